@@ -1,0 +1,231 @@
+# tidelock: everything is found by wildcard, so a new file needs no edit here.
+#
+#   make                       libraries and tool in build/
+#   make demo | check | lint   install what they need (tools/need.sh), then run
+#   make check ONLY="unit conform/test_x"    some of the tests
+#   make sim | model | fuzz    simulator (RUNS= SEED=), models, fuzzers (FUZZ_SECONDS=)
+#   make format                lay the sources out as lint wants them
+#   make install | uninstall   PREFIX=/usr/local DESTDIR=
+#
+# Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  CFLAGS  LDFLAGS
+# Every combination of CC, SAN and COMPAT has a directory of its own below build/.
+
+CFLAGS   ?= -O2 -g
+PREFIX   ?= /usr/local
+LIBDIR   ?= $(PREFIX)/lib
+BINDIR   ?= $(PREFIX)/bin
+MANDIR   ?= $(PREFIX)/share/man
+BASHCOMP ?= $(PREFIX)/share/bash-completion/completions
+JOBS     ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),@:,@printf '  %-5s %s\n' $(1))
+comma := ,
+space := $(subst ,, )
+
+# ---- what to build ------------------------------------------------------------------------
+COMPAT_ON := $(if $(filter 0,$(COMPAT)),,$(wildcard compat))
+VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)) $(if $(filter 0,$(COMPAT)),nocompat))
+BUILD     := $(subst $(space),-,build$(if $(VARIANT),/$(VARIANT)))
+GEN       := $(BUILD)/gen
+
+LIB_SRC  := $(wildcard src/*.c $(if $(COMPAT_ON),compat/*.c))
+TOOL_SRC := $(wildcard tools/*.c)
+TLIB_SRC := $(wildcard tests/lib/*.c)
+SIM_SRC  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
+TEST_SRC := $(wildcard tests/*/test_*.c)
+FUZZ_SRC := $(if $(wildcard tests/fuzz/replay.c),$(wildcard tests/fuzz/fuzz_*.c))
+TESTS    := $(TEST_SRC) $(FUZZ_SRC) $(wildcard tests/*/test_*.sh)
+# Tests of compat alone are called test_compat_*; the others ask TL_COMPAT (shell: $$COMPAT).
+TESTS    := $(if $(COMPAT_ON),$(TESTS),$(foreach t,$(TESTS),$(if $(findstring /test_compat_,$(t)),,$(t))))
+TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
+PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
+LUA      := $(sort $(wildcard src/scripts/*.lua))
+VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h 2>/dev/null),0.1.0)
+SONAME   := libtidelock.so.0
+SCDOC    := $(shell command -v scdoc)
+MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,build/man/%,$(wildcard tools/man/*.scd)))
+obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+
+# ---- what the machine has -----------------------------------------------------------------
+# One run of the preprocessor says which headers are there; no output at all means no compiler.
+# pkg-config helps with unusual places; hiredis 0.14 is also found without it.
+PKG    := $(shell for p in hiredis hiredis_ssl uuid openssl lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
+pc      = $(if $(filter $(2),$(PKG)),$(shell pkg-config $(1) $(2)),$(3))
+HI_DIR := $(filter-out /usr/include,$(patsubst %/hiredis,%,$(call pc,--variable=includedir,hiredis)))
+DEP_CPPFLAGS := $(HI_DIR:%=-isystem %)
+LUA_CPPFLAGS := $(call pc,--cflags,lua5.1,-I/usr/include/lua5.1)
+have    = \#if __has_include(<$(1)>)\n$(2)\n\#endif\n
+HAS    := $(shell printf 'cc\n$(call have,hiredis/hiredis.h,hiredis)$(call have,uuid/uuid.h,uuid)$(call \
+            have,hiredis/hiredis_ssl.h,hissl)$(call have,openssl/ssl.h,ssl)' | \
+            $(CC) $(CPPFLAGS) $(DEP_CPPFLAGS) -E -P -x c - 2>/dev/null)
+CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation; do \
+            $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
+TLS    := $(if $(filter hissl,$(HAS)),$(filter ssl,$(HAS)))
+
+DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(TLS),-lhiredis_ssl -lssl -lcrypto) \
+            $(call pc,--libs,uuid,-luuid) -pthread -lm
+TEST_LIBS = -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
+
+ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror $(CFLAGS) -fPIC -pthread \
+    -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(TLS),-DTL_HAVE_TLS=1) \
+    $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
+    -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
+WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS)
+ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
+
+# ---- goals --------------------------------------------------------------------------------
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+.PHONY: all lib tool man progs check check-run lint lint-run demo demo-run sim sim-run model model-run \
+        fuzz fuzz-run bench format install uninstall clean FORCE
+
+all: lib tool man
+lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
+tool: $(if $(TOOL_SRC),$(BUILD)/tidelock)
+man: $(MAN)
+progs: $(PROGS)
+
+# These install first, and then start over, so that what was installed is found.
+AGAIN = +$(Q)$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
+NEED  = @CC='$(notdir $(CC))' SAN=$(SAN) tools/need.sh
+check: ; $(NEED) check
+	$(AGAIN) check-run
+demo: ; $(NEED) demo
+	$(AGAIN) demo-run
+lint: ; $(NEED) build lint
+	$(AGAIN) lint-run
+sim: ; $(NEED) check
+	$(AGAIN) sim-run
+model: ; $(NEED) model
+	$(AGAIN) model-run
+fuzz: ; @CC=clang SAN=fuzzer tools/need.sh check
+	$(AGAIN) CC=clang SAN=fuzzer,address,undefined fuzz-run
+
+# A plain build never installs; it names what is missing in one line.
+ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz bench format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(words $(filter cc hiredis uuid,$(HAS))),3)
+$(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
+endif
+endif
+
+# ---- objects ------------------------------------------------------------------------------
+# flags holds the command line, list the files: changing either rebuilds what depends on it.
+FLAGS := $(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) $(ALL_LDFLAGS) $(HAS)
+LIST  := $(LIB_SRC) $(TOOL_SRC) $(TLIB_SRC) $(SIM_SRC) $(LUA)
+stamp  = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
+$(BUILD)/flags: FORCE ; $(call stamp,$(FLAGS))
+$(BUILD)/list: FORCE ; $(call stamp,$(LIST))
+
+$(BUILD)/obj/tools/%.o $(BUILD)/obj/src/%.o: WIDE_CPPFLAGS =
+$(BUILD)/obj/compat/%.o: WIDE_CPPFLAGS = -iquote compat
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
+	$(call say,CC $<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) -MMD -MP -c $< -o $@
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# A row for each Lua script. Lines that are blank or only comment are left out; the text in the
+# row and the text under the SHA1 are the same bytes, because both come from the same file.
+$(GEN)/scripts.inc: $(LUA) $(BUILD)/list
+	$(call say,GEN $@)
+	@mkdir -p $(@D); rm -f $@.tmp; touch $@.tmp
+	$(Q)for f in $(LUA); do \
+	    if grep -Hn '^[[:space:]]*--\[=*\[' $$f; then echo "$$f: long comments are not stripped: use --" >&2; exit 1; fi; \
+	    name=$$(basename $$f .lua | tr - _); \
+	    sed '/^[[:space:]]*\(--.*\)\{0,1\}$$/d' $$f | awk 1 >$(GEN)/$$name.lua; \
+	    echo "TL_SCRIPT_ROW($$(echo $$name | tr a-z A-Z), $$name,"; \
+	    sed 's/[\\"?]/\\&/g; s/^/    "/; s/$$/\\n"/' $(GEN)/$$name.lua; \
+	    echo "    , \"$$(sha1sum <$(GEN)/$$name.lua | cut -c1-40)\")"; \
+	done >>$@.tmp && mv $@.tmp $@
+
+$(BUILD)/libtidelock.a: $(call obj,$(LIB_SRC)) $(BUILD)/list
+$(BUILD)/tests/lib.a: $(call obj,$(TLIB_SRC)) $(BUILD)/list
+$(BUILD)/tests/sim.a: $(call obj,$(filter-out tests/sim/main.c,$(SIM_SRC))) $(BUILD)/list
+%.a:
+	$(call say,AR $@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+$(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
+	$(call say,LD $@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=src/tidelock.map \
+	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) $(DEP_LIBS) -o $@
+$(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
+
+link = $(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -pie $(filter %.o %.a,$^) $(1) $(DEP_LIBS) -o $@
+$(BUILD)/tidelock: $(call obj,$(TOOL_SRC)) $(BUILD)/libtidelock.a $(BUILD)/list
+	$(call say,LD $@)
+	$(call link)
+
+TEST_LIB := $(BUILD)/tests/lib.a $(BUILD)/libtidelock.a
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TEST_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
+$(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(BUILD)/tests/sim.a $(TEST_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
+# With -fsanitize=fuzzer the runtime brings main(); otherwise replay.c does.
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/obj/tests/fuzz/replay.o) $(TEST_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
+$(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)
+	$(call say,LD $@)
+	$(call link,$(TEST_LIBS))
+
+build/man/%: tools/man/%.scd
+	$(call say,MAN $@)
+	@mkdir -p $(@D)
+	$(Q)$(SCDOC) <$< >$@.tmp && mv $@.tmp $@
+
+# ---- run ----------------------------------------------------------------------------------
+check-run: all progs
+	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) tests/run.sh $(TESTS)
+demo-run: all
+	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
+	    echo 'make demo: there is no tools/demo.sh yet'; fi
+lint-run: $(GEN)/scripts.inc
+	@GEN=$(GEN) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS)' JOBS=$(JOBS) tests/lint/run.sh
+format: ; @find include src compat tools tests -name '*.[ch]' -exec clang-format -i {} + 2>/dev/null || :
+sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
+	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')
+model-run:
+	@if [ -x tests/model/run.sh ]; then BUILD=$(BUILD) tests/model/run.sh; else \
+	    echo 'make model: there is no tests/model/run.sh yet'; fi
+fuzz-run: $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+	@$(if $^,set -e; for f in $^; do n=$${f##*/fuzz_}; mkdir -p tests/fuzz/corpus/$$n; echo "fuzz_$$n: $(FUZZ_SECONDS) s"; \
+	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 -artifact_prefix=$(BUILD)/ tests/fuzz/corpus/$$n; \
+	    done,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')
+bench: ; @echo 'make bench: there is no benchmark yet'
+
+# ---- install ------------------------------------------------------------------------------
+D = $(DESTDIR)
+install: all
+	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(BASHCOMP)
+	$(Q)install -m 644 include/tidelock/*.h $(D)$(PREFIX)/include/tidelock/
+	$(Q)install -m 644 $(BUILD)/libtidelock.a $(D)$(LIBDIR)/
+	$(Q)install -m 755 $(BUILD)/$(SONAME) $(D)$(LIBDIR)/libtidelock.so.$(VERSION)
+	$(Q)ln -sf libtidelock.so.$(VERSION) $(D)$(LIBDIR)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $(D)$(LIBDIR)/libtidelock.so
+	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
+	    -e 's|@REQUIRES@|$(filter hiredis uuid,$(PKG)) $(if $(TLS),$(filter hiredis_ssl openssl,$(PKG)))|' \
+	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) -pthread -lm|' \
+	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
+	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
+	$(Q)$(if $(wildcard tools/completion/tidelock.bash),install -m 644 tools/completion/tidelock.bash $(D)$(BASHCOMP)/tidelock,:)
+	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :
+uninstall:
+	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock
+	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
+	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(BASHCOMP)/tidelock
+clean: ; $(Q)rm -rf build
+FORCE:

@@ -1,0 +1,349 @@
+/*
+ * tidelock: locks that many hosts share, kept in Redis.
+ *
+ * A program opens one client for a server, makes as many locks from it as it needs, and then
+ * acquires, works, and releases:
+ *
+ *     tl_error err;
+ *     tl_client *client;
+ *     tl_client_options co = TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5");
+ *     if (tl_client_open(&co, &client, &err))
+ *         die(err.message);
+ *     tl_lock *lock = tl_lock_new(client, "jobs:nightly", 12, NULL, &err);
+ *     if (tl_lock_acquire(lock, 5000, &err) == TL_OK) {
+ *         while (more_work() && tl_lock_remaining_ms(lock) > 0)
+ *             do_a_little_and_write_it(tl_lock_fence(lock));
+ *         tl_lock_release(lock, &err);
+ *     }
+ *     tl_lock_free(lock);
+ *     tl_client_close(client);
+ *
+ * What a lock promises. While tl_lock_remaining_ms() is positive nobody else can hold the lock,
+ * whatever the network and the other clients do, provided that the server keeps its data and its
+ * clock does not jump forward. The moment it reaches 0 that is over: stop, or let the fencing
+ * number protect what you write. The lifetime is renewed in the background while the lock is held.
+ *
+ * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
+ * their client. Options and strings are copied; nothing passed in need outlive its call, except
+ * the ctx pointers of callbacks.
+ *
+ * Threads. A client may be used from any thread. A lock is used by one thread at a time, except
+ * tl_lock_state, tl_lock_remaining_ms, tl_lock_fence and tl_lock_cancel, which any thread may call
+ * at any time while the lock exists. Callbacks run on the client's own keeper thread: they must
+ * not block and may call only those four functions.
+ *
+ * Time. Every duration is in milliseconds. Deadlines count time in suspend and never follow the
+ * wall clock.
+ *
+ * What it never does: print, exit, change signal handlers, or keep global state.
+ */
+#ifndef TIDELOCK_H
+#define TIDELOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TL_VERSION "0.1.0"
+
+/** The version of the library that is running, which may be newer than TL_VERSION. */
+const char *tl_version(void);
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/** Results. The numbers never change. */
+typedef enum {
+    TL_OK = 0,
+    TL_EBUSY = 1,        /**< another holds the lock (tried once, or the retry strategy gave up) */
+    TL_ETIMEDOUT = 2,    /**< another held the lock until the wait ran out */
+    TL_ECANCELLED = 3,   /**< tl_lock_cancel() ended the wait */
+    TL_ELOST = 4,        /**< the lock is no longer ours; final */
+    TL_EUNCERTAIN = 5,   /**< a request was sent and no reply was seen: its effect is unknown */
+    TL_EUNAVAILABLE = 6, /**< the server could not be reached, or cannot serve now */
+    TL_ECLOCK = 7,       /**< a clock is too far off for this protocol */
+    TL_EINVALID = 8,     /**< the call, an option, the URL or the key is wrong; nothing was sent */
+    TL_ENOMEM = 9,       /**< out of memory, threads or descriptors */
+    TL_EDENIED = 10,     /**< the server refused: password, or permission for a command or key */
+    TL_ESERVER = 11,     /**< the server answered something that cannot be right */
+    TL_EEXPIRED = 12,    /**< release: the lock had already expired */
+    TL_ETAKEN = 13       /**< release: the lock had expired and another holds it */
+} tl_err;
+
+/** The name of a result, such as "TL_EBUSY"; never NULL. */
+const char *tl_err_name(tl_err code);
+
+/** Filled by a call that fails, if the caller passed one; untouched by one that succeeds. */
+typedef struct {
+    tl_err code;
+    int sys_errno;     /**< the errno behind it, or 0 */
+    char message[240]; /**< one line that says what happened and what to do; no secrets in it */
+} tl_error;
+
+/* ---- client ---------------------------------------------------------------------------------- */
+
+typedef struct tl_client tl_client;
+typedef struct tl_lock tl_lock;
+
+/** The rule by which a lock is kept in the server. */
+typedef enum {
+    TL_TOKEN = 0 /**< the key holds a random token with a lifetime, deleted only by comparing it */
+} tl_protocol_id;
+
+typedef enum { TL_LOG_ERROR, TL_LOG_WARNING, TL_LOG_INFO, TL_LOG_DEBUG } tl_log_level;
+
+/** Every member but size may stay 0 and then has the default in brackets. */
+typedef struct {
+    size_t size;              /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
+    const char *url;          /**< redis://[user:password@]host[:port][/db], rediss:// for TLS,
+                                  unix:///path[?db=N] */
+    const char *password;     /**< instead of one in the URL [none] */
+    const char *service;      /**< the name that others see as this holder's [the program's name] */
+    tl_protocol_id protocol;  /**< [TL_TOKEN] */
+    int64_t attempt_ms;       /**< limit of one request and its reply [2000] */
+    int64_t connect_ms;       /**< limit of resolving, connecting and logging in [5000] */
+    int64_t restart_quiet_ms; /**< grant nothing until the server has been up this long, since a
+                                   restart may have lost the last writes [0: off] */
+    int32_t drift_ppm;        /**< bound on the drift between two clocks [200] */
+    int32_t wait_replicas;    /**< replicas that must confirm a take or a renewal [0]; with too few
+                                  the lock is given back: TL_EUNAVAILABLE */
+    int32_t wait_replicas_ms; /**< how long they may take [attempt_ms / 2] */
+    void (*log)(tl_log_level level, const char *line, void *ctx); /**< from any thread [none] */
+    void *log_ctx;
+    const char *tls_ca_file; /**< rediss: the authorities to trust, PEM [the system's] */
+} tl_client_options;
+
+#ifdef __cplusplus
+static inline tl_client_options TL_CLIENT_OPTIONS() {
+    tl_client_options o = tl_client_options();
+    o.size = sizeof o;
+    return o;
+}
+#else
+#define TL_CLIENT_OPTIONS(...) ((tl_client_options){.size = sizeof(tl_client_options), __VA_ARGS__})
+#endif
+
+/**
+ * Make a client. No I/O: the server is reached when it is first needed.
+ *
+ * ret_client  the client; close it with tl_client_close
+ *
+ * TL_EINVALID  an option or the URL is wrong; err says which
+ * TL_ENOMEM    out of memory or descriptors
+ */
+tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, tl_error *err);
+
+/**
+ * Close a client whose locks have been freed. Requests that were abandoned without a reply are
+ * still cleaned up for at most attempt_ms; blocks at most that long. NULL is fine.
+ */
+void tl_client_close(tl_client *client);
+
+/**
+ * Ask the server for its time once: proves that it can be reached and that it lets us in.
+ * Blocks at most connect_ms + attempt_ms.
+ *
+ * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ */
+tl_err tl_client_ping(tl_client *client, tl_error *err);
+
+/* ---- lock ------------------------------------------------------------------------------------ */
+
+/** How long to pause between two attempts while another holds the lock. */
+typedef enum {
+    TL_RETRY_AUTO = 0,    /**< until the release is announced or the holder's time is up; 50 to
+                               250 ms, at random, when its holder announces nothing */
+    TL_RETRY_FIXED,       /**< delay_ms each time */
+    TL_RETRY_EXPONENTIAL, /**< at random up to delay_ms, doubled each time up to max_delay_ms */
+    TL_RETRY_CUSTOM       /**< whatever next() says */
+} tl_retry_kind;
+
+typedef struct {
+    tl_retry_kind kind;
+    int64_t delay_ms;      /**< [100] */
+    int64_t max_delay_ms;  /**< EXPONENTIAL [5000] */
+    uint32_t max_attempts; /**< give up with TL_EBUSY after so many [0: no limit] */
+    /** CUSTOM: the pause before the next attempt, or a negative number to stop with TL_EBUSY.
+     *  attempts so far, 1 or more; waited so far. Called on the acquiring thread; must not block. */
+    int64_t (*next)(uint32_t attempts, int64_t waited_ms, void *ctx);
+    void *ctx;
+} tl_retry;
+
+typedef enum {
+    TL_FREE = 0, /**< never acquired, or released */
+    TL_HELD,     /**< ours, and renewed in time */
+    TL_AT_RISK,  /**< ours until the deadline, but a renewal has failed */
+    TL_LOST      /**< was ours, and is not any more */
+} tl_state;
+
+/** Why a lock was lost. */
+typedef enum {
+    TL_LOST_NOT = 0,
+    TL_LOST_EXPIRED, /**< no renewal succeeded before the deadline */
+    TL_LOST_TAKEN,   /**< another holds it */
+    TL_LOST_GONE,    /**< the key was deleted or evicted */
+    TL_LOST_MAX_HOLD /**< max_hold_ms is over */
+} tl_lost_why;
+
+/** What the callback is told. */
+typedef struct {
+    tl_state state;       /**< the new one: AT_RISK, HELD again, or LOST */
+    tl_lost_why why;      /**< with LOST */
+    int64_t remaining_ms; /**< of the safe lifetime */
+    const char *detail;   /**< one line for a log; valid during the call */
+} tl_lock_event;
+
+/** Every member but size may stay 0 and then has the default in brackets. */
+typedef struct {
+    size_t size;         /**< sizeof(tl_lock_options); TL_LOCK_OPTIONS sets it */
+    int64_t ttl_ms;      /**< lifetime, 10..86400000 [30000] */
+    int64_t max_hold_ms; /**< stop renewing so that the lock is lost by then [0: no limit] */
+    bool manual_renew;   /**< leave renewing to tl_lock_extend [false] */
+    tl_retry retry;
+    void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx); /**< keeper thread */
+    void *ctx;
+} tl_lock_options;
+
+#ifdef __cplusplus
+static inline tl_lock_options TL_LOCK_OPTIONS() {
+    tl_lock_options o = tl_lock_options();
+    o.size = sizeof o;
+    return o;
+}
+#else
+#define TL_LOCK_OPTIONS(...) ((tl_lock_options){.size = sizeof(tl_lock_options), __VA_ARGS__})
+#endif
+
+#define TL_FOREVER INT64_MAX
+#define TL_KEY_MAX 16384       /**< bytes in a key; any byte is allowed */
+#define TL_TTL_MIN_MS 10       /**< shortest lifetime */
+#define TL_TTL_MAX_MS 86400000 /**< longest lifetime: a day */
+#define TL_TOKEN_SIZE 37       /**< a token's text with its final NUL */
+
+/**
+ * Make a lock on a key. No I/O. It can be acquired and released again and again.
+ *
+ * key, key_len  1..TL_KEY_MAX bytes
+ * options       NULL for the defaults
+ * returns       NULL on failure: TL_EINVALID or TL_ENOMEM in err
+ */
+tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
+                     const tl_lock_options *options, tl_error *err);
+
+/**
+ * Free a lock. One that is still held is not released: it is no longer renewed, and expires by
+ * itself. Waits for a callback of it that is running. NULL is fine.
+ */
+void tl_lock_free(tl_lock *lock);
+
+/**
+ * Acquire the lock.
+ *
+ * wait_ms  0 tries once; TL_FOREVER waits without limit
+ *
+ * TL_OK            held; remaining, fence and token are set
+ * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy gave up)
+ * TL_ETIMEDOUT     another held it for all of wait_ms
+ * TL_ECANCELLED    tl_lock_cancel was called
+ * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the
+ *                  background, at the latest by the lock's expiry: treat the lock as not held
+ * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
+ *                  within wait_ms otherwise. Once it has answered, an outage is waited out
+ * TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ * TL_EINVALID      the lock is already held; or the handle is used after fork
+ *
+ * Blocks at most wait_ms; with wait_ms 0 at most connect_ms + attempt_ms.
+ */
+tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
+
+/**
+ * Release the lock. Whatever is returned, the lock is not held any more by this handle.
+ *
+ * TL_OK            it was ours until now
+ * TL_EEXPIRED      it had expired, and nobody has it
+ * TL_ETAKEN        it had expired, and another has it
+ * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires by
+ * TL_EUNAVAILABLE  itself in any case. UNAVAILABLE: nothing could be sent yet
+ * TL_EINVALID      it was not held
+ *
+ * Blocks at most attempt_ms.
+ */
+tl_err tl_lock_release(tl_lock *lock, tl_error *err);
+
+/**
+ * Extend a held lock to ttl_ms from now, and renew it with that lifetime from then on. The server
+ * never shortens a lifetime; a smaller ttl_ms only makes this side expect less.
+ *
+ * ttl_ms  TL_TTL_MIN_MS..TL_TTL_MAX_MS
+ *
+ * TL_OK            held for ttl_ms, less the time that the request took
+ * TL_EEXPIRED      no longer ours, and nobody has it; final
+ * TL_ETAKEN        no longer ours, and another has it; final
+ * TL_ELOST         it had been lost before; final
+ * TL_EUNCERTAIN    sent, no reply seen: count on the old deadline
+ * TL_EUNAVAILABLE  not sent
+ * TL_EDENIED, TL_ESERVER, TL_EINVALID
+ *
+ * Blocks at most attempt_ms.
+ */
+tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err);
+
+/**
+ * Let this handle speak for a lock that was acquired elsewhere, say by another process that passed
+ * on its token. No I/O. The lock counts as lost until tl_lock_extend has confirmed it;
+ * tl_lock_release may be called at once. Its fencing number is not known: 0.
+ *
+ * TL_EINVALID  the lock is held, or the token is not 1..TL_TOKEN_SIZE-1 bytes
+ */
+tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err);
+
+/** Make the acquire that is running, or else the next one, return TL_ECANCELLED. Any thread. */
+void tl_lock_cancel(tl_lock *lock);
+
+/** The state at this moment; LOST as soon as the deadline has passed. Any thread, no blocking. */
+tl_state tl_lock_state(const tl_lock *lock);
+
+/** Milliseconds for which the lock is certainly still ours, 0 when it is not. Any thread. */
+int64_t tl_lock_remaining_ms(const tl_lock *lock);
+
+/**
+ * The fencing number of the present or last hold: larger for each later holder of the key, so that
+ * whatever the lock protects can refuse an older one. 0 before the first. Below 2^53. Any thread.
+ */
+uint64_t tl_lock_fence(const tl_lock *lock);
+
+/** The token of the present or last hold, "" before the first. Valid until the next acquire. */
+const char *tl_lock_token(const tl_lock *lock);
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+/** What a key holds. Text from the server is cut to fit and has control bytes replaced by '?'. */
+typedef struct {
+    size_t size;          /**< sizeof(tl_lock_info), set by the caller */
+    bool held;            /**< by anybody, of whatever kind */
+    bool by_tidelock;     /**< the holder is a tidelock client; else only value is known */
+    int64_t remaining_ms; /**< until the server lets it go; -1: never, or unknown */
+    uint64_t fence;       /**< of the present holder, or of the last one; 0 unknown */
+    int64_t since_ms;     /**< how long it has been held; -1 unknown */
+    char value[64];       /**< what the key holds */
+    char host[256];
+    char service[64];
+    int64_t pid; /**< 0 unknown */
+} tl_lock_info;
+
+/**
+ * Look at a key without touching it. Blocks at most connect_ms + attempt_ms.
+ *
+ * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ */
+tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
+                      tl_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

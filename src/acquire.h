@@ -1,0 +1,39 @@
+/*
+ * The machine that acquires a lock: attempt, wait, back off, give up, clean up.
+ */
+#ifndef TL_ACQUIRE_H
+#define TL_ACQUIRE_H
+
+#include "protocol.h"
+
+typedef struct {
+    tl_result result; /**< final at END or DETACH; code OK: held, with deadline and fence */
+    tl_job job;
+    tl_retry retry;
+    tl_attempt attempt;
+    int64_t wait_ms, connect_ms;
+    tl_mono start, limit; /**< no later than limit the caller gets its answer */
+    tl_mono next;         /**< PAUSING: when to try again */
+    tl_mono harmless;     /**< uncertain: after this no take of ours is still under way */
+    uint64_t random;
+    uint32_t attempts; /**< takes begun */
+    uint32_t failures; /**< in a row */
+    uint16_t ticket;
+    uint8_t state;
+    bool answered;  /**< the server has told who holds the lock at least once */
+    bool uncertain; /**< a take of ours may have taken effect, or may yet */
+    bool listening, armed, woken;
+    char words[TL_WORDS_SIZE]; /**< of the last failure */
+} tl_acquire;
+
+/**
+ * wait_ms     as for tl_lock_acquire
+ * connect_ms  how long to try to reach the server when wait_ms is 0 or TL_FOREVER
+ * seed        for jitter
+ */
+void tl__acquire_init(tl_acquire *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
+                      int64_t connect_ms, uint64_t seed);
+
+tl_status tl__acquire_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * The machine behind tl_client_ping and tl_client_look: reach the server, ask once, read the answer.
+ */
+#ifndef TL_ASK_H
+#define TL_ASK_H
+
+#include "protocol.h"
+
+typedef struct {
+    tl_result result;      /**< OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER */
+    tl_bytes key, sidecar; /**< key.n 0: ask for the TIME only */
+    tl_lock_info info;
+    int64_t attempt_ms, connect_ms;
+    uint16_t ticket;
+} tl_ask;
+
+void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
+                  int64_t connect_ms);
+
+tl_status tl__ask_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * Bounded byte strings: a pointer and a length, any byte, not owned, no final NUL promised.
+ */
+#ifndef TL_BYTES_H
+#define TL_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct {
+    const char *p;
+    size_t n;
+} tl_bytes;
+
+#define TL_LITERAL(s) ((tl_bytes){(s), sizeof(s) - 1})
+#define TL_INT_SIZE 21 /**< text of any int64_t, with its NUL */
+
+static inline tl_bytes tl__bytes(const void *p, size_t n) {
+    return (tl_bytes){(const char *)p, n};
+}
+
+static inline tl_bytes tl__bytes_of(const char *text) {
+    return (tl_bytes){text, strlen(text)};
+}
+
+static inline bool tl__bytes_eq(tl_bytes a, tl_bytes b) {
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+/** Parse an optional minus and decimal digits, nothing else; false on any other byte or overflow. */
+bool tl__bytes_to_int(tl_bytes text, int64_t *ret);
+
+/** Write v as decimal text into buffer of TL_INT_SIZE; returns it as bytes. */
+tl_bytes tl__bytes_from_int(char *buffer, int64_t v);
+
+/** Copy into a C string of `size`, cut to fit, with control bytes and bytes over 126 as '?'. */
+void tl__bytes_print(char *to, size_t size, tl_bytes from);
+
+/** Does text contain the word (bounded by anything that is not an upper-case letter)? */
+bool tl__bytes_has_word(tl_bytes text, const char *word);
+
+#endif

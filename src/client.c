@@ -1,0 +1,402 @@
+/*
+ * Floor 4: the client: options in, a pool of connections, the anchored clock of its server. Nothing
+ * here blocks but the wait for a free connection, which has a limit.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "ask.h"
+#include "driver.h"
+#include "error.h"
+#include "keys.h"
+
+#define ATTEMPT_MS 2000
+#define CONNECT_MS 5000
+#define DRIFT_PPM 200
+#define LIMIT_MAX_MS 3600000
+#define PAGE 4096
+#define STALE_NS (100 * TL_NS_PER_MS) /* a line idle for longer is looked at before use */
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Options of a caller built against an older header are shorter: the rest is 0. */
+static tl_err read_options(tl_client_options *ret, const tl_client_options *given, tl_error *err) {
+    if (!given || given->size < offsetof(tl_client_options, password))
+        return tl__fail(err, TL_EINVALID, 0, "options: set size, with TL_CLIENT_OPTIONS");
+    size_t n = given->size < sizeof *ret ? given->size : sizeof *ret;
+    *ret = (tl_client_options){0};
+    memcpy(ret, given, n);
+    return TL_OK;
+}
+
+static tl_err check_limit(const char *name, int64_t *v, int64_t otherwise, tl_error *err) {
+    if (*v < 0 || *v > LIMIT_MAX_MS)
+        return tl__fail(err, TL_EINVALID, 0, "%s: 0 to %d ms, not %lld", name, LIMIT_MAX_MS,
+                        (long long)*v);
+    if (*v == 0)
+        *v = otherwise;
+    return TL_OK;
+}
+
+static tl_err check_options(tl_client_options *o, tl_error *err) {
+    int64_t replicas_ms = o->wait_replicas_ms;
+    if (check_limit("attempt_ms", &o->attempt_ms, ATTEMPT_MS, err) ||
+        check_limit("connect_ms", &o->connect_ms, CONNECT_MS, err) ||
+        check_limit("wait_replicas_ms", &replicas_ms, (o->attempt_ms + 1) / 2, err) ||
+        check_limit("restart_quiet_ms", &o->restart_quiet_ms, 0, err))
+        return TL_EINVALID;
+    o->wait_replicas_ms = (int32_t)replicas_ms;
+    if (o->drift_ppm < 0 || o->drift_ppm > 100000)
+        return tl__fail(err, TL_EINVALID, 0, "drift_ppm: 0 to 100000, not %d", o->drift_ppm);
+    if (o->drift_ppm == 0)
+        o->drift_ppm = DRIFT_PPM;
+    if (o->wait_replicas < 0 || o->wait_replicas > 1000)
+        return tl__fail(err, TL_EINVALID, 0, "wait_replicas: 0 to 1000, not %d", o->wait_replicas);
+    if (!o->url || !*o->url)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "url: none given; say where the server is, as in redis://localhost:6379");
+    return TL_OK;
+}
+
+static void write_owner(tl_client *client, const char *service) {
+    struct utsname names;
+    if (uname(&names) != 0)
+        (void)snprintf(names.nodename, sizeof names.nodename, "?");
+    for (char *p = names.nodename; *p; p++)
+        if (*p <= ' ')
+            *p = '-';
+    if (!service || !*service)
+        service = program_invocation_short_name;
+    (void)snprintf(client->owner, sizeof client->owner, "%.255s %ld %.63s", names.nodename,
+                   (long)getpid(), service);
+}
+
+static bool map_here(tl_client *client) {
+    unsigned char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                               0);
+    if (page == MAP_FAILED)
+        return false;
+    if (madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
+        (void)munmap(page, PAGE);
+        return false;
+    }
+    page[0] = 1;
+    client->here = page;
+    return true;
+}
+
+static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
+    tl_err code = tl__endpoint_parse(&client->endpoint, o->url, err);
+    if (code)
+        return code;
+    if (o->password) {
+        size_t n = strlen(o->password);
+        if (n >= sizeof client->endpoint.password)
+            return tl__fail(err, TL_EINVALID, 0, "password: longer than %zu bytes",
+                            sizeof client->endpoint.password - 1);
+        memcpy(client->endpoint.password, o->password, n + 1);
+    }
+    if (o->tls_ca_file) {
+        size_t n = strlen(o->tls_ca_file);
+        if (n >= sizeof client->endpoint.ca_file)
+            return tl__fail(err, TL_EINVALID, 0, "tls_ca_file: too long a path");
+        memcpy(client->endpoint.ca_file, o->tls_ca_file, n + 1);
+    }
+    return TL_OK;
+}
+
+static void set_numbers(tl_client *client, const tl_client_options *o) {
+    client->attempt_ms = o->attempt_ms;
+    client->connect_ms = o->connect_ms;
+    client->restart_quiet_ms = o->restart_quiet_ms;
+    client->drift_ppm = o->drift_ppm;
+    client->server.drift_ppm = o->drift_ppm;
+    client->wait_replicas = o->wait_replicas;
+    client->wait_replicas_ms = o->wait_replicas_ms;
+    client->log = o->log;
+    client->log_ctx = o->log_ctx;
+}
+
+static void free_client(tl_client *client) {
+    (void)pthread_mutex_destroy(&client->mutex);
+    (void)pthread_cond_destroy(&client->line_freed);
+    if (client->here)
+        (void)munmap((void *)(uintptr_t)client->here, PAGE);
+    tl__endpoint_wipe(&client->endpoint);
+    free(client);
+}
+
+tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, tl_error *err) {
+    tl_client_options o;
+    tl_err code = read_options(&o, options, err);
+    if (!code)
+        code = check_options(&o, err);
+    if (code)
+        return code;
+    tl_client *client = calloc(1, sizeof *client);
+    if (!client)
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    (void)pthread_mutex_init(&client->mutex, NULL);
+    (void)pthread_cond_init(&client->line_freed, NULL);
+    code = set_endpoint(client, &o, err);
+    if (code)
+        goto fail;
+    client->protocol = tl__protocol_row(o.protocol);
+    if (!client->protocol) {
+        code = tl__fail(err, TL_EINVALID, 0, "protocol: there is none with number %d", o.protocol);
+        goto fail;
+    }
+    set_numbers(client, &o);
+    write_owner(client, o.service);
+    if (!map_here(client) || tl__keeper_init(&client->keeper, client)) {
+        code = tl__fail(err, TL_ENOMEM, errno, "open a client: out of memory or descriptors");
+        goto fail;
+    }
+    *ret_client = client;
+    return TL_OK;
+fail:
+    free_client(client);
+    return code;
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void free_line(tl_line *line) {
+    line->user = NULL;
+    tl__conn_free(line->conn);
+    free(line);
+}
+
+void tl_client_close(tl_client *client) {
+    if (!client || !tl__client_is_here(client))
+        return; /* in a forked child everything belongs to the parent */
+    int saved = errno;
+    tl__keeper_close(&client->keeper, client->attempt_ms);
+    for (tl_line *line = client->lines, *next; line; line = next) {
+        next = line->next;
+        free_line(line);
+    }
+    for (tl_waiter *w = client->waiters, *next; w; w = next) {
+        next = w->next;
+        (void)close(w->fd);
+        free(w);
+    }
+    free_client(client);
+    errno = saved;
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+tl_server tl__client_server(tl_client *client) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_server server = client->server;
+    (void)pthread_mutex_unlock(&client->mutex);
+    return server;
+}
+
+bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_anchor *anchor = &client->server.anchor;
+    /* Threads can come out of order: an anchor never goes back in time. */
+    bool stepped = tl__anchor_learn(anchor, bracket, tl__mono_max(now, anchor->at),
+                                    client->drift_ppm);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (stepped)
+        tl__log(client, TL_LOG_WARNING,
+                "%s: the server's clock has stepped, or another server answers",
+                client->endpoint.label);
+    return stepped;
+}
+
+void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    (void)pthread_mutex_lock(&client->mutex);
+    client->server.generation++;
+    if (uptime_us >= 0)
+        client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(uptime_us, 1000));
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (bracket)
+        (void)tl__client_learn(client, *bracket, now);
+}
+
+tl_conn_limits tl__client_limits(const tl_client *client) {
+    return (tl_conn_limits){.connect_ms = client->connect_ms,
+                            .ask_uptime = client->restart_quiet_ms > 0};
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void line_answer(void *ctx, const tl_answer *answer) {
+    tl_line *line = ctx;
+    if (line->user)
+        tl__drive_answer(line->user, answer);
+}
+
+static void line_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    tl_line *line = ctx;
+    tl__client_up(line->client, bracket, uptime_us, now);
+}
+
+static tl_line *new_line(tl_client *client) {
+    tl_line *line = calloc(1, sizeof *line);
+    if (!line)
+        return NULL;
+    tl_conn_limits limits = tl__client_limits(client);
+    tl_conn_calls calls = {.answer = line_answer, .up = line_up, .ctx = line};
+    line->client = client;
+    line->conn = tl__conn_new(&client->endpoint, &limits, &calls);
+    if (line->conn)
+        return line;
+    free(line);
+    return NULL;
+}
+
+/* With the mutex held: wait until a line is idle or may be made, or the time is up. */
+static bool await_line(tl_client *client, tl_mono by) {
+    while (!client->lines && client->lines_made >= TL_LINES_MAX)
+        if (!tl__cond_wait(&client->line_freed, &client->mutex, by))
+            return false;
+    return true;
+}
+
+tl_line *tl__line_take(tl_client *client, tl_mono by) {
+    tl_line *line = NULL;
+    (void)pthread_mutex_lock(&client->mutex);
+    bool may = await_line(client, by);
+    if (may && client->lines) {
+        line = client->lines;
+        client->lines = line->next;
+    } else if (may) {
+        client->lines_made++;
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (!may)
+        return NULL;
+    if (line) {
+        tl_mono now = tl__mono_now();
+        if (tl__ns_until(line->idle_since, now) > STALE_NS)
+            tl__conn_drive(line->conn, now); /* notices a server that hung up */
+        return line;
+    }
+    line = new_line(client);
+    if (!line) {
+        (void)pthread_mutex_lock(&client->mutex);
+        client->lines_made--;
+        (void)pthread_mutex_unlock(&client->mutex);
+    }
+    return line;
+}
+
+void tl__line_give(tl_line *line, bool broken) {
+    tl_client *client = line->client;
+    line->user = NULL;
+    if (broken)
+        free_line(line);
+    else
+        line->idle_since = tl__mono_now();
+    (void)pthread_mutex_lock(&client->mutex);
+    if (broken) {
+        client->lines_made--;
+    } else {
+        line->next = client->lines;
+        client->lines = line;
+    }
+    (void)pthread_cond_signal(&client->line_freed);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* ---- waiters --------------------------------------------------------------------------------- */
+
+tl_waiter *tl__waiter_take(tl_client *client) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_waiter *w = client->waiters;
+    if (w)
+        client->waiters = w->next;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (w)
+        return w;
+    w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->fd >= 0)
+        return w;
+    free(w);
+    return NULL;
+}
+
+void tl__waiter_give(tl_client *client, tl_waiter *w) {
+    uint64_t count;
+    if (atomic_exchange(&w->flags, 0) && read(w->fd, &count, sizeof count) < 0 && errno != EAGAIN) {
+        tl__log(client, TL_LOG_ERROR, "an event descriptor fails: %s", strerrorname_np(errno));
+    }
+    (void)pthread_mutex_lock(&client->mutex);
+    w->next = client->waiters;
+    client->waiters = w;
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+void tl__waiter_post(tl_waiter *w, unsigned flags) {
+    const uint64_t one = 1;
+    atomic_fetch_or(&w->flags, flags);
+    int saved = errno;
+    (void)!write(w->fd, &one, sizeof one); /* fails only when it is readable anyway */
+    errno = saved;
+}
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+void tl__log(tl_client *client, tl_log_level level, const char *format, ...) {
+    if (!client->log)
+        return;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    client->log(level, line, client->log_ctx);
+}
+
+const char *tl_version(void) {
+    return TL_VERSION;
+}
+
+static tl_err ask(tl_client *client, tl_ask *a, const char *what, tl_error *err) {
+    tl_out out;
+    if (!tl__client_is_here(client))
+        return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
+    (void)tl__drive(client, a, tl__ask_step, NULL, &out);
+    return a->result.code ? tl__fail(err, a->result.code, 0, "%s: %s", what, out.words) : TL_OK;
+}
+
+tl_err tl_client_ping(tl_client *client, tl_error *err) {
+    tl_ask a;
+    tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
+    return ask(client, &a, "ping", err);
+}
+
+tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
+                      tl_error *err) {
+    if (!key || key_len == 0 || key_len > TL_KEY_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
+    if (ret_info->size < sizeof ret_info->size || ret_info->size > sizeof *ret_info)
+        return tl__fail(err, TL_EINVALID, 0, "info: set size");
+    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+    tl_ask a;
+    tl_bytes k = tl__bytes(key, key_len);
+    tl__ask_init(&a, k, tl__sidecar(name, k, NULL), client->attempt_ms, client->connect_ms);
+    tl_err code = ask(client, &a, "look", err);
+    if (code)
+        return code;
+    size_t size = ret_info->size;
+    memcpy(ret_info, &a.info, size);
+    ret_info->size = size;
+    return TL_OK;
+}

@@ -1,0 +1,90 @@
+/*
+ * What a client is inside: options, a pool of connections for callers that block, what is known of
+ * the server, and the keeper. Lock order: keeper.mutex before client.mutex; neither is held during
+ * a callback of the caller's or while blocking.
+ */
+#ifndef TL_CLIENT_H
+#define TL_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "conn.h"
+#include "keeper.h"
+#include "protocol.h"
+
+#define TL_LINES_MAX 64   /**< connections of a client for callers that block */
+#define TL_OWNER_SIZE 352 /**< "host pid service" */
+
+struct tl_drive;
+
+/** A pooled connection; used by one caller at a time. */
+typedef struct tl_line {
+    struct tl_client *client;
+    tl_conn *conn;
+    struct tl_drive *user; /**< whose answers come in; NULL in the pool */
+    tl_mono idle_since;
+    struct tl_line *next;
+} tl_line;
+
+/** Bits that others set for a caller that waits, before they write to its descriptor. */
+enum { TL_WAKE_WOKEN = 1, TL_WAKE_ARMED = 2, TL_WAKE_DISARMED = 4, TL_WAKE_CANCEL = 8 };
+
+/** A caller that waits, seen from other threads. */
+typedef struct tl_waiter {
+    int fd; /**< an eventfd */
+    atomic_uint flags;
+    tl_bytes topic;         /**< listened to; n 0: none. Under keeper.mutex */
+    struct tl_waiter *next; /**< in the keeper's list, or in the pool */
+} tl_waiter;
+
+struct tl_client {
+    tl_endpoint endpoint;
+    const tl_protocol *protocol;
+    int64_t attempt_ms, connect_ms, restart_quiet_ms;
+    int32_t drift_ppm, wait_replicas, wait_replicas_ms;
+    void (*log)(tl_log_level level, const char *line, void *ctx);
+    void *log_ctx;
+    char owner[TL_OWNER_SIZE];
+    const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
+
+    pthread_mutex_t mutex; /**< for what follows */
+    pthread_cond_t line_freed;
+    tl_server server;
+    tl_line *lines; /**< idle ones */
+    unsigned lines_made;
+    tl_waiter *waiters; /**< idle ones */
+
+    tl_keeper keeper;
+};
+
+/** May this process use the client? False in a forked child. */
+static inline bool tl__client_is_here(const tl_client *client) {
+    return client->here[0] != 0;
+}
+
+tl_server tl__client_server(tl_client *client);
+
+/** Merge a bracket; true when the server's clock stepped. */
+bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now);
+
+/** For conn calls.up: ctx is the client. */
+void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
+
+tl_conn_limits tl__client_limits(const tl_client *client);
+
+/** A connection of one's own until it is given back; NULL when none is free by then, or no memory.
+ *  broken: close it instead of keeping it. */
+tl_line *tl__line_take(tl_client *client, tl_mono by);
+void tl__line_give(tl_line *line, bool broken);
+
+/** NULL: no memory or descriptors. */
+tl_waiter *tl__waiter_take(tl_client *client);
+void tl__waiter_give(tl_client *client, tl_waiter *waiter);
+/** Set bits and wake its owner. Any thread, while it is taken. */
+void tl__waiter_post(tl_waiter *waiter, unsigned flags);
+
+void tl__log(tl_client *client, tl_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

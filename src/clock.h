@@ -1,0 +1,81 @@
+/*
+ * Instants and the only reader of clocks. An instant is a struct, so that it is never mistaken for
+ * a duration; a duration is an int64_t whose name ends in its unit.
+ */
+#ifndef TL_CLOCK_H
+#define TL_CLOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/** The deadline clock, CLOCK_BOOTTIME: it never steps, and counts time in suspend. */
+typedef struct {
+    int64_t ns;
+} tl_mono;
+
+/** Microseconds since the epoch: only in stored values and in the measurement of skew. */
+typedef struct {
+    int64_t us;
+} tl_wall;
+
+#define TL_NS_PER_MS INT64_C(1000000)
+#define TL_NEVER ((tl_mono){INT64_MAX})
+
+tl_mono tl__mono_now(void);
+tl_wall tl__wall_now(void);
+
+/** A timer descriptor on the deadline clock, CLOEXEC and non-blocking; -1 and errno. */
+int tl__timer_open(void);
+/** Make it readable at `at`, or at once if that has passed, or never for TL_NEVER. */
+void tl__timer_set(int fd, tl_mono at);
+
+/** Wait on a condition until `by`; false when that has passed. May return early, as such waits do. */
+bool tl__cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, tl_mono by);
+
+static inline int64_t tl__add_sat(int64_t a, int64_t b) {
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return b > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+
+static inline int64_t tl__mul_sat(int64_t a, int64_t b) {
+    int64_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        return (a > 0) == (b > 0) ? INT64_MAX : INT64_MIN;
+    return product;
+}
+
+static inline tl_mono tl__mono_add_ns(tl_mono t, int64_t ns) {
+    return (tl_mono){tl__add_sat(t.ns, ns)};
+}
+
+static inline tl_mono tl__mono_add_ms(tl_mono t, int64_t ms) {
+    return tl__mono_add_ns(t, tl__mul_sat(ms, TL_NS_PER_MS));
+}
+
+static inline bool tl__mono_before(tl_mono a, tl_mono b) {
+    return a.ns < b.ns;
+}
+
+static inline tl_mono tl__mono_min(tl_mono a, tl_mono b) {
+    return a.ns < b.ns ? a : b;
+}
+
+static inline tl_mono tl__mono_max(tl_mono a, tl_mono b) {
+    return a.ns > b.ns ? a : b;
+}
+
+/** From `from` to `to` in nanoseconds; negative when `to` is earlier. */
+static inline int64_t tl__ns_until(tl_mono from, tl_mono to) {
+    return to.ns == INT64_MAX ? INT64_MAX : to.ns - from.ns;
+}
+
+/** Whole milliseconds from `from` to `to`, rounded down; 0 when `to` is not later. */
+static inline int64_t tl__ms_until(tl_mono from, tl_mono to) {
+    int64_t ns = tl__ns_until(from, to);
+    return ns <= 0 ? 0 : ns / TL_NS_PER_MS;
+}
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * A command as a machine builds it, and its bytes on the wire of Redis.
+ */
+#ifndef TL_COMMAND_H
+#define TL_COMMAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bytes.h"
+#include "script.h"
+
+#define TL_ARGV_MAX 16
+
+typedef struct {
+    enum {
+        TL_ARGV,  /**< argv is the whole command */
+        TL_SCRIPT /**< argv is the keys, then the arguments, of `script` */
+    } form;
+    uint8_t script; /**< a tl_script */
+    uint8_t nkeys;
+    uint8_t argc;
+    tl_bytes argv[TL_ARGV_MAX];
+} tl_command;
+
+/** Encode as RESP into `to`; by_text sends a script as EVAL with its text instead of EVALSHA.
+ *  Returns the bytes needed, and writes only if they fit in `size`. */
+size_t tl__command_encode(const tl_command *command, int by_text, char *to, size_t size);
+
+#endif

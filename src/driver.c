@@ -1,0 +1,168 @@
+/*
+ * Floor 4: the blocking driver. It borrows a connection while something is under way and gives it
+ * back for the pauses. Every wait ends: at the limit of a request, or at the machine's own timer.
+ */
+#include "driver.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <unistd.h>
+
+typedef struct tl_drive {
+    tl_client *client;
+    void *machine;
+    tl_step step;
+    tl_waiter *waiter;
+    tl_out *out;
+    tl_line *line;
+    unsigned under_way; /* sends without an answer yet */
+    tl_status status;
+} tl_drive;
+
+static void advance(tl_drive *d, tl_event *e);
+
+/* A send that could not even be queued. */
+static void refuse(tl_drive *d, uint16_t ticket, tl_err why, tl_bytes words) {
+    tl_event e = {.kind = TL_FAILED, .ticket = ticket, .why = why, .words = words};
+    e.now = tl__mono_now();
+    advance(d, &e);
+}
+
+static void send_all(tl_drive *d, tl_mono now) {
+    tl_out *out = d->out;
+    unsigned n = out->sends;
+    for (unsigned i = 0; i < n && d->status == TL_GO; i++) {
+        const tl_send *send = &out->send[i];
+        uint16_t ticket = send->ticket;
+        if (!d->line) {
+            d->line = tl__line_take(d->client, send->by);
+            if (!d->line) {
+                refuse(d, ticket, TL_EUNAVAILABLE, TL_LITERAL("all connections are busy"));
+                return;
+            }
+            d->line->user = d;
+        }
+        d->under_way++;
+        if (tl__conn_send(d->line->conn, send, NULL, now) != TL_OK) {
+            d->under_way--;
+            refuse(d, ticket, TL_ENOMEM, TL_LITERAL("out of memory"));
+            return;
+        }
+    }
+}
+
+/* One step, and what it asks for. */
+static void advance(tl_drive *d, tl_event *e) {
+    tl_server server = tl__client_server(d->client);
+    tl_out *out = d->out;
+    e->server = &server;
+    tl__out_clear(out);
+    d->status = d->step(d->machine, e, out);
+    if (out->has_bracket && tl__client_learn(d->client, out->bracket, e->now))
+        tl__keeper_rejudge(&d->client->keeper);
+    if (out->arm && d->waiter)
+        tl__keeper_listen(&d->client->keeper, d->waiter, out->topic);
+    if (out->disarm && d->waiter)
+        tl__keeper_forget(&d->client->keeper, d->waiter);
+    if (d->status == TL_GO)
+        send_all(d, e->now);
+}
+
+void tl__drive_answer(tl_drive *d, const tl_answer *answer) {
+    if (d->status != TL_GO)
+        return;
+    d->under_way--;
+    tl_event e = {.kind = answer->ok ? TL_REPLY : TL_FAILED,
+                  .now = answer->received,
+                  .ticket = answer->ticket,
+                  .sent = answer->sent,
+                  .reply = answer->reply,
+                  .count = answer->count,
+                  .maybe_sent = answer->maybe_sent,
+                  .why = answer->why,
+                  .words = answer->words};
+    if (!answer->ok)
+        e.now = tl__mono_now();
+    advance(d, &e);
+}
+
+static void take_wakes(tl_drive *d) {
+    uint64_t count;
+    if (read(d->waiter->fd, &count, sizeof count) < 0 && errno != EAGAIN)
+        return;
+    unsigned flags = atomic_exchange(&d->waiter->flags, 0);
+    tl_event e = {.now = tl__mono_now()};
+    if (flags & TL_WAKE_CANCEL) {
+        e.kind = TL_CANCEL;
+        advance(d, &e);
+    }
+    if (d->status == TL_GO && (flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED))) {
+        e.kind = TL_ARMED;
+        e.armed = !(flags & TL_WAKE_DISARMED);
+        advance(d, &e);
+    }
+    if (d->status == TL_GO && (flags & TL_WAKE_WOKEN)) {
+        e.kind = TL_WOKEN;
+        advance(d, &e);
+    }
+}
+
+static void await(tl_drive *d, tl_mono until) {
+    struct pollfd fds[2] = {{.fd = -1}, {.fd = -1}};
+    if (d->line) {
+        fds[0].fd = tl__conn_fd(d->line->conn);
+        fds[0].events = tl__conn_events(d->line->conn);
+        until = tl__mono_min(until, tl__conn_until(d->line->conn));
+    }
+    if (d->waiter) {
+        fds[1].fd = d->waiter->fd;
+        fds[1].events = POLLIN;
+    }
+    int64_t left = tl__ns_until(tl__mono_now(), until);
+    struct timespec limit = {0};
+    if (left > 0) {
+        limit.tv_sec = (time_t)(left / 1000000000);
+        limit.tv_nsec = (long)(left % 1000000000);
+    }
+    (void)ppoll(fds, 2, until.ns == INT64_MAX ? NULL : &limit, NULL); /* EINTR: look again */
+}
+
+static void once(tl_drive *d) {
+    tl_mono until = d->out->until;
+    await(d, until);
+    tl_mono now = tl__mono_now();
+    if (d->line)
+        tl__conn_drive(d->line->conn, now);
+    if (d->status == TL_GO && d->waiter && atomic_load(&d->waiter->flags))
+        take_wakes(d);
+    now = tl__mono_now();
+    if (d->status == TL_GO && !tl__mono_before(now, d->out->until)) {
+        tl_event e = {.kind = TL_TIMER, .now = now};
+        advance(d, &e);
+    }
+}
+
+static void give_line_back(tl_drive *d) {
+    if (!d->line)
+        return;
+    d->line->user = NULL;
+    tl__line_give(d->line, d->under_way > 0);
+    d->line = NULL;
+}
+
+tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *waiter,
+                    tl_out *out) {
+    tl_drive d = {.client = client, .machine = machine, .step = step, .waiter = waiter, .out = out};
+    tl_event start = {.kind = TL_START, .now = tl__mono_now()};
+    advance(&d, &start);
+    while (d.status == TL_GO) {
+        if (d.under_way == 0)
+            give_line_back(&d);
+        once(&d);
+    }
+    give_line_back(&d);
+    if (waiter)
+        tl__keeper_forget(&client->keeper, waiter);
+    return d.status;
+}

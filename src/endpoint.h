@@ -1,0 +1,39 @@
+/*
+ * A URL taken apart: where a server is and how to log in.
+ */
+#ifndef TL_ENDPOINT_H
+#define TL_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tidelock/tidelock.h>
+
+#define TL_HOST_SIZE 256
+#define TL_PATH_SIZE 108   /**< of a unix socket */
+#define TL_SECRET_SIZE 512 /**< user name or password, with its NUL */
+
+typedef struct {
+    bool tls;
+    char host[TL_HOST_SIZE]; /**< "" for a unix socket */
+    uint16_t port;
+    char path[TL_PATH_SIZE]; /**< "" for TCP */
+    char user[TL_SECRET_SIZE];
+    char password[TL_SECRET_SIZE];
+    int32_t db;
+    char ca_file[4096];
+    char label[TL_HOST_SIZE + 16]; /**< "host:port" or the path, for messages; no secrets */
+} tl_endpoint;
+
+/**
+ * Parse redis://[user[:password]@]host[:port][/db], rediss://…, unix:///path[?db=N] (also
+ * unix://[user:password@]/path). User and password may be percent-encoded; IPv6 in brackets.
+ *
+ * TL_EINVALID  with a message that shows neither user nor password; also rediss: in a build whose
+ *              hiredis has no TLS
+ */
+tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err);
+
+/** Overwrite the secrets. */
+void tl__endpoint_wipe(tl_endpoint *endpoint);
+
+#endif

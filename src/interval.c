@@ -1,0 +1,56 @@
+/*
+ * Floor 1: arithmetic of intervals. Every rounding goes outwards, so that the truth stays inside.
+ */
+#include "interval.h"
+
+#define NS_PER_US 1000
+
+static int64_t floor_us(int64_t ns) {
+    return ns / NS_PER_US - (ns % NS_PER_US < 0);
+}
+
+static int64_t ceil_us(int64_t ns) {
+    return ns / NS_PER_US + (ns % NS_PER_US > 0);
+}
+
+tl_interval tl__bracket(int64_t stamp_us, tl_mono sent, tl_mono received) {
+    return (tl_interval){tl__add_sat(stamp_us, -ceil_us(received.ns)),
+                         tl__add_sat(stamp_us, 1 - floor_us(sent.ns))};
+}
+
+tl_interval tl__interval_intersect(tl_interval a, tl_interval b) {
+    return (tl_interval){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
+
+int64_t tl__drift_ns(int64_t duration_ns, int32_t drift_ppm) {
+    if (duration_ns <= 0)
+        return 0;
+    return tl__add_sat(tl__mul_sat(duration_ns / 1000000, drift_ppm), drift_ppm);
+}
+
+tl_interval tl__interval_aged(tl_interval i, tl_mono from, tl_mono to, int32_t drift_ppm) {
+    int64_t by = ceil_us(tl__drift_ns(tl__ns_until(from, to), drift_ppm));
+    return (tl_interval){tl__add_sat(i.lo, -by), tl__add_sat(i.hi, by)};
+}
+
+bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono now, int32_t drift_ppm) {
+    bool stepped = false;
+    if (anchor->known) {
+        tl_interval aged = tl__interval_aged(anchor->offset, anchor->at, now, drift_ppm);
+        tl_interval both = tl__interval_intersect(aged, bracket);
+        stepped = tl__interval_empty(both);
+        if (!stepped)
+            bracket = both;
+    }
+    anchor->known = true;
+    anchor->offset = bracket;
+    anchor->at = now;
+    anchor->steps += stepped;
+    return stepped;
+}
+
+tl_interval tl__anchor_server_time(const tl_anchor *anchor, tl_mono at, int32_t drift_ppm) {
+    tl_interval aged = tl__interval_aged(anchor->offset, anchor->at, at, drift_ppm);
+    return (tl_interval){tl__add_sat(aged.lo, floor_us(at.ns)),
+                         tl__add_sat(aged.hi, ceil_us(at.ns))};
+}

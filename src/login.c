@@ -1,0 +1,168 @@
+/*
+ * Floor 3: the first words on a connection. What a server says about AUTH may repeat what it was
+ * sent, so its words reach a message only after they were searched for the secrets.
+ */
+#include "login.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+
+enum { AUTH, SELECT, TIME, INFO };
+
+#define SERVER_WORDS 128 /* as much of the server's own words as a message repeats */
+#define UPTIME_MAX_S (INT64_C(36500) * 86400) /* a century: more is nonsense */
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+static void say(tl_login *l, uint8_t step, const char *name, const char *first,
+                const char *second) {
+    tl_command c = {.form = TL_ARGV};
+    const char *words[] = {name, first, second};
+    for (size_t i = 0; i < 3 && words[i]; i++)
+        c.argv[c.argc++] = tl__bytes_of(words[i]);
+    l->size += tl__command_encode(&c, 0, l->bytes + l->size, sizeof l->bytes - l->size);
+    l->step[l->steps++] = step;
+}
+
+void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, bool ask_uptime) {
+    char db[TL_INT_SIZE];
+    *login = (tl_login){.stamp_us = -1, .uptime_us = -1};
+    if (endpoint->user[0])
+        say(login, AUTH, "AUTH", endpoint->user, endpoint->password);
+    else if (endpoint->password[0])
+        say(login, AUTH, "AUTH", endpoint->password, NULL);
+    if (endpoint->db)
+        say(login, SELECT, "SELECT", tl__bytes_from_int(db, endpoint->db).p, NULL);
+    say(login, TIME, "TIME", NULL, NULL);
+    if (ask_uptime)
+        say(login, INFO, "INFO", "server", NULL);
+}
+
+void tl__login_wipe(tl_login *login) {
+    explicit_bzero(login->bytes, sizeof login->bytes);
+}
+
+bool tl__login_was_time(const tl_login *login) {
+    return login->answered > 0 && login->step[login->answered - 1] == TIME;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    const tl_endpoint *endpoint;
+    tl_err *why;
+    char *words;
+    size_t size;
+} report;
+
+static tl_login_outcome failed(const report *r, tl_err why, const char *problem,
+                               const char *server) {
+    *r->why = why;
+    (void)snprintf(r->words, r->size, "%s: %s%s%s", r->endpoint->label, problem,
+                   server[0] ? ": " : "", server);
+    return TL_LOGIN_FAILED;
+}
+
+static bool begins(tl_bytes text, const char *with) {
+    size_t n = strlen(with);
+    return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+static bool has(tl_bytes text, const char *part) {
+    return memmem(text.p, text.n, part, strlen(part)) != NULL;
+}
+
+/* The server's words, or "" where they may hold what must not be repeated. */
+static void quote(char *to, const tl_endpoint *e, tl_bytes text) {
+    const char *args = memmem(text.p, text.n, ", with args", strlen(", with args"));
+    if (args)
+        text.n = (size_t)(args - text.p);
+    if ((e->user[0] && has(text, e->user)) || (e->password[0] && has(text, e->password)))
+        text.n = 0;
+    tl__bytes_print(to, SERVER_WORDS, text);
+}
+
+/* The server can't serve anybody now. */
+static bool unavailable(tl_bytes error) {
+    return begins(error, "LOADING") || begins(error, "MASTERDOWN") || begins(error, "BUSY") ||
+           begins(error, "CLUSTERDOWN") || has(error, "max number of clients");
+}
+
+static tl_login_outcome auth_error(const report *r, tl_bytes error, const char *server) {
+    if (has(error, "without any password") || has(error, "no password is set"))
+        return failed(r, TL_EDENIED, "a password is given, but the server asks for none", "");
+    if (r->endpoint->user[0] && has(error, "wrong number of arguments"))
+        return failed(r, TL_EDENIED,
+                      "the server is too old for user names: give the password alone", "");
+    return failed(r, TL_EDENIED, "login refused", server);
+}
+
+static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes error,
+                                    const char *server) {
+    char problem[64];
+    if (begins(error, "NOAUTH") || has(error, "operation not permitted"))
+        return failed(r, TL_EDENIED, "the server asks for a password", "");
+    if (begins(error, "NOPERM") || begins(error, "DENIED"))
+        return failed(r, TL_EDENIED, "refused", server);
+    if (step == TIME)
+        return failed(r, TL_EUNAVAILABLE, "TIME failed", server);
+    (void)snprintf(problem, sizeof problem, "database %ld cannot be selected",
+                   (long)r->endpoint->db);
+    return failed(r, TL_EINVALID, problem, server);
+}
+
+static tl_login_outcome on_error(const report *r, uint8_t step, tl_bytes error) {
+    char server[SERVER_WORDS];
+    if (step == INFO || (step == TIME && has(error, "unknown command")))
+        return TL_LOGIN_DONE;
+    quote(server, r->endpoint, error);
+    if (unavailable(error))
+        return failed(r, TL_EUNAVAILABLE, "the server cannot serve now", server);
+    return step == AUTH ? auth_error(r, error, server) : other_error(r, step, error, server);
+}
+
+static int64_t uptime_in(tl_bytes info) {
+    static const char name[] = "uptime_in_seconds:";
+    const char *at = memmem(info.p, info.n, name, sizeof name - 1);
+    int64_t s = 0;
+    if (!at)
+        return -1;
+    at += sizeof name - 1;
+    const char *end = at;
+    while (end < info.p + info.n && *end >= '0' && *end <= '9')
+        end++;
+    bool ok = tl__bytes_to_int(tl__bytes(at, (size_t)(end - at)), &s) && s <= UPTIME_MAX_S;
+    return ok ? s * 1000000 : -1;
+}
+
+static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
+                                 const tl_reply *reply) {
+    tl_bytes text;
+    switch (step) {
+    case TIME:
+        if (!tl__reply_time(reply, 0, &l->stamp_us))
+            return failed(r, TL_ESERVER, "TIME was answered with something else", "");
+        break;
+    case INFO:
+        if (tl__reply_text(reply, &text))
+            l->uptime_us = uptime_in(text);
+        break;
+    default:
+        if (!tl__reply_text(reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
+            return failed(r, TL_ESERVER, "the login was answered with something else", "");
+    }
+    return TL_LOGIN_DONE;
+}
+
+tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
+                                 const tl_reply *reply, tl_err *ret_why, char *words, size_t size) {
+    const report r = {endpoint, ret_why, words, size};
+    uint8_t step = login->step[login->answered++];
+    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR ? on_error(&r, step, reply->text)
+                                                             : on_value(login, &r, step, reply);
+    if (outcome == TL_LOGIN_FAILED)
+        return outcome;
+    return login->answered < login->steps ? TL_LOGIN_MORE : TL_LOGIN_DONE;
+}

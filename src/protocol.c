@@ -1,0 +1,76 @@
+/*
+ * Floor 2: the row of each protocol, and what machines share for reading replies and building
+ * answers. Pure, as all of this floor.
+ */
+#include "protocol.h"
+
+#define BACKOFF_MIN_MS 20
+#define BACKOFF_MAX_MS 1000
+
+const tl_protocol *tl__protocol_row(tl_protocol_id id) {
+    static const tl_protocol *const rows[] = {[TL_TOKEN] = &tl__protocol_token};
+    return (size_t)id < sizeof rows / sizeof *rows ? rows[id] : NULL;
+}
+
+tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
+    tl_send *send = &out->send[out->sends++];
+    send->ticket = ticket;
+    send->count = 0;
+    send->by = by;
+    return send;
+}
+
+tl_bytes tl__out_int(tl_out *out, int64_t v) {
+    char text[TL_INT_SIZE];
+    tl_bytes b = tl__bytes_from_int(text, v);
+    char *to = out->scratch + out->scratch_used;
+    memcpy(to, b.p, b.n);
+    out->scratch_used = (uint16_t)(out->scratch_used + b.n);
+    return tl__bytes(to, b.n);
+}
+
+void tl__out_words(tl_out *out, tl_bytes words) {
+    tl__bytes_print(out->words, sizeof out->words, words);
+}
+
+void tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why) {
+    out->note[out->notes++] = (tl_note){kind, why};
+}
+
+void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event) {
+    int64_t stamp;
+    if (!tl__reply_time(reply, i, &stamp))
+        return;
+    out->has_bracket = true;
+    out->bracket = tl__bracket(stamp, event->sent, event->now);
+}
+
+tl_err tl__refusal(tl_bytes words) {
+    static const char *const denied[] = {"NOAUTH", "NOPERM", "WRONGPASS"};
+    static const char *const passing[] = {"LOADING",    "BUSY",        "MASTERDOWN", "TRYAGAIN",
+                                          "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
+                                          "UNKILLABLE", "NOREPLICAS"};
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
+        if (tl__bytes_has_word(words, denied[i]))
+            return TL_EDENIED;
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+        if (tl__bytes_has_word(words, passing[i]))
+            return TL_EUNAVAILABLE;
+    return TL_ESERVER;
+}
+
+uint64_t tl__random_next(uint64_t *random) {
+    uint64_t x = *random;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return *random = x;
+}
+
+int64_t tl__backoff_ms(uint32_t failures, uint64_t *random) {
+    uint32_t doublings = failures > 6 ? 6 : failures - 1;
+    int64_t most = (int64_t)BACKOFF_MIN_MS << doublings;
+    if (most > BACKOFF_MAX_MS)
+        most = BACKOFF_MAX_MS;
+    return most / 2 + (int64_t)(tl__random_next(random) % (uint64_t)(most / 2 + 1));
+}

@@ -1,0 +1,22 @@
+/*
+ * The Lua scripts that run in the server; their texts are src/scripts/NAME.lua, where each says
+ * what it takes and answers.
+ */
+#ifndef TL_SCRIPT_H
+#define TL_SCRIPT_H
+
+#include "bytes.h"
+
+typedef enum {
+    TL_SCRIPT_DROP,
+    TL_SCRIPT_KEEP,
+    TL_SCRIPT_LOOK,
+    TL_SCRIPT_TAKE,
+    TL_SCRIPTS
+} tl_script;
+
+tl_bytes tl__script_name(tl_script script);
+tl_bytes tl__script_text(tl_script script);
+tl_bytes tl__script_sha1(tl_script script); /**< 40 hexadecimal digits */
+
+#endif

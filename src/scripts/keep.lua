@@ -1,0 +1,48 @@
+-- Extend locks that are still the sender's; never create one, never shorten one.
+--
+-- KEYS  K, S for each lock
+-- ARGV  the sender's earliest idea of the server's time us, shortest lifetime of S ms; then for each
+--       lock token, value for K, lifetime of K ms, how long S binds others ms
+-- Answers {TIME s, TIME us, {status, K's value, ms left} for each lock}
+--   status 1 kept   0 another's   -1 absent
+--
+-- A request that was delayed on its way can arrive after a later one: hence nothing moves back.
+local now = tonumber(ARGV[1])
+local time
+if redis.replicate_commands then
+    redis.replicate_commands()
+    time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+local out = {0, 0}
+for i = 1, #KEYS / 2 do
+    local K, S = KEYS[2 * i - 1], KEYS[2 * i]
+    local token, value = ARGV[4 * i - 1], ARGV[4 * i]
+    local px, till = tonumber(ARGV[4 * i + 1]), now + tonumber(ARGV[4 * i + 2]) * 1000
+    local found = redis.pcall('GET', K)
+    local text = type(found) == 'string' and found
+    local s = redis.call('HMGET', S, 'token', 'value', 'until')
+    local status, left = found and 0 or -1, -1
+    if text and s[1] == token and text == s[2] then
+        status = 1
+        local later = till > (tonumber(s[3] or 0) or 0)
+        if later and value ~= text then
+            redis.call('PSETEX', K, string.format('%.0f', px), value)
+            text = value
+        elseif redis.call('PTTL', K) < px then
+            redis.call('PEXPIRE', K, string.format('%.0f', px))
+        end
+        if later then
+            redis.call('HMSET', S, 'value', text, 'until', string.format('%.0f', till))
+        end
+        left = redis.call('PTTL', K)
+        local least = math.max(left, tonumber(ARGV[2]))
+        if redis.call('PTTL', S) < least then
+            redis.call('PEXPIRE', S, string.format('%.0f', least))
+        end
+    end
+    out[i + 2] = {status, text, left}
+end
+time = time or redis.call('TIME')
+out[1], out[2] = time[1], time[2]
+return out

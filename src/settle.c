@@ -1,0 +1,95 @@
+/*
+ * Floor 2: extending and releasing. A request without an answer is asked again, which is safe, as
+ * both compare the token. It must never call a lock kept without an answer that says so.
+ */
+#include "settle.h"
+
+void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
+    *s = (tl_settle){.job = *job, .op = (uint8_t)op, .believed = believed};
+    s->random = seed ? seed : 1;
+}
+
+static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
+    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    s->next = TL_NEVER;
+    s->job.protocol->init(&s->attempt, (tl_op)s->op, ++s->ticket, s->limit);
+    tl_status status = s->job.protocol->step(&s->attempt, &s->job, &start, out);
+    out->until = s->limit;
+    return status;
+}
+
+static tl_status begin(tl_settle *s, const tl_event *e, tl_out *out) {
+    s->limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
+    s->end = tl__mono_add_ms(e->now, tl__add_sat(s->job.ttl_ms, s->job.attempt_ms));
+    s->in_time = tl__mono_before(e->now, s->believed);
+    return ask(s, e, out);
+}
+
+/* Time is up without an answer. */
+static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
+    if (s->detached)
+        return TL_END;
+    s->result.maybe = s->maybe;
+    s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
+    if (s->op != TL_DROP)
+        return TL_END;
+    s->detached = true;
+    s->limit = s->end;
+    s->next = e->now;
+    out->until = e->now;
+    return TL_DETACH;
+}
+
+static bool is_final(tl_err code) {
+    return code != TL_EUNAVAILABLE && code != TL_EUNCERTAIN;
+}
+
+static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
+    tl_result *r = &s->attempt.result;
+    if (is_final(r->code)) {
+        /* Asked again, a release that worked at first finds the lock free, or already another's. */
+        if (s->op == TL_DROP && s->maybe && s->in_time &&
+            (r->code == TL_EEXPIRED || r->code == TL_ETAKEN))
+            r->code = TL_OK;
+        if (!s->detached)
+            s->result = *r;
+        return TL_END;
+    }
+    s->maybe = s->maybe || r->maybe;
+    if (!tl__mono_before(e->now, s->limit))
+        return run_out(s, e, out);
+    s->failures++;
+    s->next = s->failures == 1 && r->maybe
+                  ? e->now
+                  : tl__mono_add_ms(e->now, tl__backoff_ms(s->failures, &s->random));
+    out->until = tl__mono_min(s->next, s->limit);
+    return TL_GO;
+}
+
+static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
+    out->until = tl__mono_min(s->next, s->limit);
+    if (e->ticket != s->ticket || s->next.ns != INT64_MAX)
+        return TL_GO;
+    tl_status status = s->job.protocol->step(&s->attempt, &s->job, e, out);
+    return status == TL_END ? attempt_ended(s, e, out) : status;
+}
+
+static tl_status on_timer(tl_settle *s, const tl_event *e, tl_out *out) {
+    out->until = tl__mono_min(s->next, s->limit);
+    if (s->next.ns == INT64_MAX)
+        return TL_GO; /* the request under way ends by the limit */
+    if (!tl__mono_before(e->now, s->limit))
+        return run_out(s, e, out);
+    return tl__mono_before(e->now, s->next) ? TL_GO : ask(s, e, out);
+}
+
+tl_status tl__settle_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_settle *s = machine;
+    switch (e->kind) {
+    case TL_START: return begin(s, e, out);
+    case TL_REPLY:
+    case TL_FAILED: return on_answer(s, e, out);
+    case TL_CANCEL: return run_out(s, e, out);
+    default: return on_timer(s, e, out);
+    }
+}

@@ -1,0 +1,283 @@
+/*
+ * Floor 3: the only user of OpenSSL. It talks to the socket through a BIO of its own, since
+ * OpenSSL's would let a lost peer raise SIGPIPE in the program. It must never hand out a byte of a
+ * server that has not proved its name.
+ */
+#include "tls.h"
+
+#if TL_HAVE_TLS
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct tl_tls {
+    const tl_endpoint *endpoint;
+    SSL_CTX *context;
+    BIO_METHOD *method;
+    SSL *session;
+    int fd, sys_errno;
+    bool eof;
+};
+
+bool tl__tls_built(void) {
+    return true;
+}
+
+/* ---- the socket as a BIO ----------------------------------------------------------------------- */
+
+static int bio_read(BIO *bio, char *to, int room) {
+    tl_tls *t = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    ssize_t n = recv(t->fd, to, (size_t)room, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_read(bio);
+    else if (n < 0)
+        t->sys_errno = errno;
+    else if (n == 0)
+        t->eof = true;
+    return (int)n;
+}
+
+static int bio_write(BIO *bio, const char *from, int size) {
+    tl_tls *t = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    ssize_t n = send(t->fd, from, (size_t)size, MSG_NOSIGNAL);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_write(bio);
+    else if (n < 0)
+        t->sys_errno = errno;
+    return (int)n;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer) {
+    (void)number, (void)pointer;
+    const tl_tls *t = BIO_get_data(bio);
+    return command == BIO_CTRL_EOF ? t && t->eof : command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *bio_method(void) {
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tidelock");
+    if (method && BIO_meth_set_read(method, bio_read) && BIO_meth_set_write(method, bio_write) &&
+        BIO_meth_set_ctrl(method, bio_ctrl))
+        return method;
+    BIO_meth_free(method);
+    return NULL;
+}
+
+/* ---- outcomes in words ------------------------------------------------------------------------- */
+
+static const char *reason(void) {
+    const char *text = ERR_reason_error_string(ERR_peek_last_error());
+    return text ? text : "unknown error";
+}
+
+static tl_tls_outcome broken(const tl_tls *t, char *words, size_t size) {
+    if (t->eof)
+        return TL_TLS_CLOSED;
+    (void)snprintf(words, size, "%s", t->sys_errno ? strerror(t->sys_errno) : reason());
+    return TL_TLS_BROKEN;
+}
+
+/* The handshake failed and it is not the network. */
+static tl_tls_outcome refused(const tl_tls *t, char *words, size_t size) {
+    long verified = SSL_get_verify_result(t->session);
+    if (verified != X509_V_OK)
+        (void)snprintf(words, size, "TLS: the server's certificate is not accepted: %s",
+                       X509_verify_cert_error_string(verified));
+    else
+        (void)snprintf(words, size, "TLS: no agreement with the server: %s", reason());
+    return TL_TLS_REFUSED;
+}
+
+static bool is_eof(void) {
+#ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
+    return ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+#else
+    return false;
+#endif
+}
+
+static tl_tls_outcome outcome_of(tl_tls *t, int result, bool shaking, char *words, size_t size) {
+    tl_tls_outcome outcome = TL_TLS_DONE;
+    if (result <= 0)
+        switch (SSL_get_error(t->session, result)) {
+        case SSL_ERROR_WANT_READ: outcome = TL_TLS_WANT_READ; break;
+        case SSL_ERROR_WANT_WRITE: outcome = TL_TLS_WANT_WRITE; break;
+        case SSL_ERROR_ZERO_RETURN: outcome = TL_TLS_CLOSED; break;
+        case SSL_ERROR_SYSCALL: outcome = broken(t, words, size); break;
+        default:
+            outcome = is_eof()  ? TL_TLS_CLOSED
+                      : shaking ? refused(t, words, size)
+                                : broken(t, words, size);
+        }
+    ERR_clear_error(); /* the queue is the thread's, and so the program's */
+    return outcome;
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static bool set_up(tl_tls *t, const char *ca_file) {
+    SSL_CTX *c = t->context = SSL_CTX_new(TLS_client_method());
+    t->method = bio_method();
+    if (!c || !t->method || !SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION))
+        return false;
+    (void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
+    return ca_file[0] ? SSL_CTX_load_verify_locations(c, ca_file, NULL)
+                      : SSL_CTX_set_default_verify_paths(c);
+}
+
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
+    tl_tls *t = calloc(1, sizeof *t);
+    if (!t) {
+        (void)snprintf(words, size, "TLS: out of memory");
+        return NULL;
+    }
+    t->endpoint = endpoint;
+    ERR_clear_error();
+    if (!set_up(t, endpoint->ca_file)) {
+        (void)snprintf(words, size, "TLS: the authorities %s%s cannot be loaded: %s",
+                       endpoint->ca_file[0] ? "in " : "of the system", endpoint->ca_file, reason());
+        tl__tls_free(t);
+        t = NULL;
+    }
+    ERR_clear_error();
+    return t;
+}
+
+void tl__tls_free(tl_tls *tls) {
+    if (!tls)
+        return;
+    int saved = errno;
+    tl__tls_end(tls);
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->method);
+    free(tls);
+    errno = saved;
+}
+
+/* What the certificate must name: the address where the host spells one, else the host's name,
+ * which the server is told too. */
+static bool expect_host(SSL *session, const char *host) {
+    char address[TL_HOST_SIZE];
+    unsigned char binary[sizeof(struct in6_addr)];
+    (void)snprintf(address, sizeof address, "%.*s", (int)strcspn(host, "%"), host);
+    if (inet_pton(AF_INET, address, binary) == 1 || inet_pton(AF_INET6, address, binary) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address);
+    SSL_set_hostflags(session, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(session, host) && SSL_set_tlsext_host_name(session, host);
+}
+
+bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
+    tl__tls_end(tls);
+    ERR_clear_error();
+    tls->fd = fd;
+    tls->session = SSL_new(tls->context);
+    BIO *bio = BIO_new(tls->method);
+    if (!tls->session || !bio || !expect_host(tls->session, tls->endpoint->host)) {
+        (void)snprintf(words, size, "TLS: %s", reason());
+        ERR_clear_error();
+        BIO_free(bio);
+        return false;
+    }
+    BIO_set_data(bio, tls);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(tls->session, bio, bio);
+    SSL_set_connect_state(tls->session);
+    return true;
+}
+
+void tl__tls_end(tl_tls *tls) {
+    SSL_free(tls->session);
+    tls->session = NULL;
+    tls->sys_errno = 0;
+    tls->eof = false;
+}
+
+/* ---- use --------------------------------------------------------------------------------------- */
+
+tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
+    ERR_clear_error();
+    return outcome_of(tls, SSL_do_handshake(tls->session), true, words, size);
+}
+
+tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
+                            size_t size) {
+    ERR_clear_error();
+    int n = SSL_read(tls->session, to, room < INT_MAX ? (int)room : INT_MAX);
+    if (n > 0)
+        *ret_n = (size_t)n;
+    return outcome_of(tls, n, false, words, size);
+}
+
+tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
+                             size_t size) {
+    ERR_clear_error();
+    int written = SSL_write(tls->session, from, n < INT_MAX ? (int)n : INT_MAX);
+    if (written > 0)
+        *ret_n = (size_t)written;
+    return outcome_of(tls, written, false, words, size);
+}
+
+bool tl__tls_pending(const tl_tls *tls) {
+    return SSL_pending(tls->session) > 0;
+}
+
+#else /* no TLS in this build: the URL parser refuses rediss:, so nobody gets here */
+
+#include <stdio.h>
+
+bool tl__tls_built(void) {
+    return false;
+}
+
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
+    (void)endpoint;
+    (void)snprintf(words, size, "TLS is not in this build");
+    return NULL;
+}
+
+void tl__tls_free(tl_tls *tls) {
+    (void)tls;
+}
+
+bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
+    (void)tls, (void)fd, (void)words, (void)size;
+    return false;
+}
+
+void tl__tls_end(tl_tls *tls) {
+    (void)tls;
+}
+
+tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
+    (void)tls, (void)words, (void)size;
+    return TL_TLS_REFUSED;
+}
+
+tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
+                            size_t size) {
+    (void)tls, (void)to, (void)room, (void)ret_n, (void)words, (void)size;
+    return TL_TLS_REFUSED;
+}
+
+tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
+                             size_t size) {
+    (void)tls, (void)from, (void)n, (void)ret_n, (void)words, (void)size;
+    return TL_TLS_REFUSED;
+}
+
+bool tl__tls_pending(const tl_tls *tls) {
+    (void)tls;
+    return false;
+}
+
+#endif

@@ -1,0 +1,69 @@
+#!/bin/bash
+# All lints, each labelled; ends with "N passed, N failed". Run it by `make lint`, which makes the
+# generated sources and passes GEN, CPPFLAGS, LUA_CPPFLAGS and JOBS.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+GEN=${GEN:-build/gen} JOBS=${JOBS:-1}
+passed=0 failed=0
+
+mapfile -t sources < <(find src compat tools tests -name '*.c' 2>/dev/null | sort)
+mapfile -t all < <(find include src compat tools tests -name '*.[ch]' 2>/dev/null | sort)
+compat=()
+if [[ -d compat ]]; then compat=(-DTL_COMPAT=1 -iquote compat); fi
+read -ra extra <<<"${CPPFLAGS:-} ${LUA_CPPFLAGS:--I/usr/include/lua5.1}"
+flags=(-std=c11 -D_GNU_SOURCE -Wall -Wextra -Iinclude -iquote src -iquote "$GEN" "${compat[@]}"
+    -iquote tests/lib -iquote tests/sim "${extra[@]}")
+
+lint() { # label, command...
+    local label=$1 start=$SECONDS
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "ok    lint $label ($((SECONDS - start)) s)"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  lint $label ($((SECONDS - start)) s)"
+    fi
+}
+
+# Nothing to look at is nothing wrong.
+each() { [[ ${#list[@]} == 0 ]] || printf '%s\0' "${list[@]}" | xargs -0 "$@"; }
+
+format() {
+    list=("${all[@]}")
+    ! each clang-format --dry-run 2>&1 | sed -n 's/^\([^ :]*:[0-9]*\):.*clang-format-violations.*/\1: not laid out by .clang-format (make format does it)/p' |
+        sort -u -t: -k1,1 | grep .
+}
+
+# What it found is on stdout; stderr only counts what it left out.
+tidy() {
+    list=("${sources[@]}")
+    # shellcheck disable=SC2016
+    each -n 1 -P "$JOBS" bash -c 'clang-tidy --quiet "${@: -1}" -- "${@:1:$#-1}" 2>/dev/null' tidy "${flags[@]}"
+}
+
+check() {
+    list=("${sources[@]}")
+    mkdir -p build/cppcheck
+    each cppcheck -q -j "$JOBS" --cppcheck-build-dir=build/cppcheck --std=c11 --language=c --inline-suppr \
+        --error-exitcode=1 --enable=warning,portability,performance --suppress=missingIncludeSystem \
+        --suppress=unmatchedSuppression --suppress=ctuPointerArith --library=posix -D_GNU_SOURCE -DTL_COMPAT=1 -Iinclude -Isrc \
+        -I"$GEN" -Icompat -Itests/lib -Itests/sim --template='{file}:{line}: {id}: {message}' 2>&1
+}
+
+# The public header alone, as C11 and as C++17.
+header() {
+    local strict=(-Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only)
+    [[ -e include/tidelock/tidelock.h ]] || return 0
+    clang -std=c11 "${strict[@]}" -x c - <<<'#include <tidelock/tidelock.h>' &&
+        clang++ -std=c++17 "${strict[@]}" -x c++ - <<<'#include <tidelock/tidelock.h>'
+}
+
+lint floors tests/lint/floors.sh
+lint header header
+lint format format
+lint cppcheck check
+lint clang-tidy tidy
+
+echo "$passed passed, $failed failed"
+((failed == 0))

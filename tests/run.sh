@@ -1,0 +1,92 @@
+#!/bin/bash
+# Run the test files given, one line each, and end with "N passed, N failed".
+#
+#   BUILD=build tests/run.sh tests/unit/test_a.c tests/cli/test_b.sh tests/fuzz/fuzz_c.c ...
+#
+# A .c file is run as $BUILD/tests/unit/test_a; a .sh file as it is, with BUILD and TIDELOCK set;
+# a fuzz target replays its corpus. Exit 77 is "skipped". Each runs under a time limit of 120 s,
+# or of N s with a line "timeout: N" among the file's first 15 (three times that under a sanitizer).
+# Folders that share nothing run JOBS at once, the others one file at a time.
+set -u
+BUILD=${BUILD:-build} SAN=${SAN:-} JOBS=${JOBS:-1}
+export BUILD SAN TIDELOCK=$BUILD/tidelock
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:detect_stack_use_after_return=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
+logs=$BUILD/log
+mkdir -p "$logs"
+rm -rf "$logs"/*
+
+# ThreadSanitizer of older compilers cannot live with much address randomisation.
+plain=()
+if [[ $SAN == *thread* ]] && setarch "$(uname -m)" -R true 2>/dev/null; then plain=(setarch "$(uname -m)" -R); fi
+
+name_of() { local n=${1#tests/}; echo "${n%.*}"; }
+
+limit_of() {
+    local n
+    n=$(sed -n '1,15s/.*timeout: *\([0-9][0-9]*\).*/\1/p' "$1" | head -n 1)
+    n=${n:-120}
+    [[ -z $SAN ]] || n=$((n * 3))
+    echo "$n"
+}
+
+run_one() { # source file; leaves its exit status and its time in $logs
+    local name log status start end
+    name=$(name_of "$1") log=$logs/${name//\//.}
+    start=$(date +%s%N)
+    case $1 in
+    *.sh) timeout -k 5 "$(limit_of "$1")" "./$1" ;;
+    tests/fuzz/*)
+        find "tests/fuzz/corpus/${name#fuzz/fuzz_}" -type f -print0 2>/dev/null | sort -z |
+            timeout -k 5 "$(limit_of "$1")" xargs -0 "${plain[@]}" "$BUILD/tests/$name"
+        ;;
+    *) timeout -k 5 "$(limit_of "$1")" "${plain[@]}" "$BUILD/tests/$name" ;;
+    esac >"$log.log" 2>&1 </dev/null
+    status=$?
+    end=$(date +%s%N)
+    printf '%s %d.%02d\n' $status $(((end - start) / 1000000000)) $(((end - start) / 10000000 % 100)) >"$log.done"
+}
+
+passed=0 failed=0 skipped=0
+report() { # source file
+    local name log status took
+    name=$(name_of "$1") log=$logs/${name//\//.}
+    read -r status took <"$log.done"
+    case $status in
+    0) passed=$((passed + 1)) && printf 'ok    %-44s %6s s\n' "$name" "$took" ;;
+    77) skipped=$((skipped + 1)) && printf 'skip  %-44s %s\n' "$name" "$(tail -n 1 "$log.log")" ;;
+    *)
+        failed=$((failed + 1))
+        case $status in 124 | 137) took="$took s (time limit)" ;; *) took="$took s (status $status)" ;; esac
+        printf 'FAIL  %-44s %6s\n' "$name" "$took"
+        tail -n 200 "$log.log" | sed 's/^/      | /'
+        ;;
+    esac
+}
+
+# unit first; then what else is pure; then what starts servers or measures time.
+together=() alone=()
+for t in "$@"; do case $t in tests/unit/*) together+=("$t") ;; esac; done
+for t in "$@"; do
+    case $t in
+    tests/unit/*) ;;
+    tests/wire/* | tests/sim/* | tests/fuzz/* | tests/lint/*) together+=("$t") ;;
+    *) alone+=("$t") ;;
+    esac
+done
+
+running=0
+for t in "${together[@]}"; do
+    if ((running >= JOBS)); then wait -n; running=$((running - 1)); fi
+    run_one "$t" &
+    running=$((running + 1))
+done
+wait
+for t in "${together[@]}"; do report "$t"; done
+for t in "${alone[@]}"; do run_one "$t"; report "$t"; done
+
+tail=
+((skipped == 0)) || tail=", $skipped skipped"
+echo "$passed passed, $failed failed$tail"
+((failed == 0 && passed > 0))

@@ -1,0 +1,202 @@
+#!/bin/sh
+# Install what a goal needs and the machine lacks; do and print nothing when all is there.
+#
+#   tools/need.sh [-n] GROUP...    groups: build demo check lint model chrony
+#
+# CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
+# -n says what is missing in one line and stops (status 1 when something is).
+# Without the right to install, the line says exactly what to type.
+#
+# No service of this machine is started, restarted, enabled or replaced, and no package removed:
+#  - while apt runs, a temporary policy-rc.d forbids maintainer scripts to touch services;
+#  - redis-server is installed rather than unpacked, since the tool wants it on the PATH and its
+#    libraries are many; the unit that its package enables is disabled again straight after;
+#  - chrony would replace the machine's time service, so it is only unpacked, to build/chrony.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+# group, package, what shows that it is there
+table='
+build  gcc              cmd:cc
+build  libc6-dev        header:stdlib.h
+build  make             cmd:make
+build  pkg-config       cmd:pkg-config
+build  libhiredis-dev   header:hiredis/hiredis.h
+build  uuid-dev         header:uuid/uuid.h
+demo   redis-server     cmd:redis-server
+check  libcmocka-dev    header:cmocka.h
+check  liblua5.1-0-dev  header:lua5.1/lua.h
+check  scdoc            cmd:scdoc
+check  python3-redis    python:redis
+lint   clang            cmd:clang
+lint   clang-format     cmd:clang-format
+lint   clang-tidy       cmd:clang-tidy
+lint   cppcheck         cmd:cppcheck
+model  spin             cmd:spin
+model  gcc              cmd:cc
+chrony chrony           unpacked:usr/sbin/chronyd
+'
+
+say() { echo "tidelock: $*" >&2; }
+have_cmd() { command -v "$1" >/dev/null 2>&1; }
+
+have_file() { # suffix, directories
+    suffix=$1; shift
+    for d in "$@"; do [ -e "$d/$suffix" ] && return 0; done
+    return 1
+}
+
+is_there() { # proof package
+    what=${1#*:}
+    case $1 in
+    cmd:*) have_cmd "$what" ;;
+    header:*) have_file "$what" /usr/include /usr/local/include /usr/include/*-linux-gnu* \
+        $(echo "${C_INCLUDE_PATH:-}:${CPATH:-}" | tr : ' ') ;;
+    python:*) have_file "$what/__init__.py" /usr/lib/python3/dist-packages \
+        /usr/local/lib/python3*/dist-packages || /usr/bin/python3 -c "import $what" 2>/dev/null ;;
+    clang_rt:*) have_file "libclang_rt.$what-$(uname -m).a" /usr/lib/llvm-*/lib/clang/*/lib/linux ;;
+    unpacked:*) [ -e "build/$2/$what" ] ;;
+    esac
+}
+
+missing() { # groups
+    echo "$table" | while read -r group package proof; do
+        case " $* " in *" $group "*) is_there "$proof" "$package" || echo "$package" ;; esac
+    done | sort -u | tr '\n' ' '
+}
+
+# ---- installing, as root --------------------------------------------------------------------
+policy=/usr/sbin/policy-rc.d
+saved=/usr/sbin/policy-rc.d.tidelock-saved
+
+hold_services() {
+    # A run that was killed outright may have left its policy behind: put the old one back first.
+    release_services
+    if [ -e $policy ] || [ -L $policy ]; then mv $policy $saved; fi
+    printf '#!/bin/sh\n# temporary: tidelock installs packages without starting services\nexit 101\n' >$policy
+    chmod 755 $policy
+}
+
+release_services() {
+    if grep -qs '^# temporary: tidelock' $policy; then rm -f $policy; fi
+    if [ -e $saved ] || [ -L $saved ]; then mv $saved $policy; fi
+}
+
+# The package enables its unit (and init script) for the next boot; nobody asked for that here.
+disable_redis() {
+    [ -n "$fresh_redis" ] && [ -e /usr/bin/redis-server ] || return 0
+    if have_cmd deb-systemd-helper; then deb-systemd-helper disable redis-server.service; fi
+    if have_cmd update-rc.d; then update-rc.d redis-server disable; fi
+    [ ! -L /etc/systemd/system/redis.service ] || rm -f /etc/systemd/system/redis.service # its alias
+} >/dev/null 2>&1
+
+apt() {
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -qq -y --no-install-recommends --no-remove \
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold "$@" </dev/null
+}
+
+lists_there() { ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; }
+
+install_now() { # packages
+    log=$(mktemp) || exit 1
+    fresh_redis=
+    case " $* " in *' redis-server '*) [ -e /usr/bin/redis-server ] || fresh_redis=1 ;; esac
+    trap 'trap - EXIT; disable_redis; release_services; rm -f "$log"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    exec 9>/run/tidelock-need.lock && { ! have_cmd flock || flock 9; }
+    hold_services
+    say "installing $* (no service is started)"
+    { lists_there || apt update; } >"$log" 2>&1
+    # Old lists name packages that are gone: fetch them again before giving up.
+    if ! apt install "$@" >>"$log" 2>&1 9>&- && ! { apt update && apt install "$@"; } >"$log" 2>&1 9>&-; then
+        tail -n 20 "$log" >&2
+        say "apt-get could not install $*"
+        exit 1
+    fi
+}
+
+# ---- unpacking, as anyone -------------------------------------------------------------------
+# The package and those of its dependencies that the machine lacks, below build/PACKAGE.
+unpack_now() { # package
+    dir=$PWD/build/$1
+    say "unpacking $1 to build/$1 (nothing is installed)"
+    rm -rf "$dir.tmp" && mkdir -p "$dir.tmp" || exit 1
+    lists_there || { [ "$(id -u)" = 0 ] && apt update >/dev/null 2>&1; }
+    all=$(apt-get -s --no-install-recommends install "$1" 2>/dev/null | awk '/^Inst /{print $2}')
+    if (cd "$dir.tmp" && apt-get -qq download $all && for deb in *.deb; do dpkg -x "$deb" . && rm "$deb"; done) \
+        >"$dir.log" 2>&1 && [ -n "$all" ]; then
+        rm -rf "$dir" "$dir.log" && mv "$dir.tmp" "$dir"
+    else
+        say "could not unpack $1: see build/$1.log (are apt's lists there? try: apt-get update)"
+        exit 1
+    fi
+}
+
+# ---- main -----------------------------------------------------------------------------------
+if [ "${1:-}" = --install ]; then # by ourselves, through sudo
+    shift
+    install_now "$@"
+    exit 0
+fi
+
+only_say=
+if [ "${1:-}" = -n ]; then only_say=1; shift; fi
+asked=$*
+groups=" $* "
+case $groups in *' check '*) groups="$groups demo " ;; esac
+case $groups in *' demo '*) groups="$groups build " ;; esac
+# clang is needed by its own name, and its sanitizers come apart, in a package that has its version.
+case ${CC:-cc} in
+clang*)
+    table="$table
+build ${CC} cmd:${CC}"
+    if [ -n "${SAN:-}" ]; then
+        major=$({ "$CC" -dumpversion || apt-cache depends clang | sed -n 's/.* clang-\([0-9]*\)$/\1/p'; } 2>/dev/null)
+        runtime=asan
+        case $SAN in *fuzzer*) runtime=fuzzer ;; *thread*) runtime=tsan ;; esac
+        table="$table
+build libclang-rt-${major%%.*}-dev clang_rt:$runtime"
+    fi
+    ;;
+esac
+
+lacking=$(missing $groups)
+lacking=${lacking% }
+[ -n "$lacking" ] || exit 0
+
+if ! have_cmd apt-get || ! have_cmd dpkg; then
+    say "missing: $lacking (Debian's names): install them with this system's package manager, then try again"
+    exit 1
+fi
+
+unpack=
+install=
+for p in $lacking; do
+    case $p in chrony) unpack="$unpack $p" ;; *) install="$install $p" ;; esac
+done
+install=${install# }
+
+type_this="apt-get install $install"
+sudo=$(have_cmd sudo && echo "sudo ")
+lists_there || type_this="apt-get update && $sudo$type_this"
+# redis-server has a service: the script knows how to keep it off.
+case " $install " in *' redis-server '*) type_this="tools/need.sh $asked" ;; esac
+[ -n "$sudo" ] && type_this="$sudo$type_this" || type_this="$type_this   (as root)"
+
+if [ -n "$only_say" ]; then
+    say "missing: $lacking; type: $type_this"
+    exit 1
+fi
+if [ -n "$install" ]; then
+    if [ "$(id -u)" = 0 ]; then
+        (install_now $install) || exit 1
+    elif have_cmd sudo && sudo -n true 2>/dev/null; then
+        sudo -n "$PWD/tools/need.sh" --install $install || exit 1
+    else
+        say "missing: $install; type: $type_this"
+        exit 1
+    fi
+fi
+for p in $unpack; do unpack_now "$p"; done
+exit 0
