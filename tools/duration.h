@@ -1,0 +1,23 @@
+/*
+ * Durations as people type them: digits and a unit, "30s".
+ */
+#ifndef TIDELOCK_DURATION_H
+#define TIDELOCK_DURATION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** The longest duration: 292 years, which still counts in nanoseconds. */
+#define DURATION_MAX_MS (INT64_MAX / 1000000)
+
+/** Room for why_not. */
+#define DURATION_WHY 96
+
+/**
+ * Parse digits and one of the units ms s m h d, nothing else.
+ *
+ * returns  milliseconds, or -1 with the reason and the remedy in why
+ */
+int64_t duration_parse(const char *text, char why[DURATION_WHY]);
+
+#endif

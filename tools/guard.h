@@ -1,0 +1,32 @@
+/*
+ * When to end the command: pure arithmetic over what remains of the lock.
+ */
+#ifndef TIDELOCK_GUARD_H
+#define TIDELOCK_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_CONTINUE } on_lost;
+typedef enum { GUARD_NOTHING, GUARD_TERM, GUARD_KILL } guard_action;
+
+typedef struct {
+    on_lost mode;
+    int64_t term_lead_ms; /**< TERM so long before the deadline */
+    int64_t kill_lead_ms; /**< KILL so long before it */
+    int64_t hold_until;   /**< the moment at which --max-hold is over; INT64_MAX: no limit */
+    int64_t kill_at;      /**< the moment of the KILL that follows a TERM */
+    bool term_sent, kill_sent;
+    bool for_loss; /**< the command was told to end because the lock was lost, or was about to be */
+} guard;
+
+/** max_hold_ms below 0: no limit. */
+guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t max_hold_ms, int64_t now_ms);
+
+/**
+ * What is due now. Call it again after ret_wake_ms (INT64_MAX: only when something happens), and
+ * whenever the lock may have changed.
+ */
+guard_action guard_step(guard *g, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms);
+
+#endif

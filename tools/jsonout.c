@@ -1,0 +1,129 @@
+/*
+ * A writer of JSON, as small as our output allows: no arrays, one line. Whatever bytes a key has,
+ * the line is valid: what is no UTF-8 is written byte by byte as \u00XX.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jsonout.h"
+
+void json_begin(json *j) {
+    *j = (json){.text = NULL};
+    j->out = open_memstream(&j->text, &j->len);
+    if (j->out)
+        (void)fputc('{', j->out);
+}
+
+/* Length of the UTF-8 sequence that starts here; 0 when none does. */
+static size_t utf8_len(const unsigned char *s) {
+    size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    unsigned long point = len == 1 ? s[0] : s[0] & (0xffU >> (len + 1));
+    static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
+
+    if (s[0] >= 0x80 && (s[0] < 0xc2 || s[0] > 0xf4))
+        return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((s[i] & 0xc0) != 0x80) /* the final NUL too ends it here */
+            return 0;
+        point = point << 6 | (s[i] & 0x3f);
+    }
+    if (point < least[len] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff))
+        return 0;
+    return len;
+}
+
+static void quoted(FILE *out, const char *text) {
+    const unsigned char *s = (const unsigned char *)text;
+
+    (void)fputc('"', out);
+    while (*s) {
+        size_t len = utf8_len(s);
+        if (*s == '"' || *s == '\\')
+            (void)fprintf(out, "\\%c", *s);
+        else if (len == 0 || *s < 0x20 || *s == 0x7f)
+            (void)fprintf(out, "\\u%04x", *s);
+        else
+            (void)fwrite(s, 1, len, out);
+        s += len ? len : 1;
+    }
+    (void)fputc('"', out);
+}
+
+static bool member(json *j, const char *name) {
+    if (!j->out)
+        return false;
+    if (j->comma)
+        (void)fputc(',', j->out);
+    j->comma = true;
+    quoted(j->out, name);
+    (void)fputc(':', j->out);
+    return true;
+}
+
+void json_text(json *j, const char *name, const char *value) {
+    if (!value)
+        json_null(j, name);
+    else if (member(j, name))
+        quoted(j->out, value);
+}
+
+void json_int(json *j, const char *name, int64_t value) {
+    if (member(j, name))
+        (void)fprintf(j->out, "%lld", (long long)value);
+}
+
+void json_null(json *j, const char *name) {
+    if (member(j, name))
+        (void)fputs("null", j->out);
+}
+
+void json_known(json *j, const char *name, int64_t value) {
+    if (value < 0)
+        json_null(j, name);
+    else
+        json_int(j, name, value);
+}
+
+void json_open(json *j, const char *name) {
+    if (member(j, name))
+        (void)fputc('{', j->out);
+    j->comma = false;
+}
+
+void json_close(json *j) {
+    if (j->out)
+        (void)fputc('}', j->out);
+    j->comma = true;
+}
+
+static int write_all(int fd, const char *text, size_t len) {
+    while (len > 0) {
+        ssize_t n = write(fd, text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        text += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int json_end(json *j, int fd) {
+    int result = -1;
+
+    errno = ENOMEM;
+    if (j->out) {
+        (void)fputs("}\n", j->out);
+        bool whole = !ferror(j->out);
+        whole = fclose(j->out) == 0 && whole;
+        if (whole)
+            result = write_all(fd, j->text, j->len);
+    }
+    int saved = errno;
+    free(j->text);
+    errno = saved;
+    return result;
+}

@@ -1,0 +1,34 @@
+/*
+ * One JSON object on one line, built in memory and written at once.
+ */
+#ifndef TIDELOCK_JSONOUT_H
+#define TIDELOCK_JSONOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct {
+    FILE *out; /**< in memory; NULL when there was none to be had */
+    char *text;
+    size_t len;
+    bool comma; /**< the next member needs one before it */
+} json;
+
+void json_begin(json *j);
+
+/** Members. A NULL text is null. Bytes that are no UTF-8 stand as \u00XX, one for each byte. */
+void json_text(json *j, const char *name, const char *value);
+void json_int(json *j, const char *name, int64_t value);
+void json_null(json *j, const char *name);
+/** The number, or null when it is less than 0. */
+void json_known(json *j, const char *name, int64_t value);
+/** An object as a member, up to json_close. */
+void json_open(json *j, const char *name);
+void json_close(json *j);
+
+/** End the line, write it to fd, and free. Returns 0, or -1 and errno. */
+int json_end(json *j, int fd);
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * The tidelock command: finds the command in the table, has its options parsed, and calls it. All
+ * that is special to a command stands in its own file and row.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+static int help(const server *s, const void *options, const operands *words);
+
+static const opt no_options[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
+
+static const command help_row = {
+    .name = "help",
+    .usage = "[COMMAND]",
+    .help = "what a command does, and its options",
+    .options = no_options,
+    .local = true,
+    .words_max = 1,
+    .function = help,
+};
+
+static const command *const rows[] = {
+    &run_row, &lock_row, &unlock_row, &extend_row, &check_row, &help_row,
+};
+#define ROWS (sizeof rows / sizeof rows[0])
+
+static const command *find_command(const char *name) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (strcmp(rows[i]->name, name) == 0)
+            return rows[i];
+    return NULL;
+}
+
+/* What was printed must have arrived. */
+static int flushed(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_OK;
+    return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
+}
+
+static void overview(FILE *out) {
+    (void)fputs("usage: tidelock [--url URL] COMMAND ...\n\n"
+                "Locks that many hosts share, kept in Redis.\n\n",
+                out);
+    for (size_t i = 0; i < ROWS; i++)
+        (void)fprintf(out, "  %-10s %s\n", rows[i]->name, rows[i]->help);
+    (void)fputs("\nFor every command:\n", out);
+    opt_help(global_options, out);
+    (void)fputs(
+        "\n\"tidelock help COMMAND\" says more. Durations need a unit: 500ms 30s 5m 2h 1d.\n", out);
+}
+
+static void command_help(const command *c) {
+    printf("usage: tidelock %s %s\n\n%s\n", c->name, c->usage, c->help);
+    if (c->options[0].name) {
+        printf("\n");
+        opt_help(c->options, stdout);
+    }
+    if (!c->local) {
+        printf("\nFor every command:\n");
+        opt_help(global_options, stdout);
+    }
+    if (c->notes)
+        printf("\n%s", c->notes);
+}
+
+static int help(const server *s, const void *options, const operands *words) {
+    (void)s;
+    (void)options;
+    if (words->words == 0) {
+        overview(stdout);
+        return flushed();
+    }
+    const command *c = find_command(words->word[0]);
+    if (!c)
+        return fail(STATUS_USAGE, "help: no such command; see: tidelock help");
+    command_help(c);
+    return flushed();
+}
+
+static int check_words(const command *c, const operands *words) {
+    if (words->words < c->words_min || (c->runs && (!words->command || !words->command[0])))
+        return fail(STATUS_USAGE, "%s: something is missing: tidelock %s %s", c->name, c->name,
+                    c->usage);
+    if (words->words > c->words_max)
+        return fail(STATUS_USAGE, "%s: too many words%s: tidelock %s %s", c->name,
+                    c->runs && !words->command ? ", or -- is missing" : "", c->name, c->usage);
+    return 0;
+}
+
+static int call(const command *c, const global_args *globals, const void *options,
+                const operands *words) {
+    server s = {.url = NULL};
+    int status = c->local ? 0 : server_find(globals, &s);
+
+    if (status)
+        return status;
+    status = check_words(c, words);
+    if (status == 0)
+        status = c->function(&s, options, words);
+    server_forget(&s);
+    return status;
+}
+
+static int run_command(const command *c, global_args *globals, int argc, char **argv) {
+    operands words;
+    void *options = calloc(1, c->size ? c->size : 1);
+
+    if (!options)
+        return fail(STATUS_INTERNAL, "out of memory");
+    if (c->defaults)
+        memcpy(options, c->defaults, c->size);
+    opt_tables tables = {.who = c->name,
+                         .own = c->options,
+                         .global = global_options,
+                         .own_values = options,
+                         .global_values = globals,
+                         .runs = c->runs};
+    int status = opt_parse(&tables, argc, argv, &words);
+    if (status == 0 && globals->help) {
+        command_help(c);
+        status = flushed();
+    } else if (status == 0) {
+        status = call(c, globals, options, &words);
+    }
+    free(options);
+    return status;
+}
+
+/*
+ * A descriptor 0, 1 or 2 that is closed would be given to a socket, and messages would be written
+ * into it. What fills the gap is closed on exec, so that a command finds what we found.
+ */
+static void fill_gaps(void) {
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+int main(int argc, char **argv) {
+    global_args globals = {.url = NULL};
+    operands rest;
+    opt_tables tables = {.own = global_options, .own_values = &globals, .stop_at_word = true};
+
+    fill_gaps();
+    int status = opt_parse(&tables, argc > 0 ? argc - 1 : 0, argv + 1, &rest);
+    if (status)
+        return status;
+    if (globals.version) {
+        printf("tidelock %s\n", tl_version());
+        return flushed();
+    }
+    if (rest.words == 0 && globals.help) {
+        overview(stdout);
+        return flushed();
+    }
+    if (rest.words == 0)
+        return fail(STATUS_USAGE, "no command was given; see: tidelock help");
+    const command *c = find_command(rest.word[0]);
+    if (!c)
+        return fail(STATUS_USAGE, "unknown command%s%.40s; see: tidelock help",
+                    strchr(rest.word[0], ':') ? "" : " ",
+                    strchr(rest.word[0], ':') ? "" : rest.word[0]);
+    return run_command(c, &globals, rest.words - 1, rest.word + 1);
+}

@@ -1,0 +1,56 @@
+/*
+ * Options by table. Each row says where its value goes in the command's own struct, so that the
+ * same table parses and prints the help.
+ */
+#ifndef TIDELOCK_OPTPARSE_H
+#define TIDELOCK_OPTPARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+typedef enum {
+    OPT_FLAG,     /**< bool */
+    OPT_TEXT,     /**< const char *, into argv */
+    OPT_DURATION, /**< int64_t, milliseconds */
+    OPT_NUMBER,   /**< int, min..max */
+    OPT_CHOICE    /**< int: which of the words in arg, that '|' parts */
+} opt_kind;
+
+/** A table ends with a row without a name. */
+typedef struct {
+    char letter; /**< 0: none */
+    const char *name;
+    opt_kind kind;
+    size_t offset;    /**< of the value in the struct */
+    const char *arg;  /**< what the help calls the value, or the words of a CHOICE */
+    const char *help; /**< one line */
+    int min, max;     /**< of a NUMBER */
+} opt;
+
+/** What is left when the options are taken out. */
+typedef struct {
+    char **word;
+    int words;
+    char **command; /**< what follows "--", with its final NULL; NULL when there was no "--" */
+} operands;
+
+/** Two tables and the structs that they fill: those of the command, and those of all commands. */
+typedef struct {
+    const char *who; /**< for messages: the command's name, or NULL */
+    const opt *own, *global;
+    void *own_values, *global_values;
+    bool stop_at_word; /**< leave the first word and what follows it unparsed, in word */
+    bool runs;         /**< "--" begins a command; else it only ends the options */
+} opt_tables;
+
+/**
+ * Parse argv[0..argc-1], whose pointers it rearranges. Options may stand before and after words.
+ * Returns 0, or the exit status for wrong usage after one line on stderr.
+ */
+int opt_parse(const opt_tables *tables, int argc, char **argv, operands *ret);
+
+/** Print a table's part of the help. */
+void opt_help(const opt *table, FILE *out);
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * Which server, and how to log in. What was typed beats the environment. Secrets live in our heap
+ * from here to tl_client_open, and are wiped at once wherever else they stood: ps, /proc, and the
+ * environment of a command that we start must not show them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define PASSWORD_MAX 4096
+
+const opt global_options[] = {
+    {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
+     "the server: redis://HOST, rediss://HOST, unix:///PATH (TIDELOCK_URL)", 0, 0},
+    {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
+     "the server's password is the first line of FILE", 0, 0},
+    {'h', "help", OPT_FLAG, offsetof(global_args, help), NULL, "this text", 0, 0},
+    {0, "version", OPT_FLAG, offsetof(global_args, version), NULL, "the version", 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+
+/* "user:password" of a URL: up to the last '@', so that a password with a stray '@' is inside. */
+static char *userinfo(char *url, size_t *ret_len) {
+    char *scheme = strstr(url, "://");
+    char *begin = scheme ? scheme + 3 : url;
+    char *at = strrchr(begin, '@');
+
+    *ret_len = at ? (size_t)(at - begin) : 0;
+    return begin;
+}
+
+static bool has_password(char *url) {
+    size_t len;
+    char *info = userinfo(url, &len);
+
+    return memchr(info, ':', len) != NULL;
+}
+
+/* In place: "redis://user:secret@host" becomes "redis://...@host", and its tail is wiped. */
+static void scrub(char *url) {
+    size_t len;
+    char *info = userinfo(url, &len);
+    size_t total = strlen(info);
+    size_t dots = len < 3 ? len : 3;
+
+    memset(info, '.', dots);
+    memmove(info + dots, info + len, total - len);
+    explicit_bzero(info + dots + total - len, len - dots);
+}
+
+/* Leave TIDELOCK_URL to the command, so that it may use tidelock too, but without the password. */
+static int url_without_password(const char *url) {
+    char *plain = strdup(url);
+    size_t len;
+
+    if (!plain)
+        return -1;
+    char *info = userinfo(plain, &len);
+    char *colon = memchr(info, ':', len);
+    if (colon) {
+        char *rest = colon == info ? info + len + 1 : info + len;
+        memmove(colon, rest, strlen(rest) + 1);
+    }
+    int failed = setenv("TIDELOCK_URL", plain, 1);
+    explicit_bzero(plain, strlen(plain));
+    free(plain);
+    return failed;
+}
+
+/* A copy of an environment variable that is set and not empty; *ret stays NULL otherwise. */
+static int from_env(const char *name, char **ret, char **ret_original) {
+    char *value = getenv(name);
+
+    *ret_original = value;
+    if (!value || !*value)
+        return 0;
+    *ret = strdup(value);
+    return *ret ? 0 : fail(STATUS_INTERNAL, "out of memory");
+}
+
+static int take_url(const global_args *args, server *s) {
+    char *original = NULL;
+    int status = from_env("TIDELOCK_URL", &s->url, &original);
+
+    if (status)
+        return status;
+    s->from_env = s->url != NULL;
+    if (s->from_env && has_password(s->url)) {
+        if (url_without_password(s->url))
+            return fail(STATUS_INTERNAL, "out of memory");
+        scrub(original);
+    }
+    if (args->url) {
+        free(s->url);
+        s->from_env = false;
+        s->url = strdup(args->url);
+        if (!s->url)
+            return fail(STATUS_INTERNAL, "out of memory");
+        scrub((char *)args->url); /* argv is ours to write to */
+    }
+    return 0;
+}
+
+/* Up to size bytes of the file; the number read, or -1 and errno. */
+static ssize_t read_file(const char *path, char *buf, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t len = 0;
+    ssize_t n = 0;
+
+    if (fd < 0)
+        return -1;
+    while (len < size) {
+        n = read(fd, buf + len, size - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return n < 0 ? -1 : (ssize_t)len;
+}
+
+static int password_from_file(const char *path, char **ret) {
+    char buf[PASSWORD_MAX];
+    int status = 0;
+    ssize_t n = read_file(path, buf, sizeof buf);
+
+    if (n < 0)
+        return fail(STATUS_CONFIG, "--password-file %.200s: %s", path, strerror(errno));
+    const char *end = memchr(buf, '\n', (size_t)n);
+    size_t len = end ? (size_t)(end - buf) : (size_t)n;
+    if (len > 0 && buf[len - 1] == '\r')
+        len--;
+    if (len == 0)
+        status = fail(STATUS_CONFIG, "--password-file %.200s: its first line is empty", path);
+    else if (!end && n == PASSWORD_MAX)
+        status = fail(STATUS_CONFIG, "--password-file %.200s: its first line is too long", path);
+    else if (memchr(buf, '\0', len))
+        status = fail(STATUS_CONFIG, "--password-file %.200s: a zero byte is in it", path);
+    else if (!(*ret = strndup(buf, len)))
+        status = fail(STATUS_INTERNAL, "out of memory");
+    explicit_bzero(buf, sizeof buf);
+    return status;
+}
+
+static int take_password(const global_args *args, server *s) {
+    char *original = NULL;
+    int status = from_env("TIDELOCK_PASSWORD", &s->password, &original);
+
+    if (original) {
+        explicit_bzero(original, strlen(original));
+        (void)unsetenv("TIDELOCK_PASSWORD");
+    }
+    if (status)
+        return status;
+    if (args->password_file || (args->url && has_password(s->url))) {
+        if (s->password)
+            explicit_bzero(s->password, strlen(s->password));
+        free(s->password);
+        s->password = NULL;
+    }
+    return args->password_file ? password_from_file(args->password_file, &s->password) : 0;
+}
+
+int server_find(const global_args *args, server *ret) {
+    *ret = (server){.url = NULL};
+    int status = take_url(args, ret);
+    int second = take_password(args, ret);
+
+    status = status ? status : second;
+    if (status)
+        server_forget(ret);
+    return status;
+}
+
+int server_open(const server *s, const char *service, tl_client **ret_client) {
+    tl_error err;
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = s->url, .password = s->password,
+                                                  .service = service);
+
+    if (!s->url)
+        return fail(STATUS_USAGE,
+                    "no server was given: use --url redis://HOST or set TIDELOCK_URL");
+    tl_err code = tl_client_open(&options, ret_client, &err);
+    if (code == TL_EINVALID && s->from_env)
+        return fail(STATUS_CONFIG, "TIDELOCK_URL: %s", err.message);
+    return code ? fail(status_of(code), "%s", err.message) : 0;
+}
+
+void server_forget(server *s) {
+    if (s->url)
+        explicit_bzero(s->url, strlen(s->url));
+    if (s->password)
+        explicit_bzero(s->password, strlen(s->password));
+    free(s->url);
+    free(s->password);
+    *s = (server){.url = NULL};
+}
