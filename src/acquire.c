@@ -32,6 +32,7 @@ static void keep_words(tl_acquire *a, tl_bytes words) {
 
 static tl_status reach(tl_acquire *a, tl_out *out) {
     a->state = REACHING;
+    a->woken = false; /* the state will be read after this */
     tl__out_send(out, ++a->ticket, a->limit);
     return TL_GO;
 }
@@ -41,7 +42,7 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->state = TAKING;
     a->woken = false;
-    a->attempts++;
+    a->attempts += !a->extra;
     a->job.protocol->init(&a->attempt, TL_TAKE, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     return a->job.protocol->step(&a->attempt, &a->job, &start, out);
@@ -51,9 +52,9 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 /* The caller gets `code`; what may have been left behind is dropped in the background. */
 static tl_status give_up(tl_acquire *a, const tl_event *e, tl_err code, tl_out *out) {
-    a->result = (tl_result){.code = code, .maybe = a->uncertain};
+    a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted};
     tl__out_words(out, tl__bytes_of(a->words));
-    if (!a->uncertain)
+    if (!a->result.maybe)
         return TL_END;
     a->state = CLEANING;
     a->limit = tl__mono_add_ms(e->now, tl__add_sat(a->job.ttl_ms, a->job.attempt_ms));
@@ -71,11 +72,17 @@ static tl_status run_out(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
-static tl_status pause_for(tl_acquire *a, const tl_event *e, int64_t ms, tl_out *out) {
-    a->state = PAUSING;
-    a->next = a->woken ? e->now : tl__mono_add_ms(e->now, ms);
-    out->until = tl__mono_min(a->next, a->limit);
+static tl_status stay(const tl_acquire *a, tl_out *out) {
+    if (a->state == PAUSING)
+        out->until = tl__mono_min(a->next, a->limit);
     return TL_GO;
+}
+
+static tl_status pause_until(tl_acquire *a, tl_mono next, tl_out *out) {
+    a->state = PAUSING;
+    a->next = next;
+    a->extra = false;
+    return stay(a, out);
 }
 
 static int64_t between(tl_acquire *a, int64_t least, int64_t most) {
@@ -97,7 +104,7 @@ static int64_t next_pause(tl_acquire *a, const tl_event *e) {
     const tl_retry *r = &a->retry;
     int64_t delay = r->delay_ms > 0 ? r->delay_ms : DELAY_MS;
     int64_t most = r->max_delay_ms > 0 ? r->max_delay_ms : DELAY_MAX_MS;
-    if (r->max_attempts > 0 && a->attempts >= r->max_attempts)
+    if (r->max_attempts > 0 && a->attempts >= r->max_attempts && !a->extra)
         return -1;
     switch (r->kind) {
     case TL_RETRY_AUTO: return auto_pause(a, e);
@@ -111,25 +118,33 @@ static int64_t next_pause(tl_acquire *a, const tl_event *e) {
     return -1;
 }
 
+/* The server has been reached: a wait without limit has none from now on. */
+static void lift_limit(tl_acquire *a) {
+    if (a->wait_ms == TL_FOREVER)
+        a->limit = TL_NEVER;
+}
+
 static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
     a->answered = true;
     a->failures = 0;
+    a->unwanted = false;
+    lift_limit(a);
     keep_words(a, TL_LITERAL("another holds it"));
-    if (a->wait_ms == TL_FOREVER)
-        a->limit = TL_NEVER;
     if (a->uncertain && a->attempt.result.checked && !tl__mono_before(e->sent, a->harmless))
         a->uncertain = false; /* the takes that were under way are over, and K isn't ours */
-    if (a->wait_ms == 0)
-        return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
-    int64_t pause = next_pause(a, e);
-    if (pause < 0)
-        return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
+    tl_mono next = a->planned;
+    if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
+        int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e);
+        if (pause < 0)
+            return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
+        next = tl__mono_add_ms(e->now, pause);
+    }
     if (!a->listening) {
         a->listening = true;
         out->arm = true;
         out->topic = a->job.sidecar;
     }
-    return pause_for(a, e, pause, out);
+    return pause_until(a, a->woken ? e->now : next, out);
 }
 
 static void doubt(tl_acquire *a, tl_mono harmless) {
@@ -146,7 +161,7 @@ static tl_status failed(tl_acquire *a, const tl_event *e, tl_err code, tl_out *o
     int64_t pause = a->failures == 1 && code == TL_EUNCERTAIN
                         ? 0
                         : tl__backoff_ms(a->failures, &a->random);
-    return pause_for(a, e, pause, out);
+    return pause_until(a, tl__mono_add_ms(e->now, pause), out);
 }
 
 static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out) {
@@ -156,14 +171,18 @@ static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out) {
         return TL_END;
     }
     if (r->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
-        doubt(a, e->now);
+        a->unwanted = true;
         keep_words(a, TL_LITERAL("confirmed too late"));
         return failed(a, e, TL_EUNAVAILABLE, out);
     }
-    if (r->maybe)
-        doubt(a, r->harmless);
     if (r->code == TL_EBUSY)
         return busy(a, e, out);
+    if (r->maybe && r->code == TL_EUNCERTAIN)
+        doubt(a, r->harmless);
+    else if (r->maybe) {
+        a->unwanted = true;
+        lift_limit(a);
+    }
     keep_words(a, tl__bytes_of(out->words));
     return failed(a, e, r->code, out);
 }
@@ -174,7 +193,9 @@ static tl_status drop(tl_acquire *a, const tl_event *e, tl_out *out) {
     a->job.protocol->init(&a->attempt, TL_DROP, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     a->next = TL_NEVER;
-    return a->job.protocol->step(&a->attempt, &a->job, &start, out);
+    tl_status status = a->job.protocol->step(&a->attempt, &a->job, &start, out);
+    out->until = a->limit;
+    return status;
 }
 
 static tl_status clean(tl_acquire *a, const tl_event *e, tl_out *out) {
@@ -206,7 +227,7 @@ static tl_status begin(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (e->ticket != a->ticket || a->state == PAUSING)
-        return TL_GO;
+        return stay(a, out);
     if (a->state == REACHING) {
         if (e->kind == TL_REPLY)
             return take(a, e, out);
@@ -224,15 +245,19 @@ static tl_status on_timer(tl_acquire *a, const tl_event *e, tl_out *out) {
         return run_out(a, e, out);
     if (!tl__mono_before(e->now, a->next))
         return reach(a, out);
-    out->until = tl__mono_min(a->next, a->limit);
-    return TL_GO;
+    return stay(a, out);
 }
 
+/* Something may have changed, or nobody will tell any more: look at once, unless it is the server
+ * that is away. */
 static tl_status on_wake(tl_acquire *a, const tl_event *e, tl_out *out) {
     a->armed = e->kind == TL_WOKEN || e->armed;
-    a->woken = true; /* whatever it was: the state may have changed, or nobody will tell any more */
-    if (a->state == PAUSING)
+    a->woken = true;
+    if (a->state == PAUSING && a->failures == 0) {
+        a->extra = e->kind == TL_ARMED;
+        a->planned = a->next;
         a->next = e->now;
+    }
     return on_timer(a, e, out);
 }
 

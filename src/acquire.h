@@ -14,6 +14,7 @@ typedef struct {
     int64_t wait_ms, connect_ms;
     tl_mono start, limit; /**< no later than limit the caller gets its answer */
     tl_mono next;         /**< PAUSING: when to try again */
+    tl_mono planned;      /**< `next` before the extra attempt */
     tl_mono harmless;     /**< uncertain: after this no take of ours is still under way */
     uint64_t random;
     uint32_t attempts; /**< takes begun */
@@ -21,8 +22,11 @@ typedef struct {
     uint16_t ticket;
     uint8_t state;
     bool answered;  /**< the server has told who holds the lock at least once */
-    bool uncertain; /**< a take of ours may have taken effect, or may yet */
-    bool listening, armed, woken;
+    bool uncertain; /**< a take of ours without an answer may have taken effect, or may yet */
+    bool unwanted;  /**< the server has said that ours took effect, but it can't be had */
+    bool listening, armed;
+    bool woken; /**< since the take under way was sent */
+    bool extra; /**< the next attempt looks again because listening began: not counted */
     char words[TL_WORDS_SIZE]; /**< of the last failure */
 } tl_acquire;
 

@@ -102,6 +102,8 @@ static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
         return looked(a, e, out);
     }
     tl__out_time(out, e->reply, 0, e);
+    if (!out->has_bracket)
+        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
     return TL_END;
 }
 

@@ -68,7 +68,7 @@ void tl__conn_free(tl_conn *conn);
  *  to connect when down. After a failed connect, requests made before the back-off is over
  *  (20 ms doubling to 1 s, at random) wait for it as for the connect itself, up to their limit.
  *  A request with count 0 writes nothing: it is answered ok, with count 0, in its turn once the
- *  connection is up (that is how a machine reaches a server before it says anything; see protocol.h).
+ *  connection is up (so a machine reaches a server before it says anything; see protocol.h).
  *  TL_ENOMEM when it can't be queued: then no answer comes. */
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now);
 

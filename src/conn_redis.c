@@ -38,6 +38,7 @@ struct tl_conn {
     tl_mono login_sent, login_by;
     tl_interval bracket;
     tl_slots slots;
+    tl_mono now;       /* of the present drive: all limits go by it */
     tl_mono soonest;   /* no limit of a request passes before */
     tl_mono heard;     /* when something was read last */
     tl_mono retry_at;  /* connect not before */
@@ -152,14 +153,14 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
 
 /* The connection is over, or was not to be had. After one that had served, the next begins at once,
  * and `wait`: requests of which nothing was sent wait for it. */
-static void lose(tl_conn *c, tl_err why, const char *problem, bool wait, tl_mono now) {
+static void lose(tl_conn *c, tl_err why, const char *problem, bool wait) {
     char words[TL_STREAM_WORDS];
     bool served = c->served;
     (void)snprintf(words, sizeof words, "%s", problem);
     memcpy(c->words, words, sizeof words);
     c->why = why;
     c->failures = served ? 0 : c->failures + 1;
-    c->retry_at = served ? now : tl__mono_add_ns(now, backoff_ns(c));
+    c->retry_at = served ? c->now : tl__mono_add_ns(c->now, backoff_ns(c));
     close_stream(c);
     tl_slot *list = tl__slots_cut_all(&c->slots);
     c->soonest = TL_NEVER;
@@ -174,38 +175,39 @@ static void lose(tl_conn *c, tl_err why, const char *problem, bool wait, tl_mono
     }
 }
 
-static void lose_stream(tl_conn *c, tl_mono now) {
-    lose(c, c->stream.why, c->stream.words, true, now);
+static void lose_stream(tl_conn *c) {
+    lose(c, c->stream.why, c->stream.words, true);
 }
 
-static void lose_at_place(tl_conn *c, tl_err why, const char *problem, tl_mono now) {
+static void lose_at_place(tl_conn *c, tl_err why, const char *problem) {
     char words[TL_STREAM_WORDS];
     (void)snprintf(words, sizeof words, "%s: %s", c->endpoint->label, problem);
-    lose(c, why, words, false, now);
+    lose(c, why, words, false);
 }
 
-static void lose_nonsense(tl_conn *c, const char *what, tl_mono now) {
+static void lose_nonsense(tl_conn *c, const char *what) {
     char problem[200];
     (void)snprintf(problem, sizeof problem, "this is not what a Redis server answers: %s", what);
-    lose_at_place(c, TL_ESERVER, problem, now);
+    lose_at_place(c, TL_ESERVER, problem);
 }
 
-static void lose_late(tl_conn *c, const char *doing, int64_t limit_ms, tl_mono now) {
+static void lose_late(tl_conn *c, const char *doing, int64_t limit_ms) {
     char problem[64];
     (void)snprintf(problem, sizeof problem, "%s in %lld ms", doing, (long long)limit_ms);
-    lose_at_place(c, TL_EUNAVAILABLE, problem, now);
+    lose_at_place(c, TL_EUNAVAILABLE, problem);
 }
 
 void tl__conn_close(tl_conn *conn, const char *reason, tl_mono now) {
+    conn->now = now;
     if (conn->state != DOWN)
-        lose_at_place(conn, TL_EUNAVAILABLE, reason, now);
+        lose_at_place(conn, TL_EUNAVAILABLE, reason);
 }
 
 void tl__conn_free(tl_conn *conn) {
     if (!conn)
         return;
     conn->freeing = true;
-    lose_at_place(conn, TL_EUNAVAILABLE, "the connection is closed", conn->heard);
+    lose_at_place(conn, TL_EUNAVAILABLE, "the connection is closed");
     tl__stream_free(&conn->stream);
     tl__resp_free(conn->resp);
     tl__slots_clear(&conn->slots);
@@ -271,32 +273,48 @@ static bool again_by_text(tl_conn *c, tl_slot *s) {
 
 /* Its replies were thrown away in advance. As long as others before it were answered the server is
  * not late with them: from now it has the time that the request was given. */
-static void head_again(tl_conn *c, tl_mono now) {
+static void head_again(tl_conn *c) {
     tl_slot *s = c->slots.head;
+    if (!s)
+        c->soonest = TL_NEVER;
     if (!s || !s->given_up)
         return;
-    s->by = tl__mono_add_ns(now, tl__ns_until(s->queued, s->by));
-    s->queued = now;
+    s->by = tl__mono_add_ns(c->now, tl__ns_until(s->queued, s->by));
+    s->queued = c->now;
     c->soonest = tl__mono_min(c->soonest, s->by);
 }
 
 /* The oldest request has all its replies. */
 static void complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
-    head_again(c, received);
+    head_again(c);
     if (!again_by_text(c, s))
         answer(c, s, success(c, s, received));
     tl__resp_release(c->resp);
 }
 
+/* Is the oldest request one that only wants to know that the server has been reached? */
+static bool has_reached(const tl_conn *c) {
+    return c->state == UP && c->slots.head && c->slots.head->count == 0;
+}
+
+static void answer_reached(tl_conn *c) {
+    while (has_reached(c)) {
+        tl_slot *s = tl__slots_cut(&c->slots, NULL);
+        s->sent = tl__mono_now();
+        head_again(c);
+        answer(c, s, success(c, s, s->sent));
+    }
+}
+
 static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
-    tl_err why;
+    tl_err why = TL_OK;
     char words[TL_STREAM_WORDS];
     tl_login *l = c->login;
     tl_login_outcome outcome = tl__login_reply(l, c->endpoint, reply, &why, words, sizeof words);
     tl__resp_release(c->resp);
     if (outcome == TL_LOGIN_FAILED) {
-        lose(c, why, words, false, received);
+        lose(c, why, words, false);
         return false;
     }
     if (tl__login_was_time(l) && l->stamp_us >= 0)
@@ -318,6 +336,7 @@ static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
 static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
     if (c->state == LOGIN)
         return on_login(c, reply, received);
+    answer_reached(c);
     tl_slot *s = c->slots.head;
     c->served = true;
     c->failures = 0;
@@ -326,7 +345,7 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
             c->calls.push(c->calls.ctx, reply);
         tl__resp_release(c->resp);
     } else if (!s || s->done < s->size) {
-        lose_nonsense(c, "a reply to nothing", received);
+        lose_nonsense(c, "a reply to nothing");
         return false;
     } else {
         c->reply[s->got++] = *reply;
@@ -343,12 +362,12 @@ static bool read_replies(tl_conn *c) {
         ssize_t n = tl__stream_read(&c->stream, buffer, sizeof buffer, &c->more);
         if (n == 0)
             return true;
-        tl_mono received = tl__mono_now();
         if (n < 0) {
-            lose_stream(c, received);
+            lose_stream(c);
             return false;
         }
-        c->heard = received;
+        tl_mono received = tl__mono_now();
+        c->heard = c->now;
         tl__resp_feed(c->resp, buffer, (size_t)n);
         tl_reply reply;
         int result;
@@ -356,7 +375,7 @@ static bool read_replies(tl_conn *c) {
             if (!on_reply(c, &reply, received))
                 return false;
         if (result < 0) {
-            lose_nonsense(c, tl__resp_words(c->resp), received);
+            lose_nonsense(c, tl__resp_words(c->resp));
             return false;
         }
     }
@@ -365,9 +384,14 @@ static bool read_replies(tl_conn *c) {
 
 /* ---- limits ------------------------------------------------------------------------------------ */
 
+/* The time that a request was given, for a message: who set the limit did so a little before. */
+static int64_t limit_ms_of(const tl_slot *s) {
+    return tl__ms_until(s->queued, tl__mono_add_ns(s->by, TL_NS_PER_MS - 1));
+}
+
 /* Why there is no reply to a request yet. */
 static void describe(const tl_conn *c, const tl_slot *s, char *words, size_t size) {
-    int64_t limit_ms = tl__ms_until(s->queued, s->by);
+    int64_t limit_ms = limit_ms_of(s);
     if (c->state == DOWN)
         (void)snprintf(words, size, "%s", c->words);
     else if (c->state == OPENING)
@@ -403,7 +427,7 @@ static void expire(tl_conn *c, tl_mono now) {
         bool counts = !s->given_up || s == c->slots.head;
         bool late = counts && !tl__mono_before(now, s->by);
         if (late && s == c->slots.head && !tl__slot_unsent(s)) {
-            lose_late(c, "no reply", tl__ms_until(s->queued, s->by), now);
+            lose_late(c, "no reply", limit_ms_of(s));
             return;
         }
         bool goes = late && tl__slot_unsent(s);
@@ -468,7 +492,7 @@ bool tl__conn_idle(const tl_conn *conn) {
 static void begin(tl_conn *c, tl_mono now) {
     c->login = malloc(sizeof *c->login);
     if (!c->login || !tl__resp_reset(c->resp)) {
-        lose_at_place(c, TL_ENOMEM, "out of memory", now);
+        lose_at_place(c, TL_ENOMEM, "out of memory");
         return;
     }
     tl__login_begin(c->login, c->endpoint, c->limits.ask_uptime);
@@ -481,33 +505,20 @@ static void begin(tl_conn *c, tl_mono now) {
 static void drive_opening(tl_conn *c, tl_mono now) {
     tl__stream_drive(&c->stream, now);
     if (c->stream.state == TL_STREAM_FAILED)
-        lose_stream(c, now);
+        lose_stream(c);
     else if (c->stream.state == TL_STREAM_OPEN)
         c->state = LOGIN;
 }
 
 static void drive_login(tl_conn *c, tl_mono now) {
     if (!write_login(c))
-        lose_stream(c, now);
+        lose_stream(c);
     else if (read_replies(c) && c->state == LOGIN && !tl__mono_before(now, c->login_by))
-        lose_late(c, "no reply to the login", c->limits.connect_ms, now);
-}
-
-/* Is the oldest request one that only wants to know that the server has been reached? */
-static bool has_reached(const tl_conn *c) {
-    const tl_slot *s = c->slots.head;
-    return c->state == UP && !c->broken && s && s->count == 0 && c->slots.unsent != s;
-}
-
-static void answer_reached(tl_conn *c, tl_mono now) {
-    while (has_reached(c)) {
-        tl_slot *s = tl__slots_cut(&c->slots, NULL);
-        head_again(c, now);
-        answer(c, s, success(c, s, now));
-    }
+        lose_late(c, "no reply to the login", c->limits.connect_ms);
 }
 
 void tl__conn_drive(tl_conn *conn, tl_mono now) {
+    conn->now = now;
     if (conn->state == DOWN && conn->slots.head && !tl__mono_before(now, conn->retry_at))
         begin(conn, now);
     if (conn->state == OPENING)
@@ -517,8 +528,9 @@ void tl__conn_drive(tl_conn *conn, tl_mono now) {
     else if (conn->state == UP && read_replies(conn))
         conn->stale = false;
     if (conn->state == UP && (conn->broken || !write_slots(conn)))
-        lose_stream(conn, now);
-    answer_reached(conn, now);
+        lose_stream(conn);
+    if (!conn->stale)
+        answer_reached(conn);
     expire(conn, now);
 }
 

@@ -236,8 +236,8 @@ static bool all_printable(tl_bytes url) {
 }
 
 tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
-    parse p = {ret, NULL};
     memset(ret, 0, sizeof *ret);
+    parse p = {ret, NULL};
     tl_bytes text = tl__bytes_of(url ? url : "");
     bool ok = text.n > URL_MAX       ? bad(&p, "it is longer than 4096 bytes")
               : !all_printable(text) ? bad(&p, "it has spaces, control or non-ASCII characters, "

@@ -100,6 +100,7 @@ static void run(tl_keeper *k, tl_task *task, tl_event *e);
 
 static void send(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
     tl_exchange *x = take_exchange(k);
+    unhear(task); /* a machine that asks anew has given up what it asked before */
     if (x && tl__conn_send(k->conn, send, x, now) == TL_OK) {
         x->task = task;
         task->exchange = x;

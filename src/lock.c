@@ -189,6 +189,14 @@ static const char *describe(const tl_lock_event *event) {
     return "";
 }
 
+/* A hold that ran out may leave the key behind, if a renewal of ours was executed unheard. But where
+ * renewing is left to the caller, the token may have been passed on, and the key be another's. */
+static bool leaves_something(const tl_lock *lock, const tl_lock_event *event) {
+    bool gone = event->why == TL_LOST_TAKEN || event->why == TL_LOST_GONE;
+    return event->state == TL_LOST &&
+           (gone || (event->why == TL_LOST_EXPIRED && !lock->manual_renew));
+}
+
 static void deliver(tl_report *report) {
     tl_lock *lock = (tl_lock *)((char *)report - offsetof(tl_lock, report));
     tl_keeper *k = &lock->client->keeper;
@@ -197,7 +205,7 @@ static void deliver(tl_report *report) {
     tl__keeper_unlock(k);
     event.remaining_ms = tl_lock_remaining_ms(lock);
     event.detail = describe(&event);
-    if (event.state == TL_LOST && event.why != TL_LOST_MAX_HOLD)
+    if (leaves_something(lock, &event))
         drop_left_over(lock);
     if (lock->on_event)
         lock->on_event(lock, &event, lock->ctx);
@@ -222,7 +230,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
 static bool stop_watching(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
-    bool left = lock->task.at != 0 || lock->report.queued;
+    bool left = !lock->manual_renew && (lock->task.at != 0 || lock->report.queued);
     tl__keeper_remove(k, &lock->task);
     tl__keeper_unreport(k, &lock->report);
     tl__keeper_unlock(k);
@@ -380,8 +388,8 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
 
 /* The server has said that the token holds nothing any more. */
 static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_error *err) {
-    if (stop_watching(lock))
-        drop_left_over(lock);
+    (void)stop_watching(lock);
+    drop_left_over(lock); /* the key is not the token's, but the sidecar may still bind others */
     publish(lock, TL_LOST, (tl_mono){0});
     return fail_op(lock, why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED, "extend", words, err);
 }

@@ -45,18 +45,34 @@ void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *
     out->bracket = tl__bracket(stamp, event->sent, event->now);
 }
 
-tl_err tl__refusal(tl_bytes words) {
-    static const char *const denied[] = {"NOAUTH", "NOPERM", "WRONGPASS"};
+bool tl__from_script(tl_bytes error) {
+    static const char mark[] = "@user_script";
+    return memmem(error.p, error.n, mark, sizeof mark - 1) != NULL;
+}
+
+/* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's. */
+static bool has_code(tl_bytes error, const char *const *codes) {
+    bool wrapped = tl__from_script(error);
+    for (; *codes; codes++) {
+        size_t n = strlen(*codes);
+        bool first = error.n >= n && memcmp(error.p, *codes, n) == 0 &&
+                     (error.n == n || error.p[n] == ' ');
+        if (first || (wrapped && tl__bytes_has_word(error, *codes)))
+            return true;
+    }
+    return false;
+}
+
+tl_err tl__refusal(tl_bytes error) {
+    static const char *const denied[] = {"NOAUTH", "NOPERM", "WRONGPASS", NULL};
     static const char *const passing[] = {"LOADING",    "BUSY",        "MASTERDOWN", "TRYAGAIN",
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
-                                          "UNKILLABLE", "NOREPLICAS"};
-    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
-        if (tl__bytes_has_word(words, denied[i]))
-            return TL_EDENIED;
-    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
-        if (tl__bytes_has_word(words, passing[i]))
-            return TL_EUNAVAILABLE;
-    return TL_ESERVER;
+                                          "UNKILLABLE", "NOREPLICAS",  NULL};
+    static const char in_script[] = "can't run this command", acl[] = "ACL failure";
+    if (has_code(error, denied) || memmem(error.p, error.n, in_script, sizeof in_script - 1) ||
+        memmem(error.p, error.n, acl, sizeof acl - 1))
+        return TL_EDENIED;
+    return has_code(error, passing) ? TL_EUNAVAILABLE : TL_ESERVER;
 }
 
 uint64_t tl__random_next(uint64_t *random) {

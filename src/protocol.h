@@ -142,7 +142,8 @@ typedef struct {
     tl_err code;      /**< TAKE: OK, EBUSY. KEEP: OK, ELOST. DROP: OK, EEXPIRED, ETAKEN. All:
                            EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
     tl_lost_why why;  /**< KEEP, ELOST */
-    bool maybe;       /**< not OK: a request may have taken effect, or may yet */
+    bool maybe;       /**< not OK: a request may have taken effect, or may yet (EUNCERTAIN), or has
+                           (any other code) */
     bool checked;     /**< TAKE, answered: this server refuses requests that come too late */
     bool announced;   /**< TAKE, EBUSY: the holder's release will be announced on the topic */
     tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
@@ -191,7 +192,10 @@ void tl__out_words(tl_out *out, tl_bytes words);
 void tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
 
 /** What an error reply means: TL_EDENIED, TL_EUNAVAILABLE (it may pass) or TL_ESERVER. */
-tl_err tl__refusal(tl_bytes words);
+tl_err tl__refusal(tl_bytes error);
+
+/** Was an error reply raised within a script, so that some of its writes may have been made? */
+bool tl__from_script(tl_bytes error);
 
 /** Take the TIME at items i and i + 1 of a reply into out's bracket, if it is one. */
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event);

@@ -200,7 +200,7 @@ static tl_status keep_answered(token_attempt *a, const tl_job *job, const tl_eve
                                tl_out *out) {
     int64_t status, left;
     const tl_reply *item = tl__reply_item(e->reply, 2);
-    if (!tl__reply_int(tl__reply_item(item, 0), &status) ||
+    if (!tl__reply_int(tl__reply_item(item, 0), &status) || status < -1 || status > 1 ||
         !tl__reply_int(tl__reply_item(item, 2), &left))
         return malformed(a, out);
     tl__out_time(out, e->reply, 0, e);
@@ -218,7 +218,7 @@ static tl_status keep_answered(token_attempt *a, const tl_job *job, const tl_eve
 
 static tl_status drop_answered(token_attempt *a, const tl_event *e, tl_out *out) {
     int64_t status;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -1 || status > 1)
         return malformed(a, out);
     tl__out_time(out, e->reply, 2, e);
     if (status == 1) {
@@ -234,9 +234,8 @@ static tl_status answered(token_attempt *a, const tl_job *job, const tl_event *e
     if (e->count < 1)
         return malformed(a, out);
     if (e->reply->type == TL_REPLY_ERROR) {
-        /* An error from within a script may come after some of its writes. */
-        bool inside = memmem(e->reply->text.p, e->reply->text.n, "script", 6) != NULL;
-        fail(a, tl__refusal(e->reply->text), inside, e->reply->text, out);
+        tl_bytes error = e->reply->text;
+        fail(a, tl__refusal(error), tl__from_script(error), error, out);
         a->result.harmless = e->now;
         return TL_END;
     }

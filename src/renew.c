@@ -6,6 +6,7 @@
 
 #define EARLY_NS 1000000 /* LOST is said 1 ms early, so that a late timer is still in time */
 #define PARTS 3          /* renew at, and wait for an answer no longer than, a third */
+#define LEAST_NS 2000000 /* no shorter waits than this, however near the end */
 
 void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
                     uint64_t seed) {
@@ -18,10 +19,16 @@ static tl_mono end(const tl_renew *r) {
     return tl__mono_min(tl__mono_add_ns(r->result.deadline, -EARLY_NS), r->hold);
 }
 
+/* A part of the time that is left, for a wait. */
+static int64_t part(const tl_renew *r, tl_mono now, int64_t parts) {
+    int64_t ns = tl__ns_until(now, end(r)) / parts;
+    return ns > LEAST_NS ? ns : LEAST_NS;
+}
+
 static void plan(tl_renew *r, tl_mono now) {
-    int64_t left = tl__ns_until(now, r->result.deadline);
+    r->next = TL_NEVER;
     if (!r->by_hand)
-        r->next = tl__mono_add_ns(now, left / PARTS);
+        r->next = tl__mono_add_ns(now, tl__ns_until(now, r->result.deadline) / PARTS);
 }
 
 static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
@@ -32,11 +39,13 @@ static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
 }
 
 static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
-    int64_t left = tl__ns_until(e->now, end(r)), limit = r->job.attempt_ms * TL_NS_PER_MS;
-    tl_mono by = tl__mono_add_ns(e->now, left / PARTS < limit ? left / PARTS : limit);
+    int64_t share = part(r, e->now, PARTS), limit = r->job.attempt_ms * TL_NS_PER_MS;
+    tl_mono by = tl__mono_add_ns(e->now, share < limit ? share : limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     r->next = TL_NEVER;
-    r->job.protocol->init(&r->attempt, TL_KEEP, ++r->ticket, by);
+    r->asking = true;
+    r->again = false;
+    r->job.protocol->init(&r->attempt, TL_KEEP, ++r->ticket, tl__mono_min(by, end(r)));
     return r->job.protocol->step(&r->attempt, &r->job, &start, out);
 }
 
@@ -47,6 +56,8 @@ static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
         tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
     r->at_risk = false;
     plan(r, e->now);
+    if (r->again)
+        r->next = e->now;
 }
 
 static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
@@ -55,41 +66,56 @@ static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
     r->at_risk = true;
     r->failures++;
     int64_t pause = tl__mul_sat(tl__backoff_ms(r->failures, &r->random), TL_NS_PER_MS);
-    int64_t most = tl__ns_until(e->now, end(r)) / (2 * PARTS);
+    int64_t most = part(r, e->now, 2 * PARTS);
     r->next = tl__mono_add_ns(e->now, r->failures == 1 ? 0 : pause < most ? pause : most);
 }
 
+static tl_status over(tl_renew *r, const tl_event *e, tl_out *out) {
+    return lost(r, tl__mono_before(e->now, r->hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
+}
+
+static bool is_over(const tl_renew *r, const tl_event *e) {
+    return !tl__mono_before(e->now, end(r));
+}
+
 static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
-    if (!tl__mono_before(e->now, end(r)))
-        return lost(r, tl__mono_before(e->now, r->hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
+    if (is_over(r, e))
+        return over(r, e, out);
+    tl_status status = tl__mono_before(e->now, r->next) ? TL_GO : ask(r, e, out);
     out->until = tl__mono_min(r->next, end(r));
-    if (tl__mono_before(e->now, r->next))
-        return TL_GO;
-    tl_status status = ask(r, e, out);
-    out->until = end(r);
     return status;
 }
 
+/* An answer after the deadline changes nothing: the lock has been called lost by then. */
 static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
-    if (e->ticket == r->ticket && r->next.ns == INT64_MAX &&
-        r->job.protocol->step(&r->attempt, &r->job, e, out) == TL_END) {
-        if (r->attempt.result.code == TL_ELOST)
-            return lost(r, r->attempt.result.why, out);
-        if (r->attempt.result.code == TL_OK)
-            kept(r, e, out);
-        else
-            missed(r, e, out);
-    }
+    if (is_over(r, e))
+        return over(r, e, out);
+    if (!r->asking || e->ticket != r->ticket ||
+        r->job.protocol->step(&r->attempt, &r->job, e, out) != TL_END)
+        return go_on(r, e, out);
+    r->asking = false;
+    if (r->attempt.result.code == TL_ELOST)
+        return lost(r, r->attempt.result.why, out);
+    if (r->attempt.result.code == TL_OK)
+        kept(r, e, out);
+    else
+        missed(r, e, out);
     return go_on(r, e, out);
+}
+
+static void on_wake(tl_renew *r, const tl_event *e) {
+    if (r->asking)
+        r->again = true;
+    else
+        r->next = e->now;
 }
 
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now) {
     r->job.ttl_ms = ttl_ms;
     r->result.deadline = deadline;
-    r->at_risk = false;
+    r->at_risk = r->asking = false;
     r->failures = 0;
-    if (r->next.ns != INT64_MAX)
-        plan(r, now);
+    plan(r, now);
 }
 
 tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {
@@ -98,10 +124,7 @@ tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_START: plan(r, e->now); break;
     case TL_REPLY:
     case TL_FAILED: return on_answer(r, e, out);
-    case TL_WOKEN:
-        if (r->next.ns != INT64_MAX)
-            r->next = e->now;
-        break;
+    case TL_WOKEN: on_wake(r, e); break;
     case TL_CANCEL: return TL_END;
     default: break;
     }

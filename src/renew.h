@@ -17,6 +17,8 @@ typedef struct {
     uint16_t ticket;
     bool by_hand;
     bool at_risk;
+    bool asking; /**< a request is under way */
+    bool again;  /**< ask once more after it: it may have been executed before the clock stepped */
 } tl_renew;
 
 /** hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
@@ -26,7 +28,8 @@ void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono ho
 /** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
 
-/** The lock was extended by hand: a new lifetime and deadline. Then give it a TL_TIMER. */
+/** The lock was extended by hand: a new lifetime and deadline. What is under way is given up, since
+ *  its answer is older. Then give it a TL_TIMER. */
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now);
 
 #endif

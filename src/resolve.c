@@ -75,7 +75,7 @@ static void *look_up(void *box) {
     uint64_t one = 1;
     r->result = (lookup ? lookup : getaddrinfo)(r->host, r->port, &hints, &list);
     r->sys_errno = errno;
-    if (r->result == 0) {
+    if (r->result == 0 && list) {
         r->count = keep(list, r->address, TL_ADDRESS_MAX);
         freeaddrinfo(list);
     }

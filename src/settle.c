@@ -25,6 +25,18 @@ static tl_status begin(tl_settle *s, const tl_event *e, tl_out *out) {
     return ask(s, e, out);
 }
 
+static bool is_under_way(const tl_settle *s) {
+    return s->next.ns == INT64_MAX;
+}
+
+/* A request under way ends by the limit: then there is nothing to wait for beyond that. */
+static tl_status wait(const tl_settle *s, const tl_event *e, tl_out *out) {
+    out->until = tl__mono_min(s->next, s->limit);
+    if (is_under_way(s) && !tl__mono_before(e->now, s->limit))
+        out->until = TL_NEVER;
+    return TL_GO;
+}
+
 /* Time is up without an answer. */
 static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     if (s->detached)
@@ -40,47 +52,55 @@ static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     return TL_DETACH;
 }
 
-static bool is_final(tl_err code) {
-    return code != TL_EUNAVAILABLE && code != TL_EUNCERTAIN;
+static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
+    s->maybe = s->maybe || is_under_way(s);
+    return run_out(s, e, out);
+}
+
+/* Is the answer one to stop at? A lock that was extended too late to be of use is asked for again. */
+static bool is_final(const tl_settle *s, const tl_event *e) {
+    const tl_result *r = &s->attempt.result;
+    if (r->code == TL_OK)
+        return s->op == TL_DROP || tl__mono_before(e->now, r->deadline);
+    return r->code != TL_EUNAVAILABLE && r->code != TL_EUNCERTAIN;
+}
+
+static tl_status finish(tl_settle *s) {
+    tl_result *r = &s->attempt.result;
+    /* Asked again, a release that worked at first finds the lock free, or already another's. */
+    if (s->op == TL_DROP && s->maybe && s->in_time &&
+        (r->code == TL_EEXPIRED || r->code == TL_ETAKEN))
+        r->code = TL_OK;
+    if (!s->detached)
+        s->result = *r;
+    return TL_END;
 }
 
 static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
-    tl_result *r = &s->attempt.result;
-    if (is_final(r->code)) {
-        /* Asked again, a release that worked at first finds the lock free, or already another's. */
-        if (s->op == TL_DROP && s->maybe && s->in_time &&
-            (r->code == TL_EEXPIRED || r->code == TL_ETAKEN))
-            r->code = TL_OK;
-        if (!s->detached)
-            s->result = *r;
-        return TL_END;
-    }
-    s->maybe = s->maybe || r->maybe;
+    const tl_result *r = &s->attempt.result;
+    if (is_final(s, e))
+        return finish(s);
+    s->maybe = s->maybe || r->maybe || r->code == TL_OK;
     if (!tl__mono_before(e->now, s->limit))
         return run_out(s, e, out);
     s->failures++;
     s->next = s->failures == 1 && r->maybe
                   ? e->now
                   : tl__mono_add_ms(e->now, tl__backoff_ms(s->failures, &s->random));
-    out->until = tl__mono_min(s->next, s->limit);
-    return TL_GO;
+    return wait(s, e, out);
 }
 
 static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
-    out->until = tl__mono_min(s->next, s->limit);
-    if (e->ticket != s->ticket || s->next.ns != INT64_MAX)
-        return TL_GO;
+    if (!is_under_way(s) || e->ticket != s->ticket)
+        return wait(s, e, out);
     tl_status status = s->job.protocol->step(&s->attempt, &s->job, e, out);
     return status == TL_END ? attempt_ended(s, e, out) : status;
 }
 
 static tl_status on_timer(tl_settle *s, const tl_event *e, tl_out *out) {
-    out->until = tl__mono_min(s->next, s->limit);
-    if (s->next.ns == INT64_MAX)
-        return TL_GO; /* the request under way ends by the limit */
-    if (!tl__mono_before(e->now, s->limit))
+    if (!is_under_way(s) && !tl__mono_before(e->now, s->limit))
         return run_out(s, e, out);
-    return tl__mono_before(e->now, s->next) ? TL_GO : ask(s, e, out);
+    return tl__mono_before(e->now, s->next) ? wait(s, e, out) : ask(s, e, out);
 }
 
 tl_status tl__settle_step(void *machine, const tl_event *e, tl_out *out) {
@@ -89,7 +109,7 @@ tl_status tl__settle_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_START: return begin(s, e, out);
     case TL_REPLY:
     case TL_FAILED: return on_answer(s, e, out);
-    case TL_CANCEL: return run_out(s, e, out);
+    case TL_CANCEL: return cancelled(s, e, out);
     default: return on_timer(s, e, out);
     }
 }

@@ -136,6 +136,13 @@ bool tl__slot_by_text(tl_slot *slot) {
 
 /* ---- queue ------------------------------------------------------------------------------------- */
 
+/* `unsent` may begin at this one: go on to the first with something to write. */
+static void set_unsent(tl_slots *slots, tl_slot *slot) {
+    while (slot && slot->done == slot->size)
+        slot = slot->next;
+    slots->unsent = slot;
+}
+
 void tl__slots_put(tl_slots *slots, tl_slot *slot) {
     slot->next = NULL;
     if (slots->tail)
@@ -144,7 +151,7 @@ void tl__slots_put(tl_slots *slots, tl_slot *slot) {
         slots->head = slot;
     slots->tail = slot;
     if (!slots->unsent)
-        slots->unsent = slot;
+        set_unsent(slots, slot);
     slots->count++;
 }
 
@@ -157,7 +164,7 @@ tl_slot *tl__slots_cut(tl_slots *slots, tl_slot *before) {
     if (slots->tail == s)
         slots->tail = before;
     if (slots->unsent == s)
-        slots->unsent = s->next;
+        set_unsent(slots, s->next);
     slots->count--;
     return s;
 }
@@ -201,6 +208,6 @@ void tl__slots_written(tl_slots *slots, size_t n, tl_mono before) {
         n -= part;
         if (s->done < s->size)
             return;
-        slots->unsent = s->next;
+        set_unsent(slots, s->next);
     }
 }

@@ -79,10 +79,10 @@ void tl__topics_remove(tl_topics *topics, tl_topic *topic) {
         topic->prev->next = topic->next;
     else
         topics->first = topic->next;
-    free(topic);
     topics->count--;
     if (topics->buckets > BUCKETS_MIN && topics->count < topics->buckets / 8)
         (void)resize(topics, topics->buckets / 2);
+    free(topic);
 }
 
 tl_topic *tl__topics_walk(tl_topics *topics) {
@@ -93,9 +93,11 @@ tl_topic *tl__topics_walk(tl_topics *topics) {
 }
 
 void tl__topics_clear(tl_topics *topics) {
-    while (topics->first)
-        tl__topics_remove(topics, topics->first);
+    tl_topic *next;
+    for (tl_topic *topic = topics->first; topic; topic = next) {
+        next = topic->next;
+        free(topic);
+    }
     free(topics->bucket);
-    topics->bucket = NULL;
-    topics->buckets = 0;
+    *topics = (tl_topics){.seed = topics->seed};
 }

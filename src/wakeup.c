@@ -89,12 +89,12 @@ static void tell(tl_wakeup *w, tl_topic *topic, bool armed) {
 static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     tl_wakeup *w = ctx;
     tl_topic *topic;
-    (void)bracket, (void)uptime_us;
+    (void)bracket, (void)uptime_us, (void)now;
     w->knocking = false;
-    w->heard = now;
+    w->heard = w->now;
     tl__topics_begin(&w->topics);
     while ((topic = tl__topics_walk(&w->topics)))
-        if (!subscribe(w, topic, now) && topic->told != TL_TOLD_NOT)
+        if (!subscribe(w, topic, w->now) && topic->told != TL_TOLD_NOT)
             tell(w, topic, false);
 }
 
@@ -277,6 +277,9 @@ short tl__wakeup_events(const tl_wakeup *wakeup) {
 }
 
 tl_mono tl__wakeup_until(const tl_wakeup *wakeup) {
+    const tl_mono at_once = {0};
+    if (wakeup->confused)
+        return at_once;
     tl_mono at = tl__mono_min(close_at(wakeup), silent_at(wakeup));
-    return wakeup->confused ? (tl_mono){0} : tl__mono_min(at, tl__conn_until(wakeup->conn));
+    return tl__mono_min(at, tl__conn_until(wakeup->conn));
 }

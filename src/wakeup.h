@@ -36,10 +36,10 @@ void tl__wakeup_free(tl_wakeup *wakeup);
 /** Listen to a topic, which is copied, once more than so far. `armed` is called from within when it
  *  is known already whether that is in force. TL_ENOMEM, or TL_EINVALID for one that is too long:
  *  then it is not listened to; only the first listener of a topic can fail. */
-tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes topic, tl_mono now);
+tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
 /** Undo one listen. A topic that nobody listens to is fine. */
-void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes topic, tl_mono now);
+void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
 /** As of a connection: poll fd for events until then, and drive. */
 int tl__wakeup_fd(const tl_wakeup *wakeup);

@@ -2,6 +2,7 @@
  * The parser of durations. It is pure: text in, milliseconds or one line of reason out. A unit is
  * required, since "30" has been meant as seconds and as milliseconds by equally sure people.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,9 +29,11 @@ static int64_t refuse(char why[DURATION_WHY], const char *reason) {
 }
 
 static int64_t refuse_unit(char why[DURATION_WHY], const char *text, size_t digits) {
-    if (text[digits] == '\0' && digits <= 10)
+    bool bare = text[digits] == '\0';
+
+    if (bare && digits <= 10)
         (void)snprintf(why, DURATION_WHY, "say seconds or milliseconds: %ss or %sms", text, text);
-    else if (text[digits] == '\0')
+    else if (bare)
         (void)snprintf(why, DURATION_WHY, "say seconds or milliseconds: end with s or ms");
     else if (text[digits] == '.' || text[digits] == ',')
         (void)snprintf(why, DURATION_WHY, "whole numbers only: 1500ms rather than 1.5s");

@@ -43,6 +43,11 @@ static int flushed(void) {
     return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
 }
 
+static int version(void) {
+    printf("tidelock %s\n", tl_version());
+    return flushed();
+}
+
 static void overview(FILE *out) {
     (void)fputs("usage: tidelock [--url URL] COMMAND ...\n\n"
                 "Locks that many hosts share, kept in Redis.\n\n",
@@ -122,7 +127,9 @@ static int run_command(const command *c, global_args *globals, int argc, char **
                          .global_values = globals,
                          .runs = c->runs};
     int status = opt_parse(&tables, argc, argv, &words);
-    if (status == 0 && globals->help) {
+    if (status == 0 && globals->version) {
+        status = version();
+    } else if (status == 0 && globals->help) {
         command_help(c);
         status = flushed();
     } else if (status == 0) {
@@ -155,10 +162,8 @@ int main(int argc, char **argv) {
     int status = opt_parse(&tables, argc > 0 ? argc - 1 : 0, argv + 1, &rest);
     if (status)
         return status;
-    if (globals.version) {
-        printf("tidelock %s\n", tl_version());
-        return flushed();
-    }
+    if (globals.version)
+        return version();
     if (rest.words == 0 && globals.help) {
         overview(stdout);
         return flushed();

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "childenv.h"
 #include "jsonout.h"
 #include "report.h"
 #include "tool.h"
@@ -45,7 +46,7 @@ static const opt options[] = {
     {0, "forever", OPT_FLAG, AT(forever), NULL, "when the command ends, lock and run again", 0, 0},
     {0, "json-fd", OPT_NUMBER, AT(json_fd), "N",
      "at the end write one line of JSON to descriptor N", 0, 1 << 20},
-    {0, "json", OPT_FLAG, AT(json), NULL, "that --json-fd is meant; says nothing by itself", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "needs --json-fd too, and adds nothing to it", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {'v', "verbose", OPT_FLAG, AT(verbose), NULL, "say what happens, on stderr", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -73,52 +74,6 @@ typedef struct {
     watch watch;
 } run;
 
-/* ---- the environment of the command --------------------------------------------------------- */
-
-static const char *const added[] = {"TIDELOCK_KEY", "TIDELOCK_TOKEN", "TIDELOCK_FENCE",
-                                    "TIDELOCK_TTL_MS"};
-#define ADDED (sizeof added / sizeof added[0])
-
-static bool is_added(const char *assignment) {
-    for (size_t i = 0; i < ADDED; i++) {
-        size_t len = strlen(added[i]);
-        if (strncmp(assignment, added[i], len) == 0 && assignment[len] == '=')
-            return true;
-    }
-    return false;
-}
-
-/* Ours first, then those that we inherited. Only the first ADDED are to be freed, and the array. */
-static char **make_env(const run *r) {
-    size_t count = 0;
-    size_t at = ADDED;
-
-    while (environ[count])
-        count++;
-    char **env = calloc(count + ADDED + 1, sizeof *env);
-    if (!env)
-        return NULL;
-    bool whole = asprintf(&env[0], "%s=%s", added[0], r->key) >= 0;
-    whole = asprintf(&env[1], "%s=%s", added[1], tl_lock_token(r->lock)) >= 0 && whole;
-    whole = asprintf(&env[2], "%s=%llu", added[2], (unsigned long long)tl_lock_fence(r->lock)) >=
-                0 &&
-            whole;
-    whole = asprintf(&env[3], "%s=%lld", added[3], (long long)r->o->ttl_ms) >= 0 && whole;
-    for (size_t i = 0; i < count; i++)
-        if (!is_added(environ[i]))
-            env[at++] = environ[i];
-    if (whole)
-        return env;
-    free(env); /* out of memory: what asprintf made before is of no account */
-    return NULL;
-}
-
-static void free_env(char **env) {
-    for (size_t i = 0; env && i < ADDED; i++)
-        free(env[i]);
-    free(env);
-}
-
 /* ---- one round ------------------------------------------------------------------------------ */
 
 static int64_t wait_limit(const run_options *o) {
@@ -134,8 +89,8 @@ static bool acquire(run *r) {
     r->result = signals_acquire(&r->signals, r->lock, wait_limit(r->o), &r->cancelled_by, &r->err);
     r->waited_ms = moment_ms() - start;
     if (r->result == TL_OK && r->o->verbose)
-        say("%s: acquired (fence %llu) after %s", r->shown,
-            (unsigned long long)tl_lock_fence(r->lock), show_ms(took, r->waited_ms));
+        say_if_free("%s: acquired (fence %llu) after %s", r->shown,
+                    (unsigned long long)tl_lock_fence(r->lock), show_ms(took, r->waited_ms));
     return r->result == TL_OK;
 }
 
@@ -146,6 +101,8 @@ static void not_acquired(run *r, tl_err before) {
     if (r->result == TL_ECANCELLED) {
         r->status = STATUS_SIGNAL + r->cancelled_by;
         r->stop = true;
+    } else if (conflict) {
+        say("%s; see: tidelock check %s", r->err.message, r->shown);
     } else if (r->result != before) { /* an outage is reported once */
         say("%s", r->err.message);
     }
@@ -153,6 +110,7 @@ static void not_acquired(run *r, tl_err before) {
         r->stop = true;
 }
 
+/* The command is started, if the lock still lives: we may have been stopped since it was had. */
 static bool start(run *r, char **env) {
     int64_t now = moment_ms();
 
@@ -166,16 +124,20 @@ static bool start(run *r, char **env) {
         .verbose = r->o->verbose,
         .guard = guard_begin((on_lost)r->o->lost_mode, r->o->ttl_ms, r->o->max_hold_ms, now),
     };
+    if (tl_lock_state(r->lock) == TL_LOST) {
+        r->result = TL_ELOST;
+        r->status = fail(STATUS_LOST, "%s: the lock was lost before the command began", r->shown);
+        return false;
+    }
     if (env && child_start(&r->watch.child, &r->signals, r->argv, env) == 0)
         return true;
+    r->result = TL_ENOMEM;
     r->status = fail(STATUS_INTERNAL, "start a process: %s", strerror(env ? errno : ENOMEM));
-    r->stop = true;
     return false;
 }
 
 static void release(run *r) {
-    const watch *w = &r->watch;
-    bool lost = w->lost || w->guard.for_loss || tl_lock_state(r->lock) == TL_LOST;
+    bool lost = r->watch.guard.for_loss || tl_lock_state(r->lock) == TL_LOST;
     tl_err code = tl_lock_release(r->lock, &r->err);
 
     if (lost || code == TL_EEXPIRED || code == TL_ETAKEN || code == TL_ELOST)
@@ -203,8 +165,10 @@ static void conclude(run *r) {
         r->stop = true;
     } else if (r->result == TL_ELOST) {
         r->status = STATUS_LOST;
-        say("%s: the lock was lost while the command ran%s", r->shown,
-            w->guard.for_loss ? ", which was ended" : "");
+        say("%s: the lock %s%s%s%s", r->shown,
+            w->guard.for_loss ? "could not be kept, so the command was ended"
+                              : "was lost while the command ran",
+            w->trouble[0] ? " (" : "", w->trouble, w->trouble[0] ? ")" : "");
     } else if (w->guard.term_sent) {
         say("%s: --max-hold is over, and the command was ended", r->shown);
     }
@@ -215,7 +179,8 @@ static void conclude(run *r) {
 }
 
 static void run_command(run *r) {
-    char **env = make_env(r);
+    char **env = childenv_make(r->key, tl_lock_token(r->lock), tl_lock_fence(r->lock),
+                               r->o->ttl_ms);
 
     if (start(r, env)) {
         watch_command(&r->watch);
@@ -227,7 +192,7 @@ static void run_command(run *r) {
     } else {
         (void)tl_lock_release(r->lock, NULL);
     }
-    free_env(env);
+    childenv_free(env);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -267,6 +232,7 @@ static void one_round(run *r) {
 
     r->held_ms = -1;
     r->cancelled_by = 0;
+    news_clear(&r->news);
     if (acquire(r))
         run_command(r);
     else

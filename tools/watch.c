@@ -43,41 +43,58 @@ void news_event(tl_lock *lock, const tl_lock_event *event, void *ctx) {
     (void)!write(n->fd, &one, sizeof one);
 }
 
-static void read_news(watch *w) {
-    news copy;
+/* The newest report; false when there is none. */
+static bool take_news(news *n, tl_lock_event *ret, char detail[sizeof n->detail]) {
     uint64_t count;
-    char left[DURATION_SHOWN];
 
-    (void)!read(w->news->fd, &count, sizeof count);
-    pthread_mutex_lock(&w->news->mutex);
-    copy.fresh = w->news->fresh;
-    copy.event = w->news->event;
-    memcpy(copy.detail, w->news->detail, sizeof copy.detail);
-    w->news->fresh = false;
-    pthread_mutex_unlock(&w->news->mutex);
-    if (!copy.fresh)
+    (void)!read(n->fd, &count, sizeof count);
+    pthread_mutex_lock(&n->mutex);
+    bool fresh = n->fresh;
+    n->fresh = false;
+    *ret = n->event;
+    memcpy(detail, n->detail, sizeof n->detail);
+    pthread_mutex_unlock(&n->mutex);
+    return fresh;
+}
+
+void news_clear(news *n) {
+    tl_lock_event event;
+    char detail[sizeof n->detail];
+
+    (void)take_news(n, &event, detail);
+}
+
+static void read_news(watch *w) {
+    char left[DURATION_SHOWN];
+    char detail[sizeof w->news->detail];
+    tl_lock_event event;
+
+    if (!take_news(w->news, &event, detail))
         return;
-    if (copy.event.state == TL_LOST)
-        w->lost = true;
+    memcpy(w->trouble, detail, sizeof w->trouble);
+    if (event.state == TL_HELD)
+        w->trouble[0] = '\0';
     if (!w->verbose)
         return;
-    if (copy.event.state == TL_AT_RISK)
-        say_if_free("%s: at risk, %s left: %s", w->key, show_ms(left, copy.event.remaining_ms),
-                    copy.detail);
-    else if (copy.event.state == TL_HELD)
-        say_if_free("%s: renewed again, %s left", w->key, show_ms(left, copy.event.remaining_ms));
+    (void)show_ms(left, event.remaining_ms);
+    if (event.state == TL_AT_RISK)
+        say_if_free("%s: at risk, %s left: %s", w->key, left, detail);
+    else if (event.state == TL_HELD)
+        say_if_free("%s: renewed again, %s left", w->key, left);
     else
-        say_if_free("%s: lost: %s", w->key, copy.detail);
+        say_if_free("%s: lost: %s", w->key, detail);
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
 static void pass_on(watch *w, int sig) {
-    if (w->verbose)
-        say_if_free("%s: SIG%s passed on", w->key, sigabbrev_np(sig));
-    child_signal(&w->child, sig);
     if (signals_ends(w->signals, sig) && !w->told_to_end)
         w->told_to_end = sig;
+    if (w->child.ended)
+        return;
+    if (w->verbose)
+        say_if_free("%s: signal %d passed on", w->key, sig);
+    child_signal(&w->child, sig);
 }
 
 static void read_signals(watch *w) {
@@ -86,7 +103,7 @@ static void read_signals(watch *w) {
     while ((sig = signals_next(w->signals)) != 0) {
         if (sig == SIGCONT)
             w->continue_due = true;
-        else if (sig != SIGCHLD && !w->child.ended)
+        else if (sig != SIGCHLD)
             pass_on(w, sig);
     }
     child_collect(&w->child);

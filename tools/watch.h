@@ -24,6 +24,8 @@ typedef struct {
 
 /** Returns 0, or -1 and errno. */
 int news_begin(news *n);
+/** Forget what was reported of a hold before. */
+void news_clear(news *n);
 /** The library's on_event; ctx is the news. */
 void news_event(tl_lock *lock, const tl_lock_event *event, void *ctx);
 void news_end(news *n);
@@ -37,7 +39,7 @@ typedef struct {
     bool verbose;
     child child;
     guard guard;
-    bool lost;         /**< the library said so while the command ran */
+    char trouble[200]; /**< what the library last said of a lock at risk or lost; "" nothing */
     int told_to_end;   /**< the signal that asked us to end, passed on; 0 none */
     bool continue_due; /**< the command is stopped and is to go on */
 } watch;

@@ -1,0 +1,204 @@
+/*
+ * Faults: a release, an extension or a renewal is executed and its answer lost, or it never arrives.
+ */
+#include "arena.h"
+
+static tl_lock *held_behind_gate(int64_t ttl_ms) {
+    tl_lock *lock = by_hand(client_behind_gate(), ttl_ms);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    return lock;
+}
+
+/* ---- release ----------------------------------------------------------------------------------- */
+
+static void release(proxy_way way, proxy_fault fault, int connections, tl_err expected,
+                    int64_t least_ms) {
+    tl_lock *lock = held_behind_gate(TTL_MS);
+    proxy_break(gate, way, 0, fault, connections);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_release(lock, &said), expected);
+    ASSERT_TOOK(began, least_ms, ATTEMPT_MS);
+    assert_true(proxy_struck(gate) >= 1);
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    assert_int_equal(key_exists(), way == PROXY_REQUESTS && expected != TL_OK);
+    proxy_heal(gate);
+    assert_free_soon();
+}
+
+static void test_a_release_whose_answer_was_reset_is_ok_when_asked_again(void **state) {
+    (void)state;
+    release(PROXY_REPLIES, PROXY_RESET, 1, TL_OK, 0);
+}
+
+static void test_a_release_that_was_reset_on_its_way_is_asked_again(void **state) {
+    (void)state;
+    release(PROXY_REQUESTS, PROXY_RESET, 1, TL_OK, 0);
+}
+
+static void test_a_release_without_an_answer_is_uncertain(void **state) {
+    (void)state;
+    release(PROXY_REPLIES, PROXY_MUTE, 1, TL_EUNCERTAIN, ATTEMPT_MS);
+}
+
+static void test_a_release_that_never_gets_an_answer_is_uncertain(void **state) {
+    (void)state;
+    release(PROXY_REPLIES, PROXY_MUTE, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
+}
+
+static void test_a_release_whose_answers_are_all_reset_is_uncertain(void **state) {
+    (void)state;
+    release(PROXY_REPLIES, PROXY_RESET, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
+}
+
+static void test_a_release_that_does_not_arrive_is_repeated_in_the_background(void **state) {
+    (void)state;
+    release(PROXY_REQUESTS, PROXY_MUTE, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
+}
+
+/* It had been said to be lost before: that it was ours until now is not what happened. */
+static void test_a_repeated_release_of_a_lost_lock_is_not_ok(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        client_behind_gate(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    freeReplyObject(real_redis_command(server, "SET " KEY " foreign"));
+    assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_TAKEN);
+    proxy_break(gate, PROXY_REPLIES, 0, PROXY_RESET, 2); /* one for what the keeper still does */
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+}
+
+/* ---- extend ------------------------------------------------------------------------------------ */
+
+static void extend(proxy_way way, proxy_fault fault, int connections, tl_err expected,
+                   int64_t least_ms) {
+    tl_lock *lock = held_behind_gate(5000);
+    int64_t left = tl_lock_remaining_ms(lock);
+    proxy_break(gate, way, 0, fault, connections);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), expected);
+    ASSERT_TOOK(began, least_ms, ATTEMPT_MS);
+    assert_belief_is_true(lock);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    if (expected != TL_OK) /* count on the old deadline */
+        assert_true(tl_lock_remaining_ms(lock) <= left - least_ms);
+    proxy_heal(gate);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_an_extension_whose_answer_was_reset_is_asked_again(void **state) {
+    (void)state;
+    extend(PROXY_REPLIES, PROXY_RESET, 1, TL_OK, 0);
+}
+
+static void test_an_extension_that_was_reset_on_its_way_is_asked_again(void **state) {
+    (void)state;
+    extend(PROXY_REQUESTS, PROXY_RESET, 1, TL_OK, 0);
+}
+
+static void test_an_extension_without_an_answer_is_uncertain(void **state) {
+    (void)state;
+    extend(PROXY_REPLIES, PROXY_MUTE, 1, TL_EUNCERTAIN, ATTEMPT_MS);
+}
+
+static void test_an_extension_whose_answers_are_all_reset_is_uncertain(void **state) {
+    (void)state;
+    extend(PROXY_REPLIES, PROXY_RESET, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
+}
+
+static void test_an_extension_that_does_not_arrive_is_uncertain(void **state) {
+    (void)state;
+    extend(PROXY_REQUESTS, PROXY_MUTE, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
+}
+
+/* ---- renewal ----------------------------------------------------------------------------------- */
+
+static tl_lock *watched(lock_events *events, int64_t ttl_ms) {
+    tl_lock *lock = make_lock_with(
+        client_behind_gate(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    return lock;
+}
+
+static void risk_then_held(proxy_way way, proxy_fault fault) {
+    lock_events *events = make_events();
+    tl_lock *lock = watched(events, 1500);
+    lock_event again;
+    proxy_break(gate, way, 0, fault, 1);
+    (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
+    WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
+    assert_belief_is_true(lock);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_int_equal(lock_events_count(events), 2);
+}
+
+static void test_a_renewal_whose_answer_is_lost_is_asked_again(void **state) {
+    (void)state;
+    risk_then_held(PROXY_REPLIES, PROXY_MUTE);
+}
+
+static void test_a_renewal_that_was_reset_on_its_way_is_asked_again(void **state) {
+    (void)state;
+    risk_then_held(PROXY_REQUESTS, PROXY_RESET);
+}
+
+/* Without an answer nothing is believed: LOST by the deadline of the last one. */
+static void lost_in_time(proxy_way way, proxy_fault fault) {
+    lock_events *events = make_events();
+    tl_lock *lock = watched(events, 900);
+    int64_t left = tl_lock_remaining_ms(lock);
+    int64_t since = clock_ms();
+    proxy_break(gate, way, 0, fault, PROXY_ALL);
+    const clock_wait limit = clock_wait_begin(SOON_MS);
+    lock_event risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
+    assert_in_range(risk.remaining_ms, 1, 900);
+    int64_t held_at = since;
+    for (int64_t now = since; tl_lock_state(lock) != TL_LOST && clock_wait_more(&limit);) {
+        held_at = now;
+        now = clock_ms();
+    }
+    assert_in_range(held_at - since, 0, left + 1);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
+    assert_int_equal(lost.why, TL_LOST_EXPIRED);
+    proxy_heal(gate);
+    assert_free_soon();
+}
+
+static void test_a_holder_whose_renewals_get_no_answer_is_told_in_time(void **state) {
+    (void)state;
+    lost_in_time(PROXY_REPLIES, PROXY_MUTE);
+}
+
+static void test_a_holder_whose_renewals_are_all_reset_is_told_in_time(void **state) {
+    (void)state;
+    lost_in_time(PROXY_REQUESTS, PROXY_RESET);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_a_release_whose_answer_was_reset_is_ok_when_asked_again),
+        ARENA_TEST(test_a_release_that_was_reset_on_its_way_is_asked_again),
+        ARENA_TEST(test_a_release_without_an_answer_is_uncertain),
+        ARENA_TEST(test_a_release_that_never_gets_an_answer_is_uncertain),
+        ARENA_TEST(test_a_release_whose_answers_are_all_reset_is_uncertain),
+        ARENA_TEST(test_a_release_that_does_not_arrive_is_repeated_in_the_background),
+        ARENA_TEST(test_a_repeated_release_of_a_lost_lock_is_not_ok),
+        ARENA_TEST(test_an_extension_whose_answer_was_reset_is_asked_again),
+        ARENA_TEST(test_an_extension_that_was_reset_on_its_way_is_asked_again),
+        ARENA_TEST(test_an_extension_without_an_answer_is_uncertain),
+        ARENA_TEST(test_an_extension_whose_answers_are_all_reset_is_uncertain),
+        ARENA_TEST(test_an_extension_that_does_not_arrive_is_uncertain),
+        ARENA_TEST(test_a_renewal_whose_answer_is_lost_is_asked_again),
+        ARENA_TEST(test_a_renewal_that_was_reset_on_its_way_is_asked_again),
+        ARENA_TEST(test_a_holder_whose_renewals_get_no_answer_is_told_in_time),
+        ARENA_TEST(test_a_holder_whose_renewals_are_all_reset_is_told_in_time),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/*
+ * Faults: the server executes a take, and its answer is lost. The lock is had after all, or is not
+ * had and soon free again; never is it nobody's for longer than its lifetime.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "arena.h"
+
+/* The key holds this lock's own token. */
+static bool holds_token_of(const tl_lock *lock) {
+    redisReply *reply = real_redis_command(server, "GET " KEY);
+    bool is = reply && reply->type == REDIS_REPLY_STRING &&
+              strcmp(reply->str, tl_lock_token(lock)) == 0;
+    freeReplyObject(reply);
+    return is;
+}
+
+/* ---- once -------------------------------------------------------------------------------------- */
+
+static void had_after_all(proxy_fault fault, int64_t wait_ms, int64_t least_ms) {
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    proxy_break(gate, PROXY_REPLIES, 0, fault, 1);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, wait_ms, &said), TL_OK);
+    ASSERT_TOOK(began, least_ms, least_ms);
+    assert_int_equal(proxy_struck(gate), 1);
+    assert_true(holds_token_of(lock));
+    assert_belief_is_true(lock);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_false(key_exists());
+}
+
+static void test_a_waiter_asks_again_after_a_reset_and_finds_itself_the_holder(void **state) {
+    (void)state;
+    had_after_all(PROXY_RESET, 5000, 0);
+}
+
+static void test_a_waiter_asks_again_after_silence_and_finds_itself_the_holder(void **state) {
+    (void)state;
+    had_after_all(PROXY_MUTE, 5000, ATTEMPT_MS);
+}
+
+static void test_trying_once_asks_again_after_a_reset(void **state) {
+    (void)state;
+    had_after_all(PROXY_RESET, 0, 0);
+}
+
+static void test_trying_once_is_uncertain_after_silence_and_cleans_up(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, 1);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+    ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+    ASSERT_SAID("no reply");
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    assert_free_soon();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+}
+
+/* ---- again and again --------------------------------------------------------------------------- */
+
+static void uncertain_then_free(proxy_fault fault) {
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    proxy_break(gate, PROXY_REPLIES, 0, fault, PROXY_ALL);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 700, &said), TL_EUNCERTAIN);
+    ASSERT_TOOK(began, 700, 700);
+    assert_true(proxy_struck(gate) >= 1);
+    assert_true(key_exists());
+    proxy_heal(gate);
+    assert_free_soon();
+}
+
+static void test_a_waiter_that_never_hears_is_uncertain_and_cleans_up(void **state) {
+    (void)state;
+    uncertain_then_free(PROXY_MUTE);
+}
+
+static void test_a_waiter_that_is_always_reset_is_uncertain_and_cleans_up(void **state) {
+    (void)state;
+    uncertain_then_free(PROXY_RESET);
+}
+
+static void test_cancel_cleans_up_too(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
+    acquiring *a = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, key_exists());
+    tl_lock_cancel(lock);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_ECANCELLED);
+    ASSERT_TOOK(began, 0, 0);
+    proxy_heal(gate);
+    assert_free_soon();
+}
+
+static void test_no_orphan_outlives_its_lifetime(void **state) {
+    (void)state;
+    const int64_t ttl_ms = 800;
+    tl_client *client = client_behind_gate();
+    tl_lock *lock = by_hand(client, ttl_ms);
+    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+    drop_lock(lock);
+    int64_t closing = clock_ms();
+    drop_client(client); /* nobody is left to clean up */
+    ASSERT_TOOK(closing, 0, ATTEMPT_MS);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+    ASSERT_TOOK(began, 0, ttl_ms);
+}
+
+static bool has_executed(const char *command, int times) {
+    char words[64];
+    redisReply *info = real_redis_command(server, "INFO commandstats");
+    (void)snprintf(words, sizeof words, "cmdstat_%s:calls=%d,", command, times);
+    bool has = info && strstr(info->str, words) != NULL;
+    freeReplyObject(info);
+    return has;
+}
+
+/* ---- late -------------------------------------------------------------------------------------- */
+
+static void test_a_request_held_up_on_its_way_takes_nothing_any_more(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    freeReplyObject(real_redis_command(server, "CONFIG RESETSTAT"));
+    proxy_stop(gate);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+    proxy_heal(gate); /* what was held up goes on, and so does the clean-up */
+    WAIT_FOR(SOON_MS, has_executed("evalsha", 2));
+    assert_false(key_exists());
+    tl_lock_info info = {.size = sizeof info};
+    ASSERT_RESULT(tl_client_look(client_direct(), KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_true(info.fence == tl_lock_fence(lock)); /* nobody has held it since */
+    assert_free_soon();
+}
+
+static void test_a_take_confirmed_too_late_is_confirmed_again(void **state) {
+    (void)state;
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate)));
+    tl_lock *lock = by_hand(client, 200);
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+    proxy_stop(gate);
+    acquiring *a = acquiring_begin(lock, 5000);
+    const clock_wait longer_than_ttl = clock_wait_begin(400);
+    while (clock_wait_more(&longer_than_ttl))
+        assert_false(atomic_load(&a->done));
+    proxy_heal(gate);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
+    assert_belief_is_true(lock);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_a_waiter_asks_again_after_a_reset_and_finds_itself_the_holder),
+        ARENA_TEST(test_a_waiter_asks_again_after_silence_and_finds_itself_the_holder),
+        ARENA_TEST(test_trying_once_asks_again_after_a_reset),
+        ARENA_TEST(test_trying_once_is_uncertain_after_silence_and_cleans_up),
+        ARENA_TEST(test_a_waiter_that_never_hears_is_uncertain_and_cleans_up),
+        ARENA_TEST(test_a_waiter_that_is_always_reset_is_uncertain_and_cleans_up),
+        ARENA_TEST(test_cancel_cleans_up_too),
+        ARENA_TEST(test_no_orphan_outlives_its_lifetime),
+        ARENA_TEST(test_a_request_held_up_on_its_way_takes_nothing_any_more),
+        ARENA_TEST(test_a_take_confirmed_too_late_is_confirmed_again),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

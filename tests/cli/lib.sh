@@ -1,0 +1,128 @@
+# shellcheck shell=bash
+# What the tests of the command share: a private server, runs with their status and output, and
+# waits that have a bound. Source it first. A test is silent unless it fails.
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+tidelock=${TIDELOCK:-$here/${BUILD:-build}/tidelock}
+[[ $tidelock == /* ]] || tidelock=$here/$tidelock
+python=$(PATH=/usr/bin:/bin:$PATH command -v python3)
+tmp=${TMPDIR:-/tmp}
+((${#tmp} < 70)) || tmp=/tmp # the path of a socket is short
+work=$(mktemp -d "$tmp/tidelock-test.XXXXXX")
+out=$work/out err=$work/err
+server_pid=
+unset TIDELOCK_URL TIDELOCK_PASSWORD
+
+# Sanitizers make everything slower: limits on time grow with this.
+slow=1
+if [[ -n ${SAN:-} ]]; then slow=4; fi
+
+clean_up() {
+    local pid
+    exec 2>/dev/null
+    if [[ -n $server_pid ]]; then kill -KILL "$server_pid" 2>/dev/null; fi
+    for pid in $(jobs -p); do
+        kill -CONT "$pid" 2>/dev/null
+        kill -KILL "$pid" 2>/dev/null
+    done
+    wait 2>/dev/null
+    rm -rf "$work"
+}
+trap clean_up EXIT
+
+fail() {
+    echo "$(basename "$0"): line ${BASH_LINENO[${depth:-0}]}: $*"
+    if [[ -s $err ]]; then sed 's/^/  stderr: /' "$err"; fi
+    exit 1
+}
+
+# ---- server -----------------------------------------------------------------------------------
+socket=$work/redis.sock
+redis() { redis-cli -s "$socket" "$@" 2>/dev/null; }
+
+start_server() { # more options of redis-server
+    redis-server --port 0 --unixsocket "$socket" --dir "$work" --save '' --appendonly no \
+        --loglevel warning "$@" >>"$work/server.log" 2>&1 &
+    server_pid=$!
+    disown
+    until_true 10 server_answers || {
+        cat "$work/server.log"
+        fail "redis-server did not start"
+    }
+    export TIDELOCK_URL=unix://$socket
+}
+server_answers() { [[ -S $socket && -n $(redis PING) ]]; }
+
+stop_server() { # a signal, KILL unless told otherwise
+    kill "-${1:-KILL}" "$server_pid"
+    if [[ ${1:-KILL} == KILL ]]; then
+        until_true 10 gone "$server_pid"
+        server_pid=
+    fi
+}
+
+# ---- time -------------------------------------------------------------------------------------
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+
+# Until the command succeeds; fails after so many seconds.
+until_true() { # seconds command...
+    local end=$((SECONDS + $1 * slow + 1))
+    shift
+    until "$@"; do
+        ((SECONDS < end)) || return 1
+        sleep 0.02
+    done
+}
+
+# What was started in the background, with its status in $status.
+wait_for() { # pid seconds
+    until_true "$2" gone "$1" || depth=1 fail "process $1 still runs after $2 s"
+    wait "$1"
+    status=$?
+}
+gone() { ! kill -0 "$1" 2>/dev/null || [[ $(ps -o stat= -p "$1") == Z* ]]; }
+
+has_file() { [[ -s $1 ]]; }
+wait_file() { until_true "${2:-10}" has_file "$1" || depth=1 fail "nothing came into ${1##*/}"; }
+# A lock is free when its key is gone.
+is_free() { [[ $(redis EXISTS "$1") == 0 ]]; }
+is_held() { [[ $(redis EXISTS "$1") == 1 ]]; }
+assert_free() { is_free "$1" || depth=1 fail "$1 is still held"; }
+assert_held() { is_held "$1" || depth=1 fail "$1 is not held"; }
+
+# ---- runs -------------------------------------------------------------------------------------
+# Run and compare the exit status; output in $out and $err. No run may take a minute.
+expect() { # status command...
+    local want=$1 got
+    shift
+    timeout -k 5 $((60 * slow)) "$@" >"$out" 2>"$err" </dev/null
+    got=$?
+    [[ $got == "$want" ]] || depth=1 fail "status $got instead of $want: ${*:0:8}"
+}
+
+# A refusal is one line on stderr that begins with the tool's name, and nothing on stdout.
+expect_line() { # status pattern command...
+    local want=$1 pattern=$2 lines
+    shift 2
+    depth=1 expect_from "$want" "$@"
+    lines=$(wc -l <"$err")
+    [[ $lines == 1 ]] || depth=1 fail "$lines lines instead of one: ${*:0:8}"
+    [[ ! -s $out ]] || depth=1 fail "stdout is not empty: ${*:0:8}"
+    grep -qE "^tidelock: " "$err" || depth=1 fail "the line does not say who speaks: ${*:0:8}"
+    grep -qE -- "$pattern" "$err" || depth=1 fail "the line lacks '$pattern': ${*:0:8}"
+}
+expect_from() {
+    local want=$1 got
+    shift
+    timeout -k 5 $((60 * slow)) "$@" >"$out" 2>"$err" </dev/null
+    got=$?
+    [[ $got == "$want" ]] || depth=2 fail "status $got instead of $want: ${*:0:8}"
+}
+
+# The line of JSON in a file has a member with this value, as Python shows it.
+json_has() { # file member value
+    local got
+    got=$("$python" -c 'import json, sys; print(json.loads(open(sys.argv[1]).read())[sys.argv[2]])' "$1" "$2" 2>&1) ||
+        depth=1 fail "no JSON with $2: $(head -c 300 "$1")"
+    [[ $got == "$3" ]] || depth=1 fail "$2 is $got instead of $3"
+}

@@ -1,0 +1,132 @@
+#!/bin/bash
+# lock, unlock, extend and check: a lock that a script keeps by its token.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+pttl() { redis PTTL "$1"; }
+
+# ---- lock -------------------------------------------------------------------------------------
+expect 0 "$tidelock" lock -t 20s k
+read -r token fence rest <"$out"
+[[ -n $token && $fence -gt 0 && -z $rest && $(wc -l <"$out") == 1 ]] || fail "lock prints: $(cat "$out")"
+[[ $(redis GET k) == "$token" ]] || fail "the key does not hold the token"
+(($(pttl k) > 15000 && $(pttl k) <= 20000)) || fail "the lifetime is $(pttl k) ms"
+expect 75 "$tidelock" lock k
+[[ ! -s $out && $(wc -l <"$err") == 1 ]] || fail "a busy lock prints: $(cat "$out" "$err")"
+start=$(now_ms)
+expect 75 "$tidelock" lock -w 500ms k
+took=$(($(now_ms) - start))
+((took >= 450 && took < 2500 * slow)) || fail "lock -w 500ms took $took ms"
+[[ $(redis GET k) == "$token" ]] || fail "a refused lock changed the key"
+
+# ---- check ------------------------------------------------------------------------------------
+expect 1 "$tidelock" check k
+[[ $(wc -l <"$out") == 1 ]] || fail "check prints more than one line"
+grep -q "^held by tidelock on .*expires in" "$out" || fail "check says: $(cat "$out")"
+! grep -q "$token" "$out" || fail "check shows another's token"
+expect 1 "$tidelock" check --json k
+! grep -q "$token" "$out" || fail "check --json shows another's token"
+json_has "$out" key k
+json_has "$out" state held
+json_has "$out" protocol token
+json_has "$out" token None
+json_has "$out" fence "$fence"
+json_has "$out" waiters None
+"$python" - "$out" <<'PY' || fail "check --json: $(cat "$out")"
+import json, socket, sys
+d = json.load(open(sys.argv[1]))
+assert 10000 < d["remaining_ms"] <= 20000, d
+assert set(d["holder"]) == {"host", "pid", "service"}, d
+assert d["holder"]["pid"] > 0 and d["holder"]["host"] == socket.gethostname(), d
+PY
+expect 1 "$tidelock" check --format json k
+expect 0 "$tidelock" check free-one
+[[ $(cat "$out") == free ]] || fail "check of a free key says: $(cat "$out")"
+expect 0 "$tidelock" check free-one --json
+json_has "$out" state free
+json_has "$out" holder None
+json_has "$out" remaining_ms None
+redis SET foreign 'secret-token' PX 60000 >/dev/null
+expect 1 "$tidelock" check foreign
+grep -q 'not tidelock' "$out" || fail "check of a foreign lock says: $(cat "$out")"
+! grep -q secret-token "$out" || fail "check shows a foreign token"
+expect 1 "$tidelock" check --json foreign
+json_has "$out" holder None
+! grep -q secret-token "$out" || fail "check --json shows a foreign token"
+redis SET eternal x >/dev/null
+expect 1 "$tidelock" check eternal
+expect 1 "$tidelock" check --json eternal
+json_has "$out" remaining_ms None
+
+# ---- extend -----------------------------------------------------------------------------------
+expect 0 "$tidelock" extend k "$token" --ttl 50s
+(($(pttl k) > 40000)) || fail "after extend the lifetime is $(pttl k) ms"
+expect 2 "$tidelock" extend k wrong-token --ttl 50s
+expect 1 "$tidelock" extend free-one "$token" --ttl 50s
+[[ $(redis EXISTS free-one) == 0 ]] || fail "extend created a key"
+
+# ---- unlock -----------------------------------------------------------------------------------
+expect_line 2 'another' "$tidelock" unlock k wrong-token
+assert_held k
+expect 2 "$tidelock" unlock foreign "$token"
+[[ $(redis GET foreign) == secret-token ]] || fail "unlock touched a foreign lock"
+expect 0 "$tidelock" unlock k "$token"
+[[ ! -s $out && ! -s $err ]] || fail "unlock says something"
+assert_free k
+expect_line 1 'not held' "$tidelock" unlock k "$token"
+expect_line 64 . "$tidelock" unlock k ''
+expect_line 64 . "$tidelock" unlock k "$(printf '%*s' 100 '' | tr ' ' x)"
+
+# The lock is not renewed: it ends with its lifetime.
+expect 0 "$tidelock" lock -t 300ms k
+until_true 3 is_free k || fail "the lock outlives its lifetime"
+expect 0 "$tidelock" lock k
+read -r token fence2 <"$out"
+((fence2 > fence)) || fail "the fence does not grow: $fence, $fence2"
+
+# JSON of lock.
+expect 75 "$tidelock" lock --json k
+json_has "$out" state busy
+json_has "$out" token None
+"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["holder"]["pid"] > 0' "$out" ||
+    fail "lock --json does not say who has it: $(cat "$out")"
+expect 0 "$tidelock" unlock k "$token"
+expect 0 "$tidelock" lock --json -t 20s k
+token=$(redis GET k)
+json_has "$out" state held
+json_has "$out" token "$token"
+"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert 15000 < d["remaining_ms"] <= 20000' "$out" ||
+    fail "lock --json: $(cat "$out")"
+expect 0 "$tidelock" unlock k "$token"
+
+# A token that could not be printed is no lock to anybody: it is given back.
+if [[ -w /dev/full ]]; then
+    "$tidelock" lock k >/dev/full 2>"$err"
+    [[ $? == 70 ]] || fail "lock into a full device succeeds"
+    assert_free k
+fi
+# A reader that is gone: the same.
+("$tidelock" lock k 2>"$err"; echo $? >"$work/status") | true
+sleep 0.2
+[[ $(cat "$work/status") == 70 ]] && assert_free k
+
+# A lock is handed from lock to run by its key: run waits for the unlock.
+expect 0 "$tidelock" lock -t 20s k
+token=$(cut -d ' ' -f 1 "$out")
+"$tidelock" run k -- true &
+run=$!
+sleep 0.2
+! gone $run || fail "run had a lock that was taken"
+expect 0 "$tidelock" unlock k "$token"
+wait_for $run 10
+[[ $status == 0 ]] || fail "run after unlock: status $status"
+
+# ---- no server --------------------------------------------------------------------------------
+stop_server
+expect_line 69 . "$tidelock" lock -w 300ms k
+for c in "lock k" "unlock k t" "extend k t --ttl 1s" "check k"; do
+    start=$(now_ms)
+    # shellcheck disable=SC2086
+    expect_line 69 . "$tidelock" $c
+    (($(now_ms) - start < 9000 * slow)) || fail "$c with the server down took $(($(now_ms) - start)) ms"
+done

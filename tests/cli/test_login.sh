@@ -1,0 +1,85 @@
+#!/bin/bash
+# Passwords: by URL, environment and file; refused ones; and that none is ever shown.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+secret='hunter2secret'
+redis() { redis-cli -s "$socket" -a "$secret" --no-auth-warning "$@" 2>/dev/null; }
+start_server --requirepass "$secret"
+redis ACL SETUSER ann on '>annpass7' '~*' '&*' '+@all' >/dev/null
+plain=unix://$socket
+# The form with a user and a password needs a port to listen on.
+port=
+for try in 1 2 3 4 5 6 7 8 9; do
+    port=$((20000 + (RANDOM + try) % 30000))
+    [[ $(redis CONFIG SET port $port) == OK ]] && break
+done
+quiet() { ! grep -qE 'hunter2|annpass|wrongpass' "$out" "$err" || depth=1 fail "a secret is shown"; }
+
+# ---- who gets in ------------------------------------------------------------------------------
+unset TIDELOCK_URL
+expect 0 "$tidelock" run --url "redis://:$secret@127.0.0.1:$port" k -- true
+expect 0 "$tidelock" run --url "redis://ann:annpass7@127.0.0.1:$port" k -- true
+TIDELOCK_PASSWORD=$secret expect 0 "$tidelock" run --url "$plain" k -- true
+echo "$secret" >"$work/pw"
+expect 0 "$tidelock" run --url "$plain" --password-file "$work/pw" k -- true
+printf '%s' "$secret" >"$work/pw"
+expect 0 "$tidelock" --password-file="$work/pw" --url "$plain" run k -- true
+printf '%s\r\nmore\n' "$secret" >"$work/pw"
+expect 0 "$tidelock" run --url "$plain" --password-file "$work/pw" k -- true
+TIDELOCK_URL="redis://:$secret@127.0.0.1:$port" expect 0 "$tidelock" run k -- true
+# What was typed beats the environment.
+TIDELOCK_PASSWORD=wrongpass expect 0 "$tidelock" run --url "$plain" --password-file "$work/pw" k -- true
+TIDELOCK_PASSWORD=wrongpass expect 0 "$tidelock" run --url "redis://:$secret@127.0.0.1:$port" k -- true
+TIDELOCK_PASSWORD=$secret TIDELOCK_URL="redis://:wrongpass@127.0.0.1:$port" expect 0 "$tidelock" run k -- true
+TIDELOCK_URL=nonsense:// expect 0 "$tidelock" run --url "$plain" --password-file "$work/pw" k -- true
+
+# ---- who does not -----------------------------------------------------------------------------
+for c in "run k -- echo never" "run -n k -- echo never" "lock k" "unlock k t" "extend k t --ttl 1s" "check k"; do
+    # shellcheck disable=SC2086
+    expect_line 77 . "$tidelock" --url "$plain" $c
+    # shellcheck disable=SC2086
+    TIDELOCK_PASSWORD=wrongpass expect_line 77 . "$tidelock" --url "$plain" $c
+    quiet
+done
+expect_line 77 . "$tidelock" run --url "redis://:wrongpass@127.0.0.1:$port" k -- true
+quiet
+expect_line 77 . "$tidelock" run --url "redis://ann:wrongpass@127.0.0.1:$port" k -- true
+quiet
+expect 77 "$tidelock" run --forever --url "$plain" k -- true
+# A user who may not do what a lock needs is told so.
+redis ACL SETUSER bob on '>bobpass' '~other:*' '+@all' >/dev/null
+expect_line 77 . "$tidelock" run --url "redis://bob:bobpass@127.0.0.1:$port" k -- true
+
+# ---- files that are no good -------------------------------------------------------------------
+: >"$work/empty"
+expect_line 78 'empty' "$tidelock" run --url "$plain" --password-file "$work/empty" k -- true
+echo >"$work/empty"
+expect_line 78 'empty' "$tidelock" run --url "$plain" --password-file "$work/empty" k -- true
+expect_line 78 'No such file' "$tidelock" run --url "$plain" --password-file "$work/none" k -- true
+expect_line 78 'directory' "$tidelock" run --url "$plain" --password-file "$work" k -- true
+head -c 5000 /dev/zero | tr '\0' x >"$work/big"
+expect_line 78 'too long' "$tidelock" run --url "$plain" --password-file "$work/big" k -- true
+printf 'hunter2\0rest\n' >"$work/zero"
+expect_line 78 'zero byte' "$tidelock" run --url "$plain" --password-file "$work/zero" k -- true
+quiet
+
+# ---- nothing is shown -------------------------------------------------------------------------
+# Neither in the list of processes nor in the environment of tidelock and of its command.
+TIDELOCK_PASSWORD=$secret TIDELOCK_URL="redis://ann:annpass7@127.0.0.1:$port" "$tidelock" run -v \
+    --url "redis://:$secret@127.0.0.1:$port/0" k -- sh -c 'env >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 60' sh "$work/env" \
+    >"$out" 2>"$err" &
+run=$!
+wait_file "$work/env"
+tr '\0' ' ' <"/proc/$run/cmdline" >"$work/cmdline"
+grep -q '127.0.0.1' "$work/cmdline" || fail "the arguments are gone: $(cat "$work/cmdline")"
+! grep -q hunter2 "$work/cmdline" || fail "ps shows the password: $(cat "$work/cmdline")"
+! grep -qaE 'hunter2|annpass' "/proc/$run/environ" || fail "/proc/environ shows the password"
+! grep -qE 'hunter2|annpass|^TIDELOCK_PASSWORD' "$work/env" || fail "the command's environment has a password"
+grep -qx "TIDELOCK_URL=redis://ann@127.0.0.1:$port" "$work/env" || fail "the command does not see the URL"
+kill $run
+wait_for $run 10
+quiet
+# Without a password in it the URL is passed on as it is.
+TIDELOCK_PASSWORD=$secret TIDELOCK_URL=$plain expect 0 "$tidelock" run k -- env
+grep -qx "TIDELOCK_URL=$plain" "$out" || fail "the command does not see TIDELOCK_URL"
+! grep -q TIDELOCK_PASSWORD "$out" || fail "the command sees TIDELOCK_PASSWORD"

@@ -1,0 +1,68 @@
+#!/bin/bash
+# run --forever: a hot standby for a job that should always run once.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+
+starts() { cat "$work/starts" 2>/dev/null | wc -l; }
+has_starts() { (($(starts) >= $1)); }
+
+# Runs again, at least 1 s after the start before, with another fence each time; TERM ends it.
+"$tidelock" run --forever --json-fd 3 k -- sh -c 'echo "$TIDELOCK_FENCE $(date +%s%N)" >>"$1"; exit 3' \
+    sh "$work/starts" 3>"$work/json" &
+run=$!
+until_true 15 has_starts 3 || fail "the command was started $(starts) times"
+kill -TERM $run
+wait_for $run 10
+[[ $status == 143 || $status == 3 ]] || fail "TERM to --forever: status $status"
+before=0 at=0
+while read -r fence time; do
+    ((fence > before)) || fail "the fence does not grow: $before, $fence"
+    ((at == 0 || time - at > 950000000)) || fail "started again after $((time - at)) ns"
+    before=$fence at=$time
+done <"$work/starts"
+(($(wc -l <"$work/json") >= 2)) || fail "there is no line of JSON for each round"
+while read -r line; do "$python" -m json.tool <<<"$line" >/dev/null || fail "not JSON: $line"; done <"$work/json"
+assert_free k
+
+# TERM while the command runs reaches it, and it is not started again.
+rm -f "$work/starts"
+"$tidelock" run --forever k -- sh -c 'echo >>"$1"; exec sleep 60' sh "$work/starts" &
+run=$!
+until_true 10 has_starts 1 || fail "not started"
+kill -TERM $run
+wait_for $run 10
+[[ $status == 143 && $(starts) == 1 ]] || fail "TERM to the command of --forever: status $status, $(starts) starts"
+assert_free k
+
+# The standby takes over when the leader is killed with its tidelock.
+rm -f "$work/starts"
+for name in a b; do
+    "$tidelock" run --forever -t 2s k -- sh -c 'echo "$2" >>"$1"; exec sleep 60' sh "$work/starts" $name &
+    eval "$name=\$!"
+    until_true 10 has_starts 1 || fail "nobody leads"
+done
+sleep 0.5
+[[ $(cat "$work/starts") == a ]] || fail "two lead, or the wrong one: $(cat "$work/starts")"
+# shellcheck disable=SC2154
+disown "$a"
+kill -KILL "$a"
+until_true 8 has_starts 2 || fail "the standby did not take over"
+[[ $(tail -n 1 "$work/starts") == b ]] || fail "who leads: $(cat "$work/starts")"
+
+# An outage ends the command, not the standby: it leads again when the server is back.
+stop_server KILL
+sleep 2.5
+# shellcheck disable=SC2154
+! gone "$b" || fail "an outage ended --forever"
+start_server
+until_true 20 has_starts 3 || fail "no new start after the outage"
+kill -TERM "$b"
+wait_for "$b" 10
+
+# It ends where going on makes no sense.
+expect 127 "$tidelock" run --forever k -- no-such-command
+expect 64 "$tidelock" run --forever '' -- true
+redis SET k another PX 60000 >/dev/null
+expect 75 "$tidelock" run --forever -n k -- true
+expect 75 "$tidelock" run --forever -w 200ms k -- true

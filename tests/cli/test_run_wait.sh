@@ -1,0 +1,99 @@
+#!/bin/bash
+# run when the lock is not there for the taking: busy, too late, no server, told to stop waiting.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+
+hold() { # key seconds: in the background; $holder is the pid
+    rm -f "$work/held"
+    "$tidelock" run "$1" -- sh -c 'echo held >"$1"; exec sleep "$2"' sh "$work/held" "$2" &
+    holder=$!
+    wait_file "$work/held"
+}
+end_hold() {
+    kill "$holder"
+    wait_for "$holder" 10
+}
+
+# ---- busy -------------------------------------------------------------------------------------
+hold k 60
+expect_line 75 k "$tidelock" run -n k -- echo never
+expect_line 9 k "$tidelock" run -n -E 9 k -- echo never
+expect 0 "$tidelock" run -n -E 0 k -- echo never
+[[ ! -s $out ]] || fail "the command ran without the lock"
+start=$(now_ms)
+expect_line 75 k "$tidelock" run -w 1s k -- echo never
+took=$(($(now_ms) - start))
+((took >= 900 && took < 2500 * slow)) || fail "-w 1s took $took ms"
+expect_line 9 k "$tidelock" run -w 100ms --conflict-exit-code=9 k -- echo never
+expect 75 "$tidelock" run -n --json-fd 3 k -- true 3>"$work/json"
+json_has "$work/json" state busy
+json_has "$work/json" token None
+json_has "$work/json" exit_status 75
+grep -q '"service":"sh"' "$work/json" || fail "the holder is not named: $(cat "$work/json")"
+# Another key is another lock.
+expect 0 "$tidelock" run -n other -- true
+
+# A waiter gets the lock when it is released.
+"$tidelock" run k -- sh -c 'echo had >"$1"' sh "$work/had" &
+waiter=$!
+sleep 0.2
+[[ ! -e $work/had ]] || fail "two hold the lock"
+end_hold
+wait_for $waiter 10
+[[ $status == 0 && -s $work/had ]] || fail "the waiter did not get the lock: status $status"
+
+# ---- a signal while waiting -------------------------------------------------------------------
+hold k 60
+for s in TERM:143 HUP:129 INT:130 QUIT:131; do
+    # A shell ignores INT and QUIT for its background jobs: set them back.
+    env --default-signal=INT,QUIT "$tidelock" run k -- echo never >"$out" 2>"$err" &
+    waiter=$!
+    sleep 0.3
+    start=$(now_ms)
+    kill "-${s%:*}" $waiter
+    wait_for $waiter 10
+    took=$(($(now_ms) - start))
+    [[ $status == "${s#*:}" ]] || fail "SIG${s%:*} while waiting: status $status"
+    ((took < 1500 * slow)) || fail "SIG${s%:*} while waiting took $took ms"
+done
+# What was ignored at the start stays ignored, as for nohup.
+env --ignore-signal=HUP "$tidelock" run k -- sh -c 'echo had >"$1"' sh "$work/nohup" &
+waiter=$!
+sleep 0.3
+kill -HUP $waiter
+sleep 0.2
+! gone $waiter || fail "HUP ended a waiter that was to ignore it"
+end_hold
+wait_for $waiter 10
+[[ $status == 0 && -s $work/nohup ]] || fail "the waiter under nohup: status $status"
+assert_free k
+# Nothing is left behind by waiters that were told to stop.
+sleep 0.2
+expect 0 "$tidelock" run -n k -- true
+
+# ---- no server --------------------------------------------------------------------------------
+stop_server
+start=$(now_ms)
+expect_line 69 . "$tidelock" run -w 500ms k -- echo never
+took=$(($(now_ms) - start))
+((took < 2500 * slow)) || fail "-w 500ms with the server down took $took ms"
+start=$(now_ms)
+expect_line 69 . "$tidelock" run k -- echo never
+took=$(($(now_ms) - start))
+((took < 8000 * slow)) || fail "with the server down it took $took ms"
+start=$(now_ms)
+expect_line 69 . "$tidelock" run -n k -- echo never
+took=$(($(now_ms) - start))
+((took < 8000 * slow)) || fail "-n with the server down took $took ms"
+expect_line 69 'connect' "$tidelock" run -w 500ms --url redis://127.0.0.1:1 k -- echo never
+expect 69 "$tidelock" run -w 300ms --json-fd 3 k -- true 3>"$work/json"
+json_has "$work/json" state unavailable
+json_has "$work/json" exit_status 69
+# A signal ends that wait too.
+"$tidelock" run k -- echo never 2>/dev/null &
+waiter=$!
+sleep 0.3
+kill -TERM $waiter
+wait_for $waiter 10
+[[ $status == 143 ]] || fail "TERM while connecting: status $status"

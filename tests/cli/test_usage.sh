@@ -1,0 +1,123 @@
+#!/bin/bash
+# Help, version, and wrong usage: one clear line each, with the documented status.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+
+# ---- help and version -------------------------------------------------------------------------
+commands="run lock unlock extend check help"
+expect 0 "$tidelock" --version
+grep -qxE 'tidelock [0-9]+\.[0-9]+\.[0-9]+' "$out" || fail "version: $(cat "$out")"
+expect 0 "$tidelock" help
+for c in $commands; do grep -qE "^  $c " "$out" || fail "help does not name $c"; done
+expect 0 "$tidelock" --help
+for c in $commands; do
+    expect 0 "$tidelock" help "$c"
+    grep -q "^usage: tidelock $c" "$out" || fail "help $c has no usage"
+    [[ ! -s $err ]] || fail "help $c writes to stderr"
+done
+expect 0 "$tidelock" run --help
+for o in --ttl --wait --no-wait --conflict-exit-code --on-lost --max-hold --forever --json-fd --url --password-file; do
+    grep -q -- "$o" "$out" || fail "run --help does not name $o"
+done
+expect_line 64 'no such command' "$tidelock" help nonsense
+# A help text that did not arrive is a failure.
+if [[ -w /dev/full ]]; then
+    "$tidelock" help >/dev/full 2>"$err"
+    [[ $? == 70 ]] || fail "help into a full device succeeds"
+fi
+
+# ---- commands and options ---------------------------------------------------------------------
+expect_line 64 'no command' "$tidelock"
+expect_line 64 'unknown command nonsense' "$tidelock" nonsense
+expect_line 64 'unknown option --nonsense' "$tidelock" --nonsense
+for c in run lock unlock extend check; do
+    expect_line 64 'unknown option --nonsense' "$tidelock" "$c" --nonsense k
+    expect_line 64 'unknown option -Z' "$tidelock" "$c" -Z k
+    expect_line 64 "tidelock $c" "$tidelock" "$c"
+done
+expect_line 64 'missing' "$tidelock" run k
+expect_line 64 'missing' "$tidelock" run k --
+expect_line 64 'missing' "$tidelock" run -- true
+expect_line 64 'missing' "$tidelock" run k true
+expect_line 64 'missing' "$tidelock" unlock k
+expect_line 64 'too many' "$tidelock" check k more
+expect_line 64 'value is missing' "$tidelock" lock k --ttl
+expect_line 64 'takes no value' "$tidelock" run --forever=yes k -- true
+expect_line 64 'term.kill.continue' "$tidelock" run --on-lost=panic k -- true
+expect_line 64 'number from 0 to 255' "$tidelock" run -E 256 k -- true
+expect_line 64 'number from' "$tidelock" run -E x k -- true
+expect_line 64 'exclude each other' "$tidelock" run -n -w 1s k -- true
+expect_line 64 'json-fd' "$tidelock" run --json k -- true
+expect_line 64 'not open' "$tidelock" run --json-fd 77 k -- true
+# A secret that lost its option is not repeated.
+expect 64 "$tidelock" redis://:hunter2@localhost run k -- true
+! grep -q hunter2 "$err" || fail "an argument with a password is echoed"
+
+# Options stand before or after the key, long or short; what follows -- is the command's.
+expect 0 "$tidelock" run k -t 5s -- true
+expect 0 "$tidelock" run -t5s k --wait=1s -- true
+expect 0 "$tidelock" run -nv -t 5s k -- true
+expect 0 "$tidelock" --url "$TIDELOCK_URL" run k -- true
+expect 0 "$tidelock" run k --url "$TIDELOCK_URL" -- true
+expect 3 "$tidelock" run k -- sh -c 'exit 3' -n --nonsense
+expect 0 "$tidelock" run k -- printf '%s,' a -- b
+[[ $(cat "$out") == a,--,b, ]] || fail "the command's arguments are $(cat "$out")"
+expect 0 "$tidelock" run -- -k -- printenv TIDELOCK_KEY
+[[ $(cat "$out") == -k ]] || fail "a key with a dash arrives as $(cat "$out")"
+expect 0 "$tidelock" check -- -k
+
+# ---- durations --------------------------------------------------------------------------------
+for d in 30 0 1; do
+    expect_line 64 "-t $d: say seconds or milliseconds: ${d}s or ${d}ms" "$tidelock" run -t $d k -- true
+done
+expect_line 64 "--ttl 30: say seconds or milliseconds" "$tidelock" run --ttl 30 k -- true
+expect_line 64 'negative' "$tidelock" run -t -5s k -- true
+expect_line 64 'negative' "$tidelock" run -w -1ms k -- true
+expect_line 64 'too long' "$tidelock" run -w 9223372036854775808ms k -- true
+expect_line 64 'too long' "$tidelock" run -w 99999999999999999999999999d k -- true
+expect_line 64 'too long' "$tidelock" run --max-hold 106752d k -- true
+expect_line 64 'whole numbers' "$tidelock" run -t 1.5s k -- true
+expect_line 64 'units are' "$tidelock" run -t 5x k -- true
+expect_line 64 'units are' "$tidelock" run -t 5S k -- true
+expect_line 64 'not a duration' "$tidelock" run -t s k -- true
+expect_line 64 'not a duration' "$tidelock" run -t '' k -- true
+expect_line 64 'not a duration' "$tidelock" run -t ' 5s' k -- true
+expect_line 64 'lifetime' "$tidelock" run -t 0s k -- true
+expect_line 64 'lifetime' "$tidelock" run -t 0ms k -- true
+expect_line 64 'lifetime' "$tidelock" run -t 9ms k -- true
+expect_line 64 'lifetime' "$tidelock" run -t 2d k -- true
+expect_line 64 'lifetime' "$tidelock" lock -t 0s k
+expect_line 64 'lifetime' "$tidelock" extend -t 0s k token
+expect_line 64 'say for how long' "$tidelock" extend k token
+expect_line 64 'no time' "$tidelock" run --max-hold 0s k -- true
+for d in 500ms 30s 5m 2h 1d; do expect 0 "$tidelock" run -t $d k -- true; done
+for d in 0s 2s 106751d; do expect 0 "$tidelock" run -w $d --max-hold 106751d k -- true; done
+
+# ---- keys -------------------------------------------------------------------------------------
+long=$(printf '%*s' 16384 '' | tr ' ' k)
+huge=$long$long$long$long
+for c in run lock check unlock extend; do
+    tail=()
+    case $c in run) tail=(-- true) ;; unlock) tail=(token) ;; extend) tail=(token --ttl 1s) ;; esac
+    expect_line 64 'key' "$tidelock" $c '' "${tail[@]}"
+    expect_line 64 'key' "$tidelock" $c "$huge" "${tail[@]}"
+    expect_line 64 'key' "$tidelock" $c "${long}k" "${tail[@]}"
+done
+expect 0 "$tidelock" run "$long" -- sh -c 'printf %s "$TIDELOCK_KEY" | wc -c'
+[[ $(cat "$out") -eq 16384 ]] || fail "the longest key arrives with $(cat "$out") bytes"
+binary=$'\x01\xff\xfe{}\n"\\\xe9 \x7f'
+expect 0 "$tidelock" run "$binary" -- sh -c 'redis-cli -s "$1" EXISTS "$TIDELOCK_KEY"' sh "$socket"
+[[ $(cat "$out") == 1 ]] || fail "a binary key is not what is locked"
+
+# ---- which server -----------------------------------------------------------------------------
+expect_line 64 'URL|url' "$tidelock" run --url nonsense://x k -- true
+expect_line 64 'URL|url' "$tidelock" run --url '' k -- true
+expect_line 64 'URL|url' "$tidelock" check --url localhost k
+url=$TIDELOCK_URL
+export TIDELOCK_URL=nonsense://x
+expect_line 78 'TIDELOCK_URL' "$tidelock" run k -- true
+expect 0 "$tidelock" run --url "$url" k -- true
+unset TIDELOCK_URL
+expect_line 64 'no server was given.*--url.*TIDELOCK_URL' "$tidelock" run k -- true
+expect 0 "$tidelock" help

@@ -1,0 +1,490 @@
+/*
+ * The fake server answers as redis-server 7.0 does: the same commands go to both, and the replies
+ * must be equal. Lifetimes are long or past, so that only what is left of them may differ a little.
+ *
+ *   SEED=n RUNS=n   the first seed (default 1), and how many sequences (default 40)
+ *   TRACE=1         print each command and both replies
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "fake_alike.h"
+#include "fake_redis.h"
+#include "fake_show.h"
+#include "fake_workload.h"
+#include "real_redis.h"
+#include "script.h"
+
+#define CONNS 3
+#define QUEUE_MAX 64
+#define STEPS 800
+#define POOL 4096 /* items in a reply */
+#define NO_ITEM SIZE_MAX
+
+/* One connection to each server. */
+typedef struct {
+    fake_conn *fake;
+    redisContext *real;
+    fake_likeness queued[QUEUE_MAX]; /* of the commands in an open transaction */
+    size_t queue_count;
+} pair;
+
+typedef struct {
+    real_redis *real;
+    fake_redis *fake;
+    pair conn[CONNS];
+    fake_workload workload;
+    uint64_t seed;
+    size_t step;
+    bool trace;
+    bool exact_words; /* the real one is a 7.0 */
+} world;
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+typedef struct {
+    tl_reply item[POOL];
+    size_t used;
+} pool;
+
+static void convert(pool *items, const redisReply *from, tl_reply *to) {
+    static const tl_reply_type types[] = {
+        [REDIS_REPLY_STRING] = TL_REPLY_STRING, [REDIS_REPLY_ARRAY] = TL_REPLY_ARRAY,
+        [REDIS_REPLY_INTEGER] = TL_REPLY_INT,   [REDIS_REPLY_NIL] = TL_REPLY_NIL,
+        [REDIS_REPLY_STATUS] = TL_REPLY_STATUS, [REDIS_REPLY_ERROR] = TL_REPLY_ERROR};
+    tl_reply *list = &items->item[items->used];
+    assert_in_range(from->type, 1, 6);
+    *to = (tl_reply){.type = types[from->type], .integer = from->integer};
+    if (to->type == TL_REPLY_ARRAY) {
+        items->used += from->elements;
+        assert_true(items->used <= POOL);
+        to->items = list;
+        to->count = from->elements;
+        for (size_t i = 0; i < from->elements; i++) {
+            convert(items, from->element[i], &list[i]);
+        }
+    } else if (to->type != TL_REPLY_INT && to->type != TL_REPLY_NIL) {
+        to->text = tl__bytes(from->str, from->len);
+    }
+}
+
+/* `blind`: an item of the reply that can't be compared, the microseconds of TIME. */
+static void compare(const world *w, const pair *p, const fake_order *c, const tl_reply *fake,
+                    const redisReply *reply, size_t blind) {
+    static pool items;
+    tl_reply real;
+    char text[FAKE_SHOW_SIZE];
+    fake_alikeness how = {c->like, p->queued, p->queue_count, !w->exact_words};
+    items.used = 0;
+    convert(&items, reply, &real);
+    if (fake->type == TL_REPLY_ARRAY && real.type == TL_REPLY_ARRAY && blind < fake->count &&
+        blind < real.count) {
+        items.item[blind] = fake->items[blind];
+    }
+    bool equal = fake_alike(&how, fake, &real);
+    if (equal && !w->trace) {
+        return;
+    }
+    tl_reply words[FAKE_ORDER_MAX];
+    tl_reply order = {.type = TL_REPLY_ARRAY, .items = words, .count = c->argc};
+    for (size_t i = 0; i < c->argc; i++) {
+        words[i] = (tl_reply){.type = TL_REPLY_STRING, .text = c->argv[i]};
+    }
+    printf("SEED=%llu, step %zu, connection %d: %s\n", (unsigned long long)w->seed, w->step,
+           (int)(p - w->conn), fake_show(&order, text));
+    printf("  fake: %s\n", fake_show(fake, text));
+    printf("  real: %s\n", fake_show(&real, text));
+    assert_true(equal);
+}
+
+/* ---- both servers ---------------------------------------------------------------------------- */
+
+static int64_t wall_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static redisReply *ask_real(const pair *p, const fake_order *c) {
+    const char *argv[FAKE_ORDER_MAX];
+    size_t lengths[FAKE_ORDER_MAX];
+    for (size_t i = 0; i < c->argc; i++) {
+        argv[i] = c->argv[i].p;
+        lengths[i] = c->argv[i].n;
+    }
+    redisReply *reply = redisCommandArgv(p->real, (int)c->argc, argv, lengths);
+    if (!reply) {
+        fail_msg("the real server does not answer %s: %s", argv[0], p->real->errstr);
+    }
+    return reply;
+}
+
+static void remember_queued(pair *p, const fake_order *c, const tl_reply *reply) {
+    if (reply->type == TL_REPLY_STATUS && tl__bytes_eq(reply->text, TL_LITERAL("QUEUED"))) {
+        if (p->queue_count < QUEUE_MAX) {
+            p->queued[p->queue_count++] = c->like;
+        }
+    } else if (reply->type != TL_REPLY_ERROR) {
+        p->queue_count = 0;
+    }
+}
+
+/* Both execute it, and must answer the same. Returns the fake's reply. */
+static const tl_reply *both(world *w, int conn, const fake_order *c) {
+    pair *p = &w->conn[conn];
+    redisReply *real = ask_real(p, c);
+    fake_redis_set_time(w->fake, wall_us());
+    const tl_reply *fake = fake_conn_command(p->fake, c->argv, c->argc);
+    compare(w, p, c, fake, real, NO_ITEM);
+    remember_queued(p, c, fake);
+    freeReplyObject(real);
+    return fake;
+}
+
+static const tl_reply *say(world *w, int conn, fake_likeness like, const char *words) {
+    fake_order c;
+    fake_workload_words(&w->workload, words, &c);
+    c.like = like;
+    w->step++;
+    return both(w, conn, &c);
+}
+
+/* For the real server alone: what a knob is on the fake. */
+static void real_only(world *w, const char *words) {
+    redisReply *reply = real_redis_command(w->real, words);
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        fail_msg("%s: %s", words, reply->str);
+    }
+    freeReplyObject(reply);
+}
+
+static void begin(world *w, uint64_t seed) {
+    w->seed = seed;
+    w->workload = fake_workload_seeded(seed);
+    w->step = 0;
+    real_only(w, "FLUSHALL");
+    real_only(w, "SCRIPT FLUSH");
+    fake_redis_reset(w->fake);
+    for (int i = 0; i < CONNS; i++) {
+        redisFree(w->conn[i].real);
+        w->conn[i] = (pair){.fake = fake_redis_connect(w->fake, NULL, NULL),
+                            .real = real_redis_connect(w->real)};
+        say(w, i, FAKE_LIKE_EXACT, "PING"); /* by now it has been accepted */
+    }
+    w->step = 0;
+}
+
+/* ---- random ---------------------------------------------------------------------------------- */
+
+static long setting(const char *name, long otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? strtol(text, NULL, 10) : otherwise;
+}
+
+static void test_random_commands_are_answered_as_redis_does(void **state) {
+    world *w = *state;
+    uint64_t first = (uint64_t)setting("SEED", 1);
+    long runs = setting("RUNS", 40);
+    for (long run = 0; run < runs; run++) {
+        begin(w, first + (uint64_t)run);
+        for (; w->step < STEPS; w->step++) {
+            fake_order c;
+            fake_workload_next(&w->workload, &c);
+            bool same_one = fake_workload_draw(&w->workload, 4);
+            both(w, same_one ? 0 : (int)fake_workload_draw(&w->workload, CONNS), &c);
+        }
+    }
+}
+
+static void test_every_script_is_answered_as_redis_does(void **state) {
+    world *w = *state;
+    begin(w, 1);
+    for (size_t i = 0; i < fake_workload_scripts(); i++, w->step++) {
+        fake_order eval, load = {.argc = 3, .argv = {TL_LITERAL("SCRIPT"), TL_LITERAL("LOAD")}};
+        fake_workload_script(&w->workload, i, &eval);
+        load.argv[2] = eval.argv[1];
+        const tl_reply *loaded = both(w, 1, &load);
+        if (loaded->type == TL_REPLY_STRING) {
+            eval.argv[0] = TL_LITERAL("EVALSHA");
+            eval.argv[1] = loaded->text;
+        }
+        both(w, 0, &eval);
+    }
+}
+
+/* ---- the scripts that are shipped ------------------------------------------------------------ */
+
+/* An argument of a kind: good mostly, hostile now and then. */
+static tl_bytes lock_argument(fake_workload *w, char kind) {
+    static const char *const tokens[] = {"token-one", "token-two", "x", ""};
+    static const char *const expected[] = {"", "", "=token-one", "=x"};
+    static const char *const lifetimes[] = {"100000", "3000000", "500000000", "60000"};
+    static const char *const limits[] = {"0", "1", "4102444800000000", "0"};
+    static const char *const hostile[] = {"-5", "", "1e400", "x"};
+    uint64_t i = fake_workload_draw(w, 4);
+    if (fake_workload_draw(w, 150) == 0) {
+        return tl__bytes_of(hostile[i]);
+    }
+    switch (kind) {
+    case 't': return tl__bytes_of(tokens[i]);
+    case 'e': return tl__bytes_of(expected[i]);
+    case 'l': return tl__bytes_of(lifetimes[i]);
+    case 'n': return tl__bytes_of(limits[i]);
+    default: return TL_LITERAL("host 1 service");
+    }
+}
+
+/* The kinds of its arguments, and what of the reply is the microseconds of TIME. */
+static const struct {
+    const char *kinds;
+    size_t micros;
+} shipped[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = {"ttellnnol", 5},
+                         [TL_SCRIPT_KEEP] = {"nlttll", 1},
+                         [TL_SCRIPT_DROP] = {"tl", 3},
+                         [TL_SCRIPT_LOOK] = {"", 9}};
+
+static void both_shipped(world *w, tl_script script) {
+    fake_order c = {.like = FAKE_LIKE_TIMES, .argc = 5};
+    c.argv[0] = TL_LITERAL("EVAL");
+    c.argv[1] = tl__script_text(script);
+    c.argv[2] = TL_LITERAL("2");
+    c.argv[3] = TL_LITERAL("lock");
+    c.argv[4] = TL_LITERAL("tidelock:{lock}");
+    for (const char *kind = shipped[script].kinds; *kind; kind++) {
+        c.argv[c.argc++] = lock_argument(&w->workload, *kind);
+    }
+    redisReply *real = ask_real(&w->conn[0], &c);
+    fake_redis_set_time(w->fake, wall_us());
+    const tl_reply *fake = fake_conn_command(w->conn[0].fake, c.argv, c.argc);
+    compare(w, &w->conn[0], &c, fake, real, shipped[script].micros);
+    freeReplyObject(real);
+}
+
+static void test_shipped_scripts_are_answered_as_redis_does(void **state) {
+    static const char *const meddling[] = {"DEL lock",
+                                           "DEL tidelock:{lock}",
+                                           "GETSET lock x",
+                                           "SET lock token-one PX 60000",
+                                           "HSET lock f v",
+                                           "GET lock",
+                                           "SET tidelock:{lock} string",
+                                           "HSET tidelock:{lock} until bogus fence bogus"};
+    world *w = *state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        begin(w, seed);
+        for (; w->step < 400; w->step++) {
+            if (fake_workload_draw(&w->workload, 12) == 0) {
+                say(w, 1, FAKE_LIKE_EXACT, meddling[fake_workload_draw(&w->workload, 8)]);
+            } else {
+                both_shipped(w, (tl_script)fake_workload_draw(&w->workload, TL_SCRIPTS));
+            }
+            say(w, 1, FAKE_LIKE_TIMES, "PTTL lock");
+            say(w, 1, FAKE_LIKE_ANY_PAIRS, "HGETALL tidelock:{lock}");
+        }
+    }
+}
+
+/* ---- knobs ----------------------------------------------------------------------------------- */
+
+static void script(world *w, const char *text) {
+    fake_order c = {.argc = 5,
+                    .argv = {TL_LITERAL("EVAL"), tl__bytes_of(text), TL_LITERAL("1"),
+                             TL_LITERAL("k"), TL_LITERAL("v")}};
+    w->step++;
+    both(w, 0, &c);
+}
+
+static const char write_script[] = "return redis.call('SET', KEYS[1], ARGV[1])";
+static const char pwrite_script[] = "return redis.pcall('SET', KEYS[1], ARGV[1])";
+
+/* What every refusal of writes has in common. */
+static void try_writes(world *w) {
+    say(w, 0, FAKE_LIKE_EXACT, "GET k");
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    say(w, 0, FAKE_LIKE_EXACT, "DEL k");
+    say(w, 0, FAKE_LIKE_EXACT, "SETNX k v");
+    say(w, 0, FAKE_LIKE_EXACT, "PEXPIRE k 100000");
+    script(w, write_script);
+    script(w, pwrite_script);
+    script(w, "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], ARGV[1])");
+    script(w, "return redis.call('GET', KEYS[1])");
+    script(w, "local r = redis.pcall('SET', KEYS[1], ARGV[1]) return r.err");
+    say(w, 0, FAKE_LIKE_EXACT, "MULTI");
+    say(w, 0, FAKE_LIKE_EXACT, "GET k");
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    say(w, 0, FAKE_LIKE_EXACT, "EXEC");
+}
+
+/* Queued while writes were still allowed. */
+static void queue_write(world *w) {
+    say(w, 1, FAKE_LIKE_EXACT, "MULTI");
+    say(w, 1, FAKE_LIKE_EXACT, "SET k queued");
+}
+
+static void test_out_of_memory_is_refused_as_redis_does(void **state) {
+    world *w = *state;
+    begin(w, 1);
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    queue_write(w);
+    real_only(w, "CONFIG SET maxmemory 1");
+    fake_redis_set_oom(w->fake, true);
+    say(w, 1, FAKE_LIKE_EXACT, "EXEC");
+    try_writes(w);
+    real_only(w, "CONFIG SET maxmemory 0");
+    fake_redis_set_oom(w->fake, false);
+    try_writes(w);
+}
+
+static void test_a_read_only_replica_refuses_as_redis_does(void **state) {
+    world *w = *state;
+    begin(w, 1);
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    queue_write(w);
+    real_only(w, "REPLICAOF 127.0.0.1 1");
+    fake_redis_set_replica(w->fake, true);
+    say(w, 1, FAKE_LIKE_EXACT, "EXEC");
+    try_writes(w);
+    real_only(w, "REPLICAOF NO ONE");
+    fake_redis_set_replica(w->fake, false);
+    try_writes(w);
+}
+
+static void test_denied_commands_are_refused_as_redis_does(void **state) {
+    world *w = *state;
+    begin(w, 1);
+    real_only(w, "ACL SETUSER default -set -del -multi");
+    fake_redis_deny(w->fake, "SET DEL MULTI", FAKE_NOPERM);
+    try_writes(w);
+    real_only(w, "ACL SETUSER default +set +del +multi");
+    fake_redis_deny(w->fake, "SET DEL MULTI", FAKE_ALLOW);
+    try_writes(w);
+}
+
+static void test_passwords_are_asked_for_as_redis_does(void **state) {
+    world *w = *state;
+    begin(w, 1);
+    real_only(w, "CONFIG SET requirepass secret");
+    fake_redis_set_password(w->fake, "secret");
+    redisFree(w->conn[2].real);
+    w->conn[2].real = real_redis_connect(w->real);
+    w->conn[2].fake = fake_redis_connect(w->fake, NULL, NULL);
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    static const char *const words[] = {"GET k",
+                                        "NOSUCH",
+                                        "MULTI",
+                                        "GET",
+                                        "AUTH wrong",
+                                        "AUTH nobody secret",
+                                        "AUTH default wrong",
+                                        "AUTH a b c",
+                                        "GET k",
+                                        "AUTH secret",
+                                        "GET k",
+                                        "AUTH wrong",
+                                        "GET k",
+                                        "AUTH default secret"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        say(w, 2, FAKE_LIKE_EXACT, words[i]);
+    }
+    freeReplyObject(real_redis_command(w->real, "CONFIG SET requirepass %s", ""));
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+#define PUSHES_MAX 16
+
+typedef struct {
+    world *w;
+    size_t count;
+    redisContext *real;
+} listener;
+
+/* Each push of the fake must be what comes next from the real one. */
+static void on_push(void *ctx, const tl_reply *reply) {
+    listener *l = ctx;
+    redisReply *real = NULL;
+    assert_int_equal(redisGetReply(l->real, (void **)&real), REDIS_OK);
+    l->count++;
+    compare(l->w, &l->w->conn[2], &(fake_order){0}, reply, real, NO_ITEM);
+    freeReplyObject(real);
+}
+
+static void test_messages_are_published_as_redis_does(void **state) {
+    world *w = *state;
+    begin(w, 1);
+    listener l = {.w = w, .real = w->conn[2].real};
+    fake_conn *fake = fake_redis_connect(w->fake, &(fake_calls){.push = on_push}, &l);
+    static const char *const steps[] = {"SUBSCRIBE a b", "SUBSCRIBE a",     "UNSUBSCRIBE b",
+                                        "UNSUBSCRIBE x", "UNSUBSCRIBE",     "UNSUBSCRIBE",
+                                        "SUBSCRIBE a",   "UNSUBSCRIBE a x", "SUBSCRIBE b a"};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        assert_int_equal(redisAppendCommand(l.real, steps[i]), REDIS_OK);
+        int done = 0;
+        while (!done) {
+            assert_int_equal(redisBufferWrite(l.real, &done), REDIS_OK);
+        }
+        assert_null(fake_conn_say(fake, steps[i]));
+        say(w, 0, FAKE_LIKE_EXACT, "PUBLISH a hello");
+        say(w, 0, FAKE_LIKE_EXACT, "PUBLISH b there");
+        script(w, "return redis.call('PUBLISH', 'a', ARGV[1])");
+    }
+    assert_int_equal(l.count, 27);
+    w->conn[2].fake = fake;
+    say(w, 2, FAKE_LIKE_EXACT, "GET k");
+    say(w, 2, FAKE_LIKE_EXACT, "PING");
+    say(w, 2, FAKE_LIKE_EXACT, "PING x");
+    say(w, 2, FAKE_LIKE_EXACT, "MULTI");
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof(*w));
+    w->trace = getenv("TRACE");
+    w->real = real_redis_start(NULL);
+    redisReply *info = real_redis_command(w->real, "INFO server");
+    w->exact_words = info && strstr(info->str, "redis_version:7.0.");
+    freeReplyObject(info);
+    if (w->exact_words) {
+        real_redis_free(w->real);
+        w->real = real_redis_start(&(real_redis_options){.config = "enable-debug-command yes"});
+        real_only(w, "DEBUG SET-ACTIVE-EXPIRE 0");
+    } else {
+        print_message("not a redis-server 7.0: only the first words of errors are compared\n");
+    }
+    w->fake = fake_redis_new();
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    for (int i = 0; i < CONNS; i++) {
+        redisFree(w->conn[i].real);
+    }
+    fake_redis_free(w->fake);
+    real_redis_free(w->real);
+    free(w);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_script_is_answered_as_redis_does),
+        cmocka_unit_test(test_random_commands_are_answered_as_redis_does),
+        cmocka_unit_test(test_shipped_scripts_are_answered_as_redis_does),
+        cmocka_unit_test(test_out_of_memory_is_refused_as_redis_does),
+        cmocka_unit_test(test_a_read_only_replica_refuses_as_redis_does),
+        cmocka_unit_test(test_denied_commands_are_refused_as_redis_does),
+        cmocka_unit_test(test_passwords_are_asked_for_as_redis_does),
+        cmocka_unit_test(test_messages_are_published_as_redis_does),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,232 @@
+/*
+ * Conformance: extending a lock by hand, and speaking for one that was acquired elsewhere.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "conform.h"
+
+#define TTL_MS 30000
+
+static tl_lock *by_hand(conform *c, tl_client *client, int64_t ttl_ms) {
+    return conform_lock_with(c, client, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));
+}
+
+/* ---- extending --------------------------------------------------------------------------------- */
+
+static void test_extend_gives_the_new_lifetime(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), 5000);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(lock);
+    ASSERT_RESULT(tl_lock_extend(lock, 60000, &said), TL_OK);
+    assert_in_range(tl_lock_remaining_ms(lock), 60000 - SLACK_MS, 60000);
+    assert_in_range(conform_int(c, "PTTL %s", c->key), 60000 - SLACK_MS, 60000);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    assert_true(tl_lock_fence(lock) == fence);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_extending_by_hand_keeps_a_lock_for_many_lifetimes(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), 400);
+    tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(1200);
+    while (clock_wait_more(&end)) {
+        ASSERT_RESULT(tl_lock_extend(lock, 400, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    }
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_a_shorter_lifetime_shortens_this_side_only(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, 300, &said), TL_OK);
+    assert_in_range(tl_lock_remaining_ms(lock), 1, 300);
+    assert_in_range(conform_int(c, "PTTL %s", c->key), TTL_MS - SLACK_MS, TTL_MS);
+    WAIT_FOR(300 + SLACK_MS, tl_lock_state(lock) == TL_LOST);
+}
+
+static void test_renewal_goes_on_with_the_new_lifetime(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, 450, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(3 * 450);
+    while (clock_wait_more(&end)) {
+        assert_int_equal(tl_lock_state(lock), TL_HELD);
+        assert_in_range(tl_lock_remaining_ms(lock), 1, 450);
+    }
+    ASSERT_RESULT(tl_lock_extend(lock, 60000, &said), TL_OK);
+    assert_in_range(tl_lock_remaining_ms(lock), 60000 - SLACK_MS, 60000);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_extend_finds_out_that_the_lock_is_gone(void **state) {
+    static const struct {
+        const char *command;
+        tl_err code;
+    } cases[] = {
+        {"DEL %s", TL_EEXPIRED},
+        {"SET %s foreign PX 60000", TL_ETAKEN},
+        {"SET %s foreign", TL_ETAKEN},
+    };
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tl_lock *lock = by_hand(c, client, TTL_MS);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        conform_do(c, cases[i].command, c->key);
+        ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), cases[i].code);
+        ASSERT_SAID(c->key);
+        assert_int_equal(tl_lock_state(lock), TL_LOST);
+        assert_int_equal(tl_lock_remaining_ms(lock), 0);
+        ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_ELOST);
+        if (cases[i].code == TL_ETAKEN)
+            assert_true(conform_holds(c, c->key, "foreign"));
+        conform_do(c, "DEL %s", c->key);
+        drop_lock(lock);
+    }
+}
+
+static void test_a_lock_whose_time_is_up_cannot_be_extended(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), 60);
+    tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_ELOST);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_int_equal(tl_lock_state(other), TL_HELD);
+}
+
+static void test_extend_needs_a_held_lock_and_a_good_lifetime(void **state) {
+    static const int64_t bad[] = {0,         -1,       TL_TTL_MIN_MS - 1, TL_TTL_MAX_MS + 1,
+                                  INT64_MAX, INT64_MIN};
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EINVALID);
+    ASSERT_SAID("not held");
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ASSERT_RESULT(tl_lock_extend(lock, bad[i], &said), TL_EINVALID);
+        ASSERT_SAID("ttl");
+    }
+    ASSERT_RESULT(tl_lock_extend(lock, TL_TTL_MAX_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EINVALID);
+}
+
+/* ---- a token from elsewhere -------------------------------------------------------------------- */
+
+static void test_a_token_can_be_passed_on(void **state) {
+    conform *c = *state;
+    tl_lock *first = by_hand(c, conform_client(c), TTL_MS);
+    tl_lock *second = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);
+    assert_int_equal(tl_lock_state(second), TL_LOST);
+    assert_int_equal(tl_lock_remaining_ms(second), 0);
+    assert_string_equal(tl_lock_token(second), tl_lock_token(first));
+    ASSERT_RESULT(tl_lock_extend(second, 40000, &said), TL_OK);
+    assert_int_equal(tl_lock_state(second), TL_HELD);
+    assert_in_range(tl_lock_remaining_ms(second), 40000 - SLACK_MS, 40000);
+    assert_int_equal(tl_lock_fence(second), 0);
+    ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
+    assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
+    ASSERT_RESULT(tl_lock_extend(first, TTL_MS, &said), TL_EEXPIRED);
+}
+
+static void test_an_adopted_lock_is_renewed(void **state) {
+    conform *c = *state;
+    tl_lock *first = by_hand(c, conform_client(c), 450);
+    tl_lock *second = conform_lock(c, conform_client(c), 450);
+    ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);
+    drop_lock(first);
+    ASSERT_RESULT(tl_lock_extend(second, 450, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(1000);
+    while (clock_wait_more(&end))
+        assert_int_equal(tl_lock_state(second), TL_HELD);
+    ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
+}
+
+static void test_the_former_handle_of_a_token_does_not_take_it_back(void **state) {
+    conform *c = *state;
+    tl_lock *first = by_hand(c, conform_client(c), 200);
+    tl_lock *second = conform_lock(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(second, TTL_MS, &said), TL_OK);
+    WAIT_FOR(SOON_MS, tl_lock_state(first) == TL_LOST); /* as far as it knows */
+    const clock_wait end = clock_wait_begin(100);
+    while (clock_wait_more(&end))
+        assert_int_equal(conform_int(c, "EXISTS %s", c->key), 1);
+    ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
+}
+
+static void test_a_token_can_be_released_at_once(void **state) {
+    conform *c = *state;
+    tl_lock *first = by_hand(c, conform_client(c), TTL_MS);
+    tl_lock *second = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
+    assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
+    assert_int_equal(tl_lock_state(second), TL_FREE);
+}
+
+static void test_a_token_of_nobody_is_refused_by_the_server(void **state) {
+    conform *c = *state;
+    tl_lock *holder = by_hand(c, conform_client(c), TTL_MS);
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_adopt(lock, "not-a-token-of-anybody", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EEXPIRED);
+    ASSERT_RESULT(tl_lock_adopt(lock, "not-a-token-of-anybody", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_EEXPIRED);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(lock, "not-a-token-of-anybody", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_ETAKEN);
+    ASSERT_RESULT(tl_lock_adopt(lock, "not-a-token-of-anybody", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    ASSERT_RESULT(tl_lock_extend(holder, TTL_MS, &said), TL_OK);
+}
+
+static void test_adopt_needs_a_free_handle_and_a_token(void **state) {
+    char longest[TL_TOKEN_SIZE + 1];
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    memset(longest, 'x', sizeof longest);
+    longest[TL_TOKEN_SIZE] = '\0';
+    ASSERT_RESULT(tl_lock_adopt(lock, "", &said), TL_EINVALID);
+    ASSERT_SAID("token");
+    ASSERT_RESULT(tl_lock_adopt(lock, NULL, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_adopt(lock, longest, &said), TL_EINVALID);
+    longest[TL_TOKEN_SIZE - 1] = '\0';
+    ASSERT_RESULT(tl_lock_adopt(lock, longest, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(lock, longest, &said), TL_EINVALID);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static const conform_test tests[] = {
+    CONFORM(test_extend_gives_the_new_lifetime),
+    CONFORM(test_extending_by_hand_keeps_a_lock_for_many_lifetimes),
+    CONFORM(test_a_shorter_lifetime_shortens_this_side_only),
+    CONFORM(test_renewal_goes_on_with_the_new_lifetime),
+    CONFORM(test_extend_finds_out_that_the_lock_is_gone),
+    CONFORM(test_a_lock_whose_time_is_up_cannot_be_extended),
+    CONFORM(test_extend_needs_a_held_lock_and_a_good_lifetime),
+    CONFORM(test_a_token_can_be_passed_on),
+    CONFORM(test_an_adopted_lock_is_renewed),
+    CONFORM(test_the_former_handle_of_a_token_does_not_take_it_back),
+    CONFORM(test_a_token_can_be_released_at_once),
+    CONFORM(test_a_token_of_nobody_is_refused_by_the_server),
+    CONFORM(test_adopt_needs_a_free_handle_and_a_token),
+};
+CONFORM_MAIN(tests)

@@ -1,0 +1,211 @@
+/*
+ * Conformance: keeping a lock. What is said of its remaining time is never more than the truth, and
+ * LOST is never said too late.
+ */
+#include "conform.h"
+
+#define TTL_MS 30000
+
+static tl_lock *watched(conform *c, tl_client *client, lock_events *events,
+                        tl_lock_options options) {
+    options.on_event = lock_events_add;
+    options.ctx = events;
+    return conform_lock_with(c, client, options);
+}
+
+/* ---- renewal ----------------------------------------------------------------------------------- */
+
+static void test_renewal_keeps_a_lock_for_many_lifetimes(void **state) {
+    conform *c = *state;
+    const int64_t ttl_ms = 450;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms));
+    tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(5 * ttl_ms);
+    while (clock_wait_more(&end)) {
+        assert_int_equal(tl_lock_state(lock), TL_HELD);
+        assert_in_range(tl_lock_remaining_ms(lock), 1, ttl_ms);
+        ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    }
+    assert_int_equal(lock_events_count(events), 0);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_renewal_ends_with_the_release(void **state) {
+    conform *c = *state;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = 100));
+    tl_lock *other = conform_lock_with(c, conform_client(c),
+                                       TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    const uint64_t before = conform_count(c);
+    const clock_wait end = clock_wait_begin(250);
+    while (clock_wait_more(&end))
+        assert_int_equal(tl_lock_state(lock), TL_FREE);
+    assert_int_equal(conform_count(c), before);
+    assert_int_equal(lock_events_count(events), 0);
+}
+
+static void test_a_failed_renewal_is_a_risk_until_the_next_succeeds(void **state) {
+    conform *c = *state;
+    proxy *p = conform_proxy(c);
+    lock_events *events = make_events();
+    tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
+    tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 2400));
+    lock_event risk, again;
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    proxy_break(p, PROXY_REPLIES, 0, PROXY_RESET, PROXY_ALL);
+    risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
+    proxy_heal(p);
+    assert_in_range(risk.remaining_ms, 1, 2400);
+    WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
+    assert_int_equal(again.why, TL_LOST_NOT);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_int_equal(lock_events_count(events), 2);
+}
+
+/* ---- losing it --------------------------------------------------------------------------------- */
+
+/* Hold until it is lost; returns by how many microseconds LOST was said after the deadline. */
+static int64_t lateness(conform *c, tl_client *client, tl_lock_options options) {
+    lock_events *events = make_events();
+    tl_lock *lock = watched(c, client, events, options);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    int64_t left = tl_lock_remaining_ms(lock);
+    int64_t deadline_us = clock_us() + (left + 1) * 1000;
+    lock_event lost = lock_events_await(events, TL_LOST, left + SOON_MS);
+    assert_int_equal(lost.why, TL_LOST_EXPIRED);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    assert_int_equal(lock_events_count(events), 1);
+    (void)tl_lock_release(lock, &said);
+    return lost.at_us - deadline_us;
+}
+
+static void test_lost_is_said_no_later_than_the_deadline(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 4; i++) { /* this machine may be late at times, but not always */
+        int64_t late = lateness(c, client, TL_LOCK_OPTIONS(.ttl_ms = 150, .manual_renew = true));
+        assert_true(late < SLACK_MS * 1000);
+        least = late < least ? late : least;
+    }
+    assert_true(least <= 0);
+}
+
+static void test_the_state_is_lost_from_the_deadline_on(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock_with(c, conform_client(c),
+                                      TL_LOCK_OPTIONS(.ttl_ms = 120, .manual_renew = true));
+    tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+        acquiring *next = acquiring_begin(other, TL_FOREVER);
+        while (tl_lock_remaining_ms(lock) > 0)
+            assert_false(atomic_load(&next->done) && tl_lock_remaining_ms(lock) > 0);
+        WAIT_FOR(2, tl_lock_state(lock) == TL_LOST); /* rounded down to a millisecond */
+        ASSERT_RESULT(acquiring_end(next, SOON_MS), TL_OK);
+        ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    }
+}
+
+static void test_a_definite_answer_is_lost_at_once(void **state) {
+    static const struct {
+        const char *command;
+        tl_lost_why why;
+    } cases[] = {
+        {"DEL %s", TL_LOST_GONE},
+        {"SET %s foreign", TL_LOST_TAKEN},
+        {"SET %s foreign PX 60000", TL_LOST_TAKEN},
+    };
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lock_events *events = make_events();
+        tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 900));
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        int64_t began = clock_ms();
+        conform_do(c, cases[i].command, c->key);
+        lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
+        ASSERT_TOOK(began, 0, 300);
+        assert_int_equal(lost.why, cases[i].why);
+        assert_int_equal(tl_lock_state(lock), TL_LOST);
+        (void)tl_lock_release(lock, &said);
+        conform_do(c, "DEL %s", c->key);
+    }
+}
+
+static void test_a_hold_ends_by_its_longest_time(void **state) {
+    conform *c = *state;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(c, conform_client(c), events,
+                            TL_LOCK_OPTIONS(.ttl_ms = 450, .max_hold_ms = 700));
+    tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
+    assert_in_range(lost.at_us / 1000 - began, 500, 700 + SLACK_MS);
+    assert_int_equal(lost.why, TL_LOST_MAX_HOLD);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    ASSERT_TOOK(began, 500, 700 + 450);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    assert_int_equal(tl_lock_state(other), TL_HELD);
+}
+
+/* ---- what remains ------------------------------------------------------------------------------ */
+
+static void test_remaining_is_never_more_than_the_servers_own(void **state) {
+    static const int64_t ttls[] = {10, 15, 60, 300, 5000, 30000, 86400000};
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < sizeof ttls / sizeof *ttls; i++) {
+            tl_lock *lock = conform_lock_with(
+                c, client, TL_LOCK_OPTIONS(.ttl_ms = ttls[i], .manual_renew = true));
+            ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+            int64_t first = tl_lock_remaining_ms(lock);
+            int64_t since = clock_ms();
+            long long pttl = conform_int(c, "PTTL %s", c->key);
+            int64_t passed = clock_ms() - since;
+            int64_t then = tl_lock_remaining_ms(lock);
+            assert_true(first <= ttls[i]);
+            assert_true(then <= (pttl > 0 ? pttl : 0));
+            assert_true(first <= (pttl > 0 ? pttl : 0) + passed + 1);
+            assert_true(then > 0 || ttls[i] < 1000);
+            (void)tl_lock_release(lock, &said);
+            drop_lock(lock);
+        }
+    }
+}
+
+static void test_remaining_only_falls_between_renewals(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock_with(c, conform_client(c),
+                                      TL_LOCK_OPTIONS(.ttl_ms = 200, .manual_renew = true));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    int64_t last = 200, now;
+    while ((now = tl_lock_remaining_ms(lock)) > 0) {
+        assert_true(now <= last);
+        last = now;
+    }
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+}
+
+static const conform_test tests[] = {
+    CONFORM(test_renewal_keeps_a_lock_for_many_lifetimes),
+    CONFORM(test_renewal_ends_with_the_release),
+    CONFORM(test_a_failed_renewal_is_a_risk_until_the_next_succeeds),
+    CONFORM(test_lost_is_said_no_later_than_the_deadline),
+    CONFORM(test_the_state_is_lost_from_the_deadline_on),
+    CONFORM(test_a_definite_answer_is_lost_at_once),
+    CONFORM(test_a_hold_ends_by_its_longest_time),
+    CONFORM(test_remaining_is_never_more_than_the_servers_own),
+    CONFORM(test_remaining_only_falls_between_renewals),
+};
+CONFORM_MAIN(tests)

@@ -1,0 +1,189 @@
+/*
+ * Conformance: redis-py's lock and a token lock on the same key exclude each other, both ways.
+ * Skipped where the system's python has no redis.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "locks.h"
+#include "real_redis.h"
+
+#define PYTHON "/usr/bin/python3"
+#define PEER "tests/conform/redis_py_peer.py"
+#define KEY "conform:redis-py"
+#define TTL_MS 30000
+#define SKIP 77
+
+static real_redis *server;
+static pid_t python;
+static int wire; /* a line to it, a line from it */
+
+/* ---- redis-py ---------------------------------------------------------------------------------- */
+
+static void read_line(char *to, size_t size) {
+    size_t n = 0;
+    const clock_wait bound = clock_wait_begin(2 * SOON_MS);
+    while (n == 0 || to[n - 1] != '\n') {
+        struct pollfd p = {.fd = wire, .events = POLLIN};
+        (void)poll(&p, 1, 100);
+        ssize_t got = recv(wire, to + n, 1, MSG_DONTWAIT);
+        if (got == 0 || n == size - 2 || !clock_wait_more(&bound))
+            fail_msg("redis-py ended, or is silent");
+        n += got > 0;
+    }
+    to[n - 1] = '\0';
+}
+
+static void py_say(const char *command) {
+    assert_int_equal(send(wire, command, strlen(command), MSG_NOSIGNAL), strlen(command));
+    assert_int_equal(send(wire, "\n", 1, MSG_NOSIGNAL), 1);
+}
+
+static void py_answers(const char *expected) {
+    char line[128];
+    read_line(line, sizeof line);
+    assert_string_equal(line, expected);
+}
+
+static void py(const char *command, const char *expected) {
+    py_say(command);
+    py_answers(expected);
+}
+
+static int start_python(void **state) {
+    int ends[2];
+    char port[16];
+    (void)state;
+    (void)snprintf(port, sizeof port, "%d", real_redis_port(server));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return 1;
+    python = fork();
+    if (python == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)dup2(ends[1], 0);
+        (void)dup2(ends[1], 1);
+        (void)execl(PYTHON, PYTHON, PEER, port, KEY, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    wire = ends[0];
+    py_answers("ready");
+    return python < 0;
+}
+
+static int stop_python(void **state) {
+    (void)state;
+    (void)close(wire);
+    (void)kill(python, SIGKILL);
+    return waitpid(python, NULL, 0) != python;
+}
+
+static int clean_up(void **state) {
+    int failed = locks_clean_up(state);
+    (void)real_redis_int(server, "FLUSHALL");
+    return failed;
+}
+
+static tl_lock *lock_of_ours(int64_t ttl_ms) {
+    return make_lock(make_client(real_redis_url(server)), KEY, ttl_ms);
+}
+
+/* ---- promises ---------------------------------------------------------------------------------- */
+
+static void test_redis_py_is_kept_out_by_ours(void **state) {
+    (void)state;
+    tl_lock *lock = lock_of_ours(TTL_MS);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+        py("acquire 10000 0", "no");
+        py("acquire 10000 100", "no");
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        py("acquire 10000 0", "yes");
+        py("release", "ok");
+    }
+}
+
+static void test_ours_is_kept_out_by_redis_py(void **state) {
+    (void)state;
+    tl_lock *lock = lock_of_ours(TTL_MS);
+    for (int i = 0; i < 3; i++) {
+        py("acquire 10000 0", "yes");
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+        ASSERT_RESULT(tl_lock_acquire(lock, 50, &said), TL_ETIMEDOUT);
+        py("release", "ok");
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+}
+
+static void test_each_waits_for_the_other(void **state) {
+    (void)state;
+    tl_lock *lock = lock_of_ours(TTL_MS);
+    py("acquire 10000 0", "yes");
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    py("extend 20000", "ok");
+    assert_false(atomic_load(&waiter->done));
+    py("release", "ok");
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    py_say("acquire 10000 5000");
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    py_answers("yes");
+    py("release", "ok");
+}
+
+static void test_a_lock_of_redis_py_without_lifetime_is_honoured(void **state) {
+    (void)state;
+    tl_lock *lock = lock_of_ours(TTL_MS);
+    py("acquire 0 0", "yes");
+    ASSERT_RESULT(tl_lock_acquire(lock, 100, &said), TL_ETIMEDOUT);
+    py("release", "ok");
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+}
+
+static void test_an_expired_lock_of_redis_py_is_ours_and_stays_ours(void **state) {
+    (void)state;
+    tl_lock *lock = lock_of_ours(TTL_MS);
+    py("acquire 200 0", "yes");
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    py("release", "LockNotOwnedError");
+    py("acquire 10000 0", "no");
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_an_expired_lock_of_ours_is_redis_pys_and_stays_so(void **state) {
+    (void)state;
+    tl_lock *lock = make_lock_with(make_client(real_redis_url(server)), KEY,
+                                   TL_LOCK_OPTIONS(.ttl_ms = 200, .manual_renew = true));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    py("acquire 10000 5000", "yes");
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    py("release", "ok");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_redis_py_is_kept_out_by_ours, clean_up),
+        cmocka_unit_test_teardown(test_ours_is_kept_out_by_redis_py, clean_up),
+        cmocka_unit_test_teardown(test_each_waits_for_the_other, clean_up),
+        cmocka_unit_test_teardown(test_a_lock_of_redis_py_without_lifetime_is_honoured, clean_up),
+        cmocka_unit_test_teardown(test_an_expired_lock_of_redis_py_is_ours_and_stays_ours,
+                                  clean_up),
+        cmocka_unit_test_teardown(test_an_expired_lock_of_ours_is_redis_pys_and_stays_so, clean_up),
+    };
+    if (system(PYTHON " -c 'import redis.lock' 2>/dev/null") != 0) {
+        (void)fprintf(stderr, "SKIP: no redis-py for " PYTHON " (Debian: python3-redis)\n");
+        return SKIP;
+    }
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, start_python, stop_python);
+}

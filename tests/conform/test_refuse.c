@@ -1,0 +1,262 @@
+/*
+ * Conformance: what is refused before anything is sent, each in one clear line; and what a forked
+ * child may not do.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "conform.h"
+
+#define TTL_MS 30000
+#define SECRET "hush-hush"
+
+static void assert_one_clear_line(const char *about) {
+    assert_int_equal(said.code, TL_EINVALID);
+    assert_true(strlen(said.message) > 10);
+    ASSERT_SAID(about);
+    assert_null(strstr(said.message, SECRET));
+    said = (tl_error){0};
+}
+
+/* ---- options of a client ----------------------------------------------------------------------- */
+
+static void refuse_client(const tl_client_options *options, const char *about) {
+    tl_client *client = NULL;
+    assert_int_equal(tl_client_open(options, &client, &said), TL_EINVALID);
+    assert_null(client);
+    assert_one_clear_line(about);
+}
+
+#define URL "redis://127.0.0.1:1"
+#define REFUSE_CLIENT(about, ...)                                                                  \
+    do {                                                                                           \
+        const tl_client_options options_ = TL_CLIENT_OPTIONS(__VA_ARGS__);                         \
+        refuse_client(&options_, about);                                                           \
+    } while (0)
+
+static void test_a_clients_options_are_checked(void **state) {
+    static char long_text[5000];
+    (void)state;
+    memset(long_text, 'x', sizeof long_text - 1);
+    refuse_client(NULL, "options");
+    refuse_client(&(tl_client_options){.url = URL}, "options");
+    REFUSE_CLIENT("attempt_ms", .url = URL, .attempt_ms = -1);
+    REFUSE_CLIENT("attempt_ms", .url = URL, .attempt_ms = INT64_MAX);
+    REFUSE_CLIENT("connect_ms", .url = URL, .connect_ms = -1);
+    REFUSE_CLIENT("connect_ms", .url = URL, .connect_ms = INT64_MIN);
+    REFUSE_CLIENT("restart_quiet_ms", .url = URL, .restart_quiet_ms = -1);
+    REFUSE_CLIENT("wait_replicas_ms", .url = URL, .wait_replicas_ms = -1);
+    REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = -1);
+    REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = 100001);
+    REFUSE_CLIENT("wait_replicas", .url = URL, .wait_replicas = -1);
+    REFUSE_CLIENT("wait_replicas", .url = URL, .wait_replicas = 1001);
+    REFUSE_CLIENT("protocol", .url = URL, .protocol = (tl_protocol_id)99);
+    REFUSE_CLIENT("password", .url = URL, .password = long_text);
+    REFUSE_CLIENT("tls_ca_file", .url = URL, .tls_ca_file = long_text);
+    REFUSE_CLIENT("URL", .url = long_text);
+}
+
+static void test_a_url_is_checked_and_never_repeated(void **state) {
+    static const char *const urls[] = {
+        "localhost",
+        "http://localhost",
+        "redis:localhost",
+        "redis://",
+        "redis://host:0",
+        "redis://host:65536",
+        "redis://host:port",
+        "redis://host/x",
+        "redis://host/-1",
+        "redis://host/99999999999",
+        "redis://host?db=1x",
+        "redis://host#part",
+        "redis://host/0#part",
+        "redis://[::1",
+        "redis://[nonsense]",
+        "redis://[::1]x",
+        "redis://ho st",
+        "redis://h\xc3\xb6st",
+        "redis://:" SECRET "/@host",
+        "redis://user:" SECRET "@host:99999",
+        "redis://user:" SECRET "@",
+        "redis://:" SECRET "%zz@host",
+        "redis://:" SECRET "%@host",
+        "redis://:" SECRET "#@host",
+        "redis://:" SECRET "\n@host",
+        "unix:",
+        "unix:relative",
+        "unix://host/path",
+        "unix:///path?db=x",
+        "unix:///path?x=1",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
+        REFUSE_CLIENT("URL", .url = urls[i]);
+    REFUSE_CLIENT("url", .url = NULL);
+    REFUSE_CLIENT("url", .url = "");
+}
+
+static void test_a_client_of_an_older_program_is_welcome(void **state) {
+    conform *c = *state;
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = c->url, .drift_ppm = -1);
+    options.size = offsetof(tl_client_options, drift_ppm); /* what follows isn't looked at */
+    tl_client *client = make_client_with(options);
+    ASSERT_RESULT(tl_lock_acquire(conform_lock(c, client, TTL_MS), 0, &said), TL_OK);
+}
+
+/* ---- options of a lock ------------------------------------------------------------------------- */
+
+static void refuse_lock(conform *c, const void *key, size_t n, const tl_lock_options *options,
+                        const char *about) {
+    tl_client *client = conform_client(c);
+    assert_null(tl_lock_new(client, key, n, options, &said));
+    assert_one_clear_line(about);
+    drop_client(client);
+}
+
+#define REFUSE_LOCK(about, ...)                                                                    \
+    do {                                                                                           \
+        const tl_lock_options options_ = TL_LOCK_OPTIONS(__VA_ARGS__);                             \
+        refuse_lock(*state, "k", 1, &options_, about);                                             \
+    } while (0)
+
+static void test_a_locks_options_are_checked(void **state) {
+    static char long_key[TL_KEY_MAX + 1];
+    refuse_lock(*state, NULL, 3, NULL, "key");
+    refuse_lock(*state, "", 0, NULL, "key");
+    refuse_lock(*state, long_key, sizeof long_key, NULL, "key");
+    refuse_lock(*state, "k", 1, &(tl_lock_options){.ttl_ms = TTL_MS}, "options");
+    REFUSE_LOCK("ttl", .ttl_ms = TL_TTL_MIN_MS - 1);
+    REFUSE_LOCK("ttl", .ttl_ms = TL_TTL_MAX_MS + 1);
+    REFUSE_LOCK("ttl", .ttl_ms = -1);
+    REFUSE_LOCK("max_hold", .max_hold_ms = -1);
+    REFUSE_LOCK("retry", .retry = {.kind = (tl_retry_kind)99});
+    REFUSE_LOCK("retry", .retry = {.kind = TL_RETRY_CUSTOM});
+    REFUSE_LOCK("retry", .retry = {.delay_ms = -1});
+    REFUSE_LOCK("retry", .retry = {.max_delay_ms = -1});
+}
+
+static void test_a_negative_wait_is_refused(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    assert_int_equal(tl_lock_acquire(lock, -1, &said), TL_EINVALID);
+    assert_one_clear_line("wait");
+    assert_int_equal(tl_lock_acquire(lock, INT64_MIN, &said), TL_EINVALID);
+    assert_one_clear_line("wait");
+}
+
+static void test_a_lock_of_an_older_program_is_welcome(void **state) {
+    conform *c = *state;
+    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .max_hold_ms = -1);
+    options.size = offsetof(tl_lock_options, max_hold_ms);
+    ASSERT_RESULT(tl_lock_acquire(conform_lock_with(c, conform_client(c), options), 0, &said),
+                  TL_OK);
+}
+
+static void test_null_handles_can_be_freed(void **state) {
+    (void)state;
+    tl_lock_free(NULL);
+    tl_client_close(NULL);
+}
+
+static void test_every_result_has_a_name(void **state) {
+    (void)state;
+    for (int code = TL_OK; code <= TL_ETAKEN; code++) {
+        assert_memory_equal(tl_err_name((tl_err)code), code ? "TL_E" : "TL_O", 4);
+        for (int other = TL_OK; other < code; other++)
+            assert_string_not_equal(tl_err_name((tl_err)code), tl_err_name((tl_err)other));
+    }
+    assert_non_null(tl_err_name((tl_err)9999));
+    assert_string_equal(tl_version(), TL_VERSION);
+}
+
+/* ---- fork -------------------------------------------------------------------------------------- */
+
+/* In the child: 0 when everything is refused. */
+static int child_tries(tl_client *client, tl_lock *held, tl_lock *other) {
+    tl_lock_info info = {.size = sizeof info};
+    const tl_err codes[] = {
+        tl_client_ping(client, NULL),        tl_client_look(client, "k", 1, &info, NULL),
+        tl_lock_acquire(other, 0, NULL),     tl_lock_extend(held, TTL_MS, NULL),
+        tl_lock_adopt(other, "token", NULL), tl_lock_release(held, NULL),
+    };
+    for (int i = 0; i < (int)(sizeof codes / sizeof *codes); i++)
+        if (codes[i] != TL_EINVALID)
+            return i + 1;
+    if (tl_lock_new(client, "k", 1, NULL, NULL))
+        return 20;
+    if (tl_lock_remaining_ms(held) != 0)
+        return 21;
+    if (tl_lock_state(held) == TL_HELD)
+        return 22;
+    tl_lock_cancel(other);
+    tl_lock_free(held);
+    tl_lock_free(other);
+    tl_client_close(client);
+    return 0;
+}
+
+static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *held = conform_lock(c, client, 450);
+    tl_lock *other = make_lock(client, "conform:fork", TTL_MS);
+    int status;
+    ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(10);
+        _exit(child_tries(client, held, other));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    const clock_wait end = clock_wait_begin(900);
+    while (clock_wait_more(&end))
+        assert_int_equal(tl_lock_state(held), TL_HELD);
+    assert_int_equal(conform_int(c, "EXISTS %s", c->key), 1);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
+}
+
+static void test_a_forked_child_may_open_a_client_of_its_own(void **state) {
+    conform *c = *state;
+    tl_lock *held = conform_lock(c, conform_client(c), TTL_MS);
+    int status;
+    ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const tl_client_options options = TL_CLIENT_OPTIONS(.url = c->url, .protocol = c->protocol);
+        tl_client *mine;
+        (void)alarm(10);
+        if (tl_client_open(&options, &mine, NULL))
+            _exit(1);
+        tl_lock *lock = tl_lock_new(mine, c->key, strlen(c->key), NULL, NULL);
+        _exit(lock && tl_lock_acquire(lock, 0, NULL) == TL_EBUSY ? 0 : 2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
+}
+
+static const conform_test tests[] = {
+    CONFORM(test_a_clients_options_are_checked),
+    CONFORM(test_a_url_is_checked_and_never_repeated),
+    CONFORM(test_a_client_of_an_older_program_is_welcome),
+    CONFORM(test_a_locks_options_are_checked),
+    CONFORM(test_a_negative_wait_is_refused),
+    CONFORM(test_a_lock_of_an_older_program_is_welcome),
+    CONFORM(test_null_handles_can_be_freed),
+    CONFORM(test_every_result_has_a_name),
+    CONFORM(test_a_forked_child_is_refused_and_the_parent_goes_on),
+    CONFORM(test_a_forked_child_may_open_a_client_of_its_own),
+};
+CONFORM_MAIN(tests)

@@ -1,0 +1,150 @@
+/*
+ * Conformance: what a release says, what it never touches, and the fencing numbers of holders that
+ * follow each other.
+ */
+#include "conform.h"
+
+#define TTL_MS 30000
+
+static tl_lock *by_hand(conform *c, tl_client *client, int64_t ttl_ms) {
+    return conform_lock_with(c, client, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));
+}
+
+/* ---- results ----------------------------------------------------------------------------------- */
+
+static void test_release_of_what_is_not_held_is_refused(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_EINVALID);
+    ASSERT_SAID("not held");
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_EINVALID);
+}
+
+static void test_release_says_that_the_lock_had_expired(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), 60);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_EEXPIRED);
+    ASSERT_SAID(c->key);
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+}
+
+static void test_release_says_that_the_key_was_deleted(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    conform_do(c, "DEL %s", c->key);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_EEXPIRED);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+}
+
+static void test_release_never_deletes_the_next_holders_lock(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), 60);
+    tl_lock *next = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+    assert_int_equal(conform_int(c, "EXISTS %s", c->key), 1);
+    ASSERT_RESULT(tl_lock_extend(next, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+}
+
+static void test_release_never_deletes_a_foreign_lock(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    conform_do(c, "SET %s foreign", c->key);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    assert_true(conform_holds(c, c->key, "foreign"));
+    conform_do(c, "DEL %s", c->key);
+    conform_do(c, "HSET %s field value", c->key);
+    ASSERT_RESULT(tl_lock_adopt(lock, "some-token", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
+}
+
+static void test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), 600);
+    tl_lock *other = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    int64_t began = clock_ms();
+    int64_t left = tl_lock_remaining_ms(lock);
+    conform_do(c, "DEL %s", c->key); /* its holder knows nothing of it and still works */
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    ASSERT_TOOK(began, left, 600);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+}
+
+/* ---- fences ------------------------------------------------------------------------------------ */
+
+static void test_fences_rise_over_all_holders(void **state) {
+    enum { HOLDS = 60 };
+    conform *c = *state;
+    tl_lock *locks[3] = {by_hand(c, conform_client(c), TTL_MS), by_hand(c, conform_client(c), 10),
+                         by_hand(c, conform_client(c), TTL_MS)};
+    uint64_t last = 0;
+    for (int i = 0; i < HOLDS; i++) {
+        tl_lock *lock = locks[i % 3];
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        assert_true(tl_lock_fence(lock) > last);
+        assert_true(tl_lock_fence(lock) < UINT64_C(1) << 53);
+        last = tl_lock_fence(lock);
+        if (i % 3 != 1)
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        else
+            WAIT_FOR(SOON_MS, tl_lock_state(lock) == TL_LOST);
+        assert_true(tl_lock_fence(lock) == last); /* that of the last hold */
+    }
+}
+
+static void test_fences_rise_after_everything_was_deleted(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    uint64_t last = 0;
+    for (int i = 0; i < 5; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+        assert_true(tl_lock_fence(lock) > last);
+        last = tl_lock_fence(lock);
+        if (i % 2)
+            conform_do(c, "DEL %s", c->key);
+        else
+            conform_do(c, "FLUSHALL");
+        (void)tl_lock_release(lock, &said);
+    }
+}
+
+static void test_fences_of_keys_are_independent(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *lock = by_hand(c, client, TTL_MS), *other = make_lock(client, "conform:other", TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(lock);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    assert_true(tl_lock_fence(other) > 0);
+    assert_true(tl_lock_fence(lock) == fence);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static const conform_test tests[] = {
+    CONFORM(test_release_of_what_is_not_held_is_refused),
+    CONFORM(test_release_says_that_the_lock_had_expired),
+    CONFORM(test_release_says_that_the_key_was_deleted),
+    CONFORM(test_release_never_deletes_the_next_holders_lock),
+    CONFORM(test_release_never_deletes_a_foreign_lock),
+    CONFORM(test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go),
+    CONFORM(test_fences_rise_over_all_holders),
+    CONFORM(test_fences_rise_after_everything_was_deleted),
+    CONFORM(test_fences_of_keys_are_independent),
+};
+CONFORM_MAIN(tests)

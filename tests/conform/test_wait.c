@@ -1,0 +1,230 @@
+/*
+ * Conformance: waiting for a lock that another holds, until it is released, expires, or is given up.
+ */
+#include "conform.h"
+
+#define TTL_MS 30000
+#define POLL_MS 250   /* the longest pause of one that nobody tells */
+#define FLOOR_MS 5000 /* the longest pause of one that is told */
+
+static tl_lock *held_by_another(conform *c, int64_t ttl_ms) {
+    tl_lock *lock = conform_lock_with(c, conform_client(c),
+                                      TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    return lock;
+}
+
+/* Nobody says anything to the server for so long. */
+static void await_silence(conform *c, int64_t silence_ms) {
+    uint64_t count = conform_count(c);
+    int64_t since = clock_ms();
+    const clock_wait bound = clock_wait_begin(SOON_MS);
+    while (clock_ms() - since < silence_ms) {
+        uint64_t now = conform_count(c);
+        if (now != count)
+            since = clock_ms();
+        count = now;
+        if (!clock_wait_more(&bound))
+            fail_msg("no silence of %d ms", (int)silence_ms);
+    }
+}
+
+/* ---- being told -------------------------------------------------------------------------------- */
+
+static void test_a_waiter_is_woken_by_the_release_and_does_not_poll(void **state) {
+    conform *c = *state;
+    tl_lock *holder = held_by_another(c, TTL_MS);
+    acquiring *waiter = acquiring_begin(conform_lock(c, conform_client(c), TTL_MS), TL_FOREVER);
+    await_silence(c, 3 * POLL_MS); /* it has armed itself, and looked again */
+    assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    int64_t released_us = clock_us();
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    assert_true(waiter->ended_us - released_us < FLOOR_MS * 1000 / 5);
+}
+
+static void test_a_release_at_any_moment_is_not_missed(void **state) {
+    conform *c = *state;
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    int64_t began = clock_ms();
+    for (int i = 0; i < 40; i++) { /* take, subscribe, look again */
+        ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+        uint64_t before = conform_count(c);
+        acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+        WAIT_FOR(SOON_MS, conform_count(c) >= before + (uint64_t)(i % 4));
+        ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+    ASSERT_TOOK(began, 0, FLOOR_MS / 2);
+}
+
+enum { WAITERS = 6 };
+
+/* How many have it and haven't released it; *ret is one of them. */
+static int holding(acquiring *const *waiters, acquiring **ret) {
+    int n = 0;
+    for (int i = 0; i < WAITERS; i++)
+        if (waiters[i]->running && atomic_load(&waiters[i]->done)) {
+            *ret = waiters[i];
+            n++;
+        }
+    return n;
+}
+
+static void test_waiters_get_it_one_after_the_other(void **state) {
+    conform *c = *state;
+    tl_lock *holder = held_by_another(c, TTL_MS);
+    tl_client *shared = conform_client(c);
+    acquiring *waiters[WAITERS], *first = NULL;
+    for (int i = 0; i < WAITERS; i++) {
+        tl_client *client = i % 2 ? shared : conform_client(c);
+        waiters[i] = acquiring_begin(conform_lock(c, client, TTL_MS), TL_FOREVER);
+    }
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    for (int served = 0; served < WAITERS; served++) {
+        WAIT_FOR(FLOOR_MS + SLACK_MS, holding(waiters, &first) > 0);
+        assert_int_equal(holding(waiters, &first), 1);
+        ASSERT_RESULT(acquiring_end(first, SOON_MS), TL_OK);
+        ASSERT_RESULT(tl_lock_release(first->lock, &said), TL_OK);
+    }
+}
+
+/* ---- not being told ---------------------------------------------------------------------------- */
+
+static void test_a_waiter_gets_a_lock_that_expires(void **state) {
+    conform *c = *state;
+    tl_lock *holder = held_by_another(c, 500);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    int64_t began = clock_ms();
+    int64_t left = tl_lock_remaining_ms(holder);
+    ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
+    ASSERT_TOOK(began, left, 500);
+    assert_int_equal(tl_lock_remaining_ms(holder), 0);
+}
+
+static void test_a_foreign_lock_is_waited_for(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    conform_do(c, "SET %s foreign PX 500", c->key);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+    int64_t began = clock_ms();
+    long long left = conform_int(c, "PTTL %s", c->key);
+    ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
+    ASSERT_TOOK(began, left, 500);
+}
+
+static void test_a_foreign_lock_without_lifetime_is_waited_for(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    conform_do(c, "SET %s foreign", c->key);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 300, &said), TL_ETIMEDOUT);
+    ASSERT_TOOK(began, 300, 300);
+    assert_true(conform_holds(c, c->key, "foreign"));
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    await_silence(c, 10); /* it is between two looks */
+    conform_do(c, "DEL %s", c->key);
+    int64_t deleted_us = clock_us();
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    assert_true(waiter->ended_us - deleted_us < (POLL_MS + SLACK_MS) * 1000);
+}
+
+static void test_a_key_of_another_type_is_somebodys_lock(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    conform_do(c, "HSET %s field value", c->key);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+    ASSERT_RESULT(tl_lock_acquire(lock, 100, &said), TL_ETIMEDOUT);
+    assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
+}
+
+/* ---- giving up --------------------------------------------------------------------------------- */
+
+static void test_trying_once_does_not_wait(void **state) {
+    conform *c = *state;
+    (void)held_by_another(c, TTL_MS);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+    ASSERT_TOOK(began, 0, 0);
+}
+
+static void test_a_wait_ends_at_its_limit(void **state) {
+    static const int64_t limits[] = {1, 20, 300, 600};
+    conform *c = *state;
+    (void)held_by_another(c, TTL_MS);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        int64_t began = clock_ms();
+        tl_err code = tl_lock_acquire(lock, limits[i], &said);
+        if (limits[i] > 100) /* a shorter one can run out on the first connection */
+            ASSERT_RESULT(code, TL_ETIMEDOUT);
+        assert_true(code != TL_OK);
+        ASSERT_TOOK(began, limits[i] - 1, limits[i]);
+        assert_int_equal(tl_lock_state(lock), TL_FREE);
+    }
+}
+
+static void test_cancel_ends_a_wait(void **state) {
+    conform *c = *state;
+    (void)held_by_another(c, TTL_MS);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    await_silence(c, POLL_MS);
+    int64_t began = clock_ms();
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_ECANCELLED);
+    ASSERT_TOOK(began, 0, 0);
+    ASSERT_SAID("cancelled");
+}
+
+static void test_cancel_before_acquire_ends_the_next_one_only(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    uint64_t before = conform_count(c);
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_ECANCELLED);
+    assert_int_equal(conform_count(c), before);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+/* Whatever the moment, a cancelled acquire either has the lock or leaves nothing behind for long. */
+static void test_cancel_at_any_moment_leaves_no_lock_behind(void **state) {
+    conform *c = *state;
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *next = conform_lock(c, conform_client(c), TTL_MS);
+    for (int i = 0; i < 30; i++) {
+        acquiring *a = acquiring_begin(lock, TL_FOREVER);
+        for (volatile int spin = 0; spin < i * 2000; spin++) {}
+        tl_lock_cancel(lock);
+        tl_err code = acquiring_end(a, SOON_MS);
+        if (code == TL_OK)
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        else
+            ASSERT_RESULT(code, TL_ECANCELLED);
+        ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+        tl_lock_cancel(lock); /* perhaps it had come too late: use it up */
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_ECANCELLED);
+    }
+}
+
+static const conform_test tests[] = {
+    CONFORM(test_a_waiter_is_woken_by_the_release_and_does_not_poll),
+    CONFORM(test_a_release_at_any_moment_is_not_missed),
+    CONFORM(test_waiters_get_it_one_after_the_other),
+    CONFORM(test_a_waiter_gets_a_lock_that_expires),
+    CONFORM(test_a_foreign_lock_is_waited_for),
+    CONFORM(test_a_foreign_lock_without_lifetime_is_waited_for),
+    CONFORM(test_a_key_of_another_type_is_somebodys_lock),
+    CONFORM(test_trying_once_does_not_wait),
+    CONFORM(test_a_wait_ends_at_its_limit),
+    CONFORM(test_cancel_ends_a_wait),
+    CONFORM(test_cancel_before_acquire_ends_the_next_one_only),
+    CONFORM(test_cancel_at_any_moment_leaves_no_lock_behind),
+};
+CONFORM_MAIN(tests)

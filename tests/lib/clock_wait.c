@@ -1,0 +1,29 @@
+/*
+ * The clock of tests that wait for something real.
+ */
+#include "clock_wait.h"
+
+#include <time.h>
+
+#define NAP_NS 500000
+
+int64_t clock_us(void) {
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+int64_t clock_ms(void) {
+    return clock_us() / 1000;
+}
+
+clock_wait clock_wait_begin(int64_t bound_ms) {
+    return (clock_wait){clock_ms() + bound_ms};
+}
+
+bool clock_wait_more(const clock_wait *wait) {
+    if (clock_ms() >= wait->until_ms)
+        return false;
+    (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    return true;
+}

@@ -1,0 +1,44 @@
+/*
+ * Waiting in tests: for an event, with a bound; never for time to pass.
+ */
+#ifndef CLOCK_WAIT_H
+#define CLOCK_WAIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define SOON_MS 5000  /**< for what happens at once, on a machine that has other work */
+#define SLACK_MS 1500 /**< by how much a call may end after its limit, on such a machine */
+
+/** CLOCK_BOOTTIME. */
+int64_t clock_ms(void);
+int64_t clock_us(void);
+
+typedef struct {
+    int64_t until_ms;
+} clock_wait;
+
+clock_wait clock_wait_begin(int64_t bound_ms);
+/** Naps for a moment; false when the bound has passed. */
+bool clock_wait_more(const clock_wait *wait);
+
+/** The condition becomes true within bound_ms, or the test fails. */
+#define WAIT_FOR(bound_ms, condition)                                                              \
+    do {                                                                                           \
+        const clock_wait wait_ = clock_wait_begin(bound_ms);                                       \
+        while (!(condition)) {                                                                     \
+            if (!clock_wait_more(&wait_))                                                          \
+                fail_msg("not within %d ms: %s", (int)(bound_ms), #condition);                     \
+        }                                                                                          \
+    } while (0)
+
+/** Since `start_ms` at least so much has passed, and at most so much and the slack. */
+#define ASSERT_TOOK(start_ms, least_ms, most_ms)                                                   \
+    assert_in_range(clock_ms() - (start_ms), (least_ms), (most_ms) + SLACK_MS)
+
+#endif

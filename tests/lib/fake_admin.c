@@ -1,0 +1,250 @@
+/*
+ * The fake server's commands about the connection, the server and publishing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fake_inside.h"
+
+#define INFO_SIZE 1024
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+FAKE_COMMAND(ping) {
+    if (argc > 2) {
+        fake__arity(c, out, "ping");
+    } else if (c->channels.live) {
+        tl_reply *items = fake__array(c, out, 2);
+        fake__static(&items[0], TL_REPLY_STRING, TL_LITERAL("pong"));
+        fake__string(c, &items[1], argc == 2 ? argv[1] : TL_LITERAL(""));
+    } else if (argc == 2) {
+        fake__string(c, out, argv[1]);
+    } else {
+        fake__status(out, "PONG");
+    }
+}
+
+FAKE_COMMAND(echo) {
+    fake__string(c, out, argv[1]);
+}
+
+FAKE_COMMAND(quit) {
+    c->closing = true;
+    fake__ok(out);
+}
+
+FAKE_COMMAND(auth) {
+    fake_redis *r = c->r;
+    bool users = r->level >= FAKE_LEVEL(6, 0, 0);
+    tl_bytes user = argc == 3 ? argv[1] : TL_LITERAL("default");
+    if (argc > 3) {
+        fake__syntax(out);
+    } else if (argc == 3 && !users) {
+        fake__arity(c, out, "auth");
+    } else if (!r->password && argc == 2) {
+        if (users) {
+            fake__error(
+                out,
+                "ERR AUTH <password> called without any password configured for the default user. "
+                "Are you sure your configuration is correct?");
+        } else {
+            fake__error(out, "ERR Client sent AUTH, but no password is set");
+        }
+    } else if (tl__bytes_eq(user, TL_LITERAL("default")) &&
+               (!r->password || tl__bytes_eq(argv[argc - 1], tl__bytes_of(r->password)))) {
+        c->authed = true;
+        fake__ok(out);
+    } else if (users) {
+        fake__error(out, "WRONGPASS invalid username-password pair or user is disabled.");
+    } else {
+        fake__error(out, "ERR invalid password");
+    }
+}
+
+static void set_name(fake_conn *c, tl_bytes name, tl_reply *out) {
+    for (size_t i = 0; i < name.n; i++) {
+        if (name.p[i] < '!' || name.p[i] > '~') {
+            fake__error(out,
+                        "ERR Client names cannot contain spaces, newlines or special characters.");
+            return;
+        }
+    }
+    fake__text_set(&c->name, name);
+    fake__ok(out);
+}
+
+FAKE_COMMAND(client) {
+    if (fake__is(argv[1], "id")) {
+        fake__int(out, c->id);
+    } else if (fake__is(argv[1], "setname")) {
+        set_name(c, argv[2], out);
+    } else if (c->name.n) {
+        fake__string(c, out, fake__text(&c->name));
+    } else {
+        fake__nil(out);
+    }
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+FAKE_COMMAND(time) {
+    char text[TL_INT_SIZE];
+    tl_reply *items = fake__array(c, out, 2);
+    fake__string(c, &items[0], fake__print_int(text, c->r->now_us / 1000000));
+    fake__string(c, &items[1], fake__print_int(text, c->r->now_us % 1000000));
+}
+
+FAKE_COMMAND(info) {
+    const fake_redis *r = c->r;
+    char text[INFO_SIZE];
+    size_t n = 0;
+    bool all = argc == 1 || fake__is(argv[1], "all") || fake__is(argv[1], "default") ||
+               fake__is(argv[1], "everything");
+    if (all || fake__is(argv[1], "server")) {
+        n += (size_t)snprintf(text, sizeof(text),
+                              "# Server\r\nredis_version:%u.%u.%u\r\nredis_mode:standalone\r\n"
+                              "process_id:1\r\nuptime_in_seconds:%lld\r\n",
+                              r->level >> 16, r->level >> 8 & 255, r->level & 255,
+                              (long long)((r->now_us - r->started_us) / 1000000));
+    }
+    if (all || fake__is(argv[1], "replication")) {
+        n += (size_t)snprintf(
+            text + n, sizeof(text) - n, "%s# Replication\r\nrole:%s\r\nconnected_slaves:%d\r\n",
+            n ? "\r\n" : "", r->replica ? "slave" : "master", r->replica ? 0 : r->replicas);
+    }
+    fake__string(c, out, tl__bytes(text, n));
+}
+
+FAKE_COMMAND(role) {
+    tl_reply *items = fake__array(c, out, 3);
+    fake__static(&items[0], TL_REPLY_STRING,
+                 c->r->replica ? TL_LITERAL("slave") : TL_LITERAL("master"));
+    fake__int(&items[1], 0);
+    fake__array(c, &items[2], 0);
+}
+
+FAKE_COMMAND(wait) {
+    int64_t n, timeout;
+    if (!fake__to_int(argv[1], &n)) {
+        fake__not_an_integer(out);
+    } else if (!fake__to_int(argv[2], &timeout)) {
+        fake__error(out, "ERR timeout is not an integer or out of range");
+    } else if (timeout < 0) {
+        fake__error(out, "ERR timeout is negative");
+    } else {
+        fake__int(out, c->r->replicas);
+    }
+}
+
+FAKE_COMMAND(config) {
+    static const char *const settings[][2] = {
+        {"maxmemory", "0"},          {"maxmemory-policy", "noeviction"}, {"appendonly", "no"},
+        {"appendfsync", "everysec"}, {"notify-keyspace-events", ""},     {"timeout", "0"},
+    };
+    size_t count = sizeof(settings) / sizeof(settings[0]), n = 0;
+    tl_reply *items = fake__array(c, out, 2 * count);
+    for (size_t i = 0; i < count; i++) {
+        if (fake__is(argv[2], settings[i][0]) || fake__is(argv[2], "*")) {
+            fake__static(&items[n++], TL_REPLY_STRING, tl__bytes_of(settings[i][0]));
+            fake__static(&items[n++], TL_REPLY_STRING, tl__bytes_of(settings[i][1]));
+        }
+    }
+    out->count = n;
+}
+
+/* ---- publish and subscribe ------------------------------------------------------------------- */
+
+void fake__push(fake_conn *c, tl_bytes kind, tl_bytes channel, const tl_reply *payload) {
+    tl_reply items[3] = {{.type = TL_REPLY_STRING, .text = kind},
+                         {.type = channel.p ? TL_REPLY_STRING : TL_REPLY_NIL, .text = channel},
+                         *payload};
+    tl_reply message = {.type = TL_REPLY_ARRAY, .items = items, .count = 3};
+    if (c->calls.push) {
+        c->calls.push(c->ctx, &message);
+    }
+}
+
+static void push_count(fake_conn *c, tl_bytes kind, tl_bytes channel) {
+    tl_reply count;
+    fake__int(&count, c->channels.live);
+    fake__push(c, kind, channel, &count);
+}
+
+static void subscribers_add(fake_redis *r, fake_conn *c) {
+    if (r->subscriber_count == r->subscriber_room) {
+        r->subscriber_room = r->subscriber_room ? r->subscriber_room * 2 : 8;
+        r->subscribers = fake__alloc(r->subscribers, r->subscriber_room * sizeof(fake_conn *));
+    }
+    r->subscribers[r->subscriber_count++] = c;
+}
+
+static void subscribers_remove(fake_redis *r, const fake_conn *c) {
+    size_t i = 0;
+    while (r->subscribers[i] != c) {
+        i++;
+    }
+    r->subscriber_count--;
+    memmove(&r->subscribers[i], &r->subscribers[i + 1],
+            (r->subscriber_count - i) * sizeof(fake_conn *));
+}
+
+FAKE_COMMAND(subscribe) {
+    for (size_t i = 1; i < argc; i++) {
+        if (!c->channels.live) {
+            subscribers_add(c->r, c);
+        }
+        fake__dict_add(&c->channels, argv[i], NULL);
+        push_count(c, TL_LITERAL("subscribe"), argv[i]);
+    }
+    fake__nil(out);
+    c->silent = true;
+}
+
+static void unsubscribe(fake_conn *c, fake_entry *entry) {
+    fake__dict_remove(&c->channels, entry);
+    if (!c->channels.live) {
+        subscribers_remove(c->r, c);
+    }
+}
+
+void fake__unsubscribe_all(fake_conn *c, bool tell) {
+    uint32_t i = 0;
+    fake_entry *entry;
+    while ((entry = fake__dict_next(&c->channels, &i))) {
+        tl_bytes channel = fake__arena_copy(&c->arena, fake__key(entry));
+        unsubscribe(c, entry);
+        if (tell) {
+            push_count(c, TL_LITERAL("unsubscribe"), channel);
+        }
+    }
+}
+
+FAKE_COMMAND(unsubscribe) {
+    if (argc == 1 && c->channels.live) {
+        fake__unsubscribe_all(c, true);
+    } else if (argc == 1) {
+        push_count(c, TL_LITERAL("unsubscribe"), (tl_bytes){0});
+    }
+    for (size_t i = 1; i < argc; i++) {
+        fake_entry *entry = fake__dict_find(&c->channels, argv[i]);
+        if (entry) {
+            unsubscribe(c, entry);
+        }
+        push_count(c, TL_LITERAL("unsubscribe"), argv[i]);
+    }
+    fake__nil(out);
+    c->silent = true;
+}
+
+FAKE_COMMAND(publish) {
+    int64_t n = 0;
+    tl_reply payload = {.type = TL_REPLY_STRING, .text = argv[2]};
+    for (size_t i = 0; i < c->r->subscriber_count; i++) {
+        fake_conn *to = c->r->subscribers[i];
+        if (fake__dict_find(&to->channels, argv[1])) {
+            fake__push(to, TL_LITERAL("message"), argv[1], &payload);
+            n++;
+        }
+    }
+    fake__int(out, n);
+}

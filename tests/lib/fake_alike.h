@@ -1,0 +1,23 @@
+/*
+ * Are the replies of two servers alike, as far as can be asked?
+ */
+#ifndef FAKE_ALIKE_H
+#define FAKE_ALIKE_H
+
+#include "fake_workload.h"
+#include "reply.h"
+
+#define FAKE_ALIKE_LATE_MS 20000 /**< how far apart in time the two may have executed the command */
+#define FAKE_ALIKE_ITEMS_MAX 512 /**< of an array in any order */
+
+typedef struct {
+    fake_likeness like;
+    /** The array is EXEC's, and its items are to be compared as each of these asks. NULL: not. */
+    const fake_likeness *items;
+    size_t count;
+    bool any_words; /**< of errors only the first word must be equal */
+} fake_alikeness;
+
+bool fake_alike(const fake_alikeness *how, const tl_reply *a, const tl_reply *b);
+
+#endif

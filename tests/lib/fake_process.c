@@ -1,0 +1,217 @@
+/*
+ * The way of a command through the fake server: found, checked as redis-server checks it and in the
+ * same order, queued or run, and told to replicas.
+ */
+#include <stdio.h>
+
+#include "fake_inside.h"
+
+#define WORDS_MAX 64 /* arguments of a line given to fake_conn_say */
+
+bool fake__arity_fits(const fake_row *row, const fake_redis *r, size_t argc) {
+    int n = (int)argc;
+    if (row->run == fake__set && r->level < FAKE_LEVEL(2, 6, 12)) {
+        return n == 3;
+    }
+    if (row->run == fake__hset && r->level < FAKE_LEVEL(4, 0, 0) &&
+        fake__is(TL_LITERAL("hset"), row->name)) {
+        return n == 4;
+    }
+    return row->arity >= 0 ? n == row->arity : n >= -row->arity;
+}
+
+void fake__tell(fake_redis *r, int db, const fake_row *row, const tl_bytes *argv, size_t argc) {
+    if (!(row->flags & FAKE_EXPIRES)) {
+        r->wrote(r->wrote_ctx, r->unit, db, argv, argc);
+        return;
+    }
+    char when[TL_INT_SIZE];
+    const fake_object *object = fake__look(r, db, argv[1]);
+    bool set = row->run == fake__set || row->run == fake__setex || row->run == fake__psetex;
+    tl_bytes stamp = {0};
+    if (object && object->expire_ms != FAKE_NEVER) {
+        stamp = tl__bytes(
+            when, (size_t)snprintf(when, sizeof(when), "%lld", (long long)object->expire_ms));
+    }
+    if (!object) {
+        r->wrote(r->wrote_ctx, r->unit, db, (tl_bytes[]){TL_LITERAL("DEL"), argv[1]}, 2);
+    } else if (set) {
+        r->wrote(r->wrote_ctx, r->unit, db,
+                 (tl_bytes[]){TL_LITERAL("SET"), argv[1], fake__text(&object->text),
+                              TL_LITERAL("PXAT"), stamp},
+                 stamp.n ? 5 : 3);
+    } else {
+        r->wrote(r->wrote_ctx, r->unit, db, (tl_bytes[]){TL_LITERAL("PEXPIREAT"), argv[1], stamp},
+                 3);
+    }
+}
+
+void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
+                tl_reply *out) {
+    fake_redis *r = c->r;
+    uint64_t dirty = r->dirty;
+    int db = c->db;
+    row->run(c, argv, argc, out);
+    if (r->wrote && r->dirty != dirty && row->flags & FAKE_WRITE) {
+        fake__tell(r, db, row, argv, argc);
+    }
+}
+
+static void unknown(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *out) {
+    char args[300] = "";
+    size_t n = 0;
+    int name = argv[0].n < 128 ? (int)argv[0].n : 128;
+    if (c->r->level < FAKE_LEVEL(5, 0, 0)) {
+        fake__errorf(c, out, "ERR unknown command '%.*s'", name, argv[0].p);
+        return;
+    }
+    bool new = c->r->level >= FAKE_LEVEL(7, 0, 0);
+    for (size_t i = 1; i < argc && n < 128; i++) {
+        size_t room = 128 - n < argv[i].n ? 128 - n : argv[i].n;
+        n += (size_t)snprintf(args + n, sizeof(args) - n, new ? "'%.*s' " : "`%.*s`, ", (int)room,
+                              argv[i].p);
+    }
+    fake__errorf(c, out,
+                 new ? "ERR unknown command '%.*s', with args beginning with: %s"
+                     : "ERR unknown command `%.*s`, with args beginning with: %s",
+                 name, argv[0].p, args);
+}
+
+/* Redis looks subcommands up before anything else, as it does commands. */
+static bool subcommand_fits(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
+                            tl_reply *out) {
+    int name = argv[1].n < 128 ? (int)argv[1].n : 128;
+    for (const fake_sub *sub = fake__subs; sub->name; sub++) {
+        if (sub->parent == row->run && fake__is(argv[1], sub->name)) {
+            int n = (int)argc;
+            bool fits = sub->arity >= 0 ? n == sub->arity : n >= -sub->arity;
+            if (!fits) {
+                fake__errorf(c, out, "ERR wrong number of arguments for '%s|%s' command", row->name,
+                             sub->name);
+            }
+            return fits;
+        }
+    }
+    fake__errorf(c, out, "ERR unknown subcommand '%.*s'. Try %s HELP.", name, argv[1].p,
+                 row->run == fake__script   ? "SCRIPT"
+                 : row->run == fake__client ? "CLIENT"
+                                            : "CONFIG");
+    return false;
+}
+
+/* Whether it may run at all; out is the error if not. */
+static bool allowed(fake_conn *c, const fake_row *row, tl_reply *out) {
+    fake_redis *r = c->r;
+    unsigned flags = row->flags | (row->run == fake__exec ? c->queued_flags : 0);
+    if (c->master) {
+        return true;
+    }
+    if (!c->authed && !(row->flags & FAKE_NO_AUTH)) {
+        fake__error(out, "NOAUTH Authentication required.");
+    } else if (c->multi && row->flags & FAKE_NO_MULTI) {
+        fake__error(out, "ERR Command not allowed inside a transaction");
+    } else if (r->denied[row - fake__rows] == FAKE_NOPERM) {
+        fake__errorf(c, out, "NOPERM this user has no permissions to run the '%s' command",
+                     row->name);
+    } else if (r->oom && (flags & FAKE_DENY_OOM || (c->multi && !(row->flags & FAKE_ENDS_MULTI)))) {
+        fake__error(out, "OOM command not allowed when used memory > 'maxmemory'.");
+    } else if (r->replica && flags & FAKE_WRITE) {
+        fake__error(out, "READONLY You can't write against a read only replica.");
+    } else if (c->channels.live && !(row->flags & FAKE_PUBSUB)) {
+        fake__errorf(
+            c, out,
+            "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
+            "RESET are allowed in this context",
+            row->name);
+    } else if (r->loading && !(row->flags & FAKE_LOADING)) {
+        fake__error(out, "LOADING Redis is loading the dataset in memory");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void enqueue(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
+                    tl_reply *out) {
+    if (c->queue_count == c->queue_room) {
+        c->queue_room = c->queue_room ? c->queue_room * 2 : 8;
+        c->queue = fake__alloc(c->queue, c->queue_room * sizeof(*c->queue));
+    }
+    fake_queued *queued = &c->queue[c->queue_count++];
+    queued->row = row;
+    queued->argc = argc;
+    queued->argv = fake__arena_get(&c->kept, argc * sizeof(tl_bytes));
+    for (size_t i = 0; i < argc; i++) {
+        queued->argv[i] = fake__arena_copy(&c->kept, argv[i]);
+    }
+    c->queued_flags |= row->flags;
+    fake__status(out, "QUEUED");
+}
+
+/* A refused command spoils the transaction; a refused EXEC ends it. */
+static void refused(fake_conn *c, const fake_row *row, tl_reply *out) {
+    if (row && row->run == fake__exec) {
+        size_t code = out->text.n > 4 && memcmp(out->text.p, "ERR ", 4) == 0 ? 4 : 0;
+        fake__forget_transaction(c);
+        fake__errorf(c, out, "EXECABORT Transaction discarded because of: %.*s",
+                     (int)(out->text.n - code), out->text.p + code);
+    } else if (c->multi) {
+        c->abort = true;
+    }
+}
+
+static void process(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *out) {
+    fake_redis *r = c->r;
+    const fake_row *row = fake__lookup(r, argv[0]);
+    r->unit++;
+    r->total++;
+    if (!row) {
+        unknown(c, argv, argc, out);
+    } else if (!fake__arity_fits(row, r, argc)) {
+        fake__arity(c, out, row->name);
+    } else if (row->flags & FAKE_PARENT && !subcommand_fits(c, row, argv, argc, out)) {
+        /* out says what is wrong */
+    } else if (allowed(c, row, out)) {
+        r->count[row - fake__rows]++;
+        if (c->multi && !(row->flags & FAKE_AT_ONCE)) {
+            enqueue(c, row, argv, argc, out);
+        } else {
+            fake__call(c, row, argv, argc, out);
+        }
+        return;
+    }
+    refused(c, row, out);
+}
+
+const tl_reply *fake_conn_command(fake_conn *c, const tl_bytes *argv, size_t argc) {
+    fake__arena_reset(&c->arena);
+    fake__nil(&c->reply);
+    c->silent = false;
+    if (argc == 0) {
+        fake__error(&c->reply, "ERR Protocol error: an empty command");
+        return &c->reply;
+    }
+    process(c, argv, argc, &c->reply);
+    return c->silent ? NULL : &c->reply;
+}
+
+const tl_reply *fake_conn_say(fake_conn *c, const char *line) {
+    tl_bytes argv[WORDS_MAX];
+    size_t argc = 0;
+    for (line += strspn(line, " "); *line && argc < WORDS_MAX; line += strspn(line, " ")) {
+        argv[argc++] = tl__bytes(line, strcspn(line, " "));
+        line += argv[argc - 1].n;
+    }
+    return fake_conn_command(c, argv, argc);
+}
+
+void fake_redis_apply(fake_redis *r, int db, const tl_bytes *argv, size_t argc) {
+    if (!r->applier) {
+        r->applier = fake_redis_connect(r, NULL, NULL);
+        r->applier->master = true;
+    }
+    r->applier->db = db;
+    uint64_t total = r->total;
+    fake_conn_command(r->applier, argv, argc);
+    r->total = total;
+}

@@ -1,0 +1,266 @@
+/*
+ * The fake server: its life, knobs and connections, and what others may look at. It never reads a
+ * clock.
+ */
+#include "fake_redis.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fake_inside.h"
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void set_defaults(fake_redis *r) {
+    r->now_us = r->now_ms = r->started_us = 0;
+    r->level = FAKE_LEVEL(7, 0, 15);
+    r->replica = r->oom = r->loading = false;
+    free(r->password);
+    r->password = NULL;
+    r->replicas = 0;
+    memset(r->denied, 0, sizeof(r->denied));
+    memset(r->count, 0, sizeof(r->count));
+    r->total = r->dirty = r->unit = 0;
+    r->random = 0x1234abcd330e;
+    r->last_id = 0;
+    r->wrote = NULL;
+    r->wrote_ctx = NULL;
+}
+
+static fake_redis *new_with(fake_lua *lua) {
+    fake_redis *r = fake__alloc(NULL, sizeof(*r));
+    memset(r, 0, sizeof(*r));
+    r->lua = lua;
+    fake__index_names(r->index);
+    set_defaults(r);
+    return r;
+}
+
+fake_redis *fake_redis_new(void) {
+    return new_with(fake__lua_new());
+}
+
+fake_redis *fake_redis_beside(const fake_redis *peer) {
+    return new_with(fake__lua_share(peer->lua));
+}
+
+fake_redis *fake_redis_clone(const fake_redis *from) {
+    fake_redis *r = fake_redis_beside(from);
+    fake__copy_data(r, from);
+    r->now_us = from->now_us;
+    r->now_ms = from->now_ms;
+    r->started_us = from->started_us;
+    r->level = from->level;
+    r->replica = from->replica;
+    r->oom = from->oom;
+    r->loading = from->loading;
+    r->replicas = from->replicas;
+    r->random = from->random;
+    memcpy(r->denied, from->denied, sizeof(r->denied));
+    fake_redis_set_password(r, from->password);
+    return r;
+}
+
+void fake_redis_copy(fake_redis *to, const fake_redis *from) {
+    if (to->lua != from->lua) {
+        fake__lua_free(to->lua);
+        to->lua = fake__lua_share(from->lua);
+    }
+    fake__copy_data(to, from);
+}
+
+static void clear_data(fake_redis *r) {
+    for (int db = 0; db < FAKE_DATABASES; db++) {
+        if (r->db[db].used) {
+            fake__clear(r, db);
+        }
+    }
+}
+
+void fake_redis_restart(fake_redis *r, bool keep_data) {
+    for (fake_conn *c = r->conns; c; c = c->next) {
+        fake__unsubscribe_all(c, false);
+        fake__forget_transaction(c);
+        c->authed = !r->password;
+        c->db = 0;
+        c->name.n = 0;
+    }
+    fake__dict_free(&r->scripts);
+    if (!keep_data) {
+        clear_data(r);
+    }
+}
+
+void fake_redis_reset(fake_redis *r) {
+    while (r->conns) {
+        fake_conn_close(r->conns);
+    }
+    r->applier = NULL;
+    fake__dict_free(&r->scripts);
+    clear_data(r);
+    set_defaults(r);
+}
+
+void fake_redis_free(fake_redis *r) {
+    if (r) {
+        fake_redis_reset(r);
+        for (int db = 0; db < FAKE_DATABASES; db++) {
+            fake__dict_free(&r->db[db]);
+        }
+        fake__lua_free(r->lua);
+        free(r->subscribers);
+        free(r);
+    }
+}
+
+/* ---- knobs ----------------------------------------------------------------------------------- */
+
+void fake_redis_set_time(fake_redis *r, int64_t us) {
+    r->now_us = us;
+    r->now_ms = us / 1000;
+}
+
+int64_t fake_redis_time(const fake_redis *r) {
+    return r->now_us;
+}
+
+void fake_redis_on_write(fake_redis *r, fake_wrote wrote, void *ctx) {
+    r->wrote = wrote;
+    r->wrote_ctx = ctx;
+}
+
+void fake_redis_set_level(fake_redis *r, uint32_t level) {
+    r->level = level;
+}
+
+void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial) {
+    while (*names) {
+        size_t n = strcspn(names, " ");
+        for (size_t i = 0; i < fake__row_count; i++) {
+            if (fake__is(tl__bytes(names, n), fake__rows[i].name)) {
+                r->denied[i] = (uint8_t)denial;
+            }
+        }
+        names += n + strspn(names + n, " ");
+    }
+}
+
+void fake_redis_set_replica(fake_redis *r, bool replica) {
+    r->replica = replica;
+}
+
+void fake_redis_set_oom(fake_redis *r, bool oom) {
+    r->oom = oom;
+}
+
+void fake_redis_set_loading(fake_redis *r, bool loading) {
+    r->loading = loading;
+}
+
+void fake_redis_set_password(fake_redis *r, const char *password) {
+    free(r->password);
+    r->password = NULL;
+    if (password) {
+        r->password = fake__alloc(NULL, strlen(password) + 1);
+        strcpy(r->password, password);
+    }
+}
+
+void fake_redis_set_replicas(fake_redis *r, int replicas) {
+    r->replicas = replicas;
+}
+
+void fake_redis_set_started(fake_redis *r, int64_t us) {
+    r->started_us = us;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+fake_conn *fake_redis_connect(fake_redis *r, const fake_calls *calls, void *ctx) {
+    fake_conn *c = fake__alloc(NULL, sizeof(*c));
+    memset(c, 0, sizeof(*c));
+    c->r = r;
+    c->ctx = ctx;
+    if (calls) {
+        c->calls = *calls;
+    }
+    c->id = ++r->last_id;
+    c->authed = !r->password;
+    c->next = r->conns;
+    if (c->next) {
+        c->next->prev = c;
+    }
+    r->conns = c;
+    return c;
+}
+
+void fake_conn_close(fake_conn *c) {
+    if (!c) {
+        return;
+    }
+    fake__unsubscribe_all(c, false);
+    fake__forget_transaction(c);
+    fake__dict_free(&c->channels);
+    if (c->next) {
+        c->next->prev = c->prev;
+    }
+    *(c->prev ? &c->prev->next : &c->r->conns) = c->next;
+    fake__arena_free(&c->arena);
+    fake__arena_free(&c->kept);
+    free(c->watch);
+    free(c->queue);
+    free(c->name.p);
+    free(c);
+}
+
+bool fake_conn_closing(const fake_conn *c) {
+    return c->closing;
+}
+
+/* ---- looking inside -------------------------------------------------------------------------- */
+
+uint64_t fake_redis_count(const fake_redis *r, const char *name) {
+    for (size_t i = 0; name && i < fake__row_count; i++) {
+        if (fake__is(tl__bytes_of(name), fake__rows[i].name)) {
+            return r->count[i];
+        }
+    }
+    return name ? 0 : r->total;
+}
+
+bool fake_redis_peek(const fake_redis *r, int db, tl_bytes key, tl_bytes *ret) {
+    const fake_object *object = fake__look(r, db, key);
+    if (!object || object->type != FAKE_STRING) {
+        return false;
+    }
+    *ret = fake__text(&object->text);
+    return true;
+}
+
+int64_t fake_redis_peek_expiry(const fake_redis *r, int db, tl_bytes key) {
+    const fake_object *object = fake__look(r, db, key);
+    return !object ? -2 : object->expire_ms == FAKE_NEVER ? -1 : object->expire_ms;
+}
+
+bool fake_redis_peek_field(const fake_redis *r, int db, tl_bytes key, tl_bytes field,
+                           tl_bytes *ret) {
+    const fake_object *object = fake__look(r, db, key);
+    const fake_entry *entry = object && object->type == FAKE_HASH
+                                  ? fake__dict_find(&object->dict, field)
+                                  : NULL;
+    if (entry) {
+        *ret = fake__text(&entry->v.text);
+    }
+    return entry;
+}
+
+void fake_redis_each_key(const fake_redis *r, int db, void (*visit)(void *ctx, tl_bytes key),
+                         void *ctx) {
+    uint32_t i = 0;
+    const fake_entry *entry;
+    while ((entry = fake__dict_next(&r->db[db], &i))) {
+        if (fake__look(r, db, fake__key(entry))) {
+            visit(ctx, fake__key(entry));
+        }
+    }
+}

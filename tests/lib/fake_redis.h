@@ -1,0 +1,134 @@
+/*
+ * A Redis server as a value: in this process, deterministic, without I/O, clock or threads. It
+ * executes one command at a time at the time it was told, and answers in the words of
+ * redis-server 7.0, or of an older server where a level is set.
+ *
+ * A server and all its connections belong to one thread. Servers made with fake_redis_beside or
+ * fake_redis_clone share compiled scripts (nothing else) and so must stay in the same thread.
+ * Running out of memory aborts.
+ */
+#ifndef FAKE_REDIS_H
+#define FAKE_REDIS_H
+
+#include "reply.h"
+
+typedef struct fake_redis fake_redis;
+typedef struct fake_conn fake_conn;
+
+/** 7.0.15 is 0x07000f; the default. */
+#define FAKE_LEVEL(major, minor, patch) (((uint32_t)(major) << 16) | ((minor) << 8) | (patch))
+
+typedef struct {
+    /** A published message, or the confirmation of a (un)subscription. Valid during the call, which
+     *  may not call the fake. NULL: not wanted. */
+    void (*push)(void *ctx, const tl_reply *reply);
+} fake_calls;
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/** Empty, at time 0, level 7.0.15. */
+fake_redis *fake_redis_new(void);
+
+/** Empty, and shares its compiled scripts with `peer`: much cheaper to make. */
+fake_redis *fake_redis_beside(const fake_redis *peer);
+
+/** A copy of data, loaded scripts, time and knobs, without connections and write hook. */
+fake_redis *fake_redis_clone(const fake_redis *from);
+
+/** Replace the data and loaded scripts of `to` by those of `from`; both share compiled scripts. */
+void fake_redis_copy(fake_redis *to, const fake_redis *from);
+
+/** As after a restart: no loaded scripts, no subscriptions, watches or open transactions, every
+ *  connection logged out and on database 0, and no data either unless it is kept. */
+void fake_redis_restart(fake_redis *r, bool keep_data);
+
+/** As fresh from fake_redis_new, knobs and connections included (they are closed), except that
+ *  compiled scripts are kept: for the next run of a simulation. */
+void fake_redis_reset(fake_redis *r);
+
+/** NULL is fine. Open connections are closed. */
+void fake_redis_free(fake_redis *r);
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/** The server's wall clock, microseconds since the epoch; it may step either way. */
+void fake_redis_set_time(fake_redis *r, int64_t us);
+int64_t fake_redis_time(const fake_redis *r);
+
+/** Delete what has expired, as the server does now and then; otherwise a key goes when it is looked
+ *  at, and one nobody looked at comes back when the clock steps back. */
+void fake_redis_expire_cycle(fake_redis *r);
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+/** `calls` is copied; NULL is fine. */
+fake_conn *fake_redis_connect(fake_redis *r, const fake_calls *calls, void *ctx);
+
+/** NULL is fine. Its watches, subscriptions and queued commands are forgotten. */
+void fake_conn_close(fake_conn *conn);
+
+/** Execute one command. The reply is valid until the connection's next command. NULL when every
+ *  reply went to `push`: SUBSCRIBE and UNSUBSCRIBE, which answer once for each channel. */
+const tl_reply *fake_conn_command(fake_conn *conn, const tl_bytes *argv, size_t argc);
+
+/** The same with the words of a line as arguments, for tests: fake_conn_say(c, "SET k v NX"). */
+const tl_reply *fake_conn_say(fake_conn *conn, const char *line);
+
+/** Has it said QUIT? Then the transport closes it once the reply is written. */
+bool fake_conn_closing(const fake_conn *conn);
+
+/* ---- writes, for replicas -------------------------------------------------------------------- */
+
+/** A write that changed something, as a replica is to apply it: times are absolute, and an expired
+ *  key that was removed is a DEL. Writes of one script or transaction have the same `unit`. */
+typedef void (*fake_wrote)(void *ctx, uint64_t unit, int db, const tl_bytes *argv, size_t argc);
+
+void fake_redis_on_write(fake_redis *r, fake_wrote wrote, void *ctx);
+
+/** Apply such a write, whatever the knobs say. */
+void fake_redis_apply(fake_redis *r, int db, const tl_bytes *argv, size_t argc);
+
+/* ---- knobs ----------------------------------------------------------------------------------- */
+
+/** Answer as an older server: commands and options it lacks, the texts of its errors, what its
+ *  scripts may do, and below 2.2 the volatile keys that any write first deletes. */
+void fake_redis_set_level(fake_redis *r, uint32_t level);
+
+typedef enum { FAKE_ALLOW, FAKE_RENAMED, FAKE_NOPERM } fake_denial;
+
+/** Deny the commands in `names` ("EVAL EVALSHA"): as unknown, as rename-command "" does, or as an
+ *  ACL does. FAKE_ALLOW takes it back. */
+void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial);
+
+/** A read-only replica: READONLY to writes, role slave; expired keys are hidden, not deleted. */
+void fake_redis_set_replica(fake_redis *r, bool replica);
+/** Above maxmemory: OOM to commands that may use more. */
+void fake_redis_set_oom(fake_redis *r, bool oom);
+void fake_redis_set_loading(fake_redis *r, bool loading);
+/** NULL: none needed. Connections that are open stay logged in. */
+void fake_redis_set_password(fake_redis *r, const char *password);
+/** What WAIT answers. */
+void fake_redis_set_replicas(fake_redis *r, int replicas);
+/** When the server started, on its own clock: uptime is the time less this. Default 0. */
+void fake_redis_set_started(fake_redis *r, int64_t us);
+
+/* ---- looking inside -------------------------------------------------------------------------- */
+
+/** Commands executed for clients so far, those of scripts not counted. By name, or NULL: all. */
+uint64_t fake_redis_count(const fake_redis *r, const char *name);
+
+/** A key's string value without touching anything; false when absent, expired or not a string. */
+bool fake_redis_peek(const fake_redis *r, int db, tl_bytes key, tl_bytes *ret);
+
+/** A key's expiry, server milliseconds; -1 without, -2 when absent or expired. */
+int64_t fake_redis_peek_expiry(const fake_redis *r, int db, tl_bytes key);
+
+/** A hash field's value, likewise. */
+bool fake_redis_peek_field(const fake_redis *r, int db, tl_bytes key, tl_bytes field,
+                           tl_bytes *ret);
+
+/** Visit every key that has not expired. */
+void fake_redis_each_key(const fake_redis *r, int db, void (*visit)(void *ctx, tl_bytes key),
+                         void *ctx);
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * The fake server's commands: one row each, with the flags that redis-server gives them and the
+ * version that brought them.
+ */
+#include "fake_inside.h"
+
+#define V(major, minor) FAKE_LEVEL(major, minor, 0)
+#define W FAKE_WRITE
+#define M (FAKE_WRITE | FAKE_DENY_OOM)
+#define S FAKE_NO_SCRIPT
+#define L FAKE_LOADING
+#define A FAKE_AT_ONCE
+#define X FAKE_EXPIRES
+#define P FAKE_PARENT
+
+const fake_row fake__rows[] = {
+    {"get", fake__get, 2, 0, 0},
+    {"set", fake__set, -3, M | X, 0},
+    {"evalsha", fake__evalsha, -3, S, V(2, 6)},
+    {"eval", fake__eval, -3, S, V(2, 6)},
+    {"del", fake__del, -2, W, 0},
+    {"setnx", fake__setnx, 3, M, 0},
+    {"getset", fake__getset, 3, M, 0},
+    {"time", fake__time, 1, L | FAKE_RANDOM, V(2, 6)},
+    {"pttl", fake__ttl, 2, 0, V(2, 6)},
+    {"ttl", fake__ttl, 2, 0, 0},
+    {"pexpiretime", fake__ttl, 2, 0, V(7, 0)},
+    {"expiretime", fake__ttl, 2, 0, V(7, 0)},
+    {"hget", fake__hget, 3, 0, V(2, 0)},
+    {"hmget", fake__hmget, -3, 0, V(2, 0)},
+    {"hset", fake__hset, -4, M, V(2, 0)},
+    {"hmset", fake__hset, -4, M, V(2, 0)},
+    {"hsetnx", fake__hsetnx, 4, M, V(2, 0)},
+    {"hgetall", fake__hgetall, 2, 0, V(2, 0)},
+    {"hdel", fake__hdel, -3, W, V(2, 0)},
+    {"hexists", fake__hexists, 3, 0, V(2, 0)},
+    {"hlen", fake__hlen, 2, 0, V(2, 0)},
+    {"hincrby", fake__hincrby, 4, M, V(2, 0)},
+    {"setex", fake__setex, 4, M | X, V(2, 0)},
+    {"psetex", fake__psetex, 4, M | X, V(2, 6)},
+    {"mget", fake__mget, -2, 0, 0},
+    {"strlen", fake__strlen, 2, 0, V(2, 2)},
+    {"incr", fake__incr, 2, M, 0},
+    {"incrby", fake__incr, 3, M, 0},
+    {"decr", fake__incr, 2, M, 0},
+    {"unlink", fake__del, -2, W, V(4, 0)},
+    {"exists", fake__exists, -2, 0, 0},
+    {"type", fake__type, 2, 0, 0},
+    {"expire", fake__expire, -3, W | X, 0},
+    {"pexpire", fake__expire, -3, W | X, V(2, 6)},
+    {"expireat", fake__expire, -3, W | X, 0},
+    {"pexpireat", fake__expire, -3, W | X, V(2, 6)},
+    {"persist", fake__persist, 2, W, V(2, 2)},
+    {"sadd", fake__sadd, -3, M, 0},
+    {"srem", fake__srem, -3, W, 0},
+    {"smembers", fake__smembers, 2, 0, 0},
+    {"sismember", fake__sismember, 3, 0, 0},
+    {"scard", fake__scard, 2, 0, 0},
+    {"zadd", fake__zadd, -4, M, V(1, 2)},
+    {"zrem", fake__zrem, -3, W, V(1, 2)},
+    {"zrange", fake__zrange, -4, 0, V(1, 2)},
+    {"zrangebyscore", fake__zrangebyscore, -4, 0, V(1, 2)},
+    {"zremrangebyscore", fake__zremrangebyscore, 4, W, V(1, 2)},
+    {"zpopmin", fake__zpopmin, -2, W, V(5, 0)},
+    {"zrank", fake__zrank, 3, 0, V(2, 0)},
+    {"zcard", fake__zcard, 2, 0, V(1, 2)},
+    {"zscore", fake__zscore, 3, 0, V(1, 2)},
+    {"ping", fake__ping, -1, FAKE_PUBSUB, 0},
+    {"echo", fake__echo, 2, L, 0},
+    {"publish", fake__publish, 3, L, V(2, 0)},
+    {"subscribe", fake__subscribe, -2, L | S | FAKE_PUBSUB | FAKE_NO_MULTI, V(2, 0)},
+    {"unsubscribe", fake__unsubscribe, -1, L | S | FAKE_PUBSUB | FAKE_NO_MULTI, V(2, 0)},
+    {"multi", fake__multi, 1, L | S | A, V(1, 2)},
+    {"exec", fake__exec, 1, L | S | A | FAKE_ENDS_MULTI, V(1, 2)},
+    {"discard", fake__discard, 1, L | S | A | FAKE_ENDS_MULTI, V(2, 0)},
+    {"watch", fake__watch, -2, L | S | A, V(2, 2)},
+    {"unwatch", fake__unwatch_command, 1, L | S, V(2, 2)},
+    {"script", fake__script, -2, S | P, V(2, 6)},
+    {"auth", fake__auth, -2, L | S | FAKE_NO_AUTH, 0},
+    {"quit", fake__quit, -1, L | S | A | FAKE_ENDS_MULTI | FAKE_NO_AUTH | FAKE_PUBSUB, 0},
+    {"select", fake__select, 2, L, 0},
+    {"wait", fake__wait, 3, S, V(3, 0)},
+    {"info", fake__info, -1, L, 0},
+    {"role", fake__role, 1, L | S, FAKE_LEVEL(2, 8, 12)},
+    {"flushall", fake__flush, -1, W, 0},
+    {"flushdb", fake__flush, -1, W, 0},
+    {"dbsize", fake__dbsize, 1, 0, 0},
+    {"client", fake__client, -2, L | S | P, V(2, 4)},
+    {"config", fake__config, -2, L | S | P, V(2, 0)},
+};
+
+const size_t fake__row_count = sizeof(fake__rows) / sizeof(fake__rows[0]);
+
+const fake_sub fake__subs[] = {
+    {fake__script, "load", 3},    {fake__script, "exists", -3}, {fake__script, "flush", -2},
+    {fake__script, "kill", 2},    {fake__client, "id", 2},      {fake__client, "setname", 3},
+    {fake__client, "getname", 2}, {fake__config, "get", -3},    {NULL, NULL, 0},
+};
+
+_Static_assert(sizeof(fake__rows) / sizeof(fake__rows[0]) <= FAKE_ROWS_MAX, "FAKE_ROWS_MAX");
+
+static inline uint8_t slot_of(tl_bytes name) {
+    unsigned first = name.p[0] | 0x20, last = name.p[name.n - 1] | 0x20;
+    return (uint8_t)(first * 5 + last * 31 + name.n * 17);
+}
+
+void fake__index_names(uint8_t index[256]) {
+    memset(index, 0, 256);
+    for (size_t i = 0; i < fake__row_count; i++) {
+        uint8_t slot = slot_of(tl__bytes_of(fake__rows[i].name));
+        while (index[slot]) {
+            slot++;
+        }
+        index[slot] = (uint8_t)(i + 1);
+    }
+}
+
+const fake_row *fake__lookup(const fake_redis *r, tl_bytes name) {
+    if (!name.n) {
+        return NULL;
+    }
+    for (uint8_t slot = slot_of(name); r->index[slot]; slot++) {
+        size_t i = r->index[slot] - 1u;
+        if (fake__is(name, fake__rows[i].name)) {
+            bool there = fake__rows[i].since <= r->level && r->denied[i] != FAKE_RENAMED;
+            return there ? &fake__rows[i] : NULL;
+        }
+    }
+    return NULL;
+}

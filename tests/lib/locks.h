@@ -1,0 +1,85 @@
+/*
+ * The public face in a test's words: clients and locks that are freed after the test, the error of
+ * the call before, what a callback was told, and calls on threads of their own.
+ */
+#ifndef LOCKS_H
+#define LOCKS_H
+
+#include <stdatomic.h>
+#include <pthread.h>
+
+#include <tidelock/tidelock.h>
+
+#include "clock_wait.h"
+
+/* ---- clients and locks ------------------------------------------------------------------------- */
+
+/** They fail the test when they can't, and belong to it until locks_clean_up. Main thread only. */
+tl_client *make_client(const char *url);
+tl_client *make_client_with(tl_client_options options);
+tl_lock *make_lock(tl_client *client, const char *key, int64_t ttl_ms);
+tl_lock *make_lock_with(tl_client *client, const char *key, tl_lock_options options);
+tl_lock *make_lock_n(tl_client *client, const void *key, size_t n, tl_lock_options options);
+
+/** Before the end of the test. */
+void drop_lock(tl_lock *lock);
+void drop_client(tl_client *client);
+
+/** Ends what still runs and frees what is left: a cmocka teardown. */
+int locks_clean_up(void **state);
+
+/* ---- results ----------------------------------------------------------------------------------- */
+
+/** For the last argument of a call on the main thread. */
+extern tl_error said;
+
+#define ASSERT_RESULT(call, expected) locks__result((call), (expected), #call, __FILE__, __LINE__)
+/** The call before failed with one line that has these words. */
+#define ASSERT_SAID(words) locks__said((words), __FILE__, __LINE__)
+
+void locks__result(tl_err got, tl_err expected, const char *call, const char *file, int line);
+void locks__said(const char *words, const char *file, int line);
+
+/* ---- events ------------------------------------------------------------------------------------ */
+
+#define LOCK_EVENTS_MAX 64
+
+typedef struct {
+    tl_state state;
+    tl_lost_why why;
+    int64_t remaining_ms, at_us;
+} lock_event;
+
+typedef struct {
+    pthread_mutex_t mutex;
+    int count; /**< see lock_events_count */
+    lock_event event[LOCK_EVENTS_MAX];
+} lock_events;
+
+/** Empty; belongs to the test. */
+lock_events *make_events(void);
+/** For on_event, with the lock_events as ctx. */
+void lock_events_add(tl_lock *lock, const tl_lock_event *event, void *ctx);
+int lock_events_count(lock_events *e);
+/** The first of this state from number `from` on; false: there is none yet. */
+bool lock_events_find(lock_events *e, int from, tl_state state, lock_event *ret);
+/** Wait until there is. */
+lock_event lock_events_await(lock_events *e, tl_state state, int64_t bound_ms);
+
+/* ---- acquiring on another thread --------------------------------------------------------------- */
+
+typedef struct {
+    tl_lock *lock;
+    int64_t wait_ms, began_ms, ended_us;
+    tl_err code;
+    tl_error err;
+    pthread_t thread;
+    atomic_bool done;
+    bool running; /**< not joined yet */
+} acquiring;
+
+acquiring *acquiring_begin(tl_lock *lock, int64_t wait_ms);
+/** Its result; the test fails when it takes longer than bound_ms from now. */
+tl_err acquiring_end(acquiring *a, int64_t bound_ms);
+
+#endif

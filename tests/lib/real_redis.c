@@ -1,0 +1,371 @@
+/*
+ * Starts, stops and torments a private redis-server for a test. It never touches a server that it
+ * did not start, nor port 6379.
+ */
+#include "real_redis.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SERVERS_MAX 32
+#define START_TRIES 5   /* a port may be taken between finding and binding it */
+#define ANSWER_MS 10000 /* until a started server has answered */
+#define SKIP 77
+
+struct real_redis {
+    pid_t pid;
+    int port;
+    char dir[128], socket[160], log[160], config_path[160];
+    char url[256], unix_url[192];
+    char *config, *password;
+    bool persist;
+    redisContext *context;
+};
+
+static real_redis *servers[SERVERS_MAX];
+static const struct timeval limit = {.tv_sec = 5};
+
+/* The test program ends: without a server there is nothing to test. */
+__attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("real_redis: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+static bool program(char *to, size_t size) {
+    const char *path = getenv("PATH");
+    for (path = path ? path : "/usr/bin:/bin"; *path; path += *path == ':') {
+        size_t n = strcspn(path, ":");
+        int used = snprintf(to, size, "%.*s/redis-server", (int)n, path);
+        if (used > 0 && (size_t)used < size && access(to, X_OK) == 0) {
+            return true;
+        }
+        path += n;
+    }
+    return false;
+}
+
+static int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+        fail("no free port: %s", strerror(errno));
+    }
+    close(fd);
+    int port = ntohs(address.sin_port);
+    return port == 6379 ? free_port() : port;
+}
+
+static void write_config(const real_redis *r) {
+    FILE *file = fopen(r->config_path, "w");
+    if (!file) {
+        fail("%s: %s", r->config_path, strerror(errno));
+    }
+    fprintf(file,
+            "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nlogfile %s\ndaemonize no\nsave \"\"\n"
+            "appendonly %s\nappendfsync always\n%s%s\n%s\n",
+            r->port, r->socket, r->dir, r->log, r->persist ? "yes" : "no",
+            r->password ? "requirepass " : "", r->password ? r->password : "",
+            r->config ? r->config : "");
+    fclose(file);
+}
+
+static void set_port(real_redis *r, int port) {
+    r->port = port;
+    snprintf(r->url, sizeof(r->url), "redis://%s%s%s127.0.0.1:%d", r->password ? ":" : "",
+             r->password ? r->password : "", r->password ? "@" : "", port);
+}
+
+static void spawn(real_redis *r, char *path) {
+    char *argv[] = {path, r->config_path, NULL};
+    pid_t parent = getpid();
+    write_config(r);
+    r->pid = fork();
+    if (r->pid < 0) {
+        fail("fork: %s", strerror(errno));
+    }
+    if (r->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1);
+        }
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 1);
+        dup2(null, 2);
+        execv(path, argv);
+        _exit(127);
+    }
+}
+
+/* ---- waiting until it answers ---------------------------------------------------------------- */
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool has_died(real_redis *r) {
+    if (waitpid(r->pid, NULL, WNOHANG) == r->pid) {
+        r->pid = -1;
+        return true;
+    }
+    return false;
+}
+
+/* Any answer will do, except that it is still loading. */
+static bool answers(const real_redis *r) {
+    redisContext *context = redisConnectUnixWithTimeout(r->socket, (struct timeval){.tv_sec = 1});
+    redisReply *reply = NULL;
+    if (context && !context->err) {
+        redisSetTimeout(context, (struct timeval){.tv_sec = 1});
+        reply = redisCommand(context, "PING");
+    }
+    bool yes = reply &&
+               !(reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "LOADING", 7) == 0);
+    freeReplyObject(reply);
+    redisFree(context);
+    return yes;
+}
+
+static bool wait_for(real_redis *r) {
+    for (int64_t end = now_ms() + ANSWER_MS; now_ms() < end;) {
+        if (answers(r)) {
+            return !has_died(r);
+        }
+        if (has_died(r)) {
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    return false;
+}
+
+static void print_log(const real_redis *r) {
+    char line[512];
+    FILE *file = fopen(r->log, "r");
+    while (file && fgets(line, sizeof(line), file)) {
+        fputs(line, stderr);
+    }
+    if (file) {
+        fclose(file);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *where) {
+    (void)stat;
+    (void)kind;
+    (void)where;
+    remove(path);
+    return 0;
+}
+
+static void free_all(void) {
+    for (size_t i = 0; i < SERVERS_MAX; i++) {
+        real_redis_free(servers[i]);
+    }
+}
+
+static void enlist(real_redis *r) {
+    static bool registered;
+    size_t i = 0;
+    if (!registered) {
+        registered = true;
+        atexit(free_all);
+    }
+    while (servers[i] && i < SERVERS_MAX - 1) {
+        i++;
+    }
+    if (servers[i]) {
+        fail("more than %d servers", SERVERS_MAX);
+    }
+    servers[i] = r;
+}
+
+static void make_dir(real_redis *r) {
+    const char *tmp = getenv("TMPDIR");
+    snprintf(r->dir, sizeof(r->dir), "%.60s/tidelock-redis-XXXXXX",
+             tmp && strlen(tmp) <= 60 ? tmp : "/tmp");
+    if (!mkdtemp(r->dir)) {
+        fail("%s: %s", r->dir, strerror(errno));
+    }
+    snprintf(r->socket, sizeof(r->socket), "%s/socket", r->dir);
+    snprintf(r->log, sizeof(r->log), "%s/log", r->dir);
+    snprintf(r->config_path, sizeof(r->config_path), "%s/redis.conf", r->dir);
+    snprintf(r->unix_url, sizeof(r->unix_url), "unix:%s", r->socket);
+}
+
+static void launch(real_redis *r, bool any_port) {
+    char path[512];
+    if (!program(path, sizeof(path))) {
+        fputs("SKIP: no redis-server in PATH (Debian: apt-get install redis-server)\n", stderr);
+        exit(SKIP);
+    }
+    for (int i = 0; i < START_TRIES; i++) {
+        if (any_port) {
+            set_port(r, free_port());
+        }
+        spawn(r, path);
+        if (wait_for(r)) {
+            return;
+        }
+        real_redis_kill(r);
+    }
+    print_log(r);
+    fail("redis-server on port %d does not answer", r->port);
+}
+
+real_redis *real_redis_start(const real_redis_options *options) {
+    real_redis *r = calloc(1, sizeof(*r));
+    if (!r) {
+        fail("out of memory");
+    }
+    r->pid = -1;
+    if (options) {
+        r->config = options->config ? strdup(options->config) : NULL;
+        r->password = options->password ? strdup(options->password) : NULL;
+        r->persist = options->persist;
+    }
+    enlist(r);
+    make_dir(r);
+    launch(r, true);
+    return r;
+}
+
+void real_redis_free(real_redis *r) {
+    if (!r) {
+        return;
+    }
+    for (size_t i = 0; i < SERVERS_MAX; i++) {
+        if (servers[i] == r) {
+            servers[i] = NULL;
+        }
+    }
+    real_redis_kill(r);
+    nftw(r->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(r->config);
+    free(r->password);
+    free(r);
+}
+
+int real_redis_port(const real_redis *r) {
+    return r->port;
+}
+
+const char *real_redis_socket(const real_redis *r) {
+    return r->socket;
+}
+
+const char *real_redis_dir(const real_redis *r) {
+    return r->dir;
+}
+
+pid_t real_redis_pid(const real_redis *r) {
+    return r->pid;
+}
+
+const char *real_redis_url(const real_redis *r) {
+    return r->url;
+}
+
+const char *real_redis_unix_url(const real_redis *r) {
+    return r->unix_url;
+}
+
+void real_redis_kill(real_redis *r) {
+    redisFree(r->context);
+    r->context = NULL;
+    if (r->pid > 0) {
+        kill(r->pid, SIGKILL);
+        while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR) {}
+        r->pid = -1;
+        unlink(r->socket);
+    }
+}
+
+void real_redis_freeze(real_redis *r) {
+    int status;
+    if (r->pid > 0 && kill(r->pid, SIGSTOP) == 0) {
+        waitpid(r->pid, &status, WUNTRACED);
+    }
+}
+
+void real_redis_thaw(real_redis *r) {
+    if (r->pid > 0) {
+        kill(r->pid, SIGCONT);
+    }
+}
+
+void real_redis_restart(real_redis *r) {
+    real_redis_kill(r);
+    launch(r, false);
+}
+
+/* ---- talking to it --------------------------------------------------------------------------- */
+
+redisContext *real_redis_connect(const real_redis *r) {
+    redisContext *context = redisConnectUnixWithTimeout(r->socket, limit);
+    if (!context || context->err) {
+        fail("connect %s: %s", r->socket, context ? context->errstr : "out of memory");
+    }
+    redisSetTimeout(context, limit);
+    if (r->password) {
+        freeReplyObject(redisCommand(context, "AUTH %s", r->password));
+    }
+    return context;
+}
+
+static redisReply *command(real_redis *r, const char *format, va_list args) {
+    if (r->context && r->context->err) {
+        redisFree(r->context);
+        r->context = NULL;
+    }
+    if (!r->context) {
+        r->context = real_redis_connect(r);
+    }
+    return redisvCommand(r->context, format, args);
+}
+
+redisReply *real_redis_command(real_redis *r, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = command(r, format, args);
+    va_end(args);
+    return reply;
+}
+
+long long real_redis_int(real_redis *r, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = command(r, format, args);
+    va_end(args);
+    long long v = -1;
+    if (reply && reply->type == REDIS_REPLY_INTEGER) {
+        v = reply->integer;
+    } else if (reply && reply->type == REDIS_REPLY_STRING) {
+        v = strtoll(reply->str, NULL, 10);
+    }
+    freeReplyObject(reply);
+    return v;
+}

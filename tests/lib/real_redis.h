@@ -1,0 +1,52 @@
+/*
+ * A private redis-server for a test: its own directory, a unix socket, and a free TCP port on
+ * 127.0.0.1. It dies with the test program, whichever way that ends.
+ */
+#ifndef REAL_REDIS_H
+#define REAL_REDIS_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct real_redis real_redis;
+
+typedef struct {
+    const char *config;   /**< further lines for redis.conf; may be NULL */
+    const char *password; /**< requirepass; may be NULL */
+    bool persist;         /**< append-only, every write on disk before its reply */
+} real_redis_options;
+
+/** Started and answering. `options` may be NULL; its strings are copied. Without a redis-server
+ *  the test program says so and exits with 77 (skipped). Any other failure ends it with 1.
+ *  Call it from the main thread: the server dies with the thread that started it. */
+real_redis *real_redis_start(const real_redis_options *options);
+
+/** Kill it, and remove its directory. NULL is fine. At exit this is done for all that are left. */
+void real_redis_free(real_redis *r);
+
+int real_redis_port(const real_redis *r);
+const char *real_redis_socket(const real_redis *r); /**< path */
+const char *real_redis_dir(const real_redis *r);
+pid_t real_redis_pid(const real_redis *r); /**< -1 when killed */
+/** "redis://[:password@]127.0.0.1:PORT" and "unix:PATH", valid as long as r. */
+const char *real_redis_url(const real_redis *r);
+const char *real_redis_unix_url(const real_redis *r);
+
+void real_redis_kill(real_redis *r);   /**< SIGKILL, and wait until it is gone */
+void real_redis_freeze(real_redis *r); /**< SIGSTOP */
+void real_redis_thaw(real_redis *r);   /**< SIGCONT */
+/** Kill it if need be, and start it on the same port and directory; answering on return. */
+void real_redis_restart(real_redis *r);
+
+/** A new connection, logged in; 5 s limit on everything. Close with redisFree. */
+redisContext *real_redis_connect(const real_redis *r);
+
+/** One command, as redisCommand, on a connection of its own that it makes anew when lost. The
+ *  reply is the caller's (freeReplyObject). NULL: no reply within 5 s. */
+redisReply *real_redis_command(real_redis *r, const char *format, ...);
+
+/** The reply of such a command as a number: of an integer reply, or of a string. -1 otherwise. */
+long long real_redis_int(real_redis *r, const char *format, ...);
+
+#endif

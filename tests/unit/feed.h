@@ -1,0 +1,356 @@
+/*
+ * Feeding a step machine by hand: the test plays the driver and the server. It says what happens
+ * and when, in milliseconds after the start, and reads what the machine asks for. Replies are
+ * written as text: 7 an integer, 'x' a string, +x a status, -x an error, nil, [ ... ] an array.
+ */
+#ifndef FEED_H
+#define FEED_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "protocol.h"
+
+#define FEED_ITEMS_MAX 64
+#define FEED_TEXT_MAX 1024
+#define FEED_START_NS INT64_C(5000000000000)     /* the deadline clock when a test begins */
+#define FEED_OFFSET_US INT64_C(1700000000000000) /* the server's clock less the deadline clock */
+#define FEED_SERVER_US (FEED_OFFSET_US + FEED_START_NS / 1000) /* the server's clock then */
+#define FEED_DRIFT_PPM 200
+
+#define KEY "jobs:nightly"
+#define SIDECAR "tidelock:{jobs:nightly}"
+#define TOKEN "00000000-0000-4000-8000-000000000001"
+#define OWNER "host 42 demo"
+#define TTL_MS 30000
+#define ATTEMPT_MS 2000
+#define CONNECT_MS 5000
+/* What the drift bound takes from each validity: 200 ppm of TTL_MS, rounded up. */
+#define DRIFT_NS (INT64_C(6000000) + FEED_DRIFT_PPM)
+
+typedef struct {
+    void *machine;
+    tl_step step;
+    tl_server server;
+    tl_out out;
+    tl_status status;
+    tl_mono now;
+    tl_mono sent; /* when the last send was asked for */
+    tl_send last; /* the last send; its words are copied to `text` */
+    char text[TL_ARGV_MAX * 2][FEED_TEXT_MAX];
+    unsigned sends;   /* how many so far, without those that only reach the server */
+    unsigned reaches; /* and those */
+    unsigned arms;
+    tl_reply items[FEED_ITEMS_MAX];
+    size_t items_used;
+    char words[FEED_TEXT_MAX * 2]; /* text of the present reply */
+} feed;
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static inline tl_mono feed_ms(int64_t ms) {
+    return tl__mono_add_ms((tl_mono){FEED_START_NS}, ms);
+}
+
+static inline void feed_at(feed *f, int64_t ms) {
+    f->now = feed_ms(ms);
+}
+
+static inline void feed_later(feed *f, int64_t ms) {
+    f->now = tl__mono_add_ms(f->now, ms);
+}
+
+/* ms after the start, rounded down; INT64_MAX for never. */
+static inline int64_t feed_since(tl_mono t) {
+    return t.ns == INT64_MAX ? INT64_MAX : (t.ns - FEED_START_NS) / TL_NS_PER_MS;
+}
+
+/* The server's clock ms after the start. */
+static inline int64_t feed_server_us(int64_t ms) {
+    return FEED_SERVER_US + ms * 1000;
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
+
+static inline tl_job feed_job(void) {
+    tl_job job = {.protocol = &tl__protocol_token,
+                  .key = TL_LITERAL(KEY),
+                  .sidecar = TL_LITERAL(SIDECAR),
+                  .owner = TL_LITERAL(OWNER),
+                  .ttl_ms = TTL_MS,
+                  .attempt_ms = ATTEMPT_MS};
+    memcpy(job.token.text, TOKEN, sizeof TOKEN);
+    return job;
+}
+
+/* The server's clock is known exactly at the start. */
+static inline void feed_init(feed *f, void *machine, tl_step step) {
+    memset(f, 0, sizeof *f);
+    f->machine = machine;
+    f->step = step;
+    f->now = feed_ms(0);
+    f->server.drift_ppm = FEED_DRIFT_PPM;
+    f->server.anchor.known = true;
+    f->server.anchor.offset = (tl_interval){FEED_OFFSET_US, FEED_OFFSET_US};
+    f->server.anchor.at = f->now;
+    tl__out_clear(&f->out);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static inline void feed_keep_send(feed *f, const tl_send *send) {
+    size_t line = 0;
+    f->last = *send;
+    f->sent = f->now;
+    if (send->count == 0)
+        f->reaches++;
+    else
+        f->sends++;
+    for (uint8_t i = 0; i < send->count; i++)
+        for (uint8_t j = 0; j < send->command[i].argc; j++, line++) {
+            tl_bytes arg = send->command[i].argv[j];
+            assert_true(line < sizeof f->text / sizeof *f->text && arg.n < FEED_TEXT_MAX);
+            memcpy(f->text[line], arg.p, arg.n);
+            f->text[line][arg.n] = '\0';
+            f->last.command[i].argv[j] = tl__bytes(f->text[line], arg.n);
+        }
+}
+
+static inline tl_status feed_event(feed *f, tl_event e) {
+    e.now = f->now;
+    e.server = &f->server;
+    tl__out_clear(&f->out);
+    f->status = f->step(f->machine, &e, &f->out);
+    assert_true(f->out.sends <= 1 && f->out.notes <= TL_NOTE_MAX);
+    assert_true(f->status == TL_GO || f->out.sends == 0);
+    if (f->out.sends > 0)
+        feed_keep_send(f, &f->out.send[0]);
+    f->arms += f->out.arm;
+    return f->status;
+}
+
+static inline tl_status feed_start(feed *f) {
+    return feed_event(f, (tl_event){.kind = TL_START});
+}
+
+static inline tl_status feed_timer(feed *f) {
+    return feed_event(f, (tl_event){.kind = TL_TIMER});
+}
+
+static inline tl_status feed_woken(feed *f) {
+    return feed_event(f, (tl_event){.kind = TL_WOKEN});
+}
+
+static inline tl_status feed_armed(feed *f, bool armed) {
+    return feed_event(f, (tl_event){.kind = TL_ARMED, .armed = armed});
+}
+
+static inline tl_status feed_cancel(feed *f) {
+    return feed_event(f, (tl_event){.kind = TL_CANCEL});
+}
+
+/* Time passes until the machine's own timer, which there must be, and it is told. */
+static inline tl_status feed_await(feed *f) {
+    assert_true(f->out.until.ns != INT64_MAX);
+    f->now = tl__mono_max(f->now, f->out.until);
+    return feed_timer(f);
+}
+
+/* The server has been reached: the answer to a send without commands. */
+static inline tl_status feed_reached(feed *f) {
+    assert_int_equal(f->last.count, 0);
+    return feed_event(f, (tl_event){.kind = TL_REPLY, .ticket = f->last.ticket, .sent = f->sent});
+}
+
+static inline tl_status feed_failed(feed *f, bool maybe_sent, tl_err why, const char *words) {
+    return feed_event(f, (tl_event){.kind = TL_FAILED,
+                                    .ticket = f->last.ticket,
+                                    .sent = f->sent,
+                                    .maybe_sent = maybe_sent,
+                                    .why = why,
+                                    .words = tl__bytes_of(words)});
+}
+
+/* The request left, and no answer came within its limit. */
+static inline tl_status feed_lost(feed *f) {
+    f->now = tl__mono_max(f->now, f->last.by);
+    return feed_failed(f, true, TL_EUNAVAILABLE, "no reply in time");
+}
+
+static inline tl_status feed_refused(feed *f) {
+    return feed_failed(f, false, TL_EUNAVAILABLE, "connection refused");
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static inline tl_bytes feed_word(const char **at, const char *ends) {
+    tl_bytes word = tl__bytes(*at, strcspn(*at, ends));
+    *at += word.n;
+    return word;
+}
+
+static inline tl_reply feed_read(feed *f, const char **at);
+
+static inline tl_reply feed_array(feed *f, const char **at) {
+    tl_reply items[16];
+    size_t n = 0;
+    for (*at += strspn(*at, " "); **at != ']'; *at += strspn(*at, " ")) {
+        assert_true(n < 16 && **at != '\0');
+        items[n++] = feed_read(f, at);
+    }
+    ++*at;
+    assert_true(f->items_used + n <= FEED_ITEMS_MAX);
+    tl_reply *to = &f->items[f->items_used];
+    memcpy(to, items, n * sizeof *items);
+    f->items_used += n;
+    return (tl_reply){.type = TL_REPLY_ARRAY, .items = to, .count = n};
+}
+
+static inline tl_reply feed_read(feed *f, const char **at) {
+    tl_reply r = {.type = TL_REPLY_NIL};
+    switch (*(*at)++) {
+    case '[': return feed_array(f, at);
+    case '\'':
+        r.type = TL_REPLY_STRING;
+        r.text = feed_word(at, "'");
+        ++*at;
+        return r;
+    case '+':
+        r.type = TL_REPLY_STATUS;
+        r.text = feed_word(at, " ]");
+        return r;
+    case '-':
+        if (**at < '0' || **at > '9') {
+            r.type = TL_REPLY_ERROR;
+            r.text = feed_word(at, "");
+            return r;
+        }
+        break;
+    default: break;
+    }
+    --*at;
+    tl_bytes word = feed_word(at, " ]");
+    if (!tl__bytes_eq(word, TL_LITERAL("nil"))) {
+        r.type = TL_REPLY_INT;
+        assert_true(tl__bytes_to_int(word, &r.integer));
+    }
+    return r;
+}
+
+/* Write a reply, or several with a space between, as text; returns the first. */
+static inline const tl_reply *feed_parse(feed *f, const char *text, uint8_t *ret_count) {
+    static tl_reply top[2];
+    uint8_t n = 0;
+    f->items_used = 0;
+    for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
+        assert_true(n < 2);
+        top[n++] = feed_read(f, &at);
+    }
+    if (ret_count)
+        *ret_count = n;
+    return top;
+}
+
+static inline tl_status feed_reply_to(feed *f, uint16_t ticket, const char *text) {
+    tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = f->sent};
+    e.reply = feed_parse(f, text, &e.count);
+    return feed_event(f, e);
+}
+
+static inline tl_status feed_reply(feed *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static inline tl_status feed_reply(feed *f, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(f->words, sizeof f->words, format, args);
+    va_end(args);
+    return feed_reply_to(f, f->last.ticket, f->words);
+}
+
+/* The server's clock now, as the two items of TIME. */
+static inline const char *feed_time(const feed *f) {
+    static char text[64];
+    int64_t us = FEED_OFFSET_US + f->now.ns / 1000;
+    (void)snprintf(text, sizeof text, "'%lld' '%lld'", (long long)(us / 1000000),
+                   (long long)(us % 1000000));
+    return text;
+}
+
+/* ---- answers of the scripts ------------------------------------------------------------------ */
+
+static inline tl_status feed_taken(feed *f, int64_t left_ms) {
+    return feed_reply(f, "[1 '" TOKEN "' %lld '77' %s 1 1]", (long long)left_ms, feed_time(f));
+}
+
+/* Another holds it. left_ms -1: no lifetime. */
+static inline tl_status feed_busy(feed *f, int64_t left_ms, bool announced) {
+    return feed_reply(f, "[0 'another' %lld '77' %s 1 %d]", (long long)left_ms, feed_time(f),
+                      announced);
+}
+
+static inline tl_status feed_too_late(feed *f) {
+    return feed_reply(f, "[-1 nil -1 '77' %s 1 0]", feed_time(f));
+}
+
+static inline tl_status feed_kept(feed *f, int64_t left_ms) {
+    return feed_reply(f, "[%s [1 '" TOKEN "' %lld]]", feed_time(f), (long long)left_ms);
+}
+
+/* status 0 another's, -1 absent. */
+static inline tl_status feed_not_kept(feed *f, int status) {
+    return feed_reply(f, "[%s [%d nil -1]]", feed_time(f), status);
+}
+
+/* status 1 deleted, 0 another's, -1 absent. */
+static inline tl_status feed_dropped(feed *f, int status) {
+    return feed_reply(f, "[%d nil %s]", status, feed_time(f));
+}
+
+/* ---- reading out ----------------------------------------------------------------------------- */
+
+/* The last send is this script; "" for one that only reaches the server. */
+static inline void feed_assert_asked(const feed *f, const char *script) {
+    if (*script == '\0') {
+        assert_int_equal(f->last.count, 0);
+        return;
+    }
+    assert_true(f->last.count >= 1);
+    assert_int_equal(f->last.command[0].form, TL_SCRIPT);
+    tl_bytes name = tl__script_name((tl_script)f->last.command[0].script);
+    assert_true(tl__bytes_eq(name, tl__bytes_of(script)));
+}
+
+/* Argument i, from 0, after the two keys of the last script sent. */
+static inline const char *feed_arg(const feed *f, unsigned i) {
+    assert_true(f->last.count >= 1 && i + 2 < f->last.command[0].argc);
+    return f->last.command[0].argv[i + 2].p;
+}
+
+static inline int64_t feed_arg_int(const feed *f, unsigned i) {
+    int64_t v = 0;
+    assert_true(tl__bytes_to_int(tl__bytes_of(feed_arg(f, i)), &v));
+    return v;
+}
+
+/* The step before asked for nothing but a timer at `ms`. */
+static inline void feed_assert_waits_until(const feed *f, int64_t ms) {
+    assert_int_equal(f->status, TL_GO);
+    assert_int_equal(f->out.sends, 0);
+    assert_int_equal(f->out.until.ns, feed_ms(ms).ns);
+}
+
+static inline void feed_assert_waits_between(const feed *f, int64_t least_ms, int64_t most_ms) {
+    assert_int_equal(f->status, TL_GO);
+    assert_int_equal(f->out.sends, 0);
+    assert_in_range(f->out.until.ns, feed_ms(least_ms).ns, feed_ms(most_ms).ns);
+}
+
+#endif

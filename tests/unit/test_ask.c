@@ -1,0 +1,310 @@
+/*
+ * Questions that change nothing: the server's time, and what a key holds.
+ */
+#include "feed.h"
+
+#include "ask.h"
+
+static tl_ask m;
+
+static void begin(feed *f, const char *key) {
+    feed_init(f, &m, tl__ask_step);
+    tl__ask_init(&m, tl__bytes_of(key), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    assert_int_equal(feed_start(f), TL_GO);
+    feed_assert_asked(f, "");
+    assert_int_equal(feed_since(f->last.by), CONNECT_MS);
+}
+
+static void ping(feed *f) {
+    begin(f, "");
+    feed_at(f, 30);
+    (void)feed_reached(f);
+    assert_int_equal(f->last.count, 1);
+    assert_int_equal(feed_since(f->last.by), 30 + ATTEMPT_MS);
+}
+
+static void look(feed *f) {
+    begin(f, KEY);
+    feed_at(f, 30);
+    (void)feed_reached(f);
+    feed_assert_asked(f, "look");
+    assert_int_equal(feed_since(f->last.by), 30 + ATTEMPT_MS);
+}
+
+static void expect(const feed *f, tl_err code) {
+    assert_int_equal(f->status, TL_END);
+    assert_int_equal(m.result.code, code);
+    assert_int_equal(f->out.words[0] != '\0', code != TL_OK);
+}
+
+/* ---- ping ------------------------------------------------------------------------------------ */
+
+static void test_ping_asks_the_time(void **state) {
+    (void)state;
+    feed f;
+    ping(&f);
+    assert_int_equal(f.last.command[0].form, TL_ARGV);
+    assert_int_equal(f.last.command[0].argc, 1);
+    assert_string_equal(f.last.command[0].argv[0].p, "TIME");
+    (void)feed_reply(&f, "[%s]", feed_time(&f));
+    expect(&f, TL_OK);
+    assert_true(f.out.has_bracket);
+}
+
+static void test_ping_believes_no_nonsense(void **state) {
+    (void)state;
+    const char *const bad[] = {"nil", "7", "+PONG", "[]", "['x' 'y']", "['1']"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        ping(&f);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER);
+    }
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static void test_errors_are_told_apart(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        feed f;
+        void (*const ask)(feed *) = i ? look : ping;
+        ask(&f);
+        (void)feed_reply(&f, "-NOAUTH Authentication required.");
+        expect(&f, TL_EDENIED);
+        assert_string_equal(f.out.words, "NOAUTH Authentication required.");
+        ask(&f);
+        (void)feed_reply(&f, "-LOADING Redis is loading");
+        expect(&f, TL_EUNAVAILABLE);
+        ask(&f);
+        (void)feed_reply(&f, "-ERR what");
+        expect(&f, TL_ESERVER);
+        ask(&f);
+        (void)feed_lost(&f);
+        expect(&f, TL_EUNAVAILABLE); /* it changes nothing: there is no uncertainty in it */
+        ask(&f);
+        (void)feed_failed(&f, false, TL_ENOMEM, "out of memory");
+        expect(&f, TL_ENOMEM);
+        ask(&f);
+        (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = f.last.ticket});
+        expect(&f, TL_ESERVER);
+    }
+}
+
+static void test_a_server_that_is_not_reached_is_told_as_it_was(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, KEY);
+    (void)feed_refused(&f);
+    expect(&f, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "connection refused");
+    begin(&f, KEY);
+    (void)feed_failed(&f, false, TL_EDENIED, "WRONGPASS");
+    expect(&f, TL_EDENIED);
+}
+
+static void test_cancel_ends_it(void **state) {
+    (void)state;
+    feed f;
+    look(&f);
+    (void)feed_cancel(&f);
+    expect(&f, TL_ECANCELLED);
+}
+
+static void test_other_events_are_ignored(void **state) {
+    (void)state;
+    feed f;
+    look(&f);
+    assert_int_equal(feed_timer(&f), TL_GO);
+    assert_int_equal(feed_woken(&f), TL_GO);
+    assert_int_equal(feed_armed(&f, true), TL_GO);
+    assert_int_equal(feed_reply_to(&f, 99, "-ERR no"), TL_GO);
+    assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = 99}), TL_GO);
+    assert_int_equal(f.out.sends, 0);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static void answer(feed *f, const char *items) {
+    look(f);
+    (void)feed_reply(f, "[%s %s]", items, feed_time(f));
+    expect(f, TL_OK);
+    assert_true(f->out.has_bracket);
+    assert_int_equal(m.info.size, sizeof m.info);
+}
+
+static void test_a_lock_of_ours_is_described_in_full(void **state) {
+    (void)state;
+    feed f;
+    char items[512];
+    (void)snprintf(items, sizeof items,
+                   "'string' '" TOKEN "' 25000 '" TOKEN "' '%lld' '77' '%lld' 'host 42 my demo'",
+                   (long long)feed_server_us(25030), (long long)feed_server_us(-4970));
+    answer(&f, items);
+    assert_true(m.info.held && m.info.by_tidelock);
+    assert_int_equal(m.info.remaining_ms, 25000);
+    assert_int_equal(m.info.fence, 77);
+    assert_int_equal(m.info.since_ms, 5000);
+    assert_string_equal(m.info.value, TOKEN);
+    assert_string_equal(m.info.host, "host");
+    assert_int_equal(m.info.pid, 42);
+    assert_string_equal(m.info.service, "my demo");
+}
+
+static void test_a_free_lock_tells_the_last_fence(void **state) {
+    (void)state;
+    feed f;
+    answer(&f, "'none' nil -2 '' '0' '77' '1' 'host 42 demo'");
+    assert_false(m.info.held || m.info.by_tidelock);
+    assert_int_equal(m.info.remaining_ms, -1);
+    assert_int_equal(m.info.fence, 77);
+    assert_int_equal(m.info.since_ms, -1);
+    assert_string_equal(m.info.value, "");
+    assert_string_equal(m.info.host, "");
+}
+
+static void test_a_key_never_used_is_free(void **state) {
+    (void)state;
+    feed f;
+    answer(&f, "'none' nil -2 nil nil nil nil nil");
+    assert_false(m.info.held || m.info.by_tidelock);
+    assert_int_equal(m.info.fence, 0);
+}
+
+static void test_a_lock_of_strangers_is_held_by_nobody_known(void **state) {
+    (void)state;
+    feed f;
+    answer(&f, "'string' 'foreign' -1 nil nil nil nil nil");
+    assert_true(m.info.held);
+    assert_false(m.info.by_tidelock);
+    assert_int_equal(m.info.remaining_ms, -1);
+    assert_string_equal(m.info.value, "foreign");
+    assert_int_equal(m.info.fence, 0);
+    assert_int_equal(m.info.since_ms, -1);
+}
+
+static void test_a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders(void **state) {
+    (void)state;
+    feed f;
+    answer(&f, "'string' 'foreign' 900 '" TOKEN "' '9999999999999999' '77' '1' 'host 42 demo'");
+    assert_true(m.info.held);
+    assert_false(m.info.by_tidelock);
+    assert_int_equal(m.info.remaining_ms, 900);
+    assert_string_equal(m.info.value, "foreign");
+    assert_string_equal(m.info.host, "");
+}
+
+static void test_a_key_of_another_kind_is_held(void **state) {
+    (void)state;
+    feed f;
+    answer(&f, "'hash' nil -1 nil nil nil nil nil");
+    assert_true(m.info.held);
+    assert_string_equal(m.info.value, "hash");
+}
+
+static void test_a_deleted_key_is_held_while_its_holder_may_still_work(void **state) {
+    (void)state;
+    feed f;
+    for (int over = 0; over <= 1; over++) {
+        char items[256];
+        int64_t until = feed_server_us(30) + 1500500 - over * 1500501;
+        (void)snprintf(items, sizeof items, "'none' nil -2 '" TOKEN "' '%lld' '77' '1' 'h 1 s'",
+                       (long long)until);
+        answer(&f, items);
+        assert_int_equal(m.info.held, !over);
+        assert_int_equal(m.info.by_tidelock, !over);
+        assert_int_equal(m.info.remaining_ms, over ? -1 : 1501);
+        assert_string_equal(m.info.value, over ? "" : TOKEN);
+    }
+}
+
+static void test_what_strangers_wrote_is_cut_and_printable(void **state) {
+    (void)state;
+    feed f;
+    char items[1600], a300[301];
+    memset(a300, 'a', 300);
+    a300[300] = '\0';
+    (void)snprintf(items, sizeof items,
+                   "'string' '\x1b[2J%s' 5 '\x1b[2J%s' '1' '5' '1' '%s 7 \t%s'", a300, a300, a300,
+                   a300);
+    answer(&f, items);
+    assert_true(m.info.by_tidelock);
+    assert_int_equal(strlen(m.info.value), sizeof m.info.value - 1);
+    assert_memory_equal(m.info.value, "?[2Jaaa", 7);
+    assert_int_equal(strlen(m.info.host), sizeof m.info.host - 1);
+    assert_int_equal(strlen(m.info.service), sizeof m.info.service - 1);
+    assert_int_equal(m.info.service[0], '?');
+    assert_int_equal(m.info.pid, 7);
+}
+
+static void test_an_owner_without_three_words_is_unknown(void **state) {
+    (void)state;
+    const char *const owners[] = {"''", "'host'", "'host 42'", "nil", "7", "'  '"};
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
+        feed f;
+        char items[256];
+        (void)snprintf(items, sizeof items, "'string' 't' 5 't' '1' '5' '1' %s", owners[i]);
+        answer(&f, items);
+        assert_true(m.info.by_tidelock);
+        assert_string_equal(m.info.host, "");
+        assert_string_equal(m.info.service, "");
+        assert_int_equal(m.info.pid, 0);
+    }
+}
+
+static void test_numbers_that_cannot_be_right_are_unknown(void **state) {
+    (void)state;
+    feed f;
+    answer(&f, "'string' 't' -9223372036854775808 't' '-5' '-9223372036854775808' "
+               "'9223372036854775807' 'h x s'");
+    assert_int_equal(m.info.remaining_ms, -1);
+    assert_int_equal(m.info.fence, 0);
+    assert_int_equal(m.info.since_ms, -1);
+    assert_int_equal(m.info.pid, 0);
+    answer(&f, "'none' nil -2 't' '9223372036854775807' 'x' '-1' 'h 1 s'");
+    assert_true(m.info.held && m.info.remaining_ms > 0);
+    assert_int_equal(m.info.since_ms, -1);
+    answer(&f, "'none' nil -2 't' '-9223372036854775808' 'x' '-1' 'h 1 s'");
+    assert_false(m.info.held);
+}
+
+static void test_an_answer_without_a_kind_or_a_time_is_malformed(void **state) {
+    (void)state;
+    const char *const bad[] = {"nil",
+                               "7",
+                               "[]",
+                               "[nil nil -2 nil nil nil nil nil '1700000000' '5']",
+                               "[7 nil -2 nil nil nil nil nil '1700000000' '5']",
+                               "['none' nil -2 nil nil nil nil nil]",
+                               "['none' nil -2 nil nil nil nil nil nil nil]",
+                               "['none' nil -2 nil nil nil nil nil '-1' '5']"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        look(&f);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ping_asks_the_time),
+        cmocka_unit_test(test_ping_believes_no_nonsense),
+        cmocka_unit_test(test_errors_are_told_apart),
+        cmocka_unit_test(test_a_server_that_is_not_reached_is_told_as_it_was),
+        cmocka_unit_test(test_cancel_ends_it),
+        cmocka_unit_test(test_other_events_are_ignored),
+        cmocka_unit_test(test_a_lock_of_ours_is_described_in_full),
+        cmocka_unit_test(test_a_free_lock_tells_the_last_fence),
+        cmocka_unit_test(test_a_key_never_used_is_free),
+        cmocka_unit_test(test_a_lock_of_strangers_is_held_by_nobody_known),
+        cmocka_unit_test(test_a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders),
+        cmocka_unit_test(test_a_key_of_another_kind_is_held),
+        cmocka_unit_test(test_a_deleted_key_is_held_while_its_holder_may_still_work),
+        cmocka_unit_test(test_what_strangers_wrote_is_cut_and_printable),
+        cmocka_unit_test(test_an_owner_without_three_words_is_unknown),
+        cmocka_unit_test(test_numbers_that_cannot_be_right_are_unknown),
+        cmocka_unit_test(test_an_answer_without_a_kind_or_a_time_is_malformed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

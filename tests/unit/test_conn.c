@@ -1,0 +1,914 @@
+/*
+ * Requests and replies of a connection: the bytes, the pairing, the limits, and the ways in which a
+ * server or a network can spoil them.
+ */
+#include "conn_world.h"
+
+#include "script.h"
+
+#define GET_K "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+/* ---- pairing ----------------------------------------------------------------------------------- */
+
+static void test_requests_are_sent_and_answered_in_order(void **state) {
+    (void)state;
+    world w;
+    char copy[2][64];
+    world_open(&w);
+    world_ask(&w, 1, "GET k"); /* waits for the connection */
+    tl_send two = {.ticket = 2, .count = 2, .by = tl__mono_add_ms(world_now(&w), LIMIT_MS)};
+    two.command[0] = command_of("SET k v", copy[0], sizeof copy[0]);
+    two.command[1] = command_of("WAIT 1 0", copy[1], sizeof copy[1]);
+    assert_int_equal(tl__conn_send(w.conn, &two, &w, world_now(&w)), TL_OK);
+    world_login(&w);
+    world_ask(&w, 3, "DEL k");
+    peer_expect(&w.peer, GET_K "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+                               "*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$1\r\n0\r\n"
+                               "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n");
+    peer_send(&w.peer, "$-1\r\n+OK\r\n");
+    world_await(&w, 1);
+    peer_send(&w.peer, ":1\r\n:0\r\n");
+    world_await(&w, 3);
+    seen_ok(&w, 0, 1, "nil");
+    seen_ok(&w, 1, 2, "OK :1");
+    seen_ok(&w, 2, 3, ":0");
+    assert_int_equal(w.log[1].count, 2);
+    assert_true(tl__conn_idle(w.conn));
+    world_close(&w);
+    assert_int_equal(w.seen, 3);
+}
+
+static void test_every_kind_of_reply(void **state) {
+    (void)state;
+    static const char *const kinds[][2] = {
+        {"$5\r\nhello\r\n", "\"hello\""},
+        {"$0\r\n\r\n", "\"\""},
+        {"$2\r\n\r\n\r\n", "\"\r\n\""},
+        {"$-1\r\n", "nil"},
+        {"*-1\r\n", "nil"},
+        {":-9223372036854775808\r\n", ":-9223372036854775808"},
+        {":9223372036854775807\r\n", ":9223372036854775807"},
+        {"+OK\r\n", "OK"},
+        {"+\r\n", ""},
+        {"-ERR no\r\n", "ERR no"},
+        {"*0\r\n", "[]"},
+        {"*3\r\n:1\r\n*2\r\n$1\r\na\r\n-x\r\n$-1\r\n", "[:1 [\"a\" x] nil]"},
+        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "[[[[[[[:7]]]]]]]"},
+    };
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        world_ask(&w, (uint16_t)i, "GET k");
+        peer_expect(&w.peer, GET_K);
+        peer_send(&w.peer, kinds[i][0]);
+        world_await(&w, i + 2);
+        seen_ok(&w, i + 1, (uint16_t)i, kinds[i][1]);
+    }
+    world_close(&w);
+}
+
+static void test_a_reply_split_at_every_byte(void **state) {
+    (void)state;
+    static const char reply[] =
+        "*4\r\n$5\r\nhello\r\n:-12\r\n*2\r\n+OK\r\n$-1\r\n-ERR x y\r\n$0\r\n\r\n";
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    for (size_t at = 1; at < sizeof reply - 1; at++) {
+        world_ask(&w, 7, "GET k");
+        world_ask(&w, 8, "GET k");
+        peer_expect(&w.peer, GET_K GET_K);
+        peer_send_n(&w.peer, reply, at);
+        for (int i = 0; i < 3; i++)
+            world_drive(&w);
+        peer_send(&w.peer, reply + at);
+        world_await(&w, 3);
+        seen_ok(&w, 1, 7, "[\"hello\" :-12 [OK nil] ERR x y]");
+        seen_ok(&w, 2, 8, "\"\"");
+        w.seen = 1;
+    }
+    world_close(&w);
+}
+
+static void test_sent_and_received_are_read_around_the_exchange(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    tl_mono a = tl__mono_now();
+    world_ask(&w, 1, "GET k"); /* idle: written at once */
+    tl_mono b = tl__mono_now();
+    peer_expect(&w.peer, GET_K);
+    tl_mono c = tl__mono_now();
+    peer_send(&w.peer, "+OK\r\n");
+    world_await(&w, 2);
+    tl_mono d = tl__mono_now();
+    assert_true(a.ns <= w.log[1].sent.ns && w.log[1].sent.ns <= b.ns);
+    assert_true(c.ns <= w.log[1].received.ns && w.log[1].received.ns <= d.ns);
+    world_close(&w);
+}
+
+static void test_many_requests_at_once(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    for (size_t round = 0; round < 20; round++) {
+        char line[64];
+        w.seen = 0;
+        for (uint16_t i = 0; i < 200; i++) {
+            (void)snprintf(line, sizeof line, "ECHO %d", 1000 + i);
+            world_ask(&w, i, line);
+        }
+        for (uint16_t i = 0; i < 200; i++) {
+            (void)snprintf(line, sizeof line, "*2\r\n$4\r\nECHO\r\n$4\r\n%d\r\n", 1000 + i);
+            peer_expect(&w.peer, line);
+            (void)snprintf(line, sizeof line, "$4\r\n%d\r\n", 1000 + i);
+            peer_send(&w.peer, line);
+        }
+        world_await(&w, 200);
+        for (uint16_t i = 0; i < 200; i++) {
+            (void)snprintf(line, sizeof line, "\"%d\"", 1000 + i);
+            seen_ok(&w, i, i, line);
+        }
+    }
+    world_close(&w);
+}
+
+static void ask_again(void *ctx, const tl_answer *answer) {
+    world *w = ctx;
+    if (answer->ticket < 40)
+        w->also_code = world_try(w, (uint16_t)(answer->ticket + 1), "GET k", LIMIT_MS);
+}
+
+static void test_an_answer_may_send_the_next_request(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    w.also = ask_again;
+    world_ask(&w, 20, "GET k");
+    for (uint16_t i = 20; i <= 40; i++) {
+        peer_expect(&w.peer, GET_K);
+        peer_send(&w.peer, "+OK\r\n");
+    }
+    world_await(&w, 22);
+    seen_ok(&w, 21, 40, "OK");
+    /* Also when the answer is that the connection was lost. */
+    w.seen = 0;
+    world_ask(&w, 38, "GET k");
+    peer_expect(&w.peer, GET_K);
+    peer_reset(&w.peer);
+    world_await(&w, 1);
+    world_login(&w);
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+OK\r\n");
+    peer_expect(&w.peer, GET_K);
+    assert_int_equal(w.downs, 1);
+    w.also = NULL;
+    world_close(&w);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------ */
+
+static void test_a_late_reply_is_thrown_away(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    assert_int_equal(world_try(&w, 1, "GET k", 5000), TL_OK);
+    assert_int_equal(world_try(&w, 2, "GET k", 100), TL_OK);
+    assert_int_equal(world_try(&w, 3, "GET k", 5000), TL_OK);
+    peer_expect(&w.peer, GET_K GET_K GET_K);
+    world_pass_ms(&w, 100);
+    assert_true(tl__conn_until(w.conn).ns <= world_now(&w).ns);
+    world_drive(&w);
+    assert_int_equal(w.seen, 2);
+    seen_failed(&w, 1, 2, true, TL_EUNAVAILABLE, ": no reply in 100 ms");
+    peer_send(&w.peer, "+one\r\n");
+    world_await(&w, 3);
+    peer_send(&w.peer, "+two\r\n+three\r\n");
+    world_await(&w, 4);
+    seen_ok(&w, 2, 1, "one");
+    seen_ok(&w, 3, 3, "three");
+    assert_true(tl__conn_idle(w.conn));
+    assert_int_equal(w.downs, 0);
+    world_close(&w);
+}
+
+static void test_an_overdue_oldest_request_closes_the_connection(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    assert_int_equal(world_try(&w, 1, "GET k", 100), TL_OK);
+    assert_int_equal(world_try(&w, 2, "GET k", 5000), TL_OK);
+    peer_expect(&w.peer, GET_K GET_K);
+    world_pass_ms(&w, 100);
+    world_drive(&w);
+    assert_int_equal(w.seen, 3);
+    seen_failed(&w, 1, 1, true, TL_EUNAVAILABLE, ": no reply in 100 ms");
+    seen_failed(&w, 2, 2, true, TL_EUNAVAILABLE, ": no reply in 100 ms");
+    assert_int_equal(w.downs, 1);
+    peer_send(&w.peer, "+late\r\n+late\r\n");
+    world_ask(&w, 3, "GET k");
+    world_login(&w); /* at once: the connection had served */
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+mine\r\n");
+    world_await(&w, 4);
+    seen_ok(&w, 3, 3, "mine");
+    world_close(&w);
+}
+
+/* A request that was given up and has become the oldest is due as long after that as it was at
+ * first: the server is at work. */
+static void test_a_given_up_request_gets_its_time_again(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    assert_int_equal(world_try(&w, 1, "GET k", 5000), TL_OK);
+    assert_int_equal(world_try(&w, 2, "GET k", 100), TL_OK);
+    assert_int_equal(world_try(&w, 3, "GET k", 5000), TL_OK);
+    peer_expect(&w.peer, GET_K GET_K GET_K);
+    world_pass_ms(&w, 200);
+    world_drive(&w);
+    peer_send(&w.peer, "+one\r\n");
+    world_await(&w, 3);
+    assert_true(tl__conn_up(w.conn));
+    world_pass_ms(&w, 200);
+    world_drive(&w);
+    assert_int_equal(w.seen, 4);
+    seen_failed(&w, 3, 3, true, TL_EUNAVAILABLE, ": no reply in 100 ms");
+    assert_false(tl__conn_up(w.conn));
+    world_close(&w);
+}
+
+static void test_a_reply_that_is_there_at_the_limit_counts(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    world_ask(&w, 1, "GET k");
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+OK\r\n");
+    world_pass_ms(&w, LIMIT_MS);
+    world_drive(&w);
+    world_await(&w, 2);
+    seen_ok(&w, 1, 1, "OK");
+    world_close(&w);
+}
+
+/* ---- what may have been sent ------------------------------------------------------------------- */
+
+static tl_err ask_large(world *w, uint16_t ticket, size_t n) {
+    char *value = malloc(n);
+    assert_non_null(value);
+    memset(value, 'v', n);
+    tl_send send = {.ticket = ticket, .count = 1, .by = tl__mono_add_ms(world_now(w), LIMIT_MS)};
+    send.command[0] = (tl_command){.form = TL_ARGV, .argc = 2};
+    send.command[0].argv[0] = TL_LITERAL("ECHO");
+    send.command[0].argv[1] = tl__bytes(value, n);
+    tl_err code = tl__conn_send(w->conn, &send, w, world_now(w));
+    free(value);
+    return code;
+}
+
+/* A server that doesn't read: the first request fills every buffer, the second never begins. */
+static void block_the_stream(world *w, size_t n) {
+    world_serve(w);
+    assert_int_equal(ask_large(w, 1, n), TL_OK);
+    world_ask(w, 2, "GET k");
+    world_drive(w);
+    assert_int_equal(tl__conn_events(w->conn), POLLIN | POLLOUT);
+}
+
+static void test_what_was_not_sent_at_its_limit_is_never_sent(void **state) {
+    (void)state;
+    world w;
+    size_t n = 16 << 20;
+    world_open(&w);
+    world_serve(&w);
+    tl_send send = {.ticket = 1, .count = 1, .by = TL_NEVER};
+    char *value = malloc(n);
+    memset(value, 'v', n);
+    send.command[0] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {{value, n}}};
+    assert_int_equal(tl__conn_send(w.conn, &send, &w, world_now(&w)), TL_OK);
+    assert_int_equal(world_try(&w, 2, "DEL k", 100), TL_OK);
+    world_ask(&w, 3, "GET k");
+    world_pass_ms(&w, 100);
+    world_drive(&w);
+    assert_int_equal(w.seen, 2);
+    seen_failed(&w, 1, 2, false, TL_EUNAVAILABLE, ": not sent in 100 ms");
+    peer_expect(&w.peer, "*1\r\n$16777216\r\n");
+    peer_expect_n(&w.peer, value, n);
+    peer_expect(&w.peer, "\r\n" GET_K);
+    peer_send(&w.peer, "+one\r\n+three\r\n");
+    world_await(&w, 4);
+    seen_ok(&w, 2, 1, "one");
+    seen_ok(&w, 3, 3, "three");
+    free(value);
+    world_close(&w);
+}
+
+static void test_what_was_not_sent_waits_for_the_next_connection(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    block_the_stream(&w, 16 << 20);
+    peer_reset(&w.peer);
+    world_await(&w, 2);
+    seen_failed(&w, 1, 1, true, TL_EUNAVAILABLE, "");
+    world_login(&w);
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+OK\r\n");
+    world_await(&w, 3);
+    seen_ok(&w, 2, 2, "OK");
+    world_close(&w);
+}
+
+static void test_a_connection_lost_while_idle_costs_nothing(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    peer_drop(&w.peer);
+    world_pass_ms(&w, 1500);
+    world_ask(&w, 1, "GET k"); /* it looks before it writes */
+    world_login(&w);
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+OK\r\n");
+    world_await(&w, 2);
+    seen_ok(&w, 1, 1, "OK");
+    assert_int_equal(w.downs, 1);
+    /* And when the owner drives it meanwhile. */
+    peer_drop(&w.peer);
+    world_drive_until_down(&w, 2);
+    assert_int_equal(tl__conn_fd(w.conn), -1);
+    assert_non_null(strstr(w.down, ": connection closed by the server"));
+    assert_int_equal(w.seen, 2);
+    world_close(&w);
+}
+
+/* ---- breaking ---------------------------------------------------------------------------------- */
+
+static void check_break(size_t at, bool reset) {
+    static const char replies[] = "*2\r\n$2\r\nab\r\n:1\r\n+OK\r\n$3\r\nxyz\r\n";
+    static const size_t ends[] = {16, 21, 30};
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    for (uint16_t i = 1; i <= 3; i++)
+        world_ask(&w, i, "GET k");
+    peer_expect(&w.peer, GET_K GET_K GET_K);
+    peer_send_n(&w.peer, replies, at);
+    if (reset) {
+        for (int i = 0; i < 3; i++)
+            world_drive(&w);
+        peer_reset(&w.peer);
+    } else {
+        peer_drop(&w.peer);
+    }
+    world_await(&w, 4);
+    for (uint16_t i = 1; i <= 3; i++) {
+        if (w.log[i].ok)
+            assert_true(at >= ends[i - 1]);
+        else
+            seen_failed(&w, i, i, true, TL_EUNAVAILABLE, "127.0.0.1:");
+        assert_int_equal(w.log[i].ticket, i);
+        assert_true(reset || w.log[i].ok == (at >= ends[i - 1]));
+    }
+    world_close(&w);
+    assert_int_equal(w.seen, 4);
+}
+
+static void test_broken_at_every_byte_of_the_replies(void **state) {
+    (void)state;
+    for (size_t at = 0; at <= 30; at++) {
+        check_break(at, false);
+        check_break(at, true);
+    }
+}
+
+static void test_writing_to_a_lost_peer_raises_no_signal(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    peer_reset(&w.peer);
+    for (uint16_t i = 0; i < 4; i++) /* SIGPIPE would end this test */
+        world_ask(&w, i, "GET k");
+    tl_mono began = tl__mono_now();
+    while (w.downs == 0)
+        peer_turn(&w.peer, began);
+    world_close(&w);
+    assert_int_equal(w.seen, 5);
+}
+
+static void check_nonsense(const char *bytes, size_t n, const char *words) {
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    world_ask(&w, 1, "GET k");
+    world_ask(&w, 2, "GET k");
+    peer_expect(&w.peer, GET_K GET_K);
+    peer_send_n(&w.peer, bytes, n);
+    world_await(&w, 3);
+    seen_failed(&w, 1, 1, true, TL_ESERVER, words);
+    seen_failed(&w, 2, 2, true, TL_ESERVER, words);
+    assert_int_equal(w.downs, 1);
+    assert_int_equal(tl__conn_fd(w.conn), -1);
+    for (const char *c = w.log[1].text; *c; c++)
+        assert_true(*c >= ' ' && *c <= '~');
+    peer_drop(&w.peer);
+    world_serve(&w); /* and the next connection is a fresh one */
+    world_close(&w);
+}
+
+static void test_garbage_closes_the_connection(void **state) {
+    (void)state;
+    static const char *const garbage[] = {
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "\r\n",
+        "x",
+        "\x16\x03\x01",
+        "$x\r\n",
+        "$-2\r\n",
+        ":1x\r\n",
+        ":\r\n",
+        ":99999999999999999999\r\n",
+        "*x\r\n",
+        "*-2\r\n",
+        "*99999999999\r\n",
+        "*2\r\n$1\r\na\r\n!\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", /* 8 deep */
+        ",1.5\r\n",
+        "#t\r\n",
+        "%1\r\n+a\r\n+b\r\n",
+        "~1\r\n+a\r\n",
+        ">1\r\n+a\r\n",
+        "(123\r\n",
+        "=5\r\ntxt:a\r\n",
+        "*1\r\n,1.5\r\n",
+        "*1\r\n#f\r\n",
+        "|1\r\n+a\r\n+b\r\n:1\r\n",
+    };
+    for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++)
+        check_nonsense(garbage[i], strlen(garbage[i]), "not what a Redis server answers");
+    check_nonsense("*2147483647\r\n", 13, "more than 64 MiB");
+    check_nonsense("*2000000\r\n", 10, "more than 64 MiB");
+}
+
+static void test_an_endless_line_is_cut_off(void **state) {
+    (void)state;
+    size_t n = 200000;
+    char *line = malloc(n);
+    memset(line, 'x', n);
+    line[0] = '+';
+    check_nonsense(line, n, "a line of more than 64 KiB");
+    memset(line, '1', n);
+    line[0] = '$';
+    check_nonsense(line, n, "a line of more than 64 KiB");
+    free(line);
+}
+
+static void test_a_reply_to_nothing_closes_the_connection(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    peer_send(&w.peer, "+hello\r\n");
+    world_drive_until_down(&w, 1);
+    assert_non_null(strstr(w.down, "a reply to nothing"));
+    world_close(&w);
+    /* Nor does a reply count that came before its request was sent. */
+    world_open(&w);
+    world_serve(&w);
+    world_pass_ms(&w, 1500);
+    peer_send(&w.peer, "+early\r\n");
+    struct pollfd arrived = {.fd = tl__conn_fd(w.conn), .events = POLLIN};
+    assert_int_equal(poll(&arrived, 1, PEER_WAIT_MS), 1);
+    world_ask(&w, 1, "GET k");
+    world_await(&w, 2);
+    seen_failed(&w, 1, 1, false, TL_ESERVER, "a reply to nothing");
+    world_close(&w);
+}
+
+static void test_a_large_reply_comes_whole_and_a_huge_one_does_not(void **state) {
+    (void)state;
+    world w;
+    char head[64];
+    size_t n = 8 << 20, chunk = 1 << 20;
+    char *bytes = malloc(chunk);
+    memset(bytes, 'x', chunk);
+    world_open(&w);
+    world_serve(&w);
+    world_ask(&w, 1, "GET k");
+    (void)snprintf(head, sizeof head, "*2\r\n$%zu\r\n", n);
+    peer_send(&w.peer, head);
+    for (size_t i = 0; i < n / chunk; i++)
+        peer_send_n(&w.peer, bytes, chunk);
+    peer_send(&w.peer, "\r\n:5\r\n");
+    world_await(&w, 2);
+    assert_true(w.log[1].ok);
+    assert_int_equal(tl__conn_until(w.conn).ns, TL_NEVER.ns);
+    world_ask(&w, 2, "GET k");
+    peer_send(&w.peer, "$100000000\r\n");
+    for (size_t i = 0; i < 100 && w.seen < 3; i++)
+        peer_send_n(&w.peer, bytes, chunk);
+    world_await(&w, 3);
+    seen_failed(&w, 2, 2, true, TL_ESERVER, "more than 64 MiB");
+    free(bytes);
+    world_close(&w);
+}
+
+/* ---- scripts ----------------------------------------------------------------------------------- */
+
+static tl_send script_send(uint16_t ticket, tl_mono by) {
+    tl_send send = {.ticket = ticket, .count = 1, .by = by};
+    send.command[0] = (tl_command){
+        .form = TL_SCRIPT, .script = TL_SCRIPT_DROP, .nkeys = 2, .argc = 3};
+    send.command[0].argv[0] = TL_LITERAL("k");
+    send.command[0].argv[1] = TL_LITERAL("");
+    send.command[0].argv[2] = TL_LITERAL("a\r\nb");
+    return send;
+}
+
+#define SCRIPT_TAIL "$1\r\n2\r\n$1\r\nk\r\n$0\r\n\r\n$4\r\na\r\nb\r\n"
+
+static void by_hash(char *to, size_t size) {
+    (void)snprintf(to, size, "*6\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n" SCRIPT_TAIL,
+                   tl__script_sha1(TL_SCRIPT_DROP).p);
+}
+
+static void by_text(char *to, size_t size) {
+    tl_bytes text = tl__script_text(TL_SCRIPT_DROP);
+    (void)snprintf(to, size, "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%.*s\r\n" SCRIPT_TAIL, text.n,
+                   (int)text.n, text.p);
+}
+
+#define NOSCRIPT "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+
+static void test_an_unknown_script_is_sent_by_text(void **state) {
+    (void)state;
+    world w;
+    char hash[512], text[16384];
+    by_hash(hash, sizeof hash);
+    by_text(text, sizeof text);
+    world_open(&w);
+    world_serve(&w);
+    for (size_t i = 0; i < 3; i++) { /* also with slots that are used again */
+        w.seen = 0;
+        tl_send send = script_send(1, tl__mono_add_ms(world_now(&w), LIMIT_MS));
+        assert_int_equal(tl__conn_send(w.conn, &send, &w, world_now(&w)), TL_OK);
+        world_ask(&w, 2, "GET k");
+        peer_expect(&w.peer, hash);
+        peer_expect(&w.peer, GET_K);
+        tl_mono between = tl__mono_now();
+        peer_send(&w.peer, NOSCRIPT);
+        peer_expect(&w.peer, text);
+        assert_int_equal(w.seen, 0);
+        peer_send(&w.peer, "+two\r\n:1\r\n");
+        world_await(&w, 2);
+        seen_ok(&w, 0, 2, "two");
+        seen_ok(&w, 1, 1, ":1");
+        assert_true(w.log[1].sent.ns >= between.ns); /* the sending that was executed */
+    }
+    /* One that is unknown even so has its answer. */
+    tl_send send = script_send(3, tl__mono_add_ms(world_now(&w), LIMIT_MS));
+    assert_int_equal(tl__conn_send(w.conn, &send, &w, world_now(&w)), TL_OK);
+    peer_expect(&w.peer, hash);
+    peer_send(&w.peer, NOSCRIPT);
+    peer_expect(&w.peer, text);
+    peer_send(&w.peer, NOSCRIPT);
+    world_await(&w, 3);
+    seen_ok(&w, 2, 3, "NOSCRIPT No matching script. Please use EVAL.");
+    world_close(&w);
+}
+
+static void test_noscript_to_what_has_no_script_is_an_answer(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    world_ask(&w, 1, "EVALSHA 00 0");
+    peer_send(&w.peer, NOSCRIPT);
+    world_await(&w, 2);
+    seen_ok(&w, 1, 1, "NOSCRIPT No matching script. Please use EVAL.");
+    world_close(&w);
+}
+
+/* What a request lost on its way by text may have done depends on what was executed of it before. */
+static void check_lost_by_text(const char *first, uint8_t count, bool maybe_sent) {
+    world w;
+    char hash[512], copy[64];
+    by_hash(hash, sizeof hash);
+    world_open(&w);
+    world_serve(&w);
+    assert_int_equal(ask_large(&w, 0, 1), TL_OK); /* something before it, to hold it back */
+    tl_send send = script_send(1, tl__mono_add_ms(world_now(&w), 100));
+    send.count = count;
+    send.command[1] = command_of("WAIT 1 0", copy, sizeof copy);
+    assert_int_equal(tl__conn_send(w.conn, &send, &w, world_now(&w)), TL_OK);
+    peer_expect(&w.peer, "*2\r\n$4\r\nECHO\r\n$1\r\nv\r\n");
+    peer_expect(&w.peer, hash);
+    if (count == 2)
+        peer_expect(&w.peer, "*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$1\r\n0\r\n");
+    peer_send(&w.peer, "+one\r\n");
+    world_await(&w, 2);
+    assert_int_equal(ask_large(&w, 2, 16 << 20), TL_OK); /* fills the buffers */
+    world_drive(&w);
+    assert_int_equal(tl__conn_events(w.conn), POLLIN | POLLOUT);
+    peer_send(&w.peer, first);
+    for (int i = 0; i < 5; i++)
+        world_drive(&w);
+    assert_int_equal(w.seen, 2);
+    world_pass_ms(&w, 100);
+    world_drive(&w);
+    assert_int_equal(w.seen, 3);
+    seen_failed(&w, 2, 1, maybe_sent, TL_EUNAVAILABLE, "");
+    world_close(&w);
+}
+
+static void test_what_an_unknown_script_may_have_done(void **state) {
+    (void)state;
+    check_lost_by_text(NOSCRIPT, 1, false);
+    check_lost_by_text(NOSCRIPT ":0\r\n", 2, true);
+}
+
+static void test_large_scripts_arguments_survive(void **state) {
+    (void)state;
+    world w;
+    size_t n = 300000;
+    char *key = malloc(n), head[512];
+    memset(key, 'K', n);
+    world_open(&w);
+    world_serve(&w);
+    tl_send send = script_send(1, tl__mono_add_ms(world_now(&w), LIMIT_MS));
+    send.command[0].argv[0] = tl__bytes(key, n);
+    assert_int_equal(tl__conn_send(w.conn, &send, &w, world_now(&w)), TL_OK);
+    memset(key, 'x', n);
+    tl_bytes text = tl__script_text(TL_SCRIPT_DROP);
+    (void)snprintf(head, sizeof head,
+                   "*6\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n$1\r\n2\r\n$300000\r\n",
+                   tl__script_sha1(TL_SCRIPT_DROP).p);
+    memset(key, 'K', n);
+    for (int i = 0; i < 2; i++) {
+        peer_expect(&w.peer, head);
+        peer_expect_n(&w.peer, key, n);
+        peer_expect(&w.peer, "\r\n$0\r\n\r\n$4\r\na\r\nb\r\n");
+        peer_send(&w.peer, i == 0 ? NOSCRIPT : ":1\r\n");
+        if (i == 0) {
+            (void)snprintf(head, sizeof head, "*6\r\n$4\r\nEVAL\r\n$%zu\r\n", text.n);
+            peer_expect(&w.peer, head);
+            peer_expect_n(&w.peer, text.p, text.n);
+            (void)snprintf(head, sizeof head, "\r\n$1\r\n2\r\n$300000\r\n");
+        }
+    }
+    world_await(&w, 2);
+    seen_ok(&w, 1, 1, ":1");
+    free(key);
+    world_close(&w);
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static void ask_when_freed(void *ctx, const tl_answer *answer) {
+    world *w = ctx;
+    (void)answer;
+    w->also_code = world_try(w, 99, "GET k", LIMIT_MS);
+}
+
+static void test_free_answers_what_is_outstanding(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    for (uint16_t i = 1; i <= 3; i++)
+        world_ask(&w, i, "GET k");
+    peer_expect(&w.peer, GET_K GET_K GET_K);
+    w.also = ask_when_freed;
+    errno = EXDEV;
+    world_close(&w);
+    assert_int_equal(errno, EXDEV);
+    assert_int_equal(w.seen, 4);
+    for (uint16_t i = 1; i <= 3; i++)
+        seen_failed(&w, i, i, true, TL_EUNAVAILABLE, "the connection is closed");
+    assert_int_equal(w.also_code, TL_EUNAVAILABLE);
+    assert_int_equal(w.downs, 0);
+    tl__conn_free(NULL);
+}
+
+static void test_free_before_connected(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_ask(&w, 1, "GET k");
+    world_close(&w);
+    assert_int_equal(w.seen, 1);
+    seen_failed(&w, 0, 1, false, TL_EUNAVAILABLE, "the connection is closed");
+    world_open(&w);
+    world_ask(&w, 1, "GET k");
+    world_drive(&w);
+    world_close(&w);
+    assert_int_equal(w.seen, 1);
+    seen_failed(&w, 0, 1, false, TL_EUNAVAILABLE, "the connection is closed");
+}
+
+static void test_close_says_the_reason(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    tl__conn_close(w.conn, "a whim", world_now(&w)); /* down already */
+    assert_int_equal(w.downs, 0);
+    world_serve(&w);
+    world_ask(&w, 1, "GET k");
+    tl__conn_close(w.conn, "a whim", world_now(&w));
+    assert_int_equal(w.seen, 2);
+    seen_failed(&w, 1, 1, true, TL_EUNAVAILABLE, ": a whim");
+    assert_int_equal(w.downs, 1);
+    peer_expect(&w.peer, GET_K);
+    peer_expect_end(&w.peer);
+    world_serve(&w);
+    world_close(&w);
+}
+
+static void count_answers(void *ctx, const tl_answer *answer) {
+    size_t *n = ctx;
+    assert_false(answer->ok || answer->maybe_sent);
+    ++*n;
+}
+
+static void test_the_queue_is_bounded(void **state) {
+    (void)state;
+    world w;
+    tl_err code;
+    size_t n = 0, answers = 0;
+    world_open(&w);
+    tl_conn_calls calls = {.answer = count_answers, .ctx = &answers};
+    tl_conn *c = tl__conn_new(&w.endpoint, &(tl_conn_limits){.connect_ms = 1}, &calls);
+    tl_send send = {.ticket = 1, .count = 1, .by = TL_NEVER};
+    send.command[0] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("PING")}};
+    while ((code = tl__conn_send(c, &send, NULL, world_now(&w))) == TL_OK && n < 100000)
+        n++;
+    assert_int_equal(code, TL_ENOMEM);
+    assert_int_equal(n, 16384);
+    tl__conn_free(c);
+    assert_int_equal(answers, n);
+    world_close(&w);
+}
+
+/* ---- reaching --------------------------------------------------------------------------------- */
+
+static void reach(world *w, uint16_t ticket, int64_t limit_ms) {
+    tl_send send = {.ticket = ticket, .by = tl__mono_add_ms(world_now(w), limit_ms)};
+    assert_int_equal(tl__conn_send(w->conn, &send, w, world_now(w)), TL_OK);
+}
+
+static void test_reaching_sends_nothing_and_is_answered_in_its_turn(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    reach(&w, 1, LIMIT_MS);
+    reach(&w, 2, LIMIT_MS);
+    world_login(&w);
+    world_await(&w, 2);
+    peer_expect_silence(&w.peer);
+    world_ask(&w, 3, "GET k");
+    reach(&w, 4, LIMIT_MS);
+    world_ask(&w, 5, "GET k");
+    reach(&w, 6, LIMIT_MS);
+    peer_expect(&w.peer, GET_K GET_K);
+    assert_int_equal(w.seen, 2);
+    peer_send(&w.peer, "+three\r\n+five\r\n");
+    world_await(&w, 6);
+    for (uint16_t i = 0; i < 6; i++)
+        seen_ok(&w, i, (uint16_t)(i + 1), i == 2 ? "three" : i == 4 ? "five" : "");
+    reach(&w, 7, LIMIT_MS);
+    world_await(&w, 7);
+    assert_true(tl__conn_idle(w.conn));
+    world_close(&w);
+}
+
+static void test_reaching_looks_before_it_says_so(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    peer_drop(&w.peer);
+    world_pass_ms(&w, 1500);
+    reach(&w, 1, LIMIT_MS);
+    peer_accept(&w.peer);
+    peer_expect(&w.peer, TIME_ASKED);
+    assert_int_equal(w.seen, 1);
+    peer_send(&w.peer, TIME_TOLD);
+    world_await(&w, 2);
+    seen_ok(&w, 1, 1, "");
+    assert_int_equal(w.ups, 2);
+    world_close(&w);
+}
+
+static void test_not_reaching_ends_by_its_limit(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    reach(&w, 1, 100);
+    world_drive(&w);
+    world_pass_ms(&w, 100);
+    world_await(&w, 1);
+    seen_failed(&w, 0, 1, false, TL_EUNAVAILABLE, "");
+    peer_close(&w.peer);
+    world_pass_ms(&w, CONNECT_MS);
+    world_drive_until_down(&w, 1);
+    reach(&w, 2, LIMIT_MS);
+    world_pass_ms(&w, 100);
+    world_await(&w, 2);
+    seen_failed(&w, 1, 2, false, TL_EUNAVAILABLE, "connection refused");
+    world_close(&w);
+}
+
+/* ---- subscriber mode --------------------------------------------------------------------------- */
+
+static void say(world *w, const char *line) {
+    char copy[256];
+    tl_command c = command_of(line, copy, sizeof copy);
+    assert_int_equal(tl__conn_say(w->conn, &c, world_now(w)), TL_OK);
+}
+
+static void test_a_subscriber_says_and_is_told(void **state) {
+    (void)state;
+    world w;
+    world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true});
+    say(&w, "SUBSCRIBE a");
+    say(&w, "SUBSCRIBE b");
+    world_login(&w);
+    peer_expect(&w.peer,
+                "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nb\r\n");
+    assert_int_equal(w.pushes, 0); /* the login is not one */
+    assert_true(tl__conn_idle(w.conn));
+    peer_send(&w.peer, "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n");
+    tl_mono began = tl__mono_now();
+    while (w.pushes < 1)
+        peer_turn(&w.peer, began);
+    assert_string_equal(w.push, "[\"message\" \"a\" \"hi\"]");
+    peer_reset(&w.peer);
+    world_drive_until_down(&w, 1);
+    assert_int_equal(w.seen, 0);
+    world_drive(&w); /* what was said is forgotten, and nobody connects */
+    assert_int_equal(tl__conn_fd(w.conn), -1);
+    say(&w, "SUBSCRIBE c");
+    world_login(&w);
+    peer_expect(&w.peer, "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n");
+    world_close(&w);
+}
+
+static void test_a_subscriber_hears_of_a_failed_connect(void **state) {
+    (void)state;
+    world w;
+    world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true});
+    peer_close(&w.peer);
+    say(&w, "SUBSCRIBE a");
+    world_drive_until_down(&w, 1);
+    assert_non_null(strstr(w.down, "connection refused"));
+    assert_int_equal(tl__conn_until(w.conn).ns, TL_NEVER.ns);
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_are_sent_and_answered_in_order),
+        cmocka_unit_test(test_every_kind_of_reply),
+        cmocka_unit_test(test_a_reply_split_at_every_byte),
+        cmocka_unit_test(test_sent_and_received_are_read_around_the_exchange),
+        cmocka_unit_test(test_many_requests_at_once),
+        cmocka_unit_test(test_an_answer_may_send_the_next_request),
+        cmocka_unit_test(test_a_late_reply_is_thrown_away),
+        cmocka_unit_test(test_an_overdue_oldest_request_closes_the_connection),
+        cmocka_unit_test(test_a_given_up_request_gets_its_time_again),
+        cmocka_unit_test(test_a_reply_that_is_there_at_the_limit_counts),
+        cmocka_unit_test(test_what_was_not_sent_at_its_limit_is_never_sent),
+        cmocka_unit_test(test_what_was_not_sent_waits_for_the_next_connection),
+        cmocka_unit_test(test_a_connection_lost_while_idle_costs_nothing),
+        cmocka_unit_test(test_broken_at_every_byte_of_the_replies),
+        cmocka_unit_test(test_writing_to_a_lost_peer_raises_no_signal),
+        cmocka_unit_test(test_garbage_closes_the_connection),
+        cmocka_unit_test(test_an_endless_line_is_cut_off),
+        cmocka_unit_test(test_a_reply_to_nothing_closes_the_connection),
+        cmocka_unit_test(test_a_large_reply_comes_whole_and_a_huge_one_does_not),
+        cmocka_unit_test(test_an_unknown_script_is_sent_by_text),
+        cmocka_unit_test(test_noscript_to_what_has_no_script_is_an_answer),
+        cmocka_unit_test(test_what_an_unknown_script_may_have_done),
+        cmocka_unit_test(test_large_scripts_arguments_survive),
+        cmocka_unit_test(test_free_answers_what_is_outstanding),
+        cmocka_unit_test(test_free_before_connected),
+        cmocka_unit_test(test_close_says_the_reason),
+        cmocka_unit_test(test_the_queue_is_bounded),
+        cmocka_unit_test(test_reaching_sends_nothing_and_is_answered_in_its_turn),
+        cmocka_unit_test(test_reaching_looks_before_it_says_so),
+        cmocka_unit_test(test_not_reaching_ends_by_its_limit),
+        cmocka_unit_test(test_a_subscriber_says_and_is_told),
+        cmocka_unit_test(test_a_subscriber_hears_of_a_failed_connect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

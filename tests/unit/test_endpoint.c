@@ -1,0 +1,260 @@
+/*
+ * URLs: every form, every malformed form, and no secret in any message.
+ */
+#include "endpoint.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tls.h"
+
+static tl_endpoint parsed(const char *url) {
+    tl_endpoint e;
+    tl_error err = {0};
+    if (tl__endpoint_parse(&e, url, &err))
+        fail_msg("%s: %s", url, err.message);
+    return e;
+}
+
+static void refused(const char *url, const char *words) {
+    tl_endpoint e, empty = {0};
+    tl_error err = {0};
+    if (tl__endpoint_parse(&e, url, &err) == TL_OK)
+        fail_msg("%s is accepted", url);
+    assert_int_equal(err.code, TL_EINVALID);
+    if (!strstr(err.message, words))
+        fail_msg("%s: %s", url, err.message);
+    assert_null(strchr(err.message, '\n'));
+    assert_memory_equal(&e, &empty, sizeof e);
+    assert_int_equal(tl__endpoint_parse(&e, url, NULL), TL_EINVALID);
+}
+
+static void check_tcp(const char *url, const char *host, int port, int db, const char *label) {
+    tl_endpoint e = parsed(url);
+    assert_false(e.tls);
+    assert_string_equal(e.host, host);
+    assert_int_equal(e.port, port);
+    assert_int_equal(e.db, db);
+    assert_string_equal(e.path, "");
+    assert_string_equal(e.label, label);
+}
+
+static void test_tcp_forms(void **state) {
+    (void)state;
+    check_tcp("redis://localhost", "localhost", 6379, 0, "localhost:6379");
+    check_tcp("redis://localhost/", "localhost", 6379, 0, "localhost:6379");
+    check_tcp("redis://10.0.0.5:7000", "10.0.0.5", 7000, 0, "10.0.0.5:7000");
+    check_tcp("redis://10.0.0.5:7000/", "10.0.0.5", 7000, 0, "10.0.0.5:7000");
+    check_tcp("redis://a_b-c.example/3", "a_b-c.example", 6379, 3, "a_b-c.example:6379");
+    check_tcp("redis://h:1/2147483647", "h", 1, 2147483647, "h:1");
+    check_tcp("redis://h:65535?db=7", "h", 65535, 7, "h:65535");
+    check_tcp("redis://h/?db=7", "h", 6379, 7, "h:6379");
+    check_tcp("redis://h/007", "h", 6379, 7, "h:6379");
+    check_tcp("redis://[::1]", "::1", 6379, 0, "[::1]:6379");
+    check_tcp("redis://[2001:db8::5]:7000/1", "2001:db8::5", 7000, 1, "[2001:db8::5]:7000");
+    check_tcp("redis://[fe80::1%25eth0]:7000", "fe80::1%eth0", 7000, 0, "[fe80::1%eth0]:7000");
+}
+
+static void check_login(const char *url, const char *user, const char *password) {
+    tl_endpoint e = parsed(url);
+    assert_string_equal(e.user, user);
+    assert_string_equal(e.password, password);
+    assert_null(strstr(e.label, "secret"));
+}
+
+static void test_user_and_password(void **state) {
+    (void)state;
+    check_login("redis://h", "", "");
+    check_login("redis://me@h", "me", "");
+    check_login("redis://me:secret@h", "me", "secret");
+    check_login("redis://:secret@h:1/2", "", "secret");
+    check_login("redis://me:@h", "me", "");
+    check_login("redis://:@h", "", "");
+    check_login("redis://@h", "", "");
+    check_login("redis://m%65:s%3Ae%2Fc%40r%3fe%23t%25@h", "me", "s:e/c@r?e#t%");
+    check_login("redis://me:secret:with:colons@h", "me", "secret:with:colons");
+    check_login("redis://me:secret@twice@h", "me", "secret@twice");
+    check_login("redis://%C3%A9:%ff%01@h", "\xc3\xa9", "\xff\x01");
+    check_login("unix://me:secret@/run/redis.sock", "me", "secret");
+    check_login("redis://me:secret@[::1]:7000", "me", "secret");
+}
+
+static void check_unix(const char *url, const char *path, int db) {
+    tl_endpoint e = parsed(url);
+    assert_string_equal(e.path, path);
+    assert_string_equal(e.label, path);
+    assert_string_equal(e.host, "");
+    assert_int_equal(e.db, db);
+}
+
+static void test_unix_forms(void **state) {
+    (void)state;
+    check_unix("unix:///run/redis.sock", "/run/redis.sock", 0);
+    check_unix("unix:/run/redis.sock", "/run/redis.sock", 0);
+    check_unix("unix:///run/redis.sock?db=3", "/run/redis.sock", 3);
+    check_unix("unix:///a%20b%3fc", "/a b?c", 0);
+}
+
+static void test_label_is_printable(void **state) {
+    (void)state;
+    tl_endpoint e = parsed("unix:///a%0Ab%7F%C3");
+    assert_string_equal(e.path, "/a\nb\x7f\xc3");
+    assert_string_equal(e.label, "/a?b??");
+}
+
+static void test_tls_needs_a_build_with_it(void **state) {
+    (void)state;
+    if (!tl__tls_built()) {
+        refused("rediss://h", "TLS");
+        return;
+    }
+    tl_endpoint e = parsed("rediss://me:secret@h:7000/2");
+    assert_true(e.tls);
+    assert_int_equal(e.port, 7000);
+    assert_string_equal(e.password, "secret");
+}
+
+static void test_malformed(void **state) {
+    (void)state;
+    refused("", "must begin with");
+    refused("localhost", "must begin with");
+    refused("localhost:6379", "must begin with");
+    refused("http://h", "must begin with");
+    refused("REDIS://h", "must begin with");
+    refused("redis:", "must begin with");
+    refused("redis:/h", "must begin with");
+    refused("redis://", "host is missing");
+    refused("redis:///3", "host is missing");
+    refused("redis://:7000", "host is missing");
+    refused("redis://me:x@", "host is missing");
+    refused("redis://me:x@:7000", "host is missing");
+    refused("redis://h:", "port");
+    refused("redis://h:0", "port");
+    refused("redis://h:65536", "port");
+    refused("redis://h:-1", "port");
+    refused("redis://h:+1", "port");
+    refused("redis://h:7x", "port");
+    refused("redis://h:99999999999999999999", "port");
+    refused("redis://h:7000:7001", "port");
+    refused("redis://a b", "spaces");
+    refused("redis://a\nb", "spaces");
+    refused("redis://b\xc3\xbc"
+            "cher",
+            "non-ASCII");
+    refused("redis://a*b", "letters");
+    refused("redis://a%20b", "letters");
+    refused("redis://h/x", "database");
+    refused("redis://h/-1", "database");
+    refused("redis://h/3/", "database");
+    refused("redis://h/2147483648", "database");
+    refused("redis://h/99999999999999999999", "database");
+    refused("redis://h?db=", "database");
+    refused("redis://h?db=1&db=2", "database");
+    refused("redis://h?timeout=1", "?db=");
+    refused("redis://h#1", "?db=");
+    refused("redis://[::1", "']'");
+    refused("redis://[::1]7000", "after ']'");
+    refused("redis://[1.2.3.4]", "IPv6");
+    refused("redis://[]", "IPv6");
+    refused("redis://[::g]", "IPv6");
+    refused("redis://[fe80::1%25et%0Ah0]", "zone");
+    refused("redis://%zz@h", "hexadecimal");
+    refused("redis://a%@h", "hexadecimal");
+    refused("redis://a%4@h", "hexadecimal");
+    refused("redis://a%00b@h", "not 00");
+    refused("unix:", "begin with '/'");
+    refused("unix://", "begin with '/'");
+    refused("unix://host/path", "no host");
+    refused("unix:run/redis.sock", "begin with '/'");
+    refused("unix:///a%00", "not 00");
+    refused("unix:///a?x=1", "?db=");
+    assert_int_equal(tl__endpoint_parse(&(tl_endpoint){0}, NULL, NULL), TL_EINVALID);
+}
+
+static void test_too_long(void **state) {
+    (void)state;
+    char url[8192], fill[5000];
+    memset(fill, 'a', sizeof fill);
+    (void)snprintf(url, sizeof url, "redis://%.*s", 255, fill);
+    assert_int_equal(strlen(parsed(url).host), 255);
+    (void)snprintf(url, sizeof url, "redis://%.*s", 256, fill);
+    refused(url, "host is too long");
+    (void)snprintf(url, sizeof url, "unix:///%.*s", 106, fill);
+    assert_int_equal(strlen(parsed(url).path), 107);
+    (void)snprintf(url, sizeof url, "unix:///%.*s", 107, fill);
+    refused(url, "107");
+    (void)snprintf(url, sizeof url, "redis://%.*s:%.*s@h", 511, fill, 511, fill);
+    assert_int_equal(strlen(parsed(url).password), 511);
+    (void)snprintf(url, sizeof url, "redis://%.*s@h", 512, fill);
+    refused(url, "user name is too long");
+    (void)snprintf(url, sizeof url, "redis://:%.*s@h", 512, fill);
+    refused(url, "password is too long");
+    (void)snprintf(url, sizeof url, "redis://[%.*s]", 300, fill);
+    refused(url, "too long");
+    (void)snprintf(url, sizeof url, "redis://%.*s", 4090, fill);
+    refused(url, "4096");
+}
+
+/* Whatever is wrong, and wherever a secret ended up because of it. */
+static void test_no_message_shows_a_secret(void **state) {
+    (void)state;
+    static const char *const urls[] = {
+        "hunter2",
+        "me:hunter2@h",
+        "hunter2://h",
+        "redis://me:hunter2",
+        "redis://me:hunter2@",
+        "redis://me:hunter2@h:x",
+        "redis://me:hunter2@h/x",
+        "redis://me:hunter2@h?x=1",
+        "redis://me:hunter2/x@h",
+        "redis://me:hunter2?x@h",
+        "redis://me:hunter2#x@h",
+        "redis://me:hunter2%zz@h",
+        "redis://me:hunter2 @h",
+        "redis://me:hunter2@a*b",
+        "redis://me:hunter2@[::1",
+        "redis://h/hunter2",
+        "redis://h?password=hunter2",
+        "redis://hunter2[@h]",
+        "unix://me:hunter2@h/path",
+        "unix://me:hunter2/path",
+        "unix://me:hunter2@",
+        "unix:///p?password=hunter2",
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        tl_endpoint e;
+        tl_error err = {0};
+        assert_int_equal(tl__endpoint_parse(&e, urls[i], &err), TL_EINVALID);
+        assert_null(strstr(err.message, "hunter"));
+    }
+}
+
+static void test_wipe_leaves_no_secret(void **state) {
+    (void)state;
+    tl_endpoint e = parsed("redis://me:hunter2@h");
+    tl__endpoint_wipe(&e);
+    assert_null(memmem(&e, sizeof e, "hunter2", 7));
+    assert_null(memmem(&e, sizeof e, "me", 3));
+    tl__endpoint_wipe(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tcp_forms),
+        cmocka_unit_test(test_user_and_password),
+        cmocka_unit_test(test_unix_forms),
+        cmocka_unit_test(test_label_is_printable),
+        cmocka_unit_test(test_tls_needs_a_build_with_it),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_no_message_shows_a_secret),
+        cmocka_unit_test(test_wipe_leaves_no_secret),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/*
+ * The fake server's own promises: time, expiry, levels, knobs. That it answers as a real server
+ * does is test_differential's matter.
+ */
+#include "fake_world.h"
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void test_a_key_exists_until_its_last_millisecond(void **state) {
+    world *w = *state;
+    says(w->a, "SET k v PX 100", "+OK");
+    says(w->a, "PTTL k", ":100");
+    at_ms(w, NOW_MS + 100);
+    says(w->a, "GET k", "$v");
+    says(w->a, "PTTL k", ":0");
+    at_ms(w, NOW_MS + 101);
+    says(w->a, "GET k", "nil");
+    says(w->a, "PTTL k", ":-2");
+    says(w->a, "SETNX k w", ":1");
+    says(w->a, "PTTL k", ":-1");
+}
+
+static void test_which_writes_keep_a_lifetime(void **state) {
+    world *w = *state;
+    says(w->a, "SET k 1 PX 1000", "+OK");
+    says(w->a, "INCR k", ":2");
+    says(w->a, "PTTL k", ":1000");
+    says(w->a, "SET k 3 KEEPTTL", "+OK");
+    says(w->a, "PTTL k", ":1000");
+    says(w->a, "GETSET k 4", "$3");
+    says(w->a, "PTTL k", ":-1");
+    says(w->a, "PEXPIRE k 1000", ":1");
+    says(w->a, "SET k 5", "+OK");
+    says(w->a, "PTTL k", ":-1");
+    says(w->a, "HSET h f v", ":1");
+    says(w->a, "PEXPIREAT h 1700000001123", ":1");
+    says(w->a, "HSET h g v", ":1");
+    says(w->a, "PTTL h", ":1000");
+    says(w->a, "PERSIST h", ":1");
+    says(w->a, "TTL h", ":-1");
+}
+
+static void test_a_clock_that_steps_back_revives_what_nobody_looked_at(void **state) {
+    world *w = *state;
+    says(w->a, "SET seen v PX 100", "+OK");
+    says(w->a, "SET unseen v PX 100", "+OK");
+    at_ms(w, NOW_MS + 200);
+    says(w->a, "EXISTS seen", ":0");
+    at_ms(w, NOW_MS);
+    says(w->a, "EXISTS seen", ":0");
+    says(w->a, "PTTL unseen", ":100");
+    at_ms(w, NOW_MS + 200);
+    fake_redis_expire_cycle(w->r);
+    at_ms(w, NOW_MS);
+    says(w->a, "EXISTS unseen", ":0");
+}
+
+static void test_time_is_what_it_was_told(void **state) {
+    world *w = *state;
+    says(w->a, "TIME", "[$1700000000 $123456]");
+    runs(w->a, "local t = redis.call('TIME') return t[1] * 1000000 + t[2]", ":1700000000123456");
+    fake_redis_set_started(w->r, NOW_US - 77 * INT64_C(1000000));
+    const tl_reply *info = fake_conn_say(w->a, "INFO server");
+    assert_non_null(strstr(info->text.p, "redis_version:7.0.15\r\n"));
+    assert_non_null(strstr(info->text.p, "uptime_in_seconds:77\r\n"));
+}
+
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+static void test_loaded_scripts_go_with_a_flush_and_a_restart(void **state) {
+    static const char eval[] = "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0";
+    world *w = *state;
+    says(w->a, eval, "-NOSCRIPT No matching script. Please use EVAL.");
+    tl_bytes load[] = {TL_LITERAL("SCRIPT"), TL_LITERAL("LOAD"), TL_LITERAL("return 1")};
+    fake_conn_command(w->a, load, 3);
+    says(w->a, eval, ":1");
+    says(w->a, "EVALSHA E0E1F9FABFC9D4800C877A703B823AC0578FF8DB 0", ":1");
+    says(w->a, "SCRIPT FLUSH", "+OK");
+    says(w->a, eval, "-NOSCRIPT No matching script. Please use EVAL.");
+    fake_conn_command(w->a, load, 3);
+    says(w->a, "SET k v", "+OK");
+    fake_redis_restart(w->r, true);
+    says(w->a, eval, "-NOSCRIPT No matching script. Please use EVAL.");
+    says(w->a, "GET k", "$v");
+    fake_redis_restart(w->r, false);
+    says(w->a, "GET k", "nil");
+}
+
+static void test_a_hostile_script_ends_in_an_error(void **state) {
+    world *w = *state;
+    runs(w->a, "local t = {} t[1] = t return t", "[[[[");
+    runs(w->a, "local function f() return f() + 1 end return f()", "-ERR");
+    runs(w->a, "return redis.call('GET', ('x'):rep(1e6))", "nil");
+    runs(w->a,
+         "return redis.call(unpack({'DEL', 'a','b','c','d','e','f','g','h','i','j','k','l',"
+         "'m','n','o','p','q','r','s','t','u','v','w','x','y','z','a','b','c','d','e','f','g',"
+         "'h','i','j','k','l','m','n','o'}))",
+         ":0");
+    runs(w->a, "return os", "-ERR user_script:1: Script attempted to access nonexistent global");
+    runs(w->a, "_G.x = 1", "-ERR user_script:1: Attempt to modify a readonly table");
+    runs(w->a, "return KEYS[1] .. ARGV[1]", "$kv");
+}
+
+/* ---- older servers --------------------------------------------------------------------------- */
+
+static void test_before_7_script_errors_have_another_form(void **state) {
+    world *w = *state;
+    fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 6));
+    says(w->a, "SET k v", "+OK");
+    runs(w->a, "return redis.call('INCR', KEYS[1])", "-ERR Error running script (call to f_");
+    runs(w->a, "return redis.call('nosuch')", "-ERR Error running script (call to f_");
+    runs(w->a, "return redis.pcall('INCR', KEYS[1])", "-ERR value is not an integer");
+    says(w->a, "NOSUCH x", "-ERR unknown command `NOSUCH`, with args beginning with: `x`, ");
+    fake_redis_set_level(w->r, FAKE_LEVEL(4, 0, 0));
+    says(w->a, "NOSUCH x", "-ERR unknown command 'NOSUCH'");
+}
+
+static void test_before_5_time_and_then_a_write_is_refused(void **state) {
+    static const char time_first[] = "redis.call('TIME') return redis.call('SET', KEYS[1], 'v')";
+    static const char write_first[] = "redis.call('SET', KEYS[1], 'v') return #redis.call('TIME')";
+    static const char effects[] = "redis.replicate_commands() redis.call('TIME') "
+                                  "return redis.call('SET', KEYS[1], 'v')";
+    static const char careful[] = "return redis.replicate_commands and 1 or 0";
+    world *w = *state;
+    runs(w->a, time_first, "+OK");
+    fake_redis_set_level(w->r, FAKE_LEVEL(4, 0, 14));
+    runs(w->a, time_first, "-ERR Error running script");
+    runs(w->a, write_first, ":2");
+    runs(w->a, effects, "+OK");
+    runs(w->a, "redis.call('DEL', 'k') return redis.replicate_commands()", "nil");
+    runs(w->a, careful, ":1");
+    fake_redis_set_level(w->r, FAKE_LEVEL(2, 6, 0));
+    runs(w->a, time_first, "-ERR Error running script");
+    runs(w->a, write_first, ":2");
+    runs(w->a, careful, ":0");
+    runs(w->a, "redis.call('SET', KEYS[1], 2^53) return redis.call('GET', KEYS[1])",
+         "$9.007199254741e+15");
+}
+
+static void test_old_servers_lack_what_they_lacked(void **state) {
+    world *w = *state;
+    fake_redis_set_level(w->r, FAKE_LEVEL(2, 6, 0));
+    says(w->a, "SET k v NX", "-ERR wrong number of arguments for 'set' command");
+    says(w->a, "PTTL k", ":-1");
+    says(w->a, "PSETEX k 1000 v", "+OK");
+    fake_redis_set_level(w->r, FAKE_LEVEL(2, 4, 0));
+    says(w->a, "EVAL x 0", "-ERR unknown command 'EVAL'");
+    says(w->a, "TIME", "-ERR unknown command 'TIME'");
+    says(w->a, "PTTL k", "-ERR unknown command 'PTTL'");
+    says(w->a, "TTL k", ":1");
+    says(w->a, "WATCH k", "+OK");
+    fake_redis_set_level(w->r, FAKE_LEVEL(2, 0, 0));
+    says(w->a, "WATCH k", "-ERR unknown command 'WATCH'");
+}
+
+static void test_before_2_2_a_write_first_deletes_a_volatile_key(void **state) {
+    world *w = *state;
+    fake_redis_set_level(w->r, FAKE_LEVEL(2, 0, 0));
+    says(w->a, "SET k 5", "+OK");
+    says(w->a, "SETNX k 6", ":0");
+    says(w->a, "EXPIRE k 100", ":1");
+    says(w->a, "EXPIRE k 200", ":0");
+    says(w->a, "SETNX k 7", ":1");
+    says(w->a, "GET k", "$7");
+    says(w->a, "EXPIRE k 100", ":1");
+    says(w->a, "INCR k", ":1");
+    says(w->a, "EXPIRE k 100", ":1");
+    says(w->a, "GETSET k 8", "$1");
+    says(w->a, "TTL k", ":-1");
+}
+
+/* ---- knobs ----------------------------------------------------------------------------------- */
+
+static void test_denied_commands(void **state) {
+    world *w = *state;
+    fake_redis_deny(w->r, "EVAL EVALSHA", FAKE_RENAMED);
+    says(w->a, "EVALSHA x 0", "-ERR unknown command 'EVALSHA', with args beginning with: 'x' '0' ");
+    fake_redis_deny(w->r, "EVALSHA", FAKE_NOPERM);
+    says(w->a, "EVALSHA x 0", "-NOPERM this user has no permissions to run the 'evalsha' command");
+    fake_redis_deny(w->r, "EVAL EVALSHA", FAKE_ALLOW);
+    runs(w->a, "return 1", ":1");
+    fake_redis_deny(w->r, "publish", FAKE_RENAMED);
+    runs(w->a, "return redis.pcall('PUBLISH', 'c', 'x').err",
+         "$ERR Unknown Redis command called from script");
+}
+
+static void test_a_script_that_has_written_is_not_refused_memory(void **state) {
+    world *w = *state;
+    fake_redis_set_oom(w->r, true);
+    says(w->a, "SET k v", "-OOM command not allowed when used memory > 'maxmemory'.");
+    says(w->a, "DEL k", ":0");
+    runs(w->a, "return redis.call('SET', KEYS[1], 'v')",
+         "-OOM command not allowed when used memory > 'maxmemory'. script: ");
+    runs(w->a, "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'v')", "+OK");
+}
+
+static void test_a_replica_hides_what_has_expired(void **state) {
+    world *w = *state;
+    says(w->a, "SET k v PX 100", "+OK");
+    fake_redis_set_replica(w->r, true);
+    says(w->a, "SET k v", "-READONLY You can't write against a read only replica.");
+    at_ms(w, NOW_MS + 200);
+    says(w->a, "GET k", "nil");
+    says(w->a, "DBSIZE", ":1");
+    tl_bytes set[] = {TL_LITERAL("SET"), TL_LITERAL("k"), TL_LITERAL("w")};
+    fake_redis_apply(w->r, 0, set, 3);
+    says(w->a, "GET k", "$w");
+}
+
+static void test_loading_passwords_and_counts(void **state) {
+    world *w = *state;
+    fake_redis_set_loading(w->r, true);
+    says(w->a, "GET k", "-LOADING Redis is loading the dataset in memory");
+    says(w->a, "PING", "-LOADING Redis is loading the dataset in memory");
+    says(w->a, "SELECT 1", "+OK");
+    fake_redis_set_loading(w->r, false);
+    fake_redis_set_password(w->r, "secret");
+    fake_conn *c = fake_redis_connect(w->r, NULL, NULL);
+    says(c, "PING", "-NOAUTH Authentication required.");
+    says(c, "AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.");
+    says(c, "AUTH secret", "+OK");
+    says(c, "PING", "+PONG");
+    says(w->a, "PING", "+PONG");
+    assert_int_equal(fake_redis_count(w->r, "ping"), 2);
+    assert_int_equal(fake_redis_count(w->r, NULL), 8);
+    fake_redis_set_replicas(w->r, 2);
+    says(c, "WAIT 2 100", ":2");
+}
+
+/* ---- transactions and messages --------------------------------------------------------------- */
+
+static void test_watch_sees_writes_of_others_and_expiry(void **state) {
+    world *w = *state;
+    says(w->a, "SET k v PX 100", "+OK");
+    says(w->a, "WATCH k", "+OK");
+    says(w->a, "MULTI", "+OK");
+    says(w->a, "SET k mine", "+QUEUED");
+    says(w->b, "SET other x", "+OK");
+    says(w->a, "EXEC", "[+OK]");
+    says(w->a, "WATCH k", "+OK");
+    says(w->b, "SET k theirs PX 100", "+OK");
+    says(w->a, "MULTI", "+OK");
+    says(w->a, "SET k mine", "+QUEUED");
+    says(w->a, "EXEC", "nil");
+    says(w->a, "WATCH k", "+OK");
+    at_ms(w, NOW_MS + 200);
+    says(w->a, "MULTI", "+OK");
+    says(w->a, "SET k mine", "+QUEUED");
+    says(w->a, "EXEC", "nil");
+    says(w->a, "MULTI", "+OK");
+    says(w->a, "NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: ");
+    says(w->a, "EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+}
+
+static void collect(void *ctx, const tl_reply *reply) {
+    char *heard = ctx, text[FAKE_SHOW_SIZE];
+    fake_show(reply, text);
+    strncat(heard, text, FAKE_SHOW_SIZE - strlen(heard) - 1);
+}
+
+static void test_messages_reach_their_subscribers(void **state) {
+    world *w = *state;
+    char heard[FAKE_SHOW_SIZE] = "";
+    fake_conn *c = fake_redis_connect(w->r, &(fake_calls){.push = collect}, heard);
+    says(c, "SUBSCRIBE a b", "pushed");
+    says(w->a, "PUBLISH a 1", ":1");
+    runs(w->a, "return redis.call('PUBLISH', 'b', '2')", ":1");
+    says(w->a, "PUBLISH c 3", ":0");
+    says(c, "UNSUBSCRIBE a", "pushed");
+    says(w->a, "PUBLISH a 4", ":0");
+    assert_string_equal(heard, "[$subscribe $a :1][$subscribe $b :2][$message $a $1]"
+                               "[$message $b $2][$unsubscribe $a :1]");
+    fake_conn_close(c);
+    says(w->a, "PUBLISH b 5", ":0");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_key_exists_until_its_last_millisecond),
+        TEST(test_which_writes_keep_a_lifetime),
+        TEST(test_a_clock_that_steps_back_revives_what_nobody_looked_at),
+        TEST(test_time_is_what_it_was_told),
+        TEST(test_loaded_scripts_go_with_a_flush_and_a_restart),
+        TEST(test_a_hostile_script_ends_in_an_error),
+        TEST(test_before_7_script_errors_have_another_form),
+        TEST(test_before_5_time_and_then_a_write_is_refused),
+        TEST(test_old_servers_lack_what_they_lacked),
+        TEST(test_before_2_2_a_write_first_deletes_a_volatile_key),
+        TEST(test_denied_commands),
+        TEST(test_a_script_that_has_written_is_not_refused_memory),
+        TEST(test_a_replica_hides_what_has_expired),
+        TEST(test_loading_passwords_and_counts),
+        TEST(test_watch_sees_writes_of_others_and_expiry),
+        TEST(test_messages_reach_their_subscribers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,315 @@
+/*
+ * The fake server behind a socket: hiredis talks to it, and each fault happens as asked for.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <hiredis/hiredis.h>
+
+#include "fake_resp.h"
+#include "fake_tcp.h"
+
+#define SOON_MS 5000 /* a limit that is never reached when all is well */
+#define NEVER_MS 60  /* long enough to see that nothing comes */
+
+static redisContext *dial(fake_tcp *t, int64_t limit_ms) {
+    struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
+    redisContext *c = redisConnectWithTimeout("127.0.0.1", fake_tcp_port(t), limit);
+    assert_non_null(c);
+    if (!c->err) {
+        redisSetTimeout(c, limit);
+    }
+    return c;
+}
+
+/* The reply to a command as text; "" when none came. */
+static const char *ask(redisContext *c, const char *command) {
+    static char text[64];
+    redisReply *reply = redisCommand(c, command);
+    text[0] = '\0';
+    if (reply && reply->type == REDIS_REPLY_INTEGER) {
+        snprintf(text, sizeof(text), "%lld", reply->integer);
+    } else if (reply && reply->type == REDIS_REPLY_NIL) {
+        strcpy(text, "nil");
+    } else if (reply) {
+        snprintf(text, sizeof(text), "%s", reply->str);
+    }
+    freeReplyObject(reply);
+    return text;
+}
+
+static bool holds(fake_tcp *t, const char *key, const char *value) {
+    tl_bytes text = {0};
+    fake_redis *r = fake_tcp_lock(t);
+    bool there = fake_redis_peek(r, 0, tl__bytes_of(key), &text);
+    bool equal = value ? there && tl__bytes_eq(text, tl__bytes_of(value)) : !there;
+    fake_tcp_unlock(t);
+    return equal;
+}
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int setup(void **state) {
+    *state = fake_tcp_start(NULL);
+    return 0;
+}
+
+static int teardown(void **state) {
+    fake_tcp_free(*state);
+    return 0;
+}
+
+static void test_it_serves_commands_and_counts_them(void **state) {
+    fake_tcp *t = *state;
+    redisContext *c = dial(t, SOON_MS);
+    assert_string_equal(ask(c, "SET k v"), "OK");
+    assert_string_equal(ask(c, "get k"), "v");
+    assert_string_equal(ask(c, "GET none"), "nil");
+    assert_string_equal(ask(c, "EVAL return{1} 0"), "(null)");
+    assert_int_equal(fake_tcp_count(t, "GET"), 2);
+    assert_int_equal(fake_tcp_count(t, NULL), 4);
+    assert_true(fake_tcp_wait_count(t, "SET", 1, 0));
+    assert_false(fake_tcp_wait_count(t, "SET", 2, 20));
+    assert_int_equal(fake_tcp_connections(t), 1);
+    for (int i = 0; i < 1000; i++) {
+        redisAppendCommand(c, "INCR n");
+    }
+    for (int i = 0; i < 1000; i++) {
+        redisReply *reply = NULL;
+        assert_int_equal(redisGetReply(c, (void **)&reply), REDIS_OK);
+        assert_int_equal(reply->integer, i + 1);
+        freeReplyObject(reply);
+    }
+    redisFree(c);
+}
+
+static void test_a_large_value_passes_in_pieces(void **state) {
+    enum { SIZE = 3000000 };
+    redisContext *c = dial(*state, SOON_MS);
+    char *value = malloc(SIZE);
+    memset(value, 'x', SIZE);
+    freeReplyObject(redisCommand(c, "SET k %b", value, (size_t)SIZE));
+    redisReply *reply = redisCommand(c, "GET k");
+    assert_non_null(reply);
+    assert_int_equal(reply->len, SIZE);
+    assert_memory_equal(reply->str, value, SIZE);
+    freeReplyObject(reply);
+    free(value);
+    redisFree(c);
+}
+
+static void test_a_swallowed_reply_was_executed(void **state) {
+    fake_tcp *t = *state;
+    redisContext *c = dial(t, NEVER_MS);
+    fake_tcp_aim(t, "SET");
+    fake_tcp_swallow_replies(t, 1);
+    assert_string_equal(ask(c, "GET k"), "nil");
+    assert_string_equal(ask(c, "SET k v"), "");
+    assert_true(holds(t, "k", "v"));
+    redisFree(c);
+    c = dial(t, SOON_MS);
+    assert_string_equal(ask(c, "SET k w"), "OK");
+    redisFree(c);
+}
+
+static void test_a_swallowed_request_was_not_executed(void **state) {
+    fake_tcp *t = *state;
+    redisContext *c = dial(t, NEVER_MS);
+    fake_tcp_swallow_requests(t, 1);
+    assert_string_equal(ask(c, "SET k v"), "");
+    assert_true(holds(t, "k", NULL));
+    assert_int_equal(fake_tcp_count(t, "SET"), 1);
+    redisFree(c);
+}
+
+static void test_a_cut_reply_ends_the_connection(void **state) {
+    fake_tcp *t = *state;
+    for (size_t bytes = 0; bytes < 6; bytes++) {
+        redisContext *c = dial(t, SOON_MS);
+        fake_tcp_cut_reply(t, bytes);
+        assert_string_equal(ask(c, "SET k v"), bytes == 5 ? "OK" : "");
+        assert_string_equal(ask(c, "GET k"), "");
+        assert_int_not_equal(c->err, 0);
+        assert_true(holds(t, "k", "v"));
+        redisFree(c);
+    }
+}
+
+static void test_a_delayed_reply_comes_late(void **state) {
+    fake_tcp *t = *state;
+    redisContext *c = dial(t, SOON_MS);
+    fake_tcp_delay(t, 50);
+    int64_t start = now_ms();
+    assert_string_equal(ask(c, "SET k v"), "OK");
+    assert_true(now_ms() - start >= 50);
+    redisFree(c);
+}
+
+static void test_a_held_reply_comes_when_released(void **state) {
+    fake_tcp *t = *state;
+    redisContext *c = dial(t, SOON_MS);
+    int done = 0;
+    fake_tcp_hold(t, true);
+    redisAppendCommand(c, "SET k v");
+    redisBufferWrite(c, &done);
+    assert_true(fake_tcp_wait_count(t, "SET", 1, SOON_MS));
+    assert_true(holds(t, "k", "v"));
+    fake_tcp_hold(t, false);
+    redisReply *reply = NULL;
+    assert_int_equal(redisGetReply(c, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    redisFree(c);
+}
+
+static void test_a_frozen_server_executes_later(void **state) {
+    fake_tcp *t = *state;
+    redisContext *c = dial(t, NEVER_MS);
+    assert_string_equal(ask(c, "PING"), "PONG");
+    fake_tcp_freeze(t, true);
+    assert_string_equal(ask(c, "SET k v"), "");
+    assert_true(holds(t, "k", NULL));
+    fake_tcp_freeze(t, false);
+    assert_true(fake_tcp_wait_count(t, "SET", 1, SOON_MS));
+    assert_true(holds(t, "k", "v"));
+    redisFree(c);
+}
+
+static void test_the_door(void **state) {
+    fake_tcp *t = *state;
+    redisContext *open = dial(t, SOON_MS);
+    assert_string_equal(ask(open, "PING"), "PONG");
+    fake_tcp_set_door(t, FAKE_TCP_REFUSE);
+    redisContext *c = dial(t, SOON_MS);
+    assert_int_equal(c->err, REDIS_ERR_IO);
+    redisFree(c);
+    assert_string_equal(ask(open, "PING"), "PONG");
+    fake_tcp_set_door(t, FAKE_TCP_IGNORE);
+    c = dial(t, NEVER_MS);
+    assert_int_equal(c->err, 0);
+    assert_string_equal(ask(c, "PING"), "");
+    redisFree(c);
+    fake_tcp_heal(t);
+    c = dial(t, SOON_MS);
+    assert_string_equal(ask(c, "PING"), "PONG");
+    fake_tcp_disconnect(t);
+    assert_string_equal(ask(c, "PING"), "");
+    assert_string_equal(ask(open, "PING"), "");
+    redisFree(c);
+    redisFree(open);
+}
+
+static void test_the_clock_can_be_set_off(void **state) {
+    fake_tcp *t = *state;
+    redisContext *c = dial(t, SOON_MS);
+    assert_string_equal(ask(c, "SET k v PX 100000"), "OK");
+    fake_tcp_set_offset(t, 200 * INT64_C(1000000));
+    assert_string_equal(ask(c, "GET k"), "nil");
+    redisReply *reply = redisCommand(c, "TIME");
+    long long ahead = strtoll(reply->element[0]->str, NULL, 10) - (long long)time(NULL);
+    assert_true(ahead >= 195 && ahead <= 201);
+    freeReplyObject(reply);
+    redisFree(c);
+}
+
+static void test_messages_arrive_and_quit_ends(void **state) {
+    fake_tcp *t = *state;
+    redisContext *a = dial(t, SOON_MS), *b = dial(t, SOON_MS);
+    freeReplyObject(redisCommand(b, "SUBSCRIBE c"));
+    assert_string_equal(ask(a, "PUBLISH c hello"), "1");
+    redisReply *reply = NULL;
+    assert_int_equal(redisGetReply(b, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->element[2]->str, "hello");
+    freeReplyObject(reply);
+    assert_string_equal(ask(a, "QUIT"), "OK");
+    assert_string_equal(ask(a, "PING"), "");
+    redisFree(a);
+    redisFree(b);
+}
+
+static void test_a_unix_socket_and_knobs_of_the_fake(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof(path), "/tmp/tidelock-fake-%d", (int)getpid());
+    fake_tcp *t = fake_tcp_start(path);
+    fake_redis_deny(fake_tcp_lock(t), "SET", FAKE_NOPERM);
+    fake_tcp_unlock(t);
+    redisContext *c = redisConnectUnix(path);
+    assert_int_equal(c->err, 0);
+    assert_memory_equal(ask(c, "SET k v"), "NOPERM", 6);
+    redisFree(c);
+    fake_tcp_free(t);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+/* ---- the parser ------------------------------------------------------------------------------ */
+
+static void test_requests_are_parsed_within_bounds(void **state) {
+    static const struct {
+        const char *text;
+        fake_resp_state state;
+    } cases[] = {
+        {"*1\r\n$4\r\nPING\r\n", FAKE_RESP_READY},
+        {"*0\r\n", FAKE_RESP_READY},
+        {"*2\r\n$0\r\n\r\n$1\r\n\n\r\n", FAKE_RESP_READY},
+        {"PING\r\n", FAKE_RESP_BAD},
+        {"*-1\r\n", FAKE_RESP_BAD},
+        {"*x\r\n", FAKE_RESP_BAD},
+        {"*\r\n", FAKE_RESP_BAD},
+        {"*1\n", FAKE_RESP_BAD},
+        {"*5000\r\n", FAKE_RESP_BAD},
+        {"*99999999999999999999\r\n", FAKE_RESP_BAD},
+        {"*1111111111111111111111111111", FAKE_RESP_BAD},
+        {"*1\r\n:4\r\n", FAKE_RESP_BAD},
+        {"*1\r\n$-1\r\n", FAKE_RESP_BAD},
+        {"*1\r\n$999999999\r\n", FAKE_RESP_BAD},
+        {"*1\r\n$4\r\nPINGxx", FAKE_RESP_BAD},
+    };
+    (void)state;
+    static tl_bytes argv[FAKE_RESP_ARGS_MAX];
+    size_t argc, used;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tl_bytes text = tl__bytes_of(cases[i].text);
+        assert_int_equal(fake_resp_read(text, argv, &argc, &used), cases[i].state);
+        if (cases[i].state == FAKE_RESP_READY) {
+            assert_int_equal(used, text.n);
+        }
+        for (size_t n = 0; n < text.n && cases[i].state == FAKE_RESP_READY; n++) {
+            assert_int_equal(fake_resp_read(tl__bytes(text.p, n), argv, &argc, &used),
+                             FAKE_RESP_MORE);
+        }
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_it_serves_commands_and_counts_them),
+        TEST(test_a_large_value_passes_in_pieces),
+        TEST(test_a_swallowed_reply_was_executed),
+        TEST(test_a_swallowed_request_was_not_executed),
+        TEST(test_a_cut_reply_ends_the_connection),
+        TEST(test_a_delayed_reply_comes_late),
+        TEST(test_a_held_reply_comes_when_released),
+        TEST(test_a_frozen_server_executes_later),
+        TEST(test_the_door),
+        TEST(test_the_clock_can_be_set_off),
+        TEST(test_messages_arrive_and_quit_ends),
+        cmocka_unit_test(test_a_unix_socket_and_knobs_of_the_fake),
+        cmocka_unit_test(test_requests_are_parsed_within_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

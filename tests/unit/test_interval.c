@@ -1,0 +1,198 @@
+/*
+ * Clock offsets as intervals: whatever is rounded, aged or merged, the truth stays inside.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "interval.h"
+
+#define S INT64_C(1000000000)
+#define US_2262 INT64_C(9214646400000000) /* 2262-01-01 */
+
+static void expect(tl_interval i, int64_t lo, int64_t hi) {
+    assert_int_equal(i.lo, lo);
+    assert_int_equal(i.hi, hi);
+}
+
+/* ---- brackets -------------------------------------------------------------------------------- */
+
+static void test_a_bracket_rounds_outwards(void **state) {
+    (void)state;
+    expect(tl__bracket(1000, (tl_mono){5000}, (tl_mono){7000}), 993, 996);
+    expect(tl__bracket(1000, (tl_mono){5001}, (tl_mono){7001}), 992, 996);
+    expect(tl__bracket(1000, (tl_mono){5999}, (tl_mono){7999}), 992, 996);
+    expect(tl__bracket(1000, (tl_mono){-1}, (tl_mono){1}), 999, 1002);
+    expect(tl__bracket(1000, (tl_mono){-1001}, (tl_mono){-1001}), 1001, 1003);
+}
+
+static void test_a_bracket_holds_the_truth(void **state) {
+    (void)state;
+    for (int64_t offset_ns = -2500; offset_ns <= 2500; offset_ns += 7)
+        for (int64_t sent = 10001; sent < 10020; sent += 3)
+            for (int64_t stamped = sent; stamped < sent + 3000; stamped += 501) {
+                int64_t server_ns = stamped + offset_ns; /* positive: this floors */
+                tl_interval b = tl__bracket(server_ns / 1000, (tl_mono){sent},
+                                            (tl_mono){stamped + 137});
+                assert_true(b.lo * 1000 <= offset_ns && offset_ns <= b.hi * 1000);
+            }
+}
+
+static void test_a_bracket_at_the_epoch_and_in_2262(void **state) {
+    (void)state;
+    expect(tl__bracket(0, (tl_mono){0}, (tl_mono){0}), 0, 1);
+    expect(tl__bracket(0, (tl_mono){1000 * S}, (tl_mono){1001 * S}), -1001000000, -999999999);
+    expect(tl__bracket(US_2262, (tl_mono){0}, (tl_mono){S}), US_2262 - 1000000, US_2262 + 1);
+}
+
+static void test_a_bracket_saturates(void **state) {
+    (void)state;
+    tl_interval b = tl__bracket(INT64_MAX, (tl_mono){INT64_MIN}, (tl_mono){INT64_MIN});
+    expect(b, INT64_MAX, INT64_MAX);
+    b = tl__bracket(INT64_MIN, (tl_mono){INT64_MAX}, (tl_mono){INT64_MAX});
+    expect(b, INT64_MIN, INT64_MIN);
+}
+
+/* ---- ageing ---------------------------------------------------------------------------------- */
+
+static void test_ageing_widens_both_edges_by_the_drift_rounded_up(void **state) {
+    (void)state;
+    /* 10 s at 200 ppm is 2 ms, and the 200 ns that rounding may have cost */
+    expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){0}, (tl_mono){10 * S}, 200), -2006,
+           2006);
+    expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){0}, (tl_mono){1}, 200), -6, 6);
+}
+
+static void test_no_time_and_no_drift_widen_nothing(void **state) {
+    (void)state;
+    expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){7}, (tl_mono){7}, 200), -5, 5);
+    expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){7}, (tl_mono){6}, 200), -5, 5);
+    expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){0}, (tl_mono){10 * S}, 0), -5, 5);
+}
+
+static void test_ageing_saturates(void **state) {
+    (void)state;
+    tl_interval edge = {INT64_MIN + 1, INT64_MAX - 1};
+    expect(tl__interval_aged(edge, (tl_mono){0}, (tl_mono){100 * S}, 1000000), INT64_MIN,
+           INT64_MAX);
+    tl_interval far = tl__interval_aged((tl_interval){0, 0}, (tl_mono){0}, TL_NEVER, INT32_MAX);
+    assert_true(far.lo < -INT64_MAX / 1001 && far.hi > INT64_MAX / 1001);
+}
+
+static void test_what_drift_takes_is_never_too_little(void **state) {
+    (void)state;
+    assert_int_equal(tl__drift_ns(-1, 200), 0);
+    assert_int_equal(tl__drift_ns(0, 200), 0);
+    for (int64_t ns = 1; ns < 50000000; ns = ns * 3 + 1)
+        assert_true(tl__drift_ns(ns, 200) * 1000000 >= ns * 200);
+    assert_int_equal(tl__drift_ns(30 * S, 200), 6000000 + 200);
+    assert_int_equal(tl__drift_ns(INT64_MAX, INT32_MAX), INT64_MAX);
+}
+
+/* ---- intersection ---------------------------------------------------------------------------- */
+
+static void test_an_intersection_is_what_both_allow(void **state) {
+    (void)state;
+    expect(tl__interval_intersect((tl_interval){0, 10}, (tl_interval){5, 15}), 5, 10);
+    expect(tl__interval_intersect((tl_interval){0, 10}, (tl_interval){2, 3}), 2, 3);
+    expect(tl__interval_intersect((tl_interval){0, 10}, (tl_interval){10, 12}), 10, 10);
+    assert_false(tl__interval_empty((tl_interval){10, 10}));
+    assert_true(
+        tl__interval_empty(tl__interval_intersect((tl_interval){0, 10}, (tl_interval){11, 12})));
+}
+
+/* ---- anchors --------------------------------------------------------------------------------- */
+
+static void test_the_first_bracket_is_the_anchor(void **state) {
+    (void)state;
+    tl_anchor a = {0};
+    assert_false(tl__anchor_learn(&a, (tl_interval){100, 200}, (tl_mono){S}, 200));
+    assert_true(a.known);
+    assert_int_equal(a.at.ns, S);
+    assert_int_equal(a.steps, 0);
+    expect(a.offset, 100, 200);
+}
+
+static void test_brackets_narrow_each_other(void **state) {
+    (void)state;
+    tl_anchor a = {0};
+    (void)tl__anchor_learn(&a, (tl_interval){100, 200}, (tl_mono){S}, 0);
+    assert_false(tl__anchor_learn(&a, (tl_interval){150, 300}, (tl_mono){2 * S}, 0));
+    expect(a.offset, 150, 200);
+    assert_int_equal(a.at.ns, 2 * S);
+    assert_false(tl__anchor_learn(&a, (tl_interval){0, 1000}, (tl_mono){3 * S}, 0));
+    expect(a.offset, 150, 200);
+}
+
+static void test_what_was_known_is_aged_before_it_is_merged(void **state) {
+    (void)state;
+    tl_anchor a = {0};
+    (void)tl__anchor_learn(&a, (tl_interval){0, 0}, (tl_mono){0}, 200);
+    /* after 10 s it may have drifted by 2 ms: this bracket is no step */
+    assert_false(tl__anchor_learn(&a, (tl_interval){1500, 3000}, (tl_mono){10 * S}, 200));
+    expect(a.offset, 1500, 2001);
+}
+
+static void test_a_contradiction_starts_again_and_is_counted(void **state) {
+    (void)state;
+    tl_anchor a = {0};
+    (void)tl__anchor_learn(&a, (tl_interval){0, 10}, (tl_mono){S}, 0);
+    assert_true(tl__anchor_learn(&a, (tl_interval){11, 20}, (tl_mono){2 * S}, 0));
+    expect(a.offset, 11, 20);
+    assert_int_equal(a.at.ns, 2 * S);
+    assert_int_equal(a.steps, 1);
+    assert_true(tl__anchor_learn(&a, (tl_interval){-20, 10}, (tl_mono){3 * S}, 0));
+    expect(a.offset, -20, 10);
+    assert_int_equal(a.steps, 2);
+}
+
+static void test_touching_edges_are_no_contradiction(void **state) {
+    (void)state;
+    tl_anchor a = {0};
+    (void)tl__anchor_learn(&a, (tl_interval){0, 10}, (tl_mono){S}, 0);
+    assert_false(tl__anchor_learn(&a, (tl_interval){10, 20}, (tl_mono){S}, 0));
+    expect(a.offset, 10, 10);
+}
+
+static void test_the_servers_time_is_earliest_and_latest(void **state) {
+    (void)state;
+    tl_anchor a = {.known = true, .offset = {1000, 1010}, .at = {S}};
+    expect(tl__anchor_server_time(&a, (tl_mono){S}, 200), 1001000, 1001010);
+    /* between two microseconds: the earliest goes down, the latest up */
+    expect(tl__anchor_server_time(&a, (tl_mono){S + 1}, 0), 1001000, 1001011);
+    /* 10 s later: 2001 us of drift either way */
+    expect(tl__anchor_server_time(&a, (tl_mono){11 * S}, 200), 11001000 - 2001, 11001010 + 2001);
+}
+
+static void test_the_servers_time_saturates(void **state) {
+    (void)state;
+    tl_anchor a = {.known = true, .offset = {INT64_MAX - 5, INT64_MAX - 5}, .at = {0}};
+    expect(tl__anchor_server_time(&a, (tl_mono){S}, 0), INT64_MAX, INT64_MAX);
+    a.offset = (tl_interval){US_2262, US_2262};
+    expect(tl__anchor_server_time(&a, (tl_mono){S}, 0), US_2262 + 1000000, US_2262 + 1000000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_bracket_rounds_outwards),
+        cmocka_unit_test(test_a_bracket_holds_the_truth),
+        cmocka_unit_test(test_a_bracket_at_the_epoch_and_in_2262),
+        cmocka_unit_test(test_a_bracket_saturates),
+        cmocka_unit_test(test_ageing_widens_both_edges_by_the_drift_rounded_up),
+        cmocka_unit_test(test_no_time_and_no_drift_widen_nothing),
+        cmocka_unit_test(test_ageing_saturates),
+        cmocka_unit_test(test_what_drift_takes_is_never_too_little),
+        cmocka_unit_test(test_an_intersection_is_what_both_allow),
+        cmocka_unit_test(test_the_first_bracket_is_the_anchor),
+        cmocka_unit_test(test_brackets_narrow_each_other),
+        cmocka_unit_test(test_what_was_known_is_aged_before_it_is_merged),
+        cmocka_unit_test(test_a_contradiction_starts_again_and_is_counted),
+        cmocka_unit_test(test_touching_edges_are_no_contradiction),
+        cmocka_unit_test(test_the_servers_time_is_earliest_and_latest),
+        cmocka_unit_test(test_the_servers_time_saturates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,754 @@
+/*
+ * The token protocol's attempts: what each asks, and what each branch of each answer means.
+ */
+#include "feed.h"
+
+#define TICKET 9
+
+typedef struct {
+    tl_attempt attempt; /* first: its result */
+    tl_job job;
+} one;
+
+static tl_status step(void *machine, const tl_event *e, tl_out *out) {
+    one *o = machine;
+    return o->job.protocol->step(&o->attempt, &o->job, e, out);
+}
+
+static one m;
+
+/* An attempt of which the asker waits until `until_ms`; its job may be changed before feed_start. */
+static void prepare(feed *f, tl_op op, int64_t until_ms) {
+    memset(&m, 0x5a, sizeof m);
+    m.job = feed_job();
+    feed_init(f, &m, step);
+    m.job.protocol->init(&m.attempt, op, TICKET, feed_ms(until_ms));
+}
+
+static void begin(feed *f, tl_op op) {
+    prepare(f, op, 60000);
+    assert_int_equal(feed_start(f), TL_GO);
+}
+
+static const tl_result *result(void) {
+    return &m.attempt.result;
+}
+
+static void expect(const feed *f, tl_err code, bool maybe) {
+    assert_int_equal(f->status, TL_END);
+    assert_int_equal(result()->code, code);
+    assert_int_equal(result()->maybe, maybe);
+    assert_int_equal(f->out.words[0] != '\0', code != TL_OK && code != TL_EBUSY);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void test_take_says_all_that_the_script_needs(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_assert_asked(&f, "take");
+    assert_int_equal(f.last.ticket, TICKET);
+    assert_int_equal(f.last.count, 1);
+    const tl_command *c = &f.last.command[0];
+    assert_int_equal(c->nkeys, 2);
+    assert_int_equal(c->argc, 11);
+    assert_string_equal(c->argv[0].p, KEY);
+    assert_string_equal(c->argv[1].p, SIDECAR);
+    assert_string_equal(feed_arg(&f, 0), TOKEN);
+    assert_string_equal(feed_arg(&f, 1), TOKEN);
+    assert_string_equal(feed_arg(&f, 2), "");
+    assert_string_equal(feed_arg(&f, 3), "30000");
+    assert_string_equal(feed_arg(&f, 4), "30000");
+    /* the earliest that the server's clock can show at the limit: 2 s at 200 ppm are 401 us less */
+    assert_int_equal(feed_arg_int(&f, 5), feed_server_us(ATTEMPT_MS) - 401);
+    assert_int_equal(feed_arg_int(&f, 6), feed_server_us(0));
+    assert_string_equal(feed_arg(&f, 7), OWNER);
+    assert_string_equal(feed_arg(&f, 8), "3600000");
+}
+
+static void test_keep_says_all_that_the_script_needs(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    feed_assert_asked(&f, "keep");
+    assert_int_equal(f.last.count, 1);
+    assert_int_equal(f.last.command[0].argc, 8);
+    assert_int_equal(feed_arg_int(&f, 0), feed_server_us(0));
+    assert_string_equal(feed_arg(&f, 1), "3600000");
+    assert_string_equal(feed_arg(&f, 2), TOKEN);
+    assert_string_equal(feed_arg(&f, 3), TOKEN);
+    assert_string_equal(feed_arg(&f, 4), "30000");
+    assert_string_equal(feed_arg(&f, 5), "30000");
+}
+
+static void test_drop_says_all_that_the_script_needs(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    feed_assert_asked(&f, "drop");
+    assert_int_equal(f.last.count, 1);
+    assert_int_equal(f.last.command[0].argc, 4);
+    assert_string_equal(feed_arg(&f, 0), TOKEN);
+    assert_string_equal(feed_arg(&f, 1), "3600000");
+}
+
+static void test_an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
+    prepare(&f, TL_TAKE, 700);
+    (void)feed_start(&f);
+    assert_int_equal(feed_since(f.last.by), 700);
+    assert_int_equal(feed_arg_int(&f, 5), feed_server_us(700) - 141);
+}
+
+static void test_not_after_counts_the_earliest_that_the_servers_clock_can_show(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, TL_TAKE, 60000);
+    f.server.anchor.offset.hi += 900000; /* however late it may be */
+    f.server.anchor.offset.lo -= 50000;
+    f.server.anchor.at = feed_ms(-10000);
+    (void)feed_start(&f);
+    /* 12 s at 200 ppm: 2400 us and the rounding */
+    assert_int_equal(feed_arg_int(&f, 5), feed_server_us(ATTEMPT_MS) - 50000 - 2401);
+    assert_int_equal(feed_arg_int(&f, 6), feed_server_us(0) - 50000 - 2001);
+}
+
+static void test_a_server_whose_clock_is_unknown_is_given_no_limit(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, TL_TAKE, 60000);
+    f.server.anchor.known = false;
+    (void)feed_start(&f);
+    assert_string_equal(feed_arg(&f, 5), "0");
+    assert_string_equal(feed_arg(&f, 6), "0");
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNCERTAIN, true);
+    assert_int_equal(result()->harmless.ns, INT64_MAX); /* it may take effect whenever it arrives */
+}
+
+static void test_a_server_at_the_epoch_is_never_told_a_negative_time(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, TL_TAKE, 60000);
+    f.server.anchor.offset = (tl_interval){-FEED_START_NS / 1000 - 5000000, 0};
+    (void)feed_start(&f);
+    assert_string_equal(feed_arg(&f, 5), "0");
+    assert_string_equal(feed_arg(&f, 6), "0");
+    (void)feed_lost(&f);
+    assert_int_equal(result()->harmless.ns, INT64_MAX);
+}
+
+static void test_wait_follows_take_and_keep_in_the_same_exchange(void **state) {
+    (void)state;
+    const tl_op ops[] = {TL_TAKE, TL_KEEP};
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        prepare(&f, ops[i], 60000);
+        m.job.wait_replicas = 2;
+        m.job.wait_replicas_ms = 750;
+        (void)feed_start(&f);
+        assert_int_equal(f.last.count, 2);
+        const tl_command *c = &f.last.command[1];
+        assert_int_equal(c->form, TL_ARGV);
+        assert_int_equal(c->argc, 3);
+        assert_string_equal(c->argv[0].p, "WAIT");
+        assert_string_equal(c->argv[1].p, "2");
+        assert_string_equal(c->argv[2].p, "750");
+    }
+}
+
+static void test_a_drop_waits_for_no_replica(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, TL_DROP, 60000);
+    m.job.wait_replicas = 2;
+    (void)feed_start(&f);
+    assert_int_equal(f.last.count, 1);
+}
+
+/* ---- take: answers --------------------------------------------------------------------------- */
+
+static void test_a_fresh_take_is_ours_from_the_sending_less_the_drift(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, 800); /* when the answer came doesn't count */
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    assert_int_equal(result()->fence, 77);
+    assert_true(result()->checked);
+}
+
+static void test_already_ours_counts_what_the_key_has_left_never_the_whole_lifetime(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, 100);
+    (void)feed_taken(&f, 1234);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(1234).ns - DRIFT_NS);
+}
+
+static void test_more_left_than_was_asked_for_counts_for_nothing(void **state) {
+    (void)state;
+    const int64_t more[] = {TTL_MS + 1, 86400000, INT64_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_taken(&f, more[i]);
+        assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    }
+}
+
+static void test_a_key_that_somebody_persisted_is_ours_for_our_lifetime(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_taken(&f, -1);
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+}
+
+static void test_nonsense_left_leaves_nothing(void **state) {
+    (void)state;
+    const int64_t nonsense[] = {-2, -1000, INT64_MIN};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_taken(&f, nonsense[i]);
+        assert_int_equal(result()->deadline.ns, feed_ms(0).ns - DRIFT_NS);
+    }
+}
+
+static void test_busy_tells_when_to_come_back(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, 30);
+    (void)feed_busy(&f, 5000, true);
+    expect(&f, TL_EBUSY, false);
+    assert_true(result()->announced && result()->checked);
+    assert_int_equal(feed_since(result()->hint), 30 + 5000 + 1); /* the latest: from the receipt */
+}
+
+static void test_busy_without_a_lifetime_gives_no_hint(void **state) {
+    (void)state;
+    const int64_t none[] = {-1, -2, INT64_MIN};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_busy(&f, none[i], false);
+        expect(&f, TL_EBUSY, false);
+        assert_false(result()->announced);
+        assert_int_equal(result()->hint.ns, INT64_MAX);
+    }
+}
+
+static void test_busy_for_an_absurdly_long_time_gives_no_hint_either(void **state) {
+    (void)state;
+    const int64_t absurd[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 1000000};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_busy(&f, absurd[i], false);
+        expect(&f, TL_EBUSY, false);
+        assert_int_equal(result()->hint.ns, INT64_MAX);
+    }
+}
+
+static void test_a_server_that_cannot_check_lateness_says_so(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "[0 'another' 5000 '77' %s 0 1]", feed_time(&f));
+    expect(&f, TL_EBUSY, false);
+    assert_false(result()->checked);
+}
+
+static void test_too_late_left_nothing_behind(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_too_late(&f);
+    expect(&f, TL_EUNAVAILABLE, false);
+    assert_true(f.out.has_bracket); /* so that the next one carries the right time */
+}
+
+static void test_a_spent_token_takes_nothing(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "[-2 nil -1 '77' %s 1 0]", feed_time(&f));
+    expect(&f, TL_ESERVER, false);
+}
+
+static void test_an_old_server_without_a_sound_fence_is_not_believed(void **state) {
+    (void)state;
+    const char *const fences[] = {
+        "'0'", "'-5'", "'nan'", "'1e15'", "nil", "''", "'99999999999999999999'"};
+    for (size_t i = 0; i < sizeof fences / sizeof *fences; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "[1 '" TOKEN "' 30000 %s %s 1 1]", fences[i], feed_time(&f));
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+static void test_any_other_take_answer_is_malformed_and_may_have_taken(void **state) {
+    (void)state;
+    const char *const bad[] = {
+        "nil",
+        "7",
+        "'OK'",
+        "+OK",
+        "[]",
+        "[1]",
+        "[nil]",
+        "['x' 't' 30000 '77' '1' '2' 1 1]",
+        "[[1] 't' 30000 '77' '1' '2' 1 1]",
+        "[2 't' 30000 '77' '1' '2' 1 1]",
+        "[-3 't' 30000 '77' '1' '2' 1 1]",
+        "[9223372036854775807 't' 30000 '77' '1' '2' 1 1]",
+        "[1 't' 30000 '77' '1' '2']",   /* not told whether it checks */
+        "[1 't' nil '77' '1' '2' 1 1]", /* nor what is left */
+        "[1 't' 'x' '77' '1' '2' 1 1]",
+        "[0 't' nil '77' '1' '2' 1 1]",
+        "[0 't' 5000 '77' '1' '2' 1]", /* nor whether it is announced */
+        "[0 't' 5000 '77' '1' '2' nil 1]",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER, true);
+        assert_int_equal(result()->harmless.ns, feed_ms(ATTEMPT_MS).ns);
+    }
+}
+
+static void test_a_reply_without_any_reply_is_malformed(void **state) {
+    (void)state;
+    const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin(&f, ops[i]);
+        (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = TICKET, .sent = f.sent});
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+static void test_each_answer_brings_a_bracket(void **state) {
+    (void)state;
+    feed f;
+    for (int i = 0; i < 5; i++) {
+        begin(&f, i == 4 ? TL_DROP : i == 3 ? TL_KEEP : TL_TAKE);
+        feed_at(&f, 10);
+        switch (i) {
+        case 0: (void)feed_taken(&f, TTL_MS); break;
+        case 1: (void)feed_busy(&f, 5000, true); break;
+        case 2: (void)feed_too_late(&f); break;
+        case 3: (void)feed_kept(&f, TTL_MS); break;
+        default: (void)feed_dropped(&f, 1); break;
+        }
+        assert_true(f.out.has_bracket);
+        assert_int_equal(f.out.bracket.lo, FEED_OFFSET_US);
+        assert_int_equal(f.out.bracket.hi, FEED_OFFSET_US + 10000 + 1);
+    }
+}
+
+static void test_a_time_that_cannot_be_right_brings_none(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "[1 '" TOKEN "' 30000 '77' nil nil 0 1]");
+    expect(&f, TL_OK, false);
+    assert_false(f.out.has_bracket);
+}
+
+/* ---- replicas and restarts ------------------------------------------------------------------- */
+
+static void replicas(feed *f, tl_op op, const char *second) {
+    prepare(f, op, 60000);
+    m.job.wait_replicas = 2;
+    m.job.wait_replicas_ms = 750;
+    (void)feed_start(f);
+    feed_at(f, 50);
+    if (op == TL_TAKE)
+        (void)feed_reply(f, "[1 '" TOKEN "' 30000 '77' %s 1 1] %s", feed_time(f), second);
+    else
+        (void)feed_reply(f, "[%s [1 '" TOKEN "' 30000]] %s", feed_time(f), second);
+}
+
+static void test_enough_replicas_are_enough(void **state) {
+    (void)state;
+    feed f;
+    replicas(&f, TL_TAKE, "2");
+    expect(&f, TL_OK, false);
+    replicas(&f, TL_TAKE, "3");
+    expect(&f, TL_OK, false);
+    replicas(&f, TL_KEEP, "2");
+    expect(&f, TL_OK, false);
+}
+
+static void test_too_few_replicas_are_no_lock_but_the_key_may_be_set(void **state) {
+    (void)state;
+    const char *const few[] = {"1", "0", "-1", "nil", "'x'", "[2]", "-ERR WAIT cannot be used", ""};
+    const tl_op ops[] = {TL_TAKE, TL_KEEP};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        for (size_t j = 0; j < 2; j++) {
+            feed f;
+            replicas(&f, ops[j], few[i]);
+            expect(&f, TL_EUNAVAILABLE, true);
+            assert_int_equal(result()->harmless.ns,
+                             feed_ms(50).ns); /* it is over, not on its way */
+            assert_int_equal(result()->deadline.ns, 0);
+        }
+}
+
+static void quiet(feed *f, int64_t quiet_ms, int64_t up_ms) {
+    prepare(f, TL_TAKE, 60000);
+    m.job.restart_quiet_ms = quiet_ms;
+    f->server.up_since = feed_ms(up_ms);
+    (void)feed_start(f);
+    feed_at(f, 50);
+    (void)feed_taken(f, TTL_MS);
+}
+
+static void test_a_server_that_has_just_restarted_grants_nothing(void **state) {
+    (void)state;
+    feed f;
+    quiet(&f, 30000, -29999);
+    expect(&f, TL_EUNAVAILABLE, true);
+    assert_int_equal(feed_since(result()->hint), 1);
+    quiet(&f, 30000, -30000); /* sent when the time was just over */
+    expect(&f, TL_OK, false);
+    quiet(&f, 30000, -30001);
+    expect(&f, TL_OK, false);
+}
+
+static void test_without_the_option_a_restart_does_not_matter(void **state) {
+    (void)state;
+    feed f;
+    quiet(&f, 0, 0);
+    expect(&f, TL_OK, false);
+}
+
+static void test_a_server_of_unknown_age_is_trusted(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, TL_TAKE, 60000);
+    m.job.restart_quiet_ms = INT64_MAX;
+    (void)feed_start(&f);
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_OK, false);
+}
+
+/* ---- keep: answers --------------------------------------------------------------------------- */
+
+static void test_kept_counts_from_the_sending_what_the_key_has_left(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    feed_at(&f, 800);
+    (void)feed_kept(&f, TTL_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    begin(&f, TL_KEEP);
+    (void)feed_kept(&f, 20000);
+    assert_int_equal(result()->deadline.ns, feed_ms(20000).ns - DRIFT_NS);
+    begin(&f, TL_KEEP);
+    (void)feed_kept(&f, 50000); /* a longer lifetime of before */
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+}
+
+static void test_a_keep_that_finds_anothers_or_nothing_has_lost(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_not_kept(&f, 0);
+    expect(&f, TL_ELOST, false);
+    assert_int_equal(result()->why, TL_LOST_TAKEN);
+    begin(&f, TL_KEEP);
+    (void)feed_not_kept(&f, -1);
+    expect(&f, TL_ELOST, false);
+    assert_int_equal(result()->why, TL_LOST_GONE);
+}
+
+static void test_any_other_keep_answer_is_malformed_and_proves_no_loss(void **state) {
+    (void)state;
+    const char *const bad[] = {
+        "nil",
+        "1",
+        "'OK'",
+        "[]",
+        "['1' '2']",
+        "['1' '2' nil]",
+        "['1' '2' 1]",
+        "['1' '2' []]",
+        "['1' '2' [1 't']]",
+        "['1' '2' [1 't' nil]]",
+        "['1' '2' [nil 't' 30000]]",
+        "['1' '2' ['x' 't' 30000]]",
+        "['1' '2' [2 't' 30000]]",
+        "['1' '2' [-2 't' 30000]]",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        begin(&f, TL_KEEP);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+/* ---- drop: answers --------------------------------------------------------------------------- */
+
+static void test_drop_tells_released_expired_and_taken_apart(void **state) {
+    (void)state;
+    const tl_err codes[] = {TL_EEXPIRED, TL_ETAKEN, TL_OK};
+    for (int status = -1; status <= 1; status++) {
+        feed f;
+        begin(&f, TL_DROP);
+        (void)feed_dropped(&f, status);
+        expect(&f, codes[status + 1], false);
+    }
+}
+
+static void test_any_other_drop_answer_is_malformed(void **state) {
+    (void)state;
+    const char *const bad[] = {"nil",
+                               "1",
+                               "'OK'",
+                               "[]",
+                               "[nil nil '1' '2']",
+                               "['x' nil '1' '2']",
+                               "[2 nil '1' '2']",
+                               "[-2 nil '1' '2']"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        begin(&f, TL_DROP);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static void test_errors_are_told_apart_by_class(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        tl_err code;
+        bool maybe;
+    } all[] = {
+        {"NOAUTH Authentication required.", TL_EDENIED, false},
+        {"WRONGPASS invalid username-password pair or user is disabled.", TL_EDENIED, false},
+        {"NOPERM this user has no permissions to run the 'evalsha' command", TL_EDENIED, false},
+        {"LOADING Redis is loading the dataset in memory", TL_EUNAVAILABLE, false},
+        {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+         TL_EUNAVAILABLE, false},
+        {"READONLY You can't write against a read only replica.", TL_EUNAVAILABLE, false},
+        {"CLUSTERDOWN The cluster is down", TL_EUNAVAILABLE, false},
+        {"TRYAGAIN Multiple keys request during rehashing of slot", TL_EUNAVAILABLE, false},
+        {"MISCONF Redis is configured to save RDB snapshots", TL_EUNAVAILABLE, false},
+        {"NOREPLICAS Not enough good replicas to write.", TL_EUNAVAILABLE, false},
+        {"OOM command not allowed when used memory > 'maxmemory'.", TL_EUNAVAILABLE, false},
+        {"OOM command not allowed when used memory > 'maxmemory'. script: 123, on @user_script:8.",
+         TL_EUNAVAILABLE, true},
+        {"ERR Error running script (call to f_12): @user_script:8: -OOM command not allowed",
+         TL_EUNAVAILABLE, true},
+        {"ERR Error running script (call to f_12): @user_script:8: user_script:8: attempt to index",
+         TL_ESERVER, true},
+        {"WRONGTYPE Operation against a key holding the wrong kind of value script: 1, on "
+         "@user_script:8.",
+         TL_ESERVER, true},
+        {"NOSCRIPT No matching script. Please use EVAL.", TL_ESERVER, false},
+        {"ERR unknown command 'EVALSHA'", TL_ESERVER, false},
+        {"MOVED 12739 10.0.0.6:6379", TL_ESERVER, false},
+        {"ERR", TL_ESERVER, false},
+    };
+    const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t j = 0; j < 3; j++) {
+            feed f;
+            begin(&f, ops[j]);
+            feed_at(&f, 70);
+            (void)feed_reply(&f, "-%s", all[i].text);
+            expect(&f, all[i].code, all[i].maybe);
+            assert_string_equal(f.out.words, all[i].text);
+            assert_int_equal(result()->harmless.ns, feed_ms(70).ns); /* answered: it is over */
+        }
+}
+
+static void test_a_server_busy_with_a_script_has_not_run_ours(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or "
+                         "SHUTDOWN NOSAVE.");
+    expect(&f, TL_EUNAVAILABLE, false);
+}
+
+static void test_a_command_forbidden_within_a_script_is_denied(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "-ERR The user executing the script can't run this command or subcommand "
+                         "script: 659d22f897aae09830744d800b50dc21b55bcf06, on @user_script:38.");
+    expect(&f, TL_EDENIED, true);
+}
+
+static void test_a_keys_name_in_an_error_does_not_decide_its_class(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "-ERR unknown command 'EVALSHA', with args beginning with: '8f' '2' "
+                         "'jobs:LOADING' ");
+    expect(&f, TL_ESERVER, false);
+}
+
+static void test_an_error_of_long_or_binary_words_is_cut_and_printable(void **state) {
+    (void)state;
+    char text[700] = "-ERR \x1b[31m";
+    memset(text + strlen(text), 'x', 600);
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "%s", text);
+    assert_int_equal(strlen(f.out.words), TL_WORDS_SIZE - 1);
+    assert_memory_equal(f.out.words, "ERR ?[31mxx", 11);
+}
+
+static void test_an_error_after_other_replies_is_not_the_scripts(void **state) {
+    (void)state;
+    feed f;
+    replicas(&f, TL_TAKE, "2");
+    expect(&f, TL_OK, false);
+    prepare(&f, TL_TAKE, 60000);
+    m.job.wait_replicas = 2;
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "nil -NOAUTH Authentication required.");
+    expect(&f, TL_ESERVER, true);
+}
+
+/* ---- no answer ------------------------------------------------------------------------------- */
+
+static void test_a_request_that_may_have_left_is_uncertain(void **state) {
+    (void)state;
+    const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin(&f, ops[i]);
+        feed_at(&f, 300);
+        (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+        expect(&f, TL_EUNCERTAIN, true);
+        assert_string_equal(f.out.words, "connection lost");
+        /* only a take carries a limit, and that is when its sender moves on, not now */
+        assert_int_equal(result()->harmless.ns, i == 0 ? feed_ms(ATTEMPT_MS).ns : INT64_MAX);
+    }
+}
+
+static void test_a_request_that_never_left_has_the_reason_as_its_result(void **state) {
+    (void)state;
+    const tl_err whys[] = {TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM, TL_EINVALID};
+    for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_failed(&f, false, whys[i], "no");
+        expect(&f, whys[i], false);
+    }
+}
+
+static void test_an_answer_to_another_ticket_is_ignored(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    assert_int_equal(feed_reply_to(&f, TICKET - 1, "[1 't' 30000 '77' '1' '2' 1 1]"), TL_GO);
+    assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = TICKET + 1}), TL_GO);
+    assert_int_equal(feed_timer(&f), TL_GO);
+    assert_int_equal(feed_woken(&f), TL_GO);
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_OK, false);
+}
+
+/* ---- rows, pauses ---------------------------------------------------------------------------- */
+
+static void test_each_protocol_has_a_row_and_nothing_else_has(void **state) {
+    (void)state;
+    const tl_protocol *row = tl__protocol_row(TL_TOKEN);
+    assert_ptr_equal(row, &tl__protocol_token);
+    assert_string_equal(row->name, "token");
+    assert_true(row->size <= TL_ATTEMPT_SIZE);
+    assert_null(tl__protocol_row((tl_protocol_id)1000));
+    assert_null(tl__protocol_row((tl_protocol_id)-1));
+}
+
+static void test_a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered(void **state) {
+    (void)state;
+    uint64_t random = 42;
+    const int64_t most[] = {20, 40, 80, 160, 320, 640, 1000, 1000, 1000};
+    for (uint32_t failures = 1; failures <= 9; failures++) {
+        bool below = false, above = false;
+        for (int i = 0; i < 500; i++) {
+            int64_t ms = tl__backoff_ms(failures, &random), top = most[failures - 1];
+            assert_in_range(ms, top / 2, top);
+            below = below || ms < top * 3 / 4;
+            above = above || ms > top * 3 / 4;
+        }
+        assert_true(below && above);
+    }
+    assert_in_range(tl__backoff_ms(UINT32_MAX, &random), 500, 1000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_take_says_all_that_the_script_needs),
+        cmocka_unit_test(test_keep_says_all_that_the_script_needs),
+        cmocka_unit_test(test_drop_says_all_that_the_script_needs),
+        cmocka_unit_test(test_an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on),
+        cmocka_unit_test(test_not_after_counts_the_earliest_that_the_servers_clock_can_show),
+        cmocka_unit_test(test_a_server_whose_clock_is_unknown_is_given_no_limit),
+        cmocka_unit_test(test_a_server_at_the_epoch_is_never_told_a_negative_time),
+        cmocka_unit_test(test_wait_follows_take_and_keep_in_the_same_exchange),
+        cmocka_unit_test(test_a_drop_waits_for_no_replica),
+        cmocka_unit_test(test_a_fresh_take_is_ours_from_the_sending_less_the_drift),
+        cmocka_unit_test(test_already_ours_counts_what_the_key_has_left_never_the_whole_lifetime),
+        cmocka_unit_test(test_more_left_than_was_asked_for_counts_for_nothing),
+        cmocka_unit_test(test_a_key_that_somebody_persisted_is_ours_for_our_lifetime),
+        cmocka_unit_test(test_nonsense_left_leaves_nothing),
+        cmocka_unit_test(test_busy_tells_when_to_come_back),
+        cmocka_unit_test(test_busy_without_a_lifetime_gives_no_hint),
+        cmocka_unit_test(test_busy_for_an_absurdly_long_time_gives_no_hint_either),
+        cmocka_unit_test(test_a_server_that_cannot_check_lateness_says_so),
+        cmocka_unit_test(test_too_late_left_nothing_behind),
+        cmocka_unit_test(test_a_spent_token_takes_nothing),
+        cmocka_unit_test(test_an_old_server_without_a_sound_fence_is_not_believed),
+        cmocka_unit_test(test_any_other_take_answer_is_malformed_and_may_have_taken),
+        cmocka_unit_test(test_a_reply_without_any_reply_is_malformed),
+        cmocka_unit_test(test_each_answer_brings_a_bracket),
+        cmocka_unit_test(test_a_time_that_cannot_be_right_brings_none),
+        cmocka_unit_test(test_enough_replicas_are_enough),
+        cmocka_unit_test(test_too_few_replicas_are_no_lock_but_the_key_may_be_set),
+        cmocka_unit_test(test_a_server_that_has_just_restarted_grants_nothing),
+        cmocka_unit_test(test_without_the_option_a_restart_does_not_matter),
+        cmocka_unit_test(test_a_server_of_unknown_age_is_trusted),
+        cmocka_unit_test(test_kept_counts_from_the_sending_what_the_key_has_left),
+        cmocka_unit_test(test_a_keep_that_finds_anothers_or_nothing_has_lost),
+        cmocka_unit_test(test_any_other_keep_answer_is_malformed_and_proves_no_loss),
+        cmocka_unit_test(test_drop_tells_released_expired_and_taken_apart),
+        cmocka_unit_test(test_any_other_drop_answer_is_malformed),
+        cmocka_unit_test(test_errors_are_told_apart_by_class),
+        cmocka_unit_test(test_a_server_busy_with_a_script_has_not_run_ours),
+        cmocka_unit_test(test_a_command_forbidden_within_a_script_is_denied),
+        cmocka_unit_test(test_a_keys_name_in_an_error_does_not_decide_its_class),
+        cmocka_unit_test(test_an_error_of_long_or_binary_words_is_cut_and_printable),
+        cmocka_unit_test(test_an_error_after_other_replies_is_not_the_scripts),
+        cmocka_unit_test(test_a_request_that_may_have_left_is_uncertain),
+        cmocka_unit_test(test_a_request_that_never_left_has_the_reason_as_its_result),
+        cmocka_unit_test(test_an_answer_to_another_ticket_is_ignored),
+        cmocka_unit_test(test_each_protocol_has_a_row_and_nothing_else_has),
+        cmocka_unit_test(test_a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

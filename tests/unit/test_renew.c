@@ -1,0 +1,556 @@
+/*
+ * Keeping a lock: renewed at a third of its validity, at risk at the first failure, and lost no
+ * later than its deadline.
+ */
+#include "feed.h"
+
+#include "renew.h"
+
+#define MS TL_NS_PER_MS
+
+static tl_renew m;
+static tl_job job;
+
+static void begin_with(feed *f, int64_t deadline_ms, tl_mono hold, bool by_hand) {
+    job = feed_job();
+    feed_init(f, &m, tl__renew_step);
+    tl__renew_init(&m, &job, feed_ms(deadline_ms), hold, by_hand, 42);
+    (void)feed_start(f);
+}
+
+static void begin(feed *f) {
+    begin_with(f, TTL_MS, TL_NEVER, false);
+    feed_assert_waits_until(f, TTL_MS / 3);
+}
+
+/* Time passes to the renewal. */
+static void due(feed *f) {
+    (void)feed_await(f);
+    assert_int_equal(f->out.sends, 1);
+    feed_assert_asked(f, "keep");
+}
+
+static void expect_note(const feed *f, tl_note_kind kind, tl_lost_why why) {
+    assert_int_equal(f->out.notes, 1);
+    assert_int_equal(f->out.note[0].kind, kind);
+    assert_int_equal(f->out.note[0].why, why);
+}
+
+static void expect_lost(const feed *f, tl_lost_why why) {
+    assert_int_equal(f->status, TL_END);
+    assert_int_equal(f->out.sends, 0);
+    assert_true(f->out.notes >= 1);
+    assert_int_equal(f->out.note[f->out.notes - 1].kind, TL_NOTE_LOST);
+    assert_int_equal(f->out.note[f->out.notes - 1].why, why);
+    assert_int_equal(m.result.code, TL_ELOST);
+    assert_int_equal(m.result.why, why);
+}
+
+/* ---- renewing -------------------------------------------------------------------------------- */
+
+static void test_renewal_is_due_at_a_third_of_the_validity(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    feed_at(&f, TTL_MS / 3 - 1);
+    (void)feed_timer(&f);
+    feed_assert_waits_until(&f, TTL_MS / 3);
+    due(&f);
+    assert_int_equal(feed_since(f.now), TTL_MS / 3);
+    assert_string_equal(feed_arg(&f, 2), TOKEN);
+    assert_string_equal(feed_arg(&f, 4), "30000");
+}
+
+static void test_a_renewal_moves_the_deadline_and_plans_the_next(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    for (int i = 0; i < 5; i++) {
+        due(&f);
+        tl_mono sent = f.sent;
+        feed_later(&f, 20);
+        (void)feed_kept(&f, TTL_MS);
+        assert_int_equal(f.status, TL_GO);
+        assert_int_equal(f.out.notes, 0);
+        int64_t deadline = sent.ns + TTL_MS * MS - DRIFT_NS;
+        assert_int_equal(m.result.deadline.ns, deadline);
+        assert_int_equal(f.out.until.ns, f.now.ns + (deadline - f.now.ns) / 3);
+    }
+}
+
+static void test_the_deadline_moves_only_by_what_the_answer_proves(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_kept(&f, 25000);
+    assert_int_equal(m.result.deadline.ns, f.sent.ns + 25000 * MS - DRIFT_NS);
+}
+
+static void test_an_answer_is_awaited_for_a_third_of_what_is_left_at_most(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    assert_int_equal(f.last.by.ns, f.now.ns + ATTEMPT_MS * MS);
+    begin_with(&f, 900, TL_NEVER, false);
+    due(&f);
+    assert_int_equal(f.last.by.ns, f.now.ns + (900 - 300 - 1) * MS / 3);
+}
+
+/* ---- at risk --------------------------------------------------------------------------------- */
+
+static void test_the_first_failure_puts_it_at_risk_and_is_tried_again_at_once(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_lost(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    assert_int_equal(f.out.sends, 1);
+    feed_assert_asked(&f, "keep");
+    assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
+}
+
+static void test_risk_is_reported_once(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_lost(&f);
+    (void)feed_lost(&f);
+    assert_int_equal(f.out.notes, 0);
+    assert_int_equal(f.status, TL_GO);
+}
+
+static void test_further_failures_are_followed_by_growing_pauses(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_refused(&f);
+    const int64_t most[] = {40, 80, 160, 320};
+    for (int i = 0; i < 4; i++) {
+        (void)feed_refused(&f);
+        assert_int_equal(f.out.sends, 0);
+        assert_in_range(tl__ms_until(f.now, f.out.until), most[i] / 2, most[i]);
+        due(&f);
+    }
+}
+
+static void test_pauses_shrink_with_what_is_left(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, 301, TL_NEVER, false);
+    due(&f);
+    (void)feed_refused(&f);
+    for (int i = 0; i < 1000 && f.status == TL_GO && f.now.ns < feed_ms(299).ns; i++) {
+        if (f.out.sends == 1) {
+            (void)feed_refused(&f);
+            continue;
+        }
+        int64_t most = (feed_ms(300).ns - f.now.ns) / 6 + 1, least = 2 * TL_NS_PER_MS;
+        assert_true(f.out.until.ns - f.now.ns <= (most > least ? most : least));
+        (void)feed_await(&f);
+    }
+    assert_true(f.sends > 10);
+}
+
+static void test_held_again_after_a_risk_is_reported(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_lost(&f);
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_HELD, TL_LOST_NOT);
+    due(&f);
+    (void)feed_kept(&f, TTL_MS);
+    assert_int_equal(f.out.notes, 0);
+    due(&f);
+    (void)feed_lost(&f); /* and the next failure is a first one again */
+    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    assert_int_equal(f.out.sends, 1);
+}
+
+static void test_errors_and_nonsense_put_it_at_risk_only(void **state) {
+    (void)state;
+    const char *const all[] = {"-NOAUTH Authentication required.",
+                               "-NOPERM no",
+                               "-ERR unknown command",
+                               "-LOADING Redis is loading",
+                               "-OOM command not allowed. script: 1",
+                               "nil",
+                               "[]",
+                               "['1' '2' [1 't' nil]]",
+                               "'OK'"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        feed f;
+        begin(&f);
+        due(&f);
+        (void)feed_reply(&f, "%s", all[i]);
+        assert_int_equal(f.status, TL_GO);
+        expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    }
+}
+
+static void test_too_few_replicas_put_it_at_risk(void **state) {
+    (void)state;
+    feed f;
+    job = feed_job();
+    job.wait_replicas = 1;
+    feed_init(&f, &m, tl__renew_step);
+    tl__renew_init(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
+    (void)feed_start(&f);
+    due(&f);
+    (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] 0", feed_time(&f));
+    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
+}
+
+/* ---- lost ------------------------------------------------------------------------------------ */
+
+static void test_lost_at_once_when_another_has_it(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_not_kept(&f, 0);
+    expect_lost(&f, TL_LOST_TAKEN);
+}
+
+static void test_lost_at_once_when_the_key_is_gone(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_not_kept(&f, -1);
+    expect_lost(&f, TL_LOST_GONE);
+}
+
+static void test_lost_is_said_a_millisecond_before_the_deadline(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    assert_int_equal(f.out.until.ns, feed_ms(TTL_MS - 1).ns); /* although a request is under way */
+    f.now.ns = feed_ms(TTL_MS - 1).ns - 1;
+    (void)feed_timer(&f);
+    assert_int_equal(f.status, TL_GO);
+    f.now.ns++;
+    (void)feed_timer(&f);
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+static void test_no_failure_moves_the_deadline(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    for (int i = 0; i < 1000 && f.status == TL_GO; i++) {
+        if (f.out.sends == 1 && f.last.by.ns < feed_ms(TTL_MS - 1).ns)
+            (void)feed_lost(&f);
+        else
+            (void)feed_await(&f);
+        assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
+        assert_true(f.now.ns <= feed_ms(TTL_MS - 1).ns);
+    }
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+static void test_a_last_failure_that_comes_too_late_is_a_loss(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    feed_at(&f, TTL_MS);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+static void test_a_lock_that_is_over_when_it_begins_is_lost_at_once(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, 1, TL_NEVER, false);
+    expect_lost(&f, TL_LOST_EXPIRED);
+    begin_with(&f, -5000, TL_NEVER, false);
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+/* What has been over cannot be had again: others have seen nothing remaining. */
+static void test_an_answer_after_the_deadline_does_not_bring_it_back(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    feed_at(&f, TTL_MS - 100);
+    (void)feed_timer(&f);
+    feed_assert_asked(&f, "keep");
+    feed_at(&f, TTL_MS + 10); /* the program had been stopped meanwhile */
+    (void)feed_kept(&f, TTL_MS);
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+static void test_an_answer_whose_validity_is_over_is_a_loss(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    feed_later(&f, 1000);
+    (void)feed_kept(&f, 900);
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+/* ---- longest hold, by hand ------------------------------------------------------------------- */
+
+static void test_the_longest_hold_ends_it_although_renewed(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, TTL_MS, feed_ms(45000), false);
+    while (f.status == TL_GO) {
+        if (f.out.sends == 1)
+            (void)feed_kept(&f, TTL_MS);
+        else
+            (void)feed_await(&f);
+        assert_true(f.now.ns <= feed_ms(45000).ns);
+    }
+    expect_lost(&f, TL_LOST_MAX_HOLD);
+    assert_int_equal(feed_since(f.now), 45000);
+    assert_int_equal(f.sends, 4);
+}
+
+static void test_the_longest_hold_is_met_with_a_request_under_way(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, TTL_MS, feed_ms(10001), false);
+    due(&f);
+    assert_int_equal(feed_since(f.out.until), 10001);
+    assert_true(f.last.by.ns <= feed_ms(10001).ns);
+    (void)feed_await(&f);
+    expect_lost(&f, TL_LOST_MAX_HOLD);
+}
+
+static void test_by_hand_only_the_deadline_is_watched(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, TTL_MS, TL_NEVER, true);
+    feed_assert_waits_until(&f, TTL_MS - 1);
+    feed_at(&f, TTL_MS / 2);
+    (void)feed_timer(&f);
+    feed_assert_waits_until(&f, TTL_MS - 1);
+    (void)feed_await(&f);
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+/* ---- extended -------------------------------------------------------------------------------- */
+
+static void test_extended_has_the_new_lifetime_from_then_on(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    feed_at(&f, 3000);
+    tl__renew_extended(&m, 60000, feed_ms(63000), f.now);
+    (void)feed_timer(&f);
+    feed_assert_waits_until(&f, 3000 + 20000);
+    assert_int_equal(m.result.deadline.ns, feed_ms(63000).ns);
+    due(&f);
+    assert_string_equal(feed_arg(&f, 4), "60000");
+}
+
+static void test_extended_to_less_is_lost_earlier(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, TTL_MS, TL_NEVER, true);
+    tl__renew_extended(&m, 1000, feed_ms(1000), f.now);
+    (void)feed_timer(&f);
+    feed_assert_waits_until(&f, 999);
+    (void)feed_await(&f);
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+static void test_extended_ends_the_risk(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_refused(&f);
+    (void)feed_refused(&f);
+    tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.notes, 0);
+    assert_int_equal(f.out.until.ns, f.now.ns + TTL_MS * MS / 3);
+    due(&f);
+    (void)feed_lost(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT); /* the next failure is a first one */
+    assert_int_equal(f.out.sends, 1);
+}
+
+static void test_extended_with_a_renewal_under_way_waits_for_its_answer(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    tl__renew_extended(&m, 60000, tl__mono_add_ms(f.now, 60000), f.now);
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 0);
+    assert_int_equal(f.sends, 1);
+    feed_later(&f, 10);
+    (void)feed_kept(&f, 60000);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.out.notes, 0);
+}
+
+/* The renewal was sent before the extension, and its answer proves less. */
+static void test_an_older_renewals_answer_takes_nothing_back_from_an_extension(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    feed_later(&f, 5);
+    tl_mono extended = tl__mono_add_ms(f.now, 60000);
+    tl__renew_extended(&m, 60000, extended, f.now);
+    feed_later(&f, 5);
+    (void)feed_kept(&f, TTL_MS);
+    assert_int_equal(m.result.deadline.ns, extended.ns);
+}
+
+/* ---- a server whose clock has stepped -------------------------------------------------------- */
+
+static void test_woken_renews_at_once(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    feed_at(&f, 5);
+    (void)feed_woken(&f);
+    assert_int_equal(f.out.sends, 1);
+    feed_assert_asked(&f, "keep");
+    (void)feed_kept(&f, 12000); /* its time had run ahead */
+    assert_int_equal(m.result.deadline.ns, f.sent.ns + 12000 * MS - DRIFT_NS);
+}
+
+static void test_woken_with_a_renewal_under_way_renews_again_after_it(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_woken(&f); /* that one may have been executed before the step */
+    assert_int_equal(f.out.sends, 0);
+    (void)feed_kept(&f, TTL_MS);
+    while (f.status == TL_GO && f.out.sends == 0 && f.out.until.ns <= f.now.ns)
+        (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 1);
+}
+
+static void test_woken_judges_a_lock_renewed_by_hand_too(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, TTL_MS, TL_NEVER, true);
+    feed_at(&f, 5);
+    (void)feed_woken(&f);
+    assert_int_equal(f.out.sends, 1);
+    (void)feed_not_kept(&f, -1);
+    expect_lost(&f, TL_LOST_GONE);
+}
+
+/* ---- other events ---------------------------------------------------------------------------- */
+
+static void test_stray_answers_are_ignored(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    (void)feed_reply_to(&f, 5, "['1' '2' [0 'x' -1]]");
+    feed_assert_waits_until(&f, TTL_MS / 3);
+    due(&f);
+    (void)feed_reply_to(&f, (uint16_t)(f.last.ticket + 1), "['1' '2' [0 'x' -1]]");
+    assert_int_equal(f.status, TL_GO);
+    (void)feed_kept(&f, TTL_MS);
+    tl_mono until = f.out.until;
+    (void)feed_reply_to(&f, f.last.ticket, "['1' '2' [0 'x' -1]]"); /* answered already */
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.out.until.ns, until.ns);
+}
+
+static void test_cancel_ends_it_without_a_word(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    (void)feed_cancel(&f);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(f.out.notes, 0);
+    begin(&f);
+    due(&f);
+    (void)feed_cancel(&f);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(f.out.notes, 0);
+}
+
+static void test_no_timer_is_asked_for_in_the_past(void **state) {
+    (void)state;
+    for (int64_t ms = 0; ms <= TTL_MS; ms += 500) {
+        feed f;
+        begin(&f);
+        feed_at(&f, ms);
+        (void)feed_timer(&f);
+        assert_true(f.status == TL_END || f.out.until.ns > f.now.ns);
+        if (f.status == TL_GO && f.out.sends == 1) {
+            (void)feed_timer(&f);
+            assert_true(f.out.until.ns > f.now.ns);
+        }
+    }
+}
+
+/* Failures that take no time must not keep it from ever letting go. */
+static void test_failures_at_the_last_moment_come_to_an_end(void **state) {
+    (void)state;
+    for (int64_t before = 1; before <= 20; before++) {
+        feed f;
+        begin(&f);
+        f.now.ns = feed_ms(TTL_MS - 1).ns - before;
+        (void)feed_timer(&f);
+        for (int i = 0; i < 100 && f.status == TL_GO; i++) {
+            if (f.out.sends == 1)
+                (void)feed_refused(&f);
+            else
+                (void)feed_await(&f);
+        }
+        expect_lost(&f, TL_LOST_EXPIRED);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_renewal_is_due_at_a_third_of_the_validity),
+        cmocka_unit_test(test_a_renewal_moves_the_deadline_and_plans_the_next),
+        cmocka_unit_test(test_the_deadline_moves_only_by_what_the_answer_proves),
+        cmocka_unit_test(test_an_answer_is_awaited_for_a_third_of_what_is_left_at_most),
+        cmocka_unit_test(test_the_first_failure_puts_it_at_risk_and_is_tried_again_at_once),
+        cmocka_unit_test(test_risk_is_reported_once),
+        cmocka_unit_test(test_further_failures_are_followed_by_growing_pauses),
+        cmocka_unit_test(test_pauses_shrink_with_what_is_left),
+        cmocka_unit_test(test_held_again_after_a_risk_is_reported),
+        cmocka_unit_test(test_errors_and_nonsense_put_it_at_risk_only),
+        cmocka_unit_test(test_too_few_replicas_put_it_at_risk),
+        cmocka_unit_test(test_lost_at_once_when_another_has_it),
+        cmocka_unit_test(test_lost_at_once_when_the_key_is_gone),
+        cmocka_unit_test(test_lost_is_said_a_millisecond_before_the_deadline),
+        cmocka_unit_test(test_no_failure_moves_the_deadline),
+        cmocka_unit_test(test_a_last_failure_that_comes_too_late_is_a_loss),
+        cmocka_unit_test(test_a_lock_that_is_over_when_it_begins_is_lost_at_once),
+        cmocka_unit_test(test_an_answer_after_the_deadline_does_not_bring_it_back),
+        cmocka_unit_test(test_an_answer_whose_validity_is_over_is_a_loss),
+        cmocka_unit_test(test_the_longest_hold_ends_it_although_renewed),
+        cmocka_unit_test(test_the_longest_hold_is_met_with_a_request_under_way),
+        cmocka_unit_test(test_by_hand_only_the_deadline_is_watched),
+        cmocka_unit_test(test_extended_has_the_new_lifetime_from_then_on),
+        cmocka_unit_test(test_extended_to_less_is_lost_earlier),
+        cmocka_unit_test(test_extended_ends_the_risk),
+        cmocka_unit_test(test_extended_with_a_renewal_under_way_waits_for_its_answer),
+        cmocka_unit_test(test_an_older_renewals_answer_takes_nothing_back_from_an_extension),
+        cmocka_unit_test(test_woken_renews_at_once),
+        cmocka_unit_test(test_woken_with_a_renewal_under_way_renews_again_after_it),
+        cmocka_unit_test(test_woken_judges_a_lock_renewed_by_hand_too),
+        cmocka_unit_test(test_stray_answers_are_ignored),
+        cmocka_unit_test(test_cancel_ends_it_without_a_word),
+        cmocka_unit_test(test_no_timer_is_asked_for_in_the_past),
+        cmocka_unit_test(test_failures_at_the_last_moment_come_to_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,392 @@
+/*
+ * Extending and releasing: asked until answered, within one attempt limit, and a release goes on
+ * in the background after that.
+ */
+#include "feed.h"
+
+#include "settle.h"
+
+static tl_settle m;
+static tl_job job;
+
+static void begin_believing(feed *f, tl_op op, tl_mono believed) {
+    job = feed_job();
+    feed_init(f, &m, tl__settle_step);
+    tl__settle_init(&m, &job, op, believed, 42);
+    assert_int_equal(feed_start(f), TL_GO);
+    feed_assert_asked(f, op == TL_KEEP ? "keep" : "drop");
+    assert_int_equal(feed_since(f->last.by), ATTEMPT_MS);
+}
+
+/* Of a lock that is believed for 20 s more. */
+static void begin(feed *f, tl_op op) {
+    begin_believing(f, op, feed_ms(20000));
+}
+
+static void expect(const feed *f, tl_status status, tl_err code) {
+    assert_int_equal(f->status, status);
+    assert_int_equal(m.result.code, code);
+    assert_int_equal(f->out.sends, 0);
+    if (code != TL_OK && status == TL_END)
+        assert_string_not_equal(f->out.words, "");
+}
+
+/* ---- extending ------------------------------------------------------------------------------- */
+
+static void test_extend_tells_the_new_deadline(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    feed_at(&f, 30);
+    (void)feed_kept(&f, TTL_MS);
+    expect(&f, TL_END, TL_OK);
+    assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    assert_true(f.out.has_bracket);
+}
+
+static void test_extend_finds_it_lost(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_not_kept(&f, 0);
+    expect(&f, TL_END, TL_ELOST);
+    assert_int_equal(m.result.why, TL_LOST_TAKEN);
+    begin(&f, TL_KEEP);
+    (void)feed_not_kept(&f, -1);
+    expect(&f, TL_END, TL_ELOST);
+    assert_int_equal(m.result.why, TL_LOST_GONE);
+}
+
+static void test_extend_after_a_lost_reply_asks_again_at_once(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    feed_at(&f, 100);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+    feed_assert_waits_until(&f, 100);
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "keep");
+    assert_int_equal(feed_since(f.last.by), ATTEMPT_MS); /* one limit for all */
+    feed_at(&f, 150);
+    (void)feed_kept(&f, TTL_MS);
+    expect(&f, TL_END, TL_OK);
+    assert_int_equal(m.result.deadline.ns, feed_ms(100 + TTL_MS).ns - DRIFT_NS);
+}
+
+static void test_extend_without_a_reply_in_time_is_uncertain_and_done(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_lost(&f);
+    expect(&f, TL_END, TL_EUNCERTAIN); /* nothing to clean up */
+    assert_true(m.result.maybe);
+    assert_int_equal(feed_since(f.now), ATTEMPT_MS);
+    assert_int_equal(m.result.deadline.ns, 0);
+}
+
+static void test_extend_that_never_left_is_unavailable_at_its_limit(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    unsigned tries = 1;
+    while (f.status == TL_GO) {
+        if (f.out.sends == 1)
+            (void)feed_refused(&f);
+        else
+            (void)feed_await(&f);
+        tries += f.out.sends;
+        assert_true(tries < 100);
+    }
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EUNAVAILABLE);
+    assert_int_equal(feed_since(f.now), ATTEMPT_MS);
+    assert_in_range(tries, 4, 16); /* with growing pauses */
+}
+
+static void test_a_first_failure_without_effect_is_followed_by_a_pause(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_refused(&f);
+    feed_assert_waits_between(&f, 10, 20);
+    (void)feed_await(&f);
+    (void)feed_refused(&f);
+    assert_in_range(tl__ms_until(f.now, f.out.until), 20, 40);
+}
+
+static void test_extend_with_too_few_replicas_is_asked_again(void **state) {
+    (void)state;
+    feed f;
+    job = feed_job();
+    job.wait_replicas = 1;
+    feed_init(&f, &m, tl__settle_step);
+    tl__settle_init(&m, &job, TL_KEEP, feed_ms(20000), 42);
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] 0", feed_time(&f));
+    assert_int_equal(f.status, TL_GO);
+    (void)feed_await(&f);
+    (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] 1", feed_time(&f));
+    expect(&f, TL_END, TL_OK);
+}
+
+static void test_an_extension_that_is_over_when_confirmed_is_not_called_kept(void **state) {
+    (void)state;
+    feed f;
+    job = feed_job();
+    job.ttl_ms = 100;
+    feed_init(&f, &m, tl__settle_step);
+    tl__settle_init(&m, &job, TL_KEEP, feed_ms(20000), 42);
+    (void)feed_start(&f);
+    feed_at(&f, 150);
+    (void)feed_kept(&f, 100);
+    assert_true(f.status == TL_GO || m.result.code != TL_OK);
+}
+
+static void test_refusals_are_final(void **state) {
+    (void)state;
+    const tl_op ops[] = {TL_KEEP, TL_DROP};
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        begin(&f, ops[i]);
+        (void)feed_reply(&f, "-NOPERM this user has no permissions");
+        expect(&f, TL_END, TL_EDENIED);
+        begin(&f, ops[i]);
+        (void)feed_reply(&f, "-ERR unknown command");
+        expect(&f, TL_END, TL_ESERVER);
+        begin(&f, ops[i]);
+        (void)feed_reply(&f, "nil");
+        expect(&f, TL_END, TL_ESERVER);
+        begin(&f, ops[i]);
+        (void)feed_failed(&f, false, TL_EDENIED, "WRONGPASS");
+        expect(&f, TL_END, TL_EDENIED);
+        begin(&f, ops[i]);
+        (void)feed_failed(&f, false, TL_ENOMEM, "out of memory");
+        expect(&f, TL_END, TL_ENOMEM);
+    }
+}
+
+/* ---- releasing ------------------------------------------------------------------------------- */
+
+static void test_release_tells_released_expired_and_taken_apart(void **state) {
+    (void)state;
+    const tl_err codes[] = {TL_EEXPIRED, TL_ETAKEN, TL_OK};
+    for (int status = -1; status <= 1; status++) {
+        feed f;
+        begin(&f, TL_DROP);
+        (void)feed_dropped(&f, status);
+        expect(&f, TL_END, codes[status + 1]);
+        assert_int_equal(f.sends, 1);
+    }
+}
+
+static void repeated(feed *f, tl_mono believed, int status) {
+    begin_believing(f, TL_DROP, believed);
+    feed_at(f, 100);
+    (void)feed_failed(f, true, TL_EUNAVAILABLE, "connection lost");
+    (void)feed_await(f);
+    (void)feed_dropped(f, status);
+}
+
+static void test_a_repeated_release_first_sent_in_time_has_worked(void **state) {
+    (void)state;
+    feed f;
+    repeated(&f, feed_ms(20000), -1);
+    expect(&f, TL_END, TL_OK);
+    repeated(&f, feed_ms(20000), 0);
+    expect(&f, TL_END, TL_OK);
+    repeated(&f, feed_ms(20000), 1);
+    expect(&f, TL_END, TL_OK);
+}
+
+static void test_the_first_sending_counts_for_in_time_not_the_repeat(void **state) {
+    (void)state;
+    feed f;
+    repeated(&f, (tl_mono){feed_ms(0).ns + 1}, -1); /* over by the time of the repeat */
+    expect(&f, TL_END, TL_OK);
+}
+
+static void test_a_repeated_release_first_sent_too_late_believes_the_answer(void **state) {
+    (void)state;
+    feed f;
+    repeated(&f, feed_ms(0), -1);
+    expect(&f, TL_END, TL_EEXPIRED);
+    repeated(&f, feed_ms(0), 0);
+    expect(&f, TL_END, TL_ETAKEN);
+    repeated(&f, (tl_mono){0}, -1);
+    expect(&f, TL_END, TL_EEXPIRED);
+}
+
+static void test_a_release_repeated_after_one_that_never_left_believes_the_answer(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_refused(&f);
+    (void)feed_await(&f);
+    (void)feed_dropped(&f, -1);
+    expect(&f, TL_END, TL_EEXPIRED);
+}
+
+static void test_a_release_without_an_answer_goes_on_in_the_background(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_lost(&f);
+    expect(&f, TL_DETACH, TL_EUNCERTAIN);
+    assert_true(m.result.maybe);
+    assert_int_equal(feed_since(f.now), ATTEMPT_MS);
+    assert_int_equal(f.out.until.ns, f.now.ns);
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "drop");
+    assert_int_equal(feed_since(f.last.by), 2 * ATTEMPT_MS);
+    (void)feed_dropped(&f, 1);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EUNCERTAIN); /* what the caller was told stays */
+}
+
+static void test_a_release_that_never_left_is_unavailable_and_goes_on(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    feed_at(&f, ATTEMPT_MS);
+    (void)feed_refused(&f);
+    expect(&f, TL_DETACH, TL_EUNAVAILABLE);
+    assert_false(m.result.maybe);
+}
+
+static void test_the_release_in_the_background_ends_when_the_lock_has_expired_anyway(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_lost(&f);
+    while (f.status != TL_END) {
+        (void)feed_await(&f);
+        assert_true(f.last.by.ns <= feed_ms(TTL_MS + ATTEMPT_MS).ns);
+        if (f.out.sends == 1)
+            (void)feed_lost(&f);
+    }
+    assert_int_equal(feed_since(f.now), TTL_MS + ATTEMPT_MS);
+    assert_int_equal(m.result.code, TL_EUNCERTAIN);
+}
+
+static void test_each_definite_answer_ends_the_release_in_the_background(void **state) {
+    (void)state;
+    for (int status = -1; status <= 1; status++) {
+        feed f;
+        begin(&f, TL_DROP);
+        (void)feed_lost(&f);
+        (void)feed_await(&f);
+        (void)feed_dropped(&f, status);
+        assert_int_equal(f.status, TL_END);
+    }
+}
+
+/* ---- timers and other events ----------------------------------------------------------------- */
+
+static void test_a_timer_while_a_request_is_under_way_changes_nothing(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    feed_at(&f, 500);
+    (void)feed_timer(&f);
+    (void)feed_woken(&f);
+    (void)feed_armed(&f, true);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.sends, 1);
+    (void)feed_dropped(&f, 1);
+    expect(&f, TL_END, TL_OK);
+}
+
+/* A driver gives timers until the machine asks for none that has passed. */
+static void test_no_timer_is_asked_for_in_the_past(void **state) {
+    (void)state;
+    const int64_t moments[] = {0, 1999, 2000, 2001, 60000};
+    for (int detached = 0; detached <= 1; detached++)
+        for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+            feed f;
+            begin(&f, TL_DROP);
+            if (detached) {
+                (void)feed_lost(&f);
+                (void)feed_await(&f);
+            }
+            feed_later(&f, moments[i]);
+            (void)feed_timer(&f);
+            assert_true(f.status == TL_END || f.out.until.ns > f.now.ns);
+        }
+}
+
+static void test_an_early_timer_in_a_pause_is_patient(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_refused(&f);
+    tl_mono until = f.out.until;
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 0);
+    assert_int_equal(f.out.until.ns, until.ns);
+}
+
+static void test_stray_answers_are_ignored(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_reply_to(&f, 77, "[1 nil '1' '2']");
+    assert_int_equal(f.status, TL_GO);
+    (void)feed_refused(&f);
+    tl_mono until = f.out.until;
+    (void)feed_reply_to(&f, f.last.ticket, "[1 nil '1' '2']"); /* answered already */
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.out.until.ns, until.ns);
+}
+
+static void test_cancelled_with_a_request_under_way_is_uncertain(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_cancel(&f);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EUNCERTAIN);
+    begin(&f, TL_DROP);
+    (void)feed_cancel(&f);
+    assert_int_equal(f.status, TL_DETACH);
+    assert_int_equal(m.result.code, TL_EUNCERTAIN);
+}
+
+static void test_cancelled_before_anything_left_is_unavailable(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_refused(&f);
+    (void)feed_cancel(&f);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EUNAVAILABLE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_extend_tells_the_new_deadline),
+        cmocka_unit_test(test_extend_finds_it_lost),
+        cmocka_unit_test(test_extend_after_a_lost_reply_asks_again_at_once),
+        cmocka_unit_test(test_extend_without_a_reply_in_time_is_uncertain_and_done),
+        cmocka_unit_test(test_extend_that_never_left_is_unavailable_at_its_limit),
+        cmocka_unit_test(test_a_first_failure_without_effect_is_followed_by_a_pause),
+        cmocka_unit_test(test_extend_with_too_few_replicas_is_asked_again),
+        cmocka_unit_test(test_an_extension_that_is_over_when_confirmed_is_not_called_kept),
+        cmocka_unit_test(test_refusals_are_final),
+        cmocka_unit_test(test_release_tells_released_expired_and_taken_apart),
+        cmocka_unit_test(test_a_repeated_release_first_sent_in_time_has_worked),
+        cmocka_unit_test(test_the_first_sending_counts_for_in_time_not_the_repeat),
+        cmocka_unit_test(test_a_repeated_release_first_sent_too_late_believes_the_answer),
+        cmocka_unit_test(test_a_release_repeated_after_one_that_never_left_believes_the_answer),
+        cmocka_unit_test(test_a_release_without_an_answer_goes_on_in_the_background),
+        cmocka_unit_test(test_a_release_that_never_left_is_unavailable_and_goes_on),
+        cmocka_unit_test(test_the_release_in_the_background_ends_when_the_lock_has_expired_anyway),
+        cmocka_unit_test(test_each_definite_answer_ends_the_release_in_the_background),
+        cmocka_unit_test(test_a_timer_while_a_request_is_under_way_changes_nothing),
+        cmocka_unit_test(test_no_timer_is_asked_for_in_the_past),
+        cmocka_unit_test(test_an_early_timer_in_a_pause_is_patient),
+        cmocka_unit_test(test_stray_answers_are_ignored),
+        cmocka_unit_test(test_cancelled_with_a_request_under_way_is_uncertain),
+        cmocka_unit_test(test_cancelled_before_anything_left_is_unavailable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,325 @@
+/*
+ * TLS: who is believed to be the server, and that nothing is said to anybody else. The server, its
+ * key and its certificate are made here. In a build without TLS there is nothing to test.
+ */
+#include "conn_world.h"
+
+#include "resolve.h"
+#include "tls.h"
+
+#if TL_HAVE_TLS
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+typedef struct {
+    world w; /* first */
+    SSL_CTX *context;
+    SSL *session;
+    EVP_PKEY *key;
+    X509 *certificate;
+    char file[32];
+} secure;
+
+/* A certificate for `names` ("IP:127.0.0.1"), signed by itself. */
+static void make_certificate(secure *s, const char *names, long days) {
+    s->key = EVP_EC_gen("P-256");
+    s->certificate = X509_new();
+    X509 *x = s->certificate;
+    X509_NAME *name = X509_get_subject_name(x);
+    X509_EXTENSION *alternative = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, names);
+    X509_EXTENSION *authority = X509V3_EXT_conf_nid(NULL, NULL, NID_basic_constraints, "CA:TRUE");
+    (void)X509_set_version(x, 2);
+    (void)ASN1_INTEGER_set(X509_get_serialNumber(x), 1);
+    (void)X509_gmtime_adj(X509_getm_notBefore(x), -86400L * 30);
+    (void)X509_gmtime_adj(X509_getm_notAfter(x), 86400L * days);
+    (void)X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"t", -1, -1,
+                                     0);
+    (void)X509_set_issuer_name(x, name);
+    (void)X509_set_pubkey(x, s->key);
+    (void)X509_add_ext(x, alternative, -1);
+    (void)X509_add_ext(x, authority, -1);
+    X509_EXTENSION_free(alternative);
+    X509_EXTENSION_free(authority);
+    assert_true(X509_sign(x, s->key, EVP_sha256()) > 0);
+}
+
+static void open_secure(secure *s, const char *host, const char *names, long days, bool trusted) {
+    char url[128];
+    *s = (secure){.file = "/tmp/tl-tls-XXXXXX"};
+    int fd = mkstemp(s->file);
+    FILE *file = fdopen(fd, "w");
+    assert_non_null(file);
+    make_certificate(s, names, days);
+    assert_int_equal(PEM_write_X509(file, s->certificate), 1);
+    (void)fclose(file);
+    s->context = SSL_CTX_new(TLS_server_method());
+    assert_int_equal(SSL_CTX_use_certificate(s->context, s->certificate), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey(s->context, s->key), 1);
+    peer_listen(&s->w.peer);
+    (void)snprintf(url, sizeof url, "rediss://:hunter2@%s:%u", host, (unsigned)s->w.peer.port);
+    world_connect(&s->w, url, &(tl_conn_limits){.connect_ms = CONNECT_MS});
+    if (trusted)
+        (void)snprintf(s->w.endpoint.ca_file, sizeof s->w.endpoint.ca_file, "%s", s->file);
+}
+
+static void close_secure(secure *s) {
+    SSL_free(s->session);
+    SSL_CTX_free(s->context);
+    X509_free(s->certificate);
+    EVP_PKEY_free(s->key);
+    (void)unlink(s->file);
+    world_close(&s->w);
+}
+
+/* ---- the server's side ------------------------------------------------------------------------- */
+
+static bool again(secure *s, int result, tl_mono began) {
+    int why = SSL_get_error(s->session, result);
+    ERR_clear_error();
+    if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+        return false;
+    peer_turn(&s->w.peer, began);
+    return true;
+}
+
+static bool accept_secure(secure *s) {
+    tl_mono began = tl__mono_now();
+    int result;
+    peer_accept(&s->w.peer);
+    SSL_free(s->session);
+    s->session = SSL_new(s->context);
+    (void)SSL_set_fd(s->session, s->w.peer.stream);
+    while ((result = SSL_accept(s->session)) <= 0)
+        if (!again(s, result, began))
+            return false;
+    return true;
+}
+
+static void expect_secure(secure *s, const char *text) {
+    tl_mono began = tl__mono_now();
+    char got[4096];
+    for (size_t at = 0, size = strlen(text); at < size;) {
+        size_t room = size - at < sizeof got ? size - at : sizeof got;
+        int n = SSL_read(s->session, got, (int)room);
+        if (n <= 0) {
+            assert_true(again(s, n, began));
+            continue;
+        }
+        assert_memory_equal(got, text + at, n);
+        at += (size_t)n;
+    }
+}
+
+static void send_secure(secure *s, const char *bytes, size_t n) {
+    tl_mono began = tl__mono_now();
+    int result;
+    while (n > 0) {
+        while ((result = SSL_write(s->session, bytes, (int)n)) <= 0)
+            assert_true(again(s, result, began));
+        bytes += result;
+        n -= (size_t)result;
+    }
+}
+
+static void send_text(secure *s, const char *text) {
+    send_secure(s, text, strlen(text));
+}
+
+#define AUTH_ASKED "*2\r\n$4\r\nAUTH\r\n$7\r\nhunter2\r\n" TIME_ASKED
+#define GET_K "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+static void log_in(secure *s) {
+    assert_true(accept_secure(s));
+    expect_secure(s, AUTH_ASKED);
+    send_text(s, "+OK\r\n" TIME_TOLD);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------- */
+
+static void test_a_trusted_server_is_talked_to(void **state) {
+    (void)state;
+    secure s;
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    world_ask(&s.w, 1, "GET k");
+    log_in(&s);
+    expect_secure(&s, GET_K);
+    static const char reply[] = "$5\r\nhello\r\n";
+    for (size_t i = 0; i + 1 < sizeof reply; i++)
+        send_secure(&s, reply + i, 1);
+    world_await(&s.w, 1);
+    seen_ok(&s.w, 0, 1, "\"hello\"");
+    /* The session's ticket, the next connection and an end without farewell are all in order. */
+    peer_drop(&s.w.peer);
+    world_drive_until_down(&s.w, 1);
+    assert_non_null(strstr(s.w.down, "connection closed by the server"));
+    world_ask(&s.w, 2, "GET k");
+    log_in(&s);
+    close_secure(&s);
+    seen_failed(&s.w, 1, 2, s.w.log[1].maybe_sent, TL_EUNAVAILABLE, "the connection is closed");
+}
+
+static void test_large_requests_and_replies(void **state) {
+    (void)state;
+    secure s;
+    size_t n = 3 << 20;
+    char *value = malloc(n + 1), head[64];
+    memset(value, 'v', n);
+    value[n] = '\0';
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    tl_send send = {.ticket = 1, .count = 1, .by = TL_NEVER};
+    send.command[0] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {{value, n}}};
+    assert_int_equal(tl__conn_send(s.w.conn, &send, &s.w, world_now(&s.w)), TL_OK);
+    world_ask(&s.w, 2, "GET k");
+    log_in(&s);
+    (void)snprintf(head, sizeof head, "*1\r\n$%zu\r\n", n);
+    expect_secure(&s, head);
+    expect_secure(&s, value);
+    expect_secure(&s, "\r\n" GET_K);
+    send_text(&s, head);
+    send_secure(&s, value, n);
+    send_text(&s, "\r\n+two\r\n");
+    world_await(&s.w, 2);
+    assert_true(s.w.log[0].ok);
+    seen_ok(&s.w, 1, 2, "two");
+    free(value);
+    close_secure(&s);
+}
+
+static void check_refused(const char *names, long days, bool trusted, const char *words) {
+    secure s;
+    open_secure(&s, "127.0.0.1", names, days, trusted);
+    world_ask(&s.w, 1, "GET k");
+    (void)accept_secure(&s);
+    world_await(&s.w, 1);
+    seen_failed(&s.w, 0, 1, false, TL_ESERVER, "the server's certificate is not accepted: ");
+    assert_non_null(strstr(s.w.log[0].text, words));
+    assert_int_equal(ERR_peek_error(), 0);
+    close_secure(&s);
+}
+
+static void test_a_server_that_proves_nothing_is_refused(void **state) {
+    (void)state;
+    check_refused("IP:127.0.0.1", 30, false, "self");
+    check_refused("IP:127.0.0.2", 30, true, "IP address mismatch");
+    check_refused("DNS:127.0.0.1", 30, true, "IP address mismatch");
+    check_refused("IP:127.0.0.1", -1, true, "expired");
+}
+
+static int look_up(const char *host, const char *service, const struct addrinfo *hints,
+                   struct addrinfo **ret) {
+    (void)host;
+    return getaddrinfo("127.0.0.1", service, hints, ret);
+}
+
+static void test_a_name_must_match(void **state) {
+    (void)state;
+    secure s;
+    tl__resolve_inject(look_up);
+    for (int i = 0; i < 2; i++) {
+        open_secure(&s, "r.example", i ? "DNS:r.example" : "DNS:*.r.example,IP:127.0.0.1", 30,
+                    true);
+        world_ask(&s.w, 1, "GET k");
+        if (accept_secure(&s) && i == 1) {
+            assert_string_equal(SSL_get_servername(s.session, TLSEXT_NAMETYPE_host_name),
+                                "r.example");
+            expect_secure(&s, AUTH_ASKED);
+        } else {
+            world_await(&s.w, 1);
+            seen_failed(&s.w, 0, 1, false, TL_ESERVER, "hostname mismatch");
+        }
+        close_secure(&s);
+    }
+    tl__resolve_inject(NULL);
+}
+
+static void test_a_server_without_tls_is_told_nothing(void **state) {
+    (void)state;
+    secure s;
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    world_ask(&s.w, 1, "GET k");
+    peer_accept(&s.w.peer);
+    peer_send(&s.w.peer, "-ERR Protocol error: unbalanced quotes in request\r\n");
+    world_await(&s.w, 1);
+    seen_failed(&s.w, 0, 1, false, TL_ESERVER, "TLS: no agreement with the server");
+    char got[4096];
+    ssize_t n = recv(s.w.peer.stream, got, sizeof got, 0);
+    assert_true(n <= 0 || !memmem(got, (size_t)n, "hunter2", 7));
+    close_secure(&s);
+}
+
+static void test_a_handshake_that_stalls_or_breaks_ends(void **state) {
+    (void)state;
+    secure s;
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    world_ask(&s.w, 1, "GET k");
+    peer_accept(&s.w.peer);
+    world_pass_ms(&s.w, CONNECT_MS);
+    world_await(&s.w, 1);
+    seen_failed(&s.w, 0, 1, false, TL_EUNAVAILABLE, ": TLS not agreed in 5000 ms");
+    world_pass_ms(&s.w, 100);
+    world_ask(&s.w, 2, "GET k");
+    peer_accept(&s.w.peer);
+    peer_reset(&s.w.peer);
+    world_await(&s.w, 2);
+    seen_failed(&s.w, 1, 2, false, TL_EUNAVAILABLE, "connect 127.0.0.1:");
+    close_secure(&s);
+}
+
+static void test_writing_to_a_lost_peer_raises_no_signal(void **state) {
+    (void)state;
+    secure s;
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    world_ask(&s.w, 1, "GET k");
+    log_in(&s);
+    expect_secure(&s, GET_K);
+    peer_reset(&s.w.peer);
+    for (uint16_t i = 2; i < 6; i++) /* SIGPIPE would end this test */
+        world_ask(&s.w, i, "GET k");
+    world_drive_until_down(&s.w, 1);
+    seen_failed(&s.w, 0, 1, true, TL_EUNAVAILABLE, "127.0.0.1:");
+    close_secure(&s);
+    assert_int_equal(s.w.seen, 5);
+}
+
+static void test_authorities_that_cannot_be_loaded_are_named(void **state) {
+    (void)state;
+    secure s;
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, false);
+    (void)snprintf(s.w.endpoint.ca_file, sizeof s.w.endpoint.ca_file, "/nowhere/ca.pem");
+    world_ask(&s.w, 1, "GET k");
+    peer_accept(&s.w.peer);
+    world_await(&s.w, 1);
+    seen_failed(&s.w, 0, 1, false, TL_EINVALID, "/nowhere/ca.pem");
+    close_secure(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_trusted_server_is_talked_to),
+        cmocka_unit_test(test_large_requests_and_replies),
+        cmocka_unit_test(test_a_server_that_proves_nothing_is_refused),
+        cmocka_unit_test(test_a_name_must_match),
+        cmocka_unit_test(test_a_server_without_tls_is_told_nothing),
+        cmocka_unit_test(test_a_handshake_that_stalls_or_breaks_ends),
+        cmocka_unit_test(test_writing_to_a_lost_peer_raises_no_signal),
+        cmocka_unit_test(test_authorities_that_cannot_be_loaded_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+static void test_tls_is_not_in_this_build(void **state) {
+    (void)state;
+    assert_false(tl__tls_built());
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tls_is_not_in_this_build)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * The environment of the command: ours, and what it is told about the lock.
+ */
+#ifndef TIDELOCK_CHILDENV_H
+#define TIDELOCK_CHILDENV_H
+
+#include <stdint.h>
+
+/** For exec; NULL when there is no memory. Valid until the environment of this process changes. */
+char **childenv_make(const char *key, const char *token, uint64_t fence, int64_t ttl_ms);
+
+/** NULL is fine. */
+void childenv_free(char **env);
+
+#endif

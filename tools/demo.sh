@@ -1,0 +1,224 @@
+#!/bin/bash
+# A tour of tidelock on a private redis-server, in under 30 s: what it does, in words, and each claim
+# checked. `make demo` runs it; TIDELOCK names the tool to show.
+#
+# A scene is a function scene_*; the list at the end plays them. A claim that does not hold ends
+# the demo with status 1. Everything lives in a temporary directory and is gone afterwards.
+set -u
+tidelock=${TIDELOCK:-$(dirname "$0")/../build/tidelock}
+[[ $tidelock == /* ]] || tidelock=$PWD/$tidelock
+tmp=${TMPDIR:-/tmp}
+((${#tmp} < 70)) || tmp=/tmp # the path of a socket is short
+work=$(mktemp -d "$tmp/tidelock-demo.XXXXXX")
+server=
+began=$SECONDS
+
+if [[ -t 1 ]]; then
+    bold=$'\e[1m' green=$'\e[32m' red=$'\e[31m' dim=$'\e[2m' plain=$'\e[0m'
+else
+    bold='' green='' red='' dim='' plain=''
+fi
+
+clean_up() {
+    local pid
+    exec 2>/dev/null
+    if [[ -n $server ]]; then kill -KILL "$server"; fi
+    for pid in $(jobs -p); do kill "$pid"; done
+    wait
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# ---- telling ----------------------------------------------------------------------------------
+scene=0
+title() {
+    scene=$((scene + 1))
+    printf '\n%s%d. %s%s\n' "$bold" $scene "$*" "$plain"
+}
+tell() { printf '   %s\n' "$@"; }
+# The command as the reader would type it.
+show() { printf '   %s$ %s%s\n' "$dim" "$*" "$plain"; }
+right() { printf '   %s✓ %s%s\n' "$green" "$*" "$plain"; }
+wrong() {
+    printf '   %s✗ %s%s\n' "$red" "$*" "$plain"
+    exit 1
+}
+
+# ---- helpers ----------------------------------------------------------------------------------
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+seconds() { printf '%d.%d s' $(($1 / 1000)) $(($1 % 1000 / 100)); }
+
+until_true() { # seconds command...
+    local end=$(($(now_ms) + $1 * 1000))
+    shift
+    until "$@"; do
+        (($(now_ms) < end)) || return 1
+        sleep 0.02
+    done
+}
+has_lines() { [[ $(cat "$1" 2>/dev/null | wc -l) -ge $2 ]]; }
+
+server_answers() { [[ $(redis-cli -s "$work/redis.sock" PING 2>/dev/null) == PONG ]]; }
+start_server() {
+    if ! command -v redis-server >/dev/null; then
+        echo "demo: redis-server is missing: make demo installs it" >&2
+        exit 1
+    fi
+    redis-server --port 0 --unixsocket "$work/redis.sock" --unixsocketperm 700 --dir "$work" --save '' \
+        --appendonly no >"$work/redis.log" 2>&1 &
+    server=$!
+    disown
+    until_true 10 server_answers || wrong "redis-server did not start: $(tail -n 1 "$work/redis.log")"
+    export TIDELOCK_URL=unix://$work/redis.sock
+    unset TIDELOCK_PASSWORD
+}
+
+# ---- scenes -----------------------------------------------------------------------------------
+scene_counter() {
+    local sum
+    title "Four workers count in one file"
+    tell "Each of four workers reads a number from a file, adds one, and writes it back, 50 times." \
+        "That makes 200, unless two do it at the same time and one overwrites the other."
+    cat >"$work/add-one" <<'SH'
+#!/bin/sh
+read -r n <"$1"
+sleep 0.001
+echo $((n + 1)) >"$1"
+SH
+    cat >"$work/worker" <<'SH'
+#!/bin/sh
+# file, then what to put before the command
+file=$1 i=0
+shift
+while [ $i -lt 50 ]; do
+    "$@" "$(dirname "$file")/add-one" "$file" || exit 1
+    i=$((i + 1))
+done
+SH
+    chmod +x "$work/add-one" "$work/worker"
+
+    count_with env
+    sum=$(cat "$work/count")
+    show "add-one count"
+    tell "Without a lock the file says $sum."
+    [[ $sum != 200 ]] || wrong "that should not have come out right"
+    right "wrong, as it had to be: $((200 - sum)) additions are lost"
+
+    count_with "$tidelock" run counter --
+    sum=$(cat "$work/count")
+    show "tidelock run counter -- add-one count"
+    tell "With the lock the file says $sum."
+    [[ $sum == 200 ]] || wrong "it should say 200"
+    right "exactly 200"
+}
+
+count_with() { # what to put before the command
+    local i workers=()
+    echo 0 >"$work/count"
+    for i in 1 2 3 4; do
+        "$work/worker" "$work/count" "$@" &
+        workers[i]=$!
+    done
+    for i in 1 2 3 4; do wait "${workers[i]}" || wrong "worker $i failed"; done
+}
+
+scene_check() {
+    local holder said
+    title "Who has the lock?"
+    show "tidelock run -t 10s nightly -- report &"
+    # The command's name is what others see.
+    ln -sf "$(command -v sleep)" "$work/report"
+    "$tidelock" run -t 10s nightly -- "$work/report" 60 &
+    holder=$!
+    until_true 5 is_held nightly || wrong "the lock is not held"
+    show "tidelock check nightly"
+    said=$("$tidelock" check nightly)
+    tell "$said"
+    [[ $said == "held by report on $(uname -n)"* ]] || wrong "it should name report on $(uname -n)"
+    show "tidelock run --no-wait nightly -- report"
+    "$tidelock" run --no-wait nightly -- echo "two at once!" 2>"$work/err"
+    (($? == 75)) || wrong "the exit status should be 75"
+    tell "$(cat "$work/err")"
+    right "a second one does not start (exit status 75)"
+    kill "$holder"
+    wait "$holder" 2>/dev/null
+    said=$("$tidelock" check nightly) || wrong "it should be free: $said"
+    right "when the first has ended, the lock is $said"
+}
+is_held() { "$tidelock" check "$1" >/dev/null; (($? == 1)); }
+
+scene_standby() {
+    local a b start took
+    title "A hot standby takes over"
+    tell "Two hosts start the same job. One leads; the other waits. Locks live 2 s here when not renewed."
+    show "tidelock run --forever -t 2s leader -- job"
+    cat >"$work/job" <<'SH'
+#!/bin/sh
+echo "$1 leads, with fence $TIDELOCK_FENCE" >>"$2"
+exec sleep 60
+SH
+    chmod +x "$work/job"
+    "$tidelock" run --forever -t 2s leader -- "$work/job" "host A" "$work/leaders" &
+    a=$!
+    until_true 5 has_lines "$work/leaders" 1 || wrong "nobody leads"
+    "$tidelock" run --forever -t 2s leader -- "$work/job" "host B" "$work/leaders" &
+    b=$!
+    tell "$(tail -n 1 "$work/leaders")"
+    sleep 0.5
+    has_lines "$work/leaders" 2 && wrong "two lead at once"
+    disown "$a"
+    kill -KILL "$a"
+    start=$(now_ms)
+    tell "host A is killed with kill -9: it can tell nobody"
+    until_true 6 has_lines "$work/leaders" 2 || wrong "host B did not take over"
+    took=$(($(now_ms) - start))
+    tell "$(tail -n 1 "$work/leaders")"
+    [[ $(tail -n 1 "$work/leaders") == "host B leads"* ]] || wrong "host B should lead"
+    right "host B took over after $(seconds $took), with a larger fence"
+    kill "$b"
+    wait "$b" 2>/dev/null
+}
+
+scene_lost() {
+    local run start ended status
+    title "The server is gone: the command ends before its lock does"
+    show "tidelock run -t 4s import -- endless"
+    cat >"$work/endless" <<'SH'
+#!/bin/sh
+exec 2>/dev/null
+trap 'echo "told to stop: tidying up"; exit 1' TERM
+echo working
+while :; do sleep 0.05; done
+SH
+    chmod +x "$work/endless"
+    "$tidelock" run -t 4s import -- "$work/endless" >"$work/out" 2>"$work/err" &
+    run=$!
+    until_true 5 has_lines "$work/out" 1 || wrong "the command does not run"
+    kill -STOP "$server"
+    start=$(now_ms)
+    tell "the server is stopped now: the lock can't be renewed, and will expire within 4 s"
+    until_true 10 gone "$run" || wrong "the command still runs after 10 s"
+    wait "$run"
+    status=$?
+    kill -CONT "$server"
+    tell "endless: $(tail -n 1 "$work/out")"
+    tell "$(cat "$work/err")"
+    grep -q 'told to stop' "$work/out" || wrong "the command was not told to stop"
+    ended=$(($(date -r "$work/out" +%s%N) / 1000000 - start))
+    ((ended < 4000)) || wrong "it ended after $(seconds $ended), too late"
+    ((status == 74)) || wrong "the exit status is $status instead of 74"
+    right "the command ended after $(seconds $ended), before anybody else could have had the lock; exit status 74"
+}
+gone() { ! kill -0 "$1" 2>/dev/null || [[ $(ps -o stat= -p "$1") == Z* ]]; }
+
+# ---- all of it --------------------------------------------------------------------------------
+start_server
+tell "tidelock $("$tidelock" --version | cut -d ' ' -f 2) on a redis-server of its own."
+scene_counter
+scene_check
+scene_standby
+scene_lost
+printf '\n%sAll of it held, in %d s.%s "tidelock help" and the man page tidelock-run(1) tell more.\n' \
+    "$bold" $((SECONDS - began)) "$plain"
