@@ -80,6 +80,7 @@ static void write_owner(tl_client *client, const char *service) {
 }
 
 static bool map_here(tl_client *client) {
+    // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
     unsigned char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                                0);
     if (page == MAP_FAILED)
@@ -135,7 +136,7 @@ static void free_client(tl_client *client) {
 }
 
 tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, tl_error *err) {
-    tl_client_options o;
+    tl_client_options o = {0};
     tl_err code = read_options(&o, options, err);
     if (!code)
         code = check_options(&o, err);

@@ -76,8 +76,8 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
  *  forgotten when that fails or the connection is lost. */
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now);
 
-/** Close now, for a reason that the requests outstanding are told, in words without a place. No-op
- *  when down. Not from within a callback. */
+/** Close now, for a reason that the requests outstanding are told, in words without a place. The
+ *  next connection is made after a back-off. No-op when down. Not from within a callback. */
 void tl__conn_close(tl_conn *conn, const char *reason, tl_mono now);
 
 /** Is the connection up, with nothing outstanding and nothing wrong with it? */

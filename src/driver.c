@@ -20,7 +20,7 @@ typedef struct tl_drive {
     tl_status status;
 } tl_drive;
 
-static void advance(tl_drive *d, tl_event *e);
+static void advance(tl_drive *d, const tl_event *event);
 
 /* A send that could not even be queued. */
 static void refuse(tl_drive *d, uint16_t ticket, tl_err why, tl_bytes words) {
@@ -53,20 +53,21 @@ static void send_all(tl_drive *d, tl_mono now) {
 }
 
 /* One step, and what it asks for. */
-static void advance(tl_drive *d, tl_event *e) {
+static void advance(tl_drive *d, const tl_event *event) {
     tl_server server = tl__client_server(d->client);
     tl_out *out = d->out;
-    e->server = &server;
+    tl_event e = *event;
+    e.server = &server;
     tl__out_clear(out);
-    d->status = d->step(d->machine, e, out);
-    if (out->has_bracket && tl__client_learn(d->client, out->bracket, e->now))
+    d->status = d->step(d->machine, &e, out);
+    if (out->has_bracket && tl__client_learn(d->client, out->bracket, e.now))
         tl__keeper_rejudge(&d->client->keeper);
     if (out->arm && d->waiter)
         tl__keeper_listen(&d->client->keeper, d->waiter, out->topic);
     if (out->disarm && d->waiter)
         tl__keeper_forget(&d->client->keeper, d->waiter);
     if (d->status == TL_GO)
-        send_all(d, e->now);
+        send_all(d, e.now);
 }
 
 void tl__drive_answer(tl_drive *d, const tl_answer *answer) {

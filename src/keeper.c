@@ -96,7 +96,7 @@ static void unhear(tl_task *task) {
     task->exchange = NULL;
 }
 
-static void run(tl_keeper *k, tl_task *task, tl_event *e);
+static void run(tl_keeper *k, tl_task *task, const tl_event *event);
 
 static void send(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
     tl_exchange *x = take_exchange(k);
@@ -114,13 +114,14 @@ static void send(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) 
 }
 
 /* One step, and what it asks for. The task may be gone afterwards. */
-static void run(tl_keeper *k, tl_task *task, tl_event *e) {
+static void run(tl_keeper *k, tl_task *task, const tl_event *event) {
     tl_server server = tl__client_server(k->client);
     tl_out out;
-    e->server = &server;
+    tl_event e = *event;
+    e.server = &server;
     tl__out_clear(&out);
-    tl_status status = task->step(task->machine, e, &out);
-    if (out.has_bracket && tl__client_learn(k->client, out.bracket, e->now))
+    tl_status status = task->step(task->machine, &e, &out);
+    if (out.has_bracket && tl__client_learn(k->client, out.bracket, e.now))
         k->rejudge = true;
     if (status == TL_END) {
         unhear(task);
@@ -134,7 +135,7 @@ static void run(tl_keeper *k, tl_task *task, tl_event *e) {
         wake(k);
     task->stepped(task, &out, status);
     if (out.sends > 0)
-        send(k, task, &out.send[0], e->now);
+        send(k, task, &out.send[0], e.now);
 }
 
 static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {

@@ -216,8 +216,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
-    (void)status;
-    atomic_store(&lock->deadline_ns, lock->renew.result.deadline.ns);
+    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->renew.result.deadline.ns);
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
         atomic_store(&lock->state, (int)state);

@@ -28,7 +28,7 @@ static void say(tl_login *l, uint8_t step, const char *name, const char *first,
 
 void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, bool ask_uptime) {
     char db[TL_INT_SIZE];
-    *login = (tl_login){.stamp_us = -1, .uptime_us = -1};
+    *login = (tl_login){.uptime_us = -1};
     if (endpoint->user[0])
         say(login, AUTH, "AUTH", endpoint->user, endpoint->password);
     else if (endpoint->password[0])
@@ -44,8 +44,16 @@ void tl__login_wipe(tl_login *login) {
     explicit_bzero(login->bytes, sizeof login->bytes);
 }
 
-bool tl__login_was_time(const tl_login *login) {
-    return login->answered > 0 && login->step[login->answered - 1] == TIME;
+bool tl__login_write(tl_login *login, tl_stream *stream) {
+    if (login->done == 0)
+        login->sent = tl__mono_now();
+    while (login->done < login->size) {
+        ssize_t n = tl__stream_write(stream, login->bytes + login->done, login->size - login->done);
+        if (n <= 0)
+            return n == 0;
+        login->done += (size_t)n;
+    }
+    return true;
 }
 
 /* ---- answers ----------------------------------------------------------------------------------- */
@@ -137,13 +145,16 @@ static int64_t uptime_in(tl_bytes info) {
     return ok ? s * 1000000 : -1;
 }
 
-static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
-                                 const tl_reply *reply) {
+static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, const tl_reply *reply,
+                                 tl_mono received) {
     tl_bytes text;
+    int64_t stamp_us;
     switch (step) {
     case TIME:
-        if (!tl__reply_time(reply, 0, &l->stamp_us))
+        if (!tl__reply_time(reply, 0, &stamp_us))
             return failed(r, TL_ESERVER, "TIME was answered with something else", "");
+        l->bracket = tl__bracket(stamp_us, l->sent, received);
+        l->has_bracket = true;
         break;
     case INFO:
         if (tl__reply_text(reply, &text))
@@ -157,11 +168,13 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
 }
 
 tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
-                                 const tl_reply *reply, tl_err *ret_why, char *words, size_t size) {
+                                 const tl_reply *reply, tl_mono received, tl_err *ret_why,
+                                 char *words, size_t size) {
     const report r = {endpoint, ret_why, words, size};
     uint8_t step = login->step[login->answered++];
-    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR ? on_error(&r, step, reply->text)
-                                                             : on_value(login, &r, step, reply);
+    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR
+                                   ? on_error(&r, step, reply->text)
+                                   : on_value(login, &r, step, reply, received);
     if (outcome == TL_LOGIN_FAILED)
         return outcome;
     return login->answered < login->steps ? TL_LOGIN_MORE : TL_LOGIN_DONE;

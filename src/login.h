@@ -1,6 +1,6 @@
 /*
  * What is said first on a new connection, and what the answers mean: who we are, which database,
- * what time it is, and how long the server is up. Pure.
+ * what time it is, and how long the server is up.
  */
 #ifndef TL_LOGIN_H
 #define TL_LOGIN_H
@@ -10,16 +10,20 @@
 #include <stdint.h>
 
 #include "endpoint.h"
+#include "interval.h"
 #include "reply.h"
+#include "stream.h"
 
 #define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 256)
 #define TL_LOGIN_STEPS 4
 
 typedef struct {
-    char bytes[TL_LOGIN_SIZE]; /* to be sent; secrets: tl__login_wipe as soon as they are */
-    size_t size;
+    char bytes[TL_LOGIN_SIZE]; /* `size` to be sent, `done` written; secrets: tl__login_wipe */
+    size_t size, done;
+    tl_mono sent; /* before the first byte was */
     uint8_t step[TL_LOGIN_STEPS], steps, answered;
-    int64_t stamp_us;  /* TIME; -1: the server doesn't know the command */
+    bool has_bracket; /* else the server doesn't know TIME */
+    tl_interval bracket;
     int64_t uptime_us; /* -1: unknown */
 } tl_login;
 
@@ -27,12 +31,13 @@ typedef enum { TL_LOGIN_MORE, TL_LOGIN_DONE, TL_LOGIN_FAILED } tl_login_outcome;
 
 void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, bool ask_uptime);
 
+/** Write as far as the stream takes it. false: it broke. */
+bool tl__login_write(tl_login *login, tl_stream *stream);
+
 /** The next reply. FAILED: *ret_why, and words that name the place and hold no secret. */
 tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
-                                 const tl_reply *reply, tl_err *ret_why, char *words, size_t size);
-
-/** Was the reply just given that of TIME? */
-bool tl__login_was_time(const tl_login *login);
+                                 const tl_reply *reply, tl_mono received, tl_err *ret_why,
+                                 char *words, size_t size);
 
 void tl__login_wipe(tl_login *login);
 

@@ -172,7 +172,8 @@ static tl_status busy(token_attempt *a, const tl_event *e, tl_out *out) {
     a->result.code = TL_EBUSY;
     a->result.announced = announced == 1;
     if (left >= 0)
-        a->result.hint = tl__mono_add_ms(e->now, left + 1); /* a key lives to the end of its ms */
+        a->result.hint = tl__mono_add_ms(
+            e->now, tl__add_sat(left, 1)); /* a key lives to the end of its ms */
     return TL_END;
 }
 

@@ -116,6 +116,8 @@ void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono n
     r->at_risk = r->asking = false;
     r->failures = 0;
     plan(r, now);
+    if (r->again) /* the extension may have been executed before the clock stepped */
+        r->next = now;
 }
 
 tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {

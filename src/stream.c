@@ -253,7 +253,8 @@ static void go_on_securing(tl_stream *s) {
         fail(s, TL_EUNAVAILABLE, "connect ", place, "the server closed during the TLS handshake");
         break;
     case TL_TLS_BROKEN: fail(s, TL_EUNAVAILABLE, "connect ", place, problem); break;
-    case TL_TLS_REFUSED: fail(s, TL_ESERVER, "connect ", place, problem); break;
+    case TL_TLS_NONSENSE: fail(s, TL_ESERVER, "connect ", place, problem); break;
+    case TL_TLS_UNTRUSTED: fail(s, TL_EDENIED, "connect ", place, problem); break;
     }
 }
 

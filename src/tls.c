@@ -89,12 +89,13 @@ static tl_tls_outcome broken(const tl_tls *t, char *words, size_t size) {
 /* The handshake failed and it is not the network. */
 static tl_tls_outcome refused(const tl_tls *t, char *words, size_t size) {
     long verified = SSL_get_verify_result(t->session);
-    if (verified != X509_V_OK)
-        (void)snprintf(words, size, "TLS: the server's certificate is not accepted: %s",
-                       X509_verify_cert_error_string(verified));
-    else
+    if (verified == X509_V_OK) {
         (void)snprintf(words, size, "TLS: no agreement with the server: %s", reason());
-    return TL_TLS_REFUSED;
+        return TL_TLS_NONSENSE;
+    }
+    (void)snprintf(words, size, "TLS: the server's certificate is not accepted: %s",
+                   X509_verify_cert_error_string(verified));
+    return TL_TLS_UNTRUSTED;
 }
 
 static bool is_eof(void) {
@@ -260,19 +261,19 @@ void tl__tls_end(tl_tls *tls) {
 
 tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
     (void)tls, (void)words, (void)size;
-    return TL_TLS_REFUSED;
+    return TL_TLS_BROKEN;
 }
 
 tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
                             size_t size) {
     (void)tls, (void)to, (void)room, (void)ret_n, (void)words, (void)size;
-    return TL_TLS_REFUSED;
+    return TL_TLS_BROKEN;
 }
 
 tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
                              size_t size) {
     (void)tls, (void)from, (void)n, (void)ret_n, (void)words, (void)size;
-    return TL_TLS_REFUSED;
+    return TL_TLS_BROKEN;
 }
 
 bool tl__tls_pending(const tl_tls *tls) {

@@ -20,7 +20,8 @@ typedef enum {
     TL_TLS_WANT_WRITE, /**< try again when it is writable */
     TL_TLS_CLOSED,     /**< by the peer */
     TL_TLS_BROKEN,     /**< the network: words say more */
-    TL_TLS_REFUSED     /**< by us: the certificate, or no TLS at all; words say more */
+    TL_TLS_NONSENSE,   /**< that is no TLS that we could agree on: words say more */
+    TL_TLS_UNTRUSTED   /**< the peer is not the endpoint's host: words say more */
 } tl_tls_outcome;
 
 bool tl__tls_built(void);

@@ -211,7 +211,7 @@ SH
     ((status == 74)) || wrong "the exit status is $status instead of 74"
     right "the command ended after $(seconds $ended), before anybody else could have had the lock; exit status 74"
 }
-gone() { ! kill -0 "$1" 2>/dev/null || [[ $(ps -o stat= -p "$1") == Z* ]]; }
+gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
 # ---- all of it --------------------------------------------------------------------------------
 start_server

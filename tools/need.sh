@@ -27,6 +27,7 @@ demo   redis-server     cmd:redis-server
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h
 check  scdoc            cmd:scdoc
+check  procps           cmd:ps
 check  python3-redis    python:redis
 lint   clang            cmd:clang
 lint   clang-format     cmd:clang-format

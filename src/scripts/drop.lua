@@ -11,6 +11,9 @@
 local K, S = KEYS[1], KEYS[2]
 local token = ARGV[1]
 local found = redis.pcall('GET', K)
+if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
+    return found -- refused: that says nothing about the lock
+end
 local text = type(found) == 'string' and found
 local s = redis.call('HMGET', S, 'token', 'value')
 local status = found and 0 or -1

@@ -20,6 +20,9 @@ for i = 1, #KEYS / 2 do
     local token, value = ARGV[4 * i - 1], ARGV[4 * i]
     local px, till = tonumber(ARGV[4 * i + 1]), now + tonumber(ARGV[4 * i + 2]) * 1000
     local found = redis.pcall('GET', K)
+    if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
+        return found -- refused: that says nothing about the lock
+    end
     local text = type(found) == 'string' and found
     local s = redis.call('HMGET', S, 'token', 'value', 'until')
     local status, left = found and 0 or -1, -1

@@ -11,14 +11,17 @@
 -- asked the time before a write: there not_after goes unchecked and the sender's idea counts.
 local K, S = KEYS[1], KEYS[2]
 local token, value, expect, px = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local hold, not_after, now = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local time
+local hold, not_after, told = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local time, now = nil, told
 if redis.replicate_commands then
     redis.replicate_commands()
     time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
 end
 local found = redis.pcall('GET', K)
+if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
+    return found -- refused: that says nothing about the lock
+end
 local text = type(found) == 'string' and found
 local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'spent')
 local fence, bound = tonumber(s[4] or 0) or 0, tonumber(s[3] or 0) or 0
@@ -44,10 +47,11 @@ end
 if s[1] and s[1] ~= '' and s[1] ~= token and bound >= now then
     return answer(0, math.floor((bound - now) / 1000) + 1, true)
 end
-fence = math.max(fence + 1, now)
-redis.call('PSETEX', K, px, value)
+fence = math.max(fence + 1, now, told)
+-- S first: should K then be refused, dropping the token mends it, but not the other way round
 redis.call('HMSET', S, 'token', token, 'value', value, 'until', string.format('%.0f', now + hold * 1000),
            'fence', string.format('%.0f', fence), 'since', string.format('%.0f', now), 'owner', ARGV[8])
+redis.call('PSETEX', K, px, value)
 redis.call('PEXPIRE', S, string.format('%.0f', math.max(tonumber(px), tonumber(ARGV[9]))))
 text = value
 return answer(1, tonumber(px), true)

@@ -4,6 +4,10 @@
 #ifndef ARENA_H
 #define ARENA_H
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "locks.h"
 #include "proxy.h"
 #include "real_redis.h"
@@ -21,6 +25,7 @@ static inline int arena_set_up(void **state) {
     (void)state;
     gate = proxy_start(real_redis_port(server));
     freeReplyObject(real_redis_command(server, "FLUSHALL"));
+    freeReplyObject(real_redis_command(server, "CONFIG RESETSTAT"));
     return 0;
 }
 
@@ -56,6 +61,21 @@ static inline tl_lock *by_hand(tl_client *client, int64_t ttl_ms) {
 
 static inline bool key_exists(void) {
     return real_redis_int(server, "EXISTS " KEY) == 1;
+}
+
+/** Has the server executed a command at least so often in this test, or since forget_executed? */
+static inline bool has_executed(const char *command, int times) {
+    char words[64];
+    redisReply *info = real_redis_command(server, "INFO commandstats");
+    (void)snprintf(words, sizeof words, "cmdstat_%s:calls=", command);
+    const char *at = info ? strstr(info->str, words) : NULL;
+    bool has = at && atoi(at + strlen(words)) >= times;
+    freeReplyObject(info);
+    return has;
+}
+
+static inline void forget_executed(void) {
+    freeReplyObject(real_redis_command(server, "CONFIG RESETSTAT"));
 }
 
 /** The lock is free for another, soon. */

@@ -80,7 +80,7 @@ wait_for() { # pid seconds
     wait "$1"
     status=$?
 }
-gone() { ! kill -0 "$1" 2>/dev/null || [[ $(ps -o stat= -p "$1") == Z* ]]; }
+gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
 has_file() { [[ -s $1 ]]; }
 wait_file() { until_true "${2:-10}" has_file "$1" || depth=1 fail "nothing came into ${1##*/}"; }

@@ -29,12 +29,12 @@ static void test_extend_gives_the_new_lifetime(void **state) {
 
 static void test_extending_by_hand_keeps_a_lock_for_many_lifetimes(void **state) {
     conform *c = *state;
-    tl_lock *lock = by_hand(c, conform_client(c), 400);
+    tl_lock *lock = by_hand(c, conform_client(c), 250);
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    const clock_wait end = clock_wait_begin(1200);
+    const clock_wait end = clock_wait_begin(750);
     while (clock_wait_more(&end)) {
-        ASSERT_RESULT(tl_lock_extend(lock, 400, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_extend(lock, 250, &said), TL_OK);
         ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     }
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -55,11 +55,11 @@ static void test_renewal_goes_on_with_the_new_lifetime(void **state) {
     tl_client *client = conform_client(c);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_extend(lock, 450, &said), TL_OK);
-    const clock_wait end = clock_wait_begin(3 * 450);
+    ASSERT_RESULT(tl_lock_extend(lock, 300, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(3 * 300);
     while (clock_wait_more(&end)) {
         assert_int_equal(tl_lock_state(lock), TL_HELD);
-        assert_in_range(tl_lock_remaining_ms(lock), 1, 450);
+        assert_in_range(tl_lock_remaining_ms(lock), 1, 300);
     }
     ASSERT_RESULT(tl_lock_extend(lock, 60000, &said), TL_OK);
     assert_in_range(tl_lock_remaining_ms(lock), 60000 - SLACK_MS, 60000);
@@ -143,13 +143,13 @@ static void test_a_token_can_be_passed_on(void **state) {
 
 static void test_an_adopted_lock_is_renewed(void **state) {
     conform *c = *state;
-    tl_lock *first = by_hand(c, conform_client(c), 450);
-    tl_lock *second = conform_lock(c, conform_client(c), 450);
+    tl_lock *first = by_hand(c, conform_client(c), 300);
+    tl_lock *second = conform_lock(c, conform_client(c), 300);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);
     drop_lock(first);
-    ASSERT_RESULT(tl_lock_extend(second, 450, &said), TL_OK);
-    const clock_wait end = clock_wait_begin(1000);
+    ASSERT_RESULT(tl_lock_extend(second, 300, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(700);
     while (clock_wait_more(&end))
         assert_int_equal(tl_lock_state(second), TL_HELD);
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);

@@ -17,7 +17,7 @@ static tl_lock *watched(conform *c, tl_client *client, lock_events *events,
 
 static void test_renewal_keeps_a_lock_for_many_lifetimes(void **state) {
     conform *c = *state;
-    const int64_t ttl_ms = 450;
+    const int64_t ttl_ms = 300;
     lock_events *events = make_events();
     tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms));
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
@@ -54,13 +54,13 @@ static void test_a_failed_renewal_is_a_risk_until_the_next_succeeds(void **state
     proxy *p = conform_proxy(c);
     lock_events *events = make_events();
     tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
-    tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 2400));
+    tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 1500));
     lock_event risk, again;
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     proxy_break(p, PROXY_REPLIES, 0, PROXY_RESET, PROXY_ALL);
     risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
     proxy_heal(p);
-    assert_in_range(risk.remaining_ms, 1, 2400);
+    assert_in_range(risk.remaining_ms, 1, 1500);
     WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
     assert_int_equal(again.why, TL_LOST_NOT);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
@@ -127,12 +127,12 @@ static void test_a_definite_answer_is_lost_at_once(void **state) {
     tl_client *client = conform_client(c);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lock_events *events = make_events();
-        tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 900));
+        tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 600));
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
         int64_t began = clock_ms();
         conform_do(c, cases[i].command, c->key);
         lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
-        ASSERT_TOOK(began, 0, 300);
+        ASSERT_TOOK(began, 0, 200);
         assert_int_equal(lost.why, cases[i].why);
         assert_int_equal(tl_lock_state(lock), TL_LOST);
         (void)tl_lock_release(lock, &said);
@@ -144,16 +144,16 @@ static void test_a_hold_ends_by_its_longest_time(void **state) {
     conform *c = *state;
     lock_events *events = make_events();
     tl_lock *lock = watched(c, conform_client(c), events,
-                            TL_LOCK_OPTIONS(.ttl_ms = 450, .max_hold_ms = 700));
+                            TL_LOCK_OPTIONS(.ttl_ms = 300, .max_hold_ms = 400));
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
-    assert_in_range(lost.at_us / 1000 - began, 500, 700 + SLACK_MS);
+    assert_in_range(lost.at_us / 1000 - began, 300, 400 + SLACK_MS);
     assert_int_equal(lost.why, TL_LOST_MAX_HOLD);
     assert_int_equal(tl_lock_state(lock), TL_LOST);
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
-    ASSERT_TOOK(began, 500, 700 + 450);
+    ASSERT_TOOK(began, 300, 400 + 300);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     assert_int_equal(tl_lock_state(other), TL_HELD);
 }

@@ -216,7 +216,7 @@ static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) 
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    const clock_wait end = clock_wait_begin(900);
+    const clock_wait end = clock_wait_begin(700);
     while (clock_wait_more(&end))
         assert_int_equal(tl_lock_state(held), TL_HELD);
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 1);

@@ -95,24 +95,24 @@ static void test_waiters_get_it_one_after_the_other(void **state) {
 
 static void test_a_waiter_gets_a_lock_that_expires(void **state) {
     conform *c = *state;
-    tl_lock *holder = held_by_another(c, 500);
+    tl_lock *holder = held_by_another(c, 300);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     int64_t began = clock_ms();
     int64_t left = tl_lock_remaining_ms(holder);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
-    ASSERT_TOOK(began, left, 500);
+    ASSERT_TOOK(began, left, 300);
     assert_int_equal(tl_lock_remaining_ms(holder), 0);
 }
 
 static void test_a_foreign_lock_is_waited_for(void **state) {
     conform *c = *state;
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
-    conform_do(c, "SET %s foreign PX 500", c->key);
+    conform_do(c, "SET %s foreign PX 300", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
     int64_t began = clock_ms();
     long long left = conform_int(c, "PTTL %s", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
-    ASSERT_TOOK(began, left, 500);
+    ASSERT_TOOK(began, left, 300);
 }
 
 static void test_a_foreign_lock_without_lifetime_is_waited_for(void **state) {

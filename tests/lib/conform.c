@@ -3,15 +3,20 @@
  */
 #include "conform.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fake_tcp.h"
 #include "real_redis.h"
 
 #define TESTS_MAX 64
 #define NAME_SIZE 160
+#define SKIP 77
 
 struct conform_kind {
     const char *name;
@@ -104,6 +109,8 @@ static const conform_kind kinds[] = {
     {"real redis-server", real_start, real_stop, real_port, real_connect, real_count, false},
 };
 
+#define KINDS (sizeof kinds / sizeof *kinds)
+
 static const struct {
     const char *name;
     tl_protocol_id id;
@@ -140,26 +147,74 @@ static int run_row(conform *c, const char *row, const conform_test *tests, size_
     return _cmocka_run_group_tests(row, units, count, NULL, NULL);
 }
 
-int conform_run(const conform_test *tests, size_t count, const char *only) {
+static int run_kind(const conform_kind *kind, const conform_test *tests, size_t count) {
     int failed = 0;
+    void *server = kind->start();
+    for (size_t p = 0; p < sizeof protocols / sizeof *protocols; p++) {
+        char row[64];
+        conform c = {.protocol = protocols[p].id, .kind = kind, .server = server};
+        c.port = kind->port(server);
+        c.context = kind->connect(server);
+        (void)snprintf(c.url, sizeof c.url, "redis://127.0.0.1:%d", c.port);
+        (void)snprintf(row, sizeof row, "%s, %s", protocols[p].name, kind->name);
+        failed += run_row(&c, row, tests, count);
+        redisFree(c.context);
+    }
+    kind->stop(server);
+    return failed;
+}
+
+/* ---- side by side ------------------------------------------------------------------------------ */
+
+/* The tests mostly wait: so each kind of server has a process of its own, and what they say is put
+ * together at the end. */
+typedef struct {
+    pid_t pid;
+    FILE *says;
+} child;
+
+static child start(const conform_kind *kind, const conform_test *tests, size_t count) {
+    const pid_t parent = getpid();
+    child c = {.says = tmpfile()};
+    if (!c.says || (c.pid = fork()) < 0) {
+        perror("conform");
+        exit(1);
+    }
+    if (c.pid > 0)
+        return c;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        exit(1);
+    (void)dup2(fileno(c.says), 1);
+    (void)dup2(fileno(c.says), 2);
+    exit(run_kind(kind, tests, count) ? 1 : 0);
+}
+
+static int end(child c) {
+    char line[512];
+    int status;
+    if (waitpid(c.pid, &status, 0) != c.pid)
+        return 1;
+    rewind(c.says);
+    while (fgets(line, sizeof line, c.says))
+        (void)fputs(line, stdout);
+    (void)fclose(c.says);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int conform_run(const conform_test *tests, size_t count, const char *only) {
+    child children[KINDS];
+    int result = 0;
     if (only)
         cmocka_set_test_filter(only);
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        const conform_kind *kind = &kinds[k];
-        void *server = kind->start();
-        for (size_t p = 0; p < sizeof protocols / sizeof *protocols; p++) {
-            char row[64];
-            conform c = {.protocol = protocols[p].id, .kind = kind, .server = server};
-            c.port = kind->port(server);
-            c.context = kind->connect(server);
-            (void)snprintf(c.url, sizeof c.url, "redis://127.0.0.1:%d", c.port);
-            (void)snprintf(row, sizeof row, "%s, %s", protocols[p].name, kind->name);
-            failed += run_row(&c, row, tests, count);
-            redisFree(c.context);
-        }
-        kind->stop(server);
+    for (size_t k = 0; k < KINDS; k++)
+        children[k] = start(&kinds[k], tests, count);
+    for (size_t k = 0; k < KINDS; k++) {
+        int status = end(children[k]);
+        if (status != 0 && (result == 0 || result == SKIP))
+            result = status;
     }
-    return failed != 0;
+    return result;
 }
 
 /* ---- for tests --------------------------------------------------------------------------------- */

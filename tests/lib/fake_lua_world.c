@@ -215,10 +215,7 @@ static int quick_format(lua_State *L) {
             return 1;
         }
     }
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, 1);
-    return 1;
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
 /* tonumber('123'), and all the rest. */
@@ -232,13 +229,10 @@ static int quick_tonumber(lua_State *L) {
             return 1;
         }
     }
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, 1);
-    return 1;
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
-/* Put a function before the one of that name in the table on top. */
+/* Put a function before the C function of that name in the table on top. */
 static void quicken(lua_State *L, const char *name, lua_CFunction quick) {
     lua_getfield(L, -1, name);
     lua_pushcclosure(L, quick, 1);

@@ -92,8 +92,9 @@ void fake_redis_restart(fake_redis *r, bool keep_data) {
 }
 
 void fake_redis_reset(fake_redis *r) {
-    while (r->conns) {
-        fake_conn_close(r->conns);
+    for (fake_conn *c = r->conns, *next; c; c = next) {
+        next = c->next;
+        fake_conn_close(c);
     }
     r->applier = NULL;
     fake__dict_free(&r->scripts);
@@ -161,8 +162,8 @@ void fake_redis_set_password(fake_redis *r, const char *password) {
     free(r->password);
     r->password = NULL;
     if (password) {
-        r->password = fake__alloc(NULL, strlen(password) + 1);
-        strcpy(r->password, password);
+        size_t size = strlen(password) + 1;
+        r->password = memcpy(fake__alloc(NULL, size), password, size);
     }
 }
 
@@ -204,7 +205,11 @@ void fake_conn_close(fake_conn *c) {
     if (c->next) {
         c->next->prev = c->prev;
     }
-    *(c->prev ? &c->prev->next : &c->r->conns) = c->next;
+    if (c->r->conns == c) {
+        c->r->conns = c->next;
+    } else {
+        c->prev->next = c->next;
+    }
     fake__arena_free(&c->arena);
     fake__arena_free(&c->kept);
     free(c->watch);

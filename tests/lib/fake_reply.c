@@ -22,7 +22,7 @@ static fake_chunk *new_chunk(size_t room) {
 }
 
 static void *get_slowly(fake_arena *arena, size_t size) {
-    if (!arena->first) {
+    if (!arena->at) {
         arena->first = arena->at = new_chunk(size > CHUNK ? size : CHUNK);
     }
     while (arena->at->room - arena->at->used < size) {

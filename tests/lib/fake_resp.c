@@ -8,16 +8,17 @@
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-void fake_buffer_add(fake_buffer *to, const void *p, size_t n) {
+void fake_buffer_add(fake_buffer *to, const void *from, size_t n) {
     if (to->room - to->n < n) {
         to->room = (to->n + n) * 2;
-        to->p = realloc(to->p, to->room);
-        if (!to->p) {
+        char *p = realloc(to->p, to->room);
+        if (!p) {
             abort();
         }
+        to->p = p;
     }
     if (n) {
-        memcpy(to->p + to->n, p, n);
+        memcpy(to->p + to->n, from, n);
     }
     to->n += n;
 }
@@ -94,7 +95,8 @@ fake_resp_state fake_resp_read(tl_bytes in, tl_bytes *argv, size_t *ret_argc, si
 
 static void head(fake_buffer *to, char mark, long long v) {
     char text[32];
-    fake_buffer_add(to, text, (size_t)snprintf(text, sizeof(text), "%c%lld\r\n", mark, v));
+    int n = snprintf(text, sizeof(text), "%c%lld\r\n", mark, v);
+    fake_buffer_add(to, text, (size_t)n);
 }
 
 static void line(fake_buffer *to, char mark, tl_bytes text) {

@@ -15,7 +15,7 @@ typedef struct {
     size_t n, room;
 } fake_buffer;
 
-void fake_buffer_add(fake_buffer *to, const void *p, size_t n);
+void fake_buffer_add(fake_buffer *to, const void *from, size_t n);
 /** Forget the first n bytes. */
 void fake_buffer_cut(fake_buffer *from, size_t n);
 void fake_buffer_free(fake_buffer *b);

@@ -24,8 +24,8 @@ static void set_address(fake_tcp *t, const char *unix_path) {
             errno = ENAMETOOLONG;
             fake_tcp__fail(unix_path);
         }
-        strcpy(t->path, unix_path);
-        strcpy(un->sun_path, unix_path);
+        memcpy(t->path, unix_path, strlen(unix_path) + 1);
+        memcpy(un->sun_path, unix_path, strlen(unix_path) + 1);
         t->address_size = sizeof(*un);
     } else {
         struct sockaddr_in *in = (struct sockaddr_in *)&t->address;

@@ -63,7 +63,7 @@ struct fake_tcp {
 };
 
 __attribute__((noreturn)) void fake_tcp__fail(const char *what);
-void *fake_tcp__serve(void *t); /**< the thread */
+void *fake_tcp__serve(void *ctx); /**< the thread; ctx: the fake_tcp */
 void fake_tcp__set_clock(fake_tcp *t);
 uint64_t fake_tcp__counted(const fake_tcp *t, const char *name);
 void fake_tcp__close_client(fake_tcp *t, size_t i);

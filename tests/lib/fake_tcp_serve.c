@@ -258,6 +258,7 @@ void fake_tcp__open_door(fake_tcp *t) {
 
 void fake_tcp__close_door(fake_tcp *t) {
     if (t->listener >= 0) {
+        shutdown(t->listener, SHUT_RDWR); /* it would stay open while the loop polls it */
         close(t->listener);
         t->listener = -1;
     }

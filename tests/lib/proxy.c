@@ -159,21 +159,21 @@ static void *run(void *ctx) {
     uint64_t woken;
     (void)pthread_mutex_lock(&p->mutex);
     while (!p->ending) {
-        int links = p->stopped ? 0 : p->count;
+        nfds_t links = p->stopped ? 0 : (nfds_t)p->count;
         fds[0] = (struct pollfd){.fd = p->wake, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = p->stopped ? -1 : p->listener, .events = POLLIN};
-        for (int i = 0; i < links; i++)
-            for (int way = 0; way < 2; way++)
+        for (nfds_t i = 0; i < links; i++)
+            for (nfds_t way = 0; way < 2; way++)
                 fds[2 + 2 * i + way] = (struct pollfd){.fd = p->links[i].fd[way], .events = POLLIN};
         (void)pthread_mutex_unlock(&p->mutex);
-        (void)poll(fds, (nfds_t)(2 + 2 * links), -1);
+        (void)poll(fds, 2 + 2 * links, -1);
         (void)pthread_mutex_lock(&p->mutex);
         if (p->changed) {
             p->changed = false;
             (void)!read(p->wake, &woken, sizeof woken);
             continue;
         }
-        serve(p, fds + 2, links);
+        serve(p, fds + 2, (int)links);
         if (fds[1].revents)
             accept_one(p);
     }

@@ -194,10 +194,10 @@ static void enlist(real_redis *r) {
         registered = true;
         atexit(free_all);
     }
-    while (servers[i] && i < SERVERS_MAX - 1) {
+    while (i < SERVERS_MAX && servers[i]) {
         i++;
     }
-    if (servers[i]) {
+    if (i == SERVERS_MAX) {
         fail("more than %d servers", SERVERS_MAX);
     }
     servers[i] = r;

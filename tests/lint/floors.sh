@@ -12,8 +12,8 @@ table='
 1 command* reply* keys* script* interval*
 2 protocol* job* protocol_token acquire settle renew ask queue quorum protocol_etcd
 2 compat/dialect* compat/protocol_timestamp compat/protocol_bridge compat/phase
-3 conn* endpoint* resolve* resp* slot* stream* tls* login* topics* wakeup*
-3 conn_redis sentinel cluster conn_http
+3 backoff* conn* conn_inside* endpoint* resolve* resp* slot* stream* tls* login* topics* wakeup*
+3 conn_redis conn_fail sentinel cluster conn_http
 4 client* lock* keeper* driver* async*
 5 compat/distribute_lock_util
 '

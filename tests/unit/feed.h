@@ -199,7 +199,7 @@ static inline tl_bytes feed_word(const char **at, const char *ends) {
 static inline tl_reply feed_read(feed *f, const char **at);
 
 static inline tl_reply feed_array(feed *f, const char **at) {
-    tl_reply items[16];
+    tl_reply items[16] = {{0}};
     size_t n = 0;
     for (*at += strspn(*at, " "); **at != ']'; *at += strspn(*at, " ")) {
         assert_true(n < 16 && **at != '\0');

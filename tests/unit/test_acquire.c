@@ -117,6 +117,22 @@ static void test_confirmed_too_late_is_not_had(void **state) {
     feed_assert_asked(&f, "drop");
 }
 
+static void test_confirmed_too_late_is_given_back(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f);
+    job.ttl_ms = 1000;
+    go(&f, 1010);
+    (void)feed_reached(&f);
+    feed_at(&f, 1005);
+    (void)feed_taken(&f, 1000);
+    (void)feed_await(&f);
+    expect(&f, TL_DETACH, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "confirmed too late");
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "drop");
+}
+
 static void test_the_last_moment_of_validity_decides(void **state) {
     (void)state;
     feed f;
@@ -383,6 +399,22 @@ static void test_who_loses_his_ear_looks_at_once_and_then_polls(void **state) {
     feed_assert_waits_between(&f, 100 + 50, 100 + 250);
 }
 
+static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
+    (void)state;
+    feed f;
+    bool above = false;
+    prepare(&f);
+    tl__acquire_init(&m, &job, &retry, 60000, CONNECT_MS, 0);
+    (void)feed_start(&f);
+    (void)feed_reached(&f);
+    for (int i = 0; i < 10; i++) {
+        (void)feed_busy(&f, -1, false);
+        above = above || tl__ms_until(f.now, f.out.until) != 50;
+        again(&f);
+    }
+    assert_true(above);
+}
+
 static void test_polls_are_spread(void **state) {
     (void)state;
     feed f;
@@ -469,7 +501,11 @@ static void test_a_wake_up_while_the_server_is_away_does_not_end_the_back_off(vo
     for (int i = 0; i < 3; i++) {
         assert_int_equal(f.last.count, 0);
         (void)feed_refused(&f);
-        assert_true(f.out.until.ns >= f.now.ns + 10 * TL_NS_PER_MS);
+        tl_mono until = f.out.until;
+        assert_true(until.ns >= f.now.ns + 10 * TL_NS_PER_MS);
+        (void)feed_armed(&f, i % 2);
+        assert_int_equal(f.out.sends, 0);
+        assert_int_equal(f.out.until.ns, until.ns);
         (void)feed_await(&f);
     }
 }
@@ -485,12 +521,21 @@ static void test_a_stray_answer_does_not_end_the_waiting(void **state) {
                      until.ns); /* each answer of the machine states its timer anew */
     (void)feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = 99, .maybe_sent = true});
     assert_int_equal(f.out.until.ns, until.ns);
+    (void)feed_taken(&f, TTL_MS); /* the last ticket, which has been answered */
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.out.until.ns, until.ns);
 }
 
 static void test_answers_of_another_ticket_are_ignored(void **state) {
     (void)state;
     feed f;
-    begin(&f, 5000);
+    prepare(&f);
+    go(&f, 5000);
+    (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = 99});
+    (void)feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = 99, .why = TL_EDENIED});
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.sends, 0);
+    (void)feed_reached(&f);
     (void)feed_reply_to(&f, (uint16_t)(f.last.ticket - 1), "[1 't' 30000 '77' '1' '2' 1 1]");
     assert_int_equal(f.status, TL_GO);
     assert_int_equal(f.out.sends, 0);
@@ -629,6 +674,44 @@ static void test_listening_costs_none_of_the_attempts_that_are_counted(void **st
     assert_int_equal(feed_since(f.now), 1000);
 }
 
+static void test_an_attempt_during_which_listening_began_counts(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f);
+    retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 10, .max_attempts = 2};
+    go(&f, TL_FOREVER);
+    (void)feed_reached(&f);
+    (void)feed_busy(&f, 60000, true);
+    again(&f);
+    (void)feed_armed(&f, true);
+    (void)feed_busy(&f, 60000, true);
+    expect(&f, TL_END, TL_EBUSY);
+}
+
+static void test_an_exponential_pause_has_defaults_and_may_be_tiny(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f);
+    retry = (tl_retry){.kind = TL_RETRY_EXPONENTIAL};
+    go(&f, TL_FOREVER);
+    (void)feed_reached(&f);
+    int64_t most = 0;
+    for (int i = 0; i < 200; i++) {
+        (void)feed_busy(&f, -1, false);
+        int64_t pause = tl__ms_until(f.now, f.out.until);
+        assert_in_range(pause, 1, i == 0 ? 100 : 5000);
+        most = pause > most ? pause : most;
+        again(&f);
+    }
+    assert_true(most > 4000);
+    prepare(&f);
+    retry = (tl_retry){.kind = TL_RETRY_EXPONENTIAL, .delay_ms = 1, .max_delay_ms = 1};
+    go(&f, TL_FOREVER);
+    (void)feed_reached(&f);
+    (void)feed_busy(&f, -1, false);
+    feed_assert_waits_until(&f, 1);
+}
+
 static uint32_t told_attempts;
 static int64_t told_waited, tells;
 
@@ -667,6 +750,26 @@ static void test_a_strategy_of_the_callers_own_decides_the_pause(void **state) {
     (void)feed_busy(&f, 5, true);
     assert_int_equal(f.out.until.ns, INT64_MAX);
     assert_int_equal(f.status, TL_GO);
+}
+
+static void test_listening_does_not_ask_the_callers_strategy_again(void **state) {
+    (void)state;
+    feed f;
+    begin_custom(&f);
+    tells = 500;
+    (void)feed_busy(&f, 60000, true);
+    told_attempts = 0;
+    feed_at(&f, 50);
+    (void)feed_armed(&f, true);
+    if (f.out.sends == 1) {
+        (void)feed_reached(&f);
+        (void)feed_busy(&f, 60000, true);
+    }
+    assert_int_equal(told_attempts, 0);
+    feed_assert_waits_until(&f, 40 + 500);
+    again(&f);
+    (void)feed_busy(&f, 60000, true);
+    assert_int_equal(told_attempts, 2);
 }
 
 static void test_a_strategy_of_the_callers_own_can_stop(void **state) {
@@ -872,8 +975,7 @@ static void test_too_few_replicas_are_asked_again_and_may_come_back(void **state
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_too_few_replicas_to_the_end_are_unavailable_and_the_lock_is_given_back(
-    void **state) {
+static void test_too_few_replicas_to_the_end_give_the_lock_back_unavailable(void **state) {
     (void)state;
     feed f;
     prepare(&f);
@@ -1037,6 +1139,23 @@ static void test_the_doubt_lasts_until_the_last_of_several_requests_is_harmless(
     assert_false(m.uncertain);
 }
 
+static void test_a_later_limit_does_not_make_an_unlimited_request_harmless(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f);
+    f.server.anchor.known = false;
+    go(&f, 60000);
+    (void)feed_reached(&f);
+    (void)feed_lost(&f);
+    f.server.anchor.known = true;
+    again(&f);
+    (void)feed_lost(&f); /* this one had a limit, and that has passed */
+    feed_later(&f, 1000);
+    again(&f);
+    (void)feed_busy(&f, -1, false);
+    assert_true(m.uncertain);
+}
+
 static void test_an_answered_failure_does_not_end_an_older_doubt(void **state) {
     (void)state;
     feed f;
@@ -1174,6 +1293,22 @@ static void test_the_clean_up_is_tried_again_with_growing_pauses(void **state) {
     assert_int_equal(f.status, TL_END);
 }
 
+static void test_the_clean_up_begins_with_a_small_pause_whatever_failed_before(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_FOREVER);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+    for (int i = 0; i < 5; i++) {
+        (void)feed_await(&f);
+        (void)feed_refused(&f);
+    }
+    (void)feed_cancel(&f);
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "drop");
+    (void)feed_refused(&f);
+    assert_in_range(tl__ms_until(f.now, f.out.until), 10, 20);
+}
+
 static void test_the_clean_up_ends_when_the_lock_has_expired_anyway(void **state) {
     (void)state;
     feed f;
@@ -1233,6 +1368,7 @@ int main(void) {
         cmocka_unit_test(test_a_retry_that_finds_itself_the_holder_counts_what_is_left),
         cmocka_unit_test(test_a_retry_speaks_with_the_same_token),
         cmocka_unit_test(test_confirmed_too_late_is_not_had),
+        cmocka_unit_test(test_confirmed_too_late_is_given_back),
         cmocka_unit_test(test_the_last_moment_of_validity_decides),
         cmocka_unit_test(test_confirmed_too_late_then_found_to_be_anothers_leaves_nothing),
         cmocka_unit_test(test_trying_once_finds_it_busy),
@@ -1253,6 +1389,7 @@ int main(void) {
         cmocka_unit_test(test_a_holder_that_announces_nothing_is_polled),
         cmocka_unit_test(test_who_cannot_listen_polls),
         cmocka_unit_test(test_who_loses_his_ear_looks_at_once_and_then_polls),
+        cmocka_unit_test(test_a_seed_of_zero_is_as_random_as_any),
         cmocka_unit_test(test_polls_are_spread),
         cmocka_unit_test(test_the_holders_expiry_is_met_but_never_early),
         cmocka_unit_test(test_a_wake_up_during_a_take_is_not_lost),
@@ -1269,7 +1406,10 @@ int main(void) {
         cmocka_unit_test(test_attempts_can_be_counted),
         cmocka_unit_test(test_one_attempt_never_listens),
         cmocka_unit_test(test_listening_costs_none_of_the_attempts_that_are_counted),
+        cmocka_unit_test(test_an_attempt_during_which_listening_began_counts),
+        cmocka_unit_test(test_an_exponential_pause_has_defaults_and_may_be_tiny),
         cmocka_unit_test(test_a_strategy_of_the_callers_own_decides_the_pause),
+        cmocka_unit_test(test_listening_does_not_ask_the_callers_strategy_again),
         cmocka_unit_test(test_a_strategy_of_the_callers_own_can_stop),
         cmocka_unit_test(test_stopping_while_uncertain_says_so),
         cmocka_unit_test(test_a_lost_request_is_asked_again_at_once_and_then_with_pauses),
@@ -1285,8 +1425,7 @@ int main(void) {
         cmocka_unit_test(test_too_late_to_the_end_leaves_nothing_behind),
         cmocka_unit_test(test_a_spent_token_ends_it),
         cmocka_unit_test(test_too_few_replicas_are_asked_again_and_may_come_back),
-        cmocka_unit_test(
-            test_too_few_replicas_to_the_end_are_unavailable_and_the_lock_is_given_back),
+        cmocka_unit_test(test_too_few_replicas_to_the_end_give_the_lock_back_unavailable),
         cmocka_unit_test(test_a_restarted_server_is_waited_out),
         cmocka_unit_test(test_waiting_forever_waits_out_a_restart_longer_than_connect_ms),
         cmocka_unit_test(test_a_restart_not_over_in_time_is_unavailable),
@@ -1296,6 +1435,7 @@ int main(void) {
         cmocka_unit_test(test_a_server_that_does_not_check_lateness_clears_nothing),
         cmocka_unit_test(test_a_request_without_a_limit_is_never_harmless),
         cmocka_unit_test(test_the_doubt_lasts_until_the_last_of_several_requests_is_harmless),
+        cmocka_unit_test(test_a_later_limit_does_not_make_an_unlimited_request_harmless),
         cmocka_unit_test(test_an_answered_failure_does_not_end_an_older_doubt),
         cmocka_unit_test(test_the_lock_can_still_be_had_after_a_doubt),
         cmocka_unit_test(test_trying_once_in_doubt_is_uncertain_not_busy),
@@ -1306,6 +1446,7 @@ int main(void) {
         cmocka_unit_test(test_cancelled_in_a_doubtful_pause_drops_it),
         cmocka_unit_test(test_a_definite_answer_ends_the_clean_up),
         cmocka_unit_test(test_the_clean_up_is_tried_again_with_growing_pauses),
+        cmocka_unit_test(test_the_clean_up_begins_with_a_small_pause_whatever_failed_before),
         cmocka_unit_test(test_the_clean_up_ends_when_the_lock_has_expired_anyway),
         cmocka_unit_test(test_the_clean_up_ends_in_time_with_a_drop_under_way),
         cmocka_unit_test(test_the_clean_up_minds_no_other_event),

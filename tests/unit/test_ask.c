@@ -194,6 +194,34 @@ static void test_a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders(voi
     assert_string_equal(m.info.host, "");
 }
 
+static void test_an_empty_value_is_not_that_of_a_lock_given_up(void **state) {
+    (void)state;
+    feed f;
+    answer(&f, "'string' '' 0 '' '0' '77' '1' 'host 42 demo'");
+    assert_true(m.info.held);
+    assert_false(m.info.by_tidelock);
+    assert_int_equal(m.info.remaining_ms, 0);
+}
+
+static void test_the_first_and_the_last_moment_count(void **state) {
+    (void)state;
+    feed f;
+    char items[256];
+    int64_t now = feed_server_us(30);
+    (void)snprintf(items, sizeof items, "'none' nil -2 't' '%lld' '77' '%lld' 'h 1 s'",
+                   (long long)now, (long long)now);
+    answer(&f, items);
+    assert_true(m.info.held);
+    assert_int_equal(m.info.remaining_ms, 1);
+    assert_int_equal(m.info.since_ms, 0);
+    (void)snprintf(items, sizeof items, "'string' 't' 5 't' '1' '77' '%lld' 'h 1 s'",
+                   (long long)now + 1);
+    answer(&f, items);
+    assert_int_equal(m.info.since_ms, -1);
+    answer(&f, "'string' 't' 5 't' '1' '77' '0' 'h 1 s'");
+    assert_int_equal(m.info.since_ms, now / 1000);
+}
+
 static void test_a_key_of_another_kind_is_held(void **state) {
     (void)state;
     feed f;
@@ -299,6 +327,8 @@ int main(void) {
         cmocka_unit_test(test_a_key_never_used_is_free),
         cmocka_unit_test(test_a_lock_of_strangers_is_held_by_nobody_known),
         cmocka_unit_test(test_a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders),
+        cmocka_unit_test(test_an_empty_value_is_not_that_of_a_lock_given_up),
+        cmocka_unit_test(test_the_first_and_the_last_moment_count),
         cmocka_unit_test(test_a_key_of_another_kind_is_held),
         cmocka_unit_test(test_a_deleted_key_is_held_while_its_holder_may_still_work),
         cmocka_unit_test(test_what_strangers_wrote_is_cut_and_printable),

@@ -59,6 +59,7 @@ static void test_only_a_minus_and_digits_are_an_integer(void **state) {
     }
     int64_t v;
     assert_false(tl__bytes_to_int(tl__bytes("1\0", 2), &v));
+    assert_false(tl__bytes_to_int((tl_bytes){NULL, 0}, &v));
 }
 
 static void test_an_integer_that_overflows_is_refused(void **state) {
@@ -124,6 +125,8 @@ static void test_a_word_is_found_whole_or_not_at_all(void **state) {
     assert_true(has("-OOM", "OOM"));
     assert_false(has("BUSYGROUP exists", "BUSY"));
     assert_false(has("NOTBUSY", "BUSY"));
+    assert_false(has("ABUSY BUSYZ ZBUSY BUSYA", "BUSY"));
+    assert_true(has("@BUSY[", "BUSY"));
     assert_false(has("busy", "BUSY"));
     assert_false(has("BUS", "BUSY"));
     assert_false(has("", "BUSY"));

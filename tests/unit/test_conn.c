@@ -730,7 +730,12 @@ static void test_close_says_the_reason(void **state) {
     assert_int_equal(w.downs, 1);
     peer_expect(&w.peer, GET_K);
     peer_expect_end(&w.peer);
-    world_serve(&w);
+    world_ask(&w, 2, "GET k");
+    world_drive(&w);
+    assert_int_equal(tl__conn_fd(w.conn), -1); /* a back-off */
+    world_pass_ms(&w, 20);
+    world_login(&w);
+    peer_expect(&w.peer, GET_K);
     world_close(&w);
 }
 

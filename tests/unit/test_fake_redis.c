@@ -18,6 +18,15 @@ static void test_a_key_exists_until_its_last_millisecond(void **state) {
     says(w->a, "PTTL k", ":-2");
     says(w->a, "SETNX k w", ":1");
     says(w->a, "PTTL k", ":-1");
+    says(w->a, "SET k v PX 1499", "+OK");
+    says(w->a, "TTL k", ":1");
+    says(w->a, "SET k v PX 1500", "+OK");
+    says(w->a, "TTL k", ":2");
+    says(w->a, "PEXPIRE k 1500 GT", ":0");
+    says(w->a, "PEXPIRE k 1501 GT", ":1");
+    says(w->a, "PEXPIRE k 1501 LT", ":0");
+    says(w->a, "PEXPIRE k 0 LT", ":1");
+    says(w->a, "EXISTS k", ":0");
 }
 
 static void test_which_writes_keep_a_lifetime(void **state) {

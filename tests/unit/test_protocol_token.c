@@ -235,6 +235,14 @@ static void test_busy_tells_when_to_come_back(void **state) {
     assert_int_equal(feed_since(result()->hint), 30 + 5000 + 1); /* the latest: from the receipt */
 }
 
+static void test_busy_for_no_whole_millisecond_more_is_over_after_one(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_busy(&f, 0, true);
+    assert_int_equal(feed_since(result()->hint), 1);
+}
+
 static void test_busy_without_a_lifetime_gives_no_hint(void **state) {
     (void)state;
     const int64_t none[] = {-1, -2, INT64_MIN};
@@ -432,7 +440,7 @@ static void test_a_server_that_has_just_restarted_grants_nothing(void **state) {
 static void test_without_the_option_a_restart_does_not_matter(void **state) {
     (void)state;
     feed f;
-    quiet(&f, 0, 0);
+    quiet(&f, 0, 20);
     expect(&f, TL_OK, false);
 }
 
@@ -718,6 +726,7 @@ int main(void) {
         cmocka_unit_test(test_a_key_that_somebody_persisted_is_ours_for_our_lifetime),
         cmocka_unit_test(test_nonsense_left_leaves_nothing),
         cmocka_unit_test(test_busy_tells_when_to_come_back),
+        cmocka_unit_test(test_busy_for_no_whole_millisecond_more_is_over_after_one),
         cmocka_unit_test(test_busy_without_a_lifetime_gives_no_hint),
         cmocka_unit_test(test_busy_for_an_absurdly_long_time_gives_no_hint_either),
         cmocka_unit_test(test_a_server_that_cannot_check_lateness_says_so),

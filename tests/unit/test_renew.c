@@ -366,6 +366,19 @@ static void test_extended_to_less_is_lost_earlier(void **state) {
     expect_lost(&f, TL_LOST_EXPIRED);
 }
 
+static void test_extended_by_hand_nothing_is_left_to_try_again(void **state) {
+    (void)state;
+    feed f;
+    begin_with(&f, TTL_MS, TL_NEVER, true);
+    (void)feed_woken(&f);
+    (void)feed_refused(&f);
+    (void)feed_refused(&f);
+    assert_true(f.out.until.ns < feed_ms(1000).ns);
+    tl__renew_extended(&m, TTL_MS, feed_ms(TTL_MS), f.now);
+    (void)feed_timer(&f);
+    feed_assert_waits_until(&f, TTL_MS - 1);
+}
+
 static void test_extended_ends_the_risk(void **state) {
     (void)state;
     feed f;
@@ -437,6 +450,22 @@ static void test_woken_with_a_renewal_under_way_renews_again_after_it(void **sta
     while (f.status == TL_GO && f.out.sends == 0 && f.out.until.ns <= f.now.ns)
         (void)feed_timer(&f);
     assert_int_equal(f.out.sends, 1);
+    (void)feed_kept(&f, TTL_MS); /* and then no more than usual */
+    assert_int_equal(f.out.sends, 0);
+    assert_in_range(tl__ms_until(f.now, f.out.until), TTL_MS / 3 - 10, TTL_MS / 3);
+}
+
+/* The extension, too, may have been executed before the step. */
+static void test_woken_with_a_renewal_under_way_is_not_forgotten_when_extended(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_woken(&f);
+    tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 1);
+    feed_assert_asked(&f, "keep");
 }
 
 static void test_woken_judges_a_lock_renewed_by_hand_too(void **state) {
@@ -448,6 +477,24 @@ static void test_woken_judges_a_lock_renewed_by_hand_too(void **state) {
     assert_int_equal(f.out.sends, 1);
     (void)feed_not_kept(&f, -1);
     expect_lost(&f, TL_LOST_GONE);
+}
+
+static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
+    (void)state;
+    feed f;
+    bool above = false;
+    job = feed_job();
+    feed_init(&f, &m, tl__renew_step);
+    tl__renew_init(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 0);
+    (void)feed_start(&f);
+    due(&f);
+    (void)feed_refused(&f);
+    for (int i = 1; i < 5; i++) {
+        (void)feed_refused(&f);
+        above = above || tl__ms_until(f.now, f.out.until) != INT64_C(10) << i;
+        due(&f);
+    }
+    assert_true(above);
 }
 
 /* ---- other events ---------------------------------------------------------------------------- */
@@ -541,12 +588,15 @@ int main(void) {
         cmocka_unit_test(test_by_hand_only_the_deadline_is_watched),
         cmocka_unit_test(test_extended_has_the_new_lifetime_from_then_on),
         cmocka_unit_test(test_extended_to_less_is_lost_earlier),
+        cmocka_unit_test(test_extended_by_hand_nothing_is_left_to_try_again),
         cmocka_unit_test(test_extended_ends_the_risk),
         cmocka_unit_test(test_extended_with_a_renewal_under_way_waits_for_its_answer),
         cmocka_unit_test(test_an_older_renewals_answer_takes_nothing_back_from_an_extension),
         cmocka_unit_test(test_woken_renews_at_once),
         cmocka_unit_test(test_woken_with_a_renewal_under_way_renews_again_after_it),
+        cmocka_unit_test(test_woken_with_a_renewal_under_way_is_not_forgotten_when_extended),
         cmocka_unit_test(test_woken_judges_a_lock_renewed_by_hand_too),
+        cmocka_unit_test(test_a_seed_of_zero_is_as_random_as_any),
         cmocka_unit_test(test_stray_answers_are_ignored),
         cmocka_unit_test(test_cancel_ends_it_without_a_word),
         cmocka_unit_test(test_no_timer_is_asked_for_in_the_past),

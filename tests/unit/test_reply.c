@@ -63,6 +63,8 @@ static void test_time_is_seconds_and_microseconds(void **state) {
     assert_int_equal(us, 0);
     assert_true(tl__reply_time(parse("['9007199253' '999999']"), 0, &us));
     assert_int_equal(us, 9007199253999999);
+    assert_true(tl__reply_time(parse("['9007199254' '740991']"), 0, &us));
+    assert_int_equal(us, 9007199254740991);
 }
 
 static void test_a_time_that_cannot_be_right_is_none(void **state) {

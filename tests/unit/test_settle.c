@@ -325,6 +325,33 @@ static void test_an_early_timer_in_a_pause_is_patient(void **state) {
     assert_int_equal(f.out.until.ns, until.ns);
 }
 
+static void test_a_stray_answer_after_the_limit_does_not_hide_that_time_is_up(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_refused(&f);
+    feed_at(&f, ATTEMPT_MS + 5); /* the timer is late */
+    (void)feed_reply_to(&f, 77, "[1 nil '1' '2']");
+    (void)feed_await(&f);
+    expect(&f, TL_DETACH, TL_EUNAVAILABLE);
+}
+
+static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
+    (void)state;
+    feed f;
+    bool above = false;
+    job = feed_job();
+    feed_init(&f, &m, tl__settle_step);
+    tl__settle_init(&m, &job, TL_DROP, feed_ms(20000), 0);
+    (void)feed_start(&f);
+    for (int i = 0; i < 4; i++) {
+        (void)feed_refused(&f);
+        above = above || tl__ms_until(f.now, f.out.until) != INT64_C(10) << i;
+        (void)feed_await(&f);
+    }
+    assert_true(above);
+}
+
 static void test_stray_answers_are_ignored(void **state) {
     (void)state;
     feed f;
@@ -384,6 +411,8 @@ int main(void) {
         cmocka_unit_test(test_a_timer_while_a_request_is_under_way_changes_nothing),
         cmocka_unit_test(test_no_timer_is_asked_for_in_the_past),
         cmocka_unit_test(test_an_early_timer_in_a_pause_is_patient),
+        cmocka_unit_test(test_a_stray_answer_after_the_limit_does_not_hide_that_time_is_up),
+        cmocka_unit_test(test_a_seed_of_zero_is_as_random_as_any),
         cmocka_unit_test(test_stray_answers_are_ignored),
         cmocka_unit_test(test_cancelled_with_a_request_under_way_is_uncertain),
         cmocka_unit_test(test_cancelled_before_anything_left_is_unavailable),

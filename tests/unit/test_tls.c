@@ -194,7 +194,7 @@ static void check_refused(const char *names, long days, bool trusted, const char
     world_ask(&s.w, 1, "GET k");
     (void)accept_secure(&s);
     world_await(&s.w, 1);
-    seen_failed(&s.w, 0, 1, false, TL_ESERVER, "the server's certificate is not accepted: ");
+    seen_failed(&s.w, 0, 1, false, TL_EDENIED, "the server's certificate is not accepted: ");
     assert_non_null(strstr(s.w.log[0].text, words));
     assert_int_equal(ERR_peek_error(), 0);
     close_secure(&s);
@@ -228,7 +228,7 @@ static void test_a_name_must_match(void **state) {
             expect_secure(&s, AUTH_ASKED);
         } else {
             world_await(&s.w, 1);
-            seen_failed(&s.w, 0, 1, false, TL_ESERVER, "hostname mismatch");
+            seen_failed(&s.w, 0, 1, false, TL_EDENIED, "hostname mismatch");
         }
         close_secure(&s);
     }

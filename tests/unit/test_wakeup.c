@@ -402,6 +402,7 @@ static void test_a_silent_server_is_pinged_and_then_dropped(void **state) {
     peer_expect(&w.peer, PING);
     pass_ms(&w, ATTEMPT_MS);
     told(&w, "-a ");
+    pass_ms(&w, 20);
     login(&w);
     peer_expect(&w.peer, SUB("a"));
     close_world(&w);
@@ -437,6 +438,7 @@ static void test_without_listeners_it_closes_after_half_a_minute(void **state) {
     assert_int_equal(tl__wakeup_fd(w.wakeup), -1);
     assert_int_equal(tl__wakeup_until(w.wakeup).ns, TL_NEVER.ns);
     told(&w, "");
+    pass_ms(&w, 20);
     listen_to(&w, "a");
     login(&w);
     peer_expect(&w.peer, SUB("a"));

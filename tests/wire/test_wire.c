@@ -17,7 +17,6 @@
 
 #define FOLDER "tests/wire"
 #define START_NS INT64_C(5000000000000) /* the deadline clock at TIME 0 */
-#define FILES_MAX 256
 #define LINE_MAX_BYTES 4096
 #define SENT_MAX 65536
 #define KEY_ROOM 256
@@ -556,33 +555,25 @@ static bool run_file(const char *name) {
     return ok;
 }
 
-static int compare(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+static int is_script(const struct dirent *entry) {
+    size_t n = strlen(entry->d_name);
+    return n > 5 && strcmp(entry->d_name + n - 5, ".wire") == 0;
 }
 
 static bool run_folder(void) {
-    static char *names[FILES_MAX];
-    size_t n = 0;
+    struct dirent **names;
     bool ok = true;
-    DIR *folder = opendir(FOLDER);
-    if (!folder) {
-        perror(FOLDER);
+    int n = scandir(FOLDER, &names, is_script, alphasort);
+    if (n <= 0) {
+        (void)fprintf(stderr, "no %s/x.wire here: run this from the root of the project\n", FOLDER);
         return false;
     }
-    for (struct dirent *d; (d = readdir(folder)) && n < FILES_MAX;) {
-        size_t length = strlen(d->d_name);
-        if (length > 5 && strcmp(d->d_name + length - 5, ".wire") == 0)
-            names[n++] = strdup(d->d_name);
-    }
-    (void)closedir(folder);
-    qsort(names, n, sizeof *names, compare);
-    for (size_t i = 0; i < n; i++) {
-        ok = run_file(names[i]) && ok;
+    for (int i = 0; i < n; i++) {
+        ok = run_file(names[i]->d_name) && ok;
         free(names[i]);
     }
-    if (n == 0)
-        (void)fprintf(stderr, "no %s/*.wire\n", FOLDER);
-    return ok && n > 0;
+    free(names);
+    return ok;
 }
 
 /* ---- the runner itself must notice ----------------------------------------------------------- */
@@ -607,19 +598,27 @@ static bool notices(const char *script, const char *words) {
 }
 
 static bool runner_notices(void) {
-    return notices("RELEASE\nEXPECT *7\nEXPECT $8 EVALSHA\n",
-                   "x.wire:3: expected \"$8\\r\\nEVALSHA\\r\\n\", sent \"$7\\r\\nEVALSHA\\r\\n") &
-           notices("RELEASE\n", "x.wire:1: expected \"\", sent \"*7") &
-           notices("RELEASE\nSEND :1\n", "x.wire:2: the script has not expected all") &
-           notices("PING\nREACH\nEXPECT *1\nEXPECT $4 TIME\nSEND *1\nSEND :1\nEXPECT +x\n",
-                   "sent nothing more") &
-           notices("# x\n\nPINGG\n", "x.wire:3: no such line") &
-           notices("PING\nREACH\nEXPECT *1\nEXPECT $4 TIME\nSEND ?\n", "x.wire:5: ") &
-           notices("PING\nREACH\nEXPECT *1\nEXPECT $4 TIME\nSEND -NOAUTH x\nEND OK\n",
-                   "x.wire:6: expected OK, but it is at its end with TL_EDENIED") &
-           notices("SEND :1\n", "nothing is under way") & notices("TIMER\n", "nothing is running") &
-           notices("ACQUIRE 0\nARM x\n", "did not ask to listen") &
-           notices("TIME 5\nTIME 4\n", "time goes back") & notices("", "an empty file");
+    static const char *const all[][2] = {
+        {"RELEASE\nEXPECT *7\nEXPECT $8 EVALSHA\n",
+         "x.wire:3: expected \"$8\\r\\nEVALSHA\\r\\n\", sent \"$7\\r\\nEVALSHA\\r\\n"},
+        {"RELEASE\n", "x.wire:1: expected \"\", sent \"*7"},
+        {"RELEASE\nSEND :1\n", "x.wire:2: the script has not expected all"},
+        {"PING\nREACH\nEXPECT *1\nEXPECT $4 TIME\nSEND *1\nSEND :1\nEXPECT +x\n",
+         "sent nothing more"},
+        {"# x\n\nPINGG\n", "x.wire:3: no such line"},
+        {"PING\nREACH\nEXPECT *1\nEXPECT $4 TIME\nSEND ?\n", "x.wire:5: "},
+        {"PING\nREACH\nEXPECT *1\nEXPECT $4 TIME\nSEND -NOAUTH x\nEND OK\n",
+         "x.wire:6: expected OK, but it is at its end with TL_EDENIED"},
+        {"SEND :1\n", "nothing is under way"},
+        {"TIMER\n", "nothing is running"},
+        {"ACQUIRE 0\nARM x\n", "did not ask to listen"},
+        {"TIME 5\nTIME 4\n", "time goes back"},
+        {"", "an empty file"},
+    };
+    bool ok = true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ok = notices(all[i][0], all[i][1]) && ok;
+    return ok;
 }
 
 int main(void) {

@@ -1,0 +1,176 @@
+/*
+ * Faults: connections that break at every byte of a request and of its reply, or that go silent.
+ */
+#include "arena.h"
+
+#define BYTES_MAX 4096 /* more than a request or a reply has */
+
+/* ---- at every byte ----------------------------------------------------------------------------- */
+
+static void take(tl_lock *lock) {
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+}
+
+static void extend(tl_lock *lock) {
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+}
+
+static void release(tl_lock *lock) {
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void nothing(tl_lock *lock) {
+    (void)lock;
+}
+
+/* Break at byte after byte of what `call` says or hears, until that has no more bytes. */
+static void at_every_byte(proxy_way way, void (*before)(tl_lock *lock), void (*call)(tl_lock *lock),
+                          void (*after)(tl_lock *lock)) {
+    tl_client *client = client_behind_gate();
+    tl_lock *lock = by_hand(client, TTL_MS);
+    int broken = -1;
+    size_t byte;
+    for (byte = 0; byte < BYTES_MAX && proxy_struck(gate) != broken; byte++) {
+        broken = proxy_struck(gate);
+        ASSERT_RESULT(tl_client_ping(client, &said), TL_OK); /* a connection to break */
+        before(lock);
+        proxy_break(gate, way, byte, PROXY_RESET, 1);
+        call(lock);
+        proxy_heal(gate);
+        assert_belief_is_true(lock);
+        after(lock);
+        assert_false(key_exists());
+    }
+    assert_in_range(byte, 20, BYTES_MAX - 1);
+}
+
+static void test_a_take_survives_a_reset_at_every_byte_of_its_reply(void **state) {
+    (void)state;
+    at_every_byte(PROXY_REPLIES, nothing, take, release);
+}
+
+static void test_a_take_survives_a_reset_at_every_byte_of_its_request(void **state) {
+    (void)state;
+    at_every_byte(PROXY_REQUESTS, nothing, take, release);
+}
+
+static void test_a_release_survives_a_reset_at_every_byte_of_its_reply(void **state) {
+    (void)state;
+    at_every_byte(PROXY_REPLIES, take, release, nothing);
+}
+
+static void test_a_release_survives_a_reset_at_every_byte_of_its_request(void **state) {
+    (void)state;
+    at_every_byte(PROXY_REQUESTS, take, release, nothing);
+}
+
+static void test_an_extension_survives_a_reset_at_every_byte_of_its_reply(void **state) {
+    (void)state;
+    at_every_byte(PROXY_REPLIES, take, extend, release);
+}
+
+static void test_an_extension_survives_a_reset_at_every_byte_of_its_request(void **state) {
+    (void)state;
+    at_every_byte(PROXY_REQUESTS, take, extend, release);
+}
+
+/* A part of a reply, and then silence: the attempt ends at its limit, and the next one knows. */
+static void test_a_reply_that_stops_in_the_middle_is_not_waited_for(void **state) {
+    static const size_t afters[] = {1, 5, 40};
+    (void)state;
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    for (size_t i = 0; i < sizeof afters / sizeof *afters; i++) {
+        proxy_break(gate, PROXY_REPLIES, afters[i], PROXY_MUTE, 1);
+        int64_t began = clock_ms();
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+        assert_int_equal(proxy_struck(gate), i + 1);
+        assert_belief_is_true(lock);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+}
+
+/* ---- silence ----------------------------------------------------------------------------------- */
+
+static void test_calls_over_a_silent_connection_end_at_their_limits(void **state) {
+    (void)state;
+    tl_client *client = client_behind_gate();
+    tl_lock *held = by_hand(client, TTL_MS);
+    tl_lock *other = make_lock(client, "chaos:other", TTL_MS);
+    tl_lock_info info = {.size = sizeof info};
+    ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
+    proxy_stop(gate);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, ATTEMPT_MS, CONNECT_MS + ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_client_look(client, "k", 1, &info, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(other, 500, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 500, 500);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(other, TL_FOREVER, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_extend(held, TTL_MS, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_release(held, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+    drop_lock(held);
+    drop_lock(other);
+    began = clock_ms();
+    drop_client(client);
+    ASSERT_TOOK(began, 0, ATTEMPT_MS);
+}
+
+static void test_a_wait_goes_on_after_a_silence(void **state) {
+    (void)state;
+    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, has_executed("subscribe", 1)); /* it knows that it must wait */
+    proxy_stop(gate);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK); /* the waiter doesn't hear of it */
+    const clock_wait silence = clock_wait_begin(ATTEMPT_MS + CONNECT_MS);
+    while (clock_wait_more(&silence))
+        assert_false(atomic_load(&waiter->done));
+    proxy_heal(gate);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+    assert_belief_is_true(lock);
+}
+
+static void test_a_wait_in_silence_ends_at_its_limit(void **state) {
+    (void)state;
+    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(lock, 600);
+    WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
+    proxy_stop(gate);
+    tl_err code = acquiring_end(waiter, SOON_MS);
+    assert_true(code == TL_ETIMEDOUT || code == TL_EUNCERTAIN);
+    ASSERT_TOOK(waiter->began_ms, 600, 600);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_a_take_survives_a_reset_at_every_byte_of_its_reply),
+        ARENA_TEST(test_a_take_survives_a_reset_at_every_byte_of_its_request),
+        ARENA_TEST(test_a_release_survives_a_reset_at_every_byte_of_its_reply),
+        ARENA_TEST(test_a_release_survives_a_reset_at_every_byte_of_its_request),
+        ARENA_TEST(test_an_extension_survives_a_reset_at_every_byte_of_its_reply),
+        ARENA_TEST(test_an_extension_survives_a_reset_at_every_byte_of_its_request),
+        ARENA_TEST(test_a_reply_that_stops_in_the_middle_is_not_waited_for),
+        ARENA_TEST(test_calls_over_a_silent_connection_end_at_their_limits),
+        ARENA_TEST(test_a_wait_goes_on_after_a_silence),
+        ARENA_TEST(test_a_wait_in_silence_ends_at_its_limit),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/*
+ * Faults: connections are killed and scripts forgotten while the server itself goes on.
+ */
+#include "arena.h"
+#include "contest.h"
+
+/* All but the one that asks. */
+static void kill_connections(const char *kind) {
+    freeReplyObject(real_redis_command(server, "CLIENT KILL TYPE %s SKIPME yes", kind));
+}
+
+static void forget_scripts(void) {
+    freeReplyObject(real_redis_command(server, "SCRIPT FLUSH"));
+}
+
+static int end_contest(void **state) {
+    contest_abandon();
+    return arena_tear_down(state);
+}
+
+/* ---- killed connections ------------------------------------------------------------------------ */
+
+static void test_calls_survive_killed_connections(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_direct(), TTL_MS);
+    for (int i = 0; i < 10; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, i % 2 ? 1000 : 0, &said), TL_OK);
+        kill_connections("normal");
+        ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+        assert_belief_is_true(lock);
+        kill_connections("normal");
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        assert_false(key_exists());
+        kill_connections("normal");
+    }
+}
+
+static void test_a_holder_keeps_its_lock_when_its_connections_are_killed(void **state) {
+    (void)state;
+    tl_lock *lock = make_lock(client_direct(), KEY, 600);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    for (int i = 1; i <= 5; i++) {
+        forget_executed();
+        WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* renewed */
+        kill_connections("normal");
+        assert_true(tl_lock_remaining_ms(lock) > 0);
+    }
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_a_waiter_hears_of_the_release_after_its_connections_were_killed(void **state) {
+    static const char *const kinds[] = {"pubsub", "normal"};
+    (void)state;
+    tl_lock *holder = by_hand(client_direct(), TTL_MS), *lock = by_hand(client_direct(), TTL_MS);
+    for (int i = 0; i < 4; i++) {
+        ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+        forget_executed();
+        acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+        WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
+        forget_executed();
+        kill_connections("pubsub");
+        kill_connections(kinds[i % 2]);
+        WAIT_FOR(SOON_MS, has_executed("subscribe", 1)); /* it listens again */
+        ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+        int64_t began = clock_ms();
+        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+        ASSERT_TOOK(began, 0, 1000);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+}
+
+static void test_nobody_holds_twice_while_connections_are_killed(void **state) {
+    (void)state;
+    tl_lock *locks[4];
+    tl_client *shared = client_direct();
+    for (int i = 0; i < 4; i++)
+        locks[i] = make_lock(i % 2 ? shared : client_direct(), KEY, 2000);
+    contest_start(locks, 4, 3000, 1);
+    for (int i = 0; i < 30; i++) {
+        int counted = contest_counted();
+        WAIT_FOR(2 * SOON_MS, contest_counted() > counted + 3);
+        kill_connections(i % 3 ? "normal" : "pubsub");
+    }
+    contest_end();
+}
+
+static void test_nobody_holds_twice_while_connections_are_reset(void **state) {
+    (void)state;
+    tl_lock *locks[4];
+    tl_client *shared = client_at(proxy_url(gate));
+    for (int i = 0; i < 4; i++)
+        locks[i] = make_lock(i % 2 ? shared : client_at(proxy_url(gate)), KEY, 2000);
+    contest_start(locks, 4, 3000, 1);
+    for (int i = 0; i < 30; i++) {
+        int counted = contest_counted();
+        proxy_break(gate, i % 2 ? PROXY_REPLIES : PROXY_REQUESTS, (size_t)i * 7 % 100, PROXY_RESET,
+                    1 + i % 3);
+        WAIT_FOR(2 * SOON_MS, contest_counted() > counted + 3);
+    }
+    proxy_heal(gate);
+    contest_end();
+}
+
+/* ---- forgotten scripts ------------------------------------------------------------------------- */
+
+static void test_scripts_may_be_forgotten_between_any_two_calls(void **state) {
+    (void)state;
+    tl_client *client = client_direct();
+    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock_info info = {.size = sizeof info};
+    for (int i = 0; i < 10; i++) {
+        forget_scripts();
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+        forget_scripts();
+        ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+        forget_scripts();
+        ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
+        assert_true(info.held);
+        forget_scripts();
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+}
+
+static void test_scripts_may_be_forgotten_while_holding_and_waiting(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *holder = make_lock_with(
+        client_direct(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = 600, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(by_hand(client_direct(), TTL_MS), TL_FOREVER);
+    for (int i = 0; i < 3; i++) {
+        forget_scripts();
+        forget_executed();
+        WAIT_FOR(SOON_MS, has_executed("eval", 1)); /* renewed, by the script's text */
+        assert_int_equal(tl_lock_state(holder), TL_HELD);
+        assert_false(atomic_load(&waiter->done));
+    }
+    assert_int_equal(lock_events_count(events), 0);
+    forget_scripts();
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+}
+
+/* ---- deleted data ------------------------------------------------------------------------------ */
+
+static void test_deleting_everything_loses_the_lock_and_frees_it(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        client_direct(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(lock);
+    freeReplyObject(real_redis_command(server, "FLUSHALL"));
+    assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_GONE);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+    assert_true(tl_lock_fence(next) > fence);
+}
+
+int main(void) {
+#define DISTURB_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, end_contest)
+    const struct CMUnitTest tests[] = {
+        DISTURB_TEST(test_calls_survive_killed_connections),
+        DISTURB_TEST(test_a_holder_keeps_its_lock_when_its_connections_are_killed),
+        DISTURB_TEST(test_a_waiter_hears_of_the_release_after_its_connections_were_killed),
+        DISTURB_TEST(test_nobody_holds_twice_while_connections_are_killed),
+        DISTURB_TEST(test_nobody_holds_twice_while_connections_are_reset),
+        DISTURB_TEST(test_scripts_may_be_forgotten_between_any_two_calls),
+        DISTURB_TEST(test_scripts_may_be_forgotten_while_holding_and_waiting),
+        DISTURB_TEST(test_deleting_everything_loses_the_lock_and_frees_it),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

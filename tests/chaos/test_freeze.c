@@ -1,0 +1,177 @@
+/*
+ * Faults: the server stops for a while, as a process that is suspended, and goes on as if nothing
+ * had happened.
+ */
+#include "arena.h"
+#include "contest.h"
+
+static int thaw(void **state) {
+    contest_abandon();
+    real_redis_thaw(server);
+    return arena_tear_down(state);
+}
+
+static tl_lock *held(tl_client *client, const char *key) {
+    tl_lock *lock = make_lock_with(client, key,
+                                   TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    return lock;
+}
+
+/* ---- limits ------------------------------------------------------------------------------------ */
+
+/* Each call with a client of its own, whose one connection is open. */
+static void test_calls_to_a_stopped_server_end_at_their_limits(void **state) {
+    (void)state;
+    tl_client *client[5];
+    for (int i = 0; i < 5; i++) {
+        client[i] = client_direct();
+        ASSERT_RESULT(tl_client_ping(client[i], &said), TL_OK);
+    }
+    tl_lock *once = make_lock(client[0], "chaos:once", TTL_MS);
+    tl_lock *wait = make_lock(client[1], "chaos:wait", TTL_MS);
+    tl_lock *extend = held(client[2], "chaos:extend"), *release = held(client[3], "chaos:release");
+    real_redis_freeze(server);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(once, 0, &said), TL_EUNCERTAIN);
+    ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(wait, 800, &said), TL_EUNCERTAIN);
+    ASSERT_TOOK(began, 800, 800);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_extend(extend, TTL_MS, &said), TL_EUNCERTAIN);
+    ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_release(release, &said), TL_EUNCERTAIN);
+    ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_client_ping(client[4], &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, ATTEMPT_MS, CONNECT_MS + ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_client_ping(client_direct(), &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("no reply to the login");
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
+    assert_int_equal(tl_lock_state(extend), TL_HELD);
+    real_redis_thaw(server);
+    static const char *const keys[] = {"chaos:once", "chaos:wait", "chaos:release"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        WAIT_FOR(SOON_MS, real_redis_int(server, "EXISTS %s", keys[i]) == 0);
+    ASSERT_RESULT(tl_lock_release(extend, &said), TL_OK);
+}
+
+static void test_closing_a_client_of_a_stopped_server_ends_in_time(void **state) {
+    (void)state;
+    tl_client *client = client_direct();
+    tl_lock *lock = by_hand(client, TTL_MS);
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+    real_redis_freeze(server);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+    drop_lock(lock);
+    int64_t began = clock_ms();
+    drop_client(client);
+    ASSERT_TOOK(began, 0, ATTEMPT_MS);
+}
+
+/* ---- longer than a lifetime -------------------------------------------------------------------- */
+
+static void test_a_holder_is_told_before_its_deadline(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        client_direct(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(lock);
+    real_redis_freeze(server);
+    int64_t deadline_us = clock_us() + (tl_lock_remaining_ms(lock) + 1) * 1000;
+    assert_in_range(lock_events_await(events, TL_AT_RISK, SOON_MS).remaining_ms, 1, 900);
+    lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
+    assert_int_equal(lost.why, TL_LOST_EXPIRED);
+    assert_true(lost.at_us < deadline_us + SLACK_MS * 1000);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    real_redis_thaw(server); /* now it executes renewals that nobody waits for any more */
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+    assert_true(tl_lock_fence(next) > fence);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    ASSERT_RESULT(tl_lock_extend(next, TTL_MS, &said), TL_OK);
+}
+
+static void test_nobody_holds_twice_when_a_server_goes_on(void **state) {
+    (void)state;
+    const int64_t ttl_ms = 350;
+    tl_lock *locks[3];
+    for (int i = 0; i < 3; i++)
+        locks[i] = make_lock(client_direct(), KEY, ttl_ms);
+    contest_start(locks, 3, 500, 10);
+    for (int i = 0; i < 3; i++) {
+        int counted = contest_counted();
+        WAIT_FOR(2 * SOON_MS, contest_counted() > counted + 5 && contest_held());
+        real_redis_freeze(server);
+        const clock_wait longer = clock_wait_begin(ttl_ms + 50);
+        while (clock_wait_more(&longer)) {}
+        WAIT_FOR(SOON_MS, !contest_held());
+        real_redis_thaw(server);
+    }
+    int counted = contest_counted();
+    WAIT_FOR(2 * SOON_MS, contest_counted() > counted + 5);
+    contest_end();
+}
+
+static void test_a_waiter_goes_on_waiting(void **state) {
+    (void)state;
+    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    forget_executed();
+    acquiring *waiter = acquiring_begin(by_hand(client_direct(), TTL_MS), TL_FOREVER);
+    WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
+    real_redis_freeze(server);
+    const clock_wait stopped = clock_wait_begin(ATTEMPT_MS + CONNECT_MS);
+    while (clock_wait_more(&stopped))
+        assert_false(atomic_load(&waiter->done));
+    real_redis_thaw(server);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+}
+
+/* ---- a moment ---------------------------------------------------------------------------------- */
+
+static void test_a_slow_server_costs_time_and_nothing_else(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server)));
+    tl_lock *lock = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 6000, .on_event = lock_events_add, .ctx = events));
+    redisContext *slow = real_redis_connect(server);
+    tl_err codes[3] = {TL_OK, TL_OK, TL_OK};
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+    for (int i = 0; i < 3; i++) {
+        int64_t began = clock_ms();
+        int done = 0;
+        (void)redisAppendCommand(slow, "DEBUG SLEEP 0.1");
+        while (!done && redisBufferWrite(slow, &done) == REDIS_OK) {}
+        codes[i] = i == 0   ? tl_lock_acquire(lock, 0, &said)
+                   : i == 1 ? tl_lock_extend(lock, 6000, &said)
+                            : tl_lock_release(lock, &said);
+        ASSERT_TOOK(began, 0, 100);
+    }
+    redisFree(slow);
+    for (int i = 0; i < 3; i++)
+        ASSERT_RESULT(codes[i], TL_OK);
+    assert_int_equal(lock_events_count(events), 0);
+}
+
+int main(void) {
+#define FREEZE_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, thaw)
+    const struct CMUnitTest tests[] = {
+        FREEZE_TEST(test_calls_to_a_stopped_server_end_at_their_limits),
+        FREEZE_TEST(test_closing_a_client_of_a_stopped_server_ends_in_time),
+        FREEZE_TEST(test_a_holder_is_told_before_its_deadline),
+        FREEZE_TEST(test_nobody_holds_twice_when_a_server_goes_on),
+        FREEZE_TEST(test_a_waiter_goes_on_waiting),
+        FREEZE_TEST(test_a_slow_server_costs_time_and_nothing_else),
+    };
+    server = real_redis_start(&(real_redis_options){.config = "enable-debug-command yes"});
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/*
+ * Faults: the server is killed, and comes back with or without its data, while some wait and others
+ * hold.
+ */
+#include "arena.h"
+
+static real_redis *forgetful, *faithful; /* without and with a file that every write is put into */
+
+static int with(real_redis *r, void **state) {
+    server = r;
+    if (real_redis_pid(server) < 0)
+        real_redis_restart(server);
+    return arena_set_up(state);
+}
+
+static int with_forgetful(void **state) {
+    return with(forgetful, state);
+}
+
+static int with_faithful(void **state) {
+    return with(faithful, state);
+}
+
+static tl_lock *watched(tl_client *client, lock_events *events, int64_t ttl_ms) {
+    tl_lock *lock = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    return lock;
+}
+
+static acquiring *a_waiter(tl_client *client, int64_t wait_ms) {
+    forget_executed();
+    acquiring *waiter = acquiring_begin(by_hand(client, TTL_MS), wait_ms);
+    WAIT_FOR(SOON_MS, has_executed("subscribe", 1)); /* it knows that it must wait */
+    assert_false(atomic_load(&waiter->done));
+    return waiter;
+}
+
+/* ---- the server is down ------------------------------------------------------------------------ */
+
+static void test_a_server_that_is_down_is_unavailable_in_time(void **state) {
+    (void)state;
+    tl_client *client = client_direct();
+    tl_lock *lock = by_hand(client, TTL_MS);
+    real_redis_kill(server);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("refused");
+    ASSERT_TOOK(began, 0, CONNECT_MS + ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("refused");
+    ASSERT_TOOK(began, 0, CONNECT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 0, CONNECT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 500, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 500, 500);
+}
+
+static void test_a_wait_begun_while_the_server_is_down_gets_the_lock(void **state) {
+    (void)state;
+    tl_client *client = client_direct();
+    real_redis_kill(server);
+    acquiring *waiter = acquiring_begin(by_hand(client, TTL_MS), 20000);
+    const clock_wait a_moment = clock_wait_begin(200);
+    while (clock_wait_more(&a_moment))
+        assert_false(atomic_load(&waiter->done));
+    real_redis_restart(server);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+}
+
+static void test_a_holder_is_told_before_its_deadline(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(client_direct(), events, 900);
+    int64_t deadline_us = clock_us() + (tl_lock_remaining_ms(lock) + 1) * 1000;
+    real_redis_kill(server);
+    lock_event risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
+    assert_in_range(risk.remaining_ms, 1, 900);
+    lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
+    assert_int_equal(lost.why, TL_LOST_EXPIRED);
+    assert_true(lost.at_us < deadline_us + SLACK_MS * 1000);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 0, ATTEMPT_MS);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EINVALID);
+}
+
+static void test_a_release_while_the_server_is_down_is_done_when_it_is_back(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    real_redis_kill(server);
+    int64_t began = clock_ms();
+    tl_err code = tl_lock_release(lock, &said);
+    assert_true(code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN);
+    ASSERT_TOOK(began, ATTEMPT_MS, ATTEMPT_MS);
+    real_redis_restart(server);
+    assert_free_soon();
+    assert_false(key_exists());
+}
+
+/* ---- it comes back ----------------------------------------------------------------------------- */
+
+static void test_a_lock_survives_a_restart_that_keeps_the_data(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(client_direct(), events, 3000);
+    tl_lock *other = by_hand(client_direct(), TTL_MS);
+    uint64_t fence = tl_lock_fence(lock);
+    real_redis_restart(server);
+    assert_true(key_exists());
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    ASSERT_RESULT(tl_lock_extend(lock, 4000, &said), TL_OK);
+    assert_belief_is_true(lock);
+    forget_executed();
+    WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* the keeper, on a new connection */
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    assert_true(tl_lock_fence(other) > fence);
+}
+
+static void test_a_lock_lost_by_a_restart_is_found_out(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(client_direct(), events, 1200);
+    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    uint64_t fence = tl_lock_fence(lock);
+    real_redis_restart(server);
+    lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
+    assert_int_equal(lost.why, TL_LOST_GONE);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+    assert_true(tl_lock_fence(next) > fence);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+}
+
+static void test_a_waiter_waits_through_a_restart_that_keeps_the_data(void **state) {
+    (void)state;
+    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = a_waiter(client_direct(), TL_FOREVER);
+    real_redis_restart(server);
+    WAIT_FOR(SOON_MS, has_executed("subscribe", 1)); /* it is back, and listens again */
+    assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    ASSERT_TOOK(began, 0, 1000);
+}
+
+static void test_a_waiter_gets_what_a_restart_has_freed(void **state) {
+    (void)state;
+    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = a_waiter(client_direct(), TL_FOREVER);
+    real_redis_restart(server);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    (void)tl_lock_release(holder, &said); /* it knows nothing of the restart */
+    ASSERT_RESULT(tl_lock_extend(waiter->lock, TTL_MS, &said), TL_OK);
+}
+
+static void test_a_wait_through_an_outage_ends_at_its_limit(void **state) {
+    (void)state;
+    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = a_waiter(client_direct(), 700);
+    real_redis_kill(server);
+    tl_err code = acquiring_end(waiter, SOON_MS);
+    assert_true(code == TL_ETIMEDOUT || code == TL_EUNCERTAIN);
+    ASSERT_TOOK(waiter->began_ms, 700, 700);
+}
+
+static void test_after_a_restart_nothing_is_granted_for_as_long_as_asked(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(
+        make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .attempt_ms = ATTEMPT_MS,
+                                           .restart_quiet_ms = 1500)),
+        TTL_MS);
+    real_redis_restart(server);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("restarted");
+    WAIT_FOR(SOON_MS, !key_exists()); /* its attempt is undone */
+    ASSERT_RESULT(tl_lock_acquire(lock, 10000, &said), TL_OK);
+    ASSERT_TOOK(began, 500, 2500); /* the server tells its age in seconds */
+    assert_belief_is_true(lock);
+}
+
+int main(void) {
+#define FORGETFUL(test) cmocka_unit_test_setup_teardown(test, with_forgetful, arena_tear_down)
+#define FAITHFUL(test) cmocka_unit_test_setup_teardown(test, with_faithful, arena_tear_down)
+    const struct CMUnitTest tests[] = {
+        FORGETFUL(test_a_server_that_is_down_is_unavailable_in_time),
+        FORGETFUL(test_a_wait_begun_while_the_server_is_down_gets_the_lock),
+        FORGETFUL(test_a_holder_is_told_before_its_deadline),
+        FAITHFUL(test_a_release_while_the_server_is_down_is_done_when_it_is_back),
+        FAITHFUL(test_a_lock_survives_a_restart_that_keeps_the_data),
+        FORGETFUL(test_a_lock_lost_by_a_restart_is_found_out),
+        FAITHFUL(test_a_waiter_waits_through_a_restart_that_keeps_the_data),
+        FORGETFUL(test_a_waiter_gets_what_a_restart_has_freed),
+        FAITHFUL(test_a_wait_through_an_outage_ends_at_its_limit),
+        FORGETFUL(test_after_a_restart_nothing_is_granted_for_as_long_as_asked),
+    };
+    forgetful = real_redis_start(NULL);
+    faithful = real_redis_start(&(real_redis_options){.persist = true});
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/*
+ * Many threads, one client, one lock: what it protects stays exact, whatever the threads do to the
+ * client meanwhile.
+ */
+#include "arena.h"
+
+#define THREADS 8
+#define ROUNDS 40
+
+typedef struct {
+    tl_client *client;
+    int *counter; /* no atomic: the lock protects it */
+    int done;
+    tl_err worst;
+    uint64_t *last_fence;
+    bool fences_rise;
+} worker;
+
+static bool round_of(worker *w, tl_lock *lock) {
+    w->worst = tl_lock_acquire(lock, 60000, NULL);
+    if (w->worst)
+        return false;
+    (*w->counter)++;
+    w->fences_rise = w->fences_rise && tl_lock_fence(lock) > *w->last_fence;
+    *w->last_fence = tl_lock_fence(lock);
+    w->worst = tl_lock_release(lock, NULL);
+    w->done++;
+    return w->worst == TL_OK;
+}
+
+static void *work(void *ctx) {
+    worker *w = ctx;
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = 20000);
+    tl_lock *lock = NULL;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % 10 == 0) { /* handles come and go */
+            tl_lock_free(lock);
+            lock = tl_lock_new(w->client, KEY, sizeof KEY - 1, &options, NULL);
+        }
+        if (!lock || !round_of(w, lock))
+            break;
+    }
+    tl_lock_free(lock);
+    return NULL;
+}
+
+static void test_a_plain_number_is_counted_up_exactly_by_many_threads(void **state) {
+    (void)state;
+    tl_client *client = make_client(real_redis_url(server));
+    int counter = 0;
+    uint64_t last_fence = 0;
+    pthread_t threads[THREADS];
+    worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){
+            .client = client, .counter = &counter, .last_fence = &last_fence, .fences_rise = true};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        ASSERT_RESULT(workers[i].worst, TL_OK);
+        assert_int_equal(workers[i].done, ROUNDS);
+        assert_true(workers[i].fences_rise);
+    }
+    assert_int_equal(counter, THREADS * ROUNDS);
+    assert_false(key_exists());
+}
+
+/* ---- what any thread may do ------------------------------------------------------------------- */
+
+typedef struct {
+    tl_lock *lock;
+    tl_client *client;
+    atomic_bool *ending;
+    int64_t most_ms; /* ever remaining */
+    tl_err worst;
+} onlooker;
+
+static void *look_on(void *ctx) {
+    onlooker *o = ctx;
+    while (!atomic_load(o->ending)) {
+        int64_t ms = tl_lock_remaining_ms(o->lock);
+        o->most_ms = ms > o->most_ms ? ms : o->most_ms;
+        (void)tl_lock_state(o->lock);
+        (void)tl_lock_fence(o->lock);
+        tl_lock_cancel(o->lock);
+        tl_lock_info info = {.size = sizeof info};
+        tl_err code = tl_client_look(o->client, KEY, sizeof KEY - 1, &info, NULL);
+        if (code)
+            o->worst = code;
+    }
+    return NULL;
+}
+
+static void test_any_thread_may_look_and_cancel(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_client *client = make_client(real_redis_url(server));
+    tl_lock *lock = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 200, .on_event = lock_events_add, .ctx = events));
+    atomic_bool ending = false;
+    pthread_t threads[3];
+    onlooker onlookers[3];
+    for (int i = 0; i < 3; i++) {
+        onlookers[i] = (onlooker){.lock = lock, .client = client, .ending = &ending};
+        assert_int_equal(pthread_create(&threads[i], NULL, look_on, &onlookers[i]), 0);
+    }
+    tl_err worst = TL_OK;
+    int held = 0;
+    const clock_wait end = clock_wait_begin(700);
+    while (clock_wait_more(&end)) {
+        tl_err code = tl_lock_acquire(lock, 1000, &said);
+        if (code == TL_OK) {
+            held++;
+            (void)tl_lock_release(lock, NULL);
+        } else if (code != TL_ECANCELLED && code != TL_ETIMEDOUT) {
+            worst = code;
+        }
+    }
+    atomic_store(&ending, true);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    ASSERT_RESULT(worst, TL_OK);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(onlookers[i].worst, TL_OK);
+        assert_true(onlookers[i].most_ms <= 200);
+    }
+    print_message("held %d times\n", held);
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_ECANCELLED);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+}
+
+static void test_many_locks_are_kept_by_one_client(void **state) {
+    enum { LOCKS = 40 };
+    (void)state;
+    lock_events *events = make_events();
+    tl_client *client = make_client(real_redis_url(server));
+    tl_lock *locks[LOCKS];
+    for (int i = 0; i < LOCKS; i++) {
+        char key[32];
+        (void)snprintf(key, sizeof key, "chaos:many:%d", i);
+        locks[i] = make_lock_with(
+            client, key,
+            TL_LOCK_OPTIONS(.ttl_ms = 600, .on_event = lock_events_add, .ctx = events));
+        ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
+    }
+    const clock_wait end = clock_wait_begin(1200);
+    while (clock_wait_more(&end))
+        for (int i = 0; i < LOCKS; i++)
+            assert_int_equal(tl_lock_state(locks[i]), TL_HELD);
+    for (int i = 0; i < LOCKS; i++)
+        ASSERT_RESULT(tl_lock_release(locks[i], &said), TL_OK);
+    assert_int_equal(lock_events_count(events), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_a_plain_number_is_counted_up_exactly_by_many_threads),
+        ARENA_TEST(test_any_thread_may_look_and_cancel),
+        ARENA_TEST(test_many_locks_are_kept_by_one_client),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/*
+ * A hold is believed from the moment at which acquire has returned to that of its release, or as
+ * long as the lock said that it remained, whichever is less. Beliefs are compared at the end, so
+ * that a thread which the machine delays can't make a wrong one look right, nor the other way round.
+ */
+#include "contest.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define CONTENDERS_MAX 16
+#define HOLDS_MAX 20000
+#define MARGIN_MS 40 /* no writing with less than this remaining: a thread can be held up */
+
+typedef struct {
+    int64_t from_us, until_us;
+    uint64_t fence;
+} hold;
+
+typedef struct {
+    tl_lock *lock;
+    pthread_t thread;
+    int counted, holds;
+    hold hold[HOLDS_MAX];
+} contender;
+
+static contender *contenders[CONTENDERS_MAX];
+static int contender_count;
+static int64_t patience_ms, working_ms;
+static atomic_bool ending;
+static atomic_int number; /* read and written apart: only the lock makes that right */
+
+/* Until when this moment's look at the lock lets its holder believe in it. */
+static int64_t believed_until(const tl_lock *lock) {
+    int64_t now_us = clock_us();
+    return now_us + tl_lock_remaining_ms(lock) * 1000;
+}
+
+static void hold_once(contender *c) {
+    hold h = {.from_us = clock_us(), .fence = tl_lock_fence(c->lock)};
+    h.until_us = believed_until(c->lock);
+    int before = atomic_load_explicit(&number, memory_order_relaxed);
+    const clock_wait work = clock_wait_begin(working_ms);
+    while (tl_lock_remaining_ms(c->lock) > MARGIN_MS && clock_wait_more(&work)) {}
+    (void)sched_yield();
+    int64_t until_us = believed_until(c->lock);
+    h.until_us = until_us > h.until_us ? until_us : h.until_us;
+    if (tl_lock_remaining_ms(c->lock) > MARGIN_MS) {
+        atomic_store_explicit(&number, before + 1, memory_order_relaxed);
+        c->counted++;
+    }
+    int64_t now_us = clock_us();
+    (void)tl_lock_release(c->lock, NULL);
+    h.until_us = h.until_us < now_us ? h.until_us : now_us;
+    c->hold[c->holds++] = h;
+}
+
+static void *contend(void *ctx) {
+    contender *c = ctx;
+    while (!atomic_load(&ending) && c->holds < HOLDS_MAX)
+        if (tl_lock_acquire(c->lock, patience_ms, NULL) == TL_OK)
+            hold_once(c);
+    return NULL;
+}
+
+void contest_start(tl_lock *const *locks, int count, int64_t wait_ms, int64_t hold_ms) {
+    contest_abandon();
+    assert_in_range(count, 1, CONTENDERS_MAX);
+    atomic_store(&ending, false);
+    atomic_store(&number, 0);
+    patience_ms = wait_ms;
+    working_ms = hold_ms;
+    for (int i = 0; i < count; i++) {
+        contender *c = calloc(1, sizeof *c);
+        assert_non_null(c);
+        c->lock = locks[i];
+        assert_int_equal(pthread_create(&c->thread, NULL, contend, c), 0);
+        contenders[contender_count++] = c;
+    }
+}
+
+int contest_counted(void) {
+    return atomic_load(&number);
+}
+
+bool contest_held(void) {
+    bool held = false;
+    for (int i = 0; i < contender_count; i++)
+        held = held || tl_lock_remaining_ms(contenders[i]->lock) > 0;
+    return held;
+}
+
+static void join(void) {
+    atomic_store(&ending, true);
+    for (int i = 0; i < contender_count; i++)
+        (void)pthread_join(contenders[i]->thread, NULL);
+}
+
+static void forget(void) {
+    while (contender_count > 0)
+        free(contenders[--contender_count]);
+}
+
+void contest_abandon(void) {
+    join();
+    forget();
+}
+
+static int by_begin(const void *a, const void *b) {
+    const hold *x = a, *y = b;
+    return (x->from_us > y->from_us) - (x->from_us < y->from_us);
+}
+
+static void check_holds(hold *all, int n) {
+    qsort(all, (size_t)n, sizeof *all, by_begin);
+    for (int i = 1; i < n; i++) {
+        if (all[i].from_us < all[i - 1].until_us)
+            fail_msg("two holders for %d us", (int)(all[i - 1].until_us - all[i].from_us));
+        if (all[i].fence <= all[i - 1].fence)
+            fail_msg("a fence that is not greater than the one before");
+    }
+}
+
+void contest_end(void) {
+    int counted = 0, n = 0;
+    join();
+    for (int i = 0; i < contender_count; i++) {
+        counted += contenders[i]->counted;
+        n += contenders[i]->holds;
+    }
+    hold *all = calloc((size_t)n + 1, sizeof *all);
+    assert_non_null(all);
+    n = 0;
+    for (int i = 0; i < contender_count; i++)
+        for (int k = 0; k < contenders[i]->holds; k++)
+            all[n++] = contenders[i]->hold[k];
+    forget();
+    check_holds(all, n);
+    free(all);
+    assert_int_equal(atomic_load(&number), counted);
+    assert_true(counted > 0);
+}

@@ -1,0 +1,27 @@
+/*
+ * Contenders for one lock, each on a thread of its own, that count up a number under it; and the
+ * proof that no two of them ever held the lock at once.
+ */
+#ifndef CONTEST_H
+#define CONTEST_H
+
+#include "locks.h"
+
+/** Begin: each lock is one contender's, who waits at most wait_ms for it, and holds it for hold_ms
+ *  (0: for a moment), again and again. */
+void contest_start(tl_lock *const *locks, int count, int64_t wait_ms, int64_t hold_ms);
+
+/** What they have counted up to so far. */
+int contest_counted(void);
+
+/** Does any of them believe that it holds the lock? */
+bool contest_held(void);
+
+/** End the threads; the test fails when the number isn't exact, when two were sure of the lock at
+ *  one moment, or when a fence was not greater than the one before. */
+void contest_end(void);
+
+/** End the threads of a contest that a failed test has left. */
+void contest_abandon(void);
+
+#endif
