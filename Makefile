@@ -153,7 +153,7 @@ $(BUILD)/tests/sim.a: $(call obj,$(filter-out tests/sim/main.c,$(SIM_SRC))) $(BU
 
 $(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
 	$(call say,LD $@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=src/tidelock.map \
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -Wl,--version-script=src/tidelock.map \
 	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) $(DEP_LIBS) -o $@
 $(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
