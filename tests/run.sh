@@ -65,26 +65,33 @@ report() { # source file
     esac
 }
 
-# unit first; then what else is pure; then what starts servers or measures time.
-together=() alone=()
-for t in "$@"; do case $t in tests/unit/*) together+=("$t") ;; esac; done
+# unit first; then what else is pure; then the tool's, which mostly wait; then, one at a time, what
+# measures time.
+pure=() waiting=() alone=()
+for t in "$@"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
 for t in "$@"; do
     case $t in
     tests/unit/*) ;;
-    tests/wire/* | tests/sim/* | tests/fuzz/* | tests/lint/*) together+=("$t") ;;
+    tests/wire/* | tests/sim/* | tests/fuzz/* | tests/lint/*) pure+=("$t") ;;
+    tests/cli/*) waiting+=("$t") ;;
     *) alone+=("$t") ;;
     esac
 done
 
-running=0
-for t in "${together[@]}"; do
-    if ((running >= JOBS)); then wait -n; running=$((running - 1)); fi
-    run_one "$t" &
-    running=$((running + 1))
-done
-wait
-for t in "${together[@]}"; do report "$t"; done
-for t in "${alone[@]}"; do run_one "$t"; report "$t"; done
+run_group() { # how many at a time, source files...
+    local most=$1 running=0 t
+    shift
+    for t in "$@"; do
+        if ((running >= most)); then wait -n; running=$((running - 1)); fi
+        run_one "$t" &
+        running=$((running + 1))
+    done
+    wait
+    for t in "$@"; do report "$t"; done
+}
+run_group "$JOBS" "${pure[@]}"
+run_group $((JOBS * 2)) "${waiting[@]}"
+run_group 1 "${alone[@]}"
 
 tail=
 ((skipped == 0)) || tail=", $skipped skipped"
