@@ -126,7 +126,7 @@ static tl_lock *watched(lock_events *events, int64_t ttl_ms) {
 
 static void risk_then_held(proxy_way way, proxy_fault fault) {
     lock_events *events = make_events();
-    tl_lock *lock = watched(events, 1500);
+    tl_lock *lock = watched(events, 1000);
     lock_event again;
     proxy_break(gate, way, 0, fault, 1);
     (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
@@ -150,13 +150,13 @@ static void test_a_renewal_that_was_reset_on_its_way_is_asked_again(void **state
 /* Without an answer nothing is believed: LOST by the deadline of the last one. */
 static void lost_in_time(proxy_way way, proxy_fault fault) {
     lock_events *events = make_events();
-    tl_lock *lock = watched(events, 900);
+    tl_lock *lock = watched(events, 600);
     int64_t left = tl_lock_remaining_ms(lock);
     int64_t since = clock_ms();
     proxy_break(gate, way, 0, fault, PROXY_ALL);
     const clock_wait limit = clock_wait_begin(SOON_MS);
     lock_event risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
-    assert_in_range(risk.remaining_ms, 1, 900);
+    assert_in_range(risk.remaining_ms, 1, 600);
     int64_t held_at = since;
     for (int64_t now = since; tl_lock_state(lock) != TL_LOST && clock_wait_more(&limit);) {
         held_at = now;

@@ -150,6 +150,34 @@ static void test_a_take_confirmed_too_late_is_confirmed_again(void **state) {
     assert_belief_is_true(lock);
 }
 
+/* The reply to a cancelled take comes while the connection could be used for another lock. */
+static void test_a_late_reply_never_answers_the_wrong_question(void **state) {
+    (void)state;
+    tl_client *client = client_behind_gate();
+    tl_lock *lock = by_hand(client, TTL_MS), *other = make_lock(client, "chaos:other", TTL_MS);
+    tl_lock *holder = make_lock(client_direct(), "chaos:other", TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    for (int i = 0; i < 5; i++) {
+        ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+        const size_t passed = proxy_passed(gate, PROXY_REQUESTS);
+        real_redis_freeze(server);
+        acquiring *a = acquiring_begin(lock, TL_FOREVER);
+        WAIT_FOR(SOON_MS, proxy_passed(gate, PROXY_REQUESTS) > passed);
+        tl_lock_cancel(lock);
+        tl_err cancelled = acquiring_end(a, SOON_MS);
+        acquiring *b = acquiring_begin(other, 0);
+        real_redis_thaw(server);
+        ASSERT_RESULT(cancelled, TL_ECANCELLED);
+        ASSERT_RESULT(acquiring_end(b, SOON_MS), TL_EBUSY);
+        assert_free_soon();
+    }
+}
+
+static int thaw(void **state) {
+    real_redis_thaw(server);
+    return arena_tear_down(state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(test_a_waiter_asks_again_after_a_reset_and_finds_itself_the_holder),
@@ -162,6 +190,8 @@ int main(void) {
         ARENA_TEST(test_no_orphan_outlives_its_lifetime),
         ARENA_TEST(test_a_request_held_up_on_its_way_takes_nothing_any_more),
         ARENA_TEST(test_a_take_confirmed_too_late_is_confirmed_again),
+        cmocka_unit_test_setup_teardown(test_a_late_reply_never_answers_the_wrong_question,
+                                        arena_set_up, thaw),
     };
     server = real_redis_start(NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

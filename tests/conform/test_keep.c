@@ -114,6 +114,36 @@ static void test_the_state_is_lost_from_the_deadline_on(void **state) {
     }
 }
 
+static atomic_bool keeper_is_held_up, keeper_may_go_on;
+
+static void hold_the_keeper_up(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    const clock_wait bound = clock_wait_begin(SOON_MS);
+    (void)lock, (void)event, (void)ctx;
+    atomic_store(&keeper_is_held_up, true);
+    while (!atomic_load(&keeper_may_go_on) && clock_wait_more(&bound)) {}
+}
+
+static void test_the_state_is_lost_in_time_even_when_a_callback_blocks(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *lock = conform_lock(c, client, 300);
+    tl_lock *other = make_lock_with(
+        client, "conform:blocks",
+        TL_LOCK_OPTIONS(.ttl_ms = 60, .manual_renew = true, .on_event = hold_the_keeper_up));
+    atomic_store(&keeper_is_held_up, false);
+    atomic_store(&keeper_may_go_on, false);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, atomic_load(&keeper_is_held_up));
+    int64_t last = clock_ms() + tl_lock_remaining_ms(lock);
+    WAIT_FOR(SOON_MS, clock_ms() > last + 1);
+    tl_state then = tl_lock_state(lock);
+    int64_t remaining = tl_lock_remaining_ms(lock);
+    atomic_store(&keeper_may_go_on, true);
+    assert_int_equal(then, TL_LOST);
+    assert_int_equal(remaining, 0);
+}
+
 static void test_a_definite_answer_is_lost_at_once(void **state) {
     static const struct {
         const char *command;
@@ -203,6 +233,7 @@ static const conform_test tests[] = {
     CONFORM(test_a_failed_renewal_is_a_risk_until_the_next_succeeds),
     CONFORM(test_lost_is_said_no_later_than_the_deadline),
     CONFORM(test_the_state_is_lost_from_the_deadline_on),
+    CONFORM(test_the_state_is_lost_in_time_even_when_a_callback_blocks),
     CONFORM(test_a_definite_answer_is_lost_at_once),
     CONFORM(test_a_hold_ends_by_its_longest_time),
     CONFORM(test_remaining_is_never_more_than_the_servers_own),

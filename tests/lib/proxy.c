@@ -41,6 +41,7 @@ struct proxy {
     proxy_fault fault;
     int connections; /* still to be struck */
     int struck;
+    size_t passed[2];
 };
 
 static void die(const char *what) {
@@ -137,6 +138,7 @@ static bool forward(proxy *p, link_pair *l, proxy_way way, bool *ret_reset) {
             return false;
         done += sent > 0 ? (size_t)sent : 0;
     }
+    p->passed[way] += through;
     *ret_reset = through < (size_t)n && l->fault == PROXY_RESET;
     return !*ret_reset;
 }
@@ -266,6 +268,13 @@ void proxy_reset(proxy *p) {
 int proxy_struck(proxy *p) {
     (void)pthread_mutex_lock(&p->mutex);
     int n = p->struck;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return n;
+}
+
+size_t proxy_passed(proxy *p, proxy_way way) {
+    (void)pthread_mutex_lock(&p->mutex);
+    size_t n = p->passed[way];
     (void)pthread_mutex_unlock(&p->mutex);
     return n;
 }

@@ -41,4 +41,7 @@ void proxy_reset(proxy *p);
 /** How many connections proxy_break has struck so far: each when the first byte was lost. */
 int proxy_struck(proxy *p);
 
+/** How many bytes it has forwarded this way so far. */
+size_t proxy_passed(proxy *p, proxy_way way);
+
 #endif
