@@ -86,6 +86,7 @@ static void send_keep(token_attempt *a, const tl_job *job, const tl_event *e, tl
     tl_bytes ttl = tl__out_int(out, job->ttl_ms);
     add(c, ttl);
     add(c, ttl);
+    add(c, tl__out_int(out, server_us(e, a->by)));
     add_wait(send, job, out);
 }
 
@@ -141,6 +142,11 @@ static tl_status malformed(token_attempt *a, tl_out *out) {
     return fail(a, TL_ESERVER, true, TL_LITERAL("the server's answer makes no sense"), out);
 }
 
+static tl_status too_late(token_attempt *a, tl_out *out) {
+    static const char words[] = "the request reached the server too late";
+    return fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
+}
+
 static tl_status quiet(token_attempt *a, tl_mono over, tl_out *out) {
     fail(a, TL_EUNAVAILABLE, true, TL_LITERAL("the server has restarted: waiting out old locks"),
          out);
@@ -188,9 +194,7 @@ static tl_status take_answered(token_attempt *a, const tl_job *job, const tl_eve
     switch (status) {
     case 1: return taken(a, job, e, out);
     case 0: return busy(a, e, out);
-    case -1:
-        return fail(a, TL_EUNAVAILABLE, false,
-                    TL_LITERAL("the request reached the server too late"), out);
+    case -1: return too_late(a, out);
     case -2:
         return fail(a, TL_ESERVER, false, TL_LITERAL("this token has been released already"), out);
     default: return malformed(a, out);
@@ -201,10 +205,12 @@ static tl_status keep_answered(token_attempt *a, const tl_job *job, const tl_eve
                                tl_out *out) {
     int64_t status, left;
     const tl_reply *item = tl__reply_item(e->reply, 2);
-    if (!tl__reply_int(tl__reply_item(item, 0), &status) || status < -1 || status > 1 ||
+    if (!tl__reply_int(tl__reply_item(item, 0), &status) || status < -2 || status > 1 ||
         !tl__reply_int(tl__reply_item(item, 2), &left))
         return malformed(a, out);
     tl__out_time(out, e->reply, 0, e);
+    if (status == -2)
+        return too_late(a, out);
     if (status == 1) {
         if (!confirmed(a, job, e, out))
             return TL_END;

@@ -2,11 +2,13 @@
 --
 -- KEYS  K, S for each lock
 -- ARGV  the sender's earliest idea of the server's time us, shortest lifetime of S ms; then for each
---       lock token, value for K, lifetime of K ms, how long S binds others ms
+--       lock token, value for K, lifetime of K ms, how long S binds others ms; last not_after (server
+--       us; 0: no limit)
 -- Answers {TIME s, TIME us, {status, K's value, ms left} for each lock}
---   status 1 kept   0 another's   -1 absent
+--   status 1 kept   0 another's   -1 absent   -2 past not_after
 --
--- A request that was delayed on its way can arrive after a later one: hence nothing moves back.
+-- A request that was delayed on its way can arrive after a later one: hence nothing moves back. It
+-- can also arrive after its sender has died: hence not_after, or a dead lock would live on.
 local now = tonumber(ARGV[1])
 local time
 if redis.replicate_commands then
@@ -14,6 +16,8 @@ if redis.replicate_commands then
     time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
 end
+local not_after = tonumber(ARGV[2 * #KEYS + 3])
+local late = time and not_after > 0 and now > not_after
 local out = {0, 0}
 for i = 1, #KEYS / 2 do
     local K, S = KEYS[2 * i - 1], KEYS[2 * i]
@@ -26,7 +30,9 @@ for i = 1, #KEYS / 2 do
     local text = type(found) == 'string' and found
     local s = redis.call('HMGET', S, 'token', 'value', 'until')
     local status, left = found and 0 or -1, -1
-    if text and s[1] == token and text == s[2] then
+    if late then
+        status = -2
+    elseif text and s[1] == token and text == s[2] then
         status = 1
         local later = till > (tonumber(s[3] or 0) or 0)
         if later and value ~= text then

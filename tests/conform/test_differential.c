@@ -246,7 +246,7 @@ static const struct {
     const char *kinds;
     size_t micros;
 } shipped[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = {"ttellnnol", 5},
-                         [TL_SCRIPT_KEEP] = {"nlttll", 1},
+                         [TL_SCRIPT_KEEP] = {"nlttlln", 1},
                          [TL_SCRIPT_DROP] = {"tl", 3},
                          [TL_SCRIPT_LOOK] = {"", 9}};
 

@@ -247,6 +247,44 @@ static void test_a_forked_child_may_open_a_client_of_its_own(void **state) {
     ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
 }
 
+typedef struct {
+    tl_lock *lock;
+    atomic_bool ending;
+} busybody;
+
+static void *cancel_all_the_time(void *ctx) {
+    busybody *b = ctx;
+    while (!atomic_load(&b->ending))
+        tl_lock_cancel(b->lock);
+    return NULL;
+}
+
+/* Another thread may be anywhere inside of the library at the moment of the fork. */
+static void test_a_forked_child_is_never_stuck(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    static busybody busy;
+    pthread_t thread;
+    int status = 0;
+    busy.lock = make_lock(client, "conform:busy", TTL_MS);
+    atomic_store(&busy.ending, false);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_all_the_time, &busy), 0);
+    for (int i = 0; i < 50 && status == 0; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            (void)alarm(5);
+            tl_lock_cancel(lock);
+            _exit(tl_lock_acquire(lock, TL_FOREVER, NULL) == TL_EINVALID ? 0 : 1);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            status = -1;
+    }
+    atomic_store(&busy.ending, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(status, 0);
+}
+
 static const conform_test tests[] = {
     CONFORM(test_a_clients_options_are_checked),
     CONFORM(test_a_url_is_checked_and_never_repeated),
@@ -258,5 +296,6 @@ static const conform_test tests[] = {
     CONFORM(test_every_result_has_a_name),
     CONFORM(test_a_forked_child_is_refused_and_the_parent_goes_on),
     CONFORM(test_a_forked_child_may_open_a_client_of_its_own),
+    CONFORM(test_a_forked_child_is_never_stuck),
 };
 CONFORM_MAIN(tests)

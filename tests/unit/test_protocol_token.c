@@ -73,8 +73,9 @@ static void test_keep_says_all_that_the_script_needs(void **state) {
     begin(&f, TL_KEEP);
     feed_assert_asked(&f, "keep");
     assert_int_equal(f.last.count, 1);
-    assert_int_equal(f.last.command[0].argc, 8);
+    assert_int_equal(f.last.command[0].argc, 9);
     assert_int_equal(feed_arg_int(&f, 0), feed_server_us(0));
+    assert_int_equal(feed_arg_int(&f, 6), feed_server_us(ATTEMPT_MS) - 401);
     assert_string_equal(feed_arg(&f, 1), "3600000");
     assert_string_equal(feed_arg(&f, 2), TOKEN);
     assert_string_equal(feed_arg(&f, 3), TOKEN);
@@ -485,6 +486,14 @@ static void test_a_keep_that_finds_anothers_or_nothing_has_lost(void **state) {
     assert_int_equal(result()->why, TL_LOST_GONE);
 }
 
+static void test_a_keep_that_came_too_late_proves_no_loss(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_reply(&f, "['1' '2' [-2 't' -1]]");
+    expect(&f, TL_EUNAVAILABLE, false);
+}
+
 static void test_any_other_keep_answer_is_malformed_and_proves_no_loss(void **state) {
     (void)state;
     const char *const bad[] = {
@@ -501,7 +510,7 @@ static void test_any_other_keep_answer_is_malformed_and_proves_no_loss(void **st
         "['1' '2' [nil 't' 30000]]",
         "['1' '2' ['x' 't' 30000]]",
         "['1' '2' [2 't' 30000]]",
-        "['1' '2' [-2 't' 30000]]",
+        "['1' '2' [-3 't' 30000]]",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
@@ -744,6 +753,7 @@ int main(void) {
         cmocka_unit_test(test_a_server_of_unknown_age_is_trusted),
         cmocka_unit_test(test_kept_counts_from_the_sending_what_the_key_has_left),
         cmocka_unit_test(test_a_keep_that_finds_anothers_or_nothing_has_lost),
+        cmocka_unit_test(test_a_keep_that_came_too_late_proves_no_loss),
         cmocka_unit_test(test_any_other_keep_answer_is_malformed_and_proves_no_loss),
         cmocka_unit_test(test_drop_tells_released_expired_and_taken_apart),
         cmocka_unit_test(test_any_other_drop_answer_is_malformed),
