@@ -220,8 +220,10 @@ bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
 void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     (void)pthread_mutex_lock(&client->mutex);
     client->server.generation++;
-    if (uptime_us >= 0)
-        client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(uptime_us, 1000));
+    if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
+        int64_t least_us = uptime_us > 1000000 ? uptime_us - 1000000 : 0;
+        client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(least_us, 1000));
+    }
     (void)pthread_mutex_unlock(&client->mutex);
     if (bracket)
         (void)tl__client_learn(client, *bracket, now);

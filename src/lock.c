@@ -297,6 +297,8 @@ static void close_wait(tl_lock *lock) {
 
 void tl_lock_cancel(tl_lock *lock) {
     tl_client *c = lock->client;
+    if (!tl__client_is_here(c))
+        return; /* the mutex may have been held at the fork, for ever */
     (void)pthread_mutex_lock(&c->mutex);
     lock->cancelled = true;
     if (lock->waiter)
