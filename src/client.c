@@ -205,10 +205,7 @@ tl_server tl__client_server(tl_client *client) {
 
 bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
     (void)pthread_mutex_lock(&client->mutex);
-    tl_anchor *anchor = &client->server.anchor;
-    /* Threads can come out of order: an anchor never goes back in time. */
-    bool stepped = tl__anchor_learn(anchor, bracket, tl__mono_max(now, anchor->at),
-                                    client->drift_ppm);
+    bool stepped = tl__anchor_learn(&client->server.anchor, bracket, now, client->drift_ppm);
     (void)pthread_mutex_unlock(&client->mutex);
     if (stepped)
         tl__log(client, TL_LOG_WARNING,

@@ -33,10 +33,20 @@ tl_interval tl__interval_aged(tl_interval i, tl_mono from, tl_mono to, int32_t d
     return (tl_interval){tl__add_sat(i.lo, -by), tl__add_sat(i.hi, by)};
 }
 
-bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono now, int32_t drift_ppm) {
+/* The stamp was made at some moment of the exchange, which its bracket's width is the length of. Until
+ * the reply came the server's clock may have gained on ours; the lower edge has that time to spare. */
+static tl_interval at_receipt(tl_interval bracket, int32_t drift_ppm) {
+    int64_t width_ns = tl__mul_sat(tl__add_sat(bracket.hi, -bracket.lo), NS_PER_US);
+    bracket.hi = tl__add_sat(bracket.hi, ceil_us(tl__drift_ns(width_ns, drift_ppm)));
+    return bracket;
+}
+
+bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm) {
+    tl_mono at = anchor->known ? tl__mono_max(received, anchor->at) : received;
     bool stepped = false;
+    bracket = tl__interval_aged(at_receipt(bracket, drift_ppm), received, at, drift_ppm);
     if (anchor->known) {
-        tl_interval aged = tl__interval_aged(anchor->offset, anchor->at, now, drift_ppm);
+        tl_interval aged = tl__interval_aged(anchor->offset, anchor->at, at, drift_ppm);
         tl_interval both = tl__interval_intersect(aged, bracket);
         stepped = tl__interval_empty(both);
         if (!stepped)
@@ -44,7 +54,7 @@ bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono now, int32
     }
     anchor->known = true;
     anchor->offset = bracket;
-    anchor->at = now;
+    anchor->at = at;
     anchor->steps += stepped;
     return stepped;
 }

@@ -34,9 +34,10 @@ tl_interval tl__interval_intersect(tl_interval a, tl_interval b);
 /** Both edges moved outwards by drift_ppm of the time from `from` to `to`, rounded up. */
 tl_interval tl__interval_aged(tl_interval i, tl_mono from, tl_mono to, int32_t drift_ppm);
 
-/** Merge a bracket. Returns true when it contradicts what was known (the server's clock stepped, or
- *  another server answers); the anchor then starts again from the bracket alone. */
-bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono now, int32_t drift_ppm);
+/** Merge a bracket, whose reply was received at `received`; brackets may come out of order. Returns
+ *  true when it contradicts what was known (the server's clock stepped, or another server answers);
+ *  the anchor then starts again from the bracket alone. */
+bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm);
 
 /** The server's clock at `at`: [earliest, latest] in us. Call only for a known anchor. */
 tl_interval tl__anchor_server_time(const tl_anchor *anchor, tl_mono at, int32_t drift_ppm);

@@ -113,7 +113,7 @@ static void test_the_first_bracket_is_the_anchor(void **state) {
     assert_true(a.known);
     assert_int_equal(a.at.ns, S);
     assert_int_equal(a.steps, 0);
-    expect(a.offset, 100, 200);
+    expect(a.offset, 100, 201); /* what 200 ppm may have added since the stamp was made */
 }
 
 static void test_brackets_narrow_each_other(void **state) {
@@ -175,6 +175,35 @@ static void test_the_servers_time_saturates(void **state) {
     expect(tl__anchor_server_time(&a, (tl_mono){S}, 0), US_2262 + 1000000, US_2262 + 1000000);
 }
 
+/* The stamp is made as the request arrives; the reply takes 2 s, while the server's clock gains on
+ * ours. A quick exchange right after it must not look like a step. */
+static void test_drift_during_a_long_exchange_is_no_step(void **state) {
+    (void)state;
+    const int32_t ppm = 200;
+    const int64_t offset_us = 5000000, gained_us = 399; /* just within 200 ppm of 2 s */
+    tl_anchor a = {0};
+    tl_mono sent = {10 * S}, received = {12 * S}, later = {12 * S + 2000};
+    tl_interval slow = tl__bracket(sent.ns / 1000 + offset_us, sent, received);
+    assert_false(tl__anchor_learn(&a, slow, received, ppm));
+    tl_interval quick = tl__bracket(received.ns / 1000 + offset_us + gained_us, received, later);
+    assert_false(tl__anchor_learn(&a, quick, later, ppm));
+}
+
+/* Two threads: the older of two brackets is merged last. */
+static void test_brackets_out_of_order_are_no_step(void **state) {
+    (void)state;
+    const int32_t ppm = 200;
+    const int64_t offset_us = 5000000, gained_us = 199;
+    tl_anchor a = {0};
+    tl_mono early = {10 * S}, late = {11 * S};
+    tl_interval older = tl__bracket(early.ns / 1000 + offset_us, early, early);
+    tl_interval newer = tl__bracket(late.ns / 1000 + offset_us + gained_us, late, late);
+    assert_false(tl__anchor_learn(&a, newer, late, ppm));
+    assert_false(tl__anchor_learn(&a, older, early, ppm));
+    assert_int_equal(a.at.ns, late.ns);
+    assert_true(a.offset.lo <= offset_us + gained_us && offset_us + gained_us <= a.offset.hi);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_bracket_rounds_outwards),
@@ -191,6 +220,8 @@ int main(void) {
         cmocka_unit_test(test_what_was_known_is_aged_before_it_is_merged),
         cmocka_unit_test(test_a_contradiction_starts_again_and_is_counted),
         cmocka_unit_test(test_touching_edges_are_no_contradiction),
+        cmocka_unit_test(test_drift_during_a_long_exchange_is_no_step),
+        cmocka_unit_test(test_brackets_out_of_order_are_no_step),
         cmocka_unit_test(test_the_servers_time_is_earliest_and_latest),
         cmocka_unit_test(test_the_servers_time_saturates),
     };
