@@ -10,6 +10,7 @@
 typedef struct {
     tl_result result;
     tl_mono until;
+    tl_mono asked; /* when the request was built: no later than it was sent */
     tl_mono by;
     uint16_t ticket;
     uint8_t op;
@@ -50,18 +51,19 @@ static void add_wait(tl_send *send, const tl_job *job, tl_out *out) {
     add(c, tl__out_int(out, job->wait_replicas_ms));
 }
 
-/* The earliest that the server's clock can show at `at`, us; 0 when its clock is unknown. */
-static int64_t server_us(const tl_event *e, tl_mono at) {
+/* The earliest and the latest that the server's clock can show at `at`, us; 0 when it is unknown. */
+static tl_interval server_us(const tl_event *e, tl_mono at) {
     if (!e->server->anchor.known)
-        return 0;
-    int64_t us = tl__anchor_server_time(&e->server->anchor, at, e->server->drift_ppm).lo;
-    return us > 0 ? us : 0;
+        return (tl_interval){0, 0};
+    tl_interval us = tl__anchor_server_time(&e->server->anchor, at, e->server->drift_ppm);
+    return (tl_interval){us.lo > 0 ? us.lo : 0, us.hi > 0 ? us.hi : 0};
 }
 
 static void send_take(token_attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = script(send, TL_SCRIPT_TAKE, job);
-    int64_t not_after = server_us(e, a->by);
+    tl_interval now = server_us(e, e->now);
+    int64_t not_after = server_us(e, a->by).lo;
     a->bounded = not_after > 0;
     add(c, tl__token_bytes(&job->token));
     add(c, tl__token_bytes(&job->token));
@@ -70,23 +72,26 @@ static void send_take(token_attempt *a, const tl_job *job, const tl_event *e, tl
     add(c, ttl);
     add(c, ttl);
     add(c, tl__out_int(out, not_after));
-    add(c, tl__out_int(out, server_us(e, e->now)));
+    add(c, tl__out_int(out, now.lo));
     add(c, job->owner);
     add(c, tl__out_int(out, IDLE_MS));
+    add(c, tl__out_int(out, now.hi));
     add_wait(send, job, out);
 }
 
 static void send_keep(token_attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = script(send, TL_SCRIPT_KEEP, job);
-    add(c, tl__out_int(out, server_us(e, e->now)));
+    tl_interval now = server_us(e, e->now);
+    add(c, tl__out_int(out, now.lo));
     add(c, tl__out_int(out, IDLE_MS));
     add(c, tl__token_bytes(&job->token));
     add(c, tl__token_bytes(&job->token));
     tl_bytes ttl = tl__out_int(out, job->ttl_ms);
     add(c, ttl);
     add(c, ttl);
-    add(c, tl__out_int(out, server_us(e, a->by)));
+    add(c, tl__out_int(out, server_us(e, a->by).lo));
+    add(c, tl__out_int(out, now.hi));
     add_wait(send, job, out);
 }
 
@@ -97,6 +102,7 @@ static void send_drop(token_attempt *a, const tl_job *job, tl_out *out) {
 }
 
 static tl_status start(token_attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
     switch ((tl_op)a->op) {
     case TL_TAKE: send_take(a, job, e, out); break;
@@ -116,14 +122,17 @@ static tl_status fail(token_attempt *a, tl_err code, bool maybe, tl_bytes words,
     return TL_END;
 }
 
-/* Ours from when the request was sent, for what the key really has left, less the drift. A key
+/* Ours from when the request was built, for what the key really has left, less the drift. Not from
+ * when it was sent, which can be later (a connection that came back, a script sent again by text):
+ * below 3.2 it also says until when S binds others, reckoned from that moment. A key
  * without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
-static tl_mono deadline(const tl_job *job, const tl_event *e, int64_t left_ms) {
+static tl_mono deadline(const token_attempt *a, const tl_job *job, const tl_event *e,
+                        int64_t left_ms) {
     int64_t ms = left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;
     if (ms < 0)
         ms = 0;
     int64_t drift = tl__drift_ns(job->ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
-    return tl__mono_add_ns(tl__mono_add_ms(e->sent, ms), -drift);
+    return tl__mono_add_ns(tl__mono_add_ms(a->asked, ms), -drift);
 }
 
 /* Did enough replicas confirm? The second reply tells. */
@@ -166,7 +175,7 @@ static tl_status taken(token_attempt *a, const tl_job *job, const tl_event *e, t
         return TL_END;
     a->result.code = TL_OK;
     a->result.fence = (uint64_t)fence;
-    a->result.deadline = deadline(job, e, left);
+    a->result.deadline = deadline(a, job, e, left);
     return TL_END;
 }
 
@@ -215,7 +224,7 @@ static tl_status keep_answered(token_attempt *a, const tl_job *job, const tl_eve
         if (!confirmed(a, job, e, out))
             return TL_END;
         a->result.code = TL_OK;
-        a->result.deadline = deadline(job, e, left);
+        a->result.deadline = deadline(a, job, e, left);
         return TL_END;
     }
     a->result.why = status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE;

@@ -3,18 +3,19 @@
 -- KEYS  K, S for each lock
 -- ARGV  the sender's earliest idea of the server's time us, shortest lifetime of S ms; then for each
 --       lock token, value for K, lifetime of K ms, how long S binds others ms; last not_after (server
---       us; 0: no limit)
+--       us; 0: no limit) and the sender's latest idea of the server's time
 -- Answers {TIME s, TIME us, {status, K's value, ms left} for each lock}
 --   status 1 kept   0 another's   -1 absent   -2 past not_after
 --
 -- A request that was delayed on its way can arrive after a later one: hence nothing moves back. It
 -- can also arrive after its sender has died: hence not_after, or a dead lock would live on.
-local now = tonumber(ARGV[1])
+local now, latest = tonumber(ARGV[1]), tonumber(ARGV[2 * #KEYS + 4])
 local time
 if redis.replicate_commands then
     redis.replicate_commands()
     time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
+    latest = now
 end
 local not_after = tonumber(ARGV[2 * #KEYS + 3])
 local late = time and not_after > 0 and now > not_after
@@ -22,7 +23,7 @@ local out = {0, 0}
 for i = 1, #KEYS / 2 do
     local K, S = KEYS[2 * i - 1], KEYS[2 * i]
     local token, value = ARGV[4 * i - 1], ARGV[4 * i]
-    local px, till = tonumber(ARGV[4 * i + 1]), now + tonumber(ARGV[4 * i + 2]) * 1000
+    local px, till = tonumber(ARGV[4 * i + 1]), latest + tonumber(ARGV[4 * i + 2]) * 1000
     local found = redis.pcall('GET', K)
     if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
         return found -- refused: that says nothing about the lock

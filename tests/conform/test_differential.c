@@ -245,8 +245,8 @@ static tl_bytes lock_argument(fake_workload *w, char kind) {
 static const struct {
     const char *kinds;
     size_t micros;
-} shipped[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = {"ttellnnol", 5},
-                         [TL_SCRIPT_KEEP] = {"nlttlln", 1},
+} shipped[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = {"ttellnnoln", 5},
+                         [TL_SCRIPT_KEEP] = {"nlttllnn", 1},
                          [TL_SCRIPT_DROP] = {"tl", 3},
                          [TL_SCRIPT_LOOK] = {"", 9}};
 

@@ -52,7 +52,7 @@ static void test_take_says_all_that_the_script_needs(void **state) {
     assert_int_equal(f.last.count, 1);
     const tl_command *c = &f.last.command[0];
     assert_int_equal(c->nkeys, 2);
-    assert_int_equal(c->argc, 11);
+    assert_int_equal(c->argc, 12);
     assert_string_equal(c->argv[0].p, KEY);
     assert_string_equal(c->argv[1].p, SIDECAR);
     assert_string_equal(feed_arg(&f, 0), TOKEN);
@@ -65,6 +65,7 @@ static void test_take_says_all_that_the_script_needs(void **state) {
     assert_int_equal(feed_arg_int(&f, 6), feed_server_us(0));
     assert_string_equal(feed_arg(&f, 7), OWNER);
     assert_string_equal(feed_arg(&f, 8), "3600000");
+    assert_int_equal(feed_arg_int(&f, 9), feed_server_us(0)); /* and the latest now */
 }
 
 static void test_keep_says_all_that_the_script_needs(void **state) {
@@ -73,9 +74,10 @@ static void test_keep_says_all_that_the_script_needs(void **state) {
     begin(&f, TL_KEEP);
     feed_assert_asked(&f, "keep");
     assert_int_equal(f.last.count, 1);
-    assert_int_equal(f.last.command[0].argc, 9);
+    assert_int_equal(f.last.command[0].argc, 10);
     assert_int_equal(feed_arg_int(&f, 0), feed_server_us(0));
     assert_int_equal(feed_arg_int(&f, 6), feed_server_us(ATTEMPT_MS) - 401);
+    assert_int_equal(feed_arg_int(&f, 7), feed_server_us(0));
     assert_string_equal(feed_arg(&f, 1), "3600000");
     assert_string_equal(feed_arg(&f, 2), TOKEN);
     assert_string_equal(feed_arg(&f, 3), TOKEN);
