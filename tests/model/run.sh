@@ -1,0 +1,203 @@
+#!/bin/bash
+# Checks every claim of the table below with Spin: run.sh [-j N] [--update] [pattern]
+#
+#   -j N       runs at a time (2)
+#   --update   writes the kept stories in traces/ anew
+#   pattern    only the rows whose name it matches
+#
+# One line a claim. Exit 0 if every row came out as the table says.
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "${BASH_SOURCE[0]%/*}" && pwd)
+
+# name | model | defines | expected | what it says
+#   safe      no run, of any length, breaks a claim
+#   fails     a claim is broken, and the story shows how
+#   happens   the event is possible: the safe rows beside it aren't empty
+# A name that ends in * has its story kept in traces/.
+table() {
+    cat <<'ROWS'
+token-two          |token |-DN=2 -DZ=0 -DRIVAL -DSIMPLE            |safe   |two clients and a rival: one holder, requests and answers lost or late
+token-late         |token |-DZ=1 -DRIVAL                           |safe   |one late request in a buffer: one holder, and what is reported finished is free
+token-late-two     |token |-DZ=2 -DRIVAL -DSIMPLE                  |safe   |two late requests in buffers: one holder
+token-longer       |token |-DZ=1 -DRIVAL -DSIMPLE -DT=5 -DLIMIT=3  |safe   |the same with T = 5: one holder
+token-plain        |token |-DZ=1 -DRIVAL -DSIMPLE -DPLAIN          |safe   |beside a client of SET NX PX and compare-and-delete: one holder
+token-orphan       |token |-DZ=1 -DRIVAL -DSIMPLE -DLIMIT=1 -DWATCH_ORPHANS -DONLY=ORPHAN |safe|nothing is left of a client LIMIT + T after it moved on
+token-late-keep-one|token |-DZ=1 -DRIVAL -DSIMPLE -DLATE_KEEPS     |safe   |keeps without not_after: still one holder
+token-late-take-one|token |-DZ=1 -DRIVAL -DSIMPLE -DNO_NOT_AFTER -DONLY=ONE |safe|takes without not_after: still one holder
+token-no-spent     |token |-DZ=1 -DRIVAL -DNO_SPENT                |safe   |without `spent`: all three claims hold by the TIME of the answer alone
+token-hand         |token |-DZ=1 -DRIVAL -DSIMPLE -DHAND_DELETES   |safe   |somebody deletes K by hand: S keeps it to one holder
+token-quiet        |token |-DZ=0 -DRIVAL -DSIMPLE -DFAILOVER -DQUIET |safe |failover loses the last writes, then T of silence: one holder
+token-handover     |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=HANDOVER    |happens|a released lock goes to the next
+token-takeover     |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=TAKEOVER    |happens|a crashed holder's lock goes to the next
+token-yours        |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=YOURS       |happens|a repeated take finds the lock its own, with less than T left
+token-refused      |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=REFUSED     |happens|not_after refuses a late take
+token-spent        |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=SPENT       |happens|`spent` refuses a late take
+token-not-back     |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=NOT_BACK    |happens|a keep with a shorter lifetime leaves the expiry where it is
+token-late-keep    |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=LATE_KEEP   |happens|a keep out of a buffer extends the lock
+token-failed-over  |token |-DZ=0 -DRIVAL -DONLY=NONE -DSEE=FAILED_OVER -DFAILOVER -DQUIET |happens|a replica takes over
+token-plain-held   |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=PLAIN_HELD -DPLAIN |happens|the plain client does hold
+token-failover*    |token |-DZ=1 -DRIVAL -DFAILOVER -DONLY=ONE         |fails  |failover loses a take: two holders (documented unsafe)
+token-clock-leap*  |token |-DZ=1 -DRIVAL -DJUMP=2 -DONLY=ONE           |fails  |the server's clock leaps forward: two holders (documented unsafe)
+token-full-on-retry*|token|-DZ=1 -DRIVAL -DFULL_ON_RETRY -DONLY=ONE    |fails  |"already yours" counts T from the repeated request
+token-from-receipt*|token |-DZ=1 -DRIVAL -DFROM_RECEIPT -DONLY=ONE     |fails  |the deadline counts from the answer
+token-no-drift*    |token |-DZ=1 -DRIVAL -DNO_DRIFT -DONLY=ONE         |fails  |a slow deadline clock and no drift subtracted
+token-keep-shortens*|token|-DZ=1 -DRIVAL -DKEEP_SHORTENS -DONLY=ONE    |fails  |a late keep with a shorter lifetime moves the expiry back
+token-drop-blind*  |token |-DZ=1 -DRIVAL -DDROP_BLIND -DONLY=ONE       |fails  |a drop that doesn't compare frees another's lock
+token-keep-blind*  |token |-DZ=1 -DRIVAL -DPLAIN -DKEEP_BLIND -DONLY=ONE |fails|a keep that matches S alone overwrites a plain client's lock
+token-hand-no-s*   |token |-DZ=1 -DRIVAL -DHAND_DELETES -DNO_S -DONLY=ONE |fails|K deleted by hand and S not asked
+token-no-not-after*|token |-DZ=1 -DRIVAL -DNO_NOT_AFTER -DONLY=FREE    |fails  |a take is executed after its sender was told that it is over
+token-late-orphan* |token |-DZ=1 -DRIVAL -DSIMPLE -DLIMIT=1 -DWATCH_ORPHANS -DONLY=ORPHAN -DNO_NOT_AFTER |fails|the same take makes an orphan out of nothing
+token-trust-busy*  |token |-DZ=1 -DRIVAL -DTRUST_BUSY                  |fails  |"busy" taken for final while an earlier take may yet be executed
+token-trust-spent* |token |-DZ=1 -DRIVAL -DTRUST_SPENT                 |fails  |`spent` remembers one token only: the next drop makes it forget
+token-refuse-first*|token |-DZ=1 -DRIVAL -DREFUSE_FIRST                |fails  |not_after checked before "already yours" hides a lock from its owner
+token-keep-orphan* |token |-DZ=1 -DRIVAL -DSIMPLE -DLIMIT=1 -DWATCH_ORPHANS -DONLY=ORPHAN -DLATE_KEEPS |fails|keeps without not_after: a dead client's lock lives on
+token-keep-creates*|token |-DZ=1 -DRIVAL -DSIMPLE -DLIMIT=1 -DWATCH_ORPHANS -DONLY=ORPHAN -DLATE_KEEPS -DKEEP_CREATES |fails|a keep brings an expired lock back
+fence              |fence |                                            |safe   |fences increase although S expires when idle
+fence-failover     |fence |-DFAILOVER                                  |safe   |and over a failover that takes longer than the servers' clocks differ
+fence-ahead        |fence |-DFAILOVER -DAHEAD=1 -DOUTAGE=4             |safe   |callers' estimates 1 ahead: the failover must take 1 longer
+fence-forgotten    |fence |-DONLY=NONE -DSEE=FORGOTTEN                 |happens|S expires
+fence-again        |fence |-DONLY=NONE -DSEE=AGAIN -DFAILOVER          |happens|takes go on after the failover
+fence-short*       |fence |-DFAILOVER -DOUTAGE=2                       |fails  |a failover no longer than the servers' clocks differ
+fence-ahead-short* |fence |-DFAILOVER -DAHEAD=1                        |fails  |a caller's estimate that is ahead of the server
+fence-no-clock*    |fence |-DFAILOVER -DNO_CLOCK                       |fails  |previous + 1 alone forgets with S
+java-two           |java  |                                            |safe   |jobs over 2M + L before their stamp: one holder
+java-three         |java  |-DNJ=3                                      |safe   |three clients
+java-no-lag        |java  |-DM=2 -DL=0 -DT=8                           |safe   |M = 2, no lag: slack 2M
+java-no-skew       |java  |-DM=0 -DL=2 -DT=6                           |safe   |equal clocks, L = 2: slack L
+java-steps         |java  |-DSTEPS -DT=8 -DSLACK=5                     |safe   |clocks stepping within M while a job runs: slack 4M + L
+java-handover      |java  |-DONLY=NONE -DSEE=HANDOVER                  |happens|DEL, and the next SETNX wins
+java-takeover      |java  |-DONLY=NONE -DSEE=TAKEOVER                  |happens|a crashed holder's stamp is taken over
+java-loser         |java  |-DONLY=NONE -DSEE=LOSER                     |happens|a GETSET loser overwrites the winner's stamp
+java-orphan*       |java  |-DONLY=NONE -DSEE=ORPHANED                  |happens|GETSET answers nil: the client throws and its stamp stays
+java-skew-steal*   |java  |-DM=1 -DL=0 -DSLACK=0                       |fails  |no slack, skewed clocks: a fast clock steals a slow one's lock
+java-race*         |java  |-DM=0 -DL=2 -DSLACK=0                       |fails  |no slack, equal clocks: a racing loser shortens the winner's stamp
+java-slack*        |java  |-DSLACK=1                                   |fails  |slack below 2M + L: both together
+java-late-del*     |java  |-DM=0 -DL=0 -DT=3 -DLATE_DEL                |fails  |a late holder's DEL frees its successor's lock
+java-beyond-m*     |java  |-DOFF=2                                     |fails  |clocks beyond M
+java-beyond-l*     |java  |-DLAG=3                                     |fails  |attempts slower than L
+java-steps-short*  |java  |-DSTEPS -DT=8                               |fails  |clocks stepping within M, slack 2M + L
+plain-one          |plain |-DNP=1                                      |safe   |one tidelock client without scripts beside two Java clients
+plain-two          |plain |-DNJ=1                                      |safe   |two beside one
+plain-to-the-end   |plain |-DNP=1 -DNJ=1 -DM=2 -DL=0 -DT=8 -DSLACK=0   |safe   |beside one Java client whose job runs up to its stamp
+plain-getset       |plain |-DNJ=1 -DONLY=NONE -DSEE=OURS_BY_GETSET     |happens|it takes over by GETSET
+plain-handover     |plain |-DNJ=1 -DONLY=NONE -DSEE=HANDOVER           |happens|it releases by DEL and another holds
+plain-no-cap*      |plain |-DNP=1 -DNJ=1 -DNO_CAP                      |fails  |the deadline ignores racing losers
+plain-bytes*       |plain |-DNJ=0 -DBYTES_ARE_MINE                     |fails  |equal bytes taken for identity
+plain-late-del*    |plain |-DNP=1 -DNJ=1 -DLATE_DEL_OURS               |fails  |DEL sent when no time remains for it
+plain-own-lag*     |plain |-DNJ=1 -DL=0 -DT=5 -DLAG_OURS=2             |fails  |our own GETSET executed later than L after its clock reading
+plain-no-wait*     |plain |-DNP=1 -DNJ=1 -DM=2 -DL=0 -DT=8 -DSLACK=0 -DWAIT=0 |fails|taken as soon as the stamp has run out
+bridge-buffer      |bridge|-DNB=1 -DNJ=1 -DZ=1                         |safe   |one client, late requests, one Java client: one holder
+bridge-two         |bridge|-DNB=2 -DNJ=1 -DLIMIT=1                     |safe   |two clients beside one Java client
+bridge-javas       |bridge|-DNB=1 -DNJ=2 -DLIMIT=1                     |safe   |one client beside two Java clients
+bridge-skew        |bridge|-DNB=1 -DNJ=1 -DM=2 -DT=8                   |safe   |M = 2, L = 1
+bridge-longer-java |bridge|-DNB=1 -DNJ=1 -DTJ=8 -DLIMIT=1              |safe   |Java lifetimes longer than T_legacy
+bridge-longer-own  |bridge|-DNB=1 -DNJ=1 -DTB=7 -DLIMIT=1              |safe   |our own lifetime longer than T_legacy, T + 3M + 2L at most 2 T_legacy
+bridge-until       |bridge|-DNB=1 -DNJ=1 -DTB=9 -DUNTIL                |safe   |any longer, if equal bytes count as ours only until S.until
+bridge-until-short |bridge|-DNB=1 -DNJ=1 -DM=2 -DL=0 -DT=5 -DUNTIL -DLIMIT=1 |safe|T below 3M + 2L, by the same rule
+bridge-until-javas |bridge|-DNB=1 -DNJ=2 -DM=1 -DL=0 -DT=5 -DTB=8 -DUNTIL -DLIMIT=1 |safe|the same rule beside two Java clients
+bridge-to-the-end  |bridge|-DNB=1 -DNJ=1 -DM=3 -DL=0 -DT=10 -DSLACK=0 -DLIMIT=1 |safe|a Java job that runs up to its stamp
+bridge-late-del-own|bridge|-DNB=2 -DNJ=1 -DL=0 -DT=4 -DLIMIT=1 -DLATE_DEL -DONLY=TIDELOCK |safe|late legacy DELs: still never two tidelock clients
+bridge-thief-known |bridge|-DNB=1 -DNJ=1 -DOFF=3 -DSLOWEST=3 -DLIMIT=1 -DONLY=STOLEN_BACK |safe|a host that is always beyond M: its stamp is never taken for a loser's
+bridge-handover    |bridge|-DNB=2 -DNJ=1 -DONLY=NONE -DSEE=HANDOVER    |happens|a released lock goes to the next
+bridge-crashed     |bridge|-DNB=1 -DNJ=1 -DONLY=NONE -DSEE=CRASHED_JAVA|happens|a crashed Java holder's lock is taken over
+bridge-java-takes  |bridge|-DNB=1 -DNJ=1 -DONLY=NONE -DSEE=TAKEOVER    |happens|a Java client takes over a crashed holder's lock
+bridge-loser       |bridge|-DNB=1 -DNJ=1 -DONLY=NONE -DSEE=LOSER       |happens|a Java loser overwrites a holder's stamp
+bridge-reclaim*    |bridge|-DNB=1 -DNJ=1 -DONLY=NONE -DSEE=RECLAIM     |happens|the holder recognises it and takes its lock back
+bridge-lifted      |bridge|-DNB=1 -DNJ=1 -DONLY=NONE -DSEE=LONGER      |happens|a keep later than L lifts the cap
+bridge-s-binds     |bridge|-DNB=2 -DNJ=1 -DONLY=NONE -DSEE=BUSY_BY_S -DLATE_DEL |happens|S keeps a tidelock client out although K is gone
+bridge-robbed*     |bridge|-DNB=1 -DNJ=1 -DOFF=3 -DSLOWEST=3 -DLIMIT=1 -DONLY=NONE -DSEE=ROBBED |happens|beyond M a thief takes the lock, and the holder finds out
+bridge-beyond-m*   |bridge|-DNB=1 -DNJ=1 -DOFF=3 -DLIMIT=1 -DONLY=ONE  |fails  |a Java clock beyond M
+bridge-beyond-l*   |bridge|-DNB=1 -DNJ=1 -DLAG=2 -DLIMIT=1 -DONLY=ONE  |fails  |a Java attempt slower than L
+bridge-late-del*   |bridge|-DNB=1 -DNJ=1 -DLATE_DEL -DLIMIT=1 -DONLY=ONE |fails|a Java DEL later than assumed
+bridge-late-del-no-s*|bridge|-DNB=2 -DNJ=1 -DLATE_DEL -DNO_S -DLIMIT=1 -DONLY=TIDELOCK |fails|the same without S: two tidelock clients
+bridge-shorter-java*|bridge|-DNB=1 -DNJ=1 -DTJ=4 -DLIMIT=1             |fails  |a Java lifetime shorter than T_legacy
+bridge-equal-bytes*|bridge|-DNB=1 -DNJ=1 -DM=2 -DL=0 -DT=5 -DLIMIT=1   |fails  |T between 2M + L and 3M + 2L: a Java stamp of equal bytes passes for ours
+bridge-equal-long* |bridge|-DNB=1 -DNJ=1 -DTB=9 -DLIMIT=1              |fails  |our own lifetime so long that a later Java stamp has equal bytes
+bridge-no-cap*     |bridge|-DNB=1 -DNJ=1 -DNO_CAP -DLIMIT=1            |fails  |the deadline ignores racing losers
+bridge-cap-early*  |bridge|-DNB=1 -DNJ=1 -DCAP_EARLY -DLIMIT=1         |fails  |the cap lifted by a keep executed just L after the take
+bridge-one-way*    |bridge|-DNB=1 -DNJ=1 -DM=2 -DL=0 -DT=7 -DONE_WAY -DLIMIT=1 |fails|the deadline spares no M
+bridge-no-wait*    |bridge|-DNB=1 -DNJ=1 -DM=3 -DL=0 -DT=10 -DSLACK=0 -DWAIT=0 -DLIMIT=1 |fails|a stamp taken as soon as it has run out
+bridge-full-on-retry*|bridge|-DNB=1 -DNJ=1 -DFULL_ON_RETRY             |fails  |"already yours" counts T, not what K holds
+bridge-keep-shortens*|bridge|-DNB=1 -DNJ=1 -DZ=1 -DL=0 -DLIMIT=3 -DKEEP_SHORTENS |fails|a late keep moves the stamp back
+bridge-all-ours*   |bridge|-DNB=1 -DNJ=1 -DOFF=3 -DSLOWEST=3 -DLIMIT=1 -DALL_OURS -DONLY=STOLEN_BACK |fails|every strange stamp taken for a loser's: the thief is robbed in turn
+bridge-thief-gone* |bridge|-DNB=1 -DNJ=1 -DOFF=2 -DLIMIT=1 -DONLY=STOLEN_BACK |fails|beyond M: the thief has come and gone, and the next stamp looks like a loser's
+bridge-no-min      |bridge|-DNB=1 -DNJ=1 -DNO_MIN -DLIMIT=1            |safe   |min(deadline, E' - M) left out: the cap alone suffices
+bridge-no-s        |bridge|-DNB=2 -DNJ=1 -DL=0 -DT=4 -DLIMIT=1 -DNO_S  |safe   |S not binding: no harm while every DEL is in time
+bridge-s-early     |bridge|-DNB=2 -DNJ=1 -DL=0 -DT=4 -DLIMIT=1 -DLATE_DEL -DS_ENDS_EARLY -DONLY=TIDELOCK |safe|S binding until S.value - M only
+ROWS
+}
+
+# check NAME MODEL DEFINES EXPECTED SAYS: one row, in a directory of its own.
+check() {
+    local name=${1%\*} keep=${1##*[!*]} model=$2 defines=$3 expected=$4 says=$5
+    local dir=$work/$name began=$EPOCHREALTIME found=broken states=- depth=- note=
+    mkdir -p "$dir"
+    cp "$here"/*.pml "$dir"
+    cd "$dir"
+    # shellcheck disable=SC2086
+    if spin $defines -a "$model.pml" >spin.log 2>&1 &&
+        gcc -O1 -w -DSAFETY -DBFS -DMEMLIM=3500 -o pan pan.c >>spin.log 2>&1; then
+        timeout 600 ./pan -w22 >pan.log 2>&1 || true
+        states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' pan.log)
+        depth=$(sed -n 's/.*depth reached \([0-9]*\).*/\1/p' pan.log)
+        if [[ -f $model.pml.trail ]]; then
+            spin -t -T $defines -DSTEP=1 "$model.pml" 2>&1 | awk '
+                match($0, /^\[-?[0-9]+\]/) {
+                    printf "[%3d]%s\n", substr($0, 2, RLENGTH - 2), substr($0, RLENGTH + 1) }' >story
+            if grep -q '\] !! ' story; then found=fails
+            elif grep -q '\] \*\* ' story; then found=happens; fi
+        elif grep -q 'errors: 0' pan.log && ! grep -qiE 'not completed|memlim|out of memory|too small' pan.log; then
+            found=safe
+        fi
+    fi
+    if [[ -n $keep && -f story ]]; then
+        { printf '%s: %s\n%s.pml %s\n\n' "$name" "$says" "$model" "$defines"; cat story; } >kept
+        if ((update)); then cp kept "$here/traces/$name.txt"
+        elif ! cmp -s kept "$here/traces/$name.txt"; then note='  (traces/ tells another story: run.sh --update)'; fi
+    fi
+    awk -v n="$name" -v e="$expected" -v f="$found" -v s="${states:--}" -v d="${depth:--}" -v y="$says" -v note="$note" \
+        -v t="$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')" 'BEGIN {
+            printf "%-6s %-22s %-7s %9s states %4s deep %6.1f s  %s%s%s\n", e == f ? "ok" : "WRONG", n, f, s, d, t, y,
+                e == f ? "" : " (expected: " e ")", note }' >result
+    [[ $found != broken ]] || tail -n 5 spin.log >>result
+    rm -f pan pan.?  # keep the logs and stories, not the programs
+    cat result
+}
+
+jobs=2 update=0 pattern=
+trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+while (($#)); do
+    case $1 in
+        -j) jobs=$2; shift ;;
+        -j*) jobs=${1#-j} ;;
+        --update) update=1 ;;
+        *) pattern=$1 ;;
+    esac
+    shift
+done
+for tool in spin gcc; do
+    command -v $tool >/dev/null || { echo "run.sh: $tool is missing; on Debian: apt-get install spin gcc" >&2; exit 1; }
+done
+
+work=${BUILD:-$(mktemp -d)}/model
+[[ -n ${BUILD:-} ]] || trap 'rm -rf "${work%/model}"' EXIT
+rm -rf "$work"
+mkdir -p "$work" "$here/traces"
+work=$(cd "$work" && pwd)
+
+rows=0
+while IFS='|' read -r name model defines expected says; do
+    read -r name <<<"$name"
+    read -r model <<<"$model"
+    read -r defines <<<"$defines"
+    read -r expected <<<"$expected"
+    [[ -z $pattern || $name =~ $pattern ]] || continue
+    while (($(jobs -rp | wc -l) >= jobs)); do wait -n || true; done
+    (check "$name" "$model" "$defines" "$expected" "$says") &
+    rows=$((rows + 1))
+done < <(table)
+wait
+passed=$(cat "$work"/*/result 2>/dev/null | grep -c '^ok' || true)
+echo "$passed passed, $((rows - passed)) failed"
+((passed == rows && rows > 0))
