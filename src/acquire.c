@@ -205,7 +205,7 @@ static tl_status clean(tl_acquire *a, const tl_event *e, tl_out *out) {
         return drop(a, e, out);
     if (e->kind == TL_REPLY || e->kind == TL_FAILED) {
         if (a->job.protocol->step(&a->attempt, &a->job, e, out) != TL_END) {
-            out->until = a->next;
+            out->until = tl__mono_min(a->next, a->limit);
             return TL_GO;
         }
         tl_err code = a->attempt.result.code;

@@ -118,6 +118,8 @@ static bool parse_v6(parse *p, tl_bytes inside) {
     char address[INET6_ADDRSTRLEN];
     struct in6_addr binary;
     tl_bytes bare = cut(inside, "%", &zone);
+    if (zone.n > 0 && (!starts(zone, "%25") || zone.n == strlen("%25")))
+        return bad(p, "the zone of the IPv6 address is malformed: write [ADDRESS%25ZONE]");
     if (!decode(p, p->to->host, sizeof p->to->host, inside, "the host is too long"))
         return false;
     for (const char *c = p->to->host; *c; c++)

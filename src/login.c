@@ -82,13 +82,16 @@ static bool has(tl_bytes text, const char *part) {
     return memmem(text.p, text.n, part, strlen(part)) != NULL;
 }
 
-/* The server's words, or "" where they may hold what must not be repeated. */
+/* Up to where `part`, if it is anything, begins. */
+static tl_bytes before(tl_bytes text, const char *part) {
+    const char *at = part[0] ? memmem(text.p, text.n, part, strlen(part)) : NULL;
+    return at ? tl__bytes(text.p, (size_t)(at - text.p)) : text;
+}
+
+/* The server's words up to where they repeat what it was sent. */
 static void quote(char *to, const tl_endpoint *e, tl_bytes text) {
-    const char *args = memmem(text.p, text.n, ", with args", strlen(", with args"));
-    if (args)
-        text.n = (size_t)(args - text.p);
-    if ((e->user[0] && has(text, e->user)) || (e->password[0] && has(text, e->password)))
-        text.n = 0;
+    size_t n = before(text, e->user).n, other = before(text, e->password).n;
+    text = before(tl__bytes(text.p, n < other ? n : other), ", with args");
     tl__bytes_print(to, SERVER_WORDS, text);
 }
 

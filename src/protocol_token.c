@@ -5,7 +5,8 @@
  */
 #include "protocol.h"
 
-#define IDLE_MS 3600000 /* S outlives its last use by an hour, so that fences go on */
+#define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
+#define IDLE_MS 3600000              /* S outlives its last use by an hour, so that fences go on */
 
 typedef struct {
     tl_result result;
@@ -166,7 +167,7 @@ static tl_status quiet(token_attempt *a, tl_mono over, tl_out *out) {
 static tl_status taken(token_attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t left, fence;
     if (!tl__reply_int(tl__reply_item(e->reply, 2), &left) ||
-        !tl__reply_int(tl__reply_item(e->reply, 3), &fence) || fence <= 0)
+        !tl__reply_int(tl__reply_item(e->reply, 3), &fence) || fence <= 0 || fence >= FENCE_END)
         return malformed(a, out);
     tl_mono over = tl__mono_add_ms(e->server->up_since, job->restart_quiet_ms);
     if (job->restart_quiet_ms > 0 && e->server->up_since.ns != 0 && tl__mono_before(e->sent, over))

@@ -126,6 +126,8 @@ static void *create_string(const redisReadTask *task, char *bytes, size_t n) {
                                                             : TL_REPLY_ERROR;
     if (type == TL_REPLY_ERROR && task->type != REDIS_REPLY_ERROR)
         return refuse(r, "a kind of reply that was not asked for");
+    if (type != TL_REPLY_STRING && n >= TL_RESP_LINE_MAX)
+        return refuse(r, "a line of more than 64 KiB");
     char *copy = take(r, n);
     if (!copy)
         return NULL;

@@ -9,6 +9,10 @@ void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed
     s->random = seed ? seed : 1;
 }
 
+static void keep_words(tl_settle *s, tl_bytes words) {
+    tl__bytes_print(s->words, sizeof s->words, words);
+}
+
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     s->next = TL_NEVER;
@@ -41,6 +45,7 @@ static tl_status wait(const tl_settle *s, const tl_event *e, tl_out *out) {
 static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     if (s->detached)
         return TL_END;
+    tl__out_words(out, tl__bytes_of(s->words));
     s->result.maybe = s->maybe;
     s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
     if (s->op != TL_DROP)
@@ -54,6 +59,7 @@ static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
 
 static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
     s->maybe = s->maybe || is_under_way(s);
+    keep_words(s, TL_LITERAL("cancelled"));
     return run_out(s, e, out);
 }
 
@@ -81,6 +87,7 @@ static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
     if (is_final(s, e))
         return finish(s);
     s->maybe = s->maybe || r->maybe || r->code == TL_OK;
+    keep_words(s, r->code == TL_OK ? TL_LITERAL("confirmed too late") : tl__bytes_of(out->words));
     if (!tl__mono_before(e->now, s->limit))
         return run_out(s, e, out);
     s->failures++;

@@ -19,8 +19,9 @@ typedef struct {
     uint16_t ticket;
     uint8_t op;
     bool detached;
-    bool maybe;   /**< an earlier request may have taken effect */
-    bool in_time; /**< DROP: first sent while the lock was still believed */
+    bool maybe;                /**< an earlier request may have taken effect */
+    bool in_time;              /**< DROP: first sent while the lock was still believed */
+    char words[TL_WORDS_SIZE]; /**< of the last failure */
 } tl_settle;
 
 /** op: TL_KEEP or TL_DROP. */

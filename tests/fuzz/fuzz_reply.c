@@ -1,0 +1,328 @@
+/*
+ * Replies of any shape, in any order of events, into each machine, through the contract of
+ * protocol.h. The target plays the driver as the contract has it and the server as badly as it can,
+ * and holds every answer of the machine against what the contract promises.
+ */
+#include "fuzz.h"
+#include "keys.h"
+#include "world.h"
+#include "world_checks.h"
+#include "world_replies.h"
+
+#define EVENTS_MAX 64
+#define ENDING_MAX 400   /* steps until every machine is done, once all its requests fail */
+#define TIMERS_AT_ONCE 3 /* timers that a machine may ask for at one instant */
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+static void step(world *w, tl_event e) {
+    e.now = w->now;
+    e.server = &w->server;
+    bool answers = (e.kind == TL_REPLY || e.kind == TL_FAILED) && w->under_way &&
+                   e.ticket == w->asked.ticket;
+    note_doubt(w, &e);
+    if (answers)
+        w->under_way = false;
+    w->deadline = w->machine.result.deadline;
+    tl__out_clear(&w->out);
+    w->status = w->step(&w->machine, &e, &w->out);
+    if (answers)
+        note_done(w, &e);
+    if (w->status == TL_DETACH)
+        w->under_way = false;
+    check_result(w, &e);
+    w->detached = w->detached || w->status == TL_DETACH;
+    check_out(w, &e);
+}
+
+static void pass(world *w, tl_mono until) {
+    if (until.ns <= w->now.ns)
+        return;
+    w->now = until;
+    w->at_once = 0;
+}
+
+/* As the keeper does it: again while the time asked for has come. */
+static void timer(world *w) {
+    for (unsigned n = 0; n == 0 || (w->status != TL_END && w->out.until.ns <= w->now.ns); n++) {
+        MUST(n < TIMERS_AT_ONCE);
+        step(w, (tl_event){.kind = TL_TIMER});
+    }
+}
+
+static void fail(world *w, bool maybe_sent, tl_err why, tl_bytes words) {
+    w->wordless = w->wordless || words.n == 0;
+    step(w, (tl_event){.kind = TL_FAILED,
+                       .ticket = w->asked.ticket,
+                       .sent = w->asked_at,
+                       .maybe_sent = maybe_sent && w->asked.count > 0,
+                       .why = why,
+                       .words = words});
+}
+
+/* ---- events from the input -------------------------------------------------------------------- */
+
+static void any_time(world *w) {
+    uint8_t how = in_byte(&w->in);
+    tl_mono until = w->status == TL_END ? w->now : w->out.until;
+    switch (how) {
+    case 0: return;
+    case 1: break;
+    case 2: until.ns -= 1; break;
+    case 3: until = w->under_way ? w->asked.by : w->now; break;
+    case 4: until.ns = w->under_way ? w->asked.by.ns - 1 : w->now.ns + 1; break;
+    default: until.ns = w->now.ns + (INT64_C(1) << how % 57);
+    }
+    if (until.ns < TL_NEVER.ns - 1)
+        pass(w, until);
+}
+
+static void any_answer(world *w) {
+    tl_reply replies[2];
+    uint8_t how = in_byte(&w->in);
+    tl_event e = {.kind = TL_REPLY, .ticket = w->asked.ticket, .count = w->asked.count};
+    if ((how & 0x30) == 0x30)
+        e.count = 0;
+    e.sent.ns = how & 1 ? w->now.ns : w->asked_at.ns + (w->now.ns - w->asked_at.ns) * (how & 2) / 4;
+    w->nodes_used = 0;
+    for (uint8_t i = 0; i < e.count; i++) {
+        replies[i] = reply_to(w, &w->asked.command[i]);
+        w->wordless = w->wordless || (replies[i].type == TL_REPLY_ERROR && replies[i].text.n == 0);
+    }
+    e.reply = e.count > 0 ? replies : NULL;
+    step(w, e);
+}
+
+static void any_failure(world *w) {
+    static const tl_err whys[] = {TL_EUNAVAILABLE, TL_EUNAVAILABLE, TL_EDENIED,
+                                  TL_ENOMEM,       TL_ESERVER,      TL_EINVALID};
+    uint8_t how = in_byte(&w->in);
+    tl_bytes words = how & 0x80 ? in_bytes(&w->in, 200) : TL_LITERAL("it broke");
+    fail(w, how & 0x40, whys[(how & 0x3f) % (sizeof whys / sizeof *whys)], words);
+}
+
+/* An answer that was not asked for. */
+static void any_stray(world *w) {
+    uint8_t how = in_byte(&w->in);
+    uint16_t ticket = how & 1 && w->sends > 0 ? w->tickets[w->in.n % w->sends] : in_byte(&w->in);
+    tl_reply reply = any_reply(w, 0);
+    if (w->under_way && ticket == w->asked.ticket)
+        ticket = 9999;
+    tl_event e = {.kind = how & 2 ? TL_REPLY : TL_FAILED, .ticket = ticket, .sent = w->start};
+    e.words = TL_LITERAL("not asked for");
+    e.reply = &reply;
+    e.count = 1;
+    step(w, e);
+}
+
+static void any_server(world *w) {
+    uint8_t how = in_byte(&w->in);
+    if (how & 1)
+        w->server.anchor.known = false;
+    if (how & 2)
+        w->offset_us = tl__add_sat(w->offset_us, in_range(&w->in, -86400000, 86400000) * 1000);
+    if (how & 4)
+        w->server.up_since = w->now;
+    w->server.generation += how & 1;
+}
+
+/* The lock was extended by hand: as tl_lock_extend does it. */
+static void any_extension(world *w) {
+    if (w->kind != RENEW)
+        return;
+    w->job.ttl_ms = in_range(&w->in, TL_TTL_MIN_MS, TL_TTL_MAX_MS);
+    w->bound = tl__mono_add_ms(w->now, in_range(&w->in, -1000, w->job.ttl_ms));
+    w->at_risk = false;
+    w->under_way = false; /* given up: from now on its answer is a stray */
+    tl__renew_extended(&w->machine.renew, w->job.ttl_ms, w->bound, w->now);
+    timer(w);
+}
+
+static void any_event(world *w) {
+    uint8_t what = in_byte(&w->in) % 12;
+    any_time(w);
+    switch (what) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+        if (w->under_way)
+            any_answer(w);
+        else
+            timer(w);
+        break;
+    case 4:
+        if (w->under_way)
+            any_failure(w);
+        break;
+    case 5: step(w, (tl_event){.kind = TL_ARMED, .armed = in_byte(&w->in) & 1}); break;
+    case 6:
+        w->by_hand = false; /* the server's clock has stepped: it must be asked */
+        step(w, (tl_event){.kind = TL_WOKEN});
+        break;
+    case 7:
+    case 8: timer(w); break;
+    case 9: any_stray(w); break;
+    case 10: any_server(w); break;
+    default:
+        if (in_byte(&w->in) & 1)
+            any_extension(w);
+        else
+            step(w, (tl_event){.kind = TL_CANCEL});
+    }
+    if (w->status == TL_DETACH)
+        timer(w);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+/* From here on every request fails at its limit, and timers are in time. */
+static void one_failure(world *w, bool maybe_sent) {
+    tl_mono until = w->out.until;
+    if (w->under_way)
+        until = tl__mono_min(until, w->asked.by);
+    if (until.ns != TL_NEVER.ns)
+        pass(w, until);
+    if (w->under_way && w->asked.by.ns <= w->now.ns)
+        fail(w, maybe_sent, TL_EUNAVAILABLE, TL_LITERAL("no answer"));
+    else if (w->out.until.ns <= w->now.ns)
+        timer(w);
+    else
+        step(w, (tl_event){.kind = TL_CANCEL}); /* it waits for ever, and may */
+}
+
+/* When the caller must have its answer; `from`: when things began to go as they should. */
+static tl_mono answer_by(const world *w, tl_mono from) {
+    int64_t ms = w->job.attempt_ms;
+    switch (w->kind) {
+    case ACQUIRE:
+        if (w->wait_ms == TL_FOREVER)
+            return TL_NEVER;
+        if (w->wait_ms > 0)
+            return tl__mono_max(from, tl__mono_add_ms(w->start, w->wait_ms));
+        return tl__mono_add_ms(tl__mono_max(from, tl__mono_add_ms(w->start, w->connect_ms)), ms);
+    case KEEP:
+    case DROP: return tl__mono_max(from, tl__mono_add_ms(w->start, ms));
+    case RENEW: return tl__mono_max(from, tl__mono_min(w->machine.result.deadline, w->hold));
+    default:
+        return tl__mono_add_ms(tl__mono_max(from, tl__mono_add_ms(w->start, w->connect_ms)), ms);
+    }
+}
+
+static void finish(world *w, bool maybe_sent) {
+    int64_t clean_ms = w->job.ttl_ms + w->job.attempt_ms;
+    tl_mono by = w->detached ? TL_NEVER : answer_by(w, w->now);
+    tl_mono end = w->detached ? tl__mono_add_ms(w->now, clean_ms) : TL_NEVER;
+    w->finishing = true;
+    w->at_once = 0;
+    for (unsigned n = 0; w->status != TL_END; n++) {
+        bool before = w->detached;
+        MUST(n < ENDING_MAX);
+        if (n == ENDING_MAX / 2) { /* many small steps of a long time: go to its end */
+            pass(w, tl__mono_add_ms(w->now, clean_ms));
+            by = end = TL_NEVER;
+        }
+        one_failure(w, maybe_sent);
+        if (w->detached && !before) {
+            MUST(w->now.ns <= by.ns);
+            end = tl__mono_add_ms(w->now, clean_ms);
+            timer(w);
+        }
+    }
+    MUST(w->now.ns <= (w->detached ? end.ns : by.ns));
+}
+
+/* ---- the beginning ---------------------------------------------------------------------------- */
+
+static int64_t custom_pause(uint32_t attempts, int64_t waited_ms, void *ctx) {
+    world *w = ctx;
+    MUST(attempts > 0 && waited_ms >= 0);
+    return in_int(&w->in);
+}
+
+static void make_job(world *w) {
+    static const int64_t ttls[] = {30000, TL_TTL_MIN_MS, 1000, TL_TTL_MAX_MS};
+    static const int64_t attempts[] = {2000, 1, 500, 86400000};
+    uint8_t how = in_byte(&w->in);
+    tl_bytes key = in_bytes(&w->in, 32);
+    w->job = (tl_job){.protocol = &tl__protocol_token,
+                      .key = key.n > 0 ? key : TL_LITERAL("jobs:nightly"),
+                      .owner = TL_LITERAL("host 42 demo"),
+                      .ttl_ms = ttls[how & 3],
+                      .attempt_ms = attempts[how >> 2 & 3]};
+    w->job.sidecar = tl__sidecar(w->sidecar, w->job.key, NULL);
+    memcpy(w->job.token.text, "00000000-0000-4000-8000-000000000001", TL_TOKEN_SIZE);
+    if (how & 0x10) {
+        w->job.wait_replicas = (int32_t)in_range(&w->in, 1, 1000);
+        w->job.wait_replicas_ms = (int32_t)in_range(&w->in, 1, 86400000);
+    }
+    if (how & 0x20)
+        w->job.restart_quiet_ms = in_range(&w->in, 0, 86400000);
+}
+
+static void make_server(world *w) {
+    uint8_t how = in_byte(&w->in);
+    w->start = w->now = (tl_mono){START_NS};
+    w->offset_us = OFFSET_US;
+    w->server.drift_ppm = how & 1 ? (int32_t)in_range(&w->in, 1, 100000) : 200;
+    w->server.anchor.known = how & 2;
+    w->server.anchor.offset = (tl_interval){OFFSET_US - 100, OFFSET_US + 100};
+    w->server.anchor.at = w->now;
+}
+
+static void make_acquire(world *w) {
+    static const int64_t waits[] = {0, 1, 1000, 60000, TL_FOREVER, 86400000};
+    uint8_t how = in_byte(&w->in);
+    tl_retry retry = {.kind = (tl_retry_kind)(how & 3), .next = custom_pause, .ctx = w};
+    w->wait_ms = waits[(how >> 2) % (sizeof waits / sizeof *waits)];
+    if (how & 0x80) {
+        retry.delay_ms = in_range(&w->in, 0, INT64_MAX);
+        retry.max_delay_ms = in_range(&w->in, 0, INT64_MAX);
+        retry.max_attempts = (uint32_t)in_int(&w->in);
+    }
+    tl__acquire_init(&w->machine.acquire, &w->job, &retry, w->wait_ms, w->connect_ms,
+                     in_byte(&w->in));
+}
+
+static void make_machine(world *w) {
+    static const tl_step steps[] = {
+        [ACQUIRE] = tl__acquire_step, [KEEP] = tl__settle_step, [DROP] = tl__settle_step,
+        [RENEW] = tl__renew_step,     [LOOK] = tl__ask_step,    [PING] = tl__ask_step};
+    tl_bytes key = w->kind == LOOK ? w->job.key : (tl_bytes){0};
+    w->step = steps[w->kind];
+    w->connect_ms = 5000;
+    w->hold = TL_NEVER;
+    switch (w->kind) {
+    case ACQUIRE: make_acquire(w); break;
+    case KEEP:
+    case DROP:
+        w->believed = tl__mono_add_ms(w->start, in_range(&w->in, -1000, w->job.ttl_ms));
+        w->in_time = w->start.ns < w->believed.ns;
+        tl__settle_init(&w->machine.settle, &w->job, w->kind == KEEP ? TL_KEEP : TL_DROP,
+                        w->believed, in_byte(&w->in));
+        break;
+    case RENEW:
+        w->bound = tl__mono_add_ms(w->start, in_range(&w->in, -1000, w->job.ttl_ms));
+        if (in_byte(&w->in) & 1)
+            w->hold = tl__mono_add_ms(w->start, in_range(&w->in, 1, INT64_MAX));
+        w->by_hand = in_byte(&w->in) & 1;
+        tl__renew_init(&w->machine.renew, &w->job, w->bound, w->hold, w->by_hand, 1);
+        break;
+    default: tl__ask_init(&w->machine.ask, key, w->job.sidecar, w->job.attempt_ms, w->connect_ms);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static world w;
+    memset(&w, 0, offsetof(world, nodes));
+    w.in = (input){data, size};
+    w.kind = (kind)(in_byte(&w.in) % KINDS);
+    make_job(&w);
+    make_server(&w);
+    make_machine(&w);
+    step(&w, (tl_event){.kind = TL_START});
+    for (int n = 0; n < EVENTS_MAX && w.in.n > 0 && w.status != TL_END; n++)
+        any_event(&w);
+    finish(&w, size & 1);
+    return 0;
+}

@@ -1,0 +1,113 @@
+/*
+ * What fuzz_reply knows while it plays driver and server to one machine.
+ */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include "acquire.h"
+#include "ask.h"
+#include "fuzz.h"
+#include "keys.h"
+#include "renew.h"
+#include "settle.h"
+
+#define SENDS_MAX 512 /* of one run */
+#define NODES_MAX 256 /* of one reply */
+#define START_NS INT64_C(5000000000000)
+#define OFFSET_US INT64_C(1700000000000000)
+
+typedef enum { ACQUIRE, KEEP, DROP, RENEW, LOOK, PING, KINDS } kind;
+
+typedef struct {
+    input in;
+    kind kind;
+    tl_step step;
+    union {
+        tl_result result; /* the first member of each */
+        tl_acquire acquire;
+        tl_settle settle;
+        tl_renew renew;
+        tl_ask ask;
+    } machine;
+    tl_job job;
+    char sidecar[256 + TL_SIDECAR_EXTRA];
+    int64_t wait_ms, connect_ms;
+    tl_mono believed, hold;
+    bool by_hand; /* RENEW: the deadline is only watched */
+
+    /* the world */
+    tl_mono now, start;
+    tl_server server;
+    int64_t offset_us; /* of the server's clock */
+    bool finishing;
+
+    /* the machine, as the driver sees it */
+    tl_out out;
+    tl_status status;
+    bool detached;  /* the caller has its answer */
+    bool under_way; /* a send without an answer */
+    tl_send asked;
+    tl_mono asked_at;
+    uint16_t tickets[SENDS_MAX];
+    unsigned sends, arms;
+    unsigned at_once; /* sends at this instant */
+
+    /* what may be believed */
+    bool wordless;    /* somebody gave no words for a failure */
+    bool busy;        /* the server has told once that another holds it */
+    bool doubt;       /* a request without an answer may have taken effect, or may yet */
+    tl_mono doubt_by; /* until when a take under way may; NEVER: no limit */
+    bool done;        /* the server has said that one took effect, and it was of no use */
+    bool in_time;     /* DROP: begun while believed */
+    bool at_risk;
+    tl_mono bound;    /* RENEW: no deadline may be later */
+    tl_mono deadline; /* RENEW: the one before this step */
+
+    tl_reply nodes[NODES_MAX];
+    unsigned nodes_used;
+    char texts[NODES_MAX][TL_INT_SIZE];
+} world;
+
+/* ---- what a reply says ------------------------------------------------------------------------ */
+
+static inline bool is_script(const tl_send *send, tl_script script) {
+    return send->count > 0 && send->command[0].form == TL_SCRIPT &&
+           send->command[0].script == script;
+}
+
+/* Item `at` of it as a number; of KEEP's, of the array within. */
+static inline bool says(const world *w, const tl_event *e, size_t at, int64_t *ret) {
+    if (e->kind != TL_REPLY || e->count < 1)
+        return false;
+    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_KEEP) ? tl__reply_item(e->reply, 2)
+                                                             : e->reply;
+    return tl__reply_int(tl__reply_item(r, at), ret);
+}
+
+static inline bool has_status(const world *w, const tl_event *e, int64_t status) {
+    int64_t v;
+    return says(w, e, 0, &v) && v == status;
+}
+
+/* The latest deadline that this reply can prove: what is left counts from the asking. */
+static inline tl_mono latest(const world *w, const tl_event *e) {
+    int64_t left = 0;
+    if (!says(w, e, 2, &left) || left == -1 || left > w->job.ttl_ms)
+        left = w->job.ttl_ms;
+    return tl__mono_add_ms(w->asked_at, left < 0 ? 0 : left);
+}
+
+/* Have as many replicas confirmed as were asked for? */
+static inline bool is_confirmed(const world *w, const tl_event *e) {
+    int64_t n;
+    return w->job.wait_replicas == 0 ||
+           (e->count == 2 && tl__reply_int(&e->reply[1], &n) && n >= w->job.wait_replicas);
+}
+
+/* Is the server up so recently that it may have forgotten a lock? */
+static inline bool is_fresh(const world *w, const tl_event *e) {
+    return w->job.restart_quiet_ms > 0 && w->server.up_since.ns != 0 &&
+           e->sent.ns < tl__mono_add_ms(w->server.up_since, w->job.restart_quiet_ms).ns;
+}
+
+#endif

@@ -1,0 +1,250 @@
+/*
+ * The contract, as something to be held against each answer of a machine: what it may ask for, and
+ * what its result may be after all that the server has said and left unsaid.
+ */
+#ifndef WORLD_CHECKS_H
+#define WORLD_CHECKS_H
+
+#include "world.h"
+
+#define SENDS_AT_ONCE 4 /* and sends, when each fails at once */
+#define WIRE_SIZE 8192
+#define EARLY_NS 1000000 /* LOST is said so much before the deadline */
+
+/* ---- after each step -------------------------------------------------------------------------- */
+
+static inline void check_command(const world *w, const tl_command *c) {
+    static char wire[2][WIRE_SIZE]; /* every byte is read, while it is there */
+    MUST(c->argc >= 1 && c->argc <= TL_ARGV_MAX);
+    MUST(tl__command_encode(c, 0, wire[0], WIRE_SIZE) <= WIRE_SIZE);
+    MUST(tl__command_encode(c, 1, wire[1], WIRE_SIZE) <= WIRE_SIZE);
+    if (c->form != TL_SCRIPT)
+        return;
+    MUST(c->script < TL_SCRIPTS && c->nkeys == 2 && c->argc >= 2);
+    MUST(tl__bytes_eq(c->argv[0], w->job.key) && tl__bytes_eq(c->argv[1], w->job.sidecar));
+}
+
+static inline void check_send(world *w, const tl_send *send) {
+    MUST(!w->under_way && !w->by_hand);
+    MUST(w->sends < SENDS_MAX);
+    for (unsigned i = 0; i < w->sends; i++)
+        MUST(w->tickets[i] != send->ticket);
+    w->tickets[w->sends++] = send->ticket;
+    MUST(send->count <= 2);
+    for (uint8_t i = 0; i < send->count; i++)
+        check_command(w, &send->command[i]);
+    MUST(send->by.ns != TL_NEVER.ns || (send->count == 0 && w->wait_ms == TL_FOREVER));
+    w->at_once++;
+    MUST(!w->finishing || w->at_once <= SENDS_AT_ONCE);
+    w->asked = *send;
+    w->asked_at = w->now;
+    w->under_way = true;
+}
+
+static inline void check_notes(world *w) {
+    MUST(w->out.notes <= TL_NOTE_MAX && (w->kind == RENEW || w->out.notes == 0));
+    for (uint8_t i = 0; i < w->out.notes; i++) {
+        const tl_note *note = &w->out.note[i];
+        MUST((note->kind == TL_NOTE_LOST) == (note->why != TL_LOST_NOT));
+        MUST((note->kind == TL_NOTE_LOST) == (w->status == TL_END && i + 1 == w->out.notes));
+        MUST(note->kind == TL_NOTE_LOST || w->at_risk == (note->kind == TL_NOTE_HELD));
+        w->at_risk = note->kind == TL_NOTE_AT_RISK;
+    }
+}
+
+static inline void check_out(world *w, const tl_event *e) {
+    const tl_out *out = &w->out;
+    MUST(out->sends <= (w->status == TL_GO ? 1 : 0));
+    MUST(out->scratch_used <= TL_SCRATCH);
+    MUST(is_line(out->words, sizeof out->words));
+    MUST(!out->has_bracket || e->kind == TL_REPLY);
+    check_notes(w);
+    w->arms += out->arm;
+    MUST(w->arms <= (w->kind == ACQUIRE ? 1 : 0) && !out->disarm);
+    MUST(!out->arm || tl__bytes_eq(out->topic, w->job.sidecar));
+    if (out->has_bracket) {
+        MUST(out->bracket.lo <= out->bracket.hi);
+        (void)tl__anchor_learn(&w->server.anchor, out->bracket, w->now, w->server.drift_ppm);
+    }
+    if (out->sends)
+        check_send(w, &out->send[0]);
+    bool patient = w->kind == ACQUIRE && w->wait_ms == TL_FOREVER && !w->detached;
+    MUST(w->status != TL_GO || w->under_way || patient || out->until.ns != TL_NEVER.ns);
+    MUST(w->status != TL_DETACH || out->until.ns <= w->now.ns);
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+/* Every failure is explained, unless whoever caused it gave no words for it. */
+static inline void check_words(const world *w) {
+    MUST(w->out.words[0] || w->wordless);
+}
+
+static inline bool is_refusal(tl_err code) {
+    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM;
+}
+
+static inline void check_acquired(const world *w, const tl_event *e) {
+    const tl_result *r = &w->machine.result;
+    int64_t fence = 0;
+    MUST(w->status == TL_END);
+    MUST(is_script(&w->asked, TL_SCRIPT_TAKE) && has_status(w, e, 1));
+    MUST(says(w, e, 3, &fence) && fence > 0 && r->fence == (uint64_t)fence);
+    MUST(r->fence < UINT64_C(1) << 53);
+    MUST(is_confirmed(w, e) && !is_fresh(w, e));
+    MUST(r->deadline.ns > w->now.ns && r->deadline.ns <= latest(w, e).ns);
+}
+
+static inline void check_acquire(const world *w, const tl_event *e) {
+    const tl_result *r = &w->machine.result;
+    if (r->code == TL_OK) {
+        check_acquired(w, e);
+        return;
+    }
+    check_words(w);
+    MUST(r->code == TL_EBUSY || r->code == TL_ETIMEDOUT || r->code == TL_ECANCELLED ||
+         r->code == TL_EUNCERTAIN || r->code == TL_EUNAVAILABLE || is_refusal(r->code));
+    MUST((r->code == TL_ECANCELLED) == (e->kind == TL_CANCEL));
+    MUST(r->code != TL_EBUSY || has_status(w, e, 0));
+    MUST(r->code != TL_ETIMEDOUT || w->busy);
+    MUST(w->status == TL_DETACH || !(w->doubt || w->done));
+    MUST((w->status == TL_DETACH) == r->maybe);
+}
+
+static inline void check_kept(const world *w, const tl_event *e) {
+    const tl_result *r = &w->machine.result;
+    MUST(w->status == TL_END);
+    if (r->code == TL_OK) {
+        MUST(has_status(w, e, 1) && is_confirmed(w, e));
+        MUST(r->deadline.ns > w->now.ns && r->deadline.ns <= latest(w, e).ns);
+        return;
+    }
+    check_words(w);
+    if (r->code == TL_ELOST) {
+        int64_t status = 1;
+        MUST(says(w, e, 0, &status) && (status == 0 || status == -1));
+        MUST(r->why == (status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE));
+        return;
+    }
+    MUST(r->code == TL_EUNCERTAIN || r->code == TL_EUNAVAILABLE || is_refusal(r->code));
+    MUST(r->code != TL_EUNAVAILABLE || !(w->doubt || w->done));
+}
+
+static inline void check_dropped(const world *w, const tl_event *e) {
+    const tl_result *r = &w->machine.result;
+    if (r->code != TL_OK)
+        check_words(w);
+    switch (r->code) {
+    case TL_OK:
+        if (!has_status(w, e, 1)) /* an earlier one did it */
+            MUST((has_status(w, e, 0) || has_status(w, e, -1)) && w->in_time &&
+                 (w->doubt || w->done));
+        break;
+    case TL_ETAKEN: MUST(has_status(w, e, 0)); break;
+    case TL_EEXPIRED: MUST(has_status(w, e, -1)); break;
+    case TL_EUNCERTAIN: MUST(w->status == TL_DETACH && (w->doubt || w->done)); break;
+    case TL_EUNAVAILABLE: MUST(w->status == TL_DETACH && !(w->doubt || w->done)); break;
+    default: MUST(is_refusal(r->code));
+    }
+}
+
+static inline void check_asked(const world *w, const tl_event *e) {
+    const tl_result *r = &w->machine.result;
+    const tl_lock_info *info = &w->machine.ask.info;
+    MUST(w->status == TL_END);
+    MUST(is_line(info->value, sizeof info->value) && is_line(info->host, sizeof info->host) &&
+         is_line(info->service, sizeof info->service));
+    MUST(info->remaining_ms >= -1 && info->since_ms >= -1);
+    MUST(!info->by_tidelock || info->held);
+    if (r->code == TL_OK) {
+        MUST(e->kind == TL_REPLY && e->count > 0 && e->reply->type != TL_REPLY_ERROR);
+        return;
+    }
+    check_words(w);
+    MUST((r->code == TL_ECANCELLED) == (e->kind == TL_CANCEL));
+    MUST(r->code == TL_ECANCELLED || r->code == TL_EUNAVAILABLE || r->code == TL_EUNCERTAIN ||
+         is_refusal(r->code));
+}
+
+static inline void check_renewed(world *w, const tl_event *e) {
+    const tl_result *r = &w->machine.result;
+    if (has_status(w, e, 1) && r->deadline.ns != w->deadline.ns) {
+        MUST(r->deadline.ns <= latest(w, e).ns && is_confirmed(w, e));
+        w->bound = r->deadline;
+    }
+    MUST(r->deadline.ns <= w->bound.ns);
+    MUST(w->status == TL_END || w->now.ns < w->deadline.ns); /* nothing brings a lost one back */
+    if (w->status == TL_GO) {
+        MUST(w->now.ns < r->deadline.ns && w->now.ns < w->hold.ns);
+        MUST(w->under_way ||
+             w->out.until.ns <= (r->deadline.ns < w->hold.ns ? r->deadline.ns : w->hold.ns));
+        return;
+    }
+    MUST(w->status == TL_END);
+    if (e->kind == TL_CANCEL)
+        return;
+    MUST(r->code == TL_ELOST && w->out.notes > 0);
+    switch (r->why) {
+    case TL_LOST_TAKEN: MUST(has_status(w, e, 0)); break;
+    case TL_LOST_GONE: MUST(has_status(w, e, -1)); break;
+    case TL_LOST_EXPIRED: MUST(w->now.ns >= r->deadline.ns - EARLY_NS); break;
+    case TL_LOST_MAX_HOLD: MUST(w->now.ns >= w->hold.ns); break;
+    case TL_LOST_NOT: MUST(r->why != TL_LOST_NOT);
+    }
+}
+
+static inline void check_result(world *w, const tl_event *e) {
+    if (w->kind == RENEW)
+        check_renewed(w, e);
+    if (w->status == TL_GO || w->detached || w->kind == RENEW)
+        return;
+    switch (w->kind) {
+    case ACQUIRE: check_acquire(w, e); break;
+    case KEEP: check_kept(w, e); break;
+    case DROP: check_dropped(w, e); break;
+    default: check_asked(w, e);
+    }
+}
+
+/* ---- doubt ------------------------------------------------------------------------------------ */
+
+static inline void doubt(world *w, tl_mono by) {
+    w->doubt_by = w->doubt ? tl__mono_max(w->doubt_by, by) : by;
+    w->doubt = true;
+}
+
+/* Until when the take that was asked for may still be carried out. */
+static inline tl_mono asked_by(const world *w) {
+    int64_t not_after = 0;
+    const tl_command *c = &w->asked.command[0];
+    return tl__bytes_to_int(c->argv[7], &not_after) && not_after > 0 ? w->asked.by : TL_NEVER;
+}
+
+/* What this event leaves unknown, before the machine is told. */
+static inline void note_doubt(world *w, const tl_event *e) {
+    bool expected = w->under_way && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
+    if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
+        return;
+    bool take = is_script(&w->asked, TL_SCRIPT_TAKE);
+    int64_t checked = 0;
+    if ((e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL)
+        doubt(w, take ? asked_by(w) : TL_NEVER);
+    if (e->kind != TL_REPLY || !take)
+        return;
+    w->busy = w->busy || has_status(w, e, 0);
+    w->done = w->done && !has_status(w, e, 0);
+    if (has_status(w, e, 0) && says(w, e, 6, &checked) && checked == 1 && w->doubt &&
+        w->doubt_by.ns != TL_NEVER.ns && e->sent.ns >= w->doubt_by.ns)
+        w->doubt = false;
+}
+
+/* What the server did, or may have done, when it didn't make what was wanted of it. */
+static inline void note_done(world *w, const tl_event *e) {
+    bool made = w->status == TL_END && w->machine.result.code == TL_OK;
+    if (e->kind != TL_REPLY || e->count == 0 || made || w->detached)
+        return;
+    bool failed = e->reply->type == TL_REPLY_ERROR && tl__from_script(e->reply->text);
+    w->done = w->done || failed || has_status(w, e, 1);
+}
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * Replies out of the input: of any shape, and of the shape of each script with something odd in it.
+ */
+#ifndef WORLD_REPLIES_H
+#define WORLD_REPLIES_H
+
+#include "world.h"
+
+#define DEPTH_MAX 7
+#define ITEMS_MAX 12
+
+static inline tl_reply *new_nodes(world *w, size_t n) {
+    if (w->nodes_used + n > NODES_MAX)
+        return NULL;
+    w->nodes_used += n;
+    return &w->nodes[w->nodes_used - n];
+}
+
+static inline tl_reply digits(world *w, int64_t v) {
+    tl_reply *node = new_nodes(w, 1);
+    if (!node)
+        return (tl_reply){.type = TL_REPLY_NIL};
+    return (tl_reply){.type = TL_REPLY_STRING,
+                      .text = tl__bytes_from_int(w->texts[node - w->nodes], v)};
+}
+
+static inline tl_reply number(int64_t v) {
+    return (tl_reply){.type = TL_REPLY_INT, .integer = v};
+}
+
+static inline tl_reply any_reply(world *w, unsigned depth) {
+    tl_reply r = {.type = TL_REPLY_NIL};
+    uint8_t what = in_byte(&w->in) % 8;
+    switch (what) {
+    case 1:
+    case 2: return number(in_int(&w->in));
+    case 3: return digits(w, in_int(&w->in));
+    case 4:
+    case 5:
+    case 6:
+        r.type = what == 4 ? TL_REPLY_STRING : what == 5 ? TL_REPLY_STATUS : TL_REPLY_ERROR;
+        r.text = in_bytes(&w->in, 64);
+        return r;
+    case 7: break;
+    default: return r;
+    }
+    size_t n = in_byte(&w->in) % (ITEMS_MAX + 1);
+    tl_reply *items = depth < DEPTH_MAX ? new_nodes(w, n) : NULL;
+    for (size_t i = 0; items && i < n; i++)
+        items[i] = any_reply(w, depth + 1);
+    return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = items ? n : 0};
+}
+
+/* What a script answers, letter by letter: s status, v a value, l what is left, f a fence, t TIME
+ * (two items), b a flag, n nothing, 2 the time since, [ the rest within an array. */
+static inline tl_reply shaped(world *w, const char *shape) {
+    size_t n = strlen(shape) + (strchr(shape, 't') != NULL), at = 0;
+    int64_t us = tl__add_sat(w->offset_us, w->now.ns / 1000);
+    tl_reply *items = new_nodes(w, n);
+    if (!items)
+        return (tl_reply){.type = TL_REPLY_NIL};
+    for (const char *c = shape; *c; c++) {
+        switch (*c) {
+        case 's': items[at++] = number(in_byte(&w->in) % 5 - 2); break;
+        case 'v':
+            items[at++] = (tl_reply){.type = TL_REPLY_STRING, .text = in_bytes(&w->in, 40)};
+            break;
+        case 'l': items[at++] = number(in_int(&w->in)); break;
+        case 'f': items[at++] = digits(w, in_int(&w->in)); break;
+        case 't':
+            items[at++] = digits(w, us / 1000000);
+            items[at++] = digits(w, us % 1000000);
+            break;
+        case 'b': items[at++] = number(in_byte(&w->in) & 1); break;
+        case '[':
+            items[at++] = shaped(w, c + 1);
+            c += strlen(c) - 1;
+            break;
+        default: items[at++] = (tl_reply){.type = TL_REPLY_NIL};
+        }
+    }
+    uint8_t odd = in_byte(&w->in);
+    if (odd > 0 && odd <= at)
+        items[odd - 1] = any_reply(w, 1);
+    return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = at};
+}
+
+static inline tl_reply reply_to(world *w, const tl_command *c) {
+    static const char *const shapes[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = "svlftbb",
+                                                   [TL_SCRIPT_KEEP] = "t[svl",
+                                                   [TL_SCRIPT_DROP] = "svt",
+                                                   [TL_SCRIPT_LOOK] = "vvlvfffvt"};
+    if (in_byte(&w->in) % 4 == 3)
+        return any_reply(w, 0);
+    if (c->form == TL_SCRIPT)
+        return shaped(w, shapes[c->script]);
+    return c->argc == 1 ? shaped(w, "t") : number(in_int(&w->in));
+}
+
+#endif
