@@ -1,0 +1,238 @@
+/*
+ * What must hold on the clients' side: promises that operations make, and beliefs.
+ */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SLACK_MS 2 /* timers may be late by less than one */
+
+void sim_fail(sim_world *w, int key, const char *format, ...) {
+    if (w->failed)
+        return;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(w->failure, sizeof w->failure, format, args);
+    va_end(args);
+    w->failed = true;
+    w->failed_at = w->now;
+    w->failed_key = key;
+    w->failure_kind = format;
+    sim_tell(w, "", key, "FAILS: %s", w->failure);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------ */
+
+#define TOKEN_START "51b0c4de-0000-4000-8000-"
+
+void sim_tokens_reset(sim_world *w) {
+    w->tokens = 0;
+    if (w->token_room == 0) {
+        w->token_room = 1024;
+        w->token = malloc(w->token_room * sizeof(sim_token));
+    }
+    if (!w->token)
+        abort();
+    w->token[0] = (sim_token){0}; /* stands for those that are nobody's */
+}
+
+uint32_t sim_token_new(sim_world *w, const sim_lock *l, tl_token *ret) {
+    uint32_t n = ++w->tokens;
+    if (n == w->token_room) {
+        w->token_room *= 2;
+        w->token = realloc(w->token, w->token_room * sizeof(sim_token));
+        if (!w->token)
+            abort();
+    }
+    w->token[n] = (sim_token){.host = l->client->host->id, .key = l->key};
+    memcpy(ret->text, TOKEN_START "000000000000", sizeof TOKEN_START + 12);
+    for (size_t i = sizeof TOKEN_START + 10; n > 0; n /= 10)
+        ret->text[i--] = (char)('0' + n % 10);
+    return w->tokens;
+}
+
+uint32_t sim_token_number(const sim_world *w, tl_bytes text) {
+    int64_t n;
+    size_t start = sizeof TOKEN_START - 1;
+    if (text.n != TL_TOKEN_SIZE - 1 || memcmp(text.p, TOKEN_START, start) != 0)
+        return 0;
+    if (!tl__bytes_to_int(tl__bytes(text.p + start, text.n - start), &n) || n > w->tokens)
+        return 0;
+    return (uint32_t)n;
+}
+
+/* ---- beliefs ----------------------------------------------------------------------------------- */
+
+static void check_others(sim_world *w, const sim_actor *a) {
+    for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
+        const sim_actor *b = &w->actor[i];
+        bool tokens = a->kind == &sim_actor_token && b->kind == &sim_actor_token;
+        if (b == a || b->key != a->key || !b->kind->holds || !b->kind->holds(w, b))
+            continue;
+        if (!tokens && !sim_check_strict(w, a->key))
+            continue; /* S doesn't bind for a plain client */
+        if (w->whole)
+            sim_fail(w, a->key, "%s and %s both hold %s", a->name, b->name, w->key[a->key].name);
+        w->stats.two_holders++;
+        sim_tell(w, "", a->key, "TWO HOLDERS: %s is inside its validity", b->name);
+    }
+}
+
+void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
+    int key = a->key;
+    if (a->kind->holds(w, a))
+        check_others(w, a);
+    if (!w->whole || !sim_check_strict(w, key) || !a->kind->holds(w, a))
+        return;
+    if (!tl__bytes_eq(sim_key_value(w, key), a->kind->value(a))) {
+        sim_fail(w, key, "%s counts on %s, but the key isn't its own", a->name, w->key[key].name);
+        return;
+    }
+    const sim_server *s = &w->server[w->master];
+    int64_t expiry_ms = fake_redis_peek_expiry(s->r, 0, w->key[key].k);
+    if (expiry_ms == -1)
+        return;
+    sim_ns gone = sim_clock_when(&s->wall, (expiry_ms + 1) * SIM_MS);
+    sim_ns end = sim_clock_when(&a->host->boot, deadline.ns);
+    if (end > gone)
+        sim_fail(w, key, "%s counts on %s for %lld us longer than the server keeps it", a->name,
+                 w->key[key].name, (long long)((end - gone + 999) / 1000));
+}
+
+void sim_check_lost(sim_world *w, const sim_lock *l, tl_mono deadline, tl_lost_why why) {
+    sim_host *h = l->client->host;
+    if (why == TL_LOST_EXPIRED && sim_host_could(w, h, tl__mono_add_ms(deadline, -1)))
+        sim_fail(w, l->key, "%s is told LOST after its deadline", l->actor->name);
+    if ((why == TL_LOST_TAKEN || why == TL_LOST_GONE) && w->whole && sim_check_strict(w, l->key) &&
+        tl__mono_before(sim_host_clock(w, h), deadline))
+        sim_fail(w, l->key, "%s is told LOST for no reason", l->actor->name);
+}
+
+/* A host that was stopped has all the time that the operation may take, from when it goes on. */
+static bool is_overdue(const sim_world *w, const sim_lock *l) {
+    const sim_host *h = l->client->host;
+    sim_ns from = h->stalled > l->op_began ? h->stalled : l->op_began;
+    return l->op_ms != TL_FOREVER && w->now > from + (l->op_ms + SLACK_MS) * SIM_MS * 1010 / 1000;
+}
+
+/* A step of the server's clock has been seen: every lock is asked about at once. */
+static bool is_unjudged(const sim_world *w, const sim_lock *l) {
+    const sim_host *h = l->client->host;
+    sim_ns seen = l->client->step_seen;
+    return l->watch.running && l->watch.owes && w->now > seen + SIM_MS && h->stalled < seen;
+}
+
+void sim_check_lock(sim_world *w, const sim_lock *l) {
+    const sim_host *h = l->client->host;
+    if (is_unjudged(w, l))
+        sim_fail(w, l->key, "the server's clock has stepped, and %s isn't judged anew",
+                 l->actor->name);
+    if (l->watch.running && l->state != TL_LOST && sim_host_could(w, h, l->deadline))
+        sim_fail(w, l->key, "%s is past its deadline and hasn't been told LOST", l->actor->name);
+    if (l->watch.running && l->hold_by.ns != INT64_MAX && sim_host_could(w, h, l->hold_by))
+        sim_fail(w, l->key, "%s is past its longest hold and hasn't been told LOST",
+                 l->actor->name);
+    if (l->busy && is_overdue(w, l))
+        sim_fail(w, l->key, "%s's operation outlasts its time limit", l->actor->name);
+}
+
+/* ---- operations that have ended ---------------------------------------------------------------- */
+
+static void say_ended(sim_world *w, const sim_lock *l, tl_err code, bool detached) {
+    static const char *const ops[] = {"take", "extend", "release"};
+    const char *name = w->key[l->key].name, *op = ops[l->op];
+    if (code == TL_OK && l->op != SIM_RELEASE) {
+        sim_ns end = sim_clock_when(&l->client->host->boot, l->deadline.ns);
+        sim_say(w, l->actor->name, l->key, "%s %s -> token %u, fence ..%llu, valid to %lld.%03lld",
+                op, name, (unsigned)l->number, (unsigned long long)(l->fence % 1000000000),
+                (long long)(end / SIM_MS), (long long)(end / 1000 % 1000));
+        return;
+    }
+    sim_say(w, l->actor->name, l->key, "%s %s -> %s, token %u%s", op, name, tl_err_name(code),
+            (unsigned)l->number, detached ? "; cleans up" : "");
+}
+
+static void count_ended(sim_world *w, const sim_lock *l, tl_err code) {
+    sim_stats *s = &w->stats;
+    s->releases += code == TL_OK && l->op == SIM_RELEASE;
+    s->busy += code == TL_EBUSY;
+    s->timedout += code == TL_ETIMEDOUT;
+    s->cancelled += code == TL_ECANCELLED;
+    s->uncertain += code == TL_EUNCERTAIN;
+    s->unavailable += code == TL_EUNAVAILABLE;
+}
+
+static void ended_acquire(sim_world *w, sim_lock *l, tl_err code, bool maybe, bool detached) {
+    sim_token *t = &w->token[l->number];
+    if (code == TL_OK) {
+        t->promise = SIM_HAD;
+        if (w->whole && (!t->taken || t->fence != l->fence))
+            sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
+        return;
+    }
+    t->promise = maybe ? SIM_MOVED_ON : SIM_NOT_ACQUIRED;
+    if (code == TL_ETIMEDOUT && l->op_ms == TL_FOREVER)
+        sim_fail(w, l->key, "%s was to wait for ever, and is told that its time is up",
+                 l->actor->name);
+    if (maybe && !detached)
+        sim_fail(w, l->key, "%s may have left a lock behind, and nobody cleans up", l->actor->name);
+    if (!maybe && w->whole && sim_token_number(w, sim_key_value(w, l->key)) == l->number)
+        sim_fail(w, l->key, "%s is told that it doesn't have the lock, but it has", l->actor->name);
+}
+
+static void ended_release(sim_world *w, sim_lock *l, tl_err code, bool detached) {
+    sim_token *t = &w->token[l->number];
+    bool unknown = code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE;
+    t->promise = SIM_MOVED_ON;
+    t->released = true;
+    if (unknown && !detached)
+        sim_fail(w, l->key, "%s's release is unknown, and nobody goes on with it", l->actor->name);
+    if (code == TL_OK && w->whole && !t->ours && !l->believed)
+        sim_fail(w, l->key, "%s's release says that the lock was its own, which it wasn't",
+                 l->actor->name);
+    if (!unknown && w->whole && !t->again &&
+        sim_token_number(w, sim_key_value(w, l->key)) == l->number)
+        sim_fail(w, l->key, "%s has released its lock, but still holds it", l->actor->name);
+}
+
+static tl_mono result_deadline(const sim_lock *l) {
+    return l->op == SIM_ACQUIRE ? l->machine.acquire.result.deadline
+                                : l->machine.settle.result.deadline;
+}
+
+void sim_check_ended(sim_world *w, sim_lock *l, tl_err code, bool maybe, bool detached) {
+    if (w->telling)
+        say_ended(w, l, code, detached);
+    count_ended(w, l, code);
+    if (code == TL_OK && l->op != SIM_RELEASE &&
+        !tl__mono_before(sim_host_now(w, l->client->host), result_deadline(l)))
+        sim_fail(w, l->key, "%s is told that it holds a lock that is over already", l->actor->name);
+    if (is_overdue(w, l))
+        sim_fail(w, l->key, "%s's operation outlasts its time limit", l->actor->name);
+    if (l->op == SIM_ACQUIRE)
+        ended_acquire(w, l, code, maybe, detached);
+    else if (l->op == SIM_RELEASE)
+        ended_release(w, l, code, detached);
+}
+
+/* ---- in the background ------------------------------------------------------------------------- */
+
+void sim_check_cleaned(sim_world *w, const sim_task *t) {
+    bool acquire = t->step == tl__acquire_step;
+    const tl_job *job = acquire ? &t->room.acquire.job : &t->room.settle.job;
+    tl_mono limit = acquire ? t->room.acquire.limit : t->room.settle.limit;
+    const sim_token *token = &w->token[sim_token_number(w, tl__token_bytes(&job->token))];
+    if (tl__mono_before(sim_host_clock(w, t->client->host), limit) && !token->dropped)
+        sim_fail(w, t->key, "cleaning up ends without a drop that was executed");
+}
+
+void sim_check_step(sim_world *w, sim_client *c) {
+    c->step_seen = w->now;
+    for (int i = 0; i < c->tasks; i++)
+        c->task[i]->owes = c->task[i]->lock && !c->task[i]->asked;
+    if (w->whole && w->cfg.fault[SIM_FAILOVER] == 0)
+        sim_fail(w, SIM_ALL, "host %c sees a step of the server's clock that didn't happen",
+                 c->host->name);
+}

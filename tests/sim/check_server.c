@@ -1,0 +1,244 @@
+/*
+ * What must hold at the server, at each command: one holder, fences, nobody who has moved on.
+ */
+#include "world.h"
+
+#define POLL_MAX_MS 251 /* a waiter that hears nothing looks at least so often */
+
+int sim_key_named(const sim_world *w, tl_bytes k) {
+    for (int i = 0; i < w->cfg.keys; i++)
+        if (tl__bytes_eq(w->key[i].k, k))
+            return i;
+    return -1;
+}
+
+int sim_key_beside(const sim_world *w, tl_bytes s) {
+    for (int i = 0; i < w->cfg.keys; i++)
+        if (tl__bytes_eq(w->key[i].s, s))
+            return i;
+    return -1;
+}
+
+tl_bytes sim_key_value(sim_world *w, int key) {
+    tl_bytes value = {0};
+    sim_server_set(w, w->master);
+    (void)fake_redis_peek(w->server[w->master].r, 0, w->key[key].k, &value);
+    return value;
+}
+
+bool sim_check_strict(const sim_world *w, int key) {
+    return !w->key[key].mixed && w->now > w->key[key].deleted_until;
+}
+
+/* ---- taking ------------------------------------------------------------------------------------ */
+
+static void check_alone(sim_world *w, int key, uint32_t number) {
+    for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
+        const sim_actor *a = &w->actor[i];
+        if (a->key != key || !a->kind->holds || !a->kind->holds(w, a))
+            continue;
+        bool plain = a->kind == &sim_actor_plain;
+        if (plain && !sim_check_strict(w, key))
+            continue; /* S doesn't bind for it */
+        if (w->whole && sim_token_number(w, a->kind->value(a)) != number)
+            sim_fail(w, key, "token %u takes %s while %s holds it", (unsigned)number,
+                     w->key[key].name, a->name);
+    }
+}
+
+static void check_fence(sim_world *w, int key, uint64_t fence) {
+    bool told = w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0;
+    if (fence <= w->key[key].fence && (w->whole || told))
+        sim_fail(w, key, "the fence goes back: %llu after %llu", (unsigned long long)fence,
+                 (unsigned long long)w->key[key].fence);
+    w->key[key].fence = fence;
+}
+
+/* Does the request come too late, when its sender may have moved on? Its limit is by the clock of the
+ * server that it was meant for: another that takes over may be behind. */
+static void check_in_time(sim_world *w, const sim_msg *m, tl_bytes limit, int key) {
+    const sim_host *h = m->sender;
+    int64_t not_after = 0;
+    (void)tl__bytes_to_int(limit, &not_after);
+    if (not_after > 0 && w->whole && w->cfg.level >= FAKE_LEVEL(3, 2, 0) &&
+        m->boot == h->boot.base && w->promoted == 0 && tl__mono_before(m->by, sim_host_clock(w, h)))
+        sim_fail(w, key, "a request takes effect after its time limit");
+}
+
+static void check_promise(sim_world *w, int key, uint32_t number) {
+    const sim_token *t = &w->token[number];
+    if (number == w->key[key].spent && w->whole)
+        sim_fail(w, key, "token %u takes %s, though it has been dropped", (unsigned)number,
+                 w->key[key].name);
+    if (t->promise == SIM_NOT_ACQUIRED && w->whole)
+        sim_fail(w, key, "token %u takes %s, but its client was told that it doesn't",
+                 (unsigned)number, w->key[key].name);
+    if (t->promise != SIM_MOVED_ON)
+        return;
+    w->stats.undone += !t->dropped;
+    w->stats.orphans += t->dropped;
+    sim_tell(w, "", key, "the client of token %u has moved on%s", (unsigned)number,
+             t->dropped ? ", and has cleaned up: an orphan" : "");
+}
+
+/* Where nothing goes wrong, a lock that was released doesn't lie about while somebody waits for it by
+ * the automatic strategy: it is announced, or polled for. */
+static void check_prompt(sim_world *w, const sim_msg *m, int key) {
+    const sim_task *t = m->who;
+    sim_ns free_since = w->key[key].free_since;
+    w->key[key].free_since = SIM_NEVER;
+    if (!w->calm_all_along || !t || !t->lock || free_since == SIM_NEVER)
+        return;
+    const sim_lock *l = t->lock;
+    sim_ns most = POLL_MAX_MS * SIM_MS + 12 * w->cfg.delay + 4 * w->cfg.late;
+    if (l->retry.kind == TL_RETRY_AUTO && l->op_began < free_since && w->now - free_since > most)
+        sim_fail(w, key, "%s lay free for %lld ms while %s waited", w->key[key].name,
+                 (long long)((w->now - free_since) / SIM_MS), l->actor->name);
+}
+
+static void count_take(sim_world *w, int key, uint32_t number) {
+    uint32_t before = w->key[key].holder;
+    w->stats.takes++;
+    sim_tell(w, "", key, "the server gives %s to token %u", w->key[key].name, (unsigned)number);
+    if (before == 0 || before == number || w->token[before].released)
+        return;
+    if (w->token[before].crashed)
+        w->stats.takeovers++;
+    else
+        w->stats.expiries++;
+}
+
+static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
+                  int key) {
+    int64_t fence = 0;
+    uint32_t number = sim_token_number(w, o->argv[2]);
+    (void)tl__reply_int(tl__reply_item(reply, 3), &fence);
+    if (number == 0)
+        return;
+    sim_token *t = &w->token[number];
+    if (t->taken && t->fence == (uint64_t)fence) {
+        w->stats.reasked++;
+        return;
+    }
+    count_take(w, key, number);
+    check_alone(w, key, number);
+    check_fence(w, key, (uint64_t)fence);
+    check_in_time(w, m, o->argv[7], key);
+    check_promise(w, key, number);
+    check_prompt(w, m, key);
+    w->key[key].holder = number;
+    w->key[key].robbed = false;
+    t->again = t->taken;
+    t->taken = true;
+    t->fence = (uint64_t)fence;
+}
+
+static void take_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
+                          int key) {
+    int64_t status = 0;
+    if (!tl__reply_int(tl__reply_item(reply, 0), &status))
+        return;
+    switch (status) {
+    case 1: taken(w, m, o, reply, key); break;
+    case 0: w->stats.bound_refused += tl__reply_item(reply, 1)->type == TL_REPLY_NIL; break;
+    case -1: w->stats.late_refused++; break;
+    case -2: w->stats.spent_refused++; break;
+    default: break;
+    }
+}
+
+static void keep_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
+                          int key) {
+    int64_t status = 0;
+    const tl_reply *item = tl__reply_item(reply, 2);
+    if (!tl__reply_int(tl__reply_item(item, 0), &status))
+        return;
+    w->stats.late_refused += status == -2;
+    if (status == 1)
+        check_in_time(w, m, o->argv[8], key);
+}
+
+static void released(sim_world *w, int key, uint32_t number) {
+    w->token[number].ours = true;
+    w->key[key].free_since = w->now;
+}
+
+static void drop_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
+                          int key) {
+    int64_t status = 0;
+    tl_bytes spent = {0};
+    uint32_t number = sim_token_number(w, o->argv[2]);
+    w->token[number].dropped = true;
+    if (tl__reply_int(tl__reply_item(reply, 0), &status) && status == 1)
+        released(w, key, number);
+    (void)fake_redis_peek_field(w->server[m->server].r, 0, w->key[key].s, TL_LITERAL("spent"),
+                                &spent);
+    w->key[key].spent = w->full ? sim_token_number(w, spent) : number;
+}
+
+void sim_check_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply) {
+    int key = sim_key_named(w, o->argv[0]);
+    if (key < 0)
+        return;
+    if (o->script == TL_SCRIPT_TAKE)
+        take_executed(w, m, o, reply, key);
+    if (o->script == TL_SCRIPT_KEEP)
+        keep_executed(w, m, o, reply, key);
+    if (o->script == TL_SCRIPT_DROP)
+        drop_executed(w, m, o, reply, key);
+    sim_check_key(w, key);
+}
+
+/* ---- at any time ------------------------------------------------------------------------------- */
+
+static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
+    if (!a->kind->holds(w, a) || tl__bytes_eq(value, a->kind->value(a)))
+        return;
+    sim_key *key = &w->key[a->key];
+    if (key->mixed && !key->robbed) {
+        w->stats.mixed_robberies++;
+        key->robbed = true;
+    }
+    if (w->whole && sim_check_strict(w, a->key))
+        sim_fail(w, a->key, "%s holds %s, but the server doesn't know", a->name, key->name);
+    if (w->whole && a->kind == &sim_actor_token && sim_token_number(w, value))
+        sim_fail(w, a->key, "%s holds %s, but another's token stands there", a->name, key->name);
+}
+
+void sim_check_key(sim_world *w, int key) {
+    tl_bytes value = sim_key_value(w, key);
+    for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
+        sim_actor *a = &w->actor[i];
+        if (a->key != key)
+            continue;
+        if (a->kind->holds)
+            check_own(w, a, value);
+        if (a->kind->check)
+            a->kind->check(w, a);
+    }
+}
+
+/* ---- at the end -------------------------------------------------------------------------------- */
+
+static void check_key_end(sim_world *w, int key) {
+    tl_bytes value = sim_key_value(w, key);
+    const sim_server *s = &w->server[w->master];
+    if (sim_token_number(w, value) == 0)
+        return;
+    int64_t expiry_ms = fake_redis_peek_expiry(s->r, 0, w->key[key].k);
+    int64_t most_ms = 2 * w->cfg.ttl_ms + 1;
+    if (expiry_ms < 0 || expiry_ms > fake_redis_time(s->r) / 1000 + most_ms)
+        sim_fail(w, key, "%s is left behind for longer than a lifetime", w->key[key].name);
+}
+
+void sim_check_end(sim_world *w) {
+    for (int i = 0; i < w->cfg.keys; i++) {
+        sim_check_key(w, i);
+        check_key_end(w, i);
+    }
+    for (int i = 0; i < w->cfg.actors; i++)
+        w->actor[i].kind->end(w, &w->actor[i]);
+    for (int i = 0; i < w->cfg.hosts; i++)
+        if (w->host[i].client.tasks > 0)
+            sim_fail(w, SIM_ALL, "the keeper of host %c never ends", w->host[i].name);
+}

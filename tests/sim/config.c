@@ -1,0 +1,194 @@
+/*
+ * Drawing a run from its seed. Draws are in a fixed order: a change here changes what every seed
+ * means, and the named scenarios that rely on one must be looked at.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "fake_redis.h"
+#include "random.h"
+
+#define PPM INT64_C(1000)
+
+static const struct {
+    const char *word;
+    uint32_t least, most;
+} faults[SIM_FAULT_COUNT] = {
+#define ROW(upper, word, least, most) [SIM_##upper] = {word, least, most},
+    SIM_FAULTS(ROW)
+#undef ROW
+};
+
+const char *sim_fault_word(sim_fault fault) {
+    return faults[fault].word;
+}
+
+sim_fault sim_fault_named(const char *word, size_t n) {
+    int i = 0;
+    while (i < SIM_FAULT_COUNT &&
+           (strlen(faults[i].word) != n || memcmp(faults[i].word, word, n) != 0))
+        i++;
+    return (sim_fault)i;
+}
+
+/* Between the two, small ones as likely as large ones. */
+static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
+    int64_t low = least;
+    int doublings = 0;
+    while (low <= most / 2) {
+        low *= 2;
+        doublings++;
+    }
+    low = least << sim_between(random, 0, doublings);
+    return sim_between(random, low, low * 2 < most ? low * 2 : most);
+}
+
+/* ---- who acts ---------------------------------------------------------------------------------- */
+
+static void cast_actor(sim_config *c, sim_kind kind, int key, uint64_t *random) {
+    if (c->actors < SIM_ACTORS)
+        c->cast[c->actors++] = (sim_cast){
+            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key};
+}
+
+/* The last key is the Java clients' own, if there are any. */
+static void draw_cast(sim_config *c, uint64_t *random) {
+    bool java = sim_chance(random, 250000), mixed = sim_chance(random, 60000);
+    bool plain = sim_chance(random, 250000);
+    int locks = (int)sim_between(random, 1, 2);
+    c->hosts = (int)sim_between(random, 2, SIM_HOSTS);
+    c->keys = locks + java;
+    for (int n = (int)sim_between(random, 2, 5); n > 0; n--)
+        cast_actor(c, SIM_TOKEN, (int)sim_between(random, 0, locks - 1), random);
+    for (int n = plain ? (int)sim_between(random, 1, 2) : 0; n > 0; n--)
+        cast_actor(c, SIM_PLAIN, (int)sim_between(random, 0, locks - 1), random);
+    for (int n = java ? (int)sim_between(random, 2, 3) : 0; n > 0; n--)
+        cast_actor(c, SIM_JAVA, locks, random);
+    if (mixed)
+        cast_actor(c, SIM_JAVA, 0, random);
+    c->one_java_key = sim_chance(random, 500000);
+}
+
+/* ---- how long things take ---------------------------------------------------------------------- */
+
+static void draw_times(sim_config *c, uint64_t *random) {
+    c->ttl_ms = spread(random, 20, 10000);
+    c->delay = spread(random, 30000, c->ttl_ms * (SIM_MS / 16));
+    int64_t trip_ms = 2 * c->delay / SIM_MS + 1;
+    c->attempt_ms = spread(random, 6 * trip_ms, 2000);
+    c->connect_ms = spread(random, 8 * trip_ms, 5000);
+    c->late = sim_between(random, 0, 900000);
+    c->hold_ms = spread(random, c->ttl_ms / 10 + 1, 3 * c->ttl_ms);
+    c->idle_ms = spread(random, c->ttl_ms / 20 + 1, 2 * c->ttl_ms);
+    c->java_ttl_ms = spread(random, 2 * c->ttl_ms, 8 * c->ttl_ms);
+    int64_t until_ms = 12 * c->ttl_ms;
+    until_ms = until_ms < 1000 ? 1000 : until_ms > 60000 ? 60000 : until_ms;
+    c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
+}
+
+/* ---- clocks ------------------------------------------------------------------------------------ */
+
+/* A host rate such that the server's gains exactly what is allowed on it, or loses that. */
+static int64_t at_bound(const sim_config *c, bool gains) {
+    int64_t bound = c->drift_ppm * PPM;
+    int64_t host = gains ? c->server_ppb - bound : c->server_ppb + bound;
+    while ((gains ? c->server_ppb - host : host - c->server_ppb) * 1000000000 >
+           bound * (1000000000 + host))
+        host += gains ? 1 : -1;
+    return host;
+}
+
+static void draw_clocks(sim_config *c, uint64_t *random) {
+    int64_t half = c->drift_ppm * PPM / 2 - 10;
+    bool extreme = sim_chance(random, 400000);
+    c->server_ppb = sim_between(random, -half, half);
+    for (int i = 0; i < SIM_HOSTS; i++) {
+        c->host_ppb[i] = sim_between(random, -half, half);
+        if (extreme && sim_chance(random, 700000))
+            c->host_ppb[i] = at_bound(c, sim_chance(random, 750000));
+        c->wall_offset_ms[i] = 0;
+        if (sim_chance(random, 500000))
+            c->wall_offset_ms[i] = sim_between(random, -2 * c->java_ttl_ms, 2 * c->java_ttl_ms);
+        c->wall_ppb[i] = sim_between(random, -100 * PPM, 100 * PPM);
+    }
+    for (int i = 0; i < SIM_REPLICAS; i++)
+        c->behind_us[i] = sim_between(random, 0, c->ttl_ms * 500);
+}
+
+/* ---- the server -------------------------------------------------------------------------------- */
+
+static uint32_t draw_level(uint64_t *random) {
+    static const uint32_t levels[] = {FAKE_LEVEL(2, 6, 17), FAKE_LEVEL(2, 8, 24),
+                                      FAKE_LEVEL(3, 0, 7),  FAKE_LEVEL(3, 2, 13),
+                                      FAKE_LEVEL(5, 0, 14), FAKE_LEVEL(6, 2, 14)};
+    if (sim_chance(random, 800000))
+        return FAKE_LEVEL(7, 0, 15);
+    return levels[sim_between(random, 0, sizeof levels / sizeof *levels - 1)];
+}
+
+static void draw_server(sim_config *c, uint64_t *random) {
+    c->level = draw_level(random);
+    c->replicas = sim_chance(random, 300000) ? (int)sim_between(random, 1, SIM_REPLICAS) : 0;
+    if (c->replicas > 0 && c->level >= FAKE_LEVEL(3, 0, 0) && sim_chance(random, 400000)) {
+        c->wait_replicas = (int32_t)sim_between(random, 1, c->replicas);
+        c->wait_replicas_ms = (int32_t)sim_between(random, 4 * c->delay / SIM_MS + 1,
+                                                   c->attempt_ms);
+    }
+    if (sim_chance(random, 150000))
+        c->quiet_ms = sim_between(random, 1, c->ttl_ms);
+}
+
+static void draw_faults(sim_config *c, uint64_t *random) {
+    uint32_t how_many = (uint32_t)sim_between(random, 0, 6) * 100000;
+    for (int i = 0; i < SIM_FIRST_BROKEN; i++) {
+        bool on = sim_chance(random, how_many);
+        uint32_t strength = (uint32_t)spread(random, faults[i].least, faults[i].most);
+        c->fault[i] = on ? strength : 0;
+    }
+    if (c->replicas == 0)
+        c->fault[SIM_FAILOVER] = 0;
+}
+
+void sim_config_draw(sim_config *c, uint64_t seed) {
+    uint64_t random = seed;
+    *c = (sim_config){.seed = seed, .drift_ppm = 200};
+    if (sim_chance(&random, 200000))
+        c->drift_ppm = (int32_t)sim_between(&random, 1, 1000);
+    draw_times(c, &random);
+    draw_cast(c, &random);
+    draw_clocks(c, &random);
+    draw_server(c, &random);
+    draw_faults(c, &random);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+bool sim_config_whole(const sim_config *c) {
+    for (int i = SIM_FIRST_BROKEN; i < SIM_FAULT_COUNT; i++)
+        if (c->fault[i])
+            return false;
+    return !c->slow_clock;
+}
+
+bool sim_config_calm(const sim_config *c) {
+    for (int i = 0; i < SIM_FAULT_COUNT; i++)
+        if (c->fault[i])
+            return false;
+    for (int i = 0; i < c->actors; i++)
+        if (c->cast[i].kind == SIM_PLAIN || sim_config_mixed(c, c->cast[i].key))
+            return false;
+    return !c->slow_clock && c->wait_replicas == 0;
+}
+
+bool sim_config_has(const sim_config *c, sim_kind kind, int key) {
+    for (int i = 0; i < c->actors; i++)
+        if (c->cast[i].kind == kind && c->cast[i].key == key)
+            return true;
+    return false;
+}
+
+bool sim_config_mixed(const sim_config *c, int key) {
+    return sim_config_has(c, SIM_JAVA, key) &&
+           (sim_config_has(c, SIM_TOKEN, key) || sim_config_has(c, SIM_PLAIN, key));
+}

@@ -1,0 +1,84 @@
+/*
+ * What a run consists of: all of it follows from the seed, and may then be changed by a scenario or
+ * by the shrinking of a failure. Each seed draws which faults are on and how strong.
+ */
+#ifndef SIM_CONFIG_H
+#define SIM_CONFIG_H
+
+#include "queue.h"
+
+#define SIM_HOSTS 4
+#define SIM_KEYS 3
+#define SIM_ACTORS 9
+#define SIM_REPLICAS 2
+#define SIM_SERVERS (1 + SIM_REPLICAS)
+
+/** Faults: name, word, usual strength from .. to. The first are per million messages; those from
+ *  PARTITION on happen on the average each so many hundredths of the lock's lifetime. */
+#define SIM_FAULTS(X)                                                                              \
+    X(SLOW, "slow", 2000, 60000)                 /* a message takes 10 to 1000 times as long */    \
+    X(LOSE_REQUEST, "lose-request", 1000, 40000) /* and all that follow on the connection */       \
+    X(LOSE_REPLY, "lose-reply", 1000, 40000)     /* the same, on the way back */                   \
+    X(STUCK, "stuck", 500, 20000)                /* a request lies in a buffer for long */         \
+    X(RESET, "reset", 500, 20000)                /* the connection is reset */                     \
+    X(STALE, "stale", 500, 20000)                /* stopped after reading the clock */             \
+    X(PARTITION, "partition", 100, 2000)         /* a host and the server, one or both ways */     \
+    X(PAUSE, "pause", 100, 2000)                 /* a host's processes stop */                     \
+    X(CRASH, "crash", 200, 2000)                 /* a host loses everything */                     \
+    X(SERVER_PAUSE, "server-pause", 100, 2000)   /* the server stops for a while */                \
+    X(RESTART, "restart", 300, 3000)             /* the server restarts with its data */           \
+    X(FAILOVER, "failover", 300, 3000)           /* a replica that has everything takes over */    \
+    X(FLUSH, "flush", 100, 2000)                 /* SCRIPT FLUSH */                                \
+    X(OOM, "oom", 200, 2000)                     /* memory is full for a while */                  \
+    X(DELETE, "delete", 100, 2000)               /* somebody deletes a lock's key by hand */       \
+    X(STEP, "step", 200, 2000)                   /* a host's wall clock steps, or is slewed */     \
+    X(LOSSY, "lossy", 300, 3000)                 /* broken: a failover loses the last writes */    \
+    X(FORGET, "forget", 300, 3000)               /* broken: a restart loses everything */          \
+    X(JUMP, "jump", 200, 2000)                   /* broken: the server's clock jumps forward */
+
+#define SIM_FAULT_ENUM(upper, word, least, most) SIM_##upper,
+typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
+
+#define SIM_FIRST_TIMED SIM_PARTITION
+#define SIM_FIRST_BROKEN SIM_LOSSY
+
+typedef enum { SIM_TOKEN, SIM_PLAIN, SIM_JAVA, SIM_KIND_COUNT } sim_kind;
+
+typedef struct {
+    uint8_t kind, host, key;
+} sim_cast;
+
+typedef struct {
+    uint64_t seed;
+    sim_ns until; /**< no more faults, nothing new is begun */
+    int hosts, keys, actors, replicas;
+    sim_cast cast[SIM_ACTORS];
+    int64_t ttl_ms, attempt_ms, connect_ms, quiet_ms;
+    int32_t wait_replicas, wait_replicas_ms, drift_ppm;
+    uint32_t level;     /**< of the server, as FAKE_LEVEL */
+    sim_ns delay, late; /**< usual one-way delay; how late timers are at most */
+    int64_t server_ppb, host_ppb[SIM_HOSTS]; /**< rates; within the bound unless `slow_clock` */
+    int64_t wall_offset_ms[SIM_HOSTS], wall_ppb[SIM_HOSTS]; /**< legacy clocks */
+    int64_t behind_us[SIM_REPLICAS]; /**< a replica's clock, behind the master's */
+    int64_t java_ttl_ms;
+    int64_t hold_ms, idle_ms; /**< about how long */
+    bool slow_clock;          /**< broken: the rates differ by more than drift_ppm */
+    bool one_java_key; /**< each Java process uses one key only, so its one flag does no harm */
+    uint32_t fault[SIM_FAULT_COUNT]; /**< 0: off */
+} sim_config;
+
+void sim_config_draw(sim_config *c, uint64_t seed);
+
+/** Within the assumptions: no invariant may fail. */
+bool sim_config_whole(const sim_config *config);
+/** No fault at all, and tokens have the keys for themselves. */
+bool sim_config_calm(const sim_config *config);
+/** May tokens and legacy clients meet on this key? */
+bool sim_config_mixed(const sim_config *config, int key);
+bool sim_config_has(const sim_config *config, sim_kind kind, int key);
+
+const char *sim_fault_word(sim_fault fault);
+/** By its word; SIM_FAULT_COUNT: there is none. */
+sim_fault sim_fault_named(const char *word, size_t n);
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * Misfortunes that come by themselves, each every so often. Those of single messages are in link.c,
+ * conn.c and server.c.
+ */
+#include "world.h"
+
+static sim_host *any_host(sim_world *w) {
+    return &w->host[sim_draw(w, 0, w->cfg.hosts - 1)];
+}
+
+/* Mostly short, sometimes longer than the lock lives. */
+static sim_ns draw_length(sim_world *w) {
+    return sim_draw_part(w, 0, sim_draw(w, 0, 3) ? 60 : 250);
+}
+
+static void partition(sim_world *w) {
+    sim_host *h = any_host(w);
+    sim_ns until = w->now + draw_length(w);
+    int ways = (int)sim_draw(w, 1, 3);
+    w->stats.partitions++;
+    if (ways & 1)
+        h->cut_up = until;
+    if (ways & 2)
+        h->cut_down = until;
+    sim_tell(w, "", SIM_ALL, "host %c is cut off%s until %lld", h->name,
+             ways == 1   ? " from sending"
+             : ways == 2 ? " from hearing"
+                         : "",
+             (long long)(until / SIM_MS));
+}
+
+static void pause_host(sim_world *w) {
+    sim_host *h = any_host(w);
+    sim_ns until = w->now + draw_length(w);
+    w->stats.pauses++;
+    sim_host_pause(h, until);
+    sim_tell(w, "", SIM_ALL, "host %c stops until %lld", h->name, (long long)(until / SIM_MS));
+}
+
+static void crash(sim_world *w) {
+    sim_host_crash(w, any_host(w));
+}
+
+static void pause_server(sim_world *w) {
+    sim_server *s = &w->server[w->master];
+    w->stats.server_pauses++;
+    sim_ns until = w->now + draw_length(w);
+    if (until > s->busy_until)
+        s->busy_until = until;
+    sim_tell(w, "", SIM_ALL, "the server stops until %lld", (long long)(s->busy_until / SIM_MS));
+}
+
+/* ---- restarts ---------------------------------------------------------------------------------- */
+
+static void come_back(sim_world *w, void *who, uint32_t keep_data) {
+    (void)who;
+    if (w->failing_over || w->server[w->master].up)
+        return;
+    sim_server_start(w, w->master, keep_data);
+    if (!keep_data)
+        sim_replicas_copy(w);
+    sim_tell(w, "", SIM_ALL, "the server is back%s", keep_data ? "" : ", empty");
+}
+
+static void restart_server(sim_world *w, bool keep_data) {
+    if (w->failing_over || !w->server[w->master].up)
+        return;
+    w->stats.restarts++;
+    sim_tell(w, "", SIM_ALL, "the server dies");
+    sim_server_kill(w, w->master);
+    sim_put(w, w->now + SIM_MS + sim_draw_part(w, 0, 60), SIM_RANK_NET, come_back, w, keep_data);
+}
+
+static void restart(sim_world *w) {
+    restart_server(w, true);
+}
+
+static void forget(sim_world *w) {
+    restart_server(w, false);
+}
+
+static void fail_over(sim_world *w) {
+    sim_failover(w, false);
+}
+
+static void fail_over_lossy(sim_world *w) {
+    sim_failover(w, true);
+}
+
+/* ---- at the server ----------------------------------------------------------------------------- */
+
+static const tl_reply *say(sim_world *w, const char *line) {
+    sim_server_set(w, w->master);
+    return fake_conn_say(w->server[w->master].runner, line);
+}
+
+static void flush(sim_world *w) {
+    w->stats.flushes++;
+    (void)say(w, "SCRIPT FLUSH");
+    fake_redis_expire_cycle(w->server[w->master].r);
+}
+
+static void room_again(sim_world *w, void *who, uint32_t server) {
+    (void)who;
+    fake_redis_set_oom(w->server[server].r, false);
+    w->full = false;
+}
+
+static void oom(sim_world *w) {
+    w->stats.ooms++;
+    w->full = true;
+    fake_redis_set_oom(w->server[w->master].r, true);
+    sim_tell(w, "", SIM_ALL, "the server's memory is full");
+    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, room_again, w, (uint32_t)w->master);
+}
+
+static void delete_key(sim_world *w) {
+    sim_key *key = &w->key[sim_draw(w, 0, w->cfg.keys - 1)];
+    int number = (int)(key - w->key);
+    tl_bytes argv[] = {TL_LITERAL("DEL"), key->k};
+    if (!w->server[w->master].up)
+        return;
+    w->stats.deletes++;
+    key->deleted_until = w->now + 3 * w->cfg.ttl_ms * SIM_MS;
+    sim_tell(w, "", number, "somebody deletes %s by hand", key->name);
+    sim_server_set(w, w->master);
+    (void)fake_conn_command(w->server[w->master].runner, argv, 2);
+    sim_check_key(w, number);
+}
+
+static void jump(sim_world *w) {
+    sim_ns by = sim_draw_part(w, 1, 150);
+    sim_clock_step(&w->server[w->master].wall, by);
+    sim_tell(w, "", SIM_ALL, "the server's clock jumps forward by %lld ms",
+             (long long)(by / SIM_MS));
+}
+
+/* ---- legacy clocks ----------------------------------------------------------------------------- */
+
+static void step_wall(sim_world *w) {
+    sim_host *h = any_host(w);
+    int64_t most = w->cfg.java_ttl_ms * SIM_MS;
+    w->stats.wall_steps++;
+    if (sim_draw(w, 0, 1)) {
+        int64_t by = sim_draw(w, -most, most);
+        sim_clock_step(&h->wall, by);
+        sim_tell(w, "", SIM_ALL, "host %c's wall clock steps by %lld ms", h->name,
+                 (long long)(by / SIM_MS));
+    } else {
+        sim_clock_set_rate(&h->wall, w->now,
+                           sim_draw(w, -500000, 500000)); /* slewed as ntpd does */
+    }
+}
+
+/* ---- when -------------------------------------------------------------------------------------- */
+
+static void (*const strikes[SIM_FAULT_COUNT])(sim_world *w) = {
+    [SIM_PARTITION] = partition,
+    [SIM_PAUSE] = pause_host,
+    [SIM_CRASH] = crash,
+    [SIM_SERVER_PAUSE] = pause_server,
+    [SIM_RESTART] = restart,
+    [SIM_FAILOVER] = fail_over,
+    [SIM_FLUSH] = flush,
+    [SIM_OOM] = oom,
+    [SIM_DELETE] = delete_key,
+    [SIM_STEP] = step_wall,
+    [SIM_LOSSY] = fail_over_lossy,
+    [SIM_FORGET] = forget,
+    [SIM_JUMP] = jump,
+};
+
+static void strike(sim_world *w, void *who, uint32_t fault);
+
+static void plan(sim_world *w, uint32_t fault) {
+    int often = (int)w->cfg.fault[fault];
+    sim_put(w, w->now + sim_draw_part(w, 0, 2 * often), SIM_RANK_NET, strike, w, fault);
+}
+
+static void strike(sim_world *w, void *who, uint32_t fault) {
+    (void)who;
+    if (w->calm)
+        return;
+    strikes[fault](w);
+    plan(w, fault);
+}
+
+void sim_faults_start(sim_world *w) {
+    for (uint32_t i = SIM_FIRST_TIMED; i < SIM_FAULT_COUNT; i++)
+        if (w->cfg.fault[i])
+            plan(w, i);
+}

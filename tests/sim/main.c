@@ -1,0 +1,95 @@
+/*
+ * make sim: run seeds, and print what happened in them; or the story of one.
+ *
+ *   RUNS=n        how many seeds (10000)
+ *   SEED=n        the first one; without RUNS only this one, with its story
+ *   SCENARIO=name the seeds, changes and expectations of a named scenario
+ *   CHANGES="..." settings to change in every run, as a failure prints them
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sim.h"
+
+#define RUNS 10000
+#define WORDS_SIZE 600
+
+static const char *setting(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static void print_stats(const sim_stats *s, double seconds) {
+#define PRINT(name, words) (void)printf("%14lld  %s\n", (long long)s->name, words);
+    SIM_STATS(PRINT)
+#undef PRINT
+    (void)printf("%14.1f  seconds: %.2f million machine steps and server commands a second\n",
+                 seconds, (double)(s->steps + s->commands) / seconds / 1e6);
+}
+
+static void tell(sim_world *w, uint64_t seed, const char *changes) {
+    sim_config c;
+    sim_config_draw(&c, seed);
+    (void)sim_config_change(&c, changes);
+    (void)sim_run(w, &c, true, NULL);
+    sim_print_story(w, stdout);
+}
+
+static void explain(sim_world *w, uint64_t seed, const char *changes, sim_result failed) {
+    char words[WORDS_SIZE] = "";
+    (void)snprintf(words, sizeof words, "%s", changes);
+    (void)printf("seed %llu: %s\n", (unsigned long long)seed, failed.what);
+    (void)sim_shrink(w, seed, failed, words, sizeof words);
+    tell(w, seed, words);
+    (void)printf("again: make sim SEED=%llu%s%s%s\n", (unsigned long long)seed,
+                 *words ? " CHANGES='" : "", words, *words ? "'" : "");
+}
+
+static bool run(sim_world *w, uint64_t seed, uint64_t runs, const char *changes,
+                const sim_scenario *scenario) {
+    struct timespec from, to;
+    sim_stats stats = {0};
+    uint64_t failed = 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    sim_result r = sim_run_many(w, seed, runs, changes, &stats, &failed);
+    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    if (r.failed) {
+        explain(w, failed, changes, r);
+        return false;
+    }
+    print_stats(&stats,
+                (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+    if (!scenario || !scenario->expect || scenario->expect(&stats))
+        return true;
+    (void)printf("seed %llu: scenario %s does not show: %s\n", (unsigned long long)seed,
+                 scenario->name, scenario->says);
+    return false;
+}
+
+int main(void) {
+    const char *seed = setting("SEED"), *runs = setting("RUNS"), *name = setting("SCENARIO");
+    const char *changes = setting("CHANGES");
+    const sim_scenario *scenario = name ? sim_scenario_named(name) : NULL;
+    sim_config c;
+    if (name && !scenario) {
+        (void)printf("there is no scenario %s\n", name);
+        return 2;
+    }
+    if (!changes)
+        changes = scenario ? scenario->changes : "";
+    sim_config_draw(&c, 1);
+    const char *bad = sim_config_change(&c, changes);
+    if (bad) {
+        (void)printf("CHANGES: not a setting: %s\n", bad);
+        return 2;
+    }
+    uint64_t first = seed ? strtoull(seed, NULL, 10) : scenario ? scenario->seed : 1;
+    uint64_t n = runs ? strtoull(runs, NULL, 10) : scenario ? scenario->runs : seed ? 1 : RUNS;
+    sim_world *w = sim_new();
+    bool ok = run(w, first, n, changes, scenario);
+    if (ok && n == 1)
+        tell(w, first, changes);
+    sim_free(w);
+    return ok ? 0 : 1;
+}

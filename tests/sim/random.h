@@ -1,0 +1,28 @@
+/*
+ * The simulator's own random numbers (splitmix64): the same on every machine, no floating point.
+ */
+#ifndef SIM_RANDOM_H
+#define SIM_RANDOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline uint64_t sim_random(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/** least .. most, both included. */
+static inline int64_t sim_between(uint64_t *state, int64_t least, int64_t most) {
+    if (most <= least)
+        return least;
+    return least + (int64_t)(sim_random(state) % (uint64_t)(most - least + 1));
+}
+
+static inline bool sim_chance(uint64_t *state, uint32_t per_million) {
+    return per_million > 0 && sim_random(state) % 1000000 < per_million;
+}
+
+#endif

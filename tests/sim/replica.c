@@ -1,0 +1,187 @@
+/*
+ * Replicas: each write of the master reaches them after a while, in order. One takes over when the
+ * master dies, with everything (the assumption), or with what it has.
+ */
+#include "world.h"
+
+#include <stdlib.h>
+
+#define NEWEST FAKE_LEVEL(7, 0, 15)
+
+/* ---- the stream of writes ---------------------------------------------------------------------- */
+
+static void *grow(void *p, uint32_t *room, uint32_t least, size_t size) {
+    uint32_t n = *room ? *room : 256;
+    while (n < least)
+        n *= 2;
+    *room = n;
+    p = realloc(p, n * size);
+    if (!p)
+        abort();
+    return p;
+}
+
+static void keep_bytes(sim_world *w, const void *p, size_t n) {
+    if (w->log_used + n > w->log_size)
+        w->log_bytes = grow(w->log_bytes, &w->log_size, w->log_used + (uint32_t)n, 1);
+    memcpy(w->log_bytes + w->log_used, p, n);
+    w->log_used += (uint32_t)n;
+}
+
+static sim_ns arrival(sim_world *w, int i, const sim_write *before, uint64_t unit) {
+    if (before && before->unit == unit)
+        return before->arrives[i]; /* together or not at all */
+    sim_ns at = w->now + w->cfg.delay / 2 + sim_draw(w, 0, w->cfg.delay);
+    if (sim_draw(w, 0, 15) == 0)
+        at += sim_draw_part(w, 0, 50); /* it lags now and then */
+    if (at < w->log_fifo[i])
+        at = w->log_fifo[i];
+    return w->log_fifo[i] = at;
+}
+
+static void wrote(void *ctx, uint64_t unit, int db, const tl_bytes *argv, size_t argc) {
+    sim_world *w = ctx;
+    const sim_write *before = w->log_count > 0 ? &w->log[w->log_count - 1] : NULL;
+    sim_write e = {.unit = unit, .at = w->log_used, .db = (uint8_t)db, .argc = (uint8_t)argc};
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        e.arrives[i] = arrival(w, i, before, unit);
+    for (size_t i = 0; i < argc; i++) {
+        uint32_t n = (uint32_t)argv[i].n;
+        keep_bytes(w, &n, sizeof n);
+        keep_bytes(w, argv[i].p, n);
+    }
+    if (w->log_count == w->log_room)
+        w->log = grow(w->log, &w->log_room, w->log_count + 1, sizeof *w->log);
+    w->log[w->log_count++] = e;
+}
+
+static void forget_log(sim_world *w) {
+    w->log_count = w->log_used = 0;
+    for (int i = 0; i < SIM_SERVERS; i++)
+        w->applied[i] = 0;
+}
+
+void sim_replicas_reset(sim_world *w) {
+    forget_log(w);
+    memset(w->log_fifo, 0, sizeof w->log_fifo);
+    if (w->cfg.replicas > 0)
+        fake_redis_on_write(w->server[w->master].r, wrote, w);
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        fake_redis_set_replica(w->server[i].r, i != w->master);
+}
+
+void sim_replicas_free(sim_world *w) {
+    free(w->log);
+    free(w->log_bytes);
+}
+
+static void apply(sim_world *w, int server, const sim_write *e) {
+    tl_bytes argv[64];
+    const char *p = w->log_bytes + e->at;
+    sim_server *s = &w->server[server];
+    for (int i = 0; i < e->argc && i < 64; i++) {
+        uint32_t n;
+        memcpy(&n, p, sizeof n);
+        argv[i] = tl__bytes(p + sizeof n, n);
+        p += sizeof n + n;
+    }
+    fake_redis_set_time(s->r, 1); /* a replica leaves it to its master to find something expired */
+    fake_redis_set_level(s->r, NEWEST); /* the stream speaks of PXAT, whatever the master's level */
+    fake_redis_apply(s->r, e->db, argv, e->argc);
+    fake_redis_set_level(s->r, w->cfg.level);
+}
+
+void sim_replica_apply(sim_world *w, int server, sim_ns by) {
+    while (w->applied[server] < w->log_count) {
+        const sim_write *e = &w->log[w->applied[server]];
+        if (e->arrives[server] > by && by != SIM_NEVER)
+            return;
+        apply(w, server, e);
+        w->applied[server]++;
+    }
+}
+
+/* ---- WAIT -------------------------------------------------------------------------------------- */
+
+int sim_replicas_confirm(sim_world *w, int needed, sim_ns by, sim_ns *ret_when) {
+    int n = 0;
+    sim_ns last = w->now;
+    for (int i = 0; i <= w->cfg.replicas; i++) {
+        if (i == w->master)
+            continue;
+        sim_ns at = (w->log_fifo[i] > w->now ? w->log_fifo[i] : w->now) + w->cfg.delay;
+        if (at > by)
+            continue;
+        n++;
+        last = at > last ? at : last;
+    }
+    if (n < needed)
+        last = by;
+    *ret_when = last;
+    return n;
+}
+
+/* ---- failing over ------------------------------------------------------------------------------ */
+
+/* No replica is ahead of its master, so that the time doesn't go forward by a failover: assumed. */
+static void set_behind(sim_world *w, const sim_server *old, sim_server *s) {
+    int64_t ahead_ns = sim_clock_read(&s->wall, w->now) - sim_clock_read(&old->wall, w->now);
+    if (ahead_ns > 0)
+        sim_clock_step(&s->wall, -ahead_ns - sim_draw(w, 0, w->cfg.ttl_ms * SIM_MS / 2));
+}
+
+/* Everybody has what the master has. */
+void sim_replicas_copy(sim_world *w) {
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        if (i != w->master)
+            fake_redis_copy(w->server[i].r, w->server[w->master].r);
+    forget_log(w);
+}
+
+static void promote(sim_world *w, void *who, uint32_t server) {
+    sim_server *old = &w->server[w->master], *s = &w->server[server];
+    (void)who;
+    fake_redis_on_write(old->r, NULL, NULL);
+    w->master = (int)server;
+    w->failing_over = false;
+    w->promoted = w->now;
+    s->up = true;
+    s->started_us = sim_server_us(w, s) - 3600 * INT64_C(1000000);
+    for (int i = 0; i <= w->cfg.replicas; i++) {
+        w->server[i].up = true;
+        set_behind(w, s, &w->server[i]);
+        sim_server_set(w, i);
+    }
+    sim_replicas_copy(w);
+    sim_replicas_reset(w);
+    sim_tell(w, "", SIM_ALL, "server %d is master now", (int)server);
+}
+
+/* The one that has most. */
+static int candidate(const sim_world *w, bool lossy) {
+    int best = -1;
+    for (int i = 0; i <= w->cfg.replicas; i++) {
+        if (i == w->master)
+            continue;
+        if (best < 0 ||
+            (lossy ? w->log_fifo[i] > w->log_fifo[best] : w->log_fifo[i] < w->log_fifo[best]))
+            best = i;
+    }
+    return best;
+}
+
+void sim_failover(sim_world *w, bool lossy) {
+    int next = candidate(w, lossy);
+    if (next < 0 || w->failing_over || !w->server[w->master].up)
+        return;
+    w->stats.failovers++;
+    sim_tell(w, "", SIM_ALL, "the master, server %d, dies%s", w->master,
+             lossy ? "; its last writes are lost" : "");
+    sim_replica_apply(w, next, lossy ? w->now : SIM_NEVER);
+    w->failing_over = true;
+    sim_server_kill(w, w->master);
+    int64_t ahead_us = sim_server_us(w, &w->server[w->master]) - sim_server_us(w, &w->server[next]);
+    sim_ns least = ahead_us > 0 ? ahead_us * 1001 : 0; /* so long that the time doesn't go back */
+    sim_put(w, w->now + least + SIM_MS + sim_draw_part(w, 0, 100), SIM_RANK_NET, promote, w,
+            (uint32_t)next);
+}

@@ -1,0 +1,168 @@
+/*
+ * A run's settings in words: "hosts=2 off=pause,stale without=3 until=1200 pause=500 cast=tA0tB0jA1".
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+typedef struct {
+    const char *word;
+    size_t at, size;
+    int64_t unit;
+} setting;
+
+#define SETTING(word, field, unit)                                                                 \
+    { word, offsetof(sim_config, field), sizeof(((sim_config *)0)->field), unit }
+
+static const setting settings[] = {
+    SETTING("until", until, SIM_MS),
+    SETTING("hosts", hosts, 1),
+    SETTING("replicas", replicas, 1),
+    SETTING("ttl", ttl_ms, 1),
+    SETTING("attempt", attempt_ms, 1),
+    SETTING("connect", connect_ms, 1),
+    SETTING("quiet", quiet_ms, 1),
+    SETTING("wait-replicas", wait_replicas, 1),
+    SETTING("wait-ms", wait_replicas_ms, 1),
+    SETTING("drift-ppm", drift_ppm, 1),
+    SETTING("level", level, 1),
+    SETTING("delay-us", delay, 1000),
+    SETTING("late-us", late, 1000),
+    SETTING("server-ppb", server_ppb, 1),
+    SETTING("java-ttl", java_ttl_ms, 1),
+    SETTING("hold", hold_ms, 1),
+    SETTING("idle", idle_ms, 1),
+    SETTING("one-java-key", one_java_key, 1),
+};
+
+/* The word before '=' or the end, and what is behind it. */
+typedef struct {
+    const char *name, *value;
+    size_t name_n, value_n;
+} word;
+
+static word read_word(const char *p) {
+    word w = {.name = p, .name_n = strcspn(p, "= ")};
+    if (p[w.name_n] == '=') {
+        w.value = p + w.name_n + 1;
+        w.value_n = strcspn(w.value, " ");
+    }
+    return w;
+}
+
+static bool is(const word *w, const char *name) {
+    return strlen(name) == w->name_n && memcmp(w->name, name, w->name_n) == 0;
+}
+
+static bool set_number(sim_config *c, const word *w) {
+    int64_t v = w->value ? strtoll(w->value, NULL, 10) : 1;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const setting *s = &settings[i];
+        if (!is(w, s->word))
+            continue;
+        int64_t wide = v * s->unit;
+        int32_t narrow = (int32_t)wide;
+        bool yes = wide != 0;
+        memcpy((char *)c + s->at,
+               s->size == 8   ? (void *)&wide
+               : s->size == 4 ? (void *)&narrow
+                              : (void *)&yes,
+               s->size);
+        return true;
+    }
+    return false;
+}
+
+static bool set_fault(sim_config *c, const word *w) {
+    sim_fault fault = sim_fault_named(w->name, w->name_n);
+    if (fault == SIM_FAULT_COUNT || !w->value)
+        return false;
+    c->fault[fault] = (uint32_t)strtoul(w->value, NULL, 10);
+    return true;
+}
+
+/* "all", or faults with commas between. */
+static bool switch_off(sim_config *c, const word *w) {
+    const char *p = w->value, *end = w->value + w->value_n;
+    if (w->value_n == 3 && memcmp(p, "all", 3) == 0) {
+        memset(c->fault, 0, sizeof c->fault);
+        return true;
+    }
+    while (p < end) {
+        size_t n = strcspn(p, ", ");
+        sim_fault fault = sim_fault_named(p, n);
+        if (fault == SIM_FAULT_COUNT)
+            return false;
+        c->fault[fault] = 0;
+        p += n + (p + n < end);
+    }
+    return true;
+}
+
+static bool remove_actor(sim_config *c, const word *w) {
+    int i = (int)strtol(w->value, NULL, 10);
+    if (i < 0 || i >= c->actors)
+        return false;
+    for (c->actors--; i < c->actors; i++)
+        c->cast[i] = c->cast[i + 1];
+    return true;
+}
+
+/* Three letters an actor: what it is (t, p, j), its host (A ...), its key (0 ...). */
+static bool set_cast(sim_config *c, const word *w) {
+    static const char kinds[SIM_KIND_COUNT + 1] = {
+        [SIM_TOKEN] = 't', [SIM_PLAIN] = 'p', [SIM_JAVA] = 'j'};
+    c->actors = c->hosts = c->keys = 0;
+    for (size_t i = 0; i + 3 <= w->value_n; i += 3) {
+        const char *p = w->value + i, *kind = strchr(kinds, p[0]);
+        int host = p[1] - 'A', key = p[2] - '0';
+        if (!kind || host < 0 || host >= SIM_HOSTS || key < 0 || key >= SIM_KEYS ||
+            c->actors == SIM_ACTORS)
+            return false;
+        c->cast[c->actors++] = (sim_cast){(uint8_t)(kind - kinds), (uint8_t)host, (uint8_t)key};
+        c->hosts = host >= c->hosts ? host + 1 : c->hosts;
+        c->keys = key >= c->keys ? key + 1 : c->keys;
+    }
+    return true;
+}
+
+/* Every host's clock loses so many ppm against the server's, which is more than assumed. */
+static bool slow_clocks(sim_config *c, const word *w) {
+    c->slow_clock = true;
+    for (int i = 0; i < SIM_HOSTS; i++)
+        c->host_ppb[i] = c->server_ppb - strtoll(w->value, NULL, 10) * 1000;
+    return true;
+}
+
+/* Legacy clocks that agree. */
+static bool straighten_walls(sim_config *c) {
+    memset(c->wall_offset_ms, 0, sizeof c->wall_offset_ms);
+    memset(c->wall_ppb, 0, sizeof c->wall_ppb);
+    return true;
+}
+
+static bool change(sim_config *c, const word *w) {
+    if (is(w, "straight-walls"))
+        return straighten_walls(c);
+    if (w->value && is(w, "off"))
+        return switch_off(c, w);
+    if (w->value && is(w, "without"))
+        return remove_actor(c, w);
+    if (w->value && is(w, "cast"))
+        return set_cast(c, w);
+    if (w->value && is(w, "slow-clocks"))
+        return slow_clocks(c, w);
+    return set_number(c, w) || set_fault(c, w);
+}
+
+const char *sim_config_change(sim_config *c, const char *words) {
+    for (const char *p = words + strspn(words, " "); *p; p += strspn(p, " ")) {
+        word w = read_word(p);
+        if (!change(c, &w))
+            return p;
+        p += strcspn(p, " ");
+    }
+    return NULL;
+}

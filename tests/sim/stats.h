@@ -1,0 +1,77 @@
+/*
+ * What happened in a run, counted: so that a simulation in which nothing happens is noticed.
+ */
+#ifndef SIM_STATS_H
+#define SIM_STATS_H
+
+#include <stdint.h>
+
+#define SIM_STATS(X)                                                                               \
+    X(runs, "runs")                                                                                \
+    X(steps, "steps of shipped machines")                                                          \
+    X(commands, "commands executed by servers")                                                    \
+    X(takes, "locks taken")                                                                        \
+    X(reasked, "takes that found themselves the holder")                                           \
+    X(two_holders, "two at once inside their validity, an assumption being broken")                \
+    X(takeovers, "locks taken over from one that crashed")                                         \
+    X(expiries, "locks taken after another's had expired")                                         \
+    X(keeps, "renewals and extensions confirmed")                                                  \
+    X(extends, "extensions by hand")                                                               \
+    X(releases, "releases confirmed")                                                              \
+    X(busy, "acquires ended BUSY")                                                                 \
+    X(timedout, "acquires ended TIMEDOUT")                                                         \
+    X(cancelled, "acquires ended CANCELLED")                                                       \
+    X(uncertain, "operations ended UNCERTAIN")                                                     \
+    X(unavailable, "operations ended UNAVAILABLE")                                                 \
+    X(cleaned, "abandoned requests cleaned up")                                                    \
+    X(late_refused, "takes and keeps refused as too late")                                         \
+    X(spent_refused, "takes refused as dropped already")                                           \
+    X(bound_refused, "takes refused by S while K was gone")                                        \
+    X(undone, "locks taken after their client had given up, to be undone")                         \
+    X(orphans, "locks taken by a late request after all clean-up: orphans")                        \
+    X(at_risk, "locks at risk")                                                                    \
+    X(saved, "locks at risk and held again")                                                       \
+    X(lost_expired, "locks lost: expired")                                                         \
+    X(lost_taken, "locks lost: taken")                                                             \
+    X(lost_gone, "locks lost: gone")                                                               \
+    X(lost_max_hold, "locks lost: longest hold over")                                              \
+    X(woken, "waiters woken by a message")                                                         \
+    X(disarmed, "waiters told that nobody will wake them")                                         \
+    X(steps_seen, "times a server's clock was seen to have stepped")                               \
+    X(too_few, "writes that too few replicas confirmed")                                           \
+    X(quiet_refused, "takes refused since the server has restarted")                               \
+    X(by_text, "scripts sent again by their text")                                                 \
+    X(slow, "messages under way for long")                                                         \
+    X(lost_requests, "requests lost")                                                              \
+    X(lost_replies, "replies lost after execution")                                                \
+    X(stuck, "requests stuck in a buffer")                                                         \
+    X(late, "requests executed after their connection was closed")                                 \
+    X(resets, "connections reset")                                                                 \
+    X(refused, "connections refused")                                                              \
+    X(time_limits, "requests that ran out of time")                                                \
+    X(stale, "hosts stopped between reading the clock and acting")                                 \
+    X(partitions, "partitions")                                                                    \
+    X(pauses, "hosts stopped")                                                                     \
+    X(crashes, "hosts crashed")                                                                    \
+    X(server_pauses, "servers stopped")                                                            \
+    X(restarts, "servers restarted")                                                               \
+    X(failovers, "failovers")                                                                      \
+    X(flushes, "script caches flushed")                                                            \
+    X(ooms, "times memory was full")                                                               \
+    X(deletes, "keys deleted by hand")                                                             \
+    X(wall_steps, "wall clocks stepped")                                                           \
+    X(plain_takes, "locks taken by plain clients")                                                 \
+    X(java_takes, "locks taken by Java clients")                                                   \
+    X(java_takeovers, "stamps taken over by Java clients")                                         \
+    X(java_throws, "exceptions in Java clients")                                                   \
+    X(java_robberies, "Java holders robbed by Java clients within their lifetime")                 \
+    X(java_overstays, "Java holders that outstayed their lifetime and were succeeded")             \
+    X(mixed_robberies, "token or plain holders whose key a Java client overwrote or deleted")
+
+typedef struct {
+#define SIM_STAT_FIELD(name, words) int64_t name;
+    SIM_STATS(SIM_STAT_FIELD)
+#undef SIM_STAT_FIELD
+} sim_stats;
+
+#endif

@@ -1,0 +1,157 @@
+/*
+ * The simulator's seeds break no promise, its scenarios show what they say, and it simulates what it
+ * says: nothing that can happen is missing, and the same seed is the same run.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim.h"
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SLOWER 10
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(undefined_behavior_sanitizer)
+#define SLOWER 10
+#endif
+#endif
+#ifndef SLOWER
+#define SLOWER 1
+#endif
+
+#define SEEDS (6000 / SLOWER)
+#define WORDS_SIZE 600
+
+static sim_world *world;
+static sim_stats stats; /* of all that the tests have run so far */
+
+static int set_up(void **state) {
+    (void)state;
+    world = sim_new();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    sim_free(world);
+    return 0;
+}
+
+/* Show the story of a run that fails. */
+static void must_pass(sim_result r, uint64_t seed, const char *changes) {
+    sim_config c;
+    if (!r.failed)
+        return;
+    sim_config_draw(&c, seed);
+    (void)sim_config_change(&c, changes);
+    (void)sim_run(world, &c, true, NULL);
+    sim_print_story(world, stdout);
+    fail_msg("seed %llu: %s: make sim SEED=%llu CHANGES='%s'", (unsigned long long)seed, r.what,
+             (unsigned long long)seed, changes);
+}
+
+static void test_seeds_break_no_promise(void **state) {
+    uint64_t seed = 0;
+    (void)state;
+    sim_result r = sim_run_many(world, 1, SEEDS, NULL, &stats, &seed);
+    must_pass(r, seed, "");
+    assert_int_equal(stats.runs, SEEDS);
+    assert_int_equal(stats.two_holders, 0);
+}
+
+static void test_each_scenario_shows_what_it_says(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sim_scenario_count; i++) {
+        const sim_scenario *s = &sim_scenarios[i];
+        sim_stats own = {0};
+        uint64_t seed = 0;
+        sim_result r = sim_run_many(world, s->seed, s->runs, s->changes, &own, &seed);
+        must_pass(r, seed, s->changes);
+        if (s->expect && !s->expect(&own))
+            fail_msg("%s: not to be seen: %s", s->name, s->says);
+        sim_stats_add(&stats, &own);
+    }
+}
+
+/* After the two above. */
+static void test_everything_has_happened(void **state) {
+    (void)state;
+#define HAPPENED(name, words)                                                                      \
+    if (stats.name == 0)                                                                           \
+        fail_msg("never: %s", words);
+    SIM_STATS(HAPPENED)
+#undef HAPPENED
+}
+
+static void test_a_seed_is_always_the_same_run(void **state) {
+    sim_world *fresh = sim_new();
+    (void)state;
+    for (uint64_t seed = 100; seed < 100 + 200 / SLOWER; seed++) {
+        sim_config c;
+        sim_config_draw(&c, seed);
+        sim_result a = sim_run(world, &c, false, NULL);
+        sim_result b = sim_run(fresh, &c, true, NULL);
+        assert_true(a.hash == b.hash && a.at == b.at);
+    }
+    sim_free(fresh);
+}
+
+/* A server whose clock gains more than is assumed, which nobody has been told. */
+static void test_a_broken_promise_is_found_shrunk_and_told(void **state) {
+    static const char broken[] = "server-ppb=9000000 ttl=8000 delay-us=100";
+    char words[WORDS_SIZE];
+    char *story = NULL;
+    size_t size = 0;
+    uint64_t seed = 0;
+    (void)state;
+    sim_result r = sim_run_many(world, 1, 100, broken, &(sim_stats){0}, &seed);
+    assert_true(r.failed);
+    memcpy(words, broken, sizeof broken);
+    sim_result small = sim_shrink(world, seed, r, words, sizeof words);
+    assert_true(small.failed);
+    sim_config c;
+    sim_config_draw(&c, seed);
+    assert_null(sim_config_change(&c, words));
+    assert_true(sim_run(world, &c, true, NULL).failed);
+    FILE *to = open_memstream(&story, &size);
+    sim_print_story(world, to);
+    (void)fclose(to);
+    assert_non_null(strstr(story, "FAILS: "));
+    assert_non_null(strstr(story, small.what));
+    free(story);
+}
+
+static void test_settings_are_read_to_the_word(void **state) {
+    sim_config c;
+    (void)state;
+    sim_config_draw(&c, 1);
+    assert_null(sim_config_change(&c, "ttl=123 off=all pause=77 cast=tA0jB1 until=5  late-us=0"));
+    assert_int_equal(c.ttl_ms, 123);
+    assert_int_equal(c.fault[SIM_PAUSE], 77);
+    assert_int_equal(c.fault[SIM_CRASH], 0);
+    assert_int_equal(c.actors, 2);
+    assert_int_equal(c.hosts, 2);
+    assert_int_equal(c.keys, 2);
+    assert_int_equal(c.until, 5000000);
+    assert_string_equal(sim_config_change(&c, "ttl=1 tll=2 hold=3"), "tll=2 hold=3");
+    assert_non_null(sim_config_change(&c, "off=nothing"));
+    assert_non_null(sim_config_change(&c, "cast=xA0"));
+    assert_non_null(sim_config_change(&c, "without=9"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_seeds_break_no_promise),
+        cmocka_unit_test(test_each_scenario_shows_what_it_says),
+        cmocka_unit_test(test_everything_has_happened),
+        cmocka_unit_test(test_a_seed_is_always_the_same_run),
+        cmocka_unit_test(test_a_broken_promise_is_found_shrunk_and_told),
+        cmocka_unit_test(test_settings_are_read_to_the_word),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

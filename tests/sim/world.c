@@ -1,0 +1,234 @@
+/*
+ * A run: the world is made from its configuration, events happen one after the other until nothing
+ * is left to happen or a promise is broken. Memory is kept for the next run.
+ */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "keys.h"
+
+#define CHUNK 65536
+#define EVENTS_MAX 200000 /* a run that has more goes on without faults, so that it ends */
+#define EVENTS_END (2 * EVENTS_MAX)
+#define CALM_MS 600000 /* everything is over by then */
+
+typedef struct sim_chunk {
+    struct sim_chunk *next;
+    size_t used, size;
+    _Alignas(16) char bytes[];
+} chunk;
+
+static chunk *new_chunk(size_t size) {
+    size_t room = size > CHUNK ? size : CHUNK;
+    chunk *c = calloc(1, sizeof *c + room);
+    if (!c)
+        abort();
+    c->size = room;
+    return c;
+}
+
+void *sim_get(sim_world *w, size_t size) {
+    size = (size + 15) & ~(size_t)15;
+    chunk **at = &w->chunk_at;
+    while (*at && (*at)->used + size > (*at)->size)
+        at = &(*at)->next;
+    if (!*at) {
+        *at = new_chunk(size);
+        if (!w->chunks)
+            w->chunks = *at;
+    }
+    w->chunk_at = *at;
+    void *p = w->chunk_at->bytes + w->chunk_at->used;
+    w->chunk_at->used += size;
+    return memset(p, 0, size);
+}
+
+void sim_put(sim_world *w, sim_ns at, unsigned rank, sim_fire fire, void *who, uint32_t tag) {
+    sim_queue_put(&w->queue, at < w->now ? w->now : at, rank, fire, who, tag);
+}
+
+void sim_put_off(sim_world *w, sim_ns at, sim_fire fire, void *who, uint32_t tag) {
+    sim_queue_put_off(&w->queue, at, w->event, fire, who, tag);
+}
+
+sim_ns sim_draw_part(sim_world *w, int from, int to) {
+    return sim_draw(w, w->cfg.ttl_ms * from * (SIM_MS / 100), w->cfg.ttl_ms * to * (SIM_MS / 100));
+}
+
+sim_world *sim_new(void) {
+    sim_world *w = calloc(1, sizeof *w);
+    if (!w)
+        abort();
+    return w;
+}
+
+void sim_free(sim_world *w) {
+    sim_servers_free(w);
+    sim_story_free(w);
+    sim_queue_free(&w->queue);
+    free(w->token);
+    for (chunk *c = w->chunks, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(w);
+}
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+static void make_key(sim_world *w, int i) {
+    static const char *const names[SIM_KEYS] = {"jobs", "mail", "{x}y"};
+    sim_key *key = &w->key[i];
+    *key = (sim_key){.mixed = sim_config_mixed(&w->cfg, i), .free_since = SIM_NEVER};
+    (void)snprintf(key->name, sizeof key->name, "%s", names[i]);
+    key->k = tl__bytes_of(key->name);
+    key->s = tl__sidecar(key->sidecar, key->k, NULL);
+}
+
+static void make_actor(sim_world *w, int i) {
+    static const sim_actor_kind *const kinds[SIM_KIND_COUNT] = {[SIM_TOKEN] = &sim_actor_token,
+                                                                [SIM_PLAIN] = &sim_actor_plain,
+                                                                [SIM_JAVA] = &sim_actor_java};
+    sim_actor *a = &w->actor[i];
+    const sim_cast *cast = &w->cfg.cast[i];
+    a->kind = kinds[cast->kind];
+    a->host = &w->host[cast->host];
+    a->key = cast->key;
+    a->id = (uint8_t)i;
+    (void)snprintf(a->name, sizeof a->name, "%c%d", a->host->name, i);
+}
+
+void sim_actor_start(sim_world *w, sim_actor *a) {
+    a->alarm = SIM_ALARM;
+    memset(a->state, 0, a->kind->size);
+    a->kind->start(w, a);
+}
+
+static void act(sim_world *w, void *who, uint32_t tag) {
+    sim_actor *a = who;
+    if (sim_host_alarm(w, a->host, &a->alarm, SIM_RANK_ACTOR, act, who, tag) && a->host->up)
+        a->kind->act(w, a);
+}
+
+void sim_actor_wait(sim_world *w, sim_actor *a, sim_ns ns) {
+    sim_alarm_set(&w->queue, &a->alarm, w->now + ns, SIM_RANK_ACTOR, act, a);
+}
+
+/* Whatever is in use belongs to the former run: make it spare again. */
+static void collect(sim_world *w) {
+    for (chunk *c = w->chunks; c; c = c->next)
+        c->used = 0;
+    w->chunk_at = w->chunks;
+    w->spare_msg = NULL;
+    w->spare_conn = w->conns = NULL;
+    w->spare_task = NULL;
+}
+
+static void make(sim_world *w, const sim_config *config, bool tell) {
+    w->cfg = *config;
+    w->telling = tell;
+    w->random = config->seed ^ UINT64_C(0x7469646c6f636b);
+    w->now = 0;
+    w->hash = w->event = 0;
+    w->calm = w->failed = false;
+    w->whole = sim_config_whole(config);
+    w->calm_all_along = sim_config_calm(config);
+    w->full = false;
+    sim_tokens_reset(w);
+    w->gated = NULL;
+    w->pushed = NULL;
+    sim_queue_clear(&w->queue);
+    collect(w);
+    sim_story_reset(w);
+    for (int i = 0; i < SIM_KEYS; i++)
+        make_key(w, i);
+    sim_servers_reset(w);
+    for (int i = 0; i < w->cfg.hosts; i++) {
+        w->host[i] = (sim_host){.id = (uint8_t)i, .name = (char)('A' + i)};
+        sim_host_boot(w, &w->host[i]);
+    }
+    for (int i = 0; i < w->cfg.actors; i++)
+        make_actor(w, i);
+    for (int i = 0; i < w->cfg.actors; i++)
+        sim_actor_start(w, &w->actor[i]);
+    sim_faults_start(w);
+}
+
+/* ---- running ----------------------------------------------------------------------------------- */
+
+static void begin_calm(sim_world *w) {
+    w->calm = true;
+    sim_tell(w, "", SIM_ALL, "from here on no more faults, and nothing new is begun");
+}
+
+static void happen(sim_world *w, const sim_event *e) {
+    w->now = e->at;
+    w->event = e->order;
+    sim_mark(w, (uint64_t)e->at);
+    e->fire(w, e->who, e->tag);
+    if (w->gated) {
+        w->gated->now_is_stale = false;
+        w->gated = NULL;
+    }
+}
+
+static void run(sim_world *w) {
+    sim_event e;
+    int64_t events = 0;
+    sim_ns end = w->cfg.until + CALM_MS * SIM_MS;
+    while (!w->failed && sim_queue_take(&w->queue, &e)) {
+        if (!w->calm && (e.at >= w->cfg.until || events >= EVENTS_MAX))
+            begin_calm(w);
+        if (e.at > end || ++events > EVENTS_END) {
+            sim_fail(w, SIM_ALL, "it never comes to rest");
+            break;
+        }
+        happen(w, &e);
+    }
+    if (!w->failed)
+        sim_check_end(w);
+}
+
+void sim_stats_add(sim_stats *to, const sim_stats *from) {
+    const int64_t *a = (const int64_t *)from;
+    int64_t *b = (int64_t *)to;
+    for (size_t i = 0; i < sizeof *to / sizeof *a; i++)
+        b[i] += a[i];
+}
+
+sim_result sim_run(sim_world *w, const sim_config *config, bool tell, sim_stats *stats) {
+    w->stats = (sim_stats){.runs = 1};
+    sim_attempt_steps = sim_attempts_quiet = 0;
+    make(w, config, tell);
+    run(w);
+    w->stats.steps += sim_attempt_steps;
+    w->stats.quiet_refused += sim_attempts_quiet;
+    if (stats)
+        sim_stats_add(stats, &w->stats);
+    sim_result result = {.failed = w->failed,
+                         .at = w->failed ? w->failed_at : w->now,
+                         .hash = w->hash,
+                         .kind = w->failed ? w->failure_kind : ""};
+    if (w->failed)
+        memcpy(result.what, w->failure, sizeof result.what);
+    return result;
+}
+
+sim_result sim_run_many(sim_world *w, uint64_t seed, uint64_t runs, const char *changes,
+                        sim_stats *stats, uint64_t *ret_seed) {
+    sim_result r = {0};
+    uint64_t hash = 0;
+    for (uint64_t i = 0; i < runs && !r.failed; i++) {
+        sim_config c;
+        sim_config_draw(&c, seed + i);
+        if (changes)
+            (void)sim_config_change(&c, changes);
+        r = sim_run(w, &c, false, stats);
+        hash = hash * 31 + r.hash;
+        *ret_seed = seed + i;
+    }
+    r.hash = hash;
+    return r;
+}
