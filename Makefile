@@ -4,10 +4,13 @@
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models, fuzzers (FUZZ_SECONDS=)
+#   make interop               locks shared with other languages' clients (PEERS="redsync node")
+#   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
 #   make format                lay the sources out as lint wants them
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
 #
 # Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  CFLAGS  LDFLAGS
+#        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
 # Every combination of CC, SAN and COMPAT has a directory of its own below build/.
 
 CFLAGS   ?= -O2 -g
@@ -15,6 +18,8 @@ PREFIX   ?= /usr/local
 LIBDIR   ?= $(PREFIX)/lib
 BINDIR   ?= $(PREFIX)/bin
 MANDIR   ?= $(PREFIX)/share/man
+DOCDIR   ?= $(PREFIX)/share/doc/tidelock
+UNITDIR  ?= $(PREFIX)/lib/systemd/system
 BASHCOMP ?= $(PREFIX)/share/bash-completion/completions
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
@@ -34,11 +39,15 @@ LIB_SRC  := $(wildcard src/*.c $(if $(COMPAT_ON),compat/*.c))
 TOOL_SRC := $(wildcard tools/*.c)
 TLIB_SRC := $(wildcard tests/lib/*.c)
 SIM_SRC  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
+BENCH_SRC := $(wildcard tests/bench/*.c)
+LEGACY_SRC := $(filter-out tests/legacy/test_%,$(wildcard tests/legacy/*.c))
 TEST_SRC := $(wildcard tests/*/test_*.c)
 FUZZ_SRC := $(if $(wildcard tests/fuzz/replay.c),$(wildcard tests/fuzz/fuzz_*.c))
 TESTS    := $(TEST_SRC) $(FUZZ_SRC) $(wildcard tests/*/test_*.sh)
-# Tests of compat alone are called test_compat_*; the others ask TL_COMPAT (shell: $$COMPAT).
-TESTS    := $(if $(COMPAT_ON),$(TESTS),$(foreach t,$(TESTS),$(if $(findstring /test_compat_,$(t)),,$(t))))
+# Tests of compat alone are called test_compat_* and fuzz_compat_*; the others ask TL_COMPAT (shell: $$COMPAT).
+no_compat = $(foreach t,$(1),$(if $(findstring /test_compat_,$(t))$(findstring /fuzz_compat_,$(t)),,$(t)))
+TESTS    := $(if $(COMPAT_ON),$(TESTS),$(call no_compat,$(TESTS)))
+FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
 LUA      := $(sort $(wildcard src/scripts/*.lua))
@@ -82,7 +91,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run lint lint-run demo demo-run sim sim-run model model-run \
-        fuzz fuzz-run bench format install uninstall clean FORCE
+        fuzz fuzz-run interop interop-run bench bench-run format install uninstall clean FORCE
 
 all: lib tool man
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
@@ -93,21 +102,25 @@ progs: $(PROGS)
 # These install first, and then start over, so that what was installed is found.
 AGAIN = +$(Q)$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
 NEED  = @CC='$(notdir $(CC))' SAN=$(SAN) tools/need.sh
-check: ; $(NEED) check
+check: ; $(NEED) check $(if $(filter 1,$(VALGRIND)),valgrind)
 	$(AGAIN) check-run
 demo: ; $(NEED) demo
 	$(AGAIN) demo-run
 lint: ; $(NEED) build lint
 	$(AGAIN) lint-run
+bench: ; $(NEED) check
+	$(AGAIN) bench-run
 sim: ; $(NEED) check
 	$(AGAIN) sim-run
 model: ; $(NEED) model
 	$(AGAIN) model-run
 fuzz: ; @CC=clang SAN=fuzzer tools/need.sh check
 	$(AGAIN) CC=clang SAN=fuzzer,address,undefined fuzz-run
+interop: ; $(NEED) demo
+	$(AGAIN) interop-run
 
 # A plain build never installs; it names what is missing in one line.
-ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz bench format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench format uninstall clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(words $(filter cc hiredis uuid,$(HAS))),3)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -116,7 +129,7 @@ endif
 # ---- objects ------------------------------------------------------------------------------
 # flags holds the command line, list the files: changing either rebuilds what depends on it.
 FLAGS := $(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) $(ALL_LDFLAGS) $(HAS)
-LIST  := $(LIB_SRC) $(TOOL_SRC) $(TLIB_SRC) $(SIM_SRC) $(LUA)
+LIST  := $(LIB_SRC) $(TOOL_SRC) $(TLIB_SRC) $(SIM_SRC) $(BENCH_SRC) $(LEGACY_SRC) $(LUA)
 stamp  = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 $(BUILD)/flags: FORCE ; $(call stamp,$(FLAGS))
 $(BUILD)/list: FORCE ; $(call stamp,$(LIST))
@@ -146,6 +159,7 @@ $(GEN)/scripts.inc: $(LUA) $(BUILD)/list
 $(BUILD)/libtidelock.a: $(call obj,$(LIB_SRC)) $(BUILD)/list
 $(BUILD)/tests/lib.a: $(call obj,$(TLIB_SRC)) $(BUILD)/list
 $(BUILD)/tests/sim.a: $(call obj,$(filter-out tests/sim/main.c,$(SIM_SRC))) $(BUILD)/list
+$(BUILD)/tests/legacy.a: $(call obj,$(LEGACY_SRC)) $(BUILD)/list
 %.a:
 	$(call say,AR $@)
 	@mkdir -p $(@D)
@@ -172,10 +186,19 @@ $(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(BUILD)/tests/sim.a 
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
-# With -fsanitize=fuzzer the runtime brings main(); otherwise replay.c does.
+$(BUILD)/tests/legacy/test_%: $(BUILD)/obj/tests/legacy/test_%.o $(BUILD)/tests/legacy.a $(TEST_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
+# With -fsanitize=fuzzer the runtime brings main(); otherwise replay.c does, which must be named
+# somewhere else too, else the rule above is preferred as long as its object isn't there yet.
+$(BUILD)/obj/tests/fuzz/replay.o: tests/fuzz/replay.c
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/obj/tests/fuzz/replay.o) $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
+$(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(TEST_LIB)
+	$(call say,LD $@)
 	$(call link,$(TEST_LIBS))
 $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)
 	$(call say,LD $@)
@@ -188,7 +211,8 @@ build/man/%: tools/man/%.scd
 
 # ---- run ----------------------------------------------------------------------------------
 check-run: all progs
-	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) tests/run.sh $(TESTS)
+	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
+	    tests/run.sh $(TESTS)
 demo-run: all
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
@@ -200,17 +224,20 @@ sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 model-run:
 	@if [ -x tests/model/run.sh ]; then BUILD=$(BUILD) tests/model/run.sh; else \
 	    echo 'make model: there is no tests/model/run.sh yet'; fi
-fuzz-run: $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
-	@$(if $^,set -e; for f in $^; do n=$${f##*/fuzz_}; mkdir -p tests/fuzz/corpus/$$n; echo "fuzz_$$n: $(FUZZ_SECONDS) s"; \
-	    $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 -artifact_prefix=$(BUILD)/ tests/fuzz/corpus/$$n; \
-	    done,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')
-bench: ; @echo 'make bench: there is no benchmark yet'
+fuzz-run: $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
+	@$(if $^,BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tests/fuzz/run.sh $^,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')
+interop-run: all
+	@if [ -x tests/interop/run.sh ]; then BUILD=$(BUILD) PEERS='$(PEERS)' tests/interop/run.sh; else \
+	    echo 'make interop: there is no tests/interop/run.sh yet'; fi
+bench-run: $(if $(SAN),,all $(BUILD)/bench)
+	@$(if $(SAN),echo 'make bench: a build with sanitizers measures nothing of use'; exit 1,TIDELOCK=$(BUILD)/tidelock \
+	    BENCH='$(BENCH)' ROUNDS='$(ROUNDS)' REGIME='$(REGIME)' BENCH_JSON=$(BUILD)/bench.json $(BUILD)/bench)
 
 # ---- install ------------------------------------------------------------------------------
 D = $(DESTDIR)
 install: all
 	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(BASHCOMP)
-	$(Q)install -m 644 include/tidelock/*.h $(D)$(PREFIX)/include/tidelock/
+	$(Q)install -m 644 include/tidelock/*.h $(if $(COMPAT_ON),$(wildcard compat/distribute_lock_util.h)) $(D)$(PREFIX)/include/tidelock/
 	$(Q)install -m 644 $(BUILD)/libtidelock.a $(D)$(LIBDIR)/
 	$(Q)install -m 755 $(BUILD)/$(SONAME) $(D)$(LIBDIR)/libtidelock.so.$(VERSION)
 	$(Q)ln -sf libtidelock.so.$(VERSION) $(D)$(LIBDIR)/$(SONAME)
@@ -220,12 +247,15 @@ install: all
 	    -e 's|@REQUIRES@|$(filter hiredis uuid,$(PKG)) $(if $(TLS),$(filter hiredis_ssl openssl,$(PKG)))|' \
 	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) -pthread -lm|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
+	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
+	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 tools/examples/*.c $(if $(COMPAT_ON),compat/examples/*.c) $(D)$(DOCDIR)/examples/
 	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
 	$(Q)$(if $(wildcard tools/completion/tidelock.bash),install -m 644 tools/completion/tidelock.bash $(D)$(BASHCOMP)/tidelock,:)
 	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :
 uninstall:
-	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock
+	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR)
 	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
-	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(BASHCOMP)/tidelock
+	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(BASHCOMP)/tidelock \
+	    $(D)$(UNITDIR)/tidelock-agent.service
 clean: ; $(Q)rm -rf build
 FORCE:

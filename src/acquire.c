@@ -18,6 +18,8 @@ void tl__acquire_init(tl_acquire *a, const tl_job *job, const tl_retry *retry, i
                       int64_t connect_ms, uint64_t seed) {
     *a = (tl_acquire){.job = *job, .retry = *retry, .wait_ms = wait_ms, .connect_ms = connect_ms};
     a->random = seed ? seed : 1;
+    a->job.proof = (tl_proof){0}; /* of an earlier hold, if of any */
+    a->job.believed = (tl_mono){0};
 }
 
 static bool wait_is_open(const tl_acquire *a) {
@@ -26,6 +28,12 @@ static bool wait_is_open(const tl_acquire *a) {
 
 static void keep_words(tl_acquire *a, tl_bytes words) {
     tl__bytes_print(a->words, sizeof a->words, words);
+}
+
+/* An attempt cut short by the limit says less of what is wrong than one before it. */
+static void keep_trouble(tl_acquire *a, const tl_event *e, tl_bytes words) {
+    if (a->failures == 0 || tl__mono_before(e->now, a->limit))
+        keep_words(a, words);
 }
 
 /* ---- attempts -------------------------------------------------------------------------------- */
@@ -42,6 +50,7 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->state = TAKING;
     a->woken = false;
+    a->job.again = a->attempts > 0;
     a->attempts += !a->extra;
     a->job.protocol->init(&a->attempt, TL_TAKE, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
@@ -91,7 +100,8 @@ static int64_t between(tl_acquire *a, int64_t least, int64_t most) {
 
 static int64_t auto_pause(tl_acquire *a, const tl_event *e) {
     const tl_result *r = &a->attempt.result;
-    int64_t pause = r->announced && a->armed ? FLOOR_MS : between(a, POLL_MIN_MS, POLL_MAX_MS);
+    bool told = (r->announced && a->armed) || a->watching;
+    int64_t pause = told ? FLOOR_MS : between(a, POLL_MIN_MS, POLL_MAX_MS);
     if (r->hint.ns != INT64_MAX) {
         int64_t left = tl__ms_until(e->now, r->hint) + 1 + between(a, 0, EXPIRY_SPREAD_MS);
         pause = left < pause ? left : pause;
@@ -139,10 +149,12 @@ static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
             return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
         next = tl__mono_add_ms(e->now, pause);
     }
-    if (!a->listening) {
+    if (!a->listening && !a->attempt.result.silent) {
         a->listening = true;
         out->arm = true;
         out->topic = a->job.sidecar;
+        bool watch = a->job.protocol->watches && a->retry.kind == TL_RETRY_AUTO;
+        out->watched = watch ? a->job.key : (tl_bytes){0};
     }
     return pause_until(a, a->woken ? e->now : next, out);
 }
@@ -183,7 +195,7 @@ static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out) {
         a->unwanted = true;
         lift_limit(a);
     }
-    keep_words(a, tl__bytes_of(out->words));
+    keep_trouble(a, e, tl__bytes_of(out->words));
     return failed(a, e, r->code, out);
 }
 
@@ -231,7 +243,7 @@ static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (a->state == REACHING) {
         if (e->kind == TL_REPLY)
             return take(a, e, out);
-        keep_words(a, e->words);
+        keep_trouble(a, e, e->words);
         return tl__mono_before(e->now, a->limit) ? failed(a, e, e->why, out) : run_out(a, e, out);
     }
     tl_status status = a->job.protocol->step(&a->attempt, &a->job, e, out);
@@ -251,10 +263,13 @@ static tl_status on_timer(tl_acquire *a, const tl_event *e, tl_out *out) {
 /* Something may have changed, or nobody will tell any more: look at once, unless it is the server
  * that is away. */
 static tl_status on_wake(tl_acquire *a, const tl_event *e, tl_out *out) {
-    a->armed = e->kind == TL_WOKEN || e->armed;
+    if (e->kind == TL_WATCHED)
+        a->watching = e->armed;
+    else
+        a->armed = e->kind == TL_WOKEN || e->armed;
     a->woken = true;
     if (a->state == PAUSING && a->failures == 0) {
-        a->extra = e->kind == TL_ARMED;
+        a->extra = e->kind != TL_WOKEN;
         a->planned = a->next;
         a->next = e->now;
     }
@@ -277,6 +292,7 @@ tl_status tl__acquire_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_REPLY:
     case TL_FAILED: return on_answer(a, e, out);
     case TL_ARMED:
+    case TL_WATCHED:
     case TL_WOKEN: return on_wake(a, e, out);
     case TL_TIMER: return on_timer(a, e, out);
     case TL_CANCEL: return on_cancel(a, e, out);

@@ -25,8 +25,9 @@ typedef struct {
     bool uncertain; /**< a take of ours without an answer may have taken effect, or may yet */
     bool unwanted;  /**< the server has said that ours took effect, but it can't be had */
     bool listening, armed;
-    bool woken; /**< since the take under way was sent */
-    bool extra; /**< the next attempt looks again because listening began: not counted */
+    bool watching; /* changes of K are told */
+    bool woken;    /**< since the take under way was sent */
+    bool extra;    /**< the next attempt looks again because listening began: not counted */
     char words[TL_WORDS_SIZE]; /**< of the last failure */
 } tl_acquire;
 

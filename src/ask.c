@@ -1,8 +1,9 @@
 /*
- * Floor 2: questions that change nothing. What the server holds is data from strangers: it is cut,
- * made printable and never trusted.
+ * Floor 2: questions that change nothing: the server's time, and what a key holds.
  */
 #include "ask.h"
+
+#include "look.h"
 
 enum { REACH = 1, QUESTION };
 
@@ -28,75 +29,68 @@ static tl_status question(tl_ask *a, const tl_event *e, tl_out *out) {
         *c = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("TIME")}};
         return TL_GO;
     }
+    if (a->plain) {
+        *c = (tl_command){.form = TL_ARGV, .argc = 2, .argv = {TL_LITERAL("GET"), a->key}};
+        return TL_GO;
+    }
     *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_LOOK, .nkeys = 2, .argc = 2};
     c->argv[0] = a->key;
     c->argv[1] = a->sidecar;
     return TL_GO;
 }
 
-static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
-    int64_t v;
-    return tl__reply_int(tl__reply_item(array, i), &v) ? v : otherwise;
-}
-
-/* "host pid service" */
-static void read_owner(tl_lock_info *info, tl_bytes owner) {
-    const char *end = owner.p + owner.n;
-    const char *first = memchr(owner.p, ' ', owner.n);
-    if (!first)
-        return;
-    const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
-    if (!second)
-        return;
-    tl__bytes_print(info->host, sizeof info->host, tl__bytes(owner.p, (size_t)(first - owner.p)));
-    (void)tl__bytes_to_int(tl__bytes(first + 1, (size_t)(second - first - 1)), &info->pid);
-    tl__bytes_print(info->service, sizeof info->service,
-                    tl__bytes(second + 1, (size_t)(end - second - 1)));
-}
-
-static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes value, int64_t now_us) {
-    tl_bytes bound, owner;
-    int64_t until = number(r, 4, 0), since = number(r, 6, -1);
-    if (!tl__reply_text(tl__reply_item(r, 3), &bound) || bound.n == 0)
-        return;
-    bool absent = !info->held;
-    if (absent ? until < now_us : !tl__bytes_eq(bound, value))
-        return;
-    info->held = info->by_tidelock = true;
-    if (absent) { /* K was deleted, but its holder may still work: nobody is let in before that */
-        info->remaining_ms = (until - now_us) / 1000 + 1;
-        tl__bytes_print(info->value, sizeof info->value, bound);
-    }
-    info->since_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
-    if (tl__reply_text(tl__reply_item(r, 7), &owner))
-        read_owner(info, owner);
-}
-
+/* The answer of look.lua. */
 static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
-    const tl_reply *r = e->reply;
-    tl_lock_info *info = &a->info;
-    tl_bytes kind, value = {"", 0};
+    tl_bytes kind;
     int64_t now_us;
-    if (!tl__reply_text(tl__reply_item(r, 0), &kind) || !tl__reply_time(r, 8, &now_us))
+    if (!tl__reply_text(tl__reply_item(e->reply, 0), &kind) ||
+        !tl__reply_time(e->reply, 8, &now_us))
         return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
-    info->held = !tl__bytes_eq(kind, TL_LITERAL("none"));
-    bool is_text = tl__reply_text(tl__reply_item(r, 1), &value);
-    tl__bytes_print(info->value, sizeof info->value, is_text || !info->held ? value : kind);
-    int64_t left = number(r, 2, -1), fence = number(r, 5, 0);
-    info->remaining_ms = left >= 0 ? left : -1;
-    info->fence = fence > 0 ? (uint64_t)fence : 0;
-    info->since_ms = -1;
-    read_sidecar(info, r, value, now_us);
+    tl__look_fill(&a->info, a->legacy, a->key, kind, e->reply, now_us);
     return TL_END;
 }
 
+/* The answer of GET, on a server that can do no more: our own clock has to do. */
+static tl_status got(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_reply items[2] = {{.type = TL_REPLY_NIL}, *e->reply};
+    tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
+    bool none = e->reply->type == TL_REPLY_NIL;
+    if (!none && e->reply->type != TL_REPLY_STRING)
+        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    tl__look_fill(&a->info, a->legacy, a->key, none ? TL_LITERAL("none") : TL_LITERAL("string"),
+                  &array, e->now.ns / 1000 + e->server->wall_us);
+    return TL_END;
+}
+
+/* The same for a key of another type: it is somebody's, and has no text. */
+static tl_status got_another_type(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_reply items[2] = {{.type = TL_REPLY_NIL}, {.type = TL_REPLY_NIL}};
+    tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
+    (void)out;
+    tl__look_fill(&a->info, a->legacy, a->key, TL_LITERAL("another type"), &array,
+                  e->now.ns / 1000 + e->server->wall_us);
+    return TL_END;
+}
+
+static bool is_wrong_type(tl_bytes error) {
+    static const char words[] = "wrong kind of value";
+    return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
+}
+
 static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
-    if (a->ticket == REACH)
-        return question(a, e, out);
     if (e->count < 1)
         return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    if (e->reply->type == TL_REPLY_ERROR && a->may_get && !a->plain &&
+        tl__is_unknown_command(e->reply->text)) {
+        a->plain = true;
+        return question(a, e, out);
+    }
+    if (e->reply->type == TL_REPLY_ERROR && a->plain && is_wrong_type(e->reply->text))
+        return got_another_type(a, e, out);
     if (e->reply->type == TL_REPLY_ERROR)
         return fail(a, tl__refusal(e->reply->text), e->reply->text, out);
+    if (a->plain)
+        return got(a, e, out);
     if (a->key.n > 0) {
         tl__out_time(out, e->reply, 8, e);
         return looked(a, e, out);
@@ -107,6 +101,13 @@ static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     return TL_END;
 }
 
+/* What is wrong with the server is said with its place. */
+static tl_status answered_by(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_status status = a->ticket == REACH ? question(a, e, out) : answered(a, e, out);
+    tl__out_place(out, e->words);
+    return status;
+}
+
 tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
     tl_ask *a = machine;
     switch (e->kind) {
@@ -114,7 +115,7 @@ tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
         a->ticket = REACH;
         tl__out_send(out, REACH, tl__mono_add_ms(e->now, a->connect_ms));
         return TL_GO;
-    case TL_REPLY: return e->ticket == a->ticket ? answered(a, e, out) : TL_GO;
+    case TL_REPLY: return e->ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
     case TL_FAILED:
         return e->ticket == a->ticket
                    ? fail(a, e->maybe_sent ? TL_EUNAVAILABLE : e->why, e->words, out)

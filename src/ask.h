@@ -11,7 +11,10 @@ typedef struct {
     tl_bytes key, sidecar; /**< key.n 0: ask for the TIME only */
     tl_lock_info info;
     int64_t attempt_ms, connect_ms;
+    const tl_client_options *legacy; /**< see tl__look_fill */
     uint16_t ticket;
+    bool may_get; /**< if the server has no EVAL, GET will do */
+    bool plain;   /**< GET at once */
 } tl_ask;
 
 void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,

@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include "ask.h"
+#include "break.h"
 #include "driver.h"
 #include "error.h"
 #include "keys.h"
+#include "scan.h"
 
 #define ATTEMPT_MS 2000
 #define CONNECT_MS 5000
@@ -61,8 +63,7 @@ static tl_err check_options(tl_client_options *o, tl_error *err) {
     if (o->wait_replicas < 0 || o->wait_replicas > 1000)
         return tl__fail(err, TL_EINVALID, 0, "wait_replicas: 0 to 1000, not %d", o->wait_replicas);
     if (!o->url || !*o->url)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "url: none given; say where the server is, as in redis://localhost:6379");
+        o->url = "local:";
     return TL_OK;
 }
 
@@ -122,16 +123,40 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->server.drift_ppm = o->drift_ppm;
     client->wait_replicas = o->wait_replicas;
     client->wait_replicas_ms = o->wait_replicas_ms;
+    client->legacy = (tl_client_options){.size = sizeof client->legacy,
+                                         .protocol = o->protocol,
+                                         .skew_max_ms = o->skew_max_ms,
+                                         .legacy_lag_ms = o->legacy_lag_ms,
+                                         .legacy_ttl_ms = o->legacy_ttl_ms,
+                                         .strict = o->strict,
+                                         .wait_replicas = o->wait_replicas};
     client->log = o->log;
     client->log_ctx = o->log_ctx;
+}
+
+/* Check them now, whatever the key. */
+static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
+    tl_rules rules;
+    int64_t ttl_ms = 0;
+    if (!client->protocol->rules)
+        return o->strict ? tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol")
+                         : TL_OK;
+    if (o->dialect) {
+        client->legacy.dialect = strdup(o->dialect);
+        if (!client->legacy.dialect)
+            return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    }
+    return client->protocol->rules(&client->legacy, NULL, (tl_bytes){0}, &rules, &ttl_ms, err);
 }
 
 static void free_client(tl_client *client) {
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_cond_destroy(&client->line_freed);
+    tl__gate_end(&client->gate);
     if (client->here)
         (void)munmap((void *)(uintptr_t)client->here, PAGE);
     tl__endpoint_wipe(&client->endpoint);
+    free((char *)(uintptr_t)client->legacy.dialect);
     free(client);
 }
 
@@ -147,6 +172,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     (void)pthread_mutex_init(&client->mutex, NULL);
     (void)pthread_cond_init(&client->line_freed, NULL);
+    bool memory = tl__gate_init(&client->gate);
     code = set_endpoint(client, &o, err);
     if (code)
         goto fail;
@@ -156,8 +182,11 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
         goto fail;
     }
     set_numbers(client, &o);
+    code = set_legacy(client, &o, err);
+    if (code)
+        goto fail;
     write_owner(client, o.service);
-    if (!map_here(client) || tl__keeper_init(&client->keeper, client)) {
+    if (!memory || !map_here(client) || tl__keeper_init(&client->keeper, client, o.dispatch)) {
         code = tl__fail(err, TL_ENOMEM, errno, "open a client: out of memory or descriptors");
         goto fail;
     }
@@ -200,7 +229,36 @@ tl_server tl__client_server(tl_client *client) {
     (void)pthread_mutex_lock(&client->mutex);
     tl_server server = client->server;
     (void)pthread_mutex_unlock(&client->mutex);
+    if (client->protocol->reads_wall)
+        server.wall_us = tl__wall_now().us - tl__mono_now().ns / 1000;
     return server;
+}
+
+void tl__client_level(tl_client *client, uint8_t level) {
+    (void)pthread_mutex_lock(&client->mutex);
+    client->server.level = level;
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+void tl__client_asked(tl_client *client, tl_mono now) {
+    int64_t none = 0;
+    (void)atomic_compare_exchange_strong(&client->mute_ns, &none, now.ns);
+}
+
+void tl__client_answered(tl_client *client, tl_mono now) {
+    atomic_store(&client->heard_ns, now.ns);
+    atomic_store(&client->mute_ns, 0);
+}
+
+bool tl__client_heard_since(const tl_client *client, tl_mono since) {
+    return atomic_load(&client->heard_ns) >= since.ns;
+}
+
+int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now) {
+    tl_mono mute = {atomic_load(&client->mute_ns)};
+    if (mute.ns == 0 || tl__client_heard_since(client, since))
+        return 0;
+    return tl__ms_until(tl__mono_max(mute, since), now) + 1;
 }
 
 bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
@@ -217,18 +275,36 @@ bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
 void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     (void)pthread_mutex_lock(&client->mutex);
     client->server.generation++;
+    client->server.level = 0;
     if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
         int64_t least_us = uptime_us > 1000000 ? uptime_us - 1000000 : 0;
         client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(least_us, 1000));
     }
     (void)pthread_mutex_unlock(&client->mutex);
+    tl__client_answered(client, now);
     if (bracket)
         (void)tl__client_learn(client, *bracket, now);
 }
 
+tl_token tl__client_token(tl_client *client) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_token token = tl__token_draw(&client->random);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return token;
+}
+
+uint64_t tl__client_seed(tl_client *client) {
+    (void)pthread_mutex_lock(&client->mutex);
+    uint64_t seed = tl__random_draw(&client->random);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return seed;
+}
+
 tl_conn_limits tl__client_limits(const tl_client *client) {
     return (tl_conn_limits){.connect_ms = client->connect_ms,
-                            .ask_uptime = client->restart_quiet_ms > 0};
+                            .ask_uptime = client->restart_quiet_ms > 0,
+                            .no_time = client->legacy.strict,
+                            .ask_id = client->protocol->watches && !client->legacy.strict};
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -314,6 +390,10 @@ void tl__line_give(tl_line *line, bool broken) {
 
 /* ---- waiters --------------------------------------------------------------------------------- */
 
+static void hear(tl_listener *listener, unsigned flags) {
+    tl__waiter_post((tl_waiter *)((char *)listener - offsetof(tl_waiter, listener)), flags);
+}
+
 tl_waiter *tl__waiter_take(tl_client *client) {
     (void)pthread_mutex_lock(&client->mutex);
     tl_waiter *w = client->waiters;
@@ -325,6 +405,7 @@ tl_waiter *tl__waiter_take(tl_client *client) {
     w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
+    w->listener.hear = hear;
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->fd >= 0)
         return w;
@@ -368,18 +449,20 @@ const char *tl_version(void) {
     return TL_VERSION;
 }
 
-static tl_err ask(tl_client *client, tl_ask *a, const char *what, tl_error *err) {
+/* Run a machine that asks once. */
+static tl_err ask(tl_client *client, void *machine, tl_step step, const char *what, tl_error *err) {
+    const tl_result *result = machine;
     tl_out out;
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
-    (void)tl__drive(client, a, tl__ask_step, NULL, &out);
-    return a->result.code ? tl__fail(err, a->result.code, 0, "%s: %s", what, out.words) : TL_OK;
+    (void)tl__drive(client, machine, step, NULL, &out);
+    return result->code ? tl__fail(err, result->code, 0, "%s: %s", what, out.words) : TL_OK;
 }
 
 tl_err tl_client_ping(tl_client *client, tl_error *err) {
     tl_ask a;
     tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
-    return ask(client, &a, "ping", err);
+    return ask(client, &a, tl__ask_step, "ping", err);
 }
 
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
@@ -392,11 +475,46 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
     tl_ask a;
     tl_bytes k = tl__bytes(key, key_len);
     tl__ask_init(&a, k, tl__sidecar(name, k, NULL), client->attempt_ms, client->connect_ms);
-    tl_err code = ask(client, &a, "look", err);
+    a.legacy = &client->legacy;
+    a.plain = client->legacy.strict;
+    a.may_get = client->legacy.protocol == TL_TIMESTAMP;
+    tl_err code = ask(client, &a, tl__ask_step, "look", err);
     if (code)
         return code;
     size_t size = ret_info->size;
     memcpy(ret_info, &a.info, size);
     ret_info->size = size;
     return TL_OK;
+}
+
+tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
+                      void *ctx, tl_error *err) {
+    tl_scan s;
+    tl_bytes glob = pattern ? tl__bytes_of(pattern) : TL_LITERAL("*");
+    if (glob.n == 0 || glob.n > TL_KEY_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "pattern: 1 to %d bytes, not %zu", TL_KEY_MAX, glob.n);
+    tl__scan_init(&s, glob, *cursor, client->attempt_ms, client->connect_ms);
+    s.legacy = &client->legacy;
+    s.found = found;
+    s.ctx = ctx;
+    tl_err code = ask(client, &s, tl__scan_step, "scan", err);
+    if (!code)
+        *cursor = s.cursor;
+    return code;
+}
+
+tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
+                       tl_error *err) {
+    if (!key || key_len == 0 || key_len > TL_KEY_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
+    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA], shown[64];
+    tl_break b = {.key = tl__bytes(key, key_len), .who = tl__bytes_of(client->owner), .seen = seen};
+    b.attempt_ms = client->attempt_ms;
+    b.connect_ms = client->connect_ms;
+    b.sidecar = tl__sidecar(name, b.key, NULL);
+    tl_err code = ask(client, &b, tl__break_step, "break", err);
+    tl__bytes_print(shown, sizeof shown, b.key);
+    if (!code)
+        tl__log(client, TL_LOG_WARNING, "%s: the lock was removed by %s", shown, client->owner);
+    return code;
 }

@@ -1,7 +1,7 @@
 /*
  * What a client is inside: options, a pool of connections for callers that block, what is known of
- * the server, and the keeper. Lock order: keeper.mutex before client.mutex; neither is held during
- * a callback of the caller's or while blocking.
+ * the server, the local queue, and the keeper. Lock order: keeper.mutex, client.mutex, gate.mutex,
+ * keeper.posts_mutex; none is held during a callback of the caller's or while blocking.
  */
 #ifndef TL_CLIENT_H
 #define TL_CLIENT_H
@@ -10,8 +10,10 @@
 #include <stdatomic.h>
 
 #include "conn.h"
+#include "gate.h"
 #include "keeper.h"
 #include "protocol.h"
+#include "spin.h"
 
 #define TL_LINES_MAX 64   /**< connections of a client for callers that block */
 #define TL_OWNER_SIZE 352 /**< "host pid service" */
@@ -22,20 +24,18 @@ struct tl_drive;
 typedef struct tl_line {
     struct tl_client *client;
     tl_conn *conn;
+    tl_spin spin;
     struct tl_drive *user; /**< whose answers come in; NULL in the pool */
     tl_mono idle_since;
     struct tl_line *next;
 } tl_line;
 
-/** Bits that others set for a caller that waits, before they write to its descriptor. */
-enum { TL_WAKE_WOKEN = 1, TL_WAKE_ARMED = 2, TL_WAKE_DISARMED = 4, TL_WAKE_CANCEL = 8 };
-
 /** A caller that waits, seen from other threads. */
 typedef struct tl_waiter {
+    tl_listener listener;
     int fd; /**< an eventfd */
     atomic_uint flags;
-    tl_bytes topic;         /**< listened to; n 0: none. Under keeper.mutex */
-    struct tl_waiter *next; /**< in the keeper's list, or in the pool */
+    struct tl_waiter *next; /**< in the pool */
 } tl_waiter;
 
 struct tl_client {
@@ -43,18 +43,25 @@ struct tl_client {
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, restart_quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;
+    tl_client_options legacy; /**< what is true of clients of the old kind; the rest is 0 */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
     char owner[TL_OWNER_SIZE];
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
+    atomic_uint spinning;               /**< callers that wait for an answer without sleeping */
 
     pthread_mutex_t mutex; /**< for what follows */
     pthread_cond_t line_freed;
     tl_server server;
+    tl_random random;
     tl_line *lines; /**< idle ones */
     unsigned lines_made;
     tl_waiter *waiters; /**< idle ones */
 
+    _Atomic int64_t heard_ns; /**< when the server answered last */
+    _Atomic int64_t mute_ns;  /**< since when a question is without an answer; 0: none is */
+
+    tl_gate gate;
     tl_keeper keeper;
 };
 
@@ -65,6 +72,17 @@ static inline bool tl__client_is_here(const tl_client *client) {
 
 tl_server tl__client_server(tl_client *client);
 
+/** What an attempt has learned of the server. */
+void tl__client_level(tl_client *client, uint8_t level);
+
+/** The server is asked, and has answered: for those who wait without asking. */
+void tl__client_asked(tl_client *client, tl_mono now);
+void tl__client_answered(tl_client *client, tl_mono now);
+bool tl__client_heard_since(const tl_client *client, tl_mono since);
+/** For how long, since then, the server has left a question without an answer; 0 when it has
+ *  answered since then, or when nobody asked. */
+int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now);
+
 /** Merge a bracket; true when the server's clock stepped. */
 bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now);
 
@@ -72,6 +90,10 @@ bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now);
 void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
 
 tl_conn_limits tl__client_limits(const tl_client *client);
+
+/** A fresh token; a seed for jitter. */
+tl_token tl__client_token(tl_client *client);
+uint64_t tl__client_seed(tl_client *client);
 
 /** A connection of one's own until it is given back; NULL when none is free by then, or no memory.
  *  broken: close it instead of keeping it. */

@@ -67,6 +67,14 @@ static inline tl_mono tl__mono_max(tl_mono a, tl_mono b) {
     return a.ns > b.ns ? a : b;
 }
 
+/** The next instant of a grid that many share, at most slack_ns later. */
+static inline tl_mono tl__mono_grid(tl_mono t, int64_t slack_ns) {
+    if (slack_ns < 1 || t.ns > INT64_MAX - slack_ns)
+        return t;
+    int64_t step = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)slack_ns));
+    return (tl_mono){(t.ns + step - 1) & ~(step - 1)};
+}
+
 /** From `from` to `to` in nanoseconds; negative when `to` is earlier. */
 static inline int64_t tl__ns_until(tl_mono from, tl_mono to) {
     return to.ns == INT64_MAX ? INT64_MAX : to.ns - from.ns;

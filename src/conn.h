@@ -12,6 +12,9 @@
  * when this one had served before, and fail with it otherwise. The next request connects again:
  * at once after a connection that had served, else after a back-off.
  *
+ * A server that says that another may be the one to ask by now (a replica, one that is loading) is
+ * left as soon as it has answered what it was sent: the next connection resolves the name again.
+ *
  * A script that the server doesn't know is sent again by its text, behind what was sent meanwhile:
  * then `sent` is that of the second sending, the one that was executed.
  */
@@ -34,7 +37,7 @@ typedef struct {
     uint8_t count;
     bool maybe_sent;
     tl_err why;
-    tl_bytes words;
+    tl_bytes words; /**< not ok: what went wrong; ok: which server answered */
 } tl_answer;
 
 typedef struct {
@@ -54,6 +57,8 @@ typedef struct {
 typedef struct {
     int64_t connect_ms; /**< resolve, connect, TLS and login together */
     bool ask_uptime;
+    bool ask_id;     /**< tl__conn_id */
+    bool no_time;    /**< don't ask for the TIME: the server's clock stays unknown */
     bool subscriber; /**< tl__conn_say only, and every reply is a push */
 } tl_conn_limits;
 
@@ -83,6 +88,12 @@ void tl__conn_close(tl_conn *conn, const char *reason, tl_mono now);
 /** Is the connection up, with nothing outstanding and nothing wrong with it? */
 bool tl__conn_idle(const tl_conn *conn);
 bool tl__conn_up(const tl_conn *conn);
+
+/** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
+int64_t tl__conn_id(const tl_conn *conn);
+
+/** Idle, and heard of so lately that it is taken for alive: a request would be written at once. */
+bool tl__conn_fresh(const tl_conn *conn, tl_mono now);
 
 /** The descriptor to poll, which may change with each drive; -1: none at present. */
 int tl__conn_fd(const tl_conn *conn);

@@ -23,7 +23,7 @@ static void close_stream(tl_conn *c) {
     tl__stream_close(&c->stream);
     tl__conn_end_login(c);
     c->state = TL_CONN_DOWN;
-    c->broken = c->more = c->stale = c->served = false;
+    c->broken = c->more = c->stale = c->served = c->leaving = false;
 }
 
 /* Queue again those of the list that can wait for the next connection; the others are left. */
@@ -67,6 +67,16 @@ void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
 
 void tl__conn_lose_stream(tl_conn *conn) {
     tl__conn_lose(conn, conn->stream.why, conn->stream.words, true);
+}
+
+void tl__conn_leave(tl_conn *conn) {
+    char words[TL_STREAM_WORDS];
+    for (const tl_slot *s = conn->slots.head; s; s = s->next)
+        if (!tl__slot_unsent(s))
+            return;
+    (void)snprintf(words, sizeof words, "%s: not the server to ask any more",
+                   conn->endpoint->label);
+    tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
 }
 
 void tl__conn_lose_at_place(tl_conn *conn, tl_err why, const char *problem) {

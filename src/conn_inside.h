@@ -17,15 +17,17 @@ struct tl_conn {
     tl_conn_limits limits;
     tl_conn_calls calls;
     enum { TL_CONN_DOWN, TL_CONN_OPENING, TL_CONN_LOGIN, TL_CONN_UP } state;
-    bool broken; /* found while sending; the next drive tells */
-    bool more;   /* perhaps there is more to read than poll shows */
-    bool stale;  /* has been idle: look whether the server has closed before writing */
-    bool served; /* this connection has answered something */
+    bool broken;  /* found while sending; the next drive tells */
+    bool more;    /* perhaps there is more to read than poll shows */
+    bool stale;   /* has been idle: look whether the server has closed before writing */
+    bool served;  /* this connection has answered something */
+    bool leaving; /* the server isn't the one to ask any more: close after what was sent */
     bool freeing;
     tl_stream stream;
     tl_resp *resp;
     tl_login *login; /* while logging in */
     tl_mono login_by;
+    int64_t id; /* of the present connection, if it was asked for */
     tl_slots slots;
     tl_mono now;        /* of the present drive: all limits go by it */
     tl_mono soonest;    /* no limit of a request passes before */
@@ -53,6 +55,10 @@ void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait);
 
 /** The stream has failed. */
 void tl__conn_lose_stream(tl_conn *conn);
+
+/** The server isn't the one to ask any more: close as soon as nothing that was sent waits for its
+ *  reply. The rest waits for the next connection, for which the name is looked up again. */
+void tl__conn_leave(tl_conn *conn);
 
 /** With "place: problem". */
 void tl__conn_lose_at_place(tl_conn *conn, tl_err why, const char *problem);

@@ -81,15 +81,21 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
                        .received = received,
                        .reply = c->reply,
                        .count = s->count,
-                       .maybe_sent = true};
+                       .maybe_sent = true,
+                       .words = tl__bytes_of(c->endpoint->label)};
 }
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
+/* What was not begun when the connection is to be left is for the next one. */
+static bool has_to_write(const tl_conn *c) {
+    return c->slots.unsent && !(c->leaving && tl__slot_unsent(c->slots.unsent));
+}
+
 /* As far as the stream takes it. false: it broke. */
 static bool write_slots(tl_conn *c) {
     char buffer[WRITE_SIZE];
-    while (c->slots.unsent) {
+    while (has_to_write(c)) {
         tl_bytes next = tl__slots_next(&c->slots, buffer, sizeof buffer);
         tl_mono before = tl__mono_now();
         if (c->endpoint->tls)
@@ -137,9 +143,18 @@ static void head_again(tl_conn *c) {
     c->soonest = tl__mono_min(c->soonest, s->by);
 }
 
+/* Do the replies say that another server is the one to ask? */
+static bool asks_elsewhere(const tl_reply *reply, size_t count) {
+    bool does = false;
+    for (size_t i = 0; i < count; i++)
+        does = does || (reply[i].type == TL_REPLY_ERROR && tl__asks_elsewhere(reply[i].text));
+    return does;
+}
+
 /* The oldest request has all its replies. */
 static void complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
+    c->leaving = c->leaving || asks_elsewhere(c->reply, s->count);
     head_again(c);
     if (!again_by_text(c, s))
         tl__conn_answer(c, s, success(c, s, received));
@@ -148,7 +163,7 @@ static void complete(tl_conn *c, tl_mono received) {
 
 /* Is the oldest request one that only wants to know that the server has been reached? */
 static bool has_reached(const tl_conn *c) {
-    return c->state == TL_CONN_UP && c->slots.head && c->slots.head->count == 0;
+    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0;
 }
 
 static void answer_reached(tl_conn *c) {
@@ -166,6 +181,7 @@ static void come_up(tl_conn *c, tl_mono received) {
     int64_t uptime_us = l->uptime_us;
     tl_interval bracket = l->bracket;
     bool known = l->has_bracket;
+    c->id = l->id;
     tl__conn_end_login(c);
     c->state = TL_CONN_UP;
     if (c->calls.up)
@@ -239,7 +255,10 @@ static bool read_replies(tl_conn *c) {
             if (!on_reply(c, &reply, received))
                 return false;
         if (result < 0) {
-            tl__conn_lose_nonsense(c, tl__resp_words(c->resp));
+            const char *who = c->state == TL_CONN_LOGIN
+                                  ? tl__login_stranger(tl__bytes(buffer, (size_t)n))
+                                  : NULL;
+            tl__conn_lose_nonsense(c, who ? who : tl__resp_words(c->resp));
             return false;
         }
     }
@@ -260,13 +279,17 @@ static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, 
     return NULL;
 }
 
+static bool is_stale(const tl_conn *c, tl_mono now) {
+    return tl__ns_until(c->heard, now) >= STALE_MS * TL_NS_PER_MS;
+}
+
 /* Queue it; write it at once if nothing is under way. */
 static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
     bool idle = tl__conn_idle(c);
     tl__conn_enqueue(c, s);
     if (!idle)
         return;
-    c->stale = tl__ms_until(c->heard, now) >= STALE_MS;
+    c->stale = is_stale(c, now);
     c->broken = !c->stale && !write_slots(c);
 }
 
@@ -294,11 +317,19 @@ tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
 }
 
 bool tl__conn_up(const tl_conn *conn) {
-    return conn->state == TL_CONN_UP && !conn->broken;
+    return conn->state == TL_CONN_UP && !conn->broken && !conn->leaving;
+}
+
+int64_t tl__conn_id(const tl_conn *conn) {
+    return conn->id;
 }
 
 bool tl__conn_idle(const tl_conn *conn) {
     return tl__conn_up(conn) && !conn->slots.head;
+}
+
+bool tl__conn_fresh(const tl_conn *conn, tl_mono now) {
+    return tl__conn_idle(conn) && !conn->more && !is_stale(conn, now);
 }
 
 /* ---- driving ----------------------------------------------------------------------------------- */
@@ -309,7 +340,9 @@ static void begin(tl_conn *c, tl_mono now) {
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
         return;
     }
-    tl__login_begin(c->login, c->endpoint, c->limits.ask_uptime);
+    const tl_login_asks asks = {
+        .time = !c->limits.no_time, .uptime = c->limits.ask_uptime, .id = c->limits.ask_id};
+    tl__login_begin(c->login, c->endpoint, asks);
     c->login_by = tl__mono_add_ms(now, c->limits.connect_ms);
     c->state = TL_CONN_OPENING;
     tl__stream_open(&c->stream, now, c->limits.connect_ms);
@@ -321,6 +354,8 @@ static void drive_opening(tl_conn *c, tl_mono now) {
         tl__conn_lose_stream(c);
     else if (c->stream.state == TL_STREAM_OPEN)
         c->state = TL_CONN_LOGIN;
+    if (c->state == TL_CONN_LOGIN && c->login->steps == 0)
+        come_up(c, now);
 }
 
 static void drive_login(tl_conn *c, tl_mono now) {
@@ -342,6 +377,8 @@ void tl__conn_drive(tl_conn *conn, tl_mono now) {
         conn->stale = false;
     if (conn->state == TL_CONN_UP && (conn->broken || !write_slots(conn)))
         tl__conn_lose_stream(conn);
+    if (conn->leaving)
+        tl__conn_leave(conn);
     if (!conn->stale)
         answer_reached(conn);
     tl__conn_expire(conn, now);
@@ -355,7 +392,7 @@ short tl__conn_events(const tl_conn *conn) {
     if (conn->state == TL_CONN_DOWN)
         return 0;
     bool writing = conn->state == TL_CONN_LOGIN ? conn->login->done < conn->login->size
-                                                : conn->slots.unsent != NULL;
+                                                : has_to_write(conn);
     return tl__stream_events(&conn->stream, writing);
 }
 

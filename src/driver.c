@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ typedef struct tl_drive {
     tl_out *out;
     tl_line *line;
     unsigned under_way; /* sends without an answer yet */
+    unsigned answers;   /* so far */
     tl_status status;
 } tl_drive;
 
@@ -26,6 +28,12 @@ static void advance(tl_drive *d, const tl_event *event);
 static void refuse(tl_drive *d, uint16_t ticket, tl_err why, tl_bytes words) {
     tl_event e = {.kind = TL_FAILED, .ticket = ticket, .why = why, .words = words};
     e.now = tl__mono_now();
+    advance(d, &e);
+}
+
+/* The server has just been heard of: no need to have that confirmed. */
+static void reached(tl_drive *d, uint16_t ticket, tl_mono now) {
+    tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = now, .now = now};
     advance(d, &e);
 }
 
@@ -43,7 +51,12 @@ static void send_all(tl_drive *d, tl_mono now) {
             }
             d->line->user = d;
         }
+        if (send->count == 0 && tl__conn_fresh(d->line->conn, now)) {
+            reached(d, ticket, now);
+            return;
+        }
         d->under_way++;
+        tl__client_asked(d->client, now);
         if (tl__conn_send(d->line->conn, send, NULL, now) != TL_OK) {
             d->under_way--;
             refuse(d, ticket, TL_ENOMEM, TL_LITERAL("out of memory"));
@@ -62,10 +75,12 @@ static void advance(tl_drive *d, const tl_event *event) {
     d->status = d->step(d->machine, &e, out);
     if (out->has_bracket && tl__client_learn(d->client, out->bracket, e.now))
         tl__keeper_rejudge(&d->client->keeper);
+    if (out->level)
+        tl__client_level(d->client, out->level);
     if (out->arm && d->waiter)
-        tl__keeper_listen(&d->client->keeper, d->waiter, out->topic);
+        tl__keeper_listen(&d->client->keeper, &d->waiter->listener, out->topic, out->watched);
     if (out->disarm && d->waiter)
-        tl__keeper_forget(&d->client->keeper, d->waiter);
+        tl__keeper_forget(&d->client->keeper, &d->waiter->listener);
     if (d->status == TL_GO)
         send_all(d, e.now);
 }
@@ -74,6 +89,7 @@ void tl__drive_answer(tl_drive *d, const tl_answer *answer) {
     if (d->status != TL_GO)
         return;
     d->under_way--;
+    d->answers++;
     tl_event e = {.kind = answer->ok ? TL_REPLY : TL_FAILED,
                   .now = answer->received,
                   .ticket = answer->ticket,
@@ -85,6 +101,8 @@ void tl__drive_answer(tl_drive *d, const tl_answer *answer) {
                   .words = answer->words};
     if (!answer->ok)
         e.now = tl__mono_now();
+    else if (answer->count > 0) /* merely being connected is no answer */
+        tl__client_answered(d->client, e.now);
     advance(d, &e);
 }
 
@@ -101,6 +119,11 @@ static void take_wakes(tl_drive *d) {
     if (d->status == TL_GO && (flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED))) {
         e.kind = TL_ARMED;
         e.armed = !(flags & TL_WAKE_DISARMED);
+        advance(d, &e);
+    }
+    if (d->status == TL_GO && (flags & (TL_WAKE_WATCHED | TL_WAKE_UNWATCHED))) {
+        e.kind = TL_WATCHED;
+        e.armed = !(flags & TL_WAKE_UNWATCHED);
         advance(d, &e);
     }
     if (d->status == TL_GO && (flags & TL_WAKE_WOKEN)) {
@@ -129,19 +152,39 @@ static void await(tl_drive *d, tl_mono until) {
     (void)ppoll(fds, 2, until.ns == INT64_MAX ? NULL : &limit, NULL); /* EINTR: look again */
 }
 
-static void once(tl_drive *d) {
-    tl_mono until = d->out->until;
-    await(d, until);
-    tl_mono now = tl__mono_now();
-    if (d->line)
+/* A near server answers sooner than it takes to fall asleep and be woken. True: so it did. */
+static bool spin(tl_drive *d) {
+    if (!d->line || d->under_way == 0 || !tl__conn_up(d->line->conn))
+        return false;
+    atomic_uint *spinning = &d->client->spinning;
+    unsigned answers = d->answers, others = atomic_fetch_add(spinning, 1);
+    int64_t limit_ns = tl__spin_ns(&d->line->spin, others);
+    tl_mono now = tl__mono_now(), end = tl__mono_add_ns(now, limit_ns);
+    while (tl__mono_before(now, end) && d->answers == answers && tl__conn_up(d->line->conn)) {
+        (void)sched_yield();
+        now = tl__mono_now();
         tl__conn_drive(d->line->conn, now);
+    }
+    (void)atomic_fetch_sub(spinning, 1);
+    bool there = d->answers != answers;
+    if (limit_ns > 0)
+        tl__spin_learn(&d->line->spin, there);
+    return there;
+}
+
+static void once(tl_drive *d) {
+    if (!spin(d)) {
+        await(d, d->out->until);
+        if (d->line)
+            tl__conn_drive(d->line->conn, tl__mono_now());
+    }
     if (d->status == TL_GO && d->waiter && atomic_load(&d->waiter->flags))
         take_wakes(d);
-    now = tl__mono_now();
-    if (d->status == TL_GO && !tl__mono_before(now, d->out->until)) {
-        tl_event e = {.kind = TL_TIMER, .now = now};
+    if (d->status != TL_GO || d->out->until.ns == INT64_MAX)
+        return;
+    tl_event e = {.kind = TL_TIMER, .now = tl__mono_now()};
+    if (!tl__mono_before(e.now, d->out->until))
         advance(d, &e);
-    }
 }
 
 static void give_line_back(tl_drive *d) {
@@ -164,6 +207,6 @@ tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *w
     }
     give_line_back(&d);
     if (waiter)
-        tl__keeper_forget(&client->keeper, waiter);
+        tl__keeper_forget(&client->keeper, &waiter->listener);
     return d.status;
 }

@@ -180,7 +180,9 @@ static bool parse_query(parse *p, tl_bytes text) {
 }
 
 static void make_label(tl_endpoint *e) {
-    if (e->path[0])
+    if (e->dir[0])
+        (void)snprintf(e->label, sizeof e->label, "local");
+    else if (e->path[0])
         tl__bytes_print(e->label, sizeof e->label, tl__bytes_of(e->path));
     else
         (void)snprintf(e->label, sizeof e->label, strchr(e->host, ':') ? "[%s]:%u" : "%s:%u",
@@ -216,13 +218,35 @@ static bool parse_unix(parse *p, tl_bytes text) {
            parse_query(p, query);
 }
 
+/* After "local:": nothing, or /directory. A slash at its end would let a symbolic link pass. */
+static bool parse_local(parse *p, tl_bytes text) {
+    tl_endpoint *e = p->to;
+    tl_bytes rest;
+    tl_bytes dir = cut(text, "?#", &rest);
+    if (starts(dir, "//"))
+        return bad(p, "local: has no host: write local:/directory");
+    if (rest.n > 0 || (dir.n > 0 && dir.p[0] != '/'))
+        return bad(p, "after local: only a directory may follow, as in local:/var/lib/locks");
+    if (dir.n > 0 &&
+        !decode(p, e->dir, sizeof e->dir, dir, "the directory of local: is longer than 96 bytes"))
+        return false;
+    if (dir.n == 0 && !tl__local_default_dir(e->dir))
+        return bad(p, "XDG_RUNTIME_DIR is too long for a socket in it: give local:/DIRECTORY");
+    for (size_t n = strlen(e->dir); n > 1 && e->dir[n - 1] == '/'; n--)
+        e->dir[n - 1] = '\0';
+    (void)snprintf(e->path, sizeof e->path, "%s/" TL_LOCAL_SOCKET, e->dir);
+    return true;
+}
+
 static bool parse_scheme(parse *p, tl_bytes url) {
     if (starts(url, "unix:"))
         return parse_unix(p, after(url, 5));
+    if (starts(url, "local:"))
+        return parse_local(p, after(url, 6));
     if (starts(url, "redis://"))
         return parse_tcp(p, after(url, 8));
     if (!starts(url, "rediss://"))
-        return bad(p, "it must begin with redis://, rediss:// or unix://");
+        return bad(p, "it must begin with redis://, rediss://, unix:// or local:");
     if (!tl__tls_built())
         return bad(p, "rediss: is not in this build, whose hiredis has no TLS; use redis:, or "
                       "build with hiredis 1.0 or later and its hiredis_ssl");

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <tidelock/tidelock.h>
 
+#include "local.h"
+
 #define TL_HOST_SIZE 256
 #define TL_PATH_SIZE 108   /**< of a unix socket */
 #define TL_SECRET_SIZE 512 /**< user name or password, with its NUL */
@@ -16,20 +18,23 @@ typedef struct {
     bool tls;
     char host[TL_HOST_SIZE]; /**< "" for a unix socket */
     uint16_t port;
-    char path[TL_PATH_SIZE]; /**< "" for TCP */
+    char path[TL_PATH_SIZE];     /**< "" for TCP */
+    char dir[TL_LOCAL_DIR_SIZE]; /**< of local:, "" otherwise */
+    bool only_find;              /**< local: never start a server */
     char user[TL_SECRET_SIZE];
     char password[TL_SECRET_SIZE];
     int32_t db;
     char ca_file[4096];
-    char label[TL_HOST_SIZE + 16]; /**< "host:port" or the path, for messages; no secrets */
+    char
+        label[TL_HOST_SIZE + 16]; /**< "host:port", the path or "local", for messages; no secrets */
 } tl_endpoint;
 
 /**
  * Parse redis://[user[:password]@]host[:port][/db], rediss://…, unix:///path[?db=N] (also
- * unix://[user:password@]/path). User and password may be percent-encoded; IPv6 in brackets.
+ * unix://[user:password@]/path), local: or local:/directory (see local.h). User and password may be percent-encoded; IPv6 in brackets.
  *
  * TL_EINVALID  with a message that shows neither user nor password; also rediss: in a build whose
- *              hiredis has no TLS
+ *              hiredis has no TLS, and local: where the environment names too long a directory
  */
 tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err);
 

@@ -1,6 +1,7 @@
 /*
- * The keeper: one thread a client that renews locks, reports what becomes of them, listens for
- * wake-ups and finishes what callers have left behind. It runs step machines on one connection.
+ * The keeper: one thread a client that renews locks, listens for wake-ups, runs what goes on without
+ * a caller that blocks, and finishes what callers have left behind. It runs step machines on one
+ * connection. What there is to report it tells itself, or leaves for tl_client_dispatch.
  */
 #ifndef TL_KEEPER_H
 #define TL_KEEPER_H
@@ -9,28 +10,37 @@
 
 #include "conn.h"
 #include "protocol.h"
+#include "tasks.h"
 #include "wakeup.h"
 
 struct tl_client;
-struct tl_waiter;
-struct tl_exchange;
-typedef struct tl_task tl_task;
 
-/** A machine that the keeper runs. Owned by whoever starts it; everything under keeper.mutex. */
-struct tl_task {
-    void *machine;
-    tl_step step;
-    /** After each step: take over results and notes. May free the task at TL_END. Must not block or
-     *  call back. */
-    void (*stepped)(tl_task *task, const tl_out *out, tl_status status);
-    tl_mono until;
-    struct tl_exchange *exchange; /**< the one under way */
-    uint32_t at;                  /**< place in the heap, from 1; 0: not there */
+/** Bits that are posted to those who wait. */
+enum {
+    TL_WAKE_WOKEN = 1,
+    TL_WAKE_ARMED = 2,
+    TL_WAKE_DISARMED = 4,
+    TL_WAKE_CANCEL = 8,
+    TL_WAKE_WATCHED = 16,
+    TL_WAKE_UNWATCHED = 32
 };
 
-/** Something to report when the keeper holds no mutex. */
+/** Somebody who listens to a topic. */
+typedef struct tl_listener {
+    /** WAKE_ARMED or WAKE_DISARMED, then WAKE_WOKEN; WAKE_WATCHED, WAKE_UNWATCHED of the key. With
+     *  keeper.mutex held. */
+    void (*hear)(struct tl_listener *listener, unsigned flags);
+    tl_bytes topic;           /**< n 0: none; only its owner sets it, under keeper.mutex */
+    tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
+    struct tl_exchange *look; /**< under way for that */
+    bool look_again;          /**< after it: the key has changed meanwhile */
+    struct tl_listener *next;
+} tl_listener;
+
+/** Something to report when no mutex is held. */
 typedef struct tl_report {
-    void (*deliver)(struct tl_report *report);
+    void (*call)(struct tl_report *report); /**< may free the report */
+    const void *owner;                      /**< whom it tells of */
     struct tl_report *next;
     bool queued;
 } tl_report;
@@ -44,19 +54,31 @@ typedef struct {
     bool rejudge;     /**< the server's clock stepped: every lock is renewed at once */
     tl_mono close_by; /**< closing: no longer than this */
     int wake, timer;  /**< eventfd, timerfd */
-    tl_mono planned;  /**< the thread looks again by then */
+    int ready;       /**< an eventfd: there is something to dispatch; -1: the keeper tells itself */
+    bool polling;    /**< the thread waits, with the mutex let go */
+    tl_mono planned; /**< polling: it looks again by then */
     tl_conn *conn;
     tl_wakeup *wakeup;
-    struct tl_waiter *listeners;
-    tl_task **heap; /**< earliest `until` first; [0] is unused */
-    uint32_t heap_count, heap_room;
-    uint32_t detached; /**< machines left behind by callers */
+    tl_listener *listeners;
+    tl_tasks tasks;
+    uint32_t detached;   /**< machines left behind by callers */
+    uint32_t watched;    /**< tasks with a key to watch */
+    bool watches;        /**< the server has been asked to tell of changes, and will */
+    bool changes_armed;  /**< the wake-ups hear them */
+    tl_listener changes; /**< of TL_TOPIC_CHANGES, while anything is watched */
     struct tl_exchange *spare;
+    struct tl_batch *batch;         /**< what is being joined; sent before the mutex is let go */
+    struct tl_batch *spare_batches; /**< empty ones */
     tl_report *reports, **reports_end;
-    tl_report *delivering;
+    const void *telling; /**< the owner of the report that `deliverer` tells */
+    pthread_t deliverer;
+
+    pthread_mutex_t posts_mutex;
+    tl_task *posts; /**< those that something has been posted to */
 } tl_keeper;
 
-tl_err tl__keeper_init(tl_keeper *keeper, struct tl_client *client);
+/** dispatch: reports are left for tl__keeper_dispatch. */
+tl_err tl__keeper_init(tl_keeper *keeper, struct tl_client *client, bool dispatch);
 /** Finish detached machines for at most `grace_ms`, end the thread, free everything. */
 void tl__keeper_close(tl_keeper *keeper, int64_t grace_ms);
 
@@ -77,21 +99,33 @@ void tl__keeper_tell(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
 void tl__keeper_remove(tl_keeper *keeper, tl_task *task);
 
 void tl__keeper_report(tl_keeper *keeper, tl_report *report);
-/** Take a report back; waits while it is being delivered by the keeper's thread. */
+/** Take a report back; waits while another thread tells one of its owner's. */
 void tl__keeper_unreport(tl_keeper *keeper, tl_report *report);
-
-/* Without the mutex: */
+/** Wait while another thread tells one of its reports. */
+void tl__keeper_await_told(tl_keeper *keeper, const void *owner);
 
 /** Run a copy of a machine (of `size`, in state TL_DETACH) to its end. `hold` is kept until then,
  *  and let go by release(hold). On failure it is dropped: what it would clean up expires. */
+void tl__keeper_detach_in(tl_keeper *keeper, const void *machine, size_t size, tl_step step,
+                          tl_event_kind kind, void *hold, void (*release)(void *hold));
+
+/* Without the mutex: */
+
 void tl__keeper_detach(tl_keeper *keeper, const void *machine, size_t size, tl_step step,
                        tl_event_kind kind, void *hold, void (*release)(void *hold));
+
+/** Post bits to a task, which the thread gives it as events. Any thread, whatever else it holds,
+ *  while the task exists. */
+void tl__keeper_post(tl_keeper *keeper, tl_task *task, unsigned flags);
 
 /** The server's clock stepped: have every lock renewed at once. */
 void tl__keeper_rejudge(tl_keeper *keeper);
 
-/** Listen to a topic for a waiter: WAKE_ARMED or WAKE_DISARMED, then WAKE_WOKEN are posted to it. */
-void tl__keeper_listen(tl_keeper *keeper, struct tl_waiter *waiter, tl_bytes topic);
-void tl__keeper_forget(tl_keeper *keeper, struct tl_waiter *waiter);
+/** Listen to a topic, and to changes of a key unless its n is 0. */
+void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
+void tl__keeper_forget(tl_keeper *keeper, tl_listener *listener);
+
+/** Tell what there is to report, on this thread. How many. */
+unsigned tl__keeper_dispatch(tl_keeper *keeper);
 
 #endif

@@ -1,54 +1,20 @@
 /*
- * Floor 4: the lock. It runs the machines on the caller's thread, publishes what they found for any
- * thread to read, and has the keeper watch over a hold. It must never report HELD, or time
- * remaining, beyond the deadline that a machine has proved.
+ * Floor 4: the lock, as a caller that blocks uses it: it runs the machines on the caller's thread,
+ * behind the local queue. Whatever an operation comes to, it must leave the front of that queue when
+ * it does not hold the lock.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "acquire.h"
+#include "async.h"
 #include "driver.h"
 #include "error.h"
 #include "keys.h"
-#include "renew.h"
+#include "lock.h"
 #include "settle.h"
 
 #define TTL_MS 30000
 #define KEY_SHOWN 64 /* bytes of a key in a message */
-
-/* The names of a lock, shared with machines that outlive it. */
-typedef struct {
-    atomic_uint refs;
-    tl_bytes key, sidecar;
-    char room[];
-} tl_name;
-
-struct tl_lock {
-    tl_client *client;
-    tl_name *name;
-    tl_retry retry;
-    void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx);
-    void *ctx;
-    int64_t ttl_ms, max_hold_ms;
-    bool manual_renew;
-    bool adopted; /* a token from elsewhere that no answer has confirmed yet */
-    tl_token token;
-
-    /* for any thread */
-    _Atomic int64_t deadline_ns;
-    _Atomic uint64_t fence;
-    atomic_int state; /* a tl_state, LOST not yet derived from the deadline */
-
-    /* under client.mutex */
-    tl_waiter *waiter; /* while acquiring */
-    bool cancelled;
-
-    /* under keeper.mutex */
-    tl_task task;
-    tl_renew renew;
-    tl_report report;
-    tl_lock_event event; /* the newest to report */
-};
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -63,12 +29,12 @@ static tl_name *new_name(const void *key, size_t n) {
     return name;
 }
 
-static tl_name *hold_name(tl_name *name) {
+tl_name *tl__name_hold(tl_name *name) {
     atomic_fetch_add(&name->refs, 1);
     return name;
 }
 
-static void let_name_go(void *hold) {
+void tl__name_release(void *hold) {
     tl_name *name = hold;
     if (atomic_fetch_sub(&name->refs, 1) == 1)
         free(name);
@@ -97,21 +63,29 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
         return tl__fail(err, TL_EINVALID, 0, "options: set size, with TL_LOCK_OPTIONS");
     if (given)
         memcpy(ret, given, given->size < sizeof *ret ? given->size : sizeof *ret);
-    if (ret->ttl_ms == 0)
-        ret->ttl_ms = TTL_MS;
     if (ret->max_hold_ms < 0)
         return tl__fail(err, TL_EINVALID, 0, "max_hold: negative");
-    if (check_retry(&ret->retry, err))
-        return TL_EINVALID;
-    return check_ttl(ret->ttl_ms, err);
+    return check_retry(&ret->retry, err);
 }
 
-static void deliver(tl_report *report);
-static void stepped(tl_task *task, const tl_out *out, tl_status status);
+/* The lifetime, and for stamps what else holds for this key. */
+static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes key, tl_rules *ret,
+                         tl_error *err) {
+    *ret = (tl_rules){0};
+    if (!client->protocol->rules && o->dialect)
+        return tl__fail(err, TL_EINVALID, 0, "dialect: the client's protocol has no such");
+    if (client->protocol->rules &&
+        client->protocol->rules(&client->legacy, o, key, ret, &o->ttl_ms, err))
+        return TL_EINVALID;
+    if (o->ttl_ms == 0)
+        o->ttl_ms = TTL_MS;
+    return check_ttl(o->ttl_ms, err);
+}
 
 tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
                      const tl_lock_options *options, tl_error *err) {
     tl_lock_options o;
+    tl_rules rules;
     if (!client || !tl__client_is_here(client)) {
         tl__fail(err, TL_EINVALID, 0, "lock: the client belongs to the parent process");
         return NULL;
@@ -120,8 +94,13 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
         return NULL;
     }
-    if (read_options(&o, options, err))
+    if (read_options(&o, options, err) ||
+        read_rules(client, &o, tl__bytes(key, key_len), &rules, err))
         return NULL;
+    if (o.no_fence && !client->protocol->no_fence) {
+        tl__fail(err, TL_EINVALID, 0, "no_fence: the client's protocol has no such locks");
+        return NULL;
+    }
     tl_lock *lock = calloc(1, sizeof *lock);
     tl_name *name = new_name(key, key_len);
     if (!lock || !name) {
@@ -131,23 +110,23 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         return NULL;
     }
     lock->client = client;
+    lock->protocol = o.no_fence ? client->protocol->no_fence : client->protocol;
     lock->name = name;
     lock->retry = o.retry;
     lock->on_event = o.on_event;
     lock->ctx = o.ctx;
+    lock->rules = rules;
     lock->ttl_ms = o.ttl_ms;
     lock->max_hold_ms = o.max_hold_ms;
     lock->manual_renew = o.manual_renew;
-    lock->report.deliver = deliver;
-    lock->task = (tl_task){.machine = &lock->renew, .step = tl__renew_step, .stepped = stepped};
+    lock->place = (tl_place){.key = name->key, .hash = tl__gate_hash(name->key)};
+    tl__hold_init(lock);
     return lock;
 }
 
-/* ---- watching over a hold -------------------------------------------------------------------- */
-
-static tl_job make_job(const tl_lock *lock) {
+tl_job tl__lock_job(const tl_lock *lock) {
     const tl_client *c = lock->client;
-    return (tl_job){.protocol = c->protocol,
+    return (tl_job){.protocol = lock->protocol,
                     .key = lock->name->key,
                     .sidecar = lock->name->sidecar,
                     .owner = tl__bytes_of(c->owner),
@@ -156,124 +135,48 @@ static tl_job make_job(const tl_lock *lock) {
                     .attempt_ms = c->attempt_ms,
                     .restart_quiet_ms = c->restart_quiet_ms,
                     .wait_replicas = c->wait_replicas,
-                    .wait_replicas_ms = c->wait_replicas_ms};
-}
-
-static void publish(tl_lock *lock, tl_state state, tl_mono deadline) {
-    atomic_store(&lock->deadline_ns, deadline.ns);
-    atomic_store(&lock->state, (int)state);
-}
-
-/* In the background: make sure that nothing of a hold which is over stands in anyone's way. */
-static void drop_left_over(tl_lock *lock) {
-    tl_settle s;
-    tl_job job = make_job(lock);
-    tl__settle_init(&s, &job, TL_DROP, (tl_mono){0}, tl__random_seed());
-    tl__keeper_detach(&lock->client->keeper, &s, sizeof s, tl__settle_step, TL_START,
-                      hold_name(lock->name), let_name_go);
-}
-
-static const char *describe(const tl_lock_event *event) {
-    switch (event->state) {
-    case TL_AT_RISK: return "a renewal has failed";
-    case TL_HELD: return "renewed again";
-    default: break;
-    }
-    switch (event->why) {
-    case TL_LOST_EXPIRED: return "no renewal succeeded in time";
-    case TL_LOST_TAKEN: return "another holds it";
-    case TL_LOST_GONE: return "its key is gone";
-    case TL_LOST_MAX_HOLD: return "the longest hold is over";
-    case TL_LOST_NOT: break;
-    }
-    return "";
-}
-
-/* A hold that ran out may leave the key behind, if a renewal of ours was executed unheard. But where
- * renewing is left to the caller, the token may have been passed on, and the key be another's. */
-static bool leaves_something(const tl_lock *lock, const tl_lock_event *event) {
-    bool gone = event->why == TL_LOST_TAKEN || event->why == TL_LOST_GONE;
-    return event->state == TL_LOST &&
-           (gone || (event->why == TL_LOST_EXPIRED && !lock->manual_renew));
-}
-
-static void deliver(tl_report *report) {
-    tl_lock *lock = (tl_lock *)((char *)report - offsetof(tl_lock, report));
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
-    tl_lock_event event = lock->event;
-    tl__keeper_unlock(k);
-    event.remaining_ms = tl_lock_remaining_ms(lock);
-    event.detail = describe(&event);
-    if (leaves_something(lock, &event))
-        drop_left_over(lock);
-    if (lock->on_event)
-        lock->on_event(lock, &event, lock->ctx);
-}
-
-/* After each step of the renewal, under keeper.mutex. */
-static void stepped(tl_task *task, const tl_out *out, tl_status status) {
-    tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
-    static const tl_state states[] = {
-        [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
-    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->renew.result.deadline.ns);
-    for (unsigned i = 0; i < out->notes; i++) {
-        tl_state state = states[out->note[i].kind];
-        atomic_store(&lock->state, (int)state);
-        lock->event = (tl_lock_event){.state = state, .why = out->note[i].why};
-        tl__keeper_report(&lock->client->keeper, &lock->report);
-    }
-}
-
-/* True when something of the hold may be left over that nobody has dropped. */
-static bool stop_watching(tl_lock *lock) {
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
-    bool left = !lock->manual_renew && (lock->task.at != 0 || lock->report.queued);
-    tl__keeper_remove(k, &lock->task);
-    tl__keeper_unreport(k, &lock->report);
-    tl__keeper_unlock(k);
-    return left;
-}
-
-static tl_err watch(tl_lock *lock, tl_mono deadline, uint64_t seed) {
-    tl_keeper *k = &lock->client->keeper;
-    if (tl__keeper_ready(k))
-        return TL_ENOMEM;
-    tl_job job = make_job(lock);
-    tl_mono hold = lock->max_hold_ms > 0 ? tl__mono_add_ms(tl__mono_now(), lock->max_hold_ms)
-                                         : TL_NEVER;
-    tl__keeper_lock(k);
-    tl__renew_init(&lock->renew, &job, deadline, hold, lock->manual_renew, seed);
-    tl_err code = tl__keeper_add(k, &lock->task, TL_START);
-    tl__keeper_unlock(k);
-    return code;
+                    .wait_replicas_ms = c->wait_replicas_ms,
+                    .rules = lock->rules,
+                    .proof = lock->proof,
+                    .believed = {atomic_load(&lock->deadline_ns)}};
 }
 
 void tl_lock_free(tl_lock *lock) {
     if (!lock)
         return;
     int saved = errno;
-    if (tl__client_is_here(lock->client))
-        (void)stop_watching(lock);
-    let_name_go(lock->name);
+    if (tl__client_is_here(lock->client)) {
+        tl__async_abandon(lock);
+        (void)tl__hold_stop(lock);
+        tl__gate_leave(&lock->client->gate, &lock->place);
+    }
+    tl__name_release(lock->name);
     free(lock);
     errno = saved;
 }
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-static tl_err fail_op(const tl_lock *lock, tl_err code, const char *what, const char *words,
-                      tl_error *err) {
+tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,
+                     tl_error *err) {
     char key[KEY_SHOWN + 1];
     tl__bytes_print(key, sizeof key, lock->name->key);
     return tl__fail(err, code, 0, "%s %s%s: %s", what, key,
                     lock->name->key.n > KEY_SHOWN ? "..." : "", words);
 }
 
-static bool is_held(const tl_lock *lock) {
+bool tl__lock_is_held(const tl_lock *lock) {
     tl_state state = tl_lock_state(lock);
     return state == TL_HELD || state == TL_AT_RISK;
+}
+
+tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err) {
+    const char *words = NULL;
+    if (!tl__client_is_here(lock->client))
+        words = "the lock belongs to the parent process";
+    else if (atomic_load(&lock->op))
+        words = "another operation on this handle is under way";
+    return words ? tl__lock_fail(lock, TL_EINVALID, what, words, err) : TL_OK;
 }
 
 /* Make the wait visible to tl_lock_cancel. False: it has been cancelled before it began. */
@@ -295,64 +198,156 @@ static void close_wait(tl_lock *lock) {
     (void)pthread_mutex_unlock(&c->mutex);
 }
 
+bool tl__lock_was_cancelled(tl_lock *lock) {
+    bool open = open_wait(lock, NULL);
+    return !open;
+}
+
 void tl_lock_cancel(tl_lock *lock) {
     tl_client *c = lock->client;
     if (!tl__client_is_here(c))
         return; /* the mutex may have been held at the fork, for ever */
+    if (tl__async_cancel(lock))
+        return;
     (void)pthread_mutex_lock(&c->mutex);
     lock->cancelled = true;
-    if (lock->waiter)
+    if (lock->waiter) {
         tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
+        tl__gate_nudge(&c->gate, &lock->place);
+    }
     (void)pthread_mutex_unlock(&c->mutex);
 }
 
-static tl_err begin_hold(tl_lock *lock, const tl_acquire *a, tl_error *err) {
-    atomic_store(&lock->fence, a->result.fence);
-    publish(lock, TL_HELD, a->result.deadline);
-    if (watch(lock, a->result.deadline, a->random) == TL_OK)
-        return TL_OK;
-    publish(lock, TL_FREE, (tl_mono){0});
-    drop_left_over(lock);
-    return fail_op(lock, TL_ENOMEM, "acquire", "out of memory or threads", err);
+tl_hold tl__lock_hold_of(const tl_lock *lock, const tl_acquire *a) {
+    tl_hold hold = {.token = lock->token,
+                    .deadline = a->result.deadline,
+                    .fence = a->result.fence,
+                    .passes = (unsigned)a->job.fences - 1,
+                    .taken = tl__mono_now(),
+                    .proof = a->result.proof};
+    if (a->result.stamp_is_token) {
+        char text[TL_INT_SIZE];
+        tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp_ms);
+        memcpy(hold.token.text, token.p, token.n + 1);
+    }
+    return hold;
 }
 
-static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_error *err) {
+static tl_err begin_hold(tl_lock *lock, const tl_hold *hold, tl_error *err) {
+    if (tl__hold_begin(lock, hold, tl__client_seed(lock->client)) == TL_OK)
+        return TL_OK;
+    tl__gate_leave(&lock->client->gate, &lock->place);
+    return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory or threads", err);
+}
+
+int64_t tl__lock_connect_ms(const tl_lock *lock, tl_mono since) {
+    tl_client *c = lock->client;
+    if (tl__client_heard_since(c, since))
+        return TL_FOREVER; /* it was there: an outage is waited out */
+    int64_t left = c->connect_ms - tl__client_mute_ms(c, since, tl__mono_now());
+    return left > 0 ? left : 1;
+}
+
+/* Outside or at the front: ask the server. `queued`: others of this process have stood here. */
+static tl_err contend(tl_lock *lock, int64_t wait_ms, bool queued, tl_mono since, tl_waiter *waiter,
+                      tl_error *err) {
     tl_client *c = lock->client;
     tl_acquire a;
     tl_out out;
-    tl_job job = make_job(lock);
-    tl__acquire_init(&a, &job, &lock->retry, wait_ms, c->connect_ms, tl__random_seed());
+    tl_job job = tl__lock_job(lock);
+    job.fences = queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES : 1;
+    int64_t connect_ms = queued ? tl__lock_connect_ms(lock, since) : c->connect_ms;
+    tl__acquire_init(&a, &job, &lock->retry, wait_ms, connect_ms, tl__client_seed(c));
     tl_status status = tl__drive(c, &a, tl__acquire_step, waiter, &out);
     if (status == TL_DETACH)
         tl__keeper_detach(&c->keeper, &a, sizeof a, tl__acquire_step, TL_TIMER,
-                          hold_name(lock->name), let_name_go);
-    if (a.result.code == TL_OK)
-        return begin_hold(lock, &a, err);
-    return fail_op(lock, a.result.code, "acquire", out.words, err);
+                          tl__name_hold(lock->name), tl__name_release);
+    if (a.result.code == TL_OK) {
+        tl_hold hold = tl__lock_hold_of(lock, &a);
+        return begin_hold(lock, &hold, err);
+    }
+    tl__gate_leave(&c->gate, &lock->place);
+    return tl__lock_fail(lock, a.result.code, "acquire", out.words, err);
+}
+
+static bool place_holds(const tl_place *place) {
+    return tl__lock_is_held((const tl_lock *)((const char *)place - offsetof(tl_lock, place)));
+}
+
+tl_err tl__lock_queue_timeout(const tl_lock *lock, tl_mono since, const char **words) {
+    tl_client *c = lock->client;
+    bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
+                tl__client_mute_ms(c, since, tl__mono_now()) == 0;
+    *words = held ? "another holds it" : "the server was not reached";
+    return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;
+}
+
+static tl_err stand_in_queue(tl_lock *lock, tl_queuer *q, int64_t wait_ms, tl_waiter *waiter,
+                             tl_error *err) {
+    tl_client *c = lock->client;
+    tl_mono since = tl__mono_now();
+    tl_mono limit = wait_ms == TL_FOREVER ? TL_NEVER : tl__mono_add_ms(since, wait_ms);
+    const char *words = "cancelled";
+    if (!tl__gate_await(&c->gate, &lock->place, q, &waiter->flags, TL_WAKE_CANCEL, limit)) {
+        tl_err code = atomic_load(&waiter->flags) & TL_WAKE_CANCEL
+                          ? TL_ECANCELLED
+                          : tl__lock_queue_timeout(lock, since, &words);
+        return tl__lock_fail(lock, code, "acquire", words, err);
+    }
+    if (q->turn.given)
+        return begin_hold(lock, &q->turn.hold, err);
+    int64_t left = wait_ms == TL_FOREVER ? TL_FOREVER : tl__ms_until(tl__mono_now(), limit);
+    return contend(lock, left > 0 ? left : 1, true, since, waiter, err);
+}
+
+int tl__lock_enter(tl_lock *lock, int64_t wait_ms, tl_turn *turn) {
+    bool patient = lock->retry.kind == TL_RETRY_AUTO && lock->retry.max_attempts == 0;
+    if (wait_ms > 0 && !patient)
+        return TL_OUTSIDE;
+    return tl__gate_enter(&lock->client->gate, &lock->place, wait_ms > 0 ? turn : NULL);
+}
+
+static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_error *err) {
+    tl_queuer q;
+    tl__queuer_init(&q, lock->ttl_ms);
+    tl_err code = tl__lock_enter(lock, wait_ms, &q.turn) == TL_QUEUED
+                      ? stand_in_queue(lock, &q, wait_ms, waiter, err)
+                      : contend(lock, wait_ms, false, tl__mono_now(), waiter, err);
+    tl__queuer_end(&q);
+    return code;
+}
+
+tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+    tl_err code = tl__lock_check(lock, "acquire", err);
+    if (code)
+        return code;
+    if (wait_ms < 0)
+        return tl__lock_fail(lock, TL_EINVALID, "acquire", "wait: negative", err);
+    if (tl__lock_is_held(lock))
+        return tl__lock_fail(lock, TL_EINVALID, "acquire", "this handle holds it already", err);
+    if (tl__hold_stop(lock))
+        tl__hold_drop(lock); /* it was lost a moment ago */
+    tl__gate_leave(&lock->client->gate, &lock->place);
+    tl__hold_publish(lock, TL_FREE, (tl_mono){0});
+    lock->proof = (tl_proof){0};
+    lock->adopted = false;
+    return TL_OK;
 }
 
 tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     tl_client *c = lock->client;
-    if (!tl__client_is_here(c))
-        return fail_op(lock, TL_EINVALID, "acquire", "the lock belongs to the parent process", err);
-    if (wait_ms < 0)
-        return fail_op(lock, TL_EINVALID, "acquire", "wait: negative", err);
-    if (is_held(lock))
-        return fail_op(lock, TL_EINVALID, "acquire", "this handle holds it already", err);
-    if (stop_watching(lock))
-        drop_left_over(lock); /* it was lost a moment ago */
-    publish(lock, TL_FREE, (tl_mono){0});
-    lock->adopted = false;
+    tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
+    if (code)
+        return code;
     tl_waiter *waiter = tl__waiter_take(c);
     if (!waiter)
-        return fail_op(lock, TL_ENOMEM, "acquire", "out of memory or descriptors", err);
-    tl_err code;
+        return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory or descriptors", err);
     if (open_wait(lock, waiter)) {
-        lock->token = tl__token_new();
+        lock->token = tl__client_token(c);
         code = run_acquire(lock, wait_ms, waiter, err);
         close_wait(lock);
     } else {
-        code = fail_op(lock, TL_ECANCELLED, "acquire", "cancelled", err);
+        code = tl__lock_fail(lock, TL_ECANCELLED, "acquire", "cancelled", err);
     }
     tl__waiter_give(c, waiter);
     return code;
@@ -362,91 +357,135 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
 
 static tl_err settle(tl_lock *lock, tl_op op, int64_t ttl_ms, tl_settle *s, tl_out *out) {
     tl_client *c = lock->client;
-    tl_job job = make_job(lock);
+    tl_job job = tl__lock_job(lock);
     job.ttl_ms = ttl_ms;
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    tl__settle_init(s, &job, op, believed, tl__random_seed());
+    tl__settle_init(s, &job, op, believed, tl__client_seed(lock->client));
     if (tl__drive(c, s, tl__settle_step, NULL, out) == TL_DETACH)
         tl__keeper_detach(&c->keeper, s, sizeof *s, tl__settle_step, TL_TIMER,
-                          hold_name(lock->name), let_name_go);
+                          tl__name_hold(lock->name), tl__name_release);
     return s->result.code;
+}
+
+/* To the next of this process, without a word to the server? From here on it isn't held any more:
+ * whoever looks at both must not see two holders. */
+static bool pass_on(tl_lock *lock) {
+    tl_hold hold;
+    bool passable = tl__hold_passable(lock, &hold);
+    atomic_store(&lock->state, TL_FREE);
+    return passable && tl__gate_pass(&lock->client->gate, &lock->place, &hold, tl__mono_now());
+}
+
+tl_err tl__lock_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err) {
+    tl_err code = tl__lock_check(lock, "release", err);
+    if (code)
+        return code;
+    if (atomic_load(&lock->state) == TL_FREE)
+        return tl__lock_fail(lock, TL_EINVALID, "release", "it is not held", err);
+    (void)tl__hold_stop(lock);
+    *ret_passed = pass_on(lock);
+    lock->adopted = false;
+    if (*ret_passed)
+        atomic_store(&lock->deadline_ns, 0);
+    return TL_OK;
 }
 
 tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     tl_settle s;
     tl_out out;
-    if (!tl__client_is_here(lock->client))
-        return fail_op(lock, TL_EINVALID, "release", "the lock belongs to the parent process", err);
-    if (atomic_load(&lock->state) == TL_FREE)
-        return fail_op(lock, TL_EINVALID, "release", "it is not held", err);
-    (void)stop_watching(lock);
-    atomic_store(&lock->state, TL_FREE);
-    lock->adopted = false;
-    tl_err code = settle(lock, TL_DROP, lock->ttl_ms, &s, &out);
+    bool passed = false;
+    tl_err code = tl__lock_begin_release(lock, &passed, err);
+    if (code || passed)
+        return code;
+    code = settle(lock, TL_DROP, lock->ttl_ms, &s, &out);
     atomic_store(&lock->deadline_ns, 0);
-    return code ? fail_op(lock, code, "release", out.words, err) : TL_OK;
+    tl__gate_leave(&lock->client->gate, &lock->place);
+    return code ? tl__lock_fail(lock, code, "release", out.words, err) : TL_OK;
 }
 
 /* The server has said that the token holds nothing any more. */
 static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_error *err) {
-    (void)stop_watching(lock);
-    drop_left_over(lock); /* the key is not the token's, but the sidecar may still bind others */
-    publish(lock, TL_LOST, (tl_mono){0});
-    return fail_op(lock, why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED, "extend", words, err);
+    (void)tl__hold_stop(lock);
+    tl__gate_leave(&lock->client->gate, &lock->place);
+    tl__hold_drop(lock); /* the key is not the token's, but the sidecar may still bind others */
+    tl__hold_publish(lock, TL_LOST, (tl_mono){0});
+    return tl__lock_fail(lock, why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED, "extend", words,
+                         err);
 }
 
-static tl_err extended(tl_lock *lock, int64_t ttl_ms, tl_mono deadline, tl_error *err) {
+static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_error *err) {
     tl_keeper *k = &lock->client->keeper;
+    tl_mono deadline = r->deadline;
     lock->ttl_ms = ttl_ms;
     tl__keeper_lock(k);
     bool watched = lock->task.at != 0;
+    lock->proof = r->proof;
     if (watched) {
+        lock->renew.job.proof = r->proof;
         tl__renew_extended(&lock->renew, ttl_ms, deadline, tl__mono_now());
-        publish(lock, TL_HELD, deadline);
+        tl__hold_publish(lock, TL_HELD, deadline);
         tl__keeper_tell(k, &lock->task, TL_TIMER);
     }
     tl__keeper_unlock(k);
     if (watched)
         return TL_OK;
     if (!lock->adopted) /* the keeper called it lost while we asked, and that is final */
-        return fail_op(lock, TL_ELOST, "extend", "it has been lost", err);
+        return tl__lock_fail(lock, TL_ELOST, "extend", "it has been lost", err);
     lock->adopted = false;
-    publish(lock, TL_HELD, deadline);
-    if (watch(lock, deadline, tl__random_seed()))
-        return fail_op(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
+    tl__hold_publish(lock, TL_HELD, deadline);
+    if (tl__hold_watch(lock, deadline, tl__client_seed(lock->client)))
+        return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
     return TL_OK;
+}
+
+/* Taken without scripts? */
+static bool never_renewed(const tl_lock *lock) {
+    return lock->rules.strict || lock->proof.capped_until.ns == INT64_MAX;
 }
 
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     tl_settle s;
     tl_out out;
-    if (!tl__client_is_here(lock->client))
-        return fail_op(lock, TL_EINVALID, "extend", "the lock belongs to the parent process", err);
-    if (check_ttl(ttl_ms, err))
+    if (tl__lock_check(lock, "extend", err) || check_ttl(ttl_ms, err))
         return TL_EINVALID;
-    if (!lock->adopted && !is_held(lock))
+    if (!lock->adopted && !tl__lock_is_held(lock))
         return atomic_load(&lock->state) == TL_FREE
-                   ? fail_op(lock, TL_EINVALID, "extend", "it is not held", err)
-                   : fail_op(lock, TL_ELOST, "extend", "it has been lost", err);
+                   ? tl__lock_fail(lock, TL_EINVALID, "extend", "it is not held", err)
+                   : tl__lock_fail(lock, TL_ELOST, "extend", "it has been lost", err);
+    if (never_renewed(lock))
+        return tl__lock_fail(lock, TL_EINVALID, "extend",
+                             "without EVAL a stamp can't be renewed safely", err);
+    tl_rules rules;
+    if (lock->protocol->rules &&
+        lock->protocol->rules(&lock->client->legacy, NULL, lock->name->key, &rules, &ttl_ms, err))
+        return TL_EINVALID;
+    tl__hold_prove(lock);
     tl_err code = settle(lock, TL_KEEP, ttl_ms, &s, &out);
     if (code == TL_ELOST)
         return extend_lost(lock, s.result.why, out.words, err);
     if (code)
-        return fail_op(lock, code, "extend", out.words, err);
-    return extended(lock, ttl_ms, s.result.deadline, err);
+        return tl__lock_fail(lock, code, "extend", out.words, err);
+    return extended(lock, ttl_ms, &s.result, err);
 }
 
 tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     size_t n = token ? strlen(token) : 0;
-    if (!tl__client_is_here(lock->client) || is_held(lock))
-        return fail_op(lock, TL_EINVALID, "adopt", "this handle holds it, or isn't ours", err);
+    if (tl__lock_check(lock, "adopt", err))
+        return TL_EINVALID;
+    if (tl__lock_is_held(lock))
+        return tl__lock_fail(lock, TL_EINVALID, "adopt", "this handle holds it", err);
     if (n == 0 || n >= sizeof lock->token.text)
-        return fail_op(lock, TL_EINVALID, "adopt", "a token has 1 to 36 bytes", err);
-    if (stop_watching(lock))
-        drop_left_over(lock);
+        return tl__lock_fail(lock, TL_EINVALID, "adopt", "a token has 1 to 36 bytes", err);
+    if (tl__hold_stop(lock))
+        tl__hold_drop(lock);
+    tl__gate_leave(&lock->client->gate, &lock->place);
+    lock->passes = 0; /* nothing to pass it on with */
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
-    publish(lock, TL_LOST, (tl_mono){0});
+    lock->proof = (tl_proof){0};
+    if (!tl__bytes_to_int(tl__bytes(token, n), &lock->proof.stamp_ms))
+        lock->proof.stamp_ms = 0;
+    tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     lock->adopted = true;
     return TL_OK;
 }

@@ -9,7 +9,7 @@
 
 #include "command.h"
 
-enum { AUTH, SELECT, TIME, INFO };
+enum { AUTH, SELECT, TIME, INFO, ID };
 
 #define SERVER_WORDS 128 /* as much of the server's own words as a message repeats */
 #define UPTIME_MAX_S (INT64_C(36500) * 86400) /* a century: more is nonsense */
@@ -26,7 +26,7 @@ static void say(tl_login *l, uint8_t step, const char *name, const char *first,
     l->step[l->steps++] = step;
 }
 
-void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, bool ask_uptime) {
+void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks) {
     char db[TL_INT_SIZE];
     *login = (tl_login){.uptime_us = -1};
     if (endpoint->user[0])
@@ -35,9 +35,12 @@ void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, bool ask_upti
         say(login, AUTH, "AUTH", endpoint->password, NULL);
     if (endpoint->db)
         say(login, SELECT, "SELECT", tl__bytes_from_int(db, endpoint->db).p, NULL);
-    say(login, TIME, "TIME", NULL, NULL);
-    if (ask_uptime)
+    if (asks.time)
+        say(login, TIME, "TIME", NULL, NULL);
+    if (asks.uptime)
         say(login, INFO, "INFO", "server", NULL);
+    if (asks.id)
+        say(login, ID, "CLIENT", "ID", NULL);
 }
 
 void tl__login_wipe(tl_login *login) {
@@ -126,7 +129,7 @@ static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes erro
 
 static tl_login_outcome on_error(const report *r, uint8_t step, tl_bytes error) {
     char server[SERVER_WORDS];
-    if (step == INFO || (step == TIME && has(error, "unknown command")))
+    if (step == INFO || step == ID || (step == TIME && has(error, "unknown command")))
         return TL_LOGIN_DONE;
     quote(server, r->endpoint, error);
     if (unavailable(error))
@@ -163,11 +166,23 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, con
         if (tl__reply_text(reply, &text))
             l->uptime_us = uptime_in(text);
         break;
+    case ID:
+        if (!tl__reply_int(reply, &l->id))
+            l->id = 0;
+        break;
     default:
         if (!tl__reply_text(reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
             return failed(r, TL_ESERVER, "the login was answered with something else", "");
     }
     return TL_LOGIN_DONE;
+}
+
+const char *tl__login_stranger(tl_bytes heard) {
+    if (begins(heard, "\x15\x03") || begins(heard, "\x16\x03"))
+        return "it speaks TLS; try rediss://";
+    if (begins(heard, "HTTP/"))
+        return "it is a web server";
+    return begins(heard, "SSH-") ? "it is a secure shell" : NULL;
 }
 
 tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,

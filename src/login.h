@@ -15,7 +15,7 @@
 #include "stream.h"
 
 #define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 256)
-#define TL_LOGIN_STEPS 4
+#define TL_LOGIN_STEPS 5
 
 typedef struct {
     char bytes[TL_LOGIN_SIZE]; /* `size` to be sent, `done` written; secrets: tl__login_wipe */
@@ -25,11 +25,18 @@ typedef struct {
     bool has_bracket; /* else the server doesn't know TIME */
     tl_interval bracket;
     int64_t uptime_us; /* -1: unknown */
+    int64_t id;        /* the connection's, in the server's eyes; 0: unknown */
 } tl_login;
+
+/** What to ask besides being let in. */
+typedef struct {
+    bool time, uptime, id;
+} tl_login_asks;
 
 typedef enum { TL_LOGIN_MORE, TL_LOGIN_DONE, TL_LOGIN_FAILED } tl_login_outcome;
 
-void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, bool ask_uptime);
+/** Perhaps there is nothing to say: then steps is 0, and no reply is to be waited for. */
+void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks);
 
 /** Write as far as the stream takes it. false: it broke. */
 bool tl__login_write(tl_login *login, tl_stream *stream);
@@ -40,5 +47,8 @@ tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
                                  char *words, size_t size);
 
 void tl__login_wipe(tl_login *login);
+
+/** Who it is that says this where a Redis server is expected; NULL: not known. */
+const char *tl__login_stranger(tl_bytes heard);
 
 #endif

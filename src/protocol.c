@@ -4,11 +4,20 @@
  */
 #include "protocol.h"
 
+#include <stdio.h>
+
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 1000
+#define PLACE_MAX 100 /* bytes of a place before words */
 
 const tl_protocol *tl__protocol_row(tl_protocol_id id) {
-    static const tl_protocol *const rows[] = {[TL_TOKEN] = &tl__protocol_token};
+    static const tl_protocol *const rows[] = {
+        [TL_TOKEN] = &tl__protocol_token,
+#ifdef TL_COMPAT
+        [TL_BRIDGE] = &tl__protocol_bridge,
+        [TL_TIMESTAMP] = &tl__protocol_timestamp,
+#endif
+    };
     return (size_t)id < sizeof rows / sizeof *rows ? rows[id] : NULL;
 }
 
@@ -20,29 +29,58 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     return send;
 }
 
+tl_bytes tl__out_copy(tl_out *out, tl_bytes a, tl_bytes b) {
+    char *to = out->scratch + out->scratch_used;
+    if (a.n)
+        memcpy(to, a.p, a.n);
+    if (b.n)
+        memcpy(to + a.n, b.p, b.n);
+    out->scratch_used = (uint16_t)(out->scratch_used + a.n + b.n);
+    return tl__bytes(to, a.n + b.n);
+}
+
 tl_bytes tl__out_int(tl_out *out, int64_t v) {
     char text[TL_INT_SIZE];
-    tl_bytes b = tl__bytes_from_int(text, v);
-    char *to = out->scratch + out->scratch_used;
-    memcpy(to, b.p, b.n);
-    out->scratch_used = (uint16_t)(out->scratch_used + b.n);
-    return tl__bytes(to, b.n);
+    return tl__out_copy(out, tl__bytes_from_int(text, v), (tl_bytes){0});
+}
+
+tl_bytes tl__out_at(tl_out *out, int64_t us) {
+    char text[TL_INT_SIZE];
+    return tl__out_copy(out, TL_LITERAL("@"), tl__bytes_from_int(text, us));
 }
 
 void tl__out_words(tl_out *out, tl_bytes words) {
     tl__bytes_print(out->words, sizeof out->words, words);
 }
 
-void tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why) {
-    out->note[out->notes++] = (tl_note){kind, why};
+void tl__out_place(tl_out *out, tl_bytes place) {
+    char was[sizeof out->words];
+    if (place.n == 0 || !out->words[0])
+        return;
+    memcpy(was, out->words, sizeof was);
+    int n = place.n < PLACE_MAX ? (int)place.n : PLACE_MAX;
+    (void)snprintf(out->words, sizeof out->words, "%.*s: %s", n, place.p, was);
+}
+
+tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why) {
+    out->note[out->notes] = (tl_note){.kind = kind, .why = why};
+    return &out->note[out->notes++];
 }
 
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event) {
-    int64_t stamp;
-    if (!tl__reply_time(reply, i, &stamp))
-        return;
+    int64_t stamp_us;
+    if (tl__reply_time(reply, i, &stamp_us))
+        tl__out_stamp(out, stamp_us, event);
+}
+
+void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event) {
     out->has_bracket = true;
-    out->bracket = tl__bracket(stamp, event->sent, event->now);
+    out->bracket = tl__bracket(stamp_us, event->sent, event->now);
+}
+
+bool tl__is_unknown_command(tl_bytes error) {
+    static const char words[] = "unknown command";
+    return !tl__from_script(error) && memmem(error.p, error.n, words, sizeof words - 1);
 }
 
 bool tl__from_script(tl_bytes error) {
@@ -73,6 +111,12 @@ tl_err tl__refusal(tl_bytes error) {
         memmem(error.p, error.n, acl, sizeof acl - 1))
         return TL_EDENIED;
     return has_code(error, passing) ? TL_EUNAVAILABLE : TL_ESERVER;
+}
+
+bool tl__asks_elsewhere(tl_bytes error) {
+    /* A replica, one without its master, one that has just come back, one that its replicas left. */
+    static const char *const codes[] = {"READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", NULL};
+    return has_code(error, codes);
 }
 
 uint64_t tl__random_next(uint64_t *random) {

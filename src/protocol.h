@@ -13,10 +13,16 @@
  *   - It sends what is in out->send, in order, before the next step: commands are encoded at once.
  *     Each send gets exactly one TL_REPLY or TL_FAILED with its ticket: FAILED at `by` at the latest.
  *   - It gives TL_TIMER at `until`, which each answer states anew (TL_NEVER: none). A timer may come
- *     late, or early: the machine looks at `now`.
+ *     late, or early: the machine looks at `now`. Up to slack_ns late is fine: so that a driver of
+ *     many machines can wake for several at once.
+ *   - A driver of many machines may join their sends into one request, where command.each says how,
+ *     and deal out the items of the reply.
  *   - out->arm asks it to listen for `topic`. TL_ARMED tells when that is in force (armed) or could
  *     not be had (not armed); from then on each message is a TL_WOKEN. When listening is lost later
  *     it says TL_ARMED with armed false.
+ *   - With `watched` set it asks to be told of changes to that key as well. Where the server can,
+ *     TL_WATCHED tells that the next change will be (armed); a change is a TL_WATCHED again, since
+ *     what is told once must be asked for anew; and armed false says that no change is told any more.
  *   - It merges out->bracket into the anchor of the server that answered.
  *   - TL_CANCEL may come at any time; the machine then ends soon, and says how.
  *   - TL_DETACH: the result is final, the caller may return; the struct lives on in the keeper until
@@ -41,8 +47,8 @@
 
 #define TL_SEND_MAX 2
 #define TL_NOTE_MAX 2
-#define TL_SCRATCH 256 /**< room in tl_out for the text of numbers */
-#define TL_WORDS_SIZE 160
+#define TL_SCRATCH 512 /**< room in tl_out for the text of numbers and stamps */
+#define TL_WORDS_SIZE 200
 
 /** What the driver knows of the server that a machine talks to. */
 typedef struct {
@@ -50,6 +56,8 @@ typedef struct {
     int32_t drift_ppm;
     uint32_t generation; /**< grows with each new connection to a possibly different server */
     tl_mono up_since;    /**< the latest that it can have started; ns 0 when unknown */
+    uint8_t level;   /**< what out->level has said of it since it was connected to; 0: nothing */
+    int64_t wall_us; /**< own wall clock less own deadline clock, for protocols that want it */
 } tl_server;
 
 /** Ask for one exchange: `count` commands written together, all answered in one TL_REPLY. With count
@@ -67,6 +75,7 @@ typedef enum {
     TL_REPLY,
     TL_FAILED,
     TL_ARMED,
+    TL_WATCHED,
     TL_WOKEN,
     TL_TIMER,
     TL_CANCEL
@@ -83,8 +92,8 @@ typedef struct {
     uint8_t count;
     bool maybe_sent; /**< FAILED: some byte may have reached the server */
     tl_err why;      /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
-    tl_bytes words;  /**< FAILED: what went wrong, in words, for a person */
-    bool armed;      /**< ARMED */
+    tl_bytes words;  /**< for a person. FAILED: what went wrong. REPLY: who answered, or empty */
+    bool armed;      /**< ARMED, WATCHED */
 } tl_event;
 
 typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;
@@ -93,6 +102,8 @@ typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;
 typedef struct {
     tl_note_kind kind;
     tl_lost_why why;
+    bool robbed;
+    int64_t robber_ms; /**< robbed: how far the thief's clock was ahead of the server's */
 } tl_note;
 
 typedef struct {
@@ -100,9 +111,12 @@ typedef struct {
     uint8_t sends;
     bool arm, disarm;
     tl_bytes topic;
+    tl_bytes watched; /**< arm: n 0: no key */
     tl_mono until;
+    int64_t slack_ns; /**< TIMER may come so much later without harm */
     bool has_bracket;
     tl_interval bracket;
+    uint8_t level; /**< learned of the server, in the protocol's own terms; 0: nothing */
     tl_note note[TL_NOTE_MAX];
     uint8_t notes;
     char words[TL_WORDS_SIZE]; /**< END or DETACH, not OK: what went wrong, for a person */
@@ -117,6 +131,8 @@ static inline void tl__out_clear(tl_out *out) {
     out->sends = out->notes = 0;
     out->arm = out->disarm = out->has_bracket = false;
     out->until = TL_NEVER;
+    out->slack_ns = 0;
+    out->level = 0;
     out->scratch_used = 0;
     out->words[0] = '\0';
 }
@@ -124,6 +140,23 @@ static inline void tl__out_clear(tl_out *out) {
 /* ---- attempts: what a protocol has to say ------------------------------------------------------ */
 
 typedef enum { TL_TAKE, TL_KEEP, TL_DROP } tl_op;
+
+/** What a protocol of stamps must know of the clients of the old kind. */
+typedef struct {
+    const struct tl_dialect *dialect; /**< NULL: not a protocol of stamps */
+    int32_t skew_ms;       /**< M: how far a legacy host's clock may be from the server's */
+    int32_t lag_ms;        /**< L: from reading its clock to its GETSET */
+    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses */
+    bool strict;           /**< only the commands that they use */
+} tl_rules;
+
+/** What is known of a hold besides its deadline; all 0 where a protocol needs none of it. */
+typedef struct {
+    tl_mono cap;          /**< no keep asked before capped_until proves more than this */
+    tl_mono capped_until; /**< ns 0: nothing is capped */
+    int64_t proved_us;    /**< server time of the last take or keep that worked */
+    int64_t stamp_ms;     /**< the end that K's stamp told then */
+} tl_proof;
 
 /** What a machine is asked to do. Bytes outlive the machine, detached or not. */
 typedef struct {
@@ -135,6 +168,11 @@ typedef struct {
     int64_t attempt_ms;
     int64_t restart_quiet_ms;
     int32_t wait_replicas, wait_replicas_ms;
+    int32_t fences; /**< TAKE: how many fencing numbers to reserve; 0 as 1 */
+    tl_rules rules;
+    tl_proof proof;   /**< KEEP and DROP: of the hold */
+    tl_mono believed; /**< KEEP and DROP: the deadline so far */
+    bool again; /**< TAKE: not the first with this token, so that an earlier one may have worked */
 } tl_job;
 
 /** What came of it; the first member of every machine and of every attempt. */
@@ -146,18 +184,24 @@ typedef struct {
                            (any other code) */
     bool checked;     /**< TAKE, answered: this server refuses requests that come too late */
     bool announced;   /**< TAKE, EBUSY: the holder's release will be announced on the topic */
+    bool silent;      /**< TAKE, EBUSY: nothing is ever announced there */
     tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
     tl_mono hint;     /**< TAKE, EBUSY: when the holder's time is up as far as is known now;
                            TL_NEVER when it isn't */
     tl_mono harmless; /**< maybe: after this a request still under way is refused by a server that
                            checks; TL_NEVER when it carries no limit */
-    uint64_t fence;
+    uint64_t fence;   /**< TAKE, OK: the first of those reserved */
+    tl_proof proof;   /**< TAKE and KEEP, OK */
+    bool stamp_is_token; /**< TAKE, OK: proof.stamp_ms, as text, is the only token that there is */
+    bool last;           /**< EUNCERTAIN: asking again could do harm */
+    bool robbed;         /**< KEEP, ELOST: by a client whose clock was robber_ms ahead */
+    int64_t robber_ms;
 } tl_result;
 
 /** One step of a machine that a driver can run. */
 typedef tl_status (*tl_step)(void *machine, const tl_event *event, tl_out *out);
 
-#define TL_ATTEMPT_SIZE 96
+#define TL_ATTEMPT_SIZE 232
 
 /** Room for any protocol's attempt. */
 typedef union {
@@ -172,11 +216,22 @@ typedef struct tl_protocol {
     /** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer,
      *  and what a delayed request may still do. `ticket`: its send's. */
     void (*init)(void *attempt, tl_op op, uint16_t ticket, tl_mono until);
-    /** One exchange: START leads to a send, its answer to TL_END. The same job each time. */
+    /** START leads to a send, an answer to another one or to TL_END. The same job each time. */
     tl_status (*step)(void *attempt, const tl_job *job, const tl_event *event, tl_out *out);
+    const struct tl_protocol *no_fence; /**< for locks that need no fence; NULL: it has no such */
+    /** NULL, or for a protocol of stamps: what holds for this key (n 0: whatever key), from the
+     *  client's options and those of the lock (NULL: none). Sets *ttl_ms if it is 0, and says
+     *  whether it leaves any validity. TL_EINVALID */
+    tl_err (*rules)(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
+                    tl_rules *ret, int64_t *ttl_ms, tl_error *err);
+    bool reads_wall; /**< it wants tl_server.wall_us */
+    bool watches;    /**< a holder wants to know at once when K changes */
 } tl_protocol;
 
-extern const tl_protocol tl__protocol_token;
+extern const tl_protocol tl__protocol_token, tl__protocol_plain;
+#ifdef TL_COMPAT
+extern const tl_protocol tl__protocol_timestamp, tl__protocol_bridge;
+#endif
 
 /** The row of a protocol, or NULL. */
 const tl_protocol *tl__protocol_row(tl_protocol_id id);
@@ -187,18 +242,33 @@ const tl_protocol *tl__protocol_row(tl_protocol_id id);
 tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by);
 /** Number as text in out's scratch room. */
 tl_bytes tl__out_int(tl_out *out, int64_t v);
+/** Two byte strings, one behind the other, in out's scratch room. */
+tl_bytes tl__out_copy(tl_out *out, tl_bytes a, tl_bytes b);
+/** A moment as the scripts read it, "@" and digits, in out's scratch room. */
+tl_bytes tl__out_at(tl_out *out, int64_t us);
 /** Keep words for a person: printable, cut to fit. */
 void tl__out_words(tl_out *out, tl_bytes words);
-void tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
+/** Put who said so before words that were kept, if it is known: "place: words". */
+void tl__out_place(tl_out *out, tl_bytes place);
+tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
 
 /** What an error reply means: TL_EDENIED, TL_EUNAVAILABLE (it may pass) or TL_ESERVER. */
 tl_err tl__refusal(tl_bytes error);
 
+/** Does an error reply say that the server doesn't know the command itself? */
+bool tl__is_unknown_command(tl_bytes error);
+
+/** Does an error reply say that another server may be the one to ask by now? Whoever reached this one
+ *  by its name should look the name up again. */
+bool tl__asks_elsewhere(tl_bytes error);
+
 /** Was an error reply raised within a script, so that some of its writes may have been made? */
 bool tl__from_script(tl_bytes error);
 
-/** Take the TIME at items i and i + 1 of a reply into out's bracket, if it is one. */
+/** Take the server's time into out's bracket: the TIME at items i and i + 1 of a reply, if it is one. */
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event);
+
+void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event);
 
 /** A pause before trying again after `failures` (1 or more) in a row: 20 ms doubling to 1 s, at
  *  random between half of it and all. */

@@ -6,6 +6,7 @@
 
 #define EARLY_NS 1000000 /* LOST is said 1 ms early, so that a late timer is still in time */
 #define PARTS 3          /* renew at, and wait for an answer no longer than, a third */
+#define SLACK_PARTS 256  /* a renewal may be late by this part of what is left then */
 #define LEAST_NS 2000000 /* no shorter waits than this, however near the end */
 
 void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
@@ -34,7 +35,9 @@ static void plan(tl_renew *r, tl_mono now) {
 static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
     r->result.code = TL_ELOST;
     r->result.why = why;
-    tl__out_note(out, TL_NOTE_LOST, why);
+    tl_note *note = tl__out_note(out, TL_NOTE_LOST, why);
+    note->robbed = why == TL_LOST_TAKEN && r->attempt.result.robbed;
+    note->robber_ms = r->attempt.result.robber_ms;
     return TL_END;
 }
 
@@ -45,15 +48,17 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
     r->next = TL_NEVER;
     r->asking = true;
     r->again = false;
+    r->job.believed = r->result.deadline;
     r->job.protocol->init(&r->attempt, TL_KEEP, ++r->ticket, tl__mono_min(by, end(r)));
     return r->job.protocol->step(&r->attempt, &r->job, &start, out);
 }
 
 static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
     r->result.deadline = r->attempt.result.deadline;
+    r->job.proof = r->attempt.result.proof;
     r->failures = 0;
     if (r->at_risk)
-        tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
     r->at_risk = false;
     plan(r, e->now);
     if (r->again)
@@ -62,7 +67,7 @@ static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
 
 static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
     if (!r->at_risk)
-        tl__out_note(out, TL_NOTE_AT_RISK, TL_LOST_NOT);
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_LOST_NOT);
     r->at_risk = true;
     r->failures++;
     int64_t pause = tl__mul_sat(tl__backoff_ms(r->failures, &r->random), TL_NS_PER_MS);
@@ -83,6 +88,8 @@ static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
         return over(r, e, out);
     tl_status status = tl__mono_before(e->now, r->next) ? TL_GO : ask(r, e, out);
     out->until = tl__mono_min(r->next, end(r));
+    if (tl__mono_before(r->next, end(r)))
+        out->slack_ns = tl__ns_until(r->next, end(r)) / SLACK_PARTS;
     return status;
 }
 

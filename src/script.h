@@ -8,9 +8,13 @@
 #include "bytes.h"
 
 typedef enum {
+    TL_SCRIPT_BREAK,
     TL_SCRIPT_DROP,
+    TL_SCRIPT_FREE,
+    TL_SCRIPT_HOLD,
     TL_SCRIPT_KEEP,
     TL_SCRIPT_LOOK,
+    TL_SCRIPT_SCAN,
     TL_SCRIPT_TAKE,
     TL_SCRIPTS
 } tl_script;

@@ -9,8 +9,10 @@ void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed
     s->random = seed ? seed : 1;
 }
 
-static void keep_words(tl_settle *s, tl_bytes words) {
-    tl__bytes_print(s->words, sizeof s->words, words);
+/* One cut short by the limit says less of what is wrong than one before it. */
+static void keep_words(tl_settle *s, const tl_event *e, tl_bytes words) {
+    if (!s->words[0] || tl__mono_before(e->now, s->limit))
+        tl__bytes_print(s->words, sizeof s->words, words);
 }
 
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
@@ -24,7 +26,9 @@ static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
 
 static tl_status begin(tl_settle *s, const tl_event *e, tl_out *out) {
     s->limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
-    s->end = tl__mono_add_ms(e->now, tl__add_sat(s->job.ttl_ms, s->job.attempt_ms));
+    /* A lock that was handed over or extended may live longer than this ttl. */
+    tl_mono expiry = tl__mono_max(tl__mono_add_ms(e->now, s->job.ttl_ms), s->believed);
+    s->end = tl__mono_add_ms(expiry, s->job.attempt_ms);
     s->in_time = tl__mono_before(e->now, s->believed);
     return ask(s, e, out);
 }
@@ -59,7 +63,7 @@ static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
 
 static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
     s->maybe = s->maybe || is_under_way(s);
-    keep_words(s, TL_LITERAL("cancelled"));
+    keep_words(s, e, TL_LITERAL("cancelled"));
     return run_out(s, e, out);
 }
 
@@ -68,7 +72,7 @@ static bool is_final(const tl_settle *s, const tl_event *e) {
     const tl_result *r = &s->attempt.result;
     if (r->code == TL_OK)
         return s->op == TL_DROP || tl__mono_before(e->now, r->deadline);
-    return r->code != TL_EUNAVAILABLE && r->code != TL_EUNCERTAIN;
+    return r->last || (r->code != TL_EUNAVAILABLE && r->code != TL_EUNCERTAIN);
 }
 
 static tl_status finish(tl_settle *s) {
@@ -87,7 +91,8 @@ static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
     if (is_final(s, e))
         return finish(s);
     s->maybe = s->maybe || r->maybe || r->code == TL_OK;
-    keep_words(s, r->code == TL_OK ? TL_LITERAL("confirmed too late") : tl__bytes_of(out->words));
+    keep_words(s, e,
+               r->code == TL_OK ? TL_LITERAL("confirmed too late") : tl__bytes_of(out->words));
     if (!tl__mono_before(e->now, s->limit))
         return run_out(s, e, out);
     s->failures++;

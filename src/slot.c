@@ -57,11 +57,14 @@ void tl__slots_clear(tl_slots *slots) {
 /* Let the kept commands find their words at the start of the room. */
 static void point(tl_slot *s) {
     const char *p = s->room;
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; i < s->count; i++) {
         for (size_t k = 0; k < s->command[i].argc; k++) {
             s->command[i].argv[k].p = p;
             p += s->command[i].argv[k].n;
         }
+        s->command[i].more.p = p;
+        p += s->command[i].more.n;
+    }
 }
 
 static bool grow(tl_slot *s, size_t size) {
@@ -95,22 +98,27 @@ static bool encode(tl_slot *s, const tl_command *command) {
     return true;
 }
 
+static void keep_word(tl_slot *s, tl_bytes word) {
+    if (word.n)
+        memcpy(s->room + s->words, word.p, word.n);
+    s->words += word.n;
+}
+
 /* Copy commands and their words. */
 static bool keep(tl_slot *s, const tl_command *command) {
     size_t n = 0;
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; i < s->count; i++) {
+        n += command[i].more.n;
         for (size_t k = 0; k < command[i].argc; k++)
             n += command[i].argv[k].n;
+    }
     if (!grow(s, n * 2 + ROOM_FIRST))
         return false;
     for (size_t i = 0; i < s->count; i++) {
         s->command[i] = command[i];
-        for (size_t k = 0; k < command[i].argc; k++) {
-            tl_bytes word = command[i].argv[k];
-            if (word.n)
-                memcpy(s->room + s->words, word.p, word.n);
-            s->words += word.n;
-        }
+        for (size_t k = 0; k < command[i].argc; k++)
+            keep_word(s, command[i].argv[k]);
+        keep_word(s, command[i].more);
     }
     point(s);
     s->scripts = true;

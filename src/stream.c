@@ -51,6 +51,11 @@ void tl__stream_describe(const tl_stream *s, int64_t limit_ms, char *words, size
     if (s->state == TL_STREAM_RESOLVING)
         (void)snprintf(words, size, "resolve %s: no answer in %lld ms", e->host,
                        (long long)limit_ms);
+    else if (s->state == TL_STREAM_STARTING && s->local_words[0])
+        (void)snprintf(words, size, "%s", s->local_words);
+    else if (s->state == TL_STREAM_STARTING)
+        (void)snprintf(words, size, "%s: redis-server does not answer in %lld ms: see %s/redis.log",
+                       e->label, (long long)limit_ms, e->dir);
     else if (s->state == TL_STREAM_SECURING)
         (void)snprintf(words, size, "connect %s: TLS not agreed in %lld ms", e->label,
                        (long long)limit_ms);
@@ -93,11 +98,18 @@ void tl__stream_free(tl_stream *stream) {
     stream->tls = NULL;
     tl__resolve_free(stream->resolve);
     stream->resolve = NULL;
+    tl__local_free(stream->local);
+    stream->local = NULL;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------- */
 
 static void opened(tl_stream *s) {
+    if (s->endpoint->dir[0] && !tl__local_is_ours(s->fd)) {
+        fail(s, TL_EDENIED, "", s->endpoint->label, "the server that answers is another user's");
+        return;
+    }
+    s->local_words[0] = '\0';
     if (!s->endpoint->tls) {
         s->state = TL_STREAM_OPEN;
         return;
@@ -149,6 +161,56 @@ static tl_mono share(const tl_stream *s, tl_mono now) {
     return tl__mono_add_ns(now, left / (int64_t)(s->addresses - s->next + 1));
 }
 
+static void fail_local(tl_stream *s, tl_err why, const char *words) {
+    (void)snprintf(s->words, sizeof s->words, "%s", words);
+    s->why = why;
+    s->state = TL_STREAM_FAILED;
+}
+
+/* What an earlier start met says more than that there was no time for another. */
+static void fail_start(tl_stream *s, const tl_local_problem *problem) {
+    if (!problem->late || !s->local_words[0])
+        (void)snprintf(s->local_words, sizeof s->local_words, "%s", problem->words);
+    fail_local(s, problem->code, s->local_words);
+}
+
+/* Nobody listens on the socket of local: have a server started, once in each attempt. */
+static bool may_start(const tl_stream *s, int problem) {
+    return s->endpoint->dir[0] && !s->endpoint->only_find && !s->started &&
+           (problem == ENOENT || problem == ECONNREFUSED);
+}
+
+static void begin_starting(tl_stream *s, tl_mono now) {
+    s->started = true;
+    if (s->local && tl__local_done(s->local)) { /* came too late, and may be old by now */
+        tl__local_free(s->local);
+        s->local = NULL;
+    }
+    if (!s->local) /* it ends a little before us, because it can say more */
+        s->local = tl__local_start(s->endpoint->dir, tl__ms_until(now, s->by) * 9 / 10);
+    if (s->local)
+        s->state = TL_STREAM_STARTING;
+    else
+        fail(s, TL_ENOMEM, "", s->endpoint->label, strerror(errno));
+}
+
+/* false: it is not there, and its server neither; or it must not be used. */
+static bool check_local(tl_stream *s, tl_mono now) {
+    tl_local_problem problem;
+    int dir = tl__local_open_dir(s->endpoint->dir, false, &problem);
+    if (dir >= 0) {
+        close(dir);
+        return true;
+    }
+    if (problem.code)
+        fail_local(s, problem.code, problem.words);
+    else if (may_start(s, ENOENT))
+        begin_starting(s, now);
+    else
+        fail_connect(s, ENOENT);
+    return false;
+}
+
 /* Try the addresses that are left; `problem`: what the one before met. */
 static void next_address(tl_stream *s, tl_mono now, int problem) {
     while (s->next < s->addresses) {
@@ -171,7 +233,11 @@ static void next_address(tl_stream *s, tl_mono now, int problem) {
             return;
         }
     }
-    fail_connect(s, problem);
+    close_socket(s);
+    if (may_start(s, problem))
+        begin_starting(s, now);
+    else
+        fail_connect(s, problem);
 }
 
 static tl_address unix_address(const char *path) {
@@ -201,13 +267,29 @@ void tl__stream_open(tl_stream *stream, tl_mono now, int64_t limit_ms) {
     stream->by = tl__mono_add_ms(now, limit_ms);
     stream->next = 0;
     stream->addresses = 1;
+    stream->started = false;
     if (e->path[0])
         stream->address[0] = unix_address(e->path);
-    else if (!tl__resolve_numeric(e->host, e->port, &stream->address[0])) {
+    if (e->dir[0] && !check_local(stream, now))
+        return;
+    if (!e->path[0] && !tl__resolve_numeric(e->host, e->port, &stream->address[0])) {
         begin_resolve(stream);
         return;
     }
     next_address(stream, now, 0);
+}
+
+static void go_on_starting(tl_stream *s, tl_mono now) {
+    if (!tl__local_done(s->local))
+        return;
+    const tl_local_problem *problem = tl__local_problem(s->local);
+    s->next = 0;
+    if (problem)
+        fail_start(s, problem);
+    else
+        next_address(s, now, 0);
+    tl__local_free(s->local);
+    s->local = NULL;
 }
 
 static void go_on_resolving(tl_stream *s, tl_mono now) {
@@ -265,6 +347,8 @@ static bool opening(const tl_stream *s) {
 void tl__stream_drive(tl_stream *stream, tl_mono now) {
     if (stream->state == TL_STREAM_RESOLVING)
         go_on_resolving(stream, now);
+    else if (stream->state == TL_STREAM_STARTING)
+        go_on_starting(stream, now);
     else if (stream->state == TL_STREAM_PAUSING && !tl__mono_before(now, stream->again))
         next_address(stream, now, 0);
     if (stream->state == TL_STREAM_CONNECTING)
@@ -334,12 +418,17 @@ ssize_t tl__stream_write(tl_stream *stream, const char *from, size_t n) {
 /* ---- polling ----------------------------------------------------------------------------------- */
 
 int tl__stream_fd(const tl_stream *stream) {
-    return stream->state == TL_STREAM_RESOLVING ? tl__resolve_fd(stream->resolve) : stream->fd;
+    switch (stream->state) {
+    case TL_STREAM_RESOLVING: return tl__resolve_fd(stream->resolve);
+    case TL_STREAM_STARTING: return tl__local_fd(stream->local);
+    default: return stream->fd;
+    }
 }
 
 short tl__stream_events(const tl_stream *stream, bool writing) {
     switch (stream->state) {
-    case TL_STREAM_RESOLVING: return POLLIN;
+    case TL_STREAM_RESOLVING:
+    case TL_STREAM_STARTING: return POLLIN;
     case TL_STREAM_CONNECTING: return POLLOUT;
     case TL_STREAM_SECURING: return stream->handshake_wants;
     case TL_STREAM_OPEN: break;
@@ -355,6 +444,7 @@ tl_mono tl__stream_until(const tl_stream *stream) {
     case TL_STREAM_PAUSING: return tl__mono_min(stream->again, stream->by);
     case TL_STREAM_CONNECTING: return tl__mono_min(stream->address_by, stream->by);
     case TL_STREAM_RESOLVING:
+    case TL_STREAM_STARTING:
     case TL_STREAM_SECURING: return stream->by;
     default: return TL_NEVER;
     }

@@ -10,15 +10,18 @@
 
 #include "clock.h"
 #include "endpoint.h"
+#include "local.h"
 #include "resolve.h"
 #include "tls.h"
 
 #define TL_STREAM_WORDS (TL_HOST_SIZE + 256)
+_Static_assert(TL_LOCAL_WORDS <= TL_STREAM_WORDS, "room for the words");
 
 typedef enum {
     TL_STREAM_CLOSED,
     TL_STREAM_RESOLVING,
-    TL_STREAM_PAUSING, /* the unix socket's queue is full: try again soon */
+    TL_STREAM_STARTING, /* local: nobody listens yet, so a server is being started */
+    TL_STREAM_PAUSING,  /* the unix socket's queue is full: try again soon */
     TL_STREAM_CONNECTING,
     TL_STREAM_SECURING,
     TL_STREAM_OPEN,
@@ -33,7 +36,10 @@ typedef struct {
     /* private */
     int fd;
     tl_mono began, by, address_by, again;
-    tl_resolve *resolve; /* stays, while it runs, for the next attempt */
+    tl_resolve *resolve;              /* stays, while it runs, for the next attempt */
+    tl_local *local;                  /* the same */
+    char local_words[TL_LOCAL_WORDS]; /* why the last start failed, "" if none did */
+    bool started;                     /* in this attempt; a second time would be of no use */
     tl_address address[TL_ADDRESS_MAX];
     size_t addresses, next;
     tl_tls *tls;

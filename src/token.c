@@ -1,31 +1,102 @@
 /*
- * Floor 0: the only file that uses libuuid, and so the only source of randomness.
+ * Floor 0: the only source of randomness, and the only file that uses libuuid. It takes the bytes
+ * from the kernel: libuuid's own generator sets the seed of the program's random(), under a lock that
+ * a forked child finds held for ever when another thread was in it.
  */
 #include "token.h"
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <sys/random.h>
 #include <uuid/uuid.h>
 
 static tl_token (*_Atomic injected)(void); /* tests only; NULL in every program */
+
+/* As RFC 4122 wants random ones. */
+static void generate(uuid_t id) {
+    if (getrandom(id, sizeof(uuid_t), 0) != (ssize_t)sizeof(uuid_t)) {
+        uuid_generate_random(id); /* a kernel without it */
+        return;
+    }
+    id[6] = (unsigned char)((id[6] & 0x0f) | 0x40);
+    id[8] = (unsigned char)((id[8] & 0x3f) | 0x80);
+}
 
 tl_token tl__token_new(void) {
     tl_token (*source)(void) = atomic_load_explicit(&injected, memory_order_relaxed);
     if (source)
         return source();
-    uuid_t id;
+    uuid_t id = {0};
     tl_token token;
-    uuid_generate_random(id);
+    generate(id);
     uuid_unparse_lower(id, token.text);
     return token;
 }
 
 uint64_t tl__random_seed(void) {
-    uuid_t id;
+    uuid_t id = {0};
     uint64_t low, high;
-    uuid_generate_random(id);
+    generate(id);
     memcpy(&low, id, sizeof low);
     memcpy(&high, id + sizeof low, sizeof high);
     return low * 31 + high; /* the fixed version bits of one half are covered by the other */
+}
+
+/* ---- fetched ahead --------------------------------------------------------------------------- */
+
+/* By libuuid where the kernel gives nothing: some of those bits are fixed, so two ids make one block. */
+static void fill_slowly(tl_random *random) {
+    uuid_t even, odd;
+    for (size_t i = 0; i < sizeof random->bytes; i += sizeof even) {
+        uuid_generate_random(even);
+        uuid_generate_random(odd);
+        for (size_t k = 0; k < sizeof even; k++)
+            random->bytes[i + k] = even[k] ^ odd[(k + 1) % sizeof odd];
+    }
+}
+
+static void fill(tl_random *random) {
+    size_t have = 0;
+    int saved = errno;
+    while (have < sizeof random->bytes) {
+        ssize_t n = getrandom(random->bytes + have, sizeof random->bytes - have, 0);
+        if (n > 0)
+            have += (size_t)n;
+        else if (errno != EINTR)
+            break;
+    }
+    errno = saved;
+    if (have < sizeof random->bytes)
+        fill_slowly(random);
+    random->left = sizeof random->bytes;
+}
+
+static void draw(tl_random *random, void *to, size_t n) {
+    if (random->left < n)
+        fill(random);
+    uint8_t *from = random->bytes + (sizeof random->bytes - random->left);
+    memcpy(to, from, n);
+    memset(from, 0, n);
+    random->left -= n;
+}
+
+tl_token tl__token_draw(tl_random *random) {
+    tl_token (*source)(void) = atomic_load_explicit(&injected, memory_order_relaxed);
+    if (source)
+        return source();
+    uuid_t id = {0};
+    tl_token token;
+    draw(random, id, sizeof id);
+    id[6] = (id[6] & 0x0f) | 0x40; /* version 4, of the usual kind */
+    id[8] = (id[8] & 0x3f) | 0x80;
+    uuid_unparse_lower(id, token.text);
+    return token;
+}
+
+uint64_t tl__random_draw(tl_random *random) {
+    uint64_t seed;
+    draw(random, &seed, sizeof seed);
+    return seed;
 }
 
 void tl__token_inject(tl_token (*source)(void)) {

@@ -1,5 +1,5 @@
 /*
- * Tokens: 122 random bits as UUID text. The only user of libuuid.
+ * Tokens: 122 random bits as UUID text. The only user of libuuid, and of the kernel's randomness.
  */
 #ifndef TL_TOKEN_H
 #define TL_TOKEN_H
@@ -13,11 +13,23 @@ typedef struct {
     char text[TL_TOKEN_SIZE];
 } tl_token;
 
+#define TL_RANDOM_SIZE 1024
+
+/** Random bytes fetched ahead: the kernel is asked once for many tokens. Zeroed is empty. For one
+ *  thread at a time, and never for both sides of a fork: two processes would draw the same. */
+typedef struct {
+    uint8_t bytes[TL_RANDOM_SIZE];
+    size_t left; /**< not drawn yet, at the end of bytes; what was drawn is wiped */
+} tl_random;
+
 /** A fresh token. */
 tl_token tl__token_new(void);
+/** The same, out of what was fetched ahead. */
+tl_token tl__token_draw(tl_random *random);
 
 /** A seed for jitter. */
 uint64_t tl__random_seed(void);
+uint64_t tl__random_draw(tl_random *random);
 
 /** Tests: take tokens from `source` instead; NULL for the real ones again. */
 void tl__token_inject(tl_token (*source)(void));

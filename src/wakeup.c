@@ -124,8 +124,23 @@ static tl_topic *answered(tl_wakeup *w) {
     return w->asked[w->answered & (w->asked_size - 1)];
 }
 
+static void on_changes(tl_wakeup *w, const tl_reply *keys) {
+    tl_bytes key;
+    if (keys->type == TL_REPLY_NIL)
+        w->calls.changed(w->calls.ctx, (tl_bytes){0});
+    for (size_t i = 0; i < keys->count; i++)
+        if (tl__reply_text(&keys->items[i], &key) && key.n > 0)
+            w->calls.changed(w->calls.ctx, key);
+}
+
 static void on_message(tl_wakeup *w, const tl_reply *message) {
+    const tl_reply *about = tl__reply_item(message, 2);
     tl_bytes name, payload;
+    if (w->calls.changed && about->type != TL_REPLY_STRING &&
+        tl__reply_text(tl__reply_item(message, 1), &name) && tl__bytes_eq(name, TL_TOPIC_CHANGES)) {
+        on_changes(w, about);
+        return;
+    }
     if (!tl__reply_text(tl__reply_item(message, 1), &name) ||
         !tl__reply_text(tl__reply_item(message, 2), &payload)) {
         w->confused = true;
@@ -181,7 +196,10 @@ tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *lim
     if (!w)
         return NULL;
     tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = w};
-    tl_conn_limits subscriber = {.connect_ms = limits->connect_ms, .subscriber = true};
+    tl_conn_limits subscriber = {.connect_ms = limits->connect_ms,
+                                 .no_time = limits->no_time,
+                                 .ask_id = limits->ask_id,
+                                 .subscriber = true};
     w->calls = *calls;
     w->attempt_ms = attempt_ms;
     w->topics.seed = tl__random_seed();
@@ -266,6 +284,10 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
         return;
     else if (w->said > w->answered || !say(w, "PING", NULL, NULL, now))
         tl__conn_close(w->conn, "the server is silent", now);
+}
+
+int64_t tl__wakeup_id(const tl_wakeup *wakeup) {
+    return tl__conn_id(wakeup->conn);
 }
 
 int tl__wakeup_fd(const tl_wakeup *wakeup) {

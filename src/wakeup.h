@@ -22,11 +22,17 @@ typedef struct {
      *  lost or not to be had, or the server refuses the topic. Called at each change; a topic that is
      *  still wanted is subscribed to again once there is a connection. */
     void (*armed)(void *ctx, tl_bytes topic, bool armed);
+    /** On TL_TOPIC_CHANGES: this key has changed; n 0: any may have. May be NULL. */
+    void (*changed)(void *ctx, tl_bytes key);
     void *ctx;
 } tl_wakeup_calls;
 
+/** Where a server tells which keys have changed, of those that a connection has read which has
+ *  CLIENT TRACKING redirected to tl__wakeup_id. */
+#define TL_TOPIC_CHANGES TL_LITERAL("__redis__:invalidate")
+
 /** attempt_ms: a server that says nothing for so long when it should is taken for dead. Of `limits`
- *  only connect_ms counts. No I/O. NULL: out of memory. */
+ *  only connect_ms and ask_id count. No I/O. NULL: out of memory. */
 tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
                           int64_t attempt_ms, const tl_wakeup_calls *calls);
 
@@ -40,6 +46,9 @@ tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
 /** Undo one listen. A topic that nobody listens to is fine. */
 void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
+
+/** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
+int64_t tl__wakeup_id(const tl_wakeup *wakeup);
 
 /** As of a connection: poll fd for events until then, and drive. */
 int tl__wakeup_fd(const tl_wakeup *wakeup);

@@ -5,10 +5,11 @@
 #
 # A .c file is run as $BUILD/tests/unit/test_a; a .sh file as it is, with BUILD and TIDELOCK set;
 # a fuzz target replays its corpus. Exit 77 is "skipped". Each runs under a time limit of 120 s,
-# or of N s with a line "timeout: N" among the file's first 15 (three times that under a sanitizer).
+# or of N s with a line "timeout: N" among the file's first 15 (three times that under a sanitizer,
+# ten times under valgrind). VALGRIND=1 runs the programs in valgrind, but not those that they start.
 # Folders that share nothing run JOBS at once, the others one file at a time.
 set -u
-BUILD=${BUILD:-build} SAN=${SAN:-} JOBS=${JOBS:-1}
+BUILD=${BUILD:-build} SAN=${SAN:-} JOBS=${JOBS:-1} VALGRIND=${VALGRIND:-}
 export BUILD SAN TIDELOCK=$BUILD/tidelock
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
@@ -17,9 +18,14 @@ logs=$BUILD/log
 mkdir -p "$logs"
 rm -rf "$logs"/*
 
-# ThreadSanitizer of older compilers cannot live with much address randomisation.
-plain=()
-if [[ $SAN == *thread* ]] && setarch "$(uname -m)" -R true 2>/dev/null; then plain=(setarch "$(uname -m)" -R); fi
+# What a program is started by. ThreadSanitizer of older compilers cannot live with much address
+# randomisation.
+by=()
+if [[ $SAN == *thread* ]] && setarch "$(uname -m)" -R true 2>/dev/null; then by=(setarch "$(uname -m)" -R); fi
+if [[ $VALGRIND == 1 ]]; then
+    by=(valgrind -q --fair-sched=yes --error-exitcode=99 --leak-check=full --show-leak-kinds=definite
+        --errors-for-leak-kinds=definite)
+fi
 
 name_of() { local n=${1#tests/}; echo "${n%.*}"; }
 
@@ -28,6 +34,7 @@ limit_of() {
     n=$(sed -n '1,15s/.*timeout: *\([0-9][0-9]*\).*/\1/p' "$1" | head -n 1)
     n=${n:-120}
     [[ -z $SAN ]] || n=$((n * 3))
+    [[ $VALGRIND != 1 ]] || n=$((n * 10))
     echo "$n"
 }
 
@@ -39,9 +46,9 @@ run_one() { # source file; leaves its exit status and its time in $logs
     *.sh) timeout -k 5 "$(limit_of "$1")" "./$1" ;;
     tests/fuzz/*)
         find "tests/fuzz/corpus/${name#fuzz/fuzz_}" -type f -print0 2>/dev/null | sort -z |
-            timeout -k 5 "$(limit_of "$1")" xargs -0 "${plain[@]}" "$BUILD/tests/$name"
+            timeout -k 5 "$(limit_of "$1")" xargs -0 "${by[@]}" "$BUILD/tests/$name"
         ;;
-    *) timeout -k 5 "$(limit_of "$1")" "${plain[@]}" "$BUILD/tests/$name" ;;
+    *) timeout -k 5 "$(limit_of "$1")" "${by[@]}" "$BUILD/tests/$name" ;;
     esac >"$log.log" 2>&1 </dev/null
     status=$?
     end=$(date +%s%N)
@@ -65,15 +72,16 @@ report() { # source file
     esac
 }
 
-# unit first; then what else is pure; then the tool's, which mostly wait; then, one at a time, what
-# measures time.
-pure=() waiting=() alone=()
+# unit first; then what else is pure; then the tool's, which mostly wait; then the promises and the faults,
+# each with a server of its own and generous bounds, two at a time; then, one at a time, the rest.
+pure=() waiting=() faults=() alone=()
 for t in "$@"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
 for t in "$@"; do
     case $t in
     tests/unit/*) ;;
     tests/wire/* | tests/sim/* | tests/fuzz/* | tests/lint/*) pure+=("$t") ;;
     tests/cli/*) waiting+=("$t") ;;
+    tests/conform/* | tests/chaos/*) faults+=("$t") ;;
     *) alone+=("$t") ;;
     esac
 done
@@ -91,6 +99,7 @@ run_group() { # how many at a time, source files...
 }
 run_group "$JOBS" "${pure[@]}"
 run_group $((JOBS * 2)) "${waiting[@]}"
+run_group 2 "${faults[@]}"
 run_group 1 "${alone[@]}"
 
 tail=

@@ -213,6 +213,49 @@ SH
 }
 gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
+# What a Java service with DistributeLockUtil does: its lock() and release(), by this host's clock.
+redis() { redis-cli -s "$work/redis.sock" "$@"; }
+java_lock() { # key lifetime-ms
+    local end=$(($(now_ms) + $2)) stored
+    [[ $(redis SETNX "$1" $end) == 1 ]] && return
+    stored=$(redis GET "$1")
+    [[ -n $stored ]] && ((stored < $(now_ms))) && [[ $(redis GETSET "$1" $end) == "$stored" ]]
+}
+java_release() { redis DEL "$1" >/dev/null; }
+
+scene_legacy() {
+    local job end started
+    title "Beside Java services that lock the old way"
+    tell "Such a lock is a key with the time when it ends, taken with SETNX and GETSET, released with DEL." \
+        "Here it lives 3 s. A Java service takes it, and crashes without a release."
+    java_lock sync 3000 || wrong "the lock should be free"
+    end=$(redis GET sync)
+    show "redis-cli GET sync"
+    tell "$end"
+    show "tidelock run --protocol bridge --legacy-ttl 3s --max-skew 200ms sync -- job"
+    cat >"$work/job" <<'SH'
+#!/bin/sh
+date +%s%N >"$1.begun"
+mv "$1.begun" "$1"
+until [ -e "$1.done" ]; do sleep 0.02; done
+SH
+    chmod +x "$work/job"
+    "$tidelock" run --protocol bridge --legacy-ttl 3s --max-skew 200ms sync -- "$work/job" "$work/begin" &
+    job=$!
+    until_true 10 has_lines "$work/begin" 1 || wrong "the job did not begin"
+    started=$(($(cat "$work/begin") / 1000000))
+    ((started > end + 300)) || wrong "it began too early: $started"
+    right "it waited for the end, and another $(seconds $((started - end))): Java's clocks may be off by 0.2 s, and slow"
+    java_lock sync 3000 && wrong "a Java service got the lock as well"
+    right "a Java service that tries now does not get it"
+    touch "$work/begin.done"
+    wait "$job" || wrong "the job failed"
+    [[ -z $(redis GET sync) ]] || wrong "the lock was not given back"
+    java_lock sync 3000 || wrong "the lock should be free"
+    java_release sync
+    right "when the job has ended, the Java service gets it at once"
+}
+
 # ---- all of it --------------------------------------------------------------------------------
 start_server
 tell "tidelock $("$tidelock" --version | cut -d ' ' -f 2) on a redis-server of its own."
@@ -220,5 +263,7 @@ scene_counter
 scene_check
 scene_standby
 scene_lost
+# A build without compat knows no clients of the old kind.
+if "$tidelock" help run | grep -q -e --protocol; then scene_legacy; fi
 printf '\n%sAll of it held, in %d s.%s "tidelock help" and the man page tidelock-run(1) tell more.\n' \
     "$bold" $((SECONDS - began)) "$plain"

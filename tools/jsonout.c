@@ -1,5 +1,5 @@
 /*
- * A writer of JSON, as small as our output allows: no arrays, one line. Whatever bytes a key has,
+ * A writer of JSON, as small as our output allows: one line. Whatever bytes a key has,
  * the line is valid: what is no UTF-8 is written byte by byte as \u00XX.
  */
 #include <errno.h>
@@ -9,11 +9,25 @@
 
 #include "jsonout.h"
 
-void json_begin(json *j) {
+static void begin(json *j, char bracket) {
     *j = (json){.text = NULL};
     j->out = open_memstream(&j->text, &j->len);
     if (j->out)
-        (void)fputc('{', j->out);
+        (void)fputc(bracket, j->out);
+}
+
+void json_begin(json *j) {
+    begin(j, '{');
+}
+
+void json_begin_list(json *j) {
+    begin(j, '[');
+}
+
+void json_item(json *j) {
+    if (j->out)
+        (void)fputs(j->comma ? ",{" : "{", j->out);
+    j->comma = false;
 }
 
 /* Length of the UTF-8 sequence that starts here; 0 when none does. */
@@ -34,11 +48,12 @@ static size_t utf8_len(const unsigned char *s) {
     return len;
 }
 
-static void quoted(FILE *out, const char *text) {
-    const unsigned char *s = (const unsigned char *)text;
+/* The text ends with a zero byte behind its length. */
+static void quoted(FILE *out, const char *text, size_t text_len) {
+    const unsigned char *s = (const unsigned char *)text, *end = s + text_len;
 
     (void)fputc('"', out);
-    while (*s) {
+    while (s < end) {
         size_t len = utf8_len(s);
         if (*s == '"' || *s == '\\')
             (void)fprintf(out, "\\%c", *s);
@@ -57,7 +72,7 @@ static bool member(json *j, const char *name) {
     if (j->comma)
         (void)fputc(',', j->out);
     j->comma = true;
-    quoted(j->out, name);
+    quoted(j->out, name, strlen(name));
     (void)fputc(':', j->out);
     return true;
 }
@@ -65,8 +80,18 @@ static bool member(json *j, const char *name) {
 void json_text(json *j, const char *name, const char *value) {
     if (!value)
         json_null(j, name);
-    else if (member(j, name))
-        quoted(j->out, value);
+    else
+        json_bytes(j, name, value, strlen(value));
+}
+
+void json_bytes(json *j, const char *name, const char *value, size_t len) {
+    if (member(j, name))
+        quoted(j->out, value, len);
+}
+
+void json_bool(json *j, const char *name, bool value) {
+    if (member(j, name))
+        (void)fputs(value ? "true" : "false", j->out);
 }
 
 void json_int(json *j, const char *name, int64_t value) {
@@ -111,12 +136,12 @@ static int write_all(int fd, const char *text, size_t len) {
     return 0;
 }
 
-int json_end(json *j, int fd) {
+static int end(json *j, const char *bracket, int fd) {
     int result = -1;
 
     errno = ENOMEM;
     if (j->out) {
-        (void)fputs("}\n", j->out);
+        (void)fputs(bracket, j->out);
         bool whole = !ferror(j->out);
         whole = fclose(j->out) == 0 && whole;
         if (whole)
@@ -126,4 +151,12 @@ int json_end(json *j, int fd) {
     free(j->text);
     errno = saved;
     return result;
+}
+
+int json_end(json *j, int fd) {
+    return end(j, "}\n", fd);
+}
+
+int json_end_list(json *j, int fd) {
+    return end(j, "]\n", fd);
 }

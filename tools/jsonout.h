@@ -1,5 +1,5 @@
 /*
- * One JSON object on one line, built in memory and written at once.
+ * One JSON object, or an array of them, on one line, built in memory and written at once.
  */
 #ifndef TIDELOCK_JSONOUT_H
 #define TIDELOCK_JSONOUT_H
@@ -22,11 +22,20 @@ void json_begin(json *j);
 void json_text(json *j, const char *name, const char *value);
 void json_int(json *j, const char *name, int64_t value);
 void json_null(json *j, const char *name);
+void json_bool(json *j, const char *name, bool value);
+/** A text that may hold zero bytes too; there is one more behind it. */
+void json_bytes(json *j, const char *name, const char *value, size_t len);
 /** The number, or null when it is less than 0. */
 void json_known(json *j, const char *name, int64_t value);
 /** An object as a member, up to json_close. */
 void json_open(json *j, const char *name);
 void json_close(json *j);
+
+/** Instead of json_begin: an array of objects, each from json_item to json_close. */
+void json_begin_list(json *j);
+void json_item(json *j);
+/** Instead of json_end. */
+int json_end_list(json *j, int fd);
 
 /** End the line, write it to fd, and free. Returns 0, or -1 and errno. */
 int json_end(json *j, int fd);

@@ -23,37 +23,38 @@ typedef struct {
     int64_t ttl_ms, wait_ms;
     int format;
     bool json;
+    legacy_options legacy;
 } lock_options;
 
-static const lock_options lock_defaults = {.ttl_ms = 30000, .wait_ms = 0};
-static const lock_options extend_defaults = {.ttl_ms = NOT_GIVEN};
+static const lock_options defaults = {.ttl_ms = NOT_GIVEN, .legacy = LEGACY_DEFAULTS};
 
 #define AT(member) offsetof(lock_options, member)
 static const opt lock_table[] = {
-    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s)", 0, 0},
+    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s; with stamps as --legacy-ttl)", 0,
+     0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait (one try)", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
-    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt extend_table[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "the new lifetime, from now", 0, 0},
-    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt check_table[] = {
     {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
-    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
-static const opt no_table[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
+static const opt unlock_table[] = {
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
 
 static bool wants_json(const lock_options *o) {
     return o->json || o->format;
 }
 
 static int check_ttl(const char *who, int64_t ttl_ms) {
-    if (ttl_ms == NOT_GIVEN)
-        return fail(STATUS_USAGE, "%s: say for how long: --ttl 30s", who);
     if (ttl_ms < TL_TTL_MIN_MS || ttl_ms > TL_TTL_MAX_MS)
         return fail(STATUS_USAGE, "%s: --ttl: a lifetime is 10ms to 1d", who);
     return 0;
@@ -61,13 +62,13 @@ static int check_ttl(const char *who, int64_t ttl_ms) {
 
 /* ---- lock ----------------------------------------------------------------------------------- */
 
-static void lock_json(json *j, const char *key, tl_lock *lock, tl_err code,
+static void lock_json(json *j, const char *key, tl_lock *lock, tl_err code, const lock_options *o,
                       const tl_lock_info *holder) {
     bool had = code == TL_OK;
 
     json_begin(j);
     json_text(j, "key", key);
-    json_text(j, "protocol", "token");
+    json_text(j, "protocol", protocol_name(o->legacy.protocol));
     json_text(j, "state", state_of(code));
     json_text(j, "token", had ? tl_lock_token(lock) : NULL);
     if (had)
@@ -83,14 +84,14 @@ static void lock_json(json *j, const char *key, tl_lock *lock, tl_err code,
 }
 
 /* The lock is worth nothing to a caller who does not see its token: then it is given back. */
-static int print_lock(tl_client *client, const char *key, tl_lock *lock, bool as_json) {
+static int print_lock(tl_client *client, const char *key, tl_lock *lock, const lock_options *o) {
     int failed = 0;
 
-    if (as_json) {
+    if (wants_json(o)) {
         tl_lock_info info = {.size = sizeof info};
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK;
         json j;
-        lock_json(&j, key, lock, TL_OK, looked ? &info : NULL);
+        lock_json(&j, key, lock, TL_OK, o, looked ? &info : NULL);
         failed = json_end(&j, STDOUT_FILENO);
     } else {
         printf("%s %llu\n", tl_lock_token(lock), (unsigned long long)tl_lock_fence(lock));
@@ -104,21 +105,22 @@ static int print_lock(tl_client *client, const char *key, tl_lock *lock, bool as
 }
 
 static int report_not_had(tl_client *client, const char *key, tl_lock *lock, const tl_error *err,
-                          bool as_json) {
+                          const lock_options *o) {
     tl_lock_info info = {.size = sizeof info};
     bool busy = err->code == TL_EBUSY || err->code == TL_ETIMEDOUT;
 
-    if (as_json && busy) {
+    if (wants_json(o) && busy) {
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.held;
         json j;
-        lock_json(&j, key, lock, err->code, looked ? &info : NULL);
+        lock_json(&j, key, lock, err->code, o, looked ? &info : NULL);
         (void)json_end(&j, STDOUT_FILENO); /* the exit status says the same */
     }
     return fail(status_of(err->code), "%s", err->message);
 }
 
 static int lock_with(tl_client *client, signals *s, const char *key, const lock_options *o) {
-    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = o->ttl_ms, .manual_renew = true);
+    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = legacy_ttl_ms(&o->legacy, o->ttl_ms),
+                                              .manual_renew = true);
     tl_error err = {.code = TL_OK};
     int sig = 0;
     int status;
@@ -128,11 +130,11 @@ static int lock_with(tl_client *client, signals *s, const char *key, const lock_
         return fail(status_of(err.code), "%s", err.message);
     tl_err code = signals_acquire(s, lock, o->wait_ms, &sig, &err);
     if (code == TL_OK)
-        status = print_lock(client, key, lock, wants_json(o));
+        status = print_lock(client, key, lock, o);
     else if (code == TL_ECANCELLED)
         status = STATUS_SIGNAL + sig;
     else
-        status = report_not_had(client, key, lock, &err, wants_json(o));
+        status = report_not_had(client, key, lock, &err, o);
     tl_lock_free(lock);
     return status;
 }
@@ -142,12 +144,12 @@ static int lock_function(const server *s, const void *given, const operands *wor
     tl_client *client;
     signals sigs;
 
-    int status = check_ttl("lock", o->ttl_ms);
+    int status = check_ttl("lock", legacy_ttl_ms(&o->legacy, o->ttl_ms));
     if (status)
         return status;
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    status = server_open(s, NULL, &client);
+    status = server_open(s, "lock", NULL, &o->legacy, &client);
     if (status == 0) {
         status = lock_with(client, &sigs, words->word[0], o);
         tl_client_close(client);
@@ -173,12 +175,13 @@ static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, t
     return code;
 }
 
-static int by_token(const server *s, char *const *word, int64_t ttl_ms) {
+static int by_token(const server *s, const char *who, char *const *word, const lock_options *o,
+                    int64_t ttl_ms) {
     tl_error err = {.code = TL_OK};
     char shown[KEY_SHOWN];
     tl_client *client;
 
-    int status = server_open(s, NULL, &client);
+    int status = server_open(s, who, NULL, &o->legacy, &client);
     if (status)
         return status;
     tl_err code = with_token(client, word, ttl_ms, &err);
@@ -193,15 +196,16 @@ static int by_token(const server *s, char *const *word, int64_t ttl_ms) {
 }
 
 static int unlock_function(const server *s, const void *given, const operands *words) {
-    (void)given;
-    return by_token(s, words->word, 0);
+    return by_token(s, "unlock", words->word, given, 0);
 }
 
 static int extend_function(const server *s, const void *given, const operands *words) {
     const lock_options *o = given;
-    int status = check_ttl("extend", o->ttl_ms);
 
-    return status ? status : by_token(s, words->word, o->ttl_ms);
+    if (o->ttl_ms == NOT_GIVEN)
+        return fail(STATUS_USAGE, "extend: say for how long: --ttl 30s");
+    int status = check_ttl("extend", o->ttl_ms);
+    return status ? status : by_token(s, "extend", words->word, o, o->ttl_ms);
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */
@@ -210,53 +214,45 @@ static int check_as_json(const char *key, const tl_lock_info *info) {
     json j;
 
     json_begin(&j);
-    json_text(&j, "key", key);
-    json_text(&j, "protocol", info->held && info->by_tidelock ? "token" : NULL);
-    json_text(&j, "state", info->held ? "held" : "free");
-    json_null(&j, "token");
-    json_known(&j, "fence", info->fence ? (int64_t)info->fence : -1);
-    report_holder(&j, info);
-    json_known(&j, "remaining_ms", info->held ? info->remaining_ms : -1);
-    json_null(&j, "waiters");
-    json_known(&j, "held_ms", info->held ? info->since_ms : -1);
+    report_facts(&j, key, strlen(key), info);
     return json_end(&j, STDOUT_FILENO);
 }
 
 static int check_as_text(const tl_lock_info *info) {
     char who[HOLDER_SHOWN];
     char since[DURATION_SHOWN];
-    char left[DURATION_SHOWN];
+    char end[REPORT_END];
 
     if (!info->held) {
-        printf("free\n");
+        printf(info->dialect[0] ? "free (the stamp of its last holder has run out)\n" : "free\n");
         return fflush(stdout);
     }
     printf("held by %s", report_who(who, info));
     if (info->since_ms >= 0)
         printf(" for %s", show_ms(since, info->since_ms));
-    if (info->remaining_ms >= 0)
-        printf(", expires in %s", show_ms(left, info->remaining_ms));
-    else
-        printf(", never expires");
+    printf(", %s", report_end(end, info));
     if (info->by_tidelock && info->fence)
         printf(", fence %llu", (unsigned long long)info->fence);
+    if (info->oddity[0])
+        printf(" (%s)", info->oddity);
     printf("\n");
     return fflush(stdout);
 }
 
 static int check_function(const server *s, const void *given, const operands *words) {
+    const lock_options *o = given;
     tl_lock_info info = {.size = sizeof info};
     const char *key = words->word[0];
     tl_error err;
     tl_client *client;
 
-    int status = server_open(s, NULL, &client);
+    int status = server_open(s, "check", NULL, &o->legacy, &client);
     if (status)
         return status;
     tl_err code = tl_client_look(client, key, strlen(key), &info, &err);
     if (code)
         status = fail(status_of(code), "%s", err.message);
-    else if (wants_json(given) ? check_as_json(key, &info) : check_as_text(&info))
+    else if (wants_json(o) ? check_as_json(key, &info) : check_as_text(&info))
         status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
     else
         status = info.held ? STATUS_HELD : STATUS_FREE;
@@ -272,7 +268,7 @@ const command lock_row = {
     .help = "take a lock that outlives this command; prints its token and fence",
     .notes = "Exit status: 0 taken, 75 another holds it.\n",
     .options = lock_table,
-    .defaults = &lock_defaults,
+    .defaults = &defaults,
     .size = sizeof(lock_options),
     .words_min = 1,
     .words_max = 1,
@@ -284,7 +280,9 @@ const command unlock_row = {
     .usage = "KEY TOKEN",
     .help = "release a lock that \"lock\" took",
     .notes = "Exit status: 0 released, 1 not held any more, 2 held by another.\n",
-    .options = no_table,
+    .options = unlock_table,
+    .defaults = &defaults,
+    .size = sizeof(lock_options),
     .words_min = 2,
     .words_max = 2,
     .function = unlock_function,
@@ -296,7 +294,7 @@ const command extend_row = {
     .help = "give a lock that \"lock\" took a new lifetime",
     .notes = "Exit status: 0 extended, 1 not held any more, 2 held by another.\n",
     .options = extend_table,
-    .defaults = &extend_defaults,
+    .defaults = &defaults,
     .size = sizeof(lock_options),
     .words_min = 2,
     .words_max = 2,
@@ -309,6 +307,7 @@ const command check_row = {
     .help = "say whether a lock is held, and by whom",
     .notes = "Exit status: 0 free, 1 held.\n",
     .options = check_table,
+    .defaults = &defaults,
     .size = sizeof(lock_options),
     .words_min = 1,
     .words_max = 1,

@@ -16,7 +16,7 @@ static const opt no_options[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
 
 static const command help_row = {
     .name = "help",
-    .usage = "[COMMAND]",
+    .usage = "[COMMAND|dialects]",
     .help = "what a command does, and its options",
     .options = no_options,
     .local = true,
@@ -25,7 +25,8 @@ static const command help_row = {
 };
 
 static const command *const rows[] = {
-    &run_row, &lock_row, &unlock_row, &extend_row, &check_row, &help_row,
+    &run_row,   &lock_row,  &unlock_row, &extend_row, &check_row, &inspect_row,
+    &break_row, &local_row, &skew_row,   &agent_row,  &help_row,
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
@@ -82,6 +83,10 @@ static int help(const server *s, const void *options, const operands *words) {
         return flushed();
     }
     const command *c = find_command(words->word[0]);
+    if (!c && strcmp(words->word[0], "dialects") == 0) {
+        int status = legacy_list();
+        return status ? status : flushed();
+    }
     if (!c)
         return fail(STATUS_USAGE, "help: no such command; see: tidelock help");
     command_help(c);
@@ -125,6 +130,7 @@ static int run_command(const command *c, global_args *globals, int argc, char **
                          .global = global_options,
                          .own_values = options,
                          .global_values = globals,
+                         .left_out = legacy_left_out,
                          .runs = c->runs};
     int status = opt_parse(&tables, argc, argv, &words);
     if (status == 0 && globals->version) {

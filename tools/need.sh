@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
-#   tools/need.sh [-n] GROUP...    groups: build demo check lint model chrony
+#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony
 #
 # CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
 # -n says what is missing in one line and stops (status 1 when something is).
@@ -29,12 +29,15 @@ check  liblua5.1-0-dev  header:lua5.1/lua.h
 check  scdoc            cmd:scdoc
 check  procps           cmd:ps
 check  python3-redis    python:redis
+check  default-jdk-headless cmd:javac
+check  libfaketime      lib:faketime/libfaketime.so.1
 lint   clang            cmd:clang
 lint   clang-format     cmd:clang-format
 lint   clang-tidy       cmd:clang-tidy
 lint   cppcheck         cmd:cppcheck
 model  spin             cmd:spin
 model  gcc              cmd:cc
+valgrind valgrind       cmd:valgrind
 chrony chrony           unpacked:usr/sbin/chronyd
 '
 
@@ -55,6 +58,7 @@ is_there() { # proof package
         $(echo "${C_INCLUDE_PATH:-}:${CPATH:-}" | tr : ' ') ;;
     python:*) have_file "$what/__init__.py" /usr/lib/python3/dist-packages \
         /usr/local/lib/python3*/dist-packages || /usr/bin/python3 -c "import $what" 2>/dev/null ;;
+    lib:*) have_file "$what" /usr/lib /usr/lib64 /usr/lib/*-linux-gnu* ;;
     clang_rt:*) have_file "libclang_rt.$what-$(uname -m).a" /usr/lib/llvm-*/lib/clang/*/lib/linux ;;
     unpacked:*) [ -e "build/$2/$what" ] ;;
     esac

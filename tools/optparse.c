@@ -26,6 +26,9 @@ static int refuse(const opt_tables *t, const char *what, const char *why) {
 }
 
 static int unknown(const opt_tables *t, const char *shown) {
+    for (const char *const *name = t->left_out; name && *name; name++)
+        if (strcmp(shown, *name) == 0)
+            return refuse(t, shown, "this tidelock was built without it");
     if (t->who)
         return fail(STATUS_USAGE, "%s: unknown option %s; see: tidelock help %s", t->who, shown,
                     t->who);
@@ -106,6 +109,11 @@ static int store(const opt_tables *t, const found *f) {
     case OPT_FLAG: *(bool *)at = true; return 0;
     case OPT_TEXT: *(const char **)at = f->value; return 0;
     case OPT_DURATION: return duration(t, f, at);
+    case OPT_EVERY:
+        if (f->value)
+            return duration(t, f, at);
+        *(int64_t *)at = f->row->min;
+        return 0;
     case OPT_NUMBER: return number(t, f, at);
     case OPT_CHOICE: return choice(t, f, at);
     }
@@ -118,7 +126,7 @@ static int finish(const opt_tables *t, found *f, int argc, char **argv, int *at)
 
     if (f->row->kind == OPT_FLAG && f->value)
         return refuse(t, f->shown, "takes no value");
-    if (f->row->kind != OPT_FLAG && !f->value) {
+    if (f->row->kind != OPT_FLAG && f->row->kind != OPT_EVERY && !f->value) {
         if (*at + 1 >= argc) {
             (void)snprintf(why, sizeof why, "its value is missing: %s %.40s", f->shown,
                            f->row->arg);
@@ -198,7 +206,8 @@ void opt_help(const opt *table, FILE *out) {
         char letter[8] = "    ";
         if (row->letter)
             (void)snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        (void)snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->arg ? " " : "",
+        const char *between = row->kind == OPT_EVERY ? "" : row->arg ? " " : "";
+        (void)snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, between,
                        row->arg ? row->arg : "");
         (void)fprintf(out, "  %-34s %s\n", left, row->help);
     }

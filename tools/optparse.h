@@ -13,8 +13,9 @@ typedef enum {
     OPT_FLAG,     /**< bool */
     OPT_TEXT,     /**< const char *, into argv */
     OPT_DURATION, /**< int64_t, milliseconds */
-    OPT_NUMBER,   /**< int, min..max */
-    OPT_CHOICE    /**< int: which of the words in arg, that '|' parts */
+    OPT_EVERY, /**< the same, but the value may be left out (then it is min), and stands after '=' */
+    OPT_NUMBER, /**< int, min..max */
+    OPT_CHOICE  /**< int: which of the words in arg, that '|' parts */
 } opt_kind;
 
 /** A table ends with a row without a name. */
@@ -41,7 +42,9 @@ typedef struct {
     const opt *own, *global;
     void *own_values, *global_values;
     bool stop_at_word; /**< leave the first word and what follows it unparsed, in word */
-    bool runs;         /**< "--" begins a command; else it only ends the options */
+    const char *const
+        *left_out; /**< options as typed that another build has, up to a NULL; or NULL */
+    bool runs;     /**< "--" begins a command; else it only ends the options */
 } opt_tables;
 
 /**

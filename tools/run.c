@@ -22,14 +22,16 @@ typedef struct {
     int64_t ttl_ms, wait_ms, max_hold_ms;
     int conflict_status, lost_mode, json_fd, format;
     bool no_wait, forever, verbose, json;
+    legacy_options legacy;
 } run_options;
 
 static const run_options defaults = {
-    .ttl_ms = 30000,
+    .ttl_ms = NOT_GIVEN,
     .wait_ms = NOT_GIVEN,
     .max_hold_ms = NOT_GIVEN,
     .conflict_status = STATUS_BUSY,
     .json_fd = NOT_GIVEN,
+    .legacy = LEGACY_DEFAULTS,
 };
 
 #define AT(member) offsetof(run_options, member)
@@ -49,7 +51,7 @@ static const opt options[] = {
     {0, "json", OPT_FLAG, AT(json), NULL, "needs --json-fd too, and adds nothing to it", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {'v', "verbose", OPT_FLAG, AT(verbose), NULL, "say what happens, on stderr", 0, 0},
-    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
 /* All of a run, and what the present round of it has come to. */
@@ -206,7 +208,7 @@ static void write_json(run *r) {
 
     json_begin(&j);
     json_text(&j, "key", r->key);
-    json_text(&j, "protocol", "token");
+    json_text(&j, "protocol", protocol_name(r->o->legacy.protocol));
     json_text(&j, "state", r->result == TL_OK ? "free" : state_of(r->result));
     json_text(&j, "token", had ? tl_lock_token(r->lock) : NULL);
     if (had)
@@ -281,7 +283,7 @@ static const char *service_name(const char *argv0) {
 static int begin(run *r, const server *s) {
     if (signals_begin(&r->signals) || news_begin(&r->news) || (r->timer = moment_timer()) < 0)
         return fail(STATUS_INTERNAL, "no descriptors are left: %s", strerror(errno));
-    int status = server_open(s, service_name(r->argv[0]), &r->client);
+    int status = server_open(s, "run", service_name(r->argv[0]), &r->o->legacy, &r->client);
     if (status)
         return status;
     status = rounds(r);
@@ -320,6 +322,7 @@ static int run_function(const server *s, const void *given, const operands *word
     run_options o = *(const run_options *)given;
     run r = {.o = &o, .key = words->word[0], .argv = words->command, .timer = -1};
 
+    o.ttl_ms = legacy_ttl_ms(&o.legacy, o.ttl_ms);
     r.signals.fd = r.news.fd = -1;
     int status = check_options(&o);
     if (status == 0)

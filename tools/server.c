@@ -15,7 +15,8 @@
 
 const opt global_options[] = {
     {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
-     "the server: redis://HOST, rediss://HOST, unix:///PATH (TIDELOCK_URL)", 0, 0},
+     "the server: redis://HOST, rediss://HOST, unix:///PATH, local: (TIDELOCK_URL, or local:)", 0,
+     0},
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
      "the server's password is the first line of FILE", 0, 0},
     {'h', "help", OPT_FLAG, offsetof(global_args, help), NULL, "this text", 0, 0},
@@ -94,6 +95,8 @@ static int take_url(const global_args *args, server *s) {
             return fail(STATUS_INTERNAL, "out of memory");
         scrub(original);
     }
+    if (args->url && !*args->url) /* an empty variable, rather than a wish for local: */
+        return fail(STATUS_USAGE, "--url is empty: leave it out to use local:");
     if (args->url) {
         free(s->url);
         s->from_env = false;
@@ -180,17 +183,32 @@ int server_find(const global_args *args, server *ret) {
     return status;
 }
 
-int server_open(const server *s, const char *service, tl_client **ret_client) {
+/* Does the library complain of what we were told of old clients, rather than of the URL? */
+static bool is_of_legacy(const char *message) {
+    static const char *const names[] = {
+        "skew_max:", "legacy_lag:", "legacy_ttl:", "dialect:", "strict:", "ttl:"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(message, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
+                tl_client **ret_client) {
     tl_error err;
     tl_client_options options = TL_CLIENT_OPTIONS(.url = s->url, .password = s->password,
                                                   .service = service);
+    int status = legacy ? legacy_apply(who, legacy, &options) : 0;
 
-    if (!s->url)
-        return fail(STATUS_USAGE,
-                    "no server was given: use --url redis://HOST or set TIDELOCK_URL");
+    if (status)
+        return status;
     tl_err code = tl_client_open(&options, ret_client, &err);
+    if (code == TL_EINVALID && is_of_legacy(err.message))
+        return fail(STATUS_USAGE, "%s: %s", who, err.message);
     if (code == TL_EINVALID && s->from_env)
         return fail(STATUS_CONFIG, "TIDELOCK_URL: %s", err.message);
+    if (code == TL_EINVALID && !s->url) /* the environment has no good place for local: */
+        return fail(STATUS_CONFIG, "%s", err.message);
     return code ? fail(status_of(code), "%s", err.message) : 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include <tidelock/tidelock.h>
 
+#include "legacy.h"
 #include "optparse.h"
 
 /** Exit statuses that every command means the same by. */
@@ -81,7 +82,7 @@ extern const opt global_options[];
 
 /** Everything that is needed to open a client. */
 typedef struct {
-    char *url;      /**< NULL: none was given */
+    char *url;      /**< NULL: none was given, which means local: */
     char *password; /**< NULL: none apart from one in the URL */
     bool from_env;  /**< the URL is TIDELOCK_URL */
 } server;
@@ -93,8 +94,10 @@ typedef struct {
  */
 int server_find(const global_args *args, server *ret);
 
-/** Open a client; no I/O. service may be NULL. Returns 0, or the exit status after a message. */
-int server_open(const server *s, const char *service, tl_client **ret_client);
+/** Open a client for the command `who`; no I/O. service and legacy may be NULL. Returns 0, or the exit
+ *  status after a message. */
+int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
+                tl_client **ret_client);
 
 /** Wipe the secrets and free. */
 void server_forget(server *s);
@@ -115,6 +118,7 @@ typedef struct {
     int (*function)(const server *s, const void *options, const operands *words);
 } command;
 
-extern const command run_row, lock_row, unlock_row, extend_row, check_row;
+extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspect_row, break_row,
+    local_row, skew_row, agent_row;
 
 #endif

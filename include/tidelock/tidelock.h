@@ -1,22 +1,23 @@
 /*
  * tidelock: locks that many hosts share, kept in Redis.
  *
- * A program opens one client for a server, makes as many locks from it as it needs, and then
- * acquires, works, and releases:
+ * A program opens one client for a server, and then locks, works, and unlocks:
  *
  *     tl_error err;
  *     tl_client *client;
  *     tl_client_options co = TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5");
  *     if (tl_client_open(&co, &client, &err))
  *         die(err.message);
- *     tl_lock *lock = tl_lock_new(client, "jobs:nightly", 12, NULL, &err);
- *     if (tl_lock_acquire(lock, 5000, &err) == TL_OK) {
+ *     tl_lock *lock = tl_lock_key(client, "jobs:nightly", 5000, &err);
+ *     if (lock) {
  *         while (more_work() && tl_lock_remaining_ms(lock) > 0)
  *             do_a_little_and_write_it(tl_lock_fence(lock));
- *         tl_lock_release(lock, &err);
+ *         tl_unlock(lock, &err);
  *     }
- *     tl_lock_free(lock);
  *     tl_client_close(client);
+ *
+ * tl_lock_new makes a lock with options and events, to be acquired again and again; the calls that
+ * end in _async are for event loops. Each has a small program in share/doc/tidelock/examples.
  *
  * What a lock promises. While tl_lock_remaining_ms() is positive nobody else can hold the lock,
  * whatever the network and the other clients do, provided that the server keeps its data and its
@@ -30,7 +31,14 @@
  * Threads. A client may be used from any thread. A lock is used by one thread at a time, except
  * tl_lock_state, tl_lock_remaining_ms, tl_lock_fence and tl_lock_cancel, which any thread may call
  * at any time while the lock exists. Callbacks run on the client's own keeper thread: they must
- * not block and may call only those four functions.
+ * not block, and may call only those four functions and the two that end in _async. With the option
+ * `dispatch` they run within tl_client_dispatch, on a thread of the caller's, and may call anything
+ * but tl_client_dispatch and tl_client_close.
+ *
+ * Locks of one client on one key that wait in the usual way (TL_RETRY_AUTO) line up within the
+ * process, first come first served: only the first of them asks the server, and what it releases may
+ * pass to the next without being given back (up to 64 times in a row and for a second, so that other
+ * processes have their turn).
  *
  * Time. Every duration is in milliseconds. Deadlines count time in suspend and never follow the
  * wall clock.
@@ -90,7 +98,12 @@ typedef struct tl_lock tl_lock;
 
 /** The rule by which a lock is kept in the server. */
 typedef enum {
-    TL_TOKEN = 0 /**< the key holds a random token with a lifetime, deleted only by comparing it */
+    TL_TOKEN = 0, /**< the key holds a random token with a lifetime, deleted only by comparing it */
+    TL_BRIDGE = 1,   /**< the key holds the end of its lifetime as clients of the old kind write and
+                        read it (DistributeLockUtil and its like), and beside it stands what keeps
+                        tidelock's own apart. Needs EVAL: Redis 2.6 or newer */
+    TL_TIMESTAMP = 2 /**< the same; on servers without EVAL, SETNX, GET, GETSET and DEL alone: then
+                          without fence or renewal, and this host's clock counts too */
 } tl_protocol_id;
 
 typedef enum { TL_LOG_ERROR, TL_LOG_WARNING, TL_LOG_INFO, TL_LOG_DEBUG } tl_log_level;
@@ -99,7 +112,8 @@ typedef enum { TL_LOG_ERROR, TL_LOG_WARNING, TL_LOG_INFO, TL_LOG_DEBUG } tl_log_
 typedef struct {
     size_t size;              /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
     const char *url;          /**< redis://[user:password@]host[:port][/db], rediss:// for TLS,
-                                  unix:///path[?db=N] */
+                                  unix:///path[?db=N], local: or local:/directory for a private
+                                  server on this host, started when it is needed [local:] */
     const char *password;     /**< instead of one in the URL [none] */
     const char *service;      /**< the name that others see as this holder's [the program's name] */
     tl_protocol_id protocol;  /**< [TL_TOKEN] */
@@ -114,6 +128,19 @@ typedef struct {
     void (*log)(tl_log_level level, const char *line, void *ctx); /**< from any thread [none] */
     void *log_ctx;
     const char *tls_ca_file; /**< rediss: the authorities to trust, PEM [the system's] */
+    bool
+        dispatch; /**< callbacks are made by tl_client_dispatch, not by the keeper thread [false] */
+    /* TL_BRIDGE and TL_TIMESTAMP: what is true of the clients of the old kind. See
+     * tl_lock_options.ttl_ms for the lifetimes that these leave. */
+    int64_t skew_max_ms; /**< M: how far any of their hosts' clocks may be from the server's, either
+                                way, for every server that may ever answer [1000] */
+    int64_t legacy_lag_ms; /**< L: the longest time from one's reading its clock to its GETSET being
+                                executed [skew_max_ms / 2] */
+    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses [60000] */
+    const char *dialect;   /**< how they write and read the end of a lifetime: a name, or for some
+                                keys another: "cron:*=redis-doc,java". See `tidelock help dialects`
+                                [java] */
+    bool strict; /**< TL_TIMESTAMP: SETNX, GET, GETSET and DEL alone, whatever the server can */
 } tl_client_options;
 
 #ifdef __cplusplus
@@ -149,6 +176,29 @@ void tl_client_close(tl_client *client);
  * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
  */
 tl_err tl_client_ping(tl_client *client, tl_error *err);
+
+/* ---- in two calls ----------------------------------------------------------------------------- */
+
+/**
+ * Make a lock with the default options, and acquire it: tl_lock_new, then tl_lock_acquire. What
+ * tells of a lock (its state, remaining time, fence) and extends it may be used between the two.
+ *
+ * key      text, 1..TL_KEY_MAX bytes
+ * wait_ms  0 tries once; TL_FOREVER waits without limit
+ * returns  the lock, held; NULL on failure, with err filled: TL_EBUSY or TL_ETIMEDOUT when another
+ *          holds it, and whatever else tl_lock_acquire and tl_lock_new fail with
+ *
+ * Blocks at most wait_ms; with wait_ms 0 at most connect_ms + attempt_ms.
+ */
+tl_lock *tl_lock_key(tl_client *client, const char *key, int64_t wait_ms, tl_error *err);
+
+/**
+ * Release a lock, and free it whatever comes of that: the results are those of tl_lock_release. Only
+ * TL_OK says that it was held all the time. NULL is fine: TL_OK.
+ *
+ * Blocks at most attempt_ms.
+ */
+tl_err tl_unlock(tl_lock *lock, tl_error *err);
 
 /* ---- lock ------------------------------------------------------------------------------------ */
 
@@ -194,18 +244,39 @@ typedef struct {
     tl_lost_why why;      /**< with LOST */
     int64_t remaining_ms; /**< of the safe lifetime */
     const char *detail;   /**< one line for a log; valid during the call */
+    bool robbed;          /**< LOST, TAKEN: by a client of the old kind whose clock runs ahead */
+    int64_t robber_ms;    /**< robbed: how far ahead of the server's clock, at least; exact to the
+                               time that it took to notice */
 } tl_lock_event;
 
 /** Every member but size may stay 0 and then has the default in brackets. */
 typedef struct {
     size_t size;         /**< sizeof(tl_lock_options); TL_LOCK_OPTIONS sets it */
-    int64_t ttl_ms;      /**< lifetime, 10..86400000 [30000] */
+    int64_t ttl_ms;      /**< lifetime, 10..86400000 [30000; with stamps legacy_ttl_ms]. With stamps
+                              more than 2 M + 2 L, and at most 2 legacy_ttl_ms - 3 M - 2 L */
     int64_t max_hold_ms; /**< stop renewing so that the lock is lost by then [0: no limit] */
     bool manual_renew;   /**< leave renewing to tl_lock_extend [false] */
     tl_retry retry;
     void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx); /**< keeper thread */
     void *ctx;
+    bool
+        no_fence; /**< a lock without fencing number, for less work at the server [false]: see below */
+    const char *dialect; /**< TL_BRIDGE, TL_TIMESTAMP: of this key [the client's] */
 } tl_lock_options;
+
+/*
+ * no_fence: the key alone is the lock: SET NX PX takes it, scripts that compare the token renew and
+ * release it. It excludes everybody as any lock does, those with a fence included. Needs Redis 2.6.12.
+ * What it lacks:
+ *   - tl_lock_fence() is 0: nothing protects what the lock protects from a holder that is too late;
+ *   - a key that is deleted by hand or evicted is free at once, for everybody; and a holder with a
+ *     fence whose key was deleted is not protected from those who take without;
+ *   - its release wakes those who wait, but they can't know that it will, and look again every 50 to
+ *     250 ms all the same;
+ *   - tl_client_look() tells the token, but neither who holds it nor since when;
+ *   - a first request that is held up on its way, beyond the acquire it belongs to, may still take the
+ *     lock for nobody: for one lifetime at most.
+ */
 
 #ifdef __cplusplus
 static inline tl_lock_options TL_LOCK_OPTIONS() {
@@ -235,7 +306,8 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
 
 /**
  * Free a lock. One that is still held is not released: it is no longer renewed, and expires by
- * itself. Waits for a callback of it that is running. NULL is fine.
+ * itself; what goes on without blocking is given up. Waits for a callback of it that is running on
+ * another thread. NULL is fine.
  */
 void tl_lock_free(tl_lock *lock);
 
@@ -244,7 +316,8 @@ void tl_lock_free(tl_lock *lock);
  *
  * wait_ms  0 tries once; TL_FOREVER waits without limit
  *
- * TL_OK            held; remaining, fence and token are set
+ * TL_OK            held; remaining, fence and token are set. Passed on by another lock of this
+ *                  client, it has half of ttl_ms left at least, and is renewed from there
  * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy gave up)
  * TL_ETIMEDOUT     another held it for all of wait_ms
  * TL_ECANCELLED    tl_lock_cancel was called
@@ -267,6 +340,7 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
  * TL_ETAKEN        it had expired, and another has it
  * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires by
  * TL_EUNAVAILABLE  itself in any case. UNAVAILABLE: nothing could be sent yet
+ * TL_EDENIED, TL_ESERVER, TL_ENOMEM  it could not be given back, and expires by itself
  * TL_EINVALID      it was not held
  *
  * Blocks at most attempt_ms.
@@ -285,7 +359,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * TL_ELOST         it had been lost before; final
  * TL_EUNCERTAIN    sent, no reply seen: count on the old deadline
  * TL_EUNAVAILABLE  not sent
- * TL_EDENIED, TL_ESERVER, TL_EINVALID
+ * TL_EDENIED, TL_ESERVER, TL_ENOMEM, TL_EINVALID
  *
  * Blocks at most attempt_ms.
  */
@@ -318,6 +392,41 @@ uint64_t tl_lock_fence(const tl_lock *lock);
 /** The token of the present or last hold, "" before the first. Valid until the next acquire. */
 const char *tl_lock_token(const tl_lock *lock);
 
+/* ---- without blocking ------------------------------------------------------------------------- */
+
+/**
+ * How an operation ended; called exactly once, unless its lock is freed before.
+ *
+ * code  what the call that blocks would have returned
+ * err   with more about it, valid during the call; NULL when code is TL_OK
+ */
+typedef void (*tl_done)(tl_lock *lock, tl_err code, const tl_error *err, void *ctx);
+
+/**
+ * Begin to acquire; `done` tells the end. Until then nothing else may be done with the lock but
+ * cancelling, looking at its state, and freeing it. Does not block.
+ *
+ * TL_EINVALID  as for tl_lock_acquire, or another operation is under way: done is not called
+ * TL_ENOMEM
+ */
+tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void *ctx,
+                             tl_error *err);
+
+/** Begin to release; as tl_lock_acquire_async. From now on the lock is not held any more. */
+tl_err tl_lock_release_async(tl_lock *lock, tl_done done, void *ctx, tl_error *err);
+
+/**
+ * A descriptor for poll, epoll, libuv, libevent, GLib …: readable when tl_client_dispatch has
+ * something to tell. It stays the same and belongs to the client. -1 without the option `dispatch`.
+ */
+int tl_client_fd(const tl_client *client);
+
+/**
+ * Make the callbacks that are due, on this thread, 64 at most; one thread at a time. Does not block.
+ * Returns how many were made; with more to make, the descriptor stays readable.
+ */
+int tl_client_dispatch(tl_client *client);
+
 /* ---- looking --------------------------------------------------------------------------------- */
 
 /** What a key holds. Text from the server is cut to fit and has control bytes replaced by '?'. */
@@ -326,13 +435,28 @@ typedef struct {
     bool held;            /**< by anybody, of whatever kind */
     bool by_tidelock;     /**< the holder is a tidelock client; else only value is known */
     int64_t remaining_ms; /**< until the server lets it go; -1: never, or unknown */
-    uint64_t fence;       /**< of the present holder, or of the last one; 0 unknown */
-    int64_t since_ms;     /**< how long it has been held; -1 unknown */
+    uint64_t fence;       /**< no holder so far has had a larger one: that of the present or last,
+                               or up to 63 more if it is passed on within a process; 0 unknown */
+    int64_t since_ms;     /**< since it was taken from the server; -1 unknown */
     char value[64];       /**< what the key holds */
     char host[256];
     char service[64];
-    int64_t pid; /**< 0 unknown */
+    int64_t pid;      /**< 0 unknown */
+    int protocol;     /**< a tl_protocol_id; -1: free, or it can't be told */
+    bool guessed;     /**< the dialect is a guess, from how the value looks; so is the
+                                protocol, unless by_tidelock */
+    char dialect[24]; /**< of a stamp; "" when it is none */
+    int64_t
+        stamp_left_ms; /**< until the end that a stamp names, by the server's clock; negative: it
+                                has passed; INT64_MIN: no such end */
+    char oddity[96];   /**< what is odd about the value, for a person; "" nothing */
 } tl_lock_info;
+
+/*
+ * Stamps. A client with TL_BRIDGE or TL_TIMESTAMP reads them in the dialect that it was given, and
+ * calls free what it would take; remaining_ms is then the time until it would. To a client with
+ * TL_TOKEN any stamp is held, and never let go; its dialect is a guess.
+ */
 
 /**
  * Look at a key without touching it. Blocks at most connect_ms + attempt_ms.
@@ -341,6 +465,65 @@ typedef struct {
  */
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
                       tl_error *err);
+
+/**
+ * Told of each lock that a scan finds, on the scanning thread, while it talks to the server: it must
+ * not call the library. key and info are valid during the call.
+ */
+typedef void (*tl_found)(const void *key, size_t key_len, const tl_lock_info *info, void *ctx);
+
+/**
+ * Go one step through the keys of the server, about a hundred of them, and tell of those that look
+ * like locks: strings with a sidecar of tidelock's, stamps, random tokens with a lifetime, and
+ * known accidents of clients of the old kind. What stands there for all of the scan is told once or
+ * twice; what comes or goes meanwhile, perhaps. A server of millions of keys takes many steps, each of
+ * which holds it up for less than a millisecond. Not for locks whose keys are on different nodes.
+ *
+ * pattern  a glob as SCAN of Redis has it; NULL: any key
+ * cursor   0 to begin with; 0 again when all has been seen
+ *
+ * Needs EVAL and SCAN: Redis 2.8 or newer. Blocks at most connect_ms + attempt_ms.
+ *
+ * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ */
+tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
+                      void *ctx, tl_error *err);
+
+/**
+ * Remove a lock, whoever holds it: its key is deleted, a holder of tidelock's finds it lost when it
+ * renews it next, and the sidecar keeps "host pid service" of the caller in its field `broken`. The
+ * holder may work on for all that: this is for people who know that it doesn't.
+ *
+ * seen  what tl_client_look has told, so that no other lock is removed that came since; NULL: any
+ *
+ * TL_OK         removed
+ * TL_EEXPIRED   nobody held it
+ * TL_ETAKEN     another holds it than the one that was seen; not removed
+ * TL_EINVALID   the key holds something that is no lock; not removed
+ * TL_EUNCERTAIN sent, no reply seen
+ * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER
+ *
+ * Needs EVAL. Blocks at most connect_ms + attempt_ms.
+ */
+tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
+                       tl_error *err);
+
+/** How clients of the old kind write the end of a lifetime. */
+typedef struct {
+    size_t size;         /**< sizeof(tl_dialect_info), set by the caller */
+    const char *name;    /**< for the option `dialect` */
+    const char *seen_in; /**< which clients do so */
+    const char *unit;    /**< "ms", "s" or "s, decimals" */
+    char example[80];    /**< what such a client writes for a lock that ends at end_ms */
+} tl_dialect_info;
+
+/**
+ * The dialect number i, from 0; the first is the default.
+ *
+ * end_ms  of the example, ms since the epoch
+ * returns false after the last one, and always where the library was built without them
+ */
+bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info);
 
 #ifdef __cplusplus
 }

@@ -2,8 +2,9 @@
 --
 -- KEYS  K, S for each lock
 -- ARGV  the sender's earliest idea of the server's time us, shortest lifetime of S ms; then for each
---       lock token, value for K, lifetime of K ms, how long S binds others ms; last not_after (server
---       us; 0: no limit) and the sender's latest idea of the server's time
+--       lock token, value for K, lifetime of K ms, how long S binds others ms (or '@' and until when,
+--       server us); last not_after (server us; 0: no limit) and the sender's latest idea of the
+--       server's time
 -- Answers {TIME s, TIME us, {status, K's value, ms left} for each lock}
 --   status 1 kept   0 another's   -1 absent   -2 past not_after
 --
@@ -23,7 +24,11 @@ local out = {0, 0}
 for i = 1, #KEYS / 2 do
     local K, S = KEYS[2 * i - 1], KEYS[2 * i]
     local token, value = ARGV[4 * i - 1], ARGV[4 * i]
-    local px, till = tonumber(ARGV[4 * i + 1]), latest + tonumber(ARGV[4 * i + 2]) * 1000
+    local px, hold = tonumber(ARGV[4 * i + 1]), ARGV[4 * i + 2]
+    local till = string.byte(hold) == 64 and tonumber(string.sub(hold, 2)) -- '@'
+    if not till then
+        till = latest + tonumber(hold) * 1000
+    end
     local found = redis.pcall('GET', K)
     if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
         return found -- refused: that says nothing about the lock

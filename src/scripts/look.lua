@@ -2,10 +2,21 @@
 --
 -- KEYS  K, S
 -- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us}
+--
+-- A key of another kind is an answer; a refusal says nothing about the lock and is told as it is.
 local K, S = KEYS[1], KEYS[2]
+local function refused(found)
+    return type(found) == 'table' and found.err and not string.find(found.err, 'wrong kind of value', 1, true)
+end
 local kind = redis.call('TYPE', K)
 local text = redis.pcall('GET', K)
-local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner')
+local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token')
+if refused(text) or refused(s) then
+    return refused(text) and text or s
+end
+if not s[6] or s[6] == '' then
+    s[1], s[2] = false, false -- released: it binds nobody
+end
 local time = redis.call('TIME')
 return {kind.ok or kind, type(text) == 'string' and text, redis.call('PTTL', K),
         s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2]}

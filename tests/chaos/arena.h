@@ -59,6 +59,15 @@ static inline tl_lock *by_hand(tl_client *client, int64_t ttl_ms) {
     return make_lock_with(client, KEY, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));
 }
 
+/** Ask the server for something that it must not refuse. */
+static inline void run(const char *command) {
+    redisReply *reply = real_redis_command(server, command);
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply->str);
+    freeReplyObject(reply);
+}
+
 static inline bool key_exists(void) {
     return real_redis_int(server, "EXISTS " KEY) == 1;
 }

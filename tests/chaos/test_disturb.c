@@ -48,6 +48,50 @@ static void test_a_holder_keeps_its_lock_when_its_connections_are_killed(void **
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
+/* The ids of all but the one that asks. */
+static int connections(long long *ids, int room) {
+    redisReply *list = real_redis_command(server, "CLIENT LIST");
+    long long own = real_redis_int(server, "CLIENT ID");
+    int n = 0;
+    for (const char *at = list ? list->str : NULL; at && n < room; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, "id=", 3) == 0 && atoll(at + 3) != own)
+            ids[n++] = atoll(at + 3);
+    }
+    freeReplyObject(list);
+    return n;
+}
+
+/* Each by itself: the caller's, the one that renews, the one that listens. */
+static void test_any_one_connection_may_be_killed(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_client *client = client_direct();
+    tl_lock *holder = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+    tl_lock *other = by_hand(client_direct(), TTL_MS), *lock = make_lock(client, "other", TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    tl_lock *there = make_lock(client_direct(), "other", TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(there, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    long long ids[16];
+    int n = 0;
+    WAIT_FOR(SOON_MS, has_executed("subscribe", 1) && (n = connections(ids, 16)) >= 4);
+    for (int i = 0; i < n; i++) {
+        (void)real_redis_int(server, "CLIENT KILL ID %lld", ids[i]);
+        forget_executed();
+        WAIT_FOR(SOON_MS, has_executed("evalsha", 2));
+        assert_true(tl_lock_remaining_ms(holder) > 0);
+        assert_false(atomic_load(&waiter->done));
+        ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    }
+    ASSERT_RESULT(tl_lock_release(there, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    lock_event lost;
+    assert_false(lock_events_find(events, 0, TL_LOST, &lost));
+}
+
 static void test_a_waiter_hears_of_the_release_after_its_connections_were_killed(void **state) {
     static const char *const kinds[] = {"pubsub", "normal"};
     (void)state;
@@ -142,6 +186,24 @@ static void test_scripts_may_be_forgotten_while_holding_and_waiting(void **state
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
 }
 
+/* As fast as the server does it, so that many fall between a script's refusal and its text. */
+static void test_nobody_holds_twice_while_scripts_are_forgotten(void **state) {
+    (void)state;
+    tl_lock *locks[4];
+    tl_client *shared = client_direct();
+    for (int i = 0; i < 4; i++)
+        locks[i] = make_lock(i % 2 ? shared : client_direct(), KEY, 2000);
+    contest_start(locks, 4, 3000, 1);
+    int counted = contest_counted();
+    const clock_wait limit = clock_wait_begin(2 * SOON_MS);
+    for (int i = 0; contest_counted() < counted + 100 && clock_wait_more(&limit); i++)
+        for (int k = 0; k < 10; k++)
+            forget_scripts();
+    assert_true(contest_counted() >= counted + 100);
+    contest_end();
+    assert_true(has_executed("eval", 10));
+}
+
 /* ---- deleted data ------------------------------------------------------------------------------ */
 
 static void test_deleting_everything_loses_the_lock_and_frees_it(void **state) {
@@ -164,11 +226,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         DISTURB_TEST(test_calls_survive_killed_connections),
         DISTURB_TEST(test_a_holder_keeps_its_lock_when_its_connections_are_killed),
+        DISTURB_TEST(test_any_one_connection_may_be_killed),
         DISTURB_TEST(test_a_waiter_hears_of_the_release_after_its_connections_were_killed),
         DISTURB_TEST(test_nobody_holds_twice_while_connections_are_killed),
         DISTURB_TEST(test_nobody_holds_twice_while_connections_are_reset),
         DISTURB_TEST(test_scripts_may_be_forgotten_between_any_two_calls),
         DISTURB_TEST(test_scripts_may_be_forgotten_while_holding_and_waiting),
+        DISTURB_TEST(test_nobody_holds_twice_while_scripts_are_forgotten),
         DISTURB_TEST(test_deleting_everything_loses_the_lock_and_frees_it),
     };
     server = real_redis_start(NULL);

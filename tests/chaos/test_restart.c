@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "arena.h"
+#include "contest.h"
 
 static real_redis *forgetful, *faithful; /* without and with a file that every write is put into */
 
@@ -214,7 +215,46 @@ static void test_after_a_restart_nothing_is_granted_for_as_long_as_asked(void **
     assert_belief_is_true(lock);
 }
 
+/* ---- the number that the lock protects --------------------------------------------------------- */
+
+static int end_contest(void **state) {
+    contest_abandon();
+    return arena_tear_down(state);
+}
+
+static void count_over_restarts(tl_lock *const *locks, int restarts) {
+    contest_start(locks, 3, 3000, 1);
+    for (int i = 0; i <= restarts; i++) {
+        int counted = contest_counted();
+        WAIT_FOR(3 * SOON_MS, contest_counted() > counted + 5);
+        if (i < restarts)
+            real_redis_restart(server);
+    }
+    contest_end();
+}
+
+static void test_nobody_holds_twice_over_restarts_that_keep_the_data(void **state) {
+    (void)state;
+    tl_lock *locks[3];
+    tl_client *shared = client_direct();
+    for (int i = 0; i < 3; i++)
+        locks[i] = make_lock(i ? shared : client_direct(), KEY, 1000);
+    count_over_restarts(locks, 4);
+}
+
+static void test_nobody_holds_twice_over_a_restart_that_loses_the_data(void **state) {
+    (void)state;
+    tl_lock *locks[3];
+    for (int i = 0; i < 3; i++)
+        locks[i] = make_lock(
+            make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .attempt_ms = 1000,
+                                               .restart_quiet_ms = 500)),
+            KEY, 500);
+    count_over_restarts(locks, 1);
+}
+
 int main(void) {
+#define COUNTED(test, with) cmocka_unit_test_setup_teardown(test, with, end_contest)
 #define FORGETFUL(test) cmocka_unit_test_setup_teardown(test, with_forgetful, arena_tear_down)
 #define FAITHFUL(test) cmocka_unit_test_setup_teardown(test, with_faithful, arena_tear_down)
     const struct CMUnitTest tests[] = {
@@ -228,6 +268,8 @@ int main(void) {
         FORGETFUL(test_a_waiter_gets_what_a_restart_has_freed),
         FAITHFUL(test_a_wait_through_an_outage_ends_at_its_limit),
         FORGETFUL(test_after_a_restart_nothing_is_granted_for_as_long_as_asked),
+        COUNTED(test_nobody_holds_twice_over_restarts_that_keep_the_data, with_faithful),
+        COUNTED(test_nobody_holds_twice_over_a_restart_that_loses_the_data, with_forgetful),
     };
     forgetful = real_redis_start(NULL);
     faithful = real_redis_start(&(real_redis_options){.persist = true});

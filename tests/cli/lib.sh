@@ -12,6 +12,7 @@ work=$(mktemp -d "$tmp/tidelock-test.XXXXXX")
 out=$work/out err=$work/err
 server_pid=
 unset TIDELOCK_URL TIDELOCK_PASSWORD
+export XDG_RUNTIME_DIR=$work # whoever forgets the URL meets a private server
 
 # Sanitizers make everything slower: limits on time grow with this.
 slow=1
@@ -21,6 +22,7 @@ clean_up() {
     local pid
     exec 2>/dev/null
     if [[ -n $server_pid ]]; then kill -KILL "$server_pid" 2>/dev/null; fi
+    for pid in $(local_servers); do kill -KILL "$pid" 2>/dev/null; done
     for pid in $(jobs -p); do
         kill -CONT "$pid" 2>/dev/null
         kill -KILL "$pid" 2>/dev/null
@@ -59,6 +61,11 @@ stop_server() { # a signal, KILL unless told otherwise
         until_true 10 gone "$server_pid"
         server_pid=
     fi
+}
+
+# The servers of local: in our directory, whoever started them.
+local_servers() {
+    find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$work/*" 2>/dev/null | cut -d/ -f3
 }
 
 # ---- time -------------------------------------------------------------------------------------

@@ -17,20 +17,35 @@ long_options() { # a help text on stdin
 }
 
 complete_words tidelock ''
-[[ $got == "check extend help lock run unlock " ]] || fail "commands: $got"
+[[ $got == "agent break check extend help inspect local lock run skew unlock " ]] || fail "commands: $got"
 complete_words tidelock --url redis://x r
 [[ $got == "run " ]] || fail "after an option: $got"
 complete_words tidelock help ex
 [[ $got == "extend " ]] || fail "help: $got"
-for c in run lock unlock extend check; do
+complete_words tidelock local s
+[[ $got == "status stop " ]] || fail "local: $got"
+for c in run lock unlock extend check inspect break local skew agent; do
     complete_words tidelock $c --
     # --version is for no command in particular.
     want=$("$tidelock" help $c | long_options | sed 's/--version //')
+    # A build without what speaks to old clients has the same completion.
+    if [[ ${COMPAT:-1} == 0 ]]; then
+        for o in dialect legacy-lag legacy-ttl max-skew protocol strict; do got=${got/--$o /}; done
+    fi
     [[ $got == "$want" ]] || fail "options of $c: '$got' instead of '$want'"
 done
+complete_words tidelock skew --format n
+[[ $got == "nagios " ]] || fail "skew --format: $got"
 complete_words tidelock run --on-lost k
 [[ $got == "kill " ]] || fail "--on-lost: $got"
 complete_words tidelock run --on-lost = t
 [[ $got == "term " ]] || fail "--on-lost=: $got"
 complete_words tidelock run key -- seq --
 [[ $got != *--ttl* ]] || fail "our options are offered to the command"
+if [[ ${COMPAT:-1} != 0 ]]; then
+    complete_words tidelock lock --dialect ''
+    want=$("$tidelock" help dialects | sed -n 's/^  \([a-z][^ ]*\) .*/\1/p' | sort | tr '\n' ' ')
+    [[ $got == "$want" ]] || fail "--dialect: '$got' instead of '$want'"
+    complete_words tidelock lock --protocol b
+    [[ $got == "bridge " ]] || fail "--protocol: $got"
+fi

@@ -18,7 +18,7 @@ wait_for $run 10
 before=0 at=0
 while read -r fence time; do
     ((fence > before)) || fail "the fence does not grow: $before, $fence"
-    ((at == 0 || time - at > 950000000)) || fail "started again after $((time - at)) ns"
+    ((at == 0 || time - at > 500000000)) || fail "started again after $((time - at)) ns"
     before=$fence at=$time
 done <"$work/starts"
 (($(wc -l <"$work/json") >= 2)) || fail "there is no line of JSON for each round"

@@ -16,7 +16,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sig
     signal.signal(number, note)
 os.write(log, b"ready\n")
 while True:
-    time.sleep(60)
+    time.sleep(0.1)  # short: a signal that comes just before it does not end it
 PY
 
 begin() { # command...: under the lock, in the background; $run is the pid

@@ -17,7 +17,7 @@ static void test_an_acquired_lock_is_held_until_it_is_released(void **state) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
     assert_in_range(tl_lock_remaining_ms(lock), TTL_MS / 2, TTL_MS);
-    assert_true(tl_lock_fence(lock) > 0);
+    assert_true((tl_lock_fence(lock) > 0) == conform_has(c, CONFORM_FENCE));
     assert_in_range(strlen(tl_lock_token(lock)), 1, TL_TOKEN_SIZE - 1);
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 1);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -214,14 +214,14 @@ static void test_closing_a_client_undoes_what_it_left_unanswered(void **state) {
 
 static void hold_and_release(conform *c, const void *key, size_t n) {
     tl_client *mine = conform_client(c), *theirs = conform_client(c);
-    tl_lock *lock = make_lock_n(mine, key, n, TL_LOCK_OPTIONS());
-    tl_lock *other = make_lock_n(theirs, key, n, TL_LOCK_OPTIONS());
+    tl_lock *lock = make_lock_n(mine, key, n, TL_LOCK_OPTIONS(.no_fence = c->no_fence));
+    tl_lock *other = make_lock_n(theirs, key, n, TL_LOCK_OPTIONS(.no_fence = c->no_fence));
     tl_lock_info info = {.size = sizeof info};
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     assert_int_equal(conform_int(c, "EXISTS %b", key, n), 1);
     ASSERT_RESULT(tl_client_look(theirs, key, n, &info, &said), TL_OK);
-    assert_true(info.held && info.by_tidelock);
+    assert_true(info.held && info.by_tidelock == !c->no_fence);
     ASSERT_RESULT(tl_lock_extend(lock, 40000, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_int_equal(conform_int(c, "EXISTS %b", key, n), 0);
@@ -261,13 +261,13 @@ static const conform_test tests[] = {
     CONFORM(test_locks_of_one_client_are_independent),
     CONFORM(test_two_handles_of_one_client_exclude_each_other),
     CONFORM(test_a_held_handle_refuses_to_acquire_again),
-    CONFORM(test_each_acquisition_has_a_token_of_its_own),
-    CONFORM(test_a_lock_freed_while_held_stays_until_its_time_is_up),
-    CONFORM(test_a_lost_lock_can_be_acquired_again),
-    CONFORM(test_acquiring_and_releasing_take_two_commands),
-    CONFORM(test_closing_a_client_undoes_what_it_left_unanswered),
-    CONFORM(test_a_key_may_have_any_bytes),
-    CONFORM(test_a_key_may_have_16384_bytes),
-    CONFORM(test_a_key_may_have_hash_tags),
+    CONFORM_OF(test_each_acquisition_has_a_token_of_its_own, CONFORM_OWN_TOKEN),
+    CONFORM_OF(test_a_lock_freed_while_held_stays_until_its_time_is_up, CONFORM_EXPIRY),
+    CONFORM_OF(test_a_lost_lock_can_be_acquired_again, CONFORM_SHORT),
+    CONFORM_OF(test_acquiring_and_releasing_take_two_commands, CONFORM_RUNTIME),
+    CONFORM_OF(test_closing_a_client_undoes_what_it_left_unanswered, CONFORM_CLEANING),
+    CONFORM_OF(test_a_key_may_have_any_bytes, CONFORM_RENEWAL),
+    CONFORM_OF(test_a_key_may_have_16384_bytes, CONFORM_RENEWAL),
+    CONFORM_OF(test_a_key_may_have_hash_tags, CONFORM_RENEWAL),
 };
 CONFORM_MAIN(tests)

@@ -237,26 +237,28 @@ static tl_bytes lock_argument(fake_workload *w, char kind) {
     case 'e': return tl__bytes_of(expected[i]);
     case 'l': return tl__bytes_of(lifetimes[i]);
     case 'n': return tl__bytes_of(limits[i]);
+    case 'h': return i % 2 ? TL_LITERAL("take") : TL_LITERAL("keep");
     default: return TL_LITERAL("host 1 service");
     }
 }
 
-/* The kinds of its arguments, and what of the reply is the microseconds of TIME. */
+/* Its keys, the kinds of its arguments, and what of the reply is the microseconds of TIME. */
 static const struct {
-    const char *kinds;
+    const char *keys, *kinds;
     size_t micros;
-} shipped[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = {"ttellnnoln", 5},
-                         [TL_SCRIPT_KEEP] = {"nlttllnn", 1},
-                         [TL_SCRIPT_DROP] = {"tl", 3},
-                         [TL_SCRIPT_LOOK] = {"", 9}};
+} shipped[TL_SCRIPTS] = {
+    [TL_SCRIPT_TAKE] = {"2", "tlnnno", 5},      [TL_SCRIPT_KEEP] = {"2", "nlttllnn", 1},
+    [TL_SCRIPT_DROP] = {"2", "t", SIZE_MAX},    [TL_SCRIPT_LOOK] = {"2", "", 9},
+    [TL_SCRIPT_HOLD] = {"1", "tlnh", 4},        [TL_SCRIPT_FREE] = {"1", "to", SIZE_MAX},
+    [TL_SCRIPT_BREAK] = {"2", "enol", SIZE_MAX}}; /* and scan.lua has no keys of its own */
 
 static void both_shipped(world *w, tl_script script) {
-    fake_order c = {.like = FAKE_LIKE_TIMES, .argc = 5};
+    fake_order c = {.like = FAKE_LIKE_TIMES, .argc = *shipped[script].keys == '1' ? 4 : 5};
     c.argv[0] = TL_LITERAL("EVAL");
     c.argv[1] = tl__script_text(script);
-    c.argv[2] = TL_LITERAL("2");
+    c.argv[2] = tl__bytes_of(shipped[script].keys);
     c.argv[3] = TL_LITERAL("lock");
-    c.argv[4] = TL_LITERAL("tidelock:{lock}");
+    c.argv[4] = TL_LITERAL("tidelock:{lock}"); /* or written over */
     for (const char *kind = shipped[script].kinds; *kind; kind++) {
         c.argv[c.argc++] = lock_argument(&w->workload, *kind);
     }
@@ -283,7 +285,8 @@ static void test_shipped_scripts_are_answered_as_redis_does(void **state) {
             if (fake_workload_draw(&w->workload, 12) == 0) {
                 say(w, 1, FAKE_LIKE_EXACT, meddling[fake_workload_draw(&w->workload, 8)]);
             } else {
-                both_shipped(w, (tl_script)fake_workload_draw(&w->workload, TL_SCRIPTS));
+                tl_script script = (tl_script)fake_workload_draw(&w->workload, TL_SCRIPTS);
+                both_shipped(w, shipped[script].keys ? script : TL_SCRIPT_TAKE);
             }
             say(w, 1, FAKE_LIKE_TIMES, "PTTL lock");
             say(w, 1, FAKE_LIKE_ANY_PAIRS, "HGETALL tidelock:{lock}");

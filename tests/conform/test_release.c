@@ -64,7 +64,7 @@ static void test_release_never_deletes_a_foreign_lock(void **state) {
     assert_true(conform_holds(c, c->key, "foreign"));
     conform_do(c, "DEL %s", c->key);
     conform_do(c, "HSET %s field value", c->key);
-    ASSERT_RESULT(tl_lock_adopt(lock, "some-token", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(lock, "1600000000000", &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
 }
@@ -123,6 +123,37 @@ static void test_fences_rise_after_everything_was_deleted(void **state) {
     }
 }
 
+static void test_fences_are_remembered_for_an_hour_after_each_use(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS),
+            *late = by_hand(c, conform_client(c), 60);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        assert_true(conform_int(c, "PTTL tidelock:{%s}", c->key) > 3600000);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        assert_true(conform_int(c, "PTTL tidelock:{%s}", c->key) > 3600000);
+        if (i == 1)
+            conform_do(c, "DEL tidelock:{%s}", c->key);
+    }
+    /* a release that finds nothing makes S anew, and that does not stay for ever either */
+    ASSERT_RESULT(tl_lock_acquire(late, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
+    conform_do(c, "DEL tidelock:{%s}", c->key);
+    ASSERT_RESULT(tl_lock_release(late, &said), TL_EEXPIRED);
+    assert_in_range(conform_int(c, "PTTL tidelock:{%s}", c->key), 3000000, 3600000);
+}
+
+static void test_a_day_of_holding_is_remembered_for_longer(void **state) {
+    conform *c = *state;
+    tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
+    tl_lock *day = by_hand(c, conform_client(c), TL_TTL_MAX_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(day, 0, &said), TL_OK);
+    assert_true(conform_int(c, "PTTL tidelock:{%s}", c->key) > TL_TTL_MAX_MS);
+    ASSERT_RESULT(tl_lock_release(day, &said), TL_OK);
+}
+
 static void test_fences_of_keys_are_independent(void **state) {
     conform *c = *state;
     tl_client *client = conform_client(c);
@@ -138,13 +169,17 @@ static void test_fences_of_keys_are_independent(void **state) {
 
 static const conform_test tests[] = {
     CONFORM(test_release_of_what_is_not_held_is_refused),
-    CONFORM(test_release_says_that_the_lock_had_expired),
+    CONFORM_OF(test_release_says_that_the_lock_had_expired, CONFORM_EXPIRY | CONFORM_GARBAGE),
     CONFORM(test_release_says_that_the_key_was_deleted),
-    CONFORM(test_release_never_deletes_the_next_holders_lock),
+    CONFORM_OF(test_release_never_deletes_the_next_holders_lock, CONFORM_EXPIRY),
     CONFORM(test_release_never_deletes_a_foreign_lock),
-    CONFORM(test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go),
-    CONFORM(test_fences_rise_over_all_holders),
-    CONFORM(test_fences_rise_after_everything_was_deleted),
-    CONFORM(test_fences_of_keys_are_independent),
+    CONFORM_OF(test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go,
+               CONFORM_FENCE),
+    CONFORM_OF(test_fences_rise_over_all_holders, CONFORM_FENCE),
+    CONFORM_OF(test_fences_rise_after_everything_was_deleted, CONFORM_FENCE),
+    CONFORM_OF(test_fences_are_remembered_for_an_hour_after_each_use,
+               CONFORM_FENCE | CONFORM_GARBAGE),
+    CONFORM_OF(test_a_day_of_holding_is_remembered_for_longer, CONFORM_FENCE),
+    CONFORM_OF(test_fences_of_keys_are_independent, CONFORM_FENCE),
 };
 CONFORM_MAIN(tests)

@@ -72,7 +72,7 @@ static void check_duration(const char *text) {
 
 typedef struct {
     const char *text, *file;
-    int64_t ttl_ms, wait_ms;
+    int64_t ttl_ms, wait_ms, watch_ms;
     int number, word;
     bool flag, other, help;
 } values;
@@ -82,6 +82,7 @@ typedef struct {
 static const opt own[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "", 0, 0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "", 0, 0},
+    {0, "watch", OPT_EVERY, AT(watch_ms), "[=D]", "", 2000, 0},
     {'n', "no-wait", OPT_FLAG, AT(flag), NULL, "", 0, 0},
     {'E', "exit-code", OPT_NUMBER, AT(number), "N", "", -3, 255},
     {0, "on-lost", OPT_CHOICE, AT(word), "term|kill|continue", "", 0, 0},
@@ -140,6 +141,7 @@ static void check_values(const arguments *a, const values *v) {
     MUST(is_part(a, v->text) && is_part(a, v->file));
     MUST(v->ttl_ms >= -1 && v->ttl_ms <= DURATION_MAX_MS);
     MUST(v->wait_ms >= -1 && v->wait_ms <= DURATION_MAX_MS);
+    MUST(v->watch_ms >= -1 && v->watch_ms <= DURATION_MAX_MS);
     MUST(v->number >= -3 && v->number <= 255);
     MUST(v->word >= 0 && v->word <= 2);
 }
@@ -175,6 +177,7 @@ static bool is_hidden(const arguments *a, const values *v) {
         if (!strstr(arg, SECRET))
             continue;
         bool shown = strncmp(arg, "--ttl", 5) == 0 || strncmp(arg, "--wait", 6) == 0 ||
+                     strncmp(arg, "--watch", 7) == 0 ||
                      (i > 0 && a->given[i - 1][0] == '-'); /* it may be a duration */
         return strncmp(arg, "--", 2) == 0 && equals && equals < strstr(arg, SECRET) && !shown;
     }
@@ -192,7 +195,7 @@ static void check_usage(const arguments *a, const values *v, int status) {
 }
 
 static void check_options(arguments *a, uint8_t how) {
-    values v = {.ttl_ms = -1, .wait_ms = -1};
+    values v = {.ttl_ms = -1, .wait_ms = -1, .watch_ms = -1};
     opt_tables t = {.who = how & 1 ? "run" : NULL,
                     .own = how & 2 ? own : NULL,
                     .global = global,

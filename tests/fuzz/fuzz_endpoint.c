@@ -40,6 +40,11 @@ static void put_v6(char *to, size_t size, const char *host) {
 static void write_url(char *to, size_t size, const tl_endpoint *e) {
     char number[64];
     to[0] = '\0';
+    if (e->dir[0]) {
+        put(to, size, "local:/");
+        put_percent(to, size, e->dir + 1);
+        return;
+    }
     put(to, size, e->path[0] ? "unix://" : e->tls ? "rediss://" : "redis://");
     put_percent(to, size, e->user);
     put(to, size, ":");
@@ -60,14 +65,19 @@ static void write_url(char *to, size_t size, const tl_endpoint *e) {
 
 static bool same(const tl_endpoint *a, const tl_endpoint *b) {
     return a->tls == b->tls && strcmp(a->host, b->host) == 0 && a->port == b->port &&
-           strcmp(a->path, b->path) == 0 && strcmp(a->user, b->user) == 0 &&
-           strcmp(a->password, b->password) == 0 && a->db == b->db &&
-           strcmp(a->ca_file, b->ca_file) == 0 && strcmp(a->label, b->label) == 0;
+           strcmp(a->path, b->path) == 0 && strcmp(a->dir, b->dir) == 0 &&
+           strcmp(a->user, b->user) == 0 && strcmp(a->password, b->password) == 0 &&
+           a->db == b->db && strcmp(a->ca_file, b->ca_file) == 0 && strcmp(a->label, b->label) == 0;
 }
 
 static void check_fields(const tl_endpoint *e) {
     MUST(is_line(e->host, sizeof e->host));
     MUST(strnlen(e->path, sizeof e->path) < sizeof e->path);
+    MUST(strnlen(e->dir, sizeof e->dir) < sizeof e->dir);
+    MUST(!e->dir[0] || (e->dir[0] == '/' && strncmp(e->path, e->dir, strlen(e->dir)) == 0 &&
+                        strcmp(e->path + strlen(e->dir), "/redis.sock") == 0));
+    MUST(!e->dir[0] || (!e->user[0] && !e->password[0] && e->db == 0));
+    MUST(!e->only_find);
     MUST(strnlen(e->user, sizeof e->user) < sizeof e->user);
     MUST(strnlen(e->password, sizeof e->password) < sizeof e->password);
     MUST(e->ca_file[0] == '\0');
@@ -80,7 +90,9 @@ static void check_fields(const tl_endpoint *e) {
 /* The label is made from the place alone. */
 static void check_label(const tl_endpoint *e) {
     char place[sizeof e->label];
-    if (e->path[0])
+    if (e->dir[0])
+        (void)snprintf(place, sizeof place, "local");
+    else if (e->path[0])
         tl__bytes_print(place, sizeof place, tl__bytes_of(e->path));
     else
         (void)snprintf(place, sizeof place, strchr(e->host, ':') ? "[%s]:%d" : "%s:%d", e->host,
@@ -119,7 +131,8 @@ static void check_refused(const tl_endpoint *e, const char *url, const tl_error 
     MUST(is_line(err->message, sizeof err->message));
     MUST(strncmp(err->message, start, strlen(start)) == 0 && err->message[strlen(start)]);
     MUST(!strstr(err->message, SECRET));
-    MUST(!e->host[0] && !e->path[0] && !e->user[0] && !e->password[0] && !e->label[0]);
+    MUST(!e->host[0] && !e->path[0] && !e->dir[0] && !e->user[0] && !e->password[0] &&
+         !e->label[0]);
     MUST(tl__endpoint_parse(&second, url, NULL) == TL_EINVALID);
 }
 

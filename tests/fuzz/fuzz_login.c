@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(reader);
     bool ask_uptime = in_byte(&in) & 1;
     make_endpoint(&e, &in);
-    tl__login_begin(&l, &e, ask_uptime);
+    tl__login_begin(&l, &e, (tl_login_asks){.time = true, .uptime = ask_uptime});
     check_said(&l, &e, ask_uptime);
     l.sent.ns = INT64_C(4999000000000);
     tl__login_wipe(&l);

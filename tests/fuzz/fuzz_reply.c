@@ -13,6 +13,19 @@
 #define ENDING_MAX 400   /* steps until every machine is done, once all its requests fail */
 #define TIMERS_AT_ONCE 3 /* timers that a machine may ask for at one instant */
 
+/* What is known of the hold before a step, and what its answer tells. */
+static void note_hold(world *w, const tl_event *answer) {
+    w->proof = w->kind == RENEW ? w->machine.renew.job.proof : w->job.proof;
+    if (w->kind == RENEW && w->stamps)
+        w->job.proof = w->proof;
+#ifdef TL_COMPAT
+    if (answer)
+        note_told(w, answer);
+#else
+    (void)answer;
+#endif
+}
+
 /* ---- steps ------------------------------------------------------------------------------------ */
 
 static void step(world *w, tl_event e) {
@@ -24,8 +37,11 @@ static void step(world *w, tl_event e) {
     if (answers)
         w->under_way = false;
     w->deadline = w->machine.result.deadline;
+    note_hold(w, answers ? &e : NULL);
     tl__out_clear(&w->out);
     w->status = w->step(&w->machine, &e, &w->out);
+    if (w->out.level)
+        w->server.level = w->out.level;
     if (answers)
         note_done(w, &e);
     if (w->status == TL_DETACH)
@@ -124,13 +140,15 @@ static void any_server(world *w) {
     if (how & 4)
         w->server.up_since = w->now;
     w->server.generation += how & 1;
+    if (how & 8)
+        w->server.level = 0;
 }
 
 /* The lock was extended by hand: as tl_lock_extend does it. */
 static void any_extension(world *w) {
     if (w->kind != RENEW)
         return;
-    w->job.ttl_ms = in_range(&w->in, TL_TTL_MIN_MS, TL_TTL_MAX_MS);
+    w->job.ttl_ms = w->stamps ? w->job.ttl_ms : in_range(&w->in, TL_TTL_MIN_MS, TL_TTL_MAX_MS);
     w->bound = tl__mono_add_ms(w->now, in_range(&w->in, -1000, w->job.ttl_ms));
     w->at_risk = false;
     w->under_way = false; /* given up: from now on its answer is a stray */
@@ -258,6 +276,11 @@ static void make_job(world *w) {
     }
     if (how & 0x20)
         w->job.restart_quiet_ms = in_range(&w->in, 0, 86400000);
+#ifdef TL_COMPAT
+    w->stamps = how >> 6 && w->kind != LOOK && w->kind != PING;
+    if (w->stamps)
+        make_stamps(w, how >> 6);
+#endif
 }
 
 static void make_server(world *w) {
@@ -268,6 +291,7 @@ static void make_server(world *w) {
     w->server.anchor.known = how & 2;
     w->server.anchor.offset = (tl_interval){OFFSET_US - 100, OFFSET_US + 100};
     w->server.anchor.at = w->now;
+    w->server.wall_us = OFFSET_US;
 }
 
 static void make_acquire(world *w) {
@@ -292,11 +316,17 @@ static void make_machine(world *w) {
     w->step = steps[w->kind];
     w->connect_ms = 5000;
     w->hold = TL_NEVER;
+#ifdef TL_COMPAT
+    if (w->stamps && w->kind != ACQUIRE)
+        make_proof(w);
+#endif
     switch (w->kind) {
     case ACQUIRE: make_acquire(w); break;
     case KEEP:
     case DROP:
         w->believed = tl__mono_add_ms(w->start, in_range(&w->in, -1000, w->job.ttl_ms));
+        if (w->stamps)
+            w->job.believed = w->believed;
         w->in_time = w->start.ns < w->believed.ns;
         tl__settle_init(&w->machine.settle, &w->job, w->kind == KEEP ? TL_KEEP : TL_DROP,
                         w->believed, in_byte(&w->in));

@@ -63,9 +63,20 @@ typedef struct {
     tl_mono bound;    /* RENEW: no deadline may be later */
     tl_mono deadline; /* RENEW: the one before this step */
 
+    /* stamps */
+    bool stamps;
+    tl_proof proof; /* of the hold, before this step */
+    bool told_text; /* the last GET was answered with text, which is in `told` */
+    char told[80];
+    size_t told_n;
+    char written[80]; /* the last stamp that was sent */
+    size_t written_n;
+
     tl_reply nodes[NODES_MAX];
     unsigned nodes_used;
     char texts[NODES_MAX][TL_INT_SIZE];
+    char stamp_texts[8][80];
+    unsigned stamps_used;
 } world;
 
 /* ---- what a reply says ------------------------------------------------------------------------ */
@@ -75,10 +86,20 @@ static inline bool is_script(const tl_send *send, tl_script script) {
            send->command[0].script == script;
 }
 
-/* Item `at` of it as a number; of KEEP's, of the array within. */
+/* Item `at` of it as a number; of KEEP's, of the array within. DROP answers with the status alone, and
+ * so does TAKE in a way, where all is as usual: with its fence. */
 static inline bool says(const world *w, const tl_event *e, size_t at, int64_t *ret) {
     if (e->kind != TL_REPLY || e->count < 1)
         return false;
+    if (is_script(&w->asked, TL_SCRIPT_DROP))
+        return at == 0 && tl__reply_int(e->reply, ret);
+    if (is_script(&w->asked, TL_SCRIPT_TAKE) && e->reply->type == TL_REPLY_STRING) {
+        int64_t fence;
+        if (!tl__reply_int(e->reply, &fence) || fence <= 0 || fence >= INT64_C(1) << 53)
+            return false;
+        *ret = at == 0 ? 1 : at == 2 ? w->job.ttl_ms : at == 3 ? fence : 1;
+        return true;
+    }
     const tl_reply *r = is_script(&w->asked, TL_SCRIPT_KEEP) ? tl__reply_item(e->reply, 2)
                                                              : e->reply;
     return tl__reply_int(tl__reply_item(r, at), ret);
@@ -86,6 +107,9 @@ static inline bool says(const world *w, const tl_event *e, size_t at, int64_t *r
 
 static inline bool has_status(const world *w, const tl_event *e, int64_t status) {
     int64_t v;
+    if (is_script(&w->asked, TL_SCRIPT_DROP) && e->kind == TL_REPLY && e->count > 0 &&
+        e->reply->type == TL_REPLY_STRING)
+        return status == 0; /* what K holds instead */
     return says(w, e, 0, &v) && v == status;
 }
 

@@ -5,7 +5,7 @@
 #ifndef WORLD_CHECKS_H
 #define WORLD_CHECKS_H
 
-#include "world.h"
+#include "world_stamps.h"
 
 #define SENDS_AT_ONCE 4 /* and sends, when each fails at once */
 #define WIRE_SIZE 8192
@@ -24,12 +24,28 @@ static inline void check_command(const world *w, const tl_command *c) {
     MUST(tl__bytes_eq(c->argv[0], w->job.key) && tl__bytes_eq(c->argv[1], w->job.sidecar));
 }
 
-static inline void check_send(world *w, const tl_send *send) {
-    MUST(!w->under_way && !w->by_hand);
+/* A ticket that was never used before; or, of stamps, that of the attempt which goes on. */
+static inline void check_ticket(world *w, const tl_send *send) {
     MUST(w->sends < SENDS_MAX);
+    if (w->stamps && w->sends > 0 && w->tickets[w->sends - 1] == send->ticket)
+        return;
     for (unsigned i = 0; i < w->sends; i++)
         MUST(w->tickets[i] != send->ticket);
     w->tickets[w->sends++] = send->ticket;
+}
+
+static inline void check_send(world *w, const tl_send *send) {
+    MUST(!w->under_way && !w->by_hand);
+#ifdef TL_COMPAT
+    bool goes_on = w->sends > 0 && w->tickets[w->sends - 1] == send->ticket;
+    if (w->stamps && send->count > 0 && send->command[0].form == TL_ARGV)
+        check_plain(w, send, goes_on ? asked_word(w) : NO_WORD);
+    else if (w->stamps && send->count > 0)
+        check_scripts(w, send);
+    if (w->stamps)
+        note_written(w, send);
+#endif
+    check_ticket(w, send);
     MUST(send->count <= 2);
     for (uint8_t i = 0; i < send->count; i++)
         check_command(w, &send->command[i]);
@@ -86,6 +102,12 @@ static inline bool is_refusal(tl_err code) {
 
 static inline void check_acquired(const world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
+#ifdef TL_COMPAT
+    if (w->stamps) {
+        check_stamp_acquired(w, e);
+        return;
+    }
+#endif
     int64_t fence = 0;
     MUST(w->status == TL_END);
     MUST(is_script(&w->asked, TL_SCRIPT_TAKE) && has_status(w, e, 1));
@@ -105,7 +127,7 @@ static inline void check_acquire(const world *w, const tl_event *e) {
     MUST(r->code == TL_EBUSY || r->code == TL_ETIMEDOUT || r->code == TL_ECANCELLED ||
          r->code == TL_EUNCERTAIN || r->code == TL_EUNAVAILABLE || is_refusal(r->code));
     MUST((r->code == TL_ECANCELLED) == (e->kind == TL_CANCEL));
-    MUST(r->code != TL_EBUSY || has_status(w, e, 0));
+    MUST(r->code != TL_EBUSY || has_status(w, e, 0) || is_plain(w));
     MUST(r->code != TL_ETIMEDOUT || w->busy);
     MUST(w->status == TL_DETACH || !(w->doubt || w->done));
     MUST((w->status == TL_DETACH) == r->maybe);
@@ -115,11 +137,24 @@ static inline void check_kept(const world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     MUST(w->status == TL_END);
     if (r->code == TL_OK) {
+        MUST(r->deadline.ns > w->now.ns);
+#ifdef TL_COMPAT
+        if (w->stamps) {
+            check_stamp_kept(w, e, r->deadline, w->believed);
+            return;
+        }
+#endif
         MUST(has_status(w, e, 1) && is_confirmed(w, e));
-        MUST(r->deadline.ns > w->now.ns && r->deadline.ns <= latest(w, e).ns);
+        MUST(r->deadline.ns <= latest(w, e).ns);
         return;
     }
     check_words(w);
+#ifdef TL_COMPAT
+    if (w->stamps && r->code == TL_ELOST) {
+        MUST(says_lost(w, e, r->why == TL_LOST_TAKEN));
+        return;
+    }
+#endif
     if (r->code == TL_ELOST) {
         int64_t status = 1;
         MUST(says(w, e, 0, &status) && (status == 0 || status == -1));
@@ -134,6 +169,12 @@ static inline void check_dropped(const world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     if (r->code != TL_OK)
         check_words(w);
+#ifdef TL_COMPAT
+    if (w->stamps) {
+        check_stamp_dropped(w, e);
+        return;
+    }
+#endif
     switch (r->code) {
     case TL_OK:
         if (!has_status(w, e, 1)) /* an earlier one did it */
@@ -166,12 +207,31 @@ static inline void check_asked(const world *w, const tl_event *e) {
          is_refusal(r->code));
 }
 
+static inline void check_proof(world *w, const tl_event *e) {
+    const tl_result *r = &w->machine.result;
+#ifdef TL_COMPAT
+    if (w->stamps) {
+        check_stamp_kept(w, e, r->deadline, w->deadline);
+        w->bound = r->deadline;
+        return;
+    }
+#endif
+    MUST(r->deadline.ns <= latest(w, e).ns && is_confirmed(w, e));
+    w->bound = r->deadline;
+}
+
+static inline bool is_lost(const world *w, const tl_event *e, bool taken) {
+#ifdef TL_COMPAT
+    if (w->stamps)
+        return says_lost(w, e, taken);
+#endif
+    return has_status(w, e, taken ? 0 : -1);
+}
+
 static inline void check_renewed(world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
-    if (has_status(w, e, 1) && r->deadline.ns != w->deadline.ns) {
-        MUST(r->deadline.ns <= latest(w, e).ns && is_confirmed(w, e));
-        w->bound = r->deadline;
-    }
+    if (has_status(w, e, 1) && r->deadline.ns != w->deadline.ns)
+        check_proof(w, e);
     MUST(r->deadline.ns <= w->bound.ns);
     MUST(w->status == TL_END || w->now.ns < w->deadline.ns); /* nothing brings a lost one back */
     if (w->status == TL_GO) {
@@ -185,8 +245,8 @@ static inline void check_renewed(world *w, const tl_event *e) {
         return;
     MUST(r->code == TL_ELOST && w->out.notes > 0);
     switch (r->why) {
-    case TL_LOST_TAKEN: MUST(has_status(w, e, 0)); break;
-    case TL_LOST_GONE: MUST(has_status(w, e, -1)); break;
+    case TL_LOST_TAKEN: MUST(is_lost(w, e, true)); break;
+    case TL_LOST_GONE: MUST(is_lost(w, e, false)); break;
     case TL_LOST_EXPIRED: MUST(w->now.ns >= r->deadline.ns - EARLY_NS); break;
     case TL_LOST_MAX_HOLD: MUST(w->now.ns >= w->hold.ns); break;
     case TL_LOST_NOT: MUST(r->why != TL_LOST_NOT);
@@ -217,7 +277,7 @@ static inline void doubt(world *w, tl_mono by) {
 static inline tl_mono asked_by(const world *w) {
     int64_t not_after = 0;
     const tl_command *c = &w->asked.command[0];
-    return tl__bytes_to_int(c->argv[7], &not_after) && not_after > 0 ? w->asked.by : TL_NEVER;
+    return tl__bytes_to_int(c->argv[4], &not_after) && not_after > 0 ? w->asked.by : TL_NEVER;
 }
 
 /* What this event leaves unknown, before the machine is told. */
@@ -227,8 +287,13 @@ static inline void note_doubt(world *w, const tl_event *e) {
         return;
     bool take = is_script(&w->asked, TL_SCRIPT_TAKE);
     int64_t checked = 0;
-    if ((e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL)
+    bool harmless = reads_only(w) && e->kind == TL_FAILED;
+    if (!harmless && ((e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL))
         doubt(w, take ? asked_by(w) : TL_NEVER);
+    if (e->kind == TL_REPLY && is_plain(w)) { /* nothing at that level can clean up */
+        w->busy = true;
+        w->done = false;
+    }
     if (e->kind != TL_REPLY || !take)
         return;
     w->busy = w->busy || has_status(w, e, 0);
@@ -243,8 +308,9 @@ static inline void note_done(world *w, const tl_event *e) {
     bool made = w->status == TL_END && w->machine.result.code == TL_OK;
     if (e->kind != TL_REPLY || e->count == 0 || made || w->detached)
         return;
-    bool failed = e->reply->type == TL_REPLY_ERROR && tl__from_script(e->reply->text);
-    w->done = w->done || failed || has_status(w, e, 1);
+    bool failed = !reads_only(w) && e->reply->type == TL_REPLY_ERROR &&
+                  tl__from_script(e->reply->text);
+    w->done = w->done || failed || has_status(w, e, 1) || takes_plainly(w, e);
 }
 
 #endif

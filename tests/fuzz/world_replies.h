@@ -4,7 +4,7 @@
 #ifndef WORLD_REPLIES_H
 #define WORLD_REPLIES_H
 
-#include "world.h"
+#include "world_stamps.h"
 
 #define DEPTH_MAX 7
 #define ITEMS_MAX 12
@@ -51,6 +51,14 @@ static inline tl_reply any_reply(world *w, unsigned depth) {
     return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = items ? n : 0};
 }
 
+static inline tl_reply value(world *w) {
+#ifdef TL_COMPAT
+    if (w->stamps)
+        return any_value(w);
+#endif
+    return (tl_reply){.type = TL_REPLY_STRING, .text = in_bytes(&w->in, 40)};
+}
+
 /* What a script answers, letter by letter: s status, v a value, l what is left, f a fence, t TIME
  * (two items), b a flag, n nothing, 2 the time since, [ the rest within an array. */
 static inline tl_reply shaped(world *w, const char *shape) {
@@ -62,9 +70,7 @@ static inline tl_reply shaped(world *w, const char *shape) {
     for (const char *c = shape; *c; c++) {
         switch (*c) {
         case 's': items[at++] = number(in_byte(&w->in) % 5 - 2); break;
-        case 'v':
-            items[at++] = (tl_reply){.type = TL_REPLY_STRING, .text = in_bytes(&w->in, 40)};
-            break;
+        case 'v': items[at++] = value(w); break;
         case 'l': items[at++] = number(in_int(&w->in)); break;
         case 'f': items[at++] = digits(w, in_int(&w->in)); break;
         case 't':
@@ -88,10 +94,22 @@ static inline tl_reply shaped(world *w, const char *shape) {
 static inline tl_reply reply_to(world *w, const tl_command *c) {
     static const char *const shapes[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = "svlftbb",
                                                    [TL_SCRIPT_KEEP] = "t[svl",
-                                                   [TL_SCRIPT_DROP] = "svt",
+                                                   [TL_SCRIPT_HOLD] = "svltb",
                                                    [TL_SCRIPT_LOOK] = "vvlvfffvt"};
     if (in_byte(&w->in) % 4 == 3)
         return any_reply(w, 0);
+#ifdef TL_COMPAT
+    if (w->stamps && c->form == TL_SCRIPT && in_byte(&w->in) % 8 == 7)
+        return error_reply("ERR unknown command 'EVALSHA'");
+    if (w->stamps && word_of(c) != NO_WORD)
+        return plain_reply(w, word_of(c));
+#endif
+    if (c->form == TL_SCRIPT && (c->script == TL_SCRIPT_DROP || c->script == TL_SCRIPT_FREE)) {
+        int64_t status = in_byte(&w->in) % 5 - 2;
+        return status == 0 && in_byte(&w->in) % 2 ? value(w) : number(status);
+    }
+    if (c->form == TL_SCRIPT && c->script == TL_SCRIPT_TAKE && in_byte(&w->in) % 2)
+        return digits(w, tl__add_sat(w->offset_us, w->now.ns / 1000));
     if (c->form == TL_SCRIPT)
         return shaped(w, shapes[c->script]);
     return c->argc == 1 ? shaped(w, "t") : number(in_int(&w->in));

@@ -3,9 +3,12 @@
  */
 #include "clock_wait.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define NAP_NS 500000
+#define VALGRIND_FACTOR 5
 
 int64_t clock_us(void) {
     struct timespec t = {0};
@@ -15,6 +18,11 @@ int64_t clock_us(void) {
 
 int64_t clock_ms(void) {
     return clock_us() / 1000;
+}
+
+int64_t clock_patient_ms(int64_t ms) {
+    const char *valgrind = getenv("VALGRIND");
+    return valgrind && strcmp(valgrind, "1") == 0 ? ms * VALGRIND_FACTOR : ms;
 }
 
 clock_wait clock_wait_begin(int64_t bound_ms) {

@@ -12,12 +12,17 @@
 
 #include <cmocka.h>
 
-#define SOON_MS 5000  /**< for what happens at once, on a machine that has other work */
-#define SLACK_MS 1500 /**< by how much a call may end after its limit, on such a machine */
+/** For what happens at once, on a machine that has other work. */
+#define SOON_MS clock_patient_ms(5000)
+/** By how much a call may end after its limit, on such a machine. */
+#define SLACK_MS clock_patient_ms(1500)
 
 /** CLOCK_BOOTTIME. */
 int64_t clock_ms(void);
 int64_t clock_us(void);
+
+/** A lifetime or a wait that a test must meet itself: longer where VALGRIND=1 slows the test down. */
+int64_t clock_patient_ms(int64_t ms);
 
 typedef struct {
     int64_t until_ms;

@@ -21,8 +21,37 @@
 
 typedef struct conform_kind conform_kind;
 
+/** What a test needs of a row, as bits; a row that lacks it skips the test, and says why. */
+enum {
+    CONFORM_FENCE = 1,       /**< a fencing number, and S that tells of the holder */
+    CONFORM_GARBAGE = 2,     /**< K's own lifetime is the lock's */
+    CONFORM_NO_FENCE = 4,    /**< locks without a fence */
+    CONFORM_RENEWAL = 8,     /**< a lock that is renewed or extended */
+    CONFORM_EXPIRY = 16,     /**< a key is free when our lifetime is over */
+    CONFORM_SIDECAR = 32,    /**< a release that is announced */
+    CONFORM_CLEANING = 64,   /**< whatever a lost request left is removed */
+    CONFORM_OWN_TOKEN = 128, /**< no two holds have one token */
+    CONFORM_ONE_STEP = 256,  /**< one command releases */
+    CONFORM_NO_SCRIPTS = 512,
+    CONFORM_SHORT = 1024,  /**< lifetimes below 2 s */
+    CONFORM_RUNTIME = 2048 /**< of the runtime: it is the same for each protocol, one shows it */
+};
+#define CONFORM_NEEDS 12
+
+#define STRICT_TTL_MS 60000 /**< the legacy lifetime of a strict row; else TL_TTL_MAX_MS */
+
+/** A protocol, and how it is used. */
+typedef struct {
+    const char *name;
+    tl_protocol_id protocol;
+    bool no_fence, stamps, strict;
+    unsigned lacks;
+} conform_row;
+
 typedef struct {
     tl_protocol_id protocol;
+    bool no_fence; /**< the row's locks have no fence */
+    const conform_row *row;
     const conform_kind *kind;
     void *server;
     int port;
@@ -36,16 +65,24 @@ typedef struct {
 typedef struct {
     const char *name;
     void (*run)(void **state);
+    unsigned needs;
+    bool stamps; /**< a promise of stamps alone */
 } conform_test;
 
 #define CONFORM(function)                                                                          \
-    { #function, function }
+    { #function, function, 0, false }
+#define CONFORM_OF(function, needs)                                                                \
+    { #function, function, needs, false }
+#define CONFORM_STAMPS(function, needs)                                                            \
+    { #function, function, needs, true }
 #define CONFORM_MAIN(tests)                                                                        \
     int main(int argc, char **argv) {                                                              \
         return conform_run(tests, sizeof(tests) / sizeof *(tests), argc > 1 ? argv[1] : NULL);     \
     }
 /** `only`: a pattern of test names, or NULL. */
 int conform_run(const conform_test *tests, size_t count, const char *only);
+
+bool conform_has(const conform *c, unsigned need);
 
 /** A client of the row's protocol; all are freed after the test. */
 tl_client *conform_client(conform *c);
@@ -56,6 +93,11 @@ tl_lock *conform_lock_with(conform *c, tl_client *client, tl_lock_options option
 
 /** A proxy before the server, from now to the end of the test. */
 proxy *conform_proxy(conform *c);
+
+/** Is the later of two holders' fencing numbers as promised? Where locks have none, both are 0. */
+static inline bool conform_fence_rises(const conform *c, uint64_t later, uint64_t earlier) {
+    return c->no_fence ? later == 0 : later > earlier;
+}
 
 /** Ask the server, past tidelock: a command's number, -1 when it is none. */
 long long conform_int(conform *c, const char *format, ...);

@@ -32,6 +32,7 @@ void fake__lua_free(fake_lua *lua) {
     if (lua->L) {
         lua_close(lua->L);
     }
+    fake__lua_memory_free(&lua->memory);
     fake__dict_free(&lua->by_text);
     free(lua->script);
     free(lua);

@@ -346,12 +346,18 @@ static void push_base(fake_lua *lua) {
     lua_pop(L, 1);
 }
 
+static int panic(lua_State *L) {
+    fprintf(stderr, "fake_redis: Lua: %s\n", lua_tostring(L, -1));
+    abort();
+}
+
 void fake__lua_world(fake_lua *lua) {
-    lua_State *L = lua->L = luaL_newstate();
+    lua_State *L = lua->L = lua_newstate(fake__lua_memory, &lua->memory);
     if (!L) {
         fputs("fake_redis: no Lua\n", stderr);
         abort();
     }
+    lua_atpanic(L, panic);
     open_library(L, luaopen_base, "");
     open_library(L, luaopen_table, LUA_TABLIBNAME);
     open_library(L, luaopen_string, LUA_STRLIBNAME);

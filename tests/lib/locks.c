@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define OWNED_MAX 64
+#define ATTEMPT_MS 2000 /* the default of the public header */
 
 /* Not on the stack of a test, which a failure leaves while threads still look at them. */
 static tl_client *clients[OWNED_MAX];
@@ -20,6 +21,8 @@ tl_error said;
 
 tl_client *make_client_with(tl_client_options options) {
     assert_true(client_count < OWNED_MAX);
+    if (options.attempt_ms == 0 && clock_patient_ms(1) > 1)
+        options.attempt_ms = clock_patient_ms(ATTEMPT_MS);
     ASSERT_RESULT(tl_client_open(&options, &clients[client_count], &said), TL_OK);
     return clients[client_count++];
 }
@@ -117,7 +120,12 @@ void lock_events_add(tl_lock *lock, const tl_lock_event *event, void *ctx) {
     (void)lock;
     (void)pthread_mutex_lock(&e->mutex);
     if (e->count < LOCK_EVENTS_MAX)
-        e->event[e->count++] = (lock_event){event->state, event->why, event->remaining_ms, now_us};
+        e->event[e->count++] = (lock_event){.state = event->state,
+                                            .why = event->why,
+                                            .remaining_ms = event->remaining_ms,
+                                            .at_us = now_us,
+                                            .robbed = event->robbed,
+                                            .robber_ms = event->robber_ms};
     (void)pthread_mutex_unlock(&e->mutex);
 }
 

@@ -233,6 +233,12 @@ const char *proxy_url(const proxy *p) {
 
 /* ---- knobs ------------------------------------------------------------------------------------- */
 
+void proxy_lead_to(proxy *p, int port) {
+    (void)pthread_mutex_lock(&p->mutex);
+    p->server_port = port;
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
 void proxy_break(proxy *p, proxy_way way, size_t after, proxy_fault fault, int connections) {
     (void)pthread_mutex_lock(&p->mutex);
     p->way = way;

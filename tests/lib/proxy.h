@@ -24,6 +24,9 @@ typedef enum {
     PROXY_MUTE   /**< it stays open, and nothing more gets through this way */
 } proxy_fault;
 
+/** The connections made from now on lead to this port of 127.0.0.1; those there are stay. */
+void proxy_lead_to(proxy *p, int port);
+
 /** Strike each of the next `connections` connections on which something comes this way: `after`
  *  bytes still get through, the rest is lost. Replaces what was asked for before. */
 void proxy_break(proxy *p, proxy_way way, size_t after, proxy_fault fault, int connections);

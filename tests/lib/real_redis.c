@@ -132,24 +132,25 @@ static bool has_died(real_redis *r) {
     return false;
 }
 
-/* Any answer will do, except that it is still loading. */
-static bool answers(const real_redis *r) {
+/* Any answer will do, except that it is still loading, if that matters. */
+static bool answers(const real_redis *r, bool loaded) {
     redisContext *context = redisConnectUnixWithTimeout(r->socket, (struct timeval){.tv_sec = 1});
     redisReply *reply = NULL;
     if (context && !context->err) {
         redisSetTimeout(context, (struct timeval){.tv_sec = 1});
         reply = redisCommand(context, "PING");
     }
-    bool yes = reply &&
-               !(reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "LOADING", 7) == 0);
+    bool loading = reply && reply->type == REDIS_REPLY_ERROR &&
+                   strncmp(reply->str, "LOADING", 7) == 0;
+    bool yes = reply && !(loading && loaded);
     freeReplyObject(reply);
     redisFree(context);
     return yes;
 }
 
-static bool wait_for(real_redis *r) {
+static bool wait_for(real_redis *r, bool loaded) {
     for (int64_t end = now_ms() + ANSWER_MS; now_ms() < end;) {
-        if (answers(r)) {
+        if (answers(r, loaded)) {
             return !has_died(r);
         }
         if (has_died(r)) {
@@ -216,7 +217,7 @@ static void make_dir(real_redis *r) {
     snprintf(r->unix_url, sizeof(r->unix_url), "unix:%s", r->socket);
 }
 
-static void launch(real_redis *r, bool any_port) {
+static void launch(real_redis *r, bool any_port, bool loaded) {
     char path[512];
     if (!program(path, sizeof(path))) {
         fputs("SKIP: no redis-server in PATH (Debian: apt-get install redis-server)\n", stderr);
@@ -227,7 +228,7 @@ static void launch(real_redis *r, bool any_port) {
             set_port(r, free_port());
         }
         spawn(r, path);
-        if (wait_for(r)) {
+        if (wait_for(r, loaded)) {
             return;
         }
         real_redis_kill(r);
@@ -249,7 +250,7 @@ real_redis *real_redis_start(const real_redis_options *options) {
     }
     enlist(r);
     make_dir(r);
-    launch(r, true);
+    launch(r, true, true);
     return r;
 }
 
@@ -319,7 +320,12 @@ void real_redis_thaw(real_redis *r) {
 
 void real_redis_restart(real_redis *r) {
     real_redis_kill(r);
-    launch(r, false);
+    launch(r, false, true);
+}
+
+void real_redis_restart_loading(real_redis *r) {
+    real_redis_kill(r);
+    launch(r, false, false);
 }
 
 /* ---- talking to it --------------------------------------------------------------------------- */

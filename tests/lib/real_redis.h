@@ -39,6 +39,9 @@ void real_redis_thaw(real_redis *r);   /**< SIGCONT */
 /** Kill it if need be, and start it on the same port and directory; answering on return. */
 void real_redis_restart(real_redis *r);
 
+/** As restart, but on return it may still be loading its data. */
+void real_redis_restart_loading(real_redis *r);
+
 /** A new connection, logged in; 5 s limit on everything. Close with redisFree. */
 redisContext *real_redis_connect(const real_redis *r);
 

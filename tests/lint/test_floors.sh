@@ -48,11 +48,13 @@ bites src/client.c 'int f(void) { printf("x"); }' 'prints nothing'
 bites src/client.c 'int f(void) {\n    exit(1); }' 'ends no process'
 bites src/client.c 'int f(void) { signal(1, 0); }' 'no signals'
 bites src/client.c 'int f(void) { strcpy(a, b); }' 'bounded'
+bites src/client.c 'int f(void) { return fork(); }' 'makes a process'
 
 rm -rf "$tree"/src/client.c
 passes src/client.c '/* time(0), exit(1) */ int f(void) { snprintf(a, 1, "exit(1) // \\" abort()"); p->time(0); } // abort()'
 passes src/client.c '/*\n exit(1)\n*/ int x = runtime(0) + pthread_cond_signal(&c);'
 passes src/acquire.c '#include <tidelock/tidelock.h>\n#include "acquire.h"\n#include "protocol.h"\n#include "command.h"'
+passes src/local_launch.c 'int f(void) { sigaction(1, 0, 0); return fork() ? 0 : _exit(1); }'
 passes src/clock.c 'int f(void) { return clock_gettime(0, 0); }'
 
 exit $failed

@@ -3,19 +3,36 @@
  * No script, no sidecar, no TIME: the client's own wall clock, within M, stands in for
  * the server's. It judges with both margins, counts on the shortest life that a racing
  * loser may leave it, takes nothing for its own that wasn't answered, and deletes only
- * after a GET that shows its bytes and while time remains for the DEL to arrive.
+ * after a GET that shows its bytes and while time remains for the DEL to arrive. Its own
+ * lifetime may be another than T; but a GETSET writes no shorter stamp than the others do.
  *
  * Broken on purpose, one guard each:
  *   NO_CAP          the deadline ignores that a racing loser may leave an earlier stamp
  *   BYTES_ARE_MINE  after no answer, finding its own bytes in K counts as having it
  *   LATE_DEL_OURS   DEL is sent however little time remains
  *   LAG_OURS=n      our own GETSET may be executed n ticks after our clock was read
+ *   SHORT_LOSER     a GETSET writes the own lifetime, however short
+ *   ONE_M           a short lifetime spares M once: our clock or the taker's, not both
  *   WAIT=n          a stamp is free n ticks after it ran out (the rule: M + L)
  */
 #include "time.pml"
 
 #ifndef NP
 #define NP 2 /* tidelock clients */
+#endif
+
+#ifndef TP
+#define TP T /* lifetime of its own stamps */
+#endif
+#ifdef SHORT_LOSER
+#define MORE 0
+#else
+#define MORE MAX(0, T - TP) /* what a GETSET adds to them */
+#endif
+#ifdef ONE_M
+#define OWN_SPARED M
+#else
+#define OWN_SPARED (2 * M)
 #endif
 
 #define ONE 1 /* never two holders */
@@ -56,9 +73,9 @@ bool p_has[NP]; /* it holds, or did: p_e is the stamp it wrote */
 byte p_del[NP]; /* ticks in which the DEL may yet be executed, less one */
 
 #ifdef NO_CAP
-#define WORTH(me) MAX(0, T - M - p_age[me])
+#define WORTH(me) MAX(0, TP - M - p_age[me])
 #else
-#define WORTH(me) MAX(0, T - L - 2 * M - p_age[me])
+#define WORTH(me) MAX(0, MIN(TP - OWN_SPARED, T - L - 2 * M) - p_age[me])
 #endif
 #ifdef LATE_DEL_OURS
 #define TIME_FOR_DEL(me) true
@@ -82,7 +99,7 @@ proctype client(byte me)
 idle:
     atomic {
         select (off : 0 - M .. M);
-        p_off[me] = off; off = 0; p_e[me] = T + p_off[me]; p_lag[me] = LAG_OURS + 1;
+        p_off[me] = off; off = 0; p_e[me] = TP + p_off[me]; p_lag[me] = LAG_OURS + 1;
         printf("[%d] %c's clock reads %d: it will write %d\n", hour, WHO(me), hour + p_off[me], hour + p_e[me])
     }
     if
@@ -106,6 +123,7 @@ idle:
     fi;
     if
     :: atomic { p_lag[me] > 0 && JUDGED_FREE(me, p_v[me]) ->
+           p_e[me] = p_e[me] + MORE;
            if
            :: K_here -> printf("[%d] %c  GETSET %d -> %d\n", hour, WHO(me), hour + p_e[me], hour + K_e)
            :: else -> printf("[%d] %c  GETSET %d -> nil\n", hour, WHO(me), hour + p_e[me])

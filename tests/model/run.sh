@@ -80,12 +80,16 @@ java-steps-short*  |java  |-DSTEPS -DT=8                               |fails  |
 plain-one          |plain |-DNP=1                                      |safe   |one tidelock client without scripts beside two Java clients
 plain-two          |plain |-DNJ=1                                      |safe   |two beside one
 plain-to-the-end   |plain |-DNP=1 -DNJ=1 -DM=2 -DL=0 -DT=8 -DSLACK=0   |safe   |beside one Java client whose job runs up to its stamp
+plain-short        |plain |-DNP=1 -DNJ=2 -DT=8 -DTP=5                 |safe   |an own lifetime shorter than T_legacy, one beside two
+plain-short-skew   |plain |-DNP=1 -DNJ=1 -DM=2 -DL=0 -DT=8 -DTP=5      |safe   |the same with M = 2
 plain-getset       |plain |-DNJ=1 -DONLY=NONE -DSEE=OURS_BY_GETSET     |happens|it takes over by GETSET
 plain-handover     |plain |-DNJ=1 -DONLY=NONE -DSEE=HANDOVER           |happens|it releases by DEL and another holds
 plain-no-cap*      |plain |-DNP=1 -DNJ=1 -DNO_CAP                      |fails  |the deadline ignores racing losers
 plain-bytes*       |plain |-DNJ=0 -DBYTES_ARE_MINE                     |fails  |equal bytes taken for identity
 plain-late-del*    |plain |-DNP=1 -DNJ=1 -DLATE_DEL_OURS               |fails  |DEL sent when no time remains for it
 plain-own-lag*     |plain |-DNJ=1 -DL=0 -DT=5 -DLAG_OURS=2             |fails  |our own GETSET executed later than L after its clock reading
+plain-short-loser* |plain |-DNP=1 -DNJ=2 -DT=8 -DTP=5 -DSHORT_LOSER   |fails  |a loser's GETSET writes an own lifetime shorter than T_legacy
+plain-one-m*       |plain |-DNP=1 -DNJ=1 -DM=2 -DL=0 -DT=8 -DTP=5 -DONE_M |fails|a short lifetime by our own clock spares M only once
 plain-no-wait*     |plain |-DNP=1 -DNJ=1 -DM=2 -DL=0 -DT=8 -DSLACK=0 -DWAIT=0 |fails|taken as soon as the stamp has run out
 bridge-buffer      |bridge|-DNB=1 -DNJ=1 -DZ=1                         |safe   |one client, late requests, one Java client: one holder
 bridge-two         |bridge|-DNB=2 -DNJ=1 -DLIMIT=1                     |safe   |two clients beside one Java client

@@ -5,17 +5,18 @@
  */
 #include "world.h"
 
-#define SLEEP_MS 100 /* between attempts */
-
 typedef struct {
     sim_conn *conn;
     enum { IDLE, SETNX, GET, GETSET, SLEEPING, HOLDING, DEL } state;
     bool own_flag;
     bool holding;       /**< between lock() and unlock() */
+    bool to_the_end;    /**< works for as long as it may */
     bool careless;      /**< calls unlock() in a finally, whatever lock() said */
     int64_t timeout_ms; /**< what is left of it */
     int64_t expires_ms; /**< the stamp that it writes */
     int64_t stamp_ms;   /**< of the lock that it holds */
+    int64_t ttl_ms;     /**< that it gives a lock */
+    sim_ns never_after; /**< assumed: nothing of the present attempt is executed later */
     char read[TL_INT_SIZE];
     size_t read_n;
 } java_actor;
@@ -42,14 +43,17 @@ static void say(sim_world *w, sim_actor *a, int state, const char *word, int64_t
     if (stamp_ms)
         c->argv[c->argc++] = tl__bytes_from_int(text, stamp_ms);
     j->state = state;
-    (void)sim_conn_send(w, j->conn, &send, a);
+    sim_conn_send(w, j->conn, &send, a)->never_after = j->never_after;
 }
 
 /* ---- lock() ------------------------------------------------------------------------------------ */
 
 static void attempt(sim_world *w, sim_actor *a) {
     java_actor *j = self(a);
-    j->expires_ms = sim_host_wall_ms(w, a->host) + w->cfg.java_ttl_ms;
+    j->expires_ms = sim_host_wall_ms(w, a->host) + j->ttl_ms;
+    j->never_after = SIM_NEVER;
+    if (w->cfg.stamps && !w->cfg.slow_javas)
+        j->never_after = w->now + w->cfg.lag_ms * (SIM_MS - SIM_MS / 1000);
     say(w, a, SETNX, "SETNX", j->expires_ms);
 }
 
@@ -81,8 +85,30 @@ static void count_overlaps(sim_world *w, sim_actor *a) {
     }
 }
 
+/* By its clock. A racing loser may have left a stamp by its own lifetime, so that where these differ the
+ * shortest counts for all. */
+static int64_t last_ms(const sim_world *w, const sim_actor *a) {
+    const java_actor *j = (const java_actor *)a->state;
+    bool differ = w->cfg.stamps && (w->cfg.java_writes_ms == 0 || w->cfg.plain_level);
+    int64_t end_ms = j->stamp_ms - w->cfg.java_slack_ms;
+    return differ && j->ttl_ms > w->cfg.java_ttl_ms ? end_ms - (j->ttl_ms - w->cfg.java_ttl_ms)
+                                                    : end_ms;
+}
+
+static sim_ns left_to_work(const sim_world *w, sim_actor *a) {
+    int64_t end_ms = last_ms(w, a);
+    int64_t left_ms = end_ms - sim_host_wall_ms(w, a->host);
+    return left_ms > 0 ? left_ms * SIM_MS : 0;
+}
+
 /* Some work takes longer than the lock lives, where clocks are not the question. */
-static sim_ns draw_hold(sim_world *w) {
+static sim_ns draw_hold(sim_world *w, sim_actor *a) {
+    if (w->cfg.late_dels)
+        return sim_draw(w, 0, 2 * w->cfg.java_ttl_ms * SIM_MS);
+    if (w->cfg.java_slack_ms != SIM_NEVER) {
+        self(a)->to_the_end = sim_draw(w, 0, 1);
+        return sim_draw(w, 0, left_to_work(w, a));
+    }
     bool long_work = sim_draw(w, 0, 15) == 0 && w->cfg.hold_ms * 8 > w->cfg.java_ttl_ms;
     return sim_draw(w, 0, (long_work ? 2 * w->cfg.java_ttl_ms : w->cfg.hold_ms) * SIM_MS);
 }
@@ -94,20 +120,24 @@ static void lock(sim_world *w, sim_actor *a) {
     j->stamp_ms = j->expires_ms;
     j->state = HOLDING;
     w->stats.java_takes++;
+    w->key[a->key].turns += a->kind->holds(w, a);
     sim_tell(w, a->name, a->key, "locks %s", w->key[a->key].name);
-    count_overlaps(w, a);
-    sim_actor_wait(w, a, draw_hold(w));
+    if (!w->cfg.stamps)
+        count_overlaps(w, a);
+    else if (a->kind->holds(w, a))
+        sim_check_two(w, a);
+    sim_actor_wait(w, a, draw_hold(w, a));
 }
 
 static void sleep_or_fail(sim_world *w, sim_actor *a) {
     java_actor *j = self(a);
-    j->timeout_ms -= SLEEP_MS;
+    j->timeout_ms -= w->cfg.java_sleep_ms;
     if (j->timeout_ms < 0 || w->calm) {
         fail(w, a);
         return;
     }
     j->state = SLEEPING;
-    sim_actor_wait(w, a, SLEEP_MS * SIM_MS);
+    sim_actor_wait(w, a, w->cfg.java_sleep_ms * SIM_MS);
 }
 
 static void got(sim_world *w, sim_actor *a, const tl_reply *r) {
@@ -127,11 +157,14 @@ static void got(sim_world *w, sim_actor *a, const tl_reply *r) {
 
 static void got_set(sim_world *w, sim_actor *a, const tl_reply *r) {
     java_actor *j = self(a);
+    int64_t replaced;
     if (r->type != TL_REPLY_STRING) {
+        w->stats.java_orphans++;
         throw(w, a, "NullPointerException");
         return;
     }
     if (!tl__bytes_eq(r->text, tl__bytes(j->read, j->read_n))) {
+        w->stats.java_undercuts += tl__bytes_to_int(r->text, &replaced) && replaced > j->expires_ms;
         sleep_or_fail(w, a);
         return;
     }
@@ -141,7 +174,15 @@ static void got_set(sim_world *w, sim_actor *a, const tl_reply *r) {
 
 /* ---- unlock() ---------------------------------------------------------------------------------- */
 
+/* Assumed: a DEL is of what it took, and before the end that its job may have. */
+static sim_ns end_of_del(const sim_world *w, sim_actor *a) {
+    if (!w->cfg.stamps || w->cfg.late_dels)
+        return SIM_NEVER;
+    return self(a)->holding ? w->now + left_to_work(w, a) - 1 : 0;
+}
+
 static void unlock(sim_world *w, sim_actor *a) {
+    self(a)->never_after = end_of_del(w, a);
     self(a)->holding = false;
     if (*flag(w, a))
         say(w, a, DEL, "DEL", 0);
@@ -195,7 +236,12 @@ static const sim_calls calls = {.answer = answer};
 static void act(sim_world *w, sim_actor *a) {
     java_actor *j = self(a);
     switch (j->state) {
-    case HOLDING: unlock(w, a); return;
+    case HOLDING:
+        if (j->to_the_end && left_to_work(w, a) > 0)
+            sim_actor_wait(w, a, left_to_work(w, a));
+        else
+            unlock(w, a);
+        return;
     case SLEEPING: attempt(w, a); return;
     case IDLE:
         if (w->calm)
@@ -207,9 +253,17 @@ static void act(sim_world *w, sim_actor *a) {
     }
 }
 
+static int64_t draw_ttl(sim_world *w) {
+    if (!w->cfg.stamps || sim_draw(w, 0, 2) > 0)
+        return w->cfg.java_writes_ms ? w->cfg.java_writes_ms : w->cfg.java_ttl_ms;
+    return w->cfg.java_writes_ms ? w->cfg.java_writes_ms
+                                 : sim_draw(w, w->cfg.java_ttl_ms, 3 * w->cfg.java_ttl_ms);
+}
+
 static void start(sim_world *w, sim_actor *a) {
     self(a)->conn = sim_conn_new(w, a->host, &calls, a);
     self(a)->careless = sim_draw(w, 0, 1);
+    self(a)->ttl_ms = draw_ttl(w);
     rest(w, a);
 }
 
@@ -218,6 +272,27 @@ static void crash(sim_world *w, sim_actor *a) {
     self(a)->conn = NULL;
     self(a)->holding = false;
     self(a)->state = IDLE;
+}
+
+/* Only with stamps is it said until when it may be. */
+static bool holds(const sim_world *w, const sim_actor *a) {
+    const java_actor *j = (const java_actor *)a->state;
+    return w->cfg.stamps && a->host->up && j->holding &&
+           sim_host_wall_ms(w, a->host) < last_ms(w, a);
+}
+
+bool sim_java_is_busy(const sim_actor *a) {
+    const java_actor *j = (const java_actor *)a->state;
+    return j->state != IDLE && j->state != SLEEPING;
+}
+
+bool sim_java_is_inside(const sim_world *w, int key) {
+    for (int i = 0; i < w->cfg.actors; i++) {
+        const sim_actor *a = &w->actor[i];
+        if (a->kind == &sim_actor_java && a->key == key && holds(w, a))
+            return true;
+    }
+    return false;
 }
 
 static void end(sim_world *w, sim_actor *a) {
@@ -231,5 +306,6 @@ const sim_actor_kind sim_actor_java = {
     .start = start,
     .act = act,
     .crash = crash,
+    .holds = holds,
     .end = end,
 };

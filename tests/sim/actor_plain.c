@@ -30,13 +30,19 @@ static tl_send ask(sim_world *w, sim_actor *a, const tl_bytes *argv, uint8_t arg
     return send;
 }
 
+/* Among legacy clients a shorter one: a racing loser's stamp may take its place. */
+static int64_t lifetime_ms(const sim_world *w) {
+    const sim_config *c = &w->cfg;
+    return c->stamps ? c->java_ttl_ms - 2 * c->skew_ms - c->lag_ms : c->ttl_ms;
+}
+
 static void take(sim_world *w, sim_actor *a) {
     plain_actor *p = self(a);
     char px[TL_INT_SIZE];
     p->state = TAKING;
     (void)snprintf(p->value, sizeof p->value, "plain-%s-%u", a->name, ++p->takes);
     tl_bytes argv[] = {TL_LITERAL("SET"), w->key[a->key].k, tl__bytes_of(p->value),
-                       TL_LITERAL("NX"),  TL_LITERAL("PX"), tl__bytes_from_int(px, w->cfg.ttl_ms)};
+                       TL_LITERAL("NX"),  TL_LITERAL("PX"), tl__bytes_from_int(px, lifetime_ms(w))};
     tl_send send = ask(w, a, argv, 6);
     (void)sim_conn_send(w, p->conn, &send, a);
 }
@@ -55,10 +61,11 @@ static void release(sim_world *w, sim_actor *a) {
 
 static void taken(sim_world *w, sim_actor *a, const tl_event *e) {
     plain_actor *p = self(a);
-    int64_t drift = tl__drift_ns(w->cfg.ttl_ms * SIM_MS, w->cfg.drift_ppm);
-    p->deadline = tl__mono_add_ns(tl__mono_add_ms(e->sent, w->cfg.ttl_ms), -drift);
+    int64_t drift = tl__drift_ns(lifetime_ms(w) * SIM_MS, w->cfg.drift_ppm);
+    p->deadline = tl__mono_add_ns(tl__mono_add_ms(e->sent, lifetime_ms(w)), -drift);
     p->state = HOLDING;
     w->stats.plain_takes++;
+    w->key[a->key].turns++;
     sim_tell(w, a->name, a->key, "takes %s with SET NX", w->key[a->key].name);
     sim_check_belief(w, a, p->deadline);
     sim_actor_wait(w, a, sim_draw(w, 0, w->cfg.hold_ms * SIM_MS));

@@ -1,6 +1,7 @@
 /*
- * A program that uses a token lock through the shipped machines: it acquires in every way there is,
- * holds for a while with the renewal running, extends by hand sometimes, releases, starts again.
+ * A program that uses a lock, of tokens or of stamps, through the shipped machines: it acquires in every
+ * way there is, holds for a while with the renewal running, extends by hand sometimes, releases,
+ * starts again.
  */
 #include "world.h"
 
@@ -54,8 +55,9 @@ static void acquire(sim_world *w, sim_actor *a) {
     sim_lock *l = &t->lock;
     int64_t wait_ms = draw_wait_ms(w);
     l->retry = draw_retry(w);
-    l->ttl_ms = sim_draw(w, w->cfg.ttl_ms / 2, w->cfg.ttl_ms);
-    l->manual_renew = sim_draw(w, 0, 9) == 0;
+    l->ttl_ms = w->cfg.stamps ? sim_stamp_lifetime(w, l)
+                              : sim_draw(w, w->cfg.ttl_ms / 2, w->cfg.ttl_ms);
+    l->manual_renew = sim_draw(w, 0, 9) == 0 || w->cfg.by_hand;
     l->max_hold_ms = sim_draw(w, 0, 9) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
     t->state = ACQUIRING;
     t->lost = false;
@@ -78,6 +80,12 @@ static void hold_on(sim_world *w, sim_actor *a) {
     token_actor *t = self(a);
     t->state = HOLDING;
     sim_ns left = t->hold_until > w->now ? t->hold_until - w->now : 0;
+    if (w->cfg
+            .by_hand) { /* extended as soon as it is had, as a keeper would with a short lifetime */
+        sim_actor_wait(w, a,
+                       sim_draw(w, 0, 1) ? left : sim_draw(w, 0, w->cfg.lag_ms * (SIM_MS / 8)));
+        return;
+    }
     sim_actor_wait(w, a, sim_draw(w, 0, 2) ? left : sim_draw(w, 0, left));
 }
 
@@ -87,9 +95,13 @@ static void go_on_holding(sim_world *w, sim_actor *a) {
         rest(w, a); /* some let go of a lost lock in so many words, some don't */
     } else if (w->now >= t->hold_until || w->calm) {
         release(w, a);
+    } else if (w->cfg.stamps && sim_stamp_is_plain(w, &t->lock)) {
+        hold_on(w, a); /* it can't be extended */
     } else {
         t->state = EXTENDING;
-        sim_lock_extend(w, &t->lock, sim_draw(w, w->cfg.ttl_ms / 2, 2 * w->cfg.ttl_ms));
+        sim_lock_extend(w, &t->lock,
+                        w->cfg.stamps ? sim_stamp_lifetime(w, &t->lock)
+                                      : sim_draw(w, w->cfg.ttl_ms / 2, 2 * w->cfg.ttl_ms));
     }
 }
 
@@ -188,6 +200,19 @@ static void end(sim_world *w, sim_actor *a) {
 
 const sim_actor_kind sim_actor_token = {
     .name = "token",
+    .size = sizeof(token_actor),
+    .start = start,
+    .act = act,
+    .crash = crash,
+    .holds = holds,
+    .value = value,
+    .check = check,
+    .end = end,
+};
+
+/* The same program with the stamps of legacy clients. */
+const sim_actor_kind sim_actor_stamp = {
+    .name = "stamp",
     .size = sizeof(token_actor),
     .start = start,
     .act = act,

@@ -65,17 +65,25 @@ uint32_t sim_token_number(const sim_world *w, tl_bytes text) {
 
 /* ---- beliefs ----------------------------------------------------------------------------------- */
 
-static void check_others(sim_world *w, const sim_actor *a) {
+bool sim_check_excludes(const sim_world *w, int key, bool bound) {
+    (void)key;
+    return w->whole && (bound || !w->cfg.stamps || w->legacy);
+}
+
+void sim_check_two(sim_world *w, const sim_actor *a) {
     for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
         const sim_actor *b = &w->actor[i];
-        bool tokens = a->kind == &sim_actor_token && b->kind == &sim_actor_token;
+        bool bound = sim_stamp_binds(w, a) && sim_stamp_binds(w, b);
         if (b == a || b->key != a->key || !b->kind->holds || !b->kind->holds(w, b))
             continue;
-        if (!tokens && !sim_check_strict(w, a->key))
+        if (!bound && !sim_check_strict(w, a->key))
             continue; /* S doesn't bind for a plain client */
-        if (w->whole)
+        if (sim_check_excludes(w, a->key, bound))
             sim_fail(w, a->key, "%s and %s both hold %s", a->name, b->name, w->key[a->key].name);
-        w->stats.two_holders++;
+        if (w->whole)
+            w->stats.legacy_two++;
+        else
+            w->stats.two_holders++;
         sim_tell(w, "", a->key, "TWO HOLDERS: %s is inside its validity", b->name);
     }
 }
@@ -83,8 +91,8 @@ static void check_others(sim_world *w, const sim_actor *a) {
 void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
     int key = a->key;
     if (a->kind->holds(w, a))
-        check_others(w, a);
-    if (!w->whole || !sim_check_strict(w, key) || !a->kind->holds(w, a))
+        sim_check_two(w, a);
+    if (w->cfg.stamps || !w->whole || !sim_check_strict(w, key) || !a->kind->holds(w, a))
         return;
     if (!tl__bytes_eq(sim_key_value(w, key), a->kind->value(a))) {
         sim_fail(w, key, "%s counts on %s, but the key isn't its own", a->name, w->key[key].name);
@@ -101,12 +109,25 @@ void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
                  w->key[key].name, (long long)((end - gone + 999) / 1000));
 }
 
+/* A loser's stamp is told by its writer's lifetime, which is taken to be the shortest; and the stamps of
+ * clients without scripts are by clocks of their own. */
+static bool may_be_misjudged(const sim_world *w, const sim_lock *l) {
+    if (!w->cfg.stamps)
+        return false;
+    bool strict = false;
+    for (int i = 0; i < w->cfg.actors; i++)
+        strict = strict || (w->cfg.cast[i].kind == SIM_STRICT && w->cfg.cast[i].key == l->key);
+    return strict || sim_stamp_is_plain(w, l) || !w->legacy ||
+           w->cfg.java_writes_ms != w->cfg.java_ttl_ms;
+}
+
 void sim_check_lost(sim_world *w, const sim_lock *l, tl_mono deadline, tl_lost_why why) {
     sim_host *h = l->client->host;
-    if (why == TL_LOST_EXPIRED && sim_host_could(w, h, tl__mono_add_ms(deadline, -1)))
+    bool jumps = w->cfg.stamps && w->cfg.fault[SIM_JUMP]; /* a keep may then find it long over */
+    if (why == TL_LOST_EXPIRED && !jumps && sim_host_could(w, h, tl__mono_add_ms(deadline, -1)))
         sim_fail(w, l->key, "%s is told LOST after its deadline", l->actor->name);
     if ((why == TL_LOST_TAKEN || why == TL_LOST_GONE) && w->whole && sim_check_strict(w, l->key) &&
-        tl__mono_before(sim_host_clock(w, h), deadline))
+        tl__mono_before(sim_host_clock(w, h), deadline) && !may_be_misjudged(w, l))
         sim_fail(w, l->key, "%s is told LOST for no reason", l->actor->name);
 }
 
@@ -164,11 +185,20 @@ static void count_ended(sim_world *w, const sim_lock *l, tl_err code) {
     s->unavailable += code == TL_EUNAVAILABLE;
 }
 
+/* Does the server say that its token holds the key? */
+static bool is_its_own(sim_world *w, const sim_lock *l) {
+    if (w->cfg.stamps)
+        return sim_stamp_is_of(w, l->key, l->number);
+    return sim_token_number(w, sim_key_value(w, l->key)) == l->number;
+}
+
 static void ended_acquire(sim_world *w, sim_lock *l, tl_err code, bool maybe, bool detached) {
     sim_token *t = &w->token[l->number];
     if (code == TL_OK) {
         t->promise = SIM_HAD;
-        if (w->whole && (!t->taken || t->fence != l->fence))
+        if (t->turn == 0) /* a clock beyond M: it has taken what hadn't run out */
+            t->turn = ++w->key[l->key].turns;
+        if (w->whole && !sim_stamp_is_plain(w, l) && (!t->taken || t->fence != l->fence))
             sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
         return;
     }
@@ -178,7 +208,8 @@ static void ended_acquire(sim_world *w, sim_lock *l, tl_err code, bool maybe, bo
                  l->actor->name);
     if (maybe && !detached)
         sim_fail(w, l->key, "%s may have left a lock behind, and nobody cleans up", l->actor->name);
-    if (!maybe && w->whole && sim_token_number(w, sim_key_value(w, l->key)) == l->number)
+    w->stats.left_stamps += w->cfg.stamps && w->key[l->key].writer == l->number;
+    if (!maybe && w->whole && is_its_own(w, l))
         sim_fail(w, l->key, "%s is told that it doesn't have the lock, but it has", l->actor->name);
 }
 
@@ -187,13 +218,15 @@ static void ended_release(sim_world *w, sim_lock *l, tl_err code, bool detached)
     bool unknown = code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE;
     t->promise = SIM_MOVED_ON;
     t->released = true;
-    if (unknown && !detached)
+    if (unknown && !detached && !sim_stamp_is_plain(w, l)) /* a DEL is never repeated */
         sim_fail(w, l->key, "%s's release is unknown, and nobody goes on with it", l->actor->name);
-    if (code == TL_OK && w->whole && !t->ours && !l->believed)
+    /* Without scripts it goes by K, which may still be its own when it is believed no longer. */
+    bool untaken = sim_stamp_is_plain(w, l) &&
+                   (t->turn == w->key[l->key].turns || l->client->host->now_is_stale);
+    if (code == TL_OK && w->whole && !t->ours && !l->believed && !untaken)
         sim_fail(w, l->key, "%s's release says that the lock was its own, which it wasn't",
                  l->actor->name);
-    if (!unknown && w->whole && !t->again &&
-        sim_token_number(w, sim_key_value(w, l->key)) == l->number)
+    if (!unknown && w->whole && !t->again && is_its_own(w, l))
         sim_fail(w, l->key, "%s has released its lock, but still holds it", l->actor->name);
 }
 
@@ -224,7 +257,8 @@ void sim_check_cleaned(sim_world *w, const sim_task *t) {
     const tl_job *job = acquire ? &t->room.acquire.job : &t->room.settle.job;
     tl_mono limit = acquire ? t->room.acquire.limit : t->room.settle.limit;
     const sim_token *token = &w->token[sim_token_number(w, tl__token_bytes(&job->token))];
-    if (tl__mono_before(sim_host_clock(w, t->client->host), limit) && !token->dropped)
+    bool leaves = w->cfg.stamps && (w->cfg.no_eval || job->rules.strict); /* to run out */
+    if (tl__mono_before(sim_host_clock(w, t->client->host), limit) && !token->dropped && !leaves)
         sim_fail(w, t->key, "cleaning up ends without a drop that was executed");
 }
 

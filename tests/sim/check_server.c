@@ -37,18 +37,25 @@ static void check_alone(sim_world *w, int key, uint32_t number) {
         const sim_actor *a = &w->actor[i];
         if (a->key != key || !a->kind->holds || !a->kind->holds(w, a))
             continue;
-        bool plain = a->kind == &sim_actor_plain;
-        if (plain && !sim_check_strict(w, key))
+        bool bound = sim_stamp_binds(w, a);
+        if (!bound && !sim_check_strict(w, key))
             continue; /* S doesn't bind for it */
-        if (w->whole && sim_token_number(w, a->kind->value(a)) != number)
+        bool other = !a->kind->value || sim_token_number(w, a->kind->value(a)) != number;
+        if (other && sim_check_excludes(w, key, bound))
             sim_fail(w, key, "token %u takes %s while %s holds it", (unsigned)number,
                      w->key[key].name, a->name);
     }
 }
 
 static void check_fence(sim_world *w, int key, uint64_t fence) {
-    bool told = w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0;
-    if (fence <= w->key[key].fence && (w->whole || told))
+    bool told = w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0 &&
+                w->cfg.fault[SIM_QUICK] == 0;
+    if (fence > w->key[key].fence) {
+        w->key[key].fence = fence;
+        return;
+    }
+    w->stats.fences_back++;
+    if (w->whole || told)
         sim_fail(w, key, "the fence goes back: %llu after %llu", (unsigned long long)fence,
                  (unsigned long long)w->key[key].fence);
     w->key[key].fence = fence;
@@ -87,7 +94,7 @@ static void check_prompt(sim_world *w, const sim_msg *m, int key) {
     const sim_task *t = m->who;
     sim_ns free_since = w->key[key].free_since;
     w->key[key].free_since = SIM_NEVER;
-    if (!w->calm_all_along || !t || !t->lock || free_since == SIM_NEVER)
+    if (w->cfg.stamps || !w->calm_all_along || !t || !t->lock || free_since == SIM_NEVER)
         return;
     const sim_lock *l = t->lock;
     sim_ns most = POLL_MAX_MS * SIM_MS + 12 * w->cfg.delay + 4 * w->cfg.late;
@@ -112,7 +119,7 @@ static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_r
                   int key) {
     int64_t fence = 0;
     uint32_t number = sim_token_number(w, o->argv[2]);
-    (void)tl__reply_int(tl__reply_item(reply, 3), &fence);
+    (void)tl__reply_int(reply->type == TL_REPLY_STRING ? reply : tl__reply_item(reply, 3), &fence);
     if (number == 0)
         return;
     sim_token *t = &w->token[number];
@@ -120,13 +127,20 @@ static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_r
         w->stats.reasked++;
         return;
     }
+    if (t->promise == SIM_HAD) { /* a keep that takes back what a loser overwrote */
+        w->stats.reclaims++;
+        w->stats.stolen_back += t->turn != w->key[key].turns && sim_java_is_inside(w, key);
+        sim_tell(w, "", key, "token %u takes %s back", (unsigned)number, w->key[key].name);
+    }
+    w->stats.stamps_over += o->argv[4].n > 0;
     count_take(w, key, number);
     check_alone(w, key, number);
     check_fence(w, key, (uint64_t)fence);
-    check_in_time(w, m, o->argv[7], key);
+    check_in_time(w, m, o->argv[4], key);
     check_promise(w, key, number);
     check_prompt(w, m, key);
     w->key[key].holder = number;
+    t->turn = ++w->key[key].turns;
     w->key[key].robbed = false;
     t->again = t->taken;
     t->taken = true;
@@ -135,8 +149,8 @@ static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_r
 
 static void take_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
                           int key) {
-    int64_t status = 0;
-    if (!tl__reply_int(tl__reply_item(reply, 0), &status))
+    int64_t status = 1; /* as usual: then it says nothing but the fence */
+    if (reply->type != TL_REPLY_STRING && !tl__reply_int(tl__reply_item(reply, 0), &status))
         return;
     switch (status) {
     case 1: taken(w, m, o, reply, key); break;
@@ -169,7 +183,7 @@ static void drop_executed(sim_world *w, const sim_msg *m, const sim_order *o, co
     tl_bytes spent = {0};
     uint32_t number = sim_token_number(w, o->argv[2]);
     w->token[number].dropped = true;
-    if (tl__reply_int(tl__reply_item(reply, 0), &status) && status == 1)
+    if (tl__reply_int(reply, &status) && status == 1)
         released(w, key, number);
     (void)fake_redis_peek_field(w->server[m->server].r, 0, w->key[key].s, TL_LITERAL("spent"),
                                 &spent);
@@ -192,7 +206,7 @@ void sim_check_executed(sim_world *w, const sim_msg *m, const sim_order *o, cons
 /* ---- at any time ------------------------------------------------------------------------------- */
 
 static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
-    if (!a->kind->holds(w, a) || tl__bytes_eq(value, a->kind->value(a)))
+    if (w->cfg.stamps || !a->kind->holds(w, a) || tl__bytes_eq(value, a->kind->value(a)))
         return;
     sim_key *key = &w->key[a->key];
     if (key->mixed && !key->robbed) {
@@ -207,6 +221,8 @@ static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
 
 void sim_check_key(sim_world *w, int key) {
     tl_bytes value = sim_key_value(w, key);
+    if (w->cfg.stamps)
+        sim_stamp_changed(w, key);
     for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
         sim_actor *a = &w->actor[i];
         if (a->key != key)

@@ -32,6 +32,7 @@ static void on_up(sim_world *w, sim_conn *conn, const tl_interval *bracket, int6
     sim_client *c = conn->owner;
     tl_mono now = sim_host_now(w, c->host);
     c->server.generation++;
+    c->server.level = 0;
     if (uptime_us >= UPTIME_ERROR_US)
         c->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(uptime_us - UPTIME_ERROR_US, 1000));
     else if (uptime_us >= 0)
@@ -128,6 +129,13 @@ static void count_step(sim_world *w, sim_task *t) {
         sim_fail(w, t->key, "a machine loops: it asks for more and more at one instant");
 }
 
+static void sign(const sim_world *w, const sim_task *t, sim_msg *m, const tl_send *send) {
+    if (!w->cfg.stamps)
+        return;
+    m->token = t->lock ? t->lock->number : 0;
+    m->never_after = sim_stamp_never_after(w, t, send);
+}
+
 static void send_all(sim_world *w, sim_task *t, const tl_out *out) {
     sim_client *c = t->client;
     for (unsigned i = 0; i < out->sends; i++) {
@@ -137,12 +145,13 @@ static void send_all(sim_world *w, sim_task *t, const tl_out *out) {
                 t->asked->who =
                     NULL; /* a machine that asks anew has given up what it asked before */
             t->asked = sim_conn_send(w, c->keeper, &out->send[i], t);
+            sign(w, t, t->asked, &out->send[i]);
             return;
         }
         if (!t->line)
             t->line = take_line(w, c);
         t->under_way++;
-        (void)sim_conn_send(w, t->line, &out->send[i], t);
+        sign(w, t, sim_conn_send(w, t->line, &out->send[i], t), &out->send[i]);
     }
 }
 
@@ -176,6 +185,7 @@ static void step(sim_world *w, sim_task *t, const tl_event *event) {
     tl_server server = t->client->server;
     tl_event e = *event;
     e.server = &server;
+    server.wall_us = sim_host_wall_us(w, t->client->host);
     tl__out_clear(&out);
     count_step(w, t);
     if (tl__mono_before(e.now, t->last))
@@ -185,6 +195,8 @@ static void step(sim_world *w, sim_task *t, const tl_event *event) {
     sim_mark(w, (uint64_t)status << 8 | out.sends << 4 | out.notes);
     if (out.has_bracket && sim_client_learn(w, t->client, out.bracket, e.now))
         rejudge(w, t->client);
+    if (out.level)
+        t->client->server.level = out.level;
     if (status == TL_END || (status == TL_DETACH && !t->keeper)) { /* the keeper goes on */
         if (t->keeper)
             remove_task(w, t);

@@ -10,6 +10,7 @@
 #include "random.h"
 
 #define PPM INT64_C(1000)
+#define BROKEN 64 /* one run of so many breaks an assumption on purpose */
 
 static const struct {
     const char *word;
@@ -150,9 +151,23 @@ static void draw_faults(sim_config *c, uint64_t *random) {
         c->fault[SIM_FAILOVER] = 0;
 }
 
+/* A few runs show what the assumptions are for. Drawn last: all others stay what they are. */
+static void draw_broken(sim_config *c, uint64_t *random) {
+    if (!sim_chance(random, 1000000 / BROKEN))
+        return;
+    int i = (int)sim_between(random, SIM_FIRST_BROKEN, SIM_FAULT_COUNT - 1);
+    c->fault[i] = (uint32_t)spread(random, faults[i].least, faults[i].most);
+    if ((i == SIM_LOSSY || i == SIM_QUICK) && c->replicas == 0)
+        c->replicas = 1;
+}
+
 void sim_config_draw(sim_config *c, uint64_t seed) {
     uint64_t random = seed;
-    *c = (sim_config){.seed = seed, .drift_ppm = 200};
+    *c = (sim_config){.seed = seed,
+                      .drift_ppm = 200,
+                      .java_slack_ms = SIM_NEVER,
+                      .skew_ms = SIM_NEVER,
+                      .java_sleep_ms = 100};
     if (sim_chance(&random, 200000))
         c->drift_ppm = (int32_t)sim_between(&random, 1, 1000);
     draw_times(c, &random);
@@ -160,6 +175,7 @@ void sim_config_draw(sim_config *c, uint64_t seed) {
     draw_clocks(c, &random);
     draw_server(c, &random);
     draw_faults(c, &random);
+    draw_broken(c, &random);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -168,7 +184,7 @@ bool sim_config_whole(const sim_config *c) {
     for (int i = SIM_FIRST_BROKEN; i < SIM_FAULT_COUNT; i++)
         if (c->fault[i])
             return false;
-    return !c->slow_clock;
+    return !c->slow_clock && !c->slow_own;
 }
 
 bool sim_config_calm(const sim_config *c) {
@@ -178,6 +194,8 @@ bool sim_config_calm(const sim_config *c) {
     for (int i = 0; i < c->actors; i++)
         if (c->cast[i].kind == SIM_PLAIN || sim_config_mixed(c, c->cast[i].key))
             return false;
+    if (c->stamps && !sim_config_legacy(c))
+        return false;
     return !c->slow_clock && c->wait_replicas == 0;
 }
 

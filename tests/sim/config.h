@@ -34,7 +34,8 @@
     X(STEP, "step", 200, 2000)                   /* a host's wall clock steps, or is slewed */     \
     X(LOSSY, "lossy", 300, 3000)                 /* broken: a failover loses the last writes */    \
     X(FORGET, "forget", 300, 3000)               /* broken: a restart loses everything */          \
-    X(JUMP, "jump", 200, 2000)                   /* broken: the server's clock jumps forward */
+    X(QUICK, "quick", 300, 3000) /* broken: so does one before the new clock is there */           \
+    X(JUMP, "jump", 200, 2000)   /* broken: the server's clock jumps forward */
 
 #define SIM_FAULT_ENUM(upper, word, least, most) SIM_##upper,
 typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
@@ -42,7 +43,16 @@ typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
 #define SIM_FIRST_TIMED SIM_PARTITION
 #define SIM_FIRST_BROKEN SIM_LOSSY
 
-typedef enum { SIM_TOKEN, SIM_PLAIN, SIM_JAVA, SIM_KIND_COUNT } sim_kind;
+/** The last three speak stamps; STRICT: with the commands of the legacy clients alone. */
+typedef enum {
+    SIM_TOKEN,
+    SIM_PLAIN,
+    SIM_JAVA,
+    SIM_BRIDGE,
+    SIM_STAMP,
+    SIM_STRICT,
+    SIM_KIND_COUNT
+} sim_kind;
 
 typedef struct {
     uint8_t kind, host, key;
@@ -61,13 +71,36 @@ typedef struct {
     int64_t wall_offset_ms[SIM_HOSTS], wall_ppb[SIM_HOSTS]; /**< legacy clocks */
     int64_t behind_us[SIM_REPLICAS]; /**< a replica's clock, behind the master's */
     int64_t java_ttl_ms;
+    int64_t java_slack_ms; /**< jobs end so long before their stamp at the latest; SIM_NEVER: any */
+    int64_t skew_ms;       /**< legacy clocks are right or off by it; SIM_NEVER: any */
     int64_t hold_ms, idle_ms; /**< about how long */
     bool slow_clock;          /**< broken: the rates differ by more than drift_ppm */
     bool one_java_key; /**< each Java process uses one key only, so its one flag does no harm */
     uint32_t fault[SIM_FAULT_COUNT]; /**< 0: off */
+    /* with stamps: skew_ms is M, java_ttl_ms the legacy lifetime */
+    bool stamps;
+    bool no_eval;           /**< the server knows no EVAL, whatever its level */
+    bool plain_level;       /**< some tidelock clients do without scripts */
+    bool no_time;           /**< clients don't ask it the time */
+    bool by_hand;           /**< no lock is renewed by itself */
+    bool late_dels;         /**< broken: legacy DELs come at any time, also of others' locks */
+    bool slow_javas;        /**< broken: legacy attempts take longer than lag_ms */
+    bool slow_own;          /**< broken: so do our own, without EVAL */
+    int64_t lag_ms;         /**< L */
+    int64_t own_ttl_ms;     /**< of tidelock's locks; 0: any that the rules leave */
+    int64_t java_writes_ms; /**< what Java clients add to their clock; 0: java_ttl_ms and more */
+    int64_t java_sleep_ms;  /**< between a Java client's attempts */
+    int64_t wall_off_ms;    /**< how far legacy clocks really are off at most */
 } sim_config;
 
 void sim_config_draw(sim_config *c, uint64_t seed);
+
+/** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
+void sim_config_stamps(sim_config *config);
+/** The lifetimes that the rules leave for tidelock's own locks, ms. */
+void sim_config_lifetimes(const sim_config *config, int64_t *ret_least, int64_t *ret_most);
+/** What is assumed of legacy clients holds. */
+bool sim_config_legacy(const sim_config *config);
 
 /** Within the assumptions: no invariant may fail. */
 bool sim_config_whole(const sim_config *config);

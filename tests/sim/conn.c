@@ -24,7 +24,8 @@ sim_conn *sim_conn_new(sim_world *w, sim_host *host, const sim_calls *calls, voi
     c->owner = owner;
     c->calls = calls;
     c->state = SIM_DOWN;
-    c->served = c->dead_up = c->dead_down = c->hung_up = c->polled = c->subscriber = false;
+    c->served = c->dead_up = c->dead_down = c->withheld = c->hung_up = c->polled = false;
+    c->subscriber = false;
     c->planned = TL_NEVER;
     c->failures = 0;
     c->retry_at = 0;
@@ -36,7 +37,7 @@ sim_conn *sim_conn_new(sim_world *w, sim_host *host, const sim_calls *calls, voi
 static void close_stream(sim_conn *c) {
     c->gen++;
     c->state = SIM_DOWN;
-    c->served = c->dead_up = c->dead_down = c->hung_up = false;
+    c->served = c->dead_up = c->dead_down = c->withheld = c->hung_up = false;
     fake_conn_close(c->remote);
     c->remote = NULL;
 }
@@ -220,19 +221,23 @@ void sim__conn_write(sim_world *w, sim_conn *c) {
             transmit(w, c, m);
 }
 
-/* A request that says nothing is answered in its turn. */
-static void pumped(sim_world *w, void *who, uint32_t gen) {
-    sim_conn *c = who;
-    if (c->gen != gen || c->state != SIM_UP)
-        return;
-    if (!sim_host_awake(w, c->host, pumped, who, gen))
-        return;
+/* Requests that say nothing are answered in their turn. */
+static void answer_empty(sim_world *w, sim_conn *c, uint32_t gen) {
     while (c->gen == gen && c->head && c->head->count == 0) {
         sim_msg *m = cut_head(c);
         tl_mono now = sim_host_now(w, c->host);
         tl_event e = {.kind = TL_REPLY, .now = now, .sent = now, .ticket = m->ticket};
         answer(w, c, m, &e);
     }
+}
+
+static void pumped(sim_world *w, void *who, uint32_t gen) {
+    sim_conn *c = who;
+    if (c->gen != gen || c->state != SIM_UP)
+        return;
+    if (!sim_host_awake(w, c->host, pumped, who, gen))
+        return;
+    answer_empty(w, c, gen);
 }
 
 void sim__conn_pump(sim_world *w, sim_conn *c) {
@@ -327,6 +332,11 @@ void sim_conn_replied(sim_world *w, void *who, uint32_t gen) {
     }
     if (!sim_host_awake(w, c->host, sim_conn_replied, who, gen))
         return;
+    answer_empty(w, c, gen);
+    if (c->gen != gen) {
+        sim_msg_let_go(w, m);
+        return;
+    }
     if (c->head != m)
         sim_fail(w, SIM_ALL, "the simulator itself: a reply out of its turn");
     m->refs--; /* that of being under way; the queue has the other */

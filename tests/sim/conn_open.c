@@ -42,7 +42,7 @@ static void asked(sim_world *w, void *who, uint32_t gen) {
     }
     sim_server_set(w, c->server);
     const tl_reply *info = fake_conn_say(s->runner, "TIME");
-    if (!tl__reply_time(info, 0, &c->stamp_us))
+    if (w->cfg.no_time || !tl__reply_time(info, 0, &c->stamp_us))
         c->stamp_us = -1;
     c->uptime_us = sim_server_uptime_us(w, c->server);
     w->stats.commands++;

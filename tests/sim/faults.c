@@ -80,11 +80,15 @@ static void forget(sim_world *w) {
 }
 
 static void fail_over(sim_world *w) {
-    sim_failover(w, false);
+    sim_failover(w, false, false);
 }
 
 static void fail_over_lossy(sim_world *w) {
-    sim_failover(w, true);
+    sim_failover(w, true, false);
+}
+
+static void fail_over_quickly(sim_world *w) {
+    sim_failover(w, true, true);
 }
 
 /* ---- at the server ----------------------------------------------------------------------------- */
@@ -122,6 +126,8 @@ static void delete_key(sim_world *w) {
         return;
     w->stats.deletes++;
     key->deleted_until = w->now + 3 * w->cfg.ttl_ms * SIM_MS;
+    if (w->cfg.stamps) /* two legacy clients that hold it delete each other's from then on */
+        key->deleted_until = SIM_NEVER;
     sim_tell(w, "", number, "somebody deletes %s by hand", key->name);
     sim_server_set(w, w->master);
     (void)fake_conn_command(w->server[w->master].runner, argv, 2);
@@ -135,14 +141,46 @@ static void jump(sim_world *w) {
              (long long)(by / SIM_MS));
 }
 
+/* ---- legacy clocks with stamps: anywhere within M of the server's ----------------------------------- */
+
+static bool may_step(sim_world *w, const sim_host *h) {
+    bool slack = w->cfg.java_slack_ms >= 4 * w->cfg.skew_ms + w->cfg.lag_ms;
+    for (int i = 0; i < w->cfg.actors && !slack; i++) {
+        const sim_actor *a = &w->actor[i];
+        if (a->host == h && a->kind == &sim_actor_java && sim_java_is_busy(a))
+            return false;
+    }
+    return true;
+}
+
+static void step_within(sim_world *w, sim_host *h) {
+    int64_t to = sim_draw(w, -1, 1) * w->cfg.wall_off_ms * SIM_MS;
+    int64_t is = sim_clock_read(&h->wall, w->now) -
+                 sim_clock_read(&w->server[w->master].wall, w->now);
+    if (sim_draw(w, 0, 1))
+        to = sim_draw(w, -w->cfg.wall_off_ms * SIM_MS, w->cfg.wall_off_ms * SIM_MS);
+    if (!may_step(w, h))
+        return;
+    w->stats.wall_steps++;
+    sim_clock_set_rate(&h->wall, w->now, w->cfg.server_ppb);
+    sim_clock_step(&h->wall, to - is);
+    sim_tell(w, "", SIM_ALL, "host %c's wall clock steps by %lld ms", h->name,
+             (long long)((to - is) / SIM_MS));
+}
+
 /* ---- legacy clocks ----------------------------------------------------------------------------- */
 
 static void step_wall(sim_world *w) {
     sim_host *h = any_host(w);
-    int64_t most = w->cfg.java_ttl_ms * SIM_MS;
+    int64_t most = w->cfg.java_ttl_ms * SIM_MS, skew = w->cfg.skew_ms;
+    if (w->cfg.stamps) {
+        step_within(w, h);
+        return;
+    }
     w->stats.wall_steps++;
-    if (sim_draw(w, 0, 1)) {
-        int64_t by = sim_draw(w, -most, most);
+    if (skew != SIM_NEVER || sim_draw(w, 0, 1)) {
+        int64_t by = skew == SIM_NEVER ? sim_draw(w, -most, most)
+                                       : sim_draw(w, -1, 1) * skew * SIM_MS - sim_host_skew(w, h);
         sim_clock_step(&h->wall, by);
         sim_tell(w, "", SIM_ALL, "host %c's wall clock steps by %lld ms", h->name,
                  (long long)(by / SIM_MS));
@@ -155,19 +193,13 @@ static void step_wall(sim_world *w) {
 /* ---- when -------------------------------------------------------------------------------------- */
 
 static void (*const strikes[SIM_FAULT_COUNT])(sim_world *w) = {
-    [SIM_PARTITION] = partition,
-    [SIM_PAUSE] = pause_host,
-    [SIM_CRASH] = crash,
-    [SIM_SERVER_PAUSE] = pause_server,
-    [SIM_RESTART] = restart,
-    [SIM_FAILOVER] = fail_over,
-    [SIM_FLUSH] = flush,
-    [SIM_OOM] = oom,
-    [SIM_DELETE] = delete_key,
-    [SIM_STEP] = step_wall,
-    [SIM_LOSSY] = fail_over_lossy,
-    [SIM_FORGET] = forget,
-    [SIM_JUMP] = jump,
+    [SIM_PARTITION] = partition,   [SIM_PAUSE] = pause_host,
+    [SIM_CRASH] = crash,           [SIM_SERVER_PAUSE] = pause_server,
+    [SIM_RESTART] = restart,       [SIM_FAILOVER] = fail_over,
+    [SIM_FLUSH] = flush,           [SIM_OOM] = oom,
+    [SIM_DELETE] = delete_key,     [SIM_STEP] = step_wall,
+    [SIM_LOSSY] = fail_over_lossy, [SIM_QUICK] = fail_over_quickly,
+    [SIM_FORGET] = forget,         [SIM_JUMP] = jump,
 };
 
 static void strike(sim_world *w, void *who, uint32_t fault);

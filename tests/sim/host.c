@@ -66,7 +66,7 @@ static bool stop_after_reading(sim_world *w, sim_host *h, sim_fire fire, void *w
     w->stats.stale++;
     h->stale = sim_host_clock(w, h);
     sim_host_pause(h, w->now + sim_draw_part(w, 0, sim_draw(w, 0, 3) ? 20 : 200));
-    h->stale_event = w->queue.number | (uint64_t)SIM_RANK_RESUME << 56;
+    h->stale_event = sim_queue_next(&w->queue, SIM_RANK_RESUME);
     sim_put(w, h->paused_until, SIM_RANK_RESUME, fire, who, tag);
     return true;
 }
@@ -76,11 +76,15 @@ bool sim_host_awake(sim_world *w, sim_host *h, sim_fire fire, void *who, uint32_
         sim_put_off(w, h->paused_until, fire, who, tag);
         return false;
     }
-    if (h->stale_event == w->event && w->event != 0) {
+    if (h->stale_event == w->event) {
         h->stale_event = 0;
         h->now_is_stale = true;
         w->gated = h;
         return true;
+    }
+    if (sim_rank(w->event) == SIM_RANK_RESUME) { /* of a life before a crash */
+        sim_put(w, w->now, SIM_RANK_NET, fire, who, tag);
+        return false;
     }
     return !stop_after_reading(w, h, fire, who, tag);
 }
@@ -109,8 +113,16 @@ sim_ns sim_host_when(sim_world *w, const sim_host *h, tl_mono at) {
     return (when < w->now ? w->now : when) + sim_draw(w, 0, w->cfg.late);
 }
 
+int64_t sim_host_skew(const sim_world *w, const sim_host *h) {
+    return sim_clock_read(&h->wall, w->now) - EPOCH_NS - w->now;
+}
+
 int64_t sim_host_wall_ms(const sim_world *w, const sim_host *h) {
     return sim_clock_read(&h->wall, w->now) / SIM_MS;
+}
+
+int64_t sim_host_wall_us(const sim_world *w, const sim_host *h) {
+    return (sim_clock_read(&h->wall, w->now) - sim_clock_read(&h->boot, w->now)) / 1000;
 }
 
 bool sim_host_could(const sim_world *w, const sim_host *h, tl_mono at) {

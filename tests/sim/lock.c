@@ -21,11 +21,14 @@ void sim_lock_init(sim_world *w, sim_lock *l, sim_actor *actor) {
     l->watch.machine = &l->renew;
     l->watch.step = tl__renew_step;
     l->ttl_ms = w->cfg.ttl_ms;
+    sim_kind kind = (sim_kind)w->cfg.cast[actor->id].kind;
+    l->protocol = kind == SIM_TOKEN ? &sim_counted_token : sim_stamp_row(kind);
+    l->strict = kind == SIM_STRICT;
 }
 
 static tl_job make_job(sim_world *w, const sim_lock *l) {
     const sim_key *key = &w->key[l->key];
-    return (tl_job){.protocol = &sim_counted_token,
+    return (tl_job){.protocol = l->protocol,
                     .key = key->k,
                     .sidecar = key->s,
                     .owner = tl__bytes_of(l->client->owner),
@@ -34,7 +37,10 @@ static tl_job make_job(sim_world *w, const sim_lock *l) {
                     .attempt_ms = w->cfg.attempt_ms,
                     .restart_quiet_ms = w->cfg.quiet_ms,
                     .wait_replicas = w->cfg.wait_replicas,
-                    .wait_replicas_ms = w->cfg.wait_replicas_ms};
+                    .wait_replicas_ms = w->cfg.wait_replicas_ms,
+                    .rules = l->rules,
+                    .proof = l->proof,
+                    .believed = l->deadline};
 }
 
 static void publish(sim_lock *l, tl_state state, tl_mono deadline) {
@@ -54,6 +60,7 @@ bool sim_lock_held(const sim_world *w, const sim_lock *l, sim_ns at) {
 static void drop_left_over(sim_world *w, sim_lock *l) {
     tl_settle s;
     tl_job job = make_job(w, l);
+    job.proof = (tl_proof){0};
     tl__settle_init(&s, &job, TL_DROP, (tl_mono){0}, sim_random(&w->random));
     sim_detach(w, l->client, &s, sizeof s, tl__settle_step, TL_START, l->key);
 }
@@ -86,6 +93,7 @@ static void count_note(sim_world *w, sim_lock *l, const tl_note *note) {
     s->lost_taken += note->why == TL_LOST_TAKEN;
     s->lost_gone += note->why == TL_LOST_GONE;
     s->lost_max_hold += note->why == TL_LOST_MAX_HOLD;
+    s->robbed += note->robbed;
     sim_check_lost(w, l, l->renew.result.deadline, note->why);
 }
 
@@ -100,7 +108,8 @@ static void watch_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_statu
     if (status == TL_END)
         l->deadline = (tl_mono){0};
     for (unsigned i = 0; i < out->notes; i++) {
-        sim_tell(w, l->actor->name, l->key, "%s", words[out->note[i].kind]);
+        sim_tell(w, l->actor->name, l->key, "%s%s", words[out->note[i].kind],
+                 out->note[i].robbed ? ": robbed" : "");
         count_note(w, l, &out->note[i]);
         l->state = states[out->note[i].kind];
         l->event = (tl_lock_event){.state = l->state, .why = out->note[i].why};
@@ -157,8 +166,11 @@ void sim_lock_acquire(sim_world *w, sim_lock *l, int64_t wait_ms) {
     if (stop_watching(w, l))
         drop_left_over(w, l);
     publish(l, TL_FREE, (tl_mono){0});
+    l->proof = (tl_proof){0};
     l->number = sim_token_new(w, l, &l->token);
     begin_op(w, l, SIM_ACQUIRE, open_ms);
+    if (l->protocol->rules)
+        sim_stamp_rules(w, l, &l->rules, &l->ttl_ms);
     tl_job job = make_job(w, l);
     tl__acquire_init(&l->machine.acquire, &job, &l->retry, wait_ms, w->cfg.connect_ms,
                      sim_random(&w->random));
@@ -178,13 +190,19 @@ static void settle(sim_world *w, sim_lock *l, tl_op op, int64_t ttl_ms) {
 }
 
 void sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
+    tl_rules rules;
+    if (l->protocol->rules)
+        sim_stamp_rules(w, l, &rules, &ttl_ms);
     l->extend_ms = ttl_ms;
     settle(w, l, TL_KEEP, ttl_ms);
 }
 
 void sim_lock_release(sim_world *w, sim_lock *l) {
     (void)stop_watching(w, l);
-    l->believed = tl__mono_before(sim_host_now(w, l->client->host), l->deadline);
+    bool early = l->state == TL_LOST &&
+                 (l->event.why == TL_LOST_EXPIRED || l->event.why == TL_LOST_MAX_HOLD);
+    tl_mono deadline = early ? l->renew.result.deadline : l->deadline;
+    l->believed = tl__mono_before(sim_host_now(w, l->client->host), deadline);
     l->state = TL_FREE;
     settle(w, l, TL_DROP, l->ttl_ms);
 }
@@ -202,6 +220,7 @@ static void acquired(sim_world *w, sim_lock *l, tl_err code, bool detached) {
         sim_detach(w, l->client, a, sizeof *a, tl__acquire_step, TL_TIMER, l->key);
     if (code == TL_OK) {
         l->fence = a->result.fence;
+        l->proof = a->result.proof;
         publish(l, TL_HELD, a->result.deadline);
         sim_check_belief(w, l->actor, l->deadline);
         watch(w, l, a->random);

@@ -23,9 +23,13 @@ static const char *setting(const char *name) {
 static void print_stats(const sim_stats *s, double seconds) {
 #define PRINT(name, words) (void)printf("%14lld  %s\n", (long long)s->name, words);
     SIM_STATS(PRINT)
+    if (s->stamp_takes + s->stamps_over > 0) {
+        SIM_STAMP_STATS(PRINT)
+    }
 #undef PRINT
-    (void)printf("%14.1f  seconds: %.2f million machine steps and server commands a second\n",
-                 seconds, (double)(s->steps + s->commands) / seconds / 1e6);
+    (void)printf(
+        "%14.1f  seconds of one core: %.2f million machine steps and server commands each\n",
+        seconds, (double)(s->steps + s->commands) / seconds / 1e6);
 }
 
 static void tell(sim_world *w, uint64_t seed, const char *changes) {
@@ -51,9 +55,9 @@ static bool run(sim_world *w, uint64_t seed, uint64_t runs, const char *changes,
     struct timespec from, to;
     sim_stats stats = {0};
     uint64_t failed = 0;
-    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
     sim_result r = sim_run_many(w, seed, runs, changes, &stats, &failed);
-    (void)clock_gettime(CLOCK_MONOTONIC, &to);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
     if (r.failed) {
         explain(w, failed, changes, r);
         return false;

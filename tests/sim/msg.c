@@ -18,6 +18,8 @@ sim_msg *sim_msg_new(sim_world *w) {
     m->unsent = true;
     m->given_up = m->by_text = m->effect = false;
     m->sent = (tl_mono){0};
+    m->token = 0;
+    m->never_after = SIM_NEVER;
     m->used = m->nodes = 0;
     return m;
 }

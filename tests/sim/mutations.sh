@@ -12,37 +12,40 @@ done
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# name | file below src | scenario, or any seeds | seeds | sed
+# name | files below src, with commas (or compat/...) | scenario, or any seeds | seeds | sed
 rows() {
     sed '/^[[:space:]]*\(#.*\)\{0,1\}$/d' <<'EOF'
 # what an answer is worth
-deadline-ignores-pttl    | protocol_token.c  |        | 300  | s/left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;/job->ttl_ms + 0 * left_ms;/
-deadline-from-receipt    | protocol_token.c  |        | 300  | s/tl__mono_add_ms(a->asked, ms)/tl__mono_add_ms(e->now, ms)/
-deadline-without-drift   | protocol_token.c  |        | 2000 | s/tl__mono_add_ms(a->asked, ms), -drift)/tl__mono_add_ms(a->asked, ms), 0 * drift)/
-replicas-unconfirmed     | protocol_token.c  | failover-confirmed | 400 | s/n >= job->wait_replicas)/n >= 0)/
-granted-after-restart    | protocol_token.c  | restart-quiet | 400 | s/tl__mono_before(e->sent, over))/false)/
+deadline-ignores-pttl    | attempt.c         |        | 300  | s/left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;/job->ttl_ms + 0 * left_ms;/
+deadline-from-receipt    | attempt.c         |        | 300  | s/tl__mono_add_ms(a->asked, ms)/tl__mono_add_ms(e->now, ms)/
+deadline-without-drift   | attempt.c         |        | 2000 | s/tl__mono_add_ms(a->asked, ms), -drift)/tl__mono_add_ms(a->asked, ms), 0 * drift)/
+replicas-unconfirmed     | attempt.c         | failover-confirmed | 400 | s/n >= job->wait_replicas)/n >= 0)/
+granted-after-restart    | attempt.c         | restart-quiet | 400 | s/tl__mono_before(e->sent, over))/false)/
 # requests that come late
-limit-of-the-wait        | protocol_token.c  |        | 1000 | s/int64_t not_after = server_us(e, a->by)/int64_t not_after = server_us(e, a->until)/
-limit-at-its-latest      | protocol_token.c  |        | 5000 | s/int64_t not_after = server_us(e, a->by)\.lo/int64_t not_after = server_us(e, a->by).hi/
-harmless-at-once         | protocol_token.c  | stuck-requests | 3000 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
-old-binds-by-earliest    | protocol_token.c  | old-server | 3000 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, server_us(e, e->now).lo)/
+limit-of-the-wait        | sidecar.c         |        | 1000 | s/int64_t not_after = tl__try_server_us(e, a->by)/int64_t not_after = tl__try_server_us(e, a->until)/
+limit-at-its-latest      | sidecar.c         |        | 5000 | s/int64_t not_after = tl__try_server_us(e, a->by)\.lo/int64_t not_after = tl__try_server_us(e, a->by).hi/
+harmless-at-once         | attempt.c         | stuck-requests | 3000 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
+old-binds-by-earliest    | sidecar.c         | old-server | 3000 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
 # the scripts
-take-blindly             | scripts/take.lua  |        | 100  | s/^if expect == .. and found or .*then$/if false then/
-take-ignores-sidecar     | scripts/take.lua  |        | 500  | s/ and bound >= now then/ and false then/
-take-whenever            | scripts/take.lua  |        | 1000 | s/ and now > not_after then/ and false then/
-take-again-when-dropped  | scripts/take.lua  |        | 2000 | s/^if s\[5\] == token then/if false then/
+take-blindly             | scripts/take.lua  |        | 100  | s/^if expect == .. and found or .*then$/if false then/; s/, .NX.) then/) then/
+take-ignores-sidecar     | scripts/take.lua  |        | 500  | s/ and till >= now then/ and false then/; s/ and not bound and / and /
+take-whenever            | scripts/take.lua  |        | 1000 | s/ and now > not_after$/ and false/
+take-again-when-dropped  | scripts/take.lua  |        | 2000 | s/^if s\[3\] == token then/if false then/; s/ and s\[3\] ~= token / /
 take-not-known-again     | scripts/take.lua  |        | 300  | s/^if known and s\[1\] == token then/if false then/
-fence-by-clock           | scripts/take.lua  |        | 2000 | s/math.max(fence + 1, now, told)/math.max(now, told)/
-fence-by-count           | scripts/take.lua  | restart-forgets | 200 | s/math.max(fence + 1, now, told)/fence + 1/
-take-without-lifetime    | scripts/take.lua  |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/
+fence-by-clock           | scripts/take.lua  |        | 2000 | s/math.max(fence + 1, now, told)/math.max(now, told)/; s/ and fence < now and / and /
+fence-by-count           | scripts/take.lua  | restart-forgets | 200 | s/math.max(fence + 1, now, told)/fence + 1/; s/^if time and not bound/if false and not bound/
+take-without-lifetime    | scripts/take.lua  |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
+refusal-is-final         | acquire.c,scripts/take.lua | tight-limits | 3000 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
+fence-told-at-its-latest | sidecar.c         | failover-ahead | 2000 | /out, not_after));/,/now\.lo/s/now\.lo/now.hi/
 keep-anybodys            | scripts/keep.lua  |        | 2000 | s/ s\[1\] == token and / /
 keep-whatever-value      | scripts/keep.lua  |        | 5000 | s/ and text == s\[2\] then/ then/
 keep-whenever            | scripts/keep.lua  |        | 2000 | s/^local late = .*/local late = false/
+keep-creates             | scripts/keep.lua  |        | 2000 | s/^local late = .*/local late = false/; s/elseif text and s\[1\] == token and text == s\[2\] then/elseif s[1] == token and not text then status = 1 redis.call('PSETEX', K, string.format('%.0f', px), value)\n    &/
 keep-shortens            | scripts/keep.lua  |        | 2000 | s/elseif redis.call('PTTL', K) < px then/else/
 keep-doesnt-bind         | scripts/keep.lua  | deleted-by-hand | 200 | s/^        if later then/        if false then/
 drop-anybodys            | scripts/drop.lua  |        | 500  | s/^if s\[1\] == token then/if true then/
-drop-whatever-value      | scripts/drop.lua  |        | 5000 | s/if text and text == s\[2\] then/if text then/
-drop-not-remembered      | scripts/drop.lua  |        | 2000 | s/'spent', token/'spent', ''/
+drop-whatever-value      | scripts/drop.lua  |        | 5000 | s/if found and found == s\[2\] then/if found then/
+drop-not-remembered      | scripts/drop.lua  |        | 2000 | s/'spent', token/'spent', 'x'/
 drop-not-announced       | scripts/drop.lua  | prompt | 200  | s/    redis.pcall('PUBLISH', S, '')//
 # acquiring
 confirmed-too-late       | acquire.c         |        | 3000 | s/r->code == TL_OK && tl__mono_before(e->now, r->deadline)/r->code == TL_OK/
@@ -53,7 +56,7 @@ nobody-cleans-up         | acquire.c         |        | 500  | s/    if (!a->res
 cleaning-does-nothing    | acquire.c         |        | 1000 | s/        return drop(a, e, out);/        return TL_END;/
 busy-ends-doubt          | acquire.c         | stuck-requests | 3000 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
 busy-ends-doubt-on-old   | acquire.c         |        | 5000 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
-attempt-outlasts-wait    | protocol_token.c  |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
+attempt-outlasts-wait    | attempt.c         |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
 for-ever-has-a-limit     | acquire.c         |        | 500  | s/        a->limit = TL_NEVER;/        (void)a;/
 wait-without-limit       | acquire.c         |        | 300  | s/        out->until = tl__mono_min(a->next, a->limit);/        out->until = a->next;/
 reach-without-limit      | acquire.c         |        | 1000 | s/    tl__out_send(out, ++a->ticket, a->limit);/    tl__out_send(out, ++a->ticket, TL_NEVER);/
@@ -72,10 +75,47 @@ settle-without-limit     | settle.c          |        | 500  | s/(tl_op)s->op, +
 anchor-without-drift     | interval.c        |        | 2000 | s/int64_t by = ceil_us(/int64_t by = 0 * ceil_us(/
 bracket-without-drift    | interval.c        |        | 5000 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
 bracket-from-sent        | interval.c        |        | 500  | s/tl__add_sat(stamp_us, -ceil_us(received.ns))/tl__add_sat(stamp_us, -ceil_us(sent.ns))/
+# stamps: judging
+free-at-once             | compat/stamp.c    | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
+free-without-m           | compat/stamp.c    | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + /first_free_ms + /
+free-at-once-plain       | compat/stamp.c    | plain-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
+tokens-are-free          | compat/stamp.c,compat/stamp_script.c | stamps | 2000 | s/stamp->kind == TL_STAMP_GOOD \&\& free_from/free_from/; s/(answer->left_ms < 0 || answer->known)/true/
+# stamps: what a take or a keep is worth
+stamp-spares-no-m        | compat/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.skew_ms;/ - now_ms;/
+stamp-is-full-on-retry   | compat/stamp_script.c | stamps | 3000 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
+stamp-without-cap        | compat/stamp_script.c | bridge-by-hand | 20000 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+stamp-cap-lifted-early   | compat/stamp_script.c | bridge-by-hand | 20000 | s/proof->capped_until = tl__mono_add_ms(e->now, job->rules.lag_ms)/proof->capped_until = e->now/
+stamp-cap-without-l      | compat/stamp.c    | bridge-by-hand | 20000 | s/(r->legacy_ttl_ms - r->lag_ms - 2/(r->legacy_ttl_ms - 2/
+stamp-over-stays         | compat/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_TAKE/bool over = false/
+# stamps: overwritten, or robbed?
+every-stamp-is-a-losers  | compat/stamp.c    | bridge-beyond-m | 100 | s/    return read_ms <= job->proof.proved_us .*/    return true;/
+no-stamp-is-a-losers     | compat/stamp.c    | stamps | 2000 | s/    return read_ms <= job->proof.proved_us .*/    return false;/
+losers-without-m         | compat/stamp.c    | stamps | 5000 | s/    return read_ms <= job->proof.proved_us .*/    return read_ms <= job->proof.proved_us \/ 1000;/
+losers-when-it-is-over   | compat/stamp.c    | stamps | 3000 | s/ || !tl__mono_before(e->now, job->believed))/)/
+# stamps: the scripts
+stamp-take-blindly       | scripts/take.lua  | stamps | 300  | s/^if expect == .. and found or .*then$/if false then/
+stamp-take-anybodys      | scripts/take.lua  | stamps | 500  | s/^if known and s\[1\] == token then/if known then/
+stamp-take-ignores-s     | scripts/take.lua  | bridge-late-del | 200 | s/ and till >= now then/ and false then/
+stamp-take-whenever      | scripts/take.lua  | stamps | 1000 | s/ and now > not_after$/ and false/
+stamp-keep-anybodys      | scripts/keep.lua  | stamps | 3000 | s/ s\[1\] == token and / /
+stamp-keep-whatever      | scripts/keep.lua  | stamps | 3000 | s/ and text == s\[2\] then/ then/
+stamp-keep-shortens      | scripts/keep.lua  | stamps | 5000 | s/local later = .*/local later = true/
+stamp-drop-whatever      | scripts/drop.lua  | stamps | 5000 | s/if found and found == s\[2\] then/if found then/
+# stamps: lifetimes
+own-lifetime-too-long    | compat/stamp_rules.c | bridge-equal-long | 3000 | s/    if (ttl_ms > most)/    if (false)/
+own-lifetime-too-short   | compat/stamp_rules.c | bridge-short | 300 | s/    if (ttl_ms <= least)/    if (false)/
+# stamps without scripts
+plain-without-cap        | compat/stamp_plain.c | plain-races | 2000 | s/    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);//
+plain-loser-writes-short | compat/stamp_plain.c | stamps | 1000 | s/(job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms)/job->ttl_ms/
+plain-getset-is-ours     | compat/stamp_plain.c | plain-strict | 300 | s/stamp.end_ms == s->read_end_ms \&\& text.n == s->read_n \&\&/stamp.end_ms > 0 ||/
+plain-bytes-are-ours     | compat/stamp_plain.c | plain-same-moment | 600 | s/^    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))$/    if (tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))\n        return held(s, job, e, out);\n&/
+plain-sent-late          | compat/stamp_plain.c | plain-sent-late | 2000 | s/    s->try.by = tl__mono_min(s->try.by, lag);/    (void)lag;/
+plain-late-del           | compat/stamp_plain.c | stamps | 3000 | s/    bool time = .*/    bool time = true;/; s/    if (!tl__mono_before(s->try.by, believed(job, e)))/    if (false)/; s/    s->try.by = tl__mono_min(s->try.by, believed(job, e));//; s/    if (!tl__mono_before(e->now, believed(job, e)))/    if (false)/
+plain-del-anybodys       | compat/stamp_plain.c | stamps | 2000 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, job->proof.stamp_ms, out));$/    bool same = true;/
 EOF
 }
 
-flags=(-std=c11 -D_GNU_SOURCE -O1 -w -fPIC -Iinclude -iquote src -iquote tests/lib -iquote tests/sim)
+flags=(-std=c11 -D_GNU_SOURCE -O1 -w -fPIC -Iinclude -iquote src -iquote compat -DTL_COMPAT=1 -iquote tests/lib -iquote tests/sim)
 libs=("$BUILD/tests/sim.a" "$BUILD/tests/lib.a" "$BUILD/libtidelock.a")
 read -ra more < <(pkg-config --libs lua5.1 uuid 2>/dev/null || echo -llua5.1 -luuid)
 
@@ -91,21 +131,25 @@ generate() { # folder with scripts, file
     done >"$2"
 }
 
-try() { # name file scenario seeds sed
-    local name=$1 file=$2 scenario=$3 seeds=$4 mine=$dir/$1 unit=$2 out
+try() { # name files scenario seeds sed
+    local name=$1 files=$2 scenario=$3 seeds=$4 mine=$dir/$1 units=() file from out
     mkdir -p "$mine/scripts"
     cp src/scripts/*.lua "$mine/scripts/"
-    sed -e "$5" "src/$file" >"$mine/$file"
-    if cmp -s "src/$file" "$mine/$file"; then
-        echo "FAIL  $name: its sed changes nothing in $file"
-        return 1
-    fi
-    if [[ $file == scripts/* ]]; then
-        generate "$mine/scripts" "$mine/scripts.inc"
-        cp src/script.c "$mine/" && unit=script.c
-    fi
-    "$CC" "${flags[@]}" -iquote "$mine" -c "$mine/$unit" -o "$mine/unit.o" &&
-        "$CC" -pie "$mine/unit.o" "$dir/main.o" "${libs[@]}" "${more[@]}" -pthread -lm -o "$mine/sim" || {
+    for file in ${files//,/ }; do
+        from=src/$file
+        [[ $file != compat/* ]] || from=$file file=${file#compat/}
+        sed -e "$5" "$from" >"$mine/$file"
+        if cmp -s "$from" "$mine/$file"; then
+            echo "FAIL  $name: its sed changes nothing in $file"
+            return 1
+        fi
+        if [[ $file == scripts/* ]]; then
+            generate "$mine/scripts" "$mine/scripts.inc"
+            cp src/script.c "$mine/" && file=script.c
+        fi
+        units+=("$mine/$file")
+    done
+    "$CC" "${flags[@]}" -iquote "$mine" -pie "${units[@]}" "$dir/main.o" "${libs[@]}" "${more[@]}" -pthread -lm -o "$mine/sim" || {
         echo "FAIL  $name: doesn't compile"
         return 1
     }

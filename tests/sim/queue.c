@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#define RANK_SHIFT 56
-
 static bool before(const sim_event *a, const sim_event *b) {
     return a->at < b->at || (a->at == b->at && a->order < b->order);
 }
@@ -16,6 +14,10 @@ static void grow(sim_queue *q) {
     q->heap = realloc(q->heap, q->room * sizeof(sim_event));
     if (!q->heap)
         abort();
+}
+
+uint64_t sim_queue_next(const sim_queue *q, unsigned rank) {
+    return (uint64_t)rank << SIM_RANK_SHIFT | (q->number + 1);
 }
 
 static void put(sim_queue *q, sim_event e) {
@@ -28,7 +30,8 @@ static void put(sim_queue *q, sim_event e) {
 }
 
 void sim_queue_put(sim_queue *q, sim_ns at, unsigned rank, sim_fire fire, void *who, uint32_t tag) {
-    put(q, (sim_event){at, (uint64_t)rank << RANK_SHIFT | q->number++, fire, who, tag});
+    put(q, (sim_event){at, sim_queue_next(q, rank), fire, who, tag});
+    q->number++;
 }
 
 void sim_queue_put_off(sim_queue *q, sim_ns at, uint64_t order, sim_fire fire, void *who,

@@ -13,6 +13,8 @@ typedef int64_t sim_ns; /**< true time since the start of the run */
 #define SIM_NEVER INT64_MAX
 #define SIM_MS INT64_C(1000000)
 
+#define SIM_RANK_SHIFT 56
+
 struct sim_world;
 typedef void (*sim_fire)(struct sim_world *w, void *who, uint32_t tag);
 
@@ -41,6 +43,11 @@ enum {
 };
 
 void sim_queue_put(sim_queue *q, sim_ns at, unsigned rank, sim_fire fire, void *who, uint32_t tag);
+/** The order that the next one put in with this rank will have; never 0. */
+uint64_t sim_queue_next(const sim_queue *q, unsigned rank);
+static inline unsigned sim_rank(uint64_t order) {
+    return (unsigned)(order >> SIM_RANK_SHIFT);
+}
 /** Put off what has just come up: it keeps its place before what was put in after it. */
 void sim_queue_put_off(sim_queue *q, sim_ns at, uint64_t order, sim_fire fire, void *who,
                        uint32_t tag);

@@ -170,7 +170,7 @@ static int candidate(const sim_world *w, bool lossy) {
     return best;
 }
 
-void sim_failover(sim_world *w, bool lossy) {
+void sim_failover(sim_world *w, bool lossy, bool quick) {
     int next = candidate(w, lossy);
     if (next < 0 || w->failing_over || !w->server[w->master].up)
         return;
@@ -181,7 +181,8 @@ void sim_failover(sim_world *w, bool lossy) {
     w->failing_over = true;
     sim_server_kill(w, w->master);
     int64_t ahead_us = sim_server_us(w, &w->server[w->master]) - sim_server_us(w, &w->server[next]);
-    sim_ns least = ahead_us > 0 ? ahead_us * 1001 : 0; /* so long that the time doesn't go back */
+    /* So long that the time doesn't go back. */
+    sim_ns least = ahead_us > 0 && !quick ? ahead_us * 1001 : 0;
     sim_put(w, w->now + least + SIM_MS + sim_draw_part(w, 0, 100), SIM_RANK_NET, promote, w,
             (uint32_t)next);
 }

@@ -16,6 +16,10 @@ static bool two_and_drift_seen(const sim_stats *s) {
     return s->two_holders > 0 && s->steps_seen > 0;
 }
 
+static bool fence_goes_back(const sim_stats *s) {
+    return s->fences_back > 0;
+}
+
 static bool two_and_lost(const sim_stats *s) {
     return s->two_holders > 0 && s->lost_taken + s->lost_gone > 0;
 }
@@ -30,6 +34,10 @@ static bool replicas_help(const sim_stats *s) {
     return s->two_holders == 0 && s->failovers > 0 && s->too_few > 0;
 }
 
+static bool fence_holds(const sim_stats *s) {
+    return s->fences_back == 0 && s->failovers > 0 && s->takeovers > 0;
+}
+
 /* ---- legacy clients ---------------------------------------------------------------------------- */
 
 static bool java_is_safe(const sim_stats *s) {
@@ -40,6 +48,27 @@ static bool java_robs(const sim_stats *s) {
     return s->java_robberies > 0;
 }
 
+/* Nobody works beyond his stamp in these. */
+static bool java_robs_in_time(const sim_stats *s) {
+    return java_robs(s) && s->java_overstays == 0;
+}
+
+static bool java_undercuts(const sim_stats *s) {
+    return java_robs_in_time(s) && s->java_undercuts > 0;
+}
+
+static bool java_races(const sim_stats *s) {
+    return java_undercuts(s) && s->java_orphans > 0;
+}
+
+static bool java_deletes_late(const sim_stats *s) {
+    return java_robs(s) && s->java_overstays > 0 && s->java_undercuts == 0;
+}
+
+static bool java_is_in_time(const sim_stats *s) {
+    return java_is_safe(s) && s->java_takeovers > 0 && s->java_undercuts > 0;
+}
+
 static bool java_meets_tokens(const sim_stats *s) {
     return s->java_throws > 0 && s->takes > 0 && s->java_takes > 0 && s->two_holders == 0;
 }
@@ -47,6 +76,57 @@ static bool java_meets_tokens(const sim_stats *s) {
 static bool java_robs_tokens(const sim_stats *s) {
     return s->mixed_robberies > 0 && s->lost_taken + s->lost_gone > 0 && s->two_holders == 0;
 }
+
+/* ---- stamps --------------------------------------------------------------------------------------- */
+#ifdef TL_COMPAT
+
+static bool stamps_are_shared(const sim_stats *s) {
+    return s->takes > 0 && s->java_takes > 0 && s->stamp_takes > 0 && s->stamps_over > 0 &&
+           s->lost_expired > 0 && s->releases > 0;
+}
+
+static bool stamps_are_served(const sim_stats *s) {
+    return s->releases > 100;
+}
+
+static bool stamps_are_shared_by_script(const sim_stats *s) {
+    return s->takes > 0 && s->java_takes > 0 && s->stamps_over > 0 && s->reclaims > 0;
+}
+
+static bool nobody_is_robbed(const sim_stats *s) {
+    return s->takes + s->stamp_takes > 0 && s->java_takes > 0 && s->java_takeovers > 0 &&
+           s->legacy_two == 0 && s->robbed == 0;
+}
+
+static bool losers_are_known(const sim_stats *s) {
+    return nobody_is_robbed(s) && s->reclaims > 0 && s->stolen_back == 0;
+}
+
+static bool legacy_two_at_once(const sim_stats *s) {
+    return s->legacy_two > 0 && s->two_holders == 0;
+}
+
+/* Told, and no thief is robbed in turn: these hosts are always beyond M. */
+static bool robbed_and_told(const sim_stats *s) {
+    return legacy_two_at_once(s) && s->robbed > 0 && s->stolen_back == 0;
+}
+
+static bool stolen_back(const sim_stats *s) {
+    return s->stolen_back > 0 && s->two_holders == 0;
+}
+
+static bool late_dels_let_in(const sim_stats *s) {
+    return legacy_two_at_once(s) && s->lost_gone > 0 && s->bound_refused > 0;
+}
+
+static bool two_at_once(const sim_stats *s) {
+    return s->two_holders > 0;
+}
+
+static bool plain_is_exclusive(const sim_stats *s) {
+    return s->stamp_takes > 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+#endif
 
 /* ---- the token protocol alone ------------------------------------------------------------------ */
 
@@ -62,6 +142,14 @@ static bool late_takes_are_refused(const sim_stats *s) {
     return s->late_refused > 0 && s->spent_refused > 0;
 }
 
+static bool spent_is_forgotten(const sim_stats *s) {
+    return s->orphans > 0 && s->spent_refused > 0;
+}
+
+static bool asks_again_late(const sim_stats *s) {
+    return s->reasked > 0 && s->late_refused > 0;
+}
+
 static bool cut_off_is_lost(const sim_stats *s) {
     return s->lost_expired > 0 && s->at_risk > 0 && s->saved > 0;
 }
@@ -73,6 +161,23 @@ static bool announced(const sim_stats *s) {
 static bool crashed_is_succeeded(const sim_stats *s) {
     return s->takeovers > 0;
 }
+
+/* Four Java services on one key, each with a host and an offset of its own. In these the M of the
+ * model is `skew`; L is 7.5 times the delay, and a DEL takes 1.5 times as long. */
+#define JAVA                                                                                       \
+    "off=all crash=300 one-java-key=1 java-ttl=3000 ttl=1000 idle=300 attempt=4000 connect=5000 "  \
+    "late-us=0 until=60000 cast=jA0jB0jC0jD0 "
+
+/* Stamps: M = 50 ms, L = 60 ms, T_legacy = 1.5 s, unless said otherwise behind it. */
+#define BRIDGE                                                                                     \
+    "stamps off=all crash=300 pause=150 level=458767 no-eval=0 no-time=0 margin=50 walls=50 "      \
+    "lag=60 java-ttl=1500 java-writes=1500 java-slack=160 own-ttl=1500 late-dels=0 slow-javas=0 "  \
+    "ttl=1500 hold=1500 idle=200 delay-us=6000 attempt=300 connect=1000 late-us=0 quiet=0 "        \
+    "until=20000 java-sleep=20 cast=bA0bB0jC0jD0 "
+#define RACES                                                                                      \
+    BRIDGE "by-hand=1 margin=60 walls=60 lag=350 java-slack=470 delay-us=50000 hold=2500 "         \
+           "attempt=600 idle=900 crash=100 pause=0 java-sleep=1200 until=40000 "
+#define STRICT BRIDGE "cast=rA0rB0jC0 "
 
 const sim_scenario sim_scenarios[] = {
     {"slow-clocks", "hosts' clocks lose 0.5 %: a holder believes for too long; the anchor sees it",
@@ -86,34 +191,119 @@ const sim_scenario sim_scenarios[] = {
     {"failover-confirmed", "the same, but every replica confirms each lock: it is given once", 1,
      400,
      "lossy=60 replicas=2 level=458767 delay-us=500 ttl=3000 wait-replicas=2 wait-ms=200 attempt=600 "
-     "quiet=0 cast=tA0tB0tC0",
+     "quiet=0 cast=tA0tB0tC0 off=quick,jump,forget",
      replicas_help},
+    {"failover-quick",
+     "the same, before the new server's clock shows what the old one's did: the fence goes back", 1,
+     100,
+     "off=all quick=300 replicas=1 ttl=2000 idle=20 hold=20 delay-us=20000 attempt=500 connect=1000 "
+     "wait-replicas=0 quiet=0 level=458767 cast=tA0tB0tC0",
+     fence_goes_back},
+    {"failover-ahead",
+     "new clients that know the time badly, and failovers: the fence never goes back", 1, 500,
+     "off=all lossy=200 crash=100 slow=100000 replicas=1 ttl=300 idle=10 hold=10 delay-us=3000 "
+     "attempt=2000 connect=5000 until=10000 wait-replicas=0 quiet=0 level=458767 "
+     "cast=tA0tB0tC0tD0",
+     fence_holds},
     {"restart-forgets", "a server without persistence restarts: a lock is given twice", 1, 200,
      "forget=300 quiet=0 cast=tA0tB0tC0", two_and_lost},
     {"restart-quiet", "the same, but nothing is granted until it is up for a lifetime", 1, 400,
-     "forget=300 ttl=300 delay-us=500 attempt=200 wait-replicas=0 quiet=600 cast=tA0tB0tC0",
+     "forget=300 ttl=300 delay-us=500 attempt=200 wait-replicas=0 quiet=600 cast=tA0tB0tC0 off=lossy,quick,jump",
      quiet_helps},
     {"java-alone", "Java clients whose clocks agree, nothing stops, one key each: no robbery", 1,
      300,
      "off=all straight-walls one-java-key=1 java-ttl=60000 ttl=1000 hold=2000 until=60000 "
      "cast=jA0jB0jC0jD0",
      java_is_safe},
+    {"java-in-time", "jobs end 2M + L before their stamp: no robbery, though losers undercut", 1,
+     300, JAVA "skew=100 delay-us=20000 java-slack=385", java_is_in_time},
+    {"java-skew-steal", "no slack, clocks that differ: the fast one robs the slow one", 1, 100,
+     JAVA "skew=500 delay-us=100 java-slack=2", java_robs_in_time},
+    {"java-race",
+     "slack for a DEL, clocks that agree: losers of a race undercut, and leave orphans", 1, 200,
+     JAVA "skew=0 delay-us=60000 java-slack=100", java_races},
+    {"java-slack", "slack for 2M or for L, but not for both", 1, 1000,
+     JAVA "skew=100 delay-us=20000 java-slack=230", java_undercuts},
+    {"java-late-del", "jobs outlast their stamp: their DEL lets a third one in", 1, 100,
+     JAVA "skew=0 delay-us=100 java-slack=-500", java_deletes_late},
+    {"java-beyond-m", "slack for 2M + L, and clocks beyond M", 1, 100,
+     JAVA "skew=600 delay-us=20000 java-slack=385", java_robs_in_time},
+    {"java-beyond-l", "slack for 2M + L, and attempts slower than L", 1, 400,
+     JAVA "skew=100 delay-us=150000 java-slack=430", java_undercuts},
+    {"java-steps-short", "slack for 2M + L, and clocks that step within M during a job", 1, 1000,
+     JAVA "skew=300 delay-us=20000 java-slack=780 step=30", java_undercuts},
     {"java-skew", "Java clients whose clocks differ rob each other", 1, 100,
      "off=all cast=jA0jB0jC0jD0", java_robs},
     {"java-flag", "one flag for all keys: a client that failed deletes another's lock", 1, 100,
      "off=all straight-walls one-java-key=0 java-ttl=60000 ttl=1000 hold=2000 until=60000 "
      "cast=jA0jA1jB0jB1jC0",
      java_robs},
+#ifdef TL_COMPAT
+    {"stamps", "clients of every kind share keys with Java clients", 1, 1000, "stamps",
+     stamps_are_shared},
+    {"bridge-losers", "racing losers overwrite a holder's stamp: known, and taken back", 1, 150,
+     BRIDGE, losers_are_known},
+    {"bridge-to-the-end", "beside one Java client whose jobs run up to their stamp", 1, 300,
+     BRIDGE "cast=bA0bB0jC0 java-slack=0 lag=10 delay-us=800", nobody_is_robbed},
+    {"bridge-beyond-m", "clocks beyond M: holders are robbed, and told so", 1, 100,
+     BRIDGE "walls=700 ahead", robbed_and_told},
+    {"bridge-thief-gone", "clocks that step beyond M: the next stamp looks like a loser's", 1, 400,
+     BRIDGE "walls=400 step=20", stolen_back},
+    {"bridge-beyond-l", "attempts slower than L: a loser undercuts the cap", 1, 400,
+     BRIDGE "slow-javas=1 slow=100000", legacy_two_at_once},
+    {"bridge-shorter-java", "Java lifetimes shorter than T_legacy: a loser undercuts the cap", 1,
+     400, BRIDGE "java-writes=500", legacy_two_at_once},
+    {"bridge-by-hand", "nobody renews: what a loser leaves is all that holds the lock", 1, 500,
+     RACES "cast=bA0jB0jC0jD0jD0", nobody_is_robbed},
+    {"bridge-taken-back",
+     "an extension to less than is left takes back what a loser overwrote: no shorter", 426375, 1,
+     "stamps", NULL},
+    {"bridge-equal-long", "an own lifetime of more than twice T_legacy would be asked for", 1, 400,
+     BRIDGE "java-ttl=60 java-writes=60 ttl=60 margin=1 walls=1 lag=8 java-slack=10 own-ttl=125 "
+            "delay-us=700 attempt=12 connect=100 hold=15 idle=5 java-sleep=3 until=4000 crash=100 "
+            "pause=0 lose-reply=200000 cast=bA0jB0jC0jD0jB0",
+     stamps_are_shared_by_script},
+    {"bridge-short", "an own lifetime that leaves no validity would be asked for", 1, 100,
+     BRIDGE "own-ttl=45", stamps_are_served},
+    {"bridge-late-del", "late DELs let Java clients in; S keeps tidelock clients apart", 1, 200,
+     BRIDGE "late-dels=1", late_dels_let_in},
+    {"plain-strict", "without scripts: SETNX, GET, GETSET and DEL beside Java clients", 1, 300,
+     STRICT, plain_is_exclusive},
+    {"plain-races", "slow attempts: what a loser leaves is all that holds the lock", 1, 500,
+     RACES "cast=rA0jB0jC0jD0jD0", plain_is_exclusive},
+    {"plain-to-the-end", "beside one Java client whose jobs run up to their stamp", 1, 300,
+     STRICT "cast=rA0jC0 java-slack=0", plain_is_exclusive},
+    {"plain-same-moment", "clients whose clocks agree write the same bytes", 1, 600,
+     STRICT "walls=0 margin=1 delay-us=30000 lag=400 java-slack=402 own-ttl=1500 idle=50 hold=50 "
+            "cast=rA0rB0rC0rD0",
+     plain_is_exclusive},
+    {"plain-sent-late", "requests under way for longer than L", 1, 500,
+     RACES "lag=120 java-slack=240 delay-us=18000 slow=100000 attempt=1000 cast=rA0rB0rC0rD0",
+     plain_is_exclusive},
+    {"plain-own-lag", "our own GETSET is executed later than L", 1, 600,
+     STRICT "slow-own=1 stuck=60000 reset=60000 cast=rA0rB0rC0rD0", two_at_once},
+#endif
     {"java-and-tokens", "on one key: Java throws, tokens wait, no two tokens", 1, 300,
-     "cast=tA0tB0jC0jD0 level=458767", java_meets_tokens},
+     "cast=tA0tB0jC0jD0 level=458767 off=lossy,forget,quick,jump", java_meets_tokens},
     {"java-robs-tokens", "a late DEL takes a token away; its holder is told, S keeps others out", 1,
-     400, "cast=tA0tB0jC0jD0jC1 one-java-key=0 level=458767", java_robs_tokens},
+     400, "cast=tA0tB0jC0jD0jC1 one-java-key=0 level=458767 off=lossy,forget,quick,jump",
+     java_robs_tokens},
     {"plain-and-tokens", "SET NX PX clients and tokens exclude each other", 1, 300,
      "cast=tA0pB0tC0pD0", shares_with_plain},
     {"deleted-by-hand", "K is deleted: S keeps other tokens out while the holder believes", 1, 200,
      "delete=100 cast=tA0tB0tC0", sidecar_binds},
     {"stuck-requests", "requests lie in buffers: the late ones are refused", 1, 300,
      "stuck=40000 reset=20000 level=458767", late_takes_are_refused},
+    {"spent-forgotten",
+     "a take in a buffer, its drop and then another's: `spent` has forgotten it, an orphan", 1, 200,
+     "off=all stuck=60000 reset=60000 level=458767 ttl=1000 hold=20 idle=20 attempt=1000 "
+     "delay-us=2000 wait-replicas=0 quiet=0 cast=tA0tB0tC0tD0",
+     spent_is_forgotten},
+    {"tight-limits", "limits hardly longer than a round trip: who asks again hears that it holds",
+     1, 300,
+     "off=all lose-reply=60000 crash=300 delay-us=20000 attempt=40 connect=400 ttl=1000 until=10000 "
+     "wait-replicas=0 quiet=0 level=458767 cast=tA0tB0tC0",
+     asks_again_late},
     {"cut-off", "a holder is cut off: at risk, saved or lost in time", 1, 200,
      "off=all partition=150 cast=tA0tB0tC0", cut_off_is_lost},
     {"sent-again-by-text", "before 3.2: a take sent again by its text still binds for long enough",
@@ -122,6 +312,9 @@ const sim_scenario sim_scenarios[] = {
      1, "", NULL},
     {"seen-at-reconnecting",
      "a clock that is another's after a reconnect: every lock is judged anew", 899, 1, "", NULL},
+    {"stopped-twice",
+     "a host that crashed while stopped and stops again: each stop has its own event", 1170, 1,
+     "stale=100000 crash=40 ttl=400", NULL},
     {"prompt", "nothing goes wrong: a released lock passes on at once, by announcement", 1, 400,
      "off=all ttl=8000 hold=100 idle=50 delay-us=20000 attempt=2000 connect=5000 until=30000 wait-replicas=0 cast=tA0tB0tC0tD0",
      announced},

@@ -34,6 +34,8 @@ static void fresh(sim_world *w, int i) {
     *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, w->cfg.server_ppb}};
     s->started_us = sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms;
     fake_redis_set_level(r, w->cfg.level);
+    if (w->cfg.no_eval)
+        fake_redis_deny(r, "EVAL EVALSHA", FAKE_RENAMED);
     s->runner = fake_redis_connect(r, NULL, NULL);
     sim_server_set(w, i);
 }
@@ -116,8 +118,10 @@ static sim_ns execute(sim_world *w, sim_msg *m) {
                                          : fake_conn_command(runner, o->argv, o->argc);
         sim_msg_answer(m, i, r);
         sim_mark(w, (uint64_t)r->type << 8 | (uint64_t)r->count);
-        if (o->is_script && r->type == TL_REPLY_ARRAY)
+        if (o->is_script && r->type != TL_REPLY_ERROR)
             sim_check_executed(w, m, o, r);
+        else if (w->cfg.stamps && !o->is_script)
+            sim_stamp_executed(w, m, o, r);
     }
     return when;
 }
@@ -185,10 +189,23 @@ static void answer_at(sim_world *w, sim_msg *m, sim_ns when) {
     sim_put(w, when, SIM_RANK_NET, answer, m, m->gen);
 }
 
+/* Against what is assumed: it and what follows never come. */
+static bool too_late(sim_world *w, const sim_msg *m) {
+    bool open = m->conn->gen == m->gen;
+    if (open && m->conn->withheld)
+        return true;
+    if (w->now <= m->never_after)
+        return false;
+    w->stats.kept_away++;
+    if (open)
+        m->conn->withheld = m->conn->dead_up = m->conn->dead_down = true;
+    return true;
+}
+
 /* Is it executed at all? What was sent before the client closed may be, long afterwards. */
 static bool is_lost(sim_world *w, const sim_msg *m) {
     const sim_server *s = &w->server[m->server];
-    if (m->epoch != s->epoch || !s->up || m->server != w->master)
+    if (m->epoch != s->epoch || !s->up || m->server != w->master || too_late(w, m))
         return true;
     if (m->conn->gen == m->gen)
         return m->subscriber && !m->conn->remote;

@@ -32,9 +32,21 @@ static const setting settings[] = {
     SETTING("late-us", late, 1000),
     SETTING("server-ppb", server_ppb, 1),
     SETTING("java-ttl", java_ttl_ms, 1),
+    SETTING("java-slack", java_slack_ms, 1),
     SETTING("hold", hold_ms, 1),
     SETTING("idle", idle_ms, 1),
     SETTING("one-java-key", one_java_key, 1),
+    SETTING("margin", skew_ms, 1),
+    SETTING("lag", lag_ms, 1),
+    SETTING("own-ttl", own_ttl_ms, 1),
+    SETTING("java-writes", java_writes_ms, 1),
+    SETTING("java-sleep", java_sleep_ms, 1),
+    SETTING("no-eval", no_eval, 1),
+    SETTING("no-time", no_time, 1),
+    SETTING("by-hand", by_hand, 1),
+    SETTING("late-dels", late_dels, 1),
+    SETTING("slow-javas", slow_javas, 1),
+    SETTING("slow-own", slow_own, 1),
 };
 
 /* The word before '=' or the end, and what is behind it. */
@@ -110,11 +122,13 @@ static bool remove_actor(sim_config *c, const word *w) {
     return true;
 }
 
-/* Three letters an actor: what it is (t, p, j), its host (A ...), its key (0 ...). */
+/* Three letters an actor: what it is (t, p, j, b, s, r), its host (A ...), its key (0 ...). */
 static bool set_cast(sim_config *c, const word *w) {
     static const char kinds[SIM_KIND_COUNT + 1] = {
-        [SIM_TOKEN] = 't', [SIM_PLAIN] = 'p', [SIM_JAVA] = 'j'};
+        [SIM_TOKEN] = 't',  [SIM_PLAIN] = 'p', [SIM_JAVA] = 'j',
+        [SIM_BRIDGE] = 'b', [SIM_STAMP] = 's', [SIM_STRICT] = 'r'};
     c->actors = c->hosts = c->keys = 0;
+    c->plain_level = c->no_eval;
     for (size_t i = 0; i + 3 <= w->value_n; i += 3) {
         const char *p = w->value + i, *kind = strchr(kinds, p[0]);
         int host = p[1] - 'A', key = p[2] - '0';
@@ -124,6 +138,7 @@ static bool set_cast(sim_config *c, const word *w) {
         c->cast[c->actors++] = (sim_cast){(uint8_t)(kind - kinds), (uint8_t)host, (uint8_t)key};
         c->hosts = host >= c->hosts ? host + 1 : c->hosts;
         c->keys = key >= c->keys ? key + 1 : c->keys;
+        c->plain_level = c->plain_level || *p == 'r';
     }
     return true;
 }
@@ -136,16 +151,43 @@ static bool slow_clocks(sim_config *c, const word *w) {
     return true;
 }
 
-/* Legacy clocks that agree. */
-static bool straighten_walls(sim_config *c) {
-    memset(c->wall_offset_ms, 0, sizeof c->wall_offset_ms);
+/* Legacy clocks at either edge of what they may be off, or right. */
+static bool straighten_walls(sim_config *c, int64_t within_ms) {
+    c->wall_off_ms = within_ms;
+    for (int i = 0; i < SIM_HOSTS; i++)
+        c->wall_offset_ms[i] = c->wall_offset_ms[i] > 0   ? within_ms
+                               : c->wall_offset_ms[i] < 0 ? -within_ms
+                                                          : 0;
     memset(c->wall_ppb, 0, sizeof c->wall_ppb);
     return true;
 }
 
+/* No legacy clock is behind. */
+static bool all_ahead(sim_config *c) {
+    for (int i = 0; i < SIM_HOSTS; i++)
+        c->wall_offset_ms[i] = c->wall_offset_ms[i] < 0 ? -c->wall_offset_ms[i]
+                                                        : c->wall_offset_ms[i];
+    return true;
+}
+
+static bool skew(sim_config *c, int64_t within_ms) {
+    c->skew_ms = within_ms;
+    return straighten_walls(c, within_ms);
+}
+
 static bool change(sim_config *c, const word *w) {
     if (is(w, "straight-walls"))
-        return straighten_walls(c);
+        return skew(c, 0);
+    if (w->value && is(w, "skew"))
+        return skew(c, strtoll(w->value, NULL, 10));
+    if (w->value && is(w, "walls"))
+        return straighten_walls(c, strtoll(w->value, NULL, 10));
+    if (is(w, "ahead"))
+        return all_ahead(c);
+    if (is(w, "stamps")) {
+        sim_config_stamps(c);
+        return true;
+    }
     if (w->value && is(w, "off"))
         return switch_off(c, w);
     if (w->value && is(w, "without"))

@@ -8,11 +8,13 @@
 
 #define SIM_STATS(X)                                                                               \
     X(runs, "runs")                                                                                \
+    X(broken, "of them with an assumption broken on purpose")                                      \
     X(steps, "steps of shipped machines")                                                          \
     X(commands, "commands executed by servers")                                                    \
     X(takes, "locks taken")                                                                        \
     X(reasked, "takes that found themselves the holder")                                           \
-    X(two_holders, "two at once inside their validity, an assumption being broken")                \
+    X(two_holders, "two at once inside their validity, in those")                                  \
+    X(fences_back, "fences no larger than the last, in those")                                     \
     X(takeovers, "locks taken over from one that crashed")                                         \
     X(expiries, "locks taken after another's had expired")                                         \
     X(keeps, "renewals and extensions confirmed")                                                  \
@@ -63,14 +65,30 @@
     X(plain_takes, "locks taken by plain clients")                                                 \
     X(java_takes, "locks taken by Java clients")                                                   \
     X(java_takeovers, "stamps taken over by Java clients")                                         \
+    X(java_undercuts, "stamps that a Java client replaced by an earlier one and lost")             \
+    X(java_orphans, "stamps that a Java client left behind for nobody")                            \
     X(java_throws, "exceptions in Java clients")                                                   \
     X(java_robberies, "Java holders robbed by Java clients within their lifetime")                 \
     X(java_overstays, "Java holders that outstayed their lifetime and were succeeded")             \
     X(mixed_robberies, "token or plain holders whose key a Java client overwrote or deleted")
 
+/** With stamps only. */
+#define SIM_STAMP_STATS(X)                                                                         \
+    X(stamp_takes, "stamps written without a script that took a lock")                             \
+    X(reclaims, "stamps of racing losers recognised and replaced by their holder")                 \
+    X(stolen_back, "of them while a Java client was inside its job")                               \
+    X(stamps_over, "stamps that had run out taken over by tidelock clients")                       \
+    X(undercuts, "stamps that a loser without scripts replaced by its own")                        \
+    X(left_stamps, "stamps left for a lifetime by a request that was given up")                    \
+    X(kept_away, "requests kept from being executed later than is assumed")                        \
+    X(robbed, "tidelock holders told that they were robbed")                                       \
+    X(legacy_broken, "runs with an assumption about legacy clients broken on purpose")             \
+    X(legacy_two, "two at once inside their validity, in those")
+
 typedef struct {
 #define SIM_STAT_FIELD(name, words) int64_t name;
     SIM_STATS(SIM_STAT_FIELD)
+    SIM_STAMP_STATS(SIM_STAT_FIELD)
 #undef SIM_STAT_FIELD
 } sim_stats;
 

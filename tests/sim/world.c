@@ -88,9 +88,10 @@ static void make_key(sim_world *w, int i) {
 }
 
 static void make_actor(sim_world *w, int i) {
-    static const sim_actor_kind *const kinds[SIM_KIND_COUNT] = {[SIM_TOKEN] = &sim_actor_token,
-                                                                [SIM_PLAIN] = &sim_actor_plain,
-                                                                [SIM_JAVA] = &sim_actor_java};
+    static const sim_actor_kind *const kinds[SIM_KIND_COUNT] = {
+        [SIM_TOKEN] = &sim_actor_token, [SIM_PLAIN] = &sim_actor_plain,
+        [SIM_JAVA] = &sim_actor_java,   [SIM_BRIDGE] = &sim_actor_stamp,
+        [SIM_STAMP] = &sim_actor_stamp, [SIM_STRICT] = &sim_actor_stamp};
     sim_actor *a = &w->actor[i];
     const sim_cast *cast = &w->cfg.cast[i];
     a->kind = kinds[cast->kind];
@@ -134,6 +135,7 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     w->hash = w->event = 0;
     w->calm = w->failed = false;
     w->whole = sim_config_whole(config);
+    w->legacy = sim_config_legacy(config);
     w->calm_all_along = sim_config_calm(config);
     w->full = false;
     sim_tokens_reset(w);
@@ -199,7 +201,9 @@ void sim_stats_add(sim_stats *to, const sim_stats *from) {
 }
 
 sim_result sim_run(sim_world *w, const sim_config *config, bool tell, sim_stats *stats) {
-    w->stats = (sim_stats){.runs = 1};
+    w->stats = (sim_stats){.runs = 1,
+                           .broken = !sim_config_whole(config),
+                           .legacy_broken = config->stamps && !sim_config_legacy(config)};
     sim_attempt_steps = sim_attempts_quiet = 0;
     make(w, config, tell);
     run(w);

@@ -52,6 +52,8 @@ typedef struct sim_msg {
     uint16_t ticket;
     uint8_t count, refs, server;
     bool unsent, given_up, by_text, effect, subscriber;
+    uint32_t token;     /**< of the lock that it is for; 0: none */
+    sim_ns never_after; /**< assumed: it isn't executed later */
     tl_mono by, sent;
     sim_order order[2];
     tl_reply reply[2], node[SIM_NODES];
@@ -79,6 +81,7 @@ struct sim_conn {
     enum { SIM_DOWN, SIM_OPENING, SIM_UP } state;
     bool served;
     bool dead_up, dead_down; /**< nothing gets through any more */
+    bool withheld;           /**< nor what is under way */
     bool hung_up;            /**< the host has been told of the end, but nobody has looked */
     bool polled;             /**< somebody always looks */
     bool subscriber;
@@ -179,6 +182,10 @@ struct sim_lock {
     sim_client *client;
     sim_actor *actor;
     uint8_t key;
+    const tl_protocol *protocol;
+    bool strict;
+    tl_rules rules;
+    tl_proof proof;
     tl_retry retry;
     int64_t ttl_ms, max_hold_ms;
     bool manual_renew;
@@ -214,9 +221,10 @@ typedef struct {
     enum { SIM_ASKING, SIM_HAD, SIM_MOVED_ON, SIM_NOT_ACQUIRED } promise;
     uint8_t host, key;
     bool taken, crashed, released;
-    bool again;   /**< taken a second time, by a late request */
-    bool dropped; /**< a drop of it has been executed, */
-    bool ours;    /**< and found it there */
+    uint32_t turn; /**< with stamps: which of the key's it was */
+    bool again;    /**< taken a second time, by a late request */
+    bool dropped;  /**< a drop of it has been executed, */
+    bool ours;     /**< and found it there */
     uint64_t fence;
 } sim_token;
 
@@ -249,6 +257,11 @@ typedef struct {
     sim_ns free_since;    /**< its release; SIM_NEVER: it is held, or has expired */
     uint32_t spent;       /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
+    /* with stamps */
+    int64_t stamp_ms; /**< that it holds; 0: something else, or nothing */
+    sim_ns free_from; /**< when it may be taken; SIM_NEVER: not by itself */
+    uint32_t writer;  /**< number of the token for which it was written without a script */
+    uint32_t turns;   /**< how often it has been taken, by whomever */
 } sim_key;
 
 /* ---- actors ------------------------------------------------------------------------------------ */
@@ -268,7 +281,7 @@ typedef struct {
     void (*end)(sim_world *w, sim_actor *a);   /**< the run is over: nothing may be under way */
 } sim_actor_kind;
 
-extern const sim_actor_kind sim_actor_token, sim_actor_plain, sim_actor_java;
+extern const sim_actor_kind sim_actor_token, sim_actor_plain, sim_actor_java, sim_actor_stamp;
 
 struct sim_actor {
     const sim_actor_kind *kind;
@@ -293,6 +306,7 @@ struct sim_world {
     uint64_t random, hash, event;
     bool calm;           /**< no more faults, and nothing new is begun */
     bool whole;          /**< the assumptions hold */
+    bool legacy;         /**< those about legacy clients, too */
     bool calm_all_along; /**< no faults in this run */
     bool full;           /**< the master's memory */
     sim_host *gated;     /**< whose clock is shown as it was, during this event */
@@ -362,7 +376,15 @@ tl_mono sim_host_clock(const sim_world *w, const sim_host *host);
 tl_mono sim_host_now(const sim_world *w, const sim_host *host);
 /** When a timer for this instant goes off. */
 sim_ns sim_host_when(sim_world *w, const sim_host *host, tl_mono at);
+/** Its wall clock less true time, ns. */
+int64_t sim_host_skew(const sim_world *w, const sim_host *host);
 int64_t sim_host_wall_ms(const sim_world *w, const sim_host *host);
+/** Its wall clock less its deadline clock. */
+int64_t sim_host_wall_us(const sim_world *w, const sim_host *host);
+/** Is a Java client of it between reading the clock and its DEL? */
+bool sim_java_is_busy(const sim_actor *a);
+/** Is one inside its job on this key? */
+bool sim_java_is_inside(const sim_world *w, int key);
 /** Has it run without a stop, so that what was due by `at` is to have been done? */
 bool sim_host_could(const sim_world *w, const sim_host *host, tl_mono at);
 
@@ -460,8 +482,9 @@ void sim_replicas_reset(sim_world *w);
 void sim_replicas_free(sim_world *w);
 /** Everybody has what the master has. */
 void sim_replicas_copy(sim_world *w);
-/** A replica takes over: with everything, or with what had arrived by the master's death. */
-void sim_failover(sim_world *w, bool lossy);
+/** A replica takes over: with everything, or with what had arrived by the master's death. quick: its
+ *  clock may still show less than the master's did. */
+void sim_failover(sim_world *w, bool lossy, bool quick);
 
 /* ---- faults.c --------------------------------------------------------------------------------------- */
 
@@ -487,6 +510,10 @@ void sim_check_executed(sim_world *w, const sim_msg *msg, const sim_order *order
 void sim_check_key(sim_world *w, int key);
 /** Has nobody the right to touch a holder's key, so that it must hold the holder's value? */
 bool sim_check_strict(const sim_world *w, int key);
+/** Somebody is inside: is somebody else, who should not be? */
+void sim_check_two(sim_world *w, const sim_actor *a);
+/** Would it be wrong for two locks, of which this is one, to be held at once? bound: S binds both. */
+bool sim_check_excludes(const sim_world *w, int key, bool bound);
 /** Somebody has begun to count on its key, or counts on it for longer. */
 void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline);
 void sim_check_lost(sim_world *w, const sim_lock *lock, tl_mono deadline, tl_lost_why why);
@@ -499,6 +526,28 @@ void sim_check_cleaned(sim_world *w, const sim_task *task);
 /** A client has seen a server's clock step. */
 void sim_check_step(sim_world *w, sim_client *client);
 void sim_check_end(sim_world *w);
+
+/* ---- stamps.c: what is special about them ----------------------------------------------------------- */
+
+/** A protocol's row by the kind of actor, NULL: tidelock is built without. */
+const tl_protocol *sim_stamp_row(sim_kind kind);
+/** The rules for a lock, as src/lock.c asks for them; sets its lifetime when it is 0. */
+void sim_stamp_rules(sim_world *w, const sim_lock *lock, tl_rules *ret, int64_t *ttl_ms);
+/** A lifetime that these leave: own_ttl_ms, if it is one. */
+int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *lock);
+/** Does it do without scripts, so that there is no sidecar, no fence and no renewal? */
+bool sim_stamp_is_plain(const sim_world *w, const sim_lock *lock);
+/** Is the lock under whatever S says, whoever has written to K? */
+bool sim_stamp_binds(const sim_world *w, const sim_actor *a);
+/** Until when a request of a lock without scripts may be executed, as is assumed. */
+sim_ns sim_stamp_never_after(const sim_world *w, const sim_task *task, const tl_send *send);
+/** A command that is no script has been executed. */
+void sim_stamp_executed(sim_world *w, const sim_msg *msg, const sim_order *order,
+                        const tl_reply *reply);
+/** K's stamp may have changed. */
+void sim_stamp_changed(sim_world *w, int key);
+/** Does S say that the token holds K? */
+bool sim_stamp_is_of(sim_world *w, int key, uint32_t number);
 
 /** The token protocol, whose steps are counted. */
 extern const tl_protocol sim_counted_token;

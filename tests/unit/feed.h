@@ -48,6 +48,7 @@ typedef struct {
     unsigned sends;   /* how many so far, without those that only reach the server */
     unsigned reaches; /* and those */
     unsigned arms;
+    const char *place; /* who replies, or NULL */
     tl_reply items[FEED_ITEMS_MAX];
     size_t items_used;
     char words[FEED_TEXT_MAX * 2]; /* text of the present reply */
@@ -261,6 +262,7 @@ static inline const tl_reply *feed_parse(feed *f, const char *text, uint8_t *ret
 static inline tl_status feed_reply_to(feed *f, uint16_t ticket, const char *text) {
     tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = f->sent};
     e.reply = feed_parse(f, text, &e.count);
+    e.words = f->place ? tl__bytes_of(f->place) : (tl_bytes){0};
     return feed_event(f, e);
 }
 
@@ -290,6 +292,11 @@ static inline tl_status feed_taken(feed *f, int64_t left_ms) {
     return feed_reply(f, "[1 '" TOKEN "' %lld '77' %s 1 1]", (long long)left_ms, feed_time(f));
 }
 
+/* As usual: the server's time is the fence, and nothing else needs to be said. */
+static inline tl_status feed_just_taken(feed *f) {
+    return feed_reply(f, "'%lld'", (long long)(FEED_OFFSET_US + f->now.ns / 1000));
+}
+
 /* Another holds it. left_ms -1: no lifetime. */
 static inline tl_status feed_busy(feed *f, int64_t left_ms, bool announced) {
     return feed_reply(f, "[0 'another' %lld '77' %s 1 %d]", (long long)left_ms, feed_time(f),
@@ -311,7 +318,7 @@ static inline tl_status feed_not_kept(feed *f, int status) {
 
 /* status 1 deleted, 0 another's, -1 absent. */
 static inline tl_status feed_dropped(feed *f, int status) {
-    return feed_reply(f, "[%d nil %s]", status, feed_time(f));
+    return feed_reply(f, "%d", status);
 }
 
 /* ---- reading out ----------------------------------------------------------------------------- */

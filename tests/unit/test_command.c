@@ -91,10 +91,10 @@ static void test_the_size_needed_is_told_and_nothing_is_written_past_the_end(voi
 
 static void test_each_script_has_a_name_a_text_and_a_sha1(void **state) {
     (void)state;
-    const char *const names[TL_SCRIPTS] = {[TL_SCRIPT_DROP] = "drop",
-                                           [TL_SCRIPT_KEEP] = "keep",
-                                           [TL_SCRIPT_LOOK] = "look",
-                                           [TL_SCRIPT_TAKE] = "take"};
+    const char *const names[TL_SCRIPTS] = {
+        [TL_SCRIPT_BREAK] = "break", [TL_SCRIPT_DROP] = "drop", [TL_SCRIPT_FREE] = "free",
+        [TL_SCRIPT_HOLD] = "hold",   [TL_SCRIPT_KEEP] = "keep", [TL_SCRIPT_LOOK] = "look",
+        [TL_SCRIPT_SCAN] = "scan",   [TL_SCRIPT_TAKE] = "take"};
     for (int i = 0; i < TL_SCRIPTS; i++) {
         tl_script s = (tl_script)i;
         assert_true(tl__bytes_eq(tl__script_name(s), tl__bytes_of(names[i])));

@@ -33,6 +33,19 @@ static void test_login_bytes_are_exact(void **state) {
     check_login_bytes("me@", "", false, "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$0\r\n\r\n" TIME_ASKED);
 }
 
+static void test_a_login_that_has_nothing_to_say_says_nothing(void **state) {
+    (void)state;
+    world w;
+    world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .no_time = true});
+    world_ask(&w, 1, "GET k");
+    peer_accept(&w.peer);
+    peer_expect(&w.peer, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+    assert_int_equal(w.ups, 1);
+    assert_false(w.has_bracket);
+    peer_send(&w.peer, "$-1\r\n");
+    world_close(&w);
+}
+
 static void test_up_tells_bracket_and_uptime(void **state) {
     (void)state;
     world w;
@@ -507,6 +520,7 @@ static void test_numbers_need_no_resolver(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_login_bytes_are_exact),
+        cmocka_unit_test(test_a_login_that_has_nothing_to_say_says_nothing),
         cmocka_unit_test(test_up_tells_bracket_and_uptime),
         cmocka_unit_test(test_what_an_old_or_odd_server_lacks_is_done_without),
         cmocka_unit_test(test_a_refused_login_says_why_and_keeps_the_secret),

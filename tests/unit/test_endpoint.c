@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -100,6 +101,33 @@ static void test_unix_forms(void **state) {
     check_unix("unix:///a%20b%3fc", "/a b?c", 0);
 }
 
+static void check_local(const char *url, const char *dir) {
+    tl_endpoint e = parsed(url);
+    char path[sizeof e.path];
+    (void)snprintf(path, sizeof path, "%s/redis.sock", dir);
+    assert_string_equal(e.dir, dir);
+    assert_string_equal(e.path, path);
+    assert_string_equal(e.label, "local");
+    assert_string_equal(e.host, "");
+    assert_false(e.only_find);
+}
+
+static void test_local_forms(void **state) {
+    (void)state;
+    (void)setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    check_local("local:", "/run/user/7/tidelock");
+    check_local("local:/var/lib/locks", "/var/lib/locks");
+    check_local("local:/var/lib/locks///", "/var/lib/locks"); /* not through a symbolic link */
+    check_local("local:/a%20b%2F", "/a b");
+    refused("local", "must begin with");
+    refused("local:locks", "only a directory");
+    refused("local://host", "no host");
+    refused("local:?db=1", "only a directory");
+    refused("local:/a?db=1", "only a directory");
+    refused("local:/a#b", "only a directory");
+    refused("local:/a%00", "not 00");
+}
+
 static void test_label_is_printable(void **state) {
     (void)state;
     tl_endpoint e = parsed("unix:///a%0Ab%7F%C3");
@@ -188,6 +216,10 @@ static void test_too_long(void **state) {
     assert_int_equal(strlen(parsed(url).path), 107);
     (void)snprintf(url, sizeof url, "unix:///%.*s", 107, fill);
     refused(url, "107");
+    (void)snprintf(url, sizeof url, "local:/%.*s", 95, fill);
+    assert_int_equal(strlen(parsed(url).path), 107);
+    (void)snprintf(url, sizeof url, "local:/%.*s", 96, fill);
+    refused(url, "96 bytes");
     (void)snprintf(url, sizeof url, "redis://%.*s:%.*s@h", 511, fill, 511, fill);
     assert_int_equal(strlen(parsed(url).password), 511);
     (void)snprintf(url, sizeof url, "redis://%.*s@h", 512, fill);
@@ -249,6 +281,7 @@ int main(void) {
         cmocka_unit_test(test_tcp_forms),
         cmocka_unit_test(test_user_and_password),
         cmocka_unit_test(test_unix_forms),
+        cmocka_unit_test(test_local_forms),
         cmocka_unit_test(test_label_is_printable),
         cmocka_unit_test(test_tls_needs_a_build_with_it),
         cmocka_unit_test(test_malformed),

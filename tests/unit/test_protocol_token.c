@@ -52,20 +52,16 @@ static void test_take_says_all_that_the_script_needs(void **state) {
     assert_int_equal(f.last.count, 1);
     const tl_command *c = &f.last.command[0];
     assert_int_equal(c->nkeys, 2);
-    assert_int_equal(c->argc, 12);
+    assert_int_equal(c->argc, 8);
     assert_string_equal(c->argv[0].p, KEY);
     assert_string_equal(c->argv[1].p, SIDECAR);
     assert_string_equal(feed_arg(&f, 0), TOKEN);
-    assert_string_equal(feed_arg(&f, 1), TOKEN);
-    assert_string_equal(feed_arg(&f, 2), "");
-    assert_string_equal(feed_arg(&f, 3), "30000");
-    assert_string_equal(feed_arg(&f, 4), "30000");
+    assert_string_equal(feed_arg(&f, 1), "30000");
     /* the earliest that the server's clock can show at the limit: 2 s at 200 ppm are 401 us less */
-    assert_int_equal(feed_arg_int(&f, 5), feed_server_us(ATTEMPT_MS) - 401);
-    assert_int_equal(feed_arg_int(&f, 6), feed_server_us(0));
-    assert_string_equal(feed_arg(&f, 7), OWNER);
-    assert_string_equal(feed_arg(&f, 8), "3600000");
-    assert_int_equal(feed_arg_int(&f, 9), feed_server_us(0)); /* and the latest now */
+    assert_int_equal(feed_arg_int(&f, 2), feed_server_us(ATTEMPT_MS) - 401);
+    assert_int_equal(feed_arg_int(&f, 3), feed_server_us(0));
+    assert_int_equal(feed_arg_int(&f, 4), feed_server_us(0)); /* and the latest now */
+    assert_string_equal(feed_arg(&f, 5), OWNER);
 }
 
 static void test_keep_says_all_that_the_script_needs(void **state) {
@@ -91,9 +87,8 @@ static void test_drop_says_all_that_the_script_needs(void **state) {
     begin(&f, TL_DROP);
     feed_assert_asked(&f, "drop");
     assert_int_equal(f.last.count, 1);
-    assert_int_equal(f.last.command[0].argc, 4);
+    assert_int_equal(f.last.command[0].argc, 3);
     assert_string_equal(feed_arg(&f, 0), TOKEN);
-    assert_string_equal(feed_arg(&f, 1), "3600000");
 }
 
 static void test_an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on(void **state) {
@@ -104,7 +99,7 @@ static void test_an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on(voi
     prepare(&f, TL_TAKE, 700);
     (void)feed_start(&f);
     assert_int_equal(feed_since(f.last.by), 700);
-    assert_int_equal(feed_arg_int(&f, 5), feed_server_us(700) - 141);
+    assert_int_equal(feed_arg_int(&f, 2), feed_server_us(700) - 141);
 }
 
 static void test_not_after_counts_the_earliest_that_the_servers_clock_can_show(void **state) {
@@ -116,8 +111,8 @@ static void test_not_after_counts_the_earliest_that_the_servers_clock_can_show(v
     f.server.anchor.at = feed_ms(-10000);
     (void)feed_start(&f);
     /* 12 s at 200 ppm: 2400 us and the rounding */
-    assert_int_equal(feed_arg_int(&f, 5), feed_server_us(ATTEMPT_MS) - 50000 - 2401);
-    assert_int_equal(feed_arg_int(&f, 6), feed_server_us(0) - 50000 - 2001);
+    assert_int_equal(feed_arg_int(&f, 2), feed_server_us(ATTEMPT_MS) - 50000 - 2401);
+    assert_int_equal(feed_arg_int(&f, 3), feed_server_us(0) - 50000 - 2001);
 }
 
 static void test_a_server_whose_clock_is_unknown_is_given_no_limit(void **state) {
@@ -126,8 +121,8 @@ static void test_a_server_whose_clock_is_unknown_is_given_no_limit(void **state)
     prepare(&f, TL_TAKE, 60000);
     f.server.anchor.known = false;
     (void)feed_start(&f);
-    assert_string_equal(feed_arg(&f, 5), "0");
-    assert_string_equal(feed_arg(&f, 6), "0");
+    assert_string_equal(feed_arg(&f, 2), "0");
+    assert_string_equal(feed_arg(&f, 3), "0");
     (void)feed_lost(&f);
     expect(&f, TL_EUNCERTAIN, true);
     assert_int_equal(result()->harmless.ns, INT64_MAX); /* it may take effect whenever it arrives */
@@ -139,8 +134,8 @@ static void test_a_server_at_the_epoch_is_never_told_a_negative_time(void **stat
     prepare(&f, TL_TAKE, 60000);
     f.server.anchor.offset = (tl_interval){-FEED_START_NS / 1000 - 5000000, 0};
     (void)feed_start(&f);
-    assert_string_equal(feed_arg(&f, 5), "0");
-    assert_string_equal(feed_arg(&f, 6), "0");
+    assert_string_equal(feed_arg(&f, 2), "0");
+    assert_string_equal(feed_arg(&f, 3), "0");
     (void)feed_lost(&f);
     assert_int_equal(result()->harmless.ns, INT64_MAX);
 }
@@ -184,6 +179,19 @@ static void test_a_fresh_take_is_ours_from_the_sending_less_the_drift(void **sta
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
     assert_int_equal(result()->fence, 77);
+    assert_true(result()->checked);
+}
+
+static void test_the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence(
+    void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, 800);
+    (void)feed_just_taken(&f);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    assert_true(result()->fence == (uint64_t)feed_server_us(800));
     assert_true(result()->checked);
 }
 
@@ -315,6 +323,9 @@ static void test_any_other_take_answer_is_malformed_and_may_have_taken(void **st
         "nil",
         "7",
         "'OK'",
+        "'0'",
+        "'-5'",
+        "'9007199254740992'", /* 2^53 */
         "+OK",
         "[]",
         "[1]",
@@ -351,18 +362,18 @@ static void test_a_reply_without_any_reply_is_malformed(void **state) {
     }
 }
 
-static void test_each_answer_brings_a_bracket(void **state) {
+static void test_each_answer_to_take_and_keep_brings_a_bracket(void **state) {
     (void)state;
     feed f;
     for (int i = 0; i < 5; i++) {
-        begin(&f, i == 4 ? TL_DROP : i == 3 ? TL_KEEP : TL_TAKE);
+        begin(&f, i == 3 ? TL_KEEP : TL_TAKE);
         feed_at(&f, 10);
         switch (i) {
         case 0: (void)feed_taken(&f, TTL_MS); break;
         case 1: (void)feed_busy(&f, 5000, true); break;
         case 2: (void)feed_too_late(&f); break;
         case 3: (void)feed_kept(&f, TTL_MS); break;
-        default: (void)feed_dropped(&f, 1); break;
+        default: (void)feed_just_taken(&f); break;
         }
         assert_true(f.out.has_bracket);
         assert_int_equal(f.out.bracket.lo, FEED_OFFSET_US);
@@ -535,16 +546,17 @@ static void test_drop_tells_released_expired_and_taken_apart(void **state) {
     }
 }
 
+static void test_a_drop_told_what_the_key_holds_is_anothers(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_reply(&f, "'somebody'");
+    expect(&f, TL_ETAKEN, false);
+}
+
 static void test_any_other_drop_answer_is_malformed(void **state) {
     (void)state;
-    const char *const bad[] = {"nil",
-                               "1",
-                               "'OK'",
-                               "[]",
-                               "[nil nil '1' '2']",
-                               "['x' nil '1' '2']",
-                               "[2 nil '1' '2']",
-                               "[-2 nil '1' '2']"};
+    const char *const bad[] = {"nil", "2", "-2", "+OK", "[]", "[1]", "[1 nil '1' '2']"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
         begin(&f, TL_DROP);
@@ -720,6 +732,28 @@ static void test_a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered(void 
     assert_in_range(tl__backoff_ms(UINT32_MAX, &random), 500, 1000);
 }
 
+static void test_what_is_wrong_with_a_server_is_said_with_its_place(void **state) {
+    static const struct {
+        const char *reply, *words;
+    } said[] = {
+        {"-READONLY You can't write", "10.0.0.5:6379: READONLY You can't write"},
+        {"'nonsense'", "10.0.0.5:6379: the server's answer makes no sense"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        f.place = "10.0.0.5:6379";
+        (void)feed_reply(&f, "%s", said[i].reply);
+        assert_string_equal(f.out.words, said[i].words);
+    }
+    feed f;
+    begin(&f, TL_DROP);
+    f.place = "10.0.0.5:6379";
+    (void)feed_reply(&f, "-1"); /* nothing is wrong with the server */
+    assert_string_equal(f.out.words, "it had expired");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_take_says_all_that_the_script_needs),
@@ -732,6 +766,7 @@ int main(void) {
         cmocka_unit_test(test_wait_follows_take_and_keep_in_the_same_exchange),
         cmocka_unit_test(test_a_drop_waits_for_no_replica),
         cmocka_unit_test(test_a_fresh_take_is_ours_from_the_sending_less_the_drift),
+        cmocka_unit_test(test_the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence),
         cmocka_unit_test(test_already_ours_counts_what_the_key_has_left_never_the_whole_lifetime),
         cmocka_unit_test(test_more_left_than_was_asked_for_counts_for_nothing),
         cmocka_unit_test(test_a_key_that_somebody_persisted_is_ours_for_our_lifetime),
@@ -746,7 +781,7 @@ int main(void) {
         cmocka_unit_test(test_an_old_server_without_a_sound_fence_is_not_believed),
         cmocka_unit_test(test_any_other_take_answer_is_malformed_and_may_have_taken),
         cmocka_unit_test(test_a_reply_without_any_reply_is_malformed),
-        cmocka_unit_test(test_each_answer_brings_a_bracket),
+        cmocka_unit_test(test_each_answer_to_take_and_keep_brings_a_bracket),
         cmocka_unit_test(test_a_time_that_cannot_be_right_brings_none),
         cmocka_unit_test(test_enough_replicas_are_enough),
         cmocka_unit_test(test_too_few_replicas_are_no_lock_but_the_key_may_be_set),
@@ -758,6 +793,7 @@ int main(void) {
         cmocka_unit_test(test_a_keep_that_came_too_late_proves_no_loss),
         cmocka_unit_test(test_any_other_keep_answer_is_malformed_and_proves_no_loss),
         cmocka_unit_test(test_drop_tells_released_expired_and_taken_apart),
+        cmocka_unit_test(test_a_drop_told_what_the_key_holds_is_anothers),
         cmocka_unit_test(test_any_other_drop_answer_is_malformed),
         cmocka_unit_test(test_errors_are_told_apart_by_class),
         cmocka_unit_test(test_a_server_busy_with_a_script_has_not_run_ours),
@@ -770,6 +806,7 @@ int main(void) {
         cmocka_unit_test(test_an_answer_to_another_ticket_is_ignored),
         cmocka_unit_test(test_each_protocol_has_a_row_and_nothing_else_has),
         cmocka_unit_test(test_a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered),
+        cmocka_unit_test(test_what_is_wrong_with_a_server_is_said_with_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

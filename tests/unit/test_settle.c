@@ -84,6 +84,18 @@ static void test_extend_without_a_reply_in_time_is_uncertain_and_done(void **sta
     assert_int_equal(m.result.deadline.ns, 0);
 }
 
+static void test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_reply(&f, "-LOADING Redis is loading the dataset in memory");
+    (void)feed_await(&f);
+    feed_at(&f, ATTEMPT_MS);
+    (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no answer in 12 ms");
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "LOADING Redis is loading the dataset in memory");
+}
+
 static void test_extend_that_never_left_is_unavailable_at_its_limit(void **state) {
     (void)state;
     feed f;
@@ -394,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_extend_finds_it_lost),
         cmocka_unit_test(test_extend_after_a_lost_reply_asks_again_at_once),
         cmocka_unit_test(test_extend_without_a_reply_in_time_is_uncertain_and_done),
+        cmocka_unit_test(test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong),
         cmocka_unit_test(test_extend_that_never_left_is_unavailable_at_its_limit),
         cmocka_unit_test(test_a_first_failure_without_effect_is_followed_by_a_pause),
         cmocka_unit_test(test_extend_with_too_few_replicas_is_asked_again),

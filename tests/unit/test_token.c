@@ -22,6 +22,7 @@ static void test_a_token_is_a_random_uuid_in_lower_case(void **state) {
     for (size_t i = 0; i < TL_TOKEN_SIZE - 1; i++)
         assert_int_equal(token.text[i] == '-', i == 8 || i == 13 || i == 18 || i == 23);
     assert_int_equal(token.text[14], '4');
+    assert_non_null(strchr("89ab", token.text[19]));
 }
 
 static int compare(const void *a, const void *b) {
@@ -54,6 +55,69 @@ static void test_seeds_differ_in_both_halves(void **state) {
     assert_true(differ == UINT64_MAX); /* each bit has been seen both ways */
 }
 
+/* ---- fetched ahead --------------------------------------------------------------------------- */
+
+static void test_a_drawn_token_is_a_random_uuid_in_lower_case(void **state) {
+    (void)state;
+    tl_random random = {.left = 0};
+    for (int k = 0; k < MANY; k++) {
+        tl_token token = tl__token_draw(&random);
+        assert_int_equal(strspn(token.text, "0123456789abcdef-"), TL_TOKEN_SIZE - 1);
+        for (size_t i = 0; i < TL_TOKEN_SIZE - 1; i++)
+            assert_int_equal(token.text[i] == '-', i == 8 || i == 13 || i == 18 || i == 23);
+        assert_int_equal(token.text[14], '4');
+        assert_non_null(strchr("89ab", token.text[19]));
+    }
+}
+
+static void test_no_token_is_drawn_twice(void **state) {
+    (void)state;
+    static tl_token all[MANY];
+    tl_random random = {.left = 0};
+    for (size_t i = 0; i < MANY; i++) {
+        all[i] = tl__token_draw(&random);
+        (void)tl__random_draw(&random);
+    }
+    qsort(all, MANY, sizeof *all, compare);
+    for (size_t i = 1; i < MANY; i++)
+        assert_memory_not_equal(&all[i - 1], &all[i], sizeof *all);
+}
+
+static void test_what_was_drawn_is_kept_nowhere(void **state) {
+    (void)state;
+    static const uint8_t nothing[TL_RANDOM_SIZE];
+    tl_random random = {.left = 0};
+    size_t before = TL_RANDOM_SIZE;
+    for (int k = 0; k < 20; k++) {
+        (void)tl__token_draw(&random);
+        (void)tl__random_draw(&random);
+        assert_true(random.left < before);
+        before = random.left;
+        assert_memory_equal(random.bytes, nothing, sizeof nothing - random.left);
+    }
+}
+
+static void test_drawn_seeds_differ_in_each_bit(void **state) {
+    (void)state;
+    tl_random random = {.left = 0};
+    uint64_t differ = 0, first = tl__random_draw(&random);
+    for (int i = 0; i < 256; i++)
+        differ |= first ^ tl__random_draw(&random);
+    assert_true(differ == UINT64_MAX);
+}
+
+/* It is the program's own. */
+static void test_the_programs_random_goes_on_undisturbed(void **state) {
+    (void)state;
+    srandom(42);
+    long first = random(), second = random();
+    srandom(42);
+    assert_int_equal(random(), first);
+    (void)tl__token_new();
+    (void)tl__random_seed();
+    assert_int_equal(random(), second);
+}
+
 static tl_token fixed(void) {
     return (tl_token){"fixed"};
 }
@@ -62,6 +126,9 @@ static void test_a_test_can_say_which_tokens_come(void **state) {
     (void)state;
     tl__token_inject(fixed);
     tl_token token = tl__token_new();
+    assert_string_equal(token.text, "fixed");
+    tl_random random = {.left = 0};
+    token = tl__token_draw(&random);
     assert_string_equal(token.text, "fixed");
     tl__token_inject(NULL);
     token = tl__token_new();
@@ -74,6 +141,11 @@ int main(void) {
         cmocka_unit_test(test_no_token_comes_twice),
         cmocka_unit_test(test_a_tokens_bytes_are_its_text),
         cmocka_unit_test(test_seeds_differ_in_both_halves),
+        cmocka_unit_test(test_a_drawn_token_is_a_random_uuid_in_lower_case),
+        cmocka_unit_test(test_no_token_is_drawn_twice),
+        cmocka_unit_test(test_what_was_drawn_is_kept_nowhere),
+        cmocka_unit_test(test_drawn_seeds_differ_in_each_bit),
+        cmocka_unit_test(test_the_programs_random_goes_on_undisturbed),
         cmocka_unit_test(test_a_test_can_say_which_tokens_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

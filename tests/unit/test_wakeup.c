@@ -58,7 +58,7 @@ static void open_world(world *w) {
     char url[64];
     tl_error err = {0};
     *w = (world){0};
-    tl_wakeup_calls calls = {on_woken, on_armed, w};
+    tl_wakeup_calls calls = {.woken = on_woken, .armed = on_armed, .ctx = w};
     peer_listen(&w->peer);
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)w->peer.port);
     assert_int_equal(tl__endpoint_parse(&w->endpoint, url, &err), TL_OK);

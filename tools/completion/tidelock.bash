@@ -2,16 +2,24 @@
 
 _tidelock_options() { # command
     local all="--url --password-file --help"
+    local legacy="--protocol --dialect --legacy-ttl --max-skew --legacy-lag --strict"
     case $1 in
     '') echo "$all --version" ;;
     run)
         echo "$all --ttl --wait --no-wait --conflict-exit-code --on-lost --max-hold --forever --json-fd --json" \
-            "--format --verbose"
+            "--format --verbose $legacy"
         ;;
-    lock) echo "$all --ttl --wait --json --format" ;;
-    extend) echo "$all --ttl" ;;
-    check) echo "$all --json --format" ;;
-    unlock) echo "$all" ;;
+    lock) echo "$all --ttl --wait --json --format $legacy" ;;
+    extend) echo "$all --ttl $legacy" ;;
+    check) echo "$all --json --format $legacy" ;;
+    unlock) echo "$all $legacy" ;;
+    break) echo "$all --yes $legacy" ;;
+    inspect) echo "$all --limit --watch --json --format $legacy" ;;
+    local) echo "$all --force --json --format" ;;
+    skew)
+        echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --format --json --output"
+        ;;
+    agent) echo "$all --name --every --once --verbose" ;;
     esac
 }
 
@@ -21,7 +29,8 @@ _tidelock_parse() {
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
         --url | --password-file | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
-            --format | -t | -w | -E)
+            --format | --limit | --protocol | --dialect | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | \
+            --slack | --warn | --samples | --for | --output | --name | --every | -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
         --) if [[ $command == run ]]; then dashes=$i && return; fi ;;
@@ -34,7 +43,9 @@ _tidelock_parse() {
 _tidelock() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local words=("${COMP_WORDS[@]}") cword=$COMP_CWORD command='' dashes=0
-    local commands="run lock unlock extend check help"
+    local commands="run lock unlock extend check inspect break local skew agent help"
+    local dialects="java jedis-lock jedis-lock-uuid ms-pipe redis-doc node-ms py-float py-float-1 rb-mutex rb-objects"
+    dialects+=" rb-resque rb-pid php-s c-lua"
 
     COMPREPLY=()
     _tidelock_parse
@@ -52,17 +63,25 @@ _tidelock() {
     # "--option=value" comes in three words.
     if [[ $cur == '=' ]]; then cur=; elif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
     case $prev in
-    --password-file) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
+    --password-file | --output) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill continue" -- "$cur") && return ;;
-    --format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$cur") && return ;;
-    --ttl | --wait | --max-hold | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
-    --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix://" -- "$cur") && return ;;
-    --conflict-exit-code | --json-fd | -E) return ;;
+    --format)
+        local formats="text json"
+        if [[ $command == skew ]]; then formats+=" nagios prometheus"; fi
+        mapfile -t COMPREPLY < <(compgen -W "$formats" -- "$cur") && return
+        ;;
+    --protocol) mapfile -t COMPREPLY < <(compgen -W "token bridge timestamp" -- "$cur") && return ;;
+    --dialect) mapfile -t COMPREPLY < <(compgen -W "$dialects" -- "$cur") && return ;;
+    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --every | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
+    --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
+    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --name | -E) return ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_tidelock_options "$command")" -- "$cur")
     elif [[ -z $command || $command == help ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
+    elif [[ $command == local ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "status stop" -- "$cur")
     fi
 }
 complete -F _tidelock tidelock

@@ -1,0 +1,161 @@
+/*
+ * Floor 2: the protocols of stamps. K holds the end of its lock's lifetime, which clients of the old
+ * kind write and read by clocks of their own. Every formula spares what these clocks may be off (M)
+ * and how long one may take from reading its clock to acting (L); none may be shortened without its
+ * model (tests/model). It must never take a stamp for its own because of its bytes alone.
+ */
+#include "stamp.h"
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
+    if (!job->rules.strict && e->server->anchor.known)
+        return tl__try_server_us(e, e->now);
+    int64_t us = e->now.ns / 1000 + e->server->wall_us;
+    return (tl_interval){us, us};
+}
+
+static int64_t free_from(const tl_rules *rules, const tl_stamp *stamp) {
+    return stamp->first_free_ms + rules->skew_ms + rules->lag_ms;
+}
+
+bool tl__stamp_is_free(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms) {
+    return stamp->kind == TL_STAMP_GOOD && free_from(rules, stamp) < now_ms;
+}
+
+tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms,
+                          const tl_event *e) {
+    if (stamp->kind != TL_STAMP_GOOD)
+        return TL_NEVER;
+    int64_t left = free_from(rules, stamp) + 1 - now_ms;
+    return tl__mono_add_ms(e->now, left > 0 ? left : 0);
+}
+
+bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e) {
+    const tl_rules *r = &job->rules;
+    if (stamp->kind != TL_STAMP_GOOD || !tl__mono_before(e->now, job->believed))
+        return false;
+    int64_t read_ms = stamp->written_ms - r->legacy_ttl_ms; /* what its writer's clock showed */
+    if (r->dialect->waiters_overwrite)
+        return read_ms < job->proof.stamp_ms - r->skew_ms - r->lag_ms;
+    return read_ms <= job->proof.proved_us / 1000 + r->skew_ms;
+}
+
+tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
+                           tl_out *out) {
+    (void)tl__try_not_kept(a, 0, out);
+    if (stamp->kind == TL_STAMP_GOOD)
+        a->result.robber_ms = stamp->written_ms - job->rules.legacy_ttl_ms - now_ms;
+    a->result.robbed = a->result.robber_ms > 0; /* else its clock may be right, and K was deleted */
+    return TL_END;
+}
+
+tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
+    const tl_rules *r = &job->rules;
+    int64_t ns = (r->legacy_ttl_ms - r->lag_ms - 2 * (int64_t)r->skew_ms) * TL_NS_PER_MS;
+    int64_t drift = tl__drift_ns(r->legacy_ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
+    return tl__mono_add_ns(asked, ns - drift);
+}
+
+/* FNV-1a: with the length and the time that a stamp tells, as good as its bytes. */
+uint64_t tl__stamp_hash(tl_bytes text) {
+    uint64_t h = 14695981039346656037U;
+    for (size_t i = 0; i < text.n; i++)
+        h = (h ^ (unsigned char)text.p[i]) * 1099511628211U;
+    return h;
+}
+
+/* ---- the attempt ----------------------------------------------------------------------------- */
+
+static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_stamp_try *s = (tl_stamp_try *)a;
+    s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level;
+    if (s->level == TL_LEVEL_PLAIN && job->protocol != &tl__protocol_bridge)
+        tl__stamp_plain_send(s, job, e, out);
+    else
+        tl__stamp_script_send(s, job, e, out);
+}
+
+static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_stamp_try *s = (tl_stamp_try *)a;
+    return s->level == TL_LEVEL_PLAIN ? tl__stamp_plain_answered(s, job, e, out)
+                                      : tl__stamp_script_answered(s, job, e, out);
+}
+
+/* The server has no EVAL: go on without, or say so. */
+static tl_status without_scripts(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                 tl_out *out) {
+    static const char words[] =
+        "the server has no EVAL, which the bridge needs: Redis 2.6 or newer";
+    if (job->protocol == &tl__protocol_bridge)
+        return tl__try_fail(&s->try, TL_ESERVER, false, TL_LITERAL(words), out);
+    out->level = s->level = TL_LEVEL_PLAIN;
+    s->try.bounded = false;
+    tl__stamp_plain_send(s, job, e, out);
+    return TL_GO;
+}
+
+/* Is it an error of a command itself, with these words? */
+static bool is_error(const tl_event *e, const char *words) {
+    return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_ERROR &&
+           !tl__from_script(e->reply->text) &&
+           memmem(e->reply->text.p, e->reply->text.n, words, strlen(words));
+}
+
+/* What only reads has changed nothing, answered or not. */
+static tl_event as_unsent(const tl_event *e) {
+    tl_event unsent = *e;
+    unsent.maybe_sent = false;
+    return unsent;
+}
+
+static void stamp_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) {
+    *(tl_stamp_try *)machine = (tl_stamp_try){.phase = 0};
+    tl__try_init(machine, op, ticket, until);
+}
+
+static const tl_try_words words = {send, answered};
+
+static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (is_error(e, "wrong kind of value"))
+        return tl__stamp_plain_wrong_type(s, out);
+    if (e->kind == TL_REPLY && tl__stamp_plain_leaves(s))
+        return answered(&s->try, job, e, out);
+    bool reads = tl__stamp_plain_reads(s);
+    tl_event unsent = as_unsent(e);
+    tl_status status = tl__try_step(&s->try, &words, job, reads ? &unsent : e, out);
+    if (reads && e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_ERROR)
+        s->try.result.maybe = false; /* a GET that was refused, in whatever words */
+    return status;
+}
+
+static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_stamp_try *s = machine;
+    if (e->kind == TL_START || e->ticket != s->try.ticket)
+        return tl__try_step(&s->try, &words, job, e, out);
+    if (s->level == TL_LEVEL_PLAIN)
+        return step_plain(s, job, e, out);
+    if (is_error(e, "unknown command"))
+        return without_scripts(s, job, e, out);
+    bool took = tl__stamp_script_renews(s); /* the key is ours unless the answer says otherwise */
+    tl_status status = tl__try_step(&s->try, &words, job, e, out);
+    if (took && status == TL_END && s->try.result.code != TL_OK && s->try.result.code != TL_EBUSY)
+        s->try.result.maybe = true;
+    return status;
+}
+
+const tl_protocol tl__protocol_timestamp = {.name = "timestamp",
+                                            .size = sizeof(tl_stamp_try),
+                                            .init = stamp_init,
+                                            .step = stamp_step,
+                                            .rules = tl__stamp_rules,
+                                            .reads_wall = true,
+                                            .watches = true};
+
+const tl_protocol tl__protocol_bridge = {.name = "bridge",
+                                         .size = sizeof(tl_stamp_try),
+                                         .init = stamp_init,
+                                         .step = stamp_step,
+                                         .rules = tl__stamp_rules,
+                                         .reads_wall = true,
+                                         .watches = true};

@@ -1,0 +1,130 @@
+/*
+ * Floor 2: which rules hold for a key: the margins, the legacy lifetime and the dialect, out of the
+ * options; and which lifetimes of our own they leave. It must refuse any that leaves no validity, or
+ * lets two hold at once.
+ */
+#include "error.h"
+#include "stamp.h"
+
+#define SKEW_MS 1000
+#define LEGACY_TTL_MS 60000
+#define MARGIN_MAX_MS 3600000
+
+static tl_err check_number(const char *name, int64_t v, int64_t least, int64_t most,
+                           tl_error *err) {
+    if (v >= least && v <= most)
+        return TL_OK;
+    return tl__fail(err, TL_EINVALID, 0, "%s: %lld to %lld ms, not %lld", name, (long long)least,
+                    (long long)most, (long long)v);
+}
+
+/* ---- the dialect of a key -------------------------------------------------------------------- */
+
+/* Is text like the pattern, in which '*' is any bytes? */
+static bool is_like(tl_bytes pattern, tl_bytes text) {
+    size_t p = 0, t = 0, star = SIZE_MAX, from = 0;
+    while (t < text.n) {
+        if (p < pattern.n && pattern.p[p] == '*') {
+            star = p++;
+            from = t;
+        } else if (p < pattern.n && pattern.p[p] == text.p[t]) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.n && pattern.p[p] == '*')
+        p++;
+    return p == pattern.n;
+}
+
+static tl_err find_dialect(tl_bytes name, const tl_dialect **ret, tl_error *err) {
+    char shown[64];
+    *ret = tl__dialect_find(name);
+    if (*ret)
+        return TL_OK;
+    tl__bytes_print(shown, sizeof shown, name);
+    return tl__fail(err, TL_EINVALID, 0, "dialect: there is none called '%s'", shown);
+}
+
+/* One of "PATTERN=NAME" or "NAME"; each is checked, the first that fits counts. */
+static tl_err read_choice(tl_bytes choice, tl_bytes key, const tl_dialect **ret, tl_error *err) {
+    const char *equals = choice.n ? memrchr(choice.p, '=', choice.n) : NULL;
+    tl_bytes pattern = TL_LITERAL("*"), name = choice;
+    const tl_dialect *dialect;
+    if (equals) {
+        pattern = tl__bytes(choice.p, (size_t)(equals - choice.p));
+        name = tl__bytes(equals + 1, choice.n - pattern.n - 1);
+    }
+    if (find_dialect(name, &dialect, err))
+        return TL_EINVALID;
+    if (!*ret && is_like(pattern, key))
+        *ret = dialect;
+    return TL_OK;
+}
+
+static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect **ret,
+                             tl_error *err) {
+    *ret = NULL;
+    for (const char *p = choices; p && *p;) {
+        size_t n = strcspn(p, ",");
+        if (read_choice(tl__bytes(p, n), key, ret, err))
+            return TL_EINVALID;
+        p += n + (p[n] == ',');
+    }
+    if (!*ret)
+        *ret = tl__dialect_at(0);
+    return TL_OK;
+}
+
+/* ---- lifetimes ------------------------------------------------------------------------------- */
+
+static tl_err check_lifetime(const tl_rules *r, int64_t ttl_ms, tl_error *err) {
+    int64_t m = r->skew_ms, l = r->lag_ms, least = 2 * m + 2 * l;
+    int64_t most = 2 * r->legacy_ttl_ms - 3 * m - 2 * l;
+    if (r->legacy_ttl_ms <= 2 * m + l)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "legacy_ttl: %lld ms leave no validity with skew_max %lld ms and "
+                        "legacy_lag %lld ms",
+                        (long long)r->legacy_ttl_ms, (long long)m, (long long)l);
+    if (ttl_ms <= least)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "ttl: more than %lld ms with skew_max %lld ms and legacy_lag %lld ms, "
+                        "not %lld",
+                        (long long)least, (long long)m, (long long)l, (long long)ttl_ms);
+    if (ttl_ms > most) /* else equal bytes could be another's stamp */
+        return tl__fail(err, TL_EINVALID, 0,
+                        "ttl: at most %lld ms with legacy_ttl %lld ms, skew_max %lld ms and "
+                        "legacy_lag %lld ms, not %lld",
+                        (long long)most, (long long)r->legacy_ttl_ms, (long long)m, (long long)l,
+                        (long long)ttl_ms);
+    return TL_OK;
+}
+
+tl_err tl__stamp_rules(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
+                       tl_rules *ret, int64_t *ttl_ms, tl_error *err) {
+    int64_t skew = client->skew_max_ms ? client->skew_max_ms : SKEW_MS;
+    int64_t lag = client->legacy_lag_ms ? client->legacy_lag_ms : (skew + 1) / 2;
+    int64_t legacy = client->legacy_ttl_ms ? client->legacy_ttl_ms : LEGACY_TTL_MS;
+    const char *choices = lock && lock->dialect && *lock->dialect ? lock->dialect : client->dialect;
+    if (check_number("skew_max", skew, 1, MARGIN_MAX_MS, err) ||
+        check_number("legacy_lag", lag, 1, MARGIN_MAX_MS, err) ||
+        check_number("legacy_ttl", legacy, TL_TTL_MIN_MS, TL_TTL_MAX_MS, err))
+        return TL_EINVALID;
+    *ret = (tl_rules){.skew_ms = (int32_t)skew,
+                      .lag_ms = (int32_t)lag,
+                      .legacy_ttl_ms = legacy,
+                      .strict = client->strict};
+    if (client->strict && client->protocol != TL_TIMESTAMP)
+        return tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol");
+    if (client->strict && client->wait_replicas > 0)
+        return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for replicas");
+    if (*ttl_ms == 0)
+        *ttl_ms = legacy;
+    return choose_dialect(choices, key, &ret->dialect, err) ? TL_EINVALID
+                                                            : check_lifetime(ret, *ttl_ms, err);
+}

@@ -1,0 +1,18 @@
+/*
+ * Operations that go on without a caller that blocks: the keeper runs them.
+ */
+#ifndef TL_ASYNC_H
+#define TL_ASYNC_H
+
+#include <stdbool.h>
+
+struct tl_lock;
+
+/** Cancel the acquire that is under way; false: there is none. Any thread. */
+bool tl__async_cancel(struct tl_lock *lock);
+
+/** The lock is being freed: what is under way is given up, and cleaned up in the background; nobody
+ *  is called. */
+void tl__async_abandon(struct tl_lock *lock);
+
+#endif

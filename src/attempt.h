@@ -1,0 +1,63 @@
+/*
+ * What the attempts of all protocols on a Redis server have in common: when the request was built,
+ * how long a holder may believe its answer, and how an attempt fails.
+ */
+#ifndef TL_ATTEMPT_H
+#define TL_ATTEMPT_H
+
+#include "protocol.h"
+
+typedef struct {
+    tl_result result; /**< first */
+    tl_mono until;    /**< the asker moves on */
+    tl_mono asked;    /**< when the request was built: no later than it was sent */
+    tl_mono by;       /**< no answer by then: failed */
+    uint16_t ticket;
+    uint8_t op;
+    bool bounded; /**< TAKE: the request says until when it may take effect, `by` */
+} tl_try;
+
+/** A protocol's init. */
+void tl__try_init(void *attempt, tl_op op, uint16_t ticket, tl_mono until);
+
+/** What a protocol has to say: its requests, and what an answer that is no error means. */
+typedef struct {
+    void (*send)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+    tl_status (*answered)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+} tl_try_words;
+
+/** A protocol's step. */
+tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
+                       tl_out *out);
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+void tl__try_add(tl_command *c, tl_bytes arg);
+
+/** The next command of a send: empty but for its form. */
+tl_command *tl__try_command(tl_send *send);
+tl_command *tl__try_script(tl_send *send, tl_script script);
+
+/** The replicas must confirm: ask on the same connection, right after the write. */
+void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out);
+
+/** The earliest and the latest that the server's clock can show at `at`, us; 0 when unknown. */
+tl_interval tl__try_server_us(const tl_event *e, tl_mono at);
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+/** All of these end the attempt. */
+tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_out *out);
+tl_status tl__try_malformed(tl_try *a, tl_out *out);
+/** The server refused a request that came after `by`. */
+tl_status tl__try_too_late(tl_try *a, tl_out *out);
+/** Another holds it; left_ms as of PTTL, negative when unknown. */
+tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms);
+/** Ours, and K has left_ms, as of PTTL: if the replicas and, for a take, the server's age allow. */
+tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms,
+                       uint64_t fence, tl_out *out);
+/** KEEP and DROP that found K another's (status 0) or absent (-1). */
+tl_status tl__try_not_kept(tl_try *a, int64_t status, tl_out *out);
+tl_status tl__try_not_dropped(tl_try *a, int64_t status, tl_out *out);
+
+#endif

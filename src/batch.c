@@ -1,0 +1,144 @@
+/*
+ * Floor 4: joins the sends of many machines into one request, and takes its answer apart again. It
+ * knows the order of arguments that all such scripts have in common, and nothing of their meaning:
+ * keys, head, for each lock its own, tail. Head and tail hold ideas of the time, so only sends built
+ * at one instant are joined; the tail is that of the send with the earliest limit.
+ */
+#include "batch.h"
+
+#include <stdlib.h>
+
+#define ROOM 512
+
+tl_batch *tl__batch_new(void) {
+    return calloc(1, sizeof(tl_batch));
+}
+
+void tl__batch_free(tl_batch *b) {
+    if (!b)
+        return;
+    free(b->keys.p);
+    free(b->own.p);
+    free(b->head.p);
+    free(b->tail.p);
+    free(b->behind.p);
+    free(b);
+}
+
+void tl__batch_clear(tl_batch *b) {
+    b->count = 0;
+    b->keys.n = b->own.n = b->head.n = b->tail.n = b->behind.n = 0;
+}
+
+bool tl__batch_fits(const tl_batch *b, const tl_send *send, tl_mono now) {
+    if (b->count == 0)
+        return true;
+    const tl_command *c = &send->command[0], *of = &b->send.command[0];
+    int64_t left = tl__ns_until(now, send->by), whole = tl__ns_until(now, b->by);
+    return b->count < TL_BATCH_MAX && now.ns == b->now.ns && c->script == of->script &&
+           c->each == of->each && send->count == b->send.count && left / 2 <= whole &&
+           whole / 2 <= left;
+}
+
+static bool reserve(tl_batch_bytes *to, size_t more) {
+    if (more <= to->room - to->n)
+        return true;
+    size_t room = (to->n + more) * 2 + ROOM;
+    char *p = realloc(to->p, room);
+    if (!p)
+        return false;
+    to->p = p;
+    to->room = room;
+    return true;
+}
+
+/* Encoded. */
+static bool append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
+    size_t before = to->n;
+    for (size_t i = 0; i < count; i++) {
+        size_t n = tl__argument_encode(argv[i], to->p ? to->p + to->n : NULL, to->room - to->n);
+        if (n > to->room - to->n) {
+            if (!reserve(to, n)) {
+                to->n = before;
+                return false;
+            }
+            n = tl__argument_encode(argv[i], to->p + to->n, n);
+        }
+        to->n += n;
+    }
+    return true;
+}
+
+static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
+    const tl_command *c = &send->command[0];
+    b->send = *send;
+    b->now = now;
+    b->by = send->by;
+    b->behind.n = 0;
+    if (send->count > 1 && !append(&b->behind, send->command[1].argv, send->command[1].argc))
+        return false;
+    return append(&b->head, c->argv + c->nkeys, TL_JOIN_HEAD);
+}
+
+/* The sooner limit counts for all. */
+static bool keep_tail(tl_batch *b, const tl_send *send) {
+    const tl_command *c = &send->command[0];
+    if (b->tail.n > 0 && !tl__mono_before(send->by, b->by))
+        return true;
+    b->tail.n = 0;
+    b->by = send->by;
+    return append(&b->tail, c->argv + c->argc - TL_JOIN_TAIL, TL_JOIN_TAIL);
+}
+
+bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
+    const tl_command *c = &send->command[0];
+    size_t keys = b->keys.n, own = b->own.n;
+    if ((b->count == 0 && !first(b, send, now)) || !keep_tail(b, send) ||
+        !append(&b->keys, c->argv, c->nkeys) ||
+        !append(&b->own, c->argv + c->nkeys + TL_JOIN_HEAD, c->each)) {
+        b->keys.n = keys;
+        b->own.n = own;
+        return false;
+    }
+    b->member[b->count++] = (tl_batch_member){cookie, send->ticket};
+    return true;
+}
+
+const tl_send *tl__batch_send(tl_batch *b) {
+    tl_command *c = &b->send.command[0];
+    uint16_t nkeys = c->nkeys;
+    if (!reserve(&b->keys, b->head.n + b->own.n + b->tail.n))
+        return NULL;
+    const tl_batch_bytes *parts[] = {&b->head, &b->own, &b->tail};
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) {
+        memcpy(b->keys.p + b->keys.n, parts[i]->p, parts[i]->n);
+        b->keys.n += parts[i]->n;
+    }
+    c->nkeys = (uint16_t)(nkeys * b->count);
+    c->argc = 0;
+    c->more_argc = (uint16_t)(c->nkeys + TL_JOIN_HEAD + c->each * b->count + TL_JOIN_TAIL);
+    c->more = tl__bytes(b->keys.p, b->keys.n);
+    if (b->send.count > 1) {
+        tl_command *behind = &b->send.command[1];
+        behind->more_argc = behind->argc;
+        behind->argc = 0;
+        behind->more = tl__bytes(b->behind.p, b->behind.n);
+    }
+    b->send.by = b->by;
+    return &b->send;
+}
+
+/* A machine reads its own answer as if it had asked alone: the TIME, then one item. */
+void tl__batch_reply(const tl_batch *b, const tl_reply *whole, unsigned i, tl_reply *ret,
+                     tl_reply items[3]) {
+    *ret = *whole;
+    if (whole->type != TL_REPLY_ARRAY)
+        return;
+    *ret = (tl_reply){.type = TL_REPLY_NIL};
+    if (whole->count != b->count + 2)
+        return;
+    items[0] = whole->items[0];
+    items[1] = whole->items[1];
+    items[2] = whole->items[i + 2];
+    *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = 3};
+}

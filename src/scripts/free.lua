@@ -1,0 +1,17 @@
+-- Plain locks, which have no sidecar: delete K if it is still the token's, and say so to who waits.
+--
+-- KEYS  K
+-- ARGV  token, the channel
+-- Answers 1 deleted   0 another's   -1 absent
+--
+-- After the DEL nothing may fail: a forbidden channel must not hide that the lock is free.
+local found = redis.pcall('GET', KEYS[1])
+if found == ARGV[1] then
+    redis.call('DEL', KEYS[1])
+    redis.pcall('PUBLISH', ARGV[2], '')
+    return 1
+end
+if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
+    return found -- refused: that says nothing about the lock
+end
+return found and 0 or -1

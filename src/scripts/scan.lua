@@ -1,0 +1,26 @@
+-- Go one step through the keys, and look at those that may be locks: short strings.
+--
+-- KEYS  none: they are what is asked for
+-- ARGV  cursor, pattern, how many at about, longest value of use, longest key
+-- Answers {cursor, TIME s, TIME us, {K, K's value, ms left, S's value, until, fence, since, owner}, ...}
+local function sidecar(K)
+    local open = string.find(K, '{', 1, true)
+    local close = open and string.find(K, '}', open + 1, true)
+    if close and close > open + 1 or string.find(K, '}', 1, true) then
+        return K .. ':tidelock'
+    end
+    return 'tidelock:{' .. K .. '}'
+end
+local step = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+local time = redis.call('TIME')
+local answer = {step[1], time[1], time[2]}
+for _, K in ipairs(step[2]) do
+    local kind = redis.call('TYPE', K)
+    if (kind.ok or kind) == 'string' and #K <= tonumber(ARGV[5]) and
+       redis.call('STRLEN', K) <= tonumber(ARGV[4]) then
+        local s = redis.pcall('HMGET', sidecar(K), 'value', 'until', 'fence', 'since', 'owner')
+        answer[#answer + 1] = {K, redis.call('GET', K), redis.call('PTTL', K), s[1] or false, s[2] or false,
+                               s[3] or false, s[4] or false, s[5] or false}
+    end
+end
+return answer

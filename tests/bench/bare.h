@@ -1,0 +1,16 @@
+/*
+ * The baseline: what a program does that uses hiredis as its manual shows. SET with a token, NX and
+ * PX, then a script that compares and deletes; one blocking connection.
+ */
+#ifndef BARE_H
+#define BARE_H
+
+typedef struct bare bare;
+
+/** Connects by the way of the regime. The key is copied. */
+bare *bare_open(const char *key);
+void bare_close(bare *b);
+/** Acquire and release; ends the program when either fails. */
+void bare_pair(bare *b);
+
+#endif

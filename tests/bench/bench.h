@@ -1,0 +1,136 @@
+/*
+ * What the rows of the benchmark share: regimes, contenders that take turns, and the report.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tidelock/tidelock.h>
+
+#include "hist.h"
+
+#define ROUNDS_MAX 99
+#define CONTENDERS_MAX 4
+#define SECOND INT64_C(1000000000)
+#define MS INT64_C(1000000)
+
+/** Where server and client run, and what lies between them. */
+typedef enum {
+    ONE,   /**< both on one core, unix socket: CPU cost alone */
+    CROSS, /**< a core each, TCP: each message wakes a core */
+    FREE,  /**< nothing pinned, unix socket */
+    DELAY, /**< nothing pinned, TCP through a proxy: a round trip takes 5 ms */
+    REGIMES
+} regime;
+
+typedef unsigned regimes; /**< a set: 1u << ONE | … */
+
+/** CLOCK_MONOTONIC. */
+int64_t now_ns(void);
+
+/** The benchmark can't go on: say why in a line, and exit with 1. */
+void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+/** Start the server. Once, from the main thread. */
+void world_start(void);
+
+/** Pin, or not, as the regime says; for threads that are made from now on. NULL: it is in force.
+ *  Otherwise why this machine can't have it. */
+const char *world_enter(regime r);
+
+const char *world_url(void);         /**< of the server, in the regime that is in force */
+redisContext *world_connect(void);   /**< a plain connection by the same way; redisFree */
+int64_t world_server_cpu_ns(void);   /**< used by the server so far */
+int64_t world_client_cpu_ns(void);   /**< used by this process so far, all threads */
+void world_flush(void);              /**< forget all keys */
+const char *world_describe(void);    /**< machine and versions, in a line */
+tl_client *world_client(void);       /**< a client that has reached the server; tl_client_close */
+redisReply *world_ask(const char *); /**< one command, beside the regime; freeReplyObject */
+
+/* ---- taking turns ---------------------------------------------------------------------------- */
+
+/** What a contender's slices used; run between meter_start and meter_stop. */
+typedef struct {
+    int64_t ns, client_ns, server_ns;
+    uint64_t operations;
+    int64_t from_ns, from_client, from_server;
+    bool running;
+} meter;
+
+void meter_start(meter *m); /**< again: what was used since the last start does not count */
+void meter_stop(meter *m);  /**< no-op when not running */
+
+typedef struct {
+    void *ctx;
+    /** Work until `until_ns` (now_ns) or a little longer; returns the operations done. It runs with
+     *  the meter started, and may start it again or stop it early. */
+    uint64_t (*run)(void *ctx, int64_t until_ns, meter *m);
+    hist *hist; /**< filled by run, if it measures each operation; may be NULL */
+} contender;
+
+/** By round. */
+typedef struct {
+    double rate[ROUNDS_MAX];      /**< operations a second */
+    double client_us[ROUNDS_MAX]; /**< CPU an operation */
+    double server_us[ROUNDS_MAX];
+    double core_rate[ROUNDS_MAX]; /**< operations a second of CPU time, both together */
+    double p50_us[ROUNDS_MAX], p99_us[ROUNDS_MAX]; /**< with a hist */
+} figures;
+
+/** Let n contenders take turns: each round has `slices` slices of `slice_ns` for each. */
+void take_turns(const contender *c, int n, int64_t slice_ns, int slices, figures *ret);
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+extern int rounds; /**< of each measurement */
+
+typedef struct {
+    const char *row, *what, *unit;
+    regime regime;
+    const char *goal; /**< in words; NULL none */
+} label;
+
+void report_begin(const char *json_path);
+void report_end(void);
+/** A line: medians, the median of the rounds' ratios with its spread. base NULL: nothing to compare
+ *  with; then the spread is that of `ours`. */
+void report(const label *l, const double *ours, const double *base, int n);
+void report_one(const label *l, double ours); /**< measured or counted once */
+void report_two(const label *l, double ours, double base);
+void report_skip(const char *row, regime r, const char *why);
+const char *regime_name(regime r);
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+/** malloc, calloc and realloc of this process are counted between these two. */
+void allocations_start(void);
+uint64_t allocations_stop(void);
+
+/** Commands that reach the server over connections between these two; those that scripts make don't
+ *  count. Slows the server down. */
+void commands_start(void);
+uint64_t commands_stop(void);
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const char *name;
+    regimes has;     /**< measured in these */
+    regimes usually; /**< where nothing else was asked for */
+    void (*run)(regime r);
+} row;
+
+void row_pairs(regime r);
+void row_threads(regime r);
+void row_renew(regime r);
+void row_local(regime r);
+void row_cli(regime r);
+void row_remaining(regime r);
+void row_machine(regime r);
+
+#endif

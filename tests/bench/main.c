@@ -1,0 +1,86 @@
+/*
+ * Runs the rows that were asked for, each in the regimes that were asked for, and reports. Timings
+ * are reported and never judged: the exit status only says whether everything could be measured.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+int rounds = 5;
+
+#define IN(r) (1u << (r))
+#define EVERY (IN(ONE) | IN(CROSS) | IN(FREE) | IN(DELAY))
+
+static const row rows[] = {
+    {"pairs", EVERY, EVERY, row_pairs},
+    {"threads", EVERY, IN(ONE) | IN(CROSS) | IN(FREE), row_threads},
+    {"renew", IN(ONE) | IN(CROSS) | IN(FREE), IN(ONE), row_renew},
+    {"local", EVERY, IN(ONE) | IN(FREE), row_local},
+    {"cli", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_cli},
+    {"remaining", IN(FREE), IN(FREE), row_remaining},
+    {"machine", IN(FREE), IN(FREE), row_machine},
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* Is the word in the list, whose words are separated by spaces? */
+static bool listed(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = list; *p; p += strcspn(p, " ")) {
+        p += strspn(p, " ");
+        if (strncmp(p, word, n) == 0 && (p[n] == ' ' || p[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static const char *env(const char *name, const char *otherwise) {
+    const char *v = getenv(name);
+    return v && *v ? v : otherwise;
+}
+
+/* Each word of the list is one that we know. */
+static void check(const char *name, const char *list, const char *known) {
+    char word[32];
+    for (const char *p = list; *(p += strspn(p, " ")); p += strcspn(p, " ")) {
+        (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(p, " "), p);
+        if (!listed(known, word))
+            die("%s: there is no '%s'; there are: %s", name, word, known);
+    }
+}
+
+static void read_rounds(void) {
+    char *end;
+    const char *text = env("ROUNDS", "5");
+    long n = strtol(text, &end, 10);
+    if (*end || n < 1 || n > ROUNDS_MAX)
+        die("ROUNDS: 1 to %d, not '%s'", ROUNDS_MAX, text);
+    rounds = (int)n;
+}
+
+static void run(const row *w, regime r) {
+    const char *problem = world_enter(r);
+    if (problem)
+        report_skip(w->name, r, problem);
+    else
+        w->run(r);
+    world_flush();
+}
+
+int main(void) {
+    static const char names[] = "pairs threads renew local cli remaining machine";
+    const char *wanted = env("BENCH", names), *where = env("REGIME", NULL);
+    check("BENCH", wanted, names);
+    check("REGIME", where ? where : "", "one cross free delay");
+    read_rounds();
+    world_start();
+    report_begin(env("BENCH_JSON", "build/bench.json"));
+    for (size_t i = 0; i < ROWS; i++)
+        for (int r = 0; r < REGIMES && listed(wanted, rows[i].name); r++)
+            if (where ? rows[i].has & IN(r) && listed(where, regime_name((regime)r))
+                      : rows[i].usually & IN(r))
+                run(&rows[i], (regime)r);
+    report_end();
+    return 0;
+}

@@ -1,0 +1,108 @@
+/*
+ * Plain locks and a thread that renews them with hiredis' pipeline.
+ */
+#include "pipeline.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "bench.h"
+
+#define TICK (10 * MS) /* those due within it are sent together */
+#define TAKE_AT_ONCE 1000
+#define TOKEN "6f1c2d52-8a0b-4c57-9d3e-%012d"
+
+struct pipeline {
+    redisContext *c;
+    pthread_t thread;
+    int count, next;
+    int64_t cycle_ns;
+    char sha1[41], ttl[24];
+    atomic_bool over;
+    atomic_ullong renewed;
+};
+
+static const char script[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then return "
+                             "redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
+
+/* One reply of a pipeline: its integer, or 1 for OK. */
+static long long next_reply(pipeline *p) {
+    redisReply *reply = NULL;
+    if (redisGetReply(p->c, (void **)&reply) != REDIS_OK)
+        die("pipeline: %s", p->c->errstr);
+    long long v = reply->type == REDIS_REPLY_INTEGER  ? reply->integer
+                  : reply->type == REDIS_REPLY_STATUS ? 1
+                                                      : 0;
+    freeReplyObject(reply);
+    return v;
+}
+
+static void take_all(pipeline *p) {
+    for (int i = 0; i < p->count; i += TAKE_AT_ONCE) {
+        int n = p->count - i < TAKE_AT_ONCE ? p->count - i : TAKE_AT_ONCE;
+        for (int k = i; k < i + n; k++)
+            redisAppendCommand(p->c, "SET bench:plain:%d " TOKEN " NX PX %s", k, k, p->ttl);
+        for (int k = 0; k < n; k++)
+            if (next_reply(p) != 1)
+                die("pipeline: a lock was not had");
+    }
+}
+
+static void renew(pipeline *p, int n) {
+    for (int i = 0; i < n; i++) {
+        int k = (p->next + i) % p->count;
+        redisAppendCommand(p->c, "EVALSHA %s 1 bench:plain:%d " TOKEN " %s", p->sha1, k, k, p->ttl);
+    }
+    for (int i = 0; i < n; i++)
+        if (next_reply(p) != 1)
+            die("pipeline: a lock was lost");
+    p->next = (p->next + n) % p->count;
+    atomic_fetch_add(&p->renewed, (unsigned long long)n);
+}
+
+static void *work(void *arg) {
+    pipeline *p = arg;
+    int64_t start = now_ns(), done = 0;
+    while (!atomic_load(&p->over)) {
+        int64_t due = (now_ns() - start) * p->count / p->cycle_ns - done;
+        if (due > 0)
+            renew(p, (int)(due < p->count ? due : p->count));
+        done += due;
+        const struct timespec tick = {.tv_nsec = TICK};
+        (void)nanosleep(&tick, NULL);
+    }
+    return NULL;
+}
+
+pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns) {
+    pipeline *p = calloc(1, sizeof *p);
+    if (!p)
+        die("out of memory");
+    p->c = world_connect();
+    p->count = count;
+    p->cycle_ns = cycle_ns;
+    (void)snprintf(p->ttl, sizeof p->ttl, "%lld", (long long)ttl_ms);
+    redisReply *reply = redisCommand(p->c, "SCRIPT LOAD %s", script);
+    if (!reply || reply->type != REDIS_REPLY_STRING)
+        die("SCRIPT LOAD: %s", p->c->errstr);
+    (void)snprintf(p->sha1, sizeof p->sha1, "%s", reply->str);
+    freeReplyObject(reply);
+    take_all(p);
+    if (pthread_create(&p->thread, NULL, work, p) != 0)
+        die("no thread");
+    return p;
+}
+
+uint64_t pipeline_renewed(pipeline *p) {
+    return atomic_load(&p->renewed);
+}
+
+void pipeline_stop(pipeline *p) {
+    atomic_store(&p->over, true);
+    (void)pthread_join(p->thread, NULL);
+    redisFree(p->c);
+    free(p);
+}

@@ -1,0 +1,222 @@
+/*
+ * What a pair costs this side without any I/O: the step machines, the commands' bytes, the replies'
+ * parsing, the random numbers. The replies are those of the real server, played again and again.
+ * The only row that looks inside the library.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "acquire.h"
+#include "bench.h"
+#include "resp.h"
+#include "settle.h"
+#include "token.h"
+
+#define SLICE (20 * MS)
+#define SLICES 4
+#define ROW "machine"
+#define ATTEMPT_MS 2000
+
+typedef struct {
+    tl_job job;
+    tl_server server;
+    tl_out out;
+    tl_acquire acquire;
+    tl_settle settle;
+    tl_command command[2]; /* take, drop */
+    tl_out kept[2];        /* where their numbers stand */
+    char raw[2][512];      /* their replies */
+    size_t raw_size[2];
+    tl_resp *resp[2];
+    tl_reply reply[2];
+    tl_mono now;
+} theatre;
+
+/* ---- a pair, played -------------------------------------------------------------------------- */
+
+static tl_status tell(theatre *t, void *machine, tl_step step, tl_event_kind kind,
+                      const tl_reply *reply) {
+    const tl_event e = {.kind = kind,
+                        .now = t->now,
+                        .server = &t->server,
+                        .sent = t->now,
+                        .reply = reply,
+                        .count = reply ? 1 : 0,
+                        .ticket = t->out.sends ? t->out.send[0].ticket : 0};
+    tl__out_clear(&t->out);
+    return step(machine, &e, &t->out);
+}
+
+/* To the send of the take; some protocols first ask whether the server has been reached. */
+static void ask_take(theatre *t) {
+    const tl_retry retry = {0};
+    t->out.sends = 0;
+    tl__acquire_init(&t->acquire, &t->job, &retry, 0, ATTEMPT_MS, 1);
+    (void)tell(t, &t->acquire, tl__acquire_step, TL_START, NULL);
+    if (t->out.sends == 1 && t->out.send[0].count == 0)
+        (void)tell(t, &t->acquire, tl__acquire_step, TL_REPLY, NULL);
+}
+
+static void ask_drop(theatre *t) {
+    t->out.sends = 0;
+    tl__settle_init(&t->settle, &t->job, TL_DROP, tl__mono_add_ms(t->now, 1000), 1);
+    (void)tell(t, &t->settle, tl__settle_step, TL_START, NULL);
+}
+
+static void play(theatre *t) {
+    ask_take(t);
+    if (tell(t, &t->acquire, tl__acquire_step, TL_REPLY, &t->reply[0]) != TL_END ||
+        t->acquire.result.code != TL_OK)
+        die("machine: a take that worked does not end");
+    ask_drop(t);
+    if (tell(t, &t->settle, tl__settle_step, TL_REPLY, &t->reply[1]) != TL_END ||
+        t->settle.result.code != TL_OK)
+        die("machine: a drop that worked does not end");
+}
+
+/* ---- once for real --------------------------------------------------------------------------- */
+
+static void exchange(theatre *t, int i, redisContext *c) {
+    char bytes[1024];
+    t->kept[i] = t->out; /* the words of numbers point into t->out, which the next step reuses */
+    t->command[i] = t->out.send[0].command[0];
+    for (int k = 0; k < t->command[i].argc; k++) {
+        ptrdiff_t at = t->command[i].argv[k].p - t->out.scratch;
+        if (at >= 0 && at < (ptrdiff_t)sizeof t->out.scratch)
+            t->command[i].argv[k].p = t->kept[i].scratch + at;
+    }
+    size_t n = tl__command_encode(&t->command[i], 1, NULL, 0);
+    char text[16384];
+    if (n > sizeof text || tl__command_encode(&t->command[i], 1, text, sizeof text) != n ||
+        write(c->fd, text, n) != (ssize_t)n)
+        die("machine: write: %s", strerror(errno));
+    t->resp[i] = tl__resp_new();
+    while (tl__resp_next(t->resp[i], &t->reply[i]) == 0) {
+        ssize_t got = read(c->fd, bytes, sizeof bytes);
+        if (got <= 0 || t->raw_size[i] + (size_t)got > sizeof t->raw[i])
+            die("machine: read: %s", strerror(errno));
+        memcpy(t->raw[i] + t->raw_size[i], bytes, (size_t)got);
+        t->raw_size[i] += (size_t)got;
+        tl__resp_feed(t->resp[i], bytes, (size_t)got);
+    }
+}
+
+static void rehearse(theatre *t) {
+    static const char key[] = "bench:machine", sidecar[] = "tidelock:{bench:machine}";
+    redisContext *c = world_connect();
+    t->job = (tl_job){.protocol = tl__protocol_row(TL_TOKEN),
+                      .key = TL_LITERAL(key),
+                      .sidecar = TL_LITERAL(sidecar),
+                      .owner = TL_LITERAL("host 4711 bench"),
+                      .token = tl__token_new(),
+                      .ttl_ms = 30000,
+                      .attempt_ms = ATTEMPT_MS};
+    t->server.drift_ppm = 200;
+    t->now = tl__mono_now();
+    ask_take(t);
+    exchange(t, 0, c);
+    ask_drop(t);
+    exchange(t, 1, c);
+    redisFree(c);
+    play(t);
+}
+
+/* ---- contenders ------------------------------------------------------------------------------ */
+
+#define REPEAT(work)                                                                               \
+    uint64_t n = 0;                                                                                \
+    (void)m;                                                                                       \
+    do {                                                                                           \
+        for (int i = 0; i < 100; i++) {                                                            \
+            work;                                                                                  \
+        }                                                                                          \
+        n += 100;                                                                                  \
+    } while (now_ns() < until_ns);                                                                 \
+    return n
+
+static uint64_t play_all(void *ctx, int64_t until_ns, meter *m) {
+    REPEAT(play(ctx));
+}
+
+static uint64_t encode_all(void *ctx, int64_t until_ns, meter *m) {
+    static char bytes[2048];
+    const theatre *t = ctx;
+    REPEAT(for (int k = 0; k < 2; k++)(void)
+               tl__command_encode(&t->command[k], 0, bytes, sizeof bytes));
+}
+
+static void format_bare(void) {
+    static const char token[] = "6f1c2d52-8a0b-4c57-9d3e-000000000000";
+    static const char sha1[] = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
+    char *command;
+    (void)redisFormatCommand(&command, "SET %s %s NX PX 30000", "bench:machine", token);
+    redisFreeCommand(command);
+    (void)redisFormatCommand(&command, "EVALSHA %s 1 %s %s", sha1, "bench:machine", token);
+    redisFreeCommand(command);
+}
+
+static uint64_t encode_bare(void *ctx, int64_t until_ns, meter *m) {
+    (void)ctx;
+    REPEAT(format_bare());
+}
+
+static void parse(theatre *t) {
+    tl_reply reply;
+    for (int k = 0; k < 2; k++) {
+        tl__resp_feed(t->resp[k], t->raw[k], t->raw_size[k]);
+        if (tl__resp_next(t->resp[k], &reply) != 1)
+            die("machine: not a reply: %s", tl__resp_words(t->resp[k]));
+        tl__resp_release(t->resp[k]);
+    }
+}
+
+static uint64_t parse_all(void *ctx, int64_t until_ns, meter *m) {
+    REPEAT(parse(ctx));
+}
+
+static uint64_t parse_bare(void *ctx, int64_t until_ns, meter *m) {
+    static const char *const replies[] = {"+OK\r\n", ":1\r\n"};
+    redisReader *reader = ctx;
+    REPEAT(for (int k = 0; k < 2; k++) {
+        void *reply = NULL;
+        (void)redisReaderFeed(reader, replies[k], strlen(replies[k]));
+        (void)redisReaderGetReply(reader, &reply);
+        freeReplyObject(reply);
+    });
+}
+
+static uint64_t draw(void *ctx, int64_t until_ns, meter *m) {
+    (void)ctx;
+    REPEAT((void)tl__token_new());
+}
+
+/* ---- the row --------------------------------------------------------------------------------- */
+
+static void report_ns(regime r, const char *what, const contender *ours, const contender *base) {
+    static figures f[2];
+    double a[ROUNDS_MAX], b[ROUNDS_MAX];
+    const contender c[2] = {*ours, base ? *base : *ours};
+    take_turns(c, base ? 2 : 1, SLICE, SLICES, f);
+    for (int i = 0; i < rounds; i++) {
+        a[i] = f[0].client_us[i] * 1000;
+        b[i] = f[1].client_us[i] * 1000;
+    }
+    report(&(label){ROW, what, "ns CPU", r, NULL}, a, base ? b : NULL, rounds);
+}
+
+void row_machine(regime r) {
+    static theatre t;
+    redisReader *reader = redisReaderCreate();
+    memset(&t, 0, sizeof t);
+    rehearse(&t);
+    report_ns(r, "step machines of a pair", &(contender){&t, play_all, NULL}, NULL);
+    report_ns(r, "encode a pair, beside redisFormatCommand", &(contender){&t, encode_all, NULL},
+              &(contender){NULL, encode_bare, NULL});
+    report_ns(r, "parse a pair's replies, beside hiredis", &(contender){&t, parse_all, NULL},
+              &(contender){reader, parse_bare, NULL});
+    report_ns(r, "a token", &(contender){NULL, draw, NULL}, NULL);
+    redisReaderFree(reader);
+    tl__resp_free(t.resp[0]);
+    tl__resp_free(t.resp[1]);
+}

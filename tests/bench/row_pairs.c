@@ -1,0 +1,152 @@
+/*
+ * Acquire and release by one thread, uncontended, with and without a fence, beside bare hiredis.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "bare.h"
+#include "bench.h"
+
+#define SLICE (20 * MS)
+#define LONG_SLICE (40 * MS) /* where a pair takes 10 ms */
+#define SLICES 8
+#define COUNTED 200 /* pairs */
+#define ROW "pairs"
+
+/* ---- with and without a fence ---------------------------------------------------------------- */
+
+#define NO_FENCE TL_LOCK_OPTIONS(.no_fence = true)
+
+static const char fence_goal[] = ">= 0.85 of no fence";
+
+/* ---- contenders ------------------------------------------------------------------------------ */
+
+static void pair(void *lock) {
+    tl_error err;
+    if (tl_lock_acquire(lock, 0, &err) || tl_lock_release(lock, &err))
+        die("%s", err.message);
+}
+
+static uint64_t ours(void *ctx, int64_t until_ns, meter *m) {
+    uint64_t n = 0;
+    (void)m;
+    do {
+        pair(ctx);
+        n++;
+    } while (now_ns() < until_ns);
+    return n;
+}
+
+static uint64_t bare_ones(void *ctx, int64_t until_ns, meter *m) {
+    uint64_t n = 0;
+    (void)m;
+    do {
+        bare_pair(ctx);
+        n++;
+    } while (now_ns() < until_ns);
+    return n;
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static const char *rate_goal(regime r, bool fence) {
+    return r == DELAY ? NULL
+           : fence    ? fence_goal
+           : r == ONE ? ">= 1.15, never below 1.00"
+                      : ">= 2.2";
+}
+
+static const char *cpu_goal(regime r) {
+    return r == DELAY ? "<= 1.2" : r == ONE ? NULL : "<= 1.1";
+}
+
+/* How long a pair takes, in round trips of 5 ms. */
+static void report_trips(const char *what, const figures *f, const figures *base) {
+    double ours[ROUNDS_MAX], theirs[ROUNDS_MAX];
+    for (int i = 0; i < rounds; i++) {
+        ours[i] = 1000 / f->rate[i] / 5;
+        theirs[i] = 1000 / base->rate[i] / 5;
+    }
+    report(&(label){ROW, what, "round trips", DELAY, NULL}, ours, theirs, rounds);
+}
+
+static void report_figures(regime r, bool fence, const figures *f, const figures *base) {
+    static const char *const words[] = {"pairs a second", "pairs a second of core time",
+                                        "time of a pair", "client CPU a pair", "server CPU a pair"};
+    char what[5][48];
+    for (int i = 0; i < 5; i++)
+        (void)snprintf(what[i], sizeof what[i], "%s: %s", fence ? "fence" : "no fence", words[i]);
+    report(&(label){ROW, what[0], "/s", r, rate_goal(r, fence)}, f->rate, base->rate, rounds);
+    if (r == ONE)
+        report(&(label){ROW, what[1], "/s", r, rate_goal(r, fence)}, f->core_rate, base->core_rate,
+               rounds);
+    if (r == DELAY)
+        report_trips(what[2], f, base);
+    report(&(label){ROW, what[3], "us", r, cpu_goal(r)}, f->client_us, base->client_us, rounds);
+    report(&(label){ROW, what[4], "us", r, NULL}, f->server_us, base->server_us, rounds);
+}
+
+static double commands_of(void (*operation)(void *), void *ctx) {
+    commands_start();
+    for (int i = 0; i < COUNTED; i++)
+        operation(ctx);
+    return (double)commands_stop() / COUNTED;
+}
+
+static double allocations_of(void (*operation)(void *), void *ctx) {
+    allocations_start();
+    for (int i = 0; i < COUNTED; i++)
+        operation(ctx);
+    return (double)allocations_stop() / COUNTED;
+}
+
+static void bare_one(void *b) {
+    bare_pair(b);
+}
+
+static void report_counts(bool fence, tl_lock *lock, bare *b) {
+    report_two(&(label){ROW, fence ? "fence: commands a pair" : "no fence: commands a pair",
+                        "counted", ONE, "2"},
+               commands_of(pair, lock), commands_of(bare_one, b));
+    report_two(&(label){ROW, fence ? "fence: allocations a pair" : "no fence: allocations a pair",
+                        "counted", ONE, "0"},
+               allocations_of(pair, lock), allocations_of(bare_one, b));
+}
+
+/* ---- the row --------------------------------------------------------------------------------- */
+
+static tl_lock *make(tl_client *client, const char *key, const tl_lock_options *options) {
+    tl_error err;
+    tl_lock *lock = tl_lock_new(client, key, strlen(key), options, &err);
+    if (!lock)
+        die("%s", err.message);
+    return lock;
+}
+
+void row_pairs(regime r) {
+    static figures f[3];
+    tl_client *client = world_client();
+    tl_lock *lock = make(client, "bench:ours", NULL), *plain = NULL;
+    bare *b = bare_open("bench:bare");
+    contender c[3] = {{lock, ours, NULL}, {b, bare_ones, NULL}};
+    int n = 2;
+    const tl_lock_options options = NO_FENCE;
+    plain = make(client, "bench:plain", &options);
+    c[n++] = (contender){plain, ours, NULL};
+    take_turns(c, n, r == DELAY ? LONG_SLICE : SLICE, SLICES, f);
+    report_figures(r, true, &f[0], &f[1]);
+    if (plain) {
+        report_figures(r, false, &f[2], &f[1]);
+        report(&(label){ROW, "fence beside no fence", "/s", r, ">= 0.85"},
+               r == ONE ? f[0].core_rate : f[0].rate, r == ONE ? f[2].core_rate : f[2].rate,
+               rounds);
+    }
+    if (r == ONE)
+        report_counts(true, lock, b);
+    if (r == ONE && plain)
+        report_counts(false, plain, b);
+    tl_lock_free(plain);
+    tl_lock_free(lock);
+    bare_close(b);
+    tl_client_close(client);
+}

@@ -1,0 +1,125 @@
+/*
+ * What costs nothing but memory and a clock reading: looking at a lock, holding many, and whether
+ * renewing them allocates.
+ */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "bench.h"
+
+#define SLICE (20 * MS)
+#define SLICES 4
+#define BLOCK 1000
+#define LOCKS 10000
+#define TTL_MS 6000 /* renewed every third of it */
+#define ROW "remaining"
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static volatile int64_t sink; /* the results are used */
+
+static uint64_t look(void *ctx, int64_t until_ns, meter *m) {
+    uint64_t n = 0;
+    int64_t s = 0;
+    (void)m;
+    do {
+        for (int i = 0; i < BLOCK; i++)
+            s += tl_lock_remaining_ms(ctx);
+        n += BLOCK;
+    } while (now_ns() < until_ns);
+    sink = s;
+    return n;
+}
+
+static uint64_t read_clock(void *ctx, int64_t until_ns, meter *m) {
+    uint64_t n = 0;
+    struct timespec t = {0};
+    int64_t s = 0;
+    (void)ctx;
+    (void)m;
+    do {
+        for (int i = 0; i < BLOCK; i++) {
+            (void)clock_gettime(CLOCK_BOOTTIME, &t);
+            s += t.tv_nsec;
+        }
+        n += BLOCK;
+    } while (now_ns() < until_ns);
+    sink = s;
+    return n;
+}
+
+static void measure_look(regime r, tl_client *client) {
+    static figures f[2];
+    static const char key[] = "bench:look";
+    double mine[ROUNDS_MAX], clock[ROUNDS_MAX];
+    tl_error err;
+    tl_lock *lock = tl_lock_new(client, key, sizeof key - 1, NULL, &err);
+    if (!lock || tl_lock_acquire(lock, 0, &err))
+        die("%s", err.message);
+    const contender c[] = {{lock, look, NULL}, {NULL, read_clock, NULL}};
+    take_turns(c, 2, SLICE, SLICES, f);
+    for (int i = 0; i < rounds; i++) {
+        mine[i] = f[0].client_us[i] * 1000;
+        clock[i] = f[1].client_us[i] * 1000;
+    }
+    report(&(label){ROW, "tl_lock_remaining_ms, beside clock_gettime", "ns CPU", r, "<= 30 ns"},
+           mine, clock, rounds);
+    tl_lock_free(lock);
+}
+
+/* ---- holding --------------------------------------------------------------------------------- */
+
+static double heap(void) {
+    struct mallinfo2 info = mallinfo2();
+    return (double)info.uordblks + (double)info.hblkhd;
+}
+
+static void pause_ms(int64_t ms) {
+    const struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000 * MS)};
+    (void)nanosleep(&t, NULL);
+}
+
+static void hold_all(tl_client *client, tl_lock **locks) {
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
+    tl_error err;
+    for (int i = 0; i < LOCKS; i++) {
+        char key[32];
+        int n = snprintf(key, sizeof key, "bench:held:%05d", i);
+        locks[i] = tl_lock_new(client, key, (size_t)n, &options, &err);
+        if (!locks[i] || tl_lock_acquire(locks[i], 0, &err))
+            die("%s", err.message);
+    }
+}
+
+static void measure_held(regime r, tl_client *client) {
+    tl_lock **locks = calloc(LOCKS, sizeof(tl_lock *));
+    if (!locks)
+        die("out of memory");
+    double before = heap();
+    hold_all(client, locks);
+    report_one(&(label){ROW, "memory of a held lock, 16-byte key", "bytes", r, "<= 512"},
+               (heap() - before) / LOCKS);
+    pause_ms(TTL_MS / 3); /* each has been renewed once: all is warm */
+    report_one(&(label){ROW, "... once each has been renewed", "bytes", r, "<= 512"},
+               (heap() - before) / LOCKS);
+    allocations_start();
+    pause_ms(TTL_MS / 3);
+    report_one(&(label){ROW, "allocations while 10,000 are renewed", "counted", r, "0"},
+               (double)allocations_stop());
+    int lost = 0;
+    for (int i = 0; i < LOCKS; i++) {
+        lost += tl_lock_state(locks[i]) != TL_HELD;
+        tl_lock_free(locks[i]);
+    }
+    report_one(&(label){ROW, "locks lost meanwhile", "counted", r, "0"}, lost);
+    free(locks);
+}
+
+void row_remaining(regime r) {
+    tl_client *client = world_client();
+    measure_look(r, client);
+    measure_held(r, client);
+    tl_client_close(client);
+}

@@ -1,0 +1,201 @@
+/*
+ * The server, where it and we run, and the way between the two. It must never touch a server that it
+ * did not start.
+ */
+#include <errno.h>
+#include <dirent.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "delay.h"
+#include "real_redis.h"
+
+#define ROUND_TRIP_NS (5 * MS)
+#define PINGS 30 /* for one measurement of the round trip */
+
+static real_redis *server;
+static cpu_set_t all;
+static int core[2], cores; /* the first two that we may use; of how many */
+static regime present;
+static char delay_url[64];
+static const struct timeval limit = {.tv_sec = 20};
+
+void die(const char *format, ...) {
+    va_list args;
+    (void)fflush(stdout);
+    fputs("bench: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+void world_start(void) {
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        die("sched_getaffinity: %s", strerror(errno));
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &all) && cores++ < 2)
+            core[cores - 1] = i;
+    server = real_redis_start(NULL);
+}
+
+/* ---- pinning --------------------------------------------------------------------------------- */
+
+static bool pin_task(pid_t task, const cpu_set_t *to) {
+    return sched_setaffinity(task, sizeof *to, to) == 0;
+}
+
+/* All threads of the server. */
+static bool pin_server(const cpu_set_t *to) {
+    char path[64];
+    bool done = true;
+    (void)snprintf(path, sizeof path, "/proc/%ld/task", (long)real_redis_pid(server));
+    DIR *dir = opendir(path);
+    if (!dir)
+        return false;
+    // cppcheck-suppress readdirCalled ; no other thread reads this directory
+    for (struct dirent *e; (e = readdir(dir));)
+        if (e->d_name[0] != '.')
+            done = pin_task((pid_t)strtol(e->d_name, NULL, 10), to) && done;
+    closedir(dir);
+    return done;
+}
+
+static const char *pin(bool pinned, int server_core, int client_core) {
+    cpu_set_t s = all, c = all;
+    if (pinned) {
+        CPU_ZERO(&s);
+        CPU_ZERO(&c);
+        CPU_SET(server_core, &s);
+        CPU_SET(client_core, &c);
+    }
+    return pin_server(&s) && pin_task(0, &c) ? NULL : "this machine does not let us choose cores";
+}
+
+/* ---- the delay ------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of PINGs, sorted, ns. */
+static void round_trips(int64_t *ret) {
+    redisContext *c = world_connect();
+    for (int i = 0; i < PINGS + 3; i++) { /* the first few don't count */
+        int64_t start = now_ns();
+        freeReplyObject(redisCommand(c, "PING"));
+        ret[i % PINGS] = now_ns() - start;
+    }
+    redisFree(c);
+    qsort(ret, PINGS, sizeof *ret, by_size);
+}
+
+/* Choose the delay so that a PING takes what a round trip shall take, wake-ups and all. */
+static void calibrate(void) {
+    int64_t trip[PINGS], each = ROUND_TRIP_NS / 2;
+    for (int i = 0; i < 3; i++) {
+        delay_set(each);
+        round_trips(trip);
+        each += (ROUND_TRIP_NS - trip[PINGS / 2]) / 2;
+    }
+    delay_set(each);
+    round_trips(trip);
+    double ms[] = {(double)trip[PINGS / 10] / MS, (double)trip[PINGS / 2] / MS,
+                   (double)trip[PINGS * 9 / 10] / MS};
+    report(&(label){"delay", "a PING's round trip, 10..90 of 100", "ms", DELAY, "5.00 by choice"},
+           ms, NULL, 3);
+}
+
+/* ---- regimes --------------------------------------------------------------------------------- */
+
+const char *world_enter(regime r) {
+    const char *problem = NULL;
+    present = r;
+    switch (r) {
+    case ONE: problem = pin(true, core[0], core[0]); break;
+    case CROSS: problem = cores < 2 ? "it needs two cores" : pin(true, core[0], core[1]); break;
+    default: problem = pin(false, 0, 0); break;
+    }
+    if (r == DELAY && !problem && !delay_port()) {
+        delay_start(real_redis_port(server));
+        (void)snprintf(delay_url, sizeof delay_url, "redis://127.0.0.1:%d", delay_port());
+        calibrate();
+    }
+    return problem;
+}
+
+const char *world_url(void) {
+    return present == DELAY   ? delay_url
+           : present == CROSS ? real_redis_url(server)
+                              : real_redis_unix_url(server);
+}
+
+redisContext *world_connect(void) {
+    bool near = present == ONE || present == FREE;
+    int port = present == DELAY ? delay_port() : real_redis_port(server);
+    redisContext *c = near ? redisConnectUnixWithTimeout(real_redis_socket(server), limit)
+                           : redisConnectWithTimeout("127.0.0.1", port, limit);
+    if (!c || c->err)
+        die("connect: %s", c ? c->errstr : "out of memory");
+    redisSetTimeout(c, limit);
+    return c;
+}
+
+tl_client *world_client(void) {
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = world_url());
+    tl_client *client;
+    tl_error err;
+    if (tl_client_open(&options, &client, &err) || tl_client_ping(client, &err))
+        die("%s", err.message);
+    return client;
+}
+
+redisReply *world_ask(const char *command) {
+    redisReply *reply = real_redis_command(server, command);
+    if (!reply)
+        die("%s: no answer", command);
+    return reply;
+}
+
+void world_flush(void) {
+    freeReplyObject(world_ask("FLUSHALL"));
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static int64_t cpu_ns(clockid_t clock) {
+    struct timespec t = {0};
+    (void)clock_gettime(clock, &t);
+    return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+int64_t world_server_cpu_ns(void) {
+    clockid_t clock;
+    return clock_getcpuclockid(real_redis_pid(server), &clock) == 0 ? cpu_ns(clock) : 0;
+}
+
+int64_t world_client_cpu_ns(void) {
+    return cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+const char *world_describe(void) {
+    static char words[160];
+    double load = 0;
+    (void)getloadavg(&load, 1);
+    redisReply *info = world_ask("INFO server");
+    const char *at = strstr(info->str, "redis_version:");
+    at = at ? at + strlen("redis_version:") : "?";
+    (void)snprintf(words, sizeof words,
+                   "tidelock %s, %d cores with a load of %.1f, redis %.*s, hiredis %d.%d.%d",
+                   tl_version(), cores, load, (int)strcspn(at, "\r\n"), at, HIREDIS_MAJOR,
+                   HIREDIS_MINOR, HIREDIS_PATCH);
+    freeReplyObject(info);
+    return words;
+}

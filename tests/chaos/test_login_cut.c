@@ -1,0 +1,121 @@
+/*
+ * Faults: connections that break while they log in, at every byte of what is heard and many of what
+ * is said. A login that breaks once costs a moment; one that always breaks is unavailable, at the
+ * limit.
+ */
+#include "arena.h"
+
+#define PASSWORD "correct-horse"
+#define SAID                                                                                       \
+    "*2\r\n$4\r\nAUTH\r\n$13\r\n" PASSWORD "\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n"                 \
+    "*1\r\n$4\r\nTIME\r\n"
+#define HEARD_LEAST "+OK\r\n+OK\r\n*2\r\n$10\r\n1700000000\r\n$1\r\n1\r\n"
+
+static const struct {
+    proxy_way way;
+    size_t bytes, stride;
+} ways[] = {{PROXY_REQUESTS, sizeof SAID - 1, 5}, {PROXY_REPLIES, sizeof HEARD_LEAST - 1, 1}};
+
+/* Not connected yet. */
+static tl_client *new_client(int db, int64_t connect_ms) {
+    char url[64];
+    (void)snprintf(url, sizeof url, "%s/%d", proxy_url(gate), db);
+    return make_client_with(TL_CLIENT_OPTIONS(.url = url, .password = PASSWORD,
+                                              .attempt_ms = ATTEMPT_MS, .connect_ms = connect_ms));
+}
+
+static void refused_at_gate(tl_err code) {
+    ASSERT_RESULT(code, TL_EUNAVAILABLE);
+    ASSERT_SAID(proxy_url(gate) + strlen("redis://"));
+    assert_null(strstr(said.message, PASSWORD));
+}
+
+static void test_a_login_that_breaks_once_is_made_again(void **state) {
+    (void)state;
+    for (int w = 0; w < 2; w++)
+        for (size_t byte = 0; byte < ways[w].bytes; byte += ways[w].stride) {
+            tl_client *client = new_client(1, CONNECT_MS);
+            tl_lock *lock = by_hand(client, TTL_MS);
+            int struck = proxy_struck(gate);
+            proxy_break(gate, ways[w].way, byte, PROXY_RESET, 1);
+            ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+            assert_int_equal(proxy_struck(gate), struck + 1);
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+            drop_lock(lock);
+            drop_client(client);
+        }
+}
+
+static void test_a_login_that_always_breaks_is_unavailable(void **state) {
+    (void)state;
+    for (int w = 0; w < 2; w++)
+        for (size_t byte = 0; byte < ways[w].bytes; byte += ways[w].stride) {
+            tl_client *client = new_client(1, CONNECT_MS);
+            tl_lock *lock = by_hand(client, TTL_MS);
+            proxy_break(gate, ways[w].way, byte, PROXY_RESET, PROXY_ALL);
+            int64_t began = clock_ms();
+            refused_at_gate(tl_client_ping(client, &said));
+            ASSERT_TOOK(began, 0, CONNECT_MS + ATTEMPT_MS);
+            began = clock_ms();
+            refused_at_gate(tl_lock_acquire(lock, 20, &said));
+            ASSERT_TOOK(began, 20, 20);
+            drop_lock(lock);
+            drop_client(client);
+        }
+    assert_false(has_executed("evalsha", 1));
+}
+
+static void test_a_login_that_gets_no_further_ends_at_its_limit(void **state) {
+    static const size_t bytes[] = {0, 3, 6, 20};
+    const int64_t connect_ms = 100;
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        tl_lock *lock = by_hand(new_client(1, connect_ms), TTL_MS);
+        proxy_break(gate, PROXY_REPLIES, bytes[i], PROXY_MUTE, 1);
+        int64_t began = clock_ms();
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK); /* the next one gets through */
+        ASSERT_TOOK(began, connect_ms, connect_ms);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        lock = by_hand(new_client(1, connect_ms), TTL_MS);
+        proxy_break(gate, PROXY_REPLIES, bytes[i], PROXY_MUTE, PROXY_ALL);
+        began = clock_ms();
+        refused_at_gate(tl_lock_acquire(lock, 0, &said));
+        ASSERT_SAID("no reply to the login");
+        ASSERT_TOOK(began, connect_ms, connect_ms + ATTEMPT_MS);
+        proxy_heal(gate);
+    }
+}
+
+/* The holder's connections are gone, and the new ones break while they log in. */
+static void test_a_holder_that_cannot_log_in_again_is_told_in_time(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        new_client(0, CONNECT_MS), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = 1500, .on_event = lock_events_add, .ctx = events));
+    lock_event again;
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    proxy_break(gate, PROXY_REPLIES, 7, PROXY_RESET, PROXY_ALL);
+    proxy_reset(gate);
+    (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
+    proxy_heal(gate);
+    WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
+    proxy_break(gate, PROXY_REPLIES, 7, PROXY_RESET, PROXY_ALL);
+    proxy_reset(gate);
+    assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_EXPIRED);
+    int64_t began = clock_ms();
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    WAIT_FOR(1500 + SLACK_MS, !key_exists()); /* nobody is there to release it */
+    ASSERT_TOOK(began, 0, 1500);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_a_login_that_breaks_once_is_made_again),
+        ARENA_TEST(test_a_login_that_always_breaks_is_unavailable),
+        ARENA_TEST(test_a_login_that_gets_no_further_ends_at_its_limit),
+        ARENA_TEST(test_a_holder_that_cannot_log_in_again_is_told_in_time),
+    };
+    server = real_redis_start(&(real_redis_options){.password = PASSWORD});
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/*
+ * Faults: the name of a server leads to another one after a failover. Who has connections to the
+ * old one, which is a replica now, gets to the new one without being restarted.
+ */
+#include <netdb.h>
+
+#include "arena.h"
+#include "contest.h"
+#include "resolve.h"
+
+static real_redis *first, *second;
+static atomic_int lookups;
+
+/* The proxy is behind the name. */
+static int look_up(const char *host, const char *service, const struct addrinfo *hints,
+                   struct addrinfo **ret) {
+    if (strcmp(host, "redis.example") != 0)
+        return EAI_NONAME;
+    atomic_fetch_add(&lookups, 1);
+    return getaddrinfo("127.0.0.1", service, hints, ret);
+}
+
+static void must(real_redis *r, const char *command) {
+    redisReply *reply = real_redis_command(r, command);
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply->str);
+    freeReplyObject(reply);
+}
+
+static void follow(real_redis *replica, real_redis *master) {
+    char command[64];
+    (void)snprintf(command, sizeof command, "REPLICAOF 127.0.0.1 %d", real_redis_port(master));
+    must(replica, command);
+}
+
+static bool is_linked(real_redis *replica) {
+    redisReply *info = real_redis_command(replica, "INFO replication");
+    bool is = info && strstr(info->str, "master_link_status:up");
+    freeReplyObject(info);
+    return is;
+}
+
+/* The first is the master, the second its replica. */
+static int set_up(void **state) {
+    must(first, "REPLICAOF NO ONE");
+    server = first;
+    if (arena_set_up(state))
+        return -1;
+    follow(second, first);
+    WAIT_FOR(2 * SOON_MS, is_linked(second));
+    atomic_store(&lookups, 0);
+    tl__resolve_inject(look_up);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    contest_abandon();
+    int failed = arena_tear_down(state);
+    tl__resolve_inject(NULL);
+    return failed;
+}
+
+static long long offset_of(real_redis *r) {
+    static const char name[] = "master_repl_offset:";
+    redisReply *info = real_redis_command(r, "INFO replication");
+    const char *at = info ? strstr(info->str, name) : NULL;
+    long long offset = at ? atoll(at + sizeof name - 1) : -1;
+    freeReplyObject(info);
+    return offset;
+}
+
+/* What was written is on the replica; it becomes the master, the master its replica, and the name
+ * leads to it. The connections to the old one stay open. */
+static void fail_over(void) {
+    real_redis *old = server, *new = server == first ? second : first;
+    WAIT_FOR(SOON_MS, offset_of(new) == offset_of(old));
+    must(new, "REPLICAOF NO ONE");
+    follow(old, new);
+    proxy_lead_to(gate, real_redis_port(new));
+    server = new;
+    WAIT_FOR(2 * SOON_MS, is_linked(old));
+}
+
+static tl_client *client_by_name(void) {
+    char url[64];
+    (void)snprintf(url, sizeof url, "redis://redis.example:%d", proxy_port(gate));
+    tl_client *client = client_at(url);
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+    return client;
+}
+
+static void test_each_call_gets_to_the_new_master(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(lock);
+    fail_over();
+    int looked = atomic_load(&lookups);
+    ASSERT_RESULT(tl_lock_extend(lock, 2 * TTL_MS, &said), TL_OK);
+    assert_true(atomic_load(&lookups) > looked);
+    assert_belief_is_true(lock);
+    fail_over();
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_false(key_exists());
+    fail_over();
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    assert_true(tl_lock_fence(lock) > fence);
+    assert_true(key_exists());
+    fail_over();
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    fail_over();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+}
+
+static void test_a_holder_and_a_waiter_go_on_at_the_new_master(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *holder = make_lock_with(
+        client_by_name(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = 1500, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(by_hand(client_by_name(), TTL_MS), TL_FOREVER);
+    WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
+    fail_over();
+    forget_executed();
+    WAIT_FOR(SOON_MS, has_executed("evalsha", 1) || has_executed("eval", 1)); /* renewed, there */
+    WAIT_FOR(SOON_MS, tl_lock_state(holder) == TL_HELD);
+    assert_belief_is_true(holder);
+    assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+}
+
+/* The old master has lost its data: that it doesn't know the lock says nothing. */
+static void test_a_replica_that_does_not_know_the_lock_is_not_believed(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));
+    must(second, "REPLICAOF NO ONE");
+    must(first, "FLUSHALL");
+    must(first, "REPLICAOF 127.0.0.1 1");
+    proxy_lead_to(gate, real_redis_port(second));
+    server = second;
+    assert_true(key_exists());
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_false(key_exists());
+}
+
+/* While the name still leads to what is a replica now, nothing is had, nor is the server stormed. */
+static void test_a_name_that_still_leads_to_the_replica_is_waited_for(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    must(second, "REPLICAOF NO ONE");
+    follow(first, second);
+    atomic_store(&lookups, 0);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 500, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 500, 500);
+    ASSERT_SAID("READONLY");
+    assert_in_range(atomic_load(&lookups), 1, 30);
+    acquiring *waiter = acquiring_begin(lock, 20000);
+    int looked = atomic_load(&lookups);
+    WAIT_FOR(SOON_MS, atomic_load(&lookups) > looked);
+    assert_false(atomic_load(&waiter->done));
+    proxy_lead_to(gate, real_redis_port(second));
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    server = second;
+    assert_true(key_exists());
+}
+
+/* ---- replicas that must confirm ----------------------------------------------------------------- */
+
+static tl_client *client_that_is_careful(void) {
+    return make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(first), .attempt_ms = 600,
+                                              .connect_ms = CONNECT_MS, .wait_replicas = 1,
+                                              .wait_replicas_ms = 100));
+}
+
+static void test_without_replicas_that_confirm_nothing_is_had_until_one_is_back(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_that_is_careful(), TTL_MS);
+    must(second, "REPLICAOF NO ONE");
+    int64_t began = clock_ms();
+    tl_err code = tl_lock_acquire(lock, 500, &said);
+    if (code != TL_EUNCERTAIN) /* the last attempt may have been cut short by the limit */
+        ASSERT_RESULT(code, TL_EUNAVAILABLE);
+    ASSERT_SAID("too few replicas confirmed");
+    ASSERT_SAID(strstr(real_redis_url(first), "127."));
+    ASSERT_TOOK(began, 500, 500);
+    assert_free_soon(); /* it has been given back */
+    acquiring *waiter = acquiring_begin(lock, 20000);
+    WAIT_FOR(SOON_MS, has_executed("wait", 2));
+    assert_false(atomic_load(&waiter->done));
+    follow(second, first);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+}
+
+static void test_a_holder_without_replicas_that_confirm_is_told_in_time(void **state) {
+    const int64_t ttl_ms = 1500;
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        client_that_is_careful(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    lock_event again;
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    must(second, "REPLICAOF NO ONE");
+    (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
+    follow(second, first);
+    WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
+    must(second, "REPLICAOF NO ONE");
+    assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_EXPIRED);
+    int64_t began = clock_ms();
+    assert_free_soon();
+    ASSERT_TOOK(began, 0, ttl_ms);
+}
+
+/* ---- the number that the lock protects ---------------------------------------------------------- */
+
+/* Two masters in turn, each a replica while it is not; every write is on both before the turn. */
+static void test_nobody_holds_twice_over_failovers(void **state) {
+    (void)state;
+    tl_lock *locks[3];
+    tl_client *shared = client_by_name();
+    for (int i = 0; i < 3; i++)
+        locks[i] = make_lock(i ? shared : client_by_name(), KEY, 1000);
+    contest_start(locks, 3, 3000, 1);
+    for (int i = 0; i < 3; i++) {
+        int counted = contest_counted();
+        WAIT_FOR(2 * SOON_MS, contest_counted() > counted + 10);
+        real_redis *old = server, *new = server == first ? second : first;
+        must(old, "CLIENT PAUSE 10000 WRITE"); /* so that nothing is lost */
+        WAIT_FOR(SOON_MS, offset_of(new) == offset_of(old));
+        must(new, "REPLICAOF NO ONE");
+        follow(old, new);
+        proxy_lead_to(gate, real_redis_port(new));
+        must(old, "CLIENT UNPAUSE");
+        server = new;
+    }
+    int counted = contest_counted();
+    WAIT_FOR(2 * SOON_MS, contest_counted() > counted + 10);
+    contest_end();
+}
+
+int main(void) {
+#define MOVED_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        MOVED_TEST(test_each_call_gets_to_the_new_master),
+        MOVED_TEST(test_a_holder_and_a_waiter_go_on_at_the_new_master),
+        MOVED_TEST(test_a_replica_that_does_not_know_the_lock_is_not_believed),
+        MOVED_TEST(test_a_name_that_still_leads_to_the_replica_is_waited_for),
+        MOVED_TEST(test_without_replicas_that_confirm_nothing_is_had_until_one_is_back),
+        MOVED_TEST(test_a_holder_without_replicas_that_confirm_is_told_in_time),
+        MOVED_TEST(test_nobody_holds_twice_over_failovers),
+    };
+    const real_redis_options quick = {.config = "repl-diskless-sync-delay 0"};
+    first = real_redis_start(&quick);
+    second = real_redis_start(&quick);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

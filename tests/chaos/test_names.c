@@ -1,0 +1,172 @@
+/*
+ * Faults: the server's name takes long to resolve, or can't be resolved. No call waits for it beyond
+ * its limit, and a name that is known again is found.
+ */
+#include <netdb.h>
+#include <poll.h>
+
+#include "arena.h"
+#include "resolve.h"
+
+#define HOST "redis.example"
+
+static atomic_int begun, ended;
+static atomic_bool hanging; /* a lookup doesn't return while this is so */
+static atomic_int result;   /* what it returns then; 0: the address */
+
+static int look_up(const char *host, const char *service, const struct addrinfo *hints,
+                   struct addrinfo **ret) {
+    (void)host;
+    atomic_fetch_add(&begun, 1);
+    while (atomic_load(&hanging))
+        (void)poll(NULL, 0, 1);
+    int code = atomic_load(&result);
+    if (code == 0)
+        code = getaddrinfo("127.0.0.1", service, hints, ret);
+    atomic_fetch_add(&ended, 1);
+    return code;
+}
+
+static int set_up(void **state) {
+    atomic_store(&begun, 0);
+    atomic_store(&ended, 0);
+    atomic_store(&hanging, false);
+    atomic_store(&result, 0);
+    tl__resolve_inject(look_up);
+    return arena_set_up(state);
+}
+
+/* No lookup outlives the test. */
+static int tear_down(void **state) {
+    int failed = arena_tear_down(state);
+    atomic_store(&hanging, false);
+    const clock_wait limit = clock_wait_begin(SOON_MS);
+    while (atomic_load(&ended) < atomic_load(&begun) && clock_wait_more(&limit)) {}
+    tl__resolve_inject(NULL);
+    (void)poll(NULL, 0, 20); /* let its thread end: what it leaves behind is a leak */
+    return failed || atomic_load(&ended) < atomic_load(&begun);
+}
+
+static tl_client *client_by_name(void) {
+    char url[64];
+    (void)snprintf(url, sizeof url, "redis://" HOST ":%d", proxy_port(gate));
+    return client_at(url);
+}
+
+static tl_lock *watched(tl_client *client, lock_events *events, int64_t ttl_ms) {
+    tl_lock *lock = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    return lock;
+}
+
+static void test_a_name_that_takes_long_is_waited_for(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    atomic_store(&hanging, true);
+    acquiring *waiter = acquiring_begin(lock, 20000);
+    WAIT_FOR(SOON_MS, atomic_load(&begun) == 1);
+    const clock_wait longer_than_connecting_may = clock_wait_begin(CONNECT_MS + 100);
+    while (clock_wait_more(&longer_than_connecting_may))
+        assert_false(atomic_load(&waiter->done));
+    atomic_store(&hanging, false);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_a_name_that_takes_too_long_is_unavailable_in_time(void **state) {
+    (void)state;
+    tl_client *client = client_by_name();
+    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock_info info = {.size = sizeof info};
+    atomic_store(&hanging, true);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("resolve " HOST ": no answer in 400 ms");
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("resolve " HOST ": no answer in");
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
+    began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 150, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("resolve " HOST ": no answer in");
+    ASSERT_TOOK(began, 150, 150);
+    began = clock_ms();
+    ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 0, CONNECT_MS + ATTEMPT_MS);
+    drop_lock(lock);
+    began = clock_ms();
+    drop_client(client); /* the lookup still hangs */
+    ASSERT_TOOK(began, 0, ATTEMPT_MS);
+    assert_int_equal(atomic_load(&ended), 0);
+    assert_in_range(atomic_load(&begun), 1, 2); /* it is not asked again and again */
+}
+
+static void test_a_name_that_cannot_be_resolved_is_said_and_found_later(void **state) {
+    static const struct {
+        int result;
+        const char *words;
+    } cases[] = {{EAI_NONAME, "resolve " HOST ": no such host"},
+                 {EAI_AGAIN, "resolve " HOST ": the name service does not answer"},
+                 {EAI_FAIL, "resolve " HOST ": "}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tl_client *client = client_by_name();
+        tl_lock *lock = by_hand(client, TTL_MS);
+        atomic_store(&result, cases[i].result);
+        ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
+        ASSERT_SAID(cases[i].words);
+        int64_t began = clock_ms();
+        ASSERT_RESULT(tl_lock_acquire(lock, 200, &said), TL_EUNAVAILABLE);
+        ASSERT_SAID(cases[i].words);
+        ASSERT_TOOK(began, 200, 200);
+        acquiring *waiter = acquiring_begin(lock, 20000);
+        int asked = atomic_load(&begun);
+        WAIT_FOR(SOON_MS, atomic_load(&begun) > asked + 1);
+        atomic_store(&result, 0);
+        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+}
+
+/* Its connections are gone, and the name can't be had: for a while, and for good. */
+static void test_a_holder_without_a_name_goes_on_or_is_told_in_time(void **state) {
+    const int64_t ttl_ms = 1000;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        lock_events *events = make_events();
+        tl_lock *lock = watched(client_by_name(), events, ttl_ms);
+        lock_event again;
+        atomic_store(&hanging, i == 0);
+        atomic_store(&result, i == 0 ? 0 : EAI_AGAIN);
+        proxy_reset(gate);
+        (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
+        atomic_store(&hanging, false);
+        atomic_store(&result, 0);
+        WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
+        assert_belief_is_true(lock);
+        atomic_store(&hanging, i == 0);
+        atomic_store(&result, i == 0 ? 0 : EAI_AGAIN);
+        proxy_reset(gate);
+        assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_EXPIRED);
+        int64_t began = clock_ms();
+        assert_int_equal(tl_lock_remaining_ms(lock), 0);
+        assert_free_soon();
+        ASSERT_TOOK(began, 0, ttl_ms);
+        atomic_store(&hanging, false);
+        atomic_store(&result, 0);
+    }
+}
+
+int main(void) {
+#define NAMES_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        NAMES_TEST(test_a_name_that_takes_long_is_waited_for),
+        NAMES_TEST(test_a_name_that_takes_too_long_is_unavailable_in_time),
+        NAMES_TEST(test_a_name_that_cannot_be_resolved_is_said_and_found_later),
+        NAMES_TEST(test_a_holder_without_a_name_goes_on_or_is_told_in_time),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,293 @@
+/*
+ * Faults: a user who lacks a permission: each command that the library sends, or runs in a script,
+ * and keys. What needs it is denied at once, says so in one line, and leaves nothing locked.
+ */
+#include "arena.h"
+
+#define PASSWORD "correct-horse"
+#define TTL_SHORT_MS 1500
+#define TTL_BRIEF_MS 500
+
+/* In a script the server doesn't say which command it is about. */
+#define IN_SCRIPT "can't run this command"
+
+static void set_rules(const char *rules) {
+    char command[256];
+    (void)snprintf(command, sizeof command, "ACL SETUSER limited %s", rules);
+    run(command);
+}
+
+/* A user who may do all but what `rules` take away. */
+static tl_client *client_limited_with(const char *rules, tl_client_options options) {
+    char url[128];
+    set_rules("reset on >" PASSWORD " ~* &* +@all");
+    set_rules(rules);
+    (void)snprintf(url, sizeof url, "redis://limited:" PASSWORD "@127.0.0.1:%d/3",
+                   real_redis_port(server));
+    options.url = url;
+    options.attempt_ms = ATTEMPT_MS;
+    options.connect_ms = CONNECT_MS;
+    return make_client_with(options);
+}
+
+static tl_client *client_limited(const char *rules) {
+    return client_limited_with(rules, TL_CLIENT_OPTIONS(.url = NULL));
+}
+
+static void denied(tl_err code, const char *words) {
+    ASSERT_RESULT(code, TL_EDENIED);
+    ASSERT_SAID(words);
+    ASSERT_SAID(strstr(real_redis_url(server), "127."));
+    assert_null(strstr(said.message, PASSWORD));
+}
+
+/* Another gets the lock, soon or when a lifetime is over. */
+static void free_for_another(void) {
+    char url[64];
+    (void)snprintf(url, sizeof url, "%s/3", real_redis_url(server));
+    tl_lock *next = by_hand(client_at(url), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+    drop_lock(next);
+}
+
+/* ---- before there is a connection -------------------------------------------------------------- */
+
+static void test_what_logging_in_needs_is_named(void **state) {
+    static const struct {
+        const char *rules, *words;
+    } cases[] = {{"-time", "time"}, {"-select", "select"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tl_client *client = client_limited(cases[i].rules);
+        tl_lock *lock = by_hand(client, TTL_MS);
+        int64_t began = clock_ms();
+        denied(tl_client_ping(client, &said), cases[i].words);
+        denied(tl_lock_acquire(lock, 0, &said), cases[i].words);
+        denied(tl_lock_acquire(lock, 2000, &said), cases[i].words);
+        ASSERT_TOOK(began, 0, 0);
+        set_rules("+@all"); /* the same handles work when it is given */
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+}
+
+static void test_without_info_a_server_is_taken_for_one_that_has_not_restarted(void **state) {
+    (void)state;
+    tl_client *client = client_limited_with("-info",
+                                            TL_CLIENT_OPTIONS(.restart_quiet_ms = 3600000));
+    ASSERT_RESULT(tl_lock_acquire(by_hand(client, TTL_MS), SOON_MS, &said), TL_OK);
+}
+
+/* ---- on a connection --------------------------------------------------------------------------- */
+
+enum { TAKE = 1, EXTEND = 2, RELEASE = 4, LOOK = 8, ALL = 15 };
+
+static const struct {
+    const char *rules;
+    int needed_by;
+    const char *words;
+} needs[] = {
+    {"-evalsha", ALL, "evalsha"},
+    {"-evalsha -eval", ALL, "evalsha"},
+    {"resetkeys ~other:*", ALL, "keys"},
+    {"resetkeys ~chaos:*", ALL, "keys"}, /* the sidecar's name begins with tidelock: */
+    {"resetkeys %%R~*", ALL, "keys"},    /* reading is not enough */
+    {"-time", TAKE | EXTEND | LOOK, IN_SCRIPT},
+    {"-get", EXTEND | RELEASE | LOOK, IN_SCRIPT}, /* taking needs it when another has the lock */
+    {"-hmget", ALL, IN_SCRIPT},
+    {"-hmset", TAKE | EXTEND, IN_SCRIPT},
+    {"-set", TAKE, IN_SCRIPT},
+    {"-pexpire", TAKE | EXTEND, IN_SCRIPT},
+    {"-pttl", EXTEND | LOOK, IN_SCRIPT},
+    {"-del", RELEASE, IN_SCRIPT},
+    {"-type", LOOK, IN_SCRIPT},
+    {"-publish", 0, NULL},
+    {"resetchannels", 0, NULL},
+    {"-eval", 0, NULL}, /* as long as the scripts are known */
+    {"-script -ping -subscribe -unsubscribe -info -wait", 0, NULL},
+};
+#define NEEDS (sizeof needs / sizeof *needs)
+
+static void judge(size_t i, int who, tl_err code) {
+    if (needs[i].needed_by & who)
+        denied(code, needs[i].words);
+    else
+        ASSERT_RESULT(code, TL_OK);
+}
+
+static void learn_scripts(void) {
+    tl_client *client = client_limited("+@all");
+    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock_info info = {.size = sizeof info};
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    drop_lock(lock);
+    drop_client(client);
+}
+
+/* The permission goes while the client is connected. */
+static void test_each_permission_that_taking_needs_is_asked_for(void **state) {
+    (void)state;
+    learn_scripts();
+    for (size_t i = 0; i < NEEDS; i++) {
+        tl_client *client = client_limited("+@all");
+        tl_lock *lock = by_hand(client, TTL_MS);
+        print_message("  %s\n", needs[i].rules);
+        freeReplyObject(real_redis_command(server, "FLUSHALL")); /* S is to get a lifetime */
+        ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+        set_rules(needs[i].rules);
+        int64_t began = clock_ms();
+        tl_err code = tl_lock_acquire(lock, 2000, &said);
+        judge(i, TAKE, code);
+        ASSERT_TOOK(began, 0, 0);
+        assert_int_equal(tl_lock_state(lock), code ? TL_FREE : TL_HELD);
+        set_rules("+@all allkeys allchannels");
+        if (code == TL_OK)
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        free_for_another();
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK); /* the same handle */
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        drop_lock(lock);
+        drop_client(client);
+    }
+}
+
+static void test_each_permission_that_a_holder_needs_is_asked_for(void **state) {
+    (void)state;
+    for (size_t i = 0; i < NEEDS; i++) {
+        tl_client *client = client_limited("+@all");
+        tl_lock *lock = by_hand(client, TTL_SHORT_MS);
+        tl_lock_info info = {.size = sizeof info};
+        print_message("  %s\n", needs[i].rules);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        set_rules(needs[i].rules);
+        judge(i, EXTEND, tl_lock_extend(lock, 2 * TTL_MS, &said));
+        assert_int_equal(tl_lock_state(lock), TL_HELD); /* as far as is known */
+        judge(i, LOOK, tl_client_look(client, KEY, strlen(KEY), &info, &said));
+        judge(i, RELEASE, tl_lock_release(lock, &said));
+        assert_int_equal(tl_lock_state(lock), TL_FREE);
+        set_rules("+@all allkeys allchannels");
+        drop_lock(lock);
+        drop_client(client);
+        if (needs[i].needed_by & RELEASE)
+            freeReplyObject(real_redis_command(server, "FLUSHALL"));
+        free_for_another(); /* without HMSET: when the lifetime is over */
+    }
+}
+
+/* A release that was denied leaves the lock to its lifetime, no longer. */
+static void test_a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_over(void **state) {
+    (void)state;
+    tl_lock *lock = make_lock(client_limited("+@all"), KEY, TTL_BRIEF_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    set_rules("-del");
+    int64_t began = clock_ms();
+    denied(tl_lock_release(lock, &said), IN_SCRIPT);
+    free_for_another();
+    ASSERT_TOOK(began, 0, TTL_BRIEF_MS);
+}
+
+static void test_a_holder_whose_renewals_are_denied_is_told_in_time(void **state) {
+    static const char *const rules[] = {"-evalsha", "-pexpire", "resetkeys"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        lock_events *events = make_events();
+        tl_lock *lock = make_lock_with(
+            client_limited("+@all"), KEY,
+            TL_LOCK_OPTIONS(.ttl_ms = TTL_BRIEF_MS, .on_event = lock_events_add, .ctx = events));
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        set_rules(rules[i]);
+        assert_in_range(lock_events_await(events, TL_AT_RISK, SOON_MS).remaining_ms, 1,
+                        TTL_BRIEF_MS);
+        assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_EXPIRED);
+        assert_int_equal(tl_lock_remaining_ms(lock), 0);
+        int64_t began = clock_ms();
+        free_for_another();
+        ASSERT_TOOK(began, 0, TTL_BRIEF_MS);
+    }
+}
+
+static void test_a_holder_whose_permission_comes_back_in_time_goes_on(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        client_limited("+@all"), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = TTL_SHORT_MS, .on_event = lock_events_add, .ctx = events));
+    lock_event again;
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    set_rules("-evalsha");
+    (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
+    set_rules("+@all");
+    WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+/* ---- the scripts' text, and replicas ----------------------------------------------------------- */
+
+static void test_without_eval_a_script_that_is_not_known_is_denied(void **state) {
+    (void)state;
+    tl_lock *lock = by_hand(client_limited("-eval"), TTL_MS);
+    run("SCRIPT FLUSH");
+    denied(tl_lock_acquire(lock, 2000, &said), "eval");
+    set_rules("+@all");
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+}
+
+static void test_without_wait_a_lock_that_replicas_must_confirm_is_not_had(void **state) {
+    (void)state;
+    tl_client *client = client_limited_with(
+        "-wait", TL_CLIENT_OPTIONS(.wait_replicas = 1, .wait_replicas_ms = 50));
+    tl_lock *lock = by_hand(client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 300, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("replicas");
+    free_for_another();
+}
+
+/* ---- announcements ----------------------------------------------------------------------------- */
+
+static bool was_denied(void) {
+    redisReply *log = real_redis_command(server, "ACL LOG");
+    bool was = log && log->elements > 0;
+    freeReplyObject(log);
+    return was;
+}
+
+static void test_without_subscribe_a_waiter_still_gets_the_lock(void **state) {
+    static const char *const rules[] = {"-subscribe", "resetchannels"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        char url[64];
+        (void)snprintf(url, sizeof url, "%s/3", real_redis_url(server));
+        tl_lock *holder = by_hand(client_at(url), TTL_MS);
+        tl_lock *lock = by_hand(client_limited(rules[i]), TTL_MS);
+        ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+        run("ACL LOG RESET");
+        acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+        WAIT_FOR(SOON_MS, was_denied());
+        ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+        int64_t began = clock_ms();
+        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+        ASSERT_TOOK(began, 0, 250);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_what_logging_in_needs_is_named),
+        ARENA_TEST(test_without_info_a_server_is_taken_for_one_that_has_not_restarted),
+        ARENA_TEST(test_each_permission_that_taking_needs_is_asked_for),
+        ARENA_TEST(test_each_permission_that_a_holder_needs_is_asked_for),
+        ARENA_TEST(test_a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_over),
+        ARENA_TEST(test_a_holder_whose_renewals_are_denied_is_told_in_time),
+        ARENA_TEST(test_a_holder_whose_permission_comes_back_in_time_goes_on),
+        ARENA_TEST(test_without_eval_a_script_that_is_not_known_is_denied),
+        ARENA_TEST(test_without_wait_a_lock_that_replicas_must_confirm_is_not_had),
+        ARENA_TEST(test_without_subscribe_a_waiter_still_gets_the_lock),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/*
+ * The local queue before a server that is away: nobody in it waits longer than if it were alone.
+ */
+#include "arena.h"
+#include "lock.h"
+
+#define WAITERS 8
+
+static int queue_behind(tl_lock *front) {
+    tl_gate *queue = &front->client->gate;
+    int n = 0;
+    (void)pthread_mutex_lock(&queue->mutex);
+    for (tl_place *p = front->place.first; p; p = p->next)
+        n++;
+    (void)pthread_mutex_unlock(&queue->mutex);
+    return n;
+}
+
+static void begin_all(tl_client *client, int64_t wait_ms, acquiring **a) {
+    for (int i = 0; i < WAITERS; i++)
+        a[i] = acquiring_begin(make_lock(client, KEY, TTL_MS), wait_ms);
+}
+
+static void test_waits_without_limit_end_together_when_the_server_is_not_reached(void **state) {
+    (void)state;
+    acquiring *a[WAITERS];
+    tl_client *client = client_direct();
+    real_redis_kill(server);
+    int64_t began = clock_ms();
+    begin_all(client, TL_FOREVER, a);
+    for (int i = 0; i < WAITERS; i++)
+        ASSERT_RESULT(acquiring_end(a[i], SOON_MS), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS);
+    real_redis_restart(server);
+}
+
+static void test_waits_with_a_limit_say_that_the_server_was_not_reached(void **state) {
+    (void)state;
+    acquiring *a[WAITERS];
+    tl_client *client = client_behind_gate();
+    proxy_stop(gate);
+    int64_t began = clock_ms();
+    begin_all(client, 200, a);
+    for (int i = 0; i < WAITERS; i++) { /* the first of them has asked */
+        tl_err code = acquiring_end(a[i], SOON_MS);
+        if (code != TL_EUNCERTAIN)
+            ASSERT_RESULT(code, TL_EUNAVAILABLE);
+    }
+    ASSERT_TOOK(began, 200, 200);
+    proxy_heal(gate);
+    assert_free_soon();
+}
+
+/* The holder is alive, and knows that it holds: that the server is away is not why they wait. */
+static void test_waits_behind_a_holder_time_out_though_the_server_is_away(void **state) {
+    (void)state;
+    acquiring *a[WAITERS];
+    tl_client *client = client_direct();
+    tl_lock *holder = by_hand(client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    real_redis_freeze(server);
+    begin_all(client, 200, a);
+    for (int i = 0; i < WAITERS; i++)
+        ASSERT_RESULT(acquiring_end(a[i], SOON_MS), TL_ETIMEDOUT);
+    real_redis_thaw(server);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+}
+
+static int first_done(acquiring **a) {
+    for (int i = 0; i < WAITERS; i++)
+        if (a[i]->running && atomic_load(&a[i]->done))
+            return i;
+    return -1;
+}
+
+static void test_those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_back(void **state) {
+    (void)state;
+    acquiring *a[WAITERS];
+    tl_client *client = client_behind_gate();
+    lock_events *events = make_events();
+    tl_lock *holder = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 400, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    begin_all(client, 60000, a);
+    proxy_stop(gate);
+    (void)lock_events_await(events, TL_LOST, SOON_MS);
+    proxy_heal(gate);
+    for (int i = 0; i < WAITERS; i++) { /* in which order, only they know */
+        int next = -1;
+        WAIT_FOR(2 * SOON_MS, (next = first_done(a)) >= 0);
+        ASSERT_RESULT(acquiring_end(a[next], SOON_MS), TL_OK);
+        ASSERT_RESULT(tl_lock_release(a[next]->lock, &said), TL_OK);
+    }
+    assert_free_soon();
+}
+
+static void test_a_wait_without_limit_that_saw_the_server_waits_out_an_outage(void **state) {
+    (void)state;
+    tl_client *client = client_direct();
+    lock_events *events = make_events();
+    tl_lock *holder = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 1500, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *a = acquiring_begin(make_lock(client, KEY, TTL_MS), TL_FOREVER);
+    forget_executed();
+    WAIT_FOR(SOON_MS, has_executed("evalsha", 2)); /* two renewals */
+    real_redis_kill(server);
+    (void)lock_events_await(events, TL_LOST, SOON_MS);
+    int64_t lost = clock_ms();
+    WAIT_FOR(SOON_MS, clock_ms() - lost > 2 * CONNECT_MS);
+    assert_false(atomic_load(&a->done));
+    real_redis_restart(server);
+    ASSERT_RESULT(acquiring_end(a, 2 * SOON_MS), TL_OK);
+}
+
+/* Its key has as long to live as it was taken for. */
+static void test_a_handed_lock_of_short_lifetime_is_released_after_an_outage_too(void **state) {
+    (void)state;
+    tl_client *client = client_behind_gate();
+    tl_lock *before = make_lock(client, KEY, TTL_MS), *first = make_lock(client, KEY, TTL_MS);
+    tl_lock *second = by_hand(client, 50);
+    ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
+    acquiring *a = acquiring_begin(first, TL_FOREVER);
+    WAIT_FOR(SOON_MS, queue_behind(before) == 1);
+    acquiring *b = acquiring_begin(second, TL_FOREVER);
+    WAIT_FOR(SOON_MS, queue_behind(before) == 2);
+    ASSERT_RESULT(tl_lock_release(before, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(first, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(b, SOON_MS), TL_OK);
+    assert_string_equal(tl_lock_token(second), tl_lock_token(first));
+    proxy_stop(gate);
+    assert_int_not_equal(tl_lock_release(second, &said), TL_OK);
+    int64_t released = clock_ms();
+    WAIT_FOR(SOON_MS, clock_ms() - released > 3 * ATTEMPT_MS);
+    assert_true(key_exists());
+    proxy_reset(gate); /* what was on its way is lost */
+    proxy_heal(gate);
+    WAIT_FOR(2 * SOON_MS, !key_exists());
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_waits_without_limit_end_together_when_the_server_is_not_reached),
+        ARENA_TEST(test_waits_with_a_limit_say_that_the_server_was_not_reached),
+        ARENA_TEST(test_waits_behind_a_holder_time_out_though_the_server_is_away),
+        ARENA_TEST(test_a_wait_without_limit_that_saw_the_server_waits_out_an_outage),
+        ARENA_TEST(test_a_handed_lock_of_short_lifetime_is_released_after_an_outage_too),
+        ARENA_TEST(test_those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_back),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/*
+ * Faults: this side has no descriptors left, or the server's socket is not there. Each is said in
+ * its own words, and what was refused works as soon as it can.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "arena.h"
+
+/* ---- descriptors ------------------------------------------------------------------------------- */
+
+static struct rlimit had;
+
+/* The next one would have the number of the limit. */
+static void use_up_descriptors(void) {
+    struct rlimit none = had;
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(next >= 0);
+    (void)close(next);
+    none.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+static void have_descriptors(void) {
+    (void)setrlimit(RLIMIT_NOFILE, &had);
+}
+
+static int set_up(void **state) {
+    (void)getrlimit(RLIMIT_NOFILE, &had);
+    return arena_set_up(state);
+}
+
+static int tear_down(void **state) {
+    have_descriptors();
+    return arena_tear_down(state);
+}
+
+static void test_a_client_cannot_be_opened_without_descriptors(void **state) {
+    (void)state;
+    tl_client *client = NULL;
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = real_redis_url(server));
+    use_up_descriptors();
+    tl_err code = tl_client_open(&options, &client, &said);
+    have_descriptors();
+    ASSERT_RESULT(code, TL_ENOMEM);
+    ASSERT_SAID("descriptors");
+    assert_int_equal(said.sys_errno, EMFILE);
+    assert_null(client);
+    ASSERT_RESULT(tl_client_ping(client_direct(), &said), TL_OK);
+}
+
+static void test_without_descriptors_nothing_connects_and_it_is_said_at_once(void **state) {
+    (void)state;
+    tl_client *client = client_direct();
+    tl_lock *lock = by_hand(client, TTL_MS), *before = by_hand(client, TTL_MS);
+    tl_error err[3] = {0};
+    tl_lock_cancel(before);
+    ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_ECANCELLED); /* has what a wait needs */
+    int64_t began = clock_ms();
+    use_up_descriptors();
+    tl_err codes[] = {tl_client_ping(client, &err[0]), tl_lock_acquire(lock, 0, &err[1]),
+                      tl_lock_acquire(lock, 10000, &err[2])};
+    have_descriptors();
+    ASSERT_TOOK(began, 0, 2 * (CONNECT_MS + ATTEMPT_MS));
+    for (int i = 0; i < 3; i++) {
+        said = err[i];
+        ASSERT_RESULT(codes[i], TL_ENOMEM);
+        ASSERT_SAID("too many open files");
+        ASSERT_SAID(strstr(real_redis_url(server), "127."));
+    }
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK); /* the same handles */
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_a_wait_cannot_begin_without_descriptors(void **state) {
+    (void)state;
+    tl_client *client = client_direct();
+    tl_lock *lock = by_hand(client, TTL_MS);
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+    use_up_descriptors();
+    tl_err code = tl_lock_acquire(lock, 10000, &said);
+    have_descriptors();
+    ASSERT_RESULT(code, TL_ENOMEM);
+    ASSERT_SAID("descriptors");
+    ASSERT_RESULT(tl_lock_acquire(lock, 10000, &said), TL_OK);
+}
+
+/* What renews has a connection of its own, and can't get it: for a while, and for good. */
+static void test_a_holder_goes_on_or_is_told_in_time(void **state) {
+    const int64_t ttl_ms = 900;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        lock_events *events = make_events();
+        tl_client *client = client_direct();
+        tl_lock *first = make_lock(client, KEY, TTL_MS);
+        tl_lock *lock = make_lock_with(
+            client, KEY,
+            TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+        lock_event seen;
+        ASSERT_RESULT(tl_lock_acquire(first, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(first, &said), TL_OK);
+        use_up_descriptors();
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK); /* on the connection that is there */
+        assert_in_range(lock_events_await(events, TL_AT_RISK, SOON_MS).remaining_ms, 1, ttl_ms);
+        if (i == 0)
+            have_descriptors();
+        WAIT_FOR(SOON_MS, lock_events_find(events, 1, i ? TL_LOST : TL_HELD, &seen));
+        if (i == 0) {
+            assert_belief_is_true(lock);
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+            continue;
+        }
+        assert_int_equal(seen.why, TL_LOST_EXPIRED);
+        have_descriptors();
+        int64_t began = clock_ms();
+        assert_free_soon();
+        ASSERT_TOOK(began, 0, ttl_ms);
+    }
+}
+
+/* ---- sockets ----------------------------------------------------------------------------------- */
+
+static int restart(void **state) {
+    if (real_redis_pid(server) < 0)
+        real_redis_restart(server);
+    return arena_tear_down(state);
+}
+
+static void test_a_socket_that_is_not_there_is_waited_for(void **state) {
+    (void)state;
+    tl_client *client = client_at(real_redis_unix_url(server));
+    tl_lock *lock = by_hand(client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    real_redis_kill(server); /* and its socket is removed */
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 300, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("no such file or directory");
+    ASSERT_SAID(real_redis_socket(server));
+    ASSERT_TOOK(began, 300, 300);
+    acquiring *waiter = acquiring_begin(lock, 20000);
+    real_redis_restart(server);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_a_socket_that_nobody_listens_on_is_refused(void **state) {
+    (void)state;
+    char aside[256];
+    tl_lock *lock = by_hand(client_at(real_redis_unix_url(server)), TTL_MS);
+    (void)snprintf(aside, sizeof aside, "%s.aside", real_redis_socket(server));
+    assert_int_equal(link(real_redis_socket(server), aside), 0);
+    real_redis_kill(server);
+    assert_int_equal(rename(aside, real_redis_socket(server)), 0);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 300, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("connection refused");
+    ASSERT_SAID(real_redis_socket(server));
+    ASSERT_TOOK(began, 300, 300);
+    acquiring *waiter = acquiring_begin(lock, 20000);
+    real_redis_restart(server);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+}
+
+int main(void) {
+#define SCARCE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define SOCKET_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, restart)
+    const struct CMUnitTest tests[] = {
+        SCARCE_TEST(test_a_client_cannot_be_opened_without_descriptors),
+        SCARCE_TEST(test_without_descriptors_nothing_connects_and_it_is_said_at_once),
+        SCARCE_TEST(test_a_wait_cannot_begin_without_descriptors),
+        SCARCE_TEST(test_a_holder_goes_on_or_is_told_in_time),
+        SOCKET_TEST(test_a_socket_that_is_not_there_is_waited_for),
+        SOCKET_TEST(test_a_socket_that_nobody_listens_on_is_refused),
+    };
+    server = real_redis_start(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

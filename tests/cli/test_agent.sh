@@ -1,0 +1,83 @@
+#!/bin/bash
+# agent: what it publishes, for how long, and what is left of it.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+key='{tidelock:agents}:one'
+no_record() { [[ $(redis EXISTS "${1:-$key}") == 0 ]]; }
+has_record() { ! no_record "$@"; }
+
+# ---- once -------------------------------------------------------------------------------------
+expect 0 "$tidelock" agent --once --name one --every 20s
+[[ ! -s $out && ! -s $err ]] || fail "it prints: $(cat "$out" "$err")"
+ttl=$(redis PTTL "$key")
+((ttl > 20000 && ttl <= 60000)) || fail "the lease is $ttl ms"
+[[ $(redis ZRANGE '{tidelock:agents}' 0 -1) == one ]] || fail "the index: $(redis ZRANGE '{tidelock:agents}' 0 -1)"
+(($(redis PTTL '{tidelock:agents}') > 0)) || fail "the index has no end"
+expect 0 "$tidelock" agent --once --name two -v
+grep -qE '^tidelock: agent: two is -?[0-9]+ to -?[0-9]+ us' "$err" || fail "-v says: $(cat "$err")"
+redis FLUSHALL >/dev/null
+
+# ---- again and again, until it is told to end ------------------------------------------------------
+stamp() { redis GET "$key" | cut -d' ' -f3; }
+"$tidelock" agent --name one --every 100ms 2>"$work/agent.err" &
+pid=$!
+until_true 10 has_record || fail "nothing is published"
+first=$(stamp)
+is_newer() { (($(stamp || echo 0) > first)); }
+until_true 10 is_newer || fail "the record is never renewed"
+kill -TERM $pid
+wait_for $pid 10
+[[ $status == 0 ]] || fail "status $status after TERM"
+no_record || fail "the record is left behind"
+[[ -z $(redis ZRANGE '{tidelock:agents}' 0 -1) ]] || fail "its name is left behind"
+[[ ! -s $work/agent.err ]] || fail "it says: $(cat "$work/agent.err")"
+
+# ---- killed: the lease ends it -----------------------------------------------------------------------
+"$tidelock" agent --name one --every 100ms &
+pid=$!
+until_true 10 has_record || fail "nothing is published"
+kill -KILL $pid
+wait_for $pid 10 2>/dev/null
+until_true 10 no_record || fail "the record of a killed agent stays"
+
+# ---- two of one name -----------------------------------------------------------------------------------
+"$tidelock" agent --name one --every 100ms 2>"$work/a.err" &
+a=$!
+until_true 10 has_record || fail "nothing is published"
+"$tidelock" agent --name one --every 100ms 2>"$work/b.err" &
+b=$!
+until_true 10 grep -qs 'another agent publishes as one' "$work/a.err" || fail "the clash is not noticed"
+clashes() { [[ $(redis GET "$key") == *' 1' ]]; }
+until_true 10 clashes || fail "the record does not tell of the clash"
+expect 1 "$tidelock" skew --json
+grep -q '"name":"one","instrument":"agent","offset_ms":null,[^}]*"status":"clash"' "$out" || fail "skew: $(cat "$out")"
+kill -TERM $b
+wait_for $b 10
+alone() { [[ $(redis GET "$key") == *' 0' ]]; }
+until_true 10 alone || fail "the clash never ends"
+
+# ---- the server goes and comes back ----------------------------------------------------------------------
+stop_server KILL
+until_true 20 grep -qs 'tries again' "$work/a.err" || fail "it does not say that the server is gone"
+start_server
+until_true 20 has_record || fail "it does not come back"
+until_true 20 grep -qs 'answers again' "$work/a.err" || fail "it does not say so"
+[[ $(grep -c 'tries again' "$work/a.err") == 1 ]] || fail "it says so again and again: $(cat "$work/a.err")"
+kill -TERM $a
+wait_for $a 10
+
+# ---- wrong usage, and no server ------------------------------------------------------------------------------
+expect_line 64 '--name' "$tidelock" agent --once --name 'a b'
+expect_line 64 '--name' "$tidelock" agent --once --name ''
+expect_line 64 '--name' "$tidelock" agent --once --name "$(printf '%065d' 0)"
+expect_line 64 '--every' "$tidelock" agent --once --every 99ms
+expect_line 64 '--every' "$tidelock" agent --once --every 2h
+expect_line 64 'too many' "$tidelock" agent word
+expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" agent --once
+redis CONFIG SET requirepass secret >/dev/null
+expect_line 77 'password' "$tidelock" agent --once
+expect_line 77 'password' "$tidelock" agent
+export TIDELOCK_PASSWORD=secret
+expect 0 "$tidelock" agent --once --name one
+exit 0

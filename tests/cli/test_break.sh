@@ -1,0 +1,98 @@
+#!/bin/bash
+# break: removes the lock that was shown, and no other; asks first, and leaves a trace.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+
+expect_line 64 'nobody to ask.*--yes' "$tidelock" break k
+expect_line 1 'nobody holds it' "$tidelock" break --yes k
+for kind in "SADD set x" "HSET hash f v"; do
+    # shellcheck disable=SC2086
+    redis $kind >/dev/null
+    read -r _ key _ <<<"$kind"
+    expect_line 64 'no lock' "$tidelock" break --yes "$key"
+    assert_held "$key"
+done
+
+# A lock of tidelock's: its holder finds it lost, and the next fence is larger.
+"$tidelock" run -v -t 3s k -- sleep 60 2>"$work/run" &
+run=$!
+until_true 10 is_held k || fail "no lock"
+expect_line 0 'k: removed; it was held by sleep on .* \(pid [0-9]+\)' "$tidelock" break -y k
+[[ $(redis HGET 'tidelock:{k}' broken) =~ ^$(uname -n)\ [0-9]+\ tidelock$ ]] || fail "broken: $(redis HGET 'tidelock:{k}' broken)"
+fence=$(redis HGET 'tidelock:{k}' fence)
+expect 0 "$tidelock" lock k
+read -r token fence2 <"$out"
+((fence2 > fence)) || fail "the fence does not grow: $fence, $fence2"
+wait_for $run 40
+[[ $status == 74 ]] || fail "the command under a broken lock ends with $status"
+expect 0 "$tidelock" unlock k "$token"
+
+# One whose key was deleted, and which binds all the same.
+expect 0 "$tidelock" lock k
+redis DEL k >/dev/null
+expect 75 "$tidelock" lock k
+expect 0 "$tidelock" break --yes k
+expect 0 "$tidelock" lock k
+expect 0 "$tidelock" break --yes k
+assert_free k
+
+# Others': a token, a stamp, binary text.
+redis SET other 01234567-89ab-4def-8123-456789abcdef >/dev/null
+expect_line 0 'not tidelock' "$tidelock" break --yes other
+assert_free other
+! grep -q 4def "$err" || fail "a token is shown"
+printf 'caf\xc3\xa9 \001 %0100d' 7 | redis -x SET other >/dev/null
+expect 0 "$tidelock" break --yes other
+assert_free other
+if [[ ${COMPAT:-1} != 0 ]]; then
+    redis SET old $(($(now_ms) + 40000)) >/dev/null
+    expect_line 0 'old kind' "$tidelock" break --yes --protocol bridge old
+    assert_free old
+    redis SET old $(($(now_ms) - 9000000)) >/dev/null
+    expect 0 "$tidelock" break --yes old
+    assert_free old
+    expect_line 64 'EVAL' "$tidelock" break --yes --protocol timestamp --strict old
+fi
+
+# On a terminal it asks; what came meanwhile is not removed.
+cat >"$work/ask.py" <<'PY'
+import os, pty, subprocess, sys
+tool, socket, answer, change = sys.argv[1:]
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(tool, [tool, "break", "k"])
+seen = b""
+while b"[y/N]" not in seen:
+    seen += os.read(fd, 1000)
+if change:
+    subprocess.run(["redis-cli", "-s", socket, "SET", "k", change], stdout=subprocess.DEVNULL, check=True)
+os.write(fd, answer.encode() + b"\n")
+while True:
+    try:
+        more = os.read(fd, 1000)
+    except OSError:
+        break
+    if not more:
+        break
+    seen += more
+sys.stdout.write(seen.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PY
+ask=("$python" "$work/ask.py" "$tidelock" "$socket") # answer, and what another takes before it
+expect 0 "$tidelock" lock -t 60s k
+expect 1 "${ask[@]}" n ''
+grep -q 'not removed' "$out" || fail "no: $(cat "$out")"
+assert_held k
+expect 1 "${ask[@]}" '' ''
+assert_held k
+expect 2 "${ask[@]}" y another
+grep -q 'another has it by now' "$out" || fail "another: $(cat "$out")"
+[[ $(redis GET k) == another ]] || fail "another's lock was removed"
+redis DEL k 'tidelock:{k}' >/dev/null
+expect 0 "$tidelock" lock -t 60s k
+expect 0 "${ask[@]}" y ''
+assert_free k
+
+stop_server
+expect_line 69 . "$tidelock" break --yes k

@@ -1,0 +1,76 @@
+#!/bin/bash
+# The examples, built as their heads say against what `make install` has installed, do what they show.
+# Those for a library's event loop are left out where the library is not installed.
+. "$(dirname "$0")/lib.sh"
+
+root=$work/root prefix=/opt/tidelock
+examples=$root$prefix/share/doc/tidelock/examples
+start_server
+
+# The same variant as is being tested, which is built already.
+variant=(CC="${CC:-cc}" SAN="${SAN:-}")
+if [[ ${BUILD:-} == *nocompat* ]]; then variant+=(COMPAT=0); fi
+env -u COMPAT make -C "$here" -s --no-print-directory install DESTDIR="$root" PREFIX=$prefix "${variant[@]}" >"$out" 2>"$err" ||
+    fail "make install: $(cat "$out")"
+export PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig:${PKG_CONFIG_PATH:-} PKG_CONFIG_SYSROOT_DIR=$root
+export LD_LIBRARY_PATH=$root$prefix/lib
+
+flags=(-Wall -Wextra -Werror -g)
+if [[ -n ${SAN:-} ]]; then flags+=("-fsanitize=$SAN"); fi
+
+link() { # example, more for the linker...
+    local name=$1
+    shift
+    "${CC:-cc}" "${flags[@]}" $(pkg-config --cflags tidelock) "$examples/$name.c" -o "$work/$name" "$@" >"$out" 2>"$err" ||
+        fail "$name.c does not build"
+}
+
+build() { # example
+    # shellcheck disable=SC2046
+    link "$1" $(pkg-config --libs tidelock) -pthread
+}
+
+run() { # example, expected output as a pattern
+    timeout $((30 * slow)) "$work/$1" "$TIDELOCK_URL" "example:$1" >"$out" 2>"$err" || fail "$1 ends with $?"
+    # shellcheck disable=SC2053
+    [[ $(<"$out") == $2 ]] || fail "$1 says: $(<"$out")"
+    [[ ! -s $err ]] || fail "$1 complains"
+    [[ $(redis EXISTS "example:$1") == 0 ]] || fail "$1 leaves its lock behind"
+}
+
+try() { # example, expected output
+    build "$1"
+    run "$@"
+}
+
+try simple $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
+try blocking $'held for the next 10 s\nstored 300\nreleased'
+try threads 'counted to 200'
+try epoll $'round 1: held, fence *\nround 2: held, fence *\nround 3: held, fence *'
+
+# Statically too, with what tidelock.pc names for that.
+link simple "$root$prefix/lib/libtidelock.a" $(pkg-config --static --libs-only-l tidelock | sed 's/-ltidelock//') -pthread
+LD_LIBRARY_PATH= run simple $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
+
+# A lock that is held elsewhere is waited for, and not had.
+redis SET example:simple "another's" >/dev/null
+timeout $((30 * slow)) "$work/simple" "$TIDELOCK_URL" example:simple >"$out" 2>"$err" && fail "simple took another's lock"
+[[ $(redis GET example:simple) == "another's" ]] || fail "simple touched another's lock"
+grep -q 'another holds it' "$err" || fail "simple does not say why"
+
+# Without the sysroot, which those libraries are not in.
+loop() { # example, the library's name for pkg-config
+    local its
+    its=$(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --cflags --libs "$2" 2>/dev/null) || {
+        echo "loop_$1: no $2 here"
+        return 0
+    }
+    # shellcheck disable=SC2046,SC2086
+    link "loop_$1" $its $(pkg-config --libs tidelock) -pthread
+    run "loop_$1" $'held\nreleased'
+}
+if [[ ${SAN:-} != *thread* ]]; then # their own code is not built for it
+    loop uv libuv
+    loop event libevent
+    loop glib glib-2.0
+fi

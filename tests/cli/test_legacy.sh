@@ -1,0 +1,175 @@
+#!/bin/bash
+# Locks beside clients of the old kind: the options about them, what is refused, and who excludes whom.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+if [[ ${COMPAT:-1} == 0 ]]; then
+    for o in '--protocol bridge' '--dialect java' '--legacy-ttl 60s' '--max-skew 1s' '--legacy-lag 1s' --strict; do
+        # shellcheck disable=SC2086
+        expect_line 64 'built without' "$tidelock" check $o k
+    done
+    expect_line 64 'built without' "$tidelock" help dialects
+    exit 0
+fi
+start_server
+now=$(now_ms)
+is_ms() { [[ $1 =~ ^[0-9]{13}$ ]]; }
+
+# ---- refusals: one line, 64 -------------------------------------------------------------------
+for c in "run KEY -- true" "lock KEY" "unlock KEY t" "extend KEY t -t 60s" "check KEY"; do
+    words=${c/KEY/k}
+    name=${c%% *}
+    refuse() { # pattern options...
+        local pattern=$1
+        shift
+        # shellcheck disable=SC2086
+        depth=1 expect_line 64 "$pattern" "$tidelock" $name "$@" ${words#"$name"}
+    }
+    refuse 'token.bridge.timestamp' --protocol nonsense
+    refuse "none called 'nonsense'" --protocol bridge --dialect nonsense
+    refuse "none called 'nonsense'" --protocol bridge --dialect 'cron:*=nonsense,java'
+    refuse 'which\?' --protocol bridge --dialect ''
+    refuse 'need --protocol' --dialect java
+    refuse 'need --protocol' --max-skew 2s
+    refuse 'only with --protocol timestamp' --strict
+    refuse 'only with --protocol timestamp' --protocol bridge --strict
+    refuse 'legacy_ttl: 2000 ms leave no validity with skew_max 1000 ms' --protocol bridge --legacy-ttl 2s
+    refuse 'leave no validity' --protocol timestamp --max-skew 30s
+    refuse 'nothing' --protocol bridge --max-skew 0s
+    refuse 'nothing' --protocol bridge --legacy-lag 0ms
+    refuse 'nothing' --protocol bridge --legacy-ttl 0s
+    refuse 'skew_max' --protocol bridge --max-skew 2h
+    refuse 'say seconds or milliseconds' --protocol bridge --legacy-ttl 60
+done
+expect_line 64 'ttl: more than 3000 ms' "$tidelock" lock --protocol bridge -t 3s k
+expect_line 64 'ttl: at most' "$tidelock" lock --protocol bridge -t 10m k
+expect_line 64 'ttl: more than' "$tidelock" run --protocol bridge -t 3s k -- true
+assert_free k
+# What is wrong of them is not blamed on the URL in the environment.
+expect_line 64 'legacy_ttl' "$tidelock" check --protocol bridge --legacy-ttl 1s k
+
+# ---- bridge -----------------------------------------------------------------------------------
+expect 0 "$tidelock" lock --protocol bridge k
+read -r token fence <"$out"
+value=$(redis GET k)
+is_ms "$value" || fail "the key holds $value"
+((value >= now + 59000 && value <= $(now_ms) + 60000)) || fail "the stamp ends $((value - now)) ms from now"
+[[ $token != "$value" && $fence -gt 0 ]] || fail "lock prints: $(cat "$out")"
+expect 75 "$tidelock" lock --protocol bridge k
+expect 75 "$tidelock" lock --protocol timestamp k
+expect 75 "$tidelock" lock --protocol timestamp --strict k
+expect 75 "$tidelock" lock k
+expect 1 "$tidelock" check --protocol bridge k
+grep -qE '^held by tidelock on .* expires in .*, fence' "$out" || fail "check says: $(cat "$out")"
+expect 0 "$tidelock" extend --protocol bridge k "$token" -t 80s
+(($(redis GET k) >= value + 15000)) || fail "extend moved the stamp from $value to $(redis GET k)"
+expect_line 2 another "$tidelock" unlock --protocol bridge k wrong
+is_ms "$(redis GET k)" || fail "a wrong token released it"
+expect 0 "$tidelock" unlock --protocol bridge k "$token"
+assert_free k
+expect 0 "$tidelock" lock --protocol bridge --json k
+json_has "$out" protocol bridge
+expect 0 "$tidelock" unlock --protocol bridge k "$("$python" -c 'import json,sys; print(json.load(open(sys.argv[1]))["token"])' "$out")"
+
+# ---- lifetimes: the old clients' unless told otherwise ----------------------------------------
+ends_in() { echo $(($(redis GET "$1") - $(now_ms))); }
+expect 0 "$tidelock" lock --protocol bridge --legacy-ttl 20s short
+(($(ends_in short) <= 20000 && $(ends_in short) > 8000)) || fail "the stamp ends in $(ends_in short) ms"
+expect 0 "$tidelock" lock --protocol bridge --legacy-ttl 120s -t 90s long
+(($(ends_in long) <= 90000 && $(ends_in long) > 75000)) || fail "the stamp ends in $(ends_in long) ms"
+
+# ---- timestamp, strict: the stamp is the token ------------------------------------------------
+expect 0 "$tidelock" lock --protocol timestamp --strict s
+read -r token fence <"$out"
+[[ $token == "$(redis GET s)" && $fence == 0 ]] || fail "lock --strict prints: $(cat "$out")"
+[[ $(redis EXISTS 'tidelock:{s}') == 0 ]] || fail "strict has made a sidecar"
+expect 1 "$tidelock" check --protocol timestamp --strict s
+grep -qE 'old kind \(java\), free in ' "$out" || fail "check --strict says: $(cat "$out")"
+! grep -q "$token" "$out" || fail "check shows what serves as a token"
+expect 0 "$tidelock" unlock --protocol timestamp --strict s "$token"
+assert_free s
+
+# ---- dialects ---------------------------------------------------------------------------------
+expect 0 "$tidelock" help dialects
+grep -qE '^  java +ms +[0-9]{13}$' "$out" || fail "help dialects: $(cat "$out")"
+grep -qE '^  rb-pid +s +[0-9]{10}-[0-9]+$' "$out" || fail "help dialects: $(cat "$out")"
+(($(grep -cE '^  [a-z]' "$out") == 14)) || fail "help dialects lists $(grep -cE '^  [a-z]' "$out")"
+shape() { # dialect pattern
+    expect 0 "$tidelock" lock --protocol bridge --dialect "$1" "d:$1"
+    [[ $(redis GET "d:$1") =~ ^$2$ ]] || fail "$1 writes $(redis GET "d:$1")"
+    expect 75 "$tidelock" lock --protocol bridge --dialect "$1" "d:$1"
+    expect 1 "$tidelock" check --protocol bridge --dialect "$1" "d:$1"
+}
+ms='[0-9]{13}' s='[0-9]{10}' uuid='[0-9a-f-]{36}'
+shape java "$ms"
+shape jedis-lock "$ms"
+shape jedis-lock-uuid "$uuid:$ms"
+shape ms-pipe "$ms\|$uuid"
+shape redis-doc "$s"
+shape node-ms "$ms"
+for d in py-float py-float-1 rb-mutex rb-objects c-lua; do shape $d "$s\.[0-9]{6}"; done
+shape rb-resque "$s"
+shape rb-pid "$s-$uuid"
+shape php-s "$s"
+# One for some keys, another for the rest.
+choice='cron:*=redis-doc,*.py=py-float,java'
+expect 0 "$tidelock" lock --protocol bridge --dialect "$choice" cron:a
+[[ $(redis GET cron:a) =~ ^$s$ ]] || fail "cron:a holds $(redis GET cron:a)"
+expect 0 "$tidelock" lock --protocol bridge --dialect "$choice" x.py
+[[ $(redis GET x.py) =~ ^$s\.[0-9]+$ ]] || fail "x.py holds $(redis GET x.py)"
+expect 0 "$tidelock" lock --protocol bridge --dialect "$choice" other
+is_ms "$(redis GET other)" || fail "other holds $(redis GET other)"
+
+# ---- a holder of the old kind -----------------------------------------------------------------
+now=$(now_ms)
+redis SET old $((now + 600000)) >/dev/null
+expect 1 "$tidelock" check old
+grep -qE 'old kind \(java\?\), its stamp ends in ' "$out" || fail "check says: $(cat "$out")"
+expect 1 "$tidelock" check --protocol bridge old
+grep -qE 'old kind \(java\), free in ' "$out" || fail "check says: $(cat "$out")"
+expect 1 "$tidelock" check --protocol bridge --json old
+json_has "$out" dialect java
+json_has "$out" guessed False
+json_has "$out" holder None
+"$python" - "$out" <<'PY' || fail "check --json: $(cat "$out")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["remaining_ms"] - d["stamp_left_ms"] == 1502, d  # M, L, and the comparison's own step
+PY
+expect 75 "$tidelock" lock --protocol bridge old
+# Long over: taken, but by those alone who know what it means.
+redis SET past $((now - 60000)) >/dev/null
+expect 1 "$tidelock" check past
+grep -q 'ended .* ago' "$out" || fail "check says: $(cat "$out")"
+expect 75 "$tidelock" lock past
+expect 0 "$tidelock" check --protocol bridge past
+grep -q '^free (the stamp' "$out" || fail "check says: $(cat "$out")"
+expect 0 "$tidelock" run --protocol bridge -n past -- sh -c 'redis-cli -s "$1" GET past' sh "$socket"
+is_ms "$(cat "$out")" || fail "the command found $(cat "$out")"
+assert_free past
+# Accidents are held, and named.
+accident() { # value pattern
+    redis SET odd "$1" >/dev/null
+    expect 75 "$tidelock" lock --protocol bridge odd
+    expect 1 "$tidelock" check --protocol bridge odd
+    grep -qE "never expires \(.*$2" "$out" || fail "check of $1 says: $(cat "$out")"
+}
+accident "${now}60000" 'run together'
+accident $((now / 1000)) 'seconds where milliseconds'
+accident "\"$now\"" JSON
+accident "+$now" sign
+
+# ---- run --------------------------------------------------------------------------------------
+expect 0 "$tidelock" run --protocol bridge --json-fd 3 k -- sh -c 'echo $TIDELOCK_TTL_MS $TIDELOCK_FENCE' 3>"$work/json"
+read -r ttl fence <"$out"
+[[ $ttl == 60000 && $fence -gt 0 ]] || fail "the command sees $(cat "$out")"
+json_has "$work/json" protocol bridge
+json_has "$work/json" state free
+# A client of the old kind whose clock runs far ahead takes it: the message tells by how much.
+"$tidelock" run -v --protocol bridge --legacy-ttl 10s --max-skew 500ms k -- sleep 60 2>"$err" &
+run=$!
+until_true 10 is_held k || fail "no lock"
+redis SET k $(($(now_ms) + 100000 + 10000)) >/dev/null
+wait_for $run 20
+[[ $status == 74 ]] || fail "status $status after the robbery"
+grep -qE 'lost: taken by a client whose clock is at least (9[0-9]{4}|100[0-9]{3}) ms ahead' "$err" || fail "run says nothing of the clock"
+grep -qE 'k: the lock (was lost|could not be kept).*ahead' "$err" || fail "the last line says nothing of the clock"

@@ -1,0 +1,173 @@
+#!/bin/bash
+# skew: real agents on clocks that are off by a known amount; the truth is inside, the verdict is right.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+faketime=
+for f in /usr/lib/faketime/libfaketime.so.1 /usr/lib/*-linux-gnu*/faketime/libfaketime.so.1; do
+    if [[ -e $f ]]; then faketime=$f; fi
+done
+[[ -n $faketime ]] || { echo "libfaketime is not installed" && exit 77; }
+# A sanitizer wants to be first in a process, and so does libfaketime.
+if [[ -n ${SAN:-} ]]; then echo "libfaketime and sanitizers don't go together" && exit 77; fi
+start_server
+me=$("$python" -c 'import re, socket; print(re.sub("[^A-Za-z0-9._:-]", "_", socket.gethostname())[:64])')
+
+# ---- one host ----------------------------------------------------------------------------------
+expect 1 "$tidelock" skew
+grep -q '^WARN: only one host' "$out" || fail "one host: $(cat "$out")"
+expect 1 "$tidelock" skew --no-agents --json
+json_has "$out" verdict WARN
+json_has "$out" worst None
+
+# ---- a fleet -----------------------------------------------------------------------------------
+agent() { # name offset options...
+    local name=$1 offset=$2
+    shift 2
+    expect 0 env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME="$offset" \
+        "$tidelock" agent --once --every 10m --name "$name" "$@"
+}
+agent ahead +0.350
+agent behind -0.120
+agent near +0.003
+agent exact +0
+
+expect 0 "$tidelock" skew
+grep -q '^SAFE: ' "$out" || fail "the fleet: $(cat "$out")"
+expect 0 "$tidelock" skew --json
+"$python" - "$out" "$me" <<'PY' || fail "--json: $(head -c 1500 "$out")"
+import json, sys
+d, me = json.load(open(sys.argv[1])), sys.argv[2]
+truth = {"ahead": 350.0, "behind": -120.0, "near": 3.0, "exact": 0.0, me: 0.0}
+assert list(d) == ["verdict", "reason", "lock_timeout_ms", "slack_ms", "hosts", "pairs", "worst", "advice"], list(d)
+assert (d["lock_timeout_ms"], d["slack_ms"], d["verdict"], d["advice"]) == (60000, 1000, "SAFE", [])
+hosts = {h["name"]: h for h in d["hosts"]}
+assert set(hosts) == set(truth), hosts
+for name, h in hosts.items():
+    assert list(h) == ["name", "instrument", "offset_ms", "drift_ppm", "age_ms", "samples", "status", "detail"], list(h)
+    o = h["offset_ms"]
+    assert o["lo"] <= truth[name] <= o["hi"], h
+    assert h["instrument"] == ("server" if name == me else "agent") and h["status"] == "ok", h
+    assert h["age_ms"] >= 0 and h["samples"] > 0, h
+assert len(d["pairs"]) == 20
+for p in d["pairs"]:
+    gap = truth[p["taker"]] - truth[p["holder"]]
+    assert list(p) == ["holder", "taker", "gap_ms", "verdict"], list(p)
+    assert p["gap_ms"]["lo"] <= gap - 12 and gap + 12 <= p["gap_ms"]["hi"], p
+    assert p["verdict"] == "SAFE", p
+assert d["worst"] == d["pairs"][0] and (d["worst"]["holder"], d["worst"]["taker"]) == ("behind", "ahead"), d["worst"]
+PY
+
+# The gap of 470 ms, 13 ms and the uncertainty wide each way, against other slacks. Under load the
+# uncertainty grows; the bounds here leave it 200 ms.
+expect 2 "$tidelock" skew --slack 250ms
+grep -q '^UNSAFE: .*when behind holds, the clock of ahead is' "$out" || fail "unsafe: $(cat "$out")"
+grep -q 'chronyc tracking' "$out" || fail "no advice: $(cat "$out")"
+expect 1 "$tidelock" skew --slack 470ms
+grep -q "^WARN: a theft can't be ruled out: when behind holds" "$out" || fail "straddling: $(cat "$out")"
+expect 1 "$tidelock" skew --slack 700ms
+grep -q '^WARN: little slack is left' "$out" || fail "over half: $(cat "$out")"
+expect 0 "$tidelock" skew --slack 700ms --warn 100%
+expect 2 "$tidelock" skew --lock-timeout 60s --max-hold 59900ms --json
+json_has "$out" slack_ms 100
+json_has "$out" verdict UNSAFE
+expect 2 "$tidelock" skew --max-hold 61s --json # longer than the lock lives
+json_has "$out" slack_ms -1000
+expect 1 "$tidelock" skew --no-agents
+
+# ---- the other faces ---------------------------------------------------------------------------
+expect 2 "$tidelock" skew --format nagios --slack 250ms
+[[ $(wc -l <"$out") == 1 ]] || fail "nagios prints more than a line"
+grep -qE '^SKEW CRITICAL - [^|]+ \| hosts=5 measured=5 worst_gap=0\.[0-9]{6}s;0\.125000;0\.250000$' "$out" ||
+    fail "nagios: $(cat "$out")"
+expect 0 "$tidelock" skew --format nagios
+grep -q '^SKEW OK - ' "$out" || fail "nagios: $(cat "$out")"
+expect 0 "$tidelock" skew --format prometheus --output "$work/skew.prom"
+[[ ! -s $out ]] || fail "--output writes to stdout too"
+grep -qx 'tidelock_skew_verdict 0' "$work/skew.prom" || fail "prometheus: $(cat "$work/skew.prom")"
+grep -qE '^tidelock_skew_offset_seconds\{host="behind",instrument="agent",edge="lo"\} -0\.12' "$work/skew.prom" ||
+    fail "prometheus: $(cat "$work/skew.prom")"
+[[ $(find "$work" -name 'skew.prom*' | wc -l) == 1 ]] || fail "something is left beside the output"
+expect_line 78 'no-such-dir' "$tidelock" skew --output "$work/no-such-dir/x"
+
+# ---- more than one sample ------------------------------------------------------------------------
+expect 0 "$tidelock" skew --for 1500ms --json
+"$python" - "$out" "$me" <<'PY' || fail "--for: $(head -c 600 "$out")"
+import json, sys
+h = [h for h in json.load(open(sys.argv[1]))["hosts"] if h["name"] == sys.argv[2]][0]
+d = h["drift_ppm"]
+assert h["samples"] > 3 and d["lo"] <= 0 <= d["hi"], h  # one clock
+PY
+expect 0 "$tidelock" skew --samples 1 --json
+
+# ---- records that are not to be believed -----------------------------------------------------------
+redis COPY '{tidelock:agents}:near' saved >/dev/null
+redis SET '{tidelock:agents}:near' 'nonsense' PX 60000 >/dev/null
+expect 1 "$tidelock" skew --json
+"$python" - "$out" <<'PY' || fail "a damaged record: $(head -c 900 "$out")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+h = [h for h in d["hosts"] if h["name"] == "near"][0]
+assert (h["offset_ms"], h["status"], h["age_ms"]) == (None, "unreadable", None), h
+assert len(d["pairs"]) == 12 and d["verdict"] == "WARN", d["reason"]
+PY
+expect 2 "$tidelock" skew --slack 250ms # a certain theft stays one
+# What was measured before the server's clock was set, as any agent has seen it: here by a record that says
+# that it was set a moment ago.
+read -r version id at rest <<<"$(redis GET saved)"
+read -r -a words <<<"$rest"
+words[9]=$((at + 1)) # server_stepped_us
+redis SET '{tidelock:agents}:near' "$version $id $((at + 1)) ${words[*]}" PX 60000 >/dev/null
+agent exact +0
+expect 1 "$tidelock" skew --json
+"$python" - "$out" <<'PY' || fail "a step of the server: $(head -c 1500 "$out")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+got = {h["name"]: h["status"] for h in d["hosts"] if h["instrument"] == "agent"}
+assert got == {"ahead": "void", "behind": "void", "near": "ok", "exact": "ok"}, got
+PY
+# A record from the future: the server's clock was set back.
+redis SET '{tidelock:agents}:near' "$version $id $((at + 3600000000)) $rest" PX 60000 >/dev/null
+expect 1 "$tidelock" skew --json
+grep -q '"name":"near","instrument":"agent","offset_ms":null,[^}]*"status":"void"' "$out" || fail "future: $(cat "$out")"
+
+# ---- leases ---------------------------------------------------------------------------------------
+redis DEL '{tidelock:agents}:near' '{tidelock:agents}:ahead' '{tidelock:agents}:behind' >/dev/null
+expect 0 "$tidelock" skew --json # who has gone is not missing
+[[ $(grep -o '"instrument":"agent"' "$out" | wc -l) == 1 ]] || fail "ended leases count: $(cat "$out")"
+# This host's own agent adds nothing, and takes nothing away; another host of our name does.
+expect 0 "$tidelock" agent --once
+expect 0 "$tidelock" skew --json
+[[ $(grep -o "\"name\":\"$me\"" "$out" | wc -l) == 1 ]] || fail "our own record counts: $(cat "$out")"
+# Our agent and we contradict each other: a clock was set, and it may have been the server's.
+read -r -a words <<<"$(redis GET "{tidelock:agents}:$me")"
+words[3]=$((words[3] + 5000000)) words[4]=$((words[4] + 5000000))
+redis SET "{tidelock:agents}:$me" "${words[*]}" PX 60000 >/dev/null
+expect 1 "$tidelock" skew --json
+[[ $(grep -o '"status":"void"' "$out" | wc -l) == 1 ]] || fail "a contradiction with our agent: $(cat "$out")"
+redis SET "{tidelock:agents}:$me" "$version beef-1 $at $rest" PX 60000 >/dev/null
+expect 1 "$tidelock" skew --json
+grep -q "\"name\":\"$me\",[^}]*\"status\":\"clash\"" "$out" || fail "a host of our name: $(cat "$out")"
+
+# ---- wrong usage, and no server ---------------------------------------------------------------------
+expect_line 64 'say seconds' "$tidelock" skew --lock-timeout 60
+expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 0s
+expect_line 64 'leave one out' "$tidelock" skew --slack 1s --max-hold 2s
+expect_line 64 'leave one out' "$tidelock" skew --samples 5 --for 2s
+expect_line 64 '--slack' "$tidelock" skew --slack 61s
+expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 500ms
+for w in 50 101% -1% %; do expect_line 64 '--warn' "$tidelock" skew --warn=$w; done
+for o in --passive --ntp=h --chrony --servers --legacy-ttl=60s --keys=x --watch --log=f; do
+    expect_line 64 "unknown option ${o%%=*}" "$tidelock" skew $o
+done
+expect_line 64 '--format: one of' "$tidelock" skew --format html
+expect_line 64 'too many' "$tidelock" skew report f
+expect_line 64 'malformed URL' "$tidelock" --url ftp://x skew
+expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" skew
+expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" skew --json
+expect 3 "$tidelock" --url "unix://$work/none" skew --format nagios
+grep -qE '^SKEW UNKNOWN - .*no such file' "$out" || fail "nagios without a server: $(cat "$out")"
+redis CONFIG SET requirepass secret >/dev/null
+expect_line 77 'password' "$tidelock" skew
+export TIDELOCK_PASSWORD=secret
+expect 1 "$tidelock" skew --no-agents
+exit 0

@@ -1,0 +1,736 @@
+/*
+ * Conformance: acquiring and releasing without blocking, told by the keeper thread and told within
+ * tl_client_dispatch.
+ * timeout: 240
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conform.h"
+#include "lock.h"
+
+#define TTL_MS 30000
+#define ATTEMPT_MS 200
+#define CONNECT_MS 300
+#define OUTCOMES 128
+#define SILENCE_MS 100
+
+/* How an operation ended. Not on the stack of a test, which a failure leaves. */
+typedef struct {
+    atomic_int told;
+    tl_err code;
+    bool has_err;
+    tl_error err;
+    tl_state state; /* of the lock, when it was told */
+    pthread_t thread;
+} outcome;
+
+static outcome outcomes[OUTCOMES];
+static int outcome_count;
+
+static outcome *new_outcome(void) {
+    outcome *o = &outcomes[outcome_count++ % OUTCOMES];
+    memset(o, 0, sizeof *o);
+    return o;
+}
+
+static void note(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    outcome *o = ctx;
+    o->code = code;
+    o->has_err = err != NULL;
+    if (err)
+        o->err = *err;
+    o->state = tl_lock_state(lock);
+    o->thread = pthread_self();
+    atomic_fetch_add(&o->told, 1);
+}
+
+static bool readable(const tl_client *client, int limit_ms) {
+    struct pollfd fd = {.fd = tl_client_fd(client), .events = POLLIN};
+    return poll(&fd, 1, limit_ms) == 1 && fd.revents & POLLIN;
+}
+
+/* Either way of being told: with dispatch, only when its descriptor says so. */
+static void serve(tl_client *client) {
+    if (tl_client_fd(client) >= 0 && readable(client, 0))
+        (void)tl_client_dispatch(client);
+}
+
+static tl_err await_told(tl_client *client, outcome *o, int64_t bound_ms) {
+    const clock_wait bound = clock_wait_begin(bound_ms);
+    while (atomic_load(&o->told) == 0) {
+        serve(client);
+        if (!clock_wait_more(&bound))
+            fail_msg("not told within %d ms", (int)bound_ms);
+    }
+    assert_int_equal(atomic_load(&o->told), 1);
+    assert_int_equal(o->has_err, o->code != TL_OK);
+    if (o->has_err) {
+        assert_int_equal(o->err.code, o->code);
+        said = o->err;
+    }
+    return o->code;
+}
+
+static outcome *begin(tl_lock *lock, int64_t wait_ms) {
+    outcome *o = new_outcome();
+    ASSERT_RESULT(tl_lock_acquire_async(lock, wait_ms, note, o, &said), TL_OK);
+    return o;
+}
+
+static outcome *begin_release(tl_lock *lock) {
+    outcome *o = new_outcome();
+    ASSERT_RESULT(tl_lock_release_async(lock, note, o, &said), TL_OK);
+    return o;
+}
+
+static tl_err acquire(tl_lock *lock, int64_t wait_ms) {
+    return await_told(lock->client, begin(lock, wait_ms), SOON_MS);
+}
+
+static tl_err release(tl_lock *lock) {
+    return await_told(lock->client, begin_release(lock), SOON_MS);
+}
+
+static tl_client *client_in(conform *c, bool dispatch) {
+    return conform_client_with(c, TL_CLIENT_OPTIONS(.dispatch = dispatch));
+}
+
+static int standing(tl_lock *lock) {
+    tl_gate *gate = &lock->client->gate;
+    (void)pthread_mutex_lock(&gate->mutex);
+    int state = lock->place.state;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return state;
+}
+
+static void await_standing(tl_lock *lock, int state) {
+    WAIT_FOR(SOON_MS, standing(lock) == state);
+}
+
+/* Nothing more is told, though the server is asked something and answers meanwhile. */
+static void assert_told_no_more(conform *c, tl_client *client, outcome *o, int told) {
+    const clock_wait moment = clock_wait_begin(SILENCE_MS);
+    while (clock_wait_more(&moment)) {
+        (void)conform_int(c, "EXISTS %s", c->key);
+        serve(client);
+    }
+    assert_int_equal(atomic_load(&o->told), told);
+}
+
+static void assert_key_is_free_soon(conform *c) {
+    tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+}
+
+/* Each of these promises holds in both ways of being told. */
+#define BOTH_WAYS(test)                                                                            \
+    static void test##_told_by_the_keeper(void **state) {                                          \
+        test(*state, false);                                                                       \
+    }                                                                                              \
+    static void test##_told_by_dispatch(void **state) {                                            \
+        test(*state, true);                                                                        \
+    }
+#define CONFORM_BOTH(test)                                                                         \
+    CONFORM_OF(test##_told_by_the_keeper, CONFORM_RUNTIME),                                        \
+        CONFORM_OF(test##_told_by_dispatch, CONFORM_RUNTIME)
+
+/* ---- the usual ----------------------------------------------------------------------------------- */
+
+static void test_acquire_and_release(conform *c, bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    uint64_t fence = 0;
+    for (int i = 0; i < 3; i++) {
+        outcome *o = begin(lock, SOON_MS);
+        ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
+        assert_int_equal(o->state, TL_HELD);
+        assert_true(conform_holds(c, c->key, tl_lock_token(lock)));
+        assert_true(tl_lock_remaining_ms(lock) <= conform_int(c, "PTTL %s", c->key));
+        assert_true(conform_fence_rises(c, tl_lock_fence(lock), fence));
+        fence = tl_lock_fence(lock);
+        o = begin_release(lock);
+        assert_int_equal(tl_lock_state(lock), TL_FREE); /* from now on */
+        assert_int_equal(tl_lock_remaining_ms(lock), 0);
+        ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
+        assert_told_no_more(c, client, o, 1);
+        assert_true(conform_holds(c, c->key, NULL));
+    }
+}
+BOTH_WAYS(test_acquire_and_release)
+
+static void test_with_dispatch_callbacks_run_within_it_alone(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, true);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    int fd = tl_client_fd(client);
+    assert_true(fd >= 0);
+    assert_int_equal(tl_client_dispatch(client), 0);
+    for (int i = 0; i < 3; i++) {
+        outcome *o = i % 2 ? begin_release(lock) : begin(lock, SOON_MS);
+        assert_true(readable(client, SOON_MS));
+        assert_int_equal(atomic_load(&o->told), 0);
+        assert_int_equal(tl_client_dispatch(client), 1);
+        assert_int_equal(atomic_load(&o->told), 1);
+        assert_true(pthread_equal(o->thread, pthread_self()));
+        assert_false(readable(client, 0));
+        assert_int_equal(tl_client_dispatch(client), 0);
+        assert_int_equal(tl_client_fd(client), fd);
+    }
+}
+
+static void test_without_dispatch_there_is_no_descriptor(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, false);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    assert_int_equal(tl_client_fd(client), -1);
+    outcome *o = begin(lock, SOON_MS);
+    assert_int_equal(tl_client_dispatch(client), 0);
+    ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
+    assert_false(pthread_equal(o->thread, pthread_self()));
+}
+
+static void test_events_of_a_lock_come_by_dispatch_too(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, true);
+    lock_events *events = make_events();
+    lock_event event;
+    tl_lock *lock = conform_lock_with(
+        c, client, TL_LOCK_OPTIONS(.ttl_ms = 300, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
+    conform_do(c, "SET %s another's", c->key);
+    assert_true(readable(client, SOON_MS));
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_int_equal(lock_events_count(events), 0);
+    assert_int_equal(tl_client_dispatch(client), 1);
+    assert_true(lock_events_find(events, 0, TL_LOST, &event));
+    assert_int_equal(event.why, TL_LOST_TAKEN);
+    ASSERT_RESULT(release(lock), TL_ETAKEN);
+    conform_do(c, "DEL %s", c->key);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------- */
+
+static void test_a_waiter_is_woken_by_anothers_release(conform *c, bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    uint64_t count = conform_count(c);
+    outcome *o = begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, conform_count(c) >= count + 4); /* take, subscribe, look again */
+    assert_told_no_more(c, client, o, 0);
+    assert_in_range(conform_count(c) - count, 4, 12); /* it doesn't poll */
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
+    assert_true(conform_fence_rises(c, tl_lock_fence(lock), tl_lock_fence(holder)));
+}
+BOTH_WAYS(test_a_waiter_is_woken_by_anothers_release)
+
+static void test_a_wait_ends_at_its_limit(conform *c, bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *front = conform_lock(c, client, TTL_MS), *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    ASSERT_RESULT(acquire(lock, 0), TL_EBUSY);
+    int64_t began = clock_ms();
+    outcome *first = begin(front, TL_FOREVER);
+    ASSERT_RESULT(acquire(lock, 200), TL_ETIMEDOUT); /* behind it */
+    ASSERT_TOOK(began, 200, 200);
+    tl_lock_cancel(front);
+    ASSERT_RESULT(await_told(client, first, SOON_MS), TL_ECANCELLED);
+    began = clock_ms();
+    ASSERT_RESULT(acquire(lock, 200), TL_ETIMEDOUT); /* at the front */
+    ASSERT_TOOK(began, 200, 200);
+}
+BOTH_WAYS(test_a_wait_ends_at_its_limit)
+
+static void test_they_queue_with_those_that_block(conform *c, bool dispatch) {
+    enum { LOCKS = 8 };
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *holder = conform_lock(c, client, TTL_MS), *locks[LOCKS];
+    acquiring *blocks[LOCKS] = {0};
+    outcome *told[LOCKS] = {0};
+    ASSERT_RESULT(acquire(holder, 0), TL_OK);
+    for (int i = 0; i < LOCKS; i++) {
+        locks[i] = conform_lock(c, client, TTL_MS);
+        if (i % 2)
+            blocks[i] = acquiring_begin(locks[i], TL_FOREVER);
+        else
+            told[i] = begin(locks[i], TL_FOREVER);
+        await_standing(locks[i], TL_QUEUED);
+    }
+    ASSERT_RESULT(release(holder), TL_OK);
+    uint64_t count = 0;
+    for (int i = 0; i < LOCKS; i++) {
+        tl_err code = i % 2 ? acquiring_end(blocks[i], SOON_MS)
+                            : await_told(client, told[i], SOON_MS);
+        ASSERT_RESULT(code, TL_OK);
+        if (i == 0)
+            count = conform_count(c);
+        else
+            assert_true(
+                conform_fence_rises(c, tl_lock_fence(locks[i]), tl_lock_fence(locks[i - 1])));
+        if (i + 1 == LOCKS)
+            assert_int_equal(conform_count(c), count); /* all were passed on */
+        ASSERT_RESULT(i % 3 ? release(locks[i]) : tl_lock_release(locks[i], &said), TL_OK);
+    }
+    assert_true(conform_holds(c, c->key, NULL));
+}
+BOTH_WAYS(test_they_queue_with_those_that_block)
+
+/* ---- cancelling ---------------------------------------------------------------------------------- */
+
+static void test_cancel_ends_it_in_each_phase(conform *c, bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *front = conform_lock(c, client, TTL_MS), *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    tl_lock_cancel(lock); /* before it begins */
+    uint64_t count = conform_count(c);
+    ASSERT_RESULT(acquire(lock, TL_FOREVER), TL_ECANCELLED);
+    assert_int_equal(conform_count(c), count);
+    outcome *first = begin(front, TL_FOREVER), *second = begin(lock, TL_FOREVER);
+    await_standing(lock, TL_QUEUED);
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(await_told(client, second, SOON_MS), TL_ECANCELLED);
+    ASSERT_SAID("cancelled");
+    WAIT_FOR(SOON_MS, conform_count(c) >= count + 4);
+    assert_int_equal(atomic_load(&first->told), 0);
+    tl_lock_cancel(front);
+    ASSERT_RESULT(await_told(client, first, SOON_MS), TL_ECANCELLED);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK); /* this one isn't cancelled */
+}
+BOTH_WAYS(test_cancel_ends_it_in_each_phase)
+
+static void test_a_cancel_at_any_moment_leaves_no_lock_behind(conform *c, bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *a = conform_lock(c, client, TTL_MS), *b = conform_lock(c, client, TTL_MS);
+    int got = 0;
+    for (int i = 0; i < 100; i++) {
+        outcome *first = begin(a, TL_FOREVER), *second = begin(b, TL_FOREVER);
+        for (volatile int spin = 0; spin < i * 1000; spin++) {}
+        tl_lock_cancel(i % 2 ? a : b);
+        for (int j = 0; j < 2; j++) { /* whoever gets it lets the other have it */
+            outcome *o = j ? second : first;
+            if (await_told(client, o, SOON_MS) == TL_OK) {
+                got++;
+                ASSERT_RESULT(release(j ? b : a), TL_OK);
+            } else {
+                ASSERT_RESULT(o->code, TL_ECANCELLED);
+            }
+        }
+        tl_lock_cancel(a); /* perhaps it had come too late: use it up */
+        tl_lock_cancel(b);
+        ASSERT_RESULT(acquire(a, 0), TL_ECANCELLED);
+        ASSERT_RESULT(acquire(b, 0), TL_ECANCELLED);
+    }
+    print_message("had it %d times\n", got);
+    assert_key_is_free_soon(c);
+}
+BOTH_WAYS(test_a_cancel_at_any_moment_leaves_no_lock_behind)
+
+static atomic_bool is_busy, may_go_on;
+
+static void keep_busy(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    const clock_wait bound = clock_wait_begin(SOON_MS);
+    atomic_store(&is_busy, true);
+    while (!atomic_load(&may_go_on) && clock_wait_more(&bound)) {}
+    note(lock, code, err, ctx);
+}
+
+/* While the keeper is busy, the lock is handed over, and its next holder cancels. */
+static void test_a_cancel_together_with_the_hand_over_loses_no_lock(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, false);
+    tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
+    tl_lock *second = conform_lock(c, client, TTL_MS);
+    tl_lock *other = make_lock(client, "conform:busy", TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
+    acquiring *a = acquiring_begin(first, TL_FOREVER);
+    await_standing(first, TL_QUEUED);
+    outcome *o = begin(second, TL_FOREVER), *busy = new_outcome();
+    await_standing(second, TL_QUEUED);
+    ASSERT_RESULT(tl_lock_release(before, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
+    atomic_store(&is_busy, false);
+    atomic_store(&may_go_on, false);
+    ASSERT_RESULT(tl_lock_acquire_async(other, 0, keep_busy, busy, &said), TL_OK);
+    WAIT_FOR(SOON_MS, atomic_load(&is_busy));
+    ASSERT_RESULT(tl_lock_release(first, &said), TL_OK);
+    assert_int_equal(standing(second), TL_FRONT);
+    tl_lock_cancel(second);
+    atomic_store(&may_go_on, true);
+    if (await_told(client, o, SOON_MS) == TL_OK)
+        ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
+    else
+        ASSERT_RESULT(o->code, TL_ECANCELLED);
+    assert_key_is_free_soon(c);
+    ASSERT_RESULT(await_told(client, busy, SOON_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+}
+
+/* ---- freeing ------------------------------------------------------------------------------------- */
+
+static void test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing(conform *c,
+                                                                              bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *front = conform_lock(c, client, TTL_MS), *lock = conform_lock(c, client, TTL_MS);
+    tl_lock *last = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    outcome *o[3] = {begin(front, TL_FOREVER), begin(lock, TL_FOREVER), begin(last, TL_FOREVER)};
+    await_standing(last, TL_QUEUED);
+    drop_lock(lock);  /* queued */
+    drop_lock(front); /* contending */
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(await_told(client, o[2], SOON_MS), TL_OK);
+    ASSERT_RESULT(release(last), TL_OK);
+    outcome *releasing;
+    ASSERT_RESULT(acquire(last, SOON_MS), TL_OK);
+    releasing = begin_release(last);
+    drop_lock(last); /* releasing */
+    assert_key_is_free_soon(c);
+    assert_told_no_more(c, client, o[0], 0);
+    assert_int_equal(atomic_load(&o[1]->told), 0);
+    assert_true(dispatch ? atomic_load(&releasing->told) == 0 : atomic_load(&releasing->told) <= 1);
+}
+BOTH_WAYS(test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing)
+
+static void test_a_lock_freed_before_it_is_told_that_it_holds_is_given_back(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, true);
+    tl_lock *lock = conform_lock(c, client, TTL_MS), *next = conform_lock(c, client, TTL_MS);
+    outcome *o = begin(lock, TL_FOREVER), *p = begin(next, TL_FOREVER);
+    assert_true(readable(client, SOON_MS)); /* completed, and untold */
+    drop_lock(lock);
+    ASSERT_RESULT(await_told(client, p, SOON_MS), TL_OK);
+    ASSERT_RESULT(release(next), TL_OK);
+    assert_told_no_more(c, client, o, 0);
+    assert_key_is_free_soon(c);
+}
+
+static void test_a_lock_freed_at_any_moment_leaves_nothing_behind(conform *c, bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    for (int i = 0; i < 60; i++) {
+        tl_lock *a = conform_lock(c, client, TTL_MS), *b = conform_lock(c, client, TTL_MS);
+        outcome *first = begin(a, TL_FOREVER), *second = begin(b, TL_FOREVER);
+        for (volatile int spin = 0; spin < i * 2000; spin++)
+            if (i % 3 == 0)
+                serve(client), spin += 999;
+        bool held = atomic_load(&first->told) == 1; /* then it is the caller's to release */
+        if (held)
+            ASSERT_RESULT(tl_lock_release(a, &said), TL_OK);
+        int told = atomic_load(&first->told);
+        drop_lock(a);
+        if (told == 0 && atomic_load(&first->told) == 1) { /* told meanwhile, and then freed held */
+            conform_do(c, "DEL %s", c->key);
+            conform_do(c, "DEL tidelock:{%s}", c->key);
+        }
+        ASSERT_RESULT(await_told(client, second, SOON_MS), TL_OK);
+        ASSERT_RESULT(release(b), TL_OK);
+        drop_lock(b);
+    }
+    assert_key_is_free_soon(c);
+}
+BOTH_WAYS(test_a_lock_freed_at_any_moment_leaves_nothing_behind)
+
+/* ---- one at a time --------------------------------------------------------------------------------- */
+
+static void test_nothing_else_may_be_done_meanwhile(conform *c, bool dispatch) {
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    outcome *none = new_outcome();
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    outcome *o = begin(lock, TL_FOREVER);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EINVALID);
+    ASSERT_SAID("another operation");
+    ASSERT_RESULT(tl_lock_acquire_async(lock, 0, note, none, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_release_async(lock, note, none, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_adopt(lock, "token", &said), TL_EINVALID);
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire_async(lock, 0, note, none, &said), TL_EINVALID);
+    ASSERT_SAID("holds it already");
+    ASSERT_RESULT(release(lock), TL_OK);
+    ASSERT_RESULT(tl_lock_release_async(lock, note, none, &said), TL_EINVALID);
+    ASSERT_SAID("not held");
+    ASSERT_RESULT(tl_lock_acquire_async(lock, -1, note, none, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_acquire_async(lock, 0, NULL, none, &said), TL_EINVALID);
+    ASSERT_RESULT(acquire(lock, 0), TL_OK);
+    ASSERT_RESULT(tl_lock_release_async(lock, NULL, none, &said), TL_EINVALID);
+    ASSERT_RESULT(release(lock), TL_OK);
+    assert_int_equal(atomic_load(&none->told), 0);
+}
+BOTH_WAYS(test_nothing_else_may_be_done_meanwhile)
+
+/* ---- from within a callback ------------------------------------------------------------------------ */
+
+#define CHAIN_ROUNDS 25
+
+typedef struct {
+    int rounds;
+    atomic_int ended; /* told for the last time */
+    tl_err worst;
+    int *counter; /* no atomic: the lock protects it */
+} chain;
+
+static void on_released(tl_lock *lock, tl_err code, const tl_error *err, void *ctx);
+
+static void on_acquired(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    chain *s = ctx;
+    (void)err;
+    if (!code)
+        (*s->counter)++;
+    s->worst = code ? code : tl_lock_release_async(lock, on_released, ctx, NULL);
+    if (s->worst)
+        atomic_store(&s->ended, 1);
+}
+
+static void on_released(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    chain *s = ctx;
+    (void)err;
+    s->worst = code;
+    if (!code && ++s->rounds < CHAIN_ROUNDS)
+        s->worst = tl_lock_acquire_async(lock, 60000, on_acquired, ctx, NULL);
+    if (s->worst || s->rounds == CHAIN_ROUNDS)
+        atomic_store(&s->ended, 1);
+}
+
+static void await_chains(tl_client **clients, int client_count, chain *chains, int count) {
+    const clock_wait bound = clock_wait_begin(12 * SOON_MS);
+    for (int i = 0; i < count;) {
+        i += atomic_load(&chains[i].ended);
+        for (int j = 0; j < client_count; j++)
+            serve(clients[j]);
+        if (i < count && !clock_wait_more(&bound))
+            fail_msg("chain %d has not ended", i);
+    }
+    for (int i = 0; i < count; i++) {
+        ASSERT_RESULT(chains[i].worst, TL_OK);
+        assert_int_equal(chains[i].rounds, CHAIN_ROUNDS);
+    }
+}
+
+static void test_the_next_operation_begins_within_the_callback(conform *c, bool dispatch) {
+    enum { CLIENTS = 3, CHAINS = 12 };
+    static chain chains[CHAINS];
+    static int counter;
+    tl_client *clients[CLIENTS];
+    counter = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = client_in(c, dispatch);
+    for (int i = 0; i < CHAINS; i++) {
+        chains[i] = (chain){.counter = &counter};
+        tl_lock *lock = conform_lock(c, clients[i % CLIENTS], TTL_MS);
+        ASSERT_RESULT(tl_lock_acquire_async(lock, 60000, on_acquired, &chains[i], &said), TL_OK);
+    }
+    await_chains(clients, CLIENTS, chains, CHAINS);
+    assert_int_equal(counter, CHAINS * CHAIN_ROUNDS);
+    assert_true(conform_holds(c, c->key, NULL));
+}
+BOTH_WAYS(test_the_next_operation_begins_within_the_callback)
+
+static void free_it(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    outcome *o = ctx;
+    tl_client *client = lock->client;
+    (void)err;
+    o->code = code ? code : tl_lock_release(lock, NULL); /* with dispatch anything may be called */
+    tl_lock_free(lock);
+    o->code = o->code ? o->code : tl_client_ping(client, NULL);
+    o->has_err = o->code != TL_OK;
+    atomic_fetch_add(&o->told, 1);
+}
+
+static void test_with_dispatch_a_callback_may_free_its_lock(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, true);
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
+    tl_lock *lock = tl_lock_new(client, c->key, strlen(c->key), &options, &said);
+    outcome *o = new_outcome();
+    ASSERT_RESULT(tl_lock_acquire_async(lock, SOON_MS, free_it, o, &said), TL_OK);
+    ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
+    assert_key_is_free_soon(c);
+}
+
+static atomic_bool tired;
+
+static void again(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    outcome *o = ctx;
+    (void)err;
+    o->code = code;
+    tl_lock_cancel(lock); /* so that the next ends at once */
+    if (!atomic_load(&tired) && atomic_fetch_add(&o->told, 1) < 1000000)
+        (void)tl_lock_acquire_async(lock, TL_FOREVER, again, o, NULL);
+}
+
+static void test_dispatch_comes_back_though_callbacks_go_on_and_on(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, true);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    outcome *o = new_outcome();
+    atomic_store(&tired, false);
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(tl_lock_acquire_async(lock, TL_FOREVER, again, o, &said), TL_OK);
+    for (int i = 1; i < 4; i++) {
+        assert_true(readable(client, SOON_MS));
+        assert_in_range(tl_client_dispatch(client), 1, 64);
+        assert_int_equal(o->code, TL_ECANCELLED);
+    }
+    atomic_store(&tired, true);
+    while (tl_client_dispatch(client) > 0) {}
+    assert_false(readable(client, 0));
+}
+
+/* Those of the keeper's own don't keep it from renewing. */
+static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, false);
+    lock_events *events = make_events();
+    tl_lock *held = conform_lock_with(
+        c, client, TL_LOCK_OPTIONS(.ttl_ms = 1500, .on_event = lock_events_add, .ctx = events));
+    tl_lock *lock = make_lock(client, "conform:other", TTL_MS);
+    outcome *o = new_outcome();
+    ASSERT_RESULT(acquire(held, SOON_MS), TL_OK);
+    atomic_store(&tired, false);
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(tl_lock_acquire_async(lock, TL_FOREVER, again, o, &said), TL_OK);
+    int64_t began = clock_ms();
+    WAIT_FOR(SOON_MS, clock_ms() - began > 2500); /* longer than its lifetime */
+    int told = atomic_load(&o->told);
+    atomic_store(&tired, true);
+    assert_true(told > 64);
+    assert_int_equal(tl_lock_state(held), TL_HELD);
+    assert_int_equal(lock_events_count(events), 0);
+    ASSERT_RESULT(release(held), TL_OK);
+}
+
+static void test_many_operations_are_under_way_at_once(conform *c, bool dispatch) {
+    enum { LOCKS = 60 };
+    tl_client *client = client_in(c, dispatch);
+    tl_lock *locks[LOCKS];
+    outcome *o[LOCKS];
+    for (int i = 0; i < LOCKS; i++) {
+        char key[96];
+        (void)snprintf(key, sizeof key, "%s:%d", c->key, i);
+        locks[i] = make_lock(client, key, TTL_MS);
+    }
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < LOCKS; i++)
+            o[i] = round ? begin_release(locks[i]) : begin(locks[i], SOON_MS);
+        for (int i = 0; i < LOCKS; i++)
+            ASSERT_RESULT(await_told(client, o[i], SOON_MS), TL_OK);
+    }
+}
+BOTH_WAYS(test_many_operations_are_under_way_at_once)
+
+/* ---- a server that is away ------------------------------------------------------------------------- */
+
+static tl_client *client_behind(conform *c, proxy *p, bool dispatch) {
+    return conform_client_with(c,
+                               TL_CLIENT_OPTIONS(.url = proxy_url(p), .attempt_ms = ATTEMPT_MS,
+                                                 .connect_ms = CONNECT_MS, .dispatch = dispatch));
+}
+
+static void test_a_server_that_is_not_reached_is_unavailable(conform *c, bool dispatch) {
+    proxy *p = conform_proxy(c);
+    tl_client *client = client_behind(c, p, dispatch);
+    tl_lock *lock = conform_lock(c, client, TTL_MS), *second = conform_lock(c, client, TTL_MS);
+    proxy_stop(p);
+    const int64_t waits[] = {0, TL_FOREVER, 100};
+    for (int i = 0; i < 3; i++) {
+        int64_t began = clock_ms();
+        ASSERT_RESULT(acquire(lock, waits[i]), TL_EUNAVAILABLE);
+        ASSERT_TOOK(began, waits[i] == 100 ? 100 : CONNECT_MS, CONNECT_MS);
+    }
+    int64_t began = clock_ms();
+    outcome *o = begin(lock, TL_FOREVER);
+    ASSERT_RESULT(acquire(second, TL_FOREVER), TL_EUNAVAILABLE); /* behind it, and no longer */
+    ASSERT_RESULT(await_told(client, o, SOON_MS), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS);
+    proxy_heal(p);
+    ASSERT_RESULT(acquire(second, SOON_MS), TL_OK);
+}
+BOTH_WAYS(test_a_server_that_is_not_reached_is_unavailable)
+
+/* What was taken unheard is given back in the background, also when the lock is freed meanwhile, and
+ * when its client is closed straight after. */
+static void test_a_lost_answer_is_uncertain_and_is_undone(conform *c, bool dispatch) {
+    enum { TOLD, FREED, CLOSED, WAYS };
+    proxy *p = conform_proxy(c);
+    for (int way = TOLD; way < WAYS; way++) {
+        tl_client *client = client_behind(c, p, dispatch);
+        tl_lock *lock = conform_lock(c, client, TTL_MS);
+        ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK); /* connected */
+        ASSERT_RESULT(release(lock), TL_OK);
+        proxy_break(p, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
+        outcome *o = begin(lock, way == TOLD ? ATTEMPT_MS + 50 : TL_FOREVER);
+        WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 1);
+        if (way == TOLD) {
+            ASSERT_RESULT(await_told(client, o, SOON_MS), TL_EUNCERTAIN);
+            assert_int_equal(tl_lock_state(lock), TL_FREE);
+        }
+        if (way == TOLD)
+            proxy_heal(p);
+        else
+            drop_lock(lock);
+        if (way == CLOSED)
+            drop_client(client);
+        WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
+        proxy_heal(p);
+        assert_int_equal(atomic_load(&o->told), way == TOLD);
+        assert_key_is_free_soon(c);
+    }
+}
+BOTH_WAYS(test_a_lost_answer_is_uncertain_and_is_undone)
+
+static void test_a_release_without_answer_is_uncertain_and_goes_on(conform *c, bool dispatch) {
+    proxy *p = conform_proxy(c);
+    tl_client *client = client_behind(c, p, dispatch);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
+    proxy_break(p, PROXY_REQUESTS, 0, PROXY_MUTE, PROXY_ALL);
+    int64_t began = clock_ms();
+    tl_err code = release(lock);
+    assert_true(code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 0, ATTEMPT_MS + CONNECT_MS);
+    assert_true(conform_holds(c, c->key, tl_lock_token(lock)));
+    proxy_heal(p);
+    WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
+    ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
+}
+BOTH_WAYS(test_a_release_without_answer_is_uncertain_and_goes_on)
+
+static const conform_test tests[] = {
+    CONFORM_BOTH(test_acquire_and_release),
+    CONFORM_OF(test_with_dispatch_callbacks_run_within_it_alone, CONFORM_RUNTIME),
+    CONFORM_OF(test_without_dispatch_there_is_no_descriptor, CONFORM_RUNTIME),
+    CONFORM_OF(test_events_of_a_lock_come_by_dispatch_too, CONFORM_RUNTIME),
+    CONFORM_BOTH(test_a_waiter_is_woken_by_anothers_release),
+    CONFORM_BOTH(test_a_wait_ends_at_its_limit),
+    CONFORM_BOTH(test_they_queue_with_those_that_block),
+    CONFORM_BOTH(test_cancel_ends_it_in_each_phase),
+    CONFORM_BOTH(test_a_cancel_at_any_moment_leaves_no_lock_behind),
+    CONFORM_OF(test_a_cancel_together_with_the_hand_over_loses_no_lock, CONFORM_RUNTIME),
+    CONFORM_BOTH(test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing),
+    CONFORM_OF(test_a_lock_freed_before_it_is_told_that_it_holds_is_given_back, CONFORM_RUNTIME),
+    CONFORM_BOTH(test_a_lock_freed_at_any_moment_leaves_nothing_behind),
+    CONFORM_BOTH(test_nothing_else_may_be_done_meanwhile),
+    CONFORM_BOTH(test_the_next_operation_begins_within_the_callback),
+    CONFORM_OF(test_with_dispatch_a_callback_may_free_its_lock, CONFORM_RUNTIME),
+    CONFORM_OF(test_dispatch_comes_back_though_callbacks_go_on_and_on, CONFORM_RUNTIME),
+    CONFORM_OF(test_a_held_lock_is_renewed_though_callbacks_go_on_and_on, CONFORM_RUNTIME),
+    CONFORM_BOTH(test_many_operations_are_under_way_at_once),
+    CONFORM_BOTH(test_a_server_that_is_not_reached_is_unavailable),
+    CONFORM_BOTH(test_a_lost_answer_is_uncertain_and_is_undone),
+    CONFORM_BOTH(test_a_release_without_answer_is_uncertain_and_goes_on),
+};
+CONFORM_MAIN(tests)

@@ -1,0 +1,552 @@
+/*
+ * The promises of distribute_lock_util.h, on a real server, for each protocol that it may speak,
+ * beside the Java rule.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "distribute_lock_util.h"
+#include "legacy_lock.h"
+#include "locks.h"
+#include "real_redis.h"
+
+#define KEY "dlu:key"
+#define OTHER "dlu:other"
+
+static const struct {
+    const char *name;
+    tl_protocol_id protocol;
+    bool strict;
+} rows[] = {
+    {"bridge", TL_BRIDGE, false},
+    {"timestamp", TL_TIMESTAMP, false},
+    {"timestamp, strict", TL_TIMESTAMP, true},
+};
+
+static unsigned row;
+static real_redis *server;
+static redisContext *context;
+static tl_dlu *handles[8];
+static int handle_count;
+
+static tl_client_options options_of(int64_t legacy_ttl_ms, int64_t skew_max_ms) {
+    return TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = rows[row].protocol,
+                             .strict = rows[row].strict, .legacy_ttl_ms = legacy_ttl_ms,
+                             .skew_max_ms = skew_max_ms, .attempt_ms = clock_patient_ms(2000));
+}
+
+static tl_dlu *open_with(const tl_client_options *o) {
+    tl_dlu *d = tl_dlu_open_with(o, &said);
+    if (!d)
+        fail_msg("tl_dlu_open_with: %s", said.message);
+    handles[handle_count++] = d;
+    return d;
+}
+
+static tl_dlu *open_one(void) {
+    const tl_client_options o = options_of(0, 0);
+    return open_with(&o);
+}
+
+/* Locks that last so long, on hosts whose clocks are as good as the same. */
+static tl_dlu *open_short(int64_t ms) {
+    const tl_client_options o = options_of(ms, 100);
+    return open_with(&o);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    freeReplyObject(real_redis_command(server, "FLUSHALL"));
+    context = real_redis_connect(server);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    while (handle_count > 0)
+        tl_dlu_close(handles[--handle_count]);
+    redisFree(context);
+    return locks_clean_up(state);
+}
+
+static bool exists(const char *key) {
+    return real_redis_int(server, "EXISTS %s", key) == 1;
+}
+
+#define ASSERT_LOCKS(d, key) locks_or_fails((d), (key), __FILE__, __LINE__)
+static void locks_or_fails(tl_dlu *d, const char *key, const char *file, int line) {
+    if (tl_dlu_lock(d, key, &said))
+        return;
+    print_error("lock %s: %s: %s\n", key, tl_err_name(said.code), said.message);
+    _fail(file, line);
+}
+
+static void assert_busy(tl_dlu *d, const char *key) {
+    assert_false(tl_dlu_lock(d, key, &said));
+    assert_int_equal(said.code, TL_EBUSY);
+}
+
+/* ---- true and false ---------------------------------------------------------------------------- */
+
+static void test_lock_is_true_when_free_and_false_while_held(void **state) {
+    (void)state;
+    tl_dlu *a = open_one(), *b = open_one();
+    legacy_lock java = legacy_lock_on(context);
+    ASSERT_LOCKS(a, KEY);
+    assert_busy(b, KEY);
+    assert_false(legacy_lock_lock(&java, KEY));
+    assert_false(java.threw);
+    ASSERT_RESULT(tl_dlu_release(a, KEY, &said), TL_OK);
+    assert_false(exists(KEY));
+    ASSERT_LOCKS(b, KEY);
+    ASSERT_RESULT(tl_dlu_release(b, KEY, &said), TL_OK);
+    assert_true(legacy_lock_lock(&java, KEY));
+}
+
+static void test_what_java_holds_is_not_had_until_it_is_released(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    legacy_lock java = legacy_lock_on(context);
+    assert_true(legacy_lock_lock(&java, KEY));
+    assert_busy(d, KEY);
+    assert_int_equal(tl_dlu_remaining_ms(d, KEY), 0);
+    assert_int_equal(real_redis_int(server, "GET " KEY), java.stamp_ms);
+    legacy_lock_release(&java, KEY);
+    ASSERT_LOCKS(d, KEY);
+}
+
+static int64_t wall_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void test_the_key_holds_what_java_writes(void **state) {
+    (void)state;
+    int64_t before = wall_ms();
+    ASSERT_LOCKS(open_one(), KEY);
+    redisReply *stored = real_redis_command(server, "GET " KEY);
+    assert_int_equal(strspn(stored->str, "0123456789"), stored->len);
+    /* Parts of a millisecond may be rounded either way. */
+    assert_in_range(atoll(stored->str), before + 60000 - 2, wall_ms() + 60000 + 2);
+    freeReplyObject(stored);
+}
+
+static void test_nothing_but_a_stamp_that_ran_out_is_taken_over(void **state) {
+    static const char *const texts[] = {"1", "words", "4f9619ff-8b86-d011-b42d-00c04fc964ff",
+                                        "999999999999999999"};
+    (void)state;
+    tl_dlu *d = open_one();
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        freeReplyObject(real_redis_command(server, "SET " KEY " %s", texts[i]));
+        assert_busy(d, KEY);
+    }
+    freeReplyObject(
+        real_redis_command(server, "SET " KEY " %lld", (long long)wall_ms() - 1000 - 250));
+    assert_busy(d, KEY); /* M + L are 1500 ms */
+    freeReplyObject(real_redis_command(server, "SET " KEY " %lld", (long long)wall_ms() - 2000));
+    ASSERT_LOCKS(d, KEY);
+}
+
+static void test_tokens_and_stamps_keep_each_other_out(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    tl_lock *token = make_lock(make_client(real_redis_url(server)), KEY, 30000);
+    legacy_lock java = legacy_lock_on(context);
+    ASSERT_LOCKS(d, KEY);
+    ASSERT_RESULT(tl_lock_acquire(token, 0, &said), TL_EBUSY);
+    ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(token, 0, &said), TL_OK);
+    assert_busy(d, KEY);
+    assert_false(legacy_lock_lock(&java, KEY));
+    assert_true(java.threw);
+    ASSERT_RESULT(tl_lock_release(token, &said), TL_OK);
+}
+
+static void test_waiting_gets_what_another_releases(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    legacy_lock java = legacy_lock_on(context);
+    assert_true(legacy_lock_lock(&java, KEY));
+    assert_false(tl_dlu_lock_wait(d, KEY, 50, &said));
+    assert_int_equal(said.code, TL_ETIMEDOUT);
+    legacy_lock_release(&java, KEY);
+    assert_true(tl_dlu_lock_wait(d, KEY, SOON_MS, &said));
+}
+
+/* ---- release ----------------------------------------------------------------------------------- */
+
+static uint64_t commands_so_far(void) {
+    return (uint64_t)real_redis_int(server, "EVAL %s 0",
+                                    "return redis.call('INFO', 'stats'):match("
+                                    "'total_commands_processed:(%d+)')");
+}
+
+static void test_release_of_what_is_not_held_sends_nothing(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    legacy_lock java = legacy_lock_on(context);
+    assert_true(legacy_lock_lock(&java, KEY));
+    assert_busy(d, KEY);
+    uint64_t before = commands_so_far(), alone = commands_so_far() - before;
+    before = commands_so_far();
+    ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_EINVALID);
+    ASSERT_SAID("release " KEY ": it is not held");
+    ASSERT_RESULT(tl_dlu_release_any(d, OTHER, NULL), TL_EINVALID);
+    assert_int_equal(commands_so_far() - before, alone);
+    assert_int_equal(real_redis_int(server, "GET " KEY), java.stamp_ms);
+}
+
+/* Java's one flag is wrong on all of these. */
+static void test_each_key_is_kept_apart(void **state) {
+    (void)state;
+    tl_dlu *a = open_one(), *b = open_one();
+    ASSERT_LOCKS(a, KEY);
+    ASSERT_LOCKS(b, OTHER);
+    assert_busy(a, OTHER); /* doesn't make it forget KEY */
+    ASSERT_RESULT(tl_dlu_release(a, OTHER, NULL), TL_EINVALID);
+    assert_true(exists(OTHER));
+    ASSERT_RESULT(tl_dlu_release(a, KEY, &said), TL_OK);
+    assert_false(exists(KEY));
+    ASSERT_RESULT(tl_dlu_release(a, KEY, NULL), TL_EINVALID);
+    ASSERT_RESULT(tl_dlu_release(b, OTHER, &said), TL_OK);
+}
+
+typedef struct {
+    tl_dlu *dlu;
+    bool locked;
+    tl_err release;
+} other_thread;
+
+static void *lock_and_release(void *ctx) {
+    other_thread *t = ctx;
+    t->locked = tl_dlu_lock(t->dlu, KEY, NULL);
+    t->release = tl_dlu_release(t->dlu, KEY, NULL);
+    return NULL;
+}
+
+static void *release_any(void *ctx) {
+    other_thread *t = ctx;
+    t->release = tl_dlu_release_any(t->dlu, KEY, NULL);
+    return NULL;
+}
+
+static void on_another_thread(void *(*run)(void *), other_thread *t) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, t), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void test_a_thread_releases_its_own_locks_only(void **state) {
+    (void)state;
+    other_thread t = {.dlu = open_one()};
+    ASSERT_LOCKS(t.dlu, KEY);
+    on_another_thread(lock_and_release, &t);
+    assert_false(t.locked);
+    assert_int_equal(t.release, TL_EINVALID);
+    assert_true(exists(KEY));
+    assert_true(tl_dlu_remaining_ms(t.dlu, KEY) > 0);
+    on_another_thread(release_any, &t);
+    assert_int_equal(t.release, TL_OK);
+    assert_false(exists(KEY));
+    assert_int_equal(tl_dlu_remaining_ms(t.dlu, KEY), 0);
+}
+
+/* How often the server was asked for a lock, by whatever level. The keeper's looks don't count. */
+static int takes_so_far(void) {
+    static const char *const words[] = {"cmdstat_evalsha:calls=", "cmdstat_setnx:calls="};
+    redisReply *info = real_redis_command(server, "INFO commandstats");
+    int takes = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *at = strstr(info->str, words[i]);
+        takes += at ? atoi(at + strlen(words[i])) : 0;
+    }
+    freeReplyObject(info);
+    return takes;
+}
+
+static void test_what_this_handle_holds_is_not_asked_for(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    int before = takes_so_far();
+    ASSERT_LOCKS(d, KEY);
+    int once = takes_so_far();
+    assert_true(once > before);
+    assert_busy(d, KEY);
+    assert_int_equal(takes_so_far(), once);
+    ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK); /* of a lock within a lock */
+    assert_false(exists(KEY));
+}
+
+/* ---- 60 s -------------------------------------------------------------------------------------- */
+
+static void test_a_lock_is_believed_for_less_than_it_lasts(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    ASSERT_LOCKS(d, KEY);
+    int64_t ms = tl_dlu_remaining_ms(d, KEY); /* T - 2 M - L at most */
+    assert_in_range(ms, 57500 - SOON_MS, 57500);
+    assert_int_equal(tl_dlu_remaining_ms(d, OTHER), 0);
+}
+
+static void test_a_lock_that_is_forgotten_is_not_renewed(void **state) {
+    (void)state;
+    tl_dlu *a = open_short(700), *b = open_short(700);
+    ASSERT_LOCKS(a, KEY);
+    long long stamp = real_redis_int(server, "GET " KEY);
+    WAIT_FOR(SOON_MS, tl_dlu_remaining_ms(a, KEY) == 0);
+    assert_int_equal(real_redis_int(server, "GET " KEY), stamp);
+    assert_true(tl_dlu_lock_wait(b, KEY, SOON_MS, &said));
+    assert_true(wall_ms() > stamp + 100 + 50); /* the end, M and L */
+}
+
+static void test_waiting_for_ones_own_lock_ends_with_it(void **state) {
+    (void)state;
+    tl_dlu *d = open_short(700);
+    ASSERT_LOCKS(d, KEY);
+    assert_false(tl_dlu_lock_wait(d, KEY, 50, &said));
+    assert_true(tl_dlu_lock_wait(d, KEY, SOON_MS, &said));
+    ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK);
+    ASSERT_RESULT(tl_dlu_release(d, KEY, NULL), TL_EINVALID);
+}
+
+static void test_a_late_release_leaves_the_successors_lock(void **state) {
+    (void)state;
+    tl_dlu *a = open_short(700), *b = open_one();
+    ASSERT_LOCKS(a, KEY);
+    WAIT_FOR(SOON_MS, tl_dlu_lock(b, KEY, NULL));
+    long long stamp = real_redis_int(server, "GET " KEY);
+    tl_err code = tl_dlu_release(a, KEY, &said);
+    assert_int_equal(code, TL_ETAKEN);
+    assert_int_equal(real_redis_int(server, "GET " KEY), stamp);
+    assert_true(tl_dlu_remaining_ms(b, KEY) > 0);
+}
+
+static void test_a_thread_gets_what_another_of_its_handle_has_let_expire(void **state) {
+    (void)state;
+    other_thread t = {.dlu = open_short(700)};
+    ASSERT_LOCKS(t.dlu, KEY);
+    WAIT_FOR(SOON_MS, (on_another_thread(lock_and_release, &t), t.locked));
+    ASSERT_RESULT(tl_dlu_release(t.dlu, KEY, NULL), TL_EINVALID);
+}
+
+static void test_keys_that_expired_are_forgotten(void **state) {
+    enum { ROUNDS = 12, KEYS = 20, ALL = ROUNDS * KEYS };
+    (void)state;
+    tl_dlu *d = open_short(700);
+    char key[32];
+    int remembered = 0, taken = 0;
+    for (int i = 0; i < ALL; i++) {
+        (void)snprintf(key, sizeof key, "dlu:many:%d", i);
+        taken += tl_dlu_lock(d, key, NULL);
+        if (i % KEYS == KEYS - 1)
+            WAIT_FOR(SOON_MS, tl_dlu_remaining_ms(d, key) == 0);
+    }
+    for (int i = 0; i < ALL; i++) {
+        (void)snprintf(key, sizeof key, "dlu:many:%d", i);
+        remembered += tl_dlu_release(d, key, NULL) != TL_EINVALID;
+    }
+    assert_in_range(taken, ALL / 2, ALL);
+    assert_in_range(remembered, 1, 3 * KEYS);
+}
+
+static void test_many_keys_are_held_at_once(void **state) {
+    enum { KEYS = 300 };
+    (void)state;
+    tl_dlu *d = open_one();
+    char key[32];
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(key, sizeof key, "dlu:many:%d", i);
+        ASSERT_LOCKS(d, key);
+    }
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(key, sizeof key, "dlu:many:%d", i);
+        ASSERT_RESULT(tl_dlu_release(d, key, &said), TL_OK);
+    }
+}
+
+/* ---- what can't be ----------------------------------------------------------------------------- */
+
+static void test_options_that_leave_no_validity_are_refused_at_opening(void **state) {
+    (void)state;
+    const tl_client_options o = options_of(3000, 1500);
+    assert_null(tl_dlu_open_with(&o, &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    ASSERT_SAID("legacy_ttl");
+    assert_null(tl_dlu_open("http://nowhere", &said));
+    assert_int_equal(said.code, TL_EINVALID);
+}
+
+static void test_keys_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    char *key = calloc(1, TL_KEY_MAX + 2);
+    assert_non_null(key);
+    memset(key, 'k', TL_KEY_MAX + 1);
+    assert_false(tl_dlu_lock(d, "", &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    assert_false(tl_dlu_lock(d, key, &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    assert_int_equal(tl_dlu_release(d, key, &said), TL_EINVALID);
+    key[TL_KEY_MAX] = '\0';
+    ASSERT_LOCKS(d, key);
+    ASSERT_RESULT(tl_dlu_release(d, key, &said), TL_OK);
+    free(key);
+}
+
+static void test_without_a_server_it_is_false_in_time(void **state) {
+    (void)state;
+    tl_client_options o = options_of(0, 0);
+    o.url = "unix:///nowhere/redis.sock";
+    o.connect_ms = 200;
+    tl_dlu *d = open_with(&o);
+    int64_t began = clock_ms();
+    assert_false(tl_dlu_lock(d, KEY, &said));
+    assert_int_equal(said.code, TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 0, 200);
+    assert_false(tl_dlu_lock(d, KEY, NULL));
+}
+
+static void test_a_fork_has_nothing_of_the_handle(void **state) {
+    int status = -1;
+    (void)state;
+    tl_dlu *d = open_one();
+    ASSERT_LOCKS(d, KEY);
+    pid_t child = fork();
+    if (child == 0) {
+        bool nothing = !tl_dlu_lock(d, OTHER, NULL) && tl_dlu_remaining_ms(d, KEY) == 0 &&
+                       tl_dlu_release(d, KEY, NULL) == TL_EINVALID &&
+                       tl_dlu_release_any(d, KEY, NULL) == TL_EINVALID;
+        tl_dlu_close(d);
+        _exit(nothing ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(exists(KEY));
+    assert_false(exists(OTHER));
+    ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK);
+}
+
+typedef struct {
+    tl_dlu *dlu;
+    atomic_bool ending;
+} onlooker;
+
+static void *look_on(void *ctx) {
+    onlooker *o = ctx;
+    while (!atomic_load(&o->ending))
+        (void)tl_dlu_remaining_ms(o->dlu, KEY);
+    return NULL;
+}
+
+static void test_a_fork_never_hangs_on_what_another_thread_did(void **state) {
+    enum { FORKS = 30 };
+    (void)state;
+    static onlooker o;
+    o = (onlooker){.dlu = open_one()};
+    pthread_t thread;
+    int well = 0, status;
+    ASSERT_LOCKS(o.dlu, KEY);
+    assert_int_equal(pthread_create(&thread, NULL, look_on, &o), 0);
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            (void)alarm((unsigned)SOON_MS / 1000);
+            _exit(!tl_dlu_lock(o.dlu, KEY, NULL) && tl_dlu_remaining_ms(o.dlu, KEY) == 0 ? 0 : 1);
+        }
+        well += waitpid(child, &status, 0) == child && status == 0;
+    }
+    atomic_store(&o.ending, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(well, FORKS);
+}
+
+static void test_closing_releases_nothing(void **state) {
+    (void)state;
+    tl_dlu *d = open_one();
+    ASSERT_LOCKS(d, KEY);
+    tl_dlu_close(handles[--handle_count]);
+    assert_true(exists(KEY));
+    tl_dlu_close(NULL);
+}
+
+/* ---- what a strict one says -------------------------------------------------------------------- */
+
+#define WORDS_SIZE 1024
+
+/* The names of all commands that came by TCP, since `monitor` began. */
+static void read_words(redisContext *monitor, char words[WORDS_SIZE]) {
+    size_t n = 0;
+    freeReplyObject(real_redis_command(server, "ECHO the-end"));
+    for (bool ended = false; !ended;) {
+        redisReply *line = NULL;
+        assert_int_equal(redisGetReply(monitor, (void **)&line), REDIS_OK);
+        ended = strstr(line->str, "the-end") != NULL;
+        const char *word = strchr(line->str, '"');
+        if (!ended && strstr(line->str, " 127.0.0.1:") && word)
+            n += (size_t)snprintf(words + n, WORDS_SIZE - n, "%.*s ", (int)strcspn(word + 1, "\""),
+                                  word + 1);
+        assert_true(n < WORDS_SIZE);
+        freeReplyObject(line);
+    }
+}
+
+static void test_strict_says_setnx_get_getset_and_del_alone(void **state) {
+    char words[WORDS_SIZE] = "";
+    (void)state;
+    if (!rows[row].strict)
+        return;
+    redisContext *monitor = real_redis_connect(server);
+    freeReplyObject(redisCommand(monitor, "MONITOR"));
+    freeReplyObject(
+        real_redis_command(server, "SET " OTHER " %lld", (long long)wall_ms() - 100000));
+    tl_dlu *a = open_one(), *b = open_one();
+    ASSERT_LOCKS(a, KEY);
+    assert_busy(b, KEY);
+    ASSERT_LOCKS(b, OTHER);
+    ASSERT_RESULT(tl_dlu_release(a, KEY, &said), TL_OK);
+    read_words(monitor, words);
+    redisFree(monitor);
+    assert_string_equal(words, "SETNX SETNX GET SETNX GET GETSET GET DEL ");
+}
+
+#define ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ONE(test_lock_is_true_when_free_and_false_while_held),
+        ONE(test_what_java_holds_is_not_had_until_it_is_released),
+        ONE(test_the_key_holds_what_java_writes),
+        ONE(test_nothing_but_a_stamp_that_ran_out_is_taken_over),
+        ONE(test_tokens_and_stamps_keep_each_other_out),
+        ONE(test_waiting_gets_what_another_releases),
+        ONE(test_release_of_what_is_not_held_sends_nothing),
+        ONE(test_each_key_is_kept_apart),
+        ONE(test_a_thread_releases_its_own_locks_only),
+        ONE(test_what_this_handle_holds_is_not_asked_for),
+        ONE(test_a_lock_is_believed_for_less_than_it_lasts),
+        ONE(test_a_lock_that_is_forgotten_is_not_renewed),
+        ONE(test_waiting_for_ones_own_lock_ends_with_it),
+        ONE(test_a_late_release_leaves_the_successors_lock),
+        ONE(test_a_thread_gets_what_another_of_its_handle_has_let_expire),
+        ONE(test_keys_that_expired_are_forgotten),
+        ONE(test_many_keys_are_held_at_once),
+        ONE(test_options_that_leave_no_validity_are_refused_at_opening),
+        ONE(test_keys_that_cannot_be_are_refused),
+        ONE(test_without_a_server_it_is_false_in_time),
+        ONE(test_a_fork_has_nothing_of_the_handle),
+        ONE(test_a_fork_never_hangs_on_what_another_thread_did),
+        ONE(test_closing_releases_nothing),
+        ONE(test_strict_says_setnx_get_getset_and_del_alone),
+    };
+    int failed = 0;
+    server = real_redis_start(NULL);
+    for (row = 0; row < sizeof rows / sizeof *rows; row++)
+        failed += _cmocka_run_group_tests(rows[row].name, tests, sizeof tests / sizeof *tests, NULL,
+                                          NULL);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,101 @@
+/*
+ * Conformance: many locks held at once are renewed in a few requests, each in time.
+ */
+#include "conform.h"
+
+#include <string.h>
+
+#define LOCKS 200
+#define TTL_MS 1500
+#define BATCH 100 /* locks that one request renews at most */
+
+static tl_lock *lock_number(conform *c, tl_client *client, int i) {
+    char key[96];
+    (void)snprintf(key, sizeof key, "%s:%d", c->key, i);
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
+    tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &said);
+    assert_non_null(lock);
+    return lock;
+}
+
+static void take_all(conform *c, tl_client *client, tl_lock **locks) {
+    for (int i = 0; i < LOCKS; i++) {
+        locks[i] = lock_number(c, client, i);
+        ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
+    }
+}
+
+static void release_all(tl_lock **locks) {
+    for (int i = 0; i < LOCKS; i++) {
+        if (tl_lock_state(locks[i]) == TL_HELD)
+            ASSERT_RESULT(tl_lock_release(locks[i], &said), TL_OK);
+        tl_lock_free(locks[i]);
+    }
+}
+
+static int count_held(tl_lock **locks) {
+    int n = 0;
+    for (int i = 0; i < LOCKS; i++)
+        n += tl_lock_state(locks[i]) == TL_HELD;
+    return n;
+}
+
+static void let_pass(int64_t ms) {
+    const clock_wait wait = clock_wait_begin(ms);
+    while (clock_wait_more(&wait)) {}
+}
+
+static void test_many_locks_are_renewed_together_and_all_stay_held(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *locks[LOCKS];
+    take_all(c, client, locks);
+    uint64_t before = conform_count(c);
+    let_pass(2 * TTL_MS);
+    uint64_t asked = conform_count(c) - before;
+    /* Six renewals of each at least, and where they are due together in one request: fewer than alone. */
+    assert_in_range(asked, 6 * LOCKS / BATCH, 6 * LOCKS - 1);
+    for (int i = 0; i < LOCKS; i++) {
+        assert_int_equal(tl_lock_state(locks[i]), TL_HELD);
+        assert_true(tl_lock_remaining_ms(locks[i]) > TTL_MS / 3);
+    }
+    print_message("%d locks, two lifetimes: %d requests\n", LOCKS, (int)asked);
+    release_all(locks);
+}
+
+static void test_of_many_only_those_whose_keys_are_gone_are_lost(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *locks[LOCKS];
+    take_all(c, client, locks);
+    for (int i = 0; i < LOCKS; i += 10)
+        conform_do(c, "DEL %s:%d", c->key, i);
+    WAIT_FOR(SOON_MS, count_held(locks) == LOCKS - LOCKS / 10);
+    let_pass(TTL_MS);
+    for (int i = 0; i < LOCKS; i++)
+        assert_int_equal(tl_lock_state(locks[i]), i % 10 == 0 ? TL_LOST : TL_HELD);
+    release_all(locks);
+}
+
+static void test_many_are_kept_by_a_server_that_forgets_its_scripts(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock *locks[LOCKS];
+    take_all(c, client, locks);
+    for (int i = 0; i < 10; i++) {
+        conform_do(c, "SCRIPT FLUSH");
+        let_pass(TTL_MS / 5);
+    }
+    assert_int_equal(count_held(locks), LOCKS);
+    release_all(locks);
+}
+
+static const conform_test tests[] = {
+    CONFORM_OF(test_many_locks_are_renewed_together_and_all_stay_held,
+               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
+    CONFORM_OF(test_of_many_only_those_whose_keys_are_gone_are_lost,
+               CONFORM_RENEWAL | CONFORM_RUNTIME),
+    CONFORM_OF(test_many_are_kept_by_a_server_that_forgets_its_scripts,
+               CONFORM_RENEWAL | CONFORM_RUNTIME),
+};
+CONFORM_MAIN(tests)

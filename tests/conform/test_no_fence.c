@@ -1,0 +1,138 @@
+/*
+ * Conformance: locks with and without a fence on one key exclude each other, and wait for each other.
+ */
+#include "conform.h"
+#include "script.h"
+
+#define TTL_MS 30000
+
+static tl_lock *with(conform *c, bool no_fence, int64_t ttl_ms) {
+    return make_lock_with(
+        conform_client(c), c->key,
+        TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true, .no_fence = no_fence));
+}
+
+static void test_locks_of_both_kinds_exclude_each_other(void **state) {
+    conform *c = *state;
+    tl_lock *mine = with(c, c->no_fence, TTL_MS), *other = with(c, !c->no_fence, TTL_MS);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+        ASSERT_RESULT(tl_lock_acquire(other, 500, &said), TL_ETIMEDOUT);
+        ASSERT_RESULT(tl_lock_extend(mine, TTL_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(mine, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_EBUSY);
+        ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    }
+}
+
+static void test_a_waiter_of_the_other_kind_is_woken_by_the_release(void **state) {
+    conform *c = *state;
+    tl_lock *mine = with(c, c->no_fence, TTL_MS), *other = with(c, !c->no_fence, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_OK);
+    acquiring *next = acquiring_begin(other, TL_FOREVER);
+    WAIT_FOR(SOON_MS, conform_int(c, "PUBLISH tidelock:{%s} x", c->key) == 1);
+    ASSERT_RESULT(tl_lock_release(mine, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(next, SOON_MS), TL_OK);
+}
+
+static void test_a_waiter_takes_over_when_the_other_kinds_time_is_up(void **state) {
+    conform *c = *state;
+    tl_lock *mine = with(c, c->no_fence, 400), *other = with(c, !c->no_fence, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_OK);
+    int64_t began = clock_ms(), left = tl_lock_remaining_ms(mine);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    ASSERT_TOOK(began, left, 400);
+    ASSERT_RESULT(tl_lock_release(mine, &said), TL_ETAKEN);
+    ASSERT_RESULT(tl_lock_extend(other, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+}
+
+static void test_a_lock_without_fence_leaves_nothing_but_its_key(void **state) {
+    conform *c = *state;
+    tl_lock *lock = with(c, true, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    assert_true(conform_holds(c, c->key, tl_lock_token(lock)));
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    assert_int_equal(tl_lock_fence(lock), 0);
+    assert_int_equal(conform_int(c, "EXISTS tidelock:{%s}", c->key), 0);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
+}
+
+static void test_a_fence_goes_on_over_holds_without_one(void **state) {
+    conform *c = *state;
+    tl_lock *fenced = with(c, false, TTL_MS), *other = with(c, true, TTL_MS);
+    uint64_t last = 0;
+    for (int i = 0; i < 5; i++) {
+        ASSERT_RESULT(tl_lock_acquire(fenced, 0, &said), TL_OK);
+        assert_true(tl_lock_fence(fenced) > last);
+        last = tl_lock_fence(fenced);
+        ASSERT_RESULT(tl_lock_release(fenced, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    }
+}
+
+static void test_a_take_whose_answer_is_lost_finds_itself_the_holder(void **state) {
+    conform *c = *state;
+    proxy *p = conform_proxy(c);
+    tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+    proxy_break(p, PROXY_REPLIES, 0, PROXY_RESET, 1);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    assert_int_equal(proxy_struck(p), 1);
+    long long left = conform_int(c, "PTTL %s", c->key);
+    assert_true(tl_lock_remaining_ms(lock) <= left);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
+}
+
+/* ---- requests that come late ------------------------------------------------------------------- */
+
+/* What the script for repeats and renewals answers to one that should have come by `not_after`. */
+static long long hold(conform *c, const char *not_after, const char *what) {
+    tl_bytes text = tl__script_text(TL_SCRIPT_HOLD);
+    c->asked++;
+    redisReply *reply = redisCommand(c->context, "EVAL %b 1 %s mine 30000 %s %s", text.p, text.n,
+                                     c->key, not_after, what);
+    assert_true(reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 6);
+    assert_int_equal(reply->element[5]->integer, 1); /* this server checks */
+    long long status = reply->element[0]->integer;
+    freeReplyObject(reply);
+    return status;
+}
+
+static void test_a_request_past_its_limit_takes_and_keeps_nothing(void **state) {
+    static const char never[] = "4102444800000000", past[] = "1700000000000000";
+    conform *c = *state;
+    assert_int_equal(hold(c, past, "take"), -2);
+    assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
+    conform_do(c, "SET %s mine PX 5000", c->key);
+    assert_int_equal(hold(c, past, "keep"), -2);
+    assert_true(conform_int(c, "PTTL %s", c->key) <= 5000);
+    assert_int_equal(hold(c, past, "take"), 1); /* an earlier one has taken it: it only tells */
+    assert_true(conform_int(c, "PTTL %s", c->key) <= 5000);
+    assert_int_equal(hold(c, never, "keep"), 1);
+    assert_true(conform_int(c, "PTTL %s", c->key) > 5000);
+    conform_do(c, "DEL %s", c->key);
+    assert_int_equal(hold(c, never, "keep"), -1);
+    assert_int_equal(hold(c, never, "take"), 1);
+    conform_do(c, "SET %s another PX 5000", c->key);
+    assert_int_equal(hold(c, never, "keep"), 0);
+    assert_int_equal(hold(c, never, "take"), 0);
+    assert_true(conform_holds(c, c->key, "another"));
+}
+
+static const conform_test tests[] = {
+    CONFORM_OF(test_locks_of_both_kinds_exclude_each_other, CONFORM_NO_FENCE),
+    CONFORM_OF(test_a_waiter_of_the_other_kind_is_woken_by_the_release, CONFORM_NO_FENCE),
+    CONFORM_OF(test_a_waiter_takes_over_when_the_other_kinds_time_is_up, CONFORM_NO_FENCE),
+    CONFORM_OF(test_a_lock_without_fence_leaves_nothing_but_its_key, CONFORM_NO_FENCE),
+    CONFORM_OF(test_a_fence_goes_on_over_holds_without_one, CONFORM_NO_FENCE),
+    CONFORM_OF(test_a_take_whose_answer_is_lost_finds_itself_the_holder, CONFORM_NO_FENCE),
+    CONFORM_OF(test_a_request_past_its_limit_takes_and_keeps_nothing, CONFORM_NO_FENCE),
+};
+CONFORM_MAIN(tests)

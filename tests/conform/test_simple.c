@@ -1,0 +1,64 @@
+/*
+ * Conformance: the simple face.
+ */
+#include "conform.h"
+
+static void test_a_lock_in_two_calls(void **state) {
+    conform *c = *state;
+    tl_lock *lock = tl_lock_key(conform_client(c), c->key, 0, &said);
+    assert_non_null(lock);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    assert_in_range(tl_lock_remaining_ms(lock), 1, 30000);
+    assert_true(conform_holds(c, c->key, tl_lock_token(lock)));
+    ASSERT_RESULT(tl_unlock(lock, &said), TL_OK);
+    assert_true(conform_holds(c, c->key, NULL));
+}
+
+static void test_what_is_held_elsewhere_is_not_had(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c), *other = conform_client(c);
+    tl_lock *lock = tl_lock_key(client, c->key, TL_FOREVER, &said);
+    assert_non_null(lock);
+    int64_t began = clock_ms();
+    assert_null(tl_lock_key(other, c->key, 0, &said));
+    assert_int_equal(said.code, TL_EBUSY);
+    assert_null(tl_lock_key(other, c->key, 100, &said));
+    assert_int_equal(said.code, TL_ETIMEDOUT);
+    ASSERT_TOOK(began, 100, 100);
+    assert_null(tl_lock_key(client, c->key, 100, &said)); /* not by the same client either */
+    assert_int_equal(said.code, TL_ETIMEDOUT);
+    assert_null(tl_lock_key(client, c->key, 100, NULL));
+    ASSERT_RESULT(tl_unlock(lock, &said), TL_OK);
+    lock = tl_lock_key(other, c->key, 0, &said);
+    assert_non_null(lock);
+    ASSERT_RESULT(tl_unlock(lock, NULL), TL_OK);
+}
+
+static void test_a_lock_that_was_lost_says_so_and_is_freed(void **state) {
+    conform *c = *state;
+    tl_lock *lock = tl_lock_key(conform_client(c), c->key, 0, &said);
+    assert_non_null(lock);
+    conform_do(c, "SET %s another's", c->key);
+    ASSERT_RESULT(tl_unlock(lock, &said), TL_ETAKEN);
+    assert_true(conform_holds(c, c->key, "another's"));
+}
+
+static void test_what_is_wrong_is_said(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    assert_null(tl_lock_key(client, NULL, 0, &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    assert_null(tl_lock_key(client, "", 0, &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    assert_null(tl_lock_key(client, c->key, -1, &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    ASSERT_RESULT(tl_unlock(NULL, &said), TL_OK);
+}
+
+static const conform_test tests[] = {
+    CONFORM_OF(test_a_lock_in_two_calls, CONFORM_RUNTIME),
+    CONFORM_OF(test_what_is_held_elsewhere_is_not_had, CONFORM_RUNTIME),
+    CONFORM_OF(test_a_lock_that_was_lost_says_so_and_is_freed, CONFORM_RUNTIME),
+    CONFORM_OF(test_what_is_wrong_is_said, CONFORM_RUNTIME),
+};
+CONFORM_MAIN(tests)

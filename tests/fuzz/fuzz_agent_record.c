@@ -1,0 +1,39 @@
+/*
+ * The agent's record, which anybody who may write to the server may have written: what is read is what
+ * would be written, and nothing that it says makes an interval that is upside down or narrower than told.
+ * The input is a record, then perhaps a newline and two numbers of 8 bytes: the server's clock, its step.
+ */
+#include "fuzz.h"
+
+#include "../../tools/skew_record.c" /* NOLINT(bugprone-suspicious-include) */
+
+static void judge(const skew_record *r, int64_t now_us, int64_t stepped_us) {
+    skew_host h = {.known = false};
+    skew_record_judge(r, now_us, stepped_us, 200, &h);
+    MUST(h.instrument && h.status && memchr(h.detail, '\0', sizeof h.detail));
+    MUST(h.known == (strcmp(h.status, "ok") == 0));
+    if (!h.known)
+        return;
+    MUST(!r->clash && r->at_us <= now_us && r->at_us >= stepped_us && h.age_ms >= 0);
+    MUST(h.offset.lo <= r->offset.lo && r->offset.hi <= h.offset.hi);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const uint8_t *line = size ? memchr(data, '\n', size) : NULL;
+    size_t n = line ? (size_t)(line - data) : size;
+    char again[SKEW_RECORD_SIZE];
+    int64_t number[2] = {INT64_C(1700000000000000), 0};
+    skew_record r;
+
+    if (!skew_record_read((const char *)data, n, &r))
+        return 0;
+    skew_record_write(again, &r);
+    MUST(strlen(again) == n && memcmp(again, data, n) == 0);
+    if (line && size - n - 1 >= sizeof number)
+        memcpy(number, line + 1, sizeof number);
+    for (int i = 0; i < 2; i++)
+        number[i] &= (INT64_C(1) << 54) - 1; /* us to the year 2540 */
+    judge(&r, number[0], number[1]);
+    judge(&r, r.at_us, 0);
+    return 0;
+}

@@ -1,0 +1,153 @@
+#!/bin/bash
+# What tidelock and one client of another language promise each other on the same key:
+#
+#   promises.sh NAME PROGRAM    PROGRAM speaks the protocol of README.md
+#
+# Each promise is a line "ok NAME: promise", or "FAIL NAME: promise" with why below. No step may
+# take longer than STEP_S, and none begins after LIMIT_S.
+# shellcheck source-path=SCRIPTDIR
+source "${0%/*}/peer.sh"
+
+# ---- tidelock ---------------------------------------------------------------------------------
+tide() { timeout --foreground -k 5 $((STEP_S + 10)) "$tidelock" "$@"; }
+tidelock_takes() { # lifetime [wait]; the token is left in $token
+    token=$(tide lock $KEY -t "$1ms" -w "${2:-0}ms") || fail "tidelock lock: status $?"
+    token=${token%% *}
+    tidelock_has_it
+}
+tidelock_has_it() { [[ $(redis GET $KEY) == "$token" ]] || fail "the key doesn't hold tidelock's token"; }
+tidelock_releases() { expect 0 "$tidelock" unlock $KEY "$token"; }
+# In the background, until tidelock_got: with its output in $work/waiter.
+tidelock_waits() {
+    "$tidelock" lock $KEY -t ${LONG_MS}ms -w ${STEP_S}s >"$work/waiter" &
+    waiter=$!
+    until_true $STEP_S somebody_listens || fail "tidelock doesn't wait"
+    [[ ! -s $work/waiter ]] || fail "tidelock has a lock that the peer holds"
+}
+tidelock_got() {
+    wait_for "$waiter" $STEP_S
+    [[ $status == 0 ]] || fail "the waiting tidelock: status $status"
+    token=$(cut -d' ' -f1 "$work/waiter")
+    tidelock_has_it
+}
+somebody_listens() { [[ -n $(redis PUBSUB CHANNELS) ]]; }
+
+# What the peer sent for a lock so far: it waits when that goes on.
+tries() {
+    redis INFO commandstats |
+        awk -F '[:=,]' '$1 ~ /^cmdstat_(set|eval|evalsha)$/ { n += $3 } END { print n + 0 }'
+}
+tried_more() { (($(tries) >= $1 + 3)); }
+peer_waits() {
+    local before
+    before=$(tries)
+    tell acquire $KEY $LONG_MS $STEP_MS
+    until_true $STEP_S tried_more "$before" || fail "the peer doesn't wait"
+    ! read -r -t 0 -u "$from_peer" || fail "the peer has a lock that tidelock holds"
+}
+
+# ---- promises ---------------------------------------------------------------------------------
+tidelock_is_kept_out() {
+    peer_takes $LONG_MS
+    expect 75 "$tidelock" lock $KEY
+    expect 75 "$tidelock" run -n $KEY -- echo never
+    expect 1 "$tidelock" check $KEY
+    grep -q '^held by a client that is not tidelock, expires in' "$out" || fail "check says: $(cat "$out")"
+    [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
+}
+peer_is_kept_out() {
+    tidelock_takes $LONG_MS
+    peer busy acquire $KEY $LONG_MS 0
+    peer busy acquire $KEY $LONG_MS 100
+    tidelock_has_it
+}
+tidelock_follows_release() {
+    peer_takes $LONG_MS
+    tidelock_waits
+    peer '@(ok|done)' release
+    tidelock_got
+}
+tidelock_follows_expiry() {
+    peer_takes $SHORT_MS
+    tidelock_takes $LONG_MS $STEP_MS
+}
+peer_follows_release() {
+    tidelock_takes $LONG_MS
+    peer_waits
+    tidelock_releases
+    peer_says 'ok ?*'
+}
+peer_follows_expiry() {
+    tidelock_takes $SHORT_MS
+    peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
+}
+peers_extension_counts() {
+    peer_takes $((LONG_MS / 3))
+    peer ok extend $LONG_MS
+    (($(redis PTTL $KEY) > LONG_MS / 3)) || fail "the lifetime is $(redis PTTL $KEY) ms"
+    expect 75 "$tidelock" lock $KEY
+    peer '@(ok|done)' release
+    tidelock_takes $LONG_MS
+}
+tidelocks_renewals_count() {
+    "$tidelock" run -t ${SHORT_MS}ms $KEY -- sleep $STEP_S &
+    until_true $STEP_S is_held $KEY || fail "tidelock run doesn't lock"
+    peer busy acquire $KEY $LONG_MS $((SHORT_MS * 2))
+}
+late_peer_leaves_tidelocks() {
+    peer_takes $SHORT_MS
+    tidelock_takes $LONG_MS $STEP_MS
+    peer '@(lost|done)' release
+    tidelock_has_it
+    tidelock_releases
+}
+robbed_peer_leaves_tidelocks() {
+    peer_takes $LONG_MS
+    redis DEL $KEY >/dev/null
+    tidelock_takes $LONG_MS
+    peer lost extend $LONG_MS
+    tidelock_has_it
+    peer '@(lost|done)' release
+    tidelock_has_it
+    tidelock_releases
+}
+late_tidelock_leaves_peers() {
+    tidelock_takes $SHORT_MS
+    peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
+    value=${answer#ok }
+    expect 2 "$tidelock" extend $KEY "$token" -t ${LONG_MS}ms
+    expect 2 "$tidelock" unlock $KEY "$token"
+    [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
+    peer '@(ok|done)' release
+    is_free $KEY || fail "the peer's release left the key"
+}
+killed_peer_frees() {
+    peer_takes $SHORT_MS
+    kill_peer
+    tidelock_takes $LONG_MS $STEP_MS
+}
+killed_tidelock_frees() {
+    "$tidelock" run -t ${SHORT_MS}ms $KEY -- sleep $STEP_S &
+    until_true $STEP_S is_held $KEY || fail "tidelock run doesn't lock"
+    kill -KILL $!
+    peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
+}
+counter_is_exact() { contest $KEY "$program"; }
+
+# ---- run --------------------------------------------------------------------------------------
+start_tcp_server
+promise tidelock_is_kept_out 'while it holds, tidelock is refused, and says that another client holds'
+promise peer_is_kept_out 'while tidelock holds, it is refused'
+promise tidelock_follows_release 'a waiting tidelock has the lock after its release'
+promise tidelock_follows_expiry 'a waiting tidelock has the lock after its lifetime'
+promise peer_follows_release "waiting, it has the lock after tidelock's release"
+promise peer_follows_expiry "waiting, it has the lock after tidelock's lifetime"
+promise peers_extension_counts 'its extension keeps tidelock out for longer'
+promise tidelocks_renewals_count "tidelock's renewals keep it out for longer"
+promise late_peer_leaves_tidelocks "its release after its lifetime leaves tidelock's lock alone"
+promise robbed_peer_leaves_tidelocks 'a lock that tidelock has taken meanwhile it can neither extend nor release'
+promise late_tidelock_leaves_peers "tidelock's release and extension after the lifetime leave its lock alone"
+promise killed_peer_frees 'killed, it leaves the lock to tidelock after its lifetime'
+promise killed_tidelock_frees 'a killed tidelock leaves the lock to it after its lifetime'
+promise counter_is_exact 'a counter under the lock of both is exact, with never two inside'
+((failed == 0))

@@ -1,0 +1,91 @@
+/*
+ * What the tests beside clients of the old kind share: the rules of the world they live in, services
+ * as processes that are spoken to in lines, and a referee that sees who is in the lock with whom.
+ */
+#ifndef LEGACY_H
+#define LEGACY_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "locks.h"
+#include "real_redis.h"
+
+#define LIFE_MS 1500 /**< of every lock */
+#define SKEW_MS 150  /**< M */
+#define LAG_MS 75    /**< L */
+#define SLACK_OF_JAVA_MS (2 * SKEW_MS + LAG_MS)
+#define FREE_MS (LIFE_MS + SKEW_MS + LAG_MS) /**< an orphan is free by then */
+#define TURN_MS 300                          /**< limit of a request */
+#define LATE_MS 10000                        /**< by how much a loaded machine may be late */
+
+/** Clients of our own, for these rules. */
+tl_client_options legacy_client(const char *url, tl_protocol_id protocol, bool strict);
+
+/** CLOCK_MONOTONIC: the one clock that all processes share, and that libfaketime leaves alone. */
+int64_t shared_us(void);
+
+/* ---- a process that speaks lines -------------------------------------------------------------- */
+
+#define LINE_SIZE 160
+
+typedef struct {
+    pid_t pid; /* -1: none */
+    int wire;  /* its standard input and output */
+    size_t n;
+    char got[LINE_SIZE];
+} service;
+
+/** The classes are compiled, or the test is over: skipped without a JDK. */
+void legacy_need_java(void);
+/** libfaketime is there, or the test is skipped. */
+void legacy_need_faketime(void);
+
+/** `words` end with NULL. It dies with this process. errors: where its stderr goes; NULL: ours. */
+service service_start(const char *const words[], int shift_ms, const char *errors);
+/** Java, with its clock shifted: what LegacyWorker's head says. */
+service service_java(const char *const args[], int shift_ms, const char *errors);
+/** A line that has come, without its end. 0: none yet; -1: no more will come. */
+int service_line(service *s, char line[LINE_SIZE]);
+/** The test fails when none comes in time. */
+void service_await(service *s, char line[LINE_SIZE]);
+void service_say(service *s, const char *line);
+/** Kill and reap; a closed or dead one is fine. Returns its status as waitpid has it. */
+int service_kill(service *s);
+
+/** A Java that does as it is told. */
+service java_peer(const real_redis *server, int shift_ms);
+/** The test fails unless its answer begins so. */
+void java_answers(service *java, const char *question, const char *answer);
+
+/* ---- referee ---------------------------------------------------------------------------------- */
+
+#define POSTS_MAX 12
+
+typedef enum { JAVA, JAVA_AHEAD, JAVA_BEHIND, REDIS_PY, BRIDGE, STAMP, STRICT, KINDS } kind;
+
+typedef struct {
+    int turns[KINDS];
+    int kills, overlaps, refused, lost, lost_tokens, exceptions, strange_exceptions;
+    int slow, expired; /* requests, and locks of our own, that ran out of time */
+    int lags, stalls;  /* times when the machine was too slow for what is assumed */
+    int64_t longest_gap_us;
+} verdict;
+
+typedef struct {
+    const char *key;
+    const kind *posts; /* ends with KINDS */
+    bool tokens;       /* Java throws on them */
+} match;
+
+/** Let the services of a match contend for torture_seconds, kill some, and judge. */
+verdict referee_judge(real_redis *server, const match *m);
+
+/** How long each match lasts, and by which draws: TORTURE_SECONDS and TORTURE_SEED. */
+int torture_seconds(void);
+unsigned torture_seed(void);
+
+/** A worker of our own: what the program does when it is called with `worker`. */
+int worker_main(int argc, char **argv);
+
+#endif

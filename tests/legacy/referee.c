@@ -1,0 +1,375 @@
+/*
+ * The referee of the contests: starts their services, hears each enter and leave and lets it go on,
+ * kills some, freezes some of our own, and judges by one clock who was in the lock with whom. Whoever enters says until when
+ * it may believe in the lock; who leaves releases only when the referee has heard it. So two who are
+ * inside and may believe at one moment hold it at once, whatever the machine's load.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "legacy.h"
+
+#define SECONDS 3
+#define KILL_FIRST_US 500000
+#define KILL_EVERY_US 3500000
+#define AHEAD_MS (SKEW_MS * 9 / 10)
+#define FREEZE_EVERY_US 800000 /* one of our own: nothing is assumed of those */
+#define FREEZE_MS 200
+#define FREEZE_SPAN_MS 2400
+#define STORY_LINES 60
+#define PYTHON "/usr/bin/python3"
+
+typedef struct {
+    const char *name, *protocol;
+    int shift_ms;
+} kind_row;
+
+static const kind_row rows[KINDS] = {
+    [JAVA] = {"java", NULL, 0},
+    [JAVA_AHEAD] = {"java-ahead", NULL, AHEAD_MS},
+    [JAVA_BEHIND] = {"java-behind", NULL, -AHEAD_MS},
+    [REDIS_PY] = {"redis-py", NULL, 0},
+    [BRIDGE] = {"bridge", "bridge", 0},
+    [STAMP] = {"timestamp", "timestamp", 0},
+    [STRICT] = {"strict", "strict", 0},
+};
+
+typedef struct {
+    kind kind;
+    char name[24];
+    service service;
+    bool ready, inside, ended;
+    int64_t until_us, thaw_us; /* thaw_us 0: it runs */
+} post;
+
+typedef struct {
+    real_redis *server;
+    const match *match;
+    verdict v;
+    post post[POSTS_MAX];
+    int count;
+    unsigned seed;
+    int64_t quiet_us; /* since when nobody is inside */
+    uint64_t fence;
+    char errors[200];
+} referee;
+
+static char story[STORY_LINES][LINE_SIZE + 60];
+static int told;
+
+int torture_seconds(void) {
+    const char *text = getenv("TORTURE_SECONDS");
+    return text ? atoi(text) : SECONDS;
+}
+
+unsigned torture_seed(void) {
+    const char *text = getenv("TORTURE_SEED");
+    return text ? (unsigned)strtoul(text, NULL, 10) : (unsigned)shared_us();
+}
+
+/* ---- the story -------------------------------------------------------------------------------- */
+
+static void tell(const post *p, const char *what) {
+    (void)snprintf(story[told++ % STORY_LINES], sizeof story[0], "%lld us  %s: %s",
+                   (long long)shared_us(), p->name, what);
+}
+
+static void print_text(const char *label, redisReply *reply) {
+    if (reply && reply->str)
+        print_error("%s %s\n", label, reply->str);
+    for (size_t i = 0; reply && i < reply->elements; i++)
+        print_text(label, reply->element[i]);
+}
+
+static void print_key(referee *r) {
+    redisReply *k = real_redis_command(r->server, "GET %s", r->match->key);
+    redisReply *s = real_redis_command(r->server, "HGETALL tidelock:{%s}", r->match->key);
+    print_text("K", k);
+    print_text("S", s);
+    freeReplyObject(k);
+    freeReplyObject(s);
+}
+
+static void print_story(referee *r) {
+    for (int i = told > STORY_LINES ? told - STORY_LINES : 0; i < told; i++)
+        print_error("%s\n", story[i % STORY_LINES]);
+    print_key(r);
+}
+
+/* ---- hiring ----------------------------------------------------------------------------------- */
+
+static void hire_java(referee *r, post *p, const char *seed) {
+    char port[16], life[16], slack[16], lag[16];
+    (void)snprintf(port, sizeof port, "%d", real_redis_port(r->server));
+    (void)snprintf(life, sizeof life, "%d", LIFE_MS);
+    (void)snprintf(slack, sizeof slack, "%d", SLACK_OF_JAVA_MS);
+    (void)snprintf(lag, sizeof lag, "%d", LAG_MS);
+    const char *const java[] = {"loop", port, life, r->match->key, slack, lag, seed, NULL};
+    const char *const python[] = {
+        PYTHON, "tests/legacy/token_worker.py", port, life, r->match->key, slack, lag, seed, NULL};
+    if (p->kind == REDIS_PY)
+        p->service = service_start(python, 0, r->errors);
+    else
+        p->service = service_java(java, rows[p->kind].shift_ms, r->errors);
+}
+
+static void hire(referee *r, post *p) {
+    char seed[16];
+    (void)snprintf(seed, sizeof seed, "%d", rand_r(&r->seed));
+    const char *const ours[] = {"/proc/self/exe",
+                                "worker",
+                                real_redis_url(r->server),
+                                rows[p->kind].protocol,
+                                r->match->key,
+                                seed,
+                                NULL};
+    p->ready = p->inside = p->ended = false;
+    p->thaw_us = 0;
+    if (rows[p->kind].protocol)
+        p->service = service_start(ours, 0, NULL);
+    else
+        hire_java(r, p, seed);
+}
+
+/* ---- judging ---------------------------------------------------------------------------------- */
+
+static void look_for_others(referee *r, const post *p, int64_t at_us) {
+    for (post *other = r->post; other < r->post + r->count; other++) {
+        if (other == p || !other->inside || other->until_us <= at_us)
+            continue;
+        print_error("OVERLAP: %s enters, %s is inside for %lld us more\n", p->name, other->name,
+                    (long long)(other->until_us - at_us));
+        if (r->v.overlaps++ == 0)
+            print_story(r);
+    }
+}
+
+static void look_at_fence(referee *r, const post *p, uint64_t fence) {
+    if (fence != 0 && fence <= r->fence) {
+        print_error("FENCE: %s enters with %llu after %llu\n", p->name, (unsigned long long)fence,
+                    (unsigned long long)r->fence);
+        if (r->v.overlaps++ == 0)
+            print_story(r);
+    }
+    if (fence != 0)
+        r->fence = fence;
+}
+
+static void enter(referee *r, post *p, const char *line) {
+    long long at_us, until_us;
+    unsigned long long fence;
+    if (sscanf(line, "enter %lld %lld %llu", &at_us, &until_us, &fence) != 3)
+        fail_msg("%s said '%s'", p->name, line);
+    if (until_us > at_us) {
+        look_for_others(r, p, at_us);
+        look_at_fence(r, p, fence);
+    }
+    if (r->quiet_us && at_us - r->quiet_us > r->v.longest_gap_us)
+        r->v.longest_gap_us = at_us - r->quiet_us;
+    p->inside = true;
+    p->until_us = until_us;
+    r->v.turns[p->kind]++;
+    service_say(&p->service, "ok");
+}
+
+static void leave(referee *r, post *p) {
+    p->inside = false;
+    r->quiet_us = shared_us();
+    service_say(&p->service, "ok");
+}
+
+/* What isn't the lock's fault, and what is. */
+static void note(referee *r, const post *p, const char *text) {
+    if (strcmp(text, "stalled") == 0)
+        r->v.stalls++;
+    else if (strncmp(text, "expired", 7) == 0)
+        r->v.expired++;
+    else if (strcmp(text, "lag") == 0)
+        r->v.lags++;
+    else if (strncmp(text, "slow", 4) == 0)
+        r->v.slow++;
+    else if (p->kind == REDIS_PY)
+        r->v.lost_tokens++;
+    else if (strncmp(text, "refused", 7) == 0)
+        r->v.refused++;
+    else
+        r->v.lost++;
+    if (strncmp(text, "lost", 4) == 0 || strncmp(text, "re", 2) == 0)
+        print_message("%s: %s\n", p->name, text);
+}
+
+static void hear(referee *r, post *p, const char *line) {
+    tell(p, line);
+    if (strncmp(line, "enter ", 6) == 0)
+        enter(r, p, line);
+    else if (strcmp(line, "leave") == 0)
+        leave(r, p);
+    else if (strncmp(line, "still ", 6) == 0)
+        p->until_us = strtoll(line + 6, NULL, 10);
+    else if (strncmp(line, "note ", 5) == 0)
+        note(r, p, line + 5);
+    else if (strcmp(line, "ready") == 0)
+        p->ready = true;
+    else if (strcmp(line, "end") == 0)
+        p->ended = true;
+    else
+        fail_msg("%s said '%s'", p->name, line);
+}
+
+static void hear_all(referee *r) {
+    char line[LINE_SIZE];
+    struct pollfd wires[POSTS_MAX];
+    for (int i = 0; i < r->count; i++)
+        wires[i] = (struct pollfd){.fd = r->post[i].service.wire, .events = POLLIN};
+    (void)poll(wires, (nfds_t)r->count, 20);
+    for (post *p = r->post; p < r->post + r->count; p++) {
+        int got;
+        while ((got = p->service.pid > 0 ? service_line(&p->service, line) : 0) > 0)
+            hear(r, p, line);
+        if (got < 0 && !p->ended)
+            fail_msg("%s has ended by itself", p->name);
+        if (got < 0)
+            (void)service_kill(&p->service);
+    }
+}
+
+/* ---- killing ---------------------------------------------------------------------------------- */
+
+/* One who is inside; when nobody is, or now and then, anyone. */
+static post *choose(referee *r) {
+    post *any = &r->post[rand_r(&r->seed) % r->count];
+    if (rand_r(&r->seed) % 4 == 0)
+        return any->ready ? any : NULL;
+    for (post *p = r->post; p < r->post + r->count; p++)
+        if (p->inside)
+            return p;
+    return NULL;
+}
+
+static bool kill_one(referee *r) {
+    post *p = choose(r);
+    if (!p || p->ended)
+        return false;
+    tell(p, p->inside ? "is killed inside" : "is killed");
+    (void)service_kill(&p->service);
+    r->quiet_us = shared_us();
+    r->v.kills++;
+    hire(r, p);
+    return true;
+}
+
+/* ---- freezing --------------------------------------------------------------------------------- */
+
+static void thaw(referee *r, int64_t now_us) {
+    for (post *p = r->post; p < r->post + r->count; p++) {
+        if (p->thaw_us == 0 || now_us < p->thaw_us)
+            continue;
+        tell(p, "goes on");
+        p->thaw_us = 0;
+        (void)kill(p->service.pid, SIGCONT);
+    }
+}
+
+static void freeze_one(referee *r) {
+    post *p = &r->post[rand_r(&r->seed) % r->count];
+    if (p->kind != BRIDGE || !p->ready || p->thaw_us != 0)
+        return;
+    tell(p, p->inside ? "stands still inside" : "stands still");
+    p->thaw_us = shared_us() + (FREEZE_MS + rand_r(&r->seed) % FREEZE_SPAN_MS) * INT64_C(1000);
+    (void)kill(p->service.pid, SIGSTOP);
+}
+
+/* ---- the match -------------------------------------------------------------------------------- */
+
+static bool all(const referee *r, bool ended) {
+    for (const post *p = r->post; p < r->post + r->count; p++)
+        if (ended ? p->service.pid > 0 : !p->ready)
+            return false;
+    return true;
+}
+
+static void begin(referee *r) {
+    for (; r->match->posts[r->count] != KINDS; r->count++) {
+        post *p = &r->post[r->count];
+        p->kind = r->match->posts[r->count];
+        (void)snprintf(p->name, sizeof p->name, "%s-%d", rows[p->kind].name, r->count);
+        hire(r, p);
+    }
+    const clock_wait wait = clock_wait_begin(2 * LATE_MS);
+    while (!all(r, false)) {
+        hear_all(r);
+        if (!clock_wait_more(&wait))
+            fail_msg("not everyone has come");
+    }
+}
+
+/* Everybody has had a turn, and somebody has been killed. */
+static bool has_seen_all(const referee *r) {
+    for (const post *p = r->post; p < r->post + r->count; p++)
+        if (r->v.turns[p->kind] == 0)
+            return false;
+    return r->v.kills > 0;
+}
+
+static void play(referee *r) {
+    int64_t start_us = shared_us(), end_us = start_us + torture_seconds() * INT64_C(1000000);
+    int64_t kill_us = start_us + KILL_FIRST_US, freeze_us = start_us;
+    while (shared_us() < end_us || !has_seen_all(r)) {
+        hear_all(r);
+        if (shared_us() > kill_us && kill_one(r))
+            kill_us += KILL_EVERY_US;
+        if (shared_us() > freeze_us) {
+            freeze_one(r);
+            freeze_us += FREEZE_EVERY_US;
+        }
+        thaw(r, shared_us());
+        if (shared_us() > end_us + 3 * LATE_MS * 1000)
+            fail_msg("not everyone had a turn");
+    }
+}
+
+static void end(referee *r) {
+    const clock_wait wait = clock_wait_begin(3 * LATE_MS);
+    for (post *p = r->post; p < r->post + r->count; p++)
+        service_say(&p->service, "stop");
+    thaw(r, INT64_MAX);
+    while (!all(r, true)) {
+        hear_all(r);
+        if (!clock_wait_more(&wait))
+            fail_msg("not everyone has come to an end");
+    }
+}
+
+static void count_exceptions(referee *r) {
+    char line[512];
+    FILE *file = fopen(r->errors, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "exception ", 10) != 0)
+            continue;
+        bool usual = strstr(line, "NullPointerException") || strstr(line, ": null") ||
+                     strstr(line, "null string");
+        r->v.exceptions++;
+        if (!usual && r->v.strange_exceptions++ == 0 && !r->match->tokens)
+            print_error("a strange exception: %s", line);
+    }
+    if (file)
+        (void)fclose(file);
+}
+
+verdict referee_judge(real_redis *server, const match *m) {
+    static referee r; /* a test that fails leaves it */
+    for (post *p = r.post; p < r.post + r.count; p++)
+        (void)service_kill(&p->service);
+    told = 0;
+    r = (referee){.server = server, .match = m, .seed = torture_seed()};
+    print_message("TORTURE_SEED=%u\n", r.seed);
+    (void)snprintf(r.errors, sizeof r.errors, "%s/errors-%s", real_redis_dir(server), m->key);
+    begin(&r);
+    play(&r);
+    end(&r);
+    count_exceptions(&r);
+    return r.v;
+}

@@ -1,0 +1,42 @@
+/*
+ * A private XDG_RUNTIME_DIR for a test, and the server of local: that may come to live in it.
+ */
+#ifndef RUNTIME_DIR_H
+#define RUNTIME_DIR_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define RUNTIME_PATH 256
+
+/** cmocka setup and teardown: make the directory and name it in the environment; at the end kill what
+ *  runs in it, remove it, and put PATH back. */
+int runtime_begin(void **state);
+int runtime_end(void **state);
+
+const char *runtime_dir(void);   /**< itself */
+const char *runtime_local(void); /**< the directory of local: in it */
+/** A file in the directory of local:, or with a '/' at its start in the runtime directory; one of
+ *  four that take turns. */
+const char *runtime_file(const char *name);
+
+/** Without a redis-server in PATH there is nothing to test: the program ends as skipped. */
+void runtime_need_program(void);
+/** Make a program "redis-server" of this shell script, the only one in PATH. "$REAL" in it is the
+ *  real one. */
+void runtime_fake(const char *script);
+/** A PATH without any. */
+void runtime_no_program(void);
+
+/** How many processes are at work in the directory of local:; *ret_pid: one of them. */
+int runtime_servers(pid_t *ret_pid);
+/** The one server's pid; the test fails when there is none or another. */
+pid_t runtime_server(void);
+/** SIGKILL, and wait until it is gone. */
+void runtime_kill(void);
+
+/** The file's text, in one of four buffers that take turns; "" when there is none. */
+const char *runtime_read(const char *path);
+void runtime_write(const char *path, const char *text);
+
+#endif

@@ -1,0 +1,171 @@
+/*
+ * Drawing a run with stamps: legacy clients, and tidelock's that share their keys. Its random numbers
+ * are its own, so that runs without stamps stay what they are.
+ */
+#include <string.h>
+
+#include "config.h"
+#include "fake_redis.h"
+#include "random.h"
+
+#define PPM INT64_C(1000)
+#define RUN_MS 400000 /* no wall clock is looked at later */
+#define BROKEN 24     /* one run of so many breaks what is assumed of legacy clients */
+
+static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
+    int64_t bits = 0;
+    while (least << bits <= most / 2)
+        bits++;
+    int64_t low = least << sim_between(random, 0, bits);
+    return sim_between(random, low, low * 2 < most ? low * 2 : most);
+}
+
+/* ---- how long things take ---------------------------------------------------------------------- */
+
+static void draw_margins(sim_config *c, uint64_t *random) {
+    int64_t t = c->java_ttl_ms = spread(random, 300, 10000);
+    c->delay = spread(random, 30000, t * (SIM_MS / 100));
+    int64_t hop_ms = c->delay / SIM_MS + 1;
+    c->lag_ms = sim_between(random, 6, 14) * hop_ms;
+    c->skew_ms = spread(random, 1, t / 6);
+    while (c->lag_ms > 1 && 5 * c->skew_ms + 4 * c->lag_ms + 2 > 2 * t)
+        c->lag_ms /= 2;
+}
+
+static void draw_times(sim_config *c, uint64_t *random) {
+    int64_t t = c->java_ttl_ms, trip_ms = 2 * c->delay / SIM_MS + 1;
+    c->ttl_ms = t;
+    c->attempt_ms = spread(random, 6 * trip_ms, 2000);
+    c->connect_ms = spread(random, 8 * trip_ms, 5000);
+    c->late = sim_between(random, 0, 900000);
+    c->hold_ms = spread(random, t / 10 + 1, 3 * t);
+    c->idle_ms = spread(random, t / 20 + 1, 2 * t);
+    int64_t until_ms = 16 * t > 60000 ? 60000 : 16 * t;
+    c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
+    c->quiet_ms = sim_chance(random, 50000) ? sim_between(random, 1, t) : 0;
+    c->wait_replicas = c->replicas = 0;
+}
+
+void sim_config_lifetimes(const sim_config *c, int64_t *ret_least, int64_t *ret_most) {
+    *ret_least = 2 * c->skew_ms + 2 * c->lag_ms + 1;
+    *ret_most = 2 * c->java_ttl_ms - 3 * c->skew_ms - 2 * c->lag_ms;
+}
+
+/* ---- who acts ---------------------------------------------------------------------------------- */
+
+static void cast_actor(sim_config *c, sim_kind kind, int key, uint64_t *random) {
+    if (c->actors < SIM_ACTORS)
+        c->cast[c->actors++] = (sim_cast){
+            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key};
+}
+
+static void draw_server(sim_config *c, uint64_t *random) {
+    static const uint32_t old[] = {FAKE_LEVEL(2, 0, 4), FAKE_LEVEL(2, 2, 15), FAKE_LEVEL(2, 4, 18)};
+    c->no_eval = sim_chance(random, 300000);
+    if (c->no_eval && sim_chance(random, 700000))
+        c->level = old[sim_between(random, 0, 2)];
+}
+
+static sim_kind draw_kind(const sim_config *c, bool strict, uint64_t *random) {
+    if (strict && sim_chance(random, 500000))
+        return SIM_STRICT;
+    return c->no_eval || sim_chance(random, 300000) ? SIM_STAMP : SIM_BRIDGE;
+}
+
+static void draw_cast(sim_config *c, uint64_t *random) {
+    bool strict = sim_chance(random, 250000);
+    bool plain = sim_chance(random, 250000) && !c->no_eval && c->level >= FAKE_LEVEL(2, 6, 12);
+    c->actors = 0;
+    c->hosts = (int)sim_between(random, 2, SIM_HOSTS);
+    c->keys = (int)sim_between(random, 1, 2);
+    c->one_java_key = true;
+    for (int key = 0; key < c->keys; key++) {
+        for (int n = (int)sim_between(random, 1, 3); n > 0; n--)
+            cast_actor(c, draw_kind(c, strict, random), key, random);
+        for (int n = (int)sim_between(random, 0, 3); n > 0; n--)
+            cast_actor(c, SIM_JAVA, key, random);
+        if (plain)
+            cast_actor(c, SIM_PLAIN, key, random);
+    }
+    c->no_time = sim_chance(random, 500000);
+    c->plain_level = c->no_eval;
+    for (int i = 0; i < c->actors; i++) {
+        c->plain_level = c->plain_level || c->cast[i].kind == SIM_STRICT;
+        c->no_time = c->no_time && c->cast[i].kind != SIM_STAMP && c->cast[i].kind != SIM_BRIDGE;
+    }
+}
+
+/* ---- clocks ------------------------------------------------------------------------------------ */
+
+/* Within M of the server's for as long as the run lasts: at its edge, or moving across. */
+static void draw_walls(sim_config *c, uint64_t *random) {
+    int64_t m = c->skew_ms;
+    c->wall_off_ms = m;
+    for (int i = 0; i < SIM_HOSTS; i++) {
+        c->wall_ppb[i] = c->server_ppb;
+        c->wall_offset_ms[i] = sim_between(random, -m, m);
+        switch (sim_between(random, 0, 3)) {
+        case 0: c->wall_offset_ms[i] = m; break;
+        case 1: c->wall_offset_ms[i] = -m; break;
+        case 2:
+            c->wall_offset_ms[i] /= 2;
+            c->wall_ppb[i] += sim_between(random, -1, 1) * (m * 500000 / RUN_MS) * PPM / 1000;
+            break;
+        default: break;
+        }
+    }
+}
+
+/* ---- assumptions ------------------------------------------------------------------------------- */
+
+static void break_one(sim_config *c, uint64_t *random) {
+    switch (sim_between(random, 0, 3)) {
+    case 0: c->late_dels = true; break;
+    case 1: c->slow_javas = true; break;
+    case 2: c->java_writes_ms = sim_between(random, c->java_ttl_ms / 4, c->java_ttl_ms - 1); break;
+    default:
+        c->wall_off_ms = sim_between(random, c->skew_ms + 1, 2 * c->java_ttl_ms);
+        for (int i = 0; i < SIM_HOSTS; i++)
+            if (sim_chance(random, 500000))
+                c->wall_offset_ms[i] = sim_between(random, -c->wall_off_ms, c->wall_off_ms);
+        break;
+    }
+}
+
+/* One lifetime for all Java clients: the shortest or a longer one; or several. */
+static void draw_lifetimes(sim_config *c, uint64_t *random) {
+    int64_t t = c->java_ttl_ms;
+    switch (sim_between(random, 0, 3)) {
+    case 0: c->java_writes_ms = 0; break;
+    case 1: c->java_writes_ms = sim_between(random, t, 3 * t); break;
+    default: c->java_writes_ms = t; break;
+    }
+}
+
+bool sim_config_legacy(const sim_config *c) {
+    return !c->late_dels && !c->slow_javas && c->wall_off_ms <= c->skew_ms &&
+           (c->java_writes_ms == 0 || c->java_writes_ms >= c->java_ttl_ms);
+}
+
+void sim_config_stamps(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x7374616d7073);
+    c->stamps = true;
+    draw_margins(c, &random);
+    draw_times(c, &random);
+    draw_server(c, &random);
+    draw_cast(c, &random);
+    draw_walls(c, &random);
+    c->fault[SIM_LOSSY] = c->fault[SIM_QUICK] = c->fault[SIM_FAILOVER] = 0;
+    if (sim_chance(&random, 750000))
+        c->fault[SIM_DELETE] = 0;
+    /* A clock that steps during a job needs 2M more. */
+    int64_t slack = 2 * c->skew_ms + c->lag_ms;
+    if (c->fault[SIM_STEP] && slack + 2 * c->skew_ms < c->java_ttl_ms &&
+        sim_chance(&random, 500000))
+        slack += 2 * c->skew_ms;
+    c->java_slack_ms = slack;
+    draw_lifetimes(c, &random);
+    c->own_ttl_ms = 0;
+    if (sim_chance(&random, 1000000 / BROKEN))
+        break_one(c, &random);
+}

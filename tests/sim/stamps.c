@@ -1,0 +1,197 @@
+/*
+ * What is special where locks are stamps: the rules that the shipped code makes of the options, what
+ * is assumed of requests without scripts, and what must hold at such a key.
+ */
+#include "world.h"
+
+#include <stdlib.h>
+
+#define POLL_MAX_MS 251 /* a waiter that hears nothing looks at least so often */
+
+const tl_protocol *sim_stamp_row(sim_kind kind) {
+#ifdef TL_COMPAT
+    if (kind == SIM_BRIDGE)
+        return &tl__protocol_bridge;
+    if (kind == SIM_STAMP || kind == SIM_STRICT)
+        return &tl__protocol_timestamp;
+#endif
+    (void)kind;
+    return NULL;
+}
+
+static bool ask_rules(const sim_world *w, const sim_lock *l, tl_rules *ret, int64_t *ttl_ms,
+                      tl_error *err) {
+    tl_client_options options = {
+        .size = sizeof options,
+        .protocol = l->protocol == sim_stamp_row(SIM_BRIDGE) ? TL_BRIDGE : TL_TIMESTAMP,
+        .skew_max_ms = w->cfg.skew_ms,
+        .legacy_lag_ms = w->cfg.lag_ms,
+        .legacy_ttl_ms = w->cfg.java_ttl_ms,
+        .strict = l->strict};
+    return l->protocol->rules(&options, NULL, w->key[l->key].k, ret, ttl_ms, err) == TL_OK;
+}
+
+void sim_stamp_rules(sim_world *w, const sim_lock *l, tl_rules *ret, int64_t *ttl_ms) {
+    tl_error err;
+    if (!ask_rules(w, l, ret, ttl_ms, &err))
+        sim_fail(w, l->key, "a lifetime is refused: %s", err.message);
+}
+
+int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *l) {
+    int64_t least, most, legacy = w->cfg.java_ttl_ms, wanted = w->cfg.own_ttl_ms;
+    tl_rules rules;
+    tl_error err;
+    sim_config_lifetimes(&w->cfg, &least, &most);
+    if (wanted > 0)
+        return ask_rules(w, l, &rules, &wanted, &err) ? wanted : most;
+    switch (sim_draw(w, 0, 5)) {
+    case 0: return least;
+    case 1: return most;
+    case 2: return sim_draw(w, least, most);
+    default: return legacy < least ? least : legacy > most ? most : legacy;
+    }
+}
+
+bool sim_stamp_is_plain(const sim_world *w, const sim_lock *l) {
+    return w->cfg.stamps && (l->strict || w->cfg.no_eval);
+}
+
+bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
+    sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
+    return kind == SIM_TOKEN || ((kind == SIM_BRIDGE || kind == SIM_STAMP) && !w->cfg.no_eval);
+}
+
+/* ---- requests without scripts ------------------------------------------------------------------ */
+
+static bool is_word(const sim_order *o, const char *word) {
+    return tl__bytes_eq(o->argv[0], tl__bytes_of(word));
+}
+
+/* Nothing on such a server can stop them later. */
+sim_ns sim_stamp_never_after(const sim_world *w, const sim_task *t, const tl_send *send) {
+    const tl_command *c = &send->command[0];
+    if (send->count == 0 || c->form != TL_ARGV || w->cfg.slow_own)
+        return SIM_NEVER;
+    return sim_clock_when(&t->client->host->boot, send->by.ns);
+}
+
+/* Who was told that it has nothing gets nothing. */
+static void stamp_taken(sim_world *w, const sim_msg *m, int key) {
+    const sim_token *t = &w->token[m->token];
+    w->stats.stamp_takes++;
+    w->key[key].writer = m->token;
+    w->token[m->token].turn = ++w->key[key].turns;
+    sim_tell(w, "", key, "the server gives %s to token %u", w->key[key].name, (unsigned)m->token);
+    if (t->promise == SIM_NOT_ACQUIRED && w->whole)
+        sim_fail(w, key, "token %u takes %s, but its client was told that it doesn't",
+                 (unsigned)m->token, w->key[key].name);
+}
+
+/* Of a stamp that could be taken, or of a faster one's? */
+static void getset(sim_world *w, const sim_msg *m, int key) {
+    const sim_key *k = &w->key[key];
+    bool lost = k->stamp_ms > 0 &&
+                k->stamp_ms > sim_clock_read(&w->server[w->master].wall, w->now) / SIM_MS;
+    w->stats.stamps_over += !lost;
+    w->stats.undercuts += lost;
+    if (!lost)
+        stamp_taken(w, m, key);
+}
+
+static void tell_command(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
+                         int key) {
+    char who[] = {m->sender->name, 0};
+    tl_bytes value = o->argc > 2 ? o->argv[2] : (tl_bytes){0};
+    bool text = reply->type == TL_REPLY_STRING;
+    if (is_word(o, "GET") || is_word(o, "SET") || (is_word(o, "SETNX") && reply->integer == 0))
+        return;
+    sim_say(w, who, key, "%.*s %.*s -> %.*s", (int)o->argv[0].n, o->argv[0].p,
+            value.n < 20 ? (int)value.n : 0, value.p, text ? (int)reply->text.n : 2,
+            text                                            ? reply->text.p
+            : reply->type == TL_REPLY_INT && reply->integer ? "1 "
+                                                            : "- ");
+}
+
+void sim_stamp_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply) {
+    int key = sim_key_named(w, o->argv[1]);
+    if (key < 0)
+        return;
+    if (w->telling)
+        tell_command(w, m, o, reply, key);
+    w->key[key].writer = is_word(o, "GET") || is_word(o, "EVAL") ? w->key[key].writer : 0;
+    if (m->token && is_word(o, "SETNX") && reply->integer == 1)
+        stamp_taken(w, m, key);
+    if (m->token && is_word(o, "DEL") && reply->integer == 1)
+        w->token[m->token].ours = w->token[m->token].turn == w->key[key].turns;
+    if (m->token && is_word(o, "GETSET") && reply->type != TL_REPLY_ERROR)
+        getset(w, m, key);
+    sim_check_key(w, key);
+}
+
+/* ---- at any time ------------------------------------------------------------------------------- */
+
+bool sim_stamp_is_of(sim_world *w, int key, uint32_t number) {
+    tl_bytes token = {0}, value = {0}, own = sim_key_value(w, key);
+    fake_redis *r = w->server[w->master].r;
+    if (!fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token) ||
+        !fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("value"), &value))
+        return false;
+    return own.n > 0 && tl__bytes_eq(own, value) && sim_token_number(w, token) == number;
+}
+
+/* Where nothing goes wrong a lock that may be taken is taken while somebody waits. */
+static void check_prompt(sim_world *w, int key) {
+    sim_ns from = w->key[key].free_from;
+    sim_ns most = (POLL_MAX_MS + 2 * w->cfg.skew_ms) * SIM_MS + 12 * w->cfg.delay + 4 * w->cfg.late;
+    if (!w->calm_all_along || from == SIM_NEVER || w->now - from <= most)
+        return;
+    for (int i = 0; i < w->cfg.actors; i++) {
+        const sim_actor *a = &w->actor[i];
+        const sim_lock *l = (const sim_lock *)a->state; /* the first member of these */
+        if (a->kind == &sim_actor_stamp && a->key == key && l->busy && l->op == SIM_ACQUIRE &&
+            l->retry.kind == TL_RETRY_AUTO && l->op_began < from)
+            sim_fail(w, key, "%s could be taken for %lld ms while %s waited", w->key[key].name,
+                     (long long)((w->now - from) / SIM_MS), a->name);
+    }
+}
+
+/* S may bind longer than the stamp in K does, when its holder's was rightly taken over. */
+static sim_ns bound_until(sim_world *w, int key) {
+    tl_bytes token = {0}, until = {0};
+    const sim_server *s = &w->server[w->master];
+    int64_t us = 0;
+    (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("token"), &token);
+    (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("until"), &until);
+    if (token.n == 0 || !tl__bytes_to_int(until, &us))
+        return 0;
+    return sim_clock_when(&s->wall, us * 1000 + SIM_MS);
+}
+
+static bool is_plain_clients(tl_bytes value) {
+    static const char start[] = "plain-";
+    return value.n >= sizeof start - 1 && memcmp(value.p, start, sizeof start - 1) == 0;
+}
+
+void sim_stamp_changed(sim_world *w, int key) {
+    sim_key *k = &w->key[key];
+    tl_bytes value = sim_key_value(w, key);
+    int64_t stamp = 0;
+    if (value.n > 0 && !is_plain_clients(value) && (!tl__bytes_to_int(value, &stamp) || stamp <= 0))
+        sim_fail(w, key, "%s holds what a legacy client can't read: %.*s", k->name, (int)value.n,
+                 value.p);
+    bool was_free = k->stamp_ms == 0 && k->free_from != SIM_NEVER;
+    if (stamp == k->stamp_ms && (stamp != 0 || (value.n == 0) == was_free))
+        return;
+    if (value.n > 0)
+        check_prompt(w, key);
+    k->stamp_ms = stamp;
+    k->free_from = SIM_NEVER;
+    if (value.n == 0)
+        k->free_from = w->now;
+    else if (stamp > 0)
+        k->free_from = sim_clock_when(&w->server[w->master].wall,
+                                      (stamp + w->cfg.skew_ms + w->cfg.lag_ms + 2) * SIM_MS);
+    sim_ns bound = bound_until(w, key);
+    if (k->free_from != SIM_NEVER && bound > k->free_from)
+        k->free_from = bound;
+}

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Each counter-example of the models that concerns what is simulated has its row in README.md, and
+# what the row names is there, as a scenario with something to be seen (test_sim runs them all), or
+# as a mutation (test_mutations.sh does).
+set -u
+cd "$(dirname "$0")" || exit 1
+status=0
+complain() {
+    echo "$*"
+    status=1
+}
+
+rows=$(sed -n 's/^| `\([a-z-]*\)` | \(scenario\|mutation\) `\([a-z-]*\)`.*/\1 \2 \3/p' README.md)
+[[ -n $rows ]] || complain "README.md has no rows of traces"
+
+traces=0
+for file in ../model/traces/*.txt; do
+    trace=$(basename "$file" .txt)
+    traces=$((traces + 1))
+    [[ $(grep -c "^$trace " <<<"$rows") == 1 ]] || complain "$trace: not one row in README.md"
+done
+((traces > 20)) || complain "only $traces traces found"
+
+# The text of a scenario, from its name to the next one's.
+scenario() {
+    awk -v name="    {\"$1\"," '/^    \{"/ { on = index($0, name) == 1 } /^};/ { on = 0 } on' scenarios.c
+}
+
+while read -r trace kind name; do
+    [[ -e ../model/traces/$trace.txt ]] || complain "$trace: in README.md, but there is no such trace"
+    case $kind in
+    scenario)
+        text=$(scenario "$name")
+        [[ -n $text ]] || complain "$trace: there is no scenario $name"
+        [[ $text != *NULL* ]] || complain "$trace: scenario $name expects nothing"
+        ;;
+    mutation) grep -q "^$name  *|" mutations.sh || complain "$trace: there is no mutation $name" ;;
+    esac
+done <<<"$rows"
+exit $status

@@ -1,0 +1,140 @@
+/*
+ * Joining sends: the request is what one machine would have asked for all, and each member's part of
+ * the answer is what it would have heard alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "batch.h"
+
+static tl_mono at(int64_t ms) {
+    return tl__mono_add_ms((tl_mono){1}, ms);
+}
+
+static tl_send member(const char *key, const char *own, const char *not_after, int64_t by_ms) {
+    tl_send send = {.ticket = 7, .count = 1, .by = at(by_ms)};
+    tl_command *c = &send.command[0];
+    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_KEEP, .nkeys = 1, .each = 1};
+    const char *const words[] = {key, "lo", "idle", own, not_after, "hi"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        c->argv[c->argc++] = tl__bytes_of(words[i]);
+    return send;
+}
+
+static tl_batch *joined(int count) {
+    tl_batch *b = tl__batch_new();
+    static int cookies[TL_BATCH_MAX];
+    for (int i = 0; i < count; i++) {
+        tl_send send = member(i == 0 ? "a" : "b", i == 0 ? "x" : "y", i == 0 ? "20" : "10",
+                              i == 0 ? 20 : 15);
+        assert_true(tl__batch_fits(b, &send, at(0)));
+        assert_true(tl__batch_add(b, &send, &cookies[i], at(0)));
+    }
+    return b;
+}
+
+static void test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts(void **state) {
+    (void)state;
+    tl_batch *b = joined(2);
+    const tl_send *send = tl__batch_send(b);
+    assert_non_null(send);
+    assert_int_equal(send->by.ns, at(15).ns);
+    assert_int_equal(send->command[0].nkeys, 2);
+    assert_int_equal(send->command[0].argc, 0);
+    assert_int_equal(send->command[0].more_argc, 8);
+    static const char text[] = "$1\r\na\r\n$1\r\nb\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\nx\r\n"
+                               "$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
+    assert_int_equal(send->command[0].more.n, sizeof text - 1);
+    assert_memory_equal(send->command[0].more.p, text, sizeof text - 1);
+    tl__batch_free(b);
+}
+
+static void test_the_command_behind_is_kept_whole(void **state) {
+    (void)state;
+    tl_batch *b = tl__batch_new();
+    char number[] = "3";
+    tl_send send = member("a", "x", "20", 20);
+    send.count = 2;
+    send.command[1] = (tl_command){
+        .form = TL_ARGV, .argc = 2, .argv = {TL_LITERAL("WAIT"), tl__bytes(number, 1)}};
+    assert_true(tl__batch_add(b, &send, NULL, at(0)));
+    number[0] = '!'; /* the machine's words last for its step alone */
+    const tl_command *behind = &tl__batch_send(b)->command[1];
+    assert_int_equal(behind->argc, 0);
+    assert_int_equal(behind->more_argc, 2);
+    static const char text[] = "$4\r\nWAIT\r\n$1\r\n3\r\n";
+    assert_int_equal(behind->more.n, sizeof text - 1);
+    assert_memory_equal(behind->more.p, text, sizeof text - 1);
+    tl__batch_free(b);
+}
+
+static void test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined(void **state) {
+    (void)state;
+    tl_batch *b = joined(1);
+    tl_send like = member("k", "x", "1", 20), hasty = member("k", "x", "1", 9),
+            slow = member("k", "x", "1", 41), other = like, with_wait = like;
+    other.command[0].script = TL_SCRIPT_DROP;
+    with_wait.count = 2;
+    assert_true(tl__batch_fits(b, &like, at(0)));
+    assert_false(tl__batch_fits(b, &like, at(1)));
+    assert_false(tl__batch_fits(b, &hasty, at(0)));
+    assert_false(tl__batch_fits(b, &slow, at(0)));
+    assert_false(tl__batch_fits(b, &other, at(0)));
+    assert_false(tl__batch_fits(b, &with_wait, at(0)));
+    tl__batch_free(b);
+}
+
+static void test_no_more_are_joined_than_a_server_should_do_at_once(void **state) {
+    (void)state;
+    tl_batch *b = joined(TL_BATCH_MAX);
+    tl_send send = member("b", "y", "10", 15);
+    assert_false(tl__batch_fits(b, &send, at(0)));
+    tl__batch_clear(b);
+    assert_true(tl__batch_fits(b, &send, at(5)));
+    tl__batch_free(b);
+}
+
+static void test_each_member_hears_the_time_and_its_own_item(void **state) {
+    (void)state;
+    tl_batch *b = joined(2);
+    tl_reply items[4] = {{.type = TL_REPLY_INT, .integer = 11},
+                         {.type = TL_REPLY_INT, .integer = 22},
+                         {.type = TL_REPLY_INT, .integer = 100},
+                         {.type = TL_REPLY_INT, .integer = 200}};
+    tl_reply whole = {.type = TL_REPLY_ARRAY, .items = items, .count = 4}, ret, part[3];
+    tl__batch_reply(b, &whole, 1, &ret, part);
+    assert_int_equal(ret.count, 3);
+    assert_int_equal(ret.items[0].integer, 11);
+    assert_int_equal(ret.items[1].integer, 22);
+    assert_int_equal(ret.items[2].integer, 200);
+    tl__batch_free(b);
+}
+
+static void test_an_error_is_everyones_and_a_short_answer_nobodys(void **state) {
+    (void)state;
+    tl_batch *b = joined(2);
+    tl_reply error = {.type = TL_REPLY_ERROR, .text = TL_LITERAL("OOM")}, ret, part[3];
+    tl__batch_reply(b, &error, 1, &ret, part);
+    assert_int_equal(ret.type, TL_REPLY_ERROR);
+    tl_reply items[3] = {{0}};
+    tl_reply three = {.type = TL_REPLY_ARRAY, .items = items, .count = 3};
+    tl__batch_reply(b, &three, 0, &ret, part);
+    assert_int_equal(ret.type, TL_REPLY_NIL);
+    tl__batch_free(b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts),
+        cmocka_unit_test(test_the_command_behind_is_kept_whole),
+        cmocka_unit_test(test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined),
+        cmocka_unit_test(test_no_more_are_joined_than_a_server_should_do_at_once),
+        cmocka_unit_test(test_each_member_hears_the_time_and_its_own_item),
+        cmocka_unit_test(test_an_error_is_everyones_and_a_short_answer_nobodys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,673 @@
+/*
+ * Stamps without scripts, and strict: SETNX, GET, GETSET and DEL; what each answer is worth, and what
+ * must not be sent.
+ */
+#include "stamp_feed.h"
+
+#include "acquire.h"
+#include "settle.h"
+
+/* Known to have no EVAL; its time is known too, exactly. */
+static void prepare_plain(feed *f, tl_op op) {
+    prepare(f, &tl__protocol_timestamp, op);
+    f->server.level = TL_LEVEL_PLAIN;
+}
+
+static void begin(feed *f, tl_op op) {
+    prepare_plain(f, op);
+    assert_int_equal(feed_start(f), TL_GO);
+}
+
+static void prepare_strict(feed *f, tl_op op) {
+    prepare(f, &tl__protocol_timestamp, op);
+    m.job.rules.strict = true;
+    f->server.anchor.known = false;
+}
+
+static void begin_strict(feed *f, tl_op op) {
+    prepare_strict(f, op);
+    assert_int_equal(feed_start(f), TL_GO);
+}
+
+#define OWN text_of(START_MS + T_MS)
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static void test_a_take_is_one_setnx_of_the_end_of_the_lifetime(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    SAID(&f, "SETNX", KEY, OWN);
+    assert_int_equal(feed_since(f.last.by), L_MS); /* nothing is sent later than L */
+}
+
+static void test_a_setnx_that_worked_is_ours_from_the_reading_of_our_clock(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, 400); /* when the answer came doesn't count */
+    (void)feed_reply(&f, "1");
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->fence, 0);
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
+    assert_int_equal(result()->proof.capped_until.ns, INT64_MAX); /* it is never renewed */
+    assert_int_equal(result()->proof.proved_us, FEED_SERVER_US);
+    assert_int_equal(result()->proof.stamp_ms, START_MS + T_MS);
+    assert_true(result()->stamp_is_token);
+}
+
+static void test_a_dialect_that_names_its_writer_has_the_token(void **state) {
+    (void)state;
+    feed f;
+    char want[TL_STAMP_SIZE];
+    prepare_plain(&f, TL_TAKE);
+    m.job.rules.dialect = dialect("jedis-lock-uuid");
+    (void)feed_start(&f);
+    (void)snprintf(want, sizeof want, TOKEN ":%s", OWN);
+    SAID(&f, "SETNX", KEY, want);
+    (void)feed_reply(&f, "1");
+    expect(&f, TL_OK, false);
+    assert_false(result()->stamp_is_token);
+}
+
+/* Our stamp, should it be a racing loser's, must not undercut what winners count on. */
+static void test_a_short_lifetime_is_believed_but_not_written(void **state) {
+    (void)state;
+    feed f;
+    prepare_plain(&f, TL_TAKE);
+    m.job.ttl_ms = 10000;
+    (void)feed_start(&f);
+    SAID(&f, "SETNX", KEY, text_of(START_MS + LEGACY_MS));
+    (void)feed_reply(&f, "1");
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(10000 - M_MS).ns - DRIFT_OF(10000));
+    assert_int_equal(result()->proof.stamp_ms, START_MS + LEGACY_MS);
+}
+
+static void test_a_long_lifetime_is_written_but_believed_to_the_cap_only(void **state) {
+    (void)state;
+    feed f;
+    prepare_plain(&f, TL_TAKE);
+    m.job.ttl_ms = 90000;
+    (void)feed_start(&f);
+    SAID(&f, "SETNX", KEY, text_of(START_MS + 90000));
+    (void)feed_reply(&f, "1");
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+}
+
+static void test_a_clock_that_is_known_roughly_makes_no_stamp_too_early(void **state) {
+    (void)state;
+    feed f;
+    prepare_plain(&f, TL_TAKE);
+    f.server.anchor.offset.lo -= 700001;
+    f.server.anchor.offset.hi += 90001;
+    (void)feed_start(&f);
+    SAID(&f, "SETNX", KEY, text_of(START_MS + 91 + T_MS));
+    (void)feed_reply(&f, "1");
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.proved_us, FEED_SERVER_US - 700001);
+    prepare_plain(&f, TL_TAKE); /* and judges by the earliest that it can show */
+    f.server.anchor.offset.lo -= 700000;
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "'%s'", text_of(START_MS - 700 - M_MS - L_MS - 1));
+    expect(&f, TL_EBUSY, false);
+}
+
+static void test_an_expired_stamp_is_taken_over_by_getset(void **state) {
+    (void)state;
+    feed f;
+    const char *old = text_of(START_MS - 90000);
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "0");
+    assert_int_equal(f.status, TL_GO);
+    SAID(&f, "GET", KEY);
+    assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
+    (void)feed_reply(&f, "'%s'", old);
+    assert_int_equal(f.status, TL_GO);
+    SAID(&f, "GETSET", KEY, OWN);
+    (void)feed_reply(&f, "'%s'", old);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+}
+
+/* Up to the point where GETSET is under way; 1.2 s and 1.3 s after the start. */
+static void begin_getset(feed *f, const char *old) {
+    begin_strict(f, TL_TAKE);
+    feed_at(f, 300);
+    (void)feed_reply(f, "0");
+    feed_at(f, 1200);
+    (void)feed_reply(f, "'%s'", old);
+    assert_int_equal(f->status, TL_GO);
+}
+
+static void test_our_clock_is_read_anew_for_the_getset_which_is_sent_within_l(void **state) {
+    (void)state;
+    feed f;
+    begin_getset(&f, text_of(START_MS - 90000));
+    SAID(&f, "GETSET", KEY, text_of(START_MS + 1200 + T_MS));
+    assert_int_equal(feed_since(f.last.by), 1200 + L_MS);
+    feed_at(&f, 1300);
+    (void)feed_reply(&f, "'%s'", text_of(START_MS - 90000));
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(1200 + CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->proof.proved_us, feed_server_us(1200));
+}
+
+static void test_a_getset_that_finds_nothing_has_made_the_key(void **state) {
+    (void)state;
+    feed f;
+    begin_getset(&f, text_of(START_MS - 90000));
+    (void)feed_reply(&f, "nil");
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.stamp_ms, START_MS + 1200 + T_MS);
+}
+
+static void test_a_getset_that_finds_anything_else_has_lost_the_race(void **state) {
+    (void)state;
+    char zero[64];
+    const char *old = text_of(START_MS - 90000);
+    (void)snprintf(zero, sizeof zero, "0%s", old); /* the same time, in other bytes */
+    const char *const all[] = {text_of(START_MS + 60100), text_of(START_MS - 89999), zero, "x", ""};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        feed f;
+        begin_getset(&f, old);
+        (void)feed_reply(&f, "'%s'", all[i]);
+        expect(&f, TL_EBUSY, false);
+        assert_true(result()->silent);
+        /* K has our stamp now, for the winner's lock: it is free when that is over */
+        assert_int_equal(feed_since(result()->hint), 1200 + T_MS + 1 + M_MS + L_MS + 1);
+    }
+}
+
+static void test_getset_compares_the_bytes_not_the_time(void **state) {
+    (void)state;
+    feed f;
+    prepare_strict(&f, TL_TAKE);
+    m.job.rules.dialect = dialect("py-float");
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "'1600000000.5'");
+    assert_string_equal(f.last.command[0].argv[0].p, "GETSET");
+    (void)feed_reply(&f, "'1600000000.7'");
+    expect(&f, TL_EBUSY, false);
+    prepare_strict(&f, TL_TAKE);
+    m.job.rules.dialect = dialect("py-float");
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "'1600000000.5000001'");
+    (void)feed_reply(&f, "'1600000000.5000002'"); /* no different to a microsecond */
+    expect(&f, TL_EBUSY, false);
+}
+
+static void test_free_is_judged_to_the_millisecond(void **state) {
+    (void)state;
+    feed f;
+    const int64_t border = START_MS - M_MS - L_MS - 1; /* first free a ms later */
+    begin_strict(&f, TL_TAKE);
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "'%s'", text_of(border));
+    expect(&f, TL_EBUSY, false);
+    assert_true(result()->silent);
+    assert_int_equal(feed_since(result()->hint), 1);
+    begin_strict(&f, TL_TAKE);
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "'%s'", text_of(border - 1));
+    assert_int_equal(f.status, TL_GO);
+    assert_string_equal(f.last.command[0].argv[0].p, "GETSET");
+}
+
+static void test_what_is_no_stamp_is_held_for_who_knows_how_long(void **state) {
+    (void)state;
+    static const char *const values[] = {
+        TOKEN, "", "0", "60000", "999999999999", "2600000000000", "99999999999999999999", "16e11"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "0");
+        (void)feed_reply(&f, "'%s'", values[i]);
+        expect(&f, TL_EBUSY, false);
+        assert_int_equal(result()->hint.ns, INT64_MAX);
+        assert_true(result()->silent);
+    }
+}
+
+static void test_a_key_that_vanishes_is_tried_again_three_times_at_most(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    for (int i = 1; i < TL_STAMP_ROUNDS; i++) {
+        (void)feed_reply(&f, "0");
+        SAID(&f, "GET", KEY);
+        (void)feed_reply(&f, "nil");
+        assert_int_equal(f.status, TL_GO);
+        assert_string_equal(f.last.command[0].argv[0].p, "SETNX");
+    }
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "nil");
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(result()->hint.ns, f.now.ns);
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "nil");
+    (void)feed_reply(&f, "1");
+    expect(&f, TL_OK, false);
+}
+
+static void test_nothing_is_sent_when_the_asker_has_moved_on(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "0");
+    feed_at(&f, UNTIL_MS);
+    (void)feed_reply(&f, "nil");
+    expect(&f, TL_EBUSY, false);
+}
+
+static void test_what_was_not_answered_is_not_ours(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNCERTAIN, true);
+    assert_int_equal(result()->harmless.ns, INT64_MAX);
+    begin_getset(&f, text_of(START_MS - 90000));
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNCERTAIN, true);
+    begin(&f, TL_TAKE); /* our bytes there prove nothing: another may have written the same */
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "'%s'", OWN);
+    expect(&f, TL_EBUSY, false);
+}
+
+static void test_a_get_without_an_answer_has_changed_nothing(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "0");
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNAVAILABLE, false);
+    begin(&f, TL_KEEP);
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNAVAILABLE, false);
+    begin(&f, TL_DROP);
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNAVAILABLE, false);
+    assert_false(result()->last);
+}
+
+static void test_an_answer_without_any_reply_is_malformed(void **state) {
+    (void)state;
+    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+        feed f;
+        begin(&f, (tl_op)op);
+        (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = TICKET, .sent = f.now});
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+static void test_a_key_of_another_type_is_anothers(void **state) {
+    (void)state;
+    static const char *const errors[] = {
+        "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        "-ERR Operation against a key holding the wrong kind of value"};
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "0");
+        (void)feed_reply(&f, "%s", errors[i]);
+        expect(&f, TL_EBUSY, false);
+        assert_int_equal(result()->hint.ns, INT64_MAX);
+        begin_getset(&f, text_of(START_MS - 90000));
+        (void)feed_reply(&f, "%s", errors[i]);
+        expect(&f, TL_EBUSY, false);
+        begin(&f, TL_KEEP);
+        (void)feed_reply(&f, "%s", errors[i]);
+        expect_lost(&f, TL_LOST_TAKEN, false);
+        begin(&f, TL_DROP);
+        (void)feed_reply(&f, "%s", errors[i]);
+        expect(&f, TL_ETAKEN, false);
+    }
+}
+
+static void test_any_other_answer_is_malformed(void **state) {
+    (void)state;
+    static const char *const bad[] = {"[]", "nil", "'x'", "+OK"}, *const bad_text[] = {"[]", "7"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER, true);
+    }
+    for (size_t i = 0; i < sizeof bad_text / sizeof *bad_text; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "0");
+        (void)feed_reply(&f, "%s", bad_text[i]);
+        expect(&f, TL_ESERVER, true);
+        begin_getset(&f, text_of(START_MS - 90000));
+        (void)feed_reply(&f, "%s", bad_text[i]);
+        expect(&f, TL_ESERVER, true);
+        begin(&f, TL_KEEP);
+        (void)feed_reply(&f, "%s", bad_text[i]);
+        expect(&f, TL_ESERVER, true);
+        begin(&f, TL_DROP);
+        (void)feed_reply(&f, "%s", bad_text[i]);
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+static void test_a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "2");
+    SAID(&f, "GET", KEY);
+}
+
+/* ---- strict ---------------------------------------------------------------------------------- */
+
+static void test_strict_knows_our_own_clock_alone(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    m.job.rules.strict = true;
+    f.server.wall_us = FEED_OFFSET_US + 3000000; /* ahead of what the server has told others */
+    (void)feed_start(&f);
+    SAID(&f, "SETNX", KEY, text_of(START_MS + 3000 + T_MS));
+    (void)feed_reply(&f, "1");
+    expect(&f, TL_OK, false);
+    assert_false(f.out.has_bracket);
+    assert_int_equal(f.out.level, 0);
+}
+
+static void test_strict_asks_no_script_for_anything(void **state) {
+    (void)state;
+    static const char *const first[] = {"SETNX", "GET", "GET"};
+    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+        feed f;
+        begin_strict(&f, (tl_op)op);
+        assert_int_equal(f.last.count, 1);
+        assert_int_equal(f.last.command[0].form, TL_ARGV);
+        assert_string_equal(f.last.command[0].argv[0].p, first[op]);
+        (void)feed_reply(&f, "-ERR unknown command 'x'");
+        expect(&f, TL_ESERVER, false);
+    }
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+static void test_a_keep_only_looks_and_proves_nothing_new(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    SAID(&f, "GET", KEY);
+    feed_at(&f, 30000);
+    (void)feed_reply(&f, "'%s'", OWN);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, m.job.believed.ns);
+    assert_memory_equal(&result()->proof, &m.job.proof, sizeof(tl_proof));
+}
+
+static void test_a_keep_tells_losers_thieves_and_nothing_apart(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + LEGACY_MS));
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, m.job.believed.ns);
+    begin(&f, TL_KEEP);
+    (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + 1 + LEGACY_MS));
+    expect_lost(&f, TL_LOST_TAKEN, true);
+    assert_int_equal(result()->robber_ms, M_MS + 1);
+    begin(&f, TL_KEEP);
+    (void)feed_reply(&f, "'x'");
+    expect_lost(&f, TL_LOST_TAKEN, false);
+    begin(&f, TL_KEEP);
+    (void)feed_reply(&f, "nil");
+    expect_lost(&f, TL_LOST_GONE, false);
+}
+
+/* ---- releasing ------------------------------------------------------------------------------- */
+
+static void test_a_release_gets_and_compares_before_it_deletes(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    SAID(&f, "GET", KEY);
+    feed_at(&f, 20);
+    (void)feed_reply(&f, "'%s'", OWN);
+    assert_int_equal(f.status, TL_GO);
+    SAID(&f, "DEL", KEY);
+    assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
+    (void)feed_reply(&f, "1");
+    expect(&f, TL_OK, false);
+}
+
+static void test_a_release_never_deletes_what_is_not_exactly_ours(void **state) {
+    (void)state;
+    feed f;
+    char zero[64];
+    (void)snprintf(zero, sizeof zero, "0%s", OWN);
+    const char *const all[] = {"x", zero, text_of(START_MS + M_MS + 1 + LEGACY_MS)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        begin(&f, TL_DROP);
+        (void)feed_reply(&f, "'%s'", all[i]);
+        assert_int_equal(f.status, TL_END);
+        assert_int_equal(result()->code, TL_ETAKEN);
+    }
+    begin(&f, TL_DROP); /* a racing loser's: ours until now, and left to run out */
+    (void)feed_reply(&f, "'%s'", text_of(START_MS + T_MS + 1));
+    expect(&f, TL_OK, false);
+    begin(&f, TL_DROP);
+    (void)feed_reply(&f, "nil");
+    expect(&f, TL_EEXPIRED, false);
+}
+
+/* A release whose GET is answered with our own bytes when so much of the time is left. */
+static void begin_release_with(feed *f, int64_t left_ms) {
+    prepare_plain(f, TL_DROP);
+    f->now = tl__mono_add_ms(m.job.believed, -left_ms);
+    (void)feed_start(f);
+    SAID(f, "GET", KEY);
+    (void)feed_reply(f, "'%s'", OWN);
+}
+
+static void test_a_release_too_late_for_a_del_leaves_k_to_run_out(void **state) {
+    (void)state;
+    feed f;
+    begin_release_with(&f, ATTEMPT_MS + 1);
+    assert_int_equal(f.status, TL_GO);
+    SAID(&f, "DEL", KEY);
+    begin_release_with(&f, ATTEMPT_MS);
+    expect(&f, TL_OK, false);
+    begin_release_with(&f, 1);
+    expect(&f, TL_OK, false);
+    begin_release_with(&f, 0); /* by now it is not ours, whosever these bytes are */
+    expect(&f, TL_EEXPIRED, false);
+}
+
+static void test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out(void **state) {
+    (void)state;
+    feed f;
+    prepare_plain(&f, TL_DROP);
+    f.now = tl__mono_add_ms(m.job.believed, -ATTEMPT_MS - 10);
+    (void)feed_start(&f);
+    feed_later(&f, 9);
+    (void)feed_reply(&f, "'%s'", OWN);
+    assert_int_equal(f.status, TL_GO);
+    SAID(&f, "DEL", KEY);
+    prepare_plain(&f, TL_DROP);
+    f.now = tl__mono_add_ms(m.job.believed, -ATTEMPT_MS - 10);
+    (void)feed_start(&f);
+    feed_later(&f, 10);
+    (void)feed_reply(&f, "'%s'", OWN);
+    expect(&f, TL_OK, false);
+}
+
+static void test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it(
+    void **state) {
+    (void)state;
+    /* it is believed to E - 2 M - L at the least; the DEL has ATTEMPT_MS to arrive */
+    const int64_t last = T_MS - 2 * M_MS - L_MS - ATTEMPT_MS;
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        prepare_strict(&f, TL_DROP);
+        m.job.believed = (tl_mono){0};
+        m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+        feed_at(&f, last - 1 + late);
+        (void)feed_start(&f);
+        (void)feed_reply(&f, "'%s'", OWN);
+        assert_int_equal(f.status, late ? TL_END : TL_GO);
+        assert_string_equal(f.last.command[0].argv[0].p, late ? "GET" : "DEL");
+    }
+}
+
+static void test_cleaning_up_after_a_take_without_an_answer_deletes_nothing(void **state) {
+    (void)state;
+    feed f;
+    prepare_plain(&f, TL_DROP);
+    m.job.believed = (tl_mono){0};
+    m.job.proof = (tl_proof){0};
+    (void)feed_start(&f);
+    assert_int_equal(f.last.count, 0);
+    (void)feed_reached(&f);
+    expect(&f, TL_EEXPIRED, false);
+}
+
+static void test_a_del_that_found_nothing_tells_so(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    (void)feed_reply(&f, "'%s'", OWN);
+    (void)feed_reply(&f, "0");
+    expect(&f, TL_EEXPIRED, false);
+    begin(&f, TL_DROP);
+    (void)feed_reply(&f, "'%s'", OWN);
+    (void)feed_reply(&f, "nil");
+    expect(&f, TL_ESERVER, true);
+}
+
+/* ---- within the machines that drive it ------------------------------------------------------- */
+
+static tl_settle settling;
+
+static void begin_release(feed *f) {
+    tl_job job = stamp_job(&tl__protocol_timestamp);
+    is_held(&job);
+    feed_init(f, &settling, tl__settle_step);
+    f->server.level = TL_LEVEL_PLAIN;
+    tl__settle_init(&settling, &job, TL_DROP, job.believed, 1);
+    (void)feed_start(f);
+    SAID(f, "GET", KEY);
+}
+
+static void test_a_del_without_an_answer_is_never_sent_again(void **state) {
+    (void)state;
+    feed f;
+    begin_release(&f);
+    (void)feed_reply(&f, "'%s'", OWN);
+    SAID(&f, "DEL", KEY);
+    feed_at(&f, 100);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(settling.result.code, TL_EUNCERTAIN);
+    assert_int_equal(f.sends, 2);
+}
+
+static void test_a_lost_get_of_a_release_does_not_turn_expired_into_released(void **state) {
+    (void)state;
+    feed f;
+    begin_release(&f);
+    feed_at(&f, 100);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+    assert_int_equal(f.status, TL_GO);
+    (void)feed_await(&f);
+    SAID(&f, "GET", KEY);
+    (void)feed_reply(&f, "nil");
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(settling.result.code, TL_EEXPIRED);
+}
+
+static tl_acquire acquiring;
+
+static void begin_acquire(feed *f, int64_t wait_ms) {
+    static const tl_retry retry = {0};
+    tl_job job = stamp_job(&tl__protocol_timestamp);
+    job.rules.strict = true;
+    is_held(&job); /* an earlier hold's: of no account */
+    feed_init(f, &acquiring, tl__acquire_step);
+    f->server.wall_us = FEED_OFFSET_US;
+    tl__acquire_init(&acquiring, &job, &retry, wait_ms, CONNECT_MS, 1);
+    (void)feed_start(f);
+    (void)feed_reached(f);
+    SAID(f, "SETNX", KEY, OWN);
+}
+
+static void test_giving_up_after_a_lost_setnx_sends_nothing_more(void **state) {
+    (void)state;
+    feed f;
+    begin_acquire(&f, 400);
+    (void)feed_lost(&f);
+    (void)feed_await(&f);
+    assert_int_equal(f.status, TL_DETACH);
+    assert_int_equal(acquiring.result.code, TL_EUNCERTAIN);
+    (void)feed_await(&f);
+    assert_int_equal(f.last.count, 0);
+    (void)feed_reached(&f);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(f.sends, 1);
+}
+
+static void test_waiting_polls_and_listens_to_nothing(void **state) {
+    (void)state;
+    feed f;
+    begin_acquire(&f, 60000);
+    (void)feed_reply(&f, "0");
+    (void)feed_reply(&f, "'%s'", text_of(START_MS + 50000));
+    assert_int_equal(f.arms, 0);
+    feed_assert_waits_between(&f, 50, 250);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_take_is_one_setnx_of_the_end_of_the_lifetime),
+        cmocka_unit_test(test_a_setnx_that_worked_is_ours_from_the_reading_of_our_clock),
+        cmocka_unit_test(test_a_dialect_that_names_its_writer_has_the_token),
+        cmocka_unit_test(test_a_short_lifetime_is_believed_but_not_written),
+        cmocka_unit_test(test_a_long_lifetime_is_written_but_believed_to_the_cap_only),
+        cmocka_unit_test(test_a_clock_that_is_known_roughly_makes_no_stamp_too_early),
+        cmocka_unit_test(test_an_expired_stamp_is_taken_over_by_getset),
+        cmocka_unit_test(test_our_clock_is_read_anew_for_the_getset_which_is_sent_within_l),
+        cmocka_unit_test(test_a_getset_that_finds_nothing_has_made_the_key),
+        cmocka_unit_test(test_a_getset_that_finds_anything_else_has_lost_the_race),
+        cmocka_unit_test(test_getset_compares_the_bytes_not_the_time),
+        cmocka_unit_test(test_free_is_judged_to_the_millisecond),
+        cmocka_unit_test(test_what_is_no_stamp_is_held_for_who_knows_how_long),
+        cmocka_unit_test(test_a_key_that_vanishes_is_tried_again_three_times_at_most),
+        cmocka_unit_test(test_nothing_is_sent_when_the_asker_has_moved_on),
+        cmocka_unit_test(test_what_was_not_answered_is_not_ours),
+        cmocka_unit_test(test_a_get_without_an_answer_has_changed_nothing),
+        cmocka_unit_test(test_an_answer_without_any_reply_is_malformed),
+        cmocka_unit_test(test_a_key_of_another_type_is_anothers),
+        cmocka_unit_test(test_any_other_answer_is_malformed),
+        cmocka_unit_test(test_a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get),
+        cmocka_unit_test(test_strict_knows_our_own_clock_alone),
+        cmocka_unit_test(test_strict_asks_no_script_for_anything),
+        cmocka_unit_test(test_a_keep_only_looks_and_proves_nothing_new),
+        cmocka_unit_test(test_a_keep_tells_losers_thieves_and_nothing_apart),
+        cmocka_unit_test(test_a_release_gets_and_compares_before_it_deletes),
+        cmocka_unit_test(test_a_release_never_deletes_what_is_not_exactly_ours),
+        cmocka_unit_test(test_a_release_too_late_for_a_del_leaves_k_to_run_out),
+        cmocka_unit_test(test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out),
+        cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it),
+        cmocka_unit_test(test_cleaning_up_after_a_take_without_an_answer_deletes_nothing),
+        cmocka_unit_test(test_a_del_that_found_nothing_tells_so),
+        cmocka_unit_test(test_a_del_without_an_answer_is_never_sent_again),
+        cmocka_unit_test(test_a_lost_get_of_a_release_does_not_turn_expired_into_released),
+        cmocka_unit_test(test_giving_up_after_a_lost_setnx_sends_nothing_more),
+        cmocka_unit_test(test_waiting_polls_and_listens_to_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

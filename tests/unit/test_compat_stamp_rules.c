@@ -1,0 +1,184 @@
+/*
+ * Which margins, lifetimes and dialect hold for a key, and which options are refused.
+ */
+#include "feed.h"
+
+#include "stamp.h"
+
+static tl_rules rules;
+static int64_t ttl_ms;
+static tl_error said;
+
+/* The rules for KEY; ttl_ms is that of the lock before, and what they made of it after. */
+static tl_err read_rules(tl_client_options client, int64_t ttl, const char *key) {
+    tl_lock_options lock = TL_LOCK_OPTIONS(0);
+    if (!client.protocol)
+        client.protocol = TL_BRIDGE;
+    memset(&rules, 0x5a, sizeof rules);
+    ttl_ms = ttl;
+    said = (tl_error){0};
+    return tl__stamp_rules(&client, &lock, tl__bytes_of(key), &rules, &ttl_ms, &said);
+}
+
+#define ACCEPTS(ttl, ...)                                                                          \
+    assert_int_equal(read_rules(TL_CLIENT_OPTIONS(__VA_ARGS__), (ttl), KEY), TL_OK)
+#define REFUSES(ttl, words, ...)                                                                   \
+    do {                                                                                           \
+        assert_int_equal(read_rules(TL_CLIENT_OPTIONS(__VA_ARGS__), (ttl), KEY), TL_EINVALID);     \
+        assert_non_null(strstr(said.message, (words)));                                            \
+    } while (0)
+
+static void test_the_defaults(void **state) {
+    (void)state;
+    ACCEPTS(0, .strict = false);
+    assert_int_equal(rules.skew_ms, 1000);
+    assert_int_equal(rules.lag_ms, 500);
+    assert_int_equal(rules.legacy_ttl_ms, 60000);
+    assert_false(rules.strict);
+    assert_string_equal(rules.dialect->name, "java");
+    assert_int_equal(ttl_ms, 60000);
+}
+
+static void test_the_lag_follows_the_skew_rounded_up(void **state) {
+    (void)state;
+    ACCEPTS(0, .skew_max_ms = 301);
+    assert_int_equal(rules.lag_ms, 151);
+    ACCEPTS(0, .skew_max_ms = 1);
+    assert_int_equal(rules.lag_ms, 1);
+    ACCEPTS(0, .skew_max_ms = 301, .legacy_lag_ms = 7);
+    assert_int_equal(rules.lag_ms, 7);
+}
+
+static void test_margins_are_from_a_millisecond_to_an_hour(void **state) {
+    (void)state;
+    REFUSES(0, "skew_max: 1 to 3600000 ms, not -1", .skew_max_ms = -1);
+    REFUSES(0, "skew_max", .skew_max_ms = 3600001);
+    REFUSES(0, "legacy_lag", .legacy_lag_ms = -1);
+    REFUSES(0, "legacy_lag", .legacy_lag_ms = 3600001);
+    REFUSES(0, "legacy_ttl", .legacy_ttl_ms = 9);
+    REFUSES(0, "legacy_ttl", .legacy_ttl_ms = 86400001);
+    ACCEPTS(0, .skew_max_ms = 3600000, .legacy_lag_ms = 3600000, .legacy_ttl_ms = 86400000);
+}
+
+/* 2 M + L of it is spared. */
+static void test_a_legacy_lifetime_that_leaves_no_validity_is_refused(void **state) {
+    (void)state;
+    REFUSES(0, "legacy_ttl: 2500 ms leave no validity", .legacy_ttl_ms = 2500);
+}
+
+static void test_a_lifetime_is_more_than_2_m_and_2_l(void **state) {
+    (void)state;
+    REFUSES(3000, "ttl: more than 3000 ms", .strict = false);
+    ACCEPTS(3001, .strict = false);
+    assert_int_equal(ttl_ms, 3001);
+}
+
+/* Beyond that, bytes that are equal to ours might be another's. */
+static void test_a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l(void **state) {
+    (void)state;
+    ACCEPTS(116000, .strict = false);
+    REFUSES(116001, "ttl: at most 116000 ms", .strict = false);
+    REFUSES(0, "ttl: at most 3900 ms", .legacy_ttl_ms = 3950);
+    ACCEPTS(0, .legacy_ttl_ms = 4000);
+}
+
+static void test_strict_is_for_timestamps_without_replicas(void **state) {
+    (void)state;
+    ACCEPTS(0, .protocol = TL_TIMESTAMP, .strict = true);
+    assert_true(rules.strict);
+    REFUSES(0, "strict: only for the timestamp protocol", .protocol = TL_BRIDGE, .strict = true);
+    REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP, .strict = true,
+            .wait_replicas = 1);
+}
+
+/* ---- dialects -------------------------------------------------------------------------------- */
+
+static const char *dialect_of(const char *choices, const char *key) {
+    assert_int_equal(read_rules(TL_CLIENT_OPTIONS(.dialect = choices), 0, key), TL_OK);
+    return rules.dialect->name;
+}
+
+static void test_the_first_pattern_that_fits_chooses_the_dialect(void **state) {
+    (void)state;
+    assert_string_equal(dialect_of("php-s", KEY), "php-s");
+    assert_string_equal(dialect_of("jobs:*=redis-doc,java", KEY), "redis-doc");
+    assert_string_equal(dialect_of("jobs:*=redis-doc,php-s", "cron:x"), "php-s");
+    assert_string_equal(dialect_of("cron:*=redis-doc", KEY), "java"); /* none fits */
+    assert_string_equal(dialect_of("*=rb-pid,jobs:*=redis-doc", KEY), "rb-pid");
+    assert_string_equal(dialect_of("", KEY), "java");
+    assert_string_equal(dialect_of("php-s,", KEY), "php-s");
+    assert_string_equal(dialect_of("a=b=php-s", "a=b"), "php-s"); /* the last '=' divides */
+}
+
+static void test_a_star_is_any_bytes_and_nothing_else_is_special(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *key;
+        bool fits;
+    } all[] = {{"a*b", "ab", true},     {"a*b", "axxb", true},     {"a*b", "axxbc", false},
+               {"a*b*", "axbxx", true}, {"*a*b", "bab", true},     {"*", "anything", true},
+               {"**", "x", true},       {"a?b", "axb", false},     {"a?b", "a?b", true},
+               {"a[x]", "ax", false},   {"abc", "ab", false},      {"ab", "abc", false},
+               {"*ab", "aab", true},    {"*aab", "aaab", true},    {"a*a", "a", false},
+               {"", "x", false},        {"*x*y*z", "1x2y3z", true}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char choice[64];
+        (void)snprintf(choice, sizeof choice, "%s=php-s", all[i].pattern);
+        assert_string_equal(dialect_of(choice, all[i].key), all[i].fits ? "php-s" : "java");
+    }
+}
+
+static void test_each_dialect_named_must_exist_even_where_it_does_not_fit(void **state) {
+    (void)state;
+    REFUSES(0, "dialect: there is none called 'cobol'", .dialect = "cobol");
+    REFUSES(0, "none called 'cobol'", .dialect = "java,x=cobol");
+    REFUSES(0, "none called ''", .dialect = "java,,php-s");
+    REFUSES(0, "none called ''", .dialect = "jobs:*=");
+    REFUSES(0, "none called 'a?b'", .dialect = "a\nb");
+}
+
+static void test_a_locks_own_dialect_comes_before_the_clients(void **state) {
+    (void)state;
+    tl_client_options client = TL_CLIENT_OPTIONS(.protocol = TL_BRIDGE, .dialect = "php-s");
+    tl_lock_options lock = TL_LOCK_OPTIONS(.dialect = "rb-pid");
+    ttl_ms = 0;
+    assert_int_equal(tl__stamp_rules(&client, &lock, TL_LITERAL(KEY), &rules, &ttl_ms, &said),
+                     TL_OK);
+    assert_string_equal(rules.dialect->name, "rb-pid");
+    lock.dialect = "";
+    assert_int_equal(tl__stamp_rules(&client, &lock, TL_LITERAL(KEY), &rules, &ttl_ms, &said),
+                     TL_OK);
+    assert_string_equal(rules.dialect->name, "php-s");
+    assert_int_equal(tl__stamp_rules(&client, NULL, TL_LITERAL(KEY), &rules, &ttl_ms, &said),
+                     TL_OK);
+    assert_string_equal(rules.dialect->name, "php-s");
+}
+
+/* ---- cap ------------------------------------------------------------------------------------- */
+
+static void test_the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift(void **state) {
+    (void)state;
+    const tl_server server = {.drift_ppm = 200};
+    const tl_event e = {.server = &server};
+    const tl_job job = {.rules = {.skew_ms = 1000, .lag_ms = 500, .legacy_ttl_ms = 60000}};
+    assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
+                     feed_ms(7 + 57500).ns - 12000000 - 200);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_defaults),
+        cmocka_unit_test(test_the_lag_follows_the_skew_rounded_up),
+        cmocka_unit_test(test_margins_are_from_a_millisecond_to_an_hour),
+        cmocka_unit_test(test_a_legacy_lifetime_that_leaves_no_validity_is_refused),
+        cmocka_unit_test(test_a_lifetime_is_more_than_2_m_and_2_l),
+        cmocka_unit_test(test_a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l),
+        cmocka_unit_test(test_strict_is_for_timestamps_without_replicas),
+        cmocka_unit_test(test_the_first_pattern_that_fits_chooses_the_dialect),
+        cmocka_unit_test(test_a_star_is_any_bytes_and_nothing_else_is_special),
+        cmocka_unit_test(test_each_dialect_named_must_exist_even_where_it_does_not_fit),
+        cmocka_unit_test(test_a_locks_own_dialect_comes_before_the_clients),
+        cmocka_unit_test(test_the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

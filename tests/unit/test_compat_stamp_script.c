@@ -1,0 +1,838 @@
+/*
+ * Stamps with a sidecar: what takes, keeps and drops say, and what each answer is worth.
+ */
+#include "stamp_feed.h"
+
+#include "renew.h"
+#include "settle.h"
+
+static const tl_protocol *const both[] = {&tl__protocol_bridge, &tl__protocol_timestamp};
+
+static void begin(feed *f, tl_op op) {
+    prepare(f, &tl__protocol_bridge, op);
+    assert_int_equal(feed_start(f), TL_GO);
+}
+
+static void begin_with_ttl(feed *f, int64_t ttl_ms) {
+    prepare(f, &tl__protocol_bridge, TL_TAKE);
+    m.job.ttl_ms = ttl_ms;
+    assert_int_equal(feed_start(f), TL_GO);
+}
+
+/* The last send takes K from exactly this. */
+static void assert_takes_from(const feed *f, const char *value) {
+    feed_assert_asked(f, "take");
+    assert_int_equal(feed_arg(f, 7)[0], '=');
+    assert_string_equal(feed_arg(f, 7) + 1, value);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void test_take_expects_nothing_and_writes_the_end_of_the_lifetime(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        prepare(&f, both[i], TL_TAKE);
+        assert_int_equal(feed_start(&f), TL_GO);
+        feed_assert_asked(&f, "take");
+        assert_string_equal(feed_arg(&f, 0), TOKEN);
+        assert_int_equal(feed_arg_int(&f, 6), START_MS + T_MS);
+        assert_string_equal(feed_arg(&f, 7), "");
+        assert_int_equal(feed_arg_int(&f, 1), T_MS + GRACE_MS);
+        assert_int_equal(feed_arg(&f, 8)[0], '@');
+        assert_string_equal(feed_arg(&f, 8) + 1, text_of((START_MS + T_MS + M_MS) * 1000));
+        assert_int_equal(feed_arg_int(&f, 2), feed_server_us(ATTEMPT_MS) - 401);
+        assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
+    }
+}
+
+static void test_the_garbage_lifetime_grows_with_a_long_one(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    m.job.rules.legacy_ttl_ms = m.job.ttl_ms = 500000;
+    (void)feed_start(&f);
+    assert_int_equal(feed_arg_int(&f, 1), 11 * 500000);
+}
+
+static void test_a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    f.server.anchor.offset.lo -= 700000;
+    f.server.anchor.offset.hi += 90000;
+    (void)feed_start(&f);
+    assert_int_equal(feed_arg_int(&f, 6), START_MS - 700 + T_MS);
+}
+
+static void test_keep_writes_a_later_stamp_and_says_who_we_are(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    feed_at(&f, 10000);
+    f.server.anchor.at = f.now;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "keep");
+    assert_string_equal(feed_arg(&f, 2), TOKEN);
+    assert_int_equal(feed_arg_int(&f, 3), START_MS + 10000 + T_MS);
+    assert_int_equal(feed_arg_int(&f, 4), T_MS + GRACE_MS);
+    assert_string_equal(feed_arg(&f, 5) + 1, text_of((START_MS + 10000 + T_MS + M_MS) * 1000));
+}
+
+static void test_drop_says_the_token_alone(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    feed_assert_asked(&f, "drop");
+    assert_string_equal(feed_arg(&f, 0), TOKEN);
+}
+
+static void test_a_dialect_that_names_its_writer_is_given_the_token(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    m.job.rules.dialect = dialect("ms-pipe");
+    (void)feed_start(&f);
+    char want[TL_STAMP_SIZE];
+    (void)snprintf(want, sizeof want, "%lld|" TOKEN, (long long)(START_MS + T_MS));
+    assert_string_equal(feed_arg(&f, 6), want);
+}
+
+/* ---- what a take is worth -------------------------------------------------------------------- */
+
+/* The stamp ends 30 s after the start; the script ran `ran_us` after that. */
+static int64_t worth_ns(int64_t ran_us) {
+    feed f;
+    begin_with_ttl(&f, 30000);
+    feed_at(&f, 900);
+    int64_t us = FEED_SERVER_US + ran_us;
+    (void)feed_reply(&f, "[1 '%s' %d '77' '%s' '%s' 1 1]", text_of(START_MS + 30000),
+                     30000 + GRACE_MS, text_of(us / 1000000), text_of(us % 1000000));
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->fence, 77);
+    return result()->deadline.ns - FEED_START_NS;
+}
+
+static void test_held_from_the_asking_for_what_the_stamp_has_left_less_m_and_drift(void **state) {
+    (void)state;
+    assert_int_equal(worth_ns(0), INT64_C(29000000000) - DRIFT_OF(30000));
+    assert_int_equal(worth_ns(400000), INT64_C(28600000000) - DRIFT_OF(30000));
+    assert_int_equal(worth_ns(400001), INT64_C(28599000000) - DRIFT_OF(30000));
+}
+
+static void test_an_older_stamp_is_worth_what_it_has_left_never_a_lifetime(void **state) {
+    (void)state;
+    feed f;
+    begin_with_ttl(&f, 30000);
+    (void)answer_take(&f, 1, text_of(START_MS + 12345), 60000, true);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(11345).ns - DRIFT_OF(30000));
+    assert_int_equal(result()->proof.stamp_ms, START_MS + 12345);
+    begin_with_ttl(&f, 30000);
+    (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
+    assert_int_equal(f.status, TL_GO); /* over already: it is moved on */
+    feed_assert_asked(&f, "keep");
+    (void)answer_keep(&f, 1, text_of(START_MS + 30000), 60000);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(29000).ns - DRIFT_OF(30000));
+}
+
+static void test_more_than_our_lifetime_in_the_stamp_counts_for_nothing(void **state) {
+    (void)state;
+    feed f;
+    begin_with_ttl(&f, 30000);
+    (void)answer_take(&f, 1, text_of(START_MS + 40000), 60000, true);
+    assert_int_equal(result()->deadline.ns, feed_ms(30000).ns - DRIFT_OF(30000));
+}
+
+static void test_a_take_is_capped_by_what_a_racing_loser_may_leave(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, 20);
+    (void)answer_take(&f, 1, text_of(START_MS + T_MS), T_MS + GRACE_MS, true);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->proof.cap.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->proof.capped_until.ns, feed_ms(20 + L_MS).ns);
+    assert_int_equal(result()->proof.proved_us, feed_server_us(20));
+    assert_int_equal(result()->proof.stamp_ms, START_MS + T_MS);
+    assert_false(result()->stamp_is_token);
+}
+
+static void test_a_take_that_shows_no_stamp_or_no_time_makes_no_sense(void **state) {
+    (void)state;
+    static const char *const values[] = {"nil", "'" TOKEN "'", "''", "'60000'", "7"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "[1 %s 60000 '77' %s 1 1]", values[i], feed_time(&f));
+        expect(&f, TL_ESERVER, true);
+    }
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "[1 '%s' 60000 '77' '0' '0' 1 1]", text_of(START_MS + T_MS));
+    expect(&f, TL_ESERVER, true);
+}
+
+static void test_too_few_replicas_are_no_lock(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    m.job.wait_replicas = 1;
+    (void)feed_start(&f);
+    assert_int_equal(f.last.count, 2);
+    (void)feed_reply(&f, "[1 '%s' 60000 '77' %s 1 1] 0", text_of(START_MS + T_MS), feed_time(&f));
+    expect(&f, TL_EUNAVAILABLE, true);
+}
+
+/* ---- what K holds of others ------------------------------------------------------------------ */
+
+/* Not parsable, or no time at all: held for as long as K lives. */
+static void test_what_is_no_stamp_is_held(void **state) {
+    (void)state;
+    static const struct {
+        const char *dialect, *value;
+    } all[] = {{"java", "another"},
+               {"java", TOKEN},
+               {"java", "1699"},
+               {"java", "999999999999"},
+               {"java", "1600000000000x"},
+               {"java", " 1600000000000"},
+               {"java", "-1600000000000"},
+               {"java", "9999999999999999"},
+               {"java", ""},
+               {"py-float", "1"},
+               {"py-float", "2147483649.0"},
+               {"rb-resque", "true"},
+               {"java", NULL}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        feed f;
+        prepare(&f, &tl__protocol_bridge, TL_TAKE);
+        m.job.rules.dialect = dialect(all[i].dialect);
+        (void)feed_start(&f);
+        (void)answer_take(&f, 0, all[i].value, -1, false);
+        expect(&f, TL_EBUSY, false);
+        assert_int_equal(result()->hint.ns, INT64_MAX);
+        prepare(&f, &tl__protocol_bridge, TL_TAKE);
+        m.job.rules.dialect = dialect(all[i].dialect);
+        (void)feed_start(&f);
+        (void)answer_take(&f, 0, all[i].value, 4000, false);
+        expect(&f, TL_EBUSY, false);
+        assert_int_equal(feed_since(result()->hint), 4001);
+    }
+}
+
+/* The earliest and the latest that is likely: from 2001-09-09 to ten years ahead. */
+static void test_a_number_is_a_time_from_2001_to_ten_years_ahead(void **state) {
+    (void)state;
+    const int64_t ahead = START_MS + INT64_C(3653) * 86400000;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 0, text_of(1000000000000), -1, false);
+    assert_takes_from(&f, "1000000000000");
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 0, text_of(999999999999), -1, false);
+    expect(&f, TL_EBUSY, false);
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 0, text_of(ahead), -1, false);
+    expect(&f, TL_EBUSY, false);
+    assert_int_not_equal(result()->hint.ns, INT64_MAX);
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 0, text_of(ahead + 1), -1, false);
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(result()->hint.ns, INT64_MAX);
+}
+
+/* Free when first free, and M and L after that, are over; until a ms before it is held. */
+static void assert_free_after(const char *name, const char *value, int64_t first_free_ms) {
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        prepare(&f, &tl__protocol_bridge, TL_TAKE);
+        m.job.rules.dialect = dialect(name);
+        (void)feed_start(&f);
+        feed_at(&f, first_free_ms + M_MS + L_MS + late - START_MS);
+        (void)answer_take(&f, 0, value, -1, false);
+        if (late) {
+            assert_int_equal(f.status, TL_GO);
+            assert_takes_from(&f, value);
+        } else {
+            expect(&f, TL_EBUSY, false);
+            assert_int_equal(result()->hint.ns, f.now.ns + 1000000);
+            assert_false(result()->announced);
+        }
+    }
+}
+
+static void test_a_stamp_is_free_when_m_and_l_have_passed_since_the_first_could_take_it(void **s) {
+    (void)s;
+    const int64_t end = START_MS + 100, whole = (START_MS / 1000 + 7) * 1000;
+    char real[32];
+    assert_free_after("java", text_of(end), end + 1);
+    assert_free_after("node-ms", text_of(end), end);
+    assert_free_after("redis-doc", text_of(whole / 1000), whole);
+    assert_free_after("php-s", text_of(whole / 1000), whole + 1000);
+    (void)snprintf(real, sizeof real, "%lld.100000", (long long)(whole / 1000));
+    assert_free_after("py-float-1", real, whole + 101);
+    (void)snprintf(real, sizeof real, "%lld.100999", (long long)(whole / 1000));
+    assert_free_after("py-float-1", real, whole + 102); /* a reader may round it to .101 */
+}
+
+static void test_judging_follows_the_servers_time_in_the_answer_itself(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    f.server.anchor.known = false;
+    (void)feed_reply(&f, "[0 '%s' -1 '77' '%s' '999999' 1 0]", text_of(START_MS + 498),
+                     text_of(START_MS / 1000 + 1));
+    expect(&f, TL_EBUSY, false);
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "[0 '%s' -1 '77' '%s' '0' 1 0]", text_of(START_MS + 498),
+                     text_of(START_MS / 1000 + 2));
+    assert_takes_from(&f, text_of(START_MS + 498));
+}
+
+static void test_a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts(void **state) {
+    (void)state;
+    feed f;
+    const char *old = text_of(START_MS - 100000);
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 0, old, 3000, false);
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(feed_since(result()->hint), 3001);
+    begin(&f, TL_TAKE); /* but one that S knows is a tidelock client's, whose lifetime is garbage */
+    (void)answer_take(&f, 0, old, 3000, true);
+    assert_takes_from(&f, old);
+}
+
+static void test_a_tidelock_holder_is_waited_for_and_will_announce(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 0, text_of(START_MS + 4000), GRACE_MS, true);
+    expect(&f, TL_EBUSY, false);
+    assert_true(result()->announced && result()->checked && !result()->silent);
+    assert_int_equal(feed_since(result()->hint), 4000 + 1 + M_MS + L_MS + 1);
+}
+
+static void test_s_binds_while_k_is_gone(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 0, NULL, 5000, true);
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(feed_since(result()->hint), 5001);
+    assert_true(result()->announced);
+}
+
+/* ---- taking over ----------------------------------------------------------------------------- */
+
+static void begin_taking_over(feed *f, const char *value) {
+    begin(f, TL_TAKE);
+    feed_at(f, 30);
+    (void)answer_take(f, 0, value, -1, false);
+    assert_int_equal(f->status, TL_GO);
+    assert_takes_from(f, value);
+}
+
+static void test_a_take_over_compares_the_bytes_and_counts_from_its_own_asking(void **state) {
+    (void)state;
+    feed f;
+    begin_taking_over(&f, text_of(START_MS - 60000));
+    assert_int_equal(f.last.ticket, TICKET);
+    assert_int_equal(feed_since(f.last.by), 30 + ATTEMPT_MS);
+    assert_in_range(feed_arg_int(&f, 6), START_MS + 29 + T_MS, START_MS + 30 + T_MS);
+    feed_at(&f, 70);
+    (void)answer_take(&f, 1, text_of(START_MS + 30 + T_MS), T_MS + GRACE_MS, true);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(30 + CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->proof.capped_until.ns, feed_ms(70 + L_MS).ns);
+}
+
+static void test_a_take_over_that_another_won_finds_it_held(void **state) {
+    (void)state;
+    feed f;
+    begin_taking_over(&f, text_of(START_MS - 60000));
+    (void)answer_take(&f, 0, text_of(START_MS + 60000), -1, false);
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(feed_since(result()->hint), 60000 + 1 + M_MS + L_MS + 1);
+}
+
+static void test_what_changes_again_and_again_is_followed_three_times(void **state) {
+    (void)state;
+    feed f;
+    begin_taking_over(&f, text_of(START_MS - 60000));
+    for (int i = 1; i < TL_STAMP_ROUNDS; i++) {
+        const char *other = text_of(START_MS - 60000 + i);
+        (void)answer_take(&f, 0, other, -1, false);
+        assert_takes_from(&f, other);
+    }
+    (void)answer_take(&f, 0, text_of(START_MS - 50000), -1, false);
+    expect(&f, TL_EBUSY, false);
+}
+
+static void test_a_take_over_is_not_begun_when_the_asker_has_moved_on(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, UNTIL_MS);
+    (void)answer_take(&f, 0, text_of(START_MS - 60000), -1, false);
+    expect(&f, TL_EBUSY, false);
+}
+
+static void test_a_take_over_that_s_refuses_waits_for_what_binds(void **state) {
+    (void)state;
+    feed f;
+    const char *old = text_of(START_MS - 60000);
+    begin_taking_over(&f, old);
+    (void)answer_take(&f, 0, old, 9000, true); /* K is as it was: so another is bound to it */
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(feed_since(result()->hint), 30 + 9001);
+}
+
+static void test_refusals_of_a_take_are_told_apart(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, -1, NULL, -1, false);
+    expect(&f, TL_EUNAVAILABLE, false);
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, -2, NULL, -1, false);
+    expect(&f, TL_ESERVER, false);
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 2, NULL, -1, false);
+    expect(&f, TL_ESERVER, true);
+    begin(&f, TL_TAKE);
+    (void)feed_reply(&f, "7");
+    expect(&f, TL_ESERVER, true);
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+/* A keep of the hold, asked `asked_ns` after the end of the time in which takes are capped. */
+static int64_t kept_until(int64_t asked_ns) {
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    f.now = tl__mono_add_ns(m.job.proof.capped_until, asked_ns);
+    (void)feed_start(&f);
+    (void)answer_keep(&f, 1, text_of(server_ms(&f) + T_MS), GRACE_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.cap.ns, m.job.proof.cap.ns);
+    assert_int_equal(result()->proof.capped_until.ns, m.job.proof.capped_until.ns);
+    return result()->deadline.ns;
+}
+
+static void test_a_keep_asked_more_than_l_after_the_take_is_not_capped_any_more(void **state) {
+    (void)state;
+    assert_int_equal(kept_until(-1000000), feed_ms(CAP_MS).ns);
+    assert_int_equal(kept_until(0), feed_ms(CAP_MS).ns);
+    assert_true(kept_until(1) >= feed_ms(L_MS + T_MS - M_MS - 1).ns - DRIFT_OF(T_MS));
+}
+
+static void test_kept_counts_from_the_asking_what_the_stamp_has_left(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    feed_at(&f, 20000);
+    (void)feed_start(&f);
+    feed_at(&f, 20300);
+    (void)answer_keep(&f, 1, text_of(START_MS + 20000 + T_MS), GRACE_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(20000 + T_MS - 300 - M_MS).ns - DRIFT_OF(T_MS));
+    assert_int_equal(result()->proof.proved_us, feed_server_us(20300));
+    assert_int_equal(result()->proof.stamp_ms, START_MS + 20000 + T_MS);
+}
+
+static void test_the_first_keep_of_an_adopted_lock_is_capped_like_a_take(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    m.job.proof = (tl_proof){0};
+    m.job.believed = (tl_mono){0};
+    (void)feed_start(&f);
+    feed_at(&f, 20);
+    (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->proof.capped_until.ns, feed_ms(20 + L_MS).ns);
+}
+
+static void test_a_keep_that_finds_nothing_has_lost(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)answer_keep(&f, -1, NULL, -1);
+    expect_lost(&f, TL_LOST_GONE, false);
+    begin(&f, TL_KEEP);
+    (void)answer_keep(&f, 0, NULL, -1);
+    expect_lost(&f, TL_LOST_GONE, false);
+}
+
+static void test_a_keep_that_came_too_late_proves_no_loss(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)answer_keep(&f, -2, text_of(START_MS + T_MS), 1000);
+    expect(&f, TL_EUNAVAILABLE, false);
+}
+
+/* ---- overwritten, or robbed? ----------------------------------------------------------------- */
+
+/* What a legacy client writes whose clock shows so much more than the server's did at the take. */
+static const char *legacy_stamp(int64_t ahead_ms) {
+    return text_of(START_MS + ahead_ms + LEGACY_MS);
+}
+
+static void test_a_racing_losers_stamp_is_taken_back(void **state) {
+    (void)state;
+    feed f;
+    const char *losers = legacy_stamp(M_MS); /* the fastest clock that is allowed */
+    begin(&f, TL_KEEP);
+    feed_at(&f, 40);
+    (void)answer_keep(&f, 0, losers, -1);
+    assert_int_equal(f.status, TL_GO);
+    assert_takes_from(&f, losers);
+    assert_string_equal(feed_arg(&f, 0), TOKEN);
+    assert_int_equal(feed_since(f.last.by), 40 + ATTEMPT_MS);
+    feed_at(&f, 1000);
+    (void)answer_take(&f, 1, text_of(START_MS + 40 + T_MS), GRACE_MS, true);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns); /* asked within L: capped */
+    assert_int_equal(result()->proof.proved_us, feed_server_us(1000));
+}
+
+static void test_a_stamp_of_a_clock_beyond_m_has_robbed_us(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    feed_at(&f, 400);
+    (void)answer_keep(&f, 0, legacy_stamp(M_MS + 1), -1);
+    expect_lost(&f, TL_LOST_TAKEN, true);
+    assert_int_equal(result()->robber_ms, M_MS + 1 - 400);
+}
+
+static void test_the_last_proof_decides_who_is_a_loser(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    m.job.proof.proved_us = feed_server_us(20000);
+    m.job.believed = feed_ms(70000);
+    feed_at(&f, 30000);
+    (void)feed_start(&f);
+    (void)answer_keep(&f, 0, legacy_stamp(20000 + M_MS), -1);
+    assert_int_equal(f.status, TL_GO);
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    m.job.proof.proved_us = feed_server_us(20000);
+    m.job.believed = feed_ms(70000);
+    feed_at(&f, 30000);
+    (void)feed_start(&f);
+    (void)answer_keep(&f, 0, legacy_stamp(20000 + M_MS + 1), -1);
+    expect_lost(&f, TL_LOST_TAKEN, false); /* but its clock may be right */
+}
+
+static void test_what_dialects_add_is_not_taken_for_the_clock(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    m.job.rules.dialect = dialect("jedis-lock"); /* adds a ms */
+    (void)feed_start(&f);
+    (void)answer_keep(&f, 0, legacy_stamp(M_MS + 1), -1);
+    assert_int_equal(f.status, TL_GO);
+}
+
+static void test_nothing_is_taken_back_once_the_time_is_over(void **state) {
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        begin(&f, TL_KEEP);
+        f.now = tl__mono_add_ns(m.job.believed, late - 1);
+        (void)answer_keep(&f, 0, legacy_stamp(0), -1);
+        if (late)
+            expect_lost(&f, TL_LOST_TAKEN, false);
+        else
+            assert_int_equal(f.status, TL_GO);
+    }
+}
+
+static void test_what_is_no_stamp_is_another_holder(void **state) {
+    (void)state;
+    static const char *const values[] = {TOKEN, "x", "17", "", "99999999999999999"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        feed f;
+        begin(&f, TL_KEEP);
+        (void)answer_keep(&f, 0, values[i], -1);
+        expect_lost(&f, TL_LOST_TAKEN, false);
+    }
+}
+
+static void test_waiters_that_always_overwrite_rob_only_near_the_end(void **state) {
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        char value[64];
+        prepare(&f, &tl__protocol_bridge, TL_KEEP);
+        m.job.rules.dialect = dialect("ms-pipe");
+        (void)feed_start(&f);
+        /* its clock, when it wrote: from E - M - L on it may have seen ours as expired */
+        int64_t read = m.job.proof.stamp_ms - M_MS - L_MS - 1 + late;
+        (void)snprintf(value, sizeof value, "%lld|x", (long long)(read + LEGACY_MS));
+        (void)answer_keep(&f, 0, value, -1);
+        if (late)
+            expect_lost(&f, TL_LOST_TAKEN, true);
+        else
+            assert_takes_from(&f, value);
+    }
+}
+
+/* A keep that is taking its stamp back. */
+static void begin_taking_back(feed *f) {
+    begin(f, TL_KEEP);
+    (void)answer_keep(f, 0, legacy_stamp(-100), -1);
+    assert_int_equal(f->status, TL_GO);
+}
+
+static void test_taking_back_follows_three_losers_and_then_is_only_at_risk(void **state) {
+    (void)state;
+    feed f;
+    begin_taking_back(&f);
+    for (int i = 1; i < TL_STAMP_ROUNDS; i++) {
+        (void)answer_take(&f, 0, legacy_stamp(i), -1, false);
+        assert_takes_from(&f, legacy_stamp(i));
+    }
+    (void)answer_take(&f, 0, legacy_stamp(50), -1, false);
+    expect(&f, TL_EUNAVAILABLE, true);
+}
+
+static void test_taking_back_ends_with_what_it_finds(void **state) {
+    (void)state;
+    feed f;
+    begin_taking_back(&f);
+    (void)answer_take(&f, 0, legacy_stamp(M_MS + 1), -1, false);
+    expect_lost(&f, TL_LOST_TAKEN, true);
+    begin_taking_back(&f);
+    (void)answer_take(&f, 0, NULL, 4000, true);
+    expect_lost(&f, TL_LOST_GONE, false);
+    begin_taking_back(&f);
+    (void)answer_take(&f, -1, NULL, -1, false);
+    expect(&f, TL_EUNAVAILABLE, false);
+    begin_taking_back(&f);
+    (void)answer_take(&f, -2, NULL, -1, false);
+    expect(&f, TL_EUNAVAILABLE, false);
+    begin_taking_back(&f);
+    (void)feed_reply(&f, "+OK");
+    expect(&f, TL_ESERVER, true);
+}
+
+static void test_a_stamp_that_s_does_not_give_back_is_lost(void **state) {
+    (void)state;
+    feed f;
+    begin_taking_back(&f);
+    (void)answer_take(&f, 0, legacy_stamp(-100), 4000, true); /* as it was: S names another */
+    expect_lost(&f, TL_LOST_TAKEN, false);
+}
+
+static void test_a_lost_answer_to_taking_back_is_only_uncertain(void **state) {
+    (void)state;
+    feed f;
+    begin_taking_back(&f);
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNCERTAIN, true);
+}
+
+/* ---- releasing ------------------------------------------------------------------------------- */
+
+static void test_drop_tells_released_expired_and_taken_apart(void **state) {
+    (void)state;
+    static const struct {
+        int status;
+        int64_t ahead_ms;
+        tl_err code;
+    } all[] = {{1, 0, TL_OK},
+               {-1, 0, TL_EEXPIRED},
+               {0, M_MS, TL_OK}, /* a racing loser's stands there: it was ours until now */
+               {0, M_MS + 1, TL_ETAKEN}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        feed f;
+        begin(&f, TL_DROP);
+        const char *value = all[i].status < 0 ? NULL : legacy_stamp(all[i].ahead_ms);
+        (void)answer_drop(&f, all[i].status, value);
+        assert_int_equal(f.status, TL_END);
+        assert_int_equal(result()->code, all[i].code);
+    }
+}
+
+static void test_a_losers_stamp_after_our_time_is_anothers(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP);
+    f.now = m.job.believed;
+    (void)answer_drop(&f, 0, legacy_stamp(0));
+    expect(&f, TL_ETAKEN, false);
+    begin(&f, TL_DROP);
+    (void)answer_drop(&f, 0, NULL);
+    expect(&f, TL_ETAKEN, false);
+}
+
+/* ---- servers without EVAL -------------------------------------------------------------------- */
+
+#define UNKNOWN "-ERR unknown command 'EVALSHA'"
+
+static void test_the_bridge_refuses_a_server_without_eval(void **state) {
+    (void)state;
+    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+        feed f;
+        begin(&f, (tl_op)op);
+        (void)feed_reply(&f, UNKNOWN);
+        expect(&f, TL_ESERVER, false);
+        assert_non_null(strstr(f.out.words, "no EVAL"));
+        assert_int_equal(f.out.level, 0);
+    }
+}
+
+static void test_a_timestamp_lock_goes_on_without_eval_and_remembers_it(void **state) {
+    (void)state;
+    static const char *const first[] = {"SETNX", "GET", "GET"};
+    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+        feed f;
+        prepare(&f, &tl__protocol_timestamp, (tl_op)op);
+        (void)feed_start(&f);
+        assert_int_equal(f.last.command[0].form, TL_SCRIPT);
+        (void)feed_reply(&f, UNKNOWN);
+        assert_int_equal(f.status, TL_GO);
+        assert_string_equal(f.last.command[0].argv[0].p, first[op]);
+        assert_int_equal(f.out.level, TL_LEVEL_PLAIN);
+        prepare(&f, &tl__protocol_timestamp, (tl_op)op); /* the next, on the same connection */
+        f.server.level = TL_LEVEL_PLAIN;
+        (void)feed_start(&f);
+        assert_string_equal(f.last.command[0].argv[0].p, first[op]);
+        prepare(&f, &tl__protocol_timestamp, (tl_op)op); /* and one after a reconnect */
+        f.server.level = TL_LEVEL_UNKNOWN;
+        (void)feed_start(&f);
+        assert_int_equal(f.last.command[0].form, TL_SCRIPT);
+    }
+}
+
+static void test_the_bridge_asks_by_script_whatever_is_known(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    f.server.level = TL_LEVEL_PLAIN;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "take");
+}
+
+static void test_other_errors_do_not_tell_the_level(void **state) {
+    (void)state;
+    static const char *const errors[] = {
+        "-NOPERM this user has no permissions to run the 'evalsha' command",
+        "-ERR Error running script (call to f_1): @user_script: 9: unknown command called from script",
+        "-LOADING Redis is loading the dataset in memory", "-ERR unknown subcommand"};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        feed f;
+        prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+        (void)feed_start(&f);
+        (void)feed_reply(&f, "%s", errors[i]);
+        assert_int_equal(f.status, TL_END);
+        assert_int_not_equal(result()->code, TL_OK);
+        assert_int_equal(f.out.level, 0);
+    }
+}
+
+/* ---- within the machines that drive it ------------------------------------------------------- */
+
+static void test_the_keeper_takes_a_losers_stamp_back_without_a_word(void **state) {
+    (void)state;
+    static tl_renew r;
+    feed f;
+    tl_job job = stamp_job(&tl__protocol_bridge);
+    is_held(&job);
+    feed_init(&f, &r, tl__renew_step);
+    tl__renew_init(&r, &job, job.believed, TL_NEVER, false, 1);
+    (void)feed_start(&f);
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "keep");
+    (void)answer_keep(&f, 0, legacy_stamp(0), -1);
+    assert_takes_from(&f, legacy_stamp(0));
+    int64_t asked_ms = feed_since(f.now);
+    (void)answer_take(&f, 1, text_of(server_ms(&f) + T_MS), GRACE_MS, true);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.out.notes, 0);
+    assert_in_range(feed_since(r.result.deadline), asked_ms + T_MS - M_MS - 20,
+                    asked_ms + T_MS - M_MS);
+    (void)feed_await(&f); /* the next begins as a keep again */
+    feed_assert_asked(&f, "keep");
+}
+
+static void test_the_keeper_names_the_thiefs_clock(void **state) {
+    (void)state;
+    static tl_renew r;
+    feed f;
+    tl_job job = stamp_job(&tl__protocol_bridge);
+    is_held(&job);
+    feed_init(&f, &r, tl__renew_step);
+    tl__renew_init(&r, &job, job.believed, TL_NEVER, false, 1);
+    (void)feed_start(&f);
+    (void)feed_await(&f);
+    (void)answer_keep(&f, 0, text_of(server_ms(&f) + 90000 + LEGACY_MS), -1);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(f.out.note[0].kind, TL_NOTE_LOST);
+    assert_int_equal(f.out.note[0].why, TL_LOST_TAKEN);
+    assert_true(f.out.note[0].robbed);
+    assert_int_equal(f.out.note[0].robber_ms, 90000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_take_expects_nothing_and_writes_the_end_of_the_lifetime),
+        cmocka_unit_test(test_the_garbage_lifetime_grows_with_a_long_one),
+        cmocka_unit_test(test_a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show),
+        cmocka_unit_test(test_keep_writes_a_later_stamp_and_says_who_we_are),
+        cmocka_unit_test(test_drop_says_the_token_alone),
+        cmocka_unit_test(test_a_dialect_that_names_its_writer_is_given_the_token),
+        cmocka_unit_test(test_held_from_the_asking_for_what_the_stamp_has_left_less_m_and_drift),
+        cmocka_unit_test(test_an_older_stamp_is_worth_what_it_has_left_never_a_lifetime),
+        cmocka_unit_test(test_more_than_our_lifetime_in_the_stamp_counts_for_nothing),
+        cmocka_unit_test(test_a_take_is_capped_by_what_a_racing_loser_may_leave),
+        cmocka_unit_test(test_a_take_that_shows_no_stamp_or_no_time_makes_no_sense),
+        cmocka_unit_test(test_too_few_replicas_are_no_lock),
+        cmocka_unit_test(test_what_is_no_stamp_is_held),
+        cmocka_unit_test(test_a_number_is_a_time_from_2001_to_ten_years_ahead),
+        cmocka_unit_test(
+            test_a_stamp_is_free_when_m_and_l_have_passed_since_the_first_could_take_it),
+        cmocka_unit_test(test_judging_follows_the_servers_time_in_the_answer_itself),
+        cmocka_unit_test(test_a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts),
+        cmocka_unit_test(test_a_tidelock_holder_is_waited_for_and_will_announce),
+        cmocka_unit_test(test_s_binds_while_k_is_gone),
+        cmocka_unit_test(test_a_take_over_compares_the_bytes_and_counts_from_its_own_asking),
+        cmocka_unit_test(test_a_take_over_that_another_won_finds_it_held),
+        cmocka_unit_test(test_what_changes_again_and_again_is_followed_three_times),
+        cmocka_unit_test(test_a_take_over_is_not_begun_when_the_asker_has_moved_on),
+        cmocka_unit_test(test_a_take_over_that_s_refuses_waits_for_what_binds),
+        cmocka_unit_test(test_refusals_of_a_take_are_told_apart),
+        cmocka_unit_test(test_a_keep_asked_more_than_l_after_the_take_is_not_capped_any_more),
+        cmocka_unit_test(test_kept_counts_from_the_asking_what_the_stamp_has_left),
+        cmocka_unit_test(test_the_first_keep_of_an_adopted_lock_is_capped_like_a_take),
+        cmocka_unit_test(test_a_keep_that_finds_nothing_has_lost),
+        cmocka_unit_test(test_a_keep_that_came_too_late_proves_no_loss),
+        cmocka_unit_test(test_a_racing_losers_stamp_is_taken_back),
+        cmocka_unit_test(test_a_stamp_of_a_clock_beyond_m_has_robbed_us),
+        cmocka_unit_test(test_the_last_proof_decides_who_is_a_loser),
+        cmocka_unit_test(test_what_dialects_add_is_not_taken_for_the_clock),
+        cmocka_unit_test(test_nothing_is_taken_back_once_the_time_is_over),
+        cmocka_unit_test(test_what_is_no_stamp_is_another_holder),
+        cmocka_unit_test(test_waiters_that_always_overwrite_rob_only_near_the_end),
+        cmocka_unit_test(test_taking_back_follows_three_losers_and_then_is_only_at_risk),
+        cmocka_unit_test(test_taking_back_ends_with_what_it_finds),
+        cmocka_unit_test(test_a_stamp_that_s_does_not_give_back_is_lost),
+        cmocka_unit_test(test_a_lost_answer_to_taking_back_is_only_uncertain),
+        cmocka_unit_test(test_drop_tells_released_expired_and_taken_apart),
+        cmocka_unit_test(test_a_losers_stamp_after_our_time_is_anothers),
+        cmocka_unit_test(test_the_bridge_refuses_a_server_without_eval),
+        cmocka_unit_test(test_a_timestamp_lock_goes_on_without_eval_and_remembers_it),
+        cmocka_unit_test(test_the_bridge_asks_by_script_whatever_is_known),
+        cmocka_unit_test(test_other_errors_do_not_tell_the_level),
+        cmocka_unit_test(test_the_keeper_takes_a_losers_stamp_back_without_a_word),
+        cmocka_unit_test(test_the_keeper_names_the_thiefs_clock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

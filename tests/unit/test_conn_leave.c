@@ -1,0 +1,109 @@
+/*
+ * A server that says that another may be the one to ask by now: a replica after a failover, one that
+ * is loading. Its connection is left, so that the next one looks the name up again.
+ */
+#include "conn_world.h"
+
+#define GET_K "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+/* A script's error as servers up to 6.2 wrap it. */
+#define WRAPPED                                                                                    \
+    "-ERR Error running script (call to f_1): @user_script:1: -READONLY You can't write\r\n"
+
+static void test_a_server_that_is_not_the_one_to_ask_is_left(void **state) {
+    static const char *const replies[] = {"-READONLY You can't write against a replica.\r\n",
+                                          "-MASTERDOWN Link with MASTER is down\r\n",
+                                          "-LOADING Redis is loading the dataset in memory\r\n",
+                                          "-NOREPLICAS Not enough good replicas to write.\r\n",
+                                          WRAPPED};
+    (void)state;
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        world w;
+        world_open(&w);
+        world_serve(&w);
+        world_ask(&w, 1, "GET k");
+        peer_expect(&w.peer, GET_K);
+        peer_send(&w.peer, replies[i]);
+        world_await(&w, 2);
+        assert_true(w.log[1].ok);                  /* what it said is told */
+        assert_int_equal(tl__conn_fd(w.conn), -1); /* in the same drive */
+        assert_non_null(strstr(w.down, "not the server to ask"));
+        world_ask(&w, 2, "GET k"); /* without a pause */
+        world_login(&w);
+        peer_expect(&w.peer, GET_K);
+        peer_send(&w.peer, "+OK\r\n");
+        world_await(&w, 3);
+        seen_ok(&w, 2, 2, "OK");
+        world_close(&w);
+    }
+}
+
+static void test_other_refusals_do_not_end_a_connection(void **state) {
+    static const char replies[] =
+        "-OOM command not allowed\r\n-MISCONF no disk\r\n-BUSY a script\r\n"
+        "-ERR READONLY is not its first word\r\n$9\r\n-READONLY\r\n";
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    for (uint16_t i = 1; i <= 5; i++)
+        world_ask(&w, i, "GET k");
+    peer_expect(&w.peer, GET_K GET_K GET_K GET_K GET_K);
+    peer_send(&w.peer, replies);
+    world_await(&w, 6);
+    assert_int_equal(w.downs, 0);
+    world_close(&w);
+}
+
+/* What was sent already is answered by the server that is left; the rest goes to the next. */
+static void test_a_server_is_left_only_after_it_has_answered(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    world_ask(&w, 1, "GET k");
+    world_ask(&w, 2, "GET k");
+    peer_expect(&w.peer, GET_K GET_K);
+    peer_send(&w.peer, "-READONLY no\r\n");
+    world_await(&w, 2);
+    world_ask(&w, 3, "GET k");
+    world_drive(&w);
+    assert_int_equal(tl__conn_events(w.conn), POLLIN); /* nothing is written to it any more */
+    assert_false(tl__conn_up(w.conn));
+    assert_int_equal(w.downs, 0);
+    peer_send(&w.peer, "+two\r\n");
+    world_await(&w, 3);
+    seen_ok(&w, 2, 2, "two");
+    world_login(&w);
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+three\r\n");
+    world_await(&w, 4);
+    seen_ok(&w, 3, 3, "three");
+    world_close(&w);
+}
+
+static void test_a_server_that_is_left_and_silent_costs_no_more_than_the_limit(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    world_ask(&w, 1, "GET k");
+    world_ask(&w, 2, "GET k");
+    peer_expect(&w.peer, GET_K GET_K);
+    peer_send(&w.peer, "-READONLY no\r\n");
+    world_await(&w, 2);
+    world_pass_ms(&w, LIMIT_MS);
+    world_drive(&w);
+    seen_failed(&w, 2, 2, true, TL_EUNAVAILABLE, "no reply");
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_server_that_is_not_the_one_to_ask_is_left),
+        cmocka_unit_test(test_other_refusals_do_not_end_a_connection),
+        cmocka_unit_test(test_a_server_is_left_only_after_it_has_answered),
+        cmocka_unit_test(test_a_server_that_is_left_and_silent_costs_no_more_than_the_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

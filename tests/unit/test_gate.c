@@ -1,0 +1,376 @@
+/*
+ * The local queue by itself: who comes to the front and when, and which holds may pass on.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock_wait.h"
+
+#include "gate.h"
+
+#define TTL_MS 1000
+#define MANY 1000
+#define FENCE 5000
+
+typedef struct {
+    tl_turn turn; /* first */
+    int came;
+} visitor;
+
+static tl_gate gate;
+
+static void come(tl_turn *turn) {
+    ((visitor *)turn)->came++;
+}
+
+static visitor visit(int64_t ttl_ms) {
+    return (visitor){.turn = {.ttl_ms = ttl_ms, .come = come}};
+}
+
+static tl_place place_on(const char *key) {
+    tl_bytes bytes = tl__bytes_of(key);
+    return (tl_place){.key = bytes, .hash = tl__gate_hash(bytes)};
+}
+
+static tl_mono at_ms(int64_t ms) {
+    return tl__mono_add_ms((tl_mono){1000000000}, ms);
+}
+
+/* A fresh one, taken at 0 ms, with as many fencing numbers as a queue gets. */
+static tl_hold fresh_hold(void) {
+    return (tl_hold){.token = {"the token"},
+                     .deadline = at_ms(TTL_MS),
+                     .fence = FENCE,
+                     .passes = TL_FENCES - 1,
+                     .taken = at_ms(0)};
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return tl__gate_init(&gate) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    assert_int_equal(gate.fronts, 0);
+    tl__gate_end(&gate);
+    return 0;
+}
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+static void test_the_first_is_at_the_front_and_the_others_queue(void **state) {
+    (void)state;
+    tl_place a = place_on("k"), b = place_on("k"), c = place_on("k");
+    visitor vb = visit(TTL_MS);
+    assert_int_equal(tl__gate_enter(&gate, &a, NULL), TL_FRONT);
+    assert_false(tl__gate_has_queue(&gate, &a));
+    assert_int_equal(tl__gate_enter(&gate, &b, &vb.turn), TL_QUEUED);
+    assert_true(tl__gate_has_queue(&gate, &a));
+    assert_int_equal(tl__gate_enter(&gate, &c, NULL), TL_OUTSIDE);
+    assert_int_equal(vb.came, 0);
+    tl__gate_leave(&gate, &c); /* outside: nothing */
+    assert_int_equal(vb.came, 0);
+    tl__gate_leave(&gate, &a);
+    assert_int_equal(vb.came, 1);
+    assert_false(vb.turn.given);
+    assert_int_equal(a.state, TL_OUTSIDE);
+    assert_int_equal(b.state, TL_FRONT);
+    tl__gate_leave(&gate, &b);
+}
+
+static void test_they_come_in_the_order_in_which_they_entered(void **state) {
+    (void)state;
+    tl_place places[5];
+    visitor visitors[5];
+    for (int i = 0; i < 5; i++) {
+        places[i] = place_on("k");
+        visitors[i] = visit(TTL_MS);
+        assert_int_equal(tl__gate_enter(&gate, &places[i], &visitors[i].turn),
+                         i == 0 ? TL_FRONT : TL_QUEUED);
+    }
+    for (int i = 0; i < 5; i++) {
+        for (int j = 0; j < 5; j++)
+            assert_int_equal(visitors[j].came, j > 0 && j <= i);
+        tl__gate_leave(&gate, &places[i]);
+    }
+}
+
+static void test_any_one_may_leave_the_queue_and_the_others_keep_their_order(void **state) {
+    (void)state;
+    for (int gone = 1; gone < 4; gone++) {
+        tl_place places[4];
+        visitor visitors[4];
+        for (int i = 0; i < 4; i++) {
+            places[i] = place_on("k");
+            visitors[i] = visit(TTL_MS);
+            (void)tl__gate_enter(&gate, &places[i], &visitors[i].turn);
+        }
+        assert_true(tl__gate_quit(&gate, &places[gone]));
+        assert_false(tl__gate_quit(&gate, &places[gone]));
+        (void)tl__gate_enter(&gate, &places[gone], &visitors[gone].turn); /* behind all others */
+        for (int i = 0; i < 4; i++) {
+            if (i == gone)
+                continue;
+            assert_int_equal(visitors[i].came, i > 0);
+            tl__gate_leave(&gate, &places[i]);
+        }
+        assert_int_equal(visitors[gone].came, 1);
+        tl__gate_leave(&gate, &places[gone]);
+    }
+}
+
+static void test_one_at_the_front_cannot_quit_the_queue(void **state) {
+    (void)state;
+    tl_place a = place_on("k");
+    visitor va = visit(TTL_MS);
+    assert_false(tl__gate_quit(&gate, &a));
+    (void)tl__gate_enter(&gate, &a, &va.turn);
+    assert_false(tl__gate_quit(&gate, &a));
+    assert_int_equal(a.state, TL_FRONT);
+    tl__gate_leave(&gate, &a);
+    tl__gate_leave(&gate, &a);
+    assert_int_equal(a.state, TL_OUTSIDE);
+}
+
+static void test_keys_do_not_disturb_each_other(void **state) {
+    (void)state;
+    tl_place *places = calloc(MANY, sizeof *places);
+    char(*keys)[16] = calloc(MANY, sizeof *keys);
+    assert_true(places && keys);
+    for (int i = 0; i < MANY; i++) { /* the table grows */
+        (void)snprintf(keys[i], sizeof keys[i], "key %d", i);
+        places[i] = place_on(keys[i]);
+        assert_int_equal(tl__gate_enter(&gate, &places[i], NULL), TL_FRONT);
+    }
+    assert_true(gate.buckets >= MANY);
+    for (int i = 0; i < MANY; i++) {
+        tl_place other = place_on(keys[i]);
+        visitor v = visit(TTL_MS);
+        assert_int_equal(tl__gate_enter(&gate, &other, &v.turn), TL_QUEUED);
+        tl__gate_leave(&gate, &places[(i * 7) % MANY]);
+        if (!v.came)
+            assert_true(tl__gate_quit(&gate, &other));
+        else
+            tl__gate_leave(&gate, &other);
+        (void)tl__gate_enter(&gate, &places[(i * 7) % MANY], NULL);
+    }
+    for (int i = 0; i < MANY; i++)
+        tl__gate_leave(&gate, &places[i]);
+    free(places);
+    free(keys);
+}
+
+static void test_the_hash_alone_does_not_make_two_keys_one(void **state) {
+    (void)state;
+    tl_place a = place_on("one"), b = place_on("two"), c = place_on("on");
+    visitor v = visit(TTL_MS);
+    b.hash = c.hash = a.hash;
+    assert_int_equal(tl__gate_enter(&gate, &a, &v.turn), TL_FRONT);
+    assert_int_equal(tl__gate_enter(&gate, &b, &v.turn), TL_FRONT);
+    assert_int_equal(tl__gate_enter(&gate, &c, &v.turn), TL_FRONT);
+    tl__gate_leave(&gate, &b);
+    tl__gate_leave(&gate, &a);
+    tl__gate_leave(&gate, &c);
+    assert_int_equal(v.came, 0);
+}
+
+/* ---- passing on -------------------------------------------------------------------------------- */
+
+/* Does one who wants ttl_ms, behind the front, get this hold at this moment? */
+static bool passes(tl_hold hold, int64_t now_ms, int64_t ttl_ms) {
+    tl_place a = place_on("k"), b = place_on("k");
+    visitor v = visit(ttl_ms);
+    (void)tl__gate_enter(&gate, &a, NULL);
+    (void)tl__gate_enter(&gate, &b, &v.turn);
+    bool passed = tl__gate_pass(&gate, &a, &hold, at_ms(now_ms));
+    assert_int_equal(v.came, passed);
+    assert_int_equal(v.turn.given, passed);
+    assert_int_equal(a.state, passed ? TL_OUTSIDE : TL_FRONT);
+    if (passed) {
+        assert_string_equal(v.turn.hold.token.text, hold.token.text);
+        assert_int_equal(v.turn.hold.fence, hold.fence ? hold.fence + 1 : 0);
+        assert_int_equal(v.turn.hold.passes, hold.passes - 1);
+        assert_int_equal(v.turn.hold.deadline.ns, hold.deadline.ns);
+        assert_int_equal(v.turn.hold.taken.ns, hold.taken.ns);
+    } else {
+        assert_true(tl__gate_quit(&gate, &b));
+    }
+    tl__gate_leave(&gate, &a);
+    tl__gate_leave(&gate, &b);
+    return passed;
+}
+
+static void test_a_fresh_hold_passes_with_the_next_fence(void **state) {
+    (void)state;
+    assert_true(passes(fresh_hold(), 0, TTL_MS));
+}
+
+static void test_a_hold_passes_only_when_enough_of_it_is_left(void **state) {
+    (void)state;
+    assert_true(passes(fresh_hold(), TTL_MS / 2, TTL_MS));
+    assert_false(passes(fresh_hold(), TTL_MS / 2 + 1, TTL_MS));
+    assert_true(passes(fresh_hold(), TTL_MS - 10, 20));
+    assert_false(passes(fresh_hold(), 0, 3 * TTL_MS));
+    assert_false(passes(fresh_hold(), TTL_MS, 1)); /* over: not even for one who wants nothing */
+    tl_hold over = fresh_hold();
+    over.deadline = (tl_mono){0};
+    assert_false(passes(over, 0, TTL_MS));
+}
+
+static void test_a_hold_passes_only_for_a_second_after_it_was_taken(void **state) {
+    (void)state;
+    tl_hold hold = fresh_hold();
+    hold.deadline = at_ms(30000); /* renewed since */
+    assert_true(passes(hold, 999, TTL_MS));
+    assert_false(passes(hold, 1000, TTL_MS));
+    assert_false(passes(hold, 5000, TTL_MS));
+}
+
+static void test_a_hold_passes_only_while_fencing_numbers_are_reserved(void **state) {
+    (void)state;
+    tl_hold hold = fresh_hold();
+    hold.passes = 1;
+    assert_true(passes(hold, 0, TTL_MS));
+    hold.passes = 0;
+    assert_false(passes(hold, 0, TTL_MS));
+    hold.fence = 0; /* a lock without numbers passes as often */
+    assert_false(passes(hold, 0, TTL_MS));
+    hold.passes = 1;
+    assert_true(passes(hold, 0, TTL_MS));
+}
+
+static void test_nobody_is_passed_to_from_outside_or_without_a_queue(void **state) {
+    (void)state;
+    tl_place a = place_on("k"), b = place_on("k");
+    tl_hold hold = fresh_hold();
+    assert_false(tl__gate_pass(&gate, &a, &hold, at_ms(0)));
+    (void)tl__gate_enter(&gate, &b, NULL);
+    assert_false(tl__gate_pass(&gate, &a, &hold, at_ms(0)));
+    assert_false(tl__gate_pass(&gate, &b, &hold, at_ms(0)));
+    assert_int_equal(b.state, TL_FRONT);
+    tl__gate_leave(&gate, &b);
+}
+
+/* ---- a caller that blocks ---------------------------------------------------------------------- */
+
+typedef struct {
+    tl_place place;
+    _Atomic unsigned stop;
+    int64_t wait_ms;
+    bool front, given;
+    atomic_bool queued;
+    uint64_t fence;
+} sleeper;
+
+static void *sleep_in_queue(void *ctx) {
+    sleeper *s = ctx;
+    tl_queuer q;
+    tl__queuer_init(&q, TTL_MS);
+    s->front = tl__gate_enter(&gate, &s->place, &q.turn) == TL_FRONT;
+    atomic_store(&s->queued, true);
+    if (!s->front)
+        s->front = tl__gate_await(&gate, &s->place, &q, &s->stop, 2,
+                                  tl__mono_add_ms(tl__mono_now(), s->wait_ms));
+    s->given = q.turn.given;
+    s->fence = q.turn.hold.fence;
+    tl__queuer_end(&q);
+    return NULL;
+}
+
+static pthread_t put_to_sleep(sleeper *s, int64_t wait_ms) {
+    pthread_t thread;
+    *s = (sleeper){.place = place_on("k"), .wait_ms = wait_ms};
+    assert_int_equal(pthread_create(&thread, NULL, sleep_in_queue, s), 0);
+    WAIT_FOR(SOON_MS, atomic_load(&s->queued));
+    return thread;
+}
+
+static void test_a_thread_that_waits_gets_the_hold(void **state) {
+    (void)state;
+    tl_place a = place_on("k");
+    tl_hold hold = fresh_hold();
+    sleeper s;
+    (void)tl__gate_enter(&gate, &a, NULL);
+    pthread_t thread = put_to_sleep(&s, 60000);
+    assert_true(tl__gate_pass(&gate, &a, &hold, at_ms(0)));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(s.front && s.given);
+    assert_int_equal(s.fence, FENCE + 1);
+    tl__gate_leave(&gate, &s.place);
+}
+
+static void test_a_thread_that_waits_leaves_when_its_time_is_up(void **state) {
+    (void)state;
+    tl_place a = place_on("k");
+    sleeper s;
+    (void)tl__gate_enter(&gate, &a, NULL);
+    assert_int_equal(pthread_join(put_to_sleep(&s, 20), NULL), 0);
+    assert_false(s.front);
+    assert_int_equal(s.place.state, TL_OUTSIDE);
+    assert_false(tl__gate_has_queue(&gate, &a));
+    tl__gate_leave(&gate, &a);
+}
+
+static void test_a_thread_that_waits_heeds_its_own_bits_when_nudged(void **state) {
+    (void)state;
+    tl_place a = place_on("k");
+    sleeper s;
+    (void)tl__gate_enter(&gate, &a, NULL);
+    pthread_t thread = put_to_sleep(&s, 60000);
+    atomic_store(&s.stop, 1); /* another bit */
+    tl__gate_nudge(&gate, &s.place);
+    assert_true(tl__gate_has_queue(&gate, &a));
+    atomic_store(&s.stop, 2);
+    tl__gate_nudge(&gate, &s.place);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(s.front);
+    tl__gate_nudge(&gate, &s.place); /* outside: nothing */
+    tl__gate_leave(&gate, &a);
+}
+
+/* What is handed over is never lost: of two threads that pass and give up at the same moment, either
+ * both say that it passed, or neither. */
+static void test_a_gift_and_a_time_out_at_one_moment_agree(void **state) {
+    (void)state;
+    int passed = 0;
+    for (int i = 0; i < 200; i++) {
+        tl_place a = place_on("k");
+        tl_hold hold = fresh_hold();
+        sleeper s;
+        (void)tl__gate_enter(&gate, &a, NULL);
+        pthread_t thread = put_to_sleep(&s, i % 3);
+        bool did = tl__gate_pass(&gate, &a, &hold, at_ms(0));
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(s.front, did);
+        assert_int_equal(s.given, did);
+        tl__gate_leave(&gate, did ? &s.place : &a);
+        passed += did;
+    }
+    print_message("passed %d times of 200\n", passed);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_first_is_at_the_front_and_the_others_queue),
+        TEST(test_they_come_in_the_order_in_which_they_entered),
+        TEST(test_any_one_may_leave_the_queue_and_the_others_keep_their_order),
+        TEST(test_one_at_the_front_cannot_quit_the_queue),
+        TEST(test_keys_do_not_disturb_each_other),
+        TEST(test_the_hash_alone_does_not_make_two_keys_one),
+        TEST(test_a_fresh_hold_passes_with_the_next_fence),
+        TEST(test_a_hold_passes_only_when_enough_of_it_is_left),
+        TEST(test_a_hold_passes_only_for_a_second_after_it_was_taken),
+        TEST(test_a_hold_passes_only_while_fencing_numbers_are_reserved),
+        TEST(test_nobody_is_passed_to_from_outside_or_without_a_queue),
+        TEST(test_a_thread_that_waits_gets_the_hold),
+        TEST(test_a_thread_that_waits_leaves_when_its_time_is_up),
+        TEST(test_a_thread_that_waits_heeds_its_own_bits_when_nudged),
+        TEST(test_a_gift_and_a_time_out_at_one_moment_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+/*
+ * The plain protocol's attempts: one SET first, then only what compares; and what each answer means.
+ */
+#include "feed.h"
+
+#define TICKET 9
+
+typedef struct {
+    tl_attempt attempt; /* first: its result */
+    tl_job job;
+} one;
+
+static tl_status step(void *machine, const tl_event *e, tl_out *out) {
+    one *o = machine;
+    return o->job.protocol->step(&o->attempt, &o->job, e, out);
+}
+
+static one m;
+
+static void prepare(feed *f, tl_op op, bool again) {
+    memset(&m, 0x5a, sizeof m);
+    m.job = feed_job();
+    m.job.protocol = tl__protocol_token.no_fence;
+    m.job.again = again;
+    feed_init(f, &m, step);
+    m.job.protocol->init(&m.attempt, op, TICKET, feed_ms(60000));
+}
+
+static void begin(feed *f, tl_op op, bool again) {
+    prepare(f, op, again);
+    assert_int_equal(feed_start(f), TL_GO);
+}
+
+static const tl_result *result(void) {
+    return &m.attempt.result;
+}
+
+static void expect(const feed *f, tl_err code, bool maybe) {
+    assert_int_equal(f->status, TL_END);
+    assert_int_equal(result()->code, code);
+    assert_int_equal(result()->maybe, maybe);
+    assert_int_equal(f->out.words[0] != '\0', code != TL_OK && code != TL_EBUSY);
+}
+
+static void assert_words(const feed *f, uint8_t command, const char *const *words) {
+    const tl_command *c = &f->last.command[command];
+    for (size_t i = 0; words[i]; i++) {
+        assert_true(i < c->argc);
+        assert_string_equal(c->argv[i].p, words[i]);
+    }
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void test_the_first_take_is_one_plain_set(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE, false);
+    assert_int_equal(f.last.count, 1);
+    assert_int_equal(f.last.command[0].form, TL_ARGV);
+    assert_int_equal(f.last.command[0].argc, 6);
+    assert_words(&f, 0, (const char *const[]){"SET", KEY, TOKEN, "NX", "PX", "30000", NULL});
+    assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
+}
+
+static void test_a_further_take_and_a_keep_compare_and_have_a_limit(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        feed f;
+        char limit[TL_INT_SIZE];
+        begin(&f, i ? TL_KEEP : TL_TAKE, true);
+        (void)snprintf(limit, sizeof limit, "%lld", (long long)feed_server_us(ATTEMPT_MS) - 401);
+        feed_assert_asked(&f, "hold");
+        assert_int_equal(f.last.command[0].nkeys, 1);
+        assert_int_equal(f.last.command[0].argc, 5);
+        assert_words(&f, 0,
+                     (const char *const[]){KEY, TOKEN, "30000", limit, i ? "keep" : "take", NULL});
+    }
+}
+
+static void test_a_drop_compares_and_names_the_channel(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_DROP, false);
+    feed_assert_asked(&f, "free");
+    assert_int_equal(f.last.command[0].nkeys, 1);
+    assert_words(&f, 0, (const char *const[]){KEY, TOKEN, SIDECAR, NULL});
+}
+
+static void test_wait_follows_what_writes(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        feed f;
+        prepare(&f, i == 3 ? TL_DROP : i == 2 ? TL_KEEP : TL_TAKE, i == 1);
+        m.job.wait_replicas = 2;
+        m.job.wait_replicas_ms = 750;
+        (void)feed_start(&f);
+        assert_int_equal(f.last.count, i == 3 ? 1 : 2);
+        if (i < 3)
+            assert_words(&f, 1, (const char *const[]){"WAIT", "2", "750", NULL});
+    }
+}
+
+/* ---- the first take -------------------------------------------------------------------------- */
+
+static void test_a_set_is_ours_from_the_sending_less_the_drift(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE, false);
+    feed_at(&f, 800); /* when the answer came doesn't count */
+    (void)feed_reply(&f, "+OK");
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    assert_int_equal(result()->fence, 0);
+    assert_false(f.out.has_bracket);
+}
+
+static void test_a_refused_set_is_busy_for_who_knows_how_long(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE, false);
+    (void)feed_reply(&f, "nil");
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(result()->hint.ns, INT64_MAX);
+    assert_false(result()->announced || result()->checked);
+}
+
+static void test_a_lost_set_may_take_effect_whenever_it_arrives(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE, false);
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNCERTAIN, true);
+    assert_int_equal(result()->harmless.ns, INT64_MAX);
+}
+
+static void test_any_other_answer_to_set_is_malformed(void **state) {
+    (void)state;
+    const char *const bad[] = {
+        "1", "0", "+QUEUED", "'ok'", "+", "[]", "[1 't' 30000 '1' '2']", "[1 't' nil '1' '2' 1]"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        begin(&f, TL_TAKE, false);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+static void test_errors_mean_what_they_mean_to_all(void **state) {
+    (void)state;
+    static const struct {
+        const char *error;
+        tl_err code;
+    } rows[] = {{"-NOPERM no permissions", TL_EDENIED},
+                {"-OOM command not allowed", TL_EUNAVAILABLE},
+                {"-READONLY replica", TL_EUNAVAILABLE},
+                {"-ERR syntax error", TL_ESERVER}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        feed f;
+        begin(&f, TL_TAKE, false);
+        (void)feed_reply(&f, "%s", rows[i].error);
+        expect(&f, rows[i].code, false);
+    }
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static tl_status held(feed *f, int status, const char *left) {
+    return feed_reply(f, "[%d 'x' %s %s 1]", status, left, feed_time(f));
+}
+
+static void test_ours_by_comparison_counts_what_the_key_has_left(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        feed f;
+        begin(&f, i ? TL_KEEP : TL_TAKE, true);
+        feed_at(&f, 100);
+        (void)held(&f, 1, "1234");
+        expect(&f, TL_OK, false);
+        assert_int_equal(result()->deadline.ns, feed_ms(1234).ns - DRIFT_NS);
+        assert_true(f.out.has_bracket && result()->checked);
+    }
+}
+
+static void test_busy_by_comparison_tells_when_to_come_back(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE, true);
+    feed_at(&f, 30);
+    (void)held(&f, 0, "5000");
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(feed_since(result()->hint), 30 + 5000 + 1);
+    assert_false(result()->announced); /* who knows whether its holder does */
+    begin(&f, TL_TAKE, true);
+    (void)held(&f, 0, "-1");
+    assert_int_equal(result()->hint.ns, INT64_MAX);
+}
+
+static void test_a_keep_that_finds_another_or_nothing_has_lost(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP, false);
+    (void)held(&f, 0, "5000");
+    expect(&f, TL_ELOST, false);
+    assert_int_equal(result()->why, TL_LOST_TAKEN);
+    begin(&f, TL_KEEP, false);
+    (void)held(&f, -1, "-1");
+    expect(&f, TL_ELOST, false);
+    assert_int_equal(result()->why, TL_LOST_GONE);
+}
+
+static void test_a_request_past_its_limit_left_nothing_behind(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        feed f;
+        begin(&f, i ? TL_KEEP : TL_TAKE, true);
+        (void)held(&f, -2, "-1");
+        expect(&f, TL_EUNAVAILABLE, false);
+    }
+}
+
+static void test_any_other_comparison_is_malformed(void **state) {
+    (void)state;
+    const char *const bad[] = {"nil",
+                               "+OK",
+                               "1",
+                               "[]",
+                               "[2 'x' 5 '1' '2' 1]",
+                               "[-3 'x' 5 '1' '2' 1]",
+                               "[nil 'x' 5 '1' '2' 1]",
+                               "[1 'x' nil '1' '2' 1]",
+                               "[1 'x' 5 '1' '2']",
+                               "[-1 nil -1 '1' '2' 1]"}; /* absent, and yet not taken */
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        begin(&f, TL_TAKE, true);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER, true);
+        assert_int_equal(result()->harmless.ns, feed_ms(ATTEMPT_MS).ns);
+    }
+}
+
+static void test_each_drop_answer_is_told_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *reply;
+        tl_err code;
+        bool maybe;
+    } rows[] = {{"1", TL_OK, false},      {"0", TL_ETAKEN, false},  {"-1", TL_EEXPIRED, false},
+                {"2", TL_ESERVER, true},  {"-2", TL_ESERVER, true}, {"nil", TL_ESERVER, true},
+                {"[1]", TL_ESERVER, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        feed f;
+        begin(&f, TL_DROP, false);
+        (void)feed_reply(&f, "%s", rows[i].reply);
+        expect(&f, rows[i].code, rows[i].maybe);
+    }
+}
+
+/* ---- replicas and restarts ------------------------------------------------------------------- */
+
+static void test_too_few_replicas_are_no_lock(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        feed f;
+        prepare(&f, i % 3 == 2 ? TL_KEEP : TL_TAKE, i % 3 == 1);
+        m.job.wait_replicas = 2;
+        (void)feed_start(&f);
+        if (i % 3 == 0)
+            (void)feed_reply(&f, "+OK %d", i / 3 + 1);
+        else
+            (void)feed_reply(&f, "[1 'x' 30000 %s 1] %d", feed_time(&f), i / 3 + 1);
+        expect(&f, i / 3 ? TL_OK : TL_EUNAVAILABLE, i / 3 == 0);
+    }
+}
+
+static void test_a_server_that_has_just_started_grants_nothing(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        feed f;
+        prepare(&f, TL_TAKE, i);
+        m.job.restart_quiet_ms = 1000;
+        f.server.up_since = feed_ms(-500);
+        (void)feed_start(&f);
+        (void)(i ? held(&f, 1, "30000") : feed_reply(&f, "+OK"));
+        expect(&f, TL_EUNAVAILABLE, true);
+        assert_int_equal(feed_since(result()->hint), 500);
+    }
+}
+
+static void test_an_answer_to_another_question_is_ignored(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE, false);
+    assert_int_equal(feed_reply_to(&f, TICKET + 1, "+OK"), TL_GO);
+    (void)feed_reply(&f, "nil");
+    expect(&f, TL_EBUSY, false);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_take_is_one_plain_set),
+        cmocka_unit_test(test_a_further_take_and_a_keep_compare_and_have_a_limit),
+        cmocka_unit_test(test_a_drop_compares_and_names_the_channel),
+        cmocka_unit_test(test_wait_follows_what_writes),
+        cmocka_unit_test(test_a_set_is_ours_from_the_sending_less_the_drift),
+        cmocka_unit_test(test_a_refused_set_is_busy_for_who_knows_how_long),
+        cmocka_unit_test(test_a_lost_set_may_take_effect_whenever_it_arrives),
+        cmocka_unit_test(test_any_other_answer_to_set_is_malformed),
+        cmocka_unit_test(test_errors_mean_what_they_mean_to_all),
+        cmocka_unit_test(test_ours_by_comparison_counts_what_the_key_has_left),
+        cmocka_unit_test(test_busy_by_comparison_tells_when_to_come_back),
+        cmocka_unit_test(test_a_keep_that_finds_another_or_nothing_has_lost),
+        cmocka_unit_test(test_a_request_past_its_limit_left_nothing_behind),
+        cmocka_unit_test(test_any_other_comparison_is_malformed),
+        cmocka_unit_test(test_each_drop_answer_is_told_apart),
+        cmocka_unit_test(test_too_few_replicas_are_no_lock),
+        cmocka_unit_test(test_a_server_that_has_just_started_grants_nothing),
+        cmocka_unit_test(test_an_answer_to_another_question_is_ignored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

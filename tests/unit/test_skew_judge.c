@@ -1,0 +1,267 @@
+/*
+ * The verdict against an oracle that knows the truth: never SAFE where a theft is possible, never
+ * UNSAFE where none is, and in between only what can't be told.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../tools/skew_judge.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_web.c"   /* NOLINT(bugprone-suspicious-include) */
+
+#define MS INT64_C(1000)
+
+static skew_host host(const char *name, int64_t lo, int64_t hi) {
+    skew_host h = {.instrument = "agent",
+                   .known = true,
+                   .offset = {lo, hi},
+                   .age_ms = 10,
+                   .samples = 1,
+                   .status = "ok"};
+    (void)snprintf(h.name, sizeof h.name, "%s", name);
+    return h;
+}
+static skew_host unknown(const char *name) {
+    skew_host h = host(name, 0, 0);
+    h.known = false;
+    h.status = "unknown";
+    h.age_ms = -1;
+    return h;
+}
+/* 60 s, of which the holder works 59; nothing drifts. */
+static skew_result with(skew_host *hosts, int n) {
+    return (skew_result){.rule = {.lock_timeout_us = 60000 * MS,
+                                  .slack_us = 1000 * MS,
+                                  .warn_percent = 50,
+                                  .drift_ppm = 0},
+                         .hosts = hosts,
+                         .host_count = n};
+}
+static skew_verdict judged(skew_result *r) {
+    assert_true(skew_judge(r));
+    skew_verdict v = r->verdict;
+    assert_true(r->reason[0] != '\0');
+    skew_result_end(r);
+    return v;
+}
+
+/* ---- by hand: 1 ms of resolution and 1 us of rounding are added to each edge ------------------- */
+
+static skew_verdict two(int64_t lo, int64_t hi) {
+    skew_host hosts[] = {host("a", 0, 0), host("b", lo, hi)};
+    skew_result r = with(hosts, 2);
+    r.rule.warn_percent = 100;
+    return judged(&r);
+}
+
+static void test_the_edges_decide(void **state) {
+    (void)state;
+    assert_int_equal(two(0, 998999), SKEW_SAFE);
+    assert_int_equal(two(0, 999000), SKEW_WARN);
+    assert_int_equal(two(1001001, 1001001), SKEW_WARN);
+    assert_int_equal(two(1001002, 1001002), SKEW_UNSAFE);
+    assert_int_equal(two(998998, 2000000), SKEW_WARN);
+    assert_int_equal(two(-998999, 0), SKEW_SAFE);
+    assert_int_equal(two(-1001002, -1001002), SKEW_UNSAFE); /* the other way round */
+}
+
+static void test_a_gap_is_judged_to_the_microsecond(void **state) {
+    (void)state;
+    assert_int_equal(skew_judge_gap((tl_interval){-5, 1000}, 1000), SKEW_SAFE);
+    assert_int_equal(skew_judge_gap((tl_interval){-5, 1001}, 1000), SKEW_WARN);
+    assert_int_equal(skew_judge_gap((tl_interval){1000, 1001}, 1000), SKEW_WARN);
+    assert_int_equal(skew_judge_gap((tl_interval){1001, 1001}, 1000), SKEW_UNSAFE);
+    assert_int_equal(skew_judge_gap((tl_interval){-7, -6}, -6), SKEW_SAFE);
+    assert_int_equal(skew_judge_gap((tl_interval){-5, -5}, -6), SKEW_UNSAFE);
+    assert_int_equal(skew_judge_gap((tl_interval){INT64_MIN, INT64_MAX}, 0), SKEW_WARN);
+}
+
+static void test_little_slack_left_is_a_warning(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 498999, 498999)};
+    skew_result r = with(hosts, 2);
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    hosts[1] = host("b", 499000, 499000);
+    assert_int_equal(judged(&r), SKEW_WARN);
+}
+
+static void test_missing_evidence_is_never_safe(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 1, 2), unknown("c")};
+    skew_result r = with(hosts, 3);
+    assert_int_equal(judged(&r), SKEW_WARN);
+    r = with(hosts, 2);
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    r.missing = true;
+    assert_int_equal(judged(&r), SKEW_WARN);
+    r = with(hosts, 1);
+    assert_int_equal(judged(&r), SKEW_WARN);
+    r = with(&hosts[2], 1);
+    assert_int_equal(judged(&r), SKEW_UNKNOWN);
+    r = with(hosts, 0);
+    assert_int_equal(judged(&r), SKEW_UNKNOWN);
+}
+
+static void test_a_certain_theft_outweighs_missing_evidence(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 5000 * MS, 5000 * MS), unknown("c")};
+    skew_result r = with(hosts, 3);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_UNSAFE);
+    assert_int_equal(r.pair_count, 2);
+    assert_int_equal(r.pairs[0].holder, 0);
+    assert_int_equal(r.pairs[0].taker, 1);
+    assert_non_null(strstr(r.reason, "stolen 3998.999 ms too early: when a holds"));
+    skew_result_end(&r);
+}
+
+static void test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 10), host("b", 20, 5), host("c", 0, 10)};
+    skew_result r = with(hosts, 3);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    assert_false(hosts[1].known);
+    assert_string_equal(hosts[1].status, "inconsistent");
+    assert_true(hosts[0].known && hosts[2].known);
+    assert_int_equal(r.pair_count, 2);
+    skew_result_end(&r);
+}
+
+static void test_drift_and_slew_widen_both_edges_for_the_whole_lifetime(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+    skew_result r = with(hosts, 2);
+    assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 1001);
+    r.rule.drift_ppm = 200;
+    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 13000, 13002);
+    hosts[1].slew_ppm = 83333;
+    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 5012980, 5013100);
+    assert_int_equal(judged(&r), SKEW_WARN);
+    hosts[1].slew_ppm = 0;
+    hosts[1].has_drift = true;
+    hosts[1].drift_ppb = (tl_interval){-900000, 900000}; /* it may be no drift at all */
+    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 13000, 13002);
+    hosts[1].drift_ppb = (tl_interval){-900000, -300000}; /* it surely moves */
+    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 67000, 67100);
+}
+
+static void test_a_holder_that_works_longer_than_the_lifetime_is_unsafe(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+    skew_result r = with(hosts, 2);
+    r.rule.slack_us = -10000 * MS;
+    assert_int_equal(judged(&r), SKEW_UNSAFE);
+}
+
+static void test_five_hundred_hosts(void **state) {
+    (void)state;
+    static skew_host hosts[500];
+    for (int i = 0; i < 500; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "h%d", i);
+        hosts[i] = host(name, i * 10, i * 10 + 5);
+    }
+    skew_result r = with(hosts, 500);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.pair_count, 249500);
+    assert_int_equal(r.verdict, SKEW_SAFE);
+    assert_int_equal(r.pairs[0].holder, 0);
+    assert_int_equal(r.pairs[0].taker, 499);
+    skew_result_end(&r);
+}
+
+/* ---- the oracle --------------------------------------------------------------------------------- */
+
+#define SCENARIOS 200000
+#define HOSTS_MAX 5
+static uint64_t seed_state;
+static int64_t draw(int64_t below) {
+    seed_state ^= seed_state << 13;
+    seed_state ^= seed_state >> 7;
+    seed_state ^= seed_state << 17;
+    return (int64_t)((seed_state >> 11) % (uint64_t)below);
+}
+
+/* The gap of two clocks at any time of the lock's life: they may part or meet by what the rule allows. */
+typedef struct {
+    int64_t least, most;
+} really;
+
+static really real_gap(const skew_rule *rule, int64_t holder, int64_t taker) {
+    int64_t by = rule->lock_timeout_us / 1000 * rule->drift_ppm / 1000 + 1000;
+    return (really){taker - holder - by, taker - holder + by};
+}
+
+static void one_scenario(uint64_t seed, int *seen) {
+    skew_host hosts[HOSTS_MAX];
+    int64_t truth[HOSTS_MAX];
+    int n = 2 + (int)draw(HOSTS_MAX - 1);
+    skew_result r = with(hosts, n);
+    r.rule.lock_timeout_us = (1 + draw(120000)) * MS;
+    r.rule.slack_us = draw(5) == 0 ? -draw(1000 * MS) : draw(3000 * MS);
+    r.rule.drift_ppm = (int32_t)draw(500);
+    r.rule.warn_percent = 100;
+    int64_t wide = 1 + draw(draw(3) ? 500 : 500 * MS), far = 1 + draw(4000 * MS);
+    for (int i = 0; i < n; i++) {
+        truth[i] = draw(far) - far / 2;
+        hosts[i] = host("h", truth[i] - draw(wide), truth[i] + draw(wide));
+    }
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.pair_count, (size_t)n * (size_t)(n - 1));
+    bool all_safe = true, theft = false;
+    for (size_t i = 0; i < r.pair_count; i++) {
+        const skew_pair *p = &r.pairs[i];
+        really is = real_gap(&r.rule, truth[p->holder], truth[p->taker]);
+        if (is.least < p->gap.lo || is.most > p->gap.hi)
+            fail_msg("seed %llu: the gap does not hold the truth", (unsigned long long)seed);
+        if (p->verdict == SKEW_SAFE && is.most > r.rule.slack_us)
+            fail_msg("seed %llu: a false SAFE", (unsigned long long)seed);
+        if (p->verdict == SKEW_UNSAFE && is.least <= r.rule.slack_us)
+            fail_msg("seed %llu: a false UNSAFE", (unsigned long long)seed);
+        if (p->verdict == SKEW_WARN &&
+            (p->gap.lo > r.rule.slack_us || p->gap.hi <= r.rule.slack_us))
+            fail_msg("seed %llu: WARN without a straddle", (unsigned long long)seed);
+        all_safe = all_safe && p->verdict == SKEW_SAFE;
+        theft = theft || p->verdict == SKEW_UNSAFE;
+    }
+    /* With --warn 100% and nothing missing, the fleet is what its pairs are. */
+    skew_verdict want = theft ? SKEW_UNSAFE : all_safe ? SKEW_SAFE : SKEW_WARN;
+    if (r.verdict != want && !(all_safe && r.verdict == SKEW_WARN && r.rule.slack_us < 0))
+        fail_msg("seed %llu: %s instead of %s", (unsigned long long)seed,
+                 skew_verdict_name(r.verdict), skew_verdict_name(want));
+    seen[r.verdict]++;
+    skew_result_end(&r);
+}
+
+static void test_no_false_safe_no_false_unsafe_and_warn_only_in_doubt(void **state) {
+    (void)state;
+    int seen[4] = {0};
+    for (uint64_t seed = 1; seed <= SCENARIOS; seed++) {
+        seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        one_scenario(seed, seen);
+    }
+    print_message("%d safe, %d warn, %d unsafe\n", seen[SKEW_SAFE], seen[SKEW_WARN],
+                  seen[SKEW_UNSAFE]);
+    for (int v = SKEW_SAFE; v <= SKEW_UNSAFE; v++)
+        assert_true(seen[v] > SCENARIOS / 100); /* else it proves little */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_edges_decide),
+        cmocka_unit_test(test_a_gap_is_judged_to_the_microsecond),
+        cmocka_unit_test(test_little_slack_left_is_a_warning),
+        cmocka_unit_test(test_missing_evidence_is_never_safe),
+        cmocka_unit_test(test_a_certain_theft_outweighs_missing_evidence),
+        cmocka_unit_test(test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest),
+        cmocka_unit_test(test_drift_and_slew_widen_both_edges_for_the_whole_lifetime),
+        cmocka_unit_test(test_a_holder_that_works_longer_than_the_lifetime_is_unsafe),
+        cmocka_unit_test(test_five_hundred_hosts),
+        cmocka_unit_test(test_no_false_safe_no_false_unsafe_and_warn_only_in_doubt),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/*
+ * The agent's record: it comes back as it was written, anything else is refused, and its age, a step of
+ * the server and a clash make it wider or void, never plausible.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../tools/skew_record.c" /* NOLINT(bugprone-suspicious-include) */
+
+#define NOW INT64_C(1700000000000000)
+
+static skew_record usual(void) {
+    return (skew_record){.id = "beef-12",
+                         .at_us = NOW,
+                         .offset = {349990, 350010},
+                         .has_drift = true,
+                         .drift_ppb = {-1500, 2500},
+                         .samples = 8,
+                         .steps = 1,
+                         .resumes = 2,
+                         .every_ms = 10000};
+}
+
+static bool reads(const char *text) {
+    skew_record r;
+    return skew_record_read(text, strlen(text), &r);
+}
+
+static void test_what_is_written_is_read(void **state) {
+    (void)state;
+    char text[SKEW_RECORD_SIZE];
+    skew_record in = usual(), out;
+    skew_record_write(text, &in);
+    assert_string_equal(text,
+                        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0");
+    assert_true(skew_record_read(text, strlen(text), &out));
+    assert_string_equal(out.id, in.id);
+    assert_int_equal(out.at_us, in.at_us);
+    assert_int_equal(out.offset.lo, in.offset.lo);
+    assert_int_equal(out.offset.hi, in.offset.hi);
+    assert_int_equal(out.drift_ppb.lo, in.drift_ppb.lo);
+    assert_int_equal(out.drift_ppb.hi, in.drift_ppb.hi);
+    assert_int_equal(out.samples, 8);
+    assert_int_equal(out.every_ms, 10000);
+    assert_true(out.has_drift && !out.clash);
+}
+
+static void test_anything_else_is_refused(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "",
+        " ",
+        "nonsense",
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0", /* version */
+        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000",   /* too few */
+        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 0",
+        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 ",
+        "1  1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",        /* no id */
+        "1 beef-12 1700000000000000 350010 349990 1 -1500 2500 0 8 1 2 0 10000 0", /* upside down */
+        "1 beef-12 1700000000000000 349990 350010 2 -1500 2500 0 8 1 2 0 10000 0",
+        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 0 1 2 0 10000 0", /* no samples */
+        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 -1 8 1 2 0 10000 0",
+        "1 beef-12 01700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
+        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 -0 8 1 2 0 10000 0",
+        "1 beef-12 0 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
+        "1 beef-12 9223372036854775807 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
+        "1 beef-12 1700000000000000 -9223372036854775808 9223372036854775807 1 -1 2 0 8 1 2 0 1 0",
+        "1 beef-12 1700000000000000 1e3 350010 1 -1500 2500 0 8 1 2 0 10000 0",
+        "1 beef-12 17000000000000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
+        "1 0123456789012345678901234567890123456789-1234567 1700000000000000 1 2 1 0 0 0 8 1 2 0 1 0",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (reads(bad[i]))
+            fail_msg("this is read: '%s'", bad[i]);
+    char text[SKEW_RECORD_SIZE];
+    skew_record in = usual(), out;
+    skew_record_write(text, &in);
+    for (size_t n = 0; n < strlen(text); n++) /* cut off anywhere */
+        assert_false(skew_record_read(text, n, &out));
+    text[4] = '\0';
+    assert_false(skew_record_read(text, strlen("1 beef-12") + 60, &out));
+}
+
+static skew_host judged(const skew_record *r, int64_t now_us, int64_t stepped_us) {
+    skew_host h = {.known = false};
+    skew_record_judge(r, now_us, stepped_us, 200, &h);
+    return h;
+}
+
+static void test_age_widens(void **state) {
+    (void)state;
+    skew_record r = usual();
+    skew_host h = judged(&r, NOW, 0);
+    assert_true(h.known && h.age_ms == 0);
+    assert_in_range(350010, h.offset.lo, h.offset.hi);
+    assert_true(h.offset.hi - h.offset.lo <= 30);
+    h = judged(&r, NOW + 10000000, 0); /* 10 s at 200 ppm */
+    assert_int_equal(h.age_ms, 10000);
+    assert_in_range(h.offset.hi, 352010, 352012);
+    assert_in_range(h.offset.lo, 347988, 347990);
+    r.slew_ppm = 83333;
+    h = judged(&r, NOW + 10000000, 0);
+    assert_true(h.offset.hi >= 350010 + 835330 && h.offset.lo <= 349990 - 835330);
+    assert_int_equal(h.slew_ppm, 83333);
+}
+
+static void test_a_step_of_the_server_makes_what_is_older_void(void **state) {
+    (void)state;
+    skew_record r = usual();
+    assert_string_equal(judged(&r, NOW - 1, 0).status, "void");
+    assert_false(judged(&r, NOW - 1, 0).known);
+    assert_int_equal(judged(&r, NOW - 1, 0).age_ms, -1);
+    assert_string_equal(judged(&r, NOW + 5, NOW + 1).status, "void");
+    assert_false(judged(&r, NOW + 5, NOW + 1).known);
+    assert_true(judged(&r, NOW + 5, NOW).known); /* the first that was measured after it */
+}
+
+static void test_a_clash_is_unknown(void **state) {
+    (void)state;
+    skew_record r = usual();
+    r.clash = true;
+    assert_false(judged(&r, NOW, 0).known);
+    assert_string_equal(judged(&r, NOW, 0).status, "clash");
+}
+
+static void test_names_and_boots(void **state) {
+    (void)state;
+    char key[SKEW_KEY_SIZE], most[SKEW_NAME_SIZE + 1];
+    memset(most, 'x', sizeof most);
+    most[SKEW_NAME_SIZE] = '\0';
+    assert_false(skew_name_ok(most));
+    most[SKEW_NAME_SIZE - 1] = '\0';
+    assert_true(skew_name_ok(most));
+    skew_record_key(key, most);
+    assert_int_equal(strlen(key), strlen("{tidelock:agents}:") + 64);
+    assert_true(skew_name_ok("db-1.example.org:6379_x"));
+    static const char *const bad[] = {"", "a b", "a\"b", "a|b", "a\nb", "\xc3\xa4", "a{b}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(skew_name_ok(bad[i]));
+    assert_true(skew_same_boot("beef-1", "beef-22"));
+    assert_false(skew_same_boot("beef-1", "bee-1"));
+    assert_false(skew_same_boot("beef-1", "bead-1"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_written_is_read),
+        cmocka_unit_test(test_anything_else_is_refused),
+        cmocka_unit_test(test_age_widens),
+        cmocka_unit_test(test_a_step_of_the_server_makes_what_is_older_void),
+        cmocka_unit_test(test_a_clash_is_unknown),
+        cmocka_unit_test(test_names_and_boots),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,338 @@
+/*
+ * A host's offset from the server: whatever happens on the way and to the clocks, the truth stays
+ * inside the interval. The clocks here are numbers. SKEW_RUNS=n plays so many seeded worlds, SKEW_SEED=n
+ * one of them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../../tools/skew_track.c" /* NOLINT(bugprone-suspicious-include) */
+
+#define US INT64_C(1000)
+#define MS INT64_C(1000000)
+#define S INT64_C(1000000000)
+#define RATE 200
+
+/* ---- a world: true time, and what each clock shows -------------------------------------------- */
+
+typedef struct {
+    int64_t now;                               /* true time, ns */
+    int64_t boot_zero, wall_zero, server_zero; /* what is added to true time, ns */
+    int64_t slept;                             /* deadline clock less monotonic clock */
+    int64_t wall_ppb, server_ppb; /* rates; the deadline clock runs as the wall clock */
+    int64_t rated_at, boot_gained, server_gained;
+} world;
+
+static int64_t gain(int64_t over, int64_t ppb) {
+    return over / 1000 * ppb / 1000000;
+}
+static int64_t boot_at(const world *w) {
+    return w->now + w->boot_zero + w->boot_gained + gain(w->now - w->rated_at, w->wall_ppb);
+}
+static int64_t wall_at(const world *w) {
+    return boot_at(w) - w->boot_zero + w->wall_zero;
+}
+static int64_t server_at(const world *w) {
+    return w->now + w->server_zero + w->server_gained + gain(w->now - w->rated_at, w->server_ppb);
+}
+static int64_t floor_us(int64_t ns) {
+    return ns / 1000 - (ns % 1000 < 0);
+}
+/* In ns. */
+static int64_t truth(const world *w) {
+    return wall_at(w) - server_at(w);
+}
+static void set_rates(world *w, int64_t wall_ppb, int64_t server_ppb) {
+    w->boot_gained += gain(w->now - w->rated_at, w->wall_ppb);
+    w->server_gained += gain(w->now - w->rated_at, w->server_ppb);
+    w->rated_at = w->now;
+    w->wall_ppb = wall_ppb;
+    w->server_ppb = server_ppb;
+}
+
+/* A reading that takes a pause between each two of its clocks. */
+static skew_reading look(world *w, int64_t pause_ns) {
+    tl_mono before = {boot_at(w)};
+    w->now += pause_ns;
+    int64_t wall = floor_us(wall_at(w));
+    w->now += pause_ns;
+    int64_t monotonic = boot_at(w) - w->slept;
+    w->now += pause_ns;
+    return skew_read(before, wall, monotonic, (tl_mono){boot_at(w)});
+}
+
+/* One exchange: so long there, so long back. */
+static void exchange(world *w, skew_track *t, int64_t there, int64_t back) {
+    skew_reading sent = look(w, 50);
+    w->now += there;
+    int64_t stamp = floor_us(server_at(w));
+    w->now += back;
+    skew_reading received = look(w, 50);
+    skew_learn(t, &sent, stamp, &received, RATE);
+}
+
+static world calm(void) {
+    return (world){.now = 1000 * S,
+                   .boot_zero = 77 * S + 123,
+                   .wall_zero = INT64_C(1700000000) * S + 350 * MS,
+                   .server_zero = INT64_C(1700000000) * S};
+}
+
+static uint64_t seed_played; /* for messages; 0: by hand */
+
+static void assert_inside(const world *w, const skew_track *t) {
+    tl_interval i = skew_offset(t, (tl_mono){boot_at(w)}, RATE);
+    int64_t is = truth(w);
+    if (i.lo * 1000 > is || is > i.hi * 1000)
+        fail_msg("SKEW_SEED=%llu: the truth %lld ns is outside of %lld..%lld us",
+                 (unsigned long long)seed_played, (long long)is, (long long)i.lo, (long long)i.hi);
+}
+
+/* ---- by hand ----------------------------------------------------------------------------------- */
+
+static void test_an_exchange_brackets_the_offset_by_its_round_trip(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, 100 * US, 300 * US);
+    assert_true(t.known);
+    assert_inside(&w, &t);
+    assert_in_range(t.offset.hi - t.offset.lo, 400, 405);
+    assert_int_equal(t.samples, 1);
+}
+
+static void test_brackets_are_intersected_and_never_averaged(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, 10 * US, 5000 * US);
+    exchange(&w, &t, 5000 * US, 10 * US);
+    assert_inside(&w, &t);
+    assert_in_range(t.offset.hi - t.offset.lo, 20, 45);
+    exchange(&w, &t, 900 * MS, 900 * MS);
+    assert_inside(&w, &t);
+    assert_in_range(t.offset.hi - t.offset.lo, 20, 800); /* only aged by 1.8 s at 200 ppm, twice */
+}
+
+static void test_a_pause_of_the_measuring_process_is_no_step(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, US, US);
+    skew_reading sent = look(&w, 700 * MS), received;
+    int64_t stamp = floor_us(server_at(&w));
+    received = look(&w, 3 * S);
+    skew_learn(&t, &sent, stamp, &received, RATE);
+    assert_int_equal(t.steps + t.resumes + t.server_steps, 0);
+    assert_int_equal(t.samples, 2);
+    assert_inside(&w, &t);
+}
+
+static void test_evidence_from_before_a_step_is_void(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, US, US);
+    w.wall_zero += 5 * MS;
+    exchange(&w, &t, 20 * MS, 20 * MS); /* so wide that it agrees with both */
+    assert_int_equal(t.steps, 1);
+    assert_int_equal(t.server_steps, 0);
+    assert_int_equal(t.samples, 1);
+    assert_inside(&w, &t);
+    assert_true(t.offset.hi - t.offset.lo > 39000);
+}
+
+static void test_an_exchange_with_a_step_in_it_is_dropped(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, US, US);
+    skew_reading sent = look(&w, 50);
+    int64_t stamp = floor_us(server_at(&w));
+    w.wall_zero -= 40 * MS;
+    skew_reading received = look(&w, 50);
+    skew_learn(&t, &sent, stamp, &received, RATE);
+    assert_false(t.known);
+    assert_int_equal(t.steps, 1);
+    exchange(&w, &t, US, US);
+    assert_true(t.known);
+    assert_int_equal(t.steps, 1);
+    assert_inside(&w, &t);
+}
+
+static void test_evidence_from_before_a_suspend_is_void(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, US, US);
+    w.now += 60 * S;
+    w.slept += 60 * S;
+    exchange(&w, &t, 5 * MS, 5 * MS);
+    assert_int_equal(t.resumes, 1);
+    assert_int_equal(t.steps, 0);
+    assert_int_equal(t.samples, 1);
+    assert_inside(&w, &t);
+}
+
+static void test_a_step_of_the_server_is_told_from_ones_own(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, US, US);
+    w.server_zero += S;
+    exchange(&w, &t, US, US);
+    assert_int_equal(t.server_steps, 1);
+    assert_int_equal(t.steps, 0);
+    assert_int_equal(t.server_stepped_us, t.stamp_us);
+    assert_int_equal(t.samples, 1);
+    assert_inside(&w, &t);
+}
+
+static void test_drift_has_bounds_and_needs_a_second(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    tl_interval d;
+    set_rates(&w, 60000, -30000); /* 90 ppm apart */
+    exchange(&w, &t, 10 * US, 10 * US);
+    assert_false(skew_drift(&t, &d));
+    w.now += 999 * MS;
+    exchange(&w, &t, 10 * US, 10 * US);
+    assert_false(skew_drift(&t, &d));
+    w.now += 99 * S;
+    exchange(&w, &t, 10 * US, 10 * US);
+    assert_true(skew_drift(&t, &d));
+    assert_true(d.lo <= 90000 && 90000 <= d.hi);
+    assert_true(d.hi - d.lo < 2000);
+}
+
+static void test_drift_after_a_step_starts_anew(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    tl_interval d;
+    exchange(&w, &t, US, US);
+    w.now += 10 * S;
+    w.wall_zero += 300 * MS;
+    exchange(&w, &t, US, US);
+    assert_false(skew_drift(&t, &d));
+}
+
+static void test_clocks_at_the_epoch_and_in_2262(void **state) {
+    (void)state;
+    static const int64_t zeros[] = {0, INT64_C(9214646400) * S};
+    for (int i = 0; i < 2; i++) {
+        world w = calm();
+        skew_track t = {.known = false};
+        w.wall_zero = zeros[i];
+        w.server_zero = zeros[1 - i];
+        exchange(&w, &t, US, US);
+        int64_t is = floor_us(wall_at(&w)) - floor_us(server_at(&w));
+        assert_true(t.offset.lo <= is + 1 && is - 1 <= t.offset.hi);
+    }
+}
+
+/* ---- seeded worlds ------------------------------------------------------------------------------ */
+
+static uint64_t seed_state;
+static uint64_t draw(uint64_t below) {
+    seed_state ^= seed_state << 13;
+    seed_state ^= seed_state >> 7;
+    seed_state ^= seed_state << 17;
+    return (seed_state >> 11) % below;
+}
+/* Short ones often, long ones at times. */
+static int64_t delay(void) {
+    static const int64_t most[] = {20 * US, 20 * US, 500 * US, 20 * MS, 2 * S};
+    return (int64_t)draw((uint64_t)most[draw(5)]) + 1;
+}
+static int64_t rate(void) {
+    return (int64_t)draw(200001) - 100000;
+}
+
+/* Something happens to the clocks. Steps of the server are large enough to be seen: a contradiction
+ * needs one that is wider than both intervals. */
+static void happen(world *w, const skew_track *t, int64_t *server_step) {
+    int64_t size = (int64_t)draw((uint64_t)(2 * S)) + 100 * US;
+    int64_t wide = t->known ? (t->offset.hi - t->offset.lo) * 2000 : 0;
+    if (draw(2))
+        size = -size;
+    switch (draw(6)) {
+    case 0: w->wall_zero += size; break;
+    case 1:
+        w->slept += llabs(size);
+        w->now += llabs(size);
+        break;
+    case 2:
+        *server_step = size < 0 ? size - wide - 10 * S : size + wide + 10 * S;
+        w->server_zero += *server_step;
+        break;
+    default: set_rates(w, rate(), rate()); break;
+    }
+}
+
+static void play(uint64_t seed) {
+    world w = calm();
+    skew_track t = {.known = false};
+    seed_played = seed;
+    seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    w.wall_zero += (int64_t)draw((uint64_t)(20 * S)) - 10 * S;
+    set_rates(&w, rate(), rate());
+    for (int i = 0; i < 6; i++) {
+        int64_t server_step = 0;
+        exchange(&w, &t, delay(), delay());
+        if (t.known)
+            assert_inside(&w, &t);
+        w.now += delay() * (int64_t)draw(40);
+        if (t.known)
+            assert_inside(&w, &t);
+        if (draw(3) == 0) {
+            happen(&w, &t, &server_step);
+            exchange(&w, &t, delay(), delay());
+            if (server_step && t.server_steps == 0 && t.samples > 1)
+                fail_msg("SKEW_SEED=%llu: a step of the server by %lld ns was not seen",
+                         (unsigned long long)seed, (long long)server_step);
+            if (t.known)
+                assert_inside(&w, &t);
+        }
+        tl_interval d;
+        if (skew_drift(&t, &d))
+            assert_true(d.lo <= 200001 && d.hi >= -200001 && d.lo <= d.hi);
+    }
+}
+
+static void test_the_truth_is_inside_in_every_seeded_world(void **state) {
+    (void)state;
+    const char *asked = getenv("SKEW_RUNS"), *one = getenv("SKEW_SEED");
+    uint64_t runs = asked ? strtoull(asked, NULL, 10) : 3000000;
+    if (one) {
+        play(strtoull(one, NULL, 10));
+        return;
+    }
+    for (uint64_t seed = 1; seed <= runs; seed++) {
+        play(seed);
+    }
+    print_message("%llu worlds\n", (unsigned long long)runs);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_exchange_brackets_the_offset_by_its_round_trip),
+        cmocka_unit_test(test_brackets_are_intersected_and_never_averaged),
+        cmocka_unit_test(test_a_pause_of_the_measuring_process_is_no_step),
+        cmocka_unit_test(test_evidence_from_before_a_step_is_void),
+        cmocka_unit_test(test_an_exchange_with_a_step_in_it_is_dropped),
+        cmocka_unit_test(test_evidence_from_before_a_suspend_is_void),
+        cmocka_unit_test(test_a_step_of_the_server_is_told_from_ones_own),
+        cmocka_unit_test(test_drift_has_bounds_and_needs_a_second),
+        cmocka_unit_test(test_drift_after_a_step_starts_anew),
+        cmocka_unit_test(test_clocks_at_the_epoch_and_in_2262),
+        cmocka_unit_test(test_the_truth_is_inside_in_every_seeded_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+/*
+ * In two calls: what is to be done on one host at a time.
+ *
+ *     cc simple.c $(pkg-config --cflags --libs tidelock) -o simple
+ *     ./simple redis://localhost jobs:nightly
+ */
+#include <stdio.h>
+#include <tidelock/tidelock.h>
+
+/* A part of the work, which writes what it has done together with the fencing number. */
+static void do_step(int step, uint64_t fence) {
+    printf("step %d, fence %llu\n", step, (unsigned long long)fence);
+}
+
+int main(int argc, char **argv) {
+    tl_error err;
+    tl_client *client;
+    if (argc != 3) {
+        fprintf(stderr, "usage: simple URL KEY\n");
+        return 2;
+    }
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = argv[1]);
+    if (tl_client_open(&options, &client, &err)) {
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    tl_lock *lock = tl_lock_key(client, argv[2], 5000, &err);
+    if (!lock) {
+        fprintf(stderr, "%s\n", err.message); /* another had it for five seconds, or worse */
+        tl_client_close(client);
+        return 1;
+    }
+    /* It is renewed in the background; should that fail, remaining_ms reaches 0 in time. */
+    for (int step = 1; step <= 3 && tl_lock_remaining_ms(lock) > 0; step++)
+        do_step(step, tl_lock_fence(lock));
+    tl_err code = tl_unlock(lock, &err);
+    if (code)
+        fprintf(stderr, "%s\n", err.message); /* it was not ours to the end */
+    else
+        printf("done\n");
+    tl_client_close(client);
+    return code != TL_OK;
+}

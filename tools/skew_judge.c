@@ -1,0 +1,237 @@
+/*
+ * Gaps of all ordered pairs, and the verdict over them. Only edges are compared, never middles, and
+ * whatever is in doubt is not SAFE.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "skew_judge.h"
+#include "skew_web.h"
+
+#define RESOLUTION_US 1000 /* the stamps count in milliseconds */
+
+const char *skew_verdict_name(skew_verdict v) {
+    static const char *const names[] = {"SAFE", "WARN", "UNSAFE", "UNKNOWN"};
+    return names[v];
+}
+
+skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us) {
+    if (gap.hi <= slack_us)
+        return SKEW_SAFE;
+    return gap.lo > slack_us ? SKEW_UNSAFE : SKEW_WARN;
+}
+
+/* How fast the host's clock may move besides the usual drift: what its daemon may do, or what it was
+ * seen to do, when that is certainly more than drift. */
+static int64_t extra_ppm(const skew_rule *rule, const skew_host *h) {
+    int64_t extra = h->slew_ppm, usual = (int64_t)rule->drift_ppm * 1000;
+    if (h->has_drift && (h->drift_ppb.lo > usual || h->drift_ppb.hi < -usual)) {
+        int64_t seen = h->drift_ppb.lo > usual ? h->drift_ppb.hi : -h->drift_ppb.lo;
+        if (seen / 1000 + 1 > extra)
+            extra = seen / 1000 + 1;
+    }
+    return extra > 1000000 ? 1000000 : extra;
+}
+
+int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b) {
+    int64_t ppm = rule->drift_ppm + extra_ppm(rule, a) + extra_ppm(rule, b);
+    int64_t by = tl__mul_sat(rule->lock_timeout_us / 1000 + 1, ppm) / 1000 + 1;
+    return tl__add_sat(by, RESOLUTION_US);
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* All constraints there are: each known host against the server, which is clock 0. */
+static bool weave(const skew_result *r, skew_web *web) {
+    if (!skew_web_begin(web, r->host_count + 1))
+        return false;
+    for (int i = 0; i < r->host_count; i++)
+        if (r->hosts[i].known)
+            skew_web_bind(web, 0, i + 1, r->hosts[i].offset);
+    return true;
+}
+
+static int tear_out(skew_result *r, const skew_web *web) {
+    int torn = 0;
+    for (int i = 0; i < r->host_count; i++) {
+        skew_host *h = &r->hosts[i];
+        if (!h->known || !skew_web_torn(web, i + 1))
+            continue;
+        h->known = false;
+        h->status = "inconsistent";
+        (void)snprintf(h->detail, sizeof h->detail, "what was measured contradicts itself");
+        torn++;
+    }
+    return torn;
+}
+
+static int worse(const void *a, const void *b) {
+    const skew_pair *x = a, *y = b;
+    if (x->gap.hi != y->gap.hi)
+        return x->gap.hi < y->gap.hi ? 1 : -1;
+    if (x->holder != y->holder)
+        return x->holder - y->holder;
+    return x->taker - y->taker;
+}
+
+static void pair_up(skew_result *r, const skew_web *web) {
+    for (int h = 0; h < r->host_count; h++)
+        for (int t = 0; t < r->host_count; t++) {
+            if (h == t || !r->hosts[h].known || !r->hosts[t].known)
+                continue;
+            skew_pair *p = &r->pairs[r->pair_count++];
+            int64_t by = skew_widening_us(&r->rule, &r->hosts[h], &r->hosts[t]);
+            p->holder = h;
+            p->taker = t;
+            p->gap = skew_web_between(web, h + 1, t + 1);
+            p->gap.lo = tl__add_sat(p->gap.lo, -by);
+            p->gap.hi = tl__add_sat(p->gap.hi, by);
+            p->verdict = skew_judge_gap(p->gap, r->rule.slack_us);
+        }
+    qsort(r->pairs, r->pair_count, sizeof *r->pairs, worse);
+}
+
+static bool make_pairs(skew_result *r) {
+    size_t most = (size_t)r->host_count * (size_t)r->host_count;
+    skew_web web;
+
+    r->pair_count = 0;
+    r->pairs = calloc(most + 1, sizeof *r->pairs);
+    if (!r->pairs || !weave(r, &web))
+        return false;
+    while (!skew_web_close(&web)) { /* each round makes a host unknown */
+        int torn = tear_out(r, &web);
+        skew_web_end(&web);
+        if (torn == 0 || !weave(r, &web))
+            return false;
+    }
+    pair_up(r, &web);
+    skew_web_end(&web);
+    return true;
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------ */
+
+static void advise(skew_result *r, const char *what) {
+    if (r->advices < (int)(sizeof r->advice / sizeof *r->advice))
+        (void)snprintf(r->advice[r->advices++], sizeof r->advice[0], "%s", what);
+}
+
+#define ADVISE_CLOCKS                                                                              \
+    "let one time service steer all hosts (chronyc tracking, timedatectl), or choose a longer "    \
+    "lifetime or a shorter hold"
+#define ADVISE_AGENTS "run \"tidelock agent\" on every host that takes these locks"
+
+static const char *ms(char buf[32], int64_t us) {
+    (void)snprintf(buf, 32, "%s%lld.%03lld", us < 0 ? "-" : "", (long long)llabs(us / 1000),
+                   (long long)llabs(us % 1000));
+    return buf;
+}
+
+/* "when H holds, T's clock is LO to HI ms ahead (slack S ms)", and where it comes from. */
+static void explain(skew_result *r, const skew_pair *p, const char *what) {
+    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+    char lo[32], hi[32], slack[32];
+    (void)snprintf(r->reason, sizeof r->reason,
+                   "%s: when %s holds, the clock of %s is %s to %s ms ahead, and the slack is %s "
+                   "ms (by %s, %lld ms old, and %s, %lld ms old)",
+                   what, h->name, t->name, ms(lo, p->gap.lo), ms(hi, p->gap.hi),
+                   ms(slack, r->rule.slack_us), h->instrument, (long long)h->age_ms, t->instrument,
+                   (long long)t->age_ms);
+}
+
+static int count_unknown(const skew_result *r) {
+    int n = 0;
+    for (int i = 0; i < r->host_count; i++)
+        n += !r->hosts[i].known;
+    return n;
+}
+
+/* The certain theft that is greatest: pairs are sorted by the high edge, not the low one. */
+static const skew_pair *surest(const skew_result *r) {
+    const skew_pair *found = NULL;
+    for (size_t i = 0; i < r->pair_count; i++)
+        if (r->pairs[i].verdict == SKEW_UNSAFE && (!found || r->pairs[i].gap.lo > found->gap.lo))
+            found = &r->pairs[i];
+    return found;
+}
+
+static void say_unsafe(skew_result *r, const skew_pair *p) {
+    char by[32], what[96];
+    (void)snprintf(what, sizeof what, "a lock can be stolen %s ms too early",
+                   ms(by, tl__add_sat(p->gap.lo, -r->rule.slack_us)));
+    r->verdict = SKEW_UNSAFE;
+    explain(r, p, what);
+    advise(r, ADVISE_CLOCKS);
+}
+
+static bool beyond_warn(const skew_result *r, const skew_pair *p) {
+    return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
+}
+
+static const skew_host *first_unknown(const skew_result *r) {
+    for (int i = 0; i < r->host_count; i++)
+        if (!r->hosts[i].known)
+            return &r->hosts[i];
+    return NULL;
+}
+
+static void say_missing(skew_result *r, int unknown) {
+    const skew_host *h = first_unknown(r);
+    r->verdict = SKEW_WARN;
+    advise(r, ADVISE_AGENTS);
+    if (h && unknown > 1)
+        (void)snprintf(r->reason, sizeof r->reason,
+                       "there is no evidence of %d hosts, among them %s (%s)", unknown, h->name,
+                       h->detail);
+    else if (h)
+        (void)snprintf(r->reason, sizeof r->reason, "there is no evidence of %s (%s)", h->name,
+                       h->detail);
+    else if (r->missing)
+        (void)snprintf(r->reason, sizeof r->reason,
+                       "there are more hosts than the %d that were looked at", r->host_count);
+    else
+        (void)snprintf(r->reason, sizeof r->reason,
+                       "only one host is measured: there is nothing to compare it with");
+}
+
+static void decide(skew_result *r) {
+    int unknown = count_unknown(r);
+    const skew_pair *worst = r->pair_count ? r->pairs : NULL, *theft = surest(r);
+
+    if (unknown == r->host_count) {
+        r->verdict = SKEW_UNKNOWN;
+        (void)snprintf(r->reason, sizeof r->reason, "no host could be measured");
+        advise(r, ADVISE_AGENTS);
+    } else if (theft) {
+        say_unsafe(r, theft);
+    } else if (worst && worst->verdict == SKEW_WARN) {
+        r->verdict = SKEW_WARN;
+        explain(r, worst, "a theft can't be ruled out");
+        advise(r, ADVISE_CLOCKS);
+    } else if (unknown || r->missing || !worst) {
+        say_missing(r, unknown);
+    } else if (beyond_warn(r, worst)) {
+        r->verdict = SKEW_WARN;
+        explain(r, worst, "little slack is left");
+        advise(r, ADVISE_CLOCKS);
+    } else {
+        r->verdict = SKEW_SAFE;
+        explain(r, worst, "no lock can be stolen");
+    }
+}
+
+bool skew_judge(skew_result *r) {
+    r->pairs = NULL;
+    r->advices = 0;
+    if (r->host_count > SKEW_HOSTS_MAX || !make_pairs(r))
+        return false;
+    decide(r);
+    return true;
+}
+
+void skew_result_end(skew_result *r) {
+    free(r->pairs);
+    r->pairs = NULL;
+}

@@ -1,0 +1,74 @@
+/*
+ * The verdict: with these clocks, can a lock of the old kind be taken from a holder that still works?
+ * Pure but for memory.
+ */
+#ifndef TIDELOCK_SKEW_JUDGE_H
+#define TIDELOCK_SKEW_JUDGE_H
+
+#include <stddef.h>
+
+#include "interval.h"
+
+#define SKEW_HOSTS_MAX 1000
+#define SKEW_NAME_SIZE 65
+#define SKEW_DETAIL_SIZE 160
+#define SKEW_REASON_SIZE 400
+
+/** In the order of the exit statuses. */
+typedef enum { SKEW_SAFE, SKEW_WARN, SKEW_UNSAFE, SKEW_UNKNOWN } skew_verdict;
+
+/** "SAFE" and so on. */
+const char *skew_verdict_name(skew_verdict v);
+
+typedef struct {
+    char name[SKEW_NAME_SIZE];
+    const char *instrument; /**< "server", "agent" */
+    bool known;             /**< else offset means nothing */
+    tl_interval offset;     /**< wall clock - server, us, at the moment of judging */
+    bool has_drift;
+    tl_interval drift_ppb;
+    int32_t slew_ppm; /**< what a daemon that corrects the clock may add; 0: none is at work */
+    int64_t age_ms;   /**< of the newest evidence; -1: there is none */
+    int64_t samples;
+    const char *status; /**< "ok" or one word that says why not */
+    char detail[SKEW_DETAIL_SIZE];
+} skew_host;
+
+typedef struct {
+    int64_t lock_timeout_us; /**< T */
+    int64_t slack_us;        /**< T less the longest time that a holder works; may be negative */
+    int32_t warn_percent;    /**< of the slack */
+    int32_t drift_ppm;       /**< bound on the drift between two clocks that nobody corrects */
+} skew_rule;
+
+typedef struct {
+    int holder, taker; /**< numbers of hosts */
+    tl_interval gap;   /**< by how much the taker's clock is ahead, us, widened for T */
+    skew_verdict verdict;
+} skew_pair;
+
+typedef struct {
+    skew_rule rule;
+    skew_host *hosts; /**< the caller's */
+    int host_count;
+    bool missing;     /**< the caller knows of evidence that is not there */
+    skew_pair *pairs; /**< every ordered pair of known hosts, worst first */
+    size_t pair_count;
+    skew_verdict verdict;
+    char reason[SKEW_REASON_SIZE];
+    char advice[2][SKEW_REASON_SIZE];
+    int advices;
+} skew_result;
+
+/** An edge of a gap against the slack. */
+skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us);
+
+/** How much to widen the gap of two hosts: drift and slew over the lifetime, and the format's ms. */
+int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b);
+
+/** Fill pairs, verdict, reason and advice from rule, hosts and missing. Hosts whose evidence
+ *  contradicts itself become unknown. False: no memory. */
+bool skew_judge(skew_result *r);
+void skew_result_end(skew_result *r);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * Asking the server, and the clock around it. The clocks are read just before a request is handed over
+ * and first thing when its answer is there: what lies between only widens the bracket.
+ */
+#include <poll.h>
+#include <string.h>
+
+#include "moment.h"
+#include "skew_link.h"
+
+#define LIMIT_MS 5000
+
+static int status_of_error(tl_bytes text) {
+    if (tl__bytes_has_word(text, "NOPERM") || tl__bytes_has_word(text, "NOAUTH"))
+        return STATUS_REFUSED;
+    return STATUS_UNAVAILABLE;
+}
+
+static void answered(void *ctx, const tl_answer *answer) {
+    skew_link *l = ctx;
+    bool error = answer->ok && answer->reply->type == TL_REPLY_ERROR;
+
+    l->done = true;
+    l->ok = answer->ok && !error && (!l->take || l->take(l->ctx, answer->reply));
+    l->status = !answer->ok ? status_of(answer->why)
+                : error     ? status_of_error(answer->reply->text)
+                            : STATUS_UNAVAILABLE;
+    tl_bytes words = !answer->ok ? answer->words
+                     : error     ? answer->reply->text
+                                 : TL_LITERAL("the server gave a strange answer");
+    tl__bytes_print(l->words, sizeof l->words, words);
+}
+
+static int place(skew_link *l, const server *s) {
+    tl_error err;
+    bool own = s->url && !s->from_env;
+
+    if (tl__endpoint_parse(&l->endpoint, s->url ? s->url : "local:", &err))
+        return fail(own ? STATUS_USAGE : STATUS_CONFIG, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
+                    err.message);
+    if (s->password && strlen(s->password) >= sizeof l->endpoint.password)
+        return fail(STATUS_CONFIG, "the password is too long");
+    if (s->password)
+        memcpy(l->endpoint.password, s->password, strlen(s->password) + 1);
+    return 0;
+}
+
+int skew_link_open(skew_link *l, const server *s) {
+    tl_conn_limits limits = {.connect_ms = LIMIT_MS};
+    tl_conn_calls calls = {.answer = answered, .ctx = l};
+
+    *l = (skew_link){.conn = NULL};
+    int status = place(l, s);
+    if (status == 0 && !(l->conn = tl__conn_new(&l->endpoint, &limits, &calls)))
+        status = fail(STATUS_INTERNAL, "out of memory");
+    if (status)
+        skew_link_close(l);
+    return status;
+}
+
+void skew_link_close(skew_link *l) {
+    tl__conn_free(l->conn);
+    l->conn = NULL;
+    tl__endpoint_wipe(&l->endpoint);
+}
+
+static void await(skew_link *l) {
+    while (!l->done) {
+        struct pollfd p = {.fd = tl__conn_fd(l->conn), .events = tl__conn_events(l->conn)};
+        int64_t ms = tl__ms_until(tl__mono_now(), tl__conn_until(l->conn));
+        (void)poll(&p, 1, ms < LIMIT_MS ? (int)ms + (ms > 0) : LIMIT_MS);
+        tl__conn_drive(l->conn, tl__mono_now());
+    }
+}
+
+bool skew_link_ask(skew_link *l, const char *const *words,
+                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    tl_mono now = tl__mono_now();
+    tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
+    tl_command *c = &send.command[0];
+
+    c->form = TL_ARGV;
+    for (; *words; words++)
+        c->argv[c->argc++] = tl__bytes_of(*words);
+    l->take = take;
+    l->ctx = ctx;
+    l->done = l->ok = false;
+    if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
+        l->status = STATUS_INTERNAL;
+        (void)snprintf(l->words, sizeof l->words, "out of memory");
+        return false;
+    }
+    await(l);
+    return l->ok;
+}
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+skew_reading skew_link_reading(void) {
+    moments m = moment_all();
+    return skew_read((tl_mono){m.before_ns}, m.wall_us, m.monotonic_ns, (tl_mono){m.after_ns});
+}
+
+typedef struct {
+    skew_reading received;
+    int64_t stamp_us;
+} stamped;
+
+static bool take_time(void *ctx, const tl_reply *reply) {
+    stamped *s = ctx;
+    s->received = skew_link_reading();
+    return reply->type == TL_REPLY_ARRAY && tl__reply_time(reply, 0, &s->stamp_us);
+}
+
+bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm) {
+    static const char *const words[] = {"TIME", NULL};
+    stamped s;
+    skew_reading sent = skew_link_reading();
+
+    if (!skew_link_ask(l, words, take_time, &s))
+        return false;
+    skew_learn(track, &sent, s.stamp_us, &s.received, rate_ppm);
+    return true;
+}

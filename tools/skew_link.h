@@ -1,0 +1,36 @@
+/*
+ * One connection to the server for the measurements: a question at a time, each with a limit.
+ */
+#ifndef TIDELOCK_SKEW_LINK_H
+#define TIDELOCK_SKEW_LINK_H
+
+#include "conn.h"
+#include "skew_track.h"
+#include "tool.h"
+
+typedef struct {
+    tl_endpoint endpoint;
+    tl_conn *conn;
+    bool (*take)(void *ctx, const tl_reply *reply); /**< false: it makes no sense */
+    void *ctx;
+    bool done, ok;
+    int status; /**< not ok: the exit status that it means */
+    char words[240];
+} skew_link;
+
+/** Neither connects nor blocks. Returns 0, or the exit status after a message. */
+int skew_link_open(skew_link *l, const server *s);
+void skew_link_close(skew_link *l);
+
+/** Ask with the words of a command, up to a NULL, and give the answer to take (may be NULL), for 5 s at
+ *  most. False: l->status and l->words say why. */
+bool skew_link_ask(skew_link *l, const char *const *words,
+                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+
+/** Ask the server's TIME, and learn from it. */
+bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm);
+
+/** This host's clocks now. */
+skew_reading skew_link_reading(void);
+
+#endif

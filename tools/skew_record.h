@@ -1,0 +1,52 @@
+/*
+ * What an agent publishes of its host: one line of text in the server. Pure.
+ *
+ * The records stand at {tidelock:agents}:NAME, each under a lease; {tidelock:agents} is a sorted set of
+ * the names by the end of their lease, server time in us. One hash slot holds them all.
+ */
+#ifndef TIDELOCK_SKEW_RECORD_H
+#define TIDELOCK_SKEW_RECORD_H
+
+#include "skew_judge.h"
+#include "skew_track.h"
+
+#define SKEW_INDEX_KEY "{tidelock:agents}"
+#define SKEW_KEY_SIZE (sizeof SKEW_INDEX_KEY + SKEW_NAME_SIZE)
+#define SKEW_RECORD_SIZE 512
+#define SKEW_ID_SIZE 48
+
+typedef struct {
+    char
+        id[SKEW_ID_SIZE]; /**< BOOT-PID: the boot that the host has lived in since, and the agent */
+    int64_t at_us;        /**< the server's clock when it last answered: the age of the evidence */
+    tl_interval offset;   /**< us */
+    bool has_drift;
+    tl_interval drift_ppb;
+    int64_t slew_ppm, samples, steps, resumes;
+    int64_t
+        server_stepped_us; /**< the server's clock when it was last seen to have stepped; 0 never */
+    int64_t every_ms;
+    bool clash; /**< another agent has been publishing by the same name */
+} skew_record;
+
+/** 1 to 64 letters, digits and . _ : - */
+bool skew_name_ok(const char *name);
+
+/** The record's key for a name that is fine. */
+void skew_record_key(char key[SKEW_KEY_SIZE], const char *name);
+
+/** As text. */
+void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *r);
+
+/** False when it is anything but what skew_record_write would have written. */
+bool skew_record_read(const char *text, size_t n, skew_record *ret);
+
+/** Are the two published from the same boot of a host? */
+bool skew_same_boot(const char *id, const char *other);
+
+/** What a record says of its host at the moment now_us of the server, whose clock was last seen to have
+ *  stepped at stepped_us. Fills all but the name. */
+void skew_record_judge(const skew_record *r, int64_t now_us, int64_t stepped_us, int32_t drift_ppm,
+                       skew_host *h);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * This host: its name, its boot, and its clock measured against the server's.
+ */
+#ifndef TIDELOCK_SKEW_SELF_H
+#define TIDELOCK_SKEW_SELF_H
+
+#include "moment.h"
+#include "skew_link.h"
+#include "skew_record.h"
+
+/** The bound on the drift between two clocks that nobody corrects. */
+#define SKEW_DRIFT_PPM 200
+
+/** The host's name, with '_' for what skew_name_ok refuses. */
+void skew_self_name(char name[SKEW_NAME_SIZE]);
+
+/** BOOT-PID of this process. */
+void skew_self_id(char id[SKEW_ID_SIZE]);
+
+/** How long and how often to measure: until `samples` are there, or for_ms have passed with one. */
+typedef struct {
+    int samples;
+    int64_t for_ms, pause_ms;
+} skew_effort;
+
+/** Measure; the first question also connects. False: l->status and l->words say why. */
+bool skew_self_measure(skew_link *l, skew_track *track, const skew_effort *effort,
+                       int32_t rate_ppm);
+
+/** What the track and the kernel say, as a record that is as old as the last sample. Only for a track
+ *  that is known. */
+void skew_self_record(const skew_track *track, const kernel_clock *kernel, skew_record *ret);
+
+/** The rate at which this host's clock and the server's may part. */
+int32_t skew_self_rate(const kernel_clock *kernel);
+
+#endif

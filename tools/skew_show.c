@@ -1,0 +1,185 @@
+/*
+ * The faces of a result for machines: JSON, a Nagios line, Prometheus' text. Names are of letters,
+ * digits and . _ : - alone, so that they need no quoting; free text gets it.
+ */
+#include <stdlib.h>
+
+#include "skew_show.h"
+
+/* Microseconds as a number of milliseconds, or of seconds, without a float. */
+static void put_ms(FILE *out, int64_t us) {
+    (void)fprintf(out, "%s%llu.%03llu", us < 0 ? "-" : "", (unsigned long long)llabs(us) / 1000,
+                  (unsigned long long)llabs(us) % 1000);
+}
+static void put_s(FILE *out, int64_t us) {
+    (void)fprintf(out, "%s%llu.%06llu", us < 0 ? "-" : "", (unsigned long long)llabs(us) / 1000000,
+                  (unsigned long long)llabs(us) % 1000000);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put_text(FILE *out, const char *name, const char *text) {
+    (void)fprintf(out, "\"%s\":\"", name);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            (void)fprintf(out, "\\%c", c);
+        else if (c < 0x20 || c > 0x7e)
+            (void)fprintf(out, "\\u%04x", c);
+        else
+            (void)fputc(c, out);
+    }
+    (void)fputc('"', out);
+}
+
+/* In thousandths of the unit; null when there is none. */
+static void put_interval(FILE *out, const char *name, bool known, tl_interval i) {
+    (void)fprintf(out, "\"%s\":", name);
+    if (!known) {
+        (void)fputs("null", out);
+        return;
+    }
+    (void)fputs("{\"lo\":", out);
+    put_ms(out, i.lo);
+    (void)fputs(",\"hi\":", out);
+    put_ms(out, i.hi);
+    (void)fputc('}', out);
+}
+
+static void put_host(FILE *out, const skew_host *h) {
+    (void)fputc('{', out);
+    put_text(out, "name", h->name);
+    (void)fputc(',', out);
+    put_text(out, "instrument", h->instrument);
+    (void)fputc(',', out);
+    put_interval(out, "offset_ms", h->known, h->offset);
+    (void)fputc(',', out);
+    put_interval(out, "drift_ppm", h->known && h->has_drift, h->drift_ppb);
+    if (h->age_ms < 0)
+        (void)fputs(",\"age_ms\":null", out);
+    else
+        (void)fprintf(out, ",\"age_ms\":%lld", (long long)h->age_ms);
+    (void)fprintf(out, ",\"samples\":%lld,", (long long)h->samples);
+    put_text(out, "status", h->status);
+    (void)fputc(',', out);
+    put_text(out, "detail", h->detail);
+    (void)fputc('}', out);
+}
+
+static void put_pair(FILE *out, const skew_result *r, const skew_pair *p) {
+    (void)fputc('{', out);
+    put_text(out, "holder", r->hosts[p->holder].name);
+    (void)fputc(',', out);
+    put_text(out, "taker", r->hosts[p->taker].name);
+    (void)fputc(',', out);
+    put_interval(out, "gap_ms", true, p->gap);
+    (void)fputc(',', out);
+    put_text(out, "verdict", skew_verdict_name(p->verdict));
+    (void)fputc('}', out);
+}
+
+void skew_show_json(const skew_result *r, FILE *out) {
+    (void)fputc('{', out);
+    put_text(out, "verdict", skew_verdict_name(r->verdict));
+    (void)fputc(',', out);
+    put_text(out, "reason", r->reason);
+    (void)fputs(",\"lock_timeout_ms\":", out);
+    (void)fprintf(out, "%lld", (long long)(r->rule.lock_timeout_us / 1000));
+    (void)fprintf(out, ",\"slack_ms\":%lld,\"hosts\":[", (long long)(r->rule.slack_us / 1000));
+    for (int i = 0; i < r->host_count; i++) {
+        (void)fputs(i ? "," : "", out);
+        put_host(out, &r->hosts[i]);
+    }
+    (void)fputs("],\"pairs\":[", out);
+    for (size_t i = 0; i < r->pair_count; i++) {
+        (void)fputs(i ? "," : "", out);
+        put_pair(out, r, &r->pairs[i]);
+    }
+    (void)fputs("],\"worst\":", out);
+    if (r->pair_count)
+        put_pair(out, r, &r->pairs[0]);
+    else
+        (void)fputs("null", out);
+    (void)fputs(",\"advice\":[", out);
+    for (int i = 0; i < r->advices; i++) {
+        const char *text = r->advice[i];
+        (void)fputs(i ? ",\"" : "\"", out);
+        for (; *text; text++)
+            (void)fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+        (void)fputc('"', out);
+    }
+    (void)fputs("]}\n", out);
+}
+
+/* ---- Nagios ----------------------------------------------------------------------------------- */
+
+void skew_show_nagios(const skew_result *r, FILE *out) {
+    static const char *const words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+    int known = 0;
+
+    for (int i = 0; i < r->host_count; i++)
+        known += r->hosts[i].known;
+    /* a '|' would begin the performance data: our texts have none */
+    (void)fprintf(out, "SKEW %s - %s | hosts=%d measured=%d", words[r->verdict], r->reason,
+                  r->host_count, known);
+    if (r->pair_count) {
+        (void)fputs(" worst_gap=", out);
+        put_s(out, r->pairs[0].gap.hi);
+        (void)fputs("s;", out);
+        put_s(out, r->rule.slack_us / 100 * r->rule.warn_percent);
+        (void)fputc(';', out);
+        put_s(out, r->rule.slack_us);
+    }
+    (void)fputc('\n', out);
+}
+
+/* ---- Prometheus -------------------------------------------------------------------------------- */
+
+static void head(FILE *out, const char *name, const char *help) {
+    (void)fprintf(out, "# HELP tidelock_skew_%s %s\n# TYPE tidelock_skew_%s gauge\n", name, help,
+                  name);
+}
+
+static void edges(FILE *out, const char *labels, tl_interval i) {
+    (void)fprintf(out, "%s,edge=\"lo\"} ", labels);
+    put_s(out, i.lo);
+    (void)fprintf(out, "\n%s,edge=\"hi\"} ", labels);
+    put_s(out, i.hi);
+    (void)fputc('\n', out);
+}
+
+static void put_metric(FILE *out, const char *name, const char *help, int64_t us) {
+    head(out, name, help);
+    (void)fprintf(out, "tidelock_skew_%s ", name);
+    put_s(out, us);
+    (void)fputc('\n', out);
+}
+
+void skew_show_prometheus(const skew_result *r, FILE *out) {
+    char labels[256];
+
+    head(out, "verdict", "0 safe, 1 warning, 2 unsafe, 3 unknown.");
+    (void)fprintf(out, "tidelock_skew_verdict %d\n", (int)r->verdict);
+    put_metric(out, "lock_timeout_seconds", "Lifetime of the locks.", r->rule.lock_timeout_us);
+    put_metric(out, "slack_seconds", "What of it no holder works in.", r->rule.slack_us);
+    head(out, "host_known", "1 where there is evidence of the host's clock.");
+    for (int i = 0; i < r->host_count; i++)
+        (void)fprintf(out, "tidelock_skew_host_known{host=\"%s\",instrument=\"%s\"} %d\n",
+                      r->hosts[i].name, r->hosts[i].instrument, r->hosts[i].known);
+    head(out, "offset_seconds", "The host's clock less the server's, bounds.");
+    for (int i = 0; i < r->host_count; i++) {
+        if (!r->hosts[i].known)
+            continue;
+        (void)snprintf(labels, sizeof labels,
+                       "tidelock_skew_offset_seconds{host=\"%s\",instrument=\"%s\"",
+                       r->hosts[i].name, r->hosts[i].instrument);
+        edges(out, labels, r->hosts[i].offset);
+    }
+    if (r->pair_count == 0)
+        return;
+    head(out, "worst_gap_seconds", "How far the taker's clock is ahead of the holder's, bounds.");
+    (void)snprintf(labels, sizeof labels,
+                   "tidelock_skew_worst_gap_seconds{holder=\"%s\",taker=\"%s\"",
+                   r->hosts[r->pairs[0].holder].name, r->hosts[r->pairs[0].taker].name);
+    edges(out, labels, r->pairs[0].gap);
+}

@@ -1,0 +1,16 @@
+/*
+ * The faces of a result. Each writes to a stream what it has to say, and knows nothing else.
+ */
+#ifndef TIDELOCK_SKEW_SHOW_H
+#define TIDELOCK_SKEW_SHOW_H
+
+#include <stdio.h>
+
+#include "skew_judge.h"
+
+void skew_show_text(const skew_result *r, FILE *out);
+void skew_show_json(const skew_result *r, FILE *out);
+void skew_show_nagios(const skew_result *r, FILE *out);
+void skew_show_prometheus(const skew_result *r, FILE *out);
+
+#endif
