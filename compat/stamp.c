@@ -135,10 +135,10 @@ static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e,
         return tl__try_step(&s->try, &words, job, e, out);
     if (s->level == TL_LEVEL_PLAIN)
         return step_plain(s, job, e, out);
-    if (is_error(e, "unknown command"))
-        return without_scripts(s, job, e, out);
     bool took = tl__stamp_script_renews(s); /* the key is ours unless the answer says otherwise */
-    tl_status status = tl__try_step(&s->try, &words, job, e, out);
+    tl_status status = is_error(e, "unknown command")
+                           ? without_scripts(s, job, e, out)
+                           : tl__try_step(&s->try, &words, job, e, out);
     if (took && status == TL_END && s->try.result.code != TL_OK && s->try.result.code != TL_EBUSY)
         s->try.result.maybe = true;
     return status;

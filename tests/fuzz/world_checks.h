@@ -96,6 +96,11 @@ static inline void check_words(const world *w) {
     MUST(w->out.words[0] || w->wordless);
 }
 
+/* Does it say that K, taken before, is no longer ours? */
+static inline bool says_not_kept(const world *w, const tl_event *e) {
+    return is_script(&w->asked, TL_SCRIPT_KEEP) && (has_status(w, e, 0) || has_status(w, e, -1));
+}
+
 static inline bool is_refusal(tl_err code) {
     return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM;
 }
@@ -127,7 +132,7 @@ static inline void check_acquire(const world *w, const tl_event *e) {
     MUST(r->code == TL_EBUSY || r->code == TL_ETIMEDOUT || r->code == TL_ECANCELLED ||
          r->code == TL_EUNCERTAIN || r->code == TL_EUNAVAILABLE || is_refusal(r->code));
     MUST((r->code == TL_ECANCELLED) == (e->kind == TL_CANCEL));
-    MUST(r->code != TL_EBUSY || has_status(w, e, 0) || is_plain(w));
+    MUST(r->code != TL_EBUSY || has_status(w, e, 0) || says_not_kept(w, e) || is_plain(w));
     MUST(r->code != TL_ETIMEDOUT || w->busy);
     MUST(w->status == TL_DETACH || !(w->doubt || w->done));
     MUST((w->status == TL_DETACH) == r->maybe);
@@ -291,6 +296,10 @@ static inline void note_doubt(world *w, const tl_event *e) {
     if (!harmless && ((e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL))
         doubt(w, take ? asked_by(w) : TL_NEVER);
     if (e->kind == TL_REPLY && is_plain(w)) { /* nothing at that level can clean up */
+        w->busy = true;
+        w->done = false;
+    }
+    if (w->kind == ACQUIRE && says_not_kept(w, e)) { /* what was taken is gone, or is another's */
         w->busy = true;
         w->done = false;
     }
