@@ -102,6 +102,18 @@ static int duration(const opt_tables *t, const found *f, int64_t *ret) {
     return 0;
 }
 
+static int collect(const opt_tables *t, const found *f, opt_texts *ret) {
+    if (ret->count == OPT_TEXTS_MAX)
+        return refuse(t, f->shown, "at most 32 of them");
+    ret->text[ret->count++] = f->value;
+    return 0;
+}
+
+/* Its value, if it has one, stands after a '='. */
+static bool takes_none(const opt *row) {
+    return row->kind == OPT_FLAG || row->kind == OPT_EVERY || row->kind == OPT_MAYBE;
+}
+
 static int store(const opt_tables *t, const found *f) {
     void *at = (char *)f->values + f->row->offset;
 
@@ -114,6 +126,8 @@ static int store(const opt_tables *t, const found *f) {
             return duration(t, f, at);
         *(int64_t *)at = f->row->min;
         return 0;
+    case OPT_MAYBE: *(const char **)at = f->value ? f->value : ""; return 0;
+    case OPT_TEXTS: return collect(t, f, at);
     case OPT_NUMBER: return number(t, f, at);
     case OPT_CHOICE: return choice(t, f, at);
     }
@@ -126,7 +140,7 @@ static int finish(const opt_tables *t, found *f, int argc, char **argv, int *at)
 
     if (f->row->kind == OPT_FLAG && f->value)
         return refuse(t, f->shown, "takes no value");
-    if (f->row->kind != OPT_FLAG && f->row->kind != OPT_EVERY && !f->value) {
+    if (!takes_none(f->row) && !f->value) {
         if (*at + 1 >= argc) {
             (void)snprintf(why, sizeof why, "its value is missing: %s %.40s", f->shown,
                            f->row->arg);
@@ -206,7 +220,7 @@ void opt_help(const opt *table, FILE *out) {
         char letter[8] = "    ";
         if (row->letter)
             (void)snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        const char *between = row->kind == OPT_EVERY ? "" : row->arg ? " " : "";
+        const char *between = takes_none(row) ? "" : row->arg ? " " : "";
         (void)snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, between,
                        row->arg ? row->arg : "");
         (void)fprintf(out, "  %-34s %s\n", left, row->help);

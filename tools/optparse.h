@@ -14,9 +14,18 @@ typedef enum {
     OPT_TEXT,     /**< const char *, into argv */
     OPT_DURATION, /**< int64_t, milliseconds */
     OPT_EVERY, /**< the same, but the value may be left out (then it is min), and stands after '=' */
+    OPT_MAYBE, /**< const char *, into argv or "": its value may be left out, and stands after '=' */
+    OPT_TEXTS,  /**< opt_texts: the option may be given again and again */
     OPT_NUMBER, /**< int, min..max */
     OPT_CHOICE  /**< int: which of the words in arg, that '|' parts */
 } opt_kind;
+
+#define OPT_TEXTS_MAX 32
+
+typedef struct {
+    int count;
+    const char *text[OPT_TEXTS_MAX]; /**< into argv, in their order */
+} opt_texts;
 
 /** A table ends with a row without a name. */
 typedef struct {
