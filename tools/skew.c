@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "skew_fleet.h"
+#include "skew_more.h"
 #include "skew_show.h"
 
 #define UNSET INT64_MIN
@@ -27,6 +28,7 @@ typedef struct {
     int samples, format;
     const char *warn, *output;
     bool no_agents, json;
+    skew_asked asked;
 } skew_options;
 
 static const opt skew_table[] = {
@@ -43,6 +45,14 @@ static const opt skew_table[] = {
     {0, "for", OPT_DURATION, offsetof(skew_options, for_ms), "D", "measure this host for so long",
      0, 0},
     {0, "no-agents", OPT_FLAG, offsetof(skew_options, no_agents), NULL, "only this host", 0, 0},
+    {0, "ntp", OPT_TEXTS, offsetof(skew_options, asked.ntp), "HOST[:PORT]",
+     "also the time that HOST serves; again and again", 0, 0},
+    {0, "chrony", OPT_MAYBE, offsetof(skew_options, asked.chrony), "[=SOCKET]",
+     "also what chronyd believes of this host's clock", 0, 0},
+    {0, "kernel", OPT_FLAG, offsetof(skew_options, asked.kernel), NULL,
+     "also what the kernel says of it", 0, 0},
+    {0, "servers", OPT_MAYBE, offsetof(skew_options, asked.servers), "[=HOST:PORT,...]",
+     "also the clocks of all Redis servers that may take over", 0, 0},
     {0, "format", OPT_CHOICE, offsetof(skew_options, format), "text|json|nagios|prometheus",
      "how to say it", 0, 0},
     {0, "json", OPT_FLAG, offsetof(skew_options, json), NULL, "as --format json", 0, 0},
@@ -174,13 +184,16 @@ static int judge(const skew_options *o, const skew_rule *rule, const skew_fleet 
 }
 
 static int measure_and_judge(const skew_options *o, const skew_rule *rule,
-                             const skew_effort *effort, skew_link *l) {
+                             const skew_effort *effort, skew_link *l, skew_more *more) {
     skew_fleet fleet;
 
     if (!skew_fleet_begin(&fleet))
         return fail(STATUS_INTERNAL, "out of memory");
-    int status = skew_fleet_measure(&fleet, l, effort, !o->no_agents) ? judge(o, rule, &fleet)
-                                                                      : unmeasured(o, rule, l);
+    bool measured = skew_more_gather(more, l) &&
+                    skew_fleet_measure(&fleet, l, effort, !o->no_agents);
+    if (measured)
+        skew_more_add(more, &fleet);
+    int status = measured ? judge(o, rule, &fleet) : unmeasured(o, rule, l);
     skew_fleet_end(&fleet);
     return status;
 }
@@ -190,17 +203,22 @@ static int skew_command(const server *s, const void *options, const operands *wo
     skew_rule rule;
     skew_effort effort;
     skew_link link;
+    skew_more more;
 
     (void)words;
     int status = make_rule(o, &rule);
     if (status == 0)
         status = make_effort(o, &effort);
     if (status == 0)
-        status = skew_link_open(&link, s);
+        status = skew_more_begin(&more, &o->asked);
     if (status)
         return status;
-    status = measure_and_judge(o, &rule, &effort, &link);
-    skew_link_close(&link);
+    status = skew_link_open(&link, s);
+    if (status == 0) {
+        status = measure_and_judge(o, &rule, &effort, &link, &more);
+        skew_link_close(&link);
+    }
+    skew_more_end(&more);
     return status;
 }
 

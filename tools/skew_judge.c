@@ -42,12 +42,17 @@ int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_h
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
+/* Daemons say what they believe, of clocks that are measured: it binds nothing. */
+static bool in_pairs(const skew_host *h) {
+    return h->known && h->kind != SKEW_ASIDE && h->kind != SKEW_REMARK;
+}
+
 /* All constraints there are: each known host against the server, which is clock 0. */
 static bool weave(const skew_result *r, skew_web *web) {
     if (!skew_web_begin(web, r->host_count + 1))
         return false;
     for (int i = 0; i < r->host_count; i++)
-        if (r->hosts[i].known)
+        if (in_pairs(&r->hosts[i]))
             skew_web_bind(web, 0, i + 1, r->hosts[i].offset);
     return true;
 }
@@ -56,7 +61,7 @@ static int tear_out(skew_result *r, const skew_web *web) {
     int torn = 0;
     for (int i = 0; i < r->host_count; i++) {
         skew_host *h = &r->hosts[i];
-        if (!h->known || !skew_web_torn(web, i + 1))
+        if (!in_pairs(h) || !skew_web_torn(web, i + 1))
             continue;
         h->known = false;
         h->status = "inconsistent";
@@ -75,10 +80,20 @@ static int worse(const void *a, const void *b) {
     return x->taker - y->taker;
 }
 
+/* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft. */
+static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
+    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+    skew_verdict v = skew_judge_gap(p->gap, r->rule.slack_us);
+    bool served = h->kind == SKEW_SERVED || t->kind == SKEW_SERVED;
+    bool alone = (h->kind == SKEW_SERVED && !h->covered) || (t->kind == SKEW_SERVED && !t->covered);
+
+    return alone || (served && v == SKEW_UNSAFE) ? SKEW_WARN : v;
+}
+
 static void pair_up(skew_result *r, const skew_web *web) {
     for (int h = 0; h < r->host_count; h++)
         for (int t = 0; t < r->host_count; t++) {
-            if (h == t || !r->hosts[h].known || !r->hosts[t].known)
+            if (h == t || !in_pairs(&r->hosts[h]) || !in_pairs(&r->hosts[t]))
                 continue;
             skew_pair *p = &r->pairs[r->pair_count++];
             int64_t by = skew_widening_us(&r->rule, &r->hosts[h], &r->hosts[t]);
@@ -87,7 +102,7 @@ static void pair_up(skew_result *r, const skew_web *web) {
             p->gap = skew_web_between(web, h + 1, t + 1);
             p->gap.lo = tl__add_sat(p->gap.lo, -by);
             p->gap.hi = tl__add_sat(p->gap.hi, by);
-            p->verdict = skew_judge_gap(p->gap, r->rule.slack_us);
+            p->verdict = judge_pair(r, p);
         }
     qsort(r->pairs, r->pair_count, sizeof *r->pairs, worse);
 }
@@ -134,17 +149,32 @@ static void explain(skew_result *r, const skew_pair *p, const char *what) {
     const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
     char lo[32], hi[32], slack[32];
     (void)snprintf(r->reason, sizeof r->reason,
-                   "%s: when %s holds, the clock of %s is %s to %s ms ahead, and the slack is %s "
+                   "%s: %s %s%s, the clock of %s is %s to %s ms ahead, and the slack is %s "
                    "ms (by %s, %lld ms old, and %s, %lld ms old)",
-                   what, h->name, t->name, ms(lo, p->gap.lo), ms(hi, p->gap.hi),
-                   ms(slack, r->rule.slack_us), h->instrument, (long long)h->age_ms, t->instrument,
-                   (long long)t->age_ms);
+                   what, h->kind == SKEW_REDIS ? "for a lock timed by" : "when", h->name,
+                   h->kind == SKEW_REDIS ? "" : " holds", t->name, ms(lo, p->gap.lo),
+                   ms(hi, p->gap.hi), ms(slack, r->rule.slack_us), h->instrument,
+                   (long long)h->age_ms, t->instrument, (long long)t->age_ms);
 }
 
-static int count_unknown(const skew_result *r) {
+/* Evidence that is not there: none at all, or nothing but the time that a host's daemon serves. */
+static bool is_lacking(const skew_host *h) {
+    return (!h->known && h->kind != SKEW_REMARK) ||
+           (h->known && h->kind == SKEW_SERVED && !h->covered);
+}
+
+static int count_lacking(const skew_result *r) {
     int n = 0;
     for (int i = 0; i < r->host_count; i++)
-        n += !r->hosts[i].known;
+        n += is_lacking(&r->hosts[i]);
+    return n;
+}
+
+/* Hosts that take locks, whose clock is known. */
+static int count_clocks(const skew_result *r) {
+    int n = 0;
+    for (int i = 0; i < r->host_count; i++)
+        n += r->hosts[i].known && r->hosts[i].kind == SKEW_CLOCK;
     return n;
 }
 
@@ -170,20 +200,35 @@ static bool beyond_warn(const skew_result *r, const skew_pair *p) {
     return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
 }
 
-static const skew_host *first_unknown(const skew_result *r) {
-    for (int i = 0; i < r->host_count; i++)
-        if (!r->hosts[i].known)
-            return &r->hosts[i];
-    return NULL;
+/* The worst want comes first: no evidence at all; of a daemon; NTP alone. */
+static int want(const skew_host *h) {
+    return !is_lacking(h) ? 0 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
 }
 
-static void say_missing(skew_result *r, int unknown) {
-    const skew_host *h = first_unknown(r);
+static const skew_host *first_lacking(const skew_result *r) {
+    const skew_host *found = NULL;
+    for (int i = 0; i < r->host_count; i++)
+        if (want(&r->hosts[i]) > (found ? want(found) : 0))
+            found = &r->hosts[i];
+    return found;
+}
+
+static void say_missing(skew_result *r, int lacking) {
+    const skew_host *h = first_lacking(r);
     r->verdict = SKEW_WARN;
     advise(r, ADVISE_AGENTS);
-    if (h && unknown > 1)
+    if (h && h->known)
+        (void)snprintf(
+            r->reason, sizeof r->reason,
+            "of %s only the time that it serves is known, which its own clock may differ "
+            "from: NTP alone proves nothing",
+            h->name);
+    else if (h && h->kind == SKEW_ASIDE)
+        (void)snprintf(r->reason, sizeof r->reason, "what was asked about %s is not known (%s)",
+                       h->name, h->detail);
+    else if (h && lacking > 1)
         (void)snprintf(r->reason, sizeof r->reason,
-                       "there is no evidence of %d hosts, among them %s (%s)", unknown, h->name,
+                       "there is no evidence of %d hosts, among them %s (%s)", lacking, h->name,
                        h->detail);
     else if (h)
         (void)snprintf(r->reason, sizeof r->reason, "there is no evidence of %s (%s)", h->name,
@@ -197,21 +242,21 @@ static void say_missing(skew_result *r, int unknown) {
 }
 
 static void decide(skew_result *r) {
-    int unknown = count_unknown(r);
+    int lacking = count_lacking(r), clocks = count_clocks(r);
     const skew_pair *worst = r->pair_count ? r->pairs : NULL, *theft = surest(r);
 
-    if (unknown == r->host_count) {
+    if (clocks == 0) {
         r->verdict = SKEW_UNKNOWN;
         (void)snprintf(r->reason, sizeof r->reason, "no host could be measured");
         advise(r, ADVISE_AGENTS);
     } else if (theft) {
         say_unsafe(r, theft);
-    } else if (worst && worst->verdict == SKEW_WARN) {
+    } else if (worst && worst->gap.hi > r->rule.slack_us) {
         r->verdict = SKEW_WARN;
         explain(r, worst, "a theft can't be ruled out");
         advise(r, ADVISE_CLOCKS);
-    } else if (unknown || r->missing || !worst) {
-        say_missing(r, unknown);
+    } else if (lacking || r->missing || clocks < 2) {
+        say_missing(r, lacking);
     } else if (beyond_warn(r, worst)) {
         r->verdict = SKEW_WARN;
         explain(r, worst, "little slack is left");

@@ -20,11 +20,22 @@ typedef enum { SKEW_SAFE, SKEW_WARN, SKEW_UNSAFE, SKEW_UNKNOWN } skew_verdict;
 /** "SAFE" and so on. */
 const char *skew_verdict_name(skew_verdict v);
 
+/** What a row is evidence of. */
+typedef enum {
+    SKEW_CLOCK,  /**< the clock of a host that takes locks */
+    SKEW_SERVED, /**< the time that a host's daemon serves, which its clock may differ from */
+    SKEW_REDIS,  /**< the clock of a server of locks */
+    SKEW_ASIDE,  /**< what a daemon says of a clock that has a row already: in no pair */
+    SKEW_REMARK  /**< the same, and when it is unknown nothing is missing */
+} skew_kind;
+
 typedef struct {
     char name[SKEW_NAME_SIZE];
-    const char *instrument; /**< "server", "agent" */
-    bool known;             /**< else offset means nothing */
-    tl_interval offset;     /**< wall clock - server, us, at the moment of judging */
+    const char *instrument; /**< "server", "agent", ... */
+    skew_kind kind;
+    bool covered;       /**< SERVED: the host's own clock has a row too, and the two agree */
+    bool known;         /**< else offset means nothing */
+    tl_interval offset; /**< wall clock - server, us, at the moment of judging */
     bool has_drift;
     tl_interval drift_ppb;
     int32_t slew_ppm; /**< what a daemon that corrects the clock may add; 0: none is at work */

@@ -45,17 +45,45 @@ static int place(skew_link *l, const server *s) {
     return 0;
 }
 
-int skew_link_open(skew_link *l, const server *s) {
+static bool connect_to(skew_link *l) {
     tl_conn_limits limits = {.connect_ms = LIMIT_MS};
     tl_conn_calls calls = {.answer = answered, .ctx = l};
 
+    tl__conn_free(l->conn);
+    l->conn = tl__conn_new(&l->endpoint, &limits, &calls);
+    return l->conn != NULL;
+}
+
+int skew_link_open(skew_link *l, const server *s) {
     *l = (skew_link){.conn = NULL};
     int status = place(l, s);
-    if (status == 0 && !(l->conn = tl__conn_new(&l->endpoint, &limits, &calls)))
+    if (status == 0 && !connect_to(l))
         status = fail(STATUS_INTERNAL, "out of memory");
     if (status)
         skew_link_close(l);
     return status;
+}
+
+bool skew_link_turn(skew_link *l, const char *host, uint16_t port) {
+    tl_endpoint *e = &l->endpoint;
+
+    e->path[0] = e->dir[0] = '\0';
+    e->port = port;
+    (void)snprintf(e->host, sizeof e->host, "%s", host);
+    (void)snprintf(e->label, sizeof e->label, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
+                   (unsigned)port);
+    return connect_to(l);
+}
+
+bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *host, uint16_t port,
+                           bool stranger) {
+    *l = (skew_link){.endpoint = other->endpoint};
+    l->endpoint.db = 0;
+    if (stranger) {
+        memset(l->endpoint.user, 0, sizeof l->endpoint.user);
+        memset(l->endpoint.password, 0, sizeof l->endpoint.password);
+    }
+    return skew_link_turn(l, host, port);
 }
 
 void skew_link_close(skew_link *l) {

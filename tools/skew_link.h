@@ -18,8 +18,15 @@ typedef struct {
     char words[240];
 } skew_link;
 
-/** Neither connects nor blocks. Returns 0, or the exit status after a message. */
+/** Neither connects nor blocks; nor do the two below. Returns 0, or the exit status after a message. */
 int skew_link_open(skew_link *l, const server *s);
+/** Go on with another server, logged in as with the one before. False: no memory. */
+bool skew_link_turn(skew_link *l, const char *host, uint16_t port);
+
+/** Open one to another server, by the same login or, as a stranger, by none. False: no memory. */
+bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *host, uint16_t port,
+                           bool stranger);
+
 void skew_link_close(skew_link *l);
 
 /** Ask with the words of a command, up to a NULL, and give the answer to take (may be NULL), for 5 s at

@@ -31,7 +31,7 @@ static void put_hosts(const skew_result *r, FILE *out) {
         (void)fprintf(out, "%-24s %12s %12s  %-20s %9s  %s", h->name,
                       h->known ? shown(lo, h->offset.lo) : "unknown",
                       h->known ? shown(hi, h->offset.hi) : "", drift, age, h->instrument);
-        if (h->known)
+        if (h->known && h->kind == SKEW_CLOCK)
             (void)fputc('\n', out);
         else
             (void)fprintf(out, ": %s\n", h->detail);
@@ -50,16 +50,26 @@ static char mark(skew_verdict v) {
     return v == SKEW_SAFE ? ' ' : v == SKEW_WARN ? '?' : '!';
 }
 
+/* Has a place in pairs, known or not. */
+static bool is_clock(const skew_host *h) {
+    return h->kind != SKEW_ASIDE && h->kind != SKEW_REMARK;
+}
+
 static void put_matrix(const skew_result *r, FILE *out) {
     char hi[32];
 
     (void)fprintf(out, "\n%-16s", "holder\\taker");
     for (int t = 0; t < r->host_count; t++)
-        (void)fprintf(out, " %13.12s", r->hosts[t].name);
+        if (is_clock(&r->hosts[t]))
+            (void)fprintf(out, " %13.12s", r->hosts[t].name);
     (void)fputc('\n', out);
     for (int h = 0; h < r->host_count; h++) {
+        if (!is_clock(&r->hosts[h]))
+            continue;
         (void)fprintf(out, "%-16.16s", r->hosts[h].name);
         for (int t = 0; t < r->host_count; t++) {
+            if (!is_clock(&r->hosts[t]))
+                continue;
             const skew_pair *p = pair_of(r, h, t);
             (void)fprintf(out, " %12s%c",
                           p        ? shown(hi, p->gap.hi)

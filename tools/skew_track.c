@@ -40,13 +40,15 @@ static bool agrees(skew_track *t, const skew_reading *r) {
     return !stepped && !resumed;
 }
 
-/* The stamp was made, and the wall clock passed from one reading to the other, between the two. */
-static tl_interval bracket(const skew_reading *sent, int64_t stamp_us, const skew_reading *received,
-                           int32_t rate_ppm) {
+/* The stamps were made, and the wall clock passed from one reading to the other, between the two. */
+static tl_interval bracket(const skew_reading *sent, int64_t first_us, int64_t last_us,
+                           const skew_reading *received, int32_t rate_ppm) {
     tl_interval at_stamp = {
-        tl__add_sat(sent->wall_us, -tl__add_sat(stamp_us, 1)),
-        tl__add_sat(tl__add_sat(received->wall_us, 1), -stamp_us),
+        tl__add_sat(sent->wall_us, -tl__add_sat(first_us, 1)),
+        tl__add_sat(tl__add_sat(received->wall_us, 1), -last_us),
     };
+    if (tl__interval_empty(at_stamp)) /* the stamps are further apart than the exchange took */
+        return at_stamp;
     return tl__interval_aged(at_stamp, sent->before, received->after, rate_ppm);
 }
 
@@ -60,19 +62,30 @@ static void begin(skew_track *t, tl_interval offset, tl_mono at) {
 
 void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,
                 const skew_reading *received, int32_t rate_ppm) {
+    skew_learn_two(t, sent, stamp_us, stamp_us, received, rate_ppm);
+}
+
+void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, int64_t last_us,
+                    const skew_reading *received, int32_t rate_ppm) {
     bool whole = agrees(t, sent);
     whole = agrees(t, received) && whole;
     /* The first reading of a new beginning is sound by itself; a step in between spoils the bracket. */
     if (!whole && (tl__interval_empty(tl__interval_intersect(sent->wall, received->wall)) ||
                    tl__interval_empty(tl__interval_intersect(sent->slept, received->slept))))
         return;
-    tl_interval offset = bracket(sent, stamp_us, received, rate_ppm);
+    tl_interval offset = bracket(sent, first_us, last_us, received, rate_ppm);
+    if (tl__interval_empty(offset)) {
+        t->server_steps++;
+        t->server_stepped_us = last_us;
+        forget(t);
+        return;
+    }
     if (t->known) {
         tl_interval both = tl__interval_intersect(skew_offset(t, received->after, rate_ppm),
                                                   offset);
         if (tl__interval_empty(both)) {
             t->server_steps++;
-            t->server_stepped_us = stamp_us;
+            t->server_stepped_us = last_us;
             forget(t);
         } else {
             t->offset = both;
@@ -81,8 +94,13 @@ void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,
     if (!t->known)
         begin(t, offset, received->after);
     t->at = received->after;
-    t->stamp_us = stamp_us;
+    t->stamp_us = last_us;
     t->samples++;
+}
+
+bool skew_unbroken(const skew_track *t, const skew_reading *now) {
+    return !tl__interval_empty(tl__interval_intersect(t->wall, now->wall)) &&
+           !tl__interval_empty(tl__interval_intersect(t->slept, now->slept));
 }
 
 tl_interval skew_offset(const skew_track *t, tl_mono now, int32_t rate_ppm) {

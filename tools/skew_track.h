@@ -44,6 +44,14 @@ typedef struct {
 void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,
                 const skew_reading *received, int32_t rate_ppm);
 
+/** The same for an answer with two stamps, of when the question came and when the answer left. Stamps
+ *  that are further apart than the exchange took count as a step of the server and prove nothing. */
+void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, int64_t last_us,
+                    const skew_reading *received, int32_t rate_ppm);
+
+/** Has this host's clock not been set, nor the host slept, since the track's readings? */
+bool skew_unbroken(const skew_track *t, const skew_reading *now);
+
 /** The offset at `now`; call only when known. */
 tl_interval skew_offset(const skew_track *t, tl_mono now, int32_t rate_ppm);
 

@@ -131,6 +131,94 @@ static void test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest(void
     skew_result_end(&r);
 }
 
+/* ---- rows that are not the clock of a host ------------------------------------------------------- */
+
+static skew_host of_kind(const char *name, skew_kind kind, int64_t lo, int64_t hi) {
+    skew_host h = host(name, lo, hi);
+    h.kind = kind;
+    h.instrument = kind == SKEW_SERVED ? "ntp" : kind == SKEW_ASIDE ? "chrony" : "server";
+    return h;
+}
+
+static void test_ntp_alone_is_never_safe_and_never_a_certain_theft(void **state) {
+    (void)state;
+    static const int64_t off[] = {0, 300, 900, 5000};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0),
+                             of_kind("n:123", SKEW_SERVED, off[i] * MS, off[i] * MS)};
+        skew_result r = with(hosts, 3);
+        assert_true(skew_judge(&r));
+        assert_int_equal(r.verdict, SKEW_WARN);
+        assert_non_null(strstr(r.reason, off[i] > 1000 ? "can't be ruled out" : "NTP alone"));
+        assert_int_equal(r.pair_count, 6);
+        for (size_t k = 0; k < r.pair_count; k++)
+            assert_int_equal(r.pairs[k].verdict, r.pairs[k].holder == 2 || r.pairs[k].taker == 2
+                                                     ? SKEW_WARN
+                                                     : SKEW_SAFE);
+        skew_result_end(&r);
+    }
+}
+
+static void test_ntp_beside_the_hosts_own_clock_takes_nothing_away(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0), of_kind("b:123", SKEW_SERVED, 100, 200)};
+    skew_result r = with(hosts, 3);
+    hosts[2].covered = true;
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    hosts[2] = of_kind("b:123", SKEW_SERVED, 5000 * MS, 5000 * MS);
+    hosts[2].covered = true;
+    assert_int_equal(judged(&r), SKEW_WARN);
+    hosts[2].known = hosts[2].covered = false; /* asked for, and not there */
+    assert_int_equal(judged(&r), SKEW_WARN);
+    hosts[1] = of_kind("b:123", SKEW_SERVED, 100, 200);
+    hosts[1].covered = true;
+    r.host_count = 2; /* it is no second host */
+    assert_int_equal(judged(&r), SKEW_WARN);
+}
+
+static void test_what_daemons_believe_is_in_no_pair(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0),
+                         of_kind("a", SKEW_ASIDE, -9000 * MS, 9000 * MS),
+                         of_kind("a", SKEW_REMARK, 4000 * MS, 4000 * MS)};
+    skew_result r = with(hosts, 4);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_SAFE);
+    assert_int_equal(r.pair_count, 2);
+    skew_result_end(&r);
+    hosts[3].known = false; /* a remark may be missing */
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    hosts[2].known = false; /* what was asked for may not */
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    assert_non_null(strstr(r.reason, "what was asked about a is not known"));
+    skew_result_end(&r);
+    hosts[2].known = hosts[3].known = true; /* alone they are no evidence of any host */
+    hosts[0].known = hosts[1].known = false;
+    assert_int_equal(judged(&r), SKEW_UNKNOWN);
+}
+
+static void test_a_servers_clock_may_judge_but_is_no_second_host(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), of_kind("r:1", SKEW_REDIS, 0, 0),
+                         of_kind("r:2", SKEW_REDIS, 0, 0), host("b", 0, 0)};
+    skew_result r = with(hosts, 3);
+    assert_int_equal(judged(&r), SKEW_WARN);
+    r.host_count = 4;
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    hosts[2].known = false;
+    assert_int_equal(judged(&r), SKEW_WARN);
+    hosts[2] = of_kind("r:2", SKEW_REDIS, 5000 * MS, 5000 * MS);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_UNSAFE);
+    assert_non_null(strstr(r.reason, "the clock of r:2"));
+    skew_result_end(&r);
+    hosts[2] = of_kind("r:2", SKEW_REDIS, -5000 * MS, -5000 * MS);
+    assert_true(skew_judge(&r));
+    assert_non_null(strstr(r.reason, "for a lock timed by r:2"));
+    skew_result_end(&r);
+}
+
 static void test_drift_and_slew_widen_both_edges_for_the_whole_lifetime(void **state) {
     (void)state;
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
@@ -258,6 +346,10 @@ int main(void) {
         cmocka_unit_test(test_missing_evidence_is_never_safe),
         cmocka_unit_test(test_a_certain_theft_outweighs_missing_evidence),
         cmocka_unit_test(test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest),
+        cmocka_unit_test(test_ntp_alone_is_never_safe_and_never_a_certain_theft),
+        cmocka_unit_test(test_ntp_beside_the_hosts_own_clock_takes_nothing_away),
+        cmocka_unit_test(test_what_daemons_believe_is_in_no_pair),
+        cmocka_unit_test(test_a_servers_clock_may_judge_but_is_no_second_host),
         cmocka_unit_test(test_drift_and_slew_widen_both_edges_for_the_whole_lifetime),
         cmocka_unit_test(test_a_holder_that_works_longer_than_the_lifetime_is_unsafe),
         cmocka_unit_test(test_five_hundred_hosts),

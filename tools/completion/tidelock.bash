@@ -17,7 +17,8 @@ _tidelock_options() { # command
     inspect) echo "$all --limit --watch --json --format $legacy" ;;
     local) echo "$all --force --json --format" ;;
     skew)
-        echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --format --json --output"
+        echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --ntp --chrony --kernel --servers" \
+            "--format --json --output"
         ;;
     agent) echo "$all --name --every --once --verbose" ;;
     esac
@@ -30,7 +31,7 @@ _tidelock_parse() {
         case ${words[i]} in
         --url | --password-file | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
             --format | --limit | --protocol | --dialect | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | \
-            --slack | --warn | --samples | --for | --output | --name | --every | -t | -w | -E)
+            --slack | --warn | --samples | --for | --ntp | --output | --name | --every | -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
         --) if [[ $command == run ]]; then dashes=$i && return; fi ;;
@@ -74,7 +75,7 @@ _tidelock() {
     --dialect) mapfile -t COMPREPLY < <(compgen -W "$dialects" -- "$cur") && return ;;
     --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --every | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
-    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --name | -E) return ;;
+    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | -E) return ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_tidelock_options "$command")" -- "$cur")

@@ -1,0 +1,99 @@
+#!/bin/bash
+# skew --ntp: servers that are right, and each way of not being evidence, side by side in one run.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+
+modes=(ahead behind good second glitch forged far kiss latekiss leap3 stratum16 local exact stale client origin short jump silent)
+if "$python" -c 'import socket; socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).bind(("::1", 0))' 2>/dev/null; then
+    modes+=(good@::1)
+fi
+mkfifo "$work/end"
+"$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" >"$work/peer" 2>"$work/peer.err" &
+peer=$!
+exec 7>"$work/end"
+has_ports() { [[ $(wc -l <"$work/peer") -ge ${#modes[@]} ]]; }
+until_true 10 has_ports || fail "the peer did not start: $(cat "$work/peer.err")"
+place() { awk -v m="$1" '$1 == m { print $2; exit }' "$work/peer"; }
+closed=127.0.0.1:$("$python" -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+
+# ---- all of them at once ---------------------------------------------------------------------------
+args=()
+while read -r _ at; do args+=(--ntp "$at"); done <"$work/peer"
+start=$(now_ms)
+expect 1 "$tidelock" skew --json "${args[@]}" --ntp="$closed" --ntp nowhere.invalid --ntp "$(place good)"
+(($(now_ms) - start < 20000 * slow)) || fail "it took $(($(now_ms) - start)) ms"
+"$python" - "$out" "$work/peer" "$closed" <<'PY' || fail "the answers: $(head -c 6000 "$out")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+lines = [line.split() for line in open(sys.argv[2])]
+hosts = {h["name"]: h for h in d["hosts"] if h["instrument"] == "ntp"}
+assert len(hosts) == len([h for h in d["hosts"] if h["instrument"] == "ntp"]), "a row twice"
+assert set(hosts) == {at for _, at in lines} | {sys.argv[3], "nowhere.invalid:123"}, set(hosts)
+right = {"ahead": 250.0, "behind": -250.0, "good": 0.0, "second": 1000.0, "glitch": 4294.967, "forged": 0.0, "far": 5000.0}
+wrong = {
+    "kiss": ("refused", "kiss of death RATE"), "latekiss": ("refused", "kiss of death RATE"),
+    "leap3": ("unsynchronised", "leap 3"), "stratum16": ("unsynchronised", "stratum 16"),
+    "local": ("unsynchronised", "local"), "exact": ("unsynchronised", "dispersion 0"), "stale": ("unsynchronised", "stale"),
+    "client": ("silent", "no answer in 5 s: a packet that is no answer came"),
+    "origin": ("silent", "no answer in 5 s: an answer to another question came"),
+    "short": ("silent", "too short"), "jump": ("inconsistent", "contradict"), "silent": ("silent", "no answer in 5 s"),
+}
+for mode, at in lines:
+    h = hosts[at]
+    if mode in right:
+        o = h["offset_ms"]
+        assert o and o["lo"] <= right[mode] <= o["hi"] and o["lo"] < o["hi"], (mode, h)
+        assert h["status"] == "ok" and h["samples"] == 3 and h["age_ms"] >= 0, (mode, h)
+        assert ("leap second or smear mismatch" in h["detail"]) == (mode == "second"), (mode, h)
+        assert ("2^32 ns" in h["detail"]) == (mode == "glitch"), (mode, h)
+    else:
+        assert h["offset_ms"] is None and h["drift_ppm"] is None and h["age_ms"] is None, (mode, h)
+        assert h["status"] == wrong[mode][0] and wrong[mode][1] in h["detail"], (mode, h)
+assert (hosts[sys.argv[3]]["offset_ms"], hosts[sys.argv[3]]["status"]) == (None, "silent")
+assert "refused" in hosts[sys.argv[3]]["detail"], hosts[sys.argv[3]]
+assert hosts["nowhere.invalid:123"]["offset_ms"] is None
+assert d["verdict"] == "WARN"
+PY
+
+# Who has told us off, or that it is no evidence, was asked no more; who answers, three times.
+exec 7>&-
+wait_for "$peer" 10
+counted() { awk -v m="$1" '$1 == m && $2 ~ /^[0-9]+$/ { print $2; exit }' "$work/peer"; }
+for m in kiss leap3 stratum16 local exact stale; do
+    [[ $(counted $m) == 1 ]] || fail "$m was asked $(counted $m) times"
+done
+[[ $(counted latekiss) == 2 ]] || fail "latekiss was asked $(counted latekiss) times"
+[[ $(counted good) == 3 && $(counted silent) == 3 ]] || fail "good was asked $(counted good) times, silent $(counted silent)"
+
+# ---- the verdict -----------------------------------------------------------------------------------
+"$python" "$here/tests/cli/ntp_peer.py" good far <"$work/end" >"$work/peer" 2>"$work/peer.err" &
+exec 7>"$work/end"
+modes=(good far)
+until_true 10 has_ports || fail "the peer did not start again: $(cat "$work/peer.err")"
+expect 0 "$tidelock" agent --once --every 10m --name elsewhere
+expect 0 "$tidelock" skew
+expect 1 "$tidelock" skew --ntp "$(place good)" # as right as can be, and yet
+grep -q "^WARN: of $(place good) only the time that it serves is known" "$out" || fail "NTP alone: $(cat "$out")"
+expect 1 "$tidelock" skew --ntp "$(place far)" # nor does it prove a theft
+grep -q "^WARN: a theft can't be ruled out: .* (by .*ntp" "$out" || fail "NTP far off: $(cat "$out")"
+# With the host's own clock beside it, it takes nothing away: here an agent has the name that is asked.
+at=$(place good)
+expect 0 "$tidelock" agent --once --every 10m --name "${at%:*}"
+expect 0 "$tidelock" skew --ntp "$at" --json
+"$python" - "$out" "$at" <<'PY' || fail "beside an agent: $(head -c 2000 "$out")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert [h["status"] for h in d["hosts"] if h["name"] == sys.argv[2]] == ["ok"] and d["verdict"] == "SAFE"
+PY
+expect 1 "$tidelock" skew --ntp "$(place far)" # but not when the two contradict each other
+expect 1 "$tidelock" skew --format prometheus --ntp "$at" --ntp "$(place far)"
+grep -q "^tidelock_skew_host_known{host=\"$(place far)\",instrument=\"ntp\"} 1$" "$out" || fail "prometheus: $(cat "$out")"
+
+# ---- wrong usage -----------------------------------------------------------------------------------
+for p in '' : h: h:0 h:65536 'a b' '[::1' '[::1]x'; do expect_line 64 '--ntp' "$tidelock" skew --ntp "$p"; done
+many=()
+for i in {1..33}; do many+=(--ntp "127.0.0.1:$i"); done
+expect_line 64 'at most 32' "$tidelock" skew "${many[@]}"
+expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" skew --ntp "$at"
+exit 0
