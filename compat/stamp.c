@@ -70,7 +70,7 @@ uint64_t tl__stamp_hash(tl_bytes text) {
 static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = (tl_stamp_try *)a;
     s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level;
-    if (s->level == TL_LEVEL_PLAIN && job->protocol != &tl__protocol_bridge)
+    if (s->level == TL_LEVEL_PLAIN && !s->bridge)
         tl__stamp_plain_send(s, job, e, out);
     else
         tl__stamp_script_send(s, job, e, out);
@@ -87,7 +87,7 @@ static tl_status without_scripts(tl_stamp_try *s, const tl_job *job, const tl_ev
                                  tl_out *out) {
     static const char words[] =
         "the server has no EVAL, which the bridge needs: Redis 2.6 or newer";
-    if (job->protocol == &tl__protocol_bridge)
+    if (s->bridge)
         return tl__try_fail(&s->try, TL_ESERVER, false, TL_LITERAL(words), out);
     out->level = s->level = TL_LEVEL_PLAIN;
     s->try.bounded = false;
@@ -114,6 +114,11 @@ static void stamp_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) 
     tl__try_init(machine, op, ticket, until);
 }
 
+static void bridge_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) {
+    stamp_init(machine, op, ticket, until);
+    ((tl_stamp_try *)machine)->bridge = true;
+}
+
 static const tl_try_words words = {send, answered};
 
 static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -136,9 +141,8 @@ static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e,
     if (s->level == TL_LEVEL_PLAIN)
         return step_plain(s, job, e, out);
     bool took = tl__stamp_script_renews(s); /* the key is ours unless the answer says otherwise */
-    tl_status status = is_error(e, "unknown command")
-                           ? without_scripts(s, job, e, out)
-                           : tl__try_step(&s->try, &words, job, e, out);
+    tl_status status = is_error(e, "unknown command") ? without_scripts(s, job, e, out)
+                                                      : tl__try_step(&s->try, &words, job, e, out);
     if (took && status == TL_END && s->try.result.code != TL_OK && s->try.result.code != TL_EBUSY)
         s->try.result.maybe = true;
     return status;
@@ -154,7 +158,7 @@ const tl_protocol tl__protocol_timestamp = {.name = "timestamp",
 
 const tl_protocol tl__protocol_bridge = {.name = "bridge",
                                          .size = sizeof(tl_stamp_try),
-                                         .init = stamp_init,
+                                         .init = bridge_init,
                                          .step = stamp_step,
                                          .rules = tl__stamp_rules,
                                          .reads_wall = true,

@@ -26,7 +26,7 @@ static const tl_dialect *choose(const tl_client_options *legacy, tl_bytes key, t
                                 int64_t now_ms, tl_rules *ret_rules) {
     int64_t ttl_ms = 0;
     *ret_rules = (tl_rules){.dialect = NULL};
-    if (legacy->protocol == TL_TOKEN)
+    if (legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO)
         return tl__dialect_guess(text, now_ms);
     if (tl__stamp_rules(legacy, NULL, key, ret_rules, &ttl_ms, NULL))
         return NULL;
@@ -36,7 +36,7 @@ static const tl_dialect *choose(const tl_client_options *legacy, tl_bytes key, t
 void tl__stamp_look(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
                     tl_bytes text, int64_t now_us) {
     int64_t now_ms = now_us / 1000;
-    bool guess = legacy->protocol == TL_TOKEN;
+    bool guess = legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO;
     tl_rules rules;
     const tl_dialect *d = choose(legacy, key, text, now_ms, &rules);
     const tl_dialect *any = d ? d : tl__dialect_at(0);

@@ -20,28 +20,6 @@ static tl_err check_number(const char *name, int64_t v, int64_t least, int64_t m
 
 /* ---- the dialect of a key -------------------------------------------------------------------- */
 
-/* Is text like the pattern, in which '*' is any bytes? */
-static bool is_like(tl_bytes pattern, tl_bytes text) {
-    size_t p = 0, t = 0, star = SIZE_MAX, from = 0;
-    while (t < text.n) {
-        if (p < pattern.n && pattern.p[p] == '*') {
-            star = p++;
-            from = t;
-        } else if (p < pattern.n && pattern.p[p] == text.p[t]) {
-            p++;
-            t++;
-        } else if (star != SIZE_MAX) {
-            p = star + 1;
-            t = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (p < pattern.n && pattern.p[p] == '*')
-        p++;
-    return p == pattern.n;
-}
-
 static tl_err find_dialect(tl_bytes name, const tl_dialect **ret, tl_error *err) {
     char shown[64];
     *ret = tl__dialect_find(name);
@@ -62,7 +40,7 @@ static tl_err read_choice(tl_bytes choice, tl_bytes key, const tl_dialect **ret,
     }
     if (find_dialect(name, &dialect, err))
         return TL_EINVALID;
-    if (!*ret && is_like(pattern, key))
+    if (!*ret && tl__bytes_like(pattern, key))
         *ret = dialect;
     return TL_OK;
 }

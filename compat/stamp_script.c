@@ -36,10 +36,14 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
         end_ms = least_end_ms(job, e);
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
                                        text);
+    tl_sidecar_write token = {
+        .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
     tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
                           .expect = TL_LITERAL(""),
                           .px_ms = px_of(job),
                           .until_us = (end_ms + job->rules.skew_ms) * 1000};
+    if (s->drain)
+        w = token;
     if (expect.n > 0)
         w.expect = tl__out_copy(out, TL_LITERAL("="), expect);
     if ((s->try.op == TL_TAKE && s->phase != RENEWING) || expect.n > 0)
@@ -83,10 +87,18 @@ static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const
 
 /* ---- what an answer is worth ----------------------------------------------------------------- */
 
+/* The usual take doesn't tell it. */
+static bool is_own_token(const tl_try *a, const tl_job *job, const tl_sidecar_answer *answer) {
+    return (!answer->value.p && a->op == TL_TAKE) ||
+           tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
+}
+
 static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer,
                       const tl_event *e, tl_out *out) {
     tl_try *a = &s->try;
     int64_t now_ms = (answer->server_us + 999) / 1000;
+    if (s->drain && is_own_token(a, job, answer)) /* no stamp any more, and no clock counts */
+        return tl__try_held(a, job, e, answer->left_ms, answer->fence, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
     if (stamp.kind != TL_STAMP_GOOD || answer->server_us <= 0)
         return tl__try_malformed(a, out);

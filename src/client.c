@@ -129,7 +129,10 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
                                          .legacy_lag_ms = o->legacy_lag_ms,
                                          .legacy_ttl_ms = o->legacy_ttl_ms,
                                          .strict = o->strict,
-                                         .wait_replicas = o->wait_replicas};
+                                         .wait_replicas = o->wait_replicas,
+                                         .namespaces = o->namespaces,
+                                         .fallback = o->fallback,
+                                         .phase_lease_ms = o->phase_lease_ms};
     client->log = o->log;
     client->log_ctx = o->log_ctx;
 }
@@ -149,7 +152,23 @@ static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error
     return client->protocol->rules(&client->legacy, NULL, (tl_bytes){0}, &rules, &ttl_ms, err);
 }
 
+static tl_err set_namespaces(tl_client *client, const tl_client_options *o, tl_error *err) {
+    const tl_phases *phases = client->protocol->phases;
+    if (!phases)
+        return o->namespaces || o->fallback || o->phase_lease_ms
+                   ? tl__fail(err, TL_EINVALID, 0,
+                              "namespaces, fallback, phase_lease: only with the protocol auto")
+                   : TL_OK;
+    tl_token id = tl__token_draw(&client->random);
+    tl_err code = phases->open(&client->legacy, tl__bytes_of(client->owner), &id,
+                               &client->namespaces, err);
+    client->legacy.namespaces = NULL; /* the caller's */
+    return code;
+}
+
 static void free_client(tl_client *client) {
+    if (client->namespaces)
+        client->protocol->phases->close(client->namespaces);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_cond_destroy(&client->line_freed);
     tl__gate_end(&client->gate);
@@ -186,6 +205,9 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     if (code)
         goto fail;
     write_owner(client, o.service);
+    code = set_namespaces(client, &o, err);
+    if (code)
+        goto fail;
     if (!memory || !map_here(client) || tl__keeper_init(&client->keeper, client, o.dispatch)) {
         code = tl__fail(err, TL_ENOMEM, errno, "open a client: out of memory or descriptors");
         goto fail;
@@ -209,6 +231,7 @@ void tl_client_close(tl_client *client) {
     if (!client || !tl__client_is_here(client))
         return; /* in a forked child everything belongs to the parent */
     int saved = errno;
+    tl__attend_end(client);
     tl__keeper_close(&client->keeper, client->attempt_ms);
     for (tl_line *line = client->lines, *next; line; line = next) {
         next = line->next;

@@ -30,6 +30,12 @@ typedef struct tl_line {
     struct tl_line *next;
 } tl_line;
 
+/** What keeps the lease on a namespace's phase fresh. */
+typedef struct {
+    tl_task task;
+    void *machine; /**< NULL: none was read yet */
+} tl_attendant;
+
 /** A caller that waits, seen from other threads. */
 typedef struct tl_waiter {
     tl_listener listener;
@@ -43,7 +49,8 @@ struct tl_client {
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, restart_quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;
-    tl_client_options legacy; /**< what is true of clients of the old kind; the rest is 0 */
+    tl_client_options legacy;         /**< what is true of clients of the old kind; the rest is 0 */
+    struct tl_namespaces *namespaces; /**< TL_AUTO */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
     char owner[TL_OWNER_SIZE];
@@ -62,6 +69,7 @@ struct tl_client {
     _Atomic int64_t mute_ns;  /**< since when a question is without an answer; 0: none is */
 
     tl_gate gate;
+    tl_attendant attendant[TL_NAMESPACES_MAX]; /**< under keeper.mutex */
     tl_keeper keeper;
 };
 
@@ -71,6 +79,14 @@ static inline bool tl__client_is_here(const tl_client *client) {
 }
 
 tl_server tl__client_server(tl_client *client);
+
+/* ---- attend.c --- */
+
+/** A lease on a phase has been read: keep it, and keep it fresh. With keeper.mutex held (_in), or not. */
+void tl__client_lease_in(tl_client *client, uint8_t leased, const tl_lease *lease);
+void tl__client_lease(tl_client *client, uint8_t leased, const tl_lease *lease);
+/** Before the keeper is closed. */
+void tl__attend_end(tl_client *client);
 
 /** What an attempt has learned of the server. */
 void tl__client_level(tl_client *client, uint8_t level);

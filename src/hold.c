@@ -108,14 +108,19 @@ void tl__hold_init(tl_lock *lock) {
     lock->report = (tl_report){.call = tell, .owner = lock};
     lock->task = (tl_task){
         .machine = &lock->renew, .step = tl__renew_step, .stepped = stepped, .renews = true};
-    if (lock->protocol->watches && !lock->rules.strict)
-        lock->task.watched = lock->name->key;
+}
+
+/* Nobody overwrites a token. */
+static bool is_watched(const tl_lock *lock) {
+    bool token = lock->protocol->phases && lock->proof.speaks == 1 + TL_TOKEN;
+    return lock->protocol->watches && !lock->rules.strict && !token;
 }
 
 /* ---- beginning and ending -------------------------------------------------------------------- */
 
 static tl_err watch_in(tl_lock *lock, tl_mono deadline, uint64_t seed) {
     tl_job job = tl__lock_job(lock);
+    lock->task.watched = is_watched(lock) ? lock->name->key : (tl_bytes){0};
     tl_mono hold = lock->max_hold_ms > 0 ? tl__mono_add_ms(tl__mono_now(), lock->max_hold_ms)
                                          : TL_NEVER;
     tl__renew_init(&lock->renew, &job, deadline, hold, lock->manual_renew, seed);

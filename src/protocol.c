@@ -16,6 +16,7 @@ const tl_protocol *tl__protocol_row(tl_protocol_id id) {
 #ifdef TL_COMPAT
         [TL_BRIDGE] = &tl__protocol_bridge,
         [TL_TIMESTAMP] = &tl__protocol_timestamp,
+        [TL_AUTO] = &tl__protocol_auto,
 #endif
     };
     return (size_t)id < sizeof rows / sizeof *rows ? rows[id] : NULL;
@@ -117,6 +118,13 @@ bool tl__asks_elsewhere(tl_bytes error) {
     /* A replica, one without its master, one that has just come back, one that its replicas left. */
     static const char *const codes[] = {"READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", NULL};
     return has_code(error, codes);
+}
+
+void tl__lease_merge(tl_lease *known, const tl_lease *read) {
+    bool newer = read->epoch > known->epoch ||
+                 (read->epoch == known->epoch && tl__mono_before(known->until, read->until));
+    if (known->until.ns == 0 || newer)
+        *known = *read;
 }
 
 uint64_t tl__random_next(uint64_t *random) {

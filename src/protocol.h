@@ -24,6 +24,7 @@
  *     TL_WATCHED tells that the next change will be (armed); a change is a TL_WATCHED again, since
  *     what is told once must be asked for anew; and armed false says that no change is told any more.
  *   - It merges out->bracket into the anchor of the server that answered.
+ *   - It keeps out->lease with tl__lease_merge.
  *   - TL_CANCEL may come at any time; the machine then ends soon, and says how.
  *   - TL_DETACH: the result is final, the caller may return; the struct lives on in the keeper until
  *     TL_END, to clean up. It comes with no sends; what was outstanding is given up without an
@@ -49,6 +50,15 @@
 #define TL_NOTE_MAX 2
 #define TL_SCRATCH 512 /**< room in tl_out for the text of numbers and stamps */
 #define TL_WORDS_SIZE 200
+#define TL_NAMESPACES_MAX 4 /**< of a client */
+
+/** Which phase of a migration a namespace is in, as its register told, and until when that counts. */
+typedef struct {
+    int64_t epoch;    /**< grows with each change; 0: there is no register */
+    tl_mono until;    /**< ns 0: nothing is known */
+    int32_t lease_ms; /**< how long it counted when it was read */
+    int8_t phase;     /**< -1: there is no register */
+} tl_lease;
 
 /** What the driver knows of the server that a machine talks to. */
 typedef struct {
@@ -58,6 +68,7 @@ typedef struct {
     tl_mono up_since;    /**< the latest that it can have started; ns 0 when unknown */
     uint8_t level;   /**< what out->level has said of it since it was connected to; 0: nothing */
     int64_t wall_us; /**< own wall clock less own deadline clock, for protocols that want it */
+    tl_lease lease[TL_NAMESPACES_MAX]; /**< what out->lease has said */
 } tl_server;
 
 /** Ask for one exchange: `count` commands written together, all answered in one TL_REPLY. With count
@@ -117,6 +128,9 @@ typedef struct {
     bool has_bracket;
     tl_interval bracket;
     uint8_t level; /**< learned of the server, in the protocol's own terms; 0: nothing */
+    bool has_lease;
+    uint8_t leased; /**< of which namespace: index in tl_server.lease */
+    tl_lease lease;
     tl_note note[TL_NOTE_MAX];
     uint8_t notes;
     char words[TL_WORDS_SIZE]; /**< END or DETACH, not OK: what went wrong, for a person */
@@ -129,7 +143,7 @@ typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
 /** Empty it, without touching the parts that the counts already mark as empty. */
 static inline void tl__out_clear(tl_out *out) {
     out->sends = out->notes = 0;
-    out->arm = out->disarm = out->has_bracket = false;
+    out->arm = out->disarm = out->has_bracket = out->has_lease = false;
     out->until = TL_NEVER;
     out->slack_ns = 0;
     out->level = 0;
@@ -144,10 +158,11 @@ typedef enum { TL_TAKE, TL_KEEP, TL_DROP } tl_op;
 /** What a protocol of stamps must know of the clients of the old kind. */
 typedef struct {
     const struct tl_dialect *dialect; /**< NULL: not a protocol of stamps */
-    int32_t skew_ms;       /**< M: how far a legacy host's clock may be from the server's */
-    int32_t lag_ms;        /**< L: from reading its clock to its GETSET */
-    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses */
-    bool strict;           /**< only the commands that they use */
+    int32_t skew_ms;               /**< M: how far a legacy host's clock may be from the server's */
+    int32_t lag_ms;                /**< L: from reading its clock to its GETSET */
+    int64_t legacy_ttl_ms;         /**< the shortest lifetime that any of them uses */
+    bool strict;                   /**< only the commands that they use */
+    const struct tl_namespace *ns; /**< TL_AUTO: whose phase counts */
 } tl_rules;
 
 /** What is known of a hold besides its deadline; all 0 where a protocol needs none of it. */
@@ -155,7 +170,8 @@ typedef struct {
     tl_mono cap;          /**< no keep asked before capped_until proves more than this */
     tl_mono capped_until; /**< ns 0: nothing is capped */
     int64_t proved_us;    /**< server time of the last take or keep that worked */
-    int64_t stamp_ms;     /**< the end that K's stamp told then */
+    int64_t stamp_ms;     /**< the end that K's stamp told then; 0: K holds a token */
+    uint8_t speaks;       /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
 } tl_proof;
 
 /** What a machine is asked to do. Bytes outlive the machine, detached or not. */
@@ -209,6 +225,24 @@ typedef union {
     char room[TL_ATTEMPT_SIZE];
 } tl_attempt;
 
+struct tl_namespace;
+struct tl_namespaces;
+
+/** How a protocol that goes by phases is wired up; all but attend_step are called by the runtime. */
+typedef struct {
+    /** The namespaces of a client's options. TL_EINVALID, TL_ENOMEM */
+    tl_err (*open)(const tl_client_options *client, tl_bytes owner, const tl_token *id,
+                   struct tl_namespaces **ret, tl_error *err);
+    void (*close)(struct tl_namespaces *all);
+    /** Whose this key is; NULL: nobody's. */
+    const struct tl_namespace *(*of)(const struct tl_namespaces *all, tl_bytes key);
+    /** The machine that keeps a lease fresh, from the first that was read to TL_CANCEL. */
+    size_t attend_size;
+    void (*attend_init)(void *machine, const struct tl_namespaces *all, uint8_t index,
+                        int64_t attempt_ms, uint64_t seed);
+    tl_step attend_step;
+} tl_phases;
+
 /** A protocol: how one attempt is made. One file, and one row in protocol_row. */
 typedef struct tl_protocol {
     const char *name;
@@ -224,13 +258,14 @@ typedef struct tl_protocol {
      *  whether it leaves any validity. TL_EINVALID */
     tl_err (*rules)(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
                     tl_rules *ret, int64_t *ttl_ms, tl_error *err);
-    bool reads_wall; /**< it wants tl_server.wall_us */
-    bool watches;    /**< a holder wants to know at once when K changes */
+    bool reads_wall;         /**< it wants tl_server.wall_us */
+    bool watches;            /**< a holder wants to know at once when K changes */
+    const tl_phases *phases; /**< NULL: it doesn't go by phases */
 } tl_protocol;
 
 extern const tl_protocol tl__protocol_token, tl__protocol_plain;
 #ifdef TL_COMPAT
-extern const tl_protocol tl__protocol_timestamp, tl__protocol_bridge;
+extern const tl_protocol tl__protocol_timestamp, tl__protocol_bridge, tl__protocol_auto;
 #endif
 
 /** The row of a protocol, or NULL. */
@@ -269,6 +304,9 @@ bool tl__from_script(tl_bytes error);
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event);
 
 void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event);
+
+/** Of what is known of a phase and what has just been read: the newer. */
+void tl__lease_merge(tl_lease *known, const tl_lease *read);
 
 /** A pause before trying again after `failures` (1 or more) in a row: 20 ms doubling to 1 s, at
  *  random between half of it and all. */

@@ -14,6 +14,7 @@ typedef enum {
     TL_SCRIPT_HOLD,
     TL_SCRIPT_KEEP,
     TL_SCRIPT_LOOK,
+    TL_SCRIPT_PHASE,
     TL_SCRIPT_SCAN,
     TL_SCRIPT_TAKE,
     TL_SCRIPTS

@@ -34,11 +34,15 @@ int legacy_apply(const char *who, const legacy_options *o, tl_client_options *cl
     if (o->strict && o->protocol != TL_TIMESTAMP)
         return fail(STATUS_USAGE, "%s: --strict: only with --protocol timestamp", who);
     if (about_them && o->protocol == TL_TOKEN)
-        return fail(STATUS_USAGE,
-                    "%s: options about clients of the old kind need --protocol bridge or timestamp",
-                    who);
+        return fail(
+            STATUS_USAGE,
+            "%s: options about clients of the old kind need --protocol bridge, timestamp or auto",
+            who);
     if (o->dialect && !*o->dialect)
         return fail(STATUS_USAGE, "%s: --dialect: which? see: tidelock help dialects", who);
+    if (o->namespaces && o->protocol != TL_AUTO)
+        return fail(STATUS_USAGE, "%s: --namespace: only with --protocol auto", who);
+    client->namespaces = o->namespaces;
     client->protocol = (tl_protocol_id)o->protocol;
     client->dialect = o->dialect;
     client->legacy_ttl_ms = given(o->legacy_ttl_ms);
@@ -50,7 +54,8 @@ int legacy_apply(const char *who, const legacy_options *o, tl_client_options *cl
 
 const char *const legacy_left_out[] = {
 #ifndef TL_COMPAT
-    "--protocol", "--dialect", "--legacy-ttl", "--max-skew", "--legacy-lag", "--strict",
+    "--protocol", "--namespace",  "--dialect", "--legacy-ttl",
+    "--max-skew", "--legacy-lag", "--strict",
 #endif
     NULL,
 };
@@ -68,6 +73,7 @@ const char *protocol_name(int protocol) {
     case TL_TOKEN: return "token";
     case TL_BRIDGE: return "bridge";
     case TL_TIMESTAMP: return "timestamp";
+    case TL_AUTO: return "auto";
     default: return NULL;
     }
 }

@@ -10,7 +10,7 @@
 
 typedef struct {
     int protocol; /**< a tl_protocol_id */
-    const char *dialect;
+    const char *dialect, *namespaces;
     int64_t legacy_ttl_ms, max_skew_ms, legacy_lag_ms; /**< LEGACY_NOT_GIVEN */
     bool strict;
 } legacy_options;
@@ -29,10 +29,14 @@ typedef struct {
      "protocol",                                                                                   \
      OPT_CHOICE,                                                                                   \
      (at) + offsetof(legacy_options, protocol),                                                    \
-     "token|bridge|timestamp",                                                                     \
-     "how the lock is kept; the last two beside old clients (token)",                              \
+     "token|bridge|timestamp|auto",                                                                \
+     "how the lock is kept; all but token beside old clients (token)",                             \
      0,                                                                                            \
      0},                                                                                           \
+        {0,        "namespace",                                                                    \
+         OPT_TEXT, (at) + offsetof(legacy_options, namespaces),                                    \
+         "NAME",   "auto: whose phase counts, see: tidelock help migrate (default)",               \
+         0,        0},                                                                             \
         {0,        "dialect",                                                                      \
          OPT_TEXT, (at) + offsetof(legacy_options, dialect),                                       \
          "NAME",   "how these write it, see: tidelock help dialects (java)",                       \

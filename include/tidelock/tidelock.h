@@ -99,11 +99,13 @@ typedef struct tl_lock tl_lock;
 /** The rule by which a lock is kept in the server. */
 typedef enum {
     TL_TOKEN = 0, /**< the key holds a random token with a lifetime, deleted only by comparing it */
-    TL_BRIDGE = 1,   /**< the key holds the end of its lifetime as clients of the old kind write and
+    TL_BRIDGE = 1, /**< the key holds the end of its lifetime as clients of the old kind write and
                         read it (DistributeLockUtil and its like), and beside it stands what keeps
                         tidelock's own apart. Needs EVAL: Redis 2.6 or newer */
-    TL_TIMESTAMP = 2 /**< the same; on servers without EVAL, SETNX, GET, GETSET and DEL alone: then
+    TL_TIMESTAMP = 2, /**< the same; on servers without EVAL, SETNX, GET, GETSET and DEL alone: then
                           without fence or renewal, and this host's clock counts too */
+    TL_AUTO = 3       /**< whatever the phase says that the key's namespace is in, see
+                          tl_client_options.namespaces; `tidelock migrate` leads through them */
 } tl_protocol_id;
 
 typedef enum { TL_LOG_ERROR, TL_LOG_WARNING, TL_LOG_INFO, TL_LOG_DEBUG } tl_log_level;
@@ -141,6 +143,15 @@ typedef struct {
                                 keys another: "cron:*=redis-doc,java". See `tidelock help dialects`
                                 [java] */
     bool strict; /**< TL_TIMESTAMP: SETNX, GET, GETSET and DEL alone, whatever the server can */
+    /* TL_AUTO */
+    const char
+        *namespaces; /**< whose phase counts for which names: "cron:*=cron,default": the first
+                                that fits, four at most ['default' for all names] */
+    tl_protocol_id fallback; /**< while a namespace has no register: TL_BRIDGE or TL_TIMESTAMP
+                                  [TL_BRIDGE] */
+    int64_t
+        phase_lease_ms; /**< how long a phase that was read may be acted by, at most; the register
+                                 can say less [30000] */
 } tl_client_options;
 
 #ifdef __cplusplus

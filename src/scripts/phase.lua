@@ -1,0 +1,36 @@
+-- Read which phase of a migration a namespace is in, and register who acts by it.
+--
+-- KEYS  R (the register), C (its clients)
+-- ARGV  client's id, "version host pid service", the sender's latest idea of the server's time us, the
+--       phase that it acts by where there is no register, the longest lease ms that it wants
+-- Answers {phase (-1: there is no register), epoch, lease ms, TIME s, TIME us}
+--
+-- A client's record is "epoch phase lease_ms seen_us version host pid service"; it is void three
+-- leases after it was last seen. A new client clears away those that are: so a host that starts one
+-- each minute doesn't fill the memory.
+local call, R, C, id = redis.call, KEYS[1], KEYS[2], ARGV[1]
+local time, now
+if redis.replicate_commands then
+    redis.replicate_commands()
+    time = call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+now = now or tonumber(ARGV[3])
+local r = call('HMGET', R, 'phase', 'epoch', 'lease_ms')
+local phase, epoch, lease = tonumber(r[1] or -1), tonumber(r[2] or 0), tonumber(ARGV[5])
+if r[3] then
+    lease = math.min(lease, tonumber(r[3]))
+end
+local record = string.format('%.0f %.0f %.0f %.0f %s', epoch, phase < 0 and tonumber(ARGV[4]) or phase,
+                             lease, now, ARGV[2])
+if call('HSET', C, id, record) == 1 then
+    local all = call('HGETALL', C)
+    for i = 1, #all, 2 do
+        local l, seen = string.match(all[i + 1], '^%d+ %d+ (%d+) (%d+) ')
+        if not l or seen + 3000 * l < now then
+            call('HDEL', C, all[i])
+        end
+    end
+end
+time = time or call('TIME')
+return {phase, epoch, lease, time[1], time[2]}

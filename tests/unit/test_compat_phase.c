@@ -1,0 +1,607 @@
+/*
+ * Phases: reading a register, acting by it under a lease, keeping the lease fresh; which protocol a
+ * take, a keep and a drop speak.
+ */
+#include "stamp_feed.h"
+
+#include "phase.h"
+
+#define LEASE_MS 30000
+#define ID "00000000-0000-4000-8000-0000000000aa"
+#define REGISTER "tidelock:phase:{default}"
+
+static tl_namespaces *names;
+static tl_error said;
+
+static tl_namespaces *open_names(tl_client_options o) {
+    tl_namespaces *all = NULL;
+    tl_token id;
+    memcpy(id.text, ID, sizeof ID);
+    tl_err code = tl__namespaces_open(&o, TL_LITERAL(OWNER), &id, &all, &said);
+    assert_int_equal(code != TL_OK, all == NULL);
+    return all;
+}
+
+static void refused(tl_client_options o, const char *words) {
+    assert_null(open_names(o));
+    assert_int_equal(said.code, TL_EINVALID);
+    assert_non_null(strstr(said.message, words));
+}
+
+/* As the driver does it: a lease that was read is kept. */
+static tl_status keeping(void *machine, const tl_event *e, tl_out *out) {
+    tl_status status = one_step(machine, e, out);
+    if (out->has_lease)
+        tl__lease_merge((tl_lease *)(uintptr_t)&e->server->lease[out->leased], &out->lease);
+    return status;
+}
+
+static void ready_with(feed *f, tl_op op, tl_client_options o) {
+    prepare(f, &tl__protocol_auto, op);
+    free(names);
+    names = open_names(o);
+    m.job.rules.ns = &names->at[0];
+    f->step = keeping;
+}
+
+static void ready(feed *f, tl_op op) {
+    ready_with(f, op, TL_CLIENT_OPTIONS(.protocol = TL_AUTO));
+}
+
+static tl_status answer_phase(feed *f, int phase, int64_t epoch, int64_t lease_ms) {
+    return feed_reply(f, "[%d %lld %lld %s]", phase, (long long)epoch, (long long)lease_ms,
+                      feed_time(f));
+}
+
+/* A lease that was read at the start. */
+static void know(feed *f, int phase, int64_t epoch) {
+    f->server.lease[0] = (tl_lease){
+        .phase = (int8_t)phase, .epoch = epoch, .lease_ms = LEASE_MS, .until = feed_ms(LEASE_MS)};
+}
+
+static void knowing(feed *f, tl_op op, int phase) {
+    ready(f, op);
+    know(f, phase, 7);
+    (void)feed_start(f);
+}
+
+static const char *writes(const feed *f) {
+    if (f->last.command[0].form == TL_ARGV)
+        return "plain";
+    if (f->last.command[0].script == TL_SCRIPT_KEEP)
+        return strcmp(feed_arg(f, 3), TOKEN) == 0 ? "token" : "stamp";
+    feed_assert_asked(f, "take");
+    return f->last.command[0].argc <= 8 || strcmp(feed_arg(f, 6), TOKEN) == 0 ? "token" : "stamp";
+}
+
+static uint8_t speaks(void) {
+    return result()->proof.speaks;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void test_the_default_is_one_namespace_for_all_names(void **state) {
+    (void)state;
+    tl_namespaces *all = open_names(TL_CLIENT_OPTIONS(.protocol = TL_AUTO));
+    const tl_namespace *ns = tl__namespace_of(all, TL_LITERAL(KEY));
+    assert_int_equal(all->count, 1);
+    assert_true(tl__bytes_eq(ns->name, TL_LITERAL("default")));
+    assert_true(tl__bytes_eq(ns->reg, TL_LITERAL(REGISTER)));
+    assert_true(tl__bytes_eq(ns->clients, TL_LITERAL(REGISTER ":clients")));
+    assert_int_equal(all->fallback, TL_PHASE_BRIDGE);
+    assert_int_equal(all->lease_ms, LEASE_MS);
+    assert_string_equal(all->record, TL_VERSION " " OWNER);
+    free(all);
+}
+
+static void test_the_first_pattern_that_fits_counts(void **state) {
+    (void)state;
+    tl_namespaces *all = open_names(TL_CLIENT_OPTIONS(.namespaces = "cron:*=cron,a=b:*=x.Y_z-1"));
+    assert_true(tl__bytes_eq(tl__namespace_of(all, TL_LITERAL("cron:1"))->reg,
+                             TL_LITERAL("tidelock:phase:{cron}")));
+    assert_true(
+        tl__bytes_eq(tl__namespace_of(all, TL_LITERAL("a=b:"))->name, TL_LITERAL("x.Y_z-1")));
+    assert_int_equal(tl__namespace_of(all, TL_LITERAL("a=b:"))->index, 1);
+    assert_null(tl__namespace_of(all, TL_LITERAL("cro")));
+    free(all);
+}
+
+static void test_what_is_no_name_is_refused(void **state) {
+    (void)state;
+    char longer[TL_NAMESPACE_MAX + 2];
+    memset(longer, 'n', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    refused(TL_CLIENT_OPTIONS(.namespaces = "a b"), "'a b'");
+    refused(TL_CLIENT_OPTIONS(.namespaces = "x*="), "''");
+    refused(TL_CLIENT_OPTIONS(.namespaces = ",a"), "''");
+    refused(TL_CLIENT_OPTIONS(.namespaces = longer), "nnn");
+    refused(TL_CLIENT_OPTIONS(.namespaces = "{a}"), "'{a}'");
+    refused(TL_CLIENT_OPTIONS(.namespaces = "a,b,c,d,e"), "more than 4");
+    refused(TL_CLIENT_OPTIONS(.phase_lease_ms = 99), "phase_lease");
+    refused(TL_CLIENT_OPTIONS(.phase_lease_ms = 3600001), "phase_lease");
+    refused(TL_CLIENT_OPTIONS(.fallback = TL_AUTO), "fallback");
+    longer[TL_NAMESPACE_MAX] = '\0';
+    free(open_names(TL_CLIENT_OPTIONS(.namespaces = longer, .phase_lease_ms = 3600000)));
+}
+
+/* ---- reading before acting ------------------------------------------------------------------- */
+
+static void test_without_a_lease_the_register_is_read_first(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    assert_int_equal(feed_start(&f), TL_GO);
+    feed_assert_asked(&f, "phase");
+    assert_int_equal(f.last.command[0].nkeys, 2);
+    assert_string_equal(f.text[0], REGISTER);
+    assert_string_equal(f.text[1], REGISTER ":clients");
+    assert_string_equal(feed_arg(&f, 0), ID);
+    assert_string_equal(feed_arg(&f, 1), TL_VERSION " " OWNER);
+    assert_int_equal(feed_arg_int(&f, 2), FEED_SERVER_US);
+    assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_BRIDGE);
+    assert_int_equal(feed_arg_int(&f, 4), LEASE_MS);
+    assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
+    feed_at(&f, 20);
+    assert_int_equal(answer_phase(&f, TL_PHASE_TOKEN, 3, LEASE_MS), TL_GO);
+    assert_true(f.out.has_bracket);
+    assert_string_equal(writes(&f), "token");
+    assert_int_equal(f.server.lease[0].epoch, 3);
+    assert_int_equal(feed_just_taken(&f), TL_END);
+    expect(&f, TL_OK, false);
+    assert_int_equal(speaks(), 1 + TL_TOKEN);
+}
+
+static void test_each_phase_has_its_protocol(void **state) {
+    static const struct {
+        int phase;
+        const char *writes;
+        uint8_t speaks;
+    } rows[] = {{TL_PHASE_NONE, "stamp", TL_BRIDGE},
+                {TL_PHASE_TIMESTAMP, "stamp", TL_TIMESTAMP},
+                {TL_PHASE_BRIDGE, "stamp", TL_BRIDGE},
+                {TL_PHASE_DRAIN, "token", TL_TOKEN},
+                {TL_PHASE_TOKEN, "token", TL_TOKEN}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        feed f;
+        ready(&f, TL_TAKE);
+        (void)feed_start(&f);
+        (void)answer_phase(&f, rows[i].phase, rows[i].phase < 0 ? 0 : 7, LEASE_MS);
+        assert_string_equal(writes(&f), rows[i].writes);
+        const char *value = strcmp(rows[i].writes, "token") == 0 ? TOKEN : text_of(START_MS + T_MS);
+        assert_int_equal(answer_take(&f, 1, value, T_MS, true), TL_END);
+        expect(&f, TL_OK, false);
+        assert_int_equal(speaks(), 1 + rows[i].speaks);
+    }
+}
+
+static void test_the_fallback_may_be_the_timestamp_protocol(void **state) {
+    (void)state;
+    feed f;
+    ready_with(&f, TL_TAKE, TL_CLIENT_OPTIONS(.fallback = TL_TIMESTAMP));
+    (void)feed_start(&f);
+    assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_TIMESTAMP);
+    (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'"); /* so nobody can have made a register */
+    assert_int_equal(f.server.lease[0].phase, TL_PHASE_NONE);
+    feed_assert_asked(&f, "take");
+    (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'");
+    assert_string_equal(writes(&f), "plain");
+}
+
+static void test_under_a_lease_nothing_is_read(void **state) {
+    (void)state;
+    feed f;
+    for (int64_t ms = 0; ms < LEASE_MS; ms += 500) {
+        ready(&f, TL_TAKE);
+        know(&f, TL_PHASE_TOKEN, 7);
+        feed_at(&f, ms);
+        (void)feed_start(&f);
+        feed_assert_asked(&f, ms < LEASE_MS - LEASE_MS / 4 ? "take" : "phase");
+    }
+}
+
+static void test_a_take_carries_the_end_of_the_lease(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    m.job.attempt_ms = 60000;
+    know(&f, TL_PHASE_BRIDGE, 7);
+    feed_at(&f, 10000);
+    (void)feed_start(&f);
+    assert_int_equal(feed_since(f.last.by), LEASE_MS);
+    assert_in_range(feed_arg_int(&f, 2), feed_server_us(LEASE_MS - 10), feed_server_us(LEASE_MS));
+}
+
+static void test_a_lease_counts_from_before_the_question_less_the_drift(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    feed_at(&f, 5);
+    (void)feed_start(&f);
+    feed_at(&f, 1000);
+    (void)answer_phase(&f, TL_PHASE_TOKEN, 1, 10000);
+    assert_int_equal(f.server.lease[0].until.ns, feed_ms(5 + 10000).ns - 10000 * 200 - 200);
+    assert_int_equal(f.server.lease[0].lease_ms, 10000);
+}
+
+static void test_an_answer_after_the_lease_is_not_acted_by(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    (void)feed_start(&f);
+    feed_at(&f, 1000);
+    assert_int_equal(answer_phase(&f, TL_PHASE_TOKEN, 1, 1000), TL_END);
+    expect(&f, TL_EUNAVAILABLE, false);
+}
+
+static void test_a_register_never_goes_back(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    know(&f, TL_PHASE_DRAIN, 7);
+    feed_at(&f, LEASE_MS);
+    (void)feed_start(&f);
+    (void)answer_phase(&f, TL_PHASE_BRIDGE, 6, LEASE_MS);
+    expect(&f, TL_EDENIED, false);
+    assert_non_null(strstr(f.out.words, "older epoch"));
+    assert_int_equal(f.server.lease[0].epoch, 7);
+    ready(&f, TL_TAKE);
+    know(&f, TL_PHASE_DRAIN, 7);
+    feed_at(&f, LEASE_MS);
+    (void)feed_start(&f);
+    (void)answer_phase(&f, TL_PHASE_NONE, 0, LEASE_MS);
+    expect(&f, TL_EDENIED, false);
+    assert_non_null(strstr(f.out.words, "namespace default: its register has gone"));
+    ready(&f, TL_TAKE);
+    know(&f, TL_PHASE_NONE, 0);
+    feed_at(&f, LEASE_MS);
+    (void)feed_start(&f);
+    assert_int_equal(answer_phase(&f, TL_PHASE_NONE, 0, LEASE_MS), TL_GO);
+}
+
+static void test_of_two_leases_the_newer_is_kept(void **state) {
+    (void)state;
+    tl_lease known = {.epoch = 4, .phase = 1, .until = feed_ms(100)}, was = known;
+    tl_lease older = {.epoch = 3, .phase = 0, .until = feed_ms(900)};
+    tl_lease earlier = {.epoch = 4, .phase = 1, .until = feed_ms(50)};
+    tl_lease later = {.epoch = 4, .phase = 1, .until = feed_ms(200)};
+    tl_lease next = {.epoch = 5, .phase = 2, .until = feed_ms(10)};
+    tl__lease_merge(&known, &older);
+    tl__lease_merge(&known, &earlier);
+    assert_int_equal(known.until.ns, was.until.ns);
+    assert_int_equal(known.epoch, 4);
+    tl__lease_merge(&known, &later);
+    assert_int_equal(known.until.ns, later.until.ns);
+    tl__lease_merge(&known, &next);
+    assert_int_equal(known.phase, 2);
+    tl_lease none = {.phase = TL_PHASE_NONE, .until = feed_ms(10)}, nothing = {0};
+    tl__lease_merge(&nothing, &none);
+    assert_int_equal(nothing.phase, TL_PHASE_NONE);
+}
+
+static void test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    (void)feed_start(&f);
+    assert_int_equal(feed_lost(&f), TL_END);
+    expect(&f, TL_EUNAVAILABLE, false);
+    ready(&f, TL_TAKE);
+    (void)feed_start(&f);
+    (void)feed_failed(&f, false, TL_ENOMEM, "out of memory");
+    expect(&f, TL_ENOMEM, false);
+    static const struct {
+        const char *reply;
+        tl_err code;
+    } rows[] = {{"-READONLY You can't write against a read only replica.", TL_EUNAVAILABLE},
+                {"-NOPERM this user has no permissions", TL_EDENIED},
+                {"7", TL_ESERVER},
+                {"[1 0 30000 '1' '1']", TL_ESERVER},
+                {"[4 1 30000 '1' '1']", TL_ESERVER},
+                {"[-1 1 30000 '1' '1']", TL_ESERVER},
+                {"[1 1 0 '1' '1']", TL_ESERVER},
+                {"[1 1 30001 '1' '1']", TL_ESERVER},
+                {"[1 1]", TL_ESERVER}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ready(&f, TL_TAKE);
+        (void)feed_start(&f);
+        assert_int_equal(feed_reply(&f, "%s", rows[i].reply), TL_END);
+        expect(&f, rows[i].code, false);
+        assert_int_equal(f.server.lease[0].until.ns, 0);
+    }
+}
+
+/* ---- drain ----------------------------------------------------------------------------------- */
+
+static void test_drain_takes_a_stamp_when_it_is_free_and_writes_a_token(void **state) {
+    (void)state;
+    feed f;
+    knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
+    assert_string_equal(writes(&f), "token");
+    const char *old = text_of(START_MS - M_MS - L_MS - 2);
+    assert_int_equal(answer_take(&f, 0, old, -1, false), TL_GO);
+    feed_assert_asked(&f, "take");
+    assert_string_equal(feed_arg(&f, 6), TOKEN);
+    assert_string_equal(feed_arg(&f, 7) + 1, old);
+    assert_int_equal(feed_arg_int(&f, 1), T_MS);
+    assert_int_equal(feed_arg_int(&f, 8), T_MS);
+    assert_int_equal(answer_take(&f, 1, TOKEN, T_MS, true), TL_END);
+    expect(&f, TL_OK, false);
+    assert_int_equal(speaks(), 1 + TL_TOKEN);
+    assert_int_equal(result()->deadline.ns, feed_ms(T_MS).ns - DRIFT_OF(T_MS));
+}
+
+static void test_drain_honours_a_stamp_and_a_token(void **state) {
+    (void)state;
+    feed f;
+    knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
+    assert_int_equal(answer_take(&f, 0, text_of(START_MS - M_MS - L_MS - 1), -1, false), TL_END);
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(feed_since(result()->hint), 1);
+    knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
+    assert_int_equal(answer_take(&f, 0, "another", 700, true), TL_END);
+    expect(&f, TL_EBUSY, false);
+    assert_int_equal(feed_since(result()->hint), 701);
+}
+
+static void test_a_held_stamp_becomes_a_token(void **state) {
+    (void)state;
+    for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++)
+        for (uint8_t by = TL_BRIDGE; by <= TL_TIMESTAMP; by++) {
+            feed f;
+            ready(&f, TL_KEEP);
+            m.job.proof.speaks = 1 + by;
+            know(&f, phase, 7);
+            (void)feed_start(&f);
+            feed_assert_asked(&f, "keep");
+            bool drains = phase >= TL_PHASE_DRAIN;
+            assert_string_equal(writes(&f), drains ? "token" : "stamp");
+            const char *value = drains ? TOKEN : text_of(START_MS + T_MS + 1);
+            assert_int_equal(answer_keep(&f, 1, value, T_MS), TL_END);
+            expect(&f, TL_OK, false);
+            assert_int_equal(speaks(), 1 + (drains ? TL_TOKEN : by));
+            assert_int_equal(result()->proof.stamp_ms == 0, drains);
+            if (drains)
+                assert_int_equal(result()->deadline.ns, feed_ms(T_MS).ns - DRIFT_OF(T_MS));
+        }
+}
+
+static void test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_KEEP);
+    m.job.proof.speaks = 1 + TL_BRIDGE;
+    know(&f, TL_PHASE_DRAIN, 7);
+    (void)feed_start(&f);
+    (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(speaks(), 1 + TL_BRIDGE);
+    assert_true(result()->deadline.ns <= feed_ms(T_MS - M_MS).ns);
+}
+
+static void test_a_racing_losers_stamp_in_its_place_becomes_a_token_too(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_KEEP);
+    m.job.proof.speaks = 1 + TL_BRIDGE;
+    know(&f, TL_PHASE_DRAIN, 7);
+    (void)feed_start(&f);
+    const char *losers = text_of(START_MS + LEGACY_MS - 300);
+    assert_int_equal(answer_keep(&f, 0, losers, -1), TL_GO);
+    feed_assert_asked(&f, "take");
+    assert_string_equal(feed_arg(&f, 6), TOKEN);
+    assert_string_equal(feed_arg(&f, 7) + 1, losers);
+    assert_int_equal(answer_take(&f, 1, TOKEN, T_MS, true), TL_END);
+    expect(&f, TL_OK, false);
+    assert_int_equal(speaks(), 1 + TL_TOKEN);
+}
+
+static void test_at_the_end_of_a_lease_a_stamp_stays_one(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_KEEP);
+    m.job.proof.speaks = 1 + TL_BRIDGE;
+    know(&f, TL_PHASE_DRAIN, 7);
+    feed_at(&f, LEASE_MS - LEASE_MS / 4);
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "keep");
+    assert_string_equal(writes(&f), "stamp");
+}
+
+static void test_what_turns_into_a_token_ends_with_the_lease(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_KEEP);
+    m.job.proof.speaks = 1 + TL_BRIDGE;
+    m.job.attempt_ms = 60000;
+    know(&f, TL_PHASE_DRAIN, 7);
+    (void)feed_start(&f);
+    assert_int_equal(feed_since(f.last.by), LEASE_MS);
+}
+
+static void test_a_stamp_without_scripts_is_never_renewed(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_KEEP);
+    m.job.proof.speaks = 1 + TL_TIMESTAMP;
+    m.job.proof.capped_until = TL_NEVER;
+    know(&f, TL_PHASE_DRAIN, 7);
+    (void)feed_start(&f);
+    assert_true(f.sends == 0 || strcmp(writes(&f), "token") != 0);
+}
+
+/* ---- holds ----------------------------------------------------------------------------------- */
+
+static void test_a_token_stays_a_token_whatever_the_phase(void **state) {
+    (void)state;
+    for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
+        feed f;
+        ready(&f, TL_KEEP);
+        m.job.proof = (tl_proof){.speaks = 1 + TL_TOKEN};
+        know(&f, phase, 7);
+        (void)feed_start(&f);
+        feed_assert_asked(&f, "keep");
+        assert_string_equal(writes(&f), "token");
+        (void)feed_kept(&f, T_MS);
+        expect(&f, TL_OK, false);
+        assert_int_equal(speaks(), 1 + TL_TOKEN);
+    }
+}
+
+static void test_a_keep_never_waits_for_a_register(void **state) {
+    (void)state;
+    for (uint8_t by = TL_TOKEN; by <= TL_TIMESTAMP; by++) {
+        feed f;
+        ready(&f, TL_KEEP);
+        m.job.proof.speaks = 1 + by;
+        (void)feed_start(&f);
+        feed_assert_asked(&f, "keep");
+    }
+}
+
+static void test_a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes(void **state) {
+    (void)state;
+    for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
+        feed f;
+        ready(&f, TL_KEEP);
+        m.job.proof = (tl_proof){0};
+        (void)feed_start(&f);
+        feed_assert_asked(&f, "phase");
+        (void)answer_phase(&f, phase, 7, LEASE_MS);
+        feed_assert_asked(&f, "keep");
+        assert_string_equal(writes(&f), phase >= TL_PHASE_DRAIN ? "token" : "stamp");
+    }
+}
+
+static void test_a_drop_needs_no_phase(void **state) {
+    (void)state;
+    for (int by = -1; by <= TL_TIMESTAMP; by++) {
+        feed f;
+        ready(&f, TL_DROP);
+        m.job.proof.speaks = (uint8_t)(1 + by);
+        (void)feed_start(&f);
+        feed_assert_asked(&f, "drop");
+        assert_int_equal(answer_drop(&f, 1, NULL), TL_END);
+        expect(&f, TL_OK, false);
+    }
+}
+
+static void test_a_stray_answer_changes_nothing(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    (void)feed_start(&f);
+    assert_int_equal(feed_reply_to(&f, TICKET + 1, "[3 1 30000 '1' '1']"), TL_GO);
+    assert_int_equal(feed_timer(&f), TL_GO);
+    assert_int_equal(f.sends, 1);
+    assert_false(f.out.has_lease);
+}
+
+/* ---- keeping a lease fresh ------------------------------------------------------------------- */
+
+static tl_attend attendant;
+
+static tl_status attending(void *machine, const tl_event *e, tl_out *out) {
+    tl_status status = tl__attend_step(machine, e, out);
+    if (out->has_lease)
+        tl__lease_merge((tl_lease *)(uintptr_t)&e->server->lease[out->leased], &out->lease);
+    return status;
+}
+
+static void attend(feed *f) {
+    ready(f, TL_TAKE);
+    tl__attend_init(&attendant, names, 0, ATTEMPT_MS, 1);
+    f->machine = &attendant;
+    f->step = attending;
+    know(f, TL_PHASE_BRIDGE, 7);
+    (void)feed_start(f);
+}
+
+static void test_a_lease_is_read_again_at_each_third(void **state) {
+    (void)state;
+    feed f;
+    attend(&f);
+    for (int i = 1; i <= 4; i++) {
+        assert_int_equal(feed_await(&f), TL_GO);
+        assert_int_equal(feed_since(f.now), i * LEASE_MS / 3);
+        feed_assert_asked(&f, "phase");
+        assert_int_equal(f.sends, i);
+        assert_int_equal(answer_phase(&f, TL_PHASE_BRIDGE, 7, LEASE_MS), TL_GO);
+        assert_true(tl__lease_lasts(&f.server.lease[0], feed_ms(i * LEASE_MS / 3 + 20000)));
+    }
+}
+
+static void test_what_fails_is_asked_again_soon_and_more_slowly(void **state) {
+    (void)state;
+    feed f;
+    attend(&f);
+    (void)feed_await(&f);
+    for (int i = 0; i < 10; i++) {
+        (void)feed_lost(&f);
+        int64_t failed = feed_since(f.now);
+        (void)feed_await(&f);
+        assert_in_range(feed_since(f.now) - failed, 10, 1000);
+        feed_assert_asked(&f, "phase");
+    }
+    (void)feed_reply(&f, "-LOADING Redis is loading the dataset in memory");
+    assert_int_equal(f.sends, 11);
+    (void)feed_await(&f);
+    (void)answer_phase(&f, TL_PHASE_BRIDGE, 6, LEASE_MS); /* older: not kept, and asked again */
+    assert_int_equal(f.server.lease[0].epoch, 7);
+    (void)feed_await(&f);
+    assert_int_equal(f.sends, 13);
+    assert_int_equal(feed_cancel(&f), TL_END);
+}
+
+static void test_a_stray_answer_is_not_read(void **state) {
+    (void)state;
+    feed f;
+    attend(&f);
+    assert_int_equal(feed_reply_to(&f, 0, "[3 8 30000 '1' '1']"), TL_GO);
+    assert_int_equal(f.server.lease[0].epoch, 7);
+    (void)feed_await(&f);
+    (void)feed_reply_to(&f, 99, "[3 8 30000 '1' '1']");
+    assert_int_equal(f.server.lease[0].epoch, 7);
+    assert_int_equal(f.sends, 1);
+}
+
+static int end(void **state) {
+    (void)state;
+    free(names);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_default_is_one_namespace_for_all_names),
+        cmocka_unit_test(test_the_first_pattern_that_fits_counts),
+        cmocka_unit_test(test_what_is_no_name_is_refused),
+        cmocka_unit_test(test_without_a_lease_the_register_is_read_first),
+        cmocka_unit_test(test_each_phase_has_its_protocol),
+        cmocka_unit_test(test_the_fallback_may_be_the_timestamp_protocol),
+        cmocka_unit_test(test_under_a_lease_nothing_is_read),
+        cmocka_unit_test(test_a_take_carries_the_end_of_the_lease),
+        cmocka_unit_test(test_a_lease_counts_from_before_the_question_less_the_drift),
+        cmocka_unit_test(test_an_answer_after_the_lease_is_not_acted_by),
+        cmocka_unit_test(test_a_register_never_goes_back),
+        cmocka_unit_test(test_of_two_leases_the_newer_is_kept),
+        cmocka_unit_test(test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt),
+        cmocka_unit_test(test_drain_takes_a_stamp_when_it_is_free_and_writes_a_token),
+        cmocka_unit_test(test_drain_honours_a_stamp_and_a_token),
+        cmocka_unit_test(test_a_held_stamp_becomes_a_token),
+        cmocka_unit_test(test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp),
+        cmocka_unit_test(test_a_racing_losers_stamp_in_its_place_becomes_a_token_too),
+        cmocka_unit_test(test_at_the_end_of_a_lease_a_stamp_stays_one),
+        cmocka_unit_test(test_what_turns_into_a_token_ends_with_the_lease),
+        cmocka_unit_test(test_a_stamp_without_scripts_is_never_renewed),
+        cmocka_unit_test(test_a_token_stays_a_token_whatever_the_phase),
+        cmocka_unit_test(test_a_keep_never_waits_for_a_register),
+        cmocka_unit_test(test_a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes),
+        cmocka_unit_test(test_a_drop_needs_no_phase),
+        cmocka_unit_test(test_a_stray_answer_changes_nothing),
+        cmocka_unit_test(test_a_lease_is_read_again_at_each_third),
+        cmocka_unit_test(test_what_fails_is_asked_again_soon_and_more_slowly),
+        cmocka_unit_test(test_a_stray_answer_is_not_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
