@@ -45,6 +45,7 @@ typedef struct {
     const char *name;
     tl_protocol_id protocol;
     bool no_fence, stamps, strict;
+    int phase; /**< TL_AUTO: of its namespace */
     unsigned lacks;
 } conform_row;
 
