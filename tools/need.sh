@@ -38,6 +38,7 @@ lint   cppcheck         cmd:cppcheck
 model  spin             cmd:spin
 model  gcc              cmd:cc
 valgrind valgrind       cmd:valgrind
+browser chromium        cmd:chromium
 chrony chrony           unpacked:usr/sbin/chronyd
 '
 

@@ -8,9 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "outfile.h"
 #include "skew_fleet.h"
 #include "skew_more.h"
+#include "skew_report.h"
 #include "skew_show.h"
+#include "skew_watch.h"
 
 #define UNSET INT64_MIN
 #define MARGIN_MS                                                                                  \
@@ -20,13 +23,15 @@
 #define SAMPLES_MS 1000
 #define FOR_LEAST_MS 10
 #define FOR_MOST_MS INT64_C(3600000)
+#define WATCH_MS 2000
+#define PROGRESS_MS 1000 /* what takes no longer shows none */
 
-enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS };
+enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML };
 
 typedef struct {
-    int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms;
+    int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms;
     int samples, format;
-    const char *warn, *output;
+    const char *warn, *output, *log;
     bool no_agents, json;
     skew_asked asked;
 } skew_options;
@@ -53,17 +58,22 @@ static const opt skew_table[] = {
      "also what the kernel says of it", 0, 0},
     {0, "servers", OPT_MAYBE, offsetof(skew_options, asked.servers), "[=HOST:PORT,...]",
      "also the clocks of all Redis servers that may take over", 0, 0},
-    {0, "format", OPT_CHOICE, offsetof(skew_options, format), "text|json|nagios|prometheus",
+    {0, "format", OPT_CHOICE, offsetof(skew_options, format), "text|json|nagios|prometheus|html",
      "how to say it", 0, 0},
     {0, "json", OPT_FLAG, offsetof(skew_options, json), NULL, "as --format json", 0, 0},
     {0, "output", OPT_TEXT, offsetof(skew_options, output), "FILE",
      "write to FILE, which is replaced at once", 0, 0},
+    {0, "watch", OPT_EVERY, offsetof(skew_options, watch_ms), "[=D]",
+     "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
+    {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
+     "add a line of JSON to FILE each time, for \"skew report\"", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
                                            .max_hold_ms = UNSET,
                                            .slack_ms = UNSET,
                                            .for_ms = UNSET,
+                                           .watch_ms = UNSET,
                                            .warn = "50%"};
 
 /* ---- options ---------------------------------------------------------------------------------- */
@@ -117,120 +127,246 @@ static int make_effort(const skew_options *o, skew_effort *ret) {
     return 0;
 }
 
+/* ---- a session: one round, or a watch of many ---------------------------------------------------- */
+
+typedef struct {
+    const skew_options *o;
+    int format;
+    skew_rule rule;
+    skew_effort effort;
+    skew_link link;
+    skew_watch watch;
+    bool watching;
+    int rounds;
+    bool progress_shown;
+} session;
+
+/* On a terminal, for those who wait. */
+static void show_progress(session *x, int64_t done_ms) {
+    if (done_ms < PROGRESS_MS || !isatty(STDERR_FILENO))
+        return;
+    x->progress_shown = true;
+    if (x->o->for_ms != UNSET)
+        (void)fprintf(stderr, "\r\033[Kmeasuring: %lld of %lld s", (long long)(done_ms / 1000),
+                      (long long)(x->o->for_ms / 1000));
+    else
+        (void)fprintf(stderr, "\r\033[Kmeasuring: %lld s", (long long)(done_ms / 1000));
+    (void)fflush(stderr);
+}
+
+static void hide_progress(session *x) {
+    if (x->progress_shown)
+        (void)fputs("\r\033[K", stderr);
+    x->progress_shown = false;
+}
+
+static bool go_on(void *ctx, int64_t done_ms) {
+    session *x = ctx;
+    show_progress(x, done_ms);
+    return !x->watching || !skew_watch_pause(&x->watch, 0);
+}
+
 /* ---- output ----------------------------------------------------------------------------------- */
 
-static void show(const skew_options *o, const skew_result *r, FILE *out) {
+typedef struct {
+    int format;
+    const skew_result *r;
+} showing;
+
+static void show(const void *ctx, FILE *out) {
     static void (*const faces[])(const skew_result *, FILE *) = {
-        skew_show_text, skew_show_json, skew_show_nagios, skew_show_prometheus};
-    faces[o->json ? FORMAT_JSON : o->format](r, out);
+        skew_show_text, skew_show_json, skew_show_nagios, skew_show_prometheus, skew_show_html};
+    const showing *s = ctx;
+    faces[s->format](s->r, out);
 }
 
-/* Beside the file first, so that whoever reads it never sees half. */
-static int show_to_file(const skew_options *o, const skew_result *r) {
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s.%lld", o->output, (long long)getpid());
+/* Between the rounds of a watch, for people: on a terminal each takes the place of the one before. */
+static void separate(const session *x, const skew_result *r) {
+    char at[SKEW_TIME_SIZE], every[DURATION_SHOWN];
 
-    if (n < 0 || (size_t)n >= sizeof path)
-        return fail(STATUS_USAGE, "--output: too long a path");
-    FILE *out = fopen(path, "wxe");
-    if (!out)
-        return fail(STATUS_CONFIG, "--output %.200s: %s", o->output, strerror(errno));
-    show(o, r, out);
-    bool ok = !ferror(out);
-    ok = fclose(out) == 0 && ok;
-    if (ok && rename(path, o->output) == 0)
-        return 0;
-    int saved = errno;
-    (void)unlink(path);
-    return fail(STATUS_CONFIG, "--output %.200s: %s", o->output, strerror(saved));
+    if (!x->watching || x->format != FORMAT_TEXT)
+        return;
+    bool terminal = isatty(STDOUT_FILENO);
+    if (terminal)
+        (void)fputs("\033[H\033[2J", stdout);
+    else if (x->rounds > 0)
+        (void)fputc('\n', stdout);
+    (void)fputs(skew_time(at, r->at_ms), stdout);
+    if (terminal)
+        (void)printf("   every %s; %sCtrl-C ends", show_ms(every, x->o->watch_ms),
+                     x->watch.keys ? "q or " : "");
+    (void)fputs(terminal ? "\n\n" : "\n", stdout);
 }
 
-static int report(const skew_options *o, const skew_result *r) {
-    if (o->output) {
-        int status = show_to_file(o, r);
-        return status ? status : (int)r->verdict;
-    }
-    show(o, r, stdout);
+static int put_out(const session *x, const skew_result *r) {
+    showing s = {.format = x->format, .r = r};
+
+    if (x->o->output)
+        return outfile_replace("--output", x->o->output, show, &s);
+    separate(x, r);
+    show(&s, stdout);
     if (fflush(stdout) || ferror(stdout))
         return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
-    return (int)r->verdict;
+    return 0;
+}
+
+static int put_log(const session *x, const skew_result *r) {
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = x->o->log ? open_memstream(&text, &len) : NULL;
+
+    if (!x->o->log)
+        return 0;
+    if (out)
+        skew_show_log(r, out);
+    bool whole = out && !ferror(out);
+    whole = out && fclose(out) == 0 && whole;
+    int status = whole ? outfile_append("--log", x->o->log, text, len)
+                       : fail(STATUS_INTERNAL, "out of memory");
+    free(text);
+    return status;
+}
+
+/* A verdict that could not be written down is no success: the first thing that failed is the status. */
+static int report(session *x, const skew_result *r) {
+    int status = put_out(x, r), second = put_log(x, r);
+
+    x->rounds++;
+    status = status ? status : second;
+    return status ? status : (int)r->verdict;
 }
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-/* A monitor wants a line and one of its four statuses whatever happens. */
-static int unmeasured(const skew_options *o, const skew_rule *rule, const skew_link *l) {
-    skew_result r = {.rule = *rule, .verdict = SKEW_UNKNOWN};
+/* A monitor wants a line and one of its four statuses whatever happens, a watch its next round. */
+static int unmeasured(session *x) {
+    skew_result r = {.rule = x->rule, .verdict = SKEW_UNKNOWN};
+    bool goes_on = x->format == FORMAT_NAGIOS || (x->watching && x->rounds > 0);
 
-    if (o->json || o->format != FORMAT_NAGIOS)
-        return fail(l->status, "%s", l->words);
-    (void)snprintf(r.reason, sizeof r.reason, "%s", l->words);
+    r.at_ms = skew_link_reading().wall_us / 1000;
+    (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.words);
     for (char *c = r.reason; *c; c++)
         *c = (char)(*c == '|' ? '/' : *c);
-    return report(o, &r);
+    if (goes_on)
+        return report(x, &r);
+    if (x->format == FORMAT_PROMETHEUS && x->o->output) /* no old file goes on saying "safe" */
+        (void)put_out(x, &r);
+    (void)put_log(x, &r);
+    return fail(x->link.status, "%s", x->link.words);
 }
 
-static int judge(const skew_options *o, const skew_rule *rule, const skew_fleet *f) {
-    skew_result r = {
-        .rule = *rule, .hosts = f->hosts, .host_count = f->count, .missing = f->missing};
+static int judge(session *x, const skew_fleet *f) {
+    skew_result r = {.rule = x->rule,
+                     .hosts = f->hosts,
+                     .host_count = f->count,
+                     .missing = f->missing,
+                     .at_ms = f->at_ms};
 
     if (!skew_judge(&r)) {
         skew_result_end(&r);
         return fail(STATUS_INTERNAL, "out of memory");
     }
-    int status = report(o, &r);
+    int status = report(x, &r);
     skew_result_end(&r);
     return status;
 }
 
-static int measure_and_judge(const skew_options *o, const skew_rule *rule,
-                             const skew_effort *effort, skew_link *l, skew_more *more) {
+static int measure_and_judge(session *x) {
     skew_fleet fleet;
-
-    if (!skew_fleet_begin(&fleet))
-        return fail(STATUS_INTERNAL, "out of memory");
-    bool measured = skew_more_gather(more, l) &&
-                    skew_fleet_measure(&fleet, l, effort, !o->no_agents);
-    if (measured)
-        skew_more_add(more, &fleet);
-    int status = measured ? judge(o, rule, &fleet) : unmeasured(o, rule, l);
-    skew_fleet_end(&fleet);
-    return status;
-}
-
-static int skew_command(const server *s, const void *options, const operands *words) {
-    const skew_options *o = options;
-    skew_rule rule;
-    skew_effort effort;
-    skew_link link;
     skew_more more;
+    int status = skew_more_begin(&more, &x->o->asked);
 
-    (void)words;
-    int status = make_rule(o, &rule);
-    if (status == 0)
-        status = make_effort(o, &effort);
-    if (status == 0)
-        status = skew_more_begin(&more, &o->asked);
     if (status)
         return status;
-    status = skew_link_open(&link, s);
-    if (status == 0) {
-        status = measure_and_judge(o, &rule, &effort, &link, &more);
-        skew_link_close(&link);
+    if (!skew_fleet_begin(&fleet)) {
+        skew_more_end(&more);
+        return fail(STATUS_INTERNAL, "out of memory");
     }
+    bool measured = skew_more_gather(&more, &x->link) &&
+                    skew_fleet_measure(&fleet, &x->link, &x->effort, !x->o->no_agents);
+    if (measured)
+        skew_more_add(&more, &fleet);
+    hide_progress(x);
+    status = measured ? judge(x, &fleet) : unmeasured(x);
+    skew_fleet_end(&fleet);
     skew_more_end(&more);
     return status;
 }
 
+/* A round that fails otherwise than by its verdict or the log ends it. */
+static int watch_rounds(session *x) {
+    int status = measure_and_judge(x);
+
+    while ((status <= SKEW_UNKNOWN || status == STATUS_CONFIG) &&
+           !skew_watch_pause(&x->watch, x->o->watch_ms))
+        status = measure_and_judge(x);
+    return status;
+}
+
+static int run(session *x, const server *s) {
+    int status = skew_link_open(&x->link, s);
+
+    if (status)
+        return status;
+    if (!x->watching) {
+        status = measure_and_judge(x);
+    } else if ((status = skew_watch_begin(&x->watch)) == 0) {
+        status = watch_rounds(x);
+        status = skew_watch_end(&x->watch, status);
+    }
+    skew_link_close(&x->link);
+    return status;
+}
+
+/* What a report has no use for was meant for something else. */
+static int read_logs(const skew_options *o, const operands *words) {
+    const skew_options *d = &skew_defaults;
+
+    if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
+        o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
+        o->warn != d->warn || o->log || o->no_agents || o->asked.ntp.count || o->asked.chrony ||
+        o->asked.servers || o->asked.kernel)
+        return fail(STATUS_USAGE, "skew report: takes --format, --json and --output only");
+    if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
+        return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
+    return skew_report(words->word + 1, words->words - 1,
+                       o->json                    ? SKEW_REPORT_JSON
+                       : o->format == FORMAT_HTML ? SKEW_REPORT_HTML
+                       : o->format                ? SKEW_REPORT_JSON
+                                                  : SKEW_REPORT_TEXT,
+                       o->output);
+}
+
+static int skew_command(const server *s, const void *options, const operands *words) {
+    const skew_options *o = options;
+    session x = {.o = o, .watching = o->watch_ms != UNSET};
+
+    if (words->words && strcmp(words->word[0], "report") == 0)
+        return read_logs(o, words);
+    if (words->words)
+        return fail(STATUS_USAGE, "skew: too many words; or: tidelock skew report FILE...");
+    if (o->watch_ms == 0)
+        return fail(STATUS_USAGE, "--watch: a pause is 1ms at least");
+    x.format = o->json ? FORMAT_JSON : o->format;
+    int status = make_rule(o, &x.rule);
+    if (status == 0)
+        status = make_effort(o, &x.effort);
+    x.effort.go_on = go_on;
+    x.effort.ctx = &x;
+    return status ? status : run(&x, s);
+}
+
 const command skew_row = {
     .name = "skew",
-    .usage = "[options]",
+    .usage = "[options] | skew report FILE...",
     .help = "whether locks of the old kind can be stolen with these hosts' clocks",
     .notes =
         "Exit: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are known by their agents:\n"
-        "see \"tidelock help agent\".\n",
+        "see \"tidelock help agent\". \"skew report\" tells what the logs of --log say, with drift and\n"
+        "the time until it is unsafe; of the options it takes --format text|json|html and --output.\n",
     .options = skew_table,
     .defaults = &skew_defaults,
     .size = sizeof(skew_options),
+    .words_max = 65,
     .function = skew_command,
 };

@@ -196,6 +196,7 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
     int64_t stepped_us = last_step(e, &track);
     add_self(f, &track, &kernel);
     int64_t now_us = server_now_us(f, &track);
+    f->at_ms = now_us / 1000;
     for (int i = 0; i < e->count; i++)
         if (is_own(f, &e->entry[i], id) && contradicted(f, &e->entry[i], now_us))
             stepped_us = track.stamp_us;

@@ -16,6 +16,11 @@ const char *skew_verdict_name(skew_verdict v) {
     return names[v];
 }
 
+const char *skew_kind_name(skew_kind kind) {
+    static const char *const names[] = {"clock", "served", "redis", "aside", "remark"};
+    return names[kind];
+}
+
 skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us) {
     if (gap.hi <= slack_us)
         return SKEW_SAFE;

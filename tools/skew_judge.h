@@ -29,6 +29,14 @@ typedef enum {
     SKEW_REMARK  /**< the same, and when it is unknown nothing is missing */
 } skew_kind;
 
+/** "clock" and so on, for logs. */
+const char *skew_kind_name(skew_kind kind);
+
+/** Has a place in pairs, known or not. */
+static inline bool skew_is_clock(skew_kind kind) {
+    return kind != SKEW_ASIDE && kind != SKEW_REMARK;
+}
+
 typedef struct {
     char name[SKEW_NAME_SIZE];
     const char *instrument; /**< "server", "agent", ... */
@@ -63,6 +71,7 @@ typedef struct {
     skew_host *hosts; /**< the caller's */
     int host_count;
     bool missing;     /**< the caller knows of evidence that is not there */
+    int64_t at_ms;    /**< when, on the server's clock; 0: not known */
     skew_pair *pairs; /**< every ordered pair of known hosts, worst first */
     size_t pair_count;
     skew_verdict verdict;

@@ -40,16 +40,19 @@ void skew_self_id(char id[SKEW_ID_SIZE]) {
 bool skew_self_measure(skew_link *l, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm) {
     static const char *const time[] = {"TIME", NULL};
-    int64_t until;
+    int64_t begun, until;
 
     if (!skew_link_ask(l, time, NULL, NULL)) /* to be connected, so that no bracket holds that */
         return false;
-    until = moment_ms() + effort->for_ms;
+    begun = moment_ms();
+    until = begun + effort->for_ms;
     for (int i = 0; i < effort->samples && (i == 0 || moment_ms() < until); i++) {
         if (i > 0 && effort->pause_ms > 0)
             (void)poll(NULL, 0, (int)effort->pause_ms);
         if (!skew_link_sample(l, track, rate_ppm))
             return false;
+        if (effort->go_on && !effort->go_on(effort->ctx, moment_ms() - begun))
+            break;
     }
     return true;
 }

@@ -21,6 +21,8 @@ void skew_self_id(char id[SKEW_ID_SIZE]);
 typedef struct {
     int samples;
     int64_t for_ms, pause_ms;
+    bool (*go_on)(void *ctx, int64_t done_ms); /**< asked between samples; may be NULL */
+    void *ctx;
 } skew_effort;
 
 /** Measure; the first question also connects. False: l->status and l->words say why. */

@@ -4,13 +4,10 @@
  */
 #include <stdlib.h>
 
+#include "jsonbits.h"
 #include "skew_show.h"
 
-/* Microseconds as a number of milliseconds, or of seconds, without a float. */
-static void put_ms(FILE *out, int64_t us) {
-    (void)fprintf(out, "%s%llu.%03llu", us < 0 ? "-" : "", (unsigned long long)llabs(us) / 1000,
-                  (unsigned long long)llabs(us) % 1000);
-}
+/* Microseconds as a number of seconds, without a float. */
 static void put_s(FILE *out, int64_t us) {
     (void)fprintf(out, "%s%llu.%06llu", us < 0 ? "-" : "", (unsigned long long)llabs(us) / 1000000,
                   (unsigned long long)llabs(us) % 1000000);
@@ -18,80 +15,59 @@ static void put_s(FILE *out, int64_t us) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_text(FILE *out, const char *name, const char *text) {
-    (void)fprintf(out, "\"%s\":\"", name);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            (void)fprintf(out, "\\%c", c);
-        else if (c < 0x20 || c > 0x7e)
-            (void)fprintf(out, "\\u%04x", c);
-        else
-            (void)fputc(c, out);
-    }
-    (void)fputc('"', out);
-}
-
-/* In thousandths of the unit; null when there is none. */
-static void put_interval(FILE *out, const char *name, bool known, tl_interval i) {
-    (void)fprintf(out, "\"%s\":", name);
-    if (!known) {
-        (void)fputs("null", out);
-        return;
-    }
-    (void)fputs("{\"lo\":", out);
-    put_ms(out, i.lo);
-    (void)fputs(",\"hi\":", out);
-    put_ms(out, i.hi);
-    (void)fputc('}', out);
-}
-
-static void put_host(FILE *out, const skew_host *h) {
+static void put_host(FILE *out, const skew_host *h, bool logged) {
     (void)fputc('{', out);
-    put_text(out, "name", h->name);
+    jsonbits_text(out, "name", h->name);
     (void)fputc(',', out);
-    put_text(out, "instrument", h->instrument);
+    jsonbits_text(out, "instrument", h->instrument);
     (void)fputc(',', out);
-    put_interval(out, "offset_ms", h->known, h->offset);
+    jsonbits_interval(out, "offset_ms", h->known, h->offset);
     (void)fputc(',', out);
-    put_interval(out, "drift_ppm", h->known && h->has_drift, h->drift_ppb);
+    jsonbits_interval(out, "drift_ppm", h->known && h->has_drift, h->drift_ppb);
     if (h->age_ms < 0)
         (void)fputs(",\"age_ms\":null", out);
     else
         (void)fprintf(out, ",\"age_ms\":%lld", (long long)h->age_ms);
     (void)fprintf(out, ",\"samples\":%lld,", (long long)h->samples);
-    put_text(out, "status", h->status);
+    jsonbits_text(out, "status", h->status);
     (void)fputc(',', out);
-    put_text(out, "detail", h->detail);
+    jsonbits_text(out, "detail", h->detail);
+    if (logged)
+        (void)fprintf(out, ",\"slew_ppm\":%d,\"kind\":\"%s\"", h->slew_ppm,
+                      skew_kind_name(h->kind));
     (void)fputc('}', out);
 }
 
 static void put_pair(FILE *out, const skew_result *r, const skew_pair *p) {
     (void)fputc('{', out);
-    put_text(out, "holder", r->hosts[p->holder].name);
+    jsonbits_text(out, "holder", r->hosts[p->holder].name);
     (void)fputc(',', out);
-    put_text(out, "taker", r->hosts[p->taker].name);
+    jsonbits_text(out, "taker", r->hosts[p->taker].name);
     (void)fputc(',', out);
-    put_interval(out, "gap_ms", true, p->gap);
+    jsonbits_interval(out, "gap_ms", true, p->gap);
     (void)fputc(',', out);
-    put_text(out, "verdict", skew_verdict_name(p->verdict));
+    jsonbits_text(out, "verdict", skew_verdict_name(p->verdict));
     (void)fputc('}', out);
 }
 
-void skew_show_json(const skew_result *r, FILE *out) {
+static void put_result(FILE *out, const skew_result *r, bool logged) {
+    size_t pairs = logged && r->pair_count > SKEW_LOG_PAIRS ? SKEW_LOG_PAIRS : r->pair_count;
+
     (void)fputc('{', out);
-    put_text(out, "verdict", skew_verdict_name(r->verdict));
+    if (logged)
+        (void)fprintf(out, "\"at_ms\":%lld,", (long long)r->at_ms);
+    jsonbits_text(out, "verdict", skew_verdict_name(r->verdict));
     (void)fputc(',', out);
-    put_text(out, "reason", r->reason);
+    jsonbits_text(out, "reason", r->reason);
     (void)fputs(",\"lock_timeout_ms\":", out);
     (void)fprintf(out, "%lld", (long long)(r->rule.lock_timeout_us / 1000));
     (void)fprintf(out, ",\"slack_ms\":%lld,\"hosts\":[", (long long)(r->rule.slack_us / 1000));
     for (int i = 0; i < r->host_count; i++) {
         (void)fputs(i ? "," : "", out);
-        put_host(out, &r->hosts[i]);
+        put_host(out, &r->hosts[i], logged);
     }
     (void)fputs("],\"pairs\":[", out);
-    for (size_t i = 0; i < r->pair_count; i++) {
+    for (size_t i = 0; i < pairs; i++) {
         (void)fputs(i ? "," : "", out);
         put_pair(out, r, &r->pairs[i]);
     }
@@ -102,13 +78,18 @@ void skew_show_json(const skew_result *r, FILE *out) {
         (void)fputs("null", out);
     (void)fputs(",\"advice\":[", out);
     for (int i = 0; i < r->advices; i++) {
-        const char *text = r->advice[i];
-        (void)fputs(i ? ",\"" : "\"", out);
-        for (; *text; text++)
-            (void)fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
-        (void)fputc('"', out);
+        (void)fputs(i ? "," : "", out);
+        jsonbits_quoted(out, r->advice[i]);
     }
     (void)fputs("]}\n", out);
+}
+
+void skew_show_json(const skew_result *r, FILE *out) {
+    put_result(out, r, false);
+}
+
+void skew_show_log(const skew_result *r, FILE *out) {
+    put_result(out, r, true);
 }
 
 /* ---- Nagios ----------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "skew_show.h"
 
@@ -12,6 +13,35 @@
 static const char *shown(char buf[32], int64_t us) {
     unsigned long long a = (unsigned long long)llabs(us);
     (void)snprintf(buf, 32, "%s%llu.%03llu", us < 0 ? "-" : "+", a / 1000, a % 1000);
+    return buf;
+}
+
+const char *skew_time(char buf[SKEW_TIME_SIZE], int64_t at_ms) {
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm parts;
+
+    if (!gmtime_r(&seconds, &parts) ||
+        strftime(buf, SKEW_TIME_SIZE, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0)
+        (void)snprintf(buf, SKEW_TIME_SIZE, "at %lld ms", (long long)at_ms);
+    return buf;
+}
+
+const char *skew_span(char buf[SKEW_SPAN_SIZE], int64_t ms) {
+    static const struct {
+        int64_t ms;
+        const char *unit;
+    } units[] = {{INT64_C(365) * 86400000, "years"},
+                 {86400000, "days"},
+                 {3600000, "h"},
+                 {60000, "min"},
+                 {1000, "s"}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (ms >= 2 * units[i].ms) {
+            (void)snprintf(buf, SKEW_SPAN_SIZE, "%lld %s", (long long)(ms / units[i].ms),
+                           units[i].unit);
+            return buf;
+        }
+    (void)snprintf(buf, SKEW_SPAN_SIZE, "%lld ms", (long long)ms);
     return buf;
 }
 
@@ -50,25 +80,20 @@ static char mark(skew_verdict v) {
     return v == SKEW_SAFE ? ' ' : v == SKEW_WARN ? '?' : '!';
 }
 
-/* Has a place in pairs, known or not. */
-static bool is_clock(const skew_host *h) {
-    return h->kind != SKEW_ASIDE && h->kind != SKEW_REMARK;
-}
-
 static void put_matrix(const skew_result *r, FILE *out) {
     char hi[32];
 
     (void)fprintf(out, "\n%-16s", "holder\\taker");
     for (int t = 0; t < r->host_count; t++)
-        if (is_clock(&r->hosts[t]))
+        if (skew_is_clock(r->hosts[t].kind))
             (void)fprintf(out, " %13.12s", r->hosts[t].name);
     (void)fputc('\n', out);
     for (int h = 0; h < r->host_count; h++) {
-        if (!is_clock(&r->hosts[h]))
+        if (!skew_is_clock(r->hosts[h].kind))
             continue;
         (void)fprintf(out, "%-16.16s", r->hosts[h].name);
         for (int t = 0; t < r->host_count; t++) {
-            if (!is_clock(&r->hosts[t]))
+            if (!skew_is_clock(r->hosts[t].kind))
                 continue;
             const skew_pair *p = pair_of(r, h, t);
             (void)fprintf(out, " %12s%c",

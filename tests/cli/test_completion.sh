@@ -36,6 +36,8 @@ for c in run lock unlock extend check inspect break local skew agent; do
 done
 complete_words tidelock skew --format n
 [[ $got == "nagios " ]] || fail "skew --format: $got"
+complete_words tidelock skew r
+[[ $got == "report " ]] || fail "skew: $got"
 complete_words tidelock run --on-lost k
 [[ $got == "kill " ]] || fail "--on-lost: $got"
 complete_words tidelock run --on-lost = t

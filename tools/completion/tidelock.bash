@@ -18,7 +18,7 @@ _tidelock_options() { # command
     local) echo "$all --force --json --format" ;;
     skew)
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --ntp --chrony --kernel --servers" \
-            "--format --json --output"
+            "--format --json --output --watch --log"
         ;;
     agent) echo "$all --name --every --once --verbose" ;;
     esac
@@ -31,7 +31,7 @@ _tidelock_parse() {
         case ${words[i]} in
         --url | --password-file | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
             --format | --limit | --protocol | --dialect | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | \
-            --slack | --warn | --samples | --for | --ntp | --output | --name | --every | -t | -w | -E)
+            --slack | --warn | --samples | --for | --ntp | --output | --log | --name | --every | -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
         --) if [[ $command == run ]]; then dashes=$i && return; fi ;;
@@ -64,11 +64,11 @@ _tidelock() {
     # "--option=value" comes in three words.
     if [[ $cur == '=' ]]; then cur=; elif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
     case $prev in
-    --password-file | --output) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
+    --password-file | --output | --log) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill continue" -- "$cur") && return ;;
     --format)
         local formats="text json"
-        if [[ $command == skew ]]; then formats+=" nagios prometheus"; fi
+        if [[ $command == skew ]]; then formats+=" nagios prometheus html"; fi
         mapfile -t COMPREPLY < <(compgen -W "$formats" -- "$cur") && return
         ;;
     --protocol) mapfile -t COMPREPLY < <(compgen -W "token bridge timestamp" -- "$cur") && return ;;
@@ -83,6 +83,10 @@ _tidelock() {
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
     elif [[ $command == local ]]; then
         mapfile -t COMPREPLY < <(compgen -W "status stop" -- "$cur")
+    elif [[ $command == skew && ${words[cword - 1]} == skew ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "report" -- "$cur")
+    elif [[ $command == skew ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     fi
 }
 complete -F _tidelock tidelock

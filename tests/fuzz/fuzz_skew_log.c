@@ -1,0 +1,83 @@
+/*
+ * The logs that "skew report" reads, which anything may have happened to: what is taken from a line is in
+ * range and the right way up, and what is told of it is a page, an object and a text without a stray byte.
+ * The input is a log.
+ */
+#include "fuzz.h"
+
+#include "../../tools/jsonbits.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/jsonin.c"          /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_judge.c"      /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_web.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_logline.c"    /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_past.c"       /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_trend.c"      /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_text.c"       /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_story.c"      /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_story_json.c" /* NOLINT(bugprone-suspicious-include) */
+
+static void check_past(const skew_past *p) {
+    for (size_t i = 1; i < p->runs; i++)
+        MUST(p->run[i - 1].at_ms <= p->run[i].at_ms);
+    for (size_t i = 0; i < p->hosts; i++)
+        for (size_t n = 0; n < p->host[i].count; n++) {
+            const past_point *x = &p->host[i].point[n];
+            MUST(x->at_ms >= p->run[0].at_ms && x->at_ms <= p->run[p->runs - 1].at_ms);
+            MUST(n == 0 || p->host[i].point[n - 1].at_ms <= x->at_ms);
+        }
+    for (int i = 0; i < p->last.host_count; i++) {
+        const skew_host *h = &p->last.hosts[i];
+        MUST(!h->known || h->offset.lo <= h->offset.hi);
+        for (const char *c = h->name; *c; c++)
+            MUST(*c >= 0x20 && *c < 0x7f);
+    }
+    for (size_t i = 0; i < p->last.pair_count; i++) {
+        const skew_pair *pair = &p->last.pairs[i];
+        MUST(pair->gap.lo <= pair->gap.hi && pair->holder < p->last.host_count &&
+             pair->taker < p->last.host_count);
+    }
+}
+
+static void check_story(const skew_past *p) {
+    skew_story s;
+    char words[STORY_WORDS], *text = NULL;
+    size_t len = 0;
+    json_tree again = {.value = NULL};
+
+    MUST(story_begin(&s, p));
+    for (size_t i = 0; i < p->hosts; i++)
+        MUST(!s.drift[i].known || s.drift[i].ppb.lo <= s.drift[i].ppb.hi);
+    MUST(s.outlook.latest_ms < 0 || s.outlook.latest_ms >= s.outlook.earliest_ms);
+    MUST(strlen(story_outlook(&s, words)) > 0);
+    FILE *out = open_memstream(&text, &len);
+    MUST(out);
+    story_json(&s, out);
+    MUST(fclose(out) == 0);
+    MUST(len > 0 && text[len - 1] == '\n' && json_read(&again, text, len));
+    for (size_t i = 0; i + 1 < len; i++)
+        MUST(text[i] >= 0x20 && text[i] < 0x7f);
+    json_forget(&again);
+    free(text);
+    story_end(&s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    skew_past p = {.run = NULL};
+    const char *why, *at = (const char *)data;
+
+    while (size > 0) {
+        const char *end = memchr(at, '\n', size);
+        size_t n = end ? (size_t)(end - at) : size, used = n + (end != NULL);
+        past_added added = past_add(&p, at, n, &why);
+        MUST(added == PAST_OK || (added == PAST_NOT_OURS && why && *why));
+        at += used;
+        size -= used;
+    }
+    if (p.runs > 0) {
+        MUST(past_settle(&p));
+        check_past(&p);
+        check_story(&p);
+    }
+    past_end(&p);
+    return 0;
+}

@@ -1,0 +1,21 @@
+/*
+ * Files that others read while we write them: replaced at once, or grown by whole lines.
+ */
+#ifndef TIDELOCK_OUTFILE_H
+#define TIDELOCK_OUTFILE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/** Have `write` fill a file beside path, and put it in its place: whoever reads it sees the old one or
+ *  the new one. What is no regular file (a pipe, a device) is written to instead. Returns 0, or the exit
+ *  status after a message that begins with `what`. */
+int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
+                    const void *ctx);
+
+/** Add a line, text with its newline, to the end of a file that other processes may add to as well.
+ *  It is there whole or, when it could not be written, not at all. Waits 2 s at most for the others.
+ *  Returns 0, or the exit status after a message that begins with `what`. */
+int outfile_append(const char *what, const char *path, const char *text, size_t len);
+
+#endif
