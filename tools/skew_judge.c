@@ -260,7 +260,7 @@ static void decide(skew_result *r) {
         r->verdict = SKEW_WARN;
         explain(r, worst, "a theft can't be ruled out");
         advise(r, ADVISE_CLOCKS);
-    } else if (lacking || r->missing || clocks < 2) {
+    } else if (lacking || r->missing || clocks < 2 || !worst) {
         say_missing(r, lacking);
     } else if (beyond_warn(r, worst)) {
         r->verdict = SKEW_WARN;

@@ -124,9 +124,14 @@ static void ask(asking *a) {
     ntp_ask(packet, q->random);
     q->sent = skew_link_reading();
     q->open = send(a->fd, packet, sizeof packet, MSG_NOSIGNAL) == (ssize_t)sizeof packet;
-    a->next = tl__mono_add_ms(tl__mono_now(), a->pace_ms);
+    a->next = tl__mono_add_ms(tl__mono_now(), PACE_MS);
     if (!q->open && errno != EAGAIN && errno != ECONNREFUSED)
         give_up(a, strerror(errno));
+}
+
+/* Something came: one of this machine need not be waited for. */
+static void hasten(asking *a) {
+    a->next = tl__mono_min(a->next, tl__mono_add_ms(tl__mono_now(), a->pace_ms));
 }
 
 static void take(asking *a, const uint8_t *packet, size_t n, const skew_reading *received,
@@ -137,6 +142,7 @@ static void take(asking *a, const uint8_t *packet, size_t n, const skew_reading 
             continue;
         q->open = false;
         a->answered++;
+        hasten(a);
         a->done = a->source->over || a->answered == ASKS;
         return;
     }
@@ -146,6 +152,7 @@ static void take(asking *a, const uint8_t *packet, size_t n, const skew_reading 
 static void refused(asking *a, int why) {
     const char *text = why == ECONNREFUSED ? "nobody answers there (connection refused)"
                                            : strerror(why);
+    hasten(a);
     if (a->asks == ASKS)
         give_up(a, text);
     else if (a->source->answers == 0)
