@@ -47,8 +47,6 @@ static tl_interval bracket(const skew_reading *sent, int64_t first_us, int64_t l
         tl__add_sat(sent->wall_us, -tl__add_sat(first_us, 1)),
         tl__add_sat(tl__add_sat(received->wall_us, 1), -last_us),
     };
-    if (tl__interval_empty(at_stamp)) /* the stamps are further apart than the exchange took */
-        return at_stamp;
     return tl__interval_aged(at_stamp, sent->before, received->after, rate_ppm);
 }
 
@@ -74,7 +72,7 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
                    tl__interval_empty(tl__interval_intersect(sent->slept, received->slept))))
         return;
     tl_interval offset = bracket(sent, first_us, last_us, received, rate_ppm);
-    if (tl__interval_empty(offset)) {
+    if (tl__interval_empty(offset)) { /* the stamps are further apart than the exchange took */
         t->server_steps++;
         t->server_stepped_us = last_us;
         forget(t);

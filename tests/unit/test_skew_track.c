@@ -76,6 +76,18 @@ static void exchange(world *w, skew_track *t, int64_t there, int64_t back) {
     skew_learn(t, &sent, stamp, &received, RATE);
 }
 
+/* The same, with an answer that says when the question came and, some time later, when it left. */
+static void exchange_two(world *w, skew_track *t, int64_t there, int64_t thought, int64_t back) {
+    skew_reading sent = look(w, 50);
+    w->now += there;
+    int64_t first = floor_us(server_at(w));
+    w->now += thought;
+    int64_t last = floor_us(server_at(w));
+    w->now += back;
+    skew_reading received = look(w, 50);
+    skew_learn_two(t, &sent, first, last, &received, RATE);
+}
+
 static world calm(void) {
     return (world){.now = 1000 * S,
                    .boot_zero = 77 * S + 123,
@@ -223,6 +235,32 @@ static void test_drift_after_a_step_starts_anew(void **state) {
     assert_false(skew_drift(&t, &d));
 }
 
+static void test_a_server_that_thinks_for_long_costs_drift_and_is_no_step(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    set_rates(&w, -99000, 99000);
+    for (int i = 0; i < 3; i++) {
+        exchange_two(&w, &t, 10 * US, 3 * S, 10 * US);
+        assert_int_equal(t.server_steps, 0);
+        assert_true(t.known);
+        assert_inside(&w, &t);
+    }
+    assert_true(t.offset.hi - t.offset.lo < 3000); /* not the 3 s */
+}
+
+static void test_stamps_further_apart_than_the_exchange_took_prove_nothing(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    skew_reading sent = look(&w, 50);
+    int64_t stamp = floor_us(server_at(&w));
+    skew_reading received = look(&w, 50);
+    skew_learn_two(&t, &sent, stamp, stamp + 1000, &received, RATE);
+    assert_false(t.known);
+    assert_int_equal(t.server_steps, 1);
+}
+
 static void test_clocks_at_the_epoch_and_in_2262(void **state) {
     (void)state;
     static const int64_t zeros[] = {0, INT64_C(9214646400) * S};
@@ -285,7 +323,7 @@ static void play(uint64_t seed) {
     set_rates(&w, rate(), rate());
     for (int i = 0; i < 6; i++) {
         int64_t server_step = 0;
-        exchange(&w, &t, delay(), delay());
+        exchange_two(&w, &t, delay(), draw(2) ? delay() : 0, delay());
         if (t.known)
             assert_inside(&w, &t);
         w.now += delay() * (int64_t)draw(40);
@@ -293,7 +331,7 @@ static void play(uint64_t seed) {
             assert_inside(&w, &t);
         if (draw(3) == 0) {
             happen(&w, &t, &server_step);
-            exchange(&w, &t, delay(), delay());
+            exchange_two(&w, &t, delay(), draw(2) ? delay() : 0, delay());
             if (server_step && t.server_steps == 0 && t.samples > 1)
                 fail_msg("SKEW_SEED=%llu: a step of the server by %lld ns was not seen",
                          (unsigned long long)seed, (long long)server_step);
@@ -331,6 +369,8 @@ int main(void) {
         cmocka_unit_test(test_a_step_of_the_server_is_told_from_ones_own),
         cmocka_unit_test(test_drift_has_bounds_and_needs_a_second),
         cmocka_unit_test(test_drift_after_a_step_starts_anew),
+        cmocka_unit_test(test_a_server_that_thinks_for_long_costs_drift_and_is_no_step),
+        cmocka_unit_test(test_stamps_further_apart_than_the_exchange_took_prove_nothing),
         cmocka_unit_test(test_clocks_at_the_epoch_and_in_2262),
         cmocka_unit_test(test_the_truth_is_inside_in_every_seeded_world),
     };
