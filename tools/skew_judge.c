@@ -52,13 +52,22 @@ static bool in_pairs(const skew_host *h) {
     return h->known && h->kind != SKEW_ASIDE && h->kind != SKEW_REMARK;
 }
 
-/* All constraints there are: each known host against the server, which is clock 0. */
+/* All constraints there are: each known host against the server, which is clock 0, and against the host
+ * that measured it. */
+static void bind_host(const skew_result *r, skew_web *web, int i) {
+    const skew_host *h = &r->hosts[i];
+    if (!in_pairs(h))
+        return;
+    skew_web_bind(web, 0, i + 1, h->offset);
+    if (h->against > 0 && in_pairs(&r->hosts[h->against - 1]))
+        skew_web_bind(web, h->against, i + 1, h->apart);
+}
+
 static bool weave(const skew_result *r, skew_web *web) {
     if (!skew_web_begin(web, r->host_count + 1))
         return false;
     for (int i = 0; i < r->host_count; i++)
-        if (in_pairs(&r->hosts[i]))
-            skew_web_bind(web, 0, i + 1, r->hosts[i].offset);
+        bind_host(r, web, i);
     return true;
 }
 

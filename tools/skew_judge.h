@@ -44,6 +44,8 @@ typedef struct {
     bool covered;       /**< SERVED: the host's own clock has a row too, and the two agree */
     bool known;         /**< else offset means nothing */
     tl_interval offset; /**< wall clock - server, us, at the moment of judging */
+    int against;        /**< 1 + the number of the host that measured it; 0: the server was asked */
+    tl_interval apart;  /**< against > 0: its clock - that host's, us, at the moment of judging */
     bool has_drift;
     tl_interval drift_ppb;
     int32_t slew_ppm; /**< what a daemon that corrects the clock may add; 0: none is at work */

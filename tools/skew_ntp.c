@@ -226,6 +226,8 @@ void ntp_judge(const ntp_source *s, const skew_reading *now, const tl_interval *
     tl_interval off = skew_offset(&s->track, now->after, rate_ppm);
     off = (tl_interval){tl__add_sat(-off.hi, -s->root_us), tl__add_sat(-off.lo, s->root_us)};
     h->offset = (tl_interval){tl__add_sat(off.lo, own->lo), tl__add_sat(off.hi, own->hi)};
+    h->against = 1;
+    h->apart = off;
     h->known = true;
     h->status = "ok";
     h->age_ms = tl__ms_until(s->track.at, now->after);

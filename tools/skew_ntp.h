@@ -58,7 +58,7 @@ bool ntp_learn(ntp_source *s, const uint8_t *packet, size_t n, uint64_t random,
                const skew_reading *sent, const skew_reading *received, int32_t rate_ppm);
 
 /** Fill a host's row, all but the name, at the reading `now`. own is this host's clock less the Redis
- *  server's, or NULL when unknown. */
+ *  server's, or NULL when unknown; this host is the first of the rows. */
 void ntp_judge(const ntp_source *s, const skew_reading *now, const tl_interval *own,
                int32_t rate_ppm, skew_host *h);
 

@@ -352,6 +352,8 @@ void skew_server_judge(const skew_servers *s, int which, const skew_reading *now
     h->offset = which == 0
                     ? (tl_interval){0, 0}
                     : (tl_interval){tl__add_sat(own->lo, -off.hi), tl__add_sat(own->hi, -off.lo)};
+    h->against = 1;
+    h->apart = (tl_interval){tl__add_sat(0, -off.hi), tl__add_sat(0, -off.lo)};
     h->known = true;
     h->age_ms = tl__ms_until(t->at, now->after);
     put(h, "ok",

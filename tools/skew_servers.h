@@ -37,7 +37,7 @@ void skew_servers_end(skew_servers *s);
 bool skew_servers_ask(skew_servers *s, skew_link *l, int32_t rate_ppm);
 
 /** Fill the row of one at the reading `now`. own is this host's clock less the first server's, or NULL when
- *  unknown. */
+ *  unknown; this host is the first of the rows. */
 void skew_server_judge(const skew_servers *s, int which, const skew_reading *now,
                        const tl_interval *own, int32_t rate_ppm, skew_host *h);
 

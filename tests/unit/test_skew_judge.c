@@ -176,6 +176,36 @@ static void test_ntp_beside_the_hosts_own_clock_takes_nothing_away(void **state)
     assert_int_equal(judged(&r), SKEW_WARN);
 }
 
+static void test_a_direct_measurement_is_not_widened_by_the_way_over_the_server(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", -50 * MS, 50 * MS), host("b", 0, 0),
+                         of_kind("n:123", SKEW_SERVED, -40 * MS, 62 * MS)};
+    skew_result r = with(hosts, 3);
+    hosts[2].against = 1;
+    hosts[2].apart = (tl_interval){10 * MS, 12 * MS};
+    assert_true(skew_judge(&r));
+    for (size_t i = 0; i < r.pair_count; i++)
+        if (r.pairs[i].holder == 0 && r.pairs[i].taker == 2) {
+            assert_int_equal(r.pairs[i].gap.lo, 10 * MS - 1001);
+            assert_int_equal(r.pairs[i].gap.hi, 12 * MS + 1001);
+        } else if (r.pairs[i].holder == 1 && r.pairs[i].taker == 0) {
+            assert_int_equal(r.pairs[i].gap.hi, 50 * MS + 1001); /* nobody else gains by it */
+        }
+    skew_result_end(&r);
+    hosts[2].apart = (tl_interval){200 * MS, 201 * MS}; /* it can't be so */
+    assert_true(skew_judge(&r));
+    assert_false(hosts[2].known);
+    assert_int_not_equal(r.verdict, SKEW_SAFE);
+    skew_result_end(&r);
+    hosts[2] = of_kind("n:123", SKEW_SERVED, 0, 0);
+    hosts[2].against = 1;
+    hosts[2].apart = (tl_interval){200 * MS, 201 * MS};
+    hosts[0].known = false; /* who measured it is not known: nothing follows */
+    assert_true(skew_judge(&r));
+    assert_true(hosts[2].known);
+    skew_result_end(&r);
+}
+
 static void test_what_daemons_believe_is_in_no_pair(void **state) {
     (void)state;
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0),
@@ -348,6 +378,7 @@ int main(void) {
         cmocka_unit_test(test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest),
         cmocka_unit_test(test_ntp_alone_is_never_safe_and_never_a_certain_theft),
         cmocka_unit_test(test_ntp_beside_the_hosts_own_clock_takes_nothing_away),
+        cmocka_unit_test(test_a_direct_measurement_is_not_widened_by_the_way_over_the_server),
         cmocka_unit_test(test_what_daemons_believe_is_in_no_pair),
         cmocka_unit_test(test_a_servers_clock_may_judge_but_is_no_second_host),
         cmocka_unit_test(test_drift_and_slew_widen_both_edges_for_the_whole_lifetime),
