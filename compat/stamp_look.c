@@ -19,6 +19,7 @@ static void tell_left(tl_lock_info *info, const tl_rules *rules, const tl_stamp 
         left = known;
     info->held = left > 0;
     info->remaining_ms = left > 0 ? left : 0;
+    info->free_at_ms = now_ms + left;
 }
 
 /* The dialect: the one that was chosen for this key, or else a guess. */

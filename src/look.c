@@ -67,6 +67,7 @@ static void tell_protocol(tl_lock_info *info, const tl_client_options *legacy, t
                           tl_bytes value, int64_t now_us) {
     info->protocol = -1;
     info->stamp_left_ms = INT64_MIN;
+    info->free_at_ms = -1;
     if (!info->held)
         return;
 #ifdef TL_COMPAT

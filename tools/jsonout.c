@@ -123,6 +123,28 @@ void json_close(json *j) {
     j->comma = true;
 }
 
+void json_open_list(json *j, const char *name) {
+    if (member(j, name))
+        (void)fputc('[', j->out);
+    j->comma = false;
+}
+
+void json_close_list(json *j) {
+    if (j->out)
+        (void)fputc(']', j->out);
+    j->comma = true;
+}
+
+char *json_take(json *j) {
+    bool whole = j->out && fputc('}', j->out) != EOF && !ferror(j->out);
+
+    whole = j->out && fclose(j->out) == 0 && whole;
+    if (whole)
+        return j->text;
+    free(j->text);
+    return NULL;
+}
+
 static int write_all(int fd, const char *text, size_t len) {
     while (len > 0) {
         ssize_t n = write(fd, text, len);

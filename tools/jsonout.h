@@ -31,6 +31,10 @@ void json_known(json *j, const char *name, int64_t value);
 void json_open(json *j, const char *name);
 void json_close(json *j);
 
+/** An array of objects as a member, each from json_item to json_close, up to json_close_list. */
+void json_open_list(json *j, const char *name);
+void json_close_list(json *j);
+
 /** Instead of json_begin: an array of objects, each from json_item to json_close. */
 void json_begin_list(json *j);
 void json_item(json *j);
@@ -39,5 +43,8 @@ int json_end_list(json *j, int fd);
 
 /** End the line, write it to fd, and free. Returns 0, or -1 and errno. */
 int json_end(json *j, int fd);
+
+/** Instead of json_end: the object's text without an end of line, to be freed; NULL: no memory. */
+char *json_take(json *j);
 
 #endif

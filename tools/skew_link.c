@@ -101,15 +101,15 @@ static void await(skew_link *l) {
     }
 }
 
-bool skew_link_ask(skew_link *l, const char *const *words,
-                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
+                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_mono now = tl__mono_now();
     tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
     tl_command *c = &send.command[0];
 
     c->form = TL_ARGV;
-    for (; *words; words++)
-        c->argv[c->argc++] = tl__bytes_of(*words);
+    for (size_t i = 0; i < n && i < TL_ARGV_MAX; i++)
+        c->argv[c->argc++] = words[i];
     l->take = take;
     l->ctx = ctx;
     l->done = l->ok = false;
@@ -120,6 +120,16 @@ bool skew_link_ask(skew_link *l, const char *const *words,
     }
     await(l);
     return l->ok;
+}
+
+bool skew_link_ask(skew_link *l, const char *const *words,
+                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    tl_bytes argv[TL_ARGV_MAX];
+    size_t n = 0;
+
+    for (; words[n] && n < TL_ARGV_MAX; n++)
+        argv[n] = tl__bytes_of(words[n]);
+    return skew_link_ask_bytes(l, argv, n, take, ctx);
 }
 
 /* ---- the clock ------------------------------------------------------------------------------- */

@@ -34,6 +34,10 @@ void skew_link_close(skew_link *l);
 bool skew_link_ask(skew_link *l, const char *const *words,
                    bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
+/** The same with `n` words (TL_ARGV_MAX at most) of any bytes. */
+bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
+                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+
 /** Ask the server's TIME, and learn from it. */
 bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm);
 

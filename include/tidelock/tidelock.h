@@ -458,9 +458,11 @@ typedef struct {
                                 protocol, unless by_tidelock */
     char dialect[24]; /**< of a stamp; "" when it is none */
     int64_t
-        stamp_left_ms; /**< until the end that a stamp names, by the server's clock; negative: it
+        stamp_left_ms;  /**< until the end that a stamp names, by the server's clock; negative: it
                                 has passed; INT64_MIN: no such end */
-    char oddity[96];   /**< what is odd about the value, for a person; "" nothing */
+    char oddity[96];    /**< what is odd about the value, for a person; "" nothing */
+    int64_t free_at_ms; /**< of a stamp, to a client of stamps: the server's clock from which on it
+                                takes it, ms since the epoch; -1: not known */
 } tl_lock_info;
 
 /*

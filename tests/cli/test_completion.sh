@@ -17,20 +17,23 @@ long_options() { # a help text on stdin
 }
 
 complete_words tidelock ''
-[[ $got == "agent break check extend help inspect local lock run skew unlock " ]] || fail "commands: $got"
+[[ $got == "agent break check extend help inspect local lock migrate run skew unlock " ]] || fail "commands: $got"
 complete_words tidelock --url redis://x r
 [[ $got == "run " ]] || fail "after an option: $got"
 complete_words tidelock help ex
 [[ $got == "extend " ]] || fail "help: $got"
+complete_words tidelock migrate --namespace x ad
+[[ $got == "advance " ]] || fail "migrate: $got"
 complete_words tidelock local s
 [[ $got == "status stop " ]] || fail "local: $got"
-for c in run lock unlock extend check inspect break local skew agent; do
+for c in run lock unlock extend check inspect break local skew agent migrate; do
     complete_words tidelock $c --
     # --version is for no command in particular.
     want=$("$tidelock" help $c | long_options | sed 's/--version //')
     # A build without what speaks to old clients has the same completion.
     if [[ ${COMPAT:-1} == 0 ]]; then
         for o in dialect legacy-lag legacy-ttl max-skew protocol strict; do got=${got/--$o /}; done
+        if [[ $c != migrate ]]; then got=${got/--namespace /}; fi
     fi
     [[ $got == "$want" ]] || fail "options of $c: '$got' instead of '$want'"
 done

@@ -66,9 +66,11 @@ static void test_it_is_free_from_the_instant_a_taker_would_have_it(void **state)
     tl_lock_info info = look(&bridge, stamp(text, -MARGIN_MS), -1, "");
     assert_true(info.held);
     assert_int_equal(info.remaining_ms, 1);
+    assert_int_equal(info.free_at_ms, NOW_MS + 1);
     info = look(&bridge, stamp(text, -MARGIN_MS - 1), -1, "");
     assert_false(info.held);
     assert_int_equal(info.remaining_ms, 0);
+    assert_int_equal(info.free_at_ms, NOW_MS);
     assert_string_equal(info.dialect, "java"); /* what stands there is told all the same */
 }
 
@@ -111,6 +113,7 @@ static void test_a_client_of_tokens_guesses_and_never_calls_it_free(void **state
         assert_string_equal(info.dialect, known[i].dialect);
         assert_true(info.stamp_left_ms < 0);
         assert_int_equal(info.remaining_ms, -1);
+        assert_int_equal(info.free_at_ms, -1); /* in which dialect, nobody knows */
     }
 }
 

@@ -2,7 +2,7 @@
 
 _tidelock_options() { # command
     local all="--url --password-file --help"
-    local legacy="--protocol --dialect --legacy-ttl --max-skew --legacy-lag --strict"
+    local legacy="--protocol --namespace --dialect --legacy-ttl --max-skew --legacy-lag --strict"
     case $1 in
     '') echo "$all --version" ;;
     run)
@@ -21,6 +21,10 @@ _tidelock_options() { # command
             "--format --json --output --watch --log"
         ;;
     agent) echo "$all --name --every --once --verbose" ;;
+    migrate)
+        echo "$all --namespace --keys --phase --lease --watch --yes --dry-run --history --json --format --dialect" \
+            "--legacy-ttl --max-skew --legacy-lag"
+        ;;
     esac
 }
 
@@ -44,7 +48,7 @@ _tidelock_parse() {
 _tidelock() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local words=("${COMP_WORDS[@]}") cword=$COMP_CWORD command='' dashes=0
-    local commands="run lock unlock extend check inspect break local skew agent help"
+    local commands="run lock unlock extend check inspect break local skew agent migrate help"
     local dialects="java jedis-lock jedis-lock-uuid ms-pipe redis-doc node-ms py-float py-float-1 rb-mutex rb-objects"
     dialects+=" rb-resque rb-pid php-s c-lua"
 
@@ -71,11 +75,15 @@ _tidelock() {
         if [[ $command == skew ]]; then formats+=" nagios prometheus html"; fi
         mapfile -t COMPREPLY < <(compgen -W "$formats" -- "$cur") && return
         ;;
-    --protocol) mapfile -t COMPREPLY < <(compgen -W "token bridge timestamp" -- "$cur") && return ;;
+    --protocol) mapfile -t COMPREPLY < <(compgen -W "token bridge timestamp auto" -- "$cur") && return ;;
     --dialect) mapfile -t COMPREPLY < <(compgen -W "$dialects" -- "$cur") && return ;;
-    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --every | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
+    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
-    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | -E) return ;;
+    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --namespace | --keys | -E) return ;;
+    --phase) mapfile -t COMPREPLY < <(compgen -W "0 1 2 3" -- "$cur") && return ;;
+    --watch)
+        if [[ $command == migrate ]]; then mapfile -t COMPREPLY < <(compgen -W "30s 5m 1h 1d" -- "$cur") && return; fi
+        ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_tidelock_options "$command")" -- "$cur")
@@ -87,6 +95,8 @@ _tidelock() {
         mapfile -t COMPREPLY < <(compgen -W "report" -- "$cur")
     elif [[ $command == skew ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+    elif [[ $command == migrate ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "init status advance rollback sweep clients acl" -- "$cur")
     fi
 }
 complete -F _tidelock tidelock

@@ -1,0 +1,170 @@
+#!/bin/bash
+# migrate: each step waits and is refused as it must, names who and what to do, and has a way back.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/migrate.sh"
+start_server
+
+began() { started=$(now_ms); }
+took() { # at least ms
+    local ms=$(($(now_ms) - started))
+    ((ms >= $1)) || depth=1 fail "it took only $ms ms of $1"
+}
+
+# ---- from 0 to 3 and back, with nobody about ----------------------------------------------------------
+expect 0 migrate init --keys 'jobs:*' --lease 1s --yes
+for step in "advance 1 2" "advance 2 3" "advance 3 4" "rollback 2 5" "rollback 1 6" "rollback 0 7"; do
+    read -r word phase epoch <<<"$step"
+    long_ago
+    expect 0 migrate $word --yes
+    grep -qE "^namespace default: phase [0-9] \([a-z]+\) -> $phase \([a-z]+\), epoch $epoch$" "$out" || fail "$step: $(cat "$out")"
+    in_phase "$phase" "$epoch"
+    [[ ! -s $err ]] || fail "in a pipe it is silent: $(cat "$err")"
+done
+expect_refused 'phase 0 \(timestamp\) is the first' migrate rollback --yes
+set_phase 3 8
+expect_refused 'phase 3 \(token\) is the last' migrate advance --yes
+in_phase 3 8
+expect 0 migrate status --history
+for want in 'init +phase 0, epoch 1, by .*@.* pid [0-9]+' 'advance +phase 1 -> 2, epoch 2 -> 3, by' 'rollback +phase 1 -> 0, epoch 6 -> 7'; do
+    grep -qE "$want" "$out" || fail "history: no '$want': $(cat "$out")"
+done
+grep -qE '^    0 clients confirmed; 0 stamps.*watched for .*: 0 SETNX and GETSET' "$out" || fail "evidence: $(cat "$out")"
+
+# ---- leases ---------------------------------------------------------------------------------------------
+# A change within a lease, or a client: a lease is waited for that this very command has seen.
+set_phase 0 1 "$(server_us)"
+began
+expect 0 migrate advance --yes
+took 900 # what is left of the register's, on the server's clock
+set_phase 0 1
+client one 1 0 60
+began
+expect 0 migrate advance --yes
+took 1000
+in_phase 1 2
+
+# A live client that has not confirmed this epoch: refused at once, with its name and what to do.
+for record in "1 0" "0 1" "1 1"; do
+    # shellcheck disable=SC2086
+    client one $record 60 'import sh'
+    expect_refused "import sh on db1 \(pid 4711\), seen .* ago: wait: it reads the phase every 333 ms; one that has died is dropped in" \
+        migrate advance --yes
+    expect_refused 'import sh' migrate rollback --yes
+done
+client one 3 1 60
+expect_refused 'has seen epoch 3, later than the register.s 2, which was set back' migrate advance --yes
+redis HSET "$register:clients" odd x >/dev/null
+client one 2 1 60
+expect_refused "can't be read: 'x'" migrate advance --yes
+redis HDEL "$register:clients" odd >/dev/null
+in_phase 1 2
+client dead 1 0 -1 # one that is gone forbids nothing, and goes away with the change
+expect 0 migrate advance --yes
+in_phase 2 3
+[[ $(redis HEXISTS "$register:clients" dead) == 0 ]] || fail "who is gone is still there"
+
+# What changes while it waits is seen: another epoch, a client that does not act by this one. One that does,
+# does no harm.
+busy() { # starts it in the background, and waits until it is at it
+    redis CONFIG RESETSTAT >/dev/null
+    redis HSET "$register" lease_ms "$1" >/dev/null
+    shift
+    "$@" >"$work/step" 2>&1 &
+    step=$!
+    until_true 20 is_waiting || fail "it does not wait: $(cat "$work/step")"
+}
+set_phase 0 4
+client one 4 0 60
+busy 60000 migrate advance --yes
+client two 3 0 60 late
+wait_for $step 30
+[[ $status == 77 ]] || fail "a client that came: $status"
+grep -q 'refused: a client has not confirmed epoch 4.*late on db1' "$work/step" || fail "a client that came: $(cat "$work/step")"
+in_phase 0 4
+no_clients
+client one 4 0 60
+busy 60000 migrate advance --yes
+set_phase 1 5
+wait_for $step 30
+[[ $status == 77 ]] || fail "an epoch that changed: $status"
+grep -q 'refused: the namespace has gone to epoch 5, phase 1, meanwhile: another operator' "$work/step" || fail "an epoch that changed: $(cat "$work/step")"
+in_phase 1 5
+set_phase 0 6
+client one 6 0 60
+busy 3000 migrate advance --yes
+client two 6 0 60
+wait_for $step 30
+[[ $status == 0 ]] || fail "a client that acts by the epoch: $status: $(cat "$work/step")"
+in_phase 1 7
+redis HSET "$register" lease_ms 1000 >/dev/null
+no_clients
+
+# A signal ends the wait, and changes nothing.
+set_phase 0 8
+client one 8 0 60
+busy 60000 migrate advance --yes
+kill -TERM $step
+wait_for $step 30
+[[ $status == 143 ]] || fail "TERM: $status"
+in_phase 0 8
+redis HSET "$register" lease_ms 1000 >/dev/null
+no_clients
+
+# Of two operators one moves.
+for epoch in 10 20 30; do
+    set_phase 0 $epoch "$(server_us)"
+    migrate advance --yes >"$work/a" 2>&1 &
+    a=$!
+    migrate advance --yes >"$work/b" 2>&1 &
+    b=$!
+    wait_for $a 30
+    first=$status
+    wait_for $b 30
+    [[ "$first $status" == "0 77" || "$first $status" == "77 0" ]] || fail "two at once: $first, $status: $(cat "$work/a" "$work/b")"
+    [[ $(cat "$work/a" "$work/b" | grep -c "has gone to epoch $((epoch + 1)), phase 1, meanwhile") == 1 ]] ||
+        fail "two at once: $(cat "$work/a" "$work/b")"
+    in_phase 1 $((epoch + 1))
+done
+
+# ---- on a terminal --------------------------------------------------------------------------------------
+cat >"$work/ask.py" <<'PY'
+import os, pty, sys
+answer, args = sys.argv[1], sys.argv[2:]
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(args[0], args)
+seen = b""
+while b"[y/N]" not in seen:
+    seen += os.read(fd, 1000)
+os.write(fd, answer.encode() + b"\n")
+while True:
+    try:
+        more = os.read(fd, 1000)
+    except OSError:
+        break
+    if not more:
+        break
+    seen += more
+sys.stdout.write(seen.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PY
+set_phase 0 40
+client one 40 0 60
+for answer in n ''; do
+    expect 77 "$python" "$work/ask.py" "$answer" "$tidelock" migrate advance
+    grep -q 'from phase 0 (timestamp) to 1 (bridge)?' "$out" || fail "the question: $(cat "$out")"
+    grep -q 'migrate advance: nothing is changed' "$out" || fail "no: $(cat "$out")"
+done
+in_phase 0 40
+expect 0 "$python" "$work/ask.py" y "$tidelock" migrate advance
+grep -q 'waiting for the leases of the phase before to end: another [0-9]* s' "$out" || fail "progress: $(cat "$out")"
+in_phase 1 41
+
+# ---- a replica ------------------------------------------------------------------------------------------
+redis REPLICAOF 127.0.0.1 1 >/dev/null
+expect_line 69 'this is a replica.*its master, 127.0.0.1:1' migrate status
+redis REPLICAOF NO ONE >/dev/null
+# ---- without the tool's script commands -----------------------------------------------------------------
+redis ACL SETUSER default -eval >/dev/null
+expect_line 77 'NOPERM|permission' migrate advance --yes

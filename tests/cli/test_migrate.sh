@@ -1,0 +1,178 @@
+#!/bin/bash
+# migrate: what it is told wrongly, how a namespace begins, and what is shown of it.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/migrate.sh"
+start_server
+
+# ---- wrong usage ------------------------------------------------------------------------------------
+expect_line 64 'something is missing' migrate
+expect_line 64 'init, status, advance' migrate forward
+expect_line 64 'too many words' migrate status now
+expect_line 64 'PATTERN is missing' migrate init --yes
+expect_line 64 '1 to 512 bytes' migrate init --yes --keys ''
+expect_line 64 '--namespace: 1 to 64' migrate status --namespace ''
+expect_line 64 '--namespace: 1 to 64' migrate status --namespace 'a b'
+expect_line 64 '--namespace: 1 to 64' migrate status --namespace "$(printf '%065d' 7)"
+expect_line 64 '--lease: 1s to 10m' migrate init --yes --keys x --lease 999ms
+expect_line 64 '--lease: 1s to 10m' migrate init --yes --keys x --lease 601s
+expect_line 64 '--phase' migrate init --yes --keys x --phase 4
+expect_line 64 'say seconds' migrate init --yes --keys x --lease 30
+expect_line 64 '--keys is for init' migrate status --keys x
+expect_line 64 '--watch is for advance' migrate rollback --yes --watch 1s
+expect_line 64 '--yes is for init, advance and rollback' migrate sweep --yes
+expect_line 64 '--dry-run is for sweep' migrate status --dry-run
+expect_line 64 '--history is for status' migrate clients --history
+expect_line 64 '--json is for status, clients and sweep' migrate advance --yes --json
+for word in advance rollback 'init --keys x'; do
+    # shellcheck disable=SC2086
+    expect_line 64 "there is nobody to ask: say --yes" migrate $word
+done
+[[ $(redis DBSIZE) == 0 ]] || fail "wrong usage has left something: $(redis KEYS '*')"
+
+# ---- without a register -----------------------------------------------------------------------------
+expect 0 migrate status
+grep -q '^namespace default: not registered$' "$out" || fail "status: $(cat "$out")"
+expect 0 migrate status --json
+json_has "$out" registered False
+json_has "$out" phase None
+expect 0 migrate clients
+grep -qx 'no clients have registered' "$out" || fail "clients: $(cat "$out")"
+if [[ ${COMPAT:-1} == 0 ]]; then
+    for word in advance rollback 'init --keys x'; do
+        # shellcheck disable=SC2086
+        expect_line 64 'built without what reads stamps' migrate $word --yes
+    done
+    expect_line 64 'built without what reads stamps' migrate sweep
+    exit 0
+fi
+expect_refused 'it is not registered: namespace default: tidelock migrate init --namespace default' migrate advance --yes
+expect_refused 'it is not registered: namespace n: ' migrate rollback --yes --namespace n
+expect_refused 'not registered' migrate sweep
+
+# ---- init -------------------------------------------------------------------------------------------
+expect 0 migrate init --keys 'jobs:*' --yes
+grep -qx 'namespace default: phase 0 (timestamp), epoch 1' "$out" || fail "init: $(cat "$out")"
+in_phase 0 1
+[[ $(redis HMGET "$register" keys lease_ms | tr '\n' ' ') == 'jobs:* 30000 ' ]] || fail "register: $(redis HGETALL "$register")"
+[[ $(redis HGET "$register" by) =~ ^$(uname -n)\ [0-9]+\ $(id -un)$ ]] || fail "by: $(redis HGET "$register" by)"
+(($(server_us) - $(redis HGET "$register" since) < 60000000 * slow)) || fail "since: $(redis HGET "$register" since)"
+for same in '' '--phase 0' '--lease 30s'; do # as it is
+    # shellcheck disable=SC2086
+    expect 0 migrate init --keys 'jobs:*' --yes $same
+    grep -q 'registered already: phase 0 (timestamp), epoch 1' "$out" || fail "again: $(cat "$out")"
+done
+for other in '--keys jobs:*x' '--keys jobs:* --phase 1' '--keys jobs:* --lease 31s'; do
+    # shellcheck disable=SC2086
+    expect_refused 'registered otherwise, by .*phase 0, keys jobs:\*, lease 30.0 s' migrate init --yes $other
+done
+in_phase 0 1
+expect 0 migrate init --namespace two.b_c-D --keys '{x}*' --lease 10m --phase 1 --yes
+register='tidelock:phase:{two.b_c-D}' in_phase 1 1
+
+# Two at once: one makes it, the other finds it.
+for i in {1..5}; do
+    migrate init --namespace "both$i" --keys a --yes >"$work/a" 2>&1 &
+    a=$!
+    migrate init --namespace "both$i" --keys b --yes >"$work/b" 2>&1 &
+    b=$!
+    wait_for $a 30
+    first=$status
+    wait_for $b 30
+    [[ "$first $status" == "0 77" || "$first $status" == "77 0" ]] || fail "two at once: $first, $status: $(cat "$work/a" "$work/b")"
+    kept=$(redis HGET "tidelock:phase:{both$i}" keys)
+    [[ $first == 0 && $kept == a || $first == 77 && $kept == b ]] || fail "the loser's keys are there: $kept"
+    [[ $(redis LLEN "tidelock:phase:{both$i}:log") == 1 ]] || fail "both are in the history"
+done
+
+# Clients that have found no register act by their fallback: only a neighbour may be begun in.
+redis FLUSHALL >/dev/null
+client one 0 1 60 'billing batch'
+expect_refused 'acts in phase 1 \(bridge\), which is no neighbour of 3 \(token\): billing batch on db1 \(pid 4711\): begin in phase 1' \
+    migrate init --keys 'jobs:*' --yes --phase 3 --lease 1s
+[[ $(redis EXISTS "$register") == 0 ]] || fail "refused, and made all the same"
+client two 0 0 60
+expect_refused 'acts in phase 0 .*nightly on db1' migrate init --keys 'jobs:*' --yes --phase 2 --lease 1s
+redis HDEL "$register:clients" two >/dev/null
+# It waits until that client has read the register, or can't act any more by not having done so.
+client one 0 1 60
+began=$(now_ms)
+expect 0 migrate init --keys 'jobs:*' --yes --phase 1 --lease 1s
+(($(now_ms) - began >= 1000)) || fail "it hasn't waited for the lease: $(($(now_ms) - began)) ms"
+in_phase 1 1
+redis DEL "$register" "$register:log" >/dev/null
+client one 0 1 60
+redis HSET "$register:clients" long "0 1 60000 $(server_us) 0.1.0 db2 1 slow" >/dev/null
+migrate init --keys 'jobs:*' --yes --phase 1 --lease 1s >"$work/init" 2>&1 &
+init=$!
+until_true 10 is_held "$register" || fail "no register: $(cat "$work/init")"
+redis HSET "$register:clients" long "1 1 60000 $(server_us) 0.1.0 db2 1 slow" >/dev/null
+client one 1 1 60
+wait_for $init 30
+[[ $status == 0 ]] || fail "init: $status: $(cat "$work/init")"
+
+# A register that has vanished: no client accepts a lower epoch than it has seen.
+redis DEL "$register" >/dev/null
+client one 7 1 60
+redis HDEL "$register:clients" long >/dev/null
+expect 0 migrate init --keys 'jobs:*' --yes --phase 1 --lease 1s
+in_phase 1 8
+# One that can't be read is doubt.
+redis DEL "$register" >/dev/null
+redis HSET "$register:clients" odd "nonsense" >/dev/null
+expect_refused "can't be read: 'nonsense': client odd: end it, then: HDEL tidelock:phase:\{default\}:clients odd" \
+    migrate init --keys 'jobs:*' --yes --phase 1
+
+# What a phase can't live beside keeps it from being begun in.
+no_clients
+stamp jobs:a 60000
+expect_refused '1 stamp stands without a sidecar.*jobs:a \(ends in' migrate init --keys 'jobs:*' --yes --phase 2
+expect_refused '1 stamp stands without a sidecar' migrate init --keys 'jobs:*' --yes --phase 3
+redis SET jobs:a 01234567-89ab-4def-8123-456789abcdef PX 60000 >/dev/null
+expect_refused '1 key holds still a token, at which Java fails: jobs:a' migrate init --keys 'jobs:*' --yes
+expect 0 migrate init --keys 'jobs:*' --yes --phase 3 --lease 1s
+
+# ---- what is shown ------------------------------------------------------------------------------------
+client one 1 3 60
+client late 0 1 60 'import sh'
+client dead 1 3 -1
+redis HSET "$register:clients" odd $'1 3 \e[31m' >/dev/null
+expect 0 migrate clients
+for want in 'confirmed +nightly on db1 \(pid 4711\): epoch 1, phase 3 \(token\), seen .* ago, version 0\.1\.0' \
+    "behind +import sh on db1" 'gone +nightly' "unreadable +client odd: '1 3 \?\[31m'"; do
+    grep -qE "^  $want" "$out" || fail "clients: no '$want': $(cat "$out")"
+done
+! grep -q $'\e' "$out" || fail "a terminal is told what to do"
+expect 0 migrate clients --json
+"$python" - "$out" <<'PY' || fail "clients --json: $(cat "$out")"
+import json, sys
+c = {c["id"]: c for c in json.load(open(sys.argv[1]))}
+assert {k: v["state"] for k, v in c.items()} == {"one": "confirmed", "late": "behind", "dead": "gone", "odd": "unreadable"}, c
+assert list(c["one"]) == ["id", "state", "host", "pid", "service", "version", "epoch", "phase", "lease_ms", "seen_ms"], c
+assert (c["late"]["service"], c["late"]["pid"], c["late"]["epoch"], c["late"]["lease_ms"]) == ("import sh", 4711, 0, 1000), c
+assert c["odd"]["epoch"] is None and c["odd"]["host"] is None, c
+PY
+expect 0 migrate status --json --history
+"$python" - "$out" <<'PY' || fail "status --json: $(cat "$out")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert (d["phase"], d["phase_name"], d["epoch"], d["lease_ms"], d["keys"], d["java"]) == (3, "token", 1, 1000, "jobs:*", "must not run"), d
+assert d["next"] is None and d["back"]["phase"] == 2 and len(d["clients"]) == 4, d
+assert d["evidence"]["tokens"]["count"] == 1 and d["evidence"]["tokens"]["examples"][0]["key"] == "jobs:a", d
+assert len(d["back"]["blockers"]) == 2 and all(b["what"] and b["who"] and b["do"] for b in d["back"]["blockers"]), d
+assert [h["action"] for h in d["history"]][-1] == "init" and d["history"][-1]["to_phase"] == 3, d
+PY
+
+# ---- no server, another's register --------------------------------------------------------------------
+redis HSET "$register" epoch x >/dev/null
+expect 0 migrate status
+grep -q "its register can't be read" "$out" || fail "unreadable: $(cat "$out")"
+expect_refused "can't be read: namespace default: look at it: HGETALL" migrate advance --yes
+expect_refused "can't be read: look at it" migrate init --yes --keys 'jobs:*'
+redis DEL "$register" >/dev/null
+redis SET "$register" x >/dev/null
+expect_line 69 'wrong kind' migrate status
+redis ACL SETUSER default -@all +info +auth +hello +time >/dev/null
+expect_line 77 'NOPERM|permission' migrate status
+stop_server
+expect_line 69 . migrate status

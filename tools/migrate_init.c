@@ -1,0 +1,117 @@
+/*
+ * migrate init: makes a namespace's register. Clients that are already at work by the protocol that they
+ * fall back to read it within a lease; until then they act in a neighbouring phase, or it is not made.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "migrate.h"
+#include "migrate_show.h"
+
+#define LEASE_MS 30000
+#define LOOK_MS 200
+
+/* Is what was asked for there already? */
+static int exists(const migrate_work *w) {
+    const migrate_options *o = w->o;
+    const migrate_register *r = &w->v.reg;
+    char lease[DURATION_SHOWN];
+
+    if (r->readable && strcmp(r->keys, o->keys) == 0 &&
+        (o->phase == MIGRATE_NOT_GIVEN || o->phase == r->phase) &&
+        (o->lease_ms == MIGRATE_NOT_GIVEN || o->lease_ms == r->lease_ms)) {
+        printf("namespace %s is registered already: phase %d (%s), epoch %lld\n", w->v.name,
+               r->phase, migrate_phase_name(r->phase), (long long)r->epoch);
+        return STATUS_OK;
+    }
+    if (!r->readable)
+        return fail(
+            STATUS_REFUSED,
+            "migrate init: refused: namespace %s has a register that can't be read: look at "
+            "it: HGETALL %s",
+            w->v.name, w->m.reg);
+    return fail(
+        STATUS_REFUSED,
+        "migrate init: refused: namespace %s is registered otherwise, by %s: phase %d, keys "
+        "%.100s, lease %s: a phase is changed by advance and rollback",
+        w->v.name, r->by, r->phase, r->keys, show_ms(lease, r->lease_ms));
+}
+
+/* Clients whose last reading found no register, and whose lease may not be over. */
+static int unread(const migrate_view *v) {
+    int n = 0;
+    for (int i = 0; i < v->clients; i++) {
+        const migrate_client *c = &v->client[i];
+        n += c->readable && c->epoch < v->reg.epoch && !migrate_client_is_gone(c, v->now_us);
+    }
+    return n;
+}
+
+/* Until each client has read the register, or can't act any more by not having done so. */
+static int await_leases(migrate_work *w) {
+    int64_t lease_ms = migrate_longest_lease_ms(&w->v);
+    int64_t until_ms = moment_ms() + lease_ms + lease_ms / 1000 + 1;
+    int status = 0;
+
+    for (int64_t left = 1; left > 0 && !w->sig; left = until_ms - moment_ms()) {
+        status = migrate_read(&w->m, &w->v);
+        if (status || unread(&w->v) == 0)
+            break;
+        migrate_progress("registered; %d clients have not read it yet, which takes %lld s at most",
+                         unread(&w->v), (long long)((until_ms - moment_ms() + 999) / 1000));
+        w->sig = signals_pause(&w->sigs, left < LOOK_MS ? left : LOOK_MS);
+    }
+    migrate_progress(NULL);
+    if (status == 0 && w->sig)
+        return fail(
+            STATUS_SIGNAL + w->sig,
+            "migrate init: registered; not all clients have read it yet: see migrate status");
+    return status;
+}
+
+static int make(migrate_work *w, int phase, const migrate_locks *locks) {
+    migrate_change entry = {.action = "init", .from_phase = -1, .to_phase = phase};
+    int64_t lease_ms = w->o->lease_ms == MIGRATE_NOT_GIVEN ? LEASE_MS : w->o->lease_ms, epoch = 0;
+    migrate_move move = {.phase = phase, .keys = w->o->keys, .lease_ms = lease_ms, .entry = &entry};
+    int live = migrate_live_clients(&w->v);
+
+    (void)snprintf(entry.by, sizeof entry.by, "%s", w->m.by);
+    (void)snprintf(entry.evidence, sizeof entry.evidence,
+                   "%d clients; %lld stamps of tidelock's, %lld without a sidecar, %lld tokens",
+                   live, (long long)migrate_locks_ours(locks), (long long)locks->strays.count,
+                   (long long)locks->tokens.count);
+    int status = migrate_change_register(&w->m, &move, &epoch);
+    if (status == 0 && live > 0)
+        status = await_leases(w);
+    if (status == 0)
+        printf("namespace %s: phase %d (%s), epoch %lld\n", w->v.name, phase,
+               migrate_phase_name(phase), (long long)epoch);
+    return status;
+}
+
+int migrate_init(migrate_work *w) {
+    int phase = w->o->phase == MIGRATE_NOT_GIVEN ? PHASE_TIMESTAMP : w->o->phase;
+    char question[900], list[MIGRATE_LIST_SIZE];
+    migrate_blockers blockers;
+    migrate_locks locks;
+
+    if (w->v.reg.there)
+        return exists(w);
+    int status = migrate_look(&w->m, &w->v, w->o->keys, &w->sigs, &locks, &w->sig);
+    if (status || w->sig)
+        return w->sig ? STATUS_SIGNAL + w->sig : status;
+    migrate_judge_init(&w->v, phase, &locks, &blockers);
+    if (blockers.count)
+        return migrate_refuse(w->word, &blockers);
+    migrate_bunch all = locks.strays;
+    if (all.count == 0)
+        all = locks.tokens.count ? locks.tokens : locks.own;
+    (void)snprintf(question, sizeof question,
+                   "Register namespace %s in phase %d (%s) for the keys %.100s, %lld of which are "
+                   "locks now%s%s?",
+                   w->v.name, phase, migrate_phase_name(phase), w->o->keys,
+                   (long long)migrate_locks_all(&locks), all.count ? ": " : "",
+                   migrate_bunch_list(list, &all));
+    status = migrate_confirm(w, question);
+    return status ? status : make(w, phase, &locks);
+}

@@ -1,0 +1,369 @@
+/*
+ * The decision. Two neighbouring phases may act at once and never more: so nobody may be left who acts
+ * in another than the present one. What a phase can't live beside must be gone before it begins; doubt
+ * counts as being there.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "migrate_judge.h"
+
+/* ---- locks ------------------------------------------------------------------------------------ */
+
+static bool is_registered(const migrate_view *v, const tl_lock_info *info) {
+    for (int i = 0; i < v->clients; i++) {
+        const migrate_client *c = &v->client[i];
+        if (c->readable && !migrate_client_is_gone(c, v->now_us) && c->pid == info->pid &&
+            strcmp(c->host, info->host) == 0)
+            return true;
+    }
+    return false;
+}
+
+static migrate_bunch *bunch_of(migrate_locks *l, const migrate_view *v, const tl_lock_info *info) {
+    bool stamp = info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP;
+
+    if (!stamp)
+        return info->protocol == TL_TOKEN ? &l->tokens : info->oddity[0] ? &l->strays : NULL;
+    if (!info->by_tidelock)
+        return &l->strays;
+    return info->stamp_left_ms > 0 && !is_registered(v, info) ? &l->strangers : &l->own;
+}
+
+static int64_t left_of(const tl_lock_info *info) {
+    if (info->stamp_left_ms != INT64_MIN)
+        return info->stamp_left_ms;
+    return info->remaining_ms >= 0 ? info->remaining_ms : NEVER_ENDS;
+}
+
+static bool is_there(const migrate_bunch *b, const char *shown) {
+    for (int64_t i = 0; i < b->count && i < MIGRATE_EXAMPLES; i++)
+        if (strcmp(b->example[i].key, shown) == 0)
+            return true;
+    return false;
+}
+
+void migrate_locks_learn(migrate_locks *l, const migrate_view *v, const char *key, size_t key_len,
+                         const tl_lock_info *info) {
+    migrate_bunch *b = bunch_of(l, v, info);
+    char text[KEY_SHOWN];
+
+    if (!b)
+        return;
+    tl__bytes_print(text, sizeof text, tl__bytes(key, key_len));
+    if (is_there(b, text)) /* a scan may tell of a key twice */
+        return;
+    if (b->count < MIGRATE_EXAMPLES) {
+        memcpy(b->example[b->count].key, text, sizeof text);
+        b->example[b->count].left_ms = left_of(info);
+        if (info->by_tidelock && info->host[0])
+            (void)snprintf(b->example[b->count].who, sizeof b->example[0].who,
+                           "%.40s on %.60s (pid %lld)", info->service, info->host,
+                           (long long)info->pid);
+    }
+    b->count++;
+    b->over += left_of(info) < 0;
+}
+
+int64_t migrate_locks_ours(const migrate_locks *l) {
+    return l->own.count + l->strangers.count;
+}
+
+int64_t migrate_locks_all(const migrate_locks *l) {
+    return migrate_locks_ours(l) + l->strays.count + l->tokens.count;
+}
+
+static void append(char *buf, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void append(char *buf, size_t size, const char *format, ...) {
+    size_t n = strlen(buf);
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(buf + n, size - n, format, args);
+    va_end(args);
+}
+
+const char *migrate_bunch_list(char buf[MIGRATE_LIST_SIZE], const migrate_bunch *b) {
+    int shown = b->count < MIGRATE_EXAMPLES ? (int)b->count : MIGRATE_EXAMPLES;
+    char left[DURATION_SHOWN];
+
+    buf[0] = '\0';
+    for (int i = 0; i < shown; i++) {
+        int64_t ms = b->example[i].left_ms;
+        if (i > 0 && strlen(buf) > MIGRATE_LIST_SIZE / 2)
+            shown = i;
+        if (i == shown)
+            break;
+        append(buf, MIGRATE_LIST_SIZE, "%s%.60s", i ? ", " : "", b->example[i].key);
+        if (b->example[i].who[0])
+            append(buf, MIGRATE_LIST_SIZE, " by %s", b->example[i].who);
+        (void)show_ms(left, ms < 0 ? -ms : ms);
+        if (ms == NEVER_ENDS)
+            append(buf, MIGRATE_LIST_SIZE, " (has no end)");
+        else
+            append(buf, MIGRATE_LIST_SIZE, ms < 0 ? " (ended %s ago)" : " (ends in %s)", left);
+    }
+    if (b->count > shown)
+        append(buf, MIGRATE_LIST_SIZE, " and %lld more", (long long)(b->count - shown));
+    return buf;
+}
+
+/* ---- blockers --------------------------------------------------------------------------------- */
+
+static migrate_blocker *add(migrate_blockers *b) {
+    static migrate_blocker spare;
+
+    if (b->count == MIGRATE_BLOCKERS) {
+        b->more++;
+        return &spare;
+    }
+    b->item[b->count] = (migrate_blocker){.what = ""};
+    return &b->item[b->count++];
+}
+
+#define SAY(member, ...) ((void)snprintf((member), sizeof(member), __VA_ARGS__))
+
+/* ---- clients ---------------------------------------------------------------------------------- */
+
+static void unreadable(const migrate_view *v, const migrate_client *c, migrate_blockers *ret) {
+    migrate_blocker *b = add(ret);
+
+    SAY(b->what, "a client's record can't be read: '%.60s'", c->text);
+    SAY(b->who, "client %s", c->id);
+    SAY(b->todo, "end it, then: HDEL tidelock:phase:{%s}:clients %s", v->name, c->id);
+}
+
+static void judge_client(const migrate_view *v, const migrate_client *c, migrate_blockers *ret) {
+    char who[MIGRATE_WHO_SIZE], ago[DURATION_SHOWN], third[DURATION_SHOWN], gone[DURATION_SHOWN];
+    int64_t seen_ms = (v->now_us - c->seen_us) / 1000;
+
+    if (c->epoch == v->reg.epoch && c->phase == v->reg.phase)
+        return;
+    migrate_blocker *b = add(ret);
+    SAY(b->who, "%.300s, seen %s ago", migrate_client_who(who, c),
+        show_ms(ago, seen_ms > 0 ? seen_ms : 0));
+    if (c->epoch > v->reg.epoch) {
+        SAY(b->what,
+            "a client has seen epoch %lld, later than the register's %lld, which was set back",
+            (long long)c->epoch, (long long)v->reg.epoch);
+        SAY(b->todo, "bring the newer register back, or end the client: it refuses to lock");
+        return;
+    }
+    if (c->epoch == 0)
+        SAY(b->what, "a client has not read the register yet, and acts in phase %d (%s)", c->phase,
+            migrate_phase_name(c->phase));
+    else if (c->epoch < v->reg.epoch)
+        SAY(b->what, "a client has not confirmed epoch %lld: it acts by %lld, in phase %d (%s)",
+            (long long)v->reg.epoch, (long long)c->epoch, c->phase, migrate_phase_name(c->phase));
+    else
+        SAY(b->what, "a client acts in phase %d (%s), which is not that of epoch %lld", c->phase,
+            migrate_phase_name(c->phase), (long long)c->epoch);
+    SAY(b->todo, "wait: it reads the phase every %s; one that has died is dropped in %s",
+        show_ms(third, c->lease_ms / 3), show_ms(gone, MIGRATE_LEASES * c->lease_ms - seen_ms));
+}
+
+static void judge_clients(const migrate_view *v, migrate_blockers *ret) {
+    for (int i = 0; i < v->clients; i++) {
+        const migrate_client *c = &v->client[i];
+        if (!c->readable)
+            unreadable(v, c, ret);
+        else if (!migrate_client_is_gone(c, v->now_us))
+            judge_client(v, c, ret);
+    }
+}
+
+/* ---- what a phase can't live beside ----------------------------------------------------------- */
+
+static void strays(const migrate_bunch *s, const char *ns, migrate_blockers *ret) {
+    migrate_blocker *b = add(ret);
+
+    SAY(b->what, "%lld %s without a sidecar: a client of the old kind set %s", (long long)s->count,
+        s->count == 1 ? "stamp stands" : "stamps stand", s->count == 1 ? "it" : "them");
+    (void)migrate_bunch_list(b->who, s);
+    if (s->over == s->count)
+        SAY(b->todo, "they are over: tidelock migrate sweep --namespace %s", ns);
+    else
+        SAY(b->todo,
+            "end the clients that use these keys; what they leave behind is removed, once it is over, "
+            "by: tidelock migrate sweep --namespace %s",
+            ns);
+}
+
+static void strangers(const migrate_bunch *s, migrate_blockers *ret) {
+    migrate_blocker *b = add(ret);
+
+    SAY(b->what, "%lld %s held by tidelock clients that don't follow the phase",
+        (long long)s->count, s->count == 1 ? "lock is" : "locks are");
+    (void)migrate_bunch_list(b->who, s);
+    SAY(b->todo, "let them follow it (--protocol auto, TL_AUTO), or end them");
+}
+
+static void stamps(const migrate_locks *l, const char *ns, migrate_blockers *ret) {
+    migrate_blocker *b;
+
+    if (l->strays.count > 0)
+        strays(&l->strays, ns, ret);
+    if (l->strangers.count > 0)
+        strangers(&l->strangers, ret);
+    if (l->own.count == 0)
+        return;
+    b = add(ret);
+    SAY(b->what, "%lld %s left of tidelock's own", (long long)l->own.count,
+        l->own.count == 1 ? "stamp is" : "stamps are");
+    (void)migrate_bunch_list(b->who, &l->own);
+    if (l->own.over == l->own.count)
+        SAY(b->todo, "they are over: tidelock migrate sweep --namespace %s", ns);
+    else
+        SAY(b->todo, "wait: each becomes a token when its holder renews it, or ends");
+}
+
+static void tokens(const migrate_bunch *t, migrate_blockers *ret) {
+    migrate_blocker *b = add(ret);
+
+    SAY(b->what, "%lld %s still a token, at which Java fails", (long long)t->count,
+        t->count == 1 ? "key holds" : "keys hold");
+    (void)migrate_bunch_list(b->who, t);
+    SAY(b->todo, "wait until they are released, or end their holders");
+}
+
+/* Nothing that phase `to` can't live beside may be left. */
+static void judge_locks(const char *ns, int from, int to, const migrate_locks *l,
+                        migrate_blockers *ret) {
+    if (from > to && to != PHASE_TIMESTAMP) /* the way back to 1: the tokens go afterwards */
+        return;
+    if (to == PHASE_BRIDGE)
+        return;
+    if (!l->whole) {
+        migrate_blocker *b = add(ret);
+        SAY(b->what, "not all keys could be looked at in time");
+        SAY(b->who, "the scan of the namespace's keys");
+        SAY(b->todo, "try again when the server is less busy");
+    }
+    if (to == PHASE_TIMESTAMP && l->tokens.count > 0)
+        tokens(&l->tokens, ret);
+    if (to == PHASE_DRAIN && l->strays.count > 0)
+        strays(&l->strays, ns, ret);
+    if (to == PHASE_DRAIN && l->strangers.count > 0)
+        strangers(&l->strangers, ret);
+    if (to == PHASE_TOKEN)
+        stamps(l, ns, ret);
+}
+
+/* ---- traffic ---------------------------------------------------------------------------------- */
+
+static void straggler(const migrate_straggler *s, migrate_blockers *ret) {
+    migrate_blocker *b = add(ret);
+
+    SAY(b->what, "%s of a client of the old kind on %s", s->command, s->key);
+    SAY(b->who, "%s%s%s%s", s->address, s->name[0] ? " (called " : "", s->name,
+        s->name[0] ? ")" : "");
+    SAY(b->todo, "end it, or have the server refuse it: tidelock migrate acl");
+}
+
+static void judge_traffic(const migrate_traffic *t, migrate_blockers *ret) {
+    int64_t unseen = t->calls - t->accounted;
+
+    for (int i = 0; i < t->stragglers; i++)
+        straggler(&t->straggler[i], ret);
+    ret->more += t->more_stragglers;
+    if (t->monitor_whole || t->stragglers > 0 || (t->counted && unseen <= 0))
+        return;
+    migrate_blocker *b = add(ret);
+    if (t->counted)
+        SAY(b->what, "SETNX or GETSET ran %lld times meanwhile, and it is not known on which keys",
+            (long long)unseen);
+    else
+        SAY(b->what, "the server tells no counts of commands, and MONITOR was not read throughout");
+    SAY(b->who, "%s", t->suspects[0] ? t->suspects : "unknown");
+    SAY(b->todo,
+        "%s%sfind out with --monitor as long as --watch, or deny them: tidelock migrate acl",
+        t->monitor_why, t->monitor_why[0] ? "; " : "");
+}
+
+bool migrate_wants_watch(int from, int to) {
+    return from == PHASE_BRIDGE && to == PHASE_DRAIN;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+static bool has_register(const migrate_view *v, migrate_blockers *ret) {
+    if (v->reg.there && v->reg.readable)
+        return true;
+    migrate_blocker *b = add(ret);
+    SAY(b->what, v->reg.there ? "its register can't be read" : "it is not registered");
+    SAY(b->who, "namespace %s", v->name);
+    if (v->reg.there)
+        SAY(b->todo, "look at it: HGETALL tidelock:phase:{%s}", v->name);
+    else
+        SAY(b->todo, "tidelock migrate init --namespace %s --keys PATTERN", v->name);
+    return false;
+}
+
+void migrate_judge(const migrate_view *v, int to, const migrate_locks *locks,
+                   const migrate_traffic *traffic, migrate_blockers *ret) {
+    *ret = (migrate_blockers){.count = 0};
+    if (!has_register(v, ret))
+        return;
+    if (to < 0 || to >= PHASES || abs(to - v->reg.phase) != 1) {
+        migrate_blocker *b = add(ret);
+        SAY(b->what, "phase %d (%s) is the %s", v->reg.phase, migrate_phase_name(v->reg.phase),
+            to < 0 ? "first: nothing lies before it" : "last: nothing lies behind it");
+        SAY(b->who, "namespace %s", v->name);
+        SAY(b->todo, "nothing is left to do%s",
+            to < 0 ? "" : ": services may be built with TL_TOKEN, and compat/ be deleted");
+        return;
+    }
+    judge_clients(v, ret);
+    if (locks)
+        judge_locks(v->name, v->reg.phase, to, locks, ret);
+    if (traffic && migrate_wants_watch(v->reg.phase, to))
+        judge_traffic(traffic, ret);
+}
+
+void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *locks,
+                        migrate_blockers *ret) {
+    char who[MIGRATE_WHO_SIZE];
+
+    *ret = (migrate_blockers){.count = 0};
+    for (int i = 0; i < v->clients; i++) {
+        const migrate_client *c = &v->client[i];
+        if (!c->readable)
+            unreadable(v, c, ret);
+        if (!c->readable || migrate_client_is_gone(c, v->now_us) || abs(c->phase - phase) <= 1)
+            continue;
+        migrate_blocker *b = add(ret);
+        SAY(b->what, "a client acts in phase %d (%s), which is no neighbour of %d (%s)", c->phase,
+            migrate_phase_name(c->phase), phase, migrate_phase_name(phase));
+        SAY(b->who, "%s", migrate_client_who(who, c));
+        SAY(b->todo, "begin in phase %d, or end the client", c->phase);
+    }
+    if (locks)
+        judge_locks(v->name, phase - 1, phase, locks, ret);
+}
+
+/* ---- leases ----------------------------------------------------------------------------------- */
+
+int migrate_live_clients(const migrate_view *v) {
+    int n = 0;
+    for (int i = 0; i < v->clients; i++)
+        n += !migrate_client_is_gone(&v->client[i], v->now_us);
+    return n;
+}
+
+int64_t migrate_longest_lease_ms(const migrate_view *v) {
+    int64_t most = v->reg.readable ? v->reg.lease_ms : 0;
+    for (int i = 0; i < v->clients; i++) {
+        const migrate_client *c = &v->client[i];
+        if (c->readable && !migrate_client_is_gone(c, v->now_us) && c->lease_ms > most)
+            most = c->lease_ms;
+    }
+    return most;
+}
+
+bool migrate_wants_wait(const migrate_view *v) {
+    int64_t since_ms = (v->now_us - v->reg.since_us) / 1000;
+    return migrate_live_clients(v) > 0 || since_ms < v->reg.lease_ms + v->reg.lease_ms / 1000 + 1;
+}
