@@ -1,0 +1,137 @@
+#!/bin/bash
+# migrate sweep: removes what is over for everybody, to the millisecond, and nothing else; acl prints, and
+# does nothing.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/migrate.sh"
+start_server
+expect 0 migrate init --keys 'jobs:*' --lease 1s --phase 1 --yes
+says() { grep -qE -- "$1" "$out" || depth=1 fail "no '$1': $(cat "$out")"; }
+
+# ---- what is over, what is held, what is no stamp ------------------------------------------------------
+stamp jobs:over -60000
+stamp jobs:held 60000
+stamp jobs:margin 20000 # its end is near, but M + L are not over
+stamp other:over -60000 # of another namespace
+redis SET jobs:token 01234567-89ab-4def-8123-456789abcdef PX 60000 >/dev/null
+redis SET jobs:text 'x' >/dev/null
+redis SET jobs:number 17 >/dev/null
+redis SADD jobs:set x >/dev/null
+redis SET jobs:gc $(($(server_ms) - 60000)) PX 60000 >/dev/null # a lifetime that no sidecar knows of
+redis -x SET $'jobs:\xff \n' <<<'' >/dev/null
+printf '%s' $(($(server_ms) - 60000)) | redis -x SET $'jobs:\xff \n' >/dev/null
+expect 0 "$tidelock" lock --protocol bridge -t 60s jobs:bridge
+
+expect 0 migrate sweep --dry-run
+says '^free +jobs:over$'
+says '^free +jobs:\? \?$'
+says '^held +jobs:held: until [0-9-]+ [0-9:]+ UTC, in 6[01]\.[0-9] s$'
+says '^held +jobs:bridge: .* by tidelock on '
+says '^held +jobs:gc: until .*, in 5[0-9]\.[0-9] s$'
+says '^0 removed, 2 free, 4 held$'
+[[ $(redis DBSIZE) == 14 ]] || fail "a dry run changes something: $(redis KEYS '*')"
+[[ $(redis LLEN "$register:log") == 1 ]] || fail "a dry run is in the history"
+
+expect 0 migrate sweep
+says '^removed +jobs:over$'
+says '^2 removed, 0 free, 4 held$'
+assert_free jobs:over
+assert_free $'jobs:\xff \n'
+for k in held margin token text number set gc bridge; do assert_held jobs:$k; done
+assert_held other:over
+expect 0 migrate sweep --json
+"$python" - "$out" <<'PY' || fail "--json: $(cat "$out")"
+import json, sys
+d = {e["key"]: e for e in json.load(open(sys.argv[1]))}
+assert set(d) == {"jobs:held", "jobs:margin", "jobs:gc", "jobs:bridge"}, d
+assert all(list(e) == ["key", "state", "free_at_ms", "remaining_ms", "holder"] and e["state"] == "held" for e in d.values()), d
+assert d["jobs:bridge"]["holder"] and d["jobs:held"]["holder"] is None and d["jobs:held"]["remaining_ms"] > 0, d
+PY
+expect 0 migrate status --history --json
+grep -q '"action":"sweep","from_phase":1,"to_phase":1,[^}]*"evidence":"2 stamps removed that were over"' "$out" || fail "history: $(cat "$out")"
+
+# Another's dialect is not read as this one; what a dialect calls eternal stays, and is named.
+redis SET jobs:seconds $(($(server_ms) / 1000 - 60)) >/dev/null
+redis SET jobs:resque true >/dev/null
+expect 0 migrate sweep
+assert_held jobs:seconds
+expect 0 migrate sweep --dialect rb-resque
+says '^held +jobs:resque: it never ends'
+says '^removed +jobs:seconds$'
+assert_held jobs:resque
+expect_line 64 'dialect' migrate sweep --dialect nonsense
+
+# ---- at the boundary ------------------------------------------------------------------------------------
+# A sweep after the other while a stamp comes to its end + M + L: it goes, and never a millisecond before.
+redis MONITOR >>"$work/monitor" &
+monitor=$!
+wait_file "$work/monitor"
+for margin in "300 100" "50 25"; do
+    read -r m l <<<"$margin"
+    end=$(($(server_ms) + 300))
+    redis SET jobs:edge $end >/dev/null
+    rounds=0
+    until is_free jobs:edge; do
+        expect 0 migrate sweep --max-skew "${m}ms" --legacy-lag "${l}ms"
+        rounds=$((rounds + 1))
+        ((rounds < 2000)) || fail "the stamp stays"
+    done
+    deleted() { grep -aE 'lua\] "DEL" "jobs:edge"' "$work/monitor" | tail -n 1; }
+    until_true 10 deleted >/dev/null || fail "nobody has deleted it"
+    at=$(deleted | sed 's/^\([0-9]*\)\.\([0-9]\{3\}\).*/\1\2/')
+    ((at > end + m + l)) || fail "removed at $at, $((end + m + l - at)) ms too early"
+    : >"$work/monitor"
+done
+
+# What the script that deletes compares, at the instant of deleting: the bytes, the TIME, the sidecar.
+stamp jobs:again -60000
+expect 0 migrate sweep
+kill $monitor
+"$python" - "$work/monitor" "$socket" <<'PY' || fail "the script: $(cat "$err")"
+import ast, subprocess, sys, time
+line = [l for l in open(sys.argv[1], errors="replace") if '"EVAL"' in l and '"jobs:again"' in l][-1]
+words = ast.literal_eval("[" + line.split("] ", 1)[1].strip().replace('" "', '", "') + "]")
+assert words[2:4] == ["1", "jobs:again"], words[2:]
+def redis(*words):
+    return subprocess.run(["redis-cli", "-s", sys.argv[2], *words], stdout=subprocess.PIPE, check=True).stdout.decode().rstrip("\n")
+now = int(time.time() * 1000)
+def sweep(key, value, free_at):
+    return redis("EVAL", words[1], "1", key, str(value), str(free_at))
+redis("SET", "k", str(now - 60000))
+assert sweep("k", now - 59999, 0) == "0"  # it holds something else by now
+assert sweep("k", now - 60000, now + 30000) == "-1"  # it is not free yet
+redis("HSET", "tidelock:{k}", "token", "t", "value", "v", "until", str((now + 30000) * 1000))
+assert sweep("k", now - 60000, now - 30000) == "-1"  # a sidecar binds
+redis("HSET", "tidelock:{k}", "value", str(now - 60000), "until", str((now - 30000) * 1000), "fence", "7")
+assert redis("GET", "k") == str(now - 60000)
+assert sweep("k", now - 60000, now - 30000) == "1" and redis("EXISTS", "k") == "0"
+assert redis("HMGET", "tidelock:{k}", "token", "value", "spent", "fence").split("\n") == ["", "", "t", "7"]
+assert sweep("k", now - 60000, now - 30000) == "0"  # gone
+redis("SADD", "k", "x")
+assert sweep("k", now - 60000, now - 30000) == "0"  # of another kind
+for key, sidecar in (("{a}k", "{a}k:tidelock"), ("a}", "a}:tidelock"), ("{}k", "{}k:tidelock")):
+    redis("SET", key, "1")
+    redis("HSET", sidecar, "token", "t", "value", "1", "until", str((now + 30000) * 1000))
+    assert sweep(key, 1, 0) == "-1", key
+PY
+
+# ---- acl: what it prints does what it says ---------------------------------------------------------------
+redis ACL SETUSER java on nopass '~*' +@all >/dev/null
+redis ACL SETUSER old off >/dev/null
+expect 0 migrate acl
+says '^ACL SETUSER default -setnx -getset$'
+says '^ACL SETUSER java -setnx -getset$'
+! grep -q '^ACL SETUSER old' "$out" || fail "a user that is off: $(cat "$out")"
+grep '^ACL' "$out" >"$work/acl"
+redis SETNX free 1 >/dev/null
+is_held free || fail "acl has changed something"
+redis <"$work/acl" >/dev/null
+for user in default java; do
+    [[ $(redis-cli -s "$socket" --user $user --pass x SETNX denied 1 2>&1) == *"no permissions"* ]] || fail "SETNX is not denied to $user"
+    [[ $(redis-cli -s "$socket" --user $user --pass x GETSET denied 1 2>&1) == *"no permissions"* ]] || fail "GETSET is not denied to $user"
+done
+expect 0 migrate acl
+says '^# java is denied them already$'
+! grep -q '^ACL' "$out" || fail "again: $(cat "$out")"
+long_ago # and tidelock's own clients are not hindered
+expect 0 "$tidelock" run --protocol bridge -n -t 10s jobs:mine -- true
