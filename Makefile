@@ -134,7 +134,8 @@ stamp  = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 $(BUILD)/flags: FORCE ; $(call stamp,$(FLAGS))
 $(BUILD)/list: FORCE ; $(call stamp,$(LIST))
 
-$(BUILD)/obj/tools/%.o $(BUILD)/obj/src/%.o: WIDE_CPPFLAGS =
+$(BUILD)/obj/src/%.o: WIDE_CPPFLAGS =
+$(BUILD)/obj/tools/%.o: WIDE_CPPFLAGS = $(if $(COMPAT_ON),-iquote compat)
 $(BUILD)/obj/compat/%.o: WIDE_CPPFLAGS = -iquote compat
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
 	$(call say,CC $<)

@@ -60,6 +60,8 @@ typedef struct {
     bool ask_id;     /**< tl__conn_id */
     bool no_time;    /**< don't ask for the TIME: the server's clock stays unknown */
     bool subscriber; /**< tl__conn_say only, and every reply is a push */
+    size_t
+        line_most; /**< subscriber: replies are of one line, of which so many bytes are kept; 0: all */
 } tl_conn_limits;
 
 /** Neither connects nor blocks. The endpoint outlives it. NULL: out of memory. */
@@ -91,6 +93,9 @@ bool tl__conn_up(const tl_conn *conn);
 
 /** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
 int64_t tl__conn_id(const tl_conn *conn);
+
+/** How many bytes were read, on all of its connections. */
+uint64_t tl__conn_bytes(const tl_conn *conn);
 
 /** Idle, and heard of so lately that it is taken for alive: a request would be written at once. */
 bool tl__conn_fresh(const tl_conn *conn, tl_mono now);

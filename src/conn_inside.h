@@ -27,7 +27,9 @@ struct tl_conn {
     tl_resp *resp;
     tl_login *login; /* while logging in */
     tl_mono login_by;
-    int64_t id; /* of the present connection, if it was asked for */
+    uint64_t bytes; /* read so far */
+    size_t line_n;  /* limits.line_most: bytes of the present line so far */
+    int64_t id;     /* of the present connection, if it was asked for */
     tl_slots slots;
     tl_mono now;        /* of the present drive: all limits go by it */
     tl_mono soonest;    /* no limit of a request passes before */

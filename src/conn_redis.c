@@ -235,6 +235,20 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
     return true;
 }
 
+/* Of a line that is too long the rest is thrown away. Returns how many bytes are left. */
+static size_t cut_lines(tl_conn *c, char *bytes, size_t n) {
+    size_t kept = 0;
+    if (c->limits.line_most == 0 || c->state != TL_CONN_UP)
+        return n;
+    for (size_t i = 0; i < n; i++) {
+        bool end = bytes[i] == '\r' || bytes[i] == '\n';
+        if (end || c->line_n < c->limits.line_most)
+            bytes[kept++] = bytes[i];
+        c->line_n = bytes[i] == '\n' ? 0 : c->line_n + 1;
+    }
+    return kept;
+}
+
 static bool read_replies(tl_conn *c) {
     char buffer[READ_SIZE];
     c->more = true;
@@ -248,7 +262,8 @@ static bool read_replies(tl_conn *c) {
         }
         tl_mono received = tl__mono_now();
         c->heard = c->now;
-        tl__resp_feed(c->resp, buffer, (size_t)n);
+        c->bytes += (uint64_t)n;
+        tl__resp_feed(c->resp, buffer, cut_lines(c, buffer, (size_t)n));
         tl_reply reply;
         int result;
         while ((result = tl__resp_next(c->resp, &reply)) > 0)
@@ -324,6 +339,10 @@ int64_t tl__conn_id(const tl_conn *conn) {
     return conn->id;
 }
 
+uint64_t tl__conn_bytes(const tl_conn *conn) {
+    return conn->bytes;
+}
+
 bool tl__conn_idle(const tl_conn *conn) {
     return tl__conn_up(conn) && !conn->slots.head;
 }
@@ -344,6 +363,7 @@ static void begin(tl_conn *c, tl_mono now) {
         .time = !c->limits.no_time, .uptime = c->limits.ask_uptime, .id = c->limits.ask_id};
     tl__login_begin(c->login, c->endpoint, asks);
     c->login_by = tl__mono_add_ms(now, c->limits.connect_ms);
+    c->line_n = 0;
     c->state = TL_CONN_OPENING;
     tl__stream_open(&c->stream, now, c->limits.connect_ms);
 }

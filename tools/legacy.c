@@ -54,8 +54,8 @@ int legacy_apply(const char *who, const legacy_options *o, tl_client_options *cl
 
 const char *const legacy_left_out[] = {
 #ifndef TL_COMPAT
-    "--protocol", "--namespace",  "--dialect", "--legacy-ttl",
-    "--max-skew", "--legacy-lag", "--strict",
+    "--protocol",   "--namespace", "--dialect", "--legacy-ttl", "--max-skew",
+    "--legacy-lag", "--strict",    "--passive", "--keys",       "--pool-wait",
 #endif
     NULL,
 };

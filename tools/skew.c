@@ -10,6 +10,7 @@
 
 #include "outfile.h"
 #include "skew_fleet.h"
+#include "skew_legacy.h"
 #include "skew_more.h"
 #include "skew_report.h"
 #include "skew_show.h"
@@ -34,6 +35,7 @@ typedef struct {
     const char *warn, *output, *log;
     bool no_agents, json;
     skew_asked asked;
+    skew_legacy_options legacy;
 } skew_options;
 
 static const opt skew_table[] = {
@@ -67,14 +69,15 @@ static const opt skew_table[] = {
      "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
     {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
      "add a line of JSON to FILE each time, for \"skew report\"", 0, 0},
-    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    SKEW_LEGACY_ROWS(offsetof(skew_options, legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
                                            .max_hold_ms = UNSET,
                                            .slack_ms = UNSET,
                                            .for_ms = UNSET,
                                            .watch_ms = UNSET,
-                                           .warn = "50%"};
+                                           .warn = "50%",
+                                           .legacy = SKEW_LEGACY_DEFAULTS};
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
@@ -134,6 +137,7 @@ typedef struct {
     int format;
     skew_rule rule;
     skew_effort effort;
+    skew_listen_options listen;
     skew_link link;
     skew_watch watch;
     bool watching;
@@ -255,13 +259,18 @@ static int unmeasured(session *x) {
     return fail(x->link.status, "%s", x->link.words);
 }
 
-static int judge(session *x, const skew_fleet *f) {
+static int judge(session *x, const skew_fleet *f, const skew_listen *passive) {
     skew_result r = {.rule = x->rule,
                      .hosts = f->hosts,
                      .host_count = f->count,
                      .missing = f->missing,
                      .at_ms = f->at_ms};
 
+    if (passive) {
+        r.cost = passive->words;
+        r.unheard = passive->passive.sources == 0;
+        r.rule.resolution_us = passive->options.model.unit_us;
+    }
     if (!skew_judge(&r)) {
         skew_result_end(&r);
         return fail(STATUS_INTERNAL, "out of memory");
@@ -271,23 +280,34 @@ static int judge(session *x, const skew_fleet *f) {
     return status;
 }
 
+static bool measure(session *x, skew_fleet *f, skew_more *more, skew_listen *passive) {
+    if (!skew_more_gather(more, &x->link) ||
+        !skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, passive))
+        return false;
+    skew_more_add(more, f);
+    if (passive)
+        skew_passive_judge(&x->listen.model, f->hosts, f->count);
+    return true;
+}
+
 static int measure_and_judge(session *x) {
     skew_fleet fleet;
     skew_more more;
+    skew_listen passive, *listening = skew_legacy_asked(&x->o->legacy) ? &passive : NULL;
     int status = skew_more_begin(&more, &x->o->asked);
 
     if (status)
         return status;
-    if (!skew_fleet_begin(&fleet)) {
+    if (!skew_fleet_begin(&fleet) || (listening && !skew_listen_begin(&passive, &x->listen))) {
+        skew_fleet_end(&fleet);
         skew_more_end(&more);
         return fail(STATUS_INTERNAL, "out of memory");
     }
-    bool measured = skew_more_gather(&more, &x->link) &&
-                    skew_fleet_measure(&fleet, &x->link, &x->effort, !x->o->no_agents);
-    if (measured)
-        skew_more_add(&more, &fleet);
+    bool measured = measure(x, &fleet, &more, listening);
     hide_progress(x);
-    status = measured ? judge(x, &fleet) : unmeasured(x);
+    status = measured ? judge(x, &fleet, listening) : unmeasured(x);
+    if (listening)
+        skew_listen_end(&passive);
     skew_fleet_end(&fleet);
     skew_more_end(&more);
     return status;
@@ -325,7 +345,7 @@ static int read_logs(const skew_options *o, const operands *words) {
     if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
         o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
         o->warn != d->warn || o->log || o->no_agents || o->asked.ntp.count || o->asked.chrony ||
-        o->asked.servers || o->asked.kernel)
+        o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
         return fail(STATUS_USAGE, "skew report: takes --format, --json and --output only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
         return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
@@ -351,6 +371,8 @@ static int skew_command(const server *s, const void *options, const operands *wo
     int status = make_rule(o, &x.rule);
     if (status == 0)
         status = make_effort(o, &x.effort);
+    if (status == 0)
+        status = skew_legacy_make(&o->legacy, o->lock_timeout_ms, &x.listen);
     x.effort.go_on = go_on;
     x.effort.ctx = &x;
     return status ? status : run(&x, s);

@@ -183,15 +183,23 @@ static void add_agent(skew_fleet *f, const entry *x, int64_t now_us, int64_t ste
     }
 }
 
+static void add_passive(skew_fleet *f, const skew_listen *x, int64_t now_us, int64_t stepped_us) {
+    bool missing;
+
+    f->count = skew_passive_hosts(&x->passive, now_us, stepped_us, f->hosts, f->count, &missing);
+    f->missing = f->missing || missing;
+}
+
 static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
-                    entries *e) {
+                    skew_listen *passive, entries *e) {
     skew_track track = {.known = false};
     kernel_clock kernel = moment_kernel();
     char id[SKEW_ID_SIZE];
 
     skew_self_id(id);
     if (!skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
-        (agents && !read_agents(l, e)) || !skew_link_sample(l, &track, skew_self_rate(&kernel)))
+        (passive && !skew_listen_run(passive, l, effort)) || (agents && !read_agents(l, e)) ||
+        !skew_link_sample(l, &track, skew_self_rate(&kernel)))
         return false;
     int64_t stepped_us = last_step(e, &track);
     add_self(f, &track, &kernel);
@@ -206,10 +214,13 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
         add_agent(f, &e->entry[i], future ? track.stamp_us : now_us, stepped_us, id);
     }
     f->missing = e->more;
+    if (passive)
+        add_passive(f, passive, now_us, stepped_us);
     return true;
 }
 
-bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents) {
+bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
+                        skew_listen *passive) {
     entries e = {.entry = calloc(SKEW_HOSTS_MAX, sizeof *e.entry)};
 
     f->count = 0;
@@ -218,7 +229,7 @@ bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, 
         (void)snprintf(l->words, sizeof l->words, "out of memory");
         return false;
     }
-    bool ok = measure(f, l, effort, agents, &e);
+    bool ok = measure(f, l, effort, agents, passive, &e);
     free(e.entry);
     return ok;
 }

@@ -9,7 +9,7 @@
 #include "skew_judge.h"
 #include "skew_web.h"
 
-#define RESOLUTION_US 1000 /* the stamps count in milliseconds */
+#define RESOLUTION_US 1000 /* most stamps count in milliseconds */
 
 const char *skew_verdict_name(skew_verdict v) {
     static const char *const names[] = {"SAFE", "WARN", "UNSAFE", "UNKNOWN"};
@@ -42,7 +42,7 @@ static int64_t extra_ppm(const skew_rule *rule, const skew_host *h) {
 int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b) {
     int64_t ppm = rule->drift_ppm + extra_ppm(rule, a) + extra_ppm(rule, b);
     int64_t by = tl__mul_sat(rule->lock_timeout_us / 1000 + 1, ppm) / 1000 + 1;
-    return tl__add_sat(by, RESOLUTION_US);
+    return tl__add_sat(by, rule->resolution_us ? rule->resolution_us : RESOLUTION_US);
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -52,10 +52,17 @@ static bool in_pairs(const skew_host *h) {
     return h->known && h->kind != SKEW_ASIDE && h->kind != SKEW_REMARK;
 }
 
+static bool comparable(const skew_host *a, const skew_host *b) {
+    return (in_pairs(a) && in_pairs(b)) || (a->relative && b->relative);
+}
+
 /* All constraints there are: each known host against the server, which is clock 0, and against the host
- * that measured it. */
+ * that measured it. What relative ones are off by in common is a clock of its own, the last, of which
+ * nothing is known. */
 static void bind_host(const skew_result *r, skew_web *web, int i) {
     const skew_host *h = &r->hosts[i];
+    if (h->relative)
+        skew_web_bind(web, r->host_count + 1, i + 1, h->offset);
     if (!in_pairs(h))
         return;
     skew_web_bind(web, 0, i + 1, h->offset);
@@ -64,7 +71,7 @@ static void bind_host(const skew_result *r, skew_web *web, int i) {
 }
 
 static bool weave(const skew_result *r, skew_web *web) {
-    if (!skew_web_begin(web, r->host_count + 1))
+    if (!skew_web_begin(web, r->host_count + 2))
         return false;
     for (int i = 0; i < r->host_count; i++)
         bind_host(r, web, i);
@@ -107,7 +114,7 @@ static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
 static void pair_up(skew_result *r, const skew_web *web) {
     for (int h = 0; h < r->host_count; h++)
         for (int t = 0; t < r->host_count; t++) {
-            if (h == t || !in_pairs(&r->hosts[h]) || !in_pairs(&r->hosts[t]))
+            if (h == t || !comparable(&r->hosts[h], &r->hosts[t]))
                 continue;
             skew_pair *p = &r->pairs[r->pair_count++];
             int64_t by = skew_widening_us(&r->rule, &r->hosts[h], &r->hosts[t]);
@@ -152,6 +159,9 @@ static void advise(skew_result *r, const char *what) {
     "lifetime or a shorter hold"
 #define ADVISE_AGENTS "run \"tidelock agent\" on every host that takes these locks"
 
+#define ADVISE_LISTEN                                                                              \
+    "listen for longer (--passive=1m), or where there are none leave --passive out"
+
 static const char *ms(char buf[32], int64_t us) {
     (void)snprintf(buf, 32, "%s%lld.%03lld", us < 0 ? "-" : "", (long long)llabs(us / 1000),
                    (long long)llabs(us % 1000));
@@ -184,11 +194,11 @@ static int count_lacking(const skew_result *r) {
     return n;
 }
 
-/* Hosts that take locks, whose clock is known. */
+/* Hosts that take locks, whose clock is known, if only against each other's. */
 static int count_clocks(const skew_result *r) {
     int n = 0;
     for (int i = 0; i < r->host_count; i++)
-        n += r->hosts[i].known && r->hosts[i].kind == SKEW_CLOCK;
+        n += (r->hosts[i].known || r->hosts[i].relative) && r->hosts[i].kind == SKEW_CLOCK;
     return n;
 }
 
@@ -214,8 +224,10 @@ static bool beyond_warn(const skew_result *r, const skew_pair *p) {
     return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
 }
 
-/* The worst want comes first: no evidence at all; of a daemon; NTP alone. */
+/* The worst want comes first: a rule that can't be right; no evidence at all; of a daemon; NTP alone. */
 static int want(const skew_host *h) {
+    if (h->relative)
+        return 4;
     return !is_lacking(h) ? 0 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
 }
 
@@ -230,8 +242,10 @@ static const skew_host *first_lacking(const skew_result *r) {
 static void say_missing(skew_result *r, int lacking) {
     const skew_host *h = first_lacking(r);
     r->verdict = SKEW_WARN;
-    advise(r, ADVISE_AGENTS);
-    if (h && h->known)
+    advise(r, r->unheard && !h && !r->missing ? ADVISE_LISTEN : ADVISE_AGENTS);
+    if (h && h->relative)
+        (void)snprintf(r->reason, sizeof r->reason, "%s", h->detail);
+    else if (h && h->known)
         (void)snprintf(
             r->reason, sizeof r->reason,
             "of %s only the time that it serves is known, which its own clock may differ "
@@ -250,6 +264,9 @@ static void say_missing(skew_result *r, int lacking) {
     else if (r->missing)
         (void)snprintf(r->reason, sizeof r->reason,
                        "there are more hosts than the %d that were looked at", r->host_count);
+    else if (r->unheard)
+        (void)snprintf(r->reason, sizeof r->reason,
+                       "no client of the old kind took a lock while it was listened to them");
     else
         (void)snprintf(r->reason, sizeof r->reason,
                        "only one host is measured: there is nothing to compare it with");
@@ -269,7 +286,7 @@ static void decide(skew_result *r) {
         r->verdict = SKEW_WARN;
         explain(r, worst, "a theft can't be ruled out");
         advise(r, ADVISE_CLOCKS);
-    } else if (lacking || r->missing || clocks < 2 || !worst) {
+    } else if (lacking || r->missing || r->unheard || clocks < 2 || !worst) {
         say_missing(r, lacking);
     } else if (beyond_warn(r, worst)) {
         r->verdict = SKEW_WARN;

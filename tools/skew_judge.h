@@ -43,6 +43,7 @@ typedef struct {
     skew_kind kind;
     bool covered;       /**< SERVED: the host's own clock has a row too, and the two agree */
     bool known;         /**< else offset means nothing */
+    bool relative;      /**< not known, but right up to what all such hosts are off by in common */
     tl_interval offset; /**< wall clock - server, us, at the moment of judging */
     int against;        /**< 1 + the number of the host that measured it; 0: the server was asked */
     tl_interval apart;  /**< against > 0: its clock - that host's, us, at the moment of judging */
@@ -60,6 +61,7 @@ typedef struct {
     int64_t slack_us;        /**< T less the longest time that a holder works; may be negative */
     int32_t warn_percent;    /**< of the slack */
     int32_t drift_ppm;       /**< bound on the drift between two clocks that nobody corrects */
+    int64_t resolution_us;   /**< of the stamps; 0: 1 ms */
 } skew_rule;
 
 typedef struct {
@@ -74,6 +76,8 @@ typedef struct {
     int host_count;
     bool missing;     /**< the caller knows of evidence that is not there */
     int64_t at_ms;    /**< when, on the server's clock; 0: not known */
+    bool unheard;     /**< it has listened for clients of the old kind, and there were none */
+    const char *cost; /**< in words; NULL: none worth telling */
     skew_pair *pairs; /**< every ordered pair of known hosts, worst first */
     size_t pair_count;
     skew_verdict verdict;

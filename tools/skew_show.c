@@ -81,7 +81,12 @@ static void put_result(FILE *out, const skew_result *r, bool logged) {
         (void)fputs(i ? "," : "", out);
         jsonbits_quoted(out, r->advice[i]);
     }
-    (void)fputs("]}\n", out);
+    (void)fputc(']', out);
+    if (r->cost) {
+        (void)fputc(',', out);
+        jsonbits_text(out, "cost", r->cost);
+    }
+    (void)fputs("}\n", out);
 }
 
 void skew_show_json(const skew_result *r, FILE *out) {

@@ -128,6 +128,8 @@ void skew_show_text(const skew_result *r, FILE *out) {
         (void)fprintf(out, "  %s\n", r->advice[i]);
     if (r->host_count)
         put_hosts(r, out);
+    if (r->cost)
+        (void)fprintf(out, "%s.\n", r->cost);
     if (r->pair_count == 0)
         return;
     bool few = r->host_count <= MATRIX_MOST;

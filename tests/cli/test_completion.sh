@@ -34,6 +34,7 @@ for c in run lock unlock extend check inspect break local skew agent migrate; do
     if [[ ${COMPAT:-1} == 0 ]]; then
         for o in dialect legacy-lag legacy-ttl max-skew protocol strict; do got=${got/--$o /}; done
         if [[ $c != migrate ]]; then got=${got/--namespace /}; fi
+        if [[ $c == skew ]]; then for o in keys passive pool-wait; do got=${got/--$o /}; done; fi
     fi
     [[ $got == "$want" ]] || fail "options of $c: '$got' instead of '$want'"
 done

@@ -156,9 +156,6 @@ expect_line 64 'leave one out' "$tidelock" skew --samples 5 --for 2s
 expect_line 64 '--slack' "$tidelock" skew --slack 61s
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 500ms
 for w in 50 101% -1% %; do expect_line 64 '--warn' "$tidelock" skew --warn=$w; done
-for o in --passive --legacy-ttl=60s --keys=x; do
-    expect_line 64 "unknown option ${o%%=*}" "$tidelock" skew $o
-done
 expect_line 64 '--format: one of' "$tidelock" skew --format pdf
 expect_line 64 'too many' "$tidelock" skew more
 expect_line 64 'malformed URL' "$tidelock" --url ftp://x skew

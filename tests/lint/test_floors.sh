@@ -40,6 +40,7 @@ bites src/conn_redis.c '#include <curl/curl.h>' 'conn_http'
 bites src/keys.c '#include <uuid/uuid.h>' 'token.c'
 bites compat/distribute_lock_util.c '#include "client.h"' 'tidelock.h> only'
 bites tools/main.c '#include "client.h"' 'the tool includes'
+bites tools/main.c '#include "dialect.h"' 'the tool includes' # but for skew_stamp.c
 bites tools/main.c '#include <hiredis/hiredis.h>' 'no hiredis'
 bites src/client.c 'int f(void) { clock_gettime(0, 0); }' 'clock.c'
 bites tools/main.c 'long f(void) { return time(NULL); }' 'clock.c'

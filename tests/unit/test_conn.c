@@ -868,6 +868,35 @@ static void test_a_subscriber_says_and_is_told(void **state) {
     world_close(&w);
 }
 
+/* However the line comes, and whatever the limit cuts into. */
+static void test_a_subscriber_may_want_the_beginning_of_lines_only(void **state) {
+    (void)state;
+    static char line[300000];
+    for (int more = -2; more <= 3; more++) {
+        world w;
+        world_open_with(
+            &w, "", "",
+            (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true, .line_most = 20});
+        say(&w, "MONITOR");
+        world_login(&w);
+        peer_expect(&w.peer, "*1\r\n$7\r\nMONITOR\r\n");
+        size_t n = more == 3 ? sizeof line - 1 : (size_t)(20 + more);
+        memset(line, 'x', n);
+        line[0] = '+';
+        peer_send_n(&w.peer, line, n);
+        peer_send(&w.peer, "\r\n");
+        peer_send(&w.peer, "+next\r\n");
+        tl_mono began = tl__mono_now();
+        while (w.pushes < 2)
+            peer_turn(&w.peer, began);
+        assert_int_equal(strlen(w.push), (n < 20 ? n : 20) - 1 + 4);
+        assert_string_equal(w.push + strlen(w.push) - 5, "xnext");
+        assert_int_equal(w.downs, 0);
+        assert_true(tl__conn_bytes(w.conn) >= n + 9);
+        world_close(&w);
+    }
+}
+
 static void test_a_subscriber_hears_of_a_failed_connect(void **state) {
     (void)state;
     world w;
@@ -913,6 +942,7 @@ int main(void) {
         cmocka_unit_test(test_reaching_looks_before_it_says_so),
         cmocka_unit_test(test_not_reaching_ends_by_its_limit),
         cmocka_unit_test(test_a_subscriber_says_and_is_told),
+        cmocka_unit_test(test_a_subscriber_may_want_the_beginning_of_lines_only),
         cmocka_unit_test(test_a_subscriber_hears_of_a_failed_connect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

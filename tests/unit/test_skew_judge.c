@@ -249,6 +249,52 @@ static void test_a_servers_clock_may_judge_but_is_no_second_host(void **state) {
     skew_result_end(&r);
 }
 
+/* Known up to what they have in common: against each other, and against nobody else. */
+static void test_relative_hosts_are_judged_among_themselves_and_never_safe(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), unknown("b"), unknown("c")};
+    for (int far = 0; far < 2; far++) {
+        for (int i = 1; i < 3; i++) {
+            hosts[i].relative = true;
+            hosts[i].offset = (tl_interval){30000 * MS + i, 30000 * MS + i + (far ? 1 : 0)};
+            (void)snprintf(hosts[i].detail, sizeof hosts[i].detail, "MODEL-MISMATCH: told so");
+        }
+        if (far)
+            hosts[2].offset = (tl_interval){32000 * MS, 32001 * MS};
+        skew_result r = with(hosts, 3);
+        assert_true(skew_judge(&r));
+        assert_int_equal(r.pair_count, 2);
+        assert_int_equal(r.verdict, far ? SKEW_UNSAFE : SKEW_WARN);
+        if (!far)
+            assert_string_equal(r.reason, "MODEL-MISMATCH: told so");
+        for (size_t i = 0; i < r.pair_count; i++)
+            assert_true(r.pairs[i].holder != 0 && r.pairs[i].taker != 0);
+        if (far)
+            assert_in_range(r.pairs[0].gap.hi, 2000 * MS, 2003 * MS);
+        skew_result_end(&r);
+        r = with(hosts + 1, 2); /* nobody else there */
+        assert_int_equal(judged(&r), far ? SKEW_UNSAFE : SKEW_WARN);
+    }
+}
+
+static void test_having_heard_nobody_is_a_warning(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+    skew_result r = with(hosts, 2);
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    r.unheard = true;
+    assert_int_equal(judged(&r), SKEW_WARN);
+}
+
+static void test_stamps_of_whole_seconds_widen_gaps_by_one(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+    skew_result r = with(hosts, 2);
+    int64_t usual = skew_widening_us(&r.rule, &hosts[0], &hosts[1]);
+    r.rule.resolution_us = 1000 * MS;
+    assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), usual + 999 * MS);
+}
+
 static void test_drift_and_slew_widen_both_edges_for_the_whole_lifetime(void **state) {
     (void)state;
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
@@ -381,6 +427,9 @@ int main(void) {
         cmocka_unit_test(test_a_direct_measurement_is_not_widened_by_the_way_over_the_server),
         cmocka_unit_test(test_what_daemons_believe_is_in_no_pair),
         cmocka_unit_test(test_a_servers_clock_may_judge_but_is_no_second_host),
+        cmocka_unit_test(test_relative_hosts_are_judged_among_themselves_and_never_safe),
+        cmocka_unit_test(test_having_heard_nobody_is_a_warning),
+        cmocka_unit_test(test_stamps_of_whole_seconds_widen_gaps_by_one),
         cmocka_unit_test(test_drift_and_slew_widen_both_edges_for_the_whole_lifetime),
         cmocka_unit_test(test_a_holder_that_works_longer_than_the_lifetime_is_unsafe),
         cmocka_unit_test(test_five_hundred_hosts),

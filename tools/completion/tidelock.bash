@@ -18,7 +18,7 @@ _tidelock_options() { # command
     local) echo "$all --force --json --format" ;;
     skew)
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --ntp --chrony --kernel --servers" \
-            "--format --json --output --watch --log"
+            "--format --json --output --watch --log --passive --legacy-ttl --dialect --keys --pool-wait"
         ;;
     agent) echo "$all --name --every --once --verbose" ;;
     migrate)
@@ -35,7 +35,8 @@ _tidelock_parse() {
         case ${words[i]} in
         --url | --password-file | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
             --format | --limit | --protocol | --dialect | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | \
-            --slack | --warn | --samples | --for | --ntp | --output | --log | --name | --every | -t | -w | -E)
+            --slack | --warn | --samples | --for | --ntp | --output | --log | --keys | --pool-wait | --name | --every | \
+            -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
         --) if [[ $command == run ]]; then dashes=$i && return; fi ;;
@@ -77,7 +78,7 @@ _tidelock() {
         ;;
     --protocol) mapfile -t COMPREPLY < <(compgen -W "token bridge timestamp auto" -- "$cur") && return ;;
     --dialect) mapfile -t COMPREPLY < <(compgen -W "$dialects" -- "$cur") && return ;;
-    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
+    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --pool-wait | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
     --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --namespace | --keys | -E) return ;;
     --phase) mapfile -t COMPREPLY < <(compgen -W "0 1 2 3" -- "$cur") && return ;;
