@@ -55,6 +55,14 @@ run_one() { # source file; leaves its exit status and its time in $logs
     printf '%s %d.%02d\n' $status $(((end - start) / 1000000000)) $(((end - start) / 10000000 % 100)) >"$log.done"
 }
 
+# A log without the tests that passed and said nothing: of hundreds, they hide the one that failed.
+what_failed() {
+    awk '/^\[ RUN  / { begun = $0 "\n"; next }
+        /^\[       OK \]/ || /^\[  SKIPPED \]/ { begun = ""; next }
+        { printf "%s%s\n", begun, $0; begun = "" }
+        END { printf "%s", begun }'
+}
+
 passed=0 failed=0 skipped=0
 report() { # source file
     local name log status took
@@ -67,7 +75,7 @@ report() { # source file
         failed=$((failed + 1))
         case $status in 124 | 137) took="$took s (time limit)" ;; *) took="$took s (status $status)" ;; esac
         printf 'FAIL  %-44s %6s\n' "$name" "$took"
-        tail -n 200 "$log.log" | sed 's/^/      | /'
+        what_failed <"$log.log" | tail -n 200 | sed 's/^/      | /'
         ;;
     esac
 }
