@@ -138,6 +138,8 @@ static const conform_row rows[] = {
 #endif
 };
 
+#define ROWS (sizeof rows / sizeof *rows)
+
 /* Why a row doesn't promise what a test is about, bit by bit. */
 static const char *const reasons[CONFORM_NEEDS] = {
     "it has no fence",
@@ -186,50 +188,51 @@ static bool is_promised(const conform_row *row, const conform_test *test, const 
     return true;
 }
 
-static int run_row(conform *c, const char *row, const conform_test *tests, size_t count) {
+static void open_server(conform *c) {
+    c->server = c->kind->start();
+    c->port = c->kind->port(c->server);
+    c->context = c->kind->connect(c->server);
+    (void)snprintf(c->url, sizeof c->url, "redis://127.0.0.1:%d", c->port);
+}
+
+static void close_server(conform *c) {
+    redisFree(c->context);
+    c->kind->stop(c->server);
+}
+
+static int run_row(const conform_kind *kind, const conform_row *row, const conform_test *tests,
+                   size_t count) {
     static char names[TESTS_MAX][NAME_SIZE];
     struct CMUnitTest units[TESTS_MAX] = {0};
+    conform c = {.protocol = row->protocol, .no_fence = row->no_fence, .row = row, .kind = kind};
     size_t units_made = 0;
     if (count > TESTS_MAX)
         return 1;
     for (size_t i = 0; i < count; i++) {
-        (void)snprintf(names[i], NAME_SIZE, "%s [%s]", tests[i].name, row);
-        if (!is_promised(c->row, &tests[i], names[i]))
+        (void)snprintf(names[i], NAME_SIZE, "%s [%s, %s]", tests[i].name, row->name, kind->name);
+        if (!is_promised(row, &tests[i], names[i]))
             continue;
-        units[units_made++] = (struct CMUnitTest){names[i], tests[i].run, set_up, tear_down, c};
+        units[units_made++] = (struct CMUnitTest){names[i], tests[i].run, set_up, tear_down, &c};
     }
-    return _cmocka_run_group_tests(row, units, units_made, NULL, NULL);
-}
-
-static int run_kind(const conform_kind *kind, const conform_test *tests, size_t count) {
-    int failed = 0;
-    void *server = kind->start();
-    for (size_t p = 0; p < sizeof rows / sizeof *rows; p++) {
-        char row[64];
-        conform c = {.protocol = rows[p].protocol, .kind = kind, .server = server};
-        c.row = &rows[p];
-        c.no_fence = rows[p].no_fence;
-        c.port = kind->port(server);
-        c.context = kind->connect(server);
-        (void)snprintf(c.url, sizeof c.url, "redis://127.0.0.1:%d", c.port);
-        (void)snprintf(row, sizeof row, "%s, %s", rows[p].name, kind->name);
-        failed += run_row(&c, row, tests, count);
-        redisFree(c.context);
-    }
-    kind->stop(server);
+    if (units_made == 0)
+        return 0;
+    open_server(&c);
+    int failed = _cmocka_run_group_tests(row->name, units, units_made, NULL, NULL);
+    close_server(&c);
     return failed;
 }
 
 /* ---- side by side ------------------------------------------------------------------------------ */
 
-/* The tests mostly wait: so each kind of server has a process of its own, and what they say is put
- * together at the end. */
+/* The tests mostly wait: so each row with each kind of server has a process of its own, and what they
+ * say is put together at the end. */
 typedef struct {
     pid_t pid;
     FILE *says;
 } child;
 
-static child start(const conform_kind *kind, const conform_test *tests, size_t count) {
+static child start(const conform_kind *kind, const conform_row *row, const conform_test *tests,
+                   size_t count) {
     const pid_t parent = getpid();
     child c = {.says = tmpfile()};
     if (!c.says || (c.pid = fork()) < 0) {
@@ -243,7 +246,7 @@ static child start(const conform_kind *kind, const conform_test *tests, size_t c
         exit(1);
     (void)dup2(fileno(c.says), 1);
     (void)dup2(fileno(c.says), 2);
-    exit(run_kind(kind, tests, count) ? 1 : 0);
+    exit(run_row(kind, row, tests, count) ? 1 : 0);
 }
 
 static int end(child c) {
@@ -259,14 +262,14 @@ static int end(child c) {
 }
 
 int conform_run(const conform_test *tests, size_t count, const char *only) {
-    child children[KINDS];
+    child children[KINDS * ROWS];
     int result = 0;
     if (only)
         cmocka_set_test_filter(only);
-    for (size_t k = 0; k < KINDS; k++)
-        children[k] = start(&kinds[k], tests, count);
-    for (size_t k = 0; k < KINDS; k++) {
-        int status = end(children[k]);
+    for (size_t i = 0; i < KINDS * ROWS; i++)
+        children[i] = start(&kinds[i / ROWS], &rows[i % ROWS], tests, count);
+    for (size_t i = 0; i < KINDS * ROWS; i++) {
+        int status = end(children[i]);
         if (status != 0 && (result == 0 || result == SKIP))
             result = status;
     }
