@@ -12,8 +12,9 @@
 #include "lock.h"
 
 #define TTL_MS 30000
-#define ATTEMPT_MS 200
-#define CONNECT_MS 300
+#define ATTEMPT_MS clock_patient_ms(200)
+#define CONNECT_MS clock_patient_ms(300)
+#define LIMIT_MS clock_patient_ms(400) /* of a wait in which the server is heard */
 #define OUTCOMES 128
 #define SILENCE_MS 100
 
@@ -199,8 +200,9 @@ static void test_events_of_a_lock_come_by_dispatch_too(void **state) {
     tl_client *client = client_in(c, true);
     lock_events *events = make_events();
     lock_event event;
-    tl_lock *lock = conform_lock_with(
-        c, client, TL_LOCK_OPTIONS(.ttl_ms = 300, .on_event = lock_events_add, .ctx = events));
+    tl_lock *lock = conform_lock_with(c, client,
+                                      TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(1000),
+                                                      .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
     conform_do(c, "SET %s another's", c->key);
     assert_true(readable(client, SOON_MS));
@@ -239,13 +241,13 @@ static void test_a_wait_ends_at_its_limit(conform *c, bool dispatch) {
     ASSERT_RESULT(acquire(lock, 0), TL_EBUSY);
     int64_t began = clock_ms();
     outcome *first = begin(front, TL_FOREVER);
-    ASSERT_RESULT(acquire(lock, 200), TL_ETIMEDOUT); /* behind it */
-    ASSERT_TOOK(began, 200, 200);
+    ASSERT_RESULT(acquire(lock, LIMIT_MS), TL_ETIMEDOUT); /* behind it */
+    ASSERT_TOOK(began, LIMIT_MS, LIMIT_MS);
     tl_lock_cancel(front);
     ASSERT_RESULT(await_told(client, first, SOON_MS), TL_ECANCELLED);
     began = clock_ms();
-    ASSERT_RESULT(acquire(lock, 200), TL_ETIMEDOUT); /* at the front */
-    ASSERT_TOOK(began, 200, 200);
+    ASSERT_RESULT(acquire(lock, LIMIT_MS), TL_ETIMEDOUT); /* at the front */
+    ASSERT_TOOK(began, LIMIT_MS, LIMIT_MS);
 }
 BOTH_WAYS(test_a_wait_ends_at_its_limit)
 
@@ -270,11 +272,13 @@ static void test_they_queue_with_those_that_block(conform *c, bool dispatch) {
         tl_err code = i % 2 ? acquiring_end(blocks[i], SOON_MS)
                             : await_told(client, told[i], SOON_MS);
         ASSERT_RESULT(code, TL_OK);
-        if (i == 0)
+        if (i == 0) { /* from now on it passes however slow we are: a second is unit/test_gate's */
+            locks[i]->taken = tl__mono_add_ms(locks[i]->taken, TTL_MS);
             count = conform_count(c);
-        else
+        } else {
             assert_true(
                 conform_fence_rises(c, tl_lock_fence(locks[i]), tl_lock_fence(locks[i - 1])));
+        }
         if (i + 1 == LOCKS)
             assert_int_equal(conform_count(c), count); /* all were passed on */
         ASSERT_RESULT(i % 3 ? release(locks[i]) : tl_lock_release(locks[i], &said), TL_OK);
@@ -593,10 +597,11 @@ static void test_dispatch_comes_back_though_callbacks_go_on_and_on(void **state)
 /* Those of the keeper's own don't keep it from renewing. */
 static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **state) {
     conform *c = *state;
+    const int64_t ttl_ms = clock_patient_ms(1500);
     tl_client *client = client_in(c, false);
     lock_events *events = make_events();
     tl_lock *held = conform_lock_with(
-        c, client, TL_LOCK_OPTIONS(.ttl_ms = 1500, .on_event = lock_events_add, .ctx = events));
+        c, client, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
     tl_lock *lock = make_lock(client, "conform:other", TTL_MS);
     outcome *o = new_outcome();
     ASSERT_RESULT(acquire(held, SOON_MS), TL_OK);
@@ -604,7 +609,7 @@ static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **sta
     tl_lock_cancel(lock);
     ASSERT_RESULT(tl_lock_acquire_async(lock, TL_FOREVER, again, o, &said), TL_OK);
     int64_t began = clock_ms();
-    WAIT_FOR(SOON_MS, clock_ms() - began > 2500); /* longer than its lifetime */
+    WAIT_FOR(ttl_ms + SOON_MS, clock_ms() - began > ttl_ms + 500); /* longer than its lifetime */
     int told = atomic_load(&o->told);
     atomic_store(&tired, true);
     assert_true(told > 64);
