@@ -14,8 +14,10 @@
 
 #define KEY "chaos:key"
 #define TTL_MS 30000
-#define ATTEMPT_MS 300
-#define CONNECT_MS 400
+#define ATTEMPT_MS clock_patient_ms(300)
+#define CONNECT_MS clock_patient_ms(400)
+#define BRIEF_MS                                                                                   \
+    clock_patient_ms(1200) /**< a lifetime that is renewed in time, and can be waited out */
 
 static real_redis *server;
 static proxy *gate;

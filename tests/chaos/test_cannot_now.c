@@ -225,7 +225,7 @@ static void assert_said_with_place(const fault *f) {
 static void test_it_passes(void **state) {
     const fault *f = *state;
     lock_events *events = make_events();
-    tl_lock *held = watched(events, f->slow ? 2500 : 900);
+    tl_lock *held = watched(events, f->slow ? 5 * BRIEF_MS : 2 * BRIEF_MS);
     tl_lock *lock = on_key(client_direct(), OTHER, TTL_MS);
     tl_lock *third = on_key(client_direct(), THIRD, TTL_MS);
     lock_event again;
@@ -272,7 +272,7 @@ static void settle_in(const fault *f, tl_lock *third) {
 
 static void test_it_lasts(void **state) {
     const fault *f = *state;
-    const int64_t ttl_ms = 700;
+    const int64_t ttl_ms = BRIEF_MS;
     lock_events *events = make_events();
     tl_lock *held = watched(events, ttl_ms);
     tl_lock *once = on_key(client_direct(), OTHER, TTL_MS);

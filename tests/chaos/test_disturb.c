@@ -37,7 +37,7 @@ static void test_calls_survive_killed_connections(void **state) {
 
 static void test_a_holder_keeps_its_lock_when_its_connections_are_killed(void **state) {
     (void)state;
-    tl_lock *lock = make_lock(client_direct(), KEY, 600);
+    tl_lock *lock = make_lock(client_direct(), KEY, BRIEF_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     for (int i = 1; i <= 5; i++) {
         forget_executed();
@@ -68,7 +68,8 @@ static void test_any_one_connection_may_be_killed(void **state) {
     lock_events *events = make_events();
     tl_client *client = client_direct();
     tl_lock *holder = make_lock_with(
-        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+        client, KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
     tl_lock *other = by_hand(client_direct(), TTL_MS), *lock = make_lock(client, "other", TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     tl_lock *there = make_lock(client_direct(), "other", TTL_MS);
@@ -170,7 +171,7 @@ static void test_scripts_may_be_forgotten_while_holding_and_waiting(void **state
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
         client_direct(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = 600, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = acquiring_begin(by_hand(client_direct(), TTL_MS), TL_FOREVER);
     for (int i = 0; i < 3; i++) {
@@ -211,7 +212,7 @@ static void test_deleting_everything_loses_the_lock_and_frees_it(void **state) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_direct(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
     tl_lock *next = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);

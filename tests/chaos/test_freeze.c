@@ -76,16 +76,17 @@ static void test_closing_a_client_of_a_stopped_server_ends_in_time(void **state)
 
 static void test_a_holder_is_told_before_its_deadline(void **state) {
     (void)state;
+    const int64_t ttl_ms = BRIEF_MS;
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_direct(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
     tl_lock *next = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_freeze(server);
     int64_t deadline_us = clock_us() + (tl_lock_remaining_ms(lock) + 1) * 1000;
-    assert_in_range(lock_events_await(events, TL_AT_RISK, SOON_MS).remaining_ms, 1, 900);
+    assert_in_range(lock_events_await(events, TL_AT_RISK, SOON_MS).remaining_ms, 1, ttl_ms);
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.why, TL_LOST_EXPIRED);
     assert_true(lost.at_us < deadline_us + SLACK_MS * 1000);

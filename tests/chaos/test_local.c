@@ -235,7 +235,7 @@ static void test_a_held_lock_survives_a_crash(void **state) {
 
 static void test_a_holder_brings_the_server_back_to_renew(void **state) {
     (void)state;
-    tl_lock *held = make_lock(make_client_with(patient), "k", 2000);
+    tl_lock *held = make_lock(make_client_with(patient), "k", clock_patient_ms(6000));
     ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
     pid_t first = runtime_server(), now = 0;
     runtime_kill();

@@ -62,7 +62,7 @@ static void test_a_repeated_release_of_a_lost_lock_is_not_ok(void **state) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_behind_gate(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = 900, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     freeReplyObject(real_redis_command(server, "SET " KEY " foreign"));
     assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_TAKEN);
@@ -126,7 +126,7 @@ static tl_lock *watched(lock_events *events, int64_t ttl_ms) {
 
 static void risk_then_held(proxy_way way, proxy_fault fault) {
     lock_events *events = make_events();
-    tl_lock *lock = watched(events, 1000);
+    tl_lock *lock = watched(events, 2 * BRIEF_MS);
     lock_event again;
     proxy_break(gate, way, 0, fault, 1);
     (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
@@ -150,13 +150,13 @@ static void test_a_renewal_that_was_reset_on_its_way_is_asked_again(void **state
 /* Without an answer nothing is believed: LOST by the deadline of the last one. */
 static void lost_in_time(proxy_way way, proxy_fault fault) {
     lock_events *events = make_events();
-    tl_lock *lock = watched(events, 600);
+    tl_lock *lock = watched(events, BRIEF_MS);
     int64_t left = tl_lock_remaining_ms(lock);
     int64_t since = clock_ms();
     proxy_break(gate, way, 0, fault, PROXY_ALL);
     const clock_wait limit = clock_wait_begin(SOON_MS);
     lock_event risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
-    assert_in_range(risk.remaining_ms, 1, 600);
+    assert_in_range(risk.remaining_ms, 1, BRIEF_MS);
     int64_t held_at = since;
     for (int64_t now = since; tl_lock_state(lock) != TL_LOST && clock_wait_more(&limit);) {
         held_at = now;

@@ -138,11 +138,11 @@ static void test_a_request_held_up_on_its_way_takes_nothing_any_more(void **stat
 static void test_a_take_confirmed_too_late_is_confirmed_again(void **state) {
     (void)state;
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate)));
-    tl_lock *lock = by_hand(client, 200);
+    tl_lock *lock = by_hand(client, 400);
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
     proxy_stop(gate);
     acquiring *a = acquiring_begin(lock, 5000);
-    const clock_wait longer_than_ttl = clock_wait_begin(400);
+    const clock_wait longer_than_ttl = clock_wait_begin(800);
     while (clock_wait_more(&longer_than_ttl))
         assert_false(atomic_load(&a->done));
     proxy_heal(gate);

@@ -128,7 +128,7 @@ static void test_a_waiter_that_may_not_come_back_is_denied(void **state) {
 }
 
 static void test_a_holder_that_may_not_come_back_is_told_in_time(void **state) {
-    const int64_t ttl_ms = 900;
+    const int64_t ttl_ms = BRIEF_MS;
     (void)state;
     for (int i = 0; i < 2; i++) {
         lock_events *events = make_events();
@@ -190,7 +190,7 @@ static void test_a_server_that_is_protected_from_outside_says_so(void **state) {
 
 static void test_who_is_logged_in_keeps_the_lock_when_the_password_changes(void **state) {
     (void)state;
-    tl_lock *lock = make_lock(client_direct(), KEY, 600);
+    tl_lock *lock = make_lock(client_direct(), KEY, BRIEF_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     WAIT_FOR(SOON_MS, has_executed("evalsha", 2)); /* renewed */
     run("CONFIG SET requirepass " PASSWORD);

@@ -77,11 +77,11 @@ static void test_a_wait_begun_while_the_server_is_down_gets_the_lock(void **stat
 static void test_a_holder_is_told_before_its_deadline(void **state) {
     (void)state;
     lock_events *events = make_events();
-    tl_lock *lock = watched(client_direct(), events, 600);
+    tl_lock *lock = watched(client_direct(), events, BRIEF_MS);
     int64_t deadline_us = clock_us() + (tl_lock_remaining_ms(lock) + 1) * 1000;
     real_redis_kill(server);
     lock_event risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
-    assert_in_range(risk.remaining_ms, 1, 600);
+    assert_in_range(risk.remaining_ms, 1, BRIEF_MS);
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.why, TL_LOST_EXPIRED);
     assert_true(lost.at_us < deadline_us + SLACK_MS * 1000);
@@ -111,13 +111,13 @@ static void test_a_release_while_the_server_is_down_is_done_when_it_is_back(void
 static void test_a_lock_survives_a_restart_that_keeps_the_data(void **state) {
     (void)state;
     lock_events *events = make_events();
-    tl_lock *lock = watched(client_direct(), events, 3000);
+    tl_lock *lock = watched(client_direct(), events, 5 * BRIEF_MS);
     tl_lock *other = by_hand(client_direct(), TTL_MS);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_restart(server);
     assert_true(key_exists());
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
-    ASSERT_RESULT(tl_lock_extend(lock, 2000, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, 2 * BRIEF_MS, &said), TL_OK);
     assert_belief_is_true(lock);
     forget_executed();
     WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* the keeper, on a new connection */
@@ -130,7 +130,7 @@ static void test_a_lock_survives_a_restart_that_keeps_the_data(void **state) {
 static void test_a_lock_lost_by_a_restart_is_found_out(void **state) {
     (void)state;
     lock_events *events = make_events();
-    tl_lock *lock = watched(client_direct(), events, 1200);
+    tl_lock *lock = watched(client_direct(), events, 2 * BRIEF_MS);
     tl_lock *next = by_hand(client_direct(), TTL_MS);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_restart(server);

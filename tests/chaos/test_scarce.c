@@ -89,7 +89,7 @@ static void test_a_wait_cannot_begin_without_descriptors(void **state) {
 
 /* What renews has a connection of its own, and can't get it: for a while, and for good. */
 static void test_a_holder_goes_on_or_is_told_in_time(void **state) {
-    const int64_t ttl_ms = 900;
+    const int64_t ttl_ms = BRIEF_MS;
     (void)state;
     for (int i = 0; i < 2; i++) {
         lock_events *events = make_events();

@@ -98,7 +98,8 @@ static void test_any_thread_may_look_and_cancel(void **state) {
     lock_events *events = make_events();
     tl_client *client = make_client(real_redis_url(server));
     tl_lock *lock = make_lock_with(
-        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 200, .on_event = lock_events_add, .ctx = events));
+        client, KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
     atomic_bool ending = false;
     pthread_t threads[3];
     onlooker onlookers[3];
@@ -110,7 +111,7 @@ static void test_any_thread_may_look_and_cancel(void **state) {
     int held = 0;
     const clock_wait end = clock_wait_begin(700);
     while (clock_wait_more(&end)) {
-        tl_err code = tl_lock_acquire(lock, 1000, &said);
+        tl_err code = tl_lock_acquire(lock, SOON_MS, &said);
         if (code == TL_OK) {
             held++;
             (void)tl_lock_release(lock, NULL);
@@ -124,7 +125,7 @@ static void test_any_thread_may_look_and_cancel(void **state) {
     ASSERT_RESULT(worst, TL_OK);
     for (int i = 0; i < 3; i++) {
         ASSERT_RESULT(onlookers[i].worst, TL_OK);
-        assert_true(onlookers[i].most_ms <= 200);
+        assert_true(onlookers[i].most_ms <= BRIEF_MS);
     }
     print_message("held %d times\n", held);
     tl_lock_cancel(lock);
@@ -143,10 +144,10 @@ static void test_many_locks_are_kept_by_one_client(void **state) {
         (void)snprintf(key, sizeof key, "chaos:many:%d", i);
         locks[i] = make_lock_with(
             client, key,
-            TL_LOCK_OPTIONS(.ttl_ms = 600, .on_event = lock_events_add, .ctx = events));
+            TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
         ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
     }
-    const clock_wait end = clock_wait_begin(1200);
+    const clock_wait end = clock_wait_begin(2 * BRIEF_MS);
     while (clock_wait_more(&end))
         for (int i = 0; i < LOCKS; i++)
             assert_int_equal(tl_lock_state(locks[i]), TL_HELD);

@@ -145,7 +145,8 @@ static void test_each_acquisition_has_a_token_of_its_own(void **state) {
 
 static void test_a_lock_freed_while_held_stays_until_its_time_is_up(void **state) {
     conform *c = *state;
-    tl_lock *lock = conform_lock(c, conform_client(c), 600);
+    const int64_t ttl_ms = clock_patient_ms(1000);
+    tl_lock *lock = conform_lock(c, conform_client(c), ttl_ms);
     tl_lock *next = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     int64_t began = clock_ms();
@@ -154,15 +155,15 @@ static void test_a_lock_freed_while_held_stays_until_its_time_is_up(void **state
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 1);
     ASSERT_RESULT(tl_lock_acquire(next, 0, &said), TL_EBUSY);
     ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
-    ASSERT_TOOK(began, left, 600);
+    ASSERT_TOOK(began, left, ttl_ms);
 }
 
 static void test_a_lost_lock_can_be_acquired_again(void **state) {
     conform *c = *state;
     lock_events *events = make_events();
-    tl_lock *lock = conform_lock_with(
-        c, conform_client(c),
-        TL_LOCK_OPTIONS(.ttl_ms = 600, .on_event = lock_events_add, .ctx = events));
+    tl_lock *lock = conform_lock_with(c, conform_client(c),
+                                      TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(1000),
+                                                      .on_event = lock_events_add, .ctx = events));
     for (int i = 0; i < 2; i++) {
         int seen = lock_events_count(events);
         lock_event lost;

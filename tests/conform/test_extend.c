@@ -7,6 +7,7 @@
 #include "conform.h"
 
 #define TTL_MS 30000
+#define BRIEF_MS clock_patient_ms(1000) /* to be met, or to be waited for */
 
 /* A holder of a stamp may have been told already, where the server tells of changes. */
 static void assert_lost(const conform *c, tl_err code, tl_err expected) {
@@ -35,12 +36,12 @@ static void test_extend_gives_the_new_lifetime(void **state) {
 
 static void test_extending_by_hand_keeps_a_lock_for_many_lifetimes(void **state) {
     conform *c = *state;
-    tl_lock *lock = by_hand(c, conform_client(c), 250);
+    tl_lock *lock = by_hand(c, conform_client(c), BRIEF_MS);
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    const clock_wait end = clock_wait_begin(750);
+    const clock_wait end = clock_wait_begin(2 * BRIEF_MS);
     while (clock_wait_more(&end)) {
-        ASSERT_RESULT(tl_lock_extend(lock, 250, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_extend(lock, BRIEF_MS, &said), TL_OK);
         ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     }
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -50,10 +51,10 @@ static void test_a_shorter_lifetime_shortens_this_side_only(void **state) {
     conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_extend(lock, 300, &said), TL_OK);
-    assert_in_range(tl_lock_remaining_ms(lock), 1, 300);
+    ASSERT_RESULT(tl_lock_extend(lock, BRIEF_MS, &said), TL_OK);
+    assert_in_range(tl_lock_remaining_ms(lock), 1, BRIEF_MS);
     assert_in_range(conform_int(c, "PTTL %s", c->key), TTL_MS - SLACK_MS, TTL_MS);
-    WAIT_FOR(300 + SLACK_MS, tl_lock_state(lock) == TL_LOST);
+    WAIT_FOR(BRIEF_MS + SLACK_MS, tl_lock_state(lock) == TL_LOST);
 }
 
 static void test_renewal_goes_on_with_the_new_lifetime(void **state) {
@@ -61,11 +62,11 @@ static void test_renewal_goes_on_with_the_new_lifetime(void **state) {
     tl_client *client = conform_client(c);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_extend(lock, 300, &said), TL_OK);
-    const clock_wait end = clock_wait_begin(3 * 300);
+    ASSERT_RESULT(tl_lock_extend(lock, BRIEF_MS, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(2 * BRIEF_MS);
     while (clock_wait_more(&end)) {
         assert_int_equal(tl_lock_state(lock), TL_HELD);
-        assert_in_range(tl_lock_remaining_ms(lock), 1, 300);
+        assert_in_range(tl_lock_remaining_ms(lock), 1, BRIEF_MS);
     }
     ASSERT_RESULT(tl_lock_extend(lock, 60000, &said), TL_OK);
     assert_in_range(tl_lock_remaining_ms(lock), 60000 - SLACK_MS, 60000);
@@ -101,7 +102,7 @@ static void test_extend_finds_out_that_the_lock_is_gone(void **state) {
 
 static void test_a_lock_whose_time_is_up_cannot_be_extended(void **state) {
     conform *c = *state;
-    tl_lock *lock = by_hand(c, conform_client(c), 60);
+    tl_lock *lock = by_hand(c, conform_client(c), BRIEF_MS / 4);
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
@@ -149,13 +150,13 @@ static void test_a_token_can_be_passed_on(void **state) {
 
 static void test_an_adopted_lock_is_renewed(void **state) {
     conform *c = *state;
-    tl_lock *first = by_hand(c, conform_client(c), 300);
-    tl_lock *second = conform_lock(c, conform_client(c), 300);
+    tl_lock *first = by_hand(c, conform_client(c), BRIEF_MS);
+    tl_lock *second = conform_lock(c, conform_client(c), BRIEF_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);
     drop_lock(first);
-    ASSERT_RESULT(tl_lock_extend(second, 300, &said), TL_OK);
-    const clock_wait end = clock_wait_begin(700);
+    ASSERT_RESULT(tl_lock_extend(second, BRIEF_MS, &said), TL_OK);
+    const clock_wait end = clock_wait_begin(2 * BRIEF_MS);
     while (clock_wait_more(&end))
         assert_int_equal(tl_lock_state(second), TL_HELD);
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
@@ -163,7 +164,7 @@ static void test_an_adopted_lock_is_renewed(void **state) {
 
 static void test_the_former_handle_of_a_token_does_not_take_it_back(void **state) {
     conform *c = *state;
-    tl_lock *first = by_hand(c, conform_client(c), 200);
+    tl_lock *first = by_hand(c, conform_client(c), BRIEF_MS);
     tl_lock *second = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);

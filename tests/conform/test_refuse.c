@@ -201,7 +201,7 @@ static int child_tries(tl_client *client, tl_lock *held, tl_lock *other) {
 static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) {
     conform *c = *state;
     tl_client *client = conform_client(c);
-    const int64_t ttl_ms = clock_patient_ms(450);
+    const int64_t ttl_ms = clock_patient_ms(1200);
     tl_lock *held = conform_lock(c, client, ttl_ms);
     tl_lock *other = make_lock(client, "conform:fork", TTL_MS);
     int status;

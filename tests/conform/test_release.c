@@ -5,6 +5,8 @@
 #include "conform.h"
 
 #define TTL_MS 30000
+#define SHORT_MS 250                    /* to be waited for */
+#define BRIEF_MS clock_patient_ms(1000) /* to be met, and then waited for */
 
 static tl_lock *by_hand(conform *c, tl_client *client, int64_t ttl_ms) {
     return conform_lock_with(c, client, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));
@@ -24,7 +26,7 @@ static void test_release_of_what_is_not_held_is_refused(void **state) {
 
 static void test_release_says_that_the_lock_had_expired(void **state) {
     conform *c = *state;
-    tl_lock *lock = by_hand(c, conform_client(c), 60);
+    tl_lock *lock = by_hand(c, conform_client(c), SHORT_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
     assert_int_equal(tl_lock_state(lock), TL_LOST);
@@ -44,7 +46,7 @@ static void test_release_says_that_the_key_was_deleted(void **state) {
 
 static void test_release_never_deletes_the_next_holders_lock(void **state) {
     conform *c = *state;
-    tl_lock *lock = by_hand(c, conform_client(c), 60);
+    tl_lock *lock = by_hand(c, conform_client(c), SHORT_MS);
     tl_lock *next = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
@@ -71,7 +73,7 @@ static void test_release_never_deletes_a_foreign_lock(void **state) {
 
 static void test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go(void **state) {
     conform *c = *state;
-    tl_lock *lock = by_hand(c, conform_client(c), 600);
+    tl_lock *lock = by_hand(c, conform_client(c), BRIEF_MS);
     tl_lock *other = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     int64_t began = clock_ms();
@@ -79,7 +81,7 @@ static void test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_
     conform_do(c, "DEL %s", c->key); /* its holder knows nothing of it and still works */
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
-    ASSERT_TOOK(began, left, 600);
+    ASSERT_TOOK(began, left, BRIEF_MS);
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
@@ -90,7 +92,7 @@ static void test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_
 static void test_fences_rise_over_all_holders(void **state) {
     enum { HOLDS = 60 };
     conform *c = *state;
-    tl_lock *locks[3] = {by_hand(c, conform_client(c), TTL_MS), by_hand(c, conform_client(c), 10),
+    tl_lock *locks[3] = {by_hand(c, conform_client(c), TTL_MS), by_hand(c, conform_client(c), 50),
                          by_hand(c, conform_client(c), TTL_MS)};
     uint64_t last = 0;
     for (int i = 0; i < HOLDS; i++) {
@@ -126,7 +128,7 @@ static void test_fences_rise_after_everything_was_deleted(void **state) {
 static void test_fences_are_remembered_for_an_hour_after_each_use(void **state) {
     conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS),
-            *late = by_hand(c, conform_client(c), 60);
+            *late = by_hand(c, conform_client(c), SHORT_MS);
     for (int i = 0; i < 3; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
         assert_true(conform_int(c, "PTTL tidelock:{%s}", c->key) > 3600000);

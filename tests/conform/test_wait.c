@@ -40,24 +40,24 @@ static void test_a_waiter_is_woken_by_the_release_and_does_not_poll(void **state
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     int64_t released_us = clock_us();
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
-    assert_true(waiter->ended_us - released_us < FLOOR_MS * 1000 / 5);
+    assert_true(waiter->ended_us - released_us < FLOOR_MS * 1000 / 2);
 }
 
 static void test_a_release_at_any_moment_is_not_missed(void **state) {
     conform *c = *state;
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
-    int64_t began = clock_ms();
     for (int i = 0; i < 40; i++) { /* take, subscribe, look again */
         ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
         uint64_t before = conform_count(c);
         acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
         WAIT_FOR(SOON_MS, conform_count(c) >= before + (uint64_t)(i % 4));
+        int64_t release_us = clock_us();
         ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
-        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+        ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+        assert_true(waiter->ended_us - release_us < FLOOR_MS * 1000 / 2);
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
-    ASSERT_TOOK(began, 0, FLOOR_MS / 2);
 }
 
 enum { WAITERS = 6 };
@@ -95,24 +95,24 @@ static void test_waiters_get_it_one_after_the_other(void **state) {
 
 static void test_a_waiter_gets_a_lock_that_expires(void **state) {
     conform *c = *state;
-    tl_lock *holder = held_by_another(c, 300);
+    tl_lock *holder = held_by_another(c, 500);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     int64_t began = clock_ms();
     int64_t left = tl_lock_remaining_ms(holder);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
-    ASSERT_TOOK(began, left, 300);
+    ASSERT_TOOK(began, left, 500);
     assert_int_equal(tl_lock_remaining_ms(holder), 0);
 }
 
 static void test_a_foreign_lock_is_waited_for(void **state) {
     conform *c = *state;
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
-    conform_do(c, "SET %s foreign PX 300", c->key);
+    conform_do(c, "SET %s foreign PX 1000", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
     int64_t began = clock_ms();
     long long left = conform_int(c, "PTTL %s", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
-    ASSERT_TOOK(began, left, 300);
+    ASSERT_TOOK(began, left, 1000);
 }
 
 static void test_a_foreign_lock_without_lifetime_is_waited_for(void **state) {

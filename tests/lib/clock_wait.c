@@ -9,6 +9,14 @@
 
 #define NAP_NS 500000
 #define VALGRIND_FACTOR 5
+#if defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+#define BUILD_FACTOR (SANITIZED ? 2 : 1)
 
 int64_t clock_us(void) {
     struct timespec t = {0};
@@ -22,7 +30,7 @@ int64_t clock_ms(void) {
 
 int64_t clock_patient_ms(int64_t ms) {
     const char *valgrind = getenv("VALGRIND");
-    return valgrind && strcmp(valgrind, "1") == 0 ? ms * VALGRIND_FACTOR : ms;
+    return ms * (valgrind && strcmp(valgrind, "1") == 0 ? VALGRIND_FACTOR : BUILD_FACTOR);
 }
 
 clock_wait clock_wait_begin(int64_t bound_ms) {

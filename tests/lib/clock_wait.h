@@ -21,7 +21,8 @@
 int64_t clock_ms(void);
 int64_t clock_us(void);
 
-/** A lifetime or a wait that a test must meet itself: longer where VALGRIND=1 slows the test down. */
+/** A lifetime or a wait that a test must meet itself: longer where VALGRIND=1, or a build with sanitizers,
+ *  slows the test down. What is renewed, or is answered in time, wants a second at least. */
 int64_t clock_patient_ms(int64_t ms);
 
 typedef struct {
