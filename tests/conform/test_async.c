@@ -224,14 +224,28 @@ static void test_a_waiter_is_woken_by_anothers_release(conform *c, bool dispatch
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     uint64_t count = conform_count(c);
     outcome *o = begin(lock, TL_FOREVER);
-    WAIT_FOR(SOON_MS, conform_count(c) >= count + 4); /* take, subscribe, look again */
+    int64_t began = clock_ms();
+    WAIT_FOR(SOON_MS,
+             conform_count(c) >= count + 6); /* login, take; login, ping, subscribe; look */
     assert_told_no_more(c, client, o, 0);
-    assert_in_range(conform_count(c) - count, 4, 12); /* it doesn't poll */
+    int64_t polls = c->no_fence ? (clock_ms() - began) / 50 : 0; /* without a fence at most */
+    assert_in_range(conform_count(c) - count, 6, 12 + polls);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
     assert_true(conform_fence_rises(c, tl_lock_fence(lock), tl_lock_fence(holder)));
 }
 BOTH_WAYS(test_a_waiter_is_woken_by_anothers_release)
+
+/* The limit may cut short the last look of one that polls, which then can't say: it waits anew. */
+static void assert_times_out(tl_lock *lock) {
+    tl_err code = TL_EUNCERTAIN;
+    for (int i = 0; i < 10 && code == TL_EUNCERTAIN; i++) {
+        int64_t began = clock_ms();
+        code = acquire(lock, LIMIT_MS);
+        ASSERT_TOOK(began, LIMIT_MS, LIMIT_MS);
+    }
+    ASSERT_RESULT(code, TL_ETIMEDOUT);
+}
 
 static void test_a_wait_ends_at_its_limit(conform *c, bool dispatch) {
     tl_client *client = client_in(c, dispatch);
@@ -239,15 +253,11 @@ static void test_a_wait_ends_at_its_limit(conform *c, bool dispatch) {
     tl_lock *front = conform_lock(c, client, TTL_MS), *lock = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     ASSERT_RESULT(acquire(lock, 0), TL_EBUSY);
-    int64_t began = clock_ms();
     outcome *first = begin(front, TL_FOREVER);
-    ASSERT_RESULT(acquire(lock, LIMIT_MS), TL_ETIMEDOUT); /* behind it */
-    ASSERT_TOOK(began, LIMIT_MS, LIMIT_MS);
+    assert_times_out(lock); /* behind it */
     tl_lock_cancel(front);
     ASSERT_RESULT(await_told(client, first, SOON_MS), TL_ECANCELLED);
-    began = clock_ms();
-    ASSERT_RESULT(acquire(lock, LIMIT_MS), TL_ETIMEDOUT); /* at the front */
-    ASSERT_TOOK(began, LIMIT_MS, LIMIT_MS);
+    assert_times_out(lock); /* at the front */
 }
 BOTH_WAYS(test_a_wait_ends_at_its_limit)
 
@@ -303,7 +313,7 @@ static void test_cancel_ends_it_in_each_phase(conform *c, bool dispatch) {
     tl_lock_cancel(lock);
     ASSERT_RESULT(await_told(client, second, SOON_MS), TL_ECANCELLED);
     ASSERT_SAID("cancelled");
-    WAIT_FOR(SOON_MS, conform_count(c) >= count + 4);
+    WAIT_FOR(SOON_MS, conform_count(c) >= count + 6);
     assert_int_equal(atomic_load(&first->told), 0);
     tl_lock_cancel(front);
     ASSERT_RESULT(await_told(client, first, SOON_MS), TL_ECANCELLED);

@@ -18,6 +18,8 @@
 #define KEY "dlu:key"
 #define OTHER "dlu:other"
 
+#define SHORT_SKEW_MS clock_patient_ms(400)
+
 static const struct {
     const char *name;
     tl_protocol_id protocol;
@@ -53,10 +55,15 @@ static tl_dlu *open_one(void) {
     return open_with(&o);
 }
 
-/* Locks that last so long, on hosts whose clocks are as good as the same. */
-static tl_dlu *open_short(int64_t ms) {
-    const tl_client_options o = options_of(ms, 100);
+/* Locks that last so long, on hosts whose clocks are at most M apart; a request may take half of that. */
+static tl_dlu *open_brief(int64_t ms, int64_t skew_max_ms) {
+    const tl_client_options o = options_of(ms, skew_max_ms);
     return open_with(&o);
+}
+
+/* To be taken, and then waited out. */
+static tl_dlu *open_short(void) {
+    return open_brief(clock_patient_ms(2000), SHORT_SKEW_MS);
 }
 
 static int set_up(void **state) {
@@ -172,7 +179,7 @@ static void test_waiting_gets_what_another_releases(void **state) {
     tl_dlu *d = open_one();
     legacy_lock java = legacy_lock_on(context);
     assert_true(legacy_lock_lock(&java, KEY));
-    assert_false(tl_dlu_lock_wait(d, KEY, 50, &said));
+    assert_false(tl_dlu_lock_wait(d, KEY, clock_patient_ms(400), &said));
     assert_int_equal(said.code, TL_ETIMEDOUT);
     legacy_lock_release(&java, KEY);
     assert_true(tl_dlu_lock_wait(d, KEY, SOON_MS, &said));
@@ -295,18 +302,18 @@ static void test_a_lock_is_believed_for_less_than_it_lasts(void **state) {
 
 static void test_a_lock_that_is_forgotten_is_not_renewed(void **state) {
     (void)state;
-    tl_dlu *a = open_short(700), *b = open_short(700);
+    tl_dlu *a = open_short(), *b = open_short();
     ASSERT_LOCKS(a, KEY);
     long long stamp = real_redis_int(server, "GET " KEY);
     WAIT_FOR(SOON_MS, tl_dlu_remaining_ms(a, KEY) == 0);
     assert_int_equal(real_redis_int(server, "GET " KEY), stamp);
     assert_true(tl_dlu_lock_wait(b, KEY, SOON_MS, &said));
-    assert_true(wall_ms() > stamp + 100 + 50); /* the end, M and L */
+    assert_true(wall_ms() > stamp + SHORT_SKEW_MS * 3 / 2); /* the end, M and L */
 }
 
 static void test_waiting_for_ones_own_lock_ends_with_it(void **state) {
     (void)state;
-    tl_dlu *d = open_short(700);
+    tl_dlu *d = open_short();
     ASSERT_LOCKS(d, KEY);
     assert_false(tl_dlu_lock_wait(d, KEY, 50, &said));
     assert_true(tl_dlu_lock_wait(d, KEY, SOON_MS, &said));
@@ -316,7 +323,7 @@ static void test_waiting_for_ones_own_lock_ends_with_it(void **state) {
 
 static void test_a_late_release_leaves_the_successors_lock(void **state) {
     (void)state;
-    tl_dlu *a = open_short(700), *b = open_one();
+    tl_dlu *a = open_short(), *b = open_one();
     ASSERT_LOCKS(a, KEY);
     WAIT_FOR(SOON_MS, tl_dlu_lock(b, KEY, NULL));
     long long stamp = real_redis_int(server, "GET " KEY);
@@ -328,7 +335,7 @@ static void test_a_late_release_leaves_the_successors_lock(void **state) {
 
 static void test_a_thread_gets_what_another_of_its_handle_has_let_expire(void **state) {
     (void)state;
-    other_thread t = {.dlu = open_short(700)};
+    other_thread t = {.dlu = open_short()};
     ASSERT_LOCKS(t.dlu, KEY);
     WAIT_FOR(SOON_MS, (on_another_thread(lock_and_release, &t), t.locked));
     ASSERT_RESULT(tl_dlu_release(t.dlu, KEY, NULL), TL_EINVALID);
@@ -337,7 +344,7 @@ static void test_a_thread_gets_what_another_of_its_handle_has_let_expire(void **
 static void test_keys_that_expired_are_forgotten(void **state) {
     enum { ROUNDS = 12, KEYS = 20, ALL = ROUNDS * KEYS };
     (void)state;
-    tl_dlu *d = open_short(700);
+    tl_dlu *d = open_brief(700, 100);
     char key[32];
     int remembered = 0, taken = 0;
     for (int i = 0; i < ALL; i++) {

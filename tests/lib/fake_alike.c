@@ -9,11 +9,14 @@ static bool near(int64_t a, int64_t b, int64_t tolerance) {
     return low == high || (low > 50 && high - low <= tolerance);
 }
 
-/* Milliseconds or microseconds since the epoch, as text. */
+/* Seconds, milliseconds or microseconds since the epoch, as text. */
 static bool near_instants(tl_bytes a, tl_bytes b) {
     int64_t x, y;
-    if (a.n < 13 || !tl__bytes_to_int(a, &x) || !tl__bytes_to_int(b, &y)) {
+    if ((a.n != 10 && a.n < 13) || !tl__bytes_to_int(a, &x) || !tl__bytes_to_int(b, &y)) {
         return false;
+    }
+    if (a.n == 10) {
+        return near(x, y, FAKE_ALIKE_LATE_MS / 1000);
     }
     return near(x, y, a.n > 15 ? FAKE_ALIKE_LATE_MS * 1000 : FAKE_ALIKE_LATE_MS);
 }

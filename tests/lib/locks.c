@@ -104,6 +104,17 @@ void locks__said(const char *words, const char *file, int line) {
     _fail(file, line);
 }
 
+tl_err acquire_to_limit(tl_lock *lock, int64_t wait_ms) {
+    tl_err code = TL_EUNCERTAIN;
+    for (int i = 0; i < 10 && code == TL_EUNCERTAIN; i++) {
+        int64_t began = clock_ms();
+        code = tl_lock_acquire(lock, wait_ms, &said);
+        ASSERT_TOOK(began, wait_ms - 1, wait_ms);
+        assert_true(code == TL_OK || tl_lock_state(lock) == TL_FREE);
+    }
+    return code;
+}
+
 /* ---- events ------------------------------------------------------------------------------------ */
 
 lock_events *make_events(void) {

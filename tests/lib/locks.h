@@ -40,6 +40,10 @@ extern tl_error said;
 void locks__result(tl_err got, tl_err expected, const char *call, const char *file, int line);
 void locks__said(const char *words, const char *file, int line);
 
+/** Acquire what isn't to be had, for wait_ms, no less and not much more. The limit may cut short the last
+ *  look of one that polls, which then can't say: it waits anew, a few times. */
+tl_err acquire_to_limit(tl_lock *lock, int64_t wait_ms);
+
 /* ---- events ------------------------------------------------------------------------------------ */
 
 #define LOCK_EVENTS_MAX 64
