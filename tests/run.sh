@@ -107,7 +107,7 @@ run_group() { # how many at a time, source files...
 }
 run_group "$JOBS" "${pure[@]}"
 run_group $((JOBS * 2)) "${waiting[@]}"
-run_group 2 "${faults[@]}"
+run_group 5 "${faults[@]}"
 run_group 1 "${alone[@]}"
 
 tail=
