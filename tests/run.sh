@@ -80,8 +80,8 @@ report() { # source file
     esac
 }
 
-# unit first; then what else is pure; then the tool's, which mostly wait; then the promises and the faults,
-# each with a server of its own and generous bounds, two at a time; then, one at a time, the rest.
+# unit first; then what else is pure; then, twice as many at a time, what mostly waits: the tool's, the
+# promises and the faults, each with a server of its own and generous bounds; then, one at a time, the rest.
 pure=() waiting=() faults=() alone=()
 for t in "$@"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
 for t in "$@"; do
@@ -107,7 +107,7 @@ run_group() { # how many at a time, source files...
 }
 run_group "$JOBS" "${pure[@]}"
 run_group $((JOBS * 2)) "${waiting[@]}"
-run_group 5 "${faults[@]}"
+run_group $((JOBS * 2)) "${faults[@]}"
 run_group 1 "${alone[@]}"
 
 tail=

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LOCKS 200
-#define TTL_MS clock_patient_ms(1500)
+#define TTL_MS clock_patient_ms(2400)
 #define BATCH 100 /* locks that one request renews at most */
 
 static tl_lock *lock_number(conform *c, tl_client *client, int i) {
