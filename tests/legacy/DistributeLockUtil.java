@@ -20,12 +20,18 @@ final class DistributeLockUtil {
 
     private final Commands redis;
     private final long lifetimeMs;
+    private final boolean reuses; // some copies send SETNX's stamp once more by GETSET
     private boolean locked; // whichever key that was
     private long expiresMs;
 
     DistributeLockUtil(Commands redis, long lifetimeMs) {
+        this(redis, lifetimeMs, false);
+    }
+
+    DistributeLockUtil(Commands redis, long lifetimeMs, boolean reuses) {
         this.redis = redis;
         this.lifetimeMs = lifetimeMs;
+        this.reuses = reuses;
     }
 
     /** One try. Throws NumberFormatException on nil and on what is no number, NullPointerException when the key vanished
@@ -37,7 +43,8 @@ final class DistributeLockUtil {
         String stored = redis.get(key);
         if (Long.parseLong(stored) >= System.currentTimeMillis())
             return false;
-        expires = System.currentTimeMillis() + lifetimeMs;
+        if (!reuses)
+            expires = System.currentTimeMillis() + lifetimeMs;
         String replaced = redis.getSet(key, String.valueOf(expires));
         return replaced.equals(stored) && took(expires);
     }

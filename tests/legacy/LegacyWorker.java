@@ -10,6 +10,9 @@ import java.util.Random;
  *       does as each line of its input says
  *   LegacyWorker loop PORT LIFETIME_MS KEY SLACK_MS LAG_MS SEED
  *       locks, works, unlocks, again and again, until it is told to stop
+ *   LegacyWorker tries PORT LIFETIME_MS KEY FROM fresh|reuse
+ *       from the address FROM; on a line, and until another, takes and frees two locks, one behind the other, every
+ *       few ms: KEY itself, and KEY:0, KEY:1, ... in turn, where it may find an old stamp
  *
  * In the loop it keeps to what the other side assumes of such services: it does not delete later than SLACK_MS before
  * its stamp. When it is too late for that, or GETSET came later than LAG_MS after a try began, it says so.
@@ -20,6 +23,7 @@ final class LegacyWorker {
     private static final int HOLD_MS = 5;
     private static final int HOLD_SPAN_MS = 15;
     private static final int LONG_ONE_IN = 10;
+    private static final int TRY_MS = 5;
     private static final int SPARE_MS = 100; // of a long work, before it may not delete any more
 
     private static long lagNs;
@@ -100,6 +104,23 @@ final class LegacyWorker {
         }
     }
 
+    // ---- two at a time ----
+
+    private void take(String key) {
+        if (acquire(key))
+            lock.unlock(key);
+    }
+
+    private void tries(String key) throws IOException, InterruptedException {
+        in.readLine();
+        for (int i = 0; !in.ready(); i++) {
+            take(key + ":" + i);
+            take(key);
+            Thread.sleep(TRY_MS);
+        }
+        say("end");
+    }
+
     /** Sees how long it may be from reading the clock, before GETSET and all, to GETSET's execution. */
     private static final class Watched extends RespSocket {
         private long beganNs;
@@ -142,14 +163,18 @@ final class LegacyWorker {
     }
 
     public static void main(String[] args) throws Exception {
-        boolean loops = args[0].equals("loop");
+        boolean loops = args[0].equals("loop"), tries = args[0].equals("tries");
         lagNs = loops ? Long.parseLong(args[5]) * 1000000 : Long.MAX_VALUE;
-        RespSocket redis = new Watched(Integer.parseInt(args[1]));
-        DistributeLockUtil lock = new DistributeLockUtil(redis, Long.parseLong(args[2]));
+        int port = Integer.parseInt(args[1]);
+        RespSocket redis = tries ? new RespSocket(port, args[4]) : new Watched(port);
+        boolean reuses = tries && args[5].equals("reuse");
+        DistributeLockUtil lock = new DistributeLockUtil(redis, Long.parseLong(args[2]), reuses);
         LegacyWorker worker = new LegacyWorker(lock, loops ? Long.parseLong(args[6]) : 0);
         say("ready");
         if (loops)
             worker.loop(args[3], Long.parseLong(args[4]));
+        else if (tries)
+            worker.tries(args[3]);
         else
             worker.peer();
     }

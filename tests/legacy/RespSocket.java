@@ -16,7 +16,13 @@ class RespSocket implements DistributeLockUtil.Commands {
     private final OutputStream out;
 
     RespSocket(int port) throws IOException {
+        this(port, "127.0.0.1");
+    }
+
+    /** From one of this machine's own addresses. */
+    RespSocket(int port, String from) throws IOException {
         Socket socket = new Socket();
+        socket.bind(new InetSocketAddress(from, 0));
         socket.setTcpNoDelay(true);
         socket.setSoTimeout(LIMIT_MS);
         socket.connect(new InetSocketAddress("127.0.0.1", port), LIMIT_MS);
