@@ -14,9 +14,10 @@
 void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const tl_event *e,
                     tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, ticket, by), TL_SCRIPT_PHASE);
-    c->nkeys = 2;
+    c->nkeys = 3;
     tl__try_add(c, ns->reg);
     tl__try_add(c, ns->clients);
+    tl__try_add(c, ns->skew);
     tl__try_add(c, tl__token_bytes(&ns->all->id));
     tl__try_add(c, tl__bytes_of(ns->all->record));
     tl__try_add(c, tl__out_int(out, tl__try_server_us(e, e->now).hi));
@@ -32,7 +33,7 @@ static tl_err refuse(const tl_namespace *ns, tl_err code, const char *words, tl_
 
 /* What the reply says; false: it makes no sense. */
 static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lease *ret) {
-    int64_t phase, lease_ms;
+    int64_t phase, lease_ms, worst_ms;
     const tl_reply *r = e->reply;
     if (!tl__reply_int(tl__reply_item(r, 0), &phase) ||
         !tl__reply_int(tl__reply_item(r, 1), &ret->epoch) ||
@@ -41,6 +42,10 @@ static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lea
         (phase == TL_PHASE_NONE ? ret->epoch != 0 : ret->epoch < 1))
         return false;
     tl__out_time(out, r, 3, e);
+    if (tl__reply_int(tl__reply_item(r, 5), &worst_ms) && worst_ms >= 0) {
+        ret->unsafe = true;
+        ret->worst_ms = worst_ms < INT32_MAX ? (int32_t)worst_ms : INT32_MAX;
+    }
     ret->phase = (int8_t)phase;
     ret->lease_ms = (int32_t)lease_ms;
     return true;

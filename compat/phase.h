@@ -23,8 +23,8 @@ typedef struct tl_namespace {
     const struct tl_namespaces *all;
     uint8_t index; /**< in tl_server.lease */
     tl_bytes name;
-    tl_bytes pattern;      /**< of the names of its locks */
-    tl_bytes reg, clients; /**< keys in the server */
+    tl_bytes pattern;            /**< of the names of its locks */
+    tl_bytes reg, clients, skew; /**< keys in the server */
 } tl_namespace;
 
 /** Those of a client, and what each of their registers is told of it. */

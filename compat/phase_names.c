@@ -13,6 +13,7 @@
 #define LEASE_MAX_MS 3600000
 #define PREFIX "tidelock:phase:{"
 #define CLIENTS "}:clients"
+#define SKEW "tidelock:skew:{"
 
 static bool is_name(tl_bytes name) {
     for (size_t i = 0; i < name.n; i++) {
@@ -47,6 +48,9 @@ static tl_err add(tl_namespaces *all, tl_bytes choice, char **room, tl_error *er
     ns->clients = tl__bytes(*room, (size_t)n);
     ns->reg = tl__bytes(*room, (size_t)n - sizeof CLIENTS + 2);
     ns->name = tl__bytes(*room + sizeof PREFIX - 1, name.n);
+    *room += n;
+    n = snprintf(*room, sizeof SKEW + 1 + TL_NAMESPACE_MAX, SKEW "%.*s}", (int)name.n, name.p);
+    ns->skew = tl__bytes(*room, (size_t)n);
     *room += n + 1;
     memcpy(*room, pattern.p, pattern.n);
     ns->pattern = tl__bytes(*room, pattern.n);
@@ -68,8 +72,8 @@ static tl_err read_numbers(const tl_client_options *o, tl_namespaces *all, tl_er
 tl_err tl__namespaces_open(const tl_client_options *client, tl_bytes owner, const tl_token *id,
                            tl_namespaces **ret, tl_error *err) {
     const char *text = client->namespaces && *client->namespaces ? client->namespaces : "default";
-    size_t each = sizeof PREFIX + sizeof CLIENTS;
-    tl_namespaces *all = calloc(1, sizeof *all + strlen(text) * 2 + TL_NAMESPACES_MAX * each);
+    size_t each = sizeof PREFIX + sizeof CLIENTS + sizeof SKEW + 1;
+    tl_namespaces *all = calloc(1, sizeof *all + strlen(text) * 3 + TL_NAMESPACES_MAX * each);
     if (!all)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     char *room = all->room;

@@ -6,6 +6,10 @@
  */
 #include "stamp.h"
 
+#include <stdio.h>
+
+#include "phase.h"
+
 /* ---- judging --------------------------------------------------------------------------------- */
 
 tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
@@ -63,6 +67,52 @@ uint64_t tl__stamp_hash(tl_bytes text) {
     for (size_t i = 0; i < text.n; i++)
         h = (h ^ (unsigned char)text.p[i]) * 1099511628211U;
     return h;
+}
+
+/* ---- the guard ------------------------------------------------------------------------------- */
+
+/* This host's wall clock less the server's, in us; false: not known. */
+static bool clock_offset(const tl_event *e, tl_interval *ret) {
+    const tl_server *s = e->server;
+    if (!s->anchor.known || s->wall_us == 0)
+        return false;
+    tl_interval server = tl__interval_aged(s->anchor.offset, s->anchor.at, e->now, s->drift_ppm);
+    *ret = (tl_interval){s->wall_us - server.hi, s->wall_us + s->wall_wide_us - server.lo};
+    return true;
+}
+
+/* Are clocks for certain too far off for what M says of them? Then what to say of it is in out. */
+static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_rules *r = &job->rules;
+    int64_t m_us = (int64_t)r->skew_ms * 1000;
+    const tl_lease *lease = r->ns ? &e->server->lease[r->ns->index] : NULL;
+    if (lease && out->has_lease) /* just read */
+        lease = &out->lease;
+    tl_interval off;
+    if (clock_offset(e, &off) && (off.lo > m_us || off.hi < -m_us))
+        (void)snprintf(out->words_off, sizeof out->words_off,
+                       "this host's clock is at least %lld ms %s the server's; skew_max is %d ms",
+                       (long long)((off.lo > 0 ? off.lo : -off.hi) / 1000),
+                       off.lo > 0 ? "ahead of" : "behind", r->skew_ms);
+    else if (lease && lease->unsafe && tl__mono_before(e->now, lease->until))
+        (void)snprintf(out->words_off, sizeof out->words_off,
+                       "clocks of namespace %.*s are up to %d ms apart: UNSAFE, says tidelock skew",
+                       (int)r->ns->name.n, r->ns->name.p, lease->worst_ms);
+    else
+        return false;
+    return true;
+}
+
+/* Ends a take that clocks forbid. */
+static bool is_refused(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (s->try.op != TL_TAKE || s->drain || job->rules.guard == TL_GUARD_OFF ||
+        !is_clock_off(job, e, out))
+        return false;
+    out->clock_off = job->rules.guard == TL_GUARD_WARN;
+    if (out->clock_off)
+        return false;
+    (void)tl__try_fail(&s->try, TL_ECLOCK, false, tl__bytes_of(out->words_off), out);
+    return true;
 }
 
 /* ---- the attempt ----------------------------------------------------------------------------- */
@@ -136,6 +186,8 @@ static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *
 
 static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = machine;
+    if (e->kind == TL_START && is_refused(s, job, e, out))
+        return TL_END;
     if (e->kind == TL_START || e->ticket != s->try.ticket)
         return tl__try_step(&s->try, &words, job, e, out);
     if (s->level == TL_LEVEL_PLAIN)

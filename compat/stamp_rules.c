@@ -96,7 +96,11 @@ tl_err tl__stamp_rules(const tl_client_options *client, const tl_lock_options *l
     *ret = (tl_rules){.skew_ms = (int32_t)skew,
                       .lag_ms = (int32_t)lag,
                       .legacy_ttl_ms = legacy,
-                      .strict = client->strict};
+                      .strict = client->strict,
+                      .guard = (uint8_t)client->clock_guard};
+    if ((unsigned)client->clock_guard > TL_GUARD_OFF)
+        return tl__fail(err, TL_EINVALID, 0, "clock_guard: there is none with number %d",
+                        client->clock_guard);
     if (client->strict && client->protocol != TL_TIMESTAMP)
         return tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol");
     if (client->strict && client->wait_replicas > 0)

@@ -89,8 +89,9 @@ static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const
 
 /* The usual take doesn't tell it. */
 static bool is_own_token(const tl_try *a, const tl_job *job, const tl_sidecar_answer *answer) {
-    return (!answer->value.p && a->op == TL_TAKE) ||
-           tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
+    if (!answer->value.p)
+        return a->op == TL_TAKE;
+    return tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
 }
 
 static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer,

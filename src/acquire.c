@@ -45,6 +45,8 @@ static tl_status reach(tl_acquire *a, tl_out *out) {
     return TL_GO;
 }
 
+static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out);
+
 static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (a->wait_ms == 0 && a->attempts == 0)
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
@@ -54,7 +56,8 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
     a->attempts += !a->extra;
     a->job.protocol->init(&a->attempt, TL_TAKE, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    return a->job.protocol->step(&a->attempt, &a->job, &start, out);
+    tl_status status = a->job.protocol->step(&a->attempt, &a->job, &start, out);
+    return status == TL_END ? attempt_ended(a, e, out) : status; /* refused before it was sent */
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -167,7 +170,8 @@ static void doubt(tl_acquire *a, tl_mono harmless) {
 /* No answer, or one that may pass: try again with the same token, at once if a first request got
  * lost, since it may have taken effect. */
 static tl_status failed(tl_acquire *a, const tl_event *e, tl_err code, tl_out *out) {
-    if (code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM)
+    if (code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
+        code == TL_ECLOCK)
         return give_up(a, e, code, out);
     a->failures++;
     int64_t pause = a->failures == 1 && code == TL_EUNCERTAIN

@@ -22,6 +22,7 @@
 
 #define ATTEMPT_MS 2000
 #define CONNECT_MS 5000
+#define WARN_AGAIN_MS 60000
 #define DRIFT_PPM 200
 #define LIMIT_MAX_MS 3600000
 #define PAGE 4096
@@ -130,6 +131,7 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
                                          .legacy_ttl_ms = o->legacy_ttl_ms,
                                          .strict = o->strict,
                                          .wait_replicas = o->wait_replicas,
+                                         .clock_guard = o->clock_guard,
                                          .namespaces = o->namespaces,
                                          .fallback = o->fallback,
                                          .phase_lease_ms = o->phase_lease_ms};
@@ -167,7 +169,7 @@ static tl_err set_namespaces(tl_client *client, const tl_client_options *o, tl_e
 }
 
 static void free_client(tl_client *client) {
-    if (client->namespaces)
+    if (client->namespaces && client->protocol)
         client->protocol->phases->close(client->namespaces);
     (void)pthread_mutex_destroy(&client->mutex);
     (void)pthread_cond_destroy(&client->line_freed);
@@ -248,12 +250,21 @@ void tl_client_close(tl_client *client) {
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
+/* However long it takes to read them, the truth lies between. */
+static void read_wall(tl_server *server) {
+    tl_mono before = tl__mono_now();
+    int64_t us = tl__wall_now().us;
+    tl_mono after = tl__mono_now();
+    server->wall_us = us - after.ns / 1000 - 1;
+    server->wall_wide_us = (after.ns - before.ns) / 1000 + 2;
+}
+
 tl_server tl__client_server(tl_client *client) {
     (void)pthread_mutex_lock(&client->mutex);
     tl_server server = client->server;
     (void)pthread_mutex_unlock(&client->mutex);
     if (client->protocol->reads_wall)
-        server.wall_us = tl__wall_now().us - tl__mono_now().ns / 1000;
+        read_wall(&server);
     return server;
 }
 
@@ -261,6 +272,14 @@ void tl__client_level(tl_client *client, uint8_t level) {
     (void)pthread_mutex_lock(&client->mutex);
     client->server.level = level;
     (void)pthread_mutex_unlock(&client->mutex);
+}
+
+void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
+    int64_t last = atomic_load(&client->warned_ns);
+    if (last != 0 && now.ns - last < WARN_AGAIN_MS * TL_NS_PER_MS)
+        return;
+    if (atomic_compare_exchange_strong(&client->warned_ns, &last, now.ns))
+        tl__log(client, TL_LOG_WARNING, "%s", words);
 }
 
 void tl__client_asked(tl_client *client, tl_mono now) {

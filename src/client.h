@@ -65,8 +65,9 @@ struct tl_client {
     unsigned lines_made;
     tl_waiter *waiters; /**< idle ones */
 
-    _Atomic int64_t heard_ns; /**< when the server answered last */
-    _Atomic int64_t mute_ns;  /**< since when a question is without an answer; 0: none is */
+    _Atomic int64_t warned_ns; /**< when clock_off was logged last */
+    _Atomic int64_t heard_ns;  /**< when the server answered last */
+    _Atomic int64_t mute_ns;   /**< since when a question is without an answer; 0: none is */
 
     tl_gate gate;
     tl_attendant attendant[TL_NAMESPACES_MAX]; /**< under keeper.mutex */
@@ -87,6 +88,9 @@ void tl__client_lease_in(tl_client *client, uint8_t leased, const tl_lease *leas
 void tl__client_lease(tl_client *client, uint8_t leased, const tl_lease *lease);
 /** Before the keeper is closed. */
 void tl__attend_end(tl_client *client);
+
+/** A clock is too far off: say so, but not too often. */
+void tl__client_clock_off(tl_client *client, const char *words, tl_mono now);
 
 /** What an attempt has learned of the server. */
 void tl__client_level(tl_client *client, uint8_t level);

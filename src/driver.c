@@ -77,6 +77,8 @@ static void advance(tl_drive *d, const tl_event *event) {
         tl__keeper_rejudge(&d->client->keeper);
     if (out->level)
         tl__client_level(d->client, out->level);
+    if (out->clock_off)
+        tl__client_clock_off(d->client, out->words_off, e.now);
     if (out->has_lease)
         tl__client_lease(d->client, out->leased, &out->lease);
     if (out->arm && d->waiter)

@@ -111,6 +111,8 @@ void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
         k->rejudge = true;
     if (out.level)
         tl__client_level(k->client, out.level);
+    if (out.clock_off)
+        tl__client_clock_off(k->client, out.words_off, e.now);
     if (out.has_lease)
         tl__client_lease_in(k->client, out.leased, &out.lease);
     listen_for(k, task, &out, status);

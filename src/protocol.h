@@ -58,6 +58,8 @@ typedef struct {
     tl_mono until;    /**< ns 0: nothing is known */
     int32_t lease_ms; /**< how long it counted when it was read */
     int8_t phase;     /**< -1: there is no register */
+    bool unsafe;      /**< `tidelock skew` has published that clocks here are too far apart */
+    int32_t worst_ms; /**< unsafe: how far */
 } tl_lease;
 
 /** What the driver knows of the server that a machine talks to. */
@@ -66,8 +68,11 @@ typedef struct {
     int32_t drift_ppm;
     uint32_t generation; /**< grows with each new connection to a possibly different server */
     tl_mono up_since;    /**< the latest that it can have started; ns 0 when unknown */
-    uint8_t level;   /**< what out->level has said of it since it was connected to; 0: nothing */
-    int64_t wall_us; /**< own wall clock less own deadline clock, for protocols that want it */
+    uint8_t level; /**< what out->level has said of it since it was connected to; 0: nothing */
+    int64_t
+        wall_us; /**< own wall clock less own deadline clock, for protocols that want it: at least
+                          this, and at most wall_wide_us more */
+    int64_t wall_wide_us;
     tl_lease lease[TL_NAMESPACES_MAX]; /**< what out->lease has said */
 } tl_server;
 
@@ -127,7 +132,9 @@ typedef struct {
     int64_t slack_ns; /**< TIMER may come so much later without harm */
     bool has_bracket;
     tl_interval bracket;
-    uint8_t level; /**< learned of the server, in the protocol's own terms; 0: nothing */
+    uint8_t level;  /**< learned of the server, in the protocol's own terms; 0: nothing */
+    bool clock_off; /**< a clock is too far off for what was asked, as words_off tells */
+    char words_off[TL_WORDS_SIZE];
     bool has_lease;
     uint8_t leased; /**< of which namespace: index in tl_server.lease */
     tl_lease lease;
@@ -143,7 +150,7 @@ typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
 /** Empty it, without touching the parts that the counts already mark as empty. */
 static inline void tl__out_clear(tl_out *out) {
     out->sends = out->notes = 0;
-    out->arm = out->disarm = out->has_bracket = out->has_lease = false;
+    out->arm = out->disarm = out->has_bracket = out->has_lease = out->clock_off = false;
     out->until = TL_NEVER;
     out->slack_ns = 0;
     out->level = 0;
@@ -162,6 +169,7 @@ typedef struct {
     int32_t lag_ms;                /**< L: from reading its clock to its GETSET */
     int64_t legacy_ttl_ms;         /**< the shortest lifetime that any of them uses */
     bool strict;                   /**< only the commands that they use */
+    uint8_t guard;                 /**< a tl_clock_guard */
     const struct tl_namespace *ns; /**< TL_AUTO: whose phase counts */
 } tl_rules;
 
@@ -250,7 +258,8 @@ typedef struct tl_protocol {
     /** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer,
      *  and what a delayed request may still do. `ticket`: its send's. */
     void (*init)(void *attempt, tl_op op, uint16_t ticket, tl_mono until);
-    /** START leads to a send, an answer to another one or to TL_END. The same job each time. */
+    /** START leads to a send, or of a TAKE to TL_END when nothing may be asked; an answer to another
+     *  send or to TL_END. The same job each time. */
     tl_status (*step)(void *attempt, const tl_job *job, const tl_event *event, tl_out *out);
     const struct tl_protocol *no_fence; /**< for locks that need no fence; NULL: it has no such */
     /** NULL, or for a protocol of stamps: what holds for this key (n 0: whatever key), from the

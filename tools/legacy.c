@@ -43,6 +43,7 @@ int legacy_apply(const char *who, const legacy_options *o, tl_client_options *cl
     if (o->namespaces && o->protocol != TL_AUTO)
         return fail(STATUS_USAGE, "%s: --namespace: only with --protocol auto", who);
     client->namespaces = o->namespaces;
+    client->clock_guard = o->protocol == TL_TOKEN ? TL_GUARD_WARN : (tl_clock_guard)o->guard;
     client->protocol = (tl_protocol_id)o->protocol;
     client->dialect = o->dialect;
     client->legacy_ttl_ms = given(o->legacy_ttl_ms);
@@ -54,8 +55,8 @@ int legacy_apply(const char *who, const legacy_options *o, tl_client_options *cl
 
 const char *const legacy_left_out[] = {
 #ifndef TL_COMPAT
-    "--protocol",   "--namespace", "--dialect", "--legacy-ttl", "--max-skew",
-    "--legacy-lag", "--strict",    "--passive", "--keys",       "--pool-wait",
+    "--protocol",   "--namespace", "--clock-guard", "--dialect", "--legacy-ttl", "--max-skew",
+    "--legacy-lag", "--strict",    "--passive",     "--keys",    "--pool-wait",
 #endif
     NULL,
 };

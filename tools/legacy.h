@@ -11,6 +11,7 @@
 typedef struct {
     int protocol; /**< a tl_protocol_id */
     const char *dialect, *namespaces;
+    int guard;                                         /**< a tl_clock_guard */
     int64_t legacy_ttl_ms, max_skew_ms, legacy_lag_ms; /**< LEGACY_NOT_GIVEN */
     bool strict;
 } legacy_options;
@@ -63,6 +64,14 @@ typedef struct {
          (at) + offsetof(legacy_options, legacy_lag_ms),                                           \
          "D",                                                                                      \
          "how long they may take over one step (half of --max-skew)",                              \
+         0,                                                                                        \
+         0},                                                                                       \
+        {0,                                                                                        \
+         "clock-guard",                                                                            \
+         OPT_CHOICE,                                                                               \
+         (at) + offsetof(legacy_options, guard),                                                   \
+         "warn|refuse|off",                                                                        \
+         "when a clock is further off than --max-skew (warn)",                                     \
          0,                                                                                        \
          0},                                                                                       \
         {0,        "strict",                                                                       \

@@ -186,11 +186,18 @@ int server_find(const global_args *args, server *ret) {
 /* Does the library complain of what we were told of old clients, rather than of the URL? */
 static bool is_of_legacy(const char *message) {
     static const char *const names[] = {
-        "skew_max:", "legacy_lag:", "legacy_ttl:", "dialect:", "strict:", "ttl:"};
+        "skew_max:", "legacy_lag:", "legacy_ttl:", "dialect:", "strict:", "ttl:", "namespaces"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(message, names[i], strlen(names[i])) == 0)
             return true;
     return false;
+}
+
+/* What the library has to say that no result tells. */
+static void warn(tl_log_level level, const char *line, void *ctx) {
+    (void)ctx;
+    if (level <= TL_LOG_WARNING)
+        say("warning: %s", line);
 }
 
 int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
@@ -198,6 +205,7 @@ int server_open(const server *s, const char *who, const char *service, const leg
     tl_error err;
     tl_client_options options = TL_CLIENT_OPTIONS(.url = s->url, .password = s->password,
                                                   .service = service);
+    options.log = warn;
     int status = legacy ? legacy_apply(who, legacy, &options) : 0;
 
     if (status)

@@ -108,6 +108,13 @@ typedef enum {
                           tl_client_options.namespaces; `tidelock migrate` leads through them */
 } tl_protocol_id;
 
+/** What to do when a clock is found to be too far off for locks of the old kind. */
+typedef enum {
+    TL_GUARD_WARN = 0, /**< log it, once a minute at most */
+    TL_GUARD_REFUSE,   /**< acquire nothing: TL_ECLOCK */
+    TL_GUARD_OFF
+} tl_clock_guard;
+
 typedef enum { TL_LOG_ERROR, TL_LOG_WARNING, TL_LOG_INFO, TL_LOG_DEBUG } tl_log_level;
 
 /** Every member but size may stay 0 and then has the default in brackets. */
@@ -143,6 +150,10 @@ typedef struct {
                                 keys another: "cron:*=redis-doc,java". See `tidelock help dialects`
                                 [java] */
     bool strict; /**< TL_TIMESTAMP: SETNX, GET, GETSET and DEL alone, whatever the server can */
+    tl_clock_guard
+        clock_guard; /**< when this host's clock is provably further than skew_max_ms from
+                                    the server's, or (TL_AUTO) `tidelock skew --publish` has found the
+                                    namespace UNSAFE [TL_GUARD_WARN] */
     /* TL_AUTO */
     const char
         *namespaces; /**< whose phase counts for which names: "cron:*=cron,default": the first

@@ -1,9 +1,10 @@
 -- Read which phase of a migration a namespace is in, and register who acts by it.
 --
--- KEYS  R (the register), C (its clients)
+-- KEYS  R (the register), C (its clients), V (what `tidelock skew` has published of their clocks)
 -- ARGV  client's id, "version host pid service", the sender's latest idea of the server's time us, the
 --       phase that it acts by where there is no register, the longest lease ms that it wants
--- Answers {phase (-1: there is no register), epoch, lease ms, TIME s, TIME us}
+-- Answers {phase (-1: there is no register), epoch, lease ms, TIME s, TIME us, the worst gap of clocks
+--         in ms if that is UNSAFE (else -1)}
 --
 -- A client's record is "epoch phase lease_ms seen_us version host pid service"; it is void three
 -- leases after it was last seen. A new client clears away those that are: so a host that starts one
@@ -32,5 +33,7 @@ if call('HSET', C, id, record) == 1 then
         end
     end
 end
+local v = call('HMGET', KEYS[3], 'verdict', 'until', 'worst_ms')
+local worst = v[1] == 'UNSAFE' and tonumber(v[2] or 0) > now and tonumber(v[3] or 0) or -1
 time = time or call('TIME')
-return {phase, epoch, lease, time[1], time[2]}
+return {phase, epoch, lease, time[1], time[2], worst}

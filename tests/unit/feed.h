@@ -336,9 +336,12 @@ static inline void feed_assert_asked(const feed *f, const char *script) {
 }
 
 /* Argument i, from 0, after the two keys of the last script sent. */
+/* Of a script, which has one key or two, or three to read a register. */
 static inline const char *feed_arg(const feed *f, unsigned i) {
-    assert_true(f->last.count >= 1 && i + 2 < f->last.command[0].argc);
-    return f->last.command[0].argv[i + 2].p;
+    const tl_command *c = &f->last.command[0];
+    i += c->nkeys == 3 ? 3 : 2;
+    assert_true(f->last.count >= 1 && i < c->argc);
+    return c->argv[i].p;
 }
 
 static inline int64_t feed_arg_int(const feed *f, unsigned i) {

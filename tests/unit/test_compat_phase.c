@@ -132,9 +132,10 @@ static void test_without_a_lease_the_register_is_read_first(void **state) {
     ready(&f, TL_TAKE);
     assert_int_equal(feed_start(&f), TL_GO);
     feed_assert_asked(&f, "phase");
-    assert_int_equal(f.last.command[0].nkeys, 2);
+    assert_int_equal(f.last.command[0].nkeys, 3);
     assert_string_equal(f.text[0], REGISTER);
     assert_string_equal(f.text[1], REGISTER ":clients");
+    assert_string_equal(f.text[2], "tidelock:skew:{default}");
     assert_string_equal(feed_arg(&f, 0), ID);
     assert_string_equal(feed_arg(&f, 1), TL_VERSION " " OWNER);
     assert_int_equal(feed_arg_int(&f, 2), FEED_SERVER_US);
@@ -497,6 +498,99 @@ static void test_a_stray_answer_changes_nothing(void **state) {
     assert_false(f.out.has_lease);
 }
 
+/* ---- the guard ------------------------------------------------------------------------------- */
+
+/* A take while this host's clock is so far ahead of the server's, known to 2 ms. */
+static void take_with_clock(feed *f, const tl_protocol *protocol, tl_clock_guard guard,
+                            int64_t ahead_us) {
+    prepare(f, protocol, TL_TAKE);
+    m.job.rules.guard = (uint8_t)guard;
+    f->server.wall_us = FEED_OFFSET_US + ahead_us - 1000;
+    f->server.wall_wide_us = 1000;
+    f->server.anchor.offset.hi += 1000;
+    (void)feed_start(f);
+}
+
+static void test_a_clock_that_is_off_for_certain_is_warned_of_or_refused(void **state) {
+    static const tl_protocol *const both[] = {&tl__protocol_bridge, &tl__protocol_timestamp};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        take_with_clock(&f, both[i], TL_GUARD_WARN, M_MS * 1000 + 2001);
+        assert_true(f.out.clock_off);
+        assert_non_null(strstr(f.out.words_off, "at least 1000 ms ahead of"));
+        feed_assert_asked(&f, "take");
+        take_with_clock(&f, both[i], TL_GUARD_REFUSE, M_MS * 1000 + 2001);
+        expect(&f, TL_ECLOCK, false);
+        assert_int_equal(f.sends, 0);
+        take_with_clock(&f, both[i], TL_GUARD_REFUSE, -M_MS * 1000 - 1);
+        expect(&f, TL_ECLOCK, false);
+        assert_non_null(strstr(f.out.words, "behind"));
+        take_with_clock(&f, both[i], TL_GUARD_OFF, 3600000000);
+        assert_false(f.out.clock_off);
+        feed_assert_asked(&f, "take");
+    }
+}
+
+static void test_what_is_not_certain_is_not_refused(void **state) {
+    (void)state;
+    for (int64_t us = -M_MS * 1000; us <= M_MS * 1000 + 2000; us += 1000) {
+        feed f;
+        take_with_clock(&f, &tl__protocol_bridge, TL_GUARD_REFUSE, us);
+        feed_assert_asked(&f, "take");
+        assert_false(f.out.clock_off);
+    }
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    m.job.rules.guard = TL_GUARD_REFUSE;
+    f.server.wall_us = FEED_OFFSET_US + 3600000000;
+    f.server.anchor.known = false;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "take");
+}
+
+static void test_who_holds_is_not_bothered_about_clocks(void **state) {
+    (void)state;
+    for (tl_op op = TL_KEEP; op <= TL_DROP; op++) {
+        feed f;
+        prepare(&f, &tl__protocol_bridge, op);
+        m.job.rules.guard = TL_GUARD_REFUSE;
+        f.server.wall_us = FEED_OFFSET_US + 3600000000;
+        assert_int_equal(feed_start(&f), TL_GO);
+        assert_false(f.out.clock_off);
+    }
+}
+
+static void unsafe_since(feed *f, int phase, tl_clock_guard guard) {
+    ready(f, TL_TAKE);
+    m.job.rules.guard = (uint8_t)guard;
+    (void)feed_start(f);
+    (void)feed_reply(f, "[%d 7 %d %s 1350]", phase, LEASE_MS, feed_time(f));
+}
+
+static void test_what_skew_has_published_counts_while_stamps_are_written(void **state) {
+    (void)state;
+    feed f;
+    for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_BRIDGE; phase++) {
+        unsafe_since(&f, phase, TL_GUARD_REFUSE);
+        expect(&f, TL_ECLOCK, false);
+        assert_non_null(strstr(f.out.words, "namespace default are up to 1350 ms apart"));
+        unsafe_since(&f, phase, TL_GUARD_WARN);
+        assert_true(f.out.clock_off);
+        feed_assert_asked(&f, "take");
+    }
+    for (int phase = TL_PHASE_DRAIN; phase <= TL_PHASE_TOKEN; phase++) {
+        unsafe_since(&f, phase, TL_GUARD_REFUSE);
+        assert_false(f.out.clock_off);
+        feed_assert_asked(&f, "take");
+    }
+    ready(&f, TL_TAKE);
+    m.job.rules.guard = TL_GUARD_REFUSE;
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "[1 7 %d %s -1]", LEASE_MS, feed_time(&f));
+    feed_assert_asked(&f, "take");
+}
+
 /* ---- keeping a lease fresh ------------------------------------------------------------------- */
 
 static tl_attend attendant;
@@ -602,6 +696,10 @@ int main(void) {
         cmocka_unit_test(test_a_lease_is_read_again_at_each_third),
         cmocka_unit_test(test_what_fails_is_asked_again_soon_and_more_slowly),
         cmocka_unit_test(test_a_stray_answer_is_not_read),
+        cmocka_unit_test(test_a_clock_that_is_off_for_certain_is_warned_of_or_refused),
+        cmocka_unit_test(test_what_is_not_certain_is_not_refused),
+        cmocka_unit_test(test_who_holds_is_not_bothered_about_clocks),
+        cmocka_unit_test(test_what_skew_has_published_counts_while_stamps_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }

@@ -1,0 +1,49 @@
+#!/bin/bash
+# A clock that is further off than --max-skew: a warning, a refusal, or nothing, as --clock-guard says;
+# and so what `tidelock skew --publish` has found of a namespace's clocks.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+"$tidelock" help run | grep -q -e --protocol || exit 77
+faketime=
+for f in /usr/lib/faketime/libfaketime.so.1 /usr/lib/*-linux-gnu*/faketime/libfaketime.so.1; do
+    if [[ -e $f ]]; then faketime=$f; fi
+done
+[[ -n $faketime ]] || { echo "libfaketime is not installed" && exit 77; }
+# A sanitizer wants to be first in a process, and so does libfaketime.
+[[ -z ${SAN:-} ]] || { echo "not under a sanitizer" && exit 77; }
+start_server
+shifted=(env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1)
+
+for protocol in bridge timestamp auto; do
+    expect 0 "${shifted[@]}" FAKETIME=+2s "$tidelock" run --protocol $protocol job -- true
+    grep -q 'warning: this host.s clock is at least [0-9]* ms ahead of the server.s; skew_max is 1000 ms' "$err" ||
+        fail "no warning: $(cat "$err")"
+    [[ $(wc -l <"$err") == 1 ]] || fail "more than a line: $(cat "$err")"
+    expect_line 77 'at least [0-9]* ms behind the server.s' \
+        "${shifted[@]}" FAKETIME=-2s "$tidelock" run --protocol $protocol --clock-guard refuse job -- false
+    expect 77 "${shifted[@]}" FAKETIME=+2s "$tidelock" lock --protocol $protocol --clock-guard refuse job
+    assert_free job
+    expect 0 "${shifted[@]}" FAKETIME=+2s "$tidelock" run --protocol $protocol --clock-guard off job -- true
+    [[ ! -s $err ]] || fail "$(cat "$err")"
+    expect 0 "${shifted[@]}" FAKETIME=+2s "$tidelock" run --protocol $protocol --clock-guard refuse --max-skew 4s job -- true
+done
+expect 0 "${shifted[@]}" FAKETIME=+2s "$tidelock" run job -- true
+[[ ! -s $err ]] || fail "a token needs no clock: $(cat "$err")"
+
+# What has been published counts where stamps are written, and while it is fresh.
+ns='{default}' soon=$(($(now_ms) * 1000 + 60000000))
+redis HSET "tidelock:skew:$ns" verdict UNSAFE worst_ms 1350 until $soon >/dev/null
+expect_line 77 'clocks of namespace default are up to 1350 ms apart' \
+    "$tidelock" run --protocol auto --clock-guard refuse job -- false
+expect 0 "$tidelock" run --protocol bridge --clock-guard refuse job -- true
+redis HSET "tidelock:phase:$ns" phase 2 epoch 1 >/dev/null
+expect 0 "$tidelock" run --protocol auto --clock-guard refuse job -- true
+redis HSET "tidelock:phase:$ns" phase 1 epoch 2 >/dev/null
+redis HSET "tidelock:skew:$ns" until 1 >/dev/null
+expect 0 "$tidelock" run --protocol auto --clock-guard refuse job -- true
+redis HSET "tidelock:skew:$ns" until $soon verdict WARN >/dev/null
+expect 0 "$tidelock" run --protocol auto --clock-guard refuse job -- true
+[[ ! -s $err ]] || fail "$(cat "$err")"
+expect 64 "$tidelock" run --protocol auto --clock-guard maybe job -- true
+expect 64 "$tidelock" run --protocol bridge --namespace x job -- true
+expect 64 "$tidelock" run --protocol auto --namespace 'a b' job -- true
