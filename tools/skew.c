@@ -11,7 +11,9 @@
 #include "outfile.h"
 #include "skew_fleet.h"
 #include "skew_legacy.h"
+#include "migrate_record.h"
 #include "skew_more.h"
+#include "skew_publish.h"
 #include "skew_report.h"
 #include "skew_show.h"
 #include "skew_watch.h"
@@ -32,7 +34,7 @@ enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML }
 typedef struct {
     int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms;
     int samples, format;
-    const char *warn, *output, *log;
+    const char *warn, *output, *log, *publish;
     bool no_agents, json;
     skew_asked asked;
     skew_legacy_options legacy;
@@ -69,6 +71,8 @@ static const opt skew_table[] = {
      "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
     {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
      "add a line of JSON to FILE each time, for \"skew report\"", 0, 0},
+    {0, "publish", OPT_TEXT, offsetof(skew_options, publish), "NS",
+     "tell the clients of a namespace the verdict", 0, 0},
     SKEW_LEGACY_ROWS(offsetof(skew_options, legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
@@ -275,9 +279,11 @@ static int judge(session *x, const skew_fleet *f, const skew_listen *passive) {
         skew_result_end(&r);
         return fail(STATUS_INTERNAL, "out of memory");
     }
-    int status = report(x, &r);
+    int status = report(x, &r), published = 0;
+    if (x->o->publish)
+        published = skew_publish(&x->link, x->o->publish, &r, x->o->watch_ms);
     skew_result_end(&r);
-    return status;
+    return published ? published : status;
 }
 
 static bool measure(session *x, skew_fleet *f, skew_more *more, skew_listen *passive) {
@@ -344,8 +350,8 @@ static int read_logs(const skew_options *o, const operands *words) {
 
     if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
         o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
-        o->warn != d->warn || o->log || o->no_agents || o->asked.ntp.count || o->asked.chrony ||
-        o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
+        o->warn != d->warn || o->log || o->publish || o->no_agents || o->asked.ntp.count ||
+        o->asked.chrony || o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
         return fail(STATUS_USAGE, "skew report: takes --format, --json and --output only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
         return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
@@ -367,6 +373,9 @@ static int skew_command(const server *s, const void *options, const operands *wo
         return fail(STATUS_USAGE, "skew: too many words; or: tidelock skew report FILE...");
     if (o->watch_ms == 0)
         return fail(STATUS_USAGE, "--watch: a pause is 1ms at least");
+    if (o->publish && !migrate_name_ok(o->publish))
+        return fail(STATUS_USAGE, "--publish: a namespace's name: 1 to %d letters, digits, _ . -",
+                    MIGRATE_NAME_MAX);
     x.format = o->json ? FORMAT_JSON : o->format;
     int status = make_rule(o, &x.rule);
     if (status == 0)

@@ -18,7 +18,7 @@ _tidelock_options() { # command
     local) echo "$all --force --json --format" ;;
     skew)
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --ntp --chrony --kernel --servers" \
-            "--format --json --output --watch --log --passive --legacy-ttl --dialect --keys --pool-wait"
+            "--format --json --output --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
         ;;
     agent) echo "$all --name --every --once --verbose" ;;
     migrate)
