@@ -25,8 +25,8 @@ static const command help_row = {
 };
 
 static const command *const rows[] = {
-    &run_row,   &lock_row,  &unlock_row, &extend_row, &check_row,   &inspect_row,
-    &break_row, &local_row, &skew_row,   &agent_row,  &migrate_row, &help_row,
+    &run_row,   &lock_row, &unlock_row, &extend_row, &check_row,   &inspect_row, &break_row,
+    &local_row, &skew_row, &agent_row,  &doctor_row, &migrate_row, &help_row,
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 

@@ -17,7 +17,7 @@ long_options() { # a help text on stdin
 }
 
 complete_words tidelock ''
-[[ $got == "agent break check extend help inspect local lock migrate run skew unlock " ]] || fail "commands: $got"
+[[ $got == "agent break check doctor extend help inspect local lock migrate run skew unlock " ]] || fail "commands: $got"
 complete_words tidelock --url redis://x r
 [[ $got == "run " ]] || fail "after an option: $got"
 complete_words tidelock help ex
@@ -26,7 +26,7 @@ complete_words tidelock migrate --namespace x ad
 [[ $got == "advance " ]] || fail "migrate: $got"
 complete_words tidelock local s
 [[ $got == "status stop " ]] || fail "local: $got"
-for c in run lock unlock extend check inspect break local skew agent migrate; do
+for c in run lock unlock extend check inspect break local skew agent doctor migrate; do
     complete_words tidelock $c --
     # --version is for no command in particular.
     want=$("$tidelock" help $c | long_options | sed 's/--version //')

@@ -20,6 +20,7 @@ _tidelock_options() { # command
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --ntp --chrony --kernel --servers" \
             "--format --json --output --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
         ;;
+    doctor) echo "$all --json --format" ;;
     agent) echo "$all --name --every --once --verbose" ;;
     migrate)
         echo "$all --namespace --keys --phase --lease --watch --yes --dry-run --history --json --format --dialect" \
@@ -49,7 +50,7 @@ _tidelock_parse() {
 _tidelock() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
     local words=("${COMP_WORDS[@]}") cword=$COMP_CWORD command='' dashes=0
-    local commands="run lock unlock extend check inspect break local skew agent migrate help"
+    local commands="run lock unlock extend check inspect break local skew agent doctor migrate help"
     local dialects="java jedis-lock jedis-lock-uuid ms-pipe redis-doc node-ms py-float py-float-1 rb-mutex rb-objects"
     dialects+=" rb-resque rb-pid php-s c-lua"
 

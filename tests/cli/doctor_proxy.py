@@ -1,0 +1,70 @@
+"""A proxy before a redis-server that changes what it says of itself: for what a real one can't be told to be.
+
+doctor_proxy.py SOCKET PORT-FILE [info:NAME=VALUE | config:NAME=VALUE | time:OFFSET_US | step:OFFSET_US]...
+step begins with the 8th TIME of a connection.
+"""
+import os, socket, sys, threading
+
+where, port_file, rules = sys.argv[1], sys.argv[2], [r.split(":", 1) for r in sys.argv[3:]]
+info = dict(v.split("=", 1) for k, v in rules if k == "info")
+config = dict(v.split("=", 1) for k, v in rules if k == "config")
+shift = sum(int(v) for k, v in rules if k == "time")
+step = sum(int(v) for k, v in rules if k == "step")
+
+def line(f):
+    text = f.readline()
+    if not text.endswith(b"\r\n"):
+        raise EOFError
+    return text
+
+def reply(f):
+    """The raw bytes of one reply."""
+    head = line(f)
+    kind, rest = head[:1], head[1:-2]
+    if kind == b"$" and int(rest) >= 0:
+        return head + f.read(int(rest) + 2)
+    if kind == b"*" and int(rest) >= 0:
+        return head + b"".join(reply(f) for _ in range(int(rest)))
+    return head
+
+def bulk(text):
+    return b"$%d\r\n%s\r\n" % (len(text), text)
+
+def changed(words, answer, times):
+    command = words[0].upper()
+    if command == b"INFO" and info and answer.startswith(b"$"):
+        lines = answer.split(b"\r\n")[1:-1]
+        there = {l.split(b":")[0].decode() for l in lines}
+        lines = [l if l.split(b":")[0].decode() not in info else b"%s:%s" % (l.split(b":")[0], info[l.split(b":")[0].decode()].encode())
+                 for l in lines] + [("%s:%s" % i).encode() for i in info.items() if i[0] not in there]
+        return bulk(b"\r\n".join(lines))
+    if command == b"CONFIG" and words[2].decode() in config:
+        return b"*2\r\n" + bulk(words[2]) + bulk(config[words[2].decode()].encode())
+    if command == b"TIME" and answer.startswith(b"*2"):
+        parts = answer.split(b"\r\n")
+        us = int(parts[2]) * 1000000 + int(parts[4]) + shift + (step if times >= 8 else 0)
+        return b"*2\r\n" + bulk(b"%d" % (us // 1000000)) + bulk(b"%d" % (us % 1000000))
+    return answer
+
+def serve(client):
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(where)
+            ask, hear, times = client.makefile("rb"), server.makefile("rb"), 0
+            while True:
+                head = line(ask)
+                words = []
+                for _ in range(int(head[1:])):
+                    words.append(ask.read(int(line(ask)[1:]) + 2)[:-2])
+                times += words[0].upper() == b"TIME"
+                server.sendall(b"*%d\r\n" % len(words) + b"".join(map(bulk, words)))
+                client.sendall(changed(words, reply(hear), times))
+    except (EOFError, OSError, ValueError):
+        client.close()
+
+listener = socket.create_server(("127.0.0.1", 0))
+with open(port_file + ".new", "w") as f:
+    f.write(str(listener.getsockname()[1]))
+os.rename(port_file + ".new", port_file)
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()

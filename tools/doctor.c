@@ -1,0 +1,135 @@
+/*
+ * tidelock doctor: what of a server endangers locks, why, and what mends it. It changes nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor.h"
+#include "jsonout.h"
+
+enum { FINE, WARNINGS, DANGEROUS };
+
+typedef struct {
+    int format;
+    bool json;
+} doctor_options;
+
+static const opt options[] = {
+    {0, "json", OPT_FLAG, offsetof(doctor_options, json), NULL, "one object in JSON", 0, 0},
+    {0, "format", OPT_CHOICE, offsetof(doctor_options, format), "text|json", "json: as --json", 0,
+     0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const doctor_options defaults = {.format = 0};
+
+static int status_for(const doctor_report *r) {
+    int status = FINE;
+    for (int i = 0; i < r->count; i++) {
+        doctor_level level = r->finding[i].level;
+        int it = level == DOCTOR_DANGER ? DANGEROUS : level == DOCTOR_NOTE ? FINE : WARNINGS;
+        status = it > status ? it : status;
+    }
+    return status;
+}
+
+static const char *state_name(int status) {
+    static const char *const names[] = {"fine", "warnings", "dangerous"};
+    return names[status];
+}
+
+/* ---- faces --------------------------------------------------------------------------------------------------- */
+
+static int show_text(const char *server, const doctor_facts *f, const doctor_report *r) {
+    char version[32] = "of an unknown version";
+
+    (void)doctor_info_text(f, "redis_version", version, sizeof version);
+    printf("%s, %s: %s\n", server, version, state_name(status_for(r)));
+    for (int i = 0; i < r->count; i++) {
+        const doctor_finding *x = &r->finding[i];
+        printf("\n%-7s  %s: %s\n", doctor_level_name(x->level), x->id, x->what);
+        printf("         why: %s\n", x->why);
+        printf("         %s: %s\n", x->level == DOCTOR_UNSEEN ? "to see it" : "fix", x->fix);
+    }
+    if (r->count == 0)
+        printf("\nNothing that endangers locks was found.\n");
+    return fflush(stdout) || ferror(stdout) ? -1 : 0;
+}
+
+static int show_json(const char *server, const doctor_facts *f, const doctor_report *r) {
+    char version[32];
+    bool known = doctor_info_text(f, "redis_version", version, sizeof version);
+    json j;
+
+    json_begin(&j);
+    json_text(&j, "state", state_name(status_for(r)));
+    json_text(&j, "server", server);
+    json_text(&j, "version", known ? version : NULL);
+    json_open_list(&j, "findings");
+    for (int i = 0; i < r->count; i++) {
+        const doctor_finding *x = &r->finding[i];
+        json_item(&j);
+        json_text(&j, "id", x->id);
+        json_text(&j, "level", doctor_level_name(x->level));
+        json_text(&j, "what", x->what);
+        json_text(&j, "why", x->why);
+        json_text(&j, "fix", x->fix);
+        json_close(&j);
+    }
+    json_close_list(&j);
+    return json_end(&j, STDOUT_FILENO);
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------------- */
+
+static int examine(skew_link *l, const doctor_options *o, doctor_facts *f, doctor_report *r) {
+    char server[TL_HOST_SIZE + 16];
+
+    if (!doctor_ask(l, f))
+        return fail(l->status, "%s", l->words);
+    doctor_check(f, r);
+    (void)snprintf(server, sizeof server, "%s", l->endpoint.label);
+    if (o->json || o->format ? show_json(server, f, r) : show_text(server, f, r))
+        return fail(STATUS_INTERNAL, "doctor: standard output: %s", strerror(errno));
+    return status_for(r);
+}
+
+typedef struct {
+    doctor_facts facts;
+    doctor_report report;
+} doctor_work;
+
+static int doctor_function(const server *s, const void *given, const operands *words) {
+    const char *key = words->words ? words->word[0] : NULL;
+    skew_link link;
+
+    if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
+        return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
+    doctor_work *work = calloc(1, sizeof *work);
+    if (!work)
+        return fail(STATUS_INTERNAL, "out of memory");
+    int status = skew_link_open(&link, s);
+    if (status == 0) {
+        work->facts.key = key;
+        status = examine(&link, given, &work->facts, &work->report);
+        skew_link_close(&link);
+    }
+    free(work);
+    return status;
+}
+
+const command doctor_row = {
+    .name = "doctor",
+    .usage = "[options] [KEY]",
+    .help = "what of a server endangers locks, and what mends it",
+    .notes =
+        "With the KEY of a lock it also says whether this user may lock it. It changes nothing.\n"
+        "Exit status: 0 fine, 1 warnings, or something could not be looked at, 2 dangerous,\n"
+        "69 server not reached, 77 it lets nobody in.\n",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .words_max = 1,
+    .function = doctor_function,
+};

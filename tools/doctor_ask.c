@@ -1,0 +1,328 @@
+/*
+ * The doctor's questions. Each may be denied, and then that is noted; none changes anything, and what might
+ * hold a secret is not asked for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "moment.h"
+#include "skew_self.h"
+#include "skew_servers.h"
+
+#define WATCH_MS 500 /* how long its clock is watched */
+#define WATCH_PAUSE_MS 20
+#define AGENTS_MOST 200
+#define NAME_SIZE 128
+
+const char *const doctor_config_name[CONFIGS] = {
+    [CONFIG_APPENDFSYNC] = "appendfsync",
+    [CONFIG_BIND] = "bind",
+    [CONFIG_KEEPALIVE] = "tcp-keepalive",
+    [CONFIG_MAXCLIENTS] = "maxclients",
+    [CONFIG_MIN_LAG] = "min-replicas-max-lag",
+    [CONFIG_MIN_REPLICAS] = "min-replicas-to-write",
+    [CONFIG_POLICY] = "maxmemory-policy",
+    [CONFIG_PORT] = "port",
+    [CONFIG_PROTECTED] = "protected-mode",
+    [CONFIG_SAVE] = "save",
+    [CONFIG_TIMEOUT] = "timeout",
+};
+
+#define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
+const doctor_command doctor_commands[DOCTOR_COMMANDS] = {
+    {"EVAL", true, "no lock with a fence can be taken", AS("return 1", "2", "K", "S")},
+    {"EVALSHA", true, "every lock costs its whole script",
+     AS("0000000000000000000000000000000000000000", "2", "K", "S")},
+    {"GET", true, "no lock can be taken", AS("K")},
+    {"SET", true, "no lock can be taken without a fence", AS("K", "v")},
+    {"PSETEX", true, "no lock can be taken", AS("K", "1", "v")},
+    {"PTTL", true, "nobody knows when a lock ends", AS("K")},
+    {"PEXPIRE", true, "no lock can be renewed", AS("K", "1")},
+    {"DEL", true, "no lock can be released", AS("K")},
+    {"HMGET", true, "no lock with a fence can be taken", AS("S", "f")},
+    {"HMSET", true, "no lock with a fence can be taken", AS("S", "f", "v")},
+    {"TIME", true, "the server's clock stays unknown", NULL},
+    {"PUBLISH", false, "those who wait are not woken by a release", AS("S", "m")},
+    {"SUBSCRIBE", false, "who waits asks again and again instead", AS("S")},
+    {"PING", false, "a connection is not known to be alive", NULL},
+    {"INFO", false, "a restart of the server is not noticed", NULL},
+    {"WAIT", false, "wait_replicas has no effect", AS("0", "0")},
+    {"SCAN", false, "\"tidelock inspect\" can't list locks", AS("0")},
+    {"TYPE", false, "\"tidelock check\" and \"inspect\" can't look at keys", AS("K")},
+    {"STRLEN", false, "\"tidelock check\" and \"inspect\" can't look at keys", AS("K")},
+};
+
+static void keep_words(char to[DOCTOR_WORDS_SIZE], const skew_link *l) {
+    (void)snprintf(to, DOCTOR_WORDS_SIZE, "%s", l->words);
+}
+
+/* Answers that are errors are words too; a connection that fails is not. */
+static bool is_refusal(const skew_link *l) {
+    return strncmp(l->words, "NOPERM", 6) == 0 || strncmp(l->words, "ERR", 3) == 0 ||
+           strncmp(l->words, "DENIED", 6) == 0;
+}
+
+/* ---- INFO, CONFIG ----------------------------------------------------------------------------------- */
+
+static bool take_info(void *ctx, const tl_reply *reply) {
+    doctor_facts *f = ctx;
+    tl_bytes text;
+
+    if (!tl__reply_text(reply, &text))
+        return false;
+    size_t n = text.n < sizeof f->info - 1 ? text.n : sizeof f->info - 1;
+    memcpy(f->info, text.p, n);
+    f->info[n] = '\0';
+    return true;
+}
+
+static bool take_setting(void *ctx, const tl_reply *reply) {
+    doctor_setting *s = ctx;
+    tl_bytes text;
+
+    if (reply->type != TL_REPLY_ARRAY)
+        return false;
+    s->known = reply->count >= 2 && tl__reply_text(&reply->items[1], &text);
+    if (s->known)
+        tl__bytes_print(s->text, sizeof s->text, text);
+    return true;
+}
+
+/* Names changed with Redis 5. */
+static const char *old_name(int i) {
+    return i == CONFIG_MIN_REPLICAS ? "min-slaves-to-write"
+           : i == CONFIG_MIN_LAG    ? "min-slaves-max-lag"
+                                    : NULL;
+}
+
+static void ask_config(skew_link *l, doctor_facts *f) {
+    for (int i = 0; i < CONFIGS && !f->config_why[0]; i++) {
+        const char *const words[] = {"CONFIG", "GET", doctor_config_name[i], NULL};
+        const char *const again[] = {"CONFIG", "GET", old_name(i), NULL};
+        bool ok = skew_link_ask(l, words, take_setting, &f->config[i]);
+        if (ok && !f->config[i].known && old_name(i))
+            ok = skew_link_ask(l, again, take_setting, &f->config[i]);
+        if (!ok)
+            keep_words(f->config_why, l);
+    }
+}
+
+bool doctor_info_text(const doctor_facts *f, const char *name, char *to, size_t size) {
+    size_t n = strlen(name);
+
+    for (const char *line = f->info; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, n) != 0 || line[n] != ':')
+            continue;
+        size_t len = strcspn(line + n + 1, "\r\n");
+        tl__bytes_print(to, size, tl__bytes(line + n + 1, len));
+        return true;
+    }
+    return false;
+}
+
+bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret) {
+    char text[32];
+
+    return doctor_info_text(f, name, text, sizeof text) &&
+           tl__bytes_to_int(tl__bytes_of(text), ret);
+}
+
+/* ---- commands and permissions ------------------------------------------------------------------------- */
+
+static bool take_present(void *ctx, const tl_reply *reply) {
+    doctor_can *can = ctx;
+
+    if (reply->type != TL_REPLY_ARRAY || reply->count < 1)
+        return false;
+    *can = reply->items[0].type == TL_REPLY_ARRAY && reply->items[0].count > 0 ? COMMAND_OK
+                                                                               : COMMAND_MISSING;
+    return true;
+}
+
+static void ask_present(skew_link *l, doctor_facts *f) {
+    for (int i = 0; i < DOCTOR_COMMANDS && !f->present_why[0]; i++) {
+        const char *const words[] = {"COMMAND", "INFO", doctor_commands[i].name, NULL};
+        if (!skew_link_ask(l, words, take_present, &f->present[i]))
+            keep_words(f->present_why, l);
+    }
+}
+
+static bool take_name(void *ctx, const tl_reply *reply) {
+    doctor_facts *f = ctx;
+    tl_bytes text;
+
+    if (!tl__reply_text(reply, &text) || text.n >= sizeof f->user)
+        return false;
+    memcpy(f->user, text.p, text.n);
+    f->user[text.n] = '\0';
+    return true;
+}
+
+/* DRYRUN says OK, or what would be refused. */
+static bool take_dryrun(void *ctx, const tl_reply *reply) {
+    char *denied = ctx;
+    tl_bytes text;
+
+    if (!tl__reply_text(reply, &text))
+        return false;
+    denied[0] = '\0';
+    if (!tl__bytes_eq(text, TL_LITERAL("OK")))
+        tl__bytes_print(denied, DOCTOR_WORDS_SIZE, text);
+    return true;
+}
+
+/* The name beside the key, as the library makes it. */
+static void beside(char *to, size_t size, const char *key) {
+    const char *open = strchr(key, '{'), *close = open ? strchr(open, '}') : NULL;
+    bool tagged = (close && close > open + 1) || strchr(key, '}');
+
+    (void)snprintf(to, size, tagged ? "%s:tidelock" : "tidelock:{%s}", key);
+}
+
+static void ask_allowed(skew_link *l, doctor_facts *f) {
+    static const char *const whoami[] = {"ACL", "WHOAMI", NULL};
+    const char *key = f->key ? f->key : "tidelock:doctor";
+    char sidecar[DOCTOR_KEY_MOST + 32];
+
+    beside(sidecar, sizeof sidecar, key);
+    if (!skew_link_ask(l, whoami, take_name, f)) {
+        keep_words(f->allowed_why, l);
+        return;
+    }
+    for (int i = 0; i < DOCTOR_COMMANDS && !f->allowed_why[0]; i++) {
+        const char *words[10] = {"ACL", "DRYRUN", f->user, doctor_commands[i].name};
+        const char *const *as = doctor_commands[i].as;
+        for (int n = 0; as && as[n]; n++)
+            words[4 + n] = strcmp(as[n], "K") == 0   ? key
+                           : strcmp(as[n], "S") == 0 ? sidecar
+                                                     : as[n];
+        if (skew_link_ask(l, words, take_dryrun, f->denied[i]))
+            f->allowed[i] = f->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;
+        else if (f->present[i] != COMMAND_MISSING)
+            keep_words(f->allowed_why, l);
+    }
+}
+
+static void ask_script(skew_link *l, doctor_facts *f) {
+    static const char *const words[] = {"EVAL", "return 1", "0", NULL};
+
+    f->script_ok = skew_link_ask(l, words, NULL, NULL);
+    if (!f->script_ok)
+        keep_words(f->script_why, l);
+}
+
+/* ---- clocks -------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    char name[AGENTS_MOST][SKEW_NAME_SIZE];
+    int count;
+    skew_record record;
+    bool sound;
+} agents;
+
+static bool take_agents(void *ctx, const tl_reply *reply) {
+    agents *a = ctx;
+    tl_bytes text;
+
+    for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++) {
+        char *name = a->name[a->count];
+        if (a->count == AGENTS_MOST || !tl__reply_text(&reply->items[i], &text) ||
+            text.n >= SKEW_NAME_SIZE)
+            continue;
+        memcpy(name, text.p, text.n);
+        name[text.n] = '\0';
+        a->count += strlen(name) == text.n && skew_name_ok(name);
+    }
+    return true;
+}
+
+static bool take_record(void *ctx, const tl_reply *reply) {
+    agents *a = ctx;
+    tl_bytes text;
+
+    a->sound = tl__reply_text(reply, &text) && skew_record_read(text.p, text.n, &a->record);
+    return true;
+}
+
+/* Has any agent seen the server's clock being set? */
+static void ask_agents(skew_link *l, doctor_facts *f) {
+    static const char *const names[] = {"ZREVRANGE", SKEW_INDEX_KEY, "0", "199", NULL};
+    agents *a = calloc(1, sizeof *a);
+
+    if (a && skew_link_ask(l, names, take_agents, a))
+        for (int i = 0; i < a->count; i++) {
+            char key[SKEW_KEY_SIZE];
+            skew_record_key(key, a->name[i]);
+            const char *const get[] = {"GET", key, NULL};
+            if (skew_link_ask(l, get, take_record, a) && a->sound &&
+                a->record.server_stepped_us > f->agents_step_us)
+                f->agents_step_us = a->record.server_stepped_us;
+        }
+    free(a);
+}
+
+static void judge_servers(doctor_facts *f, const skew_servers *s, const skew_track *track,
+                          int32_t rate) {
+    skew_reading now = skew_link_reading();
+    tl_interval own = {0, 0};
+
+    if (track->known)
+        own = skew_offset(track, now.after, rate);
+    for (int i = 1; i < s->count && f->servers < DOCTOR_SERVERS; i++)
+        if (!s->server[i].twice && !s->server[i].sentinel)
+            skew_server_judge(s, i, &now, track->known ? &own : NULL, rate,
+                              &f->server[f->servers++]);
+}
+
+static void ask_servers(skew_link *l, doctor_facts *f, const skew_track *track, int32_t rate) {
+    skew_servers s = {.count = 0};
+
+    if (skew_servers_begin(&s, "")) {
+        (void)snprintf(f->servers_why, sizeof f->servers_why, "out of memory");
+        return;
+    }
+    if (skew_servers_ask(&s, l, rate))
+        judge_servers(f, &s, track, rate);
+    else
+        keep_words(f->servers_why, l);
+    skew_servers_end(&s);
+}
+
+static void ask_clocks(skew_link *l, doctor_facts *f) {
+    static const skew_effort effort = {
+        .samples = 100000, .for_ms = WATCH_MS, .pause_ms = WATCH_PAUSE_MS};
+    skew_track track = {.known = false};
+    kernel_clock kernel = moment_kernel();
+    int32_t rate = skew_self_rate(&kernel);
+
+    f->clock_watched = skew_self_measure(l, &track, &effort, rate);
+    if (!f->clock_watched) {
+        keep_words(f->clock_why, l);
+        return;
+    }
+    f->clock_stepped = track.server_steps > 0;
+    f->now_us = track.stamp_us;
+    ask_agents(l, f);
+    ask_servers(l, f, &track, rate);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------ */
+
+bool doctor_ask(skew_link *l, doctor_facts *f) {
+    static const char *const info[] = {"INFO", NULL};
+
+    f->no_password = !l->endpoint.password[0] && !l->endpoint.user[0];
+    if (!skew_link_ask(l, info, take_info, f)) {
+        if (!is_refusal(l))
+            return false;
+        keep_words(f->info_why, l);
+    }
+    ask_config(l, f);
+    ask_present(l, f);
+    ask_allowed(l, f);
+    ask_script(l, f);
+    ask_clocks(l, f);
+    return true;
+}
