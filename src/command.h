@@ -11,6 +11,7 @@
 #include "script.h"
 
 #define TL_ARGV_MAX 16
+#define TL_COMMANDS_MAX 6 /**< written together, in one request */
 
 typedef struct {
     enum {

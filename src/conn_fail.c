@@ -32,7 +32,8 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
     while (list) {
         tl_slot *s = list;
         list = s->next;
-        if (tl__slot_unsent(s) && !s->effect && !s->quiet && !s->given_up) {
+        bool pinned = s->pin == TL_PIN_CLOSES; /* to the connection that is over */
+        if (tl__slot_unsent(s) && !s->effect && !s->quiet && !s->given_up && !pinned) {
             tl__conn_enqueue(c, s);
             continue;
         }
@@ -142,8 +143,9 @@ void tl__conn_expire(tl_conn *conn, tl_mono now) {
         tl_slot *next = s->next;
         bool counts = !s->given_up || s == c->slots.head;
         bool late = counts && !tl__mono_before(now, s->by);
-        if (late && s == c->slots.head && !tl__slot_unsent(s)) {
-            tl__conn_lose_late(c, "no reply", limit_ms_of(s));
+        bool pinned = s->pin == TL_PIN_CLOSES; /* without it a transaction stays open */
+        if (late && s == c->slots.head && (!tl__slot_unsent(s) || pinned || s->given_up)) {
+            tl__conn_lose_late(c, tl__slot_unsent(s) ? "not sent" : "no reply", limit_ms_of(s));
             return;
         }
         bool goes = late && tl__slot_unsent(s);

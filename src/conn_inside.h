@@ -23,6 +23,8 @@ struct tl_conn {
     bool served;  /* this connection has answered something */
     bool leaving; /* the server isn't the one to ask any more: close after what was sent */
     bool freeing;
+    bool
+        pinned; /* a transaction has been opened, and the answer is being given that may close it */
     tl_stream stream;
     tl_resp *resp;
     tl_login *login; /* while logging in */
@@ -38,7 +40,7 @@ struct tl_conn {
     tl_backoff backoff; /* attempts to connect that did not serve */
     tl_err why;         /* with words: of the last failure */
     char words[TL_STREAM_WORDS];
-    tl_reply reply[TL_SLOT_COMMANDS]; /* of the oldest request */
+    tl_reply reply[TL_COMMANDS_MAX]; /* of the oldest request */
 };
 
 /** Queue a slot. */

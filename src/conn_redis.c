@@ -87,9 +87,11 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* What was not begun when the connection is to be left is for the next one. */
+/* What was not begun when the connection is to be left is for the next one; and a transaction has the
+ * connection for itself. */
 static bool has_to_write(const tl_conn *c) {
-    return c->slots.unsent && !(c->leaving && tl__slot_unsent(c->slots.unsent));
+    bool pinned = c->pinned || c->slots.pin;
+    return c->slots.unsent && !pinned && !(c->leaving && tl__slot_unsent(c->slots.unsent));
 }
 
 /* As far as the stream takes it. false: it broke. */
@@ -108,6 +110,24 @@ static bool write_slots(tl_conn *c) {
             tl__slot_free(&c->slots, tl__slots_cut(&c->slots, NULL));
     }
     return true;
+}
+
+/* A slot with its request; NULL: out of memory. */
+static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, tl_mono now) {
+    tl_slot *s = c->slots.count < QUEUE_MAX ? tl__slot_new(&c->slots) : NULL;
+    if (!s)
+        return NULL;
+    s->queued = now;
+    if (tl__slot_fill(s, command, count))
+        return s;
+    tl__slot_free(&c->slots, s);
+    return NULL;
+}
+
+/* Before those that wait for the end of a transaction. */
+static void put_first(tl_conn *c, tl_slot *s) {
+    tl__slots_put_first(&c->slots, s);
+    c->soonest = tl__mono_min(c->soonest, s->by);
 }
 
 /* ---- replies ----------------------------------------------------------------------------------- */
@@ -151,14 +171,43 @@ static bool asks_elsewhere(const tl_reply *reply, size_t count) {
     return does;
 }
 
-/* The oldest request has all its replies. */
-static void complete(tl_conn *c, tl_mono received) {
+/* Is the connection in a transaction when these have been answered? One is over with the answer of
+ * EXEC, the only one that is an array or nil where it CLOSES. */
+static bool is_open(const tl_conn *c, const tl_slot *s) {
+    bool ended = false;
+    for (size_t i = 0; s->pin == TL_PIN_CLOSES && i < s->count; i++)
+        ended = ended || c->reply[i].type == TL_REPLY_ARRAY || c->reply[i].type == TL_REPLY_NIL;
+    return s->pin && !ended;
+}
+
+/* The answer has not been followed by what CLOSES: others must find nothing of the transaction. In
+ * either state one of these is refused, which does no harm. false: out of memory. */
+static bool discard(tl_conn *c) {
+    const tl_command both[] = {{.argc = 1, .argv = {TL_LITERAL("DISCARD")}},
+                               {.argc = 1, .argv = {TL_LITERAL("UNWATCH")}}};
+    tl_slot *s = make_slot(c, both, 2, c->now);
+    if (!s)
+        return false;
+    s->by = tl__mono_add_ms(c->now, c->limits.connect_ms);
+    s->given_up = true; /* nobody waits for it */
+    put_first(c, s);
+    return true;
+}
+
+/* The oldest request has all its replies. false: the connection is over. */
+static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
     c->leaving = c->leaving || asks_elsewhere(c->reply, s->count);
     head_again(c);
+    c->pinned = is_open(c, s);
     if (!again_by_text(c, s))
         tl__conn_answer(c, s, success(c, s, received));
+    bool clean = !c->pinned || discard(c);
+    c->pinned = false;
     tl__resp_release(c->resp);
+    if (!clean)
+        tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
+    return clean;
 }
 
 /* Is the oldest request one that only wants to know that the server has been reached? */
@@ -230,9 +279,7 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
     }
     served(c);
     c->reply[s->got++] = *reply;
-    if (s->got == s->count)
-        complete(c, received);
-    return true;
+    return s->got < s->count || complete(c, received);
 }
 
 /* Of a line that is too long the rest is thrown away. Returns how many bytes are left. */
@@ -282,18 +329,6 @@ static bool read_replies(tl_conn *c) {
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-/* A slot with its request; NULL: out of memory. */
-static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, tl_mono now) {
-    tl_slot *s = c->slots.count < QUEUE_MAX ? tl__slot_new(&c->slots) : NULL;
-    if (!s)
-        return NULL;
-    s->queued = now;
-    if (tl__slot_fill(s, command, count))
-        return s;
-    tl__slot_free(&c->slots, s);
-    return NULL;
-}
-
 static bool is_stale(const tl_conn *c, tl_mono now) {
     return tl__ns_until(c->heard, now) >= STALE_MS * TL_NS_PER_MS;
 }
@@ -309,7 +344,7 @@ static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
 }
 
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now) {
-    if (conn->freeing)
+    if (conn->freeing || (send->pin == TL_PIN_CLOSES && !conn->pinned))
         return TL_EUNAVAILABLE;
     tl_slot *s = make_slot(conn, send->command, send->count, now);
     if (!s)
@@ -317,7 +352,13 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     s->cookie = cookie;
     s->ticket = send->ticket;
     s->by = send->by;
-    submit(conn, s, now);
+    s->pin = send->pin;
+    if (s->pin != TL_PIN_CLOSES) {
+        submit(conn, s, now);
+        return TL_OK;
+    }
+    put_first(conn, s);
+    conn->pinned = false;
     return TL_OK;
 }
 

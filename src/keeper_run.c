@@ -67,6 +67,8 @@ static void send(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) 
         task->exchange = x;
         if (!joins)
             tl__keeper_wake(k);
+        if (send->pin == TL_PIN_CLOSES) /* as in look_again */
+            tl__keeper_look(k, task);
         return;
     }
     free(x);
@@ -173,7 +175,7 @@ static void give_batch(tl_keeper *k, tl_batch *batch) {
 
 /* Each member gets its part. Others may go while one is told. */
 static void deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
-    tl_reply reply[TL_SLOT_COMMANDS], items[3];
+    tl_reply reply[TL_COMMANDS_MAX], items[3];
     for (unsigned i = 0; i < batch->count; i++) {
         tl_exchange *x = batch->member[i].cookie;
         tl_task *task = x->task;

@@ -26,6 +26,7 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     tl_send *send = &out->send[out->sends++];
     send->ticket = ticket;
     send->count = 0;
+    send->pin = TL_PIN_NOT;
     send->by = by;
     return send;
 }
@@ -108,10 +109,12 @@ tl_err tl__refusal(tl_bytes error) {
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
                                           "UNKILLABLE", "NOREPLICAS",  NULL};
     static const char in_script[] = "can't run this command", acl[] = "ACL failure";
+    static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
     if (has_code(error, denied) || memmem(error.p, error.n, in_script, sizeof in_script - 1) ||
         memmem(error.p, error.n, acl, sizeof acl - 1))
         return TL_EDENIED;
-    return has_code(error, passing) ? TL_EUNAVAILABLE : TL_ESERVER;
+    bool passes = has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1);
+    return passes ? TL_EUNAVAILABLE : TL_ESERVER;
 }
 
 bool tl__asks_elsewhere(tl_bytes error) {

@@ -76,14 +76,22 @@ typedef struct {
     tl_lease lease[TL_NAMESPACES_MAX]; /**< what out->lease has said */
 } tl_server;
 
+/** A transaction over two exchanges, on one connection that nobody else uses meanwhile: the first one
+ *  OPENS it (WATCH, what is to be read, and MULTI at its end), and the step that is given its REPLY may
+ *  CLOSE it (the writes, and EXEC). If it doesn't, or the EXEC was refused, the connection discards the
+ *  transaction by itself. A send that CLOSES is FAILED, unsent, when that connection is lost: on
+ *  another one nothing would be watched. */
+typedef enum { TL_PIN_NOT, TL_PIN_OPENS, TL_PIN_CLOSES } tl_pin;
+
 /** Ask for one exchange: `count` commands written together, all answered in one TL_REPLY. With count
  *  0 nothing is sent: the REPLY, with no reply in it, says that the server has been reached, so that
  *  its clock is known where it tells it. */
 typedef struct {
     uint16_t ticket;
     uint8_t count;
-    tl_mono by; /**< no answer by then: FAILED */
-    tl_command command[2];
+    uint8_t pin; /**< a tl_pin */
+    tl_mono by;  /**< no answer by then: FAILED */
+    tl_command command[TL_COMMANDS_MAX];
 } tl_send;
 
 typedef enum {

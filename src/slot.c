@@ -132,7 +132,7 @@ bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count) {
         scripts = scripts || command[i].form == TL_SCRIPT;
     if (!scripts)
         return grow(slot, ROOM_FIRST) && encode(slot, command);
-    return keep(slot, command) && encode(slot, slot->command);
+    return count <= TL_SLOT_SCRIPTS && keep(slot, command) && encode(slot, slot->command);
 }
 
 bool tl__slot_by_text(tl_slot *slot) {
@@ -163,8 +163,19 @@ void tl__slots_put(tl_slots *slots, tl_slot *slot) {
     slots->count++;
 }
 
+void tl__slots_put_first(tl_slots *slots, tl_slot *slot) {
+    slot->next = slots->head;
+    slots->head = slot;
+    if (!slots->tail)
+        slots->tail = slot;
+    set_unsent(slots, slot);
+    slots->count++;
+}
+
 tl_slot *tl__slots_cut(tl_slots *slots, tl_slot *before) {
     tl_slot *s = before ? before->next : slots->head;
+    if (slots->pin == s)
+        slots->pin = NULL;
     if (before)
         before->next = s->next;
     else
@@ -180,6 +191,7 @@ tl_slot *tl__slots_cut(tl_slots *slots, tl_slot *before) {
 tl_slot *tl__slots_cut_all(tl_slots *slots) {
     tl_slot *list = slots->head;
     slots->head = slots->tail = slots->unsent = NULL;
+    slots->pin = NULL;
     slots->count = 0;
     return list;
 }
@@ -187,12 +199,14 @@ tl_slot *tl__slots_cut_all(tl_slots *slots) {
 tl_bytes tl__slots_next(const tl_slots *slots, char *buffer, size_t size) {
     const tl_slot *s = slots->unsent;
     tl_bytes first = {s->bytes + s->done, s->size - s->done};
-    if (!s->next || first.n + s->next->size > size)
+    if (s->pin || !s->next || first.n + s->next->size > size)
         return first;
     size_t n = 0;
-    for (; s && n + (s->size - s->done) <= size; s = s->next) {
+    bool last = false;
+    for (; s && !last && n + (s->size - s->done) <= size; s = s->next) {
         memcpy(buffer + n, s->bytes + s->done, s->size - s->done);
         n += s->size - s->done;
+        last = s->pin;
     }
     return tl__bytes(buffer, n);
 }
@@ -216,6 +230,8 @@ void tl__slots_written(tl_slots *slots, size_t n, tl_mono before) {
         n -= part;
         if (s->done < s->size)
             return;
+        if (s->pin)
+            slots->pin = s;
         set_unsent(slots, s->next);
     }
 }

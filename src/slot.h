@@ -12,7 +12,7 @@
 #include "clock.h"
 #include "command.h"
 
-#define TL_SLOT_COMMANDS 2 /**< in one request */
+#define TL_SLOT_SCRIPTS 2 /**< commands in a request that has scripts */
 
 typedef struct tl_slot {
     struct tl_slot *next;
@@ -23,13 +23,14 @@ typedef struct tl_slot {
     size_t size, done;
     uint16_t ticket;
     uint8_t count, got; /**< commands, and replies so far */
+    uint8_t pin;        /**< a tl_pin: no other is written behind it before it has been answered */
     bool quiet;         /**< expects no reply */
     bool offered;       /**< TLS: the stream may have taken some of its bytes, unseen */
     bool effect;        /**< an earlier sending may have done something */
     bool given_up;      /**< answered already; what comes of it is thrown away */
     bool by_text;       /**< scripts are sent by their text */
     bool scripts;       /**< it has some: command holds copies, whose words are in room */
-    tl_command command[TL_SLOT_COMMANDS];
+    tl_command command[TL_SLOT_SCRIPTS];
     char *room;
     size_t room_size, words;
 } tl_slot;
@@ -37,6 +38,7 @@ typedef struct tl_slot {
 /** The queue. `unsent` is the first that is not wholly written. */
 typedef struct {
     tl_slot *head, *tail, *unsent;
+    const tl_slot *pin; /**< it has been written, and no other may be */
     size_t count;
     tl_slot *spare;
     size_t spares;
@@ -48,7 +50,8 @@ tl_slot *tl__slot_new(tl_slots *slots);
 /** Give it back. NULL is fine. */
 void tl__slot_free(tl_slots *slots, tl_slot *slot);
 
-/** Encode the commands, and keep what is needed to do so again by text. false: out of memory. */
+/** Encode the commands, and keep what is needed to do so again by text. false: out of memory, or more
+ *  than TL_SLOT_SCRIPTS commands with scripts among them. */
 bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count);
 
 /** Encode it again, as not sent yet, with its scripts by text. false: out of memory. */
@@ -60,6 +63,8 @@ static inline bool tl__slot_unsent(const tl_slot *slot) {
 }
 
 void tl__slots_put(tl_slots *slots, tl_slot *slot);
+/** Before all others, of which nothing has been written. */
+void tl__slots_put_first(tl_slots *slots, tl_slot *slot);
 
 /** Take out the one after `before`, or the head for NULL. */
 tl_slot *tl__slots_cut(tl_slots *slots, tl_slot *before);

@@ -1,0 +1,211 @@
+/*
+ * A transaction over two exchanges: it has its connection for itself, it is never closed on another
+ * one, and what isn't closed leaves nothing behind for whoever comes next.
+ */
+#include "conn_world.h"
+
+#define GET_K "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+#define WATCH_MULTI "*2\r\n$5\r\nWATCH\r\n$1\r\nk\r\n*1\r\n$5\r\nMULTI\r\n"
+#define SET_EXEC "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n*1\r\n$4\r\nEXEC\r\n"
+#define DISCARDED "*1\r\n$7\r\nDISCARD\r\n*1\r\n$7\r\nUNWATCH\r\n"
+#define DONE "+QUEUED\r\n*1\r\n+OK\r\n"
+
+static tl_err send_two(world *w, uint16_t ticket, tl_pin pin, const char *first,
+                       const char *second) {
+    char copy[2][128];
+    tl_send send = {.ticket = ticket, .count = 2, .pin = (uint8_t)pin};
+    send.by = tl__mono_add_ms(world_now(w), LIMIT_MS);
+    send.command[0] = command_of(first, copy[0], sizeof copy[0]);
+    send.command[1] = command_of(second, copy[1], sizeof copy[1]);
+    return tl__conn_send(w->conn, &send, w, world_now(w));
+}
+
+static void open_it(world *w, uint16_t ticket) {
+    assert_int_equal(send_two(w, ticket, TL_PIN_OPENS, "WATCH k", "MULTI"), TL_OK);
+}
+
+static tl_err close_it(world *w, uint16_t ticket) {
+    return send_two(w, ticket, TL_PIN_CLOSES, "SET k v", "EXEC");
+}
+
+/* Within the callback of request 1: the second exchange, number 2, and a stranger's, number 3. */
+static void go_on(void *world_of, const tl_answer *a) {
+    world *w = world_of;
+    if (a->ticket != 1 || !a->ok)
+        return;
+    world_ask(w, 3, "GET k");
+    assert_int_equal(close_it(w, 2), TL_OK);
+    assert_int_equal(close_it(w, 2), TL_EUNAVAILABLE); /* once */
+}
+
+static void begin(world *w) {
+    world_open(w);
+    world_serve(w);
+    open_it(w, 1);
+    peer_expect(&w->peer, WATCH_MULTI);
+}
+
+static void test_a_transaction_has_the_connection_for_itself(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    w.also = go_on;
+    world_ask(&w, 4, "GET k");
+    peer_expect_silence(&w.peer);
+    peer_send(&w.peer, "+OK\r\n+OK\r\n");
+    peer_expect(&w.peer, SET_EXEC);
+    peer_expect_silence(&w.peer);
+    peer_send(&w.peer, DONE);
+    peer_expect(&w.peer, GET_K GET_K);
+    peer_send(&w.peer, "+a\r\n+b\r\n");
+    world_await(&w, 5);
+    seen_ok(&w, 1, 1, "OK OK");
+    seen_ok(&w, 2, 2, "QUEUED [OK]");
+    seen_ok(&w, 3, 4, "a");
+    seen_ok(&w, 4, 3, "b");
+    assert_true(tl__conn_idle(w.conn));
+    world_close(&w);
+}
+
+static void test_one_that_somebody_else_has_disturbed_is_over_too(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    w.also = go_on;
+    peer_send(&w.peer, "+OK\r\n+OK\r\n");
+    peer_expect(&w.peer, SET_EXEC);
+    peer_send(&w.peer, "+QUEUED\r\n*-1\r\n");
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+a\r\n");
+    world_await(&w, 4);
+    seen_ok(&w, 2, 2, "QUEUED nil");
+    world_close(&w);
+}
+
+static void test_what_is_not_closed_is_discarded_before_others(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    world_ask(&w, 4, "GET k");
+    peer_send(&w.peer, "+OK\r\n+OK\r\n");
+    peer_expect(&w.peer, DISCARDED GET_K);
+    assert_false(tl__conn_idle(w.conn));
+    peer_send(&w.peer, "+OK\r\n+OK\r\n+a\r\n");
+    world_await(&w, 3);
+    seen_ok(&w, 2, 4, "a");
+    assert_true(tl__conn_idle(w.conn));
+    world_close(&w);
+}
+
+/* EXEC itself was refused: everything that follows would be queued. */
+static void test_what_could_not_be_closed_is_discarded(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    w.also = go_on;
+    peer_send(&w.peer, "+OK\r\n+OK\r\n");
+    peer_expect(&w.peer, SET_EXEC);
+    peer_send(&w.peer, "+QUEUED\r\n-ERR unknown command 'EXEC'\r\n");
+    peer_expect(&w.peer, DISCARDED GET_K);
+    peer_send(&w.peer, "+OK\r\n+OK\r\n+a\r\n");
+    world_await(&w, 4);
+    world_close(&w);
+}
+
+static void test_one_whose_asker_has_gone_is_discarded(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    world_ask(&w, 5, "GET k"); /* in time, so that the connection stays */
+    world_pass_ms(&w, LIMIT_MS / 2);
+    w.also = go_on;
+    assert_int_equal(world_try(&w, 6, "GET k", 2 * LIMIT_MS), TL_OK);
+    open_it(&w, 1);
+    peer_expect(&w.peer, GET_K GET_K WATCH_MULTI);
+    peer_send(&w.peer, "+a\r\n");
+    world_await(&w, 2);
+    world_pass_ms(&w, LIMIT_MS + 1);
+    world_await(&w, 3);
+    seen_failed(&w, 2, 1, true, TL_EUNAVAILABLE, "no reply");
+    peer_send(&w.peer, "+b\r\n+OK\r\n+OK\r\n");
+    peer_expect(&w.peer, DISCARDED);
+    world_await(&w, 4);
+    world_close(&w);
+}
+
+static void test_none_is_closed_on_another_connection(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    w.also = go_on;
+    world_ask(&w, 4, "GET k");
+    /* The last answer and the end in one: the second exchange is queued, but can't be written. */
+    peer_send(&w.peer, "+OK\r\n+OK\r\n");
+    peer_drop(&w.peer);
+    world_drive_until_down(&w, 1);
+    world_login(&w);
+    peer_expect(&w.peer, GET_K GET_K); /* the others wait for the next connection */
+    peer_send(&w.peer, "+a\r\n+b\r\n");
+    world_await(&w, 5);
+    for (size_t i = 1; i < w.seen; i++)
+        if (w.log[i].ticket == 2)
+            assert_false(w.log[i].ok);
+    assert_int_equal(close_it(&w, 7), TL_EUNAVAILABLE);
+    world_close(&w);
+}
+
+/* Nor on one whose server says meanwhile that another is the one to ask. */
+static void test_none_is_closed_where_the_server_is_left(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    w.also = go_on;
+    peer_send(&w.peer, "+OK\r\n-LOADING no\r\n");
+    world_login(&w);
+    peer_expect(&w.peer, GET_K);
+    world_await(&w, 3);
+    seen_failed(&w, 2, 2, false, TL_EUNAVAILABLE, "not the server to ask");
+    world_close(&w);
+}
+
+static void test_nobody_closes_what_nobody_has_opened(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    world_serve(&w);
+    assert_int_equal(close_it(&w, 1), TL_EUNAVAILABLE);
+    peer_expect_silence(&w.peer);
+    world_close(&w);
+}
+
+/* A server that leaves the discarding unanswered is late as with any request. */
+static void test_an_unanswered_end_closes_the_connection(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    peer_send(&w.peer, "+OK\r\n+OK\r\n");
+    peer_expect(&w.peer, DISCARDED);
+    world_pass_ms(&w, CONNECT_MS - 1);
+    world_drive(&w);
+    assert_int_equal(w.downs, 0);
+    world_pass_ms(&w, 1);
+    world_drive(&w);
+    assert_int_equal(w.downs, 1);
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_transaction_has_the_connection_for_itself),
+        cmocka_unit_test(test_one_that_somebody_else_has_disturbed_is_over_too),
+        cmocka_unit_test(test_what_is_not_closed_is_discarded_before_others),
+        cmocka_unit_test(test_what_could_not_be_closed_is_discarded),
+        cmocka_unit_test(test_one_whose_asker_has_gone_is_discarded),
+        cmocka_unit_test(test_none_is_closed_on_another_connection),
+        cmocka_unit_test(test_none_is_closed_where_the_server_is_left),
+        cmocka_unit_test(test_nobody_closes_what_nobody_has_opened),
+        cmocka_unit_test(test_an_unanswered_end_closes_the_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
