@@ -10,6 +10,9 @@
 
 #include "phase.h"
 
+#define GRACE_TIMES 10
+#define GRACE_MS INT64_C(3600000)
+
 /* ---- judging --------------------------------------------------------------------------------- */
 
 tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
@@ -17,6 +20,37 @@ tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
         return tl__try_server_us(e, e->now);
     int64_t us = e->now.ns / 1000 + e->server->wall_us;
     return (tl_interval){us, us};
+}
+
+int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e) {
+    return job->rules.skew_ms * (job->rules.strict || e->server->anchor.known ? 1 : 2);
+}
+
+int64_t tl__stamp_px_ms(const tl_job *job) {
+    int64_t grace = job->ttl_ms * GRACE_TIMES;
+    return job->ttl_ms + (grace > GRACE_MS ? grace : GRACE_MS);
+}
+
+int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
+    int64_t left_ms = tl__ms_until(e->now, tl__mono_max(job->believed, job->proof.cap));
+    int64_t drift_ns = tl__drift_ns(2 * job->rules.legacy_ttl_ms * TL_NS_PER_MS,
+                                    e->server->drift_ppm);
+    return tl__stamp_now_us(job, e).hi / 1000 + left_ms + tl__stamp_skew_ms(job, e) +
+           drift_ns / TL_NS_PER_MS + 2;
+}
+
+void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t proved_us,
+                     int64_t end_ms) {
+    tl_proof *proof = &a->result.proof;
+    *proof = job->proof;
+    if (a->op == TL_TAKE || proof->proved_us == 0) { /* 0: adopted, who knows how soon */
+        proof->cap = tl__stamp_cap(job, a->asked, e);
+        proof->capped_until = tl__mono_add_ms(e->now, job->rules.lag_ms);
+    }
+    proof->proved_us = proved_us;
+    proof->stamp_ms = end_ms;
+    if (!tl__mono_before(proof->capped_until, a->asked))
+        a->result.deadline = tl__mono_min(a->result.deadline, proof->cap);
 }
 
 static int64_t free_from(const tl_rules *rules, const tl_stamp *stamp) {
@@ -42,7 +76,7 @@ bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_even
     int64_t read_ms = stamp->written_ms - r->legacy_ttl_ms; /* what its writer's clock showed */
     if (r->dialect->waiters_overwrite)
         return read_ms < job->proof.stamp_ms - r->skew_ms - r->lag_ms;
-    return read_ms <= job->proof.proved_us / 1000 + r->skew_ms;
+    return read_ms <= job->proof.proved_us / 1000 + tl__stamp_skew_ms(job, e);
 }
 
 tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
@@ -120,10 +154,13 @@ static bool is_refused(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
 static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = (tl_stamp_try *)a;
     s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level;
-    if (s->level == TL_LEVEL_PLAIN && !s->bridge)
-        tl__stamp_plain_send(s, job, e, out);
-    else
-        tl__stamp_script_send(s, job, e, out);
+    if (s->bridge)
+        s->level = TL_LEVEL_SCRIPT;
+    switch (s->level) {
+    case TL_LEVEL_PLAIN: tl__stamp_plain_send(s, job, e, out); break;
+    case TL_LEVEL_WATCH: tl__stamp_watch_send(s, job, e, out); break;
+    default: tl__stamp_script_send(s, job, e, out); break;
+    }
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -132,16 +169,16 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
                                       : tl__stamp_script_answered(s, job, e, out);
 }
 
-/* The server has no EVAL: go on without, or say so. */
+/* The server has no EVAL: go on without, or say so. Whether it has WATCH is found out by using it. */
 static tl_status without_scripts(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                  tl_out *out) {
     static const char words[] =
         "the server has no EVAL, which the bridge needs: Redis 2.6 or newer";
     if (s->bridge)
         return tl__try_fail(&s->try, TL_ESERVER, false, TL_LITERAL(words), out);
-    out->level = s->level = TL_LEVEL_PLAIN;
+    out->level = TL_LEVEL_WATCH;
     s->try.bounded = false;
-    tl__stamp_plain_send(s, job, e, out);
+    tl__stamp_watch_send(s, job, e, out);
     return TL_GO;
 }
 
@@ -184,6 +221,23 @@ static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *
     return status;
 }
 
+/* An attempt that found the lock its own has left something behind whenever it fails. */
+static tl_status step_watch(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (tl__stamp_watch_lacks(s, e)) {
+        out->level = TL_LEVEL_PLAIN;
+        tl__stamp_plain_send(s, job, e, out);
+        return TL_GO;
+    }
+    tl_event unsent = as_unsent(e);
+    bool reads = tl__stamp_watch_reads(s);
+    tl_status status = e->kind == TL_REPLY
+                           ? tl__stamp_watch_answered(s, job, e, out)
+                           : tl__try_step(&s->try, &words, job, reads ? &unsent : e, out);
+    if (s->owned && status == TL_END && s->try.result.code != TL_OK)
+        s->try.result.maybe = true;
+    return status;
+}
+
 static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = machine;
     if (e->kind == TL_START && is_refused(s, job, e, out))
@@ -192,6 +246,8 @@ static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e,
         return tl__try_step(&s->try, &words, job, e, out);
     if (s->level == TL_LEVEL_PLAIN)
         return step_plain(s, job, e, out);
+    if (s->level == TL_LEVEL_WATCH)
+        return step_watch(s, job, e, out);
     bool took = tl__stamp_script_renews(s); /* the key is ours unless the answer says otherwise */
     tl_status status = is_error(e, "unknown command") ? without_scripts(s, job, e, out)
                                                       : tl__try_step(&s->try, &words, job, e, out);

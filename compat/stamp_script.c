@@ -5,42 +5,24 @@
  */
 #include "stamp.h"
 
-#define GRACE_TIMES 10
-#define GRACE_MS INT64_C(3600000)
-
 enum { FIRST, EXPECTING, RENEWING };
 
 /* ---- sending --------------------------------------------------------------------------------- */
-
-/* K's own lifetime only collects garbage. */
-static int64_t px_of(const tl_job *job) {
-    int64_t grace = job->ttl_ms * GRACE_TIMES;
-    return job->ttl_ms + (grace > GRACE_MS ? grace : GRACE_MS);
-}
-
-/* What a holder takes back must not end before what it believes, or may yet come to believe: unlike a
- * keep, a take can shorten. */
-static int64_t least_end_ms(const tl_job *job, const tl_event *e) {
-    int64_t left_ms = tl__ms_until(e->now, tl__mono_max(job->believed, job->proof.cap));
-    int64_t drift_ns = tl__drift_ns(2 * job->rules.legacy_ttl_ms * TL_NS_PER_MS,
-                                    e->server->drift_ppm);
-    return tl__stamp_now_us(job, e).hi / 1000 + left_ms + job->rules.skew_ms +
-           drift_ns / TL_NS_PER_MS + 2;
-}
 
 static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_bytes expect,
                         tl_out *out) {
     char text[TL_STAMP_SIZE];
     int64_t end_ms = tl__stamp_now_us(job, e).lo / 1000 + job->ttl_ms;
-    if (s->try.op == TL_KEEP && expect.n > 0 && end_ms < least_end_ms(job, e))
-        end_ms = least_end_ms(job, e);
+    int64_t least_ms = tl__stamp_least_end_ms(job, e);
+    if (s->try.op == TL_KEEP && expect.n > 0 && end_ms < least_ms)
+        end_ms = least_ms;
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
                                        text);
     tl_sidecar_write token = {
         .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
     tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
                           .expect = TL_LITERAL(""),
-                          .px_ms = px_of(job),
+                          .px_ms = tl__stamp_px_ms(job),
                           .until_us = (end_ms + job->rules.skew_ms) * 1000};
     if (s->drain)
         w = token;
@@ -107,16 +89,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, answer->fence, out) != TL_END ||
         a->result.code != TL_OK)
         return TL_END;
-    tl_proof *proof = &a->result.proof;
-    *proof = job->proof;
-    if (a->op == TL_TAKE || proof->proved_us == 0) { /* 0: adopted, who knows how soon */
-        proof->cap = tl__stamp_cap(job, a->asked, e);
-        proof->capped_until = tl__mono_add_ms(e->now, job->rules.lag_ms);
-    }
-    proof->proved_us = answer->server_us;
-    proof->stamp_ms = stamp.end_ms;
-    if (!tl__mono_before(proof->capped_until, a->asked))
-        a->result.deadline = tl__mono_min(a->result.deadline, proof->cap);
+    tl__stamp_prove(a, job, e, answer->server_us, stamp.end_ms);
     /* Ours, but over: nothing ends such a stamp, so that each further take would find the same. */
     bool over = a->op == TL_TAKE && !tl__mono_before(e->now, a->result.deadline);
     return over && ask_again(s, RENEWING, job, (tl_bytes){0}, e, out) ? TL_GO : TL_END;

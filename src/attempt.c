@@ -89,12 +89,12 @@ static tl_mono deadline(const tl_try *a, const tl_job *job, const tl_event *e, i
     return tl__mono_add_ns(tl__mono_add_ms(a->asked, ms), -drift);
 }
 
-/* Did enough replicas confirm? The second reply tells. */
+/* Did enough replicas confirm? The last reply tells. */
 static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t n;
     if (job->wait_replicas == 0)
         return true;
-    if (e->count == 2 && tl__reply_int(&e->reply[1], &n) && n >= job->wait_replicas)
+    if (e->count > 1 && tl__reply_int(&e->reply[e->count - 1], &n) && n >= job->wait_replicas)
         return true;
     tl__try_fail(a, TL_EUNAVAILABLE, true,
                  TL_LITERAL("too few replicas confirmed the lock in time"), out);

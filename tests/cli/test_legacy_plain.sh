@@ -1,8 +1,8 @@
 #!/bin/bash
-# A server without EVAL: timestamp locks go on with SETNX, GET, GETSET and DEL, the rest says why not.
+# A server without EVAL and WATCH: timestamp locks go on with SETNX, GET, GETSET and DEL, the rest says why not.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-start_server --rename-command EVAL '' --rename-command EVALSHA ''
+start_server --rename-command EVAL '' --rename-command EVALSHA '' --rename-command WATCH ''
 expect_line 70 'no EVAL' "$tidelock" inspect
 if [[ ${COMPAT:-1} == 0 ]]; then exit 0; fi
 expect_line 70 'no EVAL' "$tidelock" lock --protocol bridge k

@@ -1,18 +1,24 @@
 /*
- * Servers from before scripts, imitated: today's without EVAL, also without WATCH, also without TIME.
- * The bridge says in one line that it can't; stamps go on with the commands that Java uses.
+ * Servers from before scripts, imitated: today's without EVAL; and without TIME, WATCH, MULTI or EXEC.
+ * The bridge says in one line that it can't; stamps go on by WATCH, and without that with the commands
+ * that Java uses.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "legacy.h"
 
 #define KEY "old"
 #define WITHOUT(command) "rename-command " command " \"\"\n"
-#define SERVERS 3
+#define SERVERS 6
+#define WATCHING 2 /* the first of them have WATCH, MULTI and EXEC */
 
 static const char *const lacking[SERVERS] = {
     WITHOUT("EVAL") WITHOUT("EVALSHA"),
-    WITHOUT("EVAL") WITHOUT("EVALSHA") WITHOUT("WATCH") WITHOUT("MULTI"),
+    WITHOUT("EVAL") WITHOUT("EVALSHA") WITHOUT("TIME"),
+    WITHOUT("EVAL") WITHOUT("EVALSHA") WITHOUT("WATCH"),
+    WITHOUT("EVAL") WITHOUT("EVALSHA") WITHOUT("MULTI"),
+    WITHOUT("EVAL") WITHOUT("EVALSHA") WITHOUT("EXEC"),
     WITHOUT("EVAL") WITHOUT("EVALSHA") WITHOUT("WATCH") WITHOUT("MULTI") WITHOUT("TIME"),
 };
 
@@ -44,16 +50,19 @@ static void test_the_bridge_says_in_one_line_what_it_lacks(void **state) {
 /* The lock is Java's and ours in turn, and each is kept out by the other. */
 static void take_turns(int i) {
     tl_lock *lock = lock_at(i, TL_TIMESTAMP);
+    uint64_t fence = 0;
     java = java_peer(servers[i], 0);
     for (int turn = 0; turn < 2; turn++) {
         java_answers(&java, "acquire " KEY, "yes");
         ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
         java_answers(&java, "release " KEY, "done");
         ASSERT_RESULT(tl_lock_acquire(lock, LATE_MS, &said), TL_OK);
-        assert_int_equal(tl_lock_fence(lock), 0);
+        assert_true(i < WATCHING ? tl_lock_fence(lock) > fence : tl_lock_fence(lock) == 0);
+        fence = tl_lock_fence(lock);
         java_answers(&java, "acquire " KEY, "no");
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-        assert_int_equal(real_redis_int(servers[i], "DBSIZE"), 0);
+        assert_int_equal(real_redis_int(servers[i], "EXISTS " KEY), 0);
+        assert_int_equal(real_redis_int(servers[i], "DBSIZE"), i < WATCHING); /* the sidecar */
     }
     (void)service_kill(&java);
 }
@@ -67,14 +76,83 @@ static void test_stamps_and_java_keep_each_other_out(void **state) {
 static void test_what_a_killed_java_leaves_is_ours_when_it_has_expired(void **state) {
     tl_lock *lock[SERVERS];
     (void)state;
-    for (int i = 0; i < SERVERS; i++) {
+    for (int i = 0; i <= WATCHING; i++) { /* each level */
         java = java_peer(servers[i], 0);
         java_answers(&java, "acquire " KEY, "yes");
         (void)service_kill(&java);
         lock[i] = lock_at(i, TL_TIMESTAMP);
     }
-    for (int i = 0; i < SERVERS; i++)
+    for (int i = 0; i <= WATCHING; i++)
         ASSERT_RESULT(tl_lock_acquire(lock[i], FREE_MS + LATE_MS, &said), TL_OK);
+}
+
+/* ---- by WATCH ----------------------------------------------------------------------------------- */
+
+static long long stamp_at(int i) {
+    redisReply *reply = real_redis_command(servers[i], "GET " KEY);
+    long long stamp = reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
+    freeReplyObject(reply);
+    return stamp;
+}
+
+static void test_a_lock_is_renewed_beyond_its_lifetime(void **state) {
+    (void)state;
+    for (int i = 0; i < WATCHING; i++) {
+        tl_lock *lock = lock_at(i, TL_TIMESTAMP);
+        java = java_peer(servers[i], 0);
+        ASSERT_RESULT(tl_lock_acquire(lock, LATE_MS, &said), TL_OK);
+        long long first = stamp_at(i);
+        assert_true(first > 0);
+        WAIT_FOR(LATE_MS, stamp_at(i) > first + LIFE_MS);
+        java_answers(&java, "acquire " KEY, "no");
+        assert_int_equal(tl_lock_state(lock), TL_HELD);
+        assert_true(tl_lock_remaining_ms(lock) > 0);
+        ASSERT_RESULT(tl_lock_extend(lock, 2 * LIFE_MS - 4 * SKEW_MS - 4 * LAG_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        assert_int_equal(stamp_at(i), 0);
+        (void)service_kill(&java);
+    }
+}
+
+static void test_a_lock_that_was_deleted_or_taken_is_lost_and_not_deleted(void **state) {
+    (void)state;
+    static const char *const changes[] = {"DEL " KEY, "SET " KEY " somebody"};
+    for (int i = 0; i < WATCHING; i++) {
+        for (int change = 0; change < 2; change++) {
+            tl_lock *lock = lock_at(i, TL_TIMESTAMP);
+            ASSERT_RESULT(tl_lock_acquire(lock, LATE_MS, &said), TL_OK);
+            freeReplyObject(real_redis_command(servers[i], changes[change]));
+            WAIT_FOR(LATE_MS, tl_lock_state(lock) == TL_LOST);
+            (void)tl_lock_release(lock, &said);
+            assert_int_equal(real_redis_int(servers[i], "EXISTS " KEY), change);
+            (void)real_redis_int(servers[i], "DEL " KEY);
+        }
+    }
+}
+
+#define MANY 12
+
+/* The keeper's one connection renews them all: none of their transactions meets another's. */
+static void test_many_locks_of_one_client_are_renewed(void **state) {
+    (void)state;
+    for (int i = 0; i < WATCHING; i++) {
+        tl_client *client = make_client_with(
+            legacy_client(real_redis_url(servers[i]), TL_TIMESTAMP, false));
+        tl_lock *lock[MANY];
+        char key[16];
+        for (int k = 0; k < MANY; k++) {
+            (void)snprintf(key, sizeof key, "many:%d", k);
+            lock[k] = make_lock(client, key, 0);
+            ASSERT_RESULT(tl_lock_acquire(lock[k], LATE_MS, &said), TL_OK);
+        }
+        int64_t until_us = shared_us() + 2 * LIFE_MS * INT64_C(1000);
+        WAIT_FOR(LATE_MS, shared_us() > until_us);
+        for (int k = 0; k < MANY; k++) {
+            assert_true(tl_lock_remaining_ms(lock[k]) > 0);
+            ASSERT_RESULT(tl_lock_release(lock[k], &said), TL_OK);
+        }
+        assert_int_equal(real_redis_int(servers[i], "DBSIZE"), MANY); /* the sidecars */
+    }
 }
 
 int main(void) {
@@ -83,6 +161,10 @@ int main(void) {
         cmocka_unit_test_teardown(test_stamps_and_java_keep_each_other_out, clean_up),
         cmocka_unit_test_teardown(test_what_a_killed_java_leaves_is_ours_when_it_has_expired,
                                   clean_up),
+        cmocka_unit_test_teardown(test_a_lock_is_renewed_beyond_its_lifetime, clean_up),
+        cmocka_unit_test_teardown(test_a_lock_that_was_deleted_or_taken_is_lost_and_not_deleted,
+                                  clean_up),
+        cmocka_unit_test_teardown(test_many_locks_of_one_client_are_renewed, clean_up),
     };
     legacy_need_java();
     for (int i = 0; i < SERVERS; i++)

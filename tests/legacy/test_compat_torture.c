@@ -10,14 +10,16 @@
 
 #include "legacy.h"
 
-#define NO_EVAL "rename-command EVAL \"\"\nrename-command EVALSHA \"\"\n"
+#define WITHOUT(command) "rename-command " command " \"\"\n"
+#define NO_EVAL WITHOUT("EVAL") WITHOUT("EVALSHA")
 
-static real_redis *server, *old_server;
+static real_redis *server, *old_server, *older_server;
 
 static int clean_up(void **state) {
     int failed = locks_clean_up(state);
     (void)real_redis_int(server, "FLUSHALL");
     (void)real_redis_int(old_server, "FLUSHALL");
+    (void)real_redis_int(older_server, "FLUSHALL");
     return failed;
 }
 
@@ -72,10 +74,16 @@ static void test_java_and_strict_never_hold_at_once(void **state) {
     contend(server, &(match){.key = "strict", .posts = posts});
 }
 
+static void test_java_and_timestamp_by_watch_never_hold_at_once(void **state) {
+    static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, STAMP, STAMP, STRICT, KINDS};
+    (void)state;
+    contend(old_server, &(match){.key = "watch", .posts = posts});
+}
+
 static void test_java_and_timestamp_without_scripts_never_hold_at_once(void **state) {
     static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, STAMP, STAMP, KINDS};
     (void)state;
-    contend(old_server, &(match){.key = "plain", .posts = posts});
+    contend(older_server, &(match){.key = "plain", .posts = posts});
 }
 
 static void test_all_kinds_of_stamps_never_hold_at_once(void **state) {
@@ -97,6 +105,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(test_java_and_timestamp_with_scripts_never_hold_at_once,
                                   clean_up),
         cmocka_unit_test_teardown(test_java_and_strict_never_hold_at_once, clean_up),
+        cmocka_unit_test_teardown(test_java_and_timestamp_by_watch_never_hold_at_once, clean_up),
         cmocka_unit_test_teardown(test_java_and_timestamp_without_scripts_never_hold_at_once,
                                   clean_up),
         cmocka_unit_test_teardown(test_all_kinds_of_stamps_never_hold_at_once, clean_up),
@@ -108,5 +117,6 @@ int main(int argc, char **argv) {
     legacy_need_faketime();
     server = real_redis_start(NULL);
     old_server = real_redis_start(&(real_redis_options){.config = NO_EVAL});
+    older_server = real_redis_start(&(real_redis_options){.config = NO_EVAL WITHOUT("WATCH")});
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,22 @@ static bool subcommand_fits(fake_conn *c, const fake_row *row, const tl_bytes *a
     return false;
 }
 
+/* From 6.0 a transaction is refused as a whole while memory is full. */
+static bool needs_memory(const fake_conn *c, const fake_row *row) {
+    bool whole = c->r->level >= FAKE_LEVEL(6, 0, 0);
+    bool exec = row->run == fake__exec && c->queued_flags & FAKE_DENY_OOM;
+    bool queued = c->multi && !(row->flags & FAKE_ENDS_MULTI);
+    return row->flags & FAKE_DENY_OOM || (whole && (exec || queued));
+}
+
+static void refuse_memory(const fake_redis *r, tl_reply *out) {
+    if (r->level >= FAKE_LEVEL(2, 6, 0)) {
+        fake__error(out, "OOM command not allowed when used memory > 'maxmemory'.");
+    } else {
+        fake__error(out, "ERR command not allowed when used memory > 'maxmemory'");
+    }
+}
+
 /* Whether it may run at all; out is the error if not. */
 static bool allowed(fake_conn *c, const fake_row *row, tl_reply *out) {
     fake_redis *r = c->r;
@@ -113,8 +129,8 @@ static bool allowed(fake_conn *c, const fake_row *row, tl_reply *out) {
     } else if (r->denied[row - fake__rows] == FAKE_NOPERM) {
         fake__errorf(c, out, "NOPERM this user has no permissions to run the '%s' command",
                      row->name);
-    } else if (r->oom && (flags & FAKE_DENY_OOM || (c->multi && !(row->flags & FAKE_ENDS_MULTI)))) {
-        fake__error(out, "OOM command not allowed when used memory > 'maxmemory'.");
+    } else if (r->oom && needs_memory(c, row)) {
+        refuse_memory(r, out);
     } else if (r->replica && flags & FAKE_WRITE) {
         fake__error(out, "READONLY You can't write against a read only replica.");
     } else if (c->channels.live && !(row->flags & FAKE_PUBSUB)) {
@@ -148,7 +164,7 @@ static void enqueue(fake_conn *c, const fake_row *row, const tl_bytes *argv, siz
     fake__status(out, "QUEUED");
 }
 
-/* A refused command spoils the transaction; a refused EXEC ends it. */
+/* A refused command spoils the transaction, from 2.6.5 on; a refused EXEC ends it. */
 static void refused(fake_conn *c, const fake_row *row, tl_reply *out) {
     if (row && row->run == fake__exec) {
         size_t code = out->text.n > 4 && memcmp(out->text.p, "ERR ", 4) == 0 ? 4 : 0;
@@ -156,7 +172,7 @@ static void refused(fake_conn *c, const fake_row *row, tl_reply *out) {
         fake__errorf(c, out, "EXECABORT Transaction discarded because of: %.*s",
                      (int)(out->text.n - code), out->text.p + code);
     } else if (c->multi) {
-        c->abort = true;
+        c->abort = c->r->level >= FAKE_LEVEL(2, 6, 5);
     }
 }
 

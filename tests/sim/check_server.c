@@ -115,11 +115,8 @@ static void count_take(sim_world *w, int key, uint32_t number) {
         w->stats.expiries++;
 }
 
-static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
-                  int key) {
-    int64_t fence = 0;
-    uint32_t number = sim_token_number(w, o->argv[2]);
-    (void)tl__reply_int(reply->type == TL_REPLY_STRING ? reply : tl__reply_item(reply, 3), &fence);
+void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fence,
+                     tl_bytes expected, tl_bytes limit, int key) {
     if (number == 0)
         return;
     sim_token *t = &w->token[number];
@@ -132,11 +129,11 @@ static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_r
         w->stats.stolen_back += t->turn != w->key[key].turns && sim_java_is_inside(w, key);
         sim_tell(w, "", key, "token %u takes %s back", (unsigned)number, w->key[key].name);
     }
-    w->stats.stamps_over += o->argv[4].n > 0;
+    w->stats.stamps_over += expected.n > 0;
     count_take(w, key, number);
     check_alone(w, key, number);
     check_fence(w, key, (uint64_t)fence);
-    check_in_time(w, m, o->argv[4], key);
+    check_in_time(w, m, limit, key);
     check_promise(w, key, number);
     check_prompt(w, m, key);
     w->key[key].holder = number;
@@ -145,6 +142,14 @@ static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_r
     t->again = t->taken;
     t->taken = true;
     t->fence = (uint64_t)fence;
+}
+
+static void taken(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
+                  int key) {
+    int64_t fence = 0;
+    (void)tl__reply_int(reply->type == TL_REPLY_STRING ? reply : tl__reply_item(reply, 3), &fence);
+    tl_bytes expected = o->argc > 9 ? o->argv[9] : (tl_bytes){0};
+    sim_check_taken(w, m, sim_token_number(w, o->argv[2]), fence, expected, o->argv[4], key);
 }
 
 static void take_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
@@ -172,7 +177,7 @@ static void keep_executed(sim_world *w, const sim_msg *m, const sim_order *o, co
         check_in_time(w, m, o->argv[8], key);
 }
 
-static void released(sim_world *w, int key, uint32_t number) {
+void sim_check_released(sim_world *w, int key, uint32_t number) {
     w->token[number].ours = true;
     w->key[key].free_since = w->now;
 }
@@ -184,7 +189,7 @@ static void drop_executed(sim_world *w, const sim_msg *m, const sim_order *o, co
     uint32_t number = sim_token_number(w, o->argv[2]);
     w->token[number].dropped = true;
     if (tl__reply_int(reply, &status) && status == 1)
-        released(w, key, number);
+        sim_check_released(w, key, number);
     (void)fake_redis_peek_field(w->server[m->server].r, 0, w->key[key].s, TL_LITERAL("spent"),
                                 &spent);
     w->key[key].spent = w->full ? sim_token_number(w, spent) : number;

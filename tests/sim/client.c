@@ -132,7 +132,8 @@ static void count_step(sim_world *w, sim_task *t) {
 static void sign(const sim_world *w, const sim_task *t, sim_msg *m, const tl_send *send) {
     if (!w->cfg.stamps)
         return;
-    m->token = t->lock ? t->lock->number : 0;
+    const tl_job *job = t->step == tl__acquire_step ? &t->room.acquire.job : &t->room.settle.job;
+    m->token = t->lock ? t->lock->number : sim_token_number(w, tl__token_bytes(&job->token));
     m->never_after = sim_stamp_never_after(w, t, send);
 }
 

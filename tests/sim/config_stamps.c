@@ -88,7 +88,7 @@ static void draw_cast(sim_config *c, uint64_t *random) {
             cast_actor(c, SIM_PLAIN, key, random);
     }
     c->no_time = sim_chance(random, 500000);
-    c->plain_level = c->no_eval;
+    c->plain_level = c->no_eval && c->level < FAKE_LEVEL(2, 2, 0);
     for (int i = 0; i < c->actors; i++) {
         c->plain_level = c->plain_level || c->cast[i].kind == SIM_STRICT;
         c->no_time = c->no_time && c->cast[i].kind != SIM_STAMP && c->cast[i].kind != SIM_BRIDGE;

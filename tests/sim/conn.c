@@ -25,7 +25,7 @@ sim_conn *sim_conn_new(sim_world *w, sim_host *host, const sim_calls *calls, voi
     c->calls = calls;
     c->state = SIM_DOWN;
     c->served = c->dead_up = c->dead_down = c->withheld = c->hung_up = c->polled = false;
-    c->subscriber = false;
+    c->subscriber = c->pinned = false;
     c->planned = TL_NEVER;
     c->failures = 0;
     c->retry_at = 0;
@@ -40,6 +40,7 @@ static void close_stream(sim_conn *c) {
     c->served = c->dead_up = c->dead_down = c->withheld = c->hung_up = false;
     fake_conn_close(c->remote);
     c->remote = NULL;
+    sim_session_leave(&c->session);
 }
 
 void sim_conn_free(sim_world *w, sim_conn *c) {
@@ -112,7 +113,7 @@ static sim_msg *requeue(sim_conn *c, sim_msg *list) {
     while (list) {
         sim_msg *m = list;
         list = m->next;
-        if (m->unsent && !m->effect && !m->given_up) {
+        if (m->unsent && !m->effect && !m->given_up && m->pin != TL_PIN_CLOSES) {
             enqueue(c, m);
             continue;
         }
@@ -188,6 +189,8 @@ static void transmit(sim_world *w, sim_conn *c, sim_msg *m) {
     m->subscriber = c->subscriber;
     m->server = c->server;
     m->conn = c;
+    if (m->pin)
+        sim_session_join(w, m, c);
     if (sim_roll(w, SIM_RESET)) {
         w->stats.resets++;
         sim_conn_reset(w, c);
@@ -214,11 +217,30 @@ static void transmit(sim_world *w, sim_conn *c, sim_msg *m) {
     sim_put(w, at, SIM_RANK_NET, sim_server_arrive, m, m->gen);
 }
 
+/* A transaction has the connection for itself. */
+static bool is_held(const sim_conn *c) {
+    bool held = c->pinned;
+    for (const sim_msg *m = c->head; m && !held; m = m->next)
+        held = m->pin && !m->unsent;
+    return held;
+}
+
+/* Must one more wait: for its end, or behind others that do? */
+static bool is_blocked(const sim_conn *c) {
+    bool blocked = is_held(c);
+    for (const sim_msg *m = c->head; m && !blocked; m = m->next)
+        blocked = m->unsent && m->count > 0;
+    return blocked;
+}
+
 void sim__conn_write(sim_world *w, sim_conn *c) {
     uint32_t gen = c->gen;
-    for (sim_msg *m = c->head; m && c->gen == gen; m = m->next)
+    bool held = is_held(c);
+    for (sim_msg *m = c->head; m && c->gen == gen && !held; m = m->next) {
         if (m->unsent && m->count > 0)
             transmit(w, c, m);
+        held = m->pin;
+    }
 }
 
 /* Requests that say nothing are answered in their turn. */
@@ -254,16 +276,31 @@ static void write_to_dead(sim_world *w, sim_conn *c, sim_msg *m) {
     sim_put(w, w->now, SIM_RANK_NET, notice_reset, c, c->gen);
 }
 
+/* Before those that wait for the end of a transaction. */
+static void put_first(sim_conn *c, sim_msg *m) {
+    m->next = c->head;
+    c->head = m;
+    if (!c->tail)
+        c->tail = m;
+    c->pinned = false;
+}
+
 sim_msg *sim_conn_send(sim_world *w, sim_conn *c, const tl_send *send, void *who) {
     sim_msg *m = sim_msg_new(w);
     sim_msg_write(m, send);
     m->who = who;
     m->conn = c;
-    bool idle = !c->head;
+    if (m->pin == TL_PIN_CLOSES) { /* written when the answer has been given */
+        if (!c->pinned)
+            sim_fail(w, SIM_ALL, "a transaction is closed that isn't open");
+        put_first(c, m);
+        return m;
+    }
+    bool idle = !c->head, blocked = is_blocked(c);
     enqueue(c, m);
     if (c->state == SIM_UP && c->hung_up)
         write_to_dead(w, c, m);
-    else if (c->state == SIM_UP && m->count > 0)
+    else if (c->state == SIM_UP && m->count > 0 && !blocked)
         transmit(w, c, m);
     else if (c->state == SIM_UP && idle)
         sim__conn_pump(w, c);
@@ -300,13 +337,45 @@ static bool again_by_text(sim_world *w, sim_conn *c, sim_msg *m) {
     m->effect = unknown < m->count;
     m->nodes = 0;
     m->unsent = true;
+    bool blocked = is_blocked(c);
     enqueue(c, m);
-    transmit(w, c, m);
+    if (!blocked)
+        transmit(w, c, m);
     return true;
+}
+
+/* Is the connection in a transaction when this has been answered? */
+static bool is_open(const sim_msg *m) {
+    bool ended = false;
+    for (int i = 0; m->pin == TL_PIN_CLOSES && i < m->count; i++)
+        ended = ended || m->reply[i].type == TL_REPLY_ARRAY || m->reply[i].type == TL_REPLY_NIL;
+    return m->pin && !ended;
+}
+
+static void discard(sim_world *w, sim_conn *c) {
+    tl_send send = {.count = 2, .by = tl__mono_add_ms(sim_host_now(w, c->host), w->cfg.connect_ms)};
+    send.command[0] = (tl_command){.argc = 1, .argv = {TL_LITERAL("DISCARD")}};
+    send.command[1] = (tl_command){.argc = 1, .argv = {TL_LITERAL("UNWATCH")}};
+    sim_msg *m = sim_msg_new(w);
+    sim_msg_write(m, &send);
+    sim_session_join(w, m, c);
+    m->conn = c;
+    m->given_up = true;
+    put_first(c, m);
+}
+
+/* What was held back goes on, behind what the answer has led to. */
+static void go_on(sim_world *w, sim_conn *c, uint32_t gen) {
+    if (c->gen == gen && c->pinned)
+        discard(w, c);
+    c->pinned = false;
+    if (c->gen == gen && c->state == SIM_UP)
+        sim__conn_write(w, c);
 }
 
 static void complete(sim_world *w, sim_conn *c, sim_msg *m) {
     tl_mono now = sim_host_now(w, c->host);
+    uint32_t gen = c->gen;
     c->served = true;
     c->failures = 0;
     if (c->head && c->head->given_up) /* the server isn't late with those behind */
@@ -320,7 +389,11 @@ static void complete(sim_world *w, sim_conn *c, sim_msg *m) {
                   .reply = m->reply,
                   .count = m->count,
                   .maybe_sent = true};
+    bool pin = m->pin;
+    c->pinned = is_open(m);
     answer(w, c, m, &e);
+    if (pin)
+        go_on(w, c, gen);
 }
 
 void sim_conn_replied(sim_world *w, void *who, uint32_t gen) {

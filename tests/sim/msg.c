@@ -19,6 +19,8 @@ sim_msg *sim_msg_new(sim_world *w) {
     m->given_up = m->by_text = m->effect = false;
     m->sent = (tl_mono){0};
     m->token = 0;
+    m->pin = TL_PIN_NOT;
+    m->session = NULL;
     m->never_after = SIM_NEVER;
     m->used = m->nodes = 0;
     return m;
@@ -27,6 +29,7 @@ sim_msg *sim_msg_new(sim_world *w) {
 void sim_msg_let_go(sim_world *w, sim_msg *m) {
     if (--m->refs > 0)
         return;
+    sim_session_leave(&m->session);
     m->next = w->spare_msg;
     w->spare_msg = m;
 }
@@ -44,6 +47,7 @@ void sim_msg_write(sim_msg *m, const tl_send *send) {
     m->ticket = send->ticket;
     m->by = send->by;
     m->count = send->count;
+    m->pin = send->pin;
     for (int i = 0; i < send->count; i++) {
         const tl_command *c = &send->command[i];
         sim_order *o = &m->order[i];
@@ -74,4 +78,23 @@ static void copy(sim_msg *m, tl_reply *to, const tl_reply *from) {
 
 void sim_msg_answer(sim_msg *m, int i, const tl_reply *reply) {
     copy(m, &m->reply[i], reply);
+}
+
+/* ---- sessions ---------------------------------------------------------------------------------- */
+
+void sim_session_join(sim_world *w, sim_msg *m, sim_conn *c) {
+    if (!c->session) {
+        c->session = sim_get(w, sizeof *c->session);
+        c->session->at = fake_redis_connect(w->server[c->server].r, NULL, NULL);
+        c->session->refs = 1;
+    }
+    m->session = c->session;
+    m->session->refs++;
+}
+
+void sim_session_leave(sim_session **session) {
+    sim_session *s = *session;
+    *session = NULL;
+    if (s && --s->refs == 0)
+        fake_conn_close(s->at);
 }

@@ -106,7 +106,7 @@ static void execute_wait(sim_world *w, sim_msg *m, int i, sim_ns *when) {
 
 static sim_ns execute(sim_world *w, sim_msg *m) {
     sim_ns when = w->now;
-    fake_conn *runner = w->server[m->server].runner;
+    fake_conn *runner = m->session ? m->session->at : w->server[m->server].runner;
     for (int i = 0; i < m->count; i++) {
         const sim_order *o = &m->order[i];
         w->stats.commands++;
@@ -120,9 +120,11 @@ static sim_ns execute(sim_world *w, sim_msg *m) {
         sim_mark(w, (uint64_t)r->type << 8 | (uint64_t)r->count);
         if (o->is_script && r->type != TL_REPLY_ERROR)
             sim_check_executed(w, m, o, r);
-        else if (w->cfg.stamps && !o->is_script)
+        else if (w->cfg.stamps && !o->is_script && !m->session)
             sim_stamp_executed(w, m, o, r);
     }
+    if (m->pin == TL_PIN_CLOSES)
+        sim_stamp_transacted(w, m);
     return when;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_redis.h"
 #include "sim.h"
 
 typedef struct {
@@ -128,7 +129,7 @@ static bool set_cast(sim_config *c, const word *w) {
         [SIM_TOKEN] = 't',  [SIM_PLAIN] = 'p', [SIM_JAVA] = 'j',
         [SIM_BRIDGE] = 'b', [SIM_STAMP] = 's', [SIM_STRICT] = 'r'};
     c->actors = c->hosts = c->keys = 0;
-    c->plain_level = c->no_eval;
+    c->plain_level = c->no_eval && c->level < FAKE_LEVEL(2, 2, 0);
     for (size_t i = 0; i + 3 <= w->value_n; i += 3) {
         const char *p = w->value + i, *kind = strchr(kinds, p[0]);
         int host = p[1] - 'A', key = p[2] - '0';

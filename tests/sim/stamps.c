@@ -52,13 +52,19 @@ int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *l) {
     }
 }
 
+bool sim_stamp_watches(const sim_world *w) {
+    return w->cfg.stamps && w->cfg.no_eval && w->cfg.level >= FAKE_LEVEL(2, 2, 0);
+}
+
 bool sim_stamp_is_plain(const sim_world *w, const sim_lock *l) {
-    return w->cfg.stamps && (l->strict || w->cfg.no_eval);
+    return w->cfg.stamps && (l->strict || (w->cfg.no_eval && !sim_stamp_watches(w)));
 }
 
 bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
     sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
-    return kind == SIM_TOKEN || ((kind == SIM_BRIDGE || kind == SIM_STAMP) && !w->cfg.no_eval);
+    bool own_clocks = w->cfg.level < FAKE_LEVEL(2, 6, 0) || w->cfg.no_time;
+    bool sidecar = !w->cfg.no_eval || (sim_stamp_watches(w) && (w->legacy || !own_clocks));
+    return kind == SIM_TOKEN || ((kind == SIM_BRIDGE || kind == SIM_STAMP) && sidecar);
 }
 
 /* ---- requests without scripts ------------------------------------------------------------------ */
@@ -70,7 +76,7 @@ static bool is_word(const sim_order *o, const char *word) {
 /* Nothing on such a server can stop them later. */
 sim_ns sim_stamp_never_after(const sim_world *w, const sim_task *t, const tl_send *send) {
     const tl_command *c = &send->command[0];
-    if (send->count == 0 || c->form != TL_ARGV || w->cfg.slow_own)
+    if (send->count == 0 || c->form != TL_ARGV || send->pin || w->cfg.slow_own)
         return SIM_NEVER;
     return sim_clock_when(&t->client->host->boot, send->by.ns);
 }
@@ -125,6 +131,86 @@ void sim_stamp_executed(sim_world *w, const sim_msg *m, const sim_order *o, cons
         w->token[m->token].ours = w->token[m->token].turn == w->key[key].turns;
     if (m->token && is_word(o, "GETSET") && reply->type != TL_REPLY_ERROR)
         getset(w, m, key);
+    sim_check_key(w, key);
+}
+
+/* ---- transactions ------------------------------------------------------------------------------ */
+
+static tl_bytes field_of(const sim_order *o, const char *field) {
+    for (int i = 2; i + 1 < o->argc; i += 2)
+        if (tl__bytes_eq(o->argv[i], tl__bytes_of(field)))
+            return o->argv[i + 1];
+    return (tl_bytes){0};
+}
+
+/* A stamp is written: for a new holder, or for the one that there is. */
+static void wrote(sim_world *w, const sim_msg *m, const sim_order *o, int key) {
+    const sim_token *t = &w->token[m->token];
+    const sim_key *k = &w->key[key];
+    int64_t fence = 0;
+    bool over = k->stamp_ms > 0; /* what stood there before */
+    if (tl__bytes_to_int(field_of(o, "fence"), &fence)) {
+        sim_check_taken(w, m, m->token, fence, over ? TL_LITERAL("=") : (tl_bytes){0},
+                        (tl_bytes){0}, key);
+        if (t->dropped && w->whole)
+            sim_fail(w, key, "token %u takes %s after its drop has touched the sidecar",
+                     (unsigned)m->token, k->name);
+        w->stats.watch_takes++;
+        return;
+    }
+    w->stats.watch_keeps++;
+    if (t->turn == 0 || t->promise == SIM_NOT_ACQUIRED)
+        sim_fail(w, key, "a stamp is renewed for token %u, which has never had %s",
+                 (unsigned)m->token, k->name);
+    if (t->dropped && t->ours && w->whole)
+        sim_fail(w, key, "a stamp is renewed for token %u, which has given %s back",
+                 (unsigned)m->token, k->name);
+}
+
+static void gave_up(sim_world *w, const sim_msg *m, const sim_order *o, int key) {
+    w->token[m->token].dropped = true;
+    if (is_word(o, "DEL"))
+        sim_check_released(w, key, m->token);
+}
+
+static void tell_transaction(sim_world *w, const sim_msg *m, const tl_reply *exec, int key) {
+    char who[] = {m->sender->name, 0};
+    tl_bytes value = field_of(&m->order[0], "value");
+    sim_say(w, who, key, "token %u: %.*s %.*s and EXEC -> %s%s", (unsigned)m->token,
+            (int)m->order[0].argv[0].n, m->order[0].argv[0].p, (int)value.n, value.p ? value.p : "",
+            exec->type == TL_REPLY_ARRAY ? "done"
+            : exec->type == TL_REPLY_NIL ? "raced"
+                                         : "refused",
+            m->conn->gen != m->gen ? ", late" : "");
+}
+
+void sim_stamp_transacted(sim_world *w, const sim_msg *m) {
+    const tl_reply *exec = NULL;
+    int key = -1;
+    bool late = m->conn->gen != m->gen;
+    for (int i = 0; i < m->count; i++) {
+        if (is_word(&m->order[i], "EXEC"))
+            exec = &m->reply[i];
+        if (m->order[i].argc > 1 && key < 0)
+            key = sim_key_beside(w, m->order[i].argv[1]);
+    }
+    if (key < 0 || !exec)
+        return;
+    if (w->telling)
+        tell_transaction(w, m, exec, key);
+    w->stats.watch_raced += exec->type == TL_REPLY_NIL;
+    w->stats.watch_late += late && exec->type == TL_REPLY_ARRAY;
+    w->stats.watch_parts += exec->type == TL_REPLY_ARRAY && m->reply[0].type == TL_REPLY_ERROR;
+    if (exec->type != TL_REPLY_ARRAY)
+        return;
+    const sim_order *first = &m->order[0];
+    if (m->reply[0].type == TL_REPLY_ERROR)
+        first = NULL; /* executed without it */
+    if (first && is_word(first, "HMSET") && field_of(first, "value").n > 0)
+        wrote(w, m, first, key);
+    else if (first)
+        gave_up(w, m, first, key);
+    w->key[key].writer = 0;
     sim_check_key(w, key);
 }
 

@@ -82,6 +82,11 @@
     X(left_stamps, "stamps left for a lifetime by a request that was given up")                    \
     X(kept_away, "requests kept from being executed later than is assumed")                        \
     X(robbed, "tidelock holders told that they were robbed")                                       \
+    X(watch_takes, "locks taken by WATCH and MULTI")                                               \
+    X(watch_keeps, "locks renewed by WATCH and MULTI")                                             \
+    X(watch_raced, "transactions not executed, since others had touched the lock")                 \
+    X(watch_late, "transactions executed after their connection was closed")                       \
+    X(watch_parts, "transactions executed without what was refused")                               \
     X(legacy_broken, "runs with an assumption about legacy clients broken on purpose")             \
     X(legacy_two, "two at once inside their validity, in those")
 

@@ -18,8 +18,8 @@
 #include "sim.h"
 #include "stats.h"
 
-#define SIM_TEXT 1024 /* bytes of a message and its reply */
-#define SIM_NODES 16  /* items of a reply */
+#define SIM_TEXT 1280 /* bytes of a message and its reply */
+#define SIM_NODES 24  /* items of a reply */
 #define SIM_TASKS 64  /* of a keeper */
 #define SIM_ACTOR_STATE 6144
 #define SIM_STEPS_AT_ONCE 40 /* a machine that steps more often at one instant loops */
@@ -40,6 +40,13 @@ typedef struct {
     tl_bytes argv[TL_ARGV_MAX];
 } sim_order;
 
+/** A connection as the server has it, with what it watches: it outlives the client's end for as long
+ *  as something of it is under way. */
+typedef struct {
+    fake_conn *at;
+    unsigned refs;
+} sim_session;
+
 /** A request, then also its reply. In a connection's queue, or under way, or both. */
 typedef struct sim_msg {
     struct sim_msg *next;
@@ -51,12 +58,14 @@ typedef struct sim_msg {
     void *who;    /**< the answer is for; NULL: nobody any more */
     uint16_t ticket;
     uint8_t count, refs, server;
+    uint8_t pin;          /**< a tl_pin */
+    sim_session *session; /**< of a transaction's */
     bool unsent, given_up, by_text, effect, subscriber;
     uint32_t token;     /**< of the lock that it is for; 0: none */
     sim_ns never_after; /**< assumed: it isn't executed later */
     tl_mono by, sent;
-    sim_order order[2];
-    tl_reply reply[2], node[SIM_NODES];
+    sim_order order[TL_COMMANDS_MAX];
+    tl_reply reply[TL_COMMANDS_MAX], node[SIM_NODES];
     uint32_t nodes, used;
     char text[SIM_TEXT];
 } sim_msg;
@@ -85,6 +94,8 @@ struct sim_conn {
     bool hung_up;            /**< the host has been told of the end, but nobody has looked */
     bool polled;             /**< somebody always looks */
     bool subscriber;
+    bool pinned; /**< a transaction is open, and the answer is being given that may close it */
+    sim_session *session;
     tl_mono planned;
     unsigned failures;
     sim_ns retry_at;
@@ -420,6 +431,10 @@ sim_msg *sim_msg_new(sim_world *w);
 void sim_msg_let_go(sim_world *w, sim_msg *msg);
 void sim_msg_write(sim_msg *msg, const tl_send *send);
 void sim_msg_answer(sim_msg *msg, int i, const tl_reply *reply);
+/** The session of the connection that it is sent on, for a transaction. */
+void sim_session_join(sim_world *w, sim_msg *msg, sim_conn *conn);
+/** NULL is fine; sets it to NULL. */
+void sim_session_leave(sim_session **session);
 
 /* ---- wake.c ------------------------------------------------------------------------------------- */
 
@@ -503,6 +518,12 @@ int sim_key_beside(const sim_world *w, tl_bytes s);
 /** What the key holds at the master; n 0: nothing. */
 tl_bytes sim_key_value(sim_world *w, int key);
 
+/** A token has been given a key. expected: what the key had to hold; limit: after which it should have
+ *  been refused; n 0: neither. */
+void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fence,
+                     tl_bytes expected, tl_bytes limit, int key);
+/** A token has given a key back. */
+void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
 void sim_check_executed(sim_world *w, const sim_msg *msg, const sim_order *order,
                         const tl_reply *reply);
@@ -535,7 +556,9 @@ const tl_protocol *sim_stamp_row(sim_kind kind);
 void sim_stamp_rules(sim_world *w, const sim_lock *lock, tl_rules *ret, int64_t *ttl_ms);
 /** A lifetime that these leave: own_ttl_ms, if it is one. */
 int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *lock);
-/** Does it do without scripts, so that there is no sidecar, no fence and no renewal? */
+/** Does the server know WATCH, but not EVAL? */
+bool sim_stamp_watches(const sim_world *w);
+/** Does it do without both, so that there is no sidecar, no fence and no renewal? */
 bool sim_stamp_is_plain(const sim_world *w, const sim_lock *lock);
 /** Is the lock under whatever S says, whoever has written to K? */
 bool sim_stamp_binds(const sim_world *w, const sim_actor *a);
@@ -544,6 +567,8 @@ sim_ns sim_stamp_never_after(const sim_world *w, const sim_task *task, const tl_
 /** A command that is no script has been executed. */
 void sim_stamp_executed(sim_world *w, const sim_msg *msg, const sim_order *order,
                         const tl_reply *reply);
+/** A transaction has been executed, or refused. */
+void sim_stamp_transacted(sim_world *w, const sim_msg *msg);
 /** K's stamp may have changed. */
 void sim_stamp_changed(sim_world *w, int key);
 /** Does S say that the token holds K? */

@@ -1,7 +1,8 @@
 /*
  * Feeding a step machine by hand: the test plays the driver and the server. It says what happens
  * and when, in milliseconds after the start, and reads what the machine asks for. Replies are
- * written as text: 7 an integer, 'x' a string, +x a status, -x an error, nil, [ ... ] an array.
+ * written as text: 7 an integer, 'x' a string, +x a status, -x an error to the end of the line, nil,
+ * [ ... ] an array.
  */
 #ifndef FEED_H
 #define FEED_H
@@ -202,7 +203,7 @@ static inline tl_reply feed_read(feed *f, const char **at);
 static inline tl_reply feed_array(feed *f, const char **at) {
     tl_reply items[16] = {{0}};
     size_t n = 0;
-    for (*at += strspn(*at, " "); **at != ']'; *at += strspn(*at, " ")) {
+    for (*at += strspn(*at, " "); **at != ']'; *at += strspn(*at, " \n")) {
         assert_true(n < 16 && **at != '\0');
         items[n++] = feed_read(f, at);
     }
@@ -230,7 +231,7 @@ static inline tl_reply feed_read(feed *f, const char **at) {
     case '-':
         if (**at < '0' || **at > '9') {
             r.type = TL_REPLY_ERROR;
-            r.text = feed_word(at, "");
+            r.text = feed_word(at, "\n");
             return r;
         }
         break;
@@ -247,11 +248,11 @@ static inline tl_reply feed_read(feed *f, const char **at) {
 
 /* Write a reply, or several with a space between, as text; returns the first. */
 static inline const tl_reply *feed_parse(feed *f, const char *text, uint8_t *ret_count) {
-    static tl_reply top[2];
+    static tl_reply top[TL_COMMANDS_MAX];
     uint8_t n = 0;
     f->items_used = 0;
-    for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
-        assert_true(n < 2);
+    for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " \n")) {
+        assert_true(n < TL_COMMANDS_MAX);
         top[n++] = feed_read(f, &at);
     }
     if (ret_count)

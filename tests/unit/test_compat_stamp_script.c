@@ -691,7 +691,6 @@ static void test_the_bridge_refuses_a_server_without_eval(void **state) {
 
 static void test_a_timestamp_lock_goes_on_without_eval_and_remembers_it(void **state) {
     (void)state;
-    static const char *const first[] = {"SETNX", "GET", "GET"};
     for (int op = TL_TAKE; op <= TL_DROP; op++) {
         feed f;
         prepare(&f, &tl__protocol_timestamp, (tl_op)op);
@@ -699,12 +698,12 @@ static void test_a_timestamp_lock_goes_on_without_eval_and_remembers_it(void **s
         assert_int_equal(f.last.command[0].form, TL_SCRIPT);
         (void)feed_reply(&f, UNKNOWN);
         assert_int_equal(f.status, TL_GO);
-        assert_string_equal(f.last.command[0].argv[0].p, first[op]);
-        assert_int_equal(f.out.level, TL_LEVEL_PLAIN);
+        assert_string_equal(f.last.command[0].argv[0].p, "WATCH");
+        assert_int_equal(f.out.level, TL_LEVEL_WATCH);
         prepare(&f, &tl__protocol_timestamp, (tl_op)op); /* the next, on the same connection */
-        f.server.level = TL_LEVEL_PLAIN;
+        f.server.level = TL_LEVEL_WATCH;
         (void)feed_start(&f);
-        assert_string_equal(f.last.command[0].argv[0].p, first[op]);
+        assert_string_equal(f.last.command[0].argv[0].p, "WATCH");
         prepare(&f, &tl__protocol_timestamp, (tl_op)op); /* and one after a reconnect */
         f.server.level = TL_LEVEL_UNKNOWN;
         (void)feed_start(&f);

@@ -57,7 +57,7 @@ typedef struct {
     size_t other_size;
 
     tl_resp *resp;
-    tl_reply reply[2];
+    tl_reply reply[TL_COMMANDS_MAX];
     uint8_t got;
 } wire;
 

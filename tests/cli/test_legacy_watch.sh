@@ -1,0 +1,26 @@
+#!/bin/bash
+# A server with WATCH but without EVAL: timestamp locks have tokens and fences, and are renewed.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+if [[ ${COMPAT:-1} == 0 ]]; then exit 0; fi
+start_server --rename-command EVAL '' --rename-command EVALSHA ''
+expect_line 70 'no EVAL' "$tidelock" lock --protocol bridge k
+
+expect 0 "$tidelock" lock --protocol timestamp k
+read -r token fence <"$out"
+stamp=$(redis GET k)
+[[ ${#token} == 36 && $fence -gt 0 && $stamp =~ ^[0-9]{13}$ ]] || fail "lock prints: $(cat "$out"); k holds $stamp"
+expect 75 "$tidelock" lock --protocol timestamp k
+expect 75 "$tidelock" lock --protocol timestamp --strict k
+expect 1 "$tidelock" check --protocol timestamp k
+expect 0 "$tidelock" extend --protocol timestamp --ttl 100s k "$token"
+(($(redis GET k) > stamp)) || fail "extending wrote no later stamp: $(redis GET k) after $stamp"
+expect_line 2 another "$tidelock" unlock --protocol timestamp k 00000000-0000-4000-8000-000000000001
+assert_held k
+expect 0 "$tidelock" unlock --protocol timestamp k "$token"
+assert_free k
+expect_line 1 'not held' "$tidelock" unlock --protocol timestamp k "$token"
+
+# It is renewed: the command outlives the lifetime.
+expect 0 "$tidelock" run --protocol timestamp --legacy-ttl 3s --max-skew 500ms k -- sleep 4
+assert_free k
