@@ -40,6 +40,9 @@ static void step(world *w, tl_event e) {
     note_hold(w, answers ? &e : NULL);
     tl__out_clear(&w->out);
     w->status = w->step(&w->machine, &e, &w->out);
+#ifdef TL_COMPAT
+    refuse_watch(w);
+#endif
     if (w->out.level)
         w->server.level = w->out.level;
     if (answers)

@@ -97,9 +97,10 @@ static inline bool is_losers(const world *w, tl_bytes text) {
     const tl_rules *r = &w->job.rules;
     tl_stamp s = read_stamp(w, text);
     int64_t read_ms = s.written_ms - r->legacy_ttl_ms;
+    int64_t m = r->skew_ms * (r->strict || w->server.anchor.known ? 1 : 2);
     return s.kind == TL_STAMP_GOOD &&
            (r->dialect->waiters_overwrite ? read_ms < w->proof.stamp_ms - r->skew_ms - r->lag_ms
-                                          : read_ms <= w->proof.proved_us / 1000 + r->skew_ms);
+                                          : read_ms <= w->proof.proved_us / 1000 + m);
 }
 
 /* A command at plain level: of the four; each only after what must come before it. `last`: the word
@@ -192,6 +193,23 @@ static inline tl_reply plain_reply(world *w, int word) {
     if (how % 16 == 14)
         return (tl_reply){.type = TL_REPLY_NIL};
     return word == GETSET && how & 1 ? same_again(w) : any_value(w);
+}
+
+/* This server knows no WATCH: the attempt goes on with the four commands. */
+static inline void refuse_watch(world *w) {
+    tl_reply replies[TL_COMMANDS_MAX] = {error_reply("ERR unknown command 'WATCH'")};
+    const tl_send send = w->out.send[0];
+    if (w->status != TL_GO || w->out.sends == 0 || send.pin == TL_PIN_NOT)
+        return;
+    MUST(send.pin == TL_PIN_OPENS && w->out.level == TL_LEVEL_WATCH && !w->job.rules.strict);
+    MUST(w->job.protocol == &tl__protocol_timestamp && send.count <= TL_COMMANDS_MAX);
+    tl_event e = {.kind = TL_REPLY, .now = w->now, .sent = w->now, .server = &w->server};
+    e.ticket = send.ticket;
+    e.reply = replies;
+    e.count = send.count;
+    tl__out_clear(&w->out);
+    w->status = w->step(&w->machine, &e, &w->out);
+    MUST(w->out.level == TL_LEVEL_PLAIN);
 }
 
 /* Keep what a GET was answered, for what is sent because of it; and our own stamp as it was sent. */

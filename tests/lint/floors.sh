@@ -11,7 +11,7 @@ table='
 0 clock* error* token* bytes* spin*
 1 command* reply* keys* script* interval*
 2 protocol* attempt* sidecar* job* protocol_token protocol_plain acquire settle renew ask look* scan break queue quorum protocol_etcd
-2 compat/dialect* compat/dialect_odd compat/stamp* compat/stamp_script compat/stamp_plain compat/stamp_rules compat/stamp_look compat/phase* compat/phase_names compat/protocol_auto
+2 compat/dialect* compat/dialect_odd compat/stamp* compat/stamp_script compat/stamp_watch compat/stamp_plain compat/stamp_rules compat/stamp_look compat/phase* compat/phase_names compat/protocol_auto
 3 backoff* conn* conn_inside* endpoint* resolve* resp* slot* stream* tls* login* topics* wakeup* local* local_inside*
 3 conn_redis conn_fail local_dir local_launch sentinel cluster conn_http
 4 client* tasks* gate* batch* lock* keeper* keeper_inside* keeper_run keeper_watch attend driver* async* hold
