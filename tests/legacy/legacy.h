@@ -16,6 +16,7 @@
 #define LAG_MS 75    /**< L */
 #define SLACK_OF_JAVA_MS (2 * SKEW_MS + LAG_MS)
 #define FREE_MS (LIFE_MS + SKEW_MS + LAG_MS) /**< an orphan is free by then */
+#define LEASE_MS 1000                        /**< on a phase */
 #define TURN_MS 300                          /**< limit of a request */
 #define LATE_MS 10000                        /**< by how much a loaded machine may be late */
 
@@ -62,7 +63,7 @@ void java_answers(service *java, const char *question, const char *answer);
 
 #define POSTS_MAX 12
 
-typedef enum { JAVA, JAVA_AHEAD, JAVA_BEHIND, REDIS_PY, BRIDGE, STAMP, STRICT, KINDS } kind;
+typedef enum { JAVA, JAVA_AHEAD, JAVA_BEHIND, REDIS_PY, BRIDGE, STAMP, STRICT, AUTO, KINDS } kind;
 
 typedef struct {
     int turns[KINDS];
@@ -76,6 +77,9 @@ typedef struct {
     const char *key;
     const kind *posts; /* ends with KINDS */
     bool tokens;       /* Java throws on them */
+    /* What happens meanwhile, one after the other: what `tidelock migrate` is to do ("advance --watch 1s"),
+     * tried until they aren't refused; "turns": each has had some more; "stop java", "start java". */
+    const char *const *course; /* ends with NULL; NULL: nothing */
 } match;
 
 /** Let the services of a match contend for torture_seconds, kill some, and judge. */

@@ -19,6 +19,7 @@
 #define FREEZE_EVERY_US 800000 /* one of our own: nothing is assumed of those */
 #define FREEZE_MS 200
 #define FREEZE_SPAN_MS 2400
+#define TURNS_EACH 3
 #define STORY_LINES 60
 #define PYTHON "/usr/bin/python3"
 
@@ -35,6 +36,7 @@ static const kind_row rows[KINDS] = {
     [BRIDGE] = {"bridge", "bridge", 0},
     [STAMP] = {"timestamp", "timestamp", 0},
     [STRICT] = {"strict", "strict", 0},
+    [AUTO] = {"auto", "auto", 0},
 };
 
 typedef struct {
@@ -42,6 +44,7 @@ typedef struct {
     char name[24];
     service service;
     bool ready, inside, ended;
+    int turns;
     int64_t until_us, thaw_us; /* thaw_us 0: it runs */
 } post;
 
@@ -54,7 +57,10 @@ typedef struct {
     unsigned seed;
     int64_t quiet_us; /* since when nobody is inside */
     uint64_t fence;
-    char errors[200];
+    const char *const *course; /* its next step; NULL: none is left */
+    int64_t step_us;           /* since when */
+    service tool;              /* what does it */
+    char errors[200], said[200];
 } referee;
 
 static char story[STORY_LINES][LINE_SIZE + 60];
@@ -172,6 +178,7 @@ static void enter(referee *r, post *p, const char *line) {
     p->inside = true;
     p->until_us = until_us;
     r->v.turns[p->kind]++;
+    p->turns++;
     service_say(&p->service, "ok");
 }
 
@@ -275,11 +282,106 @@ static void thaw(referee *r, int64_t now_us) {
 
 static void freeze_one(referee *r) {
     post *p = &r->post[rand_r(&r->seed) % r->count];
-    if (p->kind != BRIDGE || !p->ready || p->thaw_us != 0)
+    if ((p->kind != BRIDGE && p->kind != AUTO) || !p->ready || p->thaw_us != 0)
         return;
     tell(p, p->inside ? "stands still inside" : "stands still");
     p->thaw_us = shared_us() + (FREEZE_MS + rand_r(&r->seed) % FREEZE_SPAN_MS) * INT64_C(1000);
     (void)kill(p->service.pid, SIGSTOP);
+}
+
+/* ---- the course of things --------------------------------------------------------------------- */
+
+static bool is_java(const post *p) {
+    return p->kind <= JAVA_BEHIND;
+}
+
+static void next_step(referee *r) {
+    r->course = r->course[1] ? r->course + 1 : NULL;
+    r->step_us = shared_us();
+    for (post *p = r->post; p < r->post + r->count; p++)
+        p->turns = 0;
+}
+
+static bool all_had_turns(const referee *r) {
+    for (const post *p = r->post; p < r->post + r->count; p++)
+        if (!p->ended && p->turns < TURNS_EACH)
+            return false;
+    return true;
+}
+
+/* True when none of them is there any more. */
+static bool stop_java(referee *r) {
+    bool gone = true;
+    for (post *p = r->post; p < r->post + r->count; p++)
+        if (is_java(p) && p->service.pid > 0) {
+            service_say(&p->service, "stop");
+            gone = false;
+        }
+    return gone;
+}
+
+static void start_java(referee *r) {
+    for (post *p = r->post; p < r->post + r->count; p++)
+        if (is_java(p))
+            hire(r, p);
+}
+
+/* What the operator types; refused, it is typed again, after stamps that are over have been removed. */
+static void migrate(referee *r, const char *what) {
+    static const char script[] =
+        "o='--dialect java --legacy-ttl 1500ms --max-skew 150ms --legacy-lag 75ms'; "
+        "until \"$TIDELOCK\" --url \"$1\" migrate $2 --yes $o; do [ $? = 77 ] || exit 1; "
+        "\"$TIDELOCK\" --url \"$1\" migrate sweep $o; sleep 0.2; done";
+    const char *const words[] = {"/bin/sh", "-c", script, "sh", real_redis_url(r->server),
+                                 what,      NULL};
+    r->tool = service_start(words, 0, r->said);
+}
+
+static void fail_of_tool(const referee *r, const char *what) {
+    char line[512];
+    FILE *file = fopen(r->said, "r");
+    while (file && fgets(line, sizeof line, file))
+        print_error("%s", line);
+    fail_msg("%s failed", what);
+}
+
+/* True when the step under way is done. */
+static bool step_is_done(referee *r) {
+    char line[LINE_SIZE];
+    const char *what = *r->course;
+    if (strcmp(what, "turns") == 0)
+        return all_had_turns(r);
+    if (strcmp(what, "stop java") == 0)
+        return stop_java(r);
+    if (strcmp(what, "start java") == 0) {
+        start_java(r);
+        return true;
+    }
+    if (r->tool.pid <= 0) {
+        migrate(r, what);
+        return false;
+    }
+    int got;
+    while ((got = service_line(&r->tool, line)) > 0)
+        print_message("%s: %s\n", what, line);
+    if (got == 0)
+        return false;
+    int status;
+    (void)waitpid(r->tool.pid, &status, 0);
+    r->tool.pid = -1;
+    (void)service_kill(&r->tool);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_of_tool(r, what);
+    return true;
+}
+
+static void go_on(referee *r) {
+    if (!r->course)
+        return;
+    if (step_is_done(r))
+        next_step(r);
+    else if (shared_us() - r->step_us > 6 * LATE_MS * INT64_C(1000))
+        fail_of_tool(r, *r->course);
 }
 
 /* ---- the match -------------------------------------------------------------------------------- */
@@ -317,8 +419,9 @@ static bool has_seen_all(const referee *r) {
 static void play(referee *r) {
     int64_t start_us = shared_us(), end_us = start_us + torture_seconds() * INT64_C(1000000);
     int64_t kill_us = start_us + KILL_FIRST_US, freeze_us = start_us;
-    while (shared_us() < end_us || !has_seen_all(r)) {
+    while (shared_us() < end_us || !has_seen_all(r) || r->course) {
         hear_all(r);
+        go_on(r);
         if (shared_us() > kill_us && kill_one(r))
             kill_us += KILL_EVERY_US;
         if (shared_us() > freeze_us) {
@@ -326,7 +429,7 @@ static void play(referee *r) {
             freeze_us += FREEZE_EVERY_US;
         }
         thaw(r, shared_us());
-        if (shared_us() > end_us + 3 * LATE_MS * 1000)
+        if (!r->match->course && shared_us() > end_us + 3 * LATE_MS * 1000)
             fail_msg("not everyone had a turn");
     }
 }
@@ -364,8 +467,13 @@ verdict referee_judge(real_redis *server, const match *m) {
     for (post *p = r.post; p < r.post + r.count; p++)
         (void)service_kill(&p->service);
     told = 0;
+    (void)service_kill(&r.tool);
     r = (referee){.server = server, .match = m, .seed = torture_seed()};
+    r.tool.pid = -1;
+    r.course = m->course;
+    r.step_us = shared_us();
     print_message("TORTURE_SEED=%u\n", r.seed);
+    (void)snprintf(r.said, sizeof r.said, "%s/migrate-%s", real_redis_dir(server), m->key);
     (void)snprintf(r.errors, sizeof r.errors, "%s/errors-%s", real_redis_dir(server), m->key);
     begin(&r);
     play(&r);

@@ -36,7 +36,8 @@ int64_t shared_us(void) {
 tl_client_options legacy_client(const char *url, tl_protocol_id protocol, bool strict) {
     return TL_CLIENT_OPTIONS(.url = url, .protocol = protocol, .strict = strict,
                              .attempt_ms = TURN_MS, .skew_max_ms = SKEW_MS, .legacy_lag_ms = LAG_MS,
-                             .legacy_ttl_ms = LIFE_MS);
+                             .legacy_ttl_ms = LIFE_MS,
+                             .phase_lease_ms = protocol == TL_AUTO ? LEASE_MS : 0);
 }
 
 /* ---- what must be there ----------------------------------------------------------------------- */

@@ -98,7 +98,8 @@ static void on_event(tl_lock *lock, const tl_lock_event *event, void *ctx) {
 /* Of the bridge's lifetimes some are shorter and some longer than those of the old clients. */
 static int64_t draw_ttl(worker *w, const char *protocol) {
     static const int64_t ttl_ms[] = {0, LIFE_MS * 3 / 5, LIFE_MS * 3 / 2};
-    return strcmp(protocol, "bridge") == 0 ? ttl_ms[draw(w, 3)] : 0;
+    bool any = strcmp(protocol, "bridge") == 0 || strcmp(protocol, "auto") == 0;
+    return any ? ttl_ms[draw(w, 3)] : 0;
 }
 
 static tl_lock *make(tl_client *client, const char *key, int64_t ttl_ms) {
@@ -129,6 +130,12 @@ static void loop(worker *w) {
     (void)puts("end");
 }
 
+static tl_protocol_id protocol_of(const char *name) {
+    if (strcmp(name, "auto") == 0)
+        return TL_AUTO;
+    return strcmp(name, "bridge") == 0 ? TL_BRIDGE : TL_TIMESTAMP;
+}
+
 /* worker URL PROTOCOL KEY SEED */
 int worker_main(int argc, char **argv) {
     tl_client *client;
@@ -136,8 +143,7 @@ int worker_main(int argc, char **argv) {
     if (argc != 6)
         return 2;
     bool strict = strcmp(argv[3], "strict") == 0;
-    tl_client_options options = legacy_client(
-        argv[2], strcmp(argv[3], "bridge") == 0 ? TL_BRIDGE : TL_TIMESTAMP, strict);
+    tl_client_options options = legacy_client(argv[2], protocol_of(argv[3]), strict);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     (void)setvbuf(stdin, NULL, _IONBF, 0); /* what has come is seen by poll */
     if (tl_client_open(&options, &client, &err) != TL_OK) {
