@@ -143,6 +143,7 @@ typedef struct {
     skew_effort effort;
     skew_listen_options listen;
     skew_link link;
+    skew_more more;
     skew_watch watch;
     bool watching;
     int rounds;
@@ -286,11 +287,11 @@ static int judge(session *x, const skew_fleet *f, const skew_listen *passive) {
     return published ? published : status;
 }
 
-static bool measure(session *x, skew_fleet *f, skew_more *more, skew_listen *passive) {
-    if (!skew_more_gather(more, &x->link) ||
+static bool measure(session *x, skew_fleet *f, skew_listen *passive) {
+    if (!skew_more_gather(&x->more, &x->link) ||
         !skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, passive))
         return false;
-    skew_more_add(more, f);
+    skew_more_add(&x->more, f);
     if (passive)
         skew_passive_judge(&x->listen.model, f->hosts, f->count);
     return true;
@@ -298,24 +299,18 @@ static bool measure(session *x, skew_fleet *f, skew_more *more, skew_listen *pas
 
 static int measure_and_judge(session *x) {
     skew_fleet fleet;
-    skew_more more;
     skew_listen passive, *listening = skew_legacy_asked(&x->o->legacy) ? &passive : NULL;
-    int status = skew_more_begin(&more, &x->o->asked);
 
-    if (status)
-        return status;
     if (!skew_fleet_begin(&fleet) || (listening && !skew_listen_begin(&passive, &x->listen))) {
         skew_fleet_end(&fleet);
-        skew_more_end(&more);
         return fail(STATUS_INTERNAL, "out of memory");
     }
-    bool measured = measure(x, &fleet, &more, listening);
+    bool measured = measure(x, &fleet, listening);
     hide_progress(x);
-    status = measured ? judge(x, &fleet, listening) : unmeasured(x);
+    int status = measured ? judge(x, &fleet, listening) : unmeasured(x);
     if (listening)
         skew_listen_end(&passive);
     skew_fleet_end(&fleet);
-    skew_more_end(&more);
     return status;
 }
 
@@ -330,10 +325,15 @@ static int watch_rounds(session *x) {
 }
 
 static int run(session *x, const server *s) {
-    int status = skew_link_open(&x->link, s);
+    int status = skew_more_begin(&x->more, &x->o->asked);
 
     if (status)
         return status;
+    status = skew_link_open(&x->link, s);
+    if (status) {
+        skew_more_end(&x->more);
+        return status;
+    }
     if (!x->watching) {
         status = measure_and_judge(x);
     } else if ((status = skew_watch_begin(&x->watch)) == 0) {
@@ -341,6 +341,7 @@ static int run(session *x, const server *s) {
         status = skew_watch_end(&x->watch, status);
     }
     skew_link_close(&x->link);
+    skew_more_end(&x->more);
     return status;
 }
 

@@ -24,7 +24,23 @@ static void fail_with(chrony_report *r, const char *status, const char *why) {
     (void)snprintf(r->why, sizeof r->why, "%s", why);
 }
 
-/* In a group of its own, so that whatever it starts ends with it. Returns 0 or an errno. */
+/* In a group of its own, so that whatever it starts ends with it; a watch's blocked signals aren't its. */
+static int prepare(posix_spawnattr_t *attr) {
+    sigset_t none, usual;
+
+    (void)sigemptyset(&none);
+    (void)sigemptyset(&usual);
+    (void)sigaddset(&usual, SIGINT);
+    (void)sigaddset(&usual, SIGTERM);
+    (void)sigaddset(&usual, SIGPIPE);
+    int why = posix_spawnattr_setsigmask(attr, &none);
+    why = why ? why : posix_spawnattr_setsigdefault(attr, &usual);
+    return why ? why
+               : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                    POSIX_SPAWN_SETSIGDEF);
+}
+
+/* Returns 0 or an errno. */
 static int start(const char *socket, int out, pid_t *ret) {
     const char *const there[] = {"chronyc", "-n", "-c", "-h", socket, "tracking", NULL},
                       *const own[] = {"chronyc", "-n", "-c", "tracking", NULL};
@@ -43,7 +59,7 @@ static int start(const char *socket, int out, pid_t *ret) {
     why = why ? why : posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
     why = why ? why
               : posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    why = why ? why : posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+    why = why ? why : prepare(&attr);
     why = why ? why
               : posix_spawnp(ret, "chronyc", &files, &attr,
                              (char *const *)(uintptr_t)(socket[0] ? there : own), environ);

@@ -15,6 +15,7 @@
 #define ROOT_MOST_US (16 * US_PER_S) /* RFC 5905's MAXDISP: as far off as no time at all */
 #define STALE_S 8192                 /* eight times the longest usual pause between two questions */
 #define FUTURE_S 1
+#define AGAIN_S 64 /* how often daemons ask, unless told otherwise */
 
 #define LEAP_UNKNOWN 3
 #define MODE_CLIENT 3
@@ -175,10 +176,20 @@ bool ntp_learn(ntp_source *s, const uint8_t *packet, size_t n, uint64_t random,
             (void)snprintf(s->why, sizeof s->why, "%s", why);
         return false;
     case NTP_UNFIT: end(s, "unsynchronised", why); break;
-    case NTP_KISS: end(s, "refused", why); break;
+    case NTP_KISS:
+        s->kissed = true;
+        end(s, "refused", why);
+        break;
     case NTP_GOOD: believe(s, &a, sent, received, rate_ppm); break;
     }
     return true;
+}
+
+bool ntp_due(const ntp_source *s, tl_mono asked_at, bool near, const skew_reading *now) {
+    if (s->kissed)
+        return false;
+    return near || (s->answers && !skew_unbroken(&s->track, now)) ||
+           !tl__mono_before(now->after, tl__mono_add_ms(asked_at, AGAIN_S * 1000));
 }
 
 /* Is the whole interval within a tenth of `of` from it, on either side of 0? */

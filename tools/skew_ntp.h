@@ -48,7 +48,8 @@ typedef struct {
     int64_t root_us;  /**< the greatest that was told */
     int answers, stratum;
     bool leaping, smeared;
-    bool over; /**< ask no more; why says it, unless the answers are fine and enough */
+    bool kissed; /**< never ask again */
+    bool over;   /**< ask no more for now; why says it, unless the answers are fine and enough */
     const char *status;
     char why[SKEW_DETAIL_SIZE];
 } ntp_source;
@@ -56,6 +57,10 @@ typedef struct {
 /** A packet that came for a question sent at `sent`. True: it was an answer to it, fit or not. */
 bool ntp_learn(ntp_source *s, const uint8_t *packet, size_t n, uint64_t random,
                const skew_reading *sent, const skew_reading *received, int32_t rate_ppm);
+
+/** Is it to be asked again at the reading `now`, when it was last asked at asked_at? A watch asks no server
+ *  of others more often than daemons do; near: it is on this machine. */
+bool ntp_due(const ntp_source *s, tl_mono asked_at, bool near, const skew_reading *now);
 
 /** Fill a host's row, all but the name, at the reading `now`. own is this host's clock less the Redis
  *  server's, or NULL when unknown; this host is the first of the rows. */

@@ -29,7 +29,8 @@ typedef struct {
 } question;
 
 typedef struct {
-    ntp_source *source;
+    ntp_server *server;
+    ntp_source *source; /* the server's */
     tl_resolve *resolve;
     tl_address address[TL_ADDRESS_MAX];
     size_t addresses, at;
@@ -94,7 +95,8 @@ static bool turn_to(asking *a, const tl_address *to) {
     if (a->fd >= 0)
         close(a->fd);
     a->fd = socket(to->at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    a->pace_ms = is_here(to) ? NEAR_PACE_MS : PACE_MS;
+    a->server->near = is_here(to);
+    a->pace_ms = a->server->near ? NEAR_PACE_MS : PACE_MS;
     return a->fd >= 0 && connect(a->fd, (const struct sockaddr *)&to->at, to->size) == 0;
 }
 
@@ -186,8 +188,10 @@ static void take_addresses(asking *a) {
 }
 
 static void begin(asking *a, ntp_server *server, tl_mono now) {
-    *a = (asking){.source = &server->source, .fd = -1, .next = now};
+    *a = (asking){.server = server, .source = &server->source, .fd = -1, .next = now};
     server->source = (ntp_source){.answers = 0};
+    server->asked = true;
+    server->asked_at = now;
     if (tl__resolve_numeric(server->host, server->port, &a->address[0]))
         a->addresses = 1;
     else if (!(a->resolve = tl__resolve_start(server->host, server->port)))
@@ -254,18 +258,21 @@ static void ask_all(asking *a, int count, int32_t rate_ppm) {
 
 void ntp_servers_ask(ntp_servers *s, int32_t rate_ppm) {
     asking *a = calloc((size_t)s->count + 1, sizeof *a);
-    tl_mono now = tl__mono_now();
+    skew_reading now = skew_link_reading();
+    int n = 0;
 
     for (int i = 0; i < s->count; i++) {
+        ntp_server *x = &s->server[i];
+        if (x->asked && !ntp_due(&x->source, x->asked_at, x->near, &now))
+            continue;
         if (a)
-            begin(&a[i], &s->server[i], now);
+            begin(&a[n++], x, now.after);
         else
-            s->server[i].source = (ntp_source){.status = "unknown", .why = "out of memory"};
+            x->source = (ntp_source){.status = "unknown", .why = "out of memory"};
     }
-    if (!a)
-        return;
-    ask_all(a, s->count, rate_ppm);
-    for (int i = 0; i < s->count; i++)
+    if (n > 0)
+        ask_all(a, n, rate_ppm);
+    for (int i = 0; i < n; i++)
         end(&a[i]);
     free(a);
 }

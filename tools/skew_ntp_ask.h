@@ -11,6 +11,8 @@ typedef struct {
     char name[SKEW_NAME_SIZE]; /**< HOST:PORT */
     char host[NTP_HOST_SIZE];
     uint16_t port;
+    bool asked, near; /**< near: on this machine */
+    tl_mono asked_at;
     ntp_source source;
 } ntp_server;
 
@@ -23,8 +25,8 @@ typedef struct {
 int ntp_servers_begin(ntp_servers *s, const opt_texts *places);
 void ntp_servers_end(ntp_servers *s);
 
-/** Ask each some times, over 4 s, or less for one on this machine; for 5 s at most. What comes of it is in
- *  each server's source. */
+/** Ask each that is due some times, over 4 s, or less for one on this machine; for 5 s at most. What comes
+ *  of it is in each server's source; the others' is kept. */
 void ntp_servers_ask(ntp_servers *s, int32_t rate_ppm);
 
 #endif

@@ -66,11 +66,31 @@ done
 [[ $(counted latekiss) == 2 ]] || fail "latekiss was asked $(counted latekiss) times"
 [[ $(counted good) == 3 && $(counted silent) == 3 ]] || fail "good was asked $(counted good) times, silent $(counted silent)"
 
+# ---- again and again: who has told us off is left alone for good -----------------------------------------
+modes=(kiss good)
+peer_again() {
+    "$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" >"$work/peer" 2>"$work/peer.err" &
+    peer=$!
+    exec 7>"$work/end"
+    until_true 10 has_ports || depth=1 fail "the peer did not start again: $(cat "$work/peer.err")"
+}
+peer_again
+: >"$work/rounds"
+"$tidelock" skew --json --watch=100ms --ntp "$(place kiss)" --ntp "$(place good)" >"$work/rounds" 2>"$work/rounds.err" 7>&- &
+watch=$!
+rounds() { [[ $(grep -c '"status":"refused"' "$work/rounds") -ge 4 && $(grep -c '"samples":3,"status":"ok"' "$work/rounds") -ge 4 ]]; }
+until_true 30 rounds || fail "the watch: $(head -c 2000 "$work/rounds") $(cat "$work/rounds.err")"
+kill -TERM $watch
+wait_for $watch 20
+[[ $status == 143 ]] || fail "the watch ends with $status"
+exec 7>&-
+wait_for "$peer" 10
+[[ $(counted kiss) == 1 ]] || fail "after a kiss of death it was asked $(counted kiss) times"
+(($(counted good) >= 12)) || fail "good was asked $(counted good) times"
+
 # ---- the verdict -----------------------------------------------------------------------------------
-"$python" "$here/tests/cli/ntp_peer.py" good far <"$work/end" >"$work/peer" 2>"$work/peer.err" &
-exec 7>"$work/end"
 modes=(good far)
-until_true 10 has_ports || fail "the peer did not start again: $(cat "$work/peer.err")"
+peer_again
 expect 0 "$tidelock" agent --once --every 10m --name elsewhere
 expect 0 "$tidelock" skew
 expect 1 "$tidelock" skew --ntp "$(place good)" # as right as can be, and yet

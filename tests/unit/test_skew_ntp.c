@@ -342,6 +342,26 @@ static void test_a_step_of_our_own_clock_voids_it(void **state) {
     assert_true(h.known);
 }
 
+static void test_a_watch_asks_no_more_often_than_daemons_and_never_after_a_kiss(void **state) {
+    (void)state;
+    ntp_source s = {.answers = 0};
+    uint8_t p[NTP_SIZE];
+    tl_mono asked = {0};
+    skew_reading soon = at(63 * S, NOW_US + 63 * S), later = at(64 * S, NOW_US + 64 * S),
+                 set = at(5 * S, NOW_US + 6 * S);
+    answer(p, NOW_US);
+    assert_true(exchange(&s, p, 0, 1100));
+    assert_false(ntp_due(&s, asked, false, &soon));
+    assert_true(ntp_due(&s, asked, true, &soon)); /* on this machine */
+    assert_true(ntp_due(&s, asked, false, &later));
+    assert_true(ntp_due(&s, asked, false, &set)); /* what is known is void */
+    p[1] = 0;
+    memcpy(p + 12, "DENY", 4);
+    assert_true(exchange(&s, p, 0, 1100));
+    assert_false(ntp_due(&s, asked, true, &later));
+    assert_false(ntp_due(&s, asked, false, &set));
+}
+
 /* ---- places -------------------------------------------------------------------------------------- */
 
 static void test_places(void **state) {
@@ -397,6 +417,7 @@ int main(void) {
         cmocka_unit_test(test_a_server_that_took_longer_than_the_exchange_is_no_evidence),
         cmocka_unit_test(test_odd_distances_are_named),
         cmocka_unit_test(test_a_step_of_our_own_clock_voids_it),
+        cmocka_unit_test(test_a_watch_asks_no_more_often_than_daemons_and_never_after_a_kiss),
         cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
