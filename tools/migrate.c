@@ -27,6 +27,8 @@ static const opt options[] = {
      "init: how long a client may act by what it has read (30s)", 0, 0},
     {0, "watch", OPT_DURATION, AT(watch_ms), "D",
      "advance to phase 2: watch for old clients so long (the lease)", 0, 0},
+    {0, "monitor", OPT_DURATION, AT(monitor_ms), "D",
+     "of that, read MONITOR for so long to name them (10s)", 0, 0},
     {'y', "yes", OPT_FLAG, AT(yes), NULL, "init, advance, rollback: don't ask", 0, 0},
     {0, "dry-run", OPT_FLAG, AT(dry_run), NULL, "sweep: only say what would be removed", 0, 0},
     {0, "history", OPT_FLAG, AT(history), NULL, "status: all changes too", 0, 0},
@@ -128,7 +130,7 @@ static int show(migrate_work *w, const migrate_locks *locks, const history *h) {
                         .changes = h->count};
     json j;
 
-    migrate_watch_begin(&watch, &w->m, &traffic);
+    migrate_watch_begin(&watch, &w->m, "", 0, &traffic);
     s.calls = watch.base;
     migrate_judge(&w->v, w->v.reg.phase + 1, locks, NULL, &s.next);
     migrate_judge(&w->v, w->v.reg.phase - 1, locks, NULL, &s.back);

@@ -269,7 +269,7 @@ static void judge_traffic(const migrate_traffic *t, migrate_blockers *ret) {
     for (int i = 0; i < t->stragglers; i++)
         straggler(&t->straggler[i], ret);
     ret->more += t->more_stragglers;
-    if (t->monitor_whole || t->stragglers > 0 || (t->counted && unseen <= 0))
+    if (t->monitor_whole || t->monitoring || t->stragglers > 0 || (t->counted && unseen <= 0))
         return;
     migrate_blocker *b = add(ret);
     if (t->counted)

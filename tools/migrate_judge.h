@@ -69,6 +69,7 @@ typedef struct {
     int64_t calls;        /**< SETNX and GETSET executed during the watch, by anybody on any key */
     int64_t monitor_ms;   /**< how long MONITOR was read; 0: not at all */
     bool monitor_whole;   /**< for all of the watch, without a gap */
+    bool monitoring;      /**< it is being read: what is unseen yet says nothing */
     int64_t accounted;    /**< of the calls, those that MONITOR has shown to be on other keys */
     char monitor_why[96]; /**< why MONITOR ended early, or was not read; "" */
     int stragglers, more_stragglers;

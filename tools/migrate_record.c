@@ -103,7 +103,7 @@ static tl_bytes word(tl_bytes *text) {
     return w;
 }
 
-static tl_bytes field(const tl_reply *fields, const char *name) {
+static tl_bytes register_field(const tl_reply *fields, const char *name) {
     for (size_t i = 0; i + 1 < fields->count; i += 2) {
         tl_bytes key, value;
         if (tl__reply_text(&fields->items[i], &key) && tl__bytes_eq(key, tl__bytes_of(name)) &&
@@ -115,20 +115,20 @@ static tl_bytes field(const tl_reply *fields, const char *name) {
 
 void migrate_register_read(const tl_reply *fields, migrate_register *ret) {
     int64_t phase = -1, from = -1;
-    tl_bytes keys = field(fields, "keys");
+    tl_bytes keys = register_field(fields, "keys");
 
     *ret = (migrate_register){.there = fields->type == TL_REPLY_ARRAY && fields->count > 0};
-    ret->readable = ret->there && number(field(fields, "phase"), 0, PHASES - 1, &phase) &&
-                    number(field(fields, "epoch"), 1, EPOCH_MOST, &ret->epoch) &&
-                    number(field(fields, "lease_ms"), MIGRATE_LEASE_LEAST_MS, MIGRATE_LEASE_MOST_MS,
-                           &ret->lease_ms) &&
-                    number(field(fields, "since"), 0, US_MOST, &ret->since_us) && keys.n > 0 &&
-                    keys.n < MIGRATE_KEYS_SIZE && !memchr(keys.p, '\0', keys.n);
+    ret->readable = ret->there && number(register_field(fields, "phase"), 0, PHASES - 1, &phase) &&
+                    number(register_field(fields, "epoch"), 1, EPOCH_MOST, &ret->epoch) &&
+                    number(register_field(fields, "lease_ms"), MIGRATE_LEASE_LEAST_MS,
+                           MIGRATE_LEASE_MOST_MS, &ret->lease_ms) &&
+                    number(register_field(fields, "since"), 0, US_MOST, &ret->since_us) &&
+                    keys.n > 0 && keys.n < MIGRATE_KEYS_SIZE && !memchr(keys.p, '\0', keys.n);
     ret->phase = (int)phase;
-    ret->from = number(field(fields, "from"), 0, PHASES - 1, &from) ? (int)from : -1;
+    ret->from = number(register_field(fields, "from"), 0, PHASES - 1, &from) ? (int)from : -1;
     if (ret->readable) {
         memcpy(ret->keys, keys.p, keys.n);
-        tl__bytes_print(ret->by, sizeof ret->by, field(fields, "by"));
+        tl__bytes_print(ret->by, sizeof ret->by, register_field(fields, "by"));
     }
 }
 

@@ -10,9 +10,10 @@
 #include "migrate_show.h"
 #include "migrate_traffic.h"
 
-#define LOOK_MS 200    /* how often to look while waiting */
-#define SCANS_MS 2000  /* no sooner after a scan of the keys comes the next, */
-#define SCANS_SHARE 10 /* nor before it has cost a tenth of the time */
+#define LOOK_MS 200      /* how often to look while waiting */
+#define MONITOR_MS 10000 /* how long MONITOR is read unless told otherwise */
+#define SCANS_MS 2000    /* no sooner after a scan of the keys comes the next, */
+#define SCANS_SHARE 10   /* nor before it has cost a tenth of the time */
 
 typedef struct {
     migrate_work *w;
@@ -22,6 +23,7 @@ typedef struct {
     migrate_locks locks;
     migrate_traffic traffic;
     bool watches;
+    char keys[MIGRATE_KEYS_SIZE];
     int64_t next_scan_ms;
 } step;
 
@@ -77,15 +79,18 @@ static int look(step *s, migrate_watch *watch) {
 }
 
 static int await(step *s) {
-    int64_t watch_ms = s->w->o->watch_ms, began_ms = moment_ms();
+    int64_t watch_ms = s->w->o->watch_ms, monitor_ms = s->w->o->monitor_ms;
+    int64_t began_ms = moment_ms();
     migrate_watch watch;
     int status = 0;
 
     s->watches = migrate_wants_watch(s->from, s->to);
     if (watch_ms == MIGRATE_NOT_GIVEN)
         watch_ms = s->w->v.reg.lease_ms;
+    if (monitor_ms == MIGRATE_NOT_GIVEN)
+        monitor_ms = watch_ms < MONITOR_MS ? watch_ms : MONITOR_MS;
     if (s->watches)
-        migrate_watch_begin(&watch, &s->w->m, &s->traffic);
+        migrate_watch_begin(&watch, &s->w->m, s->keys, monitor_ms, &s->traffic);
     while (status == 0) {
         int64_t lease_ms = lease_left_ms(s), left_ms = lease_ms;
         int64_t still_ms = s->watches ? began_ms + watch_ms - moment_ms() : 0;
@@ -97,17 +102,20 @@ static int await(step *s) {
                              ? "watching for old clients: another %lld s"
                              : "waiting for the leases of the phase before to end: another %lld s",
                          (long long)((left_ms + 999) / 1000));
-        s->w->sig = signals_pause(&s->w->sigs, left_ms < LOOK_MS ? left_ms : LOOK_MS);
+        int64_t pause_ms = left_ms < LOOK_MS ? left_ms : LOOK_MS;
+        if (s->watches)
+            migrate_watch_pause(&watch, &s->w->sigs, pause_ms);
+        s->w->sig = signals_pause(&s->w->sigs, s->watches ? 0 : pause_ms);
         status = s->w->sig ? STATUS_SIGNAL + s->w->sig : look(s, &watch);
     }
     migrate_progress(NULL);
+    if (s->watches)
+        migrate_watch_end(&watch);
     if (status)
         return status;
     status = migrate_read(&s->w->m, &s->w->v);
     if (status == 0)
         status = scan(s);
-    if (status == 0 && s->watches)
-        migrate_watch_look(&watch);
     return status ? status : judge(s, s->watches);
 }
 
@@ -223,6 +231,7 @@ static int take_step(migrate_work *w, int by) {
     if (status == 0)
         status = judge(&s, false);
     s.epoch = w->v.reg.epoch;
+    (void)snprintf(s.keys, sizeof s.keys, "%s", w->v.reg.keys);
     if (status == 0)
         status = confirm_step(&s);
     if (status == 0)

@@ -2,6 +2,7 @@
  * Watching for old clients. The counts are of the whole server and of scripts too: they prove that
  * nobody was there, but not that somebody was. The list of clients is a hint for people.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +98,9 @@ static void list_one(tl_bytes line, migrate_traffic *t) {
     value_of(line, "addr", address, sizeof address);
     value_of(line, "name", name, sizeof name);
     value_of(line, "cmd", command, sizeof command);
+    for (int i = 0; i < t->stragglers; i++)
+        if (strcmp(t->straggler[i].address, address) == 0 && !t->straggler[i].name[0])
+            memcpy(t->straggler[i].name, name, sizeof name);
     if (!address[0] || may_be_ours(command))
         return;
     t->connections++;
@@ -119,10 +123,13 @@ void migrate_list_clients(tl_bytes list, migrate_traffic *t) {
 }
 
 static bool take_list(void *ctx, const tl_reply *reply) {
+    migrate_watch *w = ctx;
     tl_bytes list;
 
-    if (tl__reply_text(reply, &list))
-        migrate_list_clients(list, ctx);
+    if (tl__reply_text(reply, &list)) {
+        migrate_list_clients(list, w->seen);
+        migrate_monitor_cost(&w->monitor, list);
+    }
     return true;
 }
 
@@ -137,18 +144,22 @@ static int64_t ask_calls(migrate_link *m) {
 
 static void ask_list(migrate_watch *w) {
     static const char *const words[] = {"CLIENT", "LIST", NULL};
-    (void)skew_link_ask(&w->m->link, words, take_list, w->seen);
+    (void)skew_link_ask(&w->m->link, words, take_list, w);
 }
 
-void migrate_watch_begin(migrate_watch *w, migrate_link *m, migrate_traffic *ret) {
+void migrate_watch_begin(migrate_watch *w, migrate_link *m, const char *keys, int64_t monitor_ms,
+                         migrate_traffic *ret) {
     *ret = (migrate_traffic){.watch_ms = 0};
     *w = (migrate_watch){.m = m, .seen = ret, .began_ms = moment_ms()};
-    w->base = ask_calls(m);
+    if (monitor_ms > 0)
+        migrate_monitor_begin(&w->monitor, m, keys, ret);
+    w->monitor_until_ms = moment_ms() + monitor_ms;
+    w->base = ask_calls(m); /* whatever is counted from now on, MONITOR tells */
     ret->counted = w->base >= 0;
     ask_list(w);
 }
 
-void migrate_watch_look(migrate_watch *w) {
+static void count(migrate_watch *w) {
     int64_t calls = w->seen->counted ? ask_calls(w->m) : -1;
 
     /* fewer than before: somebody has reset them, or the server was restarted */
@@ -156,6 +167,31 @@ void migrate_watch_look(migrate_watch *w) {
         w->seen->counted = false;
     else
         w->seen->calls = calls - w->base;
+}
+
+void migrate_watch_pause(migrate_watch *w, signals *sigs, int64_t ms) {
+    struct pollfd p = {.fd = sigs->fd, .events = POLLIN};
+
+    if (w->monitor.conn)
+        migrate_monitor_listen(&w->monitor, sigs, ms);
+    else
+        (void)poll(&p, 1, (int)ms);
+}
+
+void migrate_watch_look(migrate_watch *w) {
+    count(w);
+    if (w->monitor.conn && moment_ms() >= w->monitor_until_ms)
+        migrate_monitor_end(&w->monitor, w->m);
+    ask_list(w);
+    w->seen->watch_ms = moment_ms() - w->began_ms;
+}
+
+void migrate_watch_end(migrate_watch *w) {
+    bool whole = w->monitor.conn != NULL;
+
+    count(w);
+    migrate_monitor_end(&w->monitor, w->m);
+    w->seen->monitor_whole = whole && !w->monitor.failed;
     ask_list(w);
     w->seen->watch_ms = moment_ms() - w->began_ms;
 }

@@ -87,16 +87,76 @@ in_phase 1 11
 redis DEL jobs:z >/dev/null
 
 # ---- the watch -------------------------------------------------------------------------------------------
-# SETNX or GETSET run by anybody during the watch, and nobody has seen on which key: doubt.
-for command in "SETNX elsewhere 1" "GETSET elsewhere 1" "EVAL return(redis.call('SETNX','a','b')) 0"; do
+watch() { # options; starts it, and waits until it is at it
     set_phase 1 20
     redis CONFIG RESETSTAT >/dev/null
-    migrate advance --yes --watch 5m >"$work/watch" 2>&1 &
+    migrate advance --yes "$@" >"$work/watch" 2>&1 &
     watch=$!
     until_true 20 is_waiting || fail "it does not watch: $(cat "$work/watch")"
+}
+refuses() { # pattern; at once, rather than after 5 min
+    wait_for $watch 30
+    [[ $status == 77 ]] || depth=1 fail "$status instead of 77: $(cat "$work/watch")"
+    grep -qE -- "$1" "$work/watch" || depth=1 fail "no '$1': $(cat "$work/watch")"
+    in_phase 1 20
+}
+
+# SETNX or GETSET run by anybody, and nobody has seen on which key: doubt.
+for command in "SETNX elsewhere 1" "GETSET elsewhere 1" "EVAL return(redis.call('SETNX','a','b')) 0"; do
+    watch --watch 5m --monitor 0s
     # shellcheck disable=SC2086
     redis $command >/dev/null
-    wait_for $watch 30 # at once, rather than after 5 min
-    [[ $status == 77 ]] || fail "$command: $status: $(cat "$work/watch")"
-    in_phase 1 20
+    refuses 'SETNX or GETSET ran 1 times meanwhile, and it is not known on which keys: .*: find out with --monitor as long as --watch, or deny them'
 done
+watch --watch 5m --monitor 100ms # the same when MONITOR is over
+not_monitored() { ! redis CLIENT LIST | grep -q 'cmd=monitor'; }
+until_true 20 not_monitored || fail "MONITOR doesn't end"
+redis SETNX elsewhere 1 >/dev/null
+refuses 'ran 1 times meanwhile'
+redis ACL SETUSER default -monitor >/dev/null # or when it may not be read
+watch --watch 5m
+redis SETNX elsewhere 1 >/dev/null
+refuses 'ran 1 times meanwhile.*MONITOR is refused: NOPERM.*; find out'
+redis ACL SETUSER default +monitor >/dev/null
+redis ACL SETUSER default -info >/dev/null
+expect_line 77 'NOPERM|permission' migrate advance --yes
+redis ACL SETUSER default +info >/dev/null
+
+# Seen by MONITOR, it is named, even if its lock is gone before a scan can see it.
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+redis CONFIG SET port "$port" >/dev/null
+java() { # commands on one connection, which stays for a while
+    exec "$python" - "$port" "$@" <<'PY'
+import socket, sys, time
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for line in sys.argv[2:]:
+    s.sendall(line.encode() + b"\r\n")
+    s.recv(1000)
+print(s.getsockname()[1], flush=True)
+time.sleep(30)
+PY
+}
+for command in SETNX getset; do
+    watch --watch 5m --monitor 5m
+    java 'CLIENT SETNAME java-7' "$command jobs:quick 1" 'DEL jobs:quick' >"$work/java" &
+    java=$!
+    refuses "${command^^} of a client of the old kind on jobs:quick: 127\.0\.0\.1:[0-9]+( \(called java-7\))?: end it, or have the server refuse it: tidelock migrate acl"
+    grep -q "127.0.0.1:$(cat "$work/java")" "$work/watch" || fail "not its address $(cat "$work/java"): $(cat "$work/watch")"
+    kill $java
+done
+watch --watch 5m --monitor 5m
+redis EVAL "redis.call('SETNX', KEYS[1], 1) redis.call('DEL', KEYS[1])" 1 jobs:quick >/dev/null
+refuses 'SETNX of a client of the old kind on jobs:quick: a script'
+watch --watch 5m --monitor 5m
+redis SETNX jobs:quick x >/dev/null # no stamp at all
+refuses 'SETNX of a client of the old kind on jobs:quick: a client of the unix socket'
+redis DEL jobs:quick >/dev/null
+
+# What is seen on other keys is nobody's business; and it stands in the history.
+watch --watch 2s
+for i in {1..5}; do redis SETNX "elsewhere:$i" 1 >/dev/null; done
+wait_for $watch 30
+[[ $status == 0 ]] || fail "others' keys: $status: $(cat "$work/watch")"
+in_phase 2 21
+expect 0 migrate status --history
+grep -qE 'watched for .*: 5 SETNX and GETSET, 5 of them seen on other keys; MONITOR for' "$out" || fail "evidence: $(tail -n 2 "$out")"

@@ -1,0 +1,136 @@
+/*
+ * Who of the old kind is still at work, out of what the server counts, lists and monitors: texts that
+ * others write.
+ */
+#include "../../tools/migrate_monitor.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/migrate_record.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/migrate_traffic.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_monitor.c"    /* NOLINT(bugprone-suspicious-include) */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+int64_t moment_ms(void) {
+    return 0;
+}
+
+bool skew_link_ask(skew_link *l, const char *const *words,
+                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    (void)l, (void)words, (void)take, (void)ctx;
+    return false;
+}
+
+static int64_t calls(const char *info) {
+    return migrate_count_calls(tl__bytes_of(info));
+}
+
+static void test_counts_are_those_of_both_commands(void **state) {
+    (void)state;
+    static const char head[] = "# Commandstats\r\ncmdstat_eval:calls=3,usec=9\r\n";
+    char info[400];
+    assert_int_equal(calls(head), 0);
+    (void)snprintf(info, sizeof info,
+                   "%scmdstat_setnx:calls=40,usec=7,rejected_calls=9\r\ncmdstat_getset:calls=2\r\n",
+                   head);
+    assert_int_equal(calls(info), 42);
+    (void)snprintf(info, sizeof info, "%scmdstat_msetnx:calls=40,usec=7\r\n", head);
+    assert_int_equal(calls(info), 0);
+    (void)snprintf(info, sizeof info, "%scmdstat_setnx:calls=x,usec=7\r\n", head);
+    assert_int_equal(calls(info), -1);
+    assert_int_equal(calls(""), -1); /* it doesn't count at all */
+    assert_int_equal(calls("cmdstat_setnx:calls=4,usec=7\r\n"), -1);
+}
+
+static migrate_traffic listed(const char *list) {
+    migrate_traffic t = {.stragglers = 1, .straggler = {{.address = "10.0.0.7:4001"}}};
+    migrate_list_clients(tl__bytes_of(list), &t);
+    return t;
+}
+
+static void test_the_list_hints_at_those_who_say_what_tidelock_never_says(void **state) {
+    (void)state;
+    migrate_traffic t = listed("id=1 addr=10.0.0.5:4000 name= age=1 cmd=evalsha user=default\n"
+                               "id=2 addr=10.0.0.6:4000 name=web age=1 cmd=get user=default\n"
+                               "id=3 addr=10.0.0.7:4001 name=java-7 age=1 cmd=setnx user=default\n"
+                               "id=4 addr=10.0.0.8:4000 name= age=1 cmd=getset\n"
+                               "id=5 addr=10.0.0.9:4000 name= age=1 cmd=client|list user=default\n"
+                               "id=6 name=odd cmd=setnx\n"
+                               "nonsense");
+    assert_int_equal(t.connections, 3);
+    assert_string_equal(
+        t.suspects,
+        "10.0.0.7:4001 called java-7 (said setnx last), 10.0.0.8:4000 (said getset last)");
+    assert_string_equal(t.straggler[0].name, "java-7");
+    t = listed("");
+    assert_int_equal(t.connections, 0);
+}
+
+static void test_a_straggler_is_who_uses_our_keys_once_each(void **state) {
+    (void)state;
+    migrate_traffic t = {.calls = 0};
+    migrate_monitor x = {.seen = &t, .keys = "jobs:*", .marker = "mark 1"};
+    static const char *const lines[] = {
+        "1763700000.000001 [0 10.0.0.7:4001] \"SETNX\" \"jobs:x\" \"1763700060000\"",
+        "1763700000.000002 [0 10.0.0.7:4001] \"getset\" \"jobs:x\" \"1763700060000\"",
+        "1763700000.000003 [0 10.0.0.8:4001] \"SETNX\" \"elsewhere\" \"1\"",
+        "1763700000.000004 [0 10.0.0.8:4001] \"GET\" \"jobs:x\"",
+        "1763700000.000005 [0 lua] \"setnx\" \"jobs:y\" \"1\"",
+        "1763700000.000006 [0 unix:/run/r.sock] \"SETNX\" \"jobs:z\" \"1\"",
+        "1763700000.000007 [0 10.0.0.8:4001] \"ECHO\" \"mark 2\"",
+        "1763700000.000008 [0 10.0.0.8:4001] \"SETNX\"",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        migrate_monitor_line(&x, tl__bytes_of(lines[i]));
+    assert_false(x.failed || x.marked);
+    assert_int_equal(t.stragglers, 3);
+    assert_string_equal(t.straggler[0].address, "10.0.0.7:4001");
+    assert_string_equal(t.straggler[0].command, "SETNX");
+    assert_string_equal(t.straggler[0].key, "jobs:x");
+    assert_string_equal(t.straggler[1].address, "a script");
+    assert_string_equal(t.straggler[2].address, "a client of the unix socket");
+    migrate_monitor_line(&x, TL_LITERAL("1763700000.000009 [0 10.0.0.8:4001] \"ECHO\" \"mark 1\""));
+    assert_true(x.marked && !x.failed);
+    migrate_monitor_line(&x, TL_LITERAL("nonsense"));
+    assert_true(x.failed); /* what was missed proves nothing */
+    assert_true(t.monitor_why[0]);
+}
+
+static void test_a_key_too_long_to_be_seen_whole_may_be_ours(void **state) {
+    (void)state;
+    char line[900];
+    migrate_traffic t = {.calls = 0};
+    migrate_monitor x = {.seen = &t, .keys = "*end"};
+    (void)snprintf(line, sizeof line,
+                   "1763700000.000001 [0 10.0.0.7:4001] \"SETNX\" \"%0700d\" \"1\"", 7);
+    migrate_monitor_line(&x, tl__bytes_of(line));
+    assert_int_equal(t.stragglers, 1);
+}
+
+static void test_more_than_fit_are_counted(void **state) {
+    (void)state;
+    char line[200];
+    migrate_traffic t = {.calls = 0};
+    migrate_monitor x = {.seen = &t, .keys = "*"};
+    for (int i = 0; i < MIGRATE_STRAGGLERS + 3; i++) {
+        (void)snprintf(line, sizeof line, "1763700000.000001 [0 10.0.0.7:%d] \"SETNX\" \"k\" \"1\"",
+                       4000 + i);
+        migrate_monitor_line(&x, tl__bytes_of(line));
+    }
+    assert_int_equal(t.stragglers, MIGRATE_STRAGGLERS);
+    assert_int_equal(t.more_stragglers, 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_are_those_of_both_commands),
+        cmocka_unit_test(test_the_list_hints_at_those_who_say_what_tidelock_never_says),
+        cmocka_unit_test(test_a_straggler_is_who_uses_our_keys_once_each),
+        cmocka_unit_test(test_a_key_too_long_to_be_seen_whole_may_be_ours),
+        cmocka_unit_test(test_more_than_fit_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
