@@ -32,7 +32,7 @@ for c in run lock unlock extend check inspect break local skew agent doctor migr
     want=$("$tidelock" help $c | long_options | sed 's/--version //')
     # A build without what speaks to old clients has the same completion.
     if [[ ${COMPAT:-1} == 0 ]]; then
-        for o in dialect legacy-lag legacy-ttl max-skew protocol strict; do got=${got/--$o /}; done
+        for o in clock-guard dialect legacy-lag legacy-ttl max-skew protocol strict; do got=${got/--$o /}; done
         if [[ $c != migrate ]]; then got=${got/--namespace /}; fi
         if [[ $c == skew ]]; then for o in keys passive pool-wait; do got=${got/--$o /}; done; fi
     fi

@@ -2,7 +2,7 @@
 
 _tidelock_options() { # command
     local all="--url --password-file --help"
-    local legacy="--protocol --namespace --dialect --legacy-ttl --max-skew --legacy-lag --strict"
+    local legacy="--protocol --namespace --clock-guard --dialect --legacy-ttl --max-skew --legacy-lag --strict"
     case $1 in
     '') echo "$all --version" ;;
     run)
@@ -82,6 +82,7 @@ _tidelock() {
     --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --pool-wait | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
     --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --namespace | --keys | -E) return ;;
+    --clock-guard) mapfile -t COMPREPLY < <(compgen -W "warn refuse off" -- "$cur") && return ;;
     --phase) mapfile -t COMPREPLY < <(compgen -W "0 1 2 3" -- "$cur") && return ;;
     --watch)
         if [[ $command == migrate ]]; then mapfile -t COMPREPLY < <(compgen -W "30s 5m 1h 1d" -- "$cur") && return; fi
