@@ -301,11 +301,12 @@ static int side(const skew_model *m, tl_interval i) {
     return i.lo > NEARLY_US || (i.lo > 0 && i.hi > much);
 }
 
-/* Has another instrument found a clock like this one? */
+/* Has another instrument found a clock like this one? What daemons believe is of no clock but our own. */
 static bool is_backed(const skew_model *m, const skew_host *h, const skew_host *hosts, int count) {
     for (int i = 0; i < count; i++) {
         const skew_host *o = &hosts[i];
-        if (o->known && !is_measured(o) && side(m, o->offset) == side(m, h->offset) &&
+        if (o->known && !is_measured(o) && skew_is_clock(o->kind) &&
+            side(m, o->offset) == side(m, h->offset) &&
             o->offset.lo <= tl__add_sat(h->offset.hi, SECOND_US) &&
             h->offset.lo <= tl__add_sat(o->offset.hi, SECOND_US))
             return true;
