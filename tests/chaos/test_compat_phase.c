@@ -1,0 +1,166 @@
+/*
+ * Clients by phase when their register can't be reached, goes back or goes away; registration; a hold
+ * across a change of phase.
+ */
+#include "arena.h"
+
+#define LEASE_MS 1000
+#define PHASE "tidelock:phase:{default}"
+
+/* Only what the test is about is patient: M and L are the least, for short lifetimes. */
+static tl_client *client_by_phase(const char *url) {
+    return make_client_with(TL_CLIENT_OPTIONS(.url = url, .protocol = TL_AUTO,
+                                              .attempt_ms = ATTEMPT_MS, .connect_ms = CONNECT_MS,
+                                              .skew_max_ms = 1, .legacy_lag_ms = 1,
+                                              .phase_lease_ms = LEASE_MS));
+}
+
+static void set_phase(int phase, int epoch) {
+    freeReplyObject(real_redis_command(server, "HMSET " PHASE " phase %d epoch %d", phase, epoch));
+}
+
+static bool holds_token(const tl_lock *lock) {
+    redisReply *reply = real_redis_command(server, "GET " KEY);
+    bool token = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, tl_lock_token(lock)) == 0;
+    freeReplyObject(reply);
+    return token;
+}
+
+/* The only client's record says that it has been told of this epoch. */
+static bool has_confirmed(int epoch) {
+    redisReply *reply = real_redis_command(server, "HVALS " PHASE ":clients");
+    bool has = reply->elements == 1 && atoi(reply->element[0]->str) == epoch;
+    freeReplyObject(reply);
+    return has;
+}
+
+static tl_lock *lock_of(tl_client *client) {
+    return make_lock_with(client, KEY, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+}
+
+static void take_and_give_back(tl_lock *lock) {
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+/* Until its lease is over for certain. */
+static void outwait_a_lease(void) {
+    const clock_wait wait = clock_wait_begin(LEASE_MS + 100);
+    while (clock_wait_more(&wait)) {}
+}
+
+static void test_one_that_was_cut_off_acts_by_what_it_reads_when_it_returns(void **state) {
+    (void)state;
+    set_phase(1, 1);
+    tl_lock *lock = lock_of(client_by_phase(proxy_url(gate)));
+    take_and_give_back(lock);
+    proxy_break(gate, PROXY_REQUESTS, 0, PROXY_MUTE, PROXY_ALL);
+    outwait_a_lease();
+    set_phase(3, 3); /* two steps: nothing that it knows holds any more */
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
+    proxy_heal(gate);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    assert_true(holds_token(lock));
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_a_lease_is_kept_fresh_and_a_change_is_confirmed(void **state) {
+    (void)state;
+    set_phase(0, 1);
+    tl_lock *lock = lock_of(client_by_phase(real_redis_url(server)));
+    take_and_give_back(lock);
+    assert_true(has_confirmed(1));
+    for (int phase = 1; phase <= 3; phase++) {
+        set_phase(phase, phase + 1);
+        WAIT_FOR(SOON_MS, has_confirmed(phase + 1)); /* though nobody locks */
+    }
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    assert_true(holds_token(lock));
+}
+
+static void test_under_a_lease_a_pair_is_two_commands(void **state) {
+    (void)state;
+    set_phase(1, 1);
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_AUTO));
+    tl_lock *lock = lock_of(client);
+    take_and_give_back(lock);
+    forget_executed();
+    for (int i = 0; i < 20; i++)
+        take_and_give_back(lock);
+    assert_false(has_executed("evalsha", 41));
+    assert_true(has_executed("evalsha", 40));
+}
+
+static void test_a_held_stamp_becomes_a_token_when_the_fleet_drains(void **state) {
+    (void)state;
+    set_phase(1, 1);
+    lock_events *events = make_events();
+    tl_client *client = client_by_phase(real_redis_url(server));
+    tl_lock *lock = make_lock_with(client, KEY,
+                                   TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(3000),
+                                                   .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(lock);
+    assert_false(holds_token(lock));
+    set_phase(2, 2);
+    WAIT_FOR(SOON_MS, holds_token(lock));
+    WAIT_FOR(SOON_MS, tl_lock_remaining_ms(lock) > 0 && tl_lock_state(lock) == TL_HELD);
+    assert_belief_is_true(lock);
+    assert_int_equal(tl_lock_fence(lock), fence);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_false(key_exists());
+}
+
+static void test_a_register_that_goes_back_or_away_stops_who_knew_better(void **state) {
+    (void)state;
+    set_phase(2, 5);
+    tl_lock *lock = lock_of(client_by_phase(real_redis_url(server)));
+    take_and_give_back(lock);
+    set_phase(1, 4); /* as a failover that loses the last writes does it */
+    outwait_a_lease();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EDENIED);
+    assert_non_null(strstr(said.message, "older epoch"));
+    run("DEL " PHASE);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EDENIED);
+    assert_non_null(strstr(said.message, "gone"));
+    set_phase(2, 6);
+    take_and_give_back(lock);
+}
+
+static void test_where_the_register_may_not_be_read_nothing_is_taken(void **state) {
+    (void)state;
+    run("ACL SETUSER u on >p ~chaos:* ~tidelock:{chaos:* &* +@all");
+    char url[160];
+    (void)snprintf(url, sizeof url, "redis://u:p@127.0.0.1:%d", real_redis_port(server));
+    tl_lock *lock = lock_of(client_by_phase(url));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EDENIED);
+    assert_false(key_exists());
+    run("ACL DELUSER u");
+}
+
+static void test_a_new_client_clears_away_records_that_are_over(void **state) {
+    (void)state;
+    set_phase(1, 1);
+    run("HSET " PHASE
+        ":clients dead '1 1 1000 1700000000000000 0.1.0 host 1 x' odd 'what is this'");
+    tl_lock *lock = lock_of(client_by_phase(real_redis_url(server)));
+    take_and_give_back(lock);
+    assert_true(has_confirmed(1)); /* and is alone */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_one_that_was_cut_off_acts_by_what_it_reads_when_it_returns),
+        ARENA_TEST(test_a_lease_is_kept_fresh_and_a_change_is_confirmed),
+        ARENA_TEST(test_under_a_lease_a_pair_is_two_commands),
+        ARENA_TEST(test_a_held_stamp_becomes_a_token_when_the_fleet_drains),
+        ARENA_TEST(test_a_register_that_goes_back_or_away_stops_who_knew_better),
+        ARENA_TEST(test_where_the_register_may_not_be_read_nothing_is_taken),
+        ARENA_TEST(test_a_new_client_clears_away_records_that_are_over),
+    };
+    server = real_redis_start(NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    real_redis_free(server);
+    return failed;
+}
