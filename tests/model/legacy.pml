@@ -13,6 +13,8 @@
  *   STEPS     a Java host's clock may be set anew between its take and its DEL, from
  *             one offset within M to another
  *   LATE_DEL  the job ends in time but the DEL may come at any time after
+ *   TOKENS    K may hold a token, K_tok, instead of a stamp: K_e are then its ticks to live;
+ *             the Java rule throws on reading one, and GETSET overwrites one
  */
 #ifndef NJ
 #define NJ 2 /* Java clients */
@@ -82,11 +84,24 @@ inline j_enter(me)
     claim(ONE, j_in[me] == 0 || HOLDERS <= 1, "two holders")
 }
 
+#ifdef TOKENS
+#define NO_TOKEN ; K_tok = 0 /* after a write of K */
+#define J_READS(v) (K_here && K_tok == 0 && K_e == (v))
+#define J_MEETS_OTHER(v) (K_here && (K_tok != 0 || K_e != (v)))
+#else
+#define NO_TOKEN
+#define J_READS(v) (K_here && K_e == (v))
+#define J_MEETS_OTHER(v) (K_here && K_e != (v))
+#endif
+
 proctype java(byte me)
 {
     short off;
 idle:
     atomic {
+#ifdef JAVA_MAY_START
+        JAVA_MAY_START;
+#endif
         select (off : SLOWEST .. OFF);
         j_off[me] = off; off = 0;
         j_e[me] = TJ + j_off[me]; j_lag[me] = LAG + 1;
@@ -102,7 +117,14 @@ idle:
     :: atomic { true -> j_forget(me); goto idle } /* an exception, a time-out */
     fi;
     if
+#ifdef TOKENS
+    :: atomic { j_lag[me] > 0 && K_here && K_tok != 0 ->
+           printf("[%d] J%d  GET -> token #%d: throws\n", hour, JAVA(me), K_tok);
+           seen(THROWN, "a Java client reads a token and throws"); j_forget(me); goto idle }
+    :: atomic { j_lag[me] > 0 && K_here && K_tok == 0 ->
+#else
     :: atomic { j_lag[me] > 0 && K_here ->
+#endif
            printf("[%d] J%d  GET -> %d\n", hour, JAVA(me), hour + K_e);
            if
            :: K_e - (j_lag[me] - 1) < j_off[me] -> j_v[me] = K_e
@@ -112,14 +134,14 @@ idle:
     :: atomic { true -> j_forget(me); goto idle }
     fi;
     if /* its clock at the comparison is past what it read; GETSET */
-    :: atomic { j_lag[me] > 0 && j_v[me] < j_off[me] && K_here && K_e == j_v[me] ->
+    :: atomic { j_lag[me] > 0 && j_v[me] < j_off[me] && J_READS(j_v[me]) ->
            printf("[%d] J%d  (clock %d) GETSET %d -> %d, as read: won\n", hour, JAVA(me), hour + j_off[me], hour + j_e[me], hour + K_e);
            seen(TAKEOVER, "a stamp that ran out is taken over");
            j_robs(me);
            K_e = j_e[me]; j_enter(me); goto inside }
-    :: atomic { j_lag[me] > 0 && j_v[me] < j_off[me] && K_here && K_e != j_v[me] ->
+    :: atomic { j_lag[me] > 0 && j_v[me] < j_off[me] && J_MEETS_OTHER(j_v[me]) ->
            printf("[%d] J%d  (clock %d) GETSET %d -> %d, not as read: lost, but its stamp stays\n", hour, JAVA(me), hour + j_off[me], hour + j_e[me], hour + K_e);
-           K_e = j_e[me]; j_forget(me);
+           K_e = j_e[me] NO_TOKEN; j_forget(me);
            seen(LOSER, "a loser overwrites the winner's stamp");
            goto idle }
     :: atomic { j_lag[me] > 0 && j_v[me] < j_off[me] && !K_here ->
@@ -131,11 +153,11 @@ idle:
     fi;
 inside:
     if
-    :: atomic { j_in[me] > 0 -> j_in[me] = 0; K_here = false; K_e = 0; before = (SEE == HANDOVER -> JAVA(me) : 0);
+    :: atomic { j_in[me] > 0 -> j_in[me] = 0; K_here = false; K_e = 0 NO_TOKEN; before = (SEE == HANDOVER -> JAVA(me) : 0);
            printf("[%d] J%d  DEL\n", hour, JAVA(me)) }
 #ifdef LATE_DEL
     :: atomic { j_in[me] == 0 ->
-           printf("[%d] J%d  DEL, late\n", hour, JAVA(me)); K_here = false; K_e = 0 }
+           printf("[%d] J%d  DEL, late\n", hour, JAVA(me)); K_here = false; K_e = 0 NO_TOKEN }
 #endif
     :: atomic { true -> j_in[me] = 0; printf("[%d] J%d is over, without DEL\n", hour, JAVA(me)) }
     fi;
@@ -145,7 +167,15 @@ inside:
 
 inline legacy_tick()
 {
+#ifdef TOKENS
+    if
+    :: K_here && K_tok != 0 -> K_e--; if :: K_e == 0 -> K_here = false; K_tok = 0 :: else fi
+    :: K_here && K_tok == 0 -> AGE(K_e, FLOOR)
+    :: else
+    fi;
+#else
     if :: K_here -> AGE(K_e, FLOOR) :: else fi;
+#endif
 #if NJ > 0
     for (i : 0 .. NJ - 1) {
         DOWN(j_in[i]);

@@ -129,6 +129,52 @@ bridge-thief-gone* |bridge|-DNB=1 -DNJ=1 -DOFF=2 -DLIMIT=1 -DONLY=STOLEN_BACK |f
 bridge-no-min      |bridge|-DNB=1 -DNJ=1 -DNO_MIN -DLIMIT=1            |safe   |min(deadline, E' - M) left out: the cap alone suffices
 bridge-no-s        |bridge|-DNB=2 -DNJ=1 -DL=0 -DT=4 -DLIMIT=1 -DNO_S  |safe   |S not binding: no harm while every DEL is in time
 bridge-s-early     |bridge|-DNB=2 -DNJ=1 -DL=0 -DT=4 -DLIMIT=1 -DLATE_DEL -DS_ENDS_EARLY -DONLY=TIDELOCK |safe|S binding until S.value - M only
+phase              |phase |                                        |safe   |at most two adjacent phases act, whatever is lost, late, paused or crashed
+phase-longer       |phase |-DLEASE=3                               |safe   |the same with a lease of 3 ticks
+phase-two          |phase |-DN=2 -DTOOLS=1 -DNO_FRESH            |safe   |two clients in full detail, one operator
+phase-begin        |phase |-DUNBEGUN -DFALLBACK=3                  |safe   |a register begins at 0 or 1 among clients that fell back under a longer lease
+phase-failover     |phase |-DFAILOVER -DLEASE=1                    |safe   |a failover loses the last step: steps only from a replicated epoch, the wait anew
+phase-failover-one |phase |-DFAILOVER -DTOOLS=1                    |safe   |the same with one operator and a lease of 2 ticks
+phase-last         |phase |-DONLY=NONE -DSEE=LAST                  |happens|phase 3 is reached
+phase-back         |phase |-DONLY=NONE -DSEE=WENT_BACK             |happens|a step back
+phase-both         |phase |-DONLY=NONE -DSEE=BOTH                  |happens|two adjacent phases act at once
+phase-refused      |phase |-DONLY=NONE -DSEE=REFUSED               |happens|not_after refuses a take past the end of its lease
+phase-lost-race    |phase |-DONLY=NONE -DSEE=LOST_RACE             |happens|of two operators' steps one is refused
+phase-held-back    |phase |-DRECORDS -DONLY=NONE -DSEE=HELD_BACK   |happens|a record holds a step back
+phase-voided       |phase |-DRECORDS -DONLY=NONE -DSEE=VOIDED      |happens|a void record holds nothing back
+phase-begun        |phase |-DUNBEGUN -DONLY=NONE -DSEE=BEGUN       |happens|the register begins
+phase-failed-over  |phase |-DFAILOVER -DONLY=NONE -DSEE=FAILED_OVER|happens|a replica takes over
+phase-no-lease*    |phase |-DNO_LEASE                              |fails  |a client goes on by the phase that it read last
+phase-from-reply*  |phase |-DFROM_REPLY                            |fails  |the lease counts from the answer instead of the request
+phase-no-not-after*|phase |-DNO_NOT_AFTER                          |fails  |the server executes a take past the end of its lease
+phase-no-wait*     |phase |-DNO_WAIT -DRECORDS                     |fails  |records alone: a client that is recorded acts by an older answer
+phase-no-compare*  |phase |-DNO_COMPARE                            |fails  |two operators race and the register skips a phase
+phase-wait-from-request*|phase|-DWAIT_FROM_REQUEST                 |fails  |the tool's wait counts from its request instead of the answer
+phase-client-no-drift*|phase|-DCLIENT_NO_DRIFT                     |fails  |a slow deadline clock and no drift taken from the lease
+phase-tool-no-drift*|phase|-DTOOL_NO_DRIFT                         |fails  |a fast deadline clock and no drift added to the wait
+phase-first-no-wait*|phase|-DUNBEGUN -DFALLBACK=3 -DFIRST_NO_WAIT -DRECORDS |fails|leases from before the register are longer than the register's
+phase-begin-anywhere*|phase|-DUNBEGUN -DBEGIN_ANYWHERE -DRECORDS   |fails  |a register begins at 2 or 3
+phase-vanished*    |phase |-DVANISH                                |fails  |the register is deleted by hand: a fresh client falls back
+phase-no-anew*     |phase |-DFAILOVER -DNO_ANEW                    |fails  |a failover undoes a step unseen, and the wait goes on
+phase-no-wait-first*|phase|-DFAILOVER -DNO_WAIT_FIRST              |fails  |a step from an epoch that no replica has: a failover undoes two
+pair-two           |pair |-DNB=2 -DNJ=0                            |safe   |two clients of phases 1, 2 and 3, forth and back
+pair-java          |pair |-DNB=1 -DNJ=1 -DLIMIT=2                  |safe   |one client from phase 1 to 2 and back, a Java client before and after
+pair-lag           |pair |-DNB=1 -DNJ=1 -DM=0 -DL=3                |safe   |the same with slow Java attempts
+pair-to-the-end    |pair |-DNB=1 -DNJ=1 -DM=3 -DL=0 -DT=10 -DSLACK=0 |safe |and with Java jobs that run up to their stamp, M = 3
+pair-no-scan       |pair |-DNB=1 -DNJ=1 -DNO_SCAN                  |safe   |Java begins beside tokens that are left: it throws, but one holder
+pair-no-s          |pair |-DNB=2 -DNJ=0 -DL=0 -DT=4 -DNO_S         |safe   |S not binding: exact bytes suffice
+pair-blind         |pair |-DNB=2 -DNJ=0 -DL=0 -DT=4 -DBLIND        |safe   |a free stamp taken whatever K holds: S suffices
+pair-turned        |pair |-DNB=1 -DNJ=0 -DONLY=NONE -DSEE=TURNED   |happens|a keep turns a stamp into a token
+pair-freed         |pair |-DNB=1 -DNJ=0 -DONLY=NONE -DSEE=FREED    |happens|a token takes the place of a stamp that ran out
+pair-left          |pair |-DNB=2 -DNJ=0 -DONLY=NONE -DSEE=LEFT     |happens|phase 1 finds a token that is left
+pair-handover      |pair |-DNB=2 -DNJ=0 -DONLY=NONE -DSEE=HANDOVER |happens|a released lock goes to the next
+pair-reclaim       |pair |-DNB=1 -DNJ=1 -DONLY=NONE -DSEE=RECLAIM  |happens|a holder recognises a loser's stamp and takes its lock back
+pair-thrown        |pair |-DNB=1 -DNJ=1 -DNO_SCAN -DONLY=NONE -DSEE=THROWN |happens|Java reads a token and throws
+pair-java-in-drain*|pair |-DNB=1 -DNJ=1 -DJAVA_IN_MIXED            |fails  |Java beside phase 2: its loser overwrites a token, whose holder allows for none
+pair-late-turn*    |pair |-DNB=1 -DNJ=1 -DM=0 -DL=3 -DLATE_TURN    |fails  |a keep turns a stamp into a token after the end of its lease
+pair-steals*       |pair |-DNB=2 -DNJ=0 -DL=0 -DT=4 -DSTEALS -DNO_S|fails  |a token taken for a stamp that ran out, and S not asked
+pair-blind-no-s*   |pair |-DNB=2 -DNJ=0 -DL=0 -DT=4 -DBLIND -DNO_S |fails  |a free stamp taken whatever K holds, and S not asked
+pair-no-wait*      |pair |-DNB=1 -DNJ=1 -DM=3 -DL=0 -DT=10 -DSLACK=0 -DWAIT=0 |fails|a stamp taken as soon as it has run out
 ROWS
 }
 

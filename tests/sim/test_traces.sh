@@ -1,7 +1,8 @@
 #!/bin/bash
 # Each counter-example of the models that concerns what is simulated has its row in README.md, and
 # what the row names is there, as a scenario with something to be seen (test_sim runs them all), or
-# as a mutation (test_mutations.sh does).
+# as a mutation (test_mutations.sh does). What isn't simulated yet says "later", with the name that its
+# scenario or mutation will have; once there is one, "later" isn't true any more.
 set -u
 cd "$(dirname "$0")" || exit 1
 status=0
@@ -10,7 +11,7 @@ complain() {
     status=1
 }
 
-rows=$(sed -n 's/^| `\([a-z-]*\)` | \(scenario\|mutation\) `\([a-z-]*\)`.*/\1 \2 \3/p' README.md)
+rows=$(sed -n 's/^| `\([a-z-]*\)` | \(later: \)\?\(scenario\|mutation\) `\([a-z-]*\)`.*/\1 \3 \4 \2/p' README.md)
 [[ -n $rows ]] || complain "README.md has no rows of traces"
 
 traces=0
@@ -26,9 +27,11 @@ scenario() {
     awk -v name="    {\"$1\"," '/^    \{"/ { on = index($0, name) == 1 } /^};/ { on = 0 } on' scenarios.c
 }
 
-while read -r trace kind name; do
+while read -r trace kind name later; do
     [[ -e ../model/traces/$trace.txt ]] || complain "$trace: in README.md, but there is no such trace"
-    case $kind in
+    case $kind$later in
+    scenariolater:) [[ -z $(scenario "$name") ]] || complain "$trace: scenario $name is there, not later" ;;
+    mutationlater:) ! grep -q "^$name  *|" mutations.sh || complain "$trace: mutation $name is there, not later" ;;
     scenario)
         text=$(scenario "$name")
         [[ -n $text ]] || complain "$trace: there is no scenario $name"
