@@ -9,6 +9,7 @@ if "$python" -c 'import socket; socket.socket(socket.AF_INET6, socket.SOCK_DGRAM
     modes+=(good@::1)
 fi
 mkfifo "$work/end"
+: >"$work/peer"
 "$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" >"$work/peer" 2>"$work/peer.err" &
 peer=$!
 exec 7>"$work/end"
@@ -69,6 +70,7 @@ done
 # ---- again and again: who has told us off is left alone for good -----------------------------------------
 modes=(kiss good)
 peer_again() {
+    : >"$work/peer" # at once: what the one before has left is none of its ports
     "$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" >"$work/peer" 2>"$work/peer.err" &
     peer=$!
     exec 7>"$work/end"
