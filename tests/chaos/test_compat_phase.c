@@ -81,8 +81,9 @@ static void test_a_lease_is_kept_fresh_and_a_change_is_confirmed(void **state) {
 static void test_under_a_lease_a_pair_is_two_commands(void **state) {
     (void)state;
     set_phase(1, 1);
-    tl_client *client = make_client_with(
-        TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_AUTO));
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server),
+                                                           .protocol = TL_AUTO,
+                                                           .attempt_ms = SOON_MS));
     tl_lock *lock = lock_of(client);
     take_and_give_back(lock);
     forget_executed();
@@ -142,8 +143,8 @@ static void test_where_the_register_may_not_be_read_nothing_is_taken(void **stat
 static void test_a_new_client_clears_away_records_that_are_over(void **state) {
     (void)state;
     set_phase(1, 1);
-    run("HSET " PHASE
-        ":clients dead '1 1 1000 1700000000000000 0.1.0 host 1 x' odd 'what is this'");
+    freeReplyObject(real_redis_command(server, "HMSET " PHASE ":clients dead %s odd %s",
+                                       "1 1 1000 1700000000000000 0.1.0 host 1 x", "what is this"));
     tl_lock *lock = lock_of(client_by_phase(real_redis_url(server)));
     take_and_give_back(lock);
     assert_true(has_confirmed(1)); /* and is alone */
