@@ -256,6 +256,39 @@ SH
     right "when the job has ended, the Java service gets it at once"
 }
 
+# libfaketime shows one process another time, and touches no clock.
+faketime_library() {
+    local f
+    for f in /usr/lib/faketime/libfaketime.so.1 /usr/lib/*-linux-gnu*/faketime/libfaketime.so.1; do
+        if [[ -e $f ]]; then echo "$f" && return; fi
+    done
+    return 1
+}
+
+scene_skew() {
+    local library said agents=() host
+    title "Can such a lock be stolen with these hosts' clocks?"
+    if ! library=$(faketime_library); then
+        tell "left out: it takes libfaketime to have a host whose clock is wrong (make check installs it)"
+        return
+    fi
+    tell "Each host runs an agent, which measures its clock against the server's. One is 350 ms ahead." \
+        "The locks live for 60 s, and jobs work for up to 59.8 s under one."
+    for host in app1:+0 app2:+0 db1:+0.350; do
+        LD_PRELOAD=$library FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME=${host#*:} \
+            "$tidelock" agent --once --every 1m --name "${host%:*}" 2>"$work/err" &
+        agents+=($!)
+    done
+    for host in "${agents[@]}"; do wait "$host" || wrong "an agent failed: $(cat "$work/err")"; done
+    show "tidelock skew --lock-timeout 60s --max-hold 59800ms"
+    said=$("$tidelock" skew --lock-timeout 60s --max-hold 59800ms)
+    (($? == 2)) || wrong "the exit status should be 2: $said"
+    sed -n '/^host/,$p' <<<"$said" | sed 's/^/   /'
+    [[ $said == "UNSAFE: "*"the clock of db1 is "* ]] || wrong "it should name db1: $said"
+    right "$(head -n 1 <<<"$said" | cut -d , -f 1,2)"
+    tell "What to do: $(sed -n '2s/^ *//p' <<<"$said")"
+}
+
 # ---- all of it --------------------------------------------------------------------------------
 start_server
 tell "tidelock $("$tidelock" --version | cut -d ' ' -f 2) on a redis-server of its own."
@@ -265,5 +298,6 @@ scene_standby
 scene_lost
 # A build without compat knows no clients of the old kind.
 if "$tidelock" help run | grep -q -e --protocol; then scene_legacy; fi
+scene_skew
 printf '\n%sAll of it held, in %d s.%s "tidelock help" and the man page tidelock-run(1) tell more.\n' \
     "$bold" $((SECONDS - began)) "$plain"

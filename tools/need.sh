@@ -30,7 +30,7 @@ check  scdoc            cmd:scdoc
 check  procps           cmd:ps
 check  python3-redis    python:redis
 check  default-jdk-headless cmd:javac
-check  libfaketime      lib:faketime/libfaketime.so.1
+demo   libfaketime      lib:faketime/libfaketime.so.1
 lint   clang            cmd:clang
 lint   clang-format     cmd:clang-format
 lint   clang-tidy       cmd:clang-tidy

@@ -9,6 +9,7 @@
 #include "skew_judge.h"
 #include "skew_web.h"
 
+#define OLD_MS 30000       /* evidence: agents publish every ten seconds unless told otherwise */
 #define RESOLUTION_US 1000 /* most stamps count in milliseconds */
 
 const char *skew_verdict_name(skew_verdict v) {
@@ -154,9 +155,6 @@ static void advise(skew_result *r, const char *what) {
         (void)snprintf(r->advice[r->advices++], sizeof r->advice[0], "%s", what);
 }
 
-#define ADVISE_CLOCKS                                                                              \
-    "let one time service steer all hosts (chronyc tracking, timedatectl), or choose a longer "    \
-    "lifetime or a shorter hold"
 #define ADVISE_AGENTS "run \"tidelock agent\" on every host that takes these locks"
 
 #define ADVISE_LISTEN                                                                              \
@@ -179,6 +177,74 @@ static void explain(skew_result *r, const skew_pair *p, const char *what) {
                    h->kind == SKEW_REDIS ? "" : " holds", t->name, ms(lo, p->gap.lo),
                    ms(hi, p->gap.hi), ms(slack, r->rule.slack_us), h->instrument,
                    (long long)h->age_ms, t->instrument, (long long)t->age_ms);
+}
+
+/* How far a clock is from the server's at least. */
+static int64_t distance(const skew_host *h) {
+    return h->offset.lo > 0 ? h->offset.lo : h->offset.hi < 0 ? -h->offset.hi : 0;
+}
+
+/* Where to look: at the clock of the two that is further from the server's. */
+static void advise_where(skew_result *r, const skew_pair *p) {
+    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+    char text[SKEW_REASON_SIZE];
+
+    if (h->known && t->known && distance(h) != distance(t))
+        (void)snprintf(
+            text, sizeof text,
+            "look at the time service of %s first, whose clock is further from the "
+            "server's (there: chronyc tracking, timedatectl); one source should steer all "
+            "hosts",
+            distance(h) > distance(t) ? h->name : t->name);
+    else
+        (void)snprintf(text, sizeof text,
+                       "look at the time services of %s and %s (there: chronyc tracking, "
+                       "timedatectl); one source should steer all hosts",
+                       h->name, t->name);
+    advise(r, text);
+}
+
+/* What helps before the clocks are mended: against the worst gap, which is not always the pair's. Of a
+ * longer life the gap takes its part: what drifts, drifts for longer. */
+static void advise_until(skew_result *r) {
+    int64_t gap = r->pairs[0].gap.hi, life = r->rule.lock_timeout_us,
+            hold = tl__add_sat(life, -gap) / 1000 * 1000,
+            lacks = tl__add_sat(gap, -r->rule.slack_us),
+            longer = tl__add_sat(life, tl__add_sat(lacks, lacks / 5)) / 1000 * 1000 + 2000;
+    char text[SKEW_REASON_SIZE], held[32], lived[32];
+
+    if (hold <= 0)
+        (void)snprintf(
+            text, sizeof text,
+            "until then no hold is short enough for locks that live %s ms: let them live "
+            "for %s ms",
+            ms(held, life), ms(lived, longer));
+    else if (lacks > 0)
+        (void)snprintf(text, sizeof text,
+                       "until then let no holder work for more than %s ms (--max-hold), or let the "
+                       "locks live for %s ms",
+                       ms(held, hold), ms(lived, longer));
+    else
+        (void)snprintf(text, sizeof text,
+                       "until then let no holder work for more than %s ms (--max-hold)",
+                       ms(held, hold));
+    advise(r, text);
+}
+
+static void advise_clocks(skew_result *r, const skew_pair *p) {
+    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker],
+                    *old = h->age_ms > t->age_ms ? h : t;
+    char text[SKEW_REASON_SIZE];
+
+    if (r->verdict == SKEW_WARN && old->age_ms >= OLD_MS) {
+        (void)snprintf(text, sizeof text,
+                       "what is known of %s is %lld s old and wide by that: let its agent publish "
+                       "more often (tidelock agent --every 10s)",
+                       old->name, (long long)(old->age_ms / 1000));
+        advise(r, text);
+    }
+    advise_where(r, p);
+    advise_until(r);
 }
 
 /* Evidence that is not there: none at all, or nothing but the time that a host's daemon serves. */
@@ -217,7 +283,7 @@ static void say_unsafe(skew_result *r, const skew_pair *p) {
                    ms(by, tl__add_sat(p->gap.lo, -r->rule.slack_us)));
     r->verdict = SKEW_UNSAFE;
     explain(r, p, what);
-    advise(r, ADVISE_CLOCKS);
+    advise_clocks(r, p);
 }
 
 static bool beyond_warn(const skew_result *r, const skew_pair *p) {
@@ -285,13 +351,13 @@ static void decide(skew_result *r) {
     } else if (worst && worst->gap.hi > r->rule.slack_us) {
         r->verdict = SKEW_WARN;
         explain(r, worst, "a theft can't be ruled out");
-        advise(r, ADVISE_CLOCKS);
+        advise_clocks(r, worst);
     } else if (lacking || r->missing || r->unheard || clocks < 2 || !worst) {
         say_missing(r, lacking);
     } else if (beyond_warn(r, worst)) {
         r->verdict = SKEW_WARN;
         explain(r, worst, "little slack is left");
-        advise(r, ADVISE_CLOCKS);
+        advise_clocks(r, worst);
     } else {
         r->verdict = SKEW_SAFE;
         explain(r, worst, "no lock can be stolen");

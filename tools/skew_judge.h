@@ -82,7 +82,7 @@ typedef struct {
     size_t pair_count;
     skew_verdict verdict;
     char reason[SKEW_REASON_SIZE];
-    char advice[2][SKEW_REASON_SIZE];
+    char advice[3][SKEW_REASON_SIZE];
     int advices;
 } skew_result;
 

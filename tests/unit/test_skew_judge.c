@@ -414,8 +414,42 @@ static void test_no_false_safe_no_false_unsafe_and_warn_only_in_doubt(void **sta
         assert_true(seen[v] > SCENARIOS / 100); /* else it proves little */
 }
 
+/* Whoever does as told is safe from theft: with the shorter hold, and with the longer life. */
+static void test_the_advice_helps(void **state) {
+    (void)state;
+    for (int64_t ahead = 1500; ahead < 30000; ahead += 1777) {
+        long long hold, life;
+        skew_host hosts[] = {host("a", -3 * MS, 2 * MS),
+                             host("b", ahead * MS - 777, ahead * MS + 777)};
+        hosts[1].slew_ppm = 83333;
+        skew_result r = with(hosts, 2);
+        r.rule.drift_ppm = 200;
+        assert_true(skew_judge(&r));
+        assert_int_not_equal(r.verdict, SKEW_SAFE);
+        const char *last = r.advice[r.advices - 1];
+        assert_non_null(strstr(r.advice[r.advices - 2], "of b first"));
+        int found = sscanf(last,
+                           "until then let no holder work for more than %lld.%*d ms (--max-hold), "
+                           "or let the locks live for %lld",
+                           &hold, &life);
+        assert_int_equal(found, 2);
+        skew_result_end(&r);
+        skew_result shorter = with(hosts, 2), longer = with(hosts, 2);
+        shorter.rule.drift_ppm = longer.rule.drift_ppm = 200;
+        shorter.rule.slack_us = shorter.rule.lock_timeout_us - hold * MS;
+        longer.rule.slack_us += life * MS - longer.rule.lock_timeout_us;
+        longer.rule.lock_timeout_us = life * MS;
+        assert_true(skew_judge(&shorter) && skew_judge(&longer));
+        assert_int_equal(shorter.pairs[0].verdict, SKEW_SAFE);
+        assert_int_equal(longer.pairs[0].verdict, SKEW_SAFE);
+        skew_result_end(&shorter);
+        skew_result_end(&longer);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_advice_helps),
         cmocka_unit_test(test_the_edges_decide),
         cmocka_unit_test(test_a_gap_is_judged_to_the_microsecond),
         cmocka_unit_test(test_little_slack_left_is_a_warning),
