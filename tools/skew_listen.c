@@ -1,6 +1,7 @@
 /*
- * MONITOR costs the server a copy of each command. Ten times a second it is asked how much of them it keeps
- * for us, on the link's connection; beyond a megabyte it is over, and what was heard until then counts.
+ * MONITOR costs the server a copy of each command. Ten times a second, and after each megabyte, it is asked how
+ * much of them it keeps for us, on the link's connection; beyond a megabyte it is over, and what was heard until
+ * then counts.
  */
 #include <fnmatch.h>
 #include <poll.h>
@@ -187,9 +188,10 @@ static void listen_on(ear *e, skew_link *l, const skew_effort *effort) {
         int64_t next_ms = now_ms + LOOK_MS < until_ms ? now_ms + LOOK_MS : until_ms;
         if (!look(e, l) || (effort->go_on && !effort->go_on(effort->ctx, now_ms - began_ms)))
             break;
+        uint64_t enough = tl__conn_bytes(e->conn) + SKEW_BACKLOG_MOST;
         do
             wait_until(e, next_ms);
-        while (!e->failed && moment_ms() < next_ms);
+        while (!e->failed && moment_ms() < next_ms && tl__conn_bytes(e->conn) < enough);
     }
     e->x->took_ms = moment_ms() - began_ms;
     e->x->bytes = (int64_t)tl__conn_bytes(e->conn);
