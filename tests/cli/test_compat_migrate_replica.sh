@@ -1,0 +1,39 @@
+#!/bin/bash
+# migrate beside replicas: a change counts once they have it, and is asked of the master alone.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/migrate.sh"
+start_server
+free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+port=$(free_port)
+redis CONFIG SET port "$port" >/dev/null
+redis CONFIG SET repl-diskless-sync-delay 0 >/dev/null
+mkdir "$work/replica"
+redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --appendonly no \
+    --replicaof 127.0.0.1 "$port" >"$work/replica.log" 2>&1 &
+replica=$!
+on_replica() { redis-cli -s "$work/replica.sock" "$@" 2>/dev/null; }
+follows() { on_replica INFO replication | grep -q 'master_link_status:up'; }
+until_true 30 follows || fail "no replica: $(tail -n 5 "$work/replica.log")"
+
+expect 0 migrate init --keys 'jobs:*' --lease 1s --yes
+[[ $(on_replica HMGET "$register" phase epoch | tr '\n' ' ') == "0 1 " ]] || fail "it is not there when init returns"
+expect_line 69 "this is a replica.*ask its master, 127\.0\.0\.1:$port" migrate status --url "unix://$work/replica.sock"
+for epoch in 2 3 4 5; do # each time it is there when the command returns
+    long_ago
+    if ((epoch % 2)); then word=rollback; else word=advance; fi
+    expect 0 migrate $word --yes
+    [[ $(on_replica HGET "$register" epoch) == "$epoch" ]] || fail "epoch $epoch is not there when $word returns"
+done
+
+# A replica that hangs: the phase has changed, and nobody may rely on a failover to it.
+long_ago
+kill -STOP $replica
+expect 69 migrate advance --yes
+grep -q 'epoch 6$' "$out" || fail "not what has changed: $(cat "$out")"
+grep -qE '^tidelock: migrate: changed, but only 0 of 1 replicas have it after 3 s: prevent a failover' "$err" || fail "not why"
+in_phase 1 6
+kill -CONT $replica
+has_it() { [[ $(on_replica HGET "$register" epoch) == 6 ]]; }
+until_true 20 has_it || fail "the replica doesn't catch up"
+kill -KILL $replica
