@@ -1,5 +1,6 @@
 #!/bin/bash
 # doctor: each finding on a server that has the ailment, with what mends it, and nothing on one that has none.
+# timeout: 300
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 mkdir "$work/taken" # where a snapshot would be, so that it fails
@@ -225,6 +226,14 @@ expect_line 64 'too many' "$tidelock" doctor a b
 expect_line 64 'KEY' "$tidelock" doctor ''
 expect_line 64 'malformed URL' "$tidelock" --url ftp://x doctor
 expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" doctor
+# A script that runs and runs: the server answers nothing else, and that is said.
+redis CONFIG SET lua-time-limit 10 >/dev/null
+redis-cli -s "$socket" EVALSHA "$(redis SCRIPT LOAD 'while true do end')" 0 >/dev/null 2>&1 &
+busy() { redis PING 2>&1 | grep -q BUSY; }
+until_true 10 busy || fail "the script does not run"
+expect_line 69 'BUSY' "$tidelock" doctor
+redis SCRIPT KILL >/dev/null
+until_true 10 server_answers || fail "the script does not end"
 redis CONFIG SET requirepass secret >/dev/null
 expect_line 77 'password' "$tidelock" doctor
 if [[ -w /dev/full ]]; then
