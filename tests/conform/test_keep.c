@@ -18,7 +18,7 @@ static tl_lock *watched(conform *c, tl_client *client, lock_events *events,
 
 static void test_renewal_keeps_a_lock_for_many_lifetimes(void **state) {
     conform *c = *state;
-    const int64_t ttl_ms = clock_patient_ms(900);
+    const int64_t ttl_ms = clock_patient_ms(1500);
     lock_events *events = make_events();
     tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms));
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
