@@ -6,6 +6,7 @@
 #include "look.h"
 
 enum { REACH = 1, QUESTION };
+enum { WAITERS = 10 }; /* item of the answer of look.lua */
 
 void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
                   int64_t connect_ms) {
@@ -47,6 +48,7 @@ static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
         !tl__reply_time(e->reply, 8, &now_us))
         return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
     tl__look_fill(&a->info, a->legacy, a->key, kind, e->reply, now_us);
+    a->info.waiters = tl__look_waiters(e->reply, WAITERS);
     return TL_END;
 }
 

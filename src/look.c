@@ -43,7 +43,7 @@ static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes *value,
         *value = bound;
     }
     info->since_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
-    if (tl__reply_text(tl__reply_item(r, TL_LOOK_SINCE + 1), &owner))
+    if (tl__reply_text(tl__reply_item(r, TL_LOOK_OWNER), &owner))
         read_owner(info, owner);
 }
 
@@ -91,9 +91,14 @@ void tl__look_fill(tl_lock_info *info, const tl_client_options *legacy, tl_bytes
     tl__bytes_print(info->value, sizeof info->value, is_text || !info->held ? value : kind);
     info->remaining_ms = left >= 0 ? left : -1;
     info->fence = fence > 0 ? (uint64_t)fence : 0;
-    info->since_ms = -1;
+    info->since_ms = info->waiters = -1;
     read_sidecar(info, answer, &value, now_us);
     tell_protocol(info, legacy, key, value, now_us);
+}
+
+int64_t tl__look_waiters(const tl_reply *answer, size_t i) {
+    int64_t n = number(answer, i, -1);
+    return n >= 0 ? n : -1;
 }
 
 bool tl__look_is_lock(const tl_lock_info *info) {

@@ -15,10 +15,14 @@ enum {
     TL_LOOK_BOUND,
     TL_LOOK_UNTIL,
     TL_LOOK_FENCE,
-    TL_LOOK_SINCE
+    TL_LOOK_SINCE,
+    TL_LOOK_OWNER
 };
 
-/** Fill info. legacy: what is true of clients of the old kind, with the asker's
+/** How many listen on S: item i of an answer; -1: it doesn't tell. */
+int64_t tl__look_waiters(const tl_reply *answer, size_t i);
+
+/** Fill info, all but the waiters. legacy: what is true of clients of the old kind, with the asker's
  *  protocol; NULL: nothing is known. kind: K's type. answer: nothing of it is trusted. */
 void tl__look_fill(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key, tl_bytes kind,
                    const tl_reply *answer, int64_t now_us);

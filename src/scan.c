@@ -11,7 +11,8 @@
 #define CURSOR_DIGITS 20
 
 enum { REACH = 1, STEP };
-enum { FIRST_KEY = 3 }; /* of the answer's items */
+enum { FIRST_KEY = 3 };               /* of the answer's items */
+enum { WAITERS = TL_LOOK_OWNER + 1 }; /* of a key's */
 
 void tl__scan_init(tl_scan *s, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
                    int64_t connect_ms) {
@@ -74,6 +75,7 @@ static void tell(const tl_scan *s, const tl_reply *item, int64_t now_us) {
     if (!tl__reply_text(tl__reply_item(item, 0), &key) || key.n == 0 || key.n > TL_KEY_MAX)
         return;
     tl__look_fill(&info, s->legacy, key, TL_LITERAL("string"), item, now_us);
+    info.waiters = tl__look_waiters(item, WAITERS);
     if (tl__look_is_lock(&info))
         s->found(key.p, key.n, &info, s->ctx);
 }

@@ -216,6 +216,8 @@ static void fill(char cells[COLUMNS][CELL], const row *r) {
     show_expires(cells[EXPIRES], info);
     if (info->by_tidelock && info->fence)
         (void)snprintf(cells[FENCE], CELL, "%llu", (unsigned long long)info->fence);
+    if (info->waiters >= 0)
+        (void)snprintf(cells[WAITERS], CELL, "%lld", (long long)info->waiters);
     (void)snprintf(cells[ODDITY], CELL, "%s", info->oddity[0] ? info->oddity : "-");
 }
 

@@ -77,7 +77,7 @@ void report_facts(json *j, const char *key, size_t key_len, const tl_lock_info *
     json_known(j, "fence", info->fence ? (int64_t)info->fence : -1);
     report_holder(j, info);
     json_known(j, "remaining_ms", info->held ? info->remaining_ms : -1);
-    json_null(j, "waiters");
+    json_known(j, "waiters", info->waiters);
     json_known(j, "held_ms", info->held ? info->since_ms : -1);
     json_text(j, "dialect", info->dialect[0] ? info->dialect : NULL);
     json_bool(j, "guessed", info->guessed);

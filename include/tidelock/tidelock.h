@@ -474,6 +474,10 @@ typedef struct {
     char oddity[96];    /**< what is odd about the value, for a person; "" nothing */
     int64_t free_at_ms; /**< of a stamp, to a client of stamps: the server's clock from which on it
                                 takes it, ms since the epoch; -1: not known */
+    int64_t
+        waiters; /**< clients that wait for it and listen for its release; -1: not known. Of those
+                          that poll, as of locks whose holder isn't a client of tidelock, some are
+                          not seen */
 } tl_lock_info;
 
 /*

@@ -1,8 +1,10 @@
 -- Look at a lock without touching it.
 --
 -- KEYS  K, S
--- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us}
+-- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us, how many
+--          listen on S}
 --
+-- A server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1.
 -- A key of another kind is an answer; a refusal says nothing about the lock and is told as it is.
 local K, S = KEYS[1], KEYS[2]
 local function refused(found)
@@ -17,6 +19,8 @@ end
 if not s[6] or s[6] == '' then
     s[1], s[2] = false, false -- released: it binds nobody
 end
+local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
 local time = redis.call('TIME')
 return {kind.ok or kind, type(text) == 'string' and text, redis.call('PTTL', K),
-        s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2]}
+        s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2],
+        heard[2] or -1}

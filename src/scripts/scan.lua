@@ -2,7 +2,9 @@
 --
 -- KEYS  none: they are what is asked for
 -- ARGV  cursor, pattern, how many at about, longest value of use, longest key
--- Answers {cursor, TIME s, TIME us, {K, K's value, ms left, S's value, until, fence, since, owner}, ...}
+-- Answers {cursor, TIME s, TIME us, {K, K's value, ms left, S's value, until, fence, since, owner, how many
+--          listen on S}, ...}
+--   a server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1
 local function sidecar(K)
     local open = string.find(K, '{', 1, true)
     local close = open and string.find(K, '}', open + 1, true)
@@ -18,9 +20,11 @@ for _, K in ipairs(step[2]) do
     local kind = redis.call('TYPE', K)
     if (kind.ok or kind) == 'string' and #K <= tonumber(ARGV[5]) and
        redis.call('STRLEN', K) <= tonumber(ARGV[4]) then
-        local s = redis.pcall('HMGET', sidecar(K), 'value', 'until', 'fence', 'since', 'owner')
+        local S = sidecar(K)
+        local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner')
+        local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
         answer[#answer + 1] = {K, redis.call('GET', K), redis.call('PTTL', K), s[1] or false, s[2] or false,
-                               s[3] or false, s[4] or false, s[5] or false}
+                               s[3] or false, s[4] or false, s[5] or false, heard[2] or -1}
     end
 end
 return answer

@@ -31,7 +31,7 @@ json_has "$out" state held
 json_has "$out" protocol token
 json_has "$out" token None
 json_has "$out" fence "$fence"
-json_has "$out" waiters None
+json_has "$out" waiters 0
 "$python" - "$out" <<'PY' || fail "check --json: $(cat "$out")"
 import json, socket, sys
 d = json.load(open(sys.argv[1]))
