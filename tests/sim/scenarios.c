@@ -98,6 +98,19 @@ static bool nobody_is_robbed(const sim_stats *s) {
            s->legacy_two == 0 && s->robbed == 0;
 }
 
+static bool transactions_hold(const sim_stats *s) {
+    return s->watch_takes > 0 && s->watch_keeps > 0 && s->watch_raced > 0 &&
+           s->java_takeovers > 0 && s->stamp_takes == 0 && s->legacy_two == 0;
+}
+
+static bool late_transactions_do_nothing(const sim_stats *s) {
+    return transactions_hold(s) && s->watch_late > 0 && s->orphans == 0;
+}
+
+static bool parts_are_undone(const sim_stats *s) {
+    return transactions_hold(s) && s->watch_parts > 0 && s->ooms > 0;
+}
+
 static bool losers_are_known(const sim_stats *s) {
     return nobody_is_robbed(s) && s->reclaims > 0 && s->stolen_back == 0;
 }
@@ -178,6 +191,8 @@ static bool crashed_is_succeeded(const sim_stats *s) {
     BRIDGE "by-hand=1 margin=60 walls=60 lag=350 java-slack=470 delay-us=50000 hold=2500 "         \
            "attempt=600 idle=900 crash=100 pause=0 java-sleep=1200 until=40000 "
 #define STRICT BRIDGE "cast=rA0rB0jC0 "
+/* Servers of 2.4, which don't tell their time. */
+#define WATCH BRIDGE "no-eval=1 level=132114 own-ttl=0 cast=sA0sB0jC0jD0 "
 
 const sim_scenario sim_scenarios[] = {
     {"slow-clocks", "hosts' clocks lose 0.5 %: a holder believes for too long; the anchor sees it",
@@ -267,6 +282,18 @@ const sim_scenario sim_scenarios[] = {
      BRIDGE "own-ttl=45", stamps_are_served},
     {"bridge-late-del", "late DELs let Java clients in; S keeps tidelock clients apart", 1, 200,
      BRIDGE "late-dels=1", late_dels_let_in},
+    {"watch", "without EVAL, by WATCH, on their own clocks, beside Java clients", 1, 200, WATCH,
+     transactions_hold},
+    {"watch-late",
+     "transactions that lie in buffers: what has touched the sidecar meanwhile stops them", 1, 400,
+     WATCH "stuck=60000 reset=60000 lose-reply=40000 idle=20 hold=300 cast=sA0sB0sC0jD0",
+     late_transactions_do_nothing},
+    {"watch-parts", "memory is full for a while: transactions are executed in part", 1, 200,
+     WATCH "oom=100", parts_are_undone},
+    {"watch-to-the-end", "beside one Java client whose jobs run up to their stamp", 1, 300,
+     WATCH "cast=sA0sB0jC0 java-slack=0 hold=4000", nobody_is_robbed},
+    {"watch-by-hand", "nobody renews: what a loser leaves is all that holds the lock", 1, 300,
+     RACES "no-eval=1 level=132114 cast=sA0jB0jC0jD0jD0", nobody_is_robbed},
     {"plain-strict", "without scripts: SETNX, GET, GETSET and DEL beside Java clients", 1, 300,
      STRICT, plain_is_exclusive},
     {"plain-races", "slow attempts: what a loser leaves is all that holds the lock", 1, 500,
