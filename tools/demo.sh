@@ -256,6 +256,47 @@ SH
     right "when the job has ended, the Java service gets it at once"
 }
 
+# Services that follow the phase take the lock again and again, and note when.
+follow_phase() { # key
+    while "$tidelock" run --protocol auto --legacy-ttl 3s --max-skew 200ms "$1" -- true 2>>"$work/err"; do
+        now_ms >>"$work/turns"
+    done
+}
+longest_pause() { # file of times in ms
+    sort -n "$1" | awk 'NR > 1 && $1 - last > most { most = $1 - last } { last = $1 } END { print most }'
+}
+
+scene_migration() {
+    local advance=("$tidelock" migrate advance --yes --watch 1s) said services=()
+    title "From such locks to tokens, without an outage"
+    tell "Services in C follow the phase of a namespace of locks; an operator moves it on, one step at a time."
+    show "tidelock migrate init --keys 'sync*' --phase 1 --lease 1s --yes"
+    said=$("$tidelock" migrate init --keys 'sync*' --phase 1 --lease 1s --yes) || wrong "init failed: $said"
+    tell "$said"
+    : >"$work/turns"
+    follow_phase sync & services+=($!)
+    follow_phase sync & services+=($!)
+    java_lock sync:report 60000 || wrong "the lock should be free"
+    tell "Two services contend for a lock (tidelock run --protocol auto sync -- ...), and a Java service is still there."
+    show "tidelock migrate advance --yes --watch 1s"
+    "${advance[@]}" >"$work/said" 2>&1 && wrong "it should be refused: $(cat "$work/said")"
+    tell "$(cut -c 1-150 <"$work/said" | head -n 1)..."
+    right "no step is made while an old client is left, and it is named"
+    java_release sync:report
+    tell "The Java service is stopped."
+    show "tidelock migrate advance --yes --watch 1s"
+    said=$("${advance[@]}") || wrong "to phase 2: $said"
+    tell "$said"
+    show "tidelock migrate advance --yes"
+    said=$("$tidelock" migrate advance --yes) || wrong "to phase 3: $said"
+    tell "$said"
+    kill "${services[@]}" 2>/dev/null
+    wait "${services[@]}" 2>/dev/null
+    [[ ! -s $work/err ]] || wrong "a service failed: $(head -n 1 "$work/err")"
+    said=$(longest_pause "$work/turns")
+    right "the two took turns $(wc -l <"$work/turns") times meanwhile, and never waited longer than $(seconds "$said")"
+}
+
 # libfaketime shows one process another time, and touches no clock.
 faketime_library() {
     local f
@@ -299,5 +340,6 @@ scene_lost
 # A build without compat knows no clients of the old kind.
 if "$tidelock" help run | grep -q -e --protocol; then scene_legacy; fi
 scene_skew
+if "$tidelock" help run | grep -q -e --protocol; then scene_migration; fi
 printf '\n%sAll of it held, in %d s.%s "tidelock help" and the man page tidelock-run(1) tell more.\n' \
     "$bold" $((SECONDS - began)) "$plain"
