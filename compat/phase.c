@@ -23,6 +23,8 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
     tl__try_add(c, tl__out_int(out, tl__try_server_us(e, e->now).hi));
     tl__try_add(c, tl__out_int(out, ns->all->fallback));
     tl__try_add(c, tl__out_int(out, ns->all->lease_ms));
+    int64_t left_ns = tl__ns_until(e->now, e->server->lease[ns->index].until);
+    tl__try_add(c, tl__out_int(out, left_ns > 0 ? left_ns / TL_NS_PER_MS + 1 : 0));
 }
 
 static tl_err refuse(const tl_namespace *ns, tl_err code, const char *words, tl_out *out) {

@@ -12,7 +12,7 @@
 
 /* ---- locks ------------------------------------------------------------------------------------ */
 
-static bool is_registered(const migrate_view *v, const tl_lock_info *info) {
+bool migrate_knows(const migrate_view *v, const tl_lock_info *info) {
     for (int i = 0; i < v->clients; i++) {
         const migrate_client *c = &v->client[i];
         if (c->readable && !migrate_client_is_gone(c, v->now_us) && c->pid == info->pid &&
@@ -29,7 +29,7 @@ static migrate_bunch *bunch_of(migrate_locks *l, const migrate_view *v, const tl
         return info->protocol == TL_TOKEN ? &l->tokens : info->oddity[0] ? &l->strays : NULL;
     if (!info->by_tidelock)
         return &l->strays;
-    return info->stamp_left_ms > 0 && !is_registered(v, info) ? &l->strangers : &l->own;
+    return info->stamp_left_ms > 0 && !migrate_knows(v, info) ? &l->strangers : &l->own;
 }
 
 static int64_t left_of(const tl_lock_info *info) {

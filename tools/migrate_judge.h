@@ -45,6 +45,9 @@ typedef struct {
 int64_t migrate_locks_ours(const migrate_locks *l);
 int64_t migrate_locks_all(const migrate_locks *l);
 
+/** Is its holder one of the registered clients? */
+bool migrate_knows(const migrate_view *v, const tl_lock_info *info);
+
 /** Count a lock that was found. */
 void migrate_locks_learn(migrate_locks *l, const migrate_view *v, const char *key, size_t key_len,
                          const tl_lock_info *info);

@@ -147,7 +147,8 @@ void migrate_view_end(migrate_view *v) {
 /* ---- changing --------------------------------------------------------------------------------- */
 
 /* ARGV: the epoch that the register must have ('' there must be none), the new phase, by whom, the line
- * for the history, how many leases make a client gone, how long the history may be, keys, lease. */
+ * for the history, how many leases make a client gone, how long the history may be, keys, lease, the run
+ * id of the server that was asked so far. */
 static const char change_script[] =
     "local R, C, L, want, phase = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])\n"
     "if redis.replicate_commands then redis.replicate_commands() end\n"
@@ -156,6 +157,11 @@ static const char change_script[] =
     "local r = redis.call('HMGET', R, 'epoch', 'phase')\n"
     "if want == '' and redis.call('EXISTS', R) == 1 or want ~= '' and r[1] ~= want then\n"
     "    return {'epoch', r[1] or '', r[2] or ''}\n"
+    "end\n"
+    "local info = redis.pcall('INFO', 'server')\n"
+    "local id = type(info) == 'string' and string.match(info, 'run_id:(%x+)')\n"
+    "if id and ARGV[9] ~= '' and ARGV[9] ~= id then\n"
+    "    return {'server'}\n"
     "end\n"
     "local t = redis.call('TIME')\n"
     "local now = t[1] * 1000000 + t[2]\n"
@@ -194,6 +200,7 @@ static const char note_script[] =
     "redis.call('RPUSH', KEYS[2], '{\"at_us\":' .. at .. ',\"to_epoch\":' .. e .. ',' .. ARGV[1])\n"
     "return 1\n";
 
+#define RUN_ID 40
 #define NUMBER_SIZE 24
 static const char *number(char buf[NUMBER_SIZE], int64_t v) {
     (void)snprintf(buf, NUMBER_SIZE, "%lld", (long long)v);
@@ -243,6 +250,44 @@ static int confirm(migrate_link *m) {
     return 0;
 }
 
+static bool take_run_id(void *ctx, const tl_reply *reply) {
+    static const char mark[] = "run_id:";
+    char *id = ctx;
+    tl_bytes text = {"", 0};
+
+    (void)tl__reply_text(reply, &text);
+    const char *at = text.n ? memmem(text.p, text.n, mark, sizeof mark - 1) : NULL;
+    size_t n = 0;
+    for (at += at ? sizeof mark - 1 : 0; at && n < RUN_ID && at + n < text.p + text.n; n++)
+        id[n] = at[n];
+    id[n] = '\0';
+    return true;
+}
+
+/* The present epoch must not be lost with a failover either: else two operators could each lead from
+ * another one, both of the same number. And the step is for the server that has been asked so far. */
+static int settle_present(migrate_link *m, char run_id[RUN_ID + 1]) {
+    char count[NUMBER_SIZE];
+    const char *const info[] = {"INFO", "server", NULL};
+    const char *const touch[] = {"HINCRBY", m->reg, "epoch", "0", NULL};
+    const char *const wait[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
+    int64_t got = 0;
+
+    run_id[0] = '\0';
+    (void)skew_link_ask(&m->link, info, take_run_id, run_id);
+    if (m->replicas == 0)
+        return 0;
+    if (!skew_link_ask(&m->link, touch, NULL, NULL) ||
+        !skew_link_ask(&m->link, wait, take_count, &got))
+        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    if (got < m->replicas)
+        return fail(STATUS_UNAVAILABLE,
+                    "migrate: nothing has changed: only %lld of %d replicas have the present epoch "
+                    "after 3 s",
+                    (long long)got, m->replicas);
+    return 0;
+}
+
 static int refused(const migrate_link *m, const outcome *o) {
     char who[MIGRATE_WHO_SIZE];
     migrate_client c;
@@ -255,6 +300,10 @@ static int refused(const migrate_link *m, const outcome *o) {
                     "migrate: refused: namespace %s has gone to epoch %s, phase %s, meanwhile: "
                     "another operator was faster; see: tidelock migrate status --namespace %s",
                     m->name, o->first, o->second, m->name);
+    if (strcmp(o->word, "server") == 0)
+        return fail(
+            STATUS_UNAVAILABLE,
+            "migrate: nothing has changed: another server answers than before; begin again");
     migrate_client_read(tl__bytes_of(o->first), tl__bytes_of(o->second), &c);
     return fail(STATUS_REFUSED,
                 "migrate: refused: a client has come meanwhile that does not act by the present "
@@ -265,6 +314,10 @@ static int refused(const migrate_link *m, const outcome *o) {
 int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *ret_epoch) {
     char epoch[NUMBER_SIZE] = "", phase[NUMBER_SIZE], leases[NUMBER_SIZE], most[NUMBER_SIZE],
          lease[NUMBER_SIZE];
+    char run_id[RUN_ID + 1] = "";
+    int status = move->epoch > 0 ? settle_present(m, run_id) : 0;
+    if (status)
+        return status;
     char *line = migrate_change_write(move->entry);
     outcome o;
 
@@ -286,6 +339,7 @@ int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *
                                  number(most, MIGRATE_LOG_MOST),
                                  move->keys ? move->keys : "",
                                  number(lease, move->lease_ms),
+                                 run_id,
                                  NULL};
     bool ok = skew_link_ask(&m->link, words, take_outcome, &o);
     free(line);
@@ -376,12 +430,15 @@ int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, t
 }
 
 typedef struct {
+    migrate_link *m;
     migrate_locks *locks;
-    const migrate_view *view;
+    migrate_view *view;
 } looker;
 
 static void found_any(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
     const looker *l = ctx;
+    if (info->by_tidelock && info->stamp_left_ms > 0 && !migrate_knows(l->view, info))
+        (void)migrate_read(l->m, l->view);
     migrate_locks_learn(l->locks, l->view, key, key_len, info);
 }
 
@@ -391,9 +448,9 @@ static void found_eternal(const void *key, size_t key_len, const tl_lock_info *i
         found_any(key, key_len, info, ctx);
 }
 
-int migrate_look(migrate_link *m, const migrate_view *v, const char *keys, signals *sigs,
+int migrate_look(migrate_link *m, migrate_view *v, const char *keys, signals *sigs,
                  migrate_locks *ret, int *ret_sig) {
-    looker l = {ret, v};
+    looker l = {m, ret, v};
     bool whole = true;
 
     *ret = (migrate_locks){.whole = false};

@@ -56,8 +56,9 @@ int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_chang
 int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found found,
                  void *ctx, bool *ret_whole, int *ret_sig);
 
-/** All locks of the namespace in the view. */
-int migrate_look(migrate_link *m, const migrate_view *v, const char *keys, signals *sigs,
+/** All locks of the namespace in the view, which is read again for a holder that it doesn't know: a
+ *  client may have come meanwhile. */
+int migrate_look(migrate_link *m, migrate_view *v, const char *keys, signals *sigs,
                  migrate_locks *ret, int *ret_sig);
 
 /** Can this build read stamps at all? Else the exit status after a message. */

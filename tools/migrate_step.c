@@ -25,7 +25,18 @@ typedef struct {
     bool watches;
     char keys[MIGRATE_KEYS_SIZE];
     int64_t next_scan_ms;
+    unsigned ups; /* of the connection by which the epoch has been seen since seen_ms */
 } step;
+
+/* After a connection that is new another server may answer, and what was seen so far says nothing. */
+static bool is_seen_anew(step *s) {
+    bool anew = s->w->m.link.ups != s->ups;
+
+    s->ups = s->w->m.link.ups;
+    if (anew)
+        s->seen_ms = moment_ms();
+    return anew;
+}
 
 static int scan(step *s) {
     int64_t began_ms = moment_ms();
@@ -71,6 +82,7 @@ static int look(step *s, migrate_watch *watch) {
 
     if (status)
         return status;
+    (void)is_seen_anew(s);
     if (s->watches)
         migrate_watch_look(watch);
     if (s->watches && moment_ms() >= s->next_scan_ms)
@@ -116,6 +128,10 @@ static int await(step *s) {
     status = migrate_read(&s->w->m, &s->w->v);
     if (status == 0)
         status = scan(s);
+    if (status == 0 && is_seen_anew(s) && migrate_wants_wait(&s->w->v))
+        return fail(STATUS_UNAVAILABLE,
+                    "migrate %s: nothing has changed: the connection was lost; begin again",
+                    s->w->word);
     return status ? status : judge(s, s->watches);
 }
 
@@ -179,6 +195,7 @@ static int await_java(step *s) {
         status = migrate_read(&s->w->m, &s->w->v);
         if (status == 0 && s->w->v.reg.epoch != s->epoch)
             return judge(s, false);
+        (void)is_seen_anew(s);
         int64_t left_ms = status ? 0 : lease_left_ms(s);
         if (status == 0 && left_ms <= 0)
             status = scan(s);
@@ -225,7 +242,11 @@ static int confirm_step(const step *s) {
 }
 
 static int take_step(migrate_work *w, int by) {
-    step s = {.w = w, .seen_ms = moment_ms(), .from = w->v.reg.phase, .to = w->v.reg.phase + by};
+    step s = {.w = w,
+              .seen_ms = moment_ms(),
+              .from = w->v.reg.phase,
+              .to = w->v.reg.phase + by,
+              .ups = w->m.link.ups};
 
     int status = w->v.reg.readable && s.to >= 0 && s.to < PHASES ? scan(&s) : 0;
     if (status == 0)

@@ -31,6 +31,14 @@ static void answered(void *ctx, const tl_answer *answer) {
     tl__bytes_print(l->words, sizeof l->words, words);
 }
 
+static void connected(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    skew_link *l = ctx;
+    (void)bracket;
+    (void)uptime_us;
+    (void)now;
+    l->ups++;
+}
+
 static int place(skew_link *l, const server *s) {
     tl_error err;
     bool own = s->url && !s->from_env;
@@ -47,7 +55,7 @@ static int place(skew_link *l, const server *s) {
 
 static bool connect_to(skew_link *l) {
     tl_conn_limits limits = {.connect_ms = LIMIT_MS};
-    tl_conn_calls calls = {.answer = answered, .ctx = l};
+    tl_conn_calls calls = {.answer = answered, .up = connected, .ctx = l};
 
     tl__conn_free(l->conn);
     l->conn = tl__conn_new(&l->endpoint, &limits, &calls);

@@ -14,7 +14,8 @@ typedef struct {
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it makes no sense */
     void *ctx;
     bool done, ok;
-    int status; /**< not ok: the exit status that it means */
+    unsigned ups; /**< how often it has connected: another time, another server may answer */
+    int status;   /**< not ok: the exit status that it means */
     char words[240];
 } skew_link;
 

@@ -2,13 +2,15 @@
 --
 -- KEYS  R (the register), C (its clients), V (what `tidelock skew` has published of their clocks)
 -- ARGV  client's id, "version host pid service", the sender's latest idea of the server's time us, the
---       phase that it acts by where there is no register, the longest lease ms that it wants
+--       phase that it acts by where there is no register, the longest lease ms that it wants, for how
+--       long it may still act by what it was told before ms
 -- Answers {phase (-1: there is no register), epoch, lease ms, TIME s, TIME us, the worst gap of clocks
 --         in ms if that is UNSAFE (else -1)}
 --
--- A client's record is "epoch phase lease_ms seen_us version host pid service"; it is void three
--- leases after it was last seen. A new client clears away those that are: so a host that starts one
--- each minute doesn't fill the memory.
+-- A client's record is "epoch phase lease_ms seen_us version host pid service", and void three leases
+-- after it was last seen. The lease there is the longest that the client may act by, since this answer
+-- can get lost. A new client clears away records that are void: so a host that starts one each minute
+-- doesn't fill the memory.
 local call, R, C, id = redis.call, KEYS[1], KEYS[2], ARGV[1]
 local time, now
 if redis.replicate_commands then
@@ -23,7 +25,7 @@ if r[3] then
     lease = math.min(lease, tonumber(r[3]))
 end
 local record = string.format('%.0f %.0f %.0f %.0f %s', epoch, phase < 0 and tonumber(ARGV[4]) or phase,
-                             lease, now, ARGV[2])
+                             math.max(lease, tonumber(ARGV[6])), now, ARGV[2])
 if call('HSET', C, id, record) == 1 then
     local all = call('HGETALL', C)
     for i = 1, #all, 2 do

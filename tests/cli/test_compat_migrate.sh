@@ -33,10 +33,10 @@ grep -qE '^    0 clients confirmed; 0 stamps.*watched for .*: 0 SETNX and GETSET
 
 # ---- leases ---------------------------------------------------------------------------------------------
 # A change within a lease, or a client: a lease is waited for that this very command has seen.
-set_phase 0 1 "$(server_us)"
 began
+set_phase 0 1 "$(server_us)"
 expect 0 migrate advance --yes
-took 900 # what is left of the register's, on the server's clock
+took 990 # what is left of the register's, on the server's clock
 set_phase 0 1
 client one 1 0 60
 began
@@ -126,6 +126,29 @@ for epoch in 10 20 30; do
         fail "two at once: $(cat "$work/a" "$work/b")"
     in_phase 1 $((epoch + 1))
 done
+
+# ---- another server --------------------------------------------------------------------------------------
+# Behind a connection that is new another server may stand: the lease is counted anew, or nothing changes.
+set_phase 0 1
+no_clients
+redis HSET "$register:clients" one "1 0 2000 $(($(server_us) + 60000000)) 0.1.0 db1 4711 nightly" >/dev/null
+redis CONFIG RESETSTAT >/dev/null
+began
+"$tidelock" migrate advance --yes >"$out" 2>"$err" </dev/null &
+advancing=$!
+until_true 10 is_waiting || fail "it does not begin to wait"
+sleep 1.2
+redis CLIENT KILL TYPE normal SKIPME yes >/dev/null
+wait "$advancing"
+status=$?
+case $status in
+0)
+    took 3000
+    in_phase 1 2
+    ;;
+69) in_phase 0 1 ;;
+*) fail "status $status: $(cat "$err")" ;;
+esac
 
 # ---- on a terminal --------------------------------------------------------------------------------------
 cat >"$work/ask.py" <<'PY'

@@ -141,6 +141,7 @@ static void test_without_a_lease_the_register_is_read_first(void **state) {
     assert_int_equal(feed_arg_int(&f, 2), FEED_SERVER_US);
     assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_BRIDGE);
     assert_int_equal(feed_arg_int(&f, 4), LEASE_MS);
+    assert_int_equal(feed_arg_int(&f, 5), 0);
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
     feed_at(&f, 20);
     assert_int_equal(answer_phase(&f, TL_PHASE_TOKEN, 3, LEASE_MS), TL_GO);
@@ -310,6 +311,18 @@ static void test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doub
         expect(&f, rows[i].code, false);
         assert_int_equal(f.server.lease[0].until.ns, 0);
     }
+}
+
+/* What it was told before may be acted by for longer than what it is told now, if that gets lost. */
+static void test_a_register_is_told_how_long_the_lease_before_lasts(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_TAKE);
+    know(&f, TL_PHASE_NONE, 0);
+    feed_at(&f, LEASE_MS - 7000);
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "phase");
+    assert_int_equal(feed_arg_int(&f, 5), 7001);
 }
 
 /* ---- drain ----------------------------------------------------------------------------------- */
@@ -680,6 +693,7 @@ int main(void) {
         cmocka_unit_test(test_a_register_never_goes_back),
         cmocka_unit_test(test_of_two_leases_the_newer_is_kept),
         cmocka_unit_test(test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt),
+        cmocka_unit_test(test_a_register_is_told_how_long_the_lease_before_lasts),
         cmocka_unit_test(test_drain_takes_a_stamp_when_it_is_free_and_writes_a_token),
         cmocka_unit_test(test_drain_honours_a_stamp_and_a_token),
         cmocka_unit_test(test_a_held_stamp_becomes_a_token),
