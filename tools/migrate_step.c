@@ -101,6 +101,8 @@ static int await(step *s) {
         watch_ms = s->w->v.reg.lease_ms;
     if (monitor_ms == MIGRATE_NOT_GIVEN)
         monitor_ms = watch_ms < MONITOR_MS ? watch_ms : MONITOR_MS;
+    if (monitor_ms >= watch_ms && watch_ms >= lease_left_ms(s))
+        monitor_ms = MIGRATE_THROUGHOUT;
     if (s->watches)
         migrate_watch_begin(&watch, &s->w->m, s->keys, monitor_ms, &s->traffic);
     while (status == 0) {

@@ -21,6 +21,8 @@ int64_t migrate_count_calls(tl_bytes info);
 /** Fill in connections and suspects out of CLIENT LIST, but for our own. Pure. */
 void migrate_list_clients(tl_bytes list, migrate_traffic *t);
 
+#define MIGRATE_THROUGHOUT (INT64_MAX / 4) /**< as long as is watched */
+
 /** Begin to watch; the first question decides whether the server counts. Never fails: what can't be had is
  *  missing in `ret`. monitor_ms: how long to read MONITOR, for keys like `keys`; 0: not at all. */
 void migrate_watch_begin(migrate_watch *w, migrate_link *m, const char *keys, int64_t monitor_ms,

@@ -149,6 +149,48 @@ case $status in
 69) in_phase 0 1 ;;
 *) fail "status $status: $(cat "$err")" ;;
 esac
+no_clients
+
+# What the script that changes the register compares, at the instant of changing it.
+set_phase 0 39
+redis MONITOR >>"$work/monitor" &
+monitor=$!
+wait_file "$work/monitor"
+expect 0 migrate advance --yes
+seen() { grep -aq "^[0-9.]* \[.*unix.*\"EVAL\".*\"3\" \"tidelock:phase" "$work/monitor"; }
+until_true 10 seen || fail "the script was not seen"
+kill $monitor
+"$python" - "$work/monitor" "$socket" "$(server_us)" <<'PY' || fail "the script: $(cat "$err")"
+import ast, subprocess, sys
+line = [l for l in open(sys.argv[1], errors="replace") if '"EVAL"' in l and '"3" "tidelock:phase' in l][-1]
+words = ast.literal_eval("[" + line.split("] ", 1)[1].strip().replace('" "', '", "') + "]")
+now = int(sys.argv[3])
+def redis(*w):
+    return subprocess.run(["redis-cli", "-s", sys.argv[2], *w], stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
+R, C = words[3:5]
+def change(epoch):
+    return redis(words[0], words[1], *words[2:6], epoch, *words[7:])
+def client(epoch, ms=60000):
+    redis("HSET", C, "c", "%d 1 1000 %d 0.1.0 db1 7 x" % (epoch, now + ms * 1000))
+assert redis("HGET", R, "epoch")[0] == "40"
+assert change("39")[:3] == ["epoch", "40", "1"] and change("41")[0] == "epoch" and change("")[0] == "epoch"
+client(39)
+assert change("40")[:2] == ["client", "c"]
+client(41)
+assert change("40")[0] == "client"
+redis("HSET", C, "c", "nonsense")
+assert change("40")[0] == "client"
+assert redis("HMGET", R, "phase", "epoch")[:2] == ["1", "40"]
+client(39, -4000)  # gone
+assert change("40")[:2] == ["done", "41"] and redis("HLEN", C)[0] == "0"
+client(41)
+assert change("41")[:2] == ["done", "42"] and redis("HLEN", C)[0] == "1"
+redis("DEL", R)
+assert change("42")[0] == "epoch"
+client(50)
+assert change("")[:2] == ["done", "51"]  # above whatever a client has seen
+PY
+no_clients
 
 # ---- on a terminal --------------------------------------------------------------------------------------
 cat >"$work/ask.py" <<'PY'
@@ -172,6 +214,7 @@ while True:
 sys.stdout.write(seen.decode())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 PY
+redis HSET "$register" keys 'jobs:*' lease_ms 1000 >/dev/null
 set_phase 0 40
 client one 40 0 60
 for answer in n ''; do
