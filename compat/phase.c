@@ -92,6 +92,23 @@ void tl__attend_init(void *machine, const tl_namespaces *all, uint8_t index, int
         .ns = &all->at[index], .attempt_ms = attempt_ms, .random = seed ? seed : 1};
 }
 
+void tl__leave_init(void *machine, const tl_namespaces *all, uint8_t index, int64_t attempt_ms) {
+    *(tl_attend *)machine = (tl_attend){
+        .ns = &all->at[index], .attempt_ms = attempt_ms, .leaves = true};
+}
+
+/* Once, and no more: what is left over is void after three leases. */
+static tl_status leave(tl_attend *a, const tl_event *e, tl_out *out) {
+    if (e->kind != TL_START)
+        return e->kind == TL_REPLY || e->kind == TL_FAILED ? TL_END : TL_GO;
+    tl_command *c = tl__try_command(
+        tl__out_send(out, ++a->ticket, tl__mono_add_ms(e->now, a->attempt_ms)));
+    tl__try_add(c, TL_LITERAL("HDEL"));
+    tl__try_add(c, a->ns->clients);
+    tl__try_add(c, tl__token_bytes(&a->ns->all->id));
+    return TL_GO;
+}
+
 static void plan(tl_attend *a, const tl_event *e) {
     const tl_lease *lease = &e->server->lease[a->ns->index];
     int64_t ms = lease->lease_ms > 0 ? lease->lease_ms : a->ns->all->lease_ms;
@@ -117,6 +134,8 @@ static void answered(tl_attend *a, const tl_event *e, tl_out *out) {
 
 tl_status tl__attend_step(void *machine, const tl_event *e, tl_out *out) {
     tl_attend *a = machine;
+    if (a->leaves)
+        return leave(a, e, out);
     switch (e->kind) {
     case TL_START: plan(a, e); break;
     case TL_CANCEL: return TL_END;

@@ -70,10 +70,12 @@ typedef struct {
     uint64_t random;
     uint32_t failures;
     uint16_t ticket;
+    bool leaves; /**< it takes the record away, and ends */
 } tl_attend;
 
 void tl__attend_init(void *machine, const tl_namespaces *all, uint8_t index, int64_t attempt_ms,
                      uint64_t seed);
+void tl__leave_init(void *machine, const tl_namespaces *all, uint8_t index, int64_t attempt_ms);
 tl_status tl__attend_step(void *machine, const tl_event *event, tl_out *out);
 
 #endif

@@ -149,6 +149,7 @@ static const tl_phases phases = {.open = tl__namespaces_open,
                                  .of = tl__namespace_of,
                                  .attend_size = sizeof(tl_attend),
                                  .attend_init = tl__attend_init,
+                                 .leave_init = tl__leave_init,
                                  .attend_step = tl__attend_step};
 
 const tl_protocol tl__protocol_auto = {.name = "auto",

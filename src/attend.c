@@ -26,12 +26,27 @@ static void attend(tl_client *client, uint8_t leased) {
     (void)tl__keeper_add(&client->keeper, &a->task, TL_START);
 }
 
+static void let_go(void *hold) {
+    (void)hold;
+}
+
+/* Its record goes too: so that nobody waits for one who has left. */
+static void end(tl_client *client, uint8_t leased) {
+    const tl_phases *phases = client->protocol->phases;
+    tl_attendant *a = &client->attendant[leased];
+    if (!a->machine)
+        return;
+    tl__keeper_remove(&client->keeper, &a->task);
+    phases->leave_init(a->machine, client->namespaces, leased, client->attempt_ms);
+    tl__keeper_detach_in(&client->keeper, a->machine, phases->attend_size, phases->attend_step,
+                         TL_START, NULL, let_go);
+    free(a->machine);
+}
+
 void tl__attend_end(tl_client *client) {
     tl__keeper_lock(&client->keeper);
-    for (unsigned i = 0; i < TL_NAMESPACES_MAX; i++) {
-        tl__keeper_remove(&client->keeper, &client->attendant[i].task);
-        free(client->attendant[i].machine);
-    }
+    for (uint8_t i = 0; i < TL_NAMESPACES_MAX; i++)
+        end(client, i);
     tl__keeper_unlock(&client->keeper);
 }
 

@@ -256,6 +256,9 @@ typedef struct {
     size_t attend_size;
     void (*attend_init)(void *machine, const struct tl_namespaces *all, uint8_t index,
                         int64_t attempt_ms, uint64_t seed);
+    /** The same, to take the client's record away once nothing of it is left. */
+    void (*leave_init)(void *machine, const struct tl_namespaces *all, uint8_t index,
+                       int64_t attempt_ms);
     tl_step attend_step;
 } tl_phases;
 

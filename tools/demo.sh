@@ -294,7 +294,7 @@ scene_migration() {
     wait "${services[@]}" 2>/dev/null
     [[ ! -s $work/err ]] || wrong "a service failed: $(head -n 1 "$work/err")"
     said=$(longest_pause "$work/turns")
-    right "the two took turns $(wc -l <"$work/turns") times meanwhile, and never waited longer than $(seconds "$said")"
+    right "the two took turns $(wc -l <"$work/turns") times meanwhile, and never waited longer than $said ms"
 }
 
 # libfaketime shows one process another time, and touches no clock.

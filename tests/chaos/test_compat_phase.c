@@ -129,6 +129,18 @@ static void test_a_register_that_goes_back_or_away_stops_who_knew_better(void **
     take_and_give_back(lock);
 }
 
+static void test_who_closes_its_client_is_no_longer_waited_for(void **state) {
+    (void)state;
+    set_phase(1, 1);
+    tl_client *client = client_by_phase(real_redis_url(server));
+    tl_lock *lock = lock_of(client);
+    take_and_give_back(lock);
+    assert_true(has_confirmed(1));
+    drop_lock(lock);
+    drop_client(client);
+    assert_int_equal(real_redis_int(server, "EXISTS " PHASE ":clients"), 0);
+}
+
 static void test_where_the_register_may_not_be_read_nothing_is_taken(void **state) {
     (void)state;
     run("ACL SETUSER u on >p ~chaos:* ~tidelock:{chaos:* &* +@all");
@@ -157,6 +169,7 @@ int main(void) {
         ARENA_TEST(test_under_a_lease_a_pair_is_two_commands),
         ARENA_TEST(test_a_held_stamp_becomes_a_token_when_the_fleet_drains),
         ARENA_TEST(test_a_register_that_goes_back_or_away_stops_who_knew_better),
+        ARENA_TEST(test_who_closes_its_client_is_no_longer_waited_for),
         ARENA_TEST(test_where_the_register_may_not_be_read_nothing_is_taken),
         ARENA_TEST(test_a_new_client_clears_away_records_that_are_over),
     };

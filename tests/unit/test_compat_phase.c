@@ -672,6 +672,20 @@ static void test_a_stray_answer_is_not_read(void **state) {
     assert_int_equal(f.sends, 1);
 }
 
+static void test_who_leaves_takes_its_record_away_and_asks_once(void **state) {
+    (void)state;
+    for (int answered = 0; answered < 2; answered++) {
+        feed f;
+        attend(&f);
+        tl__leave_init(&attendant, names, 0, ATTEMPT_MS);
+        assert_int_equal(feed_start(&f), TL_GO);
+        SAID(&f, "HDEL", REGISTER ":clients", ID);
+        assert_int_equal(feed_timer(&f), TL_GO);
+        assert_int_equal(answered ? feed_reply(&f, "1") : feed_lost(&f), TL_END);
+        assert_int_equal(f.sends, 1);
+    }
+}
+
 static int end(void **state) {
     (void)state;
     free(names);
@@ -710,6 +724,7 @@ int main(void) {
         cmocka_unit_test(test_a_lease_is_read_again_at_each_third),
         cmocka_unit_test(test_what_fails_is_asked_again_soon_and_more_slowly),
         cmocka_unit_test(test_a_stray_answer_is_not_read),
+        cmocka_unit_test(test_who_leaves_takes_its_record_away_and_asks_once),
         cmocka_unit_test(test_a_clock_that_is_off_for_certain_is_warned_of_or_refused),
         cmocka_unit_test(test_what_is_not_certain_is_not_refused),
         cmocka_unit_test(test_who_holds_is_not_bothered_about_clocks),
