@@ -9,8 +9,9 @@
 --
 -- A client's record is "epoch phase lease_ms seen_us version host pid service", and void three leases
 -- after it was last seen. The lease there is the longest that the client may act by, since this answer
--- can get lost. A new client clears away records that are void: so a host that starts one each minute
--- doesn't fill the memory.
+-- can get lost; and a record of a longer one stays until that is over, as whoever moves the phase
+-- counts it from when he has seen the epoch, which may be long before this. A new client clears away
+-- records that are void: so a host that starts one each minute doesn't fill the memory.
 local call, R, C, id = redis.call, KEYS[1], KEYS[2], ARGV[1]
 local time, now
 if redis.replicate_commands then
@@ -24,8 +25,14 @@ local phase, epoch, lease = tonumber(r[1] or -1), tonumber(r[2] or 0), tonumber(
 if r[3] then
     lease = math.min(lease, tonumber(r[3]))
 end
+local longest = math.max(lease, tonumber(ARGV[6]))
 local record = string.format('%.0f %.0f %.0f %.0f %s', epoch, phase < 0 and tonumber(ARGV[4]) or phase,
-                             math.max(lease, tonumber(ARGV[6])), now, ARGV[2])
+                             longest, now, ARGV[2])
+local known = call('HGET', C, id)
+local l, seen = string.match(known or '', '^%d+ %d+ (%d+) (%d+) ')
+if l and tonumber(l) > longest and seen + 1000 * l > now then
+    record = known
+end
 if call('HSET', C, id, record) == 1 then
     local all = call('HGETALL', C)
     for i = 1, #all, 2 do

@@ -1,0 +1,89 @@
+/*
+ * Drawing a migration: a run with stamps whose tidelock clients follow the phase of a namespace, and
+ * operators that move it. Its random numbers are its own.
+ */
+#include "config.h"
+#include "fake_redis.h"
+#include "random.h"
+
+#define UNTIL_MS 60000
+
+static int64_t within(int64_t v, int64_t least, int64_t most) {
+    return v < least ? least : v > most ? most : v;
+}
+
+/* ---- who acts ---------------------------------------------------------------------------------------- */
+
+static void cast_actor(sim_config *c, sim_kind kind, int key, uint64_t *random) {
+    if (c->actors < SIM_ACTORS)
+        c->cast[c->actors++] = (sim_cast){
+            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key};
+}
+
+static void draw_cast(sim_config *c, uint64_t *random) {
+    c->actors = 0;
+    c->hosts = (int)sim_between(random, 2, SIM_HOSTS);
+    c->keys = (int)sim_between(random, 1, 2);
+    c->one_java_key = true;
+    c->plain_level = c->no_time = c->no_eval = false;
+    for (int n = (int)sim_between(random, 1, 2); n > 0; n--)
+        cast_actor(c, SIM_OPERATOR, 0, random);
+    for (int key = 0; key < c->keys; key++) {
+        for (int n = (int)sim_between(random, 1, 3); n > 0; n--)
+            cast_actor(c, SIM_AUTO, key, random);
+        for (int n = (int)sim_between(random, 0, 2); n > 0; n--)
+            cast_actor(c, SIM_JAVA, key, random);
+        if (sim_chance(random, 200000))
+            cast_actor(c, SIM_BRIDGE, key, random);
+        if (sim_chance(random, 200000))
+            cast_actor(c, SIM_TOKEN, key, random);
+    }
+}
+
+/* ---- how it goes ------------------------------------------------------------------------------------- */
+
+/* Most servers can refuse what comes too late. */
+static void draw_level(sim_config *c, uint64_t *random) {
+    static const uint32_t levels[] = {FAKE_LEVEL(3, 2, 13), FAKE_LEVEL(5, 0, 14),
+                                      FAKE_LEVEL(6, 2, 14), FAKE_LEVEL(2, 8, 24)};
+    c->level = FAKE_LEVEL(7, 0, 15);
+    if (sim_chance(random, 200000))
+        c->level = levels[sim_between(random, 0, sizeof levels / sizeof *levels - 1)];
+}
+
+static void draw_leases(sim_config *c, uint64_t *random) {
+    int64_t t = c->java_ttl_ms, hops_ms = 8 * (c->delay / SIM_MS + 1);
+    c->lease_ms = within(sim_between(random, t / 4, 2 * t), 100 + hops_ms, 5000);
+    c->own_lease_ms = c->lease_ms;
+    switch (sim_between(random, 0, 3)) {
+    case 0: c->own_lease_ms = sim_between(random, c->lease_ms, 3 * c->lease_ms); break;
+    case 1: c->own_lease_ms = sim_between(random, c->lease_ms / 2 + 50, c->lease_ms); break;
+    default: break;
+    }
+    if (sim_chance(random, 400000)) /* a request may be under way for longer than a lease */
+        c->attempt_ms = sim_between(random, c->lease_ms / 2, 2 * c->lease_ms);
+    int64_t until_ms = within(30 * c->lease_ms, 8 * t, UNTIL_MS);
+    c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
+}
+
+static void draw_beginning(sim_config *c, uint64_t *random) {
+    c->fallback = (int32_t)sim_between(random, 0, 1);
+    c->first_phase = (int32_t)sim_between(random, 0, 3);
+    if (sim_chance(random, 500000))
+        c->first_phase = (int32_t)sim_between(random, -1, 1);
+}
+
+bool sim_config_follows(const sim_config *c) {
+    return !c->migrates || c->level >= FAKE_LEVEL(3, 2, 0);
+}
+
+void sim_config_migration(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x706861736573);
+    sim_config_stamps(c);
+    c->migrates = true;
+    c->plan = 0;
+    draw_cast(c, &random);
+    draw_level(c, &random);
+    draw_leases(c, &random);
+    draw_beginning(c, &random);
+}
