@@ -43,6 +43,7 @@ static void say(sim_world *w, sim_actor *a, int state, const char *word, int64_t
     if (stamp_ms)
         c->argv[c->argc++] = tl__bytes_from_int(text, stamp_ms);
     j->state = state;
+    w->migration.asked[SIM_JAVA] = w->now;
     sim_conn_send(w, j->conn, &send, a)->never_after = j->never_after;
 }
 
@@ -132,7 +133,7 @@ static void lock(sim_world *w, sim_actor *a) {
 static void sleep_or_fail(sim_world *w, sim_actor *a) {
     java_actor *j = self(a);
     j->timeout_ms -= w->cfg.java_sleep_ms;
-    if (j->timeout_ms < 0 || w->calm) {
+    if (j->timeout_ms < 0 || w->calm || !sim_phase_lets(w, SIM_JAVA)) {
         fail(w, a);
         return;
     }
@@ -242,10 +243,19 @@ static void act(sim_world *w, sim_actor *a) {
         else
             unlock(w, a);
         return;
-    case SLEEPING: attempt(w, a); return;
+    case SLEEPING:
+        if (sim_phase_lets(w, SIM_JAVA))
+            attempt(w, a);
+        else
+            fail(w, a);
+        return;
     case IDLE:
         if (w->calm)
             return;
+        if (!sim_phase_lets(w, SIM_JAVA)) {
+            rest(w, a);
+            return;
+        }
         j->timeout_ms = sim_draw(w, 0, 3 * w->cfg.java_ttl_ms);
         attempt(w, a);
         return;

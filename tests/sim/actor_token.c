@@ -50,6 +50,12 @@ static int64_t draw_wait_ms(sim_world *w) {
     }
 }
 
+/* In a migration: behind what nobody will take away any more. */
+static bool may_be_left_waiting(const sim_world *w, const sim_lock *l) {
+    return w->cfg.migrates &&
+           (!w->whole || l->protocol == &sim_counted_token || w->cfg.level < FAKE_LEVEL(3, 2, 0));
+}
+
 static void acquire(sim_world *w, sim_actor *a) {
     token_actor *t = self(a);
     sim_lock *l = &t->lock;
@@ -64,7 +70,7 @@ static void acquire(sim_world *w, sim_actor *a) {
     /* Cancel some; and who waits behind a stamp that nobody will remove must not wait for ever. */
     if (sim_draw(w, 0, 7) == 0)
         sim_actor_wait(w, a, sim_draw_part(w, 0, 300));
-    else if (wait_ms == TL_FOREVER && w->key[a->key].mixed)
+    else if (wait_ms == TL_FOREVER && (w->key[a->key].mixed || may_be_left_waiting(w, l)))
         sim_actor_wait(w, a, w->cfg.until > w->now ? w->cfg.until - w->now + SIM_MS : SIM_MS);
     sim_lock_acquire(w, l, wait_ms);
 }
@@ -151,7 +157,9 @@ static void act(sim_world *w, sim_actor *a) {
     token_actor *t = self(a);
     switch (t->state) {
     case IDLE:
-        if (!w->calm)
+        if (!w->calm && !sim_phase_lets(w, (sim_kind)w->cfg.cast[a->id].kind))
+            rest(w, a);
+        else if (!w->calm)
             acquire(w, a);
         return;
     case ACQUIRING:
@@ -177,6 +185,17 @@ static void start(sim_world *w, sim_actor *a) {
 static void crash(sim_world *w, sim_actor *a) {
     self(a)->state = IDLE;
     sim_lock_crash(w, &self(a)->lock);
+}
+
+/* It lets go of what it has as it would anyway, and waits for nothing more. */
+static void stop(sim_world *w, sim_actor *a) {
+    if (self(a)->state == ACQUIRING)
+        sim_lock_cancel(w, &self(a)->lock);
+}
+
+bool sim_actor_is_idle(const sim_actor *a) {
+    const token_actor *t = (const token_actor *)a->state;
+    return t->state == IDLE && !t->lock.watch.running;
 }
 
 static bool holds(const sim_world *w, const sim_actor *a) {
@@ -206,6 +225,7 @@ const sim_actor_kind sim_actor_token = {
     .crash = crash,
     .holds = holds,
     .value = value,
+    .stop = stop,
     .check = check,
     .end = end,
 };
@@ -219,6 +239,7 @@ const sim_actor_kind sim_actor_stamp = {
     .crash = crash,
     .holds = holds,
     .value = value,
+    .stop = stop,
     .check = check,
     .end = end,
 };

@@ -92,9 +92,12 @@ void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
     int key = a->key;
     if (a->kind->holds(w, a))
         sim_check_two(w, a);
-    if (w->cfg.stamps || !w->whole || !sim_check_strict(w, key) || !a->kind->holds(w, a))
+    if ((w->cfg.stamps && !w->cfg.migrates) || !w->whole || !sim_check_strict(w, key) ||
+        !a->kind->holds(w, a))
         return;
     if (!tl__bytes_eq(sim_key_value(w, key), a->kind->value(a))) {
+        if (w->cfg.stamps)
+            return; /* a stamp */
         sim_fail(w, key, "%s counts on %s, but the key isn't its own", a->name, w->key[key].name);
         return;
     }
@@ -181,6 +184,7 @@ static void count_ended(sim_world *w, const sim_lock *l, tl_err code) {
     s->busy += code == TL_EBUSY;
     s->timedout += code == TL_ETIMEDOUT;
     s->cancelled += code == TL_ECANCELLED;
+    s->denied += code == TL_EDENIED;
     s->uncertain += code == TL_EUNCERTAIN;
     s->unavailable += code == TL_EUNAVAILABLE;
 }

@@ -128,7 +128,8 @@ void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fe
         w->stats.reclaims++;
         w->stats.stolen_back += t->turn != w->key[key].turns && sim_java_is_inside(w, key);
         sim_tell(w, "", key, "token %u takes %s back", (unsigned)number, w->key[key].name);
-    }
+    } else if (m->lease.until.ns != 0)
+        sim_phase_acted(w, m, key);
     w->stats.stamps_over += expected.n > 0;
     count_take(w, key, number);
     check_alone(w, key, number);
@@ -160,7 +161,10 @@ static void take_executed(sim_world *w, const sim_msg *m, const sim_order *o, co
     switch (status) {
     case 1: taken(w, m, o, reply, key); break;
     case 0: w->stats.bound_refused += tl__reply_item(reply, 1)->type == TL_REPLY_NIL; break;
-    case -1: w->stats.late_refused++; break;
+    case -1:
+        w->stats.late_refused++;
+        w->stats.late_phases += m->lease.epoch > 0 && m->lease.epoch < w->migration.epoch;
+        break;
     case -2: w->stats.spent_refused++; break;
     default: break;
     }
@@ -173,8 +177,13 @@ static void keep_executed(sim_world *w, const sim_msg *m, const sim_order *o, co
     if (!tl__reply_int(tl__reply_item(item, 0), &status))
         return;
     w->stats.late_refused += status == -2;
-    if (status == 1)
-        check_in_time(w, m, o->argv[8], key);
+    if (status != 1)
+        return;
+    check_in_time(w, m, o->argv[8], key);
+    if (m->lease.until.ns != 0) {
+        w->stats.drained++;
+        sim_phase_acted(w, m, key);
+    }
 }
 
 void sim_check_released(sim_world *w, int key, uint32_t number) {

@@ -60,6 +60,8 @@ void sim_client_boot(sim_world *w, sim_host *host) {
     c->wake.alarm = c->alarm = SIM_ALARM;
     c->server.drift_ppm = w->cfg.drift_ppm;
     (void)snprintf(c->owner, sizeof c->owner, "%c 1 sim", host->name);
+    if (w->cfg.migrates)
+        sim_phase_boot(w, c);
 }
 
 void sim_client_ready(sim_world *w, sim_client *c) {
@@ -79,7 +81,7 @@ void sim_client_crash(sim_world *w, sim_client *c) {
         sim_task *t = c->task[--c->tasks];
         t->running = false;
         t->alarm.at = SIM_NEVER;
-        if (!t->lock)
+        if (!t->lock && t != &c->attend)
             give_task_back(w, t);
     }
     for (sim_conn *line = c->idle, *next; line; line = next) {
@@ -129,11 +131,14 @@ static void count_step(sim_world *w, sim_task *t) {
         sim_fail(w, t->key, "a machine loops: it asks for more and more at one instant");
 }
 
-static void sign(const sim_world *w, const sim_task *t, sim_msg *m, const tl_send *send) {
+static void sign(sim_world *w, const sim_task *t, sim_msg *m, const tl_send *send) {
     if (!w->cfg.stamps)
         return;
     const tl_job *job = t->step == tl__acquire_step ? &t->room.acquire.job : &t->room.settle.job;
     m->token = t->lock ? t->lock->number : sim_token_number(w, tl__token_bytes(&job->token));
+    m->lease = t->lease;
+    if (t->lock)
+        w->migration.asked[w->cfg.cast[t->lock->actor->id].kind] = w->now;
     m->never_after = sim_stamp_never_after(w, t, send);
 }
 
@@ -198,6 +203,8 @@ static void step(sim_world *w, sim_task *t, const tl_event *event) {
         rejudge(w, t->client);
     if (out.level)
         t->client->server.level = out.level;
+    if (w->cfg.migrates)
+        sim_phase_stepped(w, t, &out);
     if (status == TL_END || (status == TL_DETACH && !t->keeper)) { /* the keeper goes on */
         if (t->keeper)
             remove_task(w, t);

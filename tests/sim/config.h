@@ -43,7 +43,7 @@ typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
 #define SIM_FIRST_TIMED SIM_PARTITION
 #define SIM_FIRST_BROKEN SIM_LOSSY
 
-/** The last three speak stamps; STRICT: with the commands of the legacy clients alone. */
+/** BRIDGE, STAMP and STRICT speak stamps; STRICT: with the commands of the legacy clients alone. */
 typedef enum {
     SIM_TOKEN,
     SIM_PLAIN,
@@ -51,6 +51,8 @@ typedef enum {
     SIM_BRIDGE,
     SIM_STAMP,
     SIM_STRICT,
+    SIM_AUTO,     /**< follows the phase of the namespace */
+    SIM_OPERATOR, /**< moves it */
     SIM_KIND_COUNT
 } sim_kind;
 
@@ -91,12 +93,22 @@ typedef struct {
     int64_t java_writes_ms; /**< what Java clients add to their clock; 0: java_ttl_ms and more */
     int64_t java_sleep_ms;  /**< between a Java client's attempts */
     int64_t wall_off_ms;    /**< how far legacy clocks really are off at most */
+    /* migrations, which are with stamps too */
+    bool migrates;
+    int64_t lease_ms, own_lease_ms; /**< the register's; the longest that clients want */
+    int64_t plan;                   /**< phases to go to, as digits; 0: as operators like */
+    int32_t first_phase;            /**< -1: there is no register at first */
+    int32_t fallback;               /**< the phase that clients act in where there is none */
 } sim_config;
 
 void sim_config_draw(sim_config *c, uint64_t seed);
 
 /** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
 void sim_config_stamps(sim_config *config);
+/** Make it a migration: tidelock's clients follow a phase, which operators move. */
+void sim_config_migration(sim_config *config);
+/** A server on which nothing outlasts its lease, if it matters. */
+bool sim_config_follows(const sim_config *config);
 /** The lifetimes that the rules leave for tidelock's own locks, ms. */
 void sim_config_lifetimes(const sim_config *config, int64_t *ret_least, int64_t *ret_most);
 /** What is assumed of legacy clients holds. */

@@ -123,6 +123,12 @@ static void watch_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_statu
     }
 }
 
+/* What its renewals have proved. */
+static void prove(sim_lock *l) {
+    if (l->watch.running)
+        l->proof = l->renew.job.proof;
+}
+
 /* True when something of the hold may be left over that nobody has dropped. */
 static bool stop_watching(sim_world *w, sim_lock *l) {
     bool left = !l->manual_renew && (l->watch.running || l->reported);
@@ -180,6 +186,7 @@ void sim_lock_acquire(sim_world *w, sim_lock *l, int64_t wait_ms) {
 }
 
 static void settle(sim_world *w, sim_lock *l, tl_op op, int64_t ttl_ms) {
+    prove(l);
     tl_job job = make_job(w, l);
     job.ttl_ms = ttl_ms;
     begin_op(w, l, op == TL_KEEP ? SIM_EXTEND : SIM_RELEASE, w->cfg.attempt_ms);
@@ -198,6 +205,7 @@ void sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
 }
 
 void sim_lock_release(sim_world *w, sim_lock *l) {
+    prove(l);
     (void)stop_watching(w, l);
     bool early = l->state == TL_LOST &&
                  (l->event.why == TL_LOST_EXPIRED || l->event.why == TL_LOST_MAX_HOLD);
@@ -236,6 +244,7 @@ static void extended(sim_world *w, sim_lock *l, tl_err code) {
         publish(l, TL_LOST, (tl_mono){0});
     } else if (code == TL_OK && l->watch.running) {
         l->ttl_ms = l->extend_ms;
+        l->proof = l->renew.job.proof = r->proof;
         tl__renew_extended(&l->renew, l->ttl_ms, r->deadline, sim_host_now(w, l->client->host));
         publish(l, TL_HELD, r->deadline);
         w->stats.extends++;

@@ -26,6 +26,9 @@ static void print_stats(const sim_stats *s, double seconds) {
     if (s->stamp_takes + s->stamps_over > 0) {
         SIM_STAMP_STATS(PRINT)
     }
+    if (s->phases_followed + s->steps_early > 0) {
+        SIM_PHASE_STATS(PRINT)
+    }
 #undef PRINT
     (void)printf(
         "%14.1f  seconds of one core: %.2f million machine steps and server commands each\n",

@@ -128,6 +128,20 @@ plain-bytes-are-ours     | compat/stamp_plain.c | plain-same-moment | 600 | s/^ 
 plain-sent-late          | compat/stamp_plain.c | plain-sent-late | 2000 | s/    s->try.by = tl__mono_min(s->try.by, lag);/    (void)lag;/
 plain-late-del           | compat/stamp_plain.c | stamps | 3000 | s/    bool time = .*/    bool time = true;/; s/    if (!tl__mono_before(s->try.by, believed(job, e)))/    if (false)/; s/    s->try.by = tl__mono_min(s->try.by, believed(job, e));//; s/    if (!tl__mono_before(e->now, believed(job, e)))/    if (false)/
 plain-del-anybodys       | compat/stamp_plain.c | stamps | 2000 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, job->proof.stamp_ms, out));$/    bool same = true;/
+# phases: leases of clients
+phase-lease-unchecked    | compat/protocol_auto.c | phase-missed | 200 | s/    return tl__lease_lasts(lease, e->now) ? act/    return lease->until.ns ? act/
+phase-take-ignores-lease | compat/protocol_auto.c | phase-late-take | 300 | s/^    t->until = tl__mono_min(t->until, lease->until);/    (void)lease;/
+phase-lease-from-receipt | compat/phase.c    | phase-late-take | 300 | s/tl__mono_add_ns(asked, ns_long - /tl__mono_add_ns(e->now, ns_long - /
+phase-older-epoch        | compat/phase.c    | phase-vanished | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
+phase-gone-is-none       | compat/phase.c    | phase-vanished | 100 | s/    if (known->epoch > 0 \&\& read.epoch == 0)/    if (false)/; s/    if (known->epoch > read.epoch)/    if (false)/
+phase-first-step-early   | scripts/phase.lua | phase-begin | 100 | s/^    record = known$/    record = record/; s/math.max(lease, tonumber(ARGV\[6\]))/lease/
+phase-record-shrinks     | scripts/phase.lua | phase-begin | 1500 | s/^    record = known$/    record = record/
+# phases: steps of the tool, which is played by actor_operator.c
+phase-step-at-once       | tests/sim/actor_operator.c | phase-deaf | 300 | s/    bool seen = .*/    bool seen = true;/
+phase-step-unconfirmed   | tests/sim/actor_operator.c | phase-begin | 100 | s/then most = math.max(most, l) if epoch ~= e then old = old + 1 end end/then end/; s/want ~= '0' and epoch ~= want/false/
+phase-step-whatever-epoch | tests/sim/actor_operator.c | phase-rivals | 200 | s/ ~= want then return 'epoch' end / == '' then return 'epoch' end /; s/want ~= '0' and epoch ~= want/false/
+phase-wait-from-request  | tests/sim/actor_operator.c | phase-deaf | 2000 | s/    o->seen = now;/    o->seen = o->asked;/
+phase-begin-two-away     | tests/sim/actor_operator.c | phase-begin-anywhere | 100 | s/math.abs(acts - to) > 1/false/
 EOF
 }
 
@@ -154,6 +168,7 @@ try() { # name files scenario seeds sed
     for file in ${files//,/ }; do
         from=src/$file
         [[ $file != compat/* ]] || from=$file file=${file#compat/}
+        [[ $file != tests/sim/* ]] || from=$file file=${file#tests/sim/}
         sed -e "$5" "$from" >"$mine/$file"
         if cmp -s "$from" "$mine/$file"; then
             echo "FAIL  $name: its sed changes nothing in $file"

@@ -139,6 +139,39 @@ static bool two_at_once(const sim_stats *s) {
 static bool plain_is_exclusive(const sim_stats *s) {
     return s->stamp_takes > 0 && s->two_holders == 0 && s->legacy_two == 0;
 }
+
+/* ---- migrations -------------------------------------------------------------------------------------- */
+
+/* Who waits for a free key gets it as soon as ever: the checks of prompt taking see to that. */
+static bool migrates_without_outage(const sim_stats *s) {
+    return s->planned == s->runs && s->takes_0 > 0 && s->takes_1 > 0 && s->takes_2 > 0 &&
+           s->takes_3 > 0 && s->drained > 0 && s->java_takes > 0 && s->denied == 0 &&
+           s->unavailable < s->runs / 20; /* whose time is up while they read the register */
+}
+
+static bool begins_next_door(const sim_stats *s) {
+    return s->steps_early > 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+
+static bool begins_with_leases(const sim_stats *s) {
+    return s->planned > 0 && s->takes_0 > 0 && s->takes_2 > 0;
+}
+
+static bool gone_is_refused(const sim_stats *s) {
+    return s->denied > 0 && s->steps_on > 0;
+}
+
+static bool missed_is_read(const sim_stats *s) {
+    return s->phases_missed > 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+
+static bool rivals_are_told(const sim_stats *s) {
+    return s->steps_raced > 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+
+static bool late_is_refused(const sim_stats *s) {
+    return s->late_phases > 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
 #endif
 
 /* ---- the token protocol alone ------------------------------------------------------------------ */
@@ -190,6 +223,12 @@ static bool crashed_is_succeeded(const sim_stats *s) {
 #define RACES                                                                                      \
     BRIDGE "by-hand=1 margin=60 walls=60 lag=350 java-slack=470 delay-us=50000 hold=2500 "         \
            "attempt=600 idle=900 crash=100 pause=0 java-sleep=1200 until=40000 "
+/* Leases of 0.5 s, lifetimes of 2 s; two services, one of them on two hosts, and Java. */
+#define MIGRATION                                                                                  \
+    "migration off=all level=458767 no-eval=0 no-time=0 margin=20 walls=20 lag=40 java-ttl=2000 "  \
+    "java-writes=2000 java-slack=100 ttl=2000 own-ttl=0 late-dels=0 slow-javas=0 delay-us=2000 "   \
+    "attempt=300 connect=1000 late-us=100 quiet=0 hold=600 idle=100 java-sleep=20 lease=500 "      \
+    "own-lease=500 first-phase=0 fallback=0 until=30000 "
 #define STRICT BRIDGE "cast=rA0rB0jC0 "
 /* Servers of 2.4, which don't tell their time. */
 #define WATCH BRIDGE "no-eval=1 level=132114 own-ttl=0 cast=sA0sB0jC0jD0 "
@@ -309,6 +348,31 @@ const sim_scenario sim_scenarios[] = {
      plain_is_exclusive},
     {"plain-own-lag", "our own GETSET is executed later than L", 1, 600,
      STRICT "slow-own=1 stuck=60000 reset=60000 cast=rA0rB0rC0rD0", two_at_once},
+    {"migration", "from stamps to tokens and back, step by step: nobody waits for it", 1, 100,
+     MIGRATION "plan=12321 until=60000 cast=oA0aA0aB0jC0aC1jD1aD1", migrates_without_outage},
+    {"phase-begin-anywhere", "a register that begins two phases away from a client is refused", 1,
+     100, MIGRATION "first-phase=-1 plan=3 cast=oA0aB0aC0aD0", begins_next_door},
+    {"phase-begin",
+     "leases without a register are longer than its own, and answers are lost: no step too early",
+     1, 100,
+     MIGRATION "first-phase=-1 own-lease=5000 plan=123 lose-reply=350000 stuck=20000 "
+               "cast=oA0oD0aB0aC0aD0",
+     begins_with_leases},
+    {"phase-vanished", "a server without persistence restarts: clients refuse to lock", 1, 100,
+     MIGRATION "forget=300 cast=oA0aB0aC0jD0", gone_is_refused},
+    {"phase-missed", "cut off while the register moves two steps: it is read before anything else",
+     1, 200, MIGRATION "partition=200 plan=123210123210 cast=oA0aB0aC0aD0", missed_is_read},
+    {"phase-late-take", "takes that were under way when the phase changed come too late", 1, 300,
+     MIGRATION "pause=300 stuck=60000 reset=20000 slow=60000 plan=123210123210 attempt=2000 "
+               "cast=oA0aB0aC0aD0",
+     late_is_refused},
+    {"phase-rivals", "two operators of different minds: of two steps from one epoch one is made", 1,
+     200, MIGRATION "slow=60000 cast=oA0oB0oC0oD0aC0aD0", rivals_are_told},
+    {"phase-deaf",
+     "clients whose requests arrive and who hear nothing: a confirmed epoch is not enough", 1, 300,
+     MIGRATION "partition=100 lose-reply=100000 plan=123210123210 attempt=200 "
+               "cast=oA0oB0aB0aC0aD0",
+     missed_is_read},
 #endif
     {"java-and-tokens", "on one key: Java throws, tokens wait, no two tokens", 1, 300,
      "cast=tA0tB0jC0jD0 level=458767 off=lossy,forget,quick,jump", java_meets_tokens},

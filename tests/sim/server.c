@@ -122,6 +122,8 @@ static sim_ns execute(sim_world *w, sim_msg *m) {
             sim_check_executed(w, m, o, r);
         else if (w->cfg.stamps && !o->is_script && !m->session)
             sim_stamp_executed(w, m, o, r);
+        if (w->cfg.migrates)
+            sim_phase_look(w);
     }
     if (m->pin == TL_PIN_CLOSES)
         sim_stamp_transacted(w, m);

@@ -48,6 +48,11 @@ static const setting settings[] = {
     SETTING("late-dels", late_dels, 1),
     SETTING("slow-javas", slow_javas, 1),
     SETTING("slow-own", slow_own, 1),
+    SETTING("lease", lease_ms, 1),
+    SETTING("own-lease", own_lease_ms, 1),
+    SETTING("plan", plan, 1),
+    SETTING("first-phase", first_phase, 1),
+    SETTING("fallback", fallback, 1),
 };
 
 /* The word before '=' or the end, and what is behind it. */
@@ -123,11 +128,11 @@ static bool remove_actor(sim_config *c, const word *w) {
     return true;
 }
 
-/* Three letters an actor: what it is (t, p, j, b, s, r), its host (A ...), its key (0 ...). */
+/* Three letters an actor: what it is (t, p, j, b, s, r, a, o), its host (A ...), its key (0 ...). */
 static bool set_cast(sim_config *c, const word *w) {
     static const char kinds[SIM_KIND_COUNT + 1] = {
-        [SIM_TOKEN] = 't',  [SIM_PLAIN] = 'p', [SIM_JAVA] = 'j',
-        [SIM_BRIDGE] = 'b', [SIM_STAMP] = 's', [SIM_STRICT] = 'r'};
+        [SIM_TOKEN] = 't', [SIM_PLAIN] = 'p',  [SIM_JAVA] = 'j', [SIM_BRIDGE] = 'b',
+        [SIM_STAMP] = 's', [SIM_STRICT] = 'r', [SIM_AUTO] = 'a', [SIM_OPERATOR] = 'o'};
     c->actors = c->hosts = c->keys = 0;
     c->plain_level = c->no_eval && c->level < FAKE_LEVEL(2, 2, 0);
     for (size_t i = 0; i + 3 <= w->value_n; i += 3) {
@@ -187,6 +192,10 @@ static bool change(sim_config *c, const word *w) {
         return all_ahead(c);
     if (is(w, "stamps")) {
         sim_config_stamps(c);
+        return true;
+    }
+    if (is(w, "migration")) {
+        sim_config_migration(c);
         return true;
     }
     if (w->value && is(w, "off"))

@@ -15,20 +15,23 @@ const tl_protocol *sim_stamp_row(sim_kind kind) {
     if (kind == SIM_STAMP || kind == SIM_STRICT)
         return &tl__protocol_timestamp;
 #endif
-    (void)kind;
-    return NULL;
+    return kind == SIM_AUTO ? &sim_counted_auto : NULL;
 }
 
 static bool ask_rules(const sim_world *w, const sim_lock *l, tl_rules *ret, int64_t *ttl_ms,
                       tl_error *err) {
-    tl_client_options options = {
-        .size = sizeof options,
-        .protocol = l->protocol == sim_stamp_row(SIM_BRIDGE) ? TL_BRIDGE : TL_TIMESTAMP,
-        .skew_max_ms = w->cfg.skew_ms,
-        .legacy_lag_ms = w->cfg.lag_ms,
-        .legacy_ttl_ms = w->cfg.java_ttl_ms,
-        .strict = l->strict};
-    return l->protocol->rules(&options, NULL, w->key[l->key].k, ret, ttl_ms, err) == TL_OK;
+    tl_client_options options = {.size = sizeof options,
+                                 .protocol = l->protocol == sim_stamp_row(SIM_BRIDGE) ? TL_BRIDGE
+                                             : l->protocol == &sim_counted_auto       ? TL_AUTO
+                                                                                : TL_TIMESTAMP,
+                                 .skew_max_ms = w->cfg.skew_ms,
+                                 .legacy_lag_ms = w->cfg.lag_ms,
+                                 .legacy_ttl_ms = w->cfg.java_ttl_ms,
+                                 .strict = l->strict};
+    bool ok = l->protocol->rules(&options, NULL, w->key[l->key].k, ret, ttl_ms, err) == TL_OK;
+    if (options.protocol == TL_AUTO)
+        ret->ns = sim_phase_space(w, l->client);
+    return ok;
 }
 
 void sim_stamp_rules(sim_world *w, const sim_lock *l, tl_rules *ret, int64_t *ttl_ms) {
@@ -42,6 +45,8 @@ int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *l) {
     tl_rules rules;
     tl_error err;
     sim_config_lifetimes(&w->cfg, &least, &most);
+    if (!l->protocol->rules)
+        return sim_draw(w, legacy / 2, legacy);
     if (wanted > 0)
         return ask_rules(w, l, &rules, &wanted, &err) ? wanted : most;
     switch (sim_draw(w, 0, 5)) {
@@ -64,7 +69,8 @@ bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
     sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
     bool own_clocks = w->cfg.level < FAKE_LEVEL(2, 6, 0) || w->cfg.no_time;
     bool sidecar = !w->cfg.no_eval || (sim_stamp_watches(w) && (w->legacy || !own_clocks));
-    return kind == SIM_TOKEN || ((kind == SIM_BRIDGE || kind == SIM_STAMP) && sidecar);
+    return kind == SIM_TOKEN || kind == SIM_AUTO ||
+           ((kind == SIM_BRIDGE || kind == SIM_STAMP) && sidecar);
 }
 
 /* ---- requests without scripts ------------------------------------------------------------------ */
@@ -262,7 +268,9 @@ void sim_stamp_changed(sim_world *w, int key) {
     sim_key *k = &w->key[key];
     tl_bytes value = sim_key_value(w, key);
     int64_t stamp = 0;
-    if (value.n > 0 && !is_plain_clients(value) && (!tl__bytes_to_int(value, &stamp) || stamp <= 0))
+    bool unreadable = value.n > 0 && !is_plain_clients(value) &&
+                      (!tl__bytes_to_int(value, &stamp) || stamp <= 0);
+    if (unreadable && !sim_phase_has_tokens(w))
         sim_fail(w, key, "%s holds what a legacy client can't read: %.*s", k->name, (int)value.n,
                  value.p);
     bool was_free = k->stamp_ms == 0 && k->free_from != SIM_NEVER;

@@ -90,10 +90,28 @@
     X(legacy_broken, "runs with an assumption about legacy clients broken on purpose")             \
     X(legacy_two, "two at once inside their validity, in those")
 
+/** Migrations only. */
+#define SIM_PHASE_STATS(X)                                                                         \
+    X(steps_on, "times the phase was advanced")                                                    \
+    X(steps_back, "times it was set back")                                                         \
+    X(planned, "plans of steps carried out to their end")                                          \
+    X(steps_raced, "steps refused since another operator was faster")                              \
+    X(steps_early, "beginnings refused since a client was two phases away")                        \
+    X(phases_missed, "phases that a client has missed altogether")                                 \
+    X(late_phases, "takes of a phase before refused as too late")                                  \
+    X(phases_followed, "new phases that a client has heard of")                                    \
+    X(takes_0, "locks taken in phase 0")                                                           \
+    X(takes_1, "locks taken in phase 1")                                                           \
+    X(takes_2, "locks taken, or turned into tokens, in phase 2")                                   \
+    X(takes_3, "locks taken in phase 3")                                                           \
+    X(denied, "acquires refused as the register has gone, or is an older one")                     \
+    X(drained, "stamps turned into tokens by their holders")
+
 typedef struct {
 #define SIM_STAT_FIELD(name, words) int64_t name;
     SIM_STATS(SIM_STAT_FIELD)
     SIM_STAMP_STATS(SIM_STAT_FIELD)
+    SIM_PHASE_STATS(SIM_STAT_FIELD)
 #undef SIM_STAT_FIELD
 } sim_stats;
 

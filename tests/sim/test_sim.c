@@ -87,6 +87,20 @@ static void test_seeds_with_stamps_break_no_promise(void **state) {
 #endif
 }
 
+/* An eighth of them: these are longer still. */
+static void test_migrations_break_no_promise(void **state) {
+    (void)state;
+#ifdef TL_COMPAT
+    sim_stats own = {0};
+    uint64_t seed = 0;
+    sim_result r = sim_run_many(world, 1, SEEDS / 8, "migration", &own, &seed);
+    must_pass(r, seed, "migration");
+    sim_stats_add(&stats, &own);
+#else
+    skip();
+#endif
+}
+
 static void test_each_scenario_shows_what_it_says(void **state) {
     (void)state;
     for (size_t i = 0; i < sim_scenario_count; i++) {
@@ -101,7 +115,7 @@ static void test_each_scenario_shows_what_it_says(void **state) {
     }
 }
 
-/* After the three above. */
+/* After the four above. */
 static void test_everything_has_happened(void **state) {
     (void)state;
 #define HAPPENED(name, words)                                                                      \
@@ -110,6 +124,7 @@ static void test_everything_has_happened(void **state) {
     SIM_STATS(HAPPENED)
 #ifdef TL_COMPAT
     SIM_STAMP_STATS(HAPPENED)
+    SIM_PHASE_STATS(HAPPENED)
 #endif
 #undef HAPPENED
 }
@@ -122,7 +137,7 @@ static void test_a_seed_is_always_the_same_run(void **state) {
         sim_config_draw(&c, seed);
 #ifdef TL_COMPAT
         if (seed % 2)
-            assert_null(sim_config_change(&c, "stamps"));
+            assert_null(sim_config_change(&c, seed % 4 == 1 ? "stamps" : "migration"));
 #endif
         sim_result a = sim_run(world, &c, false, NULL);
         sim_result b = sim_run(fresh, &c, true, NULL);
@@ -178,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_seeds_break_no_promise),
         cmocka_unit_test(test_seeds_with_stamps_break_no_promise),
+        cmocka_unit_test(test_migrations_break_no_promise),
         cmocka_unit_test(test_each_scenario_shows_what_it_says),
         cmocka_unit_test(test_everything_has_happened),
         cmocka_unit_test(test_a_seed_is_always_the_same_run),

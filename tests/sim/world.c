@@ -66,6 +66,7 @@ sim_world *sim_new(void) {
 
 void sim_free(sim_world *w) {
     sim_servers_free(w);
+    sim_phases_free(w);
     sim_story_free(w);
     sim_queue_free(&w->queue);
     free(w->token);
@@ -81,7 +82,8 @@ void sim_free(sim_world *w) {
 static void make_key(sim_world *w, int i) {
     static const char *const names[SIM_KEYS] = {"jobs", "mail", "{x}y"};
     sim_key *key = &w->key[i];
-    *key = (sim_key){.mixed = sim_config_mixed(&w->cfg, i), .free_since = SIM_NEVER};
+    bool mixed = !w->cfg.migrates && sim_config_mixed(&w->cfg, i);
+    *key = (sim_key){.mixed = mixed, .free_since = SIM_NEVER};
     (void)snprintf(key->name, sizeof key->name, "%s", names[i]);
     key->k = tl__bytes_of(key->name);
     key->s = tl__sidecar(key->sidecar, key->k, NULL);
@@ -91,7 +93,8 @@ static void make_actor(sim_world *w, int i) {
     static const sim_actor_kind *const kinds[SIM_KIND_COUNT] = {
         [SIM_TOKEN] = &sim_actor_token, [SIM_PLAIN] = &sim_actor_plain,
         [SIM_JAVA] = &sim_actor_java,   [SIM_BRIDGE] = &sim_actor_stamp,
-        [SIM_STAMP] = &sim_actor_stamp, [SIM_STRICT] = &sim_actor_stamp};
+        [SIM_STAMP] = &sim_actor_stamp, [SIM_STRICT] = &sim_actor_stamp,
+        [SIM_AUTO] = &sim_actor_stamp,  [SIM_OPERATOR] = &sim_actor_operator};
     sim_actor *a = &w->actor[i];
     const sim_cast *cast = &w->cfg.cast[i];
     a->kind = kinds[cast->kind];
@@ -135,7 +138,7 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     w->hash = w->event = 0;
     w->calm = w->failed = false;
     w->whole = sim_config_whole(config);
-    w->legacy = sim_config_legacy(config);
+    w->legacy = sim_config_legacy(config) && sim_config_follows(config);
     w->calm_all_along = sim_config_calm(config);
     w->full = false;
     sim_tokens_reset(w);
@@ -147,6 +150,7 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     for (int i = 0; i < SIM_KEYS; i++)
         make_key(w, i);
     sim_servers_reset(w);
+    sim_phases_reset(w);
     for (int i = 0; i < w->cfg.hosts; i++) {
         w->host[i] = (sim_host){.id = (uint8_t)i, .name = (char)('A' + i)};
         sim_host_boot(w, &w->host[i]);

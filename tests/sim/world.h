@@ -12,13 +12,14 @@
 #include "clocks.h"
 #include "config.h"
 #include "fake_redis.h"
+#include "phases.h"
 #include "random.h"
 #include "renew.h"
 #include "settle.h"
 #include "sim.h"
 #include "stats.h"
 
-#define SIM_TEXT 1280 /* bytes of a message and its reply */
+#define SIM_TEXT 2048 /* bytes of a message and its reply */
 #define SIM_NODES 24  /* items of a reply */
 #define SIM_TASKS 64  /* of a keeper */
 #define SIM_ACTOR_STATE 6144
@@ -31,6 +32,7 @@ typedef struct sim_task sim_task;
 typedef struct sim_client sim_client;
 typedef struct sim_lock sim_lock;
 typedef struct sim_actor sim_actor;
+typedef struct sim_msg sim_msg;
 
 /* ---- messages and connections ------------------------------------------------------------------ */
 
@@ -48,7 +50,7 @@ typedef struct {
 } sim_session;
 
 /** A request, then also its reply. In a connection's queue, or under way, or both. */
-typedef struct sim_msg {
+struct sim_msg {
     struct sim_msg *next;
     sim_conn *conn;
     uint32_t gen;   /**< of the connection when it was sent */
@@ -66,9 +68,10 @@ typedef struct sim_msg {
     tl_mono by, sent;
     sim_order order[TL_COMMANDS_MAX];
     tl_reply reply[TL_COMMANDS_MAX], node[SIM_NODES];
+    tl_lease lease; /**< by which a phase decides what it does; until.ns 0: none */
     uint32_t nodes, used;
     char text[SIM_TEXT];
-} sim_msg;
+};
 
 /** What a connection tells its owner. The event lacks `server`. */
 typedef struct {
@@ -125,35 +128,6 @@ typedef struct {
     tl_mono heard;
 } sim_wake;
 
-/** A tl_client with its keeper. */
-struct sim_client {
-    sim_host *host;
-    tl_server server;
-    sim_conn *idle;
-    sim_conn *keeper; /**< NULL: not needed yet */
-    sim_wake wake;
-    sim_task *task[SIM_TASKS]; /**< that the keeper runs, in the order of starting */
-    int tasks;
-    sim_alarm alarm;  /**< to rejudge every lock */
-    sim_ns step_seen; /**< when a server's clock was last seen to have stepped; 0: never */
-    char owner[16];
-};
-
-struct sim_host {
-    char name;
-    uint8_t id;
-    bool up;
-    sim_clock boot;               /**< the deadline clock */
-    sim_clock wall;               /**< ns since the epoch; legacy clients look at it */
-    sim_ns paused_until, stalled; /**< stalled: the end of the last stop */
-    sim_ns cut_up, cut_down;      /**< partitioned until */
-    tl_mono stale;                /**< what the clock showed before the stop ... */
-    uint64_t stale_event;         /**< ... for this event; 0: none */
-    bool now_is_stale;
-    bool java_flag; /**< DistributeLockUtil's one field */
-    sim_client client;
-};
-
 /* ---- tasks and locks --------------------------------------------------------------------------- */
 
 enum { SIM_WOKEN = 1, SIM_WAKE_ARMED = 2, SIM_WAKE_DISARMED = 4, SIM_WAKE_CANCEL = 8 };
@@ -180,10 +154,42 @@ struct sim_task {
     sim_ns instant; /**< of the last step, and how many there were */
     unsigned at_instant;
     uint8_t key;
+    tl_lease lease; /**< by which its attempt acts; until.ns 0: none */
     union {
         tl_acquire acquire;
         tl_settle settle;
     } room; /**< the machine of a detached task */
+};
+
+/** A tl_client with its keeper. */
+struct sim_client {
+    sim_host *host;
+    tl_server server;
+    sim_conn *idle;
+    sim_conn *keeper; /**< NULL: not needed yet */
+    sim_wake wake;
+    sim_task *task[SIM_TASKS]; /**< that the keeper runs, in the order of starting */
+    int tasks;
+    sim_alarm alarm;  /**< to rejudge every lock */
+    sim_ns step_seen; /**< when a server's clock was last seen to have stepped; 0: never */
+    char owner[16];
+    sim_task attend; /**< that keeps its lease fresh; machine NULL: none was read yet */
+    _Alignas(16) char attendant[SIM_ATTENDANT];
+};
+
+struct sim_host {
+    char name;
+    uint8_t id;
+    bool up;
+    sim_clock boot;               /**< the deadline clock */
+    sim_clock wall;               /**< ns since the epoch; legacy clients look at it */
+    sim_ns paused_until, stalled; /**< stalled: the end of the last stop */
+    sim_ns cut_up, cut_down;      /**< partitioned until */
+    tl_mono stale;                /**< what the clock showed before the stop ... */
+    uint64_t stale_event;         /**< ... for this event; 0: none */
+    bool now_is_stale;
+    bool java_flag; /**< DistributeLockUtil's one field */
+    sim_client client;
 };
 
 typedef enum { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE } sim_op;
@@ -288,11 +294,13 @@ typedef struct {
     /** Does it count on its key being its own now? NULL: it has no such right. */
     bool (*holds)(const sim_world *w, const sim_actor *a);
     tl_bytes (*value)(const sim_actor *a);     /**< what the key then holds */
+    void (*stop)(sim_world *w, sim_actor *a);  /**< it is to come to an end soon; may be NULL */
     void (*check)(sim_world *w, sim_actor *a); /**< its own promises; may be NULL */
     void (*end)(sim_world *w, sim_actor *a);   /**< the run is over: nothing may be under way */
 } sim_actor_kind;
 
-extern const sim_actor_kind sim_actor_token, sim_actor_plain, sim_actor_java, sim_actor_stamp;
+extern const sim_actor_kind sim_actor_token, sim_actor_plain, sim_actor_java, sim_actor_stamp,
+    sim_actor_operator;
 
 struct sim_actor {
     const sim_actor_kind *kind;
@@ -341,6 +349,7 @@ struct sim_world {
     struct sim_chunk *chunks, *chunk_at; /**< what all these are cut from */
     sim_msg *pushed;                     /**< while the server executes: what it publishes */
     const sim_msg *pushing;              /**< the subscriber\'s command that it executes */
+    sim_migration migration;
     sim_stats stats;
     bool telling;
     struct sim_story *story;
