@@ -557,6 +557,6 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
     tl_err code = ask(client, &b, tl__break_step, "break", err);
     tl__bytes_print(shown, sizeof shown, b.key);
     if (!code)
-        tl__log(client, TL_LOG_WARNING, "%s: the lock was removed by %s", shown, client->owner);
+        tl__log(client, TL_LOG_INFO, "%s: the lock was removed by %s", shown, client->owner);
     return code;
 }

@@ -193,7 +193,7 @@ static bool is_of_legacy(const char *message) {
     return false;
 }
 
-/* What the library has to say that no result tells. */
+/* What the library has to say of clocks, which no result tells. */
 static void warn(tl_log_level level, const char *line, void *ctx) {
     (void)ctx;
     if (level <= TL_LOG_WARNING)
@@ -205,11 +205,12 @@ int server_open(const server *s, const char *who, const char *service, const leg
     tl_error err;
     tl_client_options options = TL_CLIENT_OPTIONS(.url = s->url, .password = s->password,
                                                   .service = service);
-    options.log = warn;
     int status = legacy ? legacy_apply(who, legacy, &options) : 0;
 
     if (status)
         return status;
+    if (options.protocol != TL_TOKEN)
+        options.log = warn;
     tl_err code = tl_client_open(&options, ret_client, &err);
     if (code == TL_EINVALID && is_of_legacy(err.message))
         return fail(STATUS_USAGE, "%s: %s", who, err.message);

@@ -14,7 +14,8 @@ done
 start_server
 shifted=(env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1)
 
-for protocol in bridge timestamp auto; do
+# Not auto: its client says good-bye to the server with the help of a timer, which libfaketime sets wrong.
+for protocol in bridge timestamp; do
     expect 0 "${shifted[@]}" FAKETIME=+2s "$tidelock" run --protocol $protocol job -- true
     grep -q 'warning: this host.s clock is at least [0-9]* ms ahead of the server.s; skew_max is 1000 ms' "$err" ||
         fail "no warning: $(cat "$err")"

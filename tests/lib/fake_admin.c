@@ -248,3 +248,23 @@ FAKE_COMMAND(publish) {
     }
     fake__int(out, n);
 }
+
+static int64_t subscribers_of(const fake_redis *r, tl_bytes channel) {
+    int64_t n = 0;
+    for (size_t i = 0; i < r->subscriber_count; i++)
+        n += fake__dict_find(&r->subscribers[i]->channels, channel) != NULL;
+    return n;
+}
+
+FAKE_COMMAND(pubsub) {
+    if (!fake__is(argv[1], "numsub")) {
+        fake__errorf(c, out, "ERR unknown subcommand '%.*s'. Try PUBSUB HELP.", (int)argv[1].n,
+                     argv[1].p);
+        return;
+    }
+    tl_reply *items = fake__array(c, out, 2 * (argc - 2));
+    for (size_t i = 2; i < argc; i++) {
+        fake__string(c, &items[2 * (i - 2)], argv[i]);
+        fake__int(&items[2 * (i - 2) + 1], subscribers_of(c->r, argv[i]));
+    }
+}

@@ -321,6 +321,7 @@ FAKE_COMMAND(persist);
 FAKE_COMMAND(ping);
 FAKE_COMMAND(psetex);
 FAKE_COMMAND(publish);
+FAKE_COMMAND(pubsub);
 FAKE_COMMAND(quit);
 FAKE_COMMAND(role);
 FAKE_COMMAND(sadd);

@@ -68,6 +68,7 @@ const fake_row fake__rows[] = {
     {"ping", fake__ping, -1, FAKE_PUBSUB, 0},
     {"echo", fake__echo, 2, L, 0},
     {"publish", fake__publish, 3, L, V(2, 0)},
+    {"pubsub", fake__pubsub, -2, L, V(2, 8)},
     {"subscribe", fake__subscribe, -2, L | S | FAKE_PUBSUB | FAKE_NO_MULTI, V(2, 0)},
     {"unsubscribe", fake__unsubscribe, -1, L | S | FAKE_PUBSUB | FAKE_NO_MULTI, V(2, 0)},
     {"multi", fake__multi, 1, L | S | A, V(1, 2)},
