@@ -30,16 +30,25 @@ static void let_go(void *hold) {
     (void)hold;
 }
 
-/* Its record goes too: so that nobody waits for one who has left. */
-static void end(tl_client *client, uint8_t leased) {
+static void leave(tl_client *client, uint8_t leased, const tl_attendant *a) {
     const tl_phases *phases = client->protocol->phases;
+    phases->leave_init(a->machine, client->namespaces, leased, client->attempt_ms);
+    tl__keeper_detach_in(&client->keeper, a->machine, phases->attend_size, phases->attend_step,
+                         TL_START, NULL, let_go);
+}
+
+/* Its record goes too, so that nobody waits for one who has left. But not without a register: a lease
+ * from before there is one may be longer than its, and what is still under way must be waited for. */
+static void end(tl_client *client, uint8_t leased) {
     tl_attendant *a = &client->attendant[leased];
     if (!a->machine)
         return;
     tl__keeper_remove(&client->keeper, &a->task);
-    phases->leave_init(a->machine, client->namespaces, leased, client->attempt_ms);
-    tl__keeper_detach_in(&client->keeper, a->machine, phases->attend_size, phases->attend_step,
-                         TL_START, NULL, let_go);
+    (void)pthread_mutex_lock(&client->mutex);
+    bool registered = client->server.lease[leased].epoch > 0;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (registered)
+        leave(client, leased, a);
     free(a->machine);
 }
 

@@ -148,7 +148,7 @@ void migrate_view_end(migrate_view *v) {
 
 /* ARGV: the epoch that the register must have ('' there must be none), the new phase, by whom, the line
  * for the history, how many leases make a client gone, how long the history may be, keys, lease, the run
- * id of the server that was asked so far. */
+ * id of the server that was asked so far, until when (server us) it may be carried out. */
 static const char change_script[] =
     "local R, C, L, want, phase = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])\n"
     "if redis.replicate_commands then redis.replicate_commands() end\n"
@@ -160,11 +160,14 @@ static const char change_script[] =
     "end\n"
     "local info = redis.pcall('INFO', 'server')\n"
     "local id = type(info) == 'string' and string.match(info, 'run_id:(%x+)')\n"
-    "if id and ARGV[9] ~= '' and ARGV[9] ~= id then\n"
+    "if id and (ARGV[9] or '') ~= '' and ARGV[9] ~= id then\n"
     "    return {'server'}\n"
     "end\n"
     "local t = redis.call('TIME')\n"
     "local now = t[1] * 1000000 + t[2]\n"
+    "if (ARGV[10] or '') ~= '' and now > tonumber(ARGV[10]) then\n"
+    "    return {'late'}\n"
+    "end\n"
     "for i = 1, #all, 2 do\n"
     "    local epoch, acts, lease, seen = string.match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+) ')\n"
     "    if not epoch then\n"
@@ -201,6 +204,8 @@ static const char note_script[] =
     "return 1\n";
 
 #define RUN_ID 40
+#define STEP_US (WAIT_LONGEST_US + 5000000) /* for the replicas, and for the step itself */
+#define WAIT_LONGEST_US 3000000
 #define NUMBER_SIZE 24
 static const char *number(char buf[NUMBER_SIZE], int64_t v) {
     (void)snprintf(buf, NUMBER_SIZE, "%lld", (long long)v);
@@ -264,17 +269,26 @@ static bool take_run_id(void *ctx, const tl_reply *reply) {
     return true;
 }
 
+static bool take_time(void *ctx, const tl_reply *reply) {
+    return tl__reply_time(reply, 0, ctx);
+}
+
 /* The present epoch must not be lost with a failover either: else two operators could each lead from
- * another one, both of the same number. And the step is for the server that has been asked so far. */
-static int settle_present(migrate_link *m, char run_id[RUN_ID + 1]) {
+ * another one, both of the same number. And the step is for the server that has been asked so far, and for
+ * now: one that is held up on its way must not come when old clients run again. */
+static int settle_present(migrate_link *m, char run_id[RUN_ID + 1], int64_t *ret_not_after) {
     char count[NUMBER_SIZE];
     const char *const info[] = {"INFO", "server", NULL};
     const char *const touch[] = {"HINCRBY", m->reg, "epoch", "0", NULL};
     const char *const wait[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
+    const char *const time[] = {"TIME", NULL};
     int64_t got = 0;
 
     run_id[0] = '\0';
     (void)skew_link_ask(&m->link, info, take_run_id, run_id);
+    if (!skew_link_ask(&m->link, time, take_time, ret_not_after))
+        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    *ret_not_after += STEP_US;
     if (m->replicas == 0)
         return 0;
     if (!skew_link_ask(&m->link, touch, NULL, NULL) ||
@@ -304,6 +318,10 @@ static int refused(const migrate_link *m, const outcome *o) {
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: nothing has changed: another server answers than before; begin again");
+    if (strcmp(o->word, "late") == 0)
+        return fail(
+            STATUS_UNAVAILABLE,
+            "migrate: nothing has changed: the step reached the server too late; begin again");
     migrate_client_read(tl__bytes_of(o->first), tl__bytes_of(o->second), &c);
     return fail(STATUS_REFUSED,
                 "migrate: refused: a client has come meanwhile that does not act by the present "
@@ -315,7 +333,9 @@ int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *
     char epoch[NUMBER_SIZE] = "", phase[NUMBER_SIZE], leases[NUMBER_SIZE], most[NUMBER_SIZE],
          lease[NUMBER_SIZE];
     char run_id[RUN_ID + 1] = "";
-    int status = move->epoch > 0 ? settle_present(m, run_id) : 0;
+    char limit[NUMBER_SIZE] = "";
+    int64_t not_after = 0;
+    int status = move->epoch > 0 ? settle_present(m, run_id, &not_after) : 0;
     if (status)
         return status;
     char *line = migrate_change_write(move->entry);
@@ -325,6 +345,8 @@ int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *
         return fail(STATUS_INTERNAL, "migrate: out of memory");
     if (move->epoch > 0)
         (void)number(epoch, move->epoch);
+    if (not_after > 0)
+        (void)number(limit, not_after);
     const char *const words[] = {"EVAL",
                                  change_script,
                                  "3",
@@ -340,6 +362,7 @@ int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *
                                  move->keys ? move->keys : "",
                                  number(lease, move->lease_ms),
                                  run_id,
+                                 limit,
                                  NULL};
     bool ok = skew_link_ask(&m->link, words, take_outcome, &o);
     free(line);
