@@ -83,7 +83,7 @@ tokens-are-free          | compat/stamp.c,compat/stamp_script.c | stamps | 2000 
 # stamps: what a take or a keep is worth
 stamp-spares-no-m        | compat/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.skew_ms;/ - now_ms;/
 stamp-is-full-on-retry   | compat/stamp_script.c | stamps | 3000 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
-stamp-without-cap        | compat/stamp_script.c | bridge-by-hand | 20000 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+stamp-without-cap        | compat/stamp.c    | bridge-by-hand | 20000 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
 stamp-cap-lifted-early   | compat/stamp.c    | bridge-by-hand | 20000 | s/proof->capped_until = tl__mono_add_ms(e->now, job->rules.lag_ms)/proof->capped_until = e->now/
 stamp-cap-without-l      | compat/stamp.c    | bridge-by-hand | 20000 | s/(r->legacy_ttl_ms - r->lag_ms - 2/(r->legacy_ttl_ms - 2/
 stamp-over-stays         | compat/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_TAKE/bool over = false/
