@@ -40,7 +40,7 @@ static void keep_trouble(tl_acquire *a, const tl_event *e, tl_bytes words) {
 
 static tl_status reach(tl_acquire *a, tl_out *out) {
     a->state = REACHING;
-    a->woken = false; /* the state will be read after this */
+    a->woken = a->called = false; /* the state will be read after this */
     tl__out_send(out, ++a->ticket, a->limit);
     return TL_GO;
 }
@@ -51,7 +51,7 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (a->wait_ms == 0 && a->attempts == 0)
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->state = TAKING;
-    a->woken = false;
+    a->woken = a->called = false;
     a->job.again = a->attempts > 0;
     a->attempts += !a->extra;
     a->job.protocol->init(&a->attempt, TL_TAKE, ++a->ticket, a->limit);
@@ -159,7 +159,12 @@ static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
         bool watch = a->job.protocol->watches && a->retry.kind == TL_RETRY_AUTO;
         out->watched = watch ? a->job.key : (tl_bytes){0};
     }
-    return pause_until(a, a->woken ? e->now : next, out);
+    if (!a->woken)
+        return pause_until(a, next, out);
+    a->planned = next;
+    tl_status status = pause_until(a, e->now, out);
+    a->extra = !a->called;
+    return status;
 }
 
 static void doubt(tl_acquire *a, tl_mono harmless) {
@@ -272,6 +277,7 @@ static tl_status on_wake(tl_acquire *a, const tl_event *e, tl_out *out) {
     else
         a->armed = e->kind == TL_WOKEN || e->armed;
     a->woken = true;
+    a->called = a->called || e->kind == TL_WOKEN;
     if (a->state == PAUSING && a->failures == 0) {
         a->extra = e->kind != TL_WOKEN;
         a->planned = a->next;

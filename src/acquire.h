@@ -27,6 +27,7 @@ typedef struct {
     bool listening, armed;
     bool watching; /* changes of K are told */
     bool woken;    /**< since the take under way was sent */
+    bool called;   /**< and by a message, not because listening has begun or ended */
     bool extra;    /**< the next attempt looks again because listening began: not counted */
     char words[TL_WORDS_SIZE]; /**< of the last failure */
 } tl_acquire;

@@ -700,6 +700,27 @@ static void test_an_attempt_during_which_listening_began_counts(void **state) {
     expect(&f, TL_END, TL_EBUSY);
 }
 
+/* Then the look that is owed comes at once, and the pause of the strategy goes on all the same. */
+static void test_listening_that_begins_during_an_attempt_shortens_no_pause(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f);
+    retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 70};
+    go(&f, TL_FOREVER);
+    (void)feed_reached(&f);
+    (void)feed_busy(&f, 60000, true);
+    again(&f);
+    (void)feed_armed(&f, true);
+    feed_at(&f, 75);
+    (void)feed_busy(&f, 60000, true);
+    feed_assert_waits_until(&f, 75);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    feed_at(&f, 80);
+    (void)feed_busy(&f, 60000, true);
+    feed_assert_waits_until(&f, 145);
+}
+
 static void test_an_exponential_pause_has_defaults_and_may_be_tiny(void **state) {
     (void)state;
     feed f;
@@ -1420,6 +1441,7 @@ int main(void) {
         cmocka_unit_test(test_one_attempt_never_listens),
         cmocka_unit_test(test_listening_costs_none_of_the_attempts_that_are_counted),
         cmocka_unit_test(test_an_attempt_during_which_listening_began_counts),
+        cmocka_unit_test(test_listening_that_begins_during_an_attempt_shortens_no_pause),
         cmocka_unit_test(test_an_exponential_pause_has_defaults_and_may_be_tiny),
         cmocka_unit_test(test_a_strategy_of_the_callers_own_decides_the_pause),
         cmocka_unit_test(test_listening_does_not_ask_the_callers_strategy_again),
