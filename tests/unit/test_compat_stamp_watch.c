@@ -418,8 +418,8 @@ static void test_answers_that_make_no_sense_prove_nothing(void **state) {
 static void test_a_look_that_is_refused_is_told_and_changes_nothing(void **state) {
     (void)state;
     static const char *const replies[] = {
-        "-LOADING Redis is loading the dataset in memory\n-LOADING x\n-LOADING x\n-LOADING "
-        "x\n-LOADING x\n-LOADING x",
+        ("-LOADING Redis is loading the dataset in memory\n-LOADING x\n-LOADING x\n-LOADING "
+         "x\n-LOADING x\n-LOADING x"),
         "+OK -LOADING Redis is loading the dataset in memory\n-1 [nil nil nil nil] ['1' '2'] +OK",
         "+OK nil -1 [nil nil nil nil] ['1' '2'] -LOADING Redis is loading the dataset in memory"};
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
