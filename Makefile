@@ -3,7 +3,7 @@
 #   make                       libraries and tool in build/
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
-#   make sim | model | fuzz    simulator (RUNS= SEED=), models, fuzzers (FUZZ_SECONDS=)
+#   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
 #   make format                lay the sources out as lint wants them
@@ -223,7 +223,7 @@ format: ; @find include src compat tools tests -name '*.[ch]' -exec clang-format
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')
 model-run:
-	@if [ -x tests/model/run.sh ]; then BUILD=$(BUILD) tests/model/run.sh; else \
+	@if [ -x tests/model/run.sh ]; then BUILD=$(BUILD) tests/model/run.sh $(if $(MODELS),'$(MODELS)'); else \
 	    echo 'make model: there is no tests/model/run.sh yet'; fi
 fuzz-run: $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 	@$(if $^,BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tests/fuzz/run.sh $^,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')

@@ -119,9 +119,9 @@ static bool clock_offset(const tl_event *e, tl_interval *ret) {
 static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_rules *r = &job->rules;
     int64_t m_us = (int64_t)r->skew_ms * 1000;
-    const tl_lease *lease = r->ns ? &e->server->lease[r->ns->index] : NULL;
-    if (lease && out->has_lease) /* just read */
-        lease = &out->lease;
+    const tl_lease *lease = NULL;
+    if (r->ns) /* one that has just been read counts before */
+        lease = out->has_lease ? &out->lease : &e->server->lease[r->ns->index];
     tl_interval off;
     if (clock_offset(e, &off) && (off.lo > m_us || off.hi < -m_us))
         (void)snprintf(out->words_off, sizeof out->words_off,

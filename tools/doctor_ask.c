@@ -227,10 +227,10 @@ static bool take_agents(void *ctx, const tl_reply *reply) {
     tl_bytes text;
 
     for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++) {
-        char *name = a->name[a->count];
         if (a->count == AGENTS_MOST || !tl__reply_text(&reply->items[i], &text) ||
             text.n >= SKEW_NAME_SIZE)
             continue;
+        char *name = a->name[a->count];
         memcpy(name, text.p, text.n);
         name[text.n] = '\0';
         a->count += strlen(name) == text.n && skew_name_ok(name);

@@ -93,7 +93,7 @@ int migrate_init(migrate_work *w) {
     int phase = w->o->phase == MIGRATE_NOT_GIVEN ? PHASE_TIMESTAMP : w->o->phase;
     char question[900], list[MIGRATE_LIST_SIZE];
     migrate_blockers blockers;
-    migrate_locks locks;
+    migrate_locks locks = {.whole = false};
 
     if (w->v.reg.there)
         return exists(w);

@@ -19,6 +19,7 @@
 
 static void tell_who(migrate_link *m) {
     struct utsname u;
+    // cppcheck-suppress getpwuidCalled ; this program has one thread
     const struct passwd *p = getpwuid(geteuid());
     const char *user = p && p->pw_name && *p->pw_name ? p->pw_name : "?";
     const char *host = uname(&u) == 0 && u.nodename[0] ? u.nodename : "?";
@@ -263,8 +264,9 @@ static bool take_run_id(void *ctx, const tl_reply *reply) {
     (void)tl__reply_text(reply, &text);
     const char *at = text.n ? memmem(text.p, text.n, mark, sizeof mark - 1) : NULL;
     size_t n = 0;
-    for (at += at ? sizeof mark - 1 : 0; at && n < RUN_ID && at + n < text.p + text.n; n++)
-        id[n] = at[n];
+    if (at)
+        for (at += sizeof mark - 1; n < RUN_ID && at + n < text.p + text.n; n++)
+            id[n] = at[n];
     id[n] = '\0';
     return true;
 }
@@ -437,7 +439,7 @@ int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, t
     uint64_t cursor = 0;
     tl_client *client;
     tl_error err;
-    tl_err code;
+    tl_err code = TL_OK;
 
     legacy.protocol = exact ? TL_BRIDGE : TL_TOKEN;
     int status = server_open(m->server, "migrate", NULL, &legacy, &client);

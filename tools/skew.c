@@ -299,7 +299,8 @@ static bool measure(session *x, skew_fleet *f, skew_listen *passive) {
 
 static int measure_and_judge(session *x) {
     skew_fleet fleet;
-    skew_listen passive, *listening = skew_legacy_asked(&x->o->legacy) ? &passive : NULL;
+    skew_listen passive = {0};
+    skew_listen *listening = skew_legacy_asked(&x->o->legacy) ? &passive : NULL;
 
     if (!skew_fleet_begin(&fleet) || (listening && !skew_listen_begin(&passive, &x->listen))) {
         skew_fleet_end(&fleet);

@@ -135,7 +135,7 @@ bool skew_link_ask(skew_link *l, const char *const *words,
     tl_bytes argv[TL_ARGV_MAX];
     size_t n = 0;
 
-    for (; words[n] && n < TL_ARGV_MAX; n++)
+    for (; n < TL_ARGV_MAX && words[n]; n++)
         argv[n] = tl__bytes_of(words[n]);
     return skew_link_ask_bytes(l, argv, n, take, ctx);
 }
