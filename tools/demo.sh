@@ -266,6 +266,9 @@ longest_pause() { # file of times in ms
     sort -n "$1" | awk 'NR > 1 && $1 - last > most { most = $1 - last } { last = $1 } END { print most }'
 }
 
+# One who has just begun may not have confirmed the phase yet: then a step is refused, and tried again.
+moves() { "$@" >"$work/said" 2>&1; }
+
 scene_migration() {
     local advance=("$tidelock" migrate advance --yes --watch 1s) said services=()
     title "From such locks to tokens, without an outage"
@@ -285,11 +288,11 @@ scene_migration() {
     java_release sync:report
     tell "The Java service is stopped."
     show "tidelock migrate advance --yes --watch 1s"
-    said=$("${advance[@]}") || wrong "to phase 2: $said"
-    tell "$said"
+    until_true 20 moves "${advance[@]}" || wrong "to phase 2: $(cat "$work/said")"
+    tell "$(cat "$work/said")"
     show "tidelock migrate advance --yes"
-    said=$("$tidelock" migrate advance --yes) || wrong "to phase 3: $said"
-    tell "$said"
+    until_true 20 moves "$tidelock" migrate advance --yes || wrong "to phase 3: $(cat "$work/said")"
+    tell "$(cat "$work/said")"
     kill "${services[@]}" 2>/dev/null
     wait "${services[@]}" 2>/dev/null
     [[ ! -s $work/err ]] || wrong "a service failed: $(head -n 1 "$work/err")"
