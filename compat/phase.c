@@ -109,8 +109,7 @@ static tl_status leave(tl_attend *a, const tl_event *e, tl_out *out) {
     return TL_GO;
 }
 
-static void plan(tl_attend *a, const tl_event *e) {
-    const tl_lease *lease = &e->server->lease[a->ns->index];
+static void plan(tl_attend *a, const tl_event *e, const tl_lease *lease) {
     int64_t ms = lease->lease_ms > 0 ? lease->lease_ms : a->ns->all->lease_ms;
     a->next = tl__mono_add_ms(e->now, ms / PARTS);
 }
@@ -127,7 +126,7 @@ static void answered(tl_attend *a, const tl_event *e, tl_out *out) {
     a->asked = (tl_mono){0};
     a->failures = read ? 0 : a->failures + 1;
     if (read)
-        plan(a, e);
+        plan(a, e, &out->lease);
     else
         a->next = tl__mono_add_ms(e->now, tl__backoff_ms(a->failures, &a->random));
 }
@@ -137,7 +136,7 @@ tl_status tl__attend_step(void *machine, const tl_event *e, tl_out *out) {
     if (a->leaves)
         return leave(a, e, out);
     switch (e->kind) {
-    case TL_START: plan(a, e); break;
+    case TL_START: plan(a, e, &e->server->lease[a->ns->index]); break;
     case TL_CANCEL: return TL_END;
     case TL_REPLY:
     case TL_FAILED:

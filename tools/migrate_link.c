@@ -281,7 +281,9 @@ static bool take_time(void *ctx, const tl_reply *reply) {
 static int settle_present(migrate_link *m, char run_id[RUN_ID + 1], int64_t *ret_not_after) {
     char count[NUMBER_SIZE];
     const char *const info[] = {"INFO", "server", NULL};
-    const char *const touch[] = {"HINCRBY", m->reg, "epoch", "0", NULL};
+    static const char script[] = /* a write, which makes no register where there is none */
+        "return redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'epoch', 0)";
+    const char *const touch[] = {"EVAL", script, "1", m->reg, NULL};
     const char *const wait[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
     const char *const time[] = {"TIME", NULL};
     int64_t got = 0;

@@ -347,7 +347,9 @@ void tl_lock_free(tl_lock *lock);
  *                  background, at the latest by the lock's expiry: treat the lock as not held
  * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
  *                  within wait_ms otherwise. Once it has answered, an outage is waited out
- * TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off
+ * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back
+ * TL_ESERVER, TL_ENOMEM
  * TL_EINVALID      the lock is already held; or the handle is used after fork
  *
  * Blocks at most wait_ms; with wait_ms 0 at most connect_ms + attempt_ms.

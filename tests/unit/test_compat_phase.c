@@ -638,6 +638,16 @@ static void test_a_lease_is_read_again_at_each_third(void **state) {
     }
 }
 
+static void test_a_lease_that_gets_shorter_is_read_again_at_its_own_third(void **state) {
+    (void)state;
+    feed f;
+    attend(&f);
+    (void)feed_await(&f);
+    (void)answer_phase(&f, TL_PHASE_BRIDGE, 8, 3000);
+    (void)feed_await(&f);
+    assert_int_equal(feed_since(f.now), LEASE_MS / 3 + 1000);
+}
+
 static void test_what_fails_is_asked_again_soon_and_more_slowly(void **state) {
     (void)state;
     feed f;
@@ -722,6 +732,7 @@ int main(void) {
         cmocka_unit_test(test_a_drop_needs_no_phase),
         cmocka_unit_test(test_a_stray_answer_changes_nothing),
         cmocka_unit_test(test_a_lease_is_read_again_at_each_third),
+        cmocka_unit_test(test_a_lease_that_gets_shorter_is_read_again_at_its_own_third),
         cmocka_unit_test(test_what_fails_is_asked_again_soon_and_more_slowly),
         cmocka_unit_test(test_a_stray_answer_is_not_read),
         cmocka_unit_test(test_who_leaves_takes_its_record_away_and_asks_once),
