@@ -81,21 +81,23 @@ report() { # source file
 }
 
 # unit first; then what else is pure; then, twice as many at a time, what mostly waits: the tool's, the
-# promises and the faults, each with a server of its own and generous bounds; then, one at a time, the rest.
-pure=() waiting=() faults=() alone=()
+# promises and the faults, each with a server of its own and generous bounds; then, one at a time, the
+# rest. The simulator computes for long: what waits goes on beside it.
+pure=() long=() waiting=() faults=() alone=()
 for t in "$@"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
 for t in "$@"; do
     case $t in
     tests/unit/*) ;;
-    tests/wire/* | tests/sim/* | tests/fuzz/* | tests/lint/*) pure+=("$t") ;;
+    tests/wire/* | tests/fuzz/* | tests/lint/*) pure+=("$t") ;;
+    tests/sim/*) long+=("$t") ;;
     tests/cli/*) waiting+=("$t") ;;
     tests/conform/* | tests/chaos/*) faults+=("$t") ;;
     *) alone+=("$t") ;;
     esac
 done
 
-run_group() { # how many at a time, source files...
-    local most=$1 running=0 t
+run_group() ( # how many at a time, source files...
+    most=$1 running=0
     shift
     for t in "$@"; do
         if ((running >= most)); then wait -n; running=$((running - 1)); fi
@@ -103,12 +105,21 @@ run_group() { # how many at a time, source files...
         running=$((running + 1))
     done
     wait
-    for t in "$@"; do report "$t"; done
-}
+)
+report_group() { for t in "$@"; do report "$t"; done; }
+
 run_group "$JOBS" "${pure[@]}"
-run_group $((JOBS * 2)) "${waiting[@]}"
-run_group $((JOBS * 2)) "${faults[@]}"
+report_group "${pure[@]}"
+(renice -n 10 -p "$BASHPID" >/dev/null; run_group "$JOBS" "${long[@]}") &
+for group in waiting faults; do
+    declare -n tests=$group
+    run_group $((JOBS * 2)) "${tests[@]}"
+    report_group "${tests[@]}"
+done
+wait
+report_group "${long[@]}"
 run_group 1 "${alone[@]}"
+report_group "${alone[@]}"
 
 tail=
 ((skipped == 0)) || tail=", $skipped skipped"
