@@ -161,6 +161,7 @@ $(BUILD)/libtidelock.a: $(call obj,$(LIB_SRC)) $(BUILD)/list
 $(BUILD)/tests/lib.a: $(call obj,$(TLIB_SRC)) $(BUILD)/list
 $(BUILD)/tests/sim.a: $(call obj,$(filter-out tests/sim/main.c,$(SIM_SRC))) $(BUILD)/list
 $(BUILD)/tests/legacy.a: $(call obj,$(LEGACY_SRC)) $(BUILD)/list
+$(BUILD)/tests/tools.a: $(call obj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUILD)/list
 %.a:
 	$(call say,AR $@)
 	@mkdir -p $(@D)
@@ -198,7 +199,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(findstring f
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
-$(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(TEST_LIB)
+$(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(BUILD)/tests/tools.a $(TEST_LIB)
 	$(call say,LD $@)
 	$(call link,$(TEST_LIBS))
 $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)

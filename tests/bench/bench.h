@@ -13,7 +13,7 @@
 #include "hist.h"
 
 #define ROUNDS_MAX 99
-#define CONTENDERS_MAX 4
+#define CONTENDERS_MAX 8
 #define SECOND INT64_C(1000000000)
 #define MS INT64_C(1000000)
 
@@ -43,12 +43,13 @@ void world_start(void);
  *  Otherwise why this machine can't have it. */
 const char *world_enter(regime r);
 
-const char *world_url(void);         /**< of the server, in the regime that is in force */
-redisContext *world_connect(void);   /**< a plain connection by the same way; redisFree */
-int64_t world_server_cpu_ns(void);   /**< used by the server so far */
-int64_t world_client_cpu_ns(void);   /**< used by this process so far, all threads */
-void world_flush(void);              /**< forget all keys */
-const char *world_describe(void);    /**< machine and versions, in a line */
+const char *world_url(void);            /**< of the server, in the regime that is in force */
+redisContext *world_connect(void);      /**< a plain connection by the same way; redisFree */
+redisContext *world_connect_near(void); /**< by unix socket, whatever the regime */
+int64_t world_server_cpu_ns(void);      /**< used by the server so far */
+int64_t world_client_cpu_ns(void);      /**< used by this process so far, all threads */
+void world_flush(void);                 /**< forget all keys */
+const char *world_describe(void);       /**< machine and versions, in a line */
 tl_client *world_client(void);       /**< a client that has reached the server; tl_client_close */
 redisReply *world_ask(const char *); /**< one command, beside the regime; freeReplyObject */
 
@@ -104,6 +105,7 @@ void report_one(const label *l, double ours); /**< measured or counted once */
 void report_two(const label *l, double ours, double base);
 void report_skip(const char *row, regime r, const char *why);
 const char *regime_name(regime r);
+double median(const double *v, int n); /**< n: 1 to ROUNDS_MAX */
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
@@ -132,5 +134,7 @@ void row_local(regime r);
 void row_cli(regime r);
 void row_remaining(regime r);
 void row_machine(regime r);
+void row_protocols(regime r);
+void row_skew(regime r);
 
 #endif

@@ -21,6 +21,8 @@ static const row rows[] = {
     {"cli", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_cli},
     {"remaining", IN(FREE), IN(FREE), row_remaining},
     {"machine", IN(FREE), IN(FREE), row_machine},
+    {"protocols", EVERY, IN(ONE) | IN(DELAY), row_protocols},
+    {"skew", EVERY, EVERY, row_skew},
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -69,7 +71,7 @@ static void run(const row *w, regime r) {
 }
 
 int main(void) {
-    static const char names[] = "pairs threads renew local cli remaining machine";
+    static const char names[] = "pairs threads renew local cli remaining machine protocols skew";
     const char *wanted = env("BENCH", names), *where = env("REGIME", NULL);
     check("BENCH", wanted, names);
     check("REGIME", where ? where : "", "one cross free delay");

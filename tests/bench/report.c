@@ -83,6 +83,10 @@ static spread spread_of(const double *v, int n) {
     return (spread){sorted[0], (sorted[(n - 1) / 2] + sorted[n / 2]) / 2, sorted[n - 1]};
 }
 
+double median(const double *v, int n) {
+    return spread_of(v, n).median;
+}
+
 /* Four digits, whatever the size. */
 static const char *digits(char *text, size_t size, double v) {
     int decimals = v >= 1000 || v <= -1000 ? 0 : v >= 100 ? 1 : v >= 10 ? 2 : 3;

@@ -53,18 +53,6 @@ static uint64_t spawn_all(void *ctx, int64_t until_ns, meter *m) {
     return n;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *v) {
-    double sorted[ROUNDS_MAX];
-    memcpy(sorted, v, (size_t)rounds * sizeof *v);
-    qsort(sorted, (size_t)rounds, sizeof *sorted, by_size);
-    return sorted[rounds / 2];
-}
-
 void row_cli(regime r) {
     static figures f[2];
     const char *tool = getenv("TIDELOCK");
@@ -89,7 +77,7 @@ void row_cli(regime r) {
     report_two(&(label){ROW, "CPU of a run, beside true's", "ms", r, NULL},
                ours.cpu_ms / (double)ours.runs, base.cpu_ms / (double)base.runs);
     if (r == FREE)
-        near_ms = median(over);
+        near_ms = median(over, rounds);
     else if (near_ms > 0)
         report(&(label){ROW, "over exec, beyond a near server", "round trips", r, "<= 2"}, trips,
                NULL, rounds);

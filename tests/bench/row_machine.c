@@ -5,10 +5,15 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "acquire.h"
 #include "bench.h"
+#include "client.h"
+#ifdef TL_COMPAT
+#include "phase.h"
+#endif
 #include "resp.h"
 #include "settle.h"
 #include "token.h"
@@ -191,6 +196,91 @@ static uint64_t draw(void *ctx, int64_t until_ns, meter *m) {
     REPEAT((void)tl__token_new());
 }
 
+/* ---- the guard against clocks that are off --------------------------------------------------- */
+
+#ifdef TL_COMPAT
+
+/* A take of the bridge up to its send, with a client of the library as the source of what it knows. */
+typedef struct {
+    tl_client *client; /* one whose protocol reads the wall clock, or not */
+    int64_t ahead_us;  /* by how much that clock is made out to be */
+    tl_job job;
+    tl_out out;
+    tl_attempt attempt;
+} guarded;
+
+static tl_namespace guard_namespace; /* what is published of it is looked at too */
+
+static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, int64_t ahead_us) {
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = world_url(), .protocol = of_client,
+                                                        .clock_guard = guard);
+    tl_error err;
+    if (tl_client_open(&options, &g->client, &err) || tl_client_ping(g->client, &err))
+        die("%s", err.message);
+    g->ahead_us = ahead_us;
+    g->job = (tl_job){.protocol = tl__protocol_row(TL_BRIDGE),
+                      .key = TL_LITERAL("bench:machine"),
+                      .sidecar = TL_LITERAL("tidelock:{bench:machine}"),
+                      .owner = TL_LITERAL("host 4711 bench"),
+                      .token = tl__token_new(),
+                      .attempt_ms = ATTEMPT_MS};
+    if (g->job.protocol->rules(&options, NULL, g->job.key, &g->job.rules, &g->job.ttl_ms, &err))
+        die("%s", err.message);
+    guard_namespace.name = TL_LITERAL("default");
+    g->job.rules.ns = &guard_namespace;
+}
+
+static void begin_take(guarded *g) {
+    tl_server server = tl__client_server(g->client);
+    const tl_event e = {.kind = TL_START, .now = tl__mono_now(), .server = &server};
+    server.wall_us += g->ahead_us;
+    tl__out_clear(&g->out);
+    g->job.protocol->init(&g->attempt, TL_TAKE, 1, tl__mono_add_ms(e.now, ATTEMPT_MS));
+    if (g->job.protocol->step(&g->attempt, &g->job, &e, &g->out) != TL_GO || g->out.sends != 1 ||
+        g->out.clock_off != (g->ahead_us > 0))
+        die("machine: a take does not begin");
+}
+
+static uint64_t begin_takes(void *ctx, int64_t until_ns, meter *m) {
+    REPEAT(begin_take(ctx));
+}
+
+static volatile int64_t sink; /* the results are used */
+
+static uint64_t read_clock(void *ctx, int64_t until_ns, meter *m) {
+    struct timespec t;
+    (void)ctx;
+    REPEAT((void)clock_gettime(CLOCK_BOOTTIME, &t); sink += t.tv_nsec);
+}
+
+/* What a take costs more with the guard than without, clocks that are read for it included. */
+static void report_guard(regime r) {
+    static guarded with, off, without;
+    static figures f[4];
+    double right[ROUNDS_MAX], wrong[ROUNDS_MAX], clock[ROUNDS_MAX];
+    prepare(&with, TL_BRIDGE, TL_GUARD_WARN, 0);
+    prepare(&off, TL_BRIDGE, TL_GUARD_WARN, 10000000);
+    prepare(&without, TL_TOKEN, TL_GUARD_OFF, 0);
+    const contender c[] = {{&with, begin_takes, NULL},
+                           {&off, begin_takes, NULL},
+                           {&without, begin_takes, NULL},
+                           {NULL, read_clock, NULL}};
+    take_turns(c, 4, SLICE, SLICES, f);
+    for (int i = 0; i < rounds; i++) {
+        right[i] = (f[0].client_us[i] - f[2].client_us[i]) * 1000;
+        wrong[i] = (f[1].client_us[i] - f[2].client_us[i]) * 1000;
+        clock[i] = f[3].client_us[i] * 1000;
+    }
+    report(&(label){ROW, "clock guard of a take, beside clock_gettime", "ns CPU", r, "<= 100 ns"},
+           right, clock, rounds);
+    report(&(label){ROW, "... when it warns", "ns CPU", r, NULL}, wrong, clock, rounds);
+    tl_client_close(with.client);
+    tl_client_close(off.client);
+    tl_client_close(without.client);
+}
+
+#endif
+
 /* ---- the row --------------------------------------------------------------------------------- */
 
 static void report_ns(regime r, const char *what, const contender *ours, const contender *base) {
@@ -216,6 +306,9 @@ void row_machine(regime r) {
     report_ns(r, "parse a pair's replies, beside hiredis", &(contender){&t, parse_all, NULL},
               &(contender){reader, parse_bare, NULL});
     report_ns(r, "a token", &(contender){NULL, draw, NULL}, NULL);
+#ifdef TL_COMPAT
+    report_guard(r);
+#endif
     redisReaderFree(reader);
     tl__resp_free(t.resp[0]);
     tl__resp_free(t.resp[1]);

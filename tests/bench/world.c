@@ -137,15 +137,22 @@ const char *world_url(void) {
                               : real_redis_unix_url(server);
 }
 
-redisContext *world_connect(void) {
-    bool near = present == ONE || present == FREE;
-    int port = present == DELAY ? delay_port() : real_redis_port(server);
-    redisContext *c = near ? redisConnectUnixWithTimeout(real_redis_socket(server), limit)
-                           : redisConnectWithTimeout("127.0.0.1", port, limit);
+static redisContext *connected(redisContext *c) {
     if (!c || c->err)
         die("connect: %s", c ? c->errstr : "out of memory");
     redisSetTimeout(c, limit);
     return c;
+}
+
+redisContext *world_connect_near(void) {
+    return connected(redisConnectUnixWithTimeout(real_redis_socket(server), limit));
+}
+
+redisContext *world_connect(void) {
+    int port = present == DELAY ? delay_port() : real_redis_port(server);
+    return present == ONE || present == FREE
+               ? world_connect_near()
+               : connected(redisConnectWithTimeout("127.0.0.1", port, limit));
 }
 
 tl_client *world_client(void) {
