@@ -41,21 +41,55 @@ static bool agrees(skew_track *t, const skew_reading *r) {
 }
 
 /* The stamps were made, and the wall clock passed from one reading to the other, between the two. */
-static tl_interval bracket(const skew_reading *sent, int64_t first_us, int64_t last_us,
-                           const skew_reading *received, int32_t rate_ppm) {
-    tl_interval at_stamp = {
-        tl__add_sat(sent->wall_us, -tl__add_sat(first_us, 1)),
-        tl__add_sat(tl__add_sat(received->wall_us, 1), -last_us),
+typedef struct {
+    skew_edge lo, hi;
+} bracket;
+
+static bracket bracket_of(const skew_reading *sent, int64_t first_us, int64_t last_us,
+                          const skew_reading *received) {
+    return (bracket){
+        .lo = {tl__add_sat(sent->wall_us, -tl__add_sat(first_us, 1)), sent->before},
+        .hi = {tl__add_sat(tl__add_sat(received->wall_us, 1), -last_us), sent->before},
     };
-    return tl__interval_aged(at_stamp, sent->before, received->after, rate_ppm);
 }
 
-static void begin(skew_track *t, tl_interval offset, tl_mono at) {
+static tl_interval aged(const skew_edge *lo, const skew_edge *hi, tl_mono now, int32_t rate_ppm) {
+    const tl_interval low = {lo->us, lo->us}, high = {hi->us, hi->us};
+    return (tl_interval){tl__interval_aged(low, lo->since, now, rate_ppm).lo,
+                         tl__interval_aged(high, hi->since, now, rate_ppm).hi};
+}
+
+/* The time until the last sample is paid for by the rate that was said to hold for it. */
+static void change_rate(skew_track *t, int32_t rate_ppm) {
+    if (t->known && t->rate_ppm != rate_ppm) {
+        t->lo = (skew_edge){t->offset.lo, t->at};
+        t->hi = (skew_edge){t->offset.hi, t->at};
+    }
+    t->rate_ppm = rate_ppm;
+}
+
+static void begin(skew_track *t, const bracket *b, tl_interval offset, tl_mono at) {
     t->known = true;
     t->samples = 0;
     t->first = offset;
     t->first_at = at;
+    t->lo = b->lo;
+    t->hi = b->hi;
     t->offset = offset;
+}
+
+/* Of each edge the one that says more from now on. False: the bracket contradicts what was known. */
+static bool tighten(skew_track *t, const bracket *b, tl_interval offset, tl_mono now) {
+    tl_interval was = aged(&t->lo, &t->hi, now, t->rate_ppm);
+    tl_interval both = tl__interval_intersect(was, offset);
+    if (tl__interval_empty(both))
+        return false;
+    if (offset.lo > was.lo)
+        t->lo = b->lo;
+    if (offset.hi < was.hi)
+        t->hi = b->hi;
+    t->offset = both;
+    return true;
 }
 
 void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,
@@ -71,26 +105,22 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
     if (!whole && (tl__interval_empty(tl__interval_intersect(sent->wall, received->wall)) ||
                    tl__interval_empty(tl__interval_intersect(sent->slept, received->slept))))
         return;
-    tl_interval offset = bracket(sent, first_us, last_us, received, rate_ppm);
+    change_rate(t, rate_ppm);
+    bracket b = bracket_of(sent, first_us, last_us, received);
+    tl_interval offset = aged(&b.lo, &b.hi, received->after, rate_ppm);
     if (tl__interval_empty(offset)) { /* the stamps are further apart than the exchange took */
         t->server_steps++;
         t->server_stepped_us = last_us;
         forget(t);
         return;
     }
-    if (t->known) {
-        tl_interval both = tl__interval_intersect(skew_offset(t, received->after, rate_ppm),
-                                                  offset);
-        if (tl__interval_empty(both)) {
-            t->server_steps++;
-            t->server_stepped_us = last_us;
-            forget(t);
-        } else {
-            t->offset = both;
-        }
+    if (t->known && !tighten(t, &b, offset, received->after)) {
+        t->server_steps++;
+        t->server_stepped_us = last_us;
+        forget(t);
     }
     if (!t->known)
-        begin(t, offset, received->after);
+        begin(t, &b, offset, received->after);
     t->at = received->after;
     t->stamp_us = last_us;
     t->samples++;
@@ -102,7 +132,9 @@ bool skew_unbroken(const skew_track *t, const skew_reading *now) {
 }
 
 tl_interval skew_offset(const skew_track *t, tl_mono now, int32_t rate_ppm) {
-    return tl__interval_aged(t->offset, t->at, now, rate_ppm);
+    if (rate_ppm != t->rate_ppm)
+        return tl__interval_aged(t->offset, t->at, now, rate_ppm);
+    return aged(&t->lo, &t->hi, now, rate_ppm);
 }
 
 /* us over ns as parts per billion, rounded down. */

@@ -18,10 +18,19 @@ typedef struct {
 /** The reading, from what the clocks said in this order: deadline, real-time, monotonic, deadline. */
 skew_reading skew_read(tl_mono before, int64_t wall_us, int64_t monotonic_ns, tl_mono after);
 
+/** An edge of the offset as one exchange proved it. It ages from then on, in one piece: each rounding
+ *  goes outwards, and one at each sample would eat what is gained by many. */
+typedef struct {
+    int64_t us;
+    tl_mono since;
+} skew_edge;
+
 typedef struct {
     bool known;
     tl_interval offset; /**< wall clock - server, us, as of `at` */
     tl_mono at;
+    skew_edge lo, hi;  /**< what `offset` comes from */
+    int32_t rate_ppm;  /**< that they have aged by */
     int64_t stamp_us;  /**< the server's clock when it last answered */
     tl_interval first; /**< the oldest bracket that still counts, as of first_at */
     tl_mono first_at;

@@ -76,6 +76,16 @@ static void exchange(world *w, skew_track *t, int64_t there, int64_t back) {
     skew_learn(t, &sent, stamp, &received, RATE);
 }
 
+/* So long each way, with a bound on the drift that is true just now. */
+static void exchange_by(world *w, skew_track *t, int64_t way, int32_t rate_ppm) {
+    skew_reading sent = look(w, 50);
+    w->now += way;
+    int64_t stamp = floor_us(server_at(w));
+    w->now += way;
+    skew_reading received = look(w, 50);
+    skew_learn(t, &sent, stamp, &received, rate_ppm);
+}
+
 /* The same, with an answer that says when the question came and, some time later, when it left. */
 static void exchange_two(world *w, skew_track *t, int64_t there, int64_t thought, int64_t back) {
     skew_reading sent = look(w, 50);
@@ -97,12 +107,15 @@ static world calm(void) {
 
 static uint64_t seed_played; /* for messages; 0: by hand */
 
-static void assert_inside(const world *w, const skew_track *t) {
-    tl_interval i = skew_offset(t, (tl_mono){boot_at(w)}, RATE);
+static void assert_inside_by(const world *w, const skew_track *t, int32_t rate_ppm) {
+    tl_interval i = skew_offset(t, (tl_mono){boot_at(w)}, rate_ppm);
     int64_t is = truth(w);
     if (i.lo * 1000 > is || is > i.hi * 1000)
         fail_msg("SKEW_SEED=%llu: the truth %lld ns is outside of %lld..%lld us",
                  (unsigned long long)seed_played, (long long)is, (long long)i.lo, (long long)i.hi);
+}
+static void assert_inside(const world *w, const skew_track *t) {
+    assert_inside_by(w, t, RATE);
 }
 
 /* ---- by hand ----------------------------------------------------------------------------------- */
@@ -129,6 +142,40 @@ static void test_brackets_are_intersected_and_never_averaged(void **state) {
     exchange(&w, &t, 900 * MS, 900 * MS);
     assert_inside(&w, &t);
     assert_in_range(t.offset.hi - t.offset.lo, 20, 800); /* only aged by 1.8 s at 200 ppm, twice */
+}
+
+static void test_a_narrow_bracket_loses_nothing_to_many_wide_ones(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, 5 * US, 5 * US);
+    int64_t alone = t.offset.hi - t.offset.lo;
+    for (int i = 0; i < 100; i++)
+        exchange(&w, &t, 30 * US, 30 * US);
+    tl_interval in_the_end = skew_offset(&t, (tl_mono){boot_at(&w)}, RATE);
+    assert_inside(&w, &t);
+    assert_true(w.now - 1000 * S < 7 * MS);                      /* 1.4 us of drift at most */
+    assert_true(in_the_end.hi - in_the_end.lo <= alone + 2 * 2); /* each edge: that, rounded up */
+}
+
+static void test_what_a_fast_rate_cost_stays_paid(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    set_rates(&w, 50000000, 0); /* 5 %: a daemon corrects the clock */
+    exchange_by(&w, &t, US, 60000);
+    w.now += 10 * S;
+    exchange_by(&w, &t, 2 * S, 60000);
+    set_rates(&w, 0, 0);
+    assert_inside(&w, &t); /* by a slower rate for the time from now on alone */
+    w.now += 10 * S;
+    exchange_by(&w, &t, 2 * S, RATE);
+    assert_int_equal(t.server_steps, 0);
+    assert_int_equal(t.samples, 3);
+    assert_inside(&w, &t);
+    set_rates(&w, 50000000, 0);
+    w.now += 30 * S; /* 1.5 s */
+    assert_inside_by(&w, &t, 60000);
 }
 
 static void test_a_pause_of_the_measuring_process_is_no_step(void **state) {
@@ -362,6 +409,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_exchange_brackets_the_offset_by_its_round_trip),
         cmocka_unit_test(test_brackets_are_intersected_and_never_averaged),
+        cmocka_unit_test(test_a_narrow_bracket_loses_nothing_to_many_wide_ones),
+        cmocka_unit_test(test_what_a_fast_rate_cost_stays_paid),
         cmocka_unit_test(test_a_pause_of_the_measuring_process_is_no_step),
         cmocka_unit_test(test_evidence_from_before_a_step_is_void),
         cmocka_unit_test(test_an_exchange_with_a_step_in_it_is_dropped),
