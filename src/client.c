@@ -250,21 +250,20 @@ void tl_client_close(tl_client *client) {
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-/* However long it takes to read them, the truth lies between. */
-static void read_wall(tl_server *server) {
-    tl_mono before = tl__mono_now();
+/* However long ago `before` was, the truth lies between. */
+static void read_wall(tl_server *server, tl_mono before) {
     int64_t us = tl__wall_now().us;
     tl_mono after = tl__mono_now();
     server->wall_us = us - after.ns / 1000 - 1;
     server->wall_wide_us = (after.ns - before.ns) / 1000 + 2;
 }
 
-tl_server tl__client_server(tl_client *client) {
+tl_server tl__client_server(tl_client *client, tl_mono now) {
     (void)pthread_mutex_lock(&client->mutex);
     tl_server server = client->server;
     (void)pthread_mutex_unlock(&client->mutex);
     if (client->protocol->reads_wall)
-        read_wall(&server);
+        read_wall(&server, now);
     return server;
 }
 

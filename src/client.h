@@ -79,7 +79,9 @@ static inline bool tl__client_is_here(const tl_client *client) {
     return client->here[0] != 0;
 }
 
-tl_server tl__client_server(tl_client *client);
+/** What is known of the server. `now` is the present event's: the wall clock, where it is wanted, is read
+ *  between that and the return, which saves a reading for each step. */
+tl_server tl__client_server(tl_client *client, tl_mono now);
 
 /* ---- attend.c --- */
 

@@ -67,7 +67,7 @@ static void send_all(tl_drive *d, tl_mono now) {
 
 /* One step, and what it asks for. */
 static void advance(tl_drive *d, const tl_event *event) {
-    tl_server server = tl__client_server(d->client);
+    tl_server server = tl__client_server(d->client, event->now);
     tl_out *out = d->out;
     tl_event e = *event;
     e.server = &server;

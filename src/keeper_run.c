@@ -103,7 +103,7 @@ static void forget_task(tl_keeper *k, tl_task *task) {
 
 /* One step, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
-    tl_server server = tl__client_server(k->client);
+    tl_server server = tl__client_server(k->client, event->now);
     tl_out out;
     tl_event e = *event;
     e.server = &server;

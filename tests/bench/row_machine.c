@@ -231,8 +231,9 @@ static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, 
 }
 
 static void begin_take(guarded *g) {
-    tl_server server = tl__client_server(g->client);
-    const tl_event e = {.kind = TL_START, .now = tl__mono_now(), .server = &server};
+    tl_mono now = tl__mono_now();
+    tl_server server = tl__client_server(g->client, now);
+    const tl_event e = {.kind = TL_START, .now = now, .server = &server};
     server.wall_us += g->ahead_us;
     tl__out_clear(&g->out);
     g->job.protocol->init(&g->attempt, TL_TAKE, 1, tl__mono_add_ms(e.now, ATTEMPT_MS));
