@@ -39,7 +39,9 @@ typedef struct {
     char name[SKEW_NAME_SIZE], key[SKEW_KEY_SIZE], id[SKEW_ID_SIZE];
     skew_link link;
     skew_track track;
-    bool published; /* at least once */
+    char server[SKEW_SERVER_SIZE]; /* that the track is of */
+    bool published;                /* at least once */
+    int64_t put_us[2];             /* at_us of the last two records that were sent */
     bool clash, failing;
     int32_t rate_ppm; /* the greatest since the evidence was gathered */
 } agent;
@@ -59,6 +61,11 @@ static bool take_record(void *ctx, const tl_reply *reply) {
     return true;
 }
 
+/* Whose bytes: a machine that was cloned while it ran has an agent with our id, too. */
+static bool is_ours(const agent *a, const skew_record *r) {
+    return strcmp(r->id, a->id) == 0 && (r->at_us == a->put_us[0] || r->at_us == a->put_us[1]);
+}
+
 /* Another agent of our name, and not merely one that we follow. */
 static bool look_for_clash(agent *a) {
     const char *const words[] = {"GET", a->key, NULL};
@@ -66,7 +73,7 @@ static bool look_for_clash(agent *a) {
 
     if (!skew_link_ask(&a->link, words, take_record, &f))
         return false;
-    bool other = f.there && strcmp(f.record.id, a->id) != 0;
+    bool other = f.there && !is_ours(a, &f.record);
     bool clash = other && (a->published || !skew_same_boot(f.record.id, a->id));
     if (clash && !a->clash)
         say("agent: another agent publishes as %s: give one of them another name (--name)",
@@ -97,9 +104,11 @@ static bool put(agent *a, const skew_record *record) {
 static bool publish(agent *a, const kernel_clock *kernel) {
     skew_record record;
 
-    skew_self_record(&a->track, kernel, &record);
+    skew_self_record(&a->track, kernel, a->server, &record);
     record.every_ms = a->options->every_ms;
     record.clash = a->clash;
+    a->put_us[1] = a->put_us[0];
+    a->put_us[0] = record.at_us;
     if (!put(a, &record))
         return false;
     a->published = true;
@@ -117,11 +126,23 @@ static void withdraw(agent *a) {
 
     if (!a->published || !skew_link_ask(&a->link, get, take_record, &f))
         return;
-    if (f.there && strcmp(f.record.id, a->id) == 0 && skew_link_ask(&a->link, del, NULL, NULL))
+    if (f.there && is_ours(a, &f.record) && skew_link_ask(&a->link, del, NULL, NULL))
         (void)skew_link_ask(&a->link, rem, NULL, NULL);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
+
+/* What was measured against another server's clock says nothing of this one's. */
+static bool look_for_server(agent *a) {
+    char server[SKEW_SERVER_SIZE];
+
+    if (!skew_self_server(&a->link, server))
+        return false;
+    if (strcmp(server, a->server) != 0)
+        a->track.known = false;
+    memcpy(a->server, server, sizeof server);
+    return true;
+}
 
 static bool round_once(agent *a) {
     static const skew_effort effort = {.samples = BURST, .for_ms = BURST_MS};
@@ -131,7 +152,8 @@ static bool round_once(agent *a) {
     /* A correction that begins or ends between two rounds: the faster rate holds for the time between. */
     int32_t between = rate > a->rate_ppm ? rate : a->rate_ppm;
     a->rate_ppm = rate;
-    if (!skew_self_measure(&a->link, &a->track, &effort, between))
+    if (!look_for_server(a) || !skew_self_measure(&a->link, &a->track, &effort, between) ||
+        !look_for_server(a))
         return false;
     return !a->track.known || (look_for_clash(a) && publish(a, &kernel));
 }

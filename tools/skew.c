@@ -254,8 +254,6 @@ static int unmeasured(session *x) {
 
     r.at_ms = skew_link_reading().wall_us / 1000;
     (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.words);
-    for (char *c = r.reason; *c; c++)
-        *c = (char)(*c == '|' ? '/' : *c);
     if (goes_on)
         return report(x, &r);
     if (x->format == FORMAT_PROMETHEUS && x->o->output) /* no old file goes on saying "safe" */
@@ -274,7 +272,7 @@ static int judge(session *x, const skew_fleet *f, const skew_listen *passive) {
     if (passive) {
         r.cost = passive->words;
         r.unheard = passive->passive.sources == 0;
-        r.rule.resolution_us = passive->options.model.unit_us;
+        r.cut_short = passive->aborted;
     }
     if (!skew_judge(&r)) {
         skew_result_end(&r);
@@ -294,6 +292,8 @@ static bool measure(session *x, skew_fleet *f, skew_listen *passive) {
     skew_more_add(&x->more, f);
     if (passive)
         skew_passive_judge(&x->listen.model, f->hosts, f->count);
+    if (x->o->publish && !x->o->asked.servers)
+        skew_more_add_server(&x->link, f);
     return true;
 }
 
@@ -315,11 +315,13 @@ static int measure_and_judge(session *x) {
     return status;
 }
 
-/* A round that fails otherwise than by its verdict or the log ends it. */
+/* A round that fails otherwise than by its verdict or the log, or a server that has gone away before the
+ * verdict was published, ends it. */
 static int watch_rounds(session *x) {
     int status = measure_and_judge(x);
 
-    while ((status <= SKEW_UNKNOWN || status == STATUS_CONFIG) &&
+    while ((status <= SKEW_UNKNOWN || status == STATUS_CONFIG ||
+            (status == STATUS_UNAVAILABLE && x->rounds > 0)) &&
            !skew_watch_pause(&x->watch, x->o->watch_ms))
         status = measure_and_judge(x);
     return status;
@@ -384,6 +386,11 @@ static int skew_command(const server *s, const void *options, const operands *wo
         status = make_effort(o, &x.effort);
     if (status == 0)
         status = skew_legacy_make(&o->legacy, o->lock_timeout_ms, &x.listen);
+    if (status == 0 && x.listen.dialect) {
+        tl_interval over = skew_stamp_over_us(x.listen.dialect);
+        x.rule.resolution_us = -over.lo;
+        x.rule.late_us = over.hi;
+    }
     x.effort.go_on = go_on;
     x.effort.ctx = &x;
     return status ? status : run(&x, s);

@@ -135,10 +135,11 @@ static int64_t server_now_us(const skew_fleet *f, const skew_track *t) {
 }
 
 /* Our own agent and we can't both be right: a clock was set since it has measured, the server's maybe. */
-static bool contradicted(const skew_fleet *f, const entry *x, int64_t now_us) {
+static bool contradicted(const skew_fleet *f, const entry *x, const skew_record_at *at) {
+    skew_record_at any = {.server = at->server, .now_us = at->now_us};
     skew_host h = {.known = false};
 
-    skew_record_judge(&x->record, now_us, 0, SKEW_DRIFT_PPM, &h);
+    skew_record_judge(&x->record, &any, SKEW_DRIFT_PPM, &h);
     return h.known && f->hosts[0].known &&
            tl__interval_empty(tl__interval_intersect(h.offset, f->hosts[0].offset));
 }
@@ -158,7 +159,7 @@ static int64_t last_step(const entries *e, const skew_track *own) {
     return last;
 }
 
-static void add_agent(skew_fleet *f, const entry *x, int64_t now_us, int64_t stepped_us,
+static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
                       const char *self_id) {
     bool ours = strcmp(x->name, f->self) == 0;
 
@@ -168,7 +169,7 @@ static void add_agent(skew_fleet *f, const entry *x, int64_t now_us, int64_t ste
     skew_host *h = &f->hosts[f->count++];
     (void)snprintf(h->name, sizeof h->name, "%s", x->name);
     if (x->sound) {
-        skew_record_judge(&x->record, now_us, stepped_us, SKEW_DRIFT_PPM, h);
+        skew_record_judge(&x->record, at, SKEW_DRIFT_PPM, h);
     } else {
         h->instrument = "agent";
         h->age_ms = -1;
@@ -194,28 +195,32 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
                     skew_listen *passive, entries *e) {
     skew_track track = {.known = false};
     kernel_clock kernel = moment_kernel();
-    char id[SKEW_ID_SIZE];
+    char id[SKEW_ID_SIZE], server[SKEW_SERVER_SIZE], last[SKEW_SERVER_SIZE];
 
     skew_self_id(id);
-    if (!skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
+    if (!skew_self_server(l, server) ||
+        !skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
         (passive && !skew_listen_run(passive, l, effort)) || (agents && !read_agents(l, e)) ||
-        !skew_link_sample(l, &track, skew_self_rate(&kernel)))
+        !skew_link_sample(l, &track, skew_self_rate(&kernel)) || !skew_self_server(l, last))
         return false;
-    int64_t stepped_us = last_step(e, &track);
+    bool same = strcmp(server, last) == 0; /* else another has taken over meanwhile */
+    skew_record_at at = {.server = last,
+                         .stepped_us = same ? last_step(e, &track) : track.stamp_us};
     add_self(f, &track, &kernel);
-    int64_t now_us = server_now_us(f, &track);
+    int64_t now_us = at.now_us = server_now_us(f, &track);
     f->at_ms = now_us / 1000;
     for (int i = 0; i < e->count; i++)
-        if (is_own(f, &e->entry[i], id) && contradicted(f, &e->entry[i], now_us))
-            stepped_us = track.stamp_us;
+        if (is_own(f, &e->entry[i], id) && contradicted(f, &e->entry[i], &at))
+            at.stepped_us = track.stamp_us;
     for (int i = 0; i < e->count; i++) {
         /* the records were there before the last stamp: a later one is from before a step back */
         bool future = e->entry[i].sound && e->entry[i].record.at_us > track.stamp_us;
-        add_agent(f, &e->entry[i], future ? track.stamp_us : now_us, stepped_us, id);
+        at.now_us = future ? track.stamp_us : now_us;
+        add_agent(f, &e->entry[i], &at, id);
     }
     f->missing = e->more;
     if (passive)
-        add_passive(f, passive, now_us, stepped_us);
+        add_passive(f, passive, now_us, at.stepped_us);
     return true;
 }
 

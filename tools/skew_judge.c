@@ -46,6 +46,15 @@ int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_h
     return tl__add_sat(by, rule->resolution_us ? rule->resolution_us : RESOLUTION_US);
 }
 
+tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
+                         tl_interval gap) {
+    int64_t by = skew_widening_us(rule, a, b),
+            early = rule->resolution_us ? rule->resolution_us : RESOLUTION_US,
+            more = rule->late_us > early ? rule->late_us - early : 0;
+
+    return (tl_interval){tl__add_sat(tl__add_sat(gap.lo, -by), -more), tl__add_sat(gap.hi, by)};
+}
+
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* Daemons say what they believe, of clocks that are measured: it binds nothing. */
@@ -118,12 +127,10 @@ static void pair_up(skew_result *r, const skew_web *web) {
             if (h == t || !comparable(&r->hosts[h], &r->hosts[t]))
                 continue;
             skew_pair *p = &r->pairs[r->pair_count++];
-            int64_t by = skew_widening_us(&r->rule, &r->hosts[h], &r->hosts[t]);
             p->holder = h;
             p->taker = t;
-            p->gap = skew_web_between(web, h + 1, t + 1);
-            p->gap.lo = tl__add_sat(p->gap.lo, -by);
-            p->gap.hi = tl__add_sat(p->gap.hi, by);
+            p->gap = skew_widened(&r->rule, &r->hosts[h], &r->hosts[t],
+                                  skew_web_between(web, h + 1, t + 1));
             p->verdict = judge_pair(r, p);
         }
     qsort(r->pairs, r->pair_count, sizeof *r->pairs, worse);
@@ -159,6 +166,9 @@ static void advise(skew_result *r, const char *what) {
 
 #define ADVISE_LISTEN                                                                              \
     "listen for longer (--passive=1m), or where there are none leave --passive out"
+
+#define ADVISE_QUIET                                                                               \
+    "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead"
 
 static const char *ms(char buf[32], int64_t us) {
     (void)snprintf(buf, 32, "%s%lld.%03lld", us < 0 ? "-" : "", (long long)llabs(us / 1000),
@@ -308,7 +318,8 @@ static const skew_host *first_lacking(const skew_result *r) {
 static void say_missing(skew_result *r, int lacking) {
     const skew_host *h = first_lacking(r);
     r->verdict = SKEW_WARN;
-    advise(r, r->unheard && !h && !r->missing ? ADVISE_LISTEN : ADVISE_AGENTS);
+    bool listened = !h && !r->missing && (r->unheard || r->cut_short);
+    advise(r, !listened ? ADVISE_AGENTS : r->cut_short ? ADVISE_QUIET : ADVISE_LISTEN);
     if (h && h->relative)
         (void)snprintf(r->reason, sizeof r->reason, "%s", h->detail);
     else if (h && h->known)
@@ -330,6 +341,10 @@ static void say_missing(skew_result *r, int lacking) {
     else if (r->missing)
         (void)snprintf(r->reason, sizeof r->reason,
                        "there are more hosts than the %d that were looked at", r->host_count);
+    else if (r->cut_short)
+        (void)snprintf(r->reason, sizeof r->reason,
+                       "listening was given up before its time, and who takes locks was not heard "
+                       "in full");
     else if (r->unheard)
         (void)snprintf(r->reason, sizeof r->reason,
                        "no client of the old kind took a lock while it was listened to them");
@@ -352,7 +367,7 @@ static void decide(skew_result *r) {
         r->verdict = SKEW_WARN;
         explain(r, worst, "a theft can't be ruled out");
         advise_clocks(r, worst);
-    } else if (lacking || r->missing || r->unheard || clocks < 2 || !worst) {
+    } else if (lacking || r->missing || r->unheard || r->cut_short || clocks < 2 || !worst) {
         say_missing(r, lacking);
     } else if (beyond_warn(r, worst)) {
         r->verdict = SKEW_WARN;

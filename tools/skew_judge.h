@@ -61,7 +61,8 @@ typedef struct {
     int64_t slack_us;        /**< T less the longest time that a holder works; may be negative */
     int32_t warn_percent;    /**< of the slack */
     int32_t drift_ppm;       /**< bound on the drift between two clocks that nobody corrects */
-    int64_t resolution_us;   /**< of the stamps; 0: 1 ms */
+    int64_t resolution_us;   /**< by so much a stamp may be over too early; 0: 1 ms */
+    int64_t late_us;         /**< or too late, if that is more */
 } skew_rule;
 
 typedef struct {
@@ -77,6 +78,7 @@ typedef struct {
     bool missing;     /**< the caller knows of evidence that is not there */
     int64_t at_ms;    /**< when, on the server's clock; 0: not known */
     bool unheard;     /**< it has listened for clients of the old kind, and there were none */
+    bool cut_short;   /**< it gave up listening to them before its time */
     const char *cost; /**< in words; NULL: none worth telling */
     skew_pair *pairs; /**< every ordered pair of known hosts, worst first */
     size_t pair_count;
@@ -91,6 +93,9 @@ skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us);
 
 /** How much to widen the gap of two hosts: drift and slew over the lifetime, and the format's ms. */
 int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b);
+/** The gap, widened by that; its low edge by more where stamps last longer than they say. */
+tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
+                         tl_interval gap);
 
 /** Fill pairs, verdict, reason and advice from rule, hosts and missing. Hosts whose evidence
  *  contradicts itself become unknown. False: no memory. */

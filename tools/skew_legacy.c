@@ -31,9 +31,9 @@ static int parse_lifetime(const char *text, int64_t lock_timeout_ms, int64_t *re
 
 static int check(const skew_legacy_options *o) {
     if (!skew_legacy_asked(o))
-        return skew_legacy_any(o)
-                   ? fail(STATUS_USAGE, "--legacy-ttl, --dialect, --keys and --pool-wait are "
-                                        "about --passive: say that too")
+        return o->legacy_ttl || o->keys || o->pool_wait_ms != SKEW_NOT_GIVEN
+                   ? fail(STATUS_USAGE, "--legacy-ttl, --keys and --pool-wait are about --passive: "
+                                        "say that too")
                    : 0;
     if (o->passive_ms < PASSIVE_LEAST_MS || o->passive_ms > PASSIVE_MOST_MS)
         return fail(STATUS_USAGE, "--passive: 100ms to 1h");
@@ -49,7 +49,7 @@ int skew_legacy_make(const skew_legacy_options *o, int64_t lock_timeout_ms,
     bool told = o->pool_wait_ms != SKEW_NOT_GIVEN;
     int status = check(o);
 
-    if (status || !skew_legacy_asked(o))
+    if (status || (!skew_legacy_asked(o) && !o->dialect))
         return status;
     *ret = (skew_listen_options){
         .for_ms = o->passive_ms,

@@ -63,7 +63,8 @@ static inline bool skew_legacy_any(const skew_legacy_options *o) {
            o->pool_wait_ms != SKEW_NOT_GIVEN;
 }
 
-/** Whoever isn't to be measured leaves the others out, too. Returns 0, or the exit status after a
+/** Whoever isn't to be measured leaves the others out, too, but for the dialect: stamps are compared
+ *  however clocks are measured. ret->dialect is NULL when nothing is said of it. Returns 0, or the exit status after a
  *  message. */
 int skew_legacy_make(const skew_legacy_options *o, int64_t lock_timeout_ms,
                      skew_listen_options *ret);

@@ -21,6 +21,7 @@ static void answered(void *ctx, const tl_answer *answer) {
     bool error = answer->ok && answer->reply->type == TL_REPLY_ERROR;
 
     l->done = true;
+    l->error = error;
     l->ok = answer->ok && !error && (!l->take || l->take(l->ctx, answer->reply));
     l->status = !answer->ok ? status_of(answer->why)
                 : error     ? status_of_error(answer->reply->text)
@@ -120,7 +121,7 @@ bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
         c->argv[c->argc++] = words[i];
     l->take = take;
     l->ctx = ctx;
-    l->done = l->ok = false;
+    l->done = l->ok = l->error = false;
     if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
         l->status = STATUS_INTERNAL;
         (void)snprintf(l->words, sizeof l->words, "out of memory");

@@ -14,6 +14,7 @@ typedef struct {
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it makes no sense */
     void *ctx;
     bool done, ok;
+    bool error;   /**< not ok: the server answered with an error */
     unsigned ups; /**< how often it has connected: another time, another server may answer */
     int status;   /**< not ok: the exit status that it means */
     char words[240];

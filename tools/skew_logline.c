@@ -14,6 +14,7 @@
 #define PPB_MOST INT64_C(1000000000000)
 #define SPAN_MOST_MS INT64_C(86400000) /* of lifetimes and slacks */
 #define PAIRS_MOST 20000
+#define OVER_MOST_US INT64_C(10000000) /* rounding */
 #define COUNT_MOST INT64_C(1000000000000000)
 
 /* ---- the head ------------------------------------------------------------------------------------ */
@@ -34,7 +35,7 @@ static bool verdict_of(const json_value *v, skew_verdict *ret) {
 
 bool logline_head(const json_tree *t, skew_result *r, const char **ret_why) {
     const json_value *v = t->value;
-    int64_t lifetime, slack;
+    int64_t lifetime, slack, early = 0, late = 0;
 
     *ret_why = NULL;
     if (v->kind != JSON_OBJECT || !number(t, v, "at_ms", 1, AT_MOST_MS, &r->at_ms))
@@ -44,11 +45,17 @@ bool logline_head(const json_tree *t, skew_result *r, const char **ret_why) {
     else if (!number(t, v, "lock_timeout_ms", 1, SPAN_MOST_MS, &lifetime) ||
              !number(t, v, "slack_ms", -SPAN_MOST_MS, SPAN_MOST_MS, &slack))
         *ret_why = "its lifetime or slack is no such thing";
+    else if ((json_member_of(t, v, "early_us") &&
+              !number(t, v, "early_us", 0, OVER_MOST_US, &early)) ||
+             (json_member_of(t, v, "late_us") && !number(t, v, "late_us", 0, OVER_MOST_US, &late)))
+        *ret_why = "what its stamps are rounded by is no such thing";
     if (*ret_why)
         return false;
     r->rule.lock_timeout_us = lifetime * 1000;
     r->rule.slack_us = slack * 1000;
     r->rule.drift_ppm = SKEW_DRIFT_PPM;
+    r->rule.resolution_us = early;
+    r->rule.late_us = late;
     return true;
 }
 

@@ -104,3 +104,10 @@ void skew_more_add(const skew_more *m, skew_fleet *f) {
         kernel_judge(&kernel, h);
     add_ntp(m, &at, f);
 }
+
+void skew_more_add_server(const skew_link *l, skew_fleet *f) {
+    skew_host *h = new_row(f, "");
+
+    if (h)
+        skew_server_itself(l->endpoint.label, h);
+}

@@ -35,4 +35,7 @@ bool skew_more_gather(skew_more *m, skew_link *l);
 /** Add their rows to a fleet that has been measured. */
 void skew_more_add(const skew_more *m, skew_fleet *f);
 
+/** Add the row of the link's own server, which all is measured against. */
+void skew_more_add_server(const skew_link *l, skew_fleet *f);
+
 #endif

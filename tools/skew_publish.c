@@ -28,23 +28,27 @@ static bool take_any(void *ctx, const tl_reply *reply) {
 
 int skew_publish(skew_link *l, const char *name, const skew_result *r, int64_t every_ms) {
     static const char script[] =
-        "if redis.replicate_commands then redis.replicate_commands() end\n"
-        "redis.call('DEL', KEYS[1]) -- old servers tell the TIME behind a write only\n"
-        "local t = redis.call('TIME')\n"
-        "local function at(ms) return string.format('%.0f', t[1] * 1000000 + t[2] + ms * 1000) end\n"
+        "local now = tonumber(ARGV[5]) -- servers below 3.2 write nothing once they were asked\n"
+        "if redis.replicate_commands then\n"
+        "    redis.replicate_commands()\n"
+        "    local t = redis.call('TIME')\n"
+        "    now = t[1] * 1000000 + t[2]\n"
+        "end\n"
+        "local function at(ms) return string.format('%.0f', now + ms * 1000) end\n"
         "redis.call('HMSET', KEYS[1], 'verdict', ARGV[1], 'worst_ms', ARGV[2], 'at', at(0),\n"
         "           'until', at(ARGV[3]), 'by', ARGV[4])\n"
         "return 1\n";
     int64_t for_ms = every_ms > SKEW_PUBLISHED_MS / ROUNDS ? every_ms * ROUNDS : SKEW_PUBLISHED_MS;
-    char key[128], worst[24], valid[24], by[SKEW_NAME_SIZE + 24], host[SKEW_NAME_SIZE];
+    char key[128], worst[24], valid[24], by[SKEW_NAME_SIZE + 24], host[SKEW_NAME_SIZE], now[24];
 
     skew_self_name(host);
     (void)snprintf(key, sizeof key, "tidelock:skew:{%.64s}", name);
     (void)snprintf(worst, sizeof worst, "%lld", (long long)skew_publish_worst_ms(r));
     (void)snprintf(valid, sizeof valid, "%lld", (long long)for_ms);
     (void)snprintf(by, sizeof by, "%s %lld", host, (long long)getpid());
+    (void)snprintf(now, sizeof now, "%lld000", (long long)r->at_ms);
     const char *const words[] = {"EVAL", script, "1", key, skew_verdict_name(r->verdict),
-                                 worst,  valid,  by,  NULL};
+                                 worst,  valid,  by,  now, NULL};
     if (skew_link_ask(l, words, take_any, NULL))
         return 0;
     return fail(l->status, "--publish: %s", l->words);

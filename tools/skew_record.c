@@ -8,7 +8,7 @@
 #include "conn.h" /* tl_bytes */
 #include "skew_record.h"
 
-#define VERSION "1"
+#define VERSION "2"
 #define NUMBERS 13
 #define OFFSET_MOST                                                                                \
     (INT64_C(400) * 365 * 86400 * 1000000) /* us: from one end of what clocks show */
@@ -28,12 +28,12 @@ void skew_record_key(char key[SKEW_KEY_SIZE], const char *name) {
 
 void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *r) {
     (void)snprintf(text, SKEW_RECORD_SIZE,
-                   VERSION " %s %lld %lld %lld %d %lld %lld %lld %lld %lld %lld %lld %lld %d",
+                   VERSION " %s %lld %lld %lld %d %lld %lld %lld %lld %lld %lld %lld %lld %d %s",
                    r->id, (long long)r->at_us, (long long)r->offset.lo, (long long)r->offset.hi,
                    r->has_drift, (long long)r->drift_ppb.lo, (long long)r->drift_ppb.hi,
                    (long long)r->slew_ppm, (long long)r->samples, (long long)r->steps,
                    (long long)r->resumes, (long long)r->server_stepped_us, (long long)r->every_ms,
-                   r->clash);
+                   r->clash, r->server);
 }
 
 /* The next word, and the rest behind its space. */
@@ -72,6 +72,9 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret) {
     for (int i = 0; i < NUMBERS; i++)
         if (!tl__bytes_to_int(word(&rest), &v[i]))
             return false;
+    tl_bytes server = word(&rest);
+    if (server.n == 0 || server.n >= SKEW_SERVER_SIZE || memchr(server.p, '\0', server.n))
+        return false;
     *ret = (skew_record){.at_us = v[0],
                          .offset = {v[1], v[2]},
                          .has_drift = v[3] == 1,
@@ -84,6 +87,7 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret) {
                          .every_ms = v[11],
                          .clash = v[12] == 1};
     memcpy(ret->id, id.p, id.n);
+    memcpy(ret->server, server.p, server.n);
     char again[SKEW_RECORD_SIZE];
     skew_record_write(again, ret);
     return plausible(ret) && strlen(again) == n && memcmp(again, text, n) == 0;
@@ -100,9 +104,9 @@ static void refuse(skew_host *h, const char *status, const char *detail) {
     (void)snprintf(h->detail, sizeof h->detail, "%s", detail);
 }
 
-void skew_record_judge(const skew_record *r, int64_t now_us, int64_t stepped_us, int32_t drift_ppm,
+void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t drift_ppm,
                        skew_host *h) {
-    int64_t age_us = now_us - r->at_us;
+    int64_t age_us = at->now_us - r->at_us;
 
     h->instrument = "agent";
     h->known = true;
@@ -118,8 +122,12 @@ void skew_record_judge(const skew_record *r, int64_t now_us, int64_t stepped_us,
                    (long long)r->steps, (long long)r->resumes);
     if (r->clash)
         refuse(h, "clash", "two agents publish by this name: give one of them another (--name)");
+    else if (strcmp(r->server, at->server) != 0)
+        refuse(h, "void",
+               "measured against another server than this one (a replica, or before a failover or "
+               "a restart), or one of the two may not ask for INFO");
     else if (age_us < 0)
         refuse(h, "void", "measured before the server's clock was set back");
-    else if (r->at_us < stepped_us)
+    else if (r->at_us < at->stepped_us)
         refuse(h, "void", "measured before a clock was set");
 }

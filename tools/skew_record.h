@@ -14,6 +14,7 @@
 #define SKEW_KEY_SIZE (sizeof SKEW_INDEX_KEY + SKEW_NAME_SIZE)
 #define SKEW_RECORD_SIZE 512
 #define SKEW_ID_SIZE 48
+#define SKEW_SERVER_SIZE 41
 
 typedef struct {
     char
@@ -27,6 +28,8 @@ typedef struct {
         server_stepped_us; /**< the server's clock when it was last seen to have stepped; 0 never */
     int64_t every_ms;
     bool clash; /**< another agent has been publishing by the same name */
+    char server
+        [SKEW_SERVER_SIZE]; /**< whose clock `offset` is from: its run id; "-": it does not tell */
 } skew_record;
 
 /** 1 to 64 letters, digits and . _ : - */
@@ -44,9 +47,14 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret);
 /** Are the two published from the same boot of a host? */
 bool skew_same_boot(const char *id, const char *other);
 
-/** What a record says of its host at the moment now_us of the server, whose clock was last seen to have
- *  stepped at stepped_us. Fills all but the name. */
-void skew_record_judge(const skew_record *r, int64_t now_us, int64_t stepped_us, int32_t drift_ppm,
+/** The server that is asked: which it is, its clock, and when that was last seen to have stepped. */
+typedef struct {
+    const char *server; /**< as in a record */
+    int64_t now_us, stepped_us;
+} skew_record_at;
+
+/** What a record says of its host at that moment. Fills all but the name. */
+void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t drift_ppm,
                        skew_host *h);
 
 #endif

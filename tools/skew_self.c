@@ -37,6 +37,31 @@ void skew_self_id(char id[SKEW_ID_SIZE]) {
     (void)snprintf(id + used, SKEW_ID_SIZE - used, used ? "-%lld" : "%lld", (long long)getpid());
 }
 
+static bool take_run_id(void *ctx, const tl_reply *reply) {
+    static const char name[] = "\nrun_id:";
+    char *server = ctx;
+    tl_bytes text;
+
+    if (!tl__reply_text(reply, &text))
+        return false;
+    const char *at = text.n ? memmem(text.p, text.n, name, strlen(name)) : NULL;
+    for (size_t n = 0; at && n < SKEW_SERVER_SIZE - 1; n++) {
+        const char *c = at + strlen(name) + n;
+        if (c >= text.p + text.n || *c <= ' ' || *c > '~')
+            break;
+        server[n] = *c;
+        server[n + 1] = '\0';
+    }
+    return true;
+}
+
+bool skew_self_server(skew_link *l, char server[SKEW_SERVER_SIZE]) {
+    static const char *const words[] = {"INFO", "server", NULL};
+
+    (void)snprintf(server, SKEW_SERVER_SIZE, "-");
+    return skew_link_ask(l, words, take_run_id, server) || l->error;
+}
+
 bool skew_self_measure(skew_link *l, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm) {
     static const char *const time[] = {"TIME", NULL};
@@ -61,7 +86,8 @@ int32_t skew_self_rate(const kernel_clock *kernel) {
     return SKEW_DRIFT_PPM + kernel->slew_ppm;
 }
 
-void skew_self_record(const skew_track *t, const kernel_clock *kernel, skew_record *ret) {
+void skew_self_record(const skew_track *t, const kernel_clock *kernel, const char *server,
+                      skew_record *ret) {
     *ret = (skew_record){.at_us = t->stamp_us,
                          .offset = t->offset,
                          .slew_ppm = kernel->slew_ppm,
@@ -73,4 +99,5 @@ void skew_self_record(const skew_track *t, const kernel_clock *kernel, skew_reco
     if (!ret->has_drift)
         ret->drift_ppb = (tl_interval){0, 0};
     skew_self_id(ret->id);
+    (void)snprintf(ret->server, sizeof ret->server, "%s", server);
 }

@@ -17,6 +17,9 @@ void skew_self_name(char name[SKEW_NAME_SIZE]);
 /** BOOT-PID of this process. */
 void skew_self_id(char id[SKEW_ID_SIZE]);
 
+/** Which server answers: its run id, or "-" when it does not tell. False: l->status and l->words say why. */
+bool skew_self_server(skew_link *l, char server[SKEW_SERVER_SIZE]);
+
 /** How long and how often to measure: until `samples` are there, or for_ms have passed with one. */
 typedef struct {
     int samples;
@@ -31,7 +34,8 @@ bool skew_self_measure(skew_link *l, skew_track *track, const skew_effort *effor
 
 /** What the track and the kernel say, as a record that is as old as the last sample. Only for a track
  *  that is known. */
-void skew_self_record(const skew_track *track, const kernel_clock *kernel, skew_record *ret);
+void skew_self_record(const skew_track *track, const kernel_clock *kernel, const char *server,
+                      skew_record *ret);
 
 /** The rate at which this host's clock and the server's may part. */
 int32_t skew_self_rate(const kernel_clock *kernel);

@@ -361,3 +361,12 @@ void skew_server_judge(const skew_servers *s, int which, const skew_reading *now
         : x->sentinel ? "a Sentinel: its clock judges no lock"
                       : "a Redis server: after a failover its clock may judge");
 }
+
+void skew_server_itself(const char *label, skew_host *h) {
+    name_row(h, label);
+    h->instrument = "server";
+    h->kind = SKEW_REDIS;
+    h->known = true;
+    h->offset = (tl_interval){0, 0};
+    put(h, "ok", "the Redis server, whose clock times the locks of tidelock's own clients");
+}

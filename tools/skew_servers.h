@@ -41,4 +41,7 @@ bool skew_servers_ask(skew_servers *s, skew_link *l, int32_t rate_ppm);
 void skew_server_judge(const skew_servers *s, int which, const skew_reading *now,
                        const tl_interval *own, int32_t rate_ppm, skew_host *h);
 
+/** Fill the row of the server that all is measured against, without asking it. */
+void skew_server_itself(const char *label, skew_host *h);
+
 #endif

@@ -61,7 +61,11 @@ static void put_result(FILE *out, const skew_result *r, bool logged) {
     jsonbits_text(out, "reason", r->reason);
     (void)fputs(",\"lock_timeout_ms\":", out);
     (void)fprintf(out, "%lld", (long long)(r->rule.lock_timeout_us / 1000));
-    (void)fprintf(out, ",\"slack_ms\":%lld,\"hosts\":[", (long long)(r->rule.slack_us / 1000));
+    (void)fprintf(out, ",\"slack_ms\":%lld,", (long long)(r->rule.slack_us / 1000));
+    if (logged)
+        (void)fprintf(out, "\"early_us\":%lld,\"late_us\":%lld,", (long long)r->rule.resolution_us,
+                      (long long)r->rule.late_us);
+    (void)fputs("\"hosts\":[", out);
     for (int i = 0; i < r->host_count; i++) {
         (void)fputs(i ? "," : "", out);
         put_host(out, &r->hosts[i], logged);
@@ -105,9 +109,10 @@ void skew_show_nagios(const skew_result *r, FILE *out) {
 
     for (int i = 0; i < r->host_count; i++)
         known += r->hosts[i].known;
-    /* a '|' would begin the performance data: our texts have none */
-    (void)fprintf(out, "SKEW %s - %s | hosts=%d measured=%d", words[r->verdict], r->reason,
-                  r->host_count, known);
+    (void)fprintf(out, "SKEW %s - ", words[r->verdict]);
+    for (const char *c = r->reason; *c; c++)
+        (void)fputc(*c == '|' ? '/' : *c, out); /* which begins the performance data */
+    (void)fprintf(out, " | hosts=%d measured=%d", r->host_count, known);
     if (r->pair_count) {
         (void)fputs(" worst_gap=", out);
         put_s(out, r->pairs[0].gap.hi);

@@ -69,6 +69,15 @@ int64_t skew_stamp_resolution_us(const skew_dialect *dialect) {
     return dialect->unit == TL_UNIT_S ? US_PER_S : US_PER_MS;
 }
 
+/* Writers round down, readers too; those with decimals print two of them at least. */
+tl_interval skew_stamp_over_us(const skew_dialect *dialect) {
+    int64_t unit = dialect->unit == TL_UNIT_MS                            ? US_PER_MS
+                   : dialect->unit == TL_UNIT_S || dialect->whole_readers ? US_PER_S
+                                                                          : US_PER_S / 100;
+
+    return (tl_interval){-unit, unit + (int64_t)dialect->plus_ms * US_PER_MS};
+}
+
 #else
 
 const skew_dialect *skew_stamp_dialect(const char *name) {
@@ -85,6 +94,11 @@ skew_stamp_kind skew_stamp_read(const skew_dialect *dialect, tl_bytes text, int6
 int64_t skew_stamp_resolution_us(const skew_dialect *dialect) {
     (void)dialect;
     return 1000;
+}
+
+tl_interval skew_stamp_over_us(const skew_dialect *dialect) {
+    (void)dialect;
+    return (tl_interval){-1000, 1000};
 }
 
 #endif

@@ -27,4 +27,8 @@ skew_stamp_kind skew_stamp_read(const skew_dialect *dialect, tl_bytes text, int6
 /** How coarse the clocks are that this dialect's clients compare, us. */
 int64_t skew_stamp_resolution_us(const skew_dialect *dialect);
 
+/** By how much a stamp of this dialect may be over before its lifetime has passed on clocks that agree (a
+ *  negative number), and how long after it at most, us: what rounding takes, and what writers add. */
+tl_interval skew_stamp_over_us(const skew_dialect *dialect);
+
 #endif

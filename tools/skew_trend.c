@@ -120,9 +120,9 @@ static skew_pair gap_of(const skew_result *r, const skew_pair *const *judged, in
 
     if (judged[h * r->host_count + t])
         return *judged[h * r->host_count + t];
-    int64_t by = skew_widening_us(&r->rule, holder, taker);
-    p.gap.lo = tl__add_sat(tl__add_sat(taker->offset.lo, -holder->offset.hi), -by);
-    p.gap.hi = tl__add_sat(tl__add_sat(taker->offset.hi, -holder->offset.lo), by);
+    p.gap = skew_widened(&r->rule, holder, taker,
+                         (tl_interval){tl__add_sat(taker->offset.lo, -holder->offset.hi),
+                                       tl__add_sat(taker->offset.hi, -holder->offset.lo)});
     return p;
 }
 

@@ -25,10 +25,13 @@ void fleet_make(skew_link *l, int hosts) {
     const skew_effort effort = {.samples = SAMPLES, .for_ms = 1000};
     kernel_clock kernel = moment_kernel();
     skew_track track = {.known = false};
+    char server[SKEW_SERVER_SIZE];
     skew_record own;
+    if (!skew_self_server(l, server))
+        die("skew: %s", l->words);
     if (!skew_self_measure(l, &track, &effort, skew_self_rate(&kernel)) || !track.known)
         die("skew: %s", track.known ? l->words : "the clock was set meanwhile");
-    skew_self_record(&track, &kernel, &own);
+    skew_self_record(&track, &kernel, server, &own);
     f.hosts = hosts;
     f.at_us = own.at_us;
     for (int i = 0; i < hosts; i++) {
@@ -70,7 +73,8 @@ void fleet_read(skew_host *hosts) {
             die("skew: a record can't be read: %s", f.text[i]);
         hosts[i] = (skew_host){.kind = SKEW_CLOCK};
         (void)snprintf(hosts[i].name, sizeof hosts[i].name, "%s", f.name[i]);
-        skew_record_judge(&r, f.at_us + AGE_US, 0, SKEW_DRIFT_PPM, &hosts[i]);
+        skew_record_at at = {.server = r.server, .now_us = f.at_us + AGE_US};
+        skew_record_judge(&r, &at, SKEW_DRIFT_PPM, &hosts[i]);
     }
 }
 

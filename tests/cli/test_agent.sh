@@ -48,20 +48,36 @@ until_true 10 has_record || fail "nothing is published"
 "$tidelock" agent --name one --every 100ms 2>"$work/b.err" &
 b=$!
 until_true 10 grep -qs 'another agent publishes as one' "$work/a.err" || fail "the clash is not noticed"
-clashes() { [[ $(redis GET "$key") == *' 1' ]]; }
+clashes() { [[ $(redis GET "$key" | cut -d' ' -f15) == 1 ]]; }
 until_true 10 clashes || fail "the record does not tell of the clash"
 expect 1 "$tidelock" skew --json
 grep -q '"name":"one","instrument":"agent","offset_ms":null,[^}]*"status":"clash"' "$out" || fail "skew: $(cat "$out")"
 kill -TERM $b
 wait_for $b 10
-alone() { [[ $(redis GET "$key") == *' 0' ]]; }
+alone() { [[ $(redis GET "$key" | cut -d' ' -f15) == 0 ]]; }
 until_true 10 alone || fail "the clash never ends"
 
+# A machine that was cloned while it ran: the agent there has the same id.
+as_a_clone() {
+    local -a words
+    read -r -a words <<<"$(redis GET "$key")"
+    ((${#words[@]} == 16)) || return 1
+    words[2]=$((words[2] - 5000000))
+    redis SET "$key" "${words[*]}" PX 60000 >/dev/null
+    (($(grep -c 'another agent publishes as one' "$work/a.err") == 2))
+}
+until_true 20 as_a_clone || fail "a clone is not noticed: $(redis GET "$key")"
+until_true 10 alone || fail "the clone's clash never ends"
+
 # ---- the server goes and comes back ----------------------------------------------------------------------
+samples() { redis GET "$key" | cut -d' ' -f10; }
+many() { (($(samples) > 200)); }
+until_true 30 many || fail "only $(samples) samples"
 stop_server KILL
 until_true 20 grep -qs 'tries again' "$work/a.err" || fail "it does not say that the server is gone"
 start_server
 until_true 20 has_record || fail "it does not come back"
+many && fail "what was measured against the server before still counts: $(samples) samples"
 until_true 20 grep -qs 'answers again' "$work/a.err" || fail "it does not say so"
 [[ $(grep -c 'tries again' "$work/a.err") == 1 ]] || fail "it says so again and again: $(cat "$work/a.err")"
 kill -TERM $a

@@ -54,13 +54,14 @@ grep -q '^SKEW UNKNOWN - .*NOPERM' "$out" || fail "nagios: $(cat "$out")"
 # ---- wrong usage ----------------------------------------------------------------------------------------
 expect_line 64 'say seconds' "$tidelock" skew --passive=5
 for d in 0s 99ms 61m; do expect_line 64 '--passive: 100ms to 1h' "$tidelock" skew --passive=$d; done
-for o in '--legacy-ttl 60s' '--dialect java' '--keys x' '--pool-wait 1ms'; do
+for o in '--legacy-ttl 60s' '--keys x' '--pool-wait 1ms'; do
     # shellcheck disable=SC2086
     expect_line 64 'about --passive' "$tidelock" skew $o
 done
 expect_line 64 '--legacy-ttl' "$tidelock" skew --passive --legacy-ttl 0s
 expect_line 64 'auto' "$tidelock" skew --passive --legacy-ttl sometimes
 expect_line 64 'help dialects' "$tidelock" skew --passive --dialect klingon
+expect_line 64 'help dialects' "$tidelock" skew --dialect klingon
 expect_line 64 '--keys' "$tidelock" skew --passive --keys ''
 expect_line 64 '--pool-wait' "$tidelock" skew --passive --pool-wait 61s
 exit 0

@@ -77,6 +77,13 @@ measures() { # most host=offset...
     "$python" "$work/check.py" "$out" "$@" || depth=1 fail "$(head -c 2000 "$out")"
 }
 
+# ---- what stamps are rounded by counts however clocks are measured ------------------------------------
+expect 0 "$tidelock" agent --once --name beside --every 10m
+expect 0 "$tidelock" skew --slack 900ms --warn 100%
+expect 1 "$tidelock" skew --slack 900ms --warn 100% --dialect php-s # two clocks that agree, a lock that ends 1 s early
+grep -q "^WARN: a theft can't be ruled out" "$out" || fail "whole seconds: $(cat "$out")"
+redis DEL '{tidelock:agents}:beside' >/dev/null
+
 # ---- two hosts, and what isn't one -----------------------------------------------------------------
 client 127.0.0.2 350
 client 127.0.0.3 -120 script

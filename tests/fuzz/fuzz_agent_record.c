@@ -1,6 +1,7 @@
 /*
  * The agent's record, which anybody who may write to the server may have written: what is read is what
- * would be written, and nothing that it says makes an interval that is upside down or narrower than told.
+ * would be written, nothing that it says makes an interval that is upside down or narrower than told, and
+ * what it says of another server's clock makes none.
  * The input is a record, then perhaps a newline and two numbers of 8 bytes: the server's clock, its step.
  */
 #include "fuzz.h"
@@ -9,13 +10,17 @@
 
 static void judge(const skew_record *r, int64_t now_us, int64_t stepped_us) {
     skew_host h = {.known = false};
-    skew_record_judge(r, now_us, stepped_us, 200, &h);
+    skew_record_at at = {.server = r->server, .now_us = now_us, .stepped_us = stepped_us};
+    skew_record_judge(r, &at, 200, &h);
     MUST(h.instrument && h.status && memchr(h.detail, '\0', sizeof h.detail));
     MUST(h.known == (strcmp(h.status, "ok") == 0));
     if (!h.known)
         return;
     MUST(!r->clash && r->at_us <= now_us && r->at_us >= stepped_us && h.age_ms >= 0);
     MUST(h.offset.lo <= r->offset.lo && r->offset.hi <= h.offset.hi);
+    at.server = "another";
+    skew_record_judge(r, &at, 200, &h);
+    MUST(!h.known || strcmp(r->server, at.server) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

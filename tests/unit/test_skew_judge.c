@@ -286,6 +286,31 @@ static void test_having_heard_nobody_is_a_warning(void **state) {
     assert_int_equal(judged(&r), SKEW_WARN);
 }
 
+static void test_having_listened_in_part_is_a_warning(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+    skew_result r = with(hosts, 2);
+    r.cut_short = true;
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    assert_non_null(strstr(r.reason, "given up"));
+    skew_result_end(&r);
+}
+
+/* Where writers add a second, a clock that is ahead by a little more than the slack steals nothing. */
+static void test_stamps_that_last_longer_move_the_low_edge_alone(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 1500 * MS, 1500 * MS)};
+    skew_result r = with(hosts, 2);
+    assert_int_equal(judged(&r), SKEW_UNSAFE);
+    r.rule.late_us = 1001 * MS;
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    assert_int_equal(r.pairs[0].gap.lo, (1500 - 1001) * MS - 1);
+    assert_int_equal(r.pairs[0].gap.hi, 1501 * MS + 1);
+    skew_result_end(&r);
+}
+
 static void test_stamps_of_whole_seconds_widen_gaps_by_one(void **state) {
     (void)state;
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
@@ -463,6 +488,8 @@ int main(void) {
         cmocka_unit_test(test_a_servers_clock_may_judge_but_is_no_second_host),
         cmocka_unit_test(test_relative_hosts_are_judged_among_themselves_and_never_safe),
         cmocka_unit_test(test_having_heard_nobody_is_a_warning),
+        cmocka_unit_test(test_having_listened_in_part_is_a_warning),
+        cmocka_unit_test(test_stamps_that_last_longer_move_the_low_edge_alone),
         cmocka_unit_test(test_stamps_of_whole_seconds_widen_gaps_by_one),
         cmocka_unit_test(test_drift_and_slew_widen_both_edges_for_the_whole_lifetime),
         cmocka_unit_test(test_a_holder_that_works_longer_than_the_lifetime_is_unsafe),

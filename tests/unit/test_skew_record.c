@@ -22,7 +22,8 @@ static skew_record usual(void) {
                          .samples = 8,
                          .steps = 1,
                          .resumes = 2,
-                         .every_ms = 10000};
+                         .every_ms = 10000,
+                         .server = "run1"};
 }
 
 static bool reads(const char *text) {
@@ -35,8 +36,8 @@ static void test_what_is_written_is_read(void **state) {
     char text[SKEW_RECORD_SIZE];
     skew_record in = usual(), out;
     skew_record_write(text, &in);
-    assert_string_equal(text,
-                        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0");
+    assert_string_equal(
+        text, "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 run1");
     assert_true(skew_record_read(text, strlen(text), &out));
     assert_string_equal(out.id, in.id);
     assert_int_equal(out.at_us, in.at_us);
@@ -46,6 +47,7 @@ static void test_what_is_written_is_read(void **state) {
     assert_int_equal(out.drift_ppb.hi, in.drift_ppb.hi);
     assert_int_equal(out.samples, 8);
     assert_int_equal(out.every_ms, 10000);
+    assert_string_equal(out.server, "run1");
     assert_true(out.has_drift && !out.clash);
 }
 
@@ -55,23 +57,26 @@ static void test_anything_else_is_refused(void **state) {
         "",
         " ",
         "nonsense",
-        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0", /* version */
-        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000",   /* too few */
-        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 0",
-        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 ",
-        "1  1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",        /* no id */
-        "1 beef-12 1700000000000000 350010 349990 1 -1500 2500 0 8 1 2 0 10000 0", /* upside down */
-        "1 beef-12 1700000000000000 349990 350010 2 -1500 2500 0 8 1 2 0 10000 0",
-        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 0 1 2 0 10000 0", /* no samples */
-        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 -1 8 1 2 0 10000 0",
-        "1 beef-12 01700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
-        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 -0 8 1 2 0 10000 0",
-        "1 beef-12 0 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
-        "1 beef-12 9223372036854775807 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
-        "1 beef-12 1700000000000000 -9223372036854775808 9223372036854775807 1 -1 2 0 8 1 2 0 1 0",
-        "1 beef-12 1700000000000000 1e3 350010 1 -1500 2500 0 8 1 2 0 10000 0",
-        "1 beef-12 17000000000000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0",
-        "1 0123456789012345678901234567890123456789-1234567 1700000000000000 1 2 1 0 0 0 8 1 2 0 1 0",
+        "1 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0", /* version */
+        "3 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 run1",
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0", /* too few */
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 ",
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 run1 ",
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 run1 0",
+        "2  1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 run1",     /* no id */
+        "2 beef-12 1700000000000000 350010 349990 1 -1500 2500 0 8 1 2 0 10000 0 -", /* upside down */
+        "2 beef-12 1700000000000000 349990 350010 2 -1500 2500 0 8 1 2 0 10000 0 -",
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 0 1 2 0 10000 0 -", /* no samples */
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 -1 8 1 2 0 10000 0 -",
+        "2 beef-12 01700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 -",
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 -0 8 1 2 0 10000 0 -",
+        "2 beef-12 0 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 -",
+        "2 beef-12 9223372036854775807 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 -",
+        "2 beef-12 1700000000000000 -9223372036854775808 9223372036854775807 1 -1 2 0 8 1 2 0 1 0 -",
+        "2 beef-12 1700000000000000 1e3 350010 1 -1500 2500 0 8 1 2 0 10000 0 -",
+        "2 beef-12 17000000000000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 -",
+        "2 0123456789012345678901234567890123456789-1234567 1700000000000000 1 2 1 0 0 0 8 1 2 0 1 0 -",
+        "2 b 1700000000000000 1 2 1 0 0 0 8 1 2 0 1 0 01234567890123456789012345678901234567890", /* of 41 characters */
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (reads(bad[i]))
@@ -79,15 +84,17 @@ static void test_anything_else_is_refused(void **state) {
     char text[SKEW_RECORD_SIZE];
     skew_record in = usual(), out;
     skew_record_write(text, &in);
-    for (size_t n = 0; n < strlen(text); n++) /* cut off anywhere */
+    for (size_t n = 0; n <= strlen(text) - strlen("run1");
+         n++) /* cut off anywhere before the last word */
         assert_false(skew_record_read(text, n, &out));
     text[4] = '\0';
-    assert_false(skew_record_read(text, strlen("1 beef-12") + 60, &out));
+    assert_false(skew_record_read(text, strlen("2 beef-12") + 60, &out));
 }
 
 static skew_host judged(const skew_record *r, int64_t now_us, int64_t stepped_us) {
     skew_host h = {.known = false};
-    skew_record_judge(r, now_us, stepped_us, 200, &h);
+    skew_record_at at = {.server = "run1", .now_us = now_us, .stepped_us = stepped_us};
+    skew_record_judge(r, &at, 200, &h);
     return h;
 }
 
@@ -127,6 +134,23 @@ static void test_a_clash_is_unknown(void **state) {
     assert_string_equal(judged(&r, NOW, 0).status, "clash");
 }
 
+/* After a failover or on a replica the offset is from a clock that isn't asked now. */
+static void test_what_was_measured_against_another_server_is_unknown(void **state) {
+    (void)state;
+    skew_record r = usual();
+    static const char *const others[] = {"run2", "run", "run11", "-", ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        skew_host h = {.known = true};
+        skew_record_judge(&r, &(skew_record_at){others[i], NOW, 0}, 200, &h);
+        assert_false(h.known);
+        assert_string_equal(h.status, "void");
+    }
+    memcpy(r.server, "-", 2); /* nobody may ask: it can't be told */
+    skew_host h = {.known = false};
+    skew_record_judge(&r, &(skew_record_at){"-", NOW, 0}, 200, &h);
+    assert_true(h.known);
+}
+
 static void test_names_and_boots(void **state) {
     (void)state;
     char key[SKEW_KEY_SIZE], most[SKEW_NAME_SIZE + 1];
@@ -153,6 +177,7 @@ int main(void) {
         cmocka_unit_test(test_age_widens),
         cmocka_unit_test(test_a_step_of_the_server_makes_what_is_older_void),
         cmocka_unit_test(test_a_clash_is_unknown),
+        cmocka_unit_test(test_what_was_measured_against_another_server_is_unknown),
         cmocka_unit_test(test_names_and_boots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,6 +196,25 @@ static void test_no_text_is_markup(void **state) {
     skew_result_end(&r);
 }
 
+/* What a server answers is told, bars and all: in a plugin's line a bar begins the performance data. */
+static void test_a_reason_is_no_performance_data(void **state) {
+    (void)state;
+    skew_host hosts[4];
+    fleet(hosts);
+    (void)snprintf(hosts[3].detail, sizeof hosts[3].detail, "NOPERM 'cluster|nodes'");
+    skew_result r = judged(hosts, 4, 1000);
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    assert_non_null(out);
+    skew_show_nagios(&r, out);
+    assert_int_equal(fclose(out), 0);
+    assert_non_null(strstr(text, "'cluster/nodes'"));
+    assert_ptr_equal(strchr(text, '|'), strrchr(text, '|'));
+    free(text);
+    skew_result_end(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_safe_fleet),
@@ -205,6 +224,7 @@ int main(void) {
         cmocka_unit_test(test_many_hosts_are_a_list),
         cmocka_unit_test(test_a_large_fleet_is_a_small_page),
         cmocka_unit_test(test_no_text_is_markup),
+        cmocka_unit_test(test_a_reason_is_no_performance_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
