@@ -69,10 +69,11 @@ static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const
 
 /* ---- what an answer is worth ----------------------------------------------------------------- */
 
-/* The usual take doesn't tell it. */
-static bool is_own_token(const tl_try *a, const tl_job *job, const tl_sidecar_answer *answer) {
+/* Has K our token? The usual take doesn't tell. A phase that writes tokens may have been left since. */
+static bool is_own_token(const tl_stamp_try *s, const tl_job *job,
+                         const tl_sidecar_answer *answer) {
     if (!answer->value.p)
-        return a->op == TL_TAKE;
+        return s->drain && s->try.op == TL_TAKE;
     return tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
 }
 
@@ -80,7 +81,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
                       const tl_event *e, tl_out *out) {
     tl_try *a = &s->try;
     int64_t now_ms = (answer->server_us + 999) / 1000;
-    if (s->drain && is_own_token(a, job, answer)) /* no stamp any more, and no clock counts */
+    if (is_own_token(s, job, answer)) /* no stamp any more, and no clock counts */
         return tl__try_held(a, job, e, answer->left_ms, answer->fence, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
     if (stamp.kind != TL_STAMP_GOOD || answer->server_us <= 0)

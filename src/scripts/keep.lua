@@ -40,11 +40,14 @@ for i = 1, #KEYS / 2 do
         status = -2
     elseif text and s[1] == token and text == s[2] then
         status = 1
+        if text == token and value ~= text then -- its stamp has become a token: that it stays
+            value, px = text, math.floor((till - latest) / 1000)
+        end
         local later = till > (tonumber(s[3] or 0) or 0)
         if later and value ~= text then
             redis.call('PSETEX', K, string.format('%.0f', px), value)
             text = value
-        elseif redis.call('PTTL', K) < px then
+        elseif value == text and redis.call('PTTL', K) < px then
             redis.call('PEXPIRE', K, string.format('%.0f', px))
         end
         if later then

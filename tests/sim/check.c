@@ -126,8 +126,10 @@ static bool may_be_misjudged(const sim_world *w, const sim_lock *l) {
 
 void sim_check_lost(sim_world *w, const sim_lock *l, tl_mono deadline, tl_lost_why why) {
     sim_host *h = l->client->host;
-    bool jumps = w->cfg.stamps && w->cfg.fault[SIM_JUMP]; /* a keep may then find it long over */
-    if (why == TL_LOST_EXPIRED && !jumps && sim_host_could(w, h, tl__mono_add_ms(deadline, -1)))
+    /* When the clock that stamps are judged by goes ahead, a keep may find its lock long over. */
+    bool ahead = w->cfg.stamps &&
+                 (w->cfg.fault[SIM_JUMP] || (sim_stamp_by_own_clock(w) && w->cfg.fault[SIM_STEP]));
+    if (why == TL_LOST_EXPIRED && !ahead && sim_host_could(w, h, tl__mono_add_ms(deadline, -1)))
         sim_fail(w, l->key, "%s is told LOST after its deadline", l->actor->name);
     if ((why == TL_LOST_TAKEN || why == TL_LOST_GONE) && w->whole && sim_check_strict(w, l->key) &&
         tl__mono_before(sim_host_clock(w, h), deadline) && !may_be_misjudged(w, l))

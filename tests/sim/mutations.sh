@@ -39,7 +39,7 @@ keep-anybodys            | scripts/keep.lua  |        | 2000 | s/ s\[1\] == toke
 keep-whatever-value      | scripts/keep.lua  |        | 5000 | s/ and text == s\[2\] then/ then/
 keep-whenever            | scripts/keep.lua  |        | 2000 | s/^local late = .*/local late = false/
 keep-creates             | scripts/keep.lua  |        | 2000 | s/^local late = .*/local late = false/; s/elseif text and s\[1\] == token and text == s\[2\] then/elseif s[1] == token and not text then status = 1 redis.call('PSETEX', K, string.format('%.0f', px), value)\n    &/
-keep-shortens            | scripts/keep.lua  |        | 2000 | s/elseif redis.call('PTTL', K) < px then/else/
+keep-shortens            | scripts/keep.lua  |        | 2000 | s/ and redis.call(.PTTL., K) < px then/ then/
 keep-doesnt-bind         | scripts/keep.lua  | deleted-by-hand | 200 | s/^        if later then/        if false then/
 drop-anybodys            | scripts/drop.lua  |        | 500  | s/^if s\[1\] == token then/if true then/
 drop-whatever-value      | scripts/drop.lua  |        | 5000 | s/if found and found == s\[2\] then/if found then/

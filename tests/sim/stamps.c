@@ -65,10 +65,14 @@ bool sim_stamp_is_plain(const sim_world *w, const sim_lock *l) {
     return w->cfg.stamps && (l->strict || (w->cfg.no_eval && !sim_stamp_watches(w)));
 }
 
+bool sim_stamp_by_own_clock(const sim_world *w) {
+    return w->cfg.stamps && (w->cfg.level < FAKE_LEVEL(2, 6, 0) || w->cfg.no_time);
+}
+
 bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
     sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
-    bool own_clocks = w->cfg.level < FAKE_LEVEL(2, 6, 0) || w->cfg.no_time;
-    bool sidecar = !w->cfg.no_eval || (sim_stamp_watches(w) && (w->legacy || !own_clocks));
+    bool sidecar = !w->cfg.no_eval ||
+                   (sim_stamp_watches(w) && (w->legacy || !sim_stamp_by_own_clock(w)));
     return kind == SIM_TOKEN || kind == SIM_AUTO ||
            ((kind == SIM_BRIDGE || kind == SIM_STAMP) && sidecar);
 }

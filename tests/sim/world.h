@@ -569,6 +569,8 @@ int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *lock);
 bool sim_stamp_watches(const sim_world *w);
 /** Does it do without both, so that there is no sidecar, no fence and no renewal? */
 bool sim_stamp_is_plain(const sim_world *w, const sim_lock *lock);
+/** Is the server unable to tell the time, so that each client judges stamps by its own clock? */
+bool sim_stamp_by_own_clock(const sim_world *w);
 /** Is the lock under whatever S says, whoever has written to K? */
 bool sim_stamp_binds(const sim_world *w, const sim_actor *a);
 /** Until when a request of a lock without scripts may be executed, as is assumed. */

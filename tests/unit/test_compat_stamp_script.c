@@ -65,6 +65,26 @@ static void test_a_stamp_counts_from_the_earliest_that_the_servers_clock_can_sho
     assert_int_equal(feed_arg_int(&f, 6), START_MS - 700 + T_MS);
 }
 
+/* A former one may have made it a token, its answer lost, in a phase whose lease is over. */
+static void test_keep_that_finds_its_own_token_holds_by_that(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_KEEP);
+    (void)answer_keep(&f, 1, TOKEN, 5000);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.stamp_ms, 0);
+    assert_int_equal(result()->deadline.ns, feed_ms(5000).ns - DRIFT_OF(T_MS));
+}
+
+static void test_take_that_finds_its_own_token_holds_by_that(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    (void)answer_take(&f, 1, TOKEN, 5000, true);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.stamp_ms, 0);
+}
+
 static void test_keep_writes_a_later_stamp_and_says_who_we_are(void **state) {
     (void)state;
     feed f;
@@ -162,7 +182,7 @@ static void test_a_take_is_capped_by_what_a_racing_loser_may_leave(void **state)
 
 static void test_a_take_that_shows_no_stamp_or_no_time_makes_no_sense(void **state) {
     (void)state;
-    static const char *const values[] = {"nil", "'" TOKEN "'", "''", "'60000'", "7"};
+    static const char *const values[] = {"nil", "'x" TOKEN "'", "''", "'60000'", "7"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
         begin(&f, TL_TAKE);
@@ -785,6 +805,8 @@ int main(void) {
         cmocka_unit_test(test_take_expects_nothing_and_writes_the_end_of_the_lifetime),
         cmocka_unit_test(test_the_garbage_lifetime_grows_with_a_long_one),
         cmocka_unit_test(test_a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show),
+        cmocka_unit_test(test_keep_that_finds_its_own_token_holds_by_that),
+        cmocka_unit_test(test_take_that_finds_its_own_token_holds_by_that),
         cmocka_unit_test(test_keep_writes_a_later_stamp_and_says_who_we_are),
         cmocka_unit_test(test_drop_says_the_token_alone),
         cmocka_unit_test(test_a_dialect_that_names_its_writer_is_given_the_token),
