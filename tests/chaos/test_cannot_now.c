@@ -9,7 +9,7 @@
 
 #define OTHER "chaos:other"
 #define THIRD "chaos:third"
-#define MANY_KEYS "100000" /* to be loaded slowly */
+#define MANY_KEYS "20000" /* to be loaded slowly */
 
 typedef struct {
     const char *name, *words;
@@ -315,7 +315,7 @@ int main(void) {
     }
     server = real_redis_start(
         &(real_redis_options){.config = "enable-debug-command yes\nlua-time-limit 10\n"
-                                        "key-load-delay 100\n"
+                                        "key-load-delay 500\n"
                                         "loading-process-events-interval-bytes 1024"});
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

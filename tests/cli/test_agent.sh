@@ -50,8 +50,12 @@ b=$!
 until_true 10 grep -qs 'another agent publishes as one' "$work/a.err" || fail "the clash is not noticed"
 clashes() { [[ $(redis GET "$key" | cut -d' ' -f15) == 1 ]]; }
 until_true 10 clashes || fail "the record does not tell of the clash"
-expect 1 "$tidelock" skew --json
-grep -q '"name":"one","instrument":"agent","offset_ms":null,[^}]*"status":"clash"' "$out" || fail "skew: $(cat "$out")"
+# Each tells of the other while it sees it; on a slow machine one may be late, and then not for a period.
+skew_tells() {
+    "$tidelock" skew --json >"$out" 2>"$err"
+    [[ $? == 1 ]] && grep -q '"name":"one","instrument":"agent","offset_ms":null,[^}]*"status":"clash"' "$out"
+}
+until_true 10 skew_tells || fail "skew: $(cat "$out")"
 kill -TERM $b
 wait_for $b 10
 alone() { [[ $(redis GET "$key" | cut -d' ' -f15) == 0 ]]; }
