@@ -25,6 +25,10 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
     tl__try_add(c, tl__out_int(out, ns->all->lease_ms));
     int64_t left_ns = tl__ns_until(e->now, e->server->lease[ns->index].until);
     tl__try_add(c, tl__out_int(out, left_ns > 0 ? left_ns / TL_NS_PER_MS + 1 : 0));
+    const tl_lease *known = &e->server->lease[ns->index];
+    tl__try_add(c, tl__out_int(out, known->epoch));
+    tl__try_add(c, tl__out_int(out, known->epoch > 0 ? known->phase : ns->all->fallback));
+    tl__try_add(c, ns->pattern);
 }
 
 static tl_err refuse(const tl_namespace *ns, tl_err code, const char *words, tl_out *out) {
@@ -65,6 +69,8 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     /* Without EVAL nobody can have made a register. */
     if (e->reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
         return refuse(ns, TL_ESERVER, "its register makes no sense", out);
+    if (known->epoch > read.epoch && tl__mono_before(asked, known->told))
+        return refuse(ns, TL_EUNAVAILABLE, "its phase has changed while it was being read", out);
     if (known->epoch > 0 && read.epoch == 0)
         return refuse(ns, TL_EDENIED, "its register has gone; see `tidelock migrate status`", out);
     if (known->epoch > read.epoch)
@@ -74,6 +80,7 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
                       out);
     int64_t ns_long = read.lease_ms * TL_NS_PER_MS;
     read.until = tl__mono_add_ns(asked, ns_long - tl__drift_ns(ns_long, e->server->drift_ppm));
+    read.told = e->now;
     out->has_lease = true;
     out->leased = ns->index;
     out->lease = read;

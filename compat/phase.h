@@ -52,7 +52,8 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
 
 /** What the answer to a request built at `asked` says, kept in out->lease. TL_OK; else with words in
  *  out: TL_EDENIED, when the register tells of an older epoch than the server's did before, or has
- *  gone; TL_ESERVER and what tl__refusal says. */
+ *  gone; TL_EUNAVAILABLE, when it may only have been asked before the one that told of the newer;
+ *  TL_ESERVER and what tl__refusal says. */
 tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, tl_out *out);
 
 /** May be acted by for long enough? Else it should be read anew. */

@@ -56,6 +56,7 @@
 typedef struct {
     int64_t epoch;    /**< grows with each change; 0: there is no register */
     tl_mono until;    /**< ns 0: nothing is known */
+    tl_mono told;     /**< when it was: who asked before may have been answered before, too */
     int32_t lease_ms; /**< how long it counted when it was read */
     int8_t phase;     /**< -1: there is no register */
     bool unsafe;      /**< `tidelock skew` has published that clocks here are too far apart */

@@ -13,7 +13,7 @@ typedef struct {
     const char *name, *keys;
     int phase;
     int64_t lease_ms, watch_ms, monitor_ms;
-    bool yes, dry_run, history, json;
+    bool yes, again, dry_run, history, json;
     int format;
     legacy_options legacy;
 } migrate_options;

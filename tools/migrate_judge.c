@@ -16,7 +16,7 @@ bool migrate_knows(const migrate_view *v, const tl_lock_info *info) {
     for (int i = 0; i < v->clients; i++) {
         const migrate_client *c = &v->client[i];
         if (c->readable && !migrate_client_is_gone(c, v->now_us) && c->pid == info->pid &&
-            strcmp(c->host, info->host) == 0)
+            strcmp(c->host, info->host) == 0 && strcmp(c->service, info->service) == 0)
             return true;
     }
     return false;
@@ -149,7 +149,10 @@ static void judge_client(const migrate_view *v, const migrate_client *c, migrate
         SAY(b->what,
             "a client has seen epoch %lld, later than the register's %lld, which was set back",
             (long long)c->epoch, (long long)v->reg.epoch);
-        SAY(b->todo, "bring the newer register back, or end the client: it refuses to lock");
+        SAY(b->todo,
+            "it refuses to lock until that is set right: tidelock migrate init --again --namespace "
+            "%s --keys PATTERN --phase %d",
+            v->name, c->phase);
         return;
     }
     if (c->epoch == 0)
@@ -289,16 +292,34 @@ bool migrate_wants_watch(int from, int to) {
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
+/* Where the clients were by a register that has gone; -1: nobody knows of any. */
+static int phase_before(const migrate_view *v) {
+    int64_t epoch = 0;
+    int phase = -1;
+
+    for (int i = 0; i < v->clients; i++)
+        if (v->client[i].readable && v->client[i].epoch > epoch) {
+            epoch = v->client[i].epoch;
+            phase = v->client[i].phase;
+        }
+    return phase;
+}
+
 static bool has_register(const migrate_view *v, migrate_blockers *ret) {
     if (v->reg.there && v->reg.readable)
         return true;
+    static const char init[] = "tidelock migrate init --namespace";
     migrate_blocker *b = add(ret);
+    int acts = phase_before(v);
     SAY(b->what, v->reg.there ? "its register can't be read" : "it is not registered");
     SAY(b->who, "namespace %s", v->name);
     if (v->reg.there)
         SAY(b->todo, "look at it: HGETALL tidelock:phase:{%s}", v->name);
+    else if (acts >= 0)
+        SAY(b->todo, "%s %s --keys PATTERN --phase %d, where its clients were", init, v->name,
+            acts);
     else
-        SAY(b->todo, "tidelock migrate init --namespace %s --keys PATTERN", v->name);
+        SAY(b->todo, "%s %s --keys PATTERN", init, v->name);
     return false;
 }
 
@@ -344,6 +365,19 @@ void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *l
         judge_locks(v->name, phase - 1, phase, locks, ret);
 }
 
+bool migrate_is_set_back(const migrate_view *v) {
+    for (int i = 0; i < v->clients; i++)
+        if (v->client[i].readable && !migrate_client_is_gone(&v->client[i], v->now_us) &&
+            v->client[i].epoch > v->reg.epoch)
+            return true;
+    return false;
+}
+
+bool migrate_takes_others(const migrate_view *v, const migrate_client *c) {
+    return v->reg.readable && c->readable && c->keys[0] && !migrate_client_is_gone(c, v->now_us) &&
+           strcmp(c->keys, v->reg.keys) != 0;
+}
+
 /* ---- leases ----------------------------------------------------------------------------------- */
 
 int migrate_live_clients(const migrate_view *v) {
@@ -353,17 +387,44 @@ int migrate_live_clients(const migrate_view *v) {
     return n;
 }
 
+/* Those that are gone count too: they are so by the server's clock, which may have been set. */
 int64_t migrate_longest_lease_ms(const migrate_view *v) {
     int64_t most = v->reg.readable ? v->reg.lease_ms : 0;
-    for (int i = 0; i < v->clients; i++) {
-        const migrate_client *c = &v->client[i];
-        if (c->readable && !migrate_client_is_gone(c, v->now_us) && c->lease_ms > most)
-            most = c->lease_ms;
-    }
+    for (int i = 0; i < v->clients; i++)
+        if (v->client[i].readable && v->client[i].lease_ms > most)
+            most = v->client[i].lease_ms;
     return most;
 }
 
 bool migrate_wants_wait(const migrate_view *v) {
     int64_t since_ms = (v->now_us - v->reg.since_us) / 1000;
-    return migrate_live_clients(v) > 0 || since_ms < v->reg.lease_ms + v->reg.lease_ms / 1000 + 1;
+    return v->clients > 0 || since_ms < v->reg.lease_ms + v->reg.lease_ms / 1000 + 1;
+}
+
+/* ---- Java ------------------------------------------------------------------------------------- */
+
+const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *v,
+                         const migrate_locks *locks) {
+    char left[DURATION_SHOWN];
+    int64_t lease_ms = migrate_longest_lease_ms(v), since_ms = (v->now_us - v->reg.since_us) / 1000;
+
+    if (!v->reg.readable)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "no register says whether it may run");
+    else if (v->reg.phase >= PHASE_DRAIN)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "must not run");
+    else if (!locks)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE,
+                       "not known: this tidelock can't read what it locks by");
+    else if (locks->tokens.count > 0)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: %lld %s still a token",
+                       (long long)locks->tokens.count,
+                       locks->tokens.count == 1 ? "key holds" : "keys hold");
+    else if (v->reg.phase == PHASE_BRIDGE && v->reg.from == PHASE_DRAIN && since_ms <= lease_ms)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: clients may act in phase 2 for another %s",
+                       show_ms(left, lease_ms - (since_ms > 0 ? since_ms : 0) + 1));
+    else if (!locks->whole)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: not all keys were looked at in time");
+    else
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "may run");
+    return buf;
 }

@@ -106,12 +106,24 @@ void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *l
 /** Does going from one phase to another ask for evidence that no old client is left? */
 bool migrate_wants_watch(int from, int to);
 
-/** Is there anybody who may act on what it read before this epoch: a client, or a change within a
- *  lease? Then the tool waits for a lease that it has seen itself. */
+/** Is there anybody who may act on what it read before this epoch: a client's record, or a change
+ *  within a lease? Then the tool waits for a lease that it has seen itself. */
 bool migrate_wants_wait(const migrate_view *v);
 
 /** The longest lease that anybody may have, ms. */
 int64_t migrate_longest_lease_ms(const migrate_view *v);
+
+/** Has a client that isn't gone seen a later epoch than the register's, or one where there is none? */
+bool migrate_is_set_back(const migrate_view *v);
+
+/** Does a client that isn't gone take locks by another pattern than the register's? What fits only the
+ *  client's is looked at by nobody. */
+bool migrate_takes_others(const migrate_view *v, const migrate_client *c);
+
+/** May Java services run? "may run", "not yet: ...", "not known: ...", "must not run". Returns buf. */
+#define MIGRATE_JAVA_SIZE 200
+const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *v,
+                         const migrate_locks *locks);
 
 /** Clients that are not gone. */
 int migrate_live_clients(const migrate_view *v);

@@ -35,8 +35,9 @@ void migrate_view_end(migrate_view *v);
 typedef struct {
     int64_t epoch; /**< that it must have; 0: there must be no register */
     int phase;
-    const char *keys;            /**< epoch 0 */
-    int64_t lease_ms;            /**< epoch 0 */
+    unsigned ups;                /**< link.ups of the connection by which it was judged */
+    const char *keys;            /**< NULL: as they are. Else it is made anew */
+    int64_t lease_ms;            /**< with keys */
     const migrate_change *entry; /**< for the history */
 } migrate_move;
 

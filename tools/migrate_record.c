@@ -135,7 +135,9 @@ void migrate_register_read(const tl_reply *fields, migrate_register *ret) {
 /* ---- clients ---------------------------------------------------------------------------------- */
 
 void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret) {
-    tl_bytes rest = text, version, host;
+    const char *tab = text.n ? memrchr(text.p, '\t', text.n) : NULL;
+    tl_bytes rest = tl__bytes(text.p, tab ? (size_t)(tab - text.p) : text.n), version, host;
+    tl_bytes keys = tab ? tl__bytes(tab + 1, text.n - rest.n - 1) : tl__bytes("", 0);
     int64_t phase = -1;
 
     *ret = (migrate_client){.readable = false};
@@ -143,7 +145,7 @@ void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret) {
     tl__bytes_print(ret->text, sizeof ret->text, text);
     bool numbers = number(word(&rest), 0, EPOCH_MOST, &ret->epoch);
     numbers = number(word(&rest), 0, PHASES - 1, &phase) && numbers;
-    numbers = number(word(&rest), 1, MIGRATE_LEASE_MOST_MS, &ret->lease_ms) && numbers;
+    numbers = number(word(&rest), 1, MIGRATE_CLIENT_LEASE_MOST_MS, &ret->lease_ms) && numbers;
     numbers = number(word(&rest), 1, US_MOST, &ret->seen_us) && numbers;
     version = word(&rest);
     host = word(&rest);
@@ -153,6 +155,7 @@ void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret) {
     tl__bytes_print(ret->version, sizeof ret->version, version);
     tl__bytes_print(ret->host, sizeof ret->host, host);
     tl__bytes_print(ret->service, sizeof ret->service, rest);
+    tl__bytes_print(ret->keys, sizeof ret->keys, keys);
 }
 
 bool migrate_client_is_gone(const migrate_client *c, int64_t now_us) {

@@ -18,6 +18,8 @@ const char *migrate_phase_name(int phase);
 #define MIGRATE_BY_SIZE 400
 #define MIGRATE_LEASE_LEAST_MS 1000
 #define MIGRATE_LEASE_MOST_MS 600000
+#define MIGRATE_CLIENT_LEASE_MOST_MS                                                               \
+    3600000              /**< what a client may want where no register says less */
 #define MIGRATE_LEASES 3 /**< a client that has missed so many is gone */
 
 /** 1 to 64 letters, digits and any of _ . - */
@@ -42,15 +44,17 @@ typedef struct {
 /** From fields and values in turn, as HGETALL answers them. */
 void migrate_register_read(const tl_reply *fields, migrate_register *ret);
 
-/** A client's record: "EPOCH PHASE LEASE_MS SEEN_US VERSION HOST PID SERVICE". */
+/** A client's record: "EPOCH PHASE LEASE_MS SEEN_US VERSION HOST PID SERVICE", a tab, its pattern. */
 typedef struct {
     char id[48];
     bool readable; /**< else only id and text mean something */
-    int64_t epoch; /**< the one that it acts by; 0: it has found no register */
-    int phase;     /**< the one that it acts in */
+    int64_t
+        epoch; /**< the one that it acts by, or the latest that it knows; 0: it has found no register */
+    int phase; /**< the one that it acts in */
     int64_t lease_ms, seen_us, pid;
     char version[24], host[256], service[64];
-    char text[96]; /**< the record as it stands there, cut */
+    char keys[MIGRATE_KEYS_SIZE]; /**< the pattern of the names that it takes; "": not known */
+    char text[96];                /**< the record as it stands there, cut */
 } migrate_client;
 
 void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret);

@@ -20,27 +20,6 @@ static int64_t ago_ms(const migrate_view *v, int64_t us) {
     return v->now_us > us ? (v->now_us - us) / 1000 : 0;
 }
 
-const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *v,
-                         const migrate_locks *locks) {
-    char left[DURATION_SHOWN];
-    int64_t lease_ms = migrate_longest_lease_ms(v), since_ms = ago_ms(v, v->reg.since_us);
-
-    if (!v->reg.readable)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "no register says whether it may run");
-    else if (v->reg.phase >= PHASE_DRAIN)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "must not run");
-    else if (v->reg.phase == PHASE_BRIDGE && locks && locks->tokens.count > 0)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: %lld %s still a token",
-                       (long long)locks->tokens.count,
-                       locks->tokens.count == 1 ? "key holds" : "keys hold");
-    else if (v->reg.phase == PHASE_BRIDGE && v->reg.from == PHASE_DRAIN && since_ms <= lease_ms)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: clients may act in phase 2 for another %s",
-                       show_ms(left, lease_ms - since_ms + 1));
-    else
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "may run");
-    return buf;
-}
-
 /* ---- text ------------------------------------------------------------------------------------- */
 
 /* As it came from the server, but for what a terminal would act on. */
@@ -80,12 +59,14 @@ static const char *state_of_client(const migrate_view *v, const migrate_client *
 
 static void show_client(const migrate_view *v, const migrate_client *c, FILE *out) {
     char who[MIGRATE_WHO_SIZE], ago[DURATION_SHOWN];
+    bool other = migrate_takes_others(v, c);
 
     (void)fprintf(out, "  %-12s %s", state_of_client(v, c), migrate_client_who(who, c));
     if (c->readable)
-        (void)fprintf(out, ": epoch %lld, phase %d (%s), seen %s ago, version %s\n",
+        (void)fprintf(out, ": epoch %lld, phase %d (%s), seen %s ago, version %s%s%s%s\n",
                       (long long)c->epoch, c->phase, migrate_phase_name(c->phase),
-                      show_ms(ago, ago_ms(v, c->seen_us)), c->version);
+                      show_ms(ago, ago_ms(v, c->seen_us)), c->version, other ? ", keys '" : "",
+                      other ? c->keys : "", other ? "'" : "");
     else
         (void)fprintf(out, ": '%s'\n", c->text);
 }
@@ -95,6 +76,32 @@ void migrate_show_clients(const migrate_view *v, FILE *out) {
         (void)fprintf(out, "no clients have registered\n");
     for (int i = 0; i < v->clients; i++)
         show_client(v, &v->client[i], out);
+}
+
+const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *v) {
+    char who[MIGRATE_WHO_SIZE];
+    const migrate_client *first = NULL;
+    int n = 0;
+
+    for (int i = 0; i < v->clients; i++)
+        if (migrate_takes_others(v, &v->client[i]) && n++ == 0)
+            first = &v->client[i];
+    buf[0] = '\0';
+    if (first)
+        (void)snprintf(
+            buf, MIGRATE_OTHERS_SIZE,
+            "%d %s locks of other names than %.100s as well, which nothing here looks at "
+            "(%.100s: '%.60s'): give the same pattern to both: '%.100s=%s'",
+            n, n == 1 ? "client may take" : "clients may take", v->reg.keys,
+            migrate_client_who(who, first), first->keys, v->reg.keys, v->name);
+    return buf;
+}
+
+static void show_others(const migrate_view *v, FILE *out) {
+    char text[MIGRATE_OTHERS_SIZE];
+
+    if (*migrate_others(text, v))
+        (void)fprintf(out, "  note: %s\n", text);
 }
 
 static void show_bunch(const char *name, const migrate_bunch *b, FILE *out) {
@@ -169,6 +176,7 @@ void migrate_show_text(const migrate_status *s, FILE *out) {
             show_client(v, &v->client[i], out);
     if (v->clients > live)
         (void)fprintf(out, "  and %d that are gone\n", v->clients - live);
+    show_others(v, out);
     show_evidence(s, out);
     if (!v->reg.readable)
         show_step("next", 0, &s->next, out);
@@ -194,6 +202,7 @@ void migrate_show_clients_json(const migrate_view *v, json *j) {
         json_known(j, "pid", c->readable ? c->pid : -1);
         json_text(j, "service", c->readable ? c->service : NULL);
         json_text(j, "version", c->readable ? c->version : NULL);
+        json_text(j, "keys", c->readable && c->keys[0] ? c->keys : NULL);
         json_known(j, "epoch", c->readable ? c->epoch : -1);
         json_known(j, "phase", c->readable ? c->phase : -1);
         json_known(j, "lease_ms", c->readable ? c->lease_ms : -1);

@@ -28,10 +28,10 @@ void migrate_show_json(const migrate_status *s, json *j);
 void migrate_show_clients(const migrate_view *v, FILE *out);
 void migrate_show_clients_json(const migrate_view *v, json *j);
 
-/** May Java services run? "may run", "not yet: ...", "must not run". Returns buf. */
-#define MIGRATE_JAVA_SIZE 200
-const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *v,
-                         const migrate_locks *locks);
+/** Of clients that lock by another pattern than the register's, a sentence; "" if there are none. Returns
+ *  buf. */
+#define MIGRATE_OTHERS_SIZE 1200
+const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *v);
 
 /** "2026-11-21 22:20:01 UTC". Returns buf. */
 #define MIGRATE_DATE_SIZE 32

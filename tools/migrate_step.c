@@ -18,7 +18,7 @@
 typedef struct {
     migrate_work *w;
     int from, to;
-    int64_t epoch;
+    int64_t epoch, since_us;
     int64_t seen_ms; /* when the tool has first seen it */
     migrate_locks locks;
     migrate_traffic traffic;
@@ -53,12 +53,13 @@ static int scan(step *s) {
 static int judge(const step *s, bool traffic) {
     migrate_blockers b;
 
-    if (s->w->v.reg.readable && s->w->v.reg.epoch != s->epoch && s->epoch)
+    const migrate_register *r = &s->w->v.reg;
+    if (r->readable && s->epoch && (r->epoch != s->epoch || r->since_us != s->since_us))
         return fail(
             STATUS_REFUSED,
             "migrate %s: refused: the namespace has gone to epoch %lld, phase %d, meanwhile: "
             "another operator was faster; see: tidelock migrate status --namespace %s",
-            s->w->word, (long long)s->w->v.reg.epoch, s->w->v.reg.phase, s->w->v.name);
+            s->w->word, (long long)r->epoch, r->phase, s->w->v.name);
     migrate_judge(&s->w->v, s->to, &s->locks, traffic ? &s->traffic : NULL, &b);
     if (b.count == 0)
         return 0;
@@ -123,13 +124,12 @@ static int await(step *s) {
         status = s->w->sig ? STATUS_SIGNAL + s->w->sig : look(s, &watch);
     }
     migrate_progress(NULL);
-    if (s->watches)
-        migrate_watch_end(&watch);
-    if (status)
-        return status;
-    status = migrate_read(&s->w->m, &s->w->v);
+    if (status == 0)
+        status = migrate_read(&s->w->m, &s->w->v);
     if (status == 0)
         status = scan(s);
+    if (s->watches) /* last: who comes during the scan is seen too */
+        migrate_watch_end(&watch);
     if (status == 0 && is_seen_anew(s) && migrate_wants_wait(&s->w->v))
         return fail(STATUS_UNAVAILABLE,
                     "migrate %s: nothing has changed: the connection was lost; begin again",
@@ -159,7 +159,7 @@ static void summarise(const step *s, char *to, size_t size) {
 
 static int move(step *s) {
     migrate_change entry = {.from_phase = s->from, .to_phase = s->to, .from_epoch = s->epoch};
-    migrate_move move = {.epoch = s->epoch, .phase = s->to, .entry = &entry};
+    migrate_move move = {.epoch = s->epoch, .phase = s->to, .ups = s->ups, .entry = &entry};
     int64_t epoch = 0;
 
     (void)snprintf(entry.action, sizeof entry.action, "%s", s->w->word);
@@ -178,9 +178,9 @@ static int move(step *s) {
 
 /* ---- back to 1: when may Java start? ----------------------------------------------------------- */
 
-static int interrupted(const step *s) {
+static int interrupted(const step *s, int status) {
     return fail(
-        STATUS_SIGNAL + s->w->sig,
+        status,
         "migrate %s: the phase has changed, but Java may not start yet: tidelock migrate status "
         "says when",
         s->w->word);
@@ -221,7 +221,7 @@ static int await_java(step *s) {
     }
     migrate_progress(NULL);
     if (s->w->sig)
-        return interrupted(s);
+        return interrupted(s, STATUS_SIGNAL + s->w->sig);
     if (status == 0)
         printf("namespace %s: no token is left: Java may start\n", s->w->v.name);
     return status;
@@ -243,6 +243,14 @@ static int confirm_step(const step *s) {
     return migrate_confirm(s->w, question);
 }
 
+/* Not in the way of the step, as nobody knows whether such names are used; but it should be seen. */
+static void tell_others(const step *s) {
+    char text[MIGRATE_OTHERS_SIZE];
+
+    if (s->to > s->from && s->to >= PHASE_DRAIN && *migrate_others(text, &s->w->v))
+        say("migrate %s: note: %s", s->w->word, text);
+}
+
 static int take_step(migrate_work *w, int by) {
     step s = {.w = w,
               .seen_ms = moment_ms(),
@@ -254,16 +262,20 @@ static int take_step(migrate_work *w, int by) {
     if (status == 0)
         status = judge(&s, false);
     s.epoch = w->v.reg.epoch;
+    s.since_us = w->v.reg.since_us;
     (void)snprintf(s.keys, sizeof s.keys, "%s", w->v.reg.keys);
-    if (status == 0)
+    int64_t epoch = s.epoch;
+    if (status == 0) {
+        tell_others(&s);
         status = confirm_step(&s);
+    }
     if (status == 0)
         status = await(&s);
     if (status == 0)
         status = move(&s);
-    if (status == 0 && by < 0 && s.to == PHASE_BRIDGE)
-        status = await_java(&s);
-    return status;
+    if (by > 0 || s.to != PHASE_BRIDGE || s.epoch == epoch)
+        return status;
+    return status ? interrupted(&s, status) : await_java(&s);
 }
 
 int migrate_advance(migrate_work *w) {

@@ -155,9 +155,11 @@ typedef struct {
                                     the server's, or (TL_AUTO) `tidelock skew --publish` has found the
                                     namespace UNSAFE [TL_GUARD_WARN] */
     /* TL_AUTO */
-    const char
-        *namespaces; /**< whose phase counts for which names: "cron:*=cron,default": the first
-                                that fits, four at most ['default' for all names] */
+    const char *
+        namespaces; /**< whose phase counts for which names: "cron:*=cron,jobs:*=default": the first
+                                that fits, four at most; other names are refused. A pattern should be
+                                that of the register, which `tidelock migrate` looks at; "default"
+                                alone is for all names ["default"] */
     tl_protocol_id fallback; /**< while a namespace has no register: TL_BRIDGE or TL_TIMESTAMP
                                   [TL_BRIDGE] */
     int64_t

@@ -122,9 +122,11 @@ static void test_a_register_that_goes_back_or_away_stops_who_knew_better(void **
     outwait_a_lease();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EDENIED);
     assert_non_null(strstr(said.message, "older epoch"));
+    assert_true(has_confirmed(5)); /* and not what it refuses */
     run("DEL " PHASE);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EDENIED);
     assert_non_null(strstr(said.message, "gone"));
+    assert_true(has_confirmed(5));
     set_phase(2, 6);
     take_and_give_back(lock);
 }

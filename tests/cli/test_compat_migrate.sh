@@ -131,13 +131,13 @@ done
 # Behind a connection that is new another server may stand: the lease is counted anew, or nothing changes.
 set_phase 0 1
 no_clients
-redis HSET "$register:clients" one "1 0 2000 $(($(server_us) + 60000000)) 0.1.0 db1 4711 nightly" >/dev/null
+redis HSET "$register:clients" one "1 0 3000 $(($(server_us) + 60000000)) 0.1.0 db1 4711 nightly" >/dev/null
 redis CONFIG RESETSTAT >/dev/null
-began
 "$tidelock" migrate advance --yes >"$out" 2>"$err" </dev/null &
 advancing=$!
 until_true 10 is_waiting || fail "it does not begin to wait"
-sleep 1.2
+sleep 1
+began
 redis CLIENT KILL TYPE normal SKIPME yes >/dev/null
 wait "$advancing"
 status=$?
@@ -168,16 +168,22 @@ now = int(sys.argv[3])
 def redis(*w):
     return subprocess.run(["redis-cli", "-s", sys.argv[2], *w], stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
 R, C = words[3:5]
-def change(epoch):
-    return redis(words[0], words[1], *words[2:6], epoch, *words[7:])
-def client(epoch, ms=60000):
-    redis("HSET", C, "c", "%d 1 1000 %d 0.1.0 db1 7 x" % (epoch, now + ms * 1000))
+run_id, until = words[14:16]
+assert run_id in "".join(redis("INFO", "server")) and len(run_id) == 40, run_id
+assert 0 < int(until) - now < 10000000, (until, now)  # it was made a moment ago, and is for now alone
+ages = str(now + 3600000000)
+def change(epoch, keys="", phase=words[7], server=run_id, until=ages):
+    return redis(*words[:6], epoch, phase, *words[8:12], keys, "1000", server, until)
+def client(epoch, ms=60000, phase=1):
+    redis("HSET", C, "c", "%d %d 1000 %d 0.1.0 db1 7 x" % (epoch, phase, now + ms * 1000))
 assert redis("HGET", R, "epoch")[0] == "40"
 assert change("39")[:3] == ["epoch", "40", "1"] and change("41")[0] == "epoch" and change("")[0] == "epoch"
 client(39)
 assert change("40")[:2] == ["client", "c"]
 client(41)
 assert change("40")[0] == "client"
+assert change("40", server="f" * 40)[:1] == ["server"]  # not the one that was judged
+assert change("40", until=str(now - 1000000))[:1] == ["late"]  # held up on its way
 redis("HSET", C, "c", "nonsense")
 assert change("40")[0] == "client"
 assert redis("HMGET", R, "phase", "epoch")[:2] == ["1", "40"]
@@ -188,7 +194,17 @@ assert change("41")[:2] == ["done", "42"] and redis("HLEN", C)[0] == "1"
 redis("DEL", R)
 assert change("42")[0] == "epoch"
 client(50)
-assert change("")[:2] == ["done", "51"]  # above whatever a client has seen
+assert change("", "jobs:*")[:2] == ["done", "51"]  # above whatever a client has seen
+client(60)
+assert change("51")[0] == "client"
+assert change("51", "jobs:*", "2")[:2] == ["done", "61"]  # the same where the register went back
+client(60, phase=0)
+assert change("61", "jobs:*", "2")[:2] == ["client", "c"]  # but not two phases away from anybody
+assert change("61", "x", "1", server="f" * 40)[0] == "server" and change("61", "x", "1", until="1")[0] == "late"
+assert redis("HMGET", R, "phase", "epoch", "keys", "lease_ms", "from")[:5] == ["2", "61", "jobs:*", "1000", "1"]
+client(61, phase=2)
+assert change("61", "x", "2")[:2] == ["done", "62"]
+assert redis("HMGET", R, "phase", "keys", "from")[:3] == ["2", "x", "1"]  # it is still known where it came from
 PY
 no_clients
 

@@ -34,5 +34,33 @@ in_phase 0 5
 kill -CONT $replica
 expect 0 migrate advance --yes
 [[ $(on_replica HGET "$register" epoch) == 6 ]] || fail "epoch 6 is not there"
+
+# What goes wrong in the middle: between judging and changing, and between changing and its being confirmed.
+through() { # how, command...
+    local status=0
+    "$python" "$here/tests/cli/migrate_proxy.py" "$socket" "$work/proxy.sock" "$1" 2>"$work/proxy.err" &
+    proxy=$!
+    until_true 10 test -S "$work/proxy.sock" || depth=1 fail "no proxy: $(cat "$work/proxy.err")"
+    shift
+    timeout 60 migrate "$@" --yes --url "unix://$work/proxy.sock" >"$out" 2>"$err" </dev/null || status=$?
+    kill $proxy
+    wait $proxy 2>/dev/null
+    rm "$work/proxy.sock"
+    return $status
+}
+long_ago
+through lose rollback
+[[ $? == 69 ]] || fail "the connection was lost after the look at everything: $(cat "$out" "$err")"
+grep -q '^tidelock: migrate: nothing has changed: ' "$err" || fail "lost: $(cat "$err")"
+in_phase 1 6
+lacks='migrate: changed, so don.t repeat it, but only 0 of 1 replicas have it after 3 s: prevent a failover'
+set_phase 2 7
+through stop:$replica rollback # Java may not start before the replicas have it too
+[[ $? == 69 ]] || fail "the replica lacks the way back: $(cat "$out" "$err")"
+kill -CONT $replica
+grep -q "$lacks" "$err" || fail "lacks the way back: $(cat "$err")"
+grep -q 'Java may not start yet: tidelock migrate status' "$err" || fail "lacks the way back: $(cat "$err")"
+! grep -q 'Java may start' "$out" || fail "Java: $(cat "$out")"
+in_phase 1 8
 { kill -KILL $replica; wait $replica; } 2>/dev/null
 exit 0

@@ -23,6 +23,7 @@ expect_line 64 '--watch is for advance' migrate rollback --yes --watch 1s
 expect_line 64 '--yes is for init, advance and rollback' migrate sweep --yes
 expect_line 64 '--dry-run is for sweep' migrate status --dry-run
 expect_line 64 '--history is for status' migrate clients --history
+expect_line 64 '--again is for init' migrate advance --yes --again
 expect_line 64 '--json is for status, clients and sweep' migrate advance --yes --json
 for word in advance rollback 'init --keys x'; do
     # shellcheck disable=SC2086
@@ -67,6 +68,23 @@ for other in '--keys jobs:*x' '--keys jobs:* --phase 1' '--keys jobs:* --lease 3
     expect_refused 'registered otherwise, by .*phase 0, keys jobs:\*, lease 30.0 s' migrate init --yes $other
 done
 in_phase 0 1
+# Other keys while nobody writes tokens, and another phase only where writes have been lost.
+expect 0 migrate init --again --keys 'jobs:*' --yes
+grep -q 'registered already: phase 0 (timestamp), epoch 1' "$out" || fail "again: $(cat "$out")"
+expect 0 migrate init --again --keys 'jobs:[ab]*' --yes
+in_phase 0 2
+[[ $(redis HMGET "$register" keys lease_ms | tr '\n' ' ') == 'jobs:[ab]* 30000 ' ]] || fail "keys: $(redis HGETALL "$register")"
+expect_refused 'is in phase 0, and no client knows a later epoch than its 2' migrate init --again --keys 'jobs:*' --phase 1 --yes
+expect_refused 'registered otherwise' migrate init --again --keys 'jobs:*' --lease 31s --yes
+set_phase 2 2
+expect_refused 'keys of namespace default can change in phase 0 and 1 only, .*: they are jobs:\[ab\]\*' migrate init --again --keys 'jobs:*' --yes
+client one 9 1 60
+expect_refused 'can change in phase 0 and 1 only' migrate init --again --keys 'jobs:*' --phase 1 --yes
+set_phase 3 2
+expect_refused 'may act in phase 3 of namespace default, which is no neighbour of 1' migrate init --again --keys 'jobs:[ab]*' --phase 1 --yes
+no_clients
+set_phase 0 1
+redis HSET "$register" keys 'jobs:*' >/dev/null
 expect 0 migrate init --namespace two.b_c-D --keys '{x}*' --lease 10m --phase 1 --yes
 register='tidelock:phase:{two.b_c-D}' in_phase 1 1
 
@@ -136,6 +154,7 @@ expect 0 migrate init --keys 'jobs:*' --yes --phase 3 --lease 1s
 client one 1 3 60
 client late 0 1 60 'import sh'
 client dead 1 3 -1
+client other 1 3 60 $'any\t*'
 redis HSET "$register:clients" odd $'1 3 \e[31m' >/dev/null
 expect 0 migrate clients
 for want in 'confirmed +nightly on db1 \(pid 4711\): epoch 1, phase 3 \(token\), seen .* ago, version 0\.1\.0' \
@@ -143,12 +162,20 @@ for want in 'confirmed +nightly on db1 \(pid 4711\): epoch 1, phase 3 \(token\),
     grep -qE "^  $want" "$out" || fail "clients: no '$want': $(cat "$out")"
 done
 ! grep -q $'\e' "$out" || fail "a terminal is told what to do"
+grep -qE "confirmed +any on db1 .*, version 0\.1\.0, keys '\*'$" "$out" || fail "clients: no pattern: $(cat "$out")"
+expect 0 migrate status
+grep -qE "^  note: 1 client may take locks of other names than jobs:\* as well, .*\(any on db1 \(pid 4711\): '\*'\).*: 'jobs:\*=default'$" "$out" ||
+    fail "status says nothing of other names: $(cat "$out")"
+redis HSET "$register:clients" other "$(redis HGET "$register:clients" other | sed 's/[*]$/jobs:*/')" >/dev/null
+expect 0 migrate status
+! grep -q 'note:' "$out" || fail "the same pattern: $(cat "$out")"
+redis HDEL "$register:clients" other >/dev/null
 expect 0 migrate clients --json
 "$python" - "$out" <<'PY' || fail "clients --json: $(cat "$out")"
 import json, sys
 c = {c["id"]: c for c in json.load(open(sys.argv[1]))}
 assert {k: v["state"] for k, v in c.items()} == {"one": "confirmed", "late": "behind", "dead": "gone", "odd": "unreadable"}, c
-assert list(c["one"]) == ["id", "state", "host", "pid", "service", "version", "epoch", "phase", "lease_ms", "seen_ms"], c
+assert list(c["one"]) == ["id", "state", "host", "pid", "service", "version", "keys", "epoch", "phase", "lease_ms", "seen_ms"], c
 assert (c["late"]["service"], c["late"]["pid"], c["late"]["epoch"], c["late"]["lease_ms"]) == ("import sh", 4711, 0, 1000), c
 assert c["odd"]["epoch"] is None and c["odd"]["host"] is None, c
 PY

@@ -142,6 +142,9 @@ static void test_without_a_lease_the_register_is_read_first(void **state) {
     assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_BRIDGE);
     assert_int_equal(feed_arg_int(&f, 4), LEASE_MS);
     assert_int_equal(feed_arg_int(&f, 5), 0);
+    assert_int_equal(feed_arg_int(&f, 6), 0);
+    assert_int_equal(feed_arg_int(&f, 7), TL_PHASE_BRIDGE);
+    assert_string_equal(feed_arg(&f, 8), "*");
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
     feed_at(&f, 20);
     assert_int_equal(answer_phase(&f, TL_PHASE_TOKEN, 3, LEASE_MS), TL_GO);
@@ -224,6 +227,7 @@ static void test_a_lease_counts_from_before_the_question_less_the_drift(void **s
     (void)answer_phase(&f, TL_PHASE_TOKEN, 1, 10000);
     assert_int_equal(f.server.lease[0].until.ns, feed_ms(5 + 10000).ns - 10000 * 200 - 200);
     assert_int_equal(f.server.lease[0].lease_ms, 10000);
+    assert_int_equal(f.server.lease[0].told.ns, feed_ms(1000).ns);
 }
 
 static void test_an_answer_after_the_lease_is_not_acted_by(void **state) {
@@ -259,6 +263,32 @@ static void test_a_register_never_goes_back(void **state) {
     feed_at(&f, LEASE_MS);
     (void)feed_start(&f);
     assert_int_equal(answer_phase(&f, TL_PHASE_NONE, 0, LEASE_MS), TL_GO);
+}
+
+/* Two ask; the one that was answered first heard of the change. */
+static void test_what_was_asked_before_a_change_is_no_proof_that_writes_were_lost(void **state) {
+    (void)state;
+    for (int64_t epoch = 0; epoch <= 6; epoch += 6) {
+        feed f;
+        ready(&f, TL_TAKE);
+        (void)feed_start(&f);
+        know(&f, TL_PHASE_DRAIN, 7);
+        f.server.lease[0].told = feed_ms(1);
+        feed_at(&f, 2);
+        (void)answer_phase(&f, epoch ? TL_PHASE_BRIDGE : TL_PHASE_NONE, epoch, LEASE_MS);
+        expect(&f, TL_EUNAVAILABLE, false);
+        assert_non_null(strstr(f.out.words, "while it was being read"));
+        assert_int_equal(f.server.lease[0].epoch, 7);
+        ready(&f, TL_TAKE);
+        know(&f, TL_PHASE_DRAIN, 7);
+        f.server.lease[0].told = feed_ms(1);
+        feed_at(&f, LEASE_MS);
+        (void)feed_start(&f);
+        assert_int_equal(feed_arg_int(&f, 6), 7);
+        assert_int_equal(feed_arg_int(&f, 7), TL_PHASE_DRAIN);
+        (void)answer_phase(&f, epoch ? TL_PHASE_BRIDGE : TL_PHASE_NONE, epoch, LEASE_MS);
+        expect(&f, TL_EDENIED, false);
+    }
 }
 
 static void test_of_two_leases_the_newer_is_kept(void **state) {
@@ -715,6 +745,7 @@ int main(void) {
         cmocka_unit_test(test_a_lease_counts_from_before_the_question_less_the_drift),
         cmocka_unit_test(test_an_answer_after_the_lease_is_not_acted_by),
         cmocka_unit_test(test_a_register_never_goes_back),
+        cmocka_unit_test(test_what_was_asked_before_a_change_is_no_proof_that_writes_were_lost),
         cmocka_unit_test(test_of_two_leases_the_newer_is_kept),
         cmocka_unit_test(test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt),
         cmocka_unit_test(test_a_register_is_told_how_long_the_lease_before_lasts),

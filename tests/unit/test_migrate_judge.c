@@ -186,6 +186,7 @@ static void test_what_each_phase_cant_live_beside(void **state) {
     migrate_view v = view_with(0, EPOCH, 0);
     tl_lock_info own = info(TL_BRIDGE, true, 9000), stranger = own;
     memcpy(own.host, "db1", 4);
+    memcpy(own.service, "nightly", 8);
     own.pid = 7; /* that of the client */
     memcpy(stranger.host, "db9", 4);
     tl_lock_info odd = info(-1, false, 0);
@@ -308,11 +309,90 @@ static void test_who_is_waited_for(void **state) {
     assert_int_equal(migrate_longest_lease_ms(&v), 30000);
     one.lease_ms = 45000;
     assert_int_equal(migrate_longest_lease_ms(&v), 45000);
-    one.seen_us = NOW - 3 * 45000000 - 1;
-    assert_false(migrate_wants_wait(&v));
-    assert_int_equal(migrate_longest_lease_ms(&v), 30000);
+    one.seen_us = NOW - 3 * 45000000 - 1; /* or the server's clock was set forward meanwhile */
+    assert_true(migrate_wants_wait(&v));
+    assert_int_equal(migrate_longest_lease_ms(&v), 45000);
     one.readable = false;
     assert_true(migrate_wants_wait(&v));
+}
+
+/* ---- what went back ------------------------------------------------------------------------------ */
+
+static void test_a_register_that_went_back_is_seen_by_what_clients_know(void **state) {
+    (void)state;
+    for (int64_t epoch = 0; epoch <= EPOCH + 1; epoch++) {
+        migrate_view v = view_with(1, epoch, 3);
+        assert_int_equal(migrate_is_set_back(&v), epoch > EPOCH);
+        v.reg = (migrate_register){.there = false};
+        assert_int_equal(migrate_is_set_back(&v), epoch > 0);
+        assert_int_equal(judged(&v, 1, &nothing, NULL), 1);
+        assert_int_equal(strstr(b.item[0].todo, "--phase 3, where its clients were") != NULL,
+                         epoch > 0);
+        one.seen_us = NOW - 90000001;
+        assert_false(migrate_is_set_back(&v));
+    }
+}
+
+/* ---- whose locks nobody looks at ------------------------------------------------------------------ */
+
+static void test_who_locks_by_another_pattern_is_known(void **state) {
+    (void)state;
+    migrate_view v = view_with(1, EPOCH, 1);
+    assert_false(migrate_takes_others(&v, &one)); /* it didn't say */
+    memcpy(one.keys, "*", 2);
+    assert_false(migrate_takes_others(&v, &one));
+    memcpy(v.reg.keys, "jobs:*", 7);
+    assert_true(migrate_takes_others(&v, &one));
+    one.seen_us = NOW - 90000001;
+    assert_false(migrate_takes_others(&v, &one));
+}
+
+static void test_a_holder_is_known_by_host_process_and_service(void **state) {
+    (void)state;
+    migrate_view v = view_with(1, EPOCH, 1);
+    tl_lock_info info = {.size = sizeof info, .pid = 7, .host = "db1", .service = "nightly"};
+    assert_true(migrate_knows(&v, &info));
+    info.pid = 8;
+    assert_false(migrate_knows(&v, &info));
+    info.pid = 7;
+    memcpy(info.service, "hourly", 7); /* containers on one host: each has a process 7 */
+    assert_false(migrate_knows(&v, &info));
+    memcpy(info.service, "nightly", 8);
+    memcpy(info.host, "db2", 4);
+    assert_false(migrate_knows(&v, &info));
+}
+
+/* ---- Java ------------------------------------------------------------------------------------- */
+
+static void java_is(const migrate_view *v, const migrate_locks *l, const char *want) {
+    char text[MIGRATE_JAVA_SIZE];
+    (void)migrate_java(text, v, l);
+    if (strncmp(text, want, strlen(want)) != 0)
+        fail_msg("'%s' instead of '%s'", text, want);
+}
+
+static void test_java_may_run_only_where_that_is_known(void **state) {
+    (void)state;
+    const migrate_locks cut = {.whole = false}, token = {.whole = true, .tokens = {.count = 1}};
+    for (int phase = 0; phase < PHASES; phase++) {
+        migrate_view v = view(phase);
+        v.reg.from = PHASE_TOKEN;
+        bool stamps = phase < PHASE_DRAIN;
+        java_is(&v, &nothing, stamps ? "may run" : "must not run");
+        java_is(&v, &token, stamps ? "not yet: 1 key holds" : "must not run");
+        java_is(&v, &cut, stamps ? "not known: not all" : "must not run");
+        java_is(&v, NULL, stamps ? "not known: this tidelock" : "must not run");
+    }
+    migrate_view v = view(PHASE_BRIDGE);
+    v.reg.from = PHASE_DRAIN;
+    v.reg.since_us = NOW - 30000000;
+    java_is(&v, &nothing, "not yet: clients may act in phase 2");
+    v.reg.since_us = NOW + 30000000; /* the server's clock was set back */
+    java_is(&v, &nothing, "not yet: clients may act in phase 2 for another 30001 ms");
+    v.reg.since_us = NOW - 30001000;
+    java_is(&v, &nothing, "may run");
+    v.reg.readable = false;
+    java_is(&v, &nothing, "no register says");
 }
 
 int main(void) {
@@ -330,6 +410,10 @@ int main(void) {
         cmocka_unit_test(test_of_many_keys_some_are_named_and_each_once),
         cmocka_unit_test(test_only_proof_that_nobody_is_left_lets_java_be_left_behind),
         cmocka_unit_test(test_who_is_waited_for),
+        cmocka_unit_test(test_a_register_that_went_back_is_seen_by_what_clients_know),
+        cmocka_unit_test(test_who_locks_by_another_pattern_is_known),
+        cmocka_unit_test(test_a_holder_is_known_by_host_process_and_service),
+        cmocka_unit_test(test_java_may_run_only_where_that_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,11 @@ static void test_a_record_is_read_as_it_is_written(void **state) {
     assert_string_equal(c.service, "nightly batch job");
     char who[MIGRATE_WHO_SIZE];
     assert_string_equal(migrate_client_who(who, &c), "nightly batch job on db1 (pid 4711)");
+    assert_string_equal(c.keys, "");
+    c = client("7 2 3600000 1763700000000000 0.1.0 db1 4711 nightly\tbatch\tjobs:* and more");
+    assert_true(c.readable && c.lease_ms == 3600000);
+    assert_string_equal(c.service, "nightly?batch");
+    assert_string_equal(c.keys, "jobs:* and more");
     c = client("0 1 1000 1763700000000000 0.1.0 db1 4711 ");
     assert_true(c.readable && c.service[0] == '\0');
     assert_string_equal(migrate_client_who(who, &c), "a client on db1 (pid 4711)");
@@ -50,7 +55,7 @@ static void test_any_other_record_is_unreadable(void **state) {
         "7 -1 30000 1763700000000000 0.1.0 db1 4711 x",
         "-7 2 30000 1763700000000000 0.1.0 db1 4711 x",
         "7 2 0 1763700000000000 0.1.0 db1 4711 x",
-        "7 2 600001 1763700000000000 0.1.0 db1 4711 x",
+        "7 2 3600001 1763700000000000 0.1.0 db1 4711 x",
         "7 2 30000 0 0.1.0 db1 4711 x",
         "7 2 30000 99999999999999999999 0.1.0 db1 4711 x",
         "7 2 30000 9223372036854775807 0.1.0 db1 4711 x",

@@ -41,8 +41,10 @@ static void at_ms(int64_t ms) {
     fake_redis_set_time(server, NOW + ms * 1000);
 }
 
-/* Read it as this client, which acts in phase 0 where there is none; the epoch that it is told. */
-static int64_t read_as(const char *id, const char *lease_ms) {
+/* Read it as this client, which acts in phase 0 where there is none, and knows this epoch and phase; the
+ * epoch that it is told. */
+static int64_t read_knowing(const char *id, const char *lease_ms, const char *known,
+                            const char *phase) {
     const tl_bytes argv[] = {TL_LITERAL("EVAL"),
                              tl__script_text(TL_SCRIPT_PHASE),
                              TL_LITERAL("3"),
@@ -54,12 +56,19 @@ static int64_t read_as(const char *id, const char *lease_ms) {
                              TL_LITERAL("1700000000000000"),
                              TL_LITERAL("0"),
                              tl__bytes_of(lease_ms),
-                             TL_LITERAL("0")};
+                             TL_LITERAL("0"),
+                             tl__bytes_of(known),
+                             tl__bytes_of(phase),
+                             TL_LITERAL("jobs:*")};
     int64_t epoch = -1;
     const tl_reply *r = fake_conn_command(conn, argv, sizeof argv / sizeof *argv);
     if (!tl__reply_int(tl__reply_item(r, 1), &epoch))
         fail_msg("%.*s", (int)r->text.n, r->text.p);
     return epoch;
+}
+
+static int64_t read_as(const char *id, const char *lease_ms) {
+    return read_knowing(id, lease_ms, "0", "0");
 }
 
 static void record_is(const char *id, const char *expected) {
@@ -73,14 +82,14 @@ static void record_is(const char *id, const char *expected) {
 static void test_a_client_is_recorded_with_what_it_acts_by(void **state) {
     (void)state;
     assert_int_equal(read_as(ME, "30000"), 0);
-    record_is(ME, "0 0 30000 1700000000000000 1.0 host 7 service");
+    record_is(ME, "0 0 30000 1700000000000000 1.0 host 7 service\tjobs:*");
     (void)fake_conn_say(conn, "HMSET " REGISTER " phase 2 epoch 5 lease_ms 30000");
     at_ms(10);
     assert_int_equal(read_as(ME, "30000"), 5);
-    record_is(ME, "5 2 30000 1700000000010000 1.0 host 7 service");
+    record_is(ME, "5 2 30000 1700000000010000 1.0 host 7 service\tjobs:*");
     assert_int_equal(read_as(ME, "20000"),
                      5); /* a shorter one, while the last may still be acted by */
-    record_is(ME, "5 2 30000 1700000000010000 1.0 host 7 service");
+    record_is(ME, "5 2 30000 1700000000010000 1.0 host 7 service\tjobs:*");
 }
 
 /* Else those who move the phase would believe that nobody falls back any more. */
@@ -90,12 +99,25 @@ static void test_a_longer_lease_is_not_forgotten_before_it_is_over(void **state)
     (void)fake_conn_say(conn, "HMSET " REGISTER " phase 1 epoch 1 lease_ms 1000");
     at_ms(29999);
     assert_int_equal(read_as(ME, "30000"), 1);
-    record_is(ME, "0 0 30000 1700000000000000 1.0 host 7 service");
+    record_is(ME, "0 0 30000 1700000000000000 1.0 host 7 service\tjobs:*");
     assert_int_equal(read_as(OTHER, "30000"), 1);
-    record_is(OTHER, "1 1 1000 1700000029999000 1.0 host 7 service");
+    record_is(OTHER, "1 1 1000 1700000029999000 1.0 host 7 service\tjobs:*");
     at_ms(30000);
     assert_int_equal(read_as(ME, "30000"), 1);
-    record_is(ME, "1 1 1000 1700000030000000 1.0 host 7 service");
+    record_is(ME, "1 1 1000 1700000030000000 1.0 host 7 service\tjobs:*");
+}
+
+/* It refuses to act by that; and who makes a register anew must go beyond what it knows. */
+static void test_a_register_that_went_back_is_not_confirmed(void **state) {
+    (void)state;
+    assert_int_equal(read_knowing(ME, "30000", "7", "3"), 0); /* it has gone */
+    record_is(ME, "7 3 1000 1700000000000000 1.0 host 7 service\tjobs:*");
+    (void)fake_conn_say(conn, "HMSET " REGISTER " phase 1 epoch 6 lease_ms 30000");
+    assert_int_equal(read_knowing(ME, "30000", "7", "3"), 6);
+    record_is(ME, "7 3 1000 1700000000000000 1.0 host 7 service\tjobs:*");
+    (void)fake_conn_say(conn, "HMSET " REGISTER " phase 2 epoch 8");
+    assert_int_equal(read_knowing(ME, "30000", "7", "3"), 8);
+    record_is(ME, "8 2 30000 1700000000000000 1.0 host 7 service\tjobs:*");
 }
 
 static void test_those_that_are_gone_are_cleared_away(void **state) {
@@ -103,7 +125,7 @@ static void test_those_that_are_gone_are_cleared_away(void **state) {
     assert_int_equal(read_as(OTHER, "1000"), 0);
     at_ms(3000);
     assert_int_equal(read_as(ME, "30000"), 0);
-    record_is(OTHER, "0 0 1000 1700000000000000 1.0 host 7 service");
+    record_is(OTHER, "0 0 1000 1700000000000000 1.0 host 7 service\tjobs:*");
     (void)fake_conn_say(conn, "DEL " CLIENTS);
     at_ms(0);
     assert_int_equal(read_as(OTHER, "1000"), 0);
@@ -118,6 +140,8 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_longer_lease_is_not_forgotten_before_it_is_over,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_register_that_went_back_is_not_confirmed, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_those_that_are_gone_are_cleared_away, set_up,
                                         tear_down),
     };

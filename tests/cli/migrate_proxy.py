@@ -1,0 +1,41 @@
+"""A proxy before a redis-server, for what goes wrong in the middle of a step of `tidelock migrate`.
+
+migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID
+lose: the first connection is lost when the third is made. stop: that process is stopped before the change.
+"""
+import os, select, signal, socket, sys
+
+there, here, what = sys.argv[1], sys.argv[2], sys.argv[3].split(":")
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(here)
+listener.listen(16)
+other, first, made = {}, None, 0
+
+def connect():
+    global first, made
+    client, server = listener.accept()[0], socket.socket(socket.AF_UNIX)
+    server.connect(there)
+    other[client], other[server] = server, client
+    made += 1
+    if made == 1:
+        first = client
+    if made == 3 and what[0] == "lose":
+        close(first)
+
+def close(end):
+    for s in (end, other.pop(end)):
+        other.pop(s, None)
+        s.close()
+
+while True:
+    for s in select.select([listener, *other], [], [])[0]:
+        if s is listener:
+            connect()
+        elif s in other:
+            data = s.recv(65536)
+            if what[0] == "stop" and b"local R, C, L" in data:
+                os.kill(int(what[1]), signal.SIGSTOP)
+            if data:
+                other[s].sendall(data)
+            else:
+                close(s)
