@@ -169,6 +169,40 @@ static void test_none_is_closed_where_the_server_is_left(void **state) {
     world_close(&w);
 }
 
+static void only_close(void *world_of, const tl_answer *a) {
+    if (a->ticket == 1 && a->ok)
+        assert_int_equal(close_it(world_of, 2), TL_OK);
+}
+
+/* The peer reads nothing, and there is no room left on the way to it. */
+static void fill(int fd) {
+    static const char junk[65536];
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    do {
+        while (send(fd, junk, sizeof junk, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {}
+        (void)poll(&room, 1, 50); /* what is still on its way may make some */
+    } while (send(fd, junk, 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0);
+}
+
+/* What could not even be written leaves a transaction open: the connection goes with it. */
+static void test_one_that_is_never_written_ends_the_connection(void **state) {
+    (void)state;
+    world w;
+    begin(&w);
+    w.also = only_close;
+    fill(tl__conn_fd(w.conn));
+    peer_send(&w.peer, "+OK\r\n+OK\r\n");
+    world_await(&w, 2);
+    world_pass_ms(&w, LIMIT_MS - 1);
+    world_drive(&w);
+    assert_int_equal(w.seen, 2);
+    world_pass_ms(&w, 1);
+    world_drive(&w);
+    seen_failed(&w, 2, 2, false, TL_EUNAVAILABLE, "not sent in");
+    assert_int_equal(w.downs, 1);
+    world_close(&w);
+}
+
 static void test_nobody_closes_what_nobody_has_opened(void **state) {
     (void)state;
     world w;
@@ -204,6 +238,7 @@ int main(void) {
         cmocka_unit_test(test_one_whose_asker_has_gone_is_discarded),
         cmocka_unit_test(test_none_is_closed_on_another_connection),
         cmocka_unit_test(test_none_is_closed_where_the_server_is_left),
+        cmocka_unit_test(test_one_that_is_never_written_ends_the_connection),
         cmocka_unit_test(test_nobody_closes_what_nobody_has_opened),
         cmocka_unit_test(test_an_unanswered_end_closes_the_connection),
     };
