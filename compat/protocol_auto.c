@@ -159,4 +159,5 @@ const tl_protocol tl__protocol_auto = {.name = "auto",
                                        .rules = tl__stamp_rules,
                                        .reads_wall = true,
                                        .watches = true,
+                                       .unchanged = tl__stamp_unchanged,
                                        .phases = &phases};

@@ -256,13 +256,22 @@ static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e,
     return status;
 }
 
+/* By its time alone, which two clients' stamps may share. */
+bool tl__stamp_unchanged(const tl_job *job, tl_bytes value) {
+    if (job->proof.stamp_ms == 0)
+        return tl__bytes_eq(value, tl__token_bytes(&job->token));
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, job->proof.proved_us / 1000);
+    return stamp.kind == TL_STAMP_GOOD && stamp.end_ms == job->proof.stamp_ms;
+}
+
 const tl_protocol tl__protocol_timestamp = {.name = "timestamp",
                                             .size = sizeof(tl_stamp_try),
                                             .init = stamp_init,
                                             .step = stamp_step,
                                             .rules = tl__stamp_rules,
                                             .reads_wall = true,
-                                            .watches = true};
+                                            .watches = true,
+                                            .unchanged = tl__stamp_unchanged};
 
 const tl_protocol tl__protocol_bridge = {.name = "bridge",
                                          .size = sizeof(tl_stamp_try),
@@ -270,4 +279,5 @@ const tl_protocol tl__protocol_bridge = {.name = "bridge",
                                          .step = stamp_step,
                                          .rules = tl__stamp_rules,
                                          .reads_wall = true,
-                                         .watches = true};
+                                         .watches = true,
+                                         .unchanged = tl__stamp_unchanged};

@@ -75,6 +75,9 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
 /** Until when a fresh take may be believed at most, if a racing loser has left its stamp. */
 tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e);
 
+/** See tl_protocol. */
+bool tl__stamp_unchanged(const tl_job *job, tl_bytes value);
+
 uint64_t tl__stamp_hash(tl_bytes text);
 
 /* ---- the levels: what to send, and what an answer means ----------------------------------- */

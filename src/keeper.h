@@ -34,6 +34,8 @@ typedef struct tl_listener {
     tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
     struct tl_exchange *look; /**< under way for that */
     bool look_again;          /**< after it: the key has changed meanwhile */
+    bool hears;               /**< the key's events are subscribed to */
+    bool sure;                /**< and it has been told that they come */
     struct tl_listener *next;
 } tl_listener;
 
@@ -64,6 +66,10 @@ typedef struct {
     uint32_t detached;   /**< machines left behind by callers */
     uint32_t watched;    /**< tasks with a key to watch */
     bool watches;        /**< the server has been asked to tell of changes, and will */
+    bool refused;        /**< it will not, on these connections */
+    bool events;         /**< so what is watched is heard of by keyspace events, if any come */
+    bool events_come;    /**< some did, on this connection, of the kind that tells of a DEL */
+    bool events_denied;  /**< their channels may not be subscribed to */
     bool changes_armed;  /**< the wake-ups hear them */
     tl_listener changes; /**< of TL_TOPIC_CHANGES, while anything is watched */
     struct tl_exchange *spare;

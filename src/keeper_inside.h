@@ -1,11 +1,22 @@
 /*
- * The inside of the keeper, for its two files: keeper, the thread, and keeper_run, what it runs. All
- * with the mutex held, but where it says otherwise.
+ * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs; keeper_listen,
+ * who listens to what; keeper_watch, which keys are watched. All with the mutex held, but where it says
+ * otherwise.
  */
 #ifndef TL_KEEPER_INSIDE_H
 #define TL_KEEPER_INSIDE_H
 
 #include "keeper.h"
+
+/** A request under way. */
+typedef struct tl_exchange {
+    tl_task *task;          /**< NULL: nobody wants the answer any more */
+    struct tl_batch *batch; /**< one for many: not a task's, but its members' */
+    bool watch;             /**< the keeper's own, about watching */
+    bool reads;             /**< the task's key, after a change: not asked by its machine */
+    tl_listener *listener;  /**< who wants to know when it has been answered */
+    struct tl_exchange *next;
+} tl_exchange;
 
 /** Have the thread look again, if it doesn't anyway. */
 void tl__keeper_wake(tl_keeper *keeper);
@@ -23,33 +34,44 @@ void tl__keeper_run_posts(tl_keeper *keeper);
 
 /* keeper_watch: */
 
-/** Somebody with a key to watch comes or goes. */
-void tl__keeper_watch(tl_keeper *keeper);
-void tl__keeper_unwatch(tl_keeper *keeper);
-/** Read its key, so that the server tells of the next change: after what we have written ourselves. */
-void tl__keeper_look(tl_keeper *keeper, const tl_task *task);
-/** The same for a listener, who is told when it has been read. */
+/** Somebody with a key to watch comes or goes. *hears is theirs, for us: false at first. */
+void tl__keeper_watch(tl_keeper *keeper, tl_bytes key, bool *hears);
+void tl__keeper_unwatch(tl_keeper *keeper, tl_bytes key, bool *hears);
+/** Read its key, and give it what that holds as TL_WATCHED. */
+void tl__keeper_read(tl_keeper *keeper, tl_task *task);
+/** The same where the server tells of the next change to what was read: after what we have written
+ *  ourselves. */
+void tl__keeper_look(tl_keeper *keeper, tl_task *task);
+/** Read a listener's key for that, who is told when it has been read. */
 void tl__keeper_look_for(tl_keeper *keeper, tl_listener *listener);
 /** The keeper's connection is new: it must ask again. */
 void tl__keeper_watch_anew(tl_keeper *keeper);
 /** The server's answer to that. */
-void tl__keeper_watch_answer(tl_keeper *keeper, bool watches);
+void tl__keeper_watch_answer(tl_keeper *keeper, const tl_answer *answer);
 /** For the wake-ups; ctx is the keeper. */
 void tl__keeper_on_changed(void *ctx, tl_bytes key);
+/** A topic that may be a key's events: what it has told; whether it is in force. */
+void tl__keeper_on_event(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
+void tl__keeper_on_events(tl_keeper *keeper, tl_bytes topic, bool armed);
 
-/* keeper_run: */
+/* keeper_listen: */
 
 /** Listen, with the mutex held. */
 void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
 void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
-/** Send what is no task's. Its answer goes to tl__keeper_watch_answer for `watch`, to the listener if
- *  there is one, else nowhere. */
-void tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, bool watch, tl_listener *listener);
 
-/** For the connection and for the wake-ups; ctx is the keeper. */
-void tl__keeper_on_answer(void *ctx, const tl_answer *answer);
+/** For the wake-ups; ctx is the keeper. */
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
+
+/* keeper_run: */
+
+/** Send what no machine asks for. Its answer goes to tl__keeper_watch_answer for `watch`, to the
+ *  listener if there is one, as TL_WATCHED to the task that `reads`, else nowhere. NULL: out of memory. */
+tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what);
+
+/** For the connection; ctx is the keeper. */
+void tl__keeper_on_answer(void *ctx, const tl_answer *answer);
 
 /** When the thread has ended, and no mutex is needed any more. */
 void tl__keeper_end_tasks(tl_keeper *keeper);

@@ -1,5 +1,5 @@
 /*
- * Floor 4: how the keeper runs a task: a step, what it asks for, and the answers; wake-ups and posts;
+ * Floor 4: how the keeper runs a task: a step, what it asks for, and the answers; posts;
  * renewals of many locks joined into one request. All under the keeper's mutex; nothing here waits.
  */
 #include <stdlib.h>
@@ -9,14 +9,6 @@
 #include "client.h"
 #include "keeper_inside.h"
 #include "slot.h"
-
-typedef struct tl_exchange {
-    tl_task *task;         /* NULL: nobody wants the answer any more */
-    tl_batch *batch;       /* one for many: not a task's, but its members' */
-    bool watch;            /* the keeper's own, about watching */
-    tl_listener *listener; /* who wants to know when it has been answered */
-    struct tl_exchange *next;
-} tl_exchange;
 
 /* ---- running a task -------------------------------------------------------------------------- */
 
@@ -87,7 +79,10 @@ static void listen_for(tl_keeper *k, tl_task *task, const tl_out *out, tl_status
 /* Its posts too: nobody is there any more to hear them. */
 static void forget_task(tl_keeper *k, tl_task *task) {
     if (task->at != 0 && task->watched.n > 0)
-        tl__keeper_unwatch(k);
+        tl__keeper_unwatch(k, task->watched, &task->hears);
+    if (task->reading)
+        task->reading->task = NULL;
+    task->reading = NULL;
     tl__tasks_remove(&k->tasks, task);
     (void)pthread_mutex_lock(&k->posts_mutex);
     if (task->posted) {
@@ -140,18 +135,17 @@ static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {
     tl__keeper_run(k, task, &e);
 }
 
-void tl__keeper_send_own(tl_keeper *k, const tl_send *send, bool watch, tl_listener *listener) {
+tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange what) {
     tl_exchange *x = take_exchange(k);
     if (!x)
-        return;
-    *x = (tl_exchange){.watch = watch, .listener = listener};
+        return NULL;
+    *x = what;
     if (tl__conn_send(k->conn, send, x, tl__mono_now()) != TL_OK) {
         free(x);
-        return;
+        return NULL;
     }
-    if (listener)
-        listener->look = x;
     tl__keeper_wake(k);
+    return x;
 }
 
 /* The server will tell of the next change, unless it has told of one meanwhile. */
@@ -160,6 +154,17 @@ static void looked(tl_keeper *k, tl_listener *listener, bool ok) {
     if (listener->look_again)
         tl__keeper_look_for(k, listener);
     listener->hear(listener, ok && k->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+}
+
+/* What a task's key holds after a change. Without an answer the next renewal finds out. */
+static void was_read(tl_keeper *k, tl_task *task, tl_event *e) {
+    task->reading = NULL;
+    if (task->read_again)
+        tl__keeper_read(k, task);
+    if (e->kind != TL_REPLY)
+        return;
+    e->kind = TL_WATCHED;
+    tl__keeper_run(k, task, e);
 }
 
 static void give_exchange(tl_keeper *k, tl_exchange *x) {
@@ -232,7 +237,7 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
     tl_exchange *x = answer->cookie;
     tl_task *task = x->task;
     tl_batch *batch = x->batch;
-    bool watch = x->watch;
+    bool watch = x->watch, reads = x->reads;
     tl_listener *listener = x->listener;
     tl_event e = {.kind = answer->ok ? TL_REPLY : TL_FAILED,
                   .now = answer->ok ? answer->received : tl__mono_now(),
@@ -249,94 +254,27 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
     if (listener) {
         looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
     } else if (watch) {
-        tl__keeper_watch_answer(k, answer->ok && answer->reply->type != TL_REPLY_ERROR);
+        tl__keeper_watch_answer(k, answer);
     } else if (batch) {
         deal_out(k, batch, &e);
+    } else if (task && reads) {
+        was_read(k, task, &e);
     } else if (task) {
         task->exchange = NULL;
         tl__keeper_run(k, task, &e);
     }
 }
 
-/* ---- listening ------------------------------------------------------------------------------- */
-
-static void post_topic(tl_keeper *k, tl_bytes topic, unsigned flags) {
-    for (tl_listener *l = k->listeners; l; l = l->next)
-        if (tl__bytes_eq(l->topic, topic))
-            l->hear(l, flags);
-}
-
-void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
-    (void)payload;
-    post_topic(ctx, topic, TL_WAKE_WOKEN);
-}
-
-void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed) {
-    post_topic(ctx, topic, armed ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
-}
-
-void tl__keeper_listen_in(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes key) {
-    l->topic = topic; /* before listening: that may call back at once */
-    l->next = k->listeners;
-    k->listeners = l;
-    if (tl__wakeup_listen(k->wakeup, topic, tl__mono_now())) {
-        k->listeners = l->next;
-        l->topic = (tl_bytes){0};
-        l->hear(l, TL_WAKE_DISARMED);
-    } else if (key.n > 0) {
-        l->key = key;
-        tl__keeper_watch(k);
-        tl__keeper_look_for(k, l);
-    }
-    tl__keeper_wake(k);
-}
-
-void tl__keeper_forget_in(tl_keeper *k, tl_listener *l) {
-    tl_listener **at = &k->listeners;
-    while (*at && *at != l)
-        at = &(*at)->next;
-    if (*at) {
-        *at = l->next;
-        tl__wakeup_forget(k->wakeup, l->topic, tl__mono_now());
-        tl__keeper_wake(k);
-    }
-    l->topic = (tl_bytes){0};
-    if (l->look)
-        l->look->listener = NULL;
-    l->look = NULL;
-    l->look_again = false;
-    if (l->key.n > 0)
-        tl__keeper_unwatch(k);
-    l->key = (tl_bytes){0};
-}
-
-void tl__keeper_listen(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes key) {
-    if (tl__keeper_ready(k)) {
-        l->hear(l, TL_WAKE_DISARMED); /* it polls instead */
-        return;
-    }
-    tl__keeper_lock(k);
-    tl__keeper_listen_in(k, l, topic, key);
-    tl__keeper_unlock(k);
-}
-
-void tl__keeper_forget(tl_keeper *k, tl_listener *l) {
-    if (l->topic.n == 0) /* only its owner ever sets it */
-        return;
-    tl__keeper_lock(k);
-    tl__keeper_forget_in(k, l);
-    tl__keeper_unlock(k);
-}
-
 /* ---- tasks from outside ---------------------------------------------------------------------- */
 
 tl_err tl__keeper_add(tl_keeper *k, tl_task *task, tl_event_kind kind) {
-    task->exchange = NULL;
+    task->exchange = task->reading = NULL;
+    task->read_again = task->hears = false;
     task->at = 0;
     if (tl__tasks_add(&k->tasks, task))
         return TL_ENOMEM;
     if (task->watched.n > 0) {
-        tl__keeper_watch(k);
+        tl__keeper_watch(k, task->watched, &task->hears);
         tl__keeper_look(k, task);
     }
     give(k, task, kind);
@@ -400,7 +338,9 @@ void tl__keeper_run_posts(tl_keeper *k) {
     tl_event e = {0};
     for (tl_task *task; (task = next_post(k, &e));) {
         e.now = tl__mono_now();
-        if (task->at != 0)
+        if (task->at != 0 && task->watched.n > 0 && e.kind == TL_WATCHED)
+            tl__keeper_read(k, task);
+        else if (task->at != 0)
             tl__keeper_run(k, task, &e);
     }
 }

@@ -22,7 +22,10 @@
  *     it says TL_ARMED with armed false.
  *   - With `watched` set it asks to be told of changes to that key as well. Where the server can,
  *     TL_WATCHED tells that the next change will be (armed); a change is a TL_WATCHED again, since
- *     what is told once must be asked for anew; and armed false says that no change is told any more.
+ *     what is told once must be asked for anew; and armed false says that there may have been one, and
+ *     that the next may not be told.
+ *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
+ *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
  *   - It merges out->bracket into the anchor of the server that answered.
  *   - It keeps out->lease with tl__lease_merge.
  *   - TL_CANCEL may come at any time; the machine then ends soon, and says how.
@@ -112,8 +115,10 @@ typedef struct {
     const tl_server *server;
     /* REPLY and FAILED */
     uint16_t ticket;
-    tl_mono sent;          /**< before the first byte left */
-    const tl_reply *reply; /**< REPLY: `count` of them, valid during this call only */
+    tl_mono sent; /**< before the first byte left */
+    const tl_reply
+        *reply; /**< REPLY: `count` of them, valid during this call only. WATCHED, to a hold:
+                                what its key holds now, or an error */
     uint8_t count;
     bool maybe_sent; /**< FAILED: some byte may have reached the server */
     tl_err why;      /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
@@ -279,8 +284,11 @@ typedef struct tl_protocol {
      *  whether it leaves any validity. TL_EINVALID */
     tl_err (*rules)(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
                     tl_rules *ret, int64_t *ttl_ms, tl_error *err);
-    bool reads_wall;         /**< it wants tl_server.wall_us */
-    bool watches;            /**< a holder wants to know at once when K changes */
+    bool reads_wall; /**< it wants tl_server.wall_us */
+    bool watches;    /**< a holder wants to know at once when K changes */
+    /** watches: is this what K held when the hold was proved last? A keep finds out whether it's still ours;
+     *  this, whether there is any need for one. */
+    bool (*unchanged)(const tl_job *job, tl_bytes value);
     const tl_phases *phases; /**< NULL: it doesn't go by phases */
 } tl_protocol;
 

@@ -117,6 +117,22 @@ static void on_wake(tl_renew *r, const tl_event *e) {
         r->next = e->now;
 }
 
+/* Has K been changed? A read that was refused doesn't tell. */
+static bool is_changed(const tl_renew *r, const tl_reply *found) {
+    static const char other_kind[] = "wrong kind of value";
+    tl_bytes value = found->text;
+    if (found->type == TL_REPLY_ERROR)
+        return memmem(value.p, value.n, other_kind, sizeof other_kind - 1) != NULL;
+    return !tl__reply_text(found, &value) || !r->job.protocol->unchanged(&r->job, value);
+}
+
+/* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
+ * not count, which is asked for again anyway. */
+static void on_watched(tl_renew *r, const tl_event *e) {
+    if (r->failures == 0 && is_changed(r, e->reply))
+        on_wake(r, e);
+}
+
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now) {
     r->job.ttl_ms = ttl_ms;
     r->result.deadline = deadline;
@@ -134,6 +150,7 @@ tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_REPLY:
     case TL_FAILED: return on_answer(r, e, out);
     case TL_WOKEN: on_wake(r, e); break;
+    case TL_WATCHED: on_watched(r, e); break;
     case TL_CANCEL: return TL_END;
     default: break;
     }

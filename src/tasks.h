@@ -20,6 +20,9 @@ typedef struct tl_task {
     tl_bytes watched;             /**< the key whose changes it wants to be woken by; n 0: none */
     tl_mono until;
     struct tl_exchange *exchange; /**< the one under way */
+    struct tl_exchange *reading;  /**< of what is watched, under way */
+    bool read_again;              /**< after it: there has been a change meanwhile */
+    bool hears;                   /**< the events of what is watched are subscribed to */
     uint32_t at;                  /**< place in the heap, from 1; 0: not there */
     bool renews;                  /**< a hold: to be renewed when the server's clock has stepped */
     bool posted;                  /**< in the list of posts; with what follows under posts_mutex */

@@ -7,10 +7,8 @@
 
 #include <stdlib.h>
 
-#include "keys.h"
 #include "topics.h"
 
-#define TOPIC_MAX (TL_KEY_MAX + TL_SIDECAR_EXTRA)
 #define SILENCE_MS 10000  /* then PING */
 #define IDLE_MS 30000     /* without a topic: then close */
 #define ASKED_FIRST 64    /* replies outstanding; a power of two */
@@ -222,9 +220,9 @@ void tl__wakeup_free(tl_wakeup *wakeup) {
 /* ---- topics ------------------------------------------------------------------------------------ */
 
 static tl_err listen_first(tl_wakeup *w, tl_bytes name, tl_mono now) {
-    tl_topic *topic = name.n <= TOPIC_MAX ? tl__topics_add(&w->topics, name) : NULL;
+    tl_topic *topic = name.n <= TL_TOPIC_MAX ? tl__topics_add(&w->topics, name) : NULL;
     if (!topic)
-        return name.n <= TOPIC_MAX ? TL_ENOMEM : TL_EINVALID;
+        return name.n <= TL_TOPIC_MAX ? TL_ENOMEM : TL_EINVALID;
     topic->listeners = 1;
     if (tl__conn_up(w->conn) ? subscribe(w, topic, now) : knock(w, now))
         return TL_OK;
@@ -288,6 +286,10 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
 
 int64_t tl__wakeup_id(const tl_wakeup *wakeup) {
     return tl__conn_id(wakeup->conn);
+}
+
+bool tl__wakeup_up(const tl_wakeup *wakeup) {
+    return tl__conn_up(wakeup->conn);
 }
 
 int tl__wakeup_fd(const tl_wakeup *wakeup) {

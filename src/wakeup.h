@@ -12,6 +12,9 @@
 #include "clock.h"
 #include "conn.h"
 
+#define TL_TOPIC_EXTRA 24 /**< bytes that a topic is longer than the key it is about, at most */
+#define TL_TOPIC_MAX (TL_KEY_MAX + TL_TOPIC_EXTRA)
+
 typedef struct tl_wakeup tl_wakeup;
 
 /** They may listen and forget, but not free. */
@@ -49,6 +52,9 @@ void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
 /** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
 int64_t tl__wakeup_id(const tl_wakeup *wakeup);
+
+/** Is the connection up? Then what isn't armed has been refused. */
+bool tl__wakeup_up(const tl_wakeup *wakeup);
 
 /** As of a connection: poll fd for events until then, and drive. */
 int tl__wakeup_fd(const tl_wakeup *wakeup);

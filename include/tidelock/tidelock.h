@@ -101,7 +101,9 @@ typedef enum {
     TL_TOKEN = 0, /**< the key holds a random token with a lifetime, deleted only by comparing it */
     TL_BRIDGE = 1, /**< the key holds the end of its lifetime as clients of the old kind write and
                         read it (DistributeLockUtil and its like), and beside it stands what keeps
-                        tidelock's own apart. Needs EVAL: Redis 2.6 or newer */
+                        tidelock's own apart. Needs EVAL: Redis 2.6 or newer. Such a client's DEL
+                        or overwriting is known at once from Redis 6 on; from 2.8 on too where
+                        notify-keyspace-events has K, g, $ and x; else by the next renewal or poll */
     TL_TIMESTAMP = 2, /**< the same; on servers without EVAL, SETNX, GET, GETSET and DEL alone: then
                           without fence or renewal, and this host's clock counts too */
     TL_AUTO = 3       /**< whatever the phase says that the key's namespace is in, see

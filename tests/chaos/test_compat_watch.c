@@ -1,6 +1,7 @@
 /*
- * A holder of a stamp learns at once when its key is taken, changed or deleted by somebody else, where
- * the server can tell (CLIENT TRACKING); and by its next renewal where it can't.
+ * A holder of a stamp, and who waits behind one, learn at once when its key is taken, changed or deleted by
+ * somebody else, where the server can tell (CLIENT TRACKING, or keyspace events if they are configured);
+ * and by the next renewal or look where it can't.
  */
 #include <stdarg.h>
 
@@ -8,6 +9,12 @@
 
 #define LEGACY_TTL_MS 60000
 #define AT_ONCE_MS 2000 /* far less than the third of a lifetime at which it would be renewed */
+#define TTL_BRIEF_MS 3000
+#define SILENCE_MS 400  /* one that polls asks each 250 ms and more often */
+#define LETTERS "Kg$xe" /* of notify-keyspace-events */
+#define WITHOUT_TRACKING "-client +client|id +client|kill"
+
+static enum { TRACKING, EVENTS, NOTHING } told_by;
 
 static tl_client *bridge(void) {
     return make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_BRIDGE,
@@ -40,8 +47,20 @@ static int64_t tracked(void) {
     return n;
 }
 
-static void await_tracking(void) {
-    WAIT_FOR(SOON_MS, tracked() == 1);
+/* How many are subscribed to the events of a key. */
+static long long hearing(int db, const void *key, size_t n) {
+    redisReply *reply = real_redis_command(server, "PUBSUB NUMSUB __keyspace@%d__:%b", db, key, n);
+    long long count = reply->elements == 2 ? reply->element[1]->integer : -1;
+    freeReplyObject(reply);
+    return count;
+}
+
+static bool is_watched(void) {
+    return told_by == EVENTS ? hearing(0, KEY, strlen(KEY)) == 1 : tracked() == 1;
+}
+
+static void await_watched(void) {
+    WAIT_FOR(SOON_MS, is_watched());
 }
 
 static int64_t server_ms(void) {
@@ -55,7 +74,7 @@ static void test_a_robbery_is_told_at_once_with_the_robbers_clock(void **state) 
     (void)state;
     lock_events *events = make_events();
     (void)held(events);
-    await_tracking();
+    await_watched();
     const int64_t ahead_ms = 5000;
     ask("GETSET " KEY " %lld", (long long)(server_ms() + ahead_ms + LEGACY_TTL_MS));
     lock_event lost = lock_events_await(events, TL_LOST, AT_ONCE_MS);
@@ -68,7 +87,7 @@ static void test_a_deleted_key_is_told_at_once(void **state) {
     (void)state;
     lock_events *events = make_events();
     (void)held(events);
-    await_tracking();
+    await_watched();
     ask("DEL " KEY);
     assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
 }
@@ -77,25 +96,28 @@ static void test_a_flushed_server_is_told_at_once(void **state) {
     (void)state;
     lock_events *events = make_events();
     (void)held(events);
-    await_tracking();
+    await_watched();
     ask("FLUSHALL");
     assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
 }
 
-/* A lock that is told of changes renews as soon as K's lifetime is touched. */
+static long long value(void) {
+    redisReply *reply = real_redis_command(server, "GET " KEY);
+    long long stamp = reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : 0;
+    freeReplyObject(reply);
+    return stamp;
+}
+
+/* A lock that is told of changes takes a racing loser's stamp back as soon as it is there. */
 static void await_told_again(tl_lock *lock) {
     const clock_wait bound = clock_wait_begin(SOON_MS);
     bool told = false;
     while (!told && clock_wait_more(&bound)) {
-        redisReply *before = real_redis_command(server, "GET " KEY);
-        ask("SET " KEY " %s KEEPTTL", before->str);
+        long long losers = value() - 100;
+        ask("SET " KEY " %lld KEEPTTL", losers);
         const clock_wait soon = clock_wait_begin(AT_ONCE_MS / 4);
-        while (!told && clock_wait_more(&soon)) {
-            redisReply *now = real_redis_command(server, "GET " KEY);
-            told = strcmp(now->str, before->str) != 0;
-            freeReplyObject(now);
-        }
-        freeReplyObject(before);
+        while (!told && clock_wait_more(&soon))
+            told = value() != losers;
     }
     assert_true(told);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
@@ -105,7 +127,7 @@ static void test_it_is_told_after_renewals_and_new_connections_too(void **state)
     (void)state;
     lock_events *events = make_events();
     tl_lock *lock = held(events);
-    await_tracking();
+    await_watched();
     ASSERT_RESULT(tl_lock_extend(lock, LEGACY_TTL_MS, &said), TL_OK);
     ask("CLIENT KILL TYPE pubsub");
     await_told_again(lock);
@@ -116,52 +138,76 @@ static void test_it_is_told_after_renewals_and_new_connections_too(void **state)
     assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
 }
 
+static void test_what_happened_while_nothing_could_be_told_is_found_out(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    (void)held(events);
+    await_watched();
+    ask("MULTI");
+    ask("CLIENT KILL TYPE pubsub");
+    ask("DEL " KEY);
+    ask("EXEC");
+    assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
+}
+
 static void test_a_racing_losers_stamp_is_taken_back_at_once(void **state) {
     (void)state;
     lock_events *events = make_events();
     tl_lock *lock = held(events);
-    await_tracking();
-    int64_t losers = server_ms() + LEGACY_TTL_MS - 100;
-    ask("GETSET " KEY " %lld", (long long)losers);
-    redisReply *reply = NULL;
-    const clock_wait bound = clock_wait_begin(AT_ONCE_MS);
-    do {
-        if (reply)
-            freeReplyObject(reply);
-        reply = real_redis_command(server, "GET " KEY);
-    } while (atoll(reply->str) == losers && clock_wait_more(&bound));
-    assert_true(atoll(reply->str) > losers);
-    freeReplyObject(reply);
+    await_watched();
+    long long losers = server_ms() + LEGACY_TTL_MS - 100;
+    ask("GETSET " KEY " %lld", losers);
+    WAIT_FOR(AT_ONCE_MS, value() > losers);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
 /* ---- waiting behind a client of the old kind ---------------------------------------------------- */
 
-static long long commands(void) {
-    static const char name[] = "cmdstat_evalsha:calls=";
+/* How often a command has been executed, or refused. */
+static long long count_of(const char *command, const char *what) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "cmdstat_%s:", command);
     redisReply *reply = real_redis_command(server, "INFO commandstats");
     const char *at = strstr(reply->str, name);
-    long long n = at ? atoll(at + sizeof name - 1) : 0;
+    at = at ? strstr(at, what) : NULL;
+    long long n = at ? atoll(at + strlen(what)) : 0;
     freeReplyObject(reply);
     return n;
+}
+
+static long long scripts(void) {
+    return count_of("evalsha", "calls=");
+}
+
+/* Until nobody asks for anything any more. */
+static void await_silence(void) {
+    int64_t since = clock_ms();
+    long long count = -1;
+    const clock_wait bound = clock_wait_begin(SOON_MS);
+    while (clock_ms() - since < SILENCE_MS) {
+        long long now = scripts() + count_of("get", "calls=");
+        if (now != count)
+            since = clock_ms();
+        count = now;
+        assert_true(clock_wait_more(&bound));
+    }
+}
+
+/* Who waits is sure to be told of a DEL when something of that kind has been told. */
+static void tell_something(void) {
+    ask("PEXPIRE " KEY " 600000");
+    ask("PERSIST " KEY);
 }
 
 /* A holder of the old kind, and one who waits behind it and has fallen silent. */
 static acquiring *waiting_silently(tl_lock *lock) {
     ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
-    await_tracking();
-    int64_t since = clock_ms();
-    long long count = -1;
-    const clock_wait bound = clock_wait_begin(SOON_MS);
-    while (clock_ms() - since < AT_ONCE_MS / 2) { /* one that polls asks four times and more */
-        long long now = commands();
-        if (now != count)
-            since = clock_ms();
-        count = now;
-        assert_true(clock_wait_more(&bound));
-    }
+    await_watched();
+    if (told_by == EVENTS)
+        tell_something();
+    await_silence();
     assert_false(atomic_load(&waiter->done));
     return waiter;
 }
@@ -192,10 +238,234 @@ static void test_a_waiter_stays_told_however_often_old_clients_change_hands(void
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static int start(void **state) {
+/* ---- by events --------------------------------------------------------------------------------- */
+
+static void test_own_renewals_lead_to_no_others(void **state) {
     (void)state;
-    server = real_redis_start(NULL);
+    enum { TIMES = 5 };
+    lock_events *events = make_events();
+    tl_lock *lock = held(events);
+    await_watched();
+    await_silence();
+    long long before = scripts(), reads = count_of("get", "calls=");
+    for (int i = 0; i < TIMES; i++)
+        ASSERT_RESULT(tl_lock_extend(lock, LEGACY_TTL_MS + i, &said), TL_OK);
+    await_silence();
+    assert_in_range(scripts() - before, TIMES, 3 * TIMES); /* before it knows of one, it may ask */
+    assert_in_range(count_of("get", "calls=") - reads, TIMES, 12 * TIMES);
+    assert_int_equal(lock_events_count(events), 0);
+}
+
+static void test_a_subscription_ends_with_the_last_interest(void **state) {
+    (void)state;
+    tl_lock *lock = held(make_events());
+    for (int i = 0; i < 5; i++) {
+        await_watched();
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        WAIT_FOR(SOON_MS, hearing(0, KEY, strlen(KEY)) == 0);
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    }
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_in_range(count_of("client|tracking", "rejected_calls="), 1, 2); /* not each time */
+    acquiring *waiter = waiting_silently(lock);
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_ECANCELLED);
+    WAIT_FOR(SOON_MS, hearing(0, KEY, strlen(KEY)) == 0);
+}
+
+static void test_events_are_left_where_tracking_is_had_again(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    (void)held(events);
+    await_watched();
+    ask("ACL SETUSER default +client");
+    ask("CLIENT KILL TYPE normal SKIPME yes");
+    WAIT_FOR(SOON_MS, tracked() == 1 && hearing(0, KEY, strlen(KEY)) == 0);
+    ask("DEL " KEY);
+    assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
+    ask("ACL SETUSER default " WITHOUT_TRACKING);
+}
+
+/* Of whichever database, and whatever the key is made of. */
+static void is_told_of(int db, const void *key, size_t n) {
+    char url[96];
+    (void)snprintf(url, sizeof url, "%s/%d", real_redis_url(server), db);
+    lock_events *events = make_events();
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE,
+                                                           .skew_max_ms = 300,
+                                                           .legacy_ttl_ms = LEGACY_TTL_MS));
+    tl_lock *lock = make_lock_n(client, key, n,
+                                TL_LOCK_OPTIONS(.on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, hearing(db, key, n) == 1);
+    ask("SELECT %d", db == 0 ? 1 : 0);
+    freeReplyObject(real_redis_command(server, "SET %b another", key, n)); /* of the same name */
+    ask("SELECT %d", db);
+    assert_int_equal(lock_events_count(events), 0);
+    assert_int_equal(real_redis_int(server, "DEL %b", key, n), 1);
+    assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
+    ask("SELECT 0");
+    drop_lock(lock);
+    drop_client(client);
+}
+
+static void test_of_any_database_and_any_key(void **state) {
+    (void)state;
+    static char longest[TL_KEY_MAX];
+    memset(longest, 'k', sizeof longest);
+    is_told_of(3, KEY, strlen(KEY));
+    is_told_of(0, "\0\r\n\xff *?", 7);
+    is_told_of(15, longest, sizeof longest);
+}
+
+/* A DEL is of another kind than a SET, and may not be told. */
+static void test_a_waiter_polls_until_it_is_sure_to_be_told(void **state) {
+    (void)state;
+    ask("CONFIG SET notify-keyspace-events K$");
+    tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
+    ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    await_watched();
+    for (int i = 1; i <= 5; i++)
+        ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS + i));
+    long long before = scripts();
+    WAIT_FOR(SOON_MS, scripts() - before > 5);
+    ask("DEL " KEY);
+    ASSERT_RESULT(acquiring_end(waiter, AT_ONCE_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ask("CONFIG SET notify-keyspace-events " LETTERS);
+}
+
+/* Another server may answer there, or the same with other settings. */
+static void test_what_came_on_a_former_connection_makes_nobody_sure(void **state) {
+    (void)state;
+    tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
+    acquiring *waiter = waiting_silently(lock);
+    ask("CONFIG SET notify-keyspace-events \"\"");
+    ask("CLIENT KILL TYPE pubsub");
+    long long before = scripts();
+    WAIT_FOR(SOON_MS, scripts() - before > 5);
+    WAIT_FOR(SOON_MS, is_watched());
+    before = scripts();
+    WAIT_FOR(SOON_MS, scripts() - before > 5);
+    ask("DEL " KEY);
+    ASSERT_RESULT(acquiring_end(waiter, AT_ONCE_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ask("CONFIG SET notify-keyspace-events " LETTERS);
+}
+
+/* Looking for a key that isn't there is an event too, if so configured. */
+static void test_a_waiters_own_looks_wake_nobody(void **state) {
+    (void)state;
+    ask("CONFIG SET notify-keyspace-events " LETTERS "m");
+    ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
+    tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
+    acquiring *waiter = waiting_silently(lock);
+    ask("HSET tidelock:{" KEY "} token another value 1 until %lld000",
+        (long long)(server_ms() + LEGACY_TTL_MS));
+    long long before = scripts();
+    ask("DEL " KEY); /* the sidecar still binds */
+    WAIT_FOR(SOON_MS, scripts() > before);
+    await_silence();
+    assert_in_range(scripts() - before, 1, 10);
+    assert_false(atomic_load(&waiter->done));
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_ECANCELLED);
+    ask("CONFIG SET notify-keyspace-events " LETTERS);
+}
+
+/* ---- by nothing -------------------------------------------------------------------------------- */
+
+static tl_lock *brief(const char *url, lock_events *events) {
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE,
+                                                           .skew_max_ms = 300,
+                                                           .legacy_ttl_ms = TTL_BRIEF_MS));
+    return make_lock_with(client, KEY, TL_LOCK_OPTIONS(.on_event = lock_events_add, .ctx = events));
+}
+
+static void test_untold_a_waiter_comes_when_the_stamp_has_expired(void **state) {
+    (void)state;
+    const int64_t left_ms = 500, spared_ms = 300 + 150;
+    tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
+    int64_t end_ms = server_ms() + left_ms;
+    ask("SET " KEY " %lld", (long long)end_ms);
+    ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
+    assert_in_range(server_ms() - end_ms, spared_ms, spared_ms + AT_ONCE_MS);
+    assert_in_range(scripts(), 2, 40); /* it polls each 50 ms at most */
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_untold_a_waiter_finds_what_an_old_client_has_released(void **state) {
+    (void)state;
+    tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
+    ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, hearing(0, KEY, strlen(KEY)) == 1);
+    WAIT_FOR(SOON_MS, scripts() > 4);
+    ask("DEL " KEY);
+    ASSERT_RESULT(acquiring_end(waiter, AT_ONCE_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+static void test_untold_a_holder_finds_out_by_its_renewal(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    tl_lock *lock = brief(real_redis_url(server), events);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ask("DEL " KEY);
+    assert_int_equal(lock_events_await(events, TL_LOST, TTL_BRIEF_MS).why, TL_LOST_GONE);
+}
+
+/* A refusal is enough, and what may be heard still is. */
+static void test_where_their_channels_are_forbidden_all_else_goes_on(void **state) {
+    (void)state;
+    char url[96];
+    ask("CONFIG SET notify-keyspace-events " LETTERS);
+    ask("ACL SETUSER limited reset on >word ~* +@all -client resetchannels &tidelock:*");
+    (void)snprintf(url, sizeof url, "redis://limited:word@127.0.0.1:%d", real_redis_port(server));
+    lock_events *events = make_events();
+    tl_lock *lock = brief(url, events), *other = brief(url, make_events());
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, count_of("subscribe", "rejected_calls=") == 2); /* of all changes, of K's */
+    enum { TIMES = 20 };
+    for (int i = 0; i < TIMES; i++) {
+        acquiring *waiter = acquiring_begin(other, TL_FOREVER);
+        WAIT_FOR(SOON_MS, real_redis_int(server, "PUBLISH tidelock:{" KEY "} ''") == 1);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        ASSERT_RESULT(acquiring_end(waiter, AT_ONCE_MS), TL_OK);
+        tl_lock *was = lock;
+        lock = other;
+        other = was;
+    }
+    /* Of two clients; a few more before they know. */
+    assert_in_range(count_of("subscribe", "rejected_calls="), 2, TIMES / 2);
+    ask("DEL " KEY);
+    WAIT_FOR(TTL_BRIEF_MS, tl_lock_state(lock) == TL_LOST);
+}
+
+/* ---- servers ----------------------------------------------------------------------------------- */
+
+static int start(int by, const char *config) {
+    told_by = by;
+    server = real_redis_start(&(real_redis_options){.config = config});
     return 0;
+}
+
+static int start_tracking(void **state) {
+    (void)state;
+    return start(TRACKING, NULL);
+}
+
+static int start_events(void **state) {
+    (void)state;
+    return start(EVENTS, "notify-keyspace-events " LETTERS "\n"
+                         "user default on nopass ~* &* +@all " WITHOUT_TRACKING);
+}
+
+/* As they are before Redis 5: the connection's number isn't told either. */
+static int start_nothing(void **state) {
+    (void)state;
+    return start(NOTHING, "rename-command CLIENT \"\"");
 }
 
 static int stop(void **state) {
@@ -204,15 +474,37 @@ static int stop(void **state) {
     return 0;
 }
 
+#define ALIKE                                                                                      \
+    ARENA_TEST(test_a_robbery_is_told_at_once_with_the_robbers_clock),                             \
+        ARENA_TEST(test_a_deleted_key_is_told_at_once),                                            \
+        ARENA_TEST(test_it_is_told_after_renewals_and_new_connections_too),                        \
+        ARENA_TEST(test_what_happened_while_nothing_could_be_told_is_found_out),                   \
+        ARENA_TEST(test_a_racing_losers_stamp_is_taken_back_at_once),                              \
+        ARENA_TEST(test_a_waiter_comes_at_once_when_an_old_client_releases),                       \
+        ARENA_TEST(test_a_waiter_stays_told_however_often_old_clients_change_hands)
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_a_robbery_is_told_at_once_with_the_robbers_clock),
-        ARENA_TEST(test_a_deleted_key_is_told_at_once),
+    const struct CMUnitTest by_tracking[] = {
+        ALIKE,
         ARENA_TEST(test_a_flushed_server_is_told_at_once),
-        ARENA_TEST(test_it_is_told_after_renewals_and_new_connections_too),
-        ARENA_TEST(test_a_racing_losers_stamp_is_taken_back_at_once),
-        ARENA_TEST(test_a_waiter_comes_at_once_when_an_old_client_releases),
-        ARENA_TEST(test_a_waiter_stays_told_however_often_old_clients_change_hands),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    const struct CMUnitTest by_events[] = {
+        ALIKE,
+        ARENA_TEST(test_own_renewals_lead_to_no_others),
+        ARENA_TEST(test_a_subscription_ends_with_the_last_interest),
+        ARENA_TEST(test_events_are_left_where_tracking_is_had_again),
+        ARENA_TEST(test_of_any_database_and_any_key),
+        ARENA_TEST(test_a_waiter_polls_until_it_is_sure_to_be_told),
+        ARENA_TEST(test_what_came_on_a_former_connection_makes_nobody_sure),
+        ARENA_TEST(test_a_waiters_own_looks_wake_nobody),
+    };
+    const struct CMUnitTest by_nothing[] = {
+        ARENA_TEST(test_untold_a_waiter_comes_when_the_stamp_has_expired),
+        ARENA_TEST(test_untold_a_waiter_finds_what_an_old_client_has_released),
+        ARENA_TEST(test_untold_a_holder_finds_out_by_its_renewal),
+        ARENA_TEST(test_where_their_channels_are_forbidden_all_else_goes_on),
+    };
+    int failed = cmocka_run_group_tests(by_tracking, start_tracking, stop);
+    failed += cmocka_run_group_tests(by_events, start_events, stop);
+    return failed + cmocka_run_group_tests(by_nothing, start_nothing, stop);
 }

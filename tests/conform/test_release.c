@@ -73,16 +73,20 @@ static void test_release_never_deletes_a_foreign_lock(void **state) {
 
 static void test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go(void **state) {
     conform *c = *state;
-    tl_lock *lock = by_hand(c, conform_client(c), BRIEF_MS);
+    proxy *p = conform_proxy(c);
+    tl_client *behind = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
+    tl_lock *lock = by_hand(c, behind, BRIEF_MS);
     tl_lock *other = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     int64_t began = clock_ms();
     int64_t left = tl_lock_remaining_ms(lock);
-    conform_do(c, "DEL %s", c->key); /* its holder knows nothing of it and still works */
+    proxy_stop(p); /* its holder is told nothing of it and still works */
+    conform_do(c, "DEL %s", c->key);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
     ASSERT_TOOK(began, left, BRIEF_MS);
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    proxy_heal(p);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
 }

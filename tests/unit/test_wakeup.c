@@ -223,7 +223,7 @@ static void test_what_is_forgotten_before_there_is_a_connection_is_never_said(vo
 static void test_any_bytes_up_to_the_longest(void **state) {
     (void)state;
     world w;
-    static char longest[16384 + 12], head[64];
+    static char longest[TL_TOPIC_MAX], head[64];
     memset(longest, 'x', sizeof longest);
     arm_a(&w);
     assert_int_equal(tl__wakeup_listen(w.wakeup, tl__bytes("\0\r\n\xff", 4), w.now), TL_OK);
@@ -235,7 +235,7 @@ static void test_any_bytes_up_to_the_longest(void **state) {
     peer_expect(&w.peer, head);
     peer_expect_n(&w.peer, longest, sizeof longest);
     peer_expect(&w.peer, "\r\n*2\r\n$9\r\nSUBSCRIBE\r\n$0\r\n\r\n");
-    static char huge[16384 + 13];
+    static char huge[TL_TOPIC_MAX + 1];
     assert_int_equal(tl__wakeup_listen(w.wakeup, tl__bytes(huge, sizeof huge), w.now), TL_EINVALID);
     close_world(&w);
 }
