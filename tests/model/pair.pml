@@ -150,7 +150,10 @@ inline script_keep(t, g, how, a, aw, ax)
         if
         :: (how -> T : T - (g) + M) > S_till ->
             if :: how && !S_is -> seen(TURNED, "a keep turns a stamp into a token") :: else fi;
-            put(t, how, g)
+            if
+            :: how || !S_is -> put(t, how, g)
+            :: else -> S_till = T - (g) + M; K_e = MAX(K_e, S_till) /* a token stays one */
+            fi
         :: else
         fi;
         a = kept; printf("[%d] server: keep #%d: kept, ", hour, t); tell()
