@@ -200,8 +200,12 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
     skew_self_id(id);
     if (!skew_self_server(l, server) ||
         !skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
-        (passive && !skew_listen_run(passive, l, effort)) || (agents && !read_agents(l, e)) ||
-        !skew_link_sample(l, &track, skew_self_rate(&kernel)) || !skew_self_server(l, last))
+        (passive && !skew_listen_run(passive, l, effort)) || (agents && !read_agents(l, e)))
+        return false;
+    kernel_clock later = moment_kernel(); /* a correction may have begun, or ended, since */
+    if (later.slew_ppm > kernel.slew_ppm)
+        kernel = later;
+    if (!skew_link_sample(l, &track, skew_self_rate(&kernel)) || !skew_self_server(l, last))
         return false;
     bool same = strcmp(server, last) == 0; /* else another has taken over meanwhile */
     skew_record_at at = {.server = last,

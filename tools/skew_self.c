@@ -83,7 +83,7 @@ bool skew_self_measure(skew_link *l, skew_track *track, const skew_effort *effor
 }
 
 int32_t skew_self_rate(const kernel_clock *kernel) {
-    return SKEW_DRIFT_PPM + kernel->slew_ppm;
+    return skew_rate(SKEW_DRIFT_PPM, kernel->slew_ppm);
 }
 
 void skew_self_record(const skew_track *t, const kernel_clock *kernel, const char *server,

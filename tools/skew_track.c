@@ -126,6 +126,15 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
     t->samples++;
 }
 
+int32_t skew_rate(int32_t drift_ppm, int32_t slew_ppm) {
+    int64_t ppm = (int64_t)drift_ppm + slew_ppm, most = 500000;
+
+    if (slew_ppm <= 0)
+        return drift_ppm;
+    ppm = ppm < most ? ppm : most;
+    return (int32_t)(ppm * 1000000 / (1000000 - ppm) + 1);
+}
+
 bool skew_unbroken(const skew_track *t, const skew_reading *now) {
     return !tl__interval_empty(tl__interval_intersect(t->wall, now->wall)) &&
            !tl__interval_empty(tl__interval_intersect(t->slept, now->slept));

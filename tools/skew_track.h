@@ -58,6 +58,10 @@ void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,
 void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, int64_t last_us,
                     const skew_reading *received, int32_t rate_ppm);
 
+/** How fast a clock that its daemon may slew by slew_ppm, and drifts by drift_ppm, moves against another in the
+ *  time that passes on it: when it is slewed to run slower, more time has passed than it shows. */
+int32_t skew_rate(int32_t drift_ppm, int32_t slew_ppm);
+
 /** Has this host's clock not been set, nor the host slept, since the track's readings? */
 bool skew_unbroken(const skew_track *t, const skew_reading *now);
 

@@ -41,6 +41,20 @@ kill -KILL $pid
 wait_for $pid 10 2>/dev/null
 until_true 10 no_record || fail "the record of a killed agent stays"
 
+# ---- stopped: its lease ends it too, and it comes back by itself ------------------------------------------
+"$tidelock" agent --name one --every 100ms &
+pid=$!
+until_true 10 has_record || fail "nothing is published"
+kill -STOP $pid
+until_true 10 no_record || fail "the record of a stopped agent stays"
+expect 1 "$tidelock" skew
+grep -q '^WARN: only one host' "$out" || fail "a stopped agent's host: $(cat "$out")"
+kill -CONT $pid
+until_true 10 has_record || fail "it does not go on"
+(($(redis GET "$key" | cut -d' ' -f4) <= 0 && $(redis GET "$key" | cut -d' ' -f5) >= 0)) || fail "after a stop: $(redis GET "$key")"
+kill -TERM $pid
+wait_for $pid 10
+
 # ---- two of one name -----------------------------------------------------------------------------------
 "$tidelock" agent --name one --every 100ms 2>"$work/a.err" &
 a=$!

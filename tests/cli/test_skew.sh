@@ -148,6 +148,73 @@ redis SET "{tidelock:agents}:$me" "$version beef-1 $at $rest" PX 60000 >/dev/nul
 expect 1 "$tidelock" skew --json
 grep -q "\"name\":\"$me\",[^}]*\"status\":\"clash\"" "$out" || fail "a host of our name: $(cat "$out")"
 
+# ---- the server's clock is set while it is asked; another server takes over -------------------------
+redis FLUSHALL >/dev/null
+agent near +0.003
+expect 0 "$tidelock" skew
+proxy() { # what it changes; its URL comes into $through
+    rm -f "$work/port"
+    "$python" "$here/tests/cli/doctor_proxy.py" "$socket" "$work/port" "$@" &
+    wait_file "$work/port"
+    through=redis://127.0.0.1:$(cat "$work/port")
+}
+near_is() { # status, words of its detail
+    grep -q "\"name\":\"near\",\"instrument\":\"agent\",\"offset_ms\":null,[^}]*\"status\":\"$1\",\"detail\":\"[^\"]*$2" "$out" ||
+        depth=1 fail "near is not $*: $(cat "$out")"
+}
+proxy step:5000000
+expect 1 "$tidelock" --url "$through" skew --json
+near_is void 'before a clock was set'
+proxy time:2000000 info:run_id=ffffffffffffffffffffffffffffffffffffffff # near would be 2 s ahead: a certain theft
+expect 1 "$tidelock" --url "$through" skew --json
+near_is void 'measured against another server'
+
+# ---- clocks that drift and step, a server under load ---------------------------------------------------
+redis FLUSHALL >/dev/null
+redis-benchmark -s "$socket" -q -l -n 100000 -c 20 -P 8 -t set,get >/dev/null 2>&1 &
+load=$!
+set_clock() { echo "$1" >"$work/clock.new" && mv "$work/clock.new" "$work/clock"; }
+lasting() { # name, then the environment of an agent
+    local name=$1
+    shift
+    env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 "$@" \
+        "$tidelock" agent -v --every 200ms --name "$name" 2>"$work/$name.err" &
+}
+set_clock +0.350
+lasting moving FAKETIME_TIMESTAMP_FILE="$work/clock" FAKETIME_NO_CACHE=1
+moving=$!
+began=$(date +%s%6N)
+lasting drifting FAKETIME='+0 x1.01' # far beyond the bound of what clocks do by themselves
+drifting=$!
+rounds() { (($(grep -c ' us from the server' "$work/$1.err") >= $2)); }
+until_true 20 rounds moving 3 && until_true 20 rounds drifting 3 || fail "no rounds: $(cat "$work/moving.err" "$work/drifting.err")"
+started=$(date +%s%6N)
+offsets() { # ms of moving; drifting's clock is ahead by 1 % of its age, which is known to the time that starting it took
+    "$tidelock" skew --json >"$out" 2>"$err"
+    "$python" - "$out" "$1" "$began" "$started" "$(redis GET '{tidelock:agents}:drifting' | cut -d' ' -f3-5)" <<'PY' ||
+import json, sys
+hosts = {h["name"]: h for h in json.load(open(sys.argv[1]))["hosts"]}
+o = hosts["moving"]["offset_ms"]
+assert o["lo"] <= float(sys.argv[2]) <= o["hi"], hosts["moving"]
+began, started = int(sys.argv[3]), int(sys.argv[4])
+at, lo, hi = map(int, sys.argv[5].split())
+assert lo <= (at - began) * 0.01 + 1000 and hi >= (at - started) * 0.01 - 1000, (at - began, at - started, lo, hi)
+assert hosts["drifting"]["status"] == "ok", hosts["drifting"]
+PY
+        depth=1 fail "under load: $(head -c 1500 "$out")"
+}
+offsets 350
+set_clock -0.650
+before=$(grep -c ' us from the server' "$work/moving.err")
+until_true 20 rounds moving $((before + 2)) || fail "it goes on no more: $(cat "$work/moving.err")"
+second=$(grep ' us from the server' "$work/moving.err" | sed -n "$((before + 2))p")
+[[ $second =~ is\ (-[0-9]+)\ to\ (-[0-9]+)\ us ]] && ((BASH_REMATCH[1] <= -650000 && BASH_REMATCH[2] >= -650000)) ||
+    fail "two periods after the step: $second"
+(($(redis GET '{tidelock:agents}:moving' | cut -d' ' -f11) >= 1)) || fail "no step is told: $(redis GET '{tidelock:agents}:moving')"
+offsets -650
+kill $load $moving $drifting
+wait $load $moving $drifting 2>/dev/null
+
 # ---- wrong usage, and no server ---------------------------------------------------------------------
 expect_line 64 'say seconds' "$tidelock" skew --lock-timeout 60
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 0s
