@@ -1,31 +1,24 @@
 #!/bin/bash
 # doctor: each finding on a server that has the ailment, with what mends it, and nothing on one that has none.
+# The parts have servers of their own, and run at the same time: most of it is waiting.
 # timeout: 300
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-mkdir "$work/taken" # where a snapshot would be, so that it fails
-start_server --appendonly yes --appendfsync always --dbfilename taken
 
-# What is said of an ailment: id level, and a pattern for what or fix. All that is found stays in $out.
-found() {
-    "$python" - "$out" "$@" <<'PY' 2>"$err" || depth=1 fail "no $*: $(cat "$out")"
-import json, re, sys
-d = json.load(open(sys.argv[1]))
-wanted, level, pattern = sys.argv[2:5]
-hits = [f for f in d["findings"] if f["id"] == wanted and f["level"] == level and re.search(pattern, f["what"] + " | " + f["fix"])]
-assert hits, "nothing of the kind"
-assert all(f["what"] and f["why"] and f["fix"] for f in d["findings"]), "something is left unsaid"
-PY
-}
-not_found() { # id level
-    "$python" -c 'import json, sys
-assert not [f for f in json.load(open(sys.argv[1]))["findings"] if [f["id"], f["level"]] == sys.argv[2:]]' "$out" "$@" 2>/dev/null ||
-        depth=1 fail "$* is there: $(cat "$out")"
-}
+# What is said, a line for each finding: id level what | fix. Nothing may be left unsaid.
 examine() { # status url-or-empty words...
     local want=$1 url=${2:-$TIDELOCK_URL}
     shift 2
     depth=1 expect_from "$want" "$tidelock" --url "$url" doctor --json "$@"
+    sed -E 's/.*"findings":\[//; s/\]\}$//; s/\},\{"id"/}\n{"id"/g' "$out" |
+        sed -nE 's/^\{"id":"([^"]+)","level":"([^"]+)","what":"(.+)","why":"(.+)","fix":"(.+)"\}$/\1 \2 \3 | \5/p' >"$work/said"
+    [[ $(wc -l <"$work/said") == $(grep -o '"id":' "$out" | wc -l) ]] || depth=1 fail "something is left unsaid: $(cat "$out")"
+}
+found() { # id level pattern-of-what-and-fix
+    grep -qE -- "^$1 $2 .*$3" "$work/said" || depth=1 fail "no $*: $(cat "$work/said")"
+}
+not_found() { # id level
+    ! grep -q "^$1 $2 " "$work/said" || depth=1 fail "$* is there: $(cat "$work/said")"
 }
 set_to() { [[ $(redis CONFIG SET "$@") == OK ]] || depth=1 fail "CONFIG SET $*"; }
 proxies=0
@@ -37,207 +30,239 @@ proxy() { # rules; its URL comes into $through, its port into $port
     through=redis://127.0.0.1:$port
 }
 
-# ---- a healthy server ------------------------------------------------------------------------------
-examine 0 ''
-json_has "$out" state fine
-"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert [f["id"] for f in d["findings"]] == ["restart"] and list(d) == ["state", "server", "version", "findings"]' \
-    "$out" || fail "a healthy server: $(cat "$out")"
-expect 0 "$tidelock" doctor
-grep -q "^$socket, [0-9.]*: fine" "$out" || fail "as text: $(cat "$out")"
+# ---- a healthy server, and what can be set on one ----------------------------------------------------
+settings() {
+    mkdir "$work/taken" # where a snapshot would be, so that it fails
+    start_server --appendonly yes --appendfsync always --dbfilename taken
+    examine 0 ''
+    json_has "$out" state fine
+    "$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert [f["id"] for f in d["findings"]] == ["restart"] and list(d) == ["state", "server", "version", "findings"]' \
+        "$out" || fail "a healthy server: $(cat "$out")"
+    expect 0 "$tidelock" doctor
+    grep -q "^$socket, [0-9.]*: fine" "$out" || fail "as text: $(cat "$out")"
 
-# ---- what can be set on a server -------------------------------------------------------------------
-set_to maxmemory 200mb
-set_to maxmemory-policy allkeys-lru
-set_to appendfsync no
-set_to timeout 30
-set_to tcp-keepalive 0
-set_to maxclients 40
-examine 2 ''
-json_has "$out" state dangerous
-found eviction danger 'is allkeys-lru \| CONFIG SET maxmemory-policy noeviction'
-found persistence warning 'appendfsync is no \| .*everysec'
-found timeout warning 'idle for 30 s \| CONFIG SET timeout 0'
-found tcp-keepalive warning '\| CONFIG SET tcp-keepalive 300'
-found maxclients warning 'takes 40 connections only \| CONFIG SET maxclients'
-expect 2 "$tidelock" doctor
-[[ $(sed -n 3p "$out") == 'danger   eviction: '* ]] || fail "the worst is not first: $(cat "$out")"
-[[ $(grep -c '^         why: ' "$out") == $(grep -cE '^(danger|warning|note|unseen) ' "$out") ]] || fail "why is missing"
+    # What can be set.
+    set_to maxmemory 200mb
+    set_to maxmemory-policy allkeys-lru
+    set_to appendfsync no
+    set_to timeout 30
+    set_to tcp-keepalive 0
+    set_to maxclients 40
+    examine 2 ''
+    json_has "$out" state dangerous
+    found eviction danger 'is allkeys-lru \| CONFIG SET maxmemory-policy noeviction'
+    found persistence warning 'appendfsync is no \| .*everysec'
+    found timeout warning 'idle for 30 s \| CONFIG SET timeout 0'
+    found tcp-keepalive warning '\| CONFIG SET tcp-keepalive 300'
+    found maxclients warning 'takes 40 connections only \| CONFIG SET maxclients'
+    expect 2 "$tidelock" doctor
+    [[ $(sed -n 3p "$out") == 'danger   eviction: '* ]] || fail "the worst is not first: $(cat "$out")"
+    [[ $(grep -c '^         why: ' "$out") == $(grep -cE '^(danger|warning|note|unseen) ' "$out") ]] || fail "why is missing"
 
-set_to maxmemory 0
-set_to maxmemory-policy volatile-ttl
-set_to appendonly no
-set_to save ''
-set_to timeout 0
-set_to tcp-keepalive 300
-examine 1 ''
-found eviction warning 'volatile-ttl, though maxmemory is not set'
-found persistence warning 'nothing is kept .*\| CONFIG SET appendonly yes'
-# Full, nearly; and connections that are in use.
-set_to maxmemory-policy noeviction
-set_to save '3600 1'
-used=$(redis INFO memory | sed -n 's/^used_memory:\([0-9]*\).*/\1/p')
-set_to maxmemory $((used / 2))
-"$python" -c 'import socket, sys, time
+    set_to maxmemory 0
+    set_to maxmemory-policy volatile-ttl
+    set_to appendonly no
+    set_to save ''
+    set_to timeout 0
+    set_to tcp-keepalive 300
+    examine 1 ''
+    found eviction warning 'volatile-ttl, though maxmemory is not set'
+    found persistence warning 'nothing is kept .*\| CONFIG SET appendonly yes'
+    # Full, nearly; and connections that are in use.
+    set_to maxmemory-policy noeviction
+    set_to save '3600 1'
+    used=$(redis INFO memory | sed -n 's/^used_memory:\([0-9]*\).*/\1/p')
+    set_to maxmemory $((used / 2))
+    "$python" -c 'import socket, sys, time
 held = []
 for i in range(33):
     s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b"PING\r\n"); s.recv(7); held.append(s)
 open(sys.argv[2], "w").write("x")
 time.sleep(60)' "$socket" "$work/held" &
-holder=$!
-wait_file "$work/held"
-examine 2 ''
-found memory danger 'MB of maxmemory are used'
-found persistence warning 'last snapshot'
-found maxclients warning '3[0-9] of 40 connections are in use'
-kill $holder
-set_to maxmemory 0
-set_to maxclients 10000
-# A save that fails.
-redis BGSAVE >/dev/null
-save_failed() { redis INFO persistence | grep -q 'rdb_last_bgsave_status:err'; }
-until_true 15 save_failed || fail "the save did not fail"
-examine 2 ''
-found persistence danger 'the last save failed'
-rmdir "$work/taken"
-redis BGSAVE >/dev/null
-save_worked() { ! save_failed; }
-until_true 15 save_worked || fail "the save does not work"
-set_to save ''
-redis CONFIG SET appendonly yes >/dev/null
-set_to appendfsync everysec
+    holder=$!
+    wait_file "$work/held"
+    examine 2 ''
+    found memory danger 'MB of maxmemory are used'
+    found persistence warning 'last snapshot'
+    found maxclients warning '3[0-9] of 40 connections are in use'
+    kill $holder
+    set_to maxmemory 0
+    set_to maxclients 10000
+    # A save that fails.
+    redis BGSAVE >/dev/null
+    save_failed() { redis INFO persistence | grep -q 'rdb_last_bgsave_status:err'; }
+    until_true 15 save_failed || fail "the save did not fail"
+    examine 2 ''
+    found persistence danger 'the last save failed'
+    rmdir "$work/taken"
+    redis BGSAVE >/dev/null
+    save_worked() { ! save_failed; }
+    until_true 15 save_worked || fail "the save does not work"
+    set_to save ''
+    redis CONFIG SET appendonly yes >/dev/null
+    set_to appendfsync everysec
+}
 
 # ---- what it says of itself, changed on the way ------------------------------------------------------
-proxy info:redis_version=2.4.17 info:aof_last_write_status=err step:3000000 config:protected-mode=no 'config:bind=* -::*' config:port=6379
-examine 2 "$through"
-found version danger '2.4.17'
-found persistence danger 'append-only file'
-found persistence note 'everysec'
-found clock danger 'was set while it was watched \| .*makestep'
-found protected warning 'without a password'
-proxy info:redis_version=3.0.7 info:uptime_in_seconds=-50 info:slave0=ip=10.0.0.9,port=6379,state=online,offset=1,lag=40 info:connected_slaves=1 \
-    info:maxmemory=1000000000 info:used_memory=950000000 info:connected_clients=9900
-examine 2 "$through"
-found version warning '3.0.7'
-found uptime warning 'started 50 s from now'
-found replication warning '10.0.0.9:6379 is online, and was heard of 40 s ago'
-found replication warning 'min-replicas-to-write is 0 \| CONFIG SET min-replicas-to-write 1'
-found memory warning '905 of 953 MB'
-found maxclients danger '9900 of 10000'
-proxy info:redis_version=5.0.14 info:redis_mode=sentinel config:bind=10.0.0.1 config:protected-mode=no config:port=6379
-examine 2 "$through"
-found version note '5.0.14'
-found replica danger 'Sentinel'
-not_found protected warning
+own_words() {
+    start_server --appendonly yes --appendfsync everysec
+    proxy info:redis_version=2.4.17 info:aof_last_write_status=err step:3000000 config:protected-mode=no 'config:bind=* -::*' config:port=6379
+    examine 2 "$through"
+    found version danger '2.4.17'
+    found persistence danger 'append-only file'
+    found persistence note 'everysec'
+    found clock danger 'was set while it was watched \| .*makestep'
+    found protected warning 'without a password'
+    proxy info:redis_version=3.0.7 info:uptime_in_seconds=-50 info:slave0=ip=10.0.0.9,port=6379,state=online,offset=1,lag=40 info:connected_slaves=1 \
+        info:maxmemory=1000000000 info:used_memory=950000000 info:connected_clients=9900
+    examine 2 "$through"
+    found version warning '3.0.7'
+    found uptime warning 'started 50 s from now'
+    found replication warning '10.0.0.9:6379 is online, and was heard of 40 s ago'
+    found replication warning 'min-replicas-to-write is 0 \| CONFIG SET min-replicas-to-write 1'
+    found memory warning '905 of 953 MB'
+    found maxclients danger '9900 of 10000'
+    proxy info:redis_version=5.0.14 info:redis_mode=sentinel config:bind=10.0.0.1 config:protected-mode=no config:port=6379
+    examine 2 "$through"
+    found version note '5.0.14'
+    found replica danger 'Sentinel'
+    not_found protected warning
 
-# ---- an agent that saw the server's clock being set ---------------------------------------------------
-expect 0 "$tidelock" agent --once --name witness --every 10m
-examine 0 ''
-read -r -a words <<<"$(redis GET '{tidelock:agents}:witness')"
-words[12]=$((words[2] - 90000000)) # server_stepped_us
-redis SET '{tidelock:agents}:witness' "${words[*]}" KEEPTTL >/dev/null
-examine 1 ''
-found clock warning 'being set 9[0-9] s ago'
-redis DEL '{tidelock:agents}:witness' >/dev/null
-
-# ---- a replica, and its master -------------------------------------------------------------------------
-behind=$work/replica.sock proxy time:400000 # the replica as others see it
-ahead=$port
-master_port=$("$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
-mkdir "$work/replica"
-redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --loglevel warning \
-    --replicaof no one >"$work/replica.log" 2>&1 &
-replica=$!
-on_replica() { redis-cli -s "$work/replica.sock" "$@" 2>/dev/null; }
-replica_answers() { [[ -n $(on_replica PING) ]]; }
-until_true 10 replica_answers || fail "the replica did not start"
-redis CONFIG SET bind 127.0.0.1 >/dev/null
-redis CONFIG SET port "$master_port" >/dev/null || fail "no port for the master"
-on_replica CONFIG SET replica-announce-ip 127.0.0.1 >/dev/null
-on_replica CONFIG SET replica-announce-port "$ahead" >/dev/null
-on_replica REPLICAOF 127.0.0.1 "$master_port" >/dev/null
-linked() { redis INFO replication | grep -q 'state=online'; }
-until_true 20 linked || fail "the replica did not come: $(redis INFO replication)"
-examine 1 ''
-found replication warning 'min-replicas-to-write is 0'
-found replica-clock warning "127.0.0.1:$ahead is (39[0-9]|400) ms ahead"
-set_to min-replicas-to-write 2
-set_to min-replicas-max-lag 0
-examine 2 ''
-found replication warning 'min-replicas-max-lag is 0'
-found replication danger '[01] of at least 2 replicas'
-set_to min-replicas-to-write 0
-examine 2 "unix://$work/replica.sock"
-found replica danger 'replica of 127.0.0.1, and read-only \| name the master'
-on_replica CONFIG SET replica-read-only no >/dev/null
-on_replica REPLICAOF 127.0.0.1 1 >/dev/null
-examine 2 "unix://$work/replica.sock"
-found replica danger 'may be written to \| CONFIG SET replica-read-only yes'
-found replication warning 'lost its master'
-kill $replica
-redis CONFIG SET port 0 >/dev/null
-gone_replica() { ! linked; }
-until_true 10 gone_replica || fail "the replica is still there"
-
-# ---- permissions ---------------------------------------------------------------------------------------
-limited() { # rules; what may be taken away from all
-    redis ACL SETUSER limited reset on '>secret' '~*' '&*' '+@all' "$@" >/dev/null || fail "ACL SETUSER $*"
+    # An agent that saw the server's clock being set.
+    expect 0 "$tidelock" agent --once --name witness --every 10m
+    examine 0 ''
+    read -r -a words <<<"$(redis GET '{tidelock:agents}:witness')"
+    words[12]=$((words[2] - 90000000)) # server_stepped_us
+    redis SET '{tidelock:agents}:witness' "${words[*]}" KEEPTTL >/dev/null
+    examine 1 ''
+    found clock warning 'being set 9[0-9] s ago'
+    redis DEL '{tidelock:agents}:witness' >/dev/null
 }
-export TIDELOCK_PASSWORD=secret
-proxy
-as_limited=redis://limited@127.0.0.1:$port
-limited -pexpire -subscribe
-examine 2 "$as_limited"
-found permissions danger 'PEXPIRE: .*pexpire.* \| ACL SETUSER limited \+PEXPIRE'
-found permissions warning 'SUBSCRIBE: .* \| ACL SETUSER limited \+SUBSCRIBE'
-limited -config -acl
-examine 1 "$as_limited"
-found config unseen 'CONFIG|config'
-found permissions unseen 'acl'
-json_has "$out" state warnings
-limited -time
-expect_line 77 "to run the 'time' command" "$tidelock" --url "$as_limited" doctor
-limited -info -command -eval
-examine 2 "$as_limited"
-found info unseen 'info'
-found commands unseen 'command'
-found persistence unseen ''
-found scripts danger 'ACL SETUSER limited \+eval'
-limited resetkeys '~jobs:*' '~tidelock:{jobs:*'
-examine 1 "$as_limited"
-found permissions unseen 'tidelock doctor KEY'
-examine 0 "$as_limited" jobs:nightly
-not_found permissions danger
-examine 2 "$as_limited" elsewhere
-found permissions danger "GET: .*ACL SETUSER limited '~elsewhere' '~tidelock:\{elsewhere\}'"
-unset TIDELOCK_PASSWORD
 
-# ---- commands that are not there -----------------------------------------------------------------------
-stop_server
-start_server --appendonly yes --rename-command EVAL '' --rename-command PTTL hidden --rename-command SUBSCRIBE ''
-examine 2 ''
-found commands danger 'has no EVAL: .*rename-command EVAL'
-found commands danger 'has no PTTL'
-found commands warning 'has no SUBSCRIBE'
-found scripts danger 'runs no script'
-not_found permissions unseen
+# ---- a replica, and its master -----------------------------------------------------------------------
+copies() {
+    start_server --appendonly yes --appendfsync everysec
+    behind=$work/replica.sock proxy time:400000 # the replica as others see it
+    ahead=$port
+    master_port=$("$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    mkdir "$work/replica"
+    redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --loglevel warning \
+        --replicaof no one >"$work/replica.log" 2>&1 &
+    replica=$!
+    on_replica() { redis-cli -s "$work/replica.sock" "$@" 2>/dev/null; }
+    replica_answers() { [[ -n $(on_replica PING) ]]; }
+    until_true 10 replica_answers || fail "the replica did not start"
+    redis CONFIG SET bind 127.0.0.1 >/dev/null
+    redis CONFIG SET port "$master_port" >/dev/null || fail "no port for the master"
+    on_replica CONFIG SET replica-announce-ip 127.0.0.1 >/dev/null
+    on_replica CONFIG SET replica-announce-port "$ahead" >/dev/null
+    on_replica REPLICAOF 127.0.0.1 "$master_port" >/dev/null
+    linked() { redis INFO replication | grep -q 'state=online'; }
+    until_true 20 linked || fail "the replica did not come: $(redis INFO replication)"
+    examine 1 ''
+    found replication warning 'min-replicas-to-write is 0'
+    found replica-clock warning "127.0.0.1:$ahead is (39[0-9]|400) ms ahead"
+    set_to min-replicas-to-write 2
+    set_to min-replicas-max-lag 0
+    examine 2 ''
+    found replication warning 'min-replicas-max-lag is 0'
+    found replication danger '[01] of at least 2 replicas'
+    set_to min-replicas-to-write 0
+    examine 2 "unix://$work/replica.sock"
+    found replica danger 'replica of 127.0.0.1, and read-only \| name the master'
+    on_replica CONFIG SET replica-read-only no >/dev/null
+    on_replica REPLICAOF 127.0.0.1 1 >/dev/null
+    examine 2 "unix://$work/replica.sock"
+    found replica danger 'may be written to \| CONFIG SET replica-read-only yes'
+    found replication warning 'lost its master'
+    kill $replica
+    redis CONFIG SET port 0 >/dev/null
+    gone_replica() { ! linked; }
+    until_true 10 gone_replica || fail "the replica is still there"
+}
 
-# ---- refusals ------------------------------------------------------------------------------------------
-expect_line 64 'too many' "$tidelock" doctor a b
-expect_line 64 'KEY' "$tidelock" doctor ''
-expect_line 64 'malformed URL' "$tidelock" --url ftp://x doctor
-expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" doctor
-# A script that runs and runs: the server answers nothing else, and that is said.
-redis CONFIG SET lua-time-limit 10 >/dev/null
-redis-cli -s "$socket" EVALSHA "$(redis SCRIPT LOAD 'while true do end')" 0 >/dev/null 2>&1 &
-busy() { redis PING 2>&1 | grep -q BUSY; }
-until_true 10 busy || fail "the script does not run"
-expect_line 69 'BUSY' "$tidelock" doctor
-redis SCRIPT KILL >/dev/null
-until_true 10 server_answers || fail "the script does not end"
-redis CONFIG SET requirepass secret >/dev/null
-expect_line 77 'password' "$tidelock" doctor
-if [[ -w /dev/full ]]; then
-    TIDELOCK_PASSWORD=secret "$tidelock" doctor >/dev/full 2>"$err"
-    [[ $? == 70 ]] || fail "a full device"
-fi
-exit 0
+# ---- permissions -------------------------------------------------------------------------------------
+permissions() {
+    start_server --appendonly yes --appendfsync everysec
+    limited() { # rules; what may be taken away from all
+        redis ACL SETUSER limited reset on '>secret' '~*' '&*' '+@all' "$@" >/dev/null || fail "ACL SETUSER $*"
+    }
+    export TIDELOCK_PASSWORD=secret
+    proxy
+    as_limited=redis://limited@127.0.0.1:$port
+    limited -pexpire -subscribe
+    examine 2 "$as_limited"
+    found permissions danger 'PEXPIRE: .*pexpire.* \| ACL SETUSER limited \+PEXPIRE'
+    found permissions warning 'SUBSCRIBE: .* \| ACL SETUSER limited \+SUBSCRIBE'
+    limited -config -acl
+    examine 1 "$as_limited"
+    found config unseen 'CONFIG|config'
+    found permissions unseen 'acl'
+    json_has "$out" state warnings
+    limited -time
+    expect_line 77 "to run the 'time' command" "$tidelock" --url "$as_limited" doctor
+    limited -info -command -eval
+    examine 2 "$as_limited"
+    found info unseen 'info'
+    found commands unseen 'command'
+    found persistence unseen ''
+    found scripts danger 'ACL SETUSER limited \+eval'
+    limited resetkeys '~jobs:*' '~tidelock:{jobs:*'
+    examine 1 "$as_limited"
+    found permissions unseen 'tidelock doctor KEY'
+    examine 0 "$as_limited" jobs:nightly
+    not_found permissions danger
+    examine 2 "$as_limited" elsewhere
+    found permissions danger "GET: .*ACL SETUSER limited '~elsewhere' '~tidelock:\{elsewhere\}'"
+    unset TIDELOCK_PASSWORD
+}
+
+# ---- commands that are not there, and refusals -------------------------------------------------------
+commands() {
+    start_server --appendonly yes --rename-command EVAL '' --rename-command PTTL hidden --rename-command SUBSCRIBE ''
+    examine 2 ''
+    found commands danger 'has no EVAL: .*rename-command EVAL'
+    found commands danger 'has no PTTL'
+    found commands warning 'has no SUBSCRIBE'
+    found scripts danger 'runs no script'
+    not_found permissions unseen
+
+
+    # Refusals.
+    expect_line 64 'too many' "$tidelock" doctor a b
+    expect_line 64 'KEY' "$tidelock" doctor ''
+    expect_line 64 'malformed URL' "$tidelock" --url ftp://x doctor
+    expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" doctor
+    # A script that runs and runs: the server answers nothing else, and that is said.
+    redis CONFIG SET lua-time-limit 10 >/dev/null
+    redis-cli -s "$socket" EVALSHA "$(redis SCRIPT LOAD 'while true do end')" 0 >/dev/null 2>&1 &
+    busy() { redis PING 2>&1 | grep -q BUSY; }
+    until_true 10 busy || fail "the script does not run"
+    expect_line 69 'BUSY' "$tidelock" doctor
+    redis SCRIPT KILL >/dev/null
+    until_true 10 server_answers || fail "the script does not end"
+    redis CONFIG SET requirepass secret >/dev/null
+    expect_line 77 'password' "$tidelock" doctor
+    if [[ -w /dev/full ]]; then
+        TIDELOCK_PASSWORD=secret "$tidelock" doctor >/dev/full 2>"$err"
+        [[ $? == 70 ]] || fail "a full device"
+    fi
+}
+
+# ---- all at once --------------------------------------------------------------------------------------
+begin() { # part
+    work=$work/$1 server_pid=
+    mkdir "$work"
+    out=$work/out err=$work/err socket=$work/redis.sock
+    export XDG_RUNTIME_DIR=$work
+    trap clean_up EXIT
+    "$1"
+}
+pids=()
+for part in settings own_words copies permissions commands; do
+    (begin "$part") &
+    pids+=($!)
+done
+failed=0
+for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+exit $failed
