@@ -180,9 +180,10 @@ static void serve(agent *a, signals *s) {
 /* Whatever a retry can't mend ends it at the start. */
 static int start(agent *a) {
     if (round_once(a))
-        return a->track.known ? 0
-                              : fail(STATUS_UNAVAILABLE,
-                                     "agent: the clock was set while it was measured; try again");
+        return a->track.known || !a->options->once
+                   ? 0
+                   : fail(STATUS_UNAVAILABLE,
+                          "agent: the clock was set while it was measured; try again");
     bool lasting = a->link.status != STATUS_UNAVAILABLE;
     return lasting || a->options->once ? fail(a->link.status, "%s", a->link.words) : 0;
 }

@@ -96,7 +96,8 @@ typedef struct {
     char what[320], why[320], fix[320];
 } doctor_finding;
 
-#define DOCTOR_FINDINGS 64
+#define DOCTOR_FINDINGS                                                                            \
+    128 /**< more than there can be: each command twice, each server twice, the rest once */
 typedef struct {
     doctor_finding finding[DOCTOR_FINDINGS];
     int count;
