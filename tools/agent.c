@@ -42,7 +42,8 @@ typedef struct {
     char server[SKEW_SERVER_SIZE]; /* that the track is of */
     bool published;                /* at least once */
     int64_t put_us[2];             /* at_us of the last two records that were sent */
-    bool clash, failing;
+    int clash;                     /* rounds for which it is told of still; 0: of none */
+    bool failing;
     int32_t rate_ppm; /* the greatest since the evidence was gathered */
 } agent;
 
@@ -66,7 +67,8 @@ static bool is_ours(const agent *a, const skew_record *r) {
     return strcmp(r->id, a->id) == 0 && (r->at_us == a->put_us[0] || r->at_us == a->put_us[1]);
 }
 
-/* Another agent of our name, and not merely one that we follow. */
+/* Another agent of our name, and not merely one that we follow. It is told of for as long as a record lasts: one of
+ * the two may be late, and the other then finds its own. */
 static bool look_for_clash(agent *a) {
     const char *const words[] = {"GET", a->key, NULL};
     found f = {.there = false};
@@ -78,7 +80,10 @@ static bool look_for_clash(agent *a) {
     if (clash && !a->clash)
         say("agent: another agent publishes as %s: give one of them another name (--name)",
             a->name);
-    a->clash = clash;
+    if (clash)
+        a->clash = LEASES;
+    else if (a->clash > 0)
+        a->clash--;
     return true;
 }
 
@@ -106,7 +111,7 @@ static bool publish(agent *a, const kernel_clock *kernel) {
 
     skew_self_record(&a->track, kernel, a->server, &record);
     record.every_ms = a->options->every_ms;
-    record.clash = a->clash;
+    record.clash = a->clash > 0;
     a->put_us[1] = a->put_us[0];
     a->put_us[0] = record.at_us;
     if (!put(a, &record))
