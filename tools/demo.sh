@@ -258,7 +258,7 @@ SH
 
 # Services that follow the phase take the lock again and again, and note when.
 follow_phase() { # key
-    while "$tidelock" run --protocol auto --legacy-ttl 3s --max-skew 200ms "$1" -- true 2>>"$work/err"; do
+    while "$tidelock" run --protocol auto --namespace 'sync*=default' --legacy-ttl 3s --max-skew 200ms "$1" -- true 2>>"$work/err"; do
         now_ms >>"$work/turns"
     done
 }

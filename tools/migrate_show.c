@@ -107,7 +107,7 @@ static void show_others(const migrate_view *v, FILE *out) {
 static void show_bunch(const char *name, const migrate_bunch *b, FILE *out) {
     char list[MIGRATE_LIST_SIZE];
 
-    (void)fprintf(out, "  %-52s %4lld", name, (long long)b->count);
+    (void)fprintf(out, "  %-54s %4lld", name, (long long)b->count);
     if (b->count > 0)
         (void)fprintf(out, "  %s", migrate_bunch_list(list, b));
     (void)fputc('\n', out);

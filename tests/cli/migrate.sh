@@ -41,3 +41,17 @@ is_waiting() {
     calls=$(redis INFO commandstats | sed -n 's/^cmdstat_eval:calls=\([0-9]*\).*/\1/p')
     ((${calls:-0} >= 2))
 }
+
+# A step behind a proxy that lets something happen in the middle of it: see migrate_proxy.py.
+through() { # how, command...
+    local status=0
+    "$python" "$here/tests/cli/migrate_proxy.py" "$socket" "$work/proxy.sock" "$1" 2>"$work/proxy.err" &
+    proxy=$!
+    until_true 10 test -S "$work/proxy.sock" || depth=1 fail "no proxy: $(cat "$work/proxy.err")"
+    shift
+    timeout 60 migrate "$@" --yes --url "unix://$work/proxy.sock" >"$out" 2>"$err" </dev/null || status=$?
+    kill $proxy
+    wait $proxy 2>/dev/null
+    rm "$work/proxy.sock"
+    return $status
+}

@@ -1,7 +1,8 @@
 """A proxy before a redis-server, for what goes wrong in the middle of a step of `tidelock migrate`.
 
-migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID
-lose: the first connection is lost when the third is made. stop: that process is stopped before the change.
+migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY
+lose: the first connection is lost when the third is made. stop: that process is stopped before the change. java: an old
+client locks and unlocks that key when the fourth connection is made.
 """
 import os, select, signal, socket, sys
 
@@ -21,6 +22,12 @@ def connect():
         first = client
     if made == 3 and what[0] == "lose":
         close(first)
+    if made == 4 and what[0] == "java":
+        with socket.socket(socket.AF_UNIX) as java:
+            java.connect(there)
+            for command in "SETNX %s 1", "DEL %s":
+                java.sendall((command % sys.argv[3][5:] + "\r\n").encode())
+                java.recv(100)
 
 def close(end):
     for s in (end, other.pop(end)):

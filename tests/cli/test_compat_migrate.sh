@@ -90,6 +90,13 @@ wait_for $step 30
 [[ $status == 77 ]] || fail "an epoch that changed: $status"
 grep -q 'refused: the namespace has gone to epoch 5, phase 1, meanwhile: another operator' "$work/step" || fail "an epoch that changed: $(cat "$work/step")"
 in_phase 1 5
+set_phase 0 5
+client one 5 0 60
+busy 60000 migrate advance --yes
+redis HSET "$register" since 2 >/dev/null # another one of the same number
+wait_for $step 30
+[[ $status == 77 ]] || fail "another epoch of the same number: $status: $(cat "$work/step")"
+in_phase 0 5
 set_phase 0 6
 client one 6 0 60
 busy 3000 migrate advance --yes

@@ -29,8 +29,9 @@ expect 0 "$tidelock" lock --protocol bridge -t 30s jobs:bridge
 read -r bridge _ <"$out"
 expect_refused '1 lock is held by tidelock clients that don.t follow the phase: jobs:bridge by tidelock on .* \(pid [0-9]+\) \(ends in' \
     migrate advance --yes
-redis HSET "$register:clients" itself "2 1 1000 $(($(server_us) + 60000000)) 0.1.0 $(redis HGET 'tidelock:{jobs:bridge}' owner)" >/dev/null
+redis HSET "$register:clients" itself "2 1 1000 $(($(server_us) + 60000000)) 0.1.0 $(redis HGET 'tidelock:{jobs:bridge}' owner)"$'\t*' >/dev/null
 expect 0 migrate advance --yes
+grep -q "^tidelock: migrate advance: note: 1 client may take locks of other names than jobs:\* as well" "$err" || fail "other names: $(cat "$err")"
 in_phase 2 3
 
 # ---- from 2 to 3: no stamp is left -----------------------------------------------------------------------
@@ -151,6 +152,13 @@ watch --watch 5m --monitor 5m
 redis SETNX jobs:quick x >/dev/null # no stamp at all
 refuses 'SETNX of a client of the old kind on jobs:quick: a client of the unix socket'
 redis DEL jobs:quick >/dev/null
+
+# Even while the keys are looked at for the last time.
+set_phase 1 20
+through java:jobs:quick advance --watch 500ms
+[[ $? == 77 ]] || fail "one that comes during the last scan: $(cat "$out" "$err")"
+grep -q 'SETNX of a client of the old kind on jobs:quick: a client of the unix socket' "$err" || fail "the last scan: $(cat "$err")"
+in_phase 1 20
 
 # What is seen on other keys is nobody's business; and it stands in the history.
 watch --watch 2s

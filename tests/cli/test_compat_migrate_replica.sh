@@ -36,18 +36,6 @@ expect 0 migrate advance --yes
 [[ $(on_replica HGET "$register" epoch) == 6 ]] || fail "epoch 6 is not there"
 
 # What goes wrong in the middle: between judging and changing, and between changing and its being confirmed.
-through() { # how, command...
-    local status=0
-    "$python" "$here/tests/cli/migrate_proxy.py" "$socket" "$work/proxy.sock" "$1" 2>"$work/proxy.err" &
-    proxy=$!
-    until_true 10 test -S "$work/proxy.sock" || depth=1 fail "no proxy: $(cat "$work/proxy.err")"
-    shift
-    timeout 60 migrate "$@" --yes --url "unix://$work/proxy.sock" >"$out" 2>"$err" </dev/null || status=$?
-    kill $proxy
-    wait $proxy 2>/dev/null
-    rm "$work/proxy.sock"
-    return $status
-}
 long_ago
 through lose rollback
 [[ $? == 69 ]] || fail "the connection was lost after the look at everything: $(cat "$out" "$err")"
