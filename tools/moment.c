@@ -61,8 +61,9 @@ moments moment_all(void) {
     return best;
 }
 
-#define NORMAL_PPM 500 /* what the kernel's frequency may be set to for good */
-#define SLEW_PPM 83333 /* how fast chronyd corrects an offset, unless told otherwise */
+#define CRYSTAL_PPM 100 /* what a clock needs for good; beyond that it may be a correction */
+#define NORMAL_PPM 500  /* the most that the kernel's frequency may be set to */
+#define SLEW_PPM 83333  /* how fast chronyd corrects an offset, unless told otherwise */
 
 kernel_clock moment_kernel(void) {
     struct timex t = {.modes = 0};
@@ -79,7 +80,7 @@ kernel_clock moment_kernel(void) {
                       .max_error_us = t.maxerror};
     if (llabs(ppm) > NORMAL_PPM)
         k.slew_ppm = llabs(ppm) > SLEW_PPM ? (int32_t)llabs(ppm) : SLEW_PPM;
-    else if (t.offset != 0)
+    else if (t.offset != 0 || llabs(ppm) > CRYSTAL_PPM)
         k.slew_ppm = NORMAL_PPM;
     return k;
 }

@@ -1,0 +1,81 @@
+/*
+ * What the kernel says of its clock, and what follows for how fast that may move: a daemon that corrects it
+ * turns up the length of its ticks. Here the kernel is told what to say.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/timex.h>
+
+#include <cmocka.h>
+
+static struct timex said;
+static int answer;
+static int fake_adjtimex(struct timex *t) {
+    assert_int_equal(t->modes, 0); /* it changes nothing */
+    *t = said;
+    return answer;
+}
+#undef fail /* the tool has a function of that name */
+#define adjtimex fake_adjtimex
+#include "../../tools/moment.c" /* NOLINT(bugprone-suspicious-include) */
+
+/* A tick of 1/100 s takes so many us; the frequency is in ppm. */
+static kernel_clock with(long tick, long ppm, long offset) {
+    long ticks = sysconf(_SC_CLK_TCK) > 0 ? sysconf(_SC_CLK_TCK) : 100;
+    said = (struct timex){.tick = 1000000 / ticks + (tick - 10000) * 100 / ticks,
+                          .freq = ppm * 65536,
+                          .offset = offset,
+                          .maxerror = 777};
+    answer = TIME_OK;
+    return moment_kernel();
+}
+
+static void test_a_clock_that_nobody_corrects_is_not_slewed(void **state) {
+    (void)state;
+    for (long ppm = -100; ppm <= 100; ppm += 20) { /* for good, against its crystal's error */
+        kernel_clock k = with(10000, ppm, 0);
+        assert_true(k.known && k.synchronised && !k.leaping);
+        assert_int_equal(k.slew_ppm, 0);
+        assert_int_equal(k.max_error_us, 777);
+    }
+}
+
+static void test_a_correction_may_be_as_fast_as_daemons_make_it(void **state) {
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        assert_int_equal(with(10000 + sign * 10, 0, 0).slew_ppm, 83333); /* 1,000 ppm just now */
+        assert_int_equal(with(10000 + sign * 800, 0, 0).slew_ppm, 83333);
+        assert_int_equal(with(10000 + sign * 1000, 0, 0).slew_ppm, 100000);
+        assert_int_equal(with(10000 + sign * 10, -sign * 500, 0).slew_ppm,
+                         500); /* 500 ppm in all */
+        assert_int_equal(with(10000 + sign * 10, -sign * 900, 0).slew_ppm, 0);
+        assert_int_equal(with(10000, sign * 101, 0).slew_ppm, 500); /* more than a crystal is off */
+        assert_int_equal(with(10000, 0, sign * 3).slew_ppm, 500);   /* by the kernel's own loop */
+    }
+}
+
+static void test_what_the_kernel_says_of_itself_is_told(void **state) {
+    (void)state;
+    (void)with(10000, 0, 0);
+    said.status = STA_UNSYNC;
+    assert_false(moment_kernel().synchronised);
+    said.status = 0;
+    answer = TIME_ERROR;
+    assert_false(moment_kernel().synchronised);
+    assert_false(moment_kernel().leaping);
+    answer = TIME_INS;
+    assert_true(moment_kernel().leaping);
+    answer = -1;
+    assert_false(moment_kernel().known);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_clock_that_nobody_corrects_is_not_slewed),
+        cmocka_unit_test(test_a_correction_may_be_as_fast_as_daemons_make_it),
+        cmocka_unit_test(test_what_the_kernel_says_of_itself_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
