@@ -176,8 +176,7 @@ int migrate_init(migrate_work *w) {
         "Register namespace %s %sin phase %d (%s) for the keys %.100s, %lld of which are "
         "locks now%s%s?%s",
         w->v.name, w->v.reg.there ? "again, " : "", phase, migrate_phase_name(phase), w->o->keys,
-        (long long)migrate_locks_all(&locks), all.count ? ": " : "",
-        migrate_bunch_list(list, &all),
+        (long long)migrate_locks_all(&locks), all.count ? ": " : "", migrate_bunch_list(list, &all),
         phase >= PHASE_DRAIN ? " Nobody watches for Java here: none may run on them." : "");
     status = migrate_confirm(w, question);
     return status ? status : make(w, phase, &locks);
