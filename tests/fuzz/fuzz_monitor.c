@@ -2,6 +2,8 @@
  * MONITOR's lines, in which anybody who may speak to the server has a word: what is read reads back from
  * what the server would have written, nothing is kept beyond its room, and what is learnt makes no interval
  * that is upside down. The input is lines; the first byte of each chooses what its value is taken for.
+ *
+ * fuzz: -max_len=700
  */
 #include "fuzz.h"
 
