@@ -23,7 +23,7 @@ _tidelock_options() { # command
     doctor) echo "$all --json --format" ;;
     agent) echo "$all --name --every --once --verbose" ;;
     migrate)
-        echo "$all --namespace --keys --phase --lease --watch --monitor --yes --dry-run --history --json --format --dialect" \
+        echo "$all --namespace --keys --again --phase --lease --watch --monitor --yes --dry-run --history --json --format --dialect" \
             "--legacy-ttl --max-skew --legacy-lag"
         ;;
     esac
