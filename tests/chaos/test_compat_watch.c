@@ -108,12 +108,13 @@ static long long value(void) {
     return stamp;
 }
 
-/* A lock that is told of changes takes a racing loser's stamp back as soon as it is there. */
+/* A lock that is told of changes takes a racing loser's stamp back as soon as it is there. The same one each
+ * time: one that is too early is a robber's. */
 static void await_told_again(tl_lock *lock) {
     const clock_wait bound = clock_wait_begin(SOON_MS);
+    const long long losers = value() - 100;
     bool told = false;
     while (!told && clock_wait_more(&bound)) {
-        long long losers = value() - 100;
         ask("SET " KEY " %lld KEEPTTL", losers);
         const clock_wait soon = clock_wait_begin(AT_ONCE_MS / 4);
         while (!told && clock_wait_more(&soon))

@@ -140,9 +140,13 @@ static void test_a_deleted_key_is_held_while_its_holder_may_work(void **state) {
     conform *c = *state;
     const int64_t ttl_ms = clock_patient_ms(1000);
     tl_client *client = conform_client(c);
-    tl_lock *lock = conform_lock_with(c, conform_client_with(c, TL_CLIENT_OPTIONS(.service = "x")),
+    proxy *p = conform_proxy(c);
+    tl_client *behind = conform_client_with(c,
+                                            TL_CLIENT_OPTIONS(.url = proxy_url(p), .service = "x"));
+    tl_lock *lock = conform_lock_with(c, behind,
                                       TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    proxy_stop(p); /* its holder is told nothing of it */
     conform_do(c, "DEL %s", c->key);
     tl_lock_info info = look(c, client);
     assert_true(info.held && info.by_tidelock);
@@ -150,6 +154,7 @@ static void test_a_deleted_key_is_held_while_its_holder_may_work(void **state) {
     assert_string_equal(info.service, "x");
     WAIT_FOR(SOON_MS, !look(c, client).held);
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    proxy_heal(p);
 }
 
 static void test_looking_needs_a_key_and_a_size(void **state) {
