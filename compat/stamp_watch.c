@@ -235,7 +235,6 @@ static tl_status take_again(tl_stamp_try *s, const tl_job *job, const tl_event *
                             tl_out *out) {
     tl_stamp stamp = stamp_of(job, k);
     int64_t reserved = job->fences > 1 ? job->fences : 1;
-    s->owned = true;
     if (k->fence < reserved || k->fence >= FENCE_END)
         return tl__try_malformed(&s->try, out);
     s->try.result.fence = (uint64_t)(k->fence - reserved + 1);
@@ -247,7 +246,8 @@ static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
     tl_try *a = &s->try;
     int64_t now_ms = k->now_us / 1000;
     a->result.announced = k->same;
-    if (k->ours && k->same)
+    s->owned = k->ours && k->same; /* anew each time: another may have had it since the last look */
+    if (s->owned)
         return take_again(s, job, e, k, out);
     if (k->there) {
         tl_stamp stamp = stamp_of(job, k);

@@ -110,7 +110,7 @@ watch-drop-whatever      | compat/stamp_watch.c | watch-to-the-end | 1000 | s/^ 
 watch-drop-anybodys      | compat/stamp_watch.c | stamps | 3000 | s/ret->ours = .*/ret->ours = ret->bound || tl__bytes_eq(token, tl__token_bytes(\&job->token));/
 watch-take-blindly       | compat/stamp_watch.c | watch  | 300  | s/^        if (!tl__stamp_is_free(&job->rules, &stamp, now_ms)) {/        if (false) {/
 watch-take-ignores-s     | compat/stamp_watch.c | stamps | 20000 | s/^    if (k->bound && !k->ours && k->until_us >= k->now_us) {/    if (false) {/
-watch-not-known-again    | compat/stamp_watch.c | stamps | 3000 | s/^    if (k->ours && k->same)$/    if (false)/
+watch-not-known-again    | compat/stamp_watch.c | stamps | 3000 | s/^    if (k->ours && k->same)$/    if (false)/; s/s->owned = k->ours && k->same;/s->owned = false;/
 watch-spares-no-m        | compat/stamp_watch.c | watch-to-the-end | 1000 | s/ - tl__stamp_skew_ms(job, e);/;/
 watch-spares-m-once      | compat/stamp.c    | watch-to-the-end | 3000 | s/e->server->anchor.known ? 1 : 2)/true ? 1 : 2)/
 watch-without-cap        | compat/stamp.c    | watch-by-hand | 20000 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/

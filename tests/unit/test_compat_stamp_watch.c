@@ -345,6 +345,23 @@ static void test_who_is_disturbed_looks_again_a_few_times(void **state) {
     }
 }
 
+/* What was its own at the first look has been another's since: it is taken whole, with a fence of its own. */
+static void test_a_take_that_lost_its_lock_between_two_looks_takes_it_anew(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    feed_at(&f, 100);
+    f.server.anchor.at = f.now;
+    (void)answer_ours(&f);
+    (void)answer_raced(&f);
+    assert_reads(&f, true);
+    (void)FIND(&f, NULL, .token = "", .fence = feed_server_us(5000));
+    assert_takes(&f, server_ms(&f) + T_MS, feed_server_us(5000) + 1, feed_server_us(100));
+    (void)answer_wrote(&f);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->fence, feed_server_us(5000) + 1);
+}
+
 static void test_nobody_looks_again_when_the_time_is_up(void **state) {
     (void)state;
     feed f;
@@ -749,6 +766,7 @@ int main(void) {
         cmocka_unit_test(test_one_that_found_itself_the_holder_has_left_something_behind),
         cmocka_unit_test(test_an_unanswered_exec_is_doubt_an_unanswered_look_is_none),
         cmocka_unit_test(test_who_is_disturbed_looks_again_a_few_times),
+        cmocka_unit_test(test_a_take_that_lost_its_lock_between_two_looks_takes_it_anew),
         cmocka_unit_test(test_nobody_looks_again_when_the_time_is_up),
         cmocka_unit_test(test_a_refused_transaction_has_done_nothing),
         cmocka_unit_test(test_one_that_was_executed_in_part_is_undone),
