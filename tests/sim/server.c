@@ -201,6 +201,7 @@ static bool too_late(sim_world *w, const sim_msg *m) {
     if (w->now <= m->never_after)
         return false;
     w->stats.kept_away++;
+    w->calm_all_along = false; /* the client waits for an answer as it does when a reply is lost */
     if (open)
         m->conn->withheld = m->conn->dead_up = m->conn->dead_down = true;
     return true;
