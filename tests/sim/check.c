@@ -112,15 +112,16 @@ void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
                  w->key[key].name, (long long)((end - gone + 999) / 1000));
 }
 
-/* A loser's stamp is told by its writer's lifetime, which is taken to be the shortest; and the stamps of
- * clients without scripts are by clocks of their own. */
+/* A loser's stamp is told by its writer's lifetime, which is taken to be the shortest, and by when ours
+ * was executed, which a server without TIME doesn't say: it then counts from when it was sent. And the
+ * stamps of clients without scripts are by clocks of their own. */
 static bool may_be_misjudged(const sim_world *w, const sim_lock *l) {
     if (!w->cfg.stamps)
         return false;
     bool strict = false;
     for (int i = 0; i < w->cfg.actors; i++)
         strict = strict || (w->cfg.cast[i].kind == SIM_STRICT && w->cfg.cast[i].key == l->key);
-    return strict || sim_stamp_is_plain(w, l) || !w->legacy ||
+    return strict || sim_stamp_is_plain(w, l) || sim_stamp_by_own_clock(w) || !w->legacy ||
            w->cfg.java_writes_ms != w->cfg.java_ttl_ms;
 }
 
