@@ -111,13 +111,6 @@ static void make_room(tl_dlu *d) {
 
 /* ---- opening and closing ----------------------------------------------------------------------- */
 
-/* Would any lock be refused by the options? */
-static tl_err try_options(tl_client *client, tl_error *err) {
-    tl_lock *lock = tl_lock_new(client, "a", 1, NULL, err);
-    tl_lock_free(lock);
-    return lock ? TL_OK : TL_EINVALID;
-}
-
 static tl_dlu *open_table(tl_client *client, tl_error *err) {
     tl_dlu *d = calloc(1, sizeof *d);
     hold **bucket = calloc(BUCKETS_LEAST, sizeof(hold *));
@@ -143,7 +136,7 @@ tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
         o.protocol = TL_BRIDGE;
     if (tl_client_open(&o, &client, err))
         return NULL;
-    tl_dlu *d = try_options(client, err) ? NULL : open_table(client, err);
+    tl_dlu *d = open_table(client, err);
     if (!d)
         tl_client_close(client);
     return d;

@@ -49,8 +49,8 @@ typedef struct tl_dlu tl_dlu;
 tl_dlu *tl_dlu_open(const char *url, tl_error *err);
 
 /**
- * The same with options of one's own. The protocol is TL_BRIDGE unless they say TL_TIMESTAMP; locks
- * last legacy_ttl_ms. Options that leave no validity are refused here: TL_EINVALID.
+ * The same with options of one's own. The protocol is TL_BRIDGE unless they say TL_TIMESTAMP or
+ * TL_AUTO; locks last legacy_ttl_ms. Options that leave no validity are refused here: TL_EINVALID.
  */
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err);
 
@@ -71,7 +71,9 @@ void tl_dlu_close(tl_dlu *dlu);
  *                       background, at the latest by the lock's expiry
  *      TL_EUNAVAILABLE  the server was not reached
  *      TL_ESERVER       among others: no EVAL there, which the bridge needs
- *      TL_EDENIED, TL_EINVALID, TL_ENOMEM
+ *      TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off
+ *      TL_EINVALID      the key can't be, or (TL_AUTO) no namespace has it; or after a fork
+ *      TL_EDENIED, TL_ENOMEM
  */
 bool tl_dlu_lock(tl_dlu *dlu, const char *key, tl_error *err);
 

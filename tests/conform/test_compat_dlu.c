@@ -405,6 +405,20 @@ static void test_keys_that_cannot_be_are_refused(void **state) {
     free(key);
 }
 
+static void test_by_phases_it_locks_the_keys_of_its_namespaces_alone(void **state) {
+    (void)state;
+    tl_client_options o = options_of(0, 0);
+    o.protocol = TL_AUTO;
+    o.strict = false;
+    o.namespaces = "dlu:*=default";
+    tl_dlu *d = open_with(&o);
+    ASSERT_LOCKS(d, KEY);
+    assert_false(tl_dlu_lock(d, "another", &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    ASSERT_SAID("namespaces");
+    ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK);
+}
+
 static void test_without_a_server_it_is_false_in_time(void **state) {
     (void)state;
     tl_client_options o = options_of(0, 0);
@@ -544,6 +558,7 @@ int main(void) {
         ONE(test_many_keys_are_held_at_once),
         ONE(test_options_that_leave_no_validity_are_refused_at_opening),
         ONE(test_keys_that_cannot_be_are_refused),
+        ONE(test_by_phases_it_locks_the_keys_of_its_namespaces_alone),
         ONE(test_without_a_server_it_is_false_in_time),
         ONE(test_a_fork_has_nothing_of_the_handle),
         ONE(test_a_fork_never_hangs_on_what_another_thread_did),
