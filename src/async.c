@@ -53,7 +53,7 @@ static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
     op->task = (tl_task){
         .machine = op, .step = step, .stepped = stepped, .listener = &op->listener};
     op->listener.hear = hear;
-    op->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .come = come};
+    op->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .protocol = lock->protocol, .come = come};
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
     op->client = lock->client;

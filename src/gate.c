@@ -161,11 +161,13 @@ void tl__gate_leave(tl_gate *gate, tl_place *place) {
     (void)pthread_mutex_unlock(&gate->mutex);
 }
 
-/* With less than half of what it wants the next would have to renew at once. */
+/* With less than half of what it wants the next would have to renew at once. By another protocol it
+ * couldn't: a lock with a fence has a sidecar, one without has none. */
 static bool may_pass(const tl_place *place, const tl_hold *hold, tl_mono now) {
     if (place->state != TL_FRONT || !place->first || hold->passes == 0)
         return false;
-    return tl__ns_until(hold->taken, now) < PASS_NS &&
+    return place->first->turn->protocol == hold->protocol &&
+           tl__ns_until(hold->taken, now) < PASS_NS &&
            tl__ms_until(now, hold->deadline) >= place->first->turn->ttl_ms / 2 &&
            tl__mono_before(now, hold->deadline);
 }
@@ -213,8 +215,8 @@ static void signal_queuer(tl_turn *turn) {
     (void)pthread_cond_signal(&((tl_queuer *)turn)->cond);
 }
 
-void tl__queuer_init(tl_queuer *q, int64_t ttl_ms) {
-    *q = (tl_queuer){.turn = {.ttl_ms = ttl_ms, .come = signal_queuer}};
+void tl__queuer_init(tl_queuer *q, int64_t ttl_ms, const tl_protocol *protocol) {
+    *q = (tl_queuer){.turn = {.ttl_ms = ttl_ms, .protocol = protocol, .come = signal_queuer}};
     (void)pthread_cond_init(&q->cond, NULL);
 }
 

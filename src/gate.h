@@ -17,6 +17,7 @@
 
 /** A hold as it passes from one lock to the next. */
 typedef struct {
+    const tl_protocol *protocol; /**< by which it was taken */
     tl_token token;
     tl_mono deadline;
     uint64_t fence;  /**< the present holder's; 0: the lock has none */
@@ -28,6 +29,7 @@ typedef struct {
 /** Whoever stands in the queue. */
 typedef struct tl_turn {
     int64_t ttl_ms;                     /**< the lifetime it wants */
+    const tl_protocol *protocol;        /**< by which it would take the lock, and renews it */
     void (*come)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
     bool given;                         /**< with a hold: then it doesn't ask the server */
     tl_hold hold;
@@ -67,8 +69,9 @@ bool tl__gate_quit(tl_gate *gate, tl_place *place);
 void tl__gate_leave(tl_gate *gate, tl_place *place);
 
 /** At the front with a hold that is over for its owner: hand it to the next, who comes to the front
- *  with the next fencing number. false: nobody waits, or it has been passed on for long enough while
- *  other processes may wait, or too little of it is left. */
+ *  with the next fencing number. false: nobody waits, or one of another protocol (with a fence, where
+ *  this has none), or it has been passed on for long enough while other processes may wait, or too
+ *  little of it is left. */
 bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
 
 /** Have `see` look at the one at the front of a key, if there is one, with the gate's mutex held. */
@@ -89,7 +92,7 @@ typedef struct {
     pthread_cond_t cond;
 } tl_queuer;
 
-void tl__queuer_init(tl_queuer *queuer, int64_t ttl_ms);
+void tl__queuer_init(tl_queuer *queuer, int64_t ttl_ms, const tl_protocol *protocol);
 void tl__queuer_end(tl_queuer *queuer);
 
 /** Wait until it is at the front: true. false: *stop has one of `bits`, or the time is up, and it has

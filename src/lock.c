@@ -224,7 +224,8 @@ void tl_lock_cancel(tl_lock *lock) {
 }
 
 tl_hold tl__lock_hold_of(const tl_lock *lock, const tl_acquire *a) {
-    tl_hold hold = {.token = lock->token,
+    tl_hold hold = {.protocol = lock->protocol,
+                    .token = lock->token,
                     .deadline = a->result.deadline,
                     .fence = a->result.fence,
                     .passes = (unsigned)a->job.fences - 1,
@@ -314,7 +315,7 @@ int tl__lock_enter(tl_lock *lock, int64_t wait_ms, tl_turn *turn) {
 
 static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_error *err) {
     tl_queuer q;
-    tl__queuer_init(&q, lock->ttl_ms);
+    tl__queuer_init(&q, lock->ttl_ms, lock->protocol);
     tl_err code = tl__lock_enter(lock, wait_ms, &q.turn) == TL_QUEUED
                       ? stand_in_queue(lock, &q, wait_ms, waiter, err)
                       : contend(lock, wait_ms, false, tl__mono_now(), waiter, err);

@@ -2,6 +2,7 @@
  * Conformance: locks with and without a fence on one key exclude each other, and wait for each other.
  */
 #include "conform.h"
+#include "lock.h"
 #include "script.h"
 
 #define TTL_MS 30000
@@ -90,6 +91,41 @@ static void test_a_take_whose_answer_is_lost_finds_itself_the_holder(void **stat
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
 }
 
+static int standing(tl_lock *lock) {
+    tl_gate *gate = &lock->client->gate;
+    (void)pthread_mutex_lock(&gate->mutex);
+    int state = lock->place.state;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return state;
+}
+
+static acquiring *begin_queued(tl_lock *lock) {
+    acquiring *a = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, standing(lock) == TL_QUEUED);
+    return a;
+}
+
+static void test_a_hold_does_not_pass_on_to_a_lock_of_the_other_kind(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .no_fence = !c->no_fence);
+    tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
+    tl_lock *other = make_lock_with(client, c->key, options);
+    tl_lock *elsewhere = with(c, c->no_fence, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
+    acquiring *a = begin_queued(first), *b = begin_queued(other);
+    ASSERT_RESULT(tl_lock_release(before, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
+    first->taken = tl__mono_add_ms(first->taken, TTL_MS); /* it would pass on however slow we are */
+    ASSERT_RESULT(tl_lock_release(first, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(b, SOON_MS), TL_OK);
+    assert_int_equal(tl_lock_fence(other) != 0, c->no_fence);
+    ASSERT_RESULT(tl_lock_extend(other, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(elsewhere, 0, &said), TL_OK); /* nothing is left in its way */
+    ASSERT_RESULT(tl_lock_release(elsewhere, &said), TL_OK);
+}
+
 /* ---- requests that come late ------------------------------------------------------------------- */
 
 /* What the script for repeats and renewals answers to one that should have come by `not_after`. */
@@ -133,6 +169,7 @@ static const conform_test tests[] = {
     CONFORM_OF(test_a_lock_without_fence_leaves_nothing_but_its_key, CONFORM_NO_FENCE),
     CONFORM_OF(test_a_fence_goes_on_over_holds_without_one, CONFORM_NO_FENCE),
     CONFORM_OF(test_a_take_whose_answer_is_lost_finds_itself_the_holder, CONFORM_NO_FENCE),
+    CONFORM_OF(test_a_hold_does_not_pass_on_to_a_lock_of_the_other_kind, CONFORM_NO_FENCE),
     CONFORM_OF(test_a_request_past_its_limit_takes_and_keeps_nothing, CONFORM_NO_FENCE),
 };
 CONFORM_MAIN(tests)

@@ -166,7 +166,8 @@ static void test_nobody_sees_two_holders_while_one_hands_over(void **state) {
     tl_client *client = conform_client(c);
     tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
     tl_place place = {.key = first->place.key, .hash = first->place.hash};
-    watcher w = {.turn = {.ttl_ms = TTL_MS, .come = watch}, .before = first};
+    watcher w = {.turn = {.ttl_ms = TTL_MS, .protocol = first->protocol, .come = watch},
+                 .before = first};
     ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
     acquiring *a = begin_queued(first, before, TL_FOREVER);
     (void)tl__gate_enter(&client->gate, &place, &w.turn);

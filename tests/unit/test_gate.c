@@ -242,6 +242,16 @@ static void test_a_hold_passes_only_while_fencing_numbers_are_reserved(void **st
     assert_true(passes(hold, 0, TTL_MS));
 }
 
+/* Those behind have no protocol here. */
+static void test_a_hold_passes_only_to_one_of_its_protocol(void **state) {
+    (void)state;
+    tl_hold hold = fresh_hold();
+    hold.protocol = &tl__protocol_plain;
+    assert_false(passes(hold, 0, TTL_MS));
+    hold.protocol = NULL;
+    assert_true(passes(hold, 0, TTL_MS));
+}
+
 static void test_nobody_is_passed_to_from_outside_or_without_a_queue(void **state) {
     (void)state;
     tl_place a = place_on("k"), b = place_on("k");
@@ -268,7 +278,7 @@ typedef struct {
 static void *sleep_in_queue(void *ctx) {
     sleeper *s = ctx;
     tl_queuer q;
-    tl__queuer_init(&q, TTL_MS);
+    tl__queuer_init(&q, TTL_MS, NULL);
     s->front = tl__gate_enter(&gate, &s->place, &q.turn) == TL_FRONT;
     atomic_store(&s->queued, true);
     if (!s->front)
@@ -366,6 +376,7 @@ int main(void) {
         TEST(test_a_hold_passes_only_when_enough_of_it_is_left),
         TEST(test_a_hold_passes_only_for_a_second_after_it_was_taken),
         TEST(test_a_hold_passes_only_while_fencing_numbers_are_reserved),
+        TEST(test_a_hold_passes_only_to_one_of_its_protocol),
         TEST(test_nobody_is_passed_to_from_outside_or_without_a_queue),
         TEST(test_a_thread_that_waits_gets_the_hold),
         TEST(test_a_thread_that_waits_leaves_when_its_time_is_up),
