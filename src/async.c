@@ -132,6 +132,8 @@ static tl_status queue(tl_operation *op, const tl_event *e, tl_out *out) {
 
 static tl_status begin(tl_operation *op, const tl_event *e, tl_out *out) {
     tl_lock *lock = op->lock;
+    if (tl__lock_was_cancelled(lock)) /* it is seen from here on: a later one is posted */
+        return end_queuing(op, TL_ECANCELLED, "cancelled", out);
     op->since = e->now;
     op->limit = op->wait_ms == TL_FOREVER ? TL_NEVER : tl__mono_add_ms(e->now, op->wait_ms);
     if (tl__lock_enter(lock, op->wait_ms, &op->turn) != TL_QUEUED)
@@ -171,6 +173,8 @@ static void completed(tl_operation *op, const char *words) {
     }
     if (releasing)
         tl__hold_publish(lock, TL_FREE, (tl_mono){0});
+    else
+        (void)tl__lock_was_cancelled(lock);
     if (releasing || op->code)
         tl__gate_leave(&op->client->gate, &lock->place);
     if (op->code)
@@ -213,17 +217,15 @@ static void tell(tl_report *report) {
     tl__keeper_unlock(k);
 }
 
-bool tl__async_cancel(tl_lock *lock) {
+void tl__async_cancel(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
     if (!atomic_load(&lock->op))
-        return false;
+        return;
     tl__keeper_lock(k);
     tl_operation *op = atomic_load(&lock->op);
-    bool may = op && op->kind != OP_RELEASING && !op->completed;
-    if (may)
+    if (op && op->kind != OP_RELEASING && !op->completed)
         tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);
     tl__keeper_unlock(k);
-    return may;
 }
 
 /* Without its lock it can only end, or clean up. True: it has acquired, and nobody was told. */
@@ -275,17 +277,12 @@ static tl_err start(tl_operation *op, const char *what, tl_error *err) {
     return tl__lock_fail(lock, code, what, "out of memory or threads", err);
 }
 
-/* It is done already: only to be told. */
-static tl_err tell_only(tl_operation *op, tl_err code, const char *words) {
-    tl_lock *lock = op->lock;
-    tl_keeper *k = &lock->client->keeper;
-    (void)tl__keeper_ready(k); /* it runs already, unless nothing has been acquired yet */
+/* It has been passed on already: only to be told, by a keeper that runs since it was held. */
+static tl_err tell_only(tl_operation *op) {
+    tl_keeper *k = &op->client->keeper;
     op->completed = op->over = true;
-    op->code = code;
-    if (code)
-        (void)tl__lock_fail(lock, code, "acquire", words, &op->err);
     tl__keeper_lock(k);
-    atomic_store(&lock->op, op);
+    atomic_store(&op->lock->op, op);
     tl__keeper_report(k, &op->report);
     tl__keeper_unlock(k);
     return TL_OK;
@@ -302,8 +299,6 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void 
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
     op->wait_ms = wait_ms;
-    if (tl__lock_was_cancelled(lock))
-        return tell_only(op, TL_ECANCELLED, "cancelled");
     lock->token = tl__client_token(lock->client);
     return start(op, "acquire", err);
 }
@@ -324,7 +319,7 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done done, void *ctx, tl_error *e
     }
     op->kind = OP_RELEASING;
     if (passed)
-        return tell_only(op, TL_OK, "");
+        return tell_only(op);
     tl_job job = tl__lock_job(lock);
     tl__settle_init(&op->machine.settle, &job, TL_DROP, believed, tl__client_seed(op->client));
     return start(op, "release", err);

@@ -4,12 +4,10 @@
 #ifndef TL_ASYNC_H
 #define TL_ASYNC_H
 
-#include <stdbool.h>
-
 struct tl_lock;
 
-/** Cancel the acquire that is under way; false: there is none. Any thread. */
-bool tl__async_cancel(struct tl_lock *lock);
+/** Cancel the acquire that is under way, if there is one. Any thread. */
+void tl__async_cancel(struct tl_lock *lock);
 
 /** The lock is being freed: what is under way is given up, and cleaned up in the background; nobody
  *  is called. */

@@ -212,8 +212,6 @@ void tl_lock_cancel(tl_lock *lock) {
     tl_client *c = lock->client;
     if (!tl__client_is_here(c))
         return; /* the mutex may have been held at the fork, for ever */
-    if (tl__async_cancel(lock))
-        return;
     (void)pthread_mutex_lock(&c->mutex);
     lock->cancelled = true;
     if (lock->waiter) {
@@ -221,6 +219,7 @@ void tl_lock_cancel(tl_lock *lock) {
         tl__gate_nudge(&c->gate, &lock->place);
     }
     (void)pthread_mutex_unlock(&c->mutex);
+    tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
 }
 
 tl_hold tl__lock_hold_of(const tl_lock *lock, const tl_acquire *a) {

@@ -70,7 +70,7 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
 /** Come to the front, or stand in the queue: a place's state. A strategy of the caller's own stays
  *  outside, where its pauses are nobody else's; one that tries once doesn't queue. */
 int tl__lock_enter(tl_lock *lock, int64_t wait_ms, tl_turn *turn);
-/** Take a cancel that came before the acquire. */
+/** Take a cancel that came before the acquire, or is over with it. */
 bool tl__lock_was_cancelled(tl_lock *lock);
 /** How long to try to reach the server, for one that has waited since then. */
 int64_t tl__lock_connect_ms(const tl_lock *lock, tl_mono since);

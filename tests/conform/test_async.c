@@ -349,6 +349,49 @@ static void test_a_cancel_at_any_moment_leaves_no_lock_behind(conform *c, bool d
 }
 BOTH_WAYS(test_a_cancel_at_any_moment_leaves_no_lock_behind)
 
+typedef struct {
+    tl_lock *lock;
+    atomic_int round, over; /* which one the canceller is to cancel, and has cancelled */
+} canceller;
+
+static void *cancel_in_time(void *ctx) {
+    canceller *k = ctx;
+    for (int done = 0, round; (round = atomic_load(&k->round)) >= 0;) {
+        if (round == done)
+            continue;
+        for (volatile int spin = 0; spin < round % 64 * 16; spin++) {}
+        tl_lock_cancel(k->lock);
+        done = round;
+        atomic_store(&k->over, done);
+    }
+    return NULL;
+}
+
+/* Before it begins, while it begins, or after: it never waits on. */
+static void test_a_cancel_while_it_begins_is_not_lost(void **state) {
+    static canceller k;
+    conform *c = *state;
+    tl_client *client = client_in(c, false);
+    tl_lock *holder = conform_lock(c, client, TTL_MS);
+    pthread_t thread;
+    k = (canceller){.lock = conform_lock(c, client, TTL_MS)};
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_in_time, &k), 0);
+    int told = 1, began = 0;
+    while (told && began < 1000) {
+        atomic_store(&k.round, ++began);
+        outcome *o = begin(k.lock, TL_FOREVER);
+        const clock_wait bound = clock_wait_begin(SOON_MS);
+        while (!(told = atomic_load(&o->told)) && clock_wait_more(&bound)) {}
+        assert_true(!told || o->code == TL_ECANCELLED);
+        WAIT_FOR(SOON_MS, atomic_load(&k.over) == began);
+    }
+    atomic_store(&k.round, -1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    if (!told)
+        fail_msg("cancelled, and not told: round %d", began);
+}
+
 static atomic_bool is_busy, may_go_on;
 
 static void keep_busy(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
@@ -734,6 +777,7 @@ static const conform_test tests[] = {
     CONFORM_BOTH(test_they_queue_with_those_that_block),
     CONFORM_BOTH(test_cancel_ends_it_in_each_phase),
     CONFORM_BOTH(test_a_cancel_at_any_moment_leaves_no_lock_behind),
+    CONFORM_OF(test_a_cancel_while_it_begins_is_not_lost, CONFORM_RUNTIME),
     CONFORM_OF(test_a_cancel_together_with_the_hand_over_loses_no_lock, CONFORM_RUNTIME),
     CONFORM_BOTH(test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing),
     CONFORM_OF(test_a_lock_freed_before_it_is_told_that_it_holds_is_given_back, CONFORM_RUNTIME),
