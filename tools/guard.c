@@ -12,12 +12,15 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t max_hold_ms, int64_t now_ms) {
+guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
+                  int64_t now_ms) {
     int64_t lead = least(ttl_ms / 4, TERM_LEAD_MAX_MS);
 
     return (guard){
         .mode = mode,
-        .term_lead_ms = lead,
+        /* The first renewal comes when a third of what is believed is over: no TERM before that. */
+        .term_lead_ms = least(lead, believed_ms / 4),
+        .grace_ms = lead,
         /* Lifetimes below 0.8 s have no 100 ms to spare between two renewals. */
         .kill_lead_ms = least(lead / 2, KILL_LEAD_MAX_MS),
         .hold_until = max_hold_ms < 0 ? INT64_MAX : now_ms + max_hold_ms,
@@ -73,7 +76,7 @@ guard_action guard_step(guard *g, int64_t now_ms, int64_t remaining_ms, int64_t 
         return GUARD_NOTHING;
     guard_action action = step_lock(g, now_ms, remaining_ms);
     if (action == GUARD_NOTHING && !g->term_sent && now_ms >= g->hold_until)
-        action = term_now(g, now_ms + g->term_lead_ms);
+        action = term_now(g, now_ms + g->grace_ms);
     if (action != GUARD_KILL && g->term_sent && now_ms >= g->kill_at)
         action = kill_now(g);
     if (!g->kill_sent)

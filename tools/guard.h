@@ -14,14 +14,17 @@ typedef struct {
     on_lost mode;
     int64_t term_lead_ms; /**< TERM so long before the deadline */
     int64_t kill_lead_ms; /**< KILL so long before it */
+    int64_t grace_ms;     /**< KILL so long after the TERM that --max-hold brings */
     int64_t hold_until;   /**< the moment at which --max-hold is over; INT64_MAX: no limit */
     int64_t kill_at;      /**< the moment of the KILL that follows a TERM */
     bool term_sent, kill_sent;
     bool for_loss; /**< the command was told to end because the lock was lost, or was about to be */
 } guard;
 
-/** max_hold_ms below 0: no limit. */
-guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t max_hold_ms, int64_t now_ms);
+/** believed_ms: what remains of the lock now, which with stamps is a good deal less than ttl_ms.
+ *  max_hold_ms below 0: no limit. */
+guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
+                  int64_t now_ms);
 
 /**
  * What is due now. Call it again after ret_wake_ms (INT64_MAX: only when something happens), and

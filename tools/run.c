@@ -36,8 +36,8 @@ static const run_options defaults = {
 
 #define AT(member) offsetof(run_options, member)
 static const opt options[] = {
-    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime, renewed while the command runs (30s)", 0,
-     0},
+    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D",
+     "lifetime, renewed while the command runs (30s; with stamps as --legacy-ttl)", 0, 0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait for the lock (for ever)", 0, 0},
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once", 0, 0},
     {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_status), "N",
@@ -124,7 +124,8 @@ static bool start(run *r, char **env) {
         .timer = r->timer,
         .key = r->shown,
         .verbose = r->o->verbose,
-        .guard = guard_begin((on_lost)r->o->lost_mode, r->o->ttl_ms, r->o->max_hold_ms, now),
+        .guard = guard_begin((on_lost)r->o->lost_mode, r->o->ttl_ms, tl_lock_remaining_ms(r->lock),
+                             r->o->max_hold_ms, now),
     };
     if (tl_lock_state(r->lock) == TL_LOST) {
         r->result = TL_ELOST;
