@@ -27,7 +27,8 @@
  * takes longer needs a tl_lock, which is renewed while it is held, with a limit to that, max_hold_ms.
  *
  * A handle belongs to the process that opened it: after a fork the child has nothing of it, and opens
- * its own. It never prints, exits, or keeps global state. compat/MIGRATION.md tells the rest.
+ * its own. It never prints, exits, or keeps global state. MIGRATION.md, in share/doc/tidelock, tells
+ * the rest.
  */
 #ifndef TIDELOCK_DISTRIBUTE_LOCK_UTIL_H
 #define TIDELOCK_DISTRIBUTE_LOCK_UTIL_H

@@ -64,11 +64,12 @@ static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect
 static tl_err check_lifetime(const tl_rules *r, int64_t ttl_ms, tl_error *err) {
     int64_t m = r->skew_ms, l = r->lag_ms, least = 2 * m + 2 * l;
     int64_t most = 2 * r->legacy_ttl_ms - 3 * m - 2 * l;
-    if (r->legacy_ttl_ms <= 2 * m + l)
+    if (r->legacy_ttl_ms <= 2 * m + l || (ttl_ms == r->legacy_ttl_ms && ttl_ms > most))
         return tl__fail(err, TL_EINVALID, 0,
                         "legacy_ttl: %lld ms leave no validity with skew_max %lld ms and "
-                        "legacy_lag %lld ms",
-                        (long long)r->legacy_ttl_ms, (long long)m, (long long)l);
+                        "legacy_lag %lld ms: at least %lld",
+                        (long long)r->legacy_ttl_ms, (long long)m, (long long)l,
+                        (long long)(3 * m + 2 * l));
     if (ttl_ms <= least)
         return tl__fail(err, TL_EINVALID, 0,
                         "ttl: more than %lld ms with skew_max %lld ms and legacy_lag %lld ms, "

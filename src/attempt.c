@@ -132,9 +132,9 @@ tl_status tl__try_not_kept(tl_try *a, int64_t status, tl_out *out) {
 
 tl_status tl__try_not_dropped(tl_try *a, int64_t status, tl_out *out) {
     if (status == 0)
-        return tl__try_fail(a, TL_ETAKEN, false, TL_LITERAL("it had expired; another holds it"),
-                            out);
-    return tl__try_fail(a, TL_EEXPIRED, false, TL_LITERAL("it had expired"), out);
+        return tl__try_fail(a, TL_ETAKEN, false,
+                            TL_LITERAL("it had expired or been taken; another holds it"), out);
+    return tl__try_fail(a, TL_EEXPIRED, false, TL_LITERAL("it had expired or been deleted"), out);
 }
 
 /* ---- the exchange ---------------------------------------------------------------------------- */

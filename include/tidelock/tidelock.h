@@ -77,8 +77,8 @@ typedef enum {
     TL_ENOMEM = 9,       /**< out of memory, threads or descriptors */
     TL_EDENIED = 10,     /**< the server refused: password, or permission for a command or key */
     TL_ESERVER = 11,     /**< the server answered something that cannot be right */
-    TL_EEXPIRED = 12,    /**< release: the lock had already expired */
-    TL_ETAKEN = 13       /**< release: the lock had expired and another holds it */
+    TL_EEXPIRED = 12,    /**< release: the lock had expired or been deleted */
+    TL_ETAKEN = 13       /**< release: it had expired or been taken, and another holds it */
 } tl_err;
 
 /** The name of a result, such as "TL_EBUSY"; never NULL. */
@@ -147,7 +147,8 @@ typedef struct {
                                 way, for every server that may ever answer [1000] */
     int64_t legacy_lag_ms; /**< L: the longest time from one's reading its clock to its GETSET being
                                 executed [skew_max_ms / 2] */
-    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses [60000] */
+    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses: 3 M + 2 L to a day
+                                [60000] */
     const char *dialect;   /**< how they write and read the end of a lifetime: a name, or for some
                                 keys another: "cron:*=redis-doc,java". See `tidelock help dialects`
                                 [java] */
@@ -364,8 +365,8 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
  * Release the lock. Whatever is returned, the lock is not held any more by this handle.
  *
  * TL_OK            it was ours until now
- * TL_EEXPIRED      it had expired, and nobody has it
- * TL_ETAKEN        it had expired, and another has it
+ * TL_EEXPIRED      it had expired or been deleted, and nobody has it
+ * TL_ETAKEN        it had expired or been taken, and another has it
  * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires by
  * TL_EUNAVAILABLE  itself in any case. UNAVAILABLE: nothing could be sent yet
  * TL_EDENIED, TL_ESERVER, TL_ENOMEM  it could not be given back, and expires by itself
@@ -379,9 +380,10 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * Extend a held lock to ttl_ms from now, and renew it with that lifetime from then on. The server
  * never shortens a lifetime; a smaller ttl_ms only makes this side expect less.
  *
- * ttl_ms  TL_TTL_MIN_MS..TL_TTL_MAX_MS
+ * ttl_ms  TL_TTL_MIN_MS..TL_TTL_MAX_MS; with stamps as in tl_lock_options
  *
- * TL_OK            held for ttl_ms, less the time that the request took
+ * TL_OK            held for ttl_ms, less the time that the request took; with stamps less M as
+ *                  well, and within L of the take no longer than that had it
  * TL_EEXPIRED      no longer ours, and nobody has it; final
  * TL_ETAKEN        no longer ours, and another has it; final
  * TL_ELOST         it had been lost before; final

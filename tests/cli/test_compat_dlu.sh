@@ -39,7 +39,7 @@ fi
 # Each piece of C in the guide is C.
 awk '/^```c$/ { printf "void piece_%d(void) {\n", ++n; inside = 1; next }
     /^```$/ { if (inside) print "}"; inside = 0 }
-    inside' "$here/compat/MIGRATION.md" >"$work/pieces"
+    inside' "$root/opt/tidelock/share/doc/tidelock/MIGRATION.md" >"$work/pieces"
 cat - "$work/pieces" >"$work/guide.c" <<'C'
 #include <tidelock/distribute_lock_util.h>
 extern tl_dlu *locks;

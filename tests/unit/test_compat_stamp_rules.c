@@ -60,10 +60,13 @@ static void test_margins_are_from_a_millisecond_to_an_hour(void **state) {
     ACCEPTS(0, .skew_max_ms = 3600000, .legacy_lag_ms = 3600000, .legacy_ttl_ms = 86400000);
 }
 
-/* 2 M + L of it is spared. */
+/* 2 M + L of it is spared; and as it is our own lifetime, unless told otherwise, it must be one. */
 static void test_a_legacy_lifetime_that_leaves_no_validity_is_refused(void **state) {
     (void)state;
     REFUSES(0, "legacy_ttl: 2500 ms leave no validity", .legacy_ttl_ms = 2500);
+    REFUSES(0, "legacy_ttl: 3999 ms leave no validity", .legacy_ttl_ms = 3999);
+    REFUSES(0, "legacy_lag 500 ms: at least 4000", .legacy_ttl_ms = 3000);
+    ACCEPTS(0, .legacy_ttl_ms = 4000);
 }
 
 static void test_a_lifetime_is_more_than_2_m_and_2_l(void **state) {
@@ -78,8 +81,7 @@ static void test_a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l(voi
     (void)state;
     ACCEPTS(116000, .strict = false);
     REFUSES(116001, "ttl: at most 116000 ms", .strict = false);
-    REFUSES(0, "ttl: at most 3900 ms", .legacy_ttl_ms = 3950);
-    ACCEPTS(0, .legacy_ttl_ms = 4000);
+    REFUSES(3901, "ttl: at most 3900 ms", .legacy_ttl_ms = 3950);
 }
 
 static void test_strict_is_for_timestamps_without_replicas(void **state) {
