@@ -2,6 +2,8 @@
  * Floor 2: what there is to tell people of a stamp, and the list of dialects. Nothing here decides
  * who holds a lock: a dialect that is guessed serves to show and to doubt only.
  */
+#include <stdio.h>
+
 #include "look.h"
 #include "stamp.h"
 
@@ -62,6 +64,28 @@ void tl__stamp_look(tl_lock_info *info, const tl_client_options *legacy, tl_byte
                                                                           : -1;
     else
         tell_left(info, &rules, &stamp, now_ms);
+}
+
+void tl__stamp_explain(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
+                       const tl_reply *value, int64_t now_us) {
+    tl_rules rules;
+    tl_bytes text;
+    bool stamps = legacy->protocol == TL_BRIDGE || legacy->protocol == TL_TIMESTAMP;
+    if (!stamps || !info->held || info->dialect[0] || info->oddity[0])
+        return;
+    const tl_dialect *d = choose(legacy, key, (tl_bytes){0}, now_us / 1000, &rules);
+    if (!d)
+        return;
+    if (!tl__reply_text(value, &text)) {
+        if (!info->by_tidelock) /* else K was deleted, and had a token */
+            copy(info->oddity, sizeof info->oddity, "no string");
+        return;
+    }
+    const char *odd = tl__dialect_oddity(d, text, now_us / 1000);
+    if (odd)
+        copy(info->oddity, sizeof info->oddity, odd);
+    else
+        (void)snprintf(info->oddity, sizeof info->oddity, "no time of the dialect %s", d->name);
 }
 
 bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {

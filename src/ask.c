@@ -40,6 +40,15 @@ static tl_status question(tl_ask *a, const tl_event *e, tl_out *out) {
     return TL_GO;
 }
 
+static void fill(tl_ask *a, tl_bytes kind, const tl_reply *answer, int64_t now_us) {
+    tl__look_fill(&a->info, a->legacy, a->key, kind, answer, now_us);
+#ifdef TL_COMPAT
+    if (a->legacy)
+        tl__stamp_explain(&a->info, a->legacy, a->key, tl__reply_item(answer, TL_LOOK_VALUE),
+                          now_us);
+#endif
+}
+
 /* The answer of look.lua. */
 static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_bytes kind;
@@ -47,7 +56,7 @@ static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
     if (!tl__reply_text(tl__reply_item(e->reply, 0), &kind) ||
         !tl__reply_time(e->reply, 8, &now_us))
         return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
-    tl__look_fill(&a->info, a->legacy, a->key, kind, e->reply, now_us);
+    fill(a, kind, e->reply, now_us);
     a->info.waiters = tl__look_waiters(e->reply, WAITERS);
     return TL_END;
 }
@@ -59,8 +68,8 @@ static tl_status got(tl_ask *a, const tl_event *e, tl_out *out) {
     bool none = e->reply->type == TL_REPLY_NIL;
     if (!none && e->reply->type != TL_REPLY_STRING)
         return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
-    tl__look_fill(&a->info, a->legacy, a->key, none ? TL_LITERAL("none") : TL_LITERAL("string"),
-                  &array, e->now.ns / 1000 + e->server->wall_us);
+    fill(a, none ? TL_LITERAL("none") : TL_LITERAL("string"), &array,
+         e->now.ns / 1000 + e->server->wall_us);
     return TL_END;
 }
 
@@ -69,8 +78,7 @@ static tl_status got_another_type(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_reply items[2] = {{.type = TL_REPLY_NIL}, {.type = TL_REPLY_NIL}};
     tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
     (void)out;
-    tl__look_fill(&a->info, a->legacy, a->key, TL_LITERAL("another type"), &array,
-                  e->now.ns / 1000 + e->server->wall_us);
+    fill(a, TL_LITERAL("another type"), &array, e->now.ns / 1000 + e->server->wall_us);
     return TL_END;
 }
 

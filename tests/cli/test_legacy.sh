@@ -162,6 +162,32 @@ accident $((now / 1000)) 'seconds where milliseconds'
 accident "\"$now\"" JSON
 accident "+$now" sign
 
+# Anything else that is no stamp is held as well, and to who has chosen a dialect the reason is told.
+why() { # value words
+    redis SET odd "$1" >/dev/null
+    expect 75 "$tidelock" lock --protocol bridge odd
+    for o in '' --strict; do
+        # shellcheck disable=SC2086
+        expect 1 "$tidelock" check --protocol timestamp $o odd
+        grep -qE "never expires \\($2\\)$" "$out" || fail "check $o of '$1' says: $(cat "$out")"
+    done
+}
+why '' 'empty'
+why 0 'a number that is no time'
+why -1 'no time of the dialect java'
+why 4102444800000000 'two numbers run together.*'
+why 9999999999999 'a number that is no time'
+why "$now.5" 'no time of the dialect java'
+why 00000000-0000-4000-8000-000000000000 'a token, not a stamp'
+why "$(printf '1%.0s' {1..90})" 'too long for a stamp'
+redis DEL odd >/dev/null
+redis RPUSH odd a >/dev/null
+expect 75 "$tidelock" lock --protocol timestamp --strict odd
+expect 1 "$tidelock" check --protocol bridge odd
+grep -q 'never expires (no string)' "$out" || fail "check of a list says: $(cat "$out")"
+expect 0 "$tidelock" inspect --protocol bridge odd
+grep -q '^no locks' "$out" || fail "a list passes for a lock: $(cat "$out")"
+
 # ---- run --------------------------------------------------------------------------------------
 expect 0 "$tidelock" run --protocol bridge --json-fd 3 k -- sh -c 'echo $TIDELOCK_TTL_MS $TIDELOCK_FENCE' 3>"$work/json"
 read -r ttl fence <"$out"
