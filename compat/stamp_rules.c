@@ -64,12 +64,13 @@ static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect
 static tl_err check_lifetime(const tl_rules *r, int64_t ttl_ms, tl_error *err) {
     int64_t m = r->skew_ms, l = r->lag_ms, least = 2 * m + 2 * l;
     int64_t most = 2 * r->legacy_ttl_ms - 3 * m - 2 * l;
+    int64_t legacy_least = 3 * m + 2 * l; /* from there on it is a lifetime, too */
     if (r->legacy_ttl_ms <= 2 * m + l || (ttl_ms == r->legacy_ttl_ms && ttl_ms > most))
         return tl__fail(err, TL_EINVALID, 0,
                         "legacy_ttl: %lld ms leave no validity with skew_max %lld ms and "
                         "legacy_lag %lld ms: at least %lld",
                         (long long)r->legacy_ttl_ms, (long long)m, (long long)l,
-                        (long long)(3 * m + 2 * l));
+                        (long long)legacy_least);
     if (ttl_ms <= least)
         return tl__fail(err, TL_EINVALID, 0,
                         "ttl: more than %lld ms with skew_max %lld ms and legacy_lag %lld ms, "
@@ -104,6 +105,9 @@ tl_err tl__stamp_rules(const tl_client_options *client, const tl_lock_options *l
                         client->clock_guard);
     if (client->strict && client->protocol != TL_TIMESTAMP)
         return tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol");
+    if (client->strict && client->clock_guard == TL_GUARD_REFUSE)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "strict: the server isn't asked for its time, so no clock can be guarded");
     if (client->strict && client->wait_replicas > 0)
         return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for replicas");
     if (*ttl_ms == 0)

@@ -24,7 +24,8 @@ static int64_t given(int64_t ms) {
 
 int legacy_apply(const char *who, const legacy_options *o, tl_client_options *client) {
     bool about_them = o->dialect || o->legacy_ttl_ms != LEGACY_NOT_GIVEN ||
-                      o->max_skew_ms != LEGACY_NOT_GIVEN || o->legacy_lag_ms != LEGACY_NOT_GIVEN;
+                      o->max_skew_ms != LEGACY_NOT_GIVEN || o->legacy_lag_ms != LEGACY_NOT_GIVEN ||
+                      o->guard != TL_GUARD_WARN;
     int status = check_given(who, "legacy-ttl", o->legacy_ttl_ms);
 
     status = status ? status : check_given(who, "max-skew", o->max_skew_ms);
@@ -43,7 +44,7 @@ int legacy_apply(const char *who, const legacy_options *o, tl_client_options *cl
     if (o->namespaces && o->protocol != TL_AUTO)
         return fail(STATUS_USAGE, "%s: --namespace: only with --protocol auto", who);
     client->namespaces = o->namespaces;
-    client->clock_guard = o->protocol == TL_TOKEN ? TL_GUARD_WARN : (tl_clock_guard)o->guard;
+    client->clock_guard = (tl_clock_guard)o->guard;
     client->protocol = (tl_protocol_id)o->protocol;
     client->dialect = o->dialect;
     client->legacy_ttl_ms = given(o->legacy_ttl_ms);

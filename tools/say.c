@@ -92,7 +92,9 @@ const char *show_ms(char buf[DURATION_SHOWN], int64_t ms) {
                        (long long)(ms % 1000 / 100));
     else if (ms < INT64_C(100) * 60000)
         (void)snprintf(buf, DURATION_SHOWN, "%lld s", (long long)(ms / 1000));
-    else
+    else if (ms < INT64_C(100) * 3600000)
         (void)snprintf(buf, DURATION_SHOWN, "%lld min", (long long)(ms / 60000));
+    else
+        (void)snprintf(buf, DURATION_SHOWN, "%lld d", (long long)(ms / 86400000));
     return buf;
 }

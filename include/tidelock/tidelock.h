@@ -156,7 +156,9 @@ typedef struct {
     tl_clock_guard
         clock_guard; /**< when this host's clock is provably further than skew_max_ms from
                                     the server's, or (TL_AUTO) `tidelock skew --publish` has found the
-                                    namespace UNSAFE [TL_GUARD_WARN] */
+                                    namespace UNSAFE [TL_GUARD_WARN]. A server before 2.6 doesn't
+                                    tell its time, and strict doesn't ask for it: then nothing is
+                                    ever proved, and strict refuses TL_GUARD_REFUSE */
     /* TL_AUTO */
     const char *
         namespaces; /**< whose phase counts for which names: "cron:*=cron,jobs:*=default": the first

@@ -95,6 +95,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     expect 0 "$tidelock" lock --protocol bridge old:bridge
     redis SET old:java $((now + 600000)) >/dev/null
     redis SET old:over $((now - 7200000)) >/dev/null
+    redis SET old:ago $((now - 864000000)) >/dev/null
     redis SET old:seconds $((now / 1000 + 600)) >/dev/null
     redis SET old:concat "${now}60000" >/dev/null
     redis SET old:json "\"$now\"" >/dev/null
@@ -104,6 +105,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     [[ $(line bridge) =~ \ bridge\ +java\?\ +$(uname -n)\ [0-9]+\ tidelock ]] || fail "$(line bridge)"
     [[ $(line java) =~ timestamp\?\ +java\?\ +-\ +-\ +[56][0-9]{2}\ s\? ]] || fail "$(line java)"
     [[ $(line over) =~ timestamp\?\ +java\?\ +.*\ 1[0-9]{2}\ min\ ago\? ]] || fail "$(line over)"
+    [[ $(line ago) =~ \ 10\ d\ ago\? ]] || fail "$(line ago)"
     [[ $(line seconds) =~ timestamp\?\ +redis-doc\? ]] || fail "$(line seconds)"
     [[ $(line concat) =~ 'run together' && $(line concat) =~ never ]] || fail "$(line concat)"
     [[ $(line json) =~ JSON ]] || fail "$(line json)"

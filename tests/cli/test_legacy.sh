@@ -30,6 +30,8 @@ for c in "run KEY -- true" "lock KEY" "unlock KEY t" "extend KEY t -t 60s" "chec
     refuse 'which\?' --protocol bridge --dialect ''
     refuse 'need --protocol' --dialect java
     refuse 'need --protocol' --max-skew 2s
+    refuse 'need --protocol' --clock-guard refuse
+    refuse 'no clock can be guarded' --protocol timestamp --strict --clock-guard refuse
     refuse 'only with --protocol timestamp' --strict
     refuse 'only with --protocol timestamp' --protocol bridge --strict
     refuse 'legacy_ttl: 2000 ms leave no validity with skew_max 1000 ms' --protocol bridge --legacy-ttl 2s

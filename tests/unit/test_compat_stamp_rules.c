@@ -89,6 +89,8 @@ static void test_strict_is_for_timestamps_without_replicas(void **state) {
     ACCEPTS(0, .protocol = TL_TIMESTAMP, .strict = true);
     assert_true(rules.strict);
     REFUSES(0, "strict: only for the timestamp protocol", .protocol = TL_BRIDGE, .strict = true);
+    REFUSES(0, "strict: the server isn't asked for its time", .protocol = TL_TIMESTAMP,
+            .strict = true, .clock_guard = TL_GUARD_REFUSE);
     REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP, .strict = true,
             .wait_replicas = 1);
 }
