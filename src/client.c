@@ -375,18 +375,22 @@ static tl_line *new_line(tl_client *client) {
     return NULL;
 }
 
-/* With the mutex held: wait until a line is idle or may be made, or the time is up. */
-static bool await_line(tl_client *client, tl_mono by) {
+static bool is_cancelled(tl_waiter *waiter) {
+    return waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;
+}
+
+/* With the mutex held: wait until a line is idle or may be made, or there is no more waiting. */
+static bool await_line(tl_client *client, tl_waiter *waiter, tl_mono by) {
     while (!client->lines && client->lines_made >= TL_LINES_MAX)
-        if (!tl__cond_wait(&client->line_freed, &client->mutex, by))
+        if (is_cancelled(waiter) || !tl__cond_wait(&client->line_freed, &client->mutex, by))
             return false;
     return true;
 }
 
-tl_line *tl__line_take(tl_client *client, tl_mono by) {
+tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
     tl_line *line = NULL;
     (void)pthread_mutex_lock(&client->mutex);
-    bool may = await_line(client, by);
+    bool may = await_line(client, waiter, by);
     if (may && client->lines) {
         line = client->lines;
         client->lines = line->next;

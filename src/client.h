@@ -57,8 +57,8 @@ struct tl_client {
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
     atomic_uint spinning;               /**< callers that wait for an answer without sleeping */
 
-    pthread_mutex_t mutex; /**< for what follows */
-    pthread_cond_t line_freed;
+    pthread_mutex_t mutex;     /**< for what follows */
+    pthread_cond_t line_freed; /**< or a waiter cancelled, who may wait for one */
     tl_server server;
     tl_random random;
     tl_line *lines; /**< idle ones */
@@ -117,9 +117,9 @@ tl_conn_limits tl__client_limits(const tl_client *client);
 tl_token tl__client_token(tl_client *client);
 uint64_t tl__client_seed(tl_client *client);
 
-/** A connection of one's own until it is given back; NULL when none is free by then, or no memory.
- *  broken: close it instead of keeping it. */
-tl_line *tl__line_take(tl_client *client, tl_mono by);
+/** A connection of one's own until it is given back; NULL when none is free by then, or before the
+ *  waiter (NULL: none) is cancelled, or no memory. broken: close it instead of keeping it. */
+tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by);
 void tl__line_give(tl_line *line, bool broken);
 
 /** NULL: no memory or descriptors. */

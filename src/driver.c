@@ -44,7 +44,7 @@ static void send_all(tl_drive *d, tl_mono now) {
         const tl_send *send = &out->send[i];
         uint16_t ticket = send->ticket;
         if (!d->line) {
-            d->line = tl__line_take(d->client, send->by);
+            d->line = tl__line_take(d->client, d->waiter, send->by);
             if (!d->line) {
                 refuse(d, ticket, TL_EUNAVAILABLE, TL_LITERAL("all connections are busy"));
                 return;

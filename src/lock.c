@@ -217,6 +217,7 @@ void tl_lock_cancel(tl_lock *lock) {
     if (lock->waiter) {
         tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
         tl__gate_nudge(&c->gate, &lock->place);
+        (void)pthread_cond_broadcast(&c->line_freed);
     }
     (void)pthread_mutex_unlock(&c->mutex);
     tl__async_cancel(lock); /* after: one that begins meanwhile finds either */

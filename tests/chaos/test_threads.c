@@ -3,6 +3,7 @@
  * client meanwhile.
  */
 #include "arena.h"
+#include "lock.h"
 
 #define THREADS 8
 #define ROUNDS 40
@@ -65,6 +66,37 @@ static void test_a_plain_number_is_counted_up_exactly_by_many_threads(void **sta
     }
     assert_int_equal(counter, THREADS * ROUNDS);
     assert_false(key_exists());
+}
+
+/* ---- more threads than connections -------------------------------------------------------------- */
+
+static bool is_waiting(tl_lock *lock) {
+    (void)pthread_mutex_lock(&lock->client->mutex);
+    bool is = lock->waiter != NULL;
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return is;
+}
+
+static void test_a_cancel_ends_the_wait_for_a_connection(void **state) {
+    (void)state;
+    tl_line *lines[TL_LINES_MAX];
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = real_redis_url(server), .connect_ms = 60000));
+    tl_lock *lock = make_lock(client, KEY, TTL_MS);
+    for (int i = 0; i < TL_LINES_MAX; i++) {
+        lines[i] = tl__line_take(client, NULL, tl__mono_now());
+        assert_non_null(lines[i]);
+    }
+    acquiring *a = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, is_waiting(lock));
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_ECANCELLED);
+    ASSERT_SAID("cancelled");
+    a = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, is_waiting(lock));
+    for (int i = 0; i < TL_LINES_MAX; i++)
+        tl__line_give(lines[i], false);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
 }
 
 /* ---- what any thread may do ------------------------------------------------------------------- */
@@ -159,6 +191,7 @@ static void test_many_locks_are_kept_by_one_client(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(test_a_plain_number_is_counted_up_exactly_by_many_threads),
+        ARENA_TEST(test_a_cancel_ends_the_wait_for_a_connection),
         ARENA_TEST(test_any_thread_may_look_and_cancel),
         ARENA_TEST(test_many_locks_are_kept_by_one_client),
     };
