@@ -52,24 +52,31 @@ static void send_get(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl
     say(s, "GET", job, (tl_bytes){0}, out);
 }
 
+/* The end that our stamp tells. Of one that was taken elsewhere, in a dialect that names its writer, it
+ * is what K says: the token proves that it is ours. */
+static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
+    bool by_token = job->proof.elsewhere && job->proof.stamp_ms == 0 &&
+                    job->rules.dialect->shape != TL_SHAPE_BARE;
+    return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : job->proof.stamp_ms;
+}
+
 /* Of a stamp that was taken elsewhere: as long as the shortest belief that its taker can have had. */
-static tl_mono believed(const tl_job *job, const tl_event *e) {
+static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
     const tl_rules *r = &job->rules;
-    if (job->believed.ns != 0 || job->proof.stamp_ms == 0)
+    if (job->believed.ns != 0 || end_ms == 0)
         return job->believed;
     int64_t spared = 2 * (int64_t)r->skew_ms + r->lag_ms;
-    return tl__mono_add_ms(e->now,
-                           job->proof.stamp_ms - spared - tl__stamp_now_us(job, e).hi / 1000);
+    return tl__mono_add_ms(e->now, end_ms - spared - tl__stamp_now_us(job, e).hi / 1000);
 }
 
 /* A DEL that arrives after the deadline deletes a successor's lock: then K is left to run out. */
-static bool has_time_for_del(const tl_job *job, const tl_event *e) {
-    return tl__mono_before(tl__mono_add_ms(e->now, job->attempt_ms), believed(job, e));
+static bool has_time_for_del(const tl_job *job, const tl_event *e, tl_mono deadline) {
+    return tl__mono_before(tl__mono_add_ms(e->now, job->attempt_ms), deadline);
 }
 
 /* Without a stamp there is nothing that could be told to be ours: a take that wasn't answered. */
 static void send_release(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (job->proof.stamp_ms != 0) {
+    if (job->proof.stamp_ms != 0 || job->proof.elsewhere) {
         send_get(s, COMPARE, job, e, out);
         return;
     }
@@ -180,7 +187,7 @@ static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_even
     if (!tl__reply_text(e->reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
-    bool same = tl__bytes_eq(text, own_stamp(job, job->proof.stamp_ms, out));
+    bool same = tl__bytes_eq(text, own_stamp(job, own_end_ms(job, &stamp), out));
     if (!same && !tl__stamp_is_losers(job, &stamp, e))
         return tl__stamp_robbed(&s->try, job, &stamp, now_ms(job, e), out);
     if (job->believed.ns == 0) /* taken elsewhere: it is to be extended, and that can't be done */
@@ -199,14 +206,16 @@ static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_e
     if (!tl__reply_text(e->reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
-    bool same = tl__bytes_eq(text, own_stamp(job, job->proof.stamp_ms, out));
+    int64_t end_ms = own_end_ms(job, &stamp);
+    bool same = tl__bytes_eq(text, own_stamp(job, end_ms, out));
     if (!same && tl__stamp_is_losers(job, &stamp, e))
         return TL_END; /* ours until now; what stands there runs out */
     if (!same)
         return tl__try_not_dropped(&s->try, 0, out);
-    if (!tl__mono_before(e->now, believed(job, e)))
+    tl_mono deadline = believed(job, e, end_ms);
+    if (!tl__mono_before(e->now, deadline))
         return tl__try_not_dropped(&s->try, -1, out);
-    if (!has_time_for_del(job, e))
+    if (!has_time_for_del(job, e, deadline))
         return TL_END;
     s->phase = DEL;
     s->try.result.last = true;

@@ -488,7 +488,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     lock->passes = 0; /* nothing to pass it on with */
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
-    lock->proof = (tl_proof){0};
+    lock->proof = (tl_proof){.elsewhere = true};
     if (!tl__bytes_to_int(tl__bytes(token, n), &lock->proof.stamp_ms))
         lock->proof.stamp_ms = 0;
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});

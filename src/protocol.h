@@ -194,6 +194,7 @@ typedef struct {
     int64_t proved_us;    /**< server time of the last take or keep that worked */
     int64_t stamp_ms;     /**< the end that K's stamp told then; 0: K holds a token */
     uint8_t speaks;       /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
+    bool elsewhere;       /**< taken by another handle, of which only the token is known */
 } tl_proof;
 
 /** What a machine is asked to do. Bytes outlive the machine, detached or not. */

@@ -104,6 +104,11 @@ shape() { # dialect pattern
     [[ $(redis GET "d:$1") =~ ^$2$ ]] || fail "$1 writes $(redis GET "d:$1")"
     expect 75 "$tidelock" lock --protocol bridge --dialect "$1" "d:$1"
     expect 1 "$tidelock" check --protocol bridge --dialect "$1" "d:$1"
+    expect 0 "$tidelock" lock --protocol timestamp --strict --dialect "$1" "s:$1"
+    read -r token _ <"$out"
+    expect 2 "$tidelock" unlock --protocol timestamp --strict --dialect "$1" "s:$1" 00000000-0000-4000-8000-000000000000
+    expect 0 "$tidelock" unlock --protocol timestamp --strict --dialect "$1" "s:$1" "$token"
+    assert_free "s:$1"
 }
 ms='[0-9]{13}' s='[0-9]{10}' uuid='[0-9a-f-]{36}'
 shape java "$ms"

@@ -524,6 +524,41 @@ static void test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_
     }
 }
 
+/* In a dialect that names its writer the token alone tells whose it is, and K when it ends. */
+static void test_a_stamp_taken_elsewhere_is_deleted_by_its_token(void **state) {
+    (void)state;
+    static const char other[] = "00000000-0000-4000-8000-000000000000";
+    const struct {
+        const char *token, *last;
+        tl_err code;
+    } rows[] = {{TOKEN, "DEL", TL_OK}, {other, "GET", TL_ETAKEN}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        feed f;
+        prepare_strict(&f, TL_DROP);
+        m.job.rules.dialect = dialect("ms-pipe");
+        m.job.believed = (tl_mono){0};
+        m.job.proof = (tl_proof){.elsewhere = true};
+        (void)feed_start(&f);
+        (void)feed_reply(&f, "'%s|%s'", OWN, rows[i].token);
+        assert_string_equal(f.last.command[0].argv[0].p, rows[i].last);
+        if (f.status == TL_GO)
+            (void)feed_reply(&f, "1");
+        expect(&f, rows[i].code, false);
+    }
+}
+
+/* The bare number of another dialect proves nothing to who has no number. */
+static void test_a_bare_stamp_is_nobodys_by_a_token(void **state) {
+    (void)state;
+    feed f;
+    prepare_strict(&f, TL_DROP);
+    m.job.believed = (tl_mono){0};
+    m.job.proof = (tl_proof){.elsewhere = true};
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "'%s'", OWN);
+    expect(&f, TL_ETAKEN, false);
+}
+
 static void test_cleaning_up_after_a_take_without_an_answer_deletes_nothing(void **state) {
     (void)state;
     feed f;
@@ -662,6 +697,8 @@ int main(void) {
         cmocka_unit_test(test_a_release_too_late_for_a_del_leaves_k_to_run_out),
         cmocka_unit_test(test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out),
         cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it),
+        cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_by_its_token),
+        cmocka_unit_test(test_a_bare_stamp_is_nobodys_by_a_token),
         cmocka_unit_test(test_cleaning_up_after_a_take_without_an_answer_deletes_nothing),
         cmocka_unit_test(test_a_del_that_found_nothing_tells_so),
         cmocka_unit_test(test_a_del_without_an_answer_is_never_sent_again),
