@@ -116,9 +116,10 @@ static tl_status keep(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_o
     return begin(t, job, e, out);
 }
 
-/* Dropping is the same for all that have a token. */
+/* Dropping is the same for all that have a token. What a take without an answer has left behind may have
+ * been said without scripts, where there are none. */
 static tl_status drop(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
-    t->speaks = job->proof.speaks ? job->proof.speaks - 1 : TL_TOKEN;
+    t->speaks = job->proof.speaks ? job->proof.speaks - 1 : TL_TIMESTAMP;
     return begin(t, job, e, out);
 }
 

@@ -32,7 +32,9 @@ int64_t tl__stamp_px_ms(const tl_job *job) {
 }
 
 int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
-    int64_t left_ms = tl__ms_until(e->now, tl__mono_max(job->believed, job->proof.cap));
+    tl_mono cap = job->rules.dialect->waiters_overwrite ? tl__stamp_cap(job, e->now, e)
+                                                        : job->proof.cap;
+    int64_t left_ms = tl__ms_until(e->now, tl__mono_max(job->believed, cap));
     int64_t drift_ns = tl__drift_ns(2 * job->rules.legacy_ttl_ms * TL_NS_PER_MS,
                                     e->server->drift_ppm);
     return tl__stamp_now_us(job, e).hi / 1000 + left_ms + tl__stamp_skew_ms(job, e) +
@@ -43,7 +45,8 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
                      int64_t end_ms) {
     tl_proof *proof = &a->result.proof;
     *proof = job->proof;
-    if (a->op == TL_TAKE || proof->proved_us == 0) { /* 0: adopted, who knows how soon */
+    bool fresh = a->op == TL_TAKE || proof->proved_us == 0; /* 0: adopted, who knows how soon */
+    if (fresh || job->rules.dialect->waiters_overwrite) {   /* any poll may leave such a stamp */
         proof->cap = tl__stamp_cap(job, a->asked, e);
         proof->capped_until = tl__mono_add_ms(e->now, job->rules.lag_ms);
     }

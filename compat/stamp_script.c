@@ -12,14 +12,14 @@ enum { FIRST, EXPECTING, RENEWING };
 static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_bytes expect,
                         tl_out *out) {
     char text[TL_STAMP_SIZE];
-    int64_t end_ms = tl__stamp_now_us(job, e).lo / 1000 + job->ttl_ms;
+    int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000, end_ms = now_ms + job->ttl_ms;
     int64_t least_ms = tl__stamp_least_end_ms(job, e);
     if (s->try.op == TL_KEEP && expect.n > 0 && end_ms < least_ms)
         end_ms = least_ms;
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
                                        text);
     tl_sidecar_write token = {
-        .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
+        .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = end_ms - now_ms};
     tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
                           .expect = TL_LITERAL(""),
                           .px_ms = tl__stamp_px_ms(job),

@@ -423,6 +423,22 @@ static void test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp(void **state) 
     assert_true(result()->deadline.ns <= feed_ms(T_MS - M_MS).ns);
 }
 
+/* As where stamps are written: an extension by less, unanswered, must not end what is still believed. */
+static void test_a_token_in_a_losers_place_lasts_as_long_as_is_believed(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_KEEP);
+    m.job.proof.speaks = 1 + TL_BRIDGE;
+    m.job.ttl_ms = 10000;
+    know(&f, TL_PHASE_DRAIN, 7);
+    (void)feed_start(&f);
+    assert_int_equal(feed_arg_int(&f, 4), 10000);
+    (void)answer_keep(&f, 0, text_of(START_MS + LEGACY_MS - 300), -1);
+    feed_assert_asked(&f, "take");
+    assert_in_range(feed_arg_int(&f, 1), CAP_MS + M_MS, CAP_MS + M_MS + 100);
+    assert_int_equal(feed_arg_int(&f, 8), feed_arg_int(&f, 1));
+}
+
 static void test_a_racing_losers_stamp_in_its_place_becomes_a_token_too(void **state) {
     (void)state;
     feed f;
@@ -528,6 +544,22 @@ static void test_a_drop_needs_no_phase(void **state) {
         assert_int_equal(answer_drop(&f, 1, NULL), TL_END);
         expect(&f, TL_OK, false);
     }
+}
+
+/* A take that wasn't answered, where there are no scripts: its protocol isn't known. */
+static void test_what_a_take_has_left_is_dropped_without_scripts_too(void **state) {
+    (void)state;
+    feed f;
+    ready(&f, TL_DROP);
+    m.job.proof = (tl_proof){0};
+    f.server.level = TL_LEVEL_WATCH;
+    (void)feed_start(&f);
+    assert_int_equal(f.last.pin, TL_PIN_OPENS);
+    ready(&f, TL_DROP);
+    m.job.proof = (tl_proof){0};
+    (void)feed_start(&f);
+    assert_int_equal(feed_reply(&f, "-ERR unknown command 'EVALSHA'\n"), TL_GO);
+    assert_int_equal(f.last.pin, TL_PIN_OPENS);
 }
 
 static void test_a_stray_answer_changes_nothing(void **state) {
@@ -753,6 +785,7 @@ int main(void) {
         cmocka_unit_test(test_drain_honours_a_stamp_and_a_token),
         cmocka_unit_test(test_a_held_stamp_becomes_a_token),
         cmocka_unit_test(test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp),
+        cmocka_unit_test(test_a_token_in_a_losers_place_lasts_as_long_as_is_believed),
         cmocka_unit_test(test_a_racing_losers_stamp_in_its_place_becomes_a_token_too),
         cmocka_unit_test(test_at_the_end_of_a_lease_a_stamp_stays_one),
         cmocka_unit_test(test_what_turns_into_a_token_ends_with_the_lease),
@@ -761,6 +794,7 @@ int main(void) {
         cmocka_unit_test(test_a_keep_never_waits_for_a_register),
         cmocka_unit_test(test_a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes),
         cmocka_unit_test(test_a_drop_needs_no_phase),
+        cmocka_unit_test(test_what_a_take_has_left_is_dropped_without_scripts_too),
         cmocka_unit_test(test_a_stray_answer_changes_nothing),
         cmocka_unit_test(test_a_lease_is_read_again_at_each_third),
         cmocka_unit_test(test_a_lease_that_gets_shorter_is_read_again_at_its_own_third),

@@ -604,6 +604,42 @@ static void test_waiters_that_always_overwrite_rob_only_near_the_end(void **stat
     }
 }
 
+/* Any poll of theirs may leave a stamp as early as a racing loser's. */
+static void test_where_waiters_always_overwrite_each_keep_is_capped_anew(void **state) {
+    (void)state;
+    feed f;
+    char value[64];
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    m.job.rules.dialect = dialect("ms-pipe");
+    feed_at(&f, 20000);
+    (void)feed_start(&f);
+    feed_later(&f, 100);
+    (void)snprintf(value, sizeof value, "%lld|" TOKEN, (long long)(START_MS + 20000 + T_MS));
+    (void)answer_keep(&f, 1, value, GRACE_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(20000 + CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
+    assert_int_equal(feed_since(result()->proof.capped_until), 20100 + L_MS);
+}
+
+/* One with a longer lifetime, whose answer is still to come, may be believed for that. */
+static void test_what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep(void **state) {
+    (void)state;
+    feed f;
+    char value[64];
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    m.job.rules.dialect = dialect("ms-pipe");
+    m.job.ttl_ms = 10000;
+    feed_at(&f, 20000);
+    (void)feed_start(&f);
+    (void)snprintf(value, sizeof value, "%lld|x", (long long)(START_MS + 10000));
+    (void)answer_keep(&f, 0, value, -1);
+    assert_takes_from(&f, value);
+    int64_t end_ms = strtoll(feed_arg(&f, 6), NULL, 10);
+    assert_in_range(end_ms, START_MS + 20000 + CAP_MS + M_MS,
+                    START_MS + 20000 + CAP_MS + M_MS + 100);
+}
+
 /* A keep that is taking its stamp back. */
 static void begin_taking_back(feed *f) {
     begin(f, TL_KEEP);
@@ -842,6 +878,8 @@ int main(void) {
         cmocka_unit_test(test_nothing_is_taken_back_once_the_time_is_over),
         cmocka_unit_test(test_what_is_no_stamp_is_another_holder),
         cmocka_unit_test(test_waiters_that_always_overwrite_rob_only_near_the_end),
+        cmocka_unit_test(test_where_waiters_always_overwrite_each_keep_is_capped_anew),
+        cmocka_unit_test(test_what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep),
         cmocka_unit_test(test_taking_back_follows_three_losers_and_then_is_only_at_risk),
         cmocka_unit_test(test_taking_back_ends_with_what_it_finds),
         cmocka_unit_test(test_a_stamp_that_s_does_not_give_back_is_lost),
