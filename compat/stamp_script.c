@@ -146,8 +146,8 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
                              const tl_event *e, tl_out *out) {
     static const char words[] = "racing clients overwrite it again and again";
     int64_t now_ms = answer->server_us / 1000;
-    if (!answer->value.p)
-        return tl__try_not_kept(&s->try, -1, out);
+    if (!answer->value.p) /* to a keep: a key of another type, or it would have said -1 */
+        return tl__try_not_kept(&s->try, s->phase == EXPECTING ? -1 : 0, out);
     if (is_expected(s, answer->value))
         return tl__try_not_kept(&s->try, 0, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);

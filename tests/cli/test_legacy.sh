@@ -192,6 +192,12 @@ redis RPUSH odd a >/dev/null
 expect 75 "$tidelock" lock --protocol timestamp --strict odd
 expect 1 "$tidelock" check --protocol bridge odd
 grep -q 'never expires (no string)' "$out" || fail "check of a list says: $(cat "$out")"
+for c in "unlock odd $token" "extend odd $token -t 60s"; do
+    for o in bridge timestamp token; do
+        # shellcheck disable=SC2086
+        expect 2 "$tidelock" $c --protocol $o
+    done
+done
 expect 0 "$tidelock" inspect --protocol bridge odd
 grep -q '^no locks' "$out" || fail "a list passes for a lock: $(cat "$out")"
 

@@ -484,8 +484,8 @@ static void test_a_keep_that_finds_nothing_has_lost(void **state) {
     (void)answer_keep(&f, -1, NULL, -1);
     expect_lost(&f, TL_LOST_GONE, false);
     begin(&f, TL_KEEP);
-    (void)answer_keep(&f, 0, NULL, -1);
-    expect_lost(&f, TL_LOST_GONE, false);
+    (void)answer_keep(&f, 0, NULL, -1); /* no string */
+    expect_lost(&f, TL_LOST_TAKEN, false);
 }
 
 static void test_a_keep_that_came_too_late_proves_no_loss(void **state) {
