@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 tl_err tl__fail(tl_error *err, tl_err code, int sys_errno, const char *format, ...) {
     if (!err)
@@ -17,18 +16,6 @@ tl_err tl__fail(tl_error *err, tl_err code, int sys_errno, const char *format, .
     (void)vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     return code;
-}
-
-tl_err tl__fail_in(tl_error *err, const char *format, ...) {
-    char was[sizeof err->message];
-    memcpy(was, err->message, sizeof was);
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(err->message, sizeof err->message, format, args);
-    va_end(args);
-    if (n >= 0 && (size_t)n < sizeof err->message)
-        (void)snprintf(err->message + n, sizeof err->message - (size_t)n, ": %s", was);
-    return err->code;
 }
 
 const char *tl_err_name(tl_err code) {

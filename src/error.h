@@ -10,7 +10,4 @@
 tl_err tl__fail(tl_error *err, tl_err code, int sys_errno, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/** Put "context: " before the message that is there; returns err's code. For err != NULL. */
-tl_err tl__fail_in(tl_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 #endif

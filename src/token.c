@@ -6,43 +6,8 @@
 #include "token.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <sys/random.h>
 #include <uuid/uuid.h>
-
-static tl_token (*_Atomic injected)(void); /* tests only; NULL in every program */
-
-/* As RFC 4122 wants random ones. */
-static void generate(uuid_t id) {
-    if (getrandom(id, sizeof(uuid_t), 0) != (ssize_t)sizeof(uuid_t)) {
-        uuid_generate_random(id); /* a kernel without it */
-        return;
-    }
-    id[6] = (unsigned char)((id[6] & 0x0f) | 0x40);
-    id[8] = (unsigned char)((id[8] & 0x3f) | 0x80);
-}
-
-tl_token tl__token_new(void) {
-    tl_token (*source)(void) = atomic_load_explicit(&injected, memory_order_relaxed);
-    if (source)
-        return source();
-    uuid_t id = {0};
-    tl_token token;
-    generate(id);
-    uuid_unparse_lower(id, token.text);
-    return token;
-}
-
-uint64_t tl__random_seed(void) {
-    uuid_t id = {0};
-    uint64_t low, high;
-    generate(id);
-    memcpy(&low, id, sizeof low);
-    memcpy(&high, id + sizeof low, sizeof high);
-    return low * 31 + high; /* the fixed version bits of one half are covered by the other */
-}
-
-/* ---- fetched ahead --------------------------------------------------------------------------- */
 
 /* By libuuid where the kernel gives nothing: some of those bits are fixed, so two ids make one block. */
 static void fill_slowly(tl_random *random) {
@@ -81,9 +46,6 @@ static void draw(tl_random *random, void *to, size_t n) {
 }
 
 tl_token tl__token_draw(tl_random *random) {
-    tl_token (*source)(void) = atomic_load_explicit(&injected, memory_order_relaxed);
-    if (source)
-        return source();
     uuid_t id = {0};
     tl_token token;
     draw(random, id, sizeof id);
@@ -99,6 +61,7 @@ uint64_t tl__random_draw(tl_random *random) {
     return seed;
 }
 
-void tl__token_inject(tl_token (*source)(void)) {
-    atomic_store_explicit(&injected, source, memory_order_relaxed);
+uint64_t tl__random_seed(void) {
+    tl_random random = {.left = 0};
+    return tl__random_draw(&random);
 }

@@ -23,16 +23,11 @@ typedef struct {
 } tl_random;
 
 /** A fresh token. */
-tl_token tl__token_new(void);
-/** The same, out of what was fetched ahead. */
 tl_token tl__token_draw(tl_random *random);
 
-/** A seed for jitter. */
-uint64_t tl__random_seed(void);
+/** A seed for jitter; for one that is wanted once, without a tl_random. */
 uint64_t tl__random_draw(tl_random *random);
-
-/** Tests: take tokens from `source` instead; NULL for the real ones again. */
-void tl__token_inject(tl_token (*source)(void));
+uint64_t tl__random_seed(void);
 
 static inline tl_bytes tl__token_bytes(const tl_token *token) {
     return tl__bytes_of(token->text);

@@ -1,5 +1,5 @@
 /*
- * Tokens: unique, well formed, and injectable for tests.
+ * Tokens and seeds: unique, well formed, and none of the program's own randomness.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,34 +14,14 @@
 
 #define MANY 4096
 
-static void test_a_token_is_a_random_uuid_in_lower_case(void **state) {
-    (void)state;
-    tl_token token = tl__token_new();
-    assert_int_equal(strlen(token.text), TL_TOKEN_SIZE - 1);
-    assert_int_equal(strspn(token.text, "0123456789abcdef-"), TL_TOKEN_SIZE - 1);
-    for (size_t i = 0; i < TL_TOKEN_SIZE - 1; i++)
-        assert_int_equal(token.text[i] == '-', i == 8 || i == 13 || i == 18 || i == 23);
-    assert_int_equal(token.text[14], '4');
-    assert_non_null(strchr("89ab", token.text[19]));
-}
-
 static int compare(const void *a, const void *b) {
     return memcmp(a, b, sizeof(tl_token));
 }
 
-static void test_no_token_comes_twice(void **state) {
-    (void)state;
-    static tl_token all[MANY];
-    for (size_t i = 0; i < MANY; i++)
-        all[i] = tl__token_new();
-    qsort(all, MANY, sizeof *all, compare);
-    for (size_t i = 1; i < MANY; i++)
-        assert_memory_not_equal(&all[i - 1], &all[i], sizeof *all);
-}
-
 static void test_a_tokens_bytes_are_its_text(void **state) {
     (void)state;
-    tl_token token = tl__token_new();
+    tl_random random = {.left = 0};
+    tl_token token = tl__token_draw(&random);
     tl_bytes b = tl__token_bytes(&token);
     assert_int_equal(b.n, TL_TOKEN_SIZE - 1);
     assert_ptr_equal(b.p, token.text);
@@ -113,32 +93,14 @@ static void test_the_programs_random_goes_on_undisturbed(void **state) {
     long first = random(), second = random();
     srandom(42);
     assert_int_equal(random(), first);
-    (void)tl__token_new();
+    tl_random own = {.left = 0};
+    (void)tl__token_draw(&own);
     (void)tl__random_seed();
     assert_int_equal(random(), second);
 }
 
-static tl_token fixed(void) {
-    return (tl_token){"fixed"};
-}
-
-static void test_a_test_can_say_which_tokens_come(void **state) {
-    (void)state;
-    tl__token_inject(fixed);
-    tl_token token = tl__token_new();
-    assert_string_equal(token.text, "fixed");
-    tl_random random = {.left = 0};
-    token = tl__token_draw(&random);
-    assert_string_equal(token.text, "fixed");
-    tl__token_inject(NULL);
-    token = tl__token_new();
-    assert_string_not_equal(token.text, "fixed");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_token_is_a_random_uuid_in_lower_case),
-        cmocka_unit_test(test_no_token_comes_twice),
         cmocka_unit_test(test_a_tokens_bytes_are_its_text),
         cmocka_unit_test(test_seeds_differ_in_both_halves),
         cmocka_unit_test(test_a_drawn_token_is_a_random_uuid_in_lower_case),
@@ -146,7 +108,6 @@ int main(void) {
         cmocka_unit_test(test_what_was_drawn_is_kept_nowhere),
         cmocka_unit_test(test_drawn_seeds_differ_in_each_bit),
         cmocka_unit_test(test_the_programs_random_goes_on_undisturbed),
-        cmocka_unit_test(test_a_test_can_say_which_tokens_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

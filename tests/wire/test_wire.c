@@ -234,17 +234,8 @@ static void do_owner(wire *w, const char *text) {
     w->job.owner = tl__bytes_of(w->owner);
 }
 
-static tl_token fixed;
-
-static tl_token next_token(void) {
-    return fixed;
-}
-
 static void do_token(wire *w, const char *text) {
-    (void)snprintf(fixed.text, sizeof fixed.text, "%s", text);
-    tl__token_inject(next_token);
-    w->job.token = tl__token_new();
-    tl__token_inject(NULL);
+    (void)snprintf(w->job.token.text, sizeof w->job.token.text, "%s", text);
 }
 
 static int64_t number(wire *w, const char *text) {
