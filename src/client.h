@@ -1,7 +1,8 @@
 /*
  * What a client is inside: options, a pool of connections for callers that block, what is known of
  * the server, the local queue, and the keeper. Lock order: keeper.mutex, client.mutex, gate.mutex,
- * keeper.posts_mutex; none is held during a callback of the caller's or while blocking.
+ * keeper.posts_mutex; none is held while blocking or during a callback of the caller's, but log and a
+ * retry's next, which may not call back.
  */
 #ifndef TL_CLIENT_H
 #define TL_CLIENT_H

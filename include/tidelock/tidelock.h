@@ -131,16 +131,17 @@ typedef struct {
     int64_t attempt_ms;       /**< limit of one request and its reply [2000] */
     int64_t connect_ms;       /**< limit of resolving, connecting and logging in [5000] */
     int64_t restart_quiet_ms; /**< grant nothing until the server has been up this long, since a
-                                   restart may have lost the last writes [0: off] */
+                                   restart may have lost the last writes; at most an hour, as the
+                                   two before [0: off] */
     int32_t drift_ppm;        /**< bound on the drift between two clocks [200] */
     int32_t wait_replicas;    /**< replicas that must confirm a take or a renewal [0]; with too few
                                   the lock is given back: TL_EUNAVAILABLE */
     int32_t wait_replicas_ms; /**< how long they may take [attempt_ms / 2] */
-    void (*log)(tl_log_level level, const char *line, void *ctx); /**< from any thread [none] */
+    /** From any thread; it must not call the library [none]. */
+    void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
     const char *tls_ca_file; /**< rediss: the authorities to trust, PEM [the system's] */
-    bool
-        dispatch; /**< callbacks are made by tl_client_dispatch, not by the keeper thread [false] */
+    bool dispatch; /**< callbacks are made by tl_client_dispatch, not by the keeper [false] */
     /* TL_BRIDGE and TL_TIMESTAMP: what is true of the clients of the old kind. See
      * tl_lock_options.ttl_ms for the lifetimes that these leave. */
     int64_t skew_max_ms; /**< M: how far any of their hosts' clocks may be from the server's, either
@@ -153,25 +154,24 @@ typedef struct {
                                 keys another: "cron:*=redis-doc,java". See `tidelock help dialects`
                                 [java] */
     bool strict; /**< TL_TIMESTAMP: SETNX, GET, GETSET and DEL alone, whatever the server can */
-    tl_clock_guard
-        clock_guard; /**< when this host's clock is provably further than skew_max_ms from
-                                    the server's, or (TL_AUTO) `tidelock skew --publish` has found the
-                                    namespace UNSAFE [TL_GUARD_WARN]. A server before 2.6 doesn't
-                                    tell its time, and strict doesn't ask for it: then nothing is
-                                    ever proved, and strict refuses TL_GUARD_REFUSE */
+    /** When this host's clock is provably further than skew_max_ms from the server's, or (TL_AUTO)
+     *  `tidelock skew --publish` has found the namespace UNSAFE [TL_GUARD_WARN]. A server before 2.6
+     *  doesn't tell its time, and strict doesn't ask for it: then nothing is ever proved, and strict
+     *  refuses TL_GUARD_REFUSE. */
+    tl_clock_guard clock_guard;
     /* TL_AUTO */
-    const char *
-        namespaces; /**< whose phase counts for which names: "cron:*=cron,jobs:*=default": the first
-                                that fits, four at most; other names are refused. A pattern should be
-                                that of the register, which `tidelock migrate` looks at; "default"
-                                alone is for all names ["default"] */
+    /** Whose phase counts for which names: "cron:*=cron,jobs:*=default": the first that fits, four at
+     *  most; other names are refused. A pattern should be that of the register, which `tidelock
+     *  migrate` looks at; "default" alone is for all names ["default"]. */
+    const char *namespaces;
     tl_protocol_id fallback; /**< while a namespace has no register: TL_BRIDGE or TL_TIMESTAMP
                                   [TL_BRIDGE] */
-    int64_t
-        phase_lease_ms; /**< how long a phase that was read may be acted by, at most; the register
-                                 can say less [30000] */
+    /** How long a phase that was read may be acted by, at most; the register can say less [30000]. */
+    int64_t phase_lease_ms;
 } tl_client_options;
 
+/* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
+ * whose members are then set. TL_LOCK_OPTIONS, below, is the same. */
 #ifdef __cplusplus
 static inline tl_client_options TL_CLIENT_OPTIONS() {
     tl_client_options o = tl_client_options();
@@ -202,6 +202,7 @@ void tl_client_close(tl_client *client);
  * Ask the server for its time once: proves that it can be reached and that it lets us in.
  * Blocks at most connect_ms + attempt_ms.
  *
+ * TL_EINVALID  the server has no such database; or the client is used after fork
  * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
  */
 tl_err tl_client_ping(tl_client *client, tl_error *err);
@@ -246,7 +247,8 @@ typedef struct {
     int64_t max_delay_ms;  /**< EXPONENTIAL [5000] */
     uint32_t max_attempts; /**< give up with TL_EBUSY after so many [0: no limit] */
     /** CUSTOM: the pause before the next attempt, or a negative number to stop with TL_EBUSY.
-     *  attempts so far, 1 or more; waited so far. Called on the acquiring thread; must not block. */
+     *  attempts so far, 1 or more; waited so far. Called on the acquiring thread, or on the keeper's
+     *  for tl_lock_acquire_async; must neither block nor call the library. */
     int64_t (*next)(uint32_t attempts, int64_t waited_ms, void *ctx);
     void *ctx;
 } tl_retry;
@@ -288,8 +290,7 @@ typedef struct {
     tl_retry retry;
     void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx); /**< keeper thread */
     void *ctx;
-    bool
-        no_fence; /**< a lock without fencing number, for less work at the server [false]: see below */
+    bool no_fence;       /**< without fencing number, for less work at the server: below [false] */
     const char *dialect; /**< TL_BRIDGE, TL_TIMESTAMP: of this key [the client's] */
 } tl_lock_options;
 
@@ -478,16 +479,15 @@ typedef struct {
     bool guessed;     /**< the dialect is a guess, from how the value looks; so is the
                                 protocol, unless by_tidelock */
     char dialect[24]; /**< of a stamp; "" when it is none */
-    int64_t
-        stamp_left_ms;  /**< until the end that a stamp names, by the server's clock; negative: it
-                                has passed; INT64_MIN: no such end */
+    /** Until the end that a stamp names, by the server's clock; negative: it has passed; INT64_MIN: no
+     *  such end. */
+    int64_t stamp_left_ms;
     char oddity[96];    /**< what is odd about the value, for a person; "" nothing */
     int64_t free_at_ms; /**< of a stamp, to a client of stamps: the server's clock from which on it
                                 takes it, ms since the epoch; -1: not known */
-    int64_t
-        waiters; /**< clients that wait for it and listen for its release; -1: not known. Of those
-                          that poll, as of locks whose holder isn't a client of tidelock, some are
-                          not seen */
+    /** Clients that wait for it and listen for its release; -1: not known. Of those that poll, as of
+     *  locks whose holder isn't a client of tidelock, some are not seen. */
+    int64_t waiters;
 } tl_lock_info;
 
 /*
@@ -539,7 +539,7 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
  * TL_ETAKEN     another holds it than the one that was seen; not removed
  * TL_EINVALID   the key holds something that is no lock; not removed
  * TL_EUNCERTAIN sent, no reply seen
- * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER
+ * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
  *
  * Needs EVAL. Blocks at most connect_ms + attempt_ms.
  */
