@@ -129,8 +129,6 @@ static tl_err watch_in(tl_lock *lock, tl_mono deadline, uint64_t seed) {
 
 tl_err tl__hold_watch(tl_lock *lock, tl_mono deadline, uint64_t seed) {
     tl_keeper *k = &lock->client->keeper;
-    if (tl__keeper_ready(k))
-        return TL_ENOMEM;
     tl__keeper_lock(k);
     tl_err code = watch_in(lock, deadline, seed);
     tl__keeper_unlock(k);
@@ -154,8 +152,6 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
 
 tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     tl_keeper *k = &lock->client->keeper;
-    if (tl__keeper_ready(k))
-        return TL_ENOMEM;
     tl__keeper_lock(k);
     tl_err code = tl__hold_begin_in(lock, hold, seed);
     tl__keeper_unlock(k);

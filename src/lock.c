@@ -243,7 +243,7 @@ static tl_err begin_hold(tl_lock *lock, const tl_hold *hold, tl_error *err) {
     if (tl__hold_begin(lock, hold, tl__client_seed(lock->client)) == TL_OK)
         return TL_OK;
     tl__gate_leave(&lock->client->gate, &lock->place);
-    return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory or threads", err);
+    return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
 }
 
 int64_t tl__lock_connect_ms(const tl_lock *lock, tl_mono since) {
@@ -345,9 +345,11 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
-    tl_waiter *waiter = tl__waiter_take(c);
+    /* First of all: what is taken must have a keeper. */
+    tl_waiter *waiter = tl__keeper_ready(&c->keeper) ? NULL : tl__waiter_take(c);
     if (!waiter)
-        return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory or descriptors", err);
+        return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory, threads or descriptors",
+                             err);
     if (open_wait(lock, waiter)) {
         lock->token = tl__client_token(c);
         code = run_acquire(lock, wait_ms, waiter, err);
@@ -440,7 +442,7 @@ static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_err
     lock->adopted = false;
     tl__hold_publish(lock, TL_HELD, deadline);
     if (tl__hold_watch(lock, deadline, tl__client_seed(lock->client)))
-        return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
+        return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory", err);
     return TL_OK;
 }
 
@@ -465,6 +467,8 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     if (lock->protocol->rules &&
         lock->protocol->rules(&lock->client->legacy, NULL, lock->name->key, &rules, &ttl_ms, err))
         return TL_EINVALID;
+    if (tl__keeper_ready(&lock->client->keeper))
+        return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
     tl__hold_prove(lock);
     tl_err code = settle(lock, TL_KEEP, ttl_ms, &s, &out);
     if (code == TL_ELOST)

@@ -86,10 +86,11 @@ tl_hold tl__lock_hold_of(const tl_lock *lock, const tl_acquire *a);
 
 void tl__hold_init(tl_lock *lock);
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
-/** HELD from now on, and watched over. TL_ENOMEM: FREE, and what was taken is dropped. */
+/** HELD from now on, and watched over by the keeper, which is ready. TL_ENOMEM: FREE, and what was
+ *  taken is dropped. */
 tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed);
 tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed);
-/** Watch over a deadline that an extension has proved. TL_ENOMEM */
+/** Watch over a deadline that an extension has proved; the keeper is ready. TL_ENOMEM */
 tl_err tl__hold_watch(tl_lock *lock, tl_mono deadline, uint64_t seed);
 /** Bring lock->proof up to what the last renewal has proved. */
 void tl__hold_prove(tl_lock *lock);

@@ -1,6 +1,6 @@
 /*
- * Faults: this side has no descriptors left, or the server's socket is not there. Each is said in
- * its own words, and what was refused works as soon as it can.
+ * Faults: this side has no descriptors or threads left, or the server's socket is not there. Each is
+ * said in its own words, and what was refused works as soon as it can.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -120,6 +120,53 @@ static void test_a_holder_goes_on_or_is_told_in_time(void **state) {
     }
 }
 
+/* ---- threads ------------------------------------------------------------------------------------- */
+
+/* None can be had from here on: no stack is as large as the next one's. */
+static void use_up_threads(pthread_attr_t *ret_had) {
+    pthread_attr_t huge;
+    assert_int_equal(pthread_getattr_default_np(ret_had), 0);
+    assert_int_equal(pthread_attr_init(&huge), 0);
+    assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 60), 0);
+    assert_int_equal(pthread_setattr_default_np(&huge), 0);
+    (void)pthread_attr_destroy(&huge);
+}
+
+static void have_threads(pthread_attr_t *before) {
+    assert_int_equal(pthread_setattr_default_np(before), 0);
+    (void)pthread_attr_destroy(before);
+}
+
+static void test_a_lock_that_nobody_could_keep_is_not_taken(void **state) {
+    (void)state;
+    pthread_attr_t before;
+    tl_lock *lock = make_lock(client_direct(), KEY, TTL_MS);
+    use_up_threads(&before);
+    tl_err code = tl_lock_acquire(lock, 0, &said);
+    have_threads(&before);
+    ASSERT_RESULT(code, TL_ENOMEM);
+    ASSERT_SAID("threads");
+    assert_false(key_exists());
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+}
+
+static void test_a_token_that_nobody_could_keep_is_adopted_later(void **state) {
+    (void)state;
+    pthread_attr_t before;
+    tl_lock *first = by_hand(client_direct(), TTL_MS);
+    tl_lock *lock = make_lock(client_direct(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(lock, tl_lock_token(first), &said), TL_OK);
+    use_up_threads(&before);
+    tl_err code = tl_lock_extend(lock, TTL_MS, &said);
+    have_threads(&before);
+    ASSERT_RESULT(code, TL_ENOMEM);
+    ASSERT_SAID("threads");
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
 /* ---- sockets ----------------------------------------------------------------------------------- */
 
 static int restart(void **state) {
@@ -173,6 +220,8 @@ int main(void) {
         SCARCE_TEST(test_without_descriptors_nothing_connects_and_it_is_said_at_once),
         SCARCE_TEST(test_a_wait_cannot_begin_without_descriptors),
         SCARCE_TEST(test_a_holder_goes_on_or_is_told_in_time),
+        SCARCE_TEST(test_a_lock_that_nobody_could_keep_is_not_taken),
+        SCARCE_TEST(test_a_token_that_nobody_could_keep_is_adopted_later),
         SOCKET_TEST(test_a_socket_that_is_not_there_is_waited_for),
         SOCKET_TEST(test_a_socket_that_nobody_listens_on_is_refused),
     };
