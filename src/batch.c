@@ -71,16 +71,16 @@ static bool append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
 
 static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
     const tl_command *c = &send->command[0];
+    tl__batch_clear(b); /* of one that could not be joined */
     b->send = *send;
     b->now = now;
     b->by = send->by;
-    b->behind.n = 0;
     if (send->count > 1 && !append(&b->behind, send->command[1].argv, send->command[1].argc))
         return false;
     return append(&b->head, c->argv + c->nkeys, TL_JOIN_HEAD);
 }
 
-/* The sooner limit counts for all. */
+/* The sooner limit counts for all; its tail is as long as the other's, and finds room. */
 static bool keep_tail(tl_batch *b, const tl_send *send) {
     const tl_command *c = &send->command[0];
     if (b->tail.n > 0 && !tl__mono_before(send->by, b->by))
@@ -93,9 +93,8 @@ static bool keep_tail(tl_batch *b, const tl_send *send) {
 bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
     const tl_command *c = &send->command[0];
     size_t keys = b->keys.n, own = b->own.n;
-    if ((b->count == 0 && !first(b, send, now)) || !keep_tail(b, send) ||
-        !append(&b->keys, c->argv, c->nkeys) ||
-        !append(&b->own, c->argv + c->nkeys + TL_JOIN_HEAD, c->each)) {
+    if ((b->count == 0 && !first(b, send, now)) || !append(&b->keys, c->argv, c->nkeys) ||
+        !append(&b->own, c->argv + c->nkeys + TL_JOIN_HEAD, c->each) || !keep_tail(b, send)) {
         b->keys.n = keys;
         b->own.n = own;
         return false;

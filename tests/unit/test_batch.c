@@ -11,6 +11,16 @@
 
 #include "batch.h"
 
+/* Sanitizers: no memory is NULL, not the end of the program. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
+
 static tl_mono at(int64_t ms) {
     return tl__mono_add_ms((tl_mono){1}, ms);
 }
@@ -50,6 +60,24 @@ static void test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts(vo
                                "$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
     assert_int_equal(send->command[0].more.n, sizeof text - 1);
     assert_memory_equal(send->command[0].more.p, text, sizeof text - 1);
+    tl__batch_free(b);
+}
+
+/* A key that no memory is enough for. */
+static void test_one_that_could_not_be_joined_leaves_nothing_of_itself(void **state) {
+    (void)state;
+    tl_batch *b = tl__batch_new();
+    tl_send huge = member("a", "x", "5", 5), send = member("a", "x", "20", 20);
+    huge.command[0].argv[0].n = SIZE_MAX / 8;
+    assert_false(tl__batch_add(b, &huge, NULL, at(0)));
+    assert_true(tl__batch_add(b, &send, NULL, at(0)));
+    assert_false(tl__batch_add(b, &huge, NULL, at(0)));
+    static const char text[] =
+        "$1\r\na\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\nx\r\n$2\r\n20\r\n$2\r\nhi\r\n";
+    const tl_command *c = &tl__batch_send(b)->command[0];
+    assert_int_equal(c->more_argc, 6);
+    assert_int_equal(c->more.n, sizeof text - 1);
+    assert_memory_equal(c->more.p, text, sizeof text - 1);
     tl__batch_free(b);
 }
 
@@ -130,6 +158,7 @@ static void test_an_error_is_everyones_and_a_short_answer_nobodys(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts),
+        cmocka_unit_test(test_one_that_could_not_be_joined_leaves_nothing_of_itself),
         cmocka_unit_test(test_the_command_behind_is_kept_whole),
         cmocka_unit_test(test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined),
         cmocka_unit_test(test_no_more_are_joined_than_a_server_should_do_at_once),
