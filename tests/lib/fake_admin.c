@@ -103,8 +103,9 @@ FAKE_COMMAND(info) {
     if (all || fake__is(argv[1], "server")) {
         n += (size_t)snprintf(text, sizeof(text),
                               "# Server\r\nredis_version:%u.%u.%u\r\nredis_mode:standalone\r\n"
-                              "process_id:1\r\nuptime_in_seconds:%lld\r\n",
+                              "process_id:1\r\nrun_id:%040llx\r\nuptime_in_seconds:%lld\r\n",
                               r->level >> 16, r->level >> 8 & 255, r->level & 255,
+                              (unsigned long long)r->run_id,
                               (long long)((r->now_us - r->started_us) / 1000000));
     }
     if (all || fake__is(argv[1], "replication")) {

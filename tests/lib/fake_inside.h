@@ -200,6 +200,7 @@ struct fake_redis {
     uint64_t count[FAKE_ROWS_MAX], total;
     uint64_t dirty; /**< writes so far */
     uint64_t unit;
+    uint64_t run_id;
     uint64_t random; /**< math.random's state */
     fake_wrote wrote;
     void *wrote_ctx;

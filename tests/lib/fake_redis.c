@@ -20,7 +20,7 @@ static void set_defaults(fake_redis *r) {
     r->replicas = 0;
     memset(r->denied, 0, sizeof(r->denied));
     memset(r->count, 0, sizeof(r->count));
-    r->total = r->dirty = r->unit = 0;
+    r->total = r->dirty = r->unit = r->run_id = 0;
     r->random = 0x1234abcd330e;
     r->last_id = 0;
     r->wrote = NULL;
@@ -173,6 +173,10 @@ void fake_redis_set_replicas(fake_redis *r, int replicas) {
 
 void fake_redis_set_started(fake_redis *r, int64_t us) {
     r->started_us = us;
+}
+
+void fake_redis_set_run_id(fake_redis *r, uint64_t id) {
+    r->run_id = id;
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */

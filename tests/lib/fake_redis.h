@@ -111,6 +111,8 @@ void fake_redis_set_password(fake_redis *r, const char *password);
 void fake_redis_set_replicas(fake_redis *r, int replicas);
 /** When the server started, on its own clock: uptime is the time less this. Default 0. */
 void fake_redis_set_started(fake_redis *r, int64_t us);
+/** What INFO says of which process it is. Default 0. */
+void fake_redis_set_run_id(fake_redis *r, uint64_t id);
 
 /* ---- looking inside -------------------------------------------------------------------------- */
 

@@ -1,20 +1,30 @@
 /*
  * An operator with `tidelock migrate`: reads a namespace's register, waits until everybody has confirmed it
- * and for a lease that it has itself seen it, sees to what the next phase can't live beside, and makes
- * one step, by comparing the epoch in a script. It may stop, crash, and have rivals.
+ * and for a lease that it has itself seen it at this server, sees to what the next phase can't live beside,
+ * has the replicas confirm the epoch, and makes one step, by comparing epoch and server in a script that
+ * comes too late after a while. It may stop, crash, and have rivals.
  */
 #include "world.h"
 
 #include <stdio.h>
 
+#define RUN_ID 40
+#define NOWHERE (-1)
+
 typedef struct {
     sim_conn *conn;
-    enum { IDLE, READING, STEPPING } state;
-    int64_t epoch;     /**< that it has seen, */
-    tl_mono seen;      /**< since when; ns 0: none */
-    tl_mono asked;     /**< when the reading under way was begun */
-    bool on;           /**< it means to advance */
-    int64_t pauses_ms; /**< before it goes on with this epoch */
+    enum { IDLE, READING, JUDGING, SETTLING, STEPPING } state;
+    int64_t epoch;           /**< that it has seen, */
+    tl_mono seen;            /**< since when; ns 0: none */
+    uint32_t gen;            /**< by which connection, */
+    char run_id[RUN_ID + 1]; /**< at which server */
+    tl_mono asked;           /**< when the reading under way was begun */
+    int64_t has;             /**< the epoch that all replicas are known to have; 0: none */
+    bool on;                 /**< it means to advance */
+    int64_t pauses_ms;       /**< before it goes on with this epoch */
+    int64_t to;              /**< the phase of the step that it makes; NOWHERE */
+    bool anew;               /**< which makes the register again, above all epochs */
+    int64_t until_us;        /**< and is not carried out later, on the server's clock */
 } operator_actor;
 
 _Static_assert(sizeof(operator_actor) <= SIM_ACTOR_STATE, "fits where actors live");
@@ -25,78 +35,137 @@ static operator_actor *self(sim_actor *a) {
 
 /* ---- what it asks ------------------------------------------------------------------------------------ */
 
-/* The register, the longest lease of those that may act, how many of these show another epoch, and what
- * stands on the locks' keys. */
+/* The register, the longest lease of those that may act, how many of these show another epoch or a later
+ * one, what stands on the locks' keys, how many records there are, since when the register is as it is,
+ * what time it is, and which server this. */
 static const char reading[] =
     "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] "
-    "local r = redis.call('HMGET', KEYS[1], 'phase', 'epoch', 'lease_ms') "
+    "local r = redis.call('HMGET', KEYS[1], 'phase', 'epoch', 'lease_ms', 'since') "
     "local all, e, most, old = redis.call('HGETALL', KEYS[2]), r[2] or '0', tonumber(r[3] or 0), 0 "
+    "local ahead = 0 "
     "for i = 2, #all, 2 do "
     "local epoch, l, seen = string.match(all[i], '^(%d+) %d+ (%d+) (%d+) ') "
-    "if now <= seen + 3000 * l then most = math.max(most, l) if epoch ~= e then old = old + 1 end end "
+    "if now <= seen + 3000 * l then most = math.max(most, l) if epoch ~= e then old = old + 1 end "
+    "if tonumber(epoch) > tonumber(e) then ahead = ahead + 1 end end "
     "end "
     "local n = {0, 0} "
     "for i = 3, #KEYS do local v = redis.call('GET', KEYS[i]) "
     "if v then local k = string.find(v, '^%d+$') and 1 or 2 n[k] = n[k] + 1 end end "
-    "return {tonumber(r[1] or -1), tonumber(e), most, old, n[1], n[2]}";
+    "return {tonumber(r[1] or -1), tonumber(e), most, old, n[1], n[2], ahead, #all / 2, "
+    "tonumber(r[4] or 0), now, string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')}";
 
-/* ARGV: the epoch that it must have, the new phase, the lease. */
+/* ARGV: the epoch that it must have, the new phase, the lease, whether it is made anew, the server that was
+ * judged, until when it may be carried out. */
 static const char stepping[] =
     "if redis.replicate_commands then redis.replicate_commands() end "
     "redis.call('HDEL', KEYS[1], '-') "
-    "local want, to = ARGV[1], tonumber(ARGV[2]) "
+    "local want, to, anew = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1' "
     "if (redis.call('HGET', KEYS[1], 'epoch') or '0') ~= want then return 'epoch' end "
+    "if string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') ~= ARGV[5] then return 'server' end "
     "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] "
-    "local all = redis.call('HGETALL', KEYS[2]) "
+    "if now > tonumber(ARGV[6]) then return 'late' end "
+    "local all, top = redis.call('HGETALL', KEYS[2]), tonumber(want) "
     "for i = 2, #all, 2 do "
     "local epoch, acts, l, seen = string.match(all[i], '^(%d+) (%d+) (%d+) (%d+) ') "
-    "if now <= seen + 3000 * l and (want == '0' and math.abs(acts - to) > 1 or "
-    "want ~= '0' and epoch ~= want) then return 'client' end "
+    "if now <= seen + 3000 * l and (anew and math.abs(acts - to) > 1 or "
+    "not anew and epoch ~= want) then return 'client' end "
+    "if anew then top = math.max(top, epoch) end "
     "end "
-    "redis.call('HMSET', KEYS[1], 'phase', to, 'epoch', want + 1, 'lease_ms', ARGV[3]) "
+    "redis.call('HMSET', KEYS[1], 'phase', to, 'epoch', string.format('%.0f', top + 1), "
+    "'lease_ms', ARGV[3], 'since', string.format('%.0f', now)) "
     "return 'done'";
 
-static sim_msg *ask(sim_world *w, sim_actor *a, int state, const tl_bytes *argv, uint8_t argc) {
-    tl_send send = {.count = 1, .by = tl__mono_add_ms(sim_host_now(w, a->host), w->cfg.attempt_ms)};
-    send.command[0] = (tl_command){.form = TL_ARGV, .argc = argc};
-    memcpy(send.command[0].argv, argv, argc * sizeof *argv);
+static sim_msg *send(sim_world *w, sim_actor *a, int state, tl_send *what) {
+    what->by = tl__mono_add_ms(sim_host_now(w, a->host), w->cfg.attempt_ms);
     self(a)->state = state;
-    return sim_conn_send(w, self(a)->conn, &send, a);
+    return sim_conn_send(w, self(a)->conn, what, a);
+}
+
+static void add(tl_send *to, const tl_bytes *argv, uint8_t argc) {
+    tl_command *c = &to->command[to->count++];
+    *c = (tl_command){.form = TL_ARGV, .argc = argc};
+    memcpy(c->argv, argv, argc * sizeof *argv);
+}
+
+/* Until all replicas have what was asked before it, or not for long. */
+static void add_wait(sim_world *w, tl_send *to, char room[2][TL_INT_SIZE]) {
+    tl_bytes argv[] = {TL_LITERAL("WAIT"), tl__bytes_from_int(room[0], w->cfg.replicas),
+                       tl__bytes_from_int(room[1], w->cfg.attempt_ms / 2)};
+    if (w->cfg.replicas > 0)
+        add(to, argv, 3);
 }
 
 static void read_register(sim_world *w, sim_actor *a) {
     tl_bytes argv[5 + SIM_KEYS] = {TL_LITERAL("EVAL"), TL_LITERAL(reading), TL_LITERAL(""),
                                    TL_LITERAL(SIM_REGISTER), TL_LITERAL(SIM_REGISTER ":clients")};
     char count[TL_INT_SIZE];
+    tl_send what = {.count = 0};
     argv[2] = tl__bytes_from_int(count, 2 + w->cfg.keys);
     for (int i = 0; i < w->cfg.keys; i++)
         argv[5 + i] = w->key[i].k;
     self(a)->asked = sim_host_now(w, a->host);
-    (void)ask(w, a, READING, argv, (uint8_t)(5 + w->cfg.keys));
+    add(&what, argv, (uint8_t)(5 + w->cfg.keys));
+    (void)send(w, a, READING, &what);
 }
 
-static void make_step(sim_world *w, sim_actor *a, int64_t phase) {
-    char epoch[TL_INT_SIZE], to[TL_INT_SIZE], lease[TL_INT_SIZE];
+static void send_step(sim_world *w, sim_actor *a) {
+    const operator_actor *o = self(a);
+    char epoch[TL_INT_SIZE], to[TL_INT_SIZE], lease[TL_INT_SIZE], until[TL_INT_SIZE];
+    char room[2][TL_INT_SIZE];
     tl_bytes argv[] = {TL_LITERAL("EVAL"),
                        TL_LITERAL(stepping),
                        TL_LITERAL("2"),
                        TL_LITERAL(SIM_REGISTER),
                        TL_LITERAL(SIM_REGISTER ":clients"),
-                       tl__bytes_from_int(epoch, self(a)->epoch),
-                       tl__bytes_from_int(to, phase),
-                       tl__bytes_from_int(lease, w->cfg.lease_ms)};
-    sim_tell(w, a->name, SIM_ALL, "makes phase %lld of epoch %lld", (long long)phase,
-             (long long)self(a)->epoch);
-    sim_ns until = w->now + w->cfg.attempt_ms * SIM_MS;
-    ask(w, a, STEPPING, argv, 8)->never_after = until;
+                       tl__bytes_from_int(epoch, o->epoch),
+                       tl__bytes_from_int(to, o->to),
+                       tl__bytes_from_int(lease, w->cfg.lease_ms),
+                       o->anew ? TL_LITERAL("1") : TL_LITERAL("0"),
+                       tl__bytes_of(o->run_id),
+                       tl__bytes_from_int(until, o->until_us)};
+    tl_send what = {.count = 0};
+    sim_tell(w, a->name, SIM_ALL, "makes phase %lld of epoch %lld%s", (long long)o->to,
+             (long long)o->epoch, o->anew ? ", anew" : "");
+    add(&what, argv, sizeof argv / sizeof *argv);
+    add_wait(w, &what, room);
+    (void)send(w, a, STEPPING, &what);
+}
+
+/* The present epoch must not be lost with a failover any more: else another could be led on from. */
+static void settle(sim_world *w, sim_actor *a) {
+    static const char touch[] =
+        "return redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'epoch', 0)";
+    tl_bytes argv[] = {TL_LITERAL("EVAL"), TL_LITERAL(touch), TL_LITERAL("1"),
+                       TL_LITERAL(SIM_REGISTER)};
+    char room[2][TL_INT_SIZE];
+    tl_send what = {.count = 0};
+    add(&what, argv, sizeof argv / sizeof *argv);
+    add_wait(w, &what, room);
+    (void)send(w, a, SETTLING, &what);
+}
+
+/* Nobody starts a service meanwhile: assumed. */
+static void make_step(sim_world *w, sim_actor *a, int64_t now_us, int64_t phase, bool anew) {
+    operator_actor *o = self(a);
+    o->to = phase;
+    o->anew = anew;
+    o->until_us = now_us + 2 * w->cfg.attempt_ms * 1000;
+    sim_ns until = sim_clock_when(&w->server[w->master].wall, (o->until_us + 1) * 1000);
     if (w->migration.steps_until < until)
         w->migration.steps_until = until;
+    if (w->cfg.replicas == 0) {
+        send_step(w, a);
+        return;
+    }
+    o->state = JUDGING; /* looks through the keys: another server may be master then */
+    sim_actor_wait(w, a, sim_draw(w, 0, w->cfg.attempt_ms * (SIM_MS / 2)));
 }
 
 /* ---- deciding ---------------------------------------------------------------------------------------- */
 
 typedef struct {
-    int64_t phase, epoch, lease_ms, others, stamps, tokens;
+    int64_t phase, epoch, lease_ms, others, stamps, tokens, ahead, clients, since_us, now_us;
+    tl_bytes run_id;
 } view;
 
 static void look_again(sim_world *w, sim_actor *a) {
@@ -124,16 +193,28 @@ static int64_t next_phase(sim_world *w, const operator_actor *o, const view *v) 
 
 /* Java may come back beside phase 1 or 0, when nobody acts in 2 any more and its tokens have gone;
  * fixed clients with stamps up to phase 2, with tokens from it on. */
-static void let_begin(sim_world *w, const view *v, int64_t to) {
-    bool *stopped = w->migration.stopped;
+static bool may_begin(const view *v, sim_kind kind, int64_t to) {
+    switch (kind) {
+    case SIM_JAVA: return v->phase <= 1 && v->tokens == 0 && to != 2;
+    case SIM_BRIDGE: return v->phase <= 2 && to != 3;
+    case SIM_TOKEN: return v->phase >= 2 && to != 1;
+    default: return false;
+    }
+}
+
+/* Whoever may begin does; true: not before the replicas have this epoch, as a failover would bring back
+ * one that they can't live beside. */
+static bool let_begin(sim_world *w, const operator_actor *o, const view *v, int64_t to) {
+    bool *stopped = w->migration.stopped, lacks = false;
     if (w->now <= w->migration.steps_until || w->migration.epoch != v->epoch)
-        return; /* assumed: nobody starts a service while another operator makes a step */
-    if (v->phase <= 1 && v->tokens == 0 && to != 2)
-        stopped[SIM_JAVA] = false;
-    if (v->phase <= 2 && to != 3)
-        stopped[SIM_BRIDGE] = false;
-    if (v->phase >= 2 && to != 1)
-        stopped[SIM_TOKEN] = false;
+        return false; /* assumed: nobody starts a service while another operator makes a step */
+    for (int kind = 0; kind < SIM_KIND_COUNT; kind++) {
+        if (!stopped[kind] || !may_begin(v, (sim_kind)kind, to))
+            continue;
+        stopped[kind] = w->cfg.replicas > 0 && o->has != v->epoch;
+        lacks = lacks || stopped[kind];
+    }
+    return lacks;
 }
 
 /* Is everything gone that phase `to` can't live beside? */
@@ -153,50 +234,108 @@ static bool is_ready_for(sim_world *w, const view *v, int64_t to) {
     return to != 0 || v->tokens == 0;
 }
 
+/* Another server may answer by a connection that is new: what was seen so far says nothing. */
+static bool is_same_server(const operator_actor *o, const view *v) {
+    return o->gen == o->conn->gen && tl__bytes_eq(tl__bytes_of(o->run_id), v->run_id);
+}
+
 static void notice(sim_world *w, sim_actor *a, const view *v, tl_mono now) {
     operator_actor *o = self(a);
-    if (o->seen.ns != 0 && o->epoch == v->epoch)
+    bool same = is_same_server(o, v), known = o->seen.ns != 0 && o->epoch == v->epoch;
+    o->gen = o->conn->gen;
+    (void)snprintf(o->run_id, sizeof o->run_id, "%.*s", (int)v->run_id.n, v->run_id.p);
+    o->has = same ? o->has : 0;
+    if (known && same)
         return;
+    w->stats.seen_anew += known;
     o->epoch = v->epoch;
     o->seen = now;
     o->on = sim_draw(w, 0, 9) < 7;
     o->pauses_ms = sim_draw(w, 0, 3) ? 0 : sim_draw(w, 0, 6 * w->cfg.lease_ms);
 }
 
+/* Clients know a later epoch than there is: a failover has undone it, and they refuse. */
+static void set_right(sim_world *w, sim_actor *a, const view *v) {
+    int64_t to = v->phase + (w->cfg.plan ? 0 : sim_draw(w, -1, 1));
+    to = to < 0 ? 0 : to > 3 ? 3 : to;
+    if (is_ready_for(w, v, to))
+        make_step(w, a, v->now_us, to, true);
+    else
+        look_again(w, a);
+}
+
+/* Has it been seen for long enough, if there may be anybody who acts by what was before? */
+static bool is_seen(const operator_actor *o, const view *v) {
+    int64_t wait_ms = v->lease_ms + v->lease_ms / 1000 + 1;
+    bool wants_wait = v->clients > 0 || v->now_us - v->since_us < wait_ms * 1000;
+    bool seen = !tl__mono_before(o->asked, tl__mono_add_ms(o->seen, wait_ms));
+    return seen || !wants_wait;
+}
+
 static void decide(sim_world *w, sim_actor *a, const view *v, tl_mono now) {
     operator_actor *o = self(a);
     notice(w, a, v, now);
-    if (v->phase < 0) {
-        make_step(w, a, w->cfg.plan ? planned(w, -1) : sim_draw(w, 0, 1));
+    if (v->phase < 0 || v->ahead > 0) {
+        if (v->phase < 0)
+            make_step(w, a, v->now_us, w->cfg.plan ? planned(w, -1) : sim_draw(w, 0, 1), true);
+        else
+            set_right(w, a, v);
         return;
     }
-    int64_t to = next_phase(w, o, v), wait_ms = v->lease_ms + v->lease_ms / 1000 + 1;
-    bool seen = !tl__mono_before(o->asked, tl__mono_add_ms(o->seen, wait_ms));
+    int64_t to = next_phase(w, o, v);
+    bool seen = is_seen(o, v);
     bool pauses = tl__mono_before(o->asked, tl__mono_add_ms(o->seen, o->pauses_ms));
-    if (seen && v->others == 0)
-        let_begin(w, v, pauses ? v->phase : to);
-    if (!seen || v->others > 0 || pauses || to == v->phase || !is_ready_for(w, v, to))
+    if (seen && v->others == 0 && let_begin(w, o, v, pauses ? v->phase : to)) {
+        o->to = NOWHERE;
+        settle(w, a);
+    } else if (!seen || v->others > 0 || pauses || to == v->phase || !is_ready_for(w, v, to))
         look_again(w, a);
     else
-        make_step(w, a, to);
+        make_step(w, a, v->now_us, to, false);
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
 
 static bool parse(const tl_reply *r, view *ret) {
-    int64_t *all[] = {&ret->phase,  &ret->epoch,  &ret->lease_ms,
-                      &ret->others, &ret->stamps, &ret->tokens};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    int64_t *all[] = {&ret->phase,  &ret->epoch, &ret->lease_ms, &ret->others,   &ret->stamps,
+                      &ret->tokens, &ret->ahead, &ret->clients,  &ret->since_us, &ret->now_us};
+    size_t n = sizeof all / sizeof *all;
+    for (size_t i = 0; i < n; i++)
         if (!tl__reply_int(tl__reply_item(r, i), all[i]))
             return false;
-    return true;
+    return tl__reply_text(tl__reply_item(r, n), &ret->run_id);
 }
 
-static void stepped(sim_world *w, sim_actor *a, const tl_reply *r) {
+/* Have all replicas confirmed what stands before the WAIT? */
+static bool is_confirmed(sim_world *w, const tl_event *e) {
+    int64_t n = 0;
+    bool all = e->count == 2 && tl__reply_int(&e->reply[1], &n) && n >= w->cfg.replicas;
+    w->stats.unconfirmed += !all;
+    return all;
+}
+
+static void settled(sim_world *w, sim_actor *a, const tl_event *e) {
+    operator_actor *o = self(a);
+    bool all = is_confirmed(w, e);
+    if (all && o->gen == o->conn->gen)
+        o->has = o->epoch;
+    if (all && o->to != NOWHERE && !w->calm)
+        send_step(w, a);
+    else
+        look_again(w, a);
+}
+
+static void stepped(sim_world *w, sim_actor *a, const tl_event *e) {
+    operator_actor *o = self(a);
     tl_bytes word = {0};
-    (void)tl__reply_text(r, &word);
+    (void)tl__reply_text(e->reply, &word);
     w->stats.steps_raced += tl__bytes_eq(word, TL_LITERAL("epoch"));
     w->stats.steps_early += tl__bytes_eq(word, TL_LITERAL("client"));
+    w->stats.steps_elsewhere += tl__bytes_eq(word, TL_LITERAL("server"));
+    w->stats.steps_late += tl__bytes_eq(word, TL_LITERAL("late"));
+    if (tl__bytes_eq(word, TL_LITERAL("done")) && w->cfg.replicas > 0 && is_confirmed(w, e) &&
+        !o->anew && o->gen == o->conn->gen)
+        o->has = o->epoch + 1;
     look_again(w, a);
 }
 
@@ -205,7 +344,9 @@ static void answer(sim_world *w, sim_conn *conn, void *who, tl_event *e) {
     view v;
     (void)conn;
     if (e->kind == TL_REPLY && self(a)->state == STEPPING)
-        stepped(w, a, e->reply);
+        stepped(w, a, e);
+    else if (e->kind == TL_REPLY && self(a)->state == SETTLING)
+        settled(w, a, e);
     else if (e->kind == TL_REPLY && e->reply->type == TL_REPLY_ARRAY && parse(e->reply, &v) &&
              !w->calm)
         decide(w, a, &v, e->now);
@@ -216,7 +357,11 @@ static void answer(sim_world *w, sim_conn *conn, void *who, tl_event *e) {
 static const sim_calls calls = {.answer = answer};
 
 static void act(sim_world *w, sim_actor *a) {
-    if (self(a)->state == IDLE && !w->calm)
+    if (self(a)->state == JUDGING && !w->calm)
+        settle(w, a);
+    else if (self(a)->state == JUDGING)
+        self(a)->state = IDLE;
+    else if (self(a)->state == IDLE && !w->calm)
         read_register(w, a);
 }
 

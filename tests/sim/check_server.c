@@ -47,9 +47,11 @@ static void check_alone(sim_world *w, int key, uint32_t number) {
     }
 }
 
-static void check_fence(sim_world *w, int key, uint64_t fence) {
+/* A token to which a lossy failover gives its first stamp back has that one's fence: a resource that has
+ * seen a later one refuses it. */
+static void check_fence(sim_world *w, int key, uint64_t fence, bool back) {
     bool told = w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0 &&
-                w->cfg.fault[SIM_QUICK] == 0;
+                w->cfg.fault[SIM_QUICK] == 0 && !back;
     if (fence > w->key[key].fence) {
         w->key[key].fence = fence;
         return;
@@ -133,7 +135,7 @@ void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fe
     w->stats.stamps_over += expected.n > 0;
     count_take(w, key, number);
     check_alone(w, key, number);
-    check_fence(w, key, (uint64_t)fence);
+    check_fence(w, key, (uint64_t)fence, w->cfg.stamps && w->cfg.fault[SIM_LOSSY] && t->taken);
     check_in_time(w, m, limit, key);
     check_promise(w, key, number);
     check_prompt(w, m, key);

@@ -187,6 +187,12 @@ bool sim_config_whole(const sim_config *c) {
     return !c->slow_clock && !c->slow_own;
 }
 
+bool sim_config_keeps(const sim_config *c) {
+    sim_config other = *c;
+    other.fault[SIM_LOSSY] = 0;
+    return sim_config_whole(&other);
+}
+
 bool sim_config_calm(const sim_config *c) {
     for (int i = 0; i < SIM_FAULT_COUNT; i++)
         if (c->fault[i])

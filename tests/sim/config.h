@@ -116,6 +116,8 @@ bool sim_config_legacy(const sim_config *config);
 
 /** Within the assumptions: no invariant may fail. */
 bool sim_config_whole(const sim_config *config);
+/** Within those that phases rest on: a failover may lose the last writes. */
+bool sim_config_keeps(const sim_config *config);
 /** No fault at all, and tokens have the keys for themselves. */
 bool sim_config_calm(const sim_config *config);
 /** May tokens and legacy clients meet on this key? */

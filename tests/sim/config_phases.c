@@ -2,6 +2,8 @@
  * Drawing a migration: a run with stamps whose tidelock clients follow the phase of a namespace, and
  * operators that move it. Its random numbers are its own.
  */
+#include <string.h>
+
 #include "config.h"
 #include "fake_redis.h"
 #include "random.h"
@@ -73,6 +75,20 @@ static void draw_beginning(sim_config *c, uint64_t *random) {
         c->first_phase = (int32_t)sim_between(random, -1, 1);
 }
 
+/* In every fourth run, where the server has WAIT. Half of them lose what the replica lacks. The servers'
+ * clocks agree, so that legacy ones are within M of each that may take over. */
+static void draw_failovers(sim_config *c, uint64_t *random) {
+    memset(c->behind_us, 0, sizeof c->behind_us);
+    bool on = sim_chance(random, 250000), lossy = sim_chance(random, 500000);
+    int64_t often = sim_between(random, 100, 1500);
+    if (!on || c->level < FAKE_LEVEL(3, 0, 0))
+        return;
+    c->replicas = (int)sim_between(random, 1, SIM_REPLICAS);
+    if (c->wait_replicas > c->replicas)
+        c->wait_replicas = c->replicas;
+    c->fault[lossy ? SIM_LOSSY : SIM_FAILOVER] = (uint32_t)often;
+}
+
 bool sim_config_follows(const sim_config *c) {
     return !c->migrates || c->level >= FAKE_LEVEL(3, 2, 0);
 }
@@ -86,4 +102,5 @@ void sim_config_migration(sim_config *c) {
     draw_level(c, &random);
     draw_leases(c, &random);
     draw_beginning(c, &random);
+    draw_failovers(c, &random);
 }

@@ -217,6 +217,19 @@ static void strike(sim_world *w, void *who, uint32_t fault) {
     plan(w, fault);
 }
 
+static void strike_once(sim_world *w, void *who, uint32_t fault) {
+    (void)who;
+    if (!w->calm)
+        strikes[fault](w);
+}
+
+/* When some have read it, and some replica lacks it. */
+void sim_faults_stepped(sim_world *w) {
+    if (w->cfg.fault[SIM_LOSSY] && sim_draw(w, 0, 2) == 0)
+        sim_put(w, w->now + sim_draw(w, 0, 8 * w->cfg.delay), SIM_RANK_NET, strike_once, w,
+                SIM_LOSSY);
+}
+
 void sim_faults_start(sim_world *w) {
     for (uint32_t i = SIM_FIRST_TIMED; i < SIM_FAULT_COUNT; i++)
         if (w->cfg.fault[i])

@@ -130,15 +130,18 @@ plain-del-anybodys       | compat/stamp_plain.c | stamps | 8000 | s/^    bool sa
 phase-lease-unchecked    | compat/protocol_auto.c | phase-missed | 200 | s/    return tl__lease_lasts(lease, e->now) ? act/    return lease->until.ns ? act/
 phase-take-ignores-lease | compat/protocol_auto.c | phase-late-take | 300 | s/^    t->until = tl__mono_min(t->until, lease->until);/    (void)lease;/
 phase-lease-from-receipt | compat/phase.c    | phase-late-take | 300 | s/tl__mono_add_ns(asked, ns_long - /tl__mono_add_ns(e->now, ns_long - /
-phase-older-epoch        | compat/phase.c    | phase-vanished | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
+phase-older-epoch        | compat/phase.c    | phase-undone | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
 phase-gone-is-none       | compat/phase.c    | phase-vanished | 100 | s/    if (known->epoch > 0 \&\& read.epoch == 0)/    if (false)/; s/    if (known->epoch > read.epoch)/    if (false)/
 phase-first-step-early   | scripts/phase.lua | phase-begin | 100 | s/^    record = known$/    record = record/; s/math.max(lease, tonumber(ARGV\[6\]))/lease/
-phase-record-shrinks     | scripts/phase.lua | phase-begin | 1500 | s/^    record = known$/    record = record/
+phase-record-shrinks     | scripts/phase.lua | phase-begin | 500 | s/^    record = known$/    record = record/
 # phases: steps of the tool, which is played by actor_operator.c
-phase-step-at-once       | tests/sim/actor_operator.c | phase-deaf | 300 | s/    bool seen = .*/    bool seen = true;/
-phase-step-unconfirmed   | tests/sim/actor_operator.c | phase-begin | 100 | s/then most = math.max(most, l) if epoch ~= e then old = old + 1 end end/then end/; s/want ~= '0' and epoch ~= want/false/
-phase-step-whatever-epoch | tests/sim/actor_operator.c | phase-rivals | 200 | s/ ~= want then return 'epoch' end / == '' then return 'epoch' end /; s/want ~= '0' and epoch ~= want/false/
-phase-wait-from-request  | tests/sim/actor_operator.c | phase-deaf | 2000 | s/    o->seen = now;/    o->seen = o->asked;/
+phase-step-at-once       | tests/sim/actor_operator.c | phase-deaf | 300 | s/    return seen || !wants_wait;/    return true;/
+phase-step-unconfirmed   | tests/sim/actor_operator.c | phase-begin | 100 | s/then most = math.max(most, l) if epoch ~= e then old = old + 1 end /then /; s/not anew and epoch ~= want/false/
+phase-step-whatever-epoch | tests/sim/actor_operator.c | phase-rivals | 200 | s/ ~= want then return 'epoch' end / == '' then return 'epoch' end /; s/not anew and epoch ~= want/false/
+phase-wait-from-request  | tests/sim/actor_operator.c | phase-deaf | 1000 | s/    o->seen = now;/    o->seen = o->asked;/
+phase-step-unreplicated  | tests/sim/actor_operator.c | phase-undone | 500 | s/    if (w->cfg.replicas == 0) {/    if (true) {/
+phase-wait-goes-on       | tests/sim/actor_operator.c | phase-undone-rivals | 200 | s/    if (known \&\& same)/    if (known)/
+phase-begins-undone      | tests/sim/actor_operator.c | phase-undone-java | 500 | s/        stopped\[kind\] = .*/        stopped[kind] = false;/
 phase-begin-two-away     | tests/sim/actor_operator.c | phase-begin-anywhere | 100 | s/math.abs(acts - to) > 1/false/
 EOF
 }

@@ -143,9 +143,9 @@ void sim_phase_stepped(sim_world *w, sim_task *t, const tl_out *out) {
 
 /* ---- what must hold --------------------------------------------------------------------------------- */
 
-/* The register is kept, and the server can refuse what comes late. */
-static bool is_bound(const sim_world *w) {
-    return w->whole && w->cfg.level >= FAKE_LEVEL(3, 2, 0);
+/* The server can refuse what comes late. */
+static bool refuses_late(const sim_world *w) {
+    return w->cfg.level >= FAKE_LEVEL(3, 2, 0);
 }
 
 static bool are_apart(int a, int b) {
@@ -165,6 +165,22 @@ static void check_leases(sim_world *w, int phase, const char *what) {
     }
 }
 
+static bool is_let(const sim_world *w, sim_kind kind) {
+    bool any = false;
+    for (int i = 0; i < w->cfg.actors; i++)
+        any = any || w->cfg.cast[i].kind == kind;
+    return any && !w->migration.stopped[kind];
+}
+
+/* May somebody run who doesn't follow the phase, and can't live beside this one? */
+static void check_others(sim_world *w, int phase, const char *what) {
+    if ((phase >= TL_PHASE_DRAIN && is_let(w, SIM_JAVA)) ||
+        (phase == TL_PHASE_TOKEN && is_let(w, SIM_BRIDGE)) ||
+        (phase <= TL_PHASE_BRIDGE && is_let(w, SIM_TOKEN)))
+        sim_fail(w, SIM_ALL, "%s in phase %d while those may run who can't live beside it", what,
+                 phase);
+}
+
 static int64_t field(sim_world *w, tl_bytes name) {
     tl_bytes text = {0};
     int64_t v = 0;
@@ -172,23 +188,55 @@ static int64_t field(sim_world *w, tl_bytes name) {
     return text.n > 0 && tl__bytes_to_int(text, &v) ? v : 0;
 }
 
+static void set_register(sim_world *w, int64_t epoch, int phase) {
+    sim_migration *m = &w->migration;
+    m->epoch = epoch;
+    m->phase = phase;
+    m->top = epoch > m->top ? epoch : m->top;
+    sim_tell(w, "", SIM_ALL, "epoch %lld is phase %d", (long long)epoch, phase);
+    if (!w->kept || epoch == 0)
+        return;
+    check_leases(w, phase, "the register is");
+    check_others(w, phase, "the register is");
+}
+
+/* From one epoch to the next; where a failover has undone one, perhaps above all that are known. */
 void sim_phase_look(sim_world *w) {
     sim_migration *m = &w->migration;
     int64_t epoch = field(w, TL_LITERAL("epoch"));
     int before = m->phase, now = (int)field(w, TL_LITERAL("phase"));
     if (epoch == m->epoch && now == before)
         return;
-    bool first = m->epoch == 0;
-    if (w->whole && (epoch != m->epoch + 1 || (!first && are_apart(before, now))))
+    bool first = m->epoch == 0, next = epoch == m->epoch + 1;
+    bool anew = m->undone && epoch > m->epoch && epoch <= m->top + 1;
+    if (w->kept && ((!next && !anew) || (!first && are_apart(before, now))))
         sim_fail(w, SIM_ALL, "the register goes from epoch %lld, phase %d to epoch %lld, phase %d",
                  (long long)m->epoch, before, (long long)epoch, now);
     w->stats.steps_on += !first && now > before;
     w->stats.steps_back += !first && now < before;
-    m->epoch = epoch;
-    m->phase = now;
-    sim_tell(w, "", SIM_ALL, "epoch %lld is phase %d", (long long)epoch, now);
-    if (w->whole && epoch > 0)
-        check_leases(w, now, "the register is");
+    w->stats.remade += !next && anew;
+    m->epoch_before = m->epoch;
+    m->phase_before = before;
+    set_register(w, epoch, now);
+    sim_faults_stepped(w);
+}
+
+/* It goes back by one change at most, as the one before was confirmed; and where nothing is lost by none. */
+void sim_phase_failed_over(sim_world *w) {
+    sim_migration *m = &w->migration;
+    int64_t epoch = field(w, TL_LITERAL("epoch"));
+    int now = (int)field(w, TL_LITERAL("phase"));
+    if (epoch != m->epoch || now != m->phase) {
+        if (w->kept && (w->whole || epoch != m->epoch_before || now != m->phase_before))
+            sim_fail(w, SIM_ALL,
+                     "a failover brings back epoch %lld, phase %d of epoch %lld, phase %d",
+                     (long long)epoch, now, (long long)m->epoch, m->phase);
+        w->stats.epochs_undone++;
+        m->undone = true;
+        set_register(w, epoch, now);
+    }
+    m->epoch_before = epoch;
+    m->phase_before = now;
 }
 
 void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
@@ -199,7 +247,7 @@ void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
     int64_t *counts[] = {&w->stats.takes_0, &w->stats.takes_1, &w->stats.takes_2,
                          &w->stats.takes_3};
     (*counts[phase])++;
-    if (!is_bound(w))
+    if (!w->kept || !refuses_late(w))
         return;
     if (m->boot == h->boot.base && !tl__mono_before(sim_host_clock(w, h), m->lease.until))
         sim_fail(w, key, "a request of host %c takes effect after its lease", h->name);
@@ -207,6 +255,7 @@ void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
         sim_fail(w, key, "a lock is taken in phase %d while the register is in phase %d", phase,
                  w->migration.phase);
     check_leases(w, phase, "a lock is taken");
+    check_others(w, phase, "a lock is taken");
 }
 
 /* ---- whoever doesn't follow it ---------------------------------------------------------------------- */
@@ -239,7 +288,8 @@ bool sim_phase_has_tokens(const sim_world *w) {
     bool java = false;
     for (int i = 0; i < w->cfg.keys; i++)
         java = java || sim_config_has(&w->cfg, SIM_JAVA, i);
-    return w->cfg.migrates && (!java || w->migration.stopped[SIM_JAVA] || !is_bound(w));
+    return w->cfg.migrates &&
+           (!java || w->migration.stopped[SIM_JAVA] || !w->whole || !refuses_late(w));
 }
 
 /* ---- a world ---------------------------------------------------------------------------------------- */
@@ -250,8 +300,9 @@ static void make_register(sim_world *w) {
                    (int)w->cfg.first_phase, (long long)w->cfg.lease_ms);
     sim_server_set(w, w->master);
     (void)fake_conn_say(w->server[w->master].runner, line);
-    w->migration.epoch = 1;
-    w->migration.phase = w->cfg.first_phase;
+    w->migration.epoch = w->migration.epoch_before = w->migration.top = 1;
+    w->migration.phase = w->migration.phase_before = w->cfg.first_phase;
+    sim_replicas_copy(w);
 }
 
 /* After the server has been made. */
@@ -289,6 +340,9 @@ void sim_phase_stepped(sim_world *w, sim_task *t, const tl_out *out) {
     (void)w, (void)t, (void)out;
 }
 void sim_phase_look(sim_world *w) {
+    (void)w;
+}
+void sim_phase_failed_over(sim_world *w) {
     (void)w;
 }
 void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {

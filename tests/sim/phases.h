@@ -23,6 +23,9 @@ typedef struct {
     uint32_t clients;                       /**< begun so far: each has an id of its own */
     int64_t epoch;                          /**< the register's; 0: there is none */
     int phase;
+    int64_t top, epoch_before; /**< the highest there ever was; the one before the last change, */
+    int phase_before;          /**< which a failover may bring back */
+    bool undone;               /**< as one has */
     bool stopped[SIM_KIND_COUNT]; /**< whoever doesn't follow the phase is not to begin anything */
     sim_ns asked[SIM_KIND_COUNT]; /**< when one of that kind has last asked for something */
     sim_ns steps_until;           /**< assumed: no step that was sent is executed later */
@@ -58,6 +61,8 @@ bool sim_actor_is_idle(const sim_actor *a);
 
 /** A command has been executed: has the register moved? */
 void sim_phase_look(sim_world *w);
+/** Another server is master: has the register gone back? */
+void sim_phase_failed_over(sim_world *w);
 /** A take, or a keep that turns a stamp into a token, has taken effect. */
 void sim_phase_acted(sim_world *w, const sim_msg *m, int key);
 

@@ -32,7 +32,7 @@ static sim_ns arrival(sim_world *w, int i, const sim_write *before, uint64_t uni
     if (before && before->unit == unit)
         return before->arrives[i]; /* together or not at all */
     sim_ns at = w->now + w->cfg.delay / 2 + sim_draw(w, 0, w->cfg.delay);
-    if (sim_draw(w, 0, 15) == 0)
+    if (sim_draw(w, 0, w->cfg.migrates && w->cfg.fault[SIM_LOSSY] ? 3 : 15) == 0)
         at += sim_draw_part(w, 0, 50); /* it lags now and then */
     if (at < w->log_fifo[i])
         at = w->log_fifo[i];
@@ -155,6 +155,8 @@ static void promote(sim_world *w, void *who, uint32_t server) {
     sim_replicas_copy(w);
     sim_replicas_reset(w);
     sim_tell(w, "", SIM_ALL, "server %d is master now", (int)server);
+    if (w->cfg.migrates)
+        sim_phase_failed_over(w);
 }
 
 /* The one that has most. */

@@ -161,6 +161,24 @@ static bool gone_is_refused(const sim_stats *s) {
     return s->denied > 0 && s->steps_on > 0;
 }
 
+static bool survives_failovers(const sim_stats *s) {
+    return s->failovers > s->runs && s->planned > s->runs / 2 && s->drained > 0 &&
+           s->java_takes > 0 && s->denied == 0 && s->epochs_undone == 0;
+}
+
+static bool undone_is_refused(const sim_stats *s) {
+    return s->epochs_undone > 0 && s->denied > 0 && s->remade > 0 && s->two_holders == 0 &&
+           s->legacy_two == 0;
+}
+
+static bool led_on_from_here(const sim_stats *s) {
+    return s->epochs_undone > 0 && s->steps_raced > 0 && s->unconfirmed > 0;
+}
+
+static bool undone_beside_java(const sim_stats *s) {
+    return s->epochs_undone > 0 && s->java_takes > 0 && s->denied > 0 && s->unconfirmed > 0;
+}
+
 static bool missed_is_read(const sim_stats *s) {
     return s->phases_missed > 0 && s->two_holders == 0 && s->legacy_two == 0;
 }
@@ -355,11 +373,29 @@ const sim_scenario sim_scenarios[] = {
     {"phase-begin",
      "leases without a register are longer than its own, and answers are lost: no step too early",
      1, 100,
-     MIGRATION "first-phase=-1 own-lease=5000 plan=123 lose-reply=350000 stuck=20000 "
+     MIGRATION "first-phase=-1 own-lease=5000 plan=123 lose-reply=50000 partition=100 until=10000 "
                "cast=oA0oD0aB0aC0aD0",
      begins_with_leases},
     {"phase-vanished", "a server without persistence restarts: clients refuse to lock", 1, 100,
      MIGRATION "forget=300 cast=oA0aB0aC0jD0", gone_is_refused},
+    {"phase-failover", "replicas that have everything take over: nobody is refused, nobody waits",
+     1, 30,
+     MIGRATION
+     "replicas=2 failover=300 wait-replicas=0 plan=123210 until=60000 cast=oA0aA0aB0jC0aC1jD1aD1",
+     survives_failovers},
+    {"phase-undone",
+     "replicas without the last step take over: refused, until the register is made again", 1, 80,
+     MIGRATION "replicas=1 lossy=300 wait-replicas=1 wait-ms=100 cast=oA0oB0aA0aB0aC0aD0",
+     undone_is_refused},
+    {"phase-undone-rivals",
+     "the same with four operators: none leads on from what it saw at another server", 1, 100,
+     MIGRATION "replicas=1 lossy=700 ttl=300 wait-replicas=0 cast=oA0oB0oC0oD0aC0aD0",
+     led_on_from_here},
+    {"phase-undone-java", "the same with Java: it starts when the replicas have what lets it", 1,
+     60,
+     MIGRATION
+     "replicas=1 lossy=17 ttl=6000 wait-replicas=0 first-phase=2 lease=150 own-lease=150 cast=oA0aB0jC0",
+     undone_beside_java},
     {"phase-missed", "cut off while the register moves two steps: it is read before anything else",
      1, 200, MIGRATION "partition=200 plan=123210123210 cast=oA0aB0aC0aD0", missed_is_read},
     {"phase-late-take", "takes that were under way when the phase changed come too late", 1, 300,
@@ -370,7 +406,7 @@ const sim_scenario sim_scenarios[] = {
      200, MIGRATION "slow=60000 cast=oA0oB0oC0oD0aC0aD0", rivals_are_told},
     {"phase-deaf",
      "clients whose requests arrive and who hear nothing: a confirmed epoch is not enough", 1, 300,
-     MIGRATION "partition=100 lose-reply=100000 plan=123210123210 attempt=200 "
+     MIGRATION "partition=100 lose-reply=100000 slow=200000 plan=123210123210 attempt=200 "
                "cast=oA0oB0aB0aC0aD0",
      missed_is_read},
 #endif

@@ -23,6 +23,11 @@ void sim_server_set(sim_world *w, int server) {
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
+/* Another after each death. */
+static void set_run_id(sim_world *w, int i) {
+    fake_redis_set_run_id(w->server[i].r, (uint64_t)i << 32 | w->server[i].epoch);
+}
+
 static void fresh(sim_world *w, int i) {
     sim_server *s = &w->server[i];
     fake_redis *r = s->r;
@@ -37,6 +42,7 @@ static void fresh(sim_world *w, int i) {
     if (w->cfg.no_eval)
         fake_redis_deny(r, "EVAL EVALSHA", FAKE_RENAMED);
     s->runner = fake_redis_connect(r, NULL, NULL);
+    set_run_id(w, i);
     sim_server_set(w, i);
 }
 
@@ -60,6 +66,7 @@ void sim_server_kill(sim_world *w, int server) {
     sim_server *s = &w->server[server];
     s->up = false;
     s->epoch++;
+    set_run_id(w, server);
     s->busy_until = 0;
     for (sim_conn *c = w->conns; c; c = c->all) {
         if (!c->host || c->server != server || c->state == SIM_DOWN)

@@ -97,6 +97,12 @@
     X(planned, "plans of steps carried out to their end")                                          \
     X(steps_raced, "steps refused since another operator was faster")                              \
     X(steps_early, "beginnings refused since a client was two phases away")                        \
+    X(steps_late, "steps refused as too late")                                                     \
+    X(steps_elsewhere, "steps refused by another server than was judged")                          \
+    X(unconfirmed, "epochs that not all replicas have confirmed in time")                          \
+    X(epochs_undone, "changes of the register undone by a failover")                               \
+    X(remade, "registers made again above what clients know")                                      \
+    X(seen_anew, "waits begun anew as another server may answer")                                  \
     X(phases_missed, "phases that a client has missed altogether")                                 \
     X(late_phases, "takes of a phase before refused as too late")                                  \
     X(phases_followed, "new phases that a client has heard of")                                    \

@@ -138,6 +138,7 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     w->hash = w->event = 0;
     w->calm = w->failed = false;
     w->whole = sim_config_whole(config);
+    w->kept = sim_config_keeps(config);
     w->legacy = sim_config_legacy(config) && sim_config_follows(config);
     w->calm_all_along = sim_config_calm(config);
     w->full = false;

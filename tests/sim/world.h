@@ -325,6 +325,7 @@ struct sim_world {
     uint64_t random, hash, event;
     bool calm;           /**< no more faults, and nothing new is begun */
     bool whole;          /**< the assumptions hold */
+    bool kept;           /**< those that phases rest on, too: a failover may lose writes */
     bool legacy;         /**< those about legacy clients, too */
     bool calm_all_along; /**< no faults in this run */
     bool full;           /**< the master's memory */
@@ -513,6 +514,8 @@ void sim_failover(sim_world *w, bool lossy, bool quick);
 /* ---- faults.c --------------------------------------------------------------------------------------- */
 
 void sim_faults_start(sim_world *w);
+/** The register has moved: some failovers come just then. */
+void sim_faults_stepped(sim_world *w);
 
 /* ---- check.c, check_server.c -------------------------------------------------------------------------- */
 

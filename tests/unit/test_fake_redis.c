@@ -69,9 +69,11 @@ static void test_time_is_what_it_was_told(void **state) {
     says(w->a, "TIME", "[$1700000000 $123456]");
     runs(w->a, "local t = redis.call('TIME') return t[1] * 1000000 + t[2]", ":1700000000123456");
     fake_redis_set_started(w->r, NOW_US - 77 * INT64_C(1000000));
+    fake_redis_set_run_id(w->r, 0xabc);
     const tl_reply *info = fake_conn_say(w->a, "INFO server");
     assert_non_null(strstr(info->text.p, "redis_version:7.0.15\r\n"));
     assert_non_null(strstr(info->text.p, "uptime_in_seconds:77\r\n"));
+    assert_non_null(strstr(info->text.p, "run_id:0000000000000000000000000000000000000abc\r\n"));
 }
 
 /* ---- scripts --------------------------------------------------------------------------------- */
