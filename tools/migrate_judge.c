@@ -412,6 +412,9 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *v,
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "no register says whether it may run");
     else if (v->reg.phase >= PHASE_DRAIN)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "must not run");
+    else if (migrate_is_set_back(v))
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE,
+                       "not yet: clients know a later epoch, and may act in its phase");
     else if (!locks)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE,
                        "not known: this tidelock can't read what it locks by");

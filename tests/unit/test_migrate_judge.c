@@ -391,6 +391,10 @@ static void test_java_may_run_only_where_that_is_known(void **state) {
     java_is(&v, &nothing, "not yet: clients may act in phase 2 for another 30001 ms");
     v.reg.since_us = NOW - 30001000;
     java_is(&v, &nothing, "may run");
+    migrate_view back = view_with(1, EPOCH + 1, 2); /* a failover has lost the step to 2 */
+    java_is(&back, &nothing, "not yet: clients know a later epoch");
+    one.seen_us = NOW - 90000001;
+    java_is(&back, &nothing, "may run");
     v.reg.readable = false;
     java_is(&v, &nothing, "no register says");
 }
