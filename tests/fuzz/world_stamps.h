@@ -315,7 +315,9 @@ static inline bool says_lost(const world *w, const tl_event *e, bool taken) {
         return taken ? is_wrong_type(e) || (is_text(e, &text) && !is_own(w, text)) : is_nil(e);
     if (has_status(w, e, -1))
         return !taken && is_script(&w->asked, TL_SCRIPT_KEEP);
-    return has_status(w, e, 0) && value_in(w, e, &text) == taken;
+    /* To a keep, what has no value is of another type. */
+    bool there = value_in(w, e, &text) || is_script(&w->asked, TL_SCRIPT_KEEP);
+    return has_status(w, e, 0) && there == taken;
 }
 
 static inline void check_stamp_acquired(const world *w, const tl_event *e) {
