@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#define SLICE_NS INT64_C(1000000000)
+
 typedef struct tl_drive {
     tl_client *client;
     void *machine;
@@ -136,6 +138,7 @@ static void take_wakes(tl_drive *d) {
     }
 }
 
+/* The clock of the poll stands still in suspend: so in slices, after which the deadline clock is read. */
 static void await(tl_drive *d, tl_mono until) {
     struct pollfd fds[2] = {{.fd = -1}, {.fd = -1}};
     if (d->line) {
@@ -149,6 +152,8 @@ static void await(tl_drive *d, tl_mono until) {
     }
     int64_t left = tl__ns_until(tl__mono_now(), until);
     struct timespec limit = {0};
+    if (left > SLICE_NS)
+        left = SLICE_NS;
     if (left > 0) {
         limit.tv_sec = (time_t)(left / 1000000000);
         limit.tv_nsec = (long)(left % 1000000000);
