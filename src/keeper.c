@@ -7,13 +7,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "client.h"
 #include "keeper_inside.h"
+#include "thread.h"
 
 #define REPORTS_MAX 64 /* told in one go */
 
@@ -191,16 +191,6 @@ static void *keep(void *ctx) {
     return NULL;
 }
 
-/* Signals are the program's business: this thread takes none. */
-static int start_thread(tl_keeper *k) {
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&k->thread, NULL, keep, k);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     tl_keeper *k = ctx;
     tl__client_up(k->client, bracket, uptime_us, now);
@@ -232,7 +222,7 @@ tl_err tl__keeper_ready(tl_keeper *k) {
     tl_err code = TL_OK;
     if (!k->running) {
         code = make_connections(k);
-        if (!code && start_thread(k))
+        if (!code && tl__thread_start(keep, k, &k->thread))
             code = TL_ENOMEM;
         k->running = !code;
     }

@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +21,7 @@
 #include <unistd.h>
 
 #include "local_inside.h"
+#include "thread.h"
 
 #define START_LOCK "start.lock"
 #define NAP_MS 10
@@ -175,23 +174,6 @@ static void *work(void *box) {
     return NULL;
 }
 
-/* Detached, with all signals blocked: those of the program are for its own threads. */
-static int start_thread(tl_local *l) {
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, was;
-    int result = pthread_attr_init(&attr);
-    if (result != 0)
-        return result;
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &was);
-    result = pthread_create(&thread, &attr, work, l);
-    (void)pthread_sigmask(SIG_SETMASK, &was, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return result;
-}
-
 tl_local *tl__local_start(const char *path, int64_t limit_ms) {
     tl_local *l = calloc(1, sizeof *l);
     if (!l)
@@ -202,7 +184,7 @@ tl_local *tl__local_start(const char *path, int64_t limit_ms) {
     l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (l->fd < 0)
         goto out;
-    int result = start_thread(l);
+    int result = tl__thread_start(work, l, NULL);
     if (result == 0)
         return l;
     close(l->fd);

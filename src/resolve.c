@@ -5,8 +5,6 @@
 #include "resolve.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@
 #include <unistd.h>
 
 #include "endpoint.h"
+#include "thread.h"
 
 #define PORT_SIZE 6
 
@@ -86,23 +85,6 @@ static void *look_up(void *box) {
     return NULL;
 }
 
-/* Detached, with all signals blocked: those of the program are for its own threads. */
-static int start_thread(tl_resolve *r) {
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, was;
-    int result = pthread_attr_init(&attr);
-    if (result != 0)
-        return result;
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &was);
-    result = pthread_create(&thread, &attr, look_up, r);
-    (void)pthread_sigmask(SIG_SETMASK, &was, NULL);
-    (void)pthread_attr_destroy(&attr);
-    return result;
-}
-
 tl_resolve *tl__resolve_start(const char *host, uint16_t port) {
     tl_resolve *r = calloc(1, sizeof *r);
     if (!r)
@@ -113,7 +95,7 @@ tl_resolve *tl__resolve_start(const char *host, uint16_t port) {
     r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->fd < 0)
         goto out;
-    int result = start_thread(r);
+    int result = tl__thread_start(look_up, r, NULL);
     if (result == 0)
         return r;
     close(r->fd);
