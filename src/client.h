@@ -129,6 +129,9 @@ void tl__waiter_give(tl_client *client, tl_waiter *waiter);
 /** Set bits and wake its owner. Any thread, while it is taken. */
 void tl__waiter_post(tl_waiter *waiter, unsigned flags);
 
+/** All that is idle; nobody borrows any more. */
+void tl__pool_free(tl_client *client);
+
 void tl__log(tl_client *client, tl_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
