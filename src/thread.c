@@ -7,12 +7,17 @@
 
 int tl__thread_start(void *(*work)(void *), void *ctx, pthread_t *ret_thread) {
     pthread_t thread;
+    pthread_attr_t attr;
     sigset_t all, before;
+    int failed = pthread_attr_init(&attr);
+    if (failed)
+        return failed;
+    if (!ret_thread)
+        (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(ret_thread ? ret_thread : &thread, NULL, work, ctx);
+    failed = pthread_create(ret_thread ? ret_thread : &thread, &attr, work, ctx);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!failed && !ret_thread)
-        (void)pthread_detach(thread);
+    (void)pthread_attr_destroy(&attr);
     return failed;
 }

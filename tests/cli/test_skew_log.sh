@@ -100,6 +100,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$@"; }
 said() { (($(grep -c "$1" "$work/watch") >= $2)); }
 rm -f "$log"
 for sig in INT TERM; do
+    : >"$work/watch" # or what the one before said is read
     heeding_int "$tidelock" skew --watch=20ms --log "$log" >"$work/watch" 2>"$err" &
     watch=$!
     until_true 10 said '^WARN: ' 3 || fail "no third round: $(cat "$work/watch")"
