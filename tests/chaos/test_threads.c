@@ -176,7 +176,7 @@ static void test_many_locks_are_kept_by_one_client(void **state) {
         (void)snprintf(key, sizeof key, "chaos:many:%d", i);
         locks[i] = make_lock_with(
             client, key,
-            TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
+            TL_LOCK_OPTIONS(.ttl_ms = 2 * BRIEF_MS, .on_event = lock_events_add, .ctx = events));
         ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
     }
     const clock_wait end = clock_wait_begin(2 * BRIEF_MS);
