@@ -386,7 +386,8 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * ttl_ms  TL_TTL_MIN_MS..TL_TTL_MAX_MS; with stamps as in tl_lock_options
  *
  * TL_OK            held for ttl_ms, less the time that the request took; with stamps less M as
- *                  well, and within L of the take no longer than that had it
+ *                  well, and within L of the take no longer than that had it (in the dialect ms-pipe,
+ *                  at any time no longer than a take has it)
  * TL_EEXPIRED      no longer ours, and nobody has it; final
  * TL_ETAKEN        no longer ours, and another has it; final
  * TL_ELOST         it had been lost before; final
