@@ -136,13 +136,22 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->log_ctx = o->log_ctx;
 }
 
+/* Who says of Java what a token can't heed has forgotten the protocol: such a lock would not be shared. */
+static bool says_of_legacy(const tl_client_options *o) {
+    return o->skew_max_ms || o->legacy_lag_ms || o->legacy_ttl_ms || o->dialect || o->strict ||
+           o->clock_guard == TL_GUARD_REFUSE;
+}
+
 /* Check them now, whatever the key. */
 static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_rules rules;
     int64_t ttl_ms = 0;
     if (!client->protocol->rules)
-        return o->strict ? tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol")
-                         : TL_OK;
+        return says_of_legacy(o)
+                   ? tl__fail(err, TL_EINVALID, 0,
+                              "skew_max, legacy_lag, legacy_ttl, dialect, strict, clock_guard: "
+                              "only with the protocols bridge, timestamp and auto")
+                   : TL_OK;
     if (o->dialect) {
         client->legacy.dialect = strdup(o->dialect);
         if (!client->legacy.dialect)
