@@ -195,6 +195,13 @@ static inline void world_await(world *w, size_t n) {
     assert_int_equal(w->seen, n);
 }
 
+/* What the peer has said, or its end, has come over to this side: the network may take its time. */
+static inline void world_arrived(const world *w) {
+    struct pollfd p = {.fd = tl__conn_fd(w->conn), .events = POLLIN};
+    assert_true(p.fd >= 0);
+    assert_int_equal(poll(&p, 1, PEER_WAIT_MS), 1);
+}
+
 static inline void world_drive_until_down(world *w, size_t downs) {
     tl_mono began = tl__mono_now();
     while (w->downs < downs)

@@ -253,6 +253,7 @@ static void test_a_reply_that_is_there_at_the_limit_counts(void **state) {
     world_ask(&w, 1, "GET k");
     peer_expect(&w.peer, GET_K);
     peer_send(&w.peer, "+OK\r\n");
+    world_arrived(&w);
     world_pass_ms(&w, LIMIT_MS);
     world_drive(&w);
     world_await(&w, 2);
@@ -334,6 +335,7 @@ static void test_a_connection_lost_while_idle_costs_nothing(void **state) {
     world_open(&w);
     world_serve(&w);
     peer_drop(&w.peer);
+    world_arrived(&w);
     world_pass_ms(&w, 1500);
     world_ask(&w, 1, "GET k"); /* it looks before it writes */
     world_login(&w);
@@ -487,8 +489,7 @@ static void test_a_reply_to_nothing_closes_the_connection(void **state) {
     world_serve(&w);
     world_pass_ms(&w, 1500);
     peer_send(&w.peer, "+early\r\n");
-    struct pollfd arrived = {.fd = tl__conn_fd(w.conn), .events = POLLIN};
-    assert_int_equal(poll(&arrived, 1, PEER_WAIT_MS), 1);
+    world_arrived(&w);
     world_ask(&w, 1, "GET k");
     world_await(&w, 2);
     seen_failed(&w, 1, 1, false, TL_ESERVER, "a reply to nothing");
@@ -621,6 +622,7 @@ static void check_lost_by_text(const char *first, uint8_t count, bool maybe_sent
     world_drive(&w);
     assert_int_equal(tl__conn_events(w.conn), POLLIN | POLLOUT);
     peer_send(&w.peer, first);
+    world_arrived(&w);
     for (int i = 0; i < 5; i++)
         world_drive(&w);
     assert_int_equal(w.seen, 2);
@@ -802,6 +804,7 @@ static void test_reaching_looks_before_it_says_so(void **state) {
     world_open(&w);
     world_serve(&w);
     peer_drop(&w.peer);
+    world_arrived(&w);
     world_pass_ms(&w, 1500);
     reach(&w, 1, LIMIT_MS);
     peer_accept(&w.peer);

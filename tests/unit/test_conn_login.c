@@ -228,13 +228,16 @@ static void test_a_connect_that_is_swallowed_ends_by_the_limit(void **state) {
     world w = {0};
     char url[64];
     int fill[64];
+    struct pollfd queued[64];
     peer_listen_at(&w.peer, NULL, 0, 0);
     for (size_t i = 0; i < 64; i++) { /* fill the queue of what nobody accepts */
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(w.peer.port)};
         in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         (void)connect(fill[i], (struct sockaddr *)&in, sizeof in);
+        queued[i] = (struct pollfd){.fd = fill[i], .events = POLLOUT};
     }
+    assert_true(poll(queued, 64, PEER_WAIT_MS) > 0); /* one fills it */
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)w.peer.port);
     world_connect(&w, url, &(tl_conn_limits){.connect_ms = CONNECT_MS});
     assert_int_equal(world_try(&w, 1, "GET k", 60000), TL_OK);

@@ -20,12 +20,17 @@
 #define SOON_MS 5000 /* a limit that is never reached when all is well */
 #define NEVER_MS 60  /* long enough to see that nothing comes */
 
-static redisContext *dial(fake_tcp *t, int64_t limit_ms) {
+static void set_limit(redisContext *c, int64_t limit_ms) {
     struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
+    assert_int_equal(redisSetTimeout(c, limit), REDIS_OK);
+}
+
+static redisContext *dial(fake_tcp *t) {
+    struct timeval limit = {.tv_sec = SOON_MS / 1000};
     redisContext *c = redisConnectWithTimeout("127.0.0.1", fake_tcp_port(t), limit);
     assert_non_null(c);
     if (!c->err) {
-        redisSetTimeout(c, limit);
+        set_limit(c, SOON_MS);
     }
     return c;
 }
@@ -44,6 +49,12 @@ static const char *ask(redisContext *c, const char *command) {
     }
     freeReplyObject(reply);
     return text;
+}
+
+/* No reply comes. */
+static void ask_in_vain(redisContext *c, const char *command) {
+    set_limit(c, NEVER_MS);
+    assert_string_equal(ask(c, command), "");
 }
 
 static bool holds(fake_tcp *t, const char *key, const char *value) {
@@ -73,7 +84,7 @@ static int teardown(void **state) {
 
 static void test_it_serves_commands_and_counts_them(void **state) {
     fake_tcp *t = *state;
-    redisContext *c = dial(t, SOON_MS);
+    redisContext *c = dial(t);
     assert_string_equal(ask(c, "SET k v"), "OK");
     assert_string_equal(ask(c, "get k"), "v");
     assert_string_equal(ask(c, "GET none"), "nil");
@@ -97,7 +108,7 @@ static void test_it_serves_commands_and_counts_them(void **state) {
 
 static void test_a_large_value_passes_in_pieces(void **state) {
     enum { SIZE = 3000000 };
-    redisContext *c = dial(*state, SOON_MS);
+    redisContext *c = dial(*state);
     char *value = malloc(SIZE);
     memset(value, 'x', SIZE);
     freeReplyObject(redisCommand(c, "SET k %b", value, (size_t)SIZE));
@@ -112,23 +123,25 @@ static void test_a_large_value_passes_in_pieces(void **state) {
 
 static void test_a_swallowed_reply_was_executed(void **state) {
     fake_tcp *t = *state;
-    redisContext *c = dial(t, NEVER_MS);
+    redisContext *c = dial(t);
     fake_tcp_aim(t, "SET");
     fake_tcp_swallow_replies(t, 1);
     assert_string_equal(ask(c, "GET k"), "nil");
-    assert_string_equal(ask(c, "SET k v"), "");
+    ask_in_vain(c, "SET k v");
+    assert_true(fake_tcp_wait_count(t, "SET", 1, SOON_MS));
     assert_true(holds(t, "k", "v"));
     redisFree(c);
-    c = dial(t, SOON_MS);
+    c = dial(t);
     assert_string_equal(ask(c, "SET k w"), "OK");
     redisFree(c);
 }
 
 static void test_a_swallowed_request_was_not_executed(void **state) {
     fake_tcp *t = *state;
-    redisContext *c = dial(t, NEVER_MS);
+    redisContext *c = dial(t);
     fake_tcp_swallow_requests(t, 1);
-    assert_string_equal(ask(c, "SET k v"), "");
+    ask_in_vain(c, "SET k v");
+    assert_true(fake_tcp_wait_count(t, "SET", 1, SOON_MS));
     assert_true(holds(t, "k", NULL));
     assert_int_equal(fake_tcp_count(t, "SET"), 1);
     redisFree(c);
@@ -137,7 +150,7 @@ static void test_a_swallowed_request_was_not_executed(void **state) {
 static void test_a_cut_reply_ends_the_connection(void **state) {
     fake_tcp *t = *state;
     for (size_t bytes = 0; bytes < 6; bytes++) {
-        redisContext *c = dial(t, SOON_MS);
+        redisContext *c = dial(t);
         fake_tcp_cut_reply(t, bytes);
         assert_string_equal(ask(c, "SET k v"), bytes == 5 ? "OK" : "");
         assert_string_equal(ask(c, "GET k"), "");
@@ -149,7 +162,7 @@ static void test_a_cut_reply_ends_the_connection(void **state) {
 
 static void test_a_delayed_reply_comes_late(void **state) {
     fake_tcp *t = *state;
-    redisContext *c = dial(t, SOON_MS);
+    redisContext *c = dial(t);
     fake_tcp_delay(t, 50);
     int64_t start = now_ms();
     assert_string_equal(ask(c, "SET k v"), "OK");
@@ -159,7 +172,7 @@ static void test_a_delayed_reply_comes_late(void **state) {
 
 static void test_a_held_reply_comes_when_released(void **state) {
     fake_tcp *t = *state;
-    redisContext *c = dial(t, SOON_MS);
+    redisContext *c = dial(t);
     int done = 0;
     fake_tcp_hold(t, true);
     redisAppendCommand(c, "SET k v");
@@ -176,10 +189,10 @@ static void test_a_held_reply_comes_when_released(void **state) {
 
 static void test_a_frozen_server_executes_later(void **state) {
     fake_tcp *t = *state;
-    redisContext *c = dial(t, NEVER_MS);
+    redisContext *c = dial(t);
     assert_string_equal(ask(c, "PING"), "PONG");
     fake_tcp_freeze(t, true);
-    assert_string_equal(ask(c, "SET k v"), "");
+    ask_in_vain(c, "SET k v");
     assert_true(holds(t, "k", NULL));
     fake_tcp_freeze(t, false);
     assert_true(fake_tcp_wait_count(t, "SET", 1, SOON_MS));
@@ -189,20 +202,20 @@ static void test_a_frozen_server_executes_later(void **state) {
 
 static void test_the_door(void **state) {
     fake_tcp *t = *state;
-    redisContext *open = dial(t, SOON_MS);
+    redisContext *open = dial(t);
     assert_string_equal(ask(open, "PING"), "PONG");
     fake_tcp_set_door(t, FAKE_TCP_REFUSE);
-    redisContext *c = dial(t, SOON_MS);
+    redisContext *c = dial(t);
     assert_int_equal(c->err, REDIS_ERR_IO);
     redisFree(c);
     assert_string_equal(ask(open, "PING"), "PONG");
     fake_tcp_set_door(t, FAKE_TCP_IGNORE);
-    c = dial(t, NEVER_MS);
+    c = dial(t);
     assert_int_equal(c->err, 0);
-    assert_string_equal(ask(c, "PING"), "");
+    ask_in_vain(c, "PING");
     redisFree(c);
     fake_tcp_heal(t);
-    c = dial(t, SOON_MS);
+    c = dial(t);
     assert_string_equal(ask(c, "PING"), "PONG");
     fake_tcp_disconnect(t);
     assert_string_equal(ask(c, "PING"), "");
@@ -213,7 +226,7 @@ static void test_the_door(void **state) {
 
 static void test_the_clock_can_be_set_off(void **state) {
     fake_tcp *t = *state;
-    redisContext *c = dial(t, SOON_MS);
+    redisContext *c = dial(t);
     assert_string_equal(ask(c, "SET k v PX 100000"), "OK");
     fake_tcp_set_offset(t, 200 * INT64_C(1000000));
     assert_string_equal(ask(c, "GET k"), "nil");
@@ -226,7 +239,7 @@ static void test_the_clock_can_be_set_off(void **state) {
 
 static void test_messages_arrive_and_quit_ends(void **state) {
     fake_tcp *t = *state;
-    redisContext *a = dial(t, SOON_MS), *b = dial(t, SOON_MS);
+    redisContext *a = dial(t), *b = dial(t);
     freeReplyObject(redisCommand(b, "SUBSCRIBE c"));
     assert_string_equal(ask(a, "PUBLISH c hello"), "1");
     redisReply *reply = NULL;
@@ -241,8 +254,9 @@ static void test_messages_arrive_and_quit_ends(void **state) {
 
 static void test_a_unix_socket_and_knobs_of_the_fake(void **state) {
     (void)state;
-    char path[64];
-    snprintf(path, sizeof(path), "/tmp/tidelock-fake-%d", (int)getpid());
+    char directory[] = "/tmp/tidelock-fake-XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/s", directory);
     fake_tcp *t = fake_tcp_start(path);
     fake_redis_deny(fake_tcp_lock(t), "SET", FAKE_NOPERM);
     fake_tcp_unlock(t);
@@ -252,6 +266,7 @@ static void test_a_unix_socket_and_knobs_of_the_fake(void **state) {
     redisFree(c);
     fake_tcp_free(t);
     assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(rmdir(directory), 0);
 }
 
 /* ---- the parser ------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
  */
 #include "local.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
@@ -204,7 +205,11 @@ static void test_a_program_that_cannot_be_run_is_said(void **state) {
 static void test_a_program_that_never_answers_is_started_once(void **state) {
     (void)state;
     runtime_fake("echo >>starts; exec sleep 1000");
+    clock_wait wait = clock_wait_begin(SOON_MS);
     fails_with(SHORT_MS, "does not answer in 300 ms: see ");
+    while (runtime_servers(NULL) == 0 && clock_wait_more(&wait))
+        (void)tried(SHORT_MS); /* that was too short a time to start anything */
+    WAIT_FOR(SOON_MS, *runtime_read(runtime_file("starts")));
     pid_t pid = runtime_server();
     char words[64];
     (void)snprintf(words, sizeof words, "redis-server (pid %ld) does not answer", (long)pid);
@@ -226,13 +231,25 @@ static void test_another_who_starts_it_is_waited_for_only_so_long(void **state) 
     close(dir);
 }
 
+static int threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    assert_non_null(tasks);
+    while (readdir(tasks)) // cppcheck-suppress readdirCalled ; a DIR of this thread's own
+        count++;
+    closedir(tasks);
+    return count;
+}
+
 static void test_who_gives_up_leaves_nothing_behind(void **state) {
     (void)state;
+    int before = threads();
     runtime_fake("exit 1");
     for (int i = 0; i < 20; i++)
         tl__local_free(tl__local_start(runtime_local(), LIMIT_MS));
     tl__local_free(NULL);
     fails_with(LIMIT_MS, "ended at once");
+    WAIT_FOR(SOON_MS, threads() <= before); /* of those who gave up, too */
     assert_int_equal(runtime_servers(NULL), 0);
 }
 
