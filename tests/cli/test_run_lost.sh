@@ -10,124 +10,142 @@ start_server
 cat >"$work/worker" <<'PY'
 import os, signal, sys, time
 log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-def note(what):
-    os.write(log, b"%s %d\n" % (what, time.time() * 1000))
+def note(what, number):
+    os.write(log, b"%s %d\n" % (what, number))
 def term(number, frame):
-    note(b"term")
+    note(b"term", time.time() * 1000)
     if sys.argv[2] != "deaf":
         sys.exit(3)
 signal.signal(signal.SIGTERM, term)
+note(b"pid", os.getpid())
 while True:
-    note(b"alive")
+    note(b"alive", time.time() * 1000)
     time.sleep(0.01)
 PY
+worker() { sed -n 's/^pid //p' "$work/log"; }
+first() { sed -n 's/^alive //p' "$work/log" | head -n 1; }
 alive() { sed -n 's/^alive //p' "$work/log" | tail -n 1; }
 term() { sed -n 's/^term //p' "$work/log" | head -n 1; }
+is_at_work() { grep -qs '^alive' "$work/log"; }
 
-# $ttl, options and the worker's manner; $run is the pid, $work/log what it writes.
+# Nobody keeps a promise of 100 ms on a processor that is taken away for longer. So tidelock and the worker share one:
+# what holds up tidelock holds up the worker, whose log shows it. Then, and only then, all is done once more.
+shared=()
+if command -v taskset >/dev/null; then
+    shared=(taskset -c "$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')")
+fi
+held_up() { # when it was to be killed, for a worker that was not even told to end
+    awk -v end="$1" '/^(alive|term) / { if (last && $2 - last > 100) held = 1; last = $2 }
+        /^term/ { told = 1 }
+        END { if (!told && end - last > 100) held = 1; exit !held }' "$work/log"
+}
+
+# $ttl, $within (what starts the worker), $told (where stderr goes), the worker's manner and options; $run is the
+# pid, $work/log what the worker writes.
+within=() told=$err
 begin() { # manner options...
     local manner=$1
     shift
     rm -f "$work/log" "$work/json"
-    "$tidelock" run -t "$ttl"ms --json-fd 3 "$@" k -- "$python" "$work/worker" "$work/log" "$manner" \
-        3>"$work/json" 2>"$err" &
+    "${shared[@]}" "$tidelock" run -t "$ttl"ms --json-fd 3 "$@" k -- \
+        "${within[@]}" "$python" "$work/worker" "$work/log" "$manner" 3>"$work/json" 2>"$told" &
     run=$!
-    wait_file "$work/log"
+    until_true 20 is_at_work || depth=1 fail "the worker does not begin"
 }
-finish() { # longest time in ms
-    local start
-    start=$(now_ms)
-    until_true $((($1 + 999) / 1000)) gone "$run" || fail "tidelock still runs after $1 ms"
-    wait "$run"
-    status=$?
+
+# The server stops (STOP) or dies (KILL), and the command ends before the lock does. What else is wrong $check says.
+begun=: ended=: check=:
+lose() { # STOP or KILL, manner options...
+    local how=$1 end stop_at words
+    shift
+    for _ in 1 2 3 4 5; do
+        begin "$@"
+        $begun
+        end=$(($(now_ms) + $(redis PTTL k)))
+        stop_server "$how"
+        stop_at=$(now_ms) # what renewed the lock was sent before
+        until_true 30 gone "$(worker)" || depth=1 fail "the command outlives the lock"
+        $ended
+        wait_for "$run" 30
+        [[ $status == 74 ]] || depth=1 fail "status $status"
+        json_has "$work/json" state lost
+        json_has "$work/json" exit_status 74
+        if [[ $how == KILL ]]; then start_server; else stop_server CONT; fi
+        until_true 10 is_free k || depth=1 fail "the lock outlives its lifetime"
+        words=
+        (($(alive) - stop_at < ttl)) || words="the command lived $(($(alive) - stop_at)) ms, longer than $ttl"
+        words=${words:-$($check)}
+        [[ -n $words ]] || return
+        held_up $((end - 100)) || break
+    done
+    depth=1 fail "$words"
 }
 
 # ---- the server stops: the last renewal may be ttl/3 old, so ttl is the longest ---------------
 ttl=4000
-begin polite
-stop_at=$(now_ms)
-stop_server STOP
-finish $((ttl + 6000))
-[[ $status == 74 ]] || fail "server stopped: status $status"
-(($(alive) - stop_at < ttl)) || fail "the command lived $(($(alive) - stop_at)) ms, longer than $ttl"
-[[ -n $(term) ]] || fail "no TERM before the end"
-json_has "$work/json" state lost
-json_has "$work/json" exit_status 74
-stop_server CONT
-until_true 10 is_free k || fail "the lock outlives its lifetime"
+was_told() { [[ -n $(term) ]] || echo "no TERM before the end"; }
+check=was_told
+lose STOP polite
 
 # Deaf to TERM: KILL comes before the deadline.
-begin deaf
-stop_at=$(now_ms)
-stop_server STOP
-finish $((ttl + 6000))
-[[ $status == 74 ]] || fail "server stopped, deaf command: status $status"
-(($(alive) - stop_at < ttl)) || fail "a deaf command lived $(($(alive) - stop_at)) ms, longer than $ttl"
-grace=$(($(alive) - $(term)))
-((grace > 300 && grace < 1100)) || fail "between TERM and KILL were $grace ms instead of about $((ttl / 4 - 100))"
+grace_is() { # least most
+    [[ -n $(term) ]] || { echo "no TERM before the KILL" && return; }
+    local grace=$(($(alive) - $(term)))
+    ((grace > $1 && grace < $2)) || echo "between TERM and KILL were $grace ms, not $1 to $2"
+}
+grace_of_loss() { grace_is $((ttl / 4 - 400)) $((ttl / 4 + 100)); }
+check=grace_of_loss
+lose STOP deaf
 json_has "$work/json" signal 9
-stop_server CONT
-until_true 10 is_free k || fail "the lock outlives its lifetime"
 
 # What the command leaves of its group is killed before the deadline as well.
-ttl=2000
-rm -f "$work/log"
-"$tidelock" run -t "$ttl"ms k -- sh -c '"$1" "$2" "$3" deaf & wait' sh "$python" "$work/worker" "$work/log" 2>"$err" &
-run=$!
-wait_file "$work/log"
-stop_at=$(now_ms)
-stop_server STOP
-finish $((ttl + 6000))
-[[ $status == 74 ]] || fail "server stopped, deaf grandchild: status $status"
-sleep 0.1
-last=$(alive)
-(($(now_ms) - last >= 90 && last - stop_at < ttl)) || fail "a deaf grandchild lives beyond the deadline"
-stop_server CONT
-until_true 10 is_free k || fail "the lock outlives its lifetime"
+ttl=2000 within=(sh -c '"$@" & wait' sh) check=:
+lose STOP deaf
+within=()
 
 # kill: no TERM at all.
-begin polite --on-lost kill
-stop_at=$(now_ms)
-stop_server STOP
-finish $((ttl + 6000))
-[[ $status == 74 && -z $(term) ]] || fail "--on-lost kill: status $status, TERM '$(term)'"
-(($(alive) - stop_at < ttl)) || fail "--on-lost kill: the command lived too long"
-stop_server CONT
-until_true 10 is_free k || fail "the lock outlives its lifetime"
+was_not_told() { [[ -z $(term) ]] || echo "--on-lost kill: TERM"; }
+check=was_not_told
+lose STOP polite --on-lost kill
 
 # continue: it runs on, and the status is 74 all the same.
-ttl=1000
 rm -f "$work/log"
-"$tidelock" run -t 1s --on-lost continue k -- sh -c 'echo >"$1"; sleep 2; exit 5' sh "$work/log" 2>"$err" &
+"$tidelock" run -v -t 1s --on-lost continue k -- \
+    sh -c 'echo >"$1"; until [ -e "$2" ]; do sleep 0.05; done; echo >"$3"; exit 5' \
+    sh "$work/log" "$work/go" "$work/went_on" 2>"$err" &
 run=$!
 wait_file "$work/log"
-start=$(now_ms)
 stop_server STOP
-finish 15000
-took=$(($(now_ms) - start))
+until_true 20 grep -q '^tidelock: k: lost: ' "$err" || fail "--on-lost continue: the loss is not told"
+: >"$work/go"
+wait_for "$run" 30
 [[ $status == 74 ]] || fail "--on-lost continue: status $status"
-((took >= 1800)) || fail "--on-lost continue: the command was ended after $took ms"
+has_file "$work/went_on" || fail "--on-lost continue: the command was ended"
 stop_server CONT
 until_true 10 is_free k || fail "the lock outlives its lifetime"
 
-# ---- a short outage is nothing to the command -------------------------------------------------
+# ---- a short outage is nothing to the command, even when a renewal is due meanwhile -------------
 ttl=6000
 begin polite
+left() { redis PTTL k; }
+nearly_due() { (($(left) < ttl * 2 / 3 + 300)); }
+renewed() { (($(left) > ttl * 2 / 3 + 500)); }
+until_true 10 nearly_due || fail "the lock does not age"
 stop_server STOP
 sleep 1
 stop_server CONT
-sleep 1
+until_true 10 renewed || fail "no renewal after an outage of 1 s of 6 s"
 ! gone $run || fail "an outage of 1 s of 6 s ended the command"
 kill -TERM $run
-finish 5000
+wait_for $run 30
 [[ $status == 3 ]] || fail "after an outage: status $status"
 
 # ---- the key is deleted, or taken by another: at once ----------------------------------------
 ttl=1500
 for taken in DEL SET; do
     begin polite
-    if [[ $taken == DEL ]]; then redis DEL k >/dev/null; else redis SET k another PX 60000 >/dev/null; fi
-    finish $((ttl + 3000))
+    if [[ $taken == DEL ]]; then redis DEL k >/dev/null; else redis SET k another PX 600000 >/dev/null; fi
+    wait_for $run 30
     [[ $status == 74 ]] || fail "$taken of the key: status $status"
     json_has "$work/json" state lost
     # What another holds is left alone.
@@ -140,59 +158,62 @@ grep -q 'lost' "$err" || fail "nothing is said of the loss"
 
 # ---- what might keep tidelock from its duty ---------------------------------------------------
 # Nobody reads its stderr, which the command has filled.
-ttl=2000
-mkfifo "$work/stuck"
-sleep 60 <"$work/stuck" &
-reader=$!
-rm -f "$work/log"
-"$tidelock" run -v -t "$ttl"ms k -- sh -c 'trap "" TERM; echo $$ >"$1"; yes >&2' sh "$work/log" 2>"$work/stuck" &
-run=$!
-wait_file "$work/log"
-sleep 0.3
-stop_at=$(now_ms)
-stop_server STOP
-until_true 10 gone "$(cat "$work/log")" || fail "a stuck stderr keeps the command alive"
-(($(now_ms) - stop_at < ttl + 100)) || fail "stuck stderr: the command lived $(($(now_ms) - stop_at)) ms"
-stop_server CONT
-disown $reader
+ttl=2000 told=$work/stuck within=(sh -c 'yes >&2 & echo $! >"$0"; exec "$@"' "$work/flood") check=:
+mkfifo "$told"
+exec 9<>"$told"
+reader=
+is_stuck() { grep -q yes "/proc/$(cat "$work/flood")/comm" && grep -q '^State:.S' "/proc/$(cat "$work/flood")/status"; }
+none_reads() {
+    [[ -z $reader ]] || kill $reader
+    until_true 20 is_stuck || fail "all that is written to stderr fits into it"
+}
+one_reads() { # once the command has ended
+    cat <"$told" >/dev/null &
+    reader=$!
+    disown $reader
+}
+begun=none_reads ended=one_reads
+lose STOP deaf -v
 kill $reader
-finish 8000
-[[ $status == 74 ]] || fail "stuck stderr: status $status"
-until_true 10 is_free k || fail "the lock outlives its lifetime"
+exec 9>&-
+begun=: ended=: told=$err within=()
 # It was stopped itself, for longer than the lifetime: the command ends as soon as it goes on.
-ttl=1000
 begin polite
 kill -STOP $run
-sleep 1.5
+until_true 10 is_free k || fail "the lock of one that is stopped outlives its lifetime"
 kill -CONT $run
-finish 5000
+wait_for $run 30
 [[ $status == 74 ]] || fail "stopped itself: status $status"
 
 # ---- the longest hold -------------------------------------------------------------------------
 ttl=4000
-begin polite --max-hold 500ms
-start=$(now_ms)
-finish 8000
-[[ $status == 3 && -n $(term) ]] || fail "--max-hold: status $status"
-(($(now_ms) - start < 3000 * slow)) || fail "--max-hold 500ms took $(($(now_ms) - start)) ms"
+hold() { # manner; what is wrong $check says
+    local words
+    for _ in 1 2 3 4 5; do
+        begin "$1" --max-hold 500ms
+        wait_for $run 30
+        assert_free k
+        words=$($check)
+        [[ -n $words ]] || return
+        held_up $(($(first) + 1500)) || break
+    done
+    depth=1 fail "--max-hold: $words"
+}
+was_told_in_time() {
+    [[ $status == 3 && -n $(term) ]] || { echo "status $status, TERM '$(term)'" && return; }
+    (($(term) - $(first) < 800)) || echo "TERM after $(($(term) - $(first))) ms instead of 500"
+}
+check=was_told_in_time
+hold polite
 grep -q 'max-hold' "$err" || fail "nothing is said of --max-hold"
-assert_free k
 json_has "$work/json" state free
-begin deaf --max-hold 500ms
-finish 10000
-[[ $status == 137 ]] || fail "--max-hold, deaf command: status $status"
-grace=$(($(alive) - $(term)))
-((grace > 700 && grace < 1500 * slow)) || fail "--max-hold: $grace ms between TERM and KILL instead of 1000"
-assert_free k
-rm -f "$work/log"
+grace_of_hold() { if [[ $status == 137 ]]; then grace_is 700 1300; else echo "status $status of a deaf command"; fi; }
+check=grace_of_hold
+hold deaf
 expect 143 "$tidelock" run --max-hold 300ms k -- sleep 60
 expect 0 "$tidelock" run --max-hold 20s k -- true
 
 # ---- the server dies, for good ----------------------------------------------------------------
-ttl=2000
-begin polite
-stop_at=$(now_ms)
-stop_server KILL
-finish $((ttl + 6000))
-[[ $status == 74 ]] || fail "server killed: status $status"
-(($(alive) - stop_at < ttl)) || fail "server killed: the command lived $(($(alive) - stop_at)) ms"
+ttl=2000 check=:
+lose KILL polite
+exit 0

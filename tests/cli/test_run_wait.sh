@@ -14,6 +14,23 @@ end_hold() {
     kill "$holder"
     wait_for "$holder" 10
 }
+# A waiter that listens has taken over the signals long before. It would be told of a release.
+waits() { (($(redis PUBSUB NUMSUB 'tidelock:{k}' | tail -n 1) == 1)); }
+await_waiter() { until_true 20 waits || depth=1 fail "nobody waits"; }
+nobody_waits() { ! waits; }
+
+# What a busy machine adds to the time differs: of three runs the quickest counts, and a fault is in each.
+quick() { # most ms, status, pattern, command...
+    local most=$1 start # and leaves it in $took
+    shift
+    for _ in 1 2 3; do
+        start=$(now_ms)
+        expect_line "$@"
+        took=$(($(now_ms) - start))
+        ((took >= most)) || return 0
+    done
+    depth=1 fail "it took $took ms: ${*:3:8}"
+}
 
 # ---- busy -------------------------------------------------------------------------------------
 hold k 60
@@ -21,10 +38,8 @@ expect_line 75 k "$tidelock" run -n k -- echo never
 expect_line 9 k "$tidelock" run -n -E 9 k -- echo never
 expect 0 "$tidelock" run -n -E 0 k -- echo never
 [[ ! -s $out ]] || fail "the command ran without the lock"
-start=$(now_ms)
-expect_line 75 k "$tidelock" run -w 1s k -- echo never
-took=$(($(now_ms) - start))
-((took >= 900 && took < 2500 * slow)) || fail "-w 1s took $took ms"
+quick 2500 75 k "$tidelock" run -w 1s k -- echo never
+((took >= 1000)) || fail "-w 1s took $took ms"
 expect_line 9 k "$tidelock" run -w 100ms --conflict-exit-code=9 k -- echo never
 expect 75 "$tidelock" run -n --json-fd 3 k -- true 3>"$work/json"
 json_has "$work/json" state busy
@@ -37,7 +52,7 @@ expect 0 "$tidelock" run -n other -- true
 # A waiter gets the lock when it is released.
 "$tidelock" run k -- sh -c 'echo had >"$1"' sh "$work/had" &
 waiter=$!
-sleep 0.2
+await_waiter
 [[ ! -e $work/had ]] || fail "two hold the lock"
 end_hold
 wait_for $waiter 10
@@ -46,46 +61,40 @@ wait_for $waiter 10
 # ---- a signal while waiting -------------------------------------------------------------------
 hold k 60
 for s in TERM:143 HUP:129 INT:130 QUIT:131; do
-    # A shell ignores INT and QUIT for its background jobs: set them back.
-    env --default-signal=INT,QUIT "$tidelock" run k -- echo never >"$out" 2>"$err" &
-    waiter=$!
-    sleep 0.3
-    start=$(now_ms)
-    kill "-${s%:*}" $waiter
-    wait_for $waiter 10
-    took=$(($(now_ms) - start))
-    [[ $status == "${s#*:}" ]] || fail "SIG${s%:*} while waiting: status $status"
-    ((took < 1500 * slow)) || fail "SIG${s%:*} while waiting took $took ms"
+    for _ in 1 2 3; do # the quickest counts, see above
+        # A shell ignores INT and QUIT for its background jobs: set them back.
+        env --default-signal=INT,QUIT "$tidelock" run k -- echo never >"$out" 2>"$err" &
+        waiter=$!
+        await_waiter
+        start=$(now_ms)
+        kill "-${s%:*}" $waiter
+        wait_for $waiter 30
+        took=$(($(now_ms) - start))
+        [[ $status == "${s#*:}" ]] || fail "SIG${s%:*} while waiting: status $status"
+        until_true 10 nobody_waits || fail "one that was told to stop still listens"
+        ((took >= 1500)) || break
+    done
+    ((took < 1500)) || fail "SIG${s%:*} while waiting took $took ms"
 done
 # What was ignored at the start stays ignored, as for nohup.
 env --ignore-signal=HUP "$tidelock" run k -- sh -c 'echo had >"$1"' sh "$work/nohup" &
 waiter=$!
-sleep 0.3
+await_waiter
 kill -HUP $waiter
-sleep 0.2
+sleep 0.2 # for it to show, if at all
 ! gone $waiter || fail "HUP ended a waiter that was to ignore it"
 end_hold
 wait_for $waiter 10
 [[ $status == 0 && -s $work/nohup ]] || fail "the waiter under nohup: status $status"
 assert_free k
 # Nothing is left behind by waiters that were told to stop.
-sleep 0.2
 expect 0 "$tidelock" run -n k -- true
 
 # ---- no server --------------------------------------------------------------------------------
 stop_server
-start=$(now_ms)
-expect_line 69 . "$tidelock" run -w 500ms k -- echo never
-took=$(($(now_ms) - start))
-((took < 2500 * slow)) || fail "-w 500ms with the server down took $took ms"
-start=$(now_ms)
-expect_line 69 . "$tidelock" run k -- echo never
-took=$(($(now_ms) - start))
-((took < 8000 * slow)) || fail "with the server down it took $took ms"
-start=$(now_ms)
-expect_line 69 . "$tidelock" run -n k -- echo never
-took=$(($(now_ms) - start))
-((took < 8000 * slow)) || fail "-n with the server down took $took ms"
+quick 2500 69 . "$tidelock" run -w 500ms k -- echo never
+quick 8000 69 . "$tidelock" run k -- echo never
+quick 8000 69 . "$tidelock" run -n k -- echo never
 expect_line 69 'connect' "$tidelock" run -w 500ms --url redis://127.0.0.1:1 k -- echo never
 expect 69 "$tidelock" run -w 300ms --json-fd 3 k -- true 3>"$work/json"
 json_has "$work/json" state unavailable
