@@ -7,11 +7,13 @@
 
 #include "signals.h"
 #include "skew_self.h"
+#include "token.h" /* tl__random_seed */
 
 #define LEASES 3         /* times --every: two may fail before the record goes */
 #define BURST 8          /* questions each time */
 #define BURST_MS 1000    /* at most */
 #define INDEX_MS 3600000 /* the index outlives the last agent by an hour */
+#define SPREAD 16        /* the part of --every by which a round may come earlier */
 #define EVERY_LEAST_MS 100
 #define EVERY_MOST_MS INT64_C(3600000)
 
@@ -163,6 +165,12 @@ static bool round_once(agent *a) {
     return !a->track.known || (look_for_clash(a) && publish(a, &kernel));
 }
 
+/* Of two that go on at one moment, as clones do, each would put its record over the other's before that is seen. */
+static int64_t pause_ms(const agent *a) {
+    int64_t every_ms = a->options->every_ms;
+    return every_ms - (int64_t)(tl__random_seed() % (uint64_t)(every_ms / SPREAD + 1));
+}
+
 /* The signal that ends it. */
 static void serve(agent *a, signals *s) {
     int64_t next = moment_ms();
@@ -175,7 +183,8 @@ static void serve(agent *a, signals *s) {
             say("agent: the server answers again");
         a->failing = !ok;
         int64_t now = moment_ms();
-        next = next + a->options->every_ms > now ? next + a->options->every_ms : now;
+        next += pause_ms(a);
+        next = next > now ? next : now;
         if (signals_pause(s, next > now ? next - now : 1))
             break;
     } while (true);
