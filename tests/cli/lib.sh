@@ -47,13 +47,22 @@ start_server() { # more options of redis-server
         --loglevel warning "$@" >>"$work/server.log" 2>&1 &
     server_pid=$!
     disown
-    until_true 10 server_answers || {
+    until_true 30 server_answers || {
         cat "$work/server.log"
         fail "redis-server did not start"
     }
     export TIDELOCK_URL=unix://$socket
 }
 server_answers() { [[ -S $socket && -n $(redis PING) ]]; }
+
+# It listens on a port of 127.0.0.1 too, which comes into $port. What is free now may be another's in a moment.
+open_port() {
+    for _ in {1..20}; do
+        port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        if [[ $(redis CONFIG SET port "$port") == OK ]]; then return; fi
+    done
+    depth=1 fail "no port for the server"
+}
 
 stop_server() { # a signal, KILL unless told otherwise
     kill "-${1:-KILL}" "$server_pid"

@@ -39,10 +39,12 @@ while True:
         if s is listener:
             connect()
         elif s in other:
-            data = s.recv(65536)
-            if what[0] == "stop" and b"local R, C, L" in data:
-                os.kill(int(what[1]), signal.SIGSTOP)
-            if data:
+            try: # one end may go while the other still speaks
+                data = s.recv(65536)
+                if what[0] == "stop" and b"local R, C, L" in data:
+                    os.kill(int(what[1]), signal.SIGSTOP)
                 other[s].sendall(data)
-            else:
+            except OSError:
+                data = b""
+            if not data:
                 close(s)

@@ -4,9 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/migrate.sh"
 start_server
-free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-port=$(free_port)
-redis CONFIG SET port "$port" >/dev/null
+open_port
 redis CONFIG SET repl-diskless-sync-delay 0 >/dev/null
 mkdir "$work/replica"
 redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --appendonly no \
