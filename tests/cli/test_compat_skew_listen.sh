@@ -3,14 +3,17 @@
 # what isn't allowed, wrong usage.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-start_server --port "$port" --bind 127.0.0.1 --protected-mode no # it takes other 127.0.0.x for strangers
+start_server --bind 127.0.0.1 --protected-mode no # it takes other 127.0.0.x for strangers
+open_port
 export TIDELOCK_URL=redis://127.0.0.1:$port
 
 # ---- nobody there ------------------------------------------------------------------------------
+began=$(now_ms)
 expect 1 "$tidelock" skew --passive=200ms
+most=$((($(now_ms) - began) / 100))
 grep -q '^WARN: no client of the old kind' "$out" || fail "nobody: $(cat "$out")"
-grep -q '^MONITOR ran for 0.[2-9] s: 0 commands' "$out" || fail "no cost: $(cat "$out")"
+ran=$(sed -n 's/^MONITOR ran for \([0-9]*\)\.\([0-9]\) s: 0 commands.*/\1\2/p' "$out")
+((10#${ran:-0} >= 2 && 10#$ran <= most)) || fail "no cost, of $most tenths of a second at most: $(cat "$out")"
 
 # ---- tidelock's own clients aren't of the old kind: what they say, scripts do ------------------------
 own() {
@@ -24,10 +27,13 @@ own &
 own=$!
 takes() { [[ $(redis EXISTS '{own:bridge}:tidelock' '{own:timestamp}:tidelock') != 0 || -n $(redis KEYS '*own:*') ]]; }
 until_true 10 takes || fail "no client of our own"
-expect 1 "$tidelock" skew --passive=1s --json
+for try in 1 2 3 4 5 6 7 8 9 10; do # until they have said something in its second
+    expect 1 "$tidelock" skew --passive=1s --json
+    grep -q '"reason":"no client of the old kind' "$out" || fail "our own: $(cat "$out")"
+    if grep -q '"cost":"MONITOR ran for [^:]*: [1-9]' "$out"; then break; fi
+    ((try < 10)) || fail "our own say nothing: $(cat "$out")"
+done
 kill $own && wait $own 2>/dev/null
-grep -q '"reason":"no client of the old kind' "$out" || fail "our own: $(cat "$out")"
-grep -q '"cost":"MONITOR ran for [^:]*: [1-9]' "$out" || fail "our own said nothing: $(cat "$out")"
 
 # ---- when the server keeps too much, it is over ------------------------------------------------------
 "$tidelock" skew --passive=10m --json >"$work/late" 2>"$err" &

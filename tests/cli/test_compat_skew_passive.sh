@@ -3,8 +3,8 @@
 # they tell the server.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-start_server --port "$port" --bind 127.0.0.1 --protected-mode no # it takes other 127.0.0.x for strangers
+start_server --bind 127.0.0.1 --protected-mode no # it takes other 127.0.0.x for strangers
+open_port
 export TIDELOCK_URL=redis://127.0.0.1:$port
 
 # A service of the old kind: SETNX, GET, perhaps GETSET, DEL. Its clock is off by so many ms.
@@ -55,13 +55,19 @@ none() {
     clients=()
 }
 
-# Each known host's offset is where it was put, and no wider than that.
+# Each known host's offset is where it was put, and no wider than that. Of n stamps that it made one after the other
+# within a time there are some whose edges are off by no more than the n-th part of that: where stalls have left too few
+# there is nothing to check (3).
 cat >"$work/check.py" <<'PY'
-import json, sys
+import json, re, sys
 d, most = json.load(open(sys.argv[1])), float(sys.argv[2])
 hosts = {h["name"]: h for h in d["hosts"] if h["instrument"] == "passive"}
 truth = dict(w.split("=") for w in sys.argv[3:])
-assert set(hosts) == set(truth), (sorted(hosts), d["reason"])
+assert set(hosts) <= set(truth), (sorted(hosts), d["reason"])
+took_ms = float(re.search(r"([0-9.]+) s: ", d["cost"]).group(1)) * 1000 + 100
+stamps = [hosts[name]["samples"] if name in hosts else 1 for name in truth] # 0: of another dialect
+if any(n > 0 and 2 * took_ms > 130 * (n - 1) for n in stamps):
+    sys.exit(3)
 for name, t in truth.items():
     h = hosts[name]
     if t[0].isalpha():
@@ -73,8 +79,24 @@ for name, t in truth.items():
     assert h["samples"] > 0 and h["age_ms"] >= 0, h
 assert d["cost"].startswith("MONITOR ran for ") or "given up" in d["cost"], d["cost"]
 PY
-measures() { # most host=offset...
-    "$python" "$work/check.py" "$out" "$@" || depth=1 fail "$(head -c 2000 "$out")"
+listen() { # status most host=offset... -- options...; again, while there is too little to check
+    local want=$1 most=$2 truth=() got checked try
+    shift 2
+    while [[ $1 != -- ]]; do
+        truth+=("$1")
+        shift
+    done
+    shift
+    for try in {1..20}; do
+        rm -f "$work/log"
+        timeout -k 5 60 "$tidelock" skew "$@" --log "$work/log" >"$out" 2>"$err" </dev/null
+        got=$?
+        "$python" "$work/check.py" "$work/log" "$most" "${truth[@]}" 2>>"$err"
+        checked=$?
+        ((checked == 3)) || break
+    done
+    ((checked == 0)) || depth=1 fail "$checked after $try tries: $(head -c 2000 "$work/log")"
+    [[ $got == "$want" ]] || depth=1 fail "status $got instead of $want: $* $(head -c 2000 "$work/log")"
 }
 
 # ---- what stamps are rounded by counts however clocks are measured ------------------------------------
@@ -87,15 +109,15 @@ redis DEL '{tidelock:agents}:beside' >/dev/null
 # ---- two hosts, and what isn't one -----------------------------------------------------------------
 client 127.0.0.2 350
 client 127.0.0.3 -120 script
-expect 0 "$tidelock" skew --warn 100% --passive=500ms --json
-measures 200 127.0.0.2=350 127.0.0.3=-120
+both=(127.0.0.2=350 127.0.0.3=-120)
+listen 0 200 "${both[@]}" -- --warn 100% --passive=500ms --json
 [[ $(redis CLIENT LIST | grep -c 'flags=O') == 0 ]] || fail "it goes on monitoring"
-expect 2 "$tidelock" skew --passive=500ms --slack 100ms
+listen 2 200 "${both[@]}" -- --passive=500ms --slack 100ms
 grep -q '^UNSAFE: .*when 127.0.0.3 holds, the clock of 127.0.0.2 is' "$out" || fail "unsafe: $(cat "$out")"
 
 # ---- a lifetime that isn't theirs: no plausible number, but gaps ------------------------------------
-expect 2 "$tidelock" skew --passive=500ms --json --legacy-ttl 30s --slack 100ms # a certain theft stays one
-measures 0 127.0.0.2=model-mismatch 127.0.0.3=model-mismatch
+wrong=(127.0.0.2=model-mismatch 127.0.0.3=model-mismatch)
+listen 2 0 "${wrong[@]}" -- --passive=500ms --json --legacy-ttl 30s --slack 100ms # a certain theft stays one
 "$python" - "$out" <<'PY' || fail "gaps: $(head -c 2000 "$out")"
 import json, sys
 d = json.load(open(sys.argv[1]))
@@ -104,35 +126,26 @@ assert set(gaps) == {("127.0.0.2", "127.0.0.3"), ("127.0.0.3", "127.0.0.2")}, ga
 g = gaps["127.0.0.3", "127.0.0.2"]
 assert g["lo"] <= 470 <= g["hi"] and g["hi"] - g["lo"] < 400, g
 PY
-expect 1 "$tidelock" skew --passive=500ms --json --legacy-ttl 62s
-measures 0 127.0.0.2=model-mismatch 127.0.0.3=model-mismatch
+listen 1 0 "${wrong[@]}" -- --passive=500ms --json --legacy-ttl 62s
 grep -q '"reason":"MODEL-MISMATCH: .* wrong by -2[0-9]*\.[0-9]* to -1[0-9]*\.' "$out" || fail "reason: $(cat "$out")"
-expect 1 "$tidelock" skew --passive=500ms --json --dialect php-s
-measures 0 127.0.0.2=model-mismatch 127.0.0.3=model-mismatch
-expect 1 "$tidelock" skew --passive=500ms --json --legacy-ttl auto
-measures 0 127.0.0.2=relative 127.0.0.3=relative
+listen 1 0 "${wrong[@]}" -- --passive=500ms --json --dialect php-s
+listen 1 0 127.0.0.2=relative 127.0.0.3=relative -- --passive=500ms --json --legacy-ttl auto
 grep -q 'the lifetime seems to be 60[0-9]\{3\} ms' "$out" || fail "auto: $(cat "$out")"
-expect 0 "$tidelock" skew --warn 100% --passive=500ms --json --lock-timeout 60s --keys 'lock:*.2' --max-hold 59s
-measures 200 127.0.0.2=350
-expect 0 "$tidelock" skew --warn 100% --passive=500ms --json --pool-wait 20ms
-measures 200 127.0.0.2=350 127.0.0.3=-120
+listen 0 200 127.0.0.2=350 -- --warn 100% --passive=500ms --json --lock-timeout 60s --keys 'lock:*.2' --max-hold 59s
+listen 0 200 "${both[@]}" -- --warn 100% --passive=500ms --json --pool-wait 20ms
 none
 
 # ---- pools, seconds, several lifetimes ---------------------------------------------------------------
 client 127.0.0.4 20 pool
-expect 0 "$tidelock" skew --warn 100% --passive=500ms --json
-measures 200 127.0.0.4=20
+listen 0 200 127.0.0.4=20 -- --warn 100% --passive=500ms --json
 grep -q 'wait in a pool' "$out" || fail "a pool: $(cat "$out")"
 none
 client 127.0.0.5 10 seconds
-expect 0 "$tidelock" skew --passive=1500ms --json --dialect php-s --slack 30s --warn 100%
-measures 2200 127.0.0.5=10
-expect 1 "$tidelock" skew --passive=500ms --json # taken for milliseconds
-measures 0 127.0.0.5=model-mismatch
+listen 0 2200 127.0.0.5=10 -- --passive=1500ms --json --dialect php-s --slack 30s --warn 100%
+listen 1 0 127.0.0.5=model-mismatch -- --passive=500ms --json # taken for milliseconds
 none
 client 127.0.0.6 0 mixed
-expect 1 "$tidelock" skew --passive=500ms --json
-measures 0 127.0.0.6=model-mismatch
+listen 1 0 127.0.0.6=model-mismatch -- --passive=500ms --json
 grep -q '"status":"model-mismatch","detail":"MODEL-MISMATCH: its stamps contradict each other' "$out" || fail "$(cat "$out")"
 none
 exit 0
