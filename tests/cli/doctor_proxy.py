@@ -1,7 +1,7 @@
 """A proxy before a redis-server that changes what it says of itself: for what a real one can't be told to be.
 
 doctor_proxy.py SOCKET PORT-FILE [info:NAME=VALUE | config:NAME=VALUE | time:OFFSET_US | step:OFFSET_US]...
-step begins with the 8th TIME of a connection.
+step begins with the fourth TIME of a connection, the second that the watch of its clock asks for. PORT-FILE.stepped says that it has come.
 """
 import os, socket, sys, threading
 
@@ -42,7 +42,9 @@ def changed(words, answer, times):
         return b"*2\r\n" + bulk(words[2]) + bulk(config[words[2].decode()].encode())
     if command == b"TIME" and answer.startswith(b"*2"):
         parts = answer.split(b"\r\n")
-        us = int(parts[2]) * 1000000 + int(parts[4]) + shift + (step if times >= 8 else 0)
+        us = int(parts[2]) * 1000000 + int(parts[4]) + shift + (step if times >= 4 else 0)
+        if step and times >= 4:
+            open(port_file + ".stepped", "w").close()
         return b"*2\r\n" + bulk(b"%d" % (us // 1000000)) + bulk(b"%d" % (us % 1000000))
     return answer
 
