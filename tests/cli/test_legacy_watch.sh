@@ -22,5 +22,5 @@ assert_free k
 expect_line 1 'not held' "$tidelock" unlock --protocol timestamp k "$token"
 
 # It is renewed: the command outlives the lifetime.
-expect 0 "$tidelock" run --protocol timestamp --legacy-ttl 3s --max-skew 500ms k -- sleep 4
+expect 0 "$tidelock" run --protocol timestamp --legacy-ttl 5s --max-skew 500ms k -- sleep 5.5
 assert_free k

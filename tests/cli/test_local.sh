@@ -70,7 +70,7 @@ wait_for "$pgid" 10
 # ---- stop refuses while locks are held --------------------------------------------------------
 names=(a 'b{tag}' 'c}d' 'x:tidelock' 'tidelock:{y}')
 for k in "${names[@]}"; do
-    expect 0 "$tidelock" lock "$k"
+    expect 0 "$tidelock" lock -t 10m "$k"
     read -r token _ <"$out"
     echo "$token" >"$work/token.$k"
 done
@@ -91,7 +91,7 @@ expect 0 "$tidelock" local stop
 none_runs || fail "a server runs after stop"
 
 # ---- crashes ----------------------------------------------------------------------------------
-expect 0 "$tidelock" lock crash
+expect 0 "$tidelock" lock -t 10m crash
 read -r token _ <"$out"
 kill -KILL "$(server)"
 expect 75 "$tidelock" run -n crash -- true

@@ -36,6 +36,14 @@ def type_in(text):
 def state(process):
     with open("/proc/%s/stat" % process) as f:
         return f.read().rsplit(") ", 1)[1].split()[0]
+def both(one, other):
+    """Wait for both, whichever comes first; return the group of each."""
+    found = see("%s|%s" % (one, other))
+    if found.group(1):
+        return found.group(1), see(other).group(1)
+    return see(one).group(1), found.group(2)
+def asked(*words):
+    return subprocess.run([tidelock, *words], stdout=subprocess.PIPE).stdout
 def until(what, text, seconds=10):
     end = time.time() + seconds * slow
     while not what():
@@ -47,11 +55,11 @@ type_in("stty -echo; echo rea''dy\n")
 see("ready")
 
 # The command reads the keyboard, and sees itself in the foreground.
-type_in("%s run k -- sh -c 'read word; echo \"got <$word>\"; ps -o pgid=,tpgid= -p $$'; echo \"status $?\"\n" % tidelock)
-time.sleep(0.3)
+type_in("%s run k -- sh -c 'echo star''ted; read word; echo \"got <$word>\"; ps -o pgid=,tpgid= -p $$'; echo \"status $?\"\n" % tidelock)
+see("started")
 type_in("hello\n")
 see("got <hello>")
-groups = see(r"(\d+)\s+(\d+)")
+groups = see(r"(\d+)\s+(\d+)\s")
 if groups.group(1) != groups.group(2):
     sys.exit("the command is not in the foreground: %s" % groups.group(0))
 see("status 0")
@@ -69,8 +77,10 @@ type_in("\x03")
 see("status 130")
 
 # Ctrl-C while it waits for the lock.
-type_in("%s run k -- sleep 60 & sleep 0.5; %s run k -- echo never; echo \"status $?\"\n" % (tidelock, tidelock))
-time.sleep(1)
+type_in("%s run k -- sh -c 'echo star''ted; exec sleep 60' &\n" % tidelock)
+see("started")
+type_in("%s run k -- echo never; echo \"status $?\"\n" % tidelock)
+until(lambda: b'"waiters":1,' in asked("check", "--json", "k"), "nobody waits for the lock")
 type_in("\x03")
 see("status 130")
 type_in("kill %1; wait; echo wai''ted\n")
@@ -78,7 +88,7 @@ see("waited")
 
 # Ctrl-Z stops both, fg continues both, and the command keeps the keyboard.
 type_in("%s run k -- sh -c 'echo pid $$; read word; echo \"got <$word>\"'; echo \"status $?\"\n" % tidelock)
-command = see(r"pid (\d+)").group(1)
+command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 see("status 148|Stopped")
 until(lambda: state(command) == "T", "Ctrl-Z did not stop the command")
@@ -91,11 +101,11 @@ type_in("echo \"status $?\"\n")
 see("status 0")
 
 # Stopped for longer than the lifetime: the lock is lost, and the command does not run on.
-type_in("%s run -t 500ms k -- sh -c 'echo pid $$; read word; echo ran on'; echo \"status $?\"\n" % tidelock)
-command = see(r"pid (\d+)").group(1)
+type_in("%s run -t 2s k -- sh -c 'echo pid $$; read word; echo ran on'; echo \"status $?\"\n" % tidelock)
+command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 see("status 148|Stopped")
-time.sleep(1)
+until(lambda: asked("check", "k") == b"free\n", "a stopped process keeps its lock")
 type_in("fg; echo \"after $?\"\n")
 see("after 74")
 if "ran on" in screen:
@@ -103,21 +113,22 @@ if "ran on" in screen:
 
 # A stopped job that is killed takes its command along.
 type_in("%s run k -- sh -c 'echo pid $$; exec sleep 60'\n" % tidelock)
-command = see(r"pid (\d+)").group(1)
+command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 see("Stopped")
 type_in("kill %1\n")
 until(lambda: not os.path.exists("/proc/" + command), "the command outlives a killed job")
 
 # In the background it does not take the terminal; reading there stops it, until fg.
-type_in("%s run k -- sh -c 'read word; echo \"got <$word>\"' &\n" % tidelock)
-time.sleep(0.5)
+type_in("%s run k -- sh -c 'echo pid $$; read word; echo \"got <$word>\"' &\necho job $!\n" % tidelock)
+job, command = both(r"job (\d+)\s", r"pid (\d+)\s")
+until(lambda: state(command) == "T" and state(job) == "T", "reading in the background did not stop it")
 type_in("echo she''ll\n")
 see("shell")
 type_in("jobs\n")
 see("Stopped")
 type_in("fg\n")
-time.sleep(0.5)
+until(lambda: state(command) == "S", "fg did not continue the command")
 type_in("third\n")
 see("got <third>")
 type_in("exit\n")

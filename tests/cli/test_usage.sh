@@ -91,7 +91,7 @@ expect_line 64 'lifetime' "$tidelock" lock -t 0s k
 expect_line 64 'lifetime' "$tidelock" extend -t 0s k token
 expect_line 64 'say for how long' "$tidelock" extend k token
 expect_line 64 'no time' "$tidelock" run --max-hold 0s k -- true
-for d in 500ms 30s 5m 2h 1d; do expect 0 "$tidelock" run -t $d k -- true; done
+for d in 5000ms 30s 5m 2h 1d; do expect 0 "$tidelock" run -t $d k -- true; done
 for d in 0s 2s 106751d; do expect 0 "$tidelock" run -w $d --max-hold 106751d k -- true; done
 
 # ---- keys -------------------------------------------------------------------------------------
