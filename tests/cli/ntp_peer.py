@@ -1,5 +1,6 @@
 """An NTP server that lies as it is told: one UDP port for each argument, MODE or MODE@ADDRESS. Prints
-"MODE HOST:PORT" for each, then serves until its standard input ends; then prints "MODE QUESTIONS" for each.
+"MODE HOST:PORT" for each, then serves until its standard input ends; then prints "MODE QUESTIONS MS" for each:
+how many, and how long the second came after the first. Whoever asks "closed" is refused.
 """
 import os
 import select
@@ -20,7 +21,7 @@ def answer(mode, question, n):
     origin = struct.unpack(">Q", question[40:48])[0]
     offset = {"ahead": 0.25, "behind": -0.25, "second": 1.0, "glitch": 2**32 / 1e9, "far": 5.0}.get(mode, 0.0)
     if mode == "jump" and n > 1:
-        offset = 1.0
+        offset = 10.0
     now = time.time() + offset
     f = dict(li=0, mode=4, stratum=3, delay=66, dispersion=66, reference=0x0A000001, set=now - 30, received=now, sent=now)
     if mode == "kiss" or (mode == "latekiss" and n > 1):
@@ -57,8 +58,10 @@ def main():
         s = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
         s.bind((host or "127.0.0.1", 0))
         modes.append(mode)
+        if mode == "closed":  # its port is nobody else's, and hears itself alone
+            s.connect(s.getsockname())
         sockets.append(s)
-        asked.append(0)
+        asked.append([])
         print(mode, ("[%s]:%d" if ":" in host else "%s:%d") % s.getsockname()[:2])
     sys.stdout.flush()
     while True:
@@ -68,11 +71,11 @@ def main():
         for i, s in enumerate(sockets):
             if s in ready:
                 question, peer = s.recvfrom(1000)
-                asked[i] += 1
-                for packet in answer(modes[i], question, asked[i]):
+                asked[i].append(time.monotonic())
+                for packet in answer(modes[i], question, len(asked[i])):
                     s.sendto(packet, peer)
-    for mode, n in zip(modes, asked):
-        print(mode, n)
+    for mode, at in zip(modes, asked):
+        print(mode, len(at), int((at[1] - at[0]) * 1000) if len(at) > 1 else 0)
 
 
 main()

@@ -26,20 +26,24 @@ agent() { # name offset options...
     expect 0 env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME="$offset" \
         "$tidelock" agent --once --every 10m --name "$name" "$@"
 }
-agent ahead +0.350
-agent behind -0.120
 agent near +0.003
 agent exact +0
-
 expect 0 "$tidelock" skew
+grep -q '^SAFE: ' "$out" || fail "a fleet of one time: $(cat "$out")"
+
+# Under load the uncertainty grows: what is further apart here leaves it more than a second.
+agent ahead +3.500
+agent behind -1.200
+agent near +0.003 # after these two: see below
+expect 0 "$tidelock" skew --slack 20s
 grep -q '^SAFE: ' "$out" || fail "the fleet: $(cat "$out")"
-expect 0 "$tidelock" skew --json
+expect 0 "$tidelock" skew --slack 20s --json
 "$python" - "$out" "$me" <<'PY' || fail "--json: $(head -c 1500 "$out")"
 import json, sys
 d, me = json.load(open(sys.argv[1])), sys.argv[2]
-truth = {"ahead": 350.0, "behind": -120.0, "near": 3.0, "exact": 0.0, me: 0.0}
+truth = {"ahead": 3500.0, "behind": -1200.0, "near": 3.0, "exact": 0.0, me: 0.0}
 assert list(d) == ["verdict", "reason", "lock_timeout_ms", "slack_ms", "hosts", "pairs", "worst", "advice"], list(d)
-assert (d["lock_timeout_ms"], d["slack_ms"], d["verdict"], d["advice"]) == (60000, 1000, "SAFE", [])
+assert (d["lock_timeout_ms"], d["slack_ms"], d["verdict"], d["advice"]) == (60000, 20000, "SAFE", [])
 hosts = {h["name"]: h for h in d["hosts"]}
 assert set(hosts) == set(truth), hosts
 for name, h in hosts.items():
@@ -57,16 +61,17 @@ for p in d["pairs"]:
 assert d["worst"] == d["pairs"][0] and (d["worst"]["holder"], d["worst"]["taker"]) == ("behind", "ahead"), d["worst"]
 PY
 
-# The gap of 470 ms, 13 ms and the uncertainty wide each way, against other slacks. Under load the
-# uncertainty grows; the bounds here leave it 200 ms.
-expect 2 "$tidelock" skew --slack 250ms
+# The gap of 4700 ms, 13 ms and the uncertainty wide each way, against other slacks; the usual one is 1 s.
+expect 2 "$tidelock" skew
 grep -q '^UNSAFE: .*when behind holds, the clock of ahead is' "$out" || fail "unsafe: $(cat "$out")"
 grep -q 'chronyc tracking' "$out" || fail "no advice: $(cat "$out")"
-expect 1 "$tidelock" skew --slack 470ms
+expect 2 "$tidelock" skew --json
+json_has "$out" slack_ms 1000
+expect 1 "$tidelock" skew --slack 4700ms
 grep -q "^WARN: a theft can't be ruled out: when behind holds" "$out" || fail "straddling: $(cat "$out")"
-expect 1 "$tidelock" skew --slack 700ms
+expect 1 "$tidelock" skew --slack 7s
 grep -q '^WARN: little slack is left' "$out" || fail "over half: $(cat "$out")"
-expect 0 "$tidelock" skew --slack 700ms --warn 100%
+expect 0 "$tidelock" skew --slack 7s --warn 100%
 expect 2 "$tidelock" skew --lock-timeout 60s --max-hold 59900ms --json
 json_has "$out" slack_ms 100
 json_has "$out" verdict UNSAFE
@@ -75,34 +80,39 @@ json_has "$out" slack_ms -1000
 expect 1 "$tidelock" skew --no-agents
 
 # ---- the other faces ---------------------------------------------------------------------------
-expect 2 "$tidelock" skew --format nagios --slack 250ms
+expect 2 "$tidelock" skew --format nagios
 [[ $(wc -l <"$out") == 1 ]] || fail "nagios prints more than a line"
-grep -qE '^SKEW CRITICAL - [^|]+ \| hosts=5 measured=5 worst_gap=0\.[0-9]{6}s;0\.125000;0\.250000$' "$out" ||
+grep -qE '^SKEW CRITICAL - [^|]+ \| hosts=5 measured=5 worst_gap=[45]\.[0-9]{6}s;0\.500000;1\.000000$' "$out" ||
     fail "nagios: $(cat "$out")"
-expect 0 "$tidelock" skew --format nagios
+expect 0 "$tidelock" skew --format nagios --slack 20s
 grep -q '^SKEW OK - ' "$out" || fail "nagios: $(cat "$out")"
-expect 0 "$tidelock" skew --format prometheus --output "$work/skew.prom"
+expect 0 "$tidelock" skew --slack 20s --format prometheus --output "$work/skew.prom"
 [[ ! -s $out ]] || fail "--output writes to stdout too"
 grep -qx 'tidelock_skew_verdict 0' "$work/skew.prom" || fail "prometheus: $(cat "$work/skew.prom")"
-grep -qE '^tidelock_skew_offset_seconds\{host="behind",instrument="agent",edge="lo"\} -0\.12' "$work/skew.prom" ||
+grep -qE '^tidelock_skew_offset_seconds\{host="behind",instrument="agent",edge="lo"\} -1\.[2-9]' "$work/skew.prom" ||
     fail "prometheus: $(cat "$work/skew.prom")"
 [[ $(find "$work" -name 'skew.prom*' | wc -l) == 1 ]] || fail "something is left beside the output"
 expect_line 78 'no-such-dir' "$tidelock" skew --output "$work/no-such-dir/x"
 
 # ---- more than one sample ------------------------------------------------------------------------
-expect 0 "$tidelock" skew --for 1500ms --json
+# It tells a drift when its samples are a second apart: a machine that stood still for the rest of the time has
+# no more than one or two.
+for _ in 1 2 3 4 5; do
+    expect 0 "$tidelock" skew --for 1500ms --slack 20s --json
+    grep -q "\"name\":\"$me\",[^}]*},\"drift_ppm\":null" "$out" || break
+done
 "$python" - "$out" "$me" <<'PY' || fail "--for: $(head -c 600 "$out")"
 import json, sys
 h = [h for h in json.load(open(sys.argv[1]))["hosts"] if h["name"] == sys.argv[2]][0]
 d = h["drift_ppm"]
 assert h["samples"] > 3 and d["lo"] <= 0 <= d["hi"], h  # one clock
 PY
-expect 0 "$tidelock" skew --samples 1 --json
+expect 0 "$tidelock" skew --samples 1 --slack 20s --json
 
 # ---- records that are not to be believed -----------------------------------------------------------
 redis COPY '{tidelock:agents}:near' saved >/dev/null
-redis SET '{tidelock:agents}:near' 'nonsense' PX 60000 >/dev/null
-expect 1 "$tidelock" skew --json
+redis SET '{tidelock:agents}:near' 'nonsense' PX 600000 >/dev/null
+expect 1 "$tidelock" skew --slack 20s --json
 "$python" - "$out" <<'PY' || fail "a damaged record: $(head -c 900 "$out")"
 import json, sys
 d = json.load(open(sys.argv[1]))
@@ -110,13 +120,13 @@ h = [h for h in d["hosts"] if h["name"] == "near"][0]
 assert (h["offset_ms"], h["status"], h["age_ms"]) == (None, "unreadable", None), h
 assert len(d["pairs"]) == 12 and d["verdict"] == "WARN", d["reason"]
 PY
-expect 2 "$tidelock" skew --slack 250ms # a certain theft stays one
+expect 2 "$tidelock" skew # a certain theft stays one
 # What was measured before the server's clock was set, as any agent has seen it: here by a record that says
 # that it was set a moment ago.
 read -r version id at rest <<<"$(redis GET saved)"
 read -r -a words <<<"$rest"
 words[9]=$((at + 1)) # server_stepped_us
-redis SET '{tidelock:agents}:near' "$version $id $((at + 1)) ${words[*]}" PX 60000 >/dev/null
+redis SET '{tidelock:agents}:near' "$version $id $((at + 1)) ${words[*]}" PX 600000 >/dev/null
 agent exact +0
 expect 1 "$tidelock" skew --json
 "$python" - "$out" <<'PY' || fail "a step of the server: $(head -c 1500 "$out")"
@@ -126,8 +136,8 @@ got = {h["name"]: h["status"] for h in d["hosts"] if h["instrument"] == "agent"}
 assert got == {"ahead": "void", "behind": "void", "near": "ok", "exact": "ok"}, got
 PY
 # A record from the future: the server's clock was set back.
-redis SET '{tidelock:agents}:near' "$version $id $((at + 3600000000)) $rest" PX 60000 >/dev/null
-expect 1 "$tidelock" skew --json
+redis SET '{tidelock:agents}:near' "$version $id $((at + 3600000000)) $rest" PX 600000 >/dev/null
+expect 1 "$tidelock" skew --slack 20s --json
 grep -q '"name":"near","instrument":"agent","offset_ms":null,[^}]*"status":"void"' "$out" || fail "future: $(cat "$out")"
 
 # ---- leases ---------------------------------------------------------------------------------------
@@ -135,16 +145,16 @@ redis DEL '{tidelock:agents}:near' '{tidelock:agents}:ahead' '{tidelock:agents}:
 expect 0 "$tidelock" skew --json # who has gone is not missing
 [[ $(grep -o '"instrument":"agent"' "$out" | wc -l) == 1 ]] || fail "ended leases count: $(cat "$out")"
 # This host's own agent adds nothing, and takes nothing away; another host of our name does.
-expect 0 "$tidelock" agent --once
+expect 0 "$tidelock" agent --once --every 10m
 expect 0 "$tidelock" skew --json
 [[ $(grep -o "\"name\":\"$me\"" "$out" | wc -l) == 1 ]] || fail "our own record counts: $(cat "$out")"
 # Our agent and we contradict each other: a clock was set, and it may have been the server's.
 read -r -a words <<<"$(redis GET "{tidelock:agents}:$me")"
 words[3]=$((words[3] + 5000000)) words[4]=$((words[4] + 5000000))
-redis SET "{tidelock:agents}:$me" "${words[*]}" PX 60000 >/dev/null
+redis SET "{tidelock:agents}:$me" "${words[*]}" PX 600000 >/dev/null
 expect 1 "$tidelock" skew --json
 [[ $(grep -o '"status":"void"' "$out" | wc -l) == 1 ]] || fail "a contradiction with our agent: $(cat "$out")"
-redis SET "{tidelock:agents}:$me" "$version beef-1 $at $rest" PX 60000 >/dev/null
+redis SET "{tidelock:agents}:$me" "$version beef-1 $at $rest" PX 600000 >/dev/null
 expect 1 "$tidelock" skew --json
 grep -q "\"name\":\"$me\",[^}]*\"status\":\"clash\"" "$out" || fail "a host of our name: $(cat "$out")"
 
@@ -163,7 +173,7 @@ near_is() { # status, words of its detail
         depth=1 fail "near is not $*: $(cat "$out")"
 }
 proxy step:5000000
-expect 1 "$tidelock" --url "$through" skew --json
+expect 1 "$tidelock" --url "$through" skew --samples 32 --json # however long they take: it steps at the 8th
 near_is void 'before a clock was set'
 proxy time:2000000 info:run_id=ffffffffffffffffffffffffffffffffffffffff # near would be 2 s ahead: a certain theft
 expect 1 "$tidelock" --url "$through" skew --json
@@ -193,9 +203,16 @@ expect_line 69 'the clock was set while it was measured' env LD_PRELOAD="$faketi
 rounds() { (($(grep -c ' us from the server' "$work/$1.err") >= $2)); }
 until_true 20 rounds moving 3 && until_true 20 rounds drifting 3 || fail "no rounds: $(cat "$work/moving.err" "$work/drifting.err")"
 started=$(date +%s%6N)
-offsets() { # ms of moving; drifting's clock is ahead by 1/2000 of its age, which is known to the time that starting it took
+# Their leases are 600 ms: a look finds both, unless the machine has held them up.
+both_known() {
     "$tidelock" skew --json >"$out" 2>"$err"
-    "$python" - "$out" "$1" "$began" "$started" "$(redis GET '{tidelock:agents}:drifting' | cut -d' ' -f3-5)" <<'PY' ||
+    record=$(redis GET '{tidelock:agents}:drifting' | cut -d' ' -f3-5)
+    [[ -n $record ]] && grep -q '"name":"drifting","instrument":"agent","offset_ms":{' "$out" &&
+        grep -q '"name":"moving","instrument":"agent","offset_ms":{' "$out"
+}
+offsets() { # ms of moving; drifting's clock is ahead by 1/2000 of its age, which is known to the time that starting it took
+    until_true 20 both_known || depth=1 fail "one of the two is unknown: $(head -c 1500 "$out")"
+    "$python" - "$out" "$1" "$began" "$started" "$record" <<'PY' ||
 import json, sys
 hosts = {h["name"]: h for h in json.load(open(sys.argv[1]))["hosts"]}
 o = hosts["moving"]["offset_ms"]
@@ -212,7 +229,8 @@ set_clock -0.650
 before=$(grep -c ' us from the server' "$work/moving.err")
 until_true 20 rounds moving $((before + 2)) || fail "it goes on no more: $(cat "$work/moving.err")"
 second=$(grep ' us from the server' "$work/moving.err" | sed -n "$((before + 2))p")
-[[ $second =~ is\ (-[0-9]+)\ to\ (-[0-9]+)\ us ]] && ((BASH_REMATCH[1] <= -650000 && BASH_REMATCH[2] >= -650000)) ||
+[[ $second =~ is\ (-[0-9]+)\ to\ (-?[0-9]+)\ us ]] &&
+    ((BASH_REMATCH[1] <= -650000 && BASH_REMATCH[2] >= -650000 && BASH_REMATCH[2] < 350000)) ||
     fail "two periods after the step: $second"
 (($(redis GET '{tidelock:agents}:moving' | cut -d' ' -f11) >= 1)) || fail "no step is told: $(redis GET '{tidelock:agents}:moving')"
 offsets -650

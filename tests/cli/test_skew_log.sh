@@ -156,7 +156,7 @@ if mode == "watch":
     see(r"q or Ctrl-C ends.*\x1b\[2J.*\x1b\[2J.*WARN: ")
     os.write(ours, b"xq")
 else:
-    see(r"measuring: 1 of 2 s.*\x1b\[K.*WARN: ")
+    see(r"measuring: [12] of 2 s.*\x1b\[K.*WARN: ")
 end = time.time() + 15 * slow
 while True:  # what it still says is read, or it could not end
     if select.select([ours], [], [], 0.05)[0]:

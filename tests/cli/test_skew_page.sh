@@ -1,7 +1,7 @@
 #!/bin/bash
 # The pages in a browser: light and dark, no wider than a phone, nothing fetched, nothing gone wrong. It
 # needs Chromium: tools/need.sh browser
-# timeout: 180
+# timeout: 400
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 if [[ -n ${SAN:-} ]]; then echo "the pages are the same without sanitizers" && exit 77; fi
@@ -34,7 +34,7 @@ window.addEventListener("load", function () {
 </script>""")
 PY
 look() { # light or dark, as Chromium numbers them; what is seen comes into $out
-    timeout -k 5 80 "$chromium" --headless --no-sandbox --disable-gpu --user-data-dir="$work/browser" --virtual-time-budget=5000 \
+    timeout -k 5 180 "$chromium" --headless --no-sandbox --disable-gpu --user-data-dir="$work/browser" --virtual-time-budget=5000 \
         --blink-settings=preferredColorScheme="$1" --dump-dom "file://$work/look.html" >"$work/dom" 2>"$work/browser.log" </dev/null
     grep -o 'SEEN .* END' "$work/dom" >"$out"
 }

@@ -10,7 +10,7 @@ free_ports() { # how many; each with its bus port free, too
 import random, socket, sys
 ports, held = [], []
 while len(ports) < int(sys.argv[1]):
-    port = random.randrange(20000, 30000)
+    port = random.randrange(10000, 20000) # both below those that the system gives to clients
     try:
         for p in (port, port + 10000):
             s = socket.socket()
