@@ -16,8 +16,9 @@
 #define TTL_MS 30000
 #define ATTEMPT_MS clock_patient_ms(300)
 #define CONNECT_MS clock_patient_ms(400)
-#define BRIEF_MS                                                                                   \
-    clock_patient_ms(1200) /**< a lifetime that is renewed in time, and can be waited out */
+#define BRIEF_MS clock_patient_ms(1200) /**< a lifetime that is waited out */
+#define KEPT_MS                                                                                    \
+    clock_patient_ms(2400) /**< one that a renewal saves though all stands still for a second */
 
 static real_redis *server;
 static proxy *gate;
@@ -40,21 +41,40 @@ static inline int arena_tear_down(void **state) {
 
 #define ARENA_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, arena_tear_down)
 
-/** With short limits; through the proxy, or straight to the server. */
+/** Its limits are reached by faults alone, however busy the machine. */
 static inline tl_client *client_at(const char *url) {
+    return make_client_with(
+        TL_CLIENT_OPTIONS(.url = url, .attempt_ms = SOON_MS, .connect_ms = SOON_MS));
+}
+
+/** With short limits, for who is to reach them: ATTEMPT_MS and CONNECT_MS. What it asks of a server that
+ *  is well it asks until it is answered in time. */
+static inline tl_client *hasty_client_at(const char *url) {
     return make_client_with(
         TL_CLIENT_OPTIONS(.url = url, .attempt_ms = ATTEMPT_MS, .connect_ms = CONNECT_MS));
 }
 
-/** Through the proxy, with a connection that is open already. */
-static inline tl_client *client_behind_gate(void) {
-    tl_client *client = client_at(proxy_url(gate));
-    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
+static inline tl_client *connected(tl_client *client) {
+    WAIT_FOR(SOON_MS, tl_client_ping(client, &said) == TL_OK);
     return client;
 }
 
+/** Through the proxy, with a connection that is open already. */
+static inline tl_client *client_behind_gate(void) {
+    return connected(client_at(proxy_url(gate)));
+}
+
+static inline tl_client *hasty_client_behind_gate(void) {
+    return connected(hasty_client_at(proxy_url(gate)));
+}
+
+/** Straight to the server. */
 static inline tl_client *client_direct(void) {
     return client_at(real_redis_url(server));
+}
+
+static inline tl_client *hasty_client_direct(void) {
+    return hasty_client_at(real_redis_url(server));
 }
 
 static inline tl_lock *by_hand(tl_client *client, int64_t ttl_ms) {
@@ -72,6 +92,14 @@ static inline void run(const char *command) {
 
 static inline bool key_exists(void) {
     return real_redis_int(server, "EXISTS " KEY) == 1;
+}
+
+/** By a hasty client, whose reply may come too late for it: the lock is released all the same. */
+static inline void release_hastily(tl_lock *lock, const char *key) {
+    tl_err code = tl_lock_release(lock, &said);
+    if (code != TL_EUNCERTAIN)
+        ASSERT_RESULT(code, TL_OK);
+    WAIT_FOR(SOON_MS, real_redis_int(server, "EXISTS %s", key) == 0);
 }
 
 /** Has the server executed a command at least so often in this test, or since forget_executed? */
@@ -95,6 +123,13 @@ static inline void assert_free_soon(void) {
     ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
     drop_lock(next);
+}
+
+/** It was told of the risk before the loss, unless that passed while all stood still. */
+static inline void assert_told_of_risk(lock_events *events, int64_t ttl_ms) {
+    lock_event first = lock_events_await_risk_or_loss(events, SOON_MS);
+    if (first.state == TL_AT_RISK)
+        assert_in_range(first.remaining_ms, 1, ttl_ms);
 }
 
 /** What the holder believes is not more than what the server will keep. */

@@ -226,12 +226,12 @@ static void test_it_passes(void **state) {
     const fault *f = *state;
     lock_events *events = make_events();
     tl_lock *held = watched(events, f->slow ? 5 * BRIEF_MS : 2 * BRIEF_MS);
-    tl_lock *lock = on_key(client_direct(), OTHER, TTL_MS);
+    tl_lock *lock = on_key(hasty_client_direct(), OTHER, TTL_MS);
     tl_lock *third = on_key(client_direct(), THIRD, TTL_MS);
     lock_event again;
     ASSERT_RESULT(tl_lock_acquire(third, SOON_MS, &said), TL_OK);
     begin(f);
-    acquiring *waiter = acquiring_begin(lock, 20000);
+    acquiring *waiter = acquiring_begin(lock, 60000);
     if (spares_holders(f))
         WAIT_FOR(SOON_MS, has_executed("evalsha", 9)); /* by the waiter, and the renewal */
     else
@@ -240,12 +240,24 @@ static void test_it_passes(void **state) {
     end();
     ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
     WAIT_FOR(SOON_MS, spares_holders(f) || lock_events_find(events, 1, TL_HELD, &again));
-    assert_int_equal(tl_lock_state(held), TL_HELD);
+    ASSERT_GOES_ON(held);
     assert_belief_is_true(held);
     ASSERT_RESULT(tl_lock_extend(third, TTL_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(third, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    release_hastily(lock, OTHER);
+}
+
+/* A reply that the machine holds up until the limit tells nothing of the fault. */
+static bool is_held_up(const fault *f, tl_err code) {
+    return !f->slow && code == TL_EUNCERTAIN && strstr(said.message, "no reply");
+}
+
+/* So it is asked again, a few times. */
+static tl_err ask_again(const fault *f, tl_lock *lock, int64_t wait_ms, tl_err code) {
+    for (int i = 0; i < 10 && is_held_up(f, code); i++)
+        code = tl_lock_acquire(lock, wait_ms, &said);
+    return code;
 }
 
 static void refused(const fault *f, tl_err code) {
@@ -257,38 +269,45 @@ static void refused(const fault *f, tl_err code) {
 static void settle_in(const fault *f, tl_lock *third) {
     int64_t began = clock_ms();
     tl_err code = tl_lock_extend(third, 2 * TTL_MS, &said);
+    ASSERT_TOOK(began, 0, ATTEMPT_MS);
+    for (int i = 0; i < 10 && is_held_up(f, code); i++)
+        code = tl_lock_extend(third, 2 * TTL_MS, &said);
     ASSERT_RESULT(code, f->slow && code == TL_EUNCERTAIN ? code : f->extended);
     if (code)
         assert_said_with_place(f);
     assert_int_equal(tl_lock_state(third), TL_HELD);
-    ASSERT_TOOK(began, 0, ATTEMPT_MS);
     began = clock_ms();
     code = tl_lock_release(third, &said);
+    ASSERT_TOOK(began, 0, ATTEMPT_MS);
+    if (is_held_up(f, code)) /* and can't be asked again */
+        return;
     ASSERT_RESULT(code, f->slow && code == TL_EUNCERTAIN ? code : f->released);
     if (code)
         assert_said_with_place(f);
-    ASSERT_TOOK(began, 0, ATTEMPT_MS);
 }
 
 static void test_it_lasts(void **state) {
     const fault *f = *state;
-    const int64_t ttl_ms = BRIEF_MS;
+    const int64_t ttl_ms = spares_holders(f) ? KEPT_MS : BRIEF_MS;
     lock_events *events = make_events();
     tl_lock *held = watched(events, ttl_ms);
-    tl_lock *once = on_key(client_direct(), OTHER, TTL_MS);
-    tl_lock *wait = on_key(client_direct(), OTHER, TTL_MS);
-    tl_lock *third = on_key(client_direct(), THIRD, TTL_MS);
+    tl_lock *once = on_key(hasty_client_direct(), OTHER, TTL_MS);
+    tl_lock *wait = on_key(hasty_client_direct(), OTHER, TTL_MS);
+    tl_lock *third = on_key(spares_holders(f) ? client_direct() : hasty_client_direct(), THIRD,
+                            TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(third, SOON_MS, &said), TL_OK);
     begin(f);
     int64_t left = tl_lock_remaining_ms(held), began = clock_ms();
     acquiring *waiter = acquiring_begin(wait, 300);
-    refused(f, tl_lock_acquire(once, 0, &said));
+    tl_err code = tl_lock_acquire(once, 0, &said);
     ASSERT_TOOK(began, 0, CONNECT_MS + ATTEMPT_MS);
-    refused(f, acquiring_end(waiter, SOON_MS));
-    ASSERT_TOOK(waiter->began_ms, 300, 300);
+    refused(f, ask_again(f, once, 0, code));
+    code = acquiring_end(waiter, SOON_MS);
+    ASSERT_WAITED(waiter, 300, 300);
+    refused(f, ask_again(f, wait, 300, code));
     settle_in(f, third);
     if (spares_holders(f)) {
-        assert_int_equal(tl_lock_state(held), TL_HELD);
+        ASSERT_GOES_ON(held);
         ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
     } else {
         lock_event lost = lock_events_await(events, TL_LOST, left + SLACK_MS);

@@ -7,12 +7,16 @@
 #define LEASE_MS 1000
 #define PHASE "tidelock:phase:{default}"
 
-/* Only what the test is about is patient: M and L are the least, for short lifetimes. */
-static tl_client *client_by_phase(const char *url) {
+/* M and L are the least, for short lifetimes. */
+static tl_client *client_with_limits(const char *url, int64_t attempt_ms, int64_t connect_ms) {
     return make_client_with(TL_CLIENT_OPTIONS(.url = url, .protocol = TL_AUTO,
-                                              .attempt_ms = ATTEMPT_MS, .connect_ms = CONNECT_MS,
+                                              .attempt_ms = attempt_ms, .connect_ms = connect_ms,
                                               .skew_max_ms = 1, .legacy_lag_ms = 1,
                                               .phase_lease_ms = LEASE_MS));
+}
+
+static tl_client *client_by_phase(const char *url) {
+    return client_with_limits(url, SOON_MS, SOON_MS);
 }
 
 static void set_phase(int phase, int epoch) {
@@ -40,7 +44,7 @@ static tl_lock *lock_of(tl_client *client) {
 
 static void take_and_give_back(tl_lock *lock) {
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    release_hastily(lock, KEY);
 }
 
 /* Until its lease is over for certain. */
@@ -52,7 +56,7 @@ static void outwait_a_lease(void) {
 static void test_one_that_was_cut_off_acts_by_what_it_reads_when_it_returns(void **state) {
     (void)state;
     set_phase(1, 1);
-    tl_lock *lock = lock_of(client_by_phase(proxy_url(gate)));
+    tl_lock *lock = lock_of(client_with_limits(proxy_url(gate), ATTEMPT_MS, CONNECT_MS));
     take_and_give_back(lock);
     proxy_break(gate, PROXY_REQUESTS, 0, PROXY_MUTE, PROXY_ALL);
     outwait_a_lease();
@@ -61,7 +65,7 @@ static void test_one_that_was_cut_off_acts_by_what_it_reads_when_it_returns(void
     proxy_heal(gate);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     assert_true(holds_token(lock));
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    release_hastily(lock, KEY);
 }
 
 static void test_a_lease_is_kept_fresh_and_a_change_is_confirmed(void **state) {
@@ -74,7 +78,7 @@ static void test_a_lease_is_kept_fresh_and_a_change_is_confirmed(void **state) {
         set_phase(phase, phase + 1);
         WAIT_FOR(SOON_MS, has_confirmed(phase + 1)); /* though nobody locks */
     }
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     assert_true(holds_token(lock));
 }
 
@@ -101,7 +105,7 @@ static void test_a_held_stamp_becomes_a_token_when_the_fleet_drains(void **state
     tl_lock *lock = make_lock_with(client, KEY,
                                    TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(3000),
                                                    .on_event = lock_events_add, .ctx = events));
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
     assert_false(holds_token(lock));
     set_phase(2, 2);

@@ -18,13 +18,15 @@ static int end_contest(void **state) {
     return arena_tear_down(state);
 }
 
+#define FLUSHES 3 /* while a lock is held */
+
 /* ---- killed connections ------------------------------------------------------------------------ */
 
 static void test_calls_survive_killed_connections(void **state) {
     (void)state;
     tl_lock *lock = by_hand(client_direct(), TTL_MS);
     for (int i = 0; i < 10; i++) {
-        ASSERT_RESULT(tl_lock_acquire(lock, i % 2 ? 1000 : 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(lock, i % 2 ? SOON_MS : 0, &said), TL_OK);
         kill_connections("normal");
         ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
         assert_belief_is_true(lock);
@@ -37,9 +39,9 @@ static void test_calls_survive_killed_connections(void **state) {
 
 static void test_a_holder_keeps_its_lock_when_its_connections_are_killed(void **state) {
     (void)state;
-    tl_lock *lock = make_lock(client_direct(), KEY, BRIEF_MS);
+    tl_lock *lock = make_lock(client_direct(), KEY, KEPT_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    for (int i = 1; i <= 5; i++) {
+    for (int i = 1; i <= 4; i++) {
         forget_executed();
         WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* renewed */
         kill_connections("normal");
@@ -69,7 +71,7 @@ static void test_any_one_connection_may_be_killed(void **state) {
     tl_client *client = client_direct();
     tl_lock *holder = make_lock_with(
         client, KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
     tl_lock *other = by_hand(client_direct(), TTL_MS), *lock = make_lock(client, "other", TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     tl_lock *there = make_lock(client_direct(), "other", TTL_MS);
@@ -117,9 +119,9 @@ static void test_a_waiter_hears_of_the_release_after_its_connections_were_killed
 static void test_nobody_holds_twice_while_connections_are_killed(void **state) {
     (void)state;
     tl_lock *locks[4];
-    tl_client *shared = client_direct();
+    tl_client *shared = hasty_client_direct();
     for (int i = 0; i < 4; i++)
-        locks[i] = make_lock(i % 2 ? shared : client_direct(), KEY, 2000);
+        locks[i] = make_lock(i % 2 ? shared : hasty_client_direct(), KEY, 2000);
     contest_start(locks, 4, 3000, 1);
     for (int i = 0; i < 30; i++) {
         int counted = contest_counted();
@@ -132,9 +134,9 @@ static void test_nobody_holds_twice_while_connections_are_killed(void **state) {
 static void test_nobody_holds_twice_while_connections_are_reset(void **state) {
     (void)state;
     tl_lock *locks[4];
-    tl_client *shared = client_at(proxy_url(gate));
+    tl_client *shared = hasty_client_at(proxy_url(gate));
     for (int i = 0; i < 4; i++)
-        locks[i] = make_lock(i % 2 ? shared : client_at(proxy_url(gate)), KEY, 2000);
+        locks[i] = make_lock(i % 2 ? shared : hasty_client_at(proxy_url(gate)), KEY, 2000);
     contest_start(locks, 4, 3000, 1);
     for (int i = 0; i < 30; i++) {
         int counted = contest_counted();
@@ -171,17 +173,17 @@ static void test_scripts_may_be_forgotten_while_holding_and_waiting(void **state
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
         client_direct(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = acquiring_begin(by_hand(client_direct(), TTL_MS), TL_FOREVER);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < FLUSHES; i++) {
         forget_scripts();
         forget_executed();
         WAIT_FOR(SOON_MS, has_executed("eval", 1)); /* renewed, by the script's text */
-        assert_int_equal(tl_lock_state(holder), TL_HELD);
+        ASSERT_GOES_ON(holder);
         assert_false(atomic_load(&waiter->done));
     }
-    assert_int_equal(lock_events_count(events), 0);
+    assert_in_range(lock_events_count_of(events, TL_AT_RISK), 0, FLUSHES - 1); /* at a busy time */
     forget_scripts();
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
@@ -191,9 +193,9 @@ static void test_scripts_may_be_forgotten_while_holding_and_waiting(void **state
 static void test_nobody_holds_twice_while_scripts_are_forgotten(void **state) {
     (void)state;
     tl_lock *locks[4];
-    tl_client *shared = client_direct();
+    tl_client *shared = hasty_client_direct();
     for (int i = 0; i < 4; i++)
-        locks[i] = make_lock(i % 2 ? shared : client_direct(), KEY, 2000);
+        locks[i] = make_lock(i % 2 ? shared : hasty_client_direct(), KEY, 2000);
     contest_start(locks, 4, 3000, 1);
     int counted = contest_counted();
     const clock_wait limit = clock_wait_begin(2 * SOON_MS);
@@ -212,7 +214,7 @@ static void test_deleting_everything_loses_the_lock_and_frees_it(void **state) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_direct(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
     tl_lock *next = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);

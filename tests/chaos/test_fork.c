@@ -79,7 +79,8 @@ static int look_around(const handles *h) {
 static int open_ones_own(void) {
     if (!CHILD_MAY_THREAD)
         return 0;
-    tl_client_options options = TL_CLIENT_OPTIONS(.url = real_redis_url(server));
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = real_redis_url(server),
+                                                  .attempt_ms = SOON_MS);
     tl_client *client;
     if (tl_client_open(&options, &client, NULL))
         return 11;
@@ -143,13 +144,13 @@ static void test_a_held_lock_stays_the_parents(void **state) {
     lock_events *events = make_events();
     tl_client *client = client_direct();
     handles h = {client, make_lock_with(client, KEY,
-                                        TL_LOCK_OPTIONS(.ttl_ms = 1500, .on_event = lock_events_add,
+                                        TL_LOCK_OPTIONS(.ttl_ms = 4500, .on_event = lock_events_add,
                                                         .ctx = events))};
     ASSERT_RESULT(tl_lock_acquire(h.lock, 0, &said), TL_OK);
     assert_child_is_content(&h, 1);
     forget_executed();
-    WAIT_FOR(SOON_MS, has_executed("evalsha", 3)); /* renewals */
-    assert_int_equal(tl_lock_state(h.lock), TL_HELD);
+    WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* renewed */
+    ASSERT_GOES_ON(h.lock);
     assert_int_equal(lock_events_count(events), 0);
     ASSERT_RESULT(tl_lock_extend(h.lock, TTL_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(h.lock, &said), TL_OK);
@@ -177,8 +178,9 @@ static void test_a_thread_that_waits_goes_on_in_the_parent(void **state) {
 }
 
 static void operations_go_on_in_the_parent(bool dispatch) {
-    tl_client *client = make_client_with(
-        TL_CLIENT_OPTIONS(.url = real_redis_url(server), .dispatch = dispatch));
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server),
+                                                           .attempt_ms = SOON_MS,
+                                                           .dispatch = dispatch));
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     handles h[2] = {{client, make_lock(client, KEY, TTL_MS)},
                     {client, make_lock(client, KEY, TTL_MS)}};

@@ -14,7 +14,7 @@ static int thaw(void **state) {
 static tl_lock *held(tl_client *client, const char *key) {
     tl_lock *lock = make_lock_with(client, key,
                                    TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     return lock;
 }
 
@@ -24,10 +24,8 @@ static tl_lock *held(tl_client *client, const char *key) {
 static void test_calls_to_a_stopped_server_end_at_their_limits(void **state) {
     (void)state;
     tl_client *client[5];
-    for (int i = 0; i < 5; i++) {
-        client[i] = client_direct();
-        ASSERT_RESULT(tl_client_ping(client[i], &said), TL_OK);
-    }
+    for (int i = 0; i < 5; i++)
+        client[i] = connected(hasty_client_direct());
     tl_lock *once = make_lock(client[0], "chaos:once", TTL_MS);
     tl_lock *wait = make_lock(client[1], "chaos:wait", TTL_MS);
     tl_lock *extend = held(client[2], "chaos:extend"), *release = held(client[3], "chaos:release");
@@ -48,7 +46,7 @@ static void test_calls_to_a_stopped_server_end_at_their_limits(void **state) {
     ASSERT_RESULT(tl_client_ping(client[4], &said), TL_EUNAVAILABLE);
     ASSERT_TOOK(began, ATTEMPT_MS, CONNECT_MS + ATTEMPT_MS);
     began = clock_ms();
-    ASSERT_RESULT(tl_client_ping(client_direct(), &said), TL_EUNAVAILABLE);
+    ASSERT_RESULT(tl_client_ping(hasty_client_direct(), &said), TL_EUNAVAILABLE);
     ASSERT_SAID("no reply to the login");
     ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
     assert_int_equal(tl_lock_state(extend), TL_HELD);
@@ -56,14 +54,13 @@ static void test_calls_to_a_stopped_server_end_at_their_limits(void **state) {
     static const char *const keys[] = {"chaos:once", "chaos:wait", "chaos:release"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         WAIT_FOR(SOON_MS, real_redis_int(server, "EXISTS %s", keys[i]) == 0);
-    ASSERT_RESULT(tl_lock_release(extend, &said), TL_OK);
+    release_hastily(extend, "chaos:extend");
 }
 
 static void test_closing_a_client_of_a_stopped_server_ends_in_time(void **state) {
     (void)state;
-    tl_client *client = client_direct();
+    tl_client *client = connected(hasty_client_direct());
     tl_lock *lock = by_hand(client, TTL_MS);
-    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
     real_redis_freeze(server);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
     drop_lock(lock);
@@ -79,14 +76,14 @@ static void test_a_holder_is_told_before_its_deadline(void **state) {
     const int64_t ttl_ms = BRIEF_MS;
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
-        client_direct(), KEY,
+        hasty_client_direct(), KEY,
         TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
     tl_lock *next = by_hand(client_direct(), TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_freeze(server);
     int64_t deadline_us = clock_us() + (tl_lock_remaining_ms(lock) + 1) * 1000;
-    assert_in_range(lock_events_await(events, TL_AT_RISK, SOON_MS).remaining_ms, 1, ttl_ms);
+    assert_told_of_risk(events, ttl_ms);
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.why, TL_LOST_EXPIRED);
     assert_true(lost.at_us < deadline_us + SLACK_MS * 1000);
@@ -95,7 +92,9 @@ static void test_a_holder_is_told_before_its_deadline(void **state) {
     ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
     assert_true(tl_lock_fence(next) > fence);
     assert_int_equal(tl_lock_state(lock), TL_LOST);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
+    tl_err code = tl_lock_release(lock, &said); /* and may not hear the answer in time */
+    if (code != TL_EUNCERTAIN)
+        ASSERT_RESULT(code, TL_ETAKEN);
     ASSERT_RESULT(tl_lock_extend(next, TTL_MS, &said), TL_OK);
 }
 
@@ -104,7 +103,7 @@ static void test_nobody_holds_twice_when_a_server_goes_on(void **state) {
     const int64_t ttl_ms = 350;
     tl_lock *locks[3];
     for (int i = 0; i < 3; i++)
-        locks[i] = make_lock(client_direct(), KEY, ttl_ms);
+        locks[i] = make_lock(hasty_client_direct(), KEY, ttl_ms);
     contest_start(locks, 3, 500, 10);
     for (int i = 0; i < 3; i++) {
         int counted = contest_counted();
@@ -125,7 +124,7 @@ static void test_a_waiter_goes_on_waiting(void **state) {
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     forget_executed();
-    acquiring *waiter = acquiring_begin(by_hand(client_direct(), TTL_MS), TL_FOREVER);
+    acquiring *waiter = acquiring_begin(by_hand(hasty_client_direct(), TTL_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
     real_redis_freeze(server);
     const clock_wait stopped = clock_wait_begin(ATTEMPT_MS + CONNECT_MS);

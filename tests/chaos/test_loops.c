@@ -127,8 +127,8 @@ static void test_many_locks_of_several_clients_share_one_loop(void **state) {
     (void)state;
     tl_client *clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
-        clients[i] = make_client_with(
-            TL_CLIENT_OPTIONS(.url = real_redis_url(server), .dispatch = true));
+        clients[i] = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server),
+                                                        .attempt_ms = SOON_MS, .dispatch = true));
     run_loop(clients, NULL);
     assert_int_equal(failures, 0);
     assert_int_equal(real_redis_int(server, "EXISTS chaos:room:0 chaos:room:1 chaos:room:2"), 0);

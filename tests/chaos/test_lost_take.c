@@ -18,7 +18,8 @@ static bool holds_token_of(const tl_lock *lock) {
 /* ---- once -------------------------------------------------------------------------------------- */
 
 static void had_after_all(proxy_fault fault, int64_t wait_ms, int64_t least_ms) {
-    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    tl_lock *lock = by_hand(fault == PROXY_MUTE ? hasty_client_behind_gate() : client_behind_gate(),
+                            TTL_MS);
     proxy_break(gate, PROXY_REPLIES, 0, fault, 1);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, wait_ms, &said), TL_OK);
@@ -27,19 +28,18 @@ static void had_after_all(proxy_fault fault, int64_t wait_ms, int64_t least_ms) 
     assert_true(holds_token_of(lock));
     assert_belief_is_true(lock);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
-    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-    assert_false(key_exists());
+    WAIT_FOR(SOON_MS, tl_lock_extend(lock, TTL_MS, &said) == TL_OK);
+    release_hastily(lock, KEY);
 }
 
 static void test_a_waiter_asks_again_after_a_reset_and_finds_itself_the_holder(void **state) {
     (void)state;
-    had_after_all(PROXY_RESET, 5000, 0);
+    had_after_all(PROXY_RESET, 2 * SOON_MS, 0);
 }
 
 static void test_a_waiter_asks_again_after_silence_and_finds_itself_the_holder(void **state) {
     (void)state;
-    had_after_all(PROXY_MUTE, 5000, ATTEMPT_MS);
+    had_after_all(PROXY_MUTE, 2 * SOON_MS, ATTEMPT_MS);
 }
 
 static void test_trying_once_asks_again_after_a_reset(void **state) {
@@ -49,7 +49,7 @@ static void test_trying_once_asks_again_after_a_reset(void **state) {
 
 static void test_trying_once_is_uncertain_after_silence_and_cleans_up(void **state) {
     (void)state;
-    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, 1);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
@@ -58,19 +58,19 @@ static void test_trying_once_is_uncertain_after_silence_and_cleans_up(void **sta
     assert_int_equal(tl_lock_state(lock), TL_FREE);
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
     assert_free_soon();
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
 }
 
 /* ---- again and again --------------------------------------------------------------------------- */
 
 static void uncertain_then_free(proxy_fault fault) {
-    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     proxy_break(gate, PROXY_REPLIES, 0, fault, PROXY_ALL);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 500, &said), TL_EUNCERTAIN);
     ASSERT_TOOK(began, 500, 500);
     assert_true(proxy_struck(gate) >= 1);
-    assert_true(key_exists());
+    WAIT_FOR(SOON_MS, key_exists());
     proxy_heal(gate);
     assert_free_soon();
 }
@@ -87,7 +87,7 @@ static void test_a_waiter_that_is_always_reset_is_uncertain_and_cleans_up(void *
 
 static void test_cancel_cleans_up_too(void **state) {
     (void)state;
-    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
     acquiring *a = acquiring_begin(lock, TL_FOREVER);
     WAIT_FOR(SOON_MS, key_exists());
@@ -102,7 +102,7 @@ static void test_cancel_cleans_up_too(void **state) {
 static void test_no_orphan_outlives_its_lifetime(void **state) {
     (void)state;
     const int64_t ttl_ms = 800;
-    tl_client *client = client_behind_gate();
+    tl_client *client = hasty_client_behind_gate();
     tl_lock *lock = by_hand(client, ttl_ms);
     tl_lock *next = by_hand(client_direct(), TTL_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
@@ -120,9 +120,9 @@ static void test_no_orphan_outlives_its_lifetime(void **state) {
 
 static void test_a_request_held_up_on_its_way_takes_nothing_any_more(void **state) {
     (void)state;
-    tl_lock *lock = by_hand(client_behind_gate(), TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    release_hastily(lock, KEY);
     forget_executed();
     proxy_stop(gate);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
@@ -138,10 +138,10 @@ static void test_a_request_held_up_on_its_way_takes_nothing_any_more(void **stat
 static void test_a_take_confirmed_too_late_is_confirmed_again(void **state) {
     (void)state;
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate)));
-    tl_lock *lock = by_hand(client, 400);
+    tl_lock *lock = by_hand(client, 500);
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
     proxy_stop(gate);
-    acquiring *a = acquiring_begin(lock, 5000);
+    acquiring *a = acquiring_begin(lock, 2 * SOON_MS);
     const clock_wait longer_than_ttl = clock_wait_begin(800);
     while (clock_wait_more(&longer_than_ttl))
         assert_false(atomic_load(&a->done));

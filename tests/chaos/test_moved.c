@@ -85,9 +85,7 @@ static void fail_over(void) {
 static tl_client *client_by_name(void) {
     char url[64];
     (void)snprintf(url, sizeof url, "redis://redis.example:%d", proxy_port(gate));
-    tl_client *client = client_at(url);
-    ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
-    return client;
+    return connected(client_at(url));
 }
 
 static void test_each_call_gets_to_the_new_master(void **state) {
@@ -154,13 +152,18 @@ static void test_a_name_that_still_leads_to_the_replica_is_waited_for(void **sta
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);
     must(second, "REPLICAOF NO ONE");
     follow(first, second);
-    atomic_store(&lookups, 0);
-    int64_t began = clock_ms();
-    ASSERT_RESULT(tl_lock_acquire(lock, 500, &said), TL_EUNAVAILABLE);
-    ASSERT_TOOK(began, 500, 500);
+    tl_err code = TL_EUNCERTAIN;
+    for (int i = 0; i < 10 && code == TL_EUNCERTAIN;
+         i++) { /* the limit may cut the last try short */
+        atomic_store(&lookups, 0);
+        int64_t began = clock_ms();
+        code = tl_lock_acquire(lock, 500, &said);
+        ASSERT_TOOK(began, 500, 500);
+        assert_in_range(atomic_load(&lookups), 1, 30);
+    }
+    ASSERT_RESULT(code, TL_EUNAVAILABLE);
     ASSERT_SAID("READONLY");
-    assert_in_range(atomic_load(&lookups), 1, 30);
-    acquiring *waiter = acquiring_begin(lock, 20000);
+    acquiring *waiter = acquiring_begin(lock, 60000);
     int looked = atomic_load(&lookups);
     WAIT_FOR(SOON_MS, atomic_load(&lookups) > looked);
     assert_false(atomic_load(&waiter->done));
@@ -173,22 +176,25 @@ static void test_a_name_that_still_leads_to_the_replica_is_waited_for(void **sta
 /* ---- replicas that must confirm ----------------------------------------------------------------- */
 
 static tl_client *client_that_is_careful(void) {
-    return make_client_with(
-        TL_CLIENT_OPTIONS(.url = real_redis_url(first), .attempt_ms = 2 * ATTEMPT_MS,
-                          .connect_ms = CONNECT_MS, .wait_replicas = 1, .wait_replicas_ms = 100));
+    return make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(first), .attempt_ms = SOON_MS,
+                                              .connect_ms = SOON_MS, .wait_replicas = 1,
+                                              .wait_replicas_ms = 100));
 }
 
 static void test_without_replicas_that_confirm_nothing_is_had_until_one_is_back(void **state) {
     (void)state;
     tl_lock *lock = by_hand(client_that_is_careful(), TTL_MS);
     must(second, "REPLICAOF NO ONE");
-    int64_t began = clock_ms();
-    tl_err code = tl_lock_acquire(lock, 500, &said);
-    if (code != TL_EUNCERTAIN) /* the last attempt may have been cut short by the limit */
-        ASSERT_RESULT(code, TL_EUNAVAILABLE);
+    said = (tl_error){0};
+    for (int i = 0; i < 10 && !strstr(said.message, "too few replicas confirmed"); i++) {
+        int64_t began = clock_ms(); /* again, if none of its tries was heard of in time */
+        tl_err code = tl_lock_acquire(lock, 500, &said);
+        if (code != TL_EUNCERTAIN) /* the last attempt may have been cut short by the limit */
+            ASSERT_RESULT(code, TL_EUNAVAILABLE);
+        ASSERT_TOOK(began, 500, 500);
+    }
     ASSERT_SAID("too few replicas confirmed");
     ASSERT_SAID(strstr(real_redis_url(first), "127."));
-    ASSERT_TOOK(began, 500, 500);
     assert_free_soon(); /* it has been given back */
     acquiring *waiter = acquiring_begin(lock, 20000);
     WAIT_FOR(SOON_MS, has_executed("wait", 2));
@@ -198,7 +204,7 @@ static void test_without_replicas_that_confirm_nothing_is_had_until_one_is_back(
 }
 
 static void test_a_holder_without_replicas_that_confirm_is_told_in_time(void **state) {
-    const int64_t ttl_ms = 3 * BRIEF_MS; /* in a part of it a replica has to be in step again */
+    const int64_t ttl_ms = 4 * BRIEF_MS; /* in a part of it a replica has to be in step again */
     (void)state;
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(

@@ -5,7 +5,6 @@
 #include "arena.h"
 
 #define PASSWORD "correct-horse"
-#define TTL_SHORT_MS 1500
 #define TTL_BRIEF_MS 500
 
 /* In a script the server doesn't say which command it is about. */
@@ -25,8 +24,8 @@ static tl_client *client_limited_with(const char *rules, tl_client_options optio
     (void)snprintf(url, sizeof url, "redis://limited:" PASSWORD "@127.0.0.1:%d/3",
                    real_redis_port(server));
     options.url = url;
-    options.attempt_ms = ATTEMPT_MS;
-    options.connect_ms = CONNECT_MS;
+    options.attempt_ms = SOON_MS;
+    options.connect_ms = SOON_MS;
     return make_client_with(options);
 }
 
@@ -159,7 +158,7 @@ static void test_each_permission_that_a_holder_needs_is_asked_for(void **state) 
     (void)state;
     for (size_t i = 0; i < NEEDS; i++) {
         tl_client *client = client_limited("+@all");
-        tl_lock *lock = by_hand(client, TTL_SHORT_MS);
+        tl_lock *lock = by_hand(client, KEPT_MS);
         tl_lock_info info = {.size = sizeof info};
         print_message("  %s\n", needs[i].rules);
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -181,13 +180,13 @@ static void test_each_permission_that_a_holder_needs_is_asked_for(void **state) 
 /* A release that was denied leaves the lock to its lifetime, no longer. */
 static void test_a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_over(void **state) {
     (void)state;
-    tl_lock *lock = make_lock(client_limited("+@all"), KEY, TTL_BRIEF_MS);
+    tl_lock *lock = make_lock(client_limited("+@all"), KEY, BRIEF_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     set_rules("-del");
     int64_t began = clock_ms();
     denied(tl_lock_release(lock, &said), IN_SCRIPT);
     free_for_another();
-    ASSERT_TOOK(began, 0, TTL_BRIEF_MS);
+    ASSERT_TOOK(began, 0, BRIEF_MS);
 }
 
 static void test_a_holder_whose_renewals_are_denied_is_told_in_time(void **state) {
@@ -200,8 +199,7 @@ static void test_a_holder_whose_renewals_are_denied_is_told_in_time(void **state
             TL_LOCK_OPTIONS(.ttl_ms = TTL_BRIEF_MS, .on_event = lock_events_add, .ctx = events));
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
         set_rules(rules[i]);
-        assert_in_range(lock_events_await(events, TL_AT_RISK, SOON_MS).remaining_ms, 1,
-                        TTL_BRIEF_MS);
+        assert_told_of_risk(events, TTL_BRIEF_MS);
         assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_EXPIRED);
         assert_int_equal(tl_lock_remaining_ms(lock), 0);
         int64_t began = clock_ms();
@@ -215,7 +213,7 @@ static void test_a_holder_whose_permission_comes_back_in_time_goes_on(void **sta
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_limited("+@all"), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = TTL_SHORT_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
     lock_event again;
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     set_rules("-evalsha");
@@ -241,7 +239,10 @@ static void test_without_wait_a_lock_that_replicas_must_confirm_is_not_had(void 
     tl_client *client = client_limited_with(
         "-wait", TL_CLIENT_OPTIONS(.wait_replicas = 1, .wait_replicas_ms = 50));
     tl_lock *lock = by_hand(client, TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 300, &said), TL_EUNAVAILABLE);
+    tl_err code = TL_EUNCERTAIN;
+    for (int i = 0; i < 10 && code == TL_EUNCERTAIN; i++) /* the limit may cut the last try short */
+        code = tl_lock_acquire(lock, 300, &said);
+    ASSERT_RESULT(code, TL_EUNAVAILABLE);
     ASSERT_SAID("replicas");
     free_for_another();
 }

@@ -24,7 +24,7 @@ static void begin_all(tl_client *client, int64_t wait_ms, acquiring **a) {
 static void test_waits_without_limit_end_together_when_the_server_is_not_reached(void **state) {
     (void)state;
     acquiring *a[WAITERS];
-    tl_client *client = client_direct();
+    tl_client *client = hasty_client_direct();
     real_redis_kill(server);
     int64_t began = clock_ms();
     begin_all(client, TL_FOREVER, a);
@@ -37,7 +37,7 @@ static void test_waits_without_limit_end_together_when_the_server_is_not_reached
 static void test_waits_with_a_limit_say_that_the_server_was_not_reached(void **state) {
     (void)state;
     acquiring *a[WAITERS];
-    tl_client *client = client_behind_gate();
+    tl_client *client = hasty_client_behind_gate();
     proxy_stop(gate);
     int64_t began = clock_ms();
     begin_all(client, 200, a);
@@ -76,12 +76,12 @@ static int first_done(acquiring **a) {
 static void test_those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_back(void **state) {
     (void)state;
     acquiring *a[WAITERS];
-    tl_client *client = client_behind_gate();
+    tl_client *client = hasty_client_behind_gate();
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
         client, KEY,
         TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
-    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
     begin_all(client, 60000, a);
     proxy_stop(gate);
     (void)lock_events_await(events, TL_LOST, SOON_MS);
@@ -90,18 +90,21 @@ static void test_those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_
         int next = -1;
         WAIT_FOR(2 * SOON_MS, (next = first_done(a)) >= 0);
         ASSERT_RESULT(acquiring_end(a[next], SOON_MS), TL_OK);
-        ASSERT_RESULT(tl_lock_release(a[next]->lock, &said), TL_OK);
+        tl_err code = tl_lock_release(a[next]->lock, &said);
+        if (code != TL_EUNCERTAIN) /* no answer in time: it is released all the same */
+            ASSERT_RESULT(code, TL_OK);
     }
     assert_free_soon();
 }
 
 static void test_a_wait_without_limit_that_saw_the_server_waits_out_an_outage(void **state) {
     (void)state;
-    tl_client *client = client_direct();
+    tl_client *client = hasty_client_direct();
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
-        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 1500, .on_event = lock_events_add, .ctx = events));
-    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+        client, KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
     acquiring *a = acquiring_begin(make_lock(client, KEY, TTL_MS), TL_FOREVER);
     forget_executed();
     WAIT_FOR(SOON_MS, has_executed("evalsha", 2)); /* two renewals */
@@ -117,15 +120,17 @@ static void test_a_wait_without_limit_that_saw_the_server_waits_out_an_outage(vo
 /* Its key has as long to live as it was taken for. */
 static void test_a_handed_lock_of_short_lifetime_is_released_after_an_outage_too(void **state) {
     (void)state;
-    tl_client *client = client_behind_gate();
+    tl_client *client = hasty_client_behind_gate();
     tl_lock *before = make_lock(client, KEY, TTL_MS), *first = make_lock(client, KEY, TTL_MS);
     tl_lock *second = by_hand(client, 50);
-    ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(before, SOON_MS, &said), TL_OK);
     acquiring *a = acquiring_begin(first, TL_FOREVER);
     WAIT_FOR(SOON_MS, queue_behind(before) == 1);
     acquiring *b = acquiring_begin(second, TL_FOREVER);
     WAIT_FOR(SOON_MS, queue_behind(before) == 2);
-    ASSERT_RESULT(tl_lock_release(before, &said), TL_OK);
+    tl_err code = tl_lock_release(before, &said);
+    if (code != TL_EUNCERTAIN) /* no answer in time: it is released all the same */
+        ASSERT_RESULT(code, TL_OK);
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
     first->taken = tl__mono_add_ms(first->taken, TTL_MS); /* it passes on however slow we are */
     ASSERT_RESULT(tl_lock_release(first, &said), TL_OK);

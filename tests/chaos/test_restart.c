@@ -27,23 +27,28 @@ static int with_faithful(void **state) {
 static tl_lock *watched(tl_client *client, lock_events *events, int64_t ttl_ms) {
     tl_lock *lock = make_lock_with(
         client, KEY, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     return lock;
 }
 
 static acquiring *a_waiter(tl_client *client, int64_t wait_ms) {
-    forget_executed();
-    acquiring *waiter = acquiring_begin(by_hand(client, TTL_MS), wait_ms);
-    WAIT_FOR(SOON_MS, has_executed("subscribe", 1)); /* it knows that it must wait */
-    assert_false(atomic_load(&waiter->done));
-    return waiter;
+    tl_lock *lock = by_hand(client, TTL_MS);
+    for (;;) {
+        forget_executed();
+        acquiring *waiter = acquiring_begin(lock, wait_ms);
+        WAIT_FOR(SOON_MS, has_executed("subscribe", 1) || atomic_load(&waiter->done));
+        if (!atomic_load(&waiter->done)) /* it knows that it must wait */
+            return waiter;
+        assert_true(wait_ms != TL_FOREVER); /* else it didn't come so far within its limit */
+        assert_int_not_equal(acquiring_end(waiter, SOON_MS), TL_OK);
+    }
 }
 
 /* ---- the server is down ------------------------------------------------------------------------ */
 
 static void test_a_server_that_is_down_is_unavailable_in_time(void **state) {
     (void)state;
-    tl_client *client = client_direct();
+    tl_client *client = hasty_client_direct();
     tl_lock *lock = by_hand(client, TTL_MS);
     real_redis_kill(server);
     int64_t began = clock_ms();
@@ -64,9 +69,9 @@ static void test_a_server_that_is_down_is_unavailable_in_time(void **state) {
 
 static void test_a_wait_begun_while_the_server_is_down_gets_the_lock(void **state) {
     (void)state;
-    tl_client *client = client_direct();
+    tl_client *client = hasty_client_direct();
     real_redis_kill(server);
-    acquiring *waiter = acquiring_begin(by_hand(client, TTL_MS), 20000);
+    acquiring *waiter = acquiring_begin(by_hand(client, TTL_MS), 60000);
     const clock_wait a_moment = clock_wait_begin(200);
     while (clock_wait_more(&a_moment))
         assert_false(atomic_load(&waiter->done));
@@ -77,11 +82,10 @@ static void test_a_wait_begun_while_the_server_is_down_gets_the_lock(void **stat
 static void test_a_holder_is_told_before_its_deadline(void **state) {
     (void)state;
     lock_events *events = make_events();
-    tl_lock *lock = watched(client_direct(), events, BRIEF_MS);
+    tl_lock *lock = watched(hasty_client_direct(), events, BRIEF_MS);
     int64_t deadline_us = clock_us() + (tl_lock_remaining_ms(lock) + 1) * 1000;
     real_redis_kill(server);
-    lock_event risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
-    assert_in_range(risk.remaining_ms, 1, BRIEF_MS);
+    assert_told_of_risk(events, BRIEF_MS);
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.why, TL_LOST_EXPIRED);
     assert_true(lost.at_us < deadline_us + SLACK_MS * 1000);
@@ -94,8 +98,8 @@ static void test_a_holder_is_told_before_its_deadline(void **state) {
 
 static void test_a_release_while_the_server_is_down_is_done_when_it_is_back(void **state) {
     (void)state;
-    tl_lock *lock = by_hand(client_direct(), TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    tl_lock *lock = by_hand(hasty_client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_redis_kill(server);
     int64_t began = clock_ms();
     tl_err code = tl_lock_release(lock, &said);
@@ -121,7 +125,7 @@ static void test_a_lock_survives_a_restart_that_keeps_the_data(void **state) {
     assert_belief_is_true(lock);
     forget_executed();
     WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* the keeper, on a new connection */
-    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_GOES_ON(lock);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
     assert_true(tl_lock_fence(other) > fence);
@@ -130,7 +134,7 @@ static void test_a_lock_survives_a_restart_that_keeps_the_data(void **state) {
 static void test_a_lock_lost_by_a_restart_is_found_out(void **state) {
     (void)state;
     lock_events *events = make_events();
-    tl_lock *lock = watched(client_direct(), events, 2 * BRIEF_MS);
+    tl_lock *lock = watched(client_direct(), events, 4 * BRIEF_MS);
     tl_lock *next = by_hand(client_direct(), TTL_MS);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_restart(server);
@@ -176,7 +180,7 @@ static void test_a_wait_through_an_outage_ends_at_its_limit(void **state) {
     real_redis_kill(server);
     tl_err code = acquiring_end(waiter, SOON_MS);
     assert_true(code == TL_ETIMEDOUT || code == TL_EUNCERTAIN);
-    ASSERT_TOOK(waiter->began_ms, 700, 700);
+    ASSERT_WAITED(waiter, 700, 700);
 }
 
 static int uptime_s(void) {
@@ -202,12 +206,21 @@ static void test_after_a_restart_nothing_is_granted_for_as_long_as_asked(void **
         make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .attempt_ms = ATTEMPT_MS,
                                            .restart_quiet_ms = quiet_ms)),
         TTL_MS);
-    real_redis_kill(server);
-    WAIT_FOR(SOON_MS, ms_of_second() >= 850);
-    int64_t started = clock_ms();
-    real_redis_restart(server);
-    WAIT_FOR(SOON_MS, uptime_s() >= 1);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
+    int64_t started = 0;
+    tl_err code = TL_EUNCERTAIN;
+    for (int i = 0; i < 5 && code != TL_EUNAVAILABLE; i++) {
+        if (i > 0) /* asked too late, or answered too late */
+            assert_true(code == TL_OK ? clock_ms() - started > quiet_ms : code == TL_EUNCERTAIN);
+        real_redis_kill(server);
+        WAIT_FOR(SOON_MS, ms_of_second() >= 850);
+        started = clock_ms();
+        real_redis_restart(server);
+        WAIT_FOR(SOON_MS, uptime_s() >= 1);
+        code = tl_lock_acquire(lock, 0, &said);
+        if (code == TL_OK)
+            (void)tl_lock_release(lock, NULL);
+    }
+    ASSERT_RESULT(code, TL_EUNAVAILABLE);
     ASSERT_SAID("restarted");
     WAIT_FOR(SOON_MS, !key_exists()); /* its attempt is undone */
     ASSERT_RESULT(tl_lock_acquire(lock, 10000, &said), TL_OK);
@@ -236,9 +249,9 @@ static void count_over_restarts(tl_lock *const *locks, int restarts) {
 static void test_nobody_holds_twice_over_restarts_that_keep_the_data(void **state) {
     (void)state;
     tl_lock *locks[3];
-    tl_client *shared = client_direct();
+    tl_client *shared = hasty_client_direct();
     for (int i = 0; i < 3; i++)
-        locks[i] = make_lock(i ? shared : client_direct(), KEY, 1000);
+        locks[i] = make_lock(i ? shared : hasty_client_direct(), KEY, 1000);
     count_over_restarts(locks, 4);
 }
 

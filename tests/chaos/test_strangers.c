@@ -107,9 +107,14 @@ static const stranger strangers[] = {
     {"somebody who resets", SAYS(""), HEARS_FIRST | RESETS, TL_EUNAVAILABLE, "reset"},
 };
 
+static int told_in_words;
+
+/* Of one who is away it isn't told in which way when the limit cuts a login short: but at times it is. */
 static void refused_at_gate(const stranger *s, tl_err code) {
     ASSERT_RESULT(code, s->code);
-    ASSERT_SAID(s->words);
+    if (s->code != TL_EUNAVAILABLE || !strstr(said.message, "no reply to the login"))
+        ASSERT_SAID(s->words);
+    told_in_words += strstr(said.message, s->words) != NULL;
     ASSERT_SAID(proxy_url(gate) + strlen("redis://"));
 }
 
@@ -117,11 +122,11 @@ static void test_it_is_told_and_the_server_found_when_it_is_back(void **state) {
     const stranger *s = *state;
     const int64_t limit_ms = s->code == TL_ESERVER ? SOON_MS
                                                    : CONNECT_MS; /* who answers is heard */
-    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate),
-                                                           .attempt_ms = ATTEMPT_MS,
-                                                           .connect_ms = limit_ms));
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = proxy_url(gate), .attempt_ms = SOON_MS, .connect_ms = limit_ms));
     tl_lock *lock = by_hand(client, TTL_MS);
     tl_lock_info info = {.size = sizeof info};
+    told_in_words = 0;
     proxy_lead_to(gate, listener_port);
     int64_t began = clock_ms();
     refused_at_gate(s, tl_client_ping(client, &said));
@@ -131,7 +136,8 @@ static void test_it_is_told_and_the_server_found_when_it_is_back(void **state) {
     began = clock_ms();
     refused_at_gate(s, tl_lock_acquire(lock, limit_ms + 50, &said));
     ASSERT_TOOK(began, 0, limit_ms + 50);
-    acquiring *waiter = acquiring_begin(lock, s->code == TL_EUNAVAILABLE ? 20000 : 0);
+    assert_true(told_in_words > 0);
+    acquiring *waiter = acquiring_begin(lock, s->code == TL_EUNAVAILABLE ? 60000 : 0);
     if (s->code != TL_EUNAVAILABLE) /* nothing to wait for */
         refused_at_gate(s, acquiring_end(waiter, SOON_MS));
     proxy_lead_to(gate, real_redis_port(server));
@@ -142,14 +148,19 @@ static void test_it_is_told_and_the_server_found_when_it_is_back(void **state) {
 }
 
 /* A holder's connection breaks, and then it is there: for a while, and for good. */
+static tl_lock *watched(lock_events *events, int64_t ttl_ms) {
+    tl_lock *lock = make_lock_with(
+        hasty_client_at(proxy_url(gate)), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    return lock;
+}
+
 static void test_a_holder_goes_on_or_is_told_in_time(void **state) {
     lock_events *events = make_events();
-    tl_lock *lock = make_lock_with(
-        client_at(proxy_url(gate)), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .on_event = lock_events_add, .ctx = events));
+    tl_lock *lock = watched(events, KEPT_MS);
     lock_event again;
     (void)state;
-    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     proxy_lead_to(gate, listener_port);
     proxy_reset(gate);
     (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
@@ -157,6 +168,9 @@ static void test_a_holder_goes_on_or_is_told_in_time(void **state) {
     proxy_reset(gate);
     WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
     assert_belief_is_true(lock);
+    release_hastily(lock, KEY);
+    events = make_events();
+    (void)watched(events, BRIEF_MS);
     proxy_lead_to(gate, listener_port);
     proxy_reset(gate);
     assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_EXPIRED);
@@ -170,7 +184,7 @@ static void test_a_server_without_tls_is_told_so(void **state) {
     char url[64];
     (void)state;
     (void)snprintf(url, sizeof url, "rediss%s", proxy_url(gate) + strlen("redis"));
-    tl_lock *lock = by_hand(client_at(url), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_at(url), TTL_MS);
     int64_t began = clock_ms();
     tl_err code = tl_lock_acquire(lock, 300, &said);
     assert_true(code == TL_EUNAVAILABLE || code == TL_ESERVER);

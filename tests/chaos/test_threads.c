@@ -182,10 +182,12 @@ static void test_many_locks_are_kept_by_one_client(void **state) {
     const clock_wait end = clock_wait_begin(2 * BRIEF_MS);
     while (clock_wait_more(&end))
         for (int i = 0; i < LOCKS; i++)
-            assert_int_equal(tl_lock_state(locks[i]), TL_HELD);
+            assert_true(tl_lock_remaining_ms(locks[i]) > 0);
+    for (int i = 0; i < LOCKS; i++)
+        ASSERT_GOES_ON(locks[i]);
     for (int i = 0; i < LOCKS; i++)
         ASSERT_RESULT(tl_lock_release(locks[i], &said), TL_OK);
-    assert_int_equal(lock_events_count(events), 0);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 
 int main(void) {

@@ -201,7 +201,7 @@ static void test_events_of_a_lock_come_by_dispatch_too(void **state) {
     lock_events *events = make_events();
     lock_event event;
     tl_lock *lock = conform_lock_with(c, client,
-                                      TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(1000),
+                                      TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(2000),
                                                       .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
     conform_do(c, "SET %s another's", c->key);
@@ -236,10 +236,11 @@ static void test_a_waiter_is_woken_by_anothers_release(conform *c, bool dispatch
 }
 BOTH_WAYS(test_a_waiter_is_woken_by_anothers_release)
 
-/* The limit may cut short the last look of one that polls, which then can't say: it waits anew. */
+/* The limit may cut short the last look of one that polls, or its only one, which then can't say: it
+ * waits anew. */
 static void assert_times_out(tl_lock *lock) {
     tl_err code = TL_EUNCERTAIN;
-    for (int i = 0; i < 10 && code == TL_EUNCERTAIN; i++) {
+    for (int i = 0; i < 10 && (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE); i++) {
         int64_t began = clock_ms();
         code = acquire(lock, LIMIT_MS);
         ASSERT_TOOK(began, LIMIT_MS, LIMIT_MS);
@@ -650,7 +651,7 @@ static void test_dispatch_comes_back_though_callbacks_go_on_and_on(void **state)
 /* Those of the keeper's own don't keep it from renewing. */
 static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **state) {
     conform *c = *state;
-    const int64_t ttl_ms = clock_patient_ms(1500);
+    const int64_t ttl_ms = clock_patient_ms(2400);
     tl_client *client = client_in(c, false);
     lock_events *events = make_events();
     tl_lock *held = conform_lock_with(
@@ -666,8 +667,9 @@ static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **sta
     int told = atomic_load(&o->told);
     atomic_store(&tired, true);
     assert_true(told > 64);
-    assert_int_equal(tl_lock_state(held), TL_HELD);
-    assert_int_equal(lock_events_count(events), 0);
+    ASSERT_GOES_ON(held);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    assert_in_range(lock_events_count_of(events, TL_AT_RISK), 0, 2); /* of four, at a busy time */
     ASSERT_RESULT(release(held), TL_OK);
 }
 
@@ -728,7 +730,10 @@ static void test_a_lost_answer_is_uncertain_and_is_undone(conform *c, bool dispa
         tl_client *client = client_behind(c, p, dispatch);
         tl_lock *lock = conform_lock(c, client, TTL_MS);
         ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK); /* connected */
-        ASSERT_RESULT(release(lock), TL_OK);
+        tl_err code = release(lock);
+        if (code != TL_EUNCERTAIN) /* no answer in time: it is released all the same */
+            ASSERT_RESULT(code, TL_OK);
+        WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
         proxy_break(p, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
         outcome *o = begin(lock, way == TOLD ? ATTEMPT_MS + 50 : TL_FOREVER);
         WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 1);

@@ -152,9 +152,17 @@ static void test_nothing_but_a_stamp_that_ran_out_is_taken_over(void **state) {
         freeReplyObject(real_redis_command(server, "SET " KEY " %s", texts[i]));
         assert_busy(d, KEY);
     }
-    freeReplyObject(
-        real_redis_command(server, "SET " KEY " %lld", (long long)wall_ms() - 1000 - 250));
-    assert_busy(d, KEY); /* M + L are 1500 ms */
+    bool had = true;
+    for (int i = 0; i < 10 && had;
+         i++) { /* M + L are 1500 ms; again when it came later than that */
+        int64_t stamp = wall_ms() - 1000 - 250;
+        freeReplyObject(real_redis_command(server, "SET " KEY " %lld", (long long)stamp));
+        had = tl_dlu_lock(d, KEY, &said);
+        assert_true(had ? wall_ms() > stamp + 1500 : said.code == TL_EBUSY);
+        if (had)
+            (void)tl_dlu_release(d, KEY, NULL);
+    }
+    assert_false(had);
     freeReplyObject(real_redis_command(server, "SET " KEY " %lld", (long long)wall_ms() - 2000));
     ASSERT_LOCKS(d, KEY);
 }
@@ -179,7 +187,9 @@ static void test_waiting_gets_what_another_releases(void **state) {
     tl_dlu *d = open_one();
     legacy_lock java = legacy_lock_on(context);
     assert_true(legacy_lock_lock(&java, KEY));
-    assert_false(tl_dlu_lock_wait(d, KEY, clock_patient_ms(400), &said));
+    said.code = TL_EUNCERTAIN;
+    for (int i = 0; i < 10 && said.code == TL_EUNCERTAIN; i++) /* the limit may cut a look short */
+        assert_false(tl_dlu_lock_wait(d, KEY, clock_patient_ms(400), &said));
     assert_int_equal(said.code, TL_ETIMEDOUT);
     legacy_lock_release(&java, KEY);
     assert_true(tl_dlu_lock_wait(d, KEY, SOON_MS, &said));

@@ -5,6 +5,7 @@
 #include "conform.h"
 
 #define TTL_MS 30000
+#define KEPT_MS clock_patient_ms(2400) /* a renewal saves it though all stands still for a second */
 #define PATIENT_MS 60000 /* until the answer to a take comes within the 10 ms that it is good for */
 
 static tl_lock *watched(conform *c, tl_client *client, lock_events *events,
@@ -18,18 +19,21 @@ static tl_lock *watched(conform *c, tl_client *client, lock_events *events,
 
 static void test_renewal_keeps_a_lock_for_many_lifetimes(void **state) {
     conform *c = *state;
-    const int64_t ttl_ms = clock_patient_ms(1500);
+    enum { LIFETIMES = 3 };
     lock_events *events = make_events();
+    const int64_t ttl_ms = KEPT_MS;
     tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms));
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    const clock_wait end = clock_wait_begin(5 * ttl_ms);
+    const clock_wait end = clock_wait_begin(LIFETIMES * ttl_ms);
     while (clock_wait_more(&end)) {
-        assert_int_equal(tl_lock_state(lock), TL_HELD);
         assert_in_range(tl_lock_remaining_ms(lock), 1, ttl_ms);
         ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     }
-    assert_int_equal(lock_events_count(events), 0);
+    ASSERT_GOES_ON(lock);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    /* One may be late on a busy machine, but not each. */
+    assert_in_range(lock_events_count_of(events, TL_AT_RISK), 0, LIFETIMES - 1);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
@@ -56,18 +60,20 @@ static void test_a_failed_renewal_is_a_risk_until_the_next_succeeds(void **state
     proxy *p = conform_proxy(c);
     lock_events *events = make_events();
     tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
-    tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 1500));
+    tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS));
     lock_event risk, again;
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     proxy_break(p, PROXY_REPLIES, 0, PROXY_RESET, PROXY_ALL);
     risk = lock_events_await(events, TL_AT_RISK, SOON_MS);
     proxy_heal(p);
-    assert_in_range(risk.remaining_ms, 1, 1500);
+    assert_in_range(risk.remaining_ms, 1, KEPT_MS);
     WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
     assert_int_equal(again.why, TL_LOST_NOT);
-    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    ASSERT_GOES_ON(lock);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-    assert_int_equal(lock_events_count(events), 2);
+    assert_int_equal(lock_events_count_of(events, TL_AT_RISK),
+                     lock_events_count_of(events, TL_HELD));
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 
 /* ---- losing it --------------------------------------------------------------------------------- */
@@ -107,7 +113,7 @@ static void test_the_state_is_lost_from_the_deadline_on(void **state) {
                                       TL_LOCK_OPTIONS(.ttl_ms = 300, .manual_renew = true));
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     for (int i = 0; i < 3; i++) {
-        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
         acquiring *next = acquiring_begin(other, TL_FOREVER);
         while (tl_lock_remaining_ms(lock) > 0)
             assert_false(atomic_load(&next->done) && tl_lock_remaining_ms(lock) > 0);
@@ -138,7 +144,7 @@ static void test_the_state_is_lost_in_time_even_when_a_callback_blocks(void **st
     atomic_store(&keeper_is_held_up, false);
     atomic_store(&keeper_may_go_on, false);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
     WAIT_FOR(SOON_MS, atomic_load(&keeper_is_held_up));
     int64_t last = clock_ms() + tl_lock_remaining_ms(lock);
     WAIT_FOR(SOON_MS, clock_ms() > last + 1);
@@ -162,7 +168,7 @@ static void test_a_definite_answer_is_lost_at_once(void **state) {
     tl_client *client = conform_client(c);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lock_events *events = make_events();
-        tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = 1500));
+        tl_lock *lock = watched(c, client, events, TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS));
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
         int64_t began = clock_ms();
         conform_do(c, cases[i].command, c->key);
@@ -177,7 +183,7 @@ static void test_a_definite_answer_is_lost_at_once(void **state) {
 
 static void test_a_hold_ends_by_its_longest_time(void **state) {
     conform *c = *state;
-    const int64_t ttl_ms = clock_patient_ms(900), max_ms = ttl_ms + 100;
+    const int64_t ttl_ms = clock_patient_ms(2000), max_ms = ttl_ms + 100;
     lock_events *events = make_events();
     tl_lock *lock = watched(c, conform_client(c), events,
                             TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .max_hold_ms = max_ms));
@@ -224,7 +230,7 @@ static void test_remaining_only_falls_between_renewals(void **state) {
     conform *c = *state;
     tl_lock *lock = conform_lock_with(c, conform_client(c),
                                       TL_LOCK_OPTIONS(.ttl_ms = 500, .manual_renew = true));
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     int64_t last = 500, now;
     while ((now = tl_lock_remaining_ms(lock)) > 0) {
         assert_true(now <= last);

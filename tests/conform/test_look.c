@@ -138,7 +138,7 @@ static void test_a_key_of_another_type_is_held(void **state) {
 
 static void test_a_deleted_key_is_held_while_its_holder_may_work(void **state) {
     conform *c = *state;
-    const int64_t ttl_ms = clock_patient_ms(1000);
+    const int64_t ttl_ms = clock_patient_ms(2000);
     tl_client *client = conform_client(c);
     proxy *p = conform_proxy(c);
     tl_client *behind = conform_client_with(c,

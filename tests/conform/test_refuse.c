@@ -207,7 +207,7 @@ static int child_tries(tl_client *client, tl_lock *held, tl_lock *other) {
 static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) {
     conform *c = *state;
     tl_client *client = conform_client(c);
-    const int64_t ttl_ms = clock_patient_ms(1200);
+    const int64_t ttl_ms = clock_patient_ms(2000);
     tl_lock *held = conform_lock(c, client, ttl_ms);
     tl_lock *other = make_lock(client, "conform:fork", TTL_MS);
     int status;
@@ -215,7 +215,7 @@ static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) 
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        (void)alarm(10);
+        (void)alarm(30);
         _exit(child_tries(client, held, other));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -223,7 +223,8 @@ static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) 
     assert_int_equal(WEXITSTATUS(status), 0);
     const clock_wait end = clock_wait_begin(ttl_ms * 3 / 2);
     while (clock_wait_more(&end))
-        assert_int_equal(tl_lock_state(held), TL_HELD);
+        assert_true(tl_lock_remaining_ms(held) > 0);
+    ASSERT_GOES_ON(held);
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 1);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
@@ -252,7 +253,7 @@ static void test_a_forked_child_may_open_a_client_of_its_own(void **state) {
     if (child == 0) {
         const tl_client_options options = TL_CLIENT_OPTIONS(.url = c->url, .protocol = c->protocol);
         tl_client *mine;
-        (void)alarm(10);
+        (void)alarm(30);
         if (tl_client_open(&options, &mine, NULL))
             _exit(1);
         tl_lock *lock = tl_lock_new(mine, c->key, strlen(c->key), NULL, NULL);
@@ -293,7 +294,7 @@ static void test_a_forked_child_is_never_stuck(void **state) {
     for (int i = 0; i < 50 && status == 0; i++) {
         pid_t child = fork();
         if (child == 0) {
-            (void)alarm(5);
+            (void)alarm(30);
             tl_lock_cancel(lock);
             _exit(tl_lock_acquire(lock, TL_FOREVER, NULL) == TL_EINVALID ? 0 : 1);
         }

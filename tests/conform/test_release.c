@@ -6,7 +6,7 @@
 
 #define TTL_MS 30000
 #define SHORT_MS 250                    /* to be waited for */
-#define BRIEF_MS clock_patient_ms(1000) /* to be met, and then waited for */
+#define BRIEF_MS clock_patient_ms(2000) /* to be met, and then waited for */
 
 static tl_lock *by_hand(conform *c, tl_client *client, int64_t ttl_ms) {
     return conform_lock_with(c, client, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));
@@ -27,7 +27,7 @@ static void test_release_of_what_is_not_held_is_refused(void **state) {
 static void test_release_says_that_the_lock_had_expired(void **state) {
     conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c), SHORT_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
     assert_int_equal(tl_lock_state(lock), TL_LOST);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_EEXPIRED);
@@ -48,7 +48,7 @@ static void test_release_never_deletes_the_next_holders_lock(void **state) {
     conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c), SHORT_MS);
     tl_lock *next = by_hand(c, conform_client(c), TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     assert_int_equal(tl_lock_state(lock), TL_FREE);
@@ -142,7 +142,7 @@ static void test_fences_are_remembered_for_an_hour_after_each_use(void **state) 
             conform_do(c, "DEL tidelock:{%s}", c->key);
     }
     /* a release that finds nothing makes S anew, and that does not stay for ever either */
-    ASSERT_RESULT(tl_lock_acquire(late, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(late, SOON_MS, &said), TL_OK);
     WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
     conform_do(c, "DEL tidelock:{%s}", c->key);
     ASSERT_RESULT(tl_lock_release(late, &said), TL_EEXPIRED);

@@ -25,9 +25,7 @@ static void test_fixed_pauses_for_the_delay(void **state) {
 static void test_fixed_waits_no_longer_than_it_may(void **state) {
     conform *c = *state;
     tl_lock *lock = against_foreign(c, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 20000});
-    int64_t began = clock_ms();
-    ASSERT_RESULT(tl_lock_acquire(lock, 200, &said), TL_ETIMEDOUT);
-    ASSERT_TOOK(began, 200, 200);
+    ASSERT_RESULT(acquire_to_limit(lock, 200), TL_ETIMEDOUT);
 }
 
 static void test_fixed_gets_a_lock_that_becomes_free(void **state) {

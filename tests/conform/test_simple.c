@@ -14,20 +14,27 @@ static void test_a_lock_in_two_calls(void **state) {
     assert_true(conform_holds(c, c->key, NULL));
 }
 
+/* The limit may cut short its only look, which then can't say: it waits anew. */
+static void assert_times_out(tl_client *client, const char *key, int64_t limit_ms) {
+    said.code = TL_EUNCERTAIN;
+    for (int i = 0; i < 10 && (said.code == TL_EUNCERTAIN || said.code == TL_EUNAVAILABLE); i++) {
+        int64_t began = clock_ms();
+        assert_null(tl_lock_key(client, key, limit_ms, &said));
+        ASSERT_TOOK(began, limit_ms, limit_ms);
+    }
+    assert_int_equal(said.code, TL_ETIMEDOUT);
+}
+
 static void test_what_is_held_elsewhere_is_not_had(void **state) {
     conform *c = *state;
     const int64_t limit_ms = clock_patient_ms(400); /* in which the server is heard */
     tl_client *client = conform_client(c), *other = conform_client(c);
     tl_lock *lock = tl_lock_key(client, c->key, TL_FOREVER, &said);
     assert_non_null(lock);
-    int64_t began = clock_ms();
     assert_null(tl_lock_key(other, c->key, 0, &said));
     assert_int_equal(said.code, TL_EBUSY);
-    assert_null(tl_lock_key(other, c->key, limit_ms, &said));
-    assert_int_equal(said.code, TL_ETIMEDOUT);
-    ASSERT_TOOK(began, limit_ms, limit_ms);
-    assert_null(tl_lock_key(client, c->key, limit_ms, &said)); /* not by the same client either */
-    assert_int_equal(said.code, TL_ETIMEDOUT);
+    assert_times_out(other, c->key, limit_ms);
+    assert_times_out(client, c->key, limit_ms); /* not by the same client either */
     assert_null(tl_lock_key(client, c->key, 100, NULL));
     ASSERT_RESULT(tl_unlock(lock, &said), TL_OK);
     lock = tl_lock_key(other, c->key, 0, &said);

@@ -106,7 +106,7 @@ void locks__said(const char *words, const char *file, int line) {
 
 tl_err acquire_to_limit(tl_lock *lock, int64_t wait_ms) {
     tl_err code = TL_EUNCERTAIN;
-    for (int i = 0; i < 10 && code == TL_EUNCERTAIN; i++) {
+    for (int i = 0; i < 10 && (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE); i++) {
         int64_t began = clock_ms();
         code = tl_lock_acquire(lock, wait_ms, &said);
         ASSERT_TOOK(began, wait_ms - 1, wait_ms);
@@ -158,9 +158,25 @@ bool lock_events_find(lock_events *e, int from, tl_state state, lock_event *ret)
     return found;
 }
 
+int lock_events_count_of(lock_events *e, tl_state state) {
+    int n = 0;
+    (void)pthread_mutex_lock(&e->mutex);
+    for (int i = 0; i < e->count; i++)
+        n += e->event[i].state == state;
+    (void)pthread_mutex_unlock(&e->mutex);
+    return n;
+}
+
 lock_event lock_events_await(lock_events *e, tl_state state, int64_t bound_ms) {
     lock_event found = {0};
     WAIT_FOR(bound_ms, lock_events_find(e, 0, state, &found));
+    return found;
+}
+
+lock_event lock_events_await_risk_or_loss(lock_events *e, int64_t bound_ms) {
+    lock_event found = {0};
+    WAIT_FOR(bound_ms,
+             lock_events_find(e, 0, TL_AT_RISK, &found) || lock_events_find(e, 0, TL_LOST, &found));
     return found;
 }
 

@@ -41,8 +41,16 @@ void locks__result(tl_err got, tl_err expected, const char *call, const char *fi
 void locks__said(const char *words, const char *file, int line);
 
 /** Acquire what isn't to be had, for wait_ms, no less and not much more. The limit may cut short the last
- *  look of one that polls, which then can't say: it waits anew, a few times. */
+ *  look of one that polls, or its only one, which then can't say: it waits anew, a few times. */
 tl_err acquire_to_limit(tl_lock *lock, int64_t wait_ms);
+
+/** The lock goes on: it is believed in, and its keeper is sure of it at last. On a busy machine a renewal may
+ *  come late for a moment, which is a risk; what is lost stays lost, and fails. */
+#define ASSERT_GOES_ON(lock)                                                                       \
+    do {                                                                                           \
+        assert_true(tl_lock_remaining_ms(lock) > 0);                                               \
+        WAIT_FOR(SOON_MS, tl_lock_state(lock) == TL_HELD);                                         \
+    } while (0)
 
 /* ---- events ------------------------------------------------------------------------------------ */
 
@@ -69,6 +77,11 @@ void lock_events_add(tl_lock *lock, const tl_lock_event *event, void *ctx);
 int lock_events_count(lock_events *e);
 /** The first of this state from number `from` on; false: there is none yet. */
 bool lock_events_find(lock_events *e, int from, tl_state state, lock_event *ret);
+/** How many are of this state. */
+int lock_events_count_of(lock_events *e, tl_state state);
+/** The first risk that it was told of, or the loss when it was told of that alone: the keeper was held up
+ *  for as long as the risk lasted. */
+lock_event lock_events_await_risk_or_loss(lock_events *e, int64_t bound_ms);
 /** Wait until there is. */
 lock_event lock_events_await(lock_events *e, tl_state state, int64_t bound_ms);
 
@@ -85,6 +98,9 @@ typedef struct {
 } acquiring;
 
 acquiring *acquiring_begin(tl_lock *lock, int64_t wait_ms);
+/** Of one that has ended: so much passed within it at least, and at most so much and the slack. */
+#define ASSERT_WAITED(a, least_ms, most_ms)                                                        \
+    assert_in_range((a)->ended_us / 1000 - (a)->began_ms, (least_ms), (most_ms) + SLACK_MS)
 /** Its result; the test fails when it takes longer than bound_ms from now. */
 tl_err acquiring_end(acquiring *a, int64_t bound_ms);
 
