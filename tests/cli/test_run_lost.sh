@@ -27,6 +27,7 @@ first() { sed -n 's/^alive //p' "$work/log" | head -n 1; }
 alive() { sed -n 's/^alive //p' "$work/log" | tail -n 1; }
 term() { sed -n 's/^term //p' "$work/log" | head -n 1; }
 is_at_work() { grep -qs '^alive' "$work/log"; }
+began() { is_at_work || gone "$run"; }
 
 # Nobody keeps a promise of 100 ms on a processor that is taken away for longer. So tidelock and the worker share one:
 # what holds up tidelock holds up the worker, whose log shows it. Then, and only then, all is done once more.
@@ -41,16 +42,21 @@ held_up() { # when it was to be killed, for a worker that was not even told to e
 }
 
 # $ttl, $within (what starts the worker), $told (where stderr goes), the worker's manner and options; $run is the
-# pid, $work/log what the worker writes.
+# pid, $work/log what the worker writes. One that was ended before it could begin is started once more.
 within=() told=$err
 begin() { # manner options...
     local manner=$1
     shift
-    rm -f "$work/log" "$work/json"
-    "${shared[@]}" "$tidelock" run -t "$ttl"ms --json-fd 3 "$@" k -- \
-        "${within[@]}" "$python" "$work/worker" "$work/log" "$manner" 3>"$work/json" 2>"$told" &
-    run=$!
-    until_true 20 is_at_work || depth=1 fail "the worker does not begin"
+    for _ in 1 2 3 4 5; do
+        rm -f "$work/log" "$work/json"
+        "${shared[@]}" "$tidelock" run -t "$ttl"ms --json-fd 3 "$@" k -- \
+            "${within[@]}" "$python" "$work/worker" "$work/log" "$manner" 3>"$work/json" 2>"$told" &
+        run=$!
+        until_true 20 began || break
+        if is_at_work; then return; fi
+        wait "$run"
+    done
+    depth=1 fail "the worker does not begin"
 }
 
 # The server stops (STOP) or dies (KILL), and the command ends before the lock does. What else is wrong $check says.
