@@ -13,6 +13,7 @@
 #define KEY "robbed"
 #define AHEAD_MS 5000
 #define ROBBERIES 2
+#define TRIES 8 /* on a busy machine */
 /* When a holder looks next, at the latest: a third of what the lock is good for. Nobody tells it
  * before that. */
 #define NOTICE_MS ((LIFE_MS - SLACK_OF_JAVA_MS) / 3)
@@ -65,7 +66,8 @@ static tl_lock *ours(tl_protocol_id protocol, bool strict, bool manual) {
 
 /* ---- a clock far ahead ------------------------------------------------------------------------ */
 
-static void rob(tl_lock *lock, const char *who) {
+/* False: the holder stood still until nothing was left, and so heard of nothing. */
+static bool rob(tl_lock *lock, const char *who) {
     seen.lost = false;
     ASSERT_RESULT(tl_lock_acquire(lock, FREE_MS + LATE_MS, &said), TL_OK);
     int64_t least_us = shared_us();
@@ -73,6 +75,11 @@ static void rob(tl_lock *lock, const char *who) {
     WAIT_FOR(LIFE_MS + LATE_MS, is_lost());
     int64_t noticed_ms = (seen.at_us - least_us) / 1000;
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    if (seen.event.why == TL_LOST_EXPIRED) {
+        (void)tl_lock_release(lock, &said);
+        java_answers(&java, "release " KEY, "done");
+        return false;
+    }
     assert_int_equal(seen.event.why, TL_LOST_TAKEN);
     assert_true(seen.event.robbed);
     print_message("%s: noticed within %lld ms, robber_ms %lld of %d\n", who, (long long)noticed_ms,
@@ -83,13 +90,16 @@ static void rob(tl_lock *lock, const char *who) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     assert_int_equal(real_redis_int(server, "EXISTS " KEY), 1);
     java_answers(&java, "release " KEY, "done");
+    return true;
 }
 
 static void robberies(tl_protocol_id protocol, bool strict, const char *who) {
     java = java_peer(server, AHEAD_MS);
     tl_lock *lock = ours(protocol, strict, false);
-    for (int i = 0; i < ROBBERIES; i++)
-        rob(lock, who);
+    int heard_of = 0;
+    for (int i = 0; i < TRIES && heard_of < ROBBERIES; i++)
+        heard_of += rob(lock, who);
+    assert_int_equal(heard_of, ROBBERIES);
 }
 
 static void test_a_robbed_bridge_hears_by_how_much_the_robbers_clock_is_ahead(void **state) {
@@ -122,12 +132,25 @@ static tl_lock *take_over(tl_protocol_id protocol, bool strict, bool manual) {
     return lock;
 }
 
+/* Whoever stood still until nothing was left has heard of nothing: then all begins again. */
+static void start_over(tl_lock *lock) {
+    drop_lock(lock);
+    (void)service_kill(&java);
+    (void)real_redis_int(server, "FLUSHALL");
+}
+
 static void test_a_late_holders_delete_is_heard_of(void **state) {
     (void)state;
-    tl_lock *lock = take_over(TL_BRIDGE, false, false);
-    int64_t least_us = shared_us();
-    java_answers(&java, "release " KEY, "done");
-    WAIT_FOR(LIFE_MS + LATE_MS, is_lost());
+    tl_lock *lock = NULL;
+    int64_t least_us = 0;
+    for (int i = 0; i < TRIES && (i == 0 || seen.event.why == TL_LOST_EXPIRED); i++) {
+        if (lock)
+            start_over(lock);
+        lock = take_over(TL_BRIDGE, false, false);
+        least_us = shared_us();
+        java_answers(&java, "release " KEY, "done");
+        WAIT_FOR(LIFE_MS + LATE_MS, is_lost());
+    }
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
     assert_int_equal(seen.event.why, TL_LOST_GONE);
     assert_false(seen.event.robbed);
@@ -165,12 +188,17 @@ static void test_after_a_late_delete_the_next_java_is_heard_of_when_it_releases(
 
 static void test_after_a_late_delete_the_next_java_is_heard_of_if_it_comes_later(void **state) {
     (void)state;
-    tl_lock *lock = take_over(TL_TIMESTAMP, true, false);
-    int64_t taken_us = shared_us();
-    java_answers(&java, "release " KEY, "done");
-    WAIT_FOR(SKEW_MS + LATE_MS, shared_us() - taken_us > (SKEW_MS + 1) * 1000);
-    java_answers(&java, "acquire " KEY, "yes");
-    WAIT_FOR(LIFE_MS + LATE_MS, is_lost());
+    tl_lock *lock = NULL;
+    for (int i = 0; i < TRIES && (i == 0 || seen.event.why == TL_LOST_EXPIRED); i++) {
+        if (lock)
+            start_over(lock);
+        lock = take_over(TL_TIMESTAMP, true, false);
+        int64_t taken_us = shared_us();
+        java_answers(&java, "release " KEY, "done");
+        WAIT_FOR(SKEW_MS + LATE_MS, shared_us() - taken_us > (SKEW_MS + 1) * 1000);
+        java_answers(&java, "acquire " KEY, "yes");
+        WAIT_FOR(LIFE_MS + LATE_MS, is_lost());
+    }
     assert_int_not_equal(seen.event.why, TL_LOST_EXPIRED);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
 }
