@@ -1,5 +1,6 @@
 /*
  * Faults: connections that break at every byte of a request and of its reply, or that go silent.
+ * timeout: 240
  */
 #include "arena.h"
 

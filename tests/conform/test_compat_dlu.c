@@ -1,6 +1,7 @@
 /*
  * The promises of distribute_lock_util.h, on a real server, for each protocol that it may speak,
  * beside the Java rule.
+ * timeout: 240
  */
 #include <stdio.h>
 #include <stdlib.h>
