@@ -208,22 +208,29 @@ static void test_evidence_from_before_a_step_is_void(void **state) {
     assert_true(t.offset.hi - t.offset.lo > 39000);
 }
 
+/* Also when it is smaller than the exchange took, so that the bracket would not show it. */
 static void test_an_exchange_with_a_step_in_it_is_dropped(void **state) {
+    static const int64_t steps[] = {-40 * MS, -3 * MS, 3 * MS, 40 * MS};
     (void)state;
-    world w = calm();
-    skew_track t = {.known = false};
-    exchange(&w, &t, US, US);
-    skew_reading sent = look(&w, 50);
-    int64_t stamp = floor_us(server_at(&w));
-    w.wall_zero -= 40 * MS;
-    skew_reading received = look(&w, 50);
-    skew_learn(&t, &sent, stamp, &received, RATE);
-    assert_false(t.known);
-    assert_int_equal(t.steps, 1);
-    exchange(&w, &t, US, US);
-    assert_true(t.known);
-    assert_int_equal(t.steps, 1);
-    assert_inside(&w, &t);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        world w = calm();
+        skew_track t = {.known = false};
+        exchange(&w, &t, US, US);
+        skew_reading sent = look(&w, 50);
+        w.now += 5 * MS;
+        int64_t stamp = floor_us(server_at(&w));
+        w.wall_zero += steps[i];
+        w.now += 5 * MS;
+        skew_reading received = look(&w, 50);
+        skew_learn(&t, &sent, stamp, &received, RATE);
+        assert_false(t.known);
+        assert_int_equal(t.steps, 1);
+        exchange(&w, &t, US, US);
+        assert_true(t.known);
+        assert_int_equal(t.steps, 1);
+        assert_int_equal(t.server_steps, 0);
+        assert_inside(&w, &t);
+    }
 }
 
 static void test_evidence_from_before_a_suspend_is_void(void **state) {
@@ -238,6 +245,22 @@ static void test_evidence_from_before_a_suspend_is_void(void **state) {
     assert_int_equal(t.steps, 0);
     assert_int_equal(t.samples, 1);
     assert_inside(&w, &t);
+}
+
+static void test_an_exchange_with_a_suspend_in_it_is_dropped(void **state) {
+    (void)state;
+    world w = calm();
+    skew_track t = {.known = false};
+    exchange(&w, &t, US, US);
+    skew_reading sent = look(&w, 50);
+    int64_t stamp = floor_us(server_at(&w));
+    w.now += 60 * S;
+    w.slept += 60 * S;
+    skew_reading received = look(&w, 50);
+    skew_learn(&t, &sent, stamp, &received, RATE);
+    assert_false(t.known);
+    assert_int_equal(t.resumes, 1);
+    assert_int_equal(t.steps, 0);
 }
 
 static void test_a_step_of_the_server_is_told_from_ones_own(void **state) {
@@ -424,6 +447,7 @@ int main(void) {
         cmocka_unit_test(test_evidence_from_before_a_step_is_void),
         cmocka_unit_test(test_an_exchange_with_a_step_in_it_is_dropped),
         cmocka_unit_test(test_evidence_from_before_a_suspend_is_void),
+        cmocka_unit_test(test_an_exchange_with_a_suspend_in_it_is_dropped),
         cmocka_unit_test(test_a_step_of_the_server_is_told_from_ones_own),
         cmocka_unit_test(test_drift_has_bounds_and_needs_a_second),
         cmocka_unit_test(test_drift_after_a_step_starts_anew),
