@@ -4,10 +4,10 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "signals.h"
 #include "skew_self.h"
-#include "token.h" /* tl__random_seed */
 
 #define LEASES 3         /* times --every: two may fail before the record goes */
 #define BURST 8          /* questions each time */
@@ -168,7 +168,10 @@ static bool round_once(agent *a) {
 /* Of two that go on at one moment, as clones do, each would put its record over the other's before that is seen. */
 static int64_t pause_ms(const agent *a) {
     int64_t every_ms = a->options->every_ms;
-    return every_ms - (int64_t)(tl__random_seed() % (uint64_t)(every_ms / SPREAD + 1));
+    uint64_t drawn;
+    if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != (ssize_t)sizeof drawn)
+        return every_ms; /* the machine has only just started: next time */
+    return every_ms - (int64_t)(drawn % (uint64_t)(every_ms / SPREAD + 1));
 }
 
 /* The signal that ends it. */

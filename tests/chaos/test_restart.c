@@ -174,9 +174,9 @@ static void test_a_waiter_gets_what_a_restart_has_freed(void **state) {
 
 static void test_a_wait_through_an_outage_ends_at_its_limit(void **state) {
     (void)state;
-    tl_lock *holder = by_hand(client_direct(), TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    acquiring *waiter = a_waiter(client_direct(), 700);
+    tl_lock *holder = by_hand(hasty_client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+    acquiring *waiter = a_waiter(hasty_client_direct(), 700);
     real_redis_kill(server);
     tl_err code = acquiring_end(waiter, SOON_MS);
     assert_true(code == TL_ETIMEDOUT || code == TL_EUNCERTAIN);
