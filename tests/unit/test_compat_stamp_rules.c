@@ -91,6 +91,8 @@ static void test_strict_is_for_timestamps_without_replicas(void **state) {
     REFUSES(0, "strict: only for the timestamp protocol", .protocol = TL_BRIDGE, .strict = true);
     REFUSES(0, "strict: the server isn't asked for its time", .protocol = TL_TIMESTAMP,
             .strict = true, .clock_guard = TL_GUARD_REFUSE);
+    REFUSES(0, "clock_guard: there is none with number 3", .clock_guard = (tl_clock_guard)3);
+    ACCEPTS(0, .clock_guard = TL_GUARD_OFF);
     REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP, .strict = true,
             .wait_replicas = 1);
 }

@@ -320,22 +320,52 @@ static void test_stamps_of_whole_seconds_widen_gaps_by_one(void **state) {
     assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), usual + 999 * MS);
 }
 
+/* 60 s and a millisecond, at so many ppm; a us of rounding, and the stamps' millisecond. */
+static int64_t widened_by(int64_t ppm) {
+    return 60001 * ppm / 1000 + 1 + 1000;
+}
+
 static void test_drift_and_slew_widen_both_edges_for_the_whole_lifetime(void **state) {
     (void)state;
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
     assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 1001);
     r.rule.drift_ppm = 200;
-    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 13000, 13002);
-    hosts[1].slew_ppm = 83333;
-    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 5012980, 5013100);
-    assert_int_equal(judged(&r), SKEW_WARN);
-    hosts[1].slew_ppm = 0;
-    hosts[1].has_drift = true;
-    hosts[1].drift_ppb = (tl_interval){-900000, 900000}; /* it may be no drift at all */
-    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 13000, 13002);
-    hosts[1].drift_ppb = (tl_interval){-900000, -300000}; /* it surely moves */
-    assert_in_range(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 67000, 67100);
+    assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), widened_by(200));
+    for (int i = 0; i < 2; i++) { /* of either, and of both */
+        hosts[i].slew_ppm = 83333;
+        assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]),
+                         widened_by(200 + 83333 * (i + 1)));
+        assert_int_equal(judged(&r), SKEW_WARN);
+    }
+    hosts[0].slew_ppm = 0;
+    hosts[1].slew_ppm = 2000000; /* a second in each second is as fast as it gets */
+    assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), widened_by(200 + 1000000));
+}
+
+/* What was seen counts by its worse edge, rounded up, once it is certainly more than drift. */
+static void test_a_clock_that_was_seen_to_move_widens_by_that(void **state) {
+    static const struct {
+        tl_interval drift_ppb;
+        int64_t slew_ppm, extra_ppm;
+    } cases[] = {
+        {{-900000, 900000}, 0, 0}, /* it may be no drift at all */
+        {{200000, 900000}, 0, 0},     {{-900000, -200000}, 0, 0},     {{200001, 900000}, 0, 901},
+        {{-900000, -200001}, 0, 901}, {{300000, 900999}, 0, 901},     {{300000, 900000}, 900, 901},
+        {{300000, 900000}, 901, 901}, {{300000, 900000}, 2000, 2000},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int which = 0; which < 2; which++) {
+            skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+            skew_result r = with(hosts, 2);
+            r.rule.drift_ppm = 200;
+            hosts[which].has_drift = true;
+            hosts[which].drift_ppb = cases[i].drift_ppb;
+            hosts[which].slew_ppm = (int32_t)cases[i].slew_ppm;
+            assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]),
+                             widened_by(200 + cases[i].extra_ppm));
+        }
 }
 
 static void test_a_holder_that_works_longer_than_the_lifetime_is_unsafe(void **state) {
@@ -380,8 +410,8 @@ typedef struct {
     int64_t least, most;
 } really;
 
-static really real_gap(const skew_rule *rule, int64_t holder, int64_t taker) {
-    int64_t by = rule->lock_timeout_us / 1000 * rule->drift_ppm / 1000 + 1000;
+static really real_gap(const skew_rule *rule, int64_t holder, int64_t taker, int64_t slew_ppm) {
+    int64_t by = rule->lock_timeout_us / 1000 * (rule->drift_ppm + slew_ppm) / 1000 + 1000;
     return (really){taker - holder - by, taker - holder + by};
 }
 
@@ -398,13 +428,15 @@ static void one_scenario(uint64_t seed, int *seen) {
     for (int i = 0; i < n; i++) {
         truth[i] = draw(far) - far / 2;
         hosts[i] = host("h", truth[i] - draw(wide), truth[i] + draw(wide));
+        hosts[i].slew_ppm = draw(4) ? 0 : (int32_t)draw(5000);
     }
     assert_true(skew_judge(&r));
     assert_int_equal(r.pair_count, (size_t)n * (size_t)(n - 1));
     bool all_safe = true, theft = false;
     for (size_t i = 0; i < r.pair_count; i++) {
         const skew_pair *p = &r.pairs[i];
-        really is = real_gap(&r.rule, truth[p->holder], truth[p->taker]);
+        really is = real_gap(&r.rule, truth[p->holder], truth[p->taker],
+                             hosts[p->holder].slew_ppm + hosts[p->taker].slew_ppm);
         if (is.least < p->gap.lo || is.most > p->gap.hi)
             fail_msg("seed %llu: the gap does not hold the truth", (unsigned long long)seed);
         if (p->verdict == SKEW_SAFE && is.most > r.rule.slack_us)
@@ -492,6 +524,7 @@ int main(void) {
         cmocka_unit_test(test_stamps_that_last_longer_move_the_low_edge_alone),
         cmocka_unit_test(test_stamps_of_whole_seconds_widen_gaps_by_one),
         cmocka_unit_test(test_drift_and_slew_widen_both_edges_for_the_whole_lifetime),
+        cmocka_unit_test(test_a_clock_that_was_seen_to_move_widens_by_that),
         cmocka_unit_test(test_a_holder_that_works_longer_than_the_lifetime_is_unsafe),
         cmocka_unit_test(test_five_hundred_hosts),
         cmocka_unit_test(test_no_false_safe_no_false_unsafe_and_warn_only_in_doubt),
