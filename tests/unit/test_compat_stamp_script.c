@@ -410,6 +410,40 @@ static void test_a_take_over_that_s_refuses_waits_for_what_binds(void **state) {
     assert_int_equal(feed_since(result()->hint), 30 + 9001);
 }
 
+/* A take whose own stamp is in K yet, and over: it asks K to be kept. */
+static void begin_renewing(feed *f) {
+    begin(f, TL_TAKE);
+    (void)answer_take(f, 1, text_of(START_MS + M_MS), GRACE_MS, true);
+    assert_int_equal(f->status, TL_GO);
+    feed_assert_asked(f, "keep");
+}
+
+static void test_a_take_that_finds_its_own_stamp_over_renews_it(void **state) {
+    (void)state;
+    feed f;
+    begin_renewing(&f);
+    (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.stamp_ms, START_MS + T_MS);
+    assert_int_equal(result()->fence, 77);
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+}
+
+static void test_what_another_took_before_that_is_busy(void **state) {
+    static const int statuses[] = {0, -1};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        begin_renewing(&f);
+        (void)answer_keep(&f, statuses[i], i ? NULL : text_of(START_MS + T_MS), GRACE_MS);
+        expect(&f, TL_EBUSY, false);
+    }
+    feed f;
+    begin_renewing(&f);
+    (void)answer_keep(&f, -2, NULL, -1); /* too late: it may be ours yet, and has to be released */
+    expect(&f, TL_EUNAVAILABLE, true);
+}
+
 static void test_refusals_of_a_take_are_told_apart(void **state) {
     (void)state;
     feed f;
@@ -640,6 +674,23 @@ static void test_what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_kee
                     START_MS + 20000 + CAP_MS + M_MS + 100);
 }
 
+/* From the latest that the server's clock can show, with M, the drift of twice as long, and rounding. */
+static void test_what_is_taken_back_ends_m_after_all_that_may_be_believed(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    m.job.ttl_ms = 10000;
+    feed_at(&f, 20000);
+    f.server.anchor.at = f.now;
+    f.server.anchor.offset.lo -= 7000;
+    f.server.anchor.offset.hi += 5000;
+    (void)feed_start(&f);
+    const char *losers = legacy_stamp(0);
+    (void)answer_keep(&f, 0, losers, -1);
+    assert_takes_from(&f, losers);
+    assert_int_equal(feed_arg_int(&f, 6), START_MS + 5 + CAP_MS + M_MS + 2 * LEGACY_MS / 5000 + 2);
+}
+
 /* A keep that is taking its stamp back. */
 static void begin_taking_back(feed *f) {
     begin(f, TL_KEEP);
@@ -865,6 +916,8 @@ int main(void) {
         cmocka_unit_test(test_what_changes_again_and_again_is_followed_three_times),
         cmocka_unit_test(test_a_take_over_is_not_begun_when_the_asker_has_moved_on),
         cmocka_unit_test(test_a_take_over_that_s_refuses_waits_for_what_binds),
+        cmocka_unit_test(test_a_take_that_finds_its_own_stamp_over_renews_it),
+        cmocka_unit_test(test_what_another_took_before_that_is_busy),
         cmocka_unit_test(test_refusals_of_a_take_are_told_apart),
         cmocka_unit_test(test_a_keep_asked_more_than_l_after_the_take_is_not_capped_any_more),
         cmocka_unit_test(test_kept_counts_from_the_asking_what_the_stamp_has_left),
@@ -880,6 +933,7 @@ int main(void) {
         cmocka_unit_test(test_waiters_that_always_overwrite_rob_only_near_the_end),
         cmocka_unit_test(test_where_waiters_always_overwrite_each_keep_is_capped_anew),
         cmocka_unit_test(test_what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep),
+        cmocka_unit_test(test_what_is_taken_back_ends_m_after_all_that_may_be_believed),
         cmocka_unit_test(test_taking_back_follows_three_losers_and_then_is_only_at_risk),
         cmocka_unit_test(test_taking_back_ends_with_what_it_finds),
         cmocka_unit_test(test_a_stamp_that_s_does_not_give_back_is_lost),
