@@ -117,6 +117,21 @@ static void assert_takes(const feed *f, int64_t end_ms, int64_t fence, int64_t s
         (long long)(T_MS + GRACE_MS + 1800000) / 1000 + 1, (long long)end_ms);
 }
 
+/* Each number is by the edge of the server's clock that costs us, not others. */
+static void test_a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, TL_TAKE);
+    f.server.anchor.offset.lo -= 700000;
+    f.server.anchor.offset.hi += 90000;
+    (void)FIND(&f, NULL);
+    assert_takes(&f, START_MS - 700 + T_MS, FEED_SERVER_US + 90000, FEED_SERVER_US - 700000);
+    begin(&f, TL_TAKE);
+    f.server.anchor.offset.hi += 90000;
+    (void)FIND(&f, NULL, .token = "", .fence = FEED_SERVER_US + 10);
+    assert_takes(&f, START_MS + T_MS, FEED_SERVER_US + 90000, FEED_SERVER_US);
+}
+
 static void test_a_free_key_is_taken_and_ours_for_what_its_stamp_leaves(void **state) {
     (void)state;
     feed f;
@@ -751,6 +766,7 @@ static void test_a_take_that_was_given_up_is_undone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest),
         cmocka_unit_test(test_a_free_key_is_taken_and_ours_for_what_its_stamp_leaves),
         cmocka_unit_test(test_a_short_lifetime_is_worth_itself_less_the_way_and_m),
         cmocka_unit_test(test_without_time_our_own_clock_is_spared_too),
