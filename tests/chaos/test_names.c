@@ -2,12 +2,12 @@
  * Faults: the server's name takes long to resolve, or can't be resolved. No call waits for it beyond
  * its limit, and a name that is known again is found.
  */
-#include <dirent.h>
 #include <netdb.h>
 #include <poll.h>
 
 #include "arena.h"
 #include "resolve.h"
+#include "thread_count.h"
 
 #define HOST "redis.example"
 
@@ -28,22 +28,10 @@ static int look_up(const char *host, const char *service, const struct addrinfo 
     return code;
 }
 
-/* Of this process. */
-static int threads(void) {
-    DIR *dir = opendir("/proc/self/task");
-    int n = 0;
-    // cppcheck-suppress readdirCalled ; a DIR of this thread's own
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        (void)closedir(dir);
-    return n;
-}
-
 static int threads_before;
 
 static int set_up(void **state) {
-    threads_before = threads();
+    threads_before = thread_count();
     atomic_store(&begun, 0);
     atomic_store(&ended, 0);
     atomic_store(&hanging, false);
@@ -59,7 +47,8 @@ static int tear_down(void **state) {
     const clock_wait limit = clock_wait_begin(SOON_MS);
     while (atomic_load(&ended) < atomic_load(&begun) && clock_wait_more(&limit)) {}
     tl__resolve_inject(NULL);
-    while (threads() > threads_before && clock_wait_more(&limit)) {} /* what one leaves is a leak */
+    /* What one leaves is a leak. */
+    while (thread_count() > threads_before && clock_wait_more(&limit)) {}
     return failed || atomic_load(&ended) < atomic_load(&begun);
 }
 

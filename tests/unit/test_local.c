@@ -3,7 +3,6 @@
  */
 #include "local.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
@@ -19,6 +18,7 @@
 
 #include "clock_wait.h"
 #include "runtime_dir.h"
+#include "thread_count.h"
 
 #define LIMIT_MS 20000 /* for what ends by itself */
 #define SHORT_MS 300
@@ -231,25 +231,15 @@ static void test_another_who_starts_it_is_waited_for_only_so_long(void **state) 
     close(dir);
 }
 
-static int threads(void) {
-    DIR *tasks = opendir("/proc/self/task");
-    int count = 0;
-    assert_non_null(tasks);
-    while (readdir(tasks)) // cppcheck-suppress readdirCalled ; a DIR of this thread's own
-        count++;
-    closedir(tasks);
-    return count;
-}
-
 static void test_who_gives_up_leaves_nothing_behind(void **state) {
     (void)state;
-    int before = threads();
+    int before = thread_count();
     runtime_fake("exit 1");
     for (int i = 0; i < 20; i++)
         tl__local_free(tl__local_start(runtime_local(), LIMIT_MS));
     tl__local_free(NULL);
     fails_with(LIMIT_MS, "ended at once");
-    WAIT_FOR(SOON_MS, threads() <= before); /* of those who gave up, too */
+    WAIT_FOR(SOON_MS, thread_count() <= before); /* of those who gave up, too */
     assert_int_equal(runtime_servers(NULL), 0);
 }
 
