@@ -143,8 +143,8 @@ typedef struct {
     const char *tls_ca_file; /**< rediss: the authorities to trust, PEM [the system's] */
     bool dispatch; /**< callbacks are made by tl_client_dispatch, not by the keeper [false] */
     /* TL_BRIDGE, TL_TIMESTAMP, TL_AUTO: what is true of the clients of the old kind. TL_TOKEN refuses
-     * these, since it shares no lock with such clients. See tl_lock_options.ttl_ms for the lifetimes
-     * that they leave. */
+     * these (but TL_GUARD_OFF), since it shares no lock with such clients. See tl_lock_options.ttl_ms
+     * for the lifetimes that they leave. */
     int64_t skew_max_ms; /**< M: how far any of their hosts' clocks may be from the server's, either
                                 way, for every server that may ever answer [1000] */
     int64_t legacy_lag_ms; /**< L: the longest time from one's reading its clock to its GETSET being
