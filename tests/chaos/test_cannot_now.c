@@ -265,6 +265,10 @@ static void refused(const fault *f, tl_err code) {
     assert_said_with_place(f);
 }
 
+/* Releases whose reply was held up, of all faults together: more are no accident. */
+#define UNANSWERED_MOST 3
+static int unanswered;
+
 /* What a holder of the third key is told while it lasts. */
 static void settle_in(const fault *f, tl_lock *third) {
     int64_t began = clock_ms();
@@ -279,8 +283,10 @@ static void settle_in(const fault *f, tl_lock *third) {
     began = clock_ms();
     code = tl_lock_release(third, &said);
     ASSERT_TOOK(began, 0, ATTEMPT_MS);
-    if (is_held_up(f, code)) /* and can't be asked again */
+    if (is_held_up(f, code)) { /* and can't be asked again */
+        assert_true(++unanswered <= UNANSWERED_MOST);
         return;
+    }
     ASSERT_RESULT(code, f->slow && code == TL_EUNCERTAIN ? code : f->released);
     if (code)
         assert_said_with_place(f);
