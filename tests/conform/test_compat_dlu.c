@@ -274,7 +274,7 @@ static void test_a_thread_releases_its_own_locks_only(void **state) {
     assert_int_equal(tl_dlu_remaining_ms(t.dlu, KEY), 0);
 }
 
-/* How often the server was asked for a lock, by whatever level. The keeper's looks don't count. */
+/* How often the server was asked for a lock, by whatever level, or by the keeper to confirm one. */
 static int takes_so_far(void) {
     static const char *const words[] = {"cmdstat_evalsha:calls=", "cmdstat_setnx:calls="};
     redisReply *info = real_redis_command(server, "INFO commandstats");
@@ -294,8 +294,9 @@ static void test_what_this_handle_holds_is_not_asked_for(void **state) {
     ASSERT_LOCKS(d, KEY);
     int once = takes_so_far();
     assert_true(once > before);
-    assert_busy(d, KEY);
-    assert_int_equal(takes_so_far(), once);
+    for (int i = 0; i < 10; i++)
+        assert_busy(d, KEY);
+    assert_in_range(takes_so_far(), once, once + 5); /* the keeper, when it begins to watch */
     ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK); /* of a lock within a lock */
     assert_false(exists(KEY));
 }
