@@ -23,9 +23,10 @@
 static real_redis *server;
 static proxy *gate;
 
-/** Before each test: an empty server, and a new proxy. */
+/** Before each test: an empty server, which has read all that the last test sent, and a new proxy. */
 static inline int arena_set_up(void **state) {
     (void)state;
+    WAIT_FOR(SOON_MS, real_redis_clients(server) == 0);
     gate = proxy_start(real_redis_port(server));
     freeReplyObject(real_redis_command(server, "FLUSHALL"));
     freeReplyObject(real_redis_command(server, "CONFIG RESETSTAT"));

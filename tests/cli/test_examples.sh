@@ -52,10 +52,14 @@ try epoll $'round 1: held, fence *\nround 2: held, fence *\nround 3: held, fence
 link simple "$root$prefix/lib/libtidelock.a" $(pkg-config --static --libs-only-l tidelock | sed 's/-ltidelock//') -pthread
 LD_LIBRARY_PATH= run simple $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
 
-# A lock that is held elsewhere is waited for, and not had.
+# A lock that is held elsewhere is waited for, and not had. (Its last look may begin too late to be answered.)
 redis SET example:simple "another's" >/dev/null
-timeout $((30 * slow)) "$work/simple" "$TIDELOCK_URL" example:simple >"$out" 2>"$err" && fail "simple took another's lock"
-[[ $(redis GET example:simple) == "another's" ]] || fail "simple touched another's lock"
+for _ in 1 2 3; do
+    timeout $((30 * slow)) "$work/simple" "$TIDELOCK_URL" example:simple >"$out" 2>"$err" &&
+        fail "simple took another's lock"
+    [[ $(redis GET example:simple) == "another's" ]] || fail "simple touched another's lock"
+    grep -q 'no reply in' "$err" || break
+done
 grep -q 'another holds it' "$err" || fail "simple does not say why"
 
 # Without the sysroot, which those libraries are not in.

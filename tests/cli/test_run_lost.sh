@@ -30,15 +30,15 @@ is_at_work() { grep -qs '^alive' "$work/log"; }
 began() { is_at_work || gone "$run"; }
 
 # Nobody keeps a promise of 100 ms on a processor that is taken away for longer. So tidelock and the worker share one:
-# what holds up tidelock holds up the worker, whose log shows it. Then, and only then, all is done once more.
+# what holds up tidelock holds up the worker, whose log shows it, or ends early. Then, and only then, all is done once
+# more: what is wrong each time is no accident.
 shared=()
 if command -v taskset >/dev/null; then
     shared=(taskset -c "$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')")
 fi
-held_up() { # when it was to be killed, for a worker that was not even told to end
+held_up() { # when it was to be killed
     awk -v end="$1" '/^(alive|term) / { if (last && $2 - last > 100) held = 1; last = $2 }
-        /^term/ { told = 1 }
-        END { if (!told && end - last > 100) held = 1; exit !held }' "$work/log"
+        END { exit !(held || end - last > 100) }' "$work/log"
 }
 
 # $ttl, $within (what starts the worker), $told (where stderr goes), the worker's manner and options; $run is the

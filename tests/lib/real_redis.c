@@ -375,3 +375,15 @@ long long real_redis_int(real_redis *r, const char *format, ...) {
     freeReplyObject(reply);
     return v;
 }
+
+size_t real_redis_clients(real_redis *r) {
+    redisReply *list = real_redis_command(r, "CLIENT LIST");
+    size_t n = 0;
+    char *rest = NULL;
+    for (char *line = list ? strtok_r(list->str, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        n += strstr(line, " addr=127.0.0.1:") && !strstr(line, " flags=S") &&
+             !strstr(line, " flags=M");
+    freeReplyObject(list);
+    return n;
+}

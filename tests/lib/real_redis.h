@@ -52,4 +52,7 @@ redisReply *real_redis_command(real_redis *r, const char *format, ...);
 /** The reply of such a command as a number: of an integer reply, or of a string. -1 otherwise. */
 long long real_redis_int(real_redis *r, const char *format, ...);
 
+/** How many clients are connected by TCP; replicas and a master are none. */
+size_t real_redis_clients(real_redis *r);
+
 #endif
