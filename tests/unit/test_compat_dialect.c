@@ -437,6 +437,17 @@ static void test_every_cut_and_every_changed_byte_of_a_name_is_held(void **state
     for (size_t i = 0; i < ROWS; i++)
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++)
             assert_int_equal(read_as(rows[i].name, bad[b], NOW).kind, TL_STAMP_NOT_A_STAMP);
+    char text[] = ID ":1763719860123"; /* any byte of the token */
+    for (size_t i = 0; i < sizeof ID - 1; i++) {
+        static const char others[] = "g/:@G`{-";
+        char was = text[i];
+        for (const char *o = others; *o; o++) {
+            text[i] = *o;
+            assert_int_equal(read_as("jedis-lock-uuid", text, NOW).kind,
+                             *o == was ? TL_STAMP_GOOD : TL_STAMP_NOT_A_STAMP);
+        }
+        text[i] = was;
+    }
 }
 
 static void test_for_ever_is_said_in_the_dialects_own_way(void **state) {

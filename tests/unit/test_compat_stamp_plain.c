@@ -410,6 +410,18 @@ static void test_a_keep_only_looks_and_proves_nothing_new(void **state) {
     assert_memory_equal(&result()->proof, &m.job.proof, sizeof(tl_proof));
 }
 
+/* To extend it is all that a keep of such a one can be for. */
+static void test_a_stamp_taken_elsewhere_cannot_be_kept(void **state) {
+    (void)state;
+    feed f;
+    prepare_plain(&f, TL_KEEP);
+    m.job.believed = (tl_mono){0};
+    m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "'%s'", OWN);
+    expect(&f, TL_EINVALID, false);
+}
+
 static void test_a_keep_tells_losers_thieves_and_nothing_apart(void **state) {
     (void)state;
     feed f;
@@ -521,6 +533,25 @@ static void test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_
         (void)feed_reply(&f, "'%s'", OWN);
         assert_int_equal(f.status, late ? TL_END : TL_GO);
         assert_string_equal(f.last.command[0].argv[0].p, late ? "GET" : "DEL");
+    }
+}
+
+/* By the latest that the server's clock can show. */
+static void test_a_stamp_taken_elsewhere_is_believed_for_the_shortest(void **state) {
+    (void)state;
+    const int64_t last = T_MS - 2 * M_MS - L_MS - ATTEMPT_MS - 90;
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        prepare_plain(&f, TL_DROP);
+        m.job.believed = (tl_mono){0};
+        m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+        feed_at(&f, last - 1 + late);
+        f.server.anchor.at = f.now;
+        f.server.anchor.offset.lo -= 700000;
+        f.server.anchor.offset.hi += 90000;
+        (void)feed_start(&f);
+        (void)feed_reply(&f, "'%s'", OWN);
+        assert_int_equal(f.status, late ? TL_END : TL_GO);
     }
 }
 
@@ -691,12 +722,14 @@ int main(void) {
         cmocka_unit_test(test_strict_knows_our_own_clock_alone),
         cmocka_unit_test(test_strict_asks_no_script_for_anything),
         cmocka_unit_test(test_a_keep_only_looks_and_proves_nothing_new),
+        cmocka_unit_test(test_a_stamp_taken_elsewhere_cannot_be_kept),
         cmocka_unit_test(test_a_keep_tells_losers_thieves_and_nothing_apart),
         cmocka_unit_test(test_a_release_gets_and_compares_before_it_deletes),
         cmocka_unit_test(test_a_release_never_deletes_what_is_not_exactly_ours),
         cmocka_unit_test(test_a_release_too_late_for_a_del_leaves_k_to_run_out),
         cmocka_unit_test(test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out),
         cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it),
+        cmocka_unit_test(test_a_stamp_taken_elsewhere_is_believed_for_the_shortest),
         cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_by_its_token),
         cmocka_unit_test(test_a_bare_stamp_is_nobodys_by_a_token),
         cmocka_unit_test(test_cleaning_up_after_a_take_without_an_answer_deletes_nothing),

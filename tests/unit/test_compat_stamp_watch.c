@@ -313,6 +313,29 @@ static void test_a_take_that_finds_its_token_writes_anew_and_keeps_the_fence(voi
     expect(&f, TL_EBUSY, false);
 }
 
+static void test_a_take_that_finds_its_token_never_shortens(void **state) {
+    (void)state;
+    feed f;
+    const char *later = text_of(START_MS + T_MS + 40000);
+    begin(&f, TL_TAKE);
+    (void)FIND(&f, later, .token = TOKEN, .bound = later, .fence = 77);
+    char want[64];
+    (void)snprintf(want, sizeof want, "SET " KEY " %s;", later);
+    assert_non_null(strstr(said(&f), want));
+}
+
+/* The fence is taken over from S, and must be one that can have been given. */
+static void test_a_fence_that_cannot_be_is_refused_with_its_token(void **state) {
+    (void)state;
+    const int64_t fences[] = {0, INT64_C(1) << 53};
+    for (size_t i = 0; i < sizeof fences / sizeof *fences; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)FIND(&f, own(), .token = TOKEN, .bound = own(), .fence = fences[i]);
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
 static void test_one_that_found_itself_the_holder_has_left_something_behind(void **state) {
     (void)state;
     feed f;
@@ -480,6 +503,22 @@ static void test_a_time_that_is_refused_is_done_without(void **state) {
     (void)feed_reply(&f, "+OK nil -1 [nil nil nil nil] -ERR unknown command 'TIME'\n+OK");
     assert_int_equal(f.status, TL_GO);
     assert_null(strstr(said(&f), "TIME"));
+}
+
+/* Then what is left counts from the latest that the server's clock can show. */
+static void test_without_an_answer_of_time_the_latest_counts(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    f.server.level = TL_LEVEL_WATCH;
+    m.job.ttl_ms = 30000;
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "+OK nil -1 [nil nil nil nil] -ERR unknown command 'TIME'\n+OK");
+    assert_int_equal(f.status, TL_GO);
+    f.server.anchor.offset.hi += 90000;
+    (void)feed_reply(&f, "+QUEUED +QUEUED +QUEUED [+OK 1 +OK]");
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(30000 - 90 - M_MS).ns - DRIFT_OF(30000));
 }
 
 static void test_too_few_replicas_are_no_lock(void **state) {
@@ -779,6 +818,8 @@ int main(void) {
         cmocka_unit_test(test_s_binds_while_k_is_gone),
         cmocka_unit_test(test_a_tidelock_holder_is_announced),
         cmocka_unit_test(test_a_take_that_finds_its_token_writes_anew_and_keeps_the_fence),
+        cmocka_unit_test(test_a_take_that_finds_its_token_never_shortens),
+        cmocka_unit_test(test_a_fence_that_cannot_be_is_refused_with_its_token),
         cmocka_unit_test(test_one_that_found_itself_the_holder_has_left_something_behind),
         cmocka_unit_test(test_an_unanswered_exec_is_doubt_an_unanswered_look_is_none),
         cmocka_unit_test(test_who_is_disturbed_looks_again_a_few_times),
@@ -790,6 +831,7 @@ int main(void) {
         cmocka_unit_test(test_a_look_that_is_refused_is_told_and_changes_nothing),
         cmocka_unit_test(test_a_sidecar_of_another_kind_is_told),
         cmocka_unit_test(test_a_time_that_is_refused_is_done_without),
+        cmocka_unit_test(test_without_an_answer_of_time_the_latest_counts),
         cmocka_unit_test(test_too_few_replicas_are_no_lock),
         cmocka_unit_test(test_a_server_without_watch_multi_or_exec_is_spoken_to_in_plain),
         cmocka_unit_test(test_strict_and_the_bridge_never_watch),
