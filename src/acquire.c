@@ -16,7 +16,11 @@ enum { REACHING, TAKING, PAUSING, CLEANING };
 
 void tl__acquire_init(tl_acquire *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
                       int64_t connect_ms, uint64_t seed) {
-    *a = (tl_acquire){.job = *job, .retry = *retry, .wait_ms = wait_ms, .connect_ms = connect_ms};
+    *a = (tl_acquire){.job = *job,
+                      .retry = *retry,
+                      .wait_ms = wait_ms,
+                      .connect_ms = connect_ms,
+                      .quickest_ns = INT64_MAX};
     a->random = seed ? seed : 1;
     a->job.proof = (tl_proof){0}; /* of an earlier hold, if of any */
     a->job.believed = (tl_mono){0};
@@ -51,6 +55,7 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (a->wait_ms == 0 && a->attempts == 0)
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->state = TAKING;
+    a->began = e->now;
     a->woken = a->called = false;
     a->job.again = a->attempts > 0;
     a->attempts += !a->extra;
@@ -131,6 +136,15 @@ static int64_t next_pause(tl_acquire *a, const tl_event *e) {
     return -1;
 }
 
+/* A take that the limit would cut short, as it seems, is not begun: all that it could bring is doubt. */
+static tl_mono in_time(tl_acquire *a, const tl_event *e, tl_mono next) {
+    int64_t took_ns = tl__ns_until(a->began, e->now);
+    if (took_ns < a->quickest_ns)
+        a->quickest_ns = took_ns;
+    int64_t room_ns = a->quickest_ns + a->quickest_ns / 2 + TL_NS_PER_MS;
+    return tl__mono_before(tl__mono_add_ns(next, room_ns), a->limit) ? next : a->limit;
+}
+
 /* The server has been reached: a wait without limit has none from now on. */
 static void lift_limit(tl_acquire *a) {
     if (a->wait_ms == TL_FOREVER)
@@ -150,7 +164,7 @@ static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
         int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e);
         if (pause < 0)
             return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
-        next = tl__mono_add_ms(e->now, pause);
+        next = in_time(a, e, tl__mono_add_ms(e->now, pause));
     }
     if (!a->listening && !a->attempt.result.silent) {
         a->listening = true;

@@ -16,6 +16,8 @@ typedef struct {
     tl_mono next;         /**< PAUSING: when to try again */
     tl_mono planned;      /**< `next` before the extra attempt */
     tl_mono harmless;     /**< uncertain: after this no take of ours is still under way */
+    tl_mono began;        /**< the take under way */
+    int64_t quickest_ns;  /**< that a take was answered in */
     uint64_t random;
     uint32_t attempts; /**< takes begun */
     uint32_t failures; /**< in a row */

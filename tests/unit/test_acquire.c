@@ -249,6 +249,31 @@ static void test_a_wait_ends_exactly_at_its_limit(void **state) {
     assert_string_equal(f.out.words, "another holds it");
 }
 
+/* Two answers, and when the next take begins: at the limit none does. */
+static void take_twice(int64_t first_ms, int64_t second_ms, int64_t next_ms) {
+    feed f;
+    prepare(&f);
+    retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 400};
+    go(&f, 1000);
+    (void)feed_reached(&f);
+    feed_at(&f, first_ms);
+    (void)feed_busy(&f, -1, false);
+    again(&f);
+    feed_at(&f, second_ms);
+    (void)feed_busy(&f, -1, false);
+    feed_assert_waits_until(&f, next_ms);
+}
+
+/* What it takes, half as much again, and 1 ms. */
+static void test_no_take_is_begun_that_the_limit_would_cut_short(void **state) {
+    (void)state;
+    take_twice(100, 539, 939); /* 39 ms */
+    take_twice(100, 540, 1000);
+    take_twice(10, 500, 900); /* the quickest counts */
+    take_twice(0, 599, 1000);
+    take_twice(0, 598, 998);
+}
+
 static void test_an_answer_at_the_limit_still_counts(void **state) {
     (void)state;
     feed f;
@@ -381,6 +406,16 @@ static void test_an_announced_release_is_waited_for_with_a_look_every_5_s(void *
     feed_assert_waits_until(&f, 2 + 5000);
     (void)feed_woken(&f);
     assert_int_equal(f.out.sends, 1); /* at once */
+}
+
+/* However late, as it is likely free then. */
+static void test_a_wake_up_is_followed_to_the_last_moment(void **state) {
+    (void)state;
+    feed f;
+    settle_down(&f, 1000, true, 20000, true);
+    feed_at(&f, 999);
+    (void)feed_woken(&f);
+    assert_int_equal(f.out.sends, 1);
 }
 
 static void test_a_holder_that_announces_nothing_is_polled(void **state) {
@@ -1410,6 +1445,8 @@ int main(void) {
         cmocka_unit_test(test_trying_once_on_a_server_that_is_not_there_ends_at_connect_ms),
         cmocka_unit_test(test_no_request_outlives_the_wait),
         cmocka_unit_test(test_a_wait_ends_exactly_at_its_limit),
+        cmocka_unit_test(test_no_take_is_begun_that_the_limit_would_cut_short),
+        cmocka_unit_test(test_a_wake_up_is_followed_to_the_last_moment),
         cmocka_unit_test(test_an_answer_at_the_limit_still_counts),
         cmocka_unit_test(test_a_server_that_is_not_reached_within_the_wait_is_unavailable),
         cmocka_unit_test(test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong),
