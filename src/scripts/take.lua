@@ -79,6 +79,9 @@ end
 if bound and s[1] ~= token and till >= now then
     return answer(0, math.floor((till - now) / 1000) + 1, true)
 end
+if s[1] == token then
+    binds = math.max(till, binds) -- K was deleted: one that was under way for long moves nothing back
+end
 fence = math.max(fence + 1, now, told) + tonumber(ARGV[10] or 1) - 1
 -- S first: should K then be refused, dropping the token mends it, but not the other way round
 redis.call('HMSET', S, 'token', token, 'value', value, 'until', string.format('%.0f', binds),

@@ -34,6 +34,7 @@ take-again-when-dropped  | scripts/take.lua  |        | 2000 | s/^if s\[3\] == t
 take-not-known-again     | scripts/take.lua  |        | 300  | s/^if known and s\[1\] == token then/if false then/
 fence-by-clock           | scripts/take.lua  |        | 2000 | s/math.max(fence + 1, now, told)/math.max(now, told)/; s/ and fence < now and / and /
 fence-by-count           | scripts/take.lua  | restart-forgets | 200 | s/math.max(fence + 1, now, told)/fence + 1/; s/^if time and not bound/if false and not bound/
+take-moves-back          | scripts/take.lua  | old-server | 600 | s/^    binds = math.max(till, binds).*$//
 take-without-lifetime    | scripts/take.lua  |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
 refusal-is-final         | acquire.c,scripts/take.lua | tight-limits | 3000@1213 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
 fence-told-at-its-latest | sidecar.c         | failover-ahead | 30000@3706 | /out, not_after));/,/now\.lo/s/now\.lo/now.hi/

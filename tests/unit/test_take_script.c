@@ -1,0 +1,111 @@
+/*
+ * The script that takes a lock, executed: a take that was under way for long finds its own token bound,
+ * and K deleted meanwhile.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "fake_redis.h"
+#include "script.h"
+
+#define K "jobs"
+#define S "tidelock:{jobs}"
+#define TOKEN "00000000-0000-4000-8000-0000000000aa"
+#define OTHER "00000000-0000-4000-8000-0000000000bb"
+#define NOW_US INT64_C(1700000000000000)
+#define NOW "1700000000000000"
+#define EARLIER "1699999998000000" /* 2 s */
+#define NEW FAKE_LEVEL(7, 0, 0)
+#define OLD FAKE_LEVEL(2, 6, 17) /* a script there can't ask for the time before it writes */
+
+static fake_redis *server;
+static fake_conn *conn;
+
+static const tl_reply *say(const tl_bytes *argv, size_t argc) {
+    return fake_conn_command(conn, argv, argc);
+}
+
+#define SAY(...)                                                                                   \
+    say((const tl_bytes[]){__VA_ARGS__}, sizeof((const tl_bytes[]){__VA_ARGS__}) / sizeof(tl_bytes))
+#define L(text) TL_LITERAL(text)
+
+/* K has been deleted; S binds others for the token until then. */
+static void begin(uint32_t level, const char *until_us) {
+    server = fake_redis_new();
+    fake_redis_set_level(server, level);
+    conn = fake_redis_connect(server, NULL, NULL);
+    fake_redis_set_time(server, NOW_US);
+    (void)SAY(L("HMSET"), L(S), L("token"), L(TOKEN), L("value"), L(TOKEN), L("until"),
+              tl__bytes_of(until_us), L("fence"), L("7"));
+}
+
+static void end(void) {
+    fake_conn_close(conn);
+    fake_redis_free(server);
+}
+
+/* For 4 s, by the sender's idea of the time. */
+static int64_t take(const char *token, const char *told) {
+    const tl_reply *r =
+        SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("2"), L(K), L(S), tl__bytes_of(token),
+            L("4000"), L("0"), tl__bytes_of(told), tl__bytes_of(told), L("owner"));
+    int64_t status = 0;
+    assert_true(tl__reply_int(tl__reply_item(r, 0), &status));
+    return status;
+}
+
+static void assert_binds_until(const char *until_us) {
+    tl_bytes until = {0};
+    assert_true(tl__reply_text(SAY(L("HGET"), L(S), L("until")), &until));
+    assert_true(tl__bytes_eq(until, tl__bytes_of(until_us)));
+}
+
+/* Its holder believes in what it was told later: that it has been extended. */
+static void test_a_late_take_of_the_same_token_moves_nothing_back(void **state) {
+    (void)state;
+    static const char extended[] = "1700000060000000";
+    static const uint32_t levels[] = {NEW, OLD};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        begin(levels[i], extended);
+        assert_int_equal(take(TOKEN, EARLIER), 1);
+        assert_binds_until(extended);
+        (void)SAY(L("DEL"), L(K));
+        assert_int_equal(take(OTHER, NOW), 0);
+        end();
+    }
+}
+
+/* Where the script can't ask for the time: for how long the take under way was sent. */
+static void test_a_take_of_the_same_token_binds_for_longer(void **state) {
+    (void)state;
+    begin(OLD, "1700000001000000");
+    assert_int_equal(take(TOKEN, EARLIER), 1);
+    assert_binds_until("1700000002000000");
+    end();
+    begin(NEW, "1700000001000000");
+    assert_int_equal(take(TOKEN, EARLIER), 1);
+    assert_binds_until("1700000004000000");
+    end();
+}
+
+/* Another's is not there any more when that is over. */
+static void test_a_take_after_anothers_binds_for_its_own_time(void **state) {
+    (void)state;
+    begin(OLD, "1699999999000000");
+    assert_int_equal(take(OTHER, NOW), 1);
+    assert_binds_until("1700000004000000");
+    end();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_late_take_of_the_same_token_moves_nothing_back),
+        cmocka_unit_test(test_a_take_of_the_same_token_binds_for_longer),
+        cmocka_unit_test(test_a_take_after_anothers_binds_for_its_own_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
