@@ -294,19 +294,25 @@ int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now) {
     return tl__ms_until(tl__mono_max(mute, since), now) + 1;
 }
 
+static void warn_of_step(tl_client *client) {
+    tl__log(client, TL_LOG_WARNING, "%s: the server's clock has stepped, or another server answers",
+            client->endpoint.label);
+}
+
 bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
     (void)pthread_mutex_lock(&client->mutex);
     bool stepped = tl__anchor_learn(&client->server.anchor, bracket, now, client->drift_ppm);
     (void)pthread_mutex_unlock(&client->mutex);
     if (stepped)
-        tl__log(client, TL_LOG_WARNING,
-                "%s: the server's clock has stepped, or another server answers",
-                client->endpoint.label);
+        warn_of_step(client);
     return stepped;
 }
 
 void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     (void)pthread_mutex_lock(&client->mutex);
+    tl_anchor *anchor = &client->server.anchor;
+    bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
+    anchor->known = bracket != NULL; /* one that doesn't tell the time isn't to be judged by another's */
     client->server.generation++;
     client->server.level = 0;
     if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
@@ -315,8 +321,8 @@ void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime
     }
     (void)pthread_mutex_unlock(&client->mutex);
     tl__client_answered(client, now);
-    if (bracket)
-        (void)tl__client_learn(client, *bracket, now);
+    if (stepped)
+        warn_of_step(client);
 }
 
 tl_token tl__client_token(tl_client *client) {

@@ -59,6 +59,13 @@ bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono received, 
     return stepped;
 }
 
+bool tl__anchor_renew(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm) {
+    bool stepped = tl__anchor_learn(anchor, bracket, received, drift_ppm);
+    anchor->known = false;
+    (void)tl__anchor_learn(anchor, bracket, received, drift_ppm);
+    return stepped;
+}
+
 tl_interval tl__anchor_server_time(const tl_anchor *anchor, tl_mono at, int32_t drift_ppm) {
     tl_interval aged = tl__interval_aged(anchor->offset, anchor->at, at, drift_ppm);
     return (tl_interval){tl__add_sat(aged.lo, floor_us(at.ns)),

@@ -39,6 +39,10 @@ tl_interval tl__interval_aged(tl_interval i, tl_mono from, tl_mono to, int32_t d
  *  the anchor then starts again from the bracket alone. */
 bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm);
 
+/** The same from a new connection, which may be to another server: what was known counts no more, even
+ *  where the bracket doesn't contradict it. */
+bool tl__anchor_renew(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm);
+
 /** The server's clock at `at`: [earliest, latest] in us. Call only for a known anchor. */
 tl_interval tl__anchor_server_time(const tl_anchor *anchor, tl_mono at, int32_t drift_ppm);
 

@@ -61,10 +61,13 @@ local function answer(status, left, announced)
 end
 local known = text and bound and text == more[1]
 if known and s[1] == token then
-    -- The take that worked may have been under way for long, and its idea of the time be old. And WAIT
-    -- needs a write to wait for.
-    till = time and till or math.max(till, binds)
-    redis.pcall('HMSET', S, 'until', string.format('%.0f', till))
+    -- The take that worked may have been under way for long, and its idea of the time be old: then S must
+    -- bind for longer. And WAIT needs a write to wait for.
+    local longer = not time and binds > till
+    local done = redis.pcall('HMSET', S, 'until', string.format('%.0f', longer and binds or till))
+    if longer and done.err then
+        return done
+    end
     return answer(1, redis.call('PTTL', K), true)
 end
 if s[3] == token then

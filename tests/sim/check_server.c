@@ -48,7 +48,7 @@ static void check_alone(sim_world *w, int key, uint32_t number) {
 }
 
 /* A token to which a lossy failover gives its first stamp back has that one's fence: a resource that has
- * seen a later one refuses it. */
+ * seen a later one refuses it. One that hasn't been had yet has shown none to anybody. */
 static void check_fence(sim_world *w, int key, uint64_t fence, bool back) {
     bool told = w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0 &&
                 w->cfg.fault[SIM_QUICK] == 0 && !back;
@@ -135,7 +135,8 @@ void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fe
     w->stats.stamps_over += expected.n > 0;
     count_take(w, key, number);
     check_alone(w, key, number);
-    check_fence(w, key, (uint64_t)fence, w->cfg.stamps && w->cfg.fault[SIM_LOSSY] && t->taken);
+    bool back = t->taken && w->cfg.fault[SIM_LOSSY] && (w->cfg.stamps || t->promise == SIM_ASKING);
+    check_fence(w, key, (uint64_t)fence, back);
     check_in_time(w, m, limit, key);
     check_promise(w, key, number);
     check_prompt(w, m, key);
@@ -143,6 +144,7 @@ void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fe
     t->turn = ++w->key[key].turns;
     w->key[key].robbed = false;
     t->again = t->taken;
+    t->fence_before = t->taken ? t->fence : (uint64_t)fence;
     t->taken = true;
     t->fence = (uint64_t)fence;
 }

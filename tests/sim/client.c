@@ -18,14 +18,18 @@ static void rejudge(sim_world *w, sim_client *c);
 
 /* ---- the client -------------------------------------------------------------------------------- */
 
-bool sim_client_learn(sim_world *w, sim_client *c, tl_interval bracket, tl_mono now) {
-    bool stepped = tl__anchor_learn(&c->server.anchor, bracket, now, w->cfg.drift_ppm);
+static bool told_of_step(sim_world *w, sim_client *c, bool stepped) {
     if (stepped) {
         w->stats.steps_seen++;
         sim_check_step(w, c);
         sim_tell(w, "", SIM_ALL, "host %c sees that the server's clock has stepped", c->host->name);
     }
     return stepped;
+}
+
+bool sim_client_learn(sim_world *w, sim_client *c, tl_interval bracket, tl_mono now) {
+    return told_of_step(w, c,
+                        tl__anchor_learn(&c->server.anchor, bracket, now, w->cfg.drift_ppm));
 }
 
 static void on_up(sim_world *w, sim_conn *conn, const tl_interval *bracket, int64_t uptime_us) {
@@ -37,7 +41,10 @@ static void on_up(sim_world *w, sim_conn *conn, const tl_interval *bracket, int6
         c->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(uptime_us - UPTIME_ERROR_US, 1000));
     else if (uptime_us >= 0)
         c->server.up_since = now;
-    if (bracket && sim_client_learn(w, c, *bracket, now))
+    tl_anchor *anchor = &c->server.anchor;
+    bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, w->cfg.drift_ppm);
+    anchor->known = bracket != NULL;
+    if (told_of_step(w, c, stepped))
         rejudge(w, c);
 }
 

@@ -242,7 +242,8 @@ typedef struct {
     bool again;    /**< taken a second time, by a late request */
     bool dropped;  /**< a drop of it has been executed, */
     bool ours;     /**< and found it there */
-    uint64_t fence;
+    uint64_t fence;        /**< the last that was given */
+    uint64_t fence_before; /**< and the one before, to whom took it a second time */
 } sim_token;
 
 /* ---- servers and keys -------------------------------------------------------------------------- */

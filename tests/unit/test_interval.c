@@ -149,6 +149,22 @@ static void test_a_contradiction_starts_again_and_is_counted(void **state) {
     assert_int_equal(a.steps, 2);
 }
 
+/* Another server may answer there, whose clock differs by less than was known. */
+static void test_a_new_connection_counts_alone(void **state) {
+    (void)state;
+    tl_anchor a = {0};
+    assert_false(tl__anchor_renew(&a, (tl_interval){0, 10}, (tl_mono){2 * S}, 0));
+    expect(a.offset, 0, 10);
+    assert_false(tl__anchor_renew(&a, (tl_interval){5, 20}, (tl_mono){S}, 0));
+    expect(a.offset, 5, 20);
+    assert_true(a.known);
+    assert_int_equal(a.at.ns, S);
+    assert_int_equal(a.steps, 0);
+    assert_true(tl__anchor_renew(&a, (tl_interval){21, 30}, (tl_mono){3 * S}, 0));
+    expect(a.offset, 21, 30);
+    assert_int_equal(a.steps, 1);
+}
+
 static void test_touching_edges_are_no_contradiction(void **state) {
     (void)state;
     tl_anchor a = {0};
@@ -219,6 +235,7 @@ int main(void) {
         cmocka_unit_test(test_brackets_narrow_each_other),
         cmocka_unit_test(test_what_was_known_is_aged_before_it_is_merged),
         cmocka_unit_test(test_a_contradiction_starts_again_and_is_counted),
+        cmocka_unit_test(test_a_new_connection_counts_alone),
         cmocka_unit_test(test_touching_edges_are_no_contradiction),
         cmocka_unit_test(test_drift_during_a_long_exchange_is_no_step),
         cmocka_unit_test(test_brackets_out_of_order_are_no_step),

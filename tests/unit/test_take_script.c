@@ -49,13 +49,19 @@ static void end(void) {
 }
 
 /* For 4 s, by the sender's idea of the time. */
-static int64_t take(const char *token, const char *told) {
-    const tl_reply *r =
-        SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("2"), L(K), L(S), tl__bytes_of(token),
-            L("4000"), L("0"), tl__bytes_of(told), tl__bytes_of(told), L("owner"));
+static const tl_reply *say_take(const char *token, const char *told) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("2"), L(K), L(S), tl__bytes_of(token),
+               L("4000"), L("0"), tl__bytes_of(told), tl__bytes_of(told), L("owner"));
+}
+
+static int64_t status_of(const tl_reply *reply) {
     int64_t status = 0;
-    assert_true(tl__reply_int(tl__reply_item(r, 0), &status));
+    assert_true(tl__reply_int(tl__reply_item(reply, 0), &status));
     return status;
+}
+
+static int64_t take(const char *token, const char *told) {
+    return status_of(say_take(token, told));
 }
 
 static void assert_binds_until(const char *until_us) {
@@ -92,6 +98,24 @@ static void test_a_take_of_the_same_token_binds_for_longer(void **state) {
     end();
 }
 
+/* It is to be had again only if S can be told, so that no other takes it should K be deleted. */
+static void test_a_holder_for_longer_than_s_can_be_told_is_refused(void **state) {
+    (void)state;
+    static const uint32_t levels[] = {NEW, OLD};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        begin(levels[i], "1700000001000000");
+        (void)SAY(L("PSETEX"), L(K), L("9000"), L(TOKEN));
+        fake_redis_set_oom(server, true);
+        if (levels[i] == OLD) {
+            assert_int_equal(say_take(TOKEN, NOW)->type, TL_REPLY_ERROR);
+            fake_redis_set_oom(server, false);
+        }
+        assert_int_equal(take(TOKEN, NOW), 1);
+        assert_binds_until(levels[i] == OLD ? "1700000004000000" : "1700000001000000");
+        end();
+    }
+}
+
 /* Another's is not there any more when that is over. */
 static void test_a_take_after_anothers_binds_for_its_own_time(void **state) {
     (void)state;
@@ -105,6 +129,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_late_take_of_the_same_token_moves_nothing_back),
         cmocka_unit_test(test_a_take_of_the_same_token_binds_for_longer),
+        cmocka_unit_test(test_a_holder_for_longer_than_s_can_be_told_is_refused),
         cmocka_unit_test(test_a_take_after_anothers_binds_for_its_own_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
