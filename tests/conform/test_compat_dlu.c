@@ -296,7 +296,7 @@ static void test_what_this_handle_holds_is_not_asked_for(void **state) {
     assert_true(once > before);
     for (int i = 0; i < 10; i++)
         assert_busy(d, KEY);
-    assert_in_range(takes_so_far(), once, once + 5); /* the keeper, when it begins to watch */
+    assert_in_range(takes_so_far(), once, once + 5);     /* the keeper, when it begins to watch */
     ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK); /* of a lock within a lock */
     assert_false(exists(KEY));
 }

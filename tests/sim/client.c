@@ -28,8 +28,7 @@ static bool told_of_step(sim_world *w, sim_client *c, bool stepped) {
 }
 
 bool sim_client_learn(sim_world *w, sim_client *c, tl_interval bracket, tl_mono now) {
-    return told_of_step(w, c,
-                        tl__anchor_learn(&c->server.anchor, bracket, now, w->cfg.drift_ppm));
+    return told_of_step(w, c, tl__anchor_learn(&c->server.anchor, bracket, now, w->cfg.drift_ppm));
 }
 
 static void on_up(sim_world *w, sim_conn *conn, const tl_interval *bracket, int64_t uptime_us) {

@@ -34,8 +34,7 @@ take-again-when-dropped  | scripts/take.lua  |        | 2000 | s/^if s\[3\] == t
 take-not-known-again     | scripts/take.lua  |        | 300  | s/^if known and s\[1\] == token then/if false then/
 fence-by-clock           | scripts/take.lua  |        | 2000 | s/math.max(fence + 1, now, told)/math.max(now, told)/; s/ and fence < now and / and /
 fence-by-count           | scripts/take.lua  | restart-forgets | 200 | s/math.max(fence + 1, now, told)/fence + 1/; s/^if time and not bound/if false and not bound/
-take-moves-back          | scripts/take.lua  | old-server | 20000 | s/^    binds = math.max(till, binds).*$//
-take-untold              | scripts/take.lua  | old-server | 60000 | s/^    if longer and done.err then/    if false then/
+take-moves-back          | scripts/take.lua  | old-server | 2000@1635 | s/^    binds = math.max(till, binds).*$//
 take-without-lifetime    | scripts/take.lua  |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
 refusal-is-final         | acquire.c,scripts/take.lua | tight-limits | 3000@1213 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
 fence-told-at-its-latest | sidecar.c         | failover-ahead | 30000@3706 | /out, not_after));/,/now\.lo/s/now\.lo/now.hi/
@@ -74,7 +73,6 @@ released-though-expired  | settle.c          |        | 2000@594 | s/ && s->mayb
 extend-too-late          | settle.c          |        | 3000 | s/return s->op == TL_DROP || .*/return true;/
 settle-without-limit     | settle.c          |        | 500  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
 # clocks
-anchor-of-another-server | interval.c        | old-server | 20000 | s/^    anchor->known = false;$//
 anchor-without-drift     | interval.c        |        | 2000 | s/int64_t by = ceil_us(/int64_t by = 0 * ceil_us(/
 bracket-without-drift    | interval.c        |        | 5000@2187 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
 bracket-from-sent        | interval.c        |        | 500  | s/tl__add_sat(stamp_us, -ceil_us(received.ns))/tl__add_sat(stamp_us, -ceil_us(sent.ns))/

@@ -238,10 +238,10 @@ typedef struct {
     enum { SIM_ASKING, SIM_HAD, SIM_MOVED_ON, SIM_NOT_ACQUIRED } promise;
     uint8_t host, key;
     bool taken, crashed, released;
-    uint32_t turn; /**< with stamps: which of the key's it was */
-    bool again;    /**< taken a second time, by a late request */
-    bool dropped;  /**< a drop of it has been executed, */
-    bool ours;     /**< and found it there */
+    uint32_t turn;         /**< with stamps: which of the key's it was */
+    bool again;            /**< taken a second time, by a late request */
+    bool dropped;          /**< a drop of it has been executed, */
+    bool ours;             /**< and found it there */
     uint64_t fence;        /**< the last that was given */
     uint64_t fence_before; /**< and the one before, to whom took it a second time */
 } sim_token;
