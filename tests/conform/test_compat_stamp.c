@@ -130,8 +130,8 @@ static void test_the_commands_are_those_of_the_old_clients_alone(void **state) {
 static void test_a_racing_losers_stamp_is_put_right(void **state) {
     conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c));
+    int64_t losers = wall_ms() - 100 + legacy_ms(c); /* of one that began to race before */
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    int64_t losers = wall_ms() - 100 + legacy_ms(c);
     set_stamp(c, losers);
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
     assert_int_not_equal(stamp_in(c), losers);
@@ -143,8 +143,8 @@ static void test_a_racing_losers_stamp_is_put_right(void **state) {
 static void test_a_release_leaves_a_losers_stamp_where_it_is(void **state) {
     conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c));
+    int64_t losers = wall_ms() - 100 + legacy_ms(c); /* of one that began to race before */
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    int64_t losers = wall_ms() - 100 + legacy_ms(c);
     set_stamp(c, losers);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_int_equal(stamp_in(c), losers);
