@@ -250,7 +250,8 @@ static void test_it_passes(void **state) {
 
 /* A reply that the machine holds up until the limit tells nothing of the fault. */
 static bool is_held_up(const fault *f, tl_err code) {
-    bool open = code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE; /* the latter of a login's reply */
+    bool open = code == TL_EUNCERTAIN ||
+                code == TL_EUNAVAILABLE; /* the latter of a login's reply */
     return !f->slow && open && strstr(said.message, "no reply");
 }
 
