@@ -148,10 +148,11 @@ static tl_status start(tl_try *a, const tl_try_words *words, const tl_job *job, 
 }
 
 /* A server that doesn't know a command repeats what it was given, the token too: that is for no log. */
-static tl_bytes without_arguments(tl_bytes error) {
+static tl_bytes words_of(tl_bytes error) {
     static const char from[] = ", with args";
     const char *at = error.n ? memmem(error.p, error.n, from, sizeof from - 1) : NULL;
-    return at ? tl__bytes(error.p, (size_t)(at - error.p)) : error;
+    tl_bytes words = at ? tl__bytes(error.p, (size_t)(at - error.p)) : error;
+    return words.n > 0 ? words : TL_LITERAL("an error without words");
 }
 
 static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *job,
@@ -161,7 +162,7 @@ static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *jo
     if (e->reply->type != TL_REPLY_ERROR)
         return words->answered(a, job, e, out);
     tl_bytes error = e->reply->text;
-    tl__try_fail(a, tl__refusal(error), tl__from_script(error), without_arguments(error), out);
+    tl__try_fail(a, tl__refusal(error), tl__from_script(error), words_of(error), out);
     a->result.harmless = e->now;
     return TL_END;
 }
