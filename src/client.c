@@ -312,8 +312,8 @@ void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime
     (void)pthread_mutex_lock(&client->mutex);
     tl_anchor *anchor = &client->server.anchor;
     bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
-    anchor->known = bracket !=
-                    NULL; /* one that doesn't tell the time isn't to be judged by another's */
+    if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
+        anchor->known = false;
     client->server.generation++;
     client->server.level = 0;
     if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
