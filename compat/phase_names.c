@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "glob.h"
 #include "phase.h"
 
 #define LEASE_MS 30000
@@ -25,20 +26,23 @@ static bool is_name(tl_bytes name) {
     return name.n > 0 && name.n <= TL_NAMESPACE_MAX;
 }
 
-/* One of "PATTERN=NAME" or "NAME". Its texts go to `room`. */
-static tl_err add(tl_namespaces *all, tl_bytes choice, char **room, tl_error *err) {
-    const char *equals = choice.n ? memrchr(choice.p, '=', choice.n) : NULL;
-    tl_bytes pattern = TL_LITERAL("*"), name = choice;
-    if (equals) {
-        pattern = tl__bytes(choice.p, (size_t)(equals - choice.p));
-        name = tl__bytes(equals + 1, choice.n - pattern.n - 1);
-    }
+static tl_err check(tl_bytes pattern, tl_bytes name, tl_error *err) {
+    const char *flaw = tl__glob_flaw(pattern);
     char shown[TL_NAMESPACE_MAX + 1];
-    tl__bytes_print(shown, sizeof shown, name);
+    tl__bytes_print(shown, sizeof shown, is_name(name) ? pattern : name);
     if (!is_name(name))
         return tl__fail(err, TL_EINVALID, 0,
                         "namespaces: '%s' is no name: 1 to %d letters, digits, '.', '_', '-'",
                         shown, TL_NAMESPACE_MAX);
+    if (flaw)
+        return tl__fail(err, TL_EINVALID, 0, "namespaces: the pattern '%s' has a %s", shown, flaw);
+    return TL_OK;
+}
+
+/* Its texts go to `room`. */
+static tl_err add(tl_namespaces *all, tl_bytes pattern, tl_bytes name, char **room, tl_error *err) {
+    if (check(pattern, name, err))
+        return TL_EINVALID;
     if (all->count == TL_NAMESPACES_MAX)
         return tl__fail(err, TL_EINVALID, 0, "namespaces: more than %d", TL_NAMESPACES_MAX);
     tl_namespace *ns = &all->at[all->count];
@@ -78,11 +82,8 @@ tl_err tl__namespaces_open(const tl_client_options *client, tl_bytes owner, cons
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     char *room = all->room;
     tl_err code = read_numbers(client, all, err);
-    for (const char *p = text; !code && *p;) {
-        size_t n = strcspn(p, ",");
-        code = add(all, tl__bytes(p, n), &room, err);
-        p += n + (p[n] == ',');
-    }
+    for (tl_bytes pattern, name; !code && tl__glob_choice(&text, &pattern, &name);)
+        code = add(all, pattern, name, &room, err);
     if (code) {
         free(all);
         return code;
@@ -99,7 +100,7 @@ void tl__namespaces_close(tl_namespaces *all) {
 
 const tl_namespace *tl__namespace_of(const tl_namespaces *all, tl_bytes key) {
     for (unsigned i = 0; i < all->count; i++)
-        if (tl__bytes_like(all->at[i].pattern, key))
+        if (tl__glob_fits(all->at[i].pattern, key))
             return &all->at[i];
     return NULL;
 }

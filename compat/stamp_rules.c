@@ -4,6 +4,7 @@
  * lets two hold at once.
  */
 #include "error.h"
+#include "glob.h"
 #include "stamp.h"
 
 #define SKEW_MS 1000
@@ -29,30 +30,26 @@ static tl_err find_dialect(tl_bytes name, const tl_dialect **ret, tl_error *err)
     return tl__fail(err, TL_EINVALID, 0, "dialect: there is none called '%s'", shown);
 }
 
-/* One of "PATTERN=NAME" or "NAME"; each is checked, the first that fits counts. */
-static tl_err read_choice(tl_bytes choice, tl_bytes key, const tl_dialect **ret, tl_error *err) {
-    const char *equals = choice.n ? memrchr(choice.p, '=', choice.n) : NULL;
-    tl_bytes pattern = TL_LITERAL("*"), name = choice;
-    const tl_dialect *dialect;
-    if (equals) {
-        pattern = tl__bytes(choice.p, (size_t)(equals - choice.p));
-        name = tl__bytes(equals + 1, choice.n - pattern.n - 1);
-    }
-    if (find_dialect(name, &dialect, err))
-        return TL_EINVALID;
-    if (!*ret && tl__bytes_like(pattern, key))
-        *ret = dialect;
-    return TL_OK;
+static tl_err check_pattern(tl_bytes pattern, tl_error *err) {
+    const char *flaw = tl__glob_flaw(pattern);
+    char shown[64];
+    if (!flaw)
+        return TL_OK;
+    tl__bytes_print(shown, sizeof shown, pattern);
+    return tl__fail(err, TL_EINVALID, 0, "dialect: the pattern '%s' has a %s", shown, flaw);
 }
 
+/* Each choice is checked, the first that fits counts. */
 static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect **ret,
                              tl_error *err) {
+    tl_bytes pattern, name;
     *ret = NULL;
-    for (const char *p = choices; p && *p;) {
-        size_t n = strcspn(p, ",");
-        if (read_choice(tl__bytes(p, n), key, ret, err))
+    while (tl__glob_choice(&choices, &pattern, &name)) {
+        const tl_dialect *dialect;
+        if (find_dialect(name, &dialect, err) || check_pattern(pattern, err))
             return TL_EINVALID;
-        p += n + (p[n] == ',');
+        if (!*ret && tl__glob_fits(pattern, key))
+            *ret = dialect;
     }
     if (!*ret)
         *ret = tl__dialect_at(0);

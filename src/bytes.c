@@ -56,24 +56,3 @@ bool tl__bytes_has_word(tl_bytes text, const char *word) {
             return true;
     return false;
 }
-
-bool tl__bytes_like(tl_bytes pattern, tl_bytes text) {
-    size_t p = 0, t = 0, star = SIZE_MAX, from = 0;
-    while (t < text.n) {
-        if (p < pattern.n && pattern.p[p] == '*') {
-            star = p++;
-            from = t;
-        } else if (p < pattern.n && pattern.p[p] == text.p[t]) {
-            p++;
-            t++;
-        } else if (star != SIZE_MAX) {
-            p = star + 1;
-            t = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (p < pattern.n && pattern.p[p] == '*')
-        p++;
-    return p == pattern.n;
-}

@@ -38,9 +38,6 @@ tl_bytes tl__bytes_from_int(char *buffer, int64_t v);
 /** Copy into a C string of `size`, cut to fit, with control bytes and bytes over 126 as '?'. */
 void tl__bytes_print(char *to, size_t size, tl_bytes from);
 
-/** Is text like the pattern, in which '*' stands for any bytes? */
-bool tl__bytes_like(tl_bytes pattern, tl_bytes text);
-
 /** Does text contain the word (bounded by anything that is not an upper-case letter)? */
 bool tl__bytes_has_word(tl_bytes text, const char *word);
 

@@ -15,6 +15,7 @@
 #include "break.h"
 #include "driver.h"
 #include "error.h"
+#include "glob.h"
 #include "keys.h"
 #include "scan.h"
 
@@ -406,8 +407,11 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
                       void *ctx, tl_error *err) {
     tl_scan s;
     tl_bytes glob = pattern ? tl__bytes_of(pattern) : TL_LITERAL("*");
+    const char *flaw = tl__glob_flaw(glob);
     if (glob.n == 0 || glob.n > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "pattern: 1 to %d bytes, not %zu", TL_KEY_MAX, glob.n);
+    if (flaw)
+        return tl__fail(err, TL_EINVALID, 0, "pattern: it has a %s", flaw);
     tl__scan_init(&s, glob, *cursor, client->attempt_ms, client->connect_ms);
     s.legacy = &client->legacy;
     s.found = found;

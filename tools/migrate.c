@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "glob.h"
 #include "migrate.h"
 #include "migrate_show.h"
 #include "migrate_traffic.h"
@@ -226,6 +227,9 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
                     "migrate init: --keys PATTERN is missing: which keys are its locks?");
     if (o->keys && (!*o->keys || strlen(o->keys) >= MIGRATE_KEYS_SIZE))
         return fail(STATUS_USAGE, "migrate init: --keys: 1 to %d bytes", MIGRATE_KEYS_SIZE - 1);
+    const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
+    if (flaw)
+        return fail(STATUS_USAGE, "migrate init: --keys: the pattern has a %s", flaw);
     if (o->lease_ms != MIGRATE_NOT_GIVEN &&
         (o->lease_ms < MIGRATE_LEASE_LEAST_MS || o->lease_ms > MIGRATE_LEASE_MOST_MS))
         return fail(STATUS_USAGE, "migrate init: --lease: 1s to 10m");

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "glob.h"
 #include "migrate_monitor.h"
 #include "skew_monitor.h"
 
@@ -71,7 +72,7 @@ void migrate_monitor_line(migrate_monitor *x, tl_bytes line) {
         return;
     /* a key that is too long to be seen whole may be one of ours */
     if (c.word[1].cut ||
-        migrate_fits(tl__bytes_of(x->keys), tl__bytes(c.word[1].bytes, c.word[1].n)))
+        tl__glob_fits(tl__bytes_of(x->keys), tl__bytes(c.word[1].bytes, c.word[1].n)))
         name(x->seen, &c, setnx ? "SETNX" : "GETSET");
 }
 

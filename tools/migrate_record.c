@@ -26,67 +26,6 @@ const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char
     return buf;
 }
 
-/* ---- patterns -------------------------------------------------------------------------------- */
-
-/* One of "[...]", whose first byte is at p; returns where it ends. */
-static size_t fits_class(tl_bytes pattern, size_t p, char c, bool *ret) {
-    bool other = p < pattern.n && pattern.p[p] == '^', found = false;
-    unsigned char byte = (unsigned char)c;
-
-    for (p += other; p < pattern.n && pattern.p[p] != ']'; p++) {
-        if (pattern.p[p] == '\\' && p + 1 < pattern.n) {
-            found = found || pattern.p[++p] == c;
-        } else if (p + 2 < pattern.n && pattern.p[p + 1] == '-') {
-            unsigned char a = (unsigned char)pattern.p[p], b = (unsigned char)pattern.p[p + 2];
-            found = found || (a <= b ? a <= byte && byte <= b : b <= byte && byte <= a);
-            p += 2;
-        } else {
-            found = found || pattern.p[p] == c;
-        }
-    }
-    *ret = found != other;
-    return p < pattern.n ? p + 1 : p;
-}
-
-/* What is no '*', at p, against one byte; returns where it ends. */
-static size_t fits_one(tl_bytes pattern, size_t p, char c, bool *ret) {
-    if (pattern.p[p] == '[')
-        return fits_class(pattern, p + 1, c, ret);
-    bool any = pattern.p[p] == '?';
-    if (pattern.p[p] == '\\' && p + 1 < pattern.n)
-        p++;
-    *ret = any || pattern.p[p] == c;
-    return p + 1;
-}
-
-bool migrate_fits(tl_bytes pattern, tl_bytes key) {
-    size_t p = 0, k = 0, star = SIZE_MAX, from = 0;
-
-    while (k < key.n) {
-        bool fits = false;
-        size_t next = p;
-        if (p < pattern.n && pattern.p[p] == '*') {
-            star = ++p;
-            from = k;
-            continue;
-        }
-        if (p < pattern.n)
-            next = fits_one(pattern, p, key.p[k], &fits);
-        if (fits) {
-            p = next;
-            k++;
-        } else if (star != SIZE_MAX) {
-            p = star;
-            k = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (p < pattern.n && pattern.p[p] == '*')
-        p++;
-    return p == pattern.n;
-}
-
 /* ---- the register ----------------------------------------------------------------------------- */
 
 static bool number(tl_bytes text, int64_t least, int64_t most, int64_t *ret) {

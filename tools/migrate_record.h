@@ -28,9 +28,6 @@ bool migrate_name_ok(const char *name);
 /** "tidelock:phase:{NAME}" and the suffix, as ":clients". Returns buf. */
 const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char *suffix);
 
-/** Does the key fit the pattern, as SCAN reads one? */
-bool migrate_fits(tl_bytes pattern, tl_bytes key);
-
 typedef struct {
     bool there;
     bool readable; /**< else only `there` means something */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "duration.h"
+#include "glob.h"
 #include "skew_legacy.h"
 #include "skew_self.h"
 
@@ -41,6 +42,9 @@ static int check(const skew_legacy_options *o) {
         return fail(STATUS_USAGE, "--pool-wait: at most 1m");
     if (o->keys && !*o->keys)
         return fail(STATUS_USAGE, "--keys: which? A glob, as in --keys 'lock:*'");
+    const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
+    if (flaw)
+        return fail(STATUS_USAGE, "--keys: the pattern has a %s", flaw);
     return 0;
 }
 

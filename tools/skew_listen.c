@@ -3,10 +3,10 @@
  * much of them it keeps for us, on the link's connection; beyond a megabyte it is over, and what was heard until
  * then counts.
  */
-#include <fnmatch.h>
 #include <poll.h>
 #include <string.h>
 
+#include "glob.h"
 #include "skew_listen.h"
 
 #define BEGIN_MS 5000
@@ -35,17 +35,13 @@ void skew_listen_end(skew_listen *x) {
 /* ---- a command -------------------------------------------------------------------------------- */
 
 static bool is_wanted(const skew_listen *x, const skew_heard *c) {
-    char key[SKEW_WORD_SIZE + 1];
-
     if (!skew_is_take(c))
         return false;
     if (!x->options.keys)
         return true;
-    if (c->word[1].cut || memchr(c->word[1].bytes, '\0', c->word[1].n))
+    if (c->word[1].cut)
         return false;
-    memcpy(key, c->word[1].bytes, c->word[1].n);
-    key[c->word[1].n] = '\0';
-    return fnmatch(x->options.keys, key, 0) == 0;
+    return tl__glob_fits(tl__bytes_of(x->options.keys), tl__bytes(c->word[1].bytes, c->word[1].n));
 }
 
 static void hear(skew_listen *x, tl_bytes line) {

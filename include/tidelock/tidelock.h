@@ -154,7 +154,10 @@ typedef struct {
                                 [60000] */
     const char *dialect;   /**< how they write and read the end of a lifetime: a name, or for some
                                 keys another: "cron:*=redis-doc,java". See `tidelock help dialects`
-                                [java] */
+                                [java]. A pattern here, and in namespaces, means what it means to
+                                SCAN of the server (* ? [a-z] [^a] \x); a comma in it is written
+                                "\,". What servers don't all read alike is refused: a '[' without
+                                ']', a '\' at the end, a range of bytes beyond ASCII */
     bool strict; /**< TL_TIMESTAMP: SETNX, GET, GETSET and DEL alone, whatever the server can */
     /** When this host's clock is provably further than skew_max_ms from the server's, or (TL_AUTO)
      *  `tidelock skew --publish` has found the namespace UNSAFE [TL_GUARD_WARN]. A server before 2.6
@@ -520,7 +523,7 @@ typedef void (*tl_found)(const void *key, size_t key_len, const tl_lock_info *in
  * twice; what comes or goes meanwhile, perhaps. A server of millions of keys takes many steps, each of
  * which holds it up for less than a millisecond. Not for locks whose keys are on different nodes.
  *
- * pattern  a glob as SCAN of Redis has it; NULL: any key
+ * pattern  a glob as SCAN of Redis has it, refused as in tl_client_options.dialect; NULL: any key
  * cursor   0 to begin with; 0 again when all has been seen
  *
  * Needs EVAL and SCAN: Redis 2.8 or newer. Blocks at most connect_ms + attempt_ms.

@@ -7,6 +7,20 @@ start_server
 expect 0 migrate init --keys 'jobs:*' --lease 1s --yes
 token=01234567-89ab-4def-8123-456789abcdef
 
+# ---- a pattern means the same to services and to migrate -------------------------------------------------
+# A service that took [eu] for four letters would lock what no step looks at, and Java with it.
+expect 0 migrate init --namespace eu --keys 'jobs:[eu]:*' --phase 1 --lease 1s --yes
+names='jobs:[eu]:*=eu'
+expect_line 64 "none of the client's has this key" "$tidelock" run --protocol auto --namespace "$names" 'jobs:[eu]:x' -- true
+expect 0 "$tidelock" lock --protocol auto --namespace "$names" -t 60s jobs:e:x
+read -r mine _ <"$out"
+redis SETNX jobs:u:x $(($(server_ms) + 60000)) >/dev/null
+redis SETNX 'jobs:[eu]:x' $(($(server_ms) + 60000)) >/dev/null # a key of nobody's
+expect_refused '1 stamp stands without a sidecar.*: jobs:u:x \(' migrate advance --namespace eu --yes
+expect 0 "$tidelock" unlock --protocol auto --namespace "$names" jobs:e:x "$mine"
+redis FLUSHALL >/dev/null
+expect 0 migrate init --keys 'jobs:*' --lease 1s --yes
+
 # ---- from 1 to 2: a stamp that nobody but an old client sets ---------------------------------------------
 set_phase 1 2
 redis SETNX jobs:x $(($(server_ms) + 60000)) >/dev/null

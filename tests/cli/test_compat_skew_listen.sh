@@ -74,5 +74,6 @@ expect_line 64 'auto' "$tidelock" skew --passive --legacy-ttl sometimes
 expect_line 64 'help dialects' "$tidelock" skew --passive --dialect klingon
 expect_line 64 'help dialects' "$tidelock" skew --dialect klingon
 expect_line 64 '--keys' "$tidelock" skew --passive --keys ''
+expect_line 64 "the pattern has a '\[' without '\]'" "$tidelock" skew --passive --keys 'jobs:[a'
 expect_line 64 '--pool-wait' "$tidelock" skew --passive --pool-wait 61s
 exit 0

@@ -11,6 +11,7 @@ expect_line 64 '1ms at least' "$tidelock" inspect --watch=0s
 expect_line 64 'say seconds' "$tidelock" inspect --watch=5
 expect_line 64 'too many' "$tidelock" inspect a b
 expect_line 64 'pattern' "$tidelock" inspect ''
+expect_line 64 "pattern: it has a '\[' without" "$tidelock" inspect 'a['
 if [[ ${COMPAT:-1} != 0 ]]; then
     expect_line 64 'EVAL' "$tidelock" inspect --protocol timestamp --strict
     expect_line 64 "none called" "$tidelock" inspect --dialect nonsense

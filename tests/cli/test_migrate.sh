@@ -11,6 +11,7 @@ expect_line 64 'init, status, advance' migrate forward
 expect_line 64 'too many words' migrate status now
 expect_line 64 'PATTERN is missing' migrate init --yes
 expect_line 64 '1 to 512 bytes' migrate init --yes --keys ''
+expect_line 64 "the pattern has a '\[' without '\]'" migrate init --yes --keys 'jobs:[a'
 expect_line 64 '--namespace: 1 to 64' migrate status --namespace ''
 expect_line 64 '--namespace: 1 to 64' migrate status --namespace 'a b'
 expect_line 64 '--namespace: 1 to 64' migrate status --namespace "$(printf '%065d' 7)"

@@ -104,6 +104,11 @@ static void test_the_first_pattern_that_fits_counts(void **state) {
     assert_int_equal(tl__namespace_of(all, TL_LITERAL("a=b:"))->index, 1);
     assert_null(tl__namespace_of(all, TL_LITERAL("cro")));
     free(all);
+    all = open_names(TL_CLIENT_OPTIONS(.namespaces = "jobs:[eu]:*=default,a\\,b=c"));
+    assert_int_equal(tl__namespace_of(all, TL_LITERAL("jobs:e:1"))->index, 0);
+    assert_null(tl__namespace_of(all, TL_LITERAL("jobs:[eu]:1")));
+    assert_int_equal(tl__namespace_of(all, TL_LITERAL("a,b"))->index, 1);
+    free(all);
 }
 
 static void test_what_is_no_name_is_refused(void **state) {
@@ -114,6 +119,8 @@ static void test_what_is_no_name_is_refused(void **state) {
     refused(TL_CLIENT_OPTIONS(.namespaces = "a b"), "'a b'");
     refused(TL_CLIENT_OPTIONS(.namespaces = "x*="), "''");
     refused(TL_CLIENT_OPTIONS(.namespaces = ",a"), "''");
+    refused(TL_CLIENT_OPTIONS(.namespaces = "jobs:[a=a"), "'jobs:[a' has a '[' without ']'");
+    refused(TL_CLIENT_OPTIONS(.namespaces = "jobs\\=a"), "has a '\\' at the end");
     refused(TL_CLIENT_OPTIONS(.namespaces = longer), "nnn");
     refused(TL_CLIENT_OPTIONS(.namespaces = "{a}"), "'{a}'");
     refused(TL_CLIENT_OPTIONS(.namespaces = "a,b,c,d,e"), "more than 4");

@@ -116,22 +116,16 @@ static void test_the_first_pattern_that_fits_chooses_the_dialect(void **state) {
     assert_string_equal(dialect_of("a=b=php-s", "a=b"), "php-s"); /* the last '=' divides */
 }
 
-static void test_a_star_is_any_bytes_and_nothing_else_is_special(void **state) {
+static void test_a_pattern_means_what_it_means_to_the_server(void **state) {
     (void)state;
-    static const struct {
-        const char *pattern, *key;
-        bool fits;
-    } all[] = {{"a*b", "ab", true},     {"a*b", "axxb", true},     {"a*b", "axxbc", false},
-               {"a*b*", "axbxx", true}, {"*a*b", "bab", true},     {"*", "anything", true},
-               {"**", "x", true},       {"a?b", "axb", false},     {"a?b", "a?b", true},
-               {"a[x]", "ax", false},   {"abc", "ab", false},      {"ab", "abc", false},
-               {"*ab", "aab", true},    {"*aab", "aaab", true},    {"a*a", "a", false},
-               {"", "x", false},        {"*x*y*z", "1x2y3z", true}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        char choice[64];
-        (void)snprintf(choice, sizeof choice, "%s=php-s", all[i].pattern);
-        assert_string_equal(dialect_of(choice, all[i].key), all[i].fits ? "php-s" : "java");
-    }
+    assert_string_equal(dialect_of("job[qrs]:*=php-s", "jobs:x"), "php-s");
+    assert_string_equal(dialect_of("job[qrs]:*=php-s", "job[qrs]:x"), "java");
+    assert_string_equal(dialect_of("a?b=php-s", "axb"), "php-s");
+    assert_string_equal(dialect_of("a\\*b=php-s", "axb"), "java");
+    assert_string_equal(dialect_of("a\\,b=php-s,redis-doc", "a,b"), "php-s");
+    assert_string_equal(dialect_of("a\\,b=php-s,redis-doc", "b"), "redis-doc");
+    REFUSES(0, "dialect: the pattern 'job[q:*' has a '[' without ']'", .dialect = "job[q:*=java");
+    REFUSES(0, "dialect: the pattern 'x\\' has a '\\' at the end", .dialect = "java,x\\=java");
 }
 
 static void test_each_dialect_named_must_exist_even_where_it_does_not_fit(void **state) {
@@ -181,7 +175,7 @@ int main(void) {
         cmocka_unit_test(test_a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l),
         cmocka_unit_test(test_strict_is_for_timestamps_without_replicas),
         cmocka_unit_test(test_the_first_pattern_that_fits_chooses_the_dialect),
-        cmocka_unit_test(test_a_star_is_any_bytes_and_nothing_else_is_special),
+        cmocka_unit_test(test_a_pattern_means_what_it_means_to_the_server),
         cmocka_unit_test(test_each_dialect_named_must_exist_even_where_it_does_not_fit),
         cmocka_unit_test(test_a_locks_own_dialect_comes_before_the_clients),
         cmocka_unit_test(test_the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift),

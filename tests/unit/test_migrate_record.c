@@ -1,6 +1,6 @@
 /*
  * The register and the clients' records as the server has them: read as they are written, and anything else
- * is unreadable, never a plausible number. Patterns fit as the server's own do.
+ * is unreadable, never a plausible number.
  */
 #include "../../tools/migrate_record.c" /* NOLINT(bugprone-suspicious-include) */
 
@@ -137,7 +137,7 @@ static void test_any_other_register_is_unreadable(void **state) {
     assert_false(r.there || r.readable);
 }
 
-/* ---- names and patterns ----------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------ */
 
 static void test_names(void **state) {
     (void)state;
@@ -150,48 +150,6 @@ static void test_names(void **state) {
     assert_string_equal(migrate_key(key, "cron", ":clients"), "tidelock:phase:{cron}:clients");
 }
 
-static void test_patterns_fit_as_the_servers_do(void **state) {
-    (void)state;
-    static const struct {
-        const char *pattern, *key;
-        bool fits;
-    } all[] = {
-        {"*", "", true},
-        {"*", "a", true},
-        {"jobs:*", "jobs:a", true},
-        {"jobs:*", "jobs:", true},
-        {"jobs:*", "job:a", false},
-        {"jobs", "jobs", true},
-        {"jobs", "jobs:", false},
-        {"a*b*c", "axxbyyc", true},
-        {"a*b*c", "axxbyy", false},
-        {"*a", "ba", true},
-        {"*a", "ab", false},
-        {"?", "a", true},
-        {"?", "", false},
-        {"a?c", "abc", true},
-        {"[ab]c", "bc", true},
-        {"[ab]c", "cc", false},
-        {"[^ab]c", "cc", true},
-        {"[^ab]c", "ac", false},
-        {"[a-c]", "b", true},
-        {"[c-a]", "b", true},
-        {"[a-c]", "d", false},
-        {"\\*", "*", true},
-        {"\\*", "a", false},
-        {"[\\]]", "]", true},
-        {"a**b", "ab", true},
-        {"", "", true},
-        {"", "a", false},
-        {"*[0-9]", "job7", true},
-        {"*[0-9]", "job", false},
-        {"[a", "a", true},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (migrate_fits(tl__bytes_of(all[i].pattern), tl__bytes_of(all[i].key)) != all[i].fits)
-            fail_msg("'%s' and '%s'", all[i].pattern, all[i].key);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_record_is_read_as_it_is_written),
@@ -200,7 +158,6 @@ int main(void) {
         cmocka_unit_test(test_a_register_is_read_as_it_is_written),
         cmocka_unit_test(test_any_other_register_is_unreadable),
         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_patterns_fit_as_the_servers_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
