@@ -175,10 +175,12 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 /* The server has no EVAL: go on without, or say so. Whether it has WATCH is found out by using it. */
 static tl_status without_scripts(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                  tl_out *out) {
-    static const char words[] =
-        "the server has no EVAL, which the bridge needs: Redis 2.6 or newer";
-    if (s->bridge)
-        return tl__try_fail(&s->try, TL_ESERVER, false, TL_LITERAL(words), out);
+    static const tl_needer bridge = {"the bridge needs", TL_INSTEAD};
+    if (s->bridge) {
+        (void)tl__try_refused(&s->try, e->reply->text, false, &bridge, out);
+        tl__out_place(out, e->words);
+        return TL_END;
+    }
     out->level = TL_LEVEL_WATCH;
     s->try.bounded = false;
     tl__stamp_watch_send(s, job, e, out);
@@ -209,7 +211,7 @@ static void bridge_init(void *machine, tl_op op, uint16_t ticket, tl_mono until)
     ((tl_stamp_try *)machine)->bridge = true;
 }
 
-static const tl_try_words words = {send, answered};
+static const tl_try_words words = {send, answered, {NULL, NULL}};
 
 static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     if (is_error(e, "wrong kind of value"))

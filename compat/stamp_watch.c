@@ -96,7 +96,7 @@ bool tl__stamp_watch_lacks(const tl_stamp_try *s, const tl_event *e) {
 }
 
 static tl_status refused(tl_stamp_try *s, const tl_reply *reply, bool maybe, tl_out *out) {
-    return tl__try_fail(&s->try, tl__refusal(reply->text), maybe, reply->text, out);
+    return tl__try_refused(&s->try, reply->text, maybe, NULL, out);
 }
 
 /* The first of the replies that is an error; NULL: none is. */
@@ -398,8 +398,7 @@ static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
 tl_status tl__stamp_watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                    tl_out *out) {
     tl_status status = s->phase == READING ? judge(s, job, e, out) : wrote(s, job, e, out);
-    tl_err code = s->try.result.code;
-    if (status == TL_END && (code == TL_EUNAVAILABLE || code == TL_EDENIED || code == TL_ESERVER))
+    if (status == TL_END && tl__is_of_server(s->try.result.code))
         tl__out_place(out, e->words);
     return status;
 }

@@ -190,7 +190,7 @@ static void doubt(tl_acquire *a, tl_mono harmless) {
  * lost, since it may have taken effect. */
 static tl_status failed(tl_acquire *a, const tl_event *e, tl_err code, tl_out *out) {
     if (code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
-        code == TL_ECLOCK)
+        code == TL_ECLOCK || code == TL_EUNSUPPORTED)
         return give_up(a, e, code, out);
     a->failures++;
     int64_t pause = a->failures == 1 && code == TL_EUNCERTAIN

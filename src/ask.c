@@ -87,6 +87,14 @@ static bool is_wrong_type(tl_bytes error) {
     return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
 }
 
+static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
+    (void)fail(a, tl__refusal(error), error, out);
+    static const tl_needer look = {"looking at a lock needs", TL_INSTEAD_LOOK};
+    if (a->result.code == TL_EUNSUPPORTED)
+        tl__out_lacks(out, error, a->key.n > 0 ? &look : NULL);
+    return TL_END;
+}
+
 static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     if (e->count < 1)
         return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
@@ -98,7 +106,7 @@ static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     if (e->reply->type == TL_REPLY_ERROR && a->plain && is_wrong_type(e->reply->text))
         return got_another_type(a, e, out);
     if (e->reply->type == TL_REPLY_ERROR)
-        return fail(a, tl__refusal(e->reply->text), e->reply->text, out);
+        return refused(a, e->reply->text, out);
     if (a->plain)
         return got(a, e, out);
     if (a->key.n > 0) {

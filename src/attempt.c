@@ -94,10 +94,14 @@ static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     int64_t n;
     if (job->wait_replicas == 0)
         return true;
-    if (e->count > 1 && tl__reply_int(&e->reply[e->count - 1], &n) && n >= job->wait_replicas)
+    const tl_reply *last = &e->reply[e->count - 1];
+    if (e->count > 1 && tl__reply_int(last, &n) && n >= job->wait_replicas)
         return true;
-    tl__try_fail(a, TL_EUNAVAILABLE, true,
-                 TL_LITERAL("too few replicas confirmed the lock in time"), out);
+    if (e->count > 1 && last->type == TL_REPLY_ERROR && tl__is_unknown_command(last->text))
+        tl__try_refused(a, last->text, true, &(tl_needer){"wait_replicas needs", NULL}, out);
+    else
+        tl__try_fail(a, TL_EUNAVAILABLE, true,
+                     TL_LITERAL("too few replicas confirmed the lock in time"), out);
     a->result.harmless = e->now; /* it has taken effect: nothing is still under way */
     return false;
 }
@@ -155,6 +159,14 @@ static tl_bytes words_of(tl_bytes error) {
     return words.n > 0 ? words : TL_LITERAL("an error without words");
 }
 
+tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who,
+                          tl_out *out) {
+    tl__try_fail(a, tl__refusal(error), maybe, words_of(error), out);
+    if (a->result.code == TL_EUNSUPPORTED)
+        tl__out_lacks(out, error, who);
+    return TL_END;
+}
+
 static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *job,
                           const tl_event *e, tl_out *out) {
     if (e->count < 1)
@@ -162,7 +174,7 @@ static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *jo
     if (e->reply->type != TL_REPLY_ERROR)
         return words->answered(a, job, e, out);
     tl_bytes error = e->reply->text;
-    tl__try_fail(a, tl__refusal(error), tl__from_script(error), words_of(error), out);
+    tl__try_refused(a, error, tl__from_script(error), words->who.needs ? &words->who : NULL, out);
     a->result.harmless = e->now;
     return TL_END;
 }
@@ -171,8 +183,7 @@ static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *jo
 static tl_status answered_by(tl_try *a, const tl_try_words *words, const tl_job *job,
                              const tl_event *e, tl_out *out) {
     tl_status status = answered(a, words, job, e, out);
-    tl_err code = a->result.code;
-    if (status == TL_END && (code == TL_EUNAVAILABLE || code == TL_EDENIED || code == TL_ESERVER))
+    if (status == TL_END && tl__is_of_server(a->result.code))
         tl__out_place(out, e->words);
     return status;
 }

@@ -24,6 +24,7 @@ void tl__try_init(void *attempt, tl_op op, uint16_t ticket, tl_mono until);
 typedef struct {
     void (*send)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
     tl_status (*answered)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+    tl_needer who; /**< who can't do without what it sends */
 } tl_try_words;
 
 /** A protocol's step. */
@@ -49,6 +50,8 @@ tl_interval tl__try_server_us(const tl_event *e, tl_mono at);
 /** All of these end the attempt. */
 tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_out *out);
 tl_status tl__try_malformed(tl_try *a, tl_out *out);
+/** The server answered with an error; who: NULL, or as in tl_try_words. */
+tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who, tl_out *out);
 /** The server refused a request that came after `by`. */
 tl_status tl__try_too_late(tl_try *a, tl_out *out);
 /** Another holds it; left_ms as of PTTL, negative when unknown. */

@@ -31,16 +31,22 @@ static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
     return TL_GO;
 }
 
+static tl_status refused(tl_break *b, tl_bytes error, tl_out *out) {
+    (void)fail(b, tl__refusal(error), error, out);
+    static const tl_needer who = {"removing a lock needs", NULL};
+    if (b->result.code == TL_EUNSUPPORTED)
+        tl__out_lacks(out, error, &who);
+    return TL_END;
+}
+
 static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
     int64_t status;
     if (b->ticket == REACH)
         return ask(b, e, out);
     if (e->count < 1)
         return fail(b, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
-    if (e->reply->type == TL_REPLY_ERROR && tl__is_unknown_command(e->reply->text))
-        return fail(b, TL_ESERVER, TL_LITERAL("the server has no EVAL, which this needs"), out);
     if (e->reply->type == TL_REPLY_ERROR)
-        return fail(b, tl__refusal(e->reply->text), e->reply->text, out);
+        return refused(b, e->reply->text, out);
     if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
         status = INT64_MIN;
     switch (status) {

@@ -34,6 +34,7 @@ const char *tl_err_name(tl_err code) {
     case TL_ESERVER: return "TL_ESERVER";
     case TL_EEXPIRED: return "TL_EEXPIRED";
     case TL_ETAKEN: return "TL_ETAKEN";
+    case TL_EUNSUPPORTED: return "TL_EUNSUPPORTED";
     }
     return "TL_E?";
 }

@@ -86,8 +86,14 @@ bool tl__is_unknown_command(tl_bytes error) {
 }
 
 bool tl__from_script(tl_bytes error) {
-    static const char mark[] = "@user_script";
-    return memmem(error.p, error.n, mark, sizeof mark - 1) != NULL;
+    static const char mark[] = "@user_script", old[] = "Error running script"; /* as 2.6 has it */
+    return memmem(error.p, error.n, mark, sizeof mark - 1) != NULL ||
+           memmem(error.p, error.n, old, sizeof old - 1) != NULL;
+}
+
+static bool is_unknown_in_script(tl_bytes error) {
+    static const char words[] = "Unknown Redis command";
+    return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
 }
 
 /* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's. */
@@ -113,8 +119,66 @@ tl_err tl__refusal(tl_bytes error) {
     if (has_code(error, denied) || memmem(error.p, error.n, in_script, sizeof in_script - 1) ||
         memmem(error.p, error.n, acl, sizeof acl - 1))
         return TL_EDENIED;
-    bool passes = has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1);
-    return passes ? TL_EUNAVAILABLE : TL_ESERVER;
+    if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1))
+        return TL_EUNAVAILABLE;
+    bool lacks = tl__is_unknown_command(error) || is_unknown_in_script(error);
+    return lacks ? TL_EUNSUPPORTED : TL_ESERVER;
+}
+
+bool tl__is_of_server(tl_err code) {
+    return code == TL_EUNAVAILABLE || code == TL_EDENIED || code == TL_ESERVER ||
+           code == TL_EUNSUPPORTED;
+}
+
+/* ---- what a server lacks --------------------------------------------------------------------- */
+
+/* The name that the server repeats, in quotation marks or, with some versions, in backquotes. */
+static tl_bytes unknown_name(tl_bytes error) {
+    size_t from = 0;
+    while (from < error.n && error.p[from] != '\'' && error.p[from] != '`')
+        from++;
+    if (from == error.n)
+        return TL_LITERAL("such command");
+    const char *name = error.p + from + 1, *end = memchr(name, error.p[from], error.n - from - 1);
+    tl_bytes found = tl__bytes(name, end ? (size_t)(end - name) : 0);
+    return tl__bytes_eq(found, TL_LITERAL("EVALSHA")) ? TL_LITERAL("EVAL") : found;
+}
+
+/* The version of Redis that brought a command; NULL: it has always been there. */
+static const char *since(tl_bytes name) {
+    static const struct {
+        const char *name, *version;
+    } rows[] = {{"EVAL", "2.6"}, {"PEXPIRE", "2.6"}, {"PSETEX", "2.6"}, {"PTTL", "2.6"},
+                {"SCAN", "2.8"}, {"TIME", "2.6"},    {"WAIT", "3.0"},   {"WATCH", "2.2"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (tl__bytes_eq(name, tl__bytes_of(rows[i].name)))
+            return rows[i].version;
+    return NULL;
+}
+
+static bool is_eval(tl_bytes name) {
+    return tl__bytes_eq(name, TL_LITERAL("EVAL"));
+}
+
+void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who) {
+    char name[32];
+    if (!tl__is_unknown_command(error)) {
+        (void)snprintf(to, size,
+                       "a script needs a command that the server lacks, or has renamed: "
+                       "`tidelock doctor` finds out which");
+        return;
+    }
+    tl__bytes_print(name, sizeof name, unknown_name(error));
+    const char *version = since(tl__bytes_of(name));
+    bool instead = who && who->instead && is_eval(tl__bytes_of(name));
+    (void)snprintf(to, size, "the server has no %s%s%s: %s%s%s%s%s", name, who ? ", which " : "",
+                   who ? who->needs : "", version ? "Redis " : "it is renamed there",
+                   version ? version : "", version ? " or newer, not renamed" : "",
+                   instead ? "; " : "", instead ? who->instead : "");
+}
+
+void tl__out_lacks(tl_out *out, tl_bytes error, const tl_needer *who) {
+    tl__lacks(out->words, sizeof out->words, error, who);
 }
 
 bool tl__asks_elsewhere(tl_bytes error) {

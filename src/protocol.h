@@ -317,8 +317,32 @@ void tl__out_words(tl_out *out, tl_bytes words);
 void tl__out_place(tl_out *out, tl_bytes place);
 tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
 
-/** What an error reply means: TL_EDENIED, TL_EUNAVAILABLE (it may pass) or TL_ESERVER. */
+/** What an error reply means: TL_EDENIED, TL_EUNAVAILABLE (it may pass), TL_EUNSUPPORTED or TL_ESERVER. */
 tl_err tl__refusal(tl_bytes error);
+
+/** Is this the server's fault, so that a message should name it? */
+bool tl__is_of_server(tl_err code);
+
+/** Who can't do without what a server lacks. */
+typedef struct {
+    const char *needs;   /**< "tokens need" */
+    const char *instead; /**< what works there if it is EVAL; NULL: nothing does */
+} tl_needer;
+
+#ifdef TL_COMPAT
+#define TL_INSTEAD "protocol timestamp works there"
+#define TL_INSTEAD_LOOK "protocol timestamp can look there"
+#else
+#define TL_INSTEAD NULL
+#define TL_INSTEAD_LOOK NULL
+#endif
+
+/** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL: not said),
+ *  from which version on it is there, and what works without. */
+void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
+
+/** The same in out's words. */
+void tl__out_lacks(tl_out *out, tl_bytes error, const tl_needer *who);
 
 /** Does an error reply say that the server doesn't know the command itself? */
 bool tl__is_unknown_command(tl_bytes error);

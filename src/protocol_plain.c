@@ -95,7 +95,7 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 }
 
 static tl_status plain_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const tl_try_words words = {send, answered};
+    static const tl_try_words words = {send, answered, {"tokens need", TL_INSTEAD}};
     return tl__try_step(machine, &words, job, e, out);
 }
 

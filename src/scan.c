@@ -9,6 +9,7 @@
 #define AT_ONCE 100
 #define VALUE_MAX 128 /* of a token or stamp, with room to spare */
 #define CURSOR_DIGITS 20
+#define NEEDER "going through the keys needs"
 
 enum { REACH = 1, STEP };
 enum { FIRST_KEY = 3 };               /* of the answer's items */
@@ -93,16 +94,31 @@ static tl_status stepped(tl_scan *s, const tl_event *e, tl_out *out) {
     return TL_END;
 }
 
+static tl_status refused(tl_scan *s, tl_bytes error, tl_out *out) {
+    (void)fail(s, tl__refusal(error), error, out);
+    static const tl_needer who = {NEEDER, NULL};
+    if (s->result.code == TL_EUNSUPPORTED)
+        tl__out_lacks(out, error, &who);
+    return TL_END;
+}
+
+/* SCAN itself, of all that the script calls: a server that doesn't know it doesn't name it. */
+static tl_status scan_refused(tl_scan *s, tl_bytes error, tl_out *out) {
+    static const char lacks[] = "the server has no SCAN, which " NEEDER
+                                ": Redis 2.8 or newer, not renamed";
+    tl_err code = tl__refusal(error);
+    return fail(s, code, code == TL_EUNSUPPORTED ? TL_LITERAL(lacks) : error, out);
+}
+
 static tl_status answered(tl_scan *s, const tl_event *e, tl_out *out) {
     if (s->ticket == REACH)
         return ask(s, e, out);
     if (e->count < 1)
         return no_sense(s, out);
-    if (e->reply->type == TL_REPLY_ERROR && tl__is_unknown_command(e->reply->text))
-        return fail(s, TL_ESERVER, TL_LITERAL("the server has no EVAL, which this needs"), out);
+    const tl_reply *scan = tl__reply_item(e->reply, 1); /* of "SCAN", which was refused */
     if (e->reply->type == TL_REPLY_ERROR)
-        return fail(s, tl__refusal(e->reply->text), e->reply->text, out);
-    return stepped(s, e, out);
+        return refused(s, e->reply->text, out);
+    return scan->type == TL_REPLY_ERROR ? scan_refused(s, scan->text, out) : stepped(s, e, out);
 }
 
 tl_status tl__scan_step(void *machine, const tl_event *e, tl_out *out) {

@@ -236,6 +236,7 @@ static int agent_command(const server *s, const void *options, const operands *w
     int status = skew_link_open(&a.link, s);
     if (status)
         return status;
+    a.link.needer = &skew_needer;
     status = agent_run(&a);
     skew_link_close(&a.link);
     return status;

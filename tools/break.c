@@ -33,23 +33,24 @@ static bool confirmed(const char *shown, const char *who, const char *end) {
     return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int broke(tl_err code, const char *shown, const char *who, const tl_error *err) {
+static int broke(const server *s, tl_err code, const char *shown, const char *who,
+                 const tl_error *err) {
     switch (code) {
     case TL_OK: say("%s: removed; it was held by %s", shown, who); return STATUS_OK;
     case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: nobody holds it any more", shown);
     case TL_ETAKEN: return fail(STATUS_ANOTHER, "%s: another has it by now; not removed", shown);
-    default: return fail(status_of(code), "%s", err->message);
+    default: return fail_as(s, err);
     }
 }
 
-static int break_with(tl_client *client, const char *key, bool yes) {
+static int break_with(const server *s, tl_client *client, const char *key, bool yes) {
     tl_lock_info info = {.size = sizeof info};
     char shown[KEY_SHOWN], who[HOLDER_SHOWN], end[REPORT_END];
     tl_error err;
 
     tl_err code = tl_client_look(client, key, strlen(key), &info, &err);
     if (code)
-        return fail(status_of(code), "%s", err.message);
+        return fail_as(s, &err);
     (void)show_key(shown, key);
     if (!info.held && !info.value[0])
         return fail(STATUS_NOTHING, "%s: nobody holds it", shown);
@@ -58,7 +59,7 @@ static int break_with(tl_client *client, const char *key, bool yes) {
     if (!yes && !confirmed(shown, who, end))
         return fail(STATUS_NOTHING, "%s: not removed", shown);
     code = tl_client_break(client, key, strlen(key), &info, &err);
-    return broke(code, shown, who, &err);
+    return broke(s, code, shown, who, &err);
 }
 
 static int break_function(const server *s, const void *given, const operands *words) {
@@ -72,7 +73,7 @@ static int break_function(const server *s, const void *given, const operands *wo
     int status = server_open(s, "break", NULL, &o->legacy, &client);
     if (status)
         return status;
-    status = break_with(client, words->word[0], o->yes);
+    status = break_with(s, client, words->word[0], o->yes);
     tl_client_close(client);
     return status;
 }

@@ -49,6 +49,7 @@ typedef struct {
 typedef struct {
     const inspect_options *o;
     const char *pattern;
+    const server *server;
     tl_client *client;
     signals *signals;
     row *rows;
@@ -146,7 +147,7 @@ static int scan(list *l) {
         tl_err code = tl_client_scan(l->client, l->pattern, &cursor, found, l, &err);
         if (code || l->no_memory) {
             progress(l, &progress_ms, true);
-            return code ? fail(status_of(code), "%s", err.message)
+            return code ? fail_as(l->server, &err)
                         : fail(STATUS_INTERNAL, "inspect: out of memory");
         }
         progress(l, &progress_ms, false);
@@ -314,7 +315,7 @@ static legacy_options readers(const legacy_options *given) {
 
 static int inspect_function(const server *s, const void *given, const operands *words) {
     const inspect_options *o = given;
-    list l = {.o = o, .pattern = words->words ? words->word[0] : NULL};
+    list l = {.o = o, .pattern = words->words ? words->word[0] : NULL, .server = s};
     legacy_options legacy = readers(&o->legacy);
     signals sigs;
 
@@ -340,7 +341,7 @@ const command inspect_row = {
     .help = "list the locks of a server",
     .notes =
         "PATTERN is a glob: 'jobs:*'. A question mark behind a protocol or dialect marks a guess.\n"
-        "Exit status: 0 listed, 69 server not reached.\n",
+        "Exit status: 0 listed, 69 server not reached, 77 it refuses, or has no SCAN (before 2.8).\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

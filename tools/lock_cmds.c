@@ -104,8 +104,8 @@ static int print_lock(tl_client *client, const char *key, tl_lock *lock, const l
     return fail(STATUS_INTERNAL, "lock: standard output: %s; the lock is released", strerror(why));
 }
 
-static int report_not_had(tl_client *client, const char *key, tl_lock *lock, const tl_error *err,
-                          const lock_options *o) {
+static int report_not_had(const server *s, tl_client *client, const char *key, tl_lock *lock,
+                          const tl_error *err, const lock_options *o) {
     tl_lock_info info = {.size = sizeof info};
     bool busy = err->code == TL_EBUSY || err->code == TL_ETIMEDOUT;
 
@@ -115,10 +115,11 @@ static int report_not_had(tl_client *client, const char *key, tl_lock *lock, con
         lock_json(&j, key, lock, err->code, o, looked ? &info : NULL);
         (void)json_end(&j, STDOUT_FILENO); /* the exit status says the same */
     }
-    return fail(status_of(err->code), "%s", err->message);
+    return fail_as(s, err);
 }
 
-static int lock_with(tl_client *client, signals *s, const char *key, const lock_options *o) {
+static int lock_with(const server *where, tl_client *client, signals *s, const char *key,
+                     const lock_options *o) {
     tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = legacy_ttl_ms(&o->legacy, o->ttl_ms),
                                               .manual_renew = true);
     tl_error err = {.code = TL_OK};
@@ -134,7 +135,7 @@ static int lock_with(tl_client *client, signals *s, const char *key, const lock_
     else if (code == TL_ECANCELLED)
         status = STATUS_SIGNAL + sig;
     else
-        status = report_not_had(client, key, lock, &err, o);
+        status = report_not_had(where, client, key, lock, &err, o);
     tl_lock_free(lock);
     return status;
 }
@@ -151,7 +152,7 @@ static int lock_function(const server *s, const void *given, const operands *wor
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     status = server_open(s, "lock", NULL, &o->legacy, &client);
     if (status == 0) {
-        status = lock_with(client, &sigs, words->word[0], o);
+        status = lock_with(s, client, &sigs, words->word[0], o);
         tl_client_close(client);
     }
     close(sigs.fd);
@@ -190,7 +191,7 @@ static int by_token(const server *s, const char *who, char *const *word, const l
     else if (code == TL_ETAKEN)
         status = fail(STATUS_HELD_BY_ANOTHER, "%s: held by another", show_key(shown, word[0]));
     else if (code)
-        status = fail(status_of(code), "%s", err.message);
+        status = fail_as(s, &err);
     tl_client_close(client);
     return status;
 }
@@ -251,7 +252,7 @@ static int check_function(const server *s, const void *given, const operands *wo
         return status;
     tl_err code = tl_client_look(client, key, strlen(key), &info, &err);
     if (code)
-        status = fail(status_of(code), "%s", err.message);
+        status = fail_as(s, &err);
     else if (wants_json(o) ? check_as_json(key, &info) : check_as_text(&info))
         status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
     else

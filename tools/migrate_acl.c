@@ -89,9 +89,8 @@ int migrate_acl(migrate_work *w) {
     users u = {.count = 0};
 
     if (!skew_link_ask(&w->m.link, words, take_users, &u))
-        return strstr(w->m.link.words, "unknown command")
-                   ? without_acl()
-                   : fail(w->m.link.status, "migrate acl: %s", w->m.link.words);
+        return w->m.link.lacks ? without_acl()
+                               : fail(w->m.link.status, "migrate acl: %s", w->m.link.words);
     for (int i = 0; i < u.count; i++)
         u.list[i].denied = u.list[i].on && is_denied(&w->m, u.list[i].name);
     show(&u);

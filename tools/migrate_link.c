@@ -33,23 +33,6 @@ typedef struct {
     char master[300];
 } replication;
 
-/* The value of a line "name:value" of INFO, as a C string. */
-static bool info_field(tl_bytes info, const char *name, char *to, size_t size) {
-    size_t n = strlen(name);
-
-    for (size_t i = 0; i + n < info.n; i++) {
-        if ((i > 0 && info.p[i - 1] != '\n') || memcmp(info.p + i, name, n) != 0 ||
-            info.p[i + n] != ':')
-            continue;
-        size_t from = i + n + 1, len = 0;
-        while (from + len < info.n && info.p[from + len] != '\r' && info.p[from + len] != '\n')
-            len++;
-        tl__bytes_print(to, size, tl__bytes(info.p + from, len));
-        return true;
-    }
-    return false;
-}
-
 static bool take_replication(void *ctx, const tl_reply *reply) {
     replication *r = ctx;
     tl_bytes info;
@@ -70,7 +53,7 @@ static bool take_replication(void *ctx, const tl_reply *reply) {
 }
 
 static int find_replicas(migrate_link *m) {
-    static const char *const words[] = {"INFO", "replication", NULL};
+    static const char *const words[] = {"INFO", NULL}; /* before 2.6 it knows no sections */
     replication r = {.replicas = 0};
 
     if (!skew_link_ask(&m->link, words, take_replication, &r))
@@ -90,9 +73,11 @@ int migrate_link_open(migrate_link *m, const server *s, const char *name,
     (void)migrate_key(m->clients, name, ":clients");
     (void)migrate_key(m->log, name, ":log");
     tell_who(m);
+    static const tl_needer phases = {"phases need", TL_INSTEAD};
     int status = skew_link_open(&m->link, s);
     if (status)
         return status;
+    m->link.needer = &phases;
     status = find_replicas(m);
     if (status)
         skew_link_close(&m->link);
@@ -202,7 +187,7 @@ int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, t
     } while (code == TL_OK && cursor != 0 && !*ret_sig && moment_ms() < end);
     *ret_whole = code == TL_OK && cursor == 0;
     tl_client_close(client);
-    return code ? fail(status_of(code), "%s", err.message) : 0;
+    return code ? fail_as(m->server, &err) : 0;
 }
 
 typedef struct {

@@ -57,6 +57,7 @@ static const opt options[] = {
 /* All of a run, and what the present round of it has come to. */
 typedef struct {
     const run_options *o;
+    const server *server;
     const char *key;
     char shown[KEY_SHOWN];
     char **argv;
@@ -106,7 +107,7 @@ static void not_acquired(run *r, tl_err before) {
     } else if (conflict) {
         say("%s; see: tidelock check %s", r->err.message, r->shown);
     } else if (r->result != before) { /* an outage is reported once */
-        say("%s", r->err.message);
+        (void)fail_as(r->server, &r->err);
     }
     if (conflict || r->status == STATUS_USAGE || r->status == STATUS_REFUSED)
         r->stop = true;
@@ -321,7 +322,7 @@ static int check_options(const run_options *o) {
 
 static int run_function(const server *s, const void *given, const operands *words) {
     run_options o = *(const run_options *)given;
-    run r = {.o = &o, .key = words->word[0], .argv = words->command, .timer = -1};
+    run r = {.o = &o, .server = s, .key = words->word[0], .argv = words->command, .timer = -1};
 
     o.ttl_ms = legacy_ttl_ms(&o.legacy, o.ttl_ms);
     r.signals.fd = r.news.fd = -1;

@@ -337,6 +337,7 @@ static int run(session *x, const server *s) {
         skew_more_end(&x->more);
         return status;
     }
+    x->link.needer = &skew_needer;
     if (!x->watching) {
         status = measure_and_judge(x);
     } else if ((status = skew_watch_begin(&x->watch)) == 0) {

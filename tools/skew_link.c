@@ -11,7 +11,8 @@
 #define LIMIT_MS 5000
 
 static int status_of_error(tl_bytes text) {
-    if (tl__bytes_has_word(text, "NOPERM") || tl__bytes_has_word(text, "NOAUTH"))
+    if (tl__bytes_has_word(text, "NOPERM") || tl__bytes_has_word(text, "NOAUTH") ||
+        tl__refusal(text) == TL_EUNSUPPORTED)
         return STATUS_REFUSED;
     return STATUS_UNAVAILABLE;
 }
@@ -30,6 +31,9 @@ static void answered(void *ctx, const tl_answer *answer) {
                      : error     ? answer->reply->text
                                  : TL_LITERAL("the server gave a strange answer");
     tl__bytes_print(l->words, sizeof l->words, words);
+    l->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
+    if (l->lacks)
+        tl__lacks(l->words, sizeof l->words, answer->reply->text, l->needer);
 }
 
 static void connected(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
@@ -110,8 +114,8 @@ static void await(skew_link *l) {
     }
 }
 
-bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
-                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+static bool ask(skew_link *l, const tl_bytes *words, size_t n,
+                bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_mono now = tl__mono_now();
     tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
     tl_command *c = &send.command[0];
@@ -121,7 +125,7 @@ bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
         c->argv[c->argc++] = words[i];
     l->take = take;
     l->ctx = ctx;
-    l->done = l->ok = l->error = false;
+    l->done = l->ok = l->error = l->lacks = false;
     if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
         l->status = STATUS_INTERNAL;
         (void)snprintf(l->words, sizeof l->words, "out of memory");
@@ -129,6 +133,31 @@ bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
     }
     await(l);
     return l->ok;
+}
+
+/* Behind what the server lacks, which version it is of; all else is as that was answered. */
+static void add_product(skew_link *l) {
+    const tl_needer *needer = l->needer;
+    char product[INFO_PRODUCT_SIZE], was[sizeof l->words];
+    int status = l->status;
+
+    memcpy(was, l->words, sizeof was);
+    l->needer = NULL;
+    bool known = skew_link_product(l, product);
+    (void)snprintf(l->words, sizeof l->words, known ? "%s; this one is %s" : "%s", was, product);
+    l->needer = needer;
+    l->status = status;
+    l->ok = false;
+    l->error = l->lacks = true;
+}
+
+bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
+                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    bool ok = ask(l, words, n, take, ctx);
+
+    if (l->lacks && l->needer)
+        add_product(l);
+    return ok;
 }
 
 bool skew_link_ask(skew_link *l, const char *const *words,
@@ -158,6 +187,8 @@ static bool take_time(void *ctx, const tl_reply *reply) {
     s->received = skew_link_reading();
     return reply->type == TL_REPLY_ARRAY && tl__reply_time(reply, 0, &s->stamp_us);
 }
+
+const tl_needer skew_needer = {"measuring clocks needs", NULL};
 
 bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm) {
     static const char *const words[] = {"TIME", NULL};

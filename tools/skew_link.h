@@ -5,6 +5,7 @@
 #define TIDELOCK_SKEW_LINK_H
 
 #include "conn.h"
+#include "infotext.h"
 #include "skew_track.h"
 #include "tool.h"
 
@@ -16,8 +17,11 @@ typedef struct {
     bool done, ok;
     bool error;   /**< not ok: the server answered with an error */
     unsigned ups; /**< how often it has connected: another time, another server may answer */
+    bool lacks;   /**< and it was that the server lacks the command */
     int status;   /**< not ok: the exit status that it means */
     char words[240];
+    const tl_needer
+        *needer; /**< NULL, or who asks: then what the server lacks is told with its version */
 } skew_link;
 
 /** Neither connects nor blocks; nor do the two below. Returns 0, or the exit status after a message. */
@@ -39,6 +43,12 @@ bool skew_link_ask(skew_link *l, const char *const *words,
 /** The same with `n` words (TL_ARGV_MAX at most) of any bytes. */
 bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
                          bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+
+/** What the server is, as info_product; false: it doesn't say. */
+bool skew_link_product(skew_link *l, char product[INFO_PRODUCT_SIZE]);
+
+/** Whoever measures clocks. */
+extern const tl_needer skew_needer;
 
 /** Ask the server's TIME, and learn from it. */
 bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm);

@@ -21,6 +21,7 @@ static const struct {
     [TL_ESERVER] = {STATUS_INTERNAL, "error"},
     [TL_EEXPIRED] = {STATUS_LOST, "lost"},
     [TL_ETAKEN] = {STATUS_LOST, "lost"},
+    [TL_EUNSUPPORTED] = {STATUS_REFUSED, "refused"},
 };
 
 #define MEANINGS (sizeof meaning / sizeof meaning[0])

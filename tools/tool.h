@@ -102,6 +102,9 @@ int server_open(const server *s, const char *who, const char *service, const leg
 /** Wipe the secrets and free. */
 void server_forget(server *s);
 
+/** The library's message, and where the server lacks something its version. Returns the exit status for it. */
+int fail_as(const server *s, const tl_error *err);
+
 /* ---- commands ------------------------------------------------------------------------------- */
 
 typedef struct {

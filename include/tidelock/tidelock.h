@@ -78,7 +78,8 @@ typedef enum {
     TL_EDENIED = 10,     /**< the server refused: password, or permission for a command or key */
     TL_ESERVER = 11,     /**< the server answered something that cannot be right */
     TL_EEXPIRED = 12,    /**< release: the lock had expired or been deleted */
-    TL_ETAKEN = 13       /**< release: it had expired or been taken, and another holds it */
+    TL_ETAKEN = 13,      /**< release: it had expired or been taken, and another holds it */
+    TL_EUNSUPPORTED = 14 /**< the server lacks a command that this needs: too old, or renamed */
 } tl_err;
 
 /** The name of a result, such as "TL_EBUSY"; never NULL. */
@@ -362,6 +363,8 @@ void tl_lock_free(tl_lock *lock);
  *                  within wait_ms otherwise. Once it has answered, an outage is waited out
  * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off
  * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back
+ * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version that has
+ *                  it, and the protocol that works there
  * TL_ESERVER, TL_ENOMEM
  * TL_EINVALID      the lock is already held; or the handle is used after fork
  *
@@ -377,7 +380,7 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
  * TL_ETAKEN        it had expired or been taken, and another has it
  * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires by
  * TL_EUNAVAILABLE  itself in any case. UNAVAILABLE: nothing could be sent yet
- * TL_EDENIED, TL_ESERVER, TL_ENOMEM  it could not be given back, and expires by itself
+ * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it could not be given back, and expires by itself
  * TL_EINVALID      it was not held
  *
  * Blocks at most attempt_ms.
@@ -398,7 +401,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * TL_ELOST         it had been lost before; final
  * TL_EUNCERTAIN    sent, no reply seen: count on the old deadline
  * TL_EUNAVAILABLE  not sent
- * TL_EDENIED, TL_ESERVER, TL_ENOMEM, TL_EINVALID
+ * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM, TL_EINVALID
  *
  * Blocks at most attempt_ms.
  */
@@ -505,7 +508,7 @@ typedef struct {
 /**
  * Look at a key without touching it. Blocks at most connect_ms + attempt_ms.
  *
- * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
  */
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
                       tl_error *err);
@@ -528,7 +531,7 @@ typedef void (*tl_found)(const void *key, size_t key_len, const tl_lock_info *in
  *
  * Needs EVAL and SCAN: Redis 2.8 or newer. Blocks at most connect_ms + attempt_ms.
  *
- * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
  */
 tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
                       void *ctx, tl_error *err);
@@ -545,7 +548,7 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
  * TL_ETAKEN     another holds it than the one that was seen; not removed
  * TL_EINVALID   the key holds something that is no lock; not removed
  * TL_EUNCERTAIN sent, no reply seen
- * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM
+ * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
  *
  * Needs EVAL. Blocks at most connect_ms + attempt_ms.
  */

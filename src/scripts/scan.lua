@@ -4,6 +4,7 @@
 -- ARGV  cursor, pattern, how many at about, longest value of use, longest key
 -- Answers {cursor, TIME s, TIME us, {K, K's value, ms left, S's value, until, fence, since, owner, how many
 --          listen on S}, ...}
+--   or, where SCAN is refused or not there (before 2.8), {'SCAN', error}
 --   a server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1
 local function sidecar(K)
     local open = string.find(K, '{', 1, true)
@@ -13,7 +14,10 @@ local function sidecar(K)
     end
     return 'tidelock:{' .. K .. '}'
 end
-local step = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+local step = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+if step.err then
+    return {'SCAN', step}
+end
 local time = redis.call('TIME')
 local answer = {step[1], time[1], time[2]}
 for _, K in ipairs(step[2]) do

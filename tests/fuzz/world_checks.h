@@ -102,7 +102,8 @@ static inline bool says_not_kept(const world *w, const tl_event *e) {
 }
 
 static inline bool is_refusal(tl_err code) {
-    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM;
+    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
+           code == TL_EUNSUPPORTED;
 }
 
 static inline void check_acquired(const world *w, const tl_event *e) {

@@ -251,10 +251,10 @@ static void test_a_server_without_eval_is_asked_with_get(void **state) {
     assert_int_equal(f.status, TL_GO);
     assert_get(&f);
     (void)feed_reply(&f, "-ERR unknown command 'GET'");
-    assert_int_equal(m.result.code, TL_ESERVER);
+    assert_int_equal(m.result.code, TL_EUNSUPPORTED);
     begin(&f, &bridge); /* which needs EVAL */
     (void)feed_reply(&f, "-ERR unknown command 'EVAL'");
-    assert_int_equal(m.result.code, TL_ESERVER);
+    assert_int_equal(m.result.code, TL_EUNSUPPORTED);
 }
 
 int main(void) {

@@ -392,7 +392,7 @@ static void test_strict_asks_no_script_for_anything(void **state) {
         assert_int_equal(f.last.command[0].form, TL_ARGV);
         assert_string_equal(f.last.command[0].argv[0].p, first[op]);
         (void)feed_reply(&f, "-ERR unknown command 'x'");
-        expect(&f, TL_ESERVER, false);
+        expect(&f, TL_EUNSUPPORTED, false);
     }
 }
 

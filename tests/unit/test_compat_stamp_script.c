@@ -790,7 +790,7 @@ static void test_the_bridge_refuses_a_server_without_eval(void **state) {
         feed f;
         begin(&f, (tl_op)op);
         (void)feed_reply(&f, UNKNOWN);
-        expect(&f, TL_ESERVER, false);
+        expect(&f, TL_EUNSUPPORTED, false);
         assert_non_null(strstr(f.out.words, "no EVAL"));
         assert_int_equal(f.out.level, 0);
     }

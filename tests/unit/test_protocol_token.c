@@ -596,7 +596,11 @@ static void test_errors_are_told_apart_by_class(void **state) {
          "@user_script:8.",
          TL_ESERVER, true},
         {"NOSCRIPT No matching script. Please use EVAL.", TL_ESERVER, false},
-        {"ERR unknown command 'EVALSHA'", TL_ESERVER, false},
+        {"ERR unknown command 'EVALSHA'", TL_EUNSUPPORTED, false},
+        {"ERR Error running script (call to f_12): Unknown Redis command called from Lua script",
+         TL_EUNSUPPORTED, true}, /* as 2.6 says it */
+        {"ERR Unknown Redis command called from script script: 1, on @user_script:8.",
+         TL_EUNSUPPORTED, true},
         {"MOVED 12739 10.0.0.6:6379", TL_ESERVER, false},
         {"ERR", TL_ESERVER, false},
     };
@@ -608,7 +612,8 @@ static void test_errors_are_told_apart_by_class(void **state) {
             feed_at(&f, 70);
             (void)feed_reply(&f, "-%s", all[i].text);
             expect(&f, all[i].code, all[i].maybe);
-            assert_string_equal(f.out.words, all[i].text);
+            if (all[i].code != TL_EUNSUPPORTED) /* which says what is missing */
+                assert_string_equal(f.out.words, all[i].text);
             assert_int_equal(result()->harmless.ns, feed_ms(70).ns); /* answered: it is over */
         }
 }
@@ -637,8 +642,54 @@ static void test_a_keys_name_in_an_error_does_not_decide_its_class(void **state)
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA', with args beginning with: '8f' '2' "
                          "'jobs:LOADING' ");
-    expect(&f, TL_ESERVER, false);
-    assert_string_equal(f.out.words, "ERR unknown command 'EVALSHA'"); /* the token is for no log */
+    expect(&f, TL_EUNSUPPORTED, false);
+    assert_null(strstr(f.out.words, "8f")); /* the token is for no log */
+}
+
+#ifdef TL_COMPAT
+#define INSTEAD "; protocol timestamp works there"
+#else
+#define INSTEAD ""
+#endif
+
+static void test_what_the_server_lacks_is_named_with_its_version(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } all[] = {
+        {"ERR unknown command 'EVALSHA'",
+         "the server has no EVAL, which tokens need: Redis 2.6 or newer, not renamed" INSTEAD},
+        {"ERR unknown command `EVAL`, with args beginning with: `return 1`, ",
+         "the server has no EVAL, which tokens need: Redis 2.6 or newer, not renamed" INSTEAD},
+        {"ERR unknown command 'GET'",
+         "the server has no GET, which tokens need: it is renamed there"},
+        {"ERR unknown command",
+         "the server has no such command, which tokens need: it is renamed there"},
+        {"ERR unknown command '\x01'",
+         "the server has no ?, which tokens need: it is renamed there"},
+        {"ERR Error running script (call to f_12): Unknown Redis command called from Lua script",
+         "a script needs a command that the server lacks, or has renamed: `tidelock doctor` finds out "
+         "which"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        feed f;
+        begin(&f, TL_TAKE);
+        (void)feed_reply(&f, "-%s", all[i].text);
+        assert_string_equal(f.out.words, all[i].words);
+    }
+}
+
+static void test_replicas_that_the_server_can_not_wait_for_are_no_outage(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, TL_TAKE, 60000);
+    m.job.wait_replicas = 1;
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "'%lld' -ERR unknown command 'WAIT'",
+                     (long long)(FEED_OFFSET_US + f.now.ns / 1000));
+    expect(&f, TL_EUNSUPPORTED, true);
+    assert_string_equal(f.out.words, "the server has no WAIT, which wait_replicas needs: Redis 3.0 "
+                                     "or newer, not renamed");
 }
 
 static void test_an_error_of_long_or_binary_words_is_cut_and_printable(void **state) {
@@ -800,6 +851,8 @@ int main(void) {
         cmocka_unit_test(test_a_server_busy_with_a_script_has_not_run_ours),
         cmocka_unit_test(test_a_command_forbidden_within_a_script_is_denied),
         cmocka_unit_test(test_a_keys_name_in_an_error_does_not_decide_its_class),
+        cmocka_unit_test(test_what_the_server_lacks_is_named_with_its_version),
+        cmocka_unit_test(test_replicas_that_the_server_can_not_wait_for_are_no_outage),
         cmocka_unit_test(test_an_error_of_long_or_binary_words_is_cut_and_printable),
         cmocka_unit_test(test_an_error_after_other_replies_is_not_the_scripts),
         cmocka_unit_test(test_a_request_that_may_have_left_is_uncertain),

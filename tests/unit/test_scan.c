@@ -134,8 +134,19 @@ static void test_failures_are_told_apart(void **state) {
     assert_failed(&f, TL_EUNAVAILABLE);
     begin(&f, 0);
     (void)feed_reply(&f, "-ERR unknown command 'EVAL'");
-    assert_failed(&f, TL_ESERVER);
-    assert_string_equal(f.out.words, "the server has no EVAL, which this needs");
+    assert_failed(&f, TL_EUNSUPPORTED);
+    assert_string_equal(f.out.words, "the server has no EVAL, which going through the keys needs: "
+                                     "Redis 2.6 or newer, not renamed");
+    begin(&f, 0);
+    (void)feed_reply(&f, "['SCAN' -Unknown Redis command called from Lua script\n]"); /* 2.6 */
+    assert_failed(&f, TL_EUNSUPPORTED);
+    assert_string_equal(f.out.words, "the server has no SCAN, which going through the keys needs: "
+                                     "Redis 2.8 or newer, not renamed");
+    begin(&f, 0);
+    (void)feed_reply(&f, "['SCAN' -NOPERM this user has no permissions\n]");
+    assert_failed(&f, TL_EDENIED);
+    assert_non_null(strstr(f.out.words, "NOPERM"));
+    begin(&f, 0);
     begin(&f, 0);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "no answer");
     assert_failed(&f, TL_EUNAVAILABLE);

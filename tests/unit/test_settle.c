@@ -164,7 +164,7 @@ static void test_refusals_are_final(void **state) {
         expect(&f, TL_END, TL_EDENIED);
         begin(&f, ops[i]);
         (void)feed_reply(&f, "-ERR unknown command");
-        expect(&f, TL_END, TL_ESERVER);
+        expect(&f, TL_END, TL_EUNSUPPORTED);
         begin(&f, ops[i]);
         (void)feed_reply(&f, "nil");
         expect(&f, TL_END, TL_ESERVER);
