@@ -22,11 +22,12 @@ void tl__batch_free(tl_batch *b) {
     free(b->head.p);
     free(b->tail.p);
     free(b->behind.p);
+    free(b->request.p);
     free(b);
 }
 
 void tl__batch_clear(tl_batch *b) {
-    b->count = 0;
+    b->count = b->asked = 0;
     b->keys.n = b->own.n = b->head.n = b->tail.n = b->behind.n = 0;
 }
 
@@ -73,6 +74,7 @@ static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
     const tl_command *c = &send->command[0];
     tl__batch_clear(b); /* of one that could not be joined */
     b->send = *send;
+    b->nkeys = c->nkeys;
     b->now = now;
     b->by = send->by;
     if (send->count > 1 && !append(&b->behind, send->command[1].argv, send->command[1].argc))
@@ -99,32 +101,57 @@ bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) 
         b->own.n = own;
         return false;
     }
-    b->member[b->count++] = (tl_batch_member){cookie, send->ticket};
+    b->member[b->count++] = (tl_batch_member){cookie, send->ticket, b->keys.n, b->own.n};
     return true;
 }
 
-const tl_send *tl__batch_send(tl_batch *b) {
+static bool put(tl_batch_bytes *to, const char *from, size_t n) {
+    if (!reserve(to, n))
+        return false;
+    memcpy(to->p + to->n, from, n);
+    to->n += n;
+    return true;
+}
+
+/* For `count` members, from `first` on. */
+static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
+    const tl_batch_member *before = first > 0 ? &b->member[first - 1] : NULL;
+    const tl_batch_member *last = &b->member[first + count - 1];
+    size_t keys = before ? before->keys_end : 0, own = before ? before->own_end : 0;
     tl_command *c = &b->send.command[0];
-    uint16_t nkeys = c->nkeys;
-    if (!reserve(&b->keys, b->head.n + b->own.n + b->tail.n))
+    b->request.n = 0;
+    if (!put(&b->request, b->keys.p + keys, last->keys_end - keys) ||
+        !put(&b->request, b->head.p, b->head.n) ||
+        !put(&b->request, b->own.p + own, last->own_end - own) ||
+        !put(&b->request, b->tail.p, b->tail.n))
         return NULL;
-    const tl_batch_bytes *parts[] = {&b->head, &b->own, &b->tail};
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) {
-        memcpy(b->keys.p + b->keys.n, parts[i]->p, parts[i]->n);
-        b->keys.n += parts[i]->n;
-    }
-    c->nkeys = (uint16_t)(nkeys * b->count);
+    c->nkeys = (uint16_t)(b->nkeys * count);
     c->argc = 0;
-    c->more_argc = (uint16_t)(c->nkeys + TL_JOIN_HEAD + c->each * b->count + TL_JOIN_TAIL);
-    c->more = tl__bytes(b->keys.p, b->keys.n);
+    c->more_argc = (uint16_t)(c->nkeys + TL_JOIN_HEAD + c->each * count + TL_JOIN_TAIL);
+    c->more = tl__bytes(b->request.p, b->request.n);
     if (b->send.count > 1) {
         tl_command *behind = &b->send.command[1];
-        behind->more_argc = behind->argc;
+        behind->more_argc = (uint16_t)(behind->more_argc + behind->argc);
         behind->argc = 0;
         behind->more = tl__bytes(b->behind.p, b->behind.n);
     }
     b->send.by = b->by;
     return &b->send;
+}
+
+const tl_send *tl__batch_send(tl_batch *b) {
+    return send_for(b, 0, b->count);
+}
+
+const tl_send *tl__batch_send_one(tl_batch *b, unsigned i) {
+    const tl_send *send = send_for(b, i, 1);
+    b->send.ticket = b->member[i].ticket;
+    return send;
+}
+
+/* What passes for one will for all; but keys on the move between nodes are there singly. */
+bool tl__batch_is_everyones(tl_bytes error) {
+    return tl__refusal(error) == TL_EUNAVAILABLE && !tl__bytes_has_word(error, "TRYAGAIN");
 }
 
 /* A machine reads its own answer as if it had asked alone: the TIME, then one item. */

@@ -152,6 +152,7 @@ static void await(tl_keeper *k) {
     tl_mono next = tl__mono_min(tl__conn_until(k->conn), tl__wakeup_until(k->wakeup));
     if (k->tasks.count > 0)
         next = tl__mono_min(next, tl__tasks_first(&k->tasks)->until);
+    next = tl__mono_min(next, tl__keeper_singly_until(k));
     if (k->closing)
         next = tl__mono_min(next, k->close_by);
     /* To look too early once costs less than to be woken for each lock that is held for a moment. */
@@ -186,6 +187,7 @@ static void *keep(void *ctx) {
         await(k);
         tl__conn_drive(k->conn, tl__mono_now());
         tl__wakeup_drive(k->wakeup, tl__mono_now());
+        tl__keeper_expire_singly(k, tl__mono_now());
     }
     tl__keeper_unlock(k);
     return NULL;
@@ -193,6 +195,7 @@ static void *keep(void *ctx) {
 
 static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     tl_keeper *k = ctx;
+    k->apart = false;
     tl__client_up(k->client, bracket, uptime_us, now);
     tl__keeper_watch_anew(k);
 }
@@ -241,6 +244,7 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->client = client;
     k->planned = TL_NEVER;
     k->reports_end = &k->reports;
+    k->singly_end = &k->singly;
     k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     k->timer = tl__timer_open();
     k->ready = dispatch ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;

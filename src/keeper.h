@@ -75,6 +75,9 @@ typedef struct {
     struct tl_exchange *spare;
     struct tl_batch *batch;         /**< what is being joined; sent before the mutex is let go */
     struct tl_batch *spare_batches; /**< empty ones */
+    struct tl_batch *singly, **singly_end; /**< whose members are asked one by one */
+    unsigned singles;                      /**< requests for one of them that are under way */
+    bool apart; /**< the server, on this connection, refuses requests for keys of several slots */
     tl_report *reports, **reports_end;
     const void *telling; /**< the owner of the report that `deliverer` tells */
     pthread_t deliverer;

@@ -1,24 +1,28 @@
 /*
- * Floor 4: how the keeper runs a task: a step, what it asks for, and the answers; posts;
- * renewals of many locks joined into one request. All under the keeper's mutex; nothing here waits.
+ * Floor 4: how the keeper runs a task: a step, what it asks for, and the answers; posts. All under the
+ * keeper's mutex; nothing here waits.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "batch.h"
 #include "client.h"
 #include "keeper_inside.h"
 #include "slot.h"
 
 /* ---- running a task -------------------------------------------------------------------------- */
 
-static tl_exchange *take_exchange(tl_keeper *k) {
+tl_exchange *tl__keeper_take_exchange(tl_keeper *k) {
     tl_exchange *x = k->spare;
     if (x)
         k->spare = x->next;
     else
         x = malloc(sizeof *x);
     return x;
+}
+
+void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x) {
+    x->next = k->spare;
+    k->spare = x;
 }
 
 static void unhear(tl_task *task) {
@@ -33,28 +37,15 @@ static void fail(tl_keeper *k, tl_task *task, uint16_t ticket, tl_mono now) {
     tl__keeper_run(k, task, &failed);
 }
 
-/* Of what is being joined; sent when it is full or doesn't fit. */
-static bool join(tl_keeper *k, const tl_send *send, tl_exchange *x, tl_mono now) {
-    if (k->batch && !tl__batch_fits(k->batch, send, now))
-        tl__keeper_flush(k);
-    if (!k->batch) {
-        k->batch = k->spare_batches;
-        if (k->batch)
-            k->spare_batches = k->batch->next;
-        else
-            k->batch = tl__batch_new();
-    }
-    return k->batch && tl__batch_add(k->batch, send, x, now);
-}
-
 static void send(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
-    tl_exchange *x = take_exchange(k);
+    tl_exchange *x = tl__keeper_take_exchange(k);
     tl__client_asked(k->client, now);
     unhear(task); /* a machine that asks anew has given up what it asked before */
     bool joins = send->count > 0 && send->command[0].each > 0;
     if (x)
         *x = (tl_exchange){.task = NULL};
-    if (x && (joins ? join(k, send, x, now) : tl__conn_send(k->conn, send, x, now) == TL_OK)) {
+    if (x && (joins ? tl__keeper_join(k, send, x, now)
+                    : tl__conn_send(k->conn, send, x, now) == TL_OK)) {
         x->task = task;
         task->exchange = x;
         if (!joins)
@@ -136,7 +127,7 @@ static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {
 }
 
 tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange what) {
-    tl_exchange *x = take_exchange(k);
+    tl_exchange *x = tl__keeper_take_exchange(k);
     if (!x)
         return NULL;
     *x = what;
@@ -167,77 +158,12 @@ static void was_read(tl_keeper *k, tl_task *task, tl_event *e) {
     tl__keeper_run(k, task, e);
 }
 
-static void give_exchange(tl_keeper *k, tl_exchange *x) {
-    x->next = k->spare;
-    k->spare = x;
-}
-
-static void give_batch(tl_keeper *k, tl_batch *batch) {
-    tl__batch_clear(batch);
-    batch->next = k->spare_batches;
-    k->spare_batches = batch;
-}
-
-/* Each member gets its part. Others may go while one is told. */
-static void deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
-    tl_reply reply[TL_COMMANDS_MAX], items[3];
-    for (unsigned i = 0; i < batch->count; i++) {
-        tl_exchange *x = batch->member[i].cookie;
-        tl_task *task = x->task;
-        give_exchange(k, x);
-        if (!task)
-            continue;
-        tl_event e = *whole;
-        task->exchange = NULL;
-        e.ticket = batch->member[i].ticket;
-        if (e.kind == TL_REPLY) {
-            memcpy(reply, whole->reply, whole->count * sizeof *reply);
-            tl__batch_reply(batch, whole->reply, i, &reply[0], items);
-            e.reply = reply;
-        }
-        tl__keeper_run(k, task, &e);
-    }
-    give_batch(k, batch);
-}
-
-/* A key that we write ourselves is watched no longer: read it, right behind. */
-static void look_again(tl_keeper *k, const tl_batch *batch) {
-    for (unsigned i = 0; k->watches && i < batch->count; i++) {
-        const tl_exchange *x = batch->member[i].cookie;
-        if (x->task)
-            tl__keeper_look(k, x->task);
-    }
-}
-
-/* Send what has been joined. */
-void tl__keeper_flush(tl_keeper *k) {
-    tl_batch *batch = k->batch;
-    if (!batch)
-        return;
-    k->batch = NULL;
-    const tl_send *send = batch->count > 0 ? tl__batch_send(batch) : NULL;
-    tl_exchange *x = send ? take_exchange(k) : NULL;
-    tl_mono now = tl__mono_now();
-    if (x) {
-        *x = (tl_exchange){.batch = batch};
-        if (tl__conn_send(k->conn, send, x, now) == TL_OK) {
-            look_again(k, batch);
-            tl__keeper_wake(k);
-            return;
-        }
-        give_exchange(k, x);
-    }
-    tl_event failed = {.kind = TL_FAILED, .now = now, .why = TL_ENOMEM};
-    failed.words = TL_LITERAL("out of memory");
-    deal_out(k, batch, &failed);
-}
-
 void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
     tl_keeper *k = ctx;
     tl_exchange *x = answer->cookie;
     tl_task *task = x->task;
     tl_batch *batch = x->batch;
-    bool watch = x->watch, reads = x->reads;
+    bool watch = x->watch, reads = x->reads, single = x->single;
     tl_listener *listener = x->listener;
     tl_event e = {.kind = answer->ok ? TL_REPLY : TL_FAILED,
                   .now = answer->ok ? answer->received : tl__mono_now(),
@@ -248,7 +174,7 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
                   .maybe_sent = answer->maybe_sent,
                   .why = answer->why,
                   .words = answer->words};
-    give_exchange(k, x);
+    tl__keeper_give_exchange(k, x);
     if (answer->ok && answer->count > 0)
         tl__client_answered(k->client, answer->received);
     if (listener) {
@@ -256,13 +182,15 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
     } else if (watch) {
         tl__keeper_watch_answer(k, answer);
     } else if (batch) {
-        deal_out(k, batch, &e);
+        tl__keeper_deal_out(k, batch, &e);
     } else if (task && reads) {
         was_read(k, task, &e);
     } else if (task) {
         task->exchange = NULL;
         tl__keeper_run(k, task, &e);
     }
+    if (single)
+        tl__keeper_asked_one(k);
 }
 
 /* ---- tasks from outside ---------------------------------------------------------------------- */
@@ -414,8 +342,5 @@ void tl__keeper_free_spares(tl_keeper *k) {
         next = x->next;
         free(x);
     }
-    for (tl_batch *b = k->spare_batches, *next; b; b = next) {
-        next = b->next;
-        tl__batch_free(b);
-    }
+    tl__keeper_free_batches(k);
 }

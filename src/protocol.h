@@ -16,7 +16,7 @@
  *     late, or early: the machine looks at `now`. Up to slack_ns late is fine: so that a driver of
  *     many machines can wake for several at once.
  *   - A driver of many machines may join their sends into one request, where command.each says how,
- *     and deal out the items of the reply.
+ *     and deal out the items of the reply; refused, it sends each by itself, as it was built.
  *   - out->arm asks it to listen for `topic`. TL_ARMED tells when that is in force (armed) or could
  *     not be had (not armed); from then on each message is a TL_WOKEN. When listening is lost later
  *     it says TL_ARMED with armed false.

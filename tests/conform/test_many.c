@@ -7,6 +7,9 @@
 
 #define LOCKS 200
 #define TTL_MS clock_patient_ms(2700)
+#define SOME 50
+#define ILL 7 /* of those */
+#define LONG_MS clock_patient_ms(6000)
 #define BATCH 100 /* locks that one request renews at most */
 
 static tl_lock *lock_number(conform *c, tl_client *client, int i) {
@@ -97,11 +100,35 @@ static void test_many_are_kept_by_a_server_that_forgets_its_scripts(void **state
     release_all(locks);
 }
 
+/* One sidecar is of another type: its lock's renewals are refused, and whatever is asked with them. */
+static void test_a_key_that_fails_its_request_costs_no_other_lock_its_renewal(void **state) {
+    conform *c = *state;
+    tl_client *client = conform_client(c);
+    lock_events *well = make_events(), *ill = make_events();
+    tl_lock *locks[SOME];
+    for (int i = 0; i < SOME; i++) {
+        char key[96];
+        (void)snprintf(key, sizeof key, "%s:%d", c->key, i);
+        locks[i] = make_lock_with(client, key,
+                                  TL_LOCK_OPTIONS(.ttl_ms = LONG_MS, .on_event = lock_events_add,
+                                                  .ctx = i == ILL ? ill : well));
+        ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
+    }
+    conform_do(c, "SET tidelock:{%s:%d} string", c->key, ILL);
+    (void)lock_events_await(ill, TL_LOST, LONG_MS + SOON_MS);
+    assert_true(lock_events_find(ill, 0, TL_AT_RISK, &(lock_event){0}));
+    assert_int_equal(lock_events_count(well), 0);
+    for (int i = 0; i < SOME; i++)
+        assert_int_equal(tl_lock_state(locks[i]), i == ILL ? TL_LOST : TL_HELD);
+}
+
 static const conform_test tests[] = {
     CONFORM_OF(test_many_locks_are_renewed_together_and_all_stay_held,
                CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
     CONFORM_OF(test_of_many_only_those_whose_keys_are_gone_are_lost,
                CONFORM_RENEWAL | CONFORM_RUNTIME),
+    CONFORM_OF(test_a_key_that_fails_its_request_costs_no_other_lock_its_renewal,
+               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
     CONFORM_OF(test_many_are_kept_by_a_server_that_forgets_its_scripts,
                CONFORM_RENEWAL | CONFORM_RUNTIME),
 };

@@ -14,7 +14,7 @@ table='
 2 compat/dialect* compat/dialect_odd compat/stamp* compat/stamp_script compat/stamp_watch compat/stamp_plain compat/stamp_rules compat/stamp_look compat/phase* compat/phase_names compat/protocol_auto
 3 backoff* conn* conn_inside* endpoint* resolve* resp* slot* stream* tls* login* topics* wakeup* local* local_inside*
 3 conn_redis conn_fail local_dir local_launch sentinel cluster conn_http
-4 client* pool tasks* gate* batch* lock* keeper* keeper_inside* keeper_run keeper_listen keeper_watch attend driver* async* hold
+4 client* pool tasks* gate* batch* lock* keeper* keeper_inside* keeper_run keeper_join keeper_listen keeper_watch attend driver* async* hold
 5 simple compat/distribute_lock_util compat/examples/nightly
 '
 

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "batch.h"
 
 /* Sanitizers: no memory is NULL, not the end of the program. */
@@ -100,6 +102,59 @@ static void test_the_command_behind_is_kept_whole(void **state) {
     tl__batch_free(b);
 }
 
+static void assert_bytes(const tl_command *c, const char *text) {
+    assert_int_equal(c->more.n, strlen(text));
+    assert_memory_equal(c->more.p, text, c->more.n);
+}
+
+static void test_one_alone_asks_for_its_own_key_by_the_limit_of_all(void **state) {
+    (void)state;
+    tl_batch *b = joined(3);
+    static const char third[] =
+        "$1\r\nb\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
+    static const char first[] =
+        "$1\r\na\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\nx\r\n$2\r\n10\r\n$2\r\nhi\r\n";
+    assert_int_equal(tl__batch_send(b)->command[0].nkeys, 3);
+    const tl_send *send = tl__batch_send_one(b, 2);
+    assert_int_equal(send->ticket, 7);
+    assert_int_equal(send->by.ns, at(15).ns);
+    assert_int_equal(send->command[0].nkeys, 1);
+    assert_int_equal(send->command[0].more_argc, 6);
+    assert_bytes(&send->command[0], third);
+    assert_bytes(&tl__batch_send_one(b, 0)->command[0], first);
+    tl__batch_free(b);
+}
+
+static void test_the_command_behind_is_behind_each_of_them(void **state) {
+    (void)state;
+    tl_batch *b = tl__batch_new();
+    tl_send send = member("a", "x", "20", 20);
+    send.count = 2;
+    send.command[1] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("WAIT")}};
+    assert_true(tl__batch_add(b, &send, NULL, at(0)));
+    for (int i = 0; i < 3; i++) {
+        const tl_command *behind = &tl__batch_send_one(b, 0)->command[1];
+        assert_int_equal(behind->more_argc, 1);
+        assert_bytes(behind, "$4\r\nWAIT\r\n");
+    }
+    tl__batch_free(b);
+}
+
+static void test_only_an_error_of_the_server_is_everyones(void **state) {
+    (void)state;
+    static const char *const everyones[] = {"BUSY Redis is busy", "LOADING x", "READONLY x",
+                                            "OOM command not allowed", "MISCONF x"};
+    static const char *const perhaps_ones[] = {
+        "WRONGTYPE Operation against a key", "NOPERM No permissions to access a key",
+        "CROSSSLOT Keys in request don't hash to the same slot",
+        "ERR user_script:1: @user_script: x",
+        "TRYAGAIN Multiple keys request during rehashing of slot"};
+    for (size_t i = 0; i < sizeof everyones / sizeof *everyones; i++)
+        assert_true(tl__batch_is_everyones(tl__bytes_of(everyones[i])));
+    for (size_t i = 0; i < sizeof perhaps_ones / sizeof *perhaps_ones; i++)
+        assert_false(tl__batch_is_everyones(tl__bytes_of(perhaps_ones[i])));
+}
+
 static void test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined(void **state) {
     (void)state;
     tl_batch *b = joined(1);
@@ -160,6 +215,9 @@ int main(void) {
         cmocka_unit_test(test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts),
         cmocka_unit_test(test_one_that_could_not_be_joined_leaves_nothing_of_itself),
         cmocka_unit_test(test_the_command_behind_is_kept_whole),
+        cmocka_unit_test(test_one_alone_asks_for_its_own_key_by_the_limit_of_all),
+        cmocka_unit_test(test_the_command_behind_is_behind_each_of_them),
+        cmocka_unit_test(test_only_an_error_of_the_server_is_everyones),
         cmocka_unit_test(test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined),
         cmocka_unit_test(test_no_more_are_joined_than_a_server_should_do_at_once),
         cmocka_unit_test(test_each_member_hears_the_time_and_its_own_item),

@@ -1,0 +1,99 @@
+/*
+ * A server that is a cluster's node refuses to be asked for keys of several slots at once: its locks are
+ * renewed one by one, and in time, and it isn't asked so again on that connection.
+ */
+#include "arena.h"
+
+#define LOCKS 2000 /* more than are asked singly at once */
+#define CLUSTER_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, tear_down)
+#define LIFE_MS clock_patient_ms(3000)
+
+static long long refused(void) {
+    static const char name[] = "errorstat_CROSSSLOT:count=";
+    redisReply *info = real_redis_command(server, "INFO errorstats");
+    assert_non_null(info);
+    const char *at = strstr(info->str, name);
+    long long n = at ? atoll(at + sizeof name - 1) : 0;
+    freeReplyObject(info);
+    return n;
+}
+
+static bool is_ready(void) {
+    redisReply *info = real_redis_command(server, "CLUSTER INFO");
+    bool ready = info && info->str && strstr(info->str, "cluster_state:ok");
+    freeReplyObject(info);
+    return ready;
+}
+
+static tl_lock *locks[LOCKS];
+
+static void take_all(tl_client *client, lock_events *events) {
+    for (int i = 0; i < LOCKS; i++) {
+        char key[32];
+        (void)snprintf(key, sizeof key, "cluster:%d", i);
+        const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS,
+                                                        .on_event = lock_events_add, .ctx = events);
+        locks[i] = tl_lock_new(client, key, strlen(key), &options, &said);
+        assert_non_null(locks[i]);
+        ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
+    }
+}
+
+static int tear_down(void **state) {
+    for (int i = 0; i < LOCKS; i++)
+        tl_lock_free(locks[i]);
+    memset(locks, 0, sizeof locks);
+    return arena_tear_down(state);
+}
+
+static void let_pass(int64_t ms) {
+    const clock_wait wait = clock_wait_begin(ms);
+    while (clock_wait_more(&wait)) {}
+}
+
+/* Each has been renewed, and none was at risk for it. */
+static void assert_all_are_kept(lock_events *events) {
+    let_pass(2 * LIFE_MS);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    for (int i = 0; i < LOCKS; i++)
+        ASSERT_GOES_ON(locks[i]);
+}
+
+static void test_locks_of_many_slots_are_all_kept_and_asked_for_together_once(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    take_all(client_direct(), events);
+    WAIT_FOR(LIFE_MS, refused() > 0);
+    assert_all_are_kept(events);
+    assert_int_equal(lock_events_count(events), 0);
+    long long first = refused();
+    assert_in_range(first, 1, LOCKS / 5); /* those that were under way when the first was refused */
+    let_pass(LIFE_MS);
+    assert_int_equal(refused(), first);
+}
+
+/* It may be to another server, that can do it. */
+static void test_a_new_connection_is_tried_anew(void **state) {
+    (void)state;
+    lock_events *events = make_events();
+    take_all(client_direct(), events);
+    WAIT_FOR(LIFE_MS, refused() > 0);
+    let_pass(LIFE_MS);
+    long long before = refused();
+    freeReplyObject(real_redis_command(server, "CLIENT KILL TYPE normal"));
+    WAIT_FOR(LIFE_MS + SOON_MS, refused() > before);
+    assert_all_are_kept(events);
+}
+
+int main(void) {
+    const real_redis_options node = {.config = "cluster-enabled yes"};
+    server = real_redis_start(&node);
+    freeReplyObject(real_redis_command(server, "CLUSTER ADDSLOTSRANGE 0 16383"));
+    const clock_wait wait = clock_wait_begin(SOON_MS);
+    while (!is_ready() && clock_wait_more(&wait)) {}
+    const struct CMUnitTest tests[] = {
+        CLUSTER_TEST(test_locks_of_many_slots_are_all_kept_and_asked_for_together_once),
+        CLUSTER_TEST(test_a_new_connection_is_tried_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
