@@ -15,7 +15,7 @@
  *  multiplied. */
 bool tl__glob_fits(tl_bytes pattern, tl_bytes text);
 
-/** What a pattern has that not all servers read alike: a "'[' without ']'", a "'\' at the end", a "range of
+/** What a pattern has that not all servers read alike, and some crash at: a "'[' without ']'", a "'\' at the end", a "range of
  *  bytes beyond ASCII". NULL: nothing. */
 const char *tl__glob_flaw(tl_bytes pattern);
 

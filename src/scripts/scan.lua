@@ -5,7 +5,9 @@
 -- Answers {cursor, TIME s, TIME us, {K, K's value, ms left, S's value, until, fence, since, owner, how many
 --          listen on S}, ...}
 --   or, where SCAN is refused or not there (before 2.8), {'SCAN', error}
---   a server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1
+--
+-- As look.lua says it: who listens is -1 where the server doesn't tell, a sidecar without a token binds
+-- nobody, and a refusal says nothing about locks and is told as it is.
 local function sidecar(K)
     local open = string.find(K, '{', 1, true)
     local close = open and string.find(K, '}', open + 1, true)
@@ -13,6 +15,9 @@ local function sidecar(K)
         return K .. ':tidelock'
     end
     return 'tidelock:{' .. K .. '}'
+end
+local function refused(found)
+    return type(found) == 'table' and found.err and not string.find(found.err, 'wrong kind of value', 1, true)
 end
 local step = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
 if step.err then
@@ -25,7 +30,13 @@ for _, K in ipairs(step[2]) do
     if (kind.ok or kind) == 'string' and #K <= tonumber(ARGV[5]) and
        redis.call('STRLEN', K) <= tonumber(ARGV[4]) then
         local S = sidecar(K)
-        local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner')
+        local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token')
+        if refused(s) then
+            return s
+        end
+        if not s[6] or s[6] == '' then
+            s[1], s[2] = false, false -- released: it binds nobody
+        end
         local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
         answer[#answer + 1] = {K, redis.call('GET', K), redis.call('PTTL', K), s[1] or false, s[2] or false,
                                s[3] or false, s[4] or false, s[5] or false, heard[2] or -1}

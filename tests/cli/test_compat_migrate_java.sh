@@ -48,6 +48,21 @@ expect 0 migrate advance --yes
 grep -q "^tidelock: migrate advance: note: 1 client may take locks of other names than jobs:\* as well" "$err" || fail "other names: $(cat "$err")"
 in_phase 2 3
 
+# ---- what stands beside a released lock says nothing ------------------------------------------------------
+# Java's stamp of the very bytes that our released one had isn't ours, though S still has them.
+set_phase 1 2
+expect 0 "$tidelock" lock --protocol bridge -t 60s jobs:same
+read -r released _ <"$out"
+same=$(redis GET jobs:same)
+expect 0 "$tidelock" unlock --protocol bridge jobs:same "$released"
+[[ $(redis HGET 'tidelock:{jobs:same}' value) == "$same" ]] || fail "nothing is left of it: the test needs another way"
+redis SETNX jobs:same "$same" >/dev/null
+expect_refused '1 stamp stands without a sidecar: a client of the old kind set it: jobs:same' migrate advance --yes
+expect 0 "$tidelock" inspect --json 'jobs:same'
+grep -q '"protocol":"timestamp",.*"holder":null' "$out" || fail "inspect takes it for ours: $(cat "$out")"
+redis DEL jobs:same >/dev/null
+set_phase 2 3
+
 # ---- from 2 to 3: no stamp is left -----------------------------------------------------------------------
 no_clients
 expect_refused '1 lock is held by tidelock clients that' migrate advance --yes

@@ -84,9 +84,9 @@ check_tool() { # place included
     local file=${1%:*}
     case $2 in
     '"'*)
-        [[ -e $(dirname "$file")/${2#?} || ${2#?} == interval.h || ${2#?} == conn.h || ${2#?} == resolve.h ||
+        [[ -e $(dirname "$file")/${2#?} || ${2#?} == @(glob|interval|conn|resolve).h ||
             $file/${2#?} == tools/skew_stamp.c/dialect.h ]] ||
-            complain "$1" "the tool includes <tidelock/tidelock.h>, its own headers, interval.h, conn.h and resolve.h only"
+            complain "$1" "the tool includes <tidelock/tidelock.h>, its own headers, glob.h, interval.h, conn.h and resolve.h only"
         ;;
     '<hiredis/'* | '<curl/'* | '<uuid/'*) complain "$1" "the tool uses no hiredis, libcurl or libuuid" ;;
     esac
