@@ -116,6 +116,11 @@ FAKE_COMMAND(info) {
     fake__string(c, out, tl__bytes(text, n));
 }
 
+/* It never saves: the answer is when it started, as a real one's then is. */
+FAKE_COMMAND(lastsave) {
+    fake__int(out, c->r->started_us / 1000000);
+}
+
 FAKE_COMMAND(role) {
     tl_reply *items = fake__array(c, out, 3);
     fake__static(&items[0], TL_REPLY_STRING,

@@ -154,7 +154,7 @@ enum {
     FAKE_NO_SCRIPT = 1 << 2,
     FAKE_LOADING = 1 << 3,  /**< may run while loading */
     FAKE_NO_AUTH = 1 << 4,  /**< may run before AUTH */
-    FAKE_RANDOM = 1 << 5,   /**< differs from run to run: TIME */
+    FAKE_RANDOM = 1 << 5,   /**< differs from run to run: TIME, SCAN */
     FAKE_AT_ONCE = 1 << 6,  /**< never queued by MULTI */
     FAKE_PUBSUB = 1 << 7,   /**< may run while subscribed */
     FAKE_EXPIRES = 1 << 8,  /**< replicated with its absolute time */
@@ -316,6 +316,8 @@ FAKE_COMMAND(hset);
 FAKE_COMMAND(hsetnx);
 FAKE_COMMAND(incr);
 FAKE_COMMAND(info);
+FAKE_COMMAND(keys);
+FAKE_COMMAND(lastsave);
 FAKE_COMMAND(mget);
 FAKE_COMMAND(multi);
 FAKE_COMMAND(persist);
@@ -324,9 +326,11 @@ FAKE_COMMAND(psetex);
 FAKE_COMMAND(publish);
 FAKE_COMMAND(pubsub);
 FAKE_COMMAND(quit);
+FAKE_COMMAND(randomkey);
 FAKE_COMMAND(role);
 FAKE_COMMAND(sadd);
 FAKE_COMMAND(scard);
+FAKE_COMMAND(scan);
 FAKE_COMMAND(script);
 FAKE_COMMAND(select);
 FAKE_COMMAND(set);
@@ -334,6 +338,7 @@ FAKE_COMMAND(setex);
 FAKE_COMMAND(setnx);
 FAKE_COMMAND(sismember);
 FAKE_COMMAND(smembers);
+FAKE_COMMAND(srandmember);
 FAKE_COMMAND(srem);
 FAKE_COMMAND(strlen);
 FAKE_COMMAND(subscribe);

@@ -162,7 +162,7 @@ static void error_to_reply(lua_State *L, const fake_scripted *s, tl_reply *out) 
     const char *text = lua_istable(L, -1) ? field(L, "err") : NULL;
     fake_conn *c = s->conn;
     if (c->r->level < FAKE_LEVEL(7, 0, 0)) {
-        if (s->source[0]) {
+        if (s->source[0] && c->r->level >= FAKE_LEVEL(2, 8, 0)) {
             fake__errorf(c, out, "ERR Error running script (call to f_%s): %s:%d: %s", s->sha,
                          s->source, s->line, text ? text : "(null)");
         } else {

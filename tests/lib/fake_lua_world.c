@@ -25,12 +25,12 @@ static bool at_least(lua_State *L, int major, int minor) {
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* A table {err = …} for an error of Redis' own making. A text that starts with '-' has its code,
- * others get ERR; below 7.0 they got the place instead. */
+ * others get ERR; below 7.0 they got the place instead, and below 2.8 nothing. */
 static void push_error(lua_State *L, const char *text) {
     lua_Debug at;
     lua_createtable(L, 0, 1);
     if (!at_least(L, 7, 0)) {
-        if (lua_getstack(L, 1, &at) && lua_getinfo(L, "Sl", &at)) {
+        if (at_least(L, 2, 8) && lua_getstack(L, 1, &at) && lua_getinfo(L, "Sl", &at)) {
             lua_pushfstring(L, "%s: %d: %s", at.source, at.currentline, text);
         } else {
             lua_pushstring(L, text);

@@ -46,12 +46,21 @@ void fake__tell(fake_redis *r, int db, const fake_row *row, const tl_bytes *argv
     }
 }
 
+static bool is_wrong_type(const tl_reply *reply) {
+    static const char code[] = "WRONGTYPE ";
+    return reply->type == TL_REPLY_ERROR && reply->text.n > sizeof(code) &&
+           memcmp(reply->text.p, code, sizeof(code) - 1) == 0;
+}
+
 void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
                 tl_reply *out) {
     fake_redis *r = c->r;
     uint64_t dirty = r->dirty;
     int db = c->db;
     row->run(c, argv, argc, out);
+    if (r->level < FAKE_LEVEL(2, 8, 0) && is_wrong_type(out)) {
+        fake__error(out, "ERR Operation against a key holding the wrong kind of value");
+    }
     if (r->wrote && r->dirty != dirty && row->flags & FAKE_WRITE) {
         fake__tell(r, db, row, argv, argc);
     }

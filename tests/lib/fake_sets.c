@@ -232,3 +232,41 @@ FAKE_COMMAND(scard) {
         fake__int(out, object ? object->dict.live : 0);
     }
 }
+
+/* Members in the order in which they came: any choice is as random as another. */
+FAKE_COMMAND(srandmember) {
+    fake_object *object;
+    int64_t wanted = 1;
+    if (argc > 3) {
+        fake__syntax(out);
+        return;
+    }
+    if (argc == 3 && !fake__to_int(argv[2], &wanted)) {
+        fake__not_an_integer(out);
+        return;
+    }
+    if (!at(c, argv[1], FAKE_SET, false, &object, out)) {
+        return;
+    }
+    uint32_t next = 0, live = object ? object->dict.live : 0;
+    if (argc == 2) {
+        const fake_entry *first = object ? fake__dict_next(&object->dict, &next) : NULL;
+        if (first) {
+            fake__string(c, out, fake__key(first));
+        } else {
+            fake__nil(out);
+        }
+        return;
+    }
+    size_t n = wanted < 0 && live ? (size_t)-wanted : wanted < live ? (size_t)wanted : live;
+    n = wanted < 0 && !live ? 0 : n;
+    tl_reply *items = fake__array(c, out, n);
+    for (size_t i = 0; i < n; i++) {
+        const fake_entry *entry = fake__dict_next(&object->dict, &next);
+        if (!entry) {
+            next = 0;
+            entry = fake__dict_next(&object->dict, &next);
+        }
+        fake__string(c, &items[i], fake__key(entry));
+    }
+}

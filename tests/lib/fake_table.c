@@ -12,6 +12,7 @@
 #define A FAKE_AT_ONCE
 #define X FAKE_EXPIRES
 #define P FAKE_PARENT
+#define R FAKE_RANDOM
 
 const fake_row fake__rows[] = {
     {"get", fake__get, 2, 0, 0},
@@ -21,7 +22,7 @@ const fake_row fake__rows[] = {
     {"del", fake__del, -2, W, 0},
     {"setnx", fake__setnx, 3, M, 0},
     {"getset", fake__getset, 3, M, 0},
-    {"time", fake__time, 1, L | FAKE_RANDOM, V(2, 6)},
+    {"time", fake__time, 1, L | R, V(2, 6)},
     {"pttl", fake__ttl, 2, 0, V(2, 6)},
     {"ttl", fake__ttl, 2, 0, 0},
     {"pexpiretime", fake__ttl, 2, 0, V(7, 0)},
@@ -56,6 +57,7 @@ const fake_row fake__rows[] = {
     {"smembers", fake__smembers, 2, 0, 0},
     {"sismember", fake__sismember, 3, 0, 0},
     {"scard", fake__scard, 2, 0, 0},
+    {"srandmember", fake__srandmember, -2, R, 0},
     {"zadd", fake__zadd, -4, M, V(1, 2)},
     {"zrem", fake__zrem, -3, W, V(1, 2)},
     {"zrange", fake__zrange, -4, 0, V(1, 2)},
@@ -68,7 +70,7 @@ const fake_row fake__rows[] = {
     {"ping", fake__ping, -1, FAKE_PUBSUB, 0},
     {"echo", fake__echo, 2, L, 0},
     {"publish", fake__publish, 3, L, V(2, 0)},
-    {"pubsub", fake__pubsub, -2, L, V(2, 8)},
+    {"pubsub", fake__pubsub, -2, L | R, V(2, 8)},
     {"subscribe", fake__subscribe, -2, L | S | FAKE_PUBSUB | FAKE_NO_MULTI, V(2, 0)},
     {"unsubscribe", fake__unsubscribe, -1, L | S | FAKE_PUBSUB | FAKE_NO_MULTI, V(2, 0)},
     {"multi", fake__multi, 1, L | S | A, V(1, 2)},
@@ -86,6 +88,10 @@ const fake_row fake__rows[] = {
     {"flushall", fake__flush, -1, W, 0},
     {"flushdb", fake__flush, -1, W, 0},
     {"dbsize", fake__dbsize, 1, 0, 0},
+    {"keys", fake__keys, 2, 0, 0},
+    {"scan", fake__scan, -2, R, V(2, 8)},
+    {"randomkey", fake__randomkey, 1, R, 0},
+    {"lastsave", fake__lastsave, 1, L | R, 0},
     {"client", fake__client, -2, L | S | P, V(2, 4)},
     {"config", fake__config, -2, L | S | P, V(2, 0)},
 };
