@@ -61,7 +61,7 @@ static tl_err check_options(tl_client_options *o, tl_error *err) {
         o->drift_ppm = DRIFT_PPM;
     if (o->wait_replicas < 0 || o->wait_replicas > 1000)
         return tl__fail(err, TL_EINVALID, 0, "wait_replicas: 0 to 1000, not %d", o->wait_replicas);
-    if (!o->url || !*o->url)
+    if (!o->url)
         o->url = "local:";
     return TL_OK;
 }

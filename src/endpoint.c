@@ -230,8 +230,8 @@ static bool parse_local(parse *p, tl_bytes text) {
     if (dir.n > 0 &&
         !decode(p, e->dir, sizeof e->dir, dir, "the directory of local: is longer than 96 bytes"))
         return false;
-    if (dir.n == 0 && !tl__local_default_dir(e->dir))
-        return bad(p, "XDG_RUNTIME_DIR is too long for a socket in it: give local:/DIRECTORY");
+    if (dir.n == 0)
+        tl__local_default_dir(e->dir);
     for (size_t n = strlen(e->dir); n > 1 && e->dir[n - 1] == '/'; n--)
         e->dir[n - 1] = '\0';
     (void)snprintf(e->path, sizeof e->path, "%s/" TL_LOCAL_SOCKET, e->dir);
@@ -265,7 +265,9 @@ tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
     memset(ret, 0, sizeof *ret);
     parse p = {ret, NULL};
     tl_bytes text = tl__bytes_of(url ? url : "");
-    bool ok = text.n > URL_MAX       ? bad(&p, "it is longer than 4096 bytes")
+    bool ok = text.n == 0
+                  ? bad(&p, "it is empty: give a server's, or local: for locks of this host only")
+              : text.n > URL_MAX     ? bad(&p, "it is longer than 4096 bytes")
               : !all_printable(text) ? bad(&p, "it has spaces, control or non-ASCII characters, "
                                                "which must be written as %XX")
                                      : parse_scheme(&p, text);

@@ -34,7 +34,7 @@ typedef struct {
  * unix://[user:password@]/path), local: or local:/directory (see local.h). User and password may be percent-encoded; IPv6 in brackets.
  *
  * TL_EINVALID  with a message that shows neither user nor password; also rediss: in a build whose
- *              hiredis has no TLS, and local: where the environment names too long a directory
+ *              hiredis has no TLS
  */
 tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err);
 

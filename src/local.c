@@ -25,8 +25,10 @@
 
 #define START_LOCK "start.lock"
 #define NAP_MS 10
-#define ANSWER_MS 100 /* until the next try, for the reply to one PING */
-#define MOST_MS 60000 /* a thread lives no longer, whatever its asker's patience */
+#define NAP_LONG_MS 100 /* between tries for a name that is in use */
+#define HIDDEN_MS 1000  /* a server that is ending gives its directory back first, then its name */
+#define ANSWER_MS 100   /* until the next try, for the reply to one PING */
+#define MOST_MS 60000   /* a thread lives no longer, whatever its asker's patience */
 #define LINE_SIZE 160
 
 struct tl_local {
@@ -45,6 +47,8 @@ typedef struct {
     int dir, start;
     bool starting; /* start.lock is ours */
     bool launched;
+    bool hidden; /* its name was in use */
+    tl_mono hidden_by;
     int64_t logged; /* bytes of the log before it was */
 } search;
 
@@ -89,6 +93,16 @@ static bool ended(search *s) {
                              line[0] ? line : "and without a word");
 }
 
+/* The name is in use. true: for longer than by a server that is ending. */
+static bool stays_hidden(search *s) {
+    tl_mono now = tl__mono_now();
+    if (!s->hidden)
+        s->hidden_by = tl__mono_add_ms(now, HIDDEN_MS);
+    s->hidden = true;
+    return !tl__mono_before(now, s->hidden_by) &&
+           !tl__local_hidden(s->local->path, &s->local->problem);
+}
+
 /* true: there is nothing more to be tried. */
 static bool launch(search *s) {
     tl_local *l = s->local;
@@ -99,11 +113,15 @@ static bool launch(search *s) {
     tl_launch_result result = tl__local_launch(l->path, s->dir, log, s->by, &l->problem);
     close(log);
     s->launched = result == TL_LAUNCHED;
+    if (result == TL_LAUNCH_HIDDEN)
+        return stays_hidden(s);
     return result == TL_LAUNCH_FAILED;
 }
 
 static bool too_late(search *s) {
     tl_local *l = s->local;
+    if (s->hidden && !s->launched)
+        return !tl__local_hidden(l->path, &l->problem);
     l->problem.late = true;
     long long pid = s->launched || !tl__local_is_alive(s->dir) ? 0 : tl__local_pid(s->dir);
     if (pid)
@@ -131,7 +149,7 @@ static bool settled(search *s) {
         return too_late(s);
     if (!s->starting)
         s->starting = flock(s->start, LOCK_EX | LOCK_NB) == 0;
-    (void)poll(NULL, 0, NAP_MS);
+    (void)poll(NULL, 0, s->hidden ? NAP_LONG_MS : NAP_MS);
     return false;
 }
 

@@ -26,9 +26,9 @@ typedef struct {
 bool tl__local_failed(tl_local_problem *problem, tl_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** The directory of the URL "local:": $XDG_RUNTIME_DIR/tidelock, or /tmp/tidelock-UID when that is
- *  not set. `to` has TL_LOCAL_DIR_SIZE bytes. false: it does not fit. */
-bool tl__local_default_dir(char *to);
+/** The directory of the URL "local:": /tmp/tidelock-UID, whatever the environment says. `to` has
+ *  TL_LOCAL_DIR_SIZE bytes. */
+void tl__local_default_dir(char *to);
 
 /**
  * Open the directory if it is one of this user's that nobody else may enter; make it when asked to.
@@ -41,6 +41,10 @@ bool tl__local_is_alive(int dir);
 
 /** The pid that the last server in it wrote down; 0: none. */
 int64_t tl__local_pid(int dir);
+
+/** Does a server of this directory live that can't be found through it? Only of the default one is
+ *  that known (see local_inside.h). true: the problem says so. */
+bool tl__local_is_hidden(const char *path, tl_local_problem *problem);
 
 /** Is the process at the far end of this unix socket one of this user's? */
 bool tl__local_is_ours(int fd);

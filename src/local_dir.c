@@ -1,11 +1,13 @@
 /*
  * Floor 3: the directory of local:, its files and its locks. It must never use a directory that
- * another user owns or may enter: who can change it can put himself in the server's place.
+ * another user owns or may enter: who can change it can put himself in the server's place. Nor may
+ * the default depend on anything but the user: two directories are two holders of one lock.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 
 #define LOG_MAX 65536 /* larger than this it is put aside; so twice this is kept */
 #define LOG_ASIDE TL_LOCAL_LOG ".old"
+#define EVERYBODYS "/tmp"
 #define TAIL 2048 /* bytes of the log that are searched for its last line */
 
 bool tl__local_failed(tl_local_problem *problem, tl_err code, const char *format, ...) {
@@ -33,12 +36,16 @@ bool tl__local_failed(tl_local_problem *problem, tl_err code, const char *format
     return false;
 }
 
-bool tl__local_default_dir(char *to) {
-    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
-    int n = runtime && runtime[0] == '/'
-                ? snprintf(to, TL_LOCAL_DIR_SIZE, "%s/tidelock", runtime)
-                : snprintf(to, TL_LOCAL_DIR_SIZE, "/tmp/tidelock-%lu", (unsigned long)geteuid());
-    return n > 0 && n < TL_LOCAL_DIR_SIZE;
+/* Not the session's directory, which goes away with the last session; nor one below the home, which
+ * may be another host's too, and not be there yet when cron runs. */
+void tl__local_default_dir(char *to) {
+    (void)snprintf(to, TL_LOCAL_DIR_SIZE, EVERYBODYS "/tidelock-%lu", (unsigned long)geteuid());
+}
+
+static bool is_default(const char *path) {
+    char dir[TL_LOCAL_DIR_SIZE];
+    tl__local_default_dir(dir);
+    return strcmp(path, dir) == 0;
 }
 
 /* ---- trust ------------------------------------------------------------------------------------- */
@@ -55,6 +62,17 @@ static bool may_be_trusted(const char *path, int fd, tl_local_problem *p) {
         return tl__local_failed(
             p, TL_EDENIED, "local: %s is refused, because others may enter it: chmod 700 it", path);
     return true;
+}
+
+/* Where everybody may write, only the sticky bit keeps others from moving our directory away. */
+static bool may_stay(const char *path, tl_local_problem *p) {
+    struct stat s;
+    if (!is_default(path) || stat(EVERYBODYS, &s) != 0 || (s.st_mode & S_ISVTX) ||
+        !(s.st_mode & (S_IWGRP | S_IWOTH)))
+        return true;
+    return tl__local_failed(
+        p, TL_EDENIED,
+        "local: %s is refused, because others may move it away: chmod +t " EVERYBODYS, path);
 }
 
 static bool not_opened(const char *path, tl_local_problem *p) {
@@ -77,7 +95,7 @@ int tl__local_open_dir(const char *path, bool make, tl_local_problem *problem) {
         (void)not_opened(path, problem);
         return -1;
     }
-    if (may_be_trusted(path, fd, problem))
+    if (may_be_trusted(path, fd, problem) && may_stay(path, problem))
         return fd;
     close(fd);
     return -1;
@@ -87,6 +105,49 @@ bool tl__local_is_ours(int fd) {
     struct ucred peer;
     socklen_t size = sizeof peer;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+/* ---- its name --------------------------------------------------------------------------------- */
+
+socklen_t tl__local_name(const char *path, struct sockaddr_un *ret) {
+    struct stat root;
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (!is_default(path) || stat("/", &root) != 0)
+        return 0;
+    int n = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "tidelock-local-%lu-%llx-%llx",
+                     (unsigned long)geteuid(), (unsigned long long)root.st_dev,
+                     (unsigned long long)root.st_ino);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+int tl__local_take_name(const struct sockaddr_un *name, socklen_t size) {
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)name, size) == 0)
+        return fd;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
+}
+
+bool tl__local_hidden(const char *path, tl_local_problem *problem) {
+    return tl__local_failed(
+        problem, TL_EUNAVAILABLE,
+        "local: this user's private server runs, but not in %s: if that is another " EVERYBODYS
+        " than its own, give all who share locks local:/DIRECTORY; if it was removed, kill that "
+        "redis-server",
+        path);
+}
+
+bool tl__local_is_hidden(const char *path, tl_local_problem *problem) {
+    struct sockaddr_un name;
+    socklen_t size = tl__local_name(path, &name);
+    int fd = size ? tl__local_take_name(&name, size) : -1;
+    if (fd < 0 && size && errno == EADDRINUSE)
+        return !tl__local_hidden(path, problem);
+    if (fd >= 0)
+        close(fd);
+    return false;
 }
 
 /* ---- the server in it -------------------------------------------------------------------------- */

@@ -26,10 +26,11 @@
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin"
 #define FD_ABOVE 10        /* descriptors that are handed on are first moved clear of 0, 1 and 2 */
 #define FD_REPORT 3        /* in the child; it closes with exec */
+#define FD_NAME 4          /* of the server: keeps its name */
 #define FD_MOST (1L << 20) /* as far as they are closed one by one, on an old kernel */
 #define SIGNALS 64
 
-typedef enum { STEP_OK, STEP_FORK, STEP_TAKEN, STEP_PREPARE, STEP_EXEC } launch_step;
+typedef enum { STEP_OK, STEP_FORK, STEP_TAKEN, STEP_HIDDEN, STEP_PREPARE, STEP_EXEC } launch_step;
 
 /* What the child says before it is a server; nothing when all went well. */
 typedef struct {
@@ -41,6 +42,8 @@ typedef struct {
 typedef struct {
     int dir, log, report;
     long fd_most;
+    struct sockaddr_un name;
+    socklen_t name_size; /* 0: it has none */
     const char *program;
     char *const *argv;
 } plan;
@@ -119,18 +122,32 @@ static int take_directory(const plan *p) {
     return fd;
 }
 
+/* And its name; -1: it has none. */
+static int take_name(const plan *p) {
+    if (p->name_size == 0)
+        return -1;
+    int low = tl__local_take_name(&p->name, p->name_size);
+    if (low < 0)
+        give_up(p->report, errno == EADDRINUSE ? STEP_HIDDEN : STEP_PREPARE);
+    int fd = fcntl(low, F_DUPFD_CLOEXEC, FD_ABOVE);
+    if (fd < 0)
+        give_up(p->report, STEP_PREPARE);
+    return fd;
+}
+
 static void become_server(const plan *p) {
     reset_signals();
     (void)umask(S_IRWXG | S_IRWXO);
     if (fchdir(p->dir) != 0)
         give_up(p->report, STEP_PREPARE);
-    int guard = take_directory(p);
+    int guard = take_directory(p), name = take_name(p);
     (void)unlinkat(p->dir, TL_LOCAL_SOCKET, 0); /* nobody listens on it any more */
     write_pid(p->dir);
     if (dup2(guard, STDIN_FILENO) < 0 || dup2(p->log, STDOUT_FILENO) < 0 ||
-        dup2(p->log, STDERR_FILENO) < 0 || dup3(p->report, FD_REPORT, O_CLOEXEC) < 0)
+        dup2(p->log, STDERR_FILENO) < 0 || dup3(p->report, FD_REPORT, O_CLOEXEC) < 0 ||
+        (name >= 0 && dup2(name, FD_NAME) < 0))
         give_up(p->report, STEP_PREPARE);
-    close_from(FD_REPORT + 1, p->fd_most);
+    close_from(name >= 0 ? FD_NAME + 1 : FD_NAME, p->fd_most);
     (void)execve(p->program, p->argv, environment);
     give_up(FD_REPORT, STEP_EXEC);
 }
@@ -208,6 +225,7 @@ static tl_launch_result judge(const report *r, const char *program, const char *
     switch (r->step) {
     case STEP_OK: return TL_LAUNCHED;
     case STEP_TAKEN: return TL_LAUNCH_TAKEN;
+    case STEP_HIDDEN: return TL_LAUNCH_HIDDEN;
     case STEP_FORK:
         (void)tl__local_failed(problem, TL_ENOMEM, "local: no process for %s: %s", program,
                                strerror(r->sys_errno));
@@ -260,6 +278,7 @@ tl_launch_result tl__local_launch(const char *path, int dir, int log, tl_mono by
               .fd_most = most_descriptors(),
               .program = program,
               .argv = (char *const *)(uintptr_t)argv};
+    p.name_size = tl__local_name(path, &p.name);
     report r = {STEP_PREPARE, errno};
     if (p.dir >= 0 && p.log >= 0)
         r = launch(&p, by);

@@ -233,7 +233,8 @@ static int agent_command(const server *s, const void *options, const operands *w
         skew_self_name(a.name);
     skew_record_key(a.key, a.name);
     skew_self_id(a.id);
-    int status = skew_link_open(&a.link, s);
+    int status = server_need_url(s, "agent");
+    status = status ? status : skew_link_open(&a.link, s);
     if (status)
         return status;
     a.link.needer = &skew_needer;

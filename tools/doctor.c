@@ -111,6 +111,7 @@ static int doctor_function(const server *s, const void *given, const operands *w
         return fail(STATUS_INTERNAL, "out of memory");
     int status = skew_link_open(&link, s);
     if (status == 0) {
+        server_say_local(s);
         work->facts.key = key;
         status = examine(&link, given, &work->facts, &work->report);
         skew_link_close(&link);

@@ -269,6 +269,8 @@ static int find_server(const server *s, local *l) {
     if (l->dir < 0 && problem.code)
         return fail(status_of(problem.code), "%s", problem.words);
     l->alive = l->dir >= 0 && tl__local_is_alive(l->dir);
+    if (!l->alive && tl__local_is_hidden(l->endpoint.dir, &problem))
+        return fail(status_of(problem.code), "%s", problem.words);
     l->pid = l->alive ? tl__local_pid(l->dir) : 0;
     return 0;
 }

@@ -74,7 +74,8 @@ int migrate_link_open(migrate_link *m, const server *s, const char *name,
     (void)migrate_key(m->log, name, ":log");
     tell_who(m);
     static const tl_needer phases = {"phases need", TL_INSTEAD};
-    int status = skew_link_open(&m->link, s);
+    int status = server_need_url(s, "migrate");
+    status = status ? status : skew_link_open(&m->link, s);
     if (status)
         return status;
     m->link.needer = &phases;

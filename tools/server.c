@@ -15,8 +15,7 @@
 
 const opt global_options[] = {
     {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
-     "the server: redis://HOST, rediss://HOST, unix:///PATH, local: (TIDELOCK_URL, or local:)", 0,
-     0},
+     "redis://HOST, rediss://HOST, unix:///PATH, local: (TIDELOCK_URL)", 0, 0},
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
      "the server's password is the first line of FILE", 0, 0},
     {'h', "help", OPT_FLAG, offsetof(global_args, help), NULL, "this text", 0, 0},
@@ -72,12 +71,12 @@ static int url_without_password(const char *url) {
     return failed;
 }
 
-/* A copy of an environment variable that is set and not empty; *ret stays NULL otherwise. */
+/* A copy of an environment variable that is set; *ret stays NULL otherwise. */
 static int from_env(const char *name, char **ret, char **ret_original) {
     char *value = getenv(name);
 
     *ret_original = value;
-    if (!value || !*value)
+    if (!value)
         return 0;
     *ret = strdup(value);
     return *ret ? 0 : fail(STATUS_INTERNAL, "out of memory");
@@ -90,13 +89,16 @@ static int take_url(const global_args *args, server *s) {
     if (status)
         return status;
     s->from_env = s->url != NULL;
+    if (s->from_env && !args->url && !*s->url)
+        return fail(STATUS_CONFIG, "TIDELOCK_URL is empty: give it the server's URL, or unset it");
     if (s->from_env && has_password(s->url)) {
         if (url_without_password(s->url))
             return fail(STATUS_INTERNAL, "out of memory");
         scrub(original);
     }
-    if (args->url && !*args->url) /* an empty variable, rather than a wish for local: */
-        return fail(STATUS_USAGE, "--url is empty: leave it out to use local:");
+    if (args->url && !*args->url) /* a variable that isn't set, rather than a wish for local: */
+        return fail(STATUS_USAGE,
+                    "--url is empty: give the server's URL, or local: for this host only");
     if (args->url) {
         free(s->url);
         s->from_env = false;
@@ -163,7 +165,7 @@ static int take_password(const global_args *args, server *s) {
     }
     if (status)
         return status;
-    if (args->password_file || (args->url && has_password(s->url))) {
+    if (args->password_file || (args->url && s->url && has_password(s->url))) {
         if (s->password)
             explicit_bzero(s->password, strlen(s->password));
         free(s->password);
@@ -200,6 +202,18 @@ static void warn(tl_log_level level, const char *line, void *ctx) {
         say("warning: %s", line);
 }
 
+void server_say_local(const server *s) {
+    if (!s->url)
+        say("no --url and no TIDELOCK_URL: this is the private server local:, whose locks hold on "
+            "this host only; with --url local: this isn't said");
+}
+
+int server_need_url(const server *s, const char *who) {
+    return s->url ? 0
+                  : fail(STATUS_USAGE,
+                         "%s: say which server the hosts share: --url URL, or TIDELOCK_URL", who);
+}
+
 int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
                 tl_client **ret_client) {
     tl_error err;
@@ -212,12 +226,12 @@ int server_open(const server *s, const char *who, const char *service, const leg
     if (options.protocol != TL_TOKEN)
         options.log = warn;
     tl_err code = tl_client_open(&options, ret_client, &err);
+    if (code == TL_OK)
+        server_say_local(s);
     if (code == TL_EINVALID && is_of_legacy(err.message))
         return fail(STATUS_USAGE, "%s: %s", who, err.message);
     if (code == TL_EINVALID && s->from_env)
         return fail(STATUS_CONFIG, "TIDELOCK_URL: %s", err.message);
-    if (code == TL_EINVALID && !s->url) /* the environment has no good place for local: */
-        return fail(STATUS_CONFIG, "%s", err.message);
     return code ? fail(status_of(code), "%s", err.message) : 0;
 }
 

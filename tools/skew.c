@@ -332,7 +332,8 @@ static int run(session *x, const server *s) {
 
     if (status)
         return status;
-    status = skew_link_open(&x->link, s);
+    status = server_need_url(s, "skew");
+    status = status ? status : skew_link_open(&x->link, s);
     if (status) {
         skew_more_end(&x->more);
         return status;

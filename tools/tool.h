@@ -82,7 +82,7 @@ extern const opt global_options[];
 
 /** Everything that is needed to open a client. */
 typedef struct {
-    char *url;      /**< NULL: none was given, which means local: */
+    char *url;      /**< NULL: none was given; as a rule that means local: */
     char *password; /**< NULL: none apart from one in the URL */
     bool from_env;  /**< the URL is TIDELOCK_URL */
 } server;
@@ -94,8 +94,15 @@ typedef struct {
  */
 int server_find(const global_args *args, server *ret);
 
-/** Open a client for the command `who`; no I/O. service and legacy may be NULL. Returns 0, or the exit
- *  status after a message. */
+/** Say that without a URL it is the private server, whose locks other hosts don't know. */
+void server_say_local(const server *s);
+
+/** For a command that is about several hosts: 0, or the exit status after a message that it needs
+ *  a URL. */
+int server_need_url(const server *s, const char *who);
+
+/** Open a client for the command `who`, and say it if the server is local: for want of a URL; no
+ *  I/O. service and legacy may be NULL. Returns 0, or the exit status after a message. */
 int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
                 tl_client **ret_client);
 

@@ -125,7 +125,8 @@ typedef struct {
     size_t size;              /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
     const char *url;          /**< redis://[user:password@]host[:port][/db], rediss:// for TLS,
                                   unix:///path[?db=N], local: or local:/directory for a private
-                                  server on this host, started when it is needed [local:] */
+                                  server of this user on this host, started when it is needed.
+                                  "" is refused: it is likely a variable that isn't set [local:] */
     const char *password;     /**< instead of one in the URL [none] */
     const char *service;      /**< the name that others see as this holder's [the program's name] */
     tl_protocol_id protocol;  /**< [TL_TOKEN] */

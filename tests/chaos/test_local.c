@@ -21,9 +21,10 @@
 #define LONG_MS 30000
 #define SHORT_MS 300
 
-static const tl_client_options patient = {
+/* of the test's own server */
+static tl_client_options patient = {
     .size = sizeof patient, .connect_ms = LONG_MS, .attempt_ms = LONG_MS / 3};
-static const tl_client_options hasty = {.size = sizeof hasty, .connect_ms = SHORT_MS};
+static tl_client_options hasty = {.size = sizeof hasty, .connect_ms = SHORT_MS};
 
 static tl_lock *lock_of(const tl_client_options *options) {
     return make_lock(make_client_with(*options), "k", LONG_MS);
@@ -93,15 +94,13 @@ static void test_a_crowd_of_threads_starts_one_server(void **state) {
     (void)runtime_server();
 }
 
-static void test_no_url_and_an_empty_one_are_local(void **state) {
+/* Most likely a variable that isn't set, on each of many hosts. */
+static void test_an_empty_url_is_refused(void **state) {
     (void)state;
-    static const char *const urls[] = {NULL, "", "local:"};
-    for (size_t i = 0; i < 3; i++) {
-        tl_client_options options = patient;
-        options.url = urls[i];
-        ASSERT_RESULT(tl_client_ping(make_client_with(options), &said), TL_OK);
-    }
-    (void)runtime_server();
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = "");
+    tl_client *client;
+    ASSERT_RESULT(tl_client_open(&options, &client, &said), TL_EINVALID);
+    ASSERT_SAID("URL: it is empty: give a server's, or local:");
 }
 
 static void test_a_socket_that_a_dead_server_left_is_replaced(void **state) {
@@ -373,16 +372,10 @@ static void test_a_server_that_never_answers_is_given_up_within_the_limit(void *
     WAIT_FOR(LONG_MS, runtime_servers(NULL) == 1); /* it may only now have got there */
 }
 
-static void test_a_long_path_is_an_invalid_option(void **state) {
-    (void)state;
-    char path[128];
-    tl_client *client;
-    memset(path, 'x', sizeof path);
-    path[0] = '/';
-    path[sizeof path - 1] = '\0';
-    (void)setenv("XDG_RUNTIME_DIR", path, 1);
-    ASSERT_RESULT(tl_client_open(&patient, &client, &said), TL_EINVALID);
-    ASSERT_SAID("XDG_RUNTIME_DIR is too long");
+static int begin(void **state) {
+    int failed = runtime_begin(state);
+    patient.url = hasty.url = runtime_url();
+    return failed;
 }
 
 static int clean_up(void **state) {
@@ -390,11 +383,11 @@ static int clean_up(void **state) {
 }
 
 int main(void) {
-#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, runtime_begin, clean_up)
+#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, begin, clean_up)
     const struct CMUnitTest tests[] = {
         IN_DIR(test_a_crowd_of_processes_starts_one_server),
         IN_DIR(test_a_crowd_of_threads_starts_one_server),
-        IN_DIR(test_no_url_and_an_empty_one_are_local),
+        IN_DIR(test_an_empty_url_is_refused),
         IN_DIR(test_a_socket_that_a_dead_server_left_is_replaced),
         IN_DIR(test_the_settings_keep_locks),
         IN_DIR(test_a_program_that_ignores_its_children_can_start_it),
@@ -412,7 +405,6 @@ int main(void) {
         IN_DIR(test_a_server_of_another_user_is_refused),
         IN_DIR(test_a_missing_program_is_said_within_the_limit),
         IN_DIR(test_a_server_that_never_answers_is_given_up_within_the_limit),
-        IN_DIR(test_a_long_path_is_an_invalid_option),
     };
     runtime_need_program();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,8 +11,8 @@ tmp=${TMPDIR:-/tmp}
 work=$(mktemp -d "$tmp/tidelock-test.XXXXXX")
 out=$work/out err=$work/err
 server_pid=
-unset TIDELOCK_URL TIDELOCK_PASSWORD
-export XDG_RUNTIME_DIR=$work # whoever forgets the URL meets a private server
+unset TIDELOCK_PASSWORD TIDELOCK_HELD
+export TIDELOCK_URL=local:$work/tidelock # whoever forgets the URL meets a server of the test's own
 
 # Sanitizers make everything slower: limits on time grow with this.
 slow=1

@@ -258,7 +258,7 @@ begin() { # part
     work=$work/$1 server_pid=
     mkdir "$work"
     out=$work/out err=$work/err socket=$work/redis.sock
-    export XDG_RUNTIME_DIR=$work
+    export TIDELOCK_URL=local:$work/tidelock
     trap clean_up EXIT
     "$1"
 }

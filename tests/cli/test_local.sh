@@ -1,5 +1,6 @@
 #!/bin/bash
-# Nothing configured: the command finds or starts a private server, and local looks after it.
+# The command finds or starts a private server, and local looks after it. Which server that is when no URL
+# is given is the matter of test_local_default.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 socket=$work/tidelock/redis.sock
@@ -26,18 +27,18 @@ expect_line 64 'json' "$tidelock" local stop --json
 expect_line 64 'not one of local:' "$tidelock" --url redis://h local status
 expect_line 64 'only a directory' "$tidelock" --url local:here local status
 expect_line 64 'only a directory' "$tidelock" --url local:here run k -- true
-TIDELOCK_URL=redis://h expect 1 "$tidelock" local status
+TIDELOCK_URL='' expect_line 78 'TIDELOCK_URL is empty: give it the server.s URL, or unset it' "$tidelock" run k -- true
+TIDELOCK_URL='' expect 1 "$tidelock" --url "local:$work/tidelock" local status
+(unset TIDELOCK_URL && expect_line 64 '[-]-url is empty: give' "$tidelock" --url '' run k -- true) || exit
 TIDELOCK_URL=local:here expect_line 78 'only a directory' "$tidelock" local status
 TIDELOCK_URL=local:here expect_line 78 'TIDELOCK_URL.*only a directory' "$tidelock" run k -- true
 
-# ---- a command under a lock, with nothing configured ------------------------------------------
+# ---- a command under a lock -----------------------------------------------------------------
 expect 0 "$tidelock" run job -- echo done
 [[ $(cat "$out") == "done" ]] || fail "the command printed: $(cat "$out")"
 pid=$(server)
 [[ -n $pid ]] || fail "no server runs"
-expect 0 "$tidelock" run --url local: job -- true
-TIDELOCK_URL='' expect 0 "$tidelock" run job -- true
-TIDELOCK_URL=local: expect 0 "$tidelock" run job -- true
+expect 0 "$tidelock" run --url "local:$work/tidelock/" job -- true
 [[ $(local_servers) == "$pid" ]] || fail "there are other servers than $pid: $(local_servers)"
 [[ $(stat -c %a "$work/tidelock") == 700 && $(stat -c %a "$socket") == 700 ]] || fail "others may enter"
 
@@ -117,13 +118,12 @@ expect 0 "$tidelock" local stop --force
 mkdir "$work/empty" "$work/open" "$work/open/tidelock"
 chmod 755 "$work/open/tidelock"
 expect_line 69 'no redis-server in PATH: install it' env PATH="$work/empty" "$tidelock" check k
-expect_line 77 'others may enter it' env XDG_RUNTIME_DIR="$work/open" "$tidelock" run k -- true
-expect_line 77 'others may enter it' env XDG_RUNTIME_DIR="$work/open" "$tidelock" local status
+expect_line 77 'others may enter it' "$tidelock" --url "local:$work/open/tidelock" run k -- true
+expect_line 77 'others may enter it' "$tidelock" --url "local:$work/open/tidelock" local status
 rmdir "$work/open/tidelock"
 ln -s "$work" "$work/open/tidelock"
-expect_line 77 'no directory of its own' env XDG_RUNTIME_DIR="$work/open" "$tidelock" lock k
+expect_line 77 'no directory of its own' "$tidelock" --url "local:$work/open/tidelock" lock k
 long=/$(printf 'x%.0s' {1..100})
-expect_line 78 'XDG_RUNTIME_DIR is too long' env XDG_RUNTIME_DIR="$long" "$tidelock" check k
 expect_line 64 'longer than 96 bytes' "$tidelock" --url "local:$long" check k
 printf '#!/bin/sh\necho "cannot start: no luck" >&2\nexit 1\n' >"$work/empty/redis-server"
 chmod 755 "$work/empty/redis-server"

@@ -1,6 +1,6 @@
 /*
- * A private XDG_RUNTIME_DIR, and the processes at work in its tidelock directory, found by where
- * they work: so also those that a test did not expect are seen and ended.
+ * A private directory, and the processes at work in its tidelock directory, found by where they
+ * work: so also those that a test did not expect are seen and ended.
  */
 #include "runtime_dir.h"
 
@@ -24,7 +24,7 @@
 #define TEXT_SIZE 8192
 #define SKIP 77
 
-static char dir[64], local[96], path_before[4096], real_program[PATH_MAX];
+static char dir[64], local[96], url[112], path_before[4096], real_program[PATH_MAX];
 
 static void find_real(void) {
     const char *path = path_before;
@@ -58,7 +58,7 @@ int runtime_begin(void **state) {
     (void)snprintf(dir, sizeof dir, "/tmp/tidelock-runtime-XXXXXX");
     assert_non_null(mkdtemp(dir));
     (void)snprintf(local, sizeof local, "%s/tidelock", dir);
-    assert_int_equal(setenv("XDG_RUNTIME_DIR", dir, 1), 0);
+    (void)snprintf(url, sizeof url, "local:%s", local);
     return 0;
 }
 
@@ -74,7 +74,6 @@ int runtime_end(void **state) {
     runtime_kill();
     (void)nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     (void)setenv("PATH", path_before, 1);
-    (void)unsetenv("XDG_RUNTIME_DIR");
     return 0;
 }
 
@@ -84,6 +83,10 @@ const char *runtime_dir(void) {
 
 const char *runtime_local(void) {
     return local;
+}
+
+const char *runtime_url(void) {
+    return url;
 }
 
 const char *runtime_file(const char *name) {

@@ -1,5 +1,6 @@
 /*
- * A private XDG_RUNTIME_DIR for a test, and the server of local: that may come to live in it.
+ * A private directory for a test, and the server of local: that may come to live in it. Its URL has to
+ * be given: what no URL means is one server for each user, which may be at work for somebody.
  */
 #ifndef RUNTIME_DIR_H
 #define RUNTIME_DIR_H
@@ -9,13 +10,14 @@
 
 #define RUNTIME_PATH 256
 
-/** cmocka setup and teardown: make the directory and name it in the environment; at the end kill what
- *  runs in it, remove it, and put PATH back. */
+/** cmocka setup and teardown: make the directory; at the end kill what runs in it, remove it, and put
+ *  PATH back. */
 int runtime_begin(void **state);
 int runtime_end(void **state);
 
 const char *runtime_dir(void);   /**< itself */
 const char *runtime_local(void); /**< the directory of local: in it */
+const char *runtime_url(void);   /**< the URL of that */
 /** A file in the directory of local:, or with a '/' at its start in the runtime directory; one of
  *  four that take turns. */
 const char *runtime_file(const char *name);
