@@ -15,6 +15,7 @@
 #include "skew_more.h"
 #include "skew_publish.h"
 #include "skew_report.h"
+#include "skew_roll.h"
 #include "skew_show.h"
 #include "skew_watch.h"
 
@@ -36,6 +37,7 @@ typedef struct {
     int samples, format;
     const char *warn, *output, *log, *publish;
     bool no_agents, json;
+    skew_roll roll;
     skew_asked asked;
     skew_legacy_options legacy;
 } skew_options;
@@ -44,7 +46,7 @@ static const opt skew_table[] = {
     {0, "lock-timeout", OPT_DURATION, offsetof(skew_options, lock_timeout_ms), "D",
      "lifetime of the locks (60s)", 0, 0},
     {0, "max-hold", OPT_DURATION, offsetof(skew_options, max_hold_ms), "D",
-     "the longest that a holder works under one (the lifetime less 1s)", 0, 0},
+     "the longest that a holder works under one; assumed: the lifetime less 1s", 0, 0},
     {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
      "instead: what of the lifetime no holder works in", 0, 0},
     {0, "warn", OPT_TEXT, offsetof(skew_options, warn), "P%",
@@ -53,6 +55,12 @@ static const opt skew_table[] = {
      "questions to the server (32, in 1 s at most)", 1, 100000},
     {0, "for", OPT_DURATION, offsetof(skew_options, for_ms), "D", "measure this host for so long",
      0, 0},
+    {0, "expect", OPT_TEXTS, offsetof(skew_options, roll.expect), "HOST,...",
+     "the hosts that must be measured; again and again", 0, 0},
+    {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, roll.min_hosts), "N",
+     "so many hosts must be measured", 1, SKEW_HOSTS_MAX},
+    {0, "no-self", OPT_FLAG, offsetof(skew_options, roll.no_self), NULL,
+     "this host takes none of these locks: leave its clock out", 0, 0},
     {0, "no-agents", OPT_FLAG, offsetof(skew_options, no_agents), NULL, "only this host", 0, 0},
     {0, "ntp", OPT_TEXTS, offsetof(skew_options, asked.ntp), "HOST[:PORT]",
      "also the time that HOST serves; again and again", 0, 0},
@@ -114,8 +122,20 @@ static int make_rule(const skew_options *o, skew_rule *ret) {
         return fail(STATUS_USAGE, "--lock-timeout is under 1s: say --max-hold or --slack");
     *ret = (skew_rule){.lock_timeout_us = o->lock_timeout_ms * 1000,
                        .slack_us = slack_ms * 1000,
+                       .hold_assumed = o->max_hold_ms == UNSET && o->slack_ms == UNSET,
+                       .min_hosts = o->roll.min_hosts,
                        .drift_ppm = SKEW_DRIFT_PPM};
     return parse_warn(o->warn, &ret->warn_percent);
+}
+
+static int check_roll(const skew_options *o) {
+    char self[SKEW_NAME_SIZE];
+
+    skew_self_name(self);
+    if (o->roll.no_self && o->no_agents && !skew_legacy_asked(&o->legacy))
+        return fail(STATUS_USAGE,
+                    "--no-self and --no-agents leave no host to judge: drop one of them");
+    return skew_roll_check(&o->roll, self);
 }
 
 static int make_effort(const skew_options *o, skew_effort *ret) {
@@ -292,6 +312,7 @@ static bool measure(session *x, skew_fleet *f, skew_listen *passive) {
     skew_more_add(&x->more, f);
     if (passive)
         skew_passive_judge(&x->listen.model, f->hosts, f->count);
+    skew_roll_call(&x->o->roll, f);
     if (x->o->publish && !x->o->asked.servers)
         skew_more_add_server(&x->link, f);
     return true;
@@ -356,8 +377,9 @@ static int read_logs(const skew_options *o, const operands *words) {
 
     if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
         o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
-        o->warn != d->warn || o->log || o->publish || o->no_agents || o->asked.ntp.count ||
-        o->asked.chrony || o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
+        o->warn != d->warn || o->log || o->publish || o->no_agents || o->roll.expect.count ||
+        o->roll.min_hosts || o->roll.no_self || o->asked.ntp.count || o->asked.chrony ||
+        o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
         return fail(STATUS_USAGE, "skew report: takes --format, --json and --output only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
         return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
@@ -383,7 +405,9 @@ static int skew_command(const server *s, const void *options, const operands *wo
         return fail(STATUS_USAGE, "--publish: a namespace's name: 1 to %d letters, digits, _ . -",
                     MIGRATE_NAME_MAX);
     x.format = o->json ? FORMAT_JSON : o->format;
-    int status = make_rule(o, &x.rule);
+    int status = check_roll(o);
+    if (status == 0)
+        status = make_rule(o, &x.rule);
     if (status == 0)
         status = make_effort(o, &x.effort);
     if (status == 0)

@@ -1,7 +1,7 @@
 /*
  * Gathering the hosts. This host's own record is left out, as the measurement says the same; should they
  * contradict each other, a clock was set, and older records are void. One of our name from another boot
- * is another host.
+ * is another host, unless its agent has gone: then it is ours, from before we were booted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,12 @@
 #include "skew_fleet.h"
 
 #define ASK_MOST (TL_ARGV_MAX - 1) /* records at a time */
+#define MOST "1000"                /* names: SKEW_HOSTS_MAX, one more than are looked at */
 
 typedef struct {
     char name[SKEW_NAME_SIZE];
     bool there, sound;
+    bool over; /* sound, but no agent's word any more */
     skew_record record;
 } entry;
 
@@ -88,15 +90,21 @@ static bool read_batch(skew_link *l, entries *e) {
     return skew_link_ask(l, words, take_records, e);
 }
 
-static bool read_agents(skew_link *l, entries *e) {
-    static const char *const names[] = {"ZREVRANGE", SKEW_INDEX_KEY, "0", "1000", NULL};
+/* Those that publish come before those that have ceased to, should there be too many. */
+static bool read_agents(skew_link *l, entries *e, int64_t now_us) {
+    char since[TL_INT_SIZE];
+    const char *const names[] = {
+        "ZREVRANGEBYSCORE", SKEW_INDEX_KEY, "+inf", since, "LIMIT", "0", MOST, NULL};
 
+    (void)snprintf(since, sizeof since, "%lld", (long long)(now_us - SKEW_REMEMBERED_MS * 1000));
     if (!skew_link_ask(l, names, take_names, e))
         return false;
     qsort(e->entry, (size_t)e->count, sizeof *e->entry, by_name);
     for (e->at = 0; e->at < e->count; e->at += ASK_MOST)
         if (!read_batch(l, e))
             return false;
+    for (int i = 0; i < e->count; i++)
+        e->entry[i].over = e->entry[i].sound && skew_record_end_us(&e->entry[i].record) < now_us;
     return true;
 }
 
@@ -107,6 +115,7 @@ static void add_self(skew_fleet *f, const skew_track *t, const kernel_clock *ker
 
     (void)snprintf(h->name, sizeof h->name, "%s", f->self);
     h->instrument = "server";
+    h->self = true;
     h->known = t->known;
     h->samples = t->samples;
     h->slew_ppm = kernel->slew_ppm;
@@ -149,6 +158,12 @@ static bool is_own(const skew_fleet *f, const entry *x, const char *self_id) {
            skew_same_boot(x->record.id, self_id);
 }
 
+/* It says nothing of this host that its measurement doesn't. */
+static bool is_needless(const skew_fleet *f, const entry *x, const char *self_id) {
+    bool ours = strcmp(x->name, f->self) == 0;
+    return is_own(f, x, self_id) || (ours && (!x->there || (x->over && !x->record.clash)));
+}
+
 /* The last step of the server's clock that anybody saw. */
 static int64_t last_step(const entries *e, const skew_track *own) {
     int64_t last = own->server_stepped_us;
@@ -163,8 +178,7 @@ static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
                       const char *self_id) {
     bool ours = strcmp(x->name, f->self) == 0;
 
-    if (!x->there ||
-        (ours && x->sound && !x->record.clash && skew_same_boot(x->record.id, self_id)))
+    if (is_needless(f, x, self_id))
         return;
     skew_host *h = &f->hosts[f->count++];
     (void)snprintf(h->name, sizeof h->name, "%s", x->name);
@@ -173,8 +187,14 @@ static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
     } else {
         h->instrument = "agent";
         h->age_ms = -1;
+        h->missing = !x->there;
         h->status = "unreadable";
         (void)snprintf(h->detail, sizeof h->detail, "its record is of another version, or damaged");
+    }
+    if (!x->there) {
+        h->status = "missing";
+        (void)snprintf(h->detail, sizeof h->detail,
+                       "nothing is left of what its agent has published");
     }
     if (ours && x->sound) {
         h->known = false;
@@ -200,7 +220,8 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
     skew_self_id(id);
     if (!skew_self_server(l, server) ||
         !skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
-        (passive && !skew_listen_run(passive, l, effort)) || (agents && !read_agents(l, e)))
+        (passive && !skew_listen_run(passive, l, effort)) ||
+        (agents && !read_agents(l, e, track.stamp_us)))
         return false;
     kernel_clock later = moment_kernel(); /* a correction may have begun, or ended, since */
     if (later.slew_ppm > kernel.slew_ppm)
@@ -214,7 +235,7 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
     int64_t now_us = at.now_us = server_now_us(f, &track);
     f->at_ms = now_us / 1000;
     for (int i = 0; i < e->count; i++)
-        if (is_own(f, &e->entry[i], id) && contradicted(f, &e->entry[i], &at))
+        if (is_own(f, &e->entry[i], id) && !e->entry[i].over && contradicted(f, &e->entry[i], &at))
             at.stepped_us = track.stamp_us;
     for (int i = 0; i < e->count; i++) {
         /* the records were there before the last stamp: a later one is from before a step back */

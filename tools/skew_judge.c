@@ -8,8 +8,8 @@
 
 #include "skew_judge.h"
 #include "skew_web.h"
+#include "skew_words.h"
 
-#define OLD_MS 30000       /* evidence: agents publish every ten seconds unless told otherwise */
 #define RESOLUTION_US 1000 /* most stamps count in milliseconds */
 
 const char *skew_verdict_name(skew_verdict v) {
@@ -111,13 +111,20 @@ static int worse(const void *a, const void *b) {
     return x->taker - y->taker;
 }
 
-/* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft. */
+static bool is_close(const skew_result *r, const skew_pair *p) {
+    return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
+}
+
+/* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft. What was last
+ * known of a host that is missing proves no safety. */
 static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
     const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
     skew_verdict v = skew_judge_gap(p->gap, r->rule.slack_us);
     bool served = h->kind == SKEW_SERVED || t->kind == SKEW_SERVED;
     bool alone = (h->kind == SKEW_SERVED && !h->covered) || (t->kind == SKEW_SERVED && !t->covered);
 
+    if (v == SKEW_SAFE && (h->missing || t->missing || is_close(r, p)))
+        return SKEW_WARN;
     return alone || (served && v == SKEW_UNSAFE) ? SKEW_WARN : v;
 }
 
@@ -157,109 +164,9 @@ static bool make_pairs(skew_result *r) {
 
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
-static void advise(skew_result *r, const char *what) {
-    if (r->advices < (int)(sizeof r->advice / sizeof *r->advice))
-        (void)snprintf(r->advice[r->advices++], sizeof r->advice[0], "%s", what);
-}
-
-#define ADVISE_AGENTS "run \"tidelock agent\" on every host that takes these locks"
-
-#define ADVISE_LISTEN                                                                              \
-    "listen for longer (--passive=1m), or where there are none leave --passive out"
-
-#define ADVISE_QUIET                                                                               \
-    "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead"
-
-static const char *ms(char buf[32], int64_t us) {
-    (void)snprintf(buf, 32, "%s%lld.%03lld", us < 0 ? "-" : "", (long long)llabs(us / 1000),
-                   (long long)llabs(us % 1000));
-    return buf;
-}
-
-/* "when H holds, T's clock is LO to HI ms ahead (slack S ms)", and where it comes from. */
-static void explain(skew_result *r, const skew_pair *p, const char *what) {
-    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
-    char lo[32], hi[32], slack[32];
-    (void)snprintf(r->reason, sizeof r->reason,
-                   "%s: %s %s%s, the clock of %s is %s to %s ms ahead, and the slack is %s "
-                   "ms (by %s, %lld ms old, and %s, %lld ms old)",
-                   what, h->kind == SKEW_REDIS ? "for a lock timed by" : "when", h->name,
-                   h->kind == SKEW_REDIS ? "" : " holds", t->name, ms(lo, p->gap.lo),
-                   ms(hi, p->gap.hi), ms(slack, r->rule.slack_us), h->instrument,
-                   (long long)h->age_ms, t->instrument, (long long)t->age_ms);
-}
-
-/* How far a clock is from the server's at least. */
-static int64_t distance(const skew_host *h) {
-    return h->offset.lo > 0 ? h->offset.lo : h->offset.hi < 0 ? -h->offset.hi : 0;
-}
-
-/* Where to look: at the clock of the two that is further from the server's. */
-static void advise_where(skew_result *r, const skew_pair *p) {
-    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
-    char text[SKEW_REASON_SIZE];
-
-    if (h->known && t->known && distance(h) != distance(t))
-        (void)snprintf(
-            text, sizeof text,
-            "look at the time service of %s first, whose clock is further from the "
-            "server's (there: chronyc tracking, timedatectl); one source should steer all "
-            "hosts",
-            distance(h) > distance(t) ? h->name : t->name);
-    else
-        (void)snprintf(text, sizeof text,
-                       "look at the time services of %s and %s (there: chronyc tracking, "
-                       "timedatectl); one source should steer all hosts",
-                       h->name, t->name);
-    advise(r, text);
-}
-
-/* What helps before the clocks are mended: against the worst gap, which is not always the pair's. Of a
- * longer life the gap takes its part: what drifts, drifts for longer. */
-static void advise_until(skew_result *r) {
-    int64_t gap = r->pairs[0].gap.hi, life = r->rule.lock_timeout_us,
-            hold = tl__add_sat(life, -gap) / 1000 * 1000,
-            lacks = tl__add_sat(gap, -r->rule.slack_us),
-            longer = tl__add_sat(life, tl__add_sat(lacks, lacks / 5)) / 1000 * 1000 + 2000;
-    char text[SKEW_REASON_SIZE], held[32], lived[32];
-
-    if (hold <= 0)
-        (void)snprintf(
-            text, sizeof text,
-            "until then no hold is short enough for locks that live %s ms: let them live "
-            "for %s ms",
-            ms(held, life), ms(lived, longer));
-    else if (lacks > 0)
-        (void)snprintf(text, sizeof text,
-                       "until then let no holder work for more than %s ms (--max-hold), or let the "
-                       "locks live for %s ms",
-                       ms(held, hold), ms(lived, longer));
-    else
-        (void)snprintf(text, sizeof text,
-                       "until then let no holder work for more than %s ms (--max-hold)",
-                       ms(held, hold));
-    advise(r, text);
-}
-
-static void advise_clocks(skew_result *r, const skew_pair *p) {
-    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker],
-                    *old = h->age_ms > t->age_ms ? h : t;
-    char text[SKEW_REASON_SIZE];
-
-    if (r->verdict == SKEW_WARN && old->age_ms >= OLD_MS) {
-        (void)snprintf(text, sizeof text,
-                       "what is known of %s is %lld s old and wide by that: let its agent publish "
-                       "more often (tidelock agent --every 10s)",
-                       old->name, (long long)(old->age_ms / 1000));
-        advise(r, text);
-    }
-    advise_where(r, p);
-    advise_until(r);
-}
-
-/* Evidence that is not there: none at all, or nothing but the time that a host's daemon serves. */
+/* Evidence that is not there: none at all, or of before, or nothing but the time that a host's daemon serves. */
 static bool is_lacking(const skew_host *h) {
-    return (!h->known && h->kind != SKEW_REMARK) ||
+    return (!h->known && h->kind != SKEW_REMARK) || h->missing ||
            (h->known && h->kind == SKEW_SERVED && !h->covered);
 }
 
@@ -274,11 +181,12 @@ static int count_lacking(const skew_result *r) {
 static int count_clocks(const skew_result *r) {
     int n = 0;
     for (int i = 0; i < r->host_count; i++)
-        n += (r->hosts[i].known || r->hosts[i].relative) && r->hosts[i].kind == SKEW_CLOCK;
+        n += (r->hosts[i].known || r->hosts[i].relative) && !r->hosts[i].missing &&
+             r->hosts[i].kind == SKEW_CLOCK;
     return n;
 }
 
-/* The certain theft that is greatest: pairs are sorted by the high edge, not the low one. */
+/* The theft that is possible and the most so: pairs are sorted by the high edge, not the low one. */
 static const skew_pair *surest(const skew_result *r) {
     const skew_pair *found = NULL;
     for (size_t i = 0; i < r->pair_count; i++)
@@ -287,24 +195,11 @@ static const skew_pair *surest(const skew_result *r) {
     return found;
 }
 
-static void say_unsafe(skew_result *r, const skew_pair *p) {
-    char by[32], what[96];
-    (void)snprintf(what, sizeof what, "a lock can be stolen %s ms too early",
-                   ms(by, tl__add_sat(p->gap.lo, -r->rule.slack_us)));
-    r->verdict = SKEW_UNSAFE;
-    explain(r, p, what);
-    advise_clocks(r, p);
-}
-
-static bool beyond_warn(const skew_result *r, const skew_pair *p) {
-    return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
-}
-
 /* The worst want comes first: a rule that can't be right; no evidence at all; of a daemon; NTP alone. */
 static int want(const skew_host *h) {
     if (h->relative)
         return 4;
-    return !is_lacking(h) ? 0 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
+    return !is_lacking(h) ? 0 : h->missing ? 3 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
 }
 
 static const skew_host *first_lacking(const skew_result *r) {
@@ -315,67 +210,43 @@ static const skew_host *first_lacking(const skew_result *r) {
     return found;
 }
 
-static void say_missing(skew_result *r, int lacking) {
-    const skew_host *h = first_lacking(r);
-    r->verdict = SKEW_WARN;
-    bool listened = !h && !r->missing && (r->unheard || r->cut_short);
-    advise(r, !listened ? ADVISE_AGENTS : r->cut_short ? ADVISE_QUIET : ADVISE_LISTEN);
-    if (h && h->relative)
-        (void)snprintf(r->reason, sizeof r->reason, "%s", h->detail);
-    else if (h && h->known)
-        (void)snprintf(
-            r->reason, sizeof r->reason,
-            "of %s only the time that it serves is known, which its own clock may differ "
-            "from: NTP alone proves nothing",
-            h->name);
-    else if (h && h->kind == SKEW_ASIDE)
-        (void)snprintf(r->reason, sizeof r->reason, "what was asked about %s is not known (%s)",
-                       h->name, h->detail);
-    else if (h && lacking > 1)
-        (void)snprintf(r->reason, sizeof r->reason,
-                       "there is no evidence of %d hosts, among them %s (%s)", lacking, h->name,
-                       h->detail);
-    else if (h)
-        (void)snprintf(r->reason, sizeof r->reason, "there is no evidence of %s (%s)", h->name,
-                       h->detail);
-    else if (r->missing)
-        (void)snprintf(r->reason, sizeof r->reason,
-                       "there are more hosts than the %d that were looked at", r->host_count);
-    else if (r->cut_short)
-        (void)snprintf(r->reason, sizeof r->reason,
-                       "listening was given up before its time, and who takes locks was not heard "
-                       "in full");
-    else if (r->unheard)
-        (void)snprintf(r->reason, sizeof r->reason,
-                       "no client of the old kind took a lock while it was listened to them");
-    else
-        (void)snprintf(r->reason, sizeof r->reason,
-                       "only one host is measured: there is nothing to compare it with");
+/* So many hosts at least: an address that was heard of may be that of a host that has a name. */
+static int count_hosts(const skew_result *r) {
+    int named = 0, heard = 0;
+    for (int i = 0; i < r->host_count; i++) {
+        const skew_host *h = &r->hosts[i];
+        if ((!h->known && !h->relative) || h->missing || h->kind != SKEW_CLOCK)
+            continue;
+        if (strcmp(h->instrument, "passive") == 0)
+            heard++;
+        else
+            named++;
+    }
+    return named > heard ? named : heard;
 }
 
 static void decide(skew_result *r) {
-    int lacking = count_lacking(r), clocks = count_clocks(r);
+    int lacking = count_lacking(r), clocks = count_clocks(r), hosts = count_hosts(r);
     const skew_pair *worst = r->pair_count ? r->pairs : NULL, *theft = surest(r);
 
+    if (theft) {
+        r->verdict = SKEW_UNSAFE;
+        skew_say_theft(r, theft);
+        return;
+    }
+    r->verdict = clocks == 0 ? SKEW_UNKNOWN : SKEW_WARN;
     if (clocks == 0) {
-        r->verdict = SKEW_UNKNOWN;
-        (void)snprintf(r->reason, sizeof r->reason, "no host could be measured");
-        advise(r, ADVISE_AGENTS);
-    } else if (theft) {
-        say_unsafe(r, theft);
+        skew_say_unmeasured(r);
     } else if (worst && worst->gap.hi > r->rule.slack_us) {
-        r->verdict = SKEW_WARN;
-        explain(r, worst, "a theft can't be ruled out");
-        advise_clocks(r, worst);
-    } else if (lacking || r->missing || r->unheard || r->cut_short || clocks < 2 || !worst) {
-        say_missing(r, lacking);
-    } else if (beyond_warn(r, worst)) {
-        r->verdict = SKEW_WARN;
-        explain(r, worst, "little slack is left");
-        advise_clocks(r, worst);
+        skew_say_doubt(r, worst);
+    } else if (lacking || r->missing || r->unheard || r->cut_short || clocks < 2 || !worst ||
+               hosts < r->rule.min_hosts) {
+        skew_say_lacking(r, first_lacking(r), lacking, clocks < 2 ? 1 : hosts);
+    } else if (is_close(r, worst)) {
+        skew_say_close(r, worst);
     } else {
         r->verdict = SKEW_SAFE;
-        explain(r, worst, "no lock can be stolen");
+        skew_say_safe(r, worst);
     }
 }
 

@@ -12,7 +12,7 @@
 #define SKEW_HOSTS_MAX 1000
 #define SKEW_NAME_SIZE 65
 #define SKEW_DETAIL_SIZE 160
-#define SKEW_REASON_SIZE 400
+#define SKEW_REASON_SIZE 640
 
 /** In the order of the exit statuses. */
 typedef enum { SKEW_SAFE, SKEW_WARN, SKEW_UNSAFE, SKEW_UNKNOWN } skew_verdict;
@@ -41,9 +41,11 @@ typedef struct {
     char name[SKEW_NAME_SIZE];
     const char *instrument; /**< "server", "agent", ... */
     skew_kind kind;
-    bool covered;       /**< SERVED: the host's own clock has a row too, and the two agree */
-    bool known;         /**< else offset means nothing */
-    bool relative;      /**< not known, but right up to what all such hosts are off by in common */
+    bool covered;  /**< SERVED: the host's own clock has a row too, and the two agree */
+    bool known;    /**< else offset means nothing */
+    bool self;     /**< the host that measures */
+    bool missing;  /**< it was to be heard of, and isn't: what is known of it may be true no more */
+    bool relative; /**< not known, but right up to what all such hosts are off by in common */
     tl_interval offset; /**< wall clock - server, us, at the moment of judging */
     int against;        /**< 1 + the number of the host that measured it; 0: the server was asked */
     tl_interval apart;  /**< against > 0: its clock - that host's, us, at the moment of judging */
@@ -59,6 +61,8 @@ typedef struct {
 typedef struct {
     int64_t lock_timeout_us; /**< T */
     int64_t slack_us;        /**< T less the longest time that a holder works; may be negative */
+    bool hold_assumed;       /**< nobody has said how long holders work */
+    int min_hosts;           /**< so many are to be measured; 0: nothing is said */
     int32_t warn_percent;    /**< of the slack */
     int32_t drift_ppm;       /**< bound on the drift between two clocks that nobody corrects */
     int64_t resolution_us;   /**< by so much a stamp may be over too early; 0: 1 ms */
@@ -68,14 +72,15 @@ typedef struct {
 typedef struct {
     int holder, taker; /**< numbers of hosts */
     tl_interval gap;   /**< by how much the taker's clock is ahead, us, widened for T */
-    skew_verdict verdict;
+    skew_verdict
+        verdict; /**< SAFE; WARN: in doubt, or more of the slack is used than the warning allows; UNSAFE */
 } skew_pair;
 
 typedef struct {
     skew_rule rule;
     skew_host *hosts; /**< the caller's */
     int host_count;
-    bool missing;     /**< the caller knows of evidence that is not there */
+    bool missing;     /**< the caller knows of evidence that is not there: hosts that had no room */
     int64_t at_ms;    /**< when, on the server's clock; 0: not known */
     bool unheard;     /**< it has listened for clients of the old kind, and there were none */
     bool cut_short;   /**< it gave up listening to them before its time */

@@ -16,6 +16,7 @@
 #define PAIRS_MOST 20000
 #define OVER_MOST_US INT64_C(10000000) /* rounding */
 #define COUNT_MOST INT64_C(1000000000000000)
+#define WARN_USUAL 50
 
 /* ---- the head ------------------------------------------------------------------------------------ */
 
@@ -33,9 +34,15 @@ static bool verdict_of(const json_value *v, skew_verdict *ret) {
     return false;
 }
 
+/* Lines of before it was told have no such member. */
+static bool is_true(const json_tree *t, const json_value *v, const char *name) {
+    const json_value *member = json_member_of(t, v, name);
+    return member && member->kind == JSON_BOOL && member->text[0] == 't';
+}
+
 bool logline_head(const json_tree *t, skew_result *r, const char **ret_why) {
     const json_value *v = t->value;
-    int64_t lifetime, slack, early = 0, late = 0;
+    int64_t lifetime, slack, warn, early = 0, late = 0;
 
     *ret_why = NULL;
     if (v->kind != JSON_OBJECT || !number(t, v, "at_ms", 1, AT_MOST_MS, &r->at_ms))
@@ -56,6 +63,8 @@ bool logline_head(const json_tree *t, skew_result *r, const char **ret_why) {
     r->rule.drift_ppm = SKEW_DRIFT_PPM;
     r->rule.resolution_us = early;
     r->rule.late_us = late;
+    r->rule.hold_assumed = is_true(t, v, "max_hold_assumed");
+    r->rule.warn_percent = number(t, v, "warn_percent", 0, 100, &warn) ? (int32_t)warn : WARN_USUAL;
     return true;
 }
 
@@ -108,7 +117,9 @@ static bool host_of(const json_tree *t, const json_value *v, skew_host *h) {
         return false;
     h->slew_ppm = (int32_t)slew;
     h->kind = kind_of_line(json_member_of(t, v, "kind"));
-    h->status = h->known ? "ok" : "unknown";
+    h->self = is_true(t, v, "self");
+    h->missing = is_true(t, v, "missing");
+    h->status = h->missing ? "missing" : h->known ? "ok" : "unknown";
     if (!json_copy(json_member_of(t, v, "detail"), h->detail, sizeof h->detail))
         h->detail[0] = '\0';
     return true;

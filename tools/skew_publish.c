@@ -36,7 +36,7 @@ int skew_publish(skew_link *l, const char *name, const skew_result *r, int64_t e
         "end\n"
         "local function at(ms) return string.format('%.0f', now + ms * 1000) end\n"
         "redis.call('HMSET', KEYS[1], 'verdict', ARGV[1], 'worst_ms', ARGV[2], 'at', at(0),\n"
-        "           'until', at(ARGV[3]), 'by', ARGV[4])\n"
+        "           'until', at(ARGV[3]), 'by', ARGV[4], 'reason', ARGV[6])\n"
         "return 1\n";
     int64_t for_ms = every_ms > SKEW_PUBLISHED_MS / ROUNDS ? every_ms * ROUNDS : SKEW_PUBLISHED_MS;
     char key[128], worst[24], valid[24], by[SKEW_NAME_SIZE + 24], host[SKEW_NAME_SIZE], now[24];
@@ -48,7 +48,8 @@ int skew_publish(skew_link *l, const char *name, const skew_result *r, int64_t e
     (void)snprintf(by, sizeof by, "%s %lld", host, (long long)getpid());
     (void)snprintf(now, sizeof now, "%lld000", (long long)r->at_ms);
     const char *const words[] = {"EVAL", script, "1", key, skew_verdict_name(r->verdict),
-                                 worst,  valid,  by,  now, NULL};
+                                 worst,  valid,  by,  now, r->reason,
+                                 NULL};
     if (skew_link_ask(l, words, take_any, NULL))
         return 0;
     return fail(l->status, "--publish: %s", l->words);

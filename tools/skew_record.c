@@ -98,6 +98,11 @@ bool skew_same_boot(const char *id, const char *other) {
     return strcspn(other, "-") == n && memcmp(id, other, n) == 0;
 }
 
+int64_t skew_record_end_us(const skew_record *r) {
+    int64_t every_ms = r->every_ms < SKEW_EVERY_MOST_MS ? r->every_ms : SKEW_EVERY_MOST_MS;
+    return r->at_us + every_ms * SKEW_LEASE * 1000;
+}
+
 static void refuse(skew_host *h, const char *status, const char *detail) {
     h->known = false;
     h->status = status;
@@ -120,6 +125,12 @@ void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t d
                                   drift_ppm + (int32_t)r->slew_ppm);
     (void)snprintf(h->detail, sizeof h->detail, "%lld steps, %lld resumes of its clock seen",
                    (long long)r->steps, (long long)r->resumes);
+    h->missing = at->now_us > skew_record_end_us(r);
+    if (h->missing) {
+        h->status = "missing";
+        (void)snprintf(h->detail, sizeof h->detail, "its agent has published nothing for %lld s",
+                       (long long)(age_us / 1000000));
+    }
     if (r->clash)
         refuse(h, "clash", "two agents publish by this name: give one of them another (--name)");
     else if (strcmp(r->server, at->server) != 0)

@@ -1,8 +1,9 @@
 /*
  * What an agent publishes of its host: one line of text in the server. Pure.
  *
- * The records stand at {tidelock:agents}:NAME, each under a lease; {tidelock:agents} is a sorted set of
- * the names by the end of their lease, server time in us. One hash slot holds them all.
+ * The records stand at {tidelock:agents}:NAME; {tidelock:agents} is a sorted set of the names by the end of
+ * their lease, server time in us. One hash slot holds them all. A record whose lease is over is kept for a day:
+ * its host is missing, and is neither forgotten nor, if its clock was bad, believed to be well.
  */
 #ifndef TIDELOCK_SKEW_RECORD_H
 #define TIDELOCK_SKEW_RECORD_H
@@ -15,6 +16,11 @@
 #define SKEW_RECORD_SIZE 512
 #define SKEW_ID_SIZE 48
 #define SKEW_SERVER_SIZE 41
+#define SKEW_LEASE 3 /**< times every_ms: two rounds may fail before a host is missing */
+#define SKEW_EVERY_MOST_MS INT64_C(3600000)
+#define SKEW_REMEMBERED_MS INT64_C(86400000) /**< from the end of the lease on */
+#define SKEW_NAMES_MOST                                                                            \
+    2000 /**< remembered; more than are looked at, so that none goes unnoticed */
 
 typedef struct {
     char
@@ -46,6 +52,9 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret);
 
 /** Are the two published from the same boot of a host? */
 bool skew_same_boot(const char *id, const char *other);
+
+/** Until when the record is its host's word, on the server's clock in us. */
+int64_t skew_record_end_us(const skew_record *r);
 
 /** The server that is asked: which it is, its clock, and when that was last seen to have stepped. */
 typedef struct {

@@ -32,6 +32,8 @@ static void put_host(FILE *out, const skew_host *h, bool logged) {
     jsonbits_text(out, "status", h->status);
     (void)fputc(',', out);
     jsonbits_text(out, "detail", h->detail);
+    (void)fprintf(out, ",\"self\":%s,\"missing\":%s", h->self ? "true" : "false",
+                  h->missing ? "true" : "false");
     if (logged)
         (void)fprintf(out, ",\"slew_ppm\":%d,\"kind\":\"%s\"", h->slew_ppm,
                       skew_kind_name(h->kind));
@@ -50,6 +52,16 @@ static void put_pair(FILE *out, const skew_result *r, const skew_pair *p) {
     (void)fputc('}', out);
 }
 
+static void put_rule(FILE *out, const skew_rule *rule) {
+    (void)fprintf(out,
+                  "\"lock_timeout_ms\":%lld,\"max_hold_ms\":%lld,\"max_hold_assumed\":%s,"
+                  "\"slack_ms\":%lld,\"warn_percent\":%d,",
+                  (long long)(rule->lock_timeout_us / 1000),
+                  (long long)((rule->lock_timeout_us - rule->slack_us) / 1000),
+                  rule->hold_assumed ? "true" : "false", (long long)(rule->slack_us / 1000),
+                  (int)rule->warn_percent);
+}
+
 static void put_result(FILE *out, const skew_result *r, bool logged) {
     size_t pairs = logged && r->pair_count > SKEW_LOG_PAIRS ? SKEW_LOG_PAIRS : r->pair_count;
 
@@ -59,9 +71,8 @@ static void put_result(FILE *out, const skew_result *r, bool logged) {
     jsonbits_text(out, "verdict", skew_verdict_name(r->verdict));
     (void)fputc(',', out);
     jsonbits_text(out, "reason", r->reason);
-    (void)fputs(",\"lock_timeout_ms\":", out);
-    (void)fprintf(out, "%lld", (long long)(r->rule.lock_timeout_us / 1000));
-    (void)fprintf(out, ",\"slack_ms\":%lld,", (long long)(r->rule.slack_us / 1000));
+    (void)fputc(',', out);
+    put_rule(out, &r->rule);
     if (logged)
         (void)fprintf(out, "\"early_us\":%lld,\"late_us\":%lld,", (long long)r->rule.resolution_us,
                       (long long)r->rule.late_us);
@@ -105,14 +116,16 @@ void skew_show_log(const skew_result *r, FILE *out) {
 
 void skew_show_nagios(const skew_result *r, FILE *out) {
     static const char *const words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
-    int known = 0;
+    int known = 0, missing = 0;
 
-    for (int i = 0; i < r->host_count; i++)
-        known += r->hosts[i].known;
+    for (int i = 0; i < r->host_count; i++) {
+        known += r->hosts[i].known && !r->hosts[i].missing;
+        missing += r->hosts[i].missing;
+    }
     (void)fprintf(out, "SKEW %s - ", words[r->verdict]);
     for (const char *c = r->reason; *c; c++)
         (void)fputc(*c == '|' ? '/' : *c, out); /* which begins the performance data */
-    (void)fprintf(out, " | hosts=%d measured=%d", r->host_count, known);
+    (void)fprintf(out, " | hosts=%d measured=%d missing=%d", r->host_count, known, missing);
     if (r->pair_count) {
         (void)fputs(" worst_gap=", out);
         put_s(out, r->pairs[0].gap.hi);
@@ -146,6 +159,28 @@ static void put_metric(FILE *out, const char *name, const char *help, int64_t us
     (void)fputc('\n', out);
 }
 
+/* A host whose agent has gone is not known, whatever is left of what it said; its age grows. */
+static void put_presence(FILE *out, const skew_result *r) {
+    head(out, "host_known", "1 where there is evidence of the host's clock.");
+    for (int i = 0; i < r->host_count; i++)
+        (void)fprintf(out, "tidelock_skew_host_known{host=\"%s\",instrument=\"%s\"} %d\n",
+                      r->hosts[i].name, r->hosts[i].instrument,
+                      r->hosts[i].known && !r->hosts[i].missing);
+    head(out, "host_missing", "1 where the host was to be heard of, and isn't.");
+    for (int i = 0; i < r->host_count; i++)
+        (void)fprintf(out, "tidelock_skew_host_missing{host=\"%s\",instrument=\"%s\"} %d\n",
+                      r->hosts[i].name, r->hosts[i].instrument, r->hosts[i].missing);
+    head(out, "host_age_seconds", "How old the evidence of the host's clock is.");
+    for (int i = 0; i < r->host_count; i++) {
+        if (r->hosts[i].age_ms < 0)
+            continue;
+        (void)fprintf(out, "tidelock_skew_host_age_seconds{host=\"%s\",instrument=\"%s\"} ",
+                      r->hosts[i].name, r->hosts[i].instrument);
+        put_s(out, tl__mul_sat(r->hosts[i].age_ms, 1000));
+        (void)fputc('\n', out);
+    }
+}
+
 void skew_show_prometheus(const skew_result *r, FILE *out) {
     char labels[256];
 
@@ -153,10 +188,9 @@ void skew_show_prometheus(const skew_result *r, FILE *out) {
     (void)fprintf(out, "tidelock_skew_verdict %d\n", (int)r->verdict);
     put_metric(out, "lock_timeout_seconds", "Lifetime of the locks.", r->rule.lock_timeout_us);
     put_metric(out, "slack_seconds", "What of it no holder works in.", r->rule.slack_us);
-    head(out, "host_known", "1 where there is evidence of the host's clock.");
-    for (int i = 0; i < r->host_count; i++)
-        (void)fprintf(out, "tidelock_skew_host_known{host=\"%s\",instrument=\"%s\"} %d\n",
-                      r->hosts[i].name, r->hosts[i].instrument, r->hosts[i].known);
+    head(out, "max_hold_assumed", "1 where nobody has said how long holders work.");
+    (void)fprintf(out, "tidelock_skew_max_hold_assumed %d\n", r->rule.hold_assumed);
+    put_presence(out, r);
     head(out, "offset_seconds", "The host's clock less the server's, bounds.");
     for (int i = 0; i < r->host_count; i++) {
         if (!r->hosts[i].known)

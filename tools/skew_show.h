@@ -7,14 +7,7 @@
 #include <stdio.h>
 
 #include "skew_judge.h"
-
-/** A moment on the server's clock, "2026-11-21 22:30:01 UTC". Returns buf. */
-#define SKEW_TIME_SIZE 32
-const char *skew_time(char buf[SKEW_TIME_SIZE], int64_t at_ms);
-
-/** A span of time for people, "36 h". Returns buf. */
-#define SKEW_SPAN_SIZE 32
-const char *skew_span(char buf[SKEW_SPAN_SIZE], int64_t ms);
+#include "skew_number.h"
 
 void skew_show_text(const skew_result *r, FILE *out);
 void skew_show_json(const skew_result *r, FILE *out);

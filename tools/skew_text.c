@@ -3,7 +3,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "skew_show.h"
 
@@ -13,35 +12,6 @@
 static const char *shown(char buf[32], int64_t us) {
     unsigned long long a = (unsigned long long)llabs(us);
     (void)snprintf(buf, 32, "%s%llu.%03llu", us < 0 ? "-" : "+", a / 1000, a % 1000);
-    return buf;
-}
-
-const char *skew_time(char buf[SKEW_TIME_SIZE], int64_t at_ms) {
-    time_t seconds = (time_t)(at_ms / 1000);
-    struct tm parts;
-
-    if (!gmtime_r(&seconds, &parts) ||
-        strftime(buf, SKEW_TIME_SIZE, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0)
-        (void)snprintf(buf, SKEW_TIME_SIZE, "at %lld ms", (long long)at_ms);
-    return buf;
-}
-
-const char *skew_span(char buf[SKEW_SPAN_SIZE], int64_t ms) {
-    static const struct {
-        int64_t ms;
-        const char *unit;
-    } units[] = {{INT64_C(365) * 86400000, "years"},
-                 {86400000, "days"},
-                 {3600000, "h"},
-                 {60000, "min"},
-                 {1000, "s"}};
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (ms >= 2 * units[i].ms) {
-            (void)snprintf(buf, SKEW_SPAN_SIZE, "%lld %s", (long long)(ms / units[i].ms),
-                           units[i].unit);
-            return buf;
-        }
-    (void)snprintf(buf, SKEW_SPAN_SIZE, "%lld ms", (long long)ms);
     return buf;
 }
 
@@ -61,7 +31,7 @@ static void put_hosts(const skew_result *r, FILE *out) {
         (void)fprintf(out, "%-24s %12s %12s  %-20s %9s  %s", h->name,
                       h->known ? shown(lo, h->offset.lo) : "unknown",
                       h->known ? shown(hi, h->offset.hi) : "", drift, age, h->instrument);
-        if (h->known && h->kind == SKEW_CLOCK)
+        if (h->known && h->kind == SKEW_CLOCK && !h->missing)
             (void)fputc('\n', out);
         else
             (void)fprintf(out, ": %s\n", h->detail);

@@ -11,7 +11,7 @@ export TIDELOCK_URL=redis://127.0.0.1:$port
 began=$(now_ms)
 expect 1 "$tidelock" skew --passive=200ms
 most=$((($(now_ms) - began) / 100))
-grep -q '^WARN: no client of the old kind' "$out" || fail "nobody: $(cat "$out")"
+grep -q '^WARN: no legacy client acquired a lock' "$out" || fail "nobody: $(cat "$out")"
 ran=$(sed -n 's/^MONITOR ran for \([0-9]*\)\.\([0-9]\) s: 0 commands.*/\1\2/p' "$out")
 ((10#${ran:-0} >= 2 && 10#$ran <= most)) || fail "no cost, of $most tenths of a second at most: $(cat "$out")"
 
@@ -29,7 +29,7 @@ takes() { [[ $(redis EXISTS '{own:bridge}:tidelock' '{own:timestamp}:tidelock') 
 until_true 10 takes || fail "no client of our own"
 for try in 1 2 3 4 5 6 7 8 9 10; do # until they have said something in its second
     expect 1 "$tidelock" skew --passive=1s --json
-    grep -q '"reason":"no client of the old kind' "$out" || fail "our own: $(cat "$out")"
+    grep -q '"reason":"no legacy client acquired' "$out" || fail "our own: $(cat "$out")"
     if grep -q '"cost":"MONITOR ran for [^:]*: [1-9]' "$out"; then break; fi
     ((try < 10)) || fail "our own say nothing: $(cat "$out")"
 done

@@ -104,7 +104,7 @@ expect 0 "$tidelock" agent --once --name beside --every 10m
 expect 0 "$tidelock" skew --slack 900ms --warn 100%
 expect 1 "$tidelock" skew --slack 900ms --warn 100% --dialect php-s # two clocks that agree, a lock that ends 1 s early
 grep -q "^WARN: a theft can't be ruled out" "$out" || fail "whole seconds: $(cat "$out")"
-redis DEL '{tidelock:agents}:beside' >/dev/null
+expect 0 "$tidelock" agent --forget beside
 
 # ---- two hosts, and what isn't one -----------------------------------------------------------------
 client 127.0.0.2 350

@@ -42,12 +42,14 @@ expect 0 "$tidelock" skew --slack 20s --json
 import json, sys
 d, me = json.load(open(sys.argv[1])), sys.argv[2]
 truth = {"ahead": 3500.0, "behind": -1200.0, "near": 3.0, "exact": 0.0, me: 0.0}
-assert list(d) == ["verdict", "reason", "lock_timeout_ms", "slack_ms", "hosts", "pairs", "worst", "advice"], list(d)
+assert list(d) == ["verdict", "reason", "lock_timeout_ms", "max_hold_ms", "max_hold_assumed", "slack_ms", "warn_percent", "hosts", "pairs",
+                   "worst", "advice"], list(d)
 assert (d["lock_timeout_ms"], d["slack_ms"], d["verdict"], d["advice"]) == (60000, 20000, "SAFE", [])
 hosts = {h["name"]: h for h in d["hosts"]}
 assert set(hosts) == set(truth), hosts
 for name, h in hosts.items():
-    assert list(h) == ["name", "instrument", "offset_ms", "drift_ppm", "age_ms", "samples", "status", "detail"], list(h)
+    assert list(h) == ["name", "instrument", "offset_ms", "drift_ppm", "age_ms", "samples", "status", "detail",
+                       "self", "missing"], list(h)
     o = h["offset_ms"]
     assert o["lo"] <= truth[name] <= o["hi"], h
     assert h["instrument"] == ("server" if name == me else "agent") and h["status"] == "ok", h
@@ -82,7 +84,7 @@ expect 1 "$tidelock" skew --no-agents
 # ---- the other faces ---------------------------------------------------------------------------
 expect 2 "$tidelock" skew --format nagios
 [[ $(wc -l <"$out") == 1 ]] || fail "nagios prints more than a line"
-grep -qE '^SKEW CRITICAL - [^|]+ \| hosts=5 measured=5 worst_gap=[45]\.[0-9]{6}s;0\.500000;1\.000000$' "$out" ||
+grep -qE '^SKEW CRITICAL - [^|]+ \| hosts=5 measured=5 missing=0 worst_gap=[45]\.[0-9]{6}s;0\.500000;1\.000000$' "$out" ||
     fail "nagios: $(cat "$out")"
 expect 0 "$tidelock" skew --format nagios --slack 20s
 grep -q '^SKEW OK - ' "$out" || fail "nagios: $(cat "$out")"
@@ -141,9 +143,9 @@ expect 1 "$tidelock" skew --slack 20s --json
 grep -q '"name":"near","instrument":"agent","offset_ms":null,[^}]*"status":"void"' "$out" || fail "future: $(cat "$out")"
 
 # ---- leases ---------------------------------------------------------------------------------------
-redis DEL '{tidelock:agents}:near' '{tidelock:agents}:ahead' '{tidelock:agents}:behind' >/dev/null
-expect 0 "$tidelock" skew --json # who has gone is not missing
-[[ $(grep -o '"instrument":"agent"' "$out" | wc -l) == 1 ]] || fail "ended leases count: $(cat "$out")"
+expect 0 "$tidelock" agent --forget near --forget ahead --forget behind
+expect 0 "$tidelock" skew --json # who was retired is not missing: test_skew_missing.sh is about those who are
+[[ $(grep -o '"instrument":"agent"' "$out" | wc -l) == 1 ]] || fail "forgotten hosts count: $(cat "$out")"
 # This host's own agent adds nothing, and takes nothing away; another host of our name does.
 expect 0 "$tidelock" agent --once --every 10m
 expect 0 "$tidelock" skew --json
@@ -207,8 +209,11 @@ started=$(date +%s%6N)
 both_known() {
     "$tidelock" skew --json >"$out" 2>"$err"
     record=$(redis GET '{tidelock:agents}:drifting' | cut -d' ' -f3-5)
-    [[ -n $record ]] && grep -q '"name":"drifting","instrument":"agent","offset_ms":{' "$out" &&
-        grep -q '"name":"moving","instrument":"agent","offset_ms":{' "$out"
+    [[ -n $record ]] && "$python" - "$out" <<'PY' 2>/dev/null
+import json, sys
+hosts = {h["name"]: h for h in json.load(open(sys.argv[1]))["hosts"]}
+sys.exit(any(hosts[n]["status"] != "ok" for n in ("drifting", "moving")))
+PY
 }
 offsets() { # ms of moving; drifting's clock is ahead by 1/2000 of its age, which is known to the time that starting it took
     until_true 20 both_known || depth=1 fail "one of the two is unknown: $(head -c 1500 "$out")"

@@ -18,12 +18,17 @@ grep -q '^WARN: only one host' "$out" || fail "one host: $(cat "$out")"
 (($(field at) >= before && $(field at) <= after)) || fail "at $(field at), not from $before to $after"
 (($(field until) == $(field at) + 900000000)) || fail "until $(field until), at $(field at)"
 [[ $(field by) =~ ^[^\ ]+\ [0-9]+$ ]] || fail "by: $(field by)"
-[[ $(redis HLEN "$key") == 5 && $(redis KEYS 'tidelock:skew*') == "$key" ]] || fail "more: $(redis HGETALL "$key")"
+[[ $(field reason) == only\ one\ host* ]] || fail "why: $(redis HGETALL "$key")"
+[[ $(redis HLEN "$key") == 6 && $(redis KEYS 'tidelock:skew*') == "$key" ]] || fail "more: $(redis HGETALL "$key")"
 
 # Two hosts, one of which is ahead by 5 s: it is worse than the slack, and by so much.
-now=$(server_us)
-redis SET '{tidelock:agents}:far' "2 beef-12 $now 4999000 5001000 0 0 0 0 8 0 0 0 10000 0 $(run_id)" PX 600000 >/dev/null
-redis ZADD '{tidelock:agents}' $((now + 600000000)) far >/dev/null
+far() {
+    local now
+    now=$(server_us)
+    redis SET '{tidelock:agents}:far' "2 beef-12 $now 4999000 5001000 0 0 0 0 8 0 0 0 10000 0 $(run_id)" PX 600000 >/dev/null
+    redis ZADD '{tidelock:agents}' $((now + 600000000)) far >/dev/null
+}
+far
 index=$(redis KEYS '{tidelock:agents}*' | grep -v :far)
 expect 2 "$tidelock" skew --publish cron --json
 [[ $(field verdict) == UNSAFE ]] || fail "far ahead: $(redis HGETALL "$key") $index $(cat "$out")"
@@ -35,13 +40,13 @@ expect 2 "$tidelock" skew --publish cron --json
 "$python" "$here/tests/cli/doctor_proxy.py" "$socket" "$work/port" time:5000000 &
 wait_file "$work/port"
 late=redis://127.0.0.1:$(cat "$work/port")
-redis DEL '{tidelock:agents}:far' >/dev/null
+expect 0 "$tidelock" agent --forget far 2>/dev/null
 expect 0 "$tidelock" --url "$late" agent --once --every 10m --name also-behind
 expect 0 "$tidelock" --url "$late" skew --json
 expect 2 "$tidelock" --url "$late" skew --publish cron --json
 [[ $(field verdict) == UNSAFE ]] || fail "behind the server: $(redis HGETALL "$key")"
 grep -q "the clock of 127.0.0.1:[0-9]* is" "$out" || fail "who: $(cat "$out")"
-redis DEL '{tidelock:agents}:also-behind' >/dev/null
+expect 0 "$tidelock" agent --forget also-behind
 
 # A server that takes no writes for a while, as it is full: what was published stays, and a watch goes on.
 "$tidelock" skew --publish cron --watch=100ms >"$work/watched" 2>"$work/watch.err" &
@@ -61,7 +66,7 @@ wait_for $watch 10
 
 expect_line 64 '--publish: a namespace' "$tidelock" skew --publish 'a b'
 expect_line 64 '--publish: a namespace' "$tidelock" skew --publish ''
-redis SET '{tidelock:agents}:far' "2 beef-12 $(server_us) 4999000 5001000 0 0 0 0 8 0 0 0 10000 0 $(run_id)" PX 600000 >/dev/null
+far
 redis ACL SETUSER default -eval >/dev/null
 expect 77 "$tidelock" skew --publish cron # it shows what it has found all the same
 grep -q 'UNSAFE' "$out" || fail "nothing is shown: $(cat "$out")"

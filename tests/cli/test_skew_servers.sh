@@ -67,6 +67,8 @@ grep -q '^WARN: only one host' "$out" || fail "servers alone: $(cat "$out")"
 # By another name for the master, which its replicas tell of by its address; and from a replica.
 expect 0 "$tidelock" --url "redis://localhost:${port[0]}" skew --servers --json
 rows 'set(rows) == {"localhost:" + names[0][10:], *names[1:3]}'
+copied() { [[ $(rediss 1 GET '{tidelock:agents}:elsewhere') ]]; }
+until_true 10 copied || fail "the replica has no record"
 expect 1 "$tidelock" --url "redis://$(at 1)" skew --servers --json # agents measure against the master
 rows 'set(rows) == set(names[:3]) and has(0) and has(1) and has(2)'
 grep -q '"name":"elsewhere","instrument":"agent","offset_ms":null,[^}]*"status":"void","detail":"measured against another server' "$out" ||

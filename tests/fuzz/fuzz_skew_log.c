@@ -12,6 +12,8 @@
 #include "../../tools/jsonin.c"          /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_judge.c"      /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_web.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_number.c"     /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_words.c"      /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_logline.c"    /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_past.c"       /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_trend.c"      /* NOLINT(bugprone-suspicious-include) */

@@ -12,9 +12,11 @@
 
 #include <cmocka.h>
 
-#include "../../tools/skew_judge.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_stamp.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_judge.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_stamp.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
 
 #define MS INT64_C(1000)
 #define S INT64_C(1000000)

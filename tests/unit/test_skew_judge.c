@@ -9,8 +9,10 @@
 
 #include <cmocka.h>
 
-#include "../../tools/skew_judge.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_judge.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
 
 #define MS INT64_C(1000)
 
@@ -105,7 +107,7 @@ static void test_missing_evidence_is_never_safe(void **state) {
     assert_int_equal(judged(&r), SKEW_UNKNOWN);
 }
 
-static void test_a_certain_theft_outweighs_missing_evidence(void **state) {
+static void test_a_theft_that_is_possible_outweighs_missing_evidence(void **state) {
     (void)state;
     skew_host hosts[] = {host("a", 0, 0), host("b", 5000 * MS, 5000 * MS), unknown("c")};
     skew_result r = with(hosts, 3);
@@ -114,7 +116,7 @@ static void test_a_certain_theft_outweighs_missing_evidence(void **state) {
     assert_int_equal(r.pair_count, 2);
     assert_int_equal(r.pairs[0].holder, 0);
     assert_int_equal(r.pairs[0].taker, 1);
-    assert_non_null(strstr(r.reason, "stolen 3998.999 ms too early: when a holds"));
+    assert_non_null(strstr(r.reason, "stolen at least 3998.9 ms too early: when a holds"));
     skew_result_end(&r);
 }
 
@@ -129,6 +131,84 @@ static void test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest(void
     assert_true(hosts[0].known && hosts[2].known);
     assert_int_equal(r.pair_count, 2);
     skew_result_end(&r);
+}
+
+static void test_a_host_that_is_missing_is_never_safe_and_no_better_than_it_was(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 1, 2), host("c", 0, 0)};
+    skew_result r = with(hosts, 3);
+    hosts[2].missing = true;
+    hosts[2].status = "missing";
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    assert_non_null(strstr(r.reason, "c is missing"));
+    for (size_t i = 0; i < r.pair_count; i++)
+        assert_int_equal(r.pairs[i].verdict,
+                         r.pairs[i].holder == 2 || r.pairs[i].taker == 2 ? SKEW_WARN : SKEW_SAFE);
+    skew_result_end(&r);
+    hosts[2].offset = (tl_interval){5000 * MS, 5000 * MS};
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_UNSAFE);
+    assert_non_null(strstr(r.reason, "; missing: c"));
+    skew_result_end(&r);
+    hosts[2].known = false;
+    assert_int_equal(judged(&r), SKEW_WARN);
+    hosts[0].known = hosts[1].known =
+        false; /* it alone is no measured host, but what was bad of it counts */
+    hosts[2].known = true;
+    assert_int_equal(judged(&r), SKEW_UNKNOWN);
+    hosts[1] = host("b", 0, 0);
+    hosts[1].missing = true;
+    hosts[1].status = "missing";
+    assert_int_equal(judged(&r), SKEW_UNSAFE);
+}
+
+static void test_there_are_so_many_hosts_or_it_is_not_safe(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0), host("10.0.0.1", 0, 0),
+                         host("10.0.0.2", 0, 0), host("10.0.0.3", 0, 0)};
+    hosts[2].instrument = hosts[3].instrument = hosts[4].instrument = "passive";
+    skew_result r = with(hosts, 5);
+    r.rule.min_hosts = 3; /* two of the addresses may be those of a and b */
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    r.rule.min_hosts = 4;
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    assert_non_null(strstr(r.reason, "3 hosts are measured, and there are to be 4"));
+    skew_result_end(&r);
+    r.host_count = 2;
+    r.rule.min_hosts = 2;
+    assert_int_equal(judged(&r), SKEW_SAFE);
+    hosts[1].kind = SKEW_REMARK; /* it takes no locks */
+    r.host_count = 3;
+    assert_int_equal(judged(&r), SKEW_WARN);
+}
+
+static void test_a_pair_that_uses_more_of_the_slack_than_allowed_is_not_safe(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), host("b", 600 * MS, 600 * MS), host("c", 0, 0)};
+    skew_result r = with(hosts, 3);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    for (size_t i = 0; i < r.pair_count; i++)
+        assert_int_equal(r.pairs[i].verdict, r.pairs[i].taker == 1 ? SKEW_WARN : SKEW_SAFE);
+    skew_result_end(&r);
+}
+
+static void test_what_is_assumed_of_holders_is_said(void **state) {
+    (void)state;
+    static const int64_t ahead[] = {0, 700, 1000, 5000};
+    for (int i = 0; i < 4; i++) {
+        skew_host hosts[] = {host("a", 0, 0), host("b", ahead[i] * MS, ahead[i] * MS)};
+        skew_result r = with(hosts, 2);
+        assert_true(skew_judge(&r));
+        assert_null(strstr(r.reason, "assumed"));
+        skew_result_end(&r);
+        r.rule.hold_assumed = true;
+        assert_true(skew_judge(&r));
+        assert_non_null(strstr(r.reason, "59 s (assumed: say --max-hold)"));
+        skew_result_end(&r);
+    }
 }
 
 /* ---- rows that are not the clock of a host ------------------------------------------------------- */
@@ -486,13 +566,14 @@ static void test_the_advice_helps(void **state) {
         const char *last = r.advice[r.advices - 1];
         assert_non_null(strstr(r.advice[r.advices - 2], "of b first"));
         int found = sscanf(last,
-                           "until then let no holder work for more than %lld.%*d ms (--max-hold), "
+                           "until then let no holder work for more than %lld ms (--max-hold), "
                            "or let the locks live for %lld",
                            &hold, &life);
         assert_int_equal(found, 2);
         skew_result_end(&r);
         skew_result shorter = with(hosts, 2), longer = with(hosts, 2);
         shorter.rule.drift_ppm = longer.rule.drift_ppm = 200;
+        shorter.rule.warn_percent = longer.rule.warn_percent = 100;
         shorter.rule.slack_us = shorter.rule.lock_timeout_us - hold * MS;
         longer.rule.slack_us += life * MS - longer.rule.lock_timeout_us;
         longer.rule.lock_timeout_us = life * MS;
@@ -511,7 +592,11 @@ int main(void) {
         cmocka_unit_test(test_a_gap_is_judged_to_the_microsecond),
         cmocka_unit_test(test_little_slack_left_is_a_warning),
         cmocka_unit_test(test_missing_evidence_is_never_safe),
-        cmocka_unit_test(test_a_certain_theft_outweighs_missing_evidence),
+        cmocka_unit_test(test_a_theft_that_is_possible_outweighs_missing_evidence),
+        cmocka_unit_test(test_a_host_that_is_missing_is_never_safe_and_no_better_than_it_was),
+        cmocka_unit_test(test_there_are_so_many_hosts_or_it_is_not_safe),
+        cmocka_unit_test(test_a_pair_that_uses_more_of_the_slack_than_allowed_is_not_safe),
+        cmocka_unit_test(test_what_is_assumed_of_holders_is_said),
         cmocka_unit_test(test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest),
         cmocka_unit_test(test_ntp_alone_is_never_safe_and_never_a_certain_theft),
         cmocka_unit_test(test_ntp_beside_the_hosts_own_clock_takes_nothing_away),

@@ -19,9 +19,11 @@
 #include "../../tools/skew_text.c" /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_page.c" /* NOLINT(bugprone-suspicious-include) */
 #define put_hosts put_hosts_of_html
-#include "../../tools/skew_html.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_heat.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_html.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_heat.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
 
 #define DIR "tests/unit/golden/"
 

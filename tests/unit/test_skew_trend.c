@@ -9,9 +9,11 @@
 
 #include <cmocka.h>
 
-#include "../../tools/skew_judge.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_trend.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_judge.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_trend.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
 
 #define AT INT64_C(1795300000000)
 #define MINUTE INT64_C(60000)

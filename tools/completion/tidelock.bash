@@ -17,11 +17,11 @@ _tidelock_options() { # command
     inspect) echo "$all --limit --watch --json --format $legacy" ;;
     local) echo "$all --force --json --format" ;;
     skew)
-        echo "$all --lock-timeout --max-hold --slack --warn --samples --for --no-agents --ntp --chrony --kernel --servers" \
+        echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
             "--format --json --output --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
         ;;
     doctor) echo "$all --json --format" ;;
-    agent) echo "$all --name --every --once --verbose" ;;
+    agent) echo "$all --name --every --once --forget --verbose" ;;
     migrate)
         echo "$all --namespace --keys --again --phase --lease --watch --monitor --yes --dry-run --history --json --format --dialect" \
             "--legacy-ttl --max-skew --legacy-lag"
@@ -36,7 +36,7 @@ _tidelock_parse() {
         case ${words[i]} in
         --url | --password-file | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
             --format | --limit | --protocol | --dialect | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | \
-            --slack | --warn | --samples | --for | --ntp | --output | --log | --keys | --pool-wait | --name | --every | \
+            --slack | --warn | --expect | --min-hosts | --forget | --publish | --samples | --for | --ntp | --output | --log | --keys | --pool-wait | --name | --every | \
             -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
