@@ -82,8 +82,8 @@ const command break_row = {
     .name = "break",
     .usage = "[options] KEY",
     .help = "remove a lock that another holds",
-    .notes =
-        "Exit status: 0 removed, 1 nobody held it or the answer was no, 2 another has it by now.\n",
+    .notes = "Exit status: 0 removed, 1 nobody held it or the answer was no, 2 the lock changed "
+             "hands meanwhile.\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -126,7 +126,7 @@ const command doctor_row = {
     .help = "what of a server endangers locks, and what mends it",
     .notes =
         "With the KEY of a lock it also says whether this user may lock it. It changes nothing.\n"
-        "Exit status: 0 fine, 1 warnings, or something could not be looked at, 2 dangerous,\n"
+        "Exit status: 0 fine, 1 warnings, or something could not be looked at, 2 dangerous, "
         "69 server not reached, 77 it lets nobody in.\n",
     .options = options,
     .defaults = &defaults,

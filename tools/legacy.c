@@ -85,13 +85,13 @@ int legacy_list(void) {
 
     if (!tl_dialect_at(0, EXAMPLE_MS, &d))
         return fail(STATUS_USAGE, "help: this tidelock was built without dialects");
-    printf("How clients of the old kind write the end of a lock's lifetime, for --dialect. The\n"
-           "values are those of a lock that ends on 2026-01-01 at 00:00:00.25 UTC.\n\n"
-           "  %-16s %-12s %s\n  %-16s   %s\n\n",
-           "NAME", "UNIT", "VALUE", "", "seen in");
+    printf("How legacy clients write the end of a lock's lifetime, for --dialect. The values\n"
+           "are those of a lock that ends on 2026-01-01 at 00:00:00.25 UTC.\n\n"
+           "  %-15s %-11s %s\n      %s\n\n",
+           "NAME", "UNIT", "VALUE", "seen in");
     for (unsigned i = 0; tl_dialect_at(i, EXAMPLE_MS, &d); i++)
-        printf("  %-16s %-12s %s\n  %-16s   %s\n", d.name, d.unit, d.example, "", d.seen_in);
-    printf(
-        "\nThe first is the default. For some keys another: --dialect 'cron:*=redis-doc,java'.\n");
+        printf("  %-15s %-11s %s\n      %s\n", d.name, d.unit, d.example, d.seen_in);
+    printf("\nThe first is the default. For some keys another:\n"
+           "  --dialect 'cron:*=redis-doc,java'\n");
     return 0;
 }

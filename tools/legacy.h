@@ -26,28 +26,29 @@ typedef struct {
 /** Rows for a command's table; `at` is the offset of its legacy_options. None in a build without. */
 #ifdef TL_COMPAT
 #define LEGACY_ROWS(at)                                                                            \
-    {0,                                                                                            \
-     "protocol",                                                                                   \
-     OPT_CHOICE,                                                                                   \
-     (at) + offsetof(legacy_options, protocol),                                                    \
-     "token|bridge|timestamp|auto",                                                                \
-     "how the lock is kept; all but token beside old clients (token)",                             \
-     0,                                                                                            \
-     0},                                                                                           \
+    {0, "", OPT_HEADING, 0, NULL, "For locks that are shared with legacy clients:", 0, 0},         \
+        {0,                                                                                        \
+         "protocol",                                                                               \
+         OPT_CHOICE,                                                                               \
+         (at) + offsetof(legacy_options, protocol),                                                \
+         "token|bridge|timestamp|auto",                                                            \
+         "how the lock is kept (token, which no legacy client uses)",                              \
+         0,                                                                                        \
+         0},                                                                                       \
         {0,        "namespace",                                                                    \
          OPT_TEXT, (at) + offsetof(legacy_options, namespaces),                                    \
          "NAME",   "auto: whose phase counts, see: tidelock help migrate (default)",               \
          0,        0},                                                                             \
         {0,        "dialect",                                                                      \
          OPT_TEXT, (at) + offsetof(legacy_options, dialect),                                       \
-         "NAME",   "how these write it, see: tidelock help dialects (java)",                       \
+         "NAME",   "how legacy clients write it, see: tidelock help dialects (java)",              \
          0,        0},                                                                             \
         {0,                                                                                        \
          "legacy-ttl",                                                                             \
          OPT_DURATION,                                                                             \
          (at) + offsetof(legacy_options, legacy_ttl_ms),                                           \
          "D",                                                                                      \
-         "the shortest lifetime that they use (60s)",                                              \
+         "the shortest lifetime that legacy clients use (60s)",                                    \
          0,                                                                                        \
          0},                                                                                       \
         {0,                                                                                        \
@@ -55,7 +56,7 @@ typedef struct {
          OPT_DURATION,                                                                             \
          (at) + offsetof(legacy_options, max_skew_ms),                                             \
          "D",                                                                                      \
-         "how far their clocks may be off the server's (1s)",                                      \
+         "how far legacy clients' clocks may be off the server's (1s)",                            \
          0,                                                                                        \
          0},                                                                                       \
         {0,                                                                                        \

@@ -425,7 +425,7 @@ static int local_function(const server *s, const void *given, const operands *wo
 const command local_row = {
     .name = "local",
     .usage = "[options] status|stop",
-    .help = "look after the private server of this user, used when no URL is given",
+    .help = "look after this user's private server, used without a URL",
     .notes = "It is started when it is first needed. \"stop\" refuses while locks are held.\n"
              "Exit status: 0 it runs, or is stopped now; status: 1 it does not run.\n",
     .options = local_table,

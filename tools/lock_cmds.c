@@ -22,17 +22,19 @@ enum { STATUS_FREE = 0, STATUS_HELD = 1 };
 typedef struct {
     int64_t ttl_ms, wait_ms;
     int format;
-    bool json;
+    bool no_wait, json;
     legacy_options legacy;
 } lock_options;
 
-static const lock_options defaults = {.ttl_ms = NOT_GIVEN, .legacy = LEGACY_DEFAULTS};
+static const lock_options defaults = {
+    .ttl_ms = NOT_GIVEN, .wait_ms = NOT_GIVEN, .legacy = LEGACY_DEFAULTS};
 
 #define AT(member) offsetof(lock_options, member)
 static const opt lock_table[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s; with stamps as --legacy-ttl)", 0,
      0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait (one try)", 0, 0},
+    {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once, as without --wait", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -129,7 +131,7 @@ static int lock_with(const server *where, tl_client *client, signals *s, const c
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
     if (!lock)
         return fail(status_of(err.code), "%s", err.message);
-    tl_err code = signals_acquire(s, lock, o->wait_ms, &sig, &err);
+    tl_err code = signals_acquire(s, lock, o->wait_ms == NOT_GIVEN ? 0 : o->wait_ms, &sig, &err);
     if (code == TL_OK)
         status = print_lock(client, key, lock, o);
     else if (code == TL_ECANCELLED)
@@ -148,6 +150,8 @@ static int lock_function(const server *s, const void *given, const operands *wor
     int status = check_ttl("lock", legacy_ttl_ms(&o->legacy, o->ttl_ms));
     if (status)
         return status;
+    if (o->no_wait && o->wait_ms != NOT_GIVEN)
+        return fail(STATUS_USAGE, "lock: --wait and --no-wait exclude each other");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     status = server_open(s, "lock", NULL, &o->legacy, &client);

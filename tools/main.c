@@ -17,7 +17,7 @@ static const opt no_options[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
 static const command help_row = {
     .name = "help",
     .usage = "[COMMAND|dialects]",
-    .help = "what a command does, and its options",
+    .help = "about a command, or about the dialects of legacy clients",
     .options = no_options,
     .local = true,
     .words_max = 1,
@@ -54,15 +54,32 @@ static void overview(FILE *out) {
                 "Locks that many hosts share, kept in Redis.\n\n",
                 out);
     for (size_t i = 0; i < ROWS; i++)
-        (void)fprintf(out, "  %-10s %s\n", rows[i]->name, rows[i]->help);
+        opt_print(out, fprintf(out, "  %-10s ", rows[i]->name), rows[i]->help);
     (void)fputs("\nFor every command:\n", out);
     opt_help(global_options, out);
     (void)fputs(
-        "\n\"tidelock help COMMAND\" says more. Durations need a unit: 500ms 30s 5m 2h 1d.\n", out);
+        "\n\"tidelock help COMMAND\" says more, \"tidelock help dialects\" how legacy clients\n"
+        "write locks. Durations need a unit: 500ms 30s 5m 2h 1d.\n",
+        out);
+}
+
+/* Paragraphs of one line each; one that begins with a space has its own layout. */
+static void print_notes(const char *at) {
+    while (*at) {
+        char line[512];
+        int len = (int)strcspn(at, "\n");
+        (void)snprintf(line, sizeof line, "%.*s", len, at);
+        if (line[0] == ' ')
+            printf("%s\n", line);
+        else
+            opt_print(stdout, 0, line);
+        at += len + (at[len] == '\n');
+    }
 }
 
 static void command_help(const command *c) {
-    printf("usage: tidelock %s %s\n\n%s\n", c->name, c->usage, c->help);
+    opt_print(stdout, printf("usage: tidelock %s ", c->name), c->usage);
+    printf("\n%s\n", c->help);
     if (c->options[0].name) {
         printf("\n");
         opt_help(c->options, stdout);
@@ -71,8 +88,10 @@ static void command_help(const command *c) {
         printf("\nFor every command:\n");
         opt_help(global_options, stdout);
     }
-    if (c->notes)
-        printf("\n%s", c->notes);
+    if (c->notes) {
+        printf("\n");
+        print_notes(c->notes);
+    }
 }
 
 static int help(const server *s, const void *options, const operands *words) {
@@ -93,13 +112,29 @@ static int help(const server *s, const void *options, const operands *words) {
     return flushed();
 }
 
+/* The first word of the usage that was not given; what is in brackets need not be. */
+static const char *missing(const command *c, const operands *words, int *ret_len) {
+    const char *at = c->usage;
+    int left = words->words;
+
+    for (;; at += *ret_len, at += strspn(at, " ")) {
+        *ret_len = (int)strcspn(at, " ");
+        bool counts = *at != '[' && !(c->runs && strncmp(at, "--", (size_t)*ret_len) == 0);
+        if (*ret_len == 0 || (counts && left-- == 0))
+            return at;
+    }
+}
+
 static int check_words(const command *c, const operands *words) {
-    if (words->words < c->words_min || (c->runs && (!words->command || !words->command[0])))
-        return fail(STATUS_USAGE, "%s: something is missing: tidelock %s %s", c->name, c->name,
-                    c->usage);
+    int len;
+
+    if (words->words < c->words_min || (c->runs && (!words->command || !words->command[0]))) {
+        const char *word = missing(c, words, &len);
+        return fail(STATUS_USAGE, "%s: %.*s is missing: tidelock %s %s", c->name, len, word,
+                    c->name, c->usage);
+    }
     if (words->words > c->words_max)
-        return fail(STATUS_USAGE, "%s: too many words%s: tidelock %s %s", c->name,
-                    c->runs && !words->command ? ", or -- is missing" : "", c->name, c->usage);
+        return fail(STATUS_USAGE, "%s: too many words: tidelock %s %s", c->name, c->name, c->usage);
     return 0;
 }
 

@@ -37,6 +37,8 @@ static int unknown(const opt_tables *t, const char *shown) {
 
 static const opt *row_of(const opt *table, char letter, const char *name, size_t name_len) {
     for (const opt *row = table; row && row->name; row++) {
+        if (row->kind == OPT_HEADING)
+            continue;
         if (letter && row->letter == letter)
             return row;
         if (!letter && strlen(row->name) == name_len && memcmp(row->name, name, name_len) == 0)
@@ -130,6 +132,7 @@ static int store(const opt_tables *t, const found *f) {
     case OPT_TEXTS: return collect(t, f, at);
     case OPT_NUMBER: return number(t, f, at);
     case OPT_CHOICE: return choice(t, f, at);
+    case OPT_HEADING: break;
     }
     return 0;
 }
@@ -185,6 +188,15 @@ static bool key_follows(const operands *ret, int argc, char **argv, int at) {
     return ret->words == 0 && at + 2 < argc && strcmp(argv[at + 2], "--") == 0;
 }
 
+/* A command has one word, its key: a second one is likely the command that it should run. */
+static int second_word(const opt_tables *t, int argc, char **argv, int at) {
+    for (int i = at + 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return 0;
+    return fail(STATUS_USAGE, "%s: -- is missing before the command: tidelock %s KEY -- COMMAND",
+                t->who, t->who);
+}
+
 int opt_parse(const opt_tables *t, int argc, char **argv, operands *ret) {
     bool options = true;
 
@@ -203,6 +215,7 @@ int opt_parse(const opt_tables *t, int argc, char **argv, operands *ret) {
                 ret->words = argc - i;
                 return 0;
             }
+            status = t->runs && ret->words == 1 ? second_word(t, argc, argv, i) : 0;
             ret->word[ret->words++] = argv[i];
         } else {
             status = argv[i][1] == '-' ? long_option(t, argc, argv, &i)
@@ -214,15 +227,42 @@ int opt_parse(const opt_tables *t, int argc, char **argv, operands *ret) {
     return 0;
 }
 
-void opt_help(const opt *table, FILE *out) {
-    for (const opt *row = table; row && row->name; row++) {
-        char left[64];
-        char letter[8] = "    ";
-        if (row->letter)
-            (void)snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        const char *between = takes_none(row) ? "" : row->arg ? " " : "";
-        (void)snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, between,
-                       row->arg ? row->arg : "");
-        (void)fprintf(out, "  %-34s %s\n", left, row->help);
+#define HELP_AT 30 /* the column where the help of an option begins */
+
+void opt_print(FILE *out, int at, const char *words) {
+    int used = at;
+
+    while (*words) {
+        int len = (int)strcspn(words, " ");
+        if (used > at && used + 1 + len > OPT_COLUMNS) {
+            (void)fprintf(out, "\n%*s", at, "");
+            used = at;
+        }
+        used += fprintf(out, "%s%.*s", used > at ? " " : "", len, words);
+        words += len;
+        words += strspn(words, " ");
     }
+    (void)fputc('\n', out);
+}
+
+static void help_of(const opt *row, FILE *out) {
+    char letter[8] = "    ";
+    const char *between = takes_none(row) ? "" : row->arg ? " " : "";
+
+    if (row->letter)
+        (void)snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    int used = fprintf(out, "  %s--%s%s%s", letter, row->name, between, row->arg ? row->arg : "");
+    if (used < HELP_AT)
+        (void)fprintf(out, "%*s", HELP_AT - used, "");
+    else
+        (void)fprintf(out, "\n%*s", HELP_AT, "");
+    opt_print(out, HELP_AT, row->help);
+}
+
+void opt_help(const opt *table, FILE *out) {
+    for (const opt *row = table; row && row->name; row++)
+        if (row->kind != OPT_HEADING)
+            help_of(row, out);
+        else
+            (void)fprintf(out, "%s%s\n", row == table ? "" : "\n", row->help);
 }

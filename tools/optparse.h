@@ -17,7 +17,8 @@ typedef enum {
     OPT_MAYBE, /**< const char *, into argv or "": its value may be left out, and stands after '=' */
     OPT_TEXTS,  /**< opt_texts: the option may be given again and again */
     OPT_NUMBER, /**< int, min..max */
-    OPT_CHOICE  /**< int: which of the words in arg, that '|' parts */
+    OPT_CHOICE, /**< int: which of the words in arg, that '|' parts */
+    OPT_HEADING /**< no option: what the help says above the rows that follow */
 } opt_kind;
 
 #define OPT_TEXTS_MAX 32
@@ -34,9 +35,11 @@ typedef struct {
     opt_kind kind;
     size_t offset;    /**< of the value in the struct */
     const char *arg;  /**< what the help calls the value, or the words of a CHOICE */
-    const char *help; /**< one line */
+    const char *help; /**< one sentence; the help breaks it into lines */
     int min, max;     /**< of a NUMBER */
 } opt;
+
+#define OPT_COLUMNS 80 /**< no line of a help is longer */
 
 /** What is left when the options are taken out. */
 typedef struct {
@@ -64,5 +67,9 @@ int opt_parse(const opt_tables *tables, int argc, char **argv, operands *ret);
 
 /** Print a table's part of the help. */
 void opt_help(const opt *table, FILE *out);
+
+/** Print words of which the line has `at` columns already: broken between words, further lines
+ *  indented by as much. */
+void opt_print(FILE *out, int at, const char *words);
 
 #endif

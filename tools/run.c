@@ -21,6 +21,7 @@
 typedef struct {
     int64_t ttl_ms, wait_ms, max_hold_ms;
     int conflict_status, lost_mode, json_fd, format;
+    const char *name;
     bool no_wait, forever, verbose, json;
     legacy_options legacy;
 } run_options;
@@ -50,6 +51,8 @@ static const opt options[] = {
      "at the end write one line of JSON to descriptor N", 0, 1 << 20},
     {0, "json", OPT_FLAG, AT(json), NULL, "needs --json-fd too, and adds nothing to it", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
+    {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
+     0},
     {'v', "verbose", OPT_FLAG, AT(verbose), NULL, "say what happens, on stderr", 0, 0},
     LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
@@ -285,7 +288,8 @@ static const char *service_name(const char *argv0) {
 static int begin(run *r, const server *s) {
     if (signals_begin(&r->signals) || news_begin(&r->news) || (r->timer = moment_timer()) < 0)
         return fail(STATUS_INTERNAL, "no descriptors are left: %s", strerror(errno));
-    int status = server_open(s, "run", service_name(r->argv[0]), &r->o->legacy, &r->client);
+    const char *name = r->o->name ? r->o->name : service_name(r->argv[0]);
+    int status = server_open(s, "run", name, &r->o->legacy, &r->client);
     if (status)
         return status;
     status = rounds(r);
@@ -315,6 +319,8 @@ static int check_options(const run_options *o) {
         return fail(STATUS_USAGE, "run: --ttl: a lifetime is 10ms to 1d");
     if (o->no_wait && o->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "run: --wait and --no-wait exclude each other");
+    if (o->name && !*o->name)
+        return fail(STATUS_USAGE, "run: --name: it is empty; leave it out for the command's own");
     if (o->max_hold_ms == 0)
         return fail(STATUS_USAGE, "run: --max-hold 0 leaves the command no time");
     return 0;
@@ -346,9 +352,9 @@ const command run_row = {
     .usage = "[options] KEY -- COMMAND [ARG...]",
     .help = "run a command under a lock",
     .notes =
-        "Exit status: the command's own; 128 + n when signal n killed it; 74 the lock was lost while\n"
-        "it ran; 75 the lock was not had in time; 126, 127 the command could not be started;\n"
-        "64 wrong usage, 69 server not reached, 70 internal, 77 refused, 78 bad configuration.\n"
+        "Exit status: the command's own; 128 + n when signal n killed it; 74 the lock was lost while "
+        "it ran; 75 the lock was not had in time; 126, 127 the command could not be started; 64 "
+        "wrong usage, 69 server not reached, 70 internal, 77 refused, 78 bad configuration.\n"
         "The command sees TIDELOCK_KEY, TIDELOCK_TOKEN, TIDELOCK_FENCE and TIDELOCK_TTL_MS.\n",
     .options = options,
     .defaults = &defaults,

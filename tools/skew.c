@@ -425,10 +425,10 @@ static int skew_command(const server *s, const void *options, const operands *wo
 const command skew_row = {
     .name = "skew",
     .usage = "[options] | skew report FILE...",
-    .help = "whether locks of the old kind can be stolen with these hosts' clocks",
+    .help = "whether these hosts' clocks let legacy clients' locks be stolen",
     .notes =
-        "Exit: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are known by their agents:\n"
-        "see \"tidelock help agent\". \"skew report\" tells what the logs of --log say, with drift and\n"
+        "Exit: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are known by their agents: "
+        "see \"tidelock help agent\". \"skew report\" tells what the logs of --log say, with drift and "
         "the time until it is unsafe; of the options it takes --format text|json|html and --output.\n",
     .options = skew_table,
     .defaults = &skew_defaults,

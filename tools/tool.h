@@ -118,7 +118,7 @@ typedef struct {
     const char *name;
     const char *usage; /**< what follows the name */
     const char *help;  /**< one line */
-    const char *notes; /**< more for "help NAME" */
+    const char *notes; /**< more for "help NAME": paragraphs of one line, which the help breaks */
     const opt *options;
     const void *defaults; /**< of the struct that the options fill */
     size_t size;          /**< of that struct */

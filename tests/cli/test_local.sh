@@ -20,7 +20,7 @@ none_runs || fail "a server was started by looking for one"
 
 # ---- usage ------------------------------------------------------------------------------------
 expect_line 64 'status or stop' "$tidelock" local restart
-expect_line 64 'something is missing' "$tidelock" local
+expect_line 64 'status\|stop is missing' "$tidelock" local
 expect_line 64 'too many words' "$tidelock" local status stop
 expect_line 64 'force' "$tidelock" local status --force
 expect_line 64 'json' "$tidelock" local stop --json

@@ -6,7 +6,7 @@ source "$(dirname "$0")/migrate.sh"
 start_server
 
 # ---- wrong usage ------------------------------------------------------------------------------------
-expect_line 64 'something is missing' migrate
+expect_line 64 'init\|.* is missing' migrate
 expect_line 64 'init, status, advance' migrate forward
 expect_line 64 'too many words' migrate status now
 expect_line 64 'PATTERN is missing' migrate init --yes

@@ -36,11 +36,16 @@ for c in run lock unlock extend check; do
     expect_line 64 'unknown option -Z' "$tidelock" "$c" -Z k
     expect_line 64 "tidelock $c" "$tidelock" "$c"
 done
-expect_line 64 'missing' "$tidelock" run k
-expect_line 64 'missing' "$tidelock" run k --
-expect_line 64 'missing' "$tidelock" run -- true
-expect_line 64 'missing' "$tidelock" run k true
-expect_line 64 'missing' "$tidelock" unlock k
+expect_line 64 'run: COMMAND is missing: tidelock run .options. KEY -- COMMAND' "$tidelock" run k
+expect_line 64 'run: COMMAND is missing' "$tidelock" run k --
+expect_line 64 'run: KEY is missing' "$tidelock" run -- true
+for c in "true" "ls -l" "-n sh -c x" "echo --help"; do
+    # shellcheck disable=SC2086
+    expect_line 64 'run: -- is missing before the command: tidelock run KEY -- COMMAND$' "$tidelock" run k $c
+done
+expect_line 64 'run: too many words' "$tidelock" run k l -- true
+expect_line 64 'unlock: KEY is missing: tidelock unlock KEY TOKEN' "$tidelock" unlock
+expect_line 64 'unlock: TOKEN is missing' "$tidelock" unlock k
 expect_line 64 'too many' "$tidelock" check k more
 expect_line 64 'value is missing' "$tidelock" lock k --ttl
 expect_line 64 'takes no value' "$tidelock" run --forever=yes k -- true
@@ -48,6 +53,8 @@ expect_line 64 'term.kill.continue' "$tidelock" run --on-lost=panic k -- true
 expect_line 64 'number from 0 to 255' "$tidelock" run -E 256 k -- true
 expect_line 64 'number from' "$tidelock" run -E x k -- true
 expect_line 64 'exclude each other' "$tidelock" run -n -w 1s k -- true
+expect_line 64 'exclude each other' "$tidelock" lock -n -w 1s k
+expect_line 64 'name: it is empty' "$tidelock" run --name= k -- true
 expect_line 64 'json-fd' "$tidelock" run --json k -- true
 expect_line 64 'not open' "$tidelock" run --json-fd 77 k -- true
 # A secret that lost its option is not repeated.
@@ -60,6 +67,11 @@ expect 0 "$tidelock" run -t5s k --wait=1s -- true
 expect 0 "$tidelock" run -nv -t 5s k -- true
 expect 0 "$tidelock" --url "$TIDELOCK_URL" run k -- true
 expect 0 "$tidelock" run k --url "$TIDELOCK_URL" -- true
+expect 1 "$tidelock" run --name report k -- "$tidelock" check k --json
+[[ $(cat "$out") == *'"service":"report"'* ]] || fail "the holder's name is not that of --name: $(cat "$out")"
+expect 1 "$tidelock" run k -- "$tidelock" check k
+[[ $(cat "$out") == "held by tidelock on "* ]] || fail "the holder's name is not the command's: $(cat "$out")"
+expect 0 "$tidelock" lock -n -t 10ms once
 expect 3 "$tidelock" run k -- sh -c 'exit 3' -n --nonsense
 expect 0 "$tidelock" run k -- printf '%s,' a -- b
 [[ $(cat "$out") == a,--,b, ]] || fail "the command's arguments are $(cat "$out")"
@@ -120,3 +132,33 @@ expect_line 78 'TIDELOCK_URL' "$tidelock" run k -- true
 expect 0 "$tidelock" run --url "$url" k -- true
 unset TIDELOCK_URL
 expect 0 "$tidelock" help
+
+# ---- help -------------------------------------------------------------------------------------
+# No line is longer than a terminal's, and each option stands in a man page: its command's own, the one of
+# all commands, or the one about legacy clients.
+pages=(help "help dialects")
+for c in run lock unlock extend check inspect break local skew agent doctor migrate help; do pages+=("help $c"); done
+if [[ ${COMPAT:-1} == 0 ]]; then unset 'pages[1]'; fi
+for page in "${pages[@]}"; do
+    # shellcheck disable=SC2086
+    expect 0 "$tidelock" $page
+    ! grep -nE '^.{81}' "$out" || fail "tidelock $page has lines of more than 80 columns"
+    ! grep -nE ' $' "$out" || fail "tidelock $page has blanks at the end of a line"
+    c=${page#help}
+    own=$here/tools/man/tidelock-${c# }.1.scd
+    if [[ ! -e $own ]]; then own=; fi
+    for o in $(sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p' "$out"); do
+        grep -q -e "\*$o[* ]" $own "$here"/tools/man/tidelock{,-legacy}.1.scd || fail "$o of$c is in no man page"
+    done
+done
+expect 0 "$tidelock" help
+grep -q 'help dialects' "$out" || fail "the help does not name dialects"
+if [[ ${COMPAT:-1} != 0 ]]; then
+    # What only concerns legacy clients stands apart.
+    for c in run lock unlock extend check inspect break; do
+        expect 0 "$tidelock" help $c
+        sed '/legacy clients:$/,/^$/d' "$out" | grep -E -e '--(protocol|dialect|max-skew|strict)' &&
+            fail "help $c: options about legacy clients among the others"
+        grep -A 1 'legacy clients:$' "$out" | grep -q -e --protocol || fail "help $c: no section for legacy clients"
+    done
+fi

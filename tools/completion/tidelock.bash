@@ -7,9 +7,9 @@ _tidelock_options() { # command
     '') echo "$all --version" ;;
     run)
         echo "$all --ttl --wait --no-wait --conflict-exit-code --on-lost --max-hold --forever --json-fd --json" \
-            "--format --verbose $legacy"
+            "--format --name --verbose $legacy"
         ;;
-    lock) echo "$all --ttl --wait --json --format $legacy" ;;
+    lock) echo "$all --ttl --wait --no-wait --json --format $legacy" ;;
     extend) echo "$all --ttl $legacy" ;;
     check) echo "$all --json --format $legacy" ;;
     unlock) echo "$all $legacy" ;;
