@@ -74,11 +74,21 @@ static void tell(tl_report *report) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
     tl_lock_event event = lock->event;
+    lock->told = event.state;
     tl__keeper_unlock(k);
     event.remaining_ms = tl_lock_remaining_ms(lock);
     char words[DETAIL_SIZE];
     event.detail = describe(&event, words);
     lock->on_event(lock, &event, lock->ctx);
+}
+
+/* What was over before it could be told is not told: of a risk and its end both, or neither. */
+static void report(tl_lock *lock) {
+    tl_keeper *k = &lock->client->keeper;
+    if (lock->event.state == lock->told)
+        tl__keeper_withdraw(k, &lock->report);
+    else
+        tl__keeper_report(k, &lock->report);
 }
 
 /* After each step of the renewal, under keeper.mutex. */
@@ -95,7 +105,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
                                       .robbed = out->note[i].robbed,
                                       .robber_ms = out->note[i].robber_ms};
         if (lock->on_event)
-            tl__keeper_report(&lock->client->keeper, &lock->report);
+            report(lock);
         if (state != TL_LOST)
             continue;
         if (leaves_something(lock, out->note[i].why))
@@ -123,6 +133,7 @@ static tl_err watch_in(tl_lock *lock, tl_mono deadline, uint64_t seed) {
     lock->task.watched = is_watched(lock) ? lock->name->key : (tl_bytes){0};
     tl_mono hold = lock->max_hold_ms > 0 ? tl__mono_add_ms(tl__mono_now(), lock->max_hold_ms)
                                          : TL_NEVER;
+    lock->told = TL_HELD;
     tl__renew_init(&lock->renew, &job, deadline, hold, lock->manual_renew, seed);
     return tl__keeper_add(&lock->client->keeper, &lock->task, TL_START);
 }

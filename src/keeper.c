@@ -56,16 +56,20 @@ void tl__keeper_report(tl_keeper *k, tl_report *report) {
         tl__keeper_wake(k);
 }
 
+void tl__keeper_withdraw(tl_keeper *k, tl_report *report) {
+    if (!report->queued)
+        return;
+    tl_report **at = &k->reports;
+    while (*at != report)
+        at = &(*at)->next;
+    *at = report->next;
+    if (!*at)
+        k->reports_end = at;
+    report->queued = false;
+}
+
 void tl__keeper_unreport(tl_keeper *k, tl_report *report) {
-    if (report->queued) {
-        tl_report **at = &k->reports;
-        while (*at != report)
-            at = &(*at)->next;
-        *at = report->next;
-        if (!*at)
-            k->reports_end = at;
-        report->queued = false;
-    }
+    tl__keeper_withdraw(k, report);
     tl__keeper_await_told(k, report->owner);
 }
 

@@ -108,6 +108,8 @@ void tl__keeper_tell(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
 void tl__keeper_remove(tl_keeper *keeper, tl_task *task);
 
 void tl__keeper_report(tl_keeper *keeper, tl_report *report);
+/** It needn't be told any more, if it hasn't begun to be. */
+void tl__keeper_withdraw(tl_keeper *keeper, tl_report *report);
 /** Take a report back; waits while another thread tells one of its owner's. */
 void tl__keeper_unreport(tl_keeper *keeper, tl_report *report);
 /** Wait while another thread tells one of its reports. */

@@ -51,6 +51,7 @@ struct tl_lock {
     tl_renew renew;
     tl_report report;
     tl_lock_event event; /* the newest to report */
+    tl_state told;       /* the last that was */
 };
 
 /* ---- lock.c ---------------------------------------------------------------------------------- */

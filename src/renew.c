@@ -86,6 +86,9 @@ static bool is_over(const tl_renew *r, const tl_event *e) {
 static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
     if (is_over(r, e))
         return over(r, e, out);
+    if (r->mended)
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
+    r->mended = false;
     tl_status status = tl__mono_before(e->now, r->next) ? TL_GO : ask(r, e, out);
     out->until = tl__mono_min(r->next, end(r));
     if (tl__mono_before(r->next, end(r)))
@@ -136,6 +139,7 @@ static void on_watched(tl_renew *r, const tl_event *e) {
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now) {
     r->job.ttl_ms = ttl_ms;
     r->result.deadline = deadline;
+    r->mended = r->mended || r->at_risk;
     r->at_risk = r->asking = false;
     r->failures = 0;
     plan(r, now);

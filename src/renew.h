@@ -17,6 +17,7 @@ typedef struct {
     uint16_t ticket;
     bool by_hand;
     bool at_risk;
+    bool mended; /**< by an extension, which the owner is to be told of */
     bool asking; /**< a request is under way */
     bool again;  /**< ask once more after it: it may have been executed before the clock stepped */
 } tl_renew;
@@ -29,7 +30,7 @@ void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono ho
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
 
 /** The lock was extended by hand: a new lifetime and deadline. What is under way is given up, since
- *  its answer is older. Then give it a TL_TIMER. */
+ *  its answer is older. Then give it a TL_TIMER: the note that it is HELD again comes with that. */
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now);
 
 #endif

@@ -276,9 +276,10 @@ typedef enum {
     TL_LOST_MAX_HOLD /**< max_hold_ms is over */
 } tl_lost_why;
 
-/** What the callback is told. */
+/** What the callback is told. AT_RISK and HELD alternate: a risk that was over before it could be told is
+ *  not told. */
 typedef struct {
-    tl_state state;       /**< the new one: AT_RISK, HELD again, or LOST */
+    tl_state state;       /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
     tl_lost_why why;      /**< with LOST */
     int64_t remaining_ms; /**< of the safe lifetime */
     const char *detail;   /**< one line for a log; valid during the call */

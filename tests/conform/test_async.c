@@ -215,6 +215,34 @@ static void test_events_of_a_lock_come_by_dispatch_too(void **state) {
     conform_do(c, "DEL %s", c->key);
 }
 
+static void mend(conform *c, tl_lock *lock, int64_t ttl_ms) {
+    conform_heal(c);
+    ASSERT_RESULT(tl_lock_extend(lock, ttl_ms, &said), TL_OK);
+}
+
+static void test_a_risk_that_was_over_before_it_could_be_told_is_not_told(void **state) {
+    conform *c = *state;
+    tl_client *client = client_in(c, true);
+    lock_events *events = make_events();
+    const int64_t ttl_ms = clock_patient_ms(3000);
+    tl_lock *lock = conform_lock_with(
+        c, client, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
+    conform_spoil(c);
+    WAIT_FOR(ttl_ms, tl_lock_state(lock) == TL_AT_RISK);
+    mend(c, lock, ttl_ms);
+    assert_int_equal(tl_client_dispatch(client), 0);
+    conform_spoil(c);
+    WAIT_FOR(ttl_ms, tl_lock_state(lock) == TL_AT_RISK);
+    assert_int_equal(tl_client_dispatch(client), 1);
+    mend(c, lock, TTL_MS);
+    assert_int_equal(tl_client_dispatch(client), 1);
+    assert_int_equal(lock_events_count(events), 2);
+    assert_int_equal(events->event[0].state, TL_AT_RISK);
+    assert_int_equal(events->event[1].state, TL_HELD);
+    ASSERT_RESULT(release(lock), TL_OK);
+}
+
 /* ---- waiting ------------------------------------------------------------------------------------- */
 
 static void test_a_waiter_is_woken_by_anothers_release(conform *c, bool dispatch) {
@@ -778,6 +806,8 @@ static const conform_test tests[] = {
     CONFORM_OF(test_without_dispatch_there_is_no_descriptor, CONFORM_RUNTIME),
     CONFORM_OF(test_events_of_a_lock_come_by_dispatch_too, CONFORM_RUNTIME),
     CONFORM_BOTH(test_a_waiter_is_woken_by_anothers_release),
+    CONFORM_OF(test_a_risk_that_was_over_before_it_could_be_told_is_not_told,
+               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
     CONFORM_BOTH(test_a_wait_ends_at_its_limit),
     CONFORM_BOTH(test_they_queue_with_those_that_block),
     CONFORM_BOTH(test_cancel_ends_it_in_each_phase),

@@ -76,6 +76,29 @@ static void test_a_failed_renewal_is_a_risk_until_the_next_succeeds(void **state
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 
+/* One risk and one end of it after the other, whoever ended it. */
+static void assert_alternate(lock_events *e) {
+    for (int i = 0; i < lock_events_count(e); i++)
+        assert_int_equal(e->event[i].state, i % 2 == 0 ? TL_AT_RISK : TL_HELD);
+}
+
+/* Renewals are refused while the sidecar isn't one; what is back then is mended by hand. */
+static void test_an_extension_that_ends_a_risk_is_told_as_a_renewal_is(void **state) {
+    conform *c = *state;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    conform_spoil(c);
+    (void)lock_events_await(events, TL_AT_RISK, KEPT_MS);
+    conform_heal(c);
+    ASSERT_RESULT(tl_lock_extend(lock, TL_TTL_MAX_MS, &said), TL_OK);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    WAIT_FOR(SOON_MS, lock_events_count_of(events, TL_HELD) == 1);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_int_equal(lock_events_count(events), 2);
+    assert_alternate(events);
+}
+
 /* ---- losing it --------------------------------------------------------------------------------- */
 
 /* Hold until it is lost; returns by how many microseconds LOST was said after the deadline. */
@@ -245,6 +268,8 @@ static const conform_test tests[] = {
     CONFORM_OF(test_renewal_keeps_a_lock_for_many_lifetimes, CONFORM_RENEWAL),
     CONFORM_OF(test_renewal_ends_with_the_release, CONFORM_RUNTIME | CONFORM_SHORT),
     CONFORM_OF(test_a_failed_renewal_is_a_risk_until_the_next_succeeds, CONFORM_RENEWAL),
+    CONFORM_OF(test_an_extension_that_ends_a_risk_is_told_as_a_renewal_is,
+               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
     CONFORM_OF(test_lost_is_said_no_later_than_the_deadline, CONFORM_SHORT),
     CONFORM_OF(test_the_state_is_lost_from_the_deadline_on, CONFORM_EXPIRY),
     CONFORM_OF(test_the_state_is_lost_in_time_even_when_a_callback_blocks, CONFORM_SHORT),

@@ -153,7 +153,6 @@ static void any_extension(world *w) {
         return;
     w->job.ttl_ms = w->stamps ? w->job.ttl_ms : in_range(&w->in, TL_TTL_MIN_MS, TL_TTL_MAX_MS);
     w->bound = tl__mono_add_ms(w->now, in_range(&w->in, -1000, w->job.ttl_ms));
-    w->at_risk = false;
     w->under_way = false; /* given up: from now on its answer is a stray */
     tl__renew_extended(&w->machine.renew, w->job.ttl_ms, w->bound, w->now);
     timer(w);

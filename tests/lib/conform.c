@@ -355,6 +355,23 @@ void conform_do(conform *c, const char *format, ...) {
     freeReplyObject(reply);
 }
 
+static void move_sidecar(conform *c, const char *from, const char *to, const char *in_its_place) {
+    static const char script[] =
+        "redis.call('DEL', KEYS[2]) "
+        "redis.call('HMSET', KEYS[2], unpack(redis.call('HGETALL', KEYS[1]))) "
+        "redis.call('DEL', KEYS[1]) "
+        "if ARGV[1] ~= '' then redis.call('SET', KEYS[1], ARGV[1]) end";
+    conform_do(c, "EVAL %s 2 %s:{%s} %s:{%s} %s", script, from, c->key, to, c->key, in_its_place);
+}
+
+void conform_spoil(conform *c) {
+    move_sidecar(c, "tidelock", "away", "string");
+}
+
+void conform_heal(conform *c) {
+    move_sidecar(c, "away", "tidelock", "");
+}
+
 bool conform_holds(conform *c, const char *key, const char *text) {
     c->asked++;
     redisReply *reply = redisCommand(c->context, "GET %s", key);

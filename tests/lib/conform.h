@@ -104,6 +104,10 @@ static inline bool conform_fence_rises(const conform *c, uint64_t later, uint64_
 long long conform_int(conform *c, const char *format, ...);
 /** Have it executed; an error fails the test. */
 void conform_do(conform *c, const char *format, ...);
+/** The key's sidecar becomes something else, in one step, so that renewals are refused; and again what it
+ *  was. Protocols with a fence alone. */
+void conform_spoil(conform *c);
+void conform_heal(conform *c);
 /** Does the key hold exactly this text? NULL: nothing at all. */
 bool conform_holds(conform *c, const char *key, const char *text);
 

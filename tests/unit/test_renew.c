@@ -388,12 +388,26 @@ static void test_extended_ends_the_risk(void **state) {
     (void)feed_refused(&f);
     tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
     (void)feed_timer(&f);
-    assert_int_equal(f.out.notes, 0);
+    expect_note(&f, TL_NOTE_HELD, TL_LOST_NOT);
     assert_int_equal(f.out.until.ns, f.now.ns + TTL_MS * MS / 3);
     due(&f);
+    assert_int_equal(f.out.notes, 0); /* once */
     (void)feed_lost(&f);
     expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT); /* the next failure is a first one */
     assert_int_equal(f.out.sends, 1);
+}
+
+static void test_extended_too_late_is_lost_and_was_never_held_again(void **state) {
+    (void)state;
+    feed f;
+    begin(&f);
+    due(&f);
+    (void)feed_lost(&f);
+    feed_later(&f, 100);
+    tl__renew_extended(&m, 50, f.now, f.now);
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.notes, 1);
+    expect_lost(&f, TL_LOST_EXPIRED);
 }
 
 static void test_extended_with_a_renewal_under_way_waits_for_its_answer(void **state) {
@@ -590,6 +604,7 @@ int main(void) {
         cmocka_unit_test(test_extended_to_less_is_lost_earlier),
         cmocka_unit_test(test_extended_by_hand_nothing_is_left_to_try_again),
         cmocka_unit_test(test_extended_ends_the_risk),
+        cmocka_unit_test(test_extended_too_late_is_lost_and_was_never_held_again),
         cmocka_unit_test(test_extended_with_a_renewal_under_way_waits_for_its_answer),
         cmocka_unit_test(test_an_older_renewals_answer_takes_nothing_back_from_an_extension),
         cmocka_unit_test(test_woken_renews_at_once),
