@@ -51,7 +51,7 @@ static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
         status = INT64_MIN;
     switch (status) {
     case 1: return TL_END;
-    case 0: return fail(b, TL_ETAKEN, TL_LITERAL("another has it by now"), out);
+    case 0: return fail(b, TL_ETAKEN, TL_LITERAL("the lock changed hands meanwhile"), out);
     case -1: return fail(b, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
     case -2: return fail(b, TL_EINVALID, TL_LITERAL("the key holds no string: it is no lock"), out);
     default: return fail(b, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);

@@ -42,9 +42,26 @@ redis SET other 01234567-89ab-4def-8123-456789abcdef >/dev/null
 expect_line 0 'not tidelock' "$tidelock" break --yes other
 assert_free other
 ! grep -q 4def "$err" || fail "a token is shown"
-printf 'caf\xc3\xa9 \001 %0100d' 7 | redis -x SET other >/dev/null
+redis SET other "$(printf '%040x' 7)" >/dev/null
 expect 0 "$tidelock" break --yes other
 assert_free other
+
+# What looks like no lock is shown and left alone, unless it is forced.
+for value in "hello world" 42 1.5 abc-def "$(printf 'caf\xc3\xa9 \001 %0100d' 7)" "" null \
+    01234567-89ab-4def-8123-456789abcde 01234567-89ab-4def-8123-456789abcdeg; do
+    printf %s "$value" | redis -x SET other >/dev/null
+    expect_line 64 'other: not removed, since it looks like no lock: ".*", never expires; --force' \
+        "$tidelock" break --yes other
+    assert_held other
+done
+redis SET other 'hello world' PX 100000 >/dev/null
+expect_line 64 'no lock: "hello world", expires in [0-9]' "$tidelock" break --yes other
+expect_line 64 'nobody to ask.*--yes' "$tidelock" break --force other
+expect_line 0 'other: removed; it was "hello world"' "$tidelock" break --yes --force other
+assert_free other
+redis SADD set y >/dev/null
+expect_line 64 'no string: it is no lock' "$tidelock" break --yes --force set
+assert_held set
 if [[ ${COMPAT:-1} != 0 ]]; then
     redis SET old $(($(now_ms) + 40000)) >/dev/null
     expect_line 0 'old kind' "$tidelock" break --yes --protocol bridge old
@@ -58,10 +75,10 @@ fi
 # On a terminal it asks; what came meanwhile is not removed.
 cat >"$work/ask.py" <<'PY'
 import os, pty, subprocess, sys
-tool, socket, answer, change = sys.argv[1:]
+tool, socket, answer, change, *more = sys.argv[1:]
 pid, fd = pty.fork()
 if pid == 0:
-    os.execv(tool, [tool, "break", "k"])
+    os.execv(tool, [tool, "break", "k", *more])
 seen = b""
 while b"[y/N]" not in seen:
     seen += os.read(fd, 1000)
@@ -70,12 +87,12 @@ if change:
 os.write(fd, answer.encode() + b"\n")
 while True:
     try:
-        more = os.read(fd, 1000)
+        tail = os.read(fd, 1000)
     except OSError:
         break
-    if not more:
+    if not tail:
         break
-    seen += more
+    seen += tail
 sys.stdout.write(seen.decode())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 PY
@@ -87,11 +104,18 @@ assert_held k
 expect 1 "${ask[@]}" '' ''
 assert_held k
 expect 2 "${ask[@]}" y another
-grep -q 'another has it by now' "$out" || fail "another: $(cat "$out")"
+grep -q 'changed hands meanwhile' "$out" || fail "another: $(cat "$out")"
 [[ $(redis GET k) == another ]] || fail "another's lock was removed"
 redis DEL k 'tidelock:{k}' >/dev/null
 expect 0 "$tidelock" lock -t 60s k
 expect 0 "${ask[@]}" y ''
+assert_free k
+redis SET k 'hello world' >/dev/null
+expect 64 "$python" -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' \
+    "$tidelock" break k
+assert_held k
+expect 0 "${ask[@]}" y '' --force
+grep -q 'k is "hello world", never expires' "$out" || fail "what is removed is not shown: $(cat "$out")"
 assert_free k
 
 stop_server

@@ -13,7 +13,7 @@ _tidelock_options() { # command
     extend) echo "$all --ttl $legacy" ;;
     check) echo "$all --json --format $legacy" ;;
     unlock) echo "$all $legacy" ;;
-    break) echo "$all --yes $legacy" ;;
+    break) echo "$all --yes --force $legacy" ;;
     inspect) echo "$all --limit --watch --json --format $legacy" ;;
     local) echo "$all --force --json --format" ;;
     skew)
