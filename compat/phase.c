@@ -63,9 +63,7 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     if (e->count < 1)
         return refuse(ns, TL_ESERVER, "the server's answer makes no sense", out);
     if (e->reply->type == TL_REPLY_ERROR && !tl__is_unknown_command(e->reply->text)) {
-        tl__out_words(out, e->reply->text);
-        if (tl__refusal(e->reply->text) == TL_EUNSUPPORTED)
-            tl__out_lacks(out, e->reply->text, NULL);
+        tl__out_refusal(out, e->reply->text, NULL);
         return tl__refusal(e->reply->text);
     }
     /* Without EVAL nobody can have made a register. */

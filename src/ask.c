@@ -88,10 +88,9 @@ static bool is_wrong_type(tl_bytes error) {
 }
 
 static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
-    (void)fail(a, tl__refusal(error), error, out);
     static const tl_needer look = {"looking at a lock needs", TL_INSTEAD_LOOK};
-    if (a->result.code == TL_EUNSUPPORTED)
-        tl__out_lacks(out, error, a->key.n > 0 ? &look : NULL);
+    a->result.code = tl__refusal(error);
+    tl__out_refusal(out, error, a->key.n > 0 ? &look : NULL);
     return TL_END;
 }
 

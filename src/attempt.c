@@ -151,19 +151,10 @@ static tl_status start(tl_try *a, const tl_try_words *words, const tl_job *job, 
     return TL_GO;
 }
 
-/* A server that doesn't know a command repeats what it was given, the token too: that is for no log. */
-static tl_bytes words_of(tl_bytes error) {
-    static const char from[] = ", with args";
-    const char *at = error.n ? memmem(error.p, error.n, from, sizeof from - 1) : NULL;
-    tl_bytes words = at ? tl__bytes(error.p, (size_t)(at - error.p)) : error;
-    return words.n > 0 ? words : TL_LITERAL("an error without words");
-}
-
 tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who,
                           tl_out *out) {
-    tl__try_fail(a, tl__refusal(error), maybe, words_of(error), out);
-    if (a->result.code == TL_EUNSUPPORTED)
-        tl__out_lacks(out, error, who);
+    (void)tl__try_fail(a, tl__refusal(error), maybe, (tl_bytes){0}, out);
+    tl__out_refusal(out, error, who);
     return TL_END;
 }
 

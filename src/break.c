@@ -32,10 +32,9 @@ static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
 }
 
 static tl_status refused(tl_break *b, tl_bytes error, tl_out *out) {
-    (void)fail(b, tl__refusal(error), error, out);
     static const tl_needer who = {"removing a lock needs", NULL};
-    if (b->result.code == TL_EUNSUPPORTED)
-        tl__out_lacks(out, error, &who);
+    b->result.code = tl__refusal(error);
+    tl__out_refusal(out, error, &who);
     return TL_END;
 }
 

@@ -49,7 +49,7 @@ typedef struct {
     /** A request has been answered. It may send further requests, but not free the connection. */
     void (*answer)(void *ctx, const tl_answer *answer);
     /** A handshake is complete, before any request is sent: the bracket of its TIME, if the server
-     *  knows TIME, and how long the server is up, if limits.ask_uptime (us; -1 unknown). */
+     *  knows TIME, and how long the server is up, if limits.ask_uptime (us; else -1). */
     void (*up)(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
     /** The connection was lost or closed, or could not be had; before its requests are answered.
      *  Not called by tl__conn_free. It may send or say. May be NULL. */
@@ -61,7 +61,7 @@ typedef struct {
 
 typedef struct {
     int64_t connect_ms; /**< resolve, connect, TLS and login together */
-    bool ask_uptime;
+    bool ask_uptime; /**< a server that doesn't tell is refused: TL_EDENIED */
     bool ask_id;     /**< tl__conn_id */
     bool no_time;    /**< don't ask for the TIME: the server's clock stays unknown */
     bool subscriber; /**< tl__conn_say only, and every reply is a push */

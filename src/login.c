@@ -1,6 +1,6 @@
 /*
- * Floor 3: the first words on a connection. What a server says about AUTH may repeat what it was
- * sent, so its words reach a message only after they were searched for the secrets.
+ * Floor 3: the first words on a connection. What a server says may repeat what it was sent: so where a
+ * user or a password was, its words reach no message, but ours for what it means.
  */
 #include "login.h"
 
@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "command.h"
+#include "refusal.h"
 
-enum { AUTH, SELECT, TIME, INFO, ID };
+enum { AUTH, SELECT, TIME, INFO, INFO_ALL, ID };
 
-#define SERVER_WORDS 128 /* as much of the server's own words as a message repeats */
 #define UPTIME_MAX_S (INT64_C(36500) * 86400) /* a century: more is nonsense */
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -68,11 +68,9 @@ typedef struct {
     size_t size;
 } report;
 
-static tl_login_outcome failed(const report *r, tl_err why, const char *problem,
-                               const char *server) {
+static tl_login_outcome failed(const report *r, tl_err why, const char *problem) {
     *r->why = why;
-    (void)snprintf(r->words, r->size, "%s: %s%s%s", r->endpoint->label, problem,
-                   server[0] ? ": " : "", server);
+    (void)snprintf(r->words, r->size, "%s: %s", r->endpoint->label, problem);
     return TL_LOGIN_FAILED;
 }
 
@@ -85,56 +83,107 @@ static bool has(tl_bytes text, const char *part) {
     return memmem(text.p, text.n, part, strlen(part)) != NULL;
 }
 
-/* Up to where `part`, if it is anything, begins. */
-static tl_bytes before(tl_bytes text, const char *part) {
-    const char *at = part[0] ? memmem(text.p, text.n, part, strlen(part)) : NULL;
-    return at ? tl__bytes(text.p, (size_t)(at - text.p)) : text;
+/* What a server that can't serve anybody now says, and what is wrong then. */
+static const char *unavailable(tl_bytes error) {
+    static const struct {
+        const char *begins, *problem;
+    } all[] = {
+        {"LOADING", "LOADING: the server is loading its data"},
+        {"MASTERDOWN", "MASTERDOWN: the server is a replica without its master"},
+        {"BUSY", "BUSY: the server is busy with a script"},
+        {"CLUSTERDOWN", "CLUSTERDOWN: the cluster is down"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (begins(error, all[i].begins))
+            return all[i].problem;
+    return has(error, "max number of clients") ? "max number of clients reached" : NULL;
 }
 
-/* The server's words up to where they repeat what it was sent. */
-static void quote(char *to, const tl_endpoint *e, tl_bytes text) {
-    size_t n = before(text, e->user).n, other = before(text, e->password).n;
-    text = before(tl__bytes(text.p, n < other ? n : other), ", with args");
-    tl__bytes_print(to, SERVER_WORDS, text);
+/* The problem, and what the server says of it: not where it may repeat a secret that it was sent. */
+static tl_login_outcome quoted(const report *r, tl_err why, const char *problem, tl_bytes error) {
+    char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
+    bool told = r->endpoint->user[0] || r->endpoint->password[0];
+    (void)snprintf(both, sizeof both, "%s%s%.128s", problem, told ? "" : ": ",
+                   told ? "" : tl__refusal_words(server, error).p);
+    return failed(r, why, both);
 }
 
-/* The server can't serve anybody now. */
-static bool unavailable(tl_bytes error) {
-    return begins(error, "LOADING") || begins(error, "MASTERDOWN") || begins(error, "BUSY") ||
-           begins(error, "CLUSTERDOWN") || has(error, "max number of clients");
-}
-
-static tl_login_outcome auth_error(const report *r, tl_bytes error, const char *server) {
+static tl_login_outcome auth_error(const report *r, tl_bytes error) {
+    bool user = r->endpoint->user[0];
     if (has(error, "without any password") || has(error, "no password is set"))
-        return failed(r, TL_EDENIED, "a password is given, but the server asks for none", "");
-    if (r->endpoint->user[0] && has(error, "wrong number of arguments"))
+        return failed(r, TL_EDENIED, "a password is given, but the server asks for none");
+    if (user && has(error, "wrong number of arguments"))
         return failed(r, TL_EDENIED,
-                      "the server is too old for user names: give the password alone", "");
-    return failed(r, TL_EDENIED, "login refused", server);
+                      "the server is too old for user names: give the password alone, as in "
+                      "redis://:PASSWORD@HOST");
+    if (begins(error, "WRONGPASS"))
+        return failed(r, TL_EDENIED,
+                      user && !r->endpoint->password[0]
+                          ? "login refused: WRONGPASS: wrong user or password (a password alone is "
+                            "written redis://:PASSWORD@HOST)"
+                          : "login refused: WRONGPASS: wrong user or password");
+    if (has(error, "invalid password"))
+        return failed(r, TL_EDENIED, "login refused: ERR: wrong password");
+    if (has(error, "unknown command"))
+        return failed(r, TL_EDENIED, "login refused: ERR: the server has no command AUTH");
+    return failed(r, TL_EDENIED, begins(error, "ERR ") ? "login refused: ERR" : "login refused");
 }
 
-static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes error,
-                                    const char *server) {
+static const char *command_of(uint8_t step) {
+    static const char *const names[] = {
+        [SELECT] = "select", [TIME] = "time", [INFO] = "info", [INFO_ALL] = "info"};
+    return names[step];
+}
+
+static tl_login_outcome no_permission(const report *r, uint8_t step) {
+    char words[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
+    (void)snprintf(both, sizeof both, "%s%s",
+                   tl__refusal_of_command(words, tl__bytes_of(command_of(step))).p,
+                   step >= INFO ? " (restart_quiet_ms needs it)" : "");
+    return failed(r, TL_EDENIED, both);
+}
+
+static tl_login_outcome no_uptime(const report *r) {
+    return failed(r, TL_EDENIED,
+                  "the server doesn't tell how long it is up (INFO, uptime_in_seconds), which "
+                  "restart_quiet_ms needs");
+}
+
+/* INFO takes the name of a section from 2.6 on: before, all of it is asked for. */
+static bool info_again(tl_login *l, tl_bytes error) {
+    if (!has(error, "wrong number of arguments"))
+        return false;
+    say(l, INFO_ALL, "INFO", NULL, NULL);
+    return true;
+}
+
+static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes error) {
     char problem[64];
     if (begins(error, "NOAUTH") || has(error, "operation not permitted"))
-        return failed(r, TL_EDENIED, "the server asks for a password", "");
-    if (begins(error, "NOPERM") || begins(error, "DENIED"))
-        return failed(r, TL_EDENIED, "refused", server);
+        return failed(r, TL_EDENIED, "the server asks for a password");
+    if (begins(error, "DENIED"))
+        return failed(r, TL_EDENIED,
+                      "DENIED: the server is in protected mode: without a password it serves only "
+                      "its own host");
+    if (tl__is_no_permission(error))
+        return no_permission(r, step);
+    if (step == INFO || step == INFO_ALL)
+        return no_uptime(r);
     if (step == TIME)
-        return failed(r, TL_EUNAVAILABLE, "TIME failed", server);
+        return quoted(r, TL_EUNAVAILABLE, "TIME failed", error);
     (void)snprintf(problem, sizeof problem, "database %ld cannot be selected",
                    (long)r->endpoint->db);
-    return failed(r, TL_EINVALID, problem, server);
+    return quoted(r, TL_EINVALID, problem, error);
 }
 
-static tl_login_outcome on_error(const report *r, uint8_t step, tl_bytes error) {
-    char server[SERVER_WORDS];
-    if (step == INFO || step == ID || (step == TIME && has(error, "unknown command")))
+static tl_login_outcome on_error(tl_login *l, const report *r, uint8_t step, tl_bytes error) {
+    if (step == ID || (step == TIME && has(error, "unknown command")) ||
+        (step == INFO && info_again(l, error)))
         return TL_LOGIN_DONE;
-    quote(server, r->endpoint, error);
-    if (unavailable(error))
-        return failed(r, TL_EUNAVAILABLE, "the server cannot serve now", server);
-    return step == AUTH ? auth_error(r, error, server) : other_error(r, step, error, server);
+    const char *problem = unavailable(error);
+    if (problem)
+        return failed(r, TL_EUNAVAILABLE, problem);
+    return step == AUTH ? auth_error(r, error) : other_error(r, step, error);
 }
 
 static int64_t uptime_in(tl_bytes info) {
@@ -158,13 +207,15 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, con
     switch (step) {
     case TIME:
         if (!tl__reply_time(reply, 0, &stamp_us))
-            return failed(r, TL_ESERVER, "TIME was answered with something else", "");
+            return failed(r, TL_ESERVER, "TIME was answered with something else");
         l->bracket = tl__bracket(stamp_us, l->sent, received);
         l->has_bracket = true;
         break;
     case INFO:
-        if (tl__reply_text(reply, &text))
-            l->uptime_us = uptime_in(text);
+    case INFO_ALL:
+        l->uptime_us = tl__reply_text(reply, &text) ? uptime_in(text) : -1;
+        if (l->uptime_us < 0)
+            return no_uptime(r);
         break;
     case ID:
         if (!tl__reply_int(reply, &l->id))
@@ -172,7 +223,7 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, con
         break;
     default:
         if (!tl__reply_text(reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
-            return failed(r, TL_ESERVER, "the login was answered with something else", "");
+            return failed(r, TL_ESERVER, "the login was answered with something else");
     }
     return TL_LOGIN_DONE;
 }
@@ -191,7 +242,7 @@ tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
     const report r = {endpoint, ret_why, words, size};
     uint8_t step = login->step[login->answered++];
     tl_login_outcome outcome = reply->type == TL_REPLY_ERROR
-                                   ? on_error(&r, step, reply->text)
+                                   ? on_error(login, &r, step, reply->text)
                                    : on_value(login, &r, step, reply, received);
     if (outcome == TL_LOGIN_FAILED)
         return outcome;

@@ -15,7 +15,7 @@
 #include "stream.h"
 
 #define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 256)
-#define TL_LOGIN_STEPS 5
+#define TL_LOGIN_STEPS 6 /* INFO may be asked twice */
 
 typedef struct {
     char bytes[TL_LOGIN_SIZE]; /* `size` to be sent, `done` written; secrets: tl__login_wipe */
@@ -24,7 +24,7 @@ typedef struct {
     uint8_t step[TL_LOGIN_STEPS], steps, answered;
     bool has_bracket; /* else the server doesn't know TIME */
     tl_interval bracket;
-    int64_t uptime_us; /* -1: unknown */
+    int64_t uptime_us; /* -1: it wasn't asked for */
     int64_t id;        /* the connection's, in the server's eyes; 0: unknown */
 } tl_login;
 

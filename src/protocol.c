@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "refusal.h"
+
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 1000
 #define PLACE_MAX 100 /* bytes of a place before words */
@@ -55,6 +57,14 @@ void tl__out_words(tl_out *out, tl_bytes words) {
     tl__bytes_print(out->words, sizeof out->words, words);
 }
 
+void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who) {
+    char words[TL_REFUSAL_SIZE];
+    if (tl__refusal(error) == TL_EUNSUPPORTED)
+        tl__lacks(out->words, sizeof out->words, error, who);
+    else
+        tl__out_words(out, tl__refusal_words(words, error));
+}
+
 void tl__out_place(tl_out *out, tl_bytes place) {
     char was[sizeof out->words];
     if (place.n == 0 || !out->words[0])
@@ -80,6 +90,12 @@ void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event) {
     out->bracket = tl__bracket(stamp_us, event->sent, event->now);
 }
 
+const char *tl__never_renewed(bool strict) {
+    return strict
+               ? "with strict a lock is not renewed: SETNX, GET, GETSET and DEL can't do it safely"
+               : "without EVAL and WATCH a stamp can't be renewed safely";
+}
+
 bool tl__is_unknown_command(tl_bytes error) {
     static const char words[] = "unknown command";
     return !tl__from_script(error) && memmem(error.p, error.n, words, sizeof words - 1);
@@ -92,8 +108,9 @@ bool tl__from_script(tl_bytes error) {
 }
 
 static bool is_unknown_in_script(tl_bytes error) {
-    static const char words[] = "Unknown Redis command";
-    return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
+    static const char redis[] = "Unknown Redis command", valkey[] = "Unknown command called from";
+    return memmem(error.p, error.n, redis, sizeof redis - 1) != NULL ||
+           memmem(error.p, error.n, valkey, sizeof valkey - 1) != NULL;
 }
 
 /* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's. */
@@ -114,10 +131,8 @@ tl_err tl__refusal(tl_bytes error) {
     static const char *const passing[] = {"LOADING",    "BUSY",        "MASTERDOWN", "TRYAGAIN",
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
                                           "UNKILLABLE", "NOREPLICAS",  NULL};
-    static const char in_script[] = "can't run this command", acl[] = "ACL failure";
     static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
-    if (has_code(error, denied) || memmem(error.p, error.n, in_script, sizeof in_script - 1) ||
-        memmem(error.p, error.n, acl, sizeof acl - 1))
+    if (has_code(error, denied) || tl__is_no_permission(error))
         return TL_EDENIED;
     if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1))
         return TL_EUNAVAILABLE;
@@ -175,10 +190,6 @@ void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who) {
                    who ? who->needs : "", version ? "Redis " : "it is renamed there",
                    version ? version : "", version ? " or newer, not renamed" : "",
                    instead ? "; " : "", instead ? who->instead : "");
-}
-
-void tl__out_lacks(tl_out *out, tl_bytes error, const tl_needer *who) {
-    tl__lacks(out->words, sizeof out->words, error, who);
 }
 
 bool tl__asks_elsewhere(tl_bytes error) {

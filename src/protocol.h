@@ -341,8 +341,12 @@ typedef struct {
  *  from which version on it is there, and what works without. */
 void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
 
-/** The same in out's words. */
-void tl__out_lacks(tl_out *out, tl_bytes error, const tl_needer *who);
+/** Keep what any error reply says, in words that repeat nothing of what the server was sent; if it is
+ *  TL_EUNSUPPORTED, those of tl__lacks. */
+void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who);
+
+/** Why a lock that was taken with the legacy clients' commands alone is not extended, in words. */
+const char *tl__never_renewed(bool strict);
 
 /** Does an error reply say that the server doesn't know the command itself? */
 bool tl__is_unknown_command(tl_bytes error);

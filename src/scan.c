@@ -95,10 +95,9 @@ static tl_status stepped(tl_scan *s, const tl_event *e, tl_out *out) {
 }
 
 static tl_status refused(tl_scan *s, tl_bytes error, tl_out *out) {
-    (void)fail(s, tl__refusal(error), error, out);
     static const tl_needer who = {NEEDER, NULL};
-    if (s->result.code == TL_EUNSUPPORTED)
-        tl__out_lacks(out, error, &who);
+    s->result.code = tl__refusal(error);
+    tl__out_refusal(out, error, &who);
     return TL_END;
 }
 
@@ -107,7 +106,9 @@ static tl_status scan_refused(tl_scan *s, tl_bytes error, tl_out *out) {
     static const char lacks[] = "the server has no SCAN, which " NEEDER
                                 ": Redis 2.8 or newer, not renamed";
     tl_err code = tl__refusal(error);
-    return fail(s, code, code == TL_EUNSUPPORTED ? TL_LITERAL(lacks) : error, out);
+    if (code == TL_EUNSUPPORTED)
+        return fail(s, code, TL_LITERAL(lacks), out);
+    return refused(s, error, out);
 }
 
 static tl_status answered(tl_scan *s, const tl_event *e, tl_out *out) {

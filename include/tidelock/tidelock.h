@@ -134,7 +134,8 @@ typedef struct {
     int64_t connect_ms;       /**< limit of resolving, connecting and logging in [5000] */
     int64_t restart_quiet_ms; /**< grant nothing until the server has been up this long, since a
                                    restart may have lost the last writes; at most an hour, as the
-                                   two before [0: off]. It doesn't help where a replica takes over
+                                   two before [0: off]. A server that keeps INFO to itself grants
+                                   nothing: TL_EDENIED. It doesn't help where a replica takes over
                                    that a restarted, empty server has emptied */
     int32_t drift_ppm;        /**< bound on the drift between two clocks [200] */
     int32_t wait_replicas;    /**< replicas that must confirm a take or a renewal [0]; with too few

@@ -11,7 +11,7 @@
 local K, S = KEYS[1], KEYS[2]
 local found = redis.pcall('GET', K)
 if type(found) == 'table' then
-    return string.find(found.err, 'WRONGTYPE', 1, true) and {-2} or found
+    return string.find(found.err, 'wrong kind of value', 1, true) and {-2} or {err = found.err .. ' (get)'}
 end
 local s = redis.call('HMGET', S, 'token', 'value', 'fence')
 local bound = s[1] and s[1] ~= ''

@@ -9,8 +9,8 @@
 -- lock is free.
 local K, S, token = KEYS[1], KEYS[2], ARGV[1]
 local found = redis.pcall('GET', K)
-if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
-    return found -- refused: that says nothing about the lock
+if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+    return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 local s = redis.call('HMGET', S, 'token', 'value')
 local status, noted = found and 0 or -1, nil

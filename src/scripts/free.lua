@@ -11,7 +11,7 @@ if found == ARGV[1] then
     redis.pcall('PUBLISH', ARGV[2], '')
     return 1
 end
-if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
-    return found -- refused: that says nothing about the lock
+if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+    return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 return found and 0 or -1

@@ -15,8 +15,8 @@ if redis.replicate_commands then
     late = not_after > 0 and time[1] * 1000000 + time[2] > not_after
 end
 local found = redis.pcall('GET', K)
-if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
-    return found -- refused: that says nothing about the lock
+if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+    return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 local text = type(found) == 'string' and found
 local status, left = found and 0 or -1, -1

@@ -30,8 +30,8 @@ for i = 1, #KEYS / 2 do
         till = latest + tonumber(hold) * 1000
     end
     local found = redis.pcall('GET', K)
-    if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
-        return found -- refused: that says nothing about the lock
+    if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+        return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
     end
     local text = type(found) == 'string' and found
     local s = redis.call('HMGET', S, 'token', 'value', 'until')

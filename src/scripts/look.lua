@@ -14,7 +14,7 @@ local kind = redis.call('TYPE', K)
 local text = redis.pcall('GET', K)
 local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token')
 if refused(text) or refused(s) then
-    return refused(text) and text or s
+    return {err = refused(text) and text.err .. ' (get)' or s.err .. ' (hmget)'}
 end
 if not s[6] or s[6] == '' then
     s[1], s[2] = false, false -- released: it binds nobody

@@ -21,7 +21,7 @@ local function refused(found)
 end
 local step = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
 if step.err then
-    return {'SCAN', step}
+    return {'SCAN', {err = step.err .. ' (scan)'}}
 end
 local time = redis.call('TIME')
 local answer = {step[1], time[1], time[2]}
@@ -32,14 +32,15 @@ for _, K in ipairs(step[2]) do
         local S = sidecar(K)
         local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token')
         if refused(s) then
-            return s
+            return {err = s.err .. ' (hmget)'}
         end
         if not s[6] or s[6] == '' then
             s[1], s[2] = false, false -- released: it binds nobody
         end
         local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
-        answer[#answer + 1] = {K, redis.call('GET', K), redis.call('PTTL', K), s[1] or false, s[2] or false,
-                               s[3] or false, s[4] or false, s[5] or false, heard[2] or -1}
+        answer[#answer + 1] = {K, redis.call('GET', K),
+                               redis.call('PTTL', K), s[1] or false, s[2] or false, s[3] or false,
+                               s[4] or false, s[5] or false, heard[2] or -1}
     end
 end
 return answer

@@ -37,7 +37,7 @@ if time and not bound and not late and s[3] ~= token and not ARGV[7] and fence <
                              'until', time[1] + hold / 1000 .. micros, 'owner', ARGV[6])
     if done.err then
         call('DEL', K)
-        return done
+        return {err = done.err .. ' (hmset)'}
     end
     if not lasts then
         call('PEXPIRE', S, string.format('%.0f', math.max(life, 3600000) + 1800000))
@@ -48,8 +48,8 @@ local value, expect = ARGV[7] or token, ARGV[8] or ''
 binds = binds or (now or tonumber(ARGV[5])) + hold * 1000
 now = now or told
 local found = redis.pcall('GET', K)
-if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
-    return found -- refused: that says nothing about the lock
+if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+    return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 local text = type(found) == 'string' and found
 local more = redis.call('HMGET', S, 'value', 'until')
@@ -66,7 +66,7 @@ if known and s[1] == token then
     local longer = not time and binds > till
     local done = redis.pcall('HMSET', S, 'until', string.format('%.0f', longer and binds or till))
     if longer and done.err then
-        return done
+        return {err = done.err .. ' (hmset)'}
     end
     return answer(1, redis.call('PTTL', K), true)
 end

@@ -66,11 +66,11 @@ static void test_a_wrong_password_is_denied(void **state) {
     (void)state;
     run("CONFIG SET requirepass " PASSWORD);
     refused(make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .password = WRONG)),
-            TL_EDENIED, "login refused");
+            TL_EDENIED, "login refused: WRONGPASS: wrong user or password");
     char url[128];
     (void)snprintf(url, sizeof url, "redis://nobody:" WRONG "@127.0.0.1:%d",
                    real_redis_port(server));
-    refused(make_client(url), TL_EDENIED, "login refused");
+    refused(make_client(url), TL_EDENIED, "login refused: WRONGPASS: wrong user or password");
 }
 
 static void test_the_right_password_opens(void **state) {

@@ -204,7 +204,7 @@ permissions() {
     found permissions unseen 'acl'
     json_has "$out" state warnings
     limited -time
-    expect_line 77 "to run the 'time' command" "$tidelock" --url "$as_limited" doctor
+    expect_line 77 "the permission \\+time is missing" "$tidelock" --url "$as_limited" doctor
     limited -info -command -eval
     examine 2 "$as_limited"
     found info unseen 'info'

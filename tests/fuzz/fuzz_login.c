@@ -106,7 +106,8 @@ static void converse(tl_login *l, const tl_endpoint *e) {
         uint8_t before = l->answered;
         memset(words, 0xa5, sizeof words);
         outcome = tl__login_reply(l, e, &reply, received, &why, words, sizeof words);
-        MUST(l->answered == before + 1 && l->answered <= l->steps);
+        MUST(l->answered == before + 1 && l->answered <= l->steps && l->steps <= TL_LOGIN_STEPS);
+        MUST(l->size <= sizeof l->bytes);
     }
     if (outcome == TL_LOGIN_FAILED)
         check_failed(e, why, words, sizeof words);

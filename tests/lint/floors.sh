@@ -9,7 +9,7 @@ cd "${1:-$(dirname "$0")/../..}" || exit 1
 # floor's files talk about, and which themselves include only lower floors and each other.
 table='
 0 clock* error* token* bytes* glob* spin* thread*
-1 command* reply* keys* script* interval*
+1 command* reply* refusal* keys* script* interval*
 2 protocol* attempt* sidecar* job* protocol_token protocol_plain acquire settle renew ask look* scan break queue quorum protocol_etcd
 2 compat/dialect* compat/dialect_odd compat/stamp* compat/stamp_script compat/stamp_watch compat/stamp_plain compat/stamp_rules compat/stamp_look compat/phase* compat/phase_names compat/protocol_auto
 3 backoff* conn* conn_inside* endpoint* resolve* resp* slot* stream* tls* login* topics* wakeup* local* local_inside*

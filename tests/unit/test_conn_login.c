@@ -87,24 +87,24 @@ static void check_up(const char *reply, bool bracket, int64_t uptime_us) {
 
 static void test_what_an_old_or_odd_server_lacks_is_done_without(void **state) {
     (void)state;
-    check_up("-ERR unknown command 'TIME'\r\n-ERR wrong number of arguments\r\n", false, -1);
-    check_up("-ERR unknown command `TIME`, with args beginning with: \r\n$-1\r\n", false, -1);
-    check_up(TIME_TOLD "-NOPERM this user has no permissions to run the 'info' command\r\n", true,
-             -1);
-    check_up(TIME_TOLD "$18\r\nuptime_in_seconds:\r\n", true, -1);
-    check_up(TIME_TOLD "$19\r\nuptime_in_seconds:x\r\n", true, -1);
-    check_up(TIME_TOLD "$38\r\nuptime_in_seconds:99999999999999999999\r\n", true, -1);
-    check_up(TIME_TOLD "*0\r\n", true, -1);
-    check_up(TIME_TOLD "$20\r\nuptime_in_seconds:42\r\n", true, 42000000);
+#define UP_42 "$20\r\nuptime_in_seconds:42\r\n"
+    check_up("-ERR unknown command 'TIME'\r\n" UP_42, false, 42000000);
+    check_up("-ERR unknown command `TIME`, with args beginning with: \r\n" UP_42, false, 42000000);
+    /* Before 2.6 INFO knows no sections, and is asked again. */
+    check_up(
+        "-ERR unknown command 'TIME'\r\n-ERR wrong number of arguments for 'info' command\r\n" UP_42,
+        false, 42000000);
+    check_up(TIME_TOLD UP_42, true, 42000000);
 }
 
 /* ---- being refused ----------------------------------------------------------------------------- */
 
-static void check_refused(const char *login, const char *more, const char *reply, tl_err why,
-                          const char *words) {
+static void check_refused_with(const char *login, const char *more, bool uptime, const char *reply,
+                               tl_err why, const char *words) {
     world w;
     char place[32];
-    world_open_with(&w, login, more, (tl_conn_limits){.connect_ms = CONNECT_MS});
+    world_open_with(&w, login, more,
+                    (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = uptime});
     (void)snprintf(place, sizeof place, "127.0.0.1:%u: ", (unsigned)w.peer.port);
     for (size_t i = 0; i < 2; i++) { /* and the next request tries again */
         world_ask(&w, 1, "GET k");
@@ -128,12 +128,18 @@ static void check_refused(const char *login, const char *more, const char *reply
     world_close(&w);
 }
 
+static void check_refused(const char *login, const char *more, const char *reply, tl_err why,
+                          const char *words) {
+    check_refused_with(login, more, false, reply, why, words);
+}
+
 static void test_a_refused_login_says_why_and_keeps_the_secret(void **state) {
     (void)state;
     const char *alice = "alice:hunter2@", *only = ":hunter2@";
     check_refused(alice, "", "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
-                  TL_EDENIED, "login refused: WRONGPASS invalid");
-    check_refused(only, "", "-ERR invalid password\r\n", TL_EDENIED, "login refused: ERR invalid");
+                  TL_EDENIED, "login refused: WRONGPASS: wrong user or password");
+    check_refused(only, "", "-ERR invalid password\r\n", TL_EDENIED,
+                  "login refused: ERR: wrong password");
     check_refused(only, "", "-ERR Client sent AUTH, but no password is set\r\n", TL_EDENIED,
                   "the server asks for none");
     check_refused(only, "",
@@ -143,10 +149,36 @@ static void test_a_refused_login_says_why_and_keeps_the_secret(void **state) {
     check_refused(alice, "", "-ERR wrong number of arguments for 'auth' command\r\n", TL_EDENIED,
                   "too old for user names");
     check_refused(only, "", "-ERR unknown command 'AUTH', with args beginning with: 'hunter2' \r\n",
-                  TL_EDENIED, "login refused: ERR unknown command 'AUTH'");
-    check_refused(alice, "", "-ERR no alice here\r\n", TL_EDENIED, "login refused");
-    check_refused(only, "", "-ERR hunter2 is wrong\r\n", TL_EDENIED, "login refused");
+                  TL_EDENIED, "login refused: ERR: the server has no command AUTH");
+    check_refused(alice, "", "-ERR no alice here\r\n", TL_EDENIED, "login refused: ERR");
+    check_refused(only, "", "-ERR hunter2 is wrong\r\n", TL_EDENIED, "login refused: ERR");
+    check_refused(only, "", "-hunter2\r\n", TL_EDENIED, "login refused");
+    check_refused(only, "", "+OK\r\n-ERR hunter2\r\n", TL_EUNAVAILABLE, "TIME failed");
+    check_refused(only, "/3", "+OK\r\n-ERR hunter2\r\n", TL_EINVALID,
+                  "database 3 cannot be selected");
     check_refused(only, "", ":1\r\n", TL_ESERVER, "the login was answered");
+}
+
+/* Letters that a secret and the words have in common cut nothing. */
+static void test_words_are_whole_whatever_the_secret(void **state) {
+    (void)state;
+    static const char *const logins[] = {":e@", ":wrong@", "o:r@", "alid:s@", ":login@"};
+    for (size_t i = 0; i < sizeof logins / sizeof *logins; i++) {
+        check_refused(logins[i], "", "-WRONGPASS invalid username-password pair\r\n", TL_EDENIED,
+                      ": login refused: WRONGPASS: wrong user or password");
+        check_refused(logins[i], "", "+OK\r\n-LOADING Redis is loading the dataset in memory\r\n",
+                      TL_EUNAVAILABLE, ": LOADING: the server is loading its data");
+    }
+}
+
+/* redis://hunter2@host: the password stands where a user belongs. */
+static void test_a_password_in_the_users_place_gets_a_hint(void **state) {
+    (void)state;
+    check_refused("hunter2@", "",
+                  "-WRONGPASS invalid username-password pair or user is disabled.\r\n", TL_EDENIED,
+                  "a password alone is written redis://:PASSWORD@HOST");
+    check_refused("hunter2@", "", "-ERR wrong number of arguments for 'auth' command\r\n",
+                  TL_EDENIED, "redis://:PASSWORD@HOST");
 }
 
 static void test_a_missing_password_or_permission_is_denied(void **state) {
@@ -157,14 +189,56 @@ static void test_a_missing_password_or_permission_is_denied(void **state) {
                   "the server asks for a password");
     check_refused("", "", "-ERR operation not permitted\r\n", TL_EDENIED,
                   "the server asks for a password");
-    check_refused("", "", "-NOPERM this user has no permissions to run the 'time' command\r\n",
-                  TL_EDENIED, "refused: NOPERM");
     check_refused("", "",
                   "-DENIED Redis is running in protected mode because protected mode is "
                   "enabled and no password is set for the default user.\r\n",
-                  TL_EDENIED, "refused: DENIED Redis is running in protected mode");
+                  TL_EDENIED, "DENIED: the server is in protected mode");
     check_refused("", "/99", "-ERR DB index is out of range\r\n", TL_EINVALID,
                   "database 99 cannot be selected: ERR DB index");
+}
+
+/* From 7.2 the server names the user before the command. */
+static void test_a_missing_permission_names_the_command(void **state) {
+    (void)state;
+    static const char *const words[] = {"this user has no permissions to run the '%s' command",
+                                        "User alice has no permissions to run the '%s' command"};
+    for (size_t i = 0; i < 2; i++) {
+        char no[160], reply[256];
+        (void)snprintf(no, sizeof no, words[i], "time");
+        (void)snprintf(reply, sizeof reply, "+OK\r\n-NOPERM %s\r\n", no);
+        check_refused("alice:hunter2@", "", reply, TL_EDENIED,
+                      ": NOPERM: the user may not run 'time': the permission +time is missing");
+        (void)snprintf(no, sizeof no, words[i], "select");
+        (void)snprintf(reply, sizeof reply, "+OK\r\n-NOPERM %s\r\n", no);
+        check_refused("alice:hunter2@", "/3", reply, TL_EDENIED,
+                      ": NOPERM: the user may not run 'select': the permission +select is missing");
+        (void)snprintf(no, sizeof no, words[i], "info");
+        (void)snprintf(reply, sizeof reply, "+OK\r\n" TIME_TOLD "-NOPERM %s\r\n", no);
+        check_refused_with("alice:hunter2@", "", true, reply, TL_EDENIED,
+                           ": NOPERM: the user may not run 'info': the permission +info is missing "
+                           "(restart_quiet_ms needs it)");
+    }
+}
+
+/* Who asked for it must not get locks from a server that may have restarted. */
+static void test_a_server_that_keeps_its_uptime_from_who_asks_is_denied(void **state) {
+    (void)state;
+    static const char *const replies[] = {
+        "$-1\r\n",
+        "*0\r\n",
+        "-ERR unknown command 'INFO', with args beginning with: 'server'\r\n",
+        "$18\r\nuptime_in_seconds:\r\n",
+        "$19\r\nuptime_in_seconds:x\r\n",
+        "$38\r\nuptime_in_seconds:99999999999999999999\r\n",
+        "-ERR wrong number of arguments for 'info' command\r\n$-1\r\n",
+        "-ERR wrong number of arguments for 'info' command\r\n-ERR wrong number of arguments\r\n"};
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        char reply[256];
+        (void)snprintf(reply, sizeof reply, TIME_TOLD "%s", replies[i]);
+        check_refused_with("", "", true, reply, TL_EDENIED,
+                           "doesn't tell how long it is up (INFO, uptime_in_seconds), which "
+                           "restart_quiet_ms needs");
+    }
 }
 
 static void test_a_server_that_cannot_serve_now_is_unavailable(void **state) {
@@ -527,7 +601,11 @@ int main(void) {
         cmocka_unit_test(test_up_tells_bracket_and_uptime),
         cmocka_unit_test(test_what_an_old_or_odd_server_lacks_is_done_without),
         cmocka_unit_test(test_a_refused_login_says_why_and_keeps_the_secret),
+        cmocka_unit_test(test_words_are_whole_whatever_the_secret),
+        cmocka_unit_test(test_a_password_in_the_users_place_gets_a_hint),
         cmocka_unit_test(test_a_missing_password_or_permission_is_denied),
+        cmocka_unit_test(test_a_missing_permission_names_the_command),
+        cmocka_unit_test(test_a_server_that_keeps_its_uptime_from_who_asks_is_denied),
         cmocka_unit_test(test_a_server_that_cannot_serve_now_is_unavailable),
         cmocka_unit_test(test_what_is_no_redis_is_said_to_be_none),
         cmocka_unit_test(test_a_server_that_hangs_up_at_login),

@@ -1,0 +1,168 @@
+/*
+ * What is made of a server's errors: the command or key that a permission is missing for, in the words of
+ * each server since 6.0, and nothing that the server was sent.
+ */
+#include "refusal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "script.h"
+
+static void says(const char *error, const char *words) {
+    char to[TL_REFUSAL_SIZE];
+    tl_bytes said = tl__refusal_words(to, tl__bytes_of(error));
+    if (said.n != strlen(words) || memcmp(said.p, words, said.n) != 0)
+        fail_msg("%s: \"%.*s\" instead of \"%s\"", error, (int)said.n, said.p, words);
+}
+
+#define NO_HMSET "NOPERM: the user may not run 'hmset': the permission +hmset is missing"
+#define NO_GET "NOPERM: the user may not run 'get': the permission +get is missing"
+#define NO_KEYS                                                                                    \
+    "NOPERM: the user may not access one of the keys: a lock needs its own and ~*tidelock*"
+#define NO_CHANNELS                                                                                \
+    "NOPERM: the user may not access one of the channels: the permission &*tidelock* is missing"
+
+static void test_a_refused_command_is_named_in_the_words_of_each_server(void **state) {
+    (void)state;
+    says("NOPERM this user has no permissions to run the 'get' command or its subcommand", NO_GET);
+    says("NOPERM this user has no permissions to run the 'get' command", NO_GET);
+    says("NOPERM User app has no permissions to run the 'get' command", NO_GET);
+    says("NOPERM User app has no permissions to run the 'client|id' command",
+         "NOPERM: the user may not run 'client|id': the permission +client|id is missing");
+    says("ERR ACL failure in script: User app has no permissions to run the 'get' command", NO_GET);
+    says(
+        "ERR ACL failure in script: User app has no permissions to run the 'hmset' command script: "
+        "0dc37c2bf07690981f113c1beb454be00aca77f1, on @user_script:1.",
+        NO_HMSET);
+    /* What a script has called with pcall and answers. */
+    says("ERR The user executing the script can't run this command or subcommand (get)", NO_GET);
+    says(
+        "@user_script: 31: The user executing the script can't run this command or subcommand (get)",
+        NO_GET);
+}
+
+static void test_a_refused_key_or_channel_is_told_as_one(void **state) {
+    (void)state;
+    says("NOPERM this user has no permissions to access one of the keys used as arguments",
+         NO_KEYS);
+    says("NOPERM No permissions to access a key", NO_KEYS);
+    says("ERR ACL failure in script: No permissions to access a key script: 12, on @user_script:1.",
+         NO_KEYS);
+    says("ERR The user executing the script can't access at least one of the keys mentioned in the "
+         "command arguments (get)",
+         NO_KEYS);
+    says("NOPERM this user has no permissions to access one of the channels used as arguments",
+         NO_CHANNELS);
+    says("NOPERM No permissions to access a channel", NO_CHANNELS);
+    says("ERR The user executing the script can't publish to the channel mentioned in the command",
+         NO_CHANNELS);
+    says("NOPERM in words of tomorrow", "NOPERM: a permission of the user is missing");
+}
+
+/* The line of a script with the n-th (from 0) call of the command; 0: there is none. */
+static int line_with(tl_script script, const char *call, int n) {
+    tl_bytes text = tl__script_text(script);
+    int line = 1;
+    for (size_t i = 0; i < text.n; i++) {
+        line += text.p[i] == '\n';
+        if (text.n - i >= strlen(call) && memcmp(text.p + i, call, strlen(call)) == 0 && n-- == 0)
+            return line;
+    }
+    return 0;
+}
+
+/* Before 7.2 the server tells the script and the line. */
+static void test_within_a_script_the_command_is_that_of_the_line(void **state) {
+    (void)state;
+    static const struct {
+        tl_script script;
+        const char *call, *name;
+    } calls[] = {{TL_SCRIPT_TAKE, "call('HMSET'", "hmset"}, {TL_SCRIPT_TAKE, "call('SET'", "set"},
+                 {TL_SCRIPT_KEEP, "call('PTTL'", "pttl"},   {TL_SCRIPT_DROP, "call('DEL'", "del"},
+                 {TL_SCRIPT_LOOK, "call('TYPE'", "type"},   {TL_SCRIPT_HOLD, "call('TIME'", "time"},
+                 {TL_SCRIPT_SCAN, "call('SCAN'", "scan"}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char error[300], words[TL_REFUSAL_SIZE];
+        tl_bytes sha1 = tl__script_sha1(calls[i].script);
+        int line = line_with(calls[i].script, calls[i].call, 0);
+        assert_int_not_equal(line, 0);
+        (void)snprintf(words, sizeof words,
+                       "NOPERM: the user may not run '%s': the permission +%s is missing",
+                       calls[i].name, calls[i].name);
+        (void)snprintf(error, sizeof error,
+                       "ERR The user executing the script can't run this command or subcommand "
+                       "script: %.40s, on @user_script:%d.",
+                       sha1.p, line);
+        says(error, words);
+        (void)snprintf(error, sizeof error,
+                       "ERR Error running script (call to f_%.40s): @user_script:%d: @user_script: "
+                       "%d: The user executing the script can't run this command or subcommand",
+                       sha1.p, line, line);
+        says(error, words);
+    }
+    says("ERR The user executing the script can't run this command or subcommand script: "
+         "0dc37c2bf07690981f113c1beb454be00aca77f1, on @user_script:1.", /* not ours */
+         "NOPERM: a permission of the user is missing");
+}
+
+/* What the lines are good for: of two commands in one the wrong one might be named. */
+static void test_no_line_of_a_script_calls_two_commands(void **state) {
+    (void)state;
+    for (tl_script s = 0; s < TL_SCRIPTS; s++) {
+        tl_bytes text = tl__script_text(s);
+        int calls = 0;
+        for (size_t i = 0; i + 6 <= text.n; i++) {
+            if (text.p[i] == '\n')
+                calls = 0;
+            else if (memcmp(text.p + i, "call('", 6) == 0 && ++calls == 2)
+                fail_msg("%.*s.lua calls two commands in a line: %.*s", (int)tl__script_name(s).n,
+                         tl__script_name(s).p, 60, text.p + i - 20);
+        }
+    }
+}
+
+static void test_what_was_sent_is_not_repeated(void **state) {
+    (void)state;
+    says("WRONGPASS invalid username-password pair or user is disabled.",
+         "WRONGPASS: wrong user or password");
+    says("ERR unknown command 'EVALSHA', with args beginning with: '8f' '2' 'NOPERM' 'hunter2' ",
+         "ERR unknown command 'EVALSHA'");
+    assert_false(tl__is_no_permission(TL_LITERAL(
+        "ERR unknown command 'EVALSHA', with args beginning with: 'ACL failure in script' ")));
+    /* A name is a name, and no longer than one. */
+    says("NOPERM User a has no permissions to run the 'hunter2 is mine' command",
+         "NOPERM: a permission of the user is missing");
+    says("NOPERM x run the 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz' command",
+         "NOPERM: a permission of the user is missing");
+}
+
+static void test_other_errors_are_told_as_they_are(void **state) {
+    (void)state;
+    says("OOM command not allowed when used memory > 'maxmemory'.",
+         "OOM command not allowed when used memory > 'maxmemory'.");
+    says("ERR \x1b[31m", "ERR ?[31m");
+    says("", "an error without words");
+    says(", with args beginning with: 'x'", "an error without words");
+    says("NOPERM", "NOPERM: a permission of the user is missing");
+    says("NOPERM (", "NOPERM: a permission of the user is missing");
+    says("NOPERM )", "NOPERM: a permission of the user is missing");
+    says("NOPERM script: ", "NOPERM: a permission of the user is missing");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_refused_command_is_named_in_the_words_of_each_server),
+        cmocka_unit_test(test_a_refused_key_or_channel_is_told_as_one),
+        cmocka_unit_test(test_within_a_script_the_command_is_that_of_the_line),
+        cmocka_unit_test(test_no_line_of_a_script_calls_two_commands),
+        cmocka_unit_test(test_what_was_sent_is_not_repeated),
+        cmocka_unit_test(test_other_errors_are_told_as_they_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
