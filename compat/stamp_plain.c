@@ -180,7 +180,6 @@ static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_ev
 
 /* No renewal: only whether it is still so. */
 static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const char never[] = "without EVAL a stamp can't be renewed safely";
     tl_bytes text;
     if (e->reply->type == TL_REPLY_NIL)
         return tl__try_not_kept(&s->try, -1, out);
@@ -191,7 +190,8 @@ static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_even
     if (!same && !tl__stamp_is_losers(job, &stamp, e))
         return tl__stamp_robbed(&s->try, job, &stamp, now_ms(job, e), out);
     if (job->believed.ns == 0) /* taken elsewhere: it is to be extended, and that can't be done */
-        return tl__try_fail(&s->try, TL_EINVALID, false, TL_LITERAL(never), out);
+        return tl__try_fail(&s->try, TL_EINVALID, false,
+                            tl__bytes_of(tl__never_renewed(job->rules.strict)), out);
     s->try.result.code = TL_OK;
     s->try.result.deadline = job->believed;
     s->try.result.proof = job->proof;

@@ -461,8 +461,8 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
                    ? tl__lock_fail(lock, TL_EINVALID, "extend", "it is not held", err)
                    : tl__lock_fail(lock, TL_ELOST, "extend", "it has been lost", err);
     if (never_renewed(lock))
-        return tl__lock_fail(lock, TL_EINVALID, "extend",
-                             "without EVAL a stamp can't be renewed safely", err);
+        return tl__lock_fail(lock, TL_EINVALID, "extend", tl__never_renewed(lock->rules.strict),
+                             err);
     tl_rules rules;
     if (lock->protocol->rules &&
         lock->protocol->rules(&lock->client->legacy, NULL, lock->name->key, &rules, &ttl_ms, err))

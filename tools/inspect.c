@@ -322,7 +322,7 @@ static int inspect_function(const server *s, const void *given, const operands *
     if (o->watch_ms == 0)
         return fail(STATUS_USAGE, "inspect: --watch: a pause is 1ms at least");
     if (o->legacy.strict)
-        return fail(STATUS_USAGE, "inspect: --strict: a server without EVAL can't be scanned");
+        return fail(STATUS_USAGE, "inspect: --strict: its commands can't list locks: leave it out");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     l.signals = &sigs;

@@ -30,3 +30,10 @@ want+='SETNX free,GET free,DEL free,'
 [[ $said == "$want" ]] || fail "the server heard $said"
 # Words without a key are none of the four.
 [[ $(grep -c '"' "$work/monitor") == $(($(tr -cd , <<<"$said" | wc -c) + 1)) ]] || fail "$(cat "$work/monitor")"
+
+# What it can't do is not the server's fault, which has EVAL.
+for c in "extend free 12345678901234 --ttl 60s" inspect "break -y free"; do
+    # shellcheck disable=SC2086
+    expect_line 64 strict "$tidelock" $c "${strict[@]}"
+    ! grep -q EVAL "$err" || fail "$c: EVAL is there: $(cat "$err")"
+done
