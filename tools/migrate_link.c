@@ -52,11 +52,20 @@ static bool take_replication(void *ctx, const tl_reply *reply) {
     return true;
 }
 
+/* Before 2.6 INFO knows no sections; later a user may be allowed this one alone. */
+static bool ask_replication(migrate_link *m, replication *ret) {
+    static const char *const section[] = {"INFO", "replication", NULL};
+    static const char *const all[] = {"INFO", NULL};
+
+    return skew_link_ask(&m->link, section, take_replication, ret) ||
+           (m->link.error && m->link.status != STATUS_REFUSED &&
+            skew_link_ask(&m->link, all, take_replication, ret));
+}
+
 static int find_replicas(migrate_link *m) {
-    static const char *const words[] = {"INFO", NULL}; /* before 2.6 it knows no sections */
     replication r = {.replicas = 0};
 
-    if (!skew_link_ask(&m->link, words, take_replication, &r))
+    if (!ask_replication(m, &r))
         return fail(m->link.status, "migrate: %s", m->link.words);
     if (r.replica)
         return fail(STATUS_UNAVAILABLE,

@@ -45,6 +45,9 @@ typedef struct {
  *  confirm it. *ret_epoch: the new one. Returns 0, or the exit status after a message. */
 int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *ret_epoch);
 
+/** The server's clock. Returns 0, or the exit status after a message. */
+int migrate_server_time(migrate_link *m, int64_t *ret_us);
+
 /** Add to the history, without a change of the register. Returns 0, or the exit status after a message. */
 int migrate_note(migrate_link *m, const migrate_change *entry);
 

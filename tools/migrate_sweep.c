@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "migrate.h"
+#include "migrate_scripts.h"
 #include "migrate_show.h"
 
 #define MOST 100000
@@ -28,6 +29,7 @@ typedef struct {
     leftover *list;
     size_t count, room;
     bool no_memory;
+    char now[24]; /* the server's time us, before anything is removed */
 } sweep;
 
 /* ---- looking ---------------------------------------------------------------------------------- */
@@ -85,52 +87,33 @@ static void forget(sweep *s) {
 
 /* ---- removing --------------------------------------------------------------------------------- */
 
-/* KEYS K; ARGV its bytes, the server's clock in ms before which it is not free.
- * Answers 1 removed, 0 it holds something else by now, -1 it is not free yet, -2 the server is too old. */
-static const char script[] =
-    "if not redis.replicate_commands then return -2 end\n"
-    "redis.replicate_commands()\n"
-    "local K, t = KEYS[1], redis.call('TIME')\n"
-    "local open, S = string.find(K, '{', 1, true), 'tidelock:{' .. K .. '}'\n"
-    "local close = open and string.find(K, '}', open + 1, true)\n"
-    "if close and close > open + 1 or string.find(K, '}', 1, true) then S = K .. ':tidelock' end\n"
-    "local now = t[1] * 1000000 + t[2]\n"
-    "if redis.pcall('GET', K) ~= ARGV[1] then return 0 end\n"
-    "local s = redis.call('HMGET', S, 'token', 'value', 'until')\n"
-    "local bound = s[1] and s[1] ~= ''\n"
-    "if now < ARGV[2] * 1000 or bound and (tonumber(s[3] or 0) or 0) >= now then return -1 end\n"
-    "redis.call('DEL', K)\n"
-    "if bound and s[2] == ARGV[1] then\n"
-    "    redis.call('HMSET', S, 'token', '', 'value', '', 'until', '0', 'spent', s[1])\n"
-    "end\n"
-    "redis.pcall('PUBLISH', S, '')\n"
-    "return 1\n";
-
 static bool take_number(void *ctx, const tl_reply *reply) {
     return tl__reply_int(reply, ctx);
 }
 
-static int remove_one(migrate_work *w, leftover *l) {
+static int remove_one(migrate_work *w, const char *now, leftover *l) {
     char at[24];
     int64_t got = 0;
 
     (void)snprintf(at, sizeof at, "%lld", (long long)l->free_at_ms);
-    const tl_bytes words[] = {TL_LITERAL("EVAL"),        tl__bytes_of(script),   TL_LITERAL("1"),
-                              tl__bytes(l->key, l->len), tl__bytes_of(l->value), tl__bytes_of(at)};
+    const tl_bytes words[] = {TL_LITERAL("EVAL"),     tl__bytes_of(migrate_sweep_script),
+                              TL_LITERAL("1"),        tl__bytes(l->key, l->len),
+                              tl__bytes_of(l->value), tl__bytes_of(at),
+                              tl__bytes_of(now)};
     if (!skew_link_ask_bytes(&w->m.link, words, sizeof words / sizeof *words, take_number, &got))
         return fail(w->m.link.status, "migrate sweep: %s", w->m.link.words);
-    if (got == -2)
-        return fail(STATUS_REFUSED, "migrate sweep: the server is too old: Redis 3.2 or newer");
     l->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
     return 0;
 }
 
 static int remove_all(migrate_work *w, sweep *s) {
-    int status = 0;
+    int64_t now_us = 0;
+    int status = s->count > 0 ? migrate_server_time(&w->m, &now_us) : 0;
 
+    (void)snprintf(s->now, sizeof s->now, "%lld", (long long)now_us);
     for (size_t i = 0; i < s->count && status == 0 && !w->sig; i++) {
         if (s->list[i].state == FREE)
-            status = remove_one(w, &s->list[i]);
+            status = remove_one(w, s->now, &s->list[i]);
         w->sig = signals_pause(&w->sigs, 0);
     }
     return status;

@@ -167,6 +167,11 @@ bool skew_link_ask(skew_link *l, const char *const *words,
 
     for (; n < TL_ARGV_MAX && words[n]; n++)
         argv[n] = tl__bytes_of(words[n]);
+    if (n == TL_ARGV_MAX && words[n]) {
+        l->status = STATUS_INTERNAL;
+        (void)snprintf(l->words, sizeof l->words, "%s: more words than fit", words[0]);
+        return false;
+    }
     return skew_link_ask_bytes(l, argv, n, take, ctx);
 }
 

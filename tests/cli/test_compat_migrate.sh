@@ -182,18 +182,20 @@ until_true 10 grep -aq '"the-end"' "$work/monitor" || fail "MONITOR does not tel
 kill $monitor
 "$python" - "$work/monitor" "$socket" "$(server_us)" <<'PY' || fail "the script: $(cat "$err")"
 import ast, subprocess, sys
-line = [l for l in open(sys.argv[1], errors="replace") if '"EVAL"' in l and '"3" "tidelock:phase' in l][-1]
+line = [l for l in open(sys.argv[1], errors="replace") if '"EVAL"' in l and '"4" "tidelock:phase' in l][-1]
 words = ast.literal_eval("[" + line.split("] ", 1)[1].strip().replace('" "', '", "') + "]")
 now, at = int(sys.argv[3]), int(float(line.split()[0]) * 1000000)
 def redis(*w):
     return subprocess.run(["redis-cli", "-s", sys.argv[2], *w], stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
 R, C = words[3:5]
-run_id, until = words[14:16]
+run_id, permitted = words[13:15]
+until, time, pid = permitted.split()
 assert run_id in "".join(redis("INFO", "server")) and len(run_id) == 40, run_id
 assert 0 < int(until) - at < 10000000, (until, at)  # when it came it was for then alone
+assert 0 <= at - int(time) < 10000000 and redis("EXISTS", words[6])[0] == "0", (time, at)  # and once
 ages = str(now + 3600000000)
-def change(epoch, keys="", phase=words[7], server=run_id, until=ages):
-    return redis(*words[:6], epoch, phase, *words[8:12], keys, "1000", server, until)
+def change(epoch, keys="", phase=words[8], server=run_id, until=ages, script=words[1]):
+    return redis("EVAL", script, *words[2:7], epoch, phase, *words[9:11], keys, "1000", server, "%s %d 7" % (until, now))
 def client(epoch, ms=60000, phase=1):
     redis("HSET", C, "c", "%d %d 1000 %d 0.1.0 db1 7 x" % (epoch, phase, now + ms * 1000))
 assert redis("HGET", R, "epoch")[0] == "40"
@@ -225,6 +227,22 @@ assert redis("HMGET", R, "phase", "epoch", "keys", "lease_ms", "from")[:5] == ["
 client(61, phase=2)
 assert change("61", "x", "2")[:2] == ["done", "62"]
 assert redis("HMGET", R, "phase", "keys", "from")[:3] == ["2", "x", "1"]  # it is still known where it came from
+
+# Below 3.2 the permit tells whether it comes too late, and the time is that before it was sent.
+timeless = words[1].replace("redis.replicate_commands and redis.replicate_commands()", "nil").replace("redis.call('TIME')", "nil")
+redis("DEL", C)
+assert change("62", script=timeless)[0] == "late"
+soon = str(now + 5000000)
+redis("SET", words[6], soon + " 1 8")
+assert change("62", script=timeless, until=soon)[0] == "late"  # another step's
+redis("SET", words[6], "%s %d 7" % (soon, now))
+client(62, -2500)  # not gone by that time
+assert change("62", script=timeless, phase="3", until=soon)[:2] == ["done", "63"]
+assert redis("HLEN", C)[0] == "1" and redis("EXISTS", words[6])[0] == "0"
+assert redis("HGET", R, "since")[0] == soon  # at the latest then
+redis("SET", words[6], "%s %d 7" % (soon, now))
+client(63, -4000)
+assert change("63", script=timeless, until=soon)[:2] == ["done", "64"] and redis("HLEN", C)[0] == "0"
 PY
 no_clients
 

@@ -102,7 +102,7 @@ def redis(*words):
     return subprocess.run(["redis-cli", "-s", sys.argv[2], *words], stdout=subprocess.PIPE, check=True).stdout.decode().rstrip("\n")
 now = int(time.time() * 1000)
 def sweep(key, value, free_at):
-    return redis("EVAL", words[1], "1", key, str(value), str(free_at))
+    return redis("EVAL", words[1], "1", key, str(value), str(free_at), "0")
 redis("SET", "k", str(now - 60000))
 assert sweep("k", now - 59999, 0) == "0"  # it holds something else by now
 assert sweep("k", now - 60000, now + 30000) == "-1"  # it is not free yet
@@ -115,6 +115,12 @@ assert redis("HMGET", "tidelock:{k}", "token", "value", "spent", "fence").split(
 assert sweep("k", now - 60000, now - 30000) == "0"  # gone
 redis("SADD", "k", "x")
 assert sweep("k", now - 60000, now - 30000) == "0"  # of another kind
+timeless = words[1].replace("if redis.replicate_commands then", "if false then")  # as below 3.2
+def sweep_at(now_ms):
+    return redis("EVAL", timeless, "1", "k", str(now - 60000), str(now), str(now_ms * 1000))
+redis("DEL", "k")
+redis("SET", "k", str(now - 60000))
+assert sweep_at(now - 1) == "-1" and sweep_at(now) == "1"
 for key, sidecar in (("{a}k", "{a}k:tidelock"), ("a}", "a}:tidelock"), ("{}k", "{}k:tidelock")):
     redis("SET", key, "1")
     redis("HSET", sidecar, "token", "t", "value", "1", "until", str((now + 30000) * 1000))

@@ -67,7 +67,7 @@ static inline fake_entry *fake__dict_next(const fake_dict *dict, uint32_t *i) {
     return NULL;
 }
 
-typedef enum { FAKE_STRING, FAKE_HASH, FAKE_SET, FAKE_ZSET } fake_type;
+typedef enum { FAKE_STRING, FAKE_HASH, FAKE_SET, FAKE_ZSET, FAKE_LIST } fake_type;
 
 typedef struct {
     double score;
@@ -78,7 +78,8 @@ struct fake_object {
     int64_t expire_ms;
     fake_type type;
     fake_text text;
-    fake_dict dict;  /**< HASH: field -> text; SET; ZSET: member -> score */
+    fake_dict dict;  /**< HASH: field -> text; SET; ZSET: member -> score; LIST: number -> text */
+    uint64_t pushed; /**< LIST: so far */
     fake_rank *rank; /**< ZSET: by score, then by bytes */
     size_t rank_room;
 };
@@ -318,6 +319,9 @@ FAKE_COMMAND(incr);
 FAKE_COMMAND(info);
 FAKE_COMMAND(keys);
 FAKE_COMMAND(lastsave);
+FAKE_COMMAND(llen);
+FAKE_COMMAND(lrange);
+FAKE_COMMAND(ltrim);
 FAKE_COMMAND(mget);
 FAKE_COMMAND(multi);
 FAKE_COMMAND(persist);
@@ -328,6 +332,7 @@ FAKE_COMMAND(pubsub);
 FAKE_COMMAND(quit);
 FAKE_COMMAND(randomkey);
 FAKE_COMMAND(role);
+FAKE_COMMAND(rpush);
 FAKE_COMMAND(sadd);
 FAKE_COMMAND(scard);
 FAKE_COMMAND(scan);

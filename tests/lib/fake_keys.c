@@ -24,7 +24,7 @@ FAKE_COMMAND(exists) {
 }
 
 FAKE_COMMAND(type) {
-    static const char *const names[] = {"string", "hash", "set", "zset"};
+    static const char *const names[] = {"string", "hash", "set", "zset", "list"};
     const fake_object *object = fake__find(c->r, c->db, argv[1]);
     fake__static(out, TL_REPLY_STATUS, tl__bytes_of(object ? names[object->type] : "none"));
 }

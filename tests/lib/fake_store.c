@@ -174,7 +174,7 @@ void fake__hash_clear(fake_dict *dict) {
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static void empty(fake_object *object) {
-    if (object->type == FAKE_HASH) {
+    if (object->type == FAKE_HASH || object->type == FAKE_LIST) {
         fake__hash_clear(&object->dict);
     } else if (object->type != FAKE_STRING) {
         fake__dict_free(&object->dict);
@@ -195,6 +195,7 @@ static fake_object *copy_object(const fake_object *from) {
     memset(to, 0, sizeof(*to));
     to->type = from->type;
     to->expire_ms = from->expire_ms;
+    to->pushed = from->pushed;
     if (from->type == FAKE_STRING) {
         fake__text_set(&to->text, fake__text(&from->text));
     }
@@ -202,7 +203,7 @@ static fake_object *copy_object(const fake_object *from) {
     const fake_entry *entry;
     while ((entry = fake__dict_next(&from->dict, &i))) {
         fake_entry *copy = fake__dict_add(&to->dict, fake__key(entry), NULL);
-        if (from->type == FAKE_HASH) {
+        if (from->type == FAKE_HASH || from->type == FAKE_LIST) {
             fake__text_set(&copy->v.text, fake__text(&entry->v.text));
         } else {
             copy->v = entry->v;
