@@ -81,10 +81,12 @@ static tl_status give_up(tl_acquire *a, const tl_event *e, tl_err code, tl_out *
     return TL_DETACH;
 }
 
+/* That another holds it must have been the last that was heard: of a server that is away since, who knows? */
 static tl_status run_out(tl_acquire *a, const tl_event *e, tl_out *out) {
+    bool held = a->answered && a->failures == 0;
     if (a->uncertain)
         return give_up(a, e, TL_EUNCERTAIN, out);
-    return give_up(a, e, a->answered ? TL_ETIMEDOUT : TL_EUNAVAILABLE, out);
+    return give_up(a, e, held ? TL_ETIMEDOUT : TL_EUNAVAILABLE, out);
 }
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
@@ -267,7 +269,10 @@ static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
         if (e->kind == TL_REPLY)
             return take(a, e, out);
         keep_trouble(a, e, e->words);
-        return tl__mono_before(e->now, a->limit) ? failed(a, e, e->why, out) : run_out(a, e, out);
+        if (tl__mono_before(e->now, a->limit))
+            return failed(a, e, e->why, out);
+        a->failures++;
+        return run_out(a, e, out);
     }
     tl_status status = a->job.protocol->step(&a->attempt, &a->job, e, out);
     return status == TL_END ? attempt_ended(a, e, out) : status;

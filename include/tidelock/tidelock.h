@@ -363,7 +363,8 @@ void tl_lock_free(tl_lock *lock);
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the
  *                  background, at the latest by the lock's expiry: treat the lock as not held
  * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
- *                  within wait_ms otherwise. Once it has answered, an outage is waited out
+ *                  within wait_ms otherwise. Once it has answered, an outage is waited out, until
+ *                  the end of wait_ms: away at that moment, it is this too
  * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off
  * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back
  * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version that has

@@ -155,7 +155,7 @@ static void test_a_wait_in_silence_ends_at_its_limit(void **state) {
     WAIT_FOR(SOON_MS, has_executed("subscribe", 1) || atomic_load(&waiter->done));
     proxy_stop(gate);
     tl_err code = acquiring_end(waiter, SOON_MS);
-    assert_true(code == TL_ETIMEDOUT || code == TL_EUNCERTAIN);
+    assert_true(code == TL_ETIMEDOUT || code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE);
     ASSERT_WAITED(waiter, 600, 600);
 }
 

@@ -24,3 +24,17 @@ expect_line 1 'not held' "$tidelock" unlock --protocol timestamp k "$token"
 # It is renewed: the command outlives the lifetime.
 expect 0 "$tidelock" run --protocol timestamp --legacy-ttl 5s --max-skew 500ms k -- sleep 5.5
 assert_free k
+
+# Frozen while somebody waits, who looks each 5 s: the server isn't reached, as it is called by the other protocols.
+expect 0 "$tidelock" lock --protocol timestamp k
+looks() { redis INFO commandstats | sed -n 's/^cmdstat_watch:calls=\([0-9]*\),.*/\1/p'; }
+before=$(looks)
+waits() { (($(looks) > before)); }
+"$tidelock" run -w 7s --protocol timestamp k -- echo never >"$out" 2>"$err" &
+waiter=$!
+until_true 10 waits || fail "nobody waits"
+stop_server STOP
+wait_for $waiter 20
+stop_server CONT
+[[ $status == 69 && ! -s $out ]] || fail "frozen during the wait: status $status"
+grep -q 'no reply' "$err" || fail "it doesn't say what is wrong"

@@ -294,6 +294,36 @@ static void test_a_server_that_is_not_reached_within_the_wait_is_unavailable(voi
     assert_string_equal(f.out.words, "no answer in time");
 }
 
+/* Nothing was written, so there is no doubt; but that another holds it to the end isn't known either. */
+static void test_a_server_silent_since_it_said_busy_is_unavailable(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    feed_at(&f, 1000);
+    (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no reply in time");
+    (void)feed_timer(&f);
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "no reply in time");
+}
+
+static void test_a_server_back_before_the_limit_says_busy_again(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_refused(&f);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    (void)feed_busy(&f, -1, false);
+    feed_at(&f, 1000);
+    (void)feed_timer(&f);
+    expect(&f, TL_END, TL_ETIMEDOUT);
+}
+
 static void test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong(void **state) {
     (void)state;
     feed f;
@@ -307,7 +337,7 @@ static void test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong(v
     assert_string_equal(f.out.words, "connection refused");
 }
 
-static void test_a_server_lost_after_it_said_busy_times_out(void **state) {
+static void test_a_server_lost_after_it_said_busy_is_unavailable(void **state) {
     (void)state;
     feed f;
     begin(&f, 1000);
@@ -315,7 +345,7 @@ static void test_a_server_lost_after_it_said_busy_times_out(void **state) {
     (void)feed_await(&f);
     feed_at(&f, 1000);
     (void)feed_refused(&f);
-    expect(&f, TL_END, TL_ETIMEDOUT);
+    expect(&f, TL_END, TL_EUNAVAILABLE);
     assert_string_equal(f.out.words, "connection refused");
 }
 
@@ -1451,8 +1481,10 @@ int main(void) {
         cmocka_unit_test(test_a_wake_up_is_followed_to_the_last_moment),
         cmocka_unit_test(test_an_answer_at_the_limit_still_counts),
         cmocka_unit_test(test_a_server_that_is_not_reached_within_the_wait_is_unavailable),
+        cmocka_unit_test(test_a_server_silent_since_it_said_busy_is_unavailable),
+        cmocka_unit_test(test_a_server_back_before_the_limit_says_busy_again),
         cmocka_unit_test(test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong),
-        cmocka_unit_test(test_a_server_lost_after_it_said_busy_times_out),
+        cmocka_unit_test(test_a_server_lost_after_it_said_busy_is_unavailable),
         cmocka_unit_test(test_waiting_forever_for_a_server_that_is_not_there_ends_at_connect_ms),
         cmocka_unit_test(test_waiting_forever_outlasts_an_outage_after_one_answer),
         cmocka_unit_test(test_the_longest_wait_of_all_does_not_overflow),
