@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "outfile.h"
@@ -202,11 +203,25 @@ typedef struct {
     const skew_result *r;
 } showing;
 
+#define COLUMNS 80 /* of a terminal that doesn't tell */
+#define ROWS 24
+#define ROWS_LEAST 5
+#define WATCH_ROWS 2 /* when it was, and a blank line */
+
 static void show(const void *ctx, FILE *out) {
     static void (*const faces[])(const skew_result *, FILE *) = {
         skew_show_text, skew_show_json, skew_show_nagios, skew_show_prometheus, skew_show_html};
     const showing *s = ctx;
     faces[s->format](s->r, out);
+}
+
+static void show_on_terminal(const session *x, const skew_result *r) {
+    struct winsize size = {.ws_row = 0};
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_row == 0 || size.ws_col == 0)
+        size = (struct winsize){.ws_row = ROWS, .ws_col = COLUMNS};
+    int rows = size.ws_row - (x->watching ? WATCH_ROWS : 0);
+    skew_show_screen(r, size.ws_col, rows > ROWS_LEAST ? rows : ROWS_LEAST, stdout);
 }
 
 /* Between the rounds of a watch, for people: on a terminal each takes the place of the one before. */
@@ -233,7 +248,10 @@ static int put_out(const session *x, const skew_result *r) {
     if (x->o->output)
         return outfile_replace("--output", x->o->output, show, &s);
     separate(x, r);
-    show(&s, stdout);
+    if (x->format == FORMAT_TEXT && isatty(STDOUT_FILENO))
+        show_on_terminal(x, r);
+    else
+        show(&s, stdout);
     if (fflush(stdout) || ferror(stdout))
         return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
     return 0;

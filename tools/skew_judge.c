@@ -164,8 +164,7 @@ static bool make_pairs(skew_result *r) {
 
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
-/* Evidence that is not there: none at all, or of before, or nothing but the time that a host's daemon serves. */
-static bool is_lacking(const skew_host *h) {
+bool skew_is_lacking(const skew_host *h) {
     return (!h->known && h->kind != SKEW_REMARK) || h->missing ||
            (h->known && h->kind == SKEW_SERVED && !h->covered);
 }
@@ -173,7 +172,7 @@ static bool is_lacking(const skew_host *h) {
 static int count_lacking(const skew_result *r) {
     int n = 0;
     for (int i = 0; i < r->host_count; i++)
-        n += is_lacking(&r->hosts[i]);
+        n += skew_is_clock(r->hosts[i].kind) && skew_is_lacking(&r->hosts[i]);
     return n;
 }
 
@@ -199,7 +198,7 @@ static const skew_pair *surest(const skew_result *r) {
 static int want(const skew_host *h) {
     if (h->relative)
         return 4;
-    return !is_lacking(h) ? 0 : h->missing ? 3 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
+    return !skew_is_lacking(h) ? 0 : h->missing ? 3 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
 }
 
 static const skew_host *first_lacking(const skew_result *r) {
@@ -228,6 +227,7 @@ static int count_hosts(const skew_result *r) {
 static void decide(skew_result *r) {
     int lacking = count_lacking(r), clocks = count_clocks(r), hosts = count_hosts(r);
     const skew_pair *worst = r->pair_count ? r->pairs : NULL, *theft = surest(r);
+    const skew_host *lacks = first_lacking(r);
 
     if (theft) {
         r->verdict = SKEW_UNSAFE;
@@ -239,9 +239,9 @@ static void decide(skew_result *r) {
         skew_say_unmeasured(r);
     } else if (worst && worst->gap.hi > r->rule.slack_us) {
         skew_say_doubt(r, worst);
-    } else if (lacking || r->missing || r->unheard || r->cut_short || clocks < 2 || !worst ||
+    } else if (lacks || r->missing || r->unheard || r->cut_short || clocks < 2 || !worst ||
                hosts < r->rule.min_hosts) {
-        skew_say_lacking(r, first_lacking(r), lacking, clocks < 2 ? 1 : hosts);
+        skew_say_lacking(r, lacks, lacking, clocks < 2 ? 1 : hosts);
     } else if (is_close(r, worst)) {
         skew_say_close(r, worst);
     } else {

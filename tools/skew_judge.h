@@ -102,6 +102,9 @@ int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_h
 tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
                          tl_interval gap);
 
+/** Is its evidence not there: none at all, or of before, or nothing but the time that a host's daemon serves? */
+bool skew_is_lacking(const skew_host *h);
+
 /** Fill pairs, verdict, reason and advice from rule, hosts and missing. Hosts whose evidence
  *  contradicts itself become unknown. False: no memory. */
 bool skew_judge(skew_result *r);

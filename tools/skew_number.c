@@ -46,6 +46,15 @@ const char *skew_up(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimal
     return round_to(buf, thousandths, decimals, true);
 }
 
+const char *skew_aligned(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals, bool up) {
+    char number[SKEW_NUMBER_SIZE - 6];
+
+    (void)snprintf(number, sizeof number, "%s", round_to(buf, thousandths, decimals, up));
+    (void)snprintf(buf, SKEW_NUMBER_SIZE, "%s%s%*s", number[0] == '-' ? "" : "+", number,
+                   decimals ? 3 - decimals : 4, "");
+    return buf;
+}
+
 const char *skew_exact(char buf[SKEW_NUMBER_SIZE], int64_t us) {
     if (us % 1000000 == 0)
         (void)snprintf(buf, SKEW_NUMBER_SIZE, "%lld s", (long long)(us / 1000000));

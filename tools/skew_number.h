@@ -16,6 +16,9 @@ int skew_decimals(tl_interval thousandths);
 const char *skew_down(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);
 const char *skew_up(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);
 
+/** The same for columns: with a sign, and the points below each other when they end at the same place. */
+const char *skew_aligned(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals, bool up);
+
 /** A duration that was given, exactly: "59 s", "59800 ms". Returns buf. */
 const char *skew_exact(char buf[SKEW_NUMBER_SIZE], int64_t us);
 

@@ -9,7 +9,10 @@
 #include "skew_judge.h"
 #include "skew_number.h"
 
+/** For people. The verdict comes last. */
 void skew_show_text(const skew_result *r, FILE *out);
+/** The same for a terminal of so many columns and rows: of wide fleets the worst, and what was left out. */
+void skew_show_screen(const skew_result *r, int columns, int rows, FILE *out);
 void skew_show_json(const skew_result *r, FILE *out);
 /** As JSON, on one line, with what only a report needs, and of the pairs the worst alone. */
 #define SKEW_LOG_PAIRS 1000

@@ -143,17 +143,17 @@ static void drifting(const skew_story *s, char buf[STORY_WORDS]) {
                    s->past->last.hosts[o->taker].name);
 }
 
-static void possible(const skew_story *s, char buf[STORY_WORDS]) {
+static void in_doubt(const skew_story *s, char buf[STORY_WORDS]) {
     char last[SKEW_SPAN_SIZE];
 
     if (s->outlook.latest_ms < 0)
         (void)snprintf(buf, STORY_WORDS,
-                       "a theft can't be ruled out now; when it would be certain is not foreseen");
+                       "a theft can't be ruled out now; when one will be possible is not foreseen");
     else
         (void)snprintf(
             buf, STORY_WORDS,
-            "a theft can't be ruled out now, and is certain in %s if the clocks go on drifting as "
-            "they did",
+            "a theft can't be ruled out now, and is possible in %s at the latest, if the clocks go on "
+            "drifting as they did",
             skew_span(last, s->outlook.latest_ms));
 }
 
@@ -163,7 +163,7 @@ const char *story_outlook(const skew_story *s, char buf[STORY_WORDS]) {
 
     switch (o->state) {
     case TREND_UNSAFE: (void)snprintf(buf, STORY_WORDS, "it is unsafe now"); break;
-    case TREND_POSSIBLE: possible(s, buf); break;
+    case TREND_DOUBT: in_doubt(s, buf); break;
     case TREND_DRIFTING: drifting(s, buf); break;
     case TREND_STEADY:
         (void)snprintf(buf, STORY_WORDS, "not foreseen: no clocks drift apart towards it");

@@ -166,22 +166,22 @@ trend_outlook trend_look_ahead(const skew_result *r, const skew_trend *drift) {
     count_undriven(&o, r, drift);
     consider_all(&o, r, drift, judged);
     free(judged);
-    bool certain = r->verdict == SKEW_UNSAFE, possible = false;
+    bool unsafe = r->verdict == SKEW_UNSAFE, doubt = false;
     for (size_t i = 0; i < r->pair_count; i++)
-        possible = possible || r->pairs[i].gap.hi > r->rule.slack_us;
-    if (certain || possible)
+        doubt = doubt || r->pairs[i].gap.hi > r->rule.slack_us;
+    if (unsafe || doubt)
         o.earliest_ms = 0;
-    if (certain)
+    if (unsafe)
         o.latest_ms = 0;
-    if ((certain || possible) && o.holder < 0) {
+    if ((unsafe || doubt) && o.holder < 0) {
         o.holder = r->pairs[0].holder;
         o.taker = r->pairs[0].taker;
     }
     int measured = 0;
     for (int i = 0; i < r->host_count; i++)
         measured += has_drift(r, drift, i);
-    o.state = certain              ? TREND_UNSAFE
-              : possible           ? TREND_POSSIBLE
+    o.state = unsafe               ? TREND_UNSAFE
+              : doubt              ? TREND_DOUBT
               : measured < 2       ? TREND_UNKNOWN
               : o.earliest_ms >= 0 ? TREND_DRIFTING
                                    : TREND_STEADY;
@@ -189,6 +189,6 @@ trend_outlook trend_look_ahead(const skew_result *r, const skew_trend *drift) {
 }
 
 const char *trend_state_name(trend_state s) {
-    static const char *const names[] = {"unsafe", "possible", "drifting", "steady", "unknown"};
+    static const char *const names[] = {"unsafe", "doubt", "drifting", "steady", "unknown"};
     return names[s];
 }

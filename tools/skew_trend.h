@@ -25,8 +25,8 @@ typedef struct {
 skew_trend trend_of(const past_point *point, size_t count);
 
 typedef enum {
-    TREND_UNSAFE,   /**< a theft is certain already */
-    TREND_POSSIBLE, /**< it can't be ruled out already */
+    TREND_UNSAFE,   /**< a theft is possible already */
+    TREND_DOUBT,    /**< it can't be ruled out already */
     TREND_DRIFTING, /**< it comes nearer, or may */
     TREND_STEADY,   /**< no pair of clocks drifts towards it */
     TREND_UNKNOWN   /**< there is no drift to go by */
@@ -35,8 +35,8 @@ typedef enum {
 /** From the latest run on, ms; -1: not foreseen. */
 typedef struct {
     trend_state state;
-    int64_t earliest_ms; /**< before that no theft is possible */
-    int64_t latest_ms;   /**< from then on one is certain */
+    int64_t earliest_ms; /**< before that none is possible */
+    int64_t latest_ms;   /**< from then on one is, whatever the truth in the intervals */
     int holder, taker;   /**< the pair of the earliest, of the latest run's hosts; -1: none */
     int unknown; /**< hosts without a known offset and drift; then earliest is of the others alone */
     int one_unknown; /**< one of them */

@@ -11,7 +11,11 @@
 #define OLD_MS 30000 /* evidence: agents publish every ten seconds unless told otherwise */
 #define NAMED_MOST 3 /* of the hosts that are missing */
 
+/* Each thing once. */
 static void advise(skew_result *r, const char *what) {
+    for (int i = 0; i < r->advices; i++)
+        if (strcmp(r->advice[i], what) == 0)
+            return;
     if (r->advices < (int)(sizeof r->advice / sizeof *r->advice))
         (void)snprintf(r->advice[r->advices++], sizeof r->advice[0], "%s", what);
 }
@@ -31,38 +35,38 @@ static int count_missing(const skew_result *r) {
 }
 
 /* "db1, db2, db3 and 4 more" */
-static const char *name_missing(const skew_result *r, char text[SKEW_REASON_SIZE]) {
+static const char *name_missing(const skew_result *r, char *text, size_t size) {
     int named = 0, all = count_missing(r);
     size_t n = 0;
 
     text[0] = '\0';
     for (int i = 0; i < r->host_count && named < NAMED_MOST; i++)
         if (r->hosts[i].missing)
-            n += (size_t)snprintf(text + n, SKEW_REASON_SIZE - n, "%s%s", named++ ? ", " : "",
+            n += (size_t)snprintf(text + n, size - n, "%s%s", named++ ? ", " : "",
                                   r->hosts[i].name);
     if (all > named)
-        (void)snprintf(text + n, SKEW_REASON_SIZE - n, " and %d more", all - named);
+        (void)snprintf(text + n, size - n, " and %d more", all - named);
     return text;
 }
 
 /* At the end of a reason that is about something else. */
 static void add_missing(skew_result *r) {
-    char names[SKEW_REASON_SIZE];
+    char names[SKEW_REASON_SIZE / 2];
 
     if (count_missing(r) == 0)
         return;
     append(r, "; missing: ");
-    append(r, name_missing(r, names));
+    append(r, name_missing(r, names, sizeof names));
 }
 
-static void advise_missing(skew_result *r, const skew_host *h) {
-    char text[SKEW_REASON_SIZE];
+static void advise_missing(skew_result *r) {
+    char text[SKEW_REASON_SIZE], names[SKEW_REASON_SIZE / 2];
 
     (void)snprintf(
         text, sizeof text,
-        "see that \"tidelock agent\" runs on %s; if %s was retired: tidelock agent --forget "
-        "%s, and leave it out of --expect",
-        h->name, h->name, h->name);
+        "see that \"tidelock agent\" runs on %s; of a host that was retired say: tidelock agent "
+        "--forget HOST, and leave it out of --expect",
+        name_missing(r, names, sizeof names));
     advise(r, text);
 }
 
@@ -160,7 +164,7 @@ static void advise_clocks(skew_result *r, const skew_pair *p) {
     char text[SKEW_REASON_SIZE], age[SKEW_SPAN_SIZE];
 
     if (h->missing || t->missing) {
-        advise_missing(r, h->missing ? h : t);
+        advise_missing(r);
     } else if (r->verdict == SKEW_WARN && old->age_ms >= OLD_MS) {
         (void)snprintf(text, sizeof text,
                        "what is known of %s is %s old and wide by that: let its agent publish "
@@ -261,7 +265,7 @@ static void advise_lacking(skew_result *r, const skew_host *h) {
     const char *what = h->kind == SKEW_CLOCK ? advice_of_clock(h) : advice_of_asked(h), *name;
 
     if (h->missing) {
-        advise_missing(r, h);
+        advise_missing(r);
         return;
     }
     for (size_t n = 0; *what; what = name ? name + 4 : what + strlen(what)) {
@@ -276,14 +280,14 @@ static void advise_lacking(skew_result *r, const skew_host *h) {
 }
 
 static void explain_missing(skew_result *r, const skew_host *h) {
-    char names[SKEW_REASON_SIZE];
+    char names[SKEW_REASON_SIZE / 2];
     int n = count_missing(r);
 
     if (n == 1)
         (void)snprintf(r->reason, sizeof r->reason, "%s is missing: %s", h->name, h->detail);
     else
         (void)snprintf(r->reason, sizeof r->reason, "%d hosts are missing: %s (%s: %s)", n,
-                       name_missing(r, names), h->name, h->detail);
+                       name_missing(r, names, sizeof names), h->name, h->detail);
 }
 
 static void explain_lacking(skew_result *r, const skew_host *h, int lacking) {
@@ -324,12 +328,15 @@ static void say_unheard(skew_result *r) {
 }
 
 void skew_say_lacking(skew_result *r, const skew_host *h, int lacking, int hosts) {
-    if (h && h->missing && !h->relative) {
-        explain_missing(r, h);
+    if (h) {
+        if (h->missing)
+            explain_missing(r, h);
+        else
+            explain_lacking(r, h, lacking);
         advise_lacking(r, h);
-    } else if (h) {
-        explain_lacking(r, h, lacking);
-        advise_lacking(r, h);
+        for (int i = 0; i < r->host_count; i++)
+            if (skew_is_lacking(&r->hosts[i]))
+                advise_lacking(r, &r->hosts[i]);
     } else if (r->missing) {
         (void)snprintf(r->reason, sizeof r->reason,
                        "there are more hosts than the %d that were looked at", r->host_count);

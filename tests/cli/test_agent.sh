@@ -130,7 +130,7 @@ as_a_clone() {
     local -a words
     read -r -a words <<<"$(redis GET "$key")"
     ((${#words[@]} == 16)) || return 1
-    words[2]=$((words[2] - 300000))
+    words[2]=$((words[2] - 1000))
     redis SET "$key" "${words[*]}" PX 60000 >/dev/null
     (($(told) > before))
 }

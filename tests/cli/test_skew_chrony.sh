@@ -213,6 +213,7 @@ chrony_row sleeping silent null "no answer in 5 s"
 rm "$work/bin/chronyc"
 expect 1 env PATH="$work/bin" "$tidelock" skew --json --chrony
 chrony_row none silent null "not on the PATH"
+json_has "$out" advice "['see that chronyd runs here and \"chronyc -n tracking\" answers, or leave --chrony out']"
 cp "$work/chronyc" "$work/bin/chronyc"
 
 until_true 30 gone_stale || fail "a daemon without a source is believed: $(head -c 1500 "$out")"

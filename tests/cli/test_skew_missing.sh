@@ -54,7 +54,7 @@ says '^UNSAFE: .*the clock of bad is'
 published bad 5000 100
 expect 2 "$tidelock" skew
 says '^UNSAFE: .*the clock of bad is .* 100 s old\); missing: bad$'
-says 'tidelock agent --forget bad'
+says 'see that "tidelock agent" runs on bad; of a host that was retired say: tidelock agent --forget'
 expect 2 "$tidelock" skew --publish ns --json
 host_of bad missing True
 host_of app1 missing False

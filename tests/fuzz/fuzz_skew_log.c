@@ -17,6 +17,7 @@
 #include "../../tools/skew_logline.c"    /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_past.c"       /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_trend.c"      /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_names.c"      /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_text.c"       /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_story.c"      /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_story_json.c" /* NOLINT(bugprone-suspicious-include) */

@@ -211,6 +211,43 @@ static void test_what_is_assumed_of_holders_is_said(void **state) {
     }
 }
 
+/* Advice is about what is lacking, each thing once. */
+static void test_the_advice_is_about_what_is_lacking(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0, 0), unknown("b"),      unknown("n:123"),
+                         unknown("a"),    unknown("r:6379"), unknown("m:123")};
+    static const struct {
+        skew_kind kind;
+        const char *instrument, *status, *advice;
+    } cases[] = {
+        {SKEW_CLOCK, "agent", "clash", "give one of the agents that publish as b another name"},
+        {SKEW_SERVED, "ntp", "silent",
+         "see that n:123 answers NTP (UDP, through what firewall there is), or "
+         "leave --ntp n:123 out"},
+        {SKEW_ASIDE, "chrony", "silent", "or leave --chrony out"},
+        {SKEW_REDIS, "server", "silent", "see that the server r:6379 can be reached"},
+        {SKEW_SERVED, "ntp", "unsynchronised", "mend the time service of m:123"}};
+    for (int i = 0; i < 5; i++) {
+        hosts[i + 1].kind = cases[i].kind;
+        hosts[i + 1].instrument = cases[i].instrument;
+        hosts[i + 1].status = cases[i].status;
+    }
+    for (int i = 0; i < 5; i++) {
+        skew_host two[] = {hosts[0], host("c", 0, 0), hosts[i + 1], hosts[i + 1]};
+        skew_result r = with(two, 4);
+        assert_true(skew_judge(&r));
+        assert_int_equal(r.verdict, SKEW_WARN);
+        assert_int_equal(r.advices, 1);
+        if (!strstr(r.advice[0], cases[i].advice))
+            fail_msg("'%s' of %s", r.advice[0], cases[i].instrument);
+        skew_result_end(&r);
+    }
+    skew_result r = with(hosts, 6);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.advices, 3);
+    skew_result_end(&r);
+}
+
 /* ---- rows that are not the clock of a host ------------------------------------------------------- */
 
 static skew_host of_kind(const char *name, skew_kind kind, int64_t lo, int64_t hi) {
@@ -597,6 +634,7 @@ int main(void) {
         cmocka_unit_test(test_there_are_so_many_hosts_or_it_is_not_safe),
         cmocka_unit_test(test_a_pair_that_uses_more_of_the_slack_than_allowed_is_not_safe),
         cmocka_unit_test(test_what_is_assumed_of_holders_is_said),
+        cmocka_unit_test(test_the_advice_is_about_what_is_lacking),
         cmocka_unit_test(test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest),
         cmocka_unit_test(test_ntp_alone_is_never_safe_and_never_a_certain_theft),
         cmocka_unit_test(test_ntp_beside_the_hosts_own_clock_takes_nothing_away),

@@ -15,9 +15,10 @@
 #include "../../tools/skew_judge.c" /* NOLINT(bugprone-suspicious-include) */
 #define put_pair put_pair_of_show
 #define put_host put_host_of_show
-#include "../../tools/skew_show.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_text.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_page.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_show.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_names.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_text.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_page.c"  /* NOLINT(bugprone-suspicious-include) */
 #define put_hosts put_hosts_of_html
 #include "../../tools/skew_html.c"   /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_heat.c"   /* NOLINT(bugprone-suspicious-include) */
@@ -120,7 +121,7 @@ static void test_missing_evidence(void **state) {
     all_faces("warn", judged(hosts, 4, 1000));
 }
 
-static void test_a_certain_theft(void **state) {
+static void test_a_theft_that_is_possible(void **state) {
     (void)state;
     skew_host hosts[4];
     fleet(hosts);
@@ -221,7 +222,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_safe_fleet),
         cmocka_unit_test(test_missing_evidence),
-        cmocka_unit_test(test_a_certain_theft),
+        cmocka_unit_test(test_a_theft_that_is_possible),
         cmocka_unit_test(test_nothing_measured),
         cmocka_unit_test(test_many_hosts_are_a_list),
         cmocka_unit_test(test_a_large_fleet_is_a_small_page),
