@@ -37,26 +37,23 @@ static void leave(tl_client *client, uint8_t leased, const tl_attendant *a) {
                          TL_START, NULL, let_go);
 }
 
-/* Its record goes too, so that nobody waits for one who has left. But not without a register: a lease
- * from before there is one may be longer than its, and what is still under way must be waited for. */
-static void end(tl_client *client, uint8_t leased) {
-    tl_attendant *a = &client->attendant[leased];
-    if (!a->machine)
-        return;
-    tl__keeper_remove(&client->keeper, &a->task);
-    (void)pthread_mutex_lock(&client->mutex);
-    bool registered = client->server.lease[leased].epoch > 0;
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (registered)
-        leave(client, leased, a);
-    free(a->machine);
-}
-
 void tl__attend_end(tl_client *client) {
     tl__keeper_lock(&client->keeper);
     for (uint8_t i = 0; i < TL_NAMESPACES_MAX; i++)
-        end(client, i);
+        if (client->attendant[i].machine)
+            tl__keeper_remove(&client->keeper, &client->attendant[i].task);
     tl__keeper_unlock(&client->keeper);
+}
+
+void tl__attend_leave(tl_client *client) {
+    for (uint8_t i = 0; i < TL_NAMESPACES_MAX; i++)
+        if (client->attendant[i].machine)
+            leave(client, i, &client->attendant[i]);
+}
+
+void tl__attend_free(tl_client *client) {
+    for (uint8_t i = 0; i < TL_NAMESPACES_MAX; i++)
+        free(client->attendant[i].machine);
 }
 
 static void keep_lease(tl_client *client, uint8_t leased, const tl_lease *lease) {

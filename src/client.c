@@ -236,6 +236,7 @@ void tl_client_close(tl_client *client) {
     int saved = errno;
     tl__attend_end(client);
     tl__keeper_close(&client->keeper, client->attempt_ms);
+    tl__attend_free(client);
     tl__pool_free(client);
     free_client(client);
     errno = saved;

@@ -176,10 +176,22 @@ static void await(tl_keeper *k) {
         (void)!read(k->timer, &count, sizeof count);
 }
 
+/* The client takes leave of its phases last: whoever moves one must wait while a request of ours is still being
+ * undone, as it may take effect until then. */
+static bool is_over(tl_keeper *k) {
+    if (!k->closing)
+        return false;
+    if (k->detached == 0 && !k->left) {
+        k->left = true;
+        tl__attend_leave(k->client);
+    }
+    return k->detached == 0 || !tl__mono_before(tl__mono_now(), k->close_by);
+}
+
 static void *keep(void *ctx) {
     tl_keeper *k = ctx;
     tl__keeper_lock(k);
-    while (!(k->closing && (k->detached == 0 || !tl__mono_before(tl__mono_now(), k->close_by)))) {
+    while (!is_over(k)) {
         tl__keeper_run_posts(k);
         run_due(k);
         if (k->rejudge)

@@ -52,7 +52,7 @@ typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t delivered;
     pthread_t thread;
-    bool running, closing;
+    bool running, closing, left;
     bool rejudge;     /**< the server's clock stepped: every lock is renewed at once */
     tl_mono close_by; /**< closing: no longer than this */
     int wake, timer;  /**< eventfd, timerfd */

@@ -202,7 +202,8 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
 
 /**
  * Close a client whose locks have been freed. Requests that were abandoned without a reply are
- * still cleaned up for at most attempt_ms; blocks at most that long. NULL is fine.
+ * still cleaned up, and with TL_AUTO the client's records taken away, for at most attempt_ms; blocks
+ * at most that long. NULL is fine.
  */
 void tl_client_close(tl_client *client);
 

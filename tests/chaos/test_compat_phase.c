@@ -148,6 +148,42 @@ static void test_who_closes_its_client_is_no_longer_waited_for(void **state) {
     assert_int_equal(real_redis_int(server, "EXISTS " PHASE ":clients"), 0);
 }
 
+static void test_who_closes_before_there_is_a_register_is_forgotten_too(void **state) {
+    (void)state;
+    tl_client *client = client_by_phase(real_redis_url(server));
+    tl_lock *lock = lock_of(client);
+    take_and_give_back(lock);
+    assert_true(has_confirmed(0));
+    drop_lock(lock);
+    drop_client(client);
+    assert_int_equal(real_redis_int(server, "EXISTS " PHASE ":clients"), 0);
+}
+
+static void test_a_lock_that_is_freed_while_held_is_no_reason_to_stay(void **state) {
+    (void)state;
+    tl_client *client = client_by_phase(real_redis_url(server));
+    tl_lock *lock = lock_of(client);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    drop_lock(lock);
+    drop_client(client);
+    assert_int_equal(real_redis_int(server, "EXISTS " PHASE ":clients"), 0);
+}
+
+/* It may still take effect, by a phase that must be waited for then. */
+static void test_who_closes_with_a_take_in_doubt_is_waited_for(void **state) {
+    (void)state;
+    set_phase(1, 1);
+    tl_client *client = client_with_limits(proxy_url(gate), ATTEMPT_MS, CONNECT_MS);
+    tl_lock *lock = lock_of(client);
+    take_and_give_back(lock);
+    proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+    drop_lock(lock);
+    drop_client(client);
+    proxy_heal(gate);
+    assert_true(has_confirmed(1));
+}
+
 static void test_where_the_register_may_not_be_read_nothing_is_taken(void **state) {
     (void)state;
     run("ACL SETUSER u on >p ~chaos:* ~tidelock:{chaos:* &* +@all");
@@ -177,6 +213,9 @@ int main(void) {
         ARENA_TEST(test_a_held_stamp_becomes_a_token_when_the_fleet_drains),
         ARENA_TEST(test_a_register_that_goes_back_or_away_stops_who_knew_better),
         ARENA_TEST(test_who_closes_its_client_is_no_longer_waited_for),
+        ARENA_TEST(test_who_closes_before_there_is_a_register_is_forgotten_too),
+        ARENA_TEST(test_a_lock_that_is_freed_while_held_is_no_reason_to_stay),
+        ARENA_TEST(test_who_closes_with_a_take_in_doubt_is_waited_for),
         ARENA_TEST(test_where_the_register_may_not_be_read_nothing_is_taken),
         ARENA_TEST(test_a_new_client_clears_away_records_that_are_over),
     };
