@@ -11,7 +11,8 @@
 #  - while apt runs, a temporary policy-rc.d forbids maintainer scripts to touch services;
 #  - redis-server is installed rather than unpacked, since the tool wants it on the PATH and its
 #    libraries are many; the unit that its package enables is disabled again straight after;
-#  - chrony would replace the machine's time service, so it is only unpacked, to build/chrony.
+#  - chrony would replace the machine's time service, so it is only unpacked, to build/chrony; where it is
+#    installed already, that is taken (and apt has nothing to unpack).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -61,7 +62,7 @@ is_there() { # proof package
         /usr/local/lib/python3*/dist-packages || /usr/bin/python3 -c "import $what" 2>/dev/null ;;
     lib:*) have_file "$what" /usr/lib /usr/lib64 /usr/lib/*-linux-gnu* ;;
     clang_rt:*) have_file "libclang_rt.$what-$(uname -m).a" /usr/lib/llvm-*/lib/clang/*/lib/linux ;;
-    unpacked:*) [ -e "build/$2/$what" ] ;;
+    unpacked:*) [ -x "/$what" ] || [ -e "build/$2/$what" ] ;;
     esac
 }
 
