@@ -9,9 +9,9 @@
 #   make format                lay the sources out as lint wants them
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
 #
-# Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  CFLAGS  LDFLAGS
+# Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  CFLAGS  LDFLAGS
 #        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
-# Every combination of CC, SAN and COMPAT has a directory of its own below build/.
+# Every combination of CC, SAN, COMPAT and TLS has a directory of its own below build/.
 
 CFLAGS   ?= -O2 -g
 PREFIX   ?= /usr/local
@@ -31,7 +31,7 @@ space := $(subst ,, )
 
 # ---- what to build ------------------------------------------------------------------------
 COMPAT_ON := $(if $(filter 0,$(COMPAT)),,$(wildcard compat))
-VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)) $(if $(filter 0,$(COMPAT)),nocompat))
+VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)) $(if $(filter 0,$(COMPAT)),nocompat) $(if $(filter 0,$(TLS)),notls))
 BUILD     := $(subst $(space),-,build$(if $(VARIANT),/$(VARIANT)))
 GEN       := $(BUILD)/gen
 
@@ -60,26 +60,26 @@ obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 # ---- what the machine has -----------------------------------------------------------------
 # One run of the preprocessor says which headers are there; no output at all means no compiler.
 # pkg-config helps with unusual places; hiredis 0.14 is also found without it.
-PKG    := $(shell for p in hiredis hiredis_ssl uuid openssl lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
+PKG    := $(shell for p in hiredis uuid openssl lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
 pc      = $(if $(filter $(2),$(PKG)),$(shell pkg-config $(1) $(2)),$(3))
 HI_DIR := $(filter-out /usr/include,$(patsubst %/hiredis,%,$(call pc,--variable=includedir,hiredis)))
 DEP_CPPFLAGS := $(HI_DIR:%=-isystem %)
 LUA_CPPFLAGS := $(call pc,--cflags,lua5.1,-I/usr/include/lua5.1)
 have    = \#if __has_include(<$(1)>)\n$(2)\n\#endif\n
 HAS    := $(shell printf 'cc\n$(call have,hiredis/hiredis.h,hiredis)$(call have,uuid/uuid.h,uuid)$(call \
-            have,hiredis/hiredis_ssl.h,hissl)$(call have,openssl/ssl.h,ssl)' | \
+            have,openssl/ssl.h,ssl)' | \
             $(CC) $(CPPFLAGS) $(DEP_CPPFLAGS) -E -P -x c - 2>/dev/null)
 CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation; do \
             $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
-TLS    := $(if $(filter hissl,$(HAS)),$(filter ssl,$(HAS)))
+HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
 
-DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(TLS),-lhiredis_ssl -lssl -lcrypto) \
+DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(HAVE_TLS),$(call pc,--libs,openssl,-lssl -lcrypto)) \
             $(call pc,--libs,uuid,-luuid) -pthread -lm
 TEST_LIBS = -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror $(CFLAGS) -fPIC -pthread \
     -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(TLS),-DTL_HAVE_TLS=1) \
+ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) \
     $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
 WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS)
@@ -169,6 +169,7 @@ $(BUILD)/tests/tools.a: $(call obj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUI
 
 $(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
 	$(call say,LD $@)
+	$(if $(HAVE_TLS),,@echo 'tidelock: without TLS (rediss://): OpenSSL is missing (Debian: libssl-dev)' >&2)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -Wl,--version-script=src/tidelock.map \
 	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) $(DEP_LIBS) -o $@
 $(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)
@@ -246,8 +247,8 @@ install: all
 	$(Q)ln -sf $(SONAME) $(D)$(LIBDIR)/libtidelock.so
 	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
-	    -e 's|@REQUIRES@|$(filter hiredis uuid,$(PKG)) $(if $(TLS),$(filter hiredis_ssl openssl,$(PKG)))|' \
-	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) -pthread -lm|' \
+	    -e 's|@REQUIRES@|$(filter hiredis uuid $(if $(HAVE_TLS),openssl),$(PKG))|' \
+	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) $(if $(HAVE_TLS),$(if $(filter openssl,$(PKG)),,-lssl -lcrypto)) -pthread -lm|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 tools/examples/*.c $(if $(COMPAT_ON),compat/examples/*.c) $(D)$(DOCDIR)/examples/

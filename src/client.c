@@ -96,22 +96,7 @@ static bool map_here(tl_client *client) {
 
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_err code = tl__endpoint_parse(&client->endpoint, o->url, err);
-    if (code)
-        return code;
-    if (o->password) {
-        size_t n = strlen(o->password);
-        if (n >= sizeof client->endpoint.password)
-            return tl__fail(err, TL_EINVALID, 0, "password: longer than %zu bytes",
-                            sizeof client->endpoint.password - 1);
-        memcpy(client->endpoint.password, o->password, n + 1);
-    }
-    if (o->tls_ca_file) {
-        size_t n = strlen(o->tls_ca_file);
-        if (n >= sizeof client->endpoint.ca_file)
-            return tl__fail(err, TL_EINVALID, 0, "tls_ca_file: too long a path");
-        memcpy(client->endpoint.ca_file, o->tls_ca_file, n + 1);
-    }
-    return TL_OK;
+    return code ? code : tl__endpoint_add(&client->endpoint, o, err);
 }
 
 static void set_numbers(tl_client *client, const tl_client_options *o) {

@@ -248,8 +248,9 @@ static bool parse_scheme(parse *p, tl_bytes url) {
     if (!starts(url, "rediss://"))
         return bad(p, "it must begin with redis://, rediss://, unix:// or local:");
     if (!tl__tls_built())
-        return bad(p, "rediss: is not in this build, whose hiredis has no TLS; use redis:, or "
-                      "build with hiredis 1.0 or later and its hiredis_ssl");
+        return bad(
+            p, "rediss: (TLS) is not in this build, which was made without OpenSSL; use redis:, or "
+               "build again where libssl-dev is installed");
     p->to->tls = true;
     return parse_tcp(p, after(url, 9));
 }
@@ -278,6 +279,54 @@ tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
     tl__endpoint_wipe(ret);
     memset(ret, 0, sizeof *ret);
     return tl__fail(err, TL_EINVALID, 0, "malformed URL: %s", p.problem);
+}
+
+/* ---- what the URL doesn't tell ----------------------------------------------------------------- */
+
+/* An option's text, unless it isn't given. */
+static tl_err add(char *to, size_t size, const char *name, const char *text, tl_error *err) {
+    size_t n = text ? strlen(text) : 0;
+    if (n >= size)
+        return tl__fail(err, TL_EINVALID, 0, "%s: longer than %zu bytes", name, size - 1);
+    if (text)
+        memcpy(to, text, n + 1);
+    return TL_OK;
+}
+
+static bool is_given(const char *text) {
+    return text && *text;
+}
+
+static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_error *err) {
+    const char *given = is_given(o->tls_ca_file)       ? "tls_ca_file"
+                        : is_given(o->tls_cert_file)   ? "tls_cert_file"
+                        : is_given(o->tls_key_file)    ? "tls_key_file"
+                        : is_given(o->tls_server_name) ? "tls_server_name"
+                                                       : NULL;
+    parse p = {&(tl_endpoint){0}, NULL};
+    if (given && !e->tls)
+        return tl__fail(err, TL_EINVALID, 0, "%s: only with a URL that begins with rediss://",
+                        given);
+    if (is_given(o->tls_cert_file) && !is_given(o->tls_key_file))
+        return tl__fail(err, TL_EINVALID, 0, "tls_cert_file: it needs tls_key_file too");
+    if (is_given(o->tls_key_file) && !is_given(o->tls_cert_file))
+        return tl__fail(err, TL_EINVALID, 0, "tls_key_file: it needs tls_cert_file too");
+    if (is_given(o->tls_server_name) && !strchr(o->tls_server_name, ':') &&
+        !parse_name(&p, tl__bytes_of(o->tls_server_name)))
+        return tl__fail(err, TL_EINVALID, 0, "tls_server_name: %s", p.problem);
+    return TL_OK;
+}
+
+tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err) {
+    tl_endpoint *e = endpoint;
+    const tl_client_options *o = options;
+    if (add(e->password, sizeof e->password, "password", o->password, err) ||
+        add(e->ca_file, sizeof e->ca_file, "tls_ca_file", o->tls_ca_file, err) ||
+        add(e->cert_file, sizeof e->cert_file, "tls_cert_file", o->tls_cert_file, err) ||
+        add(e->key_file, sizeof e->key_file, "tls_key_file", o->tls_key_file, err) ||
+        add(e->server_name, sizeof e->server_name, "tls_server_name", o->tls_server_name, err))
+        return TL_EINVALID;
+    return check_tls(e, o, err);
 }
 
 void tl__endpoint_wipe(tl_endpoint *endpoint) {

@@ -336,7 +336,8 @@ static void go_on_securing(tl_stream *s) {
         break;
     case TL_TLS_BROKEN: fail(s, TL_EUNAVAILABLE, "connect ", place, problem); break;
     case TL_TLS_NONSENSE: fail(s, TL_ESERVER, "connect ", place, problem); break;
-    case TL_TLS_UNTRUSTED: fail(s, TL_EDENIED, "connect ", place, problem); break;
+    case TL_TLS_UNTRUSTED:
+    case TL_TLS_REFUSED: fail(s, TL_EDENIED, "connect ", place, problem); break;
     }
 }
 
@@ -367,12 +368,13 @@ static ssize_t tls_result(tl_stream *s, tl_tls_outcome outcome, size_t n, const 
     case TL_TLS_WANT_READ:
     case TL_TLS_WANT_WRITE: return 0;
     case TL_TLS_CLOSED: return lost(s, 0);
+    case TL_TLS_REFUSED: fail(s, TL_EDENIED, "connect ", s->endpoint->label, problem); return -1;
     default: fail(s, TL_EUNAVAILABLE, "", s->endpoint->label, problem); return -1;
     }
 }
 
 static ssize_t tls_read(tl_stream *s, char *to, size_t room, bool *ret_more) {
-    char problem[128] = "";
+    char problem[192] = "";
     size_t n = 0;
     tl_tls_outcome outcome = tl__tls_read(s->tls, to, room, &n, problem, sizeof problem);
     s->read_wants_write = outcome == TL_TLS_WANT_WRITE;
@@ -381,7 +383,7 @@ static ssize_t tls_read(tl_stream *s, char *to, size_t room, bool *ret_more) {
 }
 
 static ssize_t tls_write(tl_stream *s, const char *from, size_t size) {
-    char problem[128] = "";
+    char problem[192] = "";
     size_t n = 0;
     tl_tls_outcome outcome = tl__tls_write(s->tls, from, size, &n, problem, sizeof problem);
     s->write_wants_read = outcome == TL_TLS_WANT_READ;

@@ -21,12 +21,13 @@ typedef enum {
     TL_TLS_CLOSED,     /**< by the peer */
     TL_TLS_BROKEN,     /**< the network: words say more */
     TL_TLS_NONSENSE,   /**< that is no TLS that we could agree on: words say more */
-    TL_TLS_UNTRUSTED   /**< the peer is not the endpoint's host: words say more */
+    TL_TLS_UNTRUSTED,  /**< the peer is not the endpoint's host: words say more */
+    TL_TLS_REFUSED /**< the peer doesn't let us in without another certificate: words say more */
 } tl_tls_outcome;
 
 bool tl__tls_built(void);
 
-/** Load the authorities to trust. NULL: words say why. */
+/** Load the authorities to trust, and our certificate and key. NULL: words say why. */
 tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size);
 
 /** NULL is fine. Leaves the socket alone. */
@@ -38,7 +39,8 @@ bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size);
 /** Forget the session. */
 void tl__tls_end(tl_tls *tls);
 
-/** Go on with the handshake. DONE: the server has proved that it is the endpoint's host. */
+/** Go on with the handshake. DONE: the server has proved that it is the endpoint's host. What it thinks
+ *  of us may come later, at the first reading or writing. */
 tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size);
 
 /** *ret_n bytes were read or written if DONE. A write that is not DONE must be repeated with the

@@ -24,11 +24,13 @@ build  make             cmd:make
 build  pkg-config       cmd:pkg-config
 build  libhiredis-dev   header:hiredis/hiredis.h
 build  uuid-dev         header:uuid/uuid.h
+build  libssl-dev       header:openssl/ssl.h
 demo   redis-server     cmd:redis-server
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h
 check  scdoc            cmd:scdoc
 check  procps           cmd:ps
+check  openssl          cmd:openssl
 check  python3-redis    python:redis
 check  default-jdk-headless cmd:javac
 demo   libfaketime      lib:faketime/libfaketime.so.1

@@ -18,6 +18,14 @@ const opt global_options[] = {
      "redis://HOST, rediss://HOST, unix:///PATH, local: (TIDELOCK_URL)", 0, 0},
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
      "the server's password is the first line of FILE", 0, 0},
+    {0, "tls-ca", OPT_TEXT, offsetof(global_args, tls.ca), "FILE",
+     "rediss: the authorities to trust (TIDELOCK_TLS_CA)", 0, 0},
+    {0, "tls-cert", OPT_TEXT, offsetof(global_args, tls.cert), "FILE",
+     "rediss: our certificate (TIDELOCK_TLS_CERT)", 0, 0},
+    {0, "tls-key", OPT_TEXT, offsetof(global_args, tls.key), "FILE",
+     "rediss: its key (TIDELOCK_TLS_KEY)", 0, 0},
+    {0, "tls-name", OPT_TEXT, offsetof(global_args, tls.name), "NAME",
+     "rediss: the name in its certificate (TIDELOCK_TLS_NAME)", 0, 0},
     {'h', "help", OPT_FLAG, offsetof(global_args, help), NULL, "this text", 0, 0},
     {0, "version", OPT_FLAG, offsetof(global_args, version), NULL, "the version", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -174,12 +182,65 @@ static int take_password(const global_args *args, server *s) {
     return args->password_file ? password_from_file(args->password_file, &s->password) : 0;
 }
 
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+/* What was typed, else the variable; *typed tells which. */
+static const char *pick(const char *typed, const char *variable) {
+    const char *value = typed ? typed : getenv(variable);
+
+    return value && (typed || *value) ? value : NULL;
+}
+
+static int check_file(const char *option, const char *path) {
+    if (path && access(path, R_OK) != 0)
+        return fail(STATUS_CONFIG, "%s %.200s: %s", option, path, strerror(errno));
+    return 0;
+}
+
+static int check_tls(const server_tls *tls, int status) {
+    if (tls->cert && !tls->key)
+        return fail(status, "--tls-cert (TIDELOCK_TLS_CERT): it needs --tls-key too");
+    if (tls->key && !tls->cert)
+        return fail(status, "--tls-key (TIDELOCK_TLS_KEY): it needs --tls-cert too");
+    status = check_file("--tls-ca", tls->ca);
+    status = status ? status : check_file("--tls-cert", tls->cert);
+    return status ? status : check_file("--tls-key", tls->key);
+}
+
+/* The variables are for this host's rediss: URLs, whatever else it uses; the options for this URL. */
+static int take_tls(const global_args *args, server *s) {
+    const server_tls *a = &args->tls;
+    const char *typed = a->ca     ? "--tls-ca"
+                        : a->cert ? "--tls-cert"
+                        : a->key  ? "--tls-key"
+                        : a->name ? "--tls-name"
+                                  : NULL;
+    bool tls = s->url && strncmp(s->url, "rediss://", strlen("rediss://")) == 0;
+
+    if (typed && !tls)
+        return fail(STATUS_USAGE, "%s: only with a URL that begins with rediss://", typed);
+    if (!tls)
+        return 0;
+    s->tls = (server_tls){.ca = pick(a->ca, "TIDELOCK_TLS_CA"),
+                          .cert = pick(a->cert, "TIDELOCK_TLS_CERT"),
+                          .key = pick(a->key, "TIDELOCK_TLS_KEY"),
+                          .name = pick(a->name, "TIDELOCK_TLS_NAME")};
+    return check_tls(&s->tls, a->cert || a->key ? STATUS_USAGE : STATUS_CONFIG);
+}
+
+tl_client_options server_login(const server *s) {
+    return TL_CLIENT_OPTIONS(.password = s->password, .tls_ca_file = s->tls.ca,
+                             .tls_cert_file = s->tls.cert, .tls_key_file = s->tls.key,
+                             .tls_server_name = s->tls.name);
+}
+
 int server_find(const global_args *args, server *ret) {
     *ret = (server){.url = NULL};
     int status = take_url(args, ret);
     int second = take_password(args, ret);
 
     status = status ? status : second;
+    status = status ? status : take_tls(args, ret);
     if (status)
         server_forget(ret);
     return status;
@@ -217,8 +278,9 @@ int server_need_url(const server *s, const char *who) {
 int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
                 tl_client **ret_client) {
     tl_error err;
-    tl_client_options options = TL_CLIENT_OPTIONS(.url = s->url, .password = s->password,
-                                                  .service = service);
+    tl_client_options options = server_login(s);
+    options.url = s->url;
+    options.service = service;
     int status = legacy ? legacy_apply(who, legacy, &options) : 0;
 
     if (status)
@@ -230,6 +292,8 @@ int server_open(const server *s, const char *who, const char *service, const leg
         server_say_local(s);
     if (code == TL_EINVALID && is_of_legacy(err.message))
         return fail(STATUS_USAGE, "%s: %s", who, err.message);
+    if (code == TL_EINVALID && strncmp(err.message, "tls_", 4) == 0)
+        return fail(STATUS_CONFIG, "%s", err.message);
     if (code == TL_EINVALID && s->from_env)
         return fail(STATUS_CONFIG, "TIDELOCK_URL: %s", err.message);
     return code ? fail(status_of(code), "%s", err.message) : 0;

@@ -51,10 +51,9 @@ static int place(skew_link *l, const server *s) {
     if (tl__endpoint_parse(&l->endpoint, s->url ? s->url : "local:", &err))
         return fail(own ? STATUS_USAGE : STATUS_CONFIG, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
                     err.message);
-    if (s->password && strlen(s->password) >= sizeof l->endpoint.password)
-        return fail(STATUS_CONFIG, "the password is too long");
-    if (s->password)
-        memcpy(l->endpoint.password, s->password, strlen(s->password) + 1);
+    const tl_client_options login = server_login(s);
+    if (tl__endpoint_add(&l->endpoint, &login, &err))
+        return fail(STATUS_CONFIG, "%s", err.message);
     return 0;
 }
 

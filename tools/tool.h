@@ -72,9 +72,17 @@ void moment_timer_set(int fd, int64_t in_ms);
 
 /* ---- server.c: which server, and how to log in ---------------------------------------------- */
 
+/** Of a rediss:// URL; each may be NULL. */
+typedef struct {
+    const char *ca, *cert,
+        *key;         /**< files: the authorities to trust, our certificate and its key */
+    const char *name; /**< what the server's certificate is for */
+} server_tls;
+
 typedef struct {
     const char *url;           /**< --url, into argv */
     const char *password_file; /**< --password-file */
+    server_tls tls;
     bool help, version;
 } global_args;
 
@@ -85,6 +93,7 @@ typedef struct {
     char *url;      /**< NULL: none was given; as a rule that means local: */
     char *password; /**< NULL: none apart from one in the URL */
     bool from_env;  /**< the URL is TIDELOCK_URL */
+    server_tls tls;
 } server;
 
 /**
@@ -105,6 +114,9 @@ int server_need_url(const server *s, const char *who);
  *  I/O. service and legacy may be NULL. Returns 0, or the exit status after a message. */
 int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
                 tl_client **ret_client);
+
+/** What a client's options say of how to log in there: password and TLS. */
+tl_client_options server_login(const server *s);
 
 /** Wipe the secrets and free. */
 void server_forget(server *s);

@@ -176,6 +176,13 @@ typedef struct {
                                   [TL_BRIDGE] */
     /** How long a phase that was read may be acted by, at most; the register can say less [30000]. */
     int64_t phase_lease_ms;
+    /* rediss: more of TLS; the files are read at each new connection. */
+    const char
+        *tls_cert_file; /**< this side's certificate, PEM, and those between it and an authority
+                                    that the server trusts, for servers that ask for one [none] */
+    const char *tls_key_file;    /**< the certificate's key, PEM, without a passphrase [none] */
+    const char *tls_server_name; /**< the name or address that the server's certificate is for
+                                      [the URL's host] */
 } tl_client_options;
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "conform.h"
+#include "tls.h"
 
 #define TTL_MS 30000
 #define SECRET "hush-hush"
@@ -64,6 +65,38 @@ static void test_a_clients_options_are_checked(void **state) {
     REFUSE_CLIENT("password", .url = URL, .password = long_text);
     REFUSE_CLIENT("tls_ca_file", .url = URL, .tls_ca_file = long_text);
     REFUSE_CLIENT("URL", .url = long_text);
+    /* In the clear none of these would protect anything. */
+    REFUSE_CLIENT("tls_ca_file: only with", .url = URL, .tls_ca_file = "ca.pem");
+    REFUSE_CLIENT("tls_cert_file: only with", .url = URL, .tls_cert_file = "c",
+                  .tls_key_file = "k");
+    REFUSE_CLIENT("tls_key_file: only with", .url = "local:", .tls_key_file = "k");
+    REFUSE_CLIENT("tls_server_name: only with", .url = "unix:///s", .tls_server_name = "redis");
+}
+
+#define TLS_URL "rediss://127.0.0.1:1"
+
+static void test_options_of_tls_are_checked(void **state) {
+    static char long_text[5000];
+    (void)state;
+    memset(long_text, 'x', sizeof long_text - 1);
+    if (!tl__tls_built()) {
+        REFUSE_CLIENT("rediss: (TLS) is not in this build", .url = TLS_URL);
+        return;
+    }
+    REFUSE_CLIENT("tls_cert_file: it needs tls_key_file", .url = TLS_URL, .tls_cert_file = "c");
+    REFUSE_CLIENT("tls_key_file: it needs tls_cert_file", .url = TLS_URL, .tls_key_file = "k");
+    REFUSE_CLIENT("tls_key_file: it needs", .url = TLS_URL, .tls_cert_file = "",
+                  .tls_key_file = "k");
+    REFUSE_CLIENT("tls_cert_file: longer", .url = TLS_URL, .tls_cert_file = long_text);
+    REFUSE_CLIENT("tls_key_file: longer", .url = TLS_URL, .tls_key_file = long_text);
+    REFUSE_CLIENT("tls_server_name: longer", .url = TLS_URL, .tls_server_name = long_text);
+    REFUSE_CLIENT("tls_server_name: a host", .url = TLS_URL, .tls_server_name = "a b");
+    tl_client *client = NULL;
+    const tl_client_options all = TL_CLIENT_OPTIONS(.url = TLS_URL, .tls_ca_file = "a",
+                                                    .tls_cert_file = "c", .tls_key_file = "k",
+                                                    .tls_server_name = "2001:db8::5");
+    ASSERT_RESULT(tl_client_open(&all, &client, &said), TL_OK);
+    tl_client_close(client);
 }
 
 static void test_a_url_is_checked_and_never_repeated(void **state) {
@@ -308,6 +341,7 @@ static void test_a_forked_child_is_never_stuck(void **state) {
 
 static const conform_test tests[] = {
     CONFORM(test_a_clients_options_are_checked),
+    CONFORM(test_options_of_tls_are_checked),
     CONFORM(test_a_url_is_checked_and_never_repeated),
     CONFORM(test_a_client_of_an_older_program_is_welcome),
     CONFORM(test_a_locks_options_are_checked),

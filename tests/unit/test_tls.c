@@ -20,8 +20,23 @@ typedef struct {
     SSL *session;
     EVP_PKEY *key;
     X509 *certificate;
-    char file[32];
+    char file[32], key_file[32];
 } secure;
+
+static FILE *make_file(char *name) {
+    FILE *file = fdopen(mkstemp(strcpy(name, "/tmp/tl-tls-XXXXXX")), "w");
+    assert_non_null(file);
+    return file;
+}
+
+static void write_key(const secure *s, EVP_PKEY *key, const char *passphrase) {
+    FILE *file = fopen(s->key_file, "w");
+    assert_non_null(file);
+    assert_int_equal(PEM_write_PrivateKey(file, key, passphrase ? EVP_aes_128_cbc() : NULL, NULL, 0,
+                                          NULL, (void *)(uintptr_t)passphrase),
+                     1);
+    (void)fclose(file);
+}
 
 /* A certificate for `names` ("IP:127.0.0.1"), signed by itself. */
 static void make_certificate(secure *s, const char *names, long days) {
@@ -48,13 +63,13 @@ static void make_certificate(secure *s, const char *names, long days) {
 
 static void open_secure(secure *s, const char *host, const char *names, long days, bool trusted) {
     char url[128];
-    *s = (secure){.file = "/tmp/tl-tls-XXXXXX"};
-    int fd = mkstemp(s->file);
-    FILE *file = fdopen(fd, "w");
-    assert_non_null(file);
+    *s = (secure){.file = ""};
+    FILE *file = make_file(s->file);
     make_certificate(s, names, days);
     assert_int_equal(PEM_write_X509(file, s->certificate), 1);
     (void)fclose(file);
+    (void)fclose(make_file(s->key_file));
+    write_key(s, s->key, NULL);
     s->context = SSL_CTX_new(TLS_server_method());
     assert_int_equal(SSL_CTX_use_certificate(s->context, s->certificate), 1);
     assert_int_equal(SSL_CTX_use_PrivateKey(s->context, s->key), 1);
@@ -71,6 +86,7 @@ static void close_secure(secure *s) {
     X509_free(s->certificate);
     EVP_PKEY_free(s->key);
     (void)unlink(s->file);
+    (void)unlink(s->key_file);
     world_close(&s->w);
 }
 
@@ -296,6 +312,149 @@ static void test_authorities_that_cannot_be_loaded_are_named(void **state) {
     close_secure(&s);
 }
 
+static void test_the_certificate_may_be_for_another_name(void **state) {
+    (void)state;
+    secure s;
+    open_secure(&s, "127.0.0.1", "DNS:r.example,IP:127.0.0.2", 30, true);
+    (void)snprintf(s.w.endpoint.server_name, sizeof s.w.endpoint.server_name, "r.example");
+    world_ask(&s.w, 1, "GET k");
+    assert_true(accept_secure(&s));
+    assert_string_equal(SSL_get_servername(s.session, TLSEXT_NAMETYPE_host_name), "r.example");
+    close_secure(&s);
+    open_secure(&s, "127.0.0.1", "DNS:r.example,IP:127.0.0.1", 30, true);
+    (void)snprintf(s.w.endpoint.server_name, sizeof s.w.endpoint.server_name, "q.example");
+    world_ask(&s.w, 1, "GET k");
+    (void)accept_secure(&s);
+    world_await(&s.w, 1);
+    seen_failed(&s.w, 0, 1, false, TL_EDENIED, "hostname mismatch (is it for another name?");
+    close_secure(&s);
+}
+
+/* ---- our certificate --------------------------------------------------------------------------- */
+
+/* With 1.3 the server hears of our certificate after we have done with the handshake. */
+static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+/* A server that trusts `authorities` and asks for a certificate. */
+static void demand_certificate(SSL_CTX *context, const char *authorities, int version) {
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    assert_int_equal(SSL_CTX_set_max_proto_version(context, version), 1);
+    if (authorities)
+        assert_int_equal(SSL_CTX_load_verify_locations(context, authorities, NULL), 1);
+}
+
+static void give_certificate(secure *s) {
+    (void)snprintf(s->w.endpoint.cert_file, sizeof s->w.endpoint.cert_file, "%s", s->file);
+    (void)snprintf(s->w.endpoint.key_file, sizeof s->w.endpoint.key_file, "%s", s->key_file);
+}
+
+static void test_a_certificate_opens(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        secure s;
+        open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+        demand_certificate(s.context, s.file, versions[i]);
+        give_certificate(&s);
+        world_ask(&s.w, 1, "GET k");
+        log_in(&s);
+        expect_secure(&s, GET_K);
+        send_text(&s, "+hello\r\n");
+        world_await(&s.w, 1);
+        seen_ok(&s.w, 0, 1, "hello");
+        close_secure(&s);
+    }
+}
+
+static void test_who_has_no_certificate_is_told_what_to_give(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        secure s;
+        open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+        demand_certificate(s.context, s.file, versions[i]);
+        world_ask(&s.w, 1, "GET k");
+        assert_false(accept_secure(&s));
+        world_await(&s.w, 1);
+        seen_failed(&s.w, 0, 1, false, TL_EDENIED,
+                    "TLS: the server asks for a client certificate: give --tls-cert and --tls-key");
+        assert_int_equal(ERR_peek_error(), 0);
+        close_secure(&s);
+    }
+}
+
+static void test_a_certificate_that_the_server_does_not_trust_is_named(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        secure s;
+        open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+        demand_certificate(s.context, NULL, versions[i]);
+        give_certificate(&s);
+        world_ask(&s.w, 1, "GET k");
+        assert_false(accept_secure(&s));
+        world_await(&s.w, 1);
+        seen_failed(&s.w, 0, 1, false, TL_EDENIED,
+                    "the server does not accept the certificate in ");
+        assert_non_null(strstr(s.w.log[0].text, s.file));
+        close_secure(&s);
+    }
+}
+
+/* It can't write any more, but what the server has said is still there to read. */
+static void test_a_refusal_is_found_when_writing_fails_first(void **state) {
+    (void)state;
+    secure s;
+    char problem[192] = "";
+    size_t n;
+    int pair[2], result = -1;
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    demand_certificate(s.context, s.file, TLS1_3_VERSION);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    tl_tls *tls = tl__tls_new(&s.w.endpoint, problem, sizeof problem);
+    assert_true(tl__tls_begin(tls, pair[0], problem, sizeof problem));
+    s.session = SSL_new(s.context);
+    (void)SSL_set_fd(s.session, pair[1]);
+    while (tl__tls_handshake(tls, problem, sizeof problem) != TL_TLS_DONE)
+        result = SSL_accept(s.session);
+    for (int i = 0; i < 3; i++)
+        result = SSL_accept(s.session);
+    assert_true(result <= 0);
+    ERR_clear_error();
+    close(pair[1]);
+    assert_int_equal(tl__tls_write(tls, "PING", 4, &n, problem, sizeof problem), TL_TLS_REFUSED);
+    assert_non_null(strstr(problem, "asks for a client certificate"));
+    tl__tls_free(tls);
+    close(pair[0]);
+    close_secure(&s);
+}
+
+static void check_files(secure *s, const char *words, const char *file) {
+    size_t n = s->w.seen;
+    world_ask(&s->w, 1, "GET k");
+    peer_accept(&s->w.peer);
+    world_await(&s->w, n + 1);
+    seen_failed(&s->w, n, 1, false, TL_EINVALID, words);
+    assert_non_null(strstr(s->w.log[n].text, file));
+    assert_int_equal(ERR_peek_error(), 0);
+    world_pass_ms(&s->w, 1000);
+}
+
+static void test_a_certificate_or_key_that_is_no_good_is_named(void **state) {
+    (void)state;
+    secure s;
+    EVP_PKEY *other = EVP_EC_gen("P-256");
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    give_certificate(&s);
+    write_key(&s, other, NULL);
+    check_files(&s, "no key for the certificate in ", s.key_file);
+    write_key(&s, s.key, "hunter2"); /* nobody is asked for it */
+    check_files(&s, "has a passphrase: give one without", s.key_file);
+    (void)snprintf(s.w.endpoint.cert_file, sizeof s.w.endpoint.cert_file, "/nowhere/c.pem");
+    check_files(&s, "No such file", "/nowhere/c.pem");
+    (void)snprintf(s.w.endpoint.cert_file, sizeof s.w.endpoint.cert_file, "%s", s.key_file);
+    check_files(&s, "no certificate in ", s.key_file);
+    EVP_PKEY_free(other);
+    close_secure(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_trusted_server_is_talked_to),
@@ -306,6 +465,12 @@ int main(void) {
         cmocka_unit_test(test_a_handshake_that_stalls_or_breaks_ends),
         cmocka_unit_test(test_writing_to_a_lost_peer_raises_no_signal),
         cmocka_unit_test(test_authorities_that_cannot_be_loaded_are_named),
+        cmocka_unit_test(test_the_certificate_may_be_for_another_name),
+        cmocka_unit_test(test_a_certificate_opens),
+        cmocka_unit_test(test_who_has_no_certificate_is_told_what_to_give),
+        cmocka_unit_test(test_a_certificate_that_the_server_does_not_trust_is_named),
+        cmocka_unit_test(test_a_refusal_is_found_when_writing_fails_first),
+        cmocka_unit_test(test_a_certificate_or_key_that_is_no_good_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 # Completion of tidelock in bash.
 
 _tidelock_options() { # command
-    local all="--url --password-file --help"
+    local all="--url --password-file --tls-ca --tls-cert --tls-key --tls-name --help"
     local legacy="--protocol --namespace --clock-guard --dialect --legacy-ttl --max-skew --legacy-lag --strict"
     case $1 in
     '') echo "$all --version" ;;
@@ -34,7 +34,7 @@ _tidelock_parse() {
     local i
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
-        --url | --password-file | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
+        --url | --password-file | --tls-ca | --tls-cert | --tls-key | --tls-name | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
             --format | --limit | --protocol | --dialect | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | \
             --slack | --warn | --expect | --min-hosts | --forget | --publish | --samples | --for | --ntp | --output | --log | --keys | --pool-wait | --name | --every | \
             -t | -w | -E)
@@ -70,7 +70,7 @@ _tidelock() {
     # "--option=value" comes in three words.
     if [[ $cur == '=' ]]; then cur=; elif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
     case $prev in
-    --password-file | --output | --log) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
+    --password-file | --tls-ca | --tls-cert | --tls-key | --output | --log) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill continue" -- "$cur") && return ;;
     --format)
         local formats="text json"
@@ -81,7 +81,7 @@ _tidelock() {
     --dialect) mapfile -t COMPREPLY < <(compgen -W "$dialects" -- "$cur") && return ;;
     --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --pool-wait | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
-    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --namespace | --keys | -E) return ;;
+    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --namespace | --tls-name | --keys | -E) return ;;
     --clock-guard) mapfile -t COMPREPLY < <(compgen -W "warn refuse off" -- "$cur") && return ;;
     --phase) mapfile -t COMPREPLY < <(compgen -W "0 1 2 3" -- "$cur") && return ;;
     --watch)
