@@ -57,6 +57,7 @@ static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
     op->client = lock->client;
+    atomic_fetch_add(&lock->client->operations, 1);
     op->name = tl__name_hold(lock->name);
     op->done = done;
     op->ctx = ctx;
@@ -67,6 +68,7 @@ static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
 static void let_go(tl_operation *op) {
     if (!op->over || !(op->told || !op->lock))
         return;
+    atomic_fetch_sub(&op->client->operations, 1);
     tl__name_release(op->name);
     free(op);
 }
@@ -178,7 +180,8 @@ static void completed(tl_operation *op, const char *words) {
     if (releasing || op->code)
         tl__gate_leave(&op->client->gate, &lock->place);
     if (op->code)
-        (void)tl__lock_fail(lock, op->code, releasing ? "release" : "acquire", words, &op->err);
+        (void)tl__lock_fail(lock, op->code, releasing ? "release" : "acquire",
+                            releasing ? words : tl__lock_busy(lock, op->code, words), &op->err);
     tl__keeper_report(&op->client->keeper, &op->report);
 }
 

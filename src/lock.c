@@ -12,9 +12,11 @@
 #include "keys.h"
 #include "lock.h"
 #include "settle.h"
+#include "thread.h"
 
 #define TTL_MS 30000
-#define KEY_SHOWN 64 /* bytes of a key in a message */
+#define KEY_SHOWN 64    /* bytes of a key in a message */
+#define THREADS_ALONE 2 /* of a program with one thread: that, and the keeper */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -240,6 +242,7 @@ tl_hold tl__lock_hold_of(const tl_lock *lock, const tl_acquire *a) {
 }
 
 static tl_err begin_hold(tl_lock *lock, const tl_hold *hold, tl_error *err) {
+    atomic_store(&lock->thread, (uintptr_t)pthread_self());
     if (tl__hold_begin(lock, hold, tl__client_seed(lock->client)) == TL_OK)
         return TL_OK;
     tl__gate_leave(&lock->client->gate, &lock->place);
@@ -273,11 +276,23 @@ static tl_err contend(tl_lock *lock, int64_t wait_ms, bool queued, tl_mono since
         return begin_hold(lock, &hold, err);
     }
     tl__gate_leave(&c->gate, &lock->place);
-    return tl__lock_fail(lock, a.result.code, "acquire", out.words, err);
+    return tl__lock_fail(lock, a.result.code, "acquire",
+                         tl__lock_busy(lock, a.result.code, out.words), err);
+}
+
+static const tl_lock *lock_at(const tl_place *place) {
+    return (const tl_lock *)((const char *)place - offsetof(tl_lock, place));
 }
 
 static bool place_holds(const tl_place *place) {
-    return tl__lock_is_held((const tl_lock *)((const char *)place - offsetof(tl_lock, place)));
+    return tl__lock_is_held(lock_at(place));
+}
+
+const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
+    bool busy = code == TL_EBUSY || code == TL_ETIMEDOUT;
+    return busy && tl__gate_front_is(&lock->client->gate, &lock->place, place_holds)
+               ? "this process holds it already, by another handle"
+               : words;
 }
 
 tl_err tl__lock_queue_timeout(const tl_lock *lock, tl_mono since, const char **words) {
@@ -285,6 +300,7 @@ tl_err tl__lock_queue_timeout(const tl_lock *lock, tl_mono since, const char **w
     bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
                 tl__client_mute_ms(c, since, tl__mono_now()) == 0;
     *words = held ? "another holds it" : "the server was not reached";
+    *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;
     return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;
 }
 
@@ -313,8 +329,25 @@ int tl__lock_enter(tl_lock *lock, int64_t wait_ms, tl_turn *turn) {
     return tl__gate_enter(&lock->client->gate, &lock->place, wait_ms > 0 ? turn : NULL);
 }
 
+/* Held by this thread, until it releases it? */
+static bool is_this_threads(const tl_place *front) {
+    const tl_lock *holder = lock_at(front);
+    return tl__lock_is_held(holder) && atomic_load(&holder->thread) == (uintptr_t)pthread_self() &&
+           !holder->manual_renew && holder->max_hold_ms == 0 && !holder->on_event;
+}
+
+/* Is there nobody who could end this wait? Other threads of the program may release what this one
+ * holds, and so may callbacks. */
+static bool waits_for_itself(const tl_lock *lock) {
+    tl_client *c = lock->client;
+    return tl__gate_front_is(&c->gate, &lock->place, is_this_threads) &&
+           atomic_load(&c->operations) == 0 && tl__thread_count() == THREADS_ALONE;
+}
+
 static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_error *err) {
     tl_queuer q;
+    if (wait_ms == TL_FOREVER && waits_for_itself(lock))
+        return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
     tl__queuer_init(&q, lock->ttl_ms, lock->protocol);
     tl_err code = tl__lock_enter(lock, wait_ms, &q.turn) == TL_QUEUED
                       ? stand_in_queue(lock, &q, wait_ms, waiter, err)
@@ -337,6 +370,7 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
     lock->proof = (tl_proof){0};
     lock->adopted = false;
+    atomic_store(&lock->thread, 0);
     return TL_OK;
 }
 

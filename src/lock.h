@@ -41,6 +41,7 @@ struct tl_lock {
     _Atomic uint64_t fence;
     atomic_int state;                  /* a tl_state, LOST not yet derived from the deadline */
     _Atomic(struct tl_operation *) op; /* what goes on without a caller that blocks */
+    _Atomic uintptr_t thread;          /* acquired by a call of its that blocked; 0: otherwise */
 
     /* under client.mutex */
     tl_waiter *waiter; /* while acquiring */
@@ -75,6 +76,8 @@ int tl__lock_enter(tl_lock *lock, int64_t wait_ms, tl_turn *turn);
 bool tl__lock_was_cancelled(tl_lock *lock);
 /** How long to try to reach the server, for one that has waited since then. */
 int64_t tl__lock_connect_ms(const tl_lock *lock, tl_mono since);
+/** Why it was not had: the words, or that this process holds it itself. */
+const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words);
 /** What a wait in the local queue has come to when its time is up. */
 tl_err tl__lock_queue_timeout(const tl_lock *lock, tl_mono since, const char **words);
 /** As the first thing of a release: TL_EINVALID when it is not held. Passed: it is done already, and

@@ -10,4 +10,7 @@
  *  joined; NULL: detached. Returns 0, or an errno. */
 int tl__thread_start(void *(*work)(void *), void *ctx, pthread_t *ret_thread);
 
+/** How many threads this process has, its own and the library's; 0: not known. */
+unsigned tl__thread_count(void);
+
 #endif

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "childenv.h"
+#include "nested.h"
 
 static const char *const added[] = {
-    "TIDELOCK_KEY=", "TIDELOCK_TOKEN=", "TIDELOCK_FENCE=", "TIDELOCK_TTL_MS="};
+    "TIDELOCK_KEY=", "TIDELOCK_TOKEN=", "TIDELOCK_FENCE=", "TIDELOCK_TTL_MS=", NESTED_NAME "="};
 #define ADDED (sizeof added / sizeof added[0])
 
 /* What a tidelock around this one may have set. */
@@ -31,7 +32,8 @@ static char *assign(const char *name, const char *value) {
 /* The first ADDED strings are ours to free; those that we inherited follow. */
 char **childenv_make(const char *key, const char *token, uint64_t fence, int64_t ttl_ms) {
     char number[2][24];
-    const char *value[ADDED] = {key, token, number[0], number[1]};
+    char *held = nested_value(key, token, fence);
+    const char *value[ADDED] = {key, token, number[0], number[1], held};
     size_t count = 0;
 
     (void)snprintf(number[0], sizeof number[0], "%llu", (unsigned long long)fence);
@@ -40,12 +42,13 @@ char **childenv_make(const char *key, const char *token, uint64_t fence, int64_t
         count++;
     char **env = calloc(ADDED + count + 1, sizeof *env);
     for (size_t i = 0; env && i < ADDED; i++) {
-        env[i] = assign(added[i], value[i]);
+        env[i] = value[i] ? assign(added[i], value[i]) : NULL;
         if (!env[i]) {
             childenv_free(env);
             env = NULL;
         }
     }
+    free(held);
     size_t at = ADDED;
     for (size_t i = 0; env && i < count; i++)
         if (!is_added(environ[i]))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "jsonout.h"
+#include "nested.h"
 #include "report.h"
 #include "signals.h"
 #include "tool.h"
@@ -131,7 +132,10 @@ static int lock_with(const server *where, tl_client *client, signals *s, const c
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
     if (!lock)
         return fail(status_of(err.code), "%s", err.message);
-    tl_err code = signals_acquire(s, lock, o->wait_ms == NOT_GIVEN ? 0 : o->wait_ms, &sig, &err);
+    tl_err code = nested_holds(client, key, &err)
+                      ? TL_EBUSY
+                      : signals_acquire(s, lock, o->wait_ms == NOT_GIVEN ? 0 : o->wait_ms, &sig,
+                                        &err);
     if (code == TL_OK)
         status = print_lock(client, key, lock, o);
     else if (code == TL_ECANCELLED)

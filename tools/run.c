@@ -11,6 +11,7 @@
 
 #include "childenv.h"
 #include "jsonout.h"
+#include "nested.h"
 #include "report.h"
 #include "tool.h"
 #include "watch.h"
@@ -92,7 +93,11 @@ static bool acquire(run *r) {
     char took[DURATION_SHOWN];
     int64_t start = moment_ms();
 
-    r->result = signals_acquire(&r->signals, r->lock, wait_limit(r->o), &r->cancelled_by, &r->err);
+    if (nested_holds(r->client, r->key, &r->err))
+        r->result = TL_EBUSY;
+    else
+        r->result = signals_acquire(&r->signals, r->lock, wait_limit(r->o), &r->cancelled_by,
+                                    &r->err);
     r->waited_ms = moment_ms() - start;
     if (r->result == TL_OK && r->o->verbose)
         say_if_free("%s: acquired (fence %llu) after %s", r->shown,

@@ -1,0 +1,185 @@
+/*
+ * One process, two handles on one key: it is said that it holds the lock itself, a thread that would wait
+ * for itself is told at once, and whoever may be waiting for another thread waits. Each is played in a
+ * process of its own, whose threads are known.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "locks.h"
+#include "real_redis.h"
+#include "thread_count.h"
+
+#define LONG_MS 30000
+#define SHORT_MS 100
+#define ALREADY "acquire k: this process holds it already, by another handle"
+
+static real_redis *server;
+
+typedef struct {
+    tl_client *client;
+    tl_lock *first, *second;
+    tl_error err;
+} pair;
+
+static bool open_pair(pair *p, tl_lock_options options) {
+    tl_client_options co = TL_CLIENT_OPTIONS(.url = real_redis_unix_url(server));
+    options.ttl_ms = LONG_MS;
+    if (tl_client_open(&co, &p->client, &p->err))
+        return false;
+    p->first = tl_lock_new(p->client, "k", 1, &options, &p->err);
+    p->second = tl_lock_new(p->client, "k", 1, NULL, &p->err);
+    return p->first && p->second;
+}
+
+static void command(const char *text) {
+    redisReply *reply = real_redis_command(server, text);
+    assert_non_null(reply);
+    freeReplyObject(reply);
+}
+
+/* The acquire fails so, for that reason. */
+static bool refused(pair *p, tl_lock *lock, int64_t wait_ms, tl_err code) {
+    p->err = (tl_error){.code = TL_OK};
+    tl_err got = tl_lock_acquire(lock, wait_ms, &p->err);
+    if (got == code && strcmp(p->err.message, ALREADY) == 0)
+        return true;
+    (void)fprintf(stderr, "%s: %s\n", tl_err_name(got), p->err.message);
+    return false;
+}
+
+/* In a process of its own, which says by its exit status how it went. */
+static void play(bool (*scene)(pair *p), tl_lock_options options) {
+    pair p = {.client = NULL};
+    int status = -1;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(open_pair(&p, options) && scene(&p) ? 0 : 1);
+    WAIT_FOR(2 * LONG_MS, waitpid(pid, &status, WNOHANG) == pid);
+    assert_int_equal(status, 0);
+}
+
+static bool try_and_wait(pair *p) {
+    return tl_lock_acquire(p->first, 0, &p->err) == TL_OK && refused(p, p->second, 0, TL_EBUSY) &&
+           refused(p, p->second, SHORT_MS, TL_ETIMEDOUT) &&
+           tl_lock_release(p->first, &p->err) == TL_OK &&
+           tl_lock_acquire(p->second, 0, &p->err) == TL_OK;
+}
+
+static void test_a_handle_is_told_that_its_process_holds_the_lock(void **state) {
+    (void)state;
+    play(try_and_wait, TL_LOCK_OPTIONS());
+}
+
+static bool wait_for_oneself(pair *p) {
+    return tl_lock_acquire(p->first, TL_FOREVER, &p->err) == TL_OK &&
+           refused(p, p->second, TL_FOREVER, TL_EBUSY) && tl_lock_state(p->first) == TL_HELD &&
+           tl_lock_release(p->first, &p->err) == TL_OK &&
+           tl_lock_acquire(p->second, TL_FOREVER, &p->err) == TL_OK &&
+           refused(p, p->first, TL_FOREVER, TL_EBUSY);
+}
+
+static void test_the_only_thread_does_not_wait_for_itself(void **state) {
+    (void)state;
+    if (thread_count() != 1)
+        skip(); /* ThreadSanitizer has one of its own */
+    play(wait_for_oneself, TL_LOCK_OPTIONS());
+}
+
+/* ---- what may end by itself is waited for ------------------------------------------------------ */
+
+/* As `lock` of the tool does: when the other waits, its process has nobody but this thread. */
+static void *release_when_awaited(void *arg) {
+    pair *p = arg;
+    tl_lock *third = tl_lock_new(p->client, "k", 1, NULL, NULL);
+    /* Behind the one that waits: so that one stands in the queue by now, or has had the lock. */
+    while (tl_lock_acquire(third, 0, NULL) == TL_EBUSY && tl_lock_state(p->first) == TL_HELD)
+        if (tl_lock_acquire(third, 50, NULL) == TL_ETIMEDOUT)
+            (void)tl_lock_release(p->first, NULL);
+    tl_lock_free(third);
+    return NULL;
+}
+
+static bool hand_over_to_a_thread(pair *p) {
+    pthread_t thread;
+    return tl_lock_acquire(p->first, 0, &p->err) == TL_OK &&
+           pthread_create(&thread, NULL, release_when_awaited, p) == 0 &&
+           tl_lock_acquire(p->second, TL_FOREVER, &p->err) == TL_OK &&
+           pthread_join(thread, NULL) == 0;
+}
+
+static void test_what_another_thread_may_release_is_waited_for(void **state) {
+    (void)state;
+    play(hand_over_to_a_thread, TL_LOCK_OPTIONS());
+}
+
+static bool outlast(pair *p) {
+    return tl_lock_acquire(p->first, 0, &p->err) == TL_OK &&
+           tl_lock_acquire(p->second, TL_FOREVER, &p->err) == TL_OK &&
+           tl_lock_state(p->first) == TL_LOST;
+}
+
+static void test_what_ends_by_itself_is_waited_for(void **state) {
+    (void)state;
+    play(outlast, TL_LOCK_OPTIONS(.max_hold_ms = SHORT_MS));
+}
+
+/* ---- callbacks --------------------------------------------------------------------------------- */
+
+static void released(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    (void)lock;
+    (void)code;
+    (void)err;
+    (void)ctx;
+}
+
+/* On the keeper's thread: another key is had, and that ends what the main thread holds. */
+static void release_first(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    pair *p = ctx;
+    (void)lock;
+    (void)err;
+    if (code == TL_OK)
+        (void)tl_lock_release_async(p->first, released, NULL, NULL);
+}
+
+static bool await_a_callback(pair *p) {
+    tl_lock *gate = tl_lock_new(p->client, "gate", 4, NULL, &p->err);
+    return gate && tl_lock_acquire(p->first, 0, &p->err) == TL_OK &&
+           tl_lock_acquire_async(gate, TL_FOREVER, release_first, p, &p->err) == TL_OK &&
+           tl_lock_acquire(p->second, TL_FOREVER, &p->err) == TL_OK;
+}
+
+/* Somebody else has the other key for a moment, so that the callback comes while the main thread waits. */
+static void test_what_a_callback_may_release_is_waited_for(void **state) {
+    (void)state;
+    command("SET gate other PX 500");
+    play(await_a_callback, TL_LOCK_OPTIONS());
+}
+
+static int start(void **state) {
+    (void)state;
+    server = real_redis_start(NULL);
+    return 0;
+}
+
+static int flush(void **state) {
+    (void)state;
+    command("FLUSHALL");
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_handle_is_told_that_its_process_holds_the_lock, flush),
+        cmocka_unit_test_setup(test_the_only_thread_does_not_wait_for_itself, flush),
+        cmocka_unit_test_setup(test_what_another_thread_may_release_is_waited_for, flush),
+        cmocka_unit_test_setup(test_what_ends_by_itself_is_waited_for, flush),
+        cmocka_unit_test_setup(test_what_a_callback_may_release_is_waited_for, flush),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
