@@ -69,7 +69,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     redis SET old $(($(now_ms) - 9000000)) >/dev/null
     expect 0 "$tidelock" break --yes old
     assert_free old
-    expect_line 64 'EVAL' "$tidelock" break --yes --protocol timestamp --strict old
+    expect_line 64 'strict: its commands can.t compare what was seen' "$tidelock" break --yes --protocol timestamp --strict old
 fi
 
 # On a terminal it asks; what came meanwhile is not removed.
