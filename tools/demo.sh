@@ -327,10 +327,10 @@ scene_skew() {
     show "tidelock skew --lock-timeout 60s --max-hold 59800ms"
     said=$("$tidelock" skew --lock-timeout 60s --max-hold 59800ms)
     (($? == 2)) || wrong "the exit status should be 2: $said"
-    sed -n '/^host/,$p' <<<"$said" | sed 's/^/   /'
-    [[ $said == "UNSAFE: "*"the clock of db1 is "* ]] || wrong "it should name db1: $said"
-    right "$(head -n 1 <<<"$said" | cut -d , -f 1,2)"
-    tell "What to do: $(sed -n '2s/^ *//p' <<<"$said")"
+    sed '/^UNSAFE: /,$d; s/^/   /' <<<"$said"
+    [[ $said == *$'\n'"UNSAFE: "*"the clock of db1 is "* ]] || wrong "it should name db1: $said"
+    right "$(grep '^UNSAFE: ' <<<"$said" | cut -d , -f 1,2)"
+    tell "What to do: $(sed -n 's/^- //p' <<<"$said" | head -n 1)"
 }
 
 # ---- all of it --------------------------------------------------------------------------------
