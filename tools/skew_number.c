@@ -8,8 +8,8 @@
 
 #define PARTS 20
 
-int skew_decimals(tl_interval i) {
-    uint64_t width = (uint64_t)i.hi - (uint64_t)i.lo;
+int skew_decimals(tl_interval thousandths) {
+    uint64_t width = (uint64_t)thousandths.hi - (uint64_t)thousandths.lo;
     int decimals = 0;
 
     for (uint64_t unit = 1000; decimals < 3 && width < unit * PARTS; unit /= 10)

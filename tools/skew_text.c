@@ -221,10 +221,13 @@ static int count_columns(const skew_result *r) {
 
 /* How wide a column can be; 0: the matrix has no room. */
 static int matrix_column(const skew_result *r, int columns) {
-    int n = count_columns(r), need = matrix_width(r),
-        room = columns ? (columns - LABEL_MOST / 2) / n : COLUMN_MOST;
+    int n = count_columns(r), need = matrix_width(r), room = COLUMN_MOST;
 
-    if (n > MATRIX_MOST || room < need)
+    if (n == 0 || n > MATRIX_MOST)
+        return 0;
+    if (columns)
+        room = (columns - LABEL_MOST / 2) / n;
+    if (room < need)
         return 0;
     return room < COLUMN_MOST ? room : need > COLUMN_MOST ? need : COLUMN_MOST;
 }
