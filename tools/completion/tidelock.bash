@@ -20,7 +20,7 @@ _tidelock_options() { # command
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
             "--format --json --output --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
         ;;
-    doctor) echo "$all --json --format" ;;
+    doctor) echo "$all --json --format --acl --protocol --namespace --strict" ;;
     agent) echo "$all --name --every --once --forget --verbose" ;;
     migrate)
         echo "$all --namespace --keys --again --phase --lease --watch --monitor --yes --dry-run --history --json --format --dialect" \
