@@ -39,7 +39,9 @@ time="the server has no TIME, which measuring clocks needs: Redis 2.6 or newer, 
 missing "$time" skew
 missing "$time" agent
 missing "$time" agent --once
-for word in status clients 'advance -y' 'rollback -y'; do
+words=(status clients)
+if [[ ${COMPAT:-1} != 0 ]]; then words+=('advance -y' 'rollback -y'); fi
+for word in "${words[@]}"; do
     # shellcheck disable=SC2086 # words
     missing "$(eval_for 'phases need' "$stamps")" migrate $word
 done
