@@ -23,7 +23,7 @@ _tidelock_options() { # command
     doctor) echo "$all --json --format --acl --protocol --namespace --strict" ;;
     agent) echo "$all --name --every --once --forget --verbose" ;;
     migrate)
-        echo "$all --namespace --keys --again --phase --lease --watch --monitor --yes --dry-run --history --json --format --dialect" \
+        echo "$all --namespace --keys --again --phase --lease --watch --monitor --force --wait --yes --dry-run --history --json --format --dialect" \
             "--legacy-ttl --max-skew --legacy-lag"
         ;;
     esac
