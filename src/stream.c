@@ -115,8 +115,8 @@ static void opened(tl_stream *s) {
         return;
     }
     char problem[192];
-    if (!s->tls)
-        s->tls = tl__tls_new(s->endpoint, problem, sizeof problem);
+    tl__tls_free(s->tls); /* certificates are renewed: their files may be others by now */
+    s->tls = tl__tls_new(s->endpoint, problem, sizeof problem);
     if (!s->tls || !tl__tls_begin(s->tls, s->fd, problem, sizeof problem)) {
         fail(s, TL_EINVALID, "connect ", s->endpoint->label, problem);
         return;

@@ -176,13 +176,13 @@ typedef struct {
                                   [TL_BRIDGE] */
     /** How long a phase that was read may be acted by, at most; the register can say less [30000]. */
     int64_t phase_lease_ms;
-    /* rediss: more of TLS; the files are read at each new connection. */
-    const char
-        *tls_cert_file; /**< this side's certificate, PEM, and those between it and an authority
-                                    that the server trusts, for servers that ask for one [none] */
+    /* rediss: more of TLS. The files are read for each new connection; without rediss: these three and
+     * tls_ca_file are refused. */
+    /** This side's certificate, for servers that ask for one, and behind it those between it and an
+     *  authority that the server trusts, PEM; its key is needed too [none] */
+    const char *tls_cert_file;
     const char *tls_key_file;    /**< the certificate's key, PEM, without a passphrase [none] */
-    const char *tls_server_name; /**< the name or address that the server's certificate is for
-                                      [the URL's host] */
+    const char *tls_server_name; /**< what the server's certificate is for [the URL's host] */
 } tl_client_options;
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
