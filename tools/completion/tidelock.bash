@@ -90,7 +90,9 @@ _tidelock() {
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_tidelock_options "$command")" -- "$cur")
-    elif [[ -z $command || $command == help ]]; then
+    elif [[ $command == help ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands dialects" -- "$cur")
+    elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
     elif [[ $command == local ]]; then
         mapfile -t COMPREPLY < <(compgen -W "status stop" -- "$cur")
