@@ -188,6 +188,8 @@ tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, 
     if (e->kind == TL_REPLY)
         return answered_by(a, words, job, e, out);
     if (e->kind == TL_FAILED)
+        out->sys_errno = e->sys_errno;
+    if (e->kind == TL_FAILED)
         return tl__try_fail(a, e->maybe_sent ? TL_EUNCERTAIN : e->why, e->maybe_sent, e->words,
                             out);
     return TL_GO;

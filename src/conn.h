@@ -42,6 +42,8 @@ typedef struct {
     uint8_t count;
     bool maybe_sent;
     tl_err why;
+    int sys_errno;  /**< not ok: behind it, or 0 */
+    bool absent;    /**< not ok: nobody is there to connect to, and will not be in a moment */
     tl_bytes words; /**< not ok: what went wrong; ok: which server answered */
 } tl_answer;
 

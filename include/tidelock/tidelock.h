@@ -88,7 +88,9 @@ const char *tl_err_name(tl_err code);
 /** Filled by a call that fails, if the caller passed one; untouched by one that succeeds. */
 typedef struct {
     tl_err code;
-    int sys_errno;     /**< the errno behind it, or 0 */
+    int sys_errno; /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket at
+                            the path, or no such host; EAGAIN: the name service does not answer;
+                            ETIMEDOUT: nothing came within a limit; and others. 0: there is none */
     char message[240]; /**< one line that says what happened and what to do; no secrets in it */
 } tl_error;
 
@@ -374,8 +376,10 @@ void tl_lock_free(tl_lock *lock);
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the
  *                  background, at the latest by the lock's expiry: treat the lock as not held
  * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
- *                  within wait_ms otherwise. Once it has answered, an outage is waited out, until
- *                  the end of wait_ms: away at that moment, it is this too
+ *                  within wait_ms otherwise. wait_ms 0 gives up after a second look when nobody is there
+ *                  for certain: refused, no such socket or host, no way to it (not so for local:). Once
+ *                  the server has answered, an outage is waited out, until the end of wait_ms: away at
+ *                  that moment, it is this too
  * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off
  * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back
  * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version that has
