@@ -185,6 +185,12 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
+# Preloaded into a real server, whatever the tests themselves are built with.
+$(BUILD)/tests/chaos/fast_clock.so: tests/chaos/fast_clock.c
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -fPIC -shared $< -o $@
+$(BUILD)/tests/chaos/test_slewed: $(BUILD)/tests/chaos/fast_clock.so
 $(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(BUILD)/tests/sim.a $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
@@ -252,7 +258,7 @@ install: all
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 tools/examples/*.c $(if $(COMPAT_ON),compat/examples/*.c) $(D)$(DOCDIR)/examples/
-	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
+	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md $(D)$(DOCDIR)/,:)
 	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
 	$(Q)$(if $(wildcard tools/completion/tidelock.bash),install -m 644 tools/completion/tidelock.bash $(D)$(BASHCOMP)/tidelock,:)
 	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :

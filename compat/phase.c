@@ -23,7 +23,9 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
     tl__try_add(c, tl__out_int(out, tl__try_server_us(e, e->now).hi));
     tl__try_add(c, tl__out_int(out, ns->all->fallback));
     tl__try_add(c, tl__out_int(out, ns->all->lease_ms));
-    int64_t left_ns = tl__ns_until(e->now, e->server->lease[ns->index].until);
+    /* for how long the former lease may still be acted by, as the server counts */
+    int64_t left_ns = tl__rate_most_ns(tl__ns_until(e->now, e->server->lease[ns->index].until),
+                                       e->server->drift_ppm);
     tl__try_add(c, tl__out_int(out, left_ns > 0 ? left_ns / TL_NS_PER_MS + 1 : 0));
     const tl_lease *known = &e->server->lease[ns->index];
     tl__try_add(c, tl__out_int(out, known->epoch));
@@ -78,8 +80,8 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
                       "its register tells of an older epoch than before: the server has lost "
                       "writes; see `tidelock migrate status`",
                       out);
-    int64_t ns_long = read.lease_ms * TL_NS_PER_MS;
-    read.until = tl__mono_add_ns(asked, ns_long - tl__drift_ns(ns_long, e->server->drift_ppm));
+    read.until = tl__mono_add_ns(
+        asked, tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, e->server->drift_ppm));
     read.told = e->now;
     out->has_lease = true;
     out->leased = ns->index;

@@ -34,11 +34,9 @@ int64_t tl__stamp_px_ms(const tl_job *job) {
 int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
     tl_mono cap = job->rules.dialect->waiters_overwrite ? tl__stamp_cap(job, e->now, e)
                                                         : job->proof.cap;
-    int64_t left_ms = tl__ms_until(e->now, tl__mono_max(job->believed, cap));
-    int64_t drift_ns = tl__drift_ns(2 * job->rules.legacy_ttl_ms * TL_NS_PER_MS,
-                                    e->server->drift_ppm);
-    return tl__stamp_now_us(job, e).hi / 1000 + left_ms + tl__stamp_skew_ms(job, e) +
-           drift_ns / TL_NS_PER_MS + 2;
+    int64_t left_ns = tl__ns_until(e->now, tl__mono_max(job->believed, cap));
+    int64_t most_ms = tl__rate_most_ns(left_ns, e->server->drift_ppm) / TL_NS_PER_MS;
+    return tl__stamp_now_us(job, e).hi / 1000 + most_ms + tl__stamp_skew_ms(job, e) + 2;
 }
 
 void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t proved_us,
@@ -48,7 +46,8 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
     bool fresh = a->op == TL_TAKE || proof->proved_us == 0; /* 0: adopted, who knows how soon */
     if (fresh || job->rules.dialect->waiters_overwrite) {   /* any poll may leave such a stamp */
         proof->cap = tl__stamp_cap(job, a->asked, e);
-        proof->capped_until = tl__mono_add_ms(e->now, job->rules.lag_ms);
+        proof->capped_until = tl__mono_add_ns(
+            e->now, tl__rate_most_ns(job->rules.lag_ms * TL_NS_PER_MS, e->server->drift_ppm));
     }
     proof->proved_us = proved_us;
     proof->stamp_ms = end_ms;
@@ -94,8 +93,7 @@ tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, 
 tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
     const tl_rules *r = &job->rules;
     int64_t ns = (r->legacy_ttl_ms - r->lag_ms - 2 * (int64_t)r->skew_ms) * TL_NS_PER_MS;
-    int64_t drift = tl__drift_ns(r->legacy_ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
-    return tl__mono_add_ns(asked, ns - drift);
+    return tl__mono_add_ns(asked, tl__rate_least_ns(ns, e->server->drift_ppm));
 }
 
 /* FNV-1a: with the length and the time that a stamp tells, as good as its bytes. */
@@ -113,7 +111,7 @@ static bool clock_offset(const tl_event *e, tl_interval *ret) {
     const tl_server *s = e->server;
     if (!s->anchor.known || s->wall_us == 0)
         return false;
-    tl_interval server = tl__interval_aged(s->anchor.offset, s->anchor.at, e->now, s->drift_ppm);
+    tl_interval server = tl__anchor_offset(&s->anchor, e->now, s->drift_ppm);
     *ret = (tl_interval){s->wall_us - server.hi, s->wall_us + s->wall_wide_us - server.lo};
     return true;
 }
@@ -140,16 +138,41 @@ static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
     return true;
 }
 
+/* Would nobody read what is written as a time? Then it would be held for ever. */
+static bool is_unreadable(const tl_job *job, const tl_event *e) {
+    int64_t end_ms = tl__stamp_now_us(job, e).lo / 1000 + job->ttl_ms;
+    return !tl__dialect_likely(end_ms, end_ms);
+}
+
 /* Ends a take that clocks forbid. */
-static bool is_refused(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (s->try.op != TL_TAKE || s->drain || job->rules.guard == TL_GUARD_OFF ||
-        !is_clock_off(job, e, out))
+static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char early[] =
+        "the clock shows a time before 2001-09-09: no legacy client could read such a stamp; "
+        "set the clock first";
+    tl_stamp_try *s = (tl_stamp_try *)a;
+    if (a->op != TL_TAKE || s->drain)
+        return false;
+    if (is_unreadable(job, e)) {
+        (void)tl__try_fail(a, TL_ECLOCK, false, TL_LITERAL(early), out);
+        return true;
+    }
+    if (job->rules.guard == TL_GUARD_OFF || !is_clock_off(job, e, out))
         return false;
     out->clock_off = job->rules.guard == TL_GUARD_WARN;
     if (out->clock_off)
         return false;
-    (void)tl__try_fail(&s->try, TL_ECLOCK, false, tl__bytes_of(out->words_off), out);
+    (void)tl__try_fail(a, TL_ECLOCK, false, tl__bytes_of(out->words_off), out);
     return true;
+}
+
+/* The guard sees a clock that is off by more than M only by so much as is known of both. */
+static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
+    const tl_stamp_try *s = (const tl_stamp_try *)a;
+    bool guarded = a->op == TL_TAKE && job->rules.guard != TL_GUARD_OFF;
+    if (job->rules.strict || (a->op != TL_TAKE && !s->drain))
+        return false;
+    return tl__try_is_outdated(a, e) ||
+           (guarded && tl__try_fallen_ns(e, e->now) > job->rules.skew_ms * TL_NS_PER_MS / 2);
 }
 
 /* ---- the attempt ----------------------------------------------------------------------------- */
@@ -211,7 +234,8 @@ static void bridge_init(void *machine, tl_op op, uint16_t ticket, tl_mono until)
     ((tl_stamp_try *)machine)->bridge = true;
 }
 
-static const tl_try_words words = {send, answered, {NULL, NULL}};
+static const tl_try_words words = {
+    .send = send, .answered = answered, .outdated = outdated, .refuses = refuses};
 
 static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     if (is_error(e, "wrong kind of value"))
@@ -245,9 +269,7 @@ static tl_status step_watch(tl_stamp_try *s, const tl_job *job, const tl_event *
 
 static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = machine;
-    if (e->kind == TL_START && is_refused(s, job, e, out))
-        return TL_END;
-    if (e->kind == TL_START || e->ticket != s->try.ticket)
+    if (e->kind == TL_START || e->ticket != s->try.ticket || s->try.timing)
         return tl__try_step(&s->try, &words, job, e, out);
     if (s->level == TL_LEVEL_PLAIN)
         return step_plain(s, job, e, out);

@@ -18,8 +18,10 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
         end_ms = least_ms;
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
                                        text);
-    tl_sidecar_write token = {
-        .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = end_ms - now_ms};
+    tl_sidecar_write token = {.value = tl__token_bytes(&job->token),
+                              .expect = TL_LITERAL(""),
+                              .px_ms = end_ms - now_ms,
+                              .binds = true};
     tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
                           .expect = TL_LITERAL(""),
                           .px_ms = tl__stamp_px_ms(job),

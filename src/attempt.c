@@ -51,6 +51,11 @@ tl_interval tl__try_server_us(const tl_event *e, tl_mono at) {
     return (tl_interval){us.lo > 0 ? us.lo : 0, us.hi > 0 ? us.hi : 0};
 }
 
+int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds) {
+    tl_interval us = tl__try_server_us(e, a->by);
+    return a->op == TL_KEEP && !binds && tl__try_is_outdated(a, e) ? us.hi : us.lo;
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_out *out) {
@@ -77,7 +82,7 @@ tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms) {
     return TL_END;
 }
 
-/* Ours from when the request was built, for what the key really has left, less the drift. Not from
+/* Ours from when the request was built, for the least that our clock can show of what the key really has left. Not from
  * when it was sent, which can be later (a connection that came back, a script sent again by text):
  * below 3.2 it also says until when S binds others, reckoned from that moment. A key
  * without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
@@ -85,8 +90,7 @@ static tl_mono deadline(const tl_try *a, const tl_job *job, const tl_event *e, i
     int64_t ms = left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;
     if (ms < 0)
         ms = 0;
-    int64_t drift = tl__drift_ns(job->ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
-    return tl__mono_add_ns(tl__mono_add_ms(a->asked, ms), -drift);
+    return tl__mono_add_ns(a->asked, tl__rate_least_ns(ms * TL_NS_PER_MS, e->server->drift_ppm));
 }
 
 /* Did enough replicas confirm? The last reply tells. */
@@ -143,12 +147,47 @@ tl_status tl__try_not_dropped(tl_try *a, int64_t status, tl_out *out) {
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
+int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at) {
+    int64_t ns = e->server->anchor.known ? tl__ns_until(e->server->anchor.at, at) : 0;
+    return ns > 0 ? ns - tl__rate_least_ns(ns, e->server->drift_ppm) : 0;
+}
+
+bool tl__try_is_outdated(const tl_try *a, const tl_event *e) {
+    int64_t left_ns = tl__ns_until(e->now, a->by);
+    return left_ns > 0 && tl__try_fallen_ns(e, a->by) > left_ns / 2;
+}
+
+static tl_status send(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
+                      tl_out *out) {
+    if (words->refuses && words->refuses(a, job, e, out))
+        return TL_END;
+    words->send(a, job, e, out);
+    return TL_GO;
+}
+
 static tl_status start(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
                        tl_out *out) {
     a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
-    words->send(a, job, e, out);
+    a->timing = words->outdated && words->outdated(a, job, e);
+    if (!a->timing)
+        return send(a, words, job, e, out);
+    tl__try_add(tl__try_command(tl__out_send(out, a->ticket, a->by)), TL_LITERAL("TIME"));
     return TL_GO;
+}
+
+/* The request is built by the time that was just told, which the driver will learn after this step. */
+static tl_status was_told_time(tl_try *a, const tl_try_words *words, const tl_job *job,
+                               const tl_event *e, tl_out *out) {
+    a->timing = false;
+    tl__out_time(out, e->reply, 0, e);
+    if (!out->has_bracket)
+        return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL("malformed reply to TIME"), out);
+    tl_server server = *e->server;
+    (void)tl__anchor_learn(&server.anchor, out->bracket, e->now, server.drift_ppm);
+    tl_event fresh = {.kind = TL_START, .now = e->now, .server = &server};
+    a->asked = e->now;
+    return send(a, words, job, &fresh, out);
 }
 
 tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who,
@@ -163,7 +202,7 @@ static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *jo
     if (e->count < 1)
         return tl__try_malformed(a, out);
     if (e->reply->type != TL_REPLY_ERROR)
-        return words->answered(a, job, e, out);
+        return a->timing ? was_told_time(a, words, job, e, out) : words->answered(a, job, e, out);
     tl_bytes error = e->reply->text;
     tl__try_refused(a, error, tl__from_script(error), words->who.needs ? &words->who : NULL, out);
     a->result.harmless = e->now;
@@ -187,10 +226,9 @@ tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, 
         return TL_GO;
     if (e->kind == TL_REPLY)
         return answered_by(a, words, job, e, out);
-    if (e->kind == TL_FAILED)
-        out->sys_errno = e->sys_errno;
-    if (e->kind == TL_FAILED)
-        return tl__try_fail(a, e->maybe_sent ? TL_EUNCERTAIN : e->why, e->maybe_sent, e->words,
-                            out);
+    if (e->kind == TL_FAILED) {
+        bool maybe = e->maybe_sent && !a->timing; /* TIME changes nothing, answered or not */
+        return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->why, maybe, e->words, out);
+    }
     return TL_GO;
 }

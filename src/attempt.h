@@ -15,6 +15,7 @@ typedef struct {
     uint16_t ticket;
     uint8_t op;
     bool bounded; /**< TAKE: the request says until when it may take effect, `by` */
+    bool timing;  /**< the server's time is being asked for first */
 } tl_try;
 
 /** A protocol's init. */
@@ -25,7 +26,18 @@ typedef struct {
     void (*send)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
     tl_status (*answered)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
     tl_needer who; /**< who can't do without what it sends */
+    /** NULL, or: is what is known of the server's clock too old for this attempt? Then TIME is asked first. */
+    bool (*outdated)(const tl_try *a, const tl_job *job, const tl_event *e);
+    /** NULL, or: is there a reason not to send at all? Then it ends the attempt. */
+    bool (*refuses)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 } tl_try_words;
+
+/** By how much the earliest that the server's clock can show at `at` has fallen back since it was looked at, for
+ *  want of knowing its rate; 0 when nothing is known. */
+int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at);
+/** Has it fallen back by more than half of the time that a request with a not_after has? Then the request
+ *  might be refused as too late although it arrives in time. */
+bool tl__try_is_outdated(const tl_try *a, const tl_event *e);
 
 /** A protocol's step. */
 tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
@@ -44,6 +56,12 @@ void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out);
 
 /** The earliest and the latest that the server's clock can show at `at`, us; 0 when unknown. */
 tl_interval tl__try_server_us(const tl_event *e, tl_mono at);
+
+/** Until when the server may carry the request out, us; 0: without limit. It is the earliest that the server's clock
+ *  can show at `by`. But a KEEP that doesn't `bind` itself to it touches only what is still ours, and does no
+ *  worse when it is late than to prolong a dead holder's lock once: where that earliest has fallen back too far
+ *  it has until the latest, rather than being refused although it comes in time. */
+int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds);
 
 /* ---- answers ----------------------------------------------------------------------------------- */
 

@@ -22,7 +22,10 @@
 #define ATTEMPT_MS 2000
 #define CONNECT_MS 5000
 #define WARN_AGAIN_MS 60000
-#define DRIFT_PPM 200
+/* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and by
+ * adjtime(); what is left is for the crystal. */
+#define DRIFT_PPM 101500
+#define DRIFT_MAX_PPM 500000
 #define LIMIT_MAX_MS 3600000
 #define PAGE 4096
 
@@ -55,8 +58,9 @@ static tl_err check_options(tl_client_options *o, tl_error *err) {
         check_limit("restart_quiet_ms", &o->restart_quiet_ms, 0, err))
         return TL_EINVALID;
     o->wait_replicas_ms = (int32_t)replicas_ms;
-    if (o->drift_ppm < 0 || o->drift_ppm > 100000)
-        return tl__fail(err, TL_EINVALID, 0, "drift_ppm: 0 to 100000, not %d", o->drift_ppm);
+    if (o->drift_ppm < 0 || o->drift_ppm > DRIFT_MAX_PPM)
+        return tl__fail(err, TL_EINVALID, 0, "drift_ppm: 0 to %d, not %d", DRIFT_MAX_PPM,
+                        o->drift_ppm);
     if (o->drift_ppm == 0)
         o->drift_ppm = DRIFT_PPM;
     if (o->wait_replicas < 0 || o->wait_replicas > 1000)
@@ -358,8 +362,7 @@ static tl_err ask(tl_client *client, void *machine, tl_step step, const char *wh
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
     (void)tl__drive(client, machine, step, NULL, &out);
-    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
-                        : TL_OK;
+    return result->code ? tl__fail(err, result->code, 0, "%s: %s", what, out.words) : TL_OK;
 }
 
 tl_err tl_client_ping(tl_client *client, tl_error *err) {

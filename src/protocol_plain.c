@@ -22,8 +22,8 @@ static void send_first(tl_try *a, const tl_job *job, tl_out *out) {
 static void send_hold(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = tl__try_script(send, TL_SCRIPT_HOLD);
-    int64_t not_after = tl__try_server_us(e, a->by).lo;
-    a->bounded = not_after > 0;
+    int64_t not_after = tl__try_not_after_us(a, e, false);
+    a->bounded = a->op == TL_TAKE && not_after > 0;
     c->nkeys = 1;
     tl__try_add(c, job->key);
     tl__try_add(c, tl__token_bytes(&job->token));
@@ -94,8 +94,16 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
                                            : tl__try_malformed(a, out);
 }
 
+/* The first SET carries no limit. */
+static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
+    return a->op == TL_TAKE && job->again && tl__try_is_outdated(a, e);
+}
+
 static tl_status plain_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const tl_try_words words = {send, answered, {"tokens need", TL_INSTEAD}};
+    static const tl_try_words words = {.send = send,
+                                       .answered = answered,
+                                       .outdated = outdated,
+                                       .who = {"tokens need", TL_INSTEAD}};
     return tl__try_step(machine, &words, job, e, out);
 }
 

@@ -44,8 +44,16 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
     return tl__try_malformed(a, out);
 }
 
+static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
+    (void)job;
+    return a->op == TL_TAKE && tl__try_is_outdated(a, e);
+}
+
 static tl_status token_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const tl_try_words words = {send, answered, {"tokens need", TL_INSTEAD}};
+    static const tl_try_words words = {.send = send,
+                                       .answered = answered,
+                                       .outdated = outdated,
+                                       .who = {"tokens need", TL_INSTEAD}};
     return tl__try_step(machine, &words, job, e, out);
 }
 

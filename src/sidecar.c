@@ -28,7 +28,7 @@ void tl__sidecar_send_take(tl_try *a, const tl_job *job, const tl_sidecar_write 
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = script(send, TL_SCRIPT_TAKE, job);
     tl_interval now = tl__try_server_us(e, e->now);
-    int64_t not_after = tl__try_server_us(e, a->by).lo;
+    int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
     tl_bytes px = tl__out_int(out, w->px_ms);
     tl__try_add(c, tl__token_bytes(&job->token));
@@ -60,7 +60,7 @@ void tl__sidecar_send_keep(tl_try *a, const tl_job *job, const tl_sidecar_write 
     tl_bytes px = tl__out_int(out, w->px_ms);
     tl__try_add(c, px);
     add_until(c, w, px, out);
-    tl__try_add(c, tl__out_int(out, tl__try_server_us(e, a->by).lo));
+    tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, w->binds)));
     tl__try_add(c, tl__out_int(out, now.hi));
     tl__try_add_wait(send, job, out);
 }

@@ -13,6 +13,7 @@ typedef struct {
         expect;    /**< TAKE: what K must hold, as the script wants it: nothing, or '=' and bytes */
     int64_t px_ms; /**< K's lifetime */
     int64_t until_us; /**< server time until when S binds others; 0: for px_ms */
+    bool binds;       /**< KEEP: must not be carried out after its limit */
 } tl_sidecar_write;
 
 /** An answer of take or keep. */

@@ -12,8 +12,7 @@
 typedef struct {
     const char *name, *keys;
     int phase;
-    int64_t lease_ms, watch_ms, monitor_ms, wait_ms;
-    bool force;
+    int64_t lease_ms, watch_ms, monitor_ms;
     bool yes, again, dry_run, history, json;
     int format;
     legacy_options legacy;

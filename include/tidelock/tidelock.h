@@ -20,9 +20,19 @@
  * end in _async are for event loops. Each has a small program in share/doc/tidelock/examples.
  *
  * What a lock promises. While tl_lock_remaining_ms() is positive nobody else can hold the lock,
- * whatever the network and the other clients do, provided that the server keeps its data and its
- * clock does not jump forward. The moment it reaches 0 that is over: stop, or let the fencing
- * number protect what you write. The lifetime is renewed in the background while the lock is held.
+ * whatever the network and the other clients do. The moment it reaches 0 that is over: stop, or let
+ * the fencing number protect what you write. The lifetime is renewed in the background while the
+ * lock is held. It rests on these assumptions:
+ *
+ *   - The server keeps its data: it isn't restarted without them, and no replica without the last
+ *     writes takes over. wait_replicas and restart_quiet_ms narrow that.
+ *   - The server's clock isn't set forward. It may be slewed.
+ *   - Both clocks, the server's and this host's, run at the rate of true time to within drift_ppm.
+ *     The default is all that Linux lets a clock be slewed by, a tenth: a lifetime counts for 0.82 of
+ *     itself (9/11), since one clock may be fast and the other slow.
+ *   - This host's CLOCK_BOOTTIME goes on. It does in suspend. It stands still while a virtual machine
+ *     is paused, migrated or restored from a snapshot, and a holder there believes for longer by as
+ *     much. Where that can happen let the fencing number protect what you write.
  *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except
@@ -88,9 +98,7 @@ const char *tl_err_name(tl_err code);
 /** Filled by a call that fails, if the caller passed one; untouched by one that succeeds. */
 typedef struct {
     tl_err code;
-    int sys_errno; /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket at
-                            the path, or no such host; EAGAIN: the name service does not answer;
-                            ETIMEDOUT: nothing came within a limit; and others. 0: there is none */
+    int sys_errno;     /**< the errno behind it, or 0 */
     char message[240]; /**< one line that says what happened and what to do; no secrets in it */
 } tl_error;
 
@@ -139,7 +147,11 @@ typedef struct {
                                    two before [0: off]. A server that keeps INFO to itself grants
                                    nothing: TL_EDENIED. It doesn't help where a replica takes over
                                    that a restarted, empty server has emptied */
-    int32_t drift_ppm;        /**< bound on the drift between two clocks [200] */
+    int32_t drift_ppm;        /**< how far the rate of a clock, this host's or the server's, can be from
+                                   true, in millionths: a lifetime counts for (1 - drift) / (1 + drift)
+                                   of itself. Less only where no time service slews faster [101500: 10 %
+                                   by the kernel's tick, 0.05 % each by its frequency and by adjtime(),
+                                   and the crystal]; at most 500000 */
     int32_t wait_replicas;    /**< replicas that must confirm a take or a renewal [0]; with too few
                                   the lock is given back: TL_EUNAVAILABLE */
     int32_t wait_replicas_ms; /**< how long they may take [attempt_ms / 2] */
@@ -178,13 +190,13 @@ typedef struct {
                                   [TL_BRIDGE] */
     /** How long a phase that was read may be acted by, at most; the register can say less [30000]. */
     int64_t phase_lease_ms;
-    /* rediss: more of TLS. The files are read for each new connection; without rediss: these three and
-     * tls_ca_file are refused. */
-    /** This side's certificate, for servers that ask for one, and behind it those between it and an
-     *  authority that the server trusts, PEM; its key is needed too [none] */
-    const char *tls_cert_file;
+    /* rediss: more of TLS; the files are read at each new connection. */
+    const char
+        *tls_cert_file; /**< this side's certificate, PEM, and those between it and an authority
+                                    that the server trusts, for servers that ask for one [none] */
     const char *tls_key_file;    /**< the certificate's key, PEM, without a passphrase [none] */
-    const char *tls_server_name; /**< what the server's certificate is for [the URL's host] */
+    const char *tls_server_name; /**< the name or address that the server's certificate is for
+                                      [the URL's host] */
 } tl_client_options;
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
@@ -376,11 +388,10 @@ void tl_lock_free(tl_lock *lock);
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the
  *                  background, at the latest by the lock's expiry: treat the lock as not held
  * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
- *                  within wait_ms otherwise. wait_ms 0 gives up after a second look when nobody is there
- *                  for certain: refused, no such socket or host, no way to it (not so for local:). Once
- *                  the server has answered, an outage is waited out, until the end of wait_ms: away at
- *                  that moment, it is this too
- * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off
+ *                  within wait_ms otherwise. Once it has answered, an outage is waited out, until
+ *                  the end of wait_ms: away at that moment, it is this too
+ * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off; or, with stamps, the
+ *                  clock shows a time before 2001-09-09, which no legacy client reads as one
  * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back
  * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version that has
  *                  it, and the protocol that works there

@@ -52,7 +52,7 @@ static void test_a_clients_options_are_checked(void **state) {
     REFUSE_CLIENT("restart_quiet_ms", .url = URL, .restart_quiet_ms = -1);
     REFUSE_CLIENT("wait_replicas_ms", .url = URL, .wait_replicas_ms = -1);
     REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = -1);
-    REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = 100001);
+    REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = 500001);
     REFUSE_CLIENT("wait_replicas", .url = URL, .wait_replicas = -1);
     REFUSE_CLIENT("wait_replicas", .url = URL, .wait_replicas = 1001);
     REFUSE_CLIENT("protocol", .url = URL, .protocol = (tl_protocol_id)99);

@@ -230,7 +230,8 @@ static tl_mono answer_by(const world *w, tl_mono from) {
 }
 
 static void finish(world *w, bool maybe_sent) {
-    int64_t clean_ms = w->job.ttl_ms + w->job.attempt_ms;
+    int64_t most_ns = tl__rate_most_ns(w->job.ttl_ms * TL_NS_PER_MS, w->server.drift_ppm);
+    int64_t clean_ms = most_ns / TL_NS_PER_MS + 1 + w->job.attempt_ms;
     tl_mono by = w->detached ? TL_NEVER : answer_by(w, w->now);
     tl_mono end = w->detached ? tl__mono_add_ms(w->now, clean_ms) : TL_NEVER;
     w->finishing = true;

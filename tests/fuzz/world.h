@@ -81,6 +81,12 @@ typedef struct {
 
 /* ---- what a reply says ------------------------------------------------------------------------ */
 
+static inline bool is_time(const tl_send *send) {
+    const tl_command *c = &send->command[0];
+    return send->count == 1 && c->form == TL_ARGV && c->argc == 1 &&
+           tl__bytes_eq(c->argv[0], TL_LITERAL("TIME"));
+}
+
 static inline bool is_script(const tl_send *send, tl_script script) {
     return send->count > 0 && send->command[0].form == TL_SCRIPT &&
            send->command[0].script == script;

@@ -24,10 +24,11 @@ static inline void check_command(const world *w, const tl_command *c) {
     MUST(tl__bytes_eq(c->argv[0], w->job.key) && tl__bytes_eq(c->argv[1], w->job.sidecar));
 }
 
-/* A ticket that was never used before; or, of stamps, that of the attempt which goes on. */
+/* A ticket that was never used before; or that of the attempt which goes on: of stamps, or after TIME. */
 static inline void check_ticket(world *w, const tl_send *send) {
     MUST(w->sends < SENDS_MAX);
-    if (w->stamps && w->sends > 0 && w->tickets[w->sends - 1] == send->ticket)
+    bool goes_on = w->stamps || is_time(&w->asked);
+    if (goes_on && w->sends > 0 && w->tickets[w->sends - 1] == send->ticket)
         return;
     for (unsigned i = 0; i < w->sends; i++)
         MUST(w->tickets[i] != send->ticket);
@@ -38,7 +39,9 @@ static inline void check_send(world *w, const tl_send *send) {
     MUST(!w->under_way && !w->by_hand);
 #ifdef TL_COMPAT
     bool goes_on = w->sends > 0 && w->tickets[w->sends - 1] == send->ticket;
-    if (w->stamps && send->count > 0 && send->command[0].form == TL_ARGV)
+    if (is_time(send))
+        MUST(w->kind == PING || (w->server.anchor.known && !w->job.rules.strict && !goes_on));
+    else if (w->stamps && send->count > 0 && send->command[0].form == TL_ARGV)
         check_plain(w, send, goes_on ? asked_word(w) : NO_WORD);
     else if (w->stamps && send->count > 0)
         check_scripts(w, send);

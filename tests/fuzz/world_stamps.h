@@ -8,7 +8,8 @@
 
 /* Was the last command none of the scripts? */
 static inline bool is_plain(const world *w) {
-    return w->stamps && w->asked.count > 0 && w->asked.command[0].form == TL_ARGV;
+    return w->stamps && w->asked.count > 0 && w->asked.command[0].form == TL_ARGV &&
+           !is_time(&w->asked);
 }
 
 #ifdef TL_COMPAT
@@ -117,10 +118,9 @@ static inline void check_plain(const world *w, const tl_send *send, int last) {
         tl_stamp own = read_stamp(w, c->argv[2]);
         MUST(w->kind == ACQUIRE && !w->detached);
         MUST(send->by.ns <= tl__mono_add_ms(w->now, r->lag_ms).ns);
-        /* by a clock that shows a time at which there were no stamps it makes none */
-        MUST(own.kind == TL_STAMP_GOOD || !tl__dialect_likely(known_us(w).lo / 1000, INT64_MAX));
-        MUST(own.kind != TL_STAMP_GOOD || (own.end_ms >= known_us(w).hi / 1000 + r->legacy_ttl_ms &&
-                                           own.end_ms >= known_us(w).hi / 1000 + w->job.ttl_ms));
+        MUST(own.kind == TL_STAMP_GOOD); /* whatever its clock shows */
+        MUST((own.end_ms >= known_us(w).hi / 1000 + r->legacy_ttl_ms &&
+              own.end_ms >= known_us(w).hi / 1000 + w->job.ttl_ms));
     }
     if (word == GETSET)
         MUST(last == GET && w->told_text &&
@@ -255,7 +255,7 @@ static inline bool has_taken(const world *w, const tl_event *e) {
 }
 
 static inline bool reads_only(const world *w) {
-    return is_plain(w) && asked_word(w) == GET;
+    return is_time(&w->asked) || (is_plain(w) && asked_word(w) == GET);
 }
 
 static inline bool takes_plainly(const world *w, const tl_event *e) {
@@ -389,8 +389,7 @@ static inline void check_stamp_dropped(const world *w, const tl_event *e) {
 #else
 
 static inline bool reads_only(const world *w) {
-    (void)w;
-    return false;
+    return is_time(&w->asked);
 }
 
 static inline bool takes_plainly(const world *w, const tl_event *e) {

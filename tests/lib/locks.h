@@ -34,6 +34,13 @@ int locks_clean_up(void **state);
 extern tl_error said;
 
 #define ASSERT_RESULT(call, expected) locks__result((call), (expected), #call, __FILE__, __LINE__)
+/** What a holder counts on of `ms` on the server's clock, asked for at most `slack` ago: what the rates of two clocks
+ *  leave of it, (1 - drift) / (1 + drift), with the default of 10.15 %. */
+#define BELIEVED_MS(ms) ((int64_t)(ms)*898500 / 1101500)
+#define ASSERT_BELIEVES(remaining, ms, slack)                                                      \
+    assert_in_range((remaining), BELIEVED_MS(ms) > (slack) ? BELIEVED_MS(ms) - (slack) : 1,        \
+                    BELIEVED_MS(ms))
+
 /** The call before failed with one line that has these words. */
 #define ASSERT_SAID(words) locks__said((words), __FILE__, __LINE__)
 

@@ -61,8 +61,8 @@ static void release(sim_world *w, sim_actor *a) {
 
 static void taken(sim_world *w, sim_actor *a, const tl_event *e) {
     plain_actor *p = self(a);
-    int64_t drift = tl__drift_ns(lifetime_ms(w) * SIM_MS, w->cfg.drift_ppm);
-    p->deadline = tl__mono_add_ns(tl__mono_add_ms(e->sent, lifetime_ms(w)), -drift);
+    p->deadline = tl__mono_add_ns(e->sent,
+                                  tl__rate_least_ns(lifetime_ms(w) * SIM_MS, w->cfg.drift_ppm));
     p->state = HOLDING;
     w->stats.plain_takes++;
     w->key[a->key].turns++;

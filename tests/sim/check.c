@@ -137,11 +137,14 @@ void sim_check_lost(sim_world *w, const sim_lock *l, tl_mono deadline, tl_lost_w
         sim_fail(w, l->key, "%s is told LOST for no reason", l->actor->name);
 }
 
-/* A host that was stopped has all the time that the operation may take, from when it goes on. */
+/* A host that was stopped has all the time that the operation may take, from when it goes on; its clock may be slow. */
 static bool is_overdue(const sim_world *w, const sim_lock *l) {
     const sim_host *h = l->client->host;
     sim_ns from = h->stalled > l->op_began ? h->stalled : l->op_began;
-    return l->op_ms != TL_FOREVER && w->now > from + (l->op_ms + SLACK_MS) * SIM_MS * 1010 / 1000;
+    if (l->op_ms == TL_FOREVER)
+        return false;
+    sim_ns most = (l->op_ms + SLACK_MS) * SIM_MS * 1010 / 1000;
+    return w->now > from + tl__rate_most_ns(most, w->cfg.drift_ppm);
 }
 
 /* A step of the server's clock has been seen: every lock is asked about at once. */

@@ -65,13 +65,26 @@ static void check_fence(sim_world *w, int key, uint64_t fence, bool back) {
 
 /* Does the request come too late, when its sender may have moved on? Its limit is by the clock of the
  * server that it was meant for: another that takes over may be behind. */
-static void check_in_time(sim_world *w, const sim_msg *m, tl_bytes limit, int key) {
+static void check_in_time(sim_world *w, const sim_msg *m, tl_bytes limit, int64_t spare_ns,
+                          int key) {
     const sim_host *h = m->sender;
     int64_t not_after = 0;
+    tl_mono by = tl__mono_add_ns(m->by, spare_ns);
     (void)tl__bytes_to_int(limit, &not_after);
     if (not_after > 0 && w->whole && w->cfg.level >= FAKE_LEVEL(3, 2, 0) &&
-        m->boot == h->boot.base && w->promoted == 0 && tl__mono_before(m->by, sim_host_clock(w, h)))
+        m->boot == h->boot.base && w->promoted == 0 && tl__mono_before(by, sim_host_clock(w, h)))
         sim_fail(w, key, "a request takes effect after its time limit");
+}
+
+/* A renewal whose sender hasn't looked at the server's clock for long has until the latest that it can show: what its
+ * sender didn't know of it, and as much again for the time until the limit and for our own clock. */
+static int64_t spare_of_keep(const sim_msg *m, const sim_order *o) {
+    int64_t earliest = 0, latest = 0;
+    (void)tl__bytes_to_int(o->argv[2], &earliest);
+    (void)tl__bytes_to_int(o->argv[9], &latest);
+    int64_t unsure_ns = (latest - earliest) * 1000;
+    bool binds = m->lease.until.ns != 0;
+    return !binds && unsure_ns > tl__ns_until(m->sent, m->by) / 2 ? 2 * unsure_ns : 0;
 }
 
 static void check_promise(sim_world *w, int key, uint32_t number) {
@@ -137,7 +150,7 @@ void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fe
     check_alone(w, key, number);
     bool back = t->taken && w->cfg.fault[SIM_LOSSY] && (w->cfg.stamps || t->promise == SIM_ASKING);
     check_fence(w, key, (uint64_t)fence, back);
-    check_in_time(w, m, limit, key);
+    check_in_time(w, m, limit, 0, key);
     check_promise(w, key, number);
     check_prompt(w, m, key);
     w->key[key].holder = number;
@@ -183,7 +196,7 @@ static void keep_executed(sim_world *w, const sim_msg *m, const sim_order *o, co
     w->stats.late_refused += status == -2;
     if (status != 1)
         return;
-    check_in_time(w, m, o->argv[8], key);
+    check_in_time(w, m, o->argv[8], spare_of_keep(m, o), key);
     if (m->lease.until.ns != 0) {
         w->stats.drained++;
         sim_phase_acted(w, m, key);

@@ -6,14 +6,16 @@
 #define BILLION INT64_C(1000000000)
 #define SIGHT (1000 * BILLION) /* no run lasts longer */
 
-/* A little less than `ns` of the clock in true time. */
+/* What `ns` of the clock are in true time, to a nanosecond or two. */
 static int64_t in_true_time(const sim_clock *clock, int64_t ns) {
-    return ns - ns / BILLION * clock->ppb - ns % BILLION * clock->ppb / BILLION;
+    int64_t rate = BILLION + clock->ppb;
+    return ns / rate * BILLION + ns % rate * BILLION / rate;
 }
 
 int64_t sim_clock_read(const sim_clock *clock, sim_ns at) {
     int64_t passed = at - clock->from;
-    return clock->base + passed + passed * clock->ppb / BILLION;
+    return clock->base + passed + passed / BILLION * clock->ppb +
+           passed % BILLION * clock->ppb / BILLION;
 }
 
 sim_ns sim_clock_when(const sim_clock *clock, int64_t reading) {
@@ -23,8 +25,8 @@ sim_ns sim_clock_when(const sim_clock *clock, int64_t reading) {
     if (left <= 0)
         return clock->from;
     sim_ns at = clock->from + in_true_time(clock, left);
-    for (int64_t short_by; (short_by = reading - sim_clock_read(clock, at)) > 0;)
-        at += short_by > BILLION / 1000 ? in_true_time(clock, short_by) : short_by;
+    while (sim_clock_read(clock, at) < reading)
+        at++;
     while (at > clock->from && sim_clock_read(clock, at - 1) >= reading)
         at--;
     return at;

@@ -7,7 +7,6 @@
 #ifndef FEED_H
 #define FEED_H
 
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +24,7 @@
 #define FEED_START_NS INT64_C(5000000000000)     /* the deadline clock when a test begins */
 #define FEED_OFFSET_US INT64_C(1700000000000000) /* the server's clock less the deadline clock */
 #define FEED_SERVER_US (FEED_OFFSET_US + FEED_START_NS / 1000) /* the server's clock then */
-#define FEED_DRIFT_PPM 200
+#define FEED_DRIFT_PPM 100                                     /* of each clock */
 
 #define KEY "jobs:nightly"
 #define SIDECAR "tidelock:{jobs:nightly}"
@@ -34,8 +33,19 @@
 #define TTL_MS 30000
 #define ATTEMPT_MS 2000
 #define CONNECT_MS 5000
-/* What the drift bound takes from each validity: 200 ppm of TTL_MS, rounded up. */
-#define DRIFT_NS (INT64_C(6000000) + FEED_DRIFT_PPM)
+/* What the drift bound takes from each validity: of a duration d on a clock that is fast, one that is slow shows
+ * d (1 - drift) / (1 + drift), so 2 drift / (1 + drift) of it are missing; rounded up. */
+#define FEED_LOSS_NS(ns)                                                                           \
+    (((ns)*2 * FEED_DRIFT_PPM + 1000000 + FEED_DRIFT_PPM - 1) / (1000000 + FEED_DRIFT_PPM))
+#define FEED_LOSS_OF(ms) FEED_LOSS_NS((int64_t)(ms)*TL_NS_PER_MS)
+#define DRIFT_NS FEED_LOSS_OF(TTL_MS)
+#define FEED_LEAST_OF(ms) ((int64_t)(ms)*TL_NS_PER_MS - FEED_LOSS_OF(ms))
+/* And the most that one shows while the other shows so much; rounded up. */
+#define FEED_MOST_OF(ms)                                                                           \
+    ((int64_t)(ms)*TL_NS_PER_MS +                                                                  \
+     ((int64_t)(ms)*TL_NS_PER_MS * 2 * FEED_DRIFT_PPM + 999999 - FEED_DRIFT_PPM) /                 \
+         (1000000 - FEED_DRIFT_PPM))
+#define FEED_GAIN_MS 7 /* what a fast clock gains in TTL_MS on one that is slow: 6.0006 ms */
 
 typedef struct {
     void *machine;
@@ -189,16 +199,6 @@ static inline tl_status feed_lost(feed *f) {
 
 static inline tl_status feed_refused(feed *f) {
     return feed_failed(f, false, TL_EUNAVAILABLE, "connection refused");
-}
-
-/* Nobody is there to connect to. */
-static inline tl_status feed_absent(feed *f) {
-    return feed_event(f, (tl_event){.kind = TL_FAILED,
-                                    .ticket = f->last.ticket,
-                                    .why = TL_EUNAVAILABLE,
-                                    .sys_errno = ECONNREFUSED,
-                                    .absent = true,
-                                    .words = TL_LITERAL("connection refused")});
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@
 #define GRACE_MS 3600000                 /* what K outlives its stamp by */
 #define CAP_MS (LEGACY_MS - L_MS - 2 * M_MS)
 /* What the drift bound takes from a lifetime. */
-#define DRIFT_OF(ms) ((int64_t)(ms)*FEED_DRIFT_PPM + FEED_DRIFT_PPM)
+#define DRIFT_OF(ms) FEED_LOSS_OF(ms)
 
 typedef struct {
     tl_attempt attempt; /* first: its result */

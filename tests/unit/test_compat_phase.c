@@ -232,7 +232,7 @@ static void test_a_lease_counts_from_before_the_question_less_the_drift(void **s
     (void)feed_start(&f);
     feed_at(&f, 1000);
     (void)answer_phase(&f, TL_PHASE_TOKEN, 1, 10000);
-    assert_int_equal(f.server.lease[0].until.ns, feed_ms(5 + 10000).ns - 10000 * 200 - 200);
+    assert_int_equal(f.server.lease[0].until.ns, feed_ms(5 + 10000).ns - FEED_LOSS_OF(10000));
     assert_int_equal(f.server.lease[0].lease_ms, 10000);
     assert_int_equal(f.server.lease[0].told.ns, feed_ms(1000).ns);
 }
@@ -359,7 +359,7 @@ static void test_a_register_is_told_how_long_the_lease_before_lasts(void **state
     feed_at(&f, LEASE_MS - 7000);
     (void)feed_start(&f);
     feed_assert_asked(&f, "phase");
-    assert_int_equal(feed_arg_int(&f, 5), 7001);
+    assert_int_equal(feed_arg_int(&f, 5), 7002);
 }
 
 /* ---- drain ----------------------------------------------------------------------------------- */
@@ -631,6 +631,55 @@ static void test_what_is_not_certain_is_not_refused(void **state) {
     feed_assert_asked(&f, "take");
 }
 
+/* A step of a clock since the server's was looked at is seen before the next take. */
+static void test_the_guard_asks_for_the_time_when_it_was_told_long_ago(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    m.job.rules.guard = TL_GUARD_REFUSE;
+    m.job.attempt_ms = 60000; /* for the limit's sake it need not be asked for */
+    f.server.drift_ppm = 100000;
+    f.server.anchor.at = feed_ms(-2750); /* which leave half of M */
+    f.server.wall_us = FEED_OFFSET_US + (M_MS + 500) * 1000;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "take");
+    f.server.anchor.at = feed_ms(-2751);
+    m.job.protocol->init(&m.attempt, TL_TAKE, TICKET, feed_ms(60000));
+    (void)feed_start(&f);
+    assert_string_equal(f.last.command[0].argv[0].p, "TIME");
+    unsigned sends = f.sends;
+    (void)feed_reply(&f, "['1700005000' '0']");
+    expect(&f, TL_ECLOCK, false);
+    assert_int_equal(f.sends, sends);
+    assert_non_null(strstr(f.out.words, "at least 1499 ms ahead of"));
+}
+
+/* Nobody could read it, and where nothing ends it, it would be held for ever. */
+static void test_no_stamp_is_written_by_a_clock_of_before_2001(void **state) {
+    static const tl_protocol *const both[] = {&tl__protocol_bridge, &tl__protocol_timestamp};
+    const int64_t early_us = INT64_C(1000000000000000) - T_MS * 1000;
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        feed f;
+        prepare(&f, both[i % 2], TL_TAKE);
+        m.job.rules.guard = TL_GUARD_OFF;
+        m.job.rules.strict = i == 3;
+        f.server.wall_us = early_us - 1000 - FEED_START_NS / 1000;
+        f.server.anchor.offset = (tl_interval){f.server.wall_us, f.server.wall_us};
+        (void)feed_start(&f);
+        expect(&f, TL_ECLOCK, false);
+        assert_int_equal(f.sends, 0);
+        assert_non_null(strstr(f.out.words, "before 2001"));
+        prepare(&f, both[i % 2], TL_TAKE);
+        m.job.rules.guard = TL_GUARD_OFF;
+        m.job.rules.strict = i == 3;
+        f.server.wall_us = early_us - FEED_START_NS / 1000;
+        f.server.anchor.offset = (tl_interval){f.server.wall_us, f.server.wall_us};
+        assert_int_equal(feed_start(&f), TL_GO);
+        assert_int_equal(f.sends, 1);
+    }
+}
+
 static void test_who_holds_is_not_bothered_about_clocks(void **state) {
     (void)state;
     for (tl_op op = TL_KEEP; op <= TL_DROP; op++) {
@@ -810,6 +859,8 @@ int main(void) {
         cmocka_unit_test(test_who_leaves_takes_its_record_away_and_asks_once),
         cmocka_unit_test(test_a_clock_that_is_off_for_certain_is_warned_of_or_refused),
         cmocka_unit_test(test_what_is_not_certain_is_not_refused),
+        cmocka_unit_test(test_the_guard_asks_for_the_time_when_it_was_told_long_ago),
+        cmocka_unit_test(test_no_stamp_is_written_by_a_clock_of_before_2001),
         cmocka_unit_test(test_who_holds_is_not_bothered_about_clocks),
         cmocka_unit_test(test_what_skew_has_published_counts_while_stamps_are_written),
     };

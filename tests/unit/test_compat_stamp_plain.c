@@ -49,7 +49,7 @@ static void test_a_setnx_that_worked_is_ours_from_the_reading_of_our_clock(void 
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
     assert_int_equal(result()->fence, 0);
-    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
     assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
     assert_int_equal(result()->proof.capped_until.ns, INT64_MAX); /* it is never renewed */
     assert_int_equal(result()->proof.proved_us, FEED_SERVER_US);
@@ -81,7 +81,7 @@ static void test_a_short_lifetime_is_believed_but_not_written(void **state) {
     SAID(&f, "SETNX", KEY, text_of(START_MS + LEGACY_MS));
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, feed_ms(10000 - M_MS).ns - DRIFT_OF(10000));
+    assert_int_equal(result()->deadline.ns, feed_ms(10000 - M_MS).ns - DRIFT_OF(10000 - M_MS));
     assert_int_equal(result()->proof.stamp_ms, START_MS + LEGACY_MS);
 }
 
@@ -93,7 +93,7 @@ static void test_a_long_lifetime_is_written_but_believed_to_the_cap_only(void **
     (void)feed_start(&f);
     SAID(&f, "SETNX", KEY, text_of(START_MS + 90000));
     (void)feed_reply(&f, "1");
-    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
 }
 
 static void test_a_clock_that_is_known_roughly_makes_no_stamp_too_early(void **state) {
@@ -129,7 +129,7 @@ static void test_an_expired_stamp_is_taken_over_by_getset(void **state) {
     SAID(&f, "GETSET", KEY, OWN);
     (void)feed_reply(&f, "'%s'", old);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
 }
 
 /* Up to the point where GETSET is under way; 1.2 s and 1.3 s after the start. */
@@ -151,7 +151,7 @@ static void test_our_clock_is_read_anew_for_the_getset_which_is_sent_within_l(vo
     feed_at(&f, 1300);
     (void)feed_reply(&f, "'%s'", text_of(START_MS - 90000));
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, feed_ms(1200 + CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->deadline.ns, feed_ms(1200 + CAP_MS).ns - DRIFT_OF(CAP_MS));
     assert_int_equal(result()->proof.proved_us, feed_server_us(1200));
 }
 

@@ -158,11 +158,11 @@ static void test_a_locks_own_dialect_comes_before_the_clients(void **state) {
 
 static void test_the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift(void **state) {
     (void)state;
-    const tl_server server = {.drift_ppm = 200};
+    const tl_server server = {.drift_ppm = 100000};
     const tl_event e = {.server = &server};
     const tl_job job = {.rules = {.skew_ms = 1000, .lag_ms = 500, .legacy_ttl_ms = 60000}};
     assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
-                     feed_ms(7 + 57500).ns - 12000000 - 200);
+                     feed_ms(7).ns + INT64_C(57500000000) * 9 / 11);
 }
 
 int main(void) {

@@ -147,7 +147,7 @@ static void test_a_free_key_is_taken_and_ours_for_what_its_stamp_leaves(void **s
     expect(&f, TL_OK, false);
     assert_int_equal(result()->fence, feed_server_us(100));
     /* At first no longer than a racing loser's stamp; then what it ends less what has passed. */
-    assert_int_equal(result()->deadline.ns, feed_ms(100 + CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->deadline.ns, feed_ms(100 + CAP_MS).ns - DRIFT_OF(CAP_MS));
     assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
     assert_int_equal(feed_since(result()->proof.capped_until), 300 + L_MS);
     assert_int_equal(result()->proof.proved_us, feed_server_us(300));
@@ -166,7 +166,8 @@ static void test_a_short_lifetime_is_worth_itself_less_the_way_and_m(void **stat
     (void)FIND(&f, NULL);
     feed_at(&f, 400);
     (void)answer_wrote(&f);
-    assert_int_equal(result()->deadline.ns, feed_ms(30000 - 400 - M_MS).ns - DRIFT_OF(30000));
+    assert_int_equal(result()->deadline.ns,
+                     feed_ms(30000 - 400 - M_MS).ns - DRIFT_OF(30000 - 400 - M_MS));
 }
 
 /* Where the time is our own wall clock's, which is off by M as everybody's. */
@@ -186,7 +187,7 @@ static void test_without_time_our_own_clock_is_spared_too(void **state) {
     (void)answer_wrote(&f);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns,
-                     feed_ms(100 + 30000 - 400 - 2 * M_MS).ns - DRIFT_OF(30000));
+                     feed_ms(100 + 30000 - 400 - 2 * M_MS).ns - DRIFT_OF(30000 - 400 - 2 * M_MS));
     assert_int_equal(result()->proof.proved_us, feed_server_us(100)); /* no later than it was so */
 }
 
@@ -307,7 +308,7 @@ static void test_a_take_that_finds_its_token_writes_anew_and_keeps_the_fence(voi
     (void)answer_wrote(&f);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->fence, 77);
-    assert_int_equal(result()->deadline.ns, feed_ms(5000 + CAP_MS).ns - DRIFT_OF(LEGACY_MS));
+    assert_int_equal(result()->deadline.ns, feed_ms(5000 + CAP_MS).ns - DRIFT_OF(CAP_MS));
     begin(&f, TL_TAKE);
     (void)FIND(&f, own(), .token = OTHER, .bound = own(), .fence = 77);
     expect(&f, TL_EBUSY, false);
@@ -518,7 +519,8 @@ static void test_without_an_answer_of_time_the_latest_counts(void **state) {
     f.server.anchor.offset.hi += 90000;
     (void)feed_reply(&f, "+QUEUED +QUEUED +QUEUED [+OK 1 +OK]");
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, feed_ms(30000 - 90 - M_MS).ns - DRIFT_OF(30000));
+    assert_int_equal(result()->deadline.ns,
+                     feed_ms(30000 - 90 - M_MS).ns - DRIFT_OF(30000 - 90 - M_MS));
 }
 
 static void test_too_few_replicas_are_no_lock(void **state) {
@@ -596,7 +598,8 @@ static void test_a_keep_writes_a_later_stamp_and_lifts_the_cap(void **state) {
     feed_at(&f, 20100);
     (void)answer_wrote(&f);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, feed_ms(20000 + T_MS - 100 - M_MS).ns - DRIFT_OF(T_MS));
+    assert_int_equal(result()->deadline.ns,
+                     feed_ms(20000 + T_MS - 100 - M_MS).ns - DRIFT_OF(T_MS - 100 - M_MS));
     assert_int_equal(result()->proof.proved_us, feed_server_us(20100));
     assert_int_equal(result()->proof.stamp_ms, end_ms);
 }

@@ -92,6 +92,33 @@ static void test_what_drift_takes_is_never_too_little(void **state) {
     assert_int_equal(tl__drift_ns(INT64_MAX, INT32_MAX), INT64_MAX);
 }
 
+/* A clock that is fast by a tenth shows 11 while one that is slow by a tenth shows 9. */
+static void test_two_clocks_of_any_rate_allowed_show_no_less_and_no_more(void **state) {
+    (void)state;
+    assert_int_equal(tl__rate_least_ns(11 * S, 100000), 9 * S);
+    assert_int_equal(tl__rate_most_ns(9 * S, 100000), 11 * S);
+    assert_int_equal(tl__rate_least_ns(S, 0), S);
+    assert_int_equal(tl__rate_most_ns(S, 0), S);
+    for (int64_t true_ns = 1; true_ns < INT64_C(100000000000000); true_ns = true_ns * 3 + 1) {
+        int64_t fast = true_ns + true_ns / 10, slow = true_ns - true_ns / 10;
+        assert_true(tl__rate_least_ns(fast, 100000) <= slow);
+        assert_true(tl__rate_most_ns(slow, 100000) >= fast);
+        assert_true(tl__rate_least_ns(fast, 100000) > slow - 3);
+    }
+}
+
+static void test_rates_saturate_and_never_give_time_away(void **state) {
+    (void)state;
+    assert_int_equal(tl__rate_least_ns(-1, 200), 0);
+    assert_int_equal(tl__rate_most_ns(-1, 200), 0);
+    assert_int_equal(tl__rate_least_ns(S, 1000000), 0);
+    assert_int_equal(tl__rate_most_ns(S, 1000000), INT64_MAX);
+    assert_int_equal(tl__rate_most_ns(INT64_MAX, 200), INT64_MAX);
+    assert_true(tl__rate_least_ns(INT64_MAX, 200) < INT64_MAX);
+    assert_int_equal(tl__rate_least_ns(1, 200), 0);
+    assert_int_equal(tl__rate_most_ns(1, 200), 2);
+}
+
 /* ---- intersection ---------------------------------------------------------------------------- */
 
 static void test_an_intersection_is_what_both_allow(void **state) {
@@ -132,7 +159,7 @@ static void test_what_was_known_is_aged_before_it_is_merged(void **state) {
     tl_anchor a = {0};
     (void)tl__anchor_learn(&a, (tl_interval){0, 0}, (tl_mono){0}, 200);
     /* after 10 s it may have drifted by 2 ms: this bracket is no step */
-    assert_false(tl__anchor_learn(&a, (tl_interval){1500, 3000}, (tl_mono){10 * S}, 200));
+    assert_false(tl__anchor_learn(&a, (tl_interval){1500, 3000}, (tl_mono){10 * S}, 100));
     expect(a.offset, 1500, 2001);
 }
 
@@ -179,8 +206,9 @@ static void test_the_servers_time_is_earliest_and_latest(void **state) {
     expect(tl__anchor_server_time(&a, (tl_mono){S}, 200), 1001000, 1001010);
     /* between two microseconds: the earliest goes down, the latest up */
     expect(tl__anchor_server_time(&a, (tl_mono){S + 1}, 0), 1001000, 1001011);
-    /* 10 s later: 2001 us of drift either way */
-    expect(tl__anchor_server_time(&a, (tl_mono){11 * S}, 200), 11001000 - 2001, 11001010 + 2001);
+    /* 10 s later, each clock fast or slow by a tenth: 10 s * 9/11 at least, 10 s * 11/9 at most */
+    expect(tl__anchor_server_time(&a, (tl_mono){11 * S}, 100000), 1001000 + 8181818,
+           1001010 + 12222223);
 }
 
 static void test_the_servers_time_saturates(void **state) {
@@ -230,6 +258,8 @@ int main(void) {
         cmocka_unit_test(test_no_time_and_no_drift_widen_nothing),
         cmocka_unit_test(test_ageing_saturates),
         cmocka_unit_test(test_what_drift_takes_is_never_too_little),
+        cmocka_unit_test(test_two_clocks_of_any_rate_allowed_show_no_less_and_no_more),
+        cmocka_unit_test(test_rates_saturate_and_never_give_time_away),
         cmocka_unit_test(test_an_intersection_is_what_both_allow),
         cmocka_unit_test(test_the_first_bracket_is_the_anchor),
         cmocka_unit_test(test_brackets_narrow_each_other),

@@ -69,7 +69,7 @@ static void test_a_further_take_and_a_keep_compare_and_have_a_limit(void **state
         feed f;
         char limit[TL_INT_SIZE];
         begin(&f, i ? TL_KEEP : TL_TAKE, true);
-        (void)snprintf(limit, sizeof limit, "%lld", (long long)feed_server_us(ATTEMPT_MS) - 401);
+        (void)snprintf(limit, sizeof limit, "%lld", (long long)feed_server_us(ATTEMPT_MS) - 400);
         feed_assert_asked(&f, "hold");
         assert_int_equal(f.last.command[0].nkeys, 1);
         assert_int_equal(f.last.command[0].argc, 5);
@@ -177,7 +177,7 @@ static void test_ours_by_comparison_counts_what_the_key_has_left(void **state) {
         feed_at(&f, 100);
         (void)held(&f, 1, "1234");
         expect(&f, TL_OK, false);
-        assert_int_equal(result()->deadline.ns, feed_ms(1234).ns - DRIFT_NS);
+        assert_int_equal(result()->deadline.ns, feed_ms(1234).ns - FEED_LOSS_OF(1234));
         assert_true(f.out.has_bracket && result()->checked);
     }
 }

@@ -84,7 +84,7 @@ static void test_the_deadline_moves_only_by_what_the_answer_proves(void **state)
     begin(&f);
     due(&f);
     (void)feed_kept(&f, 25000);
-    assert_int_equal(m.result.deadline.ns, f.sent.ns + 25000 * MS - DRIFT_NS);
+    assert_int_equal(m.result.deadline.ns, f.sent.ns + 25000 * MS - FEED_LOSS_OF(25000));
 }
 
 static void test_an_answer_is_awaited_for_a_third_of_what_is_left_at_most(void **state) {
@@ -450,7 +450,7 @@ static void test_woken_renews_at_once(void **state) {
     assert_int_equal(f.out.sends, 1);
     feed_assert_asked(&f, "keep");
     (void)feed_kept(&f, 12000); /* its time had run ahead */
-    assert_int_equal(m.result.deadline.ns, f.sent.ns + 12000 * MS - DRIFT_NS);
+    assert_int_equal(m.result.deadline.ns, f.sent.ns + 12000 * MS - FEED_LOSS_OF(12000));
 }
 
 static void test_woken_with_a_renewal_under_way_renews_again_after_it(void **state) {

@@ -542,7 +542,7 @@ static void set_up(wire *w, const char *file, FILE *log) {
     w->file = file;
     w->log = log;
     w->now = (tl_mono){START_NS};
-    w->server.drift_ppm = 200;
+    w->server.drift_ppm = 100;
     w->job = (tl_job){.protocol = &tl__protocol_token, .ttl_ms = 30000, .attempt_ms = 2000};
     w->connect_ms = 5000;
     do_key(w, "jobs:nightly");

@@ -1,0 +1,56 @@
+/*
+ * A server whose clock runs fast by all that a kernel can slew it: its keys expire early by our clock.
+ */
+#include <unistd.h>
+
+#include "arena.h"
+
+#define LIFE_MS clock_patient_ms(1500)
+
+/* The server's only: this program's own clock is as it is. */
+static real_redis *start_fast(void) {
+    char library[4096];
+    ssize_t n = readlink("/proc/self/exe", library, sizeof library - sizeof "fast_clock.so");
+    char *name = n > 0 ? memrchr(library, '/', (size_t)n) : NULL;
+    assert_non_null(name);
+    (void)strcpy(name + 1, "fast_clock.so");
+    (void)setenv("LD_PRELOAD", library, 1);
+    real_redis *fast = real_redis_start(NULL);
+    (void)unsetenv("LD_PRELOAD");
+    return fast;
+}
+
+/* Who waits gets it when the server says so; by then the holder must have stopped counting on it. */
+static void test_no_holder_counts_on_a_lock_that_a_fast_server_has_given_away(void **state) {
+    static const bool without[] = {false, true};
+    (void)state;
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+        tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS, .manual_renew = true,
+                                                  .no_fence = without[i]);
+        tl_lock *holder = make_lock_with(client_direct(), KEY, options);
+        tl_lock *next = make_lock_with(client_direct(), KEY, options);
+        ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+        assert_int_equal(tl_lock_remaining_ms(holder), 0);
+        (void)tl_lock_release(holder, &said);
+        ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+    }
+}
+
+/* No more than what the slowest clock shows while the fastest shows the lifetime. */
+static void test_a_holder_counts_on_what_the_rates_of_two_clocks_leave(void **state) {
+    (void)state;
+    tl_lock *holder = make_lock(client_direct(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    assert_true(tl_lock_remaining_ms(holder) <= TTL_MS * INT64_C(9) / 11);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ARENA_TEST(test_no_holder_counts_on_a_lock_that_a_fast_server_has_given_away),
+        ARENA_TEST(test_a_holder_counts_on_what_the_rates_of_two_clocks_leave),
+    };
+    server = start_fast();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
