@@ -151,9 +151,9 @@ static int take_permission(migrate_link *m, unsigned ups, permission *ret) {
     if (status)
         return status;
     (void)migrate_key(ret->permit, m->name, ":permit");
-    (void)snprintf(ret->permitted, sizeof ret->permitted, "%lld %lld %lld",
-                   (long long)(now_us + STEP_MS * INT64_C(1000)), (long long)now_us,
-                   (long long)getpid());
+    int64_t limit_us = now_us + STEP_MS * INT64_C(1000);
+    (void)snprintf(ret->permitted, sizeof ret->permitted, "%lld %lld %lld", (long long)limit_us,
+                   (long long)now_us, (long long)getpid());
     const char *const words[] = {"PSETEX", ret->permit, number(life, STEP_MS), ret->permitted,
                                  NULL};
     if (!skew_link_ask(&m->link, words, NULL, NULL))

@@ -69,7 +69,7 @@ const char migrate_change_script[] =
     "    redis.call('HMSET', R, 'keys', ARGV[5], 'lease_ms', ARGV[6])\n"
     "end\n"
     "redis.call('LTRIM', L, 1 - " MOST ", -1)\n"
-    "redis.call('RPUSH', L, '{\"at_us\":' .. text(at) .. ',\"to_epoch\":' .. text(top + 1) .. ',' .. ARGV[4])\n"
+    "redis.call('RPUSH', L, '{\"at_us\":' .. text(now) .. ',\"to_epoch\":' .. text(top + 1) .. ',' .. ARGV[4])\n"
     "for _, id in ipairs(dead) do\n"
     "    redis.call('HDEL', C, id)\n"
     "end\n"
