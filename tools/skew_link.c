@@ -11,10 +11,9 @@
 #define LIMIT_MS 5000
 
 static int status_of_error(tl_bytes text) {
-    if (tl__bytes_has_word(text, "NOPERM") || tl__bytes_has_word(text, "NOAUTH") ||
-        tl__refusal(text) == TL_EUNSUPPORTED)
-        return STATUS_REFUSED;
-    return STATUS_UNAVAILABLE;
+    tl_err code = tl__refusal(text);
+
+    return code == TL_EDENIED || code == TL_EUNSUPPORTED ? STATUS_REFUSED : STATUS_UNAVAILABLE;
 }
 
 static void answered(void *ctx, const tl_answer *answer) {

@@ -200,6 +200,8 @@ expect_refused "can't be read: look at it" migrate init --yes --keys 'jobs:*'
 redis DEL "$register" >/dev/null
 redis SET "$register" x >/dev/null
 expect_line 69 'wrong kind' migrate status
+redis ACL SETUSER default -hget -hmget -hgetall >/dev/null # which its scripts call
+expect_line 77 'permission|executing the script' migrate status
 redis ACL SETUSER default -@all +info +auth +hello +time >/dev/null
 expect_line 77 'NOPERM|permission' migrate status
 stop_server
