@@ -15,7 +15,7 @@ static int64_t div_down(int64_t a, int64_t b) {
 }
 
 static int64_t div_up(int64_t a, int64_t b) {
-    return -div_down(-a, b);
+    return a / b + (a % b != 0 && (a < 0) == (b < 0));
 }
 
 /* ---- drift -------------------------------------------------------------------------------------- */
