@@ -29,12 +29,16 @@
 #define FOR_LEAST_MS 10
 #define FOR_MOST_MS INT64_C(3600000)
 #define WATCH_MS 2000
-#define PROGRESS_MS 1000 /* what takes no longer shows none */
+#define PROGRESS_MS 1000         /* what takes no longer shows none */
+#define STALE_MS INT64_C(900000) /* as long as what --publish tells is believed */
+#define STALE_ROUNDS 3           /* of a watch, and as long as this at least: */
+#define STALE_LEAST_MS 60000
+#define STALE_MOST_MS INT64_C(2592000000)
 
 enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML };
 
 typedef struct {
-    int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms;
+    int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms, stale_ms;
     int samples, format;
     const char *warn, *output, *log, *publish;
     bool no_agents, json;
@@ -76,6 +80,8 @@ static const opt skew_table[] = {
     {0, "json", OPT_FLAG, offsetof(skew_options, json), NULL, "as --format json", 0, 0},
     {0, "output", OPT_TEXT, offsetof(skew_options, output), "FILE",
      "write to FILE, which is replaced at once", 0, 0},
+    {0, "stale-after", OPT_DURATION, offsetof(skew_options, stale_ms), "D",
+     "when a page of --format html calls itself stale (15m; with --watch three rounds)", 0, 0},
     {0, "watch", OPT_EVERY, offsetof(skew_options, watch_ms), "[=D]",
      "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
     {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
@@ -89,6 +95,7 @@ static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
                                            .slack_ms = UNSET,
                                            .for_ms = UNSET,
                                            .watch_ms = UNSET,
+                                           .stale_ms = UNSET,
                                            .warn = "50%",
                                            .legacy = SKEW_LEGACY_DEFAULTS};
 
@@ -139,6 +146,16 @@ static int check_roll(const skew_options *o) {
     return skew_roll_check(&o->roll, self);
 }
 
+static int check_stale(const skew_options *o) {
+    if (o->stale_ms == UNSET)
+        return 0;
+    if (o->json || o->format != FORMAT_HTML)
+        return fail(STATUS_USAGE, "--stale-after: only a page grows stale: give --format html");
+    if (o->stale_ms < STALE_LEAST_MS || o->stale_ms > STALE_MOST_MS)
+        return fail(STATUS_USAGE, "--stale-after: 1m to 30d");
+    return 0;
+}
+
 static int make_effort(const skew_options *o, skew_effort *ret) {
     *ret = (skew_effort){.samples = o->samples ? o->samples : SAMPLES, .for_ms = SAMPLES_MS};
     if (o->samples)
@@ -168,6 +185,7 @@ typedef struct {
     skew_watch watch;
     bool watching;
     int rounds;
+    int64_t begun_ms; /* the round */
     bool progress_shown;
 } session;
 
@@ -285,28 +303,50 @@ static int report(session *x, const skew_result *r) {
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
+/* For how long the page may be believed: until some rounds have not come. */
+static int64_t good_ms(const session *x) {
+    int64_t rounds = STALE_ROUNDS * (x->o->watch_ms + moment_ms() - x->begun_ms);
+
+    if (x->o->stale_ms != UNSET)
+        return x->o->stale_ms;
+    if (!x->watching)
+        return STALE_MS;
+    return rounds > STALE_LEAST_MS ? rounds : STALE_LEAST_MS;
+}
+
+static skew_result begin_result(const session *x) {
+    skew_result r = {.rule = x->rule,
+                     .good_ms = good_ms(x),
+                     .again_ms = x->watching && x->o->output ? x->o->watch_ms : 0};
+
+    (void)snprintf(r.server, sizeof r.server, "%s", x->link.endpoint.label);
+    return r;
+}
+
 /* A monitor wants a line and one of its four statuses whatever happens, a watch its next round. */
 static int unmeasured(session *x) {
-    skew_result r = {.rule = x->rule, .verdict = SKEW_UNKNOWN};
-    bool goes_on = x->format == FORMAT_NAGIOS || (x->watching && x->rounds > 0);
+    skew_result r = begin_result(x);
+    bool goes_on = x->format == FORMAT_NAGIOS || (x->watching && x->rounds > 0),
+         stays = x->format == FORMAT_PROMETHEUS || x->format == FORMAT_HTML;
 
+    r.verdict = SKEW_UNKNOWN;
     r.at_ms = skew_link_reading().wall_us / 1000;
     (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.words);
     if (goes_on)
         return report(x, &r);
-    if (x->format == FORMAT_PROMETHEUS && x->o->output) /* no old file goes on saying "safe" */
+    if (stays && x->o->output) /* no old file goes on saying "safe" */
         (void)put_out(x, &r);
     (void)put_log(x, &r);
     return fail(x->link.status, "%s", x->link.words);
 }
 
 static int judge(session *x, const skew_fleet *f, const skew_listen *passive) {
-    skew_result r = {.rule = x->rule,
-                     .hosts = f->hosts,
-                     .host_count = f->count,
-                     .missing = f->missing,
-                     .at_ms = f->at_ms};
+    skew_result r = begin_result(x);
 
+    r.hosts = f->hosts;
+    r.host_count = f->count;
+    r.missing = f->missing;
+    r.at_ms = f->at_ms;
     if (passive) {
         r.cost = passive->words;
         r.unheard = passive->passive.sources == 0;
@@ -339,6 +379,7 @@ static bool measure(session *x, skew_fleet *f, skew_listen *passive) {
 static int measure_and_judge(session *x) {
     skew_fleet fleet;
     skew_listen passive = {0};
+    x->begun_ms = moment_ms();
     skew_listen *listening = skew_legacy_asked(&x->o->legacy) ? &passive : NULL;
 
     if (!skew_fleet_begin(&fleet) || (listening && !skew_listen_begin(&passive, &x->listen))) {
@@ -398,7 +439,8 @@ static int read_logs(const skew_options *o, const operands *words) {
         o->warn != d->warn || o->log || o->publish || o->no_agents || o->roll.expect.count ||
         o->roll.min_hosts || o->roll.no_self || o->asked.ntp.count || o->asked.chrony ||
         o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
-        return fail(STATUS_USAGE, "skew report: takes --format, --json and --output only");
+        return fail(STATUS_USAGE,
+                    "skew report: takes --format, --json, --output and --stale-after only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
         return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
     return skew_report(words->word + 1, words->words - 1,
@@ -406,13 +448,16 @@ static int read_logs(const skew_options *o, const operands *words) {
                        : o->format == FORMAT_HTML ? SKEW_REPORT_HTML
                        : o->format                ? SKEW_REPORT_JSON
                                                   : SKEW_REPORT_TEXT,
-                       o->output);
+                       o->output, o->stale_ms == UNSET ? 0 : o->stale_ms);
 }
 
 static int skew_command(const server *s, const void *options, const operands *words) {
     const skew_options *o = options;
     session x = {.o = o, .watching = o->watch_ms != UNSET};
+    int status = check_stale(o);
 
+    if (status)
+        return status;
     if (words->words && strcmp(words->word[0], "report") == 0)
         return read_logs(o, words);
     if (words->words)
@@ -423,7 +468,7 @@ static int skew_command(const server *s, const void *options, const operands *wo
         return fail(STATUS_USAGE, "--publish: a namespace's name: 1 to %d letters, digits, _ . -",
                     MIGRATE_NAME_MAX);
     x.format = o->json ? FORMAT_JSON : o->format;
-    int status = check_roll(o);
+    status = check_roll(o);
     if (status == 0)
         status = make_rule(o, &x.rule);
     if (status == 0)
@@ -447,7 +492,7 @@ const command skew_row = {
     .notes =
         "Exit: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are known by their agents: "
         "see \"tidelock help agent\". \"skew report\" tells what the logs of --log say, with drift and "
-        "the time until it is unsafe; of the options it takes --format text|json|html and --output.\n",
+        "the time until it is unsafe; of the options it takes --format text|json|html, --output and --stale-after.\n",
     .options = skew_table,
     .defaults = &skew_defaults,
     .size = sizeof(skew_options),

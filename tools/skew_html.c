@@ -1,65 +1,110 @@
 /*
- * One result as a page: the verdict, the heat map, the worst pairs, each host's clock.
+ * One result as a page: the verdict, the matrix, the worst pairs, each host's clock. All clocks are on one
+ * scale, and lines on it show where the slack of each ends.
  */
 #include <stdlib.h>
 
+#include "skew_axis.h"
 #include "skew_page.h"
 #include "skew_show.h"
 
 #define SPAN 1000.0 /* units of a bar's width */
+#define HIGH 14
+#define MARKS 6
 
-/* What the bars show: from the clock that is furthest behind to the one furthest ahead, and 0. */
-static tl_interval reach(const skew_result *r) {
-    tl_interval all = {0, 0};
+/* How far a clock could move: beyond these some pair of its is no longer safe. */
+typedef struct {
+    int64_t behind, ahead;
+} room;
+
+/* ---- the scale ------------------------------------------------------------------------------------ */
+
+/* From the pairs themselves, so that a bar is past its line just when a pair is not safe. */
+static room *find_rooms(const skew_result *r) {
+    room *x = calloc((size_t)r->host_count + 1, sizeof *x);
+
+    for (int i = 0; x && i < r->host_count; i++)
+        x[i] = (room){INT64_MIN, INT64_MAX};
+    for (size_t i = 0; x && i < r->pair_count; i++) {
+        const skew_pair *p = &r->pairs[i];
+        const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+        int64_t left = tl__add_sat(r->rule.slack_us, -p->gap.hi);
+        if (t->known && tl__add_sat(t->offset.hi, left) < x[p->taker].ahead)
+            x[p->taker].ahead = tl__add_sat(t->offset.hi, left);
+        if (h->known && tl__add_sat(h->offset.lo, -left) > x[p->holder].behind)
+            x[p->holder].behind = tl__add_sat(h->offset.lo, -left);
+    }
+    return x;
+}
+
+static tl_interval reach(const skew_result *r, const room *rooms, bool *ret_edges) {
+    tl_interval all = {0, 0}, edges = {0, 0};
+
     for (int i = 0; i < r->host_count; i++) {
         const skew_host *h = &r->hosts[i];
-        if (h->known && h->offset.lo < all.lo)
-            all.lo = h->offset.lo;
-        if (h->known && h->offset.hi > all.hi)
-            all.hi = h->offset.hi;
+        if (!h->known)
+            continue;
+        all.lo = h->offset.lo < all.lo ? h->offset.lo : all.lo;
+        all.hi = h->offset.hi > all.hi ? h->offset.hi : all.hi;
+        if (rooms[i].behind != INT64_MIN && rooms[i].behind < edges.lo)
+            edges.lo = rooms[i].behind;
+        if (rooms[i].ahead != INT64_MAX && rooms[i].ahead > edges.hi)
+            edges.hi = rooms[i].ahead;
     }
-    if (all.lo == all.hi)
-        all.hi = 1;
-    return all;
+    return axis_reach(all, edges, ret_edges);
 }
 
-static double place(tl_interval all, int64_t us) {
-    return ((double)us - (double)all.lo) / ((double)all.hi - (double)all.lo) * (SPAN - 12) + 6;
+/* ---- a row ---------------------------------------------------------------------------------------- */
+
+static double place(const skew_axis *a, int64_t us) {
+    double part = axis_part(a, us);
+    return (part < -1 ? -1 : part > 2 ? 2 : part) * SPAN;
 }
 
-static void put_words(FILE *out, const skew_host *h) {
-    (void)fputs("<div class=\"what\"><b>", out);
-    page_text(out, h->name);
-    (void)fputs("</b><span>", out);
-    if (h->known) {
-        page_thousandths(out, h->offset.lo);
-        (void)fputs(" to ", out);
-        page_thousandths(out, h->offset.hi);
-        (void)fputs(" ms", out);
-    } else {
-        (void)fputs("&ndash; no evidence", out);
+static void put_rect(FILE *out, const char *look, double from, double to, int inset) {
+    if (to > from)
+        (void)fprintf(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>",
+                      look, from, inset, to - from, HIGH - 2 * inset);
+}
+
+static void put_edge(FILE *out, double at) {
+    if (at > 0 && at < SPAN)
+        (void)fprintf(out, "<path class=\"edge\" d=\"M%.1f 0v%d\"/>", at, HIGH);
+}
+
+/* The clock, and what of it is past where its slack ends. */
+static void put_band(FILE *out, const skew_host *h, const room *x, const skew_axis *a) {
+    double from = place(a, h->offset.lo), to = place(a, h->offset.hi),
+           behind = x->behind == INT64_MIN ? -1 : place(a, x->behind),
+           ahead = x->ahead == INT64_MAX ? 2 * SPAN : place(a, x->ahead);
+
+    if (to - from < 6) { /* to be seen at all */
+        double middle = (from + to) / 2;
+        from = middle - 3;
+        to = middle + 3;
     }
-    (void)fputs("</span></div>", out);
+    put_rect(out, "past", 0, behind < SPAN ? behind : SPAN, 0);
+    put_rect(out, "past", ahead > 0 ? ahead : 0, SPAN, 0);
+    put_rect(out, "band", from, to, 2);
+    if (h->offset.lo < x->behind)
+        put_rect(out, "over", from, behind < to ? behind : to, 2);
+    if (h->offset.hi > x->ahead)
+        put_rect(out, "over", ahead > from ? ahead : from, to, 2);
+    put_edge(out, behind);
+    put_edge(out, ahead);
 }
 
-static void put_bar(FILE *out, const skew_host *h, tl_interval all) {
-    double zero = place(all, 0);
-
+static void put_bar(FILE *out, const skew_host *h, const room *x, const skew_axis *a) {
     (void)fprintf(out,
-                  "<svg class=\"plot bar\" viewBox=\"0 0 1000 14\" preserveAspectRatio=\"none\" "
-                  "aria-hidden=\"true\"><path class=\"zero\" d=\"M%.1f 0v14\"/>",
-                  zero);
-    if (h->known) {
-        double from = place(all, h->offset.lo), width = place(all, h->offset.hi) - from;
-        if (width < 8) { /* to be seen at all */
-            from -= (8 - width) / 2;
-            width = 8;
-        }
-        (void)fprintf(out, "<rect class=\"band\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>",
-                      from, width);
-    } else {
-        (void)fputs("<rect class=\"none\" width=\"1000\" height=\"14\"/>", out);
-    }
+                  "<svg class=\"plot bar\" viewBox=\"0 0 %.0f %d\" preserveAspectRatio=\"none\" "
+                  "aria-hidden=\"true\">",
+                  SPAN, HIGH);
+    axis_columns(out, a, SPAN, HIGH);
+    (void)fprintf(out, "<path class=\"zero\" d=\"M%.1f 0v%d\"/>", place(a, 0), HIGH);
+    if (h->known)
+        put_band(out, h, x, a);
+    else
+        put_rect(out, "none", 0, SPAN, 0);
     (void)fputs("</svg>", out);
 }
 
@@ -72,9 +117,7 @@ static void put_details(FILE *out, const skew_host *h) {
         (void)fprintf(out, ", %s old", skew_span(age, h->age_ms));
     if (h->known && h->has_drift) {
         (void)fputs(", drifts ", out);
-        page_thousandths(out, h->drift_ppb.lo);
-        (void)fputs(" to ", out);
-        page_thousandths(out, h->drift_ppb.hi);
+        page_between(out, h->drift_ppb, INT64_MAX);
         (void)fputs(" ppm", out);
     }
     if (h->detail[0]) {
@@ -84,64 +127,96 @@ static void put_details(FILE *out, const skew_host *h) {
     (void)fputs("</small>", out);
 }
 
-/* Those without evidence first, then from ahead to behind. */
-static int by_need(const void *a, const void *b) {
-    const skew_host *x = *(const skew_host *const *)a, *y = *(const skew_host *const *)b;
-    if (x->known != y->known)
-        return x->known - y->known;
-    if (x->known && x->offset.hi != y->offset.hi)
-        return x->offset.hi < y->offset.hi ? 1 : -1;
-    return (x > y) - (x < y);
+static void put_row(FILE *out, const skew_host *h, const room *x, const skew_axis *a) {
+    (void)fputs("<div class=\"row wide\"><div class=\"who\"><b>", out);
+    page_text(out, h->name);
+    (void)fputs("</b>", out);
+    if (h->self)
+        (void)fputs(" <span class=\"tag\">this host</span>", out);
+    put_details(out, h);
+    (void)fputs("</div>", out);
+    put_bar(out, h, x, a);
+    (void)fputs("<div class=\"num warn\">", out);
+    if (h->known) {
+        page_between(out, h->offset, INT64_MAX);
+        (void)fputs(" ms", out);
+    }
+    if (h->missing || !h->known)
+        (void)fprintf(out, "%s<b class=\"lack\">&ndash; %s</b>", h->known ? "<br>" : "",
+                      h->missing ? "missing" : "not measured");
+    (void)fputs("</div>", out);
+    (void)fputs("</div>\n", out);
 }
 
-static void put_rows(FILE *out, const skew_result *r, const skew_host **host) {
-    tl_interval all = reach(r);
+/* ---- all of them ---------------------------------------------------------------------------------- */
 
-    (void)fputs("<div class=\"ends\"><span>", out);
-    page_thousandths(out, all.lo);
-    (void)fputs(" ms</span><span>", out);
-    page_thousandths(out, all.hi);
-    (void)fputs(" ms</span></div>\n", out);
+static void put_lines(FILE *out, const skew_result *r, bool edges) {
+    char number[SKEW_NUMBER_SIZE];
+
+    (void)fputs(
+        "<ul class=\"lines\"><li><svg viewBox=\"0 0 20 10\" aria-hidden=\"true\"><rect "
+        "class=\"band\" y=\"2\" width=\"20\" height=\"6\"/></svg>the host&rsquo;s clock, "
+        "less the server&rsquo;s, is within</li><li><svg viewBox=\"0 0 20 10\" "
+        "aria-hidden=\"true\"><path class=\"zero\" d=\"M10 0v10\"/></svg>the server&rsquo;s "
+        "clock</li>",
+        out);
+    if (edges)
+        (void)fputs("<li><svg viewBox=\"0 0 20 10\" aria-hidden=\"true\"><rect class=\"past\" "
+                    "x=\"10\" width=\"10\" height=\"10\"/><path class=\"edge\" d=\"M10 0v10\"/>"
+                    "</svg>the slack of ",
+                    out);
+    else if (r->pair_count)
+        (void)fputs("<li>The slack of ", out);
+    if (edges || r->pair_count) {
+        page_number(out, skew_exact(number, r->rule.slack_us));
+        (void)fputs(edges ? " ends: who reaches past it could steal a lock (right), or lose one "
+                            "(left)</li>"
+                          : " ends far off this scale.</li>",
+                    out);
+    }
+    (void)fputs("</ul>\n", out);
+}
+
+static void put_rows(FILE *out, const skew_result *r, const int *order, const room *rooms) {
+    bool edges;
+    skew_axis a = axis_of(reach(r, rooms, &edges), MARKS);
+
+    edges = edges && r->pair_count;
+    put_lines(out, r, edges);
+    (void)fputs("<div class=\"wide\"><div></div>", out);
+    axis_below(out, &a);
+    (void)fputs("</div>\n", out);
     for (int i = 0; i < r->host_count; i++) {
         if (i == PAGE_HOSTS)
             (void)fprintf(out, "<details><summary>%d more hosts</summary>\n",
                           r->host_count - PAGE_HOSTS);
-        (void)fputs("<div class=\"row\">", out);
-        put_words(out, host[i]);
-        put_bar(out, host[i], all);
-        put_details(out, host[i]);
-        (void)fputs("</div>\n", out);
+        put_row(out, &r->hosts[order[i]], &rooms[order[i]], &a);
     }
     if (r->host_count > PAGE_HOSTS)
         (void)fputs("</details>\n", out);
 }
 
 static void put_hosts(FILE *out, const skew_result *r) {
-    const skew_host **host = calloc((size_t)r->host_count + 1, sizeof(void *));
+    int *order = calloc((size_t)r->host_count + 1, sizeof *order);
+    room *rooms = find_rooms(r);
 
-    if (r->host_count == 0 || !host) {
-        free(host);
-        return;
+    if (r->host_count > 0 && order && rooms) {
+        skew_order(r, order);
+        page_open(out, "Each host's clock",
+                  "In the order of the matrix, from the clock furthest ahead to the one furthest "
+                  "behind.");
+        put_rows(out, r, order, rooms);
+        page_close(out);
     }
-    for (int i = 0; i < r->host_count; i++)
-        host[i] = &r->hosts[i];
-    qsort(host, (size_t)r->host_count, sizeof(void *), by_need);
-    page_open(out, "Each host's clock",
-              "The host's clock less the server's is within the bar. The dashed line is the "
-              "server's clock.");
-    put_rows(out, r, host);
-    page_close(out);
-    free(host);
+    free(order);
+    free(rooms);
 }
 
 void skew_show_html(const skew_result *r, FILE *out) {
-    char title[64];
-
-    (void)snprintf(title, sizeof title, "%s: clocks and locks", skew_verdict_name(r->verdict));
-    page_begin(out, title);
+    page_begin(out, r, "clocks and locks", 0);
     page_verdict(out, r);
     page_heat(out, r);
     page_pairs(out, r);
     put_hosts(out, r);
-    page_end(out);
+    page_end(out, r);
 }

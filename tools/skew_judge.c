@@ -128,6 +128,18 @@ static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
     return alone || (served && v == SKEW_UNSAFE) ? SKEW_WARN : v;
 }
 
+/* A pair may be no more than a warning for being close to the slack, or for what is not known. */
+char skew_mark(const skew_result *r, const skew_pair *p) {
+    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+
+    if (p->verdict != SKEW_WARN)
+        return p->verdict == SKEW_SAFE ? ' ' : '!';
+    return p->gap.hi > r->rule.slack_us || h->missing || t->missing || h->kind == SKEW_SERVED ||
+                   t->kind == SKEW_SERVED
+               ? '?'
+               : '~';
+}
+
 static void pair_up(skew_result *r, const skew_web *web) {
     for (int h = 0; h < r->host_count; h++)
         for (int t = 0; t < r->host_count; t++) {

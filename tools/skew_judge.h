@@ -13,6 +13,7 @@
 #define SKEW_NAME_SIZE 65
 #define SKEW_DETAIL_SIZE 160
 #define SKEW_REASON_SIZE 640
+#define SKEW_PLACE_SIZE 280
 
 /** In the order of the exit statuses. */
 typedef enum { SKEW_SAFE, SKEW_WARN, SKEW_UNSAFE, SKEW_UNKNOWN } skew_verdict;
@@ -82,6 +83,10 @@ typedef struct {
     int host_count;
     bool missing;     /**< the caller knows of evidence that is not there: hosts that had no room */
     int64_t at_ms;    /**< when, on the server's clock; 0: not known */
+    int64_t good_ms;  /**< it counts for so long from then on; 0: not known */
+    int64_t again_ms; /**< the next one takes its place after so long; 0: nobody promises one */
+    /** The server that was asked, "host:port" or what stands for it, without secrets; "": not known. */
+    char server[SKEW_PLACE_SIZE];
     bool unheard;     /**< it has listened for clients of the old kind, and there were none */
     bool cut_short;   /**< it gave up listening to them before its time */
     const char *cost; /**< in words; NULL: none worth telling */
@@ -95,6 +100,9 @@ typedef struct {
 
 /** An edge of a gap against the slack. */
 skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us);
+
+/** What a pair is, in every face: ' ' safe, '~' close to the slack, '?' in doubt, '!' theft is possible. */
+char skew_mark(const skew_result *r, const skew_pair *p);
 
 /** How much to widen the gap of two hosts: drift and slew over the lifetime, and the format's ms. */
 int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b);

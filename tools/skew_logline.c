@@ -168,6 +168,15 @@ static bool pair_of_line(const json_tree *t, const json_value *v, const skew_res
            known && verdict_of(json_member_of(t, v, "verdict"), &p->verdict);
 }
 
+bool logline_worst(const json_tree *t, tl_interval *ret_gap) {
+    const json_value *worst = json_member_of(t, t->value, "worst");
+    bool known;
+
+    return worst && worst->kind == JSON_OBJECT &&
+           interval(t, json_member_of(t, worst, "gap_ms"), 2 * OFFSET_MOST_US, &known, ret_gap) &&
+           known;
+}
+
 static size_t length(const json_tree *t, const json_value *list) {
     size_t n = 0;
     for (const json_value *v = json_first(t, list); v; v = json_next(t, v))
@@ -191,6 +200,8 @@ static void read_words(const json_tree *t, skew_result *r) {
 
     if (!json_copy(json_member_of(t, t->value, "reason"), r->reason, sizeof r->reason))
         r->reason[0] = '\0';
+    if (!json_copy(json_member_of(t, t->value, "server"), r->server, sizeof r->server))
+        r->server[0] = '\0';
     for (r->advices = 0; advice && r->advices < (int)(sizeof r->advice / sizeof *r->advice);
          advice = json_next(t, advice))
         if (json_copy(advice, r->advice[r->advices], sizeof r->advice[0]))

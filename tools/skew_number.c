@@ -17,6 +17,15 @@ int skew_decimals(tl_interval thousandths) {
     return decimals;
 }
 
+int skew_decimals_beyond(tl_interval i, int64_t line) {
+    static const int64_t unit[] = {1000, 100, 10, 1};
+    int n = skew_decimals(i);
+
+    while (n < 3 && i.lo > line && i.lo - (i.lo % unit[n] + unit[n]) % unit[n] <= line)
+        n++;
+    return n;
+}
+
 static const char *round_to(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals,
                             bool up) {
     int64_t unit = 1000, parts;

@@ -12,6 +12,9 @@
 /** How many decimals of an interval in thousandths (us of ms, ppb of ppm) mean something: 0 to 3. */
 int skew_decimals(tl_interval thousandths);
 
+/** The same, and as many more as it takes to show that the low edge is beyond the line, if it is. The line is whole. */
+int skew_decimals_beyond(tl_interval thousandths, int64_t line);
+
 /** Thousandths as a number with so many decimals, rounded down, or up. Returns buf. */
 const char *skew_down(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);
 const char *skew_up(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);

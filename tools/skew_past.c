@@ -39,7 +39,7 @@ static past_host *host_for(skew_past *p, const skew_host *x) {
         !grow((void **)&p->host, &p->host_room, p->hosts, sizeof *p->host))
         return NULL;
     past_host *h = &p->host[p->hosts++];
-    *h = (past_host){.instrument = x->instrument};
+    *h = (past_host){.instrument = x->instrument, .kind = x->kind};
     memcpy(h->name, x->name, sizeof h->name);
     return h;
 }
@@ -135,7 +135,10 @@ static void add_run(skew_past *p, const skew_result *head) {
     past_run *run = &p->run[p->runs];
     const json_value *text = json_member_of(&p->tree, p->tree.value, "reason");
 
-    *run = (past_run){.at_ms = head->at_ms, .verdict = head->verdict};
+    *run = (past_run){
+        .at_ms = head->at_ms, .verdict = head->verdict, .slack_us = head->rule.slack_us};
+    if (!logline_worst(&p->tree, &run->worst))
+        run->worst = (tl_interval){1, 0};
     if ((p->runs == 0 || run[-1].verdict != run->verdict) && json_copy(text, reason, sizeof reason))
         run->reason = strdup(reason);
     p->runs++;

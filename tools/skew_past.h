@@ -22,6 +22,7 @@ typedef struct {
 typedef struct {
     char name[SKEW_NAME_SIZE];
     const char *instrument;
+    skew_kind kind;
     past_point *point; /**< by time, after past_settle */
     size_t count, room;
 } past_host;
@@ -29,6 +30,8 @@ typedef struct {
 typedef struct {
     int64_t at_ms;
     skew_verdict verdict;
+    tl_interval worst; /**< the gap of the worst pair, us; lo > hi: there was none */
+    int64_t slack_us;
     char *reason; /**< of a verdict that the line before it did not have; else NULL */
 } past_run;
 

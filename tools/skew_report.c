@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "outfile.h"
+#include "skew_link.h"
 #include "skew_report.h"
 #include "skew_story.h"
 #include "tool.h"
@@ -119,25 +120,31 @@ static int put(const skew_story *s, skew_report_format format, const char *outpu
     return 0;
 }
 
-static int tell_story(skew_past *p, skew_report_format format, const char *output) {
+static int tell_story(skew_past *p, skew_report_format format, const char *output,
+                      int64_t good_ms) {
     skew_story s = {.past = NULL};
 
     if (p->runs == 0)
         return fail(SKEW_UNKNOWN, "skew report: no line of \"tidelock skew --log\" is in there");
-    int status = past_settle(p) && story_begin(&s, p) ? put(&s, format, output)
-                                                      : fail(STATUS_INTERNAL, "out of memory");
+    int status = past_settle(p) && story_begin(&s, p) ? 0 : fail(STATUS_INTERNAL, "out of memory");
+    if (status == 0) {
+        s.made_ms = skew_link_reading().wall_us / 1000;
+        s.good_ms = good_ms ? good_ms : s.good_ms;
+        status = put(&s, format, output);
+    }
     story_end(&s);
     return status ? status : (int)p->last.verdict;
 }
 
-int skew_report(char *const *file, int files, skew_report_format format, const char *output) {
+int skew_report(char *const *file, int files, skew_report_format format, const char *output,
+                int64_t good_ms) {
     skew_past p = {.run = NULL};
 
     if (files == 0)
         return fail(STATUS_USAGE, "skew report: something is missing: skew report FILE...");
     int status = read_files(&p, file, files);
     if (status == 0)
-        status = tell_story(&p, format, output);
+        status = tell_story(&p, format, output, good_ms);
     past_end(&p);
     return status;
 }

@@ -76,6 +76,10 @@ static void put_result(FILE *out, const skew_result *r, bool logged) {
     if (logged)
         (void)fprintf(out, "\"early_us\":%lld,\"late_us\":%lld,", (long long)r->rule.resolution_us,
                       (long long)r->rule.late_us);
+    if (logged && r->server[0]) {
+        jsonbits_text(out, "server", r->server);
+        (void)fputc(',', out);
+    }
     (void)fputs("\"hosts\":[", out);
     for (int i = 0; i < r->host_count; i++) {
         (void)fputs(i ? "," : "", out);

@@ -7,6 +7,10 @@
 #include "skew_show.h"
 #include "skew_story.h"
 
+#define PAUSES 101  /* between runs, of which the middle one is what is usual */
+#define GOOD_RUNS 3 /* that may be missing */
+#define GOOD_LEAST_MS INT64_C(900000)
+
 static int find_last(const skew_result *last, const past_host *h) {
     for (int i = 0; i < last->host_count; i++)
         if (last->hosts[i].instrument == h->instrument && strcmp(last->hosts[i].name, h->name) == 0)
@@ -39,8 +43,27 @@ static bool look_ahead(skew_story *s) {
     return true;
 }
 
+static int by_length(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Until some runs have not come, going by how they came so far. */
+static int64_t good_for(const skew_past *p) {
+    int64_t pause[PAUSES];
+    size_t n = 0;
+
+    for (size_t i = p->runs; i > 1 && n < PAUSES; i--)
+        pause[n++] = p->run[i - 1].at_ms - p->run[i - 2].at_ms;
+    if (n == 0)
+        return GOOD_LEAST_MS;
+    qsort(pause, n, sizeof *pause, by_length);
+    int64_t good = tl__mul_sat(pause[n / 2], GOOD_RUNS);
+    return good > GOOD_LEAST_MS ? good : GOOD_LEAST_MS;
+}
+
 bool story_begin(skew_story *s, const skew_past *past) {
-    *s = (skew_story){.past = past};
+    *s = (skew_story){.past = past, .good_ms = good_for(past)};
     s->drift = calloc(past->hosts + 1, sizeof *s->drift);
     s->last_of = calloc(past->hosts + 1, sizeof *s->last_of);
     if (!s->drift || !s->last_of)
@@ -74,6 +97,14 @@ static story_bucket *bucket_at(const skew_story *s, story_bucket *bucket, int bu
     return b;
 }
 
+static void widen(story_bucket *b, tl_interval by) {
+    if (b->known == 0 || by.lo < b->hull.lo)
+        b->hull.lo = by.lo;
+    if (b->known == 0 || by.hi > b->hull.hi)
+        b->hull.hi = by.hi;
+    b->known++;
+}
+
 void story_host_buckets(const skew_story *s, const past_host *h, story_bucket *bucket,
                         int buckets) {
     memset(bucket, 0, (size_t)buckets * sizeof *bucket);
@@ -84,11 +115,7 @@ void story_host_buckets(const skew_story *s, const past_host *h, story_bucket *b
             b->unknown++;
             continue;
         }
-        if (b->known == 0 || x->offset.lo < b->hull.lo)
-            b->hull.lo = x->offset.lo;
-        if (b->known == 0 || x->offset.hi > b->hull.hi)
-            b->hull.hi = x->offset.hi;
-        b->known++;
+        widen(b, x->offset);
     }
 }
 
@@ -103,6 +130,11 @@ void story_run_buckets(const skew_story *s, story_bucket *bucket, int buckets) {
     for (size_t i = 0; i < s->past->runs; i++) {
         const past_run *run = &s->past->run[i];
         story_bucket *b = bucket_at(s, bucket, buckets, run->at_ms);
+        bool is_first = b->runs[0] + b->runs[1] + b->runs[2] + b->runs[3] == 0;
+        if (is_first || run->slack_us < b->slack_us)
+            b->slack_us = run->slack_us;
+        if (!tl__interval_empty(run->worst))
+            widen(b, run->worst);
         b->runs[run->verdict]++;
         b->worst = story_worse(b->worst, run->verdict);
     }

@@ -14,6 +14,8 @@ typedef struct {
     skew_trend *drift; /**< of each of past->host */
     int *last_of;      /**< of each of past->host: its number among the latest run's hosts, or -1 */
     trend_outlook outlook;
+    int64_t good_ms; /**< a page of it counts for so long from the latest run on */
+    int64_t made_ms; /**< the wall clock when it is told; 0: not known */
 } skew_story;
 
 /** Work out what past, which is settled, has to tell. False: no memory. */
@@ -31,7 +33,8 @@ void story_html(const skew_story *s, FILE *out);
 typedef struct {
     int64_t from_ms, to_ms; /**< the first and the last that fell into it */
     size_t known, unknown;  /**< of a host: how many were what */
-    tl_interval hull;       /**< of those known, us */
+    tl_interval hull;       /**< of those known, us: a host's offsets, or of all the worst gaps */
+    int64_t slack_us;       /**< of all: the least */
     size_t runs[4];         /**< of all: how many had which verdict */
     skew_verdict worst;
 } story_bucket;

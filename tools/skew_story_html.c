@@ -1,27 +1,24 @@
 /*
- * A report as a page: where the clocks are and where they are going, each host's interval over time, and
- * what the verdicts were.
+ * A report as a page: where the clocks are and where they are going, how near the worst pair came to the end
+ * of the slack, each host's interval over time on one scale, and what the verdicts were.
  */
 #include <stdlib.h>
 
+#include "skew_chart.h"
 #include "skew_page.h"
 #include "skew_show.h"
-#include "skew_story.h"
 
-#define BUCKETS 120
 #define CHANGES 30
-#define HIGH 84.0 /* units of a chart's height */
+#define TALL 132
+#define STRIP 34
+#define MARKS 5
 
-static int buckets_of(const skew_story *s) {
-    return s->past->runs < BUCKETS ? (int)s->past->runs : BUCKETS;
-}
-
-static void put_ends(const skew_story *s, FILE *out) {
-    char at[SKEW_TIME_SIZE];
-    const skew_past *p = s->past;
-
-    (void)fprintf(out, "<div class=\"ends\"><span>%s</span>", skew_time(at, p->run[0].at_ms));
-    (void)fprintf(out, "<span>%s</span></div>\n", skew_time(at, p->run[p->runs - 1].at_ms));
+static void put_from_to(const skew_story *s, FILE *out) {
+    (void)fputs("<p class=\"dim\">From ", out);
+    page_time(out, s->past->run[0].at_ms);
+    (void)fputs(" to ", out);
+    page_time(out, s->past->run[s->past->runs - 1].at_ms);
+    (void)fputs("; all times are UTC.</p>\n", out);
 }
 
 /* ---- verdicts -------------------------------------------------------------------------------------- */
@@ -30,38 +27,40 @@ static void put_ends(const skew_story *s, FILE *out) {
 static void put_strip(const skew_story *s, FILE *out) {
     static const int height[] = {
         [SKEW_SAFE] = 9, [SKEW_WARN] = 20, [SKEW_UNSAFE] = 34, [SKEW_UNKNOWN] = 14};
-    story_bucket bucket[BUCKETS];
-    int n = buckets_of(s);
+    story_bucket bucket[CHART_BUCKETS];
+    int n = chart_buckets(s);
     double wide = 1000.0 / n;
+    skew_axis times = chart_times(s);
 
     story_run_buckets(s, bucket, n);
-    (void)fputs("<svg class=\"plot strip\" viewBox=\"0 0 1000 34\" preserveAspectRatio=\"none\" "
-                "role=\"img\" aria-label=\"verdicts over time\">",
+    (void)fputs("<div class=\"graph\"><div></div><svg class=\"plot strip\" viewBox=\"0 0 1000 34\" "
+                "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"verdicts over time\">",
                 out);
     for (int i = 0; i < n; i++)
         if (bucket[i].from_ms)
             (void)fprintf(out,
                           "<rect class=\"f-%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" "
                           "height=\"%d\"/>",
-                          page_class(bucket[i].worst), i * wide, 34 - height[bucket[i].worst],
+                          page_class(bucket[i].worst), i * wide, STRIP - height[bucket[i].worst],
                           wide * (n > 60 ? 1 : 0.94), height[bucket[i].worst]);
-    (void)fputs("</svg>\n", out);
-    put_ends(s, out);
+    (void)fputs("</svg>", out);
+    axis_times(out, &times);
+    (void)fputs("</div>\n", out);
 }
 
 static void put_history(const skew_story *s, FILE *out) {
-    char at[SKEW_TIME_SIZE];
     size_t change[CHANGES], n = story_changes(s, change, CHANGES);
 
     page_open(out, "Verdicts",
               "The taller the worse: low is safe, half warns, full is unsafe, an empty frame is "
-              "unknown. Below: when it changed.");
+              "unknown. Below: when it changed, the latest first.");
     put_strip(s, out);
-    (void)fputs("<table>", out);
+    (void)fputs("<table class=\"list\">", out);
     while (n-- > 0) {
         const past_run *run = &s->past->run[change[n]];
-        (void)fprintf(out, "<tr class=\"%s\"><td>%s</td><td class=\"num\"><b>",
-                      page_class(run->verdict), skew_time(at, run->at_ms));
+        (void)fprintf(out, "<tr class=\"%s\"><td class=\"num\">", page_class(run->verdict));
+        page_time(out, run->at_ms);
+        (void)fputs("</td><td class=\"num\"><b>", out);
         page_sign(out, run->verdict);
         (void)fprintf(out, " %s</b></td><td>", skew_verdict_name(run->verdict));
         page_text(out, run->reason ? run->reason : "");
@@ -71,128 +70,66 @@ static void put_history(const skew_story *s, FILE *out) {
     page_close(out);
 }
 
-/* ---- hosts ----------------------------------------------------------------------------------------- */
+/* ---- the worst gap --------------------------------------------------------------------------------- */
 
-/* What a chart shows. Where the bands are so wide that they would fill it, 0 is in it too. */
-static tl_interval reach(const story_bucket *bucket, int n) {
-    tl_interval all = {1, 0};
-    int64_t widest = 0;
+static tl_interval gaps_reach(const story_bucket *bucket, int n) {
+    tl_interval all = {0, 0};
 
     for (int i = 0; i < n; i++) {
-        tl_interval hull = bucket[i].hull;
-        if (!bucket[i].known)
-            continue;
-        bool first = tl__interval_empty(all);
-        all.lo = first || hull.lo < all.lo ? hull.lo : all.lo;
-        all.hi = first || hull.hi > all.hi ? hull.hi : all.hi;
-        widest = hull.hi - hull.lo > widest ? hull.hi - hull.lo : widest;
-    }
-    if (!tl__interval_empty(all) && widest >= (all.hi - all.lo) / 2) {
-        all.lo = all.lo > 0 ? 0 : all.lo;
-        all.hi = all.hi < 0 ? 0 : all.hi;
+        if (bucket[i].from_ms && bucket[i].slack_us > all.hi)
+            all.hi = bucket[i].slack_us;
+        if (bucket[i].known && bucket[i].hull.hi > all.hi)
+            all.hi = bucket[i].hull.hi;
+        if (bucket[i].known && bucket[i].hull.lo < all.lo)
+            all.lo = bucket[i].hull.lo;
     }
     return all;
 }
 
-static double height_of(tl_interval all, int64_t us) {
-    double span = (double)all.hi - (double)all.lo;
-    return 4 + (1 - ((double)us - (double)all.lo) / (span > 0 ? span : 1)) * (HIGH - 8);
-}
+static void put_lines(const skew_story *s, FILE *out) {
+    const skew_rule *rule = &s->past->last.rule;
+    char number[SKEW_NUMBER_SIZE];
 
-static void put_band(FILE *out, const story_bucket *bucket, int n, tl_interval all) {
-    double wide = 1000.0 / n;
-
-    (void)fputs("<path class=\"band\" d=\"", out);
-    for (int i = 0; i < n; i++) {
-        if (!bucket[i].known)
-            continue;
-        double top = height_of(all, bucket[i].hull.hi),
-               high = height_of(all, bucket[i].hull.lo) - top;
-        (void)fprintf(out, "M%.1f %.1fh%.1fv%.1fh-%.1fz", i * wide, top, wide, high < 2 ? 2 : high,
-                      wide);
-    }
-    (void)fputs("\"/>", out);
-    for (int i = 0; i < n; i++)
-        if (bucket[i].unknown)
-            (void)fprintf(out, "<rect class=\"none\" x=\"%.1f\" width=\"%.1f\" height=\"84\"/>",
-                          i * wide, wide);
-}
-
-static void put_chart(const skew_story *s, const past_host *h, FILE *out) {
-    story_bucket bucket[BUCKETS];
-    int n = buckets_of(s);
-
-    story_host_buckets(s, h, bucket, n);
-    tl_interval all = reach(bucket, n);
-    (void)fputs("<svg class=\"plot chart\" viewBox=\"0 0 1000 84\" preserveAspectRatio=\"none\" "
-                "role=\"img\" aria-label=\"offset over time\">",
+    (void)fputs("<ul class=\"lines\"><li><svg viewBox=\"0 0 20 10\" aria-hidden=\"true\"><path "
+                "class=\"edge\" d=\"M0 5h20\"/></svg>the slack, ",
                 out);
-    if (!tl__interval_empty(all) && all.lo <= 0 && all.hi >= 0)
-        (void)fprintf(out, "<path class=\"zero\" d=\"M0 %.1fh1000\"/>", height_of(all, 0));
-    put_band(out, bucket, n, all);
-    (void)fputs("</svg>", out);
-    if (tl__interval_empty(all))
-        return;
-    (void)fputs("<div class=\"ends\"><span>between ", out);
-    page_thousandths(out, all.lo);
-    (void)fputs(" and ", out);
-    page_thousandths(out, all.hi);
-    (void)fputs(" ms</span></div>", out);
+    page_number(out, skew_exact(number, rule->slack_us));
+    (void)fprintf(
+        out,
+        " in the latest run: past it theft is possible</li><li><svg viewBox=\"0 0 20 "
+        "10\" aria-hidden=\"true\"><path class=\"half\" d=\"M0 5h20\"/></svg>%d&nbsp;%% of "
+        "it: past that it warns</li></ul>\n",
+        rule->warn_percent);
 }
 
-static void put_drift(const skew_story *s, size_t i, FILE *out) {
-    const skew_trend *t = &s->drift[i];
-    const past_host *h = &s->past->host[i];
-    char span[SKEW_SPAN_SIZE], at[SKEW_TIME_SIZE];
+static void put_gaps(const skew_story *s, FILE *out) {
+    story_bucket bucket[CHART_BUCKETS];
+    int64_t slack[CHART_BUCKETS], warn[CHART_BUCKETS];
+    int n = chart_buckets(s), known = 0;
 
-    if (s->last_of[i] < 0)
-        (void)fprintf(out, "not seen since %s", skew_time(at, h->point[h->count - 1].at_ms));
-    else if (!t->known)
-        (void)fputs("drift unknown", out);
-    if (s->last_of[i] < 0 || !t->known)
+    story_run_buckets(s, bucket, n);
+    for (int i = 0; i < n; i++)
+        known += bucket[i].known > 0;
+    if (known == 0)
         return;
-    (void)fputs("drifts ", out);
-    page_thousandths(out, t->ppb.lo);
-    (void)fputs(" to ", out);
-    page_thousandths(out, t->ppb.hi);
-    (void)fputs(" ppm", out);
-    if (t->to_ms > t->from_ms)
-        (void)fprintf(out, " (over %s%s)", skew_span(span, t->to_ms - t->from_ms),
-                      t->bent ? "; otherwise before" : "");
-}
-
-static void put_host(const skew_story *s, size_t i, FILE *out) {
-    const past_host *h = &s->past->host[i];
-
-    (void)fputs("<div class=\"row\"><div class=\"what\"><b>", out);
-    page_text(out, h->name);
-    (void)fputs("</b><span>", out);
-    put_drift(s, i, out);
-    (void)fputs("</span></div>", out);
-    put_chart(s, h, out);
-    (void)fputs("</div>\n", out);
-}
-
-static void put_hosts(const skew_story *s, FILE *out) {
-    size_t shown = 0, all = 0;
-
-    for (size_t i = 0; i < s->past->hosts; i++)
-        all += s->past->host[i].count > 0;
-    if (all == 0)
-        return;
-    page_open(out, "Each host's clock over time",
-              "The host's clock less the server's was within the band. Grey: no evidence. The "
-              "dashed line is the server's clock.");
-    put_ends(s, out);
-    for (size_t i = 0; i < s->past->hosts; i++) {
-        if (s->past->host[i].count == 0)
-            continue;
-        if (shown++ == PAGE_HOSTS)
-            (void)fprintf(out, "<details><summary>%zu more hosts</summary>\n", all - PAGE_HOSTS);
-        put_host(s, i, out);
-    }
-    if (all > PAGE_HOSTS)
-        (void)fputs("</details>\n", out);
+    skew_chart c = {.times = chart_times(s),
+                    .values = axis_of(gaps_reach(bucket, n), MARKS),
+                    .buckets = n,
+                    .high = TALL,
+                    .look = "tall",
+                    .label = "the gap of the worst pair over time, and the slack"};
+    chart_slack(bucket, n, 100, slack);
+    chart_slack(bucket, n, s->past->last.rule.warn_percent, warn);
+    page_open(out, "The worst pair over time",
+              "By how much the clock of the one that takes was ahead of the holder's, in the worst "
+              "pair of each run.");
+    put_from_to(s, out);
+    put_lines(s, out);
+    chart_open(out, &c);
+    chart_band(out, &c, bucket, slack, NULL);
+    chart_line(out, &c, "half", warn);
+    chart_line(out, &c, "edge", slack);
+    chart_close(out, &c);
     page_close(out);
 }
 
@@ -205,7 +142,9 @@ static void put_outlook(const skew_story *s, FILE *out) {
     page_open(out, "Time to unsafe", NULL);
     (void)fputs("<p>", out);
     page_text(out, story_outlook(s, words));
-    (void)fprintf(out, ".</p>\n<p class=\"dim\">From %zu run%s", p->runs, p->runs == 1 ? "" : "s");
+    (void)fprintf(out, ".</p>\n<p class=\"dim\">From %zu run%s, the latest at ", p->runs,
+                  p->runs == 1 ? "" : "s");
+    page_time(out, p->run[p->runs - 1].at_ms);
     if (p->dropped)
         (void)fprintf(out, "; %lld older ones left out", (long long)p->dropped);
     if (p->skipped)
@@ -215,17 +154,16 @@ static void put_outlook(const skew_story *s, FILE *out) {
 }
 
 void story_html(const skew_story *s, FILE *out) {
-    const skew_result *last = &s->past->last;
-    char title[64];
+    skew_result last = s->past->last;
 
-    (void)snprintf(title, sizeof title, "%s: clocks and locks over time",
-                   skew_verdict_name(last->verdict));
-    page_begin(out, title);
-    page_verdict(out, last);
+    last.good_ms = s->good_ms;
+    page_begin(out, &last, "clocks and locks over time", s->made_ms);
+    page_verdict(out, &last);
     put_outlook(s, out);
+    put_gaps(s, out);
     put_history(s, out);
-    put_hosts(s, out);
-    page_heat(out, last);
-    page_pairs(out, last);
-    page_end(out);
+    chart_hosts(s, out);
+    page_heat(out, &last);
+    page_pairs(out, &last);
+    page_end(out, &last);
 }

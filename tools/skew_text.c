@@ -165,23 +165,11 @@ static const skew_pair *pair_of(const skew_result *r, int holder, int taker) {
     return NULL;
 }
 
-/* A pair may be no more than a warning for being close to the slack, or for what is not known. */
-static char mark(const skew_result *r, const skew_pair *p) {
-    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
-
-    if (p->verdict != SKEW_WARN)
-        return p->verdict == SKEW_SAFE ? ' ' : '!';
-    return p->gap.hi > r->rule.slack_us || h->missing || t->missing || h->kind == SKEW_SERVED ||
-                   t->kind == SKEW_SERVED
-               ? '?'
-               : '~';
-}
-
 static void put_legend(const sheet *s) {
     bool seen[128] = {false};
 
     for (size_t i = 0; i < s->r->pair_count; i++)
-        seen[(int)mark(s->r, &s->r->pairs[i])] = true;
+        seen[(int)skew_mark(s->r, &s->r->pairs[i])] = true;
     (void)fprintf(s->out, "slack %lld ms%s%s", (long long)(s->r->rule.slack_us / 1000),
                   seen['!'] ? "  ! theft is possible" : "",
                   seen['?'] ? "  ? can't be ruled out" : "");
@@ -239,7 +227,7 @@ static void put_gap(const sheet *s, int holder, int taker, int width, int decima
     if (p) {
         (void)skew_up(number, p->gap.hi, decimals);
         (void)snprintf(cell, sizeof cell, "%s%s%c", number[0] == '-' ? "" : "+", number,
-                       mark(s->r, p));
+                       skew_mark(s->r, p));
     } else {
         (void)snprintf(cell, sizeof cell, "%s ", holder == taker ? "." : "unknown");
     }
@@ -292,7 +280,7 @@ static void put_list(const sheet *s, size_t most) {
         put_name(s, &names, p->taker, width);
         (void)fprintf(s->out, " %*s %*s%c\n", NUMBER - 1,
                       skew_aligned(lo, p->gap.lo, decimals, false), NUMBER - 1,
-                      skew_aligned(hi, p->gap.hi, decimals, true), mark(r, p));
+                      skew_aligned(hi, p->gap.hi, decimals, true), skew_mark(r, p));
     }
     if (r->pair_count > n)
         (void)fprintf(s->out, "... and %zu pairs more, none of them worse; --json has all\n",

@@ -72,21 +72,11 @@ static void advise_missing(skew_result *r) {
 
 /* ---- pairs ---------------------------------------------------------------------------------------- */
 
-/* A low edge that is beyond the slack is printed as one that is. */
-static int decimals_of(const skew_result *r, tl_interval gap) {
-    static const int64_t unit[] = {1000, 100, 10, 1};
-    int n = skew_decimals(gap);
-
-    while (n < 3 && gap.lo > r->rule.slack_us && gap.lo / unit[n] * unit[n] <= r->rule.slack_us)
-        n++;
-    return n;
-}
-
 /* "when H holds, T's clock is LO to HI ms ahead, and the slack is S ms", and where it comes from. */
 static void explain(skew_result *r, const skew_pair *p, const char *what) {
     const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE], hold[SKEW_NUMBER_SIZE], old[2][SKEW_SPAN_SIZE];
-    int decimals = decimals_of(r, p->gap);
+    int decimals = skew_decimals_beyond(p->gap, r->rule.slack_us);
 
     (void)snprintf(r->reason, sizeof r->reason,
                    "%s: %s %s%s, the clock of %s is %s to %s ms ahead, and the slack is %lld ms",
@@ -179,9 +169,9 @@ static void advise_clocks(skew_result *r, const skew_pair *p) {
 void skew_say_theft(skew_result *r, const skew_pair *p) {
     char by[SKEW_NUMBER_SIZE], what[96];
 
-    (void)snprintf(
-        what, sizeof what, "a lock can be stolen at least %s ms too early",
-        skew_down(by, tl__add_sat(p->gap.lo, -r->rule.slack_us), decimals_of(r, p->gap)));
+    (void)snprintf(what, sizeof what, "a lock can be stolen at least %s ms too early",
+                   skew_down(by, tl__add_sat(p->gap.lo, -r->rule.slack_us),
+                             skew_decimals_beyond(p->gap, r->rule.slack_us)));
     explain(r, p, what);
     advise_clocks(r, p);
 }

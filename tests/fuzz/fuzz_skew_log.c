@@ -21,6 +21,23 @@
 #include "../../tools/skew_text.c"       /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_story.c"      /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_story_json.c" /* NOLINT(bugprone-suspicious-include) */
+#undef CHANGES
+#define put_history put_history_of_page
+#define put_outlook put_outlook_of_page
+#define put_host put_host_of_page
+#define put_drift put_drift_of_page
+#define put_number put_number_of_page
+#define begin begin_page
+#define end end_page
+#include "../../tools/skew_axis.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_order.c"       /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_look.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_page.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_heat.c"        /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_chart.c"       /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_chart_hosts.c" /* NOLINT(bugprone-suspicious-include) */
+#undef MARKS
+#include "../../tools/skew_story_html.c" /* NOLINT(bugprone-suspicious-include) */
 
 static void check_past(const skew_past *p) {
     for (size_t i = 1; i < p->runs; i++)
@@ -44,6 +61,23 @@ static void check_past(const skew_past *p) {
     }
 }
 
+/* It is of text alone, whole, and has one script. */
+static void check_page(const skew_story *s) {
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    MUST(out);
+    story_html(s, out);
+    MUST(fclose(out) == 0);
+    MUST(len > 8 && memcmp(text + len - 8, "</html>\n", 8) == 0);
+    const char *script = strstr(text, "<script");
+    MUST(script && !strstr(script + 1, "<script"));
+    for (size_t i = 0; i < len; i++)
+        MUST(text[i] == '\n' || (text[i] >= 0x20 && text[i] < 0x7f));
+    free(text);
+}
+
 static void check_story(const skew_past *p) {
     skew_story s;
     char words[STORY_WORDS], *text = NULL;
@@ -64,6 +98,7 @@ static void check_story(const skew_past *p) {
         MUST(text[i] >= 0x20 && text[i] < 0x7f);
     json_forget(&again);
     free(text);
+    check_page(&s);
     story_end(&s);
 }
 

@@ -15,13 +15,9 @@
 #include "../../tools/skew_judge.c" /* NOLINT(bugprone-suspicious-include) */
 #define put_pair put_pair_of_show
 #define put_host put_host_of_show
-#include "../../tools/skew_show.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_names.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_text.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_page.c"  /* NOLINT(bugprone-suspicious-include) */
-#define put_hosts put_hosts_of_html
-#include "../../tools/skew_html.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_heat.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_show.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_names.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "../../tools/skew_text.c"   /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
 #include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
@@ -97,8 +93,7 @@ static void all_faces(const char *name, skew_result r) {
     } faces[] = {{"txt", skew_show_text},
                  {"json", skew_show_json},
                  {"nagios", skew_show_nagios},
-                 {"prom", skew_show_prometheus},
-                 {"html", skew_show_html}};
+                 {"prom", skew_show_prometheus}};
     for (size_t i = 0; i < sizeof faces / sizeof *faces; i++) {
         char file[64];
         (void)snprintf(file, sizeof file, "skew-%s.%s", name, faces[i].suffix);
@@ -148,57 +143,6 @@ static void test_many_hosts_are_a_list(void **state) {
     skew_result_end(&r);
 }
 
-static size_t page_size(skew_result *r) {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *out = open_memstream(&text, &n);
-    assert_non_null(out);
-    skew_show_html(r, out);
-    assert_int_equal(fclose(out), 0);
-    assert_non_null(strstr(text, "</html>"));
-    free(text);
-    return n;
-}
-
-/* Cells of a kind are joined: a page of 400 hosts, with 159,600 pairs, is a page still. */
-static void test_a_large_fleet_is_a_small_page(void **state) {
-    (void)state;
-    static skew_host hosts[400];
-    for (int i = 0; i < 400; i++) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "host%03d.example.org", i);
-        hosts[i] = host(name, "agent", i * 7919 % 1500000, i * 7919 % 1500000 + 500, i);
-    }
-    skew_result r = judged(hosts, 400, 1000);
-    size_t n = page_size(&r);
-    if (n > 1000000)
-        fail_msg("%zu bytes", n);
-    skew_result_end(&r);
-}
-
-/* Whoever may write to the server chooses names and details. */
-static void test_no_text_is_markup(void **state) {
-    (void)state;
-    skew_host hosts[4];
-    fleet(hosts);
-    (void)snprintf(hosts[1].name, sizeof hosts[1].name, "<i>&\"'\x1b\xc3\xa9");
-    (void)snprintf(hosts[1].detail, sizeof hosts[1].detail, "</section><script>alert(1)</script>");
-    skew_result r = judged(hosts, 2, 100);
-    char *text = NULL;
-    size_t n = 0;
-    FILE *out = open_memstream(&text, &n);
-    assert_non_null(out);
-    skew_show_html(&r, out);
-    assert_int_equal(fclose(out), 0);
-    assert_null(strstr(text, "<i>"));
-    assert_null(strstr(text, "<script"));
-    assert_non_null(strstr(text, "&lt;i&gt;&amp;&quot;&#39;???"));
-    for (size_t i = 0; i < n; i++)
-        assert_true(text[i] == '\n' || (text[i] >= 0x20 && text[i] < 0x7f));
-    free(text);
-    skew_result_end(&r);
-}
-
 /* What a server answers is told, bars and all: in a plugin's line a bar begins the performance data. */
 static void test_a_reason_is_no_performance_data(void **state) {
     (void)state;
@@ -225,8 +169,6 @@ int main(void) {
         cmocka_unit_test(test_a_theft_that_is_possible),
         cmocka_unit_test(test_nothing_measured),
         cmocka_unit_test(test_many_hosts_are_a_list),
-        cmocka_unit_test(test_a_large_fleet_is_a_small_page),
-        cmocka_unit_test(test_no_text_is_markup),
         cmocka_unit_test(test_a_reason_is_no_performance_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

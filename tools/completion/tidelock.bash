@@ -18,7 +18,7 @@ _tidelock_options() { # command
     local) echo "$all --force --json --format" ;;
     skew)
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
-            "--format --json --output --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
+            "--format --json --output --stale-after --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
         ;;
     doctor) echo "$all --json --format" ;;
     agent) echo "$all --name --every --once --forget --verbose" ;;
@@ -79,7 +79,7 @@ _tidelock() {
         ;;
     --protocol) mapfile -t COMPREPLY < <(compgen -W "token bridge timestamp auto" -- "$cur") && return ;;
     --dialect) mapfile -t COMPREPLY < <(compgen -W "$dialects" -- "$cur") && return ;;
-    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --pool-wait | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
+    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --pool-wait | --stale-after | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
     --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --namespace | --tls-name | --keys | -E) return ;;
     --clock-guard) mapfile -t COMPREPLY < <(compgen -W "warn refuse off" -- "$cur") && return ;;

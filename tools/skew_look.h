@@ -1,0 +1,18 @@
+/*
+ * How a page looks, and the one script that it may run: constant text, with nothing in it of any result.
+ */
+#ifndef TIDELOCK_SKEW_LOOK_H
+#define TIDELOCK_SKEW_LOOK_H
+
+extern const char skew_look_style[];
+
+/** The signs of the verdicts and the patterns of kinds, drawn once. */
+extern const char skew_look_symbols[];
+
+/** Compares the page's time with the browser's, and says when the page is stale. It asks nobody. */
+extern const char skew_look_script[];
+
+/** Of the script, so that a page may forbid every other: sha256, base64. */
+extern const char skew_look_script_hash[];
+
+#endif
