@@ -99,12 +99,31 @@ static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
     return a->op == TL_TAKE && job->again && tl__try_is_outdated(a, e);
 }
 
+/* Our SET is well formed: a server that complains of how it is written is from before NX and PX. */
+static bool is_old_set(const tl_try *a, const tl_job *job, const tl_event *e) {
+    static const char syntax[] = "syntax error", number[] = "wrong number of arguments";
+    if (a->op != TL_TAKE || job->again || e->kind != TL_REPLY || e->ticket != a->ticket ||
+        e->count < 1 || e->reply->type != TL_REPLY_ERROR)
+        return false;
+    tl_bytes error = e->reply->text;
+    return memmem(error.p, error.n, syntax, sizeof syntax - 1) ||
+           memmem(error.p, error.n, number, sizeof number - 1);
+}
+
 static tl_status plain_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
     static const tl_try_words words = {.send = send,
                                        .answered = answered,
                                        .outdated = outdated,
                                        .who = {"tokens need", TL_INSTEAD}};
-    return tl__try_step(machine, &words, job, e, out);
+    static const char old[] =
+        "the server's SET has no NX and PX, which no_fence needs: Redis 2.6.12 or newer";
+    tl_try *a = machine;
+    if (!is_old_set(a, job, e))
+        return tl__try_step(a, &words, job, e, out);
+    tl__try_fail(a, TL_EUNSUPPORTED, false, TL_LITERAL(old), out);
+    a->result.harmless = e->now;
+    tl__out_place(out, e->words);
+    return TL_END;
 }
 
 const tl_protocol tl__protocol_plain = {
