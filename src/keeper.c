@@ -15,7 +15,8 @@
 #include "keeper_inside.h"
 #include "thread.h"
 
-#define REPORTS_MAX 64 /* told in one go */
+#define REPORTS_MAX 64     /* told in one go */
+#define LOG_AGAIN_MS 10000 /* a connection that comes and goes is logged no more often */
 
 void tl__keeper_lock(tl_keeper *k) {
     (void)pthread_mutex_lock(&k->mutex);
@@ -209,16 +210,45 @@ static void *keep(void *ctx) {
     return NULL;
 }
 
+static unsigned count_held(const tl_keeper *k) {
+    unsigned n = 0;
+    for (uint32_t i = 1; i <= k->tasks.count; i++)
+        n += k->tasks.heap[i]->renews;
+    return n;
+}
+
+/* Once, and not for each attempt to have it back. */
+static void log_lost(tl_keeper *k, tl_bytes words) {
+    tl_mono now = tl__mono_now();
+    bool lately = k->missed_at.ns != 0 &&
+                  tl__mono_before(now, tl__mono_add_ms(k->missed_at, LOG_AGAIN_MS));
+    unsigned held = k->missed || lately ? 0 : count_held(k);
+    if (held == 0)
+        return;
+    k->missed = true;
+    k->missed_at = now;
+    tl__log(k->client, TL_LOG_WARNING, "the connection under %u held lock%s is lost: %.*s", held,
+            held == 1 ? "" : "s", (int)words.n, words.p);
+}
+
+static void log_back(tl_keeper *k, tl_mono now) {
+    if (k->missed)
+        tl__log(k->client, TL_LOG_WARNING, "%s: connected again after %lld ms",
+                k->client->endpoint.label, (long long)tl__ms_until(k->missed_at, now));
+    k->missed = false;
+}
+
 static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     tl_keeper *k = ctx;
     k->apart = false;
+    log_back(k, now);
     tl__client_up(k->client, bracket, uptime_us, now);
     tl__keeper_watch_anew(k);
 }
 
 /* What watches keys must be asked for again, on the next connection. */
 static void on_down(void *ctx, tl_bytes words) {
-    (void)words;
+    log_lost(ctx, words);
     tl__keeper_watch_anew(ctx);
 }
 

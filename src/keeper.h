@@ -53,9 +53,11 @@ typedef struct {
     pthread_cond_t delivered;
     pthread_t thread;
     bool running, closing, left;
-    bool rejudge;     /**< the server's clock stepped: every lock is renewed at once */
-    tl_mono close_by; /**< closing: no longer than this */
-    int wake, timer;  /**< eventfd, timerfd */
+    bool missed;       /**< that the connection is lost has been logged, and not that it is back */
+    tl_mono missed_at; /**< when it was logged last; ns 0: never */
+    bool rejudge;      /**< the server's clock stepped: every lock is renewed at once */
+    tl_mono close_by;  /**< closing: no longer than this */
+    int wake, timer;   /**< eventfd, timerfd */
     int ready;       /**< an eventfd: there is something to dispatch; -1: the keeper tells itself */
     bool polling;    /**< the thread waits, with the mutex let go */
     tl_mono planned; /**< polling: it looks again by then */
