@@ -17,11 +17,12 @@ int skew_decimals(tl_interval thousandths) {
     return decimals;
 }
 
-int skew_decimals_beyond(tl_interval i, int64_t line) {
+int skew_decimals_beyond(tl_interval thousandths, int64_t line) {
     static const int64_t unit[] = {1000, 100, 10, 1};
-    int n = skew_decimals(i);
+    int n = skew_decimals(thousandths);
 
-    while (n < 3 && i.lo > line && i.lo - (i.lo % unit[n] + unit[n]) % unit[n] <= line)
+    while (n < 3 && thousandths.lo > line &&
+           thousandths.lo - (thousandths.lo % unit[n] + unit[n]) % unit[n] <= line)
         n++;
     return n;
 }

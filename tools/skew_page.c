@@ -83,13 +83,15 @@ const char *page_class(skew_verdict v) {
 
 /* For those who read the page by program. */
 static void put_meta(FILE *out, const skew_result *r) {
+    int64_t stale_ms = r->at_ms + r->good_ms;
+
     (void)fprintf(out, "<meta name=\"tidelock-verdict\" content=\"%s\">",
                   skew_verdict_name(r->verdict));
     if (r->at_ms)
         (void)fprintf(out, "<meta name=\"tidelock-at-ms\" content=\"%lld\">", (long long)r->at_ms);
     if (r->at_ms && r->good_ms)
         (void)fprintf(out, "<meta name=\"tidelock-stale-at-ms\" content=\"%lld\">",
-                      (long long)(r->at_ms + r->good_ms));
+                      (long long)stale_ms);
     if (r->server[0]) {
         (void)fputs("<meta name=\"tidelock-server\" content=\"", out);
         page_text(out, r->server);
