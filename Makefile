@@ -258,7 +258,7 @@ install: all
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 tools/examples/*.c $(if $(COMPAT_ON),compat/examples/*.c) $(D)$(DOCDIR)/examples/
-	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md $(D)$(DOCDIR)/,:)
+	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
 	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
 	$(Q)$(if $(wildcard tools/completion/tidelock.bash),install -m 644 tools/completion/tidelock.bash $(D)$(BASHCOMP)/tidelock,:)
 	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :

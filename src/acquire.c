@@ -32,12 +32,15 @@ static bool wait_is_open(const tl_acquire *a) {
 
 static void keep_words(tl_acquire *a, tl_bytes words) {
     tl__bytes_print(a->words, sizeof a->words, words);
+    a->sys_errno = 0;
 }
 
 /* An attempt cut short by the limit says less of what is wrong than one before it. */
 static void keep_trouble(tl_acquire *a, const tl_event *e, tl_bytes words) {
-    if (a->failures == 0 || tl__mono_before(e->now, a->limit))
-        keep_words(a, words);
+    if (a->failures > 0 && !tl__mono_before(e->now, a->limit))
+        return;
+    keep_words(a, words);
+    a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
 }
 
 /* ---- attempts -------------------------------------------------------------------------------- */
@@ -55,6 +58,7 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (a->wait_ms == 0 && a->attempts == 0)
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->state = TAKING;
+    a->absences = 0;
     a->began = e->now;
     a->woken = a->called = false;
     a->job.again = a->attempts > 0;
@@ -71,6 +75,7 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
 static tl_status give_up(tl_acquire *a, const tl_event *e, tl_err code, tl_out *out) {
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted};
     tl__out_words(out, tl__bytes_of(a->words));
+    out->sys_errno = a->sys_errno;
     if (!a->result.maybe)
         return TL_END;
     a->state = CLEANING;
@@ -263,6 +268,13 @@ static tl_status begin(tl_acquire *a, const tl_event *e, tl_out *out) {
     return reach(a, out);
 }
 
+/* Whoever tries once doesn't wait for somebody to start the server. But what a request of his may have
+ * done, he asks as long as he can. */
+static bool is_hopeless(tl_acquire *a, const tl_event *e) {
+    a->absences = (uint8_t)(e->absent && a->absences < UINT8_MAX ? a->absences + 1 : 0);
+    return a->wait_ms == 0 && a->absences > 1 && !a->uncertain && !a->unwanted;
+}
+
 static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (e->ticket != a->ticket || a->state == PAUSING)
         return stay(a, out);
@@ -270,7 +282,7 @@ static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
         if (e->kind == TL_REPLY)
             return take(a, e, out);
         keep_trouble(a, e, e->words);
-        if (tl__mono_before(e->now, a->limit))
+        if (tl__mono_before(e->now, a->limit) && !is_hopeless(a, e))
             return failed(a, e, e->why, out);
         a->failures++;
         return run_out(a, e, out);

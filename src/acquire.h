@@ -27,11 +27,13 @@ typedef struct {
     bool uncertain; /**< a take of ours without an answer may have taken effect, or may yet */
     bool unwanted;  /**< the server has said that ours took effect, but it can't be had */
     bool listening, armed;
-    bool watching; /* changes of K are told */
-    bool woken;    /**< since the take under way was sent */
-    bool called;   /**< and by a message, not because listening has begun or ended */
-    bool extra;    /**< the next attempt looks again because listening began: not counted */
+    bool watching;    /* changes of K are told */
+    bool woken;       /**< since the take under way was sent */
+    bool called;      /**< and by a message, not because listening has begun or ended */
+    uint8_t absences; /**< in a row: nobody was there to connect to */
+    bool extra;       /**< the next attempt looks again because listening began: not counted */
     char words[TL_WORDS_SIZE]; /**< of the last failure */
+    int sys_errno;             /**< behind it, or 0 */
 } tl_acquire;
 
 /**

@@ -134,6 +134,7 @@ tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
         return TL_GO;
     case TL_REPLY: return e->ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
     case TL_FAILED:
+        out->sys_errno = e->sys_errno;
         return e->ticket == a->ticket
                    ? fail(a, e->maybe_sent ? TL_EUNAVAILABLE : e->why, e->words, out)
                    : TL_GO;

@@ -162,8 +162,9 @@ static tl_err acquired(tl_operation *op) {
     return tl__hold_begin_in(op->lock, &hold, tl__client_seed(op->client));
 }
 
-static void completed(tl_operation *op, const char *words) {
+static void completed(tl_operation *op, const tl_out *out) {
     tl_lock *lock = op->lock;
+    const char *words = out->words;
     bool releasing = op->kind == OP_RELEASING;
     op->completed = true;
     op->code = op->machine.result.code;
@@ -180,8 +181,9 @@ static void completed(tl_operation *op, const char *words) {
     if (releasing || op->code)
         tl__gate_leave(&op->client->gate, &lock->place);
     if (op->code)
-        (void)tl__lock_fail(lock, op->code, releasing ? "release" : "acquire",
-                            releasing ? words : tl__lock_busy(lock, op->code, words), &op->err);
+        (void)tl__lock_fail_by(lock, op->code, releasing ? "release" : "acquire",
+                               releasing ? words : tl__lock_busy(lock, op->code, words),
+                               out->sys_errno, &op->err);
     tl__keeper_report(&op->client->keeper, &op->report);
 }
 
@@ -198,7 +200,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     if (status == TL_GO)
         return;
     if (!op->completed)
-        completed(op, out->words);
+        completed(op, out);
     if (status == TL_DETACH)
         linger(op);
     op->over = status == TL_END;

@@ -228,6 +228,7 @@ tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, 
         return answered_by(a, words, job, e, out);
     if (e->kind == TL_FAILED) {
         bool maybe = e->maybe_sent && !a->timing; /* TIME changes nothing, answered or not */
+        out->sys_errno = e->sys_errno;
         return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->why, maybe, e->words, out);
     }
     return TL_GO;

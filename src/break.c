@@ -66,6 +66,7 @@ tl_status tl__break_step(void *machine, const tl_event *e, tl_out *out) {
         return TL_GO;
     case TL_REPLY: return e->ticket == b->ticket ? answered(b, e, out) : TL_GO;
     case TL_FAILED:
+        out->sys_errno = e->sys_errno;
         return e->ticket == b->ticket
                    ? fail(b, e->maybe_sent && b->ticket == QUESTION ? TL_EUNCERTAIN : e->why,
                           e->words, out)

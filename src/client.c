@@ -362,7 +362,8 @@ static tl_err ask(tl_client *client, void *machine, tl_step step, const char *wh
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
     (void)tl__drive(client, machine, step, NULL, &out);
-    return result->code ? tl__fail(err, result->code, 0, "%s: %s", what, out.words) : TL_OK;
+    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
+                        : TL_OK;
 }
 
 tl_err tl_client_ping(tl_client *client, tl_error *err) {

@@ -42,6 +42,8 @@ typedef struct {
     uint8_t count;
     bool maybe_sent;
     tl_err why;
+    int sys_errno;  /**< not ok: behind it, or 0 */
+    bool absent;    /**< not ok: nobody is there to connect to, and will not be in a moment */
     tl_bytes words; /**< not ok: what went wrong; ok: which server answered */
 } tl_answer;
 
@@ -61,10 +63,10 @@ typedef struct {
 
 typedef struct {
     int64_t connect_ms; /**< resolve, connect, TLS and login together */
-    bool ask_uptime; /**< a server that doesn't tell is refused: TL_EDENIED */
-    bool ask_id;     /**< tl__conn_id */
-    bool no_time;    /**< don't ask for the TIME: the server's clock stays unknown */
-    bool subscriber; /**< tl__conn_say only, and every reply is a push */
+    bool ask_uptime;    /**< a server that doesn't tell is refused: TL_EDENIED */
+    bool ask_id;        /**< tl__conn_id */
+    bool no_time;       /**< don't ask for the TIME: the server's clock stays unknown */
+    bool subscriber;    /**< tl__conn_say only, and every reply is a push */
     size_t
         line_most; /**< subscriber: replies are of one line, of which so many bytes are kept; 0: all */
 } tl_conn_limits;

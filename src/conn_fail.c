@@ -2,18 +2,20 @@
  * Floor 3: how requests fail: by their limit, or with their connection. Each is answered exactly once
  * even so, and what it says of having been sent is never too little.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "conn_inside.h"
 
-static tl_answer failure(const tl_slot *s, tl_err why, const char *words) {
+static tl_answer failure(const tl_slot *s, tl_err why, int sys_errno, const char *words) {
     return (tl_answer){.cookie = s->cookie,
                        .ticket = s->ticket,
                        .sent = s->sent,
                        .count = s->count,
                        .maybe_sent = !tl__slot_unsent(s) || s->effect,
                        .why = why,
+                       .sys_errno = sys_errno,
                        .words = tl__bytes_of(words)};
 }
 
@@ -44,13 +46,14 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
     return left;
 }
 
-void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
-    tl_conn *c = conn;
+/* Copies of all: an answer may lead to the next. */
+static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char *words, bool wait) {
     char copy[TL_STREAM_WORDS];
     bool served = c->served;
-    (void)snprintf(copy, sizeof copy, "%s", words); /* an answer may lead to other words */
+    (void)snprintf(copy, sizeof copy, "%s", words);
     (void)snprintf(c->words, sizeof c->words, "%s", copy);
     c->why = why;
+    c->sys_errno = sys_errno;
     c->retry_at = served ? c->now : tl__mono_add_ns(c->now, tl__backoff_ns(&c->backoff));
     close_stream(c);
     tl_slot *list = tl__slots_cut_all(&c->slots);
@@ -62,12 +65,19 @@ void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
     while (list) {
         tl_slot *s = list;
         list = s->next;
-        tl__conn_answer(c, s, failure(s, why, copy));
+        tl_answer answer = failure(s, why, sys_errno, copy);
+        answer.absent = absent;
+        tl__conn_answer(c, s, answer);
     }
 }
 
+void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
+    lose(conn, why, 0, false, words, wait);
+}
+
 void tl__conn_lose_stream(tl_conn *conn) {
-    tl__conn_lose(conn, conn->stream.why, conn->stream.words, true);
+    const tl_stream *s = &conn->stream;
+    lose(conn, s->why, s->sys_errno, s->absent, s->words, true);
 }
 
 void tl__conn_leave(tl_conn *conn) {
@@ -93,9 +103,10 @@ void tl__conn_lose_nonsense(tl_conn *conn, const char *what) {
 }
 
 void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms) {
-    char problem[64];
-    (void)snprintf(problem, sizeof problem, "%s in %lld ms", doing, (long long)limit_ms);
-    tl__conn_lose_at_place(conn, TL_EUNAVAILABLE, problem);
+    char words[TL_STREAM_WORDS];
+    (void)snprintf(words, sizeof words, "%s: %s in %lld ms", conn->endpoint->label, doing,
+                   (long long)limit_ms);
+    lose(conn, TL_EUNAVAILABLE, ETIMEDOUT, false, words, false);
 }
 
 /* ---- limits ------------------------------------------------------------------------------------ */
@@ -124,7 +135,9 @@ static void describe(const tl_conn *c, const tl_slot *s, char *words, size_t siz
 static void give_up(tl_conn *c, tl_slot *s, tl_slot *before) {
     char words[TL_STREAM_WORDS];
     describe(c, s, words, sizeof words);
-    tl_answer a = failure(s, c->state == TL_CONN_DOWN ? c->why : TL_EUNAVAILABLE, words);
+    bool down = c->state == TL_CONN_DOWN;
+    tl_answer a = failure(s, down ? c->why : TL_EUNAVAILABLE, down ? c->sys_errno : ETIMEDOUT,
+                          words);
     if (tl__slot_unsent(s)) {
         tl__conn_answer(c, tl__slots_cut(&c->slots, before), a);
         return;

@@ -38,7 +38,8 @@ struct tl_conn {
     tl_mono heard;      /* when something was read last */
     tl_mono retry_at;   /* connect not before */
     tl_backoff backoff; /* attempts to connect that did not serve */
-    tl_err why;         /* with words: of the last failure */
+    tl_err why;         /* with sys_errno and words: of the last failure */
+    int sys_errno;
     char words[TL_STREAM_WORDS];
     tl_reply reply[TL_COMMANDS_MAX]; /* of the oldest request */
 };

@@ -104,6 +104,8 @@ void tl__drive_answer(tl_drive *d, const tl_answer *answer) {
                   .count = answer->count,
                   .maybe_sent = answer->maybe_sent,
                   .why = answer->why,
+                  .sys_errno = answer->sys_errno,
+                  .absent = answer->absent,
                   .words = answer->words};
     if (!answer->ok)
         e.now = tl__mono_now();

@@ -11,7 +11,7 @@
 #include "local.h"
 
 #define TL_HOST_SIZE 256
-#define TL_PATH_SIZE 108   /**< of a unix socket */
+#define TL_PATH_SIZE 108 /**< of a unix socket */
 #define TL_FILE_SIZE 4096
 #define TL_SECRET_SIZE 512 /**< user name or password, with its NUL */
 

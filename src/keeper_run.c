@@ -173,6 +173,8 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
                   .count = answer->count,
                   .maybe_sent = answer->maybe_sent,
                   .why = answer->why,
+                  .sys_errno = answer->sys_errno,
+                  .absent = answer->absent,
                   .words = answer->words};
     tl__keeper_give_exchange(k, x);
     if (answer->ok && answer->count > 0)

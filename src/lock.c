@@ -164,12 +164,17 @@ void tl_lock_free(tl_lock *lock) {
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,
-                     tl_error *err) {
+tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,
+                        int sys_errno, tl_error *err) {
     char key[KEY_SHOWN + 1];
     tl__bytes_print(key, sizeof key, lock->name->key);
-    return tl__fail(err, code, 0, "%s %s%s: %s", what, key,
+    return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key,
                     lock->name->key.n > KEY_SHOWN ? "..." : "", words);
+}
+
+tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,
+                     tl_error *err) {
+    return tl__lock_fail_by(lock, code, what, words, 0, err);
 }
 
 bool tl__lock_is_held(const tl_lock *lock) {
@@ -276,8 +281,8 @@ static tl_err contend(tl_lock *lock, int64_t wait_ms, bool queued, tl_mono since
         return begin_hold(lock, &hold, err);
     }
     tl__gate_leave(&c->gate, &lock->place);
-    return tl__lock_fail(lock, a.result.code, "acquire",
-                         tl__lock_busy(lock, a.result.code, out.words), err);
+    return tl__lock_fail_by(lock, a.result.code, "acquire",
+                            tl__lock_busy(lock, a.result.code, out.words), out.sys_errno, err);
 }
 
 static const tl_lock *lock_at(const tl_place *place) {
@@ -442,7 +447,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     code = settle(lock, TL_DROP, lock->ttl_ms, &s, &out);
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);
-    return code ? tl__lock_fail(lock, code, "release", out.words, err) : TL_OK;
+    return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
 }
 
 /* The server has said that the token holds nothing any more. */
@@ -508,7 +513,7 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     if (code == TL_ELOST)
         return extend_lost(lock, s.result.why, out.words, err);
     if (code)
-        return tl__lock_fail(lock, code, "extend", out.words, err);
+        return tl__lock_fail_by(lock, code, "extend", out.words, out.sys_errno, err);
     return extended(lock, ttl_ms, &s.result, err);
 }
 

@@ -65,6 +65,9 @@ bool tl__lock_is_held(const tl_lock *lock);
 /** Fill err with "what KEY: words". */
 tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,
                      tl_error *err);
+/** The same, and the errno behind it. */
+tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,
+                        int sys_errno, tl_error *err);
 /** May an operation begin? TL_OK, or TL_EINVALID. */
 tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err);
 /** As the first thing of an acquire: TL_EINVALID for a wait that can't be, or when it is held. */

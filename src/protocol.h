@@ -122,6 +122,8 @@ typedef struct {
     uint8_t count;
     bool maybe_sent; /**< FAILED: some byte may have reached the server */
     tl_err why;      /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
+    int sys_errno;   /**< FAILED: behind it, or 0 */
+    bool absent;     /**< FAILED: nobody is there to connect to, and will not be in a moment */
     tl_bytes words;  /**< for a person. FAILED: what went wrong. REPLY: who answered, or empty */
     bool armed;      /**< ARMED, WATCHED */
 } tl_event;
@@ -155,6 +157,7 @@ typedef struct {
     tl_note note[TL_NOTE_MAX];
     uint8_t notes;
     char words[TL_WORDS_SIZE]; /**< END or DETACH, not OK: what went wrong, for a person */
+    int sys_errno;             /**< behind it, or 0 */
     char scratch[TL_SCRATCH];  /**< where commands keep the text of their numbers */
     uint16_t scratch_used;
 } tl_out;
@@ -168,6 +171,7 @@ static inline void tl__out_clear(tl_out *out) {
     out->until = TL_NEVER;
     out->slack_ns = 0;
     out->level = 0;
+    out->sys_errno = 0;
     out->scratch_used = 0;
     out->words[0] = '\0';
 }

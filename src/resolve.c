@@ -126,6 +126,20 @@ static const char *problem_of(const tl_resolve *r) {
     }
 }
 
+int tl__resolve_errno(const tl_resolve *r) {
+    switch (r->result) {
+    case 0:
+#ifdef EAI_NODATA
+    case EAI_NODATA:
+#endif
+    case EAI_NONAME: return ENOENT;
+    case EAI_AGAIN: return EAGAIN;
+    case EAI_MEMORY: return ENOMEM;
+    case EAI_SYSTEM: return r->sys_errno;
+    default: return EIO;
+    }
+}
+
 size_t tl__resolve_get(const tl_resolve *resolve, tl_address *ret, const char **ret_problem) {
     if (resolve->count == 0)
         *ret_problem = problem_of(resolve);

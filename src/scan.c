@@ -131,6 +131,7 @@ tl_status tl__scan_step(void *machine, const tl_event *e, tl_out *out) {
         return TL_GO;
     case TL_REPLY: return e->ticket == s->ticket ? answered(s, e, out) : TL_GO;
     case TL_FAILED:
+        out->sys_errno = e->sys_errno;
         return e->ticket == s->ticket
                    ? fail(s, e->maybe_sent ? TL_EUNAVAILABLE : e->why, e->words, out)
                    : TL_GO;

@@ -11,8 +11,10 @@ void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed
 
 /* One cut short by the limit says less of what is wrong than one before it. */
 static void keep_words(tl_settle *s, const tl_event *e, tl_bytes words) {
-    if (!s->words[0] || tl__mono_before(e->now, s->limit))
-        tl__bytes_print(s->words, sizeof s->words, words);
+    if (s->words[0] && !tl__mono_before(e->now, s->limit))
+        return;
+    tl__bytes_print(s->words, sizeof s->words, words);
+    s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
 }
 
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
@@ -50,6 +52,7 @@ static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     if (s->detached)
         return TL_END;
     tl__out_words(out, tl__bytes_of(s->words));
+    out->sys_errno = s->sys_errno;
     s->result.maybe = s->maybe;
     s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
     if (s->op != TL_DROP)

@@ -22,6 +22,7 @@ typedef struct {
     bool maybe;                /**< an earlier request may have taken effect */
     bool in_time;              /**< DROP: first sent while the lock was still believed */
     char words[TL_WORDS_SIZE]; /**< of the last failure */
+    int sys_errno;             /**< behind it, or 0 */
 } tl_settle;
 
 /** op: TL_KEEP or TL_DROP. */

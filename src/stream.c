@@ -29,6 +29,8 @@ static void fail(tl_stream *s, tl_err why, const char *doing, const char *place,
     (void)snprintf(w, n, "%s%s: %c%s", doing, place,
                    word ? tolower((unsigned char)problem[0]) : problem[0], problem + 1);
     s->why = why;
+    s->sys_errno = 0;
+    s->absent = false;
     s->state = TL_STREAM_FAILED;
 }
 
@@ -37,12 +39,15 @@ static void fail_connect(tl_stream *s, int sys_errno) {
                      ? TL_ENOMEM
                      : TL_EUNAVAILABLE;
     fail(s, why, "connect ", s->endpoint->label, strerror(sys_errno));
+    s->sys_errno = sys_errno;
+    s->absent = s->nowhere;
 }
 
 /* The open stream broke. */
 static ssize_t lost(tl_stream *s, int sys_errno) {
     fail(s, TL_EUNAVAILABLE, "", s->endpoint->label,
          sys_errno ? strerror(sys_errno) : "connection closed by the server");
+    s->sys_errno = sys_errno;
     return -1;
 }
 
@@ -67,6 +72,8 @@ void tl__stream_describe(const tl_stream *s, int64_t limit_ms, char *words, size
 static void fail_late(tl_stream *s) {
     tl__stream_describe(s, tl__ms_until(s->began, s->by), s->words, sizeof s->words);
     s->why = TL_EUNAVAILABLE;
+    s->sys_errno = ETIMEDOUT;
+    s->absent = false;
     s->state = TL_STREAM_FAILED;
 }
 
@@ -115,8 +122,8 @@ static void opened(tl_stream *s) {
         return;
     }
     char problem[192];
-    if (!s->tls)
-        s->tls = tl__tls_new(s->endpoint, problem, sizeof problem);
+    tl__tls_free(s->tls); /* certificates are renewed: their files may be others by now */
+    s->tls = tl__tls_new(s->endpoint, problem, sizeof problem);
     if (!s->tls || !tl__tls_begin(s->tls, s->fd, problem, sizeof problem)) {
         fail(s, TL_EINVALID, "connect ", s->endpoint->label, problem);
         return;
@@ -164,6 +171,8 @@ static tl_mono share(const tl_stream *s, tl_mono now) {
 static void fail_local(tl_stream *s, tl_err why, const char *words) {
     (void)snprintf(s->words, sizeof s->words, "%s", words);
     s->why = why;
+    s->sys_errno = 0;
+    s->absent = false;
     s->state = TL_STREAM_FAILED;
 }
 
@@ -172,6 +181,13 @@ static void fail_start(tl_stream *s, const tl_local_problem *problem) {
     if (!problem->late || !s->local_words[0])
         (void)snprintf(s->local_words, sizeof s->local_words, "%s", problem->words);
     fail_local(s, problem->code, s->local_words);
+}
+
+/* No memory, descriptor or thread for it, as errno says. */
+static void fail_unmade(tl_stream *s, const char *doing, const char *place) {
+    int sys_errno = errno;
+    fail(s, TL_ENOMEM, doing, place, strerror(sys_errno));
+    s->sys_errno = sys_errno;
 }
 
 /* Nobody listens on the socket of local: have a server started, once in each attempt. */
@@ -191,7 +207,7 @@ static void begin_starting(tl_stream *s, tl_mono now) {
     if (s->local)
         s->state = TL_STREAM_STARTING;
     else
-        fail(s, TL_ENOMEM, "", s->endpoint->label, strerror(errno));
+        fail_unmade(s, "", s->endpoint->label);
 }
 
 /* false: it is not there, and its server neither; or it must not be used. */
@@ -211,8 +227,20 @@ static bool check_local(tl_stream *s, tl_mono now) {
     return false;
 }
 
+/* What an address met. Was it that nobody is there, or no way to him? */
+static void count_problem(tl_stream *s, int problem) {
+    static const int absences[] = {ECONNREFUSED, ENOENT,      ENOTDIR,  EACCES,
+                                   EHOSTUNREACH, ENETUNREACH, EHOSTDOWN};
+    bool absent = false;
+    for (size_t i = 0; i < sizeof absences / sizeof *absences; i++)
+        absent = absent || problem == absences[i];
+    s->nowhere = s->nowhere && absent;
+}
+
 /* Try the addresses that are left; `problem`: what the one before met. */
 static void next_address(tl_stream *s, tl_mono now, int problem) {
+    if (problem)
+        count_problem(s, problem);
     while (s->next < s->addresses) {
         close_socket(s);
         problem = try_address(s, &s->address[s->next++]);
@@ -232,6 +260,7 @@ static void next_address(tl_stream *s, tl_mono now, int problem) {
             s->state = TL_STREAM_PAUSING;
             return;
         }
+        count_problem(s, problem);
     }
     close_socket(s);
     if (may_start(s, problem))
@@ -258,7 +287,7 @@ static void begin_resolve(tl_stream *s) {
     if (s->resolve)
         s->state = TL_STREAM_RESOLVING;
     else
-        fail(s, TL_ENOMEM, "resolve ", s->endpoint->host, strerror(errno));
+        fail_unmade(s, "resolve ", s->endpoint->host);
 }
 
 void tl__stream_open(tl_stream *stream, tl_mono now, int64_t limit_ms) {
@@ -268,6 +297,7 @@ void tl__stream_open(tl_stream *stream, tl_mono now, int64_t limit_ms) {
     stream->next = 0;
     stream->addresses = 1;
     stream->started = false;
+    stream->nowhere = !e->dir[0]; /* of local: it may be about to be there */
     if (e->path[0])
         stream->address[0] = unix_address(e->path);
     if (e->dir[0] && !check_local(stream, now))
@@ -292,13 +322,19 @@ static void go_on_starting(tl_stream *s, tl_mono now) {
     s->local = NULL;
 }
 
+static void fail_resolve(tl_stream *s, const char *problem, int sys_errno) {
+    fail(s, TL_EUNAVAILABLE, "resolve ", s->endpoint->host, problem);
+    s->sys_errno = sys_errno;
+    s->absent = sys_errno == ENOENT;
+}
+
 static void go_on_resolving(tl_stream *s, tl_mono now) {
     const char *problem = NULL;
     if (!tl__resolve_done(s->resolve))
         return;
     s->addresses = tl__resolve_get(s->resolve, s->address, &problem);
     if (s->addresses == 0)
-        fail(s, TL_EUNAVAILABLE, "resolve ", s->endpoint->host, problem);
+        fail_resolve(s, problem, tl__resolve_errno(s->resolve));
     else
         next_address(s, now, 0);
     tl__resolve_free(s->resolve);

@@ -32,6 +32,8 @@ typedef struct {
     const tl_endpoint *endpoint;
     tl_stream_state state;
     tl_err why;
+    int sys_errno; /* FAILED: behind it, or 0 */
+    bool absent;   /* FAILED: nobody is there, for certain: another look soon will find the same */
     char words[TL_STREAM_WORDS]; /* FAILED: names the place, no secrets */
     /* private */
     int fd;
@@ -42,6 +44,7 @@ typedef struct {
     bool started;                     /* in this attempt; a second time would be of no use */
     tl_address address[TL_ADDRESS_MAX];
     size_t addresses, next;
+    bool nowhere; /* absent, by all addresses so far */
     tl_tls *tls;
     short handshake_wants;
     bool read_wants_write, write_wants_read;

@@ -100,7 +100,8 @@ static int break_function(const server *s, const void *given, const operands *wo
     if (!o->yes && !isatty(STDIN_FILENO))
         return fail(STATUS_USAGE, "break: there is nobody to ask: say --yes");
     if (o->legacy.strict)
-        return fail(STATUS_USAGE, "break: --strict: its commands can't compare what was seen: leave it out");
+        return fail(STATUS_USAGE,
+                    "break: --strict: its commands can't compare what was seen: leave it out");
     int status = server_open(s, "break", NULL, &o->legacy, &client);
     if (status)
         return status;

@@ -12,7 +12,7 @@
 #include "nested.h"
 
 static const char *const added[] = {
-    "TIDELOCK_KEY=", "TIDELOCK_TOKEN=", "TIDELOCK_FENCE=", "TIDELOCK_TTL_MS=", NESTED_NAME "="};
+    "TIDELOCK_KEY=", "TIDELOCK_TOKEN=", "TIDELOCK_FENCE=", "TIDELOCK_TTL_MS=", NESTED_ASSIGNS};
 #define ADDED (sizeof added / sizeof added[0])
 
 /* What a tidelock around this one may have set. */

@@ -1,6 +1,7 @@
 /*
  * What is asked of a server, and what of the answers endangers locks. Asking (doctor_ask.c) and judging
- * (doctor_check.c, doctor_state.c, both pure) know nothing of each other but these.
+ * (doctor_check.c, doctor_state.c, both pure) know nothing of each other but these. doctor_commands.c is the table of
+ * what is sent, doctor_acl.c prints it as permissions.
  */
 #ifndef TIDELOCK_DOCTOR_H
 #define TIDELOCK_DOCTOR_H
@@ -22,6 +23,7 @@ enum {
     CONFIG_BIND,
     CONFIG_KEEPALIVE,
     CONFIG_MAXCLIENTS,
+    CONFIG_MAXMEMORY,
     CONFIG_MIN_LAG,
     CONFIG_MIN_REPLICAS,
     CONFIG_POLICY,
@@ -38,23 +40,50 @@ typedef struct {
     char text[256];
 } doctor_setting;
 
+/** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by timestamp with
+ *  --strict; and who goes by phases. */
+enum { DOCTOR_TOKEN = 1, DOCTOR_STAMP = 2, DOCTOR_WATCH = 4, DOCTOR_STRICT = 8, DOCTOR_AUTO = 16 };
+
+typedef enum {
+    DOCTOR_NEEDED,
+    DOCTOR_BETTER, /**< something works less well without it */
+    DOCTOR_OPTION  /**< only with an option of the library's */
+} doctor_use;
+
 /** Commands that tidelock sends, or runs in its scripts. */
 typedef struct {
-    const char *name;
-    bool needed;           /**< else something works less well without it */
-    const char *without;   /**< what that is */
-    const char *const *as; /**< how it is tried, without running it; "K": the key, "S": beside it */
+    const char *name, *sub; /**< sub NULL: it has none */
+    int since;              /**< 206: from Redis 2.6 on; 0: always */
+    unsigned who;
+    doctor_use use;
+    const char *without; /**< what is wrong then */
+    const char *const *
+        as; /**< how it is tried, without running it; "K": the key, "S": beside it, "C": a register's
+                              clients; NULL: alone */
 } doctor_command;
-#define DOCTOR_COMMANDS 19
+#define DOCTOR_COMMANDS 30
 extern const doctor_command doctor_commands[DOCTOR_COMMANDS];
+
+/** "CLIENT TRACKING". Returns to. */
+#define DOCTOR_COMMAND_SIZE 24
+const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]);
 
 typedef enum { COMMAND_UNSEEN, COMMAND_OK, COMMAND_MISSING, COMMAND_DENIED } doctor_can;
 
+#define DOCTOR_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+
 typedef struct {
+    int protocol; /**< a tl_protocol_id: whose permissions and needs count */
+    bool strict;
+    const char *namespaces; /**< of auto; NULL: default */
+    long db;
     char info[DOCTOR_INFO_SIZE]; /**< "": denied; lines end in \r\n */
     char info_why[DOCTOR_WORDS_SIZE];
+    int version; /**< DOCTOR_VERSION of the Redis that it is or is like; 0: not known */
+    char product[INFO_PRODUCT_SIZE]; /**< "Redis 2.4.18" */
     doctor_setting config[CONFIGS];
     char config_why[DOCTOR_WORDS_SIZE]; /**< "": it could be asked for */
+    bool config_lacks;                  /**< CONFIG is renamed */
     doctor_can present[DOCTOR_COMMANDS], allowed[DOCTOR_COMMANDS];
     char present_why[DOCTOR_WORDS_SIZE], allowed_why[DOCTOR_WORDS_SIZE];
     char denied[DOCTOR_COMMANDS][DOCTOR_WORDS_SIZE]; /**< what the server said */
@@ -71,8 +100,21 @@ typedef struct {
     char servers_why[DOCTOR_WORDS_SIZE];
 } doctor_facts;
 
-/** Ask all of it, and change nothing. False: l->status and l->words say why nothing can be said. */
+/** Ask what the server is; and all of it. Both change nothing. False: l->status and l->words say why nothing can be said. */
+bool doctor_ask_info(skew_link *l, doctor_facts *f);
 bool doctor_ask(skew_link *l, doctor_facts *f);
+
+/** Is the server known to be older than that? */
+bool doctor_before(const doctor_facts *f, int major, int minor, int patch);
+
+/** Who of the above takes locks, by the protocol and by what the server can do. */
+unsigned doctor_users(const doctor_facts *f);
+
+/** Can they be a user and a pattern of keys? Returns 0, or the exit status after a message. */
+int doctor_acl_check(const char *user, const char *pattern);
+
+/** Print what a user of locks needs to be allowed, for keys of a pattern. Returns the exit status. */
+int doctor_acl(const doctor_facts *f, const char *user, const char *pattern);
 
 /** A number, or a text, of INFO; false when it is not there. */
 bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret);

@@ -20,6 +20,7 @@ const char *const doctor_config_name[CONFIGS] = {
     [CONFIG_BIND] = "bind",
     [CONFIG_KEEPALIVE] = "tcp-keepalive",
     [CONFIG_MAXCLIENTS] = "maxclients",
+    [CONFIG_MAXMEMORY] = "maxmemory",
     [CONFIG_MIN_LAG] = "min-replicas-max-lag",
     [CONFIG_MIN_REPLICAS] = "min-replicas-to-write",
     [CONFIG_POLICY] = "maxmemory-policy",
@@ -29,37 +30,13 @@ const char *const doctor_config_name[CONFIGS] = {
     [CONFIG_TIMEOUT] = "timeout",
 };
 
-#define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
-const doctor_command doctor_commands[DOCTOR_COMMANDS] = {
-    {"EVAL", true, "no lock with a fence can be taken", AS("return 1", "2", "K", "S")},
-    {"EVALSHA", true, "every lock costs its whole script",
-     AS("0000000000000000000000000000000000000000", "2", "K", "S")},
-    {"GET", true, "no lock can be taken", AS("K")},
-    {"SET", true, "no lock can be taken without a fence", AS("K", "v")},
-    {"PSETEX", true, "no lock can be taken", AS("K", "1", "v")},
-    {"PTTL", true, "nobody knows when a lock ends", AS("K")},
-    {"PEXPIRE", true, "no lock can be renewed", AS("K", "1")},
-    {"DEL", true, "no lock can be released", AS("K")},
-    {"HMGET", true, "no lock with a fence can be taken", AS("S", "f")},
-    {"HMSET", true, "no lock with a fence can be taken", AS("S", "f", "v")},
-    {"TIME", true, "the server's clock stays unknown", NULL},
-    {"PUBLISH", false, "those who wait are not woken by a release", AS("S", "m")},
-    {"SUBSCRIBE", false, "who waits asks again and again instead", AS("S")},
-    {"PING", false, "a connection is not known to be alive", NULL},
-    {"INFO", false, "a restart of the server is not noticed", NULL},
-    {"WAIT", false, "wait_replicas has no effect", AS("0", "0")},
-    {"SCAN", false, "\"tidelock inspect\" can't list locks", AS("0")},
-    {"TYPE", false, "\"tidelock check\" and \"inspect\" can't look at keys", AS("K")},
-    {"STRLEN", false, "\"tidelock check\" and \"inspect\" can't look at keys", AS("K")},
-};
-
 static void keep_words(char to[DOCTOR_WORDS_SIZE], const skew_link *l) {
     (void)snprintf(to, DOCTOR_WORDS_SIZE, "%s", l->words);
 }
 
 /* Answers that are errors are words too; a connection that fails is not. */
 static bool is_refusal(const skew_link *l) {
-    return strncmp(l->words, "NOPERM", 6) == 0 || strncmp(l->words, "ERR", 3) == 0 ||
+    return l->lacks || strncmp(l->words, "NOPERM", 6) == 0 || strncmp(l->words, "ERR", 3) == 0 ||
            strncmp(l->words, "DENIED", 6) == 0;
 }
 
@@ -105,21 +82,12 @@ static void ask_config(skew_link *l, doctor_facts *f) {
             ok = skew_link_ask(l, again, take_setting, &f->config[i]);
         if (!ok)
             keep_words(f->config_why, l);
+        f->config_lacks = !ok && l->lacks;
     }
 }
 
 bool doctor_info_text(const doctor_facts *f, const char *name, char *to, size_t size) {
-    size_t n = strlen(name);
-
-    for (const char *line = f->info; line && *line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, n) != 0 || line[n] != ':')
-            continue;
-        size_t len = strcspn(line + n + 1, "\r\n");
-        tl__bytes_print(to, size, tl__bytes(line + n + 1, len));
-        return true;
-    }
-    return false;
+    return info_field(tl__bytes_of(f->info), name, to, size);
 }
 
 bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret) {
@@ -129,7 +97,18 @@ bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret) {
            tl__bytes_to_int(tl__bytes_of(text), ret);
 }
 
-/* ---- commands and permissions ------------------------------------------------------------------------- */
+/* Valkey says which Redis it is like. */
+static void learn_version(doctor_facts *f) {
+    char text[32];
+    int major = 0, minor = 0, patch = 0;
+
+    if (doctor_info_text(f, "redis_version", text, sizeof text) &&
+        sscanf(text, "%2d.%2d.%2d", &major, &minor, &patch) >= 2)
+        f->version = DOCTOR_VERSION(major, minor, patch);
+    (void)info_product(tl__bytes_of(f->info), f->product);
+}
+
+/* ---- commands ----------------------------------------------------------------------------------------- */
 
 static bool take_present(void *ctx, const tl_reply *reply) {
     doctor_can *can = ctx;
@@ -141,13 +120,38 @@ static bool take_present(void *ctx, const tl_reply *reply) {
     return true;
 }
 
+/* Before 2.8.13, which has no COMMAND: without the words that it needs a command does nothing, and who doesn't
+ * know it says so. */
+static void try_present(skew_link *l, doctor_facts *f, int i) {
+    const doctor_command *c = &doctor_commands[i];
+    const char *const words[] = {c->name, NULL};
+
+    if (c->sub || (!c->as && strcmp(c->name, "UNSUBSCRIBE") == 0))
+        return;
+    (void)skew_link_ask(l, words, NULL, NULL);
+    if (l->lacks || l->error || l->ok)
+        f->present[i] = l->lacks ? COMMAND_MISSING : COMMAND_OK;
+}
+
 static void ask_present(skew_link *l, doctor_facts *f) {
+    bool asks = true;
+
     for (int i = 0; i < DOCTOR_COMMANDS && !f->present_why[0]; i++) {
         const char *const words[] = {"COMMAND", "INFO", doctor_commands[i].name, NULL};
-        if (!skew_link_ask(l, words, take_present, &f->present[i]))
-            keep_words(f->present_why, l);
+        if (doctor_commands[i].sub &&
+            doctor_before(f, doctor_commands[i].since / 100, doctor_commands[i].since % 100, 0))
+            f->present[i] = COMMAND_MISSING;
+        else if (asks && !skew_link_ask(l, words, take_present, &f->present[i])) {
+            asks = !(l->lacks && doctor_before(f, 2, 8, 13));
+            if (asks)
+                keep_words(f->present_why, l);
+        }
+        if (!asks && f->present[i] == COMMAND_UNSEEN)
+            try_present(l, f, i);
     }
 }
+
+/* ---- permissions -------------------------------------------------------------------------------------- */
 
 static bool take_name(void *ctx, const tl_reply *reply) {
     doctor_facts *f = ctx;
@@ -173,6 +177,42 @@ static bool take_dryrun(void *ctx, const tl_reply *reply) {
     return true;
 }
 
+typedef struct {
+    bool commands, keys, channels;
+} freedom;
+
+/* Before 7.0, which flags a user has: whoever may do all needs no closer look. */
+static bool take_flags(void *ctx, const tl_reply *reply) {
+    freedom *all = ctx;
+    const tl_reply *flags = tl__reply_item(reply, 1);
+    tl_bytes flag;
+
+    for (size_t i = 0; flags->type == TL_REPLY_ARRAY && i < flags->count; i++) {
+        if (!tl__reply_text(&flags->items[i], &flag))
+            return false;
+        all->commands = all->commands || tl__bytes_eq(flag, TL_LITERAL("allcommands"));
+        all->keys = all->keys || tl__bytes_eq(flag, TL_LITERAL("allkeys"));
+        all->channels = all->channels || tl__bytes_eq(flag, TL_LITERAL("allchannels"));
+    }
+    return reply->type == TL_REPLY_ARRAY;
+}
+
+static void ask_flags(skew_link *l, doctor_facts *f) {
+    const char *const words[] = {"ACL", "GETUSER", f->user, NULL};
+    freedom all = {.channels = doctor_before(f, 6, 2, 0)}; /* which knows none */
+
+    if (!skew_link_ask(l, words, take_flags, &all))
+        keep_words(f->allowed_why, l);
+    else if (!all.commands || !all.keys || !all.channels)
+        (void)snprintf(f->allowed_why, sizeof f->allowed_why,
+                       "it may not do everything, and %s does not tell what", f->product);
+}
+
+typedef struct {
+    const char *key;
+    char sidecar[DOCTOR_KEY_MOST + 32], clients[128];
+} names;
+
 /* The name beside the key, as the library makes it. */
 static void beside(char *to, size_t size, const char *key) {
     const char *open = strchr(key, '{'), *close = open ? strchr(open, '}') : NULL;
@@ -181,28 +221,54 @@ static void beside(char *to, size_t size, const char *key) {
     (void)snprintf(to, size, tagged ? "%s:tidelock" : "tidelock:{%s}", key);
 }
 
-static void ask_allowed(skew_link *l, doctor_facts *f) {
-    static const char *const whoami[] = {"ACL", "WHOAMI", NULL};
-    const char *key = f->key ? f->key : "tidelock:doctor";
-    char sidecar[DOCTOR_KEY_MOST + 32];
+static void name_keys(names *to, const doctor_facts *f) {
+    const char *space = f->namespaces ? f->namespaces : "default";
 
-    beside(sidecar, sizeof sidecar, key);
-    if (!skew_link_ask(l, whoami, take_name, f)) {
-        keep_words(f->allowed_why, l);
-        return;
+    to->key = f->key ? f->key : "tidelock:doctor";
+    beside(to->sidecar, sizeof to->sidecar, to->key);
+    (void)snprintf(to->clients, sizeof to->clients, "tidelock:phase:{%.*s}:clients",
+                   (int)(strcspn(space, ",") < 64 ? strcspn(space, ",") : 64), space);
+}
+
+static const char *word_for(const char *as, const names *n) {
+    switch (as[1] ? '\0' : as[0]) {
+    case 'K': return n->key;
+    case 'S': return n->sidecar;
+    case 'C': return n->clients;
+    default: return as;
     }
+}
+
+static void ask_dryruns(skew_link *l, doctor_facts *f) {
+    names all;
+
+    name_keys(&all, f);
     for (int i = 0; i < DOCTOR_COMMANDS && !f->allowed_why[0]; i++) {
-        const char *words[10] = {"ACL", "DRYRUN", f->user, doctor_commands[i].name};
-        const char *const *as = doctor_commands[i].as;
-        for (int n = 0; as && as[n]; n++)
-            words[4 + n] = strcmp(as[n], "K") == 0   ? key
-                           : strcmp(as[n], "S") == 0 ? sidecar
-                                                     : as[n];
+        const doctor_command *c = &doctor_commands[i];
+        const char *words[12] = {"ACL", "DRYRUN", f->user, c->name, c->sub};
+        int n = c->sub ? 5 : 4;
+        for (int a = 0; c->as && c->as[a]; a++)
+            words[n++] = word_for(c->as[a], &all);
+        if (!(c->who & doctor_users(f)))
+            continue;
         if (skew_link_ask(l, words, take_dryrun, f->denied[i]))
             f->allowed[i] = f->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;
         else if (f->present[i] != COMMAND_MISSING)
             keep_words(f->allowed_why, l);
     }
+}
+
+static void ask_allowed(skew_link *l, doctor_facts *f) {
+    static const char *const whoami[] = {"ACL", "WHOAMI", NULL};
+
+    if (doctor_before(f, 6, 0, 0)) /* which has no users */
+        return;
+    if (!skew_link_ask(l, whoami, take_name, f))
+        keep_words(f->allowed_why, l);
+    else if (doctor_before(f, 7, 0, 0))
+        ask_flags(l, f);
+    else
+        ask_dryruns(l, f);
 }
 
 static void ask_script(skew_link *l, doctor_facts *f) {
@@ -310,15 +376,22 @@ static void ask_clocks(skew_link *l, doctor_facts *f) {
 
 /* ---- all of it ------------------------------------------------------------------------------------------ */
 
-bool doctor_ask(skew_link *l, doctor_facts *f) {
+bool doctor_ask_info(skew_link *l, doctor_facts *f) {
     static const char *const info[] = {"INFO", NULL};
 
-    f->no_password = !l->endpoint.password[0] && !l->endpoint.user[0];
     if (!skew_link_ask(l, info, take_info, f)) {
         if (!is_refusal(l))
             return false;
         keep_words(f->info_why, l);
     }
+    learn_version(f);
+    return true;
+}
+
+bool doctor_ask(skew_link *l, doctor_facts *f) {
+    f->no_password = !l->endpoint.password[0] && !l->endpoint.user[0];
+    if (!doctor_ask_info(l, f))
+        return false;
     ask_config(l, f);
     ask_present(l, f);
     ask_allowed(l, f);

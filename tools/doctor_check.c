@@ -52,28 +52,43 @@ void doctor_fix(doctor_report *r, const char *format, ...) {
 
 /* ---- version, scripts, commands ---------------------------------------------------------------------------- */
 
-static void check_version(const doctor_facts *f, doctor_report *r) {
-    char text[32];
-    int major = 0, minor = 0;
+#ifdef TL_COMPAT
+#define OR_STAMPS ", or lock with --protocol timestamp, which works there"
+#else
+#define OR_STAMPS ""
+#endif
 
-    if (!doctor_info_text(f, "redis_version", text, sizeof text))
-        return;
-    char *end;
-    major = (int)strtol(text, &end, 10);
-    if (*end == '.')
-        minor = (int)strtol(end + 1, NULL, 10);
-    if (major < 2 || (major == 2 && minor < 6)) {
-        doctor_found(r, "version", DOCTOR_DANGER, "the server is of version %s", text);
-        doctor_why(r, "it knows no scripts, which locks with a fence are made of");
+static void found_version(const doctor_facts *f, doctor_report *r, doctor_level level) {
+    doctor_found(r, "version", level, "the server is %s", f->product);
+}
+
+static void check_version(const doctor_facts *f, doctor_report *r) {
+    bool stamps = f->protocol == TL_TIMESTAMP;
+
+    if (doctor_before(f, 2, 2, 0) && stamps) {
+        found_version(f, r, DOCTOR_WARNING);
+        doctor_why(r, "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
         doctor_fix(r, "upgrade to 6.0 or newer");
-    } else if (major < 3 || (major == 3 && minor < 2)) {
-        doctor_found(r, "version", DOCTOR_WARNING, "the server is of version %s", text);
+    } else if (doctor_before(f, 2, 6, 0) && stamps) {
+        found_version(f, r, DOCTOR_NOTE);
+        doctor_why(
+            r,
+            "it has no scripts and doesn't tell its time: locks go by WATCH, and --max-skew bounds "
+            "this host's clock, too");
+        doctor_fix(r, "upgrade to 6.0 or newer");
+    } else if (doctor_before(f, 2, 6, 0)) {
+        found_version(f, r, DOCTOR_DANGER);
+        doctor_why(
+            r, "it knows no scripts, which locks of this protocol are made of: none can be taken");
+        doctor_fix(r, "upgrade to 6.0 or newer" OR_STAMPS);
+    } else if (doctor_before(f, 3, 2, 0)) {
+        found_version(f, r, DOCTOR_NOTE);
         doctor_why(r,
                    "its scripts can't read the clock before they write: a request that was stuck "
                    "on its way may leave a lock behind, for its lifetime");
         doctor_fix(r, "upgrade to 6.0 or newer");
-    } else if (major < 6) {
-        doctor_found(r, "version", DOCTOR_NOTE, "the server is of version %s", text);
+    } else if (doctor_before(f, 6, 0, 0)) {
+        found_version(f, r, DOCTOR_NOTE);
         doctor_why(r, "from 6.0 on it tells at once when a key that is held is changed by another");
         doctor_fix(r, "upgrade to 6.0 or newer");
     }
@@ -84,29 +99,59 @@ static bool says(const char *words, const char *what) {
 }
 
 static void check_scripts(const doctor_facts *f, doctor_report *r) {
-    if (f->script_ok)
+    bool needed = doctor_users(f) & (DOCTOR_TOKEN | DOCTOR_STAMP);
+
+    if (f->script_ok || !needed || doctor_before(f, 2, 6, 0))
         return;
     doctor_found(r, "scripts", DOCTOR_DANGER, "the server runs no script: %s", f->script_why);
     if (says(f->script_why, "BUSY")) {
         doctor_why(r, "another script runs and runs: no lock can be taken, renewed or released");
         doctor_fix(r, "SCRIPT KILL (as an administrator), and mend the script");
     } else if (says(f->script_why, "NOPERM") || says(f->script_why, "permission")) {
-        doctor_why(r, "locks with a fence are scripts");
+        doctor_why(r, "locks are scripts: without, none can be taken");
         doctor_fix(r, "ACL SETUSER %s +eval +evalsha", f->user[0] ? f->user : "USER");
     } else {
-        doctor_why(r, "locks with a fence are scripts");
-        doctor_fix(r, "take \"rename-command EVAL ...\" out of redis.conf, and restart; or lock "
-                      "without a fence");
+        doctor_why(r, "locks are scripts: without, none can be taken");
+        doctor_fix(r, "take \"rename-command EVAL ...\" out of redis.conf, and restart" OR_STAMPS);
     }
 }
 
-static void check_present(const doctor_facts *f, doctor_report *r) {
+static bool is_older_than(const doctor_facts *f, const doctor_command *c) {
+    return doctor_before(f, c->since / 100, c->since % 100, 0);
+}
+
+/* What is missing by the server's age, in one finding; what must be there, check_version says. */
+static void check_age(const doctor_facts *f, doctor_report *r) {
+    char list[200] = "", name[DOCTOR_COMMAND_SIZE];
+    size_t used = 0;
+
     for (int i = 0; i < DOCTOR_COMMANDS; i++) {
         const doctor_command *c = &doctor_commands[i];
-        if (f->present[i] != COMMAND_MISSING)
+        if (!(c->who & doctor_users(f)) || c->use == DOCTOR_NEEDED || !is_older_than(f, c))
             continue;
-        doctor_found(r, "commands", c->needed ? DOCTOR_DANGER : DOCTOR_WARNING,
-                     "the server has no %s: it is renamed, or older than that", c->name);
+        int n = snprintf(list + used, sizeof list - used, "%s%s (%d.%d)", used ? ", " : "",
+                         doctor_command_name(c, name), c->since / 100, c->since % 100);
+        if (n > 0 && used + (size_t)n < sizeof list)
+            used += (size_t)n;
+    }
+    if (!used)
+        return;
+    doctor_found(r, "commands", DOCTOR_NOTE, "%s is from before %s", f->product, list);
+    doctor_why(r, "without SCAN \"tidelock inspect\" can't list locks, without WAIT there is no "
+                  "wait_replicas; locks themselves need none of it");
+    doctor_fix(r, "upgrade to 6.0 or newer");
+}
+
+static void check_present(const doctor_facts *f, doctor_report *r) {
+    char name[DOCTOR_COMMAND_SIZE];
+
+    for (int i = 0; i < DOCTOR_COMMANDS; i++) {
+        const doctor_command *c = &doctor_commands[i];
+        if (f->present[i] != COMMAND_MISSING || !(c->who & doctor_users(f)) || is_older_than(f, c))
+            continue;
+        (void)doctor_command_name(c, name);
+        doctor_found(r, "commands", c->use == DOCTOR_NEEDED ? DOCTOR_DANGER : DOCTOR_WARNING,
+                     "the server has no %s: it is renamed", name);
         doctor_why(r, "%s", c->without);
         doctor_fix(r, "take \"rename-command %s ...\" out of redis.conf, and restart", c->name);
     }
@@ -120,14 +165,18 @@ static void check_present(const doctor_facts *f, doctor_report *r) {
 
 static void denied(const doctor_facts *f, doctor_report *r, int i) {
     const doctor_command *c = &doctor_commands[i];
+    char name[DOCTOR_COMMAND_SIZE], rule[DOCTOR_COMMAND_SIZE];
     bool of_key = !says(f->denied[i], "to run");
     bool in_doubt = of_key && !f->key; /* other keys may be allowed */
 
+    (void)doctor_command_name(c, name);
+    (void)snprintf(rule, sizeof rule, c->sub ? "%s|%s" : "%s", c->name, c->sub);
     doctor_found(r, "permissions",
-                 in_doubt    ? DOCTOR_UNSEEN
-                 : c->needed ? DOCTOR_DANGER
-                             : DOCTOR_WARNING,
-                 "%s: %s", c->name, f->denied[i]);
+                 in_doubt                  ? DOCTOR_UNSEEN
+                 : c->use == DOCTOR_NEEDED ? DOCTOR_DANGER
+                 : c->use == DOCTOR_OPTION ? DOCTOR_NOTE
+                                           : DOCTOR_WARNING,
+                 "%s: %s", name, f->denied[i]);
     if (in_doubt) {
         doctor_why(r, "this user may use some keys only: whether those of locks are among them is "
                       "not known");
@@ -140,7 +189,7 @@ static void denied(const doctor_facts *f, doctor_report *r, int i) {
                    f->user, f->key, f->key, f->key);
     } else {
         doctor_why(r, "%s", c->without);
-        doctor_fix(r, "ACL SETUSER %s +%s", f->user, c->name);
+        doctor_fix(r, "ACL SETUSER %s +%s", f->user, rule);
     }
 }
 
@@ -158,7 +207,10 @@ static void check_allowed(const doctor_facts *f, doctor_report *r) {
         return;
     doctor_found(r, "permissions", DOCTOR_UNSEEN, "what this user may do: %s", f->allowed_why);
     doctor_why(r, "a permission that is lacking is found when a lock needs it");
-    doctor_fix(r, "run the doctor as a user with +acl|whoami and +acl|dryrun, on Redis 7 or newer");
+    doctor_fix(r,
+               doctor_before(f, 7, 0, 0)
+                   ? "see that ACL LOG stays empty; `tidelock doctor --acl KEY` prints all it needs"
+                   : "run the doctor as a user with +acl|whoami and +acl|dryrun");
 }
 
 /* ---- clocks ------------------------------------------------------------------------------------------------- */
@@ -169,10 +221,15 @@ static void check_allowed(const doctor_facts *f, doctor_report *r) {
 static void check_clock(const doctor_facts *f, doctor_report *r) {
     int64_t up_s, ago_us = f->now_us - f->agents_step_us;
 
-    if (!f->clock_watched) {
+    if (!f->clock_watched && doctor_before(f, 2, 6, 0)) {
+        /* it doesn't tell: check_version says what comes of it */
+    } else if (!f->clock_watched) {
         doctor_found(r, "clock", DOCTOR_UNSEEN, "the server's clock: %s", f->clock_why);
         doctor_why(r, "a clock that is set ends locks before their time, or too late");
-        doctor_fix(r, "ACL SETUSER %s +time", f->user[0] ? f->user : "USER");
+        doctor_fix(r,
+                   doctor_before(f, 6, 0, 0) ? "take \"rename-command TIME ...\" out of redis.conf"
+                                             : "ACL SETUSER %s +time",
+                   f->user[0] ? f->user : "USER");
     } else if (f->clock_stepped) {
         doctor_found(r, "clock", DOCTOR_DANGER, "the server's clock was set while it was watched");
         doctor_why(r, "locks end by that clock: set forward, it frees what is still held");
@@ -217,7 +274,7 @@ static void check_other_clocks(const doctor_facts *f, doctor_report *r) {
     doctor_found(r, "replica-clock", DOCTOR_UNSEEN, "the clocks of other servers: %s",
                  f->servers_why);
     doctor_why(r, "after a failover another clock ends the locks");
-    doctor_fix(r, "ACL SETUSER %s +info", f->user[0] ? f->user : "USER");
+    doctor_fix(r, "run the doctor as a user that may ask INFO");
 }
 
 /* ---- connections ---------------------------------------------------------------------------------------------- */
@@ -250,6 +307,8 @@ static void check_clients(const doctor_facts *f, doctor_report *r) {
 
     if (!setting(f, CONFIG_MAXCLIENTS, &most) && !doctor_info(f, "maxclients", &most))
         return;
+    if (most == 0) /* before 2.6: no limit but the system's */
+        return;
     if (doctor_info(f, "connected_clients", &now) && now * 100 > most * 80) {
         doctor_found(r, "maxclients", now * 100 > most * 95 ? DOCTOR_DANGER : DOCTOR_WARNING,
                      "%lld of %lld connections are in use", (long long)now, (long long)most);
@@ -280,14 +339,14 @@ static void check_protection(const doctor_facts *f, doctor_report *r) {
                  "everybody who reaches port %s is let in, without a password",
                  c[CONFIG_PORT].text);
     doctor_why(r, "whoever deletes a key, by mistake even, frees a lock that is held");
-    doctor_fix(
-        r,
-        "requirepass or ACL users, or CONFIG SET protected-mode yes, or bind to inner addresses");
+    doctor_fix(r, "%s, or CONFIG SET protected-mode yes, or bind to inner addresses",
+               doctor_before(f, 6, 0, 0) ? "requirepass" : "requirepass or ACL users");
 }
 
 void doctor_check_able(const doctor_facts *f, doctor_report *r) {
     check_version(f, r);
     check_scripts(f, r);
+    check_age(f, r);
     check_present(f, r);
     check_allowed(f, r);
     check_clock(f, r);

@@ -4,7 +4,7 @@
 #ifndef TIDELOCK_INFOTEXT_H
 #define TIDELOCK_INFOTEXT_H
 
-#include "bytes.h"
+#include "conn.h" /* tl_bytes */
 
 /** The value of a line, as a C string of printable bytes; false: there is none of that name. */
 bool info_field(tl_bytes info, const char *name, char *to, size_t size);

@@ -126,7 +126,7 @@ static const char *missing(const command *c, const operands *words, int *ret_len
 }
 
 static int check_words(const command *c, const operands *words) {
-    int len;
+    int len = 0;
 
     if (words->words < c->words_min || (c->runs && (!words->command || !words->command[0]))) {
         const char *word = missing(c, words, &len);

@@ -23,7 +23,7 @@ static const opt options[] = {
     {0, "namespace", OPT_TEXT, AT(name), "NS", "the namespace (default)", 0, 0},
     {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
      "init: a glob of its locks' names, and of nothing else", 0, 0},
-    {0, "phase", OPT_NUMBER, AT(phase), "N", "init: the phase to begin in (0)", 0, PHASES - 1},
+    {0, "phase", OPT_NUMBER, AT(phase), "N", "init: the phase to begin in", 0, PHASES - 1},
     {0, "lease", OPT_DURATION, AT(lease_ms), "D",
      "init: how long a client may act by what it has read (30s)", 0, 0},
     {0, "again", OPT_FLAG, AT(again), NULL,
@@ -32,6 +32,9 @@ static const opt options[] = {
      "advance to phase 2: watch for old clients so long (the lease)", 0, 0},
     {0, "monitor", OPT_DURATION, AT(monitor_ms), "D",
      "of that, read MONITOR for so long to name them (10s)", 0, 0},
+    {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: look for no old client at all", 0, 0},
+    {0, "wait", OPT_DURATION, AT(wait_ms), "D",
+     "advance, rollback: how long to wait for what goes away by itself (three leases)", 0, 0},
     {'y', "yes", OPT_FLAG, AT(yes), NULL, "init, advance, rollback: don't ask", 0, 0},
     {0, "dry-run", OPT_FLAG, AT(dry_run), NULL, "sweep: only say what would be removed", 0, 0},
     {0, "history", OPT_FLAG, AT(history), NULL, "status: all changes too", 0, 0},
@@ -53,6 +56,7 @@ static const migrate_options defaults = {.name = "default",
                                          .lease_ms = MIGRATE_NOT_GIVEN,
                                          .watch_ms = MIGRATE_NOT_GIVEN,
                                          .monitor_ms = MIGRATE_NOT_GIVEN,
+                                         .wait_ms = MIGRATE_NOT_GIVEN,
                                          .legacy = LEGACY_DEFAULTS};
 
 /* ---- for those who wait ----------------------------------------------------------------------- */
@@ -175,7 +179,8 @@ enum {
     SWEEP_ONLY = 8,
     STATUS_ONLY = 16,
     REPORTS = 32,
-    STAMPS = 64
+    STAMPS = 64,
+    MOVES = 128
 };
 
 static const struct {
@@ -185,8 +190,8 @@ static const struct {
 } words_known[] = {
     {"init", INIT_ONLY | ASKS | STAMPS, migrate_init},
     {"status", STATUS_ONLY | REPORTS, status},
-    {"advance", STEP_ONLY | ASKS | STAMPS, migrate_advance},
-    {"rollback", ASKS | STAMPS, migrate_rollback},
+    {"advance", STEP_ONLY | MOVES | ASKS | STAMPS, migrate_advance},
+    {"rollback", MOVES | ASKS | STAMPS, migrate_rollback},
     {"sweep", SWEEP_ONLY | REPORTS | STAMPS, migrate_sweep},
     {"clients", REPORTS, clients},
     {"acl", 0, migrate_acl},
@@ -206,6 +211,8 @@ static int check_options(const char *word, unsigned takes, const migrate_options
         {o->again, INIT_ONLY, "--again", "init"},
         {o->watch_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--watch", "advance"},
         {o->monitor_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--monitor", "advance"},
+        {o->force, STEP_ONLY, "--force", "advance"},
+        {o->wait_ms != MIGRATE_NOT_GIVEN, MOVES, "--wait", "advance and rollback"},
         {o->yes, ASKS, "--yes", "init, advance and rollback"},
         {o->dry_run, SWEEP_ONLY, "--dry-run", "sweep"},
         {o->history, STATUS_ONLY, "--history", "status"},
@@ -215,6 +222,17 @@ static int check_options(const char *word, unsigned takes, const migrate_options
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].given && !(takes & all[i].needs))
             return fail(STATUS_USAGE, "migrate %s: %s is for %s", word, all[i].name, all[i].whose);
+    return 0;
+}
+
+static int check_waits(const migrate_options *o) {
+    if (o->watch_ms > INT64_C(31) * 86400000 || o->wait_ms > INT64_C(31) * 86400000)
+        return fail(STATUS_USAGE, "migrate: --watch and --wait: 31d at most");
+    if (o->watch_ms == 0 && !o->force)
+        return fail(STATUS_USAGE, "migrate advance: --watch 0s looks for no old client at all, and "
+                                  "one that is missed holds locks beside others: say --force too");
+    if (o->force && o->watch_ms != 0)
+        return fail(STATUS_USAGE, "migrate advance: --force is for --watch 0s alone");
     return 0;
 }
 
@@ -233,8 +251,8 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
     if (o->lease_ms != MIGRATE_NOT_GIVEN &&
         (o->lease_ms < MIGRATE_LEASE_LEAST_MS || o->lease_ms > MIGRATE_LEASE_MOST_MS))
         return fail(STATUS_USAGE, "migrate init: --lease: 1s to 10m");
-    if (o->watch_ms != MIGRATE_NOT_GIVEN && o->watch_ms > INT64_C(31) * 86400000)
-        return fail(STATUS_USAGE, "migrate advance: --watch: 31d at most");
+    if (check_waits(o))
+        return STATUS_USAGE;
     if ((takes & ASKS) && !o->yes && !isatty(STDIN_FILENO))
         return fail(STATUS_USAGE, "migrate %s: there is nobody to ask: say --yes", word);
     return 0;

@@ -12,7 +12,8 @@
 typedef struct {
     const char *name, *keys;
     int phase;
-    int64_t lease_ms, watch_ms, monitor_ms;
+    int64_t lease_ms, watch_ms, monitor_ms, wait_ms;
+    bool force;
     bool yes, again, dry_run, history, json;
     int format;
     legacy_options legacy;

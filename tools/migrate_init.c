@@ -14,9 +14,7 @@
 /* ---- a register that is there ----------------------------------------------------------------- */
 
 static int asked_phase(const migrate_work *w) {
-    if (w->o->phase != MIGRATE_NOT_GIVEN)
-        return w->o->phase;
-    return w->v.reg.readable ? w->v.reg.phase : PHASE_TIMESTAMP;
+    return w->o->phase != MIGRATE_NOT_GIVEN ? w->o->phase : w->v.reg.phase;
 }
 
 static bool is_as_asked(const migrate_work *w) {
@@ -162,6 +160,10 @@ int migrate_init(migrate_work *w) {
     int status = w->v.reg.there ? exists(w, &done) : 0;
     if (status || done)
         return status;
+    if (!w->v.reg.there && w->o->phase == MIGRATE_NOT_GIVEN)
+        return fail(STATUS_USAGE,
+                    "migrate init: --phase N is missing: 1 (bridge) while old clients run or may "
+                    "come back, 3 (token) where none ever will; see: tidelock help migrate");
     status = migrate_look(&w->m, &w->v, w->o->keys, &w->sigs, &locks, &w->sig);
     if (status || w->sig)
         return w->sig ? STATUS_SIGNAL + w->sig : status;

@@ -136,46 +136,120 @@ static void unreadable(const migrate_view *v, const migrate_client *c, migrate_b
     SAY(b->todo, "end it, then: HDEL tidelock:phase:{%s}:clients %s", v->name, c->id);
 }
 
-static void judge_client(const migrate_view *v, const migrate_client *c, migrate_blockers *ret) {
-    char who[MIGRATE_WHO_SIZE], ago[DURATION_SHOWN], third[DURATION_SHOWN], gone[DURATION_SHOWN];
-    int64_t seen_ms = (v->now_us - c->seen_us) / 1000;
+/* Clients that act by the same epoch, in the same phase. */
+typedef struct {
+    int64_t epoch, lease_ms, left_ms; /* the longest lease; until the last is gone */
+    int phase, count, listed;
+    char who[MIGRATE_LIST_SIZE];
+} group;
 
-    if (c->epoch == v->reg.epoch && c->phase == v->reg.phase)
-        return;
-    migrate_blocker *b = add(ret);
-    SAY(b->who, "%.300s, seen %s ago", migrate_client_who(who, c),
-        show_ms(ago, seen_ms > 0 ? seen_ms : 0));
-    if (c->epoch > v->reg.epoch) {
-        SAY(b->what,
-            "a client has seen epoch %lld, later than the register's %lld, which was set back",
-            (long long)c->epoch, (long long)v->reg.epoch);
-        SAY(b->todo,
-            "it refuses to lock until that is set right: tidelock migrate init --again --namespace "
-            "%s --keys PATTERN --phase %d",
-            v->name, c->phase);
+typedef struct {
+    group list[MIGRATE_BLOCKERS];
+    int count, more; /* clients for whom there is no room */
+} groups;
+
+static group *group_of(groups *all, const migrate_client *c) {
+    for (int i = 0; i < all->count; i++)
+        if (all->list[i].epoch == c->epoch && all->list[i].phase == c->phase)
+            return &all->list[i];
+    if (all->count == MIGRATE_BLOCKERS)
+        return NULL;
+    group *g = &all->list[all->count++];
+    *g = (group){.epoch = c->epoch, .phase = c->phase};
+    return g;
+}
+
+static void put_in(groups *all, const migrate_view *v, const migrate_client *c) {
+    char who[MIGRATE_WHO_SIZE], ago[DURATION_SHOWN];
+    int64_t seen_ms = (v->now_us - c->seen_us) / 1000;
+    int64_t left_ms = MIGRATE_LEASES * c->lease_ms - seen_ms;
+    group *g = group_of(all, c);
+
+    if (!g) {
+        all->more++;
         return;
     }
-    if (c->epoch == 0)
-        SAY(b->what, "a client has not read the register yet, and acts in phase %d (%s)", c->phase,
-            migrate_phase_name(c->phase));
-    else if (c->epoch < v->reg.epoch)
-        SAY(b->what, "a client has not confirmed epoch %lld: it acts by %lld, in phase %d (%s)",
-            (long long)v->reg.epoch, (long long)c->epoch, c->phase, migrate_phase_name(c->phase));
+    g->lease_ms = c->lease_ms > g->lease_ms ? c->lease_ms : g->lease_ms;
+    g->left_ms = left_ms > g->left_ms ? left_ms : g->left_ms;
+    if (g->count++ > g->listed || strlen(g->who) > sizeof g->who / 2)
+        return;
+    append(g->who, sizeof g->who, "%s%.150s, seen %s ago", g->listed++ ? "; " : "",
+           migrate_client_who(who, c), show_ms(ago, seen_ms > 0 ? seen_ms : 0));
+}
+
+static void name_group(const group *g, migrate_blocker *b) {
+    SAY(b->who, "%.360s", g->who);
+    if (g->count > g->listed)
+        append(b->who, sizeof b->who, "; and %d more", g->count - g->listed);
+}
+
+/* "a client has", or "3 clients have". */
+#define SUBJECT_SIZE 40
+static const char *subject(char buf[SUBJECT_SIZE], const group *g, const char *one,
+                           const char *several) {
+    (void)snprintf(buf, SUBJECT_SIZE, "%d clients %s", g->count, several);
+    return g->count == 1 ? one : buf;
+}
+
+static void set_back(const migrate_view *v, const group *g, migrate_blocker *b) {
+    bool one = g->count == 1;
+    char who[SUBJECT_SIZE];
+
+    SAY(b->what, "%s seen epoch %lld, later than the register's %lld, which was set back",
+        subject(who, g, "a client has", "have"), (long long)g->epoch, (long long)v->reg.epoch);
+    SAY(b->todo,
+        "%s refuse%s to lock until that is set right: tidelock migrate init --again --namespace "
+        "%s --keys PATTERN --phase %d",
+        one ? "it" : "they", one ? "s" : "", v->name, g->phase);
+}
+
+static void judge_group(const migrate_view *v, const group *g, migrate_blockers *ret) {
+    char third[DURATION_SHOWN], gone[DURATION_SHOWN], who[SUBJECT_SIZE];
+    const char *phase = migrate_phase_name(g->phase);
+    migrate_blocker *b = add(ret);
+    bool one = g->count == 1;
+
+    name_group(g, b);
+    if (g->epoch > v->reg.epoch) {
+        set_back(v, g, b);
+        return;
+    }
+    b->passes = g->epoch < v->reg.epoch;
+    if (g->epoch == 0)
+        SAY(b->what, "%s not read the register yet, and act%s in phase %d (%s)",
+            subject(who, g, "a client has", "have"), one ? "s" : "", g->phase, phase);
+    else if (g->epoch < v->reg.epoch)
+        SAY(b->what, "%s not confirmed epoch %lld: %s by %lld, in phase %d (%s)",
+            subject(who, g, "a client has", "have"), (long long)v->reg.epoch,
+            one ? "it acts" : "they act", (long long)g->epoch, g->phase, phase);
     else
-        SAY(b->what, "a client acts in phase %d (%s), which is not that of epoch %lld", c->phase,
-            migrate_phase_name(c->phase), (long long)c->epoch);
-    SAY(b->todo, "wait: it reads the phase every %s; one that has died is dropped in %s",
-        show_ms(third, c->lease_ms / 3), show_ms(gone, MIGRATE_LEASES * c->lease_ms - seen_ms));
+        SAY(b->what, "%s in phase %d (%s), which is not that of epoch %lld",
+            subject(who, g, "a client acts", "act"), g->phase, phase, (long long)g->epoch);
+    SAY(b->todo, "wait: %s the phase every %s; one that has died is dropped in %s",
+        one ? "it reads" : "they read", show_ms(third, g->lease_ms / 3), show_ms(gone, g->left_ms));
 }
 
 static void judge_clients(const migrate_view *v, migrate_blockers *ret) {
+    groups all = {.count = 0};
+
     for (int i = 0; i < v->clients; i++) {
         const migrate_client *c = &v->client[i];
         if (!c->readable)
             unreadable(v, c, ret);
-        else if (!migrate_client_is_gone(c, v->now_us))
-            judge_client(v, c, ret);
+        else if (!migrate_client_is_gone(c, v->now_us) &&
+                 (c->epoch != v->reg.epoch || c->phase != v->reg.phase))
+            put_in(&all, v, c);
     }
+    for (int i = 0; i < all.count; i++)
+        judge_group(v, &all.list[i], ret);
+    ret->more += all.more;
+}
+
+bool migrate_passes(const migrate_blockers *b) {
+    for (int i = 0; i < b->count; i++)
+        if (!b->item[i].passes)
+            return false;
+    return b->more == 0;
 }
 
 /* ---- what a phase can't live beside ----------------------------------------------------------- */
@@ -221,6 +295,7 @@ static void stamps(const migrate_locks *l, const char *ns, migrate_blockers *ret
         SAY(b->todo, "they are over: tidelock migrate sweep --namespace %s", ns);
     else
         SAY(b->todo, "wait: each becomes a token when its holder renews it, or ends");
+    b->passes = l->own.over < l->own.count;
 }
 
 static void tokens(const migrate_bunch *t, migrate_blockers *ret) {
@@ -230,6 +305,7 @@ static void tokens(const migrate_bunch *t, migrate_blockers *ret) {
         t->count == 1 ? "key holds" : "keys hold");
     (void)migrate_bunch_list(b->who, t);
     SAY(b->todo, "wait until they are released, or end their holders");
+    b->passes = true;
 }
 
 /* Nothing that phase `to` can't live beside may be left. */
@@ -319,7 +395,7 @@ static bool has_register(const migrate_view *v, migrate_blockers *ret) {
         SAY(b->todo, "%s %s --keys PATTERN --phase %d, where its clients were", init, v->name,
             acts);
     else
-        SAY(b->todo, "%s %s --keys PATTERN", init, v->name);
+        SAY(b->todo, "%s %s --keys PATTERN --phase N", init, v->name);
     return false;
 }
 
@@ -344,9 +420,20 @@ void migrate_judge(const migrate_view *v, int to, const migrate_locks *locks,
         judge_traffic(traffic, ret);
 }
 
+static void no_neighbour(const group *g, int phase, migrate_blockers *ret) {
+    migrate_blocker *b = add(ret);
+    char who[SUBJECT_SIZE];
+
+    SAY(b->what, "%s in phase %d (%s), which is no neighbour of %d (%s)",
+        subject(who, g, "a client acts", "act"), g->phase, migrate_phase_name(g->phase), phase,
+        migrate_phase_name(phase));
+    name_group(g, b);
+    SAY(b->todo, "begin in phase %d, or end the client%s", g->phase, g->count == 1 ? "" : "s");
+}
+
 void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *locks,
                         migrate_blockers *ret) {
-    char who[MIGRATE_WHO_SIZE];
+    groups all = {.count = 0};
 
     *ret = (migrate_blockers){.count = 0};
     for (int i = 0; i < v->clients; i++) {
@@ -355,12 +442,11 @@ void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *l
             unreadable(v, c, ret);
         if (!c->readable || migrate_client_is_gone(c, v->now_us) || abs(c->phase - phase) <= 1)
             continue;
-        migrate_blocker *b = add(ret);
-        SAY(b->what, "a client acts in phase %d (%s), which is no neighbour of %d (%s)", c->phase,
-            migrate_phase_name(c->phase), phase, migrate_phase_name(phase));
-        SAY(b->who, "%s", migrate_client_who(who, c));
-        SAY(b->todo, "begin in phase %d, or end the client", c->phase);
+        put_in(&all, v, c);
     }
+    for (int i = 0; i < all.count; i++)
+        no_neighbour(&all.list[i], phase, ret);
+    ret->more += all.more;
     if (locks)
         judge_locks(v->name, phase - 1, phase, locks, ret);
 }

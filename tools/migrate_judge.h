@@ -87,6 +87,7 @@ typedef struct {
 
 typedef struct {
     char what[240], who[MIGRATE_LIST_SIZE], todo[240];
+    bool passes; /**< it goes away by itself, sooner or later */
 } migrate_blocker;
 
 typedef struct {
@@ -98,6 +99,9 @@ typedef struct {
  *  it has not been looked at, and blocks nothing. */
 void migrate_judge(const migrate_view *v, int to, const migrate_locks *locks,
                    const migrate_traffic *traffic, migrate_blockers *ret);
+
+/** Are they all such that go away by themselves? */
+bool migrate_passes(const migrate_blockers *b);
 
 /** What keeps a register from being made with this phase. */
 void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *locks,

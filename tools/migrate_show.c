@@ -71,6 +71,90 @@ static void show_client(const migrate_view *v, const migrate_client *c, FILE *ou
         (void)fprintf(out, ": '%s'\n", c->text);
 }
 
+/* ---- many clients ------------------------------------------------------------------------------ */
+
+#define GROUPS_MOST 40 /* lines; the rest is counted */
+#define HOSTS_MOST 3   /* names */
+
+typedef struct {
+    const migrate_client *first;
+    const char *state;
+    int count, hosts;
+    const char *host[HOSTS_MOST];
+    bool more_hosts;
+    int64_t seen_least_us, seen_most_us;
+} group;
+
+static bool is_of(const migrate_view *v, const group *g, const migrate_client *c) {
+    return c->readable && g->first->readable && g->first->epoch == c->epoch &&
+           g->first->phase == c->phase && strcmp(g->state, state_of_client(v, c)) == 0 &&
+           strcmp(g->first->service, c->service) == 0 &&
+           strcmp(g->first->version, c->version) == 0 && strcmp(g->first->keys, c->keys) == 0;
+}
+
+static void put_in(group *g, const migrate_client *c) {
+    g->count++;
+    g->seen_least_us = c->seen_us < g->seen_least_us ? c->seen_us : g->seen_least_us;
+    g->seen_most_us = c->seen_us > g->seen_most_us ? c->seen_us : g->seen_most_us;
+    for (int i = 0; i < g->hosts; i++)
+        if (strcmp(g->host[i], c->host) == 0)
+            return;
+    if (g->hosts == HOSTS_MOST)
+        g->more_hosts = true;
+    else
+        g->host[g->hosts++] = c->host;
+}
+
+static void show_group(const migrate_view *v, const group *g, FILE *out) {
+    char newest[DURATION_SHOWN], oldest[DURATION_SHOWN];
+    const migrate_client *c = g->first;
+    bool other = migrate_takes_others(v, c);
+
+    if (g->count == 1) {
+        show_client(v, c, out);
+        return;
+    }
+    (void)fprintf(out, "  %-12s %d clients%s%s on ", g->state, g->count,
+                  c->service[0] ? " of " : "", c->service);
+    for (int i = 0; i < g->hosts; i++)
+        (void)fprintf(out, "%s%s", i ? ", " : "", g->host[i]);
+    (void)fprintf(out, "%s: epoch %lld, phase %d (%s), seen %s to %s ago, version %s%s%s%s\n",
+                  g->more_hosts ? " and others" : "", (long long)c->epoch, c->phase,
+                  migrate_phase_name(c->phase), show_ms(newest, ago_ms(v, g->seen_most_us)),
+                  show_ms(oldest, ago_ms(v, g->seen_least_us)), c->version, other ? ", keys '" : "",
+                  other ? c->keys : "", other ? "'" : "");
+}
+
+/* Those that are not gone: what is alike but for host, process and moment in one line. */
+static void show_groups(const migrate_view *v, FILE *out) {
+    group all[GROUPS_MOST];
+    int count = 0, more = 0;
+
+    for (int i = 0; i < v->clients; i++) {
+        const migrate_client *c = &v->client[i];
+        int at = 0;
+        if (migrate_client_is_gone(c, v->now_us))
+            continue;
+        while (at < count && !is_of(v, &all[at], c))
+            at++;
+        if (at == GROUPS_MOST) {
+            more++;
+            continue;
+        }
+        if (at == count)
+            all[count++] = (group){.first = c,
+                                   .state = state_of_client(v, c),
+                                   .seen_least_us = c->seen_us,
+                                   .seen_most_us = c->seen_us};
+        put_in(&all[at], c);
+    }
+    for (int i = 0; i < count; i++)
+        show_group(v, &all[i], out);
+    if (more)
+        (void)fprintf(out, "  and %d more: tidelock migrate clients --namespace %s\n", more,
+                      v->name);
+}
+
 void migrate_show_clients(const migrate_view *v, FILE *out) {
     if (v->clients == 0)
         (void)fprintf(out, "no clients have registered\n");
@@ -171,9 +255,7 @@ void migrate_show_text(const migrate_status *s, FILE *out) {
     if (v->reg.readable)
         (void)fprintf(out, "  Java: %s\n", migrate_java(java, v, s->locks));
     (void)fprintf(out, "\nclients: %d\n", live);
-    for (int i = 0; i < v->clients; i++)
-        if (!migrate_client_is_gone(&v->client[i], v->now_us))
-            show_client(v, &v->client[i], out);
+    show_groups(v, out);
     if (v->clients > live)
         (void)fprintf(out, "  and %d that are gone\n", v->clients - live);
     show_others(v, out);

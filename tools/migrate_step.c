@@ -25,8 +25,11 @@ typedef struct {
     bool watches;
     char keys[MIGRATE_KEYS_SIZE];
     int64_t next_scan_ms;
-    unsigned ups; /* of the connection by which the epoch has been seen since seen_ms */
+    unsigned ups;          /* of the connection by which the epoch has been seen since seen_ms */
+    int64_t wait_until_ms; /* for what goes away by itself; 0: there is nothing such */
 } step;
+
+#define WAITS (-1) /* no exit status: something is in the way that goes away by itself */
 
 /* After a connection that is new another server may answer, and what was seen so far says nothing. */
 static bool is_seen_anew(step *s) {
@@ -49,8 +52,33 @@ static int scan(step *s) {
     return status || s->w->sig ? (s->w->sig ? STATUS_SIGNAL + s->w->sig : status) : 0;
 }
 
+/* Who confirms late, or has died, is done with after three leases. */
+static int64_t wait_ms(const step *s) {
+    int64_t given_ms = s->w->o->wait_ms;
+    return given_ms == MIGRATE_NOT_GIVEN
+               ? MIGRATE_LEASES * migrate_longest_lease_ms(&s->w->v) + SCANS_MS + LOOK_MS
+               : given_ms;
+}
+
+/* May what is in the way be waited for, still? It is said once. */
+static bool is_waited_for(step *s, const migrate_blockers *b) {
+    char left[DURATION_SHOWN];
+    int64_t now_ms = moment_ms();
+
+    if (!migrate_passes(b))
+        return false;
+    if (s->wait_until_ms == 0) {
+        int64_t most_ms = wait_ms(s);
+        s->wait_until_ms = now_ms + most_ms;
+        for (int i = 0; i < b->count && most_ms > 0; i++)
+            say("migrate %s: waiting, for %s at most: %s: %s", s->w->word, show_ms(left, most_ms),
+                b->item[i].what, b->item[i].who);
+    }
+    return now_ms < s->wait_until_ms;
+}
+
 /* What was read and looked at last: does it allow the step? */
-static int judge(const step *s, bool traffic) {
+static int judge(step *s, bool traffic) {
     migrate_blockers b;
 
     const migrate_register *r = &s->w->v.reg;
@@ -61,10 +89,12 @@ static int judge(const step *s, bool traffic) {
             "another operator was faster; see: tidelock migrate status --namespace %s",
             s->w->word, (long long)r->epoch, r->phase, s->w->v.name);
     migrate_judge(&s->w->v, s->to, &s->locks, traffic ? &s->traffic : NULL, &b);
-    if (b.count == 0)
+    if (b.count == 0) {
+        s->wait_until_ms = 0;
         return 0;
+    }
     migrate_progress(NULL);
-    return migrate_refuse(s->w->word, &b);
+    return is_waited_for(s, &b) ? WAITS : migrate_refuse(s->w->word, &b);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------- */
@@ -106,13 +136,15 @@ static int await(step *s) {
         monitor_ms = MIGRATE_THROUGHOUT;
     if (s->watches)
         migrate_watch_begin(&watch, &s->w->m, s->keys, monitor_ms, &s->traffic);
-    while (status == 0) {
+    while (status == 0 || status == WAITS) {
         int64_t lease_ms = lease_left_ms(s), left_ms = lease_ms;
         int64_t still_ms = s->watches ? began_ms + watch_ms - moment_ms() : 0;
         if (still_ms > left_ms)
             left_ms = still_ms;
-        if (left_ms <= 0)
+        if (left_ms <= 0 && status == 0)
             break;
+        if (left_ms <= 0)
+            left_ms = LOOK_MS;
         migrate_progress(still_ms >= lease_ms
                              ? "watching for old clients: another %lld s"
                              : "waiting for the leases of the phase before to end: another %lld s",
@@ -135,6 +167,24 @@ static int await(step *s) {
                     "migrate %s: nothing has changed: the connection was lost; begin again",
                     s->w->word);
     return status ? status : judge(s, s->watches);
+}
+
+/* Look until nothing is in the way, or something that doesn't go away by itself. */
+static int settle(step *s) {
+    int status = judge(s, false);
+
+    while (status == WAITS) {
+        s->w->sig = signals_pause(&s->w->sigs, LOOK_MS);
+        if (s->w->sig)
+            return STATUS_SIGNAL + s->w->sig;
+        status = migrate_read(&s->w->m, &s->w->v);
+        if (status == 0 && moment_ms() >= s->next_scan_ms)
+            status = scan(s);
+        (void)is_seen_anew(s);
+        if (status == 0)
+            status = judge(s, false);
+    }
+    return status;
 }
 
 /* ---- moving ----------------------------------------------------------------------------------- */
@@ -256,21 +306,26 @@ static int take_step(migrate_work *w, int by) {
               .seen_ms = moment_ms(),
               .from = w->v.reg.phase,
               .to = w->v.reg.phase + by,
+              .epoch = w->v.reg.readable ? w->v.reg.epoch : 0,
+              .since_us = w->v.reg.since_us,
               .ups = w->m.link.ups};
+    int64_t epoch = s.epoch;
 
+    (void)snprintf(s.keys, sizeof s.keys, "%s", w->v.reg.keys);
     int status = w->v.reg.readable && s.to >= 0 && s.to < PHASES ? scan(&s) : 0;
     if (status == 0)
-        status = judge(&s, false);
-    s.epoch = w->v.reg.epoch;
-    s.since_us = w->v.reg.since_us;
-    (void)snprintf(s.keys, sizeof s.keys, "%s", w->v.reg.keys);
-    int64_t epoch = s.epoch;
+        status = settle(&s);
     if (status == 0) {
         tell_others(&s);
         status = confirm_step(&s);
     }
     if (status == 0)
         status = await(&s);
+    while (status == WAITS) { /* it has come meanwhile */
+        status = settle(&s);
+        if (status == 0)
+            status = await(&s);
+    }
     if (status == 0)
         status = move(&s);
     if (by > 0 || s.to != PHASE_BRIDGE || s.epoch == epoch)

@@ -10,6 +10,7 @@
 #include <tidelock/tidelock.h>
 
 #define NESTED_NAME "TIDELOCK_HELD"
+#define NESTED_ASSIGNS "TIDELOCK_HELD="
 
 /** The value of that variable for a command under this lock: ours, and the lock. The caller's to free;
  *  NULL: no memory. */

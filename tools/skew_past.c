@@ -53,7 +53,7 @@ static bool add_point(skew_past *p, int64_t at_ms, const skew_host *x) {
         return false;
     h->point[h->count++] = (past_point){
         .at_ms = at_ms,
-        .offset = x->known ? x->offset : (tl_interval){1, 0},
+        .offset = x->known && !x->missing ? x->offset : (tl_interval){1, 0},
     };
     p->points++;
     return true;

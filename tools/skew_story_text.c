@@ -63,6 +63,8 @@ static void put_host(const skew_story *s, size_t i, int width, FILE *out) {
         h->instrument);
     if (!here && x)
         (void)fprintf(out, ", not seen since %s", skew_time(at, x->at_ms));
+    else if (here && s->past->last.hosts[s->last_of[i]].missing)
+        (void)fputs(", missing", out);
     else if (t->known && t->bent)
         (void)fputs(", drifted otherwise before", out);
     (void)fputc('\n', out);

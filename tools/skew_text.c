@@ -31,6 +31,12 @@ typedef struct {
 
 /* ---- numbers, names and lines ----------------------------------------------------------------- */
 
+/* Of the columns, for each of so many names; 0: no limit. */
+static int left_of(const sheet *s, int others, int names) {
+    int left = (s->columns - others) / names;
+    return s->columns == 0 ? 0 : left < 1 ? 1 : left;
+}
+
 static void put_name(const sheet *s, const skew_names *n, int i, int width) {
     char name[SKEW_NAME_SIZE];
     (void)fprintf(s->out, "%-*s", width, skew_name_of(n, i, name));
@@ -139,7 +145,7 @@ static void put_host_table(const sheet *s) {
     int others = 2 * NUMBER + (drifts ? DRIFT : 0) + AGE + 2 +
                  (int)strlen(any_missing(r) ? "agent, missing" : "this host"),
         left_out = r->host_count - s->hosts;
-    skew_names names = skew_names_in(r, s->columns ? s->columns - others : 0);
+    skew_names names = skew_names_in(r, left_of(s, others, 1));
     int width = skew_names_longest(&names, (int)strlen(title));
 
     (void)fprintf(s->out, "%-*s %*s %*s", width, title, NUMBER - 1, "from, ms", NUMBER - 1,
@@ -267,7 +273,7 @@ static void put_matrix(const sheet *s, int column) {
 static void put_list(const sheet *s, size_t most) {
     const skew_result *r = s->r;
     size_t n = r->pair_count < most ? r->pair_count : most;
-    skew_names names = skew_names_in(r, s->columns ? (s->columns - 2 * NUMBER - 3) / 2 : 0);
+    skew_names names = skew_names_in(r, left_of(s, 2 * NUMBER + 3, 2));
     int width = skew_names_longest(&names, 6);
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE];
 

@@ -100,11 +100,15 @@ static bool member(tl_bytes list, const char *name, tl_bytes *ret) {
     return false;
 }
 
+/* "ip=10.0.0.2,port=6379,..."; before 2.8 "10.0.0.2,6379,online". */
 static void read_replica(tl_bytes value, redis_info *r) {
-    tl_bytes ip, port;
+    tl_bytes ip, port, old = value;
     uint16_t number;
-    if (member(value, "ip=", &ip) && member(value, "port=", &port) && read_port(port, &number) &&
-        ip.n)
+    if (!member(value, "ip=", &ip) || !member(value, "port=", &port)) {
+        ip = until(&old, ',');
+        port = until(&old, ',');
+    }
+    if (read_port(port, &number) && ip.n)
         places_add(&r->peers, ip.p, ip.n, number);
 }
 

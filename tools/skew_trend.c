@@ -127,7 +127,8 @@ static skew_pair gap_of(const skew_result *r, const skew_pair *const *judged, in
 }
 
 static bool has_drift(const skew_result *r, const skew_trend *drift, int i) {
-    return skew_is_clock(r->hosts[i].kind) && r->hosts[i].known && drift[i].known;
+    return skew_is_clock(r->hosts[i].kind) && r->hosts[i].known && !r->hosts[i].missing &&
+           drift[i].known;
 }
 
 static void consider_all(trend_outlook *o, const skew_result *r, const skew_trend *drift,

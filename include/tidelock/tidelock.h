@@ -98,7 +98,9 @@ const char *tl_err_name(tl_err code);
 /** Filled by a call that fails, if the caller passed one; untouched by one that succeeds. */
 typedef struct {
     tl_err code;
-    int sys_errno;     /**< the errno behind it, or 0 */
+    int sys_errno; /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket at
+                            the path, or no such host; EAGAIN: the name service does not answer;
+                            ETIMEDOUT: nothing came within a limit; and others. 0: there is none */
     char message[240]; /**< one line that says what happened and what to do; no secrets in it */
 } tl_error;
 
@@ -191,13 +193,13 @@ typedef struct {
                                   [TL_BRIDGE] */
     /** How long a phase that was read may be acted by, at most; the register can say less [30000]. */
     int64_t phase_lease_ms;
-    /* rediss: more of TLS; the files are read at each new connection. */
-    const char
-        *tls_cert_file; /**< this side's certificate, PEM, and those between it and an authority
-                                    that the server trusts, for servers that ask for one [none] */
+    /* rediss: more of TLS. The files are read for each new connection; without rediss: these three and
+     * tls_ca_file are refused. */
+    /** This side's certificate, for servers that ask for one, and behind it those between it and an
+     *  authority that the server trusts, PEM; its key is needed too [none] */
+    const char *tls_cert_file;
     const char *tls_key_file;    /**< the certificate's key, PEM, without a passphrase [none] */
-    const char *tls_server_name; /**< the name or address that the server's certificate is for
-                                      [the URL's host] */
+    const char *tls_server_name; /**< what the server's certificate is for [the URL's host] */
 } tl_client_options;
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
@@ -389,8 +391,10 @@ void tl_lock_free(tl_lock *lock);
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the
  *                  background, at the latest by the lock's expiry: treat the lock as not held
  * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
- *                  within wait_ms otherwise. Once it has answered, an outage is waited out, until
- *                  the end of wait_ms: away at that moment, it is this too
+ *                  within wait_ms otherwise. wait_ms 0 gives up after a second look when nobody is there
+ *                  for certain: refused, no such socket or host, no way to it (not so for local:). Once
+ *                  the server has answered, an outage is waited out, until the end of wait_ms: away at
+ *                  that moment, it is this too
  * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off; or, with stamps, the
  *                  clock shows a time before 2001-09-09, which no legacy client reads as one
  * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back

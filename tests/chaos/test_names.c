@@ -2,6 +2,7 @@
  * Faults: the server's name takes long to resolve, or can't be resolved. No call waits for it beyond
  * its limit, and a name that is known again is found.
  */
+#include <errno.h>
 #include <netdb.h>
 #include <poll.h>
 
@@ -114,9 +115,10 @@ static void test_a_name_that_cannot_be_resolved_is_said_and_found_later(void **s
     static const struct {
         int result;
         const char *words;
-    } cases[] = {{EAI_NONAME, "resolve " HOST ": no such host"},
-                 {EAI_AGAIN, "resolve " HOST ": the name service does not answer"},
-                 {EAI_FAIL, "resolve " HOST ": "}};
+        int sys_errno;
+    } cases[] = {{EAI_NONAME, "resolve " HOST ": no such host", ENOENT},
+                 {EAI_AGAIN, "resolve " HOST ": the name service does not answer", EAGAIN},
+                 {EAI_FAIL, "resolve " HOST ": ", EIO}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tl_client *client = client_by_name();
@@ -128,6 +130,7 @@ static void test_a_name_that_cannot_be_resolved_is_said_and_found_later(void **s
         ASSERT_RESULT(tl_lock_acquire(lock, 200, &said), TL_EUNAVAILABLE);
         ASSERT_SAID(cases[i].words);
         ASSERT_TOOK(began, 200, 200);
+        assert_int_equal(said.sys_errno, cases[i].sys_errno);
         acquiring *waiter = acquiring_begin(lock, 60000);
         int asked = atomic_load(&begun);
         WAIT_FOR(SOON_MS, atomic_load(&begun) > asked + 1);
@@ -135,6 +138,22 @@ static void test_a_name_that_cannot_be_resolved_is_said_and_found_later(void **s
         ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
         release_hastily(lock, KEY);
     }
+}
+
+/* Nobody knows it: two looks, whatever the limit. While the name service is away, the limit counts. */
+static void test_trying_once_with_an_unknown_name_is_over_at_once(void **state) {
+    (void)state;
+    char url[64];
+    (void)snprintf(url, sizeof url, "redis://" HOST ":%d", proxy_port(gate));
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = url, .connect_ms = 60000));
+    atomic_store(&result, EAI_NONAME);
+    ASSERT_RESULT(tl_lock_acquire(by_hand(client, TTL_MS), 0, &said), TL_EUNAVAILABLE);
+    assert_int_equal(said.sys_errno, ENOENT);
+    assert_int_equal(atomic_load(&begun), 2);
+    atomic_store(&result, EAI_AGAIN);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(by_hand(client_by_name(), TTL_MS), 0, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS);
 }
 
 static void lose_the_name(bool hangs) {
@@ -179,6 +198,7 @@ int main(void) {
         NAMES_TEST(test_a_name_that_takes_long_is_waited_for),
         NAMES_TEST(test_a_name_that_takes_too_long_is_unavailable_in_time),
         NAMES_TEST(test_a_name_that_cannot_be_resolved_is_said_and_found_later),
+        NAMES_TEST(test_trying_once_with_an_unknown_name_is_over_at_once),
         NAMES_TEST(test_a_holder_without_a_name_goes_on_or_is_told_in_time),
     };
     server = real_redis_start(NULL);

@@ -2,6 +2,7 @@
  * Faults: the server is killed, and comes back with or without its data, while some wait and others
  * hold.
  */
+#include <errno.h>
 #include <time.h>
 
 #include "arena.h"
@@ -46,6 +47,20 @@ static acquiring *a_waiter(tl_client *client, int64_t wait_ms) {
 
 /* ---- the server is down ------------------------------------------------------------------------ */
 
+/* The limit is far longer than what it takes to see that nobody is there. */
+static void test_trying_once_where_nobody_listens_is_over_at_once(void **state) {
+    (void)state;
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = real_redis_url(server), .connect_ms = 60000));
+    tl_lock *lock = by_hand(client, TTL_MS);
+    real_redis_kill(server);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_TOOK(began, 0, SOON_MS);
+    ASSERT_SAID("refused");
+    assert_int_equal(said.sys_errno, ECONNREFUSED);
+}
+
 static void test_a_server_that_is_down_is_unavailable_in_time(void **state) {
     (void)state;
     tl_client *client = hasty_client_direct();
@@ -54,6 +69,7 @@ static void test_a_server_that_is_down_is_unavailable_in_time(void **state) {
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
     ASSERT_SAID("refused");
+    assert_int_equal(said.sys_errno, ECONNREFUSED);
     ASSERT_TOOK(began, 0, CONNECT_MS + ATTEMPT_MS);
     began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
@@ -272,6 +288,7 @@ int main(void) {
 #define FAITHFUL(test) cmocka_unit_test_setup_teardown(test, with_faithful, arena_tear_down)
     const struct CMUnitTest tests[] = {
         FORGETFUL(test_a_server_that_is_down_is_unavailable_in_time),
+        FORGETFUL(test_trying_once_where_nobody_listens_is_over_at_once),
         FORGETFUL(test_a_wait_begun_while_the_server_is_down_gets_the_lock),
         FORGETFUL(test_a_holder_is_told_before_its_deadline),
         FAITHFUL(test_a_release_while_the_server_is_down_is_done_when_it_is_back),

@@ -68,6 +68,7 @@ static void test_without_descriptors_nothing_connects_and_it_is_said_at_once(voi
         said = err[i];
         ASSERT_RESULT(codes[i], TL_ENOMEM);
         ASSERT_SAID("too many open files");
+        assert_int_equal(said.sys_errno, EMFILE);
         ASSERT_SAID(strstr(real_redis_url(server), "127."));
     }
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK); /* the same handles */
@@ -186,6 +187,7 @@ static void test_a_socket_that_is_not_there_is_waited_for(void **state) {
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 300, &said), TL_EUNAVAILABLE);
     ASSERT_SAID("no such file or directory");
+    assert_int_equal(said.sys_errno, ENOENT);
     ASSERT_SAID(real_redis_socket(server));
     ASSERT_TOOK(began, 300, 300);
     acquiring *waiter = acquiring_begin(lock, 60000);

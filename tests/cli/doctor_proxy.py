@@ -1,13 +1,20 @@
 """A proxy before a redis-server that changes what it says of itself: for what a real one can't be told to be.
 
-doctor_proxy.py SOCKET PORT-FILE [info:NAME=VALUE | config:NAME=VALUE | time:OFFSET_US | step:OFFSET_US]...
+doctor_proxy.py SOCKET PORT-FILE [like:VERSION | lacks:COMMAND | flag:LOST | info:NAME=VALUE | config:NAME=VALUE | time:OFFSET_US | step:OFFSET_US]...
+like makes it a server of another version, as old_redis.py has it; rules behind it change that.
 step begins with the fourth TIME of a connection, the second that the watch of its clock asks for. PORT-FILE.stepped says that it has come.
 """
 import os, socket, sys, threading
+from old_redis import VERSIONS
 
 where, port_file, rules = sys.argv[1], sys.argv[2], [r.split(":", 1) for r in sys.argv[3:]]
-info = dict(v.split("=", 1) for k, v in rules if k == "info")
-config = dict(v.split("=", 1) for k, v in rules if k == "config")
+old = next((v for k, v in rules if k == "like"), None)
+like = VERSIONS[old] if old else {"info": {}, "lacks": [], "config": {}}
+info = {**({"redis_version": old} if old else {}), **like["info"], **dict(v.split("=", 1) for k, v in rules if k == "info")}
+lacks = like["lacks"] + [v for k, v in rules if k == "lacks"]
+like.setdefault("flags", [])
+like["flags"] = [f for f in like["flags"] if ("flag", f) not in map(tuple, rules)]
+config = {**like["config"], **dict(v.split("=", 1) for k, v in rules if k == "config")}
 shift = sum(int(v) for k, v in rules if k == "time")
 step = sum(int(v) for k, v in rules if k == "step")
 
@@ -36,8 +43,11 @@ def changed(words, answer, times):
         lines = answer.split(b"\r\n")[1:-1]
         there = {l.split(b":")[0].decode() for l in lines}
         lines = [l if l.split(b":")[0].decode() not in info else b"%s:%s" % (l.split(b":")[0], info[l.split(b":")[0].decode()].encode())
-                 for l in lines] + [("%s:%s" % i).encode() for i in info.items() if i[0] not in there]
+                 for l in lines if info.get(l.split(b":")[0].decode(), "") is not None]
+        lines += [("%s:%s" % i).encode() for i in info.items() if i[0] not in there and i[1] is not None]
         return bulk(b"\r\n".join(lines))
+    if command == b"CONFIG" and config.get(words[2].decode(), "") is None:
+        return b"*0\r\n"
     if command == b"CONFIG" and words[2].decode() in config:
         return b"*2\r\n" + bulk(words[2]) + bulk(config[words[2].decode()].encode())
     if command == b"TIME" and answer.startswith(b"*2"):
@@ -47,6 +57,10 @@ def changed(words, answer, times):
             open(port_file + ".stepped", "w").close()
         return b"*2\r\n" + bulk(b"%d" % (us // 1000000)) + bulk(b"%d" % (us % 1000000))
     return answer
+
+def unknown(words):
+    names = [b" ".join(words[:n]).upper().decode() for n in (1, 2)]
+    return any(n in lacks for n in names)
 
 def serve(client):
     try:
@@ -59,6 +73,13 @@ def serve(client):
                 for _ in range(int(head[1:])):
                     words.append(ask.read(int(line(ask)[1:]) + 2)[:-2])
                 times += words[0].upper() == b"TIME"
+                if words[:2] == [b"ACL", b"GETUSER"] and like["flags"]:
+                    flags = [bulk(f.encode()) for f in like["flags"]]
+                    client.sendall(b"*2\r\n" + bulk(b"flags") + b"*%d\r\n" % len(flags) + b"".join(flags))
+                    continue
+                if unknown(words):
+                    client.sendall(b"-ERR unknown command '%s'\r\n" % words[0])
+                    continue
                 server.sendall(b"*%d\r\n" % len(words) + b"".join(map(bulk, words)))
                 client.sendall(changed(words, reply(hear), times))
     except (EOFError, OSError, ValueError):

@@ -73,7 +73,7 @@ until_true 10 no_record || fail "the record of a stopped agent stays"
 expect 1 "$tidelock" skew
 grep -q '^WARN: one is missing' "$out" || fail "a stopped agent's host: $(cat "$out")"
 kill -CONT $pid
-record() { read -r -a words <<<"$(redis GET "$key")" && has_record; }
+record() { read -r -a words <<<"$(redis GET "$key")" && ((${#words[@]} == 16)) && has_record; }
 until_true 10 record || fail "it does not go on"
 ((words[3] <= 0 && words[4] >= 0)) || fail "after a stop: ${words[*]}"
 kill -TERM $pid

@@ -12,7 +12,7 @@ took() { # at least ms
 }
 
 # ---- from 0 to 3 and back, with nobody about ----------------------------------------------------------
-expect 0 migrate init --keys 'jobs:*' --lease 1s --yes
+expect 0 migrate init --keys 'jobs:*' --lease 1s --phase 0 --yes
 for step in "advance 1 2" "advance 2 3" "advance 3 4" "rollback 2 5" "rollback 1 6" "rollback 0 7"; do
     read -r word phase epoch <<<"$step"
     long_ago
@@ -105,6 +105,42 @@ wait_for $step 30
 [[ $status == 0 ]] || fail "a client that acts by the epoch: $status: $(cat "$work/step")"
 in_phase 1 7
 redis HSET "$register" lease_ms 1000 >/dev/null
+no_clients
+
+# Who is late, or has died, is waited for, on the way back too; what doesn't go away by itself isn't.
+for word in rollback advance; do
+    set_phase 1 20
+    client one 19 0 1 'import sh'
+    expect 0 migrate $word --yes --wait 60s
+    in_phase $([[ $word == advance ]] && echo 2 || echo 0) 21
+    grep -qE "^tidelock: migrate $word: waiting, for 60.0 s at most: a client has not confirmed epoch 20: .*: import sh on db1" "$err" ||
+        fail "it waits in silence: $(cat "$err")"
+done
+set_phase 1 20
+client one 19 0 60
+"$tidelock" migrate rollback --yes --wait 60s >"$work/step" 2>&1 &
+step=$!
+until_true 20 grep -q 'waiting, for' "$work/step" || fail "it does not wait: $(cat "$work/step")"
+client one 20 1 60
+wait_for $step 30
+[[ $status == 0 ]] || fail "a client that has confirmed: $status: $(cat "$work/step")"
+in_phase 0 21
+set_phase 1 20
+client one 19 0 60
+expect_refused 'has not confirmed epoch 20' migrate rollback --yes --wait 0s
+client one 21 2 60
+expect_refused 'later than the register' migrate rollback --yes --wait 60s
+no_clients
+set_phase 2 20 # a stamp of our own that isn't over
+expect 0 "$tidelock" lock --protocol bridge -t 5s --legacy-ttl 5s --max-skew 300ms --legacy-lag 100ms jobs:ours
+redis HSET "$register:clients" itself "20 2 1000 $(($(server_us) + 60000000)) 0.1.0 $(redis HGET 'tidelock:{jobs:ours}' owner)" >/dev/null
+"$tidelock" migrate advance --yes --wait 60s >"$work/step" 2>&1 &
+step=$!
+until_true 20 grep -q "waiting, for .*: 1 stamp is left of tidelock's own: jobs:ours" "$work/step" || fail "it does not wait: $(cat "$work/step")"
+redis DEL jobs:ours 'tidelock:{jobs:ours}' >/dev/null
+wait_for $step 30
+[[ $status == 0 ]] || fail "a stamp that has gone: $status: $(cat "$work/step")"
+in_phase 3 21
 no_clients
 
 # A signal ends the wait, and changes nothing.

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/migrate.sh"
 start_server
-expect 0 migrate init --keys 'jobs:*' --lease 1s --yes
+expect 0 migrate init --keys 'jobs:*' --lease 1s --phase 0 --yes
 token=01234567-89ab-4def-8123-456789abcdef
 
 # ---- a pattern means the same to services and to migrate -------------------------------------------------
@@ -19,7 +19,7 @@ redis SETNX 'jobs:[eu]:x' $(($(server_ms) + 60000)) >/dev/null # a key of nobody
 expect_refused '1 stamp stands without a sidecar.*: jobs:u:x \(' migrate advance --namespace eu --yes
 expect 0 "$tidelock" unlock --protocol auto --namespace "$names" jobs:e:x "$mine"
 redis FLUSHALL >/dev/null
-expect 0 migrate init --keys 'jobs:*' --lease 1s --yes
+expect 0 migrate init --keys 'jobs:*' --lease 1s --phase 0 --yes
 
 # ---- from 1 to 2: a stamp that nobody but an old client sets ---------------------------------------------
 set_phase 1 2

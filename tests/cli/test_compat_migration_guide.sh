@@ -1,64 +1,85 @@
 #!/bin/bash
-# compat/MIGRATION.md: its commands, one after the other as they stand there (but for how long they wait), lead a
-# service that holds a lock from the first C service to tokens.
+# compat/RUNBOOK.md: its lines, pasted one after the other into a shell as they stand there (but for the server and for how
+# long they wait), lead services that hold locks from the first C service to tokens, and back, without a refusal.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/migrate.sh"
 start_server
 ln -s "$tidelock" "$work/bin/tidelock"
-guide=$here/compat/MIGRATION.md
 
-"$python" - "$guide" "$work" <<'PY' || fail "no commands in the guide"
+"$python" - "$here/compat" "$work" "$TIDELOCK_URL" <<'PY' || fail "no commands in the runbook"
 import re, sys
-blocks = re.findall(r"^ *```sh\n(.*?)^ *```", open(sys.argv[1]).read(), re.S | re.M)
-for i, block in enumerate(blocks):
-    lines = [l.strip() for l in block.splitlines()]
-    # a day and the leases of 30 s are too long for a test
-    lines = [l.replace("--watch 1d", "--watch 1s").replace("migrate init", "migrate init --lease 1s") for l in lines]
-    open("%s/step%02d" % (sys.argv[2], i), "w").write("set -e\n" + "\n".join(lines) + "\n")
-sys.exit(len(blocks) < 8)
+guide, work, url = sys.argv[1:]
+def lines(text):
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```", text, re.S | re.M)
+    return [line.strip() for block in blocks for line in block.splitlines()]
+there, back = open(guide + "/RUNBOOK.md").read().split("\n## The way back\n")
+there, end = there.split("\n## 6. The end\n")
+settings = {"export TIDELOCK_URL=": url, "WATCH=": "1s", "LEASE=": "1s"}
+def ours(line):
+    for name, value in settings.items():
+        line = name + value if line.startswith(name) else line
+    return line
+for name, text in (("there", there), ("end", end), ("back", back)):
+    open("%s/%s" % (work, name), "w").write("".join(ours(l) + "\n" for l in lines(text)))
+assert len(lines(there)) >= 14 and len(lines(end)) >= 2 and len(lines(back)) >= 2
+# what the reader is told to set is there to be set, and what is used has been set
+assert {n.split()[-1] for n in settings} <= {l.split("=")[0].split()[-1] + "=" for l in lines(there)[:6]}
 PY
 
-# A service that follows the phase and takes its lock again and again, and Java, which has crashed.
+# Services that follow the phase: one takes its lock again and again, one keeps it, one was killed, and some have ended
+# before there was a register. Java has crashed.
 export socket register
-"$tidelock" run --protocol auto --max-skew 300ms --legacy-lag 100ms --legacy-ttl 5s -t 3s --forever jobs:mine -- \
-    sh -c "redis-cli -s '$socket' GET jobs:mine >>'$work/held'; sleep 1.5" 2>"$work/service" &
+auto=(--protocol auto --namespace 'jobs:*=default' --max-skew 300ms --legacy-lag 100ms --legacy-ttl 5s -t 3s)
+"$tidelock" run "${auto[@]}" --forever jobs:mine -- sh -c "redis-cli -s '$socket' GET jobs:mine >>'$work/held'; sleep 1.5" 2>"$work/service" &
 service=$!
+"$tidelock" run "${auto[@]}" jobs:long -- sleep 1000 2>"$work/long.err" &
+long=$!
 wait_file "$work/held" 20
+until_true 20 is_held jobs:long || fail "the second service has no lock"
+for _ in 1 2 3; do expect 0 "$tidelock" run "${auto[@]}" jobs:short -- true; done
 redis SETNX jobs:old $(($(server_ms) - 600000)) >/dev/null
+kill_one() { # once there is a register: before, its lease is 30 s
+    "$tidelock" run "${auto[@]}" jobs:dead -- sleep 1000 &
+    dead=$!
+    until_true 20 is_held jobs:dead || fail "the third service has no lock"
+    kill -KILL $dead
+    wait $dead 2>/dev/null
+    redis DEL jobs:dead >/dev/null
+}
 
-# Has everybody who is at work read the phase, if there is one?
-confirmed() {
-    is_free "$register" ||
-        ! "$tidelock" migrate clients | grep -qE '^  (behind|unregistered|ahead)' 2>/dev/null
-}
-# As if three leases of 30 s had passed since a client has ended.
-forget_dead() {
-    local id record pid
-    while read -r id && read -r record; do
-        read -r _ _ _ _ _ _ pid _ <<<"$record"
-        [[ -d /proc/$pid ]] || redis HDEL "$register:clients" "$id" >/dev/null
-    done < <(redis HGETALL "$register:clients")
-}
+# As a person would: into one shell, whose variables stay, each line only when the one before has succeeded.
 phases=
-for step in "$work"/step*; do
-    forget_dead
-    until_true 60 confirmed || fail "${step##*/}: $("$tidelock" migrate clients)"
-    tries=0
-    until timeout 100 bash "$step" >"$out" 2>"$err" </dev/null; do # a refusal says what to wait for
-        grep -q 'refused: ' "$err" || fail "${step##*/}: $(cat "$step")"
-        ((++tries < 60)) || fail "${step##*/} is refused: $(cat "$step")"
-        # shellcheck disable=SC2016
-        sed -i '/^tidelock migrate advance --watch/{s/^/if [ "$(redis-cli -s "$socket" HGET "$register" phase)" = 1 ]; then /;s/$/; fi/;}' "$step"
-        sleep 0.5
-    done
-    phases+="$(redis HGET "$register" phase) "
-    ! gone $service || fail "${step##*/}: the service has ended: $(cat "$work/service")"
-done
-[[ $phases =~ ^\ *(1\ )+2\ 1\ 3\ 3\ $ ]] || fail "phases: '$phases'"
+paste_lines() { # file
+    local line
+    while IFS= read -r line; do
+        eval "$line" >"$out" 2>"$err" </dev/null || fail "${1##*/}: status $?: $line: $(cat "$out")"
+        ! grep -q 'refused' "$err" || fail "${1##*/}: refused: $line"
+        phases+="$(redis HGET "$register" phase) "
+        if [[ $line == "tidelock migrate init"* ]]; then kill_one; fi
+        ! gone $service && ! gone $long || fail "$line: a service has ended: $(cat "$work/service" "$work/long.err")"
+    done <"$1"
+}
+tokens() { tail -n 1 "$work/held" | grep -qE '^[0-9a-f]{8}-[0-9a-f-]{27}$'; }
+stamps() { tail -n 1 "$work/held" | grep -q '^[0-9]\{13\}$'; }
+paste_lines "$work/there"
+[[ $phases =~ ^\ *(1\ )+2\ 3\ $ ]] || fail "phases: '$phases'"
 is_free jobs:old || fail "what Java left is still there"
 grep -q '^[0-9]\{13\}$' "$work/held" || fail "no stamp ever: $(cat "$work/held")"
-tokens() { tail -n 1 "$work/held" | grep -qE '^[0-9a-f]{8}-[0-9a-f-]{27}$'; }
 until_true 20 tokens || fail "no token: $(tail -n 3 "$work/held")"
+kill $long # its token would be waited for
+wait $long 2>/dev/null
+long=$service
+phases=
+paste_lines "$work/back"
+[[ $phases == "2 1 " ]] || fail "the way back: '$phases'"
+grep -q 'no token is left: Java may start' "$out" || fail "nobody says when Java may start: $(cat "$out")"
+until_true 20 stamps || fail "no stamp: $(tail -n 3 "$work/held")"
+
+# All of it again, to the end.
+phases=
+paste_lines "$work/there"
+paste_lines "$work/end"
+[[ $phases =~ ^(1\ )+2\ 3\ 3\ 3\ $ ]] || fail "again: '$phases'"
 kill $service
 wait_for $service 20

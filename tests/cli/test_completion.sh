@@ -22,6 +22,8 @@ complete_words tidelock --url redis://x r
 [[ $got == "run " ]] || fail "after an option: $got"
 complete_words tidelock help ex
 [[ $got == "extend " ]] || fail "help: $got"
+complete_words tidelock help d
+[[ $got == "dialects doctor " ]] || fail "help: $got"
 complete_words tidelock migrate --namespace x ad
 [[ $got == "advance " ]] || fail "migrate: $got"
 complete_words tidelock local s

@@ -21,6 +21,11 @@ expect_line 64 '--phase' migrate init --yes --keys x --phase 4
 expect_line 64 'say seconds' migrate init --yes --keys x --lease 30
 expect_line 64 '--keys is for init' migrate status --keys x
 expect_line 64 '--watch is for advance' migrate rollback --yes --watch 1s
+expect_line 64 '--watch 0s looks for no old client at all.*: say --force too' migrate advance --yes --watch 0s
+expect_line 64 '--force is for --watch 0s alone' migrate advance --yes --watch 1s --force
+expect_line 64 '--force is for advance' migrate rollback --yes --force
+expect_line 64 '--wait is for advance and rollback' migrate status --wait 1s
+expect_line 64 '31d at most' migrate rollback --yes --wait 32d
 expect_line 64 '--yes is for init, advance and rollback' migrate sweep --yes
 expect_line 64 '--dry-run is for sweep' migrate status --dry-run
 expect_line 64 '--history is for status' migrate clients --history
@@ -53,7 +58,7 @@ expect_refused 'it is not registered: namespace n: ' migrate rollback --yes --na
 expect_refused 'not registered' migrate sweep
 
 # ---- init -------------------------------------------------------------------------------------------
-expect 0 migrate init --keys 'jobs:*' --yes
+expect 0 migrate init --keys 'jobs:*' --phase 0 --yes
 grep -qx 'namespace default: phase 0 (timestamp), epoch 1' "$out" || fail "init: $(cat "$out")"
 in_phase 0 1
 [[ $(redis HMGET "$register" keys lease_ms | tr '\n' ' ') == 'jobs:* 30000 ' ]] || fail "register: $(redis HGETALL "$register")"
@@ -89,11 +94,14 @@ redis HSET "$register" keys 'jobs:*' >/dev/null
 expect 0 migrate init --namespace two.b_c-D --keys '{x}*' --lease 10m --phase 1 --yes
 register='tidelock:phase:{two.b_c-D}' in_phase 1 1
 
+expect_line 64 '--phase N is missing: 1 \(bridge\) while old clients run' migrate init --namespace three --keys 'x*' --yes
+[[ $(redis EXISTS 'tidelock:phase:{three}') == 0 ]] || fail "a phase that nobody asked for"
+
 # Two at once: one makes it, the other finds it.
 for i in {1..5}; do
-    migrate init --namespace "both$i" --keys a --yes >"$work/a" 2>&1 &
+    migrate init --namespace "both$i" --keys a --phase 0 --yes >"$work/a" 2>&1 &
     a=$!
-    migrate init --namespace "both$i" --keys b --yes >"$work/b" 2>&1 &
+    migrate init --namespace "both$i" --keys b --phase 0 --yes >"$work/b" 2>&1 &
     b=$!
     wait_for $a 30
     first=$status
@@ -107,7 +115,7 @@ done
 # Clients that have found no register act by their fallback: only a neighbour may be begun in.
 redis FLUSHALL >/dev/null
 client one 0 1 60 'billing batch'
-expect_refused 'acts in phase 1 \(bridge\), which is no neighbour of 3 \(token\): billing batch on db1 \(pid 4711\): begin in phase 1' \
+expect_refused 'acts in phase 1 \(bridge\), which is no neighbour of 3 \(token\): billing batch on db1 \(pid 4711\), seen .* ago: begin in phase 1' \
     migrate init --keys 'jobs:*' --yes --phase 3 --lease 1s
 [[ $(redis EXISTS "$register") == 0 ]] || fail "refused, and made all the same"
 client two 0 0 60
@@ -148,7 +156,7 @@ stamp jobs:a 60000
 expect_refused '1 stamp stands without a sidecar.*jobs:a \(ends in' migrate init --keys 'jobs:*' --yes --phase 2
 expect_refused '1 stamp stands without a sidecar' migrate init --keys 'jobs:*' --yes --phase 3
 redis SET jobs:a 01234567-89ab-4def-8123-456789abcdef PX 60000 >/dev/null
-expect_refused '1 key holds still a token, at which Java fails: jobs:a' migrate init --keys 'jobs:*' --yes
+expect_refused '1 key holds still a token, at which Java fails: jobs:a' migrate init --keys 'jobs:*' --phase 0 --yes
 expect 0 migrate init --keys 'jobs:*' --yes --phase 3 --lease 1s
 
 # ---- what is shown ------------------------------------------------------------------------------------
@@ -171,6 +179,16 @@ redis HSET "$register:clients" other "$(redis HGET "$register:clients" other | s
 expect 0 migrate status
 ! grep -q 'note:' "$out" || fail "the same pattern: $(cat "$out")"
 redis HDEL "$register:clients" other >/dev/null
+# What is alike is one line of status, and one refusal.
+for i in {1..30}; do
+    redis HSET "$register:clients" "many$i" "0 1 1000 $(($(server_us) + 60000000)) 0.1.0 db$((i % 5)) $i many" >/dev/null
+done
+expect 0 migrate status
+grep -qE "^  behind +30 clients of many on db[0-4], db[0-4], db[0-4] and others: epoch 0, phase 1 \(bridge\), seen" "$out" ||
+    fail "status: no group: $(cat "$out")"
+(($(grep -c many "$out") == 2)) || fail "status: more than a group, and a step: $(cat "$out")"
+expect_refused '^tidelock: migrate rollback: refused: 3[01] clients have not read the register yet, and act in phase 1 .* and [0-9]+ more: wait' migrate rollback --yes
+for i in {1..30}; do redis HDEL "$register:clients" "many$i" >/dev/null; done
 expect 0 migrate clients --json
 "$python" - "$out" <<'PY' || fail "clients --json: $(cat "$out")"
 import json, sys

@@ -94,7 +94,9 @@ expect 0 "$tidelock" run -n k -- true
 stop_server
 quick 2500 69 . "$tidelock" run -w 500ms k -- echo never
 quick 8000 69 . "$tidelock" run k -- echo never
-quick 8000 69 . "$tidelock" run -n k -- echo never
+quick 2500 69 . "$tidelock" run -n k -- echo never
+quick 2500 69 'refused' "$tidelock" run -n --url redis://127.0.0.1:1 k -- echo never
+quick 2500 69 'no such file' "$tidelock" run -n --url "unix://$work/nothing" k -- echo never
 expect_line 69 'connect' "$tidelock" run -w 500ms --url redis://127.0.0.1:1 k -- echo never
 expect 69 "$tidelock" run -w 300ms --json-fd 3 k -- true 3>"$work/json"
 json_has "$work/json" state unavailable

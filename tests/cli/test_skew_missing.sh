@@ -85,6 +85,7 @@ says 'bad is missing: its agent has published nothing for 100 s'
 expect 1 "$tidelock" skew --log "$work/log"
 expect 1 "$tidelock" skew report "$work/log"
 says 'bad is missing: its agent has published nothing for 100 s'
+says '^bad  .* unknown .*agent, missing$'
 published other 0 200
 expect 1 "$tidelock" skew
 says '^WARN: 2 hosts are missing: bad, other \(bad: '

@@ -3,6 +3,7 @@
  * tl_client_dispatch.
  * timeout: 240
  */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -743,6 +744,7 @@ static void test_a_server_that_is_not_reached_is_unavailable(conform *c, bool di
     outcome *o = begin(lock, TL_FOREVER);
     ASSERT_RESULT(acquire(second, TL_FOREVER), TL_EUNAVAILABLE); /* behind it, and no longer */
     ASSERT_RESULT(await_told(client, o, SOON_MS), TL_EUNAVAILABLE);
+    assert_int_equal(o->err.sys_errno, ETIMEDOUT);
     ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS);
     proxy_heal(p);
     ASSERT_RESULT(acquire(second, SOON_MS), TL_OK);

@@ -31,7 +31,7 @@ static void test_a_fleet_goes_from_stamps_to_tokens_and_back_without_an_outage(v
         "turns",    "advance --watch 1s", "turns", "rollback",  "turns",
         "rollback", "start java",         "turns", NULL};
     (void)state;
-    tidelock("migrate init --keys '*' --lease 1s --yes");
+    tidelock("migrate init --keys '*' --lease 1s --phase 0 --yes");
     verdict v = referee_judge(server, &(match){.key = "moving", .posts = posts, .course = course});
     print_message(
         "%d turns of Java, %d of ours, %d kills, longest gap %lld ms, %d lags, %d stalls\n",

@@ -7,6 +7,7 @@
 #ifndef FEED_H
 #define FEED_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -199,6 +200,16 @@ static inline tl_status feed_lost(feed *f) {
 
 static inline tl_status feed_refused(feed *f) {
     return feed_failed(f, false, TL_EUNAVAILABLE, "connection refused");
+}
+
+/* Nobody is there to connect to. */
+static inline tl_status feed_absent(feed *f) {
+    return feed_event(f, (tl_event){.kind = TL_FAILED,
+                                    .ticket = f->last.ticket,
+                                    .why = TL_EUNAVAILABLE,
+                                    .sys_errno = ECONNREFUSED,
+                                    .absent = true,
+                                    .words = TL_LITERAL("connection refused")});
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */

@@ -187,6 +187,75 @@ static void test_trying_once_has_one_attempt_limit_after_reaching_the_server(voi
     assert_int_equal(feed_since(f.now), 4900 + ATTEMPT_MS);
 }
 
+static void test_trying_once_where_nobody_is_ends_at_the_second_look(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f);
+    go(&f, 0);
+    (void)feed_absent(&f);
+    assert_int_equal(f.status, TL_GO);
+    (void)feed_await(&f);
+    assert_int_equal(f.out.sends, 1);
+    (void)feed_absent(&f);
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "connection refused");
+    assert_int_equal(f.out.sys_errno, ECONNREFUSED);
+    assert_in_range(feed_since(f.now), 0, CONNECT_MS / 10);
+}
+
+static void look_where_nobody_is(feed *f) {
+    unsigned tries = 0;
+    while (f->status == TL_GO) {
+        assert_true(++tries < 50);
+        (void)feed_absent(f);
+        while (f->status == TL_GO && f->out.sends == 0)
+            (void)feed_await(f);
+    }
+}
+
+static void test_who_waits_waits_for_a_server_that_nobody_has_started(void **state) {
+    static const int64_t waits_ms[] = {700, TL_FOREVER};
+    (void)state;
+    for (size_t i = 0; i < sizeof waits_ms / sizeof *waits_ms; i++) {
+        feed f;
+        prepare(&f);
+        go(&f, waits_ms[i]);
+        look_where_nobody_is(&f);
+        expect(&f, TL_END, TL_EUNAVAILABLE);
+        assert_int_equal(feed_since(f.now), i ? CONNECT_MS : 700);
+    }
+}
+
+static void test_trying_once_goes_on_where_somebody_may_be(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f);
+    go(&f, 0);
+    for (int i = 0; i < 3; i++) {
+        (void)feed_absent(&f);
+        (void)feed_await(&f);
+        (void)feed_refused(&f); /* one that is about to start, say */
+        assert_int_equal(f.status, TL_GO);
+        (void)feed_await(&f);
+    }
+}
+
+/* Its take may have been executed: it looks as long as it may. */
+static void test_trying_once_in_doubt_goes_on_though_nobody_is_there(void **state) {
+    (void)state;
+    feed f;
+    begin(&f, 0);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+    (void)feed_await(&f);
+    while (f.status == TL_GO) {
+        (void)feed_absent(&f);
+        while (f.status == TL_GO && f.out.sends == 0)
+            (void)feed_await(&f);
+    }
+    expect(&f, TL_DETACH, TL_EUNCERTAIN);
+    assert_int_equal(feed_since(f.now), ATTEMPT_MS);
+}
+
 static void test_trying_once_asks_again_within_its_attempt_limit_only(void **state) {
     (void)state;
     feed f;
@@ -978,7 +1047,8 @@ static void test_errors_that_will_not_pass_end_it_at_once(void **state) {
         {"NOPERM this user has no permissions to run the 'evalsha' command",
          "NOPERM: the user may not run 'evalsha': the permission +evalsha is missing", TL_EDENIED},
         {"ERR no such thing", "ERR no such thing", TL_ESERVER},
-        {"ERR unknown command 'EVALSHA', with args beginning with: '8f'", "no EVAL", TL_EUNSUPPORTED},
+        {"ERR unknown command 'EVALSHA', with args beginning with: '8f'", "no EVAL",
+         TL_EUNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
         feed f;
@@ -1474,6 +1544,10 @@ int main(void) {
         cmocka_unit_test(test_confirmed_too_late_then_found_to_be_anothers_leaves_nothing),
         cmocka_unit_test(test_trying_once_finds_it_busy),
         cmocka_unit_test(test_trying_once_has_one_attempt_limit_after_reaching_the_server),
+        cmocka_unit_test(test_trying_once_where_nobody_is_ends_at_the_second_look),
+        cmocka_unit_test(test_who_waits_waits_for_a_server_that_nobody_has_started),
+        cmocka_unit_test(test_trying_once_goes_on_where_somebody_may_be),
+        cmocka_unit_test(test_trying_once_in_doubt_goes_on_though_nobody_is_there),
         cmocka_unit_test(test_trying_once_asks_again_within_its_attempt_limit_only),
         cmocka_unit_test(test_trying_once_on_a_server_that_is_not_there_ends_at_connect_ms),
         cmocka_unit_test(test_no_request_outlives_the_wait),

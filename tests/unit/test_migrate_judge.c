@@ -142,12 +142,56 @@ static void test_more_than_fit_are_counted(void **state) {
     (void)state;
     migrate_client many[MIGRATE_BLOCKERS + 3];
     migrate_view v = view_with(1, EPOCH - 1, 1);
-    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+    v.reg.epoch = 100;
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
         many[i] = one;
+        many[i].epoch = (int64_t)i; /* else they are of one group */
+    }
     v.client = many;
     v.clients = MIGRATE_BLOCKERS + 3;
     assert_int_equal(judged(&v, 2, &nothing, NULL), MIGRATE_BLOCKERS);
     assert_int_equal(b.more, 3);
+    assert_false(migrate_passes(&b)); /* who knows of the others? */
+}
+
+static void test_those_who_act_alike_are_named_together(void **state) {
+    (void)state;
+    migrate_client many[85];
+    migrate_view v = view_with(1, 0, 1);
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        many[i] = one;
+        many[i].pid = 100 + (int64_t)i;
+    }
+    many[84].epoch = EPOCH - 1;
+    v.client = many;
+    v.clients = 85;
+    assert_int_equal(judged(&v, 2, &nothing, NULL), 2);
+    HAS(b.item[0].what, "84 clients have not read the register yet, and act in phase 1 (bridge)");
+    HAS(b.item[0].who, "(pid 100), seen ");
+    HAS(b.item[0].who, " more");
+    HAS(b.item[0].todo, "wait: they read the phase every");
+    HAS(b.item[1].what, "a client has not confirmed epoch 5: it acts by 4");
+    assert_int_equal(b.more, 0);
+}
+
+static void test_what_goes_away_by_itself_is_waited_for(void **state) {
+    (void)state;
+    migrate_view v = view_with(2, EPOCH - 1, 1);
+    assert_int_equal(judged(&v, 3, &nothing, NULL), 1);
+    assert_true(migrate_passes(&b)); /* it reads the register, or is dropped */
+    v = view_with(2, EPOCH + 1, 2);
+    assert_int_equal(judged(&v, 3, &nothing, NULL), 1);
+    assert_false(migrate_passes(&b));
+    v = view_with(2, EPOCH, 2);
+    migrate_locks locks = {.whole = true, .own = {.count = 2, .over = 1}};
+    assert_int_equal(judged(&v, 3, &locks, NULL), 1);
+    assert_true(migrate_passes(&b)); /* a stamp becomes a token, or ends */
+    locks.own.over = 2;
+    assert_int_equal(judged(&v, 3, &locks, NULL), 1);
+    assert_false(migrate_passes(&b)); /* what is over must be swept */
+    locks = (migrate_locks){.whole = true, .own = {.count = 1}, .strays = {.count = 1}};
+    assert_int_equal(judged(&v, 3, &locks, NULL), 2);
+    assert_false(migrate_passes(&b));
 }
 
 static void test_a_beginning_suits_those_who_are_at_work(void **state) {
@@ -407,6 +451,8 @@ int main(void) {
         cmocka_unit_test(test_a_client_that_is_behind_is_named_and_what_to_do),
         cmocka_unit_test(test_an_unreadable_record_is_doubt),
         cmocka_unit_test(test_more_than_fit_are_counted),
+        cmocka_unit_test(test_those_who_act_alike_are_named_together),
+        cmocka_unit_test(test_what_goes_away_by_itself_is_waited_for),
         cmocka_unit_test(test_a_beginning_suits_those_who_are_at_work),
         cmocka_unit_test(test_what_each_phase_cant_live_beside),
         cmocka_unit_test(test_a_scan_that_was_cut_short_proves_nothing),

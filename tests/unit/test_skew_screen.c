@@ -146,6 +146,21 @@ static void test_a_terminal_of_80_by_24_has_room_for_the_verdict(void **state) {
         }
 }
 
+static void test_a_tiny_terminal_shows_the_verdict_all_the_same(void **state) {
+    (void)state;
+    static skew_host hosts[24];
+    for (int columns = 1; columns < 80; columns++)
+        for (int rows = 1; rows < 24; rows++) {
+            workers(hosts, 24);
+            skew_result r = judged(hosts, 24, 200);
+            screen s = on_screen(&r, columns, rows);
+            const char *verdict = strstr(s.text, "WARN:");
+            assert_true(verdict && (verdict == s.text || verdict[-1] == '\n'));
+            free(s.text);
+            skew_result_end(&r);
+        }
+}
+
 static void test_what_a_terminal_has_no_room_for_is_told(void **state) {
     (void)state;
     skew_host hosts[24];
@@ -289,6 +304,7 @@ static void test_numbers_have_the_decimals_that_are_known_and_hold_the_truth(voi
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_terminal_of_80_by_24_has_room_for_the_verdict),
+        cmocka_unit_test(test_a_tiny_terminal_shows_the_verdict_all_the_same),
         cmocka_unit_test(test_what_a_terminal_has_no_room_for_is_told),
         cmocka_unit_test(test_a_mark_says_which_warning_it_is),
         cmocka_unit_test(test_names_are_cut_where_they_are_alike),

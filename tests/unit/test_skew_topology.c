@@ -51,6 +51,11 @@ static void test_a_replica_names_its_master_and_its_own_replicas(void **state) {
     assert_int_equal(r->time_us, -1);
     assert_string_equal(r->run_id, "");
     test_free(r);
+    r = read_info("redis_version:2.6.17\r\nrole:master\r\nconnected_slaves:1\r\n"
+                  "slave0:10.0.0.9,6380,online\r\nslave1:10.0.0.9\r\n");
+    assert_int_equal(r->peers.count, 1);
+    assert_true(has(&r->peers, "10.0.0.9", 6380));
+    test_free(r);
 }
 
 static void test_a_sentinel_names_whom_it_watches(void **state) {

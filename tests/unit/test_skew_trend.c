@@ -209,6 +209,19 @@ static void test_pairs_that_the_line_leaves_out(void **state) {
     assert_true(part.holder == 0 && part.taker == 1);
 }
 
+/* Its clock may have been set since. */
+static void test_nothing_is_foreseen_of_a_host_that_is_missing(void **state) {
+    (void)state;
+    skew_host hosts[] = {host("a", 0), host("b", 0), host("c", 0)};
+    skew_trend drift[] = {steady(0, 0), steady(0, 0), steady(50000, 50000)};
+    assert_int_equal(ahead_of(hosts, 3, drift, 100000).state, TREND_DRIFTING);
+    hosts[2].missing = true;
+    hosts[2].status = "missing";
+    trend_outlook o = ahead_of(hosts, 3, drift, 100000);
+    assert_int_equal(o.state, TREND_STEADY);
+    assert_true(o.unknown == 1 && o.one_unknown == 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_truth_is_inside),
@@ -218,6 +231,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_foreseen_comes_true),
         cmocka_unit_test(test_the_outlook_by_hand),
         cmocka_unit_test(test_pairs_that_the_line_leaves_out),
+        cmocka_unit_test(test_nothing_is_foreseen_of_a_host_that_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -312,6 +312,27 @@ static void test_authorities_that_cannot_be_loaded_are_named(void **state) {
     close_secure(&s);
 }
 
+/* Certificates are renewed while a client lives. */
+static void test_files_are_read_for_each_connection(void **state) {
+    (void)state;
+    secure s;
+    open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
+    world_ask(&s.w, 1, "GET k");
+    log_in(&s);
+    expect_secure(&s, GET_K);
+    assert_int_equal(unlink(s.file), 0);
+    send_text(&s, "+hello\r\n");
+    world_await(&s.w, 1);
+    seen_ok(&s.w, 0, 1, "hello");
+    peer_drop(&s.w.peer);
+    world_drive_until_down(&s.w, 1);
+    world_ask(&s.w, 2, "GET k");
+    peer_accept(&s.w.peer);
+    world_await(&s.w, 2);
+    seen_failed(&s.w, 1, 2, false, TL_EINVALID, s.file);
+    close_secure(&s);
+}
+
 static void test_the_certificate_may_be_for_another_name(void **state) {
     (void)state;
     secure s;
@@ -465,6 +486,7 @@ int main(void) {
         cmocka_unit_test(test_a_handshake_that_stalls_or_breaks_ends),
         cmocka_unit_test(test_writing_to_a_lost_peer_raises_no_signal),
         cmocka_unit_test(test_authorities_that_cannot_be_loaded_are_named),
+        cmocka_unit_test(test_files_are_read_for_each_connection),
         cmocka_unit_test(test_the_certificate_may_be_for_another_name),
         cmocka_unit_test(test_a_certificate_opens),
         cmocka_unit_test(test_who_has_no_certificate_is_told_what_to_give),

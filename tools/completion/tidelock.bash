@@ -20,10 +20,10 @@ _tidelock_options() { # command
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
             "--format --json --output --stale-after --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
         ;;
-    doctor) echo "$all --json --format" ;;
+    doctor) echo "$all --json --format --acl --protocol --namespace --strict" ;;
     agent) echo "$all --name --every --once --forget --verbose" ;;
     migrate)
-        echo "$all --namespace --keys --again --phase --lease --watch --monitor --yes --dry-run --history --json --format --dialect" \
+        echo "$all --namespace --keys --again --phase --lease --watch --monitor --force --wait --yes --dry-run --history --json --format --dialect" \
             "--legacy-ttl --max-skew --legacy-lag"
         ;;
     esac
@@ -90,7 +90,9 @@ _tidelock() {
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_tidelock_options "$command")" -- "$cur")
-    elif [[ -z $command || $command == help ]]; then
+    elif [[ $command == help ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands dialects" -- "$cur")
+    elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
     elif [[ $command == local ]]; then
         mapfile -t COMPREPLY < <(compgen -W "status stop" -- "$cur")

@@ -1,0 +1,132 @@
+#!/bin/bash
+# doctor --acl: the user whom it describes can do all that users of locks do, and nothing of what is permitted goes unused.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+admin=$TIDELOCK_URL
+export TIDELOCK_URL=unix://locker:pw@$socket # who is meant unless the administrator is named
+
+# The user, made by the printed line.
+make_user() { # pattern options...
+    local pattern=$1
+    shift
+    expect 0 "$tidelock" --url "$admin" doctor --acl locker "$@" "$pattern"
+    [[ $(grep -cv '^#' "$out") == 1 ]] || fail "not one line: $(cat "$out")"
+    rule=$(grep '^ACL SETUSER locker ' "$out")
+    [[ $(redis <<<"${rule/PASSWORD/pw}") == OK ]] || fail "the server refuses $rule"
+    redis FLUSHALL >/dev/null
+    redis SCRIPT FLUSH >/dev/null
+    redis ACL LOG RESET >/dev/null
+    redis CONFIG RESETSTAT >/dev/null
+}
+# Nothing was refused, however silently it was done without; and everything that is permitted was used.
+nothing_refused() { [[ -z $(redis ACL LOG) ]] || depth=1 fail "refused: $(redis ACL LOG)"; }
+nothing_unused() {
+    local unused
+    unused=$(comm -23 <(tr ' ' '\n' <<<"$rule" | sed -n 's/^+//p' | sort) \
+        <(redis INFO commandstats | sed -nE 's/^cmdstat_([^:]*):.*/\1/p' | sort))
+    [[ -z $unused ]] || depth=1 fail "permitted for nothing: $unused"
+}
+fresh() { # a key that nobody used, into $key
+    keys=$((${keys:-0} + 1))
+    key=${prefix}$keys
+}
+# What users of locks do. -n -w and a hand-over, a renewal, a stamp or a token that is over, looking, breaking.
+use_locks() { # options of the protocol
+    local token
+    fresh
+    expect 0 "$tidelock" lock "$@" "$key"
+    token=$(cut -d' ' -f1 "$out")
+    expect 75 "$tidelock" run -n "$@" "$key" -- true
+    expect 1 "$tidelock" check "$@" "$key"
+    "$tidelock" run -w 30s "$@" "$key" -- touch "$work/had$keys" 2>"$work/waits" &
+    local waiter=$!
+    if [[ " $* " != *" --strict "* ]]; then # it listens for the release
+        waits() { redis PUBSUB CHANNELS | grep -q tidelock; }
+        until_true 10 waits || fail "nobody listens: $(cat "$work/waits")"
+    fi
+    expect 0 "$tidelock" unlock "$@" "$key" "$token"
+    wait_for $waiter 30
+    [[ $status == 0 && -e $work/had$keys ]] || fail "the waiter ended with $status: $(cat "$work/waits")"
+    fresh
+    redis SET "$key" 1600000000000 >/dev/null # for a token a lock for good, for a stamp one that is long over
+    if (($# > 0)); then expect 0 "$tidelock" run -n "$@" "$key" -- true; fi
+    if [[ " $* " == *" --strict "* ]]; then return; fi
+    expect 0 "$tidelock" inspect "$@" "$prefix*"
+    fresh
+    expect 0 "$tidelock" lock "$@" "$key"
+    token=$(cut -d' ' -f1 "$out")
+    expect 0 "$tidelock" extend "$@" "$key" "$token" --ttl 90s
+    expect 0 "$tidelock" inspect "$@" "$prefix*"
+    grep -q "^$key " "$out" || fail "inspect doesn't list $key: $(cat "$out")"
+    expect 0 "$tidelock" break -y "$@" "$key"
+}
+renew_locks() { # options
+    fresh
+    expect 0 "$tidelock" run "$@" "$key" -- sleep 2
+}
+
+# Tokens; keys with a tag, whose sidecar is another one; another database.
+prefix=jobs:
+make_user 'jobs:*'
+use_locks
+renew_locks --ttl 1500ms
+nothing_refused
+nothing_unused
+expect 77 "$tidelock" lock other
+expect 77 "$tidelock" lock "tidelock:{other}"
+prefix='{app}:jobs:'
+make_user '{app}:jobs:*'
+use_locks
+nothing_refused
+prefix=a
+make_user '[ab]?'
+redis ACL LOG RESET >/dev/null
+expect 0 "$tidelock" run a1 -- true
+expect 0 "$tidelock" run 'a{' -- true
+nothing_refused
+expect 77 "$tidelock" run 'ab1' -- true
+make_user exactly
+expect 0 "$tidelock" run exactly -- true
+nothing_refused
+expect 77 "$tidelock" run exactly1 -- true
+expect 0 "$tidelock" --url "$admin?db=3" doctor --acl locker 'jobs:*'
+grep -q '^ACL .* +select$' "$out" || fail "another database: $(cat "$out")"
+
+# Stamps.
+if [[ ${COMPAT:-1} != 0 ]]; then
+    short=(--max-skew 100ms --legacy-ttl 2s)
+    prefix=jobs:
+    for protocol in bridge timestamp; do
+        make_user 'jobs:*' --protocol $protocol
+        use_locks --protocol $protocol
+        renew_locks --protocol $protocol "${short[@]}"
+        nothing_refused
+        nothing_unused
+    done
+    # Phases: before anybody has made a register, and in the last one. A client that is there for nobody is cleared away.
+    make_user 'jobs:*' --protocol auto
+    redis HSET 'tidelock:phase:{default}:clients' nobody nonsense >/dev/null
+    use_locks --protocol auto
+    redis DEL 'tidelock:phase:{default}:clients' >/dev/null
+    redis HSET 'tidelock:phase:{default}' phase 3 epoch 1 pattern 'jobs:*' lease_ms 30000 >/dev/null
+    fresh
+    expect 0 "$tidelock" run --protocol auto "$key" -- true
+    nothing_refused
+    nothing_unused
+    make_user 'jobs:*' --protocol auto --namespace pay,cron
+    expect 0 "$tidelock" run --protocol auto --namespace pay jobs:1 -- true
+    expect 0 "$tidelock" run --protocol auto --namespace cron jobs:1 -- true
+    nothing_refused
+    make_user 'jobs:*' --protocol timestamp --strict
+    use_locks --protocol timestamp --strict
+    nothing_refused
+    nothing_unused
+    expect_line 64 'only with --protocol timestamp' "$tidelock" doctor --acl locker --strict 'jobs:*'
+    expect_line 64 'only with --protocol auto' "$tidelock" doctor --acl locker --namespace x 'jobs:*'
+fi
+
+expect_line 64 "no JSON" "$tidelock" doctor --acl locker --json 'jobs:*'
+expect_line 64 "without spaces" "$tidelock" doctor --acl locker
+expect_line 64 "without spaces" "$tidelock" doctor --acl 'a b' 'jobs:*'
+expect_line 64 "without spaces" "$tidelock" doctor --acl locker 'a b'
