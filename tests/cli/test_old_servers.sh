@@ -52,7 +52,7 @@ stop_server
 start_server --rename-command SCAN ''
 scan="the server has no SCAN, which going through the keys needs: Redis 2.8 or newer, not renamed$this"
 missing "$scan" inspect
-if [[ ${COMPAT:-1} != 0 ]]; then missing "$scan" migrate -y init --keys '*'; fi
+if [[ ${COMPAT:-1} != 0 ]]; then missing "$scan" migrate -y init --phase 1 --keys '*'; fi
 expect 0 "$tidelock" lock k
 stop_server
 
