@@ -24,7 +24,9 @@ typedef struct {
 } secure;
 
 static FILE *make_file(char *name) {
-    FILE *file = fdopen(mkstemp(strcpy(name, "/tmp/tl-tls-XXXXXX")), "w");
+    static const char pattern[] = "/tmp/tl-tls-XXXXXX";
+    memcpy(name, pattern, sizeof pattern);
+    FILE *file = fdopen(mkstemp(name), "w");
     assert_non_null(file);
     return file;
 }
