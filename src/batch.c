@@ -115,9 +115,9 @@ static bool put(tl_batch_bytes *to, const char *from, size_t n) {
 
 /* For `count` members, from `first` on. */
 static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
-    const tl_batch_member *before = first > 0 ? &b->member[first - 1] : NULL;
     const tl_batch_member *last = &b->member[first + count - 1];
-    size_t keys = before ? before->keys_end : 0, own = before ? before->own_end : 0;
+    size_t keys = first > 0 ? b->member[first - 1].keys_end : 0;
+    size_t own = first > 0 ? b->member[first - 1].own_end : 0;
     tl_command *c = &b->send.command[0];
     b->request.n = 0;
     if (!put(&b->request, b->keys.p + keys, last->keys_end - keys) ||

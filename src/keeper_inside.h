@@ -86,7 +86,7 @@ void tl__keeper_free_batches(tl_keeper *keeper);
 
 /** NULL: out of memory. */
 tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper);
-void tl__keeper_give_exchange(tl_keeper *keeper, tl_exchange *exchange);
+void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x);
 
 /** Send what no machine asks for. Its answer goes to tl__keeper_watch_answer for `watch`, to the
  *  listener if there is one, as TL_WATCHED to the task that `reads`, else nowhere. NULL: out of memory. */

@@ -149,7 +149,7 @@ typedef struct {
                                    two before [0: off]. A server that keeps INFO to itself grants
                                    nothing: TL_EDENIED. It doesn't help where a replica takes over
                                    that a restarted, empty server has emptied */
-    int32_t drift_ppm;        /**< how far the rate of a clock, this host's or the server's, can be from
+    int32_t drift_ppm; /**< how far the rate of a clock, this host's or the server's, can be from
                                    true, in millionths: a lifetime counts for (1 - drift) / (1 + drift)
                                    of itself. Less only where no time service slews faster [101500: 10 %
                                    by the kernel's tick, 0.05 % each by its frequency and by adjtime(),
