@@ -88,6 +88,14 @@ static bool take_time(void *ctx, const tl_reply *reply) {
     return tl__reply_time(reply, 0, ctx);
 }
 
+/* After another connection another server may answer. */
+static int same_connection(const migrate_link *m, unsigned ups) {
+    if (m->link.ups == ups)
+        return 0;
+    return fail(STATUS_UNAVAILABLE,
+                "migrate: nothing has changed: the connection was lost; begin again");
+}
+
 /* The run id of the server that was judged; "" where it may not be asked. */
 static int take_server(migrate_link *m, unsigned ups, char run_id[RUN_ID + 1]) {
     static const char *const info[] = {"INFO", "server", NULL};
@@ -95,10 +103,7 @@ static int take_server(migrate_link *m, unsigned ups, char run_id[RUN_ID + 1]) {
     run_id[0] = '\0';
     if (!skew_link_ask(&m->link, info, take_run_id, run_id) && m->link.status != STATUS_REFUSED)
         return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
-    if (m->link.ups != ups)
-        return fail(STATUS_UNAVAILABLE,
-                    "migrate: nothing has changed: the connection was lost; begin again");
-    return 0;
+    return same_connection(m, ups);
 }
 
 /* The present epoch must not be lost with a failover either: else two operators could each lead from
@@ -158,7 +163,7 @@ static int take_permission(migrate_link *m, unsigned ups, permission *ret) {
                                  NULL};
     if (!skew_link_ask(&m->link, words, NULL, NULL))
         return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
-    return 0;
+    return same_connection(m, ups);
 }
 
 static int refused(const migrate_link *m, const outcome *o) {

@@ -21,7 +21,8 @@
  *
  * Below 3.2 nothing is written once the TIME was asked: there the permit, which the server deletes in
  * time, tells whether the step comes too late, who is gone is judged by the time before, and the change
- * counts from the latest moment at which it can be carried out. */
+ * counts from the latest moment at which it can be carried out. And there replicas, and a server that reads
+ * its append-only file, carry out the script itself: nothing in it may depend on which server that is. */
 const char migrate_change_script[] =
     "local R, C, L, want, phase = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])\n"
     "local timed = redis.replicate_commands and redis.replicate_commands()\n"
@@ -30,7 +31,7 @@ const char migrate_change_script[] =
     "if want == '' and redis.call('EXISTS', R) == 1 or want ~= '' and r[1] ~= want then\n"
     "    return {'epoch', r[1] or '', r[2] or ''}\n"
     "end\n"
-    "local info = redis.pcall('INFO', 'server')\n"
+    "local info = timed and redis.pcall('INFO', 'server')\n"
     "local id = type(info) == 'string' and string.match(info, 'run_id:(%x+)')\n"
     "if id and ARGV[7] ~= '' and ARGV[7] ~= id then\n"
     "    return {'server'}\n"

@@ -27,6 +27,7 @@ static const uint32_t ages[] = {FAKE_LEVEL(2, 6, 17), FAKE_LEVEL(2, 8, 24), FAKE
 static fake_redis *server;
 static fake_conn *conn;
 static char permitted[80];
+static const char *run_id = ""; /* of the server that was judged */
 
 static bool is_old(uint32_t age) {
     return age < FAKE_LEVEL(3, 2, 0);
@@ -75,7 +76,7 @@ static tl_bytes change(const char *epoch, const char *phase, const char *keys) {
                                       "\"action\":\"x\"}",
                                       keys,
                                       "30000",
-                                      "",
+                                      run_id,
                                       permitted};
     tl_bytes argv[WORDS], text = {0};
     for (size_t i = 0; i < WORDS; i++)
@@ -142,6 +143,23 @@ static void test_a_step_that_comes_late_does_nothing(void **state) {
         assert_answered("done", "1");
         end();
     }
+}
+
+/* Another refuses it; but below 3.2 a replica is another too, as is the server itself when it reads its append-only
+ * file after a restart: they are sent the script, and must do as was done. */
+static void test_a_step_is_for_one_server_and_its_replicas(void **state) {
+    (void)state;
+    run_id = "2f";
+    for (size_t i = 0; i < AGES; i++) {
+        begin(ages[i]);
+        fake_redis_set_run_id(server, 0x30);
+        permit();
+        assert_true(tl__bytes_eq(change("", "1", "jobs:*"),
+                                 tl__bytes_of(is_old(ages[i]) ? "done" : "server")));
+        assert_int_equal(fake_conn_say(conn, "EXISTS " REGISTER)->integer, is_old(ages[i]));
+        end();
+    }
+    run_id = "";
 }
 
 static void test_nobody_is_gone_too_soon(void **state) {
@@ -220,6 +238,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_register_is_made_and_changed),
         cmocka_unit_test(test_a_step_that_comes_late_does_nothing),
+        cmocka_unit_test(test_a_step_is_for_one_server_and_its_replicas),
         cmocka_unit_test(test_nobody_is_gone_too_soon),
         cmocka_unit_test(test_the_history_is_added_to),
         cmocka_unit_test(test_a_stamp_is_swept_when_it_is_over),
