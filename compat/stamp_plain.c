@@ -60,13 +60,17 @@ static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
     return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : job->proof.stamp_ms;
 }
 
-/* Of a stamp that was taken elsewhere: as long as the shortest belief that its taker can have had. */
+/* Of a stamp that was taken elsewhere: until it might be over for somebody, as the server's clock shows it,
+ * by the least that ours can show until then. */
 static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
     const tl_rules *r = &job->rules;
     if (job->believed.ns != 0 || end_ms == 0)
         return job->believed;
     int64_t spared = 2 * (int64_t)r->skew_ms + r->lag_ms;
-    return tl__mono_add_ms(e->now, end_ms - spared - tl__stamp_now_us(job, e).hi / 1000);
+    int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, e).hi / 1000;
+    int64_t left_ns = left_ms * TL_NS_PER_MS;
+    return tl__mono_add_ns(e->now, left_ms > 0 ? tl__rate_least_ns(left_ns, e->server->drift_ppm)
+                                               : left_ns);
 }
 
 /* A DEL that arrives after the deadline deletes a successor's lock: then K is left to run out. */

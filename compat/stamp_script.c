@@ -57,7 +57,9 @@ static bool ask_again(tl_stamp_try *s, uint8_t phase, const tl_job *job, tl_byte
     s->phase = phase;
     s->try.asked = e->now;
     s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
-    write_stamp(s, job, e, expect, out);
+    tl_server room;
+    tl_event informed = tl__try_informed(e, out, &room);
+    write_stamp(s, job, &informed, expect, out);
     return true;
 }
 

@@ -176,16 +176,26 @@ static tl_status start(tl_try *a, const tl_try_words *words, const tl_job *job, 
     return TL_GO;
 }
 
-/* The request is built by the time that was just told, which the driver will learn after this step. */
+tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room) {
+    tl_event informed = *e;
+    if (!out->has_bracket)
+        return informed;
+    *room = *e->server;
+    (void)tl__anchor_learn(&room->anchor, out->bracket, e->now, room->drift_ppm);
+    informed.server = room;
+    return informed;
+}
+
+/* The request is built by the time that was just told. */
 static tl_status was_told_time(tl_try *a, const tl_try_words *words, const tl_job *job,
                                const tl_event *e, tl_out *out) {
     a->timing = false;
     tl__out_time(out, e->reply, 0, e);
     if (!out->has_bracket)
         return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL("malformed reply to TIME"), out);
-    tl_server server = *e->server;
-    (void)tl__anchor_learn(&server.anchor, out->bracket, e->now, server.drift_ppm);
-    tl_event fresh = {.kind = TL_START, .now = e->now, .server = &server};
+    tl_server room;
+    tl_event informed = tl__try_informed(e, out, &room);
+    tl_event fresh = {.kind = TL_START, .now = e->now, .server = informed.server};
     a->asked = e->now;
     return send(a, words, job, &fresh, out);
 }

@@ -39,6 +39,10 @@ int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at);
  *  might be refused as too late although it arrives in time. */
 bool tl__try_is_outdated(const tl_try *a, const tl_event *e);
 
+/** The event with what this step's answer has told of the server's clock, for another request that is built by
+ *  it: the driver learns of it only after the step. */
+tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room);
+
 /** A protocol's step. */
 tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
                        tl_out *out);

@@ -2,11 +2,14 @@
  * Floor 4: joins the sends of many machines into one request, and takes its answer apart again. It
  * knows the order of arguments that all such scripts have in common, and nothing of their meaning:
  * keys, head, for each lock its own, tail. Head and tail hold ideas of the time, so only sends built
- * at one instant are joined; the tail is that of the send with the earliest limit.
+ * at one instant are joined. The tail begins with until when the server may carry it out; it is that of
+ * the send which may be carried out for the shortest.
  */
 #include "batch.h"
 
 #include <stdlib.h>
+
+#include "bytes.h"
 
 #define ROOM 512
 
@@ -82,14 +85,24 @@ static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
     return append(&b->head, c->argv + c->nkeys, TL_JOIN_HEAD);
 }
 
-/* The sooner limit counts for all; its tail is as long as the other's, and finds room. */
+/* Of the server's time; 0 stands for no limit. */
+static int64_t limit_of(tl_bytes not_after) {
+    int64_t us;
+    return tl__bytes_to_int(not_after, &us) && us > 0 ? us : INT64_MAX;
+}
+
+/* The sooner limits count for all. The one by our clock and the one by the server's may be of different sends:
+ * not each has until the earliest that the server's clock can show. A tail is short, and finds room. */
 static bool keep_tail(tl_batch *b, const tl_send *send) {
     const tl_command *c = &send->command[0];
-    if (b->tail.n > 0 && !tl__mono_before(send->by, b->by))
+    const tl_bytes *tail = c->argv + c->argc - TL_JOIN_TAIL;
+    int64_t not_after = limit_of(tail[0]);
+    b->by = tl__mono_min(b->by, send->by);
+    if (b->tail.n > 0 && not_after >= b->not_after)
         return true;
     b->tail.n = 0;
-    b->by = send->by;
-    return append(&b->tail, c->argv + c->argc - TL_JOIN_TAIL, TL_JOIN_TAIL);
+    b->not_after = not_after;
+    return append(&b->tail, tail, TL_JOIN_TAIL);
 }
 
 bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {

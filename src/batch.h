@@ -25,8 +25,9 @@ typedef struct tl_batch {
     unsigned count;
     unsigned asked; /**< being asked singly: how many of them have been */
     tl_batch_member member[TL_BATCH_MAX];
-    tl_mono now; /* when they were built */
-    tl_mono by;  /* the earliest limit of any */
+    tl_mono now;       /* when they were built */
+    tl_mono by;        /* the earliest limit of any, */
+    int64_t not_after; /* and of any by the server's clock */
     tl_send send;
     uint16_t nkeys; /* of each */
     tl_batch_bytes keys, own;

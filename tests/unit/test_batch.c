@@ -65,6 +65,36 @@ static void test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts(vo
     tl__batch_free(b);
 }
 
+/* One that is given until the latest that the server's clock can show doesn't prolong the time of one that is
+ * bound to the earliest. */
+static void test_each_of_both_limits_is_the_earliest_of_any(void **state) {
+    (void)state;
+    for (int swapped = 0; swapped < 2; swapped++) {
+        tl_batch *b = tl__batch_new();
+        tl_send bound = member("a", "x", "20", 20), other = member("b", "y", "30", 15);
+        assert_true(tl__batch_add(b, swapped ? &other : &bound, NULL, at(0)));
+        assert_true(tl__batch_add(b, swapped ? &bound : &other, NULL, at(0)));
+        const tl_send *send = tl__batch_send(b);
+        assert_int_equal(send->by.ns, at(15).ns);
+        static const char tail[] = "$2\r\n20\r\n$2\r\nhi\r\n";
+        tl_bytes text = send->command[0].more;
+        assert_memory_equal(text.p + text.n - (sizeof tail - 1), tail, sizeof tail - 1);
+        tl__batch_free(b);
+    }
+}
+
+static void test_no_limit_is_the_latest_of_all(void **state) {
+    (void)state;
+    tl_batch *b = tl__batch_new();
+    tl_send without = member("a", "x", "0", 10), with = member("b", "y", "20", 15);
+    assert_true(tl__batch_add(b, &without, NULL, at(0)));
+    assert_true(tl__batch_add(b, &with, NULL, at(0)));
+    static const char tail[] = "$2\r\n20\r\n$2\r\nhi\r\n";
+    tl_bytes text = tl__batch_send(b)->command[0].more;
+    assert_memory_equal(text.p + text.n - (sizeof tail - 1), tail, sizeof tail - 1);
+    tl__batch_free(b);
+}
+
 /* A key that no memory is enough for. */
 static void test_one_that_could_not_be_joined_leaves_nothing_of_itself(void **state) {
     (void)state;
@@ -213,6 +243,8 @@ static void test_an_error_is_everyones_and_a_short_answer_nobodys(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts),
+        cmocka_unit_test(test_each_of_both_limits_is_the_earliest_of_any),
+        cmocka_unit_test(test_no_limit_is_the_latest_of_all),
         cmocka_unit_test(test_one_that_could_not_be_joined_leaves_nothing_of_itself),
         cmocka_unit_test(test_the_command_behind_is_kept_whole),
         cmocka_unit_test(test_one_alone_asks_for_its_own_key_by_the_limit_of_all),

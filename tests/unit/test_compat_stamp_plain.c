@@ -536,6 +536,24 @@ static void test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_
     }
 }
 
+/* The server's clock may reach the stamp's end in less of ours than is left. */
+static void test_a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock(void **state) {
+    (void)state;
+    const int32_t ppm = 101500;
+    const int64_t left_ms = (int64_t)ATTEMPT_MS * (1000000 + ppm) / (1000000 - ppm);
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        prepare_strict(&f, TL_DROP);
+        f.server.drift_ppm = ppm;
+        m.job.believed = (tl_mono){0};
+        m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+        feed_at(&f, T_MS - 2 * M_MS - L_MS - left_ms - 2 + 2 * late);
+        (void)feed_start(&f);
+        (void)feed_reply(&f, "'%s'", OWN);
+        assert_int_equal(f.status, late ? TL_END : TL_GO);
+    }
+}
+
 /* By the latest that the server's clock can show. */
 static void test_a_stamp_taken_elsewhere_is_believed_for_the_shortest(void **state) {
     (void)state;
@@ -729,6 +747,7 @@ int main(void) {
         cmocka_unit_test(test_a_release_too_late_for_a_del_leaves_k_to_run_out),
         cmocka_unit_test(test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out),
         cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it),
+        cmocka_unit_test(test_a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock),
         cmocka_unit_test(test_a_stamp_taken_elsewhere_is_believed_for_the_shortest),
         cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_by_its_token),
         cmocka_unit_test(test_a_bare_stamp_is_nobodys_by_a_token),

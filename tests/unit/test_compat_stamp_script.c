@@ -556,6 +556,21 @@ static void test_a_racing_losers_stamp_is_taken_back(void **state) {
     assert_int_equal(result()->proof.proved_us, feed_server_us(1000));
 }
 
+/* What was known of the server's clock before this answer counts no more: it might show a time by which the
+ * request would be refused. */
+static void test_taking_back_goes_by_the_time_that_was_just_told(void **state) {
+    (void)state;
+    feed f;
+    prepare(&f, both[0], TL_KEEP);
+    f.server.drift_ppm = 101500;
+    feed_at(&f, 15000);
+    (void)feed_start(&f);
+    feed_at(&f, 15040);
+    (void)answer_keep(&f, 0, legacy_stamp(0), -1);
+    assert_takes_from(&f, legacy_stamp(0));
+    assert_true(feed_arg_int(&f, 2) >= feed_server_us(15040 + ATTEMPT_MS / 2));
+}
+
 static void test_a_stamp_of_a_clock_beyond_m_has_robbed_us(void **state) {
     (void)state;
     feed f;
@@ -687,10 +702,11 @@ static void test_what_is_taken_back_ends_m_after_all_that_may_be_believed(void *
     f.server.anchor.offset.hi += 5000;
     (void)feed_start(&f);
     const char *losers = legacy_stamp(0);
+    feed_later(&f, 5); /* the answer doesn't tell it better */
     (void)answer_keep(&f, 0, losers, -1);
     assert_takes_from(&f, losers);
     assert_int_equal(feed_arg_int(&f, 6),
-                     START_MS + 5 + CAP_MS + M_MS + (CAP_MS - 20000) / 5000 + 2);
+                     START_MS + 5 + CAP_MS + M_MS + (CAP_MS - 20005) / 5000 + 2);
 }
 
 /* A keep that is taking its stamp back. */
@@ -927,6 +943,7 @@ int main(void) {
         cmocka_unit_test(test_a_keep_that_finds_nothing_has_lost),
         cmocka_unit_test(test_a_keep_that_came_too_late_proves_no_loss),
         cmocka_unit_test(test_a_racing_losers_stamp_is_taken_back),
+        cmocka_unit_test(test_taking_back_goes_by_the_time_that_was_just_told),
         cmocka_unit_test(test_a_stamp_of_a_clock_beyond_m_has_robbed_us),
         cmocka_unit_test(test_the_last_proof_decides_who_is_a_loser),
         cmocka_unit_test(test_what_dialects_add_is_not_taken_for_the_clock),
