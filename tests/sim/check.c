@@ -105,8 +105,10 @@ void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
     int64_t expiry_ms = fake_redis_peek_expiry(s->r, 0, w->key[key].k);
     if (expiry_ms == -1)
         return;
-    sim_ns gone = sim_clock_when(&s->wall, (expiry_ms + 1) * SIM_MS);
-    sim_ns end = sim_clock_when(&a->host->boot, deadline.ns);
+    sim_clock theirs = sim_clock_from_here(w, &s->wall, 1);
+    sim_clock ours = sim_clock_from_here(w, &a->host->boot, -1);
+    sim_ns gone = sim_clock_when(&theirs, (expiry_ms + 1) * SIM_MS);
+    sim_ns end = sim_clock_when(&ours, deadline.ns);
     if (end > gone)
         sim_fail(w, key, "%s counts on %s for %lld us longer than the server keeps it", a->name,
                  w->key[key].name, (long long)((end - gone + 999) / 1000));

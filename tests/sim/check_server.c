@@ -71,8 +71,8 @@ static void check_in_time(sim_world *w, const sim_msg *m, tl_bytes limit, int64_
     int64_t not_after = 0;
     tl_mono by = tl__mono_add_ns(m->by, spare_ns);
     (void)tl__bytes_to_int(limit, &not_after);
-    if (not_after > 0 && w->whole && w->cfg.level >= FAKE_LEVEL(3, 2, 0) &&
-        m->boot == h->boot.base && w->promoted == 0 && tl__mono_before(by, sim_host_clock(w, h)))
+    if (not_after > 0 && w->whole && w->cfg.level >= FAKE_LEVEL(3, 2, 0) && m->boot == h->booted &&
+        w->promoted == 0 && tl__mono_before(by, sim_host_clock(w, h)))
         sim_fail(w, key, "a request takes effect after its time limit");
 }
 
@@ -112,7 +112,8 @@ static void check_prompt(sim_world *w, const sim_msg *m, int key) {
     if (w->cfg.stamps || !w->calm_all_along || !t || !t->lock || free_since == SIM_NEVER)
         return;
     const sim_lock *l = t->lock;
-    sim_ns most = POLL_MAX_MS * SIM_MS + 12 * w->cfg.delay + 4 * w->cfg.late;
+    sim_ns most = tl__rate_most_ns(POLL_MAX_MS * SIM_MS, w->cfg.drift_ppm) + 12 * w->cfg.delay +
+                  4 * w->cfg.late;
     if (l->retry.kind == TL_RETRY_AUTO && l->op_began < free_since && w->now - free_since > most)
         sim_fail(w, key, "%s lay free for %lld ms while %s waited", w->key[key].name,
                  (long long)((w->now - free_since) / SIM_MS), l->actor->name);

@@ -150,7 +150,7 @@ static void draw_faults(sim_config *c, uint64_t *random) {
 static void draw_broken(sim_config *c, uint64_t *random) {
     if (!sim_chance(random, 1000000 / BROKEN))
         return;
-    int i = (int)sim_between(random, SIM_FIRST_BROKEN, SIM_FAULT_COUNT - 1);
+    int i = (int)sim_between(random, SIM_FIRST_BROKEN, SIM_LAST_BROKEN);
     c->fault[i] = (uint32_t)spread(random, faults[i].least, faults[i].most);
     if ((i == SIM_LOSSY || i == SIM_QUICK) && c->replicas == 0)
         c->replicas = 1;
@@ -176,7 +176,7 @@ void sim_config_draw(sim_config *c, uint64_t seed) {
 /* ---- asking ------------------------------------------------------------------------------------ */
 
 bool sim_config_whole(const sim_config *c) {
-    for (int i = SIM_FIRST_BROKEN; i < SIM_FAULT_COUNT; i++)
+    for (int i = SIM_FIRST_BROKEN; i <= SIM_LAST_BROKEN; i++)
         if (c->fault[i])
             return false;
     return !c->slow_clock && !c->slow_own;

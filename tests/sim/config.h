@@ -35,13 +35,15 @@
     X(LOSSY, "lossy", 300, 3000)                 /* broken: a failover loses the last writes */    \
     X(FORGET, "forget", 300, 3000)               /* broken: a restart loses everything */          \
     X(QUICK, "quick", 300, 3000) /* broken: so does one before the new clock is there */           \
-    X(JUMP, "jump", 200, 2000)   /* broken: the server's clock jumps forward */
+    X(JUMP, "jump", 200, 2000)   /* broken: the server's clock jumps forward */                    \
+    X(SLEW, "slew", 30, 1000)    /* a clock is slewed to another rate; only if it is asked for */
 
 #define SIM_FAULT_ENUM(upper, word, least, most) SIM_##upper,
 typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
 
 #define SIM_FIRST_TIMED SIM_PARTITION
 #define SIM_FIRST_BROKEN SIM_LOSSY
+#define SIM_LAST_BROKEN SIM_JUMP
 
 /** BRIDGE, STAMP and STRICT speak stamps; STRICT: with the commands of the legacy clients alone. */
 typedef enum {

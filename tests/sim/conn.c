@@ -183,7 +183,7 @@ static void transmit(sim_world *w, sim_conn *c, sim_msg *m) {
     m->unsent = false;
     m->sent = sim_host_clock(w, c->host);
     m->sender = c->host;
-    m->boot = c->host->boot.base;
+    m->boot = c->host->booted;
     m->gen = c->gen;
     m->epoch = c->epoch;
     m->subscriber = c->subscriber;

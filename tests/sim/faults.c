@@ -141,6 +141,40 @@ static void jump(sim_world *w) {
              (long long)(by / SIM_MS));
 }
 
+/* ---- slewing --------------------------------------------------------------------------------------- */
+
+/* To one edge of what is allowed or to the other, or to anything between. */
+static int64_t draw_rate(sim_world *w) {
+    int64_t most = w->cfg.drift_ppm * INT64_C(1000);
+    int way = (int)sim_draw(w, -2, 2);
+    return way < 0 ? -most : way > 0 ? most : sim_draw(w, -most, most);
+}
+
+/* Servers have the same time, and legacy clocks stay as far from it as they are. */
+static void slew_servers(sim_world *w, int64_t ppb) {
+    int64_t by = ppb - w->server[w->master].wall.ppb;
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        sim_clock_set_rate(&w->server[i].wall, w->now, ppb);
+    for (int i = 0; i < SIM_HOSTS && w->cfg.stamps; i++)
+        sim_clock_set_rate(&w->host[i].wall, w->now, w->host[i].wall.ppb + by);
+}
+
+static void slew(sim_world *w) {
+    int64_t ppb = draw_rate(w);
+    sim_host *h = any_host(w);
+    bool server = sim_draw(w, 0, 1) || !h->up;
+    w->stats.slews++;
+    if (server)
+        slew_servers(w, ppb);
+    else
+        sim_clock_set_rate(&h->boot, w->now, ppb);
+    if (server)
+        sim_tell(w, "", SIM_ALL, "the server's clock gains %lld ppm", (long long)(ppb / 1000));
+    else
+        sim_tell(w, "", SIM_ALL, "host %c's clock gains %lld ppm", h->name,
+                 (long long)(ppb / 1000));
+}
+
 /* ---- legacy clocks with stamps: anywhere within M of the server's ----------------------------------- */
 
 static bool may_step(sim_world *w, const sim_host *h) {
@@ -162,7 +196,7 @@ static void step_within(sim_world *w, sim_host *h) {
     if (!may_step(w, h))
         return;
     w->stats.wall_steps++;
-    sim_clock_set_rate(&h->wall, w->now, w->cfg.server_ppb);
+    sim_clock_set_rate(&h->wall, w->now, w->server[w->master].wall.ppb);
     sim_clock_step(&h->wall, to - is);
     sim_tell(w, "", SIM_ALL, "host %c's wall clock steps by %lld ms", h->name,
              (long long)((to - is) / SIM_MS));
@@ -193,13 +227,21 @@ static void step_wall(sim_world *w) {
 /* ---- when -------------------------------------------------------------------------------------- */
 
 static void (*const strikes[SIM_FAULT_COUNT])(sim_world *w) = {
-    [SIM_PARTITION] = partition,   [SIM_PAUSE] = pause_host,
-    [SIM_CRASH] = crash,           [SIM_SERVER_PAUSE] = pause_server,
-    [SIM_RESTART] = restart,       [SIM_FAILOVER] = fail_over,
-    [SIM_FLUSH] = flush,           [SIM_OOM] = oom,
-    [SIM_DELETE] = delete_key,     [SIM_STEP] = step_wall,
-    [SIM_LOSSY] = fail_over_lossy, [SIM_QUICK] = fail_over_quickly,
-    [SIM_FORGET] = forget,         [SIM_JUMP] = jump,
+    [SIM_PARTITION] = partition,
+    [SIM_PAUSE] = pause_host,
+    [SIM_CRASH] = crash,
+    [SIM_SERVER_PAUSE] = pause_server,
+    [SIM_RESTART] = restart,
+    [SIM_FAILOVER] = fail_over,
+    [SIM_FLUSH] = flush,
+    [SIM_OOM] = oom,
+    [SIM_DELETE] = delete_key,
+    [SIM_STEP] = step_wall,
+    [SIM_LOSSY] = fail_over_lossy,
+    [SIM_QUICK] = fail_over_quickly,
+    [SIM_FORGET] = forget,
+    [SIM_JUMP] = jump,
+    [SIM_SLEW] = slew,
 };
 
 static void strike(sim_world *w, void *who, uint32_t fault);

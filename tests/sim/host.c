@@ -14,6 +14,7 @@ void sim_host_boot(sim_world *w, sim_host *h) {
     h->stale_event = 0;
     h->java_flag = false;
     h->boot = (sim_clock){sim_draw(w, 1, INT64_C(1000000000000)), w->now, w->cfg.host_ppb[h->id]};
+    h->booted = h->boot.base;
     if (h->wall.base == 0) {
         int64_t offset = w->cfg.wall_offset_ms[h->id] * SIM_MS;
         h->wall = (sim_clock){EPOCH_NS + offset, w->now, w->cfg.wall_ppb[h->id]};
@@ -106,8 +107,17 @@ tl_mono sim_host_now(const sim_world *w, const sim_host *h) {
     return h->now_is_stale ? h->stale : sim_host_clock(w, h);
 }
 
+sim_clock sim_clock_from_here(const sim_world *w, const sim_clock *clock, int way) {
+    sim_clock from_here = *clock;
+    if (w->cfg.fault[SIM_SLEW])
+        sim_clock_set_rate(&from_here, w->now, way * w->cfg.drift_ppm * INT64_C(1000));
+    return from_here;
+}
+
+/* Whoever is called too early, as the clock may be slewed, asks again. */
 sim_ns sim_host_when(sim_world *w, const sim_host *h, tl_mono at) {
-    sim_ns when = sim_clock_when(&h->boot, at.ns);
+    sim_clock clock = sim_clock_from_here(w, &h->boot, 1);
+    sim_ns when = sim_clock_when(&clock, at.ns);
     if (when == SIM_NEVER)
         return SIM_NEVER;
     return (when < w->now ? w->now : when) + sim_draw(w, 0, w->cfg.late);

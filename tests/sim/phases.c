@@ -249,7 +249,7 @@ void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
     (*counts[phase])++;
     if (!w->kept || !refuses_late(w))
         return;
-    if (m->boot == h->boot.base && !tl__mono_before(sim_host_clock(w, h), m->lease.until))
+    if (m->boot == h->booted && !tl__mono_before(sim_host_clock(w, h), m->lease.until))
         sim_fail(w, key, "a request of host %c takes effect after its lease", h->name);
     if (w->migration.epoch > 0 && are_apart(phase, w->migration.phase))
         sim_fail(w, key, "a lock is taken in phase %d while the register is in phase %d", phase,

@@ -157,14 +157,16 @@ static bool slow_clocks(sim_config *c, const word *w) {
     return true;
 }
 
-/* Legacy clocks at either edge of what they may be off, or right. */
+/* Legacy clocks at either edge of what they may be off, or right. With stamps that is from the server's, at
+ * whatever rate that runs. */
 static bool straighten_walls(sim_config *c, int64_t within_ms) {
     c->wall_off_ms = within_ms;
-    for (int i = 0; i < SIM_HOSTS; i++)
+    for (int i = 0; i < SIM_HOSTS; i++) {
         c->wall_offset_ms[i] = c->wall_offset_ms[i] > 0   ? within_ms
                                : c->wall_offset_ms[i] < 0 ? -within_ms
                                                           : 0;
-    memset(c->wall_ppb, 0, sizeof c->wall_ppb);
+        c->wall_ppb[i] = c->stamps ? c->server_ppb : 0;
+    }
     return true;
 }
 

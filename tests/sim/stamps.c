@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define POLL_MAX_MS 251 /* a waiter that hears nothing looks at least so often */
+#define LOOK_MS 5000    /* and one that was told when the stamp ends */
 
 const tl_protocol *sim_stamp_row(sim_kind kind) {
 #ifdef TL_COMPAT
@@ -88,7 +89,8 @@ sim_ns sim_stamp_never_after(const sim_world *w, const sim_task *t, const tl_sen
     const tl_command *c = &send->command[0];
     if (send->count == 0 || c->form != TL_ARGV || send->pin || w->cfg.slow_own)
         return SIM_NEVER;
-    return sim_clock_when(&t->client->host->boot, send->by.ns);
+    sim_clock clock = sim_clock_from_here(w, &t->client->host->boot, 1);
+    return sim_clock_when(&clock, send->by.ns);
 }
 
 /* Who was told that it has nothing gets nothing. */
@@ -239,6 +241,8 @@ bool sim_stamp_is_of(sim_world *w, int key, uint32_t number) {
 static void check_prompt(sim_world *w, int key) {
     sim_ns from = w->key[key].free_from;
     sim_ns most = (POLL_MAX_MS + 2 * w->cfg.skew_ms) * SIM_MS + 12 * w->cfg.delay + 4 * w->cfg.late;
+    /* he may wait for that by a slow clock */
+    most += tl__rate_most_ns(LOOK_MS * SIM_MS, w->cfg.drift_ppm) - LOOK_MS * SIM_MS;
     if (!w->calm_all_along || from == SIM_NEVER || w->now - from <= most)
         return;
     for (int i = 0; i < w->cfg.actors; i++) {

@@ -62,6 +62,7 @@
     X(ooms, "times memory was full")                                                               \
     X(deletes, "keys deleted by hand")                                                             \
     X(wall_steps, "wall clocks stepped")                                                           \
+    X(slews, "deadline clocks and servers' clocks slewed to another rate")                         \
     X(plain_takes, "locks taken by plain clients")                                                 \
     X(java_takes, "locks taken by Java clients")                                                   \
     X(java_takeovers, "stamps taken over by Java clients")                                         \

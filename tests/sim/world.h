@@ -182,6 +182,7 @@ struct sim_host {
     uint8_t id;
     bool up;
     sim_clock boot;               /**< the deadline clock */
+    int64_t booted;               /**< what it showed first: tells one life from another */
     sim_clock wall;               /**< ns since the epoch; legacy clients look at it */
     sim_ns paused_until, stalled; /**< stalled: the end of the last stop */
     sim_ns cut_up, cut_down;      /**< partitioned until */
@@ -396,6 +397,8 @@ bool sim_host_alarm(sim_world *w, sim_host *host, sim_alarm *alarm, unsigned ran
 tl_mono sim_host_clock(const sim_world *w, const sim_host *host);
 /** Its clock as the program knows it, that may have been stopped since. */
 tl_mono sim_host_now(const sim_world *w, const sim_host *host);
+/** A clock that may be slewed, as it goes on if it is slewed to run as fast (way 1) or as slow (-1) as ever. */
+sim_clock sim_clock_from_here(const sim_world *w, const sim_clock *clock, int way);
 /** When a timer for this instant goes off. */
 sim_ns sim_host_when(sim_world *w, const sim_host *host, tl_mono at);
 /** Its wall clock less true time, ns. */
