@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "glob.h"
 #include "jsonout.h"
+#include "migrate_record.h"
 
 enum { FINE, WARNINGS, DANGEROUS };
 
@@ -115,6 +117,18 @@ typedef struct {
     doctor_report report;
 } doctor_work;
 
+static bool are_names(const char *namespaces) {
+    char text[MIGRATE_NAME_MAX + 1];
+    tl_bytes pattern, name;
+
+    while (tl__glob_choice(&namespaces, &pattern, &name)) {
+        (void)snprintf(text, sizeof text, "%.*s", (int)name.n, name.p);
+        if (name.n > MIGRATE_NAME_MAX || !migrate_name_ok(text))
+            return false;
+    }
+    return true;
+}
+
 static int doctor_function(const server *s, const void *given, const operands *words) {
     const char *key = words->words ? words->word[0] : NULL;
     const doctor_options *o = given;
@@ -124,6 +138,11 @@ static int doctor_function(const server *s, const void *given, const operands *w
         return fail(STATUS_USAGE, "doctor: --strict: only with --protocol timestamp");
     if (o->namespaces && (o->protocol != TL_AUTO || !*o->namespaces))
         return fail(STATUS_USAGE, "doctor: --namespace: a name, and only with --protocol auto");
+    if (o->namespaces && !are_names(o->namespaces))
+        return fail(STATUS_USAGE,
+                    "doctor: --namespace: NAME or PATTERN=NAME, with commas between; a name: "
+                    "1 to %d letters, digits and any of _ . -",
+                    MIGRATE_NAME_MAX);
     if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
         return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
     if (o->acl && (o->json || o->format))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "glob.h"
 
 /* What stands for several names in a pattern, or in a cluster's slot for a part of one. */
 static bool has_any(const char *pattern, const char *of) {
@@ -24,13 +25,9 @@ static void put_names(const char *sign, const char *pattern) {
 
 /* The register of each namespace, its clients, and what tidelock skew publishes of their clocks. */
 static void put_registers(const char *namespaces) {
-    for (const char *at = namespaces; *at;) {
-        int n = (int)strcspn(at, ",");
-        printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}", n,
-               at, n, at, n, at);
-        at += n;
-        at += *at == ',';
-    }
+    for (tl_bytes pattern, name; tl__glob_choice(&namespaces, &pattern, &name);)
+        printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}",
+               (int)name.n, name.p, (int)name.n, name.p, (int)name.n, name.p);
 }
 
 static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "glob.h"
 #include "moment.h"
 #include "skew_self.h"
 #include "skew_servers.h"
@@ -222,12 +223,14 @@ static void beside(char *to, size_t size, const char *key) {
 }
 
 static void name_keys(names *to, const doctor_facts *f) {
-    const char *space = f->namespaces ? f->namespaces : "default";
+    const char *spaces = f->namespaces ? f->namespaces : "default";
+    tl_bytes pattern, name = TL_LITERAL("default");
 
     to->key = f->key ? f->key : "tidelock:doctor";
     beside(to->sidecar, sizeof to->sidecar, to->key);
+    (void)tl__glob_choice(&spaces, &pattern, &name);
     (void)snprintf(to->clients, sizeof to->clients, "tidelock:phase:{%.*s}:clients",
-                   (int)(strcspn(space, ",") < 64 ? strcspn(space, ",") : 64), space);
+                   (int)(name.n < 64 ? name.n : 64), name.p);
 }
 
 static const char *word_for(const char *as, const names *n) {

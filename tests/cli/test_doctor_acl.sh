@@ -118,6 +118,11 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     expect 0 "$tidelock" run --protocol auto --namespace pay jobs:1 -- true
     expect 0 "$tidelock" run --protocol auto --namespace cron jobs:1 -- true
     nothing_refused
+    make_user 'jobs:*' --protocol auto --namespace 'jobs:a\,*=pay,jobs:*=cron' # as it is given to run
+    expect 0 "$tidelock" run --protocol auto --namespace 'jobs:a\,*=pay,jobs:*=cron' jobs:a,1 -- true
+    expect 0 "$tidelock" run --protocol auto --namespace 'jobs:*=cron' jobs:1 -- true
+    nothing_refused
+    expect_line 64 'NAME or PATTERN=NAME' "$tidelock" doctor --protocol auto --namespace 'jobs:*=a b' --acl locker 'jobs:*'
     make_user 'jobs:*' --protocol timestamp --strict
     use_locks --protocol timestamp --strict
     nothing_refused
