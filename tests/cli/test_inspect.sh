@@ -13,7 +13,7 @@ expect_line 64 'too many' "$tidelock" inspect a b
 expect_line 64 'pattern' "$tidelock" inspect ''
 expect_line 64 "pattern: it has a '\[' without" "$tidelock" inspect 'a['
 if [[ ${COMPAT:-1} != 0 ]]; then
-    expect_line 64 'EVAL' "$tidelock" inspect --protocol timestamp --strict
+    expect_line 64 "strict: its commands can't list" "$tidelock" inspect --protocol timestamp --strict
     expect_line 64 "none called" "$tidelock" inspect --dialect nonsense
 fi
 
