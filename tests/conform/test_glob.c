@@ -47,7 +47,9 @@ static text draw(const char *letters, size_t count) {
 
 static void fill(redisContext *c, text keys[KEYS]) {
     static const char letters[] = "aabbc-]^*\\[?\xff"; /* and the zero byte behind them */
-    assert_non_null(redisCommand(c, "FLUSHALL"));
+    redisReply *flushed = redisCommand(c, "FLUSHALL");
+    assert_non_null(flushed);
+    freeReplyObject(flushed);
     for (size_t i = 0; i < KEYS; i++) {
         keys[i] = draw(letters, sizeof letters);
         redisReply *r = redisCommand(c, "SET %b 1", keys[i].bytes, keys[i].n);

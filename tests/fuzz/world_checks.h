@@ -134,7 +134,8 @@ static inline void check_acquire(const world *w, const tl_event *e) {
     }
     check_words(w);
     MUST(r->code == TL_EBUSY || r->code == TL_ETIMEDOUT || r->code == TL_ECANCELLED ||
-         r->code == TL_EUNCERTAIN || r->code == TL_EUNAVAILABLE || is_refusal(r->code));
+         r->code == TL_EUNCERTAIN || r->code == TL_EUNAVAILABLE || is_refusal(r->code) ||
+         (r->code == TL_ECLOCK && writes_early(w)));
     MUST((r->code == TL_ECANCELLED) == (e->kind == TL_CANCEL));
     MUST(r->code != TL_EBUSY || has_status(w, e, 0) || says_not_kept(w, e) || is_plain(w));
     MUST(r->code != TL_ETIMEDOUT || w->busy);

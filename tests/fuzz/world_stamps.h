@@ -76,6 +76,12 @@ static inline tl_interval known_us(const world *w) {
     return (tl_interval){us, us};
 }
 
+/* Would its stamp be of a time at which there were none? */
+static inline bool writes_early(const world *w) {
+    int64_t end_ms = known_us(w).lo / 1000 + w->job.ttl_ms;
+    return w->stamps && !tl__dialect_likely(end_ms, end_ms);
+}
+
 static inline tl_stamp read_stamp(const world *w, tl_bytes text) {
     return tl__dialect_read(w->job.rules.dialect, text, known_us(w).lo / 1000);
 }
@@ -387,6 +393,11 @@ static inline void check_stamp_dropped(const world *w, const tl_event *e) {
 }
 
 #else
+
+static inline bool writes_early(const world *w) {
+    (void)w;
+    return false;
+}
 
 static inline bool reads_only(const world *w) {
     return is_time(&w->asked);
