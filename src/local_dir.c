@@ -109,14 +109,33 @@ bool tl__local_is_ours(int fd) {
 
 /* ---- its name --------------------------------------------------------------------------------- */
 
+/* Of the default: of this root. Of another: of where it lies, by its own name, however that was written. */
+static bool place_of(const char *path, struct stat *ret_in, uint64_t *ret_name) {
+    char in[TL_LOCAL_DIR_SIZE] = "/";
+    const char *name = strrchr(path, '/');
+    *ret_name = 0;
+    if (!is_default(path) && name) {
+        if (name > path)
+            (void)snprintf(in, sizeof in, "%.*s", (int)(name - path), path);
+        *ret_name = 14695981039346656037U;
+        for (; *name; name++)
+            *ret_name = (*ret_name ^ (unsigned char)*name) * 1099511628211U;
+    }
+    return stat(in, ret_in) == 0;
+}
+
 socklen_t tl__local_name(const char *path, struct sockaddr_un *ret) {
-    struct stat root;
+    struct stat in;
+    uint64_t name;
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-    if (!is_default(path) || stat("/", &root) != 0)
+    if (!place_of(path, &in, &name))
         return 0;
     int n = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "tidelock-local-%lu-%llx-%llx",
-                     (unsigned long)geteuid(), (unsigned long long)root.st_dev,
-                     (unsigned long long)root.st_ino);
+                     (unsigned long)geteuid(), (unsigned long long)in.st_dev,
+                     (unsigned long long)in.st_ino);
+    if (name)
+        n += snprintf(ret->sun_path + 1 + n, sizeof ret->sun_path - 1 - (size_t)n, "-%llx",
+                      (unsigned long long)name);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -131,6 +150,11 @@ int tl__local_take_name(const struct sockaddr_un *name, socklen_t size) {
 }
 
 bool tl__local_hidden(const char *path, tl_local_problem *problem) {
+    if (!is_default(path))
+        return tl__local_failed(problem, TL_EUNAVAILABLE,
+                                "local: the private server of %s runs, but not there: move its "
+                                "directory back, or kill that redis-server",
+                                path);
     return tl__local_failed(
         problem, TL_EUNAVAILABLE,
         "local: this user's private server runs, but not in %s: if that is another " EVERYBODYS

@@ -11,6 +11,8 @@
  * name, an abstract socket address, for as long as it lives. The name stays when the directory has
  * been removed, and is the same for a process that has a /tmp of its own (PrivateTmp= of systemd).
  * It contains which root directory is meant, so that a container has a server of its own.
+ * The server of another directory has one too, made of that in which this lies: so a directory that is
+ * moved away or removed gets no second server beside the one that others still hold locks of.
  */
 #ifndef TL_LOCAL_INSIDE_H
 #define TL_LOCAL_INSIDE_H
@@ -31,7 +33,7 @@ int tl__local_open_log(int dir, int64_t *ret_size);
 /** The last line that was logged after the first `from` bytes, without its stamp; "": none. */
 void tl__local_last_line(int dir, int64_t from, char *line, size_t size);
 
-/** The name of the directory's server; its size, or 0: such a directory has none. */
+/** The name of the directory's server; its size, or 0: it has none. */
 socklen_t tl__local_name(const char *path, struct sockaddr_un *ret);
 
 /** Take it. A descriptor that has it until the last copy is closed, or -1 and errno. */

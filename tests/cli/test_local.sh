@@ -56,6 +56,20 @@ json_has "$out" version "$(redis INFO server | sed -n 's/^redis_version:\([^[:sp
 json_has "$out" keys "$(redis DBSIZE)"
 json_has "$out" locks 0
 
+# ---- a directory that is moved away gets no second server beside the first -------------------------
+mv "$work/tidelock" "$work/away"
+ln -s "$work" "$work/link"
+for dir in "$work/tidelock" "$work/link/tidelock"; do
+    expect_line 69 "the private server of $dir runs, but not there" "$tidelock" --url "local:$dir" run -n job -- true
+    [[ $(local_servers) == "$pid" ]] || fail "there are other servers than $pid: $(local_servers)"
+    rmdir "$work/tidelock" 2>/dev/null || rm -r "$work/tidelock"
+done
+expect_line 69 'runs, but not there' "$tidelock" local status
+expect 0 "$tidelock" --url "local:$work/away" run -n job -- true
+mv "$work/away" "$work/tidelock"
+expect 0 "$tidelock" run -n job -- true
+[[ $(local_servers) == "$pid" ]] || fail "there are other servers than $pid: $(local_servers)"
+
 # ---- the starter's end is not the server's ----------------------------------------------------
 # A session of its own, whose processes are all killed, as when a terminal is closed.
 "$tidelock" local stop
