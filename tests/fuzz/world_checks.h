@@ -320,7 +320,7 @@ static inline void note_doubt(world *w, const tl_event *e) {
 /* What the server did, or may have done, when it didn't make what was wanted of it. */
 static inline void note_done(world *w, const tl_event *e) {
     bool made = w->status == TL_END && w->machine.result.code == TL_OK;
-    if (e->kind != TL_REPLY || e->count == 0 || made || w->detached)
+    if (e->kind != TL_REPLY || e->count == 0 || made || w->detached || is_time(&w->asked))
         return;
     bool failed = !reads_only(w) && e->reply->type == TL_REPLY_ERROR &&
                   tl__from_script(e->reply->text);

@@ -76,9 +76,12 @@ static inline tl_interval known_us(const world *w) {
     return (tl_interval){us, us};
 }
 
-/* Would its stamp be of a time at which there were none? */
+/* Would its stamp be of a time at which there were none? By what TIME has just told, too. */
 static inline bool writes_early(const world *w) {
-    int64_t end_ms = known_us(w).lo / 1000 + w->job.ttl_ms;
+    world told = *w;
+    if (w->out.has_bracket)
+        (void)tl__anchor_learn(&told.server.anchor, w->out.bracket, w->now, w->server.drift_ppm);
+    int64_t end_ms = known_us(&told).lo / 1000 + w->job.ttl_ms;
     return w->stamps && !tl__dialect_likely(end_ms, end_ms);
 }
 
