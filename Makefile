@@ -35,8 +35,12 @@ VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)
 BUILD     := $(subst $(space),-,build$(if $(VARIANT),/$(VARIANT)))
 GEN       := $(BUILD)/gen
 
-LIB_SRC  := $(wildcard src/*.c $(if $(COMPAT_ON),compat/*.c))
-TOOL_SRC := $(wildcard tools/*.c)
+sources   = $(sort $(shell find $(1) -name '*.c' -not -path '*/examples/*'))
+LIB_SRC  := $(call sources,src $(if $(COMPAT_ON),compat))
+TOOL_SRC := $(call sources,tools)
+# An archive knows its members without their folders: two of one name would replace each other.
+twice     = $(strip $(foreach n,$(sort $(notdir $(1))),$(if $(word 2,$(filter %/$(n),$(1))),$(n))))
+$(foreach l,LIB_SRC TOOL_SRC,$(if $(call twice,$($(l))),$(error two sources have the same name: $(call twice,$($(l))))))
 TLIB_SRC := $(wildcard tests/lib/*.c)
 SIM_SRC  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
 BENCH_SRC := $(wildcard tests/bench/*.c)
@@ -50,7 +54,7 @@ TESTS    := $(if $(COMPAT_ON),$(TESTS),$(call no_compat,$(TESTS)))
 FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
-LUA      := $(sort $(wildcard src/scripts/*.lua))
+LUA      := $(sort $(wildcard src/wire/scripts/*.lua))
 VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h 2>/dev/null),0.1.0)
 SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
@@ -82,7 +86,7 @@ ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror 
 ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) \
     $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
-WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS)
+WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 
 # ---- goals --------------------------------------------------------------------------------
@@ -135,7 +139,7 @@ $(BUILD)/flags: FORCE ; $(call stamp,$(FLAGS))
 $(BUILD)/list: FORCE ; $(call stamp,$(LIST))
 
 $(BUILD)/obj/src/%.o: WIDE_CPPFLAGS =
-$(BUILD)/obj/tools/%.o: WIDE_CPPFLAGS = $(if $(COMPAT_ON),-iquote compat)
+$(BUILD)/obj/tools/%.o: WIDE_CPPFLAGS = -iquote tools $(if $(COMPAT_ON),-iquote compat)
 $(BUILD)/obj/compat/%.o: WIDE_CPPFLAGS = -iquote compat
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
 	$(call say,CC $<)
@@ -180,7 +184,7 @@ $(BUILD)/tidelock: $(call obj,$(TOOL_SRC)) $(BUILD)/libtidelock.a $(BUILD)/list
 	$(call say,LD $@)
 	$(call link)
 
-TEST_LIB := $(BUILD)/tests/lib.a $(BUILD)/libtidelock.a
+TEST_LIB := $(BUILD)/tests/lib.a $(BUILD)/tests/tools.a $(BUILD)/libtidelock.a
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
@@ -206,7 +210,7 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(findstring f
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
-$(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(BUILD)/tests/tools.a $(TEST_LIB)
+$(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(TEST_LIB)
 	$(call say,LD $@)
 	$(call link,$(TEST_LIBS))
 $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)

@@ -1,5 +1,5 @@
 /*
- * Floor 5: the face of the Java class DistributeLockUtil, on the public header alone: a table of the
+ * The face of the Java class DistributeLockUtil, on the public header alone: a table of the
  * holds of one process, by key. It must never release for one thread what another has locked unless
  * told to, nor hold its mutex while it asks the server.
  */

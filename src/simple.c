@@ -1,5 +1,5 @@
 /*
- * Floor 5: the simple face, two calls over the public header. It must never know more of a lock than
+ * The simple face, two calls over the public header. It must never know more of a lock than
  * any caller does.
  */
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "base/tool.h"
 
 static int help(const server *s, const void *options, const operands *words);
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../tools/skew_self.h"
 #include "bench.h"
+#include "skew/skew_self.h"
 
 #define SAMPLES 8
 #define APART_US 20000

@@ -4,8 +4,8 @@
 #ifndef FLEET_H
 #define FLEET_H
 
-#include "../../tools/skew_judge.h"
-#include "../../tools/skew_link.h"
+#include "link/skew_link.h"
+#include "skew/judge/skew_judge.h"
 
 #define FLEET_MOST SKEW_HOSTS_MAX
 

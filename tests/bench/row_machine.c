@@ -8,15 +8,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "acquire.h"
 #include "bench.h"
-#include "client.h"
+#include "client/client.h"
+#include "protocol/acquire.h"
 #ifdef TL_COMPAT
-#include "phase.h"
+#include "phase/phase.h"
 #endif
-#include "resp.h"
-#include "settle.h"
-#include "token.h"
+#include "ground/token.h"
+#include "protocol/settle.h"
+#include "transport/resp.h"
 
 #define SLICE (20 * MS)
 #define SLICES 4

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../tools/skew_self.h"
 #include "bench.h"
 #include "fleet.h"
 #include "load.h"
+#include "skew/skew_self.h"
 #include "spawn.h"
 
 #define ROW "skew"

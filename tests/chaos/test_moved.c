@@ -6,7 +6,7 @@
 
 #include "arena.h"
 #include "contest.h"
-#include "resolve.h"
+#include "transport/resolve.h"
 
 static real_redis *first, *second;
 static atomic_int lookups;

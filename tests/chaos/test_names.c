@@ -7,8 +7,8 @@
 #include <poll.h>
 
 #include "arena.h"
-#include "resolve.h"
 #include "thread_count.h"
+#include "transport/resolve.h"
 
 #define HOST "redis.example"
 

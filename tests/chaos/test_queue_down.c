@@ -2,7 +2,7 @@
  * The local queue before a server that is away: nobody in it waits longer than if it were alone.
  */
 #include "arena.h"
-#include "lock.h"
+#include "client/lock.h"
 
 #define WAITERS 8
 

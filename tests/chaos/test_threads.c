@@ -3,7 +3,7 @@
  * client meanwhile.
  */
 #include "arena.h"
-#include "lock.h"
+#include "client/lock.h"
 
 #define THREADS 8
 #define ROUNDS 40

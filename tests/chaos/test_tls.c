@@ -5,7 +5,7 @@
  */
 #include "arena.h"
 #include "contest.h"
-#include "tls.h"
+#include "transport/tls.h"
 
 #define SCRIPT                                                                                         \
     "cd %s && exec >openssl.log 2>&1 && ec='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes' && "   \

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lock.h"
 #include "conform.h"
-#include "lock.h"
 
 #define TTL_MS 30000
 #define ATTEMPT_MS clock_patient_ms(200)

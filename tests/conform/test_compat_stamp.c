@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "script.h"
+#include "wire/script.h"
 
 #define TTL_MS 30000
 #define AHEAD_MS 120000

@@ -19,7 +19,7 @@
 #include "fake_show.h"
 #include "fake_workload.h"
 #include "real_redis.h"
-#include "script.h"
+#include "wire/script.h"
 
 #define CONNS 3
 #define QUEUE_MAX 64

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "glob.h"
+#include "ground/glob.h"
 #include "real_redis.h"
 
 #define SETS 5

@@ -1,9 +1,9 @@
 /*
  * Conformance: locks with and without a fence on one key exclude each other, and wait for each other.
  */
+#include "client/lock.h"
 #include "conform.h"
-#include "lock.h"
-#include "script.h"
+#include "wire/script.h"
 
 #define TTL_MS 30000
 

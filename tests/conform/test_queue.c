@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lock.h"
 #include "conform.h"
-#include "lock.h"
 
 #define TTL_MS 30000
 #define BRIEF_MS clock_patient_ms(2000) /* to be met, or to be waited for */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "conform.h"
-#include "tls.h"
+#include "transport/tls.h"
 
 #define TTL_MS 30000
 #define SECRET "hush-hush"

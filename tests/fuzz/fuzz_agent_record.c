@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "../../tools/skew_record.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_record.h"
 
 static void judge(const skew_record *r, int64_t now_us, int64_t stepped_us) {
     skew_host h = {.known = false};

@@ -7,7 +7,9 @@
 
 #include <math.h>
 
-#include "../../tools/skew_chrony.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/skew_chrony.h"
+
+#define FIELDS 14
 
 /* One line, no NUL in it. */
 static void must_mean(char *text, const chrony_state *s, int64_t now_us) {

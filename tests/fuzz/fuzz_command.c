@@ -1,10 +1,10 @@
 /*
  * Commands: what is encoded must be read back, by the reader of replies, as the same words.
  */
-#include "command.h"
+#include "wire/command.h"
 
 #include "fuzz.h"
-#include "resp.h"
+#include "transport/resp.h"
 
 static tl_resp *reader;
 

@@ -3,7 +3,7 @@
  * the clients themselves do: what is read as a time is one to that reader too, its end lies before the
  * instant from which everybody may take it, and what is written reads back to the millisecond.
  */
-#include "dialect.h"
+#include "dialect/dialect.h"
 
 #include <math.h>
 

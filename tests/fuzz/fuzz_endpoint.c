@@ -2,10 +2,10 @@
  * URLs. The byte 1 in the input stands for a word that must never be seen in a message, wherever
  * in the URL it was.
  */
-#include "endpoint.h"
+#include "transport/endpoint.h"
 
 #include "fuzz.h"
-#include "tls.h"
+#include "transport/tls.h"
 
 #define SECRET "qZ7secret" /* no other Z is let in */
 #define URL_SIZE 5000      /* some more than is accepted */

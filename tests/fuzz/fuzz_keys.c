@@ -1,7 +1,7 @@
 /*
  * Names, slots, and the text of numbers, each beside a second way to find the same.
  */
-#include "keys.h"
+#include "wire/keys.h"
 
 #include <errno.h>
 

@@ -3,10 +3,10 @@
  * secrets begin with a letter that nothing else has, so that even a part of one is recognised. In
  * the answers the bytes 1 and 2 stand for the user name and the password: the server repeats them.
  */
-#include "login.h"
+#include "transport/login.h"
 
 #include "fuzz.h"
-#include "resp.h"
+#include "transport/resp.h"
 
 #define MARK '~' /* the first byte of each secret, and of nothing else */
 #define ANSWERS_SIZE 8192

@@ -7,16 +7,12 @@
  */
 #include "fuzz.h"
 
-/* Tables of the tool's own size take longer to make than everything else, and are never full. */
-#include "../../tools/skew_passive.h"
-#undef SKEW_CONNECTIONS_MAX
-#define SKEW_CONNECTIONS_MAX 16
-#undef SKEW_HOSTS_MAX
-#define SKEW_HOSTS_MAX 8
+#include "link/skew_monitor.h"
+#include "skew/skew_passive.h"
 
-#include "../../tools/skew_monitor.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_passive.c" /* NOLINT(bugprone-suspicious-include) */
-
+/* Tables of the usual size take longer to make than everything else, and are never full. */
+#define HOSTS 8
+#define CONNECTIONS 16
 #define LINE_MOST 8192
 
 /* As the server writes a word. */
@@ -82,10 +78,10 @@ static void learn_from(skew_passive *p, const skew_heard *c, uint8_t choice) {
 }
 
 static void check_hosts(const skew_passive *p) {
-    static skew_host hosts[SKEW_HOSTS_MAX];
+    static skew_host hosts[HOSTS];
     bool missing;
     int count = skew_passive_hosts(p, p->last_us, 0, hosts, 0, &missing);
-    MUST(count >= 0 && count <= SKEW_HOSTS_MAX);
+    MUST(count >= 0 && count <= HOSTS);
     skew_passive_judge(&p->model, hosts, count);
     for (int i = 0; i < count; i++) {
         const skew_host *h = &hosts[i];
@@ -103,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     skew_passive p;
     skew_heard c;
 
-    if (!skew_passive_begin(&p, &model))
+    if (!skew_passive_begin_for(&p, &model, HOSTS, CONNECTIONS))
         return 0;
     (void)skew_monitor_backlog(tl__bytes(data, size), size);
     while (size > 0) {

@@ -5,8 +5,8 @@
  */
 #include "fuzz.h"
 
-#include "../../tools/skew_ntp.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_track.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_track.h"
+#include "skew/skew_ntp.h"
 
 #define RANDOM UINT64_C(0x5eedf00d12345678)
 #define RATE 200

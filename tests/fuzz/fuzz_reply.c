@@ -4,7 +4,7 @@
  * and holds every answer of the machine against what the contract promises.
  */
 #include "fuzz.h"
-#include "keys.h"
+#include "wire/keys.h"
 #include "world.h"
 #include "world_checks.h"
 #include "world_replies.h"

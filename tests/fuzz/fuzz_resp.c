@@ -7,7 +7,7 @@
  * is for few inputs, those that are ROOMY: only they are longer than SHORT_MAX, and only GREEDY ones
  * let arrays claim more than hundreds of items.
  */
-#include "resp.h"
+#include "transport/resp.h"
 
 #include "fuzz.h"
 

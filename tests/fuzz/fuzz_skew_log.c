@@ -8,36 +8,22 @@
  */
 #include "fuzz.h"
 
-#include "../../tools/jsonbits.c"        /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/jsonin.c"          /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_judge.c"      /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"        /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_number.c"     /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_words.c"      /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_logline.c"    /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_past.c"       /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_trend.c"      /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_names.c"      /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_text.c"       /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_story.c"      /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_story_json.c" /* NOLINT(bugprone-suspicious-include) */
-#undef CHANGES
-#define put_history put_history_of_page
-#define put_outlook put_outlook_of_page
-#define put_host put_host_of_page
-#define put_drift put_drift_of_page
-#define put_number put_number_of_page
-#define begin begin_page
-#define end end_page
-#include "../../tools/skew_axis.c"        /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_order.c"       /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_look.c"        /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_page.c"        /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_heat.c"        /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_chart.c"       /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_chart_hosts.c" /* NOLINT(bugprone-suspicious-include) */
-#undef MARKS
-#include "../../tools/skew_story_html.c" /* NOLINT(bugprone-suspicious-include) */
+#include "base/jsonbits.h"
+#include "base/jsonin.h"
+#include "skew/judge/skew_judge.h"
+#include "skew/judge/skew_logline.h"
+#include "skew/judge/skew_number.h"
+#include "skew/judge/skew_order.h"
+#include "skew/judge/skew_past.h"
+#include "skew/judge/skew_trend.h"
+#include "skew/judge/skew_web.h"
+#include "skew/judge/skew_words.h"
+#include "skew/show/skew_axis.h"
+#include "skew/show/skew_chart.h"
+#include "skew/show/skew_look.h"
+#include "skew/show/skew_names.h"
+#include "skew/show/skew_page.h"
+#include "skew/show/skew_story.h"
 
 static void check_past(const skew_past *p) {
     for (size_t i = 1; i < p->runs; i++)

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "../../tools/skew_topology.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_topology.h"
 
 static void must_stand_in(const redis_places *p, const char *text, size_t n) {
     MUST(p->count >= 0 && p->count <= PLACES_MAX && (!p->more || p->count == PLACES_MAX));

@@ -4,12 +4,12 @@
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "acquire.h"
-#include "ask.h"
 #include "fuzz.h"
-#include "keys.h"
-#include "renew.h"
-#include "settle.h"
+#include "protocol/acquire.h"
+#include "protocol/ask.h"
+#include "protocol/renew.h"
+#include "protocol/settle.h"
+#include "wire/keys.h"
 
 #define SENDS_MAX 512 /* of one run */
 #define NODES_MAX 256 /* of one reply */

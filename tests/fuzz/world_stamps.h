@@ -14,7 +14,7 @@ static inline bool is_plain(const world *w) {
 
 #ifdef TL_COMPAT
 
-#include "stamp.h"
+#include "stamp/stamp.h"
 
 enum { NO_WORD, SETNX, GET, GETSET, DEL };
 

@@ -5,7 +5,7 @@
 #define FAKE_ALIKE_H
 
 #include "fake_workload.h"
-#include "reply.h"
+#include "wire/reply.h"
 
 #define FAKE_ALIKE_LATE_MS 20000 /**< how far apart in time the two may have executed the command */
 #define FAKE_ALIKE_ITEMS_MAX 512 /**< of an array in any order */

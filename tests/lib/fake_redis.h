@@ -10,7 +10,7 @@
 #ifndef FAKE_REDIS_H
 #define FAKE_REDIS_H
 
-#include "reply.h"
+#include "wire/reply.h"
 
 typedef struct fake_redis fake_redis;
 typedef struct fake_conn fake_conn;

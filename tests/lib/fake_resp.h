@@ -4,7 +4,7 @@
 #ifndef FAKE_RESP_H
 #define FAKE_RESP_H
 
-#include "reply.h"
+#include "wire/reply.h"
 
 #define FAKE_RESP_ARGS_MAX 4096
 #define FAKE_RESP_BULK_MAX (16 << 20)

@@ -3,7 +3,7 @@
  * it is that in which they came, and SCAN sees them all in one step.
  */
 #include "fake_inside.h"
-#include "glob.h"
+#include "ground/glob.h"
 
 typedef struct {
     tl_bytes pattern;

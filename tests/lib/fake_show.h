@@ -5,7 +5,7 @@
 #ifndef FAKE_SHOW_H
 #define FAKE_SHOW_H
 
-#include "reply.h"
+#include "wire/reply.h"
 
 #define FAKE_SHOW_SIZE 4096
 

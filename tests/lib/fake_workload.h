@@ -5,7 +5,7 @@
 #ifndef FAKE_WORKLOAD_H
 #define FAKE_WORKLOAD_H
 
-#include "bytes.h"
+#include "ground/bytes.h"
 
 #define FAKE_ORDER_MAX 24
 

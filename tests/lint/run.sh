@@ -17,7 +17,7 @@ if [[ -d compat ]]; then
 fi
 read -ra extra <<<"${CPPFLAGS:-} ${LUA_CPPFLAGS:--I/usr/include/lua5.1}"
 flags=(-std=c11 -D_GNU_SOURCE -Wall -Wextra -Iinclude -iquote src -iquote "$GEN" "${compat[@]}"
-    -iquote tests/lib -iquote tests/sim "${extra[@]}")
+    -iquote tools -iquote tests/lib -iquote tests/sim "${extra[@]}")
 
 lint() { # label, command...
     local label=$1 start=$SECONDS
@@ -54,7 +54,7 @@ check() {
     each cppcheck -q -j "$JOBS" --cppcheck-build-dir=build/cppcheck --std=c11 --language=c --inline-suppr \
         --error-exitcode=1 --enable=warning,portability,performance --suppress=missingIncludeSystem \
         --suppress=unmatchedSuppression --suppress=ctuPointerArith --library=posix -D_GNU_SOURCE -DTL_COMPAT=1 -Iinclude -Isrc \
-        -I"$GEN" -Icompat -Ibuild/lint -Itests/lib -Itests/sim --template='{file}:{line}: {id}: {message}' 2>&1
+        -I"$GEN" -Icompat -Itools -Ibuild/lint -Itests/lib -Itests/sim --template='{file}:{line}: {id}: {message}' 2>&1
 }
 
 # Each public header alone, as C11 and as C++17.

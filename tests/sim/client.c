@@ -1,5 +1,5 @@
 /*
- * A client as src/client.c, src/driver.c and src/keeper.c are: callers borrow a connection for each
+ * A client as src/client/client.c, src/client/driver.c and src/client/keeper.c are: callers borrow a connection for each
  * exchange, the keeper runs its machines on one of its own. Threads of a host run one at a time.
  */
 #include "world.h"

@@ -1,5 +1,5 @@
 /*
- * A connection as src/conn_redis.c behaves: requests wait in one queue, replies go to the oldest, a
+ * A connection as src/transport/conn_redis.c behaves: requests wait in one queue, replies go to the oldest, a
  * request whose limit passes is answered FAILED, and an overdue oldest one ends the connection.
  */
 #include "world.h"

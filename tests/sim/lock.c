@@ -1,5 +1,5 @@
 /*
- * A lock as src/lock.c is: it runs the machines, publishes what they found, has the keeper watch over
+ * A lock as src/client/lock.c is: it runs the machines, publishes what they found, has the keeper watch over
  * a hold. What that file does on three threads happens here in as many events.
  */
 #include "world.h"

@@ -16,128 +16,128 @@ trap 'rm -rf "$dir"' EXIT
 rows() {
     sed '/^[[:space:]]*\(#.*\)\{0,1\}$/d' <<'EOF'
 # what an answer is worth
-deadline-ignores-pttl    | attempt.c         |        | 300  | s/left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;/job->ttl_ms + 0 * left_ms;/
-deadline-from-receipt    | attempt.c         |        | 300  | s/tl__mono_add_ns(a->asked, tl__rate_least/tl__mono_add_ns(e->now, tl__rate_least/
-deadline-without-drift   | attempt.c         |        | 2000 | s/tl__rate_least_ns(ms \* TL_NS_PER_MS, e->server->drift_ppm)/ms * TL_NS_PER_MS + 0 * e->server->drift_ppm/
-deadline-by-one-clock    | attempt.c         |        | 2000 | s/tl__rate_least_ns(ms \* TL_NS_PER_MS, e->server->drift_ppm)/tl__rate_least_ns(ms * TL_NS_PER_MS, e->server->drift_ppm \/ 2)/
-replicas-unconfirmed     | attempt.c         | failover-confirmed | 3000 | s/n >= job->wait_replicas)/n >= 0)/
-granted-after-restart    | attempt.c         | restart-quiet | 400 | s/tl__mono_before(e->sent, over))/false)/
+deadline-ignores-pttl    | protocol/attempt.c |        | 300  | s/left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;/job->ttl_ms + 0 * left_ms;/
+deadline-from-receipt    | protocol/attempt.c |        | 300  | s/tl__mono_add_ns(a->asked, tl__rate_least/tl__mono_add_ns(e->now, tl__rate_least/
+deadline-without-drift   | protocol/attempt.c |        | 2000 | s/tl__rate_least_ns(ms \* TL_NS_PER_MS, e->server->drift_ppm)/ms * TL_NS_PER_MS + 0 * e->server->drift_ppm/
+deadline-by-one-clock    | protocol/attempt.c |        | 2000 | s/tl__rate_least_ns(ms \* TL_NS_PER_MS, e->server->drift_ppm)/tl__rate_least_ns(ms * TL_NS_PER_MS, e->server->drift_ppm \/ 2)/
+replicas-unconfirmed     | protocol/attempt.c | failover-confirmed | 3000 | s/n >= job->wait_replicas)/n >= 0)/
+granted-after-restart    | protocol/attempt.c | restart-quiet | 400 | s/tl__mono_before(e->sent, over))/false)/
 # requests that come late
-limit-of-the-wait        | attempt.c         |        | 1000 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
-limit-at-its-latest      | attempt.c         |        | 5000 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
-harmless-at-once         | attempt.c         | stuck-requests | 3000@352 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
-old-binds-by-earliest    | sidecar.c         | old-server | 3000@788 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
+limit-of-the-wait        | protocol/attempt.c |        | 1000 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
+limit-at-its-latest      | protocol/attempt.c |        | 5000 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
+harmless-at-once         | protocol/attempt.c | stuck-requests | 3000@352 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
+old-binds-by-earliest    | protocol/sidecar.c | old-server | 3000@788 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
 # the scripts
-take-blindly             | scripts/take.lua  |        | 100  | s/^if expect == .. and found or .*then$/if false then/; s/, .NX.) then/) then/
-take-ignores-sidecar     | scripts/take.lua  |        | 500  | s/ and till >= now then/ and false then/; s/ and not bound and / and /
-take-whenever            | scripts/take.lua  |        | 1000 | s/ and now > not_after$/ and false/
-take-again-when-dropped  | scripts/take.lua  |        | 2000 | s/^if s\[3\] == token then/if false then/; s/ and s\[3\] ~= token / /
-take-not-known-again     | scripts/take.lua  |        | 300  | s/^if known and s\[1\] == token then/if false then/
-fence-by-clock           | scripts/take.lua  |        | 2000 | s/math.max(fence + 1, now, told)/math.max(now, told)/; s/ and fence < now and / and /
-fence-by-count           | scripts/take.lua  | restart-forgets | 200 | s/math.max(fence + 1, now, told)/fence + 1/; s/^if time and not bound/if false and not bound/
-take-moves-back          | scripts/take.lua  | old-server | 2000@1635 | s/^    binds = math.max(till, binds).*$//
-take-without-lifetime    | scripts/take.lua  |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
-refusal-is-final         | acquire.c,scripts/take.lua | tight-limits | 3000@1213 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
-fence-told-at-its-latest | sidecar.c         | failover-ahead | 30000@3706 | /out, not_after));/,/now\.lo/s/now\.lo/now.hi/
-keep-anybodys            | scripts/keep.lua  |        | 2000 | s/ s\[1\] == token and / /
-keep-whatever-value      | scripts/keep.lua  |        | 5000@2307 | s/ and text == s\[2\] then/ then/
-keep-whenever            | scripts/keep.lua  |        | 2000 | s/^local late = .*/local late = false/
-keep-creates             | scripts/keep.lua  |        | 2000 | s/^local late = .*/local late = false/; s/elseif text and s\[1\] == token and text == s\[2\] then/elseif s[1] == token and not text then status = 1 redis.call('PSETEX', K, string.format('%.0f', px), value)\n    &/
-keep-shortens            | scripts/keep.lua  |        | 2000 | s/ and redis.call(.PTTL., K) < px then/ then/
-keep-doesnt-bind         | scripts/keep.lua  | deleted-by-hand | 200 | s/^        if later then/        if false then/
-drop-anybodys            | scripts/drop.lua  |        | 500  | s/^if s\[1\] == token then/if true then/
-drop-whatever-value      | scripts/drop.lua  |        | 5000 | s/if found and found == s\[2\] then/if found then/
-drop-not-remembered      | scripts/drop.lua  |        | 2000 | s/'spent', token/'spent', 'x'/
-drop-not-announced       | scripts/drop.lua  | prompt | 200  | s/    redis.pcall('PUBLISH', S, '')//
+take-blindly             | wire/scripts/take.lua |        | 100  | s/^if expect == .. and found or .*then$/if false then/; s/, .NX.) then/) then/
+take-ignores-sidecar     | wire/scripts/take.lua |        | 500  | s/ and till >= now then/ and false then/; s/ and not bound and / and /
+take-whenever            | wire/scripts/take.lua |        | 1000 | s/ and now > not_after$/ and false/
+take-again-when-dropped  | wire/scripts/take.lua |        | 2000 | s/^if s\[3\] == token then/if false then/; s/ and s\[3\] ~= token / /
+take-not-known-again     | wire/scripts/take.lua |        | 300  | s/^if known and s\[1\] == token then/if false then/
+fence-by-clock           | wire/scripts/take.lua |        | 2000 | s/math.max(fence + 1, now, told)/math.max(now, told)/; s/ and fence < now and / and /
+fence-by-count           | wire/scripts/take.lua | restart-forgets | 200 | s/math.max(fence + 1, now, told)/fence + 1/; s/^if time and not bound/if false and not bound/
+take-moves-back          | wire/scripts/take.lua | old-server | 2000@1635 | s/^    binds = math.max(till, binds).*$//
+take-without-lifetime    | wire/scripts/take.lua |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
+refusal-is-final         | protocol/acquire.c,wire/scripts/take.lua | tight-limits | 3000@1213 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
+fence-told-at-its-latest | protocol/sidecar.c | failover-ahead | 30000@3706 | /out, not_after));/,/now\.lo/s/now\.lo/now.hi/
+keep-anybodys            | wire/scripts/keep.lua |        | 2000 | s/ s\[1\] == token and / /
+keep-whatever-value      | wire/scripts/keep.lua |        | 5000@2307 | s/ and text == s\[2\] then/ then/
+keep-whenever            | wire/scripts/keep.lua |        | 2000 | s/^local late = .*/local late = false/
+keep-creates             | wire/scripts/keep.lua |        | 2000 | s/^local late = .*/local late = false/; s/elseif text and s\[1\] == token and text == s\[2\] then/elseif s[1] == token and not text then status = 1 redis.call('PSETEX', K, string.format('%.0f', px), value)\n    &/
+keep-shortens            | wire/scripts/keep.lua |        | 2000 | s/ and redis.call(.PTTL., K) < px then/ then/
+keep-doesnt-bind         | wire/scripts/keep.lua | deleted-by-hand | 200 | s/^        if later then/        if false then/
+drop-anybodys            | wire/scripts/drop.lua |        | 500  | s/^if s\[1\] == token then/if true then/
+drop-whatever-value      | wire/scripts/drop.lua |        | 5000 | s/if found and found == s\[2\] then/if found then/
+drop-not-remembered      | wire/scripts/drop.lua |        | 2000 | s/'spent', token/'spent', 'x'/
+drop-not-announced       | wire/scripts/drop.lua | prompt | 200  | s/    redis.pcall('PUBLISH', S, '')//
 # acquiring
-confirmed-too-late       | acquire.c         |        | 3000 | s/r->code == TL_OK && tl__mono_before(e->now, r->deadline)/r->code == TL_OK/
-unanswered-is-forgotten  | acquire.c         |        | 1000 | s/    a->uncertain = true;/    a->uncertain = false;/
-unwanted-is-forgotten    | acquire.c         |        | 3000 | s/        a->unwanted = true;/        a->unwanted = false;/
-cancel-is-certain        | acquire.c         |        | 2000 | s/    if (a->state == TAKING)/    if (false)/
-nobody-cleans-up         | acquire.c         |        | 500  | s/    if (!a->result.maybe)/    if (true)/
-cleaning-does-nothing    | acquire.c         |        | 1000 | s/        return drop(a, e, out);/        return TL_END;/
-busy-ends-doubt          | acquire.c         | stuck-requests | 3000@352 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
-busy-ends-doubt-on-old   | acquire.c         |        | 5000@1419 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
-attempt-outlasts-wait    | attempt.c         |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
-for-ever-has-a-limit     | acquire.c         |        | 500  | s/        a->limit = TL_NEVER;/        (void)a;/
-wait-without-limit       | acquire.c         |        | 300  | s/        out->until = tl__mono_min(a->next, a->limit);/        out->until = a->next;/
-reach-without-limit      | acquire.c         |        | 1000 | s/    tl__out_send(out, ++a->ticket, a->limit);/    tl__out_send(out, ++a->ticket, TL_NEVER);/
-wake-up-ignored          | acquire.c         | prompt | 200  | s/        a->next = e->now;/        a->next = a->planned;/
-wake-up-while-asking     | acquire.c         | prompt | 2000@733 | s/^    a->woken = true;/    a->woken = false;/
+confirmed-too-late       | protocol/acquire.c |        | 3000 | s/r->code == TL_OK && tl__mono_before(e->now, r->deadline)/r->code == TL_OK/
+unanswered-is-forgotten  | protocol/acquire.c |        | 1000 | s/    a->uncertain = true;/    a->uncertain = false;/
+unwanted-is-forgotten    | protocol/acquire.c |        | 3000 | s/        a->unwanted = true;/        a->unwanted = false;/
+cancel-is-certain        | protocol/acquire.c |        | 2000 | s/    if (a->state == TAKING)/    if (false)/
+nobody-cleans-up         | protocol/acquire.c |        | 500  | s/    if (!a->result.maybe)/    if (true)/
+cleaning-does-nothing    | protocol/acquire.c |        | 1000 | s/        return drop(a, e, out);/        return TL_END;/
+busy-ends-doubt          | protocol/acquire.c | stuck-requests | 3000@352 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
+busy-ends-doubt-on-old   | protocol/acquire.c |        | 5000@1419 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
+attempt-outlasts-wait    | protocol/attempt.c |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
+for-ever-has-a-limit     | protocol/acquire.c |        | 500  | s/        a->limit = TL_NEVER;/        (void)a;/
+wait-without-limit       | protocol/acquire.c |        | 300  | s/        out->until = tl__mono_min(a->next, a->limit);/        out->until = a->next;/
+reach-without-limit      | protocol/acquire.c |        | 1000 | s/    tl__out_send(out, ++a->ticket, a->limit);/    tl__out_send(out, ++a->ticket, TL_NEVER);/
+wake-up-ignored          | protocol/acquire.c | prompt | 200  | s/        a->next = e->now;/        a->next = a->planned;/
+wake-up-while-asking     | protocol/acquire.c | prompt | 2000@733 | s/^    a->woken = true;/    a->woken = false;/
 # renewing
-lost-is-not-told         | renew.c           |        | 300  | s/    return !tl__mono_before(e->now, end(r));/    return false;/
-lost-is-told-late        | renew.c           |        | 300  | s/tl__mono_add_ns(r->result.deadline, -EARLY_NS)/r->result.deadline/
-longest-hold-ignored     | renew.c           |        | 300  | s/, r->hold);/, TL_NEVER);/
+lost-is-not-told         | protocol/renew.c  |        | 300  | s/    return !tl__mono_before(e->now, end(r));/    return false;/
+lost-is-told-late        | protocol/renew.c  |        | 300  | s/tl__mono_add_ns(r->result.deadline, -EARLY_NS)/r->result.deadline/
+longest-hold-ignored     | protocol/renew.c  |        | 300  | s/, r->hold);/, TL_NEVER);/
 # extending and releasing
-release-not-gone-on-with | settle.c          |        | 500  | s/    if (s->op != TL_DROP)/    if (true)/
-released-though-expired  | settle.c          |        | 2000@594 | s/ && s->maybe && s->in_time / \&\& s->maybe /
-extend-too-late          | settle.c          |        | 3000 | s/return s->op == TL_DROP || .*/return true;/
-settle-without-limit     | settle.c          |        | 500  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
+release-not-gone-on-with | protocol/settle.c |        | 500  | s/    if (s->op != TL_DROP)/    if (true)/
+released-though-expired  | protocol/settle.c |        | 2000@594 | s/ && s->maybe && s->in_time / \&\& s->maybe /
+extend-too-late          | protocol/settle.c |        | 3000 | s/return s->op == TL_DROP || .*/return true;/
+settle-without-limit     | protocol/settle.c |        | 500  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
 # clocks
-anchor-without-drift     | interval.c        |        | 2000 | s/-lost_us(ns, drift_ppm)/0 * lost_us(ns, drift_ppm)/; s/, gained_us(ns, drift_ppm))/, 0 * gained_us(ns, drift_ppm))/
-bracket-without-drift    | interval.c        |        | 5000@2187 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
-bracket-from-sent        | interval.c        |        | 500  | s/tl__add_sat(stamp_us, -ceil_us(received.ns))/tl__add_sat(stamp_us, -ceil_us(sent.ns))/
+anchor-without-drift     | wire/interval.c   |        | 2000 | s/-lost_us(ns, drift_ppm)/0 * lost_us(ns, drift_ppm)/; s/, gained_us(ns, drift_ppm))/, 0 * gained_us(ns, drift_ppm))/
+bracket-without-drift    | wire/interval.c   |        | 5000@2187 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
+bracket-from-sent        | wire/interval.c   |        | 500  | s/tl__add_sat(stamp_us, -ceil_us(received.ns))/tl__add_sat(stamp_us, -ceil_us(sent.ns))/
 # stamps: judging
-free-at-once             | compat/stamp.c    | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
-free-without-m           | compat/stamp.c    | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + /first_free_ms + /
-free-at-once-plain       | compat/stamp.c    | plain-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
-tokens-are-free          | compat/stamp.c,compat/stamp_script.c | stamps | 2000 | s/stamp->kind == TL_STAMP_GOOD \&\& free_from/free_from/; s/(answer->left_ms < 0 || answer->known)/true/
+free-at-once             | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
+free-without-m           | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + /first_free_ms + /
+free-at-once-plain       | compat/stamp/stamp.c | plain-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
+tokens-are-free          | compat/stamp/stamp.c,compat/stamp/stamp_script.c | stamps | 2000 | s/stamp->kind == TL_STAMP_GOOD \&\& free_from/free_from/; s/(answer->left_ms < 0 || answer->known)/true/
 # stamps: what a take or a keep is worth
-stamp-spares-no-m        | compat/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.skew_ms;/ - now_ms;/
-stamp-is-full-on-retry   | compat/stamp_script.c | stamps | 40000@7402 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
-stamp-without-cap        | compat/stamp.c    | bridge-by-hand | 20000@13652 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
-stamp-cap-lifted-early   | compat/stamp.c    | bridge-by-hand | 20000@20812 | s/tl__rate_most_ns(job->rules.lag_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
-stamp-cap-without-l      | compat/stamp.c    | bridge-by-hand | 20000@13652 | s/(r->legacy_ttl_ms - r->lag_ms - 2/(r->legacy_ttl_ms - 2/
-stamp-over-stays         | compat/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_TAKE/bool over = false/
+stamp-spares-no-m        | compat/stamp/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.skew_ms;/ - now_ms;/
+stamp-is-full-on-retry   | compat/stamp/stamp_script.c | stamps | 40000@7402 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
+stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand | 20000@20812 | s/tl__rate_most_ns(job->rules.lag_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
+stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/(r->legacy_ttl_ms - r->lag_ms - 2/(r->legacy_ttl_ms - 2/
+stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_TAKE/bool over = false/
 # stamps: overwritten, or robbed?
-every-stamp-is-a-losers  | compat/stamp.c    | bridge-beyond-m | 100 | s/    return read_ms <= job->proof.proved_us .*/    return true;/
-no-stamp-is-a-losers     | compat/stamp.c    | stamps | 2000 | s/    return read_ms <= job->proof.proved_us .*/    return false;/
-losers-without-m         | compat/stamp.c    | stamps | 5000 | s/    return read_ms <= job->proof.proved_us .*/    return read_ms <= job->proof.proved_us \/ 1000;/
-losers-when-it-is-over   | compat/stamp.c    | stamps | 8000@6180 | s/ || !tl__mono_before(e->now, job->believed))/)/
+every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= job->proof.proved_us .*/    return true;/
+no-stamp-is-a-losers     | compat/stamp/stamp.c | stamps | 2000 | s/    return read_ms <= job->proof.proved_us .*/    return false;/
+losers-without-m         | compat/stamp/stamp.c | stamps | 5000 | s/    return read_ms <= job->proof.proved_us .*/    return read_ms <= job->proof.proved_us \/ 1000;/
+losers-when-it-is-over   | compat/stamp/stamp.c | stamps | 8000@6180 | s/ || !tl__mono_before(e->now, job->believed))/)/
 # stamps: the scripts
-stamp-take-blindly       | scripts/take.lua  | stamps | 300  | s/^if expect == .. and found or .*then$/if false then/
-stamp-take-anybodys      | scripts/take.lua  | stamps | 500  | s/^if known and s\[1\] == token then/if known then/
-stamp-take-ignores-s     | scripts/take.lua  | bridge-late-del | 200 | s/ and till >= now then/ and false then/
-stamp-take-whenever      | scripts/take.lua  | stamps | 1000 | s/ and now > not_after$/ and false/
-stamp-keep-anybodys      | scripts/keep.lua  | stamps | 3000 | s/ s\[1\] == token and / /
-stamp-keep-whatever      | scripts/keep.lua  | stamps | 6000@4881 | s/ and text == s\[2\] then/ then/
-stamp-keep-shortens      | scripts/keep.lua  | stamps | 5000 | s/local later = .*/local later = true/
-stamp-drop-whatever      | scripts/drop.lua  | stamps | 5000 | s/if found and found == s\[2\] then/if found then/
+stamp-take-blindly       | wire/scripts/take.lua | stamps | 300  | s/^if expect == .. and found or .*then$/if false then/
+stamp-take-anybodys      | wire/scripts/take.lua | stamps | 500  | s/^if known and s\[1\] == token then/if known then/
+stamp-take-ignores-s     | wire/scripts/take.lua | bridge-late-del | 200 | s/ and till >= now then/ and false then/
+stamp-take-whenever      | wire/scripts/take.lua | stamps | 1000 | s/ and now > not_after$/ and false/
+stamp-keep-anybodys      | wire/scripts/keep.lua | stamps | 3000 | s/ s\[1\] == token and / /
+stamp-keep-whatever      | wire/scripts/keep.lua | stamps | 6000@4881 | s/ and text == s\[2\] then/ then/
+stamp-keep-shortens      | wire/scripts/keep.lua | stamps | 5000 | s/local later = .*/local later = true/
+stamp-drop-whatever      | wire/scripts/drop.lua | stamps | 5000 | s/if found and found == s\[2\] then/if found then/
 # stamps: lifetimes
-own-lifetime-too-long    | compat/stamp_rules.c | bridge-equal-long | 8000@7017 | s/    if (ttl_ms > most)/    if (false)/
-own-lifetime-too-short   | compat/stamp_rules.c | bridge-short | 300 | s/    if (ttl_ms <= least)/    if (false)/
+own-lifetime-too-long    | compat/stamp/stamp_rules.c | bridge-equal-long | 8000@7017 | s/    if (ttl_ms > most)/    if (false)/
+own-lifetime-too-short   | compat/stamp/stamp_rules.c | bridge-short | 300 | s/    if (ttl_ms <= least)/    if (false)/
 # stamps by WATCH
-watch-without-s          | compat/stamp_watch.c | watch-late | 5000@3735 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->key);/
-watch-without-k          | compat/stamp_watch.c | watch  | 1000 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->sidecar);/
-watch-drop-untouched     | compat/stamp_watch.c | watch-late | 2000 | s/^    if (k->ours) {$/    if (!k->ours)\n        return tl__try_not_dropped(\&s->try, s->status, out);\n&/
-watch-drop-whatever      | compat/stamp_watch.c | watch-to-the-end | 1000 | s/^        if (k->same)$/        if (true)/
-watch-drop-anybodys      | compat/stamp_watch.c | stamps | 3000 | s/ret->ours = .*/ret->ours = ret->bound || tl__bytes_eq(token, tl__token_bytes(\&job->token));/
-watch-take-blindly       | compat/stamp_watch.c | watch  | 300  | s/^        if (!tl__stamp_is_free(&job->rules, &stamp, now_ms)) {/        if (false) {/
-watch-take-ignores-s     | compat/stamp_watch.c | stamps | 20000@989 | s/^    if (k->bound && !k->ours && k->until_us >= k->now_us) {/    if (false) {/
-watch-not-known-again    | compat/stamp_watch.c | stamps | 3000 | s/^    if (k->ours && k->same)$/    if (false)/; s/s->owned = k->ours && k->same;/s->owned = false;/
-watch-spares-no-m        | compat/stamp_watch.c | watch-to-the-end | 1000 | s/ - tl__stamp_skew_ms(job, e);/;/
-watch-spares-m-once      | compat/stamp.c    | watch-to-the-end | 3000 | s/e->server->anchor.known ? 1 : 2)/true ? 1 : 2)/
-watch-without-cap        | compat/stamp.c    | watch-by-hand | 20000@162117 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
-watch-keep-shortens      | compat/stamp_watch.c | stamps | 5000@915 | s/end_ms > least_ms ? end_ms : least_ms/end_ms/
-watch-fence-by-clock     | compat/stamp_watch.c | stamps | 5000 | s/k->fence >= now_us.hi ? k->fence + 1 : now_us.hi/now_us.hi/
-watch-part-is-whole      | compat/stamp_watch.c | watch-parts | 1000 | s/^    const tl_reply \*wrong = exec->type == .*/    const tl_reply *wrong = NULL;/; s/exec->count != s->exec/false/
-watch-lost-exec-is-none  | compat/stamp.c    | watch-late | 2000 | s/    bool reads = tl__stamp_watch_reads(s);/    bool reads = true;/
+watch-without-s          | compat/stamp/stamp_watch.c | watch-late | 5000@3735 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->key);/
+watch-without-k          | compat/stamp/stamp_watch.c | watch  | 1000 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->sidecar);/
+watch-drop-untouched     | compat/stamp/stamp_watch.c | watch-late | 2000 | s/^    if (k->ours) {$/    if (!k->ours)\n        return tl__try_not_dropped(\&s->try, s->status, out);\n&/
+watch-drop-whatever      | compat/stamp/stamp_watch.c | watch-to-the-end | 1000 | s/^        if (k->same)$/        if (true)/
+watch-drop-anybodys      | compat/stamp/stamp_watch.c | stamps | 3000 | s/ret->ours = .*/ret->ours = ret->bound || tl__bytes_eq(token, tl__token_bytes(\&job->token));/
+watch-take-blindly       | compat/stamp/stamp_watch.c | watch  | 300  | s/^        if (!tl__stamp_is_free(&job->rules, &stamp, now_ms)) {/        if (false) {/
+watch-take-ignores-s     | compat/stamp/stamp_watch.c | stamps | 20000@989 | s/^    if (k->bound && !k->ours && k->until_us >= k->now_us) {/    if (false) {/
+watch-not-known-again    | compat/stamp/stamp_watch.c | stamps | 3000 | s/^    if (k->ours && k->same)$/    if (false)/; s/s->owned = k->ours && k->same;/s->owned = false;/
+watch-spares-no-m        | compat/stamp/stamp_watch.c | watch-to-the-end | 1000 | s/ - tl__stamp_skew_ms(job, e);/;/
+watch-spares-m-once      | compat/stamp/stamp.c | watch-to-the-end | 3000 | s/e->server->anchor.known ? 1 : 2)/true ? 1 : 2)/
+watch-without-cap        | compat/stamp/stamp.c | watch-by-hand | 20000@162117 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+watch-keep-shortens      | compat/stamp/stamp_watch.c | stamps | 5000@915 | s/end_ms > least_ms ? end_ms : least_ms/end_ms/
+watch-fence-by-clock     | compat/stamp/stamp_watch.c | stamps | 5000 | s/k->fence >= now_us.hi ? k->fence + 1 : now_us.hi/now_us.hi/
+watch-part-is-whole      | compat/stamp/stamp_watch.c | watch-parts | 1000 | s/^    const tl_reply \*wrong = exec->type == .*/    const tl_reply *wrong = NULL;/; s/exec->count != s->exec/false/
+watch-lost-exec-is-none  | compat/stamp/stamp.c | watch-late | 2000 | s/    bool reads = tl__stamp_watch_reads(s);/    bool reads = true;/
 # stamps without scripts
-plain-without-cap        | compat/stamp_plain.c | plain-races | 2000 | s/    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);//
-plain-loser-writes-short | compat/stamp_plain.c | stamps | 1000 | s/(job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms)/job->ttl_ms/
-plain-getset-is-ours     | compat/stamp_plain.c | plain-strict | 300 | s/stamp.end_ms == s->read_end_ms \&\& text.n == s->read_n \&\&/stamp.end_ms > 0 ||/
-plain-bytes-are-ours     | compat/stamp_plain.c | plain-same-moment | 600 | s/^    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))$/    if (tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))\n        return held(s, job, e, out);\n&/
-plain-sent-late          | compat/stamp_plain.c | plain-sent-late | 2000 | s/    s->try.by = tl__mono_min(s->try.by, lag);/    (void)lag;/
-plain-late-del           | compat/stamp_plain.c | stamps | 3000@521 | s/    if (!tl__mono_before(e->now, deadline))/    if (false)/; s/    if (!has_time_for_del(job, e, deadline))/    if (false)/
-plain-del-anybodys       | compat/stamp_plain.c | stamps | 8000@7466 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, .*$/    bool same = true;/
+plain-without-cap        | compat/stamp/stamp_plain.c | plain-races | 2000 | s/    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);//
+plain-loser-writes-short | compat/stamp/stamp_plain.c | stamps | 1000 | s/(job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms)/job->ttl_ms/
+plain-getset-is-ours     | compat/stamp/stamp_plain.c | plain-strict | 300 | s/stamp.end_ms == s->read_end_ms \&\& text.n == s->read_n \&\&/stamp.end_ms > 0 ||/
+plain-bytes-are-ours     | compat/stamp/stamp_plain.c | plain-same-moment | 600 | s/^    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))$/    if (tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))\n        return held(s, job, e, out);\n&/
+plain-sent-late          | compat/stamp/stamp_plain.c | plain-sent-late | 2000 | s/    s->try.by = tl__mono_min(s->try.by, lag);/    (void)lag;/
+plain-late-del           | compat/stamp/stamp_plain.c | stamps | 3000@521 | s/    if (!tl__mono_before(e->now, deadline))/    if (false)/; s/    if (!has_time_for_del(job, e, deadline))/    if (false)/
+plain-del-anybodys       | compat/stamp/stamp_plain.c | stamps | 8000@7466 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, .*$/    bool same = true;/
 # phases: leases of clients
-phase-lease-unchecked    | compat/protocol_auto.c | phase-missed | 200 | s/    return tl__lease_lasts(lease, e->now) ? act/    return lease->until.ns ? act/
-phase-take-ignores-lease | compat/protocol_auto.c | phase-late-take | 300 | s/^    t->until = tl__mono_min(t->until, lease->until);/    (void)lease;/
-phase-lease-from-receipt | compat/phase.c    | phase-late-take | 300 | s/^        asked, tl__rate_least_ns/        e->now, tl__rate_least_ns/
-phase-older-epoch        | compat/phase.c    | phase-undone | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
-phase-gone-is-none       | compat/phase.c    | phase-vanished | 100 | s/    if (known->epoch > 0 \&\& read.epoch == 0)/    if (false)/; s/    if (known->epoch > read.epoch)/    if (false)/
-phase-first-step-early   | scripts/phase.lua | phase-begin | 100 | s/^    record = known$/    record = record/; s/math.max(lease, tonumber(ARGV\[6\]))/lease/
-phase-record-shrinks     | scripts/phase.lua | phase-begin | 2000@926 | s/^    record = known$/    record = record/
+phase-lease-unchecked    | compat/auto/protocol_auto.c | phase-missed | 200 | s/    return tl__lease_lasts(lease, e->now) ? act/    return lease->until.ns ? act/
+phase-take-ignores-lease | compat/auto/protocol_auto.c | phase-late-take | 300 | s/^    t->until = tl__mono_min(t->until, lease->until);/    (void)lease;/
+phase-lease-from-receipt | compat/phase/phase.c | phase-late-take | 300 | s/^        asked, tl__rate_least_ns/        e->now, tl__rate_least_ns/
+phase-older-epoch        | compat/phase/phase.c | phase-undone | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
+phase-gone-is-none       | compat/phase/phase.c | phase-vanished | 100 | s/    if (known->epoch > 0 \&\& read.epoch == 0)/    if (false)/; s/    if (known->epoch > read.epoch)/    if (false)/
+phase-first-step-early   | wire/scripts/phase.lua | phase-begin | 100 | s/^    record = known$/    record = record/; s/math.max(lease, tonumber(ARGV\[6\]))/lease/
+phase-record-shrinks     | wire/scripts/phase.lua | phase-begin | 2000@926 | s/^    record = known$/    record = record/
 # phases: steps of the tool, which is played by actor_operator.c
 phase-step-at-once       | tests/sim/actor_operator.c | phase-deaf | 300 | s/    return seen || !wants_wait;/    return true;/
 phase-step-unconfirmed   | tests/sim/actor_operator.c | phase-begin | 100 | s/then most = math.max(most, l) if epoch ~= e then old = old + 1 end /then /; s/not anew and epoch ~= want/false/
@@ -168,31 +168,32 @@ generate() { # folder with scripts, file
 
 try() { # name files scenario seeds sed
     local name=$1 files=$2 scenario=$3 seeds=$4 mine=$dir/$1 units=() file from out
-    mkdir -p "$mine/scripts"
-    cp src/scripts/*.lua "$mine/scripts/"
+    mkdir -p "$mine/wire/scripts"
+    cp src/wire/scripts/*.lua "$mine/wire/scripts/"
     for file in ${files//,/ }; do
         from=src/$file
         [[ $file != compat/* ]] || from=$file file=${file#compat/}
-        [[ $file != tests/sim/* ]] || from=$file file=${file#tests/sim/}
+        [[ $file != tests/sim/* ]] || from=$file file=${file#tests/}
+        mkdir -p "$mine/${file%/*}"
         sed -e "$5" "$from" >"$mine/$file"
         if cmp -s "$from" "$mine/$file"; then
             echo "FAIL  $name: its sed changes nothing in $file"
             return 1
         fi
-        if [[ $file == scripts/* ]]; then
-            generate "$mine/scripts" "$mine/scripts.inc"
-            cp src/script.c "$mine/" && file=script.c
+        if [[ $file == wire/scripts/* ]]; then
+            generate "$mine/wire/scripts" "$mine/scripts.inc"
+            cp src/wire/script.c "$mine/wire/" && file=wire/script.c
         fi
         units+=("$mine/$file")
     done
-    "$CC" "${flags[@]}" -iquote "$mine" -pie "${units[@]}" "$dir/main.o" "${libs[@]}" "${more[@]}" -pthread -lm -o "$mine/sim" || {
+    "$CC" "${flags[@]}" -iquote "$mine" -pie "${units[@]}" "$dir/main.o" "${libs[@]}" "${more[@]}" -pthread -lm -o "$mine/run" || {
         echo "FAIL  $name: doesn't compile"
         return 1
     }
     local first=${seeds#*@}
     seeds=${seeds%@*}
-    if [[ $first == "$seeds" ]] || out=$(SCENARIO=$scenario RUNS=20 SEED=$first timeout 300 "$mine/sim" 2>&1); then
-        out=$(SCENARIO=$scenario RUNS=$seeds SEED=1 timeout 300 "$mine/sim" 2>&1)
+    if [[ $first == "$seeds" ]] || out=$(SCENARIO=$scenario RUNS=20 SEED=$first timeout 300 "$mine/run" 2>&1); then
+        out=$(SCENARIO=$scenario RUNS=$seeds SEED=1 timeout 300 "$mine/run" 2>&1)
         case $? in
         0) echo "FAIL  $name: not caught in $seeds seeds" && return 1 ;;
         124) echo "FAIL  $name: not caught in 300 s" && return 1 ;;

@@ -1,5 +1,5 @@
 /*
- * Migrations: how a client keeps leases, as src/attend.c does; and what must hold: nobody acts by a
+ * Migrations: how a client keeps leases, as src/client/attend.c does; and what must hold: nobody acts by a
  * lease that is over, and no two act in phases that are not neighbours.
  */
 #include "world.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "phase.h"
+#include "phase/phase.h"
 
 _Static_assert(sizeof(tl_attend) <= SIM_ATTENDANT, "fits where attendants live");
 

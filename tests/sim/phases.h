@@ -6,7 +6,7 @@
 #define SIM_PHASES_H
 
 #include "config.h"
-#include "protocol.h"
+#include "protocol/protocol.h"
 
 typedef struct sim_world sim_world;
 typedef struct sim_client sim_client;

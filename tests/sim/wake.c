@@ -1,5 +1,5 @@
 /*
- * Wake-ups as src/wakeup.c has them: one connection a client on which it subscribes, at each new
+ * Wake-ups as src/transport/wakeup.c has them: one connection a client on which it subscribes, at each new
  * connection again; what is said on it is answered in order.
  */
 #include "world.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "keys.h"
+#include "wire/keys.h"
 
 #define CHUNK 65536
 #define EVENTS_MAX 200000 /* a run that has more goes on without faults, so that it ends */

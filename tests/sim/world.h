@@ -1,21 +1,21 @@
 /*
  * The simulated world, as its parts see it. One thread, one seed; nothing depends on an address.
  *
- * Parts: link (the network), conn (a connection as src/conn_redis.c behaves), wake (src/wakeup.c),
- * client (src/driver.c and src/keeper.c), lock (src/lock.c), server (the fake server, its replicas
+ * Parts: link (the network), conn (a connection as src/transport/conn_redis.c behaves), wake (src/transport/wakeup.c),
+ * client (src/client/driver.c and src/client/keeper.c), lock (src/client/lock.c), server (the fake server, its replicas
  * and its clock), faults, actors, check (what must hold), story.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "acquire.h"
 #include "clocks.h"
 #include "config.h"
 #include "fake_redis.h"
 #include "phases.h"
+#include "protocol/acquire.h"
+#include "protocol/renew.h"
+#include "protocol/settle.h"
 #include "random.h"
-#include "renew.h"
-#include "settle.h"
 #include "sim.h"
 #include "stats.h"
 
@@ -568,7 +568,7 @@ void sim_check_end(sim_world *w);
 
 /** A protocol's row by the kind of actor, NULL: tidelock is built without. */
 const tl_protocol *sim_stamp_row(sim_kind kind);
-/** The rules for a lock, as src/lock.c asks for them; sets its lifetime when it is 0. */
+/** The rules for a lock, as src/client/lock.c asks for them; sets its lifetime when it is 0. */
 void sim_stamp_rules(sim_world *w, const sim_lock *lock, tl_rules *ret, int64_t *ttl_ms);
 /** A lifetime that these leave: own_ttl_ms, if it is one. */
 int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *lock);

@@ -4,8 +4,8 @@
 #ifndef CONN_WORLD_H
 #define CONN_WORLD_H
 
-#include "conn.h"
 #include "peer.h"
+#include "transport/conn.h"
 
 #define SEEN_MAX 256
 #define LIMIT_MS 60000

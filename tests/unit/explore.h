@@ -17,12 +17,12 @@
 
 #include <cmocka.h>
 
-#include "acquire.h"
 #include "fake_redis.h"
-#include "renew.h"
-#include "script.h"
-#include "settle.h"
-#include "stamp.h"
+#include "protocol/acquire.h"
+#include "protocol/renew.h"
+#include "protocol/settle.h"
+#include "stamp/stamp.h"
+#include "wire/script.h"
 
 #define M_MS 1000
 #define L_MS 500

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "protocol.h"
+#include "protocol/protocol.h"
 
 #define FEED_ITEMS_MAX 64
 #define FEED_TEXT_MAX 1024

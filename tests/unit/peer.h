@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
+#include "ground/clock.h"
 
 #define PEER_WAIT_MS 60000
 

@@ -6,7 +6,7 @@
 #define STAMP_FEED_H
 
 #include "feed.h"
-#include "stamp.h"
+#include "stamp/stamp.h"
 
 #define TICKET 9
 #define UNTIL_MS 600000

@@ -3,7 +3,7 @@
  */
 #include "feed.h"
 
-#include "acquire.h"
+#include "protocol/acquire.h"
 
 static tl_acquire m;
 static tl_retry retry;

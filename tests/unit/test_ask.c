@@ -3,7 +3,7 @@
  */
 #include "feed.h"
 
-#include "ask.h"
+#include "protocol/ask.h"
 
 static tl_ask m;
 

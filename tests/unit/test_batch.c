@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "batch.h"
+#include "client/batch.h"
 
 /* Sanitizers: no memory is NULL, not the end of the program. */
 const char *__asan_default_options(void);

@@ -3,7 +3,7 @@
  */
 #include "feed.h"
 
-#include "break.h"
+#include "protocol/break.h"
 
 static tl_break m;
 

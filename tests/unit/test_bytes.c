@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "bytes.h"
+#include "ground/bytes.h"
 
 static bool reads(const char *text, int64_t *v) {
     return tl__bytes_to_int(tl__bytes_of(text), v);

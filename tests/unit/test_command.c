@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "command.h"
+#include "wire/command.h"
 
 #define ROOM 8192
 

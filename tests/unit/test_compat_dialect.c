@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "dialect.h"
+#include "dialect/dialect.h"
 
 #define NOW INT64_C(1763719800000)
 #define ID "01234567-89ab-4def-8123-456789abcdef"

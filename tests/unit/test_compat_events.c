@@ -4,7 +4,7 @@
  */
 #include "stamp_feed.h"
 
-#include "renew.h"
+#include "protocol/renew.h"
 
 static tl_renew r;
 

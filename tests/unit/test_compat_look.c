@@ -4,9 +4,9 @@
  */
 #include "feed.h"
 
-#include "ask.h"
-#include "look.h"
-#include "scan.h"
+#include "protocol/ask.h"
+#include "protocol/look.h"
+#include "protocol/scan.h"
 
 #define NOW_US FEED_SERVER_US
 #define NOW_MS (NOW_US / 1000)

@@ -4,7 +4,7 @@
  */
 #include "stamp_feed.h"
 
-#include "phase.h"
+#include "phase/phase.h"
 
 #define LEASE_MS 30000
 #define ID "00000000-0000-4000-8000-0000000000aa"

@@ -8,15 +8,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
-#include "../../tools/skew_judge.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_stamp.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "dialect/dialect.h"
+#include "skew/judge/skew_judge.h"
+#include "skew/judge/skew_number.h"
+#include "skew/judge/skew_stamp.h"
+#include "skew/judge/skew_web.h"
+#include "skew/judge/skew_words.h"
 
 #define MS INT64_C(1000)
 #define S INT64_C(1000000)

@@ -4,8 +4,8 @@
  */
 #include "stamp_feed.h"
 
-#include "acquire.h"
-#include "settle.h"
+#include "protocol/acquire.h"
+#include "protocol/settle.h"
 
 /* Known to have no EVAL; its time is known too, exactly. */
 static void prepare_plain(feed *f, tl_op op) {

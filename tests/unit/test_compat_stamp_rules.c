@@ -3,7 +3,7 @@
  */
 #include "feed.h"
 
-#include "stamp.h"
+#include "stamp/stamp.h"
 
 static tl_rules rules;
 static int64_t ttl_ms;

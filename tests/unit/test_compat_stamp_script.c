@@ -3,8 +3,8 @@
  */
 #include "stamp_feed.h"
 
-#include "renew.h"
-#include "settle.h"
+#include "protocol/renew.h"
+#include "protocol/settle.h"
 
 static const tl_protocol *const both[] = {&tl__protocol_bridge, &tl__protocol_timestamp};
 

@@ -3,8 +3,8 @@
  */
 #include "stamp_feed.h"
 
-#include "acquire.h"
-#include "settle.h"
+#include "protocol/acquire.h"
+#include "protocol/settle.h"
 
 #define LINE_SIZE 2048
 #define READ_BOTH                                                                                  \

@@ -4,7 +4,7 @@
  */
 #include "conn_world.h"
 
-#include "script.h"
+#include "wire/script.h"
 
 #define GET_K "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
 

@@ -2,7 +2,7 @@
  * A connection's beginning: resolving, connecting, logging in, and every way in which that fails.
  */
 #include "conn_world.h"
-#include "resolve.h"
+#include "transport/resolve.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

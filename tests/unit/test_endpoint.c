@@ -1,7 +1,7 @@
 /*
  * URLs: every form, every malformed form, and no secret in any message.
  */
-#include "endpoint.h"
+#include "transport/endpoint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "tls.h"
+#include "transport/tls.h"
 
 static tl_endpoint parsed(const char *url) {
     tl_endpoint e;

@@ -1,8 +1,8 @@
 /*
  * The fake server's copies, what it tells replicas, how it grows, and looking inside.
  */
-#include "fake_world.h"
 #include "fake_workload.h"
+#include "fake_world.h"
 
 /* ---- copies and replication ------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 
 #include "clock_wait.h"
 
-#include "gate.h"
+#include "client/gate.h"
 
 #define TTL_MS 1000
 #define MANY 1000

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "glob.h"
+#include "ground/glob.h"
 
 static void test_patterns_fit_as_the_servers_do(void **state) {
     (void)state;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "interval.h"
+#include "wire/interval.h"
 
 #define S INT64_C(1000000000)
 #define US_2262 INT64_C(9214646400000000) /* 2262-01-01 */

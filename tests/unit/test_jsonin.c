@@ -6,11 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "../../tools/jsonin.c" /* NOLINT(bugprone-suspicious-include) */
+#include "base/jsonin.h"
 
 static bool reads(const char *text) {
     json_tree t = {.value = NULL};

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "fake_redis.h"
-#include "script.h"
+#include "wire/script.h"
 
 #define K "jobs"
 #define S "tidelock:{jobs}"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "keys.h"
+#include "wire/keys.h"
 
 #define KEY_MAX 64
 #define RANDOM_KEYS 200000

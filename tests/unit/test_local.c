@@ -1,7 +1,7 @@
 /*
  * The directory of local: and the start of its server, with programs that only look like one.
  */
-#include "local.h"
+#include "transport/local/local.h"
 
 #include <fcntl.h>
 #include <grp.h>

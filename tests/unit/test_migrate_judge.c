@@ -2,12 +2,13 @@
  * May a namespace go on, or back? Each thing that is in the way is named, with who and what to do; and
  * what is not in the way of a step doesn't hold it up.
  */
-#include "../../tools/migrate_judge.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/migrate_record.c" /* NOLINT(bugprone-suspicious-include) */
+#include "link/migrate_record.h"
+#include "migrate/migrate_judge.h"
 
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 

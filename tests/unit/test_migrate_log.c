@@ -1,13 +1,14 @@
 /*
  * The history: what is written is read again, whatever bytes are in it, and anything else is refused.
  */
-#include "../../tools/jsonout.c"     /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/migrate_log.c" /* NOLINT(bugprone-suspicious-include) */
+#include "base/jsonout.h"
+#include "migrate/migrate_log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 

@@ -2,7 +2,7 @@
  * The register and the clients' records as the server has them: read as they are written, and anything else
  * is unreadable, never a plausible number.
  */
-#include "../../tools/migrate_record.c" /* NOLINT(bugprone-suspicious-include) */
+#include "link/migrate_record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * What migrate changes in the server, executed on servers of every age: none refuses it, below 3.2 neither,
  * where nothing may be written once the TIME was asked; and what is compared in place of the TIME there.
  */
-#include "../../tools/migrate_scripts.c" /* NOLINT(bugprone-suspicious-include) */
+#include "migrate/migrate_scripts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,10 +2,10 @@
  * Who of the old kind is still at work, out of what the server counts, lists and monitors: texts that
  * others write.
  */
-#include "../../tools/migrate_monitor.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/migrate_record.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/migrate_traffic.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_monitor.c"    /* NOLINT(bugprone-suspicious-include) */
+#include "link/migrate_record.h"
+#include "link/skew_monitor.h"
+#include "migrate/migrate_monitor.h"
+#include "migrate/migrate_traffic.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

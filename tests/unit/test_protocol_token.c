@@ -2,7 +2,7 @@
  * The token protocol's attempts: what each asks, and what each branch of each answer means.
  */
 #include "feed.h"
-#include "refusal.h"
+#include "wire/refusal.h"
 
 #define TICKET 9
 

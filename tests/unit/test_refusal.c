@@ -2,7 +2,7 @@
  * What is made of a server's errors: the command or key that a permission is missing for, in the words of
  * each server since 6.0, and nothing that the server was sent.
  */
-#include "refusal.h"
+#include "wire/refusal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "script.h"
+#include "wire/script.h"
 
 static void says(const char *error, const char *words) {
     char to[TL_REFUSAL_SIZE];

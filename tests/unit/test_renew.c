@@ -4,7 +4,7 @@
  */
 #include "feed.h"
 
-#include "renew.h"
+#include "protocol/renew.h"
 
 #define MS TL_NS_PER_MS
 

@@ -3,7 +3,7 @@
  */
 #include "feed.h"
 
-#include "reply.h"
+#include "wire/reply.h"
 
 static const tl_reply *parse(const char *text) {
     static feed f;

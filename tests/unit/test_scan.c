@@ -3,7 +3,7 @@
  */
 #include "feed.h"
 
-#include "scan.h"
+#include "protocol/scan.h"
 
 typedef struct {
     char keys[8][64];

@@ -4,7 +4,7 @@
  */
 #include "feed.h"
 
-#include "settle.h"
+#include "protocol/settle.h"
 
 static tl_settle m;
 static tl_job job;

@@ -6,12 +6,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include "../../tools/skew_chrony.c" /* NOLINT(bugprone-suspicious-include) */
-#define say say_of_kernel
-#include "../../tools/skew_kernel.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/skew_chrony.h"
+#include "skew/skew_kernel.h"
 
 #define S INT64_C(1000000)
 #define NOW_US INT64_C(1795299415000000)
@@ -19,6 +20,19 @@
 #define LINE                                                                                       \
     "7F000002,127.0.0.2,6,1795299412.239419165,0.249998152,0.000000011,0.000000129,0.024,0.001,"   \
     "0.070,0.000006247,0.000001251,0.2,Normal\n"
+
+/* Its fields, from 0, as chronyc(1) lists them. */
+enum {
+    REFERENCE_ID,
+    NAME,
+    STRATUM = 2,
+    REFERENCE,
+    SYSTEM,
+    DISPERSION = 11,
+    INTERVAL,
+    LEAP,
+    FIELDS
+};
 
 static bool read_it(const char *text, chrony_state *s, const char **status, char *why) {
     return chrony_read(text, strlen(text), NOW_US, s, status, why);

@@ -11,24 +11,18 @@
 
 #include <cmocka.h>
 
-/* The tool's own sources, some of which have functions of the same name. */
-#include "../../tools/skew_axis.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_judge.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_look.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_names.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_order.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
-#define shorten shorten_of_page
-#include "../../tools/skew_page.c" /* NOLINT(bugprone-suspicious-include) */
-#define put_hosts put_hosts_of_html
-#include "../../tools/skew_html.c" /* NOLINT(bugprone-suspicious-include) */
-#define begin begin_heat
-#define end end_heat
-#define put_number put_number_of_heat
-#include "../../tools/skew_heat.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_judge.h"
+#include "skew/judge/skew_number.h"
+#include "skew/judge/skew_order.h"
+#include "skew/judge/skew_web.h"
+#include "skew/judge/skew_words.h"
+#include "skew/show/skew_axis.h"
+#include "skew/show/skew_look.h"
+#include "skew/show/skew_names.h"
+#include "skew/show/skew_page.h"
+#include "skew/show/skew_show.h"
 
+#define DAY_MS INT64_C(86400000)
 #define AT_MS INT64_C(1795300000000) /* 2026-11-21 22:26:40 UTC */
 
 static skew_host host(const char *name, int64_t lo, int64_t hi) {
@@ -393,7 +387,7 @@ static void test_a_bar_passes_its_line_when_a_pair_is_not_safe(void **state) {
             (void)snprintf(hosts[i].name, sizeof hosts[i].name, "h%d", i);
         }
         skew_result r = judged(hosts, 5, 1000);
-        room *x = find_rooms(&r);
+        page_room *x = page_rooms(&r);
         assert_non_null(x);
         for (int i = 0; i < 5; i++) {
             bool steals = false, loses = false;
@@ -423,7 +417,7 @@ static void test_marks_are_few_round_and_inside(void **state) {
             digits /= 10;
         assert_true(digits == 1 || digits == 2 || digits == 5);
         a = axis_of_times(AT_MS, AT_MS + span);
-        assert_true(span / a.step <= TIMES_MOST);
+        assert_true(span / a.step <= AXIS_TIMES_MOST);
         assert_true(a.step % 1000 == 0 && (a.step % DAY_MS == 0 || DAY_MS % a.step == 0));
     }
 }

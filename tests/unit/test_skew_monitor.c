@@ -5,10 +5,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
-#include "../../tools/skew_monitor.c" /* NOLINT(bugprone-suspicious-include) */
+#include "link/skew_monitor.h"
 
 #define READS(line, c) assert_true(skew_monitor_read(TL_LITERAL(line), (c)))
 #define REFUSES(line) assert_false(skew_monitor_read(TL_LITERAL(line), &(skew_heard){.words = 0}))

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/skew_order.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_order.h"
 
 static skew_host placed(const char *name, int64_t at, bool known, bool relative, skew_kind kind) {
     skew_host h = {

@@ -9,12 +9,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
-#include "../../tools/skew_monitor.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_passive.c" /* NOLINT(bugprone-suspicious-include) */
+#include "link/skew_monitor.h"
+#include "skew/skew_passive.h"
 
 #define MS INT64_C(1000)
 #define S INT64_C(1000000)

@@ -6,10 +6,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include "../../tools/skew_record.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_record.h"
 
 #define NOW INT64_C(1700000000000000)
 

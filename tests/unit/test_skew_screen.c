@@ -6,16 +6,18 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "../../tools/skew_judge.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_names.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_text.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_judge.h"
+#include "skew/judge/skew_number.h"
+#include "skew/judge/skew_web.h"
+#include "skew/judge/skew_words.h"
+#include "skew/show/skew_names.h"
+#include "skew/show/skew_show.h"
 
 #define DIR "tests/unit/golden/"
 

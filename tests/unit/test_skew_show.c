@@ -6,21 +6,19 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-/* The tool's own sources, some of which have functions of the same name. */
-#include "../../tools/jsonbits.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_judge.c" /* NOLINT(bugprone-suspicious-include) */
-#define put_pair put_pair_of_show
-#define put_host put_host_of_show
-#include "../../tools/skew_show.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_names.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_text.c"   /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "base/jsonbits.h"
+#include "skew/judge/skew_judge.h"
+#include "skew/judge/skew_number.h"
+#include "skew/judge/skew_web.h"
+#include "skew/judge/skew_words.h"
+#include "skew/show/skew_names.h"
+#include "skew/show/skew_show.h"
 
 #define DIR "tests/unit/golden/"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/skew_topology.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_topology.h"
 
 static bool has(const redis_places *p, const char *host, int port) {
     for (int i = 0; i < p->count; i++)

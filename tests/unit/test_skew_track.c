@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/skew_track.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_track.h"
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)

@@ -6,14 +6,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
-#include "../../tools/skew_judge.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_trend.c"  /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_web.c"    /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_number.c" /* NOLINT(bugprone-suspicious-include) */
-#include "../../tools/skew_words.c"  /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_judge.h"
+#include "skew/judge/skew_number.h"
+#include "skew/judge/skew_trend.h"
+#include "skew/judge/skew_web.h"
+#include "skew/judge/skew_words.h"
 
 #define AT INT64_C(1795300000000)
 #define MINUTE INT64_C(60000)
@@ -26,7 +27,8 @@ static int64_t any(int64_t least, int64_t most) {
 
 /* us that a clock with this drift has gained after so many ms, rounded down. */
 static int64_t gained(int64_t ppb, int64_t ms) {
-    return div_down(ppb * ms, 1000000);
+    int64_t product = ppb * ms;
+    return product / 1000000 - (product % 1000000 < 0);
 }
 
 /* n points, the last at AT, of a clock that is offset_us off then. */
@@ -152,7 +154,7 @@ static void test_what_is_foreseen_comes_true(void **state) {
         assert_int_equal(o.unknown, 0);
         assert_true(o.state == TREND_DRIFTING || o.state == TREND_STEADY);
         if (o.state == TREND_STEADY) {
-            assert_true(certain == INT64_MAX || certain > FOREVER_MS / 2);
+            assert_true(certain == INT64_MAX || certain > TREND_FOREVER_MS / 2);
             continue;
         }
         assert_true(o.earliest_ms > 0 && o.earliest_ms <= certain);

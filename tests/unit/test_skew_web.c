@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "../../tools/skew_web.c" /* NOLINT(bugprone-suspicious-include) */
+#include "skew/judge/skew_web.h"
 
 static void expect(const skew_web *w, int a, int b, int64_t lo, int64_t hi) {
     tl_interval i = skew_web_between(w, a, b);

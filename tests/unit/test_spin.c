@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "spin.h"
+#include "ground/spin.h"
 
 #define MANY 100000
 

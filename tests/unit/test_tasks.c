@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tasks.h"
+#include "client/tasks.h"
 
 #define MANY 500
 #define MOVES 20000

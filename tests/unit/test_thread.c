@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "thread.h"
+#include "ground/thread.h"
 
 static sigset_t seen;
 static sem_t ran;

@@ -4,8 +4,8 @@
  */
 #include "conn_world.h"
 
-#include "resolve.h"
-#include "tls.h"
+#include "transport/resolve.h"
+#include "transport/tls.h"
 
 #if TL_HAVE_TLS
 

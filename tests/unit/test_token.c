@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "token.h"
+#include "ground/token.h"
 
 #define MANY 4096
 

@@ -2,7 +2,7 @@
  * Wake-ups: what is subscribed to, who is told what, and what happens when the server goes away,
  * falls silent or refuses.
  */
-#include "wakeup.h"
+#include "transport/wakeup.h"
 
 #include "peer.h"
 

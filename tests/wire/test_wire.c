@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "acquire.h"
-#include "ask.h"
-#include "keys.h"
-#include "renew.h"
-#include "resp.h"
-#include "settle.h"
+#include "protocol/acquire.h"
+#include "protocol/ask.h"
+#include "protocol/renew.h"
+#include "protocol/settle.h"
+#include "transport/resp.h"
+#include "wire/keys.h"
 #ifdef TL_COMPAT
-#include "dialect.h"
+#include "dialect/dialect.h"
 #endif
 
 #define FOLDER "tests/wire"

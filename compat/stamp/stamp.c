@@ -1,0 +1,310 @@
+/*
+ * The protocols of stamps. K holds the end of its lock's lifetime, which clients of the old
+ * kind write and read by clocks of their own. Every formula spares what these clocks may be off (M)
+ * and how long one may take from reading its clock to acting (L); none may be shortened without its
+ * model (tests/model). It must never take a stamp for its own because of its bytes alone.
+ */
+#include "stamp/stamp.h"
+
+#include <stdio.h>
+
+#include "phase/phase.h"
+
+#define GRACE_TIMES 10
+#define GRACE_MS INT64_C(3600000)
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
+    if (!job->rules.strict && e->server->anchor.known)
+        return tl__try_server_us(e, e->now);
+    int64_t us = e->now.ns / 1000 + e->server->wall_us;
+    return (tl_interval){us, us};
+}
+
+int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e) {
+    return job->rules.skew_ms * (job->rules.strict || e->server->anchor.known ? 1 : 2);
+}
+
+int64_t tl__stamp_px_ms(const tl_job *job) {
+    int64_t grace = job->ttl_ms * GRACE_TIMES;
+    return job->ttl_ms + (grace > GRACE_MS ? grace : GRACE_MS);
+}
+
+int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
+    tl_mono cap = job->rules.dialect->waiters_overwrite ? tl__stamp_cap(job, e->now, e)
+                                                        : job->proof.cap;
+    int64_t left_ns = tl__ns_until(e->now, tl__mono_max(job->believed, cap));
+    int64_t most_ms = tl__rate_most_ns(left_ns, e->server->drift_ppm) / TL_NS_PER_MS;
+    return tl__stamp_now_us(job, e).hi / 1000 + most_ms + tl__stamp_skew_ms(job, e) + 2;
+}
+
+void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t proved_us,
+                     int64_t end_ms) {
+    tl_proof *proof = &a->result.proof;
+    *proof = job->proof;
+    bool fresh = a->op == TL_TAKE || proof->proved_us == 0; /* 0: adopted, who knows how soon */
+    if (fresh || job->rules.dialect->waiters_overwrite) {   /* any poll may leave such a stamp */
+        proof->cap = tl__stamp_cap(job, a->asked, e);
+        proof->capped_until = tl__mono_add_ns(
+            e->now, tl__rate_most_ns(job->rules.lag_ms * TL_NS_PER_MS, e->server->drift_ppm));
+    }
+    proof->proved_us = proved_us;
+    proof->stamp_ms = end_ms;
+    if (!tl__mono_before(proof->capped_until, a->asked))
+        a->result.deadline = tl__mono_min(a->result.deadline, proof->cap);
+}
+
+static int64_t free_from(const tl_rules *rules, const tl_stamp *stamp) {
+    return stamp->first_free_ms + rules->skew_ms + rules->lag_ms;
+}
+
+bool tl__stamp_is_free(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms) {
+    return stamp->kind == TL_STAMP_GOOD && free_from(rules, stamp) < now_ms;
+}
+
+tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms,
+                          const tl_event *e) {
+    if (stamp->kind != TL_STAMP_GOOD)
+        return TL_NEVER;
+    int64_t left = free_from(rules, stamp) + 1 - now_ms;
+    return tl__mono_add_ms(e->now, left > 0 ? left : 0);
+}
+
+bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e) {
+    const tl_rules *r = &job->rules;
+    if (stamp->kind != TL_STAMP_GOOD || !tl__mono_before(e->now, job->believed))
+        return false;
+    int64_t read_ms = stamp->written_ms - r->legacy_ttl_ms; /* what its writer's clock showed */
+    if (r->dialect->waiters_overwrite)
+        return read_ms < job->proof.stamp_ms - r->skew_ms - r->lag_ms;
+    return read_ms <= job->proof.proved_us / 1000 + tl__stamp_skew_ms(job, e);
+}
+
+tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
+                           tl_out *out) {
+    (void)tl__try_not_kept(a, 0, out);
+    if (stamp->kind == TL_STAMP_GOOD)
+        a->result.robber_ms = stamp->written_ms - job->rules.legacy_ttl_ms - now_ms;
+    a->result.robbed = a->result.robber_ms > 0; /* else its clock may be right, and K was deleted */
+    return TL_END;
+}
+
+tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
+    const tl_rules *r = &job->rules;
+    int64_t ns = (r->legacy_ttl_ms - r->lag_ms - 2 * (int64_t)r->skew_ms) * TL_NS_PER_MS;
+    return tl__mono_add_ns(asked, tl__rate_least_ns(ns, e->server->drift_ppm));
+}
+
+/* FNV-1a: with the length and the time that a stamp tells, as good as its bytes. */
+uint64_t tl__stamp_hash(tl_bytes text) {
+    uint64_t h = 14695981039346656037U;
+    for (size_t i = 0; i < text.n; i++)
+        h = (h ^ (unsigned char)text.p[i]) * 1099511628211U;
+    return h;
+}
+
+/* ---- the guard ------------------------------------------------------------------------------- */
+
+/* This host's wall clock less the server's, in us; false: not known. */
+static bool clock_offset(const tl_event *e, tl_interval *ret) {
+    const tl_server *s = e->server;
+    if (!s->anchor.known || s->wall_us == 0)
+        return false;
+    tl_interval server = tl__anchor_offset(&s->anchor, e->now, s->drift_ppm);
+    *ret = (tl_interval){s->wall_us - server.hi, s->wall_us + s->wall_wide_us - server.lo};
+    return true;
+}
+
+/* Are clocks for certain too far off for what M says of them? Then what to say of it is in out. */
+static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_rules *r = &job->rules;
+    int64_t m_us = (int64_t)r->skew_ms * 1000;
+    const tl_lease *lease = NULL;
+    if (r->ns) /* one that has just been read counts before */
+        lease = out->has_lease ? &out->lease : &e->server->lease[r->ns->index];
+    tl_interval off;
+    if (clock_offset(e, &off) && (off.lo > m_us || off.hi < -m_us))
+        (void)snprintf(out->words_off, sizeof out->words_off,
+                       "this host's clock is at least %lld ms %s the server's; skew_max is %d ms",
+                       (long long)((off.lo > 0 ? off.lo : -off.hi) / 1000),
+                       off.lo > 0 ? "ahead of" : "behind", r->skew_ms);
+    else if (lease && lease->unsafe && tl__mono_before(e->now, lease->until))
+        (void)snprintf(out->words_off, sizeof out->words_off,
+                       "clocks of namespace %.*s are up to %d ms apart: UNSAFE, says tidelock skew",
+                       (int)r->ns->name.n, r->ns->name.p, lease->worst_ms);
+    else
+        return false;
+    return true;
+}
+
+/* Would nobody read what is written as a time? Then it would be held for ever. */
+static bool is_unreadable(const tl_job *job, const tl_event *e) {
+    int64_t end_ms = tl__stamp_now_us(job, e).lo / 1000 + job->ttl_ms;
+    return !tl__dialect_likely(end_ms, end_ms);
+}
+
+/* Ends a take that clocks forbid. */
+static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char early[] =
+        "the clock shows a time before 2001-09-09: no legacy client could read such a stamp; "
+        "set the clock first";
+    tl_stamp_try *s = (tl_stamp_try *)a;
+    if (a->op != TL_TAKE || s->drain)
+        return false;
+    if (is_unreadable(job, e)) {
+        (void)tl__try_fail(a, TL_ECLOCK, false, TL_LITERAL(early), out);
+        return true;
+    }
+    if (job->rules.guard == TL_GUARD_OFF || !is_clock_off(job, e, out))
+        return false;
+    out->clock_off = job->rules.guard == TL_GUARD_WARN;
+    if (out->clock_off)
+        return false;
+    (void)tl__try_fail(a, TL_ECLOCK, false, tl__bytes_of(out->words_off), out);
+    return true;
+}
+
+/* The guard sees a clock that is off by more than M only by so much as is known of both. */
+static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
+    const tl_stamp_try *s = (const tl_stamp_try *)a;
+    bool guarded = a->op == TL_TAKE && job->rules.guard != TL_GUARD_OFF;
+    if (job->rules.strict || (a->op != TL_TAKE && !s->drain))
+        return false;
+    return tl__try_is_outdated(a, e) ||
+           (guarded && tl__try_fallen_ns(e, e->now) > job->rules.skew_ms * TL_NS_PER_MS / 2);
+}
+
+/* ---- the attempt ----------------------------------------------------------------------------- */
+
+static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_stamp_try *s = (tl_stamp_try *)a;
+    s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level;
+    if (s->bridge)
+        s->level = TL_LEVEL_SCRIPT;
+    switch (s->level) {
+    case TL_LEVEL_PLAIN: tl__stamp_plain_send(s, job, e, out); break;
+    case TL_LEVEL_WATCH: tl__stamp_watch_send(s, job, e, out); break;
+    default: tl__stamp_script_send(s, job, e, out); break;
+    }
+}
+
+static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_stamp_try *s = (tl_stamp_try *)a;
+    return s->level == TL_LEVEL_PLAIN ? tl__stamp_plain_answered(s, job, e, out)
+                                      : tl__stamp_script_answered(s, job, e, out);
+}
+
+/* The server has no EVAL: go on without, or say so. Whether it has WATCH is found out by using it. */
+static tl_status without_scripts(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                 tl_out *out) {
+    static const tl_needer bridge = {"the bridge needs", TL_INSTEAD};
+    if (s->bridge) {
+        (void)tl__try_refused(&s->try, e->reply->text, false, &bridge, out);
+        tl__out_place(out, e->words);
+        return TL_END;
+    }
+    out->level = TL_LEVEL_WATCH;
+    s->try.bounded = false;
+    tl__stamp_watch_send(s, job, e, out);
+    return TL_GO;
+}
+
+/* Is it an error of a command itself, with these words? */
+static bool is_error(const tl_event *e, const char *words) {
+    return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_ERROR &&
+           !tl__from_script(e->reply->text) &&
+           memmem(e->reply->text.p, e->reply->text.n, words, strlen(words));
+}
+
+/* What only reads has changed nothing, answered or not. */
+static tl_event as_unsent(const tl_event *e) {
+    tl_event unsent = *e;
+    unsent.maybe_sent = false;
+    return unsent;
+}
+
+static void stamp_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) {
+    *(tl_stamp_try *)machine = (tl_stamp_try){.phase = 0};
+    tl__try_init(machine, op, ticket, until);
+}
+
+static void bridge_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) {
+    stamp_init(machine, op, ticket, until);
+    ((tl_stamp_try *)machine)->bridge = true;
+}
+
+static const tl_try_words words = {
+    .send = send, .answered = answered, .outdated = outdated, .refuses = refuses};
+
+static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (is_error(e, "wrong kind of value"))
+        return tl__stamp_plain_wrong_type(s, out);
+    if (e->kind == TL_REPLY && tl__stamp_plain_leaves(s))
+        return answered(&s->try, job, e, out);
+    bool reads = tl__stamp_plain_reads(s);
+    tl_event unsent = as_unsent(e);
+    tl_status status = tl__try_step(&s->try, &words, job, reads ? &unsent : e, out);
+    if (reads && e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_ERROR)
+        s->try.result.maybe = false; /* a GET that was refused, in whatever words */
+    return status;
+}
+
+/* An attempt that found the lock its own has left something behind whenever it fails. */
+static tl_status step_watch(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (tl__stamp_watch_lacks(s, e)) {
+        out->level = TL_LEVEL_PLAIN;
+        tl__stamp_plain_send(s, job, e, out);
+        return TL_GO;
+    }
+    tl_event unsent = as_unsent(e);
+    bool reads = tl__stamp_watch_reads(s);
+    tl_status status = e->kind == TL_REPLY
+                           ? tl__stamp_watch_answered(s, job, e, out)
+                           : tl__try_step(&s->try, &words, job, reads ? &unsent : e, out);
+    if (s->owned && status == TL_END && s->try.result.code != TL_OK)
+        s->try.result.maybe = true;
+    return status;
+}
+
+static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_stamp_try *s = machine;
+    if (e->kind == TL_START || e->ticket != s->try.ticket || s->try.timing)
+        return tl__try_step(&s->try, &words, job, e, out);
+    if (s->level == TL_LEVEL_PLAIN)
+        return step_plain(s, job, e, out);
+    if (s->level == TL_LEVEL_WATCH)
+        return step_watch(s, job, e, out);
+    bool took = tl__stamp_script_renews(s); /* the key is ours unless the answer says otherwise */
+    tl_status status = is_error(e, "unknown command") ? without_scripts(s, job, e, out)
+                                                      : tl__try_step(&s->try, &words, job, e, out);
+    if (took && status == TL_END && s->try.result.code != TL_OK && s->try.result.code != TL_EBUSY)
+        s->try.result.maybe = true;
+    return status;
+}
+
+/* By its time alone, which two clients' stamps may share. */
+bool tl__stamp_unchanged(const tl_job *job, tl_bytes value) {
+    if (job->proof.stamp_ms == 0)
+        return tl__bytes_eq(value, tl__token_bytes(&job->token));
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, job->proof.proved_us / 1000);
+    return stamp.kind == TL_STAMP_GOOD && stamp.end_ms == job->proof.stamp_ms;
+}
+
+const tl_protocol tl__protocol_timestamp = {.name = "timestamp",
+                                            .size = sizeof(tl_stamp_try),
+                                            .init = stamp_init,
+                                            .step = stamp_step,
+                                            .rules = tl__stamp_rules,
+                                            .reads_wall = true,
+                                            .watches = true,
+                                            .unchanged = tl__stamp_unchanged};
+
+const tl_protocol tl__protocol_bridge = {.name = "bridge",
+                                         .size = sizeof(tl_stamp_try),
+                                         .init = bridge_init,
+                                         .step = stamp_step,
+                                         .rules = tl__stamp_rules,
+                                         .reads_wall = true,
+                                         .watches = true,
+                                         .unchanged = tl__stamp_unchanged};

@@ -1,0 +1,113 @@
+/*
+ * What the protocols of stamps have in common: judging what K holds, and what an own stamp is worth.
+ * stamp_script keeps a sidecar, by EVAL; stamp_watch does, by WATCH and MULTI; stamp_plain knows the
+ * four commands of the old clients only.
+ */
+#ifndef TL_STAMP_H
+#define TL_STAMP_H
+
+#include "dialect/dialect.h"
+#include "protocol/attempt.h"
+#include "protocol/sidecar.h"
+
+/** What a server can do: tl_server.level. */
+enum { TL_LEVEL_UNKNOWN, TL_LEVEL_SCRIPT, TL_LEVEL_WATCH, TL_LEVEL_PLAIN };
+
+/** An attempt of any of them. */
+typedef struct {
+    tl_try try; /* first */
+    uint8_t level;
+    bool bridge;   /**< nothing but scripts will do */
+    bool drain;    /**< stamp_script: write tokens in the place of stamps */
+    uint8_t phase; /* stamp_plain, stamp_watch: what has been asked; stamp_script: whether K's value
+                      is expected */
+    uint8_t rounds;
+    /* stamp_watch */
+    bool timed;         /* the server tells its time */
+    bool owned;         /* a take has found itself the holder */
+    uint8_t exec;       /* which of the replies is that of EXEC */
+    int8_t status;      /* DROP: what it will have come to */
+    uint64_t read_hash; /* of the stamp that was found */
+    size_t read_n;
+    int64_t read_end_ms;
+    /* stamp_plain, stamp_watch */
+    tl_mono read_at; /* when our clock was read for the stamp that was sent */
+    int64_t read_us; /* what it showed, at least */
+    int64_t end_ms;  /* that stamp */
+} tl_stamp_try;
+
+_Static_assert(sizeof(tl_stamp_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
+
+#define TL_STAMP_ROUNDS 3 /**< how often an attempt follows what others change under its hands */
+
+/** The server's clock at e->now, us; where it doesn't tell its time, or mustn't be asked, our own
+ *  wall clock. */
+tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e);
+
+/** Has every legacy client's comparison been true for long enough that none may still act on it? */
+bool tl__stamp_is_free(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms);
+/** When it will be, as a time for the asker. */
+tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms,
+                          const tl_event *e);
+
+/** A stamp that a holder finds in the place of its own: was it left by one that raced with the take
+ *  and lost, whose clock was right, so that the lock is still ours? */
+bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e);
+/** Otherwise: lost, and what there is to know of the thief. Ends the attempt. */
+tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
+                           tl_out *out);
+
+/** M, or 2M where the time is our own wall clock's, which is off by so much as others are. strict: M, as the
+ *  cap, which is never lifted there, spares the rest. */
+int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e);
+
+/** K's own lifetime, which only collects garbage. */
+int64_t tl__stamp_px_ms(const tl_job *job);
+
+/** What a holder takes back must not end before what it believes, or may yet come to believe: unlike
+ *  a keep, a take can shorten. */
+int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e);
+
+/** A take or keep that worked, and whose deadline is set: what is proved by it, and the cap. */
+void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t proved_us,
+                     int64_t end_ms);
+
+/** Until when a fresh take may be believed at most, if a racing loser has left its stamp. */
+tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e);
+
+/** See tl_protocol. */
+bool tl__stamp_unchanged(const tl_job *job, tl_bytes value);
+
+uint64_t tl__stamp_hash(tl_bytes text);
+
+/* ---- the levels: what to send, and what an answer means ----------------------------------- */
+
+void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
+/** Is a take, that was confirmed too late, being renewed? */
+bool tl__stamp_script_renews(const tl_stamp_try *s);
+tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                    tl_out *out);
+
+void tl__stamp_watch_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
+/** Does the server's answer say that it knows no WATCH, MULTI or EXEC? Then nothing has been done. */
+bool tl__stamp_watch_lacks(const tl_stamp_try *s, const tl_event *e);
+/** Is what is under way a mere look? */
+bool tl__stamp_watch_reads(const tl_stamp_try *s);
+tl_status tl__stamp_watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                   tl_out *out);
+
+void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
+/** Is what is under way a mere GET? */
+bool tl__stamp_plain_reads(const tl_stamp_try *s);
+/** Is there nothing to ask, so that the server was only reached? */
+bool tl__stamp_plain_leaves(const tl_stamp_try *s);
+/** K is of another type. */
+tl_status tl__stamp_plain_wrong_type(tl_stamp_try *s, tl_out *out);
+tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                   tl_out *out);
+
+/** A protocol's rules: see tl_protocol. */
+tl_err tl__stamp_rules(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
+                       tl_rules *ret, int64_t *ttl_ms, tl_error *err);
+
+#endif

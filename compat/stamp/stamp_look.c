@@ -1,0 +1,108 @@
+/*
+ * What there is to tell people of a stamp, and the list of dialects. Nothing here decides
+ * who holds a lock: a dialect that is guessed serves to show and to doubt only.
+ */
+#include <stdio.h>
+
+#include "protocol/look.h"
+#include "stamp/stamp.h"
+
+static void copy(char *to, size_t size, const char *text) {
+    tl__bytes_print(to, size, tl__bytes_of(text));
+}
+
+/* A stamp that S knows is freed by its time, and if K was deleted as soon as S binds no more; another,
+ * with a lifetime of its own, after that. */
+static void tell_left(tl_lock_info *info, const tl_rules *rules, const tl_stamp *stamp,
+                      int64_t now_ms) {
+    int64_t left = stamp->first_free_ms + rules->skew_ms + rules->lag_ms + 1 - now_ms;
+    int64_t known = info->remaining_ms;
+    if (info->by_tidelock ? known >= 0 && known < left : known > left)
+        left = known;
+    info->held = left > 0;
+    info->remaining_ms = left > 0 ? left : 0;
+    info->free_at_ms = now_ms + left;
+}
+
+/* The dialect: the one that was chosen for this key, or else a guess. */
+static const tl_dialect *choose(const tl_client_options *legacy, tl_bytes key, tl_bytes text,
+                                int64_t now_ms, tl_rules *ret_rules) {
+    int64_t ttl_ms = 0;
+    *ret_rules = (tl_rules){.dialect = NULL};
+    if (legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO)
+        return tl__dialect_guess(text, now_ms);
+    if (tl__stamp_rules(legacy, NULL, key, ret_rules, &ttl_ms, NULL))
+        return NULL;
+    return ret_rules->dialect;
+}
+
+void tl__stamp_look(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
+                    tl_bytes text, int64_t now_us) {
+    int64_t now_ms = now_us / 1000;
+    bool guess = legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO;
+    tl_rules rules;
+    const tl_dialect *d = choose(legacy, key, text, now_ms, &rules);
+    const tl_dialect *any = d ? d : tl__dialect_at(0);
+    tl_stamp stamp = tl__dialect_read(any, text, now_ms);
+    if (stamp.kind == TL_STAMP_NOT_A_STAMP || stamp.kind == TL_STAMP_UNLIKELY || !d) {
+        if (tl__dialect_is_accident(any, text, now_ms))
+            copy(info->oddity, sizeof info->oddity, tl__dialect_oddity(any, text, now_ms));
+        return;
+    }
+    info->protocol = info->by_tidelock && guess ? TL_BRIDGE : TL_TIMESTAMP;
+    if (info->by_tidelock && !guess)
+        info->protocol = (int)legacy->protocol;
+    info->guessed = guess;
+    copy(info->dialect, sizeof info->dialect, d->name);
+    if (stamp.kind == TL_STAMP_ETERNAL) {
+        copy(info->oddity, sizeof info->oddity, "never expires, as its client wanted it");
+        return;
+    }
+    info->stamp_left_ms = stamp.end_ms - now_ms;
+    if (guess)
+        info->remaining_ms = info->by_tidelock && info->stamp_left_ms > 0 ? info->stamp_left_ms
+                                                                          : -1;
+    else
+        tell_left(info, &rules, &stamp, now_ms);
+}
+
+void tl__stamp_explain(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
+                       const tl_reply *value, int64_t now_us) {
+    tl_rules rules;
+    tl_bytes text;
+    bool stamps = legacy->protocol == TL_BRIDGE || legacy->protocol == TL_TIMESTAMP;
+    if (!stamps || !info->held || info->dialect[0] || info->oddity[0])
+        return;
+    const tl_dialect *d = choose(legacy, key, (tl_bytes){0}, now_us / 1000, &rules);
+    if (!d)
+        return;
+    if (!tl__reply_text(value, &text)) {
+        if (!info->by_tidelock) /* else K was deleted, and had a token */
+            copy(info->oddity, sizeof info->oddity, "no string");
+        return;
+    }
+    const char *odd = tl__dialect_oddity(d, text, now_us / 1000);
+    if (odd)
+        copy(info->oddity, sizeof info->oddity, odd);
+    else
+        (void)snprintf(info->oddity, sizeof info->oddity, "no time of the dialect %s", d->name);
+}
+
+bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
+    static const char *const units[] = {
+        [TL_UNIT_MS] = "ms", [TL_UNIT_S] = "s", [TL_UNIT_REAL] = "s, decimals"};
+    const tl_dialect *d = tl__dialect_at(i);
+    tl_dialect_info info = {.size = ret_info->size};
+    char text[TL_STAMP_SIZE];
+    if (!d || info.size < sizeof info.size || info.size > sizeof info)
+        return false;
+    info.name = d->name;
+    info.seen_in = d->seen_in;
+    info.unit = units[d->unit];
+    tl_bytes id = TL_LITERAL("6f1c9be2-0d4a-4c5e-9a7b-3e2d1c0b9a88");
+    if (d->shape == TL_SHAPE_NUMBER_ID && d->separator == '-')
+        id = TL_LITERAL("4711"); /* a process id */
+    tl__bytes_print(info.example, sizeof info.example, tl__dialect_write(d, end_ms, id, text));
+    memcpy(ret_info, &info, info.size);
+    return true;
+}

@@ -1,0 +1,257 @@
+/*
+ * Stamps on servers without EVAL, and `strict`: SETNX, GET, GETSET and DEL, as the clients of
+ * the old kind use them, but a GET before each DEL. Nothing here is compared and set at once: so what
+ * wasn't answered is not ours, a stamp is never renewed, and no DEL is sent that might arrive late.
+ * Our own clock is read anew for each stamp, and a stamp is not sent later than L after that.
+ */
+#include "stamp/stamp.h"
+
+enum { SETNX, GET, GETSET, LOOK, COMPARE, DEL, LEAVE };
+
+static int64_t now_ms(const tl_job *job, const tl_event *e) {
+    return tl__stamp_now_us(job, e).lo / 1000;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static void say(tl_stamp_try *s, const char *word, const tl_job *job, tl_bytes value, tl_out *out) {
+    tl_command *c = tl__try_command(tl__out_send(out, s->try.ticket, s->try.by));
+    tl__try_add(c, tl__bytes_of(word));
+    tl__try_add(c, job->key);
+    if (value.n > 0)
+        tl__try_add(c, value);
+}
+
+/* What K holds if it is ours. */
+static tl_bytes own_stamp(const tl_job *job, int64_t end_ms, tl_out *out) {
+    char text[TL_STAMP_SIZE];
+    tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
+                                       text);
+    return tl__out_copy(out, value, (tl_bytes){0});
+}
+
+/* What is written may end up as a racing loser's, in the place of a winner who counts on no loser
+ * writing less than the legacy lifetime from now; our own belief is shorter (held()). */
+static void send_stamp(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl_event *e,
+                       tl_out *out) {
+    tl_mono lag = tl__mono_add_ms(e->now, job->rules.lag_ms);
+    int64_t legacy_ms = job->rules.legacy_ttl_ms;
+    tl_interval now_us = tl__stamp_now_us(job, e);
+    s->phase = phase;
+    s->read_at = e->now;
+    s->read_us = now_us.lo;
+    s->end_ms = (now_us.hi + 999) / 1000 + (job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms);
+    s->try.by = tl__mono_min(s->try.by, lag);
+    say(s, phase == SETNX ? "SETNX" : "GETSET", job, own_stamp(job, s->end_ms, out), out);
+}
+
+static void send_get(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl_event *e,
+                     tl_out *out) {
+    s->phase = phase;
+    s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
+    say(s, "GET", job, (tl_bytes){0}, out);
+}
+
+/* The end that our stamp tells. Of one that was taken elsewhere, in a dialect that names its writer, it
+ * is what K says: the token proves that it is ours. */
+static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
+    bool by_token = job->proof.elsewhere && job->proof.stamp_ms == 0 &&
+                    job->rules.dialect->shape != TL_SHAPE_BARE;
+    return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : job->proof.stamp_ms;
+}
+
+/* Of a stamp that was taken elsewhere: until it might be over for somebody, as the server's clock shows it,
+ * by the least that ours can show until then. */
+static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
+    const tl_rules *r = &job->rules;
+    if (job->believed.ns != 0 || end_ms == 0)
+        return job->believed;
+    int64_t spared = 2 * (int64_t)r->skew_ms + r->lag_ms;
+    int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, e).hi / 1000;
+    int64_t left_ns = left_ms * TL_NS_PER_MS;
+    return tl__mono_add_ns(e->now, left_ms > 0 ? tl__rate_least_ns(left_ns, e->server->drift_ppm)
+                                               : left_ns);
+}
+
+/* A DEL that arrives after the deadline deletes a successor's lock: then K is left to run out. */
+static bool has_time_for_del(const tl_job *job, const tl_event *e, tl_mono deadline) {
+    return tl__mono_before(tl__mono_add_ms(e->now, job->attempt_ms), deadline);
+}
+
+/* Without a stamp there is nothing that could be told to be ours: a take that wasn't answered. */
+static void send_release(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (job->proof.stamp_ms != 0 || job->proof.elsewhere) {
+        send_get(s, COMPARE, job, e, out);
+        return;
+    }
+    s->phase = LEAVE;
+    (void)tl__out_send(out, s->try.ticket, s->try.by);
+}
+
+void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    s->level = TL_LEVEL_PLAIN;
+    switch ((tl_op)s->try.op) {
+    case TL_TAKE: send_stamp(s, SETNX, job, e, out); break;
+    case TL_KEEP: send_get(s, LOOK, job, e, out); break;
+    case TL_DROP: send_release(s, job, e, out); break;
+    }
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static tl_status busy(tl_stamp_try *s, tl_mono hint) {
+    s->try.result.code = TL_EBUSY;
+    s->try.result.silent = true;
+    s->try.result.hint = hint;
+    return TL_END;
+}
+
+static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_try *a = &s->try;
+    a->asked = s->read_at;
+    int64_t left_ms = job->ttl_ms - job->rules.skew_ms;
+    if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
+        a->result.code != TL_OK)
+        return TL_END;
+    a->result.proof = (tl_proof){.cap = tl__stamp_cap(job, s->read_at, e),
+                                 .capped_until = TL_NEVER,
+                                 .proved_us = s->read_us,
+                                 .stamp_ms = s->end_ms};
+    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);
+    a->result.stamp_is_token = job->rules.dialect->shape == TL_SHAPE_BARE;
+    return TL_END;
+}
+
+static tl_status setnx_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                tl_out *out) {
+    int64_t set;
+    if (!tl__reply_int(e->reply, &set))
+        return tl__try_malformed(&s->try, out);
+    if (set == 1)
+        return held(s, job, e, out);
+    send_get(s, GET, job, e, out);
+    return TL_GO;
+}
+
+/* K is no string: somebody's, who knows for how long. */
+tl_status tl__stamp_plain_wrong_type(tl_stamp_try *s, tl_out *out) {
+    switch ((tl_op)s->try.op) {
+    case TL_TAKE: return busy(s, TL_NEVER);
+    case TL_KEEP: return tl__try_not_kept(&s->try, 0, out);
+    case TL_DROP: return tl__try_not_dropped(&s->try, 0, out);
+    }
+    return tl__try_malformed(&s->try, out);
+}
+
+static tl_status get_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_bytes text;
+    if (e->reply->type == TL_REPLY_NIL) { /* deleted meanwhile */
+        if (++s->rounds >= TL_STAMP_ROUNDS || !tl__mono_before(e->now, s->try.until))
+            return busy(s, e->now);
+        send_stamp(s, SETNX, job, e, out);
+        return TL_GO;
+    }
+    if (!tl__reply_text(e->reply, &text))
+        return tl__try_malformed(&s->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))
+        return busy(s, tl__stamp_free_at(&job->rules, &stamp, now_ms(job, e), e));
+    s->read_end_ms = stamp.end_ms;
+    s->read_n = text.n;
+    s->read_hash = tl__stamp_hash(text);
+    send_stamp(s, GETSET, job, e, out);
+    return TL_GO;
+}
+
+static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                 tl_out *out) {
+    tl_bytes text;
+    if (e->reply->type == TL_REPLY_NIL) /* deleted meanwhile: we have made it */
+        return held(s, job, e, out);
+    if (!tl__reply_text(e->reply, &text))
+        return tl__try_malformed(&s->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    if (stamp.kind == TL_STAMP_GOOD && stamp.end_ms == s->read_end_ms && text.n == s->read_n &&
+        tl__stamp_hash(text) == s->read_hash)
+        return held(s, job, e, out);
+    /* Another was faster, and K now has our stamp for his lock. */
+    tl_stamp ours = tl__dialect_read(job->rules.dialect, own_stamp(job, s->end_ms, out),
+                                     now_ms(job, e));
+    return busy(s, tl__stamp_free_at(&job->rules, &ours, now_ms(job, e), e));
+}
+
+/* ---- keeping and releasing ------------------------------------------------------------------- */
+
+/* No renewal: only whether it is still so. */
+static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_bytes text;
+    if (e->reply->type == TL_REPLY_NIL)
+        return tl__try_not_kept(&s->try, -1, out);
+    if (!tl__reply_text(e->reply, &text))
+        return tl__try_malformed(&s->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    bool same = tl__bytes_eq(text, own_stamp(job, own_end_ms(job, &stamp), out));
+    if (!same && !tl__stamp_is_losers(job, &stamp, e))
+        return tl__stamp_robbed(&s->try, job, &stamp, now_ms(job, e), out);
+    if (job->believed.ns == 0) /* taken elsewhere: it is to be extended, and that can't be done */
+        return tl__try_fail(&s->try, TL_EINVALID, false,
+                            tl__bytes_of(tl__never_renewed(job->rules.strict)), out);
+    s->try.result.code = TL_OK;
+    s->try.result.deadline = job->believed;
+    s->try.result.proof = job->proof;
+    return TL_END;
+}
+
+static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                  tl_out *out) {
+    tl_bytes text;
+    if (e->reply->type == TL_REPLY_NIL)
+        return tl__try_not_dropped(&s->try, -1, out);
+    if (!tl__reply_text(e->reply, &text))
+        return tl__try_malformed(&s->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    int64_t end_ms = own_end_ms(job, &stamp);
+    bool same = tl__bytes_eq(text, own_stamp(job, end_ms, out));
+    if (!same && tl__stamp_is_losers(job, &stamp, e))
+        return TL_END; /* ours until now; what stands there runs out */
+    if (!same)
+        return tl__try_not_dropped(&s->try, 0, out);
+    tl_mono deadline = believed(job, e, end_ms);
+    if (!tl__mono_before(e->now, deadline))
+        return tl__try_not_dropped(&s->try, -1, out);
+    if (!has_time_for_del(job, e, deadline))
+        return TL_END;
+    s->phase = DEL;
+    s->try.result.last = true;
+    say(s, "DEL", job, (tl_bytes){0}, out);
+    return TL_GO;
+}
+
+static tl_status del_answered(tl_stamp_try *s, const tl_event *e, tl_out *out) {
+    int64_t n;
+    if (!tl__reply_int(e->reply, &n))
+        return tl__try_malformed(&s->try, out);
+    return n == 1 ? TL_END : tl__try_not_dropped(&s->try, -1, out);
+}
+
+bool tl__stamp_plain_leaves(const tl_stamp_try *s) {
+    return s->phase == LEAVE;
+}
+
+bool tl__stamp_plain_reads(const tl_stamp_try *s) {
+    return s->phase == GET || s->phase == LOOK || s->phase == COMPARE;
+}
+
+tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                   tl_out *out) {
+    switch (s->phase) {
+    case SETNX: return setnx_answered(s, job, e, out);
+    case GET: return get_answered(s, job, e, out);
+    case GETSET: return getset_answered(s, job, e, out);
+    case LOOK: return look_answered(s, job, e, out);
+    case COMPARE: return compare_answered(s, job, e, out);
+    case DEL: return del_answered(s, e, out);
+    case LEAVE: return tl__try_not_dropped(&s->try, -1, out);
+    default: return tl__try_malformed(&s->try, out);
+    }
+}

@@ -1,0 +1,206 @@
+/*
+ * Stamps with a sidecar, on servers with EVAL. A take first expects K to be absent; what it
+ * finds instead is judged here, and taken by comparing its exact bytes. A keep writes a later stamp;
+ * one that finds a racing loser's stamp takes its own back.
+ */
+#include "stamp/stamp.h"
+
+enum { FIRST, EXPECTING, RENEWING };
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_bytes expect,
+                        tl_out *out) {
+    char text[TL_STAMP_SIZE];
+    int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000, end_ms = now_ms + job->ttl_ms;
+    int64_t least_ms = tl__stamp_least_end_ms(job, e);
+    if (s->try.op == TL_KEEP && expect.n > 0 && end_ms < least_ms)
+        end_ms = least_ms;
+    tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
+                                       text);
+    tl_sidecar_write token = {.value = tl__token_bytes(&job->token),
+                              .expect = TL_LITERAL(""),
+                              .px_ms = end_ms - now_ms,
+                              .binds = true};
+    tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
+                          .expect = TL_LITERAL(""),
+                          .px_ms = tl__stamp_px_ms(job),
+                          .until_us = (end_ms + job->rules.skew_ms) * 1000};
+    if (s->drain)
+        w = token;
+    if (expect.n > 0)
+        w.expect = tl__out_copy(out, TL_LITERAL("="), expect);
+    if ((s->try.op == TL_TAKE && s->phase != RENEWING) || expect.n > 0)
+        tl__sidecar_send_take(&s->try, job, &w, e, out);
+    else
+        tl__sidecar_send_keep(&s->try, job, &w, e, out);
+}
+
+void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    s->level = TL_LEVEL_SCRIPT;
+    if (s->try.op == TL_DROP)
+        tl__sidecar_send_drop(&s->try, job, out);
+    else
+        write_stamp(s, job, e, (tl_bytes){0}, out);
+}
+
+/* Does K still hold what this attempt has just asked for? Then it was S that refused. */
+static bool is_expected(const tl_stamp_try *s, tl_bytes value) {
+    return s->phase == EXPECTING && value.n == s->read_n && tl__stamp_hash(value) == s->read_hash;
+}
+
+/* false: it has been tried often enough, or it is too late. */
+static bool ask_again(tl_stamp_try *s, uint8_t phase, const tl_job *job, tl_bytes expect,
+                      const tl_event *e, tl_out *out) {
+    if (++s->rounds > TL_STAMP_ROUNDS || !tl__mono_before(e->now, s->try.until))
+        return false;
+    s->phase = phase;
+    s->try.asked = e->now;
+    s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
+    tl_server room;
+    tl_event informed = tl__try_informed(e, out, &room);
+    write_stamp(s, job, &informed, expect, out);
+    return true;
+}
+
+/* Take K where it holds exactly this. */
+static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const tl_event *e,
+                      tl_out *out) {
+    s->read_n = expect.n;
+    s->read_hash = tl__stamp_hash(expect);
+    return ask_again(s, EXPECTING, job, expect, e, out);
+}
+
+/* ---- what an answer is worth ----------------------------------------------------------------- */
+
+/* Has K our token? The usual take doesn't tell. A phase that writes tokens may have been left since. */
+static bool is_own_token(const tl_stamp_try *s, const tl_job *job,
+                         const tl_sidecar_answer *answer) {
+    if (!answer->value.p)
+        return s->drain && s->try.op == TL_TAKE;
+    return tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
+}
+
+static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer,
+                      const tl_event *e, tl_out *out) {
+    tl_try *a = &s->try;
+    int64_t now_ms = (answer->server_us + 999) / 1000;
+    if (is_own_token(s, job, answer)) /* no stamp any more, and no clock counts */
+        return tl__try_held(a, job, e, answer->left_ms, answer->fence, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
+    if (stamp.kind != TL_STAMP_GOOD || answer->server_us <= 0)
+        return tl__try_malformed(a, out);
+    int64_t left_ms = stamp.end_ms - now_ms - job->rules.skew_ms;
+    if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, answer->fence, out) != TL_END ||
+        a->result.code != TL_OK)
+        return TL_END;
+    tl__stamp_prove(a, job, e, answer->server_us, stamp.end_ms);
+    /* Ours, but over: nothing ends such a stamp, so that each further take would find the same. */
+    bool over = a->op == TL_TAKE && !tl__mono_before(e->now, a->result.deadline);
+    return over && ask_again(s, RENEWING, job, (tl_bytes){0}, e, out) ? TL_GO : TL_END;
+}
+
+/* A stamp with a lifetime of its own that S knows nothing of is held while that lasts. */
+static bool is_free(const tl_job *job, const tl_sidecar_answer *answer, const tl_stamp *stamp) {
+    return (answer->left_ms < 0 || answer->known) &&
+           tl__stamp_is_free(&job->rules, stamp, answer->server_us / 1000);
+}
+
+static tl_status busy(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer,
+                      const tl_event *e, tl_out *out) {
+    tl_try *a = &s->try;
+    int64_t now_ms = answer->server_us / 1000;
+    if (!answer->value.p || is_expected(s, answer->value))
+        return tl__try_busy(a, e, answer->left_ms);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
+    if (is_free(job, answer, &stamp) && take_from(s, job, answer->value, e, out))
+        return TL_GO;
+    if (stamp.kind != TL_STAMP_GOOD || (answer->left_ms >= 0 && !answer->known))
+        return tl__try_busy(a, e, answer->left_ms);
+    a->result.code = TL_EBUSY;
+    a->result.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
+    return TL_END;
+}
+
+static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_sidecar_answer answer;
+    if (!tl__sidecar_kept(e, out, &answer))
+        return tl__try_malformed(&s->try, out);
+    answer.fence = s->try.result.fence;
+    if (answer.status == 1)
+        return held(s, job, &answer, e, out);
+    return answer.status == -2 ? tl__try_too_late(&s->try, out) : tl__try_busy(&s->try, e, 0);
+}
+
+static tl_status take_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_sidecar_answer answer;
+    if (s->phase == RENEWING)
+        return renewed(s, job, e, out);
+    if (!tl__sidecar_took(&s->try, job, e, out, &answer))
+        return tl__try_malformed(&s->try, out);
+    if (answer.status == 1)
+        return held(s, job, &answer, e, out);
+    return answer.status == 0 ? busy(s, job, &answer, e, out)
+                              : tl__sidecar_refused(&s->try, answer.status, out);
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer,
+                             const tl_event *e, tl_out *out) {
+    static const char words[] = "racing clients overwrite it again and again";
+    int64_t now_ms = answer->server_us / 1000;
+    if (!answer->value.p) /* to a keep: a key of another type, or it would have said -1 */
+        return tl__try_not_kept(&s->try, s->phase == EXPECTING ? -1 : 0, out);
+    if (is_expected(s, answer->value))
+        return tl__try_not_kept(&s->try, 0, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
+    if (!tl__stamp_is_losers(job, &stamp, e))
+        return tl__stamp_robbed(&s->try, job, &stamp, now_ms, out);
+    if (take_from(s, job, answer->value, e, out))
+        return TL_GO;
+    return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+}
+
+static tl_status keep_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_sidecar_answer answer;
+    bool sense = s->phase == EXPECTING ? tl__sidecar_took(&s->try, job, e, out, &answer)
+                                       : tl__sidecar_kept(e, out, &answer);
+    if (!sense)
+        return tl__try_malformed(&s->try, out);
+    switch (answer.status) {
+    case 1: return held(s, job, &answer, e, out);
+    case 0: return overwritten(s, job, &answer, e, out);
+    case -1:
+        return s->phase == EXPECTING ? tl__try_too_late(&s->try, out)
+                                     : tl__try_not_kept(&s->try, -1, out);
+    default: return tl__try_too_late(&s->try, out);
+    }
+}
+
+/* A racing loser's stamp stays where it is until it runs out, but the lock was ours. */
+static tl_status drop_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_bytes value;
+    tl_status status = tl__sidecar_dropped(&s->try, e, out);
+    if (s->try.result.code != TL_ETAKEN || !tl__reply_text(e->reply, &value))
+        return status;
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value,
+                                      tl__stamp_now_us(job, e).lo / 1000);
+    if (tl__stamp_is_losers(job, &stamp, e))
+        s->try.result.code = TL_OK;
+    return status;
+}
+
+bool tl__stamp_script_renews(const tl_stamp_try *s) {
+    return s->try.op == TL_TAKE && s->phase == RENEWING;
+}
+
+tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                    tl_out *out) {
+    switch ((tl_op)s->try.op) {
+    case TL_TAKE: return take_answered(s, job, e, out);
+    case TL_KEEP: return keep_answered(s, job, e, out);
+    case TL_DROP: return drop_answered(s, job, e, out);
+    }
+    return tl__try_malformed(&s->try, out);
+}

@@ -1,0 +1,404 @@
+/*
+ * Stamps with a sidecar on servers that know WATCH but not EVAL (Redis 2.2 to 2.4, and newer
+ * ones that have it renamed away). An attempt is a transaction: K and S are watched and read, what they
+ * hold is judged here, and the writes are executed only if neither has been touched meanwhile. It must
+ * never write in another way: a request that is executed late, however late, then finds that the
+ * attempt after it, or the release, has touched S, and does nothing.
+ *
+ * MULTI goes with the reading, and its answer is awaited: a write behind one that was refused would be
+ * executed at once. K has no lifetime of its own: below 2.6.5 a transaction is executed without the
+ * commands that were refused, and K without S would be held for that long; and the default policy of
+ * these servers evicts what has one.
+ */
+#include "stamp/stamp.h"
+
+#define S_SPARE_MS INT64_C(1800000) /* as take.lua: S outlives K's hour by this */
+#define S_LEAST_S 3600              /* S outlives its last use by an hour */
+#define FENCE_END (INT64_C(1) << 53)
+
+enum { READING, WRITING };
+enum { GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR, GOT_MORE }; /* replies to the reading */
+enum { S_TOKEN, S_VALUE, S_UNTIL, S_FENCE };                   /* items of S */
+
+/* What K and S hold. */
+typedef struct {
+    bool there;     /* K exists */
+    tl_bytes value; /* p NULL: none, or no string */
+    int64_t left_ms;
+    bool ours;  /* S names our token */
+    bool bound; /* S names anybody */
+    bool same;  /* and K holds what it says */
+    bool empty; /* there is no S */
+    int64_t until_us, fence;
+    int64_t now_us; /* the server's time, at the latest when they were read */
+} seen;
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static tl_command *say(tl_send *send, const char *word, tl_bytes key) {
+    tl_command *c = tl__try_command(send);
+    tl__try_add(c, tl__bytes_of(word));
+    if (key.n > 0)
+        tl__try_add(c, key);
+    return c;
+}
+
+static tl_send *begin(tl_stamp_try *s, uint8_t phase, tl_pin pin, tl_out *out) {
+    tl_send *send = tl__out_send(out, s->try.ticket, s->try.by);
+    s->phase = phase;
+    send->pin = (uint8_t)pin;
+    return send;
+}
+
+static void read_both(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
+    s->timed = e->server->anchor.known;
+    tl_send *send = begin(s, READING, TL_PIN_OPENS, out);
+    tl__try_add(say(send, "WATCH", job->key), job->sidecar);
+    (void)say(send, "GET", job->key);
+    (void)say(send, "TTL", job->key);
+    tl_command *c = say(send, "HMGET", job->sidecar);
+    tl__try_add(c, TL_LITERAL("token"));
+    tl__try_add(c, TL_LITERAL("value"));
+    tl__try_add(c, TL_LITERAL("until"));
+    tl__try_add(c, TL_LITERAL("fence"));
+    if (s->timed)
+        (void)say(send, "TIME", (tl_bytes){0});
+    (void)say(send, "MULTI", (tl_bytes){0});
+}
+
+void tl__stamp_watch_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    s->level = TL_LEVEL_WATCH;
+    read_both(s, job, e, out);
+}
+
+bool tl__stamp_watch_reads(const tl_stamp_try *s) {
+    return s->phase == READING;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static bool is_refused(const tl_reply *reply, const char *words) {
+    return reply->type == TL_REPLY_ERROR &&
+           memmem(reply->text.p, reply->text.n, words, strlen(words));
+}
+
+static bool is_unknown(const tl_reply *reply) {
+    return reply->type == TL_REPLY_ERROR && tl__is_unknown_command(reply->text);
+}
+
+bool tl__stamp_watch_lacks(const tl_stamp_try *s, const tl_event *e) {
+    if (e->kind != TL_REPLY || e->count == 0)
+        return false;
+    if (s->phase == WRITING)
+        return s->exec < e->count && is_unknown(&e->reply[s->exec]);
+    return is_unknown(&e->reply[GOT_WATCH]) || is_unknown(&e->reply[e->count - 1]);
+}
+
+static tl_status refused(tl_stamp_try *s, const tl_reply *reply, bool maybe, tl_out *out) {
+    return tl__try_refused(&s->try, reply->text, maybe, NULL, out);
+}
+
+/* The first of the replies that is an error; NULL: none is. */
+static const tl_reply *first_error(const tl_reply *replies, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (replies[i].type == TL_REPLY_ERROR)
+            return &replies[i];
+    return NULL;
+}
+
+/* What wasn't as it should be; NULL: all was. K may be of another kind, and the time not be told. */
+static const tl_reply *trouble(const tl_stamp_try *s, const tl_event *e) {
+    static const size_t needed[] = {GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        const tl_reply *r = &e->reply[needed[i]];
+        bool other_kind = needed[i] == GOT_VALUE && is_refused(r, "wrong kind of value");
+        if (r->type == TL_REPLY_ERROR && !other_kind)
+            return r;
+    }
+    const tl_reply *multi = &e->reply[GOT_MORE + s->timed];
+    return multi->type == TL_REPLY_ERROR ? multi : NULL;
+}
+
+static int64_t number(const tl_reply *array, size_t i) {
+    int64_t v;
+    return tl__reply_int(tl__reply_item(array, i), &v) && v > 0 ? v : 0;
+}
+
+/* false: it makes no sense. */
+static bool understand(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out,
+                       seen *ret) {
+    const tl_reply *r = e->reply, *side = &r[GOT_SIDECAR];
+    tl_bytes token = {0}, bound = {0};
+    int64_t ttl;
+    *ret = (seen){.there = r[GOT_VALUE].type != TL_REPLY_NIL, .left_ms = -1};
+    if (side->type != TL_REPLY_ARRAY || side->count != S_FENCE + 1 ||
+        !tl__reply_int(&r[GOT_TTL], &ttl))
+        return false;
+    (void)tl__reply_text(&r[GOT_VALUE], &ret->value);
+    (void)tl__reply_text(tl__reply_item(side, S_TOKEN), &token);
+    bool has_value = tl__reply_text(tl__reply_item(side, S_VALUE), &bound);
+    if (ttl >= 0)
+        ret->left_ms = tl__mul_sat(ttl + 1, 1000);
+    ret->bound = token.n > 0;
+    ret->ours = tl__bytes_eq(token, tl__token_bytes(&job->token));
+    ret->same = ret->bound && has_value && ret->value.p && tl__bytes_eq(ret->value, bound);
+    ret->empty = !has_value;
+    for (size_t i = 0; i <= S_FENCE; i++)
+        ret->empty = ret->empty && tl__reply_item(side, i)->type == TL_REPLY_NIL;
+    ret->until_us = number(side, S_UNTIL);
+    ret->fence = number(side, S_FENCE);
+    ret->now_us = tl__stamp_now_us(job, e).lo;
+    s->timed = s->timed && tl__reply_time(&r[GOT_MORE], 0, &ret->now_us);
+    if (s->timed)
+        tl__out_time(out, &r[GOT_MORE], 0, e);
+    return true;
+}
+
+static tl_stamp stamp_of(const tl_job *job, const seen *k) {
+    return tl__dialect_read(job->rules.dialect, k->value, k->now_us / 1000);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Behind the writes; what is said after this is no part of the transaction. */
+static void end(tl_stamp_try *s, tl_send *send) {
+    s->exec = send->count;
+    (void)say(send, "EXEC", (tl_bytes){0});
+}
+
+/* The stamp to be written; s knows its end. n 0: our clock shows no time that can be written. */
+static tl_bytes new_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, int64_t least_ms,
+                          tl_out *out) {
+    char text[TL_STAMP_SIZE];
+    tl_interval now_us = tl__stamp_now_us(job, e);
+    int64_t end_ms = now_us.lo / 1000 + job->ttl_ms;
+    tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms > least_ms ? end_ms : least_ms,
+                                       tl__token_bytes(&job->token), text);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_us.hi / 1000);
+    s->read_us = now_us.lo;
+    s->end_ms = stamp.end_ms;
+    return stamp.kind == TL_STAMP_GOOD ? tl__out_copy(out, value, (tl_bytes){0}) : (tl_bytes){0};
+}
+
+/* Who holds it from now on. false: its fencing numbers are at their end. */
+static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
+                       tl_command *c, tl_out *out) {
+    tl_interval now_us = tl__stamp_now_us(job, e);
+    int64_t more = job->fences > 1 ? job->fences - 1 : 0;
+    int64_t fence = k->fence >= now_us.hi ? k->fence + 1 : now_us.hi;
+    s->try.result.fence = (uint64_t)fence;
+    tl__try_add(c, TL_LITERAL("token"));
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, TL_LITERAL("fence"));
+    tl__try_add(c, tl__out_int(out, fence + more));
+    tl__try_add(c, TL_LITERAL("since"));
+    tl__try_add(c, tl__out_int(out, now_us.lo));
+    tl__try_add(c, TL_LITERAL("owner"));
+    tl__try_add(c, job->owner);
+    return fence + more < FENCE_END;
+}
+
+/* S first: should K then be refused, dropping the token mends it, but not the other way round. */
+static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
+                             int64_t least_ms, tl_out *out) {
+    tl_try *a = &s->try;
+    bool takes = a->op == TL_TAKE && !s->owned;
+    a->asked = e->now;
+    a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
+    tl_bytes value = new_stamp(s, job, e, least_ms, out);
+    int64_t until_us = (s->end_ms + job->rules.skew_ms) * 1000;
+    int64_t left_ms = tl__stamp_px_ms(job) + S_SPARE_MS;
+    tl_send *send = begin(s, WRITING, TL_PIN_CLOSES, out);
+    tl_command *c = say(send, "HMSET", job->sidecar);
+    tl__try_add(c, TL_LITERAL("value"));
+    tl__try_add(c, value);
+    tl__try_add(c, TL_LITERAL("until"));
+    tl__try_add(c, tl__out_int(out, until_us));
+    if (value.n == 0 || (takes && !add_holder(s, job, e, k, c, out))) {
+        out->sends = 0;
+        return tl__try_malformed(a, out);
+    }
+    tl__try_add(say(send, "EXPIRE", job->sidecar), tl__out_int(out, left_ms / 1000 + 1));
+    tl__try_add(say(send, "SET", job->key), value);
+    if (s->timed)
+        (void)say(send, "TIME", (tl_bytes){0});
+    end(s, send);
+    tl__try_add_wait(send, job, out);
+    return TL_GO;
+}
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+/* Ours already, by a take that wasn't answered or came too late: its stamp is written anew. */
+static tl_status take_again(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
+                            tl_out *out) {
+    tl_stamp stamp = stamp_of(job, k);
+    int64_t reserved = job->fences > 1 ? job->fences : 1;
+    if (k->fence < reserved || k->fence >= FENCE_END)
+        return tl__try_malformed(&s->try, out);
+    s->try.result.fence = (uint64_t)(k->fence - reserved + 1);
+    return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
+}
+
+static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
+                      tl_out *out) {
+    tl_try *a = &s->try;
+    int64_t now_ms = k->now_us / 1000;
+    a->result.announced = k->same;
+    s->owned = k->ours && k->same; /* anew each time: another may have had it since the last look */
+    if (s->owned)
+        return take_again(s, job, e, k, out);
+    if (k->there) {
+        tl_stamp stamp = stamp_of(job, k);
+        bool strange = !k->value.p || stamp.kind != TL_STAMP_GOOD || (k->left_ms >= 0 && !k->same);
+        if (strange)
+            return tl__try_busy(a, e, k->left_ms);
+        if (!tl__stamp_is_free(&job->rules, &stamp, now_ms)) {
+            a->result.code = TL_EBUSY;
+            a->result.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
+            return TL_END;
+        }
+    }
+    if (k->bound && !k->ours && k->until_us >= k->now_us) {
+        a->result.announced = true;
+        return tl__try_busy(a, e, (k->until_us - k->now_us) / 1000 + 1);
+    }
+    return write_stamp(s, job, e, k, 0, out);
+}
+
+static tl_status keep(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
+                      tl_out *out) {
+    if (!k->there)
+        return tl__try_not_kept(&s->try, -1, out);
+    if (!k->value.p)
+        return tl__try_not_kept(&s->try, 0, out);
+    tl_stamp stamp = stamp_of(job, k);
+    if (k->ours && k->same)
+        return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
+    if (!k->ours || !tl__stamp_is_losers(job, &stamp, e))
+        return tl__stamp_robbed(&s->try, job, &stamp, k->now_us / 1000, out);
+    return write_stamp(s, job, e, k, tl__stamp_least_end_ms(job, e), out);
+}
+
+/* A racing loser's stamp stays where it is until it runs out, but the lock was ours. */
+static int8_t drop_status(const tl_job *job, const tl_event *e, const seen *k) {
+    if (!k->there)
+        return -1;
+    tl_stamp stamp = stamp_of(job, k);
+    return k->ours && (k->same || tl__stamp_is_losers(job, &stamp, e)) ? 1 : 0;
+}
+
+/* S is touched in any case: a take or keep that is still on its way must find it so. What deletes isn't
+ * refused when memory is full. */
+static tl_status drop(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
+                      tl_out *out) {
+    s->status = drop_status(job, e, k);
+    s->try.asked = e->now;
+    tl_send *send = begin(s, WRITING, TL_PIN_CLOSES, out);
+    if (k->ours) {
+        if (k->same)
+            (void)say(send, "DEL", job->key);
+        tl__try_add(say(send, "HDEL", job->sidecar), TL_LITERAL("token"));
+        end(s, send);
+        tl__try_add(say(send, "PUBLISH", job->sidecar), TL_LITERAL(""));
+        return TL_GO;
+    }
+    tl_command *c = say(send, "HMSET", job->sidecar);
+    tl__try_add(c, TL_LITERAL("spent"));
+    tl__try_add(c, tl__token_bytes(&job->token));
+    if (k->empty)
+        tl__try_add(say(send, "EXPIRE", job->sidecar), tl__out_int(out, S_LEAST_S));
+    end(s, send);
+    return TL_GO;
+}
+
+static tl_status judge(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    seen k;
+    const tl_reply *wrong = e->count == GOT_MORE + 1 + s->timed ? trouble(s, e) : NULL;
+    if (wrong)
+        return refused(s, wrong, false, out);
+    if (e->count != GOT_MORE + 1 + s->timed || !understand(s, job, e, out, &k)) {
+        (void)tl__try_malformed(&s->try, out);
+        s->try.result.maybe = false; /* it has only read */
+        return TL_END;
+    }
+    switch ((tl_op)s->try.op) {
+    case TL_TAKE: return take(s, job, e, &k, out);
+    case TL_KEEP: return keep(s, job, e, &k, out);
+    case TL_DROP: return drop(s, job, e, &k, out);
+    }
+    return tl__try_malformed(&s->try, out);
+}
+
+/* ---- what came of it ------------------------------------------------------------------------- */
+
+/* Others have touched K or S: nothing has been done. */
+static tl_status raced(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char words[] = "others write to it again and again";
+    if (++s->rounds <= TL_STAMP_ROUNDS && tl__mono_before(e->now, s->try.until)) {
+        read_both(s, job, e, out);
+        return TL_GO;
+    }
+    if (s->try.op == TL_TAKE && !s->owned)
+        return tl__try_busy(&s->try, e, -1);
+    return tl__try_fail(&s->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
+}
+
+static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_try *a = &s->try;
+    const tl_reply *time = tl__reply_item(&e->reply[s->exec], (size_t)s->exec - 1U);
+    int64_t server_us = tl__stamp_now_us(job, e).hi, proved_us = s->read_us;
+    if (s->timed && tl__reply_time(time, 0, &server_us)) {
+        tl__out_time(out, time, 0, e);
+        proved_us = server_us;
+    }
+    int64_t left_ms = s->end_ms - (server_us + 999) / 1000 - tl__stamp_skew_ms(job, e);
+    uint64_t fence = a->result.fence;
+    if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, fence, out) == TL_END &&
+        a->result.code == TL_OK)
+        tl__stamp_prove(a, job, e, proved_us, s->end_ms);
+    return TL_END;
+}
+
+/* Have all commands of the transaction been executed? Below 2.6.5 those that were refused are left out. */
+static const tl_reply *left_out(const tl_stamp_try *s, const tl_event *e) {
+    const tl_reply *exec = &e->reply[s->exec];
+    const tl_reply *wrong = first_error(e->reply, s->exec);
+    return wrong ? wrong : first_error(exec->items, exec->count);
+}
+
+static tl_status dropped(tl_stamp_try *s, const tl_event *e, tl_out *out) {
+    int64_t deleted;
+    const tl_reply *exec = &e->reply[s->exec];
+    bool had = s->status == 1 && s->exec == 2; /* DEL, HDEL */
+    if (had && tl__reply_int(tl__reply_item(exec, 0), &deleted) && deleted == 0)
+        s->status = -1;
+    return s->status == 1 ? TL_END : tl__try_not_dropped(&s->try, s->status, out);
+}
+
+static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const tl_reply none = {.type = TL_REPLY_INT};
+    const tl_reply *exec = s->exec < e->count ? &e->reply[s->exec] : &none;
+    if (exec->type == TL_REPLY_NIL)
+        return raced(s, job, e, out);
+    if (exec->type == TL_REPLY_ERROR) { /* nothing has been executed; why, the first one tells */
+        const tl_reply *first = first_error(e->reply, s->exec);
+        return refused(s, first ? first : exec, false, out);
+    }
+    const tl_reply *wrong = exec->type == TL_REPLY_ARRAY ? left_out(s, e) : NULL;
+    if (wrong)
+        return refused(s, wrong, true, out);
+    if (exec->type != TL_REPLY_ARRAY || exec->count != s->exec)
+        return tl__try_malformed(&s->try, out);
+    return s->try.op == TL_DROP ? dropped(s, e, out) : held(s, job, e, out);
+}
+
+/* What is wrong with the server is said with its place. */
+tl_status tl__stamp_watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                   tl_out *out) {
+    tl_status status = s->phase == READING ? judge(s, job, e, out) : wrote(s, job, e, out);
+    if (status == TL_END && tl__is_of_server(s->try.result.code))
+        tl__out_place(out, e->words);
+    return status;
+}

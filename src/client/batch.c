@@ -1,0 +1,183 @@
+/*
+ * Joins the sends of many machines into one request, and takes its answer apart again. It
+ * knows the order of arguments that all such scripts have in common, and nothing of their meaning:
+ * keys, head, for each lock its own, tail. Head and tail hold ideas of the time, so only sends built
+ * at one instant are joined. The tail begins with until when the server may carry it out; it is that of
+ * the send which may be carried out for the shortest.
+ */
+#include "client/batch.h"
+
+#include <stdlib.h>
+
+#include "ground/bytes.h"
+
+#define ROOM 512
+
+tl_batch *tl__batch_new(void) {
+    return calloc(1, sizeof(tl_batch));
+}
+
+void tl__batch_free(tl_batch *b) {
+    if (!b)
+        return;
+    free(b->keys.p);
+    free(b->own.p);
+    free(b->head.p);
+    free(b->tail.p);
+    free(b->behind.p);
+    free(b->request.p);
+    free(b);
+}
+
+void tl__batch_clear(tl_batch *b) {
+    b->count = b->asked = 0;
+    b->keys.n = b->own.n = b->head.n = b->tail.n = b->behind.n = 0;
+}
+
+bool tl__batch_fits(const tl_batch *b, const tl_send *send, tl_mono now) {
+    if (b->count == 0)
+        return true;
+    const tl_command *c = &send->command[0], *of = &b->send.command[0];
+    int64_t left = tl__ns_until(now, send->by), whole = tl__ns_until(now, b->by);
+    return b->count < TL_BATCH_MAX && now.ns == b->now.ns && c->script == of->script &&
+           c->each == of->each && send->count == b->send.count && left / 2 <= whole &&
+           whole / 2 <= left;
+}
+
+static bool reserve(tl_batch_bytes *to, size_t more) {
+    if (more <= to->room - to->n)
+        return true;
+    size_t room = (to->n + more) * 2 + ROOM;
+    char *p = realloc(to->p, room);
+    if (!p)
+        return false;
+    to->p = p;
+    to->room = room;
+    return true;
+}
+
+/* Encoded. */
+static bool append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
+    size_t before = to->n;
+    for (size_t i = 0; i < count; i++) {
+        size_t n = tl__argument_encode(argv[i], to->p ? to->p + to->n : NULL, to->room - to->n);
+        if (n > to->room - to->n) {
+            if (!reserve(to, n)) {
+                to->n = before;
+                return false;
+            }
+            n = tl__argument_encode(argv[i], to->p + to->n, n);
+        }
+        to->n += n;
+    }
+    return true;
+}
+
+static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
+    const tl_command *c = &send->command[0];
+    tl__batch_clear(b); /* of one that could not be joined */
+    b->send = *send;
+    b->nkeys = c->nkeys;
+    b->now = now;
+    b->by = send->by;
+    if (send->count > 1 && !append(&b->behind, send->command[1].argv, send->command[1].argc))
+        return false;
+    return append(&b->head, c->argv + c->nkeys, TL_JOIN_HEAD);
+}
+
+/* Of the server's time; 0 stands for no limit. */
+static int64_t limit_of(tl_bytes not_after) {
+    int64_t us;
+    return tl__bytes_to_int(not_after, &us) && us > 0 ? us : INT64_MAX;
+}
+
+/* The sooner limits count for all. The one by our clock and the one by the server's may be of different sends:
+ * not each has until the earliest that the server's clock can show. A tail is short, and finds room. */
+static bool keep_tail(tl_batch *b, const tl_send *send) {
+    const tl_command *c = &send->command[0];
+    const tl_bytes *tail = c->argv + c->argc - TL_JOIN_TAIL;
+    int64_t not_after = limit_of(tail[0]);
+    b->by = tl__mono_min(b->by, send->by);
+    if (b->tail.n > 0 && not_after >= b->not_after)
+        return true;
+    b->tail.n = 0;
+    b->not_after = not_after;
+    return append(&b->tail, tail, TL_JOIN_TAIL);
+}
+
+bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
+    const tl_command *c = &send->command[0];
+    size_t keys = b->keys.n, own = b->own.n;
+    if ((b->count == 0 && !first(b, send, now)) || !append(&b->keys, c->argv, c->nkeys) ||
+        !append(&b->own, c->argv + c->nkeys + TL_JOIN_HEAD, c->each) || !keep_tail(b, send)) {
+        b->keys.n = keys;
+        b->own.n = own;
+        return false;
+    }
+    b->member[b->count++] = (tl_batch_member){cookie, send->ticket, b->keys.n, b->own.n};
+    return true;
+}
+
+static bool put(tl_batch_bytes *to, const char *from, size_t n) {
+    if (!reserve(to, n))
+        return false;
+    memcpy(to->p + to->n, from, n);
+    to->n += n;
+    return true;
+}
+
+/* For `count` members, from `first` on. */
+static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
+    const tl_batch_member *last = &b->member[first + count - 1];
+    size_t keys = first > 0 ? b->member[first - 1].keys_end : 0;
+    size_t own = first > 0 ? b->member[first - 1].own_end : 0;
+    tl_command *c = &b->send.command[0];
+    b->request.n = 0;
+    if (!put(&b->request, b->keys.p + keys, last->keys_end - keys) ||
+        !put(&b->request, b->head.p, b->head.n) ||
+        !put(&b->request, b->own.p + own, last->own_end - own) ||
+        !put(&b->request, b->tail.p, b->tail.n))
+        return NULL;
+    c->nkeys = (uint16_t)(b->nkeys * count);
+    c->argc = 0;
+    c->more_argc = (uint16_t)(c->nkeys + TL_JOIN_HEAD + c->each * count + TL_JOIN_TAIL);
+    c->more = tl__bytes(b->request.p, b->request.n);
+    if (b->send.count > 1) {
+        tl_command *behind = &b->send.command[1];
+        behind->more_argc = (uint16_t)(behind->more_argc + behind->argc);
+        behind->argc = 0;
+        behind->more = tl__bytes(b->behind.p, b->behind.n);
+    }
+    b->send.by = b->by;
+    return &b->send;
+}
+
+const tl_send *tl__batch_send(tl_batch *b) {
+    return send_for(b, 0, b->count);
+}
+
+const tl_send *tl__batch_send_one(tl_batch *b, unsigned i) {
+    const tl_send *send = send_for(b, i, 1);
+    b->send.ticket = b->member[i].ticket;
+    return send;
+}
+
+/* What passes for one will for all; but keys on the move between nodes are there singly. */
+bool tl__batch_is_everyones(tl_bytes error) {
+    return tl__refusal(error) == TL_EUNAVAILABLE && !tl__bytes_has_word(error, "TRYAGAIN");
+}
+
+/* A machine reads its own answer as if it had asked alone: the TIME, then one item. */
+void tl__batch_reply(const tl_batch *b, const tl_reply *whole, unsigned i, tl_reply *ret,
+                     tl_reply items[3]) {
+    *ret = *whole;
+    if (whole->type != TL_REPLY_ARRAY)
+        return;
+    *ret = (tl_reply){.type = TL_REPLY_NIL};
+    if (whole->count != b->count + 2)
+        return;
+    items[0] = whole->items[0];
+    items[1] = whole->items[1];
+    items[2] = whole->items[i + 2];
+    *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = 3};
+}

@@ -1,0 +1,64 @@
+/*
+ * One request for many locks: sends of a kind that can be joined (command.each), put together.
+ */
+#ifndef TL_BATCH_H
+#define TL_BATCH_H
+
+#include "protocol/protocol.h"
+
+#define TL_BATCH_MAX 100 /**< locks in a request: larger ones make others wait on the server */
+
+typedef struct {
+    void *cookie;
+    uint16_t ticket;
+    size_t keys_end, own_end; /**< of its bytes in batch.keys and batch.own */
+} tl_batch_member;
+
+/** Bytes that grow. */
+typedef struct {
+    char *p;
+    size_t n, room;
+} tl_batch_bytes;
+
+typedef struct tl_batch {
+    struct tl_batch *next;
+    unsigned count;
+    unsigned asked; /**< being asked singly: how many of them have been */
+    tl_batch_member member[TL_BATCH_MAX];
+    tl_mono now;       /* when they were built */
+    tl_mono by;        /* the earliest limit of any, */
+    int64_t not_after; /* and of any by the server's clock */
+    tl_send send;
+    uint16_t nkeys; /* of each */
+    tl_batch_bytes keys, own;
+    tl_batch_bytes head, tail;
+    tl_batch_bytes request; /* all of these in their order, for the members that are asked for */
+    tl_batch_bytes behind;  /* the arguments of a second command, as WAIT is; the same for all */
+} tl_batch;
+
+/** NULL: out of memory. */
+tl_batch *tl__batch_new(void);
+void tl__batch_free(tl_batch *batch);
+void tl__batch_clear(tl_batch *batch);
+
+/** Can this send be joined to what is there? Of the same kind and instant, and in about as much of a
+ *  hurry. */
+bool tl__batch_fits(const tl_batch *batch, const tl_send *send, tl_mono now);
+
+/** Join it. false: out of memory, and nothing has changed. */
+bool tl__batch_add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono now);
+
+/** The request for all, or for member i alone, by the same limit; valid until the next of these. NULL:
+ *  out of memory. */
+const tl_send *tl__batch_send(tl_batch *batch);
+const tl_send *tl__batch_send_one(tl_batch *batch, unsigned i);
+
+/** Is this error of a request for many one that each of them would be answered with, too? Else it may be
+ *  about one of them, or about asking for several keys at once. */
+bool tl__batch_is_everyones(tl_bytes error);
+
+/** The part of the answer that is member i's: `ret`, whose items are put in `items`. */
+void tl__batch_reply(const tl_batch *batch, const tl_reply *whole, unsigned i, tl_reply *ret,
+                     tl_reply items[3]);
+
+#endif

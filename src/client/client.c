@@ -1,0 +1,430 @@
+/*
+ * The client: options in, the anchored clock of its server, questions about locks.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "client/driver.h"
+#include "ground/error.h"
+#include "ground/glob.h"
+#include "protocol/ask.h"
+#include "protocol/break.h"
+#include "protocol/scan.h"
+#include "wire/keys.h"
+
+#define ATTEMPT_MS 2000
+#define CONNECT_MS 5000
+#define WARN_AGAIN_MS 60000
+/* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and by
+ * adjtime(); what is left is for the crystal. */
+#define DRIFT_PPM 101500
+#define DRIFT_MAX_PPM 500000
+#define LIMIT_MAX_MS 3600000
+#define PAGE 4096
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Options of a caller built against an older header are shorter: the rest is 0. */
+static tl_err read_options(tl_client_options *ret, const tl_client_options *given, tl_error *err) {
+    if (!given || given->size < offsetof(tl_client_options, password))
+        return tl__fail(err, TL_EINVALID, 0, "options: set size, with TL_CLIENT_OPTIONS");
+    size_t n = given->size < sizeof *ret ? given->size : sizeof *ret;
+    *ret = (tl_client_options){0};
+    memcpy(ret, given, n);
+    return TL_OK;
+}
+
+static tl_err check_limit(const char *name, int64_t *v, int64_t otherwise, tl_error *err) {
+    if (*v < 0 || *v > LIMIT_MAX_MS)
+        return tl__fail(err, TL_EINVALID, 0, "%s: 0 to %d ms, not %lld", name, LIMIT_MAX_MS,
+                        (long long)*v);
+    if (*v == 0)
+        *v = otherwise;
+    return TL_OK;
+}
+
+static tl_err check_options(tl_client_options *o, tl_error *err) {
+    int64_t replicas_ms = o->wait_replicas_ms;
+    if (check_limit("attempt_ms", &o->attempt_ms, ATTEMPT_MS, err) ||
+        check_limit("connect_ms", &o->connect_ms, CONNECT_MS, err) ||
+        check_limit("wait_replicas_ms", &replicas_ms, (o->attempt_ms + 1) / 2, err) ||
+        check_limit("restart_quiet_ms", &o->restart_quiet_ms, 0, err))
+        return TL_EINVALID;
+    o->wait_replicas_ms = (int32_t)replicas_ms;
+    if (o->drift_ppm < 0 || o->drift_ppm > DRIFT_MAX_PPM)
+        return tl__fail(err, TL_EINVALID, 0, "drift_ppm: 0 to %d, not %d", DRIFT_MAX_PPM,
+                        o->drift_ppm);
+    if (o->drift_ppm == 0)
+        o->drift_ppm = DRIFT_PPM;
+    if (o->wait_replicas < 0 || o->wait_replicas > 1000)
+        return tl__fail(err, TL_EINVALID, 0, "wait_replicas: 0 to 1000, not %d", o->wait_replicas);
+    if (!o->url)
+        o->url = "local:";
+    return TL_OK;
+}
+
+static void write_owner(tl_client *client, const char *service) {
+    struct utsname names;
+    if (uname(&names) != 0)
+        (void)snprintf(names.nodename, sizeof names.nodename, "?");
+    for (char *p = names.nodename; *p; p++)
+        if (*p <= ' ')
+            *p = '-';
+    if (!service || !*service)
+        service = program_invocation_short_name;
+    (void)snprintf(client->owner, sizeof client->owner, "%.255s %ld %.63s", names.nodename,
+                   (long)getpid(), service);
+}
+
+static bool map_here(tl_client *client) {
+    // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
+    unsigned char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                               0);
+    if (page == MAP_FAILED)
+        return false;
+    if (madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
+        (void)munmap(page, PAGE);
+        return false;
+    }
+    page[0] = 1;
+    client->here = page;
+    return true;
+}
+
+static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
+    tl_err code = tl__endpoint_parse(&client->endpoint, o->url, err);
+    return code ? code : tl__endpoint_add(&client->endpoint, o, err);
+}
+
+static void set_numbers(tl_client *client, const tl_client_options *o) {
+    client->attempt_ms = o->attempt_ms;
+    client->connect_ms = o->connect_ms;
+    client->restart_quiet_ms = o->restart_quiet_ms;
+    client->drift_ppm = o->drift_ppm;
+    client->server.drift_ppm = o->drift_ppm;
+    client->wait_replicas = o->wait_replicas;
+    client->wait_replicas_ms = o->wait_replicas_ms;
+    client->legacy = (tl_client_options){.size = sizeof client->legacy,
+                                         .protocol = o->protocol,
+                                         .skew_max_ms = o->skew_max_ms,
+                                         .legacy_lag_ms = o->legacy_lag_ms,
+                                         .legacy_ttl_ms = o->legacy_ttl_ms,
+                                         .strict = o->strict,
+                                         .wait_replicas = o->wait_replicas,
+                                         .clock_guard = o->clock_guard,
+                                         .namespaces = o->namespaces,
+                                         .fallback = o->fallback,
+                                         .phase_lease_ms = o->phase_lease_ms};
+    client->log = o->log;
+    client->log_ctx = o->log_ctx;
+}
+
+/* Who says of Java what a token can't heed has forgotten the protocol: such a lock would not be shared. */
+static bool says_of_legacy(const tl_client_options *o) {
+    return o->skew_max_ms || o->legacy_lag_ms || o->legacy_ttl_ms || o->dialect || o->strict ||
+           o->clock_guard == TL_GUARD_REFUSE;
+}
+
+/* Check them now, whatever the key. */
+static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
+    tl_rules rules;
+    int64_t ttl_ms = 0;
+    if (!client->protocol->rules)
+        return says_of_legacy(o)
+                   ? tl__fail(err, TL_EINVALID, 0,
+                              "skew_max, legacy_lag, legacy_ttl, dialect, strict, clock_guard: "
+                              "only with the protocols bridge, timestamp and auto")
+                   : TL_OK;
+    if (o->dialect) {
+        client->legacy.dialect = strdup(o->dialect);
+        if (!client->legacy.dialect)
+            return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    }
+    return client->protocol->rules(&client->legacy, NULL, (tl_bytes){0}, &rules, &ttl_ms, err);
+}
+
+static tl_err set_namespaces(tl_client *client, const tl_client_options *o, tl_error *err) {
+    const tl_phases *phases = client->protocol->phases;
+    if (!phases)
+        return o->namespaces || o->fallback || o->phase_lease_ms
+                   ? tl__fail(err, TL_EINVALID, 0,
+                              "namespaces, fallback, phase_lease: only with the protocol auto")
+                   : TL_OK;
+    tl_token id = tl__token_draw(&client->random);
+    tl_err code = phases->open(&client->legacy, tl__bytes_of(client->owner), &id,
+                               &client->namespaces, err);
+    client->legacy.namespaces = NULL; /* the caller's */
+    return code;
+}
+
+static void free_client(tl_client *client) {
+    if (client->namespaces && client->protocol)
+        client->protocol->phases->close(client->namespaces);
+    (void)pthread_mutex_destroy(&client->mutex);
+    (void)pthread_cond_destroy(&client->line_freed);
+    tl__gate_end(&client->gate);
+    if (client->here)
+        (void)munmap((void *)(uintptr_t)client->here, PAGE);
+    tl__endpoint_wipe(&client->endpoint);
+    free((char *)(uintptr_t)client->legacy.dialect);
+    free(client);
+}
+
+tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, tl_error *err) {
+    tl_client_options o = {0};
+    tl_err code = read_options(&o, options, err);
+    if (!code)
+        code = check_options(&o, err);
+    if (code)
+        return code;
+    tl_client *client = calloc(1, sizeof *client);
+    if (!client)
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    (void)pthread_mutex_init(&client->mutex, NULL);
+    (void)pthread_cond_init(&client->line_freed, NULL);
+    bool memory = tl__gate_init(&client->gate);
+    code = set_endpoint(client, &o, err);
+    if (code)
+        goto fail;
+    client->protocol = tl__protocol_row(o.protocol);
+    if (!client->protocol) {
+        code = tl__fail(err, TL_EINVALID, 0, "protocol: there is none with number %d", o.protocol);
+        goto fail;
+    }
+    set_numbers(client, &o);
+    code = set_legacy(client, &o, err);
+    if (code)
+        goto fail;
+    write_owner(client, o.service);
+    code = set_namespaces(client, &o, err);
+    if (code)
+        goto fail;
+    if (!memory || !map_here(client) || tl__keeper_init(&client->keeper, client, o.dispatch)) {
+        code = tl__fail(err, TL_ENOMEM, errno, "open a client: out of memory or descriptors");
+        goto fail;
+    }
+    *ret_client = client;
+    return TL_OK;
+fail:
+    free_client(client);
+    return code;
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+void tl_client_close(tl_client *client) {
+    if (!client || !tl__client_is_here(client))
+        return; /* in a forked child everything belongs to the parent */
+    int saved = errno;
+    tl__attend_end(client);
+    tl__keeper_close(&client->keeper, client->attempt_ms);
+    tl__attend_free(client);
+    tl__pool_free(client);
+    free_client(client);
+    errno = saved;
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+/* However long ago `before` was, the truth lies between. */
+static void read_wall(tl_server *server, tl_mono before) {
+    int64_t us = tl__wall_now().us;
+    tl_mono after = tl__mono_now();
+    server->wall_us = us - after.ns / 1000 - 1;
+    server->wall_wide_us = (after.ns - before.ns) / 1000 + 2;
+}
+
+tl_server tl__client_server(tl_client *client, tl_mono now) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_server server = client->server;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (client->protocol->reads_wall)
+        read_wall(&server, now);
+    return server;
+}
+
+void tl__client_level(tl_client *client, uint8_t level) {
+    (void)pthread_mutex_lock(&client->mutex);
+    client->server.level = level;
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
+    int64_t last = atomic_load(&client->warned_ns);
+    if (last != 0 && now.ns - last < WARN_AGAIN_MS * TL_NS_PER_MS)
+        return;
+    if (atomic_compare_exchange_strong(&client->warned_ns, &last, now.ns))
+        tl__log(client, TL_LOG_WARNING, "%s", words);
+}
+
+void tl__client_asked(tl_client *client, tl_mono now) {
+    int64_t none = 0;
+    (void)atomic_compare_exchange_strong(&client->mute_ns, &none, now.ns);
+}
+
+void tl__client_answered(tl_client *client, tl_mono now) {
+    atomic_store(&client->heard_ns, now.ns);
+    atomic_store(&client->mute_ns, 0);
+}
+
+bool tl__client_heard_since(const tl_client *client, tl_mono since) {
+    return atomic_load(&client->heard_ns) >= since.ns;
+}
+
+int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now) {
+    tl_mono mute = {atomic_load(&client->mute_ns)};
+    if (mute.ns == 0 || tl__client_heard_since(client, since))
+        return 0;
+    return tl__ms_until(tl__mono_max(mute, since), now) + 1;
+}
+
+static void warn_of_step(tl_client *client) {
+    tl__log(client, TL_LOG_WARNING, "%s: the server's clock has stepped, or another server answers",
+            client->endpoint.label);
+}
+
+bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
+    (void)pthread_mutex_lock(&client->mutex);
+    bool stepped = tl__anchor_learn(&client->server.anchor, bracket, now, client->drift_ppm);
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (stepped)
+        warn_of_step(client);
+    return stepped;
+}
+
+void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_anchor *anchor = &client->server.anchor;
+    bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
+    if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
+        anchor->known = false;
+    client->server.generation++;
+    client->server.level = 0;
+    if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
+        int64_t least_us = uptime_us > 1000000 ? uptime_us - 1000000 : 0;
+        client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(least_us, 1000));
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    tl__client_answered(client, now);
+    if (stepped)
+        warn_of_step(client);
+}
+
+tl_token tl__client_token(tl_client *client) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_token token = tl__token_draw(&client->random);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return token;
+}
+
+uint64_t tl__client_seed(tl_client *client) {
+    (void)pthread_mutex_lock(&client->mutex);
+    uint64_t seed = tl__random_draw(&client->random);
+    (void)pthread_mutex_unlock(&client->mutex);
+    return seed;
+}
+
+tl_conn_limits tl__client_limits(const tl_client *client) {
+    return (tl_conn_limits){.connect_ms = client->connect_ms,
+                            .ask_uptime = client->restart_quiet_ms > 0,
+                            .no_time = client->legacy.strict,
+                            .ask_id = client->protocol->watches && !client->legacy.strict};
+}
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+void tl__log(tl_client *client, tl_log_level level, const char *format, ...) {
+    if (!client->log)
+        return;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    client->log(level, line, client->log_ctx);
+}
+
+const char *tl_version(void) {
+    return TL_VERSION;
+}
+
+/* Run a machine that asks once. */
+static tl_err ask(tl_client *client, void *machine, tl_step step, const char *what, tl_error *err) {
+    const tl_result *result = machine;
+    tl_out out;
+    if (!tl__client_is_here(client))
+        return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
+    (void)tl__drive(client, machine, step, NULL, &out);
+    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
+                        : TL_OK;
+}
+
+tl_err tl_client_ping(tl_client *client, tl_error *err) {
+    tl_ask a;
+    tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
+    return ask(client, &a, tl__ask_step, "ping", err);
+}
+
+tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
+                      tl_error *err) {
+    if (!key || key_len == 0 || key_len > TL_KEY_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
+    if (ret_info->size < sizeof ret_info->size || ret_info->size > sizeof *ret_info)
+        return tl__fail(err, TL_EINVALID, 0, "info: set size");
+    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+    tl_ask a;
+    tl_bytes k = tl__bytes(key, key_len);
+    tl__ask_init(&a, k, tl__sidecar(name, k, NULL), client->attempt_ms, client->connect_ms);
+    a.legacy = &client->legacy;
+    a.plain = client->legacy.strict;
+    a.may_get = client->legacy.protocol == TL_TIMESTAMP;
+    tl_err code = ask(client, &a, tl__ask_step, "look", err);
+    if (code)
+        return code;
+    size_t size = ret_info->size;
+    memcpy(ret_info, &a.info, size);
+    ret_info->size = size;
+    return TL_OK;
+}
+
+tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
+                      void *ctx, tl_error *err) {
+    tl_scan s;
+    tl_bytes glob = pattern ? tl__bytes_of(pattern) : TL_LITERAL("*");
+    const char *flaw = tl__glob_flaw(glob);
+    if (glob.n == 0 || glob.n > TL_KEY_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "pattern: 1 to %d bytes, not %zu", TL_KEY_MAX, glob.n);
+    if (flaw)
+        return tl__fail(err, TL_EINVALID, 0, "pattern: it has a %s", flaw);
+    tl__scan_init(&s, glob, *cursor, client->attempt_ms, client->connect_ms);
+    s.legacy = &client->legacy;
+    s.found = found;
+    s.ctx = ctx;
+    tl_err code = ask(client, &s, tl__scan_step, "scan", err);
+    if (!code)
+        *cursor = s.cursor;
+    return code;
+}
+
+tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
+                       tl_error *err) {
+    if (!key || key_len == 0 || key_len > TL_KEY_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
+    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA], shown[64];
+    tl_break b = {.key = tl__bytes(key, key_len), .who = tl__bytes_of(client->owner), .seen = seen};
+    b.attempt_ms = client->attempt_ms;
+    b.connect_ms = client->connect_ms;
+    b.sidecar = tl__sidecar(name, b.key, NULL);
+    tl_err code = ask(client, &b, tl__break_step, "break", err);
+    tl__bytes_print(shown, sizeof shown, b.key);
+    if (!code)
+        tl__log(client, TL_LOG_INFO, "%s: the lock was removed by %s", shown, client->owner);
+    return code;
+}

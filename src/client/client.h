@@ -1,0 +1,142 @@
+/*
+ * What a client is inside: options, a pool of connections for callers that block, what is known of
+ * the server, the local queue, and the keeper. Lock order: keeper.mutex, client.mutex, gate.mutex,
+ * keeper.posts_mutex; none is held while blocking or during a callback of the caller's, but log and a
+ * retry's next, which may not call back.
+ */
+#ifndef TL_CLIENT_H
+#define TL_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client/gate.h"
+#include "client/keeper.h"
+#include "ground/spin.h"
+#include "protocol/protocol.h"
+#include "transport/conn.h"
+
+#define TL_LINES_MAX 64   /**< connections of a client for callers that block */
+#define TL_OWNER_SIZE 352 /**< "host pid service" */
+
+struct tl_drive;
+
+/** A pooled connection; used by one caller at a time. */
+typedef struct tl_line {
+    struct tl_client *client;
+    tl_conn *conn;
+    tl_spin spin;
+    struct tl_drive *user; /**< whose answers come in; NULL in the pool */
+    tl_mono idle_since;
+    struct tl_line *next;
+} tl_line;
+
+/** What keeps the lease on a namespace's phase fresh. */
+typedef struct {
+    tl_task task;
+    void *machine; /**< NULL: none was read yet */
+} tl_attendant;
+
+/** A caller that waits, seen from other threads. */
+typedef struct tl_waiter {
+    tl_listener listener;
+    int fd; /**< an eventfd */
+    atomic_uint flags;
+    struct tl_waiter *next; /**< in the pool */
+} tl_waiter;
+
+struct tl_client {
+    tl_endpoint endpoint;
+    const tl_protocol *protocol;
+    int64_t attempt_ms, connect_ms, restart_quiet_ms;
+    int32_t drift_ppm, wait_replicas, wait_replicas_ms;
+    tl_client_options legacy;         /**< what is true of clients of the old kind; the rest is 0 */
+    struct tl_namespaces *namespaces; /**< TL_AUTO */
+    void (*log)(tl_log_level level, const char *line, void *ctx);
+    void *log_ctx;
+    char owner[TL_OWNER_SIZE];
+    const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
+    atomic_uint spinning;               /**< callers that wait for an answer without sleeping */
+
+    pthread_mutex_t mutex;     /**< for what follows */
+    pthread_cond_t line_freed; /**< or a waiter cancelled, who may wait for one */
+    tl_server server;
+    tl_random random;
+    tl_line *lines; /**< idle ones */
+    unsigned lines_made;
+    tl_waiter *waiters; /**< idle ones */
+
+    _Atomic int64_t warned_ns; /**< when clock_off was logged last */
+    _Atomic int64_t heard_ns;  /**< when the server answered last */
+    _Atomic int64_t mute_ns;   /**< since when a question is without an answer; 0: none is */
+
+    atomic_uint operations; /**< that go on without a caller that blocks */
+    tl_gate gate;
+    tl_attendant attendant[TL_NAMESPACES_MAX]; /**< under keeper.mutex */
+    tl_keeper keeper;
+};
+
+/** May this process use the client? False in a forked child. */
+static inline bool tl__client_is_here(const tl_client *client) {
+    return client->here[0] != 0;
+}
+
+/** What is known of the server. `now` is the present event's: the wall clock, where it is wanted, is read
+ *  between that and the return, which saves a reading for each step. */
+tl_server tl__client_server(tl_client *client, tl_mono now);
+
+/* ---- attend.c --- */
+
+/** A lease on a phase has been read: keep it, and keep it fresh. With keeper.mutex held (_in), or not. */
+void tl__client_lease_in(tl_client *client, uint8_t leased, const tl_lease *lease);
+void tl__client_lease(tl_client *client, uint8_t leased, const tl_lease *lease);
+/** End what keeps leases fresh, before the keeper is closed; take the client's records away, with keeper.mutex
+ *  held and the last thing that it does; free what is left, after that. */
+void tl__attend_end(tl_client *client);
+void tl__attend_leave(tl_client *client);
+void tl__attend_free(tl_client *client);
+
+/** A clock is too far off: say so, but not too often. */
+void tl__client_clock_off(tl_client *client, const char *words, tl_mono now);
+
+/** What an attempt has learned of the server. */
+void tl__client_level(tl_client *client, uint8_t level);
+
+/** The server is asked, and has answered: for those who wait without asking. */
+void tl__client_asked(tl_client *client, tl_mono now);
+void tl__client_answered(tl_client *client, tl_mono now);
+bool tl__client_heard_since(const tl_client *client, tl_mono since);
+/** For how long, since then, the server has left a question without an answer; 0 when it has
+ *  answered since then, or when nobody asked. */
+int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now);
+
+/** Merge a bracket; true when the server's clock stepped. */
+bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now);
+
+/** For conn calls.up: ctx is the client. */
+void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
+
+tl_conn_limits tl__client_limits(const tl_client *client);
+
+/** A fresh token; a seed for jitter. */
+tl_token tl__client_token(tl_client *client);
+uint64_t tl__client_seed(tl_client *client);
+
+/** A connection of one's own until it is given back; NULL when none is free by then, or before the
+ *  waiter (NULL: none) is cancelled, or no memory. broken: close it instead of keeping it. */
+tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by);
+void tl__line_give(tl_line *line, bool broken);
+
+/** NULL: no memory or descriptors. */
+tl_waiter *tl__waiter_take(tl_client *client);
+void tl__waiter_give(tl_client *client, tl_waiter *waiter);
+/** Set bits and wake its owner. Any thread, while it is taken. */
+void tl__waiter_post(tl_waiter *waiter, unsigned flags);
+
+/** All that is idle; nobody borrows any more. */
+void tl__pool_free(tl_client *client);
+
+void tl__log(tl_client *client, tl_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

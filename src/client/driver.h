@@ -1,0 +1,16 @@
+/*
+ * The blocking driver: runs a step machine on the calling thread.
+ */
+#ifndef TL_DRIVER_H
+#define TL_DRIVER_H
+
+#include "client/client.h"
+
+/** Run until TL_END or TL_DETACH, which it returns; out->words then tells of a failure. waiter: for
+ *  wake-ups and cancelling; may be NULL. */
+tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *waiter, tl_out *out);
+
+/** An answer on the line that the drive uses. */
+void tl__drive_answer(struct tl_drive *drive, const tl_answer *answer);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * The local queue. A table of the locks that are at the front of their key, each with the
+ * queue behind it; all of it lies in the locks themselves, and nothing is allocated for an acquire.
+ * It must never let two be at the front of one key.
+ */
+#include "client/gate.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define BUCKETS 64
+/* For so long, at most, a process keeps passing a lock to its own. */
+#define PASS_NS (1000 * TL_NS_PER_MS)
+
+bool tl__gate_init(tl_gate *gate) {
+    *gate = (tl_gate){.buckets = BUCKETS};
+    gate->bucket = calloc(BUCKETS, sizeof(tl_place *));
+    (void)pthread_mutex_init(&gate->mutex, NULL);
+    return gate->bucket != NULL;
+}
+
+void tl__gate_end(tl_gate *gate) {
+    free(gate->bucket);
+    (void)pthread_mutex_destroy(&gate->mutex);
+}
+
+uint64_t tl__gate_hash(tl_bytes key) {
+    uint64_t h = 14695981039346656037U;
+    for (size_t i = 0; i < key.n; i++)
+        h = (h ^ (unsigned char)key.p[i]) * 1099511628211U;
+    return h ^ h >> 32;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static tl_place **bucket_of(const tl_gate *gate, uint64_t hash) {
+    return &gate->bucket[hash & (gate->buckets - 1)];
+}
+
+static tl_place *find(const tl_gate *gate, const tl_place *like) {
+    tl_place *p = *bucket_of(gate, like->hash);
+    while (p && !(p->hash == like->hash && tl__bytes_eq(p->key, like->key)))
+        p = p->next;
+    return p;
+}
+
+static void insert(tl_gate *gate, tl_place *place) {
+    tl_place **bucket = bucket_of(gate, place->hash);
+    place->next = *bucket;
+    *bucket = place;
+    gate->fronts++;
+}
+
+/* Out of memory: it goes on with longer chains. */
+static void grow(tl_gate *gate) {
+    tl_gate larger = {.buckets = gate->buckets * 2};
+    larger.bucket = calloc(larger.buckets, sizeof(tl_place *));
+    if (!larger.bucket)
+        return;
+    for (size_t i = 0; i < gate->buckets; i++)
+        for (tl_place *p = gate->bucket[i], *next; p; p = next) {
+            next = p->next;
+            insert(&larger, p);
+        }
+    free(gate->bucket);
+    gate->bucket = larger.bucket;
+    gate->buckets = larger.buckets;
+}
+
+static void come_to_front(tl_gate *gate, tl_place *place) {
+    if (gate->fronts >= gate->buckets)
+        grow(gate);
+    place->state = TL_FRONT;
+    place->turn = NULL;
+    insert(gate, place);
+}
+
+static void take_out(tl_gate *gate, tl_place *place) {
+    tl_place **at = bucket_of(gate, place->hash);
+    while (*at != place)
+        at = &(*at)->next;
+    *at = place->next;
+    gate->fronts--;
+    place->state = TL_OUTSIDE;
+    place->next = NULL;
+}
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+static void append(tl_place *front, tl_place *place, tl_turn *turn) {
+    place->state = TL_QUEUED;
+    place->turn = turn;
+    place->next = NULL;
+    if (front->last)
+        front->last->next = place;
+    else
+        front->first = place;
+    front->last = place;
+}
+
+int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    if (place->state == TL_OUTSIDE) {
+        tl_place *front = find(gate, place);
+        place->first = place->last = NULL;
+        if (!front)
+            come_to_front(gate, place);
+        else if (turn)
+            append(front, place, turn);
+    }
+    int state = place->state;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return state;
+}
+
+/* The one at the front goes; the first behind it takes over the queue. */
+static void hand_over(tl_gate *gate, tl_place *place, const tl_hold *hold) {
+    tl_place *heir = place->first;
+    take_out(gate, place);
+    if (!heir)
+        return;
+    tl_turn *turn = heir->turn;
+    heir->first = heir->next;
+    heir->last = heir->first ? place->last : NULL;
+    place->first = place->last = NULL;
+    come_to_front(gate, heir);
+    turn->given = hold != NULL;
+    if (hold)
+        turn->hold = *hold;
+    turn->come(turn);
+}
+
+static void leave_queue(tl_gate *gate, tl_place *place) {
+    tl_place *front = find(gate, place), *before = NULL;
+    for (tl_place *p = front->first; p != place; p = p->next)
+        before = p;
+    if (before)
+        before->next = place->next;
+    else
+        front->first = place->next;
+    if (front->last == place)
+        front->last = before;
+    place->state = TL_OUTSIDE;
+    place->turn = NULL;
+    place->next = NULL;
+}
+
+bool tl__gate_quit(tl_gate *gate, tl_place *place) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    bool queued = place->state == TL_QUEUED;
+    if (queued)
+        leave_queue(gate, place);
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return queued;
+}
+
+void tl__gate_leave(tl_gate *gate, tl_place *place) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    if (place->state == TL_FRONT)
+        hand_over(gate, place, NULL);
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+/* With less than half of what it wants the next would have to renew at once. By another protocol it
+ * couldn't: a lock with a fence has a sidecar, one without has none. */
+static bool may_pass(const tl_place *place, const tl_hold *hold, tl_mono now) {
+    if (place->state != TL_FRONT || !place->first || hold->passes == 0)
+        return false;
+    return place->first->turn->protocol == hold->protocol &&
+           tl__ns_until(hold->taken, now) < PASS_NS &&
+           tl__ms_until(now, hold->deadline) >= place->first->turn->ttl_ms / 2 &&
+           tl__mono_before(now, hold->deadline);
+}
+
+bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    bool may = may_pass(place, hold, now);
+    if (may) {
+        tl_hold next = *hold;
+        next.passes--;
+        next.fence += next.fence != 0;
+        hand_over(gate, place, &next);
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return may;
+}
+
+void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_place *place)) {
+    const tl_place like = {.key = key, .hash = tl__gate_hash(key)};
+    (void)pthread_mutex_lock(&gate->mutex);
+    tl_place *place = find(gate, &like);
+    if (place)
+        see(place);
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front)) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    const tl_place *front = find(gate, place);
+    bool is = front && so(front);
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return is;
+}
+
+bool tl__gate_has_queue(tl_gate *gate, const tl_place *place) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    bool has = place->state == TL_FRONT && place->first;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return has;
+}
+
+/* ---- a caller that blocks -------------------------------------------------------------------- */
+
+static void signal_queuer(tl_turn *turn) {
+    (void)pthread_cond_signal(&((tl_queuer *)turn)->cond);
+}
+
+void tl__queuer_init(tl_queuer *q, int64_t ttl_ms, const tl_protocol *protocol) {
+    *q = (tl_queuer){.turn = {.ttl_ms = ttl_ms, .protocol = protocol, .come = signal_queuer}};
+    (void)pthread_cond_init(&q->cond, NULL);
+}
+
+void tl__queuer_end(tl_queuer *q) {
+    (void)pthread_cond_destroy(&q->cond);
+}
+
+bool tl__gate_await(tl_gate *gate, tl_place *place, tl_queuer *q, _Atomic unsigned *stop,
+                    unsigned bits, tl_mono by) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    while (place->state == TL_QUEUED && !(atomic_load(stop) & bits))
+        if (!tl__cond_wait(&q->cond, &gate->mutex, by))
+            break;
+    bool front = place->state == TL_FRONT;
+    if (!front)
+        leave_queue(gate, place);
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return front;
+}
+
+void tl__gate_nudge(tl_gate *gate, tl_place *place) {
+    (void)pthread_mutex_lock(&gate->mutex);
+    if (place->state == TL_QUEUED)
+        place->turn->come(place->turn);
+    (void)pthread_mutex_unlock(&gate->mutex);
+}

@@ -1,0 +1,106 @@
+/*
+ * The local queue: locks of one client on one key line up here, first come first served, so that
+ * only the one at the front bothers the server, and what it releases can pass to the next without
+ * a word to the server. Any thread; nothing here blocks but tl__gate_await, which has a limit.
+ */
+#ifndef TL_GATE_H
+#define TL_GATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "ground/bytes.h"
+#include "ground/clock.h"
+#include "protocol/protocol.h"
+
+#define TL_FENCES 64 /**< fencing numbers that are reserved at once for passing a lock on */
+
+/** A hold as it passes from one lock to the next. */
+typedef struct {
+    const tl_protocol *protocol; /**< by which it was taken */
+    tl_token token;
+    tl_mono deadline;
+    uint64_t fence;  /**< the present holder's; 0: the lock has none */
+    unsigned passes; /**< how often it may pass on yet: so many fencing numbers are reserved */
+    tl_mono taken;   /**< from the server */
+    tl_proof proof;
+} tl_hold;
+
+/** Whoever stands in the queue. */
+typedef struct tl_turn {
+    int64_t ttl_ms;                     /**< the lifetime it wants */
+    const tl_protocol *protocol;        /**< by which it would take the lock, and renews it */
+    void (*come)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
+    bool given;                         /**< with a hold: then it doesn't ask the server */
+    tl_hold hold;
+} tl_turn;
+
+/** A lock's place. All but `key` and `hash` is the gate's. */
+typedef struct tl_place {
+    tl_bytes key;
+    uint64_t hash;
+    enum { TL_OUTSIDE, TL_QUEUED, TL_FRONT } state;
+    tl_turn *turn;          /* QUEUED */
+    struct tl_place *next;  /* QUEUED: behind it; FRONT: of the same bucket */
+    struct tl_place *first; /* FRONT: the queue */
+    struct tl_place *last;
+} tl_place;
+
+typedef struct {
+    pthread_mutex_t mutex;
+    tl_place **bucket;
+    size_t buckets, fronts;
+} tl_gate;
+
+/** false: out of memory. */
+bool tl__gate_init(tl_gate *gate);
+void tl__gate_end(tl_gate *gate);
+
+uint64_t tl__gate_hash(tl_bytes key);
+
+/** Go to the front when nobody is there: TL_FRONT. Otherwise stand in the queue if `turn` is given:
+ *  TL_QUEUED; or stay outside. One that stands somewhere stays there. */
+int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
+
+/** Leave the queue. false: it isn't in it, but has come to the front, perhaps with a hold. */
+bool tl__gate_quit(tl_gate *gate, tl_place *place);
+
+/** Leave the front, with nothing to hand on; the next comes there. Fine for one outside. */
+void tl__gate_leave(tl_gate *gate, tl_place *place);
+
+/** At the front with a hold that is over for its owner: hand it to the next, who comes to the front
+ *  with the next fencing number. false: nobody waits, or one of another protocol (with a fence, where
+ *  this has none), or it has been passed on for long enough while other processes may wait, or too
+ *  little of it is left. */
+bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
+
+/** Have `see` look at the one at the front of a key, if there is one, with the gate's mutex held. */
+void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_place *place));
+
+/** Is this so of the one that is at the front of this key, of whichever place? false: nobody is there.
+ *  `so` is called with the gate's mutex held. */
+bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front));
+
+/** Is anybody behind the one at the front? */
+bool tl__gate_has_queue(tl_gate *gate, const tl_place *place);
+
+/* ---- for a caller that blocks ----------------------------------------------------------------- */
+
+/** A turn that a thread waits for. */
+typedef struct {
+    tl_turn turn; /* first */
+    pthread_cond_t cond;
+} tl_queuer;
+
+void tl__queuer_init(tl_queuer *queuer, int64_t ttl_ms, const tl_protocol *protocol);
+void tl__queuer_end(tl_queuer *queuer);
+
+/** Wait until it is at the front: true. false: *stop has one of `bits`, or the time is up, and it has
+ *  left the queue. */
+bool tl__gate_await(tl_gate *gate, tl_place *place, tl_queuer *queuer, _Atomic unsigned *stop,
+                    unsigned bits, tl_mono by);
+
+/** Have a caller that waits look at `stop`. */
+void tl__gate_nudge(tl_gate *gate, tl_place *place);
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * A hold, from the answer that proves it to its end. The keeper renews it and says what
+ * becomes of it. It must never report HELD, or time remaining, beyond the deadline that a machine
+ * has proved.
+ */
+#include <stdio.h>
+
+#include "client/lock.h"
+#include "protocol/settle.h"
+
+#define DETAIL_SIZE 96
+
+void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
+    atomic_store(&lock->deadline_ns, deadline.ns);
+    atomic_store(&lock->state, (int)state);
+}
+
+/* ---- what is left over ----------------------------------------------------------------------- */
+
+/* Without a proof, so that a stamp without scripts is left to run out: the caller's own release may be
+ * under way, and the second of two DELs finds a successor's lock. */
+static void drop_in(tl_lock *lock) {
+    tl_settle s;
+    tl_job job = tl__lock_job(lock);
+    tl_mono believed = {atomic_load(&lock->deadline_ns)};
+    job.proof = (tl_proof){0};
+    tl__settle_init(&s, &job, TL_DROP, believed, tl__client_seed(lock->client));
+    tl__keeper_detach_in(&lock->client->keeper, &s, sizeof s, tl__settle_step, TL_START,
+                         tl__name_hold(lock->name), tl__name_release);
+}
+
+void tl__hold_drop(tl_lock *lock) {
+    tl_keeper *k = &lock->client->keeper;
+    if (tl__keeper_ready(k))
+        return; /* it expires by itself */
+    tl__keeper_lock(k);
+    drop_in(lock);
+    tl__keeper_unlock(k);
+}
+
+/* A hold that ran out may leave the key behind, if a renewal of ours was executed unheard. But where
+ * renewing is left to the caller, the token may have been passed on, and the key be another's. */
+static bool leaves_something(const tl_lock *lock, tl_lost_why why) {
+    return why == TL_LOST_TAKEN || why == TL_LOST_GONE ||
+           (why == TL_LOST_EXPIRED && !lock->manual_renew);
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static const char *describe(const tl_lock_event *event, char words[DETAIL_SIZE]) {
+    switch (event->state) {
+    case TL_AT_RISK: return "a renewal has failed";
+    case TL_HELD: return "renewed again";
+    default: break;
+    }
+    switch (event->why) {
+    case TL_LOST_EXPIRED: return "no renewal succeeded in time";
+    case TL_LOST_TAKEN:
+        if (!event->robbed)
+            return "another holds it";
+        (void)snprintf(words, DETAIL_SIZE,
+                       "taken by a client whose clock is at least %lld ms ahead",
+                       (long long)event->robber_ms);
+        return words;
+    case TL_LOST_GONE: return "its key is gone";
+    case TL_LOST_MAX_HOLD: return "the longest hold is over";
+    case TL_LOST_NOT: break;
+    }
+    return "";
+}
+
+static void tell(tl_report *report) {
+    tl_lock *lock = (tl_lock *)((char *)report - offsetof(tl_lock, report));
+    tl_keeper *k = &lock->client->keeper;
+    tl__keeper_lock(k);
+    tl_lock_event event = lock->event;
+    lock->told = event.state;
+    tl__keeper_unlock(k);
+    event.remaining_ms = tl_lock_remaining_ms(lock);
+    char words[DETAIL_SIZE];
+    event.detail = describe(&event, words);
+    lock->on_event(lock, &event, lock->ctx);
+}
+
+/* What was over before it could be told is not told: of a risk and its end both, or neither. */
+static void report(tl_lock *lock) {
+    tl_keeper *k = &lock->client->keeper;
+    if (lock->event.state == lock->told)
+        tl__keeper_withdraw(k, &lock->report);
+    else
+        tl__keeper_report(k, &lock->report);
+}
+
+/* After each step of the renewal, under keeper.mutex. */
+static void stepped(tl_task *task, const tl_out *out, tl_status status) {
+    tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
+    static const tl_state states[] = {
+        [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
+    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->renew.result.deadline.ns);
+    for (unsigned i = 0; i < out->notes; i++) {
+        tl_state state = states[out->note[i].kind];
+        atomic_store(&lock->state, (int)state);
+        lock->event = (tl_lock_event){.state = state,
+                                      .why = out->note[i].why,
+                                      .robbed = out->note[i].robbed,
+                                      .robber_ms = out->note[i].robber_ms};
+        if (lock->on_event)
+            report(lock);
+        if (state != TL_LOST)
+            continue;
+        if (leaves_something(lock, out->note[i].why))
+            drop_in(lock);
+        tl__gate_leave(&lock->client->gate, &lock->place);
+    }
+}
+
+void tl__hold_init(tl_lock *lock) {
+    lock->report = (tl_report){.call = tell, .owner = lock};
+    lock->task = (tl_task){
+        .machine = &lock->renew, .step = tl__renew_step, .stepped = stepped, .renews = true};
+}
+
+/* Nobody overwrites a token. */
+static bool is_watched(const tl_lock *lock) {
+    bool token = lock->protocol->phases && lock->proof.speaks == 1 + TL_TOKEN;
+    return lock->protocol->watches && !lock->rules.strict && !token;
+}
+
+/* ---- beginning and ending -------------------------------------------------------------------- */
+
+static tl_err watch_in(tl_lock *lock, tl_mono deadline, uint64_t seed) {
+    tl_job job = tl__lock_job(lock);
+    lock->task.watched = is_watched(lock) ? lock->name->key : (tl_bytes){0};
+    tl_mono hold = lock->max_hold_ms > 0 ? tl__mono_add_ms(tl__mono_now(), lock->max_hold_ms)
+                                         : TL_NEVER;
+    lock->told = TL_HELD;
+    tl__renew_init(&lock->renew, &job, deadline, hold, lock->manual_renew, seed);
+    return tl__keeper_add(&lock->client->keeper, &lock->task, TL_START);
+}
+
+tl_err tl__hold_watch(tl_lock *lock, tl_mono deadline, uint64_t seed) {
+    tl_keeper *k = &lock->client->keeper;
+    tl__keeper_lock(k);
+    tl_err code = watch_in(lock, deadline, seed);
+    tl__keeper_unlock(k);
+    return code;
+}
+
+tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
+    lock->token = hold->token;
+    lock->passes = hold->passes;
+    lock->proof = hold->proof;
+    lock->taken = hold->taken;
+    atomic_store(&lock->fence, hold->fence);
+    (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL); /* it may have asked outside */
+    tl__hold_publish(lock, TL_HELD, hold->deadline);
+    if (watch_in(lock, hold->deadline, seed) == TL_OK)
+        return TL_OK;
+    tl__hold_publish(lock, TL_FREE, (tl_mono){0});
+    drop_in(lock);
+    return TL_ENOMEM;
+}
+
+tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
+    tl_keeper *k = &lock->client->keeper;
+    tl__keeper_lock(k);
+    tl_err code = tl__hold_begin_in(lock, hold, seed);
+    tl__keeper_unlock(k);
+    return code;
+}
+
+static void prove_in(tl_lock *lock) {
+    if (lock->task.at != 0)
+        lock->proof = lock->renew.job.proof;
+}
+
+void tl__hold_prove(tl_lock *lock) {
+    tl__keeper_lock(&lock->client->keeper);
+    prove_in(lock);
+    tl__keeper_unlock(&lock->client->keeper);
+}
+
+bool tl__hold_stop(tl_lock *lock) {
+    tl_keeper *k = &lock->client->keeper;
+    tl__keeper_lock(k);
+    bool left = !lock->manual_renew && lock->task.at != 0;
+    prove_in(lock);
+    tl__keeper_remove(k, &lock->task);
+    tl__keeper_unreport(k, &lock->report);
+    tl__keeper_unlock(k);
+    return left;
+}
+
+bool tl__hold_passable(const tl_lock *lock, tl_hold *ret) {
+    if (lock->adopted || atomic_load(&lock->state) != TL_HELD)
+        return false;
+    *ret = (tl_hold){.protocol = lock->protocol,
+                     .token = lock->token,
+                     .deadline = {atomic_load(&lock->deadline_ns)},
+                     .fence = atomic_load(&lock->fence),
+                     .passes = lock->passes,
+                     .proof = lock->proof,
+                     .taken = lock->taken};
+    return true;
+}

@@ -1,0 +1,324 @@
+/*
+ * The keeper's thread and its life. Everything it touches is under its mutex, which it lets
+ * go only to poll and to report. It must never block anywhere else: a deadline of some lock is always
+ * near.
+ */
+#include "client/keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "client/keeper_inside.h"
+#include "ground/thread.h"
+
+#define REPORTS_MAX 64     /* told in one go */
+#define LOG_AGAIN_MS 10000 /* a connection that comes and goes is logged no more often */
+
+void tl__keeper_lock(tl_keeper *k) {
+    (void)pthread_mutex_lock(&k->mutex);
+}
+
+void tl__keeper_unlock(tl_keeper *k) {
+    tl__keeper_flush(k);
+    (void)pthread_mutex_unlock(&k->mutex);
+}
+
+void tl__keeper_rouse(tl_keeper *k) {
+    const uint64_t one = 1;
+    (void)!write(k->wake, &one, sizeof one); /* fails only when it is readable anyway */
+}
+
+void tl__keeper_wake(tl_keeper *k) {
+    if (k->polling)
+        tl__keeper_rouse(k);
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void say_ready(tl_keeper *k) {
+    const uint64_t one = 1;
+    (void)!write(k->ready, &one, sizeof one); /* fails only when it is readable anyway */
+}
+
+void tl__keeper_report(tl_keeper *k, tl_report *report) {
+    if (report->queued)
+        return;
+    report->queued = true;
+    report->next = NULL;
+    *k->reports_end = report;
+    k->reports_end = &report->next;
+    if (k->ready >= 0)
+        say_ready(k);
+    else
+        tl__keeper_wake(k);
+}
+
+void tl__keeper_withdraw(tl_keeper *k, tl_report *report) {
+    if (!report->queued)
+        return;
+    tl_report **at = &k->reports;
+    while (*at != report)
+        at = &(*at)->next;
+    *at = report->next;
+    if (!*at)
+        k->reports_end = at;
+    report->queued = false;
+}
+
+void tl__keeper_unreport(tl_keeper *k, tl_report *report) {
+    tl__keeper_withdraw(k, report);
+    tl__keeper_await_told(k, report->owner);
+}
+
+void tl__keeper_await_told(tl_keeper *k, const void *owner) {
+    tl__keeper_flush(k); /* the wait lets the mutex go */
+    while (k->telling == owner && !pthread_equal(pthread_self(), k->deliverer))
+        (void)pthread_cond_wait(&k->delivered, &k->mutex);
+}
+
+/* A bound, since a callback may bring about the next report: the loop that called has other work. */
+static unsigned deliver_reports(tl_keeper *k) {
+    unsigned n = 0;
+    while (k->reports && !k->telling && n < REPORTS_MAX) {
+        tl_report *report = k->reports;
+        k->reports = report->next;
+        if (!k->reports)
+            k->reports_end = &k->reports;
+        report->queued = false;
+        k->telling = report->owner;
+        k->deliverer = pthread_self();
+        tl__keeper_unlock(k);
+        report->call(report);
+        n++;
+        tl__keeper_lock(k);
+        k->telling = NULL;
+        (void)pthread_cond_broadcast(&k->delivered);
+    }
+    return n;
+}
+
+unsigned tl__keeper_dispatch(tl_keeper *k) {
+    uint64_t count;
+    (void)!read(k->ready, &count, sizeof count);
+    tl__keeper_lock(k);
+    unsigned n = deliver_reports(k);
+    if (k->reports)
+        say_ready(k);
+    tl__keeper_unlock(k);
+    return n;
+}
+
+void tl__keeper_rejudge(tl_keeper *k) {
+    tl__keeper_lock(k);
+    k->rejudge = true;
+    if (k->running)
+        tl__keeper_wake(k);
+    tl__keeper_unlock(k);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void run_due(tl_keeper *k) {
+    tl_mono now = tl__mono_now();
+    for (tl_task *t; (t = tl__tasks_first(&k->tasks)) && !tl__mono_before(now, t->until);) {
+        tl_event e = {.kind = TL_TIMER, .now = now};
+        tl__keeper_run(k, t, &e);
+    }
+}
+
+/* Every lock is renewed now. A task can end itself here, but no other. */
+static void rejudge(tl_keeper *k) {
+    tl_event woken = {.kind = TL_WOKEN, .now = tl__mono_now()};
+    uint32_t n = 0;
+    k->rejudge = false;
+    tl_task **all = malloc((k->tasks.count + (size_t)1) * sizeof(tl_task *));
+    if (!all)
+        return; /* the regular renewals find out */
+    for (uint32_t i = 1; i <= k->tasks.count; i++)
+        if (k->tasks.heap[i]->renews)
+            all[n++] = k->tasks.heap[i];
+    for (uint32_t i = 0; i < n; i++)
+        tl__keeper_run(k, all[i], &woken);
+    free(all);
+}
+
+static void await(tl_keeper *k) {
+    tl__keeper_flush(k);
+    struct pollfd fds[4] = {
+        {.fd = k->wake, .events = POLLIN},
+        {.fd = k->timer, .events = POLLIN},
+        {.fd = tl__conn_fd(k->conn), .events = tl__conn_events(k->conn)},
+        {.fd = tl__wakeup_fd(k->wakeup), .events = tl__wakeup_events(k->wakeup)},
+    };
+    tl_mono next = tl__mono_min(tl__conn_until(k->conn), tl__wakeup_until(k->wakeup));
+    if (k->tasks.count > 0)
+        next = tl__mono_min(next, tl__tasks_first(&k->tasks)->until);
+    next = tl__mono_min(next, tl__keeper_singly_until(k));
+    if (k->closing)
+        next = tl__mono_min(next, k->close_by);
+    /* To look too early once costs less than to be woken for each lock that is held for a moment. */
+    if (!tl__mono_before(k->planned, next) || !tl__mono_before(tl__mono_now(), k->planned))
+        k->planned = next;
+    tl__timer_set(k->timer, k->planned);
+    bool more = k->ready < 0 && k->reports;
+    k->polling = true;
+    tl__keeper_unlock(k);
+    (void)poll(fds, 4, more ? 0 : -1); /* EINTR: look again */
+    tl__keeper_lock(k);
+    k->polling = false;
+    uint64_t count;
+    if (fds[0].revents)
+        (void)!read(k->wake, &count, sizeof count);
+    if (fds[1].revents)
+        (void)!read(k->timer, &count, sizeof count);
+}
+
+/* The client takes leave of its phases last: whoever moves one must wait while a request of ours is still being
+ * undone, as it may take effect until then. */
+static bool is_over(tl_keeper *k) {
+    if (!k->closing)
+        return false;
+    if (k->detached == 0 && !k->left) {
+        k->left = true;
+        tl__attend_leave(k->client);
+    }
+    return k->detached == 0 || !tl__mono_before(tl__mono_now(), k->close_by);
+}
+
+static void *keep(void *ctx) {
+    tl_keeper *k = ctx;
+    tl__keeper_lock(k);
+    while (!is_over(k)) {
+        tl__keeper_run_posts(k);
+        run_due(k);
+        if (k->rejudge)
+            rejudge(k);
+        if (k->ready < 0)
+            (void)deliver_reports(k);
+        if (k->rejudge)
+            continue;
+        await(k);
+        tl__conn_drive(k->conn, tl__mono_now());
+        tl__wakeup_drive(k->wakeup, tl__mono_now());
+        tl__keeper_expire_singly(k, tl__mono_now());
+    }
+    tl__keeper_unlock(k);
+    return NULL;
+}
+
+static unsigned count_held(const tl_keeper *k) {
+    unsigned n = 0;
+    for (uint32_t i = 1; i <= k->tasks.count; i++)
+        n += k->tasks.heap[i]->renews;
+    return n;
+}
+
+/* Once, and not for each attempt to have it back. */
+static void log_lost(tl_keeper *k, tl_bytes words) {
+    tl_mono now = tl__mono_now();
+    bool lately = k->missed_at.ns != 0 &&
+                  tl__mono_before(now, tl__mono_add_ms(k->missed_at, LOG_AGAIN_MS));
+    unsigned held = k->missed || lately ? 0 : count_held(k);
+    if (held == 0)
+        return;
+    k->missed = true;
+    k->missed_at = now;
+    tl__log(k->client, TL_LOG_WARNING, "the connection under %u held lock%s is lost: %.*s", held,
+            held == 1 ? "" : "s", (int)words.n, words.p);
+}
+
+static void log_back(tl_keeper *k, tl_mono now) {
+    if (k->missed)
+        tl__log(k->client, TL_LOG_WARNING, "%s: connected again after %lld ms",
+                k->client->endpoint.label, (long long)tl__ms_until(k->missed_at, now));
+    k->missed = false;
+}
+
+static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    tl_keeper *k = ctx;
+    k->apart = false;
+    log_back(k, now);
+    tl__client_up(k->client, bracket, uptime_us, now);
+    tl__keeper_watch_anew(k);
+}
+
+/* What watches keys must be asked for again, on the next connection. */
+static void on_down(void *ctx, tl_bytes words) {
+    log_lost(ctx, words);
+    tl__keeper_watch_anew(ctx);
+}
+
+static tl_err make_connections(tl_keeper *k) {
+    tl_conn_limits limits = tl__client_limits(k->client);
+    tl_conn_calls calls = {.answer = tl__keeper_on_answer, .up = on_up, .down = on_down, .ctx = k};
+    tl_wakeup_calls wakes = {.woken = tl__keeper_on_woken,
+                             .armed = tl__keeper_on_armed,
+                             .changed = tl__keeper_on_changed,
+                             .ctx = k};
+    if (!k->conn)
+        k->conn = tl__conn_new(&k->client->endpoint, &limits, &calls);
+    if (!k->wakeup)
+        k->wakeup = tl__wakeup_new(&k->client->endpoint, &limits, k->client->attempt_ms, &wakes);
+    return k->conn && k->wakeup ? TL_OK : TL_ENOMEM;
+}
+
+tl_err tl__keeper_ready(tl_keeper *k) {
+    tl__keeper_lock(k);
+    tl_err code = TL_OK;
+    if (!k->running) {
+        code = make_connections(k);
+        if (!code && tl__thread_start(keep, k, &k->thread))
+            code = TL_ENOMEM;
+        k->running = !code;
+    }
+    tl__keeper_unlock(k);
+    return code;
+}
+
+static void close_descriptors(tl_keeper *k) {
+    const int fds[] = {k->wake, k->timer, k->ready};
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+}
+
+tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
+    k->client = client;
+    k->planned = TL_NEVER;
+    k->reports_end = &k->reports;
+    k->singly_end = &k->singly;
+    k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    k->timer = tl__timer_open();
+    k->ready = dispatch ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (k->wake < 0 || k->timer < 0 || (dispatch && k->ready < 0)) {
+        close_descriptors(k);
+        return TL_ENOMEM;
+    }
+    (void)pthread_mutex_init(&k->mutex, NULL);
+    (void)pthread_mutex_init(&k->posts_mutex, NULL);
+    (void)pthread_cond_init(&k->delivered, NULL);
+    return TL_OK;
+}
+
+void tl__keeper_close(tl_keeper *k, int64_t grace_ms) {
+    tl__keeper_lock(k);
+    k->closing = true;
+    k->close_by = tl__mono_add_ms(tl__mono_now(), grace_ms);
+    tl__keeper_wake(k);
+    bool running = k->running;
+    tl__keeper_unlock(k);
+    if (running)
+        (void)pthread_join(k->thread, NULL);
+    tl__keeper_end_tasks(k);
+    tl__wakeup_free(k->wakeup);
+    tl__conn_free(k->conn);
+    tl__keeper_free_spares(k);
+    close_descriptors(k);
+    (void)pthread_mutex_destroy(&k->mutex);
+    (void)pthread_mutex_destroy(&k->posts_mutex);
+    (void)pthread_cond_destroy(&k->delivered);
+}

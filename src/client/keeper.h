@@ -1,0 +1,144 @@
+/*
+ * The keeper: one thread a client that renews locks, listens for wake-ups, runs what goes on without
+ * a caller that blocks, and finishes what callers have left behind. It runs step machines on one
+ * connection. What there is to report it tells itself, or leaves for tl_client_dispatch.
+ */
+#ifndef TL_KEEPER_H
+#define TL_KEEPER_H
+
+#include <pthread.h>
+
+#include "client/tasks.h"
+#include "protocol/protocol.h"
+#include "transport/conn.h"
+#include "transport/wakeup.h"
+
+struct tl_client;
+
+/** Bits that are posted to those who wait. */
+enum {
+    TL_WAKE_WOKEN = 1,
+    TL_WAKE_ARMED = 2,
+    TL_WAKE_DISARMED = 4,
+    TL_WAKE_CANCEL = 8,
+    TL_WAKE_WATCHED = 16,
+    TL_WAKE_UNWATCHED = 32
+};
+
+/** Somebody who listens to a topic. */
+typedef struct tl_listener {
+    /** WAKE_ARMED or WAKE_DISARMED, then WAKE_WOKEN; WAKE_WATCHED, WAKE_UNWATCHED of the key. With
+     *  keeper.mutex held. */
+    void (*hear)(struct tl_listener *listener, unsigned flags);
+    tl_bytes topic;           /**< n 0: none; only its owner sets it, under keeper.mutex */
+    tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
+    struct tl_exchange *look; /**< under way for that */
+    bool look_again;          /**< after it: the key has changed meanwhile */
+    bool hears;               /**< the key's events are subscribed to */
+    bool sure;                /**< and it has been told that they come */
+    struct tl_listener *next;
+} tl_listener;
+
+/** Something to report when no mutex is held. */
+typedef struct tl_report {
+    void (*call)(struct tl_report *report); /**< may free the report */
+    const void *owner;                      /**< whom it tells of */
+    struct tl_report *next;
+    bool queued;
+} tl_report;
+
+typedef struct {
+    struct tl_client *client;
+    pthread_mutex_t mutex;
+    pthread_cond_t delivered;
+    pthread_t thread;
+    bool running, closing, left;
+    bool missed;       /**< that the connection is lost has been logged, and not that it is back */
+    tl_mono missed_at; /**< when it was logged last; ns 0: never */
+    bool rejudge;      /**< the server's clock stepped: every lock is renewed at once */
+    tl_mono close_by;  /**< closing: no longer than this */
+    int wake, timer;   /**< eventfd, timerfd */
+    int ready;       /**< an eventfd: there is something to dispatch; -1: the keeper tells itself */
+    bool polling;    /**< the thread waits, with the mutex let go */
+    tl_mono planned; /**< polling: it looks again by then */
+    tl_conn *conn;
+    tl_wakeup *wakeup;
+    tl_listener *listeners;
+    tl_tasks tasks;
+    uint32_t detached;   /**< machines left behind by callers */
+    uint32_t watched;    /**< tasks with a key to watch */
+    bool watches;        /**< the server has been asked to tell of changes, and will */
+    bool refused;        /**< it will not, on these connections */
+    bool events;         /**< so what is watched is heard of by keyspace events, if any come */
+    bool events_come;    /**< some did, on this connection, of the kind that tells of a DEL */
+    bool events_denied;  /**< their channels may not be subscribed to */
+    bool changes_armed;  /**< the wake-ups hear them */
+    tl_listener changes; /**< of TL_TOPIC_CHANGES, while anything is watched */
+    struct tl_exchange *spare;
+    struct tl_batch *batch;         /**< what is being joined; sent before the mutex is let go */
+    struct tl_batch *spare_batches; /**< empty ones */
+    struct tl_batch *singly, **singly_end; /**< whose members are asked one by one */
+    unsigned singles;                      /**< requests for one of them that are under way */
+    bool apart; /**< the server, on this connection, refuses requests for keys of several slots */
+    tl_report *reports, **reports_end;
+    const void *telling; /**< the owner of the report that `deliverer` tells */
+    pthread_t deliverer;
+
+    pthread_mutex_t posts_mutex;
+    tl_task *posts; /**< those that something has been posted to */
+} tl_keeper;
+
+/** dispatch: reports are left for tl__keeper_dispatch. */
+tl_err tl__keeper_init(tl_keeper *keeper, struct tl_client *client, bool dispatch);
+/** Finish detached machines for at most `grace_ms`, end the thread, free everything. */
+void tl__keeper_close(tl_keeper *keeper, int64_t grace_ms);
+
+/** Start the thread if it isn't running. TL_ENOMEM. */
+tl_err tl__keeper_ready(tl_keeper *keeper);
+
+void tl__keeper_lock(tl_keeper *keeper);
+void tl__keeper_unlock(tl_keeper *keeper);
+
+/* With the mutex held: */
+
+/** Run a task: `kind` (TL_START, or TL_TIMER for one that goes on) is given to it by the thread.
+ *  TL_ENOMEM */
+tl_err tl__keeper_add(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
+/** Give a task an event now. */
+void tl__keeper_tell(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
+/** Forget a task; what it has under way goes unheard. Fine for one that isn't running. */
+void tl__keeper_remove(tl_keeper *keeper, tl_task *task);
+
+void tl__keeper_report(tl_keeper *keeper, tl_report *report);
+/** It needn't be told any more, if it hasn't begun to be. */
+void tl__keeper_withdraw(tl_keeper *keeper, tl_report *report);
+/** Take a report back; waits while another thread tells one of its owner's. */
+void tl__keeper_unreport(tl_keeper *keeper, tl_report *report);
+/** Wait while another thread tells one of its reports. */
+void tl__keeper_await_told(tl_keeper *keeper, const void *owner);
+
+/** Run a copy of a machine (of `size`, in state TL_DETACH) to its end. `hold` is kept until then,
+ *  and let go by release(hold). On failure it is dropped: what it would clean up expires. */
+void tl__keeper_detach_in(tl_keeper *keeper, const void *machine, size_t size, tl_step step,
+                          tl_event_kind kind, void *hold, void (*release)(void *hold));
+
+/* Without the mutex: */
+
+void tl__keeper_detach(tl_keeper *keeper, const void *machine, size_t size, tl_step step,
+                       tl_event_kind kind, void *hold, void (*release)(void *hold));
+
+/** Post bits to a task, which the thread gives it as events. Any thread, whatever else it holds,
+ *  while the task exists. */
+void tl__keeper_post(tl_keeper *keeper, tl_task *task, unsigned flags);
+
+/** The server's clock stepped: have every lock renewed at once. */
+void tl__keeper_rejudge(tl_keeper *keeper);
+
+/** Listen to a topic, and to changes of a key unless its n is 0. */
+void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
+void tl__keeper_forget(tl_keeper *keeper, tl_listener *listener);
+
+/** Tell what there is to report, on this thread. How many. */
+unsigned tl__keeper_dispatch(tl_keeper *keeper);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs; keeper_join,
+ * renewals of many locks in one request; keeper_listen, who listens to what; keeper_watch, which keys
+ * are watched. All with the mutex held, but where it says
+ * otherwise.
+ */
+#ifndef TL_KEEPER_INSIDE_H
+#define TL_KEEPER_INSIDE_H
+
+#include "client/batch.h"
+#include "client/keeper.h"
+
+/** A request under way. */
+typedef struct tl_exchange {
+    tl_task *task;         /**< NULL: nobody wants the answer any more */
+    tl_batch *batch;       /**< one for many: not a task's, but its members' */
+    bool single;           /**< one of those of a refused batch, which are counted */
+    bool watch;            /**< the keeper's own, about watching */
+    bool reads;            /**< the task's key, after a change: not asked by its machine */
+    tl_listener *listener; /**< who wants to know when it has been answered */
+    struct tl_exchange *next;
+} tl_exchange;
+
+/** Have the thread look again, if it doesn't anyway. */
+void tl__keeper_wake(tl_keeper *keeper);
+/** The same without the mutex. */
+void tl__keeper_rouse(tl_keeper *keeper);
+
+/** One step of a task, and what it asks for. The task may be gone afterwards. */
+void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event);
+
+/** Give the tasks what has been posted to them. */
+void tl__keeper_run_posts(tl_keeper *keeper);
+
+/* keeper_watch: */
+
+/** Somebody with a key to watch comes or goes. *hears is theirs, for us: false at first. */
+void tl__keeper_watch(tl_keeper *keeper, tl_bytes key, bool *hears);
+void tl__keeper_unwatch(tl_keeper *keeper, tl_bytes key, bool *hears);
+/** Read its key, and give it what that holds as TL_WATCHED. */
+void tl__keeper_read(tl_keeper *keeper, tl_task *task);
+/** The same where the server tells of the next change to what was read: after what we have written
+ *  ourselves. */
+void tl__keeper_look(tl_keeper *keeper, tl_task *task);
+/** Read a listener's key for that, who is told when it has been read. */
+void tl__keeper_look_for(tl_keeper *keeper, tl_listener *listener);
+/** The keeper's connection is new: it must ask again. */
+void tl__keeper_watch_anew(tl_keeper *keeper);
+/** The server's answer to that. */
+void tl__keeper_watch_answer(tl_keeper *keeper, const tl_answer *answer);
+/** For the wake-ups; ctx is the keeper. */
+void tl__keeper_on_changed(void *ctx, tl_bytes key);
+/** A topic that may be a key's events: what it has told; whether it is in force. */
+void tl__keeper_on_event(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
+void tl__keeper_on_events(tl_keeper *keeper, tl_bytes topic, bool armed);
+
+/* keeper_listen: */
+
+/** Listen, with the mutex held. */
+void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
+void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
+
+/** For the wake-ups; ctx is the keeper. */
+void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
+void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
+
+/* keeper_join: */
+
+/** Have a send that can be joined sent with others, by the next flush; `member` is its exchange. false:
+ *  out of memory. */
+bool tl__keeper_join(tl_keeper *keeper, const tl_send *send, tl_exchange *member, tl_mono now);
+/** Send what has been joined. */
+void tl__keeper_flush(tl_keeper *keeper);
+/** What came of a batch: each member gets its part; or they are asked singly, where the server refused
+ *  to be asked for many. */
+void tl__keeper_deal_out(tl_keeper *keeper, tl_batch *batch, const tl_event *whole);
+/** A `single` exchange is over: there is room for another. */
+void tl__keeper_asked_one(tl_keeper *keeper);
+/** When somebody who is to be asked singly can wait no longer; fail those who can't. */
+tl_mono tl__keeper_singly_until(const tl_keeper *keeper);
+void tl__keeper_expire_singly(tl_keeper *keeper, tl_mono now);
+/** At the end; the tasks are gone. */
+void tl__keeper_free_batches(tl_keeper *keeper);
+
+/* keeper_run: */
+
+/** NULL: out of memory. */
+tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper);
+void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x);
+
+/** Send what no machine asks for. Its answer goes to tl__keeper_watch_answer for `watch`, to the
+ *  listener if there is one, as TL_WATCHED to the task that `reads`, else nowhere. NULL: out of memory. */
+tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what);
+
+/** For the connection; ctx is the keeper. */
+void tl__keeper_on_answer(void *ctx, const tl_answer *answer);
+
+/** When the thread has ended, and no mutex is needed any more. */
+void tl__keeper_end_tasks(tl_keeper *keeper);
+void tl__keeper_free_spares(tl_keeper *keeper);
+
+#endif

@@ -1,0 +1,201 @@
+/*
+ * The keeper's renewals of many locks, joined into one request. Where the server refuses it,
+ * its members are asked one by one: whatever is wrong with one key, or with asking for several at once,
+ * must cost no other lock its renewal.
+ */
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "client/keeper_inside.h"
+
+#define SINGLES_MAX 1024 /* under way at once; the others wait their turn */
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static void give_batch(tl_keeper *k, tl_batch *batch) {
+    tl__batch_clear(batch);
+    batch->next = k->spare_batches;
+    k->spare_batches = batch;
+}
+
+/* Sent when it is full or doesn't fit. */
+bool tl__keeper_join(tl_keeper *k, const tl_send *send, tl_exchange *member, tl_mono now) {
+    while (k->batch && !tl__batch_fits(k->batch, send, now))
+        tl__keeper_flush(k); /* where it fails, those who are told may ask anew */
+    if (!k->batch) {
+        k->batch = k->spare_batches;
+        if (k->batch)
+            k->spare_batches = k->batch->next;
+        else
+            k->batch = tl__batch_new();
+    }
+    return k->batch && tl__batch_add(k->batch, send, member, now);
+}
+
+/* A key that we write ourselves is watched no longer: read it, right behind. */
+static void look_again(tl_keeper *k, const tl_batch *batch) {
+    for (unsigned i = 0; k->watches && i < batch->count; i++) {
+        const tl_exchange *x = batch->member[i].cookie;
+        if (x->task)
+            tl__keeper_look(k, x->task);
+    }
+}
+
+/* ---- what comes of it ------------------------------------------------------------------------ */
+
+/* A member's part. Its task may be gone by now. */
+static void tell(tl_keeper *k, tl_batch *batch, unsigned i, tl_event e) {
+    tl_exchange *x = batch->member[i].cookie;
+    tl_task *task = x->task;
+    tl__keeper_give_exchange(k, x);
+    if (!task)
+        return;
+    task->exchange = NULL;
+    e.ticket = batch->member[i].ticket;
+    tl__keeper_run(k, task, &e);
+}
+
+static void tell_unsent(tl_keeper *k, tl_batch *batch, unsigned i, tl_mono now, tl_err why,
+                        tl_bytes words) {
+    tl_event failed = {.kind = TL_FAILED, .now = now, .why = why, .words = words};
+    tell(k, batch, i, failed);
+}
+
+/* Others may go while one is told. */
+static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
+    tl_reply reply[TL_COMMANDS_MAX], items[3];
+    for (unsigned i = 0; i < batch->count; i++) {
+        tl_event e = *whole;
+        if (e.kind == TL_REPLY) {
+            memcpy(reply, whole->reply, whole->count * sizeof *reply);
+            tl__batch_reply(batch, whole->reply, i, &reply[0], items);
+            e.reply = reply;
+        }
+        tell(k, batch, i, e);
+    }
+    give_batch(k, batch);
+}
+
+/* ---- one by one ------------------------------------------------------------------------------ */
+
+static void ask_one(tl_keeper *k, tl_batch *batch, unsigned i) {
+    tl_exchange *x = batch->member[i].cookie;
+    tl_task *task = x->task;
+    if (!task) {
+        tl__keeper_give_exchange(k, x);
+        return;
+    }
+    tl_mono now = tl__mono_now();
+    const tl_send *send = tl__batch_send_one(batch, i);
+    tl_err code = send ? tl__conn_send(k->conn, send, x, now) : TL_ENOMEM;
+    if (code) {
+        tell_unsent(k, batch, i, now, code, TL_LITERAL("out of memory"));
+        return;
+    }
+    *x = (tl_exchange){.task = task, .single = true};
+    k->singles++;
+    if (k->watches)
+        tl__keeper_look(k, task);
+    tl__keeper_wake(k);
+}
+
+/* Telling one may lead to more of them: nothing here is remembered over it. */
+static void ask_singly(tl_keeper *k) {
+    while (k->singly && k->singles < SINGLES_MAX) {
+        tl_batch *batch = k->singly;
+        if (batch->asked < batch->count) {
+            ask_one(k, batch, batch->asked++);
+            continue;
+        }
+        k->singly = batch->next;
+        if (!k->singly)
+            k->singly_end = &k->singly;
+        give_batch(k, batch);
+    }
+}
+
+static void begin_singly(tl_keeper *k, tl_batch *batch) {
+    batch->asked = 0;
+    batch->next = NULL;
+    *k->singly_end = batch;
+    k->singly_end = &batch->next;
+    ask_singly(k);
+}
+
+void tl__keeper_asked_one(tl_keeper *k) {
+    k->singles--;
+    ask_singly(k);
+}
+
+tl_mono tl__keeper_singly_until(const tl_keeper *k) {
+    tl_mono until = TL_NEVER;
+    for (const tl_batch *batch = k->singly; batch; batch = batch->next)
+        if (batch->asked < batch->count)
+            until = tl__mono_min(until, batch->by);
+    return until;
+}
+
+static tl_batch *find_overdue(const tl_keeper *k, tl_mono now) {
+    tl_batch *batch = k->singly;
+    while (batch && (batch->asked == batch->count || tl__mono_before(now, batch->by)))
+        batch = batch->next;
+    return batch;
+}
+
+void tl__keeper_expire_singly(tl_keeper *k, tl_mono now) {
+    for (tl_batch *batch; (batch = find_overdue(k, now));)
+        tell_unsent(k, batch, batch->asked++, now, TL_EUNAVAILABLE, TL_LITERAL("not sent in time"));
+    ask_singly(k); /* takes out those that nobody waits in any more */
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+void tl__keeper_flush(tl_keeper *k) {
+    tl_batch *batch = k->batch;
+    if (!batch)
+        return;
+    k->batch = NULL;
+    if (k->apart && batch->count > 1) {
+        begin_singly(k, batch);
+        return;
+    }
+    const tl_send *send = batch->count > 0 ? tl__batch_send(batch) : NULL;
+    tl_exchange *x = send ? tl__keeper_take_exchange(k) : NULL;
+    tl_mono now = tl__mono_now();
+    if (x) {
+        *x = (tl_exchange){.batch = batch};
+        if (tl__conn_send(k->conn, send, x, now) == TL_OK) {
+            look_again(k, batch);
+            tl__keeper_wake(k);
+            return;
+        }
+        tl__keeper_give_exchange(k, x);
+    }
+    tl_event failed = {.kind = TL_FAILED, .now = now, .why = TL_ENOMEM};
+    failed.words = TL_LITERAL("out of memory");
+    tell_all(k, batch, &failed);
+}
+
+void tl__keeper_deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
+    static const char across[] = "CROSSSLOT";
+    const tl_reply *reply = whole->reply;
+    bool refused = whole->kind == TL_REPLY && reply->type == TL_REPLY_ERROR && batch->count > 1;
+    if (!refused || tl__batch_is_everyones(reply->text)) {
+        tell_all(k, batch, whole);
+        return;
+    }
+    k->apart = k->apart || tl__bytes_has_word(reply->text, across);
+    begin_singly(k, batch);
+}
+
+void tl__keeper_free_batches(tl_keeper *k) {
+    for (tl_batch *batch = k->singly; batch; batch = batch->next)
+        while (batch->asked < batch->count)
+            free(batch->member[batch->asked++].cookie);
+    tl_batch *const lists[] = {k->singly, k->spare_batches};
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (tl_batch *batch = lists[i], *next; batch; batch = next) {
+            next = batch->next;
+            tl__batch_free(batch);
+        }
+}

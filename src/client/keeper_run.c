@@ -1,0 +1,348 @@
+/*
+ * How the keeper runs a task: a step, what it asks for, and the answers; posts. All under the
+ * keeper's mutex; nothing here waits.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "client/keeper_inside.h"
+#include "transport/slot.h"
+
+/* ---- running a task -------------------------------------------------------------------------- */
+
+tl_exchange *tl__keeper_take_exchange(tl_keeper *k) {
+    tl_exchange *x = k->spare;
+    if (x)
+        k->spare = x->next;
+    else
+        x = malloc(sizeof *x);
+    return x;
+}
+
+void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x) {
+    x->next = k->spare;
+    k->spare = x;
+}
+
+static void unhear(tl_task *task) {
+    if (task->exchange)
+        task->exchange->task = NULL;
+    task->exchange = NULL;
+}
+
+static void fail(tl_keeper *k, tl_task *task, uint16_t ticket, tl_mono now) {
+    tl_event failed = {.kind = TL_FAILED, .ticket = ticket, .now = now, .why = TL_ENOMEM};
+    failed.words = TL_LITERAL("out of memory");
+    tl__keeper_run(k, task, &failed);
+}
+
+static void send(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
+    tl_exchange *x = tl__keeper_take_exchange(k);
+    tl__client_asked(k->client, now);
+    unhear(task); /* a machine that asks anew has given up what it asked before */
+    bool joins = send->count > 0 && send->command[0].each > 0;
+    if (x)
+        *x = (tl_exchange){.task = NULL};
+    if (x && (joins ? tl__keeper_join(k, send, x, now)
+                    : tl__conn_send(k->conn, send, x, now) == TL_OK)) {
+        x->task = task;
+        task->exchange = x;
+        if (!joins)
+            tl__keeper_wake(k);
+        if (send->pin == TL_PIN_CLOSES) /* as in look_again */
+            tl__keeper_look(k, task);
+        return;
+    }
+    free(x);
+    fail(k, task, send->ticket, now);
+}
+
+static void listen_for(tl_keeper *k, tl_task *task, const tl_out *out, tl_status status) {
+    if (!task->listener)
+        return;
+    if (out->arm)
+        tl__keeper_listen_in(k, task->listener, out->topic, out->watched);
+    if (out->disarm || status != TL_GO)
+        tl__keeper_forget_in(k, task->listener);
+}
+
+/* Its posts too: nobody is there any more to hear them. */
+static void forget_task(tl_keeper *k, tl_task *task) {
+    if (task->at != 0 && task->watched.n > 0)
+        tl__keeper_unwatch(k, task->watched, &task->hears);
+    if (task->reading)
+        task->reading->task = NULL;
+    task->reading = NULL;
+    tl__tasks_remove(&k->tasks, task);
+    (void)pthread_mutex_lock(&k->posts_mutex);
+    if (task->posted) {
+        tl_task **at = &k->posts;
+        while (*at != task)
+            at = &(*at)->next_post;
+        *at = task->next_post;
+        task->posted = false;
+        task->flags = 0;
+    }
+    (void)pthread_mutex_unlock(&k->posts_mutex);
+}
+
+/* One step, and what it asks for. The task may be gone afterwards. */
+void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
+    tl_server server = tl__client_server(k->client, event->now);
+    tl_out out;
+    tl_event e = *event;
+    e.server = &server;
+    tl__out_clear(&out);
+    tl_status status = task->step(task->machine, &e, &out);
+    if (out.has_bracket && tl__client_learn(k->client, out.bracket, e.now))
+        k->rejudge = true;
+    if (out.level)
+        tl__client_level(k->client, out.level);
+    if (out.clock_off)
+        tl__client_clock_off(k->client, out.words_off, e.now);
+    if (out.has_lease)
+        tl__client_lease_in(k->client, out.leased, &out.lease);
+    listen_for(k, task, &out, status);
+    if (status != TL_GO)
+        unhear(task);
+    if (status == TL_END) {
+        forget_task(k, task);
+        task->stepped(task, &out, status);
+        return;
+    }
+    tl__tasks_move(&k->tasks, task, tl__mono_grid(out.until, out.slack_ns));
+    if (tl__mono_before(task->until, k->planned)) {
+        k->planned = task->until;
+        tl__keeper_wake(k);
+    }
+    task->stepped(task, &out, status);
+    if (out.sends > 0)
+        send(k, task, &out.send[0], e.now);
+}
+
+static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {
+    tl_event e = {.kind = kind, .now = tl__mono_now()};
+    tl__keeper_run(k, task, &e);
+}
+
+tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange what) {
+    tl_exchange *x = tl__keeper_take_exchange(k);
+    if (!x)
+        return NULL;
+    *x = what;
+    if (tl__conn_send(k->conn, send, x, tl__mono_now()) != TL_OK) {
+        free(x);
+        return NULL;
+    }
+    tl__keeper_wake(k);
+    return x;
+}
+
+/* The server will tell of the next change, unless it has told of one meanwhile. */
+static void looked(tl_keeper *k, tl_listener *listener, bool ok) {
+    listener->look = NULL;
+    if (listener->look_again)
+        tl__keeper_look_for(k, listener);
+    listener->hear(listener, ok && k->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+}
+
+/* What a task's key holds after a change. Without an answer the next renewal finds out. */
+static void was_read(tl_keeper *k, tl_task *task, tl_event *e) {
+    task->reading = NULL;
+    if (task->read_again)
+        tl__keeper_read(k, task);
+    if (e->kind != TL_REPLY)
+        return;
+    e->kind = TL_WATCHED;
+    tl__keeper_run(k, task, e);
+}
+
+void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
+    tl_keeper *k = ctx;
+    tl_exchange *x = answer->cookie;
+    tl_task *task = x->task;
+    tl_batch *batch = x->batch;
+    bool watch = x->watch, reads = x->reads, single = x->single;
+    tl_listener *listener = x->listener;
+    tl_event e = {.kind = answer->ok ? TL_REPLY : TL_FAILED,
+                  .now = answer->ok ? answer->received : tl__mono_now(),
+                  .ticket = answer->ticket,
+                  .sent = answer->sent,
+                  .reply = answer->reply,
+                  .count = answer->count,
+                  .maybe_sent = answer->maybe_sent,
+                  .why = answer->why,
+                  .sys_errno = answer->sys_errno,
+                  .absent = answer->absent,
+                  .words = answer->words};
+    tl__keeper_give_exchange(k, x);
+    if (answer->ok && answer->count > 0)
+        tl__client_answered(k->client, answer->received);
+    if (listener) {
+        looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
+    } else if (watch) {
+        tl__keeper_watch_answer(k, answer);
+    } else if (batch) {
+        tl__keeper_deal_out(k, batch, &e);
+    } else if (task && reads) {
+        was_read(k, task, &e);
+    } else if (task) {
+        task->exchange = NULL;
+        tl__keeper_run(k, task, &e);
+    }
+    if (single)
+        tl__keeper_asked_one(k);
+}
+
+/* ---- tasks from outside ---------------------------------------------------------------------- */
+
+tl_err tl__keeper_add(tl_keeper *k, tl_task *task, tl_event_kind kind) {
+    task->exchange = task->reading = NULL;
+    task->read_again = task->hears = false;
+    task->at = 0;
+    if (tl__tasks_add(&k->tasks, task))
+        return TL_ENOMEM;
+    if (task->watched.n > 0) {
+        tl__keeper_watch(k, task->watched, &task->hears);
+        tl__keeper_look(k, task);
+    }
+    give(k, task, kind);
+    return TL_OK;
+}
+
+void tl__keeper_tell(tl_keeper *k, tl_task *task, tl_event_kind kind) {
+    if (task->at != 0)
+        give(k, task, kind);
+}
+
+void tl__keeper_remove(tl_keeper *k, tl_task *task) {
+    unhear(task);
+    if (task->listener)
+        tl__keeper_forget_in(k, task->listener);
+    forget_task(k, task);
+}
+
+void tl__keeper_post(tl_keeper *k, tl_task *task, unsigned flags) {
+    (void)pthread_mutex_lock(&k->posts_mutex);
+    task->flags = (uint8_t)(task->flags | flags);
+    if (!task->posted) {
+        task->posted = true;
+        task->next_post = k->posts;
+        k->posts = task;
+    }
+    (void)pthread_mutex_unlock(&k->posts_mutex);
+    tl__keeper_rouse(k);
+}
+
+/* Take one event out of what has been posted, and leave the rest: the task may end with any. */
+static tl_task *next_post(tl_keeper *k, tl_event *e) {
+    unsigned taken = TL_WAKE_WOKEN;
+    (void)pthread_mutex_lock(&k->posts_mutex);
+    tl_task *task = k->posts;
+    if (task && task->flags & TL_WAKE_CANCEL) {
+        taken = TL_WAKE_CANCEL;
+        e->kind = TL_CANCEL;
+    } else if (task && task->flags & (TL_WAKE_WATCHED | TL_WAKE_UNWATCHED)) {
+        taken = TL_WAKE_WATCHED | TL_WAKE_UNWATCHED;
+        e->kind = TL_WATCHED;
+        e->armed = !(task->flags & TL_WAKE_UNWATCHED);
+    } else if (task && task->flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)) {
+        taken = TL_WAKE_ARMED | TL_WAKE_DISARMED;
+        e->kind = TL_ARMED;
+        e->armed = !(task->flags & TL_WAKE_DISARMED);
+    } else {
+        e->kind = TL_WOKEN;
+    }
+    if (task) {
+        task->flags = (uint8_t)(task->flags & ~taken);
+        task->posted = task->flags != 0;
+        if (!task->posted)
+            k->posts = task->next_post;
+    }
+    (void)pthread_mutex_unlock(&k->posts_mutex);
+    return task;
+}
+
+void tl__keeper_run_posts(tl_keeper *k) {
+    tl_event e = {0};
+    for (tl_task *task; (task = next_post(k, &e));) {
+        e.now = tl__mono_now();
+        if (task->at != 0 && task->watched.n > 0 && e.kind == TL_WATCHED)
+            tl__keeper_read(k, task);
+        else if (task->at != 0)
+            tl__keeper_run(k, task, &e);
+    }
+}
+
+typedef struct {
+    tl_task task; /* first */
+    tl_keeper *keeper;
+    void *hold;
+    void (*release)(void *hold);
+    _Alignas(int64_t) unsigned char machine[];
+} detached_task;
+
+static void detached_stepped(tl_task *task, const tl_out *out, tl_status status) {
+    detached_task *d = (detached_task *)task;
+    (void)out;
+    if (status != TL_END)
+        return;
+    d->keeper->detached--;
+    d->release(d->hold);
+    free(d);
+}
+
+void tl__keeper_detach_in(tl_keeper *k, const void *machine, size_t size, tl_step step,
+                          tl_event_kind kind, void *hold, void (*release)(void *hold)) {
+    detached_task *d = calloc(1, sizeof *d + size);
+    if (!d) {
+        release(hold);
+        return;
+    }
+    memcpy(d->machine, machine, size);
+    d->task.machine = d->machine;
+    d->task.step = step;
+    d->task.stepped = detached_stepped;
+    d->keeper = k;
+    d->hold = hold;
+    d->release = release;
+    k->detached++;
+    if (tl__keeper_add(k, &d->task, kind)) {
+        k->detached--;
+        release(hold);
+        free(d);
+    }
+}
+
+void tl__keeper_detach(tl_keeper *k, const void *machine, size_t size, tl_step step,
+                       tl_event_kind kind, void *hold, void (*release)(void *hold)) {
+    if (tl__keeper_ready(k)) {
+        release(hold);
+        return;
+    }
+    tl__keeper_lock(k);
+    tl__keeper_detach_in(k, machine, size, step, kind, hold, release);
+    tl__keeper_unlock(k);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void tl__keeper_end_tasks(tl_keeper *k) {
+    while (k->tasks.count > 0) {
+        tl_task *task = k->tasks.heap[k->tasks.count];
+        tl_out out;
+        tl__out_clear(&out);
+        tl__keeper_remove(k, task);
+        task->stepped(task, &out, TL_END);
+    }
+    free(k->tasks.heap);
+}
+
+void tl__keeper_free_spares(tl_keeper *k) {
+    for (tl_exchange *x = k->spare, *next; x; x = next) {
+        next = x->next;
+        free(x);
+    }
+    tl__keeper_free_batches(k);
+}

@@ -1,0 +1,162 @@
+/*
+ * What callers borrow of their client while they wait: a connection, and a descriptor to be
+ * woken by. Nothing here blocks but the wait for a free connection, which has a limit.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "client/driver.h"
+
+#define STALE_NS (100 * TL_NS_PER_MS) /* a line idle for longer is looked at before use */
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void line_answer(void *ctx, const tl_answer *answer) {
+    tl_line *line = ctx;
+    if (line->user)
+        tl__drive_answer(line->user, answer);
+}
+
+static void line_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    tl_line *line = ctx;
+    tl__client_up(line->client, bracket, uptime_us, now);
+}
+
+static void free_line(tl_line *line) {
+    line->user = NULL;
+    tl__conn_free(line->conn);
+    free(line);
+}
+
+static tl_line *new_line(tl_client *client) {
+    tl_line *line = calloc(1, sizeof *line);
+    if (!line)
+        return NULL;
+    tl_conn_limits limits = tl__client_limits(client);
+    tl_conn_calls calls = {.answer = line_answer, .up = line_up, .ctx = line};
+    line->client = client;
+    line->conn = tl__conn_new(&client->endpoint, &limits, &calls);
+    if (line->conn)
+        return line;
+    free(line);
+    return NULL;
+}
+
+static bool is_cancelled(tl_waiter *waiter) {
+    return waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;
+}
+
+/* With the mutex held: wait until a line is idle or may be made, or there is no more waiting. */
+static bool await_line(tl_client *client, tl_waiter *waiter, tl_mono by) {
+    while (!client->lines && client->lines_made >= TL_LINES_MAX)
+        if (is_cancelled(waiter) || !tl__cond_wait(&client->line_freed, &client->mutex, by))
+            return false;
+    return true;
+}
+
+tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
+    tl_line *line = NULL;
+    (void)pthread_mutex_lock(&client->mutex);
+    bool may = await_line(client, waiter, by);
+    if (may && client->lines) {
+        line = client->lines;
+        client->lines = line->next;
+    } else if (may) {
+        client->lines_made++;
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (!may)
+        return NULL;
+    if (line) {
+        tl_mono now = tl__mono_now();
+        if (tl__ns_until(line->idle_since, now) > STALE_NS)
+            tl__conn_drive(line->conn, now); /* notices a server that hung up */
+        return line;
+    }
+    line = new_line(client);
+    if (!line) {
+        (void)pthread_mutex_lock(&client->mutex);
+        client->lines_made--;
+        (void)pthread_mutex_unlock(&client->mutex);
+    }
+    return line;
+}
+
+void tl__line_give(tl_line *line, bool broken) {
+    tl_client *client = line->client;
+    line->user = NULL;
+    if (broken)
+        free_line(line);
+    else
+        line->idle_since = tl__mono_now();
+    (void)pthread_mutex_lock(&client->mutex);
+    if (broken) {
+        client->lines_made--;
+    } else {
+        line->next = client->lines;
+        client->lines = line;
+    }
+    (void)pthread_cond_signal(&client->line_freed);
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+/* ---- waiters --------------------------------------------------------------------------------- */
+
+static void hear(tl_listener *listener, unsigned flags) {
+    tl__waiter_post((tl_waiter *)((char *)listener - offsetof(tl_waiter, listener)), flags);
+}
+
+tl_waiter *tl__waiter_take(tl_client *client) {
+    (void)pthread_mutex_lock(&client->mutex);
+    tl_waiter *w = client->waiters;
+    if (w)
+        client->waiters = w->next;
+    (void)pthread_mutex_unlock(&client->mutex);
+    if (w)
+        return w;
+    w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->listener.hear = hear;
+    w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->fd >= 0)
+        return w;
+    free(w);
+    return NULL;
+}
+
+void tl__waiter_give(tl_client *client, tl_waiter *w) {
+    uint64_t count;
+    if (atomic_exchange(&w->flags, 0) && read(w->fd, &count, sizeof count) < 0 && errno != EAGAIN) {
+        tl__log(client, TL_LOG_ERROR, "an event descriptor fails: %s", strerrorname_np(errno));
+    }
+    (void)pthread_mutex_lock(&client->mutex);
+    w->next = client->waiters;
+    client->waiters = w;
+    (void)pthread_mutex_unlock(&client->mutex);
+}
+
+void tl__waiter_post(tl_waiter *w, unsigned flags) {
+    const uint64_t one = 1;
+    atomic_fetch_or(&w->flags, flags);
+    int saved = errno;
+    (void)!write(w->fd, &one, sizeof one); /* fails only when it is readable anyway */
+    errno = saved;
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+void tl__pool_free(tl_client *client) {
+    for (tl_line *line = client->lines, *next; line; line = next) {
+        next = line->next;
+        free_line(line);
+    }
+    for (tl_waiter *w = client->waiters, *next; w; w = next) {
+        next = w->next;
+        (void)close(w->fd);
+        free(w);
+    }
+}

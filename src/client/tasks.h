@@ -1,0 +1,50 @@
+/*
+ * The machines that the keeper runs, the one that is due first at the front: a heap.
+ */
+#ifndef TL_TASKS_H
+#define TL_TASKS_H
+
+#include "protocol/protocol.h"
+
+struct tl_exchange;
+struct tl_listener;
+
+/** A machine that the keeper runs. Owned by whoever starts it; all under keeper.mutex but the posts. */
+typedef struct tl_task {
+    void *machine;
+    tl_step step;
+    /** After each step: take over results and notes. May free the task at TL_END. Must not block or
+     *  call back. */
+    void (*stepped)(struct tl_task *task, const tl_out *out, tl_status status);
+    struct tl_listener *listener; /**< for its topic; NULL: it never listens */
+    tl_bytes watched;             /**< the key whose changes it wants to be woken by; n 0: none */
+    tl_mono until;
+    struct tl_exchange *exchange; /**< the one under way */
+    struct tl_exchange *reading;  /**< of what is watched, under way */
+    bool read_again;              /**< after it: there has been a change meanwhile */
+    bool hears;                   /**< the events of what is watched are subscribed to */
+    uint32_t at;                  /**< place in the heap, from 1; 0: not there */
+    bool renews;                  /**< a hold: to be renewed when the server's clock has stepped */
+    bool posted;                  /**< in the list of posts; with what follows under posts_mutex */
+    uint8_t flags;
+    struct tl_task *next_post;
+} tl_task;
+
+typedef struct {
+    tl_task **heap; /**< [0] is unused */
+    uint32_t count, room;
+} tl_tasks;
+
+/** The one due first; NULL: there is none. */
+static inline tl_task *tl__tasks_first(const tl_tasks *tasks) {
+    return tasks->count > 0 ? tasks->heap[1] : NULL;
+}
+
+/** Due never, until it says otherwise. TL_ENOMEM */
+tl_err tl__tasks_add(tl_tasks *tasks, tl_task *task);
+/** It is due at another time. */
+void tl__tasks_move(tl_tasks *tasks, tl_task *task, tl_mono until);
+/** Fine for one that isn't there. */
+void tl__tasks_remove(tl_tasks *tasks, tl_task *task);
+
+#endif

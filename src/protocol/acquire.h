@@ -1,0 +1,49 @@
+/*
+ * The machine that acquires a lock: attempt, wait, back off, give up, clean up.
+ */
+#ifndef TL_ACQUIRE_H
+#define TL_ACQUIRE_H
+
+#include "protocol/protocol.h"
+
+typedef struct {
+    tl_result result; /**< final at END or DETACH; code OK: held, with deadline and fence */
+    tl_job job;
+    tl_retry retry;
+    tl_attempt attempt;
+    int64_t wait_ms, connect_ms;
+    tl_mono start, limit; /**< no later than limit the caller gets its answer */
+    tl_mono next;         /**< PAUSING: when to try again */
+    tl_mono planned;      /**< `next` before the extra attempt */
+    tl_mono harmless;     /**< uncertain: after this no take of ours is still under way */
+    tl_mono began;        /**< the take under way */
+    int64_t quickest_ns;  /**< that a take was answered in */
+    uint64_t random;
+    uint32_t attempts; /**< takes begun */
+    uint32_t failures; /**< in a row */
+    uint16_t ticket;
+    uint8_t state;
+    bool answered;  /**< the server has told who holds the lock at least once */
+    bool uncertain; /**< a take of ours without an answer may have taken effect, or may yet */
+    bool unwanted;  /**< the server has said that ours took effect, but it can't be had */
+    bool listening, armed;
+    bool watching;    /* changes of K are told */
+    bool woken;       /**< since the take under way was sent */
+    bool called;      /**< and by a message, not because listening has begun or ended */
+    uint8_t absences; /**< in a row: nobody was there to connect to */
+    bool extra;       /**< the next attempt looks again because listening began: not counted */
+    char words[TL_WORDS_SIZE]; /**< of the last failure */
+    int sys_errno;             /**< behind it, or 0 */
+} tl_acquire;
+
+/**
+ * wait_ms     as for tl_lock_acquire
+ * connect_ms  how long to try to reach the server when wait_ms is 0 or TL_FOREVER
+ * seed        for jitter
+ */
+void tl__acquire_init(tl_acquire *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
+                      int64_t connect_ms, uint64_t seed);
+
+tl_status tl__acquire_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

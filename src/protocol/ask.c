@@ -1,0 +1,144 @@
+/*
+ * Questions that change nothing: the server's time, and what a key holds.
+ */
+#include "protocol/ask.h"
+
+#include "protocol/look.h"
+
+enum { REACH = 1, QUESTION };
+enum { WAITERS = 10 }; /* item of the answer of look.lua */
+
+void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
+                  int64_t connect_ms) {
+    *a = (tl_ask){.key = key, .sidecar = sidecar, .attempt_ms = attempt_ms};
+    a->connect_ms = connect_ms;
+    a->info.size = sizeof a->info;
+}
+
+static tl_status fail(tl_ask *a, tl_err code, tl_bytes words, tl_out *out) {
+    a->result.code = code;
+    tl__out_words(out, words);
+    return TL_END;
+}
+
+static tl_status question(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_mono by = tl__mono_add_ms(e->now, a->attempt_ms);
+    a->ticket = QUESTION;
+    tl_send *send = tl__out_send(out, QUESTION, by);
+    tl_command *c = &send->command[send->count++];
+    if (a->key.n == 0) {
+        *c = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("TIME")}};
+        return TL_GO;
+    }
+    if (a->plain) {
+        *c = (tl_command){.form = TL_ARGV, .argc = 2, .argv = {TL_LITERAL("GET"), a->key}};
+        return TL_GO;
+    }
+    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_LOOK, .nkeys = 2, .argc = 2};
+    c->argv[0] = a->key;
+    c->argv[1] = a->sidecar;
+    return TL_GO;
+}
+
+static void fill(tl_ask *a, tl_bytes kind, const tl_reply *answer, int64_t now_us) {
+    tl__look_fill(&a->info, a->legacy, a->key, kind, answer, now_us);
+#ifdef TL_COMPAT
+    if (a->legacy)
+        tl__stamp_explain(&a->info, a->legacy, a->key, tl__reply_item(answer, TL_LOOK_VALUE),
+                          now_us);
+#endif
+}
+
+/* The answer of look.lua. */
+static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_bytes kind;
+    int64_t now_us;
+    if (!tl__reply_text(tl__reply_item(e->reply, 0), &kind) ||
+        !tl__reply_time(e->reply, 8, &now_us))
+        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    fill(a, kind, e->reply, now_us);
+    a->info.waiters = tl__look_waiters(e->reply, WAITERS);
+    return TL_END;
+}
+
+/* The answer of GET, on a server that can do no more: our own clock has to do. */
+static tl_status got(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_reply items[2] = {{.type = TL_REPLY_NIL}, *e->reply};
+    tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
+    bool none = e->reply->type == TL_REPLY_NIL;
+    if (!none && e->reply->type != TL_REPLY_STRING)
+        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    fill(a, none ? TL_LITERAL("none") : TL_LITERAL("string"), &array,
+         e->now.ns / 1000 + e->server->wall_us);
+    return TL_END;
+}
+
+/* The same for a key of another type: it is somebody's, and has no text. */
+static tl_status got_another_type(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_reply items[2] = {{.type = TL_REPLY_NIL}, {.type = TL_REPLY_NIL}};
+    tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
+    (void)out;
+    fill(a, TL_LITERAL("another type"), &array, e->now.ns / 1000 + e->server->wall_us);
+    return TL_END;
+}
+
+static bool is_wrong_type(tl_bytes error) {
+    static const char words[] = "wrong kind of value";
+    return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
+}
+
+static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
+    static const tl_needer look = {"looking at a lock needs", TL_INSTEAD_LOOK};
+    a->result.code = tl__refusal(error);
+    tl__out_refusal(out, error, a->key.n > 0 ? &look : NULL);
+    return TL_END;
+}
+
+static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
+    if (e->count < 1)
+        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    if (e->reply->type == TL_REPLY_ERROR && a->may_get && !a->plain &&
+        tl__is_unknown_command(e->reply->text)) {
+        a->plain = true;
+        return question(a, e, out);
+    }
+    if (e->reply->type == TL_REPLY_ERROR && a->plain && is_wrong_type(e->reply->text))
+        return got_another_type(a, e, out);
+    if (e->reply->type == TL_REPLY_ERROR)
+        return refused(a, e->reply->text, out);
+    if (a->plain)
+        return got(a, e, out);
+    if (a->key.n > 0) {
+        tl__out_time(out, e->reply, 8, e);
+        return looked(a, e, out);
+    }
+    tl__out_time(out, e->reply, 0, e);
+    if (!out->has_bracket)
+        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    return TL_END;
+}
+
+/* What is wrong with the server is said with its place. */
+static tl_status answered_by(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_status status = a->ticket == REACH ? question(a, e, out) : answered(a, e, out);
+    tl__out_place(out, e->words);
+    return status;
+}
+
+tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_ask *a = machine;
+    switch (e->kind) {
+    case TL_START:
+        a->ticket = REACH;
+        tl__out_send(out, REACH, tl__mono_add_ms(e->now, a->connect_ms));
+        return TL_GO;
+    case TL_REPLY: return e->ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
+    case TL_FAILED:
+        out->sys_errno = e->sys_errno;
+        return e->ticket == a->ticket
+                   ? fail(a, e->maybe_sent ? TL_EUNAVAILABLE : e->why, e->words, out)
+                   : TL_GO;
+    case TL_CANCEL: return fail(a, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    default: return TL_GO;
+    }
+}

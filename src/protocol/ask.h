@@ -1,0 +1,25 @@
+/*
+ * The machine behind tl_client_ping and tl_client_look: reach the server, ask once, read the answer.
+ */
+#ifndef TL_ASK_H
+#define TL_ASK_H
+
+#include "protocol/protocol.h"
+
+typedef struct {
+    tl_result result;      /**< OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER */
+    tl_bytes key, sidecar; /**< key.n 0: ask for the TIME only */
+    tl_lock_info info;
+    int64_t attempt_ms, connect_ms;
+    const tl_client_options *legacy; /**< see tl__look_fill */
+    uint16_t ticket;
+    bool may_get; /**< if the server has no EVAL, GET will do */
+    bool plain;   /**< GET at once */
+} tl_ask;
+
+void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
+                  int64_t connect_ms);
+
+tl_status tl__ask_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

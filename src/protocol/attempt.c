@@ -1,0 +1,245 @@
+/*
+ * The common part of attempts. Nothing here knows what a protocol says; it must never count
+ * on more time than an answer proves.
+ */
+#include "protocol/attempt.h"
+
+_Static_assert(sizeof(tl_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
+
+void tl__try_init(void *attempt, tl_op op, uint16_t ticket, tl_mono until) {
+    tl_try *a = attempt;
+    *a = (tl_try){.ticket = ticket, .op = (uint8_t)op, .until = until};
+    a->result.hint = TL_NEVER;
+    a->result.harmless = TL_NEVER;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+void tl__try_add(tl_command *c, tl_bytes arg) {
+    c->argv[c->argc++] = arg;
+}
+
+tl_command *tl__try_command(tl_send *send) {
+    tl_command *c = &send->command[send->count++];
+    c->form = TL_ARGV;
+    c->script = c->argc = c->each = 0;
+    c->nkeys = c->more_argc = 0;
+    c->more.n = 0;
+    return c;
+}
+
+tl_command *tl__try_script(tl_send *send, tl_script script) {
+    tl_command *c = tl__try_command(send);
+    c->form = TL_SCRIPT;
+    c->script = (uint8_t)script;
+    return c;
+}
+
+void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out) {
+    if (job->wait_replicas == 0)
+        return;
+    tl_command *c = tl__try_command(send);
+    tl__try_add(c, TL_LITERAL("WAIT"));
+    tl__try_add(c, tl__out_int(out, job->wait_replicas));
+    tl__try_add(c, tl__out_int(out, job->wait_replicas_ms));
+}
+
+tl_interval tl__try_server_us(const tl_event *e, tl_mono at) {
+    if (!e->server->anchor.known)
+        return (tl_interval){0, 0};
+    tl_interval us = tl__anchor_server_time(&e->server->anchor, at, e->server->drift_ppm);
+    return (tl_interval){us.lo > 0 ? us.lo : 0, us.hi > 0 ? us.hi : 0};
+}
+
+int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds) {
+    tl_interval us = tl__try_server_us(e, a->by);
+    return a->op == TL_KEEP && !binds && tl__try_is_outdated(a, e) ? us.hi : us.lo;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_out *out) {
+    a->result.code = code;
+    a->result.maybe = maybe;
+    a->result.harmless = a->bounded ? a->by : TL_NEVER;
+    tl__out_words(out, words);
+    return TL_END;
+}
+
+tl_status tl__try_malformed(tl_try *a, tl_out *out) {
+    return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL("the server's answer makes no sense"), out);
+}
+
+tl_status tl__try_too_late(tl_try *a, tl_out *out) {
+    static const char words[] = "the request reached the server too late";
+    return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
+}
+
+tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms) {
+    a->result.code = TL_EBUSY;
+    if (left_ms >= 0) /* a key lives to the end of its ms */
+        a->result.hint = tl__mono_add_ms(e->now, tl__add_sat(left_ms, 1));
+    return TL_END;
+}
+
+/* Ours from when the request was built, for the least that our clock can show of what the key really has left. Not from
+ * when it was sent, which can be later (a connection that came back, a script sent again by text):
+ * below 3.2 it also says until when S binds others, reckoned from that moment. A key
+ * without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
+static tl_mono deadline(const tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms) {
+    int64_t ms = left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;
+    if (ms < 0)
+        ms = 0;
+    return tl__mono_add_ns(a->asked, tl__rate_least_ns(ms * TL_NS_PER_MS, e->server->drift_ppm));
+}
+
+/* Did enough replicas confirm? The last reply tells. */
+static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    int64_t n;
+    if (job->wait_replicas == 0)
+        return true;
+    const tl_reply *last = &e->reply[e->count - 1];
+    if (e->count > 1 && tl__reply_int(last, &n) && n >= job->wait_replicas)
+        return true;
+    if (e->count > 1 && last->type == TL_REPLY_ERROR && tl__is_unknown_command(last->text))
+        tl__try_refused(a, last->text, true, &(tl_needer){"wait_replicas needs", NULL}, out);
+    else
+        tl__try_fail(a, TL_EUNAVAILABLE, true,
+                     TL_LITERAL("too few replicas confirmed the lock in time"), out);
+    a->result.harmless = e->now; /* it has taken effect: nothing is still under way */
+    return false;
+}
+
+static tl_status quiet(tl_try *a, tl_mono over, tl_out *out) {
+    static const char words[] = "the server has restarted: waiting out old locks";
+    tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+    a->result.hint = over;
+    return TL_END;
+}
+
+tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms,
+                       uint64_t fence, tl_out *out) {
+    tl_mono over = tl__mono_add_ms(e->server->up_since, job->restart_quiet_ms);
+    if (a->op == TL_TAKE && job->restart_quiet_ms > 0 && e->server->up_since.ns != 0 &&
+        tl__mono_before(e->sent, over))
+        return quiet(a, over, out);
+    if (!confirmed(a, job, e, out))
+        return TL_END;
+    a->result.code = TL_OK;
+    a->result.fence = fence;
+    a->result.deadline = deadline(a, job, e, left_ms);
+    return TL_END;
+}
+
+tl_status tl__try_not_kept(tl_try *a, int64_t status, tl_out *out) {
+    a->result.why = status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE;
+    return tl__try_fail(
+        a, TL_ELOST, false,
+        status == 0 ? TL_LITERAL("another holds it") : TL_LITERAL("the key is gone"), out);
+}
+
+tl_status tl__try_not_dropped(tl_try *a, int64_t status, tl_out *out) {
+    if (status == 0)
+        return tl__try_fail(a, TL_ETAKEN, false,
+                            TL_LITERAL("it had expired or been taken; another holds it"), out);
+    return tl__try_fail(a, TL_EEXPIRED, false, TL_LITERAL("it had expired or been deleted"), out);
+}
+
+/* ---- the exchange ---------------------------------------------------------------------------- */
+
+int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at) {
+    int64_t ns = e->server->anchor.known ? tl__ns_until(e->server->anchor.at, at) : 0;
+    return ns > 0 ? ns - tl__rate_least_ns(ns, e->server->drift_ppm) : 0;
+}
+
+bool tl__try_is_outdated(const tl_try *a, const tl_event *e) {
+    int64_t left_ns = tl__ns_until(e->now, a->by);
+    return left_ns > 0 && tl__try_fallen_ns(e, a->by) > left_ns / 2;
+}
+
+static tl_status send(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
+                      tl_out *out) {
+    if (words->refuses && words->refuses(a, job, e, out))
+        return TL_END;
+    words->send(a, job, e, out);
+    return TL_GO;
+}
+
+static tl_status start(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
+                       tl_out *out) {
+    a->asked = e->now;
+    a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
+    a->timing = words->outdated && words->outdated(a, job, e);
+    if (!a->timing)
+        return send(a, words, job, e, out);
+    tl__try_add(tl__try_command(tl__out_send(out, a->ticket, a->by)), TL_LITERAL("TIME"));
+    return TL_GO;
+}
+
+tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room) {
+    tl_event informed = *e;
+    if (!out->has_bracket)
+        return informed;
+    *room = *e->server;
+    (void)tl__anchor_learn(&room->anchor, out->bracket, e->now, room->drift_ppm);
+    informed.server = room;
+    return informed;
+}
+
+/* The request is built by the time that was just told. */
+static tl_status was_told_time(tl_try *a, const tl_try_words *words, const tl_job *job,
+                               const tl_event *e, tl_out *out) {
+    a->timing = false;
+    tl__out_time(out, e->reply, 0, e);
+    if (!out->has_bracket)
+        return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL("malformed reply to TIME"), out);
+    tl_server room;
+    tl_event informed = tl__try_informed(e, out, &room);
+    tl_event fresh = {.kind = TL_START, .now = e->now, .server = informed.server};
+    a->asked = e->now;
+    return send(a, words, job, &fresh, out);
+}
+
+tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who,
+                          tl_out *out) {
+    (void)tl__try_fail(a, tl__refusal(error), maybe, (tl_bytes){0}, out);
+    tl__out_refusal(out, error, who);
+    return TL_END;
+}
+
+static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *job,
+                          const tl_event *e, tl_out *out) {
+    if (e->count < 1)
+        return tl__try_malformed(a, out);
+    if (e->reply->type != TL_REPLY_ERROR)
+        return a->timing ? was_told_time(a, words, job, e, out) : words->answered(a, job, e, out);
+    tl_bytes error = e->reply->text;
+    tl__try_refused(a, error, tl__from_script(error), words->who.needs ? &words->who : NULL, out);
+    a->result.harmless = e->now;
+    return TL_END;
+}
+
+/* What is wrong with the server is said with its place. */
+static tl_status answered_by(tl_try *a, const tl_try_words *words, const tl_job *job,
+                             const tl_event *e, tl_out *out) {
+    tl_status status = answered(a, words, job, e, out);
+    if (status == TL_END && tl__is_of_server(a->result.code))
+        tl__out_place(out, e->words);
+    return status;
+}
+
+tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
+                       tl_out *out) {
+    if (e->kind == TL_START)
+        return start(a, words, job, e, out);
+    if (e->ticket != a->ticket)
+        return TL_GO;
+    if (e->kind == TL_REPLY)
+        return answered_by(a, words, job, e, out);
+    if (e->kind == TL_FAILED) {
+        bool maybe = e->maybe_sent && !a->timing; /* TIME changes nothing, answered or not */
+        out->sys_errno = e->sys_errno;
+        return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->why, maybe, e->words, out);
+    }
+    return TL_GO;
+}

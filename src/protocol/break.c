@@ -1,0 +1,77 @@
+/*
+ * Removing a lock that another holds. It is asked once: a request without an answer may have
+ * removed a lock, and a second one would remove its successor.
+ */
+#include "protocol/break.h"
+
+#define IDLE_MS 3600000 /* S outlives its last use by an hour, so that fences go on */
+
+enum { REACH = 1, QUESTION };
+
+static tl_status fail(tl_break *b, tl_err code, tl_bytes words, tl_out *out) {
+    b->result.code = code;
+    tl__out_words(out, words);
+    return TL_END;
+}
+
+static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, QUESTION, tl__mono_add_ms(e->now, b->attempt_ms));
+    tl_command *c = &send->command[send->count++];
+    b->ticket = QUESTION;
+    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_BREAK, .nkeys = 2, .argc = 6};
+    c->argv[0] = b->key;
+    c->argv[1] = b->sidecar;
+    c->argv[2] = c->argv[3] = TL_LITERAL("");
+    if (b->seen) {
+        c->argv[2] = tl__out_copy(out, TL_LITERAL("="), tl__bytes_of(b->seen->value));
+        c->argv[3] = tl__out_int(out, (int64_t)b->seen->fence);
+    }
+    c->argv[4] = b->who;
+    c->argv[5] = tl__out_int(out, IDLE_MS);
+    return TL_GO;
+}
+
+static tl_status refused(tl_break *b, tl_bytes error, tl_out *out) {
+    static const tl_needer who = {"removing a lock needs", NULL};
+    b->result.code = tl__refusal(error);
+    tl__out_refusal(out, error, &who);
+    return TL_END;
+}
+
+static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
+    int64_t status;
+    if (b->ticket == REACH)
+        return ask(b, e, out);
+    if (e->count < 1)
+        return fail(b, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    if (e->reply->type == TL_REPLY_ERROR)
+        return refused(b, e->reply->text, out);
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
+        status = INT64_MIN;
+    switch (status) {
+    case 1: return TL_END;
+    case 0: return fail(b, TL_ETAKEN, TL_LITERAL("the lock changed hands meanwhile"), out);
+    case -1: return fail(b, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+    case -2: return fail(b, TL_EINVALID, TL_LITERAL("the key holds no string: it is no lock"), out);
+    default: return fail(b, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    }
+}
+
+tl_status tl__break_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_break *b = machine;
+    switch (e->kind) {
+    case TL_START:
+        b->ticket = REACH;
+        tl__out_send(out, REACH, tl__mono_add_ms(e->now, b->connect_ms));
+        return TL_GO;
+    case TL_REPLY: return e->ticket == b->ticket ? answered(b, e, out) : TL_GO;
+    case TL_FAILED:
+        out->sys_errno = e->sys_errno;
+        return e->ticket == b->ticket
+                   ? fail(b, e->maybe_sent && b->ticket == QUESTION ? TL_EUNCERTAIN : e->why,
+                          e->words, out)
+                   : TL_GO;
+    case TL_CANCEL: return fail(b, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    default: return TL_GO;
+    }
+}

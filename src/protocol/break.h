@@ -1,0 +1,21 @@
+/*
+ * The machine behind tl_client_break: reach the server, remove the lock if it is still the one that
+ * was seen.
+ */
+#ifndef TL_BREAK_H
+#define TL_BREAK_H
+
+#include "protocol/protocol.h"
+
+typedef struct {
+    tl_result result; /**< OK, EEXPIRED: nothing was there, ETAKEN: another's, EINVALID: no lock;
+                           EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
+    tl_bytes key, sidecar, who;
+    const tl_lock_info *seen; /**< NULL: whatever is there */
+    int64_t attempt_ms, connect_ms;
+    uint16_t ticket;
+} tl_break;
+
+tl_status tl__break_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * Reading what a key and its sidecar hold. It is data from strangers: it is cut, made
+ * printable and never trusted.
+ */
+#include "protocol/look.h"
+
+#define HEX_TOKEN_MIN 32
+#define HEX_TOKEN_MAX 40
+
+static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
+    int64_t v;
+    return tl__reply_int(tl__reply_item(array, i), &v) ? v : otherwise;
+}
+
+/* "host pid service" */
+static void read_owner(tl_lock_info *info, tl_bytes owner) {
+    const char *end = owner.p + owner.n;
+    const char *first = memchr(owner.p, ' ', owner.n);
+    if (!first)
+        return;
+    const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
+    if (!second)
+        return;
+    tl__bytes_print(info->host, sizeof info->host, tl__bytes(owner.p, (size_t)(first - owner.p)));
+    (void)tl__bytes_to_int(tl__bytes(first + 1, (size_t)(second - first - 1)), &info->pid);
+    tl__bytes_print(info->service, sizeof info->service,
+                    tl__bytes(second + 1, (size_t)(end - second - 1)));
+}
+
+/* Does the sidecar know the holder? Then *value is what K holds, or held until it was deleted. */
+static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes *value, int64_t now_us) {
+    tl_bytes bound, owner;
+    int64_t until = number(r, TL_LOOK_UNTIL, 0), since = number(r, TL_LOOK_SINCE, -1);
+    if (!tl__reply_text(tl__reply_item(r, TL_LOOK_BOUND), &bound) || bound.n == 0)
+        return;
+    bool absent = !info->held;
+    if (absent ? until < now_us : !tl__bytes_eq(bound, *value))
+        return;
+    info->held = info->by_tidelock = true;
+    if (absent) { /* K was deleted, but its holder may still work: nobody is let in before that */
+        info->remaining_ms = (until - now_us) / 1000 + 1;
+        tl__bytes_print(info->value, sizeof info->value, bound);
+        *value = bound;
+    }
+    info->since_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
+    if (tl__reply_text(tl__reply_item(r, TL_LOOK_OWNER), &owner))
+        read_owner(info, owner);
+}
+
+static bool is_hex(char c) {
+    char lower = (char)(c | 0x20);
+    return (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'f');
+}
+
+/* As most libraries draw one: a UUID, with or without its dashes, or up to 20 bytes in hexadecimal. */
+static bool is_token(tl_bytes text) {
+    size_t digits = 0, dashes = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        digits += is_hex(text.p[i]);
+        dashes += text.p[i] == '-';
+    }
+    return digits >= HEX_TOKEN_MIN && digits <= HEX_TOKEN_MAX && digits + dashes == text.n &&
+           (dashes == 0 || dashes == 4);
+}
+
+static void tell_protocol(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
+                          tl_bytes value, int64_t now_us) {
+    info->protocol = -1;
+    info->stamp_left_ms = INT64_MIN;
+    info->free_at_ms = -1;
+    if (!info->held)
+        return;
+#ifdef TL_COMPAT
+    if (legacy)
+        tl__stamp_look(info, legacy, key, value, now_us);
+#else
+    (void)legacy, (void)key, (void)now_us;
+#endif
+    if (info->protocol < 0 && (info->by_tidelock || is_token(value))) {
+        info->protocol = TL_TOKEN;
+        info->guessed = !info->by_tidelock;
+    }
+}
+
+void tl__look_fill(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key, tl_bytes kind,
+                   const tl_reply *answer, int64_t now_us) {
+    tl_bytes value = {"", 0};
+    int64_t left = number(answer, TL_LOOK_LEFT, -1), fence = number(answer, TL_LOOK_FENCE, 0);
+    bool is_text = tl__reply_text(tl__reply_item(answer, TL_LOOK_VALUE), &value);
+    *info = (tl_lock_info){.size = sizeof *info, .held = !tl__bytes_eq(kind, TL_LITERAL("none"))};
+    tl__bytes_print(info->value, sizeof info->value, is_text || !info->held ? value : kind);
+    info->remaining_ms = left >= 0 ? left : -1;
+    info->fence = fence > 0 ? (uint64_t)fence : 0;
+    info->since_ms = info->waiters = -1;
+    read_sidecar(info, answer, &value, now_us);
+    tell_protocol(info, legacy, key, value, now_us);
+}
+
+int64_t tl__look_waiters(const tl_reply *answer, size_t i) {
+    int64_t n = number(answer, i, -1);
+    return n >= 0 ? n : -1;
+}
+
+bool tl__look_is_lock(const tl_lock_info *info) {
+    if (info->by_tidelock || info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP)
+        return true;
+    return info->oddity[0] || (info->protocol == TL_TOKEN && info->remaining_ms >= 0);
+}
+
+#ifndef TL_COMPAT
+bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
+    (void)i, (void)end_ms, (void)ret_info;
+    return false;
+}
+#endif

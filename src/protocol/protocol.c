@@ -1,0 +1,222 @@
+/*
+ * The row of each protocol, and what machines share for reading replies and building
+ * answers. Pure, as all of this room.
+ */
+#include "protocol/protocol.h"
+
+#include <stdio.h>
+
+#include "wire/refusal.h"
+
+#define BACKOFF_MIN_MS 20
+#define BACKOFF_MAX_MS 1000
+#define PLACE_MAX 100 /* bytes of a place before words */
+
+const tl_protocol *tl__protocol_row(tl_protocol_id id) {
+    static const tl_protocol *const rows[] = {
+        [TL_TOKEN] = &tl__protocol_token,
+#ifdef TL_COMPAT
+        [TL_BRIDGE] = &tl__protocol_bridge,
+        [TL_TIMESTAMP] = &tl__protocol_timestamp,
+        [TL_AUTO] = &tl__protocol_auto,
+#endif
+    };
+    return (size_t)id < sizeof rows / sizeof *rows ? rows[id] : NULL;
+}
+
+tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
+    tl_send *send = &out->send[out->sends++];
+    send->ticket = ticket;
+    send->count = 0;
+    send->pin = TL_PIN_NOT;
+    send->by = by;
+    return send;
+}
+
+tl_bytes tl__out_copy(tl_out *out, tl_bytes a, tl_bytes b) {
+    char *to = out->scratch + out->scratch_used;
+    if (a.n)
+        memcpy(to, a.p, a.n);
+    if (b.n)
+        memcpy(to + a.n, b.p, b.n);
+    out->scratch_used = (uint16_t)(out->scratch_used + a.n + b.n);
+    return tl__bytes(to, a.n + b.n);
+}
+
+tl_bytes tl__out_int(tl_out *out, int64_t v) {
+    char text[TL_INT_SIZE];
+    return tl__out_copy(out, tl__bytes_from_int(text, v), (tl_bytes){0});
+}
+
+tl_bytes tl__out_at(tl_out *out, int64_t us) {
+    char text[TL_INT_SIZE];
+    return tl__out_copy(out, TL_LITERAL("@"), tl__bytes_from_int(text, us));
+}
+
+void tl__out_words(tl_out *out, tl_bytes words) {
+    tl__bytes_print(out->words, sizeof out->words, words);
+}
+
+void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who) {
+    char words[TL_REFUSAL_SIZE];
+    if (tl__refusal(error) == TL_EUNSUPPORTED)
+        tl__lacks(out->words, sizeof out->words, error, who);
+    else
+        tl__out_words(out, tl__refusal_words(words, error));
+}
+
+void tl__out_place(tl_out *out, tl_bytes place) {
+    char was[sizeof out->words];
+    if (place.n == 0 || !out->words[0])
+        return;
+    memcpy(was, out->words, sizeof was);
+    int n = place.n < PLACE_MAX ? (int)place.n : PLACE_MAX;
+    (void)snprintf(out->words, sizeof out->words, "%.*s: %s", n, place.p, was);
+}
+
+tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why) {
+    out->note[out->notes] = (tl_note){.kind = kind, .why = why};
+    return &out->note[out->notes++];
+}
+
+void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event) {
+    int64_t stamp_us;
+    if (tl__reply_time(reply, i, &stamp_us))
+        tl__out_stamp(out, stamp_us, event);
+}
+
+void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event) {
+    out->has_bracket = true;
+    out->bracket = tl__bracket(stamp_us, event->sent, event->now);
+}
+
+const char *tl__never_renewed(bool strict) {
+    return strict
+               ? "with strict a lock is not renewed: SETNX, GET, GETSET and DEL can't do it safely"
+               : "without EVAL and WATCH a stamp can't be renewed safely";
+}
+
+bool tl__is_unknown_command(tl_bytes error) {
+    static const char words[] = "unknown command";
+    return !tl__from_script(error) && memmem(error.p, error.n, words, sizeof words - 1);
+}
+
+bool tl__from_script(tl_bytes error) {
+    static const char mark[] = "@user_script", old[] = "Error running script"; /* as 2.6 has it */
+    return memmem(error.p, error.n, mark, sizeof mark - 1) != NULL ||
+           memmem(error.p, error.n, old, sizeof old - 1) != NULL;
+}
+
+static bool is_unknown_in_script(tl_bytes error) {
+    static const char redis[] = "Unknown Redis command", valkey[] = "Unknown command called from";
+    return memmem(error.p, error.n, redis, sizeof redis - 1) != NULL ||
+           memmem(error.p, error.n, valkey, sizeof valkey - 1) != NULL;
+}
+
+/* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's. */
+static bool has_code(tl_bytes error, const char *const *codes) {
+    bool wrapped = tl__from_script(error);
+    for (; *codes; codes++) {
+        size_t n = strlen(*codes);
+        bool first = error.n >= n && memcmp(error.p, *codes, n) == 0 &&
+                     (error.n == n || error.p[n] == ' ');
+        if (first || (wrapped && tl__bytes_has_word(error, *codes)))
+            return true;
+    }
+    return false;
+}
+
+tl_err tl__refusal(tl_bytes error) {
+    static const char *const denied[] = {"NOAUTH", "NOPERM", "WRONGPASS", NULL};
+    static const char *const passing[] = {"LOADING",    "BUSY",        "MASTERDOWN", "TRYAGAIN",
+                                          "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
+                                          "UNKILLABLE", "NOREPLICAS",  NULL};
+    static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
+    if (has_code(error, denied) || tl__is_no_permission(error))
+        return TL_EDENIED;
+    if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1))
+        return TL_EUNAVAILABLE;
+    bool lacks = tl__is_unknown_command(error) || is_unknown_in_script(error);
+    return lacks ? TL_EUNSUPPORTED : TL_ESERVER;
+}
+
+bool tl__is_of_server(tl_err code) {
+    return code == TL_EUNAVAILABLE || code == TL_EDENIED || code == TL_ESERVER ||
+           code == TL_EUNSUPPORTED;
+}
+
+/* ---- what a server lacks --------------------------------------------------------------------- */
+
+/* The name that the server repeats, in quotation marks or, with some versions, in backquotes. */
+static tl_bytes unknown_name(tl_bytes error) {
+    size_t from = 0;
+    while (from < error.n && error.p[from] != '\'' && error.p[from] != '`')
+        from++;
+    if (from == error.n)
+        return TL_LITERAL("such command");
+    const char *name = error.p + from + 1, *end = memchr(name, error.p[from], error.n - from - 1);
+    tl_bytes found = tl__bytes(name, end ? (size_t)(end - name) : 0);
+    return tl__bytes_eq(found, TL_LITERAL("EVALSHA")) ? TL_LITERAL("EVAL") : found;
+}
+
+/* The version of Redis that brought a command; NULL: it has always been there. */
+static const char *since(tl_bytes name) {
+    static const struct {
+        const char *name, *version;
+    } rows[] = {{"EVAL", "2.6"}, {"PEXPIRE", "2.6"}, {"PSETEX", "2.6"}, {"PTTL", "2.6"},
+                {"SCAN", "2.8"}, {"TIME", "2.6"},    {"WAIT", "3.0"},   {"WATCH", "2.2"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (tl__bytes_eq(name, tl__bytes_of(rows[i].name)))
+            return rows[i].version;
+    return NULL;
+}
+
+static bool is_eval(tl_bytes name) {
+    return tl__bytes_eq(name, TL_LITERAL("EVAL"));
+}
+
+void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who) {
+    char name[32];
+    if (!tl__is_unknown_command(error)) {
+        (void)snprintf(to, size,
+                       "a script needs a command that the server lacks, or has renamed: "
+                       "`tidelock doctor` finds out which");
+        return;
+    }
+    tl__bytes_print(name, sizeof name, unknown_name(error));
+    const char *version = since(tl__bytes_of(name));
+    bool instead = who && who->instead && is_eval(tl__bytes_of(name));
+    (void)snprintf(to, size, "the server has no %s%s%s: %s%s%s%s%s", name, who ? ", which " : "",
+                   who ? who->needs : "", version ? "Redis " : "it is renamed there",
+                   version ? version : "", version ? " or newer, not renamed" : "",
+                   instead ? "; " : "", instead ? who->instead : "");
+}
+
+bool tl__asks_elsewhere(tl_bytes error) {
+    /* A replica, one without its master, one that has just come back, one that its replicas left. */
+    static const char *const codes[] = {"READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", NULL};
+    return has_code(error, codes);
+}
+
+void tl__lease_merge(tl_lease *known, const tl_lease *read) {
+    bool newer = read->epoch > known->epoch ||
+                 (read->epoch == known->epoch && tl__mono_before(known->until, read->until));
+    if (known->until.ns == 0 || newer)
+        *known = *read;
+}
+
+uint64_t tl__random_next(uint64_t *random) {
+    uint64_t x = *random;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return *random = x;
+}
+
+int64_t tl__backoff_ms(uint32_t failures, uint64_t *random) {
+    uint32_t doublings = failures > 6 ? 6 : failures - 1;
+    int64_t most = (int64_t)BACKOFF_MIN_MS << doublings;
+    if (most > BACKOFF_MAX_MS)
+        most = BACKOFF_MAX_MS;
+    return most / 2 + (int64_t)(tl__random_next(random) % (uint64_t)(most / 2 + 1));
+}

@@ -1,0 +1,380 @@
+/*
+ * The contract of a step machine.
+ *
+ * A machine is a plain struct without pointers into itself. It is told what happened, with the time
+ * as data, and answers what to do next. It reads no clock, does no I/O, allocates nothing and starts
+ * no thread, so that the blocking driver, the keeper, the simulator and a test that feeds it by hand
+ * all run the same code.
+ *
+ *     step(machine, event, out) -> TL_GO | TL_DETACH | TL_END
+ *
+ * The driver's part:
+ *   - The first event is TL_START. Before each step it clears `out` with tl__out_clear.
+ *   - It sends what is in out->send, in order, before the next step: commands are encoded at once.
+ *     Each send gets exactly one TL_REPLY or TL_FAILED with its ticket: FAILED at `by` at the latest.
+ *   - It gives TL_TIMER at `until`, which each answer states anew (TL_NEVER: none). A timer may come
+ *     late, or early: the machine looks at `now`. Up to slack_ns late is fine: so that a driver of
+ *     many machines can wake for several at once.
+ *   - A driver of many machines may join their sends into one request, where command.each says how,
+ *     and deal out the items of the reply; refused, it sends each by itself, as it was built.
+ *   - out->arm asks it to listen for `topic`. TL_ARMED tells when that is in force (armed) or could
+ *     not be had (not armed); from then on each message is a TL_WOKEN. When listening is lost later
+ *     it says TL_ARMED with armed false.
+ *   - With `watched` set it asks to be told of changes to that key as well. Where the server can,
+ *     TL_WATCHED tells that the next change will be (armed); a change is a TL_WATCHED again, since
+ *     what is told once must be asked for anew; and armed false says that there may have been one, and
+ *     that the next may not be told.
+ *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
+ *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
+ *   - It merges out->bracket into the anchor of the server that answered.
+ *   - It keeps out->lease with tl__lease_merge.
+ *   - TL_CANCEL may come at any time; the machine then ends soon, and says how.
+ *   - TL_DETACH: the result is final, the caller may return; the struct lives on in the keeper until
+ *     TL_END, to clean up. It comes with no sends; what was outstanding is given up without an
+ *     answer, and the keeper goes on with a TL_TIMER at once.
+ *   - At TL_END and TL_DETACH listening ends by itself.
+ *   - An event for a ticket that is not expected is ignored by the machine.
+ *
+ * `now` never goes backwards from one event to the next.
+ */
+#ifndef TL_PROTOCOL_H
+#define TL_PROTOCOL_H
+
+#include <tidelock/tidelock.h>
+
+#include "ground/bytes.h"
+#include "ground/clock.h"
+#include "ground/token.h"
+#include "wire/command.h"
+#include "wire/interval.h"
+#include "wire/reply.h"
+
+#define TL_SEND_MAX 2
+#define TL_NOTE_MAX 2
+#define TL_SCRATCH 512 /**< room in tl_out for the text of numbers and stamps */
+#define TL_WORDS_SIZE 200
+#define TL_NAMESPACES_MAX 4 /**< of a client */
+
+/** Which phase of a migration a namespace is in, as its register told, and until when that counts. */
+typedef struct {
+    int64_t epoch;    /**< grows with each change; 0: there is no register */
+    tl_mono until;    /**< ns 0: nothing is known */
+    tl_mono told;     /**< when it was: who asked before may have been answered before, too */
+    int32_t lease_ms; /**< how long it counted when it was read */
+    int8_t phase;     /**< -1: there is no register */
+    bool unsafe;      /**< `tidelock skew` has published that clocks here are too far apart */
+    int32_t worst_ms; /**< unsafe: how far */
+} tl_lease;
+
+/** What the driver knows of the server that a machine talks to. */
+typedef struct {
+    tl_anchor anchor;
+    int32_t drift_ppm;
+    uint32_t generation; /**< grows with each new connection to a possibly different server */
+    tl_mono up_since;    /**< the latest that it can have started; ns 0 when unknown */
+    uint8_t level; /**< what out->level has said of it since it was connected to; 0: nothing */
+    int64_t
+        wall_us; /**< own wall clock less own deadline clock, for protocols that want it: at least
+                          this, and at most wall_wide_us more */
+    int64_t wall_wide_us;
+    tl_lease lease[TL_NAMESPACES_MAX]; /**< what out->lease has said */
+} tl_server;
+
+/** A transaction over two exchanges, on one connection that nobody else uses meanwhile: the first one
+ *  OPENS it (WATCH, what is to be read, and MULTI at its end), and the step that is given its REPLY may
+ *  CLOSE it (the writes, and EXEC). If it doesn't, or the EXEC was refused, the connection discards the
+ *  transaction by itself. A send that CLOSES is FAILED, unsent, when that connection is lost: on
+ *  another one nothing would be watched. */
+typedef enum { TL_PIN_NOT, TL_PIN_OPENS, TL_PIN_CLOSES } tl_pin;
+
+/** Ask for one exchange: `count` commands written together, all answered in one TL_REPLY. With count
+ *  0 nothing is sent: the REPLY, with no reply in it, says that the server has been reached, so that
+ *  its clock is known where it tells it. */
+typedef struct {
+    uint16_t ticket;
+    uint8_t count;
+    uint8_t pin; /**< a tl_pin */
+    tl_mono by;  /**< no answer by then: FAILED */
+    tl_command command[TL_COMMANDS_MAX];
+} tl_send;
+
+typedef enum {
+    TL_START,
+    TL_REPLY,
+    TL_FAILED,
+    TL_ARMED,
+    TL_WATCHED,
+    TL_WOKEN,
+    TL_TIMER,
+    TL_CANCEL
+} tl_event_kind;
+
+typedef struct {
+    tl_event_kind kind;
+    tl_mono now;
+    const tl_server *server;
+    /* REPLY and FAILED */
+    uint16_t ticket;
+    tl_mono sent; /**< before the first byte left */
+    const tl_reply
+        *reply; /**< REPLY: `count` of them, valid during this call only. WATCHED, to a hold:
+                                what its key holds now, or an error */
+    uint8_t count;
+    bool maybe_sent; /**< FAILED: some byte may have reached the server */
+    tl_err why;      /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
+    int sys_errno;   /**< FAILED: behind it, or 0 */
+    bool absent;     /**< FAILED: nobody is there to connect to, and will not be in a moment */
+    tl_bytes words;  /**< for a person. FAILED: what went wrong. REPLY: who answered, or empty */
+    bool armed;      /**< ARMED, WATCHED */
+} tl_event;
+
+typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;
+
+/** Something that the lock's owner wants to know. */
+typedef struct {
+    tl_note_kind kind;
+    tl_lost_why why;
+    bool robbed;
+    int64_t robber_ms; /**< robbed: how far the thief's clock was ahead of the server's */
+} tl_note;
+
+typedef struct {
+    tl_send send[TL_SEND_MAX];
+    uint8_t sends;
+    bool arm, disarm;
+    tl_bytes topic;
+    tl_bytes watched; /**< arm: n 0: no key */
+    tl_mono until;
+    int64_t slack_ns; /**< TIMER may come so much later without harm */
+    bool has_bracket;
+    tl_interval bracket;
+    uint8_t level;  /**< learned of the server, in the protocol's own terms; 0: nothing */
+    bool clock_off; /**< a clock is too far off for what was asked, as words_off tells */
+    char words_off[TL_WORDS_SIZE];
+    bool has_lease;
+    uint8_t leased; /**< of which namespace: index in tl_server.lease */
+    tl_lease lease;
+    tl_note note[TL_NOTE_MAX];
+    uint8_t notes;
+    char words[TL_WORDS_SIZE]; /**< END or DETACH, not OK: what went wrong, for a person */
+    int sys_errno;             /**< behind it, or 0 */
+    char scratch[TL_SCRATCH];  /**< where commands keep the text of their numbers */
+    uint16_t scratch_used;
+} tl_out;
+
+typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
+
+/** Empty it, without touching the parts that the counts already mark as empty. */
+static inline void tl__out_clear(tl_out *out) {
+    out->sends = out->notes = 0;
+    out->arm = out->disarm = out->has_bracket = out->has_lease = out->clock_off = false;
+    out->until = TL_NEVER;
+    out->slack_ns = 0;
+    out->level = 0;
+    out->sys_errno = 0;
+    out->scratch_used = 0;
+    out->words[0] = '\0';
+}
+
+/* ---- attempts: what a protocol has to say ------------------------------------------------------ */
+
+typedef enum { TL_TAKE, TL_KEEP, TL_DROP } tl_op;
+
+/** What a protocol of stamps must know of the clients of the old kind. */
+typedef struct {
+    const struct tl_dialect *dialect; /**< NULL: not a protocol of stamps */
+    int32_t skew_ms;               /**< M: how far a legacy host's clock may be from the server's */
+    int32_t lag_ms;                /**< L: from reading its clock to its GETSET */
+    int64_t legacy_ttl_ms;         /**< the shortest lifetime that any of them uses */
+    bool strict;                   /**< only the commands that they use */
+    uint8_t guard;                 /**< a tl_clock_guard */
+    const struct tl_namespace *ns; /**< TL_AUTO: whose phase counts */
+} tl_rules;
+
+/** What is known of a hold besides its deadline; all 0 where a protocol needs none of it. */
+typedef struct {
+    tl_mono cap;          /**< no keep asked before capped_until proves more than this */
+    tl_mono capped_until; /**< ns 0: nothing is capped */
+    int64_t proved_us;    /**< server time of the last take or keep that worked */
+    int64_t stamp_ms;     /**< the end that K's stamp told then; 0: K holds a token */
+    uint8_t speaks;       /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
+    bool elsewhere;       /**< taken by another handle, of which only the token is known */
+} tl_proof;
+
+/** What a machine is asked to do. Bytes outlive the machine, detached or not. */
+typedef struct {
+    const struct tl_protocol *protocol;
+    tl_bytes key, sidecar;
+    tl_bytes owner; /**< "host pid service", for others to read */
+    tl_token token;
+    int64_t ttl_ms;
+    int64_t attempt_ms;
+    int64_t restart_quiet_ms;
+    int32_t wait_replicas, wait_replicas_ms;
+    int32_t fences; /**< TAKE: how many fencing numbers to reserve; 0 as 1 */
+    tl_rules rules;
+    tl_proof proof;   /**< KEEP and DROP: of the hold */
+    tl_mono believed; /**< KEEP and DROP: the deadline so far */
+    bool again; /**< TAKE: not the first with this token, so that an earlier one may have worked */
+} tl_job;
+
+/** What came of it; the first member of every machine and of every attempt. */
+typedef struct {
+    tl_err code;      /**< TAKE: OK, EBUSY. KEEP: OK, ELOST. DROP: OK, EEXPIRED, ETAKEN. All:
+                           EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
+    tl_lost_why why;  /**< KEEP, ELOST */
+    bool maybe;       /**< not OK: a request may have taken effect, or may yet (EUNCERTAIN), or has
+                           (any other code) */
+    bool checked;     /**< TAKE, answered: this server refuses requests that come too late */
+    bool announced;   /**< TAKE, EBUSY: the holder's release will be announced on the topic */
+    bool silent;      /**< TAKE, EBUSY: nothing is ever announced there */
+    tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
+    tl_mono hint;     /**< TAKE, EBUSY: when the holder's time is up as far as is known now;
+                           TL_NEVER when it isn't */
+    tl_mono harmless; /**< maybe: after this a request still under way is refused by a server that
+                           checks; TL_NEVER when it carries no limit */
+    uint64_t fence;   /**< TAKE, OK: the first of those reserved */
+    tl_proof proof;   /**< TAKE and KEEP, OK */
+    bool stamp_is_token; /**< TAKE, OK: proof.stamp_ms, as text, is the only token that there is */
+    bool last;           /**< EUNCERTAIN: asking again could do harm */
+    bool robbed;         /**< KEEP, ELOST: by a client whose clock was robber_ms ahead */
+    int64_t robber_ms;
+} tl_result;
+
+/** One step of a machine that a driver can run. */
+typedef tl_status (*tl_step)(void *machine, const tl_event *event, tl_out *out);
+
+#define TL_ATTEMPT_SIZE 232
+
+/** Room for any protocol's attempt. */
+typedef union {
+    tl_result result;
+    char room[TL_ATTEMPT_SIZE];
+} tl_attempt;
+
+struct tl_namespace;
+struct tl_namespaces;
+
+/** How a protocol that goes by phases is wired up; all but attend_step are called by the runtime. */
+typedef struct {
+    /** The namespaces of a client's options. TL_EINVALID, TL_ENOMEM */
+    tl_err (*open)(const tl_client_options *client, tl_bytes owner, const tl_token *id,
+                   struct tl_namespaces **ret, tl_error *err);
+    void (*close)(struct tl_namespaces *all);
+    /** Whose this key is; NULL: nobody's. */
+    const struct tl_namespace *(*of)(const struct tl_namespaces *all, tl_bytes key);
+    /** The machine that keeps a lease fresh, from the first that was read to TL_CANCEL. */
+    size_t attend_size;
+    void (*attend_init)(void *machine, const struct tl_namespaces *all, uint8_t index,
+                        int64_t attempt_ms, uint64_t seed);
+    /** The same, to take the client's record away once nothing of it is left. */
+    void (*leave_init)(void *machine, const struct tl_namespaces *all, uint8_t index,
+                       int64_t attempt_ms);
+    tl_step attend_step;
+} tl_phases;
+
+/** A protocol: how one attempt is made. One file, and one row in protocol_row. */
+typedef struct tl_protocol {
+    const char *name;
+    size_t size; /**< of its attempt, at most TL_ATTEMPT_SIZE */
+    /** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer,
+     *  and what a delayed request may still do. `ticket`: its send's. */
+    void (*init)(void *attempt, tl_op op, uint16_t ticket, tl_mono until);
+    /** START leads to a send, or of a TAKE to TL_END when nothing may be asked; an answer to another
+     *  send or to TL_END. The same job each time. */
+    tl_status (*step)(void *attempt, const tl_job *job, const tl_event *event, tl_out *out);
+    const struct tl_protocol *no_fence; /**< for locks that need no fence; NULL: it has no such */
+    /** NULL, or for a protocol of stamps: what holds for this key (n 0: whatever key), from the
+     *  client's options and those of the lock (NULL: none). Sets *ttl_ms if it is 0, and says
+     *  whether it leaves any validity. TL_EINVALID */
+    tl_err (*rules)(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
+                    tl_rules *ret, int64_t *ttl_ms, tl_error *err);
+    bool reads_wall; /**< it wants tl_server.wall_us */
+    bool watches;    /**< a holder wants to know at once when K changes */
+    /** watches: is this what K held when the hold was proved last? A keep finds out whether it's still ours;
+     *  this, whether there is any need for one. */
+    bool (*unchanged)(const tl_job *job, tl_bytes value);
+    const tl_phases *phases; /**< NULL: it doesn't go by phases */
+} tl_protocol;
+
+extern const tl_protocol tl__protocol_token, tl__protocol_plain;
+#ifdef TL_COMPAT
+extern const tl_protocol tl__protocol_timestamp, tl__protocol_bridge, tl__protocol_auto;
+#endif
+
+/** The row of a protocol, or NULL. */
+const tl_protocol *tl__protocol_row(tl_protocol_id id);
+
+/* ---- for machines: building an answer ---------------------------------------------------------- */
+
+/** The next send, empty, with its ticket and limit. */
+tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by);
+/** Number as text in out's scratch room. */
+tl_bytes tl__out_int(tl_out *out, int64_t v);
+/** Two byte strings, one behind the other, in out's scratch room. */
+tl_bytes tl__out_copy(tl_out *out, tl_bytes a, tl_bytes b);
+/** A moment as the scripts read it, "@" and digits, in out's scratch room. */
+tl_bytes tl__out_at(tl_out *out, int64_t us);
+/** Keep words for a person: printable, cut to fit. */
+void tl__out_words(tl_out *out, tl_bytes words);
+/** Put who said so before words that were kept, if it is known: "place: words". */
+void tl__out_place(tl_out *out, tl_bytes place);
+tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
+
+/** What an error reply means: TL_EDENIED, TL_EUNAVAILABLE (it may pass), TL_EUNSUPPORTED or TL_ESERVER. */
+tl_err tl__refusal(tl_bytes error);
+
+/** Is this the server's fault, so that a message should name it? */
+bool tl__is_of_server(tl_err code);
+
+/** Who can't do without what a server lacks. */
+typedef struct {
+    const char *needs;   /**< "tokens need" */
+    const char *instead; /**< what works there if it is EVAL; NULL: nothing does */
+} tl_needer;
+
+#ifdef TL_COMPAT
+#define TL_INSTEAD "protocol timestamp works there"
+#define TL_INSTEAD_LOOK "protocol timestamp can look there"
+#else
+#define TL_INSTEAD NULL
+#define TL_INSTEAD_LOOK NULL
+#endif
+
+/** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL: not said),
+ *  from which version on it is there, and what works without. */
+void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
+
+/** Keep what any error reply says, in words that repeat nothing of what the server was sent; if it is
+ *  TL_EUNSUPPORTED, those of tl__lacks. */
+void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who);
+
+/** Why a lock that was taken with the legacy clients' commands alone is not extended, in words. */
+const char *tl__never_renewed(bool strict);
+
+/** Does an error reply say that the server doesn't know the command itself? */
+bool tl__is_unknown_command(tl_bytes error);
+
+/** Does an error reply say that another server may be the one to ask by now? Whoever reached this one
+ *  by its name should look the name up again. */
+bool tl__asks_elsewhere(tl_bytes error);
+
+/** Was an error reply raised within a script, so that some of its writes may have been made? */
+bool tl__from_script(tl_bytes error);
+
+/** Take the server's time into out's bracket: the TIME at items i and i + 1 of a reply, if it is one. */
+void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event);
+
+void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event);
+
+/** Of what is known of a phase and what has just been read: the newer. */
+void tl__lease_merge(tl_lease *known, const tl_lease *read);
+
+/** A pause before trying again after `failures` (1 or more) in a row: 20 ms doubling to 1 s, at
+ *  random between half of it and all. */
+int64_t tl__backoff_ms(uint32_t failures, uint64_t *random);
+
+/** The next of a sequence of random numbers (xorshift); *random must not be 0. */
+uint64_t tl__random_next(uint64_t *random);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * The token protocol without its sidecar, for locks that need no fence: one SET takes K, and
+ * scripts that compare the token keep and release it. It must never take K for its own on a SET that
+ * was answered nil: only comparing what K holds tells.
+ */
+#include "protocol/attempt.h"
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static void send_first(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->ticket, a->by);
+    tl_command *c = tl__try_command(send);
+    tl__try_add(c, TL_LITERAL("SET"));
+    tl__try_add(c, job->key);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, TL_LITERAL("NX"));
+    tl__try_add(c, TL_LITERAL("PX"));
+    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    tl__try_add_wait(send, job, out);
+}
+
+static void send_hold(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->ticket, a->by);
+    tl_command *c = tl__try_script(send, TL_SCRIPT_HOLD);
+    int64_t not_after = tl__try_not_after_us(a, e, false);
+    a->bounded = a->op == TL_TAKE && not_after > 0;
+    c->nkeys = 1;
+    tl__try_add(c, job->key);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    tl__try_add(c, tl__out_int(out, not_after));
+    tl__try_add(c, a->op == TL_TAKE ? TL_LITERAL("take") : TL_LITERAL("keep"));
+    tl__try_add_wait(send, job, out);
+}
+
+static void send_free(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_FREE);
+    c->nkeys = 1;
+    tl__try_add(c, job->key);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, job->sidecar);
+}
+
+static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (a->op == TL_DROP)
+        send_free(a, job, out);
+    else if (a->op == TL_TAKE && !job->again)
+        send_first(a, job, out);
+    else
+        send_hold(a, job, e, out);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static tl_status first_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_bytes text;
+    if (e->reply->type == TL_REPLY_NIL)
+        return tl__try_busy(a, e, -1);
+    if (!tl__reply_text(e->reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
+        return tl__try_malformed(a, out);
+    return tl__try_held(a, job, e, job->ttl_ms, 0, out);
+}
+
+static tl_status hold_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    int64_t status, left, checked;
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -2 || status > 1 ||
+        !tl__reply_int(tl__reply_item(e->reply, 2), &left) ||
+        !tl__reply_int(tl__reply_item(e->reply, 5), &checked))
+        return tl__try_malformed(a, out);
+    tl__out_time(out, e->reply, 3, e);
+    a->result.checked = checked == 1;
+    if (status == -2)
+        return tl__try_too_late(a, out);
+    if (status == 1)
+        return tl__try_held(a, job, e, left, 0, out);
+    if (a->op == TL_KEEP)
+        return tl__try_not_kept(a, status, out);
+    return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
+}
+
+static tl_status free_answered(tl_try *a, const tl_event *e, tl_out *out) {
+    int64_t status;
+    if (!tl__reply_int(e->reply, &status) || status < -1 || status > 1)
+        return tl__try_malformed(a, out);
+    return status == 1 ? TL_END : tl__try_not_dropped(a, status, out);
+}
+
+static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (a->op == TL_DROP)
+        return free_answered(a, e, out);
+    if (e->reply->type == TL_REPLY_ARRAY)
+        return hold_answered(a, job, e, out);
+    return a->op == TL_TAKE && !job->again ? first_answered(a, job, e, out)
+                                           : tl__try_malformed(a, out);
+}
+
+/* The first SET carries no limit. */
+static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
+    return a->op == TL_TAKE && job->again && tl__try_is_outdated(a, e);
+}
+
+/* Our SET is well formed: a server that complains of how it is written is from before NX and PX. */
+static bool is_old_set(const tl_try *a, const tl_job *job, const tl_event *e) {
+    static const char syntax[] = "syntax error", number[] = "wrong number of arguments";
+    if (a->op != TL_TAKE || job->again || e->kind != TL_REPLY || e->ticket != a->ticket ||
+        e->count < 1 || e->reply->type != TL_REPLY_ERROR)
+        return false;
+    tl_bytes error = e->reply->text;
+    return memmem(error.p, error.n, syntax, sizeof syntax - 1) ||
+           memmem(error.p, error.n, number, sizeof number - 1);
+}
+
+static tl_status plain_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const tl_try_words words = {.send = send,
+                                       .answered = answered,
+                                       .outdated = outdated,
+                                       .who = {"tokens need", TL_INSTEAD}};
+    static const char old[] =
+        "the server's SET has no NX and PX, which no_fence needs: Redis 2.6.12 or newer";
+    tl_try *a = machine;
+    if (!is_old_set(a, job, e))
+        return tl__try_step(a, &words, job, e, out);
+    tl__try_fail(a, TL_EUNSUPPORTED, false, TL_LITERAL(old), out);
+    a->result.harmless = e->now;
+    tl__out_place(out, e->words);
+    return TL_END;
+}
+
+const tl_protocol tl__protocol_plain = {
+    .name = "plain",
+    .size = sizeof(tl_try),
+    .init = tl__try_init,
+    .step = plain_step,
+};

@@ -1,0 +1,162 @@
+/*
+ * Keeping a lock. Renewal is due at a third of the validity. It must report LOST no later
+ * than the deadline, and never move a deadline on anything but an answer that proves it.
+ */
+#include "protocol/renew.h"
+
+#define EARLY_NS 1000000 /* LOST is said 1 ms early, so that a late timer is still in time */
+#define PARTS 3          /* renew at, and wait for an answer no longer than, a third */
+#define SLACK_PARTS 256  /* a renewal may be late by this part of what is left then */
+#define LEAST_NS 2000000 /* no shorter waits than this, however near the end */
+
+void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
+                    uint64_t seed) {
+    *r = (tl_renew){.job = *job, .hold = hold, .next = TL_NEVER, .by_hand = by_hand};
+    r->result.deadline = deadline;
+    r->random = seed ? seed : 1;
+}
+
+static tl_mono end(const tl_renew *r) {
+    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -EARLY_NS), r->hold);
+}
+
+/* A part of the time that is left, for a wait. */
+static int64_t part(const tl_renew *r, tl_mono now, int64_t parts) {
+    int64_t ns = tl__ns_until(now, end(r)) / parts;
+    return ns > LEAST_NS ? ns : LEAST_NS;
+}
+
+static void plan(tl_renew *r, tl_mono now) {
+    r->next = TL_NEVER;
+    if (!r->by_hand)
+        r->next = tl__mono_add_ns(now, tl__ns_until(now, r->result.deadline) / PARTS);
+}
+
+static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
+    r->result.code = TL_ELOST;
+    r->result.why = why;
+    tl_note *note = tl__out_note(out, TL_NOTE_LOST, why);
+    note->robbed = why == TL_LOST_TAKEN && r->attempt.result.robbed;
+    note->robber_ms = r->attempt.result.robber_ms;
+    return TL_END;
+}
+
+static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
+    int64_t share = part(r, e->now, PARTS), limit = r->job.attempt_ms * TL_NS_PER_MS;
+    tl_mono by = tl__mono_add_ns(e->now, share < limit ? share : limit);
+    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    r->next = TL_NEVER;
+    r->asking = true;
+    r->again = false;
+    r->job.believed = r->result.deadline;
+    r->job.protocol->init(&r->attempt, TL_KEEP, ++r->ticket, tl__mono_min(by, end(r)));
+    return r->job.protocol->step(&r->attempt, &r->job, &start, out);
+}
+
+static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
+    r->result.deadline = r->attempt.result.deadline;
+    r->job.proof = r->attempt.result.proof;
+    r->failures = 0;
+    if (r->at_risk)
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
+    r->at_risk = false;
+    plan(r, e->now);
+    if (r->again)
+        r->next = e->now;
+}
+
+static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
+    if (!r->at_risk)
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    r->at_risk = true;
+    r->failures++;
+    int64_t pause = tl__mul_sat(tl__backoff_ms(r->failures, &r->random), TL_NS_PER_MS);
+    int64_t most = part(r, e->now, 2 * PARTS);
+    r->next = tl__mono_add_ns(e->now, r->failures == 1 ? 0 : pause < most ? pause : most);
+}
+
+static tl_status over(tl_renew *r, const tl_event *e, tl_out *out) {
+    return lost(r, tl__mono_before(e->now, r->hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
+}
+
+static bool is_over(const tl_renew *r, const tl_event *e) {
+    return !tl__mono_before(e->now, end(r));
+}
+
+static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
+    if (is_over(r, e))
+        return over(r, e, out);
+    if (r->mended)
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
+    r->mended = false;
+    tl_status status = tl__mono_before(e->now, r->next) ? TL_GO : ask(r, e, out);
+    out->until = tl__mono_min(r->next, end(r));
+    if (tl__mono_before(r->next, end(r)))
+        out->slack_ns = tl__ns_until(r->next, end(r)) / SLACK_PARTS;
+    return status;
+}
+
+/* An answer after the deadline changes nothing: the lock has been called lost by then. */
+static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
+    if (is_over(r, e))
+        return over(r, e, out);
+    if (!r->asking || e->ticket != r->ticket ||
+        r->job.protocol->step(&r->attempt, &r->job, e, out) != TL_END)
+        return go_on(r, e, out);
+    r->asking = false;
+    if (r->attempt.result.code == TL_ELOST)
+        return lost(r, r->attempt.result.why, out);
+    if (r->attempt.result.code == TL_OK)
+        kept(r, e, out);
+    else
+        missed(r, e, out);
+    return go_on(r, e, out);
+}
+
+static void on_wake(tl_renew *r, const tl_event *e) {
+    if (r->asking)
+        r->again = true;
+    else
+        r->next = e->now;
+}
+
+/* Has K been changed? A read that was refused doesn't tell. */
+static bool is_changed(const tl_renew *r, const tl_reply *found) {
+    static const char other_kind[] = "wrong kind of value";
+    tl_bytes value = found->text;
+    if (found->type == TL_REPLY_ERROR)
+        return memmem(value.p, value.n, other_kind, sizeof other_kind - 1) != NULL;
+    return !tl__reply_text(found, &value) || !r->job.protocol->unchanged(&r->job, value);
+}
+
+/* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
+ * not count, which is asked for again anyway. */
+static void on_watched(tl_renew *r, const tl_event *e) {
+    if (r->failures == 0 && is_changed(r, e->reply))
+        on_wake(r, e);
+}
+
+void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now) {
+    r->job.ttl_ms = ttl_ms;
+    r->result.deadline = deadline;
+    r->mended = r->mended || r->at_risk;
+    r->at_risk = r->asking = false;
+    r->failures = 0;
+    plan(r, now);
+    if (r->again) /* the extension may have been executed before the clock stepped */
+        r->next = now;
+}
+
+tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_renew *r = machine;
+    switch (e->kind) {
+    case TL_START: plan(r, e->now); break;
+    case TL_REPLY:
+    case TL_FAILED: return on_answer(r, e, out);
+    case TL_WOKEN: on_wake(r, e); break;
+    case TL_WATCHED: on_watched(r, e); break;
+    case TL_CANCEL: return TL_END;
+    default: break;
+    }
+    return go_on(r, e, out);
+}

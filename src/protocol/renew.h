@@ -1,0 +1,36 @@
+/*
+ * The machine that keeps a held lock: renews it in time, and says at once when it is at risk or lost.
+ */
+#ifndef TL_RENEW_H
+#define TL_RENEW_H
+
+#include "protocol/protocol.h"
+
+typedef struct {
+    tl_result result; /**< deadline: the present one, after each step; at END code TL_ELOST, why */
+    tl_job job;
+    tl_attempt attempt;
+    tl_mono next; /**< when to renew; TL_NEVER while a request is under way, or by hand */
+    tl_mono hold; /**< the lock ends by then */
+    uint64_t random;
+    uint32_t failures;
+    uint16_t ticket;
+    bool by_hand;
+    bool at_risk;
+    bool mended; /**< by an extension, which the owner is to be told of */
+    bool asking; /**< a request is under way */
+    bool again;  /**< ask once more after it: it may have been executed before the clock stepped */
+} tl_renew;
+
+/** hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
+void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
+                    uint64_t seed);
+
+/** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */
+tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
+
+/** The lock was extended by hand: a new lifetime and deadline. What is under way is given up, since
+ *  its answer is older. Then give it a TL_TIMER: the note that it is HELD again comes with that. */
+void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * One step of a scan. It changes nothing, and asks for little at a time: the server does
+ * nothing else meanwhile.
+ */
+#include "protocol/scan.h"
+
+#include "protocol/look.h"
+
+#define AT_ONCE 100
+#define VALUE_MAX 128 /* of a token or stamp, with room to spare */
+#define CURSOR_DIGITS 20
+#define NEEDER "going through the keys needs"
+
+enum { REACH = 1, STEP };
+enum { FIRST_KEY = 3 };               /* of the answer's items */
+enum { WAITERS = TL_LOOK_OWNER + 1 }; /* of a key's */
+
+void tl__scan_init(tl_scan *s, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
+                   int64_t connect_ms) {
+    *s = (tl_scan){.pattern = pattern, .cursor = cursor, .attempt_ms = attempt_ms};
+    s->connect_ms = connect_ms;
+}
+
+static tl_status fail(tl_scan *s, tl_err code, tl_bytes words, tl_out *out) {
+    s->result.code = code;
+    tl__out_words(out, words);
+    return TL_END;
+}
+
+static tl_status no_sense(tl_scan *s, tl_out *out) {
+    return fail(s, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+}
+
+/* ---- the cursor: 64 bits without a sign ------------------------------------------------------ */
+
+static tl_bytes cursor_text(char *to, uint64_t v) {
+    char *p = to + CURSOR_DIGITS;
+    do
+        *--p = (char)('0' + v % 10);
+    while ((v /= 10) > 0);
+    return tl__bytes(p, (size_t)(to + CURSOR_DIGITS - p));
+}
+
+static bool read_cursor(const tl_reply *reply, uint64_t *ret) {
+    tl_bytes text;
+    uint64_t v = 0;
+    if (!tl__reply_text(reply, &text) || text.n == 0)
+        return false;
+    for (size_t i = 0; i < text.n; i++)
+        if (text.p[i] < '0' || text.p[i] > '9' || __builtin_mul_overflow(v, 10U, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(text.p[i] - '0'), &v))
+            return false;
+    *ret = v;
+    return true;
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+static tl_status ask(tl_scan *s, const tl_event *e, tl_out *out) {
+    char cursor[CURSOR_DIGITS];
+    tl_send *send = tl__out_send(out, STEP, tl__mono_add_ms(e->now, s->attempt_ms));
+    tl_command *c = &send->command[send->count++];
+    s->ticket = STEP;
+    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_SCAN, .argc = 5};
+    c->argv[0] = tl__out_copy(out, cursor_text(cursor, s->cursor), (tl_bytes){0});
+    c->argv[1] = s->pattern;
+    c->argv[2] = tl__out_int(out, AT_ONCE);
+    c->argv[3] = tl__out_int(out, VALUE_MAX);
+    c->argv[4] = tl__out_int(out, TL_KEY_MAX);
+    return TL_GO;
+}
+
+static void tell(const tl_scan *s, const tl_reply *item, int64_t now_us) {
+    tl_lock_info info;
+    tl_bytes key;
+    if (!tl__reply_text(tl__reply_item(item, 0), &key) || key.n == 0 || key.n > TL_KEY_MAX)
+        return;
+    tl__look_fill(&info, s->legacy, key, TL_LITERAL("string"), item, now_us);
+    info.waiters = tl__look_waiters(item, WAITERS);
+    if (tl__look_is_lock(&info))
+        s->found(key.p, key.n, &info, s->ctx);
+}
+
+static tl_status stepped(tl_scan *s, const tl_event *e, tl_out *out) {
+    int64_t now_us;
+    uint64_t cursor;
+    const tl_reply *r = e->reply;
+    if (!read_cursor(tl__reply_item(r, 0), &cursor) || !tl__reply_time(r, 1, &now_us))
+        return no_sense(s, out);
+    s->cursor = cursor;
+    tl__out_time(out, r, 1, e);
+    for (size_t i = FIRST_KEY; i < r->count; i++)
+        tell(s, &r->items[i], now_us);
+    return TL_END;
+}
+
+static tl_status refused(tl_scan *s, tl_bytes error, tl_out *out) {
+    static const tl_needer who = {NEEDER, NULL};
+    s->result.code = tl__refusal(error);
+    tl__out_refusal(out, error, &who);
+    return TL_END;
+}
+
+/* SCAN itself, of all that the script calls: a server that doesn't know it doesn't name it. */
+static tl_status scan_refused(tl_scan *s, tl_bytes error, tl_out *out) {
+    static const char lacks[] = "the server has no SCAN, which " NEEDER
+                                ": Redis 2.8 or newer, not renamed";
+    tl_err code = tl__refusal(error);
+    if (code == TL_EUNSUPPORTED)
+        return fail(s, code, TL_LITERAL(lacks), out);
+    return refused(s, error, out);
+}
+
+static tl_status answered(tl_scan *s, const tl_event *e, tl_out *out) {
+    if (s->ticket == REACH)
+        return ask(s, e, out);
+    if (e->count < 1)
+        return no_sense(s, out);
+    const tl_reply *scan = tl__reply_item(e->reply, 1); /* of "SCAN", which was refused */
+    if (e->reply->type == TL_REPLY_ERROR)
+        return refused(s, e->reply->text, out);
+    return scan->type == TL_REPLY_ERROR ? scan_refused(s, scan->text, out) : stepped(s, e, out);
+}
+
+tl_status tl__scan_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_scan *s = machine;
+    switch (e->kind) {
+    case TL_START:
+        s->ticket = REACH;
+        tl__out_send(out, REACH, tl__mono_add_ms(e->now, s->connect_ms));
+        return TL_GO;
+    case TL_REPLY: return e->ticket == s->ticket ? answered(s, e, out) : TL_GO;
+    case TL_FAILED:
+        out->sys_errno = e->sys_errno;
+        return e->ticket == s->ticket
+                   ? fail(s, e->maybe_sent ? TL_EUNAVAILABLE : e->why, e->words, out)
+                   : TL_GO;
+    case TL_CANCEL: return fail(s, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    default: return TL_GO;
+    }
+}

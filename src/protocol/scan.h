@@ -1,0 +1,26 @@
+/*
+ * The machine behind tl_client_scan: reach the server, go one step through its keys, tell what was
+ * found.
+ */
+#ifndef TL_SCAN_H
+#define TL_SCAN_H
+
+#include "protocol/protocol.h"
+
+typedef struct {
+    tl_result result; /**< OK, or EUNAVAILABLE, EDENIED, ESERVER */
+    tl_bytes pattern;
+    const tl_client_options *legacy; /**< see tl__look_fill */
+    tl_found found;
+    void *ctx;
+    int64_t attempt_ms, connect_ms;
+    uint64_t cursor; /**< where to go on; 0: at the end */
+    uint16_t ticket;
+} tl_scan;
+
+void tl__scan_init(tl_scan *s, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
+                   int64_t connect_ms);
+
+tl_status tl__scan_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

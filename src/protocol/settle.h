@@ -1,0 +1,33 @@
+/*
+ * The machine that extends or releases a lock: asks until it is answered, within one attempt limit.
+ */
+#ifndef TL_SETTLE_H
+#define TL_SETTLE_H
+
+#include "protocol/protocol.h"
+
+typedef struct {
+    tl_result result; /**< final at END or DETACH: the codes of KEEP or DROP */
+    tl_job job;
+    tl_attempt attempt;
+    tl_mono believed; /**< until when the caller believed the lock */
+    tl_mono limit;    /**< the caller gets its answer by then */
+    tl_mono end;      /**< DROP, detached: no use in trying longer */
+    tl_mono next;     /**< when to ask again; TL_NEVER while a request is under way */
+    uint64_t random;
+    uint32_t failures;
+    uint16_t ticket;
+    uint8_t op;
+    bool detached;
+    bool maybe;                /**< an earlier request may have taken effect */
+    bool in_time;              /**< DROP: first sent while the lock was still believed */
+    char words[TL_WORDS_SIZE]; /**< of the last failure */
+    int sys_errno;             /**< behind it, or 0 */
+} tl_settle;
+
+/** op: TL_KEEP or TL_DROP. */
+void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed);
+
+tl_status tl__settle_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

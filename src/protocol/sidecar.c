@@ -1,0 +1,144 @@
+/*
+ * The words of protocols that keep a sidecar: building the scripts' arguments, reading their
+ * answers. What an answer is worth to a holder is the protocol's to say.
+ */
+#include "protocol/sidecar.h"
+
+#define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
+#define KEEP_EACH 4                  /* arguments of keep.lua for each lock */
+#define IDLE_MS 3600000 /* S outlives a renewal by an hour; the other scripts know it */
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static tl_command *script(tl_send *send, tl_script script, const tl_job *job) {
+    tl_command *c = tl__try_script(send, script);
+    c->nkeys = 2;
+    tl__try_add(c, job->key);
+    tl__try_add(c, job->sidecar);
+    return c;
+}
+
+/* Until when S binds: a time, or from when the script runs. */
+static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_out *out) {
+    tl__try_add(c, w->until_us > 0 ? tl__out_at(out, w->until_us) : px);
+}
+
+void tl__sidecar_send_take(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                           const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->ticket, a->by);
+    tl_command *c = script(send, TL_SCRIPT_TAKE, job);
+    tl_interval now = tl__try_server_us(e, e->now);
+    int64_t not_after = tl__try_not_after_us(a, e, true);
+    a->bounded = not_after > 0;
+    tl_bytes px = tl__out_int(out, w->px_ms);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, px);
+    tl__try_add(c, tl__out_int(out, not_after));
+    tl__try_add(c, tl__out_int(out, now.lo));
+    tl__try_add(c, tl__out_int(out, now.hi));
+    tl__try_add(c, job->owner);
+    if (job->fences > 1 || w->until_us > 0 || w->expect.n > 0) {
+        tl__try_add(c, w->value);
+        tl__try_add(c, w->expect);
+        add_until(c, w, px, out);
+    }
+    if (job->fences > 1)
+        tl__try_add(c, tl__out_int(out, job->fences));
+    tl__try_add_wait(send, job, out);
+}
+
+void tl__sidecar_send_keep(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                           const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->ticket, a->by);
+    tl_command *c = script(send, TL_SCRIPT_KEEP, job);
+    tl_interval now = tl__try_server_us(e, e->now);
+    c->each = KEEP_EACH;
+    tl__try_add(c, tl__out_int(out, now.lo));
+    tl__try_add(c, tl__out_int(out, IDLE_MS));
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, w->value);
+    tl_bytes px = tl__out_int(out, w->px_ms);
+    tl__try_add(c, px);
+    add_until(c, w, px, out);
+    tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, w->binds)));
+    tl__try_add(c, tl__out_int(out, now.hi));
+    tl__try_add_wait(send, job, out);
+}
+
+void tl__sidecar_send_drop(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_DROP, job);
+    tl__try_add(c, tl__token_bytes(&job->token));
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static tl_bytes text_of(const tl_reply *reply) {
+    tl_bytes text;
+    return tl__reply_text(reply, &text) ? text : (tl_bytes){0};
+}
+
+/* The usual take: all of the lifetime, and the fence is the server's time. */
+static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+                      tl_sidecar_answer *ret) {
+    int64_t stamp_us;
+    if (job->fences > 1 || !tl__reply_int(e->reply, &stamp_us) || stamp_us <= 0 ||
+        stamp_us >= FENCE_END)
+        return false;
+    tl__out_stamp(out, stamp_us, e);
+    a->result.checked = true;
+    *ret = (tl_sidecar_answer){
+        .status = 1, .left_ms = job->ttl_ms, .server_us = stamp_us, .fence = (uint64_t)stamp_us};
+    return true;
+}
+
+bool tl__sidecar_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+                      tl_sidecar_answer *ret) {
+    int64_t last, checked, known, reserved = job->fences > 1 ? job->fences : 1;
+    *ret = (tl_sidecar_answer){0};
+    if (e->reply->type == TL_REPLY_STRING)
+        return just_took(a, job, e, out, ret);
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &ret->status) ||
+        !tl__reply_int(tl__reply_item(e->reply, 2), &ret->left_ms) ||
+        !tl__reply_int(tl__reply_item(e->reply, 3), &last) ||
+        !tl__reply_int(tl__reply_item(e->reply, 6), &checked) ||
+        !tl__reply_int(tl__reply_item(e->reply, 7), &known) ||
+        (ret->status == 1 && (last < reserved || last >= FENCE_END)))
+        return false;
+    tl__out_time(out, e->reply, 4, e);
+    (void)tl__reply_time(e->reply, 4, &ret->server_us);
+    ret->value = text_of(tl__reply_item(e->reply, 1));
+    ret->fence = ret->status == 1 ? (uint64_t)(last - reserved + 1) : 0;
+    ret->known = known == 1;
+    a->result.checked = checked == 1;
+    a->result.announced = ret->known;
+    return true;
+}
+
+bool tl__sidecar_kept(const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
+    const tl_reply *item = tl__reply_item(e->reply, 2);
+    *ret = (tl_sidecar_answer){0};
+    if (!tl__reply_int(tl__reply_item(item, 0), &ret->status) || ret->status < -2 ||
+        ret->status > 1 || !tl__reply_int(tl__reply_item(item, 2), &ret->left_ms))
+        return false;
+    tl__out_time(out, e->reply, 0, e);
+    (void)tl__reply_time(e->reply, 0, &ret->server_us);
+    ret->value = text_of(tl__reply_item(item, 1));
+    return true;
+}
+
+tl_status tl__sidecar_refused(tl_try *a, int64_t status, tl_out *out) {
+    static const char spent[] = "this token has been released already";
+    if (status == -1)
+        return tl__try_too_late(a, out);
+    if (status == -2)
+        return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL(spent), out);
+    return tl__try_malformed(a, out);
+}
+
+tl_status tl__sidecar_dropped(tl_try *a, const tl_event *e, tl_out *out) {
+    int64_t status = 0;
+    if (e->reply->type != TL_REPLY_STRING &&
+        (!tl__reply_int(e->reply, &status) || status < -1 || status > 1))
+        return tl__try_malformed(a, out);
+    return status == 1 ? TL_END : tl__try_not_dropped(a, status, out);
+}

@@ -1,0 +1,45 @@
+/*
+ * What protocols with a sidecar say: the scripts take, keep and drop, and their answers.
+ */
+#ifndef TL_SIDECAR_H
+#define TL_SIDECAR_H
+
+#include "protocol/attempt.h"
+
+/** What a take or a keep is to write. */
+typedef struct {
+    tl_bytes value; /**< for K */
+    tl_bytes
+        expect;    /**< TAKE: what K must hold, as the script wants it: nothing, or '=' and bytes */
+    int64_t px_ms; /**< K's lifetime */
+    int64_t until_us; /**< server time until when S binds others; 0: for px_ms */
+    bool binds;       /**< KEEP: must not be carried out after its limit */
+} tl_sidecar_write;
+
+/** An answer of take or keep. */
+typedef struct {
+    int64_t status;
+    tl_bytes value; /**< what K holds; p NULL: nothing, or no string */
+    int64_t left_ms;
+    int64_t server_us; /**< the server's TIME */
+    uint64_t fence;    /**< TAKE: the first of those reserved */
+    bool known;        /**< TAKE: S knows K's value */
+} tl_sidecar_answer;
+
+void tl__sidecar_send_take(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                           const tl_event *e, tl_out *out);
+void tl__sidecar_send_keep(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                           const tl_event *e, tl_out *out);
+void tl__sidecar_send_drop(tl_try *a, const tl_job *job, tl_out *out);
+
+/** Read an answer, and tell the driver its time. false: it makes no sense. */
+bool tl__sidecar_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+                      tl_sidecar_answer *ret);
+bool tl__sidecar_kept(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
+
+/** What a take's status below 0 means, and any that is unknown; ends the attempt. */
+tl_status tl__sidecar_refused(tl_try *a, int64_t status, tl_out *out);
+/** The answer of a drop; ends the attempt. */
+tl_status tl__sidecar_dropped(tl_try *a, const tl_event *e, tl_out *out);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * A connection to one Redis server: it resolves, connects, starts TLS, logs in, selects the
+ * database, asks the TIME, and then sends requests and pairs the replies with them. Non-blocking:
+ * the owner polls tl__conn_fd for tl__conn_events until tl__conn_until and calls tl__conn_drive.
+ * One thread at a time. Nothing here is ever waited for without a limit.
+ *
+ * Answers come through the callback, from within tl__conn_drive or tl__conn_free only, in the order
+ * of the requests. Each request is answered exactly once. A request whose limit passes is answered
+ * FAILED at once; its reply, should it come, is thrown away; and when the oldest request is overdue
+ * the connection is closed, so that a late reply never meets another question. A lost connection
+ * fails the requests that were sent; those of which nothing was sent wait for the next connection
+ * when this one had served before, and fail with it otherwise. The next request connects again:
+ * at once after a connection that had served, else after a back-off.
+ *
+ * A server that says that another may be the one to ask by now (a replica, one that is loading) is
+ * left as soon as it has answered what it was sent: the next connection resolves the name again.
+ *
+ * A request that OPENS a transaction, and the one that CLOSES it, have the connection for themselves:
+ * what is sent meanwhile is written behind them. One that CLOSES must be sent from within the callback
+ * that answers the one that OPENS, goes on that connection only, and is refused (TL_EUNAVAILABLE) at any
+ * other time. What isn't closed is discarded, unheard: after each callback nothing is watched.
+ *
+ * A script that the server doesn't know is sent again by its text, behind what was sent meanwhile:
+ * then `sent` is that of the second sending, the one that was executed.
+ */
+#ifndef TL_CONN_H
+#define TL_CONN_H
+
+#include "protocol/protocol.h"
+#include "transport/endpoint.h"
+
+typedef struct tl_conn tl_conn;
+
+/** What came of a request. */
+typedef struct {
+    void *cookie;
+    uint16_t ticket;
+    bool ok;               /**< a reply was read; else `maybe_sent`, `why` and `words` */
+    tl_mono sent;          /**< the clock just before the first byte was handed to the kernel */
+    tl_mono received;      /**< ok: the clock just after the last byte was read */
+    const tl_reply *reply; /**< ok: `count` of them, valid during the callback */
+    uint8_t count;
+    bool maybe_sent;
+    tl_err why;
+    int sys_errno;  /**< not ok: behind it, or 0 */
+    bool absent;    /**< not ok: nobody is there to connect to, and will not be in a moment */
+    tl_bytes words; /**< not ok: what went wrong; ok: which server answered */
+} tl_answer;
+
+typedef struct {
+    /** A request has been answered. It may send further requests, but not free the connection. */
+    void (*answer)(void *ctx, const tl_answer *answer);
+    /** A handshake is complete, before any request is sent: the bracket of its TIME, if the server
+     *  knows TIME, and how long the server is up, if limits.ask_uptime (us; else -1). */
+    void (*up)(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
+    /** The connection was lost or closed, or could not be had; before its requests are answered.
+     *  Not called by tl__conn_free. It may send or say. May be NULL. */
+    void (*down)(void *ctx, tl_bytes words);
+    /** Something that answers no request, in subscriber mode. May be NULL. */
+    void (*push)(void *ctx, const tl_reply *reply);
+    void *ctx;
+} tl_conn_calls;
+
+typedef struct {
+    int64_t connect_ms; /**< resolve, connect, TLS and login together */
+    bool ask_uptime;    /**< a server that doesn't tell is refused: TL_EDENIED */
+    bool ask_id;        /**< tl__conn_id */
+    bool no_time;       /**< don't ask for the TIME: the server's clock stays unknown */
+    bool subscriber;    /**< tl__conn_say only, and every reply is a push */
+    size_t
+        line_most; /**< subscriber: replies are of one line, of which so many bytes are kept; 0: all */
+} tl_conn_limits;
+
+/** Neither connects nor blocks. The endpoint outlives it. NULL: out of memory. */
+tl_conn *tl__conn_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
+                      const tl_conn_calls *calls);
+
+/** Close; requests that are outstanding are answered FAILED first. NULL is fine. */
+void tl__conn_free(tl_conn *conn);
+
+/** Queue a request; it is encoded now and written by the next drive (or at once when idle). Begins
+ *  to connect when down. After a failed connect, requests made before the back-off is over
+ *  (20 ms doubling to 1 s, at random) wait for it as for the connect itself, up to their limit.
+ *  A request with count 0 writes nothing: it is answered ok, with count 0, in its turn once the
+ *  connection is up (so a machine reaches a server before it says anything; see protocol.h).
+ *  TL_ENOMEM when it can't be queued: then no answer comes. */
+tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now);
+
+/** Subscriber mode: queue a command that expects no answer of its own; connects when down, and is
+ *  forgotten when that fails or the connection is lost. */
+tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now);
+
+/** Close now, for a reason that the requests outstanding are told, in words without a place. The
+ *  next connection is made after a back-off. No-op when down. Not from within a callback. */
+void tl__conn_close(tl_conn *conn, const char *reason, tl_mono now);
+
+/** Is the connection up, with nothing outstanding and nothing wrong with it? */
+bool tl__conn_idle(const tl_conn *conn);
+bool tl__conn_up(const tl_conn *conn);
+
+/** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
+int64_t tl__conn_id(const tl_conn *conn);
+
+/** How many bytes were read, on all of its connections. */
+uint64_t tl__conn_bytes(const tl_conn *conn);
+
+/** Idle, and heard of so lately that it is taken for alive: a request would be written at once. */
+bool tl__conn_fresh(const tl_conn *conn, tl_mono now);
+
+/** The descriptor to poll, which may change with each drive; -1: none at present. */
+int tl__conn_fd(const tl_conn *conn);
+short tl__conn_events(const tl_conn *conn);  /**< POLLIN, POLLOUT */
+tl_mono tl__conn_until(const tl_conn *conn); /**< drive it then even if nothing happens */
+
+/** Do what can be done now without blocking: connect, write, read, answer, time out. */
+void tl__conn_drive(tl_conn *conn, tl_mono now);
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * How requests fail: by their limit, or with their connection. Each is answered exactly once
+ * even so, and what it says of having been sent is never too little.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "transport/conn_inside.h"
+
+static tl_answer failure(const tl_slot *s, tl_err why, int sys_errno, const char *words) {
+    return (tl_answer){.cookie = s->cookie,
+                       .ticket = s->ticket,
+                       .sent = s->sent,
+                       .count = s->count,
+                       .maybe_sent = !tl__slot_unsent(s) || s->effect,
+                       .why = why,
+                       .sys_errno = sys_errno,
+                       .words = tl__bytes_of(words)};
+}
+
+/* ---- the end of a connection ------------------------------------------------------------------- */
+
+static void close_stream(tl_conn *c) {
+    tl__stream_close(&c->stream);
+    tl__conn_end_login(c);
+    c->state = TL_CONN_DOWN;
+    c->broken = c->more = c->stale = c->served = c->leaving = false;
+}
+
+/* Queue again those of the list that can wait for the next connection; the others are left. */
+static tl_slot *requeue(tl_conn *c, tl_slot *list) {
+    tl_slot *left = NULL, **end = &left;
+    while (list) {
+        tl_slot *s = list;
+        list = s->next;
+        bool pinned = s->pin == TL_PIN_CLOSES; /* to the connection that is over */
+        if (tl__slot_unsent(s) && !s->effect && !s->quiet && !s->given_up && !pinned) {
+            tl__conn_enqueue(c, s);
+            continue;
+        }
+        *end = s;
+        end = &s->next;
+    }
+    *end = NULL;
+    return left;
+}
+
+/* Copies of all: an answer may lead to the next. */
+static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char *words, bool wait) {
+    char copy[TL_STREAM_WORDS];
+    bool served = c->served;
+    (void)snprintf(copy, sizeof copy, "%s", words);
+    (void)snprintf(c->words, sizeof c->words, "%s", copy);
+    c->why = why;
+    c->sys_errno = sys_errno;
+    c->retry_at = served ? c->now : tl__mono_add_ns(c->now, tl__backoff_ns(&c->backoff));
+    close_stream(c);
+    tl_slot *list = tl__slots_cut_all(&c->slots);
+    c->soonest = TL_NEVER;
+    if (served && wait)
+        list = requeue(c, list);
+    if (c->calls.down && !c->freeing)
+        c->calls.down(c->calls.ctx, tl__bytes_of(copy));
+    while (list) {
+        tl_slot *s = list;
+        list = s->next;
+        tl_answer answer = failure(s, why, sys_errno, copy);
+        answer.absent = absent;
+        tl__conn_answer(c, s, answer);
+    }
+}
+
+void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
+    lose(conn, why, 0, false, words, wait);
+}
+
+void tl__conn_lose_stream(tl_conn *conn) {
+    const tl_stream *s = &conn->stream;
+    lose(conn, s->why, s->sys_errno, s->absent, s->words, true);
+}
+
+void tl__conn_leave(tl_conn *conn) {
+    char words[TL_STREAM_WORDS];
+    for (const tl_slot *s = conn->slots.head; s; s = s->next)
+        if (!tl__slot_unsent(s))
+            return;
+    (void)snprintf(words, sizeof words, "%s: not the server to ask any more",
+                   conn->endpoint->label);
+    tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
+}
+
+void tl__conn_lose_at_place(tl_conn *conn, tl_err why, const char *problem) {
+    char words[TL_STREAM_WORDS];
+    (void)snprintf(words, sizeof words, "%s: %s", conn->endpoint->label, problem);
+    tl__conn_lose(conn, why, words, false);
+}
+
+void tl__conn_lose_nonsense(tl_conn *conn, const char *what) {
+    char problem[200];
+    (void)snprintf(problem, sizeof problem, "this is not what a Redis server answers: %s", what);
+    tl__conn_lose_at_place(conn, TL_ESERVER, problem);
+}
+
+void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms) {
+    char words[TL_STREAM_WORDS];
+    (void)snprintf(words, sizeof words, "%s: %s in %lld ms", conn->endpoint->label, doing,
+                   (long long)limit_ms);
+    lose(conn, TL_EUNAVAILABLE, ETIMEDOUT, false, words, false);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------ */
+
+/* The time that a request was given, for a message: who set the limit did so a little before. */
+static int64_t limit_ms_of(const tl_slot *s) {
+    return tl__ms_until(s->queued, tl__mono_add_ns(s->by, TL_NS_PER_MS - 1));
+}
+
+/* Why there is no reply to a request yet. */
+static void describe(const tl_conn *c, const tl_slot *s, char *words, size_t size) {
+    int64_t limit_ms = limit_ms_of(s);
+    if (c->state == TL_CONN_DOWN)
+        (void)snprintf(words, size, "%s", c->words);
+    else if (c->state == TL_CONN_OPENING)
+        tl__stream_describe(&c->stream, limit_ms, words, size);
+    else
+        (void)snprintf(words, size, "%s: %s in %lld ms", c->endpoint->label,
+                       c->state == TL_CONN_LOGIN ? "no reply to the login"
+                       : tl__slot_unsent(s)      ? "not sent"
+                                                 : "no reply",
+                       (long long)limit_ms);
+}
+
+/* Answer a request whose limit has passed. One that was sent stays, so that its reply finds it. */
+static void give_up(tl_conn *c, tl_slot *s, tl_slot *before) {
+    char words[TL_STREAM_WORDS];
+    describe(c, s, words, sizeof words);
+    bool down = c->state == TL_CONN_DOWN;
+    tl_answer a = failure(s, down ? c->why : TL_EUNAVAILABLE, down ? c->sys_errno : ETIMEDOUT,
+                          words);
+    if (tl__slot_unsent(s)) {
+        tl__conn_answer(c, tl__slots_cut(&c->slots, before), a);
+        return;
+    }
+    s->given_up = true;
+    c->calls.answer(c->calls.ctx, &a);
+}
+
+void tl__conn_expire(tl_conn *conn, tl_mono now) {
+    tl_conn *c = conn;
+    if (tl__mono_before(now, c->soonest))
+        return;
+    tl_slot *s = c->slots.head, *before = NULL;
+    c->soonest = TL_NEVER;
+    while (s) {
+        tl_slot *next = s->next;
+        bool counts = !s->given_up || s == c->slots.head;
+        bool late = counts && !tl__mono_before(now, s->by);
+        bool pinned = s->pin == TL_PIN_CLOSES; /* without it a transaction stays open */
+        if (late && s == c->slots.head && (!tl__slot_unsent(s) || pinned || s->given_up)) {
+            tl__conn_lose_late(c, tl__slot_unsent(s) ? "not sent" : "no reply", limit_ms_of(s));
+            return;
+        }
+        bool goes = late && tl__slot_unsent(s);
+        if (late)
+            give_up(c, s, before);
+        else if (counts)
+            c->soonest = tl__mono_min(c->soonest, s->by);
+        if (!goes) {
+            before = s;
+            next = s->next; /* an answer may have sent more */
+        }
+        s = next;
+    }
+}

@@ -1,0 +1,471 @@
+/*
+ * One connection to one Redis server. Requests wait in one queue in the order of sending,
+ * and replies go to the oldest. It must never let a reply reach another request than its own, and
+ * never wait.
+ */
+#include <stdlib.h>
+
+#include "transport/conn_inside.h"
+
+#define QUEUE_MAX 16384  /* requests outstanding */
+#define READ_SIZE 16384  /* one read */
+#define WRITE_SIZE 16384 /* small requests are gathered up to this for one write */
+#define READS_MAX 64     /* in one drive */
+#define STALE_MS 1000    /* after being idle for this long, look before writing */
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+tl_conn *tl__conn_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
+                      const tl_conn_calls *calls) {
+    tl_conn *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->resp = tl__resp_new();
+    if (!c->resp) {
+        free(c);
+        return NULL;
+    }
+    c->endpoint = endpoint;
+    c->limits = *limits;
+    c->calls = *calls;
+    c->soonest = TL_NEVER;
+    c->backoff.random = tl__random_seed();
+    tl__stream_init(&c->stream, endpoint);
+    return c;
+}
+
+void tl__conn_end_login(tl_conn *conn) {
+    if (conn->login)
+        tl__login_wipe(conn->login);
+    free(conn->login);
+    conn->login = NULL;
+}
+
+void tl__conn_close(tl_conn *conn, const char *reason, tl_mono now) {
+    conn->now = now;
+    conn->served = false; /* whoever closes is not in haste to have the next one */
+    if (conn->state != TL_CONN_DOWN)
+        tl__conn_lose_at_place(conn, TL_EUNAVAILABLE, reason);
+}
+
+void tl__conn_free(tl_conn *conn) {
+    if (!conn)
+        return;
+    conn->freeing = true;
+    tl__conn_lose_at_place(conn, TL_EUNAVAILABLE, "the connection is closed");
+    tl__stream_free(&conn->stream);
+    tl__resp_free(conn->resp);
+    tl__slots_clear(&conn->slots);
+    free(conn);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+void tl__conn_enqueue(tl_conn *conn, tl_slot *slot) {
+    tl__slots_put(&conn->slots, slot);
+    conn->soonest = tl__mono_min(conn->soonest, slot->by);
+}
+
+void tl__conn_answer(tl_conn *conn, tl_slot *slot, tl_answer answer) {
+    bool wanted = !slot->given_up && !slot->quiet;
+    tl__slot_free(&conn->slots, slot);
+    if (wanted)
+        conn->calls.answer(conn->calls.ctx, &answer);
+}
+
+static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
+    return (tl_answer){.cookie = s->cookie,
+                       .ticket = s->ticket,
+                       .ok = true,
+                       .sent = s->sent,
+                       .received = received,
+                       .reply = c->reply,
+                       .count = s->count,
+                       .maybe_sent = true,
+                       .words = tl__bytes_of(c->endpoint->label)};
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+/* What was not begun when the connection is to be left is for the next one; and a transaction has the
+ * connection for itself. */
+static bool has_to_write(const tl_conn *c) {
+    bool pinned = c->pinned || c->slots.pin;
+    return c->slots.unsent && !pinned && !(c->leaving && tl__slot_unsent(c->slots.unsent));
+}
+
+/* As far as the stream takes it. false: it broke. */
+static bool write_slots(tl_conn *c) {
+    char buffer[WRITE_SIZE];
+    while (has_to_write(c)) {
+        tl_bytes next = tl__slots_next(&c->slots, buffer, sizeof buffer);
+        tl_mono before = tl__mono_now();
+        if (c->endpoint->tls)
+            tl__slots_offer(&c->slots, next.n, before);
+        ssize_t n = tl__stream_write(&c->stream, next.p, next.n);
+        if (n <= 0)
+            return n == 0;
+        tl__slots_written(&c->slots, (size_t)n, before);
+        while (c->slots.head && c->slots.head->quiet && c->slots.head != c->slots.unsent)
+            tl__slot_free(&c->slots, tl__slots_cut(&c->slots, NULL));
+    }
+    return true;
+}
+
+/* A slot with its request; NULL: out of memory. */
+static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, tl_mono now) {
+    tl_slot *s = c->slots.count < QUEUE_MAX ? tl__slot_new(&c->slots) : NULL;
+    if (!s)
+        return NULL;
+    s->queued = now;
+    if (tl__slot_fill(s, command, count))
+        return s;
+    tl__slot_free(&c->slots, s);
+    return NULL;
+}
+
+/* Before those that wait for the end of a transaction. */
+static void put_first(tl_conn *c, tl_slot *s) {
+    tl__slots_put_first(&c->slots, s);
+    c->soonest = tl__mono_min(c->soonest, s->by);
+}
+
+/* ---- replies ----------------------------------------------------------------------------------- */
+
+static bool is_noscript(const tl_reply *reply) {
+    static const char word[] = "NOSCRIPT";
+    return reply->type == TL_REPLY_ERROR && reply->text.n >= sizeof word - 1 &&
+           memcmp(reply->text.p, word, sizeof word - 1) == 0;
+}
+
+/* The server doesn't know the request's scripts: send it again by text? */
+static bool again_by_text(tl_conn *c, tl_slot *s) {
+    size_t unknown = 0;
+    for (size_t i = 0; i < s->count; i++)
+        unknown += is_noscript(&c->reply[i]);
+    if (!s->scripts || s->by_text || s->given_up || unknown == 0 || !tl__slot_by_text(s))
+        return false;
+    s->effect = unknown < s->count; /* the request's other command was executed */
+    tl__conn_enqueue(c, s);
+    return true;
+}
+
+/* Its replies were thrown away in advance. As long as others before it were answered the server is
+ * not late with them: from now it has the time that the request was given. */
+static void head_again(tl_conn *c) {
+    tl_slot *s = c->slots.head;
+    if (!s)
+        c->soonest = TL_NEVER;
+    if (!s || !s->given_up)
+        return;
+    s->by = tl__mono_add_ns(c->now, tl__ns_until(s->queued, s->by));
+    s->queued = c->now;
+    c->soonest = tl__mono_min(c->soonest, s->by);
+}
+
+/* Do the replies say that another server is the one to ask? */
+static bool asks_elsewhere(const tl_reply *reply, size_t count) {
+    bool does = false;
+    for (size_t i = 0; i < count; i++)
+        does = does || (reply[i].type == TL_REPLY_ERROR && tl__asks_elsewhere(reply[i].text));
+    return does;
+}
+
+/* Is the connection in a transaction when these have been answered? One is over with the answer of
+ * EXEC, the only one that is an array or nil where it CLOSES. */
+static bool is_open(const tl_conn *c, const tl_slot *s) {
+    bool ended = false;
+    for (size_t i = 0; s->pin == TL_PIN_CLOSES && i < s->count; i++)
+        ended = ended || c->reply[i].type == TL_REPLY_ARRAY || c->reply[i].type == TL_REPLY_NIL;
+    return s->pin && !ended;
+}
+
+/* The answer has not been followed by what CLOSES: others must find nothing of the transaction. In
+ * either state one of these is refused, which does no harm. false: out of memory. */
+static bool discard(tl_conn *c) {
+    const tl_command both[] = {{.argc = 1, .argv = {TL_LITERAL("DISCARD")}},
+                               {.argc = 1, .argv = {TL_LITERAL("UNWATCH")}}};
+    tl_slot *s = make_slot(c, both, 2, c->now);
+    if (!s)
+        return false;
+    s->by = tl__mono_add_ms(c->now, c->limits.connect_ms);
+    s->given_up = true; /* nobody waits for it */
+    put_first(c, s);
+    return true;
+}
+
+/* The oldest request has all its replies. false: the connection is over. */
+static bool complete(tl_conn *c, tl_mono received) {
+    tl_slot *s = tl__slots_cut(&c->slots, NULL);
+    c->leaving = c->leaving || asks_elsewhere(c->reply, s->count);
+    head_again(c);
+    c->pinned = is_open(c, s);
+    if (!again_by_text(c, s))
+        tl__conn_answer(c, s, success(c, s, received));
+    bool clean = !c->pinned || discard(c);
+    c->pinned = false;
+    tl__resp_release(c->resp);
+    if (!clean)
+        tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
+    return clean;
+}
+
+/* Is the oldest request one that only wants to know that the server has been reached? */
+static bool has_reached(const tl_conn *c) {
+    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0;
+}
+
+static void answer_reached(tl_conn *c) {
+    while (has_reached(c)) {
+        tl_slot *s = tl__slots_cut(&c->slots, NULL);
+        s->sent = tl__mono_now();
+        head_again(c);
+        tl__conn_answer(c, s, success(c, s, s->sent));
+    }
+}
+
+/* The login is complete. */
+static void come_up(tl_conn *c, tl_mono received) {
+    tl_login *l = c->login;
+    int64_t uptime_us = l->uptime_us;
+    tl_interval bracket = l->bracket;
+    bool known = l->has_bracket;
+    c->id = l->id;
+    tl__conn_end_login(c);
+    c->state = TL_CONN_UP;
+    if (c->calls.up)
+        c->calls.up(c->calls.ctx, known ? &bracket : NULL, uptime_us, received);
+}
+
+static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
+    tl_err why = TL_OK;
+    char words[TL_STREAM_WORDS];
+    tl_login_outcome outcome = tl__login_reply(c->login, c->endpoint, reply, received, &why, words,
+                                               sizeof words);
+    tl__resp_release(c->resp);
+    if (outcome == TL_LOGIN_FAILED)
+        tl__conn_lose(c, why, words, false);
+    else if (outcome == TL_LOGIN_DONE)
+        come_up(c, received);
+    return outcome != TL_LOGIN_FAILED;
+}
+
+/* A reply in its turn: the server is at work. */
+static void served(tl_conn *c) {
+    c->served = true;
+    tl__backoff_reset(&c->backoff);
+}
+
+static void push(tl_conn *c, const tl_reply *reply) {
+    served(c);
+    if (c->calls.push)
+        c->calls.push(c->calls.ctx, reply);
+    tl__resp_release(c->resp);
+}
+
+/* false: the connection is over. */
+static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
+    if (c->state == TL_CONN_LOGIN)
+        return on_login(c, reply, received);
+    if (c->limits.subscriber) {
+        push(c, reply);
+        return true;
+    }
+    answer_reached(c);
+    tl_slot *s = c->slots.head;
+    if (!s || s->done < s->size) {
+        tl__conn_lose_nonsense(c, "a reply to nothing");
+        return false;
+    }
+    served(c);
+    c->reply[s->got++] = *reply;
+    return s->got < s->count || complete(c, received);
+}
+
+/* Of a line that is too long the rest is thrown away. Returns how many bytes are left. */
+static size_t cut_lines(tl_conn *c, char *bytes, size_t n) {
+    size_t kept = 0;
+    if (c->limits.line_most == 0 || c->state != TL_CONN_UP)
+        return n;
+    for (size_t i = 0; i < n; i++) {
+        bool end = bytes[i] == '\r' || bytes[i] == '\n';
+        if (end || c->line_n < c->limits.line_most)
+            bytes[kept++] = bytes[i];
+        c->line_n = bytes[i] == '\n' ? 0 : c->line_n + 1;
+    }
+    return kept;
+}
+
+static bool read_replies(tl_conn *c) {
+    char buffer[READ_SIZE];
+    c->more = true;
+    for (int i = 0; i < READS_MAX && c->more; i++) {
+        ssize_t n = tl__stream_read(&c->stream, buffer, sizeof buffer, &c->more);
+        if (n == 0)
+            return true;
+        if (n < 0) {
+            tl__conn_lose_stream(c);
+            return false;
+        }
+        tl_mono received = tl__mono_now();
+        c->heard = c->now;
+        c->bytes += (uint64_t)n;
+        tl__resp_feed(c->resp, buffer, cut_lines(c, buffer, (size_t)n));
+        tl_reply reply;
+        int result;
+        while ((result = tl__resp_next(c->resp, &reply)) > 0)
+            if (!on_reply(c, &reply, received))
+                return false;
+        if (result < 0) {
+            const char *who = c->state == TL_CONN_LOGIN
+                                  ? tl__login_stranger(tl__bytes(buffer, (size_t)n))
+                                  : NULL;
+            tl__conn_lose_nonsense(c, who ? who : tl__resp_words(c->resp));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static bool is_stale(const tl_conn *c, tl_mono now) {
+    return tl__ns_until(c->heard, now) >= STALE_MS * TL_NS_PER_MS;
+}
+
+/* Queue it; write it at once if nothing is under way. */
+static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
+    bool idle = tl__conn_idle(c);
+    tl__conn_enqueue(c, s);
+    if (!idle)
+        return;
+    c->stale = is_stale(c, now);
+    c->broken = !c->stale && !write_slots(c);
+}
+
+tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now) {
+    if (conn->freeing || (send->pin == TL_PIN_CLOSES && !conn->pinned))
+        return TL_EUNAVAILABLE;
+    tl_slot *s = make_slot(conn, send->command, send->count, now);
+    if (!s)
+        return TL_ENOMEM;
+    s->cookie = cookie;
+    s->ticket = send->ticket;
+    s->by = send->by;
+    s->pin = send->pin;
+    if (s->pin != TL_PIN_CLOSES) {
+        submit(conn, s, now);
+        return TL_OK;
+    }
+    put_first(conn, s);
+    conn->pinned = false;
+    return TL_OK;
+}
+
+tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
+    tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, now);
+    if (!s)
+        return TL_ENOMEM;
+    s->by = TL_NEVER;
+    s->quiet = true;
+    submit(conn, s, now);
+    return TL_OK;
+}
+
+bool tl__conn_up(const tl_conn *conn) {
+    return conn->state == TL_CONN_UP && !conn->broken && !conn->leaving;
+}
+
+int64_t tl__conn_id(const tl_conn *conn) {
+    return conn->id;
+}
+
+uint64_t tl__conn_bytes(const tl_conn *conn) {
+    return conn->bytes;
+}
+
+bool tl__conn_idle(const tl_conn *conn) {
+    return tl__conn_up(conn) && !conn->slots.head;
+}
+
+bool tl__conn_fresh(const tl_conn *conn, tl_mono now) {
+    return tl__conn_idle(conn) && !conn->more && !is_stale(conn, now);
+}
+
+/* ---- driving ----------------------------------------------------------------------------------- */
+
+static void begin(tl_conn *c, tl_mono now) {
+    c->login = malloc(sizeof *c->login);
+    if (!c->login || !tl__resp_reset(c->resp)) {
+        tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
+        return;
+    }
+    const tl_login_asks asks = {
+        .time = !c->limits.no_time, .uptime = c->limits.ask_uptime, .id = c->limits.ask_id};
+    tl__login_begin(c->login, c->endpoint, asks);
+    c->login_by = tl__mono_add_ms(now, c->limits.connect_ms);
+    c->line_n = 0;
+    c->state = TL_CONN_OPENING;
+    tl__stream_open(&c->stream, now, c->limits.connect_ms);
+}
+
+static void drive_opening(tl_conn *c, tl_mono now) {
+    tl__stream_drive(&c->stream, now);
+    if (c->stream.state == TL_STREAM_FAILED)
+        tl__conn_lose_stream(c);
+    else if (c->stream.state == TL_STREAM_OPEN)
+        c->state = TL_CONN_LOGIN;
+    if (c->state == TL_CONN_LOGIN && c->login->steps == 0)
+        come_up(c, now);
+}
+
+static void drive_login(tl_conn *c, tl_mono now) {
+    if (!tl__login_write(c->login, &c->stream))
+        tl__conn_lose_stream(c);
+    else if (read_replies(c) && c->state == TL_CONN_LOGIN && !tl__mono_before(now, c->login_by))
+        tl__conn_lose_late(c, "no reply to the login", c->limits.connect_ms);
+}
+
+void tl__conn_drive(tl_conn *conn, tl_mono now) {
+    conn->now = now;
+    if (conn->state == TL_CONN_DOWN && conn->slots.head && !tl__mono_before(now, conn->retry_at))
+        begin(conn, now);
+    if (conn->state == TL_CONN_OPENING)
+        drive_opening(conn, now);
+    if (conn->state == TL_CONN_LOGIN)
+        drive_login(conn, now);
+    else if (conn->state == TL_CONN_UP && read_replies(conn))
+        conn->stale = false;
+    if (conn->state == TL_CONN_UP && (conn->broken || !write_slots(conn)))
+        tl__conn_lose_stream(conn);
+    if (conn->leaving)
+        tl__conn_leave(conn);
+    if (!conn->stale)
+        answer_reached(conn);
+    tl__conn_expire(conn, now);
+}
+
+int tl__conn_fd(const tl_conn *conn) {
+    return conn->state == TL_CONN_DOWN ? -1 : tl__stream_fd(&conn->stream);
+}
+
+short tl__conn_events(const tl_conn *conn) {
+    if (conn->state == TL_CONN_DOWN)
+        return 0;
+    bool writing = conn->state == TL_CONN_LOGIN ? conn->login->done < conn->login->size
+                                                : has_to_write(conn);
+    return tl__stream_events(&conn->stream, writing);
+}
+
+tl_mono tl__conn_until(const tl_conn *conn) {
+    const tl_mono at_once = {0};
+    if (conn->broken || conn->more || conn->stale || has_reached(conn))
+        return at_once;
+    switch (conn->state) {
+    case TL_CONN_DOWN:
+        return conn->slots.head ? tl__mono_min(conn->retry_at, conn->soonest) : TL_NEVER;
+    case TL_CONN_OPENING: return tl__mono_min(tl__stream_until(&conn->stream), conn->soonest);
+    case TL_CONN_LOGIN: return tl__mono_min(conn->login_by, conn->soonest);
+    default: return conn->soonest;
+    }
+}

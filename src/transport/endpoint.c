@@ -1,0 +1,337 @@
+/*
+ * Takes a URL apart. It does no I/O, and no message of it ever repeats a part of the
+ * URL: what is malformed may well be a piece of a password.
+ */
+#include "transport/endpoint.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ground/bytes.h"
+#include "ground/error.h"
+#include "transport/tls.h"
+
+#define URL_MAX 4096
+#define PORT_DEFAULT 6379
+
+/* What is being done; `problem` is set by whoever finds one. */
+typedef struct {
+    tl_endpoint *to;
+    const char *problem;
+} parse;
+
+static bool bad(parse *p, const char *problem) {
+    p->problem = problem;
+    return false;
+}
+
+static bool starts(tl_bytes text, const char *with) {
+    size_t n = strlen(with);
+    return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+static tl_bytes after(tl_bytes text, size_t n) {
+    return tl__bytes(text.p + n, text.n - n);
+}
+
+/* Split at the first byte out of `at`: *rest begins with it, or is empty. */
+static tl_bytes cut(tl_bytes text, const char *at, tl_bytes *rest) {
+    size_t n = 0;
+    while (n < text.n && !strchr(at, text.p[n]))
+        n++;
+    *rest = after(text, n);
+    return tl__bytes(text.p, n);
+}
+
+static int hex(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* The byte that %XX at the start of text stands for; -1 when it is malformed or NUL. */
+static int percent(tl_bytes text) {
+    int high = text.n >= 3 ? hex(text.p[1]) : -1, low = text.n >= 3 ? hex(text.p[2]) : -1;
+    int byte = high < 0 || low < 0 ? 0 : high * 16 + low;
+    return byte > 0 ? byte : -1;
+}
+
+/* Undo percent-encoding into a C string of `size`. */
+static bool decode(parse *p, char *to, size_t size, tl_bytes from, const char *too_long) {
+    size_t n = 0;
+    for (size_t i = 0; i < from.n; n++) {
+        int byte = (unsigned char)from.p[i];
+        if (byte == '%' && (byte = percent(after(from, i))) < 0)
+            return bad(
+                p,
+                "a '%' must be followed by two hexadecimal digits, not 00 (write '%' itself as %25)");
+        if (n + 1 >= size)
+            return bad(p, too_long);
+        to[n] = (char)byte;
+        i += from.p[i] == '%' ? 3 : 1;
+    }
+    to[n] = '\0';
+    return true;
+}
+
+/* Decimal digits and nothing else, at most `max`. */
+static bool number(tl_bytes text, int64_t max, int64_t *ret) {
+    return text.n > 0 && text.p[0] != '-' && tl__bytes_to_int(text, ret) && *ret <= max;
+}
+
+static bool parse_login(parse *p, tl_bytes text) {
+    tl_bytes rest;
+    tl_bytes user = cut(text, ":", &rest);
+    if (!decode(p, p->to->user, sizeof p->to->user, user, "the user name is too long"))
+        return false;
+    return rest.n == 0 || decode(p, p->to->password, sizeof p->to->password, after(rest, 1),
+                                 "the password is too long");
+}
+
+/* Take off user and password, if any: up to the last '@' of the authority. */
+static bool take_login(parse *p, tl_bytes *authority) {
+    size_t at = authority->n;
+    while (at > 0 && authority->p[at - 1] != '@')
+        at--;
+    if (at == 0)
+        return true;
+    tl_bytes login = tl__bytes(authority->p, at - 1);
+    *authority = after(*authority, at);
+    return parse_login(p, login);
+}
+
+static bool parse_port(parse *p, tl_bytes text) {
+    int64_t port = PORT_DEFAULT;
+    if (text.n > 0 && (!number(after(text, 1), 65535, &port) || port == 0))
+        return bad(p, "the port must be a number from 1 to 65535 (in a password, write '/' as %2F, "
+                      "'?' as %3F and '#' as %23)");
+    p->to->port = (uint16_t)port;
+    return true;
+}
+
+/* [v6] with an optional zone. */
+static bool parse_v6(parse *p, tl_bytes inside) {
+    tl_bytes zone;
+    char address[INET6_ADDRSTRLEN];
+    struct in6_addr binary;
+    tl_bytes bare = cut(inside, "%", &zone);
+    if (zone.n > 0 && (!starts(zone, "%25") || zone.n == strlen("%25")))
+        return bad(p, "the zone of the IPv6 address is malformed: write [ADDRESS%25ZONE]");
+    if (!decode(p, p->to->host, sizeof p->to->host, inside, "the host is too long"))
+        return false;
+    for (const char *c = p->to->host; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            return bad(p, "the zone of the IPv6 address is malformed");
+    if (bare.n >= sizeof address)
+        return bad(p, "what is in brackets must be an IPv6 address");
+    memcpy(address, bare.p, bare.n);
+    address[bare.n] = '\0';
+    return inet_pton(AF_INET6, address, &binary) == 1 ||
+           bad(p, "what is in brackets must be an IPv6 address");
+}
+
+static bool parse_name(parse *p, tl_bytes name) {
+    if (name.n == 0)
+        return bad(p, "the host is missing");
+    if (name.n >= TL_HOST_SIZE)
+        return bad(p, "the host is too long");
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+              c == '-' || c == '.' || c == '_'))
+            return bad(p, "a host has only letters, digits, '-', '_' and '.'");
+    }
+    memcpy(p->to->host, name.p, name.n);
+    p->to->host[name.n] = '\0';
+    return true;
+}
+
+static bool parse_host(parse *p, tl_bytes text) {
+    tl_bytes rest;
+    if (text.n == 0 || text.p[0] != '[')
+        return parse_name(p, cut(text, ":", &rest)) && parse_port(p, rest);
+    tl_bytes inside = cut(after(text, 1), "]", &rest);
+    if (rest.n == 0)
+        return bad(p, "the ']' of the IPv6 address is missing");
+    rest = after(rest, 1);
+    if (rest.n > 0 && rest.p[0] != ':')
+        return bad(p, "after ']' only ':' and a port may follow");
+    return parse_v6(p, inside) && parse_port(p, rest);
+}
+
+static bool parse_db(parse *p, tl_bytes text) {
+    int64_t db = 0;
+    if (!number(text, INT32_MAX, &db))
+        return bad(p, "the database must be a number from 0 to 2147483647");
+    p->to->db = (int32_t)db;
+    return true;
+}
+
+/* "", or ?db=N. */
+static bool parse_query(parse *p, tl_bytes text) {
+    if (text.n == 0)
+        return true;
+    if (text.p[0] != '?' || !starts(after(text, 1), "db="))
+        return bad(p, "after the path only ?db=NUMBER may follow");
+    return parse_db(p, after(text, strlen("?db=")));
+}
+
+static void make_label(tl_endpoint *e) {
+    if (e->dir[0])
+        (void)snprintf(e->label, sizeof e->label, "local");
+    else if (e->path[0])
+        tl__bytes_print(e->label, sizeof e->label, tl__bytes_of(e->path));
+    else
+        (void)snprintf(e->label, sizeof e->label, strchr(e->host, ':') ? "[%s]:%u" : "%s:%u",
+                       e->host, (unsigned)e->port);
+}
+
+static bool parse_tcp(parse *p, tl_bytes text) {
+    tl_bytes rest, query;
+    tl_bytes authority = cut(text, "/?#", &rest);
+    if (!take_login(p, &authority) || !parse_host(p, authority))
+        return false;
+    tl_bytes path = cut(rest, "?#", &query);
+    if (path.n > 1 && !parse_db(p, after(path, 1)))
+        return false;
+    return parse_query(p, query);
+}
+
+/* After "unix:": //[login@]/path, or just /path. */
+static bool parse_unix(parse *p, tl_bytes text) {
+    tl_bytes query;
+    if (starts(text, "//")) {
+        tl_bytes authority = cut(after(text, 2), "/?#", &text);
+        if (!take_login(p, &authority))
+            return false;
+        if (authority.n > 0)
+            return bad(p, "a unix socket has no host: write unix:///path");
+    }
+    tl_bytes path = cut(text, "?#", &query);
+    if (path.n == 0 || path.p[0] != '/')
+        return bad(p, "the socket's path must begin with '/': write unix:///path");
+    return decode(p, p->to->path, sizeof p->to->path, path,
+                  "the socket's path is longer than 107 bytes") &&
+           parse_query(p, query);
+}
+
+/* After "local:": nothing, or /directory. A slash at its end would let a symbolic link pass. */
+static bool parse_local(parse *p, tl_bytes text) {
+    tl_endpoint *e = p->to;
+    tl_bytes rest;
+    tl_bytes dir = cut(text, "?#", &rest);
+    if (starts(dir, "//"))
+        return bad(p, "local: has no host: write local:/directory");
+    if (rest.n > 0 || (dir.n > 0 && dir.p[0] != '/'))
+        return bad(p, "after local: only a directory may follow, as in local:/var/lib/locks");
+    if (dir.n > 0 &&
+        !decode(p, e->dir, sizeof e->dir, dir, "the directory of local: is longer than 96 bytes"))
+        return false;
+    if (dir.n == 0)
+        tl__local_default_dir(e->dir);
+    for (size_t n = strlen(e->dir); n > 1 && e->dir[n - 1] == '/'; n--)
+        e->dir[n - 1] = '\0';
+    (void)snprintf(e->path, sizeof e->path, "%s/" TL_LOCAL_SOCKET, e->dir);
+    return true;
+}
+
+static bool parse_scheme(parse *p, tl_bytes url) {
+    if (starts(url, "unix:"))
+        return parse_unix(p, after(url, 5));
+    if (starts(url, "local:"))
+        return parse_local(p, after(url, 6));
+    if (starts(url, "redis://"))
+        return parse_tcp(p, after(url, 8));
+    if (!starts(url, "rediss://"))
+        return bad(p, "it must begin with redis://, rediss://, unix:// or local:");
+    if (!tl__tls_built())
+        return bad(
+            p, "rediss: (TLS) is not in this build, which was made without OpenSSL; use redis:, or "
+               "build again where libssl-dev is installed");
+    p->to->tls = true;
+    return parse_tcp(p, after(url, 9));
+}
+
+static bool all_printable(tl_bytes url) {
+    for (size_t i = 0; i < url.n; i++)
+        if (url.p[i] <= ' ' || url.p[i] > '~')
+            return false;
+    return true;
+}
+
+tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
+    memset(ret, 0, sizeof *ret);
+    parse p = {ret, NULL};
+    tl_bytes text = tl__bytes_of(url ? url : "");
+    bool ok = text.n == 0
+                  ? bad(&p, "it is empty: give a server's, or local: for locks of this host only")
+              : text.n > URL_MAX     ? bad(&p, "it is longer than 4096 bytes")
+              : !all_printable(text) ? bad(&p, "it has spaces, control or non-ASCII characters, "
+                                               "which must be written as %XX")
+                                     : parse_scheme(&p, text);
+    if (ok) {
+        make_label(ret);
+        return TL_OK;
+    }
+    tl__endpoint_wipe(ret);
+    memset(ret, 0, sizeof *ret);
+    return tl__fail(err, TL_EINVALID, 0, "malformed URL: %s", p.problem);
+}
+
+/* ---- what the URL doesn't tell ----------------------------------------------------------------- */
+
+/* An option's text, unless it isn't given. */
+static tl_err add(char *to, size_t size, const char *name, const char *text, tl_error *err) {
+    size_t n = text ? strlen(text) : 0;
+    if (n >= size)
+        return tl__fail(err, TL_EINVALID, 0, "%s: longer than %zu bytes", name, size - 1);
+    if (text)
+        memcpy(to, text, n + 1);
+    return TL_OK;
+}
+
+static bool is_given(const char *text) {
+    return text && *text;
+}
+
+static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_error *err) {
+    const char *given = is_given(o->tls_ca_file)       ? "tls_ca_file"
+                        : is_given(o->tls_cert_file)   ? "tls_cert_file"
+                        : is_given(o->tls_key_file)    ? "tls_key_file"
+                        : is_given(o->tls_server_name) ? "tls_server_name"
+                                                       : NULL;
+    parse p = {&(tl_endpoint){0}, NULL};
+    if (given && !e->tls)
+        return tl__fail(err, TL_EINVALID, 0, "%s: only with a URL that begins with rediss://",
+                        given);
+    if (is_given(o->tls_cert_file) && !is_given(o->tls_key_file))
+        return tl__fail(err, TL_EINVALID, 0, "tls_cert_file: it needs tls_key_file too");
+    if (is_given(o->tls_key_file) && !is_given(o->tls_cert_file))
+        return tl__fail(err, TL_EINVALID, 0, "tls_key_file: it needs tls_cert_file too");
+    if (is_given(o->tls_server_name) && !strchr(o->tls_server_name, ':') &&
+        !parse_name(&p, tl__bytes_of(o->tls_server_name)))
+        return tl__fail(err, TL_EINVALID, 0, "tls_server_name: %s", p.problem);
+    return TL_OK;
+}
+
+tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err) {
+    tl_endpoint *e = endpoint;
+    const tl_client_options *o = options;
+    if (add(e->password, sizeof e->password, "password", o->password, err) ||
+        add(e->ca_file, sizeof e->ca_file, "tls_ca_file", o->tls_ca_file, err) ||
+        add(e->cert_file, sizeof e->cert_file, "tls_cert_file", o->tls_cert_file, err) ||
+        add(e->key_file, sizeof e->key_file, "tls_key_file", o->tls_key_file, err) ||
+        add(e->server_name, sizeof e->server_name, "tls_server_name", o->tls_server_name, err))
+        return TL_EINVALID;
+    return check_tls(e, o, err);
+}
+
+void tl__endpoint_wipe(tl_endpoint *endpoint) {
+    if (!endpoint)
+        return;
+    explicit_bzero(endpoint->user, sizeof endpoint->user);
+    explicit_bzero(endpoint->password, sizeof endpoint->password);
+}

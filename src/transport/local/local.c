@@ -1,0 +1,232 @@
+/*
+ * Finds the server of local: or has it started, in a thread of its own, one for each asker;
+ * those of all processes agree by the locks of local_inside.h. What asker and thread share is a box
+ * that the last one to leave frees. It must never start a second server beside a live one, nor wait
+ * for anything without a limit.
+ */
+#include "transport/local/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ground/thread.h"
+#include "transport/local/local_inside.h"
+
+#define START_LOCK "start.lock"
+#define NAP_MS 10
+#define NAP_LONG_MS 100 /* between tries for a name that is in use */
+#define HIDDEN_MS 1000  /* a server that is ending gives its directory back first, then its name */
+#define ANSWER_MS 100   /* until the next try, for the reply to one PING */
+#define MOST_MS 60000   /* a thread lives no longer, whatever its asker's patience */
+#define LINE_SIZE 160
+
+struct tl_local {
+    atomic_int holders; /* the asker and the thread */
+    atomic_bool done;   /* the rest has been written and stays as it is */
+    int fd;
+    int64_t limit_ms;
+    char path[TL_LOCAL_DIR_SIZE];
+    tl_local_problem problem;
+};
+
+/* The search, in the thread. */
+typedef struct {
+    tl_local *local;
+    tl_mono by;
+    int dir, start;
+    bool starting; /* start.lock is ours */
+    bool launched;
+    bool hidden; /* its name was in use */
+    tl_mono hidden_by;
+    int64_t logged; /* bytes of the log before it was */
+} search;
+
+/* ---- is it there? ------------------------------------------------------------------------------ */
+
+/* Have it answer once. One that we have started is also told to log no more than warnings from now
+ * on, which keeps the log of a server that runs for years small. */
+static bool ask(int fd, bool hush) {
+    static const char words[] = "PING\r\nCONFIG SET loglevel warning\r\n";
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char reply[64];
+    size_t n = hush ? sizeof words - 1 : strlen("PING\r\n");
+    if (send(fd, words, n, MSG_NOSIGNAL) != (ssize_t)n || poll(&p, 1, ANSWER_MS) <= 0)
+        return false;
+    ssize_t got = recv(fd, reply, sizeof reply, 0);
+    bool loading = got >= 8 && memcmp(reply, "-LOADING", 8) == 0;
+    return got > 0 && !loading;
+}
+
+static bool answers(const search *s) {
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    (void)snprintf(un.sun_path, sizeof un.sun_path, "%s/" TL_LOCAL_SOCKET, s->local->path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool result = false;
+    if (fd < 0)
+        return false;
+    if (connect(fd, (const struct sockaddr *)&un, sizeof un) == 0)
+        result = ask(fd, s->launched);
+    else if (errno == EAGAIN)
+        result = true; /* so many that its queue is full */
+    close(fd);
+    return result;
+}
+
+/* ---- starting it ------------------------------------------------------------------------------- */
+
+static bool ended(search *s) {
+    char line[LINE_SIZE];
+    tl__local_last_line(s->dir, s->logged, line, sizeof line);
+    return !tl__local_failed(&s->local->problem, TL_EUNAVAILABLE,
+                             "local: redis-server ended at once%s %s", line[0] ? ":" : "",
+                             line[0] ? line : "and without a word");
+}
+
+/* The name is in use. true: for longer than by a server that is ending. */
+static bool stays_hidden(search *s) {
+    tl_mono now = tl__mono_now();
+    if (!s->hidden)
+        s->hidden_by = tl__mono_add_ms(now, HIDDEN_MS);
+    s->hidden = true;
+    return !tl__mono_before(now, s->hidden_by) &&
+           !tl__local_hidden(s->local->path, &s->local->problem);
+}
+
+/* true: there is nothing more to be tried. */
+static bool launch(search *s) {
+    tl_local *l = s->local;
+    int log = tl__local_open_log(s->dir, &s->logged);
+    if (log < 0)
+        return !tl__local_failed(&l->problem, TL_EUNAVAILABLE, "local: %s/" TL_LOCAL_LOG ": %s",
+                                 l->path, strerror(errno));
+    tl_launch_result result = tl__local_launch(l->path, s->dir, log, s->by, &l->problem);
+    close(log);
+    s->launched = result == TL_LAUNCHED;
+    if (result == TL_LAUNCH_HIDDEN)
+        return stays_hidden(s);
+    return result == TL_LAUNCH_FAILED;
+}
+
+static bool too_late(search *s) {
+    tl_local *l = s->local;
+    if (s->hidden && !s->launched)
+        return !tl__local_hidden(l->path, &l->problem);
+    l->problem.late = true;
+    long long pid = s->launched || !tl__local_is_alive(s->dir) ? 0 : tl__local_pid(s->dir);
+    if (pid)
+        return !tl__local_failed(
+            &l->problem, TL_EUNAVAILABLE,
+            "local: redis-server (pid %lld) does not answer: see %s/" TL_LOCAL_LOG
+            ", or end it: tidelock local stop --force",
+            pid, l->path);
+    return !tl__local_failed(&l->problem, TL_EUNAVAILABLE,
+                             "local: redis-server does not answer in %lld ms: see %s/" TL_LOCAL_LOG,
+                             (long long)l->limit_ms, l->path);
+}
+
+/* One look around. true: the search is over. */
+static bool settled(search *s) {
+    if (answers(s))
+        return true;
+    if (s->launched && !tl__local_is_alive(s->dir))
+        return ended(s);
+    if (s->starting && !s->launched && !tl__local_is_alive(s->dir) && launch(s))
+        return true;
+    if (atomic_load(&s->local->holders) == 1)
+        return true; /* nobody asks any more */
+    if (!tl__mono_before(tl__mono_now(), s->by))
+        return too_late(s);
+    if (!s->starting)
+        s->starting = flock(s->start, LOCK_EX | LOCK_NB) == 0;
+    (void)poll(NULL, 0, s->hidden ? NAP_LONG_MS : NAP_MS);
+    return false;
+}
+
+static void find_or_start(tl_local *l) {
+    search s = {.local = l, .start = -1, .by = tl__mono_add_ms(tl__mono_now(), l->limit_ms)};
+    s.dir = tl__local_open_dir(l->path, true, &l->problem);
+    if (s.dir < 0)
+        return;
+    s.start = openat(s.dir, START_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                     S_IRUSR | S_IWUSR);
+    if (s.start < 0)
+        (void)tl__local_failed(&l->problem, TL_EUNAVAILABLE, "local: %s/" START_LOCK ": %s",
+                               l->path, strerror(errno));
+    else
+        while (!settled(&s)) {}
+    if (s.starting)
+        (void)flock(s.start, LOCK_UN); /* a process that was forked meanwhile may share it */
+    if (s.start >= 0)
+        close(s.start);
+    close(s.dir);
+}
+
+/* ---- the two sides ----------------------------------------------------------------------------- */
+
+static void leave(tl_local *l) {
+    if (atomic_fetch_sub(&l->holders, 1) > 1)
+        return;
+    close(l->fd);
+    free(l);
+}
+
+static void *work(void *box) {
+    tl_local *l = box;
+    uint64_t one = 1;
+    find_or_start(l);
+    atomic_store(&l->done, true);
+    ssize_t written = write(l->fd, &one, sizeof one);
+    (void)written; /* an eventfd takes its first number */
+    leave(l);
+    return NULL;
+}
+
+tl_local *tl__local_start(const char *path, int64_t limit_ms) {
+    tl_local *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    (void)snprintf(l->path, sizeof l->path, "%s", path);
+    l->limit_ms = limit_ms < MOST_MS ? limit_ms : MOST_MS;
+    atomic_init(&l->holders, 2);
+    l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->fd < 0)
+        goto out;
+    int result = tl__thread_start(work, l, NULL);
+    if (result == 0)
+        return l;
+    close(l->fd);
+    errno = result;
+out:
+    free(l);
+    return NULL;
+}
+
+int tl__local_fd(const tl_local *local) {
+    return local->fd;
+}
+
+bool tl__local_done(const tl_local *local) {
+    return atomic_load(&local->done);
+}
+
+const tl_local_problem *tl__local_problem(const tl_local *local) {
+    return local->problem.code ? &local->problem : NULL;
+}
+
+void tl__local_free(tl_local *local) {
+    int saved = errno;
+    if (local)
+        leave(local);
+    errno = saved;
+}

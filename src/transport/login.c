@@ -1,0 +1,250 @@
+/*
+ * The first words on a connection. What a server says may repeat what it was sent: so where a
+ * user or a password was, its words reach no message, but ours for what it means.
+ */
+#include "transport/login.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "wire/command.h"
+#include "wire/refusal.h"
+
+enum { AUTH, SELECT, TIME, INFO, INFO_ALL, ID };
+
+#define UPTIME_MAX_S (INT64_C(36500) * 86400) /* a century: more is nonsense */
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+static void say(tl_login *l, uint8_t step, const char *name, const char *first,
+                const char *second) {
+    tl_command c = {.form = TL_ARGV};
+    const char *words[] = {name, first, second};
+    for (size_t i = 0; i < 3 && words[i]; i++)
+        c.argv[c.argc++] = tl__bytes_of(words[i]);
+    l->size += tl__command_encode(&c, 0, l->bytes + l->size, sizeof l->bytes - l->size);
+    l->step[l->steps++] = step;
+}
+
+void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks) {
+    char db[TL_INT_SIZE];
+    *login = (tl_login){.uptime_us = -1};
+    if (endpoint->user[0])
+        say(login, AUTH, "AUTH", endpoint->user, endpoint->password);
+    else if (endpoint->password[0])
+        say(login, AUTH, "AUTH", endpoint->password, NULL);
+    if (endpoint->db)
+        say(login, SELECT, "SELECT", tl__bytes_from_int(db, endpoint->db).p, NULL);
+    if (asks.time)
+        say(login, TIME, "TIME", NULL, NULL);
+    if (asks.uptime)
+        say(login, INFO, "INFO", "server", NULL);
+    if (asks.id)
+        say(login, ID, "CLIENT", "ID", NULL);
+}
+
+void tl__login_wipe(tl_login *login) {
+    explicit_bzero(login->bytes, sizeof login->bytes);
+}
+
+bool tl__login_write(tl_login *login, tl_stream *stream) {
+    if (login->done == 0)
+        login->sent = tl__mono_now();
+    while (login->done < login->size) {
+        ssize_t n = tl__stream_write(stream, login->bytes + login->done, login->size - login->done);
+        if (n <= 0)
+            return n == 0;
+        login->done += (size_t)n;
+    }
+    return true;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    const tl_endpoint *endpoint;
+    tl_err *why;
+    char *words;
+    size_t size;
+} report;
+
+static tl_login_outcome failed(const report *r, tl_err why, const char *problem) {
+    *r->why = why;
+    (void)snprintf(r->words, r->size, "%s: %s", r->endpoint->label, problem);
+    return TL_LOGIN_FAILED;
+}
+
+static bool begins(tl_bytes text, const char *with) {
+    size_t n = strlen(with);
+    return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+static bool has(tl_bytes text, const char *part) {
+    return memmem(text.p, text.n, part, strlen(part)) != NULL;
+}
+
+/* What a server that can't serve anybody now says, and what is wrong then. */
+static const char *unavailable(tl_bytes error) {
+    static const struct {
+        const char *begins, *problem;
+    } all[] = {
+        {"LOADING", "LOADING: the server is loading its data"},
+        {"MASTERDOWN", "MASTERDOWN: the server is a replica without its master"},
+        {"BUSY", "BUSY: the server is busy with a script"},
+        {"CLUSTERDOWN", "CLUSTERDOWN: the cluster is down"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (begins(error, all[i].begins))
+            return all[i].problem;
+    return has(error, "max number of clients") ? "max number of clients reached" : NULL;
+}
+
+/* The problem, and what the server says of it: not where it may repeat a secret that it was sent. */
+static tl_login_outcome quoted(const report *r, tl_err why, const char *problem, tl_bytes error) {
+    char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
+    bool told = r->endpoint->user[0] || r->endpoint->password[0];
+    (void)snprintf(both, sizeof both, "%s%s%.128s", problem, told ? "" : ": ",
+                   told ? "" : tl__refusal_words(server, error).p);
+    return failed(r, why, both);
+}
+
+static tl_login_outcome auth_error(const report *r, tl_bytes error) {
+    bool user = r->endpoint->user[0];
+    if (has(error, "without any password") || has(error, "no password is set"))
+        return failed(r, TL_EDENIED, "a password is given, but the server asks for none");
+    if (user && has(error, "wrong number of arguments"))
+        return failed(r, TL_EDENIED,
+                      "the server is too old for user names: give the password alone, as in "
+                      "redis://:PASSWORD@HOST");
+    if (begins(error, "WRONGPASS"))
+        return failed(r, TL_EDENIED,
+                      user && !r->endpoint->password[0]
+                          ? "login refused: WRONGPASS: wrong user or password (a password alone is "
+                            "written redis://:PASSWORD@HOST)"
+                          : "login refused: WRONGPASS: wrong user or password");
+    if (has(error, "invalid password"))
+        return failed(r, TL_EDENIED, "login refused: ERR: wrong password");
+    if (has(error, "unknown command"))
+        return failed(r, TL_EDENIED, "login refused: ERR: the server has no command AUTH");
+    return failed(r, TL_EDENIED, begins(error, "ERR ") ? "login refused: ERR" : "login refused");
+}
+
+static const char *command_of(uint8_t step) {
+    static const char *const names[] = {
+        [SELECT] = "select", [TIME] = "time", [INFO] = "info", [INFO_ALL] = "info"};
+    return names[step];
+}
+
+static tl_login_outcome no_permission(const report *r, uint8_t step) {
+    char words[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
+    (void)snprintf(both, sizeof both, "%s%s",
+                   tl__refusal_of_command(words, tl__bytes_of(command_of(step))).p,
+                   step >= INFO ? " (restart_quiet_ms needs it)" : "");
+    return failed(r, TL_EDENIED, both);
+}
+
+static tl_login_outcome no_uptime(const report *r) {
+    return failed(r, TL_EDENIED,
+                  "the server doesn't tell how long it is up (INFO, uptime_in_seconds), which "
+                  "restart_quiet_ms needs");
+}
+
+/* INFO takes the name of a section from 2.6 on: before, all of it is asked for. */
+static bool info_again(tl_login *l, tl_bytes error) {
+    if (!has(error, "wrong number of arguments"))
+        return false;
+    say(l, INFO_ALL, "INFO", NULL, NULL);
+    return true;
+}
+
+static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes error) {
+    char problem[64];
+    if (begins(error, "NOAUTH") || has(error, "operation not permitted"))
+        return failed(r, TL_EDENIED, "the server asks for a password");
+    if (begins(error, "DENIED"))
+        return failed(r, TL_EDENIED,
+                      "DENIED: the server is in protected mode: without a password it serves only "
+                      "its own host");
+    if (tl__is_no_permission(error))
+        return no_permission(r, step);
+    if (step == INFO || step == INFO_ALL)
+        return no_uptime(r);
+    if (step == TIME)
+        return quoted(r, TL_EUNAVAILABLE, "TIME failed", error);
+    (void)snprintf(problem, sizeof problem, "database %ld cannot be selected",
+                   (long)r->endpoint->db);
+    return quoted(r, TL_EINVALID, problem, error);
+}
+
+static tl_login_outcome on_error(tl_login *l, const report *r, uint8_t step, tl_bytes error) {
+    if (step == ID || (step == TIME && has(error, "unknown command")) ||
+        (step == INFO && info_again(l, error)))
+        return TL_LOGIN_DONE;
+    const char *problem = unavailable(error);
+    if (problem)
+        return failed(r, TL_EUNAVAILABLE, problem);
+    return step == AUTH ? auth_error(r, error) : other_error(r, step, error);
+}
+
+static int64_t uptime_in(tl_bytes info) {
+    static const char name[] = "uptime_in_seconds:";
+    const char *at = memmem(info.p, info.n, name, sizeof name - 1);
+    int64_t s = 0;
+    if (!at)
+        return -1;
+    at += sizeof name - 1;
+    const char *end = at;
+    while (end < info.p + info.n && *end >= '0' && *end <= '9')
+        end++;
+    bool ok = tl__bytes_to_int(tl__bytes(at, (size_t)(end - at)), &s) && s <= UPTIME_MAX_S;
+    return ok ? s * 1000000 : -1;
+}
+
+static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, const tl_reply *reply,
+                                 tl_mono received) {
+    tl_bytes text;
+    int64_t stamp_us;
+    switch (step) {
+    case TIME:
+        if (!tl__reply_time(reply, 0, &stamp_us))
+            return failed(r, TL_ESERVER, "TIME was answered with something else");
+        l->bracket = tl__bracket(stamp_us, l->sent, received);
+        l->has_bracket = true;
+        break;
+    case INFO:
+    case INFO_ALL:
+        l->uptime_us = tl__reply_text(reply, &text) ? uptime_in(text) : -1;
+        if (l->uptime_us < 0)
+            return no_uptime(r);
+        break;
+    case ID:
+        if (!tl__reply_int(reply, &l->id))
+            l->id = 0;
+        break;
+    default:
+        if (!tl__reply_text(reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
+            return failed(r, TL_ESERVER, "the login was answered with something else");
+    }
+    return TL_LOGIN_DONE;
+}
+
+const char *tl__login_stranger(tl_bytes heard) {
+    if (begins(heard, "\x15\x03") || begins(heard, "\x16\x03"))
+        return "it speaks TLS; try rediss://";
+    if (begins(heard, "HTTP/"))
+        return "it is a web server";
+    return begins(heard, "SSH-") ? "it is a secure shell" : NULL;
+}
+
+tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
+                                 const tl_reply *reply, tl_mono received, tl_err *ret_why,
+                                 char *words, size_t size) {
+    const report r = {endpoint, ret_why, words, size};
+    uint8_t step = login->step[login->answered++];
+    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR
+                                   ? on_error(login, &r, step, reply->text)
+                                   : on_value(login, &r, step, reply, received);
+    if (outcome == TL_LOGIN_FAILED)
+        return outcome;
+    return login->answered < login->steps ? TL_LOGIN_MORE : TL_LOGIN_DONE;
+}

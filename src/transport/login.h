@@ -1,0 +1,54 @@
+/*
+ * What is said first on a new connection, and what the answers mean: who we are, which database,
+ * what time it is, and how long the server is up.
+ */
+#ifndef TL_LOGIN_H
+#define TL_LOGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/endpoint.h"
+#include "transport/stream.h"
+#include "wire/interval.h"
+#include "wire/reply.h"
+
+#define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 256)
+#define TL_LOGIN_STEPS 6 /* INFO may be asked twice */
+
+typedef struct {
+    char bytes[TL_LOGIN_SIZE]; /* `size` to be sent, `done` written; secrets: tl__login_wipe */
+    size_t size, done;
+    tl_mono sent; /* before the first byte was */
+    uint8_t step[TL_LOGIN_STEPS], steps, answered;
+    bool has_bracket; /* else the server doesn't know TIME */
+    tl_interval bracket;
+    int64_t uptime_us; /* -1: it wasn't asked for */
+    int64_t id;        /* the connection's, in the server's eyes; 0: unknown */
+} tl_login;
+
+/** What to ask besides being let in. */
+typedef struct {
+    bool time, uptime, id;
+} tl_login_asks;
+
+typedef enum { TL_LOGIN_MORE, TL_LOGIN_DONE, TL_LOGIN_FAILED } tl_login_outcome;
+
+/** Perhaps there is nothing to say: then steps is 0, and no reply is to be waited for. */
+void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks);
+
+/** Write as far as the stream takes it. false: it broke. */
+bool tl__login_write(tl_login *login, tl_stream *stream);
+
+/** The next reply. FAILED: *ret_why, and words that name the place and hold no secret. */
+tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
+                                 const tl_reply *reply, tl_mono received, tl_err *ret_why,
+                                 char *words, size_t size);
+
+void tl__login_wipe(tl_login *login);
+
+/** Who it is that says this where a Redis server is expected; NULL: not known. */
+const char *tl__login_stranger(tl_bytes heard);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * Runs getaddrinfo in a thread of its own, one for each lookup. What the two sides share is
+ * a box that the last one to leave frees; the asker never waits for the thread.
+ */
+#include "transport/resolve.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ground/thread.h"
+#include "transport/endpoint.h"
+
+#define PORT_SIZE 6
+
+struct tl_resolve {
+    atomic_int holders; /* the asker and the thread */
+    atomic_bool done;   /* the rest has been written and stays as it is */
+    int fd;
+    char host[TL_HOST_SIZE], port[PORT_SIZE];
+    int result, sys_errno; /* of getaddrinfo */
+    size_t count;
+    tl_address address[TL_ADDRESS_MAX];
+};
+
+static _Atomic(tl_getaddrinfo) injected; /* tests only; NULL in every program */
+
+void tl__resolve_inject(tl_getaddrinfo lookup) {
+    atomic_store(&injected, lookup);
+}
+
+static struct addrinfo hints_of(int flags) {
+    return (struct addrinfo){
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+}
+
+static size_t keep(const struct addrinfo *list, tl_address *to, size_t room) {
+    size_t n = 0;
+    for (; list && n < room; list = list->ai_next) {
+        if (list->ai_addrlen > sizeof to[n].at)
+            continue;
+        memcpy(&to[n].at, list->ai_addr, list->ai_addrlen);
+        to[n++].size = list->ai_addrlen;
+    }
+    return n;
+}
+
+bool tl__resolve_numeric(const char *host, uint16_t port, tl_address *ret) {
+    char service[PORT_SIZE];
+    struct addrinfo hints = hints_of(AI_NUMERICHOST), *list = NULL;
+    (void)snprintf(service, sizeof service, "%u", (unsigned)port);
+    if (getaddrinfo(host, service, &hints, &list) != 0)
+        return false;
+    size_t n = keep(list, ret, 1);
+    freeaddrinfo(list);
+    return n == 1;
+}
+
+static void leave(tl_resolve *r) {
+    if (atomic_fetch_sub(&r->holders, 1) > 1)
+        return;
+    close(r->fd);
+    free(r);
+}
+
+static void *look_up(void *box) {
+    tl_resolve *r = box;
+    struct addrinfo hints = hints_of(0), *list = NULL;
+    tl_getaddrinfo lookup = atomic_load(&injected);
+    uint64_t one = 1;
+    r->result = (lookup ? lookup : getaddrinfo)(r->host, r->port, &hints, &list);
+    r->sys_errno = errno;
+    if (r->result == 0 && list) {
+        r->count = keep(list, r->address, TL_ADDRESS_MAX);
+        freeaddrinfo(list);
+    }
+    atomic_store(&r->done, true);
+    ssize_t written = write(r->fd, &one, sizeof one);
+    (void)written; /* an eventfd takes its first number */
+    leave(r);
+    return NULL;
+}
+
+tl_resolve *tl__resolve_start(const char *host, uint16_t port) {
+    tl_resolve *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    (void)snprintf(r->host, sizeof r->host, "%s", host);
+    (void)snprintf(r->port, sizeof r->port, "%u", (unsigned)port);
+    atomic_init(&r->holders, 2);
+    r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->fd < 0)
+        goto out;
+    int result = tl__thread_start(look_up, r, NULL);
+    if (result == 0)
+        return r;
+    close(r->fd);
+    errno = result;
+out:
+    free(r);
+    return NULL;
+}
+
+int tl__resolve_fd(const tl_resolve *resolve) {
+    return resolve->fd;
+}
+
+bool tl__resolve_done(const tl_resolve *resolve) {
+    return atomic_load(&resolve->done);
+}
+
+static const char *problem_of(const tl_resolve *r) {
+    switch (r->result) {
+    case 0:
+    case EAI_NONAME: return "no such host";
+#ifdef EAI_NODATA
+    case EAI_NODATA: return "no such host";
+#endif
+    case EAI_AGAIN: return "the name service does not answer";
+    case EAI_SYSTEM: return strerror(r->sys_errno);
+    default: return gai_strerror(r->result);
+    }
+}
+
+int tl__resolve_errno(const tl_resolve *r) {
+    switch (r->result) {
+    case 0:
+#ifdef EAI_NODATA
+    case EAI_NODATA:
+#endif
+    case EAI_NONAME: return ENOENT;
+    case EAI_AGAIN: return EAGAIN;
+    case EAI_MEMORY: return ENOMEM;
+    case EAI_SYSTEM: return r->sys_errno;
+    default: return EIO;
+    }
+}
+
+size_t tl__resolve_get(const tl_resolve *resolve, tl_address *ret, const char **ret_problem) {
+    if (resolve->count == 0)
+        *ret_problem = problem_of(resolve);
+    else
+        memcpy(ret, resolve->address, resolve->count * sizeof *ret);
+    return resolve->count;
+}
+
+void tl__resolve_free(tl_resolve *resolve) {
+    int saved = errno;
+    if (resolve)
+        leave(resolve);
+    errno = saved;
+}

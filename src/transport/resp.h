@@ -1,0 +1,40 @@
+/*
+ * Bytes from a Redis server to replies. Whatever the server sends, memory and depth are bounded,
+ * and nothing is allocated once the buffers have grown to what is usual.
+ */
+#ifndef TL_RESP_H
+#define TL_RESP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire/reply.h"
+
+#define TL_RESP_BYTES_MAX (64u << 20) /**< memory of replies that are not released yet */
+#define TL_RESP_DEPTH_MAX 7           /**< arrays within arrays */
+#define TL_RESP_LINE_MAX (64u << 10)  /**< a status, an error, a number */
+
+typedef struct tl_resp tl_resp;
+
+/** NULL: out of memory. */
+tl_resp *tl__resp_new(void);
+void tl__resp_free(tl_resp *resp);
+
+/** Forget everything, for a new connection. false: out of memory. */
+bool tl__resp_reset(tl_resp *resp);
+
+/** Take in bytes; they are copied. */
+void tl__resp_feed(tl_resp *resp, const char *bytes, size_t n);
+
+/** 1: *ret is the next reply, valid until tl__resp_release. 0: more bytes are needed. -1: these are
+ *  no replies, and never will be until a reset: tl__resp_words. */
+int tl__resp_next(tl_resp *resp, tl_reply *ret);
+
+/** What is wrong, printable. */
+const char *tl__resp_words(const tl_resp *resp);
+
+/** The replies given so far are not needed any more. Not between two calls of tl__resp_next of which
+ *  the first returned 0. */
+void tl__resp_release(tl_resp *resp);
+
+#endif

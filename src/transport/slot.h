@@ -1,0 +1,87 @@
+/*
+ * A request on a connection, from when it is queued until its reply has come or can't come any
+ * more, and the queue of them in the order of sending.
+ */
+#ifndef TL_SLOT_H
+#define TL_SLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ground/clock.h"
+#include "wire/command.h"
+
+#define TL_SLOT_SCRIPTS 2 /**< commands in a request that has scripts */
+
+typedef struct tl_slot {
+    struct tl_slot *next;
+    void *cookie;
+    tl_mono queued, by;
+    tl_mono sent;      /**< before its first byte was offered to the stream */
+    const char *bytes; /**< the request as sent: `size` of them, `done` written */
+    size_t size, done;
+    uint16_t ticket;
+    uint8_t count, got; /**< commands, and replies so far */
+    uint8_t pin;        /**< a tl_pin: no other is written behind it before it has been answered */
+    bool quiet;         /**< expects no reply */
+    bool offered;       /**< TLS: the stream may have taken some of its bytes, unseen */
+    bool effect;        /**< an earlier sending may have done something */
+    bool given_up;      /**< answered already; what comes of it is thrown away */
+    bool by_text;       /**< scripts are sent by their text */
+    bool scripts;       /**< it has some: command holds copies, whose words are in room */
+    tl_command command[TL_SLOT_SCRIPTS];
+    char *room;
+    size_t room_size, words;
+} tl_slot;
+
+/** The queue. `unsent` is the first that is not wholly written. */
+typedef struct {
+    tl_slot *head, *tail, *unsent;
+    const tl_slot *pin; /**< it has been written, and no other may be */
+    size_t count;
+    tl_slot *spare;
+    size_t spares;
+} tl_slots;
+
+/** An empty slot that is in no queue; NULL: out of memory. */
+tl_slot *tl__slot_new(tl_slots *slots);
+
+/** Give it back. NULL is fine. */
+void tl__slot_free(tl_slots *slots, tl_slot *slot);
+
+/** Encode the commands, and keep what is needed to do so again by text. false: out of memory, or more
+ *  than TL_SLOT_SCRIPTS commands with scripts among them. */
+bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count);
+
+/** Encode it again, as not sent yet, with its scripts by text. false: out of memory. */
+bool tl__slot_by_text(tl_slot *slot);
+
+/** Has the stream been given none of its bytes? */
+static inline bool tl__slot_unsent(const tl_slot *slot) {
+    return slot->done == 0 && !slot->offered;
+}
+
+void tl__slots_put(tl_slots *slots, tl_slot *slot);
+/** Before all others, of which nothing has been written. */
+void tl__slots_put_first(tl_slots *slots, tl_slot *slot);
+
+/** Take out the one after `before`, or the head for NULL. */
+tl_slot *tl__slots_cut(tl_slots *slots, tl_slot *before);
+
+/** Take out all, as a list. */
+tl_slot *tl__slots_cut_all(tl_slots *slots);
+
+/** n more bytes, beginning with those of `unsent`, have been written; `before`: the clock then. */
+void tl__slots_written(tl_slots *slots, size_t n, tl_mono before);
+
+/** The bytes to write next: of the first unsent slot, or of several gathered in `buffer`. */
+tl_bytes tl__slots_next(const tl_slots *slots, char *buffer, size_t size);
+
+/** The stream may take any of these n bytes without saying so. */
+void tl__slots_offer(tl_slots *slots, size_t n, tl_mono before);
+
+/** Free the spares; the queue is empty. */
+void tl__slots_clear(tl_slots *slots);
+
+#endif

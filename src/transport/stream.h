@@ -1,0 +1,83 @@
+/*
+ * A byte stream to an endpoint: resolves, connects to each address in turn, secures it with TLS
+ * where asked to; then bytes in, bytes out. Non-blocking: its owner polls tl__stream_fd for
+ * tl__stream_events until tl__stream_until. A plain struct inside its owner; zeroed is not valid.
+ */
+#ifndef TL_STREAM_H
+#define TL_STREAM_H
+
+#include <sys/types.h>
+
+#include "ground/clock.h"
+#include "transport/endpoint.h"
+#include "transport/local/local.h"
+#include "transport/resolve.h"
+#include "transport/tls.h"
+
+#define TL_STREAM_WORDS (TL_HOST_SIZE + 256)
+_Static_assert(TL_LOCAL_WORDS <= TL_STREAM_WORDS, "room for the words");
+
+typedef enum {
+    TL_STREAM_CLOSED,
+    TL_STREAM_RESOLVING,
+    TL_STREAM_STARTING, /* local: nobody listens yet, so a server is being started */
+    TL_STREAM_PAUSING,  /* the unix socket's queue is full: try again soon */
+    TL_STREAM_CONNECTING,
+    TL_STREAM_SECURING,
+    TL_STREAM_OPEN,
+    TL_STREAM_FAILED /* why and words say it; close it */
+} tl_stream_state;
+
+typedef struct {
+    const tl_endpoint *endpoint;
+    tl_stream_state state;
+    tl_err why;
+    int sys_errno; /* FAILED: behind it, or 0 */
+    bool absent;   /* FAILED: nobody is there, for certain: another look soon will find the same */
+    char words[TL_STREAM_WORDS]; /* FAILED: names the place, no secrets */
+    /* private */
+    int fd;
+    tl_mono began, by, address_by, again;
+    tl_resolve *resolve;              /* stays, while it runs, for the next attempt */
+    tl_local *local;                  /* the same */
+    char local_words[TL_LOCAL_WORDS]; /* why the last start failed, "" if none did */
+    bool started;                     /* in this attempt; a second time would be of no use */
+    tl_address address[TL_ADDRESS_MAX];
+    size_t addresses, next;
+    bool nowhere; /* absent, by all addresses so far */
+    tl_tls *tls;
+    short handshake_wants;
+    bool read_wants_write, write_wants_read;
+} tl_stream;
+
+/** The endpoint outlives it. */
+void tl__stream_init(tl_stream *stream, const tl_endpoint *endpoint);
+
+/** Close, and give back everything. */
+void tl__stream_free(tl_stream *stream);
+
+/** CLOSED: begin to open, within limit_ms. */
+void tl__stream_open(tl_stream *stream, tl_mono now, int64_t limit_ms);
+
+/** Go on opening. On return it is OPEN, FAILED or still on its way. */
+void tl__stream_drive(tl_stream *stream, tl_mono now);
+
+void tl__stream_close(tl_stream *stream);
+
+/** OPEN: bytes read; 0: none at present; -1: FAILED. *ret_more: perhaps there are more, which poll
+ *  may not show. */
+ssize_t tl__stream_read(tl_stream *stream, char *to, size_t room, bool *ret_more);
+
+/** OPEN: bytes written; 0: no room at present, then repeat with the same bytes; -1: FAILED. With TLS
+ *  the server may have got some of the bytes in any case. */
+ssize_t tl__stream_write(tl_stream *stream, const char *from, size_t n);
+
+int tl__stream_fd(const tl_stream *stream);
+/** `writing`: there is something to write. */
+short tl__stream_events(const tl_stream *stream, bool writing);
+tl_mono tl__stream_until(const tl_stream *stream);
+
+/** Opening took too long: what it was doing, in words. */
+void tl__stream_describe(const tl_stream *stream, int64_t limit_ms, char *words, size_t size);
+
+#endif

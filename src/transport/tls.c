@@ -1,0 +1,397 @@
+/*
+ * The only user of OpenSSL. It talks to the socket through a BIO of its own, since
+ * OpenSSL's would let a lost peer raise SIGPIPE in the program. It must never hand out a byte of a
+ * server that has not proved its name.
+ */
+#include "transport/tls.h"
+
+#if TL_HAVE_TLS
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LAST_READS 16 /* of a connection that is over */
+
+struct tl_tls {
+    const tl_endpoint *endpoint;
+    SSL_CTX *context;
+    BIO_METHOD *method;
+    SSL *session;
+    int fd, sys_errno;
+    bool eof;
+    bool asked;     /* the server has asked for our certificate */
+    bool encrypted; /* the key can't be read without a passphrase */
+};
+
+bool tl__tls_built(void) {
+    return true;
+}
+
+/* ---- the socket as a BIO ----------------------------------------------------------------------- */
+
+static int bio_read(BIO *bio, char *to, int room) {
+    tl_tls *t = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    ssize_t n = recv(t->fd, to, (size_t)room, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_read(bio);
+    else if (n < 0)
+        t->sys_errno = errno;
+    else if (n == 0)
+        t->eof = true;
+    return (int)n;
+}
+
+static int bio_write(BIO *bio, const char *from, int size) {
+    tl_tls *t = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    ssize_t n = send(t->fd, from, (size_t)size, MSG_NOSIGNAL);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        BIO_set_retry_write(bio);
+    else if (n < 0)
+        t->sys_errno = errno;
+    return (int)n;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer) {
+    (void)number, (void)pointer;
+    const tl_tls *t = BIO_get_data(bio);
+    return command == BIO_CTRL_EOF ? t && t->eof : command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *bio_method(void) {
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tidelock");
+    if (method && BIO_meth_set_read(method, bio_read) && BIO_meth_set_write(method, bio_write) &&
+        BIO_meth_set_ctrl(method, bio_ctrl))
+        return method;
+    BIO_meth_free(method);
+    return NULL;
+}
+
+/* ---- outcomes in words ------------------------------------------------------------------------- */
+
+static const char *reason_of(unsigned long error) {
+    const char *text = ERR_reason_error_string(error);
+    return text ? text : "unknown error";
+}
+
+static const char *reason(void) {
+    return reason_of(ERR_peek_last_error());
+}
+
+/* What may help where the server's certificate was not accepted. */
+static const char *hint(long verified) {
+    switch (verified) {
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return " (is it for another name? --tls-name, tls_server_name)";
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+        return " (from an authority of your own? --tls-ca, tls_ca_file)";
+    default: return "";
+    }
+}
+
+static tl_tls_outcome broken(const tl_tls *t, char *words, size_t size) {
+    if (t->eof)
+        return TL_TLS_CLOSED;
+    (void)snprintf(words, size, "%s", t->sys_errno ? strerror(t->sys_errno) : reason());
+    return TL_TLS_BROKEN;
+}
+
+/* The server turns us away for our certificate, or for want of one. With TLS 1.3 that comes after the
+ * handshake. Some servers have other alerts for the want of one. */
+static bool is_turned_away(const tl_tls *t, char *words, size_t size) {
+    int alert = ERR_GET_REASON(ERR_peek_last_error()) - SSL_AD_REASON_OFFSET;
+    bool for_it = alert == SSL_AD_CERTIFICATE_REQUIRED ||
+                  (alert >= SSL_AD_HANDSHAKE_FAILURE && alert <= SSL_AD_ACCESS_DENIED);
+    const char *file = t->endpoint->cert_file;
+    if (!for_it || !t->asked)
+        return false;
+    if (file[0])
+        (void)snprintf(words, size, "TLS: the server does not accept the certificate in %.64s: %s",
+                       file, reason());
+    else
+        (void)snprintf(words, size,
+                       "TLS: the server asks for a client certificate: give --tls-cert "
+                       "and --tls-key (tls_cert_file, tls_key_file)");
+    return true;
+}
+
+/* The handshake failed and it is not the network. */
+static tl_tls_outcome refused(const tl_tls *t, char *words, size_t size) {
+    long verified = SSL_get_verify_result(t->session);
+    if (verified == X509_V_OK) {
+        (void)snprintf(words, size, "TLS: no agreement with the server: %s", reason());
+        return TL_TLS_NONSENSE;
+    }
+    (void)snprintf(words, size, "TLS: the server's certificate is not accepted: %s%s",
+                   X509_verify_cert_error_string(verified), hint(verified));
+    return TL_TLS_UNTRUSTED;
+}
+
+static bool is_eof(void) {
+#ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
+    return ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+#else
+    return false;
+#endif
+}
+
+static tl_tls_outcome outcome_of(tl_tls *t, int result, bool shaking, char *words, size_t size) {
+    tl_tls_outcome outcome = TL_TLS_DONE;
+    if (result <= 0)
+        switch (SSL_get_error(t->session, result)) {
+        case SSL_ERROR_WANT_READ: outcome = TL_TLS_WANT_READ; break;
+        case SSL_ERROR_WANT_WRITE: outcome = TL_TLS_WANT_WRITE; break;
+        case SSL_ERROR_ZERO_RETURN: outcome = TL_TLS_CLOSED; break;
+        case SSL_ERROR_SYSCALL: outcome = broken(t, words, size); break;
+        default:
+            outcome = is_eof()                         ? TL_TLS_CLOSED
+                      : is_turned_away(t, words, size) ? TL_TLS_REFUSED
+                      : shaking                        ? refused(t, words, size)
+                                                       : broken(t, words, size);
+        }
+    ERR_clear_error(); /* the queue is the thread's, and so the program's */
+    return outcome;
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static int note_asked(SSL *session, void *tls) {
+    (void)session;
+    ((tl_tls *)tls)->asked = true;
+    return 1;
+}
+
+/* OpenSSL would ask at the terminal. */
+static int no_passphrase(char *to, int size, int writing, void *tls) {
+    (void)to, (void)size, (void)writing;
+    ((tl_tls *)tls)->encrypted = true;
+    return -1;
+}
+
+/* The error `what`, with the file: what the system says of it, or OpenSSL. */
+static bool bad_file(const char *what, const char *file, char *words, size_t size) {
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    (void)snprintf(words, size, "TLS: %s %.100s: %s", what, file,
+                   fd < 0 ? strerror(errno) : reason_of(ERR_peek_error()));
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+static bool load_authorities(tl_tls *t, char *words, size_t size) {
+    const char *file = t->endpoint->ca_file;
+    if (!file[0] && !SSL_CTX_set_default_verify_paths(t->context)) {
+        (void)snprintf(words, size, "TLS: the authorities of the system cannot be loaded: %s",
+                       reason());
+        return false;
+    }
+    return !file[0] || SSL_CTX_load_verify_locations(t->context, file, NULL) ||
+           bad_file("no authorities in", file, words, size);
+}
+
+static bool load_certificate(tl_tls *t, char *words, size_t size) {
+    const tl_endpoint *e = t->endpoint;
+    if (!e->cert_file[0])
+        return true;
+    if (!SSL_CTX_use_certificate_chain_file(t->context, e->cert_file))
+        return bad_file("no certificate in", e->cert_file, words, size);
+    SSL_CTX_set_default_passwd_cb(t->context, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(t->context, t);
+    if (SSL_CTX_use_PrivateKey_file(t->context, e->key_file, SSL_FILETYPE_PEM))
+        return true;
+    if (!t->encrypted)
+        return bad_file("no key for the certificate in", e->key_file, words, size);
+    (void)snprintf(words, size, "TLS: the key in %.100s has a passphrase: give one without",
+                   e->key_file);
+    return false;
+}
+
+static bool set_up(tl_tls *t, char *words, size_t size) {
+    SSL_CTX *c = t->context = SSL_CTX_new(TLS_client_method());
+    t->method = bio_method();
+    if (!c || !t->method || !SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION)) {
+        (void)snprintf(words, size, "TLS: %s", reason());
+        return false;
+    }
+    (void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_cert_cb(c, note_asked, t);
+    return load_authorities(t, words, size) && load_certificate(t, words, size);
+}
+
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
+    tl_tls *t = calloc(1, sizeof *t);
+    if (!t) {
+        (void)snprintf(words, size, "TLS: out of memory");
+        return NULL;
+    }
+    t->endpoint = endpoint;
+    ERR_clear_error();
+    if (!set_up(t, words, size)) {
+        tl__tls_free(t);
+        t = NULL;
+    }
+    ERR_clear_error();
+    return t;
+}
+
+void tl__tls_free(tl_tls *tls) {
+    if (!tls)
+        return;
+    int saved = errno;
+    tl__tls_end(tls);
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->method);
+    free(tls);
+    errno = saved;
+}
+
+/* What the certificate must name: the address where the name spells one, else the name, which the
+ * server is told too. */
+static bool expect_name(SSL *session, const char *host) {
+    char address[TL_HOST_SIZE];
+    unsigned char binary[sizeof(struct in6_addr)];
+    (void)snprintf(address, sizeof address, "%.*s", (int)strcspn(host, "%"), host);
+    if (inet_pton(AF_INET, address, binary) == 1 || inet_pton(AF_INET6, address, binary) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address);
+    SSL_set_hostflags(session, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(session, host) && SSL_set_tlsext_host_name(session, host);
+}
+
+bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
+    tl__tls_end(tls);
+    ERR_clear_error();
+    const tl_endpoint *e = tls->endpoint;
+    const char *name = e->server_name[0] ? e->server_name : e->host;
+    tls->fd = fd;
+    tls->session = SSL_new(tls->context);
+    BIO *bio = BIO_new(tls->method);
+    if (!tls->session || !bio || !expect_name(tls->session, name)) {
+        (void)snprintf(words, size, "TLS: %s", reason());
+        ERR_clear_error();
+        BIO_free(bio);
+        return false;
+    }
+    BIO_set_data(bio, tls);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(tls->session, bio, bio);
+    SSL_set_connect_state(tls->session);
+    return true;
+}
+
+void tl__tls_end(tl_tls *tls) {
+    SSL_free(tls->session);
+    tls->session = NULL;
+    tls->sys_errno = 0;
+    tls->eof = tls->asked = false;
+}
+
+/* ---- use --------------------------------------------------------------------------------------- */
+
+tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
+    ERR_clear_error();
+    return outcome_of(tls, SSL_do_handshake(tls->session), true, words, size);
+}
+
+tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
+                            size_t size) {
+    ERR_clear_error();
+    int n = SSL_read(tls->session, to, room < INT_MAX ? (int)room : INT_MAX);
+    if (n > 0)
+        *ret_n = (size_t)n;
+    return outcome_of(tls, n, false, words, size);
+}
+
+/* Nothing can be written any more: who turned us away has said so, perhaps, before it hung up. */
+static tl_tls_outcome why_broken(tl_tls *t, char *words, size_t size) {
+    char rest[256], problem[192];
+    size_t n;
+    for (int i = 0; i < LAST_READS; i++) {
+        tl_tls_outcome outcome = tl__tls_read(t, rest, sizeof rest, &n, problem, sizeof problem);
+        if (outcome == TL_TLS_REFUSED)
+            (void)snprintf(words, size, "%s", problem);
+        if (outcome != TL_TLS_DONE)
+            return outcome == TL_TLS_REFUSED ? outcome : TL_TLS_BROKEN;
+    }
+    return TL_TLS_BROKEN;
+}
+
+tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
+                             size_t size) {
+    ERR_clear_error();
+    int written = SSL_write(tls->session, from, n < INT_MAX ? (int)n : INT_MAX);
+    if (written > 0)
+        *ret_n = (size_t)written;
+    tl_tls_outcome outcome = outcome_of(tls, written, false, words, size);
+    return outcome == TL_TLS_BROKEN && tls->asked ? why_broken(tls, words, size) : outcome;
+}
+
+bool tl__tls_pending(const tl_tls *tls) {
+    return SSL_pending(tls->session) > 0;
+}
+
+#else /* no TLS in this build: the URL parser refuses rediss:, so nobody gets here */
+
+#include <stdio.h>
+
+bool tl__tls_built(void) {
+    return false;
+}
+
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
+    (void)endpoint;
+    (void)snprintf(words, size, "TLS is not in this build");
+    return NULL;
+}
+
+void tl__tls_free(tl_tls *tls) {
+    (void)tls;
+}
+
+bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
+    (void)tls, (void)fd, (void)words, (void)size;
+    return false;
+}
+
+void tl__tls_end(tl_tls *tls) {
+    (void)tls;
+}
+
+tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
+    (void)tls, (void)words, (void)size;
+    return TL_TLS_BROKEN;
+}
+
+tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
+                            size_t size) {
+    (void)tls, (void)to, (void)room, (void)ret_n, (void)words, (void)size;
+    return TL_TLS_BROKEN;
+}
+
+tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
+                             size_t size) {
+    (void)tls, (void)from, (void)n, (void)ret_n, (void)words, (void)size;
+    return TL_TLS_BROKEN;
+}
+
+bool tl__tls_pending(const tl_tls *tls) {
+    (void)tls;
+    return false;
+}
+
+#endif

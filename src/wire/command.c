@@ -1,0 +1,52 @@
+/*
+ * A command's bytes on the wire. It formats, and knows nothing of what commands mean.
+ */
+#include "wire/command.h"
+
+typedef struct {
+    char *to;
+    size_t size, used;
+} writer;
+
+static void put(writer *w, tl_bytes b) {
+    if (b.n > 0 && b.n <= w->size && w->used <= w->size - b.n)
+        memcpy(w->to + w->used, b.p, b.n);
+    w->used += b.n;
+}
+
+static void put_count(writer *w, char kind, size_t n) {
+    char text[TL_INT_SIZE];
+    put(w, tl__bytes(&kind, 1));
+    put(w, tl__bytes_from_int(text, (int64_t)n));
+    put(w, TL_LITERAL("\r\n"));
+}
+
+static void put_bulk(writer *w, tl_bytes b) {
+    put_count(w, '$', b.n);
+    put(w, b);
+    put(w, TL_LITERAL("\r\n"));
+}
+
+size_t tl__command_encode(const tl_command *command, int by_text, char *to, size_t size) {
+    writer w = {to, size, 0};
+    if (command->form == TL_SCRIPT) {
+        char keys[TL_INT_SIZE];
+        tl_script script = (tl_script)command->script;
+        put_count(&w, '*', command->argc + (size_t)command->more_argc + 3);
+        put_bulk(&w, by_text ? TL_LITERAL("EVAL") : TL_LITERAL("EVALSHA"));
+        put_bulk(&w, by_text ? tl__script_text(script) : tl__script_sha1(script));
+        put_bulk(&w, tl__bytes_from_int(keys, command->nkeys));
+    } else {
+        put_count(&w, '*', command->argc + (size_t)command->more_argc);
+    }
+    for (size_t i = 0; i < command->argc; i++)
+        put_bulk(&w, command->argv[i]);
+    put(&w, command->more);
+    return w.used;
+}
+
+size_t tl__argument_encode(tl_bytes argument, char *to, size_t size) {
+    writer w = {to, size, 0};
+    put_bulk(&w, argument);
+    return w.used;
+}

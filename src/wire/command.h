@@ -1,0 +1,42 @@
+/*
+ * A command as a machine builds it, and its bytes on the wire of Redis.
+ */
+#ifndef TL_COMMAND_H
+#define TL_COMMAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ground/bytes.h"
+#include "wire/script.h"
+
+#define TL_ARGV_MAX 16
+#define TL_COMMANDS_MAX 6 /**< written together, in one request */
+
+typedef struct {
+    enum {
+        TL_ARGV,  /**< argv is the whole command */
+        TL_SCRIPT /**< argv is the keys, then the arguments, of `script` */
+    } form;
+    uint8_t script; /**< a tl_script */
+    uint8_t argc;
+    uint8_t
+        each; /**< a script that does many locks at once: how many arguments each lock has, behind
+                       TL_JOIN_HEAD arguments of the whole and before TL_JOIN_TAIL; 0: it isn't one */
+    uint16_t nkeys;
+    uint16_t more_argc;
+    tl_bytes argv[TL_ARGV_MAX];
+    tl_bytes more; /**< more_argc arguments behind those in argv, in their encoded form */
+} tl_command;
+
+#define TL_JOIN_HEAD 2
+#define TL_JOIN_TAIL 2
+
+/** The encoded form of one argument; returns the bytes needed, and writes only if they fit. */
+size_t tl__argument_encode(tl_bytes argument, char *to, size_t size);
+
+/** Encode as RESP into `to`; by_text sends a script as EVAL with its text instead of EVALSHA.
+ *  Returns the bytes needed, and writes only if they fit in `size`. */
+size_t tl__command_encode(const tl_command *command, int by_text, char *to, size_t size);
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * A server's error in words for a person. A name is taken from an error only if it can be
+ * nothing but a command's. Servers before 7.2 don't say which command of a script was refused, but in
+ * which of its lines, and the scripts are ours: each line calls one command at most.
+ */
+#include "wire/refusal.h"
+
+#include <stdio.h>
+
+#include "wire/script.h"
+
+#define NAME_MAX 32 /* of a command, with its subcommand */
+#define SHA1_SIZE 40
+
+/* What follows `part` in the text; p NULL: it isn't there. */
+static tl_bytes after(tl_bytes text, const char *part) {
+    size_t n = strlen(part);
+    const char *at = text.n ? memmem(text.p, text.n, part, n) : NULL;
+    return at ? tl__bytes(at + n, text.n - (size_t)(at - text.p) - n) : (tl_bytes){0};
+}
+
+static bool has(tl_bytes text, const char *part) {
+    return after(text, part).p != NULL;
+}
+
+static bool starts(tl_bytes text, const char *with) {
+    size_t n = strlen(with);
+    return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+/* A server that doesn't know a command repeats what it was given, a token perhaps: that is for no log. */
+static tl_bytes own_words(tl_bytes error) {
+    static const char from[] = ", with args";
+    tl_bytes args = after(error, from);
+    return args.p ? tl__bytes(error.p, error.n - args.n - (sizeof from - 1)) : error;
+}
+
+/* ---- which command ------------------------------------------------------------------------------ */
+
+static bool is_of_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '|' ||
+           c == '-' || c == '_' || c == '.';
+}
+
+/* The name that the text begins with, if `end` follows it; else n is 0. */
+static tl_bytes name_at(tl_bytes text, char end) {
+    size_t n = 0;
+    while (n < text.n && n <= NAME_MAX && is_of_name(text.p[n]))
+        n++;
+    return n < text.n && n <= NAME_MAX && text.p[n] == end ? tl__bytes(text.p, n) : (tl_bytes){0};
+}
+
+static tl_bytes line_of(tl_bytes text, int64_t number) {
+    const char *end = text.p + text.n, *at = text.p;
+    for (; number > 1 && at; number--) {
+        const char *feed = memchr(at, '\n', (size_t)(end - at));
+        at = feed ? feed + 1 : NULL;
+    }
+    const char *stop = at ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+    return at ? tl__bytes(at, (size_t)((stop ? stop : end) - at)) : (tl_bytes){0};
+}
+
+static tl_bytes digits_at(tl_bytes text) {
+    size_t n = 0;
+    while (n < text.n && text.p[n] >= '0' && text.p[n] <= '9')
+        n++;
+    return tl__bytes(text.p, n);
+}
+
+/* "... script: SHA1, on @user_script:LINE.", or before 7.0 "... (call to f_SHA1): @user_script:LINE: ..." */
+static tl_bytes called_in_script(tl_bytes error) {
+    tl_bytes sha1 = after(error, " script: ");
+    int64_t line;
+    if (!sha1.p)
+        sha1 = after(error, "(call to f_");
+    if (sha1.n < SHA1_SIZE || !tl__bytes_to_int(digits_at(after(sha1, "@user_script:")), &line))
+        return (tl_bytes){0};
+    for (tl_script s = 0; s < TL_SCRIPTS; s++)
+        if (memcmp(sha1.p, tl__script_sha1(s).p, SHA1_SIZE) == 0)
+            return name_at(after(line_of(tl__script_text(s), line), "call('"), '\'');
+    return (tl_bytes){0};
+}
+
+/* What a script answers of a call that it had made with pcall: "... (COMMAND)". */
+static tl_bytes called_at_end(tl_bytes error) {
+    size_t open = error.n;
+    while (open > 0 && error.p[open - 1] != '(')
+        open--;
+    tl_bytes name = name_at(tl__bytes(error.p + open, error.n - open), ')');
+    return open > 0 && open + name.n + 1 == error.n ? name : (tl_bytes){0};
+}
+
+static tl_bytes command_in(tl_bytes error) {
+    tl_bytes name = name_at(after(error, " run the '"), '\''); /* from 6.0; in scripts from 7.2 */
+    if (name.n == 0)
+        name = called_in_script(error);
+    return name.n ? name : called_at_end(error);
+}
+
+/* ---- in words ----------------------------------------------------------------------------------- */
+
+tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command) {
+    char name[NAME_MAX + 1];
+    size_t n = command.n < NAME_MAX ? command.n : NAME_MAX;
+    for (size_t i = 0; i < n; i++) /* as ACL rules are written */
+        name[i] = (char)(command.p[i] | (command.p[i] >= 'A' && command.p[i] <= 'Z' ? 0x20 : 0));
+    name[n] = '\0';
+    (void)snprintf(to, TL_REFUSAL_SIZE,
+                   "NOPERM: the user may not run '%s': the permission +%s is missing", name, name);
+    return tl__bytes_of(to);
+}
+
+static tl_bytes of_permission(char to[TL_REFUSAL_SIZE], tl_bytes error) {
+    tl_bytes command = command_in(error);
+    const char *words = "a permission of the user is missing";
+    if (has(error, "channel"))
+        words =
+            "the user may not access one of the channels: the permission &*tidelock* is missing";
+    else if (has(error, " key"))
+        words = "the user may not access one of the keys: a lock needs its own and ~*tidelock*";
+    else if (command.n > 0)
+        return tl__refusal_of_command(to, command);
+    (void)snprintf(to, TL_REFUSAL_SIZE, "NOPERM: %s", words);
+    return tl__bytes_of(to);
+}
+
+bool tl__is_no_permission(tl_bytes error) {
+    tl_bytes own = own_words(error);
+    return starts(own, "NOPERM") || has(own, "The user executing the script can't ") ||
+           has(own, "ACL failure in script");
+}
+
+tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
+    if (tl__is_no_permission(error))
+        return of_permission(to, error);
+    tl_bytes words = own_words(error);
+    if (starts(error, "WRONGPASS"))
+        words = TL_LITERAL("WRONGPASS: wrong user or password");
+    if (words.n == 0)
+        words = TL_LITERAL("an error without words");
+    tl__bytes_print(to, TL_REFUSAL_SIZE, words);
+    return tl__bytes_of(to);
+}

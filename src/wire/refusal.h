@@ -1,0 +1,21 @@
+/*
+ * What a server's error says to a person. Some errors repeat what the server was sent, or name the
+ * user, and few say what to do: those are told in words of our own.
+ */
+#ifndef TL_REFUSAL_H
+#define TL_REFUSAL_H
+
+#include "ground/bytes.h"
+
+#define TL_REFUSAL_SIZE 200 /**< room for the words */
+
+/** Is a permission of the user what is missing (NOPERM, and its like within a script)? */
+bool tl__is_no_permission(tl_bytes error);
+
+/** Write the words for an error into `to`; returns them, never empty. */
+tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error);
+
+/** The words for a command that the user has no permission to run: its name as ACL rules have it. */
+tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command);
+
+#endif

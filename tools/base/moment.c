@@ -1,0 +1,90 @@
+/*
+ * The tool's only reader of clocks, and its only timer: CLOCK_BOOTTIME, as the library's
+ * deadlines, so that a laptop that slept past a deadline acts on it as soon as it wakes.
+ */
+#include <stdlib.h>
+#include <sys/timerfd.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/moment.h"
+#include "base/tool.h"
+
+int64_t moment_ms(void) {
+    struct timespec now;
+
+    if (clock_gettime(CLOCK_BOOTTIME, &now))
+        return 0;
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int moment_timer(void) {
+    return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+}
+
+void moment_timer_set(int fd, int64_t in_ms) {
+    struct itimerspec when = {.it_value = {0}};
+
+    if (in_ms != MOMENT_NEVER) {
+        if (in_ms < 0)
+            in_ms = 0;
+        when.it_value.tv_sec = in_ms / 1000;
+        when.it_value.tv_nsec = in_ms % 1000 * 1000000 + 1; /* all zero would disarm it */
+    }
+    (void)timerfd_settime(fd, 0, &when, NULL);
+}
+
+static int64_t read_ns(clockid_t id) {
+    struct timespec t = {0};
+
+    (void)clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The narrowest of a few tries: a pause in one of them does no harm. */
+moments moment_all(void) {
+    moments best = {0};
+
+    for (int i = 0; i < 5; i++) {
+        moments m;
+        m.before_ns = read_ns(CLOCK_BOOTTIME);
+        int64_t wall = read_ns(CLOCK_REALTIME);
+        m.monotonic_ns = read_ns(CLOCK_MONOTONIC);
+        m.after_ns = read_ns(CLOCK_BOOTTIME);
+        m.wall_us = wall / 1000 - (wall % 1000 < 0);
+        if (i == 0 || m.after_ns - m.before_ns < best.after_ns - best.before_ns)
+            best = m;
+        if (best.after_ns - best.before_ns < 5000)
+            break;
+    }
+    return best;
+}
+
+#define CRYSTAL_PPM 100 /* what a clock needs for good; beyond that it may be a correction */
+#define NORMAL_PPM 500  /* the most that the kernel's frequency may be set to */
+#define SLEW_PPM 83333  /* how fast chronyd corrects an offset, unless told otherwise */
+
+kernel_clock moment_kernel_says(int (*ask)(struct timex *)) {
+    struct timex t = {.modes = 0};
+    int state = ask(&t);
+
+    if (state < 0)
+        return (kernel_clock){.known = false};
+    long ticks = sysconf(_SC_CLK_TCK) > 0 ? sysconf(_SC_CLK_TCK) : 100;
+    /* a tick more or less in each of the ticks of a second; the frequency counts in 1/65536 ppm */
+    int64_t ppm = (t.tick - 1000000 / ticks) * ticks + t.freq / 65536;
+    kernel_clock k = {.known = true,
+                      .synchronised = state != TIME_ERROR && !(t.status & STA_UNSYNC),
+                      .leaping = state != TIME_OK && state != TIME_ERROR,
+                      .max_error_us = t.maxerror};
+    if (llabs(ppm) > NORMAL_PPM)
+        k.slew_ppm = llabs(ppm) > SLEW_PPM ? (int32_t)llabs(ppm) : SLEW_PPM;
+    else if (t.offset != 0 || llabs(ppm) > CRYSTAL_PPM)
+        k.slew_ppm = NORMAL_PPM;
+    return k;
+}
+
+kernel_clock moment_kernel(void) {
+    return moment_kernel_says(adjtimex);
+}

@@ -1,0 +1,268 @@
+/*
+ * The parser of options. It knows no command: rows say what is taken and where it goes. Every
+ * refusal is one line that names the option as it was typed, and never repeats a value that
+ * might be a secret.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/optparse.h"
+#include "base/tool.h"
+
+/* The option at hand, as it was typed, and the rest of its argument. */
+typedef struct {
+    const opt *row;
+    void *values;
+    char shown[64];
+    const char *value; /* NULL: none yet */
+} found;
+
+static int refuse(const opt_tables *t, const char *what, const char *why) {
+    if (t->who)
+        return fail(STATUS_USAGE, "%s: %s: %s", t->who, what, why);
+    return fail(STATUS_USAGE, "%s: %s", what, why);
+}
+
+static int unknown(const opt_tables *t, const char *shown) {
+    for (const char *const *name = t->left_out; name && *name; name++)
+        if (strcmp(shown, *name) == 0)
+            return refuse(t, shown, "this tidelock was built without it");
+    if (t->who)
+        return fail(STATUS_USAGE, "%s: unknown option %s; see: tidelock help %s", t->who, shown,
+                    t->who);
+    return fail(STATUS_USAGE, "unknown option %s; see: tidelock help", shown);
+}
+
+static const opt *row_of(const opt *table, char letter, const char *name, size_t name_len) {
+    for (const opt *row = table; row && row->name; row++) {
+        if (row->kind == OPT_HEADING)
+            continue;
+        if (letter && row->letter == letter)
+            return row;
+        if (!letter && strlen(row->name) == name_len && memcmp(row->name, name, name_len) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static bool find(const opt_tables *t, char letter, const char *name, size_t name_len, found *f) {
+    f->row = row_of(t->own, letter, name, name_len);
+    f->values = t->own_values;
+    if (!f->row) {
+        f->row = row_of(t->global, letter, name, name_len);
+        f->values = t->global_values;
+    }
+    return f->row != NULL;
+}
+
+static int number(const opt_tables *t, const found *f, int *ret) {
+    char why[64];
+    char *end;
+
+    errno = 0;
+    long n = strtol(f->value, &end, 10);
+    if (end == f->value || *end || errno || n < f->row->min || n > f->row->max) {
+        (void)snprintf(why, sizeof why, "a number from %d to %d is needed", f->row->min,
+                       f->row->max);
+        return refuse(t, f->shown, why);
+    }
+    *ret = (int)n;
+    return 0;
+}
+
+static int choice(const opt_tables *t, const found *f, int *ret) {
+    size_t len = strlen(f->value);
+    const char *word = f->row->arg;
+    char why[128];
+
+    for (int i = 0;; i++) {
+        size_t word_len = strcspn(word, "|");
+        if (len == word_len && memcmp(word, f->value, len) == 0) {
+            *ret = i;
+            return 0;
+        }
+        if (word[word_len] == '\0')
+            break;
+        word += word_len + 1;
+    }
+    (void)snprintf(why, sizeof why, "one of %s is needed", f->row->arg);
+    return refuse(t, f->shown, why);
+}
+
+static int duration(const opt_tables *t, const found *f, int64_t *ret) {
+    char why[DURATION_WHY];
+    char what[128];
+    int64_t ms = duration_parse(f->value, why);
+
+    if (ms < 0) {
+        (void)snprintf(what, sizeof what, "%s %.40s", f->shown, f->value);
+        return refuse(t, what, why);
+    }
+    *ret = ms;
+    return 0;
+}
+
+static int collect(const opt_tables *t, const found *f, opt_texts *ret) {
+    if (ret->count == OPT_TEXTS_MAX)
+        return refuse(t, f->shown, "at most 32 of them");
+    ret->text[ret->count++] = f->value;
+    return 0;
+}
+
+/* Its value, if it has one, stands after a '='. */
+static bool takes_none(const opt *row) {
+    return row->kind == OPT_FLAG || row->kind == OPT_EVERY || row->kind == OPT_MAYBE;
+}
+
+static int store(const opt_tables *t, const found *f) {
+    void *at = (char *)f->values + f->row->offset;
+
+    switch (f->row->kind) {
+    case OPT_FLAG: *(bool *)at = true; return 0;
+    case OPT_TEXT: *(const char **)at = f->value; return 0;
+    case OPT_DURATION: return duration(t, f, at);
+    case OPT_EVERY:
+        if (f->value)
+            return duration(t, f, at);
+        *(int64_t *)at = f->row->min;
+        return 0;
+    case OPT_MAYBE: *(const char **)at = f->value ? f->value : ""; return 0;
+    case OPT_TEXTS: return collect(t, f, at);
+    case OPT_NUMBER: return number(t, f, at);
+    case OPT_CHOICE: return choice(t, f, at);
+    case OPT_HEADING: break;
+    }
+    return 0;
+}
+
+/* Give the option its value, from the argument after it where it has none of its own. */
+static int finish(const opt_tables *t, found *f, int argc, char **argv, int *at) {
+    char why[160];
+
+    if (f->row->kind == OPT_FLAG && f->value)
+        return refuse(t, f->shown, "takes no value");
+    if (!takes_none(f->row) && !f->value) {
+        if (*at + 1 >= argc) {
+            (void)snprintf(why, sizeof why, "its value is missing: %s %.40s", f->shown,
+                           f->row->arg);
+            return refuse(t, f->shown, why);
+        }
+        f->value = argv[++*at];
+    }
+    return store(t, f);
+}
+
+static int long_option(const opt_tables *t, int argc, char **argv, int *at) {
+    const char *name = argv[*at] + 2;
+    size_t len = strcspn(name, "=");
+    found f = {.value = name[len] ? name + len + 1 : NULL};
+
+    (void)snprintf(f.shown, sizeof f.shown, "--%.*s", len > 40 ? 40 : (int)len, name);
+    if (!find(t, 0, name, len, &f))
+        return unknown(t, f.shown);
+    return finish(t, &f, argc, argv, at);
+}
+
+/* One or more letters; one that takes a value takes the rest of the argument, if there is any. */
+static int letters(const opt_tables *t, int argc, char **argv, int *at) {
+    int status = 0;
+
+    for (const char *p = argv[*at] + 1; *p && status == 0; p++) {
+        found f = {.value = NULL};
+        (void)snprintf(f.shown, sizeof f.shown, "-%c", *p);
+        if (!find(t, *p, NULL, 0, &f))
+            return unknown(t, f.shown);
+        if (f.row->kind != OPT_FLAG && p[1])
+            f.value = p + 1;
+        status = finish(t, &f, argc, argv, at);
+        if (f.row->kind != OPT_FLAG)
+            break;
+    }
+    return status;
+}
+
+/* "run -- KEY -- COMMAND" is how a key that begins with '-' is given. */
+static bool key_follows(const operands *ret, int argc, char **argv, int at) {
+    return ret->words == 0 && at + 2 < argc && strcmp(argv[at + 2], "--") == 0;
+}
+
+/* A command has one word, its key: a second one is likely the command that it should run. */
+static int second_word(const opt_tables *t, int argc, char **argv, int at) {
+    for (int i = at + 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return 0;
+    return fail(STATUS_USAGE, "%s: -- is missing before the command: tidelock %s KEY -- COMMAND",
+                t->who, t->who);
+}
+
+int opt_parse(const opt_tables *t, int argc, char **argv, operands *ret) {
+    bool options = true;
+
+    *ret = (operands){.word = argv};
+    for (int i = 0; i < argc; i++) {
+        int status = 0;
+        if (strcmp(argv[i], "--") == 0 && (options || t->runs)) {
+            if (t->runs && !key_follows(ret, argc, argv, i)) {
+                ret->command = argv + i + 1;
+                break;
+            }
+            options = false;
+        } else if (!options || argv[i][0] != '-' || argv[i][1] == '\0') {
+            if (t->stop_at_word) {
+                ret->word = argv + i;
+                ret->words = argc - i;
+                return 0;
+            }
+            status = t->runs && ret->words == 1 ? second_word(t, argc, argv, i) : 0;
+            ret->word[ret->words++] = argv[i];
+        } else {
+            status = argv[i][1] == '-' ? long_option(t, argc, argv, &i)
+                                       : letters(t, argc, argv, &i);
+        }
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+#define HELP_AT 30 /* the column where the help of an option begins */
+
+void opt_print(FILE *out, int at, const char *words) {
+    int used = at;
+
+    while (*words) {
+        int len = (int)strcspn(words, " ");
+        if (used > at && used + 1 + len > OPT_COLUMNS) {
+            (void)fprintf(out, "\n%*s", at, "");
+            used = at;
+        }
+        used += fprintf(out, "%s%.*s", used > at ? " " : "", len, words);
+        words += len;
+        words += strspn(words, " ");
+    }
+    (void)fputc('\n', out);
+}
+
+static void help_of(const opt *row, FILE *out) {
+    char letter[8] = "    ";
+    const char *between = takes_none(row) ? "" : row->arg ? " " : "";
+
+    if (row->letter)
+        (void)snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    int used = fprintf(out, "  %s--%s%s%s", letter, row->name, between, row->arg ? row->arg : "");
+    if (used < HELP_AT)
+        (void)fprintf(out, "%*s", HELP_AT - used, "");
+    else
+        (void)fprintf(out, "\n%*s", HELP_AT, "");
+    opt_print(out, HELP_AT, row->help);
+}
+
+void opt_help(const opt *table, FILE *out) {
+    for (const opt *row = table; row && row->name; row++)
+        if (row->kind != OPT_HEADING)
+            help_of(row, out);
+        else
+            (void)fprintf(out, "%s%s\n", row == table ? "" : "\n", row->help);
+}

@@ -1,0 +1,87 @@
+/*
+ * Messages for people: one line on stderr, made in one write so that lines of several processes
+ * don't mix. What a server or a user put into a message can't reach the terminal as control bytes.
+ */
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/tool.h"
+
+/* Small enough that a pipe with room for it takes it at once (PIPE_BUF). */
+#define LINE_SIZE 1024
+
+static size_t line(char buf[LINE_SIZE], const char *format, va_list args) {
+    static const char prefix[] = "tidelock: ";
+    size_t len = sizeof prefix - 1;
+
+    memcpy(buf, prefix, len);
+    int more = vsnprintf(buf + len, LINE_SIZE - len - 1, format, args);
+    if (more > 0)
+        len += (size_t)more < LINE_SIZE - len - 1 ? (size_t)more : LINE_SIZE - len - 2;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)buf[i] < 0x20 || buf[i] == 0x7f)
+            buf[i] = '?';
+    buf[len++] = '\n';
+    return len;
+}
+
+void say(const char *format, ...) {
+    char buf[LINE_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    size_t len = line(buf, format, args);
+    va_end(args);
+    say_line(buf, len);
+}
+
+int fail(int status, const char *format, ...) {
+    char buf[LINE_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    size_t len = line(buf, format, args);
+    va_end(args);
+    say_line(buf, len);
+    return status;
+}
+
+void say_if_free(const char *format, ...) {
+    char buf[LINE_SIZE];
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    va_list args;
+
+    va_start(args, format);
+    size_t len = line(buf, format, args);
+    va_end(args);
+    if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
+        say_line(buf, len);
+}
+
+const char *show_key(char buf[KEY_SHOWN], const char *key) {
+    size_t len = strlen(key);
+
+    if (len < KEY_SHOWN)
+        (void)snprintf(buf, KEY_SHOWN, "%s", key);
+    else
+        (void)snprintf(buf, KEY_SHOWN, "%.*s... (%zu bytes)", KEY_SHOWN - 40, key, len);
+    return buf;
+}
+
+const char *show_ms(char buf[DURATION_SHOWN], int64_t ms) {
+    if (ms < 1000)
+        (void)snprintf(buf, DURATION_SHOWN, "%lld ms", (long long)ms);
+    else if (ms < 100000)
+        (void)snprintf(buf, DURATION_SHOWN, "%lld.%lld s", (long long)(ms / 1000),
+                       (long long)(ms % 1000 / 100));
+    else if (ms < INT64_C(100) * 60000)
+        (void)snprintf(buf, DURATION_SHOWN, "%lld s", (long long)(ms / 1000));
+    else if (ms < INT64_C(100) * 3600000)
+        (void)snprintf(buf, DURATION_SHOWN, "%lld min", (long long)(ms / 60000));
+    else
+        (void)snprintf(buf, DURATION_SHOWN, "%lld d", (long long)(ms / 86400000));
+    return buf;
+}

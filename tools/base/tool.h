@@ -1,0 +1,149 @@
+/*
+ * What the commands share: exit statuses, messages, the command table's row, and the server that
+ * the global options name.
+ */
+#ifndef TIDELOCK_TOOL_H
+#define TIDELOCK_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidelock/tidelock.h>
+
+#include "base/legacy.h"
+#include "base/optparse.h"
+
+/** Exit statuses that every command means the same by. */
+enum {
+    STATUS_OK = 0,
+    STATUS_USAGE = 64,
+    STATUS_UNAVAILABLE = 69,
+    STATUS_INTERNAL = 70,
+    STATUS_LOST = 74,
+    STATUS_BUSY = 75,
+    STATUS_REFUSED = 77,
+    STATUS_CONFIG = 78,
+    STATUS_NOT_EXECUTABLE = 126,
+    STATUS_NOT_FOUND = 127,
+    STATUS_SIGNAL = 128 /**< plus the number of the signal */
+};
+
+/* ---- say.c: one line on stderr ------------------------------------------------------------- */
+
+/** "tidelock: " and the message as one line; control bytes become '?'. Blocks as stderr does. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** As say, and gives back status: `return fail(STATUS_USAGE, ...)`. */
+int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** As say, but drops the message rather than wait for whoever reads stderr. */
+void say_if_free(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** say_line.c: the line and its newline, to stderr as they are. */
+void say_line(const char *line, size_t len);
+
+/** Room for a key as people see it. */
+#define KEY_SHOWN 128
+
+/** The key for a message: shortened to fit. Returns buf. */
+const char *show_key(char buf[KEY_SHOWN], const char *key);
+
+/** A duration for people, as "250 ms", "1.2 s" or "75 min". Returns buf. */
+#define DURATION_SHOWN 32
+const char *show_ms(char buf[DURATION_SHOWN], int64_t ms);
+
+/* ---- status.c: what a result of the library means ------------------------------------------ */
+
+/** The exit status for a result that is not one of the command's own. */
+int status_of(tl_err code);
+
+/** The word for the "state" of JSON. */
+const char *state_of(tl_err code);
+
+/* ---- moment.c: the clock ------------------------------------------------------------------- */
+
+/** Milliseconds on the clock that deadlines follow: it never steps, and counts suspend. */
+int64_t moment_ms(void);
+
+/** A timer descriptor on that clock, CLOEXEC and non-blocking; -1 and errno on failure. */
+int moment_timer(void);
+
+/** Make the timer readable in so many milliseconds, 0 at once; MOMENT_NEVER disarms it. */
+#define MOMENT_NEVER INT64_MAX
+void moment_timer_set(int fd, int64_t in_ms);
+
+/* ---- server.c: which server, and how to log in ---------------------------------------------- */
+
+/** Of a rediss:// URL; each may be NULL. */
+typedef struct {
+    const char *ca, *cert,
+        *key;         /**< files: the authorities to trust, our certificate and its key */
+    const char *name; /**< what the server's certificate is for */
+} server_tls;
+
+typedef struct {
+    const char *url;           /**< --url, into argv */
+    const char *password_file; /**< --password-file */
+    server_tls tls;
+    bool help, version;
+} global_args;
+
+extern const opt global_options[];
+
+/** Everything that is needed to open a client. */
+typedef struct {
+    char *url;      /**< NULL: none was given; as a rule that means local: */
+    char *password; /**< NULL: none apart from one in the URL */
+    bool from_env;  /**< the URL is TIDELOCK_URL */
+    server_tls tls;
+} server;
+
+/**
+ * Collect the server's URL and password from options, environment and file, and take the secrets
+ * out of the places where others might see them: our argument list, our environment, and so the
+ * environment of any command that we start. Returns 0, or the exit status after a message.
+ */
+int server_find(const global_args *args, server *ret);
+
+/** Say that without a URL it is the private server, whose locks other hosts don't know. */
+void server_say_local(const server *s);
+
+/** For a command that is about several hosts: 0, or the exit status after a message that it needs
+ *  a URL. */
+int server_need_url(const server *s, const char *who);
+
+/** Open a client for the command `who`, and say it if the server is local: for want of a URL; no
+ *  I/O. service and legacy may be NULL. Returns 0, or the exit status after a message. */
+int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
+                tl_client **ret_client);
+
+/** What a client's options say of how to log in there: password and TLS. */
+tl_client_options server_login(const server *s);
+
+/** Wipe the secrets and free. */
+void server_forget(server *s);
+
+/** The library's message, and where the server lacks something its version. Returns the exit status for it. */
+int fail_as(const server *s, const tl_error *err);
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    const char *usage; /**< what follows the name */
+    const char *help;  /**< one line */
+    const char *notes; /**< more for "help NAME": paragraphs of one line, which the help breaks */
+    const opt *options;
+    const void *defaults; /**< of the struct that the options fill */
+    size_t size;          /**< of that struct */
+    bool runs;            /**< takes "-- COMMAND [ARG...]" */
+    bool local;           /**< needs no server */
+    int words_min, words_max;
+    int (*function)(const server *s, const void *options, const operands *words);
+} command;
+
+extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspect_row, break_row,
+    local_row, skew_row, agent_row, doctor_row, migrate_row;
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * tidelock doctor: what of a server endangers locks, why, and what mends it. It changes nothing.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/jsonout.h"
+#include "doctor/doctor.h"
+#include "ground/glob.h"
+#include "link/migrate_record.h"
+
+enum { FINE, WARNINGS, DANGEROUS };
+
+typedef struct {
+    int format, protocol;
+    const char *acl, *namespaces;
+    bool json, strict;
+} doctor_options;
+
+static const opt options[] = {
+    {0, "json", OPT_FLAG, offsetof(doctor_options, json), NULL, "one object in JSON", 0, 0},
+    {0, "format", OPT_CHOICE, offsetof(doctor_options, format), "text|json", "json: as --json", 0,
+     0},
+    {0, "acl", OPT_TEXT, offsetof(doctor_options, acl), "USER",
+     "print what USER must be permitted, to lock keys of a pattern", 0, 0},
+#ifdef TL_COMPAT
+    {0, "protocol", OPT_CHOICE, offsetof(doctor_options, protocol), "token|bridge|timestamp|auto",
+     "how locks are kept (token)", 0, 0},
+    {0, "namespace", OPT_TEXT, offsetof(doctor_options, namespaces), "NAME",
+     "auto: whose phase counts (default)", 0, 0},
+    {0, "strict", OPT_FLAG, offsetof(doctor_options, strict), NULL,
+     "timestamp: with SETNX, GET, GETSET and DEL alone", 0, 0},
+#endif
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const doctor_options defaults = {.format = 0};
+
+static int status_for(const doctor_report *r) {
+    int status = FINE;
+    for (int i = 0; i < r->count; i++) {
+        doctor_level level = r->finding[i].level;
+        int it = level == DOCTOR_DANGER ? DANGEROUS : level == DOCTOR_NOTE ? FINE : WARNINGS;
+        status = it > status ? it : status;
+    }
+    return status;
+}
+
+static const char *state_name(int status) {
+    static const char *const names[] = {"fine", "warnings", "dangerous"};
+    return names[status];
+}
+
+/* ---- faces --------------------------------------------------------------------------------------------------- */
+
+static int show_text(const char *server, const doctor_facts *f, const doctor_report *r) {
+    printf("%s, %s: %s\n", server, f->product[0] ? f->product : "of an unknown version",
+           state_name(status_for(r)));
+    for (int i = 0; i < r->count; i++) {
+        const doctor_finding *x = &r->finding[i];
+        printf("\n%-7s  %s: %s\n", doctor_level_name(x->level), x->id, x->what);
+        printf("         why: %s\n", x->why);
+        printf("         %s: %s\n", x->level == DOCTOR_UNSEEN ? "to see it" : "fix", x->fix);
+    }
+    if (r->count == 0)
+        printf("\nNothing that endangers locks was found.\n");
+    return fflush(stdout) || ferror(stdout) ? -1 : 0;
+}
+
+static int show_json(const char *server, const doctor_facts *f, const doctor_report *r) {
+    const char *version = strchr(f->product, ' ');
+    char name[INFO_PRODUCT_SIZE];
+    json j;
+
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(f->product, " "), f->product);
+
+    json_begin(&j);
+    json_text(&j, "state", state_name(status_for(r)));
+    json_text(&j, "server", server);
+    json_text(&j, "product", name[0] ? name : NULL);
+    json_text(&j, "version", version ? version + 1 : NULL);
+    json_open_list(&j, "findings");
+    for (int i = 0; i < r->count; i++) {
+        const doctor_finding *x = &r->finding[i];
+        json_item(&j);
+        json_text(&j, "id", x->id);
+        json_text(&j, "level", doctor_level_name(x->level));
+        json_text(&j, "what", x->what);
+        json_text(&j, "why", x->why);
+        json_text(&j, "fix", x->fix);
+        json_close(&j);
+    }
+    json_close_list(&j);
+    return json_end(&j, STDOUT_FILENO);
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------------- */
+
+static int examine(skew_link *l, const doctor_options *o, doctor_facts *f, doctor_report *r) {
+    char server[TL_HOST_SIZE + 16];
+
+    if (o->acl)
+        return doctor_ask_info(l, f) ? doctor_acl(f, o->acl, f->key)
+                                     : fail(l->status, "%s", l->words);
+    if (!doctor_ask(l, f))
+        return fail(l->status, "%s", l->words);
+    doctor_check(f, r);
+    (void)snprintf(server, sizeof server, "%s", l->endpoint.label);
+    if (o->json || o->format ? show_json(server, f, r) : show_text(server, f, r))
+        return fail(STATUS_INTERNAL, "doctor: standard output: %s", strerror(errno));
+    return status_for(r);
+}
+
+typedef struct {
+    doctor_facts facts;
+    doctor_report report;
+} doctor_work;
+
+static bool are_names(const char *namespaces) {
+    char text[MIGRATE_NAME_MAX + 1];
+    tl_bytes pattern, name;
+
+    while (tl__glob_choice(&namespaces, &pattern, &name)) {
+        (void)snprintf(text, sizeof text, "%.*s", (int)name.n, name.p);
+        if (name.n > MIGRATE_NAME_MAX || !migrate_name_ok(text))
+            return false;
+    }
+    return true;
+}
+
+static int doctor_function(const server *s, const void *given, const operands *words) {
+    const char *key = words->words ? words->word[0] : NULL;
+    const doctor_options *o = given;
+    skew_link link;
+
+    if (o->strict && o->protocol != TL_TIMESTAMP)
+        return fail(STATUS_USAGE, "doctor: --strict: only with --protocol timestamp");
+    if (o->namespaces && (o->protocol != TL_AUTO || !*o->namespaces))
+        return fail(STATUS_USAGE, "doctor: --namespace: a name, and only with --protocol auto");
+    if (o->namespaces && !are_names(o->namespaces))
+        return fail(STATUS_USAGE,
+                    "doctor: --namespace: NAME or PATTERN=NAME, with commas between; a name: "
+                    "1 to %d letters, digits and any of _ . -",
+                    MIGRATE_NAME_MAX);
+    if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
+        return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
+    if (o->acl && (o->json || o->format))
+        return fail(STATUS_USAGE, "doctor: --acl prints commands for redis-cli, no JSON");
+    int status = o->acl ? doctor_acl_check(o->acl, key) : 0;
+    if (status)
+        return status;
+    doctor_work *work = calloc(1, sizeof *work);
+    if (!work)
+        return fail(STATUS_INTERNAL, "out of memory");
+    status = skew_link_open(&link, s);
+    if (status == 0) {
+        server_say_local(s);
+        work->facts.key = key;
+        work->facts.protocol = o->protocol;
+        work->facts.strict = o->strict;
+        work->facts.namespaces = o->namespaces;
+        work->facts.db = link.endpoint.db;
+        status = examine(&link, o, &work->facts, &work->report);
+        skew_link_close(&link);
+    }
+    free(work);
+    return status;
+}
+
+const command doctor_row = {
+    .name = "doctor",
+    .usage = "[options] [KEY]",
+    .help = "what of a server endangers locks, and what mends it",
+    .notes =
+        "With the KEY of a lock it also says whether this user may lock it. It changes nothing.\n"
+        "With --acl it prints what a user must be permitted to lock keys like KEY: 'jobs:*'.\n"
+        "Exit status: 0 fine, 1 warnings, or something could not be looked at, 2 dangerous, "
+        "69 server not reached, 77 it lets nobody in.\n",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .words_max = 1,
+    .function = doctor_function,
+};

@@ -1,0 +1,161 @@
+/*
+ * What is asked of a server, and what of the answers endangers locks. Asking (doctor_ask.c) and judging
+ * (doctor_check.c, doctor_state.c, both pure) know nothing of each other but these. doctor_commands.c is the table of
+ * what is sent, doctor_acl.c prints it as permissions.
+ */
+#ifndef TIDELOCK_DOCTOR_H
+#define TIDELOCK_DOCTOR_H
+
+#include "link/skew_link.h"
+#include "skew/judge/skew_judge.h"
+
+#define DOCTOR_KEY_MOST 1024
+
+/* ---- facts ----------------------------------------------------------------------------------------- */
+
+#define DOCTOR_INFO_SIZE 65536
+#define DOCTOR_WORDS_SIZE 240
+#define DOCTOR_SERVERS 20
+
+/** Parameters that are asked for; none is a secret. */
+enum {
+    CONFIG_APPENDFSYNC,
+    CONFIG_BIND,
+    CONFIG_KEEPALIVE,
+    CONFIG_MAXCLIENTS,
+    CONFIG_MAXMEMORY,
+    CONFIG_MIN_LAG,
+    CONFIG_MIN_REPLICAS,
+    CONFIG_POLICY,
+    CONFIG_PORT,
+    CONFIG_PROTECTED,
+    CONFIG_SAVE,
+    CONFIG_TIMEOUT,
+    CONFIGS
+};
+extern const char *const doctor_config_name[CONFIGS];
+
+typedef struct {
+    bool known;
+    char text[256];
+} doctor_setting;
+
+/** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by timestamp with
+ *  --strict; and who goes by phases. */
+enum { DOCTOR_TOKEN = 1, DOCTOR_STAMP = 2, DOCTOR_WATCH = 4, DOCTOR_STRICT = 8, DOCTOR_AUTO = 16 };
+
+typedef enum {
+    DOCTOR_NEEDED,
+    DOCTOR_BETTER, /**< something works less well without it */
+    DOCTOR_OPTION  /**< only with an option of the library's */
+} doctor_use;
+
+/** Commands that tidelock sends, or runs in its scripts. */
+typedef struct {
+    const char *name, *sub; /**< sub NULL: it has none */
+    int since;              /**< 206: from Redis 2.6 on; 0: always */
+    unsigned who;
+    doctor_use use;
+    const char *without; /**< what is wrong then */
+    const char *const *
+        as; /**< how it is tried, without running it; "K": the key, "S": beside it, "C": a register's
+                              clients; NULL: alone */
+} doctor_command;
+#define DOCTOR_COMMANDS 30
+extern const doctor_command doctor_commands[DOCTOR_COMMANDS];
+
+/** "CLIENT TRACKING". Returns to. */
+#define DOCTOR_COMMAND_SIZE 24
+const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]);
+
+typedef enum { COMMAND_UNSEEN, COMMAND_OK, COMMAND_MISSING, COMMAND_DENIED } doctor_can;
+
+#define DOCTOR_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+
+typedef struct {
+    int protocol; /**< a tl_protocol_id: whose permissions and needs count */
+    bool strict;
+    const char *namespaces; /**< of auto; NULL: default */
+    long db;
+    char info[DOCTOR_INFO_SIZE]; /**< "": denied; lines end in \r\n */
+    char info_why[DOCTOR_WORDS_SIZE];
+    int version; /**< DOCTOR_VERSION of the Redis that it is or is like; 0: not known */
+    char product[INFO_PRODUCT_SIZE]; /**< "Redis 2.4.18" */
+    doctor_setting config[CONFIGS];
+    char config_why[DOCTOR_WORDS_SIZE]; /**< "": it could be asked for */
+    bool config_lacks;                  /**< CONFIG is renamed */
+    doctor_can present[DOCTOR_COMMANDS], allowed[DOCTOR_COMMANDS];
+    char present_why[DOCTOR_WORDS_SIZE], allowed_why[DOCTOR_WORDS_SIZE];
+    char denied[DOCTOR_COMMANDS][DOCTOR_WORDS_SIZE]; /**< what the server said */
+    const char *key;                                 /**< NULL: none in particular */
+    char user[128];                                  /**< "": not known */
+    bool no_password;                                /**< we were let in without one */
+    bool script_ok;
+    char script_why[DOCTOR_WORDS_SIZE];
+    bool clock_watched, clock_stepped;
+    char clock_why[DOCTOR_WORDS_SIZE];
+    int64_t now_us, agents_step_us;   /**< the server's clock; when an agent saw it set, 0 never */
+    skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less its own */
+    int servers;
+    char servers_why[DOCTOR_WORDS_SIZE];
+} doctor_facts;
+
+/** Ask what the server is; and all of it. Both change nothing. False: l->status and l->words say why nothing can be said. */
+bool doctor_ask_info(skew_link *l, doctor_facts *f);
+bool doctor_ask(skew_link *l, doctor_facts *f);
+
+/** Is the server known to be older than that? */
+bool doctor_before(const doctor_facts *f, int major, int minor, int patch);
+
+/** Who of the above takes locks, by the protocol and by what the server can do. */
+unsigned doctor_users(const doctor_facts *f);
+
+/** Can they be a user and a pattern of keys? Returns 0, or the exit status after a message. */
+int doctor_acl_check(const char *user, const char *pattern);
+
+/** Print what a user of locks needs to be allowed, for keys of a pattern. Returns the exit status. */
+int doctor_acl(const doctor_facts *f, const char *user, const char *pattern);
+
+/** A number, or a text, of INFO; false when it is not there. */
+bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret);
+bool doctor_info_text(const doctor_facts *f, const char *name, char *to, size_t size);
+
+/* ---- findings -------------------------------------------------------------------------------------- */
+
+typedef enum {
+    DOCTOR_NOTE,    /**< good to know */
+    DOCTOR_UNSEEN,  /**< could not be looked at, so it is not known to be fine */
+    DOCTOR_WARNING, /**< may cost a lock in bad times */
+    DOCTOR_DANGER   /**< locks are lost, stolen or refused */
+} doctor_level;
+
+/** "note", "unseen", "warning", "danger". */
+const char *doctor_level_name(doctor_level level);
+
+typedef struct {
+    const char *id; /**< one word, for machines */
+    doctor_level level;
+    char what[320], why[320], fix[320];
+} doctor_finding;
+
+#define DOCTOR_FINDINGS                                                                            \
+    128 /**< more than there can be: each command twice, each server twice, the rest once */
+typedef struct {
+    doctor_finding finding[DOCTOR_FINDINGS];
+    int count;
+} doctor_report;
+
+/** Add one. The next two say why it matters and what mends it, of the one added last. */
+void doctor_found(doctor_report *r, const char *id, doctor_level level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void doctor_why(doctor_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void doctor_fix(doctor_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** All of it, worst first. */
+void doctor_check(const doctor_facts *f, doctor_report *r);
+
+/** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
+void doctor_check_able(const doctor_facts *f, doctor_report *r);
+void doctor_check_state(const doctor_facts *f, doctor_report *r);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * What a user of locks must be permitted, as a line for redis-cli: from the table of what is sent, for the protocol
+ * that is used, and no more than that.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "ground/glob.h"
+
+/* What stands for several names in a pattern, or in a cluster's slot for a part of one. */
+static bool has_any(const char *pattern, const char *of) {
+    return pattern[strcspn(pattern, of)] != '\0';
+}
+
+static void put_names(const char *sign, const char *pattern) {
+    bool tagged = has_any(pattern, "{}"), many = has_any(pattern, "*?[");
+
+    if (!tagged || many)
+        printf(" %stidelock:{%s}", sign, pattern);
+    /* beside a name with a tag; a '*' at the end means those as well */
+    if (tagged || (many && pattern[strlen(pattern) - 1] != '*'))
+        printf(" %s%s:tidelock", sign, pattern);
+}
+
+/* The register of each namespace, its clients, and what tidelock skew publishes of their clocks. */
+static void put_registers(const char *namespaces) {
+    for (tl_bytes pattern, name; tl__glob_choice(&namespaces, &pattern, &name);)
+        printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}",
+               (int)name.n, name.p, (int)name.n, name.p, (int)name.n, name.p);
+}
+
+static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) {
+    for (int i = 0; i < DOCTOR_COMMANDS; i++) {
+        const doctor_command *c = &doctor_commands[i];
+        if (!(c->who & doctor_users(f)) || c->use < from || c->use > to ||
+            doctor_before(f, c->since / 100, c->since % 100, 0))
+            continue;
+        printf(" +");
+        for (const char *p = c->name; *p; p++)
+            putchar(tolower((unsigned char)*p));
+        for (const char *p = c->sub; p && *p; p++) {
+            if (p == c->sub)
+                putchar('|');
+            putchar(tolower((unsigned char)*p));
+        }
+    }
+}
+
+static void put_rule(const doctor_facts *f, const char *user, const char *pattern) {
+    unsigned who = doctor_users(f);
+    bool channels = !doctor_before(f, 6, 2, 0); /* before, there is no permission for them */
+
+    printf("ACL SETUSER %s reset on >PASSWORD ~%s", user, pattern);
+    if (who & ~DOCTOR_STRICT)
+        put_names("~", pattern);
+    if (who & DOCTOR_AUTO)
+        put_registers(f->namespaces ? f->namespaces : "default");
+    if (channels)
+        printf(" resetchannels");
+    if (channels && (who & ~DOCTOR_STRICT))
+        put_names("&", pattern);
+    if (channels && (who & DOCTOR_STAMP))
+        printf(" &__redis__:invalidate &__keyspace@%ld__:%s", f->db, pattern);
+    put_commands(f, DOCTOR_NEEDED, DOCTOR_BETTER);
+    printf("%s\n", f->db ? " +select" : "");
+}
+
+static bool is_word(const char *text) {
+    for (const char *p = text; *p; p++)
+        if (!isgraph((unsigned char)*p) || strchr("\"'", *p))
+            return false;
+    return *text != '\0';
+}
+
+int doctor_acl_check(const char *user, const char *pattern) {
+    if (is_word(user) && pattern && is_word(pattern))
+        return 0;
+    return fail(STATUS_USAGE,
+                "doctor: --acl: a user, and the pattern of the keys, without spaces and quotation "
+                "marks: tidelock doctor --acl locker 'jobs:*'");
+}
+
+int doctor_acl(const doctor_facts *f, const char *user, const char *pattern) {
+    if (doctor_before(f, 6, 0, 0))
+        return fail(STATUS_REFUSED,
+                    "doctor: --acl: the server has no users: Redis 6.0 or newer; this one is %s",
+                    f->product);
+    printf("# What %s needs to lock keys like %s by protocol %s, on %s. Give it to redis-cli:\n",
+           user, pattern, protocol_name(f->protocol), f->product[0] ? f->product : "this server");
+    put_rule(f, user, pattern);
+    printf("# With options of the library (restart_quiet_ms, wait_replicas):");
+    put_commands(f, DOCTOR_OPTION, DOCTOR_OPTION);
+    printf("\n# To keep it over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
+           "# Whether anything is lacking still: ACL LOG\n");
+    return 0;
+}

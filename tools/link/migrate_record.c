@@ -1,0 +1,114 @@
+/*
+ * Reading the register and the clients' records. A number is digits and in range, or the whole is
+ * unreadable: what can't be read is doubt, and doubt holds a migration up.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "link/migrate_record.h"
+
+#define EPOCH_MOST INT64_C(1000000000000)
+#define US_MOST INT64_C(9000000000000000)
+
+const char *migrate_phase_name(int phase) {
+    static const char *const names[PHASES] = {"timestamp", "bridge", "drain", "token"};
+    return phase >= 0 && phase < PHASES ? names[phase] : "?";
+}
+
+bool migrate_name_ok(const char *name) {
+    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    size_t n = strlen(name);
+    return n > 0 && n <= MIGRATE_NAME_MAX && strspn(name, good) == n;
+}
+
+const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char *suffix) {
+    (void)snprintf(buf, MIGRATE_KEY_SIZE, "tidelock:phase:{%s}%s", name, suffix);
+    return buf;
+}
+
+/* ---- the register ----------------------------------------------------------------------------- */
+
+static bool number(tl_bytes text, int64_t least, int64_t most, int64_t *ret) {
+    return tl__bytes_to_int(text, ret) && *ret >= least && *ret <= most;
+}
+
+/* One word of the text, which is moved on behind it and the blank. */
+static tl_bytes word(tl_bytes *text) {
+    const char *blank = text->n ? memchr(text->p, ' ', text->n) : NULL;
+    tl_bytes w = tl__bytes(text->p, blank ? (size_t)(blank - text->p) : text->n);
+    size_t gone = blank ? w.n + 1 : w.n;
+
+    *text = tl__bytes(text->p + gone, text->n - gone);
+    return w;
+}
+
+static tl_bytes register_field(const tl_reply *fields, const char *name) {
+    for (size_t i = 0; i + 1 < fields->count; i += 2) {
+        tl_bytes key, value;
+        if (tl__reply_text(&fields->items[i], &key) && tl__bytes_eq(key, tl__bytes_of(name)) &&
+            tl__reply_text(&fields->items[i + 1], &value))
+            return value;
+    }
+    return tl__bytes("", 0);
+}
+
+void migrate_register_read(const tl_reply *fields, migrate_register *ret) {
+    int64_t phase = -1, from = -1;
+    tl_bytes keys = register_field(fields, "keys");
+
+    *ret = (migrate_register){.there = fields->type == TL_REPLY_ARRAY && fields->count > 0};
+    ret->readable = ret->there && number(register_field(fields, "phase"), 0, PHASES - 1, &phase) &&
+                    number(register_field(fields, "epoch"), 1, EPOCH_MOST, &ret->epoch) &&
+                    number(register_field(fields, "lease_ms"), MIGRATE_LEASE_LEAST_MS,
+                           MIGRATE_LEASE_MOST_MS, &ret->lease_ms) &&
+                    number(register_field(fields, "since"), 0, US_MOST, &ret->since_us) &&
+                    keys.n > 0 && keys.n < MIGRATE_KEYS_SIZE && !memchr(keys.p, '\0', keys.n);
+    ret->phase = (int)phase;
+    ret->from = number(register_field(fields, "from"), 0, PHASES - 1, &from) ? (int)from : -1;
+    if (ret->readable) {
+        memcpy(ret->keys, keys.p, keys.n);
+        tl__bytes_print(ret->by, sizeof ret->by, register_field(fields, "by"));
+    }
+}
+
+/* ---- clients ---------------------------------------------------------------------------------- */
+
+void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret) {
+    const char *tab = text.n ? memrchr(text.p, '\t', text.n) : NULL;
+    tl_bytes rest = tl__bytes(text.p, tab ? (size_t)(tab - text.p) : text.n), version, host;
+    tl_bytes keys = tab ? tl__bytes(tab + 1, text.n - rest.n - 1) : tl__bytes("", 0);
+    int64_t phase = -1;
+
+    *ret = (migrate_client){.readable = false};
+    tl__bytes_print(ret->id, sizeof ret->id, id);
+    tl__bytes_print(ret->text, sizeof ret->text, text);
+    bool numbers = number(word(&rest), 0, EPOCH_MOST, &ret->epoch);
+    numbers = number(word(&rest), 0, PHASES - 1, &phase) && numbers;
+    numbers = number(word(&rest), 1, MIGRATE_CLIENT_LEASE_MOST_MS, &ret->lease_ms) && numbers;
+    numbers = number(word(&rest), 1, US_MOST, &ret->seen_us) && numbers;
+    version = word(&rest);
+    host = word(&rest);
+    ret->readable = number(word(&rest), 0, INT32_MAX, &ret->pid) && numbers && version.n > 0 &&
+                    host.n > 0 && id.n > 0;
+    ret->phase = (int)phase;
+    tl__bytes_print(ret->version, sizeof ret->version, version);
+    tl__bytes_print(ret->host, sizeof ret->host, host);
+    tl__bytes_print(ret->service, sizeof ret->service, rest);
+    tl__bytes_print(ret->keys, sizeof ret->keys, keys);
+}
+
+bool migrate_client_is_gone(const migrate_client *c, int64_t now_us) {
+    return c->readable && now_us > c->seen_us + MIGRATE_LEASES * c->lease_ms * 1000;
+}
+
+const char *migrate_client_who(char buf[MIGRATE_WHO_SIZE], const migrate_client *c) {
+    if (!c->readable)
+        (void)snprintf(buf, MIGRATE_WHO_SIZE, "client %s", c->id);
+    else if (!c->service[0])
+        (void)snprintf(buf, MIGRATE_WHO_SIZE, "a client on %s (pid %lld)", c->host,
+                       (long long)c->pid);
+    else
+        (void)snprintf(buf, MIGRATE_WHO_SIZE, "%s on %s (pid %lld)", c->service, c->host,
+                       (long long)c->pid);
+    return buf;
+}

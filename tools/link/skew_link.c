@@ -1,0 +1,205 @@
+/*
+ * Asking the server, and the clock around it. The clocks are read just before a request is handed over
+ * and first thing when its answer is there: what lies between only widens the bracket.
+ */
+#include <poll.h>
+#include <string.h>
+
+#include "base/moment.h"
+#include "link/skew_link.h"
+
+#define LIMIT_MS 5000
+
+static int status_of_error(tl_bytes text) {
+    tl_err code = tl__refusal(text);
+
+    return code == TL_EDENIED || code == TL_EUNSUPPORTED ? STATUS_REFUSED : STATUS_UNAVAILABLE;
+}
+
+static void answered(void *ctx, const tl_answer *answer) {
+    skew_link *l = ctx;
+    bool error = answer->ok && answer->reply->type == TL_REPLY_ERROR;
+
+    l->done = true;
+    l->error = error;
+    l->ok = answer->ok && !error && (!l->take || l->take(l->ctx, answer->reply));
+    l->status = !answer->ok ? status_of(answer->why)
+                : error     ? status_of_error(answer->reply->text)
+                            : STATUS_UNAVAILABLE;
+    tl_bytes words = !answer->ok ? answer->words
+                     : error     ? answer->reply->text
+                                 : TL_LITERAL("the server gave a strange answer");
+    tl__bytes_print(l->words, sizeof l->words, words);
+    l->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
+    if (l->lacks)
+        tl__lacks(l->words, sizeof l->words, answer->reply->text, l->needer);
+}
+
+static void connected(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    skew_link *l = ctx;
+    (void)bracket;
+    (void)uptime_us;
+    (void)now;
+    l->ups++;
+}
+
+static int place(skew_link *l, const server *s) {
+    tl_error err;
+    bool own = s->url && !s->from_env;
+
+    if (tl__endpoint_parse(&l->endpoint, s->url ? s->url : "local:", &err))
+        return fail(own ? STATUS_USAGE : STATUS_CONFIG, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
+                    err.message);
+    const tl_client_options login = server_login(s);
+    if (tl__endpoint_add(&l->endpoint, &login, &err))
+        return fail(STATUS_CONFIG, "%s", err.message);
+    return 0;
+}
+
+static bool connect_to(skew_link *l) {
+    tl_conn_limits limits = {.connect_ms = LIMIT_MS};
+    tl_conn_calls calls = {.answer = answered, .up = connected, .ctx = l};
+
+    tl__conn_free(l->conn);
+    l->conn = tl__conn_new(&l->endpoint, &limits, &calls);
+    return l->conn != NULL;
+}
+
+int skew_link_open(skew_link *l, const server *s) {
+    *l = (skew_link){.conn = NULL};
+    int status = place(l, s);
+    if (status == 0 && !connect_to(l))
+        status = fail(STATUS_INTERNAL, "out of memory");
+    if (status)
+        skew_link_close(l);
+    return status;
+}
+
+bool skew_link_turn(skew_link *l, const char *host, uint16_t port) {
+    tl_endpoint *e = &l->endpoint;
+
+    e->path[0] = e->dir[0] = '\0';
+    e->port = port;
+    (void)snprintf(e->host, sizeof e->host, "%s", host);
+    (void)snprintf(e->label, sizeof e->label, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
+                   (unsigned)port);
+    return connect_to(l);
+}
+
+bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *host, uint16_t port,
+                           bool stranger) {
+    *l = (skew_link){.endpoint = other->endpoint};
+    l->endpoint.db = 0;
+    if (stranger) {
+        memset(l->endpoint.user, 0, sizeof l->endpoint.user);
+        memset(l->endpoint.password, 0, sizeof l->endpoint.password);
+    }
+    return skew_link_turn(l, host, port);
+}
+
+void skew_link_close(skew_link *l) {
+    tl__conn_free(l->conn);
+    l->conn = NULL;
+    tl__endpoint_wipe(&l->endpoint);
+}
+
+static void await(skew_link *l) {
+    while (!l->done) {
+        struct pollfd p = {.fd = tl__conn_fd(l->conn), .events = tl__conn_events(l->conn)};
+        int64_t ms = tl__ms_until(tl__mono_now(), tl__conn_until(l->conn));
+        (void)poll(&p, 1, ms < LIMIT_MS ? (int)ms + (ms > 0) : LIMIT_MS);
+        tl__conn_drive(l->conn, tl__mono_now());
+    }
+}
+
+static bool ask(skew_link *l, const tl_bytes *words, size_t n,
+                bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    tl_mono now = tl__mono_now();
+    tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
+    tl_command *c = &send.command[0];
+
+    c->form = TL_ARGV;
+    for (size_t i = 0; i < n && i < TL_ARGV_MAX; i++)
+        c->argv[c->argc++] = words[i];
+    l->take = take;
+    l->ctx = ctx;
+    l->done = l->ok = l->error = l->lacks = false;
+    if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
+        l->status = STATUS_INTERNAL;
+        (void)snprintf(l->words, sizeof l->words, "out of memory");
+        return false;
+    }
+    await(l);
+    return l->ok;
+}
+
+/* Behind what the server lacks, which version it is of; all else is as that was answered. */
+static void add_product(skew_link *l) {
+    const tl_needer *needer = l->needer;
+    char product[INFO_PRODUCT_SIZE], was[sizeof l->words];
+    int status = l->status;
+
+    memcpy(was, l->words, sizeof was);
+    l->needer = NULL;
+    bool known = skew_link_product(l, product);
+    (void)snprintf(l->words, sizeof l->words, known ? "%s; this one is %s" : "%s", was, product);
+    l->needer = needer;
+    l->status = status;
+    l->ok = false;
+    l->error = l->lacks = true;
+}
+
+bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
+                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    bool ok = ask(l, words, n, take, ctx);
+
+    if (l->lacks && l->needer)
+        add_product(l);
+    return ok;
+}
+
+bool skew_link_ask(skew_link *l, const char *const *words,
+                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    tl_bytes argv[TL_ARGV_MAX];
+    size_t n = 0;
+
+    for (; n < TL_ARGV_MAX && words[n]; n++)
+        argv[n] = tl__bytes_of(words[n]);
+    if (n == TL_ARGV_MAX && words[n]) {
+        l->status = STATUS_INTERNAL;
+        (void)snprintf(l->words, sizeof l->words, "%s: more words than fit", words[0]);
+        return false;
+    }
+    return skew_link_ask_bytes(l, argv, n, take, ctx);
+}
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+skew_reading skew_link_reading(void) {
+    moments m = moment_all();
+    return skew_read((tl_mono){m.before_ns}, m.wall_us, m.monotonic_ns, (tl_mono){m.after_ns});
+}
+
+typedef struct {
+    skew_reading received;
+    int64_t stamp_us;
+} stamped;
+
+static bool take_time(void *ctx, const tl_reply *reply) {
+    stamped *s = ctx;
+    s->received = skew_link_reading();
+    return reply->type == TL_REPLY_ARRAY && tl__reply_time(reply, 0, &s->stamp_us);
+}
+
+const tl_needer skew_needer = {"measuring clocks needs", NULL};
+
+bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm) {
+    static const char *const words[] = {"TIME", NULL};
+    stamped s;
+    skew_reading sent = skew_link_reading();
+
+    if (!skew_link_ask(l, words, take_time, &s))
+        return false;
+    skew_learn(track, &sent, s.stamp_us, &s.received, rate_ppm);
+    return true;
+}

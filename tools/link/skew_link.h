@@ -1,0 +1,59 @@
+/*
+ * One connection to the server for the measurements: a question at a time, each with a limit.
+ */
+#ifndef TIDELOCK_SKEW_LINK_H
+#define TIDELOCK_SKEW_LINK_H
+
+#include "base/infotext.h"
+#include "base/tool.h"
+#include "skew/judge/skew_track.h"
+#include "transport/conn.h"
+
+typedef struct {
+    tl_endpoint endpoint;
+    tl_conn *conn;
+    bool (*take)(void *ctx, const tl_reply *reply); /**< false: it makes no sense */
+    void *ctx;
+    bool done, ok;
+    bool error;   /**< not ok: the server answered with an error */
+    unsigned ups; /**< how often it has connected: another time, another server may answer */
+    bool lacks;   /**< and it was that the server lacks the command */
+    int status;   /**< not ok: the exit status that it means */
+    char words[240];
+    const tl_needer
+        *needer; /**< NULL, or who asks: then what the server lacks is told with its version */
+} skew_link;
+
+/** Neither connects nor blocks; nor do the two below. Returns 0, or the exit status after a message. */
+int skew_link_open(skew_link *l, const server *s);
+/** Go on with another server, logged in as with the one before. False: no memory. */
+bool skew_link_turn(skew_link *l, const char *host, uint16_t port);
+
+/** Open one to another server, by the same login or, as a stranger, by none. False: no memory. */
+bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *host, uint16_t port,
+                           bool stranger);
+
+void skew_link_close(skew_link *l);
+
+/** Ask with the words of a command, up to a NULL, and give the answer to take (may be NULL), for 5 s at
+ *  most. False: l->status and l->words say why. */
+bool skew_link_ask(skew_link *l, const char *const *words,
+                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+
+/** The same with `n` words (TL_ARGV_MAX at most) of any bytes. */
+bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
+                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+
+/** What the server is, as info_product; false: it doesn't say. */
+bool skew_link_product(skew_link *l, char product[INFO_PRODUCT_SIZE]);
+
+/** Whoever measures clocks. */
+extern const tl_needer skew_needer;
+
+/** Ask the server's TIME, and learn from it. */
+bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm);
+
+/** This host's clocks now. */
+skew_reading skew_link_reading(void);
+
+#endif

@@ -1,0 +1,204 @@
+/*
+ * Reading MONITOR's lines: STAMP [DB CLIENT] "WORD" "WORD" ..., with escapes as the server writes them.
+ * Whatever stands in a line, no more is kept than there is room for, and nothing is guessed.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "link/skew_monitor.h"
+
+#define SECONDS_DIGITS 11 /* to the year 5138 */
+#define STAMP_DIGITS 6
+
+/* ---- bytes ------------------------------------------------------------------------------------ */
+
+static bool take_one(tl_bytes *rest, char c) {
+    if (rest->n == 0 || rest->p[0] != c)
+        return false;
+    *rest = tl__bytes(rest->p + 1, rest->n - 1);
+    return true;
+}
+
+/* Digits at the front, as many as there are up to most. */
+static size_t take_number(tl_bytes *rest, size_t most, int64_t *ret) {
+    size_t n = 0;
+
+    *ret = 0;
+    for (; n < most && n < rest->n && rest->p[n] >= '0' && rest->p[n] <= '9'; n++)
+        *ret = *ret * 10 + (rest->p[n] - '0');
+    *rest = tl__bytes(rest->p + n, rest->n - n);
+    return n;
+}
+
+static tl_bytes take_until(tl_bytes *rest, const char *end, bool *ret_found) {
+    size_t n = strlen(end);
+    const char *at = rest->n ? memmem(rest->p, rest->n, end, n) : NULL;
+    tl_bytes head = tl__bytes(rest->p, at ? (size_t)(at - rest->p) : rest->n);
+    size_t used = at ? head.n + n : head.n;
+
+    *rest = tl__bytes(rest->p + used, rest->n - used);
+    *ret_found = at != NULL;
+    return head;
+}
+
+/* ---- who -------------------------------------------------------------------------------------- */
+
+static bool copy(char to[SKEW_CLIENT_SIZE], tl_bytes from) {
+    if (from.n == 0 || from.n >= SKEW_CLIENT_SIZE || memchr(from.p, '\0', from.n))
+        return false;
+    memcpy(to, from.p, from.n);
+    to[from.n] = '\0';
+    return true;
+}
+
+/* "host:port" or "[host]:port". */
+static bool read_address(tl_bytes client, skew_heard *ret) {
+    const char *colon = memrchr(client.p, ':', client.n);
+    tl_bytes host = tl__bytes(client.p, colon ? (size_t)(colon - client.p) : 0);
+    tl_bytes port = tl__bytes(client.p + host.n + 1, client.n - host.n - 1);
+    int64_t number;
+
+    if (take_number(&port, 5, &number) == 0 || port.n != 0)
+        return false;
+    if (host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']')
+        host = tl__bytes(host.p + 1, host.n - 2);
+    return copy(ret->host, host) && copy(ret->client, client);
+}
+
+static bool begins(tl_bytes text, const char *with) {
+    size_t n = strlen(with);
+    return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+static bool read_client(tl_bytes client, skew_heard *ret) {
+    ret->client[0] = ret->host[0] = '\0';
+    ret->by = SKEW_BY_TCP;
+    if (tl__bytes_eq(client, TL_LITERAL("lua")))
+        ret->by = SKEW_BY_SCRIPT;
+    else if (begins(client, "unix:"))
+        ret->by = SKEW_BY_UNIX;
+    else
+        return client.n > 0 && memchr(client.p, ':', client.n) && read_address(client, ret);
+    return true;
+}
+
+/* ---- words ------------------------------------------------------------------------------------ */
+
+static int hex(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* What follows a backslash: one letter, or x and two digits. */
+static bool take_escape(tl_bytes *rest, char *ret) {
+    static const char letters[] = "nrtab\\\"", meant[] = "\n\r\t\a\b\\\"";
+    const char *at = rest->n && rest->p[0] ? strchr(letters, rest->p[0]) : NULL;
+    size_t used = 1;
+
+    if (at) {
+        *ret = meant[at - letters];
+    } else if (rest->n >= 3 && rest->p[0] == 'x' && hex(rest->p[1]) >= 0 && hex(rest->p[2]) >= 0) {
+        *ret = (char)(hex(rest->p[1]) * 16 + hex(rest->p[2]));
+        used = 3;
+    } else {
+        return false;
+    }
+    *rest = tl__bytes(rest->p + used, rest->n - used);
+    return true;
+}
+
+static void keep(skew_word *w, char c) {
+    if (w->n < sizeof w->bytes)
+        w->bytes[w->n++] = c;
+    else
+        w->cut = true;
+}
+
+/* A word in quotation marks. One without an end belongs to a line that was cut. */
+static bool take_word(tl_bytes *rest, skew_word *w) {
+    w->n = 0;
+    w->cut = false;
+    if (!take_one(rest, '"'))
+        return false;
+    while (rest->n > 0 && rest->p[0] != '"') {
+        char c = rest->p[0];
+        *rest = tl__bytes(rest->p + 1, rest->n - 1);
+        if (c == '\\' && !take_escape(rest, &c)) {
+            bool cut = rest->n < 3;
+            *rest = tl__bytes(rest->p + rest->n, 0);
+            w->cut = true;
+            return cut;
+        }
+        keep(w, c);
+    }
+    if (!take_one(rest, '"'))
+        w->cut = true;
+    return true;
+}
+
+/* ---- the line --------------------------------------------------------------------------------- */
+
+bool skew_monitor_read(tl_bytes line, skew_heard *ret) {
+    int64_t seconds, us, db;
+    bool found;
+
+    if (take_number(&line, SECONDS_DIGITS, &seconds) == 0 || !take_one(&line, '.') ||
+        take_number(&line, STAMP_DIGITS, &us) != STAMP_DIGITS || !take_one(&line, ' ') ||
+        !take_one(&line, '[') || take_number(&line, 9, &db) == 0 || !take_one(&line, ' '))
+        return false;
+    ret->stamp_us = seconds * 1000000 + us;
+    ret->words = 0;
+    tl_bytes client = take_until(&line, "] ", &found);
+    if (!found || !read_client(client, ret))
+        return false;
+    while (ret->words < SKEW_WORDS && take_word(&line, &ret->word[ret->words])) {
+        ret->words++;
+        if (line.n == 0)
+            return true;
+        if (!take_one(&line, ' '))
+            return false;
+    }
+    return ret->words == SKEW_WORDS;
+}
+
+bool skew_heard_is(const skew_heard *c, const char *name) {
+    size_t n = strlen(name);
+    return c->words > 0 && !c->word[0].cut && c->word[0].n == n &&
+           strncasecmp(c->word[0].bytes, name, n) == 0;
+}
+
+/* ---- CLIENT LIST ------------------------------------------------------------------------------ */
+
+/* The number behind " name="; -1 when there is none. */
+static int64_t field(tl_bytes line, const char *name) {
+    bool found;
+    int64_t v;
+
+    (void)take_until(&line, name, &found);
+    return found && take_number(&line, 15, &v) > 0 ? v : -1;
+}
+
+/* O: it monitors. */
+static bool monitors(tl_bytes line) {
+    bool found, end;
+
+    (void)take_until(&line, " flags=", &found);
+    tl_bytes flags = take_until(&line, " ", &end);
+    return found && flags.n > 0 && memchr(flags.p, 'O', flags.n);
+}
+
+int64_t skew_monitor_backlog(tl_bytes list, int64_t id) {
+    int64_t most = 0;
+
+    while (list.n > 0) {
+        bool found;
+        tl_bytes line = take_until(&list, "\n", &found);
+        bool ours = id > 0 ? begins(line, "id=") && field(line, "id=") == id : monitors(line);
+        int64_t v = ours ? field(line, " omem=") : -1;
+        most = v > most ? v : most;
+    }
+    return most;
+}

@@ -1,0 +1,125 @@
+/*
+ * tidelock break: removes a lock that somebody else holds, after asking. It removes the lock that was
+ * shown, and no other that may have come meanwhile; and nothing that looks like no lock, as a key that
+ * was mistyped may hold anything.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/report.h"
+#include "base/tool.h"
+
+enum { STATUS_NOTHING = 1, STATUS_ANOTHER = 2 };
+
+typedef struct {
+    bool yes, force;
+    legacy_options legacy;
+} break_options;
+
+static const break_options defaults = {.legacy = LEGACY_DEFAULTS};
+
+#define AT(member) offsetof(break_options, member)
+static const opt options[] = {
+    {'y', "yes", OPT_FLAG, AT(yes), NULL, "don't ask", 0, 0},
+    {'f', "force", OPT_FLAG, AT(force), NULL, "also a string that looks like no lock", 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+
+/* What is to be removed, for people. The value of a lock is not shown: it is the holder's token. */
+typedef struct {
+    tl_lock_info info;
+    bool is_lock;
+    char key[KEY_SHOWN];
+    char holds[HOLDER_SHOWN + sizeof((tl_lock_info *)0)->value]; /* "is held by ..." */
+    char end[REPORT_END];
+} victim;
+
+static void describe(victim *v, const char *key) {
+    const tl_lock_info *i = &v->info;
+    char who[HOLDER_SHOWN];
+
+    (void)show_key(v->key, key);
+    (void)report_end(v->end, i);
+    v->is_lock = i->by_tidelock || i->protocol >= 0; /* a token, or a stamp of some dialect */
+    if (v->is_lock)
+        (void)snprintf(v->holds, sizeof v->holds, "held by %s", report_who(who, i));
+    else
+        (void)snprintf(v->holds, sizeof v->holds, "\"%s\"%s%s%s", i->value,
+                       i->oddity[0] ? " (" : "", i->oddity, i->oddity[0] ? ")" : "");
+}
+
+static bool confirmed(const victim *v) {
+    char answer[16];
+
+    if (v->is_lock)
+        (void)fprintf(stderr, "%s is %s, %s.\nWhoever has it may still work. Remove it? [y/N] ",
+                      v->key, v->holds, v->end);
+    else
+        (void)fprintf(stderr, "%s is %s, %s.\nThis looks like no lock. Remove it? [y/N] ", v->key,
+                      v->holds, v->end);
+    (void)fflush(stderr);
+    return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int broke(const server *s, tl_err code, const victim *v, const tl_error *err) {
+    switch (code) {
+    case TL_OK: say("%s: removed; it was %s", v->key, v->holds); return STATUS_OK;
+    case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: nobody holds it any more", v->key);
+    case TL_ETAKEN:
+        return fail(STATUS_ANOTHER, "%s: the lock changed hands meanwhile; not removed", v->key);
+    default: return fail_as(s, err);
+    }
+}
+
+static int break_with(const server *s, tl_client *client, const char *key, const break_options *o) {
+    victim v = {.info = {.size = sizeof v.info}};
+    tl_error err;
+
+    tl_err code = tl_client_look(client, key, strlen(key), &v.info, &err);
+    if (code)
+        return fail_as(s, &err);
+    describe(&v, key);
+    if (!v.info.held && !v.info.value[0])
+        return fail(STATUS_NOTHING, "%s: nobody holds it", v.key);
+    if (!v.is_lock && !o->force)
+        return fail(STATUS_USAGE,
+                    "%s: not removed, since it looks like no lock: %s, %s; --force "
+                    "removes it all the same",
+                    v.key, v.holds, v.end);
+    if (!o->yes && !confirmed(&v))
+        return fail(STATUS_NOTHING, "%s: not removed", v.key);
+    code = tl_client_break(client, key, strlen(key), &v.info, &err);
+    return broke(s, code, &v, &err);
+}
+
+static int break_function(const server *s, const void *given, const operands *words) {
+    const break_options *o = given;
+    tl_client *client;
+
+    if (!o->yes && !isatty(STDIN_FILENO))
+        return fail(STATUS_USAGE, "break: there is nobody to ask: say --yes");
+    if (o->legacy.strict)
+        return fail(STATUS_USAGE,
+                    "break: --strict: its commands can't compare what was seen: leave it out");
+    int status = server_open(s, "break", NULL, &o->legacy, &client);
+    if (status)
+        return status;
+    status = break_with(s, client, words->word[0], o);
+    tl_client_close(client);
+    return status;
+}
+
+const command break_row = {
+    .name = "break",
+    .usage = "[options] KEY",
+    .help = "remove a lock that another holds",
+    .notes = "Exit status: 0 removed, 1 nobody held it or the answer was no, 2 the lock changed "
+             "hands meanwhile.\n",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .words_min = 1,
+    .words_max = 1,
+    .function = break_function,
+};

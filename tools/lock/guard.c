@@ -1,0 +1,85 @@
+/*
+ * When to end the command. The deadline moves away with each renewal, so nothing is remembered of
+ * it but this: once TERM was sent the KILL is certain, even if a late renewal comes through, since
+ * the command has been told to end and a moving limit would let it linger.
+ */
+#include "lock/guard.h"
+
+#define TERM_LEAD_MAX_MS 5000
+#define KILL_LEAD_MAX_MS 100
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
+                  int64_t now_ms) {
+    int64_t lead = least(ttl_ms / 4, TERM_LEAD_MAX_MS);
+
+    return (guard){
+        .mode = mode,
+        /* The first renewal comes when a third of what is believed is over: no TERM before that. */
+        .term_lead_ms = least(lead, believed_ms / 4),
+        .grace_ms = lead,
+        /* Lifetimes below 0.8 s have no 100 ms to spare between two renewals. */
+        .kill_lead_ms = least(lead / 2, KILL_LEAD_MAX_MS),
+        .hold_until = max_hold_ms < 0 ? INT64_MAX : now_ms + max_hold_ms,
+        .kill_at = INT64_MAX,
+    };
+}
+
+static guard_action kill_now(guard *g) {
+    g->kill_sent = true;
+    return GUARD_KILL;
+}
+
+static guard_action term_now(guard *g, int64_t kill_at) {
+    bool first = !g->term_sent;
+
+    g->term_sent = true;
+    g->kill_at = least(g->kill_at, kill_at);
+    return first ? GUARD_TERM : GUARD_NOTHING;
+}
+
+/* What the lock demands, apart from --max-hold. */
+static guard_action step_lock(guard *g, int64_t now_ms, int64_t remaining_ms) {
+    if (g->mode == ON_LOST_CONTINUE)
+        return GUARD_NOTHING;
+    if (remaining_ms <= g->kill_lead_ms) {
+        g->for_loss = true;
+        return kill_now(g);
+    }
+    if (g->mode == ON_LOST_TERM && !g->for_loss && remaining_ms <= g->term_lead_ms) {
+        g->for_loss = true;
+        return term_now(g, now_ms + remaining_ms - g->kill_lead_ms);
+    }
+    return GUARD_NOTHING;
+}
+
+static int64_t until_next(const guard *g, int64_t now_ms, int64_t remaining_ms) {
+    int64_t wake = INT64_MAX;
+
+    if (g->mode != ON_LOST_CONTINUE)
+        wake = remaining_ms - g->kill_lead_ms;
+    if (g->mode == ON_LOST_TERM && !g->for_loss)
+        wake = least(wake, remaining_ms - g->term_lead_ms);
+    if (!g->term_sent && g->hold_until != INT64_MAX)
+        wake = least(wake, g->hold_until - now_ms);
+    if (g->term_sent)
+        wake = least(wake, g->kill_at - now_ms);
+    return wake < 0 ? 0 : wake;
+}
+
+guard_action guard_step(guard *g, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms) {
+    *ret_wake_ms = INT64_MAX;
+    if (g->kill_sent)
+        return GUARD_NOTHING;
+    guard_action action = step_lock(g, now_ms, remaining_ms);
+    if (action == GUARD_NOTHING && !g->term_sent && now_ms >= g->hold_until)
+        action = term_now(g, now_ms + g->grace_ms);
+    if (action != GUARD_KILL && g->term_sent && now_ms >= g->kill_at)
+        action = kill_now(g);
+    if (!g->kill_sent)
+        *ret_wake_ms = until_next(g, now_ms, remaining_ms);
+    return action;
+}

@@ -1,0 +1,324 @@
+/*
+ * lock, unlock, extend and check: a lock that outlives the process, for scripts. The token that
+ * lock prints is what unlock and extend prove their right by.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/jsonout.h"
+#include "base/report.h"
+#include "base/signals.h"
+#include "base/tool.h"
+#include "lock/nested.h"
+
+#define NOT_GIVEN (-1)
+
+/* Of unlock and extend. */
+enum { STATUS_NOT_HELD = 1, STATUS_HELD_BY_ANOTHER = 2 };
+/* Of check. */
+enum { STATUS_FREE = 0, STATUS_HELD = 1 };
+
+typedef struct {
+    int64_t ttl_ms, wait_ms;
+    int format;
+    bool no_wait, json;
+    legacy_options legacy;
+} lock_options;
+
+static const lock_options defaults = {
+    .ttl_ms = NOT_GIVEN, .wait_ms = NOT_GIVEN, .legacy = LEGACY_DEFAULTS};
+
+#define AT(member) offsetof(lock_options, member)
+static const opt lock_table[] = {
+    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s; with stamps as --legacy-ttl)", 0,
+     0},
+    {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait (one try)", 0, 0},
+    {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once, as without --wait", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
+    {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const opt extend_table[] = {
+    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "the new lifetime, from now", 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const opt check_table[] = {
+    {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
+    {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const opt unlock_table[] = {
+    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+
+static bool wants_json(const lock_options *o) {
+    return o->json || o->format;
+}
+
+static int check_ttl(const char *who, int64_t ttl_ms) {
+    if (ttl_ms < TL_TTL_MIN_MS || ttl_ms > TL_TTL_MAX_MS)
+        return fail(STATUS_USAGE, "%s: --ttl: a lifetime is 10ms to 1d", who);
+    return 0;
+}
+
+/* ---- lock ----------------------------------------------------------------------------------- */
+
+static void lock_json(json *j, const char *key, tl_lock *lock, tl_err code, const lock_options *o,
+                      const tl_lock_info *holder) {
+    bool had = code == TL_OK;
+
+    json_begin(j);
+    json_text(j, "key", key);
+    json_text(j, "protocol", protocol_name(o->legacy.protocol));
+    json_text(j, "state", state_of(code));
+    json_text(j, "token", had ? tl_lock_token(lock) : NULL);
+    if (had)
+        json_int(j, "fence", (int64_t)tl_lock_fence(lock));
+    else
+        json_null(j, "fence");
+    report_holder(j, holder);
+    json_known(j, "remaining_ms",
+               had      ? tl_lock_remaining_ms(lock)
+               : holder ? holder->remaining_ms
+                        : -1);
+    json_null(j, "waiters");
+}
+
+/* The lock is worth nothing to a caller who does not see its token: then it is given back. */
+static int print_lock(tl_client *client, const char *key, tl_lock *lock, const lock_options *o) {
+    int failed = 0;
+
+    if (wants_json(o)) {
+        tl_lock_info info = {.size = sizeof info};
+        bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK;
+        json j;
+        lock_json(&j, key, lock, TL_OK, o, looked ? &info : NULL);
+        failed = json_end(&j, STDOUT_FILENO);
+    } else {
+        printf("%s %llu\n", tl_lock_token(lock), (unsigned long long)tl_lock_fence(lock));
+        failed = fflush(stdout);
+    }
+    if (failed == 0)
+        return STATUS_OK;
+    int why = errno;
+    (void)tl_lock_release(lock, NULL);
+    return fail(STATUS_INTERNAL, "lock: standard output: %s; the lock is released", strerror(why));
+}
+
+static int report_not_had(const server *s, tl_client *client, const char *key, tl_lock *lock,
+                          const tl_error *err, const lock_options *o) {
+    tl_lock_info info = {.size = sizeof info};
+    bool busy = err->code == TL_EBUSY || err->code == TL_ETIMEDOUT;
+
+    if (wants_json(o) && busy) {
+        bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.held;
+        json j;
+        lock_json(&j, key, lock, err->code, o, looked ? &info : NULL);
+        (void)json_end(&j, STDOUT_FILENO); /* the exit status says the same */
+    }
+    return fail_as(s, err);
+}
+
+static int lock_with(const server *where, tl_client *client, signals *s, const char *key,
+                     const lock_options *o) {
+    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = legacy_ttl_ms(&o->legacy, o->ttl_ms),
+                                              .manual_renew = true);
+    tl_error err = {.code = TL_OK};
+    int sig = 0;
+    int status;
+
+    tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
+    if (!lock)
+        return fail(status_of(err.code), "%s", err.message);
+    tl_err code = nested_holds(client, key, &err)
+                      ? TL_EBUSY
+                      : signals_acquire(s, lock, o->wait_ms == NOT_GIVEN ? 0 : o->wait_ms, &sig,
+                                        &err);
+    if (code == TL_OK)
+        status = print_lock(client, key, lock, o);
+    else if (code == TL_ECANCELLED)
+        status = STATUS_SIGNAL + sig;
+    else
+        status = report_not_had(where, client, key, lock, &err, o);
+    tl_lock_free(lock);
+    return status;
+}
+
+static int lock_function(const server *s, const void *given, const operands *words) {
+    const lock_options *o = given;
+    tl_client *client;
+    signals sigs;
+
+    int status = check_ttl("lock", legacy_ttl_ms(&o->legacy, o->ttl_ms));
+    if (status)
+        return status;
+    if (o->no_wait && o->wait_ms != NOT_GIVEN)
+        return fail(STATUS_USAGE, "lock: --wait and --no-wait exclude each other");
+    if (signals_begin(&sigs))
+        return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
+    status = server_open(s, "lock", NULL, &o->legacy, &client);
+    if (status == 0) {
+        status = lock_with(s, client, &sigs, words->word[0], o);
+        tl_client_close(client);
+    }
+    close(sigs.fd);
+    return status;
+}
+
+/* ---- unlock, extend ------------------------------------------------------------------------- */
+
+/* What both do with the key and the token; ttl_ms of 0 releases. */
+static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, tl_error *err) {
+    tl_lock_options options = TL_LOCK_OPTIONS(.manual_renew = true);
+    tl_err code;
+
+    tl_lock *lock = tl_lock_new(client, word[0], strlen(word[0]), &options, err);
+    if (!lock)
+        return err->code;
+    code = tl_lock_adopt(lock, word[1], err);
+    if (code == TL_OK)
+        code = ttl_ms ? tl_lock_extend(lock, ttl_ms, err) : tl_lock_release(lock, err);
+    tl_lock_free(lock);
+    return code;
+}
+
+static int by_token(const server *s, const char *who, char *const *word, const lock_options *o,
+                    int64_t ttl_ms) {
+    tl_error err = {.code = TL_OK};
+    char shown[KEY_SHOWN];
+    tl_client *client;
+
+    int status = server_open(s, who, NULL, &o->legacy, &client);
+    if (status)
+        return status;
+    tl_err code = with_token(client, word, ttl_ms, &err);
+    if (code == TL_EEXPIRED || code == TL_ELOST)
+        status = fail(STATUS_NOT_HELD, "%s: not held any more", show_key(shown, word[0]));
+    else if (code == TL_ETAKEN)
+        status = fail(STATUS_HELD_BY_ANOTHER, "%s: held by another", show_key(shown, word[0]));
+    else if (code)
+        status = fail_as(s, &err);
+    tl_client_close(client);
+    return status;
+}
+
+static int unlock_function(const server *s, const void *given, const operands *words) {
+    return by_token(s, "unlock", words->word, given, 0);
+}
+
+static int extend_function(const server *s, const void *given, const operands *words) {
+    const lock_options *o = given;
+
+    if (o->ttl_ms == NOT_GIVEN)
+        return fail(STATUS_USAGE, "extend: say for how long: --ttl 30s");
+    int status = check_ttl("extend", o->ttl_ms);
+    return status ? status : by_token(s, "extend", words->word, o, o->ttl_ms);
+}
+
+/* ---- check ---------------------------------------------------------------------------------- */
+
+static int check_as_json(const char *key, const tl_lock_info *info) {
+    json j;
+
+    json_begin(&j);
+    report_facts(&j, key, strlen(key), info);
+    return json_end(&j, STDOUT_FILENO);
+}
+
+static int check_as_text(const tl_lock_info *info) {
+    char who[HOLDER_SHOWN];
+    char since[DURATION_SHOWN];
+    char end[REPORT_END];
+
+    if (!info->held) {
+        printf(info->dialect[0] ? "free (the stamp of its last holder has run out)\n" : "free\n");
+        return fflush(stdout);
+    }
+    printf("held by %s", report_who(who, info));
+    if (info->since_ms >= 0)
+        printf(" for %s", show_ms(since, info->since_ms));
+    printf(", %s", report_end(end, info));
+    if (info->by_tidelock && info->fence)
+        printf(", fence %llu", (unsigned long long)info->fence);
+    if (info->oddity[0])
+        printf(" (%s)", info->oddity);
+    printf("\n");
+    return fflush(stdout);
+}
+
+static int check_function(const server *s, const void *given, const operands *words) {
+    const lock_options *o = given;
+    tl_lock_info info = {.size = sizeof info};
+    const char *key = words->word[0];
+    tl_error err;
+    tl_client *client;
+
+    int status = server_open(s, "check", NULL, &o->legacy, &client);
+    if (status)
+        return status;
+    tl_err code = tl_client_look(client, key, strlen(key), &info, &err);
+    if (code)
+        status = fail_as(s, &err);
+    else if (wants_json(o) ? check_as_json(key, &info) : check_as_text(&info))
+        status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
+    else
+        status = info.held ? STATUS_HELD : STATUS_FREE;
+    tl_client_close(client);
+    return status;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+const command lock_row = {
+    .name = "lock",
+    .usage = "[options] KEY",
+    .help = "take a lock that outlives this command; prints its token and fence",
+    .notes = "Exit status: 0 taken, 75 another holds it.\n",
+    .options = lock_table,
+    .defaults = &defaults,
+    .size = sizeof(lock_options),
+    .words_min = 1,
+    .words_max = 1,
+    .function = lock_function,
+};
+
+const command unlock_row = {
+    .name = "unlock",
+    .usage = "KEY TOKEN",
+    .help = "release a lock that \"lock\" took",
+    .notes = "Exit status: 0 released, 1 not held any more, 2 held by another.\n",
+    .options = unlock_table,
+    .defaults = &defaults,
+    .size = sizeof(lock_options),
+    .words_min = 2,
+    .words_max = 2,
+    .function = unlock_function,
+};
+
+const command extend_row = {
+    .name = "extend",
+    .usage = "KEY TOKEN --ttl D",
+    .help = "give a lock that \"lock\" took a new lifetime",
+    .notes = "Exit status: 0 extended, 1 not held any more, 2 held by another.\n",
+    .options = extend_table,
+    .defaults = &defaults,
+    .size = sizeof(lock_options),
+    .words_min = 2,
+    .words_max = 2,
+    .function = extend_function,
+};
+
+const command check_row = {
+    .name = "check",
+    .usage = "[options] KEY",
+    .help = "say whether a lock is held, and by whom",
+    .notes = "Exit status: 0 free, 1 held.\n",
+    .options = check_table,
+    .defaults = &defaults,
+    .size = sizeof(lock_options),
+    .words_min = 1,
+    .words_max = 1,
+    .function = check_function,
+};

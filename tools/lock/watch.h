@@ -1,0 +1,50 @@
+/*
+ * The time between the start of the command and its end.
+ */
+#ifndef TIDELOCK_WATCH_H
+#define TIDELOCK_WATCH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <tidelock/tidelock.h>
+
+#include "base/signals.h"
+#include "lock/child.h"
+#include "lock/guard.h"
+
+/** What the library's keeper thread reports, left here for the main thread. */
+typedef struct {
+    pthread_mutex_t mutex;
+    int fd; /**< an eventfd: there is something new */
+    bool fresh;
+    tl_lock_event event;
+    char detail[200];
+} news;
+
+/** Returns 0, or -1 and errno. */
+int news_begin(news *n);
+/** Forget what was reported of a hold before. */
+void news_clear(news *n);
+/** The library's on_event; ctx is the news. */
+void news_event(tl_lock *lock, const tl_lock_event *event, void *ctx);
+void news_end(news *n);
+
+typedef struct {
+    signals *signals;
+    tl_lock *lock;
+    news *news;
+    int timer;
+    const char *key; /**< as people see it */
+    bool verbose;
+    child child;
+    guard guard;
+    char trouble[200]; /**< what the library last said of a lock at risk or lost; "" nothing */
+    int told_to_end;   /**< the signal that asked us to end, passed on; 0 none */
+    bool continue_due; /**< the command is stopped and is to go on */
+} watch;
+
+/** Stay with the command, which was started, until it has ended. */
+void watch_command(watch *w);
+
+#endif

@@ -1,0 +1,319 @@
+/*
+ * tidelock migrate: takes the locks of a namespace from the old clients' protocol to tokens, and back, one
+ * phase at a time. This file has the options and what only shows; each word that changes something has a
+ * file of its own.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ground/glob.h"
+#include "migrate/migrate.h"
+#include "migrate/migrate_show.h"
+#include "migrate/migrate_traffic.h"
+
+#define PROGRESS_MS 100
+
+#define AT(member) offsetof(migrate_options, member)
+#define LEGACY(member) (AT(legacy) + offsetof(legacy_options, member))
+
+static const opt options[] = {
+    {0, "namespace", OPT_TEXT, AT(name), "NS", "the namespace (default)", 0, 0},
+    {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
+     "init: a glob of its locks' names, and of nothing else", 0, 0},
+    {0, "phase", OPT_NUMBER, AT(phase), "N", "init: the phase to begin in", 0, PHASES - 1},
+    {0, "lease", OPT_DURATION, AT(lease_ms), "D",
+     "init: how long a client may act by what it has read (30s)", 0, 0},
+    {0, "again", OPT_FLAG, AT(again), NULL,
+     "init: change the keys, or set right a register that went back", 0, 0},
+    {0, "watch", OPT_DURATION, AT(watch_ms), "D",
+     "advance to phase 2: watch for old clients so long (the lease)", 0, 0},
+    {0, "monitor", OPT_DURATION, AT(monitor_ms), "D",
+     "of that, read MONITOR for so long to name them (10s)", 0, 0},
+    {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: look for no old client at all", 0, 0},
+    {0, "wait", OPT_DURATION, AT(wait_ms), "D",
+     "advance, rollback: how long to wait for what goes away by itself (three leases)", 0, 0},
+    {'y', "yes", OPT_FLAG, AT(yes), NULL, "init, advance, rollback: don't ask", 0, 0},
+    {0, "dry-run", OPT_FLAG, AT(dry_run), NULL, "sweep: only say what would be removed", 0, 0},
+    {0, "history", OPT_FLAG, AT(history), NULL, "status: all changes too", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "status, clients, sweep: JSON, on one line", 0, 0},
+    {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
+#ifdef TL_COMPAT
+    {0, "dialect", OPT_TEXT, LEGACY(dialect), "NAME", "how old clients write stamps (java)", 0, 0},
+    {0, "legacy-ttl", OPT_DURATION, LEGACY(legacy_ttl_ms), "D",
+     "the shortest lifetime that they use (60s)", 0, 0},
+    {0, "max-skew", OPT_DURATION, LEGACY(max_skew_ms), "D",
+     "sweep: how far their clocks may be off the server's (1s)", 0, 0},
+    {0, "legacy-lag", OPT_DURATION, LEGACY(legacy_lag_ms), "D",
+     "sweep: how long they may take over one step (half of --max-skew)", 0, 0},
+#endif
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const migrate_options defaults = {.name = "default",
+                                         .phase = MIGRATE_NOT_GIVEN,
+                                         .lease_ms = MIGRATE_NOT_GIVEN,
+                                         .watch_ms = MIGRATE_NOT_GIVEN,
+                                         .monitor_ms = MIGRATE_NOT_GIVEN,
+                                         .wait_ms = MIGRATE_NOT_GIVEN,
+                                         .legacy = LEGACY_DEFAULTS};
+
+/* ---- for those who wait ----------------------------------------------------------------------- */
+
+void migrate_progress(const char *format, ...) {
+    static int64_t last_ms = 0;
+    int64_t now_ms = moment_ms();
+    va_list args;
+
+    if (!isatty(STDERR_FILENO) || (format && last_ms && now_ms - last_ms < PROGRESS_MS))
+        return;
+    (void)fputs(last_ms ? "\r\033[K" : "", stderr);
+    last_ms = format ? now_ms : 0;
+    if (format) {
+        va_start(args, format);
+        (void)vfprintf(stderr, format, args);
+        va_end(args);
+    }
+    (void)fflush(stderr);
+}
+
+int migrate_confirm(const migrate_work *w, const char *question) {
+    char answer[16];
+
+    if (w->o->yes)
+        return 0;
+    (void)fprintf(stderr, "%s [y/N] ", question);
+    (void)fflush(stderr);
+    if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return 0;
+    return fail(STATUS_REFUSED, "migrate %s: nothing is changed", w->word);
+}
+
+/* ---- what only shows -------------------------------------------------------------------------- */
+
+static int written(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return STATUS_OK;
+    return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
+}
+
+static bool as_json(const migrate_work *w) {
+    return w->o->json || w->o->format;
+}
+
+static int clients(migrate_work *w) {
+    json j;
+
+    if (!as_json(w)) {
+        migrate_show_clients(&w->v, stdout);
+        return 0;
+    }
+    json_begin_list(&j);
+    migrate_show_clients_json(&w->v, &j);
+    return json_end_list(&j, STDOUT_FILENO)
+               ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
+               : 0;
+}
+
+typedef struct {
+    migrate_change *list;
+    int count;
+} history;
+
+static void keep(void *ctx, const migrate_change *c) {
+    history *h = ctx;
+    if (h->list && h->count < MIGRATE_LOG_MOST)
+        h->list[h->count++] = *c;
+}
+
+static int show(migrate_work *w, const migrate_locks *locks, const history *h) {
+    migrate_traffic traffic;
+    migrate_watch watch;
+    migrate_status s = {.view = &w->v,
+                        .locks = locks,
+                        .traffic = &traffic,
+                        .history = h->list,
+                        .changes = h->count};
+    json j;
+
+    migrate_watch_begin(&watch, &w->m, "", 0, &traffic);
+    s.calls = watch.base;
+    migrate_judge(&w->v, w->v.reg.phase + 1, locks, NULL, &s.next);
+    migrate_judge(&w->v, w->v.reg.phase - 1, locks, NULL, &s.back);
+    if (!as_json(w)) {
+        migrate_show_text(&s, stdout);
+        return 0;
+    }
+    json_begin(&j);
+    migrate_show_json(&s, &j);
+    return json_end(&j, STDOUT_FILENO)
+               ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
+               : 0;
+}
+
+static int status(migrate_work *w) {
+    history h = {.list = w->o->history ? calloc(MIGRATE_LOG_MOST, sizeof *h.list) : NULL};
+    migrate_locks locks = {.whole = false};
+    bool look = w->v.reg.readable;
+#ifndef TL_COMPAT
+    look = false; /* nothing here can tell a stamp */
+#endif
+
+    int result = look ? migrate_look(&w->m, &w->v, w->v.reg.keys, &w->sigs, &locks, &w->sig) : 0;
+    if (result == 0 && w->o->history)
+        result = h.list ? migrate_history(&w->m, keep, &h)
+                        : fail(STATUS_INTERNAL, "migrate status: out of memory");
+    if (result == 0 && !w->sig)
+        result = show(w, look ? &locks : NULL, &h);
+    free(h.list);
+    return result == 0 && w->sig ? STATUS_SIGNAL + w->sig : result;
+}
+
+/* ---- words ------------------------------------------------------------------------------------ */
+
+enum {
+    INIT_ONLY = 1,
+    STEP_ONLY = 2,
+    ASKS = 4,
+    SWEEP_ONLY = 8,
+    STATUS_ONLY = 16,
+    REPORTS = 32,
+    STAMPS = 64,
+    MOVES = 128
+};
+
+static const struct {
+    const char *name;
+    unsigned takes;
+    int (*function)(migrate_work *w);
+} words_known[] = {
+    {"init", INIT_ONLY | ASKS | STAMPS, migrate_init},
+    {"status", STATUS_ONLY | REPORTS, status},
+    {"advance", STEP_ONLY | MOVES | ASKS | STAMPS, migrate_advance},
+    {"rollback", MOVES | ASKS | STAMPS, migrate_rollback},
+    {"sweep", SWEEP_ONLY | REPORTS | STAMPS, migrate_sweep},
+    {"clients", REPORTS, clients},
+    {"acl", 0, migrate_acl},
+};
+#define WORDS (sizeof words_known / sizeof *words_known)
+
+/* Which options were given that only some words take. */
+static int check_options(const char *word, unsigned takes, const migrate_options *o) {
+    const struct {
+        bool given;
+        unsigned needs;
+        const char *name, *whose;
+    } all[] = {
+        {o->keys != NULL, INIT_ONLY, "--keys", "init"},
+        {o->phase != MIGRATE_NOT_GIVEN, INIT_ONLY, "--phase", "init"},
+        {o->lease_ms != MIGRATE_NOT_GIVEN, INIT_ONLY, "--lease", "init"},
+        {o->again, INIT_ONLY, "--again", "init"},
+        {o->watch_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--watch", "advance"},
+        {o->monitor_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--monitor", "advance"},
+        {o->force, STEP_ONLY, "--force", "advance"},
+        {o->wait_ms != MIGRATE_NOT_GIVEN, MOVES, "--wait", "advance and rollback"},
+        {o->yes, ASKS, "--yes", "init, advance and rollback"},
+        {o->dry_run, SWEEP_ONLY, "--dry-run", "sweep"},
+        {o->history, STATUS_ONLY, "--history", "status"},
+        {o->json || o->format, REPORTS, "--json", "status, clients and sweep"},
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given && !(takes & all[i].needs))
+            return fail(STATUS_USAGE, "migrate %s: %s is for %s", word, all[i].name, all[i].whose);
+    return 0;
+}
+
+static int check_waits(const migrate_options *o) {
+    if (o->watch_ms > INT64_C(31) * 86400000 || o->wait_ms > INT64_C(31) * 86400000)
+        return fail(STATUS_USAGE, "migrate: --watch and --wait: 31d at most");
+    if (o->watch_ms == 0 && !o->force)
+        return fail(STATUS_USAGE, "migrate advance: --watch 0s looks for no old client at all, and "
+                                  "one that is missed holds locks beside others: say --force too");
+    if (o->force && o->watch_ms != 0)
+        return fail(STATUS_USAGE, "migrate advance: --force is for --watch 0s alone");
+    return 0;
+}
+
+static int check_values(const char *word, unsigned takes, const migrate_options *o) {
+    if (!migrate_name_ok(o->name))
+        return fail(STATUS_USAGE, "migrate: --namespace: 1 to %d letters, digits and any of _ . -",
+                    MIGRATE_NAME_MAX);
+    if ((takes & INIT_ONLY) && !o->keys)
+        return fail(STATUS_USAGE,
+                    "migrate init: --keys PATTERN is missing: which keys are its locks?");
+    if (o->keys && (!*o->keys || strlen(o->keys) >= MIGRATE_KEYS_SIZE))
+        return fail(STATUS_USAGE, "migrate init: --keys: 1 to %d bytes", MIGRATE_KEYS_SIZE - 1);
+    const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
+    if (flaw)
+        return fail(STATUS_USAGE, "migrate init: --keys: the pattern has a %s", flaw);
+    if (o->lease_ms != MIGRATE_NOT_GIVEN &&
+        (o->lease_ms < MIGRATE_LEASE_LEAST_MS || o->lease_ms > MIGRATE_LEASE_MOST_MS))
+        return fail(STATUS_USAGE, "migrate init: --lease: 1s to 10m");
+    if (check_waits(o))
+        return STATUS_USAGE;
+    if ((takes & ASKS) && !o->yes && !isatty(STDIN_FILENO))
+        return fail(STATUS_USAGE, "migrate %s: there is nobody to ask: say --yes", word);
+    return 0;
+}
+
+static int work_on(migrate_work *w, int (*function)(migrate_work *w)) {
+    if (signals_begin(&w->sigs))
+        return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
+    int result = function == migrate_acl ? 0 : migrate_read(&w->m, &w->v); /* it needs no scripts */
+    if (result == 0)
+        result = function(w);
+    if (result == 0)
+        result = written();
+    migrate_view_end(&w->v);
+    close(w->sigs.fd);
+    return result;
+}
+
+static int migrate_function(const server *s, const void *given, const operands *words) {
+    migrate_work w = {.o = given, .word = words->word[0]};
+    size_t i = 0;
+
+    while (i < WORDS && strcmp(words_known[i].name, w.word) != 0)
+        i++;
+    if (i == WORDS)
+        return fail(
+            STATUS_USAGE,
+            "migrate: init, status, advance, rollback, sweep, clients or acl; see: tidelock "
+            "help migrate");
+    unsigned takes = words_known[i].takes;
+    int result = check_options(w.word, takes, w.o);
+    if (result == 0)
+        result = check_values(w.word, takes, w.o);
+    if (result == 0 && (takes & STAMPS))
+        result = migrate_can_read_stamps(w.word);
+    if (result == 0)
+        result = migrate_link_open(&w.m, s, w.o->name, &w.o->legacy);
+    if (result)
+        return result;
+    result = work_on(&w, words_known[i].function);
+    migrate_link_close(&w.m);
+    return result;
+}
+
+const command migrate_row = {
+    .name = "migrate",
+    .usage = "[options] init|status|advance|rollback|sweep|clients|acl",
+    .help = "take a namespace's locks from old clients' stamps to tokens",
+    .notes = "  init      register a namespace: its keys, and the phase to begin in\n"
+             "  status    its phase, who follows it, and what keeps it from the next one\n"
+             "  advance   to the next phase, once nothing is in the way\n"
+             "  rollback  to the phase before\n"
+             "  sweep     remove stamps that are over for everybody\n"
+             "  clients   who follows the phase, and what each has confirmed\n"
+             "  acl       print how the server can refuse old clients\n"
+             "\nPhases: 0 timestamp, 1 bridge, 2 drain, 3 token. Java may run in 0 and 1.\n"
+             "Exit status: 0 done, 69 server not reached, 77 refused: something is in the way.\n",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .words_min = 1,
+    .words_max = 1,
+    .function = migrate_function,
+};

@@ -1,0 +1,44 @@
+/*
+ * What the words of `tidelock migrate` share: the options, and the server with the namespace as it was
+ * read last.
+ */
+#ifndef TIDELOCK_MIGRATE_H
+#define TIDELOCK_MIGRATE_H
+
+#include "migrate/migrate_link.h"
+
+#define MIGRATE_NOT_GIVEN (-1)
+
+typedef struct {
+    const char *name, *keys;
+    int phase;
+    int64_t lease_ms, watch_ms, monitor_ms, wait_ms;
+    bool force;
+    bool yes, again, dry_run, history, json;
+    int format;
+    legacy_options legacy;
+} migrate_options;
+
+typedef struct {
+    const char *word; /**< "advance" and so on, for messages */
+    const migrate_options *o;
+    migrate_link m;
+    migrate_view v;
+    signals sigs;
+    int sig; /**< the signal that asks to end */
+} migrate_work;
+
+/** Say what is waited for, on a terminal alone; a NULL wipes it away. At most ten times a second. */
+void migrate_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** On a terminal, without --yes. Returns 0, or the exit status after a message. */
+int migrate_confirm(const migrate_work *w, const char *question);
+
+/* The words; each returns the exit status. */
+int migrate_init(migrate_work *w);    /* migrate_init.c */
+int migrate_advance(migrate_work *w); /* migrate_step.c */
+int migrate_rollback(migrate_work *w);
+int migrate_sweep(migrate_work *w); /* migrate_sweep.c */
+int migrate_acl(migrate_work *w);   /* migrate_acl.c */
+
+#endif

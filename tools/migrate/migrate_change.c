@@ -1,0 +1,251 @@
+/*
+ * Changing the register. A change compares the epoch and sets it in one script, so that of two who would
+ * make one the second is refused; it is for the server that was judged, and for now; and it counts once
+ * the replicas have it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "migrate/migrate_link.h"
+#include "migrate/migrate_scripts.h"
+
+#define WAIT_MS "3000"
+
+/* ---- changing --------------------------------------------------------------------------------- */
+
+#define RUN_ID 40
+#define STEP_MS 5000 /* how long a step may be under way */
+#define NUMBER_SIZE 24
+static const char *number(char buf[NUMBER_SIZE], int64_t v) {
+    (void)snprintf(buf, NUMBER_SIZE, "%lld", (long long)v);
+    return buf;
+}
+
+typedef struct {
+    char word[16], first[64], second[400];
+} outcome;
+
+static bool take_outcome(void *ctx, const tl_reply *reply) {
+    outcome *o = ctx;
+    tl_bytes text = {"", 0};
+
+    *o = (outcome){.word = ""};
+    if (!tl__reply_text(tl__reply_item(reply, 0), &text))
+        return false;
+    tl__bytes_print(o->word, sizeof o->word, text);
+    if (tl__reply_text(tl__reply_item(reply, 1), &text))
+        tl__bytes_print(o->first, sizeof o->first, text);
+    if (tl__reply_text(tl__reply_item(reply, 2), &text))
+        tl__bytes_print(o->second, sizeof o->second, text);
+    return true;
+}
+
+static bool take_count(void *ctx, const tl_reply *reply) {
+    return tl__reply_int(reply, ctx);
+}
+
+/* A failover now would bring the old register back, and clients would refuse to lock. */
+static int confirm(migrate_link *m) {
+    char count[NUMBER_SIZE];
+    const char *const words[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
+    int64_t got = 0;
+
+    if (m->replicas == 0)
+        return 0;
+    if (!skew_link_ask(&m->link, words, take_count, &got))
+        return fail(
+            STATUS_UNAVAILABLE,
+            "migrate: changed, so don't repeat it, but it is not known whether the replicas "
+            "have it: %s",
+            m->link.words);
+    if (got < m->replicas)
+        return fail(
+            STATUS_UNAVAILABLE,
+            "migrate: changed, so don't repeat it, but only %lld of %d replicas have it after "
+            "3 s: prevent a failover to the others until they have caught up",
+            (long long)got, m->replicas);
+    return 0;
+}
+
+static bool take_run_id(void *ctx, const tl_reply *reply) {
+    static const char mark[] = "run_id:";
+    char *id = ctx;
+    tl_bytes text = {"", 0};
+
+    (void)tl__reply_text(reply, &text);
+    const char *at = text.n ? memmem(text.p, text.n, mark, sizeof mark - 1) : NULL;
+    size_t n = 0;
+    if (at)
+        for (at += sizeof mark - 1; n < RUN_ID && at + n < text.p + text.n; n++)
+            id[n] = at[n];
+    id[n] = '\0';
+    return true;
+}
+
+static bool take_time(void *ctx, const tl_reply *reply) {
+    return tl__reply_time(reply, 0, ctx);
+}
+
+/* After another connection another server may answer. */
+static int same_connection(const migrate_link *m, unsigned ups) {
+    if (m->link.ups == ups)
+        return 0;
+    return fail(STATUS_UNAVAILABLE,
+                "migrate: nothing has changed: the connection was lost; begin again");
+}
+
+/* The run id of the server that was judged; "" where it may not be asked. */
+static int take_server(migrate_link *m, unsigned ups, char run_id[RUN_ID + 1]) {
+    static const char *const info[] = {"INFO", "server", NULL};
+
+    run_id[0] = '\0';
+    if (!skew_link_ask(&m->link, info, take_run_id, run_id) && m->link.status != STATUS_REFUSED)
+        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    return same_connection(m, ups);
+}
+
+/* The present epoch must not be lost with a failover either: else two operators could each lead from
+ * another one, both of the same number. */
+static int settle_present(migrate_link *m) {
+    char count[NUMBER_SIZE];
+    static const char script[] = /* a write, which makes no register where there is none */
+        "return redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'epoch', 0)";
+    const char *const touch[] = {"EVAL", script, "1", m->reg, NULL};
+    const char *const wait[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
+    int64_t got = 0;
+
+    if (m->replicas == 0)
+        return 0;
+    if (!skew_link_ask(&m->link, touch, NULL, NULL) ||
+        !skew_link_ask(&m->link, wait, take_count, &got))
+        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    if (got < m->replicas)
+        return fail(STATUS_UNAVAILABLE,
+                    "migrate: nothing has changed: only %lld of %d replicas have the present epoch "
+                    "after 3 s",
+                    (long long)got, m->replicas);
+    return 0;
+}
+
+/* The step is for the server that has been asked so far, and for now: one that is held up on its way must
+ * not come when old clients run again. */
+typedef struct {
+    char run_id[RUN_ID + 1];
+    char permit[MIGRATE_KEY_SIZE], permitted[3 * NUMBER_SIZE]; /* a key, and what it holds */
+} permission;
+
+int migrate_server_time(migrate_link *m, int64_t *ret_us) {
+    const char *const time[] = {"TIME", NULL};
+
+    if (skew_link_ask(&m->link, time, take_time, ret_us))
+        return 0;
+    return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+}
+
+static int take_permission(migrate_link *m, unsigned ups, permission *ret) {
+    char life[NUMBER_SIZE];
+    int64_t now_us = 0;
+    int status = take_server(m, ups, ret->run_id);
+
+    if (status == 0)
+        status = settle_present(m);
+    if (status == 0)
+        status = migrate_server_time(m, &now_us);
+    if (status)
+        return status;
+    (void)migrate_key(ret->permit, m->name, ":permit");
+    int64_t limit_us = now_us + STEP_MS * INT64_C(1000);
+    (void)snprintf(ret->permitted, sizeof ret->permitted, "%lld %lld %lld", (long long)limit_us,
+                   (long long)now_us, (long long)getpid());
+    const char *const words[] = {"PSETEX", ret->permit, number(life, STEP_MS), ret->permitted,
+                                 NULL};
+    if (!skew_link_ask(&m->link, words, NULL, NULL))
+        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    return same_connection(m, ups);
+}
+
+static int refused(const migrate_link *m, const outcome *o) {
+    char who[MIGRATE_WHO_SIZE];
+    migrate_client c;
+
+    if (strcmp(o->word, "epoch") == 0 && !o->first[0])
+        return fail(STATUS_REFUSED, "migrate: refused: the register of namespace %s has vanished",
+                    m->name);
+    if (strcmp(o->word, "epoch") == 0)
+        return fail(STATUS_REFUSED,
+                    "migrate: refused: namespace %s has gone to epoch %s, phase %s, meanwhile: "
+                    "another operator was faster; see: tidelock migrate status --namespace %s",
+                    m->name, o->first, o->second, m->name);
+    if (strcmp(o->word, "server") == 0)
+        return fail(
+            STATUS_UNAVAILABLE,
+            "migrate: nothing has changed: another server answers than before; begin again");
+    if (strcmp(o->word, "late") == 0)
+        return fail(
+            STATUS_UNAVAILABLE,
+            "migrate: nothing has changed: the step reached the server too late; begin again");
+    migrate_client_read(tl__bytes_of(o->first), tl__bytes_of(o->second), &c);
+    return fail(STATUS_REFUSED,
+                "migrate: refused: a client has come meanwhile that does not act by the present "
+                "epoch: %s; try again",
+                migrate_client_who(who, &c));
+}
+
+int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *ret_epoch) {
+    char epoch[NUMBER_SIZE] = "", phase[NUMBER_SIZE], lease[NUMBER_SIZE];
+    permission p = {.run_id = ""};
+    int status = take_permission(m, move->ups, &p);
+    if (status)
+        return status;
+    char *line = migrate_change_write(move->entry);
+    outcome o;
+
+    if (!line)
+        return fail(STATUS_INTERNAL, "migrate: out of memory");
+    if (move->epoch > 0)
+        (void)number(epoch, move->epoch);
+    const char *const words[] = {"EVAL",
+                                 migrate_change_script,
+                                 "4",
+                                 m->reg,
+                                 m->clients,
+                                 m->log,
+                                 p.permit,
+                                 epoch,
+                                 number(phase, move->phase),
+                                 m->by_register,
+                                 line,
+                                 move->keys ? move->keys : "",
+                                 number(lease, move->lease_ms),
+                                 p.run_id,
+                                 p.permitted,
+                                 NULL};
+    bool ok = skew_link_ask(&m->link, words, take_outcome, &o);
+    free(line);
+    if (!ok)
+        return fail(m->link.status,
+                    "migrate: %s; whether the register has changed is shown by: tidelock migrate "
+                    "status --namespace %s",
+                    m->link.words, m->name);
+    if (strcmp(o.word, "done") != 0)
+        return refused(m, &o);
+    (void)tl__bytes_to_int(tl__bytes_of(o.first), ret_epoch);
+    return confirm(m);
+}
+
+int migrate_note(migrate_link *m, const migrate_change *entry) {
+    char at[NUMBER_SIZE];
+    int64_t now_us = 0;
+    int status = migrate_server_time(m, &now_us);
+    char *line = status ? NULL : migrate_change_write(entry);
+
+    if (!line)
+        return status ? status : fail(STATUS_INTERNAL, "migrate: out of memory");
+    const char *const words[] = {"EVAL", migrate_note_script, "2", m->reg, m->log,
+                                 line,   number(at, now_us),  NULL};
+    bool ok = skew_link_ask(&m->link, words, NULL, NULL);
+    free(line);
+    return ok ? 0 : fail(m->link.status, "migrate: %s", m->link.words);
+}

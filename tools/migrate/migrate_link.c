@@ -1,0 +1,233 @@
+/*
+ * What is asked of the server about a namespace: it is only read here.
+ */
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "migrate/migrate_link.h"
+
+#define CLIENTS_MOST 100000
+#define SCAN_MOST_MS (10 * 60000)
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static void tell_who(migrate_link *m) {
+    struct utsname u;
+    // cppcheck-suppress getpwuidCalled ; this program has one thread
+    const struct passwd *p = getpwuid(geteuid());
+    const char *user = p && p->pw_name && *p->pw_name ? p->pw_name : "?";
+    const char *host = uname(&u) == 0 && u.nodename[0] ? u.nodename : "?";
+
+    (void)snprintf(m->by, sizeof m->by, "%.100s@%.200s pid %lld", user, host, (long long)getpid());
+    (void)snprintf(m->by_register, sizeof m->by_register, "%.200s %lld %.100s", host,
+                   (long long)getpid(), user);
+}
+
+typedef struct {
+    bool replica;
+    int replicas;
+    char master[300];
+} replication;
+
+static bool take_replication(void *ctx, const tl_reply *reply) {
+    replication *r = ctx;
+    tl_bytes info;
+    char role[16] = "", host[200] = "?", port[16] = "?", count[16] = "0";
+    int64_t n = 0;
+
+    if (!tl__reply_text(reply, &info))
+        return false;
+    (void)info_field(info, "role", role, sizeof role);
+    (void)info_field(info, "master_host", host, sizeof host);
+    (void)info_field(info, "master_port", port, sizeof port);
+    (void)info_field(info, "connected_slaves", count, sizeof count);
+    (void)tl__bytes_to_int(tl__bytes_of(count), &n);
+    r->replica = strcmp(role, "slave") == 0;
+    r->replicas = n > 0 && n < 1000 ? (int)n : 0;
+    (void)snprintf(r->master, sizeof r->master, "%s:%s", host, port);
+    return true;
+}
+
+/* Before 2.6 INFO knows no sections; later a user may be allowed this one alone. */
+static bool ask_replication(migrate_link *m, replication *ret) {
+    static const char *const section[] = {"INFO", "replication", NULL};
+    static const char *const all[] = {"INFO", NULL};
+
+    return skew_link_ask(&m->link, section, take_replication, ret) ||
+           (m->link.error && m->link.status != STATUS_REFUSED &&
+            skew_link_ask(&m->link, all, take_replication, ret));
+}
+
+static int find_replicas(migrate_link *m) {
+    replication r = {.replicas = 0};
+
+    if (!ask_replication(m, &r))
+        return fail(m->link.status, "migrate: %s", m->link.words);
+    if (r.replica)
+        return fail(STATUS_UNAVAILABLE,
+                    "migrate: this is a replica, whose register may be old: ask its master, %s",
+                    r.master);
+    m->replicas = r.replicas;
+    return 0;
+}
+
+int migrate_link_open(migrate_link *m, const server *s, const char *name,
+                      const legacy_options *legacy) {
+    *m = (migrate_link){.server = s, .name = name, .legacy = legacy};
+    (void)migrate_key(m->reg, name, "");
+    (void)migrate_key(m->clients, name, ":clients");
+    (void)migrate_key(m->log, name, ":log");
+    tell_who(m);
+    static const tl_needer phases = {"phases need", TL_INSTEAD};
+    int status = server_need_url(s, "migrate");
+    status = status ? status : skew_link_open(&m->link, s);
+    if (status)
+        return status;
+    m->link.needer = &phases;
+    status = find_replicas(m);
+    if (status)
+        skew_link_close(&m->link);
+    return status;
+}
+
+void migrate_link_close(migrate_link *m) {
+    skew_link_close(&m->link);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static bool take_view(void *ctx, const tl_reply *reply) {
+    migrate_view *v = ctx;
+    const tl_reply *all = tl__reply_item(reply, 1);
+    size_t n = all->count / 2;
+
+    if (reply->type != TL_REPLY_ARRAY || !tl__reply_time(reply, 2, &v->now_us) || n > CLIENTS_MOST)
+        return false;
+    migrate_register_read(tl__reply_item(reply, 0), &v->reg);
+    if (n > 0 && !(v->client = calloc(n, sizeof *v->client)))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        tl_bytes id, text;
+        if (tl__reply_text(&all->items[2 * i], &id) &&
+            tl__reply_text(&all->items[2 * i + 1], &text))
+            migrate_client_read(id, text, &v->client[v->clients++]);
+    }
+    return true;
+}
+
+int migrate_read(migrate_link *m, migrate_view *v) {
+    static const char script[] =
+        "local t = redis.call('TIME') "
+        "return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2]), t[1], t[2]}";
+    const char *const words[] = {"EVAL", script, "2", m->reg, m->clients, NULL};
+
+    migrate_view_end(v);
+    v->name = m->name;
+    if (skew_link_ask(&m->link, words, take_view, v))
+        return 0;
+    migrate_view_end(v);
+    return fail(m->link.status, "migrate: %s", m->link.words);
+}
+
+void migrate_view_end(migrate_view *v) {
+    free(v->client);
+    *v = (migrate_view){.name = v->name};
+}
+
+/* ---- the history ------------------------------------------------------------------------------ */
+
+typedef struct {
+    void (*each)(void *ctx, const migrate_change *c);
+    void *ctx;
+} teller;
+
+static bool take_history(void *ctx, const tl_reply *reply) {
+    const teller *t = ctx;
+    migrate_change c;
+    tl_bytes line;
+
+    if (reply->type != TL_REPLY_ARRAY)
+        return false;
+    for (size_t i = 0; i < reply->count; i++)
+        if (tl__reply_text(&reply->items[i], &line) && migrate_change_read(line, &c))
+            t->each(t->ctx, &c);
+    return true;
+}
+
+int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_change *c), void *ctx) {
+    const char *const words[] = {"LRANGE", m->log, "0", "-1", NULL};
+    teller t = {each, ctx};
+
+    if (skew_link_ask(&m->link, words, take_history, &t))
+        return 0;
+    return fail(m->link.status, "migrate: %s", m->link.words);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------- */
+
+int migrate_can_read_stamps(const char *what) {
+    tl_dialect_info d = {.size = sizeof d};
+
+    if (tl_dialect_at(0, 0, &d))
+        return 0;
+    return fail(STATUS_USAGE, "migrate %s: this tidelock was built without what reads stamps",
+                what);
+}
+
+int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found found,
+                 void *ctx, bool *ret_whole, int *ret_sig) {
+    legacy_options legacy = exact ? *m->legacy : (legacy_options)LEGACY_DEFAULTS;
+    int64_t end = moment_ms() + SCAN_MOST_MS;
+    uint64_t cursor = 0;
+    tl_client *client;
+    tl_error err;
+    tl_err code = TL_OK;
+
+    legacy.protocol = exact ? TL_BRIDGE : TL_TOKEN;
+    int status = server_open(m->server, "migrate", NULL, &legacy, &client);
+    if (status)
+        return status;
+    do {
+        code = tl_client_scan(client, keys, &cursor, found, ctx, &err);
+        *ret_sig = signals_pause(sigs, 0);
+    } while (code == TL_OK && cursor != 0 && !*ret_sig && moment_ms() < end);
+    *ret_whole = code == TL_OK && cursor == 0;
+    tl_client_close(client);
+    return code ? fail_as(m->server, &err) : 0;
+}
+
+typedef struct {
+    migrate_link *m;
+    migrate_locks *locks;
+    migrate_view *view;
+} looker;
+
+static void found_any(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
+    const looker *l = ctx;
+    if (info->by_tidelock && info->stamp_left_ms > 0 && !migrate_knows(l->view, info))
+        (void)migrate_read(l->m, l->view);
+    migrate_locks_learn(l->locks, l->view, key, key_len, info);
+}
+
+/* What only the dialect that was named knows for a stamp: one that never ends. */
+static void found_eternal(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
+    if (info->protocol != TL_TOKEN && info->protocol >= 0 && info->stamp_left_ms == INT64_MIN)
+        found_any(key, key_len, info, ctx);
+}
+
+int migrate_look(migrate_link *m, migrate_view *v, const char *keys, signals *sigs,
+                 migrate_locks *ret, int *ret_sig) {
+    looker l = {m, ret, v};
+    bool whole = true;
+
+    *ret = (migrate_locks){.whole = false};
+    int status = migrate_scan(m, keys, false, sigs, found_any, &l, &ret->whole, ret_sig);
+    if (status == 0 && !*ret_sig && m->legacy->dialect)
+        status = migrate_scan(m, keys, true, sigs, found_eternal, &l, &whole, ret_sig);
+    ret->whole = ret->whole && whole;
+    return status;
+}

@@ -1,0 +1,29 @@
+/*
+ * The history of a namespace's phase: one line of JSON for each change, written by this tool alone, read
+ * with care. Pure.
+ */
+#ifndef TIDELOCK_MIGRATE_LOG_H
+#define TIDELOCK_MIGRATE_LOG_H
+
+#include "link/migrate_record.h"
+#include "transport/conn.h" /* tl_bytes */
+
+#define MIGRATE_LOG_MOST 1000
+#define MIGRATE_EVIDENCE_SIZE 600
+
+typedef struct {
+    char action[16];         /**< "init", "advance", "rollback", "sweep" */
+    int64_t at_us, to_epoch; /**< the server's clock, and the new epoch: the server writes them */
+    int64_t from_epoch;
+    int from_phase, to_phase; /**< -1: none */
+    char by[MIGRATE_BY_SIZE]; /**< "user@host pid 4711" */
+    char evidence[MIGRATE_EVIDENCE_SIZE];
+} migrate_change;
+
+/** The line but for its beginning, '{"at_us":N,"to_epoch":N,'; to be freed. NULL: no memory. */
+char *migrate_change_write(const migrate_change *c);
+
+/** False: it is no such line. */
+bool migrate_change_read(tl_bytes line, migrate_change *ret);
+
+#endif

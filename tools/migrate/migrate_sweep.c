@@ -1,0 +1,215 @@
+/*
+ * migrate sweep: removes stamps that are over for everybody: their own clients' comparison has been true
+ * for M + L on the server's clock. Each is deleted by a script that compares its exact bytes and asks the
+ * TIME once more, so that one which was taken over meanwhile stays.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "migrate/migrate.h"
+#include "migrate/migrate_scripts.h"
+#include "migrate/migrate_show.h"
+
+#define MOST 100000
+
+typedef enum { HELD, ENDLESS, FREE, REMOVED, CHANGED } state;
+
+typedef struct {
+    char *key; /* with a zero byte behind it */
+    size_t len;
+    state state;
+    int64_t free_at_ms, left_ms; /* the server's clock; left: until then, from the scan */
+    char value[64], who[160];
+} leftover;
+
+typedef struct {
+    leftover *list;
+    size_t count, room;
+    bool no_memory;
+    char now[24]; /* the server's time us, before anything is removed */
+} sweep;
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+static bool make_room(sweep *s) {
+    if (s->count < s->room)
+        return true;
+    size_t room = s->room ? 2 * s->room : 64;
+    leftover *list = room <= MOST ? realloc(s->list, room * sizeof *list) : NULL;
+    if (!list)
+        return false;
+    s->list = list;
+    s->room = room;
+    return true;
+}
+
+static bool is_known(const sweep *s, const void *key, size_t len) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->list[i].len == len && memcmp(s->list[i].key, key, len) == 0)
+            return true;
+    return false;
+}
+
+static void found(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
+    sweep *s = ctx;
+
+    if (info->protocol != TL_BRIDGE && info->protocol != TL_TIMESTAMP)
+        return;
+    if (is_known(s, key, key_len)) /* a scan may tell of a key twice */
+        return;
+    char *copy = malloc(key_len + 1);
+    if (!copy || !make_room(s)) {
+        free(copy);
+        s->no_memory = true;
+        return;
+    }
+    memcpy(copy, key, key_len);
+    copy[key_len] = '\0';
+    leftover *l = &s->list[s->count++];
+    *l = (leftover){.key = copy, .len = key_len, .free_at_ms = info->free_at_ms};
+    l->state = info->free_at_ms < 0 ? ENDLESS : info->held ? HELD : FREE;
+    l->left_ms = info->remaining_ms;
+    (void)snprintf(l->value, sizeof l->value, "%s", info->value);
+    if (info->by_tidelock && info->host[0])
+        (void)snprintf(l->who, sizeof l->who, "%.40s on %.60s (pid %lld)", info->service,
+                       info->host, (long long)info->pid);
+}
+
+static void forget(sweep *s) {
+    for (size_t i = 0; i < s->count; i++)
+        free(s->list[i].key);
+    free(s->list);
+    *s = (sweep){.list = NULL};
+}
+
+/* ---- removing --------------------------------------------------------------------------------- */
+
+static bool take_number(void *ctx, const tl_reply *reply) {
+    return tl__reply_int(reply, ctx);
+}
+
+static int remove_one(migrate_work *w, const char *now, leftover *l) {
+    char at[24];
+    int64_t got = 0;
+
+    (void)snprintf(at, sizeof at, "%lld", (long long)l->free_at_ms);
+    const tl_bytes words[] = {TL_LITERAL("EVAL"),     tl__bytes_of(migrate_sweep_script),
+                              TL_LITERAL("1"),        tl__bytes(l->key, l->len),
+                              tl__bytes_of(l->value), tl__bytes_of(at),
+                              tl__bytes_of(now)};
+    if (!skew_link_ask_bytes(&w->m.link, words, sizeof words / sizeof *words, take_number, &got))
+        return fail(w->m.link.status, "migrate sweep: %s", w->m.link.words);
+    l->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
+    return 0;
+}
+
+static int remove_all(migrate_work *w, sweep *s) {
+    int64_t now_us = 0;
+    int status = s->count > 0 ? migrate_server_time(&w->m, &now_us) : 0;
+
+    (void)snprintf(s->now, sizeof s->now, "%lld", (long long)now_us);
+    for (size_t i = 0; i < s->count && status == 0 && !w->sig; i++) {
+        if (s->list[i].state == FREE)
+            status = remove_one(w, s->now, &s->list[i]);
+        w->sig = signals_pause(&w->sigs, 0);
+    }
+    return status;
+}
+
+/* ---- telling ---------------------------------------------------------------------------------- */
+
+static const char *const names[] = {[HELD] = "held",
+                                    [ENDLESS] = "held",
+                                    [FREE] = "free",
+                                    [REMOVED] = "removed",
+                                    [CHANGED] = "changed"};
+
+static void show(const leftover *l) {
+    char key[KEY_SHOWN], left[DURATION_SHOWN], date[MIGRATE_DATE_SIZE];
+
+    tl__bytes_print(key, sizeof key, tl__bytes(l->key, l->len));
+    printf("%-8s %s", names[l->state], key);
+    if (l->state == ENDLESS)
+        printf(": it never ends: its holder must remove it, or tidelock break");
+    else if (l->state == HELD)
+        printf(": until %s, in %s%s%s", migrate_date(date, l->free_at_ms * 1000),
+               show_ms(left, l->left_ms), l->who[0] ? ", by " : "", l->who);
+    else if (l->state == CHANGED)
+        printf(": it was taken or released meanwhile");
+    printf("\n");
+}
+
+static int show_json(const sweep *s) {
+    json j;
+
+    json_begin_list(&j);
+    for (size_t i = 0; i < s->count; i++) {
+        const leftover *l = &s->list[i];
+        json_item(&j);
+        json_bytes(&j, "key", l->key, l->len);
+        json_text(&j, "state", names[l->state]);
+        json_known(&j, "free_at_ms", l->free_at_ms);
+        json_known(&j, "remaining_ms", l->state == HELD ? l->left_ms : -1);
+        json_text(&j, "holder", l->who[0] ? l->who : NULL);
+        json_close(&j);
+    }
+    return json_end_list(&j, STDOUT_FILENO)
+               ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
+               : 0;
+}
+
+static int tell(const migrate_work *w, const sweep *s, bool whole) {
+    int64_t n[CHANGED + 1] = {0};
+
+    if (w->o->json || w->o->format)
+        return show_json(s);
+    for (size_t i = 0; i < s->count; i++) {
+        show(&s->list[i]);
+        n[s->list[i].state]++;
+    }
+    int64_t held = n[HELD] + n[ENDLESS] + n[CHANGED];
+    printf("%lld removed, %lld free, %lld held%s\n", (long long)n[REMOVED], (long long)n[FREE],
+           (long long)held, whole ? "" : "; not all keys were looked at");
+    return 0;
+}
+
+static int note(migrate_work *w, const sweep *s) {
+    migrate_change c = {.action = "sweep",
+                        .from_phase = w->v.reg.phase,
+                        .to_phase = w->v.reg.phase,
+                        .from_epoch = w->v.reg.epoch};
+    long long removed = 0;
+
+    for (size_t i = 0; i < s->count; i++)
+        removed += s->list[i].state == REMOVED;
+    if (removed == 0)
+        return 0;
+    (void)snprintf(c.by, sizeof c.by, "%s", w->m.by);
+    (void)snprintf(c.evidence, sizeof c.evidence, "%lld stamps removed that were over", removed);
+    return migrate_note(&w->m, &c);
+}
+
+int migrate_sweep(migrate_work *w) {
+    sweep s = {.list = NULL};
+    bool whole = false;
+
+    if (!w->v.reg.readable)
+        return fail(STATUS_REFUSED,
+                    "migrate sweep: refused: namespace %s is not registered: tidelock migrate init",
+                    w->v.name);
+    int status = migrate_scan(&w->m, w->v.reg.keys, true, &w->sigs, found, &s, &whole, &w->sig);
+    if (status == 0 && s.no_memory)
+        status = fail(STATUS_INTERNAL, "migrate sweep: out of memory, or over %d stamps", MOST);
+    if (status == 0 && !w->sig && !w->o->dry_run) {
+        status = remove_all(w, &s);
+        int noted = note(w, &s);
+        status = status ? status : noted;
+    }
+    if (status == 0)
+        status = tell(w, &s, whole && !w->sig);
+    forget(&s);
+    return status == 0 && w->sig ? STATUS_SIGNAL + w->sig : status;
+}

@@ -1,0 +1,197 @@
+/*
+ * Watching for old clients. The counts are of the whole server and of scripts too: they prove that
+ * nobody was there, but not that somebody was. The list of clients is a hint for people.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "migrate/migrate_traffic.h"
+
+/* ---- counts ----------------------------------------------------------------------------------- */
+
+/* The number behind "cmdstat_NAME:calls=", 0 when there is no such line. */
+static int64_t calls_of(tl_bytes info, const char *name) {
+    char head[48];
+    size_t n = (size_t)snprintf(head, sizeof head, "cmdstat_%s:calls=", name);
+    int64_t calls = 0;
+
+    for (size_t i = 0; i + n < info.n; i++) {
+        if (info.p[i] != 'c' || (i > 0 && info.p[i - 1] != '\n') ||
+            memcmp(info.p + i, head, n) != 0)
+            continue;
+        size_t len = 0;
+        while (i + n + len < info.n && info.p[i + n + len] != ',' && info.p[i + n + len] != '\r')
+            len++;
+        return tl__bytes_to_int(tl__bytes(info.p + i + n, len), &calls) ? calls : -1;
+    }
+    return 0;
+}
+
+int64_t migrate_count_calls(tl_bytes info) {
+    static const char *const names[] = {"setnx", "getset"};
+    int64_t sum = 0;
+
+    /* A server that counts has counted the EVAL that read the register. */
+    if (calls_of(info, "eval") <= 0)
+        return -1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int64_t calls = calls_of(info, names[i]);
+        if (calls < 0)
+            return -1;
+        sum += calls;
+    }
+    return sum;
+}
+
+static bool take_calls(void *ctx, const tl_reply *reply) {
+    int64_t *calls = ctx;
+    tl_bytes info;
+
+    *calls = tl__reply_text(reply, &info) ? migrate_count_calls(info) : -1;
+    return true;
+}
+
+/* ---- the list of clients ---------------------------------------------------------------------- */
+
+/* The value of "name=" in a line, cut to fit. */
+static void value_of(tl_bytes line, const char *name, char *to, size_t size) {
+    size_t n = strlen(name);
+
+    to[0] = '\0';
+    for (size_t i = 0; i + n < line.n; i++) {
+        if ((i > 0 && line.p[i - 1] != ' ') || memcmp(line.p + i, name, n) != 0 ||
+            line.p[i + n] != '=')
+            continue;
+        const char *from = line.p + i + n + 1;
+        size_t rest = line.n - (i + n + 1);
+        const char *blank = memchr(from, ' ', rest);
+        tl__bytes_print(to, size, tl__bytes(from, blank ? (size_t)(blank - from) : rest));
+        return;
+    }
+}
+
+static bool is_one(const char *word, const char *const *words) {
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0)
+            return true;
+    return false;
+}
+
+/* What a connection of tidelock's has said last, or one that belongs to the server itself. */
+static bool may_be_ours(const char *command) {
+    static const char *const ours[] = {"eval",  "evalsha", "time",      "wait",        "auth",
+                                       "hello", "select",  "subscribe", "unsubscribe", "ping",
+                                       "info",  "client",  "monitor",   "replconf",    "psync",
+                                       "sync",  "NULL",    "script",    "echo",        NULL};
+    char head[32];
+
+    (void)snprintf(head, sizeof head, "%.31s", command);
+    head[strcspn(head, "|")] = '\0';
+    return is_one(head, ours);
+}
+
+static void list_one(tl_bytes line, migrate_traffic *t) {
+    static const char *const theirs[] = {"setnx", "getset", NULL};
+    char address[64], name[64], command[32];
+
+    value_of(line, "addr", address, sizeof address);
+    value_of(line, "name", name, sizeof name);
+    value_of(line, "cmd", command, sizeof command);
+    for (int i = 0; i < t->stragglers; i++)
+        if (strcmp(t->straggler[i].address, address) == 0 && !t->straggler[i].name[0])
+            memcpy(t->straggler[i].name, name, sizeof name);
+    if (!address[0] || may_be_ours(command))
+        return;
+    t->connections++;
+    bool suspect = is_one(command, theirs);
+    size_t n = strlen(t->suspects);
+    if (!suspect || n + 120 > sizeof t->suspects || strstr(t->suspects, address))
+        return;
+    (void)snprintf(t->suspects + n, sizeof t->suspects - n, "%s%s%s%.30s (said %s last)",
+                   n ? ", " : "", address, name[0] ? " called " : "", name, command);
+}
+
+void migrate_list_clients(tl_bytes list, migrate_traffic *t) {
+    t->connections = 0;
+    for (size_t i = 0; i < list.n;) {
+        const char *end = memchr(list.p + i, '\n', list.n - i);
+        size_t n = end ? (size_t)(end - (list.p + i)) : list.n - i;
+        list_one(tl__bytes(list.p + i, n), t);
+        i += n + 1;
+    }
+}
+
+static bool take_list(void *ctx, const tl_reply *reply) {
+    migrate_watch *w = ctx;
+    tl_bytes list;
+
+    if (tl__reply_text(reply, &list)) {
+        migrate_list_clients(list, w->seen);
+        migrate_monitor_cost(&w->monitor, list);
+    }
+    return true;
+}
+
+/* ---- watching --------------------------------------------------------------------------------- */
+
+static int64_t ask_calls(migrate_link *m) {
+    static const char *const words[] = {"INFO", "commandstats", NULL};
+    int64_t calls = -1;
+
+    return skew_link_ask(&m->link, words, take_calls, &calls) ? calls : -1;
+}
+
+static void ask_list(migrate_watch *w) {
+    static const char *const words[] = {"CLIENT", "LIST", NULL};
+    (void)skew_link_ask(&w->m->link, words, take_list, w);
+}
+
+void migrate_watch_begin(migrate_watch *w, migrate_link *m, const char *keys, int64_t monitor_ms,
+                         migrate_traffic *ret) {
+    *ret = (migrate_traffic){.watch_ms = 0};
+    *w = (migrate_watch){.m = m, .seen = ret, .began_ms = moment_ms()};
+    if (monitor_ms > 0)
+        migrate_monitor_begin(&w->monitor, m, keys, ret);
+    w->monitor_until_ms = moment_ms() + monitor_ms;
+    w->base = ask_calls(m); /* whatever is counted from now on, MONITOR tells */
+    ret->counted = w->base >= 0;
+    ask_list(w);
+}
+
+static void count(migrate_watch *w) {
+    int64_t calls = w->seen->counted ? ask_calls(w->m) : -1;
+
+    /* fewer than before: somebody has reset them, or the server was restarted */
+    if (calls < w->base || calls - w->base < w->seen->calls)
+        w->seen->counted = false;
+    else
+        w->seen->calls = calls - w->base;
+}
+
+void migrate_watch_pause(migrate_watch *w, signals *sigs, int64_t ms) {
+    struct pollfd p = {.fd = sigs->fd, .events = POLLIN};
+
+    if (w->monitor.conn)
+        migrate_monitor_listen(&w->monitor, sigs, ms);
+    else
+        (void)poll(&p, 1, (int)ms);
+}
+
+void migrate_watch_look(migrate_watch *w) {
+    count(w);
+    if (w->monitor.conn && moment_ms() >= w->monitor_until_ms)
+        migrate_monitor_end(&w->monitor, w->m);
+    ask_list(w);
+    w->seen->watch_ms = moment_ms() - w->began_ms;
+}
+
+void migrate_watch_end(migrate_watch *w) {
+    bool whole = w->monitor.conn != NULL;
+
+    count(w);
+    migrate_monitor_end(&w->monitor, w->m);
+    w->seen->monitor_whole = whole && !w->monitor.failed;
+    ask_list(w);
+    w->seen->watch_ms = moment_ms() - w->began_ms;
+}

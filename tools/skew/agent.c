@@ -1,0 +1,323 @@
+/*
+ * tidelock agent: measures this host's clock against the server's again and again, and publishes what
+ * it finds under a lease, so that any host can print the whole matrix.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/signals.h"
+#include "skew/skew_self.h"
+
+#define BURST 8       /* questions each time */
+#define BURST_MS 1000 /* at most */
+#define SPREAD 16     /* the part of --every by which a round may come earlier */
+#define EVERY_LEAST_MS 100
+#define NAME_RULE "1 to 64 letters, digits and any of . _ : -"
+#define STATUS_NOT_THERE 1 /* of --forget */
+
+typedef struct {
+    const char *name;
+    int64_t every_ms;
+    bool once, verbose;
+    opt_texts forget;
+} agent_options;
+
+static const opt agent_table[] = {
+    {0, "name", OPT_TEXT, offsetof(agent_options, name), "HOST",
+     "publish as HOST (the host's name)", 0, 0},
+    {0, "every", OPT_DURATION, offsetof(agent_options, every_ms), "D",
+     "measure and publish so often (10s)", 0, 0},
+    {0, "once", OPT_FLAG, offsetof(agent_options, once), NULL,
+     "measure once, leave the record for three times --every, and end", 0, 0},
+    {0, "forget", OPT_TEXTS, offsetof(agent_options, forget), "HOST",
+     "instead: forget HOST, which was retired; again and again", 0, 0},
+    {'v', "verbose", OPT_FLAG, offsetof(agent_options, verbose), NULL,
+     "say on stderr what is published", 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const agent_options agent_defaults = {.every_ms = 10000};
+
+typedef struct {
+    const agent_options *options;
+    char name[SKEW_NAME_SIZE], key[SKEW_KEY_SIZE], id[SKEW_ID_SIZE];
+    skew_link link;
+    skew_track track;
+    char server[SKEW_SERVER_SIZE]; /* that the track is of */
+    bool published;                /* at least once */
+    int64_t put_us[2];             /* at_us of the last two records that were sent */
+    int clash;                     /* rounds for which it is told of still; 0: of none */
+    bool failing;
+    int32_t rate_ppm; /* the greatest since the evidence was gathered */
+} agent;
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+typedef struct {
+    bool there;
+    skew_record record;
+} found;
+
+static bool take_record(void *ctx, const tl_reply *reply) {
+    found *f = ctx;
+    tl_bytes text;
+
+    f->there = tl__reply_text(reply, &text) && skew_record_read(text.p, text.n, &f->record);
+    return true;
+}
+
+static bool take_count(void *ctx, const tl_reply *reply) {
+    int64_t *count = ctx;
+    return tl__reply_int(reply, count);
+}
+
+/* Whose bytes: a machine that was cloned while it ran has an agent with our id, too. */
+static bool is_ours(const agent *a, const skew_record *r) {
+    return strcmp(r->id, a->id) == 0 && (r->at_us == a->put_us[0] || r->at_us == a->put_us[1]);
+}
+
+/* Another agent of our name, and not merely one that we follow, or that has gone. It is told of for as long as a record lasts: one of
+ * the two may be late, and the other then finds its own. */
+static bool look_for_clash(agent *a) {
+    const char *const words[] = {"GET", a->key, NULL};
+    found f = {.there = false};
+
+    if (!skew_link_ask(&a->link, words, take_record, &f))
+        return false;
+    bool other = f.there && !is_ours(a, &f.record) &&
+                 skew_record_end_us(&f.record) >= a->track.stamp_us;
+    bool clash = other && (a->published || !skew_same_boot(f.record.id, a->id));
+    if (clash && !a->clash)
+        say("agent: another agent publishes as %s: give one of them another name (--name)",
+            a->name);
+    if (clash)
+        a->clash = SKEW_LEASE;
+    else if (a->clash > 0)
+        a->clash--;
+    return true;
+}
+
+/* Names go a day after their lease; of too many those that have been silent for longest. */
+static bool keep_index(agent *a, int64_t at_us, int64_t kept_ms) {
+    char past[TL_INT_SIZE], kept[TL_INT_SIZE], oldest[TL_INT_SIZE];
+
+    (void)snprintf(oldest, sizeof oldest, "%d", -1 - SKEW_NAMES_MOST);
+    (void)snprintf(past, sizeof past, "(%lld", (long long)(at_us - SKEW_REMEMBERED_MS * 1000));
+    (void)snprintf(kept, sizeof kept, "%lld", (long long)kept_ms);
+    const char *const keep[] = {"PEXPIRE", SKEW_INDEX_KEY, kept, NULL},
+                      *const prune[] = {"ZREMRANGEBYSCORE", SKEW_INDEX_KEY, "-inf", past, NULL},
+                      *const bound[] = {"ZREMRANGEBYRANK", SKEW_INDEX_KEY, "0", oldest, NULL};
+    return skew_link_ask(&a->link, keep, NULL, NULL) &&
+           skew_link_ask(&a->link, prune, NULL, NULL) && skew_link_ask(&a->link, bound, NULL, NULL);
+}
+
+static bool put(agent *a, const skew_record *record) {
+    char text[SKEW_RECORD_SIZE], kept[TL_INT_SIZE], until[TL_INT_SIZE];
+    int64_t end_us = skew_record_end_us(record),
+            kept_ms = (end_us - record->at_us) / 1000 + SKEW_REMEMBERED_MS;
+
+    skew_record_write(text, record);
+    (void)snprintf(kept, sizeof kept, "%lld", (long long)kept_ms);
+    (void)snprintf(until, sizeof until, "%lld", (long long)end_us);
+    const char *const add[] = {"ZADD", SKEW_INDEX_KEY, until, a->name, NULL}, *const set[] = {
+                                                                                  "PSETEX", a->key,
+                                                                                  kept, text, NULL};
+    return skew_link_ask(&a->link, add, NULL, NULL) && skew_link_ask(&a->link, set, NULL, NULL) &&
+           keep_index(a, record->at_us, kept_ms);
+}
+
+static bool publish(agent *a, const kernel_clock *kernel) {
+    skew_record record;
+
+    skew_self_record(&a->track, kernel, a->server, &record);
+    record.every_ms = a->options->every_ms;
+    record.clash = a->clash > 0;
+    a->put_us[1] = a->put_us[0];
+    a->put_us[0] = record.at_us;
+    if (!put(a, &record))
+        return false;
+    a->published = true;
+    if (a->options->verbose)
+        say("agent: %s is %lld to %lld us from the server's clock", a->name,
+            (long long)record.offset.lo, (long long)record.offset.hi);
+    return true;
+}
+
+/* What was found stays for as long as any host is remembered, but is the host's word no more, unless it is
+ * another's by now: a host with a bad clock is no better for not being watched. */
+static void withdraw(agent *a) {
+    const char *const get[] = {"GET", a->key, NULL};
+    found f = {.there = false};
+
+    if (!a->published || !skew_link_ask(&a->link, get, take_record, &f) || !f.there ||
+        !is_ours(a, &f.record))
+        return;
+    f.record.every_ms = 1;
+    (void)put(a, &f.record);
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+/* What was measured against another server's clock says nothing of this one's. */
+static bool look_for_server(agent *a) {
+    char server[SKEW_SERVER_SIZE];
+
+    if (!skew_self_server(&a->link, server))
+        return false;
+    if (strcmp(server, a->server) != 0)
+        a->track.known = false;
+    memcpy(a->server, server, sizeof server);
+    return true;
+}
+
+static bool round_once(agent *a) {
+    static const skew_effort effort = {.samples = BURST, .for_ms = BURST_MS};
+    kernel_clock kernel = moment_kernel();
+    int32_t rate = skew_self_rate(&kernel);
+
+    /* A correction that begins or ends between two rounds: the faster rate holds for the time between. */
+    int32_t between = rate > a->rate_ppm ? rate : a->rate_ppm;
+    a->rate_ppm = rate;
+    if (!look_for_server(a) || !skew_self_measure(&a->link, &a->track, &effort, between) ||
+        !look_for_server(a))
+        return false;
+    return !a->track.known || (look_for_clash(a) && publish(a, &kernel));
+}
+
+/* Of two that go on at one moment, as clones do, each would put its record over the other's before that is seen. */
+static int64_t pause_ms(const agent *a) {
+    int64_t every_ms = a->options->every_ms;
+    uint64_t drawn;
+    if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != (ssize_t)sizeof drawn)
+        return every_ms; /* the machine has only just started: next time */
+    return every_ms - (int64_t)(drawn % (uint64_t)(every_ms / SPREAD + 1));
+}
+
+/* The signal that ends it. */
+static void serve(agent *a, signals *s) {
+    int64_t next = moment_ms();
+    do {
+        bool ok = round_once(a);
+        if (!ok && !a->failing)
+            say("agent: %s; it tries again every %lld ms", a->link.words,
+                (long long)a->options->every_ms);
+        else if (ok && a->failing)
+            say("agent: the server answers again");
+        a->failing = !ok;
+        int64_t now = moment_ms();
+        next += pause_ms(a);
+        next = next > now ? next : now;
+        if (signals_pause(s, next > now ? next - now : 1))
+            break;
+    } while (true);
+    withdraw(a);
+}
+
+/* Whatever a retry can't mend ends it at the start. */
+static int start(agent *a) {
+    if (round_once(a))
+        return a->track.known || !a->options->once
+                   ? 0
+                   : fail(STATUS_UNAVAILABLE,
+                          "agent: the clock was set while it was measured; try again");
+    bool lasting = a->link.status != STATUS_UNAVAILABLE;
+    return lasting || a->options->once ? fail(a->link.status, "%s", a->link.words) : 0;
+}
+
+static int agent_run(agent *a) {
+    signals s;
+
+    if (a->options->once)
+        return start(a);
+    if (signals_begin(&s))
+        return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
+    int status = start(a);
+    if (status == 0)
+        serve(a, &s);
+    return status;
+}
+
+/* ---- hosts that were retired ------------------------------------------------------------------- */
+
+static int forget_one(skew_link *l, const char *name, int64_t now_us) {
+    char key[SKEW_KEY_SIZE];
+    found f = {.there = false};
+    int64_t known = 0, gone = 0;
+
+    skew_record_key(key, name);
+    const char *const get[] = {"GET", key, NULL}, *const del[] = {"DEL", key, NULL},
+                      *const rem[] = {"ZREM", SKEW_INDEX_KEY, name, NULL};
+    if (!skew_link_ask(l, get, take_record, &f) || !skew_link_ask(l, rem, take_count, &known) ||
+        !skew_link_ask(l, del, take_count, &gone))
+        return fail(l->status, "%s", l->words);
+    if (known + gone == 0)
+        return fail(STATUS_NOT_THERE,
+                    "agent: no host %s is remembered; \"tidelock skew\" lists them", name);
+    if (f.there && skew_record_end_us(&f.record) >= now_us)
+        say("agent: the agent of %s was there a moment ago: stop it, or %s comes back", name, name);
+    return 0;
+}
+
+static int forget(const server *s, const opt_texts *names) {
+    skew_link link;
+    skew_track track = {.known = false};
+    int status = 0;
+
+    for (int i = 0; i < names->count; i++)
+        if (!skew_name_ok(names->text[i]))
+            return fail(STATUS_USAGE, "--forget: " NAME_RULE);
+    status = skew_link_open(&link, s);
+    if (status)
+        return status;
+    link.needer = &skew_needer;
+    if (!skew_link_sample(&link, &track, SKEW_DRIFT_PPM))
+        status = fail(link.status, "%s", link.words);
+    for (int i = 0; i < names->count && (status == 0 || status == STATUS_NOT_THERE); i++) {
+        int one = forget_one(&link, names->text[i], track.stamp_us);
+        status = one ? one : status;
+    }
+    skew_link_close(&link);
+    return status;
+}
+
+static int agent_command(const server *s, const void *options, const operands *words) {
+    const agent_options *o = options;
+    agent a = {.options = o, .rate_ppm = SKEW_DRIFT_PPM};
+
+    (void)words;
+    if (o->forget.count)
+        return o->name || o->once || o->every_ms != agent_defaults.every_ms
+                   ? fail(STATUS_USAGE, "--forget: leave --name, --every and --once out")
+                   : forget(s, &o->forget);
+    if (o->name && !skew_name_ok(o->name))
+        return fail(STATUS_USAGE, "--name: " NAME_RULE);
+    if (o->every_ms < EVERY_LEAST_MS || o->every_ms > SKEW_EVERY_MOST_MS)
+        return fail(STATUS_USAGE, "--every: 100ms to 1h");
+    if (o->name)
+        (void)snprintf(a.name, sizeof a.name, "%s", o->name);
+    else
+        skew_self_name(a.name);
+    skew_record_key(a.key, a.name);
+    skew_self_id(a.id);
+    int status = server_need_url(s, "agent");
+    status = status ? status : skew_link_open(&a.link, s);
+    if (status)
+        return status;
+    a.link.needer = &skew_needer;
+    status = agent_run(&a);
+    skew_link_close(&a.link);
+    return status;
+}
+
+const command agent_row = {
+    .name = "agent",
+    .usage = "[options]",
+    .help = "publish how far this host's clock is from the server's",
+    .notes =
+        "\"tidelock skew\" on any host then shows all hosts that do so, and misses those that cease to\n"
+        "for a day, unless they are forgotten.\n",
+    .options = agent_table,
+    .defaults = &agent_defaults,
+    .size = sizeof(agent_options),
+    .function = agent_command,
+};

@@ -1,0 +1,277 @@
+/*
+ * Gaps of all ordered pairs, and the verdict over them. Only edges are compared, never middles, and
+ * whatever is in doubt is not SAFE.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "skew/judge/skew_judge.h"
+#include "skew/judge/skew_web.h"
+#include "skew/judge/skew_words.h"
+
+#define RESOLUTION_US 1000 /* most stamps count in milliseconds */
+
+const char *skew_verdict_name(skew_verdict v) {
+    static const char *const names[] = {"SAFE", "WARN", "UNSAFE", "UNKNOWN"};
+    return names[v];
+}
+
+const char *skew_kind_name(skew_kind kind) {
+    static const char *const names[] = {"clock", "served", "redis", "aside", "remark"};
+    return names[kind];
+}
+
+skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us) {
+    if (gap.hi <= slack_us)
+        return SKEW_SAFE;
+    return gap.lo > slack_us ? SKEW_UNSAFE : SKEW_WARN;
+}
+
+/* How fast the host's clock may move besides the usual drift: what its daemon may do, or what it was
+ * seen to do, when that is certainly more than drift. */
+static int64_t extra_ppm(const skew_rule *rule, const skew_host *h) {
+    int64_t extra = h->slew_ppm, usual = (int64_t)rule->drift_ppm * 1000;
+    if (h->has_drift && (h->drift_ppb.lo > usual || h->drift_ppb.hi < -usual)) {
+        int64_t seen = h->drift_ppb.lo > usual ? h->drift_ppb.hi : -h->drift_ppb.lo;
+        if (seen / 1000 + 1 > extra)
+            extra = seen / 1000 + 1;
+    }
+    return extra > 1000000 ? 1000000 : extra;
+}
+
+int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b) {
+    int64_t ppm = rule->drift_ppm + extra_ppm(rule, a) + extra_ppm(rule, b);
+    int64_t by = tl__mul_sat(rule->lock_timeout_us / 1000 + 1, ppm) / 1000 + 1;
+    return tl__add_sat(by, rule->resolution_us ? rule->resolution_us : RESOLUTION_US);
+}
+
+tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
+                         tl_interval gap) {
+    int64_t by = skew_widening_us(rule, a, b),
+            early = rule->resolution_us ? rule->resolution_us : RESOLUTION_US,
+            more = rule->late_us > early ? rule->late_us - early : 0;
+
+    return (tl_interval){tl__add_sat(tl__add_sat(gap.lo, -by), -more), tl__add_sat(gap.hi, by)};
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* Daemons say what they believe, of clocks that are measured: it binds nothing. */
+static bool in_pairs(const skew_host *h) {
+    return h->known && h->kind != SKEW_ASIDE && h->kind != SKEW_REMARK;
+}
+
+static bool comparable(const skew_host *a, const skew_host *b) {
+    return (in_pairs(a) && in_pairs(b)) || (a->relative && b->relative);
+}
+
+/* All constraints there are: each known host against the server, which is clock 0, and against the host
+ * that measured it. What relative ones are off by in common is a clock of its own, the last, of which
+ * nothing is known. */
+static void bind_host(const skew_result *r, skew_web *web, int i) {
+    const skew_host *h = &r->hosts[i];
+    if (h->relative)
+        skew_web_bind(web, r->host_count + 1, i + 1, h->offset);
+    if (!in_pairs(h))
+        return;
+    skew_web_bind(web, 0, i + 1, h->offset);
+    if (h->against > 0 && in_pairs(&r->hosts[h->against - 1]))
+        skew_web_bind(web, h->against, i + 1, h->apart);
+}
+
+static bool weave(const skew_result *r, skew_web *web) {
+    if (!skew_web_begin(web, r->host_count + 2))
+        return false;
+    for (int i = 0; i < r->host_count; i++)
+        bind_host(r, web, i);
+    return true;
+}
+
+static int tear_out(skew_result *r, const skew_web *web) {
+    int torn = 0;
+    for (int i = 0; i < r->host_count; i++) {
+        skew_host *h = &r->hosts[i];
+        if (!in_pairs(h) || !skew_web_torn(web, i + 1))
+            continue;
+        h->known = false;
+        h->status = "inconsistent";
+        (void)snprintf(h->detail, sizeof h->detail, "what was measured contradicts itself");
+        torn++;
+    }
+    return torn;
+}
+
+static int worse(const void *a, const void *b) {
+    const skew_pair *x = a, *y = b;
+    if (x->gap.hi != y->gap.hi)
+        return x->gap.hi < y->gap.hi ? 1 : -1;
+    if (x->holder != y->holder)
+        return x->holder - y->holder;
+    return x->taker - y->taker;
+}
+
+static bool is_close(const skew_result *r, const skew_pair *p) {
+    return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
+}
+
+/* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft. What was last
+ * known of a host that is missing proves no safety. */
+static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
+    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+    skew_verdict v = skew_judge_gap(p->gap, r->rule.slack_us);
+    bool served = h->kind == SKEW_SERVED || t->kind == SKEW_SERVED;
+    bool alone = (h->kind == SKEW_SERVED && !h->covered) || (t->kind == SKEW_SERVED && !t->covered);
+
+    if (v == SKEW_SAFE && (h->missing || t->missing || is_close(r, p)))
+        return SKEW_WARN;
+    return alone || (served && v == SKEW_UNSAFE) ? SKEW_WARN : v;
+}
+
+/* A pair may be no more than a warning for being close to the slack, or for what is not known. */
+char skew_mark(const skew_result *r, const skew_pair *p) {
+    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+
+    if (p->verdict != SKEW_WARN)
+        return p->verdict == SKEW_SAFE ? ' ' : '!';
+    return p->gap.hi > r->rule.slack_us || h->missing || t->missing || h->kind == SKEW_SERVED ||
+                   t->kind == SKEW_SERVED
+               ? '?'
+               : '~';
+}
+
+static void pair_up(skew_result *r, const skew_web *web) {
+    for (int h = 0; h < r->host_count; h++)
+        for (int t = 0; t < r->host_count; t++) {
+            if (h == t || !comparable(&r->hosts[h], &r->hosts[t]))
+                continue;
+            skew_pair *p = &r->pairs[r->pair_count++];
+            p->holder = h;
+            p->taker = t;
+            p->gap = skew_widened(&r->rule, &r->hosts[h], &r->hosts[t],
+                                  skew_web_between(web, h + 1, t + 1));
+            p->verdict = judge_pair(r, p);
+        }
+    qsort(r->pairs, r->pair_count, sizeof *r->pairs, worse);
+}
+
+static bool make_pairs(skew_result *r) {
+    size_t most = (size_t)r->host_count * (size_t)r->host_count;
+    skew_web web;
+
+    r->pair_count = 0;
+    r->pairs = calloc(most + 1, sizeof *r->pairs);
+    if (!r->pairs || !weave(r, &web))
+        return false;
+    while (!skew_web_close(&web)) { /* each round makes a host unknown */
+        int torn = tear_out(r, &web);
+        skew_web_end(&web);
+        if (torn == 0 || !weave(r, &web))
+            return false;
+    }
+    pair_up(r, &web);
+    skew_web_end(&web);
+    return true;
+}
+
+/* ---- the verdict ------------------------------------------------------------------------------ */
+
+bool skew_is_lacking(const skew_host *h) {
+    return (!h->known && h->kind != SKEW_REMARK) || h->missing ||
+           (h->known && h->kind == SKEW_SERVED && !h->covered);
+}
+
+static int count_lacking(const skew_result *r) {
+    int n = 0;
+    for (int i = 0; i < r->host_count; i++)
+        n += skew_is_clock(r->hosts[i].kind) && skew_is_lacking(&r->hosts[i]);
+    return n;
+}
+
+/* Hosts that take locks, whose clock is known, if only against each other's. */
+static int count_clocks(const skew_result *r) {
+    int n = 0;
+    for (int i = 0; i < r->host_count; i++)
+        n += (r->hosts[i].known || r->hosts[i].relative) && !r->hosts[i].missing &&
+             r->hosts[i].kind == SKEW_CLOCK;
+    return n;
+}
+
+/* The theft that is possible and the most so: pairs are sorted by the high edge, not the low one. */
+static const skew_pair *surest(const skew_result *r) {
+    const skew_pair *found = NULL;
+    for (size_t i = 0; i < r->pair_count; i++)
+        if (r->pairs[i].verdict == SKEW_UNSAFE && (!found || r->pairs[i].gap.lo > found->gap.lo))
+            found = &r->pairs[i];
+    return found;
+}
+
+/* The worst want comes first: a rule that can't be right; no evidence at all; of a daemon; NTP alone. */
+static int want(const skew_host *h) {
+    if (h->relative)
+        return 4;
+    return !skew_is_lacking(h) ? 0 : h->missing ? 3 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
+}
+
+static const skew_host *first_lacking(const skew_result *r) {
+    const skew_host *found = NULL;
+    for (int i = 0; i < r->host_count; i++)
+        if (want(&r->hosts[i]) > (found ? want(found) : 0))
+            found = &r->hosts[i];
+    return found;
+}
+
+/* So many hosts at least: an address that was heard of may be that of a host that has a name. */
+static int count_hosts(const skew_result *r) {
+    int named = 0, heard = 0;
+    for (int i = 0; i < r->host_count; i++) {
+        const skew_host *h = &r->hosts[i];
+        if ((!h->known && !h->relative) || h->missing || h->kind != SKEW_CLOCK)
+            continue;
+        if (strcmp(h->instrument, "passive") == 0)
+            heard++;
+        else
+            named++;
+    }
+    return named > heard ? named : heard;
+}
+
+static void decide(skew_result *r) {
+    int lacking = count_lacking(r), clocks = count_clocks(r), hosts = count_hosts(r);
+    const skew_pair *worst = r->pair_count ? r->pairs : NULL, *theft = surest(r);
+    const skew_host *lacks = first_lacking(r);
+
+    if (theft) {
+        r->verdict = SKEW_UNSAFE;
+        skew_say_theft(r, theft);
+        return;
+    }
+    r->verdict = clocks == 0 ? SKEW_UNKNOWN : SKEW_WARN;
+    if (clocks == 0) {
+        skew_say_unmeasured(r);
+    } else if (worst && worst->gap.hi > r->rule.slack_us) {
+        skew_say_doubt(r, worst);
+    } else if (lacks || r->missing || r->unheard || r->cut_short || clocks < 2 || !worst ||
+               hosts < r->rule.min_hosts) {
+        skew_say_lacking(r, lacks, lacking, clocks < 2 ? 1 : hosts);
+    } else if (is_close(r, worst)) {
+        skew_say_close(r, worst);
+    } else {
+        r->verdict = SKEW_SAFE;
+        skew_say_safe(r, worst);
+    }
+}
+
+bool skew_judge(skew_result *r) {
+    r->pairs = NULL;
+    r->advices = 0;
+    if (r->host_count > SKEW_HOSTS_MAX || !make_pairs(r))
+        return false;
+    decide(r);
+    return true;
+}
+
+void skew_result_end(skew_result *r) {
+    free(r->pairs);
+    r->pairs = NULL;
+}

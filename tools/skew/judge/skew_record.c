@@ -1,0 +1,144 @@
+/*
+ * The agent's record: written, read with suspicion, and aged. Whatever is odd about one makes its host
+ * unknown, never plausible.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "skew/judge/skew_record.h"
+#include "transport/conn.h" /* tl_bytes */
+
+#define VERSION "2"
+#define NUMBERS 13
+#define OFFSET_MOST                                                                                \
+    (INT64_C(400) * 365 * 86400 * 1000000) /* us: from one end of what clocks show */
+#define PPB_MOST INT64_C(1000000000000)
+#define STAMP_MOST INT64_C(9300000000000000) /* us: in 2264 */
+#define COUNT_MOST INT64_C(1000000000000000)
+
+bool skew_name_ok(const char *name) {
+    size_t n = strlen(name);
+    return n >= 1 && n < SKEW_NAME_SIZE &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") == n;
+}
+
+void skew_record_key(char key[SKEW_KEY_SIZE], const char *name) {
+    (void)snprintf(key, SKEW_KEY_SIZE, "%s:%s", SKEW_INDEX_KEY, name);
+}
+
+void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *r) {
+    (void)snprintf(text, SKEW_RECORD_SIZE,
+                   VERSION " %s %lld %lld %lld %d %lld %lld %lld %lld %lld %lld %lld %lld %d %s",
+                   r->id, (long long)r->at_us, (long long)r->offset.lo, (long long)r->offset.hi,
+                   r->has_drift, (long long)r->drift_ppb.lo, (long long)r->drift_ppb.hi,
+                   (long long)r->slew_ppm, (long long)r->samples, (long long)r->steps,
+                   (long long)r->resumes, (long long)r->server_stepped_us, (long long)r->every_ms,
+                   r->clash, r->server);
+}
+
+/* The next word, and the rest behind its space. */
+static tl_bytes word(tl_bytes *rest) {
+    const char *space = rest->n ? memchr(rest->p, ' ', rest->n) : NULL;
+    tl_bytes w = {rest->p, space ? (size_t)(space - rest->p) : rest->n};
+    size_t used = w.n + (space != NULL);
+    *rest = (tl_bytes){rest->p + used, rest->n - used};
+    return w;
+}
+
+static bool within(int64_t v, int64_t least, int64_t most) {
+    return least <= v && v <= most;
+}
+
+static bool plausible(const skew_record *r) {
+    return within(r->at_us, 1, STAMP_MOST) && r->offset.lo <= r->offset.hi &&
+           within(r->offset.lo, -OFFSET_MOST, OFFSET_MOST) &&
+           within(r->offset.hi, -OFFSET_MOST, OFFSET_MOST) && r->drift_ppb.lo <= r->drift_ppb.hi &&
+           within(r->drift_ppb.lo, -PPB_MOST, PPB_MOST) &&
+           within(r->drift_ppb.hi, -PPB_MOST, PPB_MOST) && within(r->slew_ppm, 0, 1000000) &&
+           within(r->samples, 1, COUNT_MOST) && within(r->steps, 0, COUNT_MOST) &&
+           within(r->resumes, 0, COUNT_MOST) && within(r->server_stepped_us, 0, STAMP_MOST) &&
+           within(r->every_ms, 1, COUNT_MOST);
+}
+
+bool skew_record_read(const char *text, size_t n, skew_record *ret) {
+    tl_bytes rest = tl__bytes(text, n);
+    int64_t v[NUMBERS];
+
+    if (n == 0 || n >= SKEW_RECORD_SIZE || !tl__bytes_eq(word(&rest), TL_LITERAL(VERSION)))
+        return false;
+    tl_bytes id = word(&rest);
+    if (id.n == 0 || id.n >= SKEW_ID_SIZE || memchr(id.p, '\0', id.n))
+        return false;
+    for (int i = 0; i < NUMBERS; i++)
+        if (!tl__bytes_to_int(word(&rest), &v[i]))
+            return false;
+    tl_bytes server = word(&rest);
+    if (server.n == 0 || server.n >= SKEW_SERVER_SIZE || memchr(server.p, '\0', server.n))
+        return false;
+    *ret = (skew_record){.at_us = v[0],
+                         .offset = {v[1], v[2]},
+                         .has_drift = v[3] == 1,
+                         .drift_ppb = {v[4], v[5]},
+                         .slew_ppm = v[6],
+                         .samples = v[7],
+                         .steps = v[8],
+                         .resumes = v[9],
+                         .server_stepped_us = v[10],
+                         .every_ms = v[11],
+                         .clash = v[12] == 1};
+    memcpy(ret->id, id.p, id.n);
+    memcpy(ret->server, server.p, server.n);
+    char again[SKEW_RECORD_SIZE];
+    skew_record_write(again, ret);
+    return plausible(ret) && strlen(again) == n && memcmp(again, text, n) == 0;
+}
+
+bool skew_same_boot(const char *id, const char *other) {
+    size_t n = strcspn(id, "-");
+    return strcspn(other, "-") == n && memcmp(id, other, n) == 0;
+}
+
+int64_t skew_record_end_us(const skew_record *r) {
+    int64_t every_ms = r->every_ms < SKEW_EVERY_MOST_MS ? r->every_ms : SKEW_EVERY_MOST_MS;
+    return r->at_us + every_ms * SKEW_LEASE * 1000;
+}
+
+static void refuse(skew_host *h, const char *status, const char *detail) {
+    h->known = false;
+    h->status = status;
+    (void)snprintf(h->detail, sizeof h->detail, "%s", detail);
+}
+
+void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t drift_ppm,
+                       skew_host *h) {
+    int64_t age_us = at->now_us - r->at_us;
+
+    h->instrument = "agent";
+    h->known = true;
+    h->status = "ok";
+    h->has_drift = r->has_drift;
+    h->drift_ppb = r->drift_ppb;
+    h->slew_ppm = (int32_t)r->slew_ppm;
+    h->samples = r->samples;
+    h->age_ms = age_us < 0 ? -1 : age_us / 1000;
+    h->offset = tl__interval_aged(r->offset, (tl_mono){0}, (tl_mono){tl__mul_sat(age_us + 1, 1000)},
+                                  drift_ppm + (int32_t)r->slew_ppm);
+    (void)snprintf(h->detail, sizeof h->detail, "%lld steps, %lld resumes of its clock seen",
+                   (long long)r->steps, (long long)r->resumes);
+    h->missing = at->now_us > skew_record_end_us(r);
+    if (h->missing) {
+        h->status = "missing";
+        (void)snprintf(h->detail, sizeof h->detail, "its agent has published nothing for %lld s",
+                       (long long)(age_us / 1000000));
+    }
+    if (r->clash)
+        refuse(h, "clash", "two agents publish by this name: give one of them another (--name)");
+    else if (strcmp(r->server, at->server) != 0)
+        refuse(h, "void",
+               "measured against another server than this one (a replica, or before a failover or "
+               "a restart), or one of the two may not ask for INFO");
+    else if (age_us < 0)
+        refuse(h, "void", "measured before the server's clock was set back");
+    else if (r->at_us < at->stepped_us)
+        refuse(h, "void", "measured before a clock was set");
+}

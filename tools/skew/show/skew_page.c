@@ -1,0 +1,310 @@
+/*
+ * The frame of a page. Names and details come from whoever may write to the server, so that all text is
+ * escaped, and the page forbids itself outside resources and every script but its own besides.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "skew/show/skew_look.h"
+#include "skew/show/skew_page.h"
+#include "skew/show/skew_show.h"
+
+#define AGAIN_LEAST_S 30 /* a page that is loaded again more often can't be read */
+#define LACKING_MOST 12  /* hosts without evidence that are named beside the verdict */
+
+/* ---- texts and figures ---------------------------------------------------------------------------- */
+
+void page_text(FILE *out, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '&')
+            (void)fputs("&amp;", out);
+        else if (c == '<')
+            (void)fputs("&lt;", out);
+        else if (c == '>')
+            (void)fputs("&gt;", out);
+        else if (c == '"')
+            (void)fputs("&quot;", out);
+        else if (c == '\'')
+            (void)fputs("&#39;", out);
+        else
+            (void)fputc(c < 0x20 || c > 0x7e ? '?' : c, out);
+    }
+}
+
+void page_name(FILE *out, const char *element, const skew_names *names, int host) {
+    char text[SKEW_NAME_SIZE];
+    const char *whole = names->r->hosts[host].name;
+
+    (void)fprintf(out, "<%s", element);
+    if (strcmp(skew_name_of(names, host, text), whole) != 0) {
+        (void)fputs(" title=\"", out);
+        page_text(out, whole);
+        (void)fputc('"', out);
+    }
+    (void)fputc('>', out);
+    page_text(out, text);
+}
+
+void page_number(FILE *out, const char *number) {
+    (void)fputs(*number == '-' ? "&minus;" : "", out);
+    (void)fputs(number + (*number == '-'), out);
+}
+
+void page_between(FILE *out, tl_interval v, int64_t line) {
+    char buf[SKEW_NUMBER_SIZE];
+    int decimals = skew_decimals_beyond(v, line);
+
+    (void)fputs("<span class=\"num\">", out);
+    page_number(out, skew_down(buf, v.lo, decimals));
+    (void)fputs("</span> to <span class=\"num\">", out);
+    page_number(out, skew_up(buf, v.hi, decimals));
+    (void)fputs("</span>", out);
+}
+
+void page_time(FILE *out, int64_t at_ms) {
+    char at[SKEW_TIME_SIZE], iso[SKEW_TIME_SIZE];
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm parts;
+
+    if (gmtime_r(&seconds, &parts) && strftime(iso, sizeof iso, "%Y-%m-%dT%H:%M:%SZ", &parts))
+        (void)fprintf(out, "<time datetime=\"%s\">%s</time>", iso, skew_time(at, at_ms));
+    else
+        (void)fputs(skew_time(at, at_ms), out);
+}
+
+/* ---- the frame ------------------------------------------------------------------------------------ */
+
+const char *page_class(skew_verdict v) {
+    static const char *const names[] = {"safe", "warn", "unsafe", "unknown"};
+    return names[v];
+}
+
+/* For those who read the page by program. */
+static void put_meta(FILE *out, const skew_result *r) {
+    int64_t stale_ms = r->at_ms + r->good_ms;
+
+    (void)fprintf(out, "<meta name=\"tidelock-verdict\" content=\"%s\">",
+                  skew_verdict_name(r->verdict));
+    if (r->at_ms)
+        (void)fprintf(out, "<meta name=\"tidelock-at-ms\" content=\"%lld\">", (long long)r->at_ms);
+    if (r->at_ms && r->good_ms)
+        (void)fprintf(out, "<meta name=\"tidelock-stale-at-ms\" content=\"%lld\">",
+                      (long long)stale_ms);
+    if (r->server[0]) {
+        (void)fputs("<meta name=\"tidelock-server\" content=\"", out);
+        page_text(out, r->server);
+        (void)fputs("\">", out);
+    }
+    if (r->again_ms) {
+        long long s = (r->again_ms + 999) / 1000;
+        (void)fprintf(out, "<meta http-equiv=\"refresh\" content=\"%lld\">",
+                      s > AGAIN_LEAST_S ? s : AGAIN_LEAST_S);
+    }
+}
+
+/* Hidden until the script finds it true; where the page is made of something old, true from the start. */
+static void put_stale(FILE *out, const skew_result *r, int64_t made_ms) {
+    char age[SKEW_SPAN_SIZE];
+    bool old = r->at_ms && r->good_ms && made_ms > r->at_ms + r->good_ms;
+
+    (void)fprintf(out,
+                  "<div id=\"stale\" role=\"alert\"%s><b>Stale:</b> "
+                  "<span>",
+                  old ? "" : " hidden");
+    if (old)
+        (void)fprintf(out,
+                      "it was made of something measured %s before. Clocks may have moved since, "
+                      "so this is no verdict on now.",
+                      skew_span(age, made_ms - r->at_ms));
+    (void)fputs("</span></div>\n", out);
+}
+
+void page_begin(FILE *out, const skew_result *r, const char *what, int64_t made_ms) {
+    (void)fprintf(out,
+                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                  "style-src 'unsafe-inline'; script-src 'sha256-%s'\">",
+                  skew_look_script_hash);
+    put_meta(out, r);
+    (void)fprintf(out, "<title>%s: ", skew_verdict_name(r->verdict));
+    page_text(out, what);
+    (void)fputs(r->server[0] ? ", " : "", out);
+    page_text(out, r->server);
+    (void)fprintf(out, "</title><style>%s</style></head>\n<body>%s<main", skew_look_style,
+                  skew_look_symbols);
+    if (r->at_ms && r->good_ms)
+        (void)fprintf(out, " data-at=\"%lld\" data-good=\"%lld\"", (long long)r->at_ms,
+                      (long long)r->good_ms);
+    (void)fputs(">\n", out);
+    put_stale(out, r, made_ms);
+}
+
+void page_end(FILE *out, const skew_result *r) {
+    bool ages = r->at_ms && r->good_ms;
+
+    (void)fprintf(out,
+                  "<p class=\"dim\">Made by tidelock skew. All times are UTC. Figures are rounded "
+                  "outward: the truth lies between them.</p>\n</main>%s%s%s</body></html>\n",
+                  ages ? "<script>" : "", ages ? skew_look_script : "", ages ? "</script>" : "");
+}
+
+void page_open(FILE *out, const char *heading, const char *words) {
+    (void)fputs("<section><h2>", out);
+    page_text(out, heading);
+    (void)fputs("</h2>\n", out);
+    if (!words)
+        return;
+    (void)fputs("<p class=\"dim\">", out);
+    page_text(out, words);
+    (void)fputs("</p>\n", out);
+}
+
+void page_close(FILE *out) {
+    (void)fputs("</section>\n", out);
+}
+
+/* ---- the verdict ---------------------------------------------------------------------------------- */
+
+void page_sign(FILE *out, skew_verdict v) {
+    (void)fprintf(out,
+                  "<svg class=\"sign %s\" role=\"img\" aria-label=\"%s\"><use href=\"#%s\"/></svg>",
+                  page_class(v), skew_verdict_name(v), page_class(v));
+}
+
+static bool is_lacking_here(const skew_host *h) {
+    return h->missing || (skew_is_clock(h->kind) && !h->known);
+}
+
+/* Whoever isn't measured is seen beside the verdict, not only far below. */
+static int put_lacking(FILE *out, const skew_result *r) {
+    int n = 0;
+
+    for (int i = 0; i < r->host_count; i++) {
+        if (!is_lacking_here(&r->hosts[i]))
+            continue;
+        if (n < LACKING_MOST) {
+            (void)fputs(n ? ", " : "<p><b>Missing, or not measured:</b> ", out);
+            page_text(out, r->hosts[i].name);
+        }
+        n++;
+    }
+    if (n > LACKING_MOST)
+        (void)fprintf(out, " and %d more", n - LACKING_MOST);
+    (void)fputs(n ? "</p>\n" : "", out);
+    return n;
+}
+
+static void put_facts(FILE *out, const skew_result *r, int lacking) {
+    char number[SKEW_NUMBER_SIZE];
+    int clocks = 0;
+
+    (void)fputs("<dl class=\"facts\">", out);
+    if (r->server[0]) {
+        (void)fputs("<div><dt>Server</dt><dd>", out);
+        page_text(out, r->server);
+        (void)fputs("</dd></div>", out);
+    }
+    if (r->at_ms) {
+        (void)fputs("<div><dt>Measured</dt><dd>", out);
+        page_time(out, r->at_ms);
+        (void)fputs("<span id=\"age\"></span></dd></div>", out);
+    }
+    if (r->at_ms && r->good_ms) {
+        (void)fputs("<div><dt>Stale after</dt><dd>", out);
+        page_time(out, r->at_ms + r->good_ms);
+        (void)fputs("</dd></div>", out);
+    }
+    for (int i = 0; i < r->host_count; i++)
+        clocks += skew_is_clock(r->hosts[i].kind);
+    (void)fprintf(out, "<div><dt>Clocks</dt><dd>%d", clocks);
+    if (lacking)
+        (void)fprintf(out, ", of which %d missing or not measured", lacking);
+    (void)fputs("</dd></div><div><dt>Locks live</dt><dd>", out);
+    page_number(out, skew_exact(number, r->rule.lock_timeout_us));
+    (void)fputs("</dd></div><div><dt>Slack</dt><dd>", out);
+    page_number(out, skew_exact(number, r->rule.slack_us));
+    (void)fputs("</dd></div></dl>", out);
+}
+
+void page_verdict(FILE *out, const skew_result *r) {
+    (void)fprintf(out,
+                  "<header class=\"%s\"><h1><svg aria-hidden=\"true\"><use href=\"#%s\"/></svg>"
+                  "<span id=\"verdict\">%s</span></h1>\n<p>",
+                  page_class(r->verdict), page_class(r->verdict), skew_verdict_name(r->verdict));
+    page_text(out, r->reason);
+    (void)fputs("</p>\n", out);
+    int lacking = put_lacking(out, r);
+    for (int i = 0; i < r->advices; i++) {
+        (void)fputs("<p class=\"do\"><b>What to do:</b> ", out);
+        page_text(out, r->advice[i]);
+        (void)fputs("</p>\n", out);
+    }
+    put_facts(out, r, lacking);
+    (void)fputs("</header>\n", out);
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------------- */
+
+static bool is_old(const skew_result *r, const skew_pair *p) {
+    return r->hosts[p->holder].missing || r->hosts[p->taker].missing;
+}
+
+static page_kind safe_kind(const skew_result *r, const skew_pair *p) {
+    static const char *const looks[] = {"s0", "s1", "s2", "s3"};
+    int part = 0;
+
+    while (part < 3 && p->gap.hi > r->rule.slack_us / 4 * (part + 1))
+        part++;
+    return (page_kind){looks[part], "", "safe"};
+}
+
+page_kind page_kind_of(const skew_result *r, const skew_pair *p) {
+    static const page_kind close = {"t", "~", "little slack is left"},
+                           doubt = {"w", "?", "theft can't be ruled out"},
+                           gone = {"w", "?", "not heard of any more: theft can't be ruled out"},
+                           theft = {"u", "!", "theft is possible"},
+                           nothing = {"n", "&ndash;", "no evidence"};
+
+    if (!p)
+        return nothing;
+    switch (skew_mark(r, p)) {
+    case ' ': return safe_kind(r, p);
+    case '!': return theft;
+    case '~': return close;
+    default: return is_old(r, p) ? gone : doubt;
+    }
+}
+
+static void put_pair_row(FILE *out, const skew_result *r, const skew_pair *p) {
+    (void)fprintf(out, "<tr class=\"%s\"><td>", page_class(p->verdict));
+    page_text(out, r->hosts[p->holder].name);
+    (void)fputs("</td><td class=\"to\">", out);
+    page_text(out, r->hosts[p->taker].name);
+    (void)fputs("</td><td>", out);
+    page_between(out, p->gap, r->rule.slack_us);
+    (void)fputs(" ms</td><td><b>", out);
+    page_sign(out, p->verdict);
+    (void)fputc(' ', out);
+    page_text(out, page_kind_of(r, p).words);
+    (void)fputs("</b></td></tr>\n", out);
+}
+
+void page_pairs(FILE *out, const skew_result *r) {
+    if (r->pair_count == 0)
+        return;
+    page_open(out, "The worst pairs",
+              "By how much the taker's clock is ahead of the holder's, with what the two may "
+              "drift apart in a lock's life.");
+    (void)fputs("<table class=\"list\"><tr><th>holds the lock</th><th>takes it</th>"
+                "<th>is ahead by</th><th></th></tr>\n",
+                out);
+    for (size_t i = 0; i < r->pair_count && i < PAGE_PAIRS; i++)
+        put_pair_row(out, r, &r->pairs[i]);
+    (void)fputs("</table>\n", out);
+    if (r->pair_count > PAGE_PAIRS)
+        (void)fprintf(out, "<p class=\"dim\">and %zu more</p>\n", r->pair_count - PAGE_PAIRS);
+    page_close(out);
+}

@@ -1,0 +1,501 @@
+/*
+ * tidelock skew: can a lock of the old kind be stolen with the clocks of these hosts? It measures,
+ * judges and shows; what it shows is also its exit status.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/outfile.h"
+#include "link/migrate_record.h"
+#include "skew/show/skew_show.h"
+#include "skew/skew_fleet.h"
+#include "skew/skew_legacy.h"
+#include "skew/skew_more.h"
+#include "skew/skew_publish.h"
+#include "skew/skew_report.h"
+#include "skew/skew_roll.h"
+#include "skew/skew_watch.h"
+
+#define UNSET INT64_MIN
+#define MARGIN_MS                                                                                  \
+    1000 /* what tidelock's own clients leave of a lock's life unless told otherwise */
+#define LIFETIME_MOST_MS INT64_C(86400000)
+#define SAMPLES 32
+#define SAMPLES_MS 1000
+#define FOR_LEAST_MS 10
+#define FOR_MOST_MS INT64_C(3600000)
+#define WATCH_MS 2000
+#define PROGRESS_MS 1000         /* what takes no longer shows none */
+#define STALE_MS INT64_C(900000) /* as long as what --publish tells is believed */
+#define STALE_ROUNDS 3           /* of a watch, and as long as this at least: */
+#define STALE_LEAST_MS 60000
+#define STALE_MOST_MS INT64_C(2592000000)
+
+enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML };
+
+typedef struct {
+    int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms, stale_ms;
+    int samples, format;
+    const char *warn, *output, *log, *publish;
+    bool no_agents, json;
+    skew_roll roll;
+    skew_asked asked;
+    skew_legacy_options legacy;
+} skew_options;
+
+static const opt skew_table[] = {
+    {0, "lock-timeout", OPT_DURATION, offsetof(skew_options, lock_timeout_ms), "D",
+     "lifetime of the locks (60s)", 0, 0},
+    {0, "max-hold", OPT_DURATION, offsetof(skew_options, max_hold_ms), "D",
+     "the longest that a holder works under one; assumed: the lifetime less 1s", 0, 0},
+    {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
+     "instead: what of the lifetime no holder works in", 0, 0},
+    {0, "warn", OPT_TEXT, offsetof(skew_options, warn), "P%",
+     "warn when the worst pair uses more of the slack (50%)", 0, 0},
+    {0, "samples", OPT_NUMBER, offsetof(skew_options, samples), "N",
+     "questions to the server (32, in 1 s at most)", 1, 100000},
+    {0, "for", OPT_DURATION, offsetof(skew_options, for_ms), "D", "measure this host for so long",
+     0, 0},
+    {0, "expect", OPT_TEXTS, offsetof(skew_options, roll.expect), "HOST,...",
+     "the hosts that must be measured; again and again", 0, 0},
+    {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, roll.min_hosts), "N",
+     "so many hosts must be measured", 1, SKEW_HOSTS_MAX},
+    {0, "no-self", OPT_FLAG, offsetof(skew_options, roll.no_self), NULL,
+     "this host takes none of these locks: leave its clock out", 0, 0},
+    {0, "no-agents", OPT_FLAG, offsetof(skew_options, no_agents), NULL, "only this host", 0, 0},
+    {0, "ntp", OPT_TEXTS, offsetof(skew_options, asked.ntp), "HOST[:PORT]",
+     "also the time that HOST serves; again and again", 0, 0},
+    {0, "chrony", OPT_MAYBE, offsetof(skew_options, asked.chrony), "[=SOCKET]",
+     "also what chronyd believes of this host's clock", 0, 0},
+    {0, "kernel", OPT_FLAG, offsetof(skew_options, asked.kernel), NULL,
+     "also what the kernel says of it", 0, 0},
+    {0, "servers", OPT_MAYBE, offsetof(skew_options, asked.servers), "[=HOST:PORT,...]",
+     "also the clocks of all Redis servers that may take over", 0, 0},
+    {0, "format", OPT_CHOICE, offsetof(skew_options, format), "text|json|nagios|prometheus|html",
+     "how to say it", 0, 0},
+    {0, "json", OPT_FLAG, offsetof(skew_options, json), NULL, "as --format json", 0, 0},
+    {0, "output", OPT_TEXT, offsetof(skew_options, output), "FILE",
+     "write to FILE, which is replaced at once", 0, 0},
+    {0, "stale-after", OPT_DURATION, offsetof(skew_options, stale_ms), "D",
+     "when a page of --format html calls itself stale (15m; with --watch three rounds)", 0, 0},
+    {0, "watch", OPT_EVERY, offsetof(skew_options, watch_ms), "[=D]",
+     "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
+    {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
+     "add a line of JSON to FILE each time, for \"skew report\"", 0, 0},
+    {0, "publish", OPT_TEXT, offsetof(skew_options, publish), "NS",
+     "tell the clients of a namespace the verdict", 0, 0},
+    SKEW_LEGACY_ROWS(offsetof(skew_options, legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
+                                           .max_hold_ms = UNSET,
+                                           .slack_ms = UNSET,
+                                           .for_ms = UNSET,
+                                           .watch_ms = UNSET,
+                                           .stale_ms = UNSET,
+                                           .warn = "50%",
+                                           .legacy = SKEW_LEGACY_DEFAULTS};
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+static int parse_warn(const char *text, int32_t *ret) {
+    char *end;
+
+    errno = 0;
+    long v = strtol(text, &end, 10);
+    if (errno || end == text || text[0] < '0' || text[0] > '9' || strcmp(end, "%") != 0 || v > 100)
+        return fail(STATUS_USAGE, "--warn: 0%% to 100%%, as in --warn 50%%");
+    *ret = (int32_t)v;
+    return 0;
+}
+
+static int make_rule(const skew_options *o, skew_rule *ret) {
+    int64_t slack_ms = MARGIN_MS;
+
+    if (o->lock_timeout_ms < 1 || o->lock_timeout_ms > LIFETIME_MOST_MS)
+        return fail(STATUS_USAGE, "--lock-timeout: 1ms to 1d");
+    if (o->max_hold_ms != UNSET && o->slack_ms != UNSET)
+        return fail(STATUS_USAGE, "--max-hold and --slack say the same twice: leave one out");
+    if ((o->max_hold_ms != UNSET && o->max_hold_ms > LIFETIME_MOST_MS) ||
+        (o->slack_ms != UNSET && o->slack_ms > o->lock_timeout_ms))
+        return fail(STATUS_USAGE, "--max-hold: at most 1d; --slack: at most the lifetime");
+    if (o->max_hold_ms != UNSET)
+        slack_ms = o->lock_timeout_ms - o->max_hold_ms;
+    else if (o->slack_ms != UNSET)
+        slack_ms = o->slack_ms;
+    else if (slack_ms > o->lock_timeout_ms)
+        return fail(STATUS_USAGE, "--lock-timeout is under 1s: say --max-hold or --slack");
+    *ret = (skew_rule){.lock_timeout_us = o->lock_timeout_ms * 1000,
+                       .slack_us = slack_ms * 1000,
+                       .hold_assumed = o->max_hold_ms == UNSET && o->slack_ms == UNSET,
+                       .min_hosts = o->roll.min_hosts,
+                       .drift_ppm = SKEW_DRIFT_PPM};
+    return parse_warn(o->warn, &ret->warn_percent);
+}
+
+static int check_roll(const skew_options *o) {
+    char self[SKEW_NAME_SIZE];
+
+    skew_self_name(self);
+    if (o->roll.no_self && o->no_agents && !skew_legacy_asked(&o->legacy))
+        return fail(STATUS_USAGE,
+                    "--no-self and --no-agents leave no host to judge: drop one of them");
+    return skew_roll_check(&o->roll, self);
+}
+
+static int check_stale(const skew_options *o) {
+    if (o->stale_ms == UNSET)
+        return 0;
+    if (o->json || o->format != FORMAT_HTML)
+        return fail(STATUS_USAGE, "--stale-after: only a page grows stale: give --format html");
+    if (o->stale_ms < STALE_LEAST_MS || o->stale_ms > STALE_MOST_MS)
+        return fail(STATUS_USAGE, "--stale-after: 1m to 30d");
+    return 0;
+}
+
+static int make_effort(const skew_options *o, skew_effort *ret) {
+    *ret = (skew_effort){.samples = o->samples ? o->samples : SAMPLES, .for_ms = SAMPLES_MS};
+    if (o->samples)
+        ret->for_ms = FOR_MOST_MS;
+    if (o->for_ms == UNSET)
+        return 0;
+    if (o->samples)
+        return fail(STATUS_USAGE, "--samples and --for: leave one out");
+    if (o->for_ms < FOR_LEAST_MS || o->for_ms > FOR_MOST_MS)
+        return fail(STATUS_USAGE, "--for: 10ms to 1h");
+    ret->for_ms = o->for_ms;
+    ret->samples = INT_MAX;
+    ret->pause_ms = o->for_ms / 200 < 1 ? 1 : o->for_ms / 200 > 250 ? 250 : o->for_ms / 200;
+    return 0;
+}
+
+/* ---- a session: one round, or a watch of many ---------------------------------------------------- */
+
+typedef struct {
+    const skew_options *o;
+    int format;
+    skew_rule rule;
+    skew_effort effort;
+    skew_listen_options listen;
+    skew_link link;
+    skew_more more;
+    skew_watch watch;
+    bool watching;
+    int rounds;
+    int64_t begun_ms; /* the round */
+    bool progress_shown;
+} session;
+
+/* On a terminal, for those who wait. */
+static void show_progress(session *x, int64_t done_ms) {
+    if (done_ms < PROGRESS_MS || !isatty(STDERR_FILENO))
+        return;
+    x->progress_shown = true;
+    if (x->o->for_ms != UNSET)
+        (void)fprintf(stderr, "\r\033[Kmeasuring: %lld of %lld s", (long long)(done_ms / 1000),
+                      (long long)(x->o->for_ms / 1000));
+    else
+        (void)fprintf(stderr, "\r\033[Kmeasuring: %lld s", (long long)(done_ms / 1000));
+    (void)fflush(stderr);
+}
+
+static void hide_progress(session *x) {
+    if (x->progress_shown)
+        (void)fputs("\r\033[K", stderr);
+    x->progress_shown = false;
+}
+
+static bool go_on(void *ctx, int64_t done_ms) {
+    session *x = ctx;
+    show_progress(x, done_ms);
+    return !x->watching || !skew_watch_pause(&x->watch, 0);
+}
+
+/* ---- output ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    int format;
+    const skew_result *r;
+} showing;
+
+#define COLUMNS 80 /* of a terminal that doesn't tell */
+#define ROWS 24
+#define ROWS_LEAST 5
+#define WATCH_ROWS 2 /* when it was, and a blank line */
+
+static void show(const void *ctx, FILE *out) {
+    static void (*const faces[])(const skew_result *, FILE *) = {
+        skew_show_text, skew_show_json, skew_show_nagios, skew_show_prometheus, skew_show_html};
+    const showing *s = ctx;
+    faces[s->format](s->r, out);
+}
+
+static void show_on_terminal(const session *x, const skew_result *r) {
+    struct winsize size = {.ws_row = 0};
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_row == 0 || size.ws_col == 0)
+        size = (struct winsize){.ws_row = ROWS, .ws_col = COLUMNS};
+    int rows = size.ws_row - (x->watching ? WATCH_ROWS : 0);
+    skew_show_screen(r, size.ws_col, rows > ROWS_LEAST ? rows : ROWS_LEAST, stdout);
+}
+
+/* Between the rounds of a watch, for people: on a terminal each takes the place of the one before. */
+static void separate(const session *x, const skew_result *r) {
+    char at[SKEW_TIME_SIZE], every[DURATION_SHOWN];
+
+    if (!x->watching || x->format != FORMAT_TEXT)
+        return;
+    bool terminal = isatty(STDOUT_FILENO);
+    if (terminal)
+        (void)fputs("\033[H\033[2J", stdout);
+    else if (x->rounds > 0)
+        (void)fputc('\n', stdout);
+    (void)fputs(skew_time(at, r->at_ms), stdout);
+    if (terminal)
+        (void)printf("   every %s; %sCtrl-C ends", show_ms(every, x->o->watch_ms),
+                     x->watch.keys ? "q or " : "");
+    (void)fputs(terminal ? "\n\n" : "\n", stdout);
+}
+
+static int put_out(const session *x, const skew_result *r) {
+    showing s = {.format = x->format, .r = r};
+
+    if (x->o->output)
+        return outfile_replace("--output", x->o->output, show, &s);
+    separate(x, r);
+    if (x->format == FORMAT_TEXT && isatty(STDOUT_FILENO))
+        show_on_terminal(x, r);
+    else
+        show(&s, stdout);
+    if (fflush(stdout) || ferror(stdout))
+        return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
+    return 0;
+}
+
+static int put_log(const session *x, const skew_result *r) {
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = x->o->log ? open_memstream(&text, &len) : NULL;
+
+    if (!x->o->log)
+        return 0;
+    if (out)
+        skew_show_log(r, out);
+    bool whole = out && !ferror(out);
+    whole = out && fclose(out) == 0 && whole;
+    int status = whole ? outfile_append("--log", x->o->log, text, len)
+                       : fail(STATUS_INTERNAL, "out of memory");
+    free(text);
+    return status;
+}
+
+/* A verdict that could not be written down is no success: the first thing that failed is the status. */
+static int report(session *x, const skew_result *r) {
+    int status = put_out(x, r), second = put_log(x, r);
+
+    x->rounds++;
+    status = status ? status : second;
+    return status ? status : (int)r->verdict;
+}
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+/* For how long the page may be believed: until some rounds have not come. */
+static int64_t good_ms(const session *x) {
+    int64_t rounds = STALE_ROUNDS * (x->o->watch_ms + moment_ms() - x->begun_ms);
+
+    if (x->o->stale_ms != UNSET)
+        return x->o->stale_ms;
+    if (!x->watching)
+        return STALE_MS;
+    return rounds > STALE_LEAST_MS ? rounds : STALE_LEAST_MS;
+}
+
+static skew_result begin_result(const session *x) {
+    skew_result r = {.rule = x->rule,
+                     .good_ms = good_ms(x),
+                     .again_ms = x->watching && x->o->output ? x->o->watch_ms : 0};
+
+    (void)snprintf(r.server, sizeof r.server, "%s", x->link.endpoint.label);
+    return r;
+}
+
+/* A monitor wants a line and one of its four statuses whatever happens, a watch its next round. */
+static int unmeasured(session *x) {
+    skew_result r = begin_result(x);
+    bool goes_on = x->format == FORMAT_NAGIOS || (x->watching && x->rounds > 0),
+         stays = x->format == FORMAT_PROMETHEUS || x->format == FORMAT_HTML;
+
+    r.verdict = SKEW_UNKNOWN;
+    r.at_ms = skew_link_reading().wall_us / 1000;
+    (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.words);
+    if (goes_on)
+        return report(x, &r);
+    if (stays && x->o->output) /* no old file goes on saying "safe" */
+        (void)put_out(x, &r);
+    (void)put_log(x, &r);
+    return fail(x->link.status, "%s", x->link.words);
+}
+
+static int judge(session *x, const skew_fleet *f, const skew_listen *passive) {
+    skew_result r = begin_result(x);
+
+    r.hosts = f->hosts;
+    r.host_count = f->count;
+    r.missing = f->missing;
+    r.at_ms = f->at_ms;
+    if (passive) {
+        r.cost = passive->words;
+        r.unheard = passive->passive.sources == 0;
+        r.cut_short = passive->aborted;
+    }
+    if (!skew_judge(&r)) {
+        skew_result_end(&r);
+        return fail(STATUS_INTERNAL, "out of memory");
+    }
+    int status = report(x, &r), published = 0;
+    if (x->o->publish)
+        published = skew_publish(&x->link, x->o->publish, &r, x->o->watch_ms);
+    skew_result_end(&r);
+    return published ? published : status;
+}
+
+static bool measure(session *x, skew_fleet *f, skew_listen *passive) {
+    if (!skew_more_gather(&x->more, &x->link) ||
+        !skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, passive))
+        return false;
+    skew_more_add(&x->more, f);
+    if (passive)
+        skew_passive_judge(&x->listen.model, f->hosts, f->count);
+    skew_roll_call(&x->o->roll, f);
+    if (x->o->publish && !x->o->asked.servers)
+        skew_more_add_server(&x->link, f);
+    return true;
+}
+
+static int measure_and_judge(session *x) {
+    skew_fleet fleet;
+    skew_listen passive = {0};
+    x->begun_ms = moment_ms();
+    skew_listen *listening = skew_legacy_asked(&x->o->legacy) ? &passive : NULL;
+
+    if (!skew_fleet_begin(&fleet) || (listening && !skew_listen_begin(&passive, &x->listen))) {
+        skew_fleet_end(&fleet);
+        return fail(STATUS_INTERNAL, "out of memory");
+    }
+    bool measured = measure(x, &fleet, listening);
+    hide_progress(x);
+    int status = measured ? judge(x, &fleet, listening) : unmeasured(x);
+    if (listening)
+        skew_listen_end(&passive);
+    skew_fleet_end(&fleet);
+    return status;
+}
+
+/* A round that fails otherwise than by its verdict or the log, or a server that has gone away before the
+ * verdict was published, ends it. */
+static int watch_rounds(session *x) {
+    int status = measure_and_judge(x);
+
+    while ((status <= SKEW_UNKNOWN || status == STATUS_CONFIG ||
+            (status == STATUS_UNAVAILABLE && x->rounds > 0)) &&
+           !skew_watch_pause(&x->watch, x->o->watch_ms))
+        status = measure_and_judge(x);
+    return status;
+}
+
+static int run(session *x, const server *s) {
+    int status = skew_more_begin(&x->more, &x->o->asked);
+
+    if (status)
+        return status;
+    status = server_need_url(s, "skew");
+    status = status ? status : skew_link_open(&x->link, s);
+    if (status) {
+        skew_more_end(&x->more);
+        return status;
+    }
+    x->link.needer = &skew_needer;
+    if (!x->watching) {
+        status = measure_and_judge(x);
+    } else if ((status = skew_watch_begin(&x->watch)) == 0) {
+        status = watch_rounds(x);
+        status = skew_watch_end(&x->watch, status);
+    }
+    skew_link_close(&x->link);
+    skew_more_end(&x->more);
+    return status;
+}
+
+/* What a report has no use for was meant for something else. */
+static int read_logs(const skew_options *o, const operands *words) {
+    const skew_options *d = &skew_defaults;
+
+    if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
+        o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
+        o->warn != d->warn || o->log || o->publish || o->no_agents || o->roll.expect.count ||
+        o->roll.min_hosts || o->roll.no_self || o->asked.ntp.count || o->asked.chrony ||
+        o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
+        return fail(STATUS_USAGE,
+                    "skew report: takes --format, --json, --output and --stale-after only");
+    if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
+        return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
+    return skew_report(words->word + 1, words->words - 1,
+                       o->json                    ? SKEW_REPORT_JSON
+                       : o->format == FORMAT_HTML ? SKEW_REPORT_HTML
+                       : o->format                ? SKEW_REPORT_JSON
+                                                  : SKEW_REPORT_TEXT,
+                       o->output, o->stale_ms == UNSET ? 0 : o->stale_ms);
+}
+
+static int skew_command(const server *s, const void *options, const operands *words) {
+    const skew_options *o = options;
+    session x = {.o = o, .watching = o->watch_ms != UNSET};
+    int status = check_stale(o);
+
+    if (status)
+        return status;
+    if (words->words && strcmp(words->word[0], "report") == 0)
+        return read_logs(o, words);
+    if (words->words)
+        return fail(STATUS_USAGE, "skew: too many words; or: tidelock skew report FILE...");
+    if (o->watch_ms == 0)
+        return fail(STATUS_USAGE, "--watch: a pause is 1ms at least");
+    if (o->publish && !migrate_name_ok(o->publish))
+        return fail(STATUS_USAGE, "--publish: a namespace's name: 1 to %d letters, digits, _ . -",
+                    MIGRATE_NAME_MAX);
+    x.format = o->json ? FORMAT_JSON : o->format;
+    status = check_roll(o);
+    if (status == 0)
+        status = make_rule(o, &x.rule);
+    if (status == 0)
+        status = make_effort(o, &x.effort);
+    if (status == 0)
+        status = skew_legacy_make(&o->legacy, o->lock_timeout_ms, &x.listen);
+    if (status == 0 && x.listen.dialect) {
+        tl_interval over = skew_stamp_over_us(x.listen.dialect);
+        x.rule.resolution_us = -over.lo;
+        x.rule.late_us = over.hi;
+    }
+    x.effort.go_on = go_on;
+    x.effort.ctx = &x;
+    return status ? status : run(&x, s);
+}
+
+const command skew_row = {
+    .name = "skew",
+    .usage = "[options] | skew report FILE...",
+    .help = "whether these hosts' clocks let legacy clients' locks be stolen",
+    .notes =
+        "Exit: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are known by their agents: "
+        "see \"tidelock help agent\". \"skew report\" tells what the logs of --log say, with drift and "
+        "the time until it is unsafe; of the options it takes --format text|json|html, --output and --stale-after.\n",
+    .options = skew_table,
+    .defaults = &skew_defaults,
+    .size = sizeof(skew_options),
+    .words_max = 65,
+    .function = skew_command,
+};

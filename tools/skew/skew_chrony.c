@@ -1,0 +1,200 @@
+/*
+ * The line of "chronyc -c tracking", and what it is worth. Rounding goes outwards. A daemon that follows
+ * nothing, or has not heard from what it follows, proves nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "skew/skew_chrony.h"
+#include "transport/conn.h" /* tl_bytes */
+
+#define FIELDS 14
+#define DRIFT_PPM 50
+#define STALE_INTERVALS 8 /* as many silences as it takes to call a server unreachable */
+#define STALE_LEAST_US INT64_C(16000000)
+#define FUTURE_US INT64_C(1000000)
+#define SECONDS_MOST INT64_C(1000000000000)
+
+enum { REFERENCE_ID, NAME, STRATUM, REFERENCE, SYSTEM, DELAY = 10, DISPERSION, INTERVAL, LEAP };
+
+/* ---- fields -------------------------------------------------------------------------------------- */
+
+static bool split(tl_bytes line, tl_bytes field[FIELDS]) {
+    for (int i = 0; i < FIELDS; i++) {
+        const char *comma = line.n ? memchr(line.p, ',', line.n) : NULL;
+        if ((comma != NULL) != (i < FIELDS - 1))
+            return false;
+        size_t n = comma ? (size_t)(comma - line.p) : line.n;
+        field[i] = tl__bytes(line.p, n);
+        if (comma)
+            line = tl__bytes(comma + 1, line.n - n - 1);
+    }
+    return true;
+}
+
+static bool digits(tl_bytes *rest, int64_t *ret, int most) {
+    int n = 0;
+    for (*ret = 0; rest->n && *rest->p >= '0' && *rest->p <= '9' && n < most; n++) {
+        *ret = *ret * 10 + (*rest->p - '0');
+        *rest = tl__bytes(rest->p + 1, rest->n - 1);
+    }
+    return n > 0;
+}
+
+/* Seconds as a decimal number, in us away from zero. */
+static bool decimal_us(tl_bytes text, int64_t *ret) {
+    int64_t whole, part = 0;
+    bool negative = text.n && *text.p == '-';
+
+    if (text.n && (*text.p == '-' || *text.p == '+'))
+        text = tl__bytes(text.p + 1, text.n - 1);
+    if (!digits(&text, &whole, 13) || whole > SECONDS_MOST)
+        return false;
+    if (text.n && *text.p == '.') {
+        text = tl__bytes(text.p + 1, text.n - 1);
+        size_t before = text.n;
+        if (!digits(&text, &part, 9))
+            return false;
+        for (size_t n = before - text.n; n < 9; n++)
+            part *= 10;
+    }
+    if (text.n)
+        return false;
+    *ret = whole * 1000000 + part / 1000 + (part % 1000 != 0);
+    if (negative)
+        *ret = -*ret;
+    return true;
+}
+
+static bool hexadecimal(tl_bytes text, uint32_t *ret) {
+    *ret = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        const char *all = "0123456789ABCDEF", *at = strchr(all, text.p[i]);
+        if (!text.p[i] || !at)
+            return false;
+        *ret = *ret << 4 | (uint32_t)(at - all);
+    }
+    return text.n == 8;
+}
+
+/* ---- the line ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    uint32_t reference_id;
+    int64_t stratum, delay_us, dispersion_us;
+    bool normal, leap_known; /* the leap status */
+    chrony_state state;
+} line;
+
+static bool read_leap(tl_bytes text, line *l) {
+    l->normal = tl__bytes_eq(text, TL_LITERAL("Normal")) ||
+                tl__bytes_eq(text, TL_LITERAL("Insert second")) ||
+                tl__bytes_eq(text, TL_LITERAL("Delete second"));
+    return l->normal || tl__bytes_eq(text, TL_LITERAL("Not synchronised"));
+}
+
+static bool read_line(tl_bytes text, line *l) {
+    tl_bytes f[FIELDS];
+    int64_t correction_us, any;
+
+    if (text.n && text.p[text.n - 1] == '\n')
+        text.n--;
+    if (memchr(text.p, '\n', text.n) || memchr(text.p, '\0', text.n) || !split(text, f))
+        return false;
+    for (int i = REFERENCE; i < LEAP; i++)
+        if (!decimal_us(f[i], &any))
+            return false;
+    if (!hexadecimal(f[REFERENCE_ID], &l->reference_id) ||
+        !tl__bytes_to_int(f[STRATUM], &l->stratum) || !read_leap(f[LEAP], l))
+        return false;
+    (void)decimal_us(f[REFERENCE], &l->state.reference_us);
+    (void)decimal_us(f[SYSTEM], &correction_us);
+    (void)decimal_us(f[DELAY], &l->delay_us);
+    (void)decimal_us(f[DISPERSION], &l->dispersion_us);
+    (void)decimal_us(f[INTERVAL], &l->state.interval_us);
+    l->state.system_us = -correction_us; /* what has to be added to the clock */
+    l->state.error_us = l->dispersion_us + llabs(l->delay_us) / 2 + 1;
+    return l->dispersion_us >= 0 && l->stratum >= 0 && l->state.interval_us >= 0;
+}
+
+static bool refuse(const char **ret_status, char why[SKEW_DETAIL_SIZE], const char *status,
+                   const char *text) {
+    *ret_status = status;
+    (void)snprintf(why, SKEW_DETAIL_SIZE, "chronyd %s", text);
+    return false;
+}
+
+bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
+                 const char **ret_status, char why[SKEW_DETAIL_SIZE]) {
+    line l = {.stratum = 0};
+
+    if (n == 0 || !read_line(tl__bytes(text, n), &l)) {
+        *ret_status = "unreadable";
+        (void)snprintf(why, SKEW_DETAIL_SIZE, "chronyc says something that is not understood");
+        return false;
+    }
+    *ret = l.state;
+    int64_t age_us = now_us - l.state.system_us - l.state.reference_us;
+    int64_t stale_us = l.state.interval_us * STALE_INTERVALS;
+    if (!l.normal || l.stratum == 0 || l.stratum >= 16 || l.reference_id == 0)
+        return refuse(ret_status, why, "unsynchronised", "is not synchronised");
+    if (l.reference_id >> 8 == 0x7f7f01)
+        return refuse(ret_status, why, "unsynchronised",
+                      "follows nothing but its own clock (local)");
+    if (l.dispersion_us == 0)
+        return refuse(ret_status, why, "unsynchronised",
+                      "claims to be exact (dispersion 0), as no clock is");
+    if (age_us < -FUTURE_US)
+        return refuse(ret_status, why, "stale", "was last set at a time that is still to come");
+    if (age_us > (stale_us > STALE_LEAST_US ? stale_us : STALE_LEAST_US))
+        return refuse(ret_status, why, "stale", "has not heard from what it follows for too long");
+    return true;
+}
+
+/* ---- the row ------------------------------------------------------------------------------------- */
+
+static const char *ms(char buf[32], int64_t us) {
+    (void)snprintf(buf, 32, "%s%lld.%03lld", us < 0 ? "-" : "+", (long long)llabs(us / 1000),
+                   (long long)llabs(us % 1000));
+    return buf;
+}
+
+/* What follows for the Redis server, for people. */
+static void tell(const chrony_state *s, const tl_interval *own, skew_host *h) {
+    char at[32], by[32], lo[32], hi[32];
+    int n = snprintf(h->detail, sizeof h->detail,
+                     "from the true time, as chronyd believes: %s ms, to within %s",
+                     ms(at, s->system_us), ms(by, s->error_us) + 1);
+    if (own && n > 0 && (size_t)n < sizeof h->detail)
+        (void)snprintf(h->detail + n, sizeof h->detail - (size_t)n, "; the server then %s to %s",
+                       ms(lo, s->system_us - s->error_us - own->hi),
+                       ms(hi, s->system_us + s->error_us - own->lo));
+}
+
+void chrony_judge(const chrony_report *r, const skew_reading *now, const tl_interval *own,
+                  skew_host *h) {
+    bool unbroken = !tl__interval_empty(tl__interval_intersect(r->at.wall, now->wall)) &&
+                    !tl__interval_empty(tl__interval_intersect(r->at.slept, now->slept));
+
+    h->instrument = "chrony";
+    h->kind = SKEW_ASIDE;
+    h->age_ms = -1;
+    h->status = r->status;
+    (void)snprintf(h->detail, sizeof h->detail, "%s", r->why);
+    if (!r->known)
+        return;
+    if (!unbroken) {
+        h->status = "void";
+        (void)snprintf(h->detail, sizeof h->detail, "this host's clock was set meanwhile");
+        return;
+    }
+    int64_t bound_us = llabs(r->state.system_us) + r->state.error_us;
+    h->known = true;
+    h->status = "ok";
+    h->samples = 1;
+    h->age_ms = tl__ms_until(r->at.after, now->after);
+    h->offset = tl__interval_aged((tl_interval){-bound_us, bound_us}, r->at.before, now->after,
+                                  DRIFT_PPM);
+    tell(&r->state, own, h);
+}

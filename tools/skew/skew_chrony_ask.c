@@ -1,0 +1,154 @@
+/*
+ * Running chronyc: no shell, its standard output alone, a limit on the time and on the text.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "link/skew_link.h"
+#include "skew/skew_chrony.h"
+
+#define LIMIT_MS 5000
+#define OUTPUT_MOST 2048 /* its line is some 150 bytes */
+#define REAP_MS 5
+
+extern char **environ;
+
+static void fail_with(chrony_report *r, const char *status, const char *why) {
+    r->status = status;
+    (void)snprintf(r->why, sizeof r->why, "%s", why);
+}
+
+/* In a group of its own, so that whatever it starts ends with it; a watch's blocked signals aren't its. */
+static int prepare(posix_spawnattr_t *attr) {
+    sigset_t none, usual;
+
+    (void)sigemptyset(&none);
+    (void)sigemptyset(&usual);
+    (void)sigaddset(&usual, SIGINT);
+    (void)sigaddset(&usual, SIGTERM);
+    (void)sigaddset(&usual, SIGPIPE);
+    int why = posix_spawnattr_setsigmask(attr, &none);
+    why = why ? why : posix_spawnattr_setsigdefault(attr, &usual);
+    return why ? why
+               : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                    POSIX_SPAWN_SETSIGDEF);
+}
+
+/* Returns 0 or an errno. */
+static int start(const char *socket, int out, pid_t *ret) {
+    const char *const there[] = {"chronyc", "-n", "-c", "-h", socket, "tracking", NULL},
+                      *const own[] = {"chronyc", "-n", "-c", "tracking", NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    int why = posix_spawn_file_actions_init(&files);
+
+    if (why)
+        return why;
+    why = posix_spawnattr_init(&attr);
+    if (why) {
+        (void)posix_spawn_file_actions_destroy(&files);
+        return why;
+    }
+    why = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    why = why ? why : posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+    why = why ? why
+              : posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    why = why ? why : prepare(&attr);
+    why = why ? why
+              : posix_spawnp(ret, "chronyc", &files, &attr,
+                             (char *const *)(uintptr_t)(socket[0] ? there : own), environ);
+    (void)posix_spawnattr_destroy(&attr);
+    (void)posix_spawn_file_actions_destroy(&files);
+    return why;
+}
+
+/* Up to its end or the limit; false: the limit, or too much. */
+static bool read_all(int fd, char *text, size_t room, size_t *used, tl_mono limit) {
+    for (*used = 0; *used < room;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int64_t ms = tl__ms_until(tl__mono_now(), limit);
+        if (ms <= 0)
+            return false;
+        if (poll(&p, 1, (int)ms) <= 0)
+            continue;
+        ssize_t n = read(fd, text + *used, room - *used);
+        if (n == 0)
+            return true;
+        if (n < 0 && errno != EINTR)
+            return false;
+        *used += n > 0 ? (size_t)n : 0;
+    }
+    return false;
+}
+
+/* Its exit status; -1 when it had to be ended. */
+static int collect(pid_t pid, bool whole, tl_mono limit) {
+    int status = 0;
+    pid_t got = 0;
+
+    while (whole && (got = waitpid(pid, &status, WNOHANG)) == 0 &&
+           tl__mono_before(tl__mono_now(), limit))
+        (void)poll(NULL, 0, REAP_MS);
+    if (got == 0) {
+        (void)kill(-pid, SIGKILL);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        return -1;
+    }
+    return got == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* "506 Cannot talk to daemon" and the like: its first line. */
+static void complain(chrony_report *r, const char *text, size_t n) {
+    char said[100];
+    const char *end = n ? memchr(text, '\n', n) : NULL;
+
+    tl__bytes_print(said, sizeof said, tl__bytes(text, end ? (size_t)(end - text) : n));
+    r->status = "silent";
+    (void)snprintf(r->why, sizeof r->why, "chronyc fails: %s",
+                   said[0] ? said : "is chronyd there?");
+}
+
+static void look(chrony_report *r, int fd, pid_t pid) {
+    char text[OUTPUT_MOST];
+    size_t used;
+    tl_mono limit = tl__mono_add_ms(tl__mono_now(), LIMIT_MS);
+    bool whole = read_all(fd, text, sizeof text, &used, limit);
+    int status = collect(pid, whole, limit);
+
+    r->at = skew_link_reading();
+    if (!whole && used == sizeof text)
+        fail_with(r, "unreadable", "chronyc says something that is not understood");
+    else if (!whole || status < 0)
+        fail_with(r, "silent", "chronyc gave no answer in 5 s");
+    else if (status != 0)
+        complain(r, text, used);
+    else
+        r->known = chrony_read(text, used, r->at.wall_us, &r->state, &r->status, r->why);
+}
+
+void chrony_ask(chrony_report *r, const char *socket) {
+    int out[2];
+    pid_t pid = -1;
+
+    *r = (chrony_report){.status = "unknown"};
+    if (pipe2(out, O_CLOEXEC)) {
+        fail_with(r, "unknown", strerror(errno));
+        return;
+    }
+    int why = start(socket, out[1], &pid);
+    close(out[1]);
+    if (why == 0)
+        look(r, out[0], pid);
+    else if (why == ENOENT)
+        fail_with(r, "silent", "chronyc is not on the PATH: is chrony installed?");
+    else
+        fail_with(r, "silent", strerror(why));
+    close(out[0]);
+}

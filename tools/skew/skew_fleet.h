@@ -1,0 +1,27 @@
+/*
+ * The hosts of a result: this one, measured now, and those whose agents have published.
+ */
+#ifndef TIDELOCK_SKEW_FLEET_H
+#define TIDELOCK_SKEW_FLEET_H
+
+#include "skew/skew_listen.h"
+
+typedef struct {
+    skew_host *hosts; /**< SKEW_HOSTS_MAX of room */
+    int count;
+    bool missing;  /**< there are more than fit */
+    int64_t at_ms; /**< the server's clock at the end of it */
+    char self[SKEW_NAME_SIZE];
+} skew_fleet;
+
+/** Returns false when there is no memory. */
+bool skew_fleet_begin(skew_fleet *f);
+void skew_fleet_end(skew_fleet *f);
+
+/** Measure this host, listen to clients of the old kind (unless NULL), read the agents' records (unless
+ *  told not to), and judge all by one moment of the server's clock; of the clients' lifetime that remains
+ *  to be done. False: l->status and l->words say why. */
+bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
+                        skew_listen *passive);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * Listening to what the clients of the old kind tell the server, by MONITOR on a connection of its own: for
+ * a bounded time, and not while the server has to keep much for us.
+ */
+#ifndef TIDELOCK_SKEW_LISTEN_H
+#define TIDELOCK_SKEW_LISTEN_H
+
+#include "skew/skew_passive.h"
+#include "skew/skew_self.h"
+
+#define SKEW_BACKLOG_MOST (1 << 20) /**< bytes that the server may keep for us */
+#define SKEW_LISTEN_WORDS 160
+
+typedef struct {
+    int64_t for_ms;
+    const char *keys; /**< a glob of the locks' keys; NULL: any */
+    const skew_dialect *dialect;
+    skew_model model;
+} skew_listen_options;
+
+typedef struct {
+    skew_listen_options options;
+    skew_passive passive;
+    int64_t took_ms, commands, bytes, backlog_most;
+    int64_t strange;               /**< lines that are none of MONITOR's */
+    bool aborted;                  /**< the backlog was too long */
+    char words[SKEW_LISTEN_WORDS]; /**< what it has cost */
+} skew_listen;
+
+/** Returns false when there is no memory. */
+bool skew_listen_begin(skew_listen *x, const skew_listen_options *options);
+void skew_listen_end(skew_listen *x);
+
+/** Listen; the link serves to look after the server meanwhile. Blocks for options.for_ms and some limits of
+ *  5 s at most, or until effort->go_on says so. False: l->status and l->words say why. */
+bool skew_listen_run(skew_listen *x, skew_link *l, const skew_effort *effort);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * The further instruments together: what each of them says becomes rows of the result.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "skew/skew_kernel.h"
+#include "skew/skew_more.h"
+
+int skew_more_begin(skew_more *m, const skew_asked *asked) {
+    *m = (skew_more){.asked = asked};
+    int status = ntp_servers_begin(&m->ntp, &asked->ntp);
+    if (status == 0 && asked->servers)
+        status = skew_servers_begin(&m->servers, asked->servers);
+    if (status)
+        skew_more_end(m);
+    return status;
+}
+
+void skew_more_end(skew_more *m) {
+    ntp_servers_end(&m->ntp);
+    skew_servers_end(&m->servers);
+}
+
+/* First the question that may show that nothing can be measured. */
+bool skew_more_gather(skew_more *m, skew_link *l) {
+    static const char *const ping[] = {"PING", NULL};
+    kernel_clock kernel = moment_kernel();
+    int32_t rate_ppm = skew_self_rate(&kernel);
+    bool any = m->ntp.count > 0 || m->asked->chrony;
+
+    if (any && !skew_link_ask(l, ping, NULL, NULL))
+        return false;
+    if (m->ntp.count > 0)
+        ntp_servers_ask(&m->ntp, rate_ppm);
+    if (m->asked->chrony)
+        chrony_ask(&m->chrony, m->asked->chrony);
+    return !m->asked->servers || skew_servers_ask(&m->servers, l, rate_ppm);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+static skew_host *new_row(skew_fleet *f, const char *name) {
+    if (f->count == SKEW_HOSTS_MAX) {
+        f->missing = true;
+        return NULL;
+    }
+    skew_host *h = &f->hosts[f->count++];
+    (void)snprintf(h->name, sizeof h->name, "%s", name);
+    return h;
+}
+
+/* The host's own clock has a row of its name, which the served time does not contradict. */
+static bool is_covered(const skew_fleet *f, const char *host, const skew_host *served) {
+    for (int i = 0; i < f->count; i++) {
+        const skew_host *h = &f->hosts[i];
+        if (h != served && h->known && h->kind == SKEW_CLOCK && strcasecmp(h->name, host) == 0)
+            return !tl__interval_empty(tl__interval_intersect(h->offset, served->offset));
+    }
+    return false;
+}
+
+typedef struct {
+    skew_reading now;
+    int32_t rate_ppm;
+    const tl_interval *own; /* this host's clock less the server's; NULL: unknown */
+    char name[SKEW_NAME_SIZE];
+} moment_of;
+
+static void add_servers(const skew_more *m, const moment_of *at, skew_fleet *f) {
+    for (int i = 0; i < m->servers.count; i++) {
+        skew_host *h = m->servers.server[i].twice ? NULL : new_row(f, "");
+        if (h)
+            skew_server_judge(&m->servers, i, &at->now, at->own, at->rate_ppm, h);
+    }
+    f->missing = f->missing || m->servers.more;
+}
+
+static void add_ntp(const skew_more *m, const moment_of *at, skew_fleet *f) {
+    for (int i = 0; i < m->ntp.count; i++) {
+        const ntp_server *s = &m->ntp.server[i];
+        skew_host *h = new_row(f, s->name);
+        if (!h)
+            return;
+        ntp_judge(&s->source, &at->now, at->own, at->rate_ppm, h);
+        h->covered = h->known && is_covered(f, s->host, h);
+    }
+}
+
+void skew_more_add(const skew_more *m, skew_fleet *f) {
+    kernel_clock kernel = moment_kernel();
+    tl_interval own = f->hosts[0].offset;
+    moment_of at = {.now = skew_link_reading(),
+                    .rate_ppm = skew_self_rate(&kernel),
+                    .own = f->hosts[0].known ? &own : NULL};
+    skew_host *h;
+
+    (void)snprintf(at.name, sizeof at.name, "%s", f->hosts[0].name);
+    if (m->asked->servers)
+        add_servers(m, &at, f);
+    if (m->asked->chrony && (h = new_row(f, at.name)))
+        chrony_judge(&m->chrony, &at.now, at.own, h);
+    if (m->asked->kernel && (h = new_row(f, at.name)))
+        kernel_judge(&kernel, h);
+    add_ntp(m, &at, f);
+}
+
+void skew_more_add_server(const skew_link *l, skew_fleet *f) {
+    skew_host *h = new_row(f, "");
+
+    if (h)
+        skew_server_itself(l->endpoint.label, h);
+}

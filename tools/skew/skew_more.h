@@ -1,0 +1,41 @@
+/*
+ * The instruments that are asked for by name: NTP, chrony, the kernel, the servers. They are asked first
+ * and judged after this host was measured, as most of them measure against this host.
+ */
+#ifndef TIDELOCK_SKEW_MORE_H
+#define TIDELOCK_SKEW_MORE_H
+
+#include "skew/skew_chrony.h"
+#include "skew/skew_fleet.h"
+#include "skew/skew_ntp_ask.h"
+#include "skew/skew_servers.h"
+
+/** Of the command's options. */
+typedef struct {
+    opt_texts ntp;
+    const char *chrony;  /**< NULL: not asked for; "": where chronyc finds it */
+    const char *servers; /**< NULL: not asked for; else further places, with commas between */
+    bool kernel;
+} skew_asked;
+
+typedef struct {
+    const skew_asked *asked;
+    ntp_servers ntp;
+    chrony_report chrony;
+    skew_servers servers;
+} skew_more;
+
+/** Checks what was asked for; no I/O. Returns 0, or the exit status after a message. */
+int skew_more_begin(skew_more *m, const skew_asked *asked);
+void skew_more_end(skew_more *m);
+
+/** Ask all instruments. False: l->status and l->words say why nothing can be measured. */
+bool skew_more_gather(skew_more *m, skew_link *l);
+
+/** Add their rows to a fleet that has been measured. */
+void skew_more_add(const skew_more *m, skew_fleet *f);
+
+/** Add the row of the link's own server, which all is measured against. */
+void skew_more_add_server(const skew_link *l, skew_fleet *f);
+
+#endif

@@ -1,0 +1,290 @@
+/*
+ * NTP packets (RFC 5905) and what they prove. All rounding goes outwards. A server that says of itself
+ * that it doesn't know the time proves nothing, however exact its stamps are.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "skew/skew_ntp.h"
+
+#define US_PER_S INT64_C(1000000)
+#define EPOCH_S INT64_C(2208988800) /* 1970 less 1900 */
+#define ERA_S (INT64_C(1) << 32)
+#define UNSYNCHRONISED 16            /* this stratum, and any above */
+#define ROOT_MOST_US (16 * US_PER_S) /* RFC 5905's MAXDISP: as far off as no time at all */
+#define STALE_S 8192                 /* eight times the longest usual pause between two questions */
+#define FUTURE_S 1
+#define AGAIN_S 64 /* how often daemons ask, unless told otherwise */
+
+#define LEAP_UNKNOWN 3
+#define MODE_CLIENT 3
+#define MODE_SERVER 4
+#define VERSION 4
+
+/* ---- the packet ------------------------------------------------------------------------------ */
+
+static uint64_t number(const uint8_t *p, int bytes) {
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+void ntp_ask(uint8_t packet[NTP_SIZE], uint64_t random) {
+    memset(packet, 0, NTP_SIZE);
+    packet[0] = VERSION << 3 | MODE_CLIENT;
+    for (int i = 0; i < 8; i++)
+        packet[40 + i] = (uint8_t)(random >> (56 - 8 * i));
+}
+
+/* The time that the stamp means in the era nearest to near_us; us rounded down. */
+static int64_t unfold(uint64_t stamp, int64_t near_us) {
+    int64_t near_s = near_us / US_PER_S - (near_us % US_PER_S < 0);
+    uint32_t then = (uint32_t)(stamp >> 32), now = (uint32_t)((near_s + EPOCH_S) & (ERA_S - 1));
+    int64_t ahead_s = (int64_t)(int32_t)(then - now);
+    int64_t fraction_us = (int64_t)((stamp & 0xffffffff) * (uint64_t)US_PER_S >> 32);
+    return tl__add_sat(tl__mul_sat(tl__add_sat(near_s, ahead_s), US_PER_S), fraction_us);
+}
+
+/* 16 bits of seconds and 16 of their fraction, rounded up. */
+static int64_t short_us(uint64_t v) {
+    return (int64_t)((v * (uint64_t)US_PER_S + 0xffff) >> 16);
+}
+
+/* Signed, the power of two of a second, rounded up to a microsecond at least. */
+static int64_t precision_us(int8_t log2_s) {
+    int64_t us = US_PER_S;
+    if (log2_s >= 5)
+        return ROOT_MOST_US;
+    for (; log2_s > 0; log2_s--)
+        us *= 2;
+    for (; log2_s < 0 && us > 1; log2_s++)
+        us = (us + 1) / 2;
+    return us;
+}
+
+static bool is_local(uint64_t reference) {
+    return reference >> 8 == 0x7f7f01 || reference == 0x4c4f434c; /* 127.127.1.x, and "LOCL" */
+}
+
+static bool is_smeared(uint64_t reference) {
+    return reference >> 24 == 254; /* how ntpd marks it */
+}
+
+static ntp_kind say(char why[SKEW_DETAIL_SIZE], ntp_kind kind, const char *text) {
+    (void)snprintf(why, SKEW_DETAIL_SIZE, "%s", text);
+    return kind;
+}
+
+/* Stratum 0 with a word for its reference; without one it is how chronyd says that it knows no time. */
+static ntp_kind kissed(const uint8_t *packet, char why[SKEW_DETAIL_SIZE]) {
+    char code[5] = "";
+    for (int i = 0; i < 4 && packet[12 + i] >= 'A' && packet[12 + i] <= 'Z'; i++)
+        code[i] = (char)packet[12 + i];
+    if (!code[0])
+        return say(why, NTP_UNFIT, "it says that it is not synchronised (stratum 0, or leap 3)");
+    (void)snprintf(why, SKEW_DETAIL_SIZE, "it asks not to be asked (kiss of death %s)", code);
+    return NTP_KISS;
+}
+
+/* What the server says of its own time. */
+static ntp_kind fitness(const uint8_t *packet, const ntp_answer *a, int64_t reference_us,
+                        char why[SKEW_DETAIL_SIZE]) {
+    if (packet[0] >> 6 == LEAP_UNKNOWN)
+        return say(why, NTP_UNFIT, "it says that it is not synchronised (leap 3)");
+    if (packet[1] >= UNSYNCHRONISED)
+        return say(why, NTP_UNFIT, "it says that it is not synchronised (stratum 16)");
+    if (is_local(number(packet + 12, 4)))
+        return say(why, NTP_UNFIT, "it follows nothing but its own clock (local)");
+    if (number(packet + 8, 4) == 0)
+        return say(why, NTP_UNFIT, "it claims to be exact (dispersion 0), as no clock is");
+    if (a->root_us >= ROOT_MOST_US)
+        return say(why, NTP_UNFIT, "it says that it may be off by 16 s and more");
+    if (number(packet + 16, 8) == 0)
+        return say(why, NTP_UNFIT, "its clock was never set");
+    if (reference_us > a->sent_us + FUTURE_S * US_PER_S)
+        return say(why, NTP_UNFIT, "its clock was set at a time that is still to come");
+    if (reference_us < a->sent_us - STALE_S * US_PER_S)
+        return say(why, NTP_UNFIT, "it has heard of no better clock for over two hours (stale)");
+    return NTP_GOOD;
+}
+
+ntp_kind ntp_read(const uint8_t *packet, size_t n, uint64_t random, int64_t near_us,
+                  ntp_answer *ret, char why[SKEW_DETAIL_SIZE]) {
+    *ret = (ntp_answer){.stratum = 0};
+    why[0] = '\0';
+    if (n < NTP_SIZE)
+        return say(why, NTP_FOREIGN, "a packet too short to be an answer came");
+    int version = packet[0] >> 3 & 7;
+    if ((packet[0] & 7) != MODE_SERVER || version < 3 || version > VERSION)
+        return say(why, NTP_FOREIGN, "a packet that is no answer came");
+    if (number(packet + 24, 8) != random)
+        return say(why, NTP_FOREIGN, "an answer to another question came");
+    if (packet[1] == 0)
+        return kissed(packet, why);
+    uint64_t received = number(packet + 32, 8), sent = number(packet + 40, 8);
+    if (received == 0 || sent == 0)
+        return say(why, NTP_UNFIT, "its answer has no time in it");
+    *ret = (ntp_answer){
+        .received_us = unfold(received, near_us),
+        .sent_us = unfold(sent, near_us),
+        .root_us = (short_us(number(packet + 4, 4)) + 1) / 2 + short_us(number(packet + 8, 4)) +
+                   precision_us((int8_t)packet[3]),
+        .leaping = packet[0] >> 6 != 0,
+        .smeared = is_smeared(number(packet + 12, 4)),
+        .stratum = packet[1],
+    };
+    if (ret->sent_us < ret->received_us)
+        return say(why, NTP_UNFIT, "it answers before it is asked: its clock was set meanwhile");
+    return fitness(packet, ret, unfold(number(packet + 16, 8), ret->sent_us), why);
+}
+
+/* ---- what answers prove ------------------------------------------------------------------------ */
+
+static void end(ntp_source *s, const char *status, const char *why) {
+    s->over = true;
+    s->status = status;
+    if (why != s->why)
+        (void)snprintf(s->why, sizeof s->why, "%s", why);
+}
+
+static void believe(ntp_source *s, const ntp_answer *a, const skew_reading *sent,
+                    const skew_reading *received, int32_t rate_ppm) {
+    skew_learn_two(&s->track, sent, a->received_us, a->sent_us, received, rate_ppm);
+    if (s->track.server_steps) {
+        end(s, "inconsistent", "its answers contradict each other: its clock was set, or is wrong");
+        return;
+    }
+    s->answers++;
+    s->stratum = a->stratum;
+    s->leaping = s->leaping || a->leaping;
+    s->smeared = s->smeared || a->smeared;
+    if (a->root_us > s->root_us)
+        s->root_us = a->root_us;
+}
+
+bool ntp_learn(ntp_source *s, const uint8_t *packet, size_t n, uint64_t random,
+               const skew_reading *sent, const skew_reading *received, int32_t rate_ppm) {
+    char why[SKEW_DETAIL_SIZE];
+    ntp_answer a;
+    ntp_kind kind = ntp_read(packet, n, random, received->wall_us, &a, why);
+
+    switch (kind) {
+    case NTP_FOREIGN:
+        if (s->answers == 0 && !s->over)
+            (void)snprintf(s->why, sizeof s->why, "%s", why);
+        return false;
+    case NTP_UNFIT: end(s, "unsynchronised", why); break;
+    case NTP_KISS:
+        s->kissed = true;
+        end(s, "refused", why);
+        break;
+    case NTP_GOOD: believe(s, &a, sent, received, rate_ppm); break;
+    }
+    return true;
+}
+
+bool ntp_due(const ntp_source *s, tl_mono asked_at, bool near, const skew_reading *now) {
+    if (s->kissed)
+        return false;
+    return near || (s->answers && !skew_unbroken(&s->track, now)) ||
+           !tl__mono_before(now->after, tl__mono_add_ms(asked_at, AGAIN_S * 1000));
+}
+
+/* Is the whole interval within a tenth of `of` from it, on either side of 0? */
+static bool is_about(tl_interval i, int64_t of_us) {
+    if (i.hi < 0)
+        i = (tl_interval){tl__mul_sat(i.hi, -1), tl__mul_sat(i.lo, -1)};
+    return i.lo >= of_us - of_us / 10 && i.hi <= of_us + of_us / 10;
+}
+
+static const char *oddity(const ntp_source *s, tl_interval off) {
+    if (is_about(off, US_PER_S))
+        return ": 1 s, a leap second or smear mismatch?";
+    if (is_about(off, 4294967))
+        return ": 2^32 ns, a fault of its stamps?";
+    return s->smeared ? ": it smears a leap second" : s->leaping ? ": a leap second is near" : "";
+}
+
+/* Why there is no offset, and a word for it; NULL when there is one. */
+static const char *why_not(const ntp_source *s, const skew_reading *now, const tl_interval *own,
+                           const char **ret_status) {
+    *ret_status = s->status ? s->status : "silent";
+    if (s->over || s->answers == 0)
+        return s->why[0] ? s->why : "no answer";
+    *ret_status = "void";
+    if (!s->track.known || !skew_unbroken(&s->track, now))
+        return "this host's clock was set since it was asked";
+    *ret_status = "unknown";
+    return own ? NULL : "this host's own clock could not be measured";
+}
+
+void ntp_judge(const ntp_source *s, const skew_reading *now, const tl_interval *own,
+               int32_t rate_ppm, skew_host *h) {
+    const char *why = why_not(s, now, own, &h->status);
+
+    h->instrument = "ntp";
+    h->kind = SKEW_SERVED;
+    h->known = false;
+    h->samples = s->answers;
+    h->age_ms = -1;
+    if (why || !own) {
+        (void)snprintf(h->detail, sizeof h->detail, "%s", why ? why : "");
+        return;
+    }
+    /* own clock - served, turned over: served - own + own - server */
+    tl_interval off = skew_offset(&s->track, now->after, rate_ppm);
+    off = (tl_interval){tl__add_sat(-off.hi, -s->root_us), tl__add_sat(-off.lo, s->root_us)};
+    h->offset = (tl_interval){tl__add_sat(off.lo, own->lo), tl__add_sat(off.hi, own->hi)};
+    h->against = 1;
+    h->apart = off;
+    h->known = true;
+    h->status = "ok";
+    h->age_ms = tl__ms_until(s->track.at, now->after);
+    (void)snprintf(h->detail, sizeof h->detail,
+                   "the time that it serves, stratum %d, root distance %lld.%03lld ms%s",
+                   s->stratum, (long long)(s->root_us / 1000), (long long)(s->root_us % 1000),
+                   oddity(s, off));
+}
+
+/* ---- places ------------------------------------------------------------------------------------ */
+
+static bool port_of(const char *text, uint16_t *ret) {
+    char *end;
+    size_t digits = strspn(text, "0123456789");
+    unsigned long v = strtoul(text, &end, 10);
+    if (digits < 1 || digits > 5 || text[digits] || v < 1 || v > 65535)
+        return false;
+    *ret = (uint16_t)v;
+    return true;
+}
+
+#define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+bool ntp_place(const char *text, char host[NTP_HOST_SIZE], uint16_t *ret_port,
+               char name[SKEW_NAME_SIZE]) {
+    const char *colon = strchr(text, ':'), *end = text + strlen(text), *port = NULL;
+    bool v6 = text[0] == '[' || (colon && strchr(colon + 1, ':'));
+
+    if (text[0] == '[') {
+        text++;
+        end = strchr(text, ']');
+        if (!end || (end[1] && end[1] != ':'))
+            return false;
+        port = end[1] ? end + 2 : NULL;
+    } else if (colon && !v6) {
+        end = colon;
+        port = colon + 1;
+    }
+    size_t n = (size_t)(end - text);
+    *ret_port = NTP_PORT;
+    if (n < 1 || n >= NTP_HOST_SIZE || (port && !port_of(port, ret_port)))
+        return false;
+    memcpy(host, text, n);
+    host[n] = '\0';
+    if (host[0] == '-' || strspn(host, v6 ? HOST_LETTERS ":%" : HOST_LETTERS) != n)
+        return false;
+    (void)snprintf(name, SKEW_NAME_SIZE, v6 ? "[%.55s]:%u" : "%.57s:%u", host, (unsigned)*ret_port);
+    return true;
+}

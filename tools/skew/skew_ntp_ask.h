@@ -1,0 +1,32 @@
+/*
+ * Asking NTP servers, all at once.
+ */
+#ifndef TIDELOCK_SKEW_NTP_ASK_H
+#define TIDELOCK_SKEW_NTP_ASK_H
+
+#include "base/optparse.h"
+#include "skew/skew_ntp.h"
+
+typedef struct {
+    char name[SKEW_NAME_SIZE]; /**< HOST:PORT */
+    char host[NTP_HOST_SIZE];
+    uint16_t port;
+    bool asked, near; /**< near: on this machine */
+    tl_mono asked_at;
+    ntp_source source;
+} ntp_server;
+
+typedef struct {
+    ntp_server *server;
+    int count;
+} ntp_servers;
+
+/** Take the places apart; no I/O. The same place given twice is one. Returns 0, or the exit status after a message. */
+int ntp_servers_begin(ntp_servers *s, const opt_texts *places);
+void ntp_servers_end(ntp_servers *s);
+
+/** Ask each that is due some times, over 4 s, or less for one on this machine; for 5 s at most. What comes
+ *  of it is in each server's source; the others' is kept. */
+void ntp_servers_ask(ntp_servers *s, int32_t rate_ppm);
+
+#endif

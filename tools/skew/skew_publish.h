@@ -1,0 +1,20 @@
+/*
+ * Telling a namespace's clients what was found of the clocks: they compare it with the margin that they
+ * lock by.
+ */
+#ifndef TIDELOCK_SKEW_PUBLISH_H
+#define TIDELOCK_SKEW_PUBLISH_H
+
+#include "link/skew_link.h"
+#include "skew/judge/skew_judge.h"
+
+/** How long a verdict is believed, ms; a watch's is for three of its rounds, if that is longer. */
+#define SKEW_PUBLISHED_MS INT64_C(900000)
+
+/** How far any two clocks may be from each other, ms, rounded up; -1: no pair is known. Pure. */
+int64_t skew_publish_worst_ms(const skew_result *r);
+
+/** Write the verdict for a namespace, by the server's clock. Returns 0, or the exit status after a message. */
+int skew_publish(skew_link *l, const char *name, const skew_result *r, int64_t every_ms);
+
+#endif

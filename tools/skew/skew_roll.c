@@ -1,0 +1,75 @@
+/*
+ * The roll-call. Names are compared as they are published, byte by byte.
+ */
+#include <string.h>
+
+#include "skew/skew_roll.h"
+
+/* The next name of a list; false at its end. *at is moved behind its comma. */
+static bool next_name(const char **at, char name[SKEW_NAME_SIZE]) {
+    size_t n = strcspn(*at, ",");
+
+    if (**at == '\0')
+        return false;
+    (void)snprintf(name, SKEW_NAME_SIZE, "%.*s", n < SKEW_NAME_SIZE ? (int)n : 0, *at);
+    *at += n + ((*at)[n] == ',');
+    return true;
+}
+
+static int check_list(const skew_roll *roll, const char *list, const char *self) {
+    char name[SKEW_NAME_SIZE];
+
+    if (!*list || list[strlen(list) - 1] == ',')
+        return fail(STATUS_USAGE,
+                    "--expect: hosts' names with commas between, as in --expect app1,db1");
+    while (next_name(&list, name)) {
+        if (!skew_name_ok(name))
+            return fail(STATUS_USAGE,
+                        "--expect: a host's name: 1 to 64 letters, digits and any of . _ : -");
+        if (roll->no_self && strcmp(name, self) == 0)
+            return fail(STATUS_USAGE,
+                        "--expect names %s, which is this host, and --no-self leaves it out", self);
+    }
+    return 0;
+}
+
+int skew_roll_check(const skew_roll *roll, const char *self) {
+    int status = 0;
+
+    for (int i = 0; i < roll->expect.count && status == 0; i++)
+        status = check_list(roll, roll->expect.text[i], self);
+    return status;
+}
+
+static bool is_there(const skew_fleet *f, const char *name) {
+    for (int i = 0; i < f->count; i++)
+        if (f->hosts[i].kind == SKEW_CLOCK && strcmp(f->hosts[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void add_missing(skew_fleet *f, const char *name) {
+    if (f->count == SKEW_HOSTS_MAX) {
+        f->missing = true;
+        return;
+    }
+    skew_host *h = &f->hosts[f->count++];
+    *h = (skew_host){.instrument = "agent", .missing = true, .status = "missing", .age_ms = -1};
+    (void)snprintf(h->name, sizeof h->name, "%s", name);
+    (void)snprintf(h->detail, sizeof h->detail,
+                   "it is expected, and no agent publishes by that name");
+}
+
+void skew_roll_call(const skew_roll *roll, skew_fleet *f) {
+    char name[SKEW_NAME_SIZE];
+
+    if (roll->no_self) {
+        f->hosts[0].kind = SKEW_REMARK;
+        (void)snprintf(f->hosts[0].detail, sizeof f->hosts[0].detail,
+                       "this host, which takes none of these locks (--no-self)");
+    }
+    for (int i = 0; i < roll->expect.count; i++)
+        for (const char *at = roll->expect.text[i]; next_name(&at, name);)
+            if (!is_there(f, name))
+                add_missing(f, name);
+}

@@ -1,0 +1,24 @@
+/*
+ * Who is to be there: the hosts that are expected by name, how many, and whether this one counts. Pure.
+ */
+#ifndef TIDELOCK_SKEW_ROLL_H
+#define TIDELOCK_SKEW_ROLL_H
+
+#include "base/optparse.h"
+#include "skew/skew_fleet.h"
+
+/** Of the command's options. */
+typedef struct {
+    opt_texts expect; /**< names, with commas between */
+    int min_hosts;    /**< 0: nothing is said */
+    bool no_self;     /**< this host takes no locks */
+} skew_roll;
+
+/** Returns 0, or the exit status after a message. */
+int skew_roll_check(const skew_roll *roll, const char *self);
+
+/** Of hosts that were measured: this one is in no pair if it takes no locks, and whoever is expected and isn't
+ *  there gets a row. */
+void skew_roll_call(const skew_roll *roll, skew_fleet *f);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * The end of a watch: signals, and q where standard input is a terminal in whose foreground we are. The
+ * terminal is given back as it was found.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/tool.h"
+#include "skew/skew_watch.h"
+
+#define LOOK_MS 60000
+
+/* In the background the terminal is another's. */
+static bool is_ours(void) {
+    return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void take_keys(skew_watch *w) {
+    struct termios now;
+
+    if (!w->keys || !is_ours())
+        return;
+    now = w->before;
+    now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    now.c_cc[VMIN] = 0;
+    now.c_cc[VTIME] = 0;
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &now);
+}
+
+int skew_watch_begin(skew_watch *w) {
+    *w = (skew_watch){.ended_by = 0};
+    if (signals_begin(&w->sigs))
+        return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
+    w->keys = is_ours() && tcgetattr(STDIN_FILENO, &w->before) == 0;
+    take_keys(w);
+    return 0;
+}
+
+static bool read_q(void) {
+    char key[16];
+    ssize_t n = is_ours() ? read(STDIN_FILENO, key, sizeof key) : 0;
+
+    return n > 0 && (memchr(key, 'q', (size_t)n) || memchr(key, 'Q', (size_t)n));
+}
+
+bool skew_watch_pause(skew_watch *w, int64_t ms) {
+    int64_t until = moment_ms() + ms;
+
+    for (int64_t left = ms; !w->ended_by; left = until - moment_ms()) {
+        struct pollfd p[] = {{.fd = w->sigs.fd, .events = POLLIN},
+                             {.fd = w->keys && is_ours() ? STDIN_FILENO : -1, .events = POLLIN}};
+        (void)poll(p, 2, left <= 0 ? 0 : left > LOOK_MS ? LOOK_MS : (int)left);
+        if (p[1].revents & POLLIN && read_q())
+            w->ended_by = 'q';
+        else if (p[1].revents & ~POLLIN) /* the terminal has gone; its HUP ends us */
+            w->keys = false;
+        if (p[0].revents) {
+            int sig = signals_pause(&w->sigs, 0);
+            w->ended_by = sig ? sig : w->ended_by;
+            take_keys(w); /* again, should we have been stopped meanwhile */
+        }
+        if (left <= 0)
+            break;
+    }
+    return w->ended_by != 0;
+}
+
+int skew_watch_end(skew_watch *w, int status) {
+    if (w->keys && is_ours())
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &w->before);
+    signals_restore(&w->sigs);
+    close(w->sigs.fd);
+    if (w->ended_by == 0 || w->ended_by == 'q' || w->ended_by == SIGINT)
+        return status;
+    return STATUS_SIGNAL + w->ended_by;
+}
