@@ -199,12 +199,14 @@ static void test_nobody_holds_twice_while_scripts_are_forgotten(void **state) {
     contest_start(locks, 4, 3000, 1);
     int counted = contest_counted();
     const clock_wait limit = clock_wait_begin(2 * SOON_MS);
-    for (int i = 0; contest_counted() < counted + 100 && clock_wait_more(&limit); i++)
+    bool enough = false; /* hand-offs within the process count too, and need no script */
+    while (!enough && clock_wait_more(&limit)) {
         for (int k = 0; k < 10; k++)
             forget_scripts();
-    assert_true(contest_counted() >= counted + 100);
+        enough = contest_counted() >= counted + 100 && has_executed("eval", 10);
+    }
+    assert_true(enough);
     contest_end();
-    assert_true(has_executed("eval", 10));
 }
 
 /* ---- deleted data ------------------------------------------------------------------------------ */
