@@ -18,7 +18,7 @@
 #define CONNECT_MS clock_patient_ms(400)
 #define BRIEF_MS clock_patient_ms(1200) /**< a lifetime that is waited out */
 #define KEPT_MS                                                                                    \
-    clock_patient_ms(2400) /**< one that a renewal saves though all stands still for a second */
+    clock_patient_ms(3000) /**< one that a renewal saves though all stands still for a second */
 
 static real_redis *server;
 static proxy *gate;

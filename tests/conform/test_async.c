@@ -680,7 +680,7 @@ static void test_dispatch_comes_back_though_callbacks_go_on_and_on(void **state)
 /* Those of the keeper's own don't keep it from renewing. */
 static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **state) {
     conform *c = *state;
-    const int64_t ttl_ms = clock_patient_ms(2400);
+    const int64_t ttl_ms = clock_patient_ms(3000);
     tl_client *client = client_in(c, false);
     lock_events *events = make_events();
     tl_lock *held = conform_lock_with(

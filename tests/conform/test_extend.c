@@ -8,7 +8,7 @@
 
 #define TTL_MS 30000
 #define BRIEF_MS clock_patient_ms(1000) /* to be waited for */
-#define KEPT_MS clock_patient_ms(2000)  /* to be met, though all stands still for a second */
+#define KEPT_MS clock_patient_ms(2500)  /* to be met, though all stands still for a second */
 
 /* Where old clients are reckoned with and the server tells of changes, the holder may know already. */
 static void assert_lost(const conform *c, tl_err code, tl_err expected) {

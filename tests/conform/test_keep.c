@@ -5,7 +5,7 @@
 #include "conform.h"
 
 #define TTL_MS 30000
-#define KEPT_MS clock_patient_ms(2400) /* a renewal saves it though all stands still for a second */
+#define KEPT_MS clock_patient_ms(3000) /* a renewal saves it though all stands still for a second */
 #define PATIENT_MS 60000 /* until the answer to a take comes within the 10 ms that it is good for */
 
 static tl_lock *watched(conform *c, tl_client *client, lock_events *events,
