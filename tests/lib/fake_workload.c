@@ -154,7 +154,7 @@ static const char *const scripts[] = {
     "return {redis.call('TYPE', KEYS[1]), redis.call('TYPE', KEYS[2]).ok, redis.call('PING')}",
     "return redis.call('ZADD', KEYS[2], 1, ARGV[1], 2.5, ARGV[2])",
     "return redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')",
-    "return redis.call('PEXPIRE', KEYS[1], ARGV[3])",
+    "return redis.call('PEXPIRE', KEYS[1], ARGV[3] .. '00000')",
     "redis.call('SETEX', KEYS[1], 5000, 'x') return redis.call('SET', KEYS[1], 'y', 'KEEPTTL')",
     "return {string.rep('ab', 3), table.concat({1, 2}, ','), unpack({7, 8})}",
     "return {tonumber('12'), tonumber('9007199254740993'), tonumber('-5'), tonumber('z', 36)}",
