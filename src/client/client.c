@@ -269,9 +269,25 @@ void tl__client_asked(tl_client *client, tl_mono now) {
     (void)atomic_compare_exchange_strong(&client->mute_ns, &none, now.ns);
 }
 
-void tl__client_answered(tl_client *client, tl_mono now) {
+static void note_answer(tl_client *client, tl_mono now) {
     atomic_store(&client->heard_ns, now.ns);
     atomic_store(&client->mute_ns, 0);
+}
+
+tl_event tl__client_event(tl_client *client, const tl_answer *answer) {
+    if (answer->ok && answer->count > 0) /* merely being connected is no answer */
+        note_answer(client, answer->received);
+    return (tl_event){.kind = answer->ok ? TL_REPLY : TL_FAILED,
+                      .now = answer->ok ? answer->received : tl__mono_now(),
+                      .ticket = answer->ticket,
+                      .sent = answer->sent,
+                      .reply = answer->reply,
+                      .count = answer->count,
+                      .maybe_sent = answer->maybe_sent,
+                      .why = answer->why,
+                      .sys_errno = answer->sys_errno,
+                      .absent = answer->absent,
+                      .words = answer->words};
 }
 
 bool tl__client_heard_since(const tl_client *client, tl_mono since) {
@@ -312,7 +328,7 @@ void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime
         client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(least_us, 1000));
     }
     (void)pthread_mutex_unlock(&client->mutex);
-    tl__client_answered(client, now);
+    note_answer(client, now);
     if (stepped)
         warn_of_step(client);
 }

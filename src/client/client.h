@@ -102,9 +102,10 @@ void tl__client_clock_off(tl_client *client, const char *words, tl_mono now);
 /** What an attempt has learned of the server. */
 void tl__client_level(tl_client *client, uint8_t level);
 
-/** The server is asked, and has answered: for those who wait without asking. */
+/** The server is asked: for those who wait without asking. */
 void tl__client_asked(tl_client *client, tl_mono now);
-void tl__client_answered(tl_client *client, tl_mono now);
+/** What an answer is to a machine. That the server has answered is noted, too. */
+tl_event tl__client_event(tl_client *client, const tl_answer *answer);
 bool tl__client_heard_since(const tl_client *client, tl_mono since);
 /** For how long, since then, the server has left a question without an answer; 0 when it has
  *  answered since then, or when nobody asked. */

@@ -96,21 +96,7 @@ void tl__drive_answer(tl_drive *d, const tl_answer *answer) {
         return;
     d->under_way--;
     d->answers++;
-    tl_event e = {.kind = answer->ok ? TL_REPLY : TL_FAILED,
-                  .now = answer->received,
-                  .ticket = answer->ticket,
-                  .sent = answer->sent,
-                  .reply = answer->reply,
-                  .count = answer->count,
-                  .maybe_sent = answer->maybe_sent,
-                  .why = answer->why,
-                  .sys_errno = answer->sys_errno,
-                  .absent = answer->absent,
-                  .words = answer->words};
-    if (!answer->ok)
-        e.now = tl__mono_now();
-    else if (answer->count > 0) /* merely being connected is no answer */
-        tl__client_answered(d->client, e.now);
+    tl_event e = tl__client_event(d->client, answer);
     advance(d, &e);
 }
 

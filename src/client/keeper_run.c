@@ -165,20 +165,8 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
     tl_batch *batch = x->batch;
     bool watch = x->watch, reads = x->reads, single = x->single;
     tl_listener *listener = x->listener;
-    tl_event e = {.kind = answer->ok ? TL_REPLY : TL_FAILED,
-                  .now = answer->ok ? answer->received : tl__mono_now(),
-                  .ticket = answer->ticket,
-                  .sent = answer->sent,
-                  .reply = answer->reply,
-                  .count = answer->count,
-                  .maybe_sent = answer->maybe_sent,
-                  .why = answer->why,
-                  .sys_errno = answer->sys_errno,
-                  .absent = answer->absent,
-                  .words = answer->words};
+    tl_event e = tl__client_event(k->client, answer);
     tl__keeper_give_exchange(k, x);
-    if (answer->ok && answer->count > 0)
-        tl__client_answered(k->client, answer->received);
     if (listener) {
         looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
     } else if (watch) {
