@@ -383,9 +383,9 @@ void tl_lock_free(tl_lock *lock);
  * TL_OK            held; remaining, fence and token are set. Passed on by another lock of this
  *                  client, it has half of ttl_ms left at least, and is renewed from there
  * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy gave up). err says so when that is
- *                  another handle of this client, as it does with TL_ETIMEDOUT. With TL_FOREVER: this
- *                  thread holds it by another handle and is the only one of the program, so that it
- *                  would wait for itself
+ *                  another handle of this client, as it does with TL_ETIMEDOUT. With TL_FOREVER: another
+ *                  handle holds it until it is released, and nobody could release it: the program has
+ *                  no other thread, and the client no function to call
  * TL_ETIMEDOUT     another held it for all of wait_ms
  * TL_ECANCELLED    tl_lock_cancel was called
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the

@@ -57,7 +57,7 @@ static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
     op->client = lock->client;
-    atomic_fetch_add(&lock->client->operations, 1);
+    atomic_fetch_add(&lock->client->callers, 1);
     op->name = tl__name_hold(lock->name);
     op->done = done;
     op->ctx = ctx;
@@ -68,7 +68,7 @@ static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
 static void let_go(tl_operation *op) {
     if (!op->over || !(op->told || !op->lock))
         return;
-    atomic_fetch_sub(&op->client->operations, 1);
+    atomic_fetch_sub(&op->client->callers, 1);
     tl__name_release(op->name);
     free(op);
 }

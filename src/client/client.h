@@ -70,7 +70,8 @@ struct tl_client {
     _Atomic int64_t heard_ns;  /**< when the server answered last */
     _Atomic int64_t mute_ns;   /**< since when a question is without an answer; 0: none is */
 
-    atomic_uint operations; /**< that go on without a caller that blocks */
+    atomic_uint
+        callers; /**< of functions of the caller's: operations that go on by themselves, locks with events */
     tl_gate gate;
     tl_attendant attendant[TL_NAMESPACES_MAX]; /**< under keeper.mutex */
     tl_keeper keeper;

@@ -121,6 +121,7 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     lock->name = name;
     lock->retry = o.retry;
     lock->on_event = o.on_event;
+    atomic_fetch_add(&client->callers, o.on_event != NULL);
     lock->ctx = o.ctx;
     lock->rules = rules;
     lock->ttl_ms = o.ttl_ms;
@@ -157,6 +158,7 @@ void tl_lock_free(tl_lock *lock) {
         (void)tl__hold_stop(lock);
         tl__gate_leave(&lock->client->gate, &lock->place);
     }
+    atomic_fetch_sub(&lock->client->callers, lock->on_event != NULL);
     tl__name_release(lock->name);
     free(lock);
     errno = saved;
@@ -247,7 +249,6 @@ tl_hold tl__lock_hold_of(const tl_lock *lock, const tl_acquire *a) {
 }
 
 static tl_err begin_hold(tl_lock *lock, const tl_hold *hold, tl_error *err) {
-    atomic_store(&lock->thread, (uintptr_t)pthread_self());
     if (tl__hold_begin(lock, hold, tl__client_seed(lock->client)) == TL_OK)
         return TL_OK;
     tl__gate_leave(&lock->client->gate, &lock->place);
@@ -334,19 +335,18 @@ int tl__lock_enter(tl_lock *lock, int64_t wait_ms, tl_turn *turn) {
     return tl__gate_enter(&lock->client->gate, &lock->place, wait_ms > 0 ? turn : NULL);
 }
 
-/* Held by this thread, until it releases it? */
-static bool is_this_threads(const tl_place *front) {
+/* Held until it is released? */
+static bool is_held_for_good(const tl_place *front) {
     const tl_lock *holder = lock_at(front);
-    return tl__lock_is_held(holder) && atomic_load(&holder->thread) == (uintptr_t)pthread_self() &&
-           !holder->manual_renew && holder->max_hold_ms == 0 && !holder->on_event;
+    return tl__lock_is_held(holder) && !holder->manual_renew && holder->max_hold_ms == 0;
 }
 
-/* Is there nobody who could end this wait? Other threads of the program may release what this one
- * holds, and so may callbacks. */
+/* Is there nobody who could end this wait? Other threads of the program may release what is held, and so may
+ * callbacks, of whichever lock. */
 static bool waits_for_itself(const tl_lock *lock) {
     tl_client *c = lock->client;
-    return tl__gate_front_is(&c->gate, &lock->place, is_this_threads) &&
-           atomic_load(&c->operations) == 0 && tl__thread_count() == THREADS_ALONE;
+    return tl__gate_front_is(&c->gate, &lock->place, is_held_for_good) &&
+           atomic_load(&c->callers) == 0 && tl__thread_count() == THREADS_ALONE;
 }
 
 static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_error *err) {
@@ -375,7 +375,6 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
     lock->proof = (tl_proof){0};
     lock->adopted = false;
-    atomic_store(&lock->thread, 0);
     return TL_OK;
 }
 

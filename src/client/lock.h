@@ -41,7 +41,6 @@ struct tl_lock {
     _Atomic uint64_t fence;
     atomic_int state;                  /* a tl_state, LOST not yet derived from the deadline */
     _Atomic(struct tl_operation *) op; /* what goes on without a caller that blocks */
-    _Atomic uintptr_t thread;          /* acquired by a call of its that blocked; 0: otherwise */
 
     /* under client.mutex */
     tl_waiter *waiter; /* while acquiring */

@@ -160,6 +160,30 @@ static bool await_a_callback(pair *p) {
            tl_lock_acquire(p->second, TL_FOREVER, &p->err) == TL_OK;
 }
 
+/* Of another lock, which is lost by then. */
+static void release_held(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    pair *p = ctx;
+    (void)lock;
+    if (event->state == TL_LOST)
+        (void)tl_lock_release_async(p->first, released, NULL, NULL);
+}
+
+static bool await_an_event(pair *p) {
+    tl_lock_options o = TL_LOCK_OPTIONS(.max_hold_ms = SHORT_MS, .on_event = release_held,
+                                        .ctx = p);
+    tl_lock *other = tl_lock_new(p->client, "gate", 4, &o, &p->err);
+    bool had = other && tl_lock_acquire(p->first, 0, &p->err) == TL_OK &&
+               tl_lock_acquire(other, 0, &p->err) == TL_OK &&
+               tl_lock_acquire(p->second, TL_FOREVER, &p->err) == TL_OK;
+    tl_lock_free(other);
+    return had;
+}
+
+static void test_what_another_locks_event_may_release_is_waited_for(void **state) {
+    (void)state;
+    play(await_an_event, TL_LOCK_OPTIONS());
+}
+
 /* Somebody else has the other key for a moment, so that the callback comes while the main thread waits. */
 static void test_what_a_callback_may_release_is_waited_for(void **state) {
     (void)state;
@@ -186,6 +210,7 @@ int main(void) {
         cmocka_unit_test_setup(test_what_another_thread_may_release_is_waited_for, flush),
         cmocka_unit_test_setup(test_what_ends_by_itself_is_waited_for, flush),
         cmocka_unit_test_setup(test_what_a_callback_may_release_is_waited_for, flush),
+        cmocka_unit_test_setup(test_what_another_locks_event_may_release_is_waited_for, flush),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
