@@ -417,6 +417,28 @@ static void test_a_held_stamp_becomes_a_token(void **state) {
         }
 }
 
+/* It must not be carried out once the lease is over: the time is asked first where it is known badly, and where
+ * that doesn't help, as clocks may be so fast, the earliest counts all the same. */
+static void test_a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show(void **state) {
+    (void)state;
+    feed f;
+    for (int wide = 0; wide <= 1; wide++) {
+        ready(&f, TL_KEEP);
+        m.job.proof.speaks = 1 + TL_BRIDGE;
+        know(&f, TL_PHASE_DRAIN, 7);
+        f.server.drift_ppm = wide ? 500000 : 100000;
+        f.server.anchor.at = feed_ms(-60000);
+        (void)feed_start(&f);
+        assert_string_equal(f.last.command[0].argv[0].p, "TIME");
+        assert_int_equal(feed_reply(&f, "['1700005000' '0']"), TL_GO);
+        feed_assert_asked(&f, "keep");
+        assert_string_equal(writes(&f), "token");
+        int64_t least_ms = wide ? ATTEMPT_MS / 3 : ATTEMPT_MS * 9 / 11;
+        assert_in_range(feed_arg_int(&f, 6), feed_server_us(least_ms) - 1,
+                        feed_server_us(least_ms + 1));
+    }
+}
+
 static void test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp(void **state) {
     (void)state;
     feed f;
@@ -840,6 +862,7 @@ int main(void) {
         cmocka_unit_test(test_drain_takes_a_stamp_when_it_is_free_and_writes_a_token),
         cmocka_unit_test(test_drain_honours_a_stamp_and_a_token),
         cmocka_unit_test(test_a_held_stamp_becomes_a_token),
+        cmocka_unit_test(test_a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show),
         cmocka_unit_test(test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp),
         cmocka_unit_test(test_a_token_in_a_losers_place_lasts_as_long_as_is_believed),
         cmocka_unit_test(test_a_racing_losers_stamp_in_its_place_becomes_a_token_too),
