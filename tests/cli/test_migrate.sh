@@ -7,7 +7,7 @@ start_server
 
 # ---- wrong usage ------------------------------------------------------------------------------------
 expect_line 64 'init\|.* is missing' migrate
-expect_line 64 'init, status, advance' migrate forward
+expect_line 64 'unknown word forward: say init, status, advance' migrate forward
 expect_line 64 'too many words' migrate status now
 expect_line 64 'PATTERN is missing' migrate init --yes
 expect_line 64 '1 to 512 bytes' migrate init --yes --keys ''

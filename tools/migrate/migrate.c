@@ -278,10 +278,10 @@ static int migrate_function(const server *s, const void *given, const operands *
     while (i < WORDS && strcmp(words_known[i].name, w.word) != 0)
         i++;
     if (i == WORDS)
-        return fail(
-            STATUS_USAGE,
-            "migrate: init, status, advance, rollback, sweep, clients or acl; see: tidelock "
-            "help migrate");
+        return fail(STATUS_USAGE,
+                    "migrate: unknown word %.40s: say init, status, advance, rollback, sweep, "
+                    "clients or acl; see: tidelock help migrate",
+                    w.word);
     unsigned takes = words_known[i].takes;
     int result = check_options(w.word, takes, w.o);
     if (result == 0)
