@@ -22,9 +22,10 @@
  * a `release` in a clean-up path, after a lock() that said false, is as harmless as it looks. A lock
  * that one thread takes and another gives back needs tl_dlu_release_any.
  *
- * A lock is not renewed: it is over after 60 s, less what clocks may be off, whether it is released
- * or not, so that one that is forgotten blocks nobody for longer than one of the Java class. What
- * takes longer needs a tl_lock, which is renewed while it is held, with a limit to that, max_hold_ms.
+ * A lock is not renewed: it ends 60 s after the take, whether it is released or not, so that one that
+ * is forgotten blocks nobody for longer than one of the Java class. Its holder counts on less of it,
+ * by what clocks may be off: with the defaults on 46.9 s. Work that takes longer needs a tl_lock,
+ * which is renewed while it is held, with a limit to that, max_hold_ms.
  *
  * A handle belongs to the process that opened it: after a fork the child has nothing of it, and opens
  * its own. It never prints, exits, or keeps global state. MIGRATION.md, in share/doc/tidelock, tells

@@ -42,8 +42,8 @@ bool tl__local_is_alive(int dir);
 /** The pid that the last server in it wrote down; 0: none. */
 int64_t tl__local_pid(int dir);
 
-/** Does a server of this directory live that can't be found through it? Only of the default one is
- *  that known (see local_inside.h). true: the problem says so. */
+/** Does a server of this directory live that can't be found through it, as the directory was moved
+ *  or removed? Its name tells (see local_inside.h). true: the problem says so. */
 bool tl__local_is_hidden(const char *path, tl_local_problem *problem);
 
 /** Is the process at the far end of this unix socket one of this user's? */
