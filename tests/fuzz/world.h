@@ -57,8 +57,9 @@ typedef struct {
     bool busy;        /* the server has told once that another holds it */
     bool doubt;       /* a request without an answer may have taken effect, or may yet */
     tl_mono doubt_by; /* until when a take under way may; NEVER: no limit */
-    bool done;        /* the server has said that one took effect, and it was of no use */
-    bool in_time;     /* DROP: begun while believed */
+    bool checks; /* the server refuses a take that comes too late, as its last answer to one said */
+    bool done;   /* the server has said that one took effect, and it was of no use */
+    bool in_time; /* DROP: begun while believed */
     bool at_risk;
     tl_mono bound;    /* RENEW: no deadline may be later */
     tl_mono deadline; /* RENEW: the one before this step */

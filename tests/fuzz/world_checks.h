@@ -291,6 +291,14 @@ static inline tl_mono asked_by(const world *w) {
 }
 
 /* What this event leaves unknown, before the machine is told. */
+/* A request that comes too late is refused by this server: then K, asked for after all takes that were lost
+ * had come too late, tells of them all. */
+static inline void note_harmless(world *w, const tl_event *e) {
+    bool over = w->doubt_by.ns != TL_NEVER.ns && e->sent.ns >= w->doubt_by.ns;
+    if (w->checks && over)
+        w->doubt = false;
+}
+
 static inline void note_doubt(world *w, const tl_event *e) {
     bool expected = w->under_way && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
     if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
@@ -304,17 +312,15 @@ static inline void note_doubt(world *w, const tl_event *e) {
         w->busy = true;
         w->done = false;
     }
-    if (w->kind == ACQUIRE && says_not_kept(w, e)) { /* what was taken is gone, or is another's */
+    if (take && says(w, e, 6, &checked))
+        w->checks = checked == 1;
+    bool not_kept = w->kind == ACQUIRE &&
+                    says_not_kept(w, e); /* what was taken is gone, or is another's */
+    if (not_kept || (take && has_status(w, e, 0))) {
         w->busy = true;
         w->done = false;
+        note_harmless(w, e);
     }
-    if (e->kind != TL_REPLY || !take)
-        return;
-    w->busy = w->busy || has_status(w, e, 0);
-    w->done = w->done && !has_status(w, e, 0);
-    if (has_status(w, e, 0) && says(w, e, 6, &checked) && checked == 1 && w->doubt &&
-        w->doubt_by.ns != TL_NEVER.ns && e->sent.ns >= w->doubt_by.ns)
-        w->doubt = false;
 }
 
 /* What the server did, or may have done, when it didn't make what was wanted of it. */

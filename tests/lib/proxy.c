@@ -122,6 +122,19 @@ static size_t let_through(proxy *p, link_pair *l, proxy_way way, size_t n) {
     return through;
 }
 
+/* Who can't be written to any more may have said why before: that still gets through. */
+static void forward_rest(proxy *p, link_pair *l, proxy_way way) {
+    char chunk[CHUNK];
+    ssize_t n, sent = 0;
+    while (sent >= 0 && (n = recv(l->fd[way], chunk, sizeof chunk, MSG_DONTWAIT)) > 0) {
+        size_t through = let_through(p, l, way, (size_t)n);
+        sent = send(l->fd[!way], chunk, through, MSG_NOSIGNAL);
+        p->passed[way] += through;
+        if (through < (size_t)n)
+            return;
+    }
+}
+
 /* false: the connection is over. */
 static bool forward(proxy *p, link_pair *l, proxy_way way, bool *ret_reset) {
     char chunk[CHUNK];
@@ -134,8 +147,10 @@ static bool forward(proxy *p, link_pair *l, proxy_way way, bool *ret_reset) {
     size_t through = let_through(p, l, way, (size_t)n);
     for (size_t done = 0; done < through;) {
         ssize_t sent = send(l->fd[!way], chunk + done, through - done, MSG_NOSIGNAL);
-        if (sent < 0 && errno != EINTR)
+        if (sent < 0 && errno != EINTR) {
+            forward_rest(p, l, (proxy_way)!way);
             return false;
+        }
         done += sent > 0 ? (size_t)sent : 0;
     }
     p->passed[way] += through;
