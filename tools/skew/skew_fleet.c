@@ -43,19 +43,15 @@ static bool take_names(void *ctx, const tl_reply *reply) {
 
     if (reply->type != TL_REPLY_ARRAY)
         return false;
-    for (size_t i = 0; i < reply->count; i++) {
+    e->more = reply->count >= SKEW_HOSTS_MAX; /* as many as were asked for, whatever they are */
+    for (size_t i = 0; i < reply->count && e->count < SKEW_HOSTS_MAX - 1; i++) { /* one is ours */
         entry *x = &e->entry[e->count];
         if (!tl__reply_text(&reply->items[i], &text) || text.n >= SKEW_NAME_SIZE)
             continue;
         memcpy(x->name, text.p, text.n);
         x->name[text.n] = '\0';
-        if (strlen(x->name) != text.n || !skew_name_ok(x->name))
-            continue;
-        if (e->count == SKEW_HOSTS_MAX - 1) { /* one is ours */
-            e->more = true;
-            break;
-        }
-        e->count++;
+        if (strlen(x->name) == text.n && skew_name_ok(x->name))
+            e->count++;
     }
     return true;
 }
