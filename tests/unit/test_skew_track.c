@@ -224,6 +224,7 @@ static void test_an_exchange_with_a_step_in_it_is_dropped(void **state) {
         skew_reading received = look(&w, 50);
         skew_learn(&t, &sent, stamp, &received, RATE);
         assert_false(t.known);
+        assert_int_equal(t.stamp_us, stamp); /* the server's clock is known all the same */
         assert_int_equal(t.steps, 1);
         exchange(&w, &t, US, US);
         assert_true(t.known);

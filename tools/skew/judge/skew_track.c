@@ -101,6 +101,7 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
                     const skew_reading *received, int32_t rate_ppm) {
     bool whole = agrees(t, sent);
     whole = agrees(t, received) && whole;
+    t->stamp_us = last_us; /* the server has answered, whatever was wrong with our own clock */
     /* The first reading of a new beginning is sound by itself; a step in between spoils the bracket. */
     if (!whole && (tl__interval_empty(tl__interval_intersect(sent->wall, received->wall)) ||
                    tl__interval_empty(tl__interval_intersect(sent->slept, received->slept))))
@@ -122,7 +123,6 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
     if (!t->known)
         begin(t, &b, offset, received->after);
     t->at = received->after;
-    t->stamp_us = last_us;
     t->samples++;
 }
 
