@@ -87,7 +87,7 @@ wait_for "$forever" 10
 [[ $(grep -c "$one" "$err") == 1 ]] || fail "--forever says it each time"
 
 # ---- what concerns several hosts wants a URL --------------------------------------------------
-for c in "agent --once" "skew" "skew --format nagios" "migrate init --keys k* --yes" "migrate status"; do
+for c in "agent --once" "agent --forget app1" "skew" "skew --format nagios" "migrate init --keys k* --yes" "migrate status"; do
     # shellcheck disable=SC2086
     expect_line 64 "^tidelock: ${c%% *}: say which server the hosts share: --url URL, or TIDELOCK_URL" "$tidelock" $c
 done

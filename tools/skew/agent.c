@@ -261,12 +261,12 @@ static int forget_one(skew_link *l, const char *name, int64_t now_us) {
 static int forget(const server *s, const opt_texts *names) {
     skew_link link;
     skew_track track = {.known = false};
-    int status = 0;
 
     for (int i = 0; i < names->count; i++)
         if (!skew_name_ok(names->text[i]))
             return fail(STATUS_USAGE, "--forget: " NAME_RULE);
-    status = skew_link_open(&link, s);
+    int status = server_need_url(s, "agent");
+    status = status ? status : skew_link_open(&link, s);
     if (status)
         return status;
     link.needer = &skew_needer;
