@@ -154,6 +154,19 @@ until_true 20 grep -qs 'answers again' "$work/a.err" || fail "it does not say so
 kill -TERM $a
 wait_for $a 10
 
+# ---- a user who may do what the man page says, and no more ---------------------------------------------------
+mapfile -t acl < <(tr '\n' ' ' <"$here/tools/man/tidelock-agent.1.scd" |
+    sed -n 's/.*An ACL for agents and [^:]*: \([^.]*\)\. .*/\1/p' | tr -d '*\\' | tr ' ' '\n')
+((${#acl[@]} == 13)) && [[ ${acl[0]} == '~{tidelock:agents}' ]] || fail "the man page: ${acl[*]}"
+redis ACL SETUSER agents on '>secret' "${acl[0]}*" "${acl[@]:1}" >/dev/null
+as_agents=("$tidelock" --url "unix://agents:secret@$socket")
+redis FLUSHALL >/dev/null
+expect 0 "${as_agents[@]}" agent --once --name one
+expect 0 "${as_agents[@]}" skew
+expect 1 "${as_agents[@]}" skew --ntp 127.0.0.1:1 # where nobody answers, and all else is measured
+grep -q '^WARN: there is no evidence of 127.0.0.1:1 ' "$out" || fail "with --ntp: $(cat "$out" "$err")"
+expect 0 "${as_agents[@]}" agent --forget one
+
 # ---- wrong usage, and no server ------------------------------------------------------------------------------
 expect_line 64 '--name' "$tidelock" agent --once --name 'a b'
 expect_line 64 '--name' "$tidelock" agent --once --name ''

@@ -24,12 +24,12 @@ void skew_more_end(skew_more *m) {
 
 /* First the question that may show that nothing can be measured. */
 bool skew_more_gather(skew_more *m, skew_link *l) {
-    static const char *const ping[] = {"PING", NULL};
+    static const char *const time[] = {"TIME", NULL};
     kernel_clock kernel = moment_kernel();
     int32_t rate_ppm = skew_self_rate(&kernel);
     bool any = m->ntp.count > 0 || m->asked->chrony;
 
-    if (any && !skew_link_ask(l, ping, NULL, NULL))
+    if (any && !skew_link_ask(l, time, NULL, NULL))
         return false;
     if (m->ntp.count > 0)
         ntp_servers_ask(&m->ntp, rate_ppm);
