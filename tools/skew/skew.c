@@ -305,12 +305,11 @@ static int report(session *x, const skew_result *r) {
 
 /* For how long the page may be believed: until some rounds have not come. */
 static int64_t good_ms(const session *x) {
-    int64_t rounds = STALE_ROUNDS * (x->o->watch_ms + moment_ms() - x->begun_ms);
-
     if (x->o->stale_ms != UNSET)
         return x->o->stale_ms;
     if (!x->watching)
         return STALE_MS;
+    int64_t rounds = tl__mul_sat(x->o->watch_ms + moment_ms() - x->begun_ms, STALE_ROUNDS);
     return rounds > STALE_LEAST_MS ? rounds : STALE_LEAST_MS;
 }
 
@@ -461,7 +460,8 @@ static int skew_command(const server *s, const void *options, const operands *wo
     if (words->words && strcmp(words->word[0], "report") == 0)
         return read_logs(o, words);
     if (words->words)
-        return fail(STATUS_USAGE, "skew: too many words; or: tidelock skew report FILE...");
+        return fail(STATUS_USAGE,
+                    "skew: too many words; to tell what logs say: tidelock skew report FILE...");
     if (o->watch_ms == 0)
         return fail(STATUS_USAGE, "--watch: a pause is 1ms at least");
     if (o->publish && !migrate_name_ok(o->publish))
