@@ -1,87 +1,13 @@
 /*
  * The face for a terminal: whatever the fleet, the verdict is on the screen, and what isn't is told.
- * After a change that is meant, SKEW_GOLDEN=write writes the file in golden/ anew.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "skew_faces.h"
 
-#include <cmocka.h>
-
-#include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
 #include "skew/judge/skew_words.h"
 #include "skew/show/skew_names.h"
 #include "skew/show/skew_show.h"
-
-#define DIR "tests/unit/golden/"
-
-static skew_host host(const char *name, const char *instrument, int64_t lo, int64_t hi,
-                      int64_t age_ms) {
-    skew_host h = {.instrument = instrument,
-                   .known = true,
-                   .offset = {lo, hi},
-                   .age_ms = age_ms,
-                   .samples = 8,
-                   .status = "ok"};
-    (void)snprintf(h.name, sizeof h.name, "%s", name);
-    (void)snprintf(h.detail, sizeof h.detail, "measured now");
-    return h;
-}
-
-static void fleet(skew_host *hosts) {
-    hosts[0] = host("here", "server", -9, 10, 0);
-    hosts[0].has_drift = true;
-    hosts[0].drift_ppb = (tl_interval){-1500, 250};
-    hosts[1] = host("ahead.example.org", "agent", 349986, 350013, 4210);
-    hosts[2] = host("behind", "agent", -120012, -119987, 17);
-    hosts[3] = host("odd", "agent", 0, 0, -1);
-    hosts[3].known = false;
-    hosts[3].samples = 0;
-    hosts[3].status = "unreadable";
-    (void)snprintf(hosts[3].detail, sizeof hosts[3].detail, "its record says \"?\\\"");
-}
-
-static skew_result judged(skew_host *hosts, int n, int64_t slack_ms) {
-    skew_result r = {.rule = {.lock_timeout_us = 60000000,
-                              .slack_us = slack_ms * 1000,
-                              .warn_percent = 50,
-                              .drift_ppm = 200},
-                     .hosts = hosts,
-                     .host_count = n,
-                     .at_ms = INT64_C(1795300000000)};
-    assert_true(skew_judge(&r));
-    return r;
-}
-
-static void expect(const char *name, skew_result *r, void (*face)(const skew_result *, FILE *)) {
-    char path[128], *text = NULL, *want = calloc(1, 65536);
-    size_t n = 0;
-    (void)snprintf(path, sizeof path, DIR "%s", name);
-    FILE *out = open_memstream(&text, &n);
-    assert_non_null(out);
-    assert_non_null(want);
-    face(r, out);
-    assert_int_equal(fclose(out), 0);
-    const char *mode = getenv("SKEW_GOLDEN");
-    FILE *file = fopen(path, mode ? "w" : "r");
-    if (!file)
-        fail_msg("%s can't be opened", path);
-    if (mode)
-        assert_int_equal(fwrite(text, 1, n, file), n);
-    else
-        assert_true(fread(want, 1, 65535, file) > 0);
-    assert_int_equal(fclose(file), 0);
-    if (!mode)
-        assert_string_equal(text, want);
-    free(text);
-    free(want);
-}
 
 /* ---- on a terminal -------------------------------------------------------------------------------- */
 
@@ -187,7 +113,7 @@ static void test_what_a_terminal_has_no_room_for_is_told(void **state) {
 static void test_a_mark_says_which_warning_it_is(void **state) {
     (void)state;
     skew_host hosts[4];
-    fleet(hosts);
+    four_hosts(hosts);
     hosts[3] = host("gone", "agent", 0, 0, 100000);
     hosts[3].missing = true;
     skew_result r = judged(hosts, 4, 700); /* the worst gap is 470 and some ms */

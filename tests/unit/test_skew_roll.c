@@ -1,0 +1,73 @@
+/*
+ * The roll-call: whoever is expected and isn't among the hosts that take locks has a row that says so, and where
+ * no row is free the result still lacks something.
+ */
+#include "skew_faces.h"
+
+#undef fail /* cmocka's; the tool has its own */
+#include "skew/skew_roll.h"
+
+static skew_host hosts[SKEW_HOSTS_MAX];
+
+static skew_fleet fleet_of(int n) {
+    for (int i = 0; i < n; i++) {
+        char name[SKEW_NAME_SIZE];
+        (void)snprintf(name, sizeof name, "app%d", i);
+        hosts[i] = host(name, i ? "agent" : "server", 0, 10, 0);
+    }
+    return (skew_fleet){.hosts = hosts, .count = n};
+}
+
+static skew_roll expecting(const char *names) {
+    skew_roll roll = {.min_hosts = 0};
+    roll.expect.text[roll.expect.count++] = names;
+    return roll;
+}
+
+static void test_who_is_not_there_is_missing_once(void **state) {
+    (void)state;
+    skew_roll roll = expecting("app1,db1,db1,db2");
+    skew_fleet f = fleet_of(2);
+    skew_roll_call(&roll, &f);
+    assert_int_equal(f.count, 4);
+    assert_false(hosts[1].missing);
+    assert_string_equal(hosts[2].name, "db1");
+    assert_string_equal(hosts[3].name, "db2");
+    assert_true(hosts[2].missing && hosts[3].missing);
+    assert_false(hosts[2].known || hosts[3].known);
+    assert_false(f.missing);
+}
+
+/* What a daemon or a server says is not the clock that locks go by. */
+static void test_a_row_that_is_no_host_of_locks_is_nobody(void **state) {
+    static const skew_kind kinds[] = {SKEW_SERVED, SKEW_REDIS, SKEW_ASIDE, SKEW_REMARK};
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        skew_roll roll = expecting("app1");
+        skew_fleet f = fleet_of(2);
+        hosts[1].kind = kinds[i];
+        skew_roll_call(&roll, &f);
+        assert_int_equal(f.count, 3);
+        assert_true(hosts[2].missing);
+    }
+}
+
+static void test_where_no_row_is_free_the_result_lacks_something(void **state) {
+    (void)state;
+    skew_roll there = expecting("app1,app999"), absent = expecting("db1");
+    skew_fleet f = fleet_of(SKEW_HOSTS_MAX);
+    skew_roll_call(&there, &f);
+    assert_false(f.missing);
+    skew_roll_call(&absent, &f);
+    assert_int_equal(f.count, SKEW_HOSTS_MAX);
+    assert_true(f.missing);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_not_there_is_missing_once),
+        cmocka_unit_test(test_a_row_that_is_no_host_of_locks_is_nobody),
+        cmocka_unit_test(test_where_no_row_is_free_the_result_lacks_something),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
