@@ -60,8 +60,8 @@ static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
     return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : job->proof.stamp_ms;
 }
 
-/* Of a stamp that was taken elsewhere: until it might be over for somebody, as the server's clock shows it,
- * by the least that ours can show until then. */
+/* Of a stamp that was taken elsewhere: until it might be over for somebody, as the server's clock
+ * shows it, by the least that ours can show until then. */
 static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
     const tl_rules *r = &job->rules;
     if (job->believed.ns != 0 || end_ms == 0)

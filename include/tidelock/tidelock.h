@@ -28,11 +28,11 @@
  *     writes takes over. wait_replicas and restart_quiet_ms narrow that.
  *   - The server's clock isn't set forward. It may be slewed.
  *   - Both clocks, the server's and this host's, run at the rate of true time to within drift_ppm.
- *     The default is all that Linux lets a clock be slewed by, a tenth: a lifetime counts for 0.82 of
- *     itself (9/11), since one clock may be fast and the other slow.
- *   - This host's CLOCK_BOOTTIME goes on. It does in suspend. It stands still while a virtual machine
- *     is paused, migrated or restored from a snapshot, and a holder there believes for longer by as
- *     much. Where that can happen let the fencing number protect what you write.
+ *     The default is all that Linux lets a clock be slewed by, a tenth: a lifetime counts for 0.82
+ *     of itself (9/11), since one clock may be fast and the other slow.
+ *   - This host's CLOCK_BOOTTIME goes on. It does in suspend. It stands still while a virtual
+ *     machine is paused, migrated or restored from a snapshot, and a holder there believes for
+ *     longer by as much. Where that can happen let the fencing number protect what you write.
  *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except
@@ -98,8 +98,8 @@ const char *tl_err_name(tl_err code);
 /** Filled by a call that fails, if the caller passed one; untouched by one that succeeds. */
 typedef struct {
     tl_err code;
-    int sys_errno; /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket at
-                            the path, or no such host; EAGAIN: the name service does not answer;
+    int sys_errno; /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket
+                            at the path, or no such host; EAGAIN: the name service does not answer;
                             ETIMEDOUT: nothing came within a limit; and others. 0: there is none */
     char message[240]; /**< one line that says what happened and what to do; no secrets in it */
 } tl_error;
@@ -149,11 +149,11 @@ typedef struct {
                                    two before [0: off]. A server that keeps INFO to itself grants
                                    nothing: TL_EDENIED. It doesn't help where a replica takes over
                                    that a restarted, empty server has emptied */
-    int32_t drift_ppm; /**< how far the rate of a clock, this host's or the server's, can be from
-                                   true, in millionths: a lifetime counts for (1 - drift) / (1 + drift)
-                                   of itself. Less only where no time service slews faster [101500: 10 %
-                                   by the kernel's tick, 0.05 % each by its frequency and by adjtime(),
-                                   and the crystal]; at most 500000 */
+    int32_t drift_ppm;        /**< how far the rate of a clock, this host's or the server's, can be
+                                  from true, in millionths, at most 500000: a lifetime counts for
+                                  (1 - drift) / (1 + drift) of itself. Set less only where no time
+                                  service slews faster [101500: 10 % by the kernel's tick, 0.05 %
+                                  each by its frequency and by adjtime(), and the crystal] */
     int32_t wait_replicas;    /**< replicas that must confirm a take or a renewal [0]; with too few
                                   the lock is given back: TL_EUNAVAILABLE */
     int32_t wait_replicas_ms; /**< how long they may take [attempt_ms / 2] */
@@ -193,8 +193,8 @@ typedef struct {
                                   [TL_BRIDGE] */
     /** How long a phase that was read may be acted by, at most; the register can say less [30000]. */
     int64_t phase_lease_ms;
-    /* rediss: more of TLS. The files are read for each new connection; without rediss: these three and
-     * tls_ca_file are refused. */
+    /* rediss: more of TLS. The files are read for each new connection; without rediss: these three
+     * and tls_ca_file are refused. */
     /** This side's certificate, for servers that ask for one, and behind it those between it and an
      *  authority that the server trusts, PEM; its key is needed too [none] */
     const char *tls_cert_file;
@@ -226,8 +226,8 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
 
 /**
  * Close a client whose locks have been freed. Requests that were abandoned without a reply are
- * still cleaned up, and with TL_AUTO the client's records taken away, for at most attempt_ms; blocks
- * at most that long. NULL is fine.
+ * still cleaned up, and with TL_AUTO the client's records taken away, for at most attempt_ms;
+ * blocks at most that long. NULL is fine.
  */
 void tl_client_close(tl_client *client);
 
@@ -302,8 +302,8 @@ typedef enum {
     TL_LOST_MAX_HOLD /**< max_hold_ms is over */
 } tl_lost_why;
 
-/** What the callback is told. AT_RISK and HELD alternate: a risk that was over before it could be told is
- *  not told. */
+/** What the callback gets. AT_RISK and HELD alternate: a risk that ends before the callback could
+ *  run is not reported. */
 typedef struct {
     tl_state state;       /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
     tl_lost_why why;      /**< with LOST */
@@ -382,24 +382,24 @@ void tl_lock_free(tl_lock *lock);
  *
  * TL_OK            held; remaining, fence and token are set. Passed on by another lock of this
  *                  client, it has half of ttl_ms left at least, and is renewed from there
- * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy gave up). err says so when that is
- *                  another handle of this client, as it does with TL_ETIMEDOUT. With TL_FOREVER: another
- *                  handle holds it until it is released, and nobody could release it: the program has
- *                  no other thread, and the client no function to call
+ * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy gave up). err says so when
+ *                  that is another handle of this client, as it does with TL_ETIMEDOUT. With
+ *                  TL_FOREVER: another handle holds it until it is released, and nobody could
+ *                  release it: the program has no other thread, and the client no function to call
  * TL_ETIMEDOUT     another held it for all of wait_ms
  * TL_ECANCELLED    tl_lock_cancel was called
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the
  *                  background, at the latest by the lock's expiry: treat the lock as not held
  * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
- *                  within wait_ms otherwise. wait_ms 0 gives up after a second look when nobody is there
- *                  for certain: refused, no such socket or host, no way to it (not so for local:). Once
- *                  the server has answered, an outage is waited out, until the end of wait_ms: away at
- *                  that moment, it is this too
+ *                  within wait_ms otherwise. With wait_ms 0 it fails sooner, after a second try,
+ *                  when certainly no server is there: connection refused, no such socket or host,
+ *                  no route to it (but not with local:). Once the server has replied, an acquire
+ *                  waits through an outage, and fails so if the server is still away after wait_ms
  * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off; or, with stamps, the
  *                  clock shows a time before 2001-09-09, which no legacy client reads as one
  * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back
- * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version that has
- *                  it, and the protocol that works there
+ * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version
+ *                  that has it, and the protocol that works there
  * TL_ESERVER, TL_ENOMEM
  * TL_EINVALID      the lock is already held; or the handle is used after fork
  *
@@ -415,7 +415,7 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
  * TL_ETAKEN        it had expired or been taken, and another has it
  * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires by
  * TL_EUNAVAILABLE  itself in any case. UNAVAILABLE: nothing could be sent yet
- * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it could not be given back, and expires by itself
+ * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it was not released; it expires by itself
  * TL_EINVALID      it was not held
  *
  * Blocks at most attempt_ms.
@@ -428,9 +428,9 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  *
  * ttl_ms  TL_TTL_MIN_MS..TL_TTL_MAX_MS; with stamps as in tl_lock_options
  *
- * TL_OK            held for ttl_ms, less the time that the request took; with stamps less M as
- *                  well, and within L of the take no longer than that had it (in the dialect ms-pipe,
- *                  at any time no longer than a take has it)
+ * TL_OK            held for what ttl_ms counts for (see drift_ppm), less the time that the request
+ *                  took; with stamps less M as well, and within L of the take no longer than that
+ *                  had it (in the dialect ms-pipe, at any time no longer than a take has it)
  * TL_EEXPIRED      no longer ours, and nobody has it; final
  * TL_ETAKEN        no longer ours, and another has it; final
  * TL_ELOST         it had been lost before; final

@@ -2,8 +2,8 @@
  * Joins the sends of many machines into one request, and takes its answer apart again. It
  * knows the order of arguments that all such scripts have in common, and nothing of their meaning:
  * keys, head, for each lock its own, tail. Head and tail hold ideas of the time, so only sends built
- * at one instant are joined. The tail begins with until when the server may carry it out; it is that of
- * the send which may be carried out for the shortest.
+ * at one instant are joined. The tail begins with until when the server may carry it out; it is
+ * that of the send which may be carried out for the shortest.
  */
 #include "client/batch.h"
 
@@ -91,8 +91,9 @@ static int64_t limit_of(tl_bytes not_after) {
     return tl__bytes_to_int(not_after, &us) && us > 0 ? us : INT64_MAX;
 }
 
-/* The sooner limits count for all. The one by our clock and the one by the server's may be of different sends:
- * not each has until the earliest that the server's clock can show. A tail is short, and finds room. */
+/* The sooner limits count for all. The one by our clock and the one by the server's may be of
+ * different sends: not each has until the earliest that the server's clock can show. A tail is
+ * short, and finds room. */
 static bool keep_tail(tl_batch *b, const tl_send *send) {
     const tl_command *c = &send->command[0];
     const tl_bytes *tail = c->argv + c->argc - TL_JOIN_TAIL;

@@ -48,13 +48,13 @@ bool tl__batch_fits(const tl_batch *batch, const tl_send *send, tl_mono now);
 /** Join it. false: out of memory, and nothing has changed. */
 bool tl__batch_add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono now);
 
-/** The request for all, or for member i alone, by the same limit; valid until the next of these. NULL:
- *  out of memory. */
+/** The request for all, or for member i alone, by the same limit; valid until the next of these.
+ *  NULL: out of memory. */
 const tl_send *tl__batch_send(tl_batch *batch);
 const tl_send *tl__batch_send_one(tl_batch *batch, unsigned i);
 
-/** Is this error of a request for many one that each of them would be answered with, too? Else it may be
- *  about one of them, or about asking for several keys at once. */
+/** Is this error of a request for many one that each of them would be answered with, too? Else it
+ *  may be about one of them, or about asking for several keys at once. */
 bool tl__batch_is_everyones(tl_bytes error);
 
 /** The part of the answer that is member i's: `ret`, whose items are put in `items`. */

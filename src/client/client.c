@@ -22,8 +22,8 @@
 #define ATTEMPT_MS 2000
 #define CONNECT_MS 5000
 #define WARN_AGAIN_MS 60000
-/* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and by
- * adjtime(); what is left is for the crystal. */
+/* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and
+ * by adjtime(); what is left is for the crystal. */
 #define DRIFT_PPM 101500
 #define DRIFT_MAX_PPM 500000
 #define LIMIT_MAX_MS 3600000

@@ -91,8 +91,8 @@ tl_server tl__client_server(tl_client *client, tl_mono now);
 /** A lease on a phase has been read: keep it, and keep it fresh. With keeper.mutex held (_in), or not. */
 void tl__client_lease_in(tl_client *client, uint8_t leased, const tl_lease *lease);
 void tl__client_lease(tl_client *client, uint8_t leased, const tl_lease *lease);
-/** End what keeps leases fresh, before the keeper is closed; take the client's records away, with keeper.mutex
- *  held and the last thing that it does; free what is left, after that. */
+/** End what keeps leases fresh, before the keeper is closed; take the client's records away, with
+ *  keeper.mutex held and the last thing that it does; free what is left, after that. */
 void tl__attend_end(tl_client *client);
 void tl__attend_leave(tl_client *client);
 void tl__attend_free(tl_client *client);

@@ -177,8 +177,8 @@ static void await(tl_keeper *k) {
         (void)!read(k->timer, &count, sizeof count);
 }
 
-/* The client takes leave of its phases last: whoever moves one must wait while a request of ours is still being
- * undone, as it may take effect until then. */
+/* The client takes leave of its phases last: whoever moves one must wait while a request of ours is
+ * still being undone, as it may take effect until then. */
 static bool is_over(tl_keeper *k) {
     if (!k->closing)
         return false;

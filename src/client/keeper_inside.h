@@ -1,8 +1,7 @@
 /*
- * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs; keeper_join,
- * renewals of many locks in one request; keeper_listen, who listens to what; keeper_watch, which keys
- * are watched. All with the mutex held, but where it says
- * otherwise.
+ * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs;
+ * keeper_join, renewals of many locks in one request; keeper_listen, who listens to what;
+ * keeper_watch, which keys are watched. All with the mutex held, unless it says otherwise.
  */
 #ifndef TL_KEEPER_INSIDE_H
 #define TL_KEEPER_INSIDE_H
@@ -66,13 +65,13 @@ void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
 
 /* keeper_join: */
 
-/** Have a send that can be joined sent with others, by the next flush; `member` is its exchange. false:
- *  out of memory. */
+/** Have a send that can be joined sent with others, by the next flush; `member` is its exchange.
+ *  false: out of memory. */
 bool tl__keeper_join(tl_keeper *keeper, const tl_send *send, tl_exchange *member, tl_mono now);
 /** Send what has been joined. */
 void tl__keeper_flush(tl_keeper *keeper);
-/** What came of a batch: each member gets its part; or they are asked singly, where the server refused
- *  to be asked for many. */
+/** What came of a batch: each member gets its part; or they are asked singly, where the server
+ *  refused to be asked for many. */
 void tl__keeper_deal_out(tl_keeper *keeper, tl_batch *batch, const tl_event *whole);
 /** A `single` exchange is over: there is room for another. */
 void tl__keeper_asked_one(tl_keeper *keeper);

@@ -1,7 +1,7 @@
 /*
  * The keeper's renewals of many locks, joined into one request. Where the server refuses it,
- * its members are asked one by one: whatever is wrong with one key, or with asking for several at once,
- * must cost no other lock its renewal.
+ * its members are asked one by one: whatever is wrong with one key, or with asking for several at
+ * once, must cost no other lock its renewal.
  */
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
  */
 #include "ground/glob.h"
 
-/* One of "[...]", whose first byte is at p. Beyond ASCII the processor decides whether a byte is more or less
- * than another: then *odd is set. Returns where the ']' is, or the pattern's end. */
+/* One of "[...]", whose first byte is at p. Beyond ASCII the processor decides whether a byte is
+ * more or less than another: then *odd is set. Returns where the ']' is, or the pattern's end. */
 static size_t fits_class(tl_bytes pattern, size_t p, char c, bool *ret, bool *odd) {
     bool other = p < pattern.n && pattern.p[p] == '^', found = false;
     for (p += other; p < pattern.n && pattern.p[p] != ']'; p++) {

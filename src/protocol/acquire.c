@@ -87,7 +87,7 @@ static tl_status give_up(tl_acquire *a, const tl_event *e, tl_err code, tl_out *
     return TL_DETACH;
 }
 
-/* That another holds it must have been the last that was heard: of a server that is away since, who knows? */
+/* TIMEDOUT only if the last reply was "another holds it", and no attempt has failed since. */
 static tl_status run_out(tl_acquire *a, const tl_event *e, tl_out *out) {
     bool held = a->answered && a->failures == 0;
     if (a->uncertain)
@@ -268,8 +268,8 @@ static tl_status begin(tl_acquire *a, const tl_event *e, tl_out *out) {
     return reach(a, out);
 }
 
-/* Whoever tries once doesn't wait for somebody to start the server. But what a request of his may have
- * done, he asks as long as he can. */
+/* Whoever tries once doesn't wait for somebody to start the server. But what a request of his may
+ * have done, he asks as long as he can. */
 static bool is_hopeless(tl_acquire *a, const tl_event *e) {
     a->absences = (uint8_t)(e->absent && a->absences < UINT8_MAX ? a->absences + 1 : 0);
     return a->wait_ms == 0 && a->absences > 1 && !a->uncertain && !a->unwanted;

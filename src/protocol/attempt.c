@@ -82,10 +82,10 @@ tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms) {
     return TL_END;
 }
 
-/* Ours from when the request was built, for the least that our clock can show of what the key really has left. Not from
- * when it was sent, which can be later (a connection that came back, a script sent again by text):
- * below 3.2 it also says until when S binds others, reckoned from that moment. A key
- * without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
+/* Ours from when the request was built, for the least that our clock can show of what the key
+ * really has left. Not from when it was sent, which can be later (a connection that came back, a
+ * script sent again by text): below 3.2 it also says until when S binds others, reckoned from that
+ * moment. A key without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
 static tl_mono deadline(const tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms) {
     int64_t ms = left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;
     if (ms < 0)

@@ -26,21 +26,21 @@ typedef struct {
     void (*send)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
     tl_status (*answered)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
     tl_needer who; /**< who can't do without what it sends */
-    /** NULL, or: is what is known of the server's clock too old for this attempt? Then TIME is asked first. */
+    /** NULL, or: is the last reading of the server's clock too old for this? Then TIME first. */
     bool (*outdated)(const tl_try *a, const tl_job *job, const tl_event *e);
     /** NULL, or: is there a reason not to send at all? Then it ends the attempt. */
     bool (*refuses)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 } tl_try_words;
 
-/** By how much the earliest that the server's clock can show at `at` has fallen back since it was looked at, for
- *  want of knowing its rate; 0 when nothing is known. */
+/** By how much the earliest that the server's clock can show at `at` has fallen back since it was
+ *  looked at, for want of knowing its rate; 0 when nothing is known. */
 int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at);
-/** Has it fallen back by more than half of the time that a request with a not_after has? Then the request
- *  might be refused as too late although it arrives in time. */
+/** Has it fallen back by more than half of the time that a request with a not_after has? Then the
+ *  request might be refused as too late although it arrives in time. */
 bool tl__try_is_outdated(const tl_try *a, const tl_event *e);
 
-/** The event with what this step's answer has told of the server's clock, for another request that is built by
- *  it: the driver learns of it only after the step. */
+/** The event with what this step's answer has told of the server's clock, for another request that
+ *  is built by it: the driver learns of it only after the step. */
 tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room);
 
 /** A protocol's step. */
@@ -61,10 +61,11 @@ void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out);
 /** The earliest and the latest that the server's clock can show at `at`, us; 0 when unknown. */
 tl_interval tl__try_server_us(const tl_event *e, tl_mono at);
 
-/** Until when the server may carry the request out, us; 0: without limit. It is the earliest that the server's clock
- *  can show at `by`. But a KEEP that doesn't `bind` itself to it touches only what is still ours, and does no
- *  worse when it is late than to prolong a dead holder's lock once: where that earliest has fallen back too far
- *  it has until the latest, rather than being refused although it comes in time. */
+/** Until when the server may carry the request out, us; 0: without limit. It is the earliest that
+ *  the server's clock can show at `by`. But a KEEP that doesn't `bind` itself to it touches only
+ *  what is still ours, and does no worse when it is late than to prolong a dead holder's lock once:
+ *  where that earliest has fallen back too far it has until the latest, rather than being refused
+ *  although it comes in time. */
 int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds);
 
 /* ---- answers ----------------------------------------------------------------------------------- */

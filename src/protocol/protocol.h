@@ -321,7 +321,7 @@ void tl__out_words(tl_out *out, tl_bytes words);
 void tl__out_place(tl_out *out, tl_bytes place);
 tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
 
-/** What an error reply means: TL_EDENIED, TL_EUNAVAILABLE (it may pass), TL_EUNSUPPORTED or TL_ESERVER. */
+/** An error reply as a result: TL_EDENIED, TL_EUNAVAILABLE, TL_EUNSUPPORTED, TL_ESERVER. */
 tl_err tl__refusal(tl_bytes error);
 
 /** Is this the server's fault, so that a message should name it? */
@@ -341,12 +341,12 @@ typedef struct {
 #define TL_INSTEAD_LOOK NULL
 #endif
 
-/** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL: not said),
- *  from which version on it is there, and what works without. */
+/** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL:
+ *  not said), from which version on it is there, and what works without. */
 void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
 
-/** Keep what any error reply says, in words that repeat nothing of what the server was sent; if it is
- *  TL_EUNSUPPORTED, those of tl__lacks. */
+/** Keep what any error reply says, in words that repeat nothing of what the server was sent; if it
+ *  is TL_EUNSUPPORTED, those of tl__lacks. */
 void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who);
 
 /** Why a lock that was taken with the legacy clients' commands alone is not extended, in words. */

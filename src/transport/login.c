@@ -99,7 +99,7 @@ static const char *unavailable(tl_bytes error) {
     return has(error, "max number of clients") ? "max number of clients reached" : NULL;
 }
 
-/* The problem, and what the server says of it: not where it may repeat a secret that it was sent. */
+/* The problem, and the server's text, unless that may repeat a secret which the server was sent. */
 static tl_login_outcome quoted(const report *r, tl_err why, const char *problem, tl_bytes error) {
     char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
     bool told = r->endpoint->user[0] || r->endpoint->password[0];

@@ -32,8 +32,8 @@ bool tl__resolve_done(const tl_resolve *resolve);
 
 /** Done: the number of addresses, written to TL_ADDRESS_MAX of them; 0: *ret_problem says why. */
 size_t tl__resolve_get(const tl_resolve *resolve, tl_address *ret, const char **ret_problem);
-/** Done, without an address: the errno that comes nearest. ENOENT: for certain there is no such host;
- *  EAGAIN: the name service does not answer. */
+/** Done, without an address: the errno that comes nearest. ENOENT: for certain there is no such
+ *  host; EAGAIN: the name service does not answer. */
 int tl__resolve_errno(const tl_resolve *resolve);
 
 /** Done or not: give it up. The thread frees what it still needs. NULL is fine. */

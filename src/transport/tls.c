@@ -111,8 +111,8 @@ static tl_tls_outcome broken(const tl_tls *t, char *words, size_t size) {
     return TL_TLS_BROKEN;
 }
 
-/* The server turns us away for our certificate, or for want of one. With TLS 1.3 that comes after the
- * handshake. Some servers have other alerts for the want of one. */
+/* The server turns us away for our certificate, or for want of one. With TLS 1.3 that comes after
+ * the handshake. Some servers have other alerts for the want of one. */
 static bool is_turned_away(const tl_tls *t, char *words, size_t size) {
     int alert = ERR_GET_REASON(ERR_peek_last_error()) - SSL_AD_REASON_OFFSET;
     bool for_it = alert == SSL_AD_CERTIFICATE_REQUIRED ||

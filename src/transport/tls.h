@@ -39,8 +39,8 @@ bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size);
 /** Forget the session. */
 void tl__tls_end(tl_tls *tls);
 
-/** Go on with the handshake. DONE: the server has proved that it is the endpoint's host. What it thinks
- *  of us may come later, at the first reading or writing. */
+/** Go on with the handshake. DONE: the server has proved that it is the endpoint's host. What it
+ *  thinks of us may come later, at the first reading or writing. */
 tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size);
 
 /** *ret_n bytes were read or written if DONE. A write that is not DONE must be repeated with the

@@ -72,8 +72,8 @@ static tl_interval offset_at(tl_interval offset, tl_mono from, tl_mono to, int32
                          tl__add_sat(offset.hi, gained_us(ns, drift_ppm))};
 }
 
-/* The stamp was made at some moment of the exchange, which its bracket's width is the length of. Until
- * the reply came the server's clock may have gained on ours; the lower edge has that time to spare. */
+/* The server read its clock at some moment of the exchange, whose length is the bracket's width.
+ * Until the reply came its clock may have gained on ours; the lower edge has that time to spare. */
 static tl_interval at_receipt(tl_interval bracket, int32_t drift_ppm) {
     int64_t width_ns = tl__mul_sat(tl__add_sat(bracket.hi, -bracket.lo), NS_PER_US);
     bracket.hi = tl__add_sat(bracket.hi, gained_us(width_ns, drift_ppm));

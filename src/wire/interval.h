@@ -31,18 +31,19 @@ static inline bool tl__interval_empty(tl_interval i) {
 
 tl_interval tl__interval_intersect(tl_interval a, tl_interval b);
 
-/** Both edges moved outwards by rate_ppm of the time from `from` to `to`, rounded up: the most that one clock moves
- *  against another. */
+/** Both edges moved outwards by rate_ppm of the time from `from` to `to`, rounded up: the most that
+ *  one clock moves against another. */
 tl_interval tl__interval_aged(tl_interval i, tl_mono from, tl_mono to, int32_t rate_ppm);
 
 /** ppm of a duration in ns, rounded up. */
 int64_t tl__drift_ns(int64_t duration_ns, int32_t rate_ppm);
 
 /*
- * How fast clocks run. `drift_ppm` bounds the rate of each clock by itself: while a true second passes, it shows
- * between 1 - drift and 1 + drift seconds. So of two clocks one can show (1 + drift) / (1 - drift) times what
- * the other does. A holder counts the least, whoever waits for him on whatever clock waits the whole: what is
- * believed for tl__rate_least_ns(d) on one clock is over, in true time, before d has passed on any.
+ * How fast clocks run. `drift_ppm` bounds the rate of each clock by itself: while a true second
+ * passes, it shows between 1 - drift and 1 + drift seconds. So of two clocks one can show (1 +
+ * drift) / (1 - drift) times what the other does. A holder counts the least, whoever waits for him
+ * on whatever clock waits the whole: what is believed for tl__rate_least_ns(d) on one clock is
+ * over, in true time, before d has passed on any.
  */
 
 /** The least that one clock shows while another shows duration_ns; rounded down. */

@@ -1,7 +1,7 @@
 /*
  * A server's error in words for a person. A name is taken from an error only if it can be
- * nothing but a command's. Servers before 7.2 don't say which command of a script was refused, but in
- * which of its lines, and the scripts are ours: each line calls one command at most.
+ * nothing but a command's. Servers before 7.2 don't say which command of a script was refused, but
+ * in which of its lines, and the scripts are ours: each line calls one command at most.
  */
 #include "wire/refusal.h"
 
@@ -28,7 +28,7 @@ static bool starts(tl_bytes text, const char *with) {
     return text.n >= n && memcmp(text.p, with, n) == 0;
 }
 
-/* A server that doesn't know a command repeats what it was given, a token perhaps: that is for no log. */
+/* A server that doesn't know a command repeats its arguments, a token perhaps: not for a log. */
 static tl_bytes own_words(tl_bytes error) {
     static const char from[] = ", with args";
     tl_bytes args = after(error, from);
@@ -67,7 +67,8 @@ static tl_bytes digits_at(tl_bytes text) {
     return tl__bytes(text.p, n);
 }
 
-/* "... script: SHA1, on @user_script:LINE.", or before 7.0 "... (call to f_SHA1): @user_script:LINE: ..." */
+/* "... script: SHA1, on @user_script:LINE."
+ * before 7.0: "... (call to f_SHA1): @user_script:LINE: ..." */
 static tl_bytes called_in_script(tl_bytes error) {
     tl_bytes sha1 = after(error, " script: ");
     int64_t line;

@@ -15,7 +15,7 @@ bool tl__is_no_permission(tl_bytes error);
 /** Write the words for an error into `to`; returns them, never empty. */
 tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error);
 
-/** The words for a command that the user has no permission to run: its name as ACL rules have it. */
+/** The message for a command that the user may not run: its name as ACL rules have it. */
 tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The Lua scripts that run in the server; their texts are src/wire/scripts/NAME.lua, where each says
- * what it takes and answers.
+ * The Lua scripts that run in the server; their texts are src/wire/scripts/NAME.lua, where each
+ * says what it takes and answers.
  */
 #ifndef TL_SCRIPT_H
 #define TL_SCRIPT_H

@@ -1,6 +1,6 @@
 /*
- * A message as it leaves the process. Apart from say.c, so that a test that defines say_line() itself sees
- * what would have been said.
+ * A message as it leaves the process. Apart from say.c, so that a test that defines say_line()
+ * itself sees what would have been said.
  */
 #include <errno.h>
 #include <unistd.h>

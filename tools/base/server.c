@@ -207,7 +207,7 @@ static int check_tls(const server_tls *tls, int status) {
     return status ? status : check_file("--tls-key", tls->key);
 }
 
-/* The variables are for this host's rediss: URLs, whatever else it uses; the options for this URL. */
+/* The variables are for all rediss: URLs of this host; the options are for this URL. */
 static int take_tls(const global_args *args, server *s) {
     const server_tls *a = &args->tls;
     const char *typed = a->ca     ? "--tls-ca"

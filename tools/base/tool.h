@@ -124,7 +124,8 @@ tl_client_options server_login(const server *s);
 /** Wipe the secrets and free. */
 void server_forget(server *s);
 
-/** The library's message, and where the server lacks something its version. Returns the exit status for it. */
+/** Print the library's message, and the server's version where it lacks something. Returns the exit
+ *  status. */
 int fail_as(const server *s, const tl_error *err);
 
 /* ---- commands ------------------------------------------------------------------------------- */

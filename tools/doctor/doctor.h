@@ -1,7 +1,7 @@
 /*
  * What is asked of a server, and what of the answers endangers locks. Asking (doctor_ask.c) and judging
- * (doctor_check.c, doctor_state.c, both pure) know nothing of each other but these. doctor_commands.c is the table of
- * what is sent, doctor_acl.c prints it as permissions.
+ * (doctor_check.c, doctor_state.c, both pure) know nothing of each other but these.
+ * doctor_commands.c is the table of what is sent, doctor_acl.c prints it as permissions.
  */
 #ifndef TIDELOCK_DOCTOR_H
 #define TIDELOCK_DOCTOR_H
@@ -40,8 +40,8 @@ typedef struct {
     char text[256];
 } doctor_setting;
 
-/** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by timestamp with
- *  --strict; and who goes by phases. */
+/** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by
+ *  timestamp with --strict; and who goes by phases. */
 enum { DOCTOR_TOKEN = 1, DOCTOR_STAMP = 2, DOCTOR_WATCH = 4, DOCTOR_STRICT = 8, DOCTOR_AUTO = 16 };
 
 typedef enum {
@@ -100,7 +100,8 @@ typedef struct {
     char servers_why[DOCTOR_WORDS_SIZE];
 } doctor_facts;
 
-/** Ask what the server is; and all of it. Both change nothing. False: l->status and l->words say why nothing can be said. */
+/** Ask what the server is; and all of it. Both change nothing. False: l->status and l->words say
+ *  why nothing can be said. */
 bool doctor_ask_info(skew_link *l, doctor_facts *f);
 bool doctor_ask(skew_link *l, doctor_facts *f);
 
@@ -113,7 +114,7 @@ unsigned doctor_users(const doctor_facts *f);
 /** Can they be a user and a pattern of keys? Returns 0, or the exit status after a message. */
 int doctor_acl_check(const char *user, const char *pattern);
 
-/** Print what a user of locks needs to be allowed, for keys of a pattern. Returns the exit status. */
+/** Print the permissions that a user of locks needs, for keys of a pattern. Returns the status. */
 int doctor_acl(const doctor_facts *f, const char *user, const char *pattern);
 
 /** A number, or a text, of INFO; false when it is not there. */

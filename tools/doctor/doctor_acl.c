@@ -1,6 +1,6 @@
 /*
- * What a user of locks must be permitted, as a line for redis-cli: from the table of what is sent, for the protocol
- * that is used, and no more than that.
+ * What a user of locks must be permitted, as a line for redis-cli: from the table of what is sent,
+ * for the protocol that is used, and no more than that.
  */
 #include <ctype.h>
 #include <string.h>

@@ -121,8 +121,8 @@ static bool take_present(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Before 2.8.13, which has no COMMAND: without the words that it needs a command does nothing, and who doesn't
- * know it says so. */
+/* Before 2.8.13, which has no COMMAND: without the words that it needs a command does nothing, and
+ * who doesn't know it says so. */
 static void try_present(skew_link *l, doctor_facts *f, int i) {
     const doctor_command *c = &doctor_commands[i];
     const char *const words[] = {c->name, NULL};

@@ -1,6 +1,6 @@
 /*
- * The commands that tidelock sends, or runs in its scripts, and who needs which: one table for what the doctor
- * looks for and for what it prints as a user's permissions.
+ * The commands that tidelock sends, or runs in its scripts, and who needs which: one table for what
+ * the doctor looks for and for what it prints as a user's permissions.
  */
 #include <string.h>
 

@@ -170,7 +170,8 @@ static void check_replica(const doctor_facts *f, doctor_report *r) {
     }
 }
 
-/* "slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0"; before 2.8 "slave0:10.0.0.2,6379,online" */
+/* "slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0"; before 2.8
+ * "slave0:10.0.0.2,6379,online" */
 static bool field(const char *line, const char *name, char *to, size_t size) {
     const char *at = strstr(line, name);
 

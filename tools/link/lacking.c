@@ -1,6 +1,6 @@
 /*
- * What a server that is too old, or has a command renamed, can't do: said once for all commands, with the
- * version that it says it is of.
+ * What a server that is too old, or has a command renamed, can't do: said once for all commands,
+ * with the version that it says it is of.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * tidelock break: removes a lock that somebody else holds, after asking. It removes the lock that was
- * shown, and no other that may have come meanwhile; and nothing that looks like no lock, as a key that
- * was mistyped may hold anything.
+ * tidelock break: removes a lock that somebody else holds, after asking. It removes the lock that
+ * was shown, and no other that may have come meanwhile; and nothing that looks like no lock, as a
+ * key that was mistyped may hold anything.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * A run within a run. TIDELOCK_HELD has a word for each lock that is held around the command, the
- * innermost last: the key's hash, and what its holder can be told by. The server's answer decides, never
- * the environment alone, which may be older than the lock.
+ * innermost last: the key's hash, and what its holder can be told by. The server's answer decides,
+ * never the environment alone, which may be older than the lock.
  */
 #include <stdio.h>
 #include <stdlib.h>

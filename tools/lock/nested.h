@@ -12,8 +12,8 @@
 #define NESTED_NAME "TIDELOCK_HELD"
 #define NESTED_ASSIGNS "TIDELOCK_HELD="
 
-/** The value of that variable for a command under this lock: ours, and the lock. The caller's to free;
- *  NULL: no memory. */
+/** The value of that variable for a command under this lock: ours, and the lock. The caller's to
+ *  free; NULL: no memory. */
 char *nested_value(const char *key, const char *token, uint64_t fence);
 
 /** Is the lock held, at this moment, by a run around this process? Who waits for it would wait for

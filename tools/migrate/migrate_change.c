@@ -129,8 +129,8 @@ static int settle_present(migrate_link *m) {
     return 0;
 }
 
-/* The step is for the server that has been asked so far, and for now: one that is held up on its way must
- * not come when old clients run again. */
+/* The step is for the server that has been asked so far, and for now: one that is held up on its
+ * way must not come when old clients run again. */
 typedef struct {
     char run_id[RUN_ID + 1];
     char permit[MIGRATE_KEY_SIZE], permitted[3 * NUMBER_SIZE]; /* a key, and what it holds */

@@ -1,7 +1,7 @@
 /*
- * What migrate changes in the server, each in one step. Below 3.2 a script may write nothing once it has asked
- * the TIME, or anything else that differs from run to run; from there on it may, when it says that its effects
- * are to be replicated.
+ * What migrate changes in the server, each in one step. Below 3.2 a script may write nothing once
+ * it has asked the TIME, or anything else that differs from run to run; from there on it may, when
+ * it says that its effects are to be replicated.
  */
 #include "migrate/migrate_log.h"
 #include "migrate/migrate_scripts.h"
@@ -12,17 +12,18 @@
 #define MOST DIGITS(MIGRATE_LOG_MOST)
 
 /* KEYS: the register, its clients, its history, the permit.
- * ARGV: the epoch that the register must have ('' there must be none), the new phase, by whom, the line
- * for the history, keys and lease ('' as they are), the run id of the server that was asked so far, and what
- * the permit holds: until when (server us) it may be carried out, the server's time before it was sent, whose
- * it is.
- * With keys the register is made anew: above every epoch that a client knows, whatever that is, if only
- * none acts in a phase which the new one can't live beside.
+ * ARGV: the epoch that the register must have ('' there must be none), the new phase, by whom, the
+ * line for the history, keys and lease ('' as they are), the run id of the server that was asked so
+ * far, and what the permit holds: until when (server us) it may be carried out, the server's time
+ * before it was sent, whose it is.
+ * With keys the register is made anew: above every epoch that a client knows, whatever that is, if
+ * only none acts in a phase which the new one can't live beside.
  *
- * Below 3.2 nothing is written once the TIME was asked: there the permit, which the server deletes in
- * time, tells whether the step comes too late, who is gone is judged by the time before, and the change
- * counts from the latest moment at which it can be carried out. And there replicas, and a server that reads
- * its append-only file, carry out the script itself: nothing in it may depend on which server that is. */
+ * Below 3.2 nothing is written once the TIME was asked: there the permit, which the server deletes
+ * in time, tells whether the step comes too late, who is gone is judged by the time before, and the
+ * change counts from the latest moment at which it can be carried out. And there replicas, and a
+ * server that reads its append-only file, carry out the script itself: nothing in it may depend on
+ * which server that is. */
 const char migrate_change_script[] =
     "local R, C, L, want, phase = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])\n"
     "local timed = redis.replicate_commands and redis.replicate_commands()\n"
@@ -84,9 +85,9 @@ const char migrate_note_script[] =
     "redis.call('RPUSH', KEYS[2], '{\"at_us\":' .. ARGV[2] .. ',\"to_epoch\":' .. e .. ',' .. ARGV[1])\n"
     "return 1\n";
 
-/* KEYS K; ARGV its bytes, the server's clock in ms before which it is not free, the server's time us before
- * this was sent: below 3.2, where a script that asks the TIME may write no more, that has to do.
- * Answers 1 removed, 0 it holds something else by now, -1 it is not free yet. */
+/* KEYS K; ARGV its bytes, the server's clock in ms before which it is not free, the server's time
+ * us before this was sent: below 3.2, where a script that asks the TIME may write no more, that has
+ * to do. Answers 1 removed, 0 it holds something else by now, -1 it is not free yet. */
 const char migrate_sweep_script[] =
     "local K, now = KEYS[1], tonumber(ARGV[3])\n"
     "if redis.replicate_commands then\n"

@@ -1,6 +1,6 @@
 /*
- * The scripts by which migrate changes what stands in the server; each says in its head what it takes and
- * answers. Pure texts.
+ * The scripts by which migrate changes what stands in the server; each says in its head what it
+ * takes and answers. Pure texts.
  */
 #ifndef TIDELOCK_MIGRATE_SCRIPTS_H
 #define TIDELOCK_MIGRATE_SCRIPTS_H

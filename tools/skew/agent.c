@@ -76,8 +76,8 @@ static bool is_ours(const agent *a, const skew_record *r) {
     return strcmp(r->id, a->id) == 0 && (r->at_us == a->put_us[0] || r->at_us == a->put_us[1]);
 }
 
-/* Another agent of our name, and not merely one that we follow, or that has gone. It is told of for as long as a record lasts: one of
- * the two may be late, and the other then finds its own. */
+/* Another agent of our name, and not merely one that we follow, or that has gone. It is told of for
+ * as long as a record lasts: one of the two may be late, and the other then finds its own. */
 static bool look_for_clash(agent *a) {
     const char *const words[] = {"GET", a->key, NULL};
     found f = {.there = false};
@@ -143,8 +143,8 @@ static bool publish(agent *a, const kernel_clock *kernel) {
     return true;
 }
 
-/* What was found stays for as long as any host is remembered, but is the host's word no more, unless it is
- * another's by now: a host with a bad clock is no better for not being watched. */
+/* What was found stays for as long as any host is remembered, but is the host's word no more,
+ * unless it is another's by now: a host with a bad clock is no better for not being watched. */
 static void withdraw(agent *a) {
     const char *const get[] = {"GET", a->key, NULL};
     found f = {.there = false};

@@ -1,5 +1,5 @@
 /*
- * Who is to be there: the hosts that are expected by name, how many, and whether this one counts. Pure.
+ * Which hosts must be there: by name, by number, and whether this one counts. Pure.
  */
 #ifndef TIDELOCK_SKEW_ROLL_H
 #define TIDELOCK_SKEW_ROLL_H
@@ -17,8 +17,8 @@ typedef struct {
 /** Returns 0, or the exit status after a message. */
 int skew_roll_check(const skew_roll *roll, const char *self);
 
-/** Of hosts that were measured: this one is in no pair if it takes no locks, and whoever is expected and isn't
- *  there gets a row. */
+/** Of hosts that were measured: this one is in no pair if it takes no locks, and whoever is
+ *  expected and isn't there gets a row. */
 void skew_roll_call(const skew_roll *roll, skew_fleet *f);
 
 #endif

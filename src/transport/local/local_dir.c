@@ -109,7 +109,8 @@ bool tl__local_is_ours(int fd) {
 
 /* ---- its name --------------------------------------------------------------------------------- */
 
-/* Of the default: of this root. Of another: of where it lies, by its own name, however that was written. */
+/* The default directory is named within this root directory; another within the directory in which
+ * it lies, by its last component, however the path was written. */
 static bool place_of(const char *path, struct stat *ret_in, uint64_t *ret_name) {
     char in[TL_LOCAL_DIR_SIZE] = "/";
     const char *name = strrchr(path, '/');

@@ -11,8 +11,8 @@
  * name, an abstract socket address, for as long as it lives. The name stays when the directory has
  * been removed, and is the same for a process that has a /tmp of its own (PrivateTmp= of systemd).
  * It contains which root directory is meant, so that a container has a server of its own.
- * The server of another directory has one too, made of that in which this lies: so a directory that is
- * moved away or removed gets no second server beside the one that others still hold locks of.
+ * The server of another directory has one too, made of that in which this lies: so a directory that
+ * is moved away or removed gets no second server beside the one that others still hold locks of.
  */
 #ifndef TL_LOCAL_INSIDE_H
 #define TL_LOCAL_INSIDE_H

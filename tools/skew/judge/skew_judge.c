@@ -28,8 +28,8 @@ skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us) {
     return gap.lo > slack_us ? SKEW_UNSAFE : SKEW_WARN;
 }
 
-/* How fast the host's clock may move besides the usual drift: what its daemon may do, or what it was
- * seen to do, when that is certainly more than drift. */
+/* How fast the host's clock may move besides the usual drift: what its daemon may do, or what it
+ * was seen to do, when that is certainly more than drift. */
 static int64_t extra_ppm(const skew_rule *rule, const skew_host *h) {
     int64_t extra = h->slew_ppm, usual = (int64_t)rule->drift_ppm * 1000;
     if (h->has_drift && (h->drift_ppb.lo > usual || h->drift_ppb.hi < -usual)) {
@@ -66,9 +66,9 @@ static bool comparable(const skew_host *a, const skew_host *b) {
     return (in_pairs(a) && in_pairs(b)) || (a->relative && b->relative);
 }
 
-/* All constraints there are: each known host against the server, which is clock 0, and against the host
- * that measured it. What relative ones are off by in common is a clock of its own, the last, of which
- * nothing is known. */
+/* All constraints there are: each known host against the server, which is clock 0, and against the
+ * host that measured it. What relative ones are off by in common is a clock of its own, the last,
+ * of which nothing is known. */
 static void bind_host(const skew_result *r, skew_web *web, int i) {
     const skew_host *h = &r->hosts[i];
     if (h->relative)
@@ -115,8 +115,8 @@ static bool is_close(const skew_result *r, const skew_pair *p) {
     return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
 }
 
-/* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft. What was last
- * known of a host that is missing proves no safety. */
+/* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft.
+ * What was last known of a host that is missing proves no safety. */
 static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
     const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
     skew_verdict v = skew_judge_gap(p->gap, r->rule.slack_us);
@@ -197,7 +197,7 @@ static int count_clocks(const skew_result *r) {
     return n;
 }
 
-/* The theft that is possible and the most so: pairs are sorted by the high edge, not the low one. */
+/* The surest theft: the highest low edge. The pairs are sorted by the high edge. */
 static const skew_pair *surest(const skew_result *r) {
     const skew_pair *found = NULL;
     for (size_t i = 0; i < r->pair_count; i++)
@@ -206,7 +206,7 @@ static const skew_pair *surest(const skew_result *r) {
     return found;
 }
 
-/* The worst want comes first: a rule that can't be right; no evidence at all; of a daemon; NTP alone. */
+/* What is lacking, worst first: a rule that can't be right; no evidence; a daemon's; NTP alone. */
 static int want(const skew_host *h) {
     if (h->relative)
         return 4;

@@ -88,7 +88,7 @@ typedef struct {
     int64_t at_ms;    /**< when, on the server's clock; 0: not known */
     int64_t good_ms;  /**< it counts for so long from then on; 0: not known */
     int64_t again_ms; /**< the next one takes its place after so long; 0: nobody promises one */
-    /** The server that was asked, "host:port" or what stands for it, without secrets; "": not known. */
+    /** The server that was asked, "host:port" or the like, without secrets; "": not known. */
     char server[SKEW_PLACE_SIZE];
     bool unheard;     /**< it has listened for clients of the old kind, and there were none */
     bool cut_short;   /**< it gave up listening to them before its time */
@@ -104,7 +104,7 @@ typedef struct {
 /** An edge of a gap against the slack. */
 skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us);
 
-/** What a pair is, in every face: ' ' safe, '~' close to the slack, '?' in doubt, '!' theft is possible. */
+/** The mark of a pair, in every output: ' ' safe, '~' near the slack, '?' in doubt, '!' theft. */
 char skew_mark(const skew_result *r, const skew_pair *p);
 
 /** How much to widen the gap of two hosts: drift and slew over the lifetime, and the format's ms. */
@@ -113,7 +113,7 @@ int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_h
 tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
                          tl_interval gap);
 
-/** Is its evidence not there: none at all, or of before, or nothing but the time that a host's daemon serves? */
+/** Does the host lack evidence: none at all, only old, or only the time that its daemon serves? */
 bool skew_is_lacking(const skew_host *h);
 
 /** Fill pairs, verdict, reason and advice from rule, hosts and missing. Hosts whose evidence

@@ -14,7 +14,7 @@ bool logline_head(const json_tree *t, skew_result *r, const char **ret_why);
  *  of ours, and then *ret_why is not NULL. */
 bool logline_host(const json_tree *t, const json_value **at, skew_host *h, const char **ret_why);
 
-/** By how much the taker's clock was ahead in the worst pair of a line. False: the line tells of none. */
+/** By how much the taker's clock was ahead in the worst pair of a line. False: it has no pair. */
 bool logline_worst(const json_tree *t, tl_interval *ret_gap);
 
 /** All of a line: hosts and pairs are allocated, and freed by logline_end. False: none of ours (why), or

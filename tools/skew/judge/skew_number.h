@@ -1,6 +1,6 @@
 /*
- * Numbers for people: as many decimals as are known, and rounded outwards, so that what is printed still
- * holds the truth. Pure.
+ * Numbers for people: as many decimals as are known, and rounded outwards, so that what is printed
+ * still holds the truth. Pure.
  */
 #ifndef TIDELOCK_SKEW_NUMBER_H
 #define TIDELOCK_SKEW_NUMBER_H
@@ -9,17 +9,18 @@
 
 #define SKEW_NUMBER_SIZE 32
 
-/** How many decimals of an interval in thousandths (us of ms, ppb of ppm) mean something: 0 to 3. */
+/** How many decimals of an interval in thousandths (us of ms, ppb of ppm) are known: 0 to 3. */
 int skew_decimals(tl_interval thousandths);
 
-/** The same, and as many more as it takes to show that the low edge is beyond the line, if it is. The line is whole. */
+/** The same, and as many more as show that the low edge is beyond the line, if it is. The line is
+ *  whole. */
 int skew_decimals_beyond(tl_interval thousandths, int64_t line);
 
 /** Thousandths as a number with so many decimals, rounded down, or up. Returns buf. */
 const char *skew_down(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);
 const char *skew_up(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);
 
-/** The same for columns: with a sign, and the points below each other when they end at the same place. */
+/** The same for columns: with a sign; flush right, the decimal points are below each other. */
 const char *skew_aligned(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals, bool up);
 
 /** A duration that was given, exactly: "59 s", "59800 ms". Returns buf. */

@@ -1,9 +1,10 @@
 /*
  * What an agent publishes of its host: one line of text in the server. Pure.
  *
- * The records stand at {tidelock:agents}:NAME; {tidelock:agents} is a sorted set of the names by the end of
- * their lease, server time in us. One hash slot holds them all. A record whose lease is over is kept for a day:
- * its host is missing, and is neither forgotten nor, if its clock was bad, believed to be well.
+ * The records stand at {tidelock:agents}:NAME; {tidelock:agents} is a sorted set of the names by
+ * the end of their lease, server time in us. One hash slot holds them all. A record whose lease is
+ * over is kept for a day: its host is missing, and is neither forgotten nor, if its clock was bad,
+ * believed to be well.
  */
 #ifndef TIDELOCK_SKEW_RECORD_H
 #define TIDELOCK_SKEW_RECORD_H

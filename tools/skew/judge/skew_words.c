@@ -1,6 +1,6 @@
 /*
- * The words of a verdict. Whatever it is, hosts that are missing are named in it; and a slack that rests on
- * what nobody has said is told as that.
+ * The words of a verdict. Whatever it is, hosts that are missing are named in it; and a slack that
+ * rests on what nobody has said is told as that.
  */
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static void advise_missing(skew_result *r) {
 
 /* ---- pairs ---------------------------------------------------------------------------------------- */
 
-/* "when H holds, T's clock is LO to HI ms ahead, and the slack is S ms", and where it comes from. */
+/* "when H holds, T's clock is LO to HI ms ahead, and the slack is S ms", and its source. */
 static void explain(skew_result *r, const skew_pair *p, const char *what) {
     const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE], hold[SKEW_NUMBER_SIZE], old[2][SKEW_SPAN_SIZE];
@@ -121,8 +121,8 @@ static void advise_where(skew_result *r, const skew_pair *p) {
     advise(r, text);
 }
 
-/* What helps before the clocks are mended: against the worst gap, which is not always the pair's. Of a
- * longer life the gap takes its part: what drifts, drifts for longer. */
+/* What helps before the clocks are mended: against the worst gap, which is not always the pair's.
+ * Of a longer life the gap takes its part: what drifts, drifts for longer. */
 static void advise_until(skew_result *r) {
     int64_t gap = r->pairs[0].gap.hi, life = r->rule.lock_timeout_us,
             hold_ms = (tl__add_sat(life, -gap) - 999) / 1000,

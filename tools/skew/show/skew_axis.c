@@ -1,5 +1,5 @@
 /*
- * Axes. The marks are texts of the page, not of the drawing, which is stretched to the room there is.
+ * Axes. The marks are texts of the page, not of the drawing, which is stretched to the free width.
  */
 #include <stdlib.h>
 #include <time.h>

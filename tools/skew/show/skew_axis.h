@@ -16,8 +16,8 @@ typedef struct {
 /** Of values in us; with some room at both ends, and about so many marks at most. */
 skew_axis axis_of(tl_interval all, int most);
 
-/** What a scale spans: all that was measured, and 0, and where slack ends, unless that is so far off that nothing
- *  else could be seen. */
+/** What a scale spans: all that was measured, and 0, and where slack ends, unless that is so far
+ *  off that nothing else could be seen. */
 tl_interval axis_reach(tl_interval measured, tl_interval edges, bool *ret_edges);
 
 #define AXIS_TIMES_MOST 5
@@ -28,7 +28,7 @@ skew_axis axis_of_times(int64_t from_ms, int64_t to_ms);
 /** Where a value is, as a part of the span: 0 is its low edge. */
 double axis_part(const skew_axis *a, int64_t v);
 
-/** The marks, as texts: of values beside a chart (from the top down), of values or of times below it. */
+/** The marks, as texts: values beside a chart (from the top down), values or times below it. */
 void axis_beside(FILE *out, const skew_axis *a);
 void axis_below(FILE *out, const skew_axis *a);
 void axis_times(FILE *out, const skew_axis *a);

@@ -1,6 +1,6 @@
 /*
- * Charts. A drawing is stretched to the width there is, so that its lines keep their width and it has no
- * text; what is far outside is cut at the edge.
+ * Charts. A drawing is stretched to the width there is, so that its lines keep their width and it
+ * has no text; what is far outside is cut at the edge.
  */
 #include "skew/show/skew_chart.h"
 

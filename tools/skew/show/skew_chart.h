@@ -19,12 +19,12 @@ typedef struct {
 void chart_open(FILE *out, const skew_chart *c);
 void chart_close(FILE *out, const skew_chart *c);
 
-/** Where something is known from lo to hi, and where it is not. What reaches past an upper or a lower line is
- *  another colour; no lines where these are NULL. */
+/** Where something is known from lo to hi, and where it is not. What reaches past an upper or a
+ *  lower line is another colour; no lines where these are NULL. */
 void chart_band(FILE *out, const skew_chart *c, const story_bucket *bucket, const int64_t *up,
                 const int64_t *down);
 
-/** A line in steps, "edge", "half" or "zero", of a value for each bucket; NO_VALUE where there is none. */
+/** A line in steps, "edge", "half" or "zero": a value for each bucket, or CHART_NO_VALUE. */
 #define CHART_NO_VALUE INT64_MIN
 void chart_line(FILE *out, const skew_chart *c, const char *look, const int64_t *value);
 

@@ -10,8 +10,8 @@
 #define HIGH 84
 #define MARKS 4
 
-/* In each bucket the clock that is furthest behind and the one furthest ahead, and the next: what a host is
- * compared with is another. */
+/* In each bucket the clock that is furthest behind and the one furthest ahead, and the next: what a
+ * host is compared with is another. */
 typedef struct {
     int64_t behind[2], ahead[2];
     const past_host *is_behind, *is_ahead;
@@ -42,7 +42,7 @@ static void learn(extremes *x, const past_host *h, tl_interval hull) {
     }
 }
 
-/* Where the slack of a host ends, up or down. The widening is that of clocks which nobody corrects. */
+/* Where the slack of a host ends, up or down. Widened as for clocks that nobody corrects. */
 static int64_t edge_of(const fleet *f, const past_host *h, int bucket, bool up) {
     static const skew_host plain;
     const extremes *x = &f->at[bucket];

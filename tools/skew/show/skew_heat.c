@@ -1,7 +1,7 @@
 /*
- * The matrix of all pairs: rows hold, columns take, both in one order. Up to some dozens of hosts it is a
- * table, whose cells say what they are in figures, marks and words, and which scrolls in its own box on a
- * small screen. Beyond, it is a drawing in which neighbours of a kind are one shape.
+ * The matrix of all pairs: rows hold, columns take, both in one order. Up to some dozens of hosts
+ * it is a table, whose cells say what they are in figures, marks and words, and which scrolls in
+ * its own box on a small screen. Beyond, a drawing joins neighbours of a kind to one shape.
  */
 #include <stdlib.h>
 #include <string.h>

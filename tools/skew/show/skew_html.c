@@ -1,6 +1,6 @@
 /*
- * One result as a page: the verdict, the matrix, the worst pairs, each host's clock. All clocks are on one
- * scale, and lines on it show where the slack of each ends.
+ * One result as a page: the verdict, the matrix, the worst pairs, each host's clock. All clocks are
+ * on one scale, and lines on it show where the slack of each ends.
  */
 #include <stdlib.h>
 

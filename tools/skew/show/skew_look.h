@@ -1,5 +1,5 @@
 /*
- * How a page looks, and the one script that it may run: constant text, with nothing in it of any result.
+ * How a page looks, and the one script that it may run: constant text, without any result in it.
  */
 #ifndef TIDELOCK_SKEW_LOOK_H
 #define TIDELOCK_SKEW_LOOK_H

@@ -1,6 +1,6 @@
 /*
- * Shortening names. They are numbered more often at their ends than in the middle, so that is where the cut
- * is; it moves when two names would become one.
+ * Shortening names. They are numbered more often at their ends than in the middle, so that is where
+ * the cut is; it moves when two names would become one.
  */
 #include <stdio.h>
 #include <stdlib.h>

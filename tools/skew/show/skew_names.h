@@ -1,6 +1,6 @@
 /*
- * Hosts' names where there is little room: ".." stands for the domain that most are in, and for the middle; two
- * that are different look different. Pure but for memory.
+ * Hosts' names where there is little room: ".." stands for the domain that most are in, and for the
+ * middle; two that are different look different. Pure but for memory.
  */
 #ifndef TIDELOCK_SKEW_NAMES_H
 #define TIDELOCK_SKEW_NAMES_H

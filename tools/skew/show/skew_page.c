@@ -1,6 +1,6 @@
 /*
- * The frame of a page. Names and details come from whoever may write to the server, so that all text is
- * escaped, and the page forbids itself outside resources and every script but its own besides.
+ * The frame of a page. Names and details come from whoever may write to the server, so all text
+ * is escaped; and the page forbids itself outside resources and every script but its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static void put_meta(FILE *out, const skew_result *r) {
     }
 }
 
-/* Hidden until the script finds it true; where the page is made of something old, true from the start. */
+/* Hidden until the script finds it true; true from the start where old data make the page. */
 static void put_stale(FILE *out, const skew_result *r, int64_t made_ms) {
     char age[SKEW_SPAN_SIZE];
     bool old = r->at_ms && r->good_ms && made_ms > r->at_ms + r->good_ms;

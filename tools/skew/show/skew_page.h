@@ -1,7 +1,7 @@
 /*
- * A page in HTML that stands alone: it fetches nothing, and runs one script at most, its own, which only
- * compares the page's time with the browser's. What its makers share: the frame, texts made harmless, the
- * verdict, and the pieces that both kinds of page have.
+ * A page in HTML that stands alone: it fetches nothing, and runs one script at most, its own, which
+ * only compares the page's time with the browser's. What its makers share: the frame, texts made
+ * harmless, the verdict, and the pieces that both kinds of page have.
  */
 #ifndef TIDELOCK_SKEW_PAGE_H
 #define TIDELOCK_SKEW_PAGE_H
@@ -19,21 +19,21 @@
 /** Any text, as text: markup and what can't be printed is harmless. */
 void page_text(FILE *out, const char *text);
 
-/** An element, not closed, with a host's name as short as it is there; if that is not all of it, the whole is
- *  what pointing at it shows. */
+/** An element, not closed, with a host's name as short as it is there; if that is not all of it,
+ *  the whole is what pointing at it shows. */
 void page_name(FILE *out, const char *element, const skew_names *names, int host);
 
 /** A number as skew_number makes them, with a proper minus. */
 void page_number(FILE *out, const char *number);
 
-/** "LO to HI", to the digits that are known; the edges stay on their sides of line (INT64_MAX: none). */
+/** "LO to HI", to the known digits; the edges stay on their sides of line (INT64_MAX: none). */
 void page_between(FILE *out, tl_interval v, int64_t line);
 
 /** A moment for people and machines, with its zone. */
 void page_time(FILE *out, int64_t at_ms);
 
-/** what: what the page is of, for its title. made_ms: when it is made, if that may be long after it was
- *  measured; else 0. */
+/** what: what the page is of, for its title. made_ms: when it is made, if that may be long after it
+ *  was measured; else 0. */
 void page_begin(FILE *out, const skew_result *r, const char *what, int64_t made_ms);
 void page_end(FILE *out, const skew_result *r);
 
@@ -64,8 +64,8 @@ typedef struct {
     int64_t behind, ahead;
 } page_room;
 
-/** For each host, from the pairs themselves, so that a bar is past its line just when a pair is not safe. The
- *  caller frees it; NULL: no memory. */
+/** For each host, from the pairs themselves, so that a bar is past its line just when a pair is not
+ *  safe. The caller frees it; NULL: no memory. */
 page_room *page_rooms(const skew_result *r);
 
 /** The worst pairs as a table; nothing when there are none. */

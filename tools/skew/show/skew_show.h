@@ -11,7 +11,7 @@
 
 /** For people. The verdict comes last. */
 void skew_show_text(const skew_result *r, FILE *out);
-/** The same for a terminal of so many columns and rows: of wide fleets the worst, and what was left out. */
+/** The same for a terminal of this size: of large fleets the worst, and how many were left out. */
 void skew_show_screen(const skew_result *r, int columns, int rows, FILE *out);
 void skew_show_json(const skew_result *r, FILE *out);
 /** As JSON, on one line, with what only a report needs, and of the pairs the worst alone. */

@@ -1,6 +1,6 @@
 /*
- * A report as a page: where the clocks are and where they are going, how near the worst pair came to the end
- * of the slack, each host's interval over time on one scale, and what the verdicts were.
+ * A report as a page: where the clocks are and where they are going, how near the worst pair came
+ * to the end of the slack, each host's interval over time on one scale, and what the verdicts were.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * The result for people: each host's clock, who could steal whose lock, and last, where it is seen on any
- * terminal, the verdict and what to do. What there is no room for is left out, and that is said.
+ * The result for people: each host's clock, who could steal whose lock, and last, where it is seen
+ * on any terminal, the verdict and what to do. It says what it leaves out for want of room.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -328,7 +328,7 @@ static void pick(sheet *s, int i, int most) {
     }
 }
 
-/* Of the worst pair, then of whom nothing is known, then of the next pairs; and they stay in their order. */
+/* First the worst pair's, then those that nothing is known of, then the next pairs'; order kept. */
 static void pick_hosts(sheet *s, int most) {
     const skew_result *r = s->r;
     int n = 0;
