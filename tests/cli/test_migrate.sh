@@ -97,6 +97,15 @@ register='tidelock:phase:{two.b_c-D}' in_phase 1 1
 expect_line 64 '--phase N is missing: 1 \(bridge\) while old clients run' migrate init --namespace three --keys 'x*' --yes
 [[ $(redis EXISTS 'tidelock:phase:{three}') == 0 ]] || fail "a phase that nobody asked for"
 
+# A name that fits the keys of two namespaces would follow two phases.
+expect 0 migrate init --namespace four --keys 'jobs:c*' --phase 1 --yes
+grep -q '^tidelock: migrate init: note: some name may fit both jobs:c\* and jobs:\*, the keys of namespace default in phase 0 (timestamp)' \
+    "$err" || fail "keys in common: $(cat "$err")"
+[[ $(wc -l <"$err") == 1 ]] || fail "namespaces apart from it are named: $(cat "$err")"
+redis DEL 'tidelock:phase:{four}' >/dev/null
+expect 0 migrate init --namespace four --keys 'cron:*' --phase 1 --yes
+[[ ! -s $err ]] || fail "namespaces that are apart: $(cat "$err")"
+
 # Two at once: one makes it, the other finds it.
 for i in {1..5}; do
     migrate init --namespace "both$i" --keys a --phase 0 --yes >"$work/a" 2>&1 &

@@ -143,6 +143,11 @@ sleep 1
 stop_server CONT
 until_true 10 renewed || fail "no renewal after an outage of 1 s of 9 s"
 ! gone $run || fail "an outage of 1 s of 9 s ended the command"
+# Of a connection that is lost and comes back the operator is told, unasked.
+redis CLIENT KILL TYPE normal >/dev/null
+for words in 'the connection under 1 held lock is lost: ' '.*: connected again after '; do
+    until_true 10 grep -q "^tidelock: warning: $words" "$err" || fail "no line says '$words': $(cat "$err")"
+done
 kill -TERM $run
 wait_for $run 30
 [[ $status == 3 ]] || fail "after an outage: status $status"
@@ -181,6 +186,18 @@ one_reads() { # once the command has ended
 }
 begun=none_reads ended=one_reads
 lose STOP deaf -v
+# Nor does what is said of a connection keep the lock from being renewed.
+ttl=4000
+begin polite
+none_reads
+for _ in 1 2; do # the first renewal makes the connection
+    until_true 10 nearly_due && until_true 10 renewed || fail "no renewal while nobody reads stderr"
+    redis CLIENT KILL TYPE normal >/dev/null
+done
+one_reads
+kill -TERM $run
+wait_for $run 30
+[[ $status == 3 ]] || fail "while nobody read stderr: status $status"
 kill $reader
 exec 9>&-
 begun=: ended=: told=$err within=()

@@ -256,11 +256,12 @@ static bool is_of_legacy(const char *message) {
     return false;
 }
 
-/* What the library has to say of clocks, which no result tells. */
+/* What the library has to say of clocks and connections, which no result tells. The thread that renews
+ * locks says it, and must not wait for a reader of stderr. */
 static void warn(tl_log_level level, const char *line, void *ctx) {
     (void)ctx;
     if (level <= TL_LOG_WARNING)
-        say("warning: %s", line);
+        say_if_free("warning: %s", line);
 }
 
 void server_say_local(const server *s) {
@@ -281,12 +282,11 @@ int server_open(const server *s, const char *who, const char *service, const leg
     tl_client_options options = server_login(s);
     options.url = s->url;
     options.service = service;
+    options.log = warn;
     int status = legacy ? legacy_apply(who, legacy, &options) : 0;
 
     if (status)
         return status;
-    if (options.protocol != TL_TOKEN)
-        options.log = warn;
     tl_err code = tl_client_open(&options, ret_client, &err);
     if (code == TL_OK)
         server_say_local(s);

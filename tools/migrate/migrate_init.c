@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "migrate/migrate.h"
+#include "migrate/migrate_overlap.h"
 #include "migrate/migrate_show.h"
 
 #define LEASE_MS 30000
@@ -170,6 +170,9 @@ int migrate_init(migrate_work *w) {
     migrate_judge_init(&w->v, phase, &locks, &blockers);
     if (blockers.count)
         return migrate_refuse(w->word, &blockers);
+    status = migrate_tell_overlap(w, w->o->keys);
+    if (status || w->sig)
+        return w->sig ? STATUS_SIGNAL + w->sig : status;
     migrate_bunch all = locks.strays;
     if (all.count == 0)
         all = locks.tokens.count ? locks.tokens : locks.own;

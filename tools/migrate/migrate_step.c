@@ -236,9 +236,20 @@ static int interrupted(const step *s, int status) {
         s->w->word);
 }
 
+static void tell_java_waits(const step *s) {
+    char list[MIGRATE_LIST_SIZE];
+
+    if (s->locks.tokens.count > 0)
+        say("migrate %s: Java may not start yet: waiting for %lld %s: %s", s->w->word,
+            (long long)s->locks.tokens.count, s->locks.tokens.count == 1 ? "token" : "tokens",
+            migrate_bunch_list(list, &s->locks.tokens));
+    else
+        say("migrate %s: Java may not start yet: not all keys were looked at in time; looking again",
+            s->w->word);
+}
+
 /* Phase 2 may be acted in for a lease; what is taken by then lives until it is released. */
 static int await_java(step *s) {
-    char list[MIGRATE_LIST_SIZE];
     bool told = false;
     int status = 0;
 
@@ -253,15 +264,12 @@ static int await_java(step *s) {
             status = scan(s);
         if (status || (left_ms <= 0 && s->locks.tokens.count == 0 && s->locks.whole))
             break;
-        (void)migrate_bunch_list(list, &s->locks.tokens);
         if (left_ms > 0)
             migrate_progress(
                 "Java may not start yet: clients may act in phase 2 for another %lld s",
                 (long long)((left_ms + 999) / 1000));
         else if (!told)
-            say("migrate %s: Java may not start yet: waiting for %lld %s: %s", s->w->word,
-                (long long)s->locks.tokens.count, s->locks.tokens.count == 1 ? "token" : "tokens",
-                list);
+            tell_java_waits(s);
         told = told || left_ms <= 0;
         int64_t pause_ms = left_ms > 0 ? LOOK_MS : s->next_scan_ms - moment_ms();
         s->w->sig = signals_pause(&s->w->sigs,

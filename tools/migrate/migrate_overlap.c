@@ -1,0 +1,130 @@
+/*
+ * Each namespace's register has its pattern. A name that fits two of them follows two phases: the clients of
+ * one may write tokens there while the other's register lets Java run. It is only said: who gives two
+ * patterns knows better than these few rules whether they share a name.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ground/glob.h"
+#include "migrate/migrate_overlap.h"
+
+#define MARKS "*?[]\\"     /* all else in a pattern stands for itself */
+#define REGISTERS_MOST 100 /* that are looked at */
+
+/* ---- patterns --------------------------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How many bytes at the end stand for themselves. A class may lack its end, and go on to that of the pattern. */
+static size_t tail_of(const char *pattern) {
+    size_t n = strlen(pattern), tail = 0;
+    if (strchr(pattern, '['))
+        return 0;
+    while (tail < n && !strchr(MARKS, pattern[n - 1 - tail]))
+        tail++;
+    return tail;
+}
+
+bool migrate_apart(const char *a, const char *b) {
+    size_t a_head = strcspn(a, MARKS), b_head = strcspn(b, MARKS);
+    size_t tail = least(tail_of(a), tail_of(b));
+
+    if (!a[a_head])
+        return !tl__glob_fits(tl__bytes_of(b), tl__bytes_of(a));
+    if (!b[b_head])
+        return !tl__glob_fits(tl__bytes_of(a), tl__bytes_of(b));
+    return memcmp(a, b, least(a_head, b_head)) != 0 ||
+           memcmp(a + strlen(a) - tail, b + strlen(b) - tail, tail) != 0;
+}
+
+/* ---- registers -------------------------------------------------------------------------------- */
+
+typedef struct {
+    char name[REGISTERS_MOST][MIGRATE_NAME_MAX + 1];
+    int count;
+    bool more;
+    char cursor[24];
+} registers;
+
+/* "tidelock:phase:{NAME}": a scan may tell of it twice. */
+static void learn(registers *r, tl_bytes key) {
+    static const char before[] = "tidelock:phase:{";
+    char name[MIGRATE_NAME_MAX + 1];
+    size_t head = sizeof before - 1;
+
+    if (key.n < head + 2 || key.n - head - 1 > MIGRATE_NAME_MAX)
+        return;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(key.n - head - 1), key.p + head);
+    for (int i = 0; i < r->count; i++)
+        if (strcmp(r->name[i], name) == 0)
+            return;
+    r->more = r->more || (r->count == REGISTERS_MOST && migrate_name_ok(name));
+    if (r->count < REGISTERS_MOST && migrate_name_ok(name))
+        memcpy(r->name[r->count++], name, sizeof name);
+}
+
+static bool take_page(void *ctx, const tl_reply *reply) {
+    const tl_reply *keys = tl__reply_item(reply, 1);
+    registers *r = ctx;
+    tl_bytes text;
+
+    if (!tl__reply_text(tl__reply_item(reply, 0), &text) || keys->type != TL_REPLY_ARRAY)
+        return false;
+    tl__bytes_print(r->cursor, sizeof r->cursor, text);
+    for (size_t i = 0; i < keys->count; i++)
+        if (tl__reply_text(&keys->items[i], &text))
+            learn(r, text);
+    return true;
+}
+
+/* The keys that are locks have just been listed in the same way. */
+static int list(migrate_work *w, registers *r) {
+    const char *const words[] = {"SCAN",  r->cursor, "MATCH", "tidelock:phase:{*}",
+                                 "COUNT", "1000",    NULL};
+
+    (void)snprintf(r->cursor, sizeof r->cursor, "0");
+    do {
+        if (!skew_link_ask(&w->m.link, words, take_page, r))
+            return fail(w->m.link.status, "migrate %s: %s", w->word, w->m.link.words);
+        w->sig = signals_pause(&w->sigs, 0);
+    } while (strcmp(r->cursor, "0") != 0 && !w->sig);
+    return 0;
+}
+
+static bool take_register(void *ctx, const tl_reply *reply) {
+    migrate_register_read(reply, ctx);
+    return true;
+}
+
+static int tell_one(migrate_work *w, const char *keys, const char *name) {
+    char key[MIGRATE_KEY_SIZE];
+    const char *const words[] = {"HGETALL", migrate_key(key, name, ""), NULL};
+    migrate_register other;
+
+    if (strcmp(name, w->m.name) == 0)
+        return 0;
+    if (!skew_link_ask(&w->m.link, words, take_register, &other))
+        return fail(w->m.link.status, "migrate %s: %s: %s", w->word, key, w->m.link.words);
+    if (other.readable && !migrate_apart(keys, other.keys))
+        say("migrate %s: note: some name may fit both %.100s and %.100s, the keys of namespace %s in "
+            "phase %d (%s): it would follow two phases, and Java fails at the tokens of one where "
+            "it may still run by the other: see that no name fits both",
+            w->word, keys, other.keys, name, other.phase, migrate_phase_name(other.phase));
+    return 0;
+}
+
+int migrate_tell_overlap(migrate_work *w, const char *keys) {
+    registers r = {.count = 0};
+    int status = list(w, &r);
+
+    for (int i = 0; i < r.count && status == 0 && !w->sig; i++)
+        status = tell_one(w, keys, r.name[i]);
+    if (status == 0 && r.more)
+        say("migrate %s: note: more than %d namespaces are registered, and the keys of the others "
+            "were not compared",
+            w->word, REGISTERS_MOST);
+    return status;
+}

@@ -1,0 +1,16 @@
+/*
+ * Do other namespaces of the server have names in common with this one? Such names would follow two phases.
+ */
+#ifndef TIDELOCK_MIGRATE_OVERLAP_H
+#define TIDELOCK_MIGRATE_OVERLAP_H
+
+#include "migrate/migrate.h"
+
+/** Is it certain that no name fits both patterns? In doubt it isn't. Pure. */
+bool migrate_apart(const char *a, const char *b);
+
+/** Say which other namespaces' patterns may have names in common with `keys`. Returns 0, or the exit status
+ *  after a message; w->sig where a signal ended it. */
+int migrate_tell_overlap(migrate_work *w, const char *keys);
+
+#endif
