@@ -290,7 +290,6 @@ static inline tl_mono asked_by(const world *w) {
     return tl__bytes_to_int(c->argv[4], &not_after) && not_after > 0 ? w->asked.by : TL_NEVER;
 }
 
-/* What this event leaves unknown, before the machine is told. */
 /* A request that comes too late is refused by this server: then K, asked for after all takes that were lost
  * had come too late, tells of them all. */
 static inline void note_harmless(world *w, const tl_event *e) {
@@ -299,14 +298,18 @@ static inline void note_harmless(world *w, const tl_event *e) {
         w->doubt = false;
 }
 
+/* What this event leaves unknown, before the machine is told. A renewal within a take changes only what is
+ * ours already: without an answer it leaves no more to be undone than the take before it did. */
 static inline void note_doubt(world *w, const tl_event *e) {
     bool expected = w->under_way && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
     if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
         return;
     bool take = is_script(&w->asked, TL_SCRIPT_TAKE);
+    bool renews = w->kind == ACQUIRE && is_script(&w->asked, TL_SCRIPT_KEEP);
+    bool harmless = renews || (reads_only(w) && e->kind == TL_FAILED);
+    bool unanswered = (e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL;
     int64_t checked = 0;
-    bool harmless = reads_only(w) && e->kind == TL_FAILED;
-    if (!harmless && ((e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL))
+    if (unanswered && !harmless)
         doubt(w, take ? asked_by(w) : TL_NEVER);
     if (e->kind == TL_REPLY && is_plain(w)) { /* nothing at that level can clean up */
         w->busy = true;
@@ -314,9 +317,8 @@ static inline void note_doubt(world *w, const tl_event *e) {
     }
     if (take && says(w, e, 6, &checked))
         w->checks = checked == 1;
-    bool not_kept = w->kind == ACQUIRE &&
-                    says_not_kept(w, e); /* what was taken is gone, or is another's */
-    if (not_kept || (take && has_status(w, e, 0))) {
+    /* what was taken is gone, or is another's */
+    if ((renews && says_not_kept(w, e)) || (take && has_status(w, e, 0))) {
         w->busy = true;
         w->done = false;
         note_harmless(w, e);
