@@ -1,10 +1,9 @@
 /*
- * The client: options in, the anchored clock of its server, questions about locks.
+ * The client: options in, its life, questions about locks.
  */
 #include "client/client.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,7 +20,6 @@
 
 #define ATTEMPT_MS 2000
 #define CONNECT_MS 5000
-#define WARN_AGAIN_MS 60000
 /* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and
  * by adjtime(); what is left is for the crystal. */
 #define DRIFT_PPM 101500
@@ -231,141 +229,7 @@ void tl_client_close(tl_client *client) {
     errno = saved;
 }
 
-/* ---- the server ------------------------------------------------------------------------------ */
-
-/* However long ago `before` was, the truth lies between. */
-static void read_wall(tl_server *server, tl_mono before) {
-    int64_t us = tl__wall_now().us;
-    tl_mono after = tl__mono_now();
-    server->wall_us = us - after.ns / 1000 - 1;
-    server->wall_wide_us = (after.ns - before.ns) / 1000 + 2;
-}
-
-tl_server tl__client_server(tl_client *client, tl_mono now) {
-    (void)pthread_mutex_lock(&client->mutex);
-    tl_server server = client->server;
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (client->protocol->reads_wall)
-        read_wall(&server, now);
-    return server;
-}
-
-void tl__client_level(tl_client *client, uint8_t level) {
-    (void)pthread_mutex_lock(&client->mutex);
-    client->server.level = level;
-    (void)pthread_mutex_unlock(&client->mutex);
-}
-
-void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
-    int64_t last = atomic_load(&client->warned_ns);
-    if (last != 0 && now.ns - last < WARN_AGAIN_MS * TL_NS_PER_MS)
-        return;
-    if (atomic_compare_exchange_strong(&client->warned_ns, &last, now.ns))
-        tl__log(client, TL_LOG_WARNING, "%s", words);
-}
-
-void tl__client_asked(tl_client *client, tl_mono now) {
-    int64_t none = 0;
-    (void)atomic_compare_exchange_strong(&client->mute_ns, &none, now.ns);
-}
-
-static void note_answer(tl_client *client, tl_mono now) {
-    atomic_store(&client->heard_ns, now.ns);
-    atomic_store(&client->mute_ns, 0);
-}
-
-tl_event tl__client_event(tl_client *client, const tl_answer *answer) {
-    if (answer->ok && answer->count > 0) /* merely being connected is no answer */
-        note_answer(client, answer->received);
-    return (tl_event){.kind = answer->ok ? TL_REPLY : TL_FAILED,
-                      .now = answer->ok ? answer->received : tl__mono_now(),
-                      .ticket = answer->ticket,
-                      .sent = answer->sent,
-                      .reply = answer->reply,
-                      .count = answer->count,
-                      .maybe_sent = answer->maybe_sent,
-                      .why = answer->why,
-                      .sys_errno = answer->sys_errno,
-                      .absent = answer->absent,
-                      .words = answer->words};
-}
-
-bool tl__client_heard_since(const tl_client *client, tl_mono since) {
-    return atomic_load(&client->heard_ns) >= since.ns;
-}
-
-int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now) {
-    tl_mono mute = {atomic_load(&client->mute_ns)};
-    if (mute.ns == 0 || tl__client_heard_since(client, since))
-        return 0;
-    return tl__ms_until(tl__mono_max(mute, since), now) + 1;
-}
-
-static void warn_of_step(tl_client *client) {
-    tl__log(client, TL_LOG_WARNING, "%s: the server's clock has stepped, or another server answers",
-            client->endpoint.label);
-}
-
-bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
-    (void)pthread_mutex_lock(&client->mutex);
-    bool stepped = tl__anchor_learn(&client->server.anchor, bracket, now, client->drift_ppm);
-    (void)pthread_mutex_unlock(&client->mutex);
-    if (stepped)
-        warn_of_step(client);
-    return stepped;
-}
-
-void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
-    (void)pthread_mutex_lock(&client->mutex);
-    tl_anchor *anchor = &client->server.anchor;
-    bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
-    if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
-        anchor->known = false;
-    client->server.generation++;
-    client->server.level = 0;
-    if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
-        int64_t least_us = uptime_us > 1000000 ? uptime_us - 1000000 : 0;
-        client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(least_us, 1000));
-    }
-    (void)pthread_mutex_unlock(&client->mutex);
-    note_answer(client, now);
-    if (stepped)
-        warn_of_step(client);
-}
-
-tl_token tl__client_token(tl_client *client) {
-    (void)pthread_mutex_lock(&client->mutex);
-    tl_token token = tl__token_draw(&client->random);
-    (void)pthread_mutex_unlock(&client->mutex);
-    return token;
-}
-
-uint64_t tl__client_seed(tl_client *client) {
-    (void)pthread_mutex_lock(&client->mutex);
-    uint64_t seed = tl__random_draw(&client->random);
-    (void)pthread_mutex_unlock(&client->mutex);
-    return seed;
-}
-
-tl_conn_limits tl__client_limits(const tl_client *client) {
-    return (tl_conn_limits){.connect_ms = client->connect_ms,
-                            .ask_uptime = client->restart_quiet_ms > 0,
-                            .no_time = client->legacy.strict,
-                            .ask_id = client->protocol->watches && !client->legacy.strict};
-}
-
-/* ---- small things ---------------------------------------------------------------------------- */
-
-void tl__log(tl_client *client, tl_log_level level, const char *format, ...) {
-    if (!client->log)
-        return;
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    client->log(level, line, client->log_ctx);
-}
+/* ---- questions ------------------------------------------------------------------------------- */
 
 const char *tl_version(void) {
     return TL_VERSION;

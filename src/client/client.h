@@ -1,7 +1,7 @@
 /*
  * What a client is inside: options, a pool of connections for callers that block, what is known of
  * the server, the local queue, and the keeper. Lock order: keeper.mutex, client.mutex, gate.mutex,
- * keeper.posts_mutex; none is held while blocking or during a callback of the caller's, but log and a
+ * keeper.posts_mutex, a waiter's mutex; none is held while blocking or during a callback of the caller's, but log and a
  * retry's next, which may not call back.
  */
 #ifndef TL_CLIENT_H
@@ -19,14 +19,13 @@
 #define TL_LINES_MAX 64   /**< connections of a client for callers that block */
 #define TL_OWNER_SIZE 352 /**< "host pid service" */
 
-struct tl_drive;
-
 /** A pooled connection; used by one caller at a time. */
 typedef struct tl_line {
     struct tl_client *client;
     tl_conn *conn;
     tl_spin spin;
-    struct tl_drive *user; /**< whose answers come in; NULL in the pool */
+    void *user; /**< who is told what is answered; NULL in the pool */
+    void (*answered)(void *user, const tl_answer *answer);
     tl_mono idle_since;
     struct tl_line *next;
 } tl_line;
@@ -40,8 +39,11 @@ typedef struct {
 /** A caller that waits, seen from other threads. */
 typedef struct tl_waiter {
     tl_listener listener;
-    int fd; /**< an eventfd */
-    atomic_uint flags;
+    atomic_uint flags; /**< what has been posted and not been looked at */
+    int fd;            /**< an eventfd, for one that polls a connection, too */
+    pthread_mutex_t mutex;
+    pthread_cond_t posted; /**< for one that sleeps */
+    bool sleeps;
     struct tl_waiter *next; /**< in the pool */
 } tl_waiter;
 
@@ -105,8 +107,8 @@ void tl__client_level(tl_client *client, uint8_t level);
 
 /** The server is asked: for those who wait without asking. */
 void tl__client_asked(tl_client *client, tl_mono now);
-/** What an answer is to a machine. That the server has answered is noted, too. */
-tl_event tl__client_event(tl_client *client, const tl_answer *answer);
+/** It has answered. */
+void tl__client_answered(tl_client *client, tl_mono now);
 bool tl__client_heard_since(const tl_client *client, tl_mono since);
 /** For how long, since then, the server has left a question without an answer; 0 when it has
  *  answered since then, or when nobody asked. */
@@ -132,8 +134,14 @@ void tl__line_give(tl_line *line, bool broken);
 /** NULL: no memory or descriptors. */
 tl_waiter *tl__waiter_take(tl_client *client);
 void tl__waiter_give(tl_client *client, tl_waiter *waiter);
-/** Set bits and wake its owner. Any thread, while it is taken. */
+/** Set bits and wake its owner. Any thread, while it is taken, whatever else it holds. */
 void tl__waiter_post(tl_waiter *waiter, unsigned flags);
+/** For its owner: its descriptor is readable. */
+void tl__waiter_drain(tl_waiter *waiter);
+/** For its owner: take the bits. */
+unsigned tl__waiter_posts(tl_waiter *waiter);
+/** Sleep until bits are posted, or that long. waiter: NULL: nobody posts any. */
+void tl__waiter_await(tl_waiter *waiter, tl_mono until);
 
 /** All that is idle; nobody borrows any more. */
 void tl__pool_free(tl_client *client);

@@ -4,140 +4,92 @@
  */
 #include "client/driver.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdint.h>
-#include <unistd.h>
+
+#include "client/run.h"
 
 #define SLICE_NS INT64_C(1000000000)
 
 typedef struct tl_drive {
-    tl_client *client;
-    void *machine;
-    tl_step step;
-    tl_waiter *waiter;
+    tl_run run;
+    tl_waiter *waiter; /* NULL: nobody posts anything */
     tl_out *out;
-    tl_line *line;
+    tl_line *line;      /* while something is under way */
     unsigned under_way; /* sends without an answer yet */
     unsigned answers;   /* so far */
     tl_status status;
 } tl_drive;
 
 static void advance(tl_drive *d, const tl_event *event);
+static void answered(void *user, const tl_answer *answer);
 
-/* A send that could not even be queued. */
-static void refuse(tl_drive *d, uint16_t ticket, tl_err why, tl_bytes words) {
-    tl_event e = {.kind = TL_FAILED, .ticket = ticket, .why = why, .words = words};
-    e.now = tl__mono_now();
-    advance(d, &e);
+static void refuse(tl_drive *d, tl_event refused) {
+    refused.now = tl__mono_now();
+    advance(d, &refused);
 }
 
-/* The server has just been heard of: no need to have that confirmed. */
-static void reached(tl_drive *d, uint16_t ticket, tl_mono now) {
-    tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = now, .now = now};
-    advance(d, &e);
+static bool have_line(tl_drive *d, tl_mono by) {
+    if (!d->line)
+        d->line = tl__line_take(d->run.client, d->waiter, by);
+    if (!d->line)
+        return false;
+    d->line->user = d;
+    d->line->answered = answered;
+    return true;
 }
 
-static void send_all(tl_drive *d, tl_mono now) {
-    tl_out *out = d->out;
-    unsigned n = out->sends;
-    for (unsigned i = 0; i < n && d->status == TL_GO; i++) {
-        const tl_send *send = &out->send[i];
-        uint16_t ticket = send->ticket;
-        if (!d->line) {
-            d->line = tl__line_take(d->client, d->waiter, send->by);
-            if (!d->line) {
-                refuse(d, ticket, TL_EUNAVAILABLE, TL_LITERAL("all connections are busy"));
-                return;
-            }
-            d->line->user = d;
-        }
-        if (send->count == 0 && tl__conn_fresh(d->line->conn, now)) {
-            reached(d, ticket, now);
-            return;
-        }
-        d->under_way++;
-        tl__client_asked(d->client, now);
-        if (tl__conn_send(d->line->conn, send, NULL, now) != TL_OK) {
-            d->under_way--;
-            refuse(d, ticket, TL_ENOMEM, TL_LITERAL("out of memory"));
-            return;
-        }
+static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
+    static const char busy[] = "all connections are busy";
+    if (!have_line(d, send->by)) {
+        refuse(d, (tl_event){.kind = TL_FAILED,
+                             .ticket = send->ticket,
+                             .why = TL_EUNAVAILABLE,
+                             .words = TL_LITERAL(busy)});
+        return;
     }
+    if (send->count == 0 && tl__conn_fresh(d->line->conn, now)) {
+        tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
+        advance(d, &reached); /* it has just been heard of: no need to have that confirmed */
+        return;
+    }
+    tl__client_asked(d->run.client, now);
+    tl_err why = tl__conn_send(d->line->conn, send, NULL, now);
+    if (why)
+        refuse(d, tl__run_refused(send, why, now));
+    else
+        d->under_way++;
 }
 
-/* One step, and what it asks for. */
 static void advance(tl_drive *d, const tl_event *event) {
-    tl_server server = tl__client_server(d->client, event->now);
-    tl_out *out = d->out;
-    tl_event e = *event;
-    e.server = &server;
-    tl__out_clear(out);
-    d->status = d->step(d->machine, &e, out);
-    if (out->has_bracket && tl__client_learn(d->client, out->bracket, e.now))
-        tl__keeper_rejudge(&d->client->keeper);
-    if (out->level)
-        tl__client_level(d->client, out->level);
-    if (out->clock_off)
-        tl__client_clock_off(d->client, out->words_off, e.now);
-    if (out->has_lease)
-        tl__client_lease(d->client, out->leased, &out->lease);
-    if (out->arm && d->waiter)
-        tl__keeper_listen(&d->client->keeper, &d->waiter->listener, out->topic, out->watched);
-    if (out->disarm && d->waiter)
-        tl__keeper_forget(&d->client->keeper, &d->waiter->listener);
-    if (d->status == TL_GO)
-        send_all(d, e.now);
+    d->status = tl__run_step(&d->run, event, d->out);
+    if (d->status == TL_GO && d->out->sends > 0)
+        ask(d, &d->out->send[0], event->now);
 }
 
-void tl__drive_answer(tl_drive *d, const tl_answer *answer) {
+static void answered(void *user, const tl_answer *answer) {
+    tl_drive *d = user;
     if (d->status != TL_GO)
         return;
     d->under_way--;
     d->answers++;
-    tl_event e = tl__client_event(d->client, answer);
+    tl_event e = tl__run_answered(d->run.client, answer);
     advance(d, &e);
 }
 
-static void take_wakes(tl_drive *d) {
-    uint64_t count;
-    if (read(d->waiter->fd, &count, sizeof count) < 0 && errno != EAGAIN)
-        return;
-    unsigned flags = atomic_exchange(&d->waiter->flags, 0);
-    tl_event e = {.now = tl__mono_now()};
-    if (flags & TL_WAKE_CANCEL) {
-        e.kind = TL_CANCEL;
+static void take_posts(tl_drive *d) {
+    unsigned flags = tl__waiter_posts(d->waiter);
+    tl_event e;
+    while (d->status == TL_GO && tl__run_posted(&flags, &e))
         advance(d, &e);
-    }
-    if (d->status == TL_GO && (flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED))) {
-        e.kind = TL_ARMED;
-        e.armed = !(flags & TL_WAKE_DISARMED);
-        advance(d, &e);
-    }
-    if (d->status == TL_GO && (flags & (TL_WAKE_WATCHED | TL_WAKE_UNWATCHED))) {
-        e.kind = TL_WATCHED;
-        e.armed = !(flags & TL_WAKE_UNWATCHED);
-        advance(d, &e);
-    }
-    if (d->status == TL_GO && (flags & TL_WAKE_WOKEN)) {
-        e.kind = TL_WOKEN;
-        advance(d, &e);
-    }
 }
 
 /* The clock of the poll stands still in suspend: so in slices, after which the deadline clock is read. */
-static void await(tl_drive *d, tl_mono until) {
-    struct pollfd fds[2] = {{.fd = -1}, {.fd = -1}};
-    if (d->line) {
-        fds[0].fd = tl__conn_fd(d->line->conn);
-        fds[0].events = tl__conn_events(d->line->conn);
-        until = tl__mono_min(until, tl__conn_until(d->line->conn));
-    }
-    if (d->waiter) {
-        fds[1].fd = d->waiter->fd;
-        fds[1].events = POLLIN;
-    }
+static void poll_line(tl_drive *d, tl_mono until) {
+    struct pollfd fds[2] = {
+        {.fd = tl__conn_fd(d->line->conn), .events = tl__conn_events(d->line->conn)},
+        {.fd = d->waiter ? d->waiter->fd : -1, .events = POLLIN}};
     int64_t left = tl__ns_until(tl__mono_now(), until);
     struct timespec limit = {0};
     if (left > SLICE_NS)
@@ -147,13 +99,25 @@ static void await(tl_drive *d, tl_mono until) {
         limit.tv_nsec = (long)(left % 1000000000);
     }
     (void)ppoll(fds, 2, until.ns == INT64_MAX ? NULL : &limit, NULL); /* EINTR: look again */
+    if (fds[1].revents)
+        tl__waiter_drain(d->waiter);
+}
+
+static void await(tl_drive *d) {
+    tl_mono until = d->out->until;
+    if (!d->line) {
+        tl__waiter_await(d->waiter, until);
+        return;
+    }
+    poll_line(d, tl__mono_min(until, tl__conn_until(d->line->conn)));
+    tl__conn_drive(d->line->conn, tl__mono_now());
 }
 
 /* A near server answers sooner than it takes to fall asleep and be woken. True: so it did. */
 static bool spin(tl_drive *d) {
     if (!d->line || d->under_way == 0 || !tl__conn_up(d->line->conn))
         return false;
-    atomic_uint *spinning = &d->client->spinning;
+    atomic_uint *spinning = &d->run.client->spinning;
     unsigned answers = d->answers, others = atomic_fetch_add(spinning, 1);
     int64_t limit_ns = tl__spin_ns(&d->line->spin, others);
     tl_mono now = tl__mono_now(), end = tl__mono_add_ns(now, limit_ns);
@@ -170,13 +134,10 @@ static bool spin(tl_drive *d) {
 }
 
 static void once(tl_drive *d) {
-    if (!spin(d)) {
-        await(d, d->out->until);
-        if (d->line)
-            tl__conn_drive(d->line->conn, tl__mono_now());
-    }
-    if (d->status == TL_GO && d->waiter && atomic_load(&d->waiter->flags))
-        take_wakes(d);
+    if (!spin(d))
+        await(d);
+    if (d->status == TL_GO && d->waiter)
+        take_posts(d);
     if (d->status != TL_GO || d->out->until.ns == INT64_MAX)
         return;
     tl_event e = {.kind = TL_TIMER, .now = tl__mono_now()};
@@ -194,8 +155,10 @@ static void give_line_back(tl_drive *d) {
 
 tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *waiter,
                     tl_out *out) {
-    tl_drive d = {.client = client, .machine = machine, .step = step, .waiter = waiter, .out = out};
+    tl_drive d = {.run = {.client = client, .machine = machine, .step = step}, .out = out};
     tl_event start = {.kind = TL_START, .now = tl__mono_now()};
+    d.waiter = waiter;
+    d.run.listener = waiter ? &waiter->listener : NULL;
     advance(&d, &start);
     while (d.status == TL_GO) {
         if (d.under_way == 0)
@@ -203,7 +166,5 @@ tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *w
         once(&d);
     }
     give_line_back(&d);
-    if (waiter)
-        tl__keeper_forget(&client->keeper, &waiter->listener);
     return d.status;
 }

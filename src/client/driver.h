@@ -10,7 +10,4 @@
  *  wake-ups and cancelling; may be NULL. */
 tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *waiter, tl_out *out);
 
-/** An answer on the line that the drive uses. */
-void tl__drive_answer(struct tl_drive *drive, const tl_answer *answer);
-
 #endif

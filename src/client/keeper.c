@@ -112,11 +112,15 @@ unsigned tl__keeper_dispatch(tl_keeper *k) {
     return n;
 }
 
-void tl__keeper_rejudge(tl_keeper *k) {
-    tl__keeper_lock(k);
+void tl__keeper_rejudge_in(tl_keeper *k) {
     k->rejudge = true;
     if (k->running)
         tl__keeper_wake(k);
+}
+
+void tl__keeper_rejudge(tl_keeper *k) {
+    tl__keeper_lock(k);
+    tl__keeper_rejudge_in(k);
     tl__keeper_unlock(k);
 }
 

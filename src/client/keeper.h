@@ -138,6 +138,11 @@ void tl__keeper_rejudge(tl_keeper *keeper);
 void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
 void tl__keeper_forget(tl_keeper *keeper, tl_listener *listener);
 
+/* The same with it: */
+void tl__keeper_rejudge_in(tl_keeper *keeper);
+void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
+void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
+
 /** Tell what there is to report, on this thread. How many. */
 unsigned tl__keeper_dispatch(tl_keeper *keeper);
 

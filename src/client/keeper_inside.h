@@ -1,6 +1,6 @@
 /*
  * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs;
- * keeper_join, renewals of many locks in one request; keeper_listen, who listens to what;
+ * run, one step of what it or a caller runs; keeper_join, renewals of many locks in one request; keeper_listen, who listens to what;
  * keeper_watch, which keys are watched. All with the mutex held, unless it says otherwise.
  */
 #ifndef TL_KEEPER_INSIDE_H
@@ -54,10 +54,6 @@ void tl__keeper_on_event(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
 void tl__keeper_on_events(tl_keeper *keeper, tl_bytes topic, bool armed);
 
 /* keeper_listen: */
-
-/** Listen, with the mutex held. */
-void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
-void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
 
 /** For the wake-ups; ctx is the keeper. */
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);

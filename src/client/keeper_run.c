@@ -7,6 +7,7 @@
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
+#include "client/run.h"
 #include "transport/slot.h"
 
 /* ---- running a task -------------------------------------------------------------------------- */
@@ -31,40 +32,30 @@ static void unhear(tl_task *task) {
     task->exchange = NULL;
 }
 
-static void fail(tl_keeper *k, tl_task *task, uint16_t ticket, tl_mono now) {
-    tl_event failed = {.kind = TL_FAILED, .ticket = ticket, .now = now, .why = TL_ENOMEM};
-    failed.words = TL_LITERAL("out of memory");
-    tl__keeper_run(k, task, &failed);
+static tl_err submit(tl_keeper *k, const tl_send *send, tl_exchange *x, tl_mono now) {
+    if (send->count > 0 && send->command[0].each > 0)
+        return tl__keeper_join(k, send, x, now) ? TL_OK : TL_ENOMEM;
+    tl__keeper_wake(k);
+    return tl__conn_send(k->conn, send, x, now);
 }
 
-static void send(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
+static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
     tl_exchange *x = tl__keeper_take_exchange(k);
     tl__client_asked(k->client, now);
     unhear(task); /* a machine that asks anew has given up what it asked before */
-    bool joins = send->count > 0 && send->command[0].each > 0;
     if (x)
         *x = (tl_exchange){.task = NULL};
-    if (x && (joins ? tl__keeper_join(k, send, x, now)
-                    : tl__conn_send(k->conn, send, x, now) == TL_OK)) {
-        x->task = task;
-        task->exchange = x;
-        if (!joins)
-            tl__keeper_wake(k);
-        if (send->pin == TL_PIN_CLOSES) /* as in look_again */
-            tl__keeper_look(k, task);
+    tl_err why = x ? submit(k, send, x, now) : TL_ENOMEM;
+    if (why) {
+        tl_event refused = tl__run_refused(send, why, now);
+        free(x);
+        tl__keeper_run(k, task, &refused);
         return;
     }
-    free(x);
-    fail(k, task, send->ticket, now);
-}
-
-static void listen_for(tl_keeper *k, tl_task *task, const tl_out *out, tl_status status) {
-    if (!task->listener)
-        return;
-    if (out->arm)
-        tl__keeper_listen_in(k, task->listener, out->topic, out->watched);
-    if (out->disarm || status != TL_GO)
-        tl__keeper_forget_in(k, task->listener);
+    x->task = task;
+    task->exchange = x;
+    if (send->pin == TL_PIN_CLOSES) /* as in look_again */
+        tl__keeper_look(k, task);
 }
 
 /* Its posts too: nobody is there any more to hear them. */
@@ -89,21 +80,13 @@ static void forget_task(tl_keeper *k, tl_task *task) {
 
 /* One step, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
-    tl_server server = tl__client_server(k->client, event->now);
+    const tl_run run = {.client = k->client,
+                        .machine = task->machine,
+                        .step = task->step,
+                        .listener = task->listener,
+                        .in = true};
     tl_out out;
-    tl_event e = *event;
-    e.server = &server;
-    tl__out_clear(&out);
-    tl_status status = task->step(task->machine, &e, &out);
-    if (out.has_bracket && tl__client_learn(k->client, out.bracket, e.now))
-        k->rejudge = true;
-    if (out.level)
-        tl__client_level(k->client, out.level);
-    if (out.clock_off)
-        tl__client_clock_off(k->client, out.words_off, e.now);
-    if (out.has_lease)
-        tl__client_lease_in(k->client, out.leased, &out.lease);
-    listen_for(k, task, &out, status);
+    tl_status status = tl__run_step(&run, event, &out);
     if (status != TL_GO)
         unhear(task);
     if (status == TL_END) {
@@ -118,7 +101,7 @@ void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
     }
     task->stepped(task, &out, status);
     if (out.sends > 0)
-        send(k, task, &out.send[0], e.now);
+        ask(k, task, &out.send[0], event->now);
 }
 
 static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {
@@ -165,7 +148,7 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
     tl_batch *batch = x->batch;
     bool watch = x->watch, reads = x->reads, single = x->single;
     tl_listener *listener = x->listener;
-    tl_event e = tl__client_event(k->client, answer);
+    tl_event e = tl__run_answered(k->client, answer);
     tl__keeper_give_exchange(k, x);
     if (listener) {
         looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
@@ -225,26 +208,13 @@ void tl__keeper_post(tl_keeper *k, tl_task *task, unsigned flags) {
 
 /* Take one event out of what has been posted, and leave the rest: the task may end with any. */
 static tl_task *next_post(tl_keeper *k, tl_event *e) {
-    unsigned taken = TL_WAKE_WOKEN;
     (void)pthread_mutex_lock(&k->posts_mutex);
     tl_task *task = k->posts;
-    if (task && task->flags & TL_WAKE_CANCEL) {
-        taken = TL_WAKE_CANCEL;
-        e->kind = TL_CANCEL;
-    } else if (task && task->flags & (TL_WAKE_WATCHED | TL_WAKE_UNWATCHED)) {
-        taken = TL_WAKE_WATCHED | TL_WAKE_UNWATCHED;
-        e->kind = TL_WATCHED;
-        e->armed = !(task->flags & TL_WAKE_UNWATCHED);
-    } else if (task && task->flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)) {
-        taken = TL_WAKE_ARMED | TL_WAKE_DISARMED;
-        e->kind = TL_ARMED;
-        e->armed = !(task->flags & TL_WAKE_DISARMED);
-    } else {
-        e->kind = TL_WOKEN;
-    }
     if (task) {
-        task->flags = (uint8_t)(task->flags & ~taken);
-        task->posted = task->flags != 0;
+        unsigned flags = task->flags;
+        (void)tl__run_posted(&flags, e);
+        task->flags = (uint8_t)flags;
+        task->posted = flags != 0;
         if (!task->posted)
             k->posts = task->next_post;
     }
@@ -255,7 +225,6 @@ static tl_task *next_post(tl_keeper *k, tl_event *e) {
 void tl__keeper_run_posts(tl_keeper *k) {
     tl_event e = {0};
     for (tl_task *task; (task = next_post(k, &e));) {
-        e.now = tl__mono_now();
         if (task->at != 0 && task->watched.n > 0 && e.kind == TL_WATCHED)
             tl__keeper_read(k, task);
         else if (task->at != 0)

@@ -1,6 +1,6 @@
 /*
- * What callers borrow of their client while they wait: a connection, and a descriptor to be
- * woken by. Nothing here blocks but the wait for a free connection, which has a limit.
+ * What callers borrow of their client while they wait: a connection, and something to be woken by.
+ * Nothing here blocks but the wait for a free connection, which has a limit, and tl__waiter_await.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/driver.h"
 
 #define STALE_NS (100 * TL_NS_PER_MS) /* a line idle for longer is looked at before use */
 
@@ -17,7 +16,7 @@
 static void line_answer(void *ctx, const tl_answer *answer) {
     tl_line *line = ctx;
     if (line->user)
-        tl__drive_answer(line->user, answer);
+        line->answered(line->user, answer);
 }
 
 static void line_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
@@ -109,30 +108,39 @@ static void hear(tl_listener *listener, unsigned flags) {
     tl__waiter_post((tl_waiter *)((char *)listener - offsetof(tl_waiter, listener)), flags);
 }
 
+static tl_waiter *new_waiter(void) {
+    tl_waiter *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->listener.hear = hear;
+    w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->fd < 0) {
+        free(w);
+        return NULL;
+    }
+    (void)pthread_mutex_init(&w->mutex, NULL);
+    (void)pthread_cond_init(&w->posted, NULL);
+    return w;
+}
+
+static void free_waiter(tl_waiter *w) {
+    (void)close(w->fd);
+    (void)pthread_mutex_destroy(&w->mutex);
+    (void)pthread_cond_destroy(&w->posted);
+    free(w);
+}
+
 tl_waiter *tl__waiter_take(tl_client *client) {
     (void)pthread_mutex_lock(&client->mutex);
     tl_waiter *w = client->waiters;
     if (w)
         client->waiters = w->next;
     (void)pthread_mutex_unlock(&client->mutex);
-    if (w)
-        return w;
-    w = calloc(1, sizeof *w);
-    if (!w)
-        return NULL;
-    w->listener.hear = hear;
-    w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->fd >= 0)
-        return w;
-    free(w);
-    return NULL;
+    return w ? w : new_waiter();
 }
 
 void tl__waiter_give(tl_client *client, tl_waiter *w) {
-    uint64_t count;
-    if (atomic_exchange(&w->flags, 0) && read(w->fd, &count, sizeof count) < 0 && errno != EAGAIN) {
-        tl__log(client, TL_LOG_ERROR, "an event descriptor fails: %s", strerrorname_np(errno));
-    }
+    atomic_store(&w->flags, 0);
     (void)pthread_mutex_lock(&client->mutex);
     w->next = client->waiters;
     client->waiters = w;
@@ -141,10 +149,49 @@ void tl__waiter_give(tl_client *client, tl_waiter *w) {
 
 void tl__waiter_post(tl_waiter *w, unsigned flags) {
     const uint64_t one = 1;
-    atomic_fetch_or(&w->flags, flags);
     int saved = errno;
-    (void)!write(w->fd, &one, sizeof one); /* fails only when it is readable anyway */
+    if (atomic_fetch_or(&w->flags, flags))
+        return; /* whoever was the first has woken its owner, who will find these, too */
+    (void)pthread_mutex_lock(&w->mutex);
+    if (w->sleeps)
+        (void)pthread_cond_signal(&w->posted);
+    else
+        (void)!write(w->fd, &one, sizeof one); /* fails only when it is readable anyway */
+    (void)pthread_mutex_unlock(&w->mutex);
     errno = saved;
+}
+
+unsigned tl__waiter_posts(tl_waiter *w) {
+    return atomic_load(&w->flags) ? atomic_exchange(&w->flags, 0) : 0;
+}
+
+void tl__waiter_drain(tl_waiter *w) {
+    uint64_t count;
+    (void)!read(w->fd, &count, sizeof count); /* fails only when it isn't readable any more */
+}
+
+static void sleep_until(tl_mono until) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    (void)pthread_mutex_lock(&mutex);
+    while (tl__cond_wait(&never, &mutex, until))
+        ;
+    (void)pthread_mutex_unlock(&mutex);
+    (void)pthread_cond_destroy(&never);
+    (void)pthread_mutex_destroy(&mutex);
+}
+
+void tl__waiter_await(tl_waiter *w, tl_mono until) {
+    if (!w) {
+        sleep_until(until);
+        return;
+    }
+    (void)pthread_mutex_lock(&w->mutex);
+    w->sleeps = true;
+    while (!atomic_load(&w->flags) && tl__cond_wait(&w->posted, &w->mutex, until))
+        ;
+    w->sleeps = false;
+    (void)pthread_mutex_unlock(&w->mutex);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------- */
@@ -156,7 +203,6 @@ void tl__pool_free(tl_client *client) {
     }
     for (tl_waiter *w = client->waiters, *next; w; w = next) {
         next = w->next;
-        (void)close(w->fd);
-        free(w);
+        free_waiter(w);
     }
 }

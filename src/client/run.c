@@ -1,0 +1,86 @@
+/*
+ * One step of a machine, whoever runs it. A part of the keeper, whose mutex it takes for what all
+ * machines share, or finds taken.
+ */
+#include "client/run.h"
+
+static void learn(const tl_run *run, const tl_out *out, tl_mono now) {
+    tl_client *c = run->client;
+    if (out->has_bracket && tl__client_learn(c, out->bracket, now))
+        run->in ? tl__keeper_rejudge_in(&c->keeper) : tl__keeper_rejudge(&c->keeper);
+    if (out->level)
+        tl__client_level(c, out->level);
+    if (out->clock_off)
+        tl__client_clock_off(c, out->words_off, now);
+    if (out->has_lease)
+        run->in ? tl__client_lease_in(c, out->leased, &out->lease)
+                : tl__client_lease(c, out->leased, &out->lease);
+}
+
+static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
+    tl_keeper *k = &run->client->keeper;
+    tl_listener *l = run->listener;
+    bool ends = out->disarm || status != TL_GO;
+    if (!l)
+        return;
+    if (out->arm)
+        run->in ? tl__keeper_listen_in(k, l, out->topic, out->watched)
+                : tl__keeper_listen(k, l, out->topic, out->watched);
+    if (ends)
+        run->in ? tl__keeper_forget_in(k, l) : tl__keeper_forget(k, l);
+}
+
+tl_status tl__run_step(const tl_run *run, const tl_event *event, tl_out *out) {
+    tl_server server = tl__client_server(run->client, event->now);
+    tl_event e = *event;
+    e.server = &server;
+    tl__out_clear(out);
+    tl_status status = run->step(run->machine, &e, out);
+    learn(run, out, e.now);
+    listen_for(run, out, status);
+    return status;
+}
+
+tl_event tl__run_answered(tl_client *client, const tl_answer *answer) {
+    if (answer->ok && answer->count > 0) /* merely being connected is no answer */
+        tl__client_answered(client, answer->received);
+    return (tl_event){.kind = answer->ok ? TL_REPLY : TL_FAILED,
+                      .now = answer->ok ? answer->received : tl__mono_now(),
+                      .ticket = answer->ticket,
+                      .sent = answer->sent,
+                      .reply = answer->reply,
+                      .count = answer->count,
+                      .maybe_sent = answer->maybe_sent,
+                      .why = answer->why,
+                      .sys_errno = answer->sys_errno,
+                      .absent = answer->absent,
+                      .words = answer->words};
+}
+
+tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now) {
+    return (tl_event){.kind = TL_FAILED,
+                      .now = now,
+                      .ticket = send->ticket,
+                      .why = why,
+                      .words = why == TL_ENOMEM ? TL_LITERAL("out of memory")
+                                                : TL_LITERAL("the connection is gone")};
+}
+
+bool tl__run_posted(unsigned *flags, tl_event *ret) {
+    static const struct {
+        unsigned bits, no;
+        tl_event_kind kind;
+    } rows[] = {{TL_WAKE_CANCEL, 0, TL_CANCEL},
+                {TL_WAKE_ARMED | TL_WAKE_DISARMED, TL_WAKE_DISARMED, TL_ARMED},
+                {TL_WAKE_WATCHED | TL_WAKE_UNWATCHED, TL_WAKE_UNWATCHED, TL_WATCHED},
+                {TL_WAKE_WOKEN, 0, TL_WOKEN}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (*flags & rows[i].bits) {
+            *ret = (tl_event){.kind = rows[i].kind,
+                              .now = tl__mono_now(),
+                              .armed = rows[i].no && !(*flags & rows[i].no)};
+            *flags &= ~rows[i].bits;
+            return true;
+        }
+    return false;
+}
