@@ -8,30 +8,26 @@
 
 #include <stdlib.h>
 
-#include "client/lock.h"
+#include "client/lock_acquire.h"
 #include "ground/error.h"
 #include "protocol/settle.h"
 
 typedef struct tl_operation {
     tl_task task;
     tl_listener listener;
-    tl_turn turn;
     tl_report report;
     tl_lock *lock; /* NULL: it has been freed */
     tl_client *client;
     tl_name *name;
     tl_done done;
     void *ctx;
-    enum { OP_QUEUING, OP_ACQUIRING, OP_RELEASING } kind;
-    bool queued; /* it has stood in the local queue */
+    bool releases; /* or else acquires */
     bool completed, lingers, over, told;
-    int64_t wait_ms;
-    tl_mono since, limit;
     tl_err code;
     tl_error err;
     union {
         tl_result result; /* of either */
-        tl_acquire acquire;
+        tl_acquiring acquire;
         tl_settle settle;
     } machine;
 } tl_operation;
@@ -40,20 +36,16 @@ typedef struct tl_operation {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static tl_status step(void *machine, const tl_event *event, tl_out *out);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 static void hear(tl_listener *listener, unsigned flags);
-static void come(tl_turn *turn);
 static void tell(tl_report *report);
 
 static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
     tl_operation *op = calloc(1, sizeof *op);
     if (!op)
         return NULL;
-    op->task = (tl_task){
-        .machine = op, .step = step, .stepped = stepped, .listener = &op->listener};
+    op->task = (tl_task){.machine = &op->machine, .stepped = stepped, .listener = &op->listener};
     op->listener.hear = hear;
-    op->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .protocol = lock->protocol, .come = come};
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
     op->client = lock->client;
@@ -73,99 +65,22 @@ static void let_go(tl_operation *op) {
     free(op);
 }
 
-/* ---- the local queue ------------------------------------------------------------------------- */
-
 static void hear(tl_listener *listener, unsigned flags) {
     tl_operation *op = OP_OF(listener, listener);
     tl__keeper_post(&op->client->keeper, &op->task, flags);
 }
 
-static void come(tl_turn *turn) {
-    tl_operation *op = OP_OF(turn, turn);
-    tl__keeper_post(&op->client->keeper, &op->task, TL_WAKE_WOKEN);
-}
-
-static tl_status contend(tl_operation *op, const tl_event *e, tl_out *out) {
-    tl_lock *lock = op->lock;
-    tl_job job = tl__lock_job(lock);
-    int64_t left = tl__ms_until(e->now, op->limit);
-    int64_t wait_ms = !op->queued || op->wait_ms == TL_FOREVER ? op->wait_ms : left > 0 ? left : 1;
-    bool others = op->queued || tl__gate_has_queue(&op->client->gate, &lock->place);
-    job.fences = others ? TL_FENCES : 1;
-    op->kind = OP_ACQUIRING;
-    int64_t connect_ms = op->queued ? tl__lock_connect_ms(lock, op->since) : op->client->connect_ms;
-    tl__acquire_init(&op->machine.acquire, &job, &lock->retry, wait_ms, connect_ms,
-                     tl__client_seed(op->client));
-    return tl__acquire_step(&op->machine.acquire, e, out);
-}
-
-static tl_status end_queuing(tl_operation *op, tl_err code, const char *words, tl_out *out) {
-    op->machine.result.code = code;
-    tl__out_words(out, tl__bytes_of(words));
-    return TL_END;
-}
-
-/* At the front: with a hold, or to ask the server. */
-static tl_status at_front(tl_operation *op, const tl_event *e, tl_out *out) {
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    op->queued = true;
-    return op->turn.given ? end_queuing(op, TL_OK, "", out) : contend(op, &start, out);
-}
-
-static tl_status queue(tl_operation *op, const tl_event *e, tl_out *out) {
-    tl_gate *gate = &op->client->gate;
-    const char *words = "cancelled";
-    out->until = op->limit;
-    bool timed_out = !tl__mono_before(e->now, op->limit);
-    if (e->kind == TL_WOKEN)
-        return at_front(op, e, out);
-    if (e->kind != TL_CANCEL && !timed_out)
-        return TL_GO;
-    if (!tl__gate_quit(gate, &op->lock->place)) {
-        if (e->kind != TL_CANCEL)
-            return at_front(op, e, out);
-        if (op->turn.given) /* ours already: as if the cancel had come a moment later */
-            return end_queuing(op, TL_OK, "", out);
-    }
-    tl_err code = e->kind == TL_CANCEL ? TL_ECANCELLED
-                                       : tl__lock_queue_timeout(op->lock, op->since, &words);
-    return end_queuing(op, code, words, out);
-}
-
-static tl_status begin(tl_operation *op, const tl_event *e, tl_out *out) {
-    tl_lock *lock = op->lock;
-    if (tl__lock_was_cancelled(lock)) /* it is seen from here on: a later one is posted */
-        return end_queuing(op, TL_ECANCELLED, "cancelled", out);
-    op->since = e->now;
-    op->limit = op->wait_ms == TL_FOREVER ? TL_NEVER : tl__mono_add_ms(e->now, op->wait_ms);
-    if (tl__lock_enter(lock, op->wait_ms, &op->turn) != TL_QUEUED)
-        return contend(op, e, out);
-    out->until = op->limit;
-    return TL_GO;
-}
-
-static tl_status step(void *machine, const tl_event *e, tl_out *out) {
-    tl_operation *op = machine;
-    switch (op->kind) {
-    case OP_QUEUING: return e->kind == TL_START ? begin(op, e, out) : queue(op, e, out);
-    case OP_ACQUIRING: return tl__acquire_step(&op->machine.acquire, e, out);
-    case OP_RELEASING: return tl__settle_step(&op->machine.settle, e, out);
-    }
-    return TL_END;
-}
-
 /* ---- results --------------------------------------------------------------------------------- */
 
 static tl_err acquired(tl_operation *op) {
-    tl_hold hold = op->kind == OP_QUEUING ? op->turn.hold
-                                          : tl__lock_hold_of(op->lock, &op->machine.acquire);
+    tl_hold hold = tl__lock_acquired(&op->machine.acquire);
     return tl__hold_begin_in(op->lock, &hold, tl__client_seed(op->client));
 }
 
 static void completed(tl_operation *op, const tl_out *out) {
     tl_lock *lock = op->lock;
     const char *words = out->words;
-    bool releasing = op->kind == OP_RELEASING;
+    bool releasing = op->releases;
     op->completed = true;
     op->code = op->machine.result.code;
     if (!lock)
@@ -228,7 +143,7 @@ void tl__async_cancel(tl_lock *lock) {
         return;
     tl__keeper_lock(k);
     tl_operation *op = atomic_load(&lock->op);
-    if (op && op->kind != OP_RELEASING && !op->completed)
+    if (op && !op->releases && !op->completed)
         tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);
     tl__keeper_unlock(k);
 }
@@ -236,10 +151,10 @@ void tl__async_cancel(tl_lock *lock) {
 /* Without its lock it can only end, or clean up. True: it has acquired, and nobody was told. */
 static bool cut_off(tl_operation *op) {
     tl_keeper *k = &op->client->keeper;
-    if (op->kind != OP_RELEASING && !op->completed)
+    if (!op->releases && !op->completed)
         tl__keeper_tell(k, &op->task, TL_CANCEL);
     tl__keeper_unreport(k, &op->report);
-    bool holds = op->kind != OP_RELEASING && op->completed && op->code == TL_OK;
+    bool holds = !op->releases && op->completed && op->code == TL_OK;
     op->lock = NULL;
     if (!op->over)
         linger(op);
@@ -269,8 +184,9 @@ static tl_err start(tl_operation *op, const char *what, tl_error *err) {
     tl_err code = tl__keeper_ready(k);
     if (!code) {
         tl__keeper_lock(k);
-        atomic_store(&lock->op, op);
-        code = tl__keeper_add(k, &op->task, TL_START);
+        atomic_store(&lock->op, op); /* from here on a cancel is posted */
+        bool cancelled = !op->releases && tl__lock_was_cancelled(lock);
+        code = tl__keeper_add(k, &op->task, cancelled ? TL_CANCEL : TL_START);
         tl__keeper_unlock(k);
     }
     if (!code)
@@ -303,8 +219,9 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void 
     tl_operation *op = new_op(lock, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
-    op->wait_ms = wait_ms;
+    op->task.step = tl__lock_acquire_step;
     lock->token = tl__client_token(lock->client);
+    tl__lock_acquire_init(&op->machine.acquire, lock, wait_ms, &op->listener);
     return start(op, "acquire", err);
 }
 
@@ -316,13 +233,14 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done done, void *ctx, tl_error *e
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "release", "out of memory", err);
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    tl_err code = tl__lock_begin_release(lock, &passed, err);
+    tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code) {
         op->over = op->told = true;
         let_go(op);
         return code;
     }
-    op->kind = OP_RELEASING;
+    op->releases = true;
+    op->task.step = tl__settle_step;
     if (passed)
         return tell_only(op);
     tl_job job = tl__lock_job(lock);

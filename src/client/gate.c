@@ -208,38 +208,3 @@ bool tl__gate_has_queue(tl_gate *gate, const tl_place *place) {
     (void)pthread_mutex_unlock(&gate->mutex);
     return has;
 }
-
-/* ---- a caller that blocks -------------------------------------------------------------------- */
-
-static void signal_queuer(tl_turn *turn) {
-    (void)pthread_cond_signal(&((tl_queuer *)turn)->cond);
-}
-
-void tl__queuer_init(tl_queuer *q, int64_t ttl_ms, const tl_protocol *protocol) {
-    *q = (tl_queuer){.turn = {.ttl_ms = ttl_ms, .protocol = protocol, .come = signal_queuer}};
-    (void)pthread_cond_init(&q->cond, NULL);
-}
-
-void tl__queuer_end(tl_queuer *q) {
-    (void)pthread_cond_destroy(&q->cond);
-}
-
-bool tl__gate_await(tl_gate *gate, tl_place *place, tl_queuer *q, _Atomic unsigned *stop,
-                    unsigned bits, tl_mono by) {
-    (void)pthread_mutex_lock(&gate->mutex);
-    while (place->state == TL_QUEUED && !(atomic_load(stop) & bits))
-        if (!tl__cond_wait(&q->cond, &gate->mutex, by))
-            break;
-    bool front = place->state == TL_FRONT;
-    if (!front)
-        leave_queue(gate, place);
-    (void)pthread_mutex_unlock(&gate->mutex);
-    return front;
-}
-
-void tl__gate_nudge(tl_gate *gate, tl_place *place) {
-    (void)pthread_mutex_lock(&gate->mutex);
-    if (place->state == TL_QUEUED)
-        place->turn->come(place->turn);
-    (void)pthread_mutex_unlock(&gate->mutex);
-}

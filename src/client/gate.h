@@ -1,7 +1,7 @@
 /*
  * The local queue: locks of one client on one key line up here, first come first served, so that
  * only the one at the front bothers the server, and what it releases can pass to the next without
- * a word to the server. Any thread; nothing here blocks but tl__gate_await, which has a limit.
+ * a word to the server. Any thread; nothing here blocks.
  */
 #ifndef TL_GATE_H
 #define TL_GATE_H
@@ -83,24 +83,5 @@ bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl
 
 /** Is anybody behind the one at the front? */
 bool tl__gate_has_queue(tl_gate *gate, const tl_place *place);
-
-/* ---- for a caller that blocks ----------------------------------------------------------------- */
-
-/** A turn that a thread waits for. */
-typedef struct {
-    tl_turn turn; /* first */
-    pthread_cond_t cond;
-} tl_queuer;
-
-void tl__queuer_init(tl_queuer *queuer, int64_t ttl_ms, const tl_protocol *protocol);
-void tl__queuer_end(tl_queuer *queuer);
-
-/** Wait until it is at the front: true. false: *stop has one of `bits`, or the time is up, and it has
- *  left the queue. */
-bool tl__gate_await(tl_gate *gate, tl_place *place, tl_queuer *queuer, _Atomic unsigned *stop,
-                    unsigned bits, tl_mono by);
-
-/** Have a caller that waits look at `stop`. */
-void tl__gate_nudge(tl_gate *gate, tl_place *place);
 
 #endif

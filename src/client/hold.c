@@ -191,7 +191,8 @@ bool tl__hold_stop(tl_lock *lock) {
     return left;
 }
 
-bool tl__hold_passable(const tl_lock *lock, tl_hold *ret) {
+/* Is the hold still ours and in good health, so that it may pass on? */
+static bool is_passable(const tl_lock *lock, tl_hold *ret) {
     if (lock->adopted || atomic_load(&lock->state) != TL_HELD)
         return false;
     *ret = (tl_hold){.protocol = lock->protocol,
@@ -202,4 +203,27 @@ bool tl__hold_passable(const tl_lock *lock, tl_hold *ret) {
                      .proof = lock->proof,
                      .taken = lock->taken};
     return true;
+}
+
+/* To the next of this process, without a word to the server? From here on it isn't held any more:
+ * whoever looks at both must not see two holders. */
+static bool pass_on(tl_lock *lock) {
+    tl_hold hold;
+    bool passable = is_passable(lock, &hold);
+    atomic_store(&lock->state, TL_FREE);
+    return passable && tl__gate_pass(&lock->client->gate, &lock->place, &hold, tl__mono_now());
+}
+
+tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err) {
+    tl_err code = tl__lock_check(lock, "release", err);
+    if (code)
+        return code;
+    if (atomic_load(&lock->state) == TL_FREE)
+        return tl__lock_fail(lock, TL_EINVALID, "release", "it is not held", err);
+    (void)tl__hold_stop(lock);
+    *ret_passed = pass_on(lock);
+    lock->adopted = false;
+    if (*ret_passed)
+        atomic_store(&lock->deadline_ns, 0);
+    return TL_OK;
 }

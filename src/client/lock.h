@@ -1,6 +1,7 @@
 /*
- * What a lock is inside, for the files that share it: lock (the calls that block), hold (watching
- * over what is held), async (the calls that don't block).
+ * What a lock is inside, for the files that share it, each above the one before: lock_state (what it
+ * is), hold (watching over what is held), lock_acquire (the machine that acquires it), async (the calls
+ * that don't block), lock (the calls that do).
  */
 #ifndef TL_LOCK_H
 #define TL_LOCK_H
@@ -54,8 +55,9 @@ struct tl_lock {
     tl_state told;       /* the last that was */
 };
 
-/* ---- lock.c ---------------------------------------------------------------------------------- */
+/* ---- lock_state.c ---------------------------------------------------------------------------- */
 
+tl_name *tl__name_new(const void *key, size_t n);
 tl_name *tl__name_hold(tl_name *name);
 void tl__name_release(void *hold);
 
@@ -69,24 +71,6 @@ tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, cons
                         int sys_errno, tl_error *err);
 /** May an operation begin? TL_OK, or TL_EINVALID. */
 tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err);
-/** As the first thing of an acquire: TL_EINVALID for a wait that can't be, or when it is held. */
-tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
-/** Come to the front, or stand in the queue: a place's state. A strategy of the caller's own stays
- *  outside, where its pauses are nobody else's; one that tries once doesn't queue. */
-int tl__lock_enter(tl_lock *lock, int64_t wait_ms, tl_turn *turn);
-/** Take a cancel that came before the acquire, or is over with it. */
-bool tl__lock_was_cancelled(tl_lock *lock);
-/** How long to try to reach the server, for one that has waited since then. */
-int64_t tl__lock_connect_ms(const tl_lock *lock, tl_mono since);
-/** Why it was not had: the words, or that this process holds it itself. */
-const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words);
-/** What a wait in the local queue has come to when its time is up. */
-tl_err tl__lock_queue_timeout(const tl_lock *lock, tl_mono since, const char **words);
-/** As the first thing of a release: TL_EINVALID when it is not held. Passed: it is done already, and
- *  the hold is another lock's of this process. */
-tl_err tl__lock_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err);
-/** What has been taken, as a hold. */
-tl_hold tl__lock_hold_of(const tl_lock *lock, const tl_acquire *a);
 
 /* ---- hold.c: all but tl__hold_init and the queries take the keeper's mutex, or want it (_in) --- */
 
@@ -104,7 +88,8 @@ void tl__hold_prove(tl_lock *lock);
 bool tl__hold_stop(tl_lock *lock);
 /** In the background: make sure that nothing of a hold which is over stands in anyone's way. */
 void tl__hold_drop(tl_lock *lock);
-/** The hold as it may pass on, and whether it may: still ours and in good health. */
-bool tl__hold_passable(const tl_lock *lock, tl_hold *ret);
+/** As the first thing of a release: TL_EINVALID when it is not held. Passed: it is done already, and
+ *  the hold is another lock's of this process. */
+tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err);
 
 #endif

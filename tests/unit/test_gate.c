@@ -267,32 +267,51 @@ static void test_nobody_is_passed_to_from_outside_or_without_a_queue(void **stat
 /* ---- a caller that blocks ---------------------------------------------------------------------- */
 
 typedef struct {
+    tl_turn turn; /* first */
     tl_place place;
-    _Atomic unsigned stop;
+    bool called, stop;
     int64_t wait_ms;
     bool front, given;
     atomic_bool queued;
     uint64_t fence;
 } sleeper;
 
+static pthread_mutex_t sleepers_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sleepers_change = PTHREAD_COND_INITIALIZER;
+
+static void tell_sleeper(bool *what) {
+    (void)pthread_mutex_lock(&sleepers_mutex);
+    *what = true;
+    (void)pthread_cond_broadcast(&sleepers_change);
+    (void)pthread_mutex_unlock(&sleepers_mutex);
+}
+
+static void call_sleeper(tl_turn *turn) {
+    tell_sleeper(&((sleeper *)turn)->called);
+}
+
+/* As a caller that blocks does it: it leaves the queue, unless it has come to the front meanwhile. */
 static void *sleep_in_queue(void *ctx) {
     sleeper *s = ctx;
-    tl_queuer q;
-    tl__queuer_init(&q, TTL_MS, NULL);
-    s->front = tl__gate_enter(&gate, &s->place, &q.turn) == TL_FRONT;
+    tl_mono by = tl__mono_add_ms(tl__mono_now(), s->wait_ms);
+    s->front = tl__gate_enter(&gate, &s->place, &s->turn) == TL_FRONT;
     atomic_store(&s->queued, true);
+    (void)pthread_mutex_lock(&sleepers_mutex);
+    while (!s->front && !s->called && !s->stop)
+        if (!tl__cond_wait(&sleepers_change, &sleepers_mutex, by))
+            break;
+    (void)pthread_mutex_unlock(&sleepers_mutex);
     if (!s->front)
-        s->front = tl__gate_await(&gate, &s->place, &q, &s->stop, 2,
-                                  tl__mono_add_ms(tl__mono_now(), s->wait_ms));
-    s->given = q.turn.given;
-    s->fence = q.turn.hold.fence;
-    tl__queuer_end(&q);
+        s->front = !tl__gate_quit(&gate, &s->place);
+    s->given = s->turn.given;
+    s->fence = s->turn.hold.fence;
     return NULL;
 }
 
 static pthread_t put_to_sleep(sleeper *s, int64_t wait_ms) {
     pthread_t thread;
     *s = (sleeper){.place = place_on("k"), .wait_ms = wait_ms};
+    s->turn = (tl_turn){.ttl_ms = TTL_MS, .come = call_sleeper};
     assert_int_equal(pthread_create(&thread, NULL, sleep_in_queue, s), 0);
     WAIT_FOR(SOON_MS, atomic_load(&s->queued));
     return thread;
@@ -324,20 +343,17 @@ static void test_a_thread_that_waits_leaves_when_its_time_is_up(void **state) {
     tl__gate_leave(&gate, &a);
 }
 
-static void test_a_thread_that_waits_heeds_its_own_bits_when_nudged(void **state) {
+static void test_a_thread_that_waits_may_leave_at_any_time(void **state) {
     (void)state;
     tl_place a = place_on("k");
     sleeper s;
     (void)tl__gate_enter(&gate, &a, NULL);
     pthread_t thread = put_to_sleep(&s, 60000);
-    atomic_store(&s.stop, 1); /* another bit */
-    tl__gate_nudge(&gate, &s.place);
     assert_true(tl__gate_has_queue(&gate, &a));
-    atomic_store(&s.stop, 2);
-    tl__gate_nudge(&gate, &s.place);
+    tell_sleeper(&s.stop);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_false(s.front);
-    tl__gate_nudge(&gate, &s.place); /* outside: nothing */
+    assert_int_equal(s.place.state, TL_OUTSIDE);
     tl__gate_leave(&gate, &a);
 }
 
@@ -380,7 +396,7 @@ int main(void) {
         TEST(test_nobody_is_passed_to_from_outside_or_without_a_queue),
         TEST(test_a_thread_that_waits_gets_the_hold),
         TEST(test_a_thread_that_waits_leaves_when_its_time_is_up),
-        TEST(test_a_thread_that_waits_heeds_its_own_bits_when_nudged),
+        TEST(test_a_thread_that_waits_may_leave_at_any_time),
         TEST(test_a_gift_and_a_time_out_at_one_moment_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

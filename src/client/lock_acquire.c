@@ -1,0 +1,217 @@
+/*
+ * The machine that acquires a lock: it stands in the local queue, for a strategy that may, and at its
+ * front gets the hold of the one before it or asks the server. Blocking callers and the keeper run it
+ * alike. Whatever it comes to, the lock must leave the front of the queue when it is not held.
+ */
+#include "client/lock_acquire.h"
+
+#include "ground/thread.h"
+
+#define THREADS_ALONE 2 /* of a program with one thread: that, and the keeper */
+
+/* ---- before ---------------------------------------------------------------------------------- */
+
+tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+    tl_err code = tl__lock_check(lock, "acquire", err);
+    if (code)
+        return code;
+    if (wait_ms < 0)
+        return tl__lock_fail(lock, TL_EINVALID, "acquire", "wait: negative", err);
+    if (tl__lock_is_held(lock))
+        return tl__lock_fail(lock, TL_EINVALID, "acquire", "this handle holds it already", err);
+    if (tl__hold_stop(lock))
+        tl__hold_drop(lock); /* it was lost a moment ago */
+    tl__gate_leave(&lock->client->gate, &lock->place);
+    tl__hold_publish(lock, TL_FREE, (tl_mono){0});
+    lock->proof = (tl_proof){0};
+    lock->adopted = false;
+    return TL_OK;
+}
+
+bool tl__lock_open_wait(tl_lock *lock, tl_waiter *waiter) {
+    tl_client *c = lock->client;
+    (void)pthread_mutex_lock(&c->mutex);
+    bool open = !lock->cancelled;
+    lock->cancelled = false;
+    lock->waiter = open ? waiter : NULL;
+    (void)pthread_mutex_unlock(&c->mutex);
+    return open;
+}
+
+void tl__lock_close_wait(tl_lock *lock) {
+    tl_client *c = lock->client;
+    (void)pthread_mutex_lock(&c->mutex);
+    lock->waiter = NULL;
+    lock->cancelled = false;
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
+bool tl__lock_was_cancelled(tl_lock *lock) {
+    bool open = tl__lock_open_wait(lock, NULL);
+    return !open;
+}
+
+static const tl_lock *lock_at(const tl_place *place) {
+    return (const tl_lock *)((const char *)place - offsetof(tl_lock, place));
+}
+
+/* Held until it is released? */
+static bool is_held_for_good(const tl_place *front) {
+    const tl_lock *holder = lock_at(front);
+    return tl__lock_is_held(holder) && !holder->manual_renew && holder->max_hold_ms == 0;
+}
+
+/* Other threads of the program may release what is held, and so may callbacks, of whichever lock. */
+bool tl__lock_waits_for_itself(const tl_lock *lock) {
+    tl_client *c = lock->client;
+    return tl__gate_front_is(&c->gate, &lock->place, is_held_for_good) &&
+           atomic_load(&c->callers) == 0 && tl__thread_count() == THREADS_ALONE;
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+static void come(tl_turn *turn) {
+    const tl_acquiring *m = (const tl_acquiring *)((const char *)turn -
+                                                   offsetof(tl_acquiring, turn));
+    m->listener->hear(m->listener, TL_WAKE_WOKEN);
+}
+
+void tl__lock_acquire_init(tl_acquiring *m, tl_lock *lock, int64_t wait_ms, tl_listener *listener) {
+    *m = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
+    m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .protocol = lock->protocol, .come = come};
+}
+
+/* How long to try to reach the server, for one that has waited since then. */
+static int64_t connect_ms(const tl_lock *lock, tl_mono since) {
+    tl_client *c = lock->client;
+    if (tl__client_heard_since(c, since))
+        return TL_FOREVER; /* it was there: an outage is waited out */
+    int64_t left = c->connect_ms - tl__client_mute_ms(c, since, tl__mono_now());
+    return left > 0 ? left : 1;
+}
+
+static tl_status end(tl_acquiring *m, tl_err code, const char *words, tl_out *out) {
+    m->ask.result = (tl_result){.code = code};
+    tl__out_words(out, tl__bytes_of(words));
+    return TL_END;
+}
+
+/* Outside or at the front: ask the server. */
+static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
+    tl_lock *lock = m->lock;
+    tl_client *c = lock->client;
+    tl_job job = tl__lock_job(lock);
+    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    int64_t left = tl__ms_until(e->now, m->limit);
+    int64_t wait_ms = !m->queued || m->wait_ms == TL_FOREVER ? m->wait_ms : left > 0 ? left : 1;
+    job.fences = m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES : 1;
+    m->state = TL_ASKING;
+    tl__acquire_init(&m->ask, &job, &lock->retry, wait_ms,
+                     m->queued ? connect_ms(lock, m->since) : c->connect_ms, tl__client_seed(c));
+    return tl__acquire_step(&m->ask, &start, out);
+}
+
+/* With a hold, or to ask the server. */
+static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
+    m->queued = true;
+    m->called = e->kind != TL_WOKEN;
+    return m->turn.given ? end(m, TL_OK, "", out) : ask(m, e, out);
+}
+
+/* A strategy of the caller's own stays outside, where its pauses are nobody else's; one that tries once
+ * doesn't queue. */
+static bool stands_in_queue(tl_acquiring *m) {
+    const tl_lock *lock = m->lock;
+    bool patient = lock->retry.kind == TL_RETRY_AUTO && lock->retry.max_attempts == 0;
+    if (m->wait_ms > 0 && !patient)
+        return false;
+    return tl__gate_enter(&lock->client->gate, &m->lock->place, m->wait_ms > 0 ? &m->turn : NULL) ==
+           TL_QUEUED;
+}
+
+static tl_status begin(tl_acquiring *m, const tl_event *e, tl_out *out) {
+    if (e->kind == TL_CANCEL)
+        return end(m, TL_ECANCELLED, "cancelled", out);
+    m->since = e->now;
+    m->limit = m->wait_ms == TL_FOREVER ? TL_NEVER : tl__mono_add_ms(e->now, m->wait_ms);
+    if (!stands_in_queue(m))
+        return ask(m, e, out);
+    m->state = TL_QUEUING;
+    out->until = m->limit;
+    return TL_GO;
+}
+
+static bool place_holds(const tl_place *place) {
+    return tl__lock_is_held(lock_at(place));
+}
+
+const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
+    bool busy = code == TL_EBUSY || code == TL_ETIMEDOUT;
+    return busy && tl__gate_front_is(&lock->client->gate, &lock->place, place_holds)
+               ? "this process holds it already, by another handle"
+               : words;
+}
+
+/* Nobody holds the lock here, and a question to the server is left without an answer: who knows? */
+static tl_err timed_out(const tl_lock *lock, tl_mono since, const char **words) {
+    tl_client *c = lock->client;
+    bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
+                tl__client_mute_ms(c, since, tl__mono_now()) == 0;
+    *words = held ? "another holds it" : "the server was not reached";
+    *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;
+    return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;
+}
+
+static tl_status queue(tl_acquiring *m, const tl_event *e, tl_out *out) {
+    const char *words = "cancelled";
+    bool cancelled = e->kind == TL_CANCEL;
+    out->until = m->limit;
+    if (e->kind == TL_WOKEN)
+        return at_front(m, e, out);
+    if (!cancelled && tl__mono_before(e->now, m->limit))
+        return TL_GO;
+    if (!tl__gate_quit(&m->lock->client->gate, &m->lock->place)) {
+        if (!cancelled)
+            return at_front(m, e, out);
+        if (m->turn.given) /* ours already: as if the cancel had come a moment later */
+            return end(m, TL_OK, "", out);
+    }
+    tl_err code = cancelled ? TL_ECANCELLED : timed_out(m->lock, m->since, &words);
+    return end(m, code, words, out);
+}
+
+tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out) {
+    tl_acquiring *m = machine;
+    tl_event e = *event;
+    if (m->state == TL_BEGINNING)
+        return begin(m, &e, out);
+    if (m->state == TL_QUEUING)
+        return queue(m, &e, out);
+    if (e.kind == TL_WOKEN && m->called) { /* of its turn, which it had found out before */
+        m->called = false;
+        e.kind = TL_TIMER;
+    }
+    return tl__acquire_step(&m->ask, &e, out);
+}
+
+/* ---- after ----------------------------------------------------------------------------------- */
+
+tl_hold tl__lock_acquired(const tl_acquiring *m) {
+    const tl_lock *lock = m->lock;
+    const tl_acquire *a = &m->ask;
+    if (m->turn.given)
+        return m->turn.hold;
+    tl_hold hold = {.protocol = lock->protocol,
+                    .token = lock->token,
+                    .deadline = a->result.deadline,
+                    .fence = a->result.fence,
+                    .passes = (unsigned)a->job.fences - 1,
+                    .taken = tl__mono_now(),
+                    .proof = a->result.proof};
+    if (a->result.stamp_is_token) {
+        char text[TL_INT_SIZE];
+        tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp_ms);
+        memcpy(hold.token.text, token.p, token.n + 1);
+    }
+    return hold;
+}

@@ -1,0 +1,107 @@
+/*
+ * What the other files of a lock build on: its names, its state as any thread may ask for it, what its
+ * machines are given to do, and how it says what failed.
+ */
+#include <stdlib.h>
+
+#include "client/lock.h"
+#include "ground/error.h"
+#include "wire/keys.h"
+
+#define KEY_SHOWN 64 /* bytes of a key in a message */
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+tl_name *tl__name_new(const void *key, size_t n) {
+    tl_name *name = malloc(sizeof *name + 2 * n + TL_SIDECAR_EXTRA);
+    if (!name)
+        return NULL;
+    atomic_init(&name->refs, 1);
+    memcpy(name->room, key, n);
+    name->key = tl__bytes(name->room, n);
+    name->sidecar = tl__sidecar(name->room + n, name->key, NULL);
+    return name;
+}
+
+tl_name *tl__name_hold(tl_name *name) {
+    atomic_fetch_add(&name->refs, 1);
+    return name;
+}
+
+void tl__name_release(void *hold) {
+    tl_name *name = hold;
+    if (atomic_fetch_sub(&name->refs, 1) == 1)
+        free(name);
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+int64_t tl_lock_remaining_ms(const tl_lock *lock) {
+    int state = atomic_load(&lock->state);
+    if (state == TL_FREE || state == TL_LOST || !tl__client_is_here(lock->client))
+        return 0;
+    return tl__ms_until(tl__mono_now(), (tl_mono){atomic_load(&lock->deadline_ns)});
+}
+
+tl_state tl_lock_state(const tl_lock *lock) {
+    tl_state state = (tl_state)atomic_load(&lock->state);
+    if (state == TL_FREE || state == TL_LOST)
+        return state;
+    tl_mono deadline = {atomic_load(&lock->deadline_ns)};
+    bool over = !tl__mono_before(tl__mono_now(), deadline) || !tl__client_is_here(lock->client);
+    return over ? TL_LOST : state;
+}
+
+uint64_t tl_lock_fence(const tl_lock *lock) {
+    return atomic_load(&lock->fence);
+}
+
+const char *tl_lock_token(const tl_lock *lock) {
+    return lock->token.text;
+}
+
+bool tl__lock_is_held(const tl_lock *lock) {
+    tl_state state = tl_lock_state(lock);
+    return state == TL_HELD || state == TL_AT_RISK;
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+tl_job tl__lock_job(const tl_lock *lock) {
+    const tl_client *c = lock->client;
+    return (tl_job){.protocol = lock->protocol,
+                    .key = lock->name->key,
+                    .sidecar = lock->name->sidecar,
+                    .owner = tl__bytes_of(c->owner),
+                    .token = lock->token,
+                    .ttl_ms = lock->ttl_ms,
+                    .attempt_ms = c->attempt_ms,
+                    .restart_quiet_ms = c->restart_quiet_ms,
+                    .wait_replicas = c->wait_replicas,
+                    .wait_replicas_ms = c->wait_replicas_ms,
+                    .rules = lock->rules,
+                    .proof = lock->proof,
+                    .believed = {atomic_load(&lock->deadline_ns)}};
+}
+
+tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,
+                        int sys_errno, tl_error *err) {
+    char key[KEY_SHOWN + 1];
+    tl__bytes_print(key, sizeof key, lock->name->key);
+    return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key,
+                    lock->name->key.n > KEY_SHOWN ? "..." : "", words);
+}
+
+tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,
+                     tl_error *err) {
+    return tl__lock_fail_by(lock, code, what, words, 0, err);
+}
+
+tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err) {
+    const char *words = NULL;
+    if (!tl__client_is_here(lock->client))
+        words = "the lock belongs to the parent process";
+    else if (atomic_load(&lock->op))
+        words = "another operation on this handle is under way";
+    return words ? tl__lock_fail(lock, TL_EINVALID, what, words, err) : TL_OK;
+}
