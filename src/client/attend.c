@@ -57,9 +57,9 @@ void tl__attend_free(tl_client *client) {
 }
 
 static void keep_lease(tl_client *client, uint8_t leased, const tl_lease *lease) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     tl__lease_merge(&client->server.lease[leased], lease);
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
 }
 
 void tl__client_lease_in(tl_client *client, uint8_t leased, const tl_lease *lease) {

@@ -165,8 +165,8 @@ static tl_err set_namespaces(tl_client *client, const tl_client_options *o, tl_e
 static void free_client(tl_client *client) {
     if (client->namespaces && client->protocol)
         client->protocol->phases->close(client->namespaces);
-    (void)pthread_mutex_destroy(&client->mutex);
-    (void)pthread_cond_destroy(&client->line_freed);
+    tl__mutex_end(&client->mutex);
+    tl__cond_end(&client->line_freed);
     tl__gate_end(&client->gate);
     if (client->here)
         (void)munmap((void *)(uintptr_t)client->here, PAGE);
@@ -185,8 +185,8 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     tl_client *client = calloc(1, sizeof *client);
     if (!client)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
-    (void)pthread_mutex_init(&client->mutex, NULL);
-    (void)pthread_cond_init(&client->line_freed, NULL);
+    tl__mutex_init(&client->mutex);
+    tl__cond_init(&client->line_freed);
     bool memory = tl__gate_init(&client->gate);
     code = set_endpoint(client, &o, err);
     if (code)

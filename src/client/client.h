@@ -7,12 +7,12 @@
 #ifndef TL_CLIENT_H
 #define TL_CLIENT_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "client/gate.h"
 #include "client/keeper.h"
 #include "ground/spin.h"
+#include "ground/thread.h"
 #include "protocol/protocol.h"
 #include "transport/conn.h"
 
@@ -41,8 +41,8 @@ typedef struct tl_waiter {
     tl_listener listener;
     atomic_uint flags; /**< what has been posted and not been looked at */
     int fd;            /**< an eventfd, for one that polls a connection, too */
-    pthread_mutex_t mutex;
-    pthread_cond_t posted; /**< for one that sleeps */
+    tl_mutex mutex;
+    tl_cond posted; /**< for one that sleeps */
     bool sleeps;
     struct tl_waiter *next; /**< in the pool */
 } tl_waiter;
@@ -60,8 +60,8 @@ struct tl_client {
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
     atomic_uint spinning;               /**< callers that wait for an answer without sleeping */
 
-    pthread_mutex_t mutex;     /**< for what follows */
-    pthread_cond_t line_freed; /**< or a waiter cancelled, who may wait for one */
+    tl_mutex mutex;     /**< for what follows */
+    tl_cond line_freed; /**< or a waiter cancelled, who may wait for one */
     tl_server server;
     tl_random random;
     tl_line *lines; /**< idle ones */

@@ -4,13 +4,10 @@
  */
 #include "client/driver.h"
 
-#include <poll.h>
-#include <sched.h>
 #include <stdint.h>
 
 #include "client/run.h"
-
-#define SLICE_NS INT64_C(1000000000)
+#include "ground/wait.h"
 
 typedef struct tl_drive {
     tl_run run;
@@ -85,20 +82,11 @@ static void take_posts(tl_drive *d) {
         advance(d, &e);
 }
 
-/* The clock of the poll stands still in suspend: so in slices, after which the deadline clock is read. */
 static void poll_line(tl_drive *d, tl_mono until) {
     struct pollfd fds[2] = {
         {.fd = tl__conn_fd(d->line->conn), .events = tl__conn_events(d->line->conn)},
         {.fd = d->waiter ? d->waiter->fd : -1, .events = POLLIN}};
-    int64_t left = tl__ns_until(tl__mono_now(), until);
-    struct timespec limit = {0};
-    if (left > SLICE_NS)
-        left = SLICE_NS;
-    if (left > 0) {
-        limit.tv_sec = (time_t)(left / 1000000000);
-        limit.tv_nsec = (long)(left % 1000000000);
-    }
-    (void)ppoll(fds, 2, until.ns == INT64_MAX ? NULL : &limit, NULL); /* EINTR: look again */
+    tl__wait(fds, 2, until);
     if (fds[1].revents)
         tl__waiter_drain(d->waiter);
 }
@@ -122,7 +110,7 @@ static bool spin(tl_drive *d) {
     int64_t limit_ns = tl__spin_ns(&d->line->spin, others);
     tl_mono now = tl__mono_now(), end = tl__mono_add_ns(now, limit_ns);
     while (tl__mono_before(now, end) && d->answers == answers && tl__conn_up(d->line->conn)) {
-        (void)sched_yield();
+        tl__thread_yield();
         now = tl__mono_now();
         tl__conn_drive(d->line->conn, now);
     }

@@ -15,13 +15,13 @@
 bool tl__gate_init(tl_gate *gate) {
     *gate = (tl_gate){.buckets = BUCKETS};
     gate->bucket = calloc(BUCKETS, sizeof(tl_place *));
-    (void)pthread_mutex_init(&gate->mutex, NULL);
+    tl__mutex_init(&gate->mutex);
     return gate->bucket != NULL;
 }
 
 void tl__gate_end(tl_gate *gate) {
     free(gate->bucket);
-    (void)pthread_mutex_destroy(&gate->mutex);
+    tl__mutex_end(&gate->mutex);
 }
 
 uint64_t tl__gate_hash(tl_bytes key) {
@@ -99,7 +99,7 @@ static void append(tl_place *front, tl_place *place, tl_turn *turn) {
 }
 
 int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     if (place->state == TL_OUTSIDE) {
         tl_place *front = find(gate, place);
         place->first = place->last = NULL;
@@ -109,7 +109,7 @@ int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
             append(front, place, turn);
     }
     int state = place->state;
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return state;
 }
 
@@ -146,19 +146,19 @@ static void leave_queue(tl_gate *gate, tl_place *place) {
 }
 
 bool tl__gate_quit(tl_gate *gate, tl_place *place) {
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     bool queued = place->state == TL_QUEUED;
     if (queued)
         leave_queue(gate, place);
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return queued;
 }
 
 void tl__gate_leave(tl_gate *gate, tl_place *place) {
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     if (place->state == TL_FRONT)
         hand_over(gate, place, NULL);
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
 }
 
 /* With less than half of what it wants the next would have to renew at once. By another protocol it
@@ -173,7 +173,7 @@ static bool may_pass(const tl_place *place, const tl_hold *hold, tl_mono now) {
 }
 
 bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now) {
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     bool may = may_pass(place, hold, now);
     if (may) {
         tl_hold next = *hold;
@@ -181,30 +181,30 @@ bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono 
         next.fence += next.fence != 0;
         hand_over(gate, place, &next);
     }
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return may;
 }
 
 void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_place *place)) {
     const tl_place like = {.key = key, .hash = tl__gate_hash(key)};
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     tl_place *place = find(gate, &like);
     if (place)
         see(place);
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
 }
 
 bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front)) {
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     const tl_place *front = find(gate, place);
     bool is = front && so(front);
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return is;
 }
 
 bool tl__gate_has_queue(tl_gate *gate, const tl_place *place) {
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     bool has = place->state == TL_FRONT && place->first;
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return has;
 }

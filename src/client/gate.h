@@ -6,11 +6,11 @@
 #ifndef TL_GATE_H
 #define TL_GATE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "ground/bytes.h"
 #include "ground/clock.h"
+#include "ground/thread.h"
 #include "protocol/protocol.h"
 
 #define TL_FENCES 64 /**< fencing numbers that are reserved at once for passing a lock on */
@@ -47,7 +47,7 @@ typedef struct tl_place {
 } tl_place;
 
 typedef struct {
-    pthread_mutex_t mutex;
+    tl_mutex mutex;
     tl_place **bucket;
     size_t buckets, fronts;
 } tl_gate;

@@ -5,31 +5,26 @@
  */
 #include "client/keeper.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
-#include "ground/thread.h"
+#include "ground/wait.h"
 
 #define REPORTS_MAX 64     /* told in one go */
 #define LOG_AGAIN_MS 10000 /* a connection that comes and goes is logged no more often */
 
 void tl__keeper_lock(tl_keeper *k) {
-    (void)pthread_mutex_lock(&k->mutex);
+    tl__mutex_lock(&k->mutex);
 }
 
 void tl__keeper_unlock(tl_keeper *k) {
     tl__keeper_flush(k);
-    (void)pthread_mutex_unlock(&k->mutex);
+    tl__mutex_unlock(&k->mutex);
 }
 
 void tl__keeper_rouse(tl_keeper *k) {
-    const uint64_t one = 1;
-    (void)!write(k->wake, &one, sizeof one); /* fails only when it is readable anyway */
+    tl__wake_post(k->wake);
 }
 
 void tl__keeper_wake(tl_keeper *k) {
@@ -39,11 +34,6 @@ void tl__keeper_wake(tl_keeper *k) {
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static void say_ready(tl_keeper *k) {
-    const uint64_t one = 1;
-    (void)!write(k->ready, &one, sizeof one); /* fails only when it is readable anyway */
-}
-
 void tl__keeper_report(tl_keeper *k, tl_report *report) {
     if (report->queued)
         return;
@@ -52,7 +42,7 @@ void tl__keeper_report(tl_keeper *k, tl_report *report) {
     *k->reports_end = report;
     k->reports_end = &report->next;
     if (k->ready >= 0)
-        say_ready(k);
+        tl__wake_post(k->ready);
     else
         tl__keeper_wake(k);
 }
@@ -76,8 +66,8 @@ void tl__keeper_unreport(tl_keeper *k, tl_report *report) {
 
 void tl__keeper_await_told(tl_keeper *k, const void *owner) {
     tl__keeper_flush(k); /* the wait lets the mutex go */
-    while (k->telling == owner && !pthread_equal(pthread_self(), k->deliverer))
-        (void)pthread_cond_wait(&k->delivered, &k->mutex);
+    while (k->telling == owner && !tl__thread_is_self(k->deliverer))
+        tl__cond_wait(&k->delivered, &k->mutex);
 }
 
 /* A bound, since a callback may bring about the next report: the loop that called has other work. */
@@ -90,24 +80,23 @@ static unsigned deliver_reports(tl_keeper *k) {
             k->reports_end = &k->reports;
         report->queued = false;
         k->telling = report->owner;
-        k->deliverer = pthread_self();
+        k->deliverer = tl__thread_self();
         tl__keeper_unlock(k);
         report->call(report);
         n++;
         tl__keeper_lock(k);
         k->telling = NULL;
-        (void)pthread_cond_broadcast(&k->delivered);
+        tl__cond_wake_all(&k->delivered);
     }
     return n;
 }
 
 unsigned tl__keeper_dispatch(tl_keeper *k) {
-    uint64_t count;
-    (void)!read(k->ready, &count, sizeof count);
+    tl__wake_clear(k->ready);
     tl__keeper_lock(k);
     unsigned n = deliver_reports(k);
     if (k->reports)
-        say_ready(k);
+        tl__wake_post(k->ready);
     tl__keeper_unlock(k);
     return n;
 }
@@ -171,14 +160,12 @@ static void await(tl_keeper *k) {
     bool more = k->ready < 0 && k->reports;
     k->polling = true;
     tl__keeper_unlock(k);
-    (void)poll(fds, 4, more ? 0 : -1); /* EINTR: look again */
+    tl__wait(fds, 4, more ? (tl_mono){0} : TL_NEVER);
     tl__keeper_lock(k);
     k->polling = false;
-    uint64_t count;
-    if (fds[0].revents)
-        (void)!read(k->wake, &count, sizeof count);
-    if (fds[1].revents)
-        (void)!read(k->timer, &count, sizeof count);
+    for (unsigned i = 0; i < 2; i++)
+        if (fds[i].revents)
+            tl__wake_clear(fds[i].fd);
 }
 
 /* The client takes leave of its phases last: whoever moves one must wait while a request of ours is
@@ -287,7 +274,7 @@ static void close_descriptors(tl_keeper *k) {
     const int fds[] = {k->wake, k->timer, k->ready};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
-            (void)close(fds[i]);
+            tl__wake_close(fds[i]);
 }
 
 tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
@@ -295,16 +282,16 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->planned = TL_NEVER;
     k->reports_end = &k->reports;
     k->singly_end = &k->singly;
-    k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    k->wake = tl__wake_open();
     k->timer = tl__timer_open();
-    k->ready = dispatch ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    k->ready = dispatch ? tl__wake_open() : -1;
     if (k->wake < 0 || k->timer < 0 || (dispatch && k->ready < 0)) {
         close_descriptors(k);
         return TL_ENOMEM;
     }
-    (void)pthread_mutex_init(&k->mutex, NULL);
-    (void)pthread_mutex_init(&k->posts_mutex, NULL);
-    (void)pthread_cond_init(&k->delivered, NULL);
+    tl__mutex_init(&k->mutex);
+    tl__mutex_init(&k->posts_mutex);
+    tl__cond_init(&k->delivered);
     return TL_OK;
 }
 
@@ -316,13 +303,13 @@ void tl__keeper_close(tl_keeper *k, int64_t grace_ms) {
     bool running = k->running;
     tl__keeper_unlock(k);
     if (running)
-        (void)pthread_join(k->thread, NULL);
+        tl__thread_join(k->thread);
     tl__keeper_end_tasks(k);
     tl__wakeup_free(k->wakeup);
     tl__conn_free(k->conn);
     tl__keeper_free_spares(k);
     close_descriptors(k);
-    (void)pthread_mutex_destroy(&k->mutex);
-    (void)pthread_mutex_destroy(&k->posts_mutex);
-    (void)pthread_cond_destroy(&k->delivered);
+    tl__mutex_end(&k->mutex);
+    tl__mutex_end(&k->posts_mutex);
+    tl__cond_end(&k->delivered);
 }

@@ -6,9 +6,8 @@
 #ifndef TL_KEEPER_H
 #define TL_KEEPER_H
 
-#include <pthread.h>
-
 #include "client/tasks.h"
+#include "ground/thread.h"
 #include "protocol/protocol.h"
 #include "transport/conn.h"
 #include "transport/wakeup.h"
@@ -49,9 +48,9 @@ typedef struct tl_report {
 
 typedef struct {
     struct tl_client *client;
-    pthread_mutex_t mutex;
-    pthread_cond_t delivered;
-    pthread_t thread;
+    tl_mutex mutex;
+    tl_cond delivered;
+    tl_thread thread;
     bool running, closing, left;
     bool missed;       /**< that the connection is lost has been logged, and not that it is back */
     tl_mono missed_at; /**< when it was logged last; ns 0: never */
@@ -82,9 +81,9 @@ typedef struct {
     bool apart; /**< the server, on this connection, refuses requests for keys of several slots */
     tl_report *reports, **reports_end;
     const void *telling; /**< the owner of the report that `deliverer` tells */
-    pthread_t deliverer;
+    tl_thread deliverer;
 
-    pthread_mutex_t posts_mutex;
+    tl_mutex posts_mutex;
     tl_task *posts; /**< those that something has been posted to */
 } tl_keeper;
 

@@ -66,7 +66,7 @@ static void forget_task(tl_keeper *k, tl_task *task) {
         task->reading->task = NULL;
     task->reading = NULL;
     tl__tasks_remove(&k->tasks, task);
-    (void)pthread_mutex_lock(&k->posts_mutex);
+    tl__mutex_lock(&k->posts_mutex);
     if (task->posted) {
         tl_task **at = &k->posts;
         while (*at != task)
@@ -75,7 +75,7 @@ static void forget_task(tl_keeper *k, tl_task *task) {
         task->posted = false;
         task->flags = 0;
     }
-    (void)pthread_mutex_unlock(&k->posts_mutex);
+    tl__mutex_unlock(&k->posts_mutex);
 }
 
 /* One step, and what it asks for. The task may be gone afterwards. */
@@ -195,20 +195,20 @@ void tl__keeper_remove(tl_keeper *k, tl_task *task) {
 }
 
 void tl__keeper_post(tl_keeper *k, tl_task *task, unsigned flags) {
-    (void)pthread_mutex_lock(&k->posts_mutex);
+    tl__mutex_lock(&k->posts_mutex);
     task->flags = (uint8_t)(task->flags | flags);
     if (!task->posted) {
         task->posted = true;
         task->next_post = k->posts;
         k->posts = task;
     }
-    (void)pthread_mutex_unlock(&k->posts_mutex);
+    tl__mutex_unlock(&k->posts_mutex);
     tl__keeper_rouse(k);
 }
 
 /* Take one event out of what has been posted, and leave the rest: the task may end with any. */
 static tl_task *next_post(tl_keeper *k, tl_event *e) {
-    (void)pthread_mutex_lock(&k->posts_mutex);
+    tl__mutex_lock(&k->posts_mutex);
     tl_task *task = k->posts;
     if (task) {
         unsigned flags = task->flags;
@@ -218,7 +218,7 @@ static tl_task *next_post(tl_keeper *k, tl_event *e) {
         if (!task->posted)
             k->posts = task->next_post;
     }
-    (void)pthread_mutex_unlock(&k->posts_mutex);
+    tl__mutex_unlock(&k->posts_mutex);
     return task;
 }
 

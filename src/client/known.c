@@ -29,18 +29,18 @@ static void read_wall(tl_server *server, tl_mono before) {
 }
 
 tl_server tl__client_server(tl_client *client, tl_mono now) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     tl_server server = client->server;
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
     if (client->protocol->reads_wall)
         read_wall(&server, now);
     return server;
 }
 
 void tl__client_level(tl_client *client, uint8_t level) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     client->server.level = level;
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
 }
 
 void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
@@ -78,16 +78,16 @@ static void warn_of_step(tl_client *client) {
 }
 
 bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     bool stepped = tl__anchor_learn(&client->server.anchor, bracket, now, client->drift_ppm);
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
     if (stepped)
         warn_of_step(client);
     return stepped;
 }
 
 void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     tl_anchor *anchor = &client->server.anchor;
     bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
     if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
@@ -98,23 +98,23 @@ void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime
         int64_t least_us = uptime_us > 1000000 ? uptime_us - 1000000 : 0;
         client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(least_us, 1000));
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
     tl__client_answered(client, now);
     if (stepped)
         warn_of_step(client);
 }
 
 tl_token tl__client_token(tl_client *client) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     tl_token token = tl__token_draw(&client->random);
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
     return token;
 }
 
 uint64_t tl__client_seed(tl_client *client) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     uint64_t seed = tl__random_draw(&client->random);
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
     return seed;
 }
 

@@ -123,13 +123,13 @@ void tl_lock_cancel(tl_lock *lock) {
     tl_client *c = lock->client;
     if (!tl__client_is_here(c))
         return; /* the mutex may have been held at the fork, for ever */
-    (void)pthread_mutex_lock(&c->mutex);
+    tl__mutex_lock(&c->mutex);
     lock->cancelled = true;
     if (lock->waiter) {
         tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
-        (void)pthread_cond_broadcast(&c->line_freed);
+        tl__cond_wake_all(&c->line_freed);
     }
-    (void)pthread_mutex_unlock(&c->mutex);
+    tl__mutex_unlock(&c->mutex);
     tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
 }
 

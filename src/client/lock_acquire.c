@@ -30,20 +30,20 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
 
 bool tl__lock_open_wait(tl_lock *lock, tl_waiter *waiter) {
     tl_client *c = lock->client;
-    (void)pthread_mutex_lock(&c->mutex);
+    tl__mutex_lock(&c->mutex);
     bool open = !lock->cancelled;
     lock->cancelled = false;
     lock->waiter = open ? waiter : NULL;
-    (void)pthread_mutex_unlock(&c->mutex);
+    tl__mutex_unlock(&c->mutex);
     return open;
 }
 
 void tl__lock_close_wait(tl_lock *lock) {
     tl_client *c = lock->client;
-    (void)pthread_mutex_lock(&c->mutex);
+    tl__mutex_lock(&c->mutex);
     lock->waiter = NULL;
     lock->cancelled = false;
-    (void)pthread_mutex_unlock(&c->mutex);
+    tl__mutex_unlock(&c->mutex);
 }
 
 bool tl__lock_was_cancelled(tl_lock *lock) {

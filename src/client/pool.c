@@ -2,12 +2,10 @@
  * What callers borrow of their client while they wait: a connection, and something to be woken by.
  * Nothing here blocks but the wait for a free connection, which has a limit, and tl__waiter_await.
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "client/client.h"
+#include "ground/wait.h"
 
 #define STALE_NS (100 * TL_NS_PER_MS) /* a line idle for longer is looked at before use */
 
@@ -51,14 +49,14 @@ static bool is_cancelled(tl_waiter *waiter) {
 /* With the mutex held: wait until a line is idle or may be made, or there is no more waiting. */
 static bool await_line(tl_client *client, tl_waiter *waiter, tl_mono by) {
     while (!client->lines && client->lines_made >= TL_LINES_MAX)
-        if (is_cancelled(waiter) || !tl__cond_wait(&client->line_freed, &client->mutex, by))
+        if (is_cancelled(waiter) || !tl__cond_wait_by(&client->line_freed, &client->mutex, by))
             return false;
     return true;
 }
 
 tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
     tl_line *line = NULL;
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     bool may = await_line(client, waiter, by);
     if (may && client->lines) {
         line = client->lines;
@@ -66,7 +64,7 @@ tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
     } else if (may) {
         client->lines_made++;
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
     if (!may)
         return NULL;
     if (line) {
@@ -77,9 +75,9 @@ tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
     }
     line = new_line(client);
     if (!line) {
-        (void)pthread_mutex_lock(&client->mutex);
+        tl__mutex_lock(&client->mutex);
         client->lines_made--;
-        (void)pthread_mutex_unlock(&client->mutex);
+        tl__mutex_unlock(&client->mutex);
     }
     return line;
 }
@@ -91,15 +89,15 @@ void tl__line_give(tl_line *line, bool broken) {
         free_line(line);
     else
         line->idle_since = tl__mono_now();
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     if (broken) {
         client->lines_made--;
     } else {
         line->next = client->lines;
         client->lines = line;
     }
-    (void)pthread_cond_signal(&client->line_freed);
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__cond_wake(&client->line_freed);
+    tl__mutex_unlock(&client->mutex);
 }
 
 /* ---- waiters --------------------------------------------------------------------------------- */
@@ -113,52 +111,49 @@ static tl_waiter *new_waiter(void) {
     if (!w)
         return NULL;
     w->listener.hear = hear;
-    w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->fd = tl__wake_open();
     if (w->fd < 0) {
         free(w);
         return NULL;
     }
-    (void)pthread_mutex_init(&w->mutex, NULL);
-    (void)pthread_cond_init(&w->posted, NULL);
+    tl__mutex_init(&w->mutex);
+    tl__cond_init(&w->posted);
     return w;
 }
 
 static void free_waiter(tl_waiter *w) {
-    (void)close(w->fd);
-    (void)pthread_mutex_destroy(&w->mutex);
-    (void)pthread_cond_destroy(&w->posted);
+    tl__wake_close(w->fd);
+    tl__mutex_end(&w->mutex);
+    tl__cond_end(&w->posted);
     free(w);
 }
 
 tl_waiter *tl__waiter_take(tl_client *client) {
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     tl_waiter *w = client->waiters;
     if (w)
         client->waiters = w->next;
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
     return w ? w : new_waiter();
 }
 
 void tl__waiter_give(tl_client *client, tl_waiter *w) {
     atomic_store(&w->flags, 0);
-    (void)pthread_mutex_lock(&client->mutex);
+    tl__mutex_lock(&client->mutex);
     w->next = client->waiters;
     client->waiters = w;
-    (void)pthread_mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&client->mutex);
 }
 
 void tl__waiter_post(tl_waiter *w, unsigned flags) {
-    const uint64_t one = 1;
-    int saved = errno;
     if (atomic_fetch_or(&w->flags, flags))
         return; /* whoever was the first has woken its owner, who will find these, too */
-    (void)pthread_mutex_lock(&w->mutex);
+    tl__mutex_lock(&w->mutex);
     if (w->sleeps)
-        (void)pthread_cond_signal(&w->posted);
+        tl__cond_wake(&w->posted);
     else
-        (void)!write(w->fd, &one, sizeof one); /* fails only when it is readable anyway */
-    (void)pthread_mutex_unlock(&w->mutex);
-    errno = saved;
+        tl__wake_post(w->fd);
+    tl__mutex_unlock(&w->mutex);
 }
 
 unsigned tl__waiter_posts(tl_waiter *w) {
@@ -166,19 +161,12 @@ unsigned tl__waiter_posts(tl_waiter *w) {
 }
 
 void tl__waiter_drain(tl_waiter *w) {
-    uint64_t count;
-    (void)!read(w->fd, &count, sizeof count); /* fails only when it isn't readable any more */
+    tl__wake_clear(w->fd);
 }
 
 static void sleep_until(tl_mono until) {
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_cond_t never = PTHREAD_COND_INITIALIZER;
-    (void)pthread_mutex_lock(&mutex);
-    while (tl__cond_wait(&never, &mutex, until))
-        ;
-    (void)pthread_mutex_unlock(&mutex);
-    (void)pthread_cond_destroy(&never);
-    (void)pthread_mutex_destroy(&mutex);
+    while (tl__mono_before(tl__mono_now(), until))
+        tl__wait(NULL, 0, until);
 }
 
 void tl__waiter_await(tl_waiter *w, tl_mono until) {
@@ -186,12 +174,12 @@ void tl__waiter_await(tl_waiter *w, tl_mono until) {
         sleep_until(until);
         return;
     }
-    (void)pthread_mutex_lock(&w->mutex);
+    tl__mutex_lock(&w->mutex);
     w->sleeps = true;
-    while (!atomic_load(&w->flags) && tl__cond_wait(&w->posted, &w->mutex, until))
+    while (!atomic_load(&w->flags) && tl__cond_wait_by(&w->posted, &w->mutex, until))
         ;
     w->sleeps = false;
-    (void)pthread_mutex_unlock(&w->mutex);
+    tl__mutex_unlock(&w->mutex);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------- */

@@ -5,9 +5,9 @@
 #ifndef TL_CLOCK_H
 #define TL_CLOCK_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /** The deadline clock, CLOCK_BOOTTIME: it never steps, and counts time in suspend. */
 typedef struct {
@@ -25,13 +25,17 @@ typedef struct {
 tl_mono tl__mono_now(void);
 tl_wall tl__wall_now(void);
 
-/** A timer descriptor on the deadline clock, CLOEXEC and non-blocking; -1 and errno. */
-int tl__timer_open(void);
-/** Make it readable at `at`, or at once if that has passed, or never for TL_NEVER. */
-void tl__timer_set(int fd, tl_mono at);
+/** A system call can't wait on the deadline clock, but on CLOCK_MONOTONIC, which stands still in suspend.
+ *  So whoever waits does it in slices, and looks at the deadline clock after each: the length of the next
+ *  slice, ns, when that clock shows `now` and the wait is until `by`; 0: that has passed. */
+static inline int64_t tl__slice_ns(tl_mono now, tl_mono by) {
+    const int64_t most = 1000000000;
+    int64_t left = by.ns == INT64_MAX ? most : by.ns - now.ns;
+    return left < 0 ? 0 : left < most ? left : most;
+}
 
-/** Wait on a condition until `by`; false when that has passed. May return early, as such waits do. */
-bool tl__cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, tl_mono by);
+/** The time that CLOCK_MONOTONIC will show in `ns`, at most a slice: for pthread_cond_clockwait alone. */
+struct timespec tl__monotonic_in(int64_t ns);
 
 static inline int64_t tl__add_sat(int64_t a, int64_t b) {
     int64_t sum;

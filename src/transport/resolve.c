@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "ground/thread.h"
+#include "ground/wait.h"
 #include "transport/endpoint.h"
 
 #define PORT_SIZE 6
@@ -63,7 +62,7 @@ bool tl__resolve_numeric(const char *host, uint16_t port, tl_address *ret) {
 static void leave(tl_resolve *r) {
     if (atomic_fetch_sub(&r->holders, 1) > 1)
         return;
-    close(r->fd);
+    tl__wake_close(r->fd);
     free(r);
 }
 
@@ -71,7 +70,6 @@ static void *look_up(void *box) {
     tl_resolve *r = box;
     struct addrinfo hints = hints_of(0), *list = NULL;
     tl_getaddrinfo lookup = atomic_load(&injected);
-    uint64_t one = 1;
     r->result = (lookup ? lookup : getaddrinfo)(r->host, r->port, &hints, &list);
     r->sys_errno = errno;
     if (r->result == 0 && list) {
@@ -79,8 +77,7 @@ static void *look_up(void *box) {
         freeaddrinfo(list);
     }
     atomic_store(&r->done, true);
-    ssize_t written = write(r->fd, &one, sizeof one);
-    (void)written; /* an eventfd takes its first number */
+    tl__wake_post(r->fd);
     leave(r);
     return NULL;
 }
@@ -92,13 +89,13 @@ tl_resolve *tl__resolve_start(const char *host, uint16_t port) {
     (void)snprintf(r->host, sizeof r->host, "%s", host);
     (void)snprintf(r->port, sizeof r->port, "%u", (unsigned)port);
     atomic_init(&r->holders, 2);
-    r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r->fd = tl__wake_open();
     if (r->fd < 0)
         goto out;
     int result = tl__thread_start(look_up, r, NULL);
     if (result == 0)
         return r;
-    close(r->fd);
+    tl__wake_close(r->fd);
     errno = result;
 out:
     free(r);

@@ -9,10 +9,10 @@
 static int queue_behind(tl_lock *front) {
     tl_gate *queue = &front->client->gate;
     int n = 0;
-    (void)pthread_mutex_lock(&queue->mutex);
+    tl__mutex_lock(&queue->mutex);
     for (tl_place *p = front->place.first; p; p = p->next)
         n++;
-    (void)pthread_mutex_unlock(&queue->mutex);
+    tl__mutex_unlock(&queue->mutex);
     return n;
 }
 

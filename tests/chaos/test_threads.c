@@ -71,9 +71,9 @@ static void test_a_plain_number_is_counted_up_exactly_by_many_threads(void **sta
 /* ---- more threads than connections -------------------------------------------------------------- */
 
 static bool is_waiting(tl_lock *lock) {
-    (void)pthread_mutex_lock(&lock->client->mutex);
+    tl__mutex_lock(&lock->client->mutex);
     bool is = lock->waiter != NULL;
-    (void)pthread_mutex_unlock(&lock->client->mutex);
+    tl__mutex_unlock(&lock->client->mutex);
     return is;
 }
 

@@ -102,9 +102,9 @@ static tl_client *client_in(conform *c, bool dispatch) {
 
 static int standing(tl_lock *lock) {
     tl_gate *gate = &lock->client->gate;
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     int state = lock->place.state;
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return state;
 }
 

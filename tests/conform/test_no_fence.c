@@ -93,9 +93,9 @@ static void test_a_take_whose_answer_is_lost_finds_itself_the_holder(void **stat
 
 static int standing(tl_lock *lock) {
     tl_gate *gate = &lock->client->gate;
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     int state = lock->place.state;
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return state;
 }
 

@@ -19,18 +19,18 @@
 static int queue_behind(tl_lock *front) {
     tl_gate *gate = &front->client->gate;
     int n = 0;
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     for (tl_place *p = front->place.state == TL_FRONT ? front->place.first : NULL; p; p = p->next)
         n++;
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return n;
 }
 
 static int standing(tl_lock *lock) {
     tl_gate *gate = &lock->client->gate;
-    (void)pthread_mutex_lock(&gate->mutex);
+    tl__mutex_lock(&gate->mutex);
     int state = lock->place.state;
-    (void)pthread_mutex_unlock(&gate->mutex);
+    tl__mutex_unlock(&gate->mutex);
     return state;
 }
 

@@ -100,7 +100,7 @@ never() { # pattern, rule, files...
 }
 
 but_clock=()
-for f in "${house[@]}" "${tools[@]}"; do [[ $f == src/ground/clock.c || $f == tools/base/moment.c ]] || but_clock+=("$f"); done
+for f in "${house[@]}" "${tools[@]}"; do [[ $f == src/ground/@(clock|wait).c || $f == tools/base/moment.c ]] || but_clock+=("$f"); done
 never 'clock_gettime|gettimeofday|time|timerfd_[a-z]+|nanosleep|clock_nanosleep|usleep|sleep|ntp_adjtime|adjtimex' \
     "only src/ground/clock.c, and in the tool tools/base/moment.c, reads a clock or sleeps" "${but_clock[@]}"
 

@@ -276,14 +276,14 @@ typedef struct {
     uint64_t fence;
 } sleeper;
 
-static pthread_mutex_t sleepers_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t sleepers_change = PTHREAD_COND_INITIALIZER;
+static tl_mutex sleepers_mutex = {PTHREAD_MUTEX_INITIALIZER};
+static tl_cond sleepers_change = {PTHREAD_COND_INITIALIZER};
 
 static void tell_sleeper(bool *what) {
-    (void)pthread_mutex_lock(&sleepers_mutex);
+    tl__mutex_lock(&sleepers_mutex);
     *what = true;
-    (void)pthread_cond_broadcast(&sleepers_change);
-    (void)pthread_mutex_unlock(&sleepers_mutex);
+    tl__cond_wake_all(&sleepers_change);
+    tl__mutex_unlock(&sleepers_mutex);
 }
 
 static void call_sleeper(tl_turn *turn) {
@@ -296,11 +296,11 @@ static void *sleep_in_queue(void *ctx) {
     tl_mono by = tl__mono_add_ms(tl__mono_now(), s->wait_ms);
     s->front = tl__gate_enter(&gate, &s->place, &s->turn) == TL_FRONT;
     atomic_store(&s->queued, true);
-    (void)pthread_mutex_lock(&sleepers_mutex);
+    tl__mutex_lock(&sleepers_mutex);
     while (!s->front && !s->called && !s->stop)
-        if (!tl__cond_wait(&sleepers_change, &sleepers_mutex, by))
+        if (!tl__cond_wait_by(&sleepers_change, &sleepers_mutex, by))
             break;
-    (void)pthread_mutex_unlock(&sleepers_mutex);
+    tl__mutex_unlock(&sleepers_mutex);
     if (!s->front)
         s->front = !tl__gate_quit(&gate, &s->place);
     s->given = s->turn.given;

@@ -27,7 +27,7 @@ static void assert_deaf(const sigset_t *mask) {
         assert_true(sigismember(mask, signals[i]));
 }
 
-static void start(pthread_t *ret_thread) {
+static void start(tl_thread *ret_thread) {
     sigset_t mine, after;
     assert_int_equal(sem_init(&ran, 0, 0), 0);
     (void)sigemptyset(&mine);
@@ -42,11 +42,11 @@ static void start(pthread_t *ret_thread) {
 }
 
 static void test_one_that_is_joined_takes_no_signals(void **state) {
-    pthread_t thread;
+    tl_thread thread;
     void *result = NULL;
     (void)state;
     start(&thread);
-    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_int_equal(pthread_join(thread.system, &result), 0);
     assert_ptr_equal(result, &ran);
 }
 

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "ground/thread.h"
+#include "ground/wait.h"
 #include "transport/local/local_inside.h"
 
 #define START_LOCK "start.lock"
@@ -177,17 +177,15 @@ static void find_or_start(tl_local *l) {
 static void leave(tl_local *l) {
     if (atomic_fetch_sub(&l->holders, 1) > 1)
         return;
-    close(l->fd);
+    tl__wake_close(l->fd);
     free(l);
 }
 
 static void *work(void *box) {
     tl_local *l = box;
-    uint64_t one = 1;
     find_or_start(l);
     atomic_store(&l->done, true);
-    ssize_t written = write(l->fd, &one, sizeof one);
-    (void)written; /* an eventfd takes its first number */
+    tl__wake_post(l->fd);
     leave(l);
     return NULL;
 }
@@ -199,13 +197,13 @@ tl_local *tl__local_start(const char *path, int64_t limit_ms) {
     (void)snprintf(l->path, sizeof l->path, "%s", path);
     l->limit_ms = limit_ms < MOST_MS ? limit_ms : MOST_MS;
     atomic_init(&l->holders, 2);
-    l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->fd = tl__wake_open();
     if (l->fd < 0)
         goto out;
     int result = tl__thread_start(work, l, NULL);
     if (result == 0)
         return l;
-    close(l->fd);
+    tl__wake_close(l->fd);
     errno = result;
 out:
     free(l);

@@ -1,0 +1,60 @@
+/*
+ * The only file that polls, and that makes descriptors to be woken by. It must never decide how long
+ * to wait: it is told.
+ */
+#include "ground/wait.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+void tl__wait(struct pollfd *fds, unsigned count, tl_mono until) {
+    struct timespec slice = {0};
+    if (until.ns != INT64_MAX && until.ns > 0)
+        slice.tv_nsec = tl__slice_ns(tl__mono_now(), until);
+    slice.tv_sec = slice.tv_nsec / 1000000000;
+    slice.tv_nsec %= 1000000000;
+    (void)ppoll(fds, count, until.ns == INT64_MAX ? NULL : &slice,
+                NULL); /* EINTR: it may be early */
+}
+
+int tl__wake_open(void) {
+    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+int tl__timer_open(void) {
+    return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+}
+
+void tl__wake_close(int fd) {
+    int saved = errno;
+    (void)close(fd);
+    errno = saved;
+}
+
+void tl__wake_post(int fd) {
+    const uint64_t one = 1;
+    int saved = errno;
+    (void)!write(fd, &one, sizeof one); /* fails only when it is readable anyway */
+    errno = saved;
+}
+
+void tl__timer_set(int fd, tl_mono at) {
+    struct itimerspec spec = {0};
+    if (at.ns != INT64_MAX) {
+        int64_t ns = at.ns > 0 ? at.ns : 1; /* 0 would disarm it */
+        spec.it_value.tv_sec = (time_t)(ns / 1000000000);
+        spec.it_value.tv_nsec = (long)(ns % 1000000000);
+    }
+    int saved = errno;
+    (void)timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL);
+    errno = saved;
+}
+
+void tl__wake_clear(int fd) {
+    uint64_t count;
+    int saved = errno;
+    (void)!read(fd, &count, sizeof count); /* fails only when it isn't readable any more */
+    errno = saved;
+}
