@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define BUCKETS_LEAST 16
-#define KEY_SHOWN 64 /* bytes of a key in a message */
+#define OPTIONS_MOST 4096 /* no options are ever larger */
+#define KEY_SHOWN 64      /* bytes of a key in a message */
 
 typedef struct hold {
     struct hold *next; /* of the same bucket */
@@ -128,13 +129,17 @@ static tl_dlu *open_table(tl_client *client, tl_error *err) {
 }
 
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
-    tl_client_options o = {.size = sizeof o};
+    union { /* of whatever version of the header they are */
+        tl_client_options o;
+        char room[OPTIONS_MOST];
+    } copy = {.o = {.size = sizeof copy.o}};
     tl_client *client;
-    if (options)
-        memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
-    if (o.protocol == TL_TOKEN)
-        o.protocol = TL_BRIDGE;
-    if (tl_client_open(&o, &client, err))
+    bool odd = options && (options->size < sizeof copy.o.size || options->size > sizeof copy);
+    if (options && !odd)
+        memcpy(&copy, options, options->size);
+    if (copy.o.protocol == TL_TOKEN)
+        copy.o.protocol = TL_BRIDGE;
+    if (tl_client_open(odd ? options : &copy.o, &client, err))
         return NULL;
     tl_dlu *d = open_table(client, err);
     if (!d)

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "ground/options.h"
 #include "protocol/look.h"
 #include "stamp/stamp.h"
 
@@ -92,9 +93,9 @@ bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
     static const char *const units[] = {
         [TL_UNIT_MS] = "ms", [TL_UNIT_S] = "s", [TL_UNIT_REAL] = "s, decimals"};
     const tl_dialect *d = tl__dialect_at(i);
-    tl_dialect_info info = {.size = ret_info->size};
+    tl_dialect_info info = {.size = sizeof info};
     char text[TL_STAMP_SIZE];
-    if (!d || info.size < sizeof info.size || info.size > sizeof info)
+    if (!d || tl__info_check(ret_info, "tl_dialect_info", NULL))
         return false;
     info.name = d->name;
     info.seen_in = d->seen_in;
@@ -103,6 +104,6 @@ bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
     if (d->shape == TL_SHAPE_NUMBER_ID && d->separator == '-')
         id = TL_LITERAL("4711"); /* a process id */
     tl__bytes_print(info.example, sizeof info.example, tl__dialect_write(d, end_ms, id, text));
-    memcpy(ret_info, &info, info.size);
+    tl__info_write(ret_info, &info, sizeof info);
     return true;
 }

@@ -50,6 +50,11 @@
  * pass to the next without being given back (up to 63 times in a row and for a second, so that other
  * processes have their turn).
  *
+ * Versions. A struct that begins with `size` may grow at its end, and a program and a library of two
+ * versions agree on the smaller part. What a program doesn't know has its default. What a library
+ * doesn't know must be 0: a newer option is refused, TL_EINVALID, never ignored; in what a library
+ * fills in it is 0. The initialisers TL_..._OPTIONS set the size; no struct will be larger than 4096 bytes.
+ *
  * Time. Every duration is in milliseconds. Deadlines count time in suspend and never follow the
  * wall clock.
  *
@@ -269,22 +274,11 @@ tl_err tl_unlock(tl_lock *lock, tl_error *err);
 typedef enum {
     TL_RETRY_AUTO = 0,    /**< until the release is announced or the holder's time is up; 50 to
                                250 ms, at random, when its holder announces nothing */
-    TL_RETRY_FIXED,       /**< delay_ms each time */
-    TL_RETRY_EXPONENTIAL, /**< at random up to delay_ms, doubled each time up to max_delay_ms */
-    TL_RETRY_CUSTOM       /**< whatever next() says */
+    TL_RETRY_FIXED,       /**< retry_delay_ms each time */
+    TL_RETRY_EXPONENTIAL, /**< at random up to retry_delay_ms, doubled each time up to
+                               retry_max_delay_ms */
+    TL_RETRY_CUSTOM       /**< whatever retry_next() says */
 } tl_retry_kind;
-
-typedef struct {
-    tl_retry_kind kind;
-    int64_t delay_ms;      /**< [100] */
-    int64_t max_delay_ms;  /**< EXPONENTIAL [5000] */
-    uint32_t max_attempts; /**< give up with TL_EBUSY after so many [0: no limit] */
-    /** CUSTOM: the pause before the next attempt, or a negative number to stop with TL_EBUSY.
-     *  attempts so far, 1 or more; waited so far. Called on the acquiring thread, or on the keeper's
-     *  for tl_lock_acquire_async; must neither block nor call the library. */
-    int64_t (*next)(uint32_t attempts, int64_t waited_ms, void *ctx);
-    void *ctx;
-} tl_retry;
 
 typedef enum {
     TL_FREE = 0, /**< never acquired, or released */
@@ -305,6 +299,7 @@ typedef enum {
 /** What the callback gets. AT_RISK and HELD alternate: a risk that ends before the callback could
  *  run is not reported. */
 typedef struct {
+    size_t size;          /**< how much of it the library has filled in */
     tl_state state;       /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
     tl_lost_why why;      /**< with LOST */
     int64_t remaining_ms; /**< of the safe lifetime */
@@ -321,9 +316,17 @@ typedef struct {
                               more than 2 M + 2 L, and at most 2 legacy_ttl_ms - 3 M - 2 L */
     int64_t max_hold_ms; /**< stop renewing so that the lock is lost by then [0: no limit] */
     bool manual_renew;   /**< leave renewing to tl_lock_extend [false] */
-    tl_retry retry;
     void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx); /**< keeper thread */
-    void *ctx;
+    void *ctx;                                                              /**< of on_event */
+    tl_retry_kind retry;                                                    /**< [TL_RETRY_AUTO] */
+    uint32_t retry_max_attempts; /**< give up with TL_EBUSY after so many [0: no limit] */
+    int64_t retry_delay_ms;      /**< FIXED, EXPONENTIAL [100] */
+    int64_t retry_max_delay_ms;  /**< EXPONENTIAL [5000] */
+    /** CUSTOM: the pause before the next attempt, or a negative number to stop with TL_EBUSY.
+     *  attempts so far, 1 or more; waited so far. Called on the acquiring thread, or on the keeper's
+     *  for tl_lock_acquire_async; must neither block nor call the library. */
+    int64_t (*retry_next)(uint32_t attempts, int64_t waited_ms, void *ctx);
+    void *retry_ctx;
     bool no_fence;       /**< without fencing number, for less work at the server: below [false] */
     const char *dialect; /**< TL_BRIDGE, TL_TIMESTAMP: of this key [the client's] */
 } tl_lock_options;

@@ -13,6 +13,7 @@
 #include "client/driver.h"
 #include "ground/error.h"
 #include "ground/glob.h"
+#include "ground/options.h"
 #include "protocol/ask.h"
 #include "protocol/break.h"
 #include "protocol/scan.h"
@@ -28,16 +29,6 @@
 #define PAGE 4096
 
 /* ---- opening --------------------------------------------------------------------------------- */
-
-/* Options of a caller built against an older header are shorter: the rest is 0. */
-static tl_err read_options(tl_client_options *ret, const tl_client_options *given, tl_error *err) {
-    if (!given || given->size < offsetof(tl_client_options, password))
-        return tl__fail(err, TL_EINVALID, 0, "options: set size, with TL_CLIENT_OPTIONS");
-    size_t n = given->size < sizeof *ret ? given->size : sizeof *ret;
-    *ret = (tl_client_options){0};
-    memcpy(ret, given, n);
-    return TL_OK;
-}
 
 static tl_err check_limit(const char *name, int64_t *v, int64_t otherwise, tl_error *err) {
     if (*v < 0 || *v > LIMIT_MAX_MS)
@@ -177,7 +168,8 @@ static void free_client(tl_client *client) {
 
 tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, tl_error *err) {
     tl_client_options o = {0};
-    tl_err code = read_options(&o, options, err);
+    tl_err code = tl__options_read(&o, sizeof o, options, offsetof(tl_client_options, password),
+                                   "tl_client_options", err);
     if (!code)
         code = check_options(&o, err);
     if (code)
@@ -256,8 +248,8 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
                       tl_error *err) {
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
-    if (ret_info->size < sizeof ret_info->size || ret_info->size > sizeof *ret_info)
-        return tl__fail(err, TL_EINVALID, 0, "info: set size");
+    if (tl__info_check(ret_info, "tl_lock_info", err))
+        return TL_EINVALID;
     char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
     tl_ask a;
     tl_bytes k = tl__bytes(key, key_len);
@@ -266,12 +258,9 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
     a.plain = client->legacy.strict;
     a.may_get = client->legacy.protocol == TL_TIMESTAMP;
     tl_err code = ask(client, &a, tl__ask_step, "look", err);
-    if (code)
-        return code;
-    size_t size = ret_info->size;
-    memcpy(ret_info, &a.info, size);
-    ret_info->size = size;
-    return TL_OK;
+    if (!code)
+        tl__info_write(ret_info, &a.info, sizeof a.info);
+    return code;
 }
 
 tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
@@ -298,7 +287,13 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
     char name[TL_KEY_MAX + TL_SIDECAR_EXTRA], shown[64];
-    tl_break b = {.key = tl__bytes(key, key_len), .who = tl__bytes_of(client->owner), .seen = seen};
+    tl_lock_info known;
+    if (seen && tl__options_read(&known, sizeof known, seen, offsetof(tl_lock_info, host),
+                                 "tl_lock_info", err))
+        return TL_EINVALID;
+    tl_break b = {.key = tl__bytes(key, key_len),
+                  .who = tl__bytes_of(client->owner),
+                  .seen = seen ? &known : NULL};
     b.attempt_ms = client->attempt_ms;
     b.connect_ms = client->connect_ms;
     b.sidecar = tl__sidecar(name, b.key, NULL);

@@ -100,7 +100,8 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
         atomic_store(&lock->state, (int)state);
-        lock->event = (tl_lock_event){.state = state,
+        lock->event = (tl_lock_event){.size = sizeof lock->event,
+                                      .state = state,
                                       .why = out->note[i].why,
                                       .robbed = out->note[i].robbed,
                                       .robber_ms = out->note[i].robber_ms};

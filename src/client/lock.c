@@ -8,6 +8,7 @@
 #include "client/driver.h"
 #include "client/lock_acquire.h"
 #include "ground/error.h"
+#include "ground/options.h"
 #include "protocol/settle.h"
 
 #define TTL_MS 30000
@@ -21,23 +22,24 @@ static tl_err check_ttl(int64_t ttl_ms, tl_error *err) {
                     (long long)ttl_ms);
 }
 
-static tl_err check_retry(const tl_retry *r, tl_error *err) {
-    if ((unsigned)r->kind > TL_RETRY_CUSTOM || (r->kind == TL_RETRY_CUSTOM && !r->next))
-        return tl__fail(err, TL_EINVALID, 0, "retry: no such kind, or CUSTOM without next");
-    if (r->delay_ms < 0 || r->max_delay_ms < 0)
+static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
+    if ((unsigned)o->retry > TL_RETRY_CUSTOM)
+        return tl__fail(err, TL_EINVALID, 0, "retry: there is no kind %d", (int)o->retry);
+    if (o->retry == TL_RETRY_CUSTOM && !o->retry_next)
+        return tl__fail(err, TL_EINVALID, 0, "retry: TL_RETRY_CUSTOM needs retry_next");
+    if (o->retry_delay_ms < 0 || o->retry_max_delay_ms < 0)
         return tl__fail(err, TL_EINVALID, 0, "retry: a delay is negative");
     return TL_OK;
 }
 
 static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, tl_error *err) {
     *ret = (tl_lock_options){.size = sizeof *ret};
-    if (given && given->size < offsetof(tl_lock_options, max_hold_ms))
-        return tl__fail(err, TL_EINVALID, 0, "options: set size, with TL_LOCK_OPTIONS");
-    if (given)
-        memcpy(ret, given, given->size < sizeof *ret ? given->size : sizeof *ret);
+    if (given && tl__options_read(ret, sizeof *ret, given, offsetof(tl_lock_options, max_hold_ms),
+                                  "tl_lock_options", err))
+        return TL_EINVALID;
     if (ret->max_hold_ms < 0)
         return tl__fail(err, TL_EINVALID, 0, "max_hold: negative");
-    return check_retry(&ret->retry, err);
+    return check_retry(ret, err);
 }
 
 /* The lifetime, and for stamps what else holds for this key. */
@@ -89,7 +91,12 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     lock->client = client;
     lock->protocol = o.no_fence ? client->protocol->no_fence : client->protocol;
     lock->name = name;
-    lock->retry = o.retry;
+    lock->retry = (tl_retry){.kind = o.retry,
+                             .delay_ms = o.retry_delay_ms,
+                             .max_delay_ms = o.retry_max_delay_ms,
+                             .max_attempts = o.retry_max_attempts,
+                             .next = o.retry_next,
+                             .ctx = o.retry_ctx};
     lock->on_event = o.on_event;
     atomic_fetch_add(&client->callers, o.on_event != NULL);
     lock->ctx = o.ctx;

@@ -6,6 +6,15 @@
 
 #include "protocol/protocol.h"
 
+/** A strategy of waiting, as the options of a lock state it in their members retry and retry_*. */
+typedef struct {
+    tl_retry_kind kind;
+    int64_t delay_ms, max_delay_ms;
+    uint32_t max_attempts;
+    int64_t (*next)(uint32_t attempts, int64_t waited_ms, void *ctx);
+    void *ctx;
+} tl_retry;
+
 typedef struct {
     tl_result result; /**< final at END or DETACH; code OK: held, with deadline and fence */
     tl_job job;

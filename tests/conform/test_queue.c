@@ -394,7 +394,8 @@ static void test_trying_once_and_other_strategies_do_not_queue(void **state) {
     tl_client *client = conform_client(c);
     tl_lock *second = conform_lock(c, client, TTL_MS), *once = conform_lock(c, client, TTL_MS);
     tl_lock *own = conform_lock_with(
-        c, client, TL_LOCK_OPTIONS(.retry = {TL_RETRY_FIXED, .delay_ms = 1, .max_attempts = 3}));
+        c, client,
+        TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 1, .retry_max_attempts = 3));
     acquiring *a;
     tl_lock *first = held_for_passing(c, client, second, &a);
     uint64_t count = conform_count(c);
@@ -411,7 +412,7 @@ static void test_a_strategy_with_long_pauses_holds_nobody_up(void **state) {
     conform *c = *state;
     tl_client *client = conform_client(c);
     tl_lock *slow = conform_lock_with(
-        c, client, TL_LOCK_OPTIONS(.retry = {TL_RETRY_FIXED, .delay_ms = 600000}));
+        c, client, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 600000));
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     conform_do(c, "SET %s another's", c->key); /* and its end is announced to nobody */
     uint64_t count = conform_count(c);
@@ -432,7 +433,7 @@ static void test_a_strategy_with_long_pauses_holds_nobody_up(void **state) {
 static void test_whoever_took_it_outside_passes_it_on_to_those_who_come(void **state) {
     conform *c = *state;
     tl_client *client = conform_client(c);
-    tl_lock *own = conform_lock_with(c, client, TL_LOCK_OPTIONS(.retry = {.kind = TL_RETRY_FIXED}));
+    tl_lock *own = conform_lock_with(c, client, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED));
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(own, SOON_MS, &said), TL_OK);
     assert_int_equal(standing(own), TL_FRONT);

@@ -171,10 +171,10 @@ static void test_a_locks_options_are_checked(void **state) {
     REFUSE_LOCK("ttl", .ttl_ms = TL_TTL_MAX_MS + 1);
     REFUSE_LOCK("ttl", .ttl_ms = -1);
     REFUSE_LOCK("max_hold", .max_hold_ms = -1);
-    REFUSE_LOCK("retry", .retry = {.kind = (tl_retry_kind)99});
-    REFUSE_LOCK("retry", .retry = {.kind = TL_RETRY_CUSTOM});
-    REFUSE_LOCK("retry", .retry = {.delay_ms = -1});
-    REFUSE_LOCK("retry", .retry = {.max_delay_ms = -1});
+    REFUSE_LOCK("retry", .retry = (tl_retry_kind)99);
+    REFUSE_LOCK("retry", .retry = TL_RETRY_CUSTOM);
+    REFUSE_LOCK("retry", .retry_delay_ms = -1);
+    REFUSE_LOCK("retry", .retry_max_delay_ms = -1);
 }
 
 static void test_a_negative_wait_is_refused(void **state) {

@@ -7,16 +7,16 @@
 #define ASKED_MAX 16
 
 /* A lock that nobody announces the end of, so that nothing but the strategy decides. */
-static tl_lock *against_foreign(conform *c, tl_retry retry) {
+static tl_lock *against_foreign(conform *c, tl_lock_options options) {
     conform_do(c, "SET %s foreign", c->key);
-    return conform_lock_with(c, conform_client(c),
-                             TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .retry = retry));
+    options.ttl_ms = TTL_MS;
+    return conform_lock_with(c, conform_client(c), options);
 }
 
 static void test_fixed_pauses_for_the_delay(void **state) {
     conform *c = *state;
     tl_lock *lock = against_foreign(
-        c, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 60, .max_attempts = 5});
+        c, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 60, .retry_max_attempts = 5));
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_EBUSY);
     ASSERT_TOOK(began, 4 * 60, 4 * 60);
@@ -24,13 +24,15 @@ static void test_fixed_pauses_for_the_delay(void **state) {
 
 static void test_fixed_waits_no_longer_than_it_may(void **state) {
     conform *c = *state;
-    tl_lock *lock = against_foreign(c, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 20000});
+    tl_lock *lock = against_foreign(
+        c, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 20000));
     ASSERT_RESULT(acquire_to_limit(lock, 200), TL_ETIMEDOUT);
 }
 
 static void test_fixed_gets_a_lock_that_becomes_free(void **state) {
     conform *c = *state;
-    tl_lock *lock = against_foreign(c, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 20});
+    tl_lock *lock = against_foreign(c,
+                                    TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 20));
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
     uint64_t before = conform_count(c);
     WAIT_FOR(SOON_MS, conform_count(c) > before + 5);
@@ -41,8 +43,9 @@ static void test_fixed_gets_a_lock_that_becomes_free(void **state) {
 
 static void test_exponential_pauses_at_random_up_to_its_limits(void **state) {
     conform *c = *state;
-    const tl_retry retry = {
-        .kind = TL_RETRY_EXPONENTIAL, .delay_ms = 10, .max_delay_ms = 40, .max_attempts = 7};
+    const tl_lock_options retry = TL_LOCK_OPTIONS(.retry = TL_RETRY_EXPONENTIAL,
+                                                  .retry_delay_ms = 10, .retry_max_delay_ms = 40,
+                                                  .retry_max_attempts = 7);
     tl_lock *lock = against_foreign(c, retry);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_EBUSY);
@@ -53,11 +56,13 @@ static void test_max_attempts_counts_attempts(void **state) {
     static const tl_retry_kind kinds[] = {TL_RETRY_AUTO, TL_RETRY_FIXED, TL_RETRY_EXPONENTIAL};
     conform *c = *state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        const tl_retry once = {.kind = kinds[i], .delay_ms = 10, .max_attempts = 1};
+        const tl_lock_options once = TL_LOCK_OPTIONS(.retry = kinds[i], .retry_delay_ms = 10,
+                                                     .retry_max_attempts = 1);
         int64_t began = clock_ms();
         ASSERT_RESULT(tl_lock_acquire(against_foreign(c, once), TL_FOREVER, &said), TL_EBUSY);
         ASSERT_TOOK(began, 0, 0);
-        const tl_retry thrice = {.kind = kinds[i], .delay_ms = 10, .max_attempts = 3};
+        const tl_lock_options thrice = TL_LOCK_OPTIONS(.retry = kinds[i], .retry_delay_ms = 10,
+                                                       .retry_max_attempts = 3);
         ASSERT_RESULT(tl_lock_acquire(against_foreign(c, thrice), TL_FOREVER, &said), TL_EBUSY);
         ASSERT_SAID(c->key);
     }
@@ -87,8 +92,8 @@ static int64_t answer(uint32_t attempts, int64_t waited_ms, void *ctx) {
 static void test_custom_is_asked_after_each_attempt(void **state) {
     conform *c = *state;
     questions q = {.stop_at = 4, .pause_ms = 30};
-    tl_lock *lock = against_foreign(c,
-                                    (tl_retry){.kind = TL_RETRY_CUSTOM, .next = answer, .ctx = &q});
+    tl_lock *lock = against_foreign(
+        c, TL_LOCK_OPTIONS(.retry = TL_RETRY_CUSTOM, .retry_next = answer, .retry_ctx = &q));
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_EBUSY);
     ASSERT_TOOK(began, 3 * 30, 3 * 30);
@@ -103,8 +108,8 @@ static void test_custom_is_asked_after_each_attempt(void **state) {
 static void test_custom_may_ask_again_at_once(void **state) {
     conform *c = *state;
     questions q = {.stop_at = 10, .pause_ms = 0};
-    tl_lock *lock = against_foreign(c,
-                                    (tl_retry){.kind = TL_RETRY_CUSTOM, .next = answer, .ctx = &q});
+    tl_lock *lock = against_foreign(
+        c, TL_LOCK_OPTIONS(.retry = TL_RETRY_CUSTOM, .retry_next = answer, .retry_ctx = &q));
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_EBUSY);
     ASSERT_TOOK(began, 0, 0);
@@ -114,7 +119,8 @@ static void test_custom_may_ask_again_at_once(void **state) {
 static void test_custom_is_not_asked_when_the_lock_is_free(void **state) {
     conform *c = *state;
     questions q = {.stop_at = 1};
-    const tl_retry retry = {.kind = TL_RETRY_CUSTOM, .next = answer, .ctx = &q};
+    const tl_lock_options retry = TL_LOCK_OPTIONS(.retry = TL_RETRY_CUSTOM, .retry_next = answer,
+                                                  .retry_ctx = &q);
     tl_lock *lock = against_foreign(c, retry);
     conform_do(c, "DEL %s", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
@@ -123,7 +129,8 @@ static void test_custom_is_not_asked_when_the_lock_is_free(void **state) {
 
 static void test_cancel_ends_a_long_pause(void **state) {
     conform *c = *state;
-    tl_lock *lock = against_foreign(c, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 100000});
+    tl_lock *lock = against_foreign(
+        c, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 100000));
     uint64_t before = conform_count(c);
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
     WAIT_FOR(SOON_MS, conform_count(c) > before);

@@ -188,7 +188,7 @@ static void test_after_a_late_delete_no_second_of_ours_gets_in_beside_the_first(
     tl_lock *first = take_over(TL_BRIDGE, false, true);
     tl_lock *second = make_lock_with(
         make_client_with(legacy_client(real_redis_url(server), TL_BRIDGE, false)), KEY,
-        TL_LOCK_OPTIONS(.retry = {.kind = TL_RETRY_FIXED, .delay_ms = 1}));
+        TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 1));
     java_answers(&java, "release " KEY, "done");
     assert_int_equal(real_redis_int(server, "EXISTS " KEY), 0);
     int64_t left_ms = tl_lock_remaining_ms(first);

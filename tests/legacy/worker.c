@@ -105,8 +105,7 @@ static int64_t draw_ttl(worker *w, const char *protocol) {
 static tl_lock *make(tl_client *client, const char *key, int64_t ttl_ms) {
     tl_error err;
     tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = on_event,
-                                              .retry = {.kind = TL_RETRY_FIXED,
-                                                        .delay_ms = POLL_MS});
+                                              .retry = TL_RETRY_FIXED, .retry_delay_ms = POLL_MS);
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
     if (!lock) {
         (void)printf("note %s\n", err.message);
