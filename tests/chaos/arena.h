@@ -11,6 +11,7 @@
 #include "locks.h"
 #include "proxy.h"
 #include "real_redis.h"
+#include "tests.h"
 
 #define KEY "chaos:key"
 #define TTL_MS 30000
@@ -39,8 +40,6 @@ static inline int arena_tear_down(void **state) {
     gate = NULL;
     return failed;
 }
-
-#define ARENA_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, arena_tear_down)
 
 /** Its limits are reached by faults alone, however busy the machine. */
 static inline tl_client *client_at(const char *url) {

@@ -331,18 +331,20 @@ static void test_it_lasts(void **state) {
 
 int main(void) {
     enum { FAULTS = sizeof faults / sizeof *faults };
-    struct CMUnitTest tests[2 * FAULTS];
     static char names[2 * FAULTS][64];
     for (size_t i = 0; i < 2 * FAULTS; i++) {
         const fault *f = &faults[i / 2];
         (void)snprintf(names[i], sizeof names[i], "%s, which %s", f->name,
                        i % 2 ? "lasts" : "passes");
-        tests[i] = (struct CMUnitTest){names[i], i % 2 ? test_it_lasts : test_it_passes,
-                                       arena_set_up, heal, (void *)(uintptr_t)f};
+        tests_add((tests_entry){.name = names[i],
+                                .run = i % 2 ? test_it_lasts : test_it_passes,
+                                .set_up = arena_set_up,
+                                .tear_down = heal,
+                                .state = (void *)(uintptr_t)f});
     }
     server = real_redis_start(
         &(real_redis_options){.config = "enable-debug-command yes\nlua-time-limit 10\n"
                                         "key-load-delay 500\n"
                                         "loading-process-events-interval-bytes 1024"});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

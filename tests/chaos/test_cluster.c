@@ -5,7 +5,6 @@
 #include "arena.h"
 
 #define LOCKS 2000 /* more than are asked singly at once */
-#define CLUSTER_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, tear_down)
 #define LIFE_MS clock_patient_ms(3000)
 
 static long long number_in(const char *section, const char *name) {
@@ -55,6 +54,8 @@ static int tear_down(void **state) {
     return arena_tear_down(state);
 }
 
+TESTS_WITH(arena_set_up, tear_down);
+
 static void let_pass(int64_t ms) {
     const clock_wait wait = clock_wait_begin(ms);
     while (clock_wait_more(&wait)) {}
@@ -68,8 +69,7 @@ static void assert_all_are_kept(lock_events *events) {
         ASSERT_GOES_ON(locks[i]);
 }
 
-static void test_locks_of_many_slots_are_all_kept_and_asked_for_together_once(void **state) {
-    (void)state;
+TEST(locks_of_many_slots_are_all_kept_and_asked_for_together_once) {
     lock_events *events = make_events();
     take_all(client_direct(), events);
     WAIT_FOR(LIFE_MS, refused() > 0);
@@ -84,8 +84,7 @@ static void test_locks_of_many_slots_are_all_kept_and_asked_for_together_once(vo
 }
 
 /* It may be to another server, that can do it. */
-static void test_a_new_connection_is_tried_anew(void **state) {
-    (void)state;
+TEST(a_new_connection_is_tried_anew) {
     lock_events *events = make_events();
     take_all(client_direct(), events);
     WAIT_FOR(LIFE_MS, refused() > 0);
@@ -102,9 +101,5 @@ int main(void) {
     freeReplyObject(real_redis_command(server, "CLUSTER ADDSLOTSRANGE 0 16383"));
     const clock_wait wait = clock_wait_begin(SOON_MS);
     while (!is_ready() && clock_wait_more(&wait)) {}
-    const struct CMUnitTest tests[] = {
-        CLUSTER_TEST(test_locks_of_many_slots_are_all_kept_and_asked_for_together_once),
-        CLUSTER_TEST(test_a_new_connection_is_tried_anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

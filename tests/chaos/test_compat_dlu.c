@@ -58,6 +58,8 @@ static int tear_down(void **state) {
     return arena_tear_down(state);
 }
 
+TESTS_WITH(arena_set_up, tear_down);
+
 static int64_t server_ms(void) {
     redisReply *time = real_redis_command(server, "TIME");
     int64_t ms = atoll(time->element[0]->str) * 1000 + atoll(time->element[1]->str) / 1000;
@@ -143,28 +145,9 @@ static void assert_exact(protected_number *p, int contenders) {
     assert_false(key_exists());
 }
 
-static void test_threads_of_one_handle_beside_java_count_exactly(void **state) {
-    enum { OURS = 5, ALL = 7 };
-    (void)state;
-    static protected_number number;
-    number = (protected_number){.number = 0};
-    tl_dlu *shared = open_one(false), *own = open_one(false);
-    contender c[ALL];
-    pthread_t thread[ALL];
-    for (int i = 0; i < ALL; i++) {
-        c[i] = (contender){.number = &number};
-        if (i < OURS)
-            c[i].dlu = i ? shared : own;
-        else
-            c[i].context = java().context;
-        assert_int_equal(pthread_create(&thread[i], NULL, contend, &c[i]), 0);
-    }
-    for (int i = 0; i < ALL; i++)
-        assert_int_equal(pthread_join(thread[i], NULL), 0);
-    assert_exact(&number, ALL);
-}
-
 /* ---- processes --------------------------------------------------------------------------------- */
+
+/* Those that fork come first: a child of a process with threads is less than a process. */
 
 static void *shared_memory(size_t n) {
     // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
@@ -196,9 +179,8 @@ static void assert_ends_well(pid_t pid) {
     assert_int_equal(status, 0);
 }
 
-static void test_processes_beside_java_count_exactly(void **state) {
+TEST_WITH(processes_beside_java_count_exactly, NULL, NULL) {
     enum { OURS = 3, ALL = 6 };
-    (void)state;
     protected_number *number = shared_memory(sizeof *number);
     pid_t pid[ALL];
     for (int i = 0; i < ALL; i++)
@@ -209,22 +191,8 @@ static void test_processes_beside_java_count_exactly(void **state) {
     (void)munmap(number, sizeof *number);
 }
 
-/* ---- crashes ----------------------------------------------------------------------------------- */
-
-static void test_a_crashed_javas_lock_is_had_after_its_end_and_m_and_l(void **state) {
-    (void)state;
-    legacy_lock crashed = java();
-    crashed.ttl_ms = LIFE_MS;
-    assert_true(legacy_lock_lock(&crashed, KEY));
-    tl_dlu *d = open_one(true);
-    assert_false(tl_dlu_lock(d, KEY, NULL));
-    assert_true(tl_dlu_lock_wait(d, KEY, LIFE_MS + SKEW_MS + LAG_MS + SOON_MS, &said));
-    assert_true(stored(KEY) - LIFE_MS > crashed.stamp_ms + SKEW_MS + LAG_MS);
-}
-
 /* The key's own lifetime is not what frees it: Java takes over by its clock. */
-static void test_a_crashed_holders_lock_is_javas_after_its_end(void **state) {
-    (void)state;
+TEST_WITH(a_crashed_holders_lock_is_javas_after_its_end, NULL, tear_down) {
     protected_number *told = shared_memory(sizeof *told);
     pid_t pid = fork();
     if (pid == 0) {
@@ -246,10 +214,43 @@ static void test_a_crashed_holders_lock_is_javas_after_its_end(void **state) {
     assert_true(server_ms() > end);
 }
 
+/* ---- threads --------------------------------------------------------------------------------- */
+
+TEST(threads_of_one_handle_beside_java_count_exactly) {
+    enum { OURS = 5, ALL = 7 };
+    static protected_number number;
+    number = (protected_number){.number = 0};
+    tl_dlu *shared = open_one(false), *own = open_one(false);
+    contender c[ALL];
+    pthread_t thread[ALL];
+    for (int i = 0; i < ALL; i++) {
+        c[i] = (contender){.number = &number};
+        if (i < OURS)
+            c[i].dlu = i ? shared : own;
+        else
+            c[i].context = java().context;
+        assert_int_equal(pthread_create(&thread[i], NULL, contend, &c[i]), 0);
+    }
+    for (int i = 0; i < ALL; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_exact(&number, ALL);
+}
+
+/* ---- crashes ----------------------------------------------------------------------------------- */
+
+TEST(a_crashed_javas_lock_is_had_after_its_end_and_m_and_l) {
+    legacy_lock crashed = java();
+    crashed.ttl_ms = LIFE_MS;
+    assert_true(legacy_lock_lock(&crashed, KEY));
+    tl_dlu *d = open_one(true);
+    assert_false(tl_dlu_lock(d, KEY, NULL));
+    assert_true(tl_dlu_lock_wait(d, KEY, LIFE_MS + SKEW_MS + LAG_MS + SOON_MS, &said));
+    assert_true(stored(KEY) - LIFE_MS > crashed.stamp_ms + SKEW_MS + LAG_MS);
+}
+
 /* ---- clocks ------------------------------------------------------------------------------------ */
 
-static void test_within_m_a_fast_clock_takes_nothing_that_is_believed(void **state) {
-    (void)state;
+TEST(within_m_a_fast_clock_takes_nothing_that_is_believed) {
     legacy_lock fast = java();
     fast.ttl_ms = LIFE_MS;
     fast.ahead_ms = SKEW_MS;
@@ -261,8 +262,7 @@ static void test_within_m_a_fast_clock_takes_nothing_that_is_believed(void **sta
     assert_int_equal(stored(KEY), fast.stamp_ms);
 }
 
-static void test_beyond_m_a_robbed_lock_is_told_at_release_and_stays_the_robbers(void **state) {
-    (void)state;
+TEST(beyond_m_a_robbed_lock_is_told_at_release_and_stays_the_robbers) {
     legacy_lock robber = java();
     robber.ahead_ms = 70000;
     tl_dlu *d = open_one(false);
@@ -280,9 +280,8 @@ static void tell_robber(tl_lock *lock, const tl_lock_event *event, void *ctx) {
         atomic_store(robber_ms, event->robber_ms);
 }
 
-static void test_a_lock_that_is_renewed_names_the_robbers_clock(void **state) {
+TEST(a_lock_that_is_renewed_names_the_robbers_clock) {
     static _Atomic int64_t robber_ms;
-    (void)state;
     atomic_store(&robber_ms, 0);
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_BRIDGE,
@@ -313,8 +312,7 @@ static void assert_told_at_release(tl_dlu *d, const char *key) {
     assert_true(code == TL_EEXPIRED || code == TL_ETAKEN);
 }
 
-static void test_javas_flag_of_one_key_deletes_another_key(void **state) {
-    (void)state;
+TEST(javas_flag_of_one_key_deletes_another_key) {
     legacy_lock l = java(), third = java();
     l.ttl_ms = third.ttl_ms = LIFE_MS;
     tl_dlu *a = open_one(true), *b = open_one(true);
@@ -333,16 +331,14 @@ static void test_javas_flag_of_one_key_deletes_another_key(void **state) {
     assert_true(key_exists());
 }
 
-static void test_a_deleted_key_is_told_at_release(void **state) {
-    (void)state;
+TEST(a_deleted_key_is_told_at_release) {
     tl_dlu *d = open_one(false);
     take(d, KEY);
     freeReplyObject(real_redis_command(server, "DEL " KEY));
     assert_int_equal(tl_dlu_release(d, KEY, &said), TL_EEXPIRED);
 }
 
-static void test_a_failed_lock_of_java_clears_the_flag_of_the_one_before(void **state) {
-    (void)state;
+TEST(a_failed_lock_of_java_clears_the_flag_of_the_one_before) {
     legacy_lock l = java(), other = java();
     l.flag_is_result = true;
     assert_true(legacy_lock_lock(&other, OTHER));
@@ -352,8 +348,7 @@ static void test_a_failed_lock_of_java_clears_the_flag_of_the_one_before(void **
     assert_true(key_exists()); /* for 60 s, and nobody works */
 }
 
-static void test_a_late_java_deletes_its_successors_lock(void **state) {
-    (void)state;
+TEST(a_late_java_deletes_its_successors_lock) {
     legacy_lock late = java(), third = java();
     late.ttl_ms = third.ttl_ms = LIFE_MS;
     assert_true(legacy_lock_lock(&late, KEY));
@@ -367,8 +362,7 @@ static void test_a_late_java_deletes_its_successors_lock(void **state) {
     assert_told_at_release(a, KEY);
 }
 
-static void test_threads_of_java_share_the_flag(void **state) {
-    (void)state;
+TEST(threads_of_java_share_the_flag) {
     legacy_lock l = java();
     assert_true(legacy_lock_lock(&l, KEY));
     assert_false(legacy_lock_lock(&l, KEY)); /* another thread of the service */
@@ -378,8 +372,7 @@ static void test_threads_of_java_share_the_flag(void **state) {
 
 /* ---- races ------------------------------------------------------------------------------------- */
 
-static void test_a_racing_losers_stamp_is_no_robbery(void **state) {
-    (void)state;
+TEST(a_racing_losers_stamp_is_no_robbery) {
     tl_dlu *d = open_one(true);
     take(d, KEY);
     long long losers = stored(KEY) - 5; /* its clock was read before, its GETSET came after */
@@ -390,8 +383,7 @@ static void test_a_racing_losers_stamp_is_no_robbery(void **state) {
 
 /* ---- lost replies ------------------------------------------------------------------------------ */
 
-static void test_a_lock_without_an_answer_is_undone(void **state) {
-    (void)state;
+TEST(a_lock_without_an_answer_is_undone) {
     tl_client_options o = TL_CLIENT_OPTIONS(.url = proxy_url(gate), .attempt_ms = ATTEMPT_MS,
                                             .connect_ms = CONNECT_MS);
     tl_dlu *d = handles[handle_count++] = tl_dlu_open_with(&o, &said);
@@ -418,8 +410,7 @@ static tl_dlu *open_strict(const char *url, int64_t attempt_ms) {
     return d;
 }
 
-static void test_strict_a_lock_without_an_answer_is_nobodys_until_it_runs_out(void **state) {
-    (void)state;
+TEST(strict_a_lock_without_an_answer_is_nobodys_until_it_runs_out) {
     tl_dlu *d = open_strict(proxy_url(gate), ATTEMPT_MS), *next = open_one(true);
     take(d, OTHER); /* it is connected now */
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
@@ -432,8 +423,7 @@ static void test_strict_a_lock_without_an_answer_is_nobodys_until_it_runs_out(vo
     assert_true(server_ms() > stamp + SKEW_MS + LAG_MS);
 }
 
-static void test_strict_a_release_with_little_time_left_leaves_the_key(void **state) {
-    (void)state;
+TEST(strict_a_release_with_little_time_left_leaves_the_key) {
     tl_dlu *d = open_strict(real_redis_url(server), LIFE_MS / 2);
     take(d, KEY);
     long long stamp = stored(KEY);
@@ -442,29 +432,7 @@ static void test_strict_a_release_with_little_time_left_leaves_the_key(void **st
     assert_int_equal(stored(KEY), stamp);
 }
 
-#define ONE(test) cmocka_unit_test_setup_teardown(test, arena_set_up, tear_down)
-
 int main(void) {
-    /* Those that fork come first: a child of a process with threads is less than a process. */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_processes_beside_java_count_exactly, NULL, NULL),
-        cmocka_unit_test_setup_teardown(test_a_crashed_holders_lock_is_javas_after_its_end, NULL,
-                                        tear_down),
-        ONE(test_threads_of_one_handle_beside_java_count_exactly),
-        ONE(test_a_crashed_javas_lock_is_had_after_its_end_and_m_and_l),
-        ONE(test_within_m_a_fast_clock_takes_nothing_that_is_believed),
-        ONE(test_beyond_m_a_robbed_lock_is_told_at_release_and_stays_the_robbers),
-        ONE(test_a_lock_that_is_renewed_names_the_robbers_clock),
-        ONE(test_javas_flag_of_one_key_deletes_another_key),
-        ONE(test_a_deleted_key_is_told_at_release),
-        ONE(test_a_failed_lock_of_java_clears_the_flag_of_the_one_before),
-        ONE(test_a_late_java_deletes_its_successors_lock),
-        ONE(test_threads_of_java_share_the_flag),
-        ONE(test_a_racing_losers_stamp_is_no_robbery),
-        ONE(test_a_lock_without_an_answer_is_undone),
-        ONE(test_strict_a_lock_without_an_answer_is_nobodys_until_it_runs_out),
-        ONE(test_strict_a_release_with_little_time_left_leaves_the_key),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -4,6 +4,8 @@
  */
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define LEASE_MS 1000
 #define PHASE "tidelock:phase:{default}"
 
@@ -53,8 +55,7 @@ static void outwait_a_lease(void) {
     while (clock_wait_more(&wait)) {}
 }
 
-static void test_one_that_was_cut_off_acts_by_what_it_reads_when_it_returns(void **state) {
-    (void)state;
+TEST(one_that_was_cut_off_acts_by_what_it_reads_when_it_returns) {
     set_phase(1, 1);
     tl_lock *lock = lock_of(client_with_limits(proxy_url(gate), ATTEMPT_MS, CONNECT_MS));
     take_and_give_back(lock);
@@ -68,8 +69,7 @@ static void test_one_that_was_cut_off_acts_by_what_it_reads_when_it_returns(void
     release_hastily(lock, KEY);
 }
 
-static void test_a_lease_is_kept_fresh_and_a_change_is_confirmed(void **state) {
-    (void)state;
+TEST(a_lease_is_kept_fresh_and_a_change_is_confirmed) {
     set_phase(0, 1);
     tl_lock *lock = lock_of(client_by_phase(real_redis_url(server)));
     take_and_give_back(lock);
@@ -82,8 +82,7 @@ static void test_a_lease_is_kept_fresh_and_a_change_is_confirmed(void **state) {
     assert_true(holds_token(lock));
 }
 
-static void test_under_a_lease_a_pair_is_two_commands(void **state) {
-    (void)state;
+TEST(under_a_lease_a_pair_is_two_commands) {
     set_phase(1, 1);
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server),
                                                            .protocol = TL_AUTO,
@@ -98,8 +97,7 @@ static void test_under_a_lease_a_pair_is_two_commands(void **state) {
     assert_false(has_executed("evalsha", 50)); /* a few, by a keeper that begins to watch K */
 }
 
-static void test_a_held_stamp_becomes_a_token_when_the_fleet_drains(void **state) {
-    (void)state;
+TEST(a_held_stamp_becomes_a_token_when_the_fleet_drains) {
     set_phase(1, 1);
     lock_events *events = make_events();
     tl_client *client = client_by_phase(real_redis_url(server));
@@ -118,8 +116,7 @@ static void test_a_held_stamp_becomes_a_token_when_the_fleet_drains(void **state
     assert_false(key_exists());
 }
 
-static void test_a_register_that_goes_back_or_away_stops_who_knew_better(void **state) {
-    (void)state;
+TEST(a_register_that_goes_back_or_away_stops_who_knew_better) {
     set_phase(2, 5);
     tl_lock *lock = lock_of(client_by_phase(real_redis_url(server)));
     take_and_give_back(lock);
@@ -136,8 +133,7 @@ static void test_a_register_that_goes_back_or_away_stops_who_knew_better(void **
     take_and_give_back(lock);
 }
 
-static void test_who_closes_its_client_is_no_longer_waited_for(void **state) {
-    (void)state;
+TEST(who_closes_its_client_is_no_longer_waited_for) {
     set_phase(1, 1);
     tl_client *client = client_by_phase(real_redis_url(server));
     tl_lock *lock = lock_of(client);
@@ -148,8 +144,7 @@ static void test_who_closes_its_client_is_no_longer_waited_for(void **state) {
     assert_int_equal(real_redis_int(server, "EXISTS " PHASE ":clients"), 0);
 }
 
-static void test_who_closes_before_there_is_a_register_is_forgotten_too(void **state) {
-    (void)state;
+TEST(who_closes_before_there_is_a_register_is_forgotten_too) {
     tl_client *client = client_by_phase(real_redis_url(server));
     tl_lock *lock = lock_of(client);
     take_and_give_back(lock);
@@ -159,8 +154,7 @@ static void test_who_closes_before_there_is_a_register_is_forgotten_too(void **s
     assert_int_equal(real_redis_int(server, "EXISTS " PHASE ":clients"), 0);
 }
 
-static void test_a_lock_that_is_freed_while_held_is_no_reason_to_stay(void **state) {
-    (void)state;
+TEST(a_lock_that_is_freed_while_held_is_no_reason_to_stay) {
     tl_client *client = client_by_phase(real_redis_url(server));
     tl_lock *lock = lock_of(client);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -170,8 +164,7 @@ static void test_a_lock_that_is_freed_while_held_is_no_reason_to_stay(void **sta
 }
 
 /* It may still take effect, by a phase that must be waited for then. */
-static void test_who_closes_with_a_take_in_doubt_is_waited_for(void **state) {
-    (void)state;
+TEST(who_closes_with_a_take_in_doubt_is_waited_for) {
     set_phase(1, 1);
     tl_client *client = client_with_limits(proxy_url(gate), ATTEMPT_MS, CONNECT_MS);
     tl_lock *lock = lock_of(client);
@@ -187,8 +180,7 @@ static void test_who_closes_with_a_take_in_doubt_is_waited_for(void **state) {
     assert_true(has_confirmed(2));
 }
 
-static void test_where_the_register_may_not_be_read_nothing_is_taken(void **state) {
-    (void)state;
+TEST(where_the_register_may_not_be_read_nothing_is_taken) {
     run("ACL SETUSER u on >p ~chaos:* ~tidelock:{chaos:* &* +@all");
     char url[160];
     (void)snprintf(url, sizeof url, "redis://u:p@127.0.0.1:%d", real_redis_port(server));
@@ -198,8 +190,7 @@ static void test_where_the_register_may_not_be_read_nothing_is_taken(void **stat
     run("ACL DELUSER u");
 }
 
-static void test_a_new_client_clears_away_records_that_are_over(void **state) {
-    (void)state;
+TEST(a_new_client_clears_away_records_that_are_over) {
     set_phase(1, 1);
     freeReplyObject(real_redis_command(server, "HMSET " PHASE ":clients dead %s odd %s",
                                        "1 1 1000 1700000000000000 0.1.0 host 1 x", "what is this"));
@@ -209,21 +200,8 @@ static void test_a_new_client_clears_away_records_that_are_over(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_one_that_was_cut_off_acts_by_what_it_reads_when_it_returns),
-        ARENA_TEST(test_a_lease_is_kept_fresh_and_a_change_is_confirmed),
-        ARENA_TEST(test_under_a_lease_a_pair_is_two_commands),
-        ARENA_TEST(test_a_held_stamp_becomes_a_token_when_the_fleet_drains),
-        ARENA_TEST(test_a_register_that_goes_back_or_away_stops_who_knew_better),
-        ARENA_TEST(test_who_closes_its_client_is_no_longer_waited_for),
-        ARENA_TEST(test_who_closes_before_there_is_a_register_is_forgotten_too),
-        ARENA_TEST(test_a_lock_that_is_freed_while_held_is_no_reason_to_stay),
-        ARENA_TEST(test_who_closes_with_a_take_in_doubt_is_waited_for),
-        ARENA_TEST(test_where_the_register_may_not_be_read_nothing_is_taken),
-        ARENA_TEST(test_a_new_client_clears_away_records_that_are_over),
-    };
     server = real_redis_start(NULL);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = tests_run();
     real_redis_free(server);
     return failed;
 }

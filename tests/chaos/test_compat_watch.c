@@ -7,6 +7,11 @@
 
 #include "arena.h"
 
+/* How clients hear of changes: by CLIENT TRACKING, by keyspace events, or not at all. */
+enum { BY_TRACKING = 1, BY_EVENTS = 2, BY_NOTHING = 4 };
+
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define LEGACY_TTL_MS 60000
 #define AT_ONCE_MS 6000 /* far less than the third of a lifetime at which it would be renewed */
 #define TTL_BRIEF_MS 5000
@@ -71,8 +76,7 @@ static int64_t server_ms(void) {
     return ms;
 }
 
-static void test_a_robbery_is_told_at_once_with_the_robbers_clock(void **state) {
-    (void)state;
+TEST_IN(a_robbery_is_told_at_once_with_the_robbers_clock, BY_TRACKING | BY_EVENTS) {
     lock_events *events = make_events();
     (void)held(events);
     await_watched();
@@ -83,8 +87,7 @@ static void test_a_robbery_is_told_at_once_with_the_robbers_clock(void **state) 
     assert_in_range(lost.robber_ms, AHEAD_MS - AT_ONCE_MS, AHEAD_MS);
 }
 
-static void test_a_deleted_key_is_told_at_once(void **state) {
-    (void)state;
+TEST_IN(a_deleted_key_is_told_at_once, BY_TRACKING | BY_EVENTS) {
     lock_events *events = make_events();
     (void)held(events);
     await_watched();
@@ -92,8 +95,7 @@ static void test_a_deleted_key_is_told_at_once(void **state) {
     assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
 }
 
-static void test_a_flushed_server_is_told_at_once(void **state) {
-    (void)state;
+TEST_IN(a_flushed_server_is_told_at_once, BY_TRACKING) {
     lock_events *events = make_events();
     (void)held(events);
     await_watched();
@@ -124,8 +126,7 @@ static void await_told_again(tl_lock *lock) {
     WAIT_FOR(SOON_MS, tl_lock_state(lock) == TL_HELD); /* at risk until the answer is here */
 }
 
-static void test_it_is_told_after_renewals_and_new_connections_too(void **state) {
-    (void)state;
+TEST_IN(it_is_told_after_renewals_and_new_connections_too, BY_TRACKING | BY_EVENTS) {
     lock_events *events = make_events();
     tl_lock *lock = held(events);
     await_watched();
@@ -139,8 +140,7 @@ static void test_it_is_told_after_renewals_and_new_connections_too(void **state)
     assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
 }
 
-static void test_what_happened_while_nothing_could_be_told_is_found_out(void **state) {
-    (void)state;
+TEST_IN(what_happened_while_nothing_could_be_told_is_found_out, BY_TRACKING | BY_EVENTS) {
     lock_events *events = make_events();
     (void)held(events);
     await_watched();
@@ -151,8 +151,7 @@ static void test_what_happened_while_nothing_could_be_told_is_found_out(void **s
     assert_int_equal(lock_events_await(events, TL_LOST, AT_ONCE_MS).why, TL_LOST_GONE);
 }
 
-static void test_a_racing_losers_stamp_is_taken_back_at_once(void **state) {
-    (void)state;
+TEST_IN(a_racing_losers_stamp_is_taken_back_at_once, BY_TRACKING | BY_EVENTS) {
     lock_events *events = make_events();
     tl_lock *lock = held(events);
     await_watched();
@@ -213,8 +212,7 @@ static acquiring *waiting_silently(tl_lock *lock) {
     return waiter;
 }
 
-static void test_a_waiter_comes_at_once_when_an_old_client_releases(void **state) {
-    (void)state;
+TEST_IN(a_waiter_comes_at_once_when_an_old_client_releases, BY_TRACKING | BY_EVENTS) {
     tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
     acquiring *waiter = waiting_silently(lock);
     ask("DEL " KEY);
@@ -222,8 +220,7 @@ static void test_a_waiter_comes_at_once_when_an_old_client_releases(void **state
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_a_waiter_stays_told_however_often_old_clients_change_hands(void **state) {
-    (void)state;
+TEST_IN(a_waiter_stays_told_however_often_old_clients_change_hands, BY_TRACKING | BY_EVENTS) {
     tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
     acquiring *waiter = waiting_silently(lock);
     for (int i = 1; i <= 50; i++)
@@ -241,8 +238,7 @@ static void test_a_waiter_stays_told_however_often_old_clients_change_hands(void
 
 /* ---- by events --------------------------------------------------------------------------------- */
 
-static void test_own_renewals_lead_to_no_others(void **state) {
-    (void)state;
+TEST_IN(own_renewals_lead_to_no_others, BY_EVENTS) {
     enum { TIMES = 5 };
     lock_events *events = make_events();
     tl_lock *lock = held(events);
@@ -257,8 +253,7 @@ static void test_own_renewals_lead_to_no_others(void **state) {
     assert_int_equal(lock_events_count(events), 0);
 }
 
-static void test_a_subscription_ends_with_the_last_interest(void **state) {
-    (void)state;
+TEST_IN(a_subscription_ends_with_the_last_interest, BY_EVENTS) {
     tl_lock *lock = held(make_events());
     for (int i = 0; i < 5; i++) {
         await_watched();
@@ -274,8 +269,7 @@ static void test_a_subscription_ends_with_the_last_interest(void **state) {
     WAIT_FOR(SOON_MS, hearing(0, KEY, strlen(KEY)) == 0);
 }
 
-static void test_events_are_left_where_tracking_is_had_again(void **state) {
-    (void)state;
+TEST_IN(events_are_left_where_tracking_is_had_again, BY_EVENTS) {
     lock_events *events = make_events();
     (void)held(events);
     await_watched();
@@ -310,8 +304,7 @@ static void is_told_of(int db, const void *key, size_t n) {
     drop_client(client);
 }
 
-static void test_of_any_database_and_any_key(void **state) {
-    (void)state;
+TEST_IN(of_any_database_and_any_key, BY_EVENTS) {
     static char longest[TL_KEY_MAX];
     memset(longest, 'k', sizeof longest);
     is_told_of(3, KEY, strlen(KEY));
@@ -320,8 +313,7 @@ static void test_of_any_database_and_any_key(void **state) {
 }
 
 /* A DEL is of another kind than a SET, and may not be told. */
-static void test_a_waiter_polls_until_it_is_sure_to_be_told(void **state) {
-    (void)state;
+TEST_IN(a_waiter_polls_until_it_is_sure_to_be_told, BY_EVENTS) {
     ask("CONFIG SET notify-keyspace-events K$");
     tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
     ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
@@ -338,8 +330,7 @@ static void test_a_waiter_polls_until_it_is_sure_to_be_told(void **state) {
 }
 
 /* Another server may answer there, or the same with other settings. */
-static void test_what_came_on_a_former_connection_makes_nobody_sure(void **state) {
-    (void)state;
+TEST_IN(what_came_on_a_former_connection_makes_nobody_sure, BY_EVENTS) {
     tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
     acquiring *waiter = waiting_silently(lock);
     ask("CONFIG SET notify-keyspace-events \"\"");
@@ -356,8 +347,7 @@ static void test_what_came_on_a_former_connection_makes_nobody_sure(void **state
 }
 
 /* Looking for a key that isn't there is an event too, if so configured. */
-static void test_a_waiters_own_looks_wake_nobody(void **state) {
-    (void)state;
+TEST_IN(a_waiters_own_looks_wake_nobody, BY_EVENTS) {
     ask("CONFIG SET notify-keyspace-events " LETTERS "m");
     ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
     tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
@@ -384,8 +374,7 @@ static tl_lock *brief(const char *url, lock_events *events) {
     return make_lock_with(client, KEY, TL_LOCK_OPTIONS(.on_event = lock_events_add, .ctx = events));
 }
 
-static void test_untold_a_waiter_comes_when_the_stamp_has_expired(void **state) {
-    (void)state;
+TEST_IN(untold_a_waiter_comes_when_the_stamp_has_expired, BY_NOTHING) {
     const int64_t left_ms = 1000, spared_ms = 300 + 150;
     tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
     int64_t end_ms = server_ms() + left_ms;
@@ -396,8 +385,7 @@ static void test_untold_a_waiter_comes_when_the_stamp_has_expired(void **state) 
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_untold_a_waiter_finds_what_an_old_client_has_released(void **state) {
-    (void)state;
+TEST_IN(untold_a_waiter_finds_what_an_old_client_has_released, BY_NOTHING) {
     tl_lock *lock = make_lock_with(bridge(), KEY, TL_LOCK_OPTIONS(.ttl_ms = 0));
     ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
@@ -408,8 +396,7 @@ static void test_untold_a_waiter_finds_what_an_old_client_has_released(void **st
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_untold_a_holder_finds_out_by_its_renewal(void **state) {
-    (void)state;
+TEST_IN(untold_a_holder_finds_out_by_its_renewal, BY_NOTHING) {
     lock_events *events = make_events();
     tl_lock *lock = brief(real_redis_url(server), events);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -418,8 +405,7 @@ static void test_untold_a_holder_finds_out_by_its_renewal(void **state) {
 }
 
 /* A refusal is enough, and what may be heard still is. */
-static void test_where_their_channels_are_forbidden_all_else_goes_on(void **state) {
-    (void)state;
+TEST_IN(where_their_channels_are_forbidden_all_else_goes_on, BY_NOTHING) {
     char url[96];
     ask("CONFIG SET notify-keyspace-events " LETTERS);
     ask("ACL SETUSER limited reset on >word ~* +@all -client resetchannels &tidelock:*");
@@ -475,37 +461,8 @@ static int stop(void **state) {
     return 0;
 }
 
-#define ALIKE                                                                                      \
-    ARENA_TEST(test_a_robbery_is_told_at_once_with_the_robbers_clock),                             \
-        ARENA_TEST(test_a_deleted_key_is_told_at_once),                                            \
-        ARENA_TEST(test_it_is_told_after_renewals_and_new_connections_too),                        \
-        ARENA_TEST(test_what_happened_while_nothing_could_be_told_is_found_out),                   \
-        ARENA_TEST(test_a_racing_losers_stamp_is_taken_back_at_once),                              \
-        ARENA_TEST(test_a_waiter_comes_at_once_when_an_old_client_releases),                       \
-        ARENA_TEST(test_a_waiter_stays_told_however_often_old_clients_change_hands)
-
 int main(void) {
-    const struct CMUnitTest by_tracking[] = {
-        ALIKE,
-        ARENA_TEST(test_a_flushed_server_is_told_at_once),
-    };
-    const struct CMUnitTest by_events[] = {
-        ALIKE,
-        ARENA_TEST(test_own_renewals_lead_to_no_others),
-        ARENA_TEST(test_a_subscription_ends_with_the_last_interest),
-        ARENA_TEST(test_events_are_left_where_tracking_is_had_again),
-        ARENA_TEST(test_of_any_database_and_any_key),
-        ARENA_TEST(test_a_waiter_polls_until_it_is_sure_to_be_told),
-        ARENA_TEST(test_what_came_on_a_former_connection_makes_nobody_sure),
-        ARENA_TEST(test_a_waiters_own_looks_wake_nobody),
-    };
-    const struct CMUnitTest by_nothing[] = {
-        ARENA_TEST(test_untold_a_waiter_comes_when_the_stamp_has_expired),
-        ARENA_TEST(test_untold_a_waiter_finds_what_an_old_client_has_released),
-        ARENA_TEST(test_untold_a_holder_finds_out_by_its_renewal),
-        ARENA_TEST(test_where_their_channels_are_forbidden_all_else_goes_on),
-    };
-    int failed = cmocka_run_group_tests(by_tracking, start_tracking, stop);
-    failed += cmocka_run_group_tests(by_events, start_events, stop);
-    return failed + cmocka_run_group_tests(by_nothing, start_nothing, stop);
+    int failed = tests_run_group("by_tracking", BY_TRACKING, start_tracking, stop);
+    failed += tests_run_group("by_events", BY_EVENTS, start_events, stop);
+    return failed + tests_run_group("by_nothing", BY_NOTHING, start_nothing, stop);
 }

@@ -4,6 +4,8 @@
  */
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define BYTES_MAX 4096 /* more than a request or a reply has */
 
 /* ---- at every byte ----------------------------------------------------------------------------- */
@@ -45,40 +47,33 @@ static void at_every_byte(proxy_way way, void (*before)(tl_lock *lock), void (*c
     assert_in_range(byte, 5, BYTES_MAX - 1); /* no reply is shorter than ":1" */
 }
 
-static void test_a_take_survives_a_reset_at_every_byte_of_its_reply(void **state) {
-    (void)state;
+TEST(a_take_survives_a_reset_at_every_byte_of_its_reply) {
     at_every_byte(PROXY_REPLIES, nothing, take, release);
 }
 
-static void test_a_take_survives_a_reset_at_every_byte_of_its_request(void **state) {
-    (void)state;
+TEST(a_take_survives_a_reset_at_every_byte_of_its_request) {
     at_every_byte(PROXY_REQUESTS, nothing, take, release);
 }
 
-static void test_a_release_survives_a_reset_at_every_byte_of_its_reply(void **state) {
-    (void)state;
+TEST(a_release_survives_a_reset_at_every_byte_of_its_reply) {
     at_every_byte(PROXY_REPLIES, take, release, nothing);
 }
 
-static void test_a_release_survives_a_reset_at_every_byte_of_its_request(void **state) {
-    (void)state;
+TEST(a_release_survives_a_reset_at_every_byte_of_its_request) {
     at_every_byte(PROXY_REQUESTS, take, release, nothing);
 }
 
-static void test_an_extension_survives_a_reset_at_every_byte_of_its_reply(void **state) {
-    (void)state;
+TEST(an_extension_survives_a_reset_at_every_byte_of_its_reply) {
     at_every_byte(PROXY_REPLIES, take, extend, release);
 }
 
-static void test_an_extension_survives_a_reset_at_every_byte_of_its_request(void **state) {
-    (void)state;
+TEST(an_extension_survives_a_reset_at_every_byte_of_its_request) {
     at_every_byte(PROXY_REQUESTS, take, extend, release);
 }
 
 /* A part of a reply, and then silence: the attempt ends at its limit, and the next one knows. */
-static void test_a_reply_that_stops_in_the_middle_is_not_waited_for(void **state) {
+TEST(a_reply_that_stops_in_the_middle_is_not_waited_for) {
     static const size_t afters[] = {1, 5, 20};
-    (void)state;
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     for (size_t i = 0; i < sizeof afters / sizeof *afters; i++) {
         proxy_break(gate, PROXY_REPLIES, afters[i], PROXY_MUTE, 1);
@@ -93,8 +88,7 @@ static void test_a_reply_that_stops_in_the_middle_is_not_waited_for(void **state
 
 /* ---- silence ----------------------------------------------------------------------------------- */
 
-static void test_calls_over_a_silent_connection_end_at_their_limits(void **state) {
-    (void)state;
+TEST(calls_over_a_silent_connection_end_at_their_limits) {
     tl_client *client = hasty_client_behind_gate();
     tl_lock *held = by_hand(client, TTL_MS);
     tl_lock *other = make_lock(client, "chaos:other", TTL_MS);
@@ -129,8 +123,7 @@ static void test_calls_over_a_silent_connection_end_at_their_limits(void **state
     ASSERT_TOOK(began, 0, ATTEMPT_MS);
 }
 
-static void test_a_wait_goes_on_after_a_silence(void **state) {
-    (void)state;
+TEST(a_wait_goes_on_after_a_silence) {
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
@@ -146,8 +139,7 @@ static void test_a_wait_goes_on_after_a_silence(void **state) {
     assert_belief_is_true(lock);
 }
 
-static void test_a_wait_in_silence_ends_at_its_limit(void **state) {
-    (void)state;
+TEST(a_wait_in_silence_ends_at_its_limit) {
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
@@ -160,9 +152,8 @@ static void test_a_wait_in_silence_ends_at_its_limit(void **state) {
 }
 
 /* The announcement is lost, and the connection seems to be there: the expiry is known anyway. */
-static void test_a_waiter_that_hears_nothing_comes_when_the_holders_time_is_up(void **state) {
+TEST(a_waiter_that_hears_nothing_comes_when_the_holders_time_is_up) {
     const int64_t ttl_ms = clock_patient_ms(1900);
-    (void)state;
     tl_lock *holder = by_hand(client_direct(), ttl_ms);
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
@@ -177,19 +168,6 @@ static void test_a_waiter_that_hears_nothing_comes_when_the_holders_time_is_up(v
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_a_take_survives_a_reset_at_every_byte_of_its_reply),
-        ARENA_TEST(test_a_take_survives_a_reset_at_every_byte_of_its_request),
-        ARENA_TEST(test_a_release_survives_a_reset_at_every_byte_of_its_reply),
-        ARENA_TEST(test_a_release_survives_a_reset_at_every_byte_of_its_request),
-        ARENA_TEST(test_an_extension_survives_a_reset_at_every_byte_of_its_reply),
-        ARENA_TEST(test_an_extension_survives_a_reset_at_every_byte_of_its_request),
-        ARENA_TEST(test_a_reply_that_stops_in_the_middle_is_not_waited_for),
-        ARENA_TEST(test_calls_over_a_silent_connection_end_at_their_limits),
-        ARENA_TEST(test_a_wait_goes_on_after_a_silence),
-        ARENA_TEST(test_a_wait_in_silence_ends_at_its_limit),
-        ARENA_TEST(test_a_waiter_that_hears_nothing_comes_when_the_holders_time_is_up),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

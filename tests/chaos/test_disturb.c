@@ -18,12 +18,13 @@ static int end_contest(void **state) {
     return arena_tear_down(state);
 }
 
+TESTS_WITH(arena_set_up, end_contest);
+
 #define FLUSHES 3 /* while a lock is held */
 
 /* ---- killed connections ------------------------------------------------------------------------ */
 
-static void test_calls_survive_killed_connections(void **state) {
-    (void)state;
+TEST(calls_survive_killed_connections) {
     tl_lock *lock = by_hand(client_direct(), TTL_MS);
     for (int i = 0; i < 10; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, i % 2 ? SOON_MS : 0, &said), TL_OK);
@@ -37,8 +38,7 @@ static void test_calls_survive_killed_connections(void **state) {
     }
 }
 
-static void test_a_holder_keeps_its_lock_when_its_connections_are_killed(void **state) {
-    (void)state;
+TEST(a_holder_keeps_its_lock_when_its_connections_are_killed) {
     tl_lock *lock = make_lock(client_direct(), KEY, KEPT_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     for (int i = 1; i <= 4; i++) {
@@ -65,8 +65,7 @@ static int connections(long long *ids, int room) {
 }
 
 /* Each by itself: the caller's, the one that renews, the one that listens. */
-static void test_any_one_connection_may_be_killed(void **state) {
-    (void)state;
+TEST(any_one_connection_may_be_killed) {
     lock_events *events = make_events();
     tl_client *client = client_direct();
     tl_lock *holder = make_lock_with(
@@ -95,9 +94,8 @@ static void test_any_one_connection_may_be_killed(void **state) {
     assert_false(lock_events_find(events, 0, TL_LOST, &lost));
 }
 
-static void test_a_waiter_hears_of_the_release_after_its_connections_were_killed(void **state) {
+TEST(a_waiter_hears_of_the_release_after_its_connections_were_killed) {
     static const char *const kinds[] = {"pubsub", "normal"};
-    (void)state;
     tl_lock *holder = by_hand(client_direct(), TTL_MS), *lock = by_hand(client_direct(), TTL_MS);
     for (int i = 0; i < 4; i++) {
         ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
@@ -116,8 +114,7 @@ static void test_a_waiter_hears_of_the_release_after_its_connections_were_killed
     }
 }
 
-static void test_nobody_holds_twice_while_connections_are_killed(void **state) {
-    (void)state;
+TEST(nobody_holds_twice_while_connections_are_killed) {
     tl_lock *locks[4];
     tl_client *shared = hasty_client_direct();
     for (int i = 0; i < 4; i++)
@@ -131,8 +128,7 @@ static void test_nobody_holds_twice_while_connections_are_killed(void **state) {
     contest_end();
 }
 
-static void test_nobody_holds_twice_while_connections_are_reset(void **state) {
-    (void)state;
+TEST(nobody_holds_twice_while_connections_are_reset) {
     tl_lock *locks[4];
     tl_client *shared = hasty_client_at(proxy_url(gate));
     for (int i = 0; i < 4; i++)
@@ -150,8 +146,7 @@ static void test_nobody_holds_twice_while_connections_are_reset(void **state) {
 
 /* ---- forgotten scripts ------------------------------------------------------------------------- */
 
-static void test_scripts_may_be_forgotten_between_any_two_calls(void **state) {
-    (void)state;
+TEST(scripts_may_be_forgotten_between_any_two_calls) {
     tl_client *client = client_direct();
     tl_lock *lock = by_hand(client, TTL_MS);
     tl_lock_info info = {.size = sizeof info};
@@ -168,8 +163,7 @@ static void test_scripts_may_be_forgotten_between_any_two_calls(void **state) {
     }
 }
 
-static void test_scripts_may_be_forgotten_while_holding_and_waiting(void **state) {
-    (void)state;
+TEST(scripts_may_be_forgotten_while_holding_and_waiting) {
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
         client_direct(), KEY,
@@ -190,8 +184,7 @@ static void test_scripts_may_be_forgotten_while_holding_and_waiting(void **state
 }
 
 /* As fast as the server does it, so that many fall between a script's refusal and its text. */
-static void test_nobody_holds_twice_while_scripts_are_forgotten(void **state) {
-    (void)state;
+TEST(nobody_holds_twice_while_scripts_are_forgotten) {
     tl_lock *locks[4];
     tl_client *shared = hasty_client_direct();
     for (int i = 0; i < 4; i++)
@@ -211,8 +204,7 @@ static void test_nobody_holds_twice_while_scripts_are_forgotten(void **state) {
 
 /* ---- deleted data ------------------------------------------------------------------------------ */
 
-static void test_deleting_everything_loses_the_lock_and_frees_it(void **state) {
-    (void)state;
+TEST(deleting_everything_loses_the_lock_and_frees_it) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_direct(), KEY,
@@ -227,19 +219,6 @@ static void test_deleting_everything_loses_the_lock_and_frees_it(void **state) {
 }
 
 int main(void) {
-#define DISTURB_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, end_contest)
-    const struct CMUnitTest tests[] = {
-        DISTURB_TEST(test_calls_survive_killed_connections),
-        DISTURB_TEST(test_a_holder_keeps_its_lock_when_its_connections_are_killed),
-        DISTURB_TEST(test_any_one_connection_may_be_killed),
-        DISTURB_TEST(test_a_waiter_hears_of_the_release_after_its_connections_were_killed),
-        DISTURB_TEST(test_nobody_holds_twice_while_connections_are_killed),
-        DISTURB_TEST(test_nobody_holds_twice_while_connections_are_reset),
-        DISTURB_TEST(test_scripts_may_be_forgotten_between_any_two_calls),
-        DISTURB_TEST(test_scripts_may_be_forgotten_while_holding_and_waiting),
-        DISTURB_TEST(test_nobody_holds_twice_while_scripts_are_forgotten),
-        DISTURB_TEST(test_deleting_everything_loses_the_lock_and_frees_it),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

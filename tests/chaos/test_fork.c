@@ -10,6 +10,8 @@
 
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define CHILD_LIMIT_S 20 /* what hangs in the child ends it, and the test fails */
 #define CHURN_THREADS 4
 #define FORKS 40
@@ -139,8 +141,7 @@ static outcome *begin(tl_lock *lock, int which) {
     return o;
 }
 
-static void test_a_held_lock_stays_the_parents(void **state) {
-    (void)state;
+TEST(a_held_lock_stays_the_parents) {
     lock_events *events = make_events();
     tl_client *client = client_direct();
     handles h = {client, make_lock_with(client, KEY,
@@ -156,8 +157,7 @@ static void test_a_held_lock_stays_the_parents(void **state) {
     ASSERT_RESULT(tl_lock_release(h.lock, &said), TL_OK);
 }
 
-static void test_a_thread_that_waits_goes_on_in_the_parent(void **state) {
-    (void)state;
+TEST(a_thread_that_waits_goes_on_in_the_parent) {
     tl_client *client = client_direct();
     handles h[3];
     for (int i = 0; i < 3; i++)
@@ -203,13 +203,11 @@ static void operations_go_on_in_the_parent(bool dispatch) {
     assert_free_soon();
 }
 
-static void test_operations_told_by_the_keeper_go_on_in_the_parent(void **state) {
-    (void)state;
+TEST(operations_told_by_the_keeper_go_on_in_the_parent) {
     operations_go_on_in_the_parent(false);
 }
 
-static void test_operations_told_by_dispatch_go_on_in_the_parent(void **state) {
-    (void)state;
+TEST(operations_told_by_dispatch_go_on_in_the_parent) {
     operations_go_on_in_the_parent(true);
 }
 
@@ -229,8 +227,7 @@ static void *churn(void *ctx) {
 }
 
 /* Whatever mutex another thread held when the parent forked is held for ever in the child. */
-static void test_a_fork_at_any_moment_hangs_nobody(void **state) {
-    (void)state;
+TEST(a_fork_at_any_moment_hangs_nobody) {
     tl_client *client = client_direct();
     churner churners[CHURN_THREADS];
     pthread_t threads[CHURN_THREADS];
@@ -256,13 +253,6 @@ int main(void) {
         (void)puts("AddressSanitizer's allocator doesn't outlive a fork");
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_a_held_lock_stays_the_parents),
-        ARENA_TEST(test_a_thread_that_waits_goes_on_in_the_parent),
-        ARENA_TEST(test_operations_told_by_the_keeper_go_on_in_the_parent),
-        ARENA_TEST(test_operations_told_by_dispatch_go_on_in_the_parent),
-        ARENA_TEST(test_a_fork_at_any_moment_hangs_nobody),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -11,6 +11,8 @@ static int thaw(void **state) {
     return arena_tear_down(state);
 }
 
+TESTS_WITH(arena_set_up, thaw);
+
 static tl_lock *held(tl_client *client, const char *key) {
     tl_lock *lock = make_lock_with(client, key,
                                    TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
@@ -21,8 +23,7 @@ static tl_lock *held(tl_client *client, const char *key) {
 /* ---- limits ------------------------------------------------------------------------------------ */
 
 /* Each call with a client of its own, whose one connection is open. */
-static void test_calls_to_a_stopped_server_end_at_their_limits(void **state) {
-    (void)state;
+TEST(calls_to_a_stopped_server_end_at_their_limits) {
     tl_client *client[5];
     for (int i = 0; i < 5; i++)
         client[i] = connected(hasty_client_direct());
@@ -57,8 +58,7 @@ static void test_calls_to_a_stopped_server_end_at_their_limits(void **state) {
     release_hastily(extend, "chaos:extend");
 }
 
-static void test_closing_a_client_of_a_stopped_server_ends_in_time(void **state) {
-    (void)state;
+TEST(closing_a_client_of_a_stopped_server_ends_in_time) {
     tl_client *client = connected(hasty_client_direct());
     tl_lock *lock = by_hand(client, TTL_MS);
     real_redis_freeze(server);
@@ -71,8 +71,7 @@ static void test_closing_a_client_of_a_stopped_server_ends_in_time(void **state)
 
 /* ---- longer than a lifetime -------------------------------------------------------------------- */
 
-static void test_a_holder_is_told_before_its_deadline(void **state) {
-    (void)state;
+TEST(a_holder_is_told_before_its_deadline) {
     const int64_t ttl_ms = BRIEF_MS;
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
@@ -98,8 +97,7 @@ static void test_a_holder_is_told_before_its_deadline(void **state) {
     ASSERT_RESULT(tl_lock_extend(next, TTL_MS, &said), TL_OK);
 }
 
-static void test_nobody_holds_twice_when_a_server_goes_on(void **state) {
-    (void)state;
+TEST(nobody_holds_twice_when_a_server_goes_on) {
     const int64_t ttl_ms = 350;
     tl_lock *locks[3];
     for (int i = 0; i < 3; i++)
@@ -119,8 +117,7 @@ static void test_nobody_holds_twice_when_a_server_goes_on(void **state) {
     contest_end();
 }
 
-static void test_a_waiter_goes_on_waiting(void **state) {
-    (void)state;
+TEST(a_waiter_goes_on_waiting) {
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     forget_executed();
@@ -137,8 +134,7 @@ static void test_a_waiter_goes_on_waiting(void **state) {
 
 /* ---- a moment ---------------------------------------------------------------------------------- */
 
-static void test_a_slow_server_costs_time_and_nothing_else(void **state) {
-    (void)state;
+TEST(a_slow_server_costs_time_and_nothing_else) {
     lock_events *events = make_events();
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server)));
     tl_lock *lock = make_lock_with(
@@ -163,15 +159,6 @@ static void test_a_slow_server_costs_time_and_nothing_else(void **state) {
 }
 
 int main(void) {
-#define FREEZE_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, thaw)
-    const struct CMUnitTest tests[] = {
-        FREEZE_TEST(test_calls_to_a_stopped_server_end_at_their_limits),
-        FREEZE_TEST(test_closing_a_client_of_a_stopped_server_ends_in_time),
-        FREEZE_TEST(test_a_holder_is_told_before_its_deadline),
-        FREEZE_TEST(test_nobody_holds_twice_when_a_server_goes_on),
-        FREEZE_TEST(test_a_waiter_goes_on_waiting),
-        FREEZE_TEST(test_a_slow_server_costs_time_and_nothing_else),
-    };
     server = real_redis_start(&(real_redis_options){.config = "enable-debug-command yes"});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

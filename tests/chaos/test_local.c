@@ -16,6 +16,7 @@
 
 #include "locks.h"
 #include "runtime_dir.h"
+#include "tests.h"
 
 #define CROWD 20
 #define LONG_MS 30000
@@ -67,8 +68,7 @@ static bool lock_once(void) {
 
 /* ---- finding and starting ---------------------------------------------------------------------- */
 
-static void test_a_crowd_of_processes_starts_one_server(void **state) {
-    (void)state;
+TEST(a_crowd_of_processes_starts_one_server) {
     pid_t crowd[CROWD];
     for (int i = 0; i < CROWD; i++)
         crowd[i] = elsewhere(lock_once);
@@ -81,8 +81,7 @@ static void test_a_crowd_of_processes_starts_one_server(void **state) {
     assert_null(strstr(first + 1, "Redis is starting"));
 }
 
-static void test_a_crowd_of_threads_starts_one_server(void **state) {
-    (void)state;
+TEST(a_crowd_of_threads_starts_one_server) {
     acquiring *all[CROWD];
     for (int i = 0; i < CROWD; i++) {
         char key[16];
@@ -95,16 +94,14 @@ static void test_a_crowd_of_threads_starts_one_server(void **state) {
 }
 
 /* Most likely a variable that isn't set, on each of many hosts. */
-static void test_an_empty_url_is_refused(void **state) {
-    (void)state;
+TEST(an_empty_url_is_refused) {
     tl_client_options options = TL_CLIENT_OPTIONS(.url = "");
     tl_client *client;
     ASSERT_RESULT(tl_client_open(&options, &client, &said), TL_EINVALID);
     ASSERT_SAID("URL: it is empty: give a server's, or local:");
 }
 
-static void test_a_socket_that_a_dead_server_left_is_replaced(void **state) {
-    (void)state;
+TEST(a_socket_that_a_dead_server_left_is_replaced) {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     assert_int_equal(mkdir(runtime_local(), 0700), 0);
     (void)snprintf(un.sun_path, sizeof un.sun_path, "%s", runtime_file("redis.sock"));
@@ -115,8 +112,7 @@ static void test_a_socket_that_a_dead_server_left_is_replaced(void **state) {
     (void)runtime_server();
 }
 
-static void test_the_settings_keep_locks(void **state) {
-    (void)state;
+TEST(the_settings_keep_locks) {
     ASSERT_RESULT(tl_lock_acquire(lock_of(&patient), 0, &said), TL_OK);
     char command[2 * RUNTIME_PATH], out[512] = "";
     (void)snprintf(command, sizeof command,
@@ -162,20 +158,17 @@ static bool start_with_a_child(void) {
     return ok && waitpid(-1, NULL, 0) == -1;
 }
 
-static void test_a_program_that_ignores_its_children_can_start_it(void **state) {
-    (void)state;
+TEST(a_program_that_ignores_its_children_can_start_it) {
     went_well(elsewhere(start_with_children_ignored));
     (void)runtime_server();
 }
 
-static void test_a_program_with_children_of_its_own_keeps_them_apart(void **state) {
-    (void)state;
+TEST(a_program_with_children_of_its_own_keeps_them_apart) {
     went_well(elsewhere(start_with_a_child));
     (void)runtime_server();
 }
 
-static void test_the_server_outlives_its_starter_and_its_terminal(void **state) {
-    (void)state;
+TEST(the_server_outlives_its_starter_and_its_terminal) {
     went_well(elsewhere(lock_once));
     pid_t pid = runtime_server();
     assert_int_not_equal(getsid(pid), getsid(0));
@@ -185,8 +178,7 @@ static void test_the_server_outlives_its_starter_and_its_terminal(void **state) 
 }
 
 /* What the server has open is its own: nothing of the starter's, and nobody else's lock. */
-static void test_no_descriptor_leaks_into_the_server(void **state) {
-    (void)state;
+TEST(no_descriptor_leaks_into_the_server) {
     int marker = open(runtime_file("/marker"), O_RDWR | O_CREAT, 0600); /* not close-on-exec */
     int high = fcntl(marker, F_DUPFD, 700);
     int tube[2];
@@ -218,8 +210,7 @@ static void test_no_descriptor_leaks_into_the_server(void **state) {
 
 /* ---- crashes ----------------------------------------------------------------------------------- */
 
-static void test_a_held_lock_survives_a_crash(void **state) {
-    (void)state;
+TEST(a_held_lock_survives_a_crash) {
     tl_lock *held = lock_of(&patient), *other = lock_of(&patient);
     ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(held);
@@ -233,8 +224,7 @@ static void test_a_held_lock_survives_a_crash(void **state) {
     assert_true(tl_lock_fence(other) > fence);
 }
 
-static void test_a_holder_brings_the_server_back_to_renew(void **state) {
-    (void)state;
+TEST(a_holder_brings_the_server_back_to_renew) {
     tl_lock *held = make_lock(make_client_with(patient), "k", clock_patient_ms(6000));
     ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
     pid_t first = runtime_server(), now = 0;
@@ -257,8 +247,7 @@ static void append(const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-static void test_a_torn_end_of_its_file_is_cut_off(void **state) {
-    (void)state;
+TEST(a_torn_end_of_its_file_is_cut_off) {
     tl_lock *held = lock_of(&patient);
     ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
     runtime_kill();
@@ -267,8 +256,7 @@ static void test_a_torn_end_of_its_file_is_cut_off(void **state) {
     ASSERT_RESULT(tl_lock_extend(held, LONG_MS, &said), TL_OK);
 }
 
-static void test_a_broken_file_is_said_with_the_last_words_of_the_log(void **state) {
-    (void)state;
+TEST(a_broken_file_is_said_with_the_last_words_of_the_log) {
     tl_client *client = make_client_with(patient);
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
     drop_client(client); /* it would be the first to start the server again */
@@ -283,8 +271,7 @@ static void test_a_broken_file_is_said_with_the_last_words_of_the_log(void **sta
 
 #define WAITS "echo >>starts; while [ ! -e go ]; do sleep 0.01; done; exec $REAL \"$@\""
 
-static void test_a_starter_that_is_killed_leaves_one_server(void **state) {
-    (void)state;
+TEST(a_starter_that_is_killed_leaves_one_server) {
     runtime_fake(WAITS);
     (void)setenv("PATH", runtime_file("/bin"), 1);
     pid_t starter = elsewhere(lock_once);
@@ -299,8 +286,7 @@ static void test_a_starter_that_is_killed_leaves_one_server(void **state) {
     assert_string_equal(runtime_read(runtime_file("starts")), "\n");
 }
 
-static void test_a_server_whose_socket_was_removed_gets_no_rival(void **state) {
-    (void)state;
+TEST(a_server_whose_socket_was_removed_gets_no_rival) {
     ASSERT_RESULT(tl_lock_acquire(lock_of(&patient), 0, &said), TL_OK);
     pid_t pid = runtime_server();
     assert_int_equal(unlink(runtime_file("redis.sock")), 0);
@@ -309,8 +295,7 @@ static void test_a_server_whose_socket_was_removed_gets_no_rival(void **state) {
     assert_int_equal(runtime_server(), pid);
 }
 
-static void test_a_frozen_server_is_given_up_in_time_and_gets_no_rival(void **state) {
-    (void)state;
+TEST(a_frozen_server_is_given_up_in_time_and_gets_no_rival) {
     ASSERT_RESULT(tl_client_ping(make_client_with(patient), &said), TL_OK);
     pid_t pid = runtime_server();
     assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -323,8 +308,7 @@ static void test_a_frozen_server_is_given_up_in_time_and_gets_no_rival(void **st
 
 /* ---- what is refused --------------------------------------------------------------------------- */
 
-static void test_a_foreign_directory_is_refused_at_once(void **state) {
-    (void)state;
+TEST(a_foreign_directory_is_refused_at_once) {
     assert_int_equal(mkdir(runtime_local(), 0755), 0);
     tl_lock *lock = lock_of(&patient);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_EDENIED);
@@ -336,8 +320,7 @@ static void test_a_foreign_directory_is_refused_at_once(void **state) {
 }
 
 /* Somebody has put his socket into a directory that was ours to trust. */
-static void test_a_server_of_another_user_is_refused(void **state) {
-    (void)state;
+TEST(a_server_of_another_user_is_refused) {
     if (geteuid() != 0)
         skip();
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -354,15 +337,13 @@ static void test_a_server_of_another_user_is_refused(void **state) {
     close(fd);
 }
 
-static void test_a_missing_program_is_said_within_the_limit(void **state) {
-    (void)state;
+TEST(a_missing_program_is_said_within_the_limit) {
     runtime_no_program();
     ASSERT_RESULT(tl_lock_acquire(lock_of(&hasty), 0, &said), TL_EUNAVAILABLE);
     ASSERT_SAID("local: no redis-server in PATH: install it");
 }
 
-static void test_a_server_that_never_answers_is_given_up_within_the_limit(void **state) {
-    (void)state;
+TEST(a_server_that_never_answers_is_given_up_within_the_limit) {
     runtime_fake("exec sleep 1000");
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock_of(&hasty), 0, &said), TL_EUNAVAILABLE);
@@ -382,30 +363,9 @@ static int clean_up(void **state) {
     return locks_clean_up(state) + runtime_end(state);
 }
 
+TESTS_WITH(begin, clean_up);
+
 int main(void) {
-#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, begin, clean_up)
-    const struct CMUnitTest tests[] = {
-        IN_DIR(test_a_crowd_of_processes_starts_one_server),
-        IN_DIR(test_a_crowd_of_threads_starts_one_server),
-        IN_DIR(test_an_empty_url_is_refused),
-        IN_DIR(test_a_socket_that_a_dead_server_left_is_replaced),
-        IN_DIR(test_the_settings_keep_locks),
-        IN_DIR(test_a_program_that_ignores_its_children_can_start_it),
-        IN_DIR(test_a_program_with_children_of_its_own_keeps_them_apart),
-        IN_DIR(test_the_server_outlives_its_starter_and_its_terminal),
-        IN_DIR(test_no_descriptor_leaks_into_the_server),
-        IN_DIR(test_a_held_lock_survives_a_crash),
-        IN_DIR(test_a_holder_brings_the_server_back_to_renew),
-        IN_DIR(test_a_torn_end_of_its_file_is_cut_off),
-        IN_DIR(test_a_broken_file_is_said_with_the_last_words_of_the_log),
-        IN_DIR(test_a_starter_that_is_killed_leaves_one_server),
-        IN_DIR(test_a_server_whose_socket_was_removed_gets_no_rival),
-        IN_DIR(test_a_frozen_server_is_given_up_in_time_and_gets_no_rival),
-        IN_DIR(test_a_foreign_directory_is_refused_at_once),
-        IN_DIR(test_a_server_of_another_user_is_refused),
-        IN_DIR(test_a_missing_program_is_said_within_the_limit),
-        IN_DIR(test_a_server_that_never_answers_is_given_up_within_the_limit),
-    };
     runtime_need_program();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -32,6 +32,8 @@ static int set_up(void **state) {
     return arena_set_up(state);
 }
 
+TESTS_WITH(set_up, arena_tear_down);
+
 static tl_client *logging_client(const char *url) {
     return make_client_with(TL_CLIENT_OPTIONS(.url = url, .log = add));
 }
@@ -50,8 +52,7 @@ static void await_renewal(tl_lock *lock) {
     WAIT_FOR(KEPT_MS, tl_lock_remaining_ms(lock) > KEPT_MS * 3 / 4);
 }
 
-static void test_a_server_that_dies_under_a_held_lock_is_logged_and_its_return_too(void **state) {
-    (void)state;
+TEST(a_server_that_dies_under_a_held_lock_is_logged_and_its_return_too) {
     tl_lock *lock = held(logging_client(real_redis_url(server)), make_events());
     await_renewal(lock);
     real_redis_kill(server);
@@ -62,8 +63,7 @@ static void test_a_server_that_dies_under_a_held_lock_is_logged_and_its_return_t
     assert_int_equal(count(&lost), 1);
 }
 
-static void test_one_that_comes_and_goes_does_not_fill_the_log(void **state) {
-    (void)state;
+TEST(one_that_comes_and_goes_does_not_fill_the_log) {
     tl_client *client = logging_client(proxy_url(gate));
     int64_t began = clock_ms();
     tl_lock *lock = held(client, make_events());
@@ -77,8 +77,7 @@ static void test_one_that_comes_and_goes_does_not_fill_the_log(void **state) {
     assert_in_range(count(&back), 1, most);
 }
 
-static void test_without_a_held_lock_there_is_nothing_to_say(void **state) {
-    (void)state;
+TEST(without_a_held_lock_there_is_nothing_to_say) {
     tl_lock *lock = held(logging_client(proxy_url(gate)), make_events());
     await_renewal(lock);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -89,12 +88,6 @@ static void test_without_a_held_lock_there_is_nothing_to_say(void **state) {
 }
 
 int main(void) {
-#define LOG_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, arena_tear_down)
-    const struct CMUnitTest tests[] = {
-        LOG_TEST(test_a_server_that_dies_under_a_held_lock_is_logged_and_its_return_too),
-        LOG_TEST(test_one_that_comes_and_goes_does_not_fill_the_log),
-        LOG_TEST(test_without_a_held_lock_there_is_nothing_to_say),
-    };
     server = real_redis_start(&(real_redis_options){.persist = true});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -5,6 +5,8 @@
  */
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define PASSWORD "correct-horse"
 #define SAID                                                                                       \
     "*2\r\n$4\r\nAUTH\r\n$13\r\n" PASSWORD "\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n"                 \
@@ -30,8 +32,7 @@ static void refused_at_gate(tl_err code) {
     assert_null(strstr(said.message, PASSWORD));
 }
 
-static void test_a_login_that_breaks_once_is_made_again(void **state) {
-    (void)state;
+TEST(a_login_that_breaks_once_is_made_again) {
     for (int w = 0; w < 2; w++)
         for (size_t byte = 0; byte < ways[w].bytes; byte += ways[w].stride) {
             tl_client *client = new_client(1, SOON_MS);
@@ -46,8 +47,7 @@ static void test_a_login_that_breaks_once_is_made_again(void **state) {
         }
 }
 
-static void test_a_login_that_always_breaks_is_unavailable(void **state) {
-    (void)state;
+TEST(a_login_that_always_breaks_is_unavailable) {
     for (int w = 0; w < 2; w++)
         for (size_t byte = 0; byte < ways[w].bytes; byte += ways[w].stride) {
             tl_client *client = new_client(1, CONNECT_MS);
@@ -65,10 +65,9 @@ static void test_a_login_that_always_breaks_is_unavailable(void **state) {
     assert_false(has_executed("evalsha", 1));
 }
 
-static void test_a_login_that_gets_no_further_ends_at_its_limit(void **state) {
+TEST(a_login_that_gets_no_further_ends_at_its_limit) {
     static const size_t bytes[] = {0, 3, 6, 20};
     const int64_t connect_ms = clock_patient_ms(100);
-    (void)state;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
         tl_lock *lock = by_hand(new_client(1, connect_ms), TTL_MS);
         proxy_break(gate, PROXY_REPLIES, bytes[i], PROXY_MUTE, 1);
@@ -101,8 +100,7 @@ static void cut_off(void) {
 }
 
 /* For a while, and for good. */
-static void test_a_holder_that_cannot_log_in_again_is_told_in_time(void **state) {
-    (void)state;
+TEST(a_holder_that_cannot_log_in_again_is_told_in_time) {
     lock_events *events = make_events();
     tl_lock *lock = held(events, KEPT_MS);
     lock_event again;
@@ -123,12 +121,6 @@ static void test_a_holder_that_cannot_log_in_again_is_told_in_time(void **state)
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_a_login_that_breaks_once_is_made_again),
-        ARENA_TEST(test_a_login_that_always_breaks_is_unavailable),
-        ARENA_TEST(test_a_login_that_gets_no_further_ends_at_its_limit),
-        ARENA_TEST(test_a_holder_that_cannot_log_in_again_is_told_in_time),
-    };
     server = real_redis_start(&(real_redis_options){.password = PASSWORD});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -7,6 +7,8 @@
 
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define CLIENTS 4
 #define KEYS 6
 #define LOCKS (CLIENTS * KEYS * 2)
@@ -123,8 +125,7 @@ static void run_loop(tl_client **clients, void (*disturb)(int turn)) {
         assert_int_equal(rooms[i].counted, ROUNDS * LOCKS / KEYS);
 }
 
-static void test_many_locks_of_several_clients_share_one_loop(void **state) {
-    (void)state;
+TEST(many_locks_of_several_clients_share_one_loop) {
     tl_client *clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server),
@@ -139,8 +140,7 @@ static void reset_often(int turn) {
         proxy_reset(gate);
 }
 
-static void test_one_loop_goes_on_though_connections_are_reset(void **state) {
-    (void)state;
+TEST(one_loop_goes_on_though_connections_are_reset) {
     tl_client *clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = make_client_with(
@@ -150,10 +150,6 @@ static void test_one_loop_goes_on_though_connections_are_reset(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_many_locks_of_several_clients_share_one_loop),
-        ARENA_TEST(test_one_loop_goes_on_though_connections_are_reset),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

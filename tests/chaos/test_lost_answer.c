@@ -3,6 +3,8 @@
  */
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 /* Of one that is to reach its limit, or of one that has time. */
 static tl_lock *held_behind_gate(bool hastily, int64_t ttl_ms) {
     tl_lock *lock = by_hand(hastily ? hasty_client_behind_gate() : client_behind_gate(), ttl_ms);
@@ -30,39 +32,32 @@ static void release(proxy_way way, proxy_fault fault, int connections, tl_err ex
     assert_free_soon();
 }
 
-static void test_a_release_whose_answer_was_reset_is_ok_when_asked_again(void **state) {
-    (void)state;
+TEST(a_release_whose_answer_was_reset_is_ok_when_asked_again) {
     release(PROXY_REPLIES, PROXY_RESET, 1, TL_OK, 0);
 }
 
-static void test_a_release_that_was_reset_on_its_way_is_asked_again(void **state) {
-    (void)state;
+TEST(a_release_that_was_reset_on_its_way_is_asked_again) {
     release(PROXY_REQUESTS, PROXY_RESET, 1, TL_OK, 0);
 }
 
-static void test_a_release_without_an_answer_is_uncertain(void **state) {
-    (void)state;
+TEST(a_release_without_an_answer_is_uncertain) {
     release(PROXY_REPLIES, PROXY_MUTE, 1, TL_EUNCERTAIN, ATTEMPT_MS);
 }
 
-static void test_a_release_that_never_gets_an_answer_is_uncertain(void **state) {
-    (void)state;
+TEST(a_release_that_never_gets_an_answer_is_uncertain) {
     release(PROXY_REPLIES, PROXY_MUTE, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
 }
 
-static void test_a_release_whose_answers_are_all_reset_is_uncertain(void **state) {
-    (void)state;
+TEST(a_release_whose_answers_are_all_reset_is_uncertain) {
     release(PROXY_REPLIES, PROXY_RESET, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
 }
 
-static void test_a_release_that_does_not_arrive_is_repeated_in_the_background(void **state) {
-    (void)state;
+TEST(a_release_that_does_not_arrive_is_repeated_in_the_background) {
     release(PROXY_REQUESTS, PROXY_MUTE, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
 }
 
 /* It had been said to be lost before: that it was ours until now is not what happened. */
-static void test_a_repeated_release_of_a_lost_lock_is_not_ok(void **state) {
-    (void)state;
+TEST(a_repeated_release_of_a_lost_lock_is_not_ok) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_behind_gate(), KEY,
@@ -93,28 +88,23 @@ static void extend(proxy_way way, proxy_fault fault, int connections, tl_err exp
     release_hastily(lock, KEY);
 }
 
-static void test_an_extension_whose_answer_was_reset_is_asked_again(void **state) {
-    (void)state;
+TEST(an_extension_whose_answer_was_reset_is_asked_again) {
     extend(PROXY_REPLIES, PROXY_RESET, 1, TL_OK, 0);
 }
 
-static void test_an_extension_that_was_reset_on_its_way_is_asked_again(void **state) {
-    (void)state;
+TEST(an_extension_that_was_reset_on_its_way_is_asked_again) {
     extend(PROXY_REQUESTS, PROXY_RESET, 1, TL_OK, 0);
 }
 
-static void test_an_extension_without_an_answer_is_uncertain(void **state) {
-    (void)state;
+TEST(an_extension_without_an_answer_is_uncertain) {
     extend(PROXY_REPLIES, PROXY_MUTE, 1, TL_EUNCERTAIN, ATTEMPT_MS);
 }
 
-static void test_an_extension_whose_answers_are_all_reset_is_uncertain(void **state) {
-    (void)state;
+TEST(an_extension_whose_answers_are_all_reset_is_uncertain) {
     extend(PROXY_REPLIES, PROXY_RESET, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
 }
 
-static void test_an_extension_that_does_not_arrive_is_uncertain(void **state) {
-    (void)state;
+TEST(an_extension_that_does_not_arrive_is_uncertain) {
     extend(PROXY_REQUESTS, PROXY_MUTE, PROXY_ALL, TL_EUNCERTAIN, ATTEMPT_MS);
 }
 
@@ -143,13 +133,11 @@ static void risk_then_held(proxy_way way, proxy_fault fault) {
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 
-static void test_a_renewal_whose_answer_is_lost_is_asked_again(void **state) {
-    (void)state;
+TEST(a_renewal_whose_answer_is_lost_is_asked_again) {
     risk_then_held(PROXY_REPLIES, PROXY_MUTE);
 }
 
-static void test_a_renewal_that_was_reset_on_its_way_is_asked_again(void **state) {
-    (void)state;
+TEST(a_renewal_that_was_reset_on_its_way_is_asked_again) {
     risk_then_held(PROXY_REQUESTS, PROXY_RESET);
 }
 
@@ -175,35 +163,15 @@ static void lost_in_time(proxy_way way, proxy_fault fault) {
     assert_free_soon();
 }
 
-static void test_a_holder_whose_renewals_get_no_answer_is_told_in_time(void **state) {
-    (void)state;
+TEST(a_holder_whose_renewals_get_no_answer_is_told_in_time) {
     lost_in_time(PROXY_REPLIES, PROXY_MUTE);
 }
 
-static void test_a_holder_whose_renewals_are_all_reset_is_told_in_time(void **state) {
-    (void)state;
+TEST(a_holder_whose_renewals_are_all_reset_is_told_in_time) {
     lost_in_time(PROXY_REQUESTS, PROXY_RESET);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_a_release_whose_answer_was_reset_is_ok_when_asked_again),
-        ARENA_TEST(test_a_release_that_was_reset_on_its_way_is_asked_again),
-        ARENA_TEST(test_a_release_without_an_answer_is_uncertain),
-        ARENA_TEST(test_a_release_that_never_gets_an_answer_is_uncertain),
-        ARENA_TEST(test_a_release_whose_answers_are_all_reset_is_uncertain),
-        ARENA_TEST(test_a_release_that_does_not_arrive_is_repeated_in_the_background),
-        ARENA_TEST(test_a_repeated_release_of_a_lost_lock_is_not_ok),
-        ARENA_TEST(test_an_extension_whose_answer_was_reset_is_asked_again),
-        ARENA_TEST(test_an_extension_that_was_reset_on_its_way_is_asked_again),
-        ARENA_TEST(test_an_extension_without_an_answer_is_uncertain),
-        ARENA_TEST(test_an_extension_whose_answers_are_all_reset_is_uncertain),
-        ARENA_TEST(test_an_extension_that_does_not_arrive_is_uncertain),
-        ARENA_TEST(test_a_renewal_whose_answer_is_lost_is_asked_again),
-        ARENA_TEST(test_a_renewal_that_was_reset_on_its_way_is_asked_again),
-        ARENA_TEST(test_a_holder_whose_renewals_get_no_answer_is_told_in_time),
-        ARENA_TEST(test_a_holder_whose_renewals_are_all_reset_is_told_in_time),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -6,6 +6,8 @@
 
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 /* The key holds this lock's own token. */
 static bool holds_token_of(const tl_lock *lock) {
     redisReply *reply = real_redis_command(server, "GET " KEY);
@@ -32,23 +34,19 @@ static void had_after_all(proxy_fault fault, int64_t wait_ms, int64_t least_ms) 
     release_hastily(lock, KEY);
 }
 
-static void test_a_waiter_asks_again_after_a_reset_and_finds_itself_the_holder(void **state) {
-    (void)state;
+TEST(a_waiter_asks_again_after_a_reset_and_finds_itself_the_holder) {
     had_after_all(PROXY_RESET, 2 * SOON_MS, 0);
 }
 
-static void test_a_waiter_asks_again_after_silence_and_finds_itself_the_holder(void **state) {
-    (void)state;
+TEST(a_waiter_asks_again_after_silence_and_finds_itself_the_holder) {
     had_after_all(PROXY_MUTE, 2 * SOON_MS, ATTEMPT_MS);
 }
 
-static void test_trying_once_asks_again_after_a_reset(void **state) {
-    (void)state;
+TEST(trying_once_asks_again_after_a_reset) {
     had_after_all(PROXY_RESET, 0, 0);
 }
 
-static void test_trying_once_is_uncertain_after_silence_and_cleans_up(void **state) {
-    (void)state;
+TEST(trying_once_is_uncertain_after_silence_and_cleans_up) {
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, 1);
     int64_t began = clock_ms();
@@ -75,18 +73,15 @@ static void uncertain_then_free(proxy_fault fault) {
     assert_free_soon();
 }
 
-static void test_a_waiter_that_never_hears_is_uncertain_and_cleans_up(void **state) {
-    (void)state;
+TEST(a_waiter_that_never_hears_is_uncertain_and_cleans_up) {
     uncertain_then_free(PROXY_MUTE);
 }
 
-static void test_a_waiter_that_is_always_reset_is_uncertain_and_cleans_up(void **state) {
-    (void)state;
+TEST(a_waiter_that_is_always_reset_is_uncertain_and_cleans_up) {
     uncertain_then_free(PROXY_RESET);
 }
 
-static void test_cancel_cleans_up_too(void **state) {
-    (void)state;
+TEST(cancel_cleans_up_too) {
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
     acquiring *a = acquiring_begin(lock, TL_FOREVER);
@@ -99,8 +94,7 @@ static void test_cancel_cleans_up_too(void **state) {
     assert_free_soon();
 }
 
-static void test_no_orphan_outlives_its_lifetime(void **state) {
-    (void)state;
+TEST(no_orphan_outlives_its_lifetime) {
     const int64_t ttl_ms = 800;
     tl_client *client = hasty_client_behind_gate();
     tl_lock *lock = by_hand(client, ttl_ms);
@@ -118,8 +112,7 @@ static void test_no_orphan_outlives_its_lifetime(void **state) {
 
 /* ---- late -------------------------------------------------------------------------------------- */
 
-static void test_a_request_held_up_on_its_way_takes_nothing_any_more(void **state) {
-    (void)state;
+TEST(a_request_held_up_on_its_way_takes_nothing_any_more) {
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     release_hastily(lock, KEY);
@@ -135,8 +128,7 @@ static void test_a_request_held_up_on_its_way_takes_nothing_any_more(void **stat
     assert_free_soon();
 }
 
-static void test_a_take_confirmed_too_late_is_confirmed_again(void **state) {
-    (void)state;
+TEST(a_take_confirmed_too_late_is_confirmed_again) {
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate)));
     tl_lock *lock = by_hand(client, 500);
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
@@ -150,9 +142,10 @@ static void test_a_take_confirmed_too_late_is_confirmed_again(void **state) {
     assert_belief_is_true(lock);
 }
 
+static int thaw(void **state);
+
 /* The reply to a cancelled take comes while the connection could be used for another lock. */
-static void test_a_late_reply_never_answers_the_wrong_question(void **state) {
-    (void)state;
+TEST_WITH(a_late_reply_never_answers_the_wrong_question, arena_set_up, thaw) {
     tl_client *client = client_behind_gate();
     tl_lock *lock = by_hand(client, TTL_MS), *other = make_lock(client, "chaos:other", TTL_MS);
     tl_lock *holder = make_lock(client_direct(), "chaos:other", TTL_MS);
@@ -179,20 +172,6 @@ static int thaw(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_a_waiter_asks_again_after_a_reset_and_finds_itself_the_holder),
-        ARENA_TEST(test_a_waiter_asks_again_after_silence_and_finds_itself_the_holder),
-        ARENA_TEST(test_trying_once_asks_again_after_a_reset),
-        ARENA_TEST(test_trying_once_is_uncertain_after_silence_and_cleans_up),
-        ARENA_TEST(test_a_waiter_that_never_hears_is_uncertain_and_cleans_up),
-        ARENA_TEST(test_a_waiter_that_is_always_reset_is_uncertain_and_cleans_up),
-        ARENA_TEST(test_cancel_cleans_up_too),
-        ARENA_TEST(test_no_orphan_outlives_its_lifetime),
-        ARENA_TEST(test_a_request_held_up_on_its_way_takes_nothing_any_more),
-        ARENA_TEST(test_a_take_confirmed_too_late_is_confirmed_again),
-        cmocka_unit_test_setup_teardown(test_a_late_reply_never_answers_the_wrong_question,
-                                        arena_set_up, thaw),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -61,6 +61,8 @@ static int tear_down(void **state) {
     return failed;
 }
 
+TESTS_WITH(set_up, tear_down);
+
 static long long offset_of(real_redis *r) {
     static const char name[] = "master_repl_offset:";
     redisReply *info = real_redis_command(r, "INFO replication");
@@ -88,8 +90,7 @@ static tl_client *client_by_name(void) {
     return connected(client_at(url));
 }
 
-static void test_each_call_gets_to_the_new_master(void **state) {
-    (void)state;
+TEST(each_call_gets_to_the_new_master) {
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
@@ -111,8 +112,7 @@ static void test_each_call_gets_to_the_new_master(void **state) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
 }
 
-static void test_a_holder_and_a_waiter_go_on_at_the_new_master(void **state) {
-    (void)state;
+TEST(a_holder_and_a_waiter_go_on_at_the_new_master) {
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
         client_by_name(), KEY,
@@ -131,8 +131,7 @@ static void test_a_holder_and_a_waiter_go_on_at_the_new_master(void **state) {
 }
 
 /* The old master has lost its data: that it doesn't know the lock says nothing. */
-static void test_a_replica_that_does_not_know_the_lock_is_not_believed(void **state) {
-    (void)state;
+TEST(a_replica_that_does_not_know_the_lock_is_not_believed) {
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));
@@ -147,8 +146,7 @@ static void test_a_replica_that_does_not_know_the_lock_is_not_believed(void **st
 }
 
 /* While the name still leads to what is a replica now, nothing is had, nor is the server stormed. */
-static void test_a_name_that_still_leads_to_the_replica_is_waited_for(void **state) {
-    (void)state;
+TEST(a_name_that_still_leads_to_the_replica_is_waited_for) {
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);
     must(second, "REPLICAOF NO ONE");
     follow(first, second);
@@ -181,8 +179,7 @@ static tl_client *client_that_is_careful(void) {
                                               .wait_replicas_ms = 100));
 }
 
-static void test_without_replicas_that_confirm_nothing_is_had_until_one_is_back(void **state) {
-    (void)state;
+TEST(without_replicas_that_confirm_nothing_is_had_until_one_is_back) {
     tl_lock *lock = by_hand(client_that_is_careful(), TTL_MS);
     must(second, "REPLICAOF NO ONE");
     said = (tl_error){0};
@@ -203,9 +200,8 @@ static void test_without_replicas_that_confirm_nothing_is_had_until_one_is_back(
     ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
 }
 
-static void test_a_holder_without_replicas_that_confirm_is_told_in_time(void **state) {
+TEST(a_holder_without_replicas_that_confirm_is_told_in_time) {
     const int64_t ttl_ms = 4 * BRIEF_MS; /* in a part of it a replica has to be in step again */
-    (void)state;
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_that_is_careful(), KEY,
@@ -226,8 +222,7 @@ static void test_a_holder_without_replicas_that_confirm_is_told_in_time(void **s
 /* ---- the number that the lock protects ---------------------------------------------------------- */
 
 /* Two masters in turn, each a replica while it is not; every write is on both before the turn. */
-static void test_nobody_holds_twice_over_failovers(void **state) {
-    (void)state;
+TEST(nobody_holds_twice_over_failovers) {
     tl_lock *locks[3];
     tl_client *shared = client_by_name();
     for (int i = 0; i < 3; i++)
@@ -251,18 +246,8 @@ static void test_nobody_holds_twice_over_failovers(void **state) {
 }
 
 int main(void) {
-#define MOVED_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        MOVED_TEST(test_each_call_gets_to_the_new_master),
-        MOVED_TEST(test_a_holder_and_a_waiter_go_on_at_the_new_master),
-        MOVED_TEST(test_a_replica_that_does_not_know_the_lock_is_not_believed),
-        MOVED_TEST(test_a_name_that_still_leads_to_the_replica_is_waited_for),
-        MOVED_TEST(test_without_replicas_that_confirm_nothing_is_had_until_one_is_back),
-        MOVED_TEST(test_a_holder_without_replicas_that_confirm_is_told_in_time),
-        MOVED_TEST(test_nobody_holds_twice_over_failovers),
-    };
     const real_redis_options quick = {.config = "repl-diskless-sync-delay 0"};
     first = real_redis_start(&quick);
     second = real_redis_start(&quick);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -53,6 +53,8 @@ static int tear_down(void **state) {
     return failed || atomic_load(&ended) < atomic_load(&begun);
 }
 
+TESTS_WITH(set_up, tear_down);
+
 static tl_client *client_by_name(void) {
     char url[64];
     (void)snprintf(url, sizeof url, "redis://" HOST ":%d", proxy_port(gate));
@@ -66,8 +68,7 @@ static tl_lock *watched(tl_client *client, lock_events *events, int64_t ttl_ms) 
     return lock;
 }
 
-static void test_a_name_that_takes_long_is_waited_for(void **state) {
-    (void)state;
+TEST(a_name_that_takes_long_is_waited_for) {
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);
     atomic_store(&hanging, true);
     acquiring *waiter = acquiring_begin(lock, 60000);
@@ -80,9 +81,8 @@ static void test_a_name_that_takes_long_is_waited_for(void **state) {
     release_hastily(lock, KEY);
 }
 
-static void test_a_name_that_takes_too_long_is_unavailable_in_time(void **state) {
+TEST(a_name_that_takes_too_long_is_unavailable_in_time) {
     char words[96];
-    (void)state;
     tl_client *client = client_by_name();
     tl_lock *lock = by_hand(client, TTL_MS);
     tl_lock_info info = {.size = sizeof info};
@@ -111,7 +111,7 @@ static void test_a_name_that_takes_too_long_is_unavailable_in_time(void **state)
     assert_in_range(atomic_load(&begun), 1, 2); /* it is not asked again and again */
 }
 
-static void test_a_name_that_cannot_be_resolved_is_said_and_found_later(void **state) {
+TEST(a_name_that_cannot_be_resolved_is_said_and_found_later) {
     static const struct {
         int result;
         const char *words;
@@ -119,7 +119,6 @@ static void test_a_name_that_cannot_be_resolved_is_said_and_found_later(void **s
     } cases[] = {{EAI_NONAME, "resolve " HOST ": no such host", ENOENT},
                  {EAI_AGAIN, "resolve " HOST ": the name service does not answer", EAGAIN},
                  {EAI_FAIL, "resolve " HOST ": ", EIO}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tl_client *client = client_by_name();
         tl_lock *lock = by_hand(client, TTL_MS);
@@ -141,8 +140,7 @@ static void test_a_name_that_cannot_be_resolved_is_said_and_found_later(void **s
 }
 
 /* Nobody knows it: two looks, whatever the limit. While the name service is away, the limit counts. */
-static void test_trying_once_with_an_unknown_name_is_over_at_once(void **state) {
-    (void)state;
+TEST(trying_once_with_an_unknown_name_is_over_at_once) {
     char url[64];
     (void)snprintf(url, sizeof url, "redis://" HOST ":%d", proxy_port(gate));
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = url, .connect_ms = 60000));
@@ -168,8 +166,7 @@ static void have_the_name(void) {
 }
 
 /* Its connections are gone, and the name can't be had: for a while, and for good. */
-static void test_a_holder_without_a_name_goes_on_or_is_told_in_time(void **state) {
-    (void)state;
+TEST(a_holder_without_a_name_goes_on_or_is_told_in_time) {
     for (int i = 0; i < 2; i++) {
         lock_events *events = make_events();
         tl_lock *lock = watched(client_by_name(), events, KEPT_MS);
@@ -193,14 +190,6 @@ static void test_a_holder_without_a_name_goes_on_or_is_told_in_time(void **state
 }
 
 int main(void) {
-#define NAMES_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        NAMES_TEST(test_a_name_that_takes_long_is_waited_for),
-        NAMES_TEST(test_a_name_that_takes_too_long_is_unavailable_in_time),
-        NAMES_TEST(test_a_name_that_cannot_be_resolved_is_said_and_found_later),
-        NAMES_TEST(test_trying_once_with_an_unknown_name_is_over_at_once),
-        NAMES_TEST(test_a_holder_without_a_name_goes_on_or_is_told_in_time),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

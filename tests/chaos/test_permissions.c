@@ -4,6 +4,8 @@
  */
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define PASSWORD "correct-horse"
 #define TTL_BRIEF_MS 500
 
@@ -49,11 +51,10 @@ static void free_for_another(void) {
 
 /* ---- before there is a connection -------------------------------------------------------------- */
 
-static void test_what_logging_in_needs_is_named(void **state) {
+TEST(what_logging_in_needs_is_named) {
     static const struct {
         const char *rules, *words;
     } cases[] = {{"-time", "+time"}, {"-select", "+select"}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tl_client *client = client_limited(cases[i].rules);
         tl_lock *lock = by_hand(client, TTL_MS);
@@ -69,8 +70,7 @@ static void test_what_logging_in_needs_is_named(void **state) {
 }
 
 /* Who wants no locks from a server that has just restarted must know that it hasn't. */
-static void test_without_info_a_server_that_may_have_restarted_grants_nothing(void **state) {
-    (void)state;
+TEST(without_info_a_server_that_may_have_restarted_grants_nothing) {
     tl_client *client = client_limited_with("-info",
                                             TL_CLIENT_OPTIONS(.restart_quiet_ms = 3600000));
     tl_lock *lock = by_hand(client, TTL_MS);
@@ -134,8 +134,7 @@ static void learn_scripts(void) {
 }
 
 /* The permission goes while the client is connected. */
-static void test_each_permission_that_taking_needs_is_asked_for(void **state) {
-    (void)state;
+TEST(each_permission_that_taking_needs_is_asked_for) {
     learn_scripts();
     for (size_t i = 0; i < NEEDS; i++) {
         tl_client *client = client_limited("+@all");
@@ -160,8 +159,7 @@ static void test_each_permission_that_taking_needs_is_asked_for(void **state) {
     }
 }
 
-static void test_each_permission_that_a_holder_needs_is_asked_for(void **state) {
-    (void)state;
+TEST(each_permission_that_a_holder_needs_is_asked_for) {
     for (size_t i = 0; i < NEEDS; i++) {
         tl_client *client = client_limited("+@all");
         tl_lock *lock = by_hand(client, KEPT_MS);
@@ -184,8 +182,7 @@ static void test_each_permission_that_a_holder_needs_is_asked_for(void **state) 
 }
 
 /* A release that was denied leaves the lock to its lifetime, no longer. */
-static void test_a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_over(void **state) {
-    (void)state;
+TEST(a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_over) {
     tl_lock *lock = make_lock(client_limited("+@all"), KEY, BRIEF_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     set_rules("-del");
@@ -195,9 +192,8 @@ static void test_a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_ov
     ASSERT_TOOK(began, 0, BRIEF_MS);
 }
 
-static void test_a_holder_whose_renewals_are_denied_is_told_in_time(void **state) {
+TEST(a_holder_whose_renewals_are_denied_is_told_in_time) {
     static const char *const rules[] = {"-evalsha", "-pexpire", "resetkeys"};
-    (void)state;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         lock_events *events = make_events();
         tl_lock *lock = make_lock_with(
@@ -214,8 +210,7 @@ static void test_a_holder_whose_renewals_are_denied_is_told_in_time(void **state
     }
 }
 
-static void test_a_holder_whose_permission_comes_back_in_time_goes_on(void **state) {
-    (void)state;
+TEST(a_holder_whose_permission_comes_back_in_time_goes_on) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_limited("+@all"), KEY,
@@ -231,8 +226,7 @@ static void test_a_holder_whose_permission_comes_back_in_time_goes_on(void **sta
 
 /* ---- the scripts' text, and replicas ----------------------------------------------------------- */
 
-static void test_without_eval_a_script_that_is_not_known_is_denied(void **state) {
-    (void)state;
+TEST(without_eval_a_script_that_is_not_known_is_denied) {
     tl_lock *lock = by_hand(client_limited("-eval"), TTL_MS);
     run("SCRIPT FLUSH");
     denied(tl_lock_acquire(lock, 2000, &said), "+eval ");
@@ -240,8 +234,7 @@ static void test_without_eval_a_script_that_is_not_known_is_denied(void **state)
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
 }
 
-static void test_without_wait_a_lock_that_replicas_must_confirm_is_not_had(void **state) {
-    (void)state;
+TEST(without_wait_a_lock_that_replicas_must_confirm_is_not_had) {
     tl_client *client = client_limited_with(
         "-wait", TL_CLIENT_OPTIONS(.wait_replicas = 1, .wait_replicas_ms = 50));
     tl_lock *lock = by_hand(client, TTL_MS);
@@ -262,9 +255,8 @@ static bool was_denied(void) {
     return was;
 }
 
-static void test_without_subscribe_a_waiter_still_gets_the_lock(void **state) {
+TEST(without_subscribe_a_waiter_still_gets_the_lock) {
     static const char *const rules[] = {"-subscribe", "resetchannels"};
-    (void)state;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         char url[64];
         (void)snprintf(url, sizeof url, "%s/3", real_redis_url(server));
@@ -283,18 +275,6 @@ static void test_without_subscribe_a_waiter_still_gets_the_lock(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_what_logging_in_needs_is_named),
-        ARENA_TEST(test_without_info_a_server_that_may_have_restarted_grants_nothing),
-        ARENA_TEST(test_each_permission_that_taking_needs_is_asked_for),
-        ARENA_TEST(test_each_permission_that_a_holder_needs_is_asked_for),
-        ARENA_TEST(test_a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_over),
-        ARENA_TEST(test_a_holder_whose_renewals_are_denied_is_told_in_time),
-        ARENA_TEST(test_a_holder_whose_permission_comes_back_in_time_goes_on),
-        ARENA_TEST(test_without_eval_a_script_that_is_not_known_is_denied),
-        ARENA_TEST(test_without_wait_a_lock_that_replicas_must_confirm_is_not_had),
-        ARENA_TEST(test_without_subscribe_a_waiter_still_gets_the_lock),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -4,6 +4,8 @@
 #include "arena.h"
 #include "client/lock.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define WAITERS 8
 
 static int queue_behind(tl_lock *front) {
@@ -21,8 +23,7 @@ static void begin_all(tl_client *client, int64_t wait_ms, acquiring **a) {
         a[i] = acquiring_begin(make_lock(client, KEY, TTL_MS), wait_ms);
 }
 
-static void test_waits_without_limit_end_together_when_the_server_is_not_reached(void **state) {
-    (void)state;
+TEST(waits_without_limit_end_together_when_the_server_is_not_reached) {
     acquiring *a[WAITERS];
     tl_client *client = hasty_client_direct();
     real_redis_kill(server);
@@ -34,8 +35,7 @@ static void test_waits_without_limit_end_together_when_the_server_is_not_reached
     real_redis_restart(server);
 }
 
-static void test_waits_with_a_limit_say_that_the_server_was_not_reached(void **state) {
-    (void)state;
+TEST(waits_with_a_limit_say_that_the_server_was_not_reached) {
     acquiring *a[WAITERS];
     tl_client *client = hasty_client_behind_gate();
     proxy_stop(gate);
@@ -52,8 +52,7 @@ static void test_waits_with_a_limit_say_that_the_server_was_not_reached(void **s
 }
 
 /* The holder is alive, and knows that it holds: that the server is away is not why they wait. */
-static void test_waits_behind_a_holder_time_out_though_the_server_is_away(void **state) {
-    (void)state;
+TEST(waits_behind_a_holder_time_out_though_the_server_is_away) {
     acquiring *a[WAITERS];
     tl_client *client = client_direct();
     tl_lock *holder = by_hand(client, TTL_MS);
@@ -73,8 +72,7 @@ static int first_done(acquiring **a) {
     return -1;
 }
 
-static void test_those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_back(void **state) {
-    (void)state;
+TEST(those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_back) {
     acquiring *a[WAITERS];
     tl_client *client = hasty_client_behind_gate();
     lock_events *events = make_events();
@@ -97,8 +95,7 @@ static void test_those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_
     assert_free_soon();
 }
 
-static void test_a_wait_without_limit_that_saw_the_server_waits_out_an_outage(void **state) {
-    (void)state;
+TEST(a_wait_without_limit_that_saw_the_server_waits_out_an_outage) {
     tl_client *client = hasty_client_direct();
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
@@ -118,8 +115,7 @@ static void test_a_wait_without_limit_that_saw_the_server_waits_out_an_outage(vo
 }
 
 /* Its key has as long to live as it was taken for. */
-static void test_a_handed_lock_of_short_lifetime_is_released_after_an_outage_too(void **state) {
-    (void)state;
+TEST(a_handed_lock_of_short_lifetime_is_released_after_an_outage_too) {
     tl_client *client = hasty_client_behind_gate();
     tl_lock *before = make_lock(client, KEY, TTL_MS), *first = make_lock(client, KEY, TTL_MS);
     tl_lock *second = by_hand(client, 50);
@@ -147,14 +143,6 @@ static void test_a_handed_lock_of_short_lifetime_is_released_after_an_outage_too
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_waits_without_limit_end_together_when_the_server_is_not_reached),
-        ARENA_TEST(test_waits_with_a_limit_say_that_the_server_was_not_reached),
-        ARENA_TEST(test_waits_behind_a_holder_time_out_though_the_server_is_away),
-        ARENA_TEST(test_a_wait_without_limit_that_saw_the_server_waits_out_an_outage),
-        ARENA_TEST(test_a_handed_lock_of_short_lifetime_is_released_after_an_outage_too),
-        ARENA_TEST(test_those_behind_a_holder_that_is_cut_off_go_on_when_the_server_is_back),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

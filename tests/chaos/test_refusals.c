@@ -35,6 +35,8 @@ static int start_over(void **state) {
     return arena_set_up(state);
 }
 
+TESTS_WITH(start_over, arena_tear_down);
+
 /* Every call that reaches the server is refused in the same way. */
 static void refused(tl_client *client, tl_err expected, const char *words) {
     tl_lock_info info = {.size = sizeof info};
@@ -56,14 +58,12 @@ static void refused(tl_client *client, tl_err expected, const char *words) {
 
 /* ---- logging in -------------------------------------------------------------------------------- */
 
-static void test_a_missing_password_is_denied(void **state) {
-    (void)state;
+TEST(a_missing_password_is_denied) {
     run("CONFIG SET requirepass " PASSWORD);
     refused(client_direct(), TL_EDENIED, "asks for a password");
 }
 
-static void test_a_wrong_password_is_denied(void **state) {
-    (void)state;
+TEST(a_wrong_password_is_denied) {
     run("CONFIG SET requirepass " PASSWORD);
     refused(make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .password = WRONG)),
             TL_EDENIED, "login refused: WRONGPASS: wrong user or password");
@@ -73,9 +73,8 @@ static void test_a_wrong_password_is_denied(void **state) {
     refused(make_client(url), TL_EDENIED, "login refused: WRONGPASS: wrong user or password");
 }
 
-static void test_the_right_password_opens(void **state) {
+TEST(the_right_password_opens) {
     char url[128];
-    (void)state;
     run("CONFIG SET requirepass " PASSWORD);
     (void)snprintf(url, sizeof url, "redis://:" PASSWORD "@127.0.0.1:%d", real_redis_port(server));
     ASSERT_RESULT(tl_client_ping(make_client(url), &said), TL_OK);
@@ -85,22 +84,19 @@ static void test_the_right_password_opens(void **state) {
                   TL_OK);
 }
 
-static void test_a_password_that_is_not_asked_for_is_denied(void **state) {
-    (void)state;
+TEST(a_password_that_is_not_asked_for_is_denied) {
     refused(make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .password = WRONG)),
             TL_EDENIED, "asks for none");
 }
 
-static void test_a_database_that_is_not_there_is_invalid(void **state) {
+TEST(a_database_that_is_not_there_is_invalid) {
     char url[128];
-    (void)state;
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d/4711", real_redis_port(server));
     refused(make_client(url), TL_EINVALID, "database 4711");
 }
 
 /* What was refused is granted to the same handles when the password is gone again. */
-static void test_a_password_that_is_asked_for_no_more_is_not_missed(void **state) {
-    (void)state;
+TEST(a_password_that_is_asked_for_no_more_is_not_missed) {
     tl_lock *lock = by_hand(client_direct(), TTL_MS);
     run("CONFIG SET requirepass " PASSWORD);
     int64_t began = clock_ms();
@@ -113,8 +109,7 @@ static void test_a_password_that_is_asked_for_no_more_is_not_missed(void **state
 }
 
 /* The password is set while they hold and wait, and their connections are cut. */
-static void test_a_waiter_that_may_not_come_back_is_denied(void **state) {
-    (void)state;
+TEST(a_waiter_that_may_not_come_back_is_denied) {
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = acquiring_begin(by_hand(client_direct(), TTL_MS), TL_FOREVER);
@@ -127,8 +122,7 @@ static void test_a_waiter_that_may_not_come_back_is_denied(void **state) {
     ASSERT_SAID("asks for a password");
 }
 
-static void test_a_holder_that_may_not_come_back_is_told_in_time(void **state) {
-    (void)state;
+TEST(a_holder_that_may_not_come_back_is_told_in_time) {
     for (int i = 0; i < 2; i++) { /* for a while, and for good */
         const int64_t ttl_ms = i ? BRIEF_MS : KEPT_MS;
         lock_events *events = make_events();
@@ -173,9 +167,8 @@ static bool own_address(char *to, size_t size) {
     return found;
 }
 
-static void test_a_server_that_is_protected_from_outside_says_so(void **state) {
+TEST(a_server_that_is_protected_from_outside_says_so) {
     char address[64], url[128];
-    (void)state;
     if (!own_address(address, sizeof address)) {
         print_message("this host has no address but the loopback one\n");
         skip();
@@ -189,8 +182,7 @@ static void test_a_server_that_is_protected_from_outside_says_so(void **state) {
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK); /* the same handle */
 }
 
-static void test_who_is_logged_in_keeps_the_lock_when_the_password_changes(void **state) {
-    (void)state;
+TEST(who_is_logged_in_keeps_the_lock_when_the_password_changes) {
     tl_lock *lock = make_lock(client_direct(), KEY, KEPT_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     WAIT_FOR(SOON_MS, has_executed("evalsha", 2)); /* renewed */
@@ -202,8 +194,7 @@ static void test_who_is_logged_in_keeps_the_lock_when_the_password_changes(void 
 
 /* ---- connections ------------------------------------------------------------------------------- */
 
-static void test_a_server_that_resets_every_connection_is_unavailable(void **state) {
-    (void)state;
+TEST(a_server_that_resets_every_connection_is_unavailable) {
     char url[128];
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", proxy_port(gate));
     proxy_break(gate, PROXY_REQUESTS, 0, PROXY_RESET, PROXY_ALL);
@@ -212,22 +203,7 @@ static void test_a_server_that_resets_every_connection_is_unavailable(void **sta
             TL_EUNAVAILABLE, url + strlen("redis://"));
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, start_over, arena_tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_missing_password_is_denied),
-        TEST(test_a_wrong_password_is_denied),
-        TEST(test_the_right_password_opens),
-        TEST(test_a_password_that_is_not_asked_for_is_denied),
-        TEST(test_a_database_that_is_not_there_is_invalid),
-        TEST(test_a_password_that_is_asked_for_no_more_is_not_missed),
-        TEST(test_a_waiter_that_may_not_come_back_is_denied),
-        TEST(test_a_holder_that_may_not_come_back_is_told_in_time),
-        TEST(test_a_server_that_is_protected_from_outside_says_so),
-        TEST(test_who_is_logged_in_keeps_the_lock_when_the_password_changes),
-        TEST(test_a_server_that_resets_every_connection_is_unavailable),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

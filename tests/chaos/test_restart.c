@@ -45,11 +45,14 @@ static acquiring *a_waiter(tl_client *client, int64_t wait_ms) {
     }
 }
 
+#define COUNTED(name, with) TEST_WITH(name, with, end_contest)
+#define FORGETFUL(name) TEST_WITH(name, with_forgetful, arena_tear_down)
+#define FAITHFUL(name) TEST_WITH(name, with_faithful, arena_tear_down)
+
 /* ---- the server is down ------------------------------------------------------------------------ */
 
 /* The limit is far longer than what it takes to see that nobody is there. */
-static void test_trying_once_where_nobody_listens_is_over_at_once(void **state) {
-    (void)state;
+FORGETFUL(trying_once_where_nobody_listens_is_over_at_once) {
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .connect_ms = 60000));
     tl_lock *lock = by_hand(client, TTL_MS);
@@ -61,8 +64,7 @@ static void test_trying_once_where_nobody_listens_is_over_at_once(void **state) 
     assert_int_equal(said.sys_errno, ECONNREFUSED);
 }
 
-static void test_a_server_that_is_down_is_unavailable_in_time(void **state) {
-    (void)state;
+FORGETFUL(a_server_that_is_down_is_unavailable_in_time) {
     tl_client *client = hasty_client_direct();
     tl_lock *lock = by_hand(client, TTL_MS);
     real_redis_kill(server);
@@ -83,8 +85,7 @@ static void test_a_server_that_is_down_is_unavailable_in_time(void **state) {
     ASSERT_TOOK(began, 500, 500);
 }
 
-static void test_a_wait_begun_while_the_server_is_down_gets_the_lock(void **state) {
-    (void)state;
+FORGETFUL(a_wait_begun_while_the_server_is_down_gets_the_lock) {
     tl_client *client = hasty_client_direct();
     real_redis_kill(server);
     acquiring *waiter = acquiring_begin(by_hand(client, TTL_MS), 60000);
@@ -95,8 +96,7 @@ static void test_a_wait_begun_while_the_server_is_down_gets_the_lock(void **stat
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
 }
 
-static void test_a_holder_is_told_before_its_deadline(void **state) {
-    (void)state;
+FORGETFUL(a_holder_is_told_before_its_deadline) {
     lock_events *events = make_events();
     tl_lock *lock = watched(hasty_client_direct(), events, BRIEF_MS);
     int64_t deadline_us = clock_us() + (tl_lock_remaining_ms(lock) + 1) * 1000;
@@ -112,8 +112,7 @@ static void test_a_holder_is_told_before_its_deadline(void **state) {
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EINVALID);
 }
 
-static void test_a_release_while_the_server_is_down_is_done_when_it_is_back(void **state) {
-    (void)state;
+FAITHFUL(a_release_while_the_server_is_down_is_done_when_it_is_back) {
     tl_lock *lock = by_hand(hasty_client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_redis_kill(server);
@@ -128,8 +127,7 @@ static void test_a_release_while_the_server_is_down_is_done_when_it_is_back(void
 
 /* ---- it comes back ----------------------------------------------------------------------------- */
 
-static void test_a_lock_survives_a_restart_that_keeps_the_data(void **state) {
-    (void)state;
+FAITHFUL(a_lock_survives_a_restart_that_keeps_the_data) {
     lock_events *events = make_events();
     tl_lock *lock = watched(client_direct(), events, 5 * BRIEF_MS);
     tl_lock *other = by_hand(client_direct(), TTL_MS);
@@ -147,8 +145,7 @@ static void test_a_lock_survives_a_restart_that_keeps_the_data(void **state) {
     assert_true(tl_lock_fence(other) > fence);
 }
 
-static void test_a_lock_lost_by_a_restart_is_found_out(void **state) {
-    (void)state;
+FORGETFUL(a_lock_lost_by_a_restart_is_found_out) {
     lock_events *events = make_events();
     tl_lock *lock = watched(client_direct(), events, 4 * BRIEF_MS);
     tl_lock *next = by_hand(client_direct(), TTL_MS);
@@ -163,8 +160,7 @@ static void test_a_lock_lost_by_a_restart_is_found_out(void **state) {
     ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
 }
 
-static void test_a_waiter_waits_through_a_restart_that_keeps_the_data(void **state) {
-    (void)state;
+FAITHFUL(a_waiter_waits_through_a_restart_that_keeps_the_data) {
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = a_waiter(client_direct(), TL_FOREVER);
@@ -177,8 +173,7 @@ static void test_a_waiter_waits_through_a_restart_that_keeps_the_data(void **sta
     ASSERT_TOOK(began, 0, 1000);
 }
 
-static void test_a_waiter_gets_what_a_restart_has_freed(void **state) {
-    (void)state;
+FORGETFUL(a_waiter_gets_what_a_restart_has_freed) {
     tl_lock *holder = by_hand(client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = a_waiter(client_direct(), TL_FOREVER);
@@ -188,8 +183,7 @@ static void test_a_waiter_gets_what_a_restart_has_freed(void **state) {
     ASSERT_RESULT(tl_lock_extend(waiter->lock, TTL_MS, &said), TL_OK);
 }
 
-static void test_a_wait_through_an_outage_ends_at_its_limit(void **state) {
-    (void)state;
+FAITHFUL(a_wait_through_an_outage_ends_at_its_limit) {
     tl_lock *holder = by_hand(hasty_client_direct(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
     acquiring *waiter = a_waiter(hasty_client_direct(), 700);
@@ -215,8 +209,7 @@ static long ms_of_second(void) {
 
 /* The server tells its age as a difference of whole seconds: soon after the turn of one it says 1
  * when it is much younger. */
-static void test_after_a_restart_nothing_is_granted_for_as_long_as_asked(void **state) {
-    (void)state;
+FORGETFUL(after_a_restart_nothing_is_granted_for_as_long_as_asked) {
     const int64_t quiet_ms = 1100;
     tl_lock *lock = by_hand(
         make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .attempt_ms = ATTEMPT_MS,
@@ -262,8 +255,7 @@ static void count_over_restarts(tl_lock *const *locks, int restarts) {
     contest_end();
 }
 
-static void test_nobody_holds_twice_over_restarts_that_keep_the_data(void **state) {
-    (void)state;
+COUNTED(nobody_holds_twice_over_restarts_that_keep_the_data, with_faithful) {
     tl_lock *locks[3];
     tl_client *shared = hasty_client_direct();
     for (int i = 0; i < 3; i++)
@@ -271,8 +263,7 @@ static void test_nobody_holds_twice_over_restarts_that_keep_the_data(void **stat
     count_over_restarts(locks, 4);
 }
 
-static void test_nobody_holds_twice_over_a_restart_that_loses_the_data(void **state) {
-    (void)state;
+COUNTED(nobody_holds_twice_over_a_restart_that_loses_the_data, with_forgetful) {
     tl_lock *locks[3];
     for (int i = 0; i < 3; i++)
         locks[i] = make_lock(
@@ -283,25 +274,7 @@ static void test_nobody_holds_twice_over_a_restart_that_loses_the_data(void **st
 }
 
 int main(void) {
-#define COUNTED(test, with) cmocka_unit_test_setup_teardown(test, with, end_contest)
-#define FORGETFUL(test) cmocka_unit_test_setup_teardown(test, with_forgetful, arena_tear_down)
-#define FAITHFUL(test) cmocka_unit_test_setup_teardown(test, with_faithful, arena_tear_down)
-    const struct CMUnitTest tests[] = {
-        FORGETFUL(test_a_server_that_is_down_is_unavailable_in_time),
-        FORGETFUL(test_trying_once_where_nobody_listens_is_over_at_once),
-        FORGETFUL(test_a_wait_begun_while_the_server_is_down_gets_the_lock),
-        FORGETFUL(test_a_holder_is_told_before_its_deadline),
-        FAITHFUL(test_a_release_while_the_server_is_down_is_done_when_it_is_back),
-        FAITHFUL(test_a_lock_survives_a_restart_that_keeps_the_data),
-        FORGETFUL(test_a_lock_lost_by_a_restart_is_found_out),
-        FAITHFUL(test_a_waiter_waits_through_a_restart_that_keeps_the_data),
-        FORGETFUL(test_a_waiter_gets_what_a_restart_has_freed),
-        FAITHFUL(test_a_wait_through_an_outage_ends_at_its_limit),
-        FORGETFUL(test_after_a_restart_nothing_is_granted_for_as_long_as_asked),
-        COUNTED(test_nobody_holds_twice_over_restarts_that_keep_the_data, with_faithful),
-        COUNTED(test_nobody_holds_twice_over_a_restart_that_loses_the_data, with_forgetful),
-    };
     forgetful = real_redis_start(NULL);
     faithful = real_redis_start(&(real_redis_options){.persist = true});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

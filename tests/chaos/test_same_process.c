@@ -12,6 +12,7 @@
 
 #include "locks.h"
 #include "real_redis.h"
+#include "tests.h"
 
 /* ThreadSanitizer gives each program one more. */
 #if defined(__SANITIZE_THREAD__)
@@ -79,8 +80,7 @@ static bool try_and_wait(pair *p) {
            tl_lock_acquire(p->second, 0, &p->err) == TL_OK;
 }
 
-static void test_a_handle_is_told_that_its_process_holds_the_lock(void **state) {
-    (void)state;
+TEST(a_handle_is_told_that_its_process_holds_the_lock) {
     play(try_and_wait, TL_LOCK_OPTIONS());
 }
 
@@ -92,8 +92,7 @@ static bool wait_for_oneself(pair *p) {
            refused(p, p->first, TL_FOREVER, TL_EBUSY);
 }
 
-static void test_the_only_thread_does_not_wait_for_itself(void **state) {
-    (void)state;
+TEST(the_only_thread_does_not_wait_for_itself) {
     if (SANITIZER_HAS_THREAD)
         skip();
     play(wait_for_oneself, TL_LOCK_OPTIONS());
@@ -119,8 +118,7 @@ static bool hand_over_to_a_thread(pair *p) {
            pthread_join(thread, NULL) == 0;
 }
 
-static void test_what_another_thread_may_release_is_waited_for(void **state) {
-    (void)state;
+TEST(what_another_thread_may_release_is_waited_for) {
     play(hand_over_to_a_thread, TL_LOCK_OPTIONS());
 }
 
@@ -130,8 +128,7 @@ static bool outlast(pair *p) {
            tl_lock_state(p->first) == TL_LOST;
 }
 
-static void test_what_ends_by_itself_is_waited_for(void **state) {
-    (void)state;
+TEST(what_ends_by_itself_is_waited_for) {
     play(outlast, TL_LOCK_OPTIONS(.max_hold_ms = SHORT_MS));
 }
 
@@ -179,14 +176,12 @@ static bool await_an_event(pair *p) {
     return had;
 }
 
-static void test_what_another_locks_event_may_release_is_waited_for(void **state) {
-    (void)state;
+TEST(what_another_locks_event_may_release_is_waited_for) {
     play(await_an_event, TL_LOCK_OPTIONS());
 }
 
 /* Somebody else has the other key for a moment, so that the callback comes while the main thread waits. */
-static void test_what_a_callback_may_release_is_waited_for(void **state) {
-    (void)state;
+TEST(what_a_callback_may_release_is_waited_for) {
     command("SET gate other PX 500");
     play(await_a_callback, TL_LOCK_OPTIONS());
 }
@@ -203,14 +198,8 @@ static int flush(void **state) {
     return 0;
 }
 
+TESTS_WITH(flush, NULL);
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_handle_is_told_that_its_process_holds_the_lock, flush),
-        cmocka_unit_test_setup(test_the_only_thread_does_not_wait_for_itself, flush),
-        cmocka_unit_test_setup(test_what_another_thread_may_release_is_waited_for, flush),
-        cmocka_unit_test_setup(test_what_ends_by_itself_is_waited_for, flush),
-        cmocka_unit_test_setup(test_what_a_callback_may_release_is_waited_for, flush),
-        cmocka_unit_test_setup(test_what_another_locks_event_may_release_is_waited_for, flush),
-    };
-    return cmocka_run_group_tests(tests, start, NULL);
+    return tests_run_group("tests", 0, start, NULL);
 }

@@ -37,8 +37,10 @@ static int tear_down(void **state) {
     return arena_tear_down(state);
 }
 
-static void test_a_client_cannot_be_opened_without_descriptors(void **state) {
-    (void)state;
+#define SCARCE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define SOCKET_TEST(name) TEST_WITH(name, arena_set_up, restart)
+
+SCARCE_TEST(a_client_cannot_be_opened_without_descriptors) {
     tl_client *client = NULL;
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = real_redis_url(server));
     use_up_descriptors();
@@ -51,8 +53,7 @@ static void test_a_client_cannot_be_opened_without_descriptors(void **state) {
     ASSERT_RESULT(tl_client_ping(client_direct(), &said), TL_OK);
 }
 
-static void test_without_descriptors_nothing_connects_and_it_is_said_at_once(void **state) {
-    (void)state;
+SCARCE_TEST(without_descriptors_nothing_connects_and_it_is_said_at_once) {
     tl_client *client = client_direct();
     tl_lock *lock = by_hand(client, TTL_MS), *before = by_hand(client, TTL_MS);
     tl_error err[3] = {0};
@@ -75,8 +76,7 @@ static void test_without_descriptors_nothing_connects_and_it_is_said_at_once(voi
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_a_wait_cannot_begin_without_descriptors(void **state) {
-    (void)state;
+SCARCE_TEST(a_wait_cannot_begin_without_descriptors) {
     tl_client *client = client_direct();
     tl_lock *lock = by_hand(client, TTL_MS);
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
@@ -89,8 +89,7 @@ static void test_a_wait_cannot_begin_without_descriptors(void **state) {
 }
 
 /* What renews has a connection of its own, and can't get it: for a while, and for good. */
-static void test_a_holder_goes_on_or_is_told_in_time(void **state) {
-    (void)state;
+SCARCE_TEST(a_holder_goes_on_or_is_told_in_time) {
     for (int i = 0; i < 2; i++) {
         const int64_t ttl_ms = i ? BRIEF_MS : KEPT_MS;
         lock_events *events = make_events();
@@ -138,8 +137,7 @@ static void have_threads(pthread_attr_t *before) {
     (void)pthread_attr_destroy(before);
 }
 
-static void test_a_lock_that_nobody_could_keep_is_not_taken(void **state) {
-    (void)state;
+SCARCE_TEST(a_lock_that_nobody_could_keep_is_not_taken) {
     pthread_attr_t before;
     tl_lock *lock = make_lock(client_direct(), KEY, TTL_MS);
     use_up_threads(&before);
@@ -151,8 +149,7 @@ static void test_a_lock_that_nobody_could_keep_is_not_taken(void **state) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
 }
 
-static void test_a_token_that_nobody_could_keep_is_adopted_later(void **state) {
-    (void)state;
+SCARCE_TEST(a_token_that_nobody_could_keep_is_adopted_later) {
     pthread_attr_t before;
     tl_lock *first = by_hand(client_direct(), TTL_MS);
     tl_lock *lock = make_lock(client_direct(), KEY, TTL_MS);
@@ -176,8 +173,7 @@ static int restart(void **state) {
     return arena_tear_down(state);
 }
 
-static void test_a_socket_that_is_not_there_is_waited_for(void **state) {
-    (void)state;
+SOCKET_TEST(a_socket_that_is_not_there_is_waited_for) {
     tl_client *client = hasty_client_at(real_redis_unix_url(server));
     tl_lock *lock = by_hand(client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -196,8 +192,7 @@ static void test_a_socket_that_is_not_there_is_waited_for(void **state) {
     release_hastily(lock, KEY);
 }
 
-static void test_a_socket_that_nobody_listens_on_is_refused(void **state) {
-    (void)state;
+SOCKET_TEST(a_socket_that_nobody_listens_on_is_refused) {
     char aside[256];
     tl_lock *lock = by_hand(hasty_client_at(real_redis_unix_url(server)), TTL_MS);
     (void)snprintf(aside, sizeof aside, "%s.aside", real_redis_socket(server));
@@ -215,18 +210,6 @@ static void test_a_socket_that_nobody_listens_on_is_refused(void **state) {
 }
 
 int main(void) {
-#define SCARCE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-#define SOCKET_TEST(test) cmocka_unit_test_setup_teardown(test, arena_set_up, restart)
-    const struct CMUnitTest tests[] = {
-        SCARCE_TEST(test_a_client_cannot_be_opened_without_descriptors),
-        SCARCE_TEST(test_without_descriptors_nothing_connects_and_it_is_said_at_once),
-        SCARCE_TEST(test_a_wait_cannot_begin_without_descriptors),
-        SCARCE_TEST(test_a_holder_goes_on_or_is_told_in_time),
-        SCARCE_TEST(test_a_lock_that_nobody_could_keep_is_not_taken),
-        SCARCE_TEST(test_a_token_that_nobody_could_keep_is_adopted_later),
-        SOCKET_TEST(test_a_socket_that_is_not_there_is_waited_for),
-        SOCKET_TEST(test_a_socket_that_nobody_listens_on_is_refused),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -5,6 +5,8 @@
 
 #include "arena.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define LIFE_MS clock_patient_ms(1500)
 
 /* The server's only: this program's own clock is as it is. */
@@ -21,9 +23,8 @@ static real_redis *start_fast(void) {
 }
 
 /* Who waits gets it when the server says so; by then the holder must have stopped counting on it. */
-static void test_no_holder_counts_on_a_lock_that_a_fast_server_has_given_away(void **state) {
+TEST(no_holder_counts_on_a_lock_that_a_fast_server_has_given_away) {
     static const bool without[] = {false, true};
-    (void)state;
     for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
         tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS, .manual_renew = true,
                                                   .no_fence = without[i]);
@@ -38,8 +39,7 @@ static void test_no_holder_counts_on_a_lock_that_a_fast_server_has_given_away(vo
 }
 
 /* No more than what the slowest clock shows while the fastest shows the lifetime. */
-static void test_a_holder_counts_on_what_the_rates_of_two_clocks_leave(void **state) {
-    (void)state;
+TEST(a_holder_counts_on_what_the_rates_of_two_clocks_leave) {
     tl_lock *holder = make_lock(client_direct(), KEY, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     assert_true(tl_lock_remaining_ms(holder) <= TTL_MS * INT64_C(9) / 11);
@@ -47,10 +47,6 @@ static void test_a_holder_counts_on_what_the_rates_of_two_clocks_leave(void **st
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_no_holder_counts_on_a_lock_that_a_fast_server_has_given_away),
-        ARENA_TEST(test_a_holder_counts_on_what_the_rates_of_two_clocks_leave),
-    };
     server = start_fast();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -172,8 +172,9 @@ static int tear_down(void **state) {
     return failed;
 }
 
-static void test_a_holder_that_was_stopped_for_too_long_knows_it_at_once(void **state) {
-    (void)state;
+TESTS_WITH(set_up, tear_down);
+
+TEST(a_holder_that_was_stopped_for_too_long_knows_it_at_once) {
     here->ttl_ms = TTL_BRIEF_MS;
     begin(0, hold);
     WAIT_FOR(SOON_MS, atomic_load(&here->holding));
@@ -192,9 +193,8 @@ static void test_a_holder_that_was_stopped_for_too_long_knows_it_at_once(void **
     ASSERT_RESULT(tl_lock_extend(next, TTL_MS, &said), TL_OK); /* it has taken nothing from us */
 }
 
-static void test_a_killed_holder_is_waited_for_no_longer_than_its_lifetime(void **state) {
+TEST(a_killed_holder_is_waited_for_no_longer_than_its_lifetime) {
     const int64_t ttl_ms = clock_patient_ms(1800);
-    (void)state;
     here->ttl_ms = ttl_ms;
     begin(0, hold);
     WAIT_FOR(SOON_MS, atomic_load(&here->holding));
@@ -211,8 +211,7 @@ static void test_a_killed_holder_is_waited_for_no_longer_than_its_lifetime(void 
 
 /* Each of the three is stopped in turn for longer than a lifetime, in the middle of whatever it
  * does; one is killed, and another comes. */
-static void test_a_resource_that_honours_fences_loses_no_update(void **state) {
-    (void)state;
+TEST(a_resource_that_honours_fences_loses_no_update) {
     for (int i = 0; i < WORKERS; i++)
         begin(i, count);
     for (int i = 0; i < 2 * WORKERS; i++) {
@@ -244,12 +243,6 @@ static void test_a_resource_that_honours_fences_loses_no_update(void **state) {
 }
 
 int main(void) {
-#define PROCESS_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        PROCESS_TEST(test_a_holder_that_was_stopped_for_too_long_knows_it_at_once),
-        PROCESS_TEST(test_a_killed_holder_is_waited_for_no_longer_than_its_lifetime),
-        PROCESS_TEST(test_a_resource_that_honours_fences_loses_no_update),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -180,9 +180,8 @@ static void test_a_holder_goes_on_or_is_told_in_time(void **state) {
 }
 
 #if TL_HAVE_TLS
-static void test_a_server_without_tls_is_told_so(void **state) {
+TEST_WITH(a_server_without_tls_is_told_so, arena_set_up, arena_tear_down) {
     char url[64];
-    (void)state;
     (void)snprintf(url, sizeof url, "rediss%s", proxy_url(gate) + strlen("redis"));
     tl_lock *lock = by_hand(hasty_client_at(url), TTL_MS);
     int64_t began = clock_ms();
@@ -194,25 +193,25 @@ static void test_a_server_without_tls_is_told_so(void **state) {
 }
 #endif
 
+static void meets(const char *name, CMUnitTestFunction run, const stranger *whom) {
+    tests_add((tests_entry){.name = name,
+                            .run = run,
+                            .set_up = meet,
+                            .tear_down = part,
+                            .state = (void *)(uintptr_t)whom});
+}
+
 int main(void) {
     enum { STRANGERS = sizeof strangers / sizeof *strangers };
     static char names[STRANGERS][64];
-    struct CMUnitTest tests[STRANGERS + 4];
-    size_t n = 0;
-    for (size_t i = 0; i < STRANGERS; i++) {
-        void *whom = (void *)(uintptr_t)&strangers[i];
-        (void)snprintf(names[i], sizeof names[i], "%s is told", strangers[i].name);
-        tests[n++] = (struct CMUnitTest){
-            names[i], test_it_is_told_and_the_server_found_when_it_is_back, meet, part, whom};
-    }
     static const size_t met_by_holder[] = {0, 8, 10};
+    for (size_t i = 0; i < STRANGERS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%s is told", strangers[i].name);
+        meets(names[i], test_it_is_told_and_the_server_found_when_it_is_back, &strangers[i]);
+    }
     for (size_t i = 0; i < 3; i++)
-        tests[n++] = (struct CMUnitTest){"a holder meets a stranger",
-                                         test_a_holder_goes_on_or_is_told_in_time, meet, part,
-                                         (void *)(uintptr_t)&strangers[met_by_holder[i]]};
-#if TL_HAVE_TLS
-    tests[n++] = (struct CMUnitTest)ARENA_TEST(test_a_server_without_tls_is_told_so);
-#endif
+        meets("a holder meets a stranger", test_a_holder_goes_on_or_is_told_in_time,
+              &strangers[met_by_holder[i]]);
     server = real_redis_start(NULL);
-    return _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
+    return tests_run();
 }

@@ -5,6 +5,8 @@
 #include "arena.h"
 #include "client/lock.h"
 
+TESTS_WITH(arena_set_up, arena_tear_down);
+
 #define THREADS 8
 #define ROUNDS 40
 
@@ -45,8 +47,7 @@ static void *work(void *ctx) {
     return NULL;
 }
 
-static void test_a_plain_number_is_counted_up_exactly_by_many_threads(void **state) {
-    (void)state;
+TEST(a_plain_number_is_counted_up_exactly_by_many_threads) {
     tl_client *client = make_client(real_redis_url(server));
     int counter = 0;
     uint64_t last_fence = 0;
@@ -77,8 +78,7 @@ static bool is_waiting(tl_lock *lock) {
     return is;
 }
 
-static void test_a_cancel_ends_the_wait_for_a_connection(void **state) {
-    (void)state;
+TEST(a_cancel_ends_the_wait_for_a_connection) {
     tl_line *lines[TL_LINES_MAX];
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .connect_ms = 60000));
@@ -125,8 +125,7 @@ static void *look_on(void *ctx) {
     return NULL;
 }
 
-static void test_any_thread_may_look_and_cancel(void **state) {
-    (void)state;
+TEST(any_thread_may_look_and_cancel) {
     lock_events *events = make_events();
     tl_client *client = make_client(real_redis_url(server));
     tl_lock *lock = make_lock_with(
@@ -165,9 +164,8 @@ static void test_any_thread_may_look_and_cancel(void **state) {
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
 }
 
-static void test_many_locks_are_kept_by_one_client(void **state) {
+TEST(many_locks_are_kept_by_one_client) {
     enum { LOCKS = 40 };
-    (void)state;
     lock_events *events = make_events();
     tl_client *client = make_client(real_redis_url(server));
     tl_lock *locks[LOCKS];
@@ -191,12 +189,6 @@ static void test_many_locks_are_kept_by_one_client(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ARENA_TEST(test_a_plain_number_is_counted_up_exactly_by_many_threads),
-        ARENA_TEST(test_a_cancel_ends_the_wait_for_a_connection),
-        ARENA_TEST(test_any_thread_may_look_and_cancel),
-        ARENA_TEST(test_many_locks_are_kept_by_one_client),
-    };
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -85,6 +85,8 @@ static int tear_down(void **state) {
     return failed;
 }
 
+TESTS_WITH(set_up, tear_down);
+
 static tl_client *client_with(tl_client_options options) {
     char url[64];
     (void)snprintf(url, sizeof url, "rediss://127.0.0.1:%d", proxy_port(secure));
@@ -107,8 +109,7 @@ static tl_client *client_certified(void) {
 
 /* ---- certificates ------------------------------------------------------------------------------ */
 
-static void test_a_lock_goes_from_one_to_another(void **state) {
-    (void)state;
+TEST(a_lock_goes_from_one_to_another) {
     assert_true(configured("tls-auth-clients yes"));
     tl_lock *holder = make_lock(client_certified(), KEY, KEPT_MS);
     tl_lock *next = by_hand(client_certified(), TTL_MS);
@@ -141,9 +142,8 @@ static void denied(tl_client *client, const char *words) {
     ASSERT_TOOK(began, 0, 0);
 }
 
-static void test_who_must_have_a_certificate_is_told_so_at_once(void **state) {
+TEST(who_must_have_a_certificate_is_told_so_at_once) {
     static const char *const versions[] = {"tls-protocols TLSv1.2", "tls-protocols TLSv1.3"};
-    (void)state;
     assert_true(configured("tls-auth-clients yes"));
     for (size_t i = 0; i < 2; i++) {
         assert_true(configured(versions[i]));
@@ -154,8 +154,7 @@ static void test_who_must_have_a_certificate_is_told_so_at_once(void **state) {
     }
 }
 
-static void test_a_server_of_another_authority_is_denied(void **state) {
-    (void)state;
+TEST(a_server_of_another_authority_is_denied) {
     denied(client_with(TL_CLIENT_OPTIONS(.tls_ca_file = nobody)), "is not accepted");
     present("nobody");
     denied(client_without(), "is not accepted");
@@ -168,8 +167,7 @@ static void cut_connections(void) {
 }
 
 /* From now on the server wants one. */
-static void test_a_holder_that_may_not_come_back_is_told_in_time(void **state) {
-    (void)state;
+TEST(a_holder_that_may_not_come_back_is_told_in_time) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_without(), KEY,
@@ -184,8 +182,7 @@ static void test_a_holder_that_may_not_come_back_is_told_in_time(void **state) {
     ASSERT_TOOK(began, 0, BRIEF_MS);
 }
 
-static void test_a_servers_new_certificate_costs_nothing(void **state) {
-    (void)state;
+TEST(a_servers_new_certificate_costs_nothing) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_certified(), KEY,
@@ -207,8 +204,7 @@ static const struct {
     size_t bytes, stride;
 } ways[] = {{PROXY_REQUESTS, 1200, 97}, {PROXY_REPLIES, 1000, 83}};
 
-static void test_a_handshake_that_breaks_once_is_made_again(void **state) {
-    (void)state;
+TEST(a_handshake_that_breaks_once_is_made_again) {
     assert_true(configured("tls-auth-clients yes"));
     for (size_t w = 0; w < 2; w++)
         for (size_t byte = 0; byte < ways[w].bytes; byte += ways[w].stride) {
@@ -224,8 +220,7 @@ static void test_a_handshake_that_breaks_once_is_made_again(void **state) {
         }
 }
 
-static void test_a_handshake_that_stalls_ends_by_the_limit(void **state) {
-    (void)state;
+TEST(a_handshake_that_stalls_ends_by_the_limit) {
     for (size_t w = 0; w < 2; w++) {
         tl_client *client = client_with(TL_CLIENT_OPTIONS(.connect_ms = CONNECT_MS));
         proxy_break(secure, ways[w].way, 100, PROXY_MUTE, PROXY_ALL);
@@ -238,10 +233,9 @@ static void test_a_handshake_that_stalls_ends_by_the_limit(void **state) {
     }
 }
 
-static void test_connections_that_are_killed_cost_a_moment(void **state) {
+TEST(connections_that_are_killed_cost_a_moment) {
     enum { CLIENTS = 4, KILLS = 8 };
     tl_lock *locks[CLIENTS];
-    (void)state;
     assert_true(configured("tls-auth-clients yes"));
     for (int i = 0; i < CLIENTS; i++)
         locks[i] = make_lock(client_certified(), KEY, TTL_MS);
@@ -257,19 +251,7 @@ static void test_connections_that_are_killed_cost_a_moment(void **state) {
     contest_end();
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_lock_goes_from_one_to_another),
-        TEST(test_who_must_have_a_certificate_is_told_so_at_once),
-        TEST(test_a_server_of_another_authority_is_denied),
-        TEST(test_a_holder_that_may_not_come_back_is_told_in_time),
-        TEST(test_a_servers_new_certificate_costs_nothing),
-        TEST(test_a_handshake_that_breaks_once_is_made_again),
-        TEST(test_a_handshake_that_stalls_ends_by_the_limit),
-        TEST(test_connections_that_are_killed_cost_a_moment),
-    };
     if (!tl__tls_built()) {
         print_message("TLS is not in this build\n");
         return 77;
@@ -278,5 +260,5 @@ int main(void) {
     make_certificates();
     present("server");
     tls_port = open_port();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

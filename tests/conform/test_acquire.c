@@ -8,8 +8,7 @@
 
 #define TTL_MS 30000
 
-static void test_an_acquired_lock_is_held_until_it_is_released(void **state) {
-    conform *c = *state;
+CONFORM(an_acquired_lock_is_held_until_it_is_released, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     assert_int_equal(tl_lock_state(lock), TL_FREE);
     assert_int_equal(tl_lock_fence(lock), 0);
@@ -26,8 +25,7 @@ static void test_an_acquired_lock_is_held_until_it_is_released(void **state) {
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
 }
 
-static void test_two_clients_never_hold_the_same_lock(void **state) {
-    conform *c = *state;
+CONFORM(two_clients_never_hold_the_same_lock, c) {
     tl_lock *mine = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *theirs = conform_lock(c, conform_client(c), TTL_MS);
     for (int i = 0; i < 3; i++) {
@@ -44,8 +42,7 @@ static void test_two_clients_never_hold_the_same_lock(void **state) {
     }
 }
 
-static void test_an_error_is_untouched_by_success(void **state) {
-    conform *c = *state;
+CONFORM(an_error_is_untouched_by_success, c) {
     tl_error error = {.code = TL_ECLOCK, .message = "as before"};
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &error), TL_OK);
@@ -77,8 +74,7 @@ static void *count_up(void *ctx) {
     return NULL;
 }
 
-static void test_threads_of_one_client_exclude_each_other(void **state) {
-    conform *c = *state;
+CONFORM(threads_of_one_client_exclude_each_other, c) {
     tl_client *client = conform_client(c);
     int counter = 0;
     pthread_t threads[THREADS];
@@ -96,8 +92,7 @@ static void test_threads_of_one_client_exclude_each_other(void **state) {
 
 /* ---- handles ----------------------------------------------------------------------------------- */
 
-static void test_locks_of_one_client_are_independent(void **state) {
-    conform *c = *state;
+CONFORM(locks_of_one_client_are_independent, c) {
     tl_client *client = conform_client(c);
     char other_key[96];
     (void)snprintf(other_key, sizeof other_key, "%s:other", c->key);
@@ -111,8 +106,7 @@ static void test_locks_of_one_client_are_independent(void **state) {
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
 }
 
-static void test_two_handles_of_one_client_exclude_each_other(void **state) {
-    conform *c = *state;
+CONFORM(two_handles_of_one_client_exclude_each_other, c) {
     tl_client *client = conform_client(c);
     tl_lock *one = conform_lock(c, client, TTL_MS), *two = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
@@ -121,8 +115,7 @@ static void test_two_handles_of_one_client_exclude_each_other(void **state) {
     ASSERT_RESULT(tl_lock_acquire(two, 0, &said), TL_OK);
 }
 
-static void test_a_held_handle_refuses_to_acquire_again(void **state) {
-    conform *c = *state;
+CONFORM(a_held_handle_refuses_to_acquire_again, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EINVALID);
@@ -131,8 +124,7 @@ static void test_a_held_handle_refuses_to_acquire_again(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_each_acquisition_has_a_token_of_its_own(void **state) {
-    conform *c = *state;
+CONFORM_OF(each_acquisition_has_a_token_of_its_own, c, CONFORM_OWN_TOKEN) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     char token[TL_TOKEN_SIZE];
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -143,8 +135,7 @@ static void test_each_acquisition_has_a_token_of_its_own(void **state) {
     assert_string_not_equal(tl_lock_token(lock), token);
 }
 
-static void test_a_lock_freed_while_held_stays_until_its_time_is_up(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_freed_while_held_stays_until_its_time_is_up, c, CONFORM_EXPIRY) {
     const int64_t ttl_ms = clock_patient_ms(2000);
     tl_lock *lock = conform_lock(c, conform_client(c), ttl_ms);
     tl_lock *next = conform_lock(c, conform_client(c), TTL_MS);
@@ -158,8 +149,7 @@ static void test_a_lock_freed_while_held_stays_until_its_time_is_up(void **state
     ASSERT_TOOK(began, left, ttl_ms);
 }
 
-static void test_a_lost_lock_can_be_acquired_again(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lost_lock_can_be_acquired_again, c, CONFORM_SHORT) {
     lock_events *events = make_events();
     tl_lock *lock = conform_lock_with(c, conform_client(c),
                                       TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(2000),
@@ -179,8 +169,7 @@ static void test_a_lost_lock_can_be_acquired_again(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_acquiring_and_releasing_take_two_commands(void **state) {
-    conform *c = *state;
+CONFORM_OF(acquiring_and_releasing_take_two_commands, c, CONFORM_RUNTIME) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK); /* connects, and loads what it needs */
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -200,8 +189,7 @@ static void await_quiet(conform *c) {
     }
 }
 
-static void test_closing_a_client_undoes_what_it_left_unanswered(void **state) {
-    conform *c = *state;
+CONFORM_OF(closing_a_client_undoes_what_it_left_unanswered, c, CONFORM_CLEANING) {
     const int64_t attempt_ms = clock_patient_ms(1200); /* and for the clean-up */
     proxy *p = conform_proxy(c);
     tl_client *client = conform_client_with(
@@ -242,46 +230,29 @@ static void hold_and_release(conform *c, const void *key, size_t n) {
     (void)locks_clean_up(NULL);
 }
 
-static void test_a_key_may_have_any_bytes(void **state) {
+CONFORM_OF(a_key_may_have_any_bytes, c, CONFORM_RENEWAL) {
     char all[256];
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
-    hold_and_release(*state, all, sizeof all);
-    hold_and_release(*state, "\0", 1);
-    hold_and_release(*state, "line\r\nline", 10);
-    hold_and_release(*state, "*1\r\n$4\r\nPING\r\n", 14);
-    hold_and_release(*state, " ", 1);
-    hold_and_release(*state, "%s%n%d", 6);
+    hold_and_release(c, all, sizeof all);
+    hold_and_release(c, "\0", 1);
+    hold_and_release(c, "line\r\nline", 10);
+    hold_and_release(c, "*1\r\n$4\r\nPING\r\n", 14);
+    hold_and_release(c, " ", 1);
+    hold_and_release(c, "%s%n%d", 6);
 }
 
-static void test_a_key_may_have_16384_bytes(void **state) {
+CONFORM_OF(a_key_may_have_16384_bytes, c, CONFORM_RENEWAL) {
     static char key[TL_KEY_MAX];
     memset(key, 'k', sizeof key);
-    hold_and_release(*state, key, sizeof key);
+    hold_and_release(c, key, sizeof key);
 }
 
-static void test_a_key_may_have_hash_tags(void **state) {
+CONFORM_OF(a_key_may_have_hash_tags, c, CONFORM_RENEWAL) {
     static const char *const keys[] = {"{tag}rest", "a{tag}b{c}", "{}empty", "a}b",
                                        "a{b",       "}{",         "{{x}}",   "tidelock:{k}"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        hold_and_release(*state, keys[i], strlen(keys[i]));
+        hold_and_release(c, keys[i], strlen(keys[i]));
 }
 
-static const conform_test tests[] = {
-    CONFORM(test_an_acquired_lock_is_held_until_it_is_released),
-    CONFORM(test_two_clients_never_hold_the_same_lock),
-    CONFORM(test_an_error_is_untouched_by_success),
-    CONFORM(test_threads_of_one_client_exclude_each_other),
-    CONFORM(test_locks_of_one_client_are_independent),
-    CONFORM(test_two_handles_of_one_client_exclude_each_other),
-    CONFORM(test_a_held_handle_refuses_to_acquire_again),
-    CONFORM_OF(test_each_acquisition_has_a_token_of_its_own, CONFORM_OWN_TOKEN),
-    CONFORM_OF(test_a_lock_freed_while_held_stays_until_its_time_is_up, CONFORM_EXPIRY),
-    CONFORM_OF(test_a_lost_lock_can_be_acquired_again, CONFORM_SHORT),
-    CONFORM_OF(test_acquiring_and_releasing_take_two_commands, CONFORM_RUNTIME),
-    CONFORM_OF(test_closing_a_client_undoes_what_it_left_unanswered, CONFORM_CLEANING),
-    CONFORM_OF(test_a_key_may_have_any_bytes, CONFORM_RENEWAL),
-    CONFORM_OF(test_a_key_may_have_16384_bytes, CONFORM_RENEWAL),
-    CONFORM_OF(test_a_key_may_have_hash_tags, CONFORM_RENEWAL),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -129,20 +129,19 @@ static void assert_key_is_free_soon(conform *c) {
 }
 
 /* Each of these promises holds in both ways of being told. */
-#define BOTH_WAYS(test)                                                                            \
-    static void test##_told_by_the_keeper(void **state) {                                          \
-        test(*state, false);                                                                       \
+#define BOTH_WAYS(name)                                                                            \
+    static void name(conform *c, bool dispatch);                                                   \
+    CONFORM_OF(name##_told_by_the_keeper, c, CONFORM_RUNTIME) {                                    \
+        name(c, false);                                                                            \
     }                                                                                              \
-    static void test##_told_by_dispatch(void **state) {                                            \
-        test(*state, true);                                                                        \
-    }
-#define CONFORM_BOTH(test)                                                                         \
-    CONFORM_OF(test##_told_by_the_keeper, CONFORM_RUNTIME),                                        \
-        CONFORM_OF(test##_told_by_dispatch, CONFORM_RUNTIME)
+    CONFORM_OF(name##_told_by_dispatch, c, CONFORM_RUNTIME) {                                      \
+        name(c, true);                                                                             \
+    }                                                                                              \
+    static void name(conform *c, bool dispatch)
 
 /* ---- the usual ----------------------------------------------------------------------------------- */
 
-static void test_acquire_and_release(conform *c, bool dispatch) {
+BOTH_WAYS(acquire_and_release) {
     tl_client *client = client_in(c, dispatch);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     uint64_t fence = 0;
@@ -163,10 +162,8 @@ static void test_acquire_and_release(conform *c, bool dispatch) {
         assert_true(conform_holds(c, c->key, NULL));
     }
 }
-BOTH_WAYS(test_acquire_and_release)
 
-static void test_with_dispatch_callbacks_run_within_it_alone(void **state) {
-    conform *c = *state;
+CONFORM_OF(with_dispatch_callbacks_run_within_it_alone, c, CONFORM_RUNTIME) {
     tl_client *client = client_in(c, true);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     int fd = tl_client_fd(client);
@@ -185,8 +182,7 @@ static void test_with_dispatch_callbacks_run_within_it_alone(void **state) {
     }
 }
 
-static void test_without_dispatch_there_is_no_descriptor(void **state) {
-    conform *c = *state;
+CONFORM_OF(without_dispatch_there_is_no_descriptor, c, CONFORM_RUNTIME) {
     tl_client *client = client_in(c, false);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     assert_int_equal(tl_client_fd(client), -1);
@@ -196,8 +192,7 @@ static void test_without_dispatch_there_is_no_descriptor(void **state) {
     assert_false(pthread_equal(o->thread, pthread_self()));
 }
 
-static void test_events_of_a_lock_come_by_dispatch_too(void **state) {
-    conform *c = *state;
+CONFORM_OF(events_of_a_lock_come_by_dispatch_too, c, CONFORM_RUNTIME) {
     tl_client *client = client_in(c, true);
     lock_events *events = make_events();
     lock_event event;
@@ -221,8 +216,8 @@ static void mend(conform *c, tl_lock *lock, int64_t ttl_ms) {
     ASSERT_RESULT(tl_lock_extend(lock, ttl_ms, &said), TL_OK);
 }
 
-static void test_a_risk_that_was_over_before_it_could_be_told_is_not_told(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_risk_that_was_over_before_it_could_be_told_is_not_told, c,
+           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME) {
     tl_client *client = client_in(c, true);
     lock_events *events = make_events();
     const int64_t ttl_ms = clock_patient_ms(3000);
@@ -246,7 +241,7 @@ static void test_a_risk_that_was_over_before_it_could_be_told_is_not_told(void *
 
 /* ---- waiting ------------------------------------------------------------------------------------- */
 
-static void test_a_waiter_is_woken_by_anothers_release(conform *c, bool dispatch) {
+BOTH_WAYS(a_waiter_is_woken_by_anothers_release) {
     tl_client *client = client_in(c, dispatch);
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
@@ -263,7 +258,6 @@ static void test_a_waiter_is_woken_by_anothers_release(conform *c, bool dispatch
     ASSERT_RESULT(await_told(client, o, SOON_MS), TL_OK);
     assert_true(conform_fence_rises(c, tl_lock_fence(lock), tl_lock_fence(holder)));
 }
-BOTH_WAYS(test_a_waiter_is_woken_by_anothers_release)
 
 /* The limit may cut short the last look of one that polls, or its only one, which then can't say: it
  * waits anew. */
@@ -277,7 +271,7 @@ static void assert_times_out(tl_lock *lock) {
     ASSERT_RESULT(code, TL_ETIMEDOUT);
 }
 
-static void test_a_wait_ends_at_its_limit(conform *c, bool dispatch) {
+BOTH_WAYS(a_wait_ends_at_its_limit) {
     tl_client *client = client_in(c, dispatch);
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *front = conform_lock(c, client, TTL_MS), *lock = conform_lock(c, client, TTL_MS);
@@ -289,9 +283,8 @@ static void test_a_wait_ends_at_its_limit(conform *c, bool dispatch) {
     ASSERT_RESULT(await_told(client, first, SOON_MS), TL_ECANCELLED);
     assert_times_out(lock); /* at the front */
 }
-BOTH_WAYS(test_a_wait_ends_at_its_limit)
 
-static void test_they_queue_with_those_that_block(conform *c, bool dispatch) {
+BOTH_WAYS(they_queue_with_those_that_block) {
     enum { LOCKS = 8 };
     tl_client *client = client_in(c, dispatch);
     tl_lock *holder = conform_lock(c, client, TTL_MS), *locks[LOCKS];
@@ -325,11 +318,10 @@ static void test_they_queue_with_those_that_block(conform *c, bool dispatch) {
     }
     assert_true(conform_holds(c, c->key, NULL));
 }
-BOTH_WAYS(test_they_queue_with_those_that_block)
 
 /* ---- cancelling ---------------------------------------------------------------------------------- */
 
-static void test_cancel_ends_it_in_each_phase(conform *c, bool dispatch) {
+BOTH_WAYS(cancel_ends_it_in_each_phase) {
     tl_client *client = client_in(c, dispatch);
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *front = conform_lock(c, client, TTL_MS), *lock = conform_lock(c, client, TTL_MS);
@@ -350,9 +342,8 @@ static void test_cancel_ends_it_in_each_phase(conform *c, bool dispatch) {
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK); /* this one isn't cancelled */
 }
-BOTH_WAYS(test_cancel_ends_it_in_each_phase)
 
-static void test_a_cancel_at_any_moment_leaves_no_lock_behind(conform *c, bool dispatch) {
+BOTH_WAYS(a_cancel_at_any_moment_leaves_no_lock_behind) {
     tl_client *client = client_in(c, dispatch);
     tl_lock *a = conform_lock(c, client, TTL_MS), *b = conform_lock(c, client, TTL_MS);
     int got = 0;
@@ -377,7 +368,6 @@ static void test_a_cancel_at_any_moment_leaves_no_lock_behind(conform *c, bool d
     print_message("had it %d times\n", got);
     assert_key_is_free_soon(c);
 }
-BOTH_WAYS(test_a_cancel_at_any_moment_leaves_no_lock_behind)
 
 typedef struct {
     tl_lock *lock;
@@ -398,9 +388,8 @@ static void *cancel_in_time(void *ctx) {
 }
 
 /* Before it begins, while it begins, or after: it never waits on. */
-static void test_a_cancel_while_it_begins_is_not_lost(void **state) {
+CONFORM_OF(a_cancel_while_it_begins_is_not_lost, c, CONFORM_RUNTIME) {
     static canceller k;
-    conform *c = *state;
     tl_client *client = client_in(c, false);
     tl_lock *holder = conform_lock(c, client, TTL_MS);
     pthread_t thread;
@@ -432,8 +421,7 @@ static void keep_busy(tl_lock *lock, tl_err code, const tl_error *err, void *ctx
 }
 
 /* While the keeper is busy, the lock is handed over, and its next holder cancels. */
-static void test_a_cancel_together_with_the_hand_over_loses_no_lock(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_cancel_together_with_the_hand_over_loses_no_lock, c, CONFORM_RUNTIME) {
     tl_client *client = client_in(c, false);
     tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
     tl_lock *second = conform_lock(c, client, TTL_MS);
@@ -464,8 +452,7 @@ static void test_a_cancel_together_with_the_hand_over_loses_no_lock(void **state
 
 /* ---- freeing ------------------------------------------------------------------------------------- */
 
-static void test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing(conform *c,
-                                                                              bool dispatch) {
+BOTH_WAYS(a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing) {
     tl_client *client = client_in(c, dispatch);
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *front = conform_lock(c, client, TTL_MS), *lock = conform_lock(c, client, TTL_MS);
@@ -487,10 +474,8 @@ static void test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing(co
     assert_int_equal(atomic_load(&o[1]->told), 0);
     assert_true(dispatch ? atomic_load(&releasing->told) == 0 : atomic_load(&releasing->told) <= 1);
 }
-BOTH_WAYS(test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing)
 
-static void test_a_lock_freed_before_it_is_told_that_it_holds_is_given_back(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_freed_before_it_is_told_that_it_holds_is_given_back, c, CONFORM_RUNTIME) {
     tl_client *client = client_in(c, true);
     tl_lock *lock = conform_lock(c, client, TTL_MS), *next = conform_lock(c, client, TTL_MS);
     outcome *o = begin(lock, TL_FOREVER), *p = begin(next, TL_FOREVER);
@@ -502,7 +487,7 @@ static void test_a_lock_freed_before_it_is_told_that_it_holds_is_given_back(void
     assert_key_is_free_soon(c);
 }
 
-static void test_a_lock_freed_at_any_moment_leaves_nothing_behind(conform *c, bool dispatch) {
+BOTH_WAYS(a_lock_freed_at_any_moment_leaves_nothing_behind) {
     tl_client *client = client_in(c, dispatch);
     for (int i = 0; i < 60; i++) {
         tl_lock *a = conform_lock(c, client, TTL_MS), *b = conform_lock(c, client, TTL_MS);
@@ -524,11 +509,10 @@ static void test_a_lock_freed_at_any_moment_leaves_nothing_behind(conform *c, bo
     }
     assert_key_is_free_soon(c);
 }
-BOTH_WAYS(test_a_lock_freed_at_any_moment_leaves_nothing_behind)
 
 /* ---- one at a time --------------------------------------------------------------------------------- */
 
-static void test_nothing_else_may_be_done_meanwhile(conform *c, bool dispatch) {
+BOTH_WAYS(nothing_else_may_be_done_meanwhile) {
     tl_client *client = client_in(c, dispatch);
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
@@ -557,7 +541,6 @@ static void test_nothing_else_may_be_done_meanwhile(conform *c, bool dispatch) {
     ASSERT_RESULT(release(lock), TL_OK);
     assert_int_equal(atomic_load(&none->told), 0);
 }
-BOTH_WAYS(test_nothing_else_may_be_done_meanwhile)
 
 /* ---- from within a callback ------------------------------------------------------------------------ */
 
@@ -607,7 +590,7 @@ static void await_chains(tl_client **clients, int client_count, chain *chains, i
     }
 }
 
-static void test_the_next_operation_begins_within_the_callback(conform *c, bool dispatch) {
+BOTH_WAYS(the_next_operation_begins_within_the_callback) {
     enum { CLIENTS = 3, CHAINS = 12 };
     static chain chains[CHAINS];
     static int counter;
@@ -624,7 +607,6 @@ static void test_the_next_operation_begins_within_the_callback(conform *c, bool 
     assert_int_equal(counter, CHAINS * CHAIN_ROUNDS);
     assert_true(conform_holds(c, c->key, NULL));
 }
-BOTH_WAYS(test_the_next_operation_begins_within_the_callback)
 
 static void free_it(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
     outcome *o = ctx;
@@ -637,8 +619,7 @@ static void free_it(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) 
     atomic_fetch_add(&o->told, 1);
 }
 
-static void test_with_dispatch_a_callback_may_free_its_lock(void **state) {
-    conform *c = *state;
+CONFORM_OF(with_dispatch_a_callback_may_free_its_lock, c, CONFORM_RUNTIME) {
     tl_client *client = client_in(c, true);
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
     tl_lock *lock = tl_lock_new(client, c->key, strlen(c->key), &options, &said);
@@ -659,8 +640,7 @@ static void again(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
         (void)tl_lock_acquire_async(lock, TL_FOREVER, again, o, NULL);
 }
 
-static void test_dispatch_comes_back_though_callbacks_go_on_and_on(void **state) {
-    conform *c = *state;
+CONFORM_OF(dispatch_comes_back_though_callbacks_go_on_and_on, c, CONFORM_RUNTIME) {
     tl_client *client = client_in(c, true);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     outcome *o = new_outcome();
@@ -678,8 +658,7 @@ static void test_dispatch_comes_back_though_callbacks_go_on_and_on(void **state)
 }
 
 /* Those of the keeper's own don't keep it from renewing. */
-static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_held_lock_is_renewed_though_callbacks_go_on_and_on, c, CONFORM_RUNTIME) {
     const int64_t ttl_ms = clock_patient_ms(3000);
     tl_client *client = client_in(c, false);
     lock_events *events = make_events();
@@ -702,7 +681,7 @@ static void test_a_held_lock_is_renewed_though_callbacks_go_on_and_on(void **sta
     ASSERT_RESULT(release(held), TL_OK);
 }
 
-static void test_many_operations_are_under_way_at_once(conform *c, bool dispatch) {
+BOTH_WAYS(many_operations_are_under_way_at_once) {
     enum { LOCKS = 60 };
     tl_client *client = client_in(c, dispatch);
     tl_lock *locks[LOCKS];
@@ -719,7 +698,6 @@ static void test_many_operations_are_under_way_at_once(conform *c, bool dispatch
             ASSERT_RESULT(await_told(client, o[i], SOON_MS), TL_OK);
     }
 }
-BOTH_WAYS(test_many_operations_are_under_way_at_once)
 
 /* ---- a server that is away ------------------------------------------------------------------------- */
 
@@ -729,7 +707,7 @@ static tl_client *client_behind(conform *c, proxy *p, bool dispatch) {
                                                  .connect_ms = CONNECT_MS, .dispatch = dispatch));
 }
 
-static void test_a_server_that_is_not_reached_is_unavailable(conform *c, bool dispatch) {
+BOTH_WAYS(a_server_that_is_not_reached_is_unavailable) {
     proxy *p = conform_proxy(c);
     tl_client *client = client_behind(c, p, dispatch);
     tl_lock *lock = conform_lock(c, client, TTL_MS), *second = conform_lock(c, client, TTL_MS);
@@ -749,11 +727,10 @@ static void test_a_server_that_is_not_reached_is_unavailable(conform *c, bool di
     proxy_heal(p);
     ASSERT_RESULT(acquire(second, SOON_MS), TL_OK);
 }
-BOTH_WAYS(test_a_server_that_is_not_reached_is_unavailable)
 
 /* What was taken unheard is given back in the background, also when the lock is freed meanwhile, and
  * when its client is closed straight after. */
-static void test_a_lost_answer_is_uncertain_and_is_undone(conform *c, bool dispatch) {
+BOTH_WAYS(a_lost_answer_is_uncertain_and_is_undone) {
     enum { TOLD, FREED, CLOSED, WAYS };
     proxy *p = conform_proxy(c);
     for (int way = TOLD; way < WAYS; way++) {
@@ -783,9 +760,8 @@ static void test_a_lost_answer_is_uncertain_and_is_undone(conform *c, bool dispa
         assert_key_is_free_soon(c);
     }
 }
-BOTH_WAYS(test_a_lost_answer_is_uncertain_and_is_undone)
 
-static void test_a_release_without_answer_is_uncertain_and_goes_on(conform *c, bool dispatch) {
+BOTH_WAYS(a_release_without_answer_is_uncertain_and_goes_on) {
     proxy *p = conform_proxy(c);
     tl_client *client = client_behind(c, p, dispatch);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
@@ -800,33 +776,5 @@ static void test_a_release_without_answer_is_uncertain_and_goes_on(conform *c, b
     WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
     ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
 }
-BOTH_WAYS(test_a_release_without_answer_is_uncertain_and_goes_on)
 
-static const conform_test tests[] = {
-    CONFORM_BOTH(test_acquire_and_release),
-    CONFORM_OF(test_with_dispatch_callbacks_run_within_it_alone, CONFORM_RUNTIME),
-    CONFORM_OF(test_without_dispatch_there_is_no_descriptor, CONFORM_RUNTIME),
-    CONFORM_OF(test_events_of_a_lock_come_by_dispatch_too, CONFORM_RUNTIME),
-    CONFORM_BOTH(test_a_waiter_is_woken_by_anothers_release),
-    CONFORM_OF(test_a_risk_that_was_over_before_it_could_be_told_is_not_told,
-               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_BOTH(test_a_wait_ends_at_its_limit),
-    CONFORM_BOTH(test_they_queue_with_those_that_block),
-    CONFORM_BOTH(test_cancel_ends_it_in_each_phase),
-    CONFORM_BOTH(test_a_cancel_at_any_moment_leaves_no_lock_behind),
-    CONFORM_OF(test_a_cancel_while_it_begins_is_not_lost, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_cancel_together_with_the_hand_over_loses_no_lock, CONFORM_RUNTIME),
-    CONFORM_BOTH(test_a_lock_freed_in_any_phase_is_told_nothing_and_leaves_nothing),
-    CONFORM_OF(test_a_lock_freed_before_it_is_told_that_it_holds_is_given_back, CONFORM_RUNTIME),
-    CONFORM_BOTH(test_a_lock_freed_at_any_moment_leaves_nothing_behind),
-    CONFORM_BOTH(test_nothing_else_may_be_done_meanwhile),
-    CONFORM_BOTH(test_the_next_operation_begins_within_the_callback),
-    CONFORM_OF(test_with_dispatch_a_callback_may_free_its_lock, CONFORM_RUNTIME),
-    CONFORM_OF(test_dispatch_comes_back_though_callbacks_go_on_and_on, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_held_lock_is_renewed_though_callbacks_go_on_and_on, CONFORM_RUNTIME),
-    CONFORM_BOTH(test_many_operations_are_under_way_at_once),
-    CONFORM_BOTH(test_a_server_that_is_not_reached_is_unavailable),
-    CONFORM_BOTH(test_a_lost_answer_is_uncertain_and_is_undone),
-    CONFORM_BOTH(test_a_release_without_answer_is_uncertain_and_goes_on),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -15,6 +15,7 @@
 #include "legacy_lock.h"
 #include "locks.h"
 #include "real_redis.h"
+#include "tests.h"
 
 #define KEY "dlu:key"
 #define OTHER "dlu:other"
@@ -81,6 +82,8 @@ static int tear_down(void **state) {
     return locks_clean_up(state);
 }
 
+TESTS_WITH(set_up, tear_down);
+
 static bool exists(const char *key) {
     return real_redis_int(server, "EXISTS %s", key) == 1;
 }
@@ -100,8 +103,7 @@ static void assert_busy(tl_dlu *d, const char *key) {
 
 /* ---- true and false ---------------------------------------------------------------------------- */
 
-static void test_lock_is_true_when_free_and_false_while_held(void **state) {
-    (void)state;
+TEST(lock_is_true_when_free_and_false_while_held) {
     tl_dlu *a = open_one(), *b = open_one();
     legacy_lock java = legacy_lock_on(context);
     ASSERT_LOCKS(a, KEY);
@@ -115,8 +117,7 @@ static void test_lock_is_true_when_free_and_false_while_held(void **state) {
     assert_true(legacy_lock_lock(&java, KEY));
 }
 
-static void test_what_java_holds_is_not_had_until_it_is_released(void **state) {
-    (void)state;
+TEST(what_java_holds_is_not_had_until_it_is_released) {
     tl_dlu *d = open_one();
     legacy_lock java = legacy_lock_on(context);
     assert_true(legacy_lock_lock(&java, KEY));
@@ -133,8 +134,7 @@ static int64_t wall_ms(void) {
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void test_the_key_holds_what_java_writes(void **state) {
-    (void)state;
+TEST(the_key_holds_what_java_writes) {
     int64_t before = wall_ms();
     ASSERT_LOCKS(open_one(), KEY);
     redisReply *stored = real_redis_command(server, "GET " KEY);
@@ -144,10 +144,9 @@ static void test_the_key_holds_what_java_writes(void **state) {
     freeReplyObject(stored);
 }
 
-static void test_nothing_but_a_stamp_that_ran_out_is_taken_over(void **state) {
+TEST(nothing_but_a_stamp_that_ran_out_is_taken_over) {
     static const char *const texts[] = {"1", "words", "4f9619ff-8b86-d011-b42d-00c04fc964ff",
                                         "999999999999999999"};
-    (void)state;
     tl_dlu *d = open_one();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         freeReplyObject(real_redis_command(server, "SET " KEY " %s", texts[i]));
@@ -168,8 +167,7 @@ static void test_nothing_but_a_stamp_that_ran_out_is_taken_over(void **state) {
     ASSERT_LOCKS(d, KEY);
 }
 
-static void test_tokens_and_stamps_keep_each_other_out(void **state) {
-    (void)state;
+TEST(tokens_and_stamps_keep_each_other_out) {
     tl_dlu *d = open_one();
     tl_lock *token = make_lock(make_client(real_redis_url(server)), KEY, 30000);
     legacy_lock java = legacy_lock_on(context);
@@ -183,8 +181,7 @@ static void test_tokens_and_stamps_keep_each_other_out(void **state) {
     ASSERT_RESULT(tl_lock_release(token, &said), TL_OK);
 }
 
-static void test_waiting_gets_what_another_releases(void **state) {
-    (void)state;
+TEST(waiting_gets_what_another_releases) {
     tl_dlu *d = open_one();
     legacy_lock java = legacy_lock_on(context);
     assert_true(legacy_lock_lock(&java, KEY));
@@ -204,8 +201,7 @@ static uint64_t commands_so_far(void) {
                                     "'total_commands_processed:(%d+)')");
 }
 
-static void test_release_of_what_is_not_held_sends_nothing(void **state) {
-    (void)state;
+TEST(release_of_what_is_not_held_sends_nothing) {
     tl_dlu *d = open_one();
     legacy_lock java = legacy_lock_on(context);
     assert_true(legacy_lock_lock(&java, KEY));
@@ -220,8 +216,7 @@ static void test_release_of_what_is_not_held_sends_nothing(void **state) {
 }
 
 /* Java's one flag is wrong on all of these. */
-static void test_each_key_is_kept_apart(void **state) {
-    (void)state;
+TEST(each_key_is_kept_apart) {
     tl_dlu *a = open_one(), *b = open_one();
     ASSERT_LOCKS(a, KEY);
     ASSERT_LOCKS(b, OTHER);
@@ -259,8 +254,7 @@ static void on_another_thread(void *(*run)(void *), other_thread *t) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void test_a_thread_releases_its_own_locks_only(void **state) {
-    (void)state;
+TEST(a_thread_releases_its_own_locks_only) {
     other_thread t = {.dlu = open_one()};
     ASSERT_LOCKS(t.dlu, KEY);
     on_another_thread(lock_and_release, &t);
@@ -287,8 +281,7 @@ static int takes_so_far(void) {
     return takes;
 }
 
-static void test_what_this_handle_holds_is_not_asked_for(void **state) {
-    (void)state;
+TEST(what_this_handle_holds_is_not_asked_for) {
     tl_dlu *d = open_one();
     int before = takes_so_far();
     ASSERT_LOCKS(d, KEY);
@@ -303,8 +296,7 @@ static void test_what_this_handle_holds_is_not_asked_for(void **state) {
 
 /* ---- 60 s -------------------------------------------------------------------------------------- */
 
-static void test_a_lock_is_believed_for_less_than_it_lasts(void **state) {
-    (void)state;
+TEST(a_lock_is_believed_for_less_than_it_lasts) {
     tl_dlu *d = open_one();
     ASSERT_LOCKS(d, KEY);
     int64_t ms = tl_dlu_remaining_ms(d, KEY); /* T - 2 M - L at most */
@@ -312,8 +304,7 @@ static void test_a_lock_is_believed_for_less_than_it_lasts(void **state) {
     assert_int_equal(tl_dlu_remaining_ms(d, OTHER), 0);
 }
 
-static void test_a_lock_that_is_forgotten_is_not_renewed(void **state) {
-    (void)state;
+TEST(a_lock_that_is_forgotten_is_not_renewed) {
     tl_dlu *a = open_short(), *b = open_short();
     ASSERT_LOCKS(a, KEY);
     long long stamp = real_redis_int(server, "GET " KEY);
@@ -323,8 +314,7 @@ static void test_a_lock_that_is_forgotten_is_not_renewed(void **state) {
     assert_true(wall_ms() > stamp + SHORT_SKEW_MS * 3 / 2); /* the end, M and L */
 }
 
-static void test_waiting_for_ones_own_lock_ends_with_it(void **state) {
-    (void)state;
+TEST(waiting_for_ones_own_lock_ends_with_it) {
     tl_dlu *d = open_short();
     ASSERT_LOCKS(d, KEY);
     assert_false(tl_dlu_lock_wait(d, KEY, 50, &said));
@@ -333,8 +323,7 @@ static void test_waiting_for_ones_own_lock_ends_with_it(void **state) {
     ASSERT_RESULT(tl_dlu_release(d, KEY, NULL), TL_EINVALID);
 }
 
-static void test_a_late_release_leaves_the_successors_lock(void **state) {
-    (void)state;
+TEST(a_late_release_leaves_the_successors_lock) {
     tl_dlu *a = open_short(), *b = open_one();
     ASSERT_LOCKS(a, KEY);
     WAIT_FOR(SOON_MS, tl_dlu_lock(b, KEY, NULL));
@@ -345,17 +334,15 @@ static void test_a_late_release_leaves_the_successors_lock(void **state) {
     assert_true(tl_dlu_remaining_ms(b, KEY) > 0);
 }
 
-static void test_a_thread_gets_what_another_of_its_handle_has_let_expire(void **state) {
-    (void)state;
+TEST(a_thread_gets_what_another_of_its_handle_has_let_expire) {
     other_thread t = {.dlu = open_short()};
     ASSERT_LOCKS(t.dlu, KEY);
     WAIT_FOR(SOON_MS, (on_another_thread(lock_and_release, &t), t.locked));
     ASSERT_RESULT(tl_dlu_release(t.dlu, KEY, NULL), TL_EINVALID);
 }
 
-static void test_keys_that_expired_are_forgotten(void **state) {
+TEST(keys_that_expired_are_forgotten) {
     enum { ROUNDS = 12, KEYS = 20, ALL = ROUNDS * KEYS };
-    (void)state;
     tl_dlu *d = open_brief(700, 100);
     char key[32];
     int remembered = 0, taken = 0;
@@ -373,9 +360,8 @@ static void test_keys_that_expired_are_forgotten(void **state) {
     assert_in_range(remembered, 1, 3 * KEYS);
 }
 
-static void test_many_keys_are_held_at_once(void **state) {
+TEST(many_keys_are_held_at_once) {
     enum { KEYS = 300 };
-    (void)state;
     tl_dlu *d = open_one();
     char key[32];
     for (int i = 0; i < KEYS; i++) {
@@ -390,8 +376,7 @@ static void test_many_keys_are_held_at_once(void **state) {
 
 /* ---- what can't be ----------------------------------------------------------------------------- */
 
-static void test_options_that_leave_no_validity_are_refused_at_opening(void **state) {
-    (void)state;
+TEST(options_that_leave_no_validity_are_refused_at_opening) {
     const tl_client_options o = options_of(3000, 1500);
     assert_null(tl_dlu_open_with(&o, &said));
     assert_int_equal(said.code, TL_EINVALID);
@@ -400,8 +385,7 @@ static void test_options_that_leave_no_validity_are_refused_at_opening(void **st
     assert_int_equal(said.code, TL_EINVALID);
 }
 
-static void test_keys_that_cannot_be_are_refused(void **state) {
-    (void)state;
+TEST(keys_that_cannot_be_are_refused) {
     tl_dlu *d = open_one();
     char *key = calloc(1, TL_KEY_MAX + 2);
     assert_non_null(key);
@@ -417,8 +401,7 @@ static void test_keys_that_cannot_be_are_refused(void **state) {
     free(key);
 }
 
-static void test_by_phases_it_locks_the_keys_of_its_namespaces_alone(void **state) {
-    (void)state;
+TEST(by_phases_it_locks_the_keys_of_its_namespaces_alone) {
     tl_client_options o = options_of(0, 0);
     o.protocol = TL_AUTO;
     o.strict = false;
@@ -431,8 +414,7 @@ static void test_by_phases_it_locks_the_keys_of_its_namespaces_alone(void **stat
     ASSERT_RESULT(tl_dlu_release(d, KEY, &said), TL_OK);
 }
 
-static void test_without_a_server_it_is_false_in_time(void **state) {
-    (void)state;
+TEST(without_a_server_it_is_false_in_time) {
     tl_client_options o = options_of(0, 0);
     o.url = "unix:///nowhere/redis.sock";
     o.connect_ms = 200;
@@ -444,9 +426,8 @@ static void test_without_a_server_it_is_false_in_time(void **state) {
     assert_false(tl_dlu_lock(d, KEY, NULL));
 }
 
-static void test_a_fork_has_nothing_of_the_handle(void **state) {
+TEST(a_fork_has_nothing_of_the_handle) {
     int status = -1;
-    (void)state;
     tl_dlu *d = open_one();
     ASSERT_LOCKS(d, KEY);
     pid_t child = fork();
@@ -476,9 +457,8 @@ static void *look_on(void *ctx) {
     return NULL;
 }
 
-static void test_a_fork_never_hangs_on_what_another_thread_did(void **state) {
+TEST(a_fork_never_hangs_on_what_another_thread_did) {
     enum { FORKS = 30 };
-    (void)state;
     static onlooker o;
     o = (onlooker){.dlu = open_one()};
     pthread_t thread;
@@ -498,8 +478,7 @@ static void test_a_fork_never_hangs_on_what_another_thread_did(void **state) {
     assert_int_equal(well, FORKS);
 }
 
-static void test_closing_releases_nothing(void **state) {
-    (void)state;
+TEST(closing_releases_nothing) {
     tl_dlu *d = open_one();
     ASSERT_LOCKS(d, KEY);
     tl_dlu_close(handles[--handle_count]);
@@ -528,9 +507,8 @@ static void read_words(redisContext *monitor, char words[WORDS_SIZE]) {
     }
 }
 
-static void test_strict_says_setnx_get_getset_and_del_alone(void **state) {
+TEST(strict_says_setnx_get_getset_and_del_alone) {
     char words[WORDS_SIZE] = "";
-    (void)state;
     if (!rows[row].strict)
         return;
     redisContext *monitor = real_redis_connect(server);
@@ -547,40 +525,10 @@ static void test_strict_says_setnx_get_getset_and_del_alone(void **state) {
     assert_string_equal(words, "SETNX SETNX GET SETNX GET GETSET GET DEL ");
 }
 
-#define ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ONE(test_lock_is_true_when_free_and_false_while_held),
-        ONE(test_what_java_holds_is_not_had_until_it_is_released),
-        ONE(test_the_key_holds_what_java_writes),
-        ONE(test_nothing_but_a_stamp_that_ran_out_is_taken_over),
-        ONE(test_tokens_and_stamps_keep_each_other_out),
-        ONE(test_waiting_gets_what_another_releases),
-        ONE(test_release_of_what_is_not_held_sends_nothing),
-        ONE(test_each_key_is_kept_apart),
-        ONE(test_a_thread_releases_its_own_locks_only),
-        ONE(test_what_this_handle_holds_is_not_asked_for),
-        ONE(test_a_lock_is_believed_for_less_than_it_lasts),
-        ONE(test_a_lock_that_is_forgotten_is_not_renewed),
-        ONE(test_waiting_for_ones_own_lock_ends_with_it),
-        ONE(test_a_late_release_leaves_the_successors_lock),
-        ONE(test_a_thread_gets_what_another_of_its_handle_has_let_expire),
-        ONE(test_keys_that_expired_are_forgotten),
-        ONE(test_many_keys_are_held_at_once),
-        ONE(test_options_that_leave_no_validity_are_refused_at_opening),
-        ONE(test_keys_that_cannot_be_are_refused),
-        ONE(test_by_phases_it_locks_the_keys_of_its_namespaces_alone),
-        ONE(test_without_a_server_it_is_false_in_time),
-        ONE(test_a_fork_has_nothing_of_the_handle),
-        ONE(test_a_fork_never_hangs_on_what_another_thread_did),
-        ONE(test_closing_releases_nothing),
-        ONE(test_strict_says_setnx_get_getset_and_del_alone),
-    };
     int failed = 0;
     server = real_redis_start(NULL);
     for (row = 0; row < sizeof rows / sizeof *rows; row++)
-        failed += _cmocka_run_group_tests(rows[row].name, tests, sizeof tests / sizeof *tests, NULL,
-                                          NULL);
+        failed += tests_run_group(rows[row].name, 0, NULL, NULL);
     return failed ? 1 : 0;
 }

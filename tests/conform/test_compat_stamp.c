@@ -43,9 +43,8 @@ static tl_lock *by_hand(conform *c, tl_client *client) {
 
 /* ---- what others wrote ------------------------------------------------------------------------- */
 
-static void test_an_expired_stamp_is_taken_over_by_one(void **state) {
+CONFORM_STAMPS(an_expired_stamp_is_taken_over_by_one, c, 0) {
     enum { CLIENTS = 4 };
-    conform *c = *state;
     tl_lock *locks[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
         locks[i] = by_hand(c, conform_client(c));
@@ -67,18 +66,16 @@ static void test_an_expired_stamp_is_taken_over_by_one(void **state) {
     }
 }
 
-static void test_a_stamp_that_runs_is_held(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(a_stamp_that_runs_is_held, c, 0) {
     int64_t end = wall_ms() + 60000;
     set_stamp(c, end);
     ASSERT_RESULT(tl_lock_acquire(by_hand(c, conform_client(c)), 0, &said), TL_EBUSY);
     assert_int_equal(stamp_in(c), end);
 }
 
-static void test_what_is_no_stamp_is_held(void **state) {
+CONFORM_STAMPS(what_is_no_stamp_is_held, c, 0) {
     static const char *const values[] = {"soon", "1699999999", "17000000000000000",
                                          "00000000-0000-4000-8000-000000000001", "-1600000000000"};
-    conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c));
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         conform_do(c, "SET %s %s", c->key, values[i]);
@@ -89,8 +86,7 @@ static void test_what_is_no_stamp_is_held(void **state) {
 
 /* ---- what others read -------------------------------------------------------------------------- */
 
-static void test_a_legacy_client_reads_the_end_of_the_lifetime(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(a_legacy_client_reads_the_end_of_the_lifetime, c, 0) {
     tl_lock *lock = by_hand(c, conform_client(c));
     int64_t before = wall_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -102,8 +98,7 @@ static void test_a_legacy_client_reads_the_end_of_the_lifetime(void **state) {
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
 }
 
-static void test_extending_moves_the_stamp(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(extending_moves_the_stamp, c, CONFORM_RENEWAL) {
     tl_lock *lock = by_hand(c, conform_client(c));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_extend(lock, 60000, &said), TL_OK);
@@ -114,8 +109,7 @@ static void test_extending_moves_the_stamp(void **state) {
     assert_in_range(tl_lock_remaining_ms(lock), 1, 300);
 }
 
-static void test_the_commands_are_those_of_the_old_clients_alone(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(the_commands_are_those_of_the_old_clients_alone, c, CONFORM_NO_SCRIPTS) {
     uint64_t before = conform_count(c);
     tl_lock *lock = by_hand(c, conform_client(c));
     for (int i = 0; i < 5; i++) { /* SETNX; GET, DEL; and nothing at the beginning */
@@ -127,8 +121,7 @@ static void test_the_commands_are_those_of_the_old_clients_alone(void **state) {
 
 /* ---- overwritten, and robbed ------------------------------------------------------------------- */
 
-static void test_a_racing_losers_stamp_is_put_right(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(a_racing_losers_stamp_is_put_right, c, CONFORM_RENEWAL) {
     tl_lock *lock = by_hand(c, conform_client(c));
     int64_t losers = wall_ms() - 100 + legacy_ms(c); /* of one that began to race before */
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -140,8 +133,7 @@ static void test_a_racing_losers_stamp_is_put_right(void **state) {
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
 }
 
-static void test_a_release_leaves_a_losers_stamp_where_it_is(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(a_release_leaves_a_losers_stamp_where_it_is, c, 0) {
     tl_lock *lock = by_hand(c, conform_client(c));
     int64_t losers = 0, found = -1;
     /* A holder that is told of it before the release takes the lock back: then nothing is left. */
@@ -170,9 +162,8 @@ static void meet(tl_lock *lock, const tl_lock_event *event, void *ctx) {
     t->lost = true;
 }
 
-static void test_who_is_robbed_is_told_how_far_the_thiefs_clock_is_ahead(void **state) {
+CONFORM_STAMPS(who_is_robbed_is_told_how_far_the_thiefs_clock_is_ahead, c, 0) {
     static thief t;
-    conform *c = *state;
     memset(&t, 0, sizeof t);
     tl_lock *lock = conform_lock_with(c, conform_client(c),
                                       TL_LOCK_OPTIONS(.ttl_ms = 3000, .on_event = meet, .ctx = &t));
@@ -188,8 +179,7 @@ static void test_who_is_robbed_is_told_how_far_the_thiefs_clock_is_ahead(void **
 
 /* ---- who holds it ------------------------------------------------------------------------------ */
 
-static void test_equal_bytes_are_not_ours_when_the_sidecar_names_another(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(equal_bytes_are_not_ours_when_the_sidecar_names_another, c, CONFORM_FENCE) {
     for (int extends = 0; extends < 2; extends++) {
         tl_lock *lock = by_hand(c, conform_client(c));
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -218,8 +208,7 @@ static long long status_of_take(conform *c, const char *value, const char *expec
 }
 
 /* Between judging a stamp and taking it another may have been faster. */
-static void test_a_take_over_takes_exactly_what_was_judged(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(a_take_over_takes_exactly_what_was_judged, c, CONFORM_FENCE) {
     set_stamp(c, 1600000000001);
     assert_int_equal(status_of_take(c, "1900000000000", "=1600000000000", "30000"), 0);
     assert_int_equal(stamp_in(c), 1600000000001);
@@ -233,25 +222,10 @@ static void test_a_take_over_takes_exactly_what_was_judged(void **state) {
 
 /* A stamp doesn't vanish when its time is over: who took it finds itself the holder whatever it asks for,
  * and moves it on by a keep. */
-static void test_a_take_finds_its_own_stamp_though_it_is_over(void **state) {
-    conform *c = *state;
+CONFORM_STAMPS(a_take_finds_its_own_stamp_though_it_is_over, c, CONFORM_FENCE) {
     assert_int_equal(status_of_take(c, "1600000000000", "", "@1600000001000000"), 1);
     assert_int_equal(status_of_take(c, "1900000000000", "", "30000"), 1);
     assert_int_equal(stamp_in(c), 1600000000000);
 }
 
-static const conform_test tests[] = {
-    CONFORM_STAMPS(test_an_expired_stamp_is_taken_over_by_one, 0),
-    CONFORM_STAMPS(test_a_stamp_that_runs_is_held, 0),
-    CONFORM_STAMPS(test_what_is_no_stamp_is_held, 0),
-    CONFORM_STAMPS(test_a_legacy_client_reads_the_end_of_the_lifetime, 0),
-    CONFORM_STAMPS(test_extending_moves_the_stamp, CONFORM_RENEWAL),
-    CONFORM_STAMPS(test_the_commands_are_those_of_the_old_clients_alone, CONFORM_NO_SCRIPTS),
-    CONFORM_STAMPS(test_a_racing_losers_stamp_is_put_right, CONFORM_RENEWAL),
-    CONFORM_STAMPS(test_a_release_leaves_a_losers_stamp_where_it_is, 0),
-    CONFORM_STAMPS(test_who_is_robbed_is_told_how_far_the_thiefs_clock_is_ahead, 0),
-    CONFORM_STAMPS(test_equal_bytes_are_not_ours_when_the_sidecar_names_another, CONFORM_FENCE),
-    CONFORM_STAMPS(test_a_take_over_takes_exactly_what_was_judged, CONFORM_FENCE),
-    CONFORM_STAMPS(test_a_take_finds_its_own_stamp_though_it_is_over, CONFORM_FENCE),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

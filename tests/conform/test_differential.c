@@ -5,20 +5,16 @@
  *   SEED=n RUNS=n   the first seed (default 1), and how many sequences (default 40)
  *   TRACE=1         print each command and both replies
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "fake_alike.h"
 #include "fake_redis.h"
 #include "fake_show.h"
 #include "fake_workload.h"
 #include "real_redis.h"
+#include "tests.h"
 #include "wire/script.h"
 
 #define CONNS 3
@@ -188,8 +184,7 @@ static long setting(const char *name, long otherwise) {
     return text && *text ? strtol(text, NULL, 10) : otherwise;
 }
 
-static void test_random_commands_are_answered_as_redis_does(void **state) {
-    world *w = *state;
+TEST_ON(random_commands_are_answered_as_redis_does, world *w) {
     uint64_t first = (uint64_t)setting("SEED", 1);
     long runs = setting("RUNS", 40);
     for (long run = 0; run < runs; run++) {
@@ -203,8 +198,7 @@ static void test_random_commands_are_answered_as_redis_does(void **state) {
     }
 }
 
-static void test_every_script_is_answered_as_redis_does(void **state) {
-    world *w = *state;
+TEST_ON(every_script_is_answered_as_redis_does, world *w) {
     begin(w, 1);
     for (size_t i = 0; i < fake_workload_scripts(); i++, w->step++) {
         fake_order eval, load = {.argc = 3, .argv = {TL_LITERAL("SCRIPT"), TL_LITERAL("LOAD")}};
@@ -269,7 +263,7 @@ static void both_shipped(world *w, tl_script script) {
     freeReplyObject(real);
 }
 
-static void test_shipped_scripts_are_answered_as_redis_does(void **state) {
+TEST_ON(shipped_scripts_are_answered_as_redis_does, world *w) {
     static const char *const meddling[] = {"DEL lock",
                                            "DEL tidelock:{lock}",
                                            "GETSET lock x",
@@ -278,7 +272,6 @@ static void test_shipped_scripts_are_answered_as_redis_does(void **state) {
                                            "GET lock",
                                            "SET tidelock:{lock} string",
                                            "HSET tidelock:{lock} until bogus fence bogus"};
-    world *w = *state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         begin(w, seed);
         for (; w->step < 400; w->step++) {
@@ -331,8 +324,7 @@ static void queue_write(world *w) {
     say(w, 1, FAKE_LIKE_EXACT, "SET k queued");
 }
 
-static void test_out_of_memory_is_refused_as_redis_does(void **state) {
-    world *w = *state;
+TEST_ON(out_of_memory_is_refused_as_redis_does, world *w) {
     begin(w, 1);
     say(w, 0, FAKE_LIKE_EXACT, "SET k v");
     queue_write(w);
@@ -345,8 +337,7 @@ static void test_out_of_memory_is_refused_as_redis_does(void **state) {
     try_writes(w);
 }
 
-static void test_a_read_only_replica_refuses_as_redis_does(void **state) {
-    world *w = *state;
+TEST_ON(a_read_only_replica_refuses_as_redis_does, world *w) {
     begin(w, 1);
     say(w, 0, FAKE_LIKE_EXACT, "SET k v");
     queue_write(w);
@@ -359,8 +350,7 @@ static void test_a_read_only_replica_refuses_as_redis_does(void **state) {
     try_writes(w);
 }
 
-static void test_denied_commands_are_refused_as_redis_does(void **state) {
-    world *w = *state;
+TEST_ON(denied_commands_are_refused_as_redis_does, world *w) {
     begin(w, 1);
     real_only(w, "ACL SETUSER default -set -del -multi");
     fake_redis_deny(w->fake, "SET DEL MULTI", FAKE_NOPERM);
@@ -370,8 +360,7 @@ static void test_denied_commands_are_refused_as_redis_does(void **state) {
     try_writes(w);
 }
 
-static void test_passwords_are_asked_for_as_redis_does(void **state) {
-    world *w = *state;
+TEST_ON(passwords_are_asked_for_as_redis_does, world *w) {
     begin(w, 1);
     real_only(w, "CONFIG SET requirepass secret");
     fake_redis_set_password(w->fake, "secret");
@@ -419,8 +408,7 @@ static void on_push(void *ctx, const tl_reply *reply) {
     freeReplyObject(real);
 }
 
-static void test_messages_are_published_as_redis_does(void **state) {
-    world *w = *state;
+TEST_ON(messages_are_published_as_redis_does, world *w) {
     begin(w, 1);
     listener l = {.w = w, .real = w->conn[2].real};
     fake_conn *fake = fake_redis_connect(w->fake, &(fake_calls){.push = on_push}, &l);
@@ -479,15 +467,5 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_script_is_answered_as_redis_does),
-        cmocka_unit_test(test_random_commands_are_answered_as_redis_does),
-        cmocka_unit_test(test_shipped_scripts_are_answered_as_redis_does),
-        cmocka_unit_test(test_out_of_memory_is_refused_as_redis_does),
-        cmocka_unit_test(test_a_read_only_replica_refuses_as_redis_does),
-        cmocka_unit_test(test_denied_commands_are_refused_as_redis_does),
-        cmocka_unit_test(test_passwords_are_asked_for_as_redis_does),
-        cmocka_unit_test(test_messages_are_published_as_redis_does),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return tests_run_group("tests", 0, setup, teardown);
 }

@@ -22,8 +22,7 @@ static tl_lock *by_hand(conform *c, tl_client *client, int64_t ttl_ms) {
 
 /* ---- extending --------------------------------------------------------------------------------- */
 
-static void test_extend_gives_the_new_lifetime(void **state) {
-    conform *c = *state;
+CONFORM_OF(extend_gives_the_new_lifetime, c, CONFORM_RENEWAL | CONFORM_GARBAGE) {
     tl_lock *lock = by_hand(c, conform_client(c), 5000);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
@@ -35,8 +34,7 @@ static void test_extend_gives_the_new_lifetime(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_extending_by_hand_keeps_a_lock_for_many_lifetimes(void **state) {
-    conform *c = *state;
+CONFORM_OF(extending_by_hand_keeps_a_lock_for_many_lifetimes, c, CONFORM_RENEWAL) {
     tl_lock *lock = by_hand(c, conform_client(c), KEPT_MS);
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -48,8 +46,7 @@ static void test_extending_by_hand_keeps_a_lock_for_many_lifetimes(void **state)
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_a_shorter_lifetime_shortens_this_side_only(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_shorter_lifetime_shortens_this_side_only, c, CONFORM_RENEWAL | CONFORM_GARBAGE) {
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_extend(lock, BRIEF_MS, &said), TL_OK);
@@ -58,8 +55,7 @@ static void test_a_shorter_lifetime_shortens_this_side_only(void **state) {
     WAIT_FOR(BRIEF_MS + SLACK_MS, tl_lock_state(lock) == TL_LOST);
 }
 
-static void test_renewal_goes_on_with_the_new_lifetime(void **state) {
-    conform *c = *state;
+CONFORM_OF(renewal_goes_on_with_the_new_lifetime, c, CONFORM_RENEWAL) {
     tl_client *client = conform_client(c);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -73,7 +69,7 @@ static void test_renewal_goes_on_with_the_new_lifetime(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_extend_finds_out_that_the_lock_is_gone(void **state) {
+CONFORM_OF(extend_finds_out_that_the_lock_is_gone, c, CONFORM_RENEWAL) {
     static const struct {
         const char *command;
         tl_err code;
@@ -82,7 +78,6 @@ static void test_extend_finds_out_that_the_lock_is_gone(void **state) {
         {"SET %s foreign PX 60000", TL_ETAKEN},
         {"SET %s foreign", TL_ETAKEN},
     };
-    conform *c = *state;
     tl_client *client = conform_client(c);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tl_lock *lock = by_hand(c, client, TTL_MS);
@@ -100,8 +95,7 @@ static void test_extend_finds_out_that_the_lock_is_gone(void **state) {
     }
 }
 
-static void test_a_lock_whose_time_is_up_cannot_be_extended(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_whose_time_is_up_cannot_be_extended, c, CONFORM_RENEWAL) {
     tl_lock *lock = by_hand(c, conform_client(c), BRIEF_MS / 4);
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -111,10 +105,9 @@ static void test_a_lock_whose_time_is_up_cannot_be_extended(void **state) {
     assert_int_equal(tl_lock_state(other), TL_HELD);
 }
 
-static void test_extend_needs_a_held_lock_and_a_good_lifetime(void **state) {
+CONFORM_OF(extend_needs_a_held_lock_and_a_good_lifetime, c, CONFORM_RENEWAL) {
     static const int64_t bad[] = {0,         -1,       TL_TTL_MIN_MS - 1, TL_TTL_MAX_MS + 1,
                                   INT64_MAX, INT64_MIN};
-    conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EINVALID);
     ASSERT_SAID("not held");
@@ -130,8 +123,7 @@ static void test_extend_needs_a_held_lock_and_a_good_lifetime(void **state) {
 
 /* ---- a token from elsewhere -------------------------------------------------------------------- */
 
-static void test_a_token_can_be_passed_on(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_token_can_be_passed_on, c, CONFORM_RENEWAL) {
     tl_lock *first = by_hand(c, conform_client(c), TTL_MS);
     tl_lock *second = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
@@ -148,8 +140,7 @@ static void test_a_token_can_be_passed_on(void **state) {
     assert_lost(c, tl_lock_extend(first, TTL_MS, &said), TL_EEXPIRED);
 }
 
-static void test_an_adopted_lock_is_renewed(void **state) {
-    conform *c = *state;
+CONFORM_OF(an_adopted_lock_is_renewed, c, CONFORM_RENEWAL) {
     tl_lock *first = by_hand(c, conform_client(c), KEPT_MS);
     tl_lock *second = conform_lock(c, conform_client(c), KEPT_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
@@ -163,8 +154,7 @@ static void test_an_adopted_lock_is_renewed(void **state) {
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
 }
 
-static void test_the_former_handle_of_a_token_does_not_take_it_back(void **state) {
-    conform *c = *state;
+CONFORM_OF(the_former_handle_of_a_token_does_not_take_it_back, c, CONFORM_RENEWAL) {
     tl_lock *first = by_hand(c, conform_client(c), KEPT_MS);
     tl_lock *second = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
@@ -177,8 +167,7 @@ static void test_the_former_handle_of_a_token_does_not_take_it_back(void **state
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
 }
 
-static void test_a_token_can_be_released_at_once(void **state) {
-    conform *c = *state;
+CONFORM(a_token_can_be_released_at_once, c) {
     tl_lock *first = by_hand(c, conform_client(c), TTL_MS);
     tl_lock *second = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
@@ -188,8 +177,7 @@ static void test_a_token_can_be_released_at_once(void **state) {
     assert_int_equal(tl_lock_state(second), TL_FREE);
 }
 
-static void test_a_token_of_nobody_is_refused_by_the_server(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_token_of_nobody_is_refused_by_the_server, c, CONFORM_RENEWAL) {
     tl_lock *holder = by_hand(c, conform_client(c), TTL_MS);
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_adopt(lock, "not-a-token-of-anybody", &said), TL_OK);
@@ -204,9 +192,8 @@ static void test_a_token_of_nobody_is_refused_by_the_server(void **state) {
     ASSERT_RESULT(tl_lock_extend(holder, TTL_MS, &said), TL_OK);
 }
 
-static void test_adopt_needs_a_free_handle_and_a_token(void **state) {
+CONFORM(adopt_needs_a_free_handle_and_a_token, c) {
     char longest[TL_TOKEN_SIZE + 1];
-    conform *c = *state;
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     memset(longest, 'x', sizeof longest);
     longest[TL_TOKEN_SIZE] = '\0';
@@ -222,19 +209,4 @@ static void test_adopt_needs_a_free_handle_and_a_token(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static const conform_test tests[] = {
-    CONFORM_OF(test_extend_gives_the_new_lifetime, CONFORM_RENEWAL | CONFORM_GARBAGE),
-    CONFORM_OF(test_extending_by_hand_keeps_a_lock_for_many_lifetimes, CONFORM_RENEWAL),
-    CONFORM_OF(test_a_shorter_lifetime_shortens_this_side_only, CONFORM_RENEWAL | CONFORM_GARBAGE),
-    CONFORM_OF(test_renewal_goes_on_with_the_new_lifetime, CONFORM_RENEWAL),
-    CONFORM_OF(test_extend_finds_out_that_the_lock_is_gone, CONFORM_RENEWAL),
-    CONFORM_OF(test_a_lock_whose_time_is_up_cannot_be_extended, CONFORM_RENEWAL),
-    CONFORM_OF(test_extend_needs_a_held_lock_and_a_good_lifetime, CONFORM_RENEWAL),
-    CONFORM_OF(test_a_token_can_be_passed_on, CONFORM_RENEWAL),
-    CONFORM_OF(test_an_adopted_lock_is_renewed, CONFORM_RENEWAL),
-    CONFORM_OF(test_the_former_handle_of_a_token_does_not_take_it_back, CONFORM_RENEWAL),
-    CONFORM(test_a_token_can_be_released_at_once),
-    CONFORM_OF(test_a_token_of_nobody_is_refused_by_the_server, CONFORM_RENEWAL),
-    CONFORM(test_adopt_needs_a_free_handle_and_a_token),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

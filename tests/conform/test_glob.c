@@ -4,15 +4,10 @@
  *
  *   SEED=n RUNS=n   the first seed (default 1), and how many patterns for each set of keys (default 2000)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "ground/glob.h"
 #include "real_redis.h"
 
@@ -84,8 +79,7 @@ static size_t compare(redisContext *c, const text keys[KEYS], const text *patter
     return fitting;
 }
 
-static void test_the_server_names_what_fits(void **state) {
-    (void)state;
+TEST(the_server_names_what_fits) {
     static const char letters[] = "aabbc--]]^**\\[[?\xff";
     const char *runs = getenv("RUNS"), *seed = getenv("SEED");
     int each = runs ? atoi(runs) : 2000;
@@ -110,11 +104,4 @@ static void test_the_server_names_what_fits(void **state) {
     assert_true(fitting > (size_t)each); /* they aren't all of nothing */
     redisFree(c);
     real_redis_free(server);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_server_names_what_fits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,7 @@ static tl_lock *watched(conform *c, tl_client *client, lock_events *events,
 
 /* ---- renewal ----------------------------------------------------------------------------------- */
 
-static void test_renewal_keeps_a_lock_for_many_lifetimes(void **state) {
-    conform *c = *state;
+CONFORM_OF(renewal_keeps_a_lock_for_many_lifetimes, c, CONFORM_RENEWAL) {
     enum { LIFETIMES = 3 };
     lock_events *events = make_events();
     const int64_t ttl_ms = KEPT_MS;
@@ -37,8 +36,7 @@ static void test_renewal_keeps_a_lock_for_many_lifetimes(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_renewal_ends_with_the_release(void **state) {
-    conform *c = *state;
+CONFORM_OF(renewal_ends_with_the_release, c, CONFORM_RUNTIME | CONFORM_SHORT) {
     lock_events *events = make_events();
     const int64_t ttl_ms = clock_patient_ms(1000);
     tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms));
@@ -55,8 +53,7 @@ static void test_renewal_ends_with_the_release(void **state) {
     assert_int_equal(lock_events_count(events), 0);
 }
 
-static void test_a_failed_renewal_is_a_risk_until_the_next_succeeds(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_failed_renewal_is_a_risk_until_the_next_succeeds, c, CONFORM_RENEWAL) {
     proxy *p = conform_proxy(c);
     lock_events *events = make_events();
     tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
@@ -83,8 +80,8 @@ static void assert_alternate(lock_events *e) {
 }
 
 /* Renewals are refused while the sidecar isn't one; what is back then is mended by hand. */
-static void test_an_extension_that_ends_a_risk_is_told_as_a_renewal_is(void **state) {
-    conform *c = *state;
+CONFORM_OF(an_extension_that_ends_a_risk_is_told_as_a_renewal_is, c,
+           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME) {
     lock_events *events = make_events();
     tl_lock *lock = watched(c, conform_client(c), events, TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -117,8 +114,7 @@ static int64_t lateness(conform *c, tl_client *client, tl_lock_options options) 
     return lost.at_us - deadline_us;
 }
 
-static void test_lost_is_said_no_later_than_the_deadline(void **state) {
-    conform *c = *state;
+CONFORM_OF(lost_is_said_no_later_than_the_deadline, c, CONFORM_SHORT) {
     tl_client *client = conform_client(c);
     int64_t least = INT64_MAX;
     for (int i = 0; i < 40 && least > 0;
@@ -130,8 +126,7 @@ static void test_lost_is_said_no_later_than_the_deadline(void **state) {
     assert_true(least <= 0);
 }
 
-static void test_the_state_is_lost_from_the_deadline_on(void **state) {
-    conform *c = *state;
+CONFORM_OF(the_state_is_lost_from_the_deadline_on, c, CONFORM_EXPIRY) {
     tl_lock *lock = conform_lock_with(c, conform_client(c),
                                       TL_LOCK_OPTIONS(.ttl_ms = 300, .manual_renew = true));
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
@@ -157,8 +152,7 @@ static void hold_the_keeper_up(tl_lock *lock, const tl_lock_event *event, void *
     while (!atomic_load(&keeper_may_go_on) && clock_wait_more(&bound)) {}
 }
 
-static void test_the_state_is_lost_in_time_even_when_a_callback_blocks(void **state) {
-    conform *c = *state;
+CONFORM_OF(the_state_is_lost_in_time_even_when_a_callback_blocks, c, CONFORM_SHORT) {
     tl_client *client = conform_client(c);
     tl_lock *lock = conform_lock(c, client, 1000);
     tl_lock *other = make_lock_with(
@@ -180,7 +174,7 @@ static void test_the_state_is_lost_in_time_even_when_a_callback_blocks(void **st
     assert_int_equal(remaining, 0);
 }
 
-static void test_a_definite_answer_is_lost_at_once(void **state) {
+CONFORM_OF(a_definite_answer_is_lost_at_once, c, CONFORM_SHORT) {
     static const struct {
         const char *command;
         tl_lost_why why;
@@ -189,7 +183,6 @@ static void test_a_definite_answer_is_lost_at_once(void **state) {
         {"SET %s foreign", TL_LOST_TAKEN},
         {"SET %s foreign PX 60000", TL_LOST_TAKEN},
     };
-    conform *c = *state;
     tl_client *client = conform_client(c);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lock_events *events = make_events();
@@ -206,8 +199,7 @@ static void test_a_definite_answer_is_lost_at_once(void **state) {
     }
 }
 
-static void test_a_hold_ends_by_its_longest_time(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_hold_ends_by_its_longest_time, c, CONFORM_EXPIRY) {
     const int64_t ttl_ms = clock_patient_ms(2000), max_ms = ttl_ms + 100;
     lock_events *events = make_events();
     tl_lock *lock = watched(c, conform_client(c), events,
@@ -227,9 +219,8 @@ static void test_a_hold_ends_by_its_longest_time(void **state) {
 
 /* ---- what remains ------------------------------------------------------------------------------ */
 
-static void test_remaining_is_never_more_than_the_servers_own(void **state) {
+CONFORM_OF(remaining_is_never_more_than_the_servers_own, c, CONFORM_EXPIRY) {
     static const int64_t ttls[] = {10, 15, 60, 300, 5000, 30000, 86400000};
-    conform *c = *state;
     tl_client *client = conform_client(c);
     for (int round = 0; round < 20; round++) {
         for (size_t i = 0; i < sizeof ttls / sizeof *ttls; i++) {
@@ -251,8 +242,7 @@ static void test_remaining_is_never_more_than_the_servers_own(void **state) {
     }
 }
 
-static void test_remaining_only_falls_between_renewals(void **state) {
-    conform *c = *state;
+CONFORM_OF(remaining_only_falls_between_renewals, c, CONFORM_SHORT) {
     tl_lock *lock = conform_lock_with(c, conform_client(c),
                                       TL_LOCK_OPTIONS(.ttl_ms = 500, .manual_renew = true));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -264,18 +254,4 @@ static void test_remaining_only_falls_between_renewals(void **state) {
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
 }
 
-static const conform_test tests[] = {
-    CONFORM_OF(test_renewal_keeps_a_lock_for_many_lifetimes, CONFORM_RENEWAL),
-    CONFORM_OF(test_renewal_ends_with_the_release, CONFORM_RUNTIME | CONFORM_SHORT),
-    CONFORM_OF(test_a_failed_renewal_is_a_risk_until_the_next_succeeds, CONFORM_RENEWAL),
-    CONFORM_OF(test_an_extension_that_ends_a_risk_is_told_as_a_renewal_is,
-               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_OF(test_lost_is_said_no_later_than_the_deadline, CONFORM_SHORT),
-    CONFORM_OF(test_the_state_is_lost_from_the_deadline_on, CONFORM_EXPIRY),
-    CONFORM_OF(test_the_state_is_lost_in_time_even_when_a_callback_blocks, CONFORM_SHORT),
-    CONFORM_OF(test_a_definite_answer_is_lost_at_once, CONFORM_SHORT),
-    CONFORM_OF(test_a_hold_ends_by_its_longest_time, CONFORM_EXPIRY),
-    CONFORM_OF(test_remaining_is_never_more_than_the_servers_own, CONFORM_EXPIRY),
-    CONFORM_OF(test_remaining_only_falls_between_renewals, CONFORM_SHORT),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -19,8 +19,7 @@ static tl_lock_info look(conform *c, tl_client *client) {
     return info;
 }
 
-static void test_a_free_key_is_held_by_nobody(void **state) {
-    conform *c = *state;
+CONFORM(a_free_key_is_held_by_nobody, c) {
     tl_lock_info info = look(c, conform_client(c));
     assert_false(info.held);
     assert_false(info.by_tidelock);
@@ -34,8 +33,7 @@ static void test_a_free_key_is_held_by_nobody(void **state) {
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
 }
 
-static void test_a_held_key_tells_of_its_holder(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_held_key_tells_of_its_holder, c, CONFORM_FENCE | CONFORM_GARBAGE) {
     struct utsname names;
     tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.service = "night shift"));
     tl_lock *lock = conform_lock(c, client, TTL_MS);
@@ -53,8 +51,7 @@ static void test_a_held_key_tells_of_its_holder(void **state) {
     assert_true(info.value[0] != '\0');
 }
 
-static void test_a_released_key_remembers_its_last_fence(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_released_key_remembers_its_last_fence, c, CONFORM_FENCE) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -66,8 +63,7 @@ static void test_a_released_key_remembers_its_last_fence(void **state) {
     assert_int_equal(info.pid, 0);
 }
 
-static void test_looking_changes_nothing(void **state) {
-    conform *c = *state;
+CONFORM_OF(looking_changes_nothing, c, CONFORM_RENEWAL) {
     tl_lock *lock = conform_lock_with(c, conform_client(c),
                                       TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -80,8 +76,7 @@ static void test_looking_changes_nothing(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_a_foreign_lock_is_shown_as_such(void **state) {
-    conform *c = *state;
+CONFORM(a_foreign_lock_is_shown_as_such, c) {
     tl_client *client = conform_client(c);
     conform_do(c, "SET %s foreign-token PX 20000", c->key);
     tl_lock_info info = look(c, client);
@@ -99,8 +94,7 @@ static void test_a_foreign_lock_is_shown_as_such(void **state) {
     assert_int_equal(look(c, client).remaining_ms, -1);
 }
 
-static void test_a_foreign_lock_after_ours_is_not_called_ours(void **state) {
-    conform *c = *state;
+CONFORM(a_foreign_lock_after_ours_is_not_called_ours, c) {
     tl_lock *lock = conform_lock_with(c, conform_client(c),
                                       TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -112,8 +106,7 @@ static void test_a_foreign_lock_after_ours_is_not_called_ours(void **state) {
     assert_string_equal(info.host, "");
 }
 
-static void test_hostile_text_is_cut_and_made_printable(void **state) {
-    conform *c = *state;
+CONFORM(hostile_text_is_cut_and_made_printable, c) {
     tl_client *client = conform_client(c);
     char text[300];
     memset(text, 'v', sizeof text);
@@ -126,8 +119,7 @@ static void test_hostile_text_is_cut_and_made_printable(void **state) {
     assert_memory_equal(info.value, "?[31m???x", 9);
 }
 
-static void test_a_key_of_another_type_is_held(void **state) {
-    conform *c = *state;
+CONFORM(a_key_of_another_type_is_held, c) {
     conform_do(c, "HSET %s field value", c->key);
     tl_lock_info info = look(c, conform_client(c));
     assert_true(info.held);
@@ -136,8 +128,7 @@ static void test_a_key_of_another_type_is_held(void **state) {
     assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
 }
 
-static void test_a_deleted_key_is_held_while_its_holder_may_work(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_deleted_key_is_held_while_its_holder_may_work, c, CONFORM_FENCE) {
     const int64_t ttl_ms = clock_patient_ms(2000);
     tl_client *client = conform_client(c);
     proxy *p = conform_proxy(c);
@@ -157,8 +148,7 @@ static void test_a_deleted_key_is_held_while_its_holder_may_work(void **state) {
     proxy_heal(p);
 }
 
-static void test_looking_needs_a_key_and_a_size(void **state) {
-    conform *c = *state;
+CONFORM(looking_needs_a_key_and_a_size, c) {
     tl_client *client = conform_client(c);
     tl_lock_info info = {.size = sizeof info};
     ASSERT_RESULT(tl_client_look(client, "", 0, &info, &said), TL_EINVALID);
@@ -172,8 +162,7 @@ static void test_looking_needs_a_key_and_a_size(void **state) {
     ASSERT_SAID("size");
 }
 
-static void test_an_older_programs_smaller_info_is_not_overrun(void **state) {
-    conform *c = *state;
+CONFORM(an_older_programs_smaller_info_is_not_overrun, c) {
     union {
         tl_lock_info info;
         unsigned char bytes[sizeof(tl_lock_info)];
@@ -189,17 +178,4 @@ static void test_an_older_programs_smaller_info_is_not_overrun(void **state) {
         assert_int_equal(u.bytes[i], 0x5a);
 }
 
-static const conform_test tests[] = {
-    CONFORM(test_a_free_key_is_held_by_nobody),
-    CONFORM_OF(test_a_held_key_tells_of_its_holder, CONFORM_FENCE | CONFORM_GARBAGE),
-    CONFORM_OF(test_a_released_key_remembers_its_last_fence, CONFORM_FENCE),
-    CONFORM_OF(test_looking_changes_nothing, CONFORM_RENEWAL),
-    CONFORM(test_a_foreign_lock_is_shown_as_such),
-    CONFORM(test_a_foreign_lock_after_ours_is_not_called_ours),
-    CONFORM(test_hostile_text_is_cut_and_made_printable),
-    CONFORM(test_a_key_of_another_type_is_held),
-    CONFORM_OF(test_a_deleted_key_is_held_while_its_holder_may_work, CONFORM_FENCE),
-    CONFORM(test_looking_needs_a_key_and_a_size),
-    CONFORM(test_an_older_programs_smaller_info_is_not_overrun),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

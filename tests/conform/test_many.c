@@ -51,8 +51,8 @@ static void let_pass(int64_t ms) {
     while (clock_wait_more(&wait)) {}
 }
 
-static void test_many_locks_are_renewed_together_and_all_stay_held(void **state) {
-    conform *c = *state;
+CONFORM_OF(many_locks_are_renewed_together_and_all_stay_held, c,
+           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *locks[LOCKS];
     take_all(c, client, locks);
@@ -70,8 +70,7 @@ static void test_many_locks_are_renewed_together_and_all_stay_held(void **state)
     release_all(locks);
 }
 
-static void test_of_many_only_those_whose_keys_are_gone_are_lost(void **state) {
-    conform *c = *state;
+CONFORM_OF(of_many_only_those_whose_keys_are_gone_are_lost, c, CONFORM_RENEWAL | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *locks[LOCKS];
     take_all(c, client, locks);
@@ -87,8 +86,8 @@ static void test_of_many_only_those_whose_keys_are_gone_are_lost(void **state) {
     release_all(locks);
 }
 
-static void test_many_are_kept_by_a_server_that_forgets_its_scripts(void **state) {
-    conform *c = *state;
+CONFORM_OF(many_are_kept_by_a_server_that_forgets_its_scripts, c,
+           CONFORM_RENEWAL | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *locks[LOCKS];
     take_all(c, client, locks);
@@ -101,8 +100,8 @@ static void test_many_are_kept_by_a_server_that_forgets_its_scripts(void **state
 }
 
 /* One sidecar is of another type: its lock's renewals are refused, and whatever is asked with them. */
-static void test_a_key_that_fails_its_request_costs_no_other_lock_its_renewal(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_key_that_fails_its_request_costs_no_other_lock_its_renewal, c,
+           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     lock_events *well = make_events(), *ill = make_events();
     tl_lock *locks[SOME];
@@ -122,14 +121,4 @@ static void test_a_key_that_fails_its_request_costs_no_other_lock_its_renewal(vo
         assert_int_equal(tl_lock_state(locks[i]), i == ILL ? TL_LOST : TL_HELD);
 }
 
-static const conform_test tests[] = {
-    CONFORM_OF(test_many_locks_are_renewed_together_and_all_stay_held,
-               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_OF(test_of_many_only_those_whose_keys_are_gone_are_lost,
-               CONFORM_RENEWAL | CONFORM_RUNTIME),
-    CONFORM_OF(test_a_key_that_fails_its_request_costs_no_other_lock_its_renewal,
-               CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_OF(test_many_are_kept_by_a_server_that_forgets_its_scripts,
-               CONFORM_RENEWAL | CONFORM_RUNTIME),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

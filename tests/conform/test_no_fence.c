@@ -13,8 +13,7 @@ static tl_lock *with(conform *c, bool no_fence, int64_t ttl_ms) {
         TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true, .no_fence = no_fence));
 }
 
-static void test_locks_of_both_kinds_exclude_each_other(void **state) {
-    conform *c = *state;
+CONFORM_OF(locks_of_both_kinds_exclude_each_other, c, CONFORM_NO_FENCE) {
     tl_lock *mine = with(c, c->no_fence, TTL_MS), *other = with(c, !c->no_fence, TTL_MS);
     for (int i = 0; i < 3; i++) {
         ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_OK);
@@ -28,8 +27,7 @@ static void test_locks_of_both_kinds_exclude_each_other(void **state) {
     }
 }
 
-static void test_a_waiter_of_the_other_kind_is_woken_by_the_release(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_waiter_of_the_other_kind_is_woken_by_the_release, c, CONFORM_NO_FENCE) {
     tl_lock *mine = with(c, c->no_fence, TTL_MS), *other = with(c, !c->no_fence, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_OK);
     acquiring *next = acquiring_begin(other, TL_FOREVER);
@@ -38,8 +36,7 @@ static void test_a_waiter_of_the_other_kind_is_woken_by_the_release(void **state
     ASSERT_RESULT(acquiring_end(next, SOON_MS), TL_OK);
 }
 
-static void test_a_waiter_takes_over_when_the_other_kinds_time_is_up(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_waiter_takes_over_when_the_other_kinds_time_is_up, c, CONFORM_NO_FENCE) {
     tl_lock *mine = with(c, c->no_fence, 1000), *other = with(c, !c->no_fence, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_OK);
     int64_t began = clock_ms(), left = tl_lock_remaining_ms(mine);
@@ -50,8 +47,7 @@ static void test_a_waiter_takes_over_when_the_other_kinds_time_is_up(void **stat
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
 }
 
-static void test_a_lock_without_fence_leaves_nothing_but_its_key(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_without_fence_leaves_nothing_but_its_key, c, CONFORM_NO_FENCE) {
     tl_lock *lock = with(c, true, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     assert_true(conform_holds(c, c->key, tl_lock_token(lock)));
@@ -62,8 +58,7 @@ static void test_a_lock_without_fence_leaves_nothing_but_its_key(void **state) {
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
 }
 
-static void test_a_fence_goes_on_over_holds_without_one(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_fence_goes_on_over_holds_without_one, c, CONFORM_NO_FENCE) {
     tl_lock *fenced = with(c, false, TTL_MS), *other = with(c, true, TTL_MS);
     uint64_t last = 0;
     for (int i = 0; i < 5; i++) {
@@ -76,8 +71,7 @@ static void test_a_fence_goes_on_over_holds_without_one(void **state) {
     }
 }
 
-static void test_a_take_whose_answer_is_lost_finds_itself_the_holder(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_take_whose_answer_is_lost_finds_itself_the_holder, c, CONFORM_NO_FENCE) {
     proxy *p = conform_proxy(c);
     tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
     tl_lock *lock = conform_lock(c, client, TTL_MS);
@@ -105,8 +99,7 @@ static acquiring *begin_queued(tl_lock *lock) {
     return a;
 }
 
-static void test_a_hold_does_not_pass_on_to_a_lock_of_the_other_kind(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_hold_does_not_pass_on_to_a_lock_of_the_other_kind, c, CONFORM_NO_FENCE) {
     tl_client *client = conform_client(c);
     tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .no_fence = !c->no_fence);
     tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
@@ -141,9 +134,8 @@ static long long hold(conform *c, const char *not_after, const char *what) {
     return status;
 }
 
-static void test_a_request_past_its_limit_takes_and_keeps_nothing(void **state) {
+CONFORM_OF(a_request_past_its_limit_takes_and_keeps_nothing, c, CONFORM_NO_FENCE) {
     static const char never[] = "4102444800000000", past[] = "1700000000000000";
-    conform *c = *state;
     assert_int_equal(hold(c, past, "take"), -2);
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
     conform_do(c, "SET %s mine PX 5000", c->key);
@@ -162,14 +154,4 @@ static void test_a_request_past_its_limit_takes_and_keeps_nothing(void **state) 
     assert_true(conform_holds(c, c->key, "another"));
 }
 
-static const conform_test tests[] = {
-    CONFORM_OF(test_locks_of_both_kinds_exclude_each_other, CONFORM_NO_FENCE),
-    CONFORM_OF(test_a_waiter_of_the_other_kind_is_woken_by_the_release, CONFORM_NO_FENCE),
-    CONFORM_OF(test_a_waiter_takes_over_when_the_other_kinds_time_is_up, CONFORM_NO_FENCE),
-    CONFORM_OF(test_a_lock_without_fence_leaves_nothing_but_its_key, CONFORM_NO_FENCE),
-    CONFORM_OF(test_a_fence_goes_on_over_holds_without_one, CONFORM_NO_FENCE),
-    CONFORM_OF(test_a_take_whose_answer_is_lost_finds_itself_the_holder, CONFORM_NO_FENCE),
-    CONFORM_OF(test_a_hold_does_not_pass_on_to_a_lock_of_the_other_kind, CONFORM_NO_FENCE),
-    CONFORM_OF(test_a_request_past_its_limit_takes_and_keeps_nothing, CONFORM_NO_FENCE),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -76,8 +76,7 @@ static void assert_key_is_free_within(conform *c, int64_t bound_ms) {
 
 /* ---- who asks, and who is next --------------------------------------------------------------- */
 
-static void test_of_many_waiters_only_the_first_asks_the_server(void **state) {
-    conform *c = *state;
+CONFORM_OF(of_many_waiters_only_the_first_asks_the_server, c, CONFORM_FENCE | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS), *waiters[WAITERS];
     acquiring *a[WAITERS];
@@ -104,8 +103,7 @@ static void test_of_many_waiters_only_the_first_asks_the_server(void **state) {
     assert_true(conform_holds(c, c->key, NULL));
 }
 
-static void test_handing_over_makes_no_round_trip(void **state) {
-    conform *c = *state;
+CONFORM_OF(handing_over_makes_no_round_trip, c, CONFORM_FENCE | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *second = conform_lock(c, client, TTL_MS), *third = conform_lock(c, client, TTL_MS);
     acquiring *a;
@@ -131,8 +129,8 @@ static void test_handing_over_makes_no_round_trip(void **state) {
     assert_true(conform_holds(c, c->key, NULL));
 }
 
-static void test_the_fence_of_another_client_is_larger_than_all_that_were_passed(void **state) {
-    conform *c = *state;
+CONFORM_OF(the_fence_of_another_client_is_larger_than_all_that_were_passed, c,
+           CONFORM_FENCE | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *second = conform_lock(c, client, TTL_MS);
     acquiring *a;
@@ -161,8 +159,7 @@ static void watch(tl_turn *turn) {
     w->seen = tl_lock_state(w->before);
 }
 
-static void test_nobody_sees_two_holders_while_one_hands_over(void **state) {
-    conform *c = *state;
+CONFORM_OF(nobody_sees_two_holders_while_one_hands_over, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
     tl_place place = {.key = first->place.key, .hash = first->place.hash};
@@ -226,9 +223,8 @@ static void *work(void *ctx) {
     return NULL;
 }
 
-static void test_a_number_is_exact_with_many_threads_of_several_clients(void **state) {
+CONFORM_OF(a_number_is_exact_with_many_threads_of_several_clients, c, CONFORM_RUNTIME) {
     enum { CLIENTS = 3, THREADS = 16, ROUNDS = 12 };
-    conform *c = *state;
     worker workers[CLIENTS * THREADS];
     pthread_t threads[CLIENTS * THREADS] = {0};
     int counter = 0;
@@ -253,9 +249,9 @@ static void test_a_number_is_exact_with_many_threads_of_several_clients(void **s
     assert_true(conform_holds(c, c->key, NULL));
 }
 
-static void test_another_client_gets_its_turn_while_a_queue_never_empties(void **state) {
+CONFORM_OF(another_client_gets_its_turn_while_a_queue_never_empties, c,
+           CONFORM_FENCE | CONFORM_RUNTIME) {
     enum { THREADS = 4 };
-    conform *c = *state;
     tl_client *client = conform_client(c);
     tl_lock *other = conform_lock(c, conform_client(c), TTL_MS);
     worker workers[THREADS];
@@ -291,9 +287,8 @@ static void test_another_client_gets_its_turn_while_a_queue_never_empties(void *
     assert_int_equal(faults, 0);
 }
 
-static void test_a_hold_is_passed_on_no_further_than_its_fencing_numbers(void **state) {
+CONFORM_OF(a_hold_is_passed_on_no_further_than_its_fencing_numbers, c, CONFORM_RUNTIME) {
     enum { THREADS = 4 };
-    conform *c = *state;
     tl_client *client = conform_client(c);
     worker workers[THREADS];
     pthread_t threads[THREADS];
@@ -318,8 +313,7 @@ static void test_a_hold_is_passed_on_no_further_than_its_fencing_numbers(void **
 
 /* ---- different wants --------------------------------------------------------------------------- */
 
-static void test_one_who_wants_a_longer_lifetime_takes_it_anew(void **state) {
-    conform *c = *state;
+CONFORM_OF(one_who_wants_a_longer_lifetime_takes_it_anew, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *second = conform_lock(c, client, 3 * TTL_MS);
     acquiring *a;
@@ -330,8 +324,7 @@ static void test_one_who_wants_a_longer_lifetime_takes_it_anew(void **state) {
     assert_true(conform_fence_rises(c, tl_lock_fence(second), tl_lock_fence(first)));
 }
 
-static void test_one_who_wants_a_shorter_lifetime_is_kept_too(void **state) {
-    conform *c = *state;
+CONFORM_OF(one_who_wants_a_shorter_lifetime_is_kept_too, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     lock_events *events = make_events();
     tl_lock *second = conform_lock_with(
@@ -351,8 +344,7 @@ static void test_one_who_wants_a_shorter_lifetime_is_kept_too(void **state) {
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
 }
 
-static void test_a_handed_lock_can_be_extended_and_keeps_its_own_longest_hold(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_handed_lock_can_be_extended_and_keeps_its_own_longest_hold, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     lock_events *events = make_events();
     tl_lock *second = conform_lock_with(c, client,
@@ -368,8 +360,7 @@ static void test_a_handed_lock_can_be_extended_and_keeps_its_own_longest_hold(vo
     assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_MAX_HOLD);
 }
 
-static void test_a_handed_lock_that_is_renewed_by_hand_is_not_renewed(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_handed_lock_that_is_renewed_by_hand_is_not_renewed, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     lock_events *events = make_events();
     tl_lock *before = conform_lock(c, client, BRIEF_MS), *first = conform_lock(c, client, BRIEF_MS);
@@ -389,8 +380,7 @@ static void test_a_handed_lock_that_is_renewed_by_hand_is_not_renewed(void **sta
     assert_int_equal(lock_events_await(events, TL_LOST, BRIEF_MS + SOON_MS).why, TL_LOST_EXPIRED);
 }
 
-static void test_trying_once_and_other_strategies_do_not_queue(void **state) {
-    conform *c = *state;
+CONFORM_OF(trying_once_and_other_strategies_do_not_queue, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *second = conform_lock(c, client, TTL_MS), *once = conform_lock(c, client, TTL_MS);
     tl_lock *own = conform_lock_with(
@@ -408,8 +398,7 @@ static void test_trying_once_and_other_strategies_do_not_queue(void **state) {
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
 }
 
-static void test_a_strategy_with_long_pauses_holds_nobody_up(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_strategy_with_long_pauses_holds_nobody_up, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *slow = conform_lock_with(
         c, client, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 600000));
@@ -430,8 +419,7 @@ static void test_a_strategy_with_long_pauses_holds_nobody_up(void **state) {
     ASSERT_RESULT(tl_lock_release(lucky ? lock : slow, &said), TL_OK);
 }
 
-static void test_whoever_took_it_outside_passes_it_on_to_those_who_come(void **state) {
-    conform *c = *state;
+CONFORM_OF(whoever_took_it_outside_passes_it_on_to_those_who_come, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *own = conform_lock_with(c, client, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED));
     tl_lock *lock = conform_lock(c, client, TTL_MS);
@@ -444,8 +432,7 @@ static void test_whoever_took_it_outside_passes_it_on_to_those_who_come(void **s
 
 /* ---- ends ---------------------------------------------------------------------------------------- */
 
-static void test_a_former_handle_harms_nothing(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_former_handle_harms_nothing, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *second = conform_lock(c, client, TTL_MS);
     acquiring *a;
@@ -461,8 +448,7 @@ static void test_a_former_handle_harms_nothing(void **state) {
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
 }
 
-static void test_cancel_ends_a_wait_in_the_queue_and_nobody_elses(void **state) {
-    conform *c = *state;
+CONFORM_OF(cancel_ends_a_wait_in_the_queue_and_nobody_elses, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *second = conform_lock(c, client, TTL_MS), *third = conform_lock(c, client, TTL_MS);
     acquiring *a;
@@ -478,8 +464,7 @@ static void test_cancel_ends_a_wait_in_the_queue_and_nobody_elses(void **state) 
 }
 
 /* Nobody has asked the server meanwhile: there is no cause to. */
-static void test_a_wait_behind_a_holder_times_out(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_wait_behind_a_holder_times_out, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *first = conform_lock(c, client, TTL_MS), *second = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
@@ -492,8 +477,7 @@ static void test_a_wait_behind_a_holder_times_out(void **state) {
     assert_int_equal(queue_behind(first), 0);
 }
 
-static void test_a_wait_behind_a_waiter_times_out(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_wait_behind_a_waiter_times_out, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *first = conform_lock(c, client, TTL_MS), *second = conform_lock(c, client, TTL_MS);
@@ -531,9 +515,8 @@ static void *give_up_often(void *ctx) {
 
 /* Whoever gives up at the moment at which the lock comes to it: it is held, or passes on. Without a fence
  * nothing refuses a take that arrives after its sender has given up: it holds for one lifetime. */
-static void test_giving_up_at_any_moment_loses_no_lock(void **state) {
+CONFORM_OF(giving_up_at_any_moment_loses_no_lock, c, CONFORM_RUNTIME) {
     enum { THREADS = 6 };
-    conform *c = *state;
     const int64_t ttl_ms = c->no_fence ? SOON_MS : TTL_MS, left_ms = c->no_fence ? ttl_ms : 0;
     tl_client *client = conform_client(c);
     impatient people[THREADS];
@@ -561,8 +544,7 @@ static void test_giving_up_at_any_moment_loses_no_lock(void **state) {
     assert_key_is_free_within(c, left_ms + SOON_MS);
 }
 
-static void test_a_lock_that_is_freed_while_held_lets_the_queue_go_on(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_that_is_freed_while_held_lets_the_queue_go_on, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *first = conform_lock(c, client, BRIEF_MS), *second = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
@@ -573,8 +555,7 @@ static void test_a_lock_that_is_freed_while_held_lets_the_queue_go_on(void **sta
     assert_true(conform_fence_rises(c, tl_lock_fence(second), fence));
 }
 
-static void test_a_lock_that_is_lost_lets_the_queue_go_on_and_is_not_passed(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_that_is_lost_lets_the_queue_go_on_and_is_not_passed, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     lock_events *events = make_events();
     tl_lock *first = conform_lock_with(
@@ -595,8 +576,7 @@ static void test_a_lock_that_is_lost_lets_the_queue_go_on_and_is_not_passed(void
 /* A renewal is due after two of these, and at risk after three. */
 #define LIMIT_MS clock_patient_ms(400)
 
-static void test_a_lock_at_risk_is_not_passed_on(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_at_risk_is_not_passed_on, c, CONFORM_RUNTIME) {
     proxy *p = conform_proxy(c);
     tl_client *client = conform_client_with(
         c, TL_CLIENT_OPTIONS(.url = proxy_url(p), .attempt_ms = LIMIT_MS, .connect_ms = LIMIT_MS));
@@ -624,8 +604,7 @@ static void test_a_lock_at_risk_is_not_passed_on(void **state) {
     assert_string_not_equal(tl_lock_token(second), tl_lock_token(first));
 }
 
-static void test_a_lock_that_adopts_a_token_does_not_stay_in_the_queues_way(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_that_adopts_a_token_does_not_stay_in_the_queues_way, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *first = conform_lock_with(c, client,
                                        TL_LOCK_OPTIONS(.ttl_ms = BRIEF_MS, .manual_renew = true));
@@ -640,9 +619,8 @@ static void test_a_lock_that_adopts_a_token_does_not_stay_in_the_queues_way(void
 
 /* ---- many keys ----------------------------------------------------------------------------------- */
 
-static void test_a_thousand_keys_have_a_thousand_queues(void **state) {
+CONFORM_OF(a_thousand_keys_have_a_thousand_queues, c, CONFORM_RUNTIME) {
     enum { KEYS = 1000 };
-    conform *c = *state;
     tl_client *client = conform_client(c);
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true);
     tl_lock **locks = calloc(KEYS, sizeof(tl_lock *));
@@ -664,33 +642,4 @@ static void test_a_thousand_keys_have_a_thousand_queues(void **state) {
     assert_int_equal(client->gate.fronts, 0);
 }
 
-static const conform_test tests[] = {
-    CONFORM_OF(test_of_many_waiters_only_the_first_asks_the_server,
-               CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_OF(test_handing_over_makes_no_round_trip, CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_OF(test_the_fence_of_another_client_is_larger_than_all_that_were_passed,
-               CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_OF(test_nobody_sees_two_holders_while_one_hands_over, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_number_is_exact_with_many_threads_of_several_clients, CONFORM_RUNTIME),
-    CONFORM_OF(test_another_client_gets_its_turn_while_a_queue_never_empties,
-               CONFORM_FENCE | CONFORM_RUNTIME),
-    CONFORM_OF(test_a_hold_is_passed_on_no_further_than_its_fencing_numbers, CONFORM_RUNTIME),
-    CONFORM_OF(test_one_who_wants_a_longer_lifetime_takes_it_anew, CONFORM_RUNTIME),
-    CONFORM_OF(test_one_who_wants_a_shorter_lifetime_is_kept_too, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_handed_lock_can_be_extended_and_keeps_its_own_longest_hold, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_handed_lock_that_is_renewed_by_hand_is_not_renewed, CONFORM_RUNTIME),
-    CONFORM_OF(test_trying_once_and_other_strategies_do_not_queue, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_strategy_with_long_pauses_holds_nobody_up, CONFORM_RUNTIME),
-    CONFORM_OF(test_whoever_took_it_outside_passes_it_on_to_those_who_come, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_former_handle_harms_nothing, CONFORM_RUNTIME),
-    CONFORM_OF(test_cancel_ends_a_wait_in_the_queue_and_nobody_elses, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_wait_behind_a_holder_times_out, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_wait_behind_a_waiter_times_out, CONFORM_RUNTIME),
-    CONFORM_OF(test_giving_up_at_any_moment_loses_no_lock, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_lock_that_is_freed_while_held_lets_the_queue_go_on, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_lock_that_is_lost_lets_the_queue_go_on_and_is_not_passed, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_lock_at_risk_is_not_passed_on, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_lock_that_adopts_a_token_does_not_stay_in_the_queues_way, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_thousand_keys_have_a_thousand_queues, CONFORM_RUNTIME),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -1,16 +1,12 @@
 /*
  * The helper that runs a private redis-server: it starts, dies, freezes and comes back.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "real_redis.h"
+#include "tests.h"
 
 static void set(real_redis *r, const char *key) {
     redisReply *reply = real_redis_command(r, "SET %s 1", key);
@@ -19,8 +15,7 @@ static void set(real_redis *r, const char *key) {
     freeReplyObject(reply);
 }
 
-static void test_data_survive_a_kill_only_when_persistent(void **state) {
-    (void)state;
+TEST(data_survive_a_kill_only_when_persistent) {
     for (int persist = 0; persist <= 1; persist++) {
         real_redis *r = real_redis_start(&(real_redis_options){.persist = persist});
         int port = real_redis_port(r);
@@ -42,8 +37,7 @@ static void test_data_survive_a_kill_only_when_persistent(void **state) {
     }
 }
 
-static void test_a_frozen_server_answers_after_the_thaw(void **state) {
-    (void)state;
+TEST(a_frozen_server_answers_after_the_thaw) {
     real_redis *r = real_redis_start(NULL);
     redisContext *c = real_redis_connect(r);
     freeReplyObject(redisCommand(c, "PING"));
@@ -58,8 +52,7 @@ static void test_a_frozen_server_answers_after_the_thaw(void **state) {
     real_redis_free(r);
 }
 
-static void test_options_reach_the_server(void **state) {
-    (void)state;
+TEST(options_reach_the_server) {
     char url[128], dir[128];
     real_redis *r = real_redis_start(&(real_redis_options){
         .password = "secret", .config = "rename-command EVAL \"\"\nmaxclients 77"});
@@ -74,13 +67,4 @@ static void test_options_reach_the_server(void **state) {
     snprintf(dir, sizeof(dir), "%s", real_redis_dir(r));
     real_redis_free(r);
     assert_int_equal(access(dir, F_OK), -1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_data_survive_a_kill_only_when_persistent),
-        cmocka_unit_test(test_a_frozen_server_answers_after_the_thaw),
-        cmocka_unit_test(test_options_reach_the_server),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 
 #include "locks.h"
 #include "real_redis.h"
+#include "tests.h"
 
 #define PYTHON "/usr/bin/python3"
 #define PEER "tests/conform/redis_py_peer.py"
@@ -91,14 +92,15 @@ static int clean_up(void **state) {
     return failed;
 }
 
+TESTS_WITH(NULL, clean_up);
+
 static tl_lock *lock_of_ours(int64_t ttl_ms) {
     return make_lock(make_client(real_redis_url(server)), KEY, ttl_ms);
 }
 
 /* ---- promises ---------------------------------------------------------------------------------- */
 
-static void test_redis_py_is_kept_out_by_ours(void **state) {
-    (void)state;
+TEST(redis_py_is_kept_out_by_ours) {
     tl_lock *lock = lock_of_ours(TTL_MS);
     for (int i = 0; i < 3; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -110,8 +112,7 @@ static void test_redis_py_is_kept_out_by_ours(void **state) {
     }
 }
 
-static void test_ours_is_kept_out_by_redis_py(void **state) {
-    (void)state;
+TEST(ours_is_kept_out_by_redis_py) {
     tl_lock *lock = lock_of_ours(TTL_MS);
     for (int i = 0; i < 3; i++) {
         py("acquire 10000 0", "yes");
@@ -123,8 +124,7 @@ static void test_ours_is_kept_out_by_redis_py(void **state) {
     }
 }
 
-static void test_each_waits_for_the_other(void **state) {
-    (void)state;
+TEST(each_waits_for_the_other) {
     tl_lock *lock = lock_of_ours(TTL_MS);
     py("acquire 10000 0", "yes");
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
@@ -139,8 +139,7 @@ static void test_each_waits_for_the_other(void **state) {
     py("release", "ok");
 }
 
-static void test_a_lock_of_redis_py_without_lifetime_is_honoured(void **state) {
-    (void)state;
+TEST(a_lock_of_redis_py_without_lifetime_is_honoured) {
     tl_lock *lock = lock_of_ours(TTL_MS);
     py("acquire 0 0", "yes");
     ASSERT_RESULT(acquire_to_limit(lock, 200), TL_ETIMEDOUT);
@@ -148,8 +147,7 @@ static void test_a_lock_of_redis_py_without_lifetime_is_honoured(void **state) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
 }
 
-static void test_an_expired_lock_of_redis_py_is_ours_and_stays_ours(void **state) {
-    (void)state;
+TEST(an_expired_lock_of_redis_py_is_ours_and_stays_ours) {
     tl_lock *lock = lock_of_ours(TTL_MS);
     py("acquire 200 0", "yes");
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -159,8 +157,7 @@ static void test_an_expired_lock_of_redis_py_is_ours_and_stays_ours(void **state
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static void test_an_expired_lock_of_ours_is_redis_pys_and_stays_so(void **state) {
-    (void)state;
+TEST(an_expired_lock_of_ours_is_redis_pys_and_stays_so) {
     tl_lock *lock = make_lock_with(make_client(real_redis_url(server)), KEY,
                                    TL_LOCK_OPTIONS(.ttl_ms = 500, .manual_renew = true));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -171,19 +168,10 @@ static void test_an_expired_lock_of_ours_is_redis_pys_and_stays_so(void **state)
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_redis_py_is_kept_out_by_ours, clean_up),
-        cmocka_unit_test_teardown(test_ours_is_kept_out_by_redis_py, clean_up),
-        cmocka_unit_test_teardown(test_each_waits_for_the_other, clean_up),
-        cmocka_unit_test_teardown(test_a_lock_of_redis_py_without_lifetime_is_honoured, clean_up),
-        cmocka_unit_test_teardown(test_an_expired_lock_of_redis_py_is_ours_and_stays_ours,
-                                  clean_up),
-        cmocka_unit_test_teardown(test_an_expired_lock_of_ours_is_redis_pys_and_stays_so, clean_up),
-    };
     if (system(PYTHON " -c 'import redis.lock' 2>/dev/null") != 0) {
         (void)fprintf(stderr, "SKIP: no redis-py for " PYTHON " (Debian: python3-redis)\n");
         return SKIP;
     }
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, start_python, stop_python);
+    return tests_run_group("tests", 0, start_python, stop_python);
 }

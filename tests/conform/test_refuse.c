@@ -39,9 +39,8 @@ static void refuse_client(const tl_client_options *options, const char *about) {
         refuse_client(&options_, about);                                                           \
     } while (0)
 
-static void test_a_clients_options_are_checked(void **state) {
+CONFORM(a_clients_options_are_checked, c) {
     static char long_text[5000];
-    (void)state;
     memset(long_text, 'x', sizeof long_text - 1);
     refuse_client(NULL, "options");
     refuse_client(&(tl_client_options){.url = URL}, "options");
@@ -75,9 +74,8 @@ static void test_a_clients_options_are_checked(void **state) {
 
 #define TLS_URL "rediss://127.0.0.1:1"
 
-static void test_options_of_tls_are_checked(void **state) {
+CONFORM(options_of_tls_are_checked, c) {
     static char long_text[5000];
-    (void)state;
     memset(long_text, 'x', sizeof long_text - 1);
     if (!tl__tls_built()) {
         REFUSE_CLIENT("rediss: (TLS) is not in this build", .url = TLS_URL);
@@ -99,7 +97,7 @@ static void test_options_of_tls_are_checked(void **state) {
     tl_client_close(client);
 }
 
-static void test_a_url_is_checked_and_never_repeated(void **state) {
+CONFORM(a_url_is_checked_and_never_repeated, c) {
     static const char *const urls[] = {
         "localhost",
         "http://localhost",
@@ -132,13 +130,11 @@ static void test_a_url_is_checked_and_never_repeated(void **state) {
         "unix:///path?db=x",
         "unix:///path?x=1",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
         REFUSE_CLIENT("URL", .url = urls[i]);
 }
 
-static void test_a_client_of_an_older_program_is_welcome(void **state) {
-    conform *c = *state;
+CONFORM(a_client_of_an_older_program_is_welcome, c) {
     tl_client_options options = TL_CLIENT_OPTIONS(.url = c->url, .drift_ppm = -1);
     options.size = offsetof(tl_client_options, drift_ppm); /* what follows isn't looked at */
     tl_client *client = make_client_with(options);
@@ -158,15 +154,15 @@ static void refuse_lock(conform *c, const void *key, size_t n, const tl_lock_opt
 #define REFUSE_LOCK(about, ...)                                                                    \
     do {                                                                                           \
         const tl_lock_options options_ = TL_LOCK_OPTIONS(__VA_ARGS__);                             \
-        refuse_lock(*state, "k", 1, &options_, about);                                             \
+        refuse_lock(c, "k", 1, &options_, about);                                                  \
     } while (0)
 
-static void test_a_locks_options_are_checked(void **state) {
+CONFORM(a_locks_options_are_checked, c) {
     static char long_key[TL_KEY_MAX + 1];
-    refuse_lock(*state, NULL, 3, NULL, "key");
-    refuse_lock(*state, "", 0, NULL, "key");
-    refuse_lock(*state, long_key, sizeof long_key, NULL, "key");
-    refuse_lock(*state, "k", 1, &(tl_lock_options){.ttl_ms = TTL_MS}, "options");
+    refuse_lock(c, NULL, 3, NULL, "key");
+    refuse_lock(c, "", 0, NULL, "key");
+    refuse_lock(c, long_key, sizeof long_key, NULL, "key");
+    refuse_lock(c, "k", 1, &(tl_lock_options){.ttl_ms = TTL_MS}, "options");
     REFUSE_LOCK("ttl", .ttl_ms = TL_TTL_MIN_MS - 1);
     REFUSE_LOCK("ttl", .ttl_ms = TL_TTL_MAX_MS + 1);
     REFUSE_LOCK("ttl", .ttl_ms = -1);
@@ -177,8 +173,7 @@ static void test_a_locks_options_are_checked(void **state) {
     REFUSE_LOCK("retry", .retry_max_delay_ms = -1);
 }
 
-static void test_a_negative_wait_is_refused(void **state) {
-    conform *c = *state;
+CONFORM(a_negative_wait_is_refused, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     assert_int_equal(tl_lock_acquire(lock, -1, &said), TL_EINVALID);
     assert_one_clear_line("wait");
@@ -186,22 +181,19 @@ static void test_a_negative_wait_is_refused(void **state) {
     assert_one_clear_line("wait");
 }
 
-static void test_a_lock_of_an_older_program_is_welcome(void **state) {
-    conform *c = *state;
+CONFORM(a_lock_of_an_older_program_is_welcome, c) {
     tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .max_hold_ms = -1);
     options.size = offsetof(tl_lock_options, max_hold_ms);
     ASSERT_RESULT(tl_lock_acquire(conform_lock_with(c, conform_client(c), options), 0, &said),
                   TL_OK);
 }
 
-static void test_null_handles_can_be_freed(void **state) {
-    (void)state;
+CONFORM(null_handles_can_be_freed, c) {
     tl_lock_free(NULL);
     tl_client_close(NULL);
 }
 
-static void test_every_result_has_a_name(void **state) {
-    (void)state;
+CONFORM(every_result_has_a_name, c) {
     for (int code = TL_OK; code <= TL_ETAKEN; code++) {
         assert_memory_equal(tl_err_name((tl_err)code), code ? "TL_E" : "TL_O", 4);
         for (int other = TL_OK; other < code; other++)
@@ -237,8 +229,7 @@ static int child_tries(tl_client *client, tl_lock *held, tl_lock *other) {
     return 0;
 }
 
-static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_forked_child_is_refused_and_the_parent_goes_on, c, CONFORM_RENEWAL) {
     tl_client *client = conform_client(c);
     const int64_t ttl_ms = clock_patient_ms(2000);
     tl_lock *held = conform_lock(c, client, ttl_ms);
@@ -272,8 +263,7 @@ static void test_a_forked_child_is_refused_and_the_parent_goes_on(void **state) 
 #define UNDER_TSAN 0
 #endif
 
-static void test_a_forked_child_may_open_a_client_of_its_own(void **state) {
-    conform *c = *state;
+CONFORM(a_forked_child_may_open_a_client_of_its_own, c) {
     if (UNDER_TSAN) {
         print_message("ThreadSanitizer ends a forked child that starts a thread\n");
         skip();
@@ -314,8 +304,7 @@ static void *cancel_all_the_time(void *ctx) {
 }
 
 /* Another thread may be anywhere inside of the library at the moment of the fork. */
-static void test_a_forked_child_is_never_stuck(void **state) {
-    conform *c = *state;
+CONFORM(a_forked_child_is_never_stuck, c) {
     tl_client *client = conform_client(c);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     static busybody busy;
@@ -339,18 +328,4 @@ static void test_a_forked_child_is_never_stuck(void **state) {
     assert_int_equal(status, 0);
 }
 
-static const conform_test tests[] = {
-    CONFORM(test_a_clients_options_are_checked),
-    CONFORM(test_options_of_tls_are_checked),
-    CONFORM(test_a_url_is_checked_and_never_repeated),
-    CONFORM(test_a_client_of_an_older_program_is_welcome),
-    CONFORM(test_a_locks_options_are_checked),
-    CONFORM(test_a_negative_wait_is_refused),
-    CONFORM(test_a_lock_of_an_older_program_is_welcome),
-    CONFORM(test_null_handles_can_be_freed),
-    CONFORM(test_every_result_has_a_name),
-    CONFORM_OF(test_a_forked_child_is_refused_and_the_parent_goes_on, CONFORM_RENEWAL),
-    CONFORM(test_a_forked_child_may_open_a_client_of_its_own),
-    CONFORM(test_a_forked_child_is_never_stuck),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -14,8 +14,7 @@ static tl_lock *by_hand(conform *c, tl_client *client, int64_t ttl_ms) {
 
 /* ---- results ----------------------------------------------------------------------------------- */
 
-static void test_release_of_what_is_not_held_is_refused(void **state) {
-    conform *c = *state;
+CONFORM(release_of_what_is_not_held_is_refused, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_EINVALID);
     ASSERT_SAID("not held");
@@ -24,8 +23,7 @@ static void test_release_of_what_is_not_held_is_refused(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_EINVALID);
 }
 
-static void test_release_says_that_the_lock_had_expired(void **state) {
-    conform *c = *state;
+CONFORM_OF(release_says_that_the_lock_had_expired, c, CONFORM_EXPIRY | CONFORM_GARBAGE) {
     tl_lock *lock = by_hand(c, conform_client(c), SHORT_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
@@ -35,8 +33,7 @@ static void test_release_says_that_the_lock_had_expired(void **state) {
     assert_int_equal(tl_lock_state(lock), TL_FREE);
 }
 
-static void test_release_says_that_the_key_was_deleted(void **state) {
-    conform *c = *state;
+CONFORM(release_says_that_the_key_was_deleted, c) {
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     conform_do(c, "DEL %s", c->key);
@@ -44,8 +41,7 @@ static void test_release_says_that_the_key_was_deleted(void **state) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
 }
 
-static void test_release_never_deletes_the_next_holders_lock(void **state) {
-    conform *c = *state;
+CONFORM_OF(release_never_deletes_the_next_holders_lock, c, CONFORM_EXPIRY) {
     tl_lock *lock = by_hand(c, conform_client(c), SHORT_MS);
     tl_lock *next = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -57,8 +53,7 @@ static void test_release_never_deletes_the_next_holders_lock(void **state) {
     ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
 }
 
-static void test_release_never_deletes_a_foreign_lock(void **state) {
-    conform *c = *state;
+CONFORM(release_never_deletes_a_foreign_lock, c) {
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     conform_do(c, "SET %s foreign", c->key);
@@ -71,8 +66,7 @@ static void test_release_never_deletes_a_foreign_lock(void **state) {
     assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
 }
 
-static void test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go, c, CONFORM_FENCE) {
     proxy *p = conform_proxy(c);
     tl_client *behind = conform_client_with(c, TL_CLIENT_OPTIONS(.url = proxy_url(p)));
     tl_lock *lock = by_hand(c, behind, BRIEF_MS);
@@ -93,9 +87,8 @@ static void test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_
 
 /* ---- fences ------------------------------------------------------------------------------------ */
 
-static void test_fences_rise_over_all_holders(void **state) {
+CONFORM_OF(fences_rise_over_all_holders, c, CONFORM_FENCE) {
     enum { HOLDS = 60 };
-    conform *c = *state;
     tl_lock *locks[3] = {by_hand(c, conform_client(c), TTL_MS), by_hand(c, conform_client(c), 50),
                          by_hand(c, conform_client(c), TTL_MS)};
     uint64_t last = 0;
@@ -113,8 +106,7 @@ static void test_fences_rise_over_all_holders(void **state) {
     }
 }
 
-static void test_fences_rise_after_everything_was_deleted(void **state) {
-    conform *c = *state;
+CONFORM_OF(fences_rise_after_everything_was_deleted, c, CONFORM_FENCE) {
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     uint64_t last = 0;
     for (int i = 0; i < 5; i++) {
@@ -129,8 +121,7 @@ static void test_fences_rise_after_everything_was_deleted(void **state) {
     }
 }
 
-static void test_fences_are_remembered_for_an_hour_after_each_use(void **state) {
-    conform *c = *state;
+CONFORM_OF(fences_are_remembered_for_an_hour_after_each_use, c, CONFORM_FENCE | CONFORM_GARBAGE) {
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS),
             *late = by_hand(c, conform_client(c), SHORT_MS);
     for (int i = 0; i < 3; i++) {
@@ -149,8 +140,7 @@ static void test_fences_are_remembered_for_an_hour_after_each_use(void **state) 
     assert_in_range(conform_int(c, "PTTL tidelock:{%s}", c->key), 3000000, 3600000);
 }
 
-static void test_a_day_of_holding_is_remembered_for_longer(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_day_of_holding_is_remembered_for_longer, c, CONFORM_FENCE) {
     tl_lock *lock = by_hand(c, conform_client(c), TTL_MS);
     tl_lock *day = by_hand(c, conform_client(c), TL_TTL_MAX_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -160,8 +150,7 @@ static void test_a_day_of_holding_is_remembered_for_longer(void **state) {
     ASSERT_RESULT(tl_lock_release(day, &said), TL_OK);
 }
 
-static void test_fences_of_keys_are_independent(void **state) {
-    conform *c = *state;
+CONFORM_OF(fences_of_keys_are_independent, c, CONFORM_FENCE) {
     tl_client *client = conform_client(c);
     tl_lock *lock = by_hand(c, client, TTL_MS), *other = make_lock(client, "conform:other", TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -173,19 +162,4 @@ static void test_fences_of_keys_are_independent(void **state) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-static const conform_test tests[] = {
-    CONFORM(test_release_of_what_is_not_held_is_refused),
-    CONFORM_OF(test_release_says_that_the_lock_had_expired, CONFORM_EXPIRY | CONFORM_GARBAGE),
-    CONFORM(test_release_says_that_the_key_was_deleted),
-    CONFORM_OF(test_release_never_deletes_the_next_holders_lock, CONFORM_EXPIRY),
-    CONFORM(test_release_never_deletes_a_foreign_lock),
-    CONFORM_OF(test_a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go,
-               CONFORM_FENCE),
-    CONFORM_OF(test_fences_rise_over_all_holders, CONFORM_FENCE),
-    CONFORM_OF(test_fences_rise_after_everything_was_deleted, CONFORM_FENCE),
-    CONFORM_OF(test_fences_are_remembered_for_an_hour_after_each_use,
-               CONFORM_FENCE | CONFORM_GARBAGE),
-    CONFORM_OF(test_a_day_of_holding_is_remembered_for_longer, CONFORM_FENCE),
-    CONFORM_OF(test_fences_of_keys_are_independent, CONFORM_FENCE),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

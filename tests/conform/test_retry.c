@@ -13,8 +13,7 @@ static tl_lock *against_foreign(conform *c, tl_lock_options options) {
     return conform_lock_with(c, conform_client(c), options);
 }
 
-static void test_fixed_pauses_for_the_delay(void **state) {
-    conform *c = *state;
+CONFORM(fixed_pauses_for_the_delay, c) {
     tl_lock *lock = against_foreign(
         c, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 60, .retry_max_attempts = 5));
     int64_t began = clock_ms();
@@ -22,15 +21,13 @@ static void test_fixed_pauses_for_the_delay(void **state) {
     ASSERT_TOOK(began, 4 * 60, 4 * 60);
 }
 
-static void test_fixed_waits_no_longer_than_it_may(void **state) {
-    conform *c = *state;
+CONFORM(fixed_waits_no_longer_than_it_may, c) {
     tl_lock *lock = against_foreign(
         c, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 20000));
     ASSERT_RESULT(acquire_to_limit(lock, 200), TL_ETIMEDOUT);
 }
 
-static void test_fixed_gets_a_lock_that_becomes_free(void **state) {
-    conform *c = *state;
+CONFORM(fixed_gets_a_lock_that_becomes_free, c) {
     tl_lock *lock = against_foreign(c,
                                     TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 20));
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
@@ -41,8 +38,7 @@ static void test_fixed_gets_a_lock_that_becomes_free(void **state) {
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
 }
 
-static void test_exponential_pauses_at_random_up_to_its_limits(void **state) {
-    conform *c = *state;
+CONFORM(exponential_pauses_at_random_up_to_its_limits, c) {
     const tl_lock_options retry = TL_LOCK_OPTIONS(.retry = TL_RETRY_EXPONENTIAL,
                                                   .retry_delay_ms = 10, .retry_max_delay_ms = 40,
                                                   .retry_max_attempts = 7);
@@ -52,9 +48,8 @@ static void test_exponential_pauses_at_random_up_to_its_limits(void **state) {
     ASSERT_TOOK(began, 6, 10 + 20 + 4 * 40);
 }
 
-static void test_max_attempts_counts_attempts(void **state) {
+CONFORM(max_attempts_counts_attempts, c) {
     static const tl_retry_kind kinds[] = {TL_RETRY_AUTO, TL_RETRY_FIXED, TL_RETRY_EXPONENTIAL};
-    conform *c = *state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const tl_lock_options once = TL_LOCK_OPTIONS(.retry = kinds[i], .retry_delay_ms = 10,
                                                      .retry_max_attempts = 1);
@@ -89,8 +84,7 @@ static int64_t answer(uint32_t attempts, int64_t waited_ms, void *ctx) {
     return ++q->count == q->stop_at ? -1 : q->pause_ms;
 }
 
-static void test_custom_is_asked_after_each_attempt(void **state) {
-    conform *c = *state;
+CONFORM(custom_is_asked_after_each_attempt, c) {
     questions q = {.stop_at = 4, .pause_ms = 30};
     tl_lock *lock = against_foreign(
         c, TL_LOCK_OPTIONS(.retry = TL_RETRY_CUSTOM, .retry_next = answer, .retry_ctx = &q));
@@ -105,8 +99,7 @@ static void test_custom_is_asked_after_each_attempt(void **state) {
     }
 }
 
-static void test_custom_may_ask_again_at_once(void **state) {
-    conform *c = *state;
+CONFORM(custom_may_ask_again_at_once, c) {
     questions q = {.stop_at = 10, .pause_ms = 0};
     tl_lock *lock = against_foreign(
         c, TL_LOCK_OPTIONS(.retry = TL_RETRY_CUSTOM, .retry_next = answer, .retry_ctx = &q));
@@ -116,8 +109,7 @@ static void test_custom_may_ask_again_at_once(void **state) {
     assert_int_equal(q.count, 10);
 }
 
-static void test_custom_is_not_asked_when_the_lock_is_free(void **state) {
-    conform *c = *state;
+CONFORM(custom_is_not_asked_when_the_lock_is_free, c) {
     questions q = {.stop_at = 1};
     const tl_lock_options retry = TL_LOCK_OPTIONS(.retry = TL_RETRY_CUSTOM, .retry_next = answer,
                                                   .retry_ctx = &q);
@@ -127,8 +119,7 @@ static void test_custom_is_not_asked_when_the_lock_is_free(void **state) {
     assert_int_equal(q.count, 0);
 }
 
-static void test_cancel_ends_a_long_pause(void **state) {
-    conform *c = *state;
+CONFORM(cancel_ends_a_long_pause, c) {
     tl_lock *lock = against_foreign(
         c, TL_LOCK_OPTIONS(.retry = TL_RETRY_FIXED, .retry_delay_ms = 100000));
     uint64_t before = conform_count(c);
@@ -138,15 +129,4 @@ static void test_cancel_ends_a_long_pause(void **state) {
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_ECANCELLED);
 }
 
-static const conform_test tests[] = {
-    CONFORM(test_fixed_pauses_for_the_delay),
-    CONFORM(test_fixed_waits_no_longer_than_it_may),
-    CONFORM(test_fixed_gets_a_lock_that_becomes_free),
-    CONFORM(test_exponential_pauses_at_random_up_to_its_limits),
-    CONFORM(test_max_attempts_counts_attempts),
-    CONFORM(test_custom_is_asked_after_each_attempt),
-    CONFORM(test_custom_may_ask_again_at_once),
-    CONFORM(test_custom_is_not_asked_when_the_lock_is_free),
-    CONFORM(test_cancel_ends_a_long_pause),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -3,8 +3,7 @@
  */
 #include "conform.h"
 
-static void test_a_lock_in_two_calls(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_in_two_calls, c, CONFORM_RUNTIME) {
     tl_lock *lock = tl_lock_key(conform_client(c), c->key, 0, &said);
     assert_non_null(lock);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
@@ -25,8 +24,7 @@ static void assert_times_out(tl_client *client, const char *key, int64_t limit_m
     assert_int_equal(said.code, TL_ETIMEDOUT);
 }
 
-static void test_what_is_held_elsewhere_is_not_had(void **state) {
-    conform *c = *state;
+CONFORM_OF(what_is_held_elsewhere_is_not_had, c, CONFORM_RUNTIME) {
     const int64_t limit_ms = clock_patient_ms(400); /* in which the server is heard */
     tl_client *client = conform_client(c), *other = conform_client(c);
     tl_lock *lock = tl_lock_key(client, c->key, TL_FOREVER, &said);
@@ -42,8 +40,7 @@ static void test_what_is_held_elsewhere_is_not_had(void **state) {
     ASSERT_RESULT(tl_unlock(lock, NULL), TL_OK);
 }
 
-static void test_a_lock_that_was_lost_says_so_and_is_freed(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_lock_that_was_lost_says_so_and_is_freed, c, CONFORM_RUNTIME) {
     tl_lock *lock = tl_lock_key(conform_client(c), c->key, 0, &said);
     assert_non_null(lock);
     conform_do(c, "SET %s another's", c->key);
@@ -51,8 +48,7 @@ static void test_a_lock_that_was_lost_says_so_and_is_freed(void **state) {
     assert_true(conform_holds(c, c->key, "another's"));
 }
 
-static void test_what_is_wrong_is_said(void **state) {
-    conform *c = *state;
+CONFORM_OF(what_is_wrong_is_said, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     assert_null(tl_lock_key(client, NULL, 0, &said));
     assert_int_equal(said.code, TL_EINVALID);
@@ -63,10 +59,4 @@ static void test_what_is_wrong_is_said(void **state) {
     ASSERT_RESULT(tl_unlock(NULL, &said), TL_OK);
 }
 
-static const conform_test tests[] = {
-    CONFORM_OF(test_a_lock_in_two_calls, CONFORM_RUNTIME),
-    CONFORM_OF(test_what_is_held_elsewhere_is_not_had, CONFORM_RUNTIME),
-    CONFORM_OF(test_a_lock_that_was_lost_says_so_and_is_freed, CONFORM_RUNTIME),
-    CONFORM_OF(test_what_is_wrong_is_said, CONFORM_RUNTIME),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -31,8 +31,7 @@ static void await_silence(conform *c, int64_t silence_ms) {
 
 /* ---- being told -------------------------------------------------------------------------------- */
 
-static void test_a_waiter_is_woken_by_the_release_and_does_not_poll(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_waiter_is_woken_by_the_release_and_does_not_poll, c, CONFORM_FENCE) {
     tl_lock *holder = held_by_another(c, TTL_MS);
     acquiring *waiter = acquiring_begin(conform_lock(c, conform_client(c), TTL_MS), TL_FOREVER);
     await_silence(c, 3 * POLL_MS); /* it has armed itself, and looked again */
@@ -43,8 +42,7 @@ static void test_a_waiter_is_woken_by_the_release_and_does_not_poll(void **state
     assert_true(waiter->ended_us - released_us < FLOOR_MS * 1000 / 2);
 }
 
-static void test_a_release_at_any_moment_is_not_missed(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_release_at_any_moment_is_not_missed, c, CONFORM_SIDECAR) {
     tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     for (int i = 0; i < 40; i++) { /* take, subscribe, look again */
@@ -73,8 +71,7 @@ static int holding(acquiring *const *waiters, acquiring **ret) {
     return n;
 }
 
-static void test_waiters_get_it_one_after_the_other(void **state) {
-    conform *c = *state;
+CONFORM(waiters_get_it_one_after_the_other, c) {
     tl_lock *holder = held_by_another(c, TTL_MS);
     tl_client *shared = conform_client(c);
     acquiring *waiters[WAITERS], *first = NULL;
@@ -93,8 +90,7 @@ static void test_waiters_get_it_one_after_the_other(void **state) {
 
 /* ---- not being told ---------------------------------------------------------------------------- */
 
-static void test_a_waiter_gets_a_lock_that_expires(void **state) {
-    conform *c = *state;
+CONFORM_OF(a_waiter_gets_a_lock_that_expires, c, CONFORM_EXPIRY) {
     tl_lock *holder = held_by_another(c, 500);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     int64_t began = clock_ms();
@@ -104,8 +100,7 @@ static void test_a_waiter_gets_a_lock_that_expires(void **state) {
     assert_int_equal(tl_lock_remaining_ms(holder), 0);
 }
 
-static void test_a_foreign_lock_is_waited_for(void **state) {
-    conform *c = *state;
+CONFORM(a_foreign_lock_is_waited_for, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     conform_do(c, "SET %s foreign PX 2000", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
@@ -115,8 +110,7 @@ static void test_a_foreign_lock_is_waited_for(void **state) {
     ASSERT_TOOK(began, left, 2000);
 }
 
-static void test_a_foreign_lock_without_lifetime_is_waited_for(void **state) {
-    conform *c = *state;
+CONFORM(a_foreign_lock_without_lifetime_is_waited_for, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     conform_do(c, "SET %s foreign", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
@@ -130,8 +124,7 @@ static void test_a_foreign_lock_without_lifetime_is_waited_for(void **state) {
     assert_true(waiter->ended_us - deleted_us < (POLL_MS + SLACK_MS) * 1000);
 }
 
-static void test_a_key_of_another_type_is_somebodys_lock(void **state) {
-    conform *c = *state;
+CONFORM(a_key_of_another_type_is_somebodys_lock, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     conform_do(c, "HSET %s field value", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
@@ -141,8 +134,7 @@ static void test_a_key_of_another_type_is_somebodys_lock(void **state) {
 
 /* ---- giving up --------------------------------------------------------------------------------- */
 
-static void test_trying_once_does_not_wait(void **state) {
-    conform *c = *state;
+CONFORM(trying_once_does_not_wait, c) {
     (void)held_by_another(c, TTL_MS);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     int64_t began = clock_ms();
@@ -150,9 +142,8 @@ static void test_trying_once_does_not_wait(void **state) {
     ASSERT_TOOK(began, 0, 0);
 }
 
-static void test_a_wait_ends_at_its_limit(void **state) {
+CONFORM(a_wait_ends_at_its_limit, c) {
     static const int64_t limits[] = {1, 20};
-    conform *c = *state;
     (void)held_by_another(c, TTL_MS);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
@@ -166,8 +157,7 @@ static void test_a_wait_ends_at_its_limit(void **state) {
     ASSERT_RESULT(acquire_to_limit(lock, 600), TL_ETIMEDOUT);
 }
 
-static void test_cancel_ends_a_wait(void **state) {
-    conform *c = *state;
+CONFORM_OF(cancel_ends_a_wait, c, CONFORM_SIDECAR) {
     (void)held_by_another(c, TTL_MS);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
@@ -179,8 +169,7 @@ static void test_cancel_ends_a_wait(void **state) {
     ASSERT_SAID("cancelled");
 }
 
-static void test_cancel_before_acquire_ends_the_next_one_only(void **state) {
-    conform *c = *state;
+CONFORM(cancel_before_acquire_ends_the_next_one_only, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     uint64_t before = conform_count(c);
     tl_lock_cancel(lock);
@@ -191,8 +180,7 @@ static void test_cancel_before_acquire_ends_the_next_one_only(void **state) {
 }
 
 /* Whatever the moment, a cancelled acquire either has the lock or leaves nothing behind for long. */
-static void test_cancel_at_any_moment_leaves_no_lock_behind(void **state) {
-    conform *c = *state;
+CONFORM_OF(cancel_at_any_moment_leaves_no_lock_behind, c, CONFORM_CLEANING | CONFORM_FENCE) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     tl_lock *next = conform_lock(c, conform_client(c), TTL_MS);
     for (int i = 0; i < 30; i++) {
@@ -211,18 +199,4 @@ static void test_cancel_at_any_moment_leaves_no_lock_behind(void **state) {
     }
 }
 
-static const conform_test tests[] = {
-    CONFORM_OF(test_a_waiter_is_woken_by_the_release_and_does_not_poll, CONFORM_FENCE),
-    CONFORM_OF(test_a_release_at_any_moment_is_not_missed, CONFORM_SIDECAR),
-    CONFORM(test_waiters_get_it_one_after_the_other),
-    CONFORM_OF(test_a_waiter_gets_a_lock_that_expires, CONFORM_EXPIRY),
-    CONFORM(test_a_foreign_lock_is_waited_for),
-    CONFORM(test_a_foreign_lock_without_lifetime_is_waited_for),
-    CONFORM(test_a_key_of_another_type_is_somebodys_lock),
-    CONFORM(test_trying_once_does_not_wait),
-    CONFORM(test_a_wait_ends_at_its_limit),
-    CONFORM_OF(test_cancel_ends_a_wait, CONFORM_SIDECAR),
-    CONFORM(test_cancel_before_acquire_ends_the_next_one_only),
-    CONFORM_OF(test_cancel_at_any_moment_leaves_no_lock_behind, CONFORM_CLEANING | CONFORM_FENCE),
-};
-CONFORM_MAIN(tests)
+CONFORM_MAIN

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "legacy.h"
+#include "tests.h"
 
 static real_redis *server;
 
@@ -24,13 +25,12 @@ static void is_in_phase(int phase) {
     assert_int_equal(real_redis_int(server, "HINCRBY tidelock:phase:{default} phase 0"), phase);
 }
 
-static void test_a_fleet_goes_from_stamps_to_tokens_and_back_without_an_outage(void **state) {
+TEST(a_fleet_goes_from_stamps_to_tokens_and_back_without_an_outage) {
     static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, AUTO, AUTO, AUTO, KINDS};
     static const char *const course[] = {
         "turns",    "advance --watch 1s", "turns", "stop java", "advance --watch 1s",
         "turns",    "advance --watch 1s", "turns", "rollback",  "turns",
         "rollback", "start java",         "turns", NULL};
-    (void)state;
     tidelock("migrate init --keys '*' --lease 1s --phase 0 --yes");
     verdict v = referee_judge(server, &(match){.key = "moving", .posts = posts, .course = course});
     print_message(
@@ -47,13 +47,10 @@ static void test_a_fleet_goes_from_stamps_to_tokens_and_back_without_an_outage(v
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_fleet_goes_from_stamps_to_tokens_and_back_without_an_outage),
-    };
     if (argc > 1 && strcmp(argv[1], "worker") == 0)
         return worker_main(argc, argv);
     legacy_need_java();
     legacy_need_faketime();
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "legacy.h"
+#include "tests.h"
 
 #define KEY "old"
 #define WITHOUT(command) "rename-command " command " \"\"\n"
@@ -33,13 +34,14 @@ static int clean_up(void **state) {
     return failed;
 }
 
+TESTS_WITH(NULL, clean_up);
+
 static tl_lock *lock_at(int i, tl_protocol_id protocol) {
     return make_lock(make_client_with(legacy_client(real_redis_url(servers[i]), protocol, false)),
                      KEY, 0);
 }
 
-static void test_the_bridge_says_in_one_line_what_it_lacks(void **state) {
-    (void)state;
+TEST(the_bridge_says_in_one_line_what_it_lacks) {
     for (int i = 0; i < SERVERS; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock_at(i, TL_BRIDGE), 0, &said), TL_EUNSUPPORTED);
         ASSERT_SAID("the server has no EVAL, which the bridge needs: Redis 2.6 or newer");
@@ -70,15 +72,13 @@ static void take_turns(int i) {
     (void)service_kill(&java);
 }
 
-static void test_stamps_and_java_keep_each_other_out(void **state) {
-    (void)state;
+TEST(stamps_and_java_keep_each_other_out) {
     for (int i = 0; i < SERVERS; i++)
         take_turns(i);
 }
 
-static void test_what_a_killed_java_leaves_is_ours_when_it_has_expired(void **state) {
+TEST(what_a_killed_java_leaves_is_ours_when_it_has_expired) {
     tl_lock *lock[SERVERS];
-    (void)state;
     for (int i = 0; i <= WATCHING; i++) { /* each level */
         java = java_peer(servers[i], 0);
         java_answers(&java, "acquire " KEY, "yes");
@@ -98,8 +98,7 @@ static long long stamp_at(int i) {
     return stamp;
 }
 
-static void test_a_lock_is_renewed_beyond_its_lifetime(void **state) {
-    (void)state;
+TEST(a_lock_is_renewed_beyond_its_lifetime) {
     for (int i = 0; i < WATCHING; i++) {
         tl_lock *lock = lock_at(i, TL_TIMESTAMP);
         java = java_peer(servers[i], 0);
@@ -117,8 +116,7 @@ static void test_a_lock_is_renewed_beyond_its_lifetime(void **state) {
     }
 }
 
-static void test_a_lock_that_was_deleted_or_taken_is_lost_and_not_deleted(void **state) {
-    (void)state;
+TEST(a_lock_that_was_deleted_or_taken_is_lost_and_not_deleted) {
     static const char *const changes[] = {"DEL " KEY, "SET " KEY " somebody"};
     for (int i = 0; i < WATCHING; i++) {
         for (int change = 0; change < 2; change++) {
@@ -136,8 +134,7 @@ static void test_a_lock_that_was_deleted_or_taken_is_lost_and_not_deleted(void *
 #define MANY 12
 
 /* The keeper's one connection renews them all: none of their transactions meets another's. */
-static void test_many_locks_of_one_client_are_renewed(void **state) {
-    (void)state;
+TEST(many_locks_of_one_client_are_renewed) {
     for (int i = 0; i < WATCHING; i++) {
         tl_client *client = make_client_with(
             legacy_client(real_redis_url(servers[i]), TL_TIMESTAMP, false));
@@ -159,18 +156,8 @@ static void test_many_locks_of_one_client_are_renewed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_bridge_says_in_one_line_what_it_lacks, clean_up),
-        cmocka_unit_test_teardown(test_stamps_and_java_keep_each_other_out, clean_up),
-        cmocka_unit_test_teardown(test_what_a_killed_java_leaves_is_ours_when_it_has_expired,
-                                  clean_up),
-        cmocka_unit_test_teardown(test_a_lock_is_renewed_beyond_its_lifetime, clean_up),
-        cmocka_unit_test_teardown(test_a_lock_that_was_deleted_or_taken_is_lost_and_not_deleted,
-                                  clean_up),
-        cmocka_unit_test_teardown(test_many_locks_of_one_client_are_renewed, clean_up),
-    };
     legacy_need_java();
     for (int i = 0; i < SERVERS; i++)
         servers[i] = real_redis_start(&(real_redis_options){.config = lacking[i]});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

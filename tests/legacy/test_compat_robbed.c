@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "legacy.h"
+#include "tests.h"
 
 #define KEY "robbed"
 #define AHEAD_MS 5000
@@ -36,6 +37,8 @@ static int clean_up(void **state) {
     (void)real_redis_int(server, "FLUSHALL");
     return failed;
 }
+
+TESTS_WITH(NULL, clean_up);
 
 /* ---- holders ---------------------------------------------------------------------------------- */
 
@@ -124,18 +127,15 @@ static void robberies(tl_protocol_id protocol, bool strict, const char *who) {
     assert_int_equal(heard_of, ROBBERIES);
 }
 
-static void test_a_robbed_bridge_hears_by_how_much_the_robbers_clock_is_ahead(void **state) {
-    (void)state;
+TEST(a_robbed_bridge_hears_by_how_much_the_robbers_clock_is_ahead) {
     robberies(TL_BRIDGE, false, "bridge");
 }
 
-static void test_a_robbed_timestamp_hears_by_how_much_the_robbers_clock_is_ahead(void **state) {
-    (void)state;
+TEST(a_robbed_timestamp_hears_by_how_much_the_robbers_clock_is_ahead) {
     robberies(TL_TIMESTAMP, false, "timestamp");
 }
 
-static void test_a_robbed_strict_hears_by_how_much_the_robbers_clock_is_ahead(void **state) {
-    (void)state;
+TEST(a_robbed_strict_hears_by_how_much_the_robbers_clock_is_ahead) {
     robberies(TL_TIMESTAMP, true, "strict");
 }
 
@@ -161,8 +161,7 @@ static void start_over(tl_lock *lock) {
     (void)real_redis_int(server, "FLUSHALL");
 }
 
-static void test_a_late_holders_delete_is_heard_of(void **state) {
-    (void)state;
+TEST(a_late_holders_delete_is_heard_of) {
     tl_lock *lock = NULL;
     int64_t least_us = 0;
     for (int i = 0; i < TRIES && (i == 0 || stood_still()); i++) {
@@ -183,8 +182,7 @@ static void test_a_late_holders_delete_is_heard_of(void **state) {
 }
 
 /* The first never looks, and so believes to its deadline; the second tries all the time. */
-static void test_after_a_late_delete_no_second_of_ours_gets_in_beside_the_first(void **state) {
-    (void)state;
+TEST(after_a_late_delete_no_second_of_ours_gets_in_beside_the_first) {
     tl_lock *first = take_over(TL_BRIDGE, false, true);
     tl_lock *second = make_lock_with(
         make_client_with(legacy_client(real_redis_url(server), TL_BRIDGE, false)), KEY,
@@ -200,8 +198,7 @@ static void test_after_a_late_delete_no_second_of_ours_gets_in_beside_the_first(
 
 /* To whom nobody tells of the delete, a Java that gets in within M of our last look can't be told from
  * one that raced with it and lost; then its own release is what is heard of. */
-static void test_after_a_late_delete_the_next_java_is_heard_of_when_it_releases(void **state) {
-    (void)state;
+TEST(after_a_late_delete_the_next_java_is_heard_of_when_it_releases) {
     (void)take_over(TL_TIMESTAMP, true, false);
     java_answers(&java, "release " KEY, "done");
     java_answers(&java, "acquire " KEY, "yes");
@@ -209,8 +206,7 @@ static void test_after_a_late_delete_the_next_java_is_heard_of_when_it_releases(
     WAIT_FOR(LIFE_MS + LATE_MS, is_lost());
 }
 
-static void test_after_a_late_delete_the_next_java_is_heard_of_if_it_comes_later(void **state) {
-    (void)state;
+TEST(after_a_late_delete_the_next_java_is_heard_of_if_it_comes_later) {
     tl_lock *lock = NULL;
     for (int i = 0; i < TRIES && (i == 0 || stood_still()); i++) {
         if (lock)
@@ -228,23 +224,8 @@ static void test_after_a_late_delete_the_next_java_is_heard_of_if_it_comes_later
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_a_robbed_bridge_hears_by_how_much_the_robbers_clock_is_ahead,
-                                  clean_up),
-        cmocka_unit_test_teardown(
-            test_a_robbed_timestamp_hears_by_how_much_the_robbers_clock_is_ahead, clean_up),
-        cmocka_unit_test_teardown(test_a_robbed_strict_hears_by_how_much_the_robbers_clock_is_ahead,
-                                  clean_up),
-        cmocka_unit_test_teardown(test_a_late_holders_delete_is_heard_of, clean_up),
-        cmocka_unit_test_teardown(
-            test_after_a_late_delete_no_second_of_ours_gets_in_beside_the_first, clean_up),
-        cmocka_unit_test_teardown(
-            test_after_a_late_delete_the_next_java_is_heard_of_when_it_releases, clean_up),
-        cmocka_unit_test_teardown(
-            test_after_a_late_delete_the_next_java_is_heard_of_if_it_comes_later, clean_up),
-    };
     legacy_need_java();
     legacy_need_faketime();
     server = real_redis_start(NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "legacy.h"
+#include "tests.h"
 
 #define HOSTS 6
 #define ORPHANS 4000 /* more than one of them gets round to in the time */
@@ -35,6 +36,8 @@ static int clean_up(void **state) {
     (void)real_redis_int(server, "FLUSHALL");
     return 0;
 }
+
+TESTS_WITH(NULL, clean_up);
 
 static void address(int i, char to[NAMED]) {
     (void)snprintf(to, NAMED, "127.0.0.%d", i + 10);
@@ -97,8 +100,7 @@ static double number(const char *text, const char *name) {
     return strtod(at + strlen(name), NULL);
 }
 
-static void test_the_truth_is_inside_and_the_interval_narrow(void **state) {
-    (void)state;
+TEST(the_truth_is_inside_and_the_interval_narrow) {
     int narrow = 0, busy = 0;
     for (int i = 0; i < HOSTS; i++)
         start(i);
@@ -121,8 +123,7 @@ static void test_the_truth_is_inside_and_the_interval_narrow(void **state) {
     assert_non_null(strstr(output, "\"cost\":\"MONITOR ran for "));
 }
 
-static void test_another_lifetime_than_theirs_is_a_mismatch_and_gaps_stand(void **state) {
-    (void)state;
+TEST(another_lifetime_than_theirs_is_a_mismatch_and_gaps_stand) {
     for (int i = 1; i < 3; i++)
         start(i);
     assert_int_equal(measure("--legacy-ttl 50s --slack 300ms"), 2); /* they are 500 ms apart */
@@ -135,15 +136,10 @@ static void test_another_lifetime_than_theirs_is_a_mismatch_and_gaps_stand(void 
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_the_truth_is_inside_and_the_interval_narrow, clean_up),
-        cmocka_unit_test_teardown(test_another_lifetime_than_theirs_is_a_mismatch_and_gaps_stand,
-                                  clean_up),
-    };
     for (int i = 0; i < HOSTS; i++)
         javas[i] = (service){.pid = -1, .wire = -1};
     legacy_need_java();
     legacy_need_faketime();
     server = real_redis_start(&(real_redis_options){.config = "protected-mode no"});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "legacy.h"
+#include "tests.h"
 
 #define WITHOUT(command) "rename-command " command " \"\"\n"
 #define NO_EVAL WITHOUT("EVAL") WITHOUT("EVALSHA")
@@ -22,6 +23,8 @@ static int clean_up(void **state) {
     (void)real_redis_int(older_server, "FLUSHALL");
     return failed;
 }
+
+TESTS_WITH(NULL, clean_up);
 
 static void print_verdict(const match *m, const verdict *v) {
     int turns = 0;
@@ -56,61 +59,43 @@ static void contend(real_redis *at, const match *m) {
 
 /* ---- promises --------------------------------------------------------------------------------- */
 
-static void test_java_and_the_bridge_never_hold_at_once(void **state) {
+TEST(java_and_the_bridge_never_hold_at_once) {
     static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, BRIDGE, BRIDGE, KINDS};
-    (void)state;
     contend(server, &(match){.key = "bridge", .posts = posts});
 }
 
-static void test_java_and_timestamp_with_scripts_never_hold_at_once(void **state) {
+TEST(java_and_timestamp_with_scripts_never_hold_at_once) {
     static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, STAMP, STAMP, KINDS};
-    (void)state;
     contend(server, &(match){.key = "timestamp", .posts = posts});
 }
 
-static void test_java_and_strict_never_hold_at_once(void **state) {
+TEST(java_and_strict_never_hold_at_once) {
     static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, STRICT, STRICT, KINDS};
-    (void)state;
     contend(server, &(match){.key = "strict", .posts = posts});
 }
 
-static void test_java_and_timestamp_by_watch_never_hold_at_once(void **state) {
+TEST(java_and_timestamp_by_watch_never_hold_at_once) {
     static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, STAMP, STAMP, STRICT, KINDS};
-    (void)state;
     contend(old_server, &(match){.key = "watch", .posts = posts});
 }
 
-static void test_java_and_timestamp_without_scripts_never_hold_at_once(void **state) {
+TEST(java_and_timestamp_without_scripts_never_hold_at_once) {
     static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, STAMP, STAMP, KINDS};
-    (void)state;
     contend(older_server, &(match){.key = "plain", .posts = posts});
 }
 
-static void test_all_kinds_of_stamps_never_hold_at_once(void **state) {
+TEST(all_kinds_of_stamps_never_hold_at_once) {
     static const kind posts[] = {JAVA,   JAVA_AHEAD, JAVA_BEHIND, BRIDGE,
                                  BRIDGE, STAMP,      STRICT,      KINDS};
-    (void)state;
     contend(server, &(match){.key = "all", .posts = posts});
 }
 
-static void test_tokens_and_the_bridge_and_java_never_hold_at_once(void **state) {
+TEST(tokens_and_the_bridge_and_java_never_hold_at_once) {
     static const kind posts[] = {REDIS_PY, REDIS_PY, BRIDGE, BRIDGE, JAVA, KINDS};
-    (void)state;
     contend(server, &(match){.key = "tokens", .posts = posts, .tokens = true});
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_java_and_the_bridge_never_hold_at_once, clean_up),
-        cmocka_unit_test_teardown(test_java_and_timestamp_with_scripts_never_hold_at_once,
-                                  clean_up),
-        cmocka_unit_test_teardown(test_java_and_strict_never_hold_at_once, clean_up),
-        cmocka_unit_test_teardown(test_java_and_timestamp_by_watch_never_hold_at_once, clean_up),
-        cmocka_unit_test_teardown(test_java_and_timestamp_without_scripts_never_hold_at_once,
-                                  clean_up),
-        cmocka_unit_test_teardown(test_all_kinds_of_stamps_never_hold_at_once, clean_up),
-        cmocka_unit_test_teardown(test_tokens_and_the_bridge_and_java_never_hold_at_once, clean_up),
-    };
     if (argc > 1 && strcmp(argv[1], "worker") == 0)
         return worker_main(argc, argv);
     legacy_need_java();
@@ -118,5 +103,5 @@ int main(int argc, char **argv) {
     server = real_redis_start(NULL);
     old_server = real_redis_start(&(real_redis_options){.config = NO_EVAL});
     older_server = real_redis_start(&(real_redis_options){.config = NO_EVAL WITHOUT("WATCH")});
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -169,18 +169,43 @@ static const char *const reasons[CONFORM_NEEDS] = {
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
+static conform_test tests[TESTS_MAX];
+static size_t count;
+
+void conform_add(conform_test test) {
+    size_t at = count++;
+    if (at >= TESTS_MAX) {
+        (void)fprintf(stderr, "more than %d promises in one program\n", TESTS_MAX);
+        abort();
+    }
+    for (; at > 0 && tests[at - 1].line > test.line; at--)
+        tests[at] = tests[at - 1];
+    tests[at] = test;
+}
+
+/* A test, and the row that it is run on. */
+typedef struct {
+    conform *on;
+    const conform_test *test;
+} unit;
+
 static int set_up(void **state) {
-    static unsigned tests;
-    conform *c = *state;
-    (void)snprintf(c->key, sizeof c->key, "conform:%u", ++tests);
+    static unsigned begun;
+    conform *c = ((unit *)*state)->on;
+    (void)snprintf(c->key, sizeof c->key, "conform:%u", ++begun);
     if (c->row->phase) /* another test may have flushed it away */
         conform_do(c, "HMSET tidelock:phase:{default} phase %d epoch 1", c->row->phase);
     return 0;
 }
 
+static void run(void **state) {
+    const unit *u = *state;
+    u->test->run(u->on);
+}
+
 /* What a client sent as it was closed may be read later: then the next test would count it. */
 static int tear_down(void **state) {
-    conform *c = *state;
+    conform *c = ((unit *)*state)->on;
     int failed = locks_clean_up(state);
     proxy_free(c->proxy);
     c->proxy = NULL;
@@ -213,24 +238,23 @@ static void close_server(conform *c) {
     c->kind->stop(c->server);
 }
 
-static int run_row(const conform_kind *kind, const conform_row *row, const conform_test *tests,
-                   size_t count) {
+static int run_row(const conform_kind *kind, const conform_row *row) {
     static char names[TESTS_MAX][NAME_SIZE];
+    static unit on[TESTS_MAX];
     struct CMUnitTest units[TESTS_MAX] = {0};
     conform c = {.protocol = row->protocol, .no_fence = row->no_fence, .row = row, .kind = kind};
-    size_t units_made = 0;
-    if (count > TESTS_MAX)
-        return 1;
+    size_t n = 0;
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(names[i], NAME_SIZE, "%s [%s, %s]", tests[i].name, row->name, kind->name);
         if (!is_promised(row, &tests[i], names[i]))
             continue;
-        units[units_made++] = (struct CMUnitTest){names[i], tests[i].run, set_up, tear_down, &c};
+        on[i] = (unit){&c, &tests[i]};
+        units[n++] = (struct CMUnitTest){names[i], run, set_up, tear_down, &on[i]};
     }
-    if (units_made == 0)
+    if (n == 0)
         return 0;
     open_server(&c);
-    int failed = _cmocka_run_group_tests(row->name, units, units_made, NULL, NULL);
+    int failed = _cmocka_run_group_tests(row->name, units, n, NULL, NULL);
     close_server(&c);
     return failed;
 }
@@ -244,8 +268,7 @@ typedef struct {
     FILE *says;
 } child;
 
-static child start(const conform_kind *kind, const conform_row *row, const conform_test *tests,
-                   size_t count) {
+static child start(const conform_kind *kind, const conform_row *row) {
     const pid_t parent = getpid();
     child c = {.says = tmpfile()};
     if (!c.says || (c.pid = fork()) < 0) {
@@ -259,7 +282,7 @@ static child start(const conform_kind *kind, const conform_row *row, const confo
         exit(1);
     (void)dup2(fileno(c.says), 1);
     (void)dup2(fileno(c.says), 2);
-    exit(run_row(kind, row, tests, count) ? 1 : 0);
+    exit(run_row(kind, row) ? 1 : 0);
 }
 
 static int end(child c) {
@@ -274,13 +297,14 @@ static int end(child c) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-int conform_run(const conform_test *tests, size_t count, const char *only) {
+int conform_run(void) {
     child children[KINDS * ROWS];
-    int result = 0;
+    const char *only = getenv("TEST_ONLY");
+    int result = count ? 0 : 1;
     if (only)
         cmocka_set_test_filter(only);
     for (size_t i = 0; i < KINDS * ROWS; i++)
-        children[i] = start(&kinds[i / ROWS], &rows[i % ROWS], tests, count);
+        children[i] = start(&kinds[i / ROWS], &rows[i % ROWS]);
     for (size_t i = 0; i < KINDS * ROWS; i++) {
         int status = end(children[i]);
         if (status != 0 && (result == 0 || result == SKIP))

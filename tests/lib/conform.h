@@ -2,14 +2,12 @@
  * The conformance suite's frame: each test is a promise of the public header, and is run once for
  * each protocol and each kind of server. A new protocol, or kind of server, is one row in conform.c.
  *
- *     static void test_a_promise(void **state) {
- *         conform *c = *state;
+ *     CONFORM(a_promise, c) {
  *         tl_lock *lock = conform_lock(c, conform_client(c), 30000);
  *         ...
  *     }
  *
- *     static const conform_test tests[] = {CONFORM(test_a_promise)};
- *     CONFORM_MAIN(tests)
+ *     CONFORM_MAIN
  */
 #ifndef CONFORM_H
 #define CONFORM_H
@@ -18,6 +16,7 @@
 
 #include "locks.h"
 #include "proxy.h"
+#include "tests.h"
 
 typedef struct conform_kind conform_kind;
 
@@ -65,23 +64,35 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    void (*run)(void **state);
+    void (*run)(conform *c);
     unsigned needs;
     bool stamps; /**< a promise of stamps alone */
+    int line;    /**< they run in this order */
 } conform_test;
 
-#define CONFORM(function)                                                                          \
-    { #function, function, 0, false }
-#define CONFORM_OF(function, needs)                                                                \
-    { #function, function, needs, false }
-#define CONFORM_STAMPS(function, needs)                                                            \
-    { #function, function, needs, true }
-#define CONFORM_MAIN(tests)                                                                        \
-    int main(int argc, char **argv) {                                                              \
-        return conform_run(tests, sizeof(tests) / sizeof *(tests), argc > 1 ? argv[1] : NULL);     \
+/** A promise; `c` is what its function calls the row that it is run on. */
+#define CONFORM(name, c) CONFORM__ADD(name, c, 0, false)
+#define CONFORM_OF(name, c, needs) CONFORM__ADD(name, c, needs, false)
+#define CONFORM_STAMPS(name, c, needs) CONFORM__ADD(name, c, needs, true)
+
+#define CONFORM__ADD(title, c, need, of_stamps)                                                    \
+    static void test_##title(conform *);                                                           \
+    __attribute__((constructor)) static void add_##title(void) {                                   \
+        conform_add((conform_test){.name = #title,                                                 \
+                                   .run = test_##title,                                            \
+                                   .needs = (need),                                                \
+                                   .stamps = (of_stamps),                                          \
+                                   .line = __LINE__});                                             \
+    }                                                                                              \
+    static void test_##title(__attribute__((unused)) conform *c)
+
+#define CONFORM_MAIN                                                                               \
+    int main(void) {                                                                               \
+        return conform_run();                                                                      \
     }
-/** `only`: a pattern of test names, or NULL. */
-int conform_run(const conform_test *tests, size_t count, const char *only);
+
+void conform_add(conform_test test);
+int conform_run(void);
 
 bool conform_has(const conform *c, unsigned need);
 

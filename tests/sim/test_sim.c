@@ -4,15 +4,11 @@
  *
  * timeout: 400
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "sim.h"
+#include "tests.h"
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define SLOWER 10
@@ -57,8 +53,7 @@ static void must_pass(sim_result r, uint64_t seed, const char *changes) {
              (unsigned long long)seed, changes);
 }
 
-static void test_seeds_break_no_promise(void **state) {
-    (void)state;
+TEST(seeds_break_no_promise) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         sim_config c;
         sim_stats own = {0};
@@ -73,8 +68,7 @@ static void test_seeds_break_no_promise(void **state) {
 }
 
 /* Half of them: they are longer. */
-static void test_seeds_with_stamps_break_no_promise(void **state) {
-    (void)state;
+TEST(seeds_with_stamps_break_no_promise) {
 #ifdef TL_COMPAT
     sim_stats own = {0};
     uint64_t seed = 0;
@@ -88,8 +82,7 @@ static void test_seeds_with_stamps_break_no_promise(void **state) {
 }
 
 /* An eighth of them: these are longer still. */
-static void test_migrations_break_no_promise(void **state) {
-    (void)state;
+TEST(migrations_break_no_promise) {
 #ifdef TL_COMPAT
     sim_stats own = {0};
     uint64_t seed = 0;
@@ -101,8 +94,7 @@ static void test_migrations_break_no_promise(void **state) {
 #endif
 }
 
-static void test_each_scenario_shows_what_it_says(void **state) {
-    (void)state;
+TEST(each_scenario_shows_what_it_says) {
     for (size_t i = 0; i < sim_scenario_count; i++) {
         const sim_scenario *s = &sim_scenarios[i];
         sim_stats own = {0};
@@ -116,8 +108,7 @@ static void test_each_scenario_shows_what_it_says(void **state) {
 }
 
 /* After the four above. */
-static void test_everything_has_happened(void **state) {
-    (void)state;
+TEST(everything_has_happened) {
 #define HAPPENED(name, words)                                                                      \
     if (stats.name == 0)                                                                           \
         fail_msg("never: %s", words);
@@ -129,9 +120,8 @@ static void test_everything_has_happened(void **state) {
 #undef HAPPENED
 }
 
-static void test_a_seed_is_always_the_same_run(void **state) {
+TEST(a_seed_is_always_the_same_run) {
     sim_world *fresh = sim_new();
-    (void)state;
     for (uint64_t seed = 100; seed < 100 + 200 / SLOWER; seed++) {
         sim_config c;
         sim_config_draw(&c, seed);
@@ -147,13 +137,12 @@ static void test_a_seed_is_always_the_same_run(void **state) {
 }
 
 /* A server whose clock gains more than is assumed, which nobody has been told. */
-static void test_a_broken_promise_is_found_shrunk_and_told(void **state) {
+TEST(a_broken_promise_is_found_shrunk_and_told) {
     static const char broken[] = "server-ppb=9000000 ttl=8000 delay-us=100";
     char words[WORDS_SIZE];
     char *story = NULL;
     size_t size = 0;
     uint64_t seed = 0;
-    (void)state;
     sim_result r = sim_run_many(world, 1, 100, broken, &(sim_stats){0}, &seed);
     assert_true(r.failed);
     memcpy(words, broken, sizeof broken);
@@ -171,9 +160,8 @@ static void test_a_broken_promise_is_found_shrunk_and_told(void **state) {
     free(story);
 }
 
-static void test_settings_are_read_to_the_word(void **state) {
+TEST(settings_are_read_to_the_word) {
     sim_config c;
-    (void)state;
     sim_config_draw(&c, 1);
     assert_null(sim_config_change(&c, "ttl=123 off=all pause=77 cast=tA0jB1 until=5  late-us=0"));
     assert_int_equal(c.ttl_ms, 123);
@@ -190,15 +178,5 @@ static void test_settings_are_read_to_the_word(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_seeds_break_no_promise),
-        cmocka_unit_test(test_seeds_with_stamps_break_no_promise),
-        cmocka_unit_test(test_migrations_break_no_promise),
-        cmocka_unit_test(test_each_scenario_shows_what_it_says),
-        cmocka_unit_test(test_everything_has_happened),
-        cmocka_unit_test(test_a_seed_is_always_the_same_run),
-        cmocka_unit_test(test_a_broken_promise_is_found_shrunk_and_told),
-        cmocka_unit_test(test_settings_are_read_to_the_word),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run_group("tests", 0, set_up, tear_down);
 }

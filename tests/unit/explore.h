@@ -7,17 +7,12 @@
 #ifndef EXPLORE_H
 #define EXPLORE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "fake_redis.h"
+#include "tests.h"
 #include "protocol/acquire.h"
 #include "protocol/renew.h"
 #include "protocol/settle.h"

@@ -5,16 +5,12 @@
 #ifndef FAKE_WORLD_H
 #define FAKE_WORLD_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "fake_redis.h"
 #include "fake_show.h"
+#include "tests.h"
 
 #define NOW_US INT64_C(1700000000123456)
 #define NOW_MS (NOW_US / 1000)
@@ -65,7 +61,5 @@ static inline int teardown(void **state) {
     free(w);
     return 0;
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 #endif

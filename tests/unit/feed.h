@@ -8,16 +8,11 @@
 #define FEED_H
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "protocol/protocol.h"
 
 #define FEED_ITEMS_MAX 64

@@ -5,16 +5,11 @@
 #ifndef SKEW_FACES_H
 #define SKEW_FACES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_judge.h"
 
 #define AT_MS INT64_C(1795300000000) /* 2026-11-21 22:26:40 UTC */

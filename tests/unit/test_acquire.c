@@ -48,8 +48,7 @@ static void expect(const feed *f, tl_status status, tl_err code) {
 
 /* ---- taken ----------------------------------------------------------------------------------- */
 
-static void test_a_free_lock_is_had_with_one_request(void **state) {
-    (void)state;
+TEST(a_free_lock_is_had_with_one_request) {
     feed f;
     begin(&f, 5000);
     feed_at(&f, 3);
@@ -62,8 +61,7 @@ static void test_a_free_lock_is_had_with_one_request(void **state) {
     assert_true(f.out.has_bracket);
 }
 
-static void test_the_server_is_reached_before_anything_is_said(void **state) {
-    (void)state;
+TEST(the_server_is_reached_before_anything_is_said) {
     feed f;
     prepare(&f);
     go(&f, 5000);
@@ -74,8 +72,7 @@ static void test_the_server_is_reached_before_anything_is_said(void **state) {
     assert_int_equal(m.result.deadline.ns, feed_ms(900 + TTL_MS).ns - DRIFT_NS);
 }
 
-static void test_a_retry_that_finds_itself_the_holder_counts_what_is_left(void **state) {
-    (void)state;
+TEST(a_retry_that_finds_itself_the_holder_counts_what_is_left) {
     feed f;
     begin(&f, 10000);
     feed_at(&f, 500);
@@ -90,8 +87,7 @@ static void test_a_retry_that_finds_itself_the_holder_counts_what_is_left(void *
     assert_int_equal(f.sends, 2);
 }
 
-static void test_a_retry_speaks_with_the_same_token(void **state) {
-    (void)state;
+TEST(a_retry_speaks_with_the_same_token) {
     feed f;
     begin(&f, 10000);
     (void)feed_lost(&f);
@@ -99,8 +95,7 @@ static void test_a_retry_speaks_with_the_same_token(void **state) {
     assert_string_equal(feed_arg(&f, 0), TOKEN);
 }
 
-static void test_confirmed_too_late_is_not_had(void **state) {
-    (void)state;
+TEST(confirmed_too_late_is_not_had) {
     feed f;
     prepare(&f);
     job.ttl_ms = 1000;
@@ -117,8 +112,7 @@ static void test_confirmed_too_late_is_not_had(void **state) {
     feed_assert_asked(&f, "drop");
 }
 
-static void test_confirmed_too_late_is_given_back(void **state) {
-    (void)state;
+TEST(confirmed_too_late_is_given_back) {
     feed f;
     prepare(&f);
     job.ttl_ms = 1000;
@@ -133,8 +127,7 @@ static void test_confirmed_too_late_is_given_back(void **state) {
     feed_assert_asked(&f, "drop");
 }
 
-static void test_the_last_moment_of_validity_decides(void **state) {
-    (void)state;
+TEST(the_last_moment_of_validity_decides) {
     feed f;
     for (int late = 0; late <= 1; late++) {
         begin(&f, 60000);
@@ -144,8 +137,7 @@ static void test_the_last_moment_of_validity_decides(void **state) {
     }
 }
 
-static void test_confirmed_too_late_then_found_to_be_anothers_leaves_nothing(void **state) {
-    (void)state;
+TEST(confirmed_too_late_then_found_to_be_anothers_leaves_nothing) {
     feed f;
     prepare(&f);
     job.ttl_ms = 100;
@@ -162,8 +154,7 @@ static void test_confirmed_too_late_then_found_to_be_anothers_leaves_nothing(voi
 
 /* ---- trying once ----------------------------------------------------------------------------- */
 
-static void test_trying_once_finds_it_busy(void **state) {
-    (void)state;
+TEST(trying_once_finds_it_busy) {
     feed f;
     begin(&f, 0);
     (void)feed_busy(&f, 5000, true);
@@ -172,8 +163,7 @@ static void test_trying_once_finds_it_busy(void **state) {
     assert_int_equal(f.arms, 0);
 }
 
-static void test_trying_once_has_one_attempt_limit_after_reaching_the_server(void **state) {
-    (void)state;
+TEST(trying_once_has_one_attempt_limit_after_reaching_the_server) {
     feed f;
     prepare(&f);
     go(&f, 0);
@@ -187,8 +177,7 @@ static void test_trying_once_has_one_attempt_limit_after_reaching_the_server(voi
     assert_int_equal(feed_since(f.now), 4900 + ATTEMPT_MS);
 }
 
-static void test_trying_once_where_nobody_is_ends_at_the_second_look(void **state) {
-    (void)state;
+TEST(trying_once_where_nobody_is_ends_at_the_second_look) {
     feed f;
     prepare(&f);
     go(&f, 0);
@@ -213,9 +202,8 @@ static void look_where_nobody_is(feed *f) {
     }
 }
 
-static void test_who_waits_waits_for_a_server_that_nobody_has_started(void **state) {
+TEST(who_waits_waits_for_a_server_that_nobody_has_started) {
     static const int64_t waits_ms[] = {700, TL_FOREVER};
-    (void)state;
     for (size_t i = 0; i < sizeof waits_ms / sizeof *waits_ms; i++) {
         feed f;
         prepare(&f);
@@ -226,8 +214,7 @@ static void test_who_waits_waits_for_a_server_that_nobody_has_started(void **sta
     }
 }
 
-static void test_trying_once_goes_on_where_somebody_may_be(void **state) {
-    (void)state;
+TEST(trying_once_goes_on_where_somebody_may_be) {
     feed f;
     prepare(&f);
     go(&f, 0);
@@ -241,8 +228,7 @@ static void test_trying_once_goes_on_where_somebody_may_be(void **state) {
 }
 
 /* Its take may have been executed: it looks as long as it may. */
-static void test_trying_once_in_doubt_goes_on_though_nobody_is_there(void **state) {
-    (void)state;
+TEST(trying_once_in_doubt_goes_on_though_nobody_is_there) {
     feed f;
     begin(&f, 0);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
@@ -256,8 +242,7 @@ static void test_trying_once_in_doubt_goes_on_though_nobody_is_there(void **stat
     assert_int_equal(feed_since(f.now), ATTEMPT_MS);
 }
 
-static void test_trying_once_asks_again_within_its_attempt_limit_only(void **state) {
-    (void)state;
+TEST(trying_once_asks_again_within_its_attempt_limit_only) {
     feed f;
     begin(&f, 0);
     feed_at(&f, 400);
@@ -270,8 +255,7 @@ static void test_trying_once_asks_again_within_its_attempt_limit_only(void **sta
     assert_int_equal(feed_since(f.now), ATTEMPT_MS);
 }
 
-static void test_trying_once_on_a_server_that_is_not_there_ends_at_connect_ms(void **state) {
-    (void)state;
+TEST(trying_once_on_a_server_that_is_not_there_ends_at_connect_ms) {
     feed f;
     prepare(&f);
     go(&f, 0);
@@ -290,8 +274,7 @@ static void test_trying_once_on_a_server_that_is_not_there_ends_at_connect_ms(vo
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-static void test_no_request_outlives_the_wait(void **state) {
-    (void)state;
+TEST(no_request_outlives_the_wait) {
     feed f;
     prepare(&f);
     go(&f, 300);
@@ -301,8 +284,7 @@ static void test_no_request_outlives_the_wait(void **state) {
     assert_int_equal(feed_arg_int(&f, 2), feed_server_us(300) - 60); /* nor may it take later */
 }
 
-static void test_a_wait_ends_exactly_at_its_limit(void **state) {
-    (void)state;
+TEST(a_wait_ends_exactly_at_its_limit) {
     feed f;
     begin(&f, 1000);
     (void)feed_busy(&f, -1, true);
@@ -335,8 +317,7 @@ static void take_twice(int64_t first_ms, int64_t second_ms, int64_t next_ms) {
 }
 
 /* What it takes, half as much again, and 1 ms. */
-static void test_no_take_is_begun_that_the_limit_would_cut_short(void **state) {
-    (void)state;
+TEST(no_take_is_begun_that_the_limit_would_cut_short) {
     take_twice(100, 539, 939); /* 39 ms */
     take_twice(100, 540, 1000);
     take_twice(10, 500, 900); /* the quickest counts */
@@ -344,8 +325,7 @@ static void test_no_take_is_begun_that_the_limit_would_cut_short(void **state) {
     take_twice(0, 598, 998);
 }
 
-static void test_an_answer_at_the_limit_still_counts(void **state) {
-    (void)state;
+TEST(an_answer_at_the_limit_still_counts) {
     feed f;
     begin(&f, 1000);
     feed_at(&f, 1000);
@@ -353,8 +333,7 @@ static void test_an_answer_at_the_limit_still_counts(void **state) {
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_a_server_that_is_not_reached_within_the_wait_is_unavailable(void **state) {
-    (void)state;
+TEST(a_server_that_is_not_reached_within_the_wait_is_unavailable) {
     feed f;
     prepare(&f);
     go(&f, 700);
@@ -365,8 +344,7 @@ static void test_a_server_that_is_not_reached_within_the_wait_is_unavailable(voi
 }
 
 /* Nothing was written, so there is no doubt; but that another holds it to the end isn't known either. */
-static void test_a_server_silent_since_it_said_busy_is_unavailable(void **state) {
-    (void)state;
+TEST(a_server_silent_since_it_said_busy_is_unavailable) {
     feed f;
     begin(&f, 1000);
     (void)feed_busy(&f, -1, false);
@@ -379,8 +357,7 @@ static void test_a_server_silent_since_it_said_busy_is_unavailable(void **state)
     assert_string_equal(f.out.words, "no reply in time");
 }
 
-static void test_a_server_back_before_the_limit_says_busy_again(void **state) {
-    (void)state;
+TEST(a_server_back_before_the_limit_says_busy_again) {
     feed f;
     begin(&f, 1000);
     (void)feed_busy(&f, -1, false);
@@ -394,8 +371,7 @@ static void test_a_server_back_before_the_limit_says_busy_again(void **state) {
     expect(&f, TL_END, TL_ETIMEDOUT);
 }
 
-static void test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong(void **state) {
-    (void)state;
+TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     feed f;
     prepare(&f);
     go(&f, 700);
@@ -407,8 +383,7 @@ static void test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong(v
     assert_string_equal(f.out.words, "connection refused");
 }
 
-static void test_a_server_lost_after_it_said_busy_is_unavailable(void **state) {
-    (void)state;
+TEST(a_server_lost_after_it_said_busy_is_unavailable) {
     feed f;
     begin(&f, 1000);
     (void)feed_busy(&f, -1, false);
@@ -419,8 +394,7 @@ static void test_a_server_lost_after_it_said_busy_is_unavailable(void **state) {
     assert_string_equal(f.out.words, "connection refused");
 }
 
-static void test_waiting_forever_for_a_server_that_is_not_there_ends_at_connect_ms(void **state) {
-    (void)state;
+TEST(waiting_forever_for_a_server_that_is_not_there_ends_at_connect_ms) {
     feed f;
     prepare(&f);
     go(&f, TL_FOREVER);
@@ -430,8 +404,7 @@ static void test_waiting_forever_for_a_server_that_is_not_there_ends_at_connect_
     expect(&f, TL_END, TL_EUNAVAILABLE);
 }
 
-static void test_waiting_forever_outlasts_an_outage_after_one_answer(void **state) {
-    (void)state;
+TEST(waiting_forever_outlasts_an_outage_after_one_answer) {
     feed f;
     begin(&f, TL_FOREVER);
     (void)feed_busy(&f, -1, false);
@@ -450,8 +423,7 @@ static void test_waiting_forever_outlasts_an_outage_after_one_answer(void **stat
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_the_longest_wait_of_all_does_not_overflow(void **state) {
-    (void)state;
+TEST(the_longest_wait_of_all_does_not_overflow) {
     feed f;
     begin(&f, TL_FOREVER - 1);
     (void)feed_busy(&f, INT64_MAX / 2, true);
@@ -463,8 +435,7 @@ static void test_the_longest_wait_of_all_does_not_overflow(void **state) {
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static void test_listening_begins_once_and_on_the_sidecar(void **state) {
-    (void)state;
+TEST(listening_begins_once_and_on_the_sidecar) {
     feed f;
     begin(&f, 60000);
     (void)feed_busy(&f, -1, false);
@@ -476,8 +447,7 @@ static void test_listening_begins_once_and_on_the_sidecar(void **state) {
     assert_int_equal(f.arms, 1);
 }
 
-static void test_the_state_is_read_again_once_listening_is_in_force(void **state) {
-    (void)state;
+TEST(the_state_is_read_again_once_listening_is_in_force) {
     for (int armed = 0; armed <= 1; armed++) {
         feed f;
         begin(&f, 60000);
@@ -499,8 +469,7 @@ static void settle_down(feed *f, int64_t wait_ms, bool armed, int64_t left_ms, b
     (void)feed_busy(f, left_ms, announced);
 }
 
-static void test_an_announced_release_is_waited_for_with_a_look_every_5_s(void **state) {
-    (void)state;
+TEST(an_announced_release_is_waited_for_with_a_look_every_5_s) {
     feed f;
     settle_down(&f, 60000, true, 20000, true);
     feed_assert_waits_until(&f, 2 + 5000);
@@ -509,8 +478,7 @@ static void test_an_announced_release_is_waited_for_with_a_look_every_5_s(void *
 }
 
 /* However late, as it is likely free then. */
-static void test_a_wake_up_is_followed_to_the_last_moment(void **state) {
-    (void)state;
+TEST(a_wake_up_is_followed_to_the_last_moment) {
     feed f;
     settle_down(&f, 1000, true, 20000, true);
     feed_at(&f, 999);
@@ -518,8 +486,7 @@ static void test_a_wake_up_is_followed_to_the_last_moment(void **state) {
     assert_int_equal(f.out.sends, 1);
 }
 
-static void test_a_holder_that_announces_nothing_is_polled(void **state) {
-    (void)state;
+TEST(a_holder_that_announces_nothing_is_polled) {
     for (int i = 0; i < 100; i++) {
         feed f;
         settle_down(&f, 60000, true, -1, false);
@@ -527,15 +494,13 @@ static void test_a_holder_that_announces_nothing_is_polled(void **state) {
     }
 }
 
-static void test_who_cannot_listen_polls(void **state) {
-    (void)state;
+TEST(who_cannot_listen_polls) {
     feed f;
     settle_down(&f, 60000, false, 20000, true);
     feed_assert_waits_between(&f, 2 + 50, 2 + 250);
 }
 
-static void test_who_loses_his_ear_looks_at_once_and_then_polls(void **state) {
-    (void)state;
+TEST(who_loses_his_ear_looks_at_once_and_then_polls) {
     feed f;
     settle_down(&f, 60000, true, 20000, true);
     feed_at(&f, 100);
@@ -546,8 +511,7 @@ static void test_who_loses_his_ear_looks_at_once_and_then_polls(void **state) {
     feed_assert_waits_between(&f, 100 + 50, 100 + 250);
 }
 
-static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
-    (void)state;
+TEST(a_seed_of_zero_is_as_random_as_any) {
     feed f;
     bool above = false;
     prepare(&f);
@@ -562,8 +526,7 @@ static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
     assert_true(above);
 }
 
-static void test_polls_are_spread(void **state) {
-    (void)state;
+TEST(polls_are_spread) {
     feed f;
     begin(&f, TL_FOREVER);
     bool early = false, late = false;
@@ -577,8 +540,7 @@ static void test_polls_are_spread(void **state) {
     assert_true(early && late);
 }
 
-static void test_the_holders_expiry_is_met_but_never_early(void **state) {
-    (void)state;
+TEST(the_holders_expiry_is_met_but_never_early) {
     for (int announced = 0; announced <= 1; announced++) {
         feed f;
         settle_down(&f, 60000, announced, 30, announced);
@@ -587,8 +549,7 @@ static void test_the_holders_expiry_is_met_but_never_early(void **state) {
     }
 }
 
-static void test_a_wake_up_during_a_take_is_not_lost(void **state) {
-    (void)state;
+TEST(a_wake_up_during_a_take_is_not_lost) {
     feed f;
     settle_down(&f, 60000, true, 20000, true);
     (void)feed_woken(&f);
@@ -603,8 +564,7 @@ static void test_a_wake_up_during_a_take_is_not_lost(void **state) {
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_a_wake_up_before_the_take_is_spent_by_it(void **state) {
-    (void)state;
+TEST(a_wake_up_before_the_take_is_spent_by_it) {
     feed f;
     settle_down(&f, 60000, true, 20000, true);
     (void)feed_woken(&f);
@@ -614,8 +574,7 @@ static void test_a_wake_up_before_the_take_is_spent_by_it(void **state) {
     feed_assert_waits_until(&f, 2 + 5000);
 }
 
-static void test_a_wake_up_proves_that_listening_is_in_force(void **state) {
-    (void)state;
+TEST(a_wake_up_proves_that_listening_is_in_force) {
     feed f;
     settle_down(&f, 60000, false, 20000, true);
     (void)feed_woken(&f);
@@ -624,8 +583,7 @@ static void test_a_wake_up_proves_that_listening_is_in_force(void **state) {
     feed_assert_waits_until(&f, 2 + 5000);
 }
 
-static void test_a_wake_up_before_the_first_answer_does_no_harm(void **state) {
-    (void)state;
+TEST(a_wake_up_before_the_first_answer_does_no_harm) {
     feed f;
     prepare(&f);
     go(&f, 5000);
@@ -640,8 +598,7 @@ static void test_a_wake_up_before_the_first_answer_does_no_harm(void **state) {
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_a_wake_up_while_the_server_is_away_does_not_end_the_back_off(void **state) {
-    (void)state;
+TEST(a_wake_up_while_the_server_is_away_does_not_end_the_back_off) {
     feed f;
     settle_down(&f, 60000, true, 20000, true);
     (void)feed_armed(&f, false); /* the server went away, and listening with it */
@@ -657,8 +614,7 @@ static void test_a_wake_up_while_the_server_is_away_does_not_end_the_back_off(vo
     }
 }
 
-static void test_a_stray_answer_does_not_end_the_waiting(void **state) {
-    (void)state;
+TEST(a_stray_answer_does_not_end_the_waiting) {
     feed f;
     settle_down(&f, 1000, true, 20000, true);
     tl_mono until = f.out.until;
@@ -673,8 +629,7 @@ static void test_a_stray_answer_does_not_end_the_waiting(void **state) {
     assert_int_equal(f.out.until.ns, until.ns);
 }
 
-static void test_answers_of_another_ticket_are_ignored(void **state) {
-    (void)state;
+TEST(answers_of_another_ticket_are_ignored) {
     feed f;
     prepare(&f);
     go(&f, 5000);
@@ -694,8 +649,7 @@ static void test_answers_of_another_ticket_are_ignored(void **state) {
 
 /* ---- retry strategies ------------------------------------------------------------------------ */
 
-static void test_a_fixed_pause_is_fixed(void **state) {
-    (void)state;
+TEST(a_fixed_pause_is_fixed) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 70};
@@ -708,8 +662,7 @@ static void test_a_fixed_pause_is_fixed(void **state) {
     }
 }
 
-static void test_pauses_have_defaults(void **state) {
-    (void)state;
+TEST(pauses_have_defaults) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_FIXED};
@@ -719,8 +672,7 @@ static void test_pauses_have_defaults(void **state) {
     feed_assert_waits_until(&f, 100);
 }
 
-static void test_an_exponential_pause_is_random_up_to_a_doubling_bound(void **state) {
-    (void)state;
+TEST(an_exponential_pause_is_random_up_to_a_doubling_bound) {
     int64_t least[8], most[8];
     const int64_t bound[8] = {10, 20, 40, 80, 160, 300, 300, 300};
     for (int i = 0; i < 8; i++)
@@ -746,8 +698,7 @@ static void test_an_exponential_pause_is_random_up_to_a_doubling_bound(void **st
     }
 }
 
-static void test_an_exponential_pause_never_overflows(void **state) {
-    (void)state;
+TEST(an_exponential_pause_never_overflows) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_EXPONENTIAL, .delay_ms = 3, .max_delay_ms = INT64_MAX};
@@ -768,8 +719,7 @@ static void test_an_exponential_pause_never_overflows(void **state) {
     feed_assert_waits_between(&f, 1, 7);
 }
 
-static void test_attempts_can_be_counted(void **state) {
-    (void)state;
+TEST(attempts_can_be_counted) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 10, .max_attempts = 3};
@@ -785,8 +735,7 @@ static void test_attempts_can_be_counted(void **state) {
     assert_int_equal(feed_since(f.now), 20);
 }
 
-static void test_one_attempt_never_listens(void **state) {
-    (void)state;
+TEST(one_attempt_never_listens) {
     feed f;
     prepare(&f);
     retry.max_attempts = 1;
@@ -798,8 +747,7 @@ static void test_one_attempt_never_listens(void **state) {
 }
 
 /* What a strategy promises about its pauses holds although the machine listens as well. */
-static void test_listening_costs_none_of_the_attempts_that_are_counted(void **state) {
-    (void)state;
+TEST(listening_costs_none_of_the_attempts_that_are_counted) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 1000, .max_attempts = 2};
@@ -821,8 +769,7 @@ static void test_listening_costs_none_of_the_attempts_that_are_counted(void **st
     assert_int_equal(feed_since(f.now), 1000);
 }
 
-static void test_an_attempt_during_which_listening_began_counts(void **state) {
-    (void)state;
+TEST(an_attempt_during_which_listening_began_counts) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 10, .max_attempts = 2};
@@ -836,8 +783,7 @@ static void test_an_attempt_during_which_listening_began_counts(void **state) {
 }
 
 /* Then the look that is owed comes at once, and the pause of the strategy goes on all the same. */
-static void test_listening_that_begins_during_an_attempt_shortens_no_pause(void **state) {
-    (void)state;
+TEST(listening_that_begins_during_an_attempt_shortens_no_pause) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 70};
@@ -856,8 +802,7 @@ static void test_listening_that_begins_during_an_attempt_shortens_no_pause(void 
     feed_assert_waits_until(&f, 145);
 }
 
-static void test_an_exponential_pause_has_defaults_and_may_be_tiny(void **state) {
-    (void)state;
+TEST(an_exponential_pause_has_defaults_and_may_be_tiny) {
     feed f;
     prepare(&f);
     retry = (tl_retry){.kind = TL_RETRY_EXPONENTIAL};
@@ -898,8 +843,7 @@ static void begin_custom(feed *f) {
     (void)feed_reached(f);
 }
 
-static void test_a_strategy_of_the_callers_own_decides_the_pause(void **state) {
-    (void)state;
+TEST(a_strategy_of_the_callers_own_decides_the_pause) {
     feed f;
     begin_custom(&f);
     tells = 33;
@@ -920,8 +864,7 @@ static void test_a_strategy_of_the_callers_own_decides_the_pause(void **state) {
     assert_int_equal(f.status, TL_GO);
 }
 
-static void test_listening_does_not_ask_the_callers_strategy_again(void **state) {
-    (void)state;
+TEST(listening_does_not_ask_the_callers_strategy_again) {
     feed f;
     begin_custom(&f);
     tells = 500;
@@ -940,8 +883,7 @@ static void test_listening_does_not_ask_the_callers_strategy_again(void **state)
     assert_int_equal(told_attempts, 2);
 }
 
-static void test_a_strategy_of_the_callers_own_can_stop(void **state) {
-    (void)state;
+TEST(a_strategy_of_the_callers_own_can_stop) {
     feed f;
     begin_custom(&f);
     tells = -1;
@@ -953,8 +895,7 @@ static void test_a_strategy_of_the_callers_own_can_stop(void **state) {
     expect(&f, TL_END, TL_EBUSY);
 }
 
-static void test_stopping_while_uncertain_says_so(void **state) {
-    (void)state;
+TEST(stopping_while_uncertain_says_so) {
     feed f;
     begin_custom(&f);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
@@ -966,8 +907,7 @@ static void test_stopping_while_uncertain_says_so(void **state) {
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static void test_a_lost_request_is_asked_again_at_once_and_then_with_pauses(void **state) {
-    (void)state;
+TEST(a_lost_request_is_asked_again_at_once_and_then_with_pauses) {
     feed f;
     begin(&f, 60000);
     feed_at(&f, 100);
@@ -978,8 +918,7 @@ static void test_a_lost_request_is_asked_again_at_once_and_then_with_pauses(void
     feed_assert_waits_between(&f, 100 + 20, 100 + 40);
 }
 
-static void test_a_request_that_never_left_is_asked_again_with_a_pause(void **state) {
-    (void)state;
+TEST(a_request_that_never_left_is_asked_again_with_a_pause) {
     feed f;
     begin(&f, 60000);
     (void)feed_refused(&f);
@@ -989,8 +928,7 @@ static void test_a_request_that_never_left_is_asked_again_with_a_pause(void **st
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_pauses_begin_small_again_after_an_answer(void **state) {
-    (void)state;
+TEST(pauses_begin_small_again_after_an_answer) {
     feed f;
     begin(&f, TL_FOREVER);
     (void)feed_busy(&f, -1, false);
@@ -1005,8 +943,7 @@ static void test_pauses_begin_small_again_after_an_answer(void **state) {
     assert_in_range(tl__ms_until(f.now, f.out.until), 10, 20);
 }
 
-static void test_errors_that_pass_are_waited_out(void **state) {
-    (void)state;
+TEST(errors_that_pass_are_waited_out) {
     const char *const passing[] = {"LOADING Redis is loading the dataset in memory",
                                    "OOM command not allowed when used memory > 'maxmemory'.",
                                    "READONLY You can't write against a read only replica.",
@@ -1022,8 +959,7 @@ static void test_errors_that_pass_are_waited_out(void **state) {
     }
 }
 
-static void test_an_error_that_lasts_ends_unavailable_in_its_own_words(void **state) {
-    (void)state;
+TEST(an_error_that_lasts_ends_unavailable_in_its_own_words) {
     feed f;
     begin(&f, 500);
     while (f.status == TL_GO) {
@@ -1037,8 +973,7 @@ static void test_an_error_that_lasts_ends_unavailable_in_its_own_words(void **st
     assert_int_equal(feed_since(f.now), 500);
 }
 
-static void test_errors_that_will_not_pass_end_it_at_once(void **state) {
-    (void)state;
+TEST(errors_that_will_not_pass_end_it_at_once) {
     static const struct {
         const char *text, *words;
         tl_err code;
@@ -1059,8 +994,7 @@ static void test_errors_that_will_not_pass_end_it_at_once(void **state) {
     }
 }
 
-static void test_an_error_within_the_script_is_cleaned_up_after(void **state) {
-    (void)state;
+TEST(an_error_within_the_script_is_cleaned_up_after) {
     feed f;
     begin(&f, 60000);
     (void)feed_reply(&f, "-ERR Error running script (call to f_1): @user_script:9: wrong");
@@ -1069,8 +1003,7 @@ static void test_an_error_within_the_script_is_cleaned_up_after(void **state) {
     feed_assert_asked(&f, "drop");
 }
 
-static void test_a_malformed_answer_ends_it_and_is_cleaned_up_after(void **state) {
-    (void)state;
+TEST(a_malformed_answer_ends_it_and_is_cleaned_up_after) {
     const char *const bad[] = {
         "nil", "[]", "'OK'", "[1]", "[7 't' 1 '1' '1' '1' 1 1]", "[1 't' 30000 '0' '1' '1' 1 1]"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -1081,8 +1014,7 @@ static void test_a_malformed_answer_ends_it_and_is_cleaned_up_after(void **state
     }
 }
 
-static void test_a_refusal_on_reaching_the_server_is_final(void **state) {
-    (void)state;
+TEST(a_refusal_on_reaching_the_server_is_final) {
     const tl_err final[] = {TL_EDENIED, TL_ESERVER, TL_EINVALID, TL_ENOMEM, TL_EUNSUPPORTED};
     for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
         feed f;
@@ -1094,8 +1026,7 @@ static void test_a_refusal_on_reaching_the_server_is_final(void **state) {
     }
 }
 
-static void test_a_request_that_arrived_too_late_is_asked_again(void **state) {
-    (void)state;
+TEST(a_request_that_arrived_too_late_is_asked_again) {
     feed f;
     begin(&f, 5000);
     feed_at(&f, 1500);
@@ -1106,8 +1037,7 @@ static void test_a_request_that_arrived_too_late_is_asked_again(void **state) {
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_too_late_to_the_end_leaves_nothing_behind(void **state) {
-    (void)state;
+TEST(too_late_to_the_end_leaves_nothing_behind) {
     feed f;
     begin(&f, 1000);
     feed_at(&f, 995);
@@ -1116,8 +1046,7 @@ static void test_too_late_to_the_end_leaves_nothing_behind(void **state) {
     expect(&f, TL_END, TL_EUNAVAILABLE);
 }
 
-static void test_a_spent_token_ends_it(void **state) {
-    (void)state;
+TEST(a_spent_token_ends_it) {
     feed f;
     begin(&f, 5000);
     (void)feed_reply(&f, "[-2 nil -1 '77' %s 1 0]", feed_time(&f));
@@ -1130,8 +1059,7 @@ static void few_replicas(feed *f) {
     (void)feed_reply(f, "[1 '" TOKEN "' 30000 '77' %s 1 1] 0", feed_time(f));
 }
 
-static void test_too_few_replicas_are_asked_again_and_may_come_back(void **state) {
-    (void)state;
+TEST(too_few_replicas_are_asked_again_and_may_come_back) {
     feed f;
     prepare(&f);
     job.wait_replicas = 1;
@@ -1146,8 +1074,7 @@ static void test_too_few_replicas_are_asked_again_and_may_come_back(void **state
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_too_few_replicas_to_the_end_give_the_lock_back_unavailable(void **state) {
-    (void)state;
+TEST(too_few_replicas_to_the_end_give_the_lock_back_unavailable) {
     feed f;
     prepare(&f);
     job.wait_replicas = 1;
@@ -1165,8 +1092,7 @@ static void test_too_few_replicas_to_the_end_give_the_lock_back_unavailable(void
     feed_assert_asked(&f, "drop");
 }
 
-static void test_a_restarted_server_is_waited_out(void **state) {
-    (void)state;
+TEST(a_restarted_server_is_waited_out) {
     feed f;
     prepare(&f);
     job.restart_quiet_ms = 30000;
@@ -1182,8 +1108,7 @@ static void test_a_restarted_server_is_waited_out(void **state) {
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_waiting_forever_waits_out_a_restart_longer_than_connect_ms(void **state) {
-    (void)state;
+TEST(waiting_forever_waits_out_a_restart_longer_than_connect_ms) {
     feed f;
     prepare(&f);
     job.restart_quiet_ms = 30000;
@@ -1201,8 +1126,7 @@ static void test_waiting_forever_waits_out_a_restart_longer_than_connect_ms(void
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_a_restart_not_over_in_time_is_unavailable(void **state) {
-    (void)state;
+TEST(a_restart_not_over_in_time_is_unavailable) {
     feed f;
     prepare(&f);
     job.restart_quiet_ms = 30000;
@@ -1227,8 +1151,7 @@ static void doubtful(feed *f, int64_t wait_ms) {
     (void)feed_failed(f, true, TL_EUNAVAILABLE, "connection lost");
 }
 
-static void test_time_that_runs_out_in_doubt_is_uncertain(void **state) {
-    (void)state;
+TEST(time_that_runs_out_in_doubt_is_uncertain) {
     feed f;
     begin(&f, 1000);
     (void)feed_lost(&f);
@@ -1239,8 +1162,7 @@ static void test_time_that_runs_out_in_doubt_is_uncertain(void **state) {
     assert_string_equal(f.out.words, "no reply in time");
 }
 
-static void test_busy_before_the_lost_request_is_harmless_leaves_the_doubt(void **state) {
-    (void)state;
+TEST(busy_before_the_lost_request_is_harmless_leaves_the_doubt) {
     feed f;
     doubtful(&f, 2100);
     feed_at(&f, 1990);
@@ -1252,8 +1174,7 @@ static void test_busy_before_the_lost_request_is_harmless_leaves_the_doubt(void 
     expect(&f, TL_DETACH, TL_EUNCERTAIN);
 }
 
-static void test_busy_to_a_request_sent_after_that_clears_it(void **state) {
-    (void)state;
+TEST(busy_to_a_request_sent_after_that_clears_it) {
     feed f;
     doubtful(&f, 2100);
     feed_at(&f, 2000);
@@ -1264,8 +1185,7 @@ static void test_busy_to_a_request_sent_after_that_clears_it(void **state) {
     expect(&f, TL_END, TL_ETIMEDOUT);
 }
 
-static void test_a_server_that_does_not_check_lateness_clears_nothing(void **state) {
-    (void)state;
+TEST(a_server_that_does_not_check_lateness_clears_nothing) {
     feed f;
     doubtful(&f, 10000);
     feed_at(&f, 5000);
@@ -1276,8 +1196,7 @@ static void test_a_server_that_does_not_check_lateness_clears_nothing(void **sta
     expect(&f, TL_DETACH, TL_EUNCERTAIN);
 }
 
-static void test_a_request_without_a_limit_is_never_harmless(void **state) {
-    (void)state;
+TEST(a_request_without_a_limit_is_never_harmless) {
     feed f;
     prepare(&f);
     f.server.anchor.known = false;
@@ -1293,8 +1212,7 @@ static void test_a_request_without_a_limit_is_never_harmless(void **state) {
     expect(&f, TL_DETACH, TL_EUNCERTAIN);
 }
 
-static void test_the_doubt_lasts_until_the_last_of_several_requests_is_harmless(void **state) {
-    (void)state;
+TEST(the_doubt_lasts_until_the_last_of_several_requests_is_harmless) {
     feed f;
     doubtful(&f, 10000);
     again(&f); /* until 2100 */
@@ -1310,8 +1228,7 @@ static void test_the_doubt_lasts_until_the_last_of_several_requests_is_harmless(
     assert_false(m.uncertain);
 }
 
-static void test_a_later_limit_does_not_make_an_unlimited_request_harmless(void **state) {
-    (void)state;
+TEST(a_later_limit_does_not_make_an_unlimited_request_harmless) {
     feed f;
     prepare(&f);
     f.server.anchor.known = false;
@@ -1327,8 +1244,7 @@ static void test_a_later_limit_does_not_make_an_unlimited_request_harmless(void 
     assert_true(m.uncertain);
 }
 
-static void test_an_answered_failure_does_not_end_an_older_doubt(void **state) {
-    (void)state;
+TEST(an_answered_failure_does_not_end_an_older_doubt) {
     feed f;
     doubtful(&f, 10000); /* until 2000 */
     again(&f);
@@ -1340,8 +1256,7 @@ static void test_an_answered_failure_does_not_end_an_older_doubt(void **state) {
     assert_true(m.uncertain);
 }
 
-static void test_the_lock_can_still_be_had_after_a_doubt(void **state) {
-    (void)state;
+TEST(the_lock_can_still_be_had_after_a_doubt) {
     feed f;
     doubtful(&f, 10000);
     again(&f);
@@ -1350,8 +1265,7 @@ static void test_the_lock_can_still_be_had_after_a_doubt(void **state) {
     assert_false(m.result.maybe);
 }
 
-static void test_trying_once_in_doubt_is_uncertain_not_busy(void **state) {
-    (void)state;
+TEST(trying_once_in_doubt_is_uncertain_not_busy) {
     feed f;
     doubtful(&f, 0);
     again(&f);
@@ -1359,8 +1273,7 @@ static void test_trying_once_in_doubt_is_uncertain_not_busy(void **state) {
     expect(&f, TL_DETACH, TL_EUNCERTAIN);
 }
 
-static void test_a_refusal_in_doubt_is_told_and_cleaned_up_after(void **state) {
-    (void)state;
+TEST(a_refusal_in_doubt_is_told_and_cleaned_up_after) {
     feed f;
     doubtful(&f, 10000);
     again(&f);
@@ -1370,8 +1283,7 @@ static void test_a_refusal_in_doubt_is_told_and_cleaned_up_after(void **state) {
 
 /* ---- cancelling ------------------------------------------------------------------------------ */
 
-static void test_cancelled_while_reaching_the_server_ends_at_once(void **state) {
-    (void)state;
+TEST(cancelled_while_reaching_the_server_ends_at_once) {
     feed f;
     prepare(&f);
     go(&f, TL_FOREVER);
@@ -1380,16 +1292,14 @@ static void test_cancelled_while_reaching_the_server_ends_at_once(void **state) 
     assert_string_equal(f.out.words, "cancelled");
 }
 
-static void test_cancelled_in_a_pause_ends_at_once(void **state) {
-    (void)state;
+TEST(cancelled_in_a_pause_ends_at_once) {
     feed f;
     settle_down(&f, TL_FOREVER, true, 20000, true);
     (void)feed_cancel(&f);
     expect(&f, TL_END, TL_ECANCELLED);
 }
 
-static void test_cancelled_with_a_take_under_way_drops_it(void **state) {
-    (void)state;
+TEST(cancelled_with_a_take_under_way_drops_it) {
     feed f;
     begin(&f, TL_FOREVER);
     feed_at(&f, 10);
@@ -1405,8 +1315,7 @@ static void test_cancelled_with_a_take_under_way_drops_it(void **state) {
     assert_int_equal(m.result.code, TL_ECANCELLED);
 }
 
-static void test_cancelled_in_a_doubtful_pause_drops_it(void **state) {
-    (void)state;
+TEST(cancelled_in_a_doubtful_pause_drops_it) {
     feed f;
     begin(&f, TL_FOREVER);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
@@ -1430,8 +1339,7 @@ static void cleaning(feed *f) {
     assert_int_equal(feed_since(f->last.by), 10 + ATTEMPT_MS);
 }
 
-static void test_a_definite_answer_ends_the_clean_up(void **state) {
-    (void)state;
+TEST(a_definite_answer_ends_the_clean_up) {
     feed f;
     for (int status = -1; status <= 1; status++) {
         cleaning(&f);
@@ -1444,8 +1352,7 @@ static void test_a_definite_answer_ends_the_clean_up(void **state) {
     assert_int_equal(m.result.code, TL_ECANCELLED);
 }
 
-static void test_the_clean_up_is_tried_again_with_growing_pauses(void **state) {
-    (void)state;
+TEST(the_clean_up_is_tried_again_with_growing_pauses) {
     feed f;
     cleaning(&f);
     const int64_t most[] = {20, 40, 80, 160};
@@ -1464,8 +1371,7 @@ static void test_the_clean_up_is_tried_again_with_growing_pauses(void **state) {
     assert_int_equal(f.status, TL_END);
 }
 
-static void test_the_clean_up_begins_with_a_small_pause_whatever_failed_before(void **state) {
-    (void)state;
+TEST(the_clean_up_begins_with_a_small_pause_whatever_failed_before) {
     feed f;
     begin(&f, TL_FOREVER);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
@@ -1480,8 +1386,7 @@ static void test_the_clean_up_begins_with_a_small_pause_whatever_failed_before(v
     assert_in_range(tl__ms_until(f.now, f.out.until), 10, 20);
 }
 
-static void test_the_clean_up_ends_when_the_lock_has_expired_anyway(void **state) {
-    (void)state;
+TEST(the_clean_up_ends_when_the_lock_has_expired_anyway) {
     feed f;
     cleaning(&f);
     const int64_t end = 10 + TTL_MS + FEED_GAIN_MS + ATTEMPT_MS;
@@ -1496,8 +1401,7 @@ static void test_the_clean_up_ends_when_the_lock_has_expired_anyway(void **state
     assert_int_equal(feed_since(f.now), end - 1); /* rounded */
 }
 
-static void test_the_clean_up_ends_in_time_with_a_drop_under_way(void **state) {
-    (void)state;
+TEST(the_clean_up_ends_in_time_with_a_drop_under_way) {
     feed f;
     cleaning(&f);
     feed_at(&f, 10 + TTL_MS + FEED_GAIN_MS + ATTEMPT_MS);
@@ -1505,8 +1409,7 @@ static void test_the_clean_up_ends_in_time_with_a_drop_under_way(void **state) {
     assert_int_equal(f.status, TL_END);
 }
 
-static void test_the_clean_up_minds_no_other_event(void **state) {
-    (void)state;
+TEST(the_clean_up_minds_no_other_event) {
     feed f;
     cleaning(&f);
     unsigned sends = f.sends;
@@ -1521,8 +1424,7 @@ static void test_the_clean_up_minds_no_other_event(void **state) {
     assert_int_equal(f.status, TL_END);
 }
 
-static void test_no_timer_is_asked_for_in_the_past(void **state) {
-    (void)state;
+TEST(no_timer_is_asked_for_in_the_past) {
     feed f;
     cleaning(&f);
     for (int i = 0; i < 3; i++) {
@@ -1530,108 +1432,4 @@ static void test_no_timer_is_asked_for_in_the_past(void **state) {
         (void)feed_timer(&f);
         assert_true(f.out.until.ns > f.now.ns);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_free_lock_is_had_with_one_request),
-        cmocka_unit_test(test_the_server_is_reached_before_anything_is_said),
-        cmocka_unit_test(test_a_retry_that_finds_itself_the_holder_counts_what_is_left),
-        cmocka_unit_test(test_a_retry_speaks_with_the_same_token),
-        cmocka_unit_test(test_confirmed_too_late_is_not_had),
-        cmocka_unit_test(test_confirmed_too_late_is_given_back),
-        cmocka_unit_test(test_the_last_moment_of_validity_decides),
-        cmocka_unit_test(test_confirmed_too_late_then_found_to_be_anothers_leaves_nothing),
-        cmocka_unit_test(test_trying_once_finds_it_busy),
-        cmocka_unit_test(test_trying_once_has_one_attempt_limit_after_reaching_the_server),
-        cmocka_unit_test(test_trying_once_where_nobody_is_ends_at_the_second_look),
-        cmocka_unit_test(test_who_waits_waits_for_a_server_that_nobody_has_started),
-        cmocka_unit_test(test_trying_once_goes_on_where_somebody_may_be),
-        cmocka_unit_test(test_trying_once_in_doubt_goes_on_though_nobody_is_there),
-        cmocka_unit_test(test_trying_once_asks_again_within_its_attempt_limit_only),
-        cmocka_unit_test(test_trying_once_on_a_server_that_is_not_there_ends_at_connect_ms),
-        cmocka_unit_test(test_no_request_outlives_the_wait),
-        cmocka_unit_test(test_a_wait_ends_exactly_at_its_limit),
-        cmocka_unit_test(test_no_take_is_begun_that_the_limit_would_cut_short),
-        cmocka_unit_test(test_a_wake_up_is_followed_to_the_last_moment),
-        cmocka_unit_test(test_an_answer_at_the_limit_still_counts),
-        cmocka_unit_test(test_a_server_that_is_not_reached_within_the_wait_is_unavailable),
-        cmocka_unit_test(test_a_server_silent_since_it_said_busy_is_unavailable),
-        cmocka_unit_test(test_a_server_back_before_the_limit_says_busy_again),
-        cmocka_unit_test(test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong),
-        cmocka_unit_test(test_a_server_lost_after_it_said_busy_is_unavailable),
-        cmocka_unit_test(test_waiting_forever_for_a_server_that_is_not_there_ends_at_connect_ms),
-        cmocka_unit_test(test_waiting_forever_outlasts_an_outage_after_one_answer),
-        cmocka_unit_test(test_the_longest_wait_of_all_does_not_overflow),
-        cmocka_unit_test(test_listening_begins_once_and_on_the_sidecar),
-        cmocka_unit_test(test_the_state_is_read_again_once_listening_is_in_force),
-        cmocka_unit_test(test_an_announced_release_is_waited_for_with_a_look_every_5_s),
-        cmocka_unit_test(test_a_holder_that_announces_nothing_is_polled),
-        cmocka_unit_test(test_who_cannot_listen_polls),
-        cmocka_unit_test(test_who_loses_his_ear_looks_at_once_and_then_polls),
-        cmocka_unit_test(test_a_seed_of_zero_is_as_random_as_any),
-        cmocka_unit_test(test_polls_are_spread),
-        cmocka_unit_test(test_the_holders_expiry_is_met_but_never_early),
-        cmocka_unit_test(test_a_wake_up_during_a_take_is_not_lost),
-        cmocka_unit_test(test_a_wake_up_before_the_take_is_spent_by_it),
-        cmocka_unit_test(test_a_wake_up_proves_that_listening_is_in_force),
-        cmocka_unit_test(test_a_wake_up_before_the_first_answer_does_no_harm),
-        cmocka_unit_test(test_a_wake_up_while_the_server_is_away_does_not_end_the_back_off),
-        cmocka_unit_test(test_a_stray_answer_does_not_end_the_waiting),
-        cmocka_unit_test(test_answers_of_another_ticket_are_ignored),
-        cmocka_unit_test(test_a_fixed_pause_is_fixed),
-        cmocka_unit_test(test_pauses_have_defaults),
-        cmocka_unit_test(test_an_exponential_pause_is_random_up_to_a_doubling_bound),
-        cmocka_unit_test(test_an_exponential_pause_never_overflows),
-        cmocka_unit_test(test_attempts_can_be_counted),
-        cmocka_unit_test(test_one_attempt_never_listens),
-        cmocka_unit_test(test_listening_costs_none_of_the_attempts_that_are_counted),
-        cmocka_unit_test(test_an_attempt_during_which_listening_began_counts),
-        cmocka_unit_test(test_listening_that_begins_during_an_attempt_shortens_no_pause),
-        cmocka_unit_test(test_an_exponential_pause_has_defaults_and_may_be_tiny),
-        cmocka_unit_test(test_a_strategy_of_the_callers_own_decides_the_pause),
-        cmocka_unit_test(test_listening_does_not_ask_the_callers_strategy_again),
-        cmocka_unit_test(test_a_strategy_of_the_callers_own_can_stop),
-        cmocka_unit_test(test_stopping_while_uncertain_says_so),
-        cmocka_unit_test(test_a_lost_request_is_asked_again_at_once_and_then_with_pauses),
-        cmocka_unit_test(test_a_request_that_never_left_is_asked_again_with_a_pause),
-        cmocka_unit_test(test_pauses_begin_small_again_after_an_answer),
-        cmocka_unit_test(test_errors_that_pass_are_waited_out),
-        cmocka_unit_test(test_an_error_that_lasts_ends_unavailable_in_its_own_words),
-        cmocka_unit_test(test_errors_that_will_not_pass_end_it_at_once),
-        cmocka_unit_test(test_an_error_within_the_script_is_cleaned_up_after),
-        cmocka_unit_test(test_a_malformed_answer_ends_it_and_is_cleaned_up_after),
-        cmocka_unit_test(test_a_refusal_on_reaching_the_server_is_final),
-        cmocka_unit_test(test_a_request_that_arrived_too_late_is_asked_again),
-        cmocka_unit_test(test_too_late_to_the_end_leaves_nothing_behind),
-        cmocka_unit_test(test_a_spent_token_ends_it),
-        cmocka_unit_test(test_too_few_replicas_are_asked_again_and_may_come_back),
-        cmocka_unit_test(test_too_few_replicas_to_the_end_give_the_lock_back_unavailable),
-        cmocka_unit_test(test_a_restarted_server_is_waited_out),
-        cmocka_unit_test(test_waiting_forever_waits_out_a_restart_longer_than_connect_ms),
-        cmocka_unit_test(test_a_restart_not_over_in_time_is_unavailable),
-        cmocka_unit_test(test_time_that_runs_out_in_doubt_is_uncertain),
-        cmocka_unit_test(test_busy_before_the_lost_request_is_harmless_leaves_the_doubt),
-        cmocka_unit_test(test_busy_to_a_request_sent_after_that_clears_it),
-        cmocka_unit_test(test_a_server_that_does_not_check_lateness_clears_nothing),
-        cmocka_unit_test(test_a_request_without_a_limit_is_never_harmless),
-        cmocka_unit_test(test_the_doubt_lasts_until_the_last_of_several_requests_is_harmless),
-        cmocka_unit_test(test_a_later_limit_does_not_make_an_unlimited_request_harmless),
-        cmocka_unit_test(test_an_answered_failure_does_not_end_an_older_doubt),
-        cmocka_unit_test(test_the_lock_can_still_be_had_after_a_doubt),
-        cmocka_unit_test(test_trying_once_in_doubt_is_uncertain_not_busy),
-        cmocka_unit_test(test_a_refusal_in_doubt_is_told_and_cleaned_up_after),
-        cmocka_unit_test(test_cancelled_while_reaching_the_server_ends_at_once),
-        cmocka_unit_test(test_cancelled_in_a_pause_ends_at_once),
-        cmocka_unit_test(test_cancelled_with_a_take_under_way_drops_it),
-        cmocka_unit_test(test_cancelled_in_a_doubtful_pause_drops_it),
-        cmocka_unit_test(test_a_definite_answer_ends_the_clean_up),
-        cmocka_unit_test(test_the_clean_up_is_tried_again_with_growing_pauses),
-        cmocka_unit_test(test_the_clean_up_begins_with_a_small_pause_whatever_failed_before),
-        cmocka_unit_test(test_the_clean_up_ends_when_the_lock_has_expired_anyway),
-        cmocka_unit_test(test_the_clean_up_ends_in_time_with_a_drop_under_way),
-        cmocka_unit_test(test_the_clean_up_minds_no_other_event),
-        cmocka_unit_test(test_no_timer_is_asked_for_in_the_past),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

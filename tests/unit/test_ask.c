@@ -39,8 +39,7 @@ static void expect(const feed *f, tl_err code) {
 
 /* ---- ping ------------------------------------------------------------------------------------ */
 
-static void test_ping_asks_the_time(void **state) {
-    (void)state;
+TEST(ping_asks_the_time) {
     feed f;
     ping(&f);
     assert_int_equal(f.last.command[0].form, TL_ARGV);
@@ -51,8 +50,7 @@ static void test_ping_asks_the_time(void **state) {
     assert_true(f.out.has_bracket);
 }
 
-static void test_ping_believes_no_nonsense(void **state) {
-    (void)state;
+TEST(ping_believes_no_nonsense) {
     const char *const bad[] = {"nil", "7", "+PONG", "[]", "['x' 'y']", "['1']"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
@@ -64,8 +62,7 @@ static void test_ping_believes_no_nonsense(void **state) {
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static void test_errors_are_told_apart(void **state) {
-    (void)state;
+TEST(errors_are_told_apart) {
     for (int i = 0; i < 2; i++) {
         feed f;
         void (*const ask)(feed *) = i ? look : ping;
@@ -91,8 +88,7 @@ static void test_errors_are_told_apart(void **state) {
     }
 }
 
-static void test_a_server_that_is_not_reached_is_told_as_it_was(void **state) {
-    (void)state;
+TEST(a_server_that_is_not_reached_is_told_as_it_was) {
     feed f;
     begin(&f, KEY);
     (void)feed_refused(&f);
@@ -103,16 +99,14 @@ static void test_a_server_that_is_not_reached_is_told_as_it_was(void **state) {
     expect(&f, TL_EDENIED);
 }
 
-static void test_cancel_ends_it(void **state) {
-    (void)state;
+TEST(cancel_ends_it) {
     feed f;
     look(&f);
     (void)feed_cancel(&f);
     expect(&f, TL_ECANCELLED);
 }
 
-static void test_other_events_are_ignored(void **state) {
-    (void)state;
+TEST(other_events_are_ignored) {
     feed f;
     look(&f);
     assert_int_equal(feed_timer(&f), TL_GO);
@@ -133,8 +127,7 @@ static void answer(feed *f, const char *items) {
     assert_int_equal(m.info.size, sizeof m.info);
 }
 
-static void test_a_lock_of_ours_is_described_in_full(void **state) {
-    (void)state;
+TEST(a_lock_of_ours_is_described_in_full) {
     feed f;
     char items[512];
     (void)snprintf(items, sizeof items,
@@ -151,8 +144,7 @@ static void test_a_lock_of_ours_is_described_in_full(void **state) {
     assert_string_equal(m.info.service, "my demo");
 }
 
-static void test_a_free_lock_tells_the_last_fence(void **state) {
-    (void)state;
+TEST(a_free_lock_tells_the_last_fence) {
     feed f;
     answer(&f, "'none' nil -2 '' '0' '77' '1' 'host 42 demo'");
     assert_false(m.info.held || m.info.by_tidelock);
@@ -163,16 +155,14 @@ static void test_a_free_lock_tells_the_last_fence(void **state) {
     assert_string_equal(m.info.host, "");
 }
 
-static void test_a_key_never_used_is_free(void **state) {
-    (void)state;
+TEST(a_key_never_used_is_free) {
     feed f;
     answer(&f, "'none' nil -2 nil nil nil nil nil");
     assert_false(m.info.held || m.info.by_tidelock);
     assert_int_equal(m.info.fence, 0);
 }
 
-static void test_a_lock_of_strangers_is_held_by_nobody_known(void **state) {
-    (void)state;
+TEST(a_lock_of_strangers_is_held_by_nobody_known) {
     feed f;
     answer(&f, "'string' 'foreign' -1 nil nil nil nil nil");
     assert_true(m.info.held);
@@ -183,8 +173,7 @@ static void test_a_lock_of_strangers_is_held_by_nobody_known(void **state) {
     assert_int_equal(m.info.since_ms, -1);
 }
 
-static void test_a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders(void **state) {
-    (void)state;
+TEST(a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders) {
     feed f;
     answer(&f, "'string' 'foreign' 900 '" TOKEN "' '9999999999999999' '77' '1' 'host 42 demo'");
     assert_true(m.info.held);
@@ -194,8 +183,7 @@ static void test_a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders(voi
     assert_string_equal(m.info.host, "");
 }
 
-static void test_an_empty_value_is_not_that_of_a_lock_given_up(void **state) {
-    (void)state;
+TEST(an_empty_value_is_not_that_of_a_lock_given_up) {
     feed f;
     answer(&f, "'string' '' 0 '' '0' '77' '1' 'host 42 demo'");
     assert_true(m.info.held);
@@ -203,8 +191,7 @@ static void test_an_empty_value_is_not_that_of_a_lock_given_up(void **state) {
     assert_int_equal(m.info.remaining_ms, 0);
 }
 
-static void test_the_first_and_the_last_moment_count(void **state) {
-    (void)state;
+TEST(the_first_and_the_last_moment_count) {
     feed f;
     char items[256];
     int64_t now = feed_server_us(30);
@@ -222,16 +209,14 @@ static void test_the_first_and_the_last_moment_count(void **state) {
     assert_int_equal(m.info.since_ms, now / 1000);
 }
 
-static void test_a_key_of_another_kind_is_held(void **state) {
-    (void)state;
+TEST(a_key_of_another_kind_is_held) {
     feed f;
     answer(&f, "'hash' nil -1 nil nil nil nil nil");
     assert_true(m.info.held);
     assert_string_equal(m.info.value, "hash");
 }
 
-static void test_a_deleted_key_is_held_while_its_holder_may_still_work(void **state) {
-    (void)state;
+TEST(a_deleted_key_is_held_while_its_holder_may_still_work) {
     feed f;
     for (int over = 0; over <= 1; over++) {
         char items[256];
@@ -246,8 +231,7 @@ static void test_a_deleted_key_is_held_while_its_holder_may_still_work(void **st
     }
 }
 
-static void test_what_strangers_wrote_is_cut_and_printable(void **state) {
-    (void)state;
+TEST(what_strangers_wrote_is_cut_and_printable) {
     feed f;
     char items[1600], a300[301];
     memset(a300, 'a', 300);
@@ -265,8 +249,7 @@ static void test_what_strangers_wrote_is_cut_and_printable(void **state) {
     assert_int_equal(m.info.pid, 7);
 }
 
-static void test_an_owner_without_three_words_is_unknown(void **state) {
-    (void)state;
+TEST(an_owner_without_three_words_is_unknown) {
     const char *const owners[] = {"''", "'host'", "'host 42'", "nil", "7", "'  '"};
     for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
         feed f;
@@ -280,8 +263,7 @@ static void test_an_owner_without_three_words_is_unknown(void **state) {
     }
 }
 
-static void test_numbers_that_cannot_be_right_are_unknown(void **state) {
-    (void)state;
+TEST(numbers_that_cannot_be_right_are_unknown) {
     feed f;
     answer(&f, "'string' 't' -9223372036854775808 't' '-5' '-9223372036854775808' "
                "'9223372036854775807' 'h x s'");
@@ -296,8 +278,7 @@ static void test_numbers_that_cannot_be_right_are_unknown(void **state) {
     assert_false(m.info.held);
 }
 
-static void test_an_answer_without_a_kind_or_a_time_is_malformed(void **state) {
-    (void)state;
+TEST(an_answer_without_a_kind_or_a_time_is_malformed) {
     const char *const bad[] = {"nil",
                                "7",
                                "[]",
@@ -312,29 +293,4 @@ static void test_an_answer_without_a_kind_or_a_time_is_malformed(void **state) {
         (void)feed_reply(&f, "%s", bad[i]);
         expect(&f, TL_ESERVER);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ping_asks_the_time),
-        cmocka_unit_test(test_ping_believes_no_nonsense),
-        cmocka_unit_test(test_errors_are_told_apart),
-        cmocka_unit_test(test_a_server_that_is_not_reached_is_told_as_it_was),
-        cmocka_unit_test(test_cancel_ends_it),
-        cmocka_unit_test(test_other_events_are_ignored),
-        cmocka_unit_test(test_a_lock_of_ours_is_described_in_full),
-        cmocka_unit_test(test_a_free_lock_tells_the_last_fence),
-        cmocka_unit_test(test_a_key_never_used_is_free),
-        cmocka_unit_test(test_a_lock_of_strangers_is_held_by_nobody_known),
-        cmocka_unit_test(test_a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders),
-        cmocka_unit_test(test_an_empty_value_is_not_that_of_a_lock_given_up),
-        cmocka_unit_test(test_the_first_and_the_last_moment_count),
-        cmocka_unit_test(test_a_key_of_another_kind_is_held),
-        cmocka_unit_test(test_a_deleted_key_is_held_while_its_holder_may_still_work),
-        cmocka_unit_test(test_what_strangers_wrote_is_cut_and_printable),
-        cmocka_unit_test(test_an_owner_without_three_words_is_unknown),
-        cmocka_unit_test(test_numbers_that_cannot_be_right_are_unknown),
-        cmocka_unit_test(test_an_answer_without_a_kind_or_a_time_is_malformed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,9 @@
  * Joining sends: the request is what one machine would have asked for all, and each member's part of
  * the answer is what it would have heard alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "tests.h"
 #include "client/batch.h"
 
 /* Sanitizers: no memory is NULL, not the end of the program. */
@@ -49,8 +43,7 @@ static tl_batch *joined(int count) {
     return b;
 }
 
-static void test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts(void **state) {
-    (void)state;
+TEST(keys_and_own_arguments_line_up_and_the_earliest_limit_counts) {
     tl_batch *b = joined(2);
     const tl_send *send = tl__batch_send(b);
     assert_non_null(send);
@@ -67,8 +60,7 @@ static void test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts(vo
 
 /* One that is given until the latest that the server's clock can show doesn't prolong the time of one that is
  * bound to the earliest. */
-static void test_each_of_both_limits_is_the_earliest_of_any(void **state) {
-    (void)state;
+TEST(each_of_both_limits_is_the_earliest_of_any) {
     for (int swapped = 0; swapped < 2; swapped++) {
         tl_batch *b = tl__batch_new();
         tl_send bound = member("a", "x", "20", 20), other = member("b", "y", "30", 15);
@@ -83,8 +75,7 @@ static void test_each_of_both_limits_is_the_earliest_of_any(void **state) {
     }
 }
 
-static void test_no_limit_is_the_latest_of_all(void **state) {
-    (void)state;
+TEST(no_limit_is_the_latest_of_all) {
     tl_batch *b = tl__batch_new();
     tl_send without = member("a", "x", "0", 10), with = member("b", "y", "20", 15);
     assert_true(tl__batch_add(b, &without, NULL, at(0)));
@@ -96,8 +87,7 @@ static void test_no_limit_is_the_latest_of_all(void **state) {
 }
 
 /* A key that no memory is enough for. */
-static void test_one_that_could_not_be_joined_leaves_nothing_of_itself(void **state) {
-    (void)state;
+TEST(one_that_could_not_be_joined_leaves_nothing_of_itself) {
     tl_batch *b = tl__batch_new();
     tl_send huge = member("a", "x", "5", 5), send = member("a", "x", "20", 20);
     huge.command[0].argv[0].n = SIZE_MAX / 8;
@@ -113,8 +103,7 @@ static void test_one_that_could_not_be_joined_leaves_nothing_of_itself(void **st
     tl__batch_free(b);
 }
 
-static void test_the_command_behind_is_kept_whole(void **state) {
-    (void)state;
+TEST(the_command_behind_is_kept_whole) {
     tl_batch *b = tl__batch_new();
     char number[] = "3";
     tl_send send = member("a", "x", "20", 20);
@@ -137,8 +126,7 @@ static void assert_bytes(const tl_command *c, const char *text) {
     assert_memory_equal(c->more.p, text, c->more.n);
 }
 
-static void test_one_alone_asks_for_its_own_key_by_the_limit_of_all(void **state) {
-    (void)state;
+TEST(one_alone_asks_for_its_own_key_by_the_limit_of_all) {
     tl_batch *b = joined(3);
     static const char third[] =
         "$1\r\nb\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
@@ -155,8 +143,7 @@ static void test_one_alone_asks_for_its_own_key_by_the_limit_of_all(void **state
     tl__batch_free(b);
 }
 
-static void test_the_command_behind_is_behind_each_of_them(void **state) {
-    (void)state;
+TEST(the_command_behind_is_behind_each_of_them) {
     tl_batch *b = tl__batch_new();
     tl_send send = member("a", "x", "20", 20);
     send.count = 2;
@@ -170,8 +157,7 @@ static void test_the_command_behind_is_behind_each_of_them(void **state) {
     tl__batch_free(b);
 }
 
-static void test_only_an_error_of_the_server_is_everyones(void **state) {
-    (void)state;
+TEST(only_an_error_of_the_server_is_everyones) {
     static const char *const everyones[] = {"BUSY Redis is busy", "LOADING x", "READONLY x",
                                             "OOM command not allowed", "MISCONF x"};
     static const char *const perhaps_ones[] = {
@@ -185,8 +171,7 @@ static void test_only_an_error_of_the_server_is_everyones(void **state) {
         assert_false(tl__batch_is_everyones(tl__bytes_of(perhaps_ones[i])));
 }
 
-static void test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined(void **state) {
-    (void)state;
+TEST(a_send_of_another_instant_or_hurry_or_kind_is_not_joined) {
     tl_batch *b = joined(1);
     tl_send like = member("k", "x", "1", 20), hasty = member("k", "x", "1", 9),
             slow = member("k", "x", "1", 41), other = like, with_wait = like;
@@ -201,8 +186,7 @@ static void test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined(void *
     tl__batch_free(b);
 }
 
-static void test_no_more_are_joined_than_a_server_should_do_at_once(void **state) {
-    (void)state;
+TEST(no_more_are_joined_than_a_server_should_do_at_once) {
     tl_batch *b = joined(TL_BATCH_MAX);
     tl_send send = member("b", "y", "10", 15);
     assert_false(tl__batch_fits(b, &send, at(0)));
@@ -211,8 +195,7 @@ static void test_no_more_are_joined_than_a_server_should_do_at_once(void **state
     tl__batch_free(b);
 }
 
-static void test_each_member_hears_the_time_and_its_own_item(void **state) {
-    (void)state;
+TEST(each_member_hears_the_time_and_its_own_item) {
     tl_batch *b = joined(2);
     tl_reply items[4] = {{.type = TL_REPLY_INT, .integer = 11},
                          {.type = TL_REPLY_INT, .integer = 22},
@@ -227,8 +210,7 @@ static void test_each_member_hears_the_time_and_its_own_item(void **state) {
     tl__batch_free(b);
 }
 
-static void test_an_error_is_everyones_and_a_short_answer_nobodys(void **state) {
-    (void)state;
+TEST(an_error_is_everyones_and_a_short_answer_nobodys) {
     tl_batch *b = joined(2);
     tl_reply error = {.type = TL_REPLY_ERROR, .text = TL_LITERAL("OOM")}, ret, part[3];
     tl__batch_reply(b, &error, 1, &ret, part);
@@ -238,22 +220,4 @@ static void test_an_error_is_everyones_and_a_short_answer_nobodys(void **state) 
     tl__batch_reply(b, &three, 0, &ret, part);
     assert_int_equal(ret.type, TL_REPLY_NIL);
     tl__batch_free(b);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_and_own_arguments_line_up_and_the_earliest_limit_counts),
-        cmocka_unit_test(test_each_of_both_limits_is_the_earliest_of_any),
-        cmocka_unit_test(test_no_limit_is_the_latest_of_all),
-        cmocka_unit_test(test_one_that_could_not_be_joined_leaves_nothing_of_itself),
-        cmocka_unit_test(test_the_command_behind_is_kept_whole),
-        cmocka_unit_test(test_one_alone_asks_for_its_own_key_by_the_limit_of_all),
-        cmocka_unit_test(test_the_command_behind_is_behind_each_of_them),
-        cmocka_unit_test(test_only_an_error_of_the_server_is_everyones),
-        cmocka_unit_test(test_a_send_of_another_instant_or_hurry_or_kind_is_not_joined),
-        cmocka_unit_test(test_no_more_are_joined_than_a_server_should_do_at_once),
-        cmocka_unit_test(test_each_member_hears_the_time_and_its_own_item),
-        cmocka_unit_test(test_an_error_is_everyones_and_a_short_answer_nobodys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

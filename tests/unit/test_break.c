@@ -22,8 +22,7 @@ static void begin(feed *f, const tl_lock_info *seen) {
     assert_int_equal(feed_since(f->last.by), 30 + ATTEMPT_MS);
 }
 
-static void test_what_was_seen_is_what_may_be_removed(void **state) {
-    (void)state;
+TEST(what_was_seen_is_what_may_be_removed) {
     feed f;
     tl_lock_info seen = {.size = sizeof seen, .value = TOKEN, .fence = 41};
     begin(&f, &seen);
@@ -37,8 +36,7 @@ static void test_what_was_seen_is_what_may_be_removed(void **state) {
     assert_string_equal(f.text[3], "");
 }
 
-static void test_each_answer_has_its_code(void **state) {
-    (void)state;
+TEST(each_answer_has_its_code) {
     const struct {
         const char *reply;
         tl_err code;
@@ -59,8 +57,7 @@ static void test_each_answer_has_its_code(void **state) {
     }
 }
 
-static void test_a_lost_answer_is_never_asked_for_again(void **state) {
-    (void)state;
+TEST(a_lost_answer_is_never_asked_for_again) {
     feed f;
     begin(&f, NULL);
     unsigned sends = f.sends;
@@ -74,13 +71,4 @@ static void test_a_lost_answer_is_never_asked_for_again(void **state) {
     begin(&f, NULL);
     (void)feed_cancel(&f);
     assert_int_equal(m.result.code, TL_ECANCELLED);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_seen_is_what_may_be_removed),
-        cmocka_unit_test(test_each_answer_has_its_code),
-        cmocka_unit_test(test_a_lost_answer_is_never_asked_for_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

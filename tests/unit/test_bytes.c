@@ -1,22 +1,16 @@
 /*
  * Byte strings: the text of integers, printing what strangers sent, and words in errors.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "ground/bytes.h"
 
 static bool reads(const char *text, int64_t *v) {
     return tl__bytes_to_int(tl__bytes_of(text), v);
 }
 
-static void test_any_int64_survives_writing_and_reading(void **state) {
-    (void)state;
+TEST(any_int64_survives_writing_and_reading) {
     const int64_t all[] = {0,
                            1,
                            -1,
@@ -39,8 +33,7 @@ static void test_any_int64_survives_writing_and_reading(void **state) {
     }
 }
 
-static void test_the_longest_integer_fills_its_buffer_exactly(void **state) {
-    (void)state;
+TEST(the_longest_integer_fills_its_buffer_exactly) {
     char buffer[TL_INT_SIZE];
     tl_bytes text = tl__bytes_from_int(buffer, INT64_MIN);
     assert_int_equal(text.n, TL_INT_SIZE - 1);
@@ -48,8 +41,7 @@ static void test_the_longest_integer_fills_its_buffer_exactly(void **state) {
     assert_memory_equal(text.p, "-9223372036854775808", 20);
 }
 
-static void test_only_a_minus_and_digits_are_an_integer(void **state) {
-    (void)state;
+TEST(only_a_minus_and_digits_are_an_integer) {
     const char *const bad[] = {"",    "-",    "--1", "+1",  " 1",  "1 ",
                                "1.0", "0x10", "1e3", "1\n", "one", "-1-"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -62,8 +54,7 @@ static void test_only_a_minus_and_digits_are_an_integer(void **state) {
     assert_false(tl__bytes_to_int((tl_bytes){NULL, 0}, &v));
 }
 
-static void test_an_integer_that_overflows_is_refused(void **state) {
-    (void)state;
+TEST(an_integer_that_overflows_is_refused) {
     int64_t v;
     assert_true(reads("9223372036854775807", &v));
     assert_int_equal(v, INT64_MAX);
@@ -75,8 +66,7 @@ static void test_an_integer_that_overflows_is_refused(void **state) {
     assert_false(reads("99999999999999999999999999", &v));
 }
 
-static void test_leading_zeros_are_digits(void **state) {
-    (void)state;
+TEST(leading_zeros_are_digits) {
     int64_t v;
     assert_true(reads("000000000000000000000000042", &v));
     assert_int_equal(v, 42);
@@ -84,23 +74,20 @@ static void test_leading_zeros_are_digits(void **state) {
     assert_int_equal(v, 0);
 }
 
-static void test_equality_is_of_length_and_of_every_byte(void **state) {
-    (void)state;
+TEST(equality_is_of_length_and_of_every_byte) {
     assert_true(tl__bytes_eq(TL_LITERAL("a\0b"), TL_LITERAL("a\0b")));
     assert_false(tl__bytes_eq(TL_LITERAL("a\0b"), TL_LITERAL("a\0c")));
     assert_false(tl__bytes_eq(TL_LITERAL("a"), TL_LITERAL("ab")));
     assert_true(tl__bytes_eq((tl_bytes){NULL, 0}, TL_LITERAL("")));
 }
 
-static void test_printing_hides_control_bytes_and_everything_past_ascii(void **state) {
-    (void)state;
+TEST(printing_hides_control_bytes_and_everything_past_ascii) {
     char to[32];
     tl__bytes_print(to, sizeof to, tl__bytes("a\n\x1b[0m\x7f\xff\0z ~", 12));
     assert_string_equal(to, "a??[0m???z ~");
 }
 
-static void test_printing_cuts_to_fit_and_always_ends(void **state) {
-    (void)state;
+TEST(printing_cuts_to_fit_and_always_ends) {
     char to[4];
     tl__bytes_print(to, sizeof to, TL_LITERAL("abcdef"));
     assert_string_equal(to, "abc");
@@ -117,8 +104,7 @@ static bool has(const char *text, const char *word) {
     return tl__bytes_has_word(tl__bytes_of(text), word);
 }
 
-static void test_a_word_is_found_whole_or_not_at_all(void **state) {
-    (void)state;
+TEST(a_word_is_found_whole_or_not_at_all) {
     assert_true(has("BUSY Redis is busy running a script", "BUSY"));
     assert_true(has("BUSY", "BUSY"));
     assert_true(has("ERR Error running script: -OOM command not allowed", "OOM"));
@@ -131,19 +117,4 @@ static void test_a_word_is_found_whole_or_not_at_all(void **state) {
     assert_false(has("BUS", "BUSY"));
     assert_false(has("", "BUSY"));
     assert_true(has("BUSYGROUP or BUSY", "BUSY"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_int64_survives_writing_and_reading),
-        cmocka_unit_test(test_the_longest_integer_fills_its_buffer_exactly),
-        cmocka_unit_test(test_only_a_minus_and_digits_are_an_integer),
-        cmocka_unit_test(test_an_integer_that_overflows_is_refused),
-        cmocka_unit_test(test_leading_zeros_are_digits),
-        cmocka_unit_test(test_equality_is_of_length_and_of_every_byte),
-        cmocka_unit_test(test_printing_hides_control_bytes_and_everything_past_ascii),
-        cmocka_unit_test(test_printing_cuts_to_fit_and_always_ends),
-        cmocka_unit_test(test_a_word_is_found_whole_or_not_at_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

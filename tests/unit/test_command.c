@@ -1,16 +1,11 @@
 /*
  * A command's bytes on the wire.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "wire/command.h"
 
 #define ROOM 8192
@@ -22,8 +17,7 @@ static void expect(const tl_command *c, int by_text, const char *bytes, size_t n
     assert_memory_equal(to, bytes, n);
 }
 
-static void test_a_plain_command_is_its_words(void **state) {
-    (void)state;
+TEST(a_plain_command_is_its_words) {
     tl_command c = {.form = TL_ARGV, .argc = 3};
     c.argv[0] = TL_LITERAL("WAIT");
     c.argv[1] = TL_LITERAL("1");
@@ -33,8 +27,7 @@ static void test_a_plain_command_is_its_words(void **state) {
     expect(&c, 1, want, sizeof want - 1); /* text is for scripts only */
 }
 
-static void test_words_may_be_empty_or_hold_any_byte(void **state) {
-    (void)state;
+TEST(words_may_be_empty_or_hold_any_byte) {
     tl_command c = {.form = TL_ARGV, .argc = 2};
     c.argv[0] = TL_LITERAL("");
     c.argv[1] = tl__bytes("\0\r\n\xff", 4);
@@ -50,8 +43,7 @@ static tl_command look(void) {
     return c;
 }
 
-static void test_a_script_goes_by_its_sha1(void **state) {
-    (void)state;
+TEST(a_script_goes_by_its_sha1) {
     tl_command c = look();
     char want[ROOM];
     int n = snprintf(want, sizeof want,
@@ -61,8 +53,7 @@ static void test_a_script_goes_by_its_sha1(void **state) {
     expect(&c, 0, want, (size_t)n);
 }
 
-static void test_or_by_its_text(void **state) {
-    (void)state;
+TEST(or_by_its_text) {
     tl_command c = look();
     tl_bytes text = tl__script_text(TL_SCRIPT_LOOK);
     char want[ROOM];
@@ -74,8 +65,7 @@ static void test_or_by_its_text(void **state) {
     expect(&c, 1, want, (size_t)n);
 }
 
-static void test_the_size_needed_is_told_and_nothing_is_written_past_the_end(void **state) {
-    (void)state;
+TEST(the_size_needed_is_told_and_nothing_is_written_past_the_end) {
     tl_command c = look();
     size_t need = tl__command_encode(&c, 0, NULL, 0);
     assert_true(need > 40);
@@ -89,8 +79,7 @@ static void test_the_size_needed_is_told_and_nothing_is_written_past_the_end(voi
     }
 }
 
-static void test_each_script_has_a_name_a_text_and_a_sha1(void **state) {
-    (void)state;
+TEST(each_script_has_a_name_a_text_and_a_sha1) {
     const char *const names[TL_SCRIPTS] = {
         [TL_SCRIPT_BREAK] = "break", [TL_SCRIPT_DROP] = "drop", [TL_SCRIPT_FREE] = "free",
         [TL_SCRIPT_HOLD] = "hold",   [TL_SCRIPT_KEEP] = "keep", [TL_SCRIPT_LOOK] = "look",
@@ -105,16 +94,4 @@ static void test_each_script_has_a_name_a_text_and_a_sha1(void **state) {
         for (int j = 0; j < i; j++)
             assert_false(tl__bytes_eq(sha1, tl__script_sha1((tl_script)j)));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_plain_command_is_its_words),
-        cmocka_unit_test(test_words_may_be_empty_or_hold_any_byte),
-        cmocka_unit_test(test_a_script_goes_by_its_sha1),
-        cmocka_unit_test(test_or_by_its_text),
-        cmocka_unit_test(test_the_size_needed_is_told_and_nothing_is_written_past_the_end),
-        cmocka_unit_test(test_each_script_has_a_name_a_text_and_a_sha1),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  */
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "dialect/dialect.h"
 
 #define NOW INT64_C(1763719800000)
@@ -98,8 +93,7 @@ static const char *write_as(const tl_dialect *d, int64_t end_ms, char to[TL_STAM
 
 /* ---- the table --------------------------------------------------------------------------------- */
 
-static void test_every_dialect_of_the_table_is_tested_here(void **state) {
-    (void)state;
+TEST(every_dialect_of_the_table_is_tested_here) {
     for (unsigned i = 0; i < ROWS; i++) {
         const tl_dialect *d = tl__dialect_at(i);
         assert_non_null(d);
@@ -113,16 +107,14 @@ static void test_every_dialect_of_the_table_is_tested_here(void **state) {
     assert_string_equal(tl__dialect_at(0)->name, "java");
 }
 
-static void test_there_is_no_other_name(void **state) {
-    (void)state;
+TEST(there_is_no_other_name) {
     const char *const none[] = {"", "Java", "java ", "jav", "javaa", "*"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_null(tl__dialect_find(tl__bytes_of(none[i])));
     assert_null(tl__dialect_find(tl__bytes("java\0", 5)));
 }
 
-static void test_only_ms_pipe_waiters_overwrite(void **state) {
-    (void)state;
+TEST(only_ms_pipe_waiters_overwrite) {
     for (unsigned i = 0; i < ROWS; i++)
         assert_int_equal(tl__dialect_at(i)->waiters_overwrite,
                          strcmp(rows[i].name, "ms-pipe") == 0);
@@ -130,15 +122,13 @@ static void test_only_ms_pipe_waiters_overwrite(void **state) {
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-static void test_what_is_written_is_the_clients_own_format(void **state) {
-    (void)state;
+TEST(what_is_written_is_the_clients_own_format) {
     char to[TL_STAMP_SIZE + 1];
     for (size_t i = 0; i < ROWS; i++)
         assert_string_equal(write_as(dialect(rows[i].name), NOW + 60123, to), rows[i].text);
 }
 
-static void test_a_stamp_never_ends_before_what_was_asked(void **state) {
-    (void)state;
+TEST(a_stamp_never_ends_before_what_was_asked) {
     char to[TL_STAMP_SIZE + 1];
     for (size_t i = 0; i < ROWS; i++)
         for (int64_t end = NOW; end < NOW + 2100; end++) {
@@ -149,8 +139,7 @@ static void test_a_stamp_never_ends_before_what_was_asked(void **state) {
         }
 }
 
-static void test_a_stamp_written_again_is_the_same_text(void **state) {
-    (void)state;
+TEST(a_stamp_written_again_is_the_same_text) {
     char to[TL_STAMP_SIZE + 1], again[TL_STAMP_SIZE + 1];
     for (size_t i = 0; i < ROWS; i++)
         for (int64_t end = NOW; end < NOW + 2100; end += 7) {
@@ -160,8 +149,7 @@ static void test_a_stamp_written_again_is_the_same_text(void **state) {
         }
 }
 
-static void test_milliseconds_survive_in_every_dialect_that_has_them(void **state) {
-    (void)state;
+TEST(milliseconds_survive_in_every_dialect_that_has_them) {
     char to[TL_STAMP_SIZE + 1];
     for (size_t i = 0; i < ROWS; i++)
         for (int ms = 0; ms < 1000 && rows[i].step_ms == 1; ms++) {
@@ -170,8 +158,7 @@ static void test_milliseconds_survive_in_every_dialect_that_has_them(void **stat
         }
 }
 
-static void test_writing_stays_within_its_room_whatever_the_time_and_the_name(void **state) {
-    (void)state;
+TEST(writing_stays_within_its_room_whatever_the_time_and_the_name) {
     const int64_t ends[] = {INT64_MIN, -1, 0, 1, 999, 1000, INT64_MAX - 1, INT64_MAX};
     char id[200], to[TL_STAMP_SIZE + 1];
     memset(id, 'x', sizeof id);
@@ -207,8 +194,7 @@ static void hold_borders(const row *r, const char *text) {
     assert_true(late);
 }
 
-static void test_the_borders_are_those_of_the_clients_own_comparison(void **state) {
-    (void)state;
+TEST(the_borders_are_those_of_the_clients_own_comparison) {
     char to[TL_STAMP_SIZE + 1];
     for (size_t i = 0; i < ROWS; i++) {
         hold_borders(&rows[i], rows[i].text);
@@ -219,8 +205,7 @@ static void test_the_borders_are_those_of_the_clients_own_comparison(void **stat
     }
 }
 
-static void test_borders_of_reals_with_other_decimals_than_ours(void **state) {
-    (void)state;
+TEST(borders_of_reals_with_other_decimals_than_ours) {
     const char *const texts[] = {"1763719860.0",       "1763719860.12",        "1763719860.1234567",
                                  "1763719860.9999999", "1763719860.000001",    "1763719860.5",
                                  "1763719860",         "1763719860.123456789", "1763719860.9"};
@@ -230,8 +215,7 @@ static void test_borders_of_reals_with_other_decimals_than_ours(void **state) {
                 hold_borders(&rows[i], texts[t]);
 }
 
-static void test_borders_to_the_millisecond(void **state) {
-    (void)state;
+TEST(borders_to_the_millisecond) {
     const struct {
         const char *name, *text;
         int64_t end, first_free;
@@ -260,8 +244,7 @@ static void test_borders_to_the_millisecond(void **state) {
 
 /* ---- clocks that are far off ------------------------------------------------------------------- */
 
-static void test_at_the_epoch_nothing_is_free(void **state) {
-    (void)state;
+TEST(at_the_epoch_nothing_is_free) {
     char to[TL_STAMP_SIZE + 1];
     for (size_t i = 0; i < ROWS; i++) {
         const char *text = write_as(dialect(rows[i].name), 60000, to);
@@ -270,8 +253,7 @@ static void test_at_the_epoch_nothing_is_free(void **state) {
     }
 }
 
-static void test_in_2262_stamps_are_read_as_today(void **state) {
-    (void)state;
+TEST(in_2262_stamps_are_read_as_today) {
     const int64_t then = INT64_C(9214646400000); /* 2262-01-01 */
     char to[TL_STAMP_SIZE + 1];
     for (size_t i = 0; i < ROWS; i++) {
@@ -281,8 +263,7 @@ static void test_in_2262_stamps_are_read_as_today(void **state) {
     }
 }
 
-static void test_no_clock_makes_it_overflow(void **state) {
-    (void)state;
+TEST(no_clock_makes_it_overflow) {
     const int64_t clocks[] = {INT64_MIN, -1, 0, INT64_MAX - 1, INT64_MAX};
     const char *const texts[] = {"0",
                                  "1",
@@ -299,8 +280,7 @@ static void test_no_clock_makes_it_overflow(void **state) {
             }
 }
 
-static void test_likely_is_from_2001_to_ten_years_ahead(void **state) {
-    (void)state;
+TEST(likely_is_from_2001_to_ten_years_ahead) {
     assert_int_equal(read_as("java", "999999999999", NOW).kind, TL_STAMP_UNLIKELY);
     assert_int_equal(read_as("java", "1000000000000", NOW).kind, TL_STAMP_GOOD);
     const int64_t most = NOW + INT64_C(3653) * 86400000;
@@ -312,8 +292,7 @@ static void test_likely_is_from_2001_to_ten_years_ahead(void **state) {
 
 /* ---- what is no stamp -------------------------------------------------------------------------- */
 
-static void test_accidents_are_held_in_every_dialect_and_named(void **state) {
-    (void)state;
+TEST(accidents_are_held_in_every_dialect_and_named) {
     static const struct {
         const char *text;
         size_t n; /* 0: all of the string */
@@ -384,8 +363,7 @@ static void test_accidents_are_held_in_every_dialect_and_named(void **state) {
         }
 }
 
-static void test_milliseconds_and_seconds_are_told_from_each_other(void **state) {
-    (void)state;
+TEST(milliseconds_and_seconds_are_told_from_each_other) {
     for (size_t i = 0; i < ROWS; i++) {
         const tl_dialect *d = dialect(rows[i].name);
         bool ms = d->unit == TL_UNIT_MS;
@@ -397,8 +375,7 @@ static void test_milliseconds_and_seconds_are_told_from_each_other(void **state)
     }
 }
 
-static void test_64_kib_are_no_stamp(void **state) {
-    (void)state;
+TEST(64_kib_are_no_stamp) {
     size_t n = 65536;
     char *big = malloc(n);
     assert_non_null(big);
@@ -413,8 +390,7 @@ static void test_64_kib_are_no_stamp(void **state) {
     free(big);
 }
 
-static void test_every_cut_and_every_changed_byte_of_a_name_is_held(void **state) {
-    (void)state;
+TEST(every_cut_and_every_changed_byte_of_a_name_is_held) {
     const char *const bad[] = {
         ID "1763719860123",
         ":1763719860123",
@@ -450,8 +426,7 @@ static void test_every_cut_and_every_changed_byte_of_a_name_is_held(void **state
     }
 }
 
-static void test_for_ever_is_said_in_the_dialects_own_way(void **state) {
-    (void)state;
+TEST(for_ever_is_said_in_the_dialects_own_way) {
     const struct {
         const char *name, *text;
     } known[] = {
@@ -469,8 +444,7 @@ static void test_for_ever_is_said_in_the_dialects_own_way(void **state) {
     assert_int_equal(read_as("py-float", "2147483649.0", NOW + 9 * YEAR_MS).kind, TL_STAMP_ETERNAL);
 }
 
-static void test_a_locale_changes_nothing(void **state) {
-    (void)state;
+TEST(a_locale_changes_nothing) {
     const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "ar_EG.UTF-8", "C.UTF-8"};
     char to[TL_STAMP_SIZE + 1];
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
@@ -484,8 +458,7 @@ static void test_a_locale_changes_nothing(void **state) {
     (void)setlocale(LC_ALL, "C");
 }
 
-static void test_a_guess_is_the_first_dialect_that_can_read_it(void **state) {
-    (void)state;
+TEST(a_guess_is_the_first_dialect_that_can_read_it) {
     const struct {
         const char *text, *name;
     } known[] = {
@@ -500,32 +473,4 @@ static void test_a_guess_is_the_first_dialect_that_can_read_it(void **state) {
     }
     assert_null(tl__dialect_guess(TL_LITERAL("locked"), NOW));
     assert_null(tl__dialect_guess(TL_LITERAL("176371986012360000"), NOW));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_dialect_of_the_table_is_tested_here),
-        cmocka_unit_test(test_there_is_no_other_name),
-        cmocka_unit_test(test_only_ms_pipe_waiters_overwrite),
-        cmocka_unit_test(test_what_is_written_is_the_clients_own_format),
-        cmocka_unit_test(test_a_stamp_never_ends_before_what_was_asked),
-        cmocka_unit_test(test_a_stamp_written_again_is_the_same_text),
-        cmocka_unit_test(test_milliseconds_survive_in_every_dialect_that_has_them),
-        cmocka_unit_test(test_writing_stays_within_its_room_whatever_the_time_and_the_name),
-        cmocka_unit_test(test_the_borders_are_those_of_the_clients_own_comparison),
-        cmocka_unit_test(test_borders_of_reals_with_other_decimals_than_ours),
-        cmocka_unit_test(test_borders_to_the_millisecond),
-        cmocka_unit_test(test_at_the_epoch_nothing_is_free),
-        cmocka_unit_test(test_in_2262_stamps_are_read_as_today),
-        cmocka_unit_test(test_no_clock_makes_it_overflow),
-        cmocka_unit_test(test_likely_is_from_2001_to_ten_years_ahead),
-        cmocka_unit_test(test_accidents_are_held_in_every_dialect_and_named),
-        cmocka_unit_test(test_milliseconds_and_seconds_are_told_from_each_other),
-        cmocka_unit_test(test_64_kib_are_no_stamp),
-        cmocka_unit_test(test_every_cut_and_every_changed_byte_of_a_name_is_held),
-        cmocka_unit_test(test_for_ever_is_said_in_the_dialects_own_way),
-        cmocka_unit_test(test_a_locale_changes_nothing),
-        cmocka_unit_test(test_a_guess_is_the_first_dialect_that_can_read_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,7 @@ static void kept(feed *f, int64_t end_ms) {
     assert_int_equal(f->out.sends, 0);
 }
 
-static void test_what_it_has_written_itself_leads_to_nothing(void **state) {
-    (void)state;
+TEST(what_it_has_written_itself_leads_to_nothing) {
     feed f;
     tl_job job;
     hold(&f, &tl__protocol_bridge, &job);
@@ -54,12 +53,11 @@ static void test_what_it_has_written_itself_leads_to_nothing(void **state) {
     assert_int_equal(f.out.until.ns, due.ns);
 }
 
-static void test_whatever_else_is_asked_about_at_once(void **state) {
+TEST(whatever_else_is_asked_about_at_once) {
     static const char *const others[] = {
         "nil", "'somebody'", "'1'",
         "-WRONGTYPE Operation against a key holding the wrong kind of value", "[]"};
     const size_t count = sizeof others / sizeof *others;
-    (void)state;
     for (size_t i = 0; i <= count; i++) {
         feed f;
         tl_job job;
@@ -69,8 +67,7 @@ static void test_whatever_else_is_asked_about_at_once(void **state) {
     }
 }
 
-static void test_a_refusal_tells_nothing(void **state) {
-    (void)state;
+TEST(a_refusal_tells_nothing) {
     feed f;
     tl_job job;
     hold(&f, &tl__protocol_bridge, &job);
@@ -78,8 +75,7 @@ static void test_a_refusal_tells_nothing(void **state) {
     assert_int_equal(f.out.sends, 0);
 }
 
-static void test_what_is_seen_while_it_asks_is_asked_about_again(void **state) {
-    (void)state;
+TEST(what_is_seen_while_it_asks_is_asked_about_again) {
     feed f;
     tl_job job;
     hold(&f, &tl__protocol_bridge, &job);
@@ -96,8 +92,7 @@ static void test_what_is_seen_while_it_asks_is_asked_about_again(void **state) {
 }
 
 /* Its own change, that too few replicas have: the next attempt has its time. */
-static void test_a_renewal_that_did_not_count_is_not_hastened_by_its_own_change(void **state) {
-    (void)state;
+TEST(a_renewal_that_did_not_count_is_not_hastened_by_its_own_change) {
     feed f;
     tl_job job;
     hold(&f, &tl__protocol_bridge, &job);
@@ -118,8 +113,7 @@ static void test_a_renewal_that_did_not_count_is_not_hastened_by_its_own_change(
     }
 }
 
-static void test_where_it_holds_a_token_that_is_what_it_knows(void **state) {
-    (void)state;
+TEST(where_it_holds_a_token_that_is_what_it_knows) {
     feed f;
     tl_job job;
     hold(&f, &tl__protocol_bridge, &job);
@@ -128,16 +122,4 @@ static void test_where_it_holds_a_token_that_is_what_it_knows(void **state) {
     assert_int_equal(f.out.sends, 0);
     show(&f, stamp(START_MS + T_MS));
     feed_assert_asked(&f, "keep");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_it_has_written_itself_leads_to_nothing),
-        cmocka_unit_test(test_whatever_else_is_asked_about_at_once),
-        cmocka_unit_test(test_a_refusal_tells_nothing),
-        cmocka_unit_test(test_what_is_seen_while_it_asks_is_asked_about_again),
-        cmocka_unit_test(test_a_renewal_that_did_not_count_is_not_hastened_by_its_own_change),
-        cmocka_unit_test(test_where_it_holds_a_token_that_is_what_it_knows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

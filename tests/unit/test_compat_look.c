@@ -48,8 +48,7 @@ static const char *stamp(char to[32], int64_t in_ms) {
 
 /* ---- whose, and until when --------------------------------------------------------------------- */
 
-static void test_a_stamp_of_strangers_is_theirs_until_a_taker_would_have_it(void **state) {
-    (void)state;
+TEST(a_stamp_of_strangers_is_theirs_until_a_taker_would_have_it) {
     char text[32];
     tl_lock_info info = look(&bridge, stamp(text, 12000), -1, "");
     assert_true(info.held && !info.by_tidelock && !info.guessed);
@@ -60,8 +59,7 @@ static void test_a_stamp_of_strangers_is_theirs_until_a_taker_would_have_it(void
     assert_true(tl__look_is_lock(&info));
 }
 
-static void test_it_is_free_from_the_instant_a_taker_would_have_it(void **state) {
-    (void)state;
+TEST(it_is_free_from_the_instant_a_taker_would_have_it) {
     char text[32];
     tl_lock_info info = look(&bridge, stamp(text, -MARGIN_MS), -1, "");
     assert_true(info.held);
@@ -74,8 +72,7 @@ static void test_it_is_free_from_the_instant_a_taker_would_have_it(void **state)
     assert_string_equal(info.dialect, "java"); /* what stands there is told all the same */
 }
 
-static void test_a_lifetime_that_no_sidecar_knows_of_holds_it_longer(void **state) {
-    (void)state;
+TEST(a_lifetime_that_no_sidecar_knows_of_holds_it_longer) {
     char text[32];
     tl_lock_info info = look(&bridge, stamp(text, -100000), 5000, "");
     assert_true(info.held);
@@ -84,8 +81,7 @@ static void test_a_lifetime_that_no_sidecar_knows_of_holds_it_longer(void **stat
     assert_int_equal(info.remaining_ms, 2000 + MARGIN_MS + 1);
 }
 
-static void test_a_stamp_of_ours_names_its_holder_and_not_its_keys_lifetime(void **state) {
-    (void)state;
+TEST(a_stamp_of_ours_names_its_holder_and_not_its_keys_lifetime) {
     char text[32];
     (void)stamp(text, 12000);
     tl_lock_info info = look(&bridge, text, 3600000, text);
@@ -99,8 +95,7 @@ static void test_a_stamp_of_ours_names_its_holder_and_not_its_keys_lifetime(void
     assert_int_equal(info.remaining_ms, 12000 + MARGIN_MS + 1);
 }
 
-static void test_a_client_of_tokens_guesses_and_never_calls_it_free(void **state) {
-    (void)state;
+TEST(a_client_of_tokens_guesses_and_never_calls_it_free) {
     const struct {
         const char *value, *dialect;
     } known[] = {{"1700004990000", "java"},
@@ -117,16 +112,14 @@ static void test_a_client_of_tokens_guesses_and_never_calls_it_free(void **state
     }
 }
 
-static void test_the_dialect_is_the_one_of_this_key(void **state) {
-    (void)state;
+TEST(the_dialect_is_the_one_of_this_key) {
     tl_lock_info info = look(&cron, "1705000100", -1, "");
     assert_string_equal(info.dialect, "redis-doc");
     assert_false(info.guessed);
     assert_int_equal(info.stamp_left_ms, 1705000100000 - NOW_MS);
 }
 
-static void test_after_a_deletion_the_stamp_is_the_sidecars(void **state) {
-    (void)state;
+TEST(after_a_deletion_the_stamp_is_the_sidecars) {
     char text[32];
     tl_lock_info info = look(&bridge, "", -1, stamp(text, 12000));
     assert_true(info.held && info.by_tidelock);
@@ -135,8 +128,7 @@ static void test_after_a_deletion_the_stamp_is_the_sidecars(void **state) {
     assert_int_equal(info.remaining_ms, 7001); /* as long as the sidecar binds */
 }
 
-static void test_a_free_key_has_no_protocol(void **state) {
-    (void)state;
+TEST(a_free_key_has_no_protocol) {
     tl_lock_info info = look(&bridge, "", -1, "");
     assert_false(info.held);
     assert_int_equal(info.protocol, -1);
@@ -145,8 +137,7 @@ static void test_a_free_key_has_no_protocol(void **state) {
 
 /* ---- what is no stamp -------------------------------------------------------------------------- */
 
-static void test_tokens_are_told_from_stamps(void **state) {
-    (void)state;
+TEST(tokens_are_told_from_stamps) {
     const tl_client_options *const all[] = {&guesses, &bridge, &strict};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tl_lock_info info = look(all[i], TOKEN, 5000, TOKEN);
@@ -161,8 +152,7 @@ static void test_tokens_are_told_from_stamps(void **state) {
     }
 }
 
-static void test_accidents_are_held_for_ever_and_named(void **state) {
-    (void)state;
+TEST(accidents_are_held_for_ever_and_named) {
     const char *const bad[] = {"\"1705000100000\"", "170000490000060000", "+1705000100000",
                                "1705000100", "01705000100000"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -174,8 +164,7 @@ static void test_accidents_are_held_for_ever_and_named(void **state) {
     }
 }
 
-static void test_other_strings_are_no_locks(void **state) {
-    (void)state;
+TEST(other_strings_are_no_locks) {
     const char *const other[] = {"x",
                                  "0",
                                  "1",
@@ -219,8 +208,7 @@ static void assert_get(const feed *f) {
     assert_string_equal(f->last.command[0].argv[0].p, "GET");
 }
 
-static void test_strict_asks_with_get_and_reads_its_own_clock(void **state) {
-    (void)state;
+TEST(strict_asks_with_get_and_reads_its_own_clock) {
     feed f;
     begin(&f, &strict);
     assert_get(&f);
@@ -241,8 +229,7 @@ static void test_strict_asks_with_get_and_reads_its_own_clock(void **state) {
     assert_int_equal(m.result.code, TL_ESERVER);
 }
 
-static void test_a_server_without_eval_is_asked_with_get(void **state) {
-    (void)state;
+TEST(a_server_without_eval_is_asked_with_get) {
     static const tl_client_options timestamp = {.size = sizeof timestamp, .protocol = TL_TIMESTAMP};
     feed f;
     begin(&f, &timestamp);
@@ -255,23 +242,4 @@ static void test_a_server_without_eval_is_asked_with_get(void **state) {
     begin(&f, &bridge); /* which needs EVAL */
     (void)feed_reply(&f, "-ERR unknown command 'EVAL'");
     assert_int_equal(m.result.code, TL_EUNSUPPORTED);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stamp_of_strangers_is_theirs_until_a_taker_would_have_it),
-        cmocka_unit_test(test_it_is_free_from_the_instant_a_taker_would_have_it),
-        cmocka_unit_test(test_a_lifetime_that_no_sidecar_knows_of_holds_it_longer),
-        cmocka_unit_test(test_a_stamp_of_ours_names_its_holder_and_not_its_keys_lifetime),
-        cmocka_unit_test(test_a_client_of_tokens_guesses_and_never_calls_it_free),
-        cmocka_unit_test(test_the_dialect_is_the_one_of_this_key),
-        cmocka_unit_test(test_after_a_deletion_the_stamp_is_the_sidecars),
-        cmocka_unit_test(test_a_free_key_has_no_protocol),
-        cmocka_unit_test(test_tokens_are_told_from_stamps),
-        cmocka_unit_test(test_accidents_are_held_for_ever_and_named),
-        cmocka_unit_test(test_other_strings_are_no_locks),
-        cmocka_unit_test(test_strict_asks_with_get_and_reads_its_own_clock),
-        cmocka_unit_test(test_a_server_without_eval_is_asked_with_get),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

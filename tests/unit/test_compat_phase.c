@@ -80,8 +80,7 @@ static uint8_t speaks(void) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void test_the_default_is_one_namespace_for_all_names(void **state) {
-    (void)state;
+TEST(the_default_is_one_namespace_for_all_names) {
     tl_namespaces *all = open_names(TL_CLIENT_OPTIONS(.protocol = TL_AUTO));
     const tl_namespace *ns = tl__namespace_of(all, TL_LITERAL(KEY));
     assert_int_equal(all->count, 1);
@@ -94,8 +93,7 @@ static void test_the_default_is_one_namespace_for_all_names(void **state) {
     free(all);
 }
 
-static void test_the_first_pattern_that_fits_counts(void **state) {
-    (void)state;
+TEST(the_first_pattern_that_fits_counts) {
     tl_namespaces *all = open_names(TL_CLIENT_OPTIONS(.namespaces = "cron:*=cron,a=b:*=x.Y_z-1"));
     assert_true(tl__bytes_eq(tl__namespace_of(all, TL_LITERAL("cron:1"))->reg,
                              TL_LITERAL("tidelock:phase:{cron}")));
@@ -111,8 +109,7 @@ static void test_the_first_pattern_that_fits_counts(void **state) {
     free(all);
 }
 
-static void test_what_is_no_name_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_name_is_refused) {
     char longer[TL_NAMESPACE_MAX + 2];
     memset(longer, 'n', sizeof longer);
     longer[sizeof longer - 1] = '\0';
@@ -133,8 +130,7 @@ static void test_what_is_no_name_is_refused(void **state) {
 
 /* ---- reading before acting ------------------------------------------------------------------- */
 
-static void test_without_a_lease_the_register_is_read_first(void **state) {
-    (void)state;
+TEST(without_a_lease_the_register_is_read_first) {
     feed f;
     ready(&f, TL_TAKE);
     assert_int_equal(feed_start(&f), TL_GO);
@@ -163,7 +159,7 @@ static void test_without_a_lease_the_register_is_read_first(void **state) {
     assert_int_equal(speaks(), 1 + TL_TOKEN);
 }
 
-static void test_each_phase_has_its_protocol(void **state) {
+TEST(each_phase_has_its_protocol) {
     static const struct {
         int phase;
         const char *writes;
@@ -173,7 +169,6 @@ static void test_each_phase_has_its_protocol(void **state) {
                 {TL_PHASE_BRIDGE, "stamp", TL_BRIDGE},
                 {TL_PHASE_DRAIN, "token", TL_TOKEN},
                 {TL_PHASE_TOKEN, "token", TL_TOKEN}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         feed f;
         ready(&f, TL_TAKE);
@@ -187,8 +182,7 @@ static void test_each_phase_has_its_protocol(void **state) {
     }
 }
 
-static void test_the_fallback_may_be_the_timestamp_protocol(void **state) {
-    (void)state;
+TEST(the_fallback_may_be_the_timestamp_protocol) {
     feed f;
     ready_with(&f, TL_TAKE, TL_CLIENT_OPTIONS(.fallback = TL_TIMESTAMP));
     (void)feed_start(&f);
@@ -200,8 +194,7 @@ static void test_the_fallback_may_be_the_timestamp_protocol(void **state) {
     assert_string_equal(writes(&f), "plain");
 }
 
-static void test_under_a_lease_nothing_is_read(void **state) {
-    (void)state;
+TEST(under_a_lease_nothing_is_read) {
     feed f;
     for (int64_t ms = 0; ms < LEASE_MS; ms += 500) {
         ready(&f, TL_TAKE);
@@ -212,8 +205,7 @@ static void test_under_a_lease_nothing_is_read(void **state) {
     }
 }
 
-static void test_a_take_carries_the_end_of_the_lease(void **state) {
-    (void)state;
+TEST(a_take_carries_the_end_of_the_lease) {
     feed f;
     ready(&f, TL_TAKE);
     m.job.attempt_ms = 60000;
@@ -224,8 +216,7 @@ static void test_a_take_carries_the_end_of_the_lease(void **state) {
     assert_in_range(feed_arg_int(&f, 2), feed_server_us(LEASE_MS - 10), feed_server_us(LEASE_MS));
 }
 
-static void test_a_lease_counts_from_before_the_question_less_the_drift(void **state) {
-    (void)state;
+TEST(a_lease_counts_from_before_the_question_less_the_drift) {
     feed f;
     ready(&f, TL_TAKE);
     feed_at(&f, 5);
@@ -237,8 +228,7 @@ static void test_a_lease_counts_from_before_the_question_less_the_drift(void **s
     assert_int_equal(f.server.lease[0].told.ns, feed_ms(1000).ns);
 }
 
-static void test_an_answer_after_the_lease_is_not_acted_by(void **state) {
-    (void)state;
+TEST(an_answer_after_the_lease_is_not_acted_by) {
     feed f;
     ready(&f, TL_TAKE);
     (void)feed_start(&f);
@@ -247,8 +237,7 @@ static void test_an_answer_after_the_lease_is_not_acted_by(void **state) {
     expect(&f, TL_EUNAVAILABLE, false);
 }
 
-static void test_a_register_never_goes_back(void **state) {
-    (void)state;
+TEST(a_register_never_goes_back) {
     feed f;
     ready(&f, TL_TAKE);
     know(&f, TL_PHASE_DRAIN, 7);
@@ -273,8 +262,7 @@ static void test_a_register_never_goes_back(void **state) {
 }
 
 /* Two ask; the one that was answered first heard of the change. */
-static void test_what_was_asked_before_a_change_is_no_proof_that_writes_were_lost(void **state) {
-    (void)state;
+TEST(what_was_asked_before_a_change_is_no_proof_that_writes_were_lost) {
     for (int64_t epoch = 0; epoch <= 6; epoch += 6) {
         feed f;
         ready(&f, TL_TAKE);
@@ -298,8 +286,7 @@ static void test_what_was_asked_before_a_change_is_no_proof_that_writes_were_los
     }
 }
 
-static void test_of_two_leases_the_newer_is_kept(void **state) {
-    (void)state;
+TEST(of_two_leases_the_newer_is_kept) {
     tl_lease known = {.epoch = 4, .phase = 1, .until = feed_ms(100)}, was = known;
     tl_lease older = {.epoch = 3, .phase = 0, .until = feed_ms(900)};
     tl_lease earlier = {.epoch = 4, .phase = 1, .until = feed_ms(50)};
@@ -318,8 +305,7 @@ static void test_of_two_leases_the_newer_is_kept(void **state) {
     assert_int_equal(nothing.phase, TL_PHASE_NONE);
 }
 
-static void test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt(void **state) {
-    (void)state;
+TEST(while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt) {
     feed f;
     ready(&f, TL_TAKE);
     (void)feed_start(&f);
@@ -351,8 +337,7 @@ static void test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doub
 }
 
 /* What it was told before may be acted by for longer than what it is told now, if that gets lost. */
-static void test_a_register_is_told_how_long_the_lease_before_lasts(void **state) {
-    (void)state;
+TEST(a_register_is_told_how_long_the_lease_before_lasts) {
     feed f;
     ready(&f, TL_TAKE);
     know(&f, TL_PHASE_NONE, 0);
@@ -364,8 +349,7 @@ static void test_a_register_is_told_how_long_the_lease_before_lasts(void **state
 
 /* ---- drain ----------------------------------------------------------------------------------- */
 
-static void test_drain_takes_a_stamp_when_it_is_free_and_writes_a_token(void **state) {
-    (void)state;
+TEST(drain_takes_a_stamp_when_it_is_free_and_writes_a_token) {
     feed f;
     knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
     assert_string_equal(writes(&f), "token");
@@ -382,8 +366,7 @@ static void test_drain_takes_a_stamp_when_it_is_free_and_writes_a_token(void **s
     assert_int_equal(result()->deadline.ns, feed_ms(T_MS).ns - DRIFT_OF(T_MS));
 }
 
-static void test_drain_honours_a_stamp_and_a_token(void **state) {
-    (void)state;
+TEST(drain_honours_a_stamp_and_a_token) {
     feed f;
     knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
     assert_int_equal(answer_take(&f, 0, text_of(START_MS - M_MS - L_MS - 1), -1, false), TL_END);
@@ -395,8 +378,7 @@ static void test_drain_honours_a_stamp_and_a_token(void **state) {
     assert_int_equal(feed_since(result()->hint), 701);
 }
 
-static void test_a_held_stamp_becomes_a_token(void **state) {
-    (void)state;
+TEST(a_held_stamp_becomes_a_token) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++)
         for (uint8_t by = TL_BRIDGE; by <= TL_TIMESTAMP; by++) {
             feed f;
@@ -419,8 +401,7 @@ static void test_a_held_stamp_becomes_a_token(void **state) {
 
 /* It must not be carried out once the lease is over: the time is asked first where it is known badly, and where
  * that doesn't help, as clocks may be so fast, the earliest counts all the same. */
-static void test_a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show(void **state) {
-    (void)state;
+TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
     feed f;
     for (int wide = 0; wide <= 1; wide++) {
         ready(&f, TL_KEEP);
@@ -439,8 +420,7 @@ static void test_a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show
     }
 }
 
-static void test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp(void **state) {
-    (void)state;
+TEST(a_stamp_that_was_kept_as_it_is_counts_as_a_stamp) {
     feed f;
     ready(&f, TL_KEEP);
     m.job.proof.speaks = 1 + TL_BRIDGE;
@@ -453,8 +433,7 @@ static void test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp(void **state) 
 }
 
 /* As where stamps are written: an extension by less, unanswered, must not end what is still believed. */
-static void test_a_token_in_a_losers_place_lasts_as_long_as_is_believed(void **state) {
-    (void)state;
+TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
     feed f;
     ready(&f, TL_KEEP);
     m.job.proof.speaks = 1 + TL_BRIDGE;
@@ -468,8 +447,7 @@ static void test_a_token_in_a_losers_place_lasts_as_long_as_is_believed(void **s
     assert_int_equal(feed_arg_int(&f, 8), feed_arg_int(&f, 1));
 }
 
-static void test_a_racing_losers_stamp_in_its_place_becomes_a_token_too(void **state) {
-    (void)state;
+TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
     feed f;
     ready(&f, TL_KEEP);
     m.job.proof.speaks = 1 + TL_BRIDGE;
@@ -485,8 +463,7 @@ static void test_a_racing_losers_stamp_in_its_place_becomes_a_token_too(void **s
     assert_int_equal(speaks(), 1 + TL_TOKEN);
 }
 
-static void test_at_the_end_of_a_lease_a_stamp_stays_one(void **state) {
-    (void)state;
+TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
     feed f;
     ready(&f, TL_KEEP);
     m.job.proof.speaks = 1 + TL_BRIDGE;
@@ -497,8 +474,7 @@ static void test_at_the_end_of_a_lease_a_stamp_stays_one(void **state) {
     assert_string_equal(writes(&f), "stamp");
 }
 
-static void test_what_turns_into_a_token_ends_with_the_lease(void **state) {
-    (void)state;
+TEST(what_turns_into_a_token_ends_with_the_lease) {
     feed f;
     ready(&f, TL_KEEP);
     m.job.proof.speaks = 1 + TL_BRIDGE;
@@ -508,8 +484,7 @@ static void test_what_turns_into_a_token_ends_with_the_lease(void **state) {
     assert_int_equal(feed_since(f.last.by), LEASE_MS);
 }
 
-static void test_a_stamp_without_scripts_is_never_renewed(void **state) {
-    (void)state;
+TEST(a_stamp_without_scripts_is_never_renewed) {
     feed f;
     ready(&f, TL_KEEP);
     m.job.proof.speaks = 1 + TL_TIMESTAMP;
@@ -521,8 +496,7 @@ static void test_a_stamp_without_scripts_is_never_renewed(void **state) {
 
 /* ---- holds ----------------------------------------------------------------------------------- */
 
-static void test_a_token_stays_a_token_whatever_the_phase(void **state) {
-    (void)state;
+TEST(a_token_stays_a_token_whatever_the_phase) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
         ready(&f, TL_KEEP);
@@ -537,8 +511,7 @@ static void test_a_token_stays_a_token_whatever_the_phase(void **state) {
     }
 }
 
-static void test_a_keep_never_waits_for_a_register(void **state) {
-    (void)state;
+TEST(a_keep_never_waits_for_a_register) {
     for (uint8_t by = TL_TOKEN; by <= TL_TIMESTAMP; by++) {
         feed f;
         ready(&f, TL_KEEP);
@@ -548,8 +521,7 @@ static void test_a_keep_never_waits_for_a_register(void **state) {
     }
 }
 
-static void test_a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes(void **state) {
-    (void)state;
+TEST(a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
         ready(&f, TL_KEEP);
@@ -562,8 +534,7 @@ static void test_a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes(v
     }
 }
 
-static void test_a_drop_needs_no_phase(void **state) {
-    (void)state;
+TEST(a_drop_needs_no_phase) {
     for (int by = -1; by <= TL_TIMESTAMP; by++) {
         feed f;
         ready(&f, TL_DROP);
@@ -576,8 +547,7 @@ static void test_a_drop_needs_no_phase(void **state) {
 }
 
 /* A take that wasn't answered, where there are no scripts: its protocol isn't known. */
-static void test_what_a_take_has_left_is_dropped_without_scripts_too(void **state) {
-    (void)state;
+TEST(what_a_take_has_left_is_dropped_without_scripts_too) {
     feed f;
     ready(&f, TL_DROP);
     m.job.proof = (tl_proof){0};
@@ -591,8 +561,7 @@ static void test_what_a_take_has_left_is_dropped_without_scripts_too(void **stat
     assert_int_equal(f.last.pin, TL_PIN_OPENS);
 }
 
-static void test_a_stray_answer_changes_nothing(void **state) {
-    (void)state;
+TEST(a_stray_answer_changes_nothing) {
     feed f;
     ready(&f, TL_TAKE);
     (void)feed_start(&f);
@@ -615,9 +584,8 @@ static void take_with_clock(feed *f, const tl_protocol *protocol, tl_clock_guard
     (void)feed_start(f);
 }
 
-static void test_a_clock_that_is_off_for_certain_is_warned_of_or_refused(void **state) {
+TEST(a_clock_that_is_off_for_certain_is_warned_of_or_refused) {
     static const tl_protocol *const both[] = {&tl__protocol_bridge, &tl__protocol_timestamp};
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         feed f;
         take_with_clock(&f, both[i], TL_GUARD_WARN, M_MS * 1000 + 2001);
@@ -636,8 +604,7 @@ static void test_a_clock_that_is_off_for_certain_is_warned_of_or_refused(void **
     }
 }
 
-static void test_what_is_not_certain_is_not_refused(void **state) {
-    (void)state;
+TEST(what_is_not_certain_is_not_refused) {
     for (int64_t us = -M_MS * 1000; us <= M_MS * 1000 + 2000; us += 1000) {
         feed f;
         take_with_clock(&f, &tl__protocol_bridge, TL_GUARD_REFUSE, us);
@@ -654,8 +621,7 @@ static void test_what_is_not_certain_is_not_refused(void **state) {
 }
 
 /* A step of a clock since the server's was looked at is seen before the next take. */
-static void test_the_guard_asks_for_the_time_when_it_was_told_long_ago(void **state) {
-    (void)state;
+TEST(the_guard_asks_for_the_time_when_it_was_told_long_ago) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
     m.job.rules.guard = TL_GUARD_REFUSE;
@@ -677,10 +643,9 @@ static void test_the_guard_asks_for_the_time_when_it_was_told_long_ago(void **st
 }
 
 /* Nobody could read it, and where nothing ends it, it would be held for ever. */
-static void test_no_stamp_is_written_by_a_clock_of_before_2001(void **state) {
+TEST(no_stamp_is_written_by_a_clock_of_before_2001) {
     static const tl_protocol *const both[] = {&tl__protocol_bridge, &tl__protocol_timestamp};
     const int64_t early_us = INT64_C(1000000000000000) - T_MS * 1000;
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         feed f;
         prepare(&f, both[i % 2], TL_TAKE);
@@ -702,8 +667,7 @@ static void test_no_stamp_is_written_by_a_clock_of_before_2001(void **state) {
     }
 }
 
-static void test_who_holds_is_not_bothered_about_clocks(void **state) {
-    (void)state;
+TEST(who_holds_is_not_bothered_about_clocks) {
     for (tl_op op = TL_KEEP; op <= TL_DROP; op++) {
         feed f;
         prepare(&f, &tl__protocol_bridge, op);
@@ -721,8 +685,7 @@ static void unsafe_since(feed *f, int phase, tl_clock_guard guard) {
     (void)feed_reply(f, "[%d 7 %d %s 1350]", phase, LEASE_MS, feed_time(f));
 }
 
-static void test_what_skew_has_published_counts_while_stamps_are_written(void **state) {
-    (void)state;
+TEST(what_skew_has_published_counts_while_stamps_are_written) {
     feed f;
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_BRIDGE; phase++) {
         unsafe_since(&f, phase, TL_GUARD_REFUSE);
@@ -764,8 +727,7 @@ static void attend(feed *f) {
     (void)feed_start(f);
 }
 
-static void test_a_lease_is_read_again_at_each_third(void **state) {
-    (void)state;
+TEST(a_lease_is_read_again_at_each_third) {
     feed f;
     attend(&f);
     for (int i = 1; i <= 4; i++) {
@@ -778,8 +740,7 @@ static void test_a_lease_is_read_again_at_each_third(void **state) {
     }
 }
 
-static void test_a_lease_that_gets_shorter_is_read_again_at_its_own_third(void **state) {
-    (void)state;
+TEST(a_lease_that_gets_shorter_is_read_again_at_its_own_third) {
     feed f;
     attend(&f);
     (void)feed_await(&f);
@@ -788,8 +749,7 @@ static void test_a_lease_that_gets_shorter_is_read_again_at_its_own_third(void *
     assert_int_equal(feed_since(f.now), LEASE_MS / 3 + 1000);
 }
 
-static void test_what_fails_is_asked_again_soon_and_more_slowly(void **state) {
-    (void)state;
+TEST(what_fails_is_asked_again_soon_and_more_slowly) {
     feed f;
     attend(&f);
     (void)feed_await(&f);
@@ -810,8 +770,7 @@ static void test_what_fails_is_asked_again_soon_and_more_slowly(void **state) {
     assert_int_equal(feed_cancel(&f), TL_END);
 }
 
-static void test_a_stray_answer_is_not_read(void **state) {
-    (void)state;
+TEST(a_stray_answer_is_not_read) {
     feed f;
     attend(&f);
     assert_int_equal(feed_reply_to(&f, 0, "[3 8 30000 '1' '1']"), TL_GO);
@@ -822,8 +781,7 @@ static void test_a_stray_answer_is_not_read(void **state) {
     assert_int_equal(f.sends, 1);
 }
 
-static void test_who_leaves_takes_its_record_away_and_asks_once(void **state) {
-    (void)state;
+TEST(who_leaves_takes_its_record_away_and_asks_once) {
     for (int answered = 0; answered < 2; answered++) {
         feed f;
         attend(&f);
@@ -843,49 +801,5 @@ static int end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_default_is_one_namespace_for_all_names),
-        cmocka_unit_test(test_the_first_pattern_that_fits_counts),
-        cmocka_unit_test(test_what_is_no_name_is_refused),
-        cmocka_unit_test(test_without_a_lease_the_register_is_read_first),
-        cmocka_unit_test(test_each_phase_has_its_protocol),
-        cmocka_unit_test(test_the_fallback_may_be_the_timestamp_protocol),
-        cmocka_unit_test(test_under_a_lease_nothing_is_read),
-        cmocka_unit_test(test_a_take_carries_the_end_of_the_lease),
-        cmocka_unit_test(test_a_lease_counts_from_before_the_question_less_the_drift),
-        cmocka_unit_test(test_an_answer_after_the_lease_is_not_acted_by),
-        cmocka_unit_test(test_a_register_never_goes_back),
-        cmocka_unit_test(test_what_was_asked_before_a_change_is_no_proof_that_writes_were_lost),
-        cmocka_unit_test(test_of_two_leases_the_newer_is_kept),
-        cmocka_unit_test(test_while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt),
-        cmocka_unit_test(test_a_register_is_told_how_long_the_lease_before_lasts),
-        cmocka_unit_test(test_drain_takes_a_stamp_when_it_is_free_and_writes_a_token),
-        cmocka_unit_test(test_drain_honours_a_stamp_and_a_token),
-        cmocka_unit_test(test_a_held_stamp_becomes_a_token),
-        cmocka_unit_test(test_a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show),
-        cmocka_unit_test(test_a_stamp_that_was_kept_as_it_is_counts_as_a_stamp),
-        cmocka_unit_test(test_a_token_in_a_losers_place_lasts_as_long_as_is_believed),
-        cmocka_unit_test(test_a_racing_losers_stamp_in_its_place_becomes_a_token_too),
-        cmocka_unit_test(test_at_the_end_of_a_lease_a_stamp_stays_one),
-        cmocka_unit_test(test_what_turns_into_a_token_ends_with_the_lease),
-        cmocka_unit_test(test_a_stamp_without_scripts_is_never_renewed),
-        cmocka_unit_test(test_a_token_stays_a_token_whatever_the_phase),
-        cmocka_unit_test(test_a_keep_never_waits_for_a_register),
-        cmocka_unit_test(test_a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes),
-        cmocka_unit_test(test_a_drop_needs_no_phase),
-        cmocka_unit_test(test_what_a_take_has_left_is_dropped_without_scripts_too),
-        cmocka_unit_test(test_a_stray_answer_changes_nothing),
-        cmocka_unit_test(test_a_lease_is_read_again_at_each_third),
-        cmocka_unit_test(test_a_lease_that_gets_shorter_is_read_again_at_its_own_third),
-        cmocka_unit_test(test_what_fails_is_asked_again_soon_and_more_slowly),
-        cmocka_unit_test(test_a_stray_answer_is_not_read),
-        cmocka_unit_test(test_who_leaves_takes_its_record_away_and_asks_once),
-        cmocka_unit_test(test_a_clock_that_is_off_for_certain_is_warned_of_or_refused),
-        cmocka_unit_test(test_what_is_not_certain_is_not_refused),
-        cmocka_unit_test(test_the_guard_asks_for_the_time_when_it_was_told_long_ago),
-        cmocka_unit_test(test_no_stamp_is_written_by_a_clock_of_before_2001),
-        cmocka_unit_test(test_who_holds_is_not_bothered_about_clocks),
-        cmocka_unit_test(test_what_skew_has_published_counts_while_stamps_are_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, end);
+    return tests_run_group("tests", 0, NULL, end);
 }

@@ -4,15 +4,10 @@
  * no lock is taken while its holder works; where it says UNSAFE it always is. ORACLE_RUNS=n plays so many
  * scenarios, ORACLE_SEED=n one of them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "dialect/dialect.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
@@ -169,8 +164,7 @@ static void play(uint64_t seed, tally *seen, int verdicts[4]) {
     skew_result_end(&r);
 }
 
-static void test_no_false_safe_and_no_false_unsafe_for_locks_that_are_played(void **state) {
-    (void)state;
+TEST(no_false_safe_and_no_false_unsafe_for_locks_that_are_played) {
     const char *asked = getenv("ORACLE_RUNS"), *one = getenv("ORACLE_SEED");
     uint64_t runs = asked ? strtoull(asked, NULL, 10) : 100000;
     tally seen = {{0}, {0}};
@@ -188,11 +182,4 @@ static void test_no_false_safe_and_no_false_unsafe_for_locks_that_are_played(voi
     for (int v = SKEW_SAFE; v <= (int)SKEW_UNSAFE; v++)
         assert_true(verdicts[v] > (int)(runs / 100)); /* else it proves little */
     assert_true(seen.stolen[SKEW_WARN] > 0 && seen.stolen[SKEW_WARN] < seen.pairs[SKEW_WARN]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_false_safe_and_no_false_unsafe_for_locks_that_are_played),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

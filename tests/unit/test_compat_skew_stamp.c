@@ -3,15 +3,10 @@
  * an interval with that clock inside, and no wider than their unit.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_stamp.h"
 
 #define S INT64_C(1000000)
@@ -57,8 +52,7 @@ static void write_stamp(const writer *w, int64_t clock_us, char *to, size_t size
 #pragma GCC diagnostic pop
 }
 
-static void test_the_clock_is_inside_and_no_wider_than_the_unit(void **state) {
-    (void)state;
+TEST(the_clock_is_inside_and_no_wider_than_the_unit) {
     char text[80];
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
         for (int64_t step = 0; step < 4000; step++) {
@@ -80,8 +74,7 @@ static void test_the_clock_is_inside_and_no_wider_than_the_unit(void **state) {
         }
 }
 
-static void test_what_is_none_is_told_from_what_is_of_another_dialect(void **state) {
-    (void)state;
+TEST(what_is_none_is_told_from_what_is_of_another_dialect) {
     const skew_dialect *java = skew_stamp_dialect(NULL), *php = skew_stamp_dialect("php-s");
     tl_interval read;
     assert_int_equal(skew_stamp_read(java, TL_LITERAL("1763719860"), NOW, &read), SKEW_STRANGE);
@@ -98,18 +91,8 @@ static void test_what_is_none_is_told_from_what_is_of_another_dialect(void **sta
     assert_null(skew_stamp_dialect("klingon"));
 }
 
-static void test_clients_compare_no_finer_than_their_unit(void **state) {
-    (void)state;
+TEST(clients_compare_no_finer_than_their_unit) {
     assert_int_equal(skew_stamp_resolution_us(skew_stamp_dialect("java")), 1000);
     assert_int_equal(skew_stamp_resolution_us(skew_stamp_dialect("rb-mutex")), 1000);
     assert_int_equal(skew_stamp_resolution_us(skew_stamp_dialect("php-s")), S);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_clock_is_inside_and_no_wider_than_the_unit),
-        cmocka_unit_test(test_what_is_none_is_told_from_what_is_of_another_dialect),
-        cmocka_unit_test(test_clients_compare_no_finer_than_their_unit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

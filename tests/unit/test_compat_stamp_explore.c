@@ -306,39 +306,25 @@ static void explore_all(const kind *k, const suite *s) {
         deeply = k;
 }
 
-static void test_by_watch_nobody_holds_beside_another(void **state) {
-    (void)state;
+TEST(by_watch_nobody_holds_beside_another) {
     explore_all(&watch, &two_of_anything);
     explore_all(&watch, &losers);
     explore_all(&watch, &visits);
     explore_all(&watch_no_time, &two_of_anything);
 }
 
-static void test_by_script_nobody_holds_beside_another(void **state) {
-    (void)state;
+TEST(by_script_nobody_holds_beside_another) {
     explore_all(&script, &two_of_anything);
     explore_all(&script, &losers);
     explore_all(&script, &visits);
 }
 
-static void test_without_either_nobody_holds_beside_another(void **state) {
-    (void)state;
+TEST(without_either_nobody_holds_beside_another) {
     explore_all(&plain, &two_of_anything);
     explore_all(&strict, &two_of_anything);
     explore_all(&strict, &losers);
 }
 
-static void test_beside_waiters_that_always_overwrite_nobody_holds_beside_another(void **state) {
-    (void)state;
+TEST(beside_waiters_that_always_overwrite_nobody_holds_beside_another) {
     explore_all(&ms_pipe, &losers);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_watch_nobody_holds_beside_another),
-        cmocka_unit_test(test_by_script_nobody_holds_beside_another),
-        cmocka_unit_test(test_without_either_nobody_holds_beside_another),
-        cmocka_unit_test(test_beside_waiters_that_always_overwrite_nobody_holds_beside_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,16 +33,14 @@ static void begin_strict(feed *f, tl_op op) {
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-static void test_a_take_is_one_setnx_of_the_end_of_the_lifetime(void **state) {
-    (void)state;
+TEST(a_take_is_one_setnx_of_the_end_of_the_lifetime) {
     feed f;
     begin(&f, TL_TAKE);
     SAID(&f, "SETNX", KEY, OWN);
     assert_int_equal(feed_since(f.last.by), L_MS); /* nothing is sent later than L */
 }
 
-static void test_a_setnx_that_worked_is_ours_from_the_reading_of_our_clock(void **state) {
-    (void)state;
+TEST(a_setnx_that_worked_is_ours_from_the_reading_of_our_clock) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 400); /* when the answer came doesn't count */
@@ -57,8 +55,7 @@ static void test_a_setnx_that_worked_is_ours_from_the_reading_of_our_clock(void 
     assert_true(result()->stamp_is_token);
 }
 
-static void test_a_dialect_that_names_its_writer_has_the_token(void **state) {
-    (void)state;
+TEST(a_dialect_that_names_its_writer_has_the_token) {
     feed f;
     char want[TL_STAMP_SIZE];
     prepare_plain(&f, TL_TAKE);
@@ -72,8 +69,7 @@ static void test_a_dialect_that_names_its_writer_has_the_token(void **state) {
 }
 
 /* Our stamp, should it be a racing loser's, must not undercut what winners count on. */
-static void test_a_short_lifetime_is_believed_but_not_written(void **state) {
-    (void)state;
+TEST(a_short_lifetime_is_believed_but_not_written) {
     feed f;
     prepare_plain(&f, TL_TAKE);
     m.job.ttl_ms = 10000;
@@ -85,8 +81,7 @@ static void test_a_short_lifetime_is_believed_but_not_written(void **state) {
     assert_int_equal(result()->proof.stamp_ms, START_MS + LEGACY_MS);
 }
 
-static void test_a_long_lifetime_is_written_but_believed_to_the_cap_only(void **state) {
-    (void)state;
+TEST(a_long_lifetime_is_written_but_believed_to_the_cap_only) {
     feed f;
     prepare_plain(&f, TL_TAKE);
     m.job.ttl_ms = 90000;
@@ -96,8 +91,7 @@ static void test_a_long_lifetime_is_written_but_believed_to_the_cap_only(void **
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
 }
 
-static void test_a_clock_that_is_known_roughly_makes_no_stamp_too_early(void **state) {
-    (void)state;
+TEST(a_clock_that_is_known_roughly_makes_no_stamp_too_early) {
     feed f;
     prepare_plain(&f, TL_TAKE);
     f.server.anchor.offset.lo -= 700001;
@@ -115,8 +109,7 @@ static void test_a_clock_that_is_known_roughly_makes_no_stamp_too_early(void **s
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_an_expired_stamp_is_taken_over_by_getset(void **state) {
-    (void)state;
+TEST(an_expired_stamp_is_taken_over_by_getset) {
     feed f;
     const char *old = text_of(START_MS - 90000);
     begin(&f, TL_TAKE);
@@ -142,8 +135,7 @@ static void begin_getset(feed *f, const char *old) {
     assert_int_equal(f->status, TL_GO);
 }
 
-static void test_our_clock_is_read_anew_for_the_getset_which_is_sent_within_l(void **state) {
-    (void)state;
+TEST(our_clock_is_read_anew_for_the_getset_which_is_sent_within_l) {
     feed f;
     begin_getset(&f, text_of(START_MS - 90000));
     SAID(&f, "GETSET", KEY, text_of(START_MS + 1200 + T_MS));
@@ -155,8 +147,7 @@ static void test_our_clock_is_read_anew_for_the_getset_which_is_sent_within_l(vo
     assert_int_equal(result()->proof.proved_us, feed_server_us(1200));
 }
 
-static void test_a_getset_that_finds_nothing_has_made_the_key(void **state) {
-    (void)state;
+TEST(a_getset_that_finds_nothing_has_made_the_key) {
     feed f;
     begin_getset(&f, text_of(START_MS - 90000));
     (void)feed_reply(&f, "nil");
@@ -164,8 +155,7 @@ static void test_a_getset_that_finds_nothing_has_made_the_key(void **state) {
     assert_int_equal(result()->proof.stamp_ms, START_MS + 1200 + T_MS);
 }
 
-static void test_a_getset_that_finds_anything_else_has_lost_the_race(void **state) {
-    (void)state;
+TEST(a_getset_that_finds_anything_else_has_lost_the_race) {
     char zero[64];
     const char *old = text_of(START_MS - 90000);
     (void)snprintf(zero, sizeof zero, "0%s", old); /* the same time, in other bytes */
@@ -181,8 +171,7 @@ static void test_a_getset_that_finds_anything_else_has_lost_the_race(void **stat
     }
 }
 
-static void test_getset_compares_the_bytes_not_the_time(void **state) {
-    (void)state;
+TEST(getset_compares_the_bytes_not_the_time) {
     feed f;
     prepare_strict(&f, TL_TAKE);
     m.job.rules.dialect = dialect("py-float");
@@ -201,8 +190,7 @@ static void test_getset_compares_the_bytes_not_the_time(void **state) {
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_free_is_judged_to_the_millisecond(void **state) {
-    (void)state;
+TEST(free_is_judged_to_the_millisecond) {
     feed f;
     const int64_t border = START_MS - M_MS - L_MS - 1; /* first free a ms later */
     begin_strict(&f, TL_TAKE);
@@ -218,8 +206,7 @@ static void test_free_is_judged_to_the_millisecond(void **state) {
     assert_string_equal(f.last.command[0].argv[0].p, "GETSET");
 }
 
-static void test_what_is_no_stamp_is_held_for_who_knows_how_long(void **state) {
-    (void)state;
+TEST(what_is_no_stamp_is_held_for_who_knows_how_long) {
     static const char *const values[] = {
         TOKEN, "", "0", "60000", "999999999999", "2600000000000", "99999999999999999999", "16e11"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -233,8 +220,7 @@ static void test_what_is_no_stamp_is_held_for_who_knows_how_long(void **state) {
     }
 }
 
-static void test_a_key_that_vanishes_is_tried_again_three_times_at_most(void **state) {
-    (void)state;
+TEST(a_key_that_vanishes_is_tried_again_three_times_at_most) {
     feed f;
     begin(&f, TL_TAKE);
     for (int i = 1; i < TL_STAMP_ROUNDS; i++) {
@@ -255,8 +241,7 @@ static void test_a_key_that_vanishes_is_tried_again_three_times_at_most(void **s
     expect(&f, TL_OK, false);
 }
 
-static void test_nothing_is_sent_when_the_asker_has_moved_on(void **state) {
-    (void)state;
+TEST(nothing_is_sent_when_the_asker_has_moved_on) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "0");
@@ -265,8 +250,7 @@ static void test_nothing_is_sent_when_the_asker_has_moved_on(void **state) {
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_what_was_not_answered_is_not_ours(void **state) {
-    (void)state;
+TEST(what_was_not_answered_is_not_ours) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_lost(&f);
@@ -281,8 +265,7 @@ static void test_what_was_not_answered_is_not_ours(void **state) {
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_a_get_without_an_answer_has_changed_nothing(void **state) {
-    (void)state;
+TEST(a_get_without_an_answer_has_changed_nothing) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "0");
@@ -297,8 +280,7 @@ static void test_a_get_without_an_answer_has_changed_nothing(void **state) {
     assert_false(result()->last);
 }
 
-static void test_an_answer_without_any_reply_is_malformed(void **state) {
-    (void)state;
+TEST(an_answer_without_any_reply_is_malformed) {
     for (int op = TL_TAKE; op <= TL_DROP; op++) {
         feed f;
         begin(&f, (tl_op)op);
@@ -307,8 +289,7 @@ static void test_an_answer_without_any_reply_is_malformed(void **state) {
     }
 }
 
-static void test_a_key_of_another_type_is_anothers(void **state) {
-    (void)state;
+TEST(a_key_of_another_type_is_anothers) {
     static const char *const errors[] = {
         "-WRONGTYPE Operation against a key holding the wrong kind of value",
         "-ERR Operation against a key holding the wrong kind of value"};
@@ -331,8 +312,7 @@ static void test_a_key_of_another_type_is_anothers(void **state) {
     }
 }
 
-static void test_any_other_answer_is_malformed(void **state) {
-    (void)state;
+TEST(any_other_answer_is_malformed) {
     static const char *const bad[] = {"[]", "nil", "'x'", "+OK"}, *const bad_text[] = {"[]", "7"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
@@ -358,8 +338,7 @@ static void test_any_other_answer_is_malformed(void **state) {
     }
 }
 
-static void test_a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get(void **state) {
-    (void)state;
+TEST(a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "2");
@@ -368,8 +347,7 @@ static void test_a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get(void **st
 
 /* ---- strict ---------------------------------------------------------------------------------- */
 
-static void test_strict_knows_our_own_clock_alone(void **state) {
-    (void)state;
+TEST(strict_knows_our_own_clock_alone) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_TAKE);
     m.job.rules.strict = true;
@@ -382,8 +360,7 @@ static void test_strict_knows_our_own_clock_alone(void **state) {
     assert_int_equal(f.out.level, 0);
 }
 
-static void test_strict_asks_no_script_for_anything(void **state) {
-    (void)state;
+TEST(strict_asks_no_script_for_anything) {
     static const char *const first[] = {"SETNX", "GET", "GET"};
     for (int op = TL_TAKE; op <= TL_DROP; op++) {
         feed f;
@@ -398,8 +375,7 @@ static void test_strict_asks_no_script_for_anything(void **state) {
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-static void test_a_keep_only_looks_and_proves_nothing_new(void **state) {
-    (void)state;
+TEST(a_keep_only_looks_and_proves_nothing_new) {
     feed f;
     begin(&f, TL_KEEP);
     SAID(&f, "GET", KEY);
@@ -411,8 +387,7 @@ static void test_a_keep_only_looks_and_proves_nothing_new(void **state) {
 }
 
 /* To extend it is all that a keep of such a one can be for. */
-static void test_a_stamp_taken_elsewhere_cannot_be_kept(void **state) {
-    (void)state;
+TEST(a_stamp_taken_elsewhere_cannot_be_kept) {
     feed f;
     prepare_plain(&f, TL_KEEP);
     m.job.believed = (tl_mono){0};
@@ -422,8 +397,7 @@ static void test_a_stamp_taken_elsewhere_cannot_be_kept(void **state) {
     expect(&f, TL_EINVALID, false);
 }
 
-static void test_a_keep_tells_losers_thieves_and_nothing_apart(void **state) {
-    (void)state;
+TEST(a_keep_tells_losers_thieves_and_nothing_apart) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + LEGACY_MS));
@@ -443,8 +417,7 @@ static void test_a_keep_tells_losers_thieves_and_nothing_apart(void **state) {
 
 /* ---- releasing ------------------------------------------------------------------------------- */
 
-static void test_a_release_gets_and_compares_before_it_deletes(void **state) {
-    (void)state;
+TEST(a_release_gets_and_compares_before_it_deletes) {
     feed f;
     begin(&f, TL_DROP);
     SAID(&f, "GET", KEY);
@@ -457,8 +430,7 @@ static void test_a_release_gets_and_compares_before_it_deletes(void **state) {
     expect(&f, TL_OK, false);
 }
 
-static void test_a_release_never_deletes_what_is_not_exactly_ours(void **state) {
-    (void)state;
+TEST(a_release_never_deletes_what_is_not_exactly_ours) {
     feed f;
     char zero[64];
     (void)snprintf(zero, sizeof zero, "0%s", OWN);
@@ -486,8 +458,7 @@ static void begin_release_with(feed *f, int64_t left_ms) {
     (void)feed_reply(f, "'%s'", OWN);
 }
 
-static void test_a_release_too_late_for_a_del_leaves_k_to_run_out(void **state) {
-    (void)state;
+TEST(a_release_too_late_for_a_del_leaves_k_to_run_out) {
     feed f;
     begin_release_with(&f, ATTEMPT_MS + 1);
     assert_int_equal(f.status, TL_GO);
@@ -500,8 +471,7 @@ static void test_a_release_too_late_for_a_del_leaves_k_to_run_out(void **state) 
     expect(&f, TL_EEXPIRED, false);
 }
 
-static void test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out(void **state) {
-    (void)state;
+TEST(a_get_that_took_the_time_for_the_del_leaves_k_to_run_out) {
     feed f;
     prepare_plain(&f, TL_DROP);
     f.now = tl__mono_add_ms(m.job.believed, -ATTEMPT_MS - 10);
@@ -518,9 +488,7 @@ static void test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out(void *
     expect(&f, TL_OK, false);
 }
 
-static void test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it(
-    void **state) {
-    (void)state;
+TEST(a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it) {
     /* it is believed to E - 2 M - L at the least; the DEL has ATTEMPT_MS to arrive */
     const int64_t last = T_MS - 2 * M_MS - L_MS - ATTEMPT_MS;
     for (int late = 0; late < 2; late++) {
@@ -537,8 +505,7 @@ static void test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_
 }
 
 /* The server's clock may reach the stamp's end in less of ours than is left. */
-static void test_a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock(void **state) {
-    (void)state;
+TEST(a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock) {
     const int32_t ppm = 101500;
     const int64_t left_ms = (int64_t)ATTEMPT_MS * (1000000 + ppm) / (1000000 - ppm);
     for (int late = 0; late < 2; late++) {
@@ -555,8 +522,7 @@ static void test_a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock(void *
 }
 
 /* By the latest that the server's clock can show. */
-static void test_a_stamp_taken_elsewhere_is_believed_for_the_shortest(void **state) {
-    (void)state;
+TEST(a_stamp_taken_elsewhere_is_believed_for_the_shortest) {
     const int64_t last = T_MS - 2 * M_MS - L_MS - ATTEMPT_MS - 90;
     for (int late = 0; late < 2; late++) {
         feed f;
@@ -574,8 +540,7 @@ static void test_a_stamp_taken_elsewhere_is_believed_for_the_shortest(void **sta
 }
 
 /* In a dialect that names its writer the token alone tells whose it is, and K when it ends. */
-static void test_a_stamp_taken_elsewhere_is_deleted_by_its_token(void **state) {
-    (void)state;
+TEST(a_stamp_taken_elsewhere_is_deleted_by_its_token) {
     static const char other[] = "00000000-0000-4000-8000-000000000000";
     const struct {
         const char *token, *last;
@@ -597,8 +562,7 @@ static void test_a_stamp_taken_elsewhere_is_deleted_by_its_token(void **state) {
 }
 
 /* The bare number of another dialect proves nothing to who has no number. */
-static void test_a_bare_stamp_is_nobodys_by_a_token(void **state) {
-    (void)state;
+TEST(a_bare_stamp_is_nobodys_by_a_token) {
     feed f;
     prepare_strict(&f, TL_DROP);
     m.job.believed = (tl_mono){0};
@@ -608,8 +572,7 @@ static void test_a_bare_stamp_is_nobodys_by_a_token(void **state) {
     expect(&f, TL_ETAKEN, false);
 }
 
-static void test_cleaning_up_after_a_take_without_an_answer_deletes_nothing(void **state) {
-    (void)state;
+TEST(cleaning_up_after_a_take_without_an_answer_deletes_nothing) {
     feed f;
     prepare_plain(&f, TL_DROP);
     m.job.believed = (tl_mono){0};
@@ -620,8 +583,7 @@ static void test_cleaning_up_after_a_take_without_an_answer_deletes_nothing(void
     expect(&f, TL_EEXPIRED, false);
 }
 
-static void test_a_del_that_found_nothing_tells_so(void **state) {
-    (void)state;
+TEST(a_del_that_found_nothing_tells_so) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_reply(&f, "'%s'", OWN);
@@ -647,8 +609,7 @@ static void begin_release(feed *f) {
     SAID(f, "GET", KEY);
 }
 
-static void test_a_del_without_an_answer_is_never_sent_again(void **state) {
-    (void)state;
+TEST(a_del_without_an_answer_is_never_sent_again) {
     feed f;
     begin_release(&f);
     (void)feed_reply(&f, "'%s'", OWN);
@@ -660,8 +621,7 @@ static void test_a_del_without_an_answer_is_never_sent_again(void **state) {
     assert_int_equal(f.sends, 2);
 }
 
-static void test_a_lost_get_of_a_release_does_not_turn_expired_into_released(void **state) {
-    (void)state;
+TEST(a_lost_get_of_a_release_does_not_turn_expired_into_released) {
     feed f;
     begin_release(&f);
     feed_at(&f, 100);
@@ -689,8 +649,7 @@ static void begin_acquire(feed *f, int64_t wait_ms) {
     SAID(f, "SETNX", KEY, OWN);
 }
 
-static void test_giving_up_after_a_lost_setnx_sends_nothing_more(void **state) {
-    (void)state;
+TEST(giving_up_after_a_lost_setnx_sends_nothing_more) {
     feed f;
     begin_acquire(&f, 400);
     (void)feed_lost(&f);
@@ -704,59 +663,11 @@ static void test_giving_up_after_a_lost_setnx_sends_nothing_more(void **state) {
     assert_int_equal(f.sends, 1);
 }
 
-static void test_waiting_polls_and_listens_to_nothing(void **state) {
-    (void)state;
+TEST(waiting_polls_and_listens_to_nothing) {
     feed f;
     begin_acquire(&f, 60000);
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "'%s'", text_of(START_MS + 50000));
     assert_int_equal(f.arms, 0);
     feed_assert_waits_between(&f, 50, 250);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_take_is_one_setnx_of_the_end_of_the_lifetime),
-        cmocka_unit_test(test_a_setnx_that_worked_is_ours_from_the_reading_of_our_clock),
-        cmocka_unit_test(test_a_dialect_that_names_its_writer_has_the_token),
-        cmocka_unit_test(test_a_short_lifetime_is_believed_but_not_written),
-        cmocka_unit_test(test_a_long_lifetime_is_written_but_believed_to_the_cap_only),
-        cmocka_unit_test(test_a_clock_that_is_known_roughly_makes_no_stamp_too_early),
-        cmocka_unit_test(test_an_expired_stamp_is_taken_over_by_getset),
-        cmocka_unit_test(test_our_clock_is_read_anew_for_the_getset_which_is_sent_within_l),
-        cmocka_unit_test(test_a_getset_that_finds_nothing_has_made_the_key),
-        cmocka_unit_test(test_a_getset_that_finds_anything_else_has_lost_the_race),
-        cmocka_unit_test(test_getset_compares_the_bytes_not_the_time),
-        cmocka_unit_test(test_free_is_judged_to_the_millisecond),
-        cmocka_unit_test(test_what_is_no_stamp_is_held_for_who_knows_how_long),
-        cmocka_unit_test(test_a_key_that_vanishes_is_tried_again_three_times_at_most),
-        cmocka_unit_test(test_nothing_is_sent_when_the_asker_has_moved_on),
-        cmocka_unit_test(test_what_was_not_answered_is_not_ours),
-        cmocka_unit_test(test_a_get_without_an_answer_has_changed_nothing),
-        cmocka_unit_test(test_an_answer_without_any_reply_is_malformed),
-        cmocka_unit_test(test_a_key_of_another_type_is_anothers),
-        cmocka_unit_test(test_any_other_answer_is_malformed),
-        cmocka_unit_test(test_a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get),
-        cmocka_unit_test(test_strict_knows_our_own_clock_alone),
-        cmocka_unit_test(test_strict_asks_no_script_for_anything),
-        cmocka_unit_test(test_a_keep_only_looks_and_proves_nothing_new),
-        cmocka_unit_test(test_a_stamp_taken_elsewhere_cannot_be_kept),
-        cmocka_unit_test(test_a_keep_tells_losers_thieves_and_nothing_apart),
-        cmocka_unit_test(test_a_release_gets_and_compares_before_it_deletes),
-        cmocka_unit_test(test_a_release_never_deletes_what_is_not_exactly_ours),
-        cmocka_unit_test(test_a_release_too_late_for_a_del_leaves_k_to_run_out),
-        cmocka_unit_test(test_a_get_that_took_the_time_for_the_del_leaves_k_to_run_out),
-        cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it),
-        cmocka_unit_test(test_a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock),
-        cmocka_unit_test(test_a_stamp_taken_elsewhere_is_believed_for_the_shortest),
-        cmocka_unit_test(test_a_stamp_taken_elsewhere_is_deleted_by_its_token),
-        cmocka_unit_test(test_a_bare_stamp_is_nobodys_by_a_token),
-        cmocka_unit_test(test_cleaning_up_after_a_take_without_an_answer_deletes_nothing),
-        cmocka_unit_test(test_a_del_that_found_nothing_tells_so),
-        cmocka_unit_test(test_a_del_without_an_answer_is_never_sent_again),
-        cmocka_unit_test(test_a_lost_get_of_a_release_does_not_turn_expired_into_released),
-        cmocka_unit_test(test_giving_up_after_a_lost_setnx_sends_nothing_more),
-        cmocka_unit_test(test_waiting_polls_and_listens_to_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,7 @@ static tl_err read_rules(tl_client_options client, int64_t ttl, const char *key)
         assert_non_null(strstr(said.message, (words)));                                            \
     } while (0)
 
-static void test_the_defaults(void **state) {
-    (void)state;
+TEST(the_defaults) {
     ACCEPTS(0, .strict = false);
     assert_int_equal(rules.skew_ms, 1000);
     assert_int_equal(rules.lag_ms, 500);
@@ -39,8 +38,7 @@ static void test_the_defaults(void **state) {
     assert_int_equal(ttl_ms, 60000);
 }
 
-static void test_the_lag_follows_the_skew_rounded_up(void **state) {
-    (void)state;
+TEST(the_lag_follows_the_skew_rounded_up) {
     ACCEPTS(0, .skew_max_ms = 301);
     assert_int_equal(rules.lag_ms, 151);
     ACCEPTS(0, .skew_max_ms = 1);
@@ -49,8 +47,7 @@ static void test_the_lag_follows_the_skew_rounded_up(void **state) {
     assert_int_equal(rules.lag_ms, 7);
 }
 
-static void test_margins_are_from_a_millisecond_to_an_hour(void **state) {
-    (void)state;
+TEST(margins_are_from_a_millisecond_to_an_hour) {
     REFUSES(0, "skew_max: 1 to 3600000 ms, not -1", .skew_max_ms = -1);
     REFUSES(0, "skew_max", .skew_max_ms = 3600001);
     REFUSES(0, "legacy_lag", .legacy_lag_ms = -1);
@@ -61,31 +58,27 @@ static void test_margins_are_from_a_millisecond_to_an_hour(void **state) {
 }
 
 /* 2 M + L of it is spared; and as it is our own lifetime, unless told otherwise, it must be one. */
-static void test_a_legacy_lifetime_that_leaves_no_validity_is_refused(void **state) {
-    (void)state;
+TEST(a_legacy_lifetime_that_leaves_no_validity_is_refused) {
     REFUSES(0, "legacy_ttl: 2500 ms leave no validity", .legacy_ttl_ms = 2500);
     REFUSES(0, "legacy_ttl: 3999 ms leave no validity", .legacy_ttl_ms = 3999);
     REFUSES(0, "legacy_lag 500 ms: at least 4000", .legacy_ttl_ms = 3000);
     ACCEPTS(0, .legacy_ttl_ms = 4000);
 }
 
-static void test_a_lifetime_is_more_than_2_m_and_2_l(void **state) {
-    (void)state;
+TEST(a_lifetime_is_more_than_2_m_and_2_l) {
     REFUSES(3000, "ttl: more than 3000 ms", .strict = false);
     ACCEPTS(3001, .strict = false);
     assert_int_equal(ttl_ms, 3001);
 }
 
 /* Beyond that, bytes that are equal to ours might be another's. */
-static void test_a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l(void **state) {
-    (void)state;
+TEST(a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l) {
     ACCEPTS(116000, .strict = false);
     REFUSES(116001, "ttl: at most 116000 ms", .strict = false);
     REFUSES(3901, "ttl: at most 3900 ms", .legacy_ttl_ms = 3950);
 }
 
-static void test_strict_is_for_timestamps_without_replicas(void **state) {
-    (void)state;
+TEST(strict_is_for_timestamps_without_replicas) {
     ACCEPTS(0, .protocol = TL_TIMESTAMP, .strict = true);
     assert_true(rules.strict);
     REFUSES(0, "strict: only for the timestamp protocol", .protocol = TL_BRIDGE, .strict = true);
@@ -104,8 +97,7 @@ static const char *dialect_of(const char *choices, const char *key) {
     return rules.dialect->name;
 }
 
-static void test_the_first_pattern_that_fits_chooses_the_dialect(void **state) {
-    (void)state;
+TEST(the_first_pattern_that_fits_chooses_the_dialect) {
     assert_string_equal(dialect_of("php-s", KEY), "php-s");
     assert_string_equal(dialect_of("jobs:*=redis-doc,java", KEY), "redis-doc");
     assert_string_equal(dialect_of("jobs:*=redis-doc,php-s", "cron:x"), "php-s");
@@ -116,8 +108,7 @@ static void test_the_first_pattern_that_fits_chooses_the_dialect(void **state) {
     assert_string_equal(dialect_of("a=b=php-s", "a=b"), "php-s"); /* the last '=' divides */
 }
 
-static void test_a_pattern_means_what_it_means_to_the_server(void **state) {
-    (void)state;
+TEST(a_pattern_means_what_it_means_to_the_server) {
     assert_string_equal(dialect_of("job[qrs]:*=php-s", "jobs:x"), "php-s");
     assert_string_equal(dialect_of("job[qrs]:*=php-s", "job[qrs]:x"), "java");
     assert_string_equal(dialect_of("a?b=php-s", "axb"), "php-s");
@@ -128,8 +119,7 @@ static void test_a_pattern_means_what_it_means_to_the_server(void **state) {
     REFUSES(0, "dialect: the pattern 'x\\' has a '\\' at the end", .dialect = "java,x\\=java");
 }
 
-static void test_each_dialect_named_must_exist_even_where_it_does_not_fit(void **state) {
-    (void)state;
+TEST(each_dialect_named_must_exist_even_where_it_does_not_fit) {
     REFUSES(0, "dialect: there is none called 'cobol'", .dialect = "cobol");
     REFUSES(0, "none called 'cobol'", .dialect = "java,x=cobol");
     REFUSES(0, "none called ''", .dialect = "java,,php-s");
@@ -137,8 +127,7 @@ static void test_each_dialect_named_must_exist_even_where_it_does_not_fit(void *
     REFUSES(0, "none called 'a?b'", .dialect = "a\nb");
 }
 
-static void test_a_locks_own_dialect_comes_before_the_clients(void **state) {
-    (void)state;
+TEST(a_locks_own_dialect_comes_before_the_clients) {
     tl_client_options client = TL_CLIENT_OPTIONS(.protocol = TL_BRIDGE, .dialect = "php-s");
     tl_lock_options lock = TL_LOCK_OPTIONS(.dialect = "rb-pid");
     ttl_ms = 0;
@@ -156,29 +145,10 @@ static void test_a_locks_own_dialect_comes_before_the_clients(void **state) {
 
 /* ---- cap ------------------------------------------------------------------------------------- */
 
-static void test_the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift(void **state) {
-    (void)state;
+TEST(the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift) {
     const tl_server server = {.drift_ppm = 100000};
     const tl_event e = {.server = &server};
     const tl_job job = {.rules = {.skew_ms = 1000, .lag_ms = 500, .legacy_ttl_ms = 60000}};
     assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
                      feed_ms(7).ns + INT64_C(57500000000) * 9 / 11);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_defaults),
-        cmocka_unit_test(test_the_lag_follows_the_skew_rounded_up),
-        cmocka_unit_test(test_margins_are_from_a_millisecond_to_an_hour),
-        cmocka_unit_test(test_a_legacy_lifetime_that_leaves_no_validity_is_refused),
-        cmocka_unit_test(test_a_lifetime_is_more_than_2_m_and_2_l),
-        cmocka_unit_test(test_a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l),
-        cmocka_unit_test(test_strict_is_for_timestamps_without_replicas),
-        cmocka_unit_test(test_the_first_pattern_that_fits_chooses_the_dialect),
-        cmocka_unit_test(test_a_pattern_means_what_it_means_to_the_server),
-        cmocka_unit_test(test_each_dialect_named_must_exist_even_where_it_does_not_fit),
-        cmocka_unit_test(test_a_locks_own_dialect_comes_before_the_clients),
-        cmocka_unit_test(test_the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,7 @@ static void assert_takes_from(const feed *f, const char *value) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void test_take_expects_nothing_and_writes_the_end_of_the_lifetime(void **state) {
-    (void)state;
+TEST(take_expects_nothing_and_writes_the_end_of_the_lifetime) {
     for (size_t i = 0; i < 2; i++) {
         feed f;
         prepare(&f, both[i], TL_TAKE);
@@ -46,8 +45,7 @@ static void test_take_expects_nothing_and_writes_the_end_of_the_lifetime(void **
     }
 }
 
-static void test_the_garbage_lifetime_grows_with_a_long_one(void **state) {
-    (void)state;
+TEST(the_garbage_lifetime_grows_with_a_long_one) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
     m.job.rules.legacy_ttl_ms = m.job.ttl_ms = 500000;
@@ -55,8 +53,7 @@ static void test_the_garbage_lifetime_grows_with_a_long_one(void **state) {
     assert_int_equal(feed_arg_int(&f, 1), 11 * 500000);
 }
 
-static void test_a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show(void **state) {
-    (void)state;
+TEST(a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
     f.server.anchor.offset.lo -= 700000;
@@ -66,8 +63,7 @@ static void test_a_stamp_counts_from_the_earliest_that_the_servers_clock_can_sho
 }
 
 /* A former one may have made it a token, its answer lost, in a phase whose lease is over. */
-static void test_keep_that_finds_its_own_token_holds_by_that(void **state) {
-    (void)state;
+TEST(keep_that_finds_its_own_token_holds_by_that) {
     feed f;
     begin(&f, TL_KEEP);
     (void)answer_keep(&f, 1, TOKEN, 5000);
@@ -76,8 +72,7 @@ static void test_keep_that_finds_its_own_token_holds_by_that(void **state) {
     assert_int_equal(result()->deadline.ns, feed_ms(5000).ns - DRIFT_OF(5000));
 }
 
-static void test_take_that_finds_its_own_token_holds_by_that(void **state) {
-    (void)state;
+TEST(take_that_finds_its_own_token_holds_by_that) {
     feed f;
     begin(&f, TL_TAKE);
     (void)answer_take(&f, 1, TOKEN, 5000, true);
@@ -85,8 +80,7 @@ static void test_take_that_finds_its_own_token_holds_by_that(void **state) {
     assert_int_equal(result()->proof.stamp_ms, 0);
 }
 
-static void test_keep_writes_a_later_stamp_and_says_who_we_are(void **state) {
-    (void)state;
+TEST(keep_writes_a_later_stamp_and_says_who_we_are) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
     feed_at(&f, 10000);
@@ -99,16 +93,14 @@ static void test_keep_writes_a_later_stamp_and_says_who_we_are(void **state) {
     assert_string_equal(feed_arg(&f, 5) + 1, text_of((START_MS + 10000 + T_MS + M_MS) * 1000));
 }
 
-static void test_drop_says_the_token_alone(void **state) {
-    (void)state;
+TEST(drop_says_the_token_alone) {
     feed f;
     begin(&f, TL_DROP);
     feed_assert_asked(&f, "drop");
     assert_string_equal(feed_arg(&f, 0), TOKEN);
 }
 
-static void test_a_dialect_that_names_its_writer_is_given_the_token(void **state) {
-    (void)state;
+TEST(a_dialect_that_names_its_writer_is_given_the_token) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
     m.job.rules.dialect = dialect("ms-pipe");
@@ -133,15 +125,13 @@ static int64_t worth_ns(int64_t ran_us) {
     return result()->deadline.ns - FEED_START_NS;
 }
 
-static void test_held_from_the_asking_for_what_the_stamp_has_left_less_m_and_drift(void **state) {
-    (void)state;
+TEST(held_from_the_asking_for_what_the_stamp_has_left_less_m_and_drift) {
     assert_int_equal(worth_ns(0), INT64_C(29000000000) - DRIFT_OF(29000));
     assert_int_equal(worth_ns(400000), INT64_C(28600000000) - DRIFT_OF(28600));
     assert_int_equal(worth_ns(400001), INT64_C(28599000000) - DRIFT_OF(28599));
 }
 
-static void test_an_older_stamp_is_worth_what_it_has_left_never_a_lifetime(void **state) {
-    (void)state;
+TEST(an_older_stamp_is_worth_what_it_has_left_never_a_lifetime) {
     feed f;
     begin_with_ttl(&f, 30000);
     (void)answer_take(&f, 1, text_of(START_MS + 12345), 60000, true);
@@ -157,16 +147,14 @@ static void test_an_older_stamp_is_worth_what_it_has_left_never_a_lifetime(void 
     assert_int_equal(result()->deadline.ns, feed_ms(29000).ns - DRIFT_OF(29000));
 }
 
-static void test_more_than_our_lifetime_in_the_stamp_counts_for_nothing(void **state) {
-    (void)state;
+TEST(more_than_our_lifetime_in_the_stamp_counts_for_nothing) {
     feed f;
     begin_with_ttl(&f, 30000);
     (void)answer_take(&f, 1, text_of(START_MS + 40000), 60000, true);
     assert_int_equal(result()->deadline.ns, feed_ms(30000).ns - DRIFT_OF(30000));
 }
 
-static void test_a_take_is_capped_by_what_a_racing_loser_may_leave(void **state) {
-    (void)state;
+TEST(a_take_is_capped_by_what_a_racing_loser_may_leave) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 20);
@@ -180,8 +168,7 @@ static void test_a_take_is_capped_by_what_a_racing_loser_may_leave(void **state)
     assert_false(result()->stamp_is_token);
 }
 
-static void test_a_take_that_shows_no_stamp_or_no_time_makes_no_sense(void **state) {
-    (void)state;
+TEST(a_take_that_shows_no_stamp_or_no_time_makes_no_sense) {
     static const char *const values[] = {"nil", "'x" TOKEN "'", "''", "'60000'", "7"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
@@ -195,8 +182,7 @@ static void test_a_take_that_shows_no_stamp_or_no_time_makes_no_sense(void **sta
     expect(&f, TL_ESERVER, true);
 }
 
-static void test_too_few_replicas_are_no_lock(void **state) {
-    (void)state;
+TEST(too_few_replicas_are_no_lock) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
     m.job.wait_replicas = 1;
@@ -209,8 +195,7 @@ static void test_too_few_replicas_are_no_lock(void **state) {
 /* ---- what K holds of others ------------------------------------------------------------------ */
 
 /* Not parsable, or no time at all: held for as long as K lives. */
-static void test_what_is_no_stamp_is_held(void **state) {
-    (void)state;
+TEST(what_is_no_stamp_is_held) {
     static const struct {
         const char *dialect, *value;
     } all[] = {{"java", "another"},
@@ -244,8 +229,7 @@ static void test_what_is_no_stamp_is_held(void **state) {
 }
 
 /* The earliest and the latest that is likely: from 2001-09-09 to ten years ahead. */
-static void test_a_number_is_a_time_from_2001_to_ten_years_ahead(void **state) {
-    (void)state;
+TEST(a_number_is_a_time_from_2001_to_ten_years_ahead) {
     const int64_t ahead = START_MS + INT64_C(3653) * 86400000;
     feed f;
     begin(&f, TL_TAKE);
@@ -284,8 +268,7 @@ static void assert_free_after(const char *name, const char *value, int64_t first
     }
 }
 
-static void test_a_stamp_is_free_when_m_and_l_have_passed_since_the_first_could_take_it(void **s) {
-    (void)s;
+TEST(a_stamp_is_free_when_m_and_l_have_passed_since_the_first_could_take_it) {
     const int64_t end = START_MS + 100, whole = (START_MS / 1000 + 7) * 1000;
     char real[32];
     assert_free_after("java", text_of(end), end + 1);
@@ -298,8 +281,7 @@ static void test_a_stamp_is_free_when_m_and_l_have_passed_since_the_first_could_
     assert_free_after("py-float-1", real, whole + 102); /* a reader may round it to .101 */
 }
 
-static void test_judging_follows_the_servers_time_in_the_answer_itself(void **state) {
-    (void)state;
+TEST(judging_follows_the_servers_time_in_the_answer_itself) {
     feed f;
     begin(&f, TL_TAKE);
     f.server.anchor.known = false;
@@ -312,8 +294,7 @@ static void test_judging_follows_the_servers_time_in_the_answer_itself(void **st
     assert_takes_from(&f, text_of(START_MS + 498));
 }
 
-static void test_a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts(void **state) {
-    (void)state;
+TEST(a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts) {
     feed f;
     const char *old = text_of(START_MS - 100000);
     begin(&f, TL_TAKE);
@@ -325,8 +306,7 @@ static void test_a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts(voi
     assert_takes_from(&f, old);
 }
 
-static void test_a_tidelock_holder_is_waited_for_and_will_announce(void **state) {
-    (void)state;
+TEST(a_tidelock_holder_is_waited_for_and_will_announce) {
     feed f;
     begin(&f, TL_TAKE);
     (void)answer_take(&f, 0, text_of(START_MS + 4000), GRACE_MS, true);
@@ -335,8 +315,7 @@ static void test_a_tidelock_holder_is_waited_for_and_will_announce(void **state)
     assert_int_equal(feed_since(result()->hint), 4000 + 1 + M_MS + L_MS + 1);
 }
 
-static void test_s_binds_while_k_is_gone(void **state) {
-    (void)state;
+TEST(s_binds_while_k_is_gone) {
     feed f;
     begin(&f, TL_TAKE);
     (void)answer_take(&f, 0, NULL, 5000, true);
@@ -355,8 +334,7 @@ static void begin_taking_over(feed *f, const char *value) {
     assert_takes_from(f, value);
 }
 
-static void test_a_take_over_compares_the_bytes_and_counts_from_its_own_asking(void **state) {
-    (void)state;
+TEST(a_take_over_compares_the_bytes_and_counts_from_its_own_asking) {
     feed f;
     begin_taking_over(&f, text_of(START_MS - 60000));
     assert_int_equal(f.last.ticket, TICKET);
@@ -369,8 +347,7 @@ static void test_a_take_over_compares_the_bytes_and_counts_from_its_own_asking(v
     assert_int_equal(result()->proof.capped_until.ns, feed_ms(70).ns + FEED_MOST_OF(L_MS));
 }
 
-static void test_a_take_over_that_another_won_finds_it_held(void **state) {
-    (void)state;
+TEST(a_take_over_that_another_won_finds_it_held) {
     feed f;
     begin_taking_over(&f, text_of(START_MS - 60000));
     (void)answer_take(&f, 0, text_of(START_MS + 60000), -1, false);
@@ -378,8 +355,7 @@ static void test_a_take_over_that_another_won_finds_it_held(void **state) {
     assert_int_equal(feed_since(result()->hint), 60000 + 1 + M_MS + L_MS + 1);
 }
 
-static void test_what_changes_again_and_again_is_followed_three_times(void **state) {
-    (void)state;
+TEST(what_changes_again_and_again_is_followed_three_times) {
     feed f;
     begin_taking_over(&f, text_of(START_MS - 60000));
     for (int i = 1; i < TL_STAMP_ROUNDS; i++) {
@@ -391,8 +367,7 @@ static void test_what_changes_again_and_again_is_followed_three_times(void **sta
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_a_take_over_is_not_begun_when_the_asker_has_moved_on(void **state) {
-    (void)state;
+TEST(a_take_over_is_not_begun_when_the_asker_has_moved_on) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, UNTIL_MS);
@@ -400,8 +375,7 @@ static void test_a_take_over_is_not_begun_when_the_asker_has_moved_on(void **sta
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_a_take_over_that_s_refuses_waits_for_what_binds(void **state) {
-    (void)state;
+TEST(a_take_over_that_s_refuses_waits_for_what_binds) {
     feed f;
     const char *old = text_of(START_MS - 60000);
     begin_taking_over(&f, old);
@@ -418,8 +392,7 @@ static void begin_renewing(feed *f) {
     feed_assert_asked(f, "keep");
 }
 
-static void test_a_take_that_finds_its_own_stamp_over_renews_it(void **state) {
-    (void)state;
+TEST(a_take_that_finds_its_own_stamp_over_renews_it) {
     feed f;
     begin_renewing(&f);
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
@@ -429,9 +402,8 @@ static void test_a_take_that_finds_its_own_stamp_over_renews_it(void **state) {
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
 }
 
-static void test_what_another_took_before_that_is_busy(void **state) {
+TEST(what_another_took_before_that_is_busy) {
     static const int statuses[] = {0, -1};
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         feed f;
         begin_renewing(&f);
@@ -444,8 +416,7 @@ static void test_what_another_took_before_that_is_busy(void **state) {
     expect(&f, TL_EUNAVAILABLE, true);
 }
 
-static void test_refusals_of_a_take_are_told_apart(void **state) {
-    (void)state;
+TEST(refusals_of_a_take_are_told_apart) {
     feed f;
     begin(&f, TL_TAKE);
     (void)answer_take(&f, -1, NULL, -1, false);
@@ -476,15 +447,13 @@ static int64_t kept_until(int64_t asked_ns) {
     return result()->deadline.ns;
 }
 
-static void test_a_keep_asked_more_than_l_after_the_take_is_not_capped_any_more(void **state) {
-    (void)state;
+TEST(a_keep_asked_more_than_l_after_the_take_is_not_capped_any_more) {
     assert_int_equal(kept_until(-1000000), feed_ms(CAP_MS).ns);
     assert_int_equal(kept_until(0), feed_ms(CAP_MS).ns);
     assert_true(kept_until(1) >= feed_ms(L_MS + T_MS - M_MS - 1).ns - DRIFT_OF(T_MS));
 }
 
-static void test_kept_counts_from_the_asking_what_the_stamp_has_left(void **state) {
-    (void)state;
+TEST(kept_counts_from_the_asking_what_the_stamp_has_left) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
     feed_at(&f, 20000);
@@ -498,8 +467,7 @@ static void test_kept_counts_from_the_asking_what_the_stamp_has_left(void **stat
     assert_int_equal(result()->proof.stamp_ms, START_MS + 20000 + T_MS);
 }
 
-static void test_the_first_keep_of_an_adopted_lock_is_capped_like_a_take(void **state) {
-    (void)state;
+TEST(the_first_keep_of_an_adopted_lock_is_capped_like_a_take) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
     m.job.proof = (tl_proof){0};
@@ -512,8 +480,7 @@ static void test_the_first_keep_of_an_adopted_lock_is_capped_like_a_take(void **
     assert_int_equal(result()->proof.capped_until.ns, feed_ms(20).ns + FEED_MOST_OF(L_MS));
 }
 
-static void test_a_keep_that_finds_nothing_has_lost(void **state) {
-    (void)state;
+TEST(a_keep_that_finds_nothing_has_lost) {
     feed f;
     begin(&f, TL_KEEP);
     (void)answer_keep(&f, -1, NULL, -1);
@@ -523,8 +490,7 @@ static void test_a_keep_that_finds_nothing_has_lost(void **state) {
     expect_lost(&f, TL_LOST_TAKEN, false);
 }
 
-static void test_a_keep_that_came_too_late_proves_no_loss(void **state) {
-    (void)state;
+TEST(a_keep_that_came_too_late_proves_no_loss) {
     feed f;
     begin(&f, TL_KEEP);
     (void)answer_keep(&f, -2, text_of(START_MS + T_MS), 1000);
@@ -538,8 +504,7 @@ static const char *legacy_stamp(int64_t ahead_ms) {
     return text_of(START_MS + ahead_ms + LEGACY_MS);
 }
 
-static void test_a_racing_losers_stamp_is_taken_back(void **state) {
-    (void)state;
+TEST(a_racing_losers_stamp_is_taken_back) {
     feed f;
     const char *losers = legacy_stamp(M_MS); /* the fastest clock that is allowed */
     begin(&f, TL_KEEP);
@@ -558,8 +523,7 @@ static void test_a_racing_losers_stamp_is_taken_back(void **state) {
 
 /* What was known of the server's clock before this answer counts no more: it might show a time by which the
  * request would be refused. */
-static void test_taking_back_goes_by_the_time_that_was_just_told(void **state) {
-    (void)state;
+TEST(taking_back_goes_by_the_time_that_was_just_told) {
     feed f;
     prepare(&f, both[0], TL_KEEP);
     f.server.drift_ppm = 101500;
@@ -571,8 +535,7 @@ static void test_taking_back_goes_by_the_time_that_was_just_told(void **state) {
     assert_true(feed_arg_int(&f, 2) >= feed_server_us(15040 + ATTEMPT_MS / 2));
 }
 
-static void test_a_stamp_of_a_clock_beyond_m_has_robbed_us(void **state) {
-    (void)state;
+TEST(a_stamp_of_a_clock_beyond_m_has_robbed_us) {
     feed f;
     begin(&f, TL_KEEP);
     feed_at(&f, 400);
@@ -581,8 +544,7 @@ static void test_a_stamp_of_a_clock_beyond_m_has_robbed_us(void **state) {
     assert_int_equal(result()->robber_ms, M_MS + 1 - 400);
 }
 
-static void test_the_last_proof_decides_who_is_a_loser(void **state) {
-    (void)state;
+TEST(the_last_proof_decides_who_is_a_loser) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
     m.job.proof.proved_us = feed_server_us(20000);
@@ -600,8 +562,7 @@ static void test_the_last_proof_decides_who_is_a_loser(void **state) {
     expect_lost(&f, TL_LOST_TAKEN, false); /* but its clock may be right */
 }
 
-static void test_what_dialects_add_is_not_taken_for_the_clock(void **state) {
-    (void)state;
+TEST(what_dialects_add_is_not_taken_for_the_clock) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
     m.job.rules.dialect = dialect("jedis-lock"); /* adds a ms */
@@ -610,8 +571,7 @@ static void test_what_dialects_add_is_not_taken_for_the_clock(void **state) {
     assert_int_equal(f.status, TL_GO);
 }
 
-static void test_nothing_is_taken_back_once_the_time_is_over(void **state) {
-    (void)state;
+TEST(nothing_is_taken_back_once_the_time_is_over) {
     for (int late = 0; late < 2; late++) {
         feed f;
         begin(&f, TL_KEEP);
@@ -624,8 +584,7 @@ static void test_nothing_is_taken_back_once_the_time_is_over(void **state) {
     }
 }
 
-static void test_what_is_no_stamp_is_another_holder(void **state) {
-    (void)state;
+TEST(what_is_no_stamp_is_another_holder) {
     static const char *const values[] = {TOKEN, "x", "17", "", "99999999999999999"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
@@ -635,8 +594,7 @@ static void test_what_is_no_stamp_is_another_holder(void **state) {
     }
 }
 
-static void test_waiters_that_always_overwrite_rob_only_near_the_end(void **state) {
-    (void)state;
+TEST(waiters_that_always_overwrite_rob_only_near_the_end) {
     for (int late = 0; late < 2; late++) {
         feed f;
         char value[64];
@@ -655,8 +613,7 @@ static void test_waiters_that_always_overwrite_rob_only_near_the_end(void **stat
 }
 
 /* Any poll of theirs may leave a stamp as early as a racing loser's. */
-static void test_where_waiters_always_overwrite_each_keep_is_capped_anew(void **state) {
-    (void)state;
+TEST(where_waiters_always_overwrite_each_keep_is_capped_anew) {
     feed f;
     char value[64];
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
@@ -673,8 +630,7 @@ static void test_where_waiters_always_overwrite_each_keep_is_capped_anew(void **
 }
 
 /* One with a longer lifetime, whose answer is still to come, may be believed for that. */
-static void test_what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep(void **state) {
-    (void)state;
+TEST(what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep) {
     feed f;
     char value[64];
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
@@ -691,8 +647,7 @@ static void test_what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_kee
 }
 
 /* From the latest that the server's clock can show, with what a fast clock of the server gains on ours until then, M, and rounding. */
-static void test_what_is_taken_back_ends_m_after_all_that_may_be_believed(void **state) {
-    (void)state;
+TEST(what_is_taken_back_ends_m_after_all_that_may_be_believed) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_KEEP);
     m.job.ttl_ms = 10000;
@@ -716,8 +671,7 @@ static void begin_taking_back(feed *f) {
     assert_int_equal(f->status, TL_GO);
 }
 
-static void test_taking_back_follows_three_losers_and_then_is_only_at_risk(void **state) {
-    (void)state;
+TEST(taking_back_follows_three_losers_and_then_is_only_at_risk) {
     feed f;
     begin_taking_back(&f);
     for (int i = 1; i < TL_STAMP_ROUNDS; i++) {
@@ -728,8 +682,7 @@ static void test_taking_back_follows_three_losers_and_then_is_only_at_risk(void 
     expect(&f, TL_EUNAVAILABLE, true);
 }
 
-static void test_taking_back_ends_with_what_it_finds(void **state) {
-    (void)state;
+TEST(taking_back_ends_with_what_it_finds) {
     feed f;
     begin_taking_back(&f);
     (void)answer_take(&f, 0, legacy_stamp(M_MS + 1), -1, false);
@@ -748,16 +701,14 @@ static void test_taking_back_ends_with_what_it_finds(void **state) {
     expect(&f, TL_ESERVER, true);
 }
 
-static void test_a_stamp_that_s_does_not_give_back_is_lost(void **state) {
-    (void)state;
+TEST(a_stamp_that_s_does_not_give_back_is_lost) {
     feed f;
     begin_taking_back(&f);
     (void)answer_take(&f, 0, legacy_stamp(-100), 4000, true); /* as it was: S names another */
     expect_lost(&f, TL_LOST_TAKEN, false);
 }
 
-static void test_a_lost_answer_to_taking_back_is_only_uncertain(void **state) {
-    (void)state;
+TEST(a_lost_answer_to_taking_back_is_only_uncertain) {
     feed f;
     begin_taking_back(&f);
     (void)feed_lost(&f);
@@ -766,8 +717,7 @@ static void test_a_lost_answer_to_taking_back_is_only_uncertain(void **state) {
 
 /* ---- releasing ------------------------------------------------------------------------------- */
 
-static void test_drop_tells_released_expired_and_taken_apart(void **state) {
-    (void)state;
+TEST(drop_tells_released_expired_and_taken_apart) {
     static const struct {
         int status;
         int64_t ahead_ms;
@@ -786,8 +736,7 @@ static void test_drop_tells_released_expired_and_taken_apart(void **state) {
     }
 }
 
-static void test_a_losers_stamp_after_our_time_is_anothers(void **state) {
-    (void)state;
+TEST(a_losers_stamp_after_our_time_is_anothers) {
     feed f;
     begin(&f, TL_DROP);
     f.now = m.job.believed;
@@ -802,8 +751,7 @@ static void test_a_losers_stamp_after_our_time_is_anothers(void **state) {
 
 #define UNKNOWN "-ERR unknown command 'EVALSHA'"
 
-static void test_the_bridge_refuses_a_server_without_eval(void **state) {
-    (void)state;
+TEST(the_bridge_refuses_a_server_without_eval) {
     for (int op = TL_TAKE; op <= TL_DROP; op++) {
         feed f;
         begin(&f, (tl_op)op);
@@ -814,8 +762,7 @@ static void test_the_bridge_refuses_a_server_without_eval(void **state) {
     }
 }
 
-static void test_a_timestamp_lock_goes_on_without_eval_and_remembers_it(void **state) {
-    (void)state;
+TEST(a_timestamp_lock_goes_on_without_eval_and_remembers_it) {
     for (int op = TL_TAKE; op <= TL_DROP; op++) {
         feed f;
         prepare(&f, &tl__protocol_timestamp, (tl_op)op);
@@ -836,8 +783,7 @@ static void test_a_timestamp_lock_goes_on_without_eval_and_remembers_it(void **s
     }
 }
 
-static void test_the_bridge_asks_by_script_whatever_is_known(void **state) {
-    (void)state;
+TEST(the_bridge_asks_by_script_whatever_is_known) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
     f.server.level = TL_LEVEL_PLAIN;
@@ -845,8 +791,7 @@ static void test_the_bridge_asks_by_script_whatever_is_known(void **state) {
     feed_assert_asked(&f, "take");
 }
 
-static void test_other_errors_do_not_tell_the_level(void **state) {
-    (void)state;
+TEST(other_errors_do_not_tell_the_level) {
     static const char *const errors[] = {
         "-NOPERM this user has no permissions to run the 'evalsha' command",
         "-ERR Error running script (call to f_1): @user_script: 9: unknown command called from script",
@@ -864,8 +809,7 @@ static void test_other_errors_do_not_tell_the_level(void **state) {
 
 /* ---- within the machines that drive it ------------------------------------------------------- */
 
-static void test_the_keeper_takes_a_losers_stamp_back_without_a_word(void **state) {
-    (void)state;
+TEST(the_keeper_takes_a_losers_stamp_back_without_a_word) {
     static tl_renew r;
     feed f;
     tl_job job = stamp_job(&tl__protocol_bridge);
@@ -887,8 +831,7 @@ static void test_the_keeper_takes_a_losers_stamp_back_without_a_word(void **stat
     feed_assert_asked(&f, "keep");
 }
 
-static void test_the_keeper_names_the_thiefs_clock(void **state) {
-    (void)state;
+TEST(the_keeper_names_the_thiefs_clock) {
     static tl_renew r;
     feed f;
     tl_job job = stamp_job(&tl__protocol_bridge);
@@ -903,68 +846,4 @@ static void test_the_keeper_names_the_thiefs_clock(void **state) {
     assert_int_equal(f.out.note[0].why, TL_LOST_TAKEN);
     assert_true(f.out.note[0].robbed);
     assert_int_equal(f.out.note[0].robber_ms, 90000);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_take_expects_nothing_and_writes_the_end_of_the_lifetime),
-        cmocka_unit_test(test_the_garbage_lifetime_grows_with_a_long_one),
-        cmocka_unit_test(test_a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show),
-        cmocka_unit_test(test_keep_that_finds_its_own_token_holds_by_that),
-        cmocka_unit_test(test_take_that_finds_its_own_token_holds_by_that),
-        cmocka_unit_test(test_keep_writes_a_later_stamp_and_says_who_we_are),
-        cmocka_unit_test(test_drop_says_the_token_alone),
-        cmocka_unit_test(test_a_dialect_that_names_its_writer_is_given_the_token),
-        cmocka_unit_test(test_held_from_the_asking_for_what_the_stamp_has_left_less_m_and_drift),
-        cmocka_unit_test(test_an_older_stamp_is_worth_what_it_has_left_never_a_lifetime),
-        cmocka_unit_test(test_more_than_our_lifetime_in_the_stamp_counts_for_nothing),
-        cmocka_unit_test(test_a_take_is_capped_by_what_a_racing_loser_may_leave),
-        cmocka_unit_test(test_a_take_that_shows_no_stamp_or_no_time_makes_no_sense),
-        cmocka_unit_test(test_too_few_replicas_are_no_lock),
-        cmocka_unit_test(test_what_is_no_stamp_is_held),
-        cmocka_unit_test(test_a_number_is_a_time_from_2001_to_ten_years_ahead),
-        cmocka_unit_test(
-            test_a_stamp_is_free_when_m_and_l_have_passed_since_the_first_could_take_it),
-        cmocka_unit_test(test_judging_follows_the_servers_time_in_the_answer_itself),
-        cmocka_unit_test(test_a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts),
-        cmocka_unit_test(test_a_tidelock_holder_is_waited_for_and_will_announce),
-        cmocka_unit_test(test_s_binds_while_k_is_gone),
-        cmocka_unit_test(test_a_take_over_compares_the_bytes_and_counts_from_its_own_asking),
-        cmocka_unit_test(test_a_take_over_that_another_won_finds_it_held),
-        cmocka_unit_test(test_what_changes_again_and_again_is_followed_three_times),
-        cmocka_unit_test(test_a_take_over_is_not_begun_when_the_asker_has_moved_on),
-        cmocka_unit_test(test_a_take_over_that_s_refuses_waits_for_what_binds),
-        cmocka_unit_test(test_a_take_that_finds_its_own_stamp_over_renews_it),
-        cmocka_unit_test(test_what_another_took_before_that_is_busy),
-        cmocka_unit_test(test_refusals_of_a_take_are_told_apart),
-        cmocka_unit_test(test_a_keep_asked_more_than_l_after_the_take_is_not_capped_any_more),
-        cmocka_unit_test(test_kept_counts_from_the_asking_what_the_stamp_has_left),
-        cmocka_unit_test(test_the_first_keep_of_an_adopted_lock_is_capped_like_a_take),
-        cmocka_unit_test(test_a_keep_that_finds_nothing_has_lost),
-        cmocka_unit_test(test_a_keep_that_came_too_late_proves_no_loss),
-        cmocka_unit_test(test_a_racing_losers_stamp_is_taken_back),
-        cmocka_unit_test(test_taking_back_goes_by_the_time_that_was_just_told),
-        cmocka_unit_test(test_a_stamp_of_a_clock_beyond_m_has_robbed_us),
-        cmocka_unit_test(test_the_last_proof_decides_who_is_a_loser),
-        cmocka_unit_test(test_what_dialects_add_is_not_taken_for_the_clock),
-        cmocka_unit_test(test_nothing_is_taken_back_once_the_time_is_over),
-        cmocka_unit_test(test_what_is_no_stamp_is_another_holder),
-        cmocka_unit_test(test_waiters_that_always_overwrite_rob_only_near_the_end),
-        cmocka_unit_test(test_where_waiters_always_overwrite_each_keep_is_capped_anew),
-        cmocka_unit_test(test_what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep),
-        cmocka_unit_test(test_what_is_taken_back_ends_m_after_all_that_may_be_believed),
-        cmocka_unit_test(test_taking_back_follows_three_losers_and_then_is_only_at_risk),
-        cmocka_unit_test(test_taking_back_ends_with_what_it_finds),
-        cmocka_unit_test(test_a_stamp_that_s_does_not_give_back_is_lost),
-        cmocka_unit_test(test_a_lost_answer_to_taking_back_is_only_uncertain),
-        cmocka_unit_test(test_drop_tells_released_expired_and_taken_apart),
-        cmocka_unit_test(test_a_losers_stamp_after_our_time_is_anothers),
-        cmocka_unit_test(test_the_bridge_refuses_a_server_without_eval),
-        cmocka_unit_test(test_a_timestamp_lock_goes_on_without_eval_and_remembers_it),
-        cmocka_unit_test(test_the_bridge_asks_by_script_whatever_is_known),
-        cmocka_unit_test(test_other_errors_do_not_tell_the_level),
-        cmocka_unit_test(test_the_keeper_takes_a_losers_stamp_back_without_a_word),
-        cmocka_unit_test(test_the_keeper_names_the_thiefs_clock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

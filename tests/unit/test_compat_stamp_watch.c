@@ -118,8 +118,7 @@ static void assert_takes(const feed *f, int64_t end_ms, int64_t fence, int64_t s
 }
 
 /* Each number is by the edge of the server's clock that costs us, not others. */
-static void test_a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest(void **state) {
-    (void)state;
+TEST(a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest) {
     feed f;
     begin(&f, TL_TAKE);
     f.server.anchor.offset.lo -= 700000;
@@ -132,8 +131,7 @@ static void test_a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest(vo
     assert_takes(&f, START_MS + T_MS, FEED_SERVER_US + 90000, FEED_SERVER_US);
 }
 
-static void test_a_free_key_is_taken_and_ours_for_what_its_stamp_leaves(void **state) {
-    (void)state;
+TEST(a_free_key_is_taken_and_ours_for_what_its_stamp_leaves) {
     feed f;
     begin(&f, TL_TAKE);
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
@@ -156,8 +154,7 @@ static void test_a_free_key_is_taken_and_ours_for_what_its_stamp_leaves(void **s
     assert_false(result()->stamp_is_token);
 }
 
-static void test_a_short_lifetime_is_worth_itself_less_the_way_and_m(void **state) {
-    (void)state;
+TEST(a_short_lifetime_is_worth_itself_less_the_way_and_m) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_TAKE);
     f.server.level = TL_LEVEL_WATCH;
@@ -171,8 +168,7 @@ static void test_a_short_lifetime_is_worth_itself_less_the_way_and_m(void **stat
 }
 
 /* Where the time is our own wall clock's, which is off by M as everybody's. */
-static void test_without_time_our_own_clock_is_spared_too(void **state) {
-    (void)state;
+TEST(without_time_our_own_clock_is_spared_too) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_TAKE);
     f.server.level = TL_LEVEL_WATCH;
@@ -191,8 +187,7 @@ static void test_without_time_our_own_clock_is_spared_too(void **state) {
     assert_int_equal(result()->proof.proved_us, feed_server_us(100)); /* no later than it was so */
 }
 
-static void test_fences_rise_and_are_reserved(void **state) {
-    (void)state;
+TEST(fences_rise_and_are_reserved) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_TAKE);
     f.server.level = TL_LEVEL_WATCH;
@@ -205,8 +200,7 @@ static void test_fences_rise_and_are_reserved(void **state) {
     assert_int_equal(result()->fence, last + 1);
 }
 
-static void test_fences_at_their_end_are_refused(void **state) {
-    (void)state;
+TEST(fences_at_their_end_are_refused) {
     feed f;
     begin(&f, TL_TAKE);
     (void)FIND(&f, NULL, .token = "", .fence = (INT64_C(1) << 53) - 1);
@@ -219,8 +213,7 @@ static tl_status find_ended(feed *f, int64_t ago_ms) {
     return FIND(f, text_of(server_ms(f) - ago_ms));
 }
 
-static void test_a_stamp_is_taken_when_m_and_l_have_passed(void **state) {
-    (void)state;
+TEST(a_stamp_is_taken_when_m_and_l_have_passed) {
     feed f;
     begin(&f, TL_TAKE);
     (void)find_ended(&f, M_MS + L_MS + 1);
@@ -231,8 +224,7 @@ static void test_a_stamp_is_taken_when_m_and_l_have_passed(void **state) {
     assert_takes(&f, server_ms(&f) + T_MS, FEED_SERVER_US, FEED_SERVER_US);
 }
 
-static void test_what_is_no_stamp_is_held(void **state) {
-    (void)state;
+TEST(what_is_no_stamp_is_held) {
     static const char *const values[] = {"", OTHER, "1", "99999999999999999"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
@@ -244,8 +236,7 @@ static void test_what_is_no_stamp_is_held(void **state) {
     }
 }
 
-static void test_a_key_of_another_kind_is_held(void **state) {
-    (void)state;
+TEST(a_key_of_another_kind_is_held) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f,
@@ -255,8 +246,7 @@ static void test_a_key_of_another_kind_is_held(void **state) {
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_a_stamp_with_a_lifetime_that_s_does_not_know_is_held(void **state) {
-    (void)state;
+TEST(a_stamp_with_a_lifetime_that_s_does_not_know_is_held) {
     feed f;
     begin(&f, TL_TAKE);
     const char *old = text_of(START_MS - 100000);
@@ -268,8 +258,7 @@ static void test_a_stamp_with_a_lifetime_that_s_does_not_know_is_held(void **sta
     assert_string_equal(f.last.command[0].argv[0].p, "HMSET");
 }
 
-static void test_s_binds_while_k_is_gone(void **state) {
-    (void)state;
+TEST(s_binds_while_k_is_gone) {
     feed f;
     begin(&f, TL_TAKE);
     (void)FIND(&f, NULL, .token = OTHER, .bound = "x", .until_us = FEED_SERVER_US);
@@ -281,8 +270,7 @@ static void test_s_binds_while_k_is_gone(void **state) {
     assert_string_equal(f.last.command[0].argv[0].p, "HMSET");
 }
 
-static void test_a_tidelock_holder_is_announced(void **state) {
-    (void)state;
+TEST(a_tidelock_holder_is_announced) {
     feed f;
     const char *value = text_of(START_MS + 20000);
     begin(&f, TL_TAKE);
@@ -293,8 +281,7 @@ static void test_a_tidelock_holder_is_announced(void **state) {
 }
 
 /* Its own, whether the answer was lost or came too late: never by the bytes alone. */
-static void test_a_take_that_finds_its_token_writes_anew_and_keeps_the_fence(void **state) {
-    (void)state;
+TEST(a_take_that_finds_its_token_writes_anew_and_keeps_the_fence) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 5000);
@@ -314,8 +301,7 @@ static void test_a_take_that_finds_its_token_writes_anew_and_keeps_the_fence(voi
     expect(&f, TL_EBUSY, false);
 }
 
-static void test_a_take_that_finds_its_token_never_shortens(void **state) {
-    (void)state;
+TEST(a_take_that_finds_its_token_never_shortens) {
     feed f;
     const char *later = text_of(START_MS + T_MS + 40000);
     begin(&f, TL_TAKE);
@@ -326,8 +312,7 @@ static void test_a_take_that_finds_its_token_never_shortens(void **state) {
 }
 
 /* The fence is taken over from S, and must be one that can have been given. */
-static void test_a_fence_that_cannot_be_is_refused_with_its_token(void **state) {
-    (void)state;
+TEST(a_fence_that_cannot_be_is_refused_with_its_token) {
     const int64_t fences[] = {0, INT64_C(1) << 53};
     for (size_t i = 0; i < sizeof fences / sizeof *fences; i++) {
         feed f;
@@ -337,8 +322,7 @@ static void test_a_fence_that_cannot_be_is_refused_with_its_token(void **state) 
     }
 }
 
-static void test_one_that_found_itself_the_holder_has_left_something_behind(void **state) {
-    (void)state;
+TEST(one_that_found_itself_the_holder_has_left_something_behind) {
     feed f;
     begin(&f, TL_TAKE);
     (void)answer_ours(&f);
@@ -348,8 +332,7 @@ static void test_one_that_found_itself_the_holder_has_left_something_behind(void
 
 /* ---- what comes of writing ------------------------------------------------------------------- */
 
-static void test_an_unanswered_exec_is_doubt_an_unanswered_look_is_none(void **state) {
-    (void)state;
+TEST(an_unanswered_exec_is_doubt_an_unanswered_look_is_none) {
     for (int op = TL_TAKE; op <= TL_DROP; op++) {
         feed f;
         begin(&f, (tl_op)op);
@@ -368,8 +351,7 @@ static void test_an_unanswered_exec_is_doubt_an_unanswered_look_is_none(void **s
     }
 }
 
-static void test_who_is_disturbed_looks_again_a_few_times(void **state) {
-    (void)state;
+TEST(who_is_disturbed_looks_again_a_few_times) {
     static const tl_err ends[] = {TL_EBUSY, TL_EUNAVAILABLE, TL_EUNAVAILABLE};
     for (int op = TL_TAKE; op <= TL_DROP; op++) {
         feed f;
@@ -385,8 +367,7 @@ static void test_who_is_disturbed_looks_again_a_few_times(void **state) {
 }
 
 /* What was its own at the first look has been another's since: it is taken whole, with a fence of its own. */
-static void test_a_take_that_lost_its_lock_between_two_looks_takes_it_anew(void **state) {
-    (void)state;
+TEST(a_take_that_lost_its_lock_between_two_looks_takes_it_anew) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 100);
@@ -401,8 +382,7 @@ static void test_a_take_that_lost_its_lock_between_two_looks_takes_it_anew(void 
     assert_int_equal(result()->fence, feed_server_us(5000) + 1);
 }
 
-static void test_nobody_looks_again_when_the_time_is_up(void **state) {
-    (void)state;
+TEST(nobody_looks_again_when_the_time_is_up) {
     feed f;
     begin(&f, TL_TAKE);
     (void)FIND(&f, NULL);
@@ -412,8 +392,7 @@ static void test_nobody_looks_again_when_the_time_is_up(void **state) {
 }
 
 /* From 2.6.5 on a transaction with a refused command is not executed. */
-static void test_a_refused_transaction_has_done_nothing(void **state) {
-    (void)state;
+TEST(a_refused_transaction_has_done_nothing) {
     feed f;
     begin(&f, TL_TAKE);
     f.place = "place";
@@ -429,8 +408,7 @@ static void test_a_refused_transaction_has_done_nothing(void **state) {
 }
 
 /* Below, the rest of it is; then nothing is ours, but something may stand there. */
-static void test_one_that_was_executed_in_part_is_undone(void **state) {
-    (void)state;
+TEST(one_that_was_executed_in_part_is_undone) {
     static const char *const parts[] = {
         "-ERR command not allowed when used memory > 'maxmemory'\n+QUEUED +QUEUED +QUEUED "
         "[1 +OK ['1' '2']]",
@@ -449,8 +427,7 @@ static void test_one_that_was_executed_in_part_is_undone(void **state) {
     }
 }
 
-static void test_answers_that_make_no_sense_prove_nothing(void **state) {
-    (void)state;
+TEST(answers_that_make_no_sense_prove_nothing) {
     static const char *const looks[] = {"+OK", "+OK nil -1 [nil] [1 2] +OK",
                                         "+OK nil 'x' [nil nil nil nil] ['1' '2'] +OK",
                                         "+OK nil -1 7 ['1' '2'] +OK"};
@@ -471,8 +448,7 @@ static void test_answers_that_make_no_sense_prove_nothing(void **state) {
     }
 }
 
-static void test_a_look_that_is_refused_is_told_and_changes_nothing(void **state) {
-    (void)state;
+TEST(a_look_that_is_refused_is_told_and_changes_nothing) {
     static const char *const replies[] = {
         ("-LOADING Redis is loading the dataset in memory\n-LOADING x\n-LOADING x\n-LOADING "
          "x\n-LOADING x\n-LOADING x"),
@@ -487,8 +463,7 @@ static void test_a_look_that_is_refused_is_told_and_changes_nothing(void **state
     }
 }
 
-static void test_a_sidecar_of_another_kind_is_told(void **state) {
-    (void)state;
+TEST(a_sidecar_of_another_kind_is_told) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "+OK nil -1 -WRONGTYPE Operation against a key holding the wrong kind of "
@@ -497,8 +472,7 @@ static void test_a_sidecar_of_another_kind_is_told(void **state) {
 }
 
 /* It told the time at login, but doesn't any more. */
-static void test_a_time_that_is_refused_is_done_without(void **state) {
-    (void)state;
+TEST(a_time_that_is_refused_is_done_without) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "+OK nil -1 [nil nil nil nil] -ERR unknown command 'TIME'\n+OK");
@@ -507,8 +481,7 @@ static void test_a_time_that_is_refused_is_done_without(void **state) {
 }
 
 /* Then what is left counts from the latest that the server's clock can show. */
-static void test_without_an_answer_of_time_the_latest_counts(void **state) {
-    (void)state;
+TEST(without_an_answer_of_time_the_latest_counts) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_TAKE);
     f.server.level = TL_LEVEL_WATCH;
@@ -523,8 +496,7 @@ static void test_without_an_answer_of_time_the_latest_counts(void **state) {
                      feed_ms(30000 - 90 - M_MS).ns - DRIFT_OF(30000 - 90 - M_MS));
 }
 
-static void test_too_few_replicas_are_no_lock(void **state) {
-    (void)state;
+TEST(too_few_replicas_are_no_lock) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_TAKE);
     f.server.level = TL_LEVEL_WATCH;
@@ -541,8 +513,7 @@ static void test_too_few_replicas_are_no_lock(void **state) {
 
 #define UNKNOWN "-ERR unknown command 'X'\n"
 
-static void test_a_server_without_watch_multi_or_exec_is_spoken_to_in_plain(void **state) {
-    (void)state;
+TEST(a_server_without_watch_multi_or_exec_is_spoken_to_in_plain) {
     static const char *const looks[] = {
         UNKNOWN "nil -1 [nil nil nil nil] ['1' '2'] +OK",
         "+OK nil -1 [nil nil nil nil] ['1' '2'] " UNKNOWN,
@@ -567,8 +538,7 @@ static void test_a_server_without_watch_multi_or_exec_is_spoken_to_in_plain(void
     }
 }
 
-static void test_strict_and_the_bridge_never_watch(void **state) {
-    (void)state;
+TEST(strict_and_the_bridge_never_watch) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_TAKE);
     f.server.level = TL_LEVEL_WATCH;
@@ -583,8 +553,7 @@ static void test_strict_and_the_bridge_never_watch(void **state) {
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-static void test_a_keep_writes_a_later_stamp_and_lifts_the_cap(void **state) {
-    (void)state;
+TEST(a_keep_writes_a_later_stamp_and_lifts_the_cap) {
     feed f;
     begin(&f, TL_KEEP);
     feed_at(&f, 20000);
@@ -604,8 +573,7 @@ static void test_a_keep_writes_a_later_stamp_and_lifts_the_cap(void **state) {
     assert_int_equal(result()->proof.stamp_ms, end_ms);
 }
 
-static void test_a_keep_within_l_of_the_take_leaves_the_cap(void **state) {
-    (void)state;
+TEST(a_keep_within_l_of_the_take_leaves_the_cap) {
     feed f;
     begin(&f, TL_KEEP);
     feed_at(&f, L_MS);
@@ -619,8 +587,7 @@ static void test_a_keep_within_l_of_the_take_leaves_the_cap(void **state) {
     assert_true(tl__mono_before(feed_ms(CAP_MS), result()->deadline));
 }
 
-static void test_a_keep_never_shortens(void **state) {
-    (void)state;
+TEST(a_keep_never_shortens) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_KEEP);
     f.server.level = TL_LEVEL_WATCH;
@@ -633,8 +600,7 @@ static void test_a_keep_never_shortens(void **state) {
     assert_non_null(strstr(said(&f), want));
 }
 
-static void test_a_keep_that_finds_it_gone_or_anothers_is_lost(void **state) {
-    (void)state;
+TEST(a_keep_that_finds_it_gone_or_anothers_is_lost) {
     feed f;
     begin(&f, TL_KEEP);
     (void)FIND(&f, NULL, .token = TOKEN, .bound = own());
@@ -662,8 +628,7 @@ static tl_status find_written(feed *f, int64_t read_ms) {
                 .fence = 77);
 }
 
-static void test_a_losers_stamp_is_taken_back_and_ends_no_sooner(void **state) {
-    (void)state;
+TEST(a_losers_stamp_is_taken_back_and_ends_no_sooner) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_KEEP);
     f.server.level = TL_LEVEL_WATCH;
@@ -679,8 +644,7 @@ static void test_a_losers_stamp_is_taken_back_and_ends_no_sooner(void **state) {
     expect(&f, TL_OK, false);
 }
 
-static void test_a_thiefs_clock_is_named(void **state) {
-    (void)state;
+TEST(a_thiefs_clock_is_named) {
     feed f;
     begin(&f, TL_KEEP);
     (void)find_written(&f, M_MS + 1);
@@ -690,8 +654,7 @@ static void test_a_thiefs_clock_is_named(void **state) {
 
 /* ---- releasing ------------------------------------------------------------------------------- */
 
-static void test_a_release_deletes_what_is_ours_and_tells_who_waits(void **state) {
-    (void)state;
+TEST(a_release_deletes_what_is_ours_and_tells_who_waits) {
     feed f;
     begin(&f, TL_DROP);
     (void)answer_ours(&f);
@@ -704,8 +667,7 @@ static void test_a_release_deletes_what_is_ours_and_tells_who_waits(void **state
     expect(&f, TL_OK, false);
 }
 
-static void test_a_key_that_went_by_itself_was_over(void **state) {
-    (void)state;
+TEST(a_key_that_went_by_itself_was_over) {
     feed f;
     begin(&f, TL_DROP);
     (void)answer_ours(&f);
@@ -713,8 +675,7 @@ static void test_a_key_that_went_by_itself_was_over(void **state) {
     expect(&f, TL_EEXPIRED, false);
 }
 
-static void test_a_release_deletes_nothing_that_is_not_provably_ours(void **state) {
-    (void)state;
+TEST(a_release_deletes_nothing_that_is_not_provably_ours) {
     feed f;
     begin(&f, TL_DROP); /* our bytes, another's token */
     (void)FIND(&f, own(), .token = OTHER, .bound = own());
@@ -739,8 +700,7 @@ static void test_a_release_deletes_nothing_that_is_not_provably_ours(void **stat
 }
 
 /* A take that is still on its way finds S touched: also where there is none yet. */
-static void test_a_release_always_touches_the_sidecar(void **state) {
-    (void)state;
+TEST(a_release_always_touches_the_sidecar) {
     feed f;
     begin(&f, TL_DROP);
     (void)FIND(&f, NULL);
@@ -755,8 +715,7 @@ static void test_a_release_always_touches_the_sidecar(void **state) {
 /* ---- within the machines that drive it ------------------------------------------------------- */
 
 /* The answer to EXEC is lost: it is asked again, finds that it worked, and never deletes blindly. */
-static void test_a_release_that_was_not_answered_is_asked_again(void **state) {
-    (void)state;
+TEST(a_release_that_was_not_answered_is_asked_again) {
     static tl_settle s;
     feed f;
     tl_job job = stamp_job(&tl__protocol_timestamp);
@@ -780,8 +739,7 @@ static void test_a_release_that_was_not_answered_is_asked_again(void **state) {
 }
 
 /* A take whose EXEC is not answered, and that is given up, is dropped in the background. */
-static void test_a_take_that_was_given_up_is_undone(void **state) {
-    (void)state;
+TEST(a_take_that_was_given_up_is_undone) {
     static tl_acquire a;
     static const tl_retry retry = {.kind = TL_RETRY_AUTO};
     feed f;
@@ -804,52 +762,4 @@ static void test_a_take_that_was_given_up_is_undone(void **state) {
     assert_writes(&f, "DEL " KEY "; HDEL " SIDECAR " token; EXEC; PUBLISH " SIDECAR " ");
     (void)feed_reply(&f, "+QUEUED +QUEUED [1 1] 2");
     assert_int_equal(f.status, TL_END);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest),
-        cmocka_unit_test(test_a_free_key_is_taken_and_ours_for_what_its_stamp_leaves),
-        cmocka_unit_test(test_a_short_lifetime_is_worth_itself_less_the_way_and_m),
-        cmocka_unit_test(test_without_time_our_own_clock_is_spared_too),
-        cmocka_unit_test(test_fences_rise_and_are_reserved),
-        cmocka_unit_test(test_fences_at_their_end_are_refused),
-        cmocka_unit_test(test_a_stamp_is_taken_when_m_and_l_have_passed),
-        cmocka_unit_test(test_what_is_no_stamp_is_held),
-        cmocka_unit_test(test_a_key_of_another_kind_is_held),
-        cmocka_unit_test(test_a_stamp_with_a_lifetime_that_s_does_not_know_is_held),
-        cmocka_unit_test(test_s_binds_while_k_is_gone),
-        cmocka_unit_test(test_a_tidelock_holder_is_announced),
-        cmocka_unit_test(test_a_take_that_finds_its_token_writes_anew_and_keeps_the_fence),
-        cmocka_unit_test(test_a_take_that_finds_its_token_never_shortens),
-        cmocka_unit_test(test_a_fence_that_cannot_be_is_refused_with_its_token),
-        cmocka_unit_test(test_one_that_found_itself_the_holder_has_left_something_behind),
-        cmocka_unit_test(test_an_unanswered_exec_is_doubt_an_unanswered_look_is_none),
-        cmocka_unit_test(test_who_is_disturbed_looks_again_a_few_times),
-        cmocka_unit_test(test_a_take_that_lost_its_lock_between_two_looks_takes_it_anew),
-        cmocka_unit_test(test_nobody_looks_again_when_the_time_is_up),
-        cmocka_unit_test(test_a_refused_transaction_has_done_nothing),
-        cmocka_unit_test(test_one_that_was_executed_in_part_is_undone),
-        cmocka_unit_test(test_answers_that_make_no_sense_prove_nothing),
-        cmocka_unit_test(test_a_look_that_is_refused_is_told_and_changes_nothing),
-        cmocka_unit_test(test_a_sidecar_of_another_kind_is_told),
-        cmocka_unit_test(test_a_time_that_is_refused_is_done_without),
-        cmocka_unit_test(test_without_an_answer_of_time_the_latest_counts),
-        cmocka_unit_test(test_too_few_replicas_are_no_lock),
-        cmocka_unit_test(test_a_server_without_watch_multi_or_exec_is_spoken_to_in_plain),
-        cmocka_unit_test(test_strict_and_the_bridge_never_watch),
-        cmocka_unit_test(test_a_keep_writes_a_later_stamp_and_lifts_the_cap),
-        cmocka_unit_test(test_a_keep_within_l_of_the_take_leaves_the_cap),
-        cmocka_unit_test(test_a_keep_never_shortens),
-        cmocka_unit_test(test_a_keep_that_finds_it_gone_or_anothers_is_lost),
-        cmocka_unit_test(test_a_losers_stamp_is_taken_back_and_ends_no_sooner),
-        cmocka_unit_test(test_a_thiefs_clock_is_named),
-        cmocka_unit_test(test_a_release_deletes_what_is_ours_and_tells_who_waits),
-        cmocka_unit_test(test_a_key_that_went_by_itself_was_over),
-        cmocka_unit_test(test_a_release_deletes_nothing_that_is_not_provably_ours),
-        cmocka_unit_test(test_a_release_always_touches_the_sidecar),
-        cmocka_unit_test(test_a_release_that_was_not_answered_is_asked_again),
-        cmocka_unit_test(test_a_take_that_was_given_up_is_undone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,7 @@
 
 /* ---- pairing ----------------------------------------------------------------------------------- */
 
-static void test_requests_are_sent_and_answered_in_order(void **state) {
-    (void)state;
+TEST(requests_are_sent_and_answered_in_order) {
     world w;
     char copy[2][64];
     world_open(&w);
@@ -38,8 +37,7 @@ static void test_requests_are_sent_and_answered_in_order(void **state) {
     assert_int_equal(w.seen, 3);
 }
 
-static void test_every_kind_of_reply(void **state) {
-    (void)state;
+TEST(every_kind_of_reply) {
     static const char *const kinds[][2] = {
         {"$5\r\nhello\r\n", "\"hello\""},
         {"$0\r\n\r\n", "\"\""},
@@ -68,8 +66,7 @@ static void test_every_kind_of_reply(void **state) {
     world_close(&w);
 }
 
-static void test_a_reply_split_at_every_byte(void **state) {
-    (void)state;
+TEST(a_reply_split_at_every_byte) {
     static const char reply[] =
         "*4\r\n$5\r\nhello\r\n:-12\r\n*2\r\n+OK\r\n$-1\r\n-ERR x y\r\n$0\r\n\r\n";
     world w;
@@ -91,8 +88,7 @@ static void test_a_reply_split_at_every_byte(void **state) {
     world_close(&w);
 }
 
-static void test_sent_and_received_are_read_around_the_exchange(void **state) {
-    (void)state;
+TEST(sent_and_received_are_read_around_the_exchange) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -109,8 +105,7 @@ static void test_sent_and_received_are_read_around_the_exchange(void **state) {
     world_close(&w);
 }
 
-static void test_many_requests_at_once(void **state) {
-    (void)state;
+TEST(many_requests_at_once) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -142,8 +137,7 @@ static void ask_again(void *ctx, const tl_answer *answer) {
         w->also_code = world_try(w, (uint16_t)(answer->ticket + 1), "GET k", LIMIT_MS);
 }
 
-static void test_an_answer_may_send_the_next_request(void **state) {
-    (void)state;
+TEST(an_answer_may_send_the_next_request) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -172,8 +166,7 @@ static void test_an_answer_may_send_the_next_request(void **state) {
 
 /* ---- limits ------------------------------------------------------------------------------------ */
 
-static void test_a_late_reply_is_thrown_away(void **state) {
-    (void)state;
+TEST(a_late_reply_is_thrown_away) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -197,8 +190,7 @@ static void test_a_late_reply_is_thrown_away(void **state) {
     world_close(&w);
 }
 
-static void test_an_overdue_oldest_request_closes_the_connection(void **state) {
-    (void)state;
+TEST(an_overdue_oldest_request_closes_the_connection) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -223,8 +215,7 @@ static void test_an_overdue_oldest_request_closes_the_connection(void **state) {
 
 /* A request that was given up and has become the oldest is due as long after that as it was at
  * first: the server is at work. */
-static void test_a_given_up_request_gets_its_time_again(void **state) {
-    (void)state;
+TEST(a_given_up_request_gets_its_time_again) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -245,8 +236,7 @@ static void test_a_given_up_request_gets_its_time_again(void **state) {
     world_close(&w);
 }
 
-static void test_a_reply_that_is_there_at_the_limit_counts(void **state) {
-    (void)state;
+TEST(a_reply_that_is_there_at_the_limit_counts) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -285,8 +275,7 @@ static void block_the_stream(world *w, size_t n) {
     assert_int_equal(tl__conn_events(w->conn), POLLIN | POLLOUT);
 }
 
-static void test_what_was_not_sent_at_its_limit_is_never_sent(void **state) {
-    (void)state;
+TEST(what_was_not_sent_at_its_limit_is_never_sent) {
     world w;
     size_t n = 16 << 20;
     world_open(&w);
@@ -313,8 +302,7 @@ static void test_what_was_not_sent_at_its_limit_is_never_sent(void **state) {
     world_close(&w);
 }
 
-static void test_what_was_not_sent_waits_for_the_next_connection(void **state) {
-    (void)state;
+TEST(what_was_not_sent_waits_for_the_next_connection) {
     world w;
     world_open(&w);
     block_the_stream(&w, 16 << 20);
@@ -329,8 +317,7 @@ static void test_what_was_not_sent_waits_for_the_next_connection(void **state) {
     world_close(&w);
 }
 
-static void test_a_connection_lost_while_idle_costs_nothing(void **state) {
-    (void)state;
+TEST(a_connection_lost_while_idle_costs_nothing) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -385,16 +372,14 @@ static void check_break(size_t at, bool reset) {
     assert_int_equal(w.seen, 4);
 }
 
-static void test_broken_at_every_byte_of_the_replies(void **state) {
-    (void)state;
+TEST(broken_at_every_byte_of_the_replies) {
     for (size_t at = 0; at <= 30; at++) {
         check_break(at, false);
         check_break(at, true);
     }
 }
 
-static void test_writing_to_a_lost_peer_raises_no_signal(void **state) {
-    (void)state;
+TEST(writing_to_a_lost_peer_raises_no_signal) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -428,8 +413,7 @@ static void check_nonsense(const char *bytes, size_t n, const char *words) {
     world_close(&w);
 }
 
-static void test_garbage_closes_the_connection(void **state) {
-    (void)state;
+TEST(garbage_closes_the_connection) {
     static const char *const garbage[] = {
         "HTTP/1.1 200 OK\r\n\r\n",
         "\r\n",
@@ -462,8 +446,7 @@ static void test_garbage_closes_the_connection(void **state) {
     check_nonsense("*2000000\r\n", 10, "more than 64 MiB");
 }
 
-static void test_an_endless_line_is_cut_off(void **state) {
-    (void)state;
+TEST(an_endless_line_is_cut_off) {
     size_t n = 200000;
     char *line = malloc(n);
     memset(line, 'x', n);
@@ -475,8 +458,7 @@ static void test_an_endless_line_is_cut_off(void **state) {
     free(line);
 }
 
-static void test_a_reply_to_nothing_closes_the_connection(void **state) {
-    (void)state;
+TEST(a_reply_to_nothing_closes_the_connection) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -496,8 +478,7 @@ static void test_a_reply_to_nothing_closes_the_connection(void **state) {
     world_close(&w);
 }
 
-static void test_a_large_reply_comes_whole_and_a_huge_one_does_not(void **state) {
-    (void)state;
+TEST(a_large_reply_comes_whole_and_a_huge_one_does_not) {
     world w;
     char head[64];
     size_t n = 8 << 20, chunk = 1 << 20;
@@ -551,8 +532,7 @@ static void by_text(char *to, size_t size) {
 
 #define NOSCRIPT "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 
-static void test_an_unknown_script_is_sent_by_text(void **state) {
-    (void)state;
+TEST(an_unknown_script_is_sent_by_text) {
     world w;
     char hash[512], text[16384];
     by_hash(hash, sizeof hash);
@@ -588,8 +568,7 @@ static void test_an_unknown_script_is_sent_by_text(void **state) {
     world_close(&w);
 }
 
-static void test_noscript_to_what_has_no_script_is_an_answer(void **state) {
-    (void)state;
+TEST(noscript_to_what_has_no_script_is_an_answer) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -633,14 +612,12 @@ static void check_lost_by_text(const char *first, uint8_t count, bool maybe_sent
     world_close(&w);
 }
 
-static void test_what_an_unknown_script_may_have_done(void **state) {
-    (void)state;
+TEST(what_an_unknown_script_may_have_done) {
     check_lost_by_text(NOSCRIPT, 1, false);
     check_lost_by_text(NOSCRIPT ":0\r\n", 2, true);
 }
 
-static void test_large_scripts_arguments_survive(void **state) {
-    (void)state;
+TEST(large_scripts_arguments_survive) {
     world w;
     size_t n = 300000;
     char *key = malloc(n), head[512];
@@ -682,8 +659,7 @@ static void ask_when_freed(void *ctx, const tl_answer *answer) {
     w->also_code = world_try(w, 99, "GET k", LIMIT_MS);
 }
 
-static void test_free_answers_what_is_outstanding(void **state) {
-    (void)state;
+TEST(free_answers_what_is_outstanding) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -702,8 +678,7 @@ static void test_free_answers_what_is_outstanding(void **state) {
     tl__conn_free(NULL);
 }
 
-static void test_free_before_connected(void **state) {
-    (void)state;
+TEST(free_before_connected) {
     world w;
     world_open(&w);
     world_ask(&w, 1, "GET k");
@@ -718,8 +693,7 @@ static void test_free_before_connected(void **state) {
     seen_failed(&w, 0, 1, false, TL_EUNAVAILABLE, "the connection is closed");
 }
 
-static void test_close_says_the_reason(void **state) {
-    (void)state;
+TEST(close_says_the_reason) {
     world w;
     world_open(&w);
     tl__conn_close(w.conn, "a whim", world_now(&w)); /* down already */
@@ -747,8 +721,7 @@ static void count_answers(void *ctx, const tl_answer *answer) {
     ++*n;
 }
 
-static void test_the_queue_is_bounded(void **state) {
-    (void)state;
+TEST(the_queue_is_bounded) {
     world w;
     tl_err code;
     size_t n = 0, answers = 0;
@@ -773,8 +746,7 @@ static void reach(world *w, uint16_t ticket, int64_t limit_ms) {
     assert_int_equal(tl__conn_send(w->conn, &send, w, world_now(w)), TL_OK);
 }
 
-static void test_reaching_sends_nothing_and_is_answered_in_its_turn(void **state) {
-    (void)state;
+TEST(reaching_sends_nothing_and_is_answered_in_its_turn) {
     world w;
     world_open(&w);
     reach(&w, 1, LIMIT_MS);
@@ -798,8 +770,7 @@ static void test_reaching_sends_nothing_and_is_answered_in_its_turn(void **state
     world_close(&w);
 }
 
-static void test_reaching_looks_before_it_says_so(void **state) {
-    (void)state;
+TEST(reaching_looks_before_it_says_so) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -817,8 +788,7 @@ static void test_reaching_looks_before_it_says_so(void **state) {
     world_close(&w);
 }
 
-static void test_not_reaching_ends_by_its_limit(void **state) {
-    (void)state;
+TEST(not_reaching_ends_by_its_limit) {
     world w;
     world_open(&w);
     reach(&w, 1, 100);
@@ -844,8 +814,7 @@ static void say(world *w, const char *line) {
     assert_int_equal(tl__conn_say(w->conn, &c, world_now(w)), TL_OK);
 }
 
-static void test_a_subscriber_says_and_is_told(void **state) {
-    (void)state;
+TEST(a_subscriber_says_and_is_told) {
     world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true});
     say(&w, "SUBSCRIBE a");
@@ -872,8 +841,7 @@ static void test_a_subscriber_says_and_is_told(void **state) {
 }
 
 /* However the line comes, and whatever the limit cuts into. */
-static void test_a_subscriber_may_want_the_beginning_of_lines_only(void **state) {
-    (void)state;
+TEST(a_subscriber_may_want_the_beginning_of_lines_only) {
     static char line[300000];
     for (int more = -2; more <= 3; more++) {
         world w;
@@ -900,8 +868,7 @@ static void test_a_subscriber_may_want_the_beginning_of_lines_only(void **state)
     }
 }
 
-static void test_a_subscriber_hears_of_a_failed_connect(void **state) {
-    (void)state;
+TEST(a_subscriber_hears_of_a_failed_connect) {
     world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true});
     peer_close(&w.peer);
@@ -910,43 +877,4 @@ static void test_a_subscriber_hears_of_a_failed_connect(void **state) {
     assert_non_null(strstr(w.down, "connection refused"));
     assert_int_equal(tl__conn_until(w.conn).ns, TL_NEVER.ns);
     world_close(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests_are_sent_and_answered_in_order),
-        cmocka_unit_test(test_every_kind_of_reply),
-        cmocka_unit_test(test_a_reply_split_at_every_byte),
-        cmocka_unit_test(test_sent_and_received_are_read_around_the_exchange),
-        cmocka_unit_test(test_many_requests_at_once),
-        cmocka_unit_test(test_an_answer_may_send_the_next_request),
-        cmocka_unit_test(test_a_late_reply_is_thrown_away),
-        cmocka_unit_test(test_an_overdue_oldest_request_closes_the_connection),
-        cmocka_unit_test(test_a_given_up_request_gets_its_time_again),
-        cmocka_unit_test(test_a_reply_that_is_there_at_the_limit_counts),
-        cmocka_unit_test(test_what_was_not_sent_at_its_limit_is_never_sent),
-        cmocka_unit_test(test_what_was_not_sent_waits_for_the_next_connection),
-        cmocka_unit_test(test_a_connection_lost_while_idle_costs_nothing),
-        cmocka_unit_test(test_broken_at_every_byte_of_the_replies),
-        cmocka_unit_test(test_writing_to_a_lost_peer_raises_no_signal),
-        cmocka_unit_test(test_garbage_closes_the_connection),
-        cmocka_unit_test(test_an_endless_line_is_cut_off),
-        cmocka_unit_test(test_a_reply_to_nothing_closes_the_connection),
-        cmocka_unit_test(test_a_large_reply_comes_whole_and_a_huge_one_does_not),
-        cmocka_unit_test(test_an_unknown_script_is_sent_by_text),
-        cmocka_unit_test(test_noscript_to_what_has_no_script_is_an_answer),
-        cmocka_unit_test(test_what_an_unknown_script_may_have_done),
-        cmocka_unit_test(test_large_scripts_arguments_survive),
-        cmocka_unit_test(test_free_answers_what_is_outstanding),
-        cmocka_unit_test(test_free_before_connected),
-        cmocka_unit_test(test_close_says_the_reason),
-        cmocka_unit_test(test_the_queue_is_bounded),
-        cmocka_unit_test(test_reaching_sends_nothing_and_is_answered_in_its_turn),
-        cmocka_unit_test(test_reaching_looks_before_it_says_so),
-        cmocka_unit_test(test_not_reaching_ends_by_its_limit),
-        cmocka_unit_test(test_a_subscriber_says_and_is_told),
-        cmocka_unit_test(test_a_subscriber_may_want_the_beginning_of_lines_only),
-        cmocka_unit_test(test_a_subscriber_hears_of_a_failed_connect),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,13 +10,12 @@
 #define WRAPPED                                                                                    \
     "-ERR Error running script (call to f_1): @user_script:1: -READONLY You can't write\r\n"
 
-static void test_a_server_that_is_not_the_one_to_ask_is_left(void **state) {
+TEST(a_server_that_is_not_the_one_to_ask_is_left) {
     static const char *const replies[] = {"-READONLY You can't write against a replica.\r\n",
                                           "-MASTERDOWN Link with MASTER is down\r\n",
                                           "-LOADING Redis is loading the dataset in memory\r\n",
                                           "-NOREPLICAS Not enough good replicas to write.\r\n",
                                           WRAPPED};
-    (void)state;
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
         world w;
         world_open(&w);
@@ -38,11 +37,10 @@ static void test_a_server_that_is_not_the_one_to_ask_is_left(void **state) {
     }
 }
 
-static void test_other_refusals_do_not_end_a_connection(void **state) {
+TEST(other_refusals_do_not_end_a_connection) {
     static const char replies[] =
         "-OOM command not allowed\r\n-MISCONF no disk\r\n-BUSY a script\r\n"
         "-ERR READONLY is not its first word\r\n$9\r\n-READONLY\r\n";
-    (void)state;
     world w;
     world_open(&w);
     world_serve(&w);
@@ -56,8 +54,7 @@ static void test_other_refusals_do_not_end_a_connection(void **state) {
 }
 
 /* What was sent already is answered by the server that is left; the rest goes to the next. */
-static void test_a_server_is_left_only_after_it_has_answered(void **state) {
-    (void)state;
+TEST(a_server_is_left_only_after_it_has_answered) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -82,8 +79,7 @@ static void test_a_server_is_left_only_after_it_has_answered(void **state) {
     world_close(&w);
 }
 
-static void test_a_server_that_is_left_and_silent_costs_no_more_than_the_limit(void **state) {
-    (void)state;
+TEST(a_server_that_is_left_and_silent_costs_no_more_than_the_limit) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -96,14 +92,4 @@ static void test_a_server_that_is_left_and_silent_costs_no_more_than_the_limit(v
     world_drive(&w);
     seen_failed(&w, 2, 2, true, TL_EUNAVAILABLE, "no reply");
     world_close(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_server_that_is_not_the_one_to_ask_is_left),
-        cmocka_unit_test(test_other_refusals_do_not_end_a_connection),
-        cmocka_unit_test(test_a_server_is_left_only_after_it_has_answered),
-        cmocka_unit_test(test_a_server_that_is_left_and_silent_costs_no_more_than_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,7 @@ static void check_login_bytes(const char *login, const char *more, bool uptime, 
     world_close(&w);
 }
 
-static void test_login_bytes_are_exact(void **state) {
-    (void)state;
+TEST(login_bytes_are_exact) {
     check_login_bytes("", "", false, TIME_ASKED);
     check_login_bytes("", "", true, TIME_ASKED "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n");
     check_login_bytes("", "/12", false, "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n" TIME_ASKED);
@@ -33,8 +32,7 @@ static void test_login_bytes_are_exact(void **state) {
     check_login_bytes("me@", "", false, "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$0\r\n\r\n" TIME_ASKED);
 }
 
-static void test_a_login_that_has_nothing_to_say_says_nothing(void **state) {
-    (void)state;
+TEST(a_login_that_has_nothing_to_say_says_nothing) {
     world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .no_time = true});
     world_ask(&w, 1, "GET k");
@@ -46,8 +44,7 @@ static void test_a_login_that_has_nothing_to_say_says_nothing(void **state) {
     world_close(&w);
 }
 
-static void test_up_tells_bracket_and_uptime(void **state) {
-    (void)state;
+TEST(up_tells_bracket_and_uptime) {
     world w;
     world_open_with(&w, ":pw@", "/3",
                     (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = true});
@@ -85,8 +82,7 @@ static void check_up(const char *reply, bool bracket, int64_t uptime_us) {
     world_close(&w);
 }
 
-static void test_what_an_old_or_odd_server_lacks_is_done_without(void **state) {
-    (void)state;
+TEST(what_an_old_or_odd_server_lacks_is_done_without) {
 #define UP_42 "$20\r\nuptime_in_seconds:42\r\n"
     check_up("-ERR unknown command 'TIME'\r\n" UP_42, false, 42000000);
     check_up("-ERR unknown command `TIME`, with args beginning with: \r\n" UP_42, false, 42000000);
@@ -133,8 +129,7 @@ static void check_refused(const char *login, const char *more, const char *reply
     check_refused_with(login, more, false, reply, why, words);
 }
 
-static void test_a_refused_login_says_why_and_keeps_the_secret(void **state) {
-    (void)state;
+TEST(a_refused_login_says_why_and_keeps_the_secret) {
     const char *alice = "alice:hunter2@", *only = ":hunter2@";
     check_refused(alice, "", "-WRONGPASS invalid username-password pair or user is disabled.\r\n",
                   TL_EDENIED, "login refused: WRONGPASS: wrong user or password");
@@ -160,8 +155,7 @@ static void test_a_refused_login_says_why_and_keeps_the_secret(void **state) {
 }
 
 /* Letters that a secret and the words have in common cut nothing. */
-static void test_words_are_whole_whatever_the_secret(void **state) {
-    (void)state;
+TEST(words_are_whole_whatever_the_secret) {
     static const char *const logins[] = {":e@", ":wrong@", "o:r@", "alid:s@", ":login@"};
     for (size_t i = 0; i < sizeof logins / sizeof *logins; i++) {
         check_refused(logins[i], "", "-WRONGPASS invalid username-password pair\r\n", TL_EDENIED,
@@ -172,8 +166,7 @@ static void test_words_are_whole_whatever_the_secret(void **state) {
 }
 
 /* redis://hunter2@host: the password stands where a user belongs. */
-static void test_a_password_in_the_users_place_gets_a_hint(void **state) {
-    (void)state;
+TEST(a_password_in_the_users_place_gets_a_hint) {
     check_refused("hunter2@", "",
                   "-WRONGPASS invalid username-password pair or user is disabled.\r\n", TL_EDENIED,
                   "a password alone is written redis://:PASSWORD@HOST");
@@ -181,8 +174,7 @@ static void test_a_password_in_the_users_place_gets_a_hint(void **state) {
                   TL_EDENIED, "redis://:PASSWORD@HOST");
 }
 
-static void test_a_missing_password_or_permission_is_denied(void **state) {
-    (void)state;
+TEST(a_missing_password_or_permission_is_denied) {
     check_refused("", "", "-NOAUTH Authentication required.\r\n", TL_EDENIED,
                   "the server asks for a password");
     check_refused("", "/3", "-NOAUTH Authentication required.\r\n", TL_EDENIED,
@@ -198,8 +190,7 @@ static void test_a_missing_password_or_permission_is_denied(void **state) {
 }
 
 /* From 7.2 the server names the user before the command. */
-static void test_a_missing_permission_names_the_command(void **state) {
-    (void)state;
+TEST(a_missing_permission_names_the_command) {
     static const char *const words[] = {"this user has no permissions to run the '%s' command",
                                         "User alice has no permissions to run the '%s' command"};
     for (size_t i = 0; i < 2; i++) {
@@ -221,8 +212,7 @@ static void test_a_missing_permission_names_the_command(void **state) {
 }
 
 /* Who asked for it must not get locks from a server that may have restarted. */
-static void test_a_server_that_keeps_its_uptime_from_who_asks_is_denied(void **state) {
-    (void)state;
+TEST(a_server_that_keeps_its_uptime_from_who_asks_is_denied) {
     static const char *const replies[] = {
         "$-1\r\n",
         "*0\r\n",
@@ -241,8 +231,7 @@ static void test_a_server_that_keeps_its_uptime_from_who_asks_is_denied(void **s
     }
 }
 
-static void test_a_server_that_cannot_serve_now_is_unavailable(void **state) {
-    (void)state;
+TEST(a_server_that_cannot_serve_now_is_unavailable) {
     check_refused("", "", "-LOADING Redis is loading the dataset in memory\r\n", TL_EUNAVAILABLE,
                   "LOADING");
     check_refused(":hunter2@", "", "-LOADING Redis is loading the dataset in memory\r\n",
@@ -254,8 +243,7 @@ static void test_a_server_that_cannot_serve_now_is_unavailable(void **state) {
     check_refused("", "", "-ERR something new\r\n", TL_EUNAVAILABLE, "TIME failed: ERR something");
 }
 
-static void test_what_is_no_redis_is_said_to_be_none(void **state) {
-    (void)state;
+TEST(what_is_no_redis_is_said_to_be_none) {
     check_refused("", "", "HTTP/1.1 400 Bad Request\r\n\r\n", TL_ESERVER,
                   "not what a Redis server");
     check_refused("", "", "+PONG\r\n", TL_ESERVER, "TIME was answered with something else");
@@ -264,8 +252,7 @@ static void test_what_is_no_redis_is_said_to_be_none(void **state) {
     check_refused("", "", ":1\r\n", TL_ESERVER, "TIME was answered");
 }
 
-static void test_a_server_that_hangs_up_at_login(void **state) {
-    (void)state;
+TEST(a_server_that_hangs_up_at_login) {
     world w;
     world_open(&w);
     world_ask(&w, 1, "GET k");
@@ -279,8 +266,7 @@ static void test_a_server_that_hangs_up_at_login(void **state) {
 
 /* ---- limits ------------------------------------------------------------------------------------ */
 
-static void test_a_server_that_never_answers_the_login_ends_by_the_limit(void **state) {
-    (void)state;
+TEST(a_server_that_never_answers_the_login_ends_by_the_limit) {
     world w;
     world_open(&w);
     assert_int_equal(world_try(&w, 1, "GET k", 60000), TL_OK);
@@ -297,8 +283,7 @@ static void test_a_server_that_never_answers_the_login_ends_by_the_limit(void **
     world_close(&w);
 }
 
-static void test_a_connect_that_is_swallowed_ends_by_the_limit(void **state) {
-    (void)state;
+TEST(a_connect_that_is_swallowed_ends_by_the_limit) {
     world w = {0};
     char url[64];
     int fill[64];
@@ -330,8 +315,7 @@ static void test_a_connect_that_is_swallowed_ends_by_the_limit(void **state) {
     world_close(&w);
 }
 
-static void test_a_refused_connect_fails_at_once_and_backs_off(void **state) {
-    (void)state;
+TEST(a_refused_connect_fails_at_once_and_backs_off) {
     world w;
     char words[64];
     world_open(&w);
@@ -364,8 +348,7 @@ static void test_a_refused_connect_fails_at_once_and_backs_off(void **state) {
     world_close(&w);
 }
 
-static void test_without_requests_nothing_is_connected(void **state) {
-    (void)state;
+TEST(without_requests_nothing_is_connected) {
     world w;
     world_open(&w);
     for (int i = 0; i < 5; i++) {
@@ -396,8 +379,7 @@ static void unix_remove(char *path) {
     (void)rmdir(path);
 }
 
-static void test_unix_socket(void **state) {
-    (void)state;
+TEST(unix_socket) {
     world w = {0};
     char path[64], url[80];
     unix_listen(&w, path, sizeof path, 8);
@@ -417,8 +399,7 @@ static void test_unix_socket(void **state) {
     world_close(&w);
 }
 
-static void test_a_full_unix_socket_is_tried_again(void **state) {
-    (void)state;
+TEST(a_full_unix_socket_is_tried_again) {
     world w = {0};
     char path[64], url[80];
     unix_listen(&w, path, sizeof path, 0);
@@ -478,8 +459,9 @@ static void named_open(world *w) {
     world_connect(w, url, &(tl_conn_limits){.connect_ms = CONNECT_MS});
 }
 
-static void test_a_name_is_resolved(void **state) {
-    (void)state;
+static int unpatch(void **state);
+
+TEST_WITH(a_name_is_resolved, NULL, unpatch) {
     world w;
     lookup_reset(1, 0);
     named_open(&w);
@@ -489,8 +471,7 @@ static void test_a_name_is_resolved(void **state) {
     world_close(&w);
 }
 
-static void test_a_name_that_is_none_is_said(void **state) {
-    (void)state;
+TEST_WITH(a_name_that_is_none_is_said, NULL, unpatch) {
     world w;
     lookup_reset(100, EAI_NONAME);
     named_open(&w);
@@ -506,8 +487,7 @@ static void test_a_name_that_is_none_is_said(void **state) {
     world_close(&w);
 }
 
-static void test_a_slow_resolver_ends_in_time_and_is_not_asked_twice(void **state) {
-    (void)state;
+TEST_WITH(a_slow_resolver_ends_in_time_and_is_not_asked_twice, NULL, unpatch) {
     world w;
     lookup_reset(0, 0);
     named_open(&w);
@@ -534,8 +514,7 @@ static void test_a_slow_resolver_ends_in_time_and_is_not_asked_twice(void **stat
     world_close(&w);
 }
 
-static void test_an_abandoned_resolver_frees_its_own(void **state) {
-    (void)state;
+TEST_WITH(an_abandoned_resolver_frees_its_own, NULL, unpatch) {
     world w;
     lookup_reset(0, 0);
     named_open(&w);
@@ -559,8 +538,7 @@ static int two_addresses(const char *host, const char *service, const struct add
     return result;
 }
 
-static void test_each_address_is_tried(void **state) {
-    (void)state;
+TEST_WITH(each_address_is_tried, NULL, unpatch) {
     world w;
     tl__resolve_inject(two_addresses);
     named_open(&w);
@@ -584,44 +562,11 @@ static int unpatch(void **state) {
     return 0;
 }
 
-static void test_numbers_need_no_resolver(void **state) {
-    (void)state;
+TEST(numbers_need_no_resolver) {
     tl_address a;
     assert_true(tl__resolve_numeric("127.0.0.1", 1, &a));
     assert_true(tl__resolve_numeric("::1", 65535, &a));
     assert_int_equal(a.at.ss_family, AF_INET6);
     assert_false(tl__resolve_numeric("localhost", 1, &a));
     assert_false(tl__resolve_numeric("1.2.3.4.5", 1, &a));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_login_bytes_are_exact),
-        cmocka_unit_test(test_a_login_that_has_nothing_to_say_says_nothing),
-        cmocka_unit_test(test_up_tells_bracket_and_uptime),
-        cmocka_unit_test(test_what_an_old_or_odd_server_lacks_is_done_without),
-        cmocka_unit_test(test_a_refused_login_says_why_and_keeps_the_secret),
-        cmocka_unit_test(test_words_are_whole_whatever_the_secret),
-        cmocka_unit_test(test_a_password_in_the_users_place_gets_a_hint),
-        cmocka_unit_test(test_a_missing_password_or_permission_is_denied),
-        cmocka_unit_test(test_a_missing_permission_names_the_command),
-        cmocka_unit_test(test_a_server_that_keeps_its_uptime_from_who_asks_is_denied),
-        cmocka_unit_test(test_a_server_that_cannot_serve_now_is_unavailable),
-        cmocka_unit_test(test_what_is_no_redis_is_said_to_be_none),
-        cmocka_unit_test(test_a_server_that_hangs_up_at_login),
-        cmocka_unit_test(test_a_server_that_never_answers_the_login_ends_by_the_limit),
-        cmocka_unit_test(test_a_connect_that_is_swallowed_ends_by_the_limit),
-        cmocka_unit_test(test_a_refused_connect_fails_at_once_and_backs_off),
-        cmocka_unit_test(test_without_requests_nothing_is_connected),
-        cmocka_unit_test(test_unix_socket),
-        cmocka_unit_test(test_a_full_unix_socket_is_tried_again),
-        cmocka_unit_test_teardown(test_a_name_is_resolved, unpatch),
-        cmocka_unit_test_teardown(test_a_name_that_is_none_is_said, unpatch),
-        cmocka_unit_test_teardown(test_a_slow_resolver_ends_in_time_and_is_not_asked_twice,
-                                  unpatch),
-        cmocka_unit_test_teardown(test_an_abandoned_resolver_frees_its_own, unpatch),
-        cmocka_unit_test_teardown(test_each_address_is_tried, unpatch),
-        cmocka_unit_test(test_numbers_need_no_resolver),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

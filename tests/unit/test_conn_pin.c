@@ -45,8 +45,7 @@ static void begin(world *w) {
     peer_expect(&w->peer, WATCH_MULTI);
 }
 
-static void test_a_transaction_has_the_connection_for_itself(void **state) {
-    (void)state;
+TEST(a_transaction_has_the_connection_for_itself) {
     world w;
     begin(&w);
     w.also = go_on;
@@ -67,8 +66,7 @@ static void test_a_transaction_has_the_connection_for_itself(void **state) {
     world_close(&w);
 }
 
-static void test_one_that_somebody_else_has_disturbed_is_over_too(void **state) {
-    (void)state;
+TEST(one_that_somebody_else_has_disturbed_is_over_too) {
     world w;
     begin(&w);
     w.also = go_on;
@@ -82,8 +80,7 @@ static void test_one_that_somebody_else_has_disturbed_is_over_too(void **state) 
     world_close(&w);
 }
 
-static void test_what_is_not_closed_is_discarded_before_others(void **state) {
-    (void)state;
+TEST(what_is_not_closed_is_discarded_before_others) {
     world w;
     begin(&w);
     world_ask(&w, 4, "GET k");
@@ -98,8 +95,7 @@ static void test_what_is_not_closed_is_discarded_before_others(void **state) {
 }
 
 /* EXEC itself was refused: everything that follows would be queued. */
-static void test_what_could_not_be_closed_is_discarded(void **state) {
-    (void)state;
+TEST(what_could_not_be_closed_is_discarded) {
     world w;
     begin(&w);
     w.also = go_on;
@@ -112,8 +108,7 @@ static void test_what_could_not_be_closed_is_discarded(void **state) {
     world_close(&w);
 }
 
-static void test_one_whose_asker_has_gone_is_discarded(void **state) {
-    (void)state;
+TEST(one_whose_asker_has_gone_is_discarded) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -134,8 +129,7 @@ static void test_one_whose_asker_has_gone_is_discarded(void **state) {
     world_close(&w);
 }
 
-static void test_none_is_closed_on_another_connection(void **state) {
-    (void)state;
+TEST(none_is_closed_on_another_connection) {
     world w;
     begin(&w);
     w.also = go_on;
@@ -156,8 +150,7 @@ static void test_none_is_closed_on_another_connection(void **state) {
 }
 
 /* Nor on one whose server says meanwhile that another is the one to ask. */
-static void test_none_is_closed_where_the_server_is_left(void **state) {
-    (void)state;
+TEST(none_is_closed_where_the_server_is_left) {
     world w;
     begin(&w);
     w.also = go_on;
@@ -185,8 +178,7 @@ static void fill(int fd) {
 }
 
 /* What could not even be written leaves a transaction open: the connection goes with it. */
-static void test_one_that_is_never_written_ends_the_connection(void **state) {
-    (void)state;
+TEST(one_that_is_never_written_ends_the_connection) {
     world w;
     begin(&w);
     w.also = only_close;
@@ -203,8 +195,7 @@ static void test_one_that_is_never_written_ends_the_connection(void **state) {
     world_close(&w);
 }
 
-static void test_nobody_closes_what_nobody_has_opened(void **state) {
-    (void)state;
+TEST(nobody_closes_what_nobody_has_opened) {
     world w;
     world_open(&w);
     world_serve(&w);
@@ -214,8 +205,7 @@ static void test_nobody_closes_what_nobody_has_opened(void **state) {
 }
 
 /* A server that leaves the discarding unanswered is late as with any request. */
-static void test_an_unanswered_end_closes_the_connection(void **state) {
-    (void)state;
+TEST(an_unanswered_end_closes_the_connection) {
     world w;
     begin(&w);
     peer_send(&w.peer, "+OK\r\n+OK\r\n");
@@ -227,20 +217,4 @@ static void test_an_unanswered_end_closes_the_connection(void **state) {
     world_drive(&w);
     assert_int_equal(w.downs, 1);
     world_close(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_transaction_has_the_connection_for_itself),
-        cmocka_unit_test(test_one_that_somebody_else_has_disturbed_is_over_too),
-        cmocka_unit_test(test_what_is_not_closed_is_discarded_before_others),
-        cmocka_unit_test(test_what_could_not_be_closed_is_discarded),
-        cmocka_unit_test(test_one_whose_asker_has_gone_is_discarded),
-        cmocka_unit_test(test_none_is_closed_on_another_connection),
-        cmocka_unit_test(test_none_is_closed_where_the_server_is_left),
-        cmocka_unit_test(test_one_that_is_never_written_ends_the_connection),
-        cmocka_unit_test(test_nobody_closes_what_nobody_has_opened),
-        cmocka_unit_test(test_an_unanswered_end_closes_the_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 /*
  * URLs: every form, every malformed form, and no secret in any message.
  */
+#include "tests.h"
 #include "transport/endpoint.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "transport/tls.h"
 
@@ -46,8 +42,7 @@ static void check_tcp(const char *url, const char *host, int port, int db, const
     assert_string_equal(e.label, label);
 }
 
-static void test_tcp_forms(void **state) {
-    (void)state;
+TEST(tcp_forms) {
     check_tcp("redis://localhost", "localhost", 6379, 0, "localhost:6379");
     check_tcp("redis://localhost/", "localhost", 6379, 0, "localhost:6379");
     check_tcp("redis://10.0.0.5:7000", "10.0.0.5", 7000, 0, "10.0.0.5:7000");
@@ -69,8 +64,7 @@ static void check_login(const char *url, const char *user, const char *password)
     assert_null(strstr(e.label, "secret"));
 }
 
-static void test_user_and_password(void **state) {
-    (void)state;
+TEST(user_and_password) {
     check_login("redis://h", "", "");
     check_login("redis://me@h", "me", "");
     check_login("redis://me:secret@h", "me", "secret");
@@ -94,8 +88,7 @@ static void check_unix(const char *url, const char *path, int db) {
     assert_int_equal(e.db, db);
 }
 
-static void test_unix_forms(void **state) {
-    (void)state;
+TEST(unix_forms) {
     check_unix("unix:///run/redis.sock", "/run/redis.sock", 0);
     check_unix("unix:/run/redis.sock", "/run/redis.sock", 0);
     check_unix("unix:///run/redis.sock?db=3", "/run/redis.sock", 3);
@@ -113,8 +106,7 @@ static void check_local(const char *url, const char *dir) {
     assert_false(e.only_find);
 }
 
-static void test_local_forms(void **state) {
-    (void)state;
+TEST(local_forms) {
     char own[64];
     (void)snprintf(own, sizeof own, "/tmp/tidelock-%lu", (unsigned long)geteuid());
     check_local("local:", own);
@@ -130,15 +122,13 @@ static void test_local_forms(void **state) {
     refused("local:/a%00", "not 00");
 }
 
-static void test_label_is_printable(void **state) {
-    (void)state;
+TEST(label_is_printable) {
     tl_endpoint e = parsed("unix:///a%0Ab%7F%C3");
     assert_string_equal(e.path, "/a\nb\x7f\xc3");
     assert_string_equal(e.label, "/a?b??");
 }
 
-static void test_tls_needs_a_build_with_it(void **state) {
-    (void)state;
+TEST(tls_needs_a_build_with_it) {
     if (!tl__tls_built()) {
         refused("rediss://h", "TLS");
         return;
@@ -149,8 +139,7 @@ static void test_tls_needs_a_build_with_it(void **state) {
     assert_string_equal(e.password, "secret");
 }
 
-static void test_malformed(void **state) {
-    (void)state;
+TEST(malformed) {
     refused("", "it is empty: give a server's, or local:");
     refused("localhost", "must begin with");
     refused("localhost:6379", "must begin with");
@@ -206,8 +195,7 @@ static void test_malformed(void **state) {
     assert_int_equal(tl__endpoint_parse(&(tl_endpoint){0}, NULL, NULL), TL_EINVALID);
 }
 
-static void test_too_long(void **state) {
-    (void)state;
+TEST(too_long) {
     char url[8192], fill[5000];
     memset(fill, 'a', sizeof fill);
     (void)snprintf(url, sizeof url, "redis://%.*s", 255, fill);
@@ -235,8 +223,7 @@ static void test_too_long(void **state) {
 }
 
 /* Whatever is wrong, and wherever a secret ended up because of it. */
-static void test_no_message_shows_a_secret(void **state) {
-    (void)state;
+TEST(no_message_shows_a_secret) {
     static const char *const urls[] = {
         "hunter2",
         "me:hunter2@h",
@@ -269,27 +256,10 @@ static void test_no_message_shows_a_secret(void **state) {
     }
 }
 
-static void test_wipe_leaves_no_secret(void **state) {
-    (void)state;
+TEST(wipe_leaves_no_secret) {
     tl_endpoint e = parsed("redis://me:hunter2@h");
     tl__endpoint_wipe(&e);
     assert_null(memmem(&e, sizeof e, "hunter2", 7));
     assert_null(memmem(&e, sizeof e, "me", 3));
     tl__endpoint_wipe(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tcp_forms),
-        cmocka_unit_test(test_user_and_password),
-        cmocka_unit_test(test_unix_forms),
-        cmocka_unit_test(test_local_forms),
-        cmocka_unit_test(test_label_is_printable),
-        cmocka_unit_test(test_tls_needs_a_build_with_it),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_no_message_shows_a_secret),
-        cmocka_unit_test(test_wipe_leaves_no_secret),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

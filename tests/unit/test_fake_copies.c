@@ -4,10 +4,11 @@
 #include "fake_workload.h"
 #include "fake_world.h"
 
+TESTS_WITH(setup, teardown);
+
 /* ---- copies and replication ------------------------------------------------------------------ */
 
-static void test_a_clone_goes_its_own_way(void **state) {
-    world *w = *state;
+TEST_ON(a_clone_goes_its_own_way, world *w) {
     says(w->a, "SET k v PX 1000", "+OK");
     says(w->a, "HSET h f 1 g 2", ":2");
     says(w->a, "ZADD z 2 b 1 a", ":2");
@@ -42,8 +43,7 @@ static void replicate(void *ctx, uint64_t unit, int db, const tl_bytes *argv, si
     }
 }
 
-static void test_writes_of_one_script_are_one_unit(void **state) {
-    world *w = *state;
+TEST_ON(writes_of_one_script_are_one_unit, world *w) {
     link l = {0};
     fake_redis_on_write(w->r, replicate, &l);
     says(w->a, "GET k", "nil");
@@ -84,8 +84,7 @@ static void same_key(void *ctx, tl_bytes key) {
     }
 }
 
-static void test_a_replica_that_applies_every_write_is_equal(void **state) {
-    world *w = *state;
+TEST_ON(a_replica_that_applies_every_write_is_equal, world *w) {
     for (uint64_t seed = 0; seed < 60; seed++) {
         fake_redis *replica = fake_redis_beside(w->r);
         link l = {.replica = replica};
@@ -127,9 +126,8 @@ static void key_line(char *line, size_t size, const char *command, uint64_t i, c
     snprintf(line, size, "%s key:%llu%s", command, (unsigned long long)i, rest);
 }
 
-static void test_many_keys_come_and_go(void **state) {
+TEST_ON(many_keys_come_and_go, world *w) {
     enum { KEYS = 3000 };
-    world *w = *state;
     static bool there[KEYS];
     fake_workload draw = fake_workload_seeded(1);
     char line[64];
@@ -152,8 +150,7 @@ static void test_many_keys_come_and_go(void **state) {
     }
 }
 
-static void test_a_large_sorted_set_stays_in_order(void **state) {
-    world *w = *state;
+TEST_ON(a_large_sorted_set_stays_in_order, world *w) {
     fake_workload draw = fake_workload_seeded(2);
     char line[64];
     for (int i = 0; i < 20000; i++) {
@@ -173,8 +170,7 @@ static void test_a_large_sorted_set_stays_in_order(void **state) {
     }
 }
 
-static void test_reset_is_like_new(void **state) {
-    world *w = *state;
+TEST_ON(reset_is_like_new, world *w) {
     says(w->a, "SET k v", "+OK");
     says(w->b, "WATCH k", "+OK");
     says(w->a, "SUBSCRIBE c", "pushed");
@@ -188,8 +184,7 @@ static void test_reset_is_like_new(void **state) {
     assert_int_equal(fake_redis_count(w->r, NULL), 3);
 }
 
-static void test_peeking_changes_nothing(void **state) {
-    world *w = *state;
+TEST_ON(peeking_changes_nothing, world *w) {
     tl_bytes text;
     says(w->a, "SET k v PX 100", "+OK");
     says(w->a, "HSET h f 7", ":1");
@@ -204,17 +199,4 @@ static void test_peeking_changes_nothing(void **state) {
     assert_int_equal(fake_redis_peek_expiry(w->r, 0, TL_LITERAL("k")), -2);
     at_ms(w, NOW_MS);
     assert_true(fake_redis_peek(w->r, 0, TL_LITERAL("k"), &text));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_clone_goes_its_own_way),
-        TEST(test_writes_of_one_script_are_one_unit),
-        TEST(test_a_replica_that_applies_every_write_is_equal),
-        TEST(test_many_keys_come_and_go),
-        TEST(test_a_large_sorted_set_stays_in_order),
-        TEST(test_reset_is_like_new),
-        TEST(test_peeking_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
  * The fake server refuses to scripts what real servers of its age refuse, in their words: its answers at each
  * level beside those that golden/old_scripts.py had from real ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "fake_redis.h"
+#include "tests.h"
 
 #define FILE_NAME "tests/unit/golden/old_scripts.txt"
 #define ANSWERS_LEAST 250 /* of all servers together */
@@ -51,8 +46,7 @@ static void compare(const char *script, const char *version, const char *answer)
     fake_redis_free(server);
 }
 
-static void test_scripts_are_refused_as_by_real_servers_of_that_age(void **state) {
-    (void)state;
+TEST(scripts_are_refused_as_by_real_servers_of_that_age) {
     char line[800], script[400] = "";
     int answers = 0;
     FILE *file = fopen(FILE_NAME, "re");
@@ -71,11 +65,4 @@ static void test_scripts_are_refused_as_by_real_servers_of_that_age(void **state
     }
     (void)fclose(file);
     assert_true(answers >= ANSWERS_LEAST);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scripts_are_refused_as_by_real_servers_of_that_age),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,11 @@
  */
 #include "fake_world.h"
 
+TESTS_WITH(setup, teardown);
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static void test_a_key_exists_until_its_last_millisecond(void **state) {
-    world *w = *state;
+TEST_ON(a_key_exists_until_its_last_millisecond, world *w) {
     says(w->a, "SET k v PX 100", "+OK");
     says(w->a, "PTTL k", ":100");
     at_ms(w, NOW_MS + 100);
@@ -29,8 +30,7 @@ static void test_a_key_exists_until_its_last_millisecond(void **state) {
     says(w->a, "EXISTS k", ":0");
 }
 
-static void test_which_writes_keep_a_lifetime(void **state) {
-    world *w = *state;
+TEST_ON(which_writes_keep_a_lifetime, world *w) {
     says(w->a, "SET k 1 PX 1000", "+OK");
     says(w->a, "INCR k", ":2");
     says(w->a, "PTTL k", ":1000");
@@ -49,8 +49,7 @@ static void test_which_writes_keep_a_lifetime(void **state) {
     says(w->a, "TTL h", ":-1");
 }
 
-static void test_a_clock_that_steps_back_revives_what_nobody_looked_at(void **state) {
-    world *w = *state;
+TEST_ON(a_clock_that_steps_back_revives_what_nobody_looked_at, world *w) {
     says(w->a, "SET seen v PX 100", "+OK");
     says(w->a, "SET unseen v PX 100", "+OK");
     at_ms(w, NOW_MS + 200);
@@ -64,8 +63,7 @@ static void test_a_clock_that_steps_back_revives_what_nobody_looked_at(void **st
     says(w->a, "EXISTS unseen", ":0");
 }
 
-static void test_time_is_what_it_was_told(void **state) {
-    world *w = *state;
+TEST_ON(time_is_what_it_was_told, world *w) {
     says(w->a, "TIME", "[$1700000000 $123456]");
     runs(w->a, "local t = redis.call('TIME') return t[1] * 1000000 + t[2]", ":1700000000123456");
     fake_redis_set_started(w->r, NOW_US - 77 * INT64_C(1000000));
@@ -78,9 +76,8 @@ static void test_time_is_what_it_was_told(void **state) {
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-static void test_loaded_scripts_go_with_a_flush_and_a_restart(void **state) {
+TEST_ON(loaded_scripts_go_with_a_flush_and_a_restart, world *w) {
     static const char eval[] = "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0";
-    world *w = *state;
     says(w->a, eval, "-NOSCRIPT No matching script. Please use EVAL.");
     tl_bytes load[] = {TL_LITERAL("SCRIPT"), TL_LITERAL("LOAD"), TL_LITERAL("return 1")};
     fake_conn_command(w->a, load, 3);
@@ -97,8 +94,7 @@ static void test_loaded_scripts_go_with_a_flush_and_a_restart(void **state) {
     says(w->a, "GET k", "nil");
 }
 
-static void test_a_hostile_script_ends_in_an_error(void **state) {
-    world *w = *state;
+TEST_ON(a_hostile_script_ends_in_an_error, world *w) {
     runs(w->a, "local t = {} t[1] = t return t", "[[[[");
     runs(w->a, "local function f() return f() + 1 end return f()", "-ERR");
     runs(w->a, "return redis.call('GET', ('x'):rep(1e6))", "nil");
@@ -114,8 +110,7 @@ static void test_a_hostile_script_ends_in_an_error(void **state) {
 
 /* ---- older servers --------------------------------------------------------------------------- */
 
-static void test_before_7_script_errors_have_another_form(void **state) {
-    world *w = *state;
+TEST_ON(before_7_script_errors_have_another_form, world *w) {
     fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 6));
     says(w->a, "SET k v", "+OK");
     runs(w->a, "return redis.call('INCR', KEYS[1])", "-ERR Error running script (call to f_");
@@ -126,13 +121,12 @@ static void test_before_7_script_errors_have_another_form(void **state) {
     says(w->a, "NOSUCH x", "-ERR unknown command 'NOSUCH'");
 }
 
-static void test_before_5_time_and_then_a_write_is_refused(void **state) {
+TEST_ON(before_5_time_and_then_a_write_is_refused, world *w) {
     static const char time_first[] = "redis.call('TIME') return redis.call('SET', KEYS[1], 'v')";
     static const char write_first[] = "redis.call('SET', KEYS[1], 'v') return #redis.call('TIME')";
     static const char effects[] = "redis.replicate_commands() redis.call('TIME') "
                                   "return redis.call('SET', KEYS[1], 'v')";
     static const char careful[] = "return redis.replicate_commands and 1 or 0";
-    world *w = *state;
     runs(w->a, time_first, "+OK");
     fake_redis_set_level(w->r, FAKE_LEVEL(4, 0, 14));
     runs(w->a, time_first, "-ERR Error running script");
@@ -148,8 +142,7 @@ static void test_before_5_time_and_then_a_write_is_refused(void **state) {
          "$9.007199254741e+15");
 }
 
-static void test_old_servers_lack_what_they_lacked(void **state) {
-    world *w = *state;
+TEST_ON(old_servers_lack_what_they_lacked, world *w) {
     fake_redis_set_level(w->r, FAKE_LEVEL(2, 6, 0));
     says(w->a, "SET k v NX", "-ERR wrong number of arguments for 'set' command");
     says(w->a, "PTTL k", ":-1");
@@ -164,8 +157,7 @@ static void test_old_servers_lack_what_they_lacked(void **state) {
     says(w->a, "WATCH k", "-ERR unknown command 'WATCH'");
 }
 
-static void test_before_2_2_a_write_first_deletes_a_volatile_key(void **state) {
-    world *w = *state;
+TEST_ON(before_2_2_a_write_first_deletes_a_volatile_key, world *w) {
     fake_redis_set_level(w->r, FAKE_LEVEL(2, 0, 0));
     says(w->a, "SET k 5", "+OK");
     says(w->a, "SETNX k 6", ":0");
@@ -182,8 +174,7 @@ static void test_before_2_2_a_write_first_deletes_a_volatile_key(void **state) {
 
 /* ---- knobs ----------------------------------------------------------------------------------- */
 
-static void test_denied_commands(void **state) {
-    world *w = *state;
+TEST_ON(denied_commands, world *w) {
     fake_redis_deny(w->r, "EVAL EVALSHA", FAKE_RENAMED);
     says(w->a, "EVALSHA x 0", "-ERR unknown command 'EVALSHA', with args beginning with: 'x' '0' ");
     fake_redis_deny(w->r, "EVALSHA", FAKE_NOPERM);
@@ -195,8 +186,7 @@ static void test_denied_commands(void **state) {
          "$ERR Unknown Redis command called from script");
 }
 
-static void test_a_script_that_has_written_is_not_refused_memory(void **state) {
-    world *w = *state;
+TEST_ON(a_script_that_has_written_is_not_refused_memory, world *w) {
     fake_redis_set_oom(w->r, true);
     says(w->a, "SET k v", "-OOM command not allowed when used memory > 'maxmemory'.");
     says(w->a, "DEL k", ":0");
@@ -205,8 +195,7 @@ static void test_a_script_that_has_written_is_not_refused_memory(void **state) {
     runs(w->a, "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'v')", "+OK");
 }
 
-static void test_a_replica_hides_what_has_expired(void **state) {
-    world *w = *state;
+TEST_ON(a_replica_hides_what_has_expired, world *w) {
     says(w->a, "SET k v PX 100", "+OK");
     fake_redis_set_replica(w->r, true);
     says(w->a, "SET k v", "-READONLY You can't write against a read only replica.");
@@ -218,8 +207,7 @@ static void test_a_replica_hides_what_has_expired(void **state) {
     says(w->a, "GET k", "$w");
 }
 
-static void test_loading_passwords_and_counts(void **state) {
-    world *w = *state;
+TEST_ON(loading_passwords_and_counts, world *w) {
     fake_redis_set_loading(w->r, true);
     says(w->a, "GET k", "-LOADING Redis is loading the dataset in memory");
     says(w->a, "PING", "-LOADING Redis is loading the dataset in memory");
@@ -240,8 +228,7 @@ static void test_loading_passwords_and_counts(void **state) {
 
 /* ---- transactions and messages --------------------------------------------------------------- */
 
-static void test_watch_sees_writes_of_others_and_expiry(void **state) {
-    world *w = *state;
+TEST_ON(watch_sees_writes_of_others_and_expiry, world *w) {
     says(w->a, "SET k v PX 100", "+OK");
     says(w->a, "WATCH k", "+OK");
     says(w->a, "MULTI", "+OK");
@@ -269,8 +256,7 @@ static void collect(void *ctx, const tl_reply *reply) {
     strncat(heard, text, FAKE_SHOW_SIZE - strlen(heard) - 1);
 }
 
-static void test_messages_reach_their_subscribers(void **state) {
-    world *w = *state;
+TEST_ON(messages_reach_their_subscribers, world *w) {
     char heard[FAKE_SHOW_SIZE] = "";
     fake_conn *c = fake_redis_connect(w->r, &(fake_calls){.push = collect}, heard);
     says(c, "SUBSCRIBE a b", "pushed");
@@ -283,26 +269,4 @@ static void test_messages_reach_their_subscribers(void **state) {
                                "[$message $b $2][$unsubscribe $a :1]");
     fake_conn_close(c);
     says(w->a, "PUBLISH b 5", ":0");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_key_exists_until_its_last_millisecond),
-        TEST(test_which_writes_keep_a_lifetime),
-        TEST(test_a_clock_that_steps_back_revives_what_nobody_looked_at),
-        TEST(test_time_is_what_it_was_told),
-        TEST(test_loaded_scripts_go_with_a_flush_and_a_restart),
-        TEST(test_a_hostile_script_ends_in_an_error),
-        TEST(test_before_7_script_errors_have_another_form),
-        TEST(test_before_5_time_and_then_a_write_is_refused),
-        TEST(test_old_servers_lack_what_they_lacked),
-        TEST(test_before_2_2_a_write_first_deletes_a_volatile_key),
-        TEST(test_denied_commands),
-        TEST(test_a_script_that_has_written_is_not_refused_memory),
-        TEST(test_a_replica_hides_what_has_expired),
-        TEST(test_loading_passwords_and_counts),
-        TEST(test_watch_sees_writes_of_others_and_expiry),
-        TEST(test_messages_reach_their_subscribers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,17 @@
  * The fake server behind a socket: hiredis talks to it, and each fault happens as asked for.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 
 #include "fake_resp.h"
 #include "fake_tcp.h"
+#include "tests.h"
 
 #define SOON_MS 5000 /* a limit that is never reached when all is well */
 #define NEVER_MS 60  /* long enough to see that nothing comes */
@@ -82,8 +79,9 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void test_it_serves_commands_and_counts_them(void **state) {
-    fake_tcp *t = *state;
+TESTS_WITH(setup, teardown);
+
+TEST_ON(it_serves_commands_and_counts_them, fake_tcp *t) {
     redisContext *c = dial(t);
     assert_string_equal(ask(c, "SET k v"), "OK");
     assert_string_equal(ask(c, "get k"), "v");
@@ -106,9 +104,9 @@ static void test_it_serves_commands_and_counts_them(void **state) {
     redisFree(c);
 }
 
-static void test_a_large_value_passes_in_pieces(void **state) {
+TEST_ON(a_large_value_passes_in_pieces, fake_tcp *t) {
     enum { SIZE = 3000000 };
-    redisContext *c = dial(*state);
+    redisContext *c = dial(t);
     char *value = malloc(SIZE);
     memset(value, 'x', SIZE);
     freeReplyObject(redisCommand(c, "SET k %b", value, (size_t)SIZE));
@@ -121,8 +119,7 @@ static void test_a_large_value_passes_in_pieces(void **state) {
     redisFree(c);
 }
 
-static void test_a_swallowed_reply_was_executed(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(a_swallowed_reply_was_executed, fake_tcp *t) {
     redisContext *c = dial(t);
     fake_tcp_aim(t, "SET");
     fake_tcp_swallow_replies(t, 1);
@@ -136,8 +133,7 @@ static void test_a_swallowed_reply_was_executed(void **state) {
     redisFree(c);
 }
 
-static void test_a_swallowed_request_was_not_executed(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(a_swallowed_request_was_not_executed, fake_tcp *t) {
     redisContext *c = dial(t);
     fake_tcp_swallow_requests(t, 1);
     ask_in_vain(c, "SET k v");
@@ -147,8 +143,7 @@ static void test_a_swallowed_request_was_not_executed(void **state) {
     redisFree(c);
 }
 
-static void test_a_cut_reply_ends_the_connection(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(a_cut_reply_ends_the_connection, fake_tcp *t) {
     for (size_t bytes = 0; bytes < 6; bytes++) {
         redisContext *c = dial(t);
         fake_tcp_cut_reply(t, bytes);
@@ -160,8 +155,7 @@ static void test_a_cut_reply_ends_the_connection(void **state) {
     }
 }
 
-static void test_a_delayed_reply_comes_late(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(a_delayed_reply_comes_late, fake_tcp *t) {
     redisContext *c = dial(t);
     fake_tcp_delay(t, 50);
     int64_t start = now_ms();
@@ -170,8 +164,7 @@ static void test_a_delayed_reply_comes_late(void **state) {
     redisFree(c);
 }
 
-static void test_a_held_reply_comes_when_released(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(a_held_reply_comes_when_released, fake_tcp *t) {
     redisContext *c = dial(t);
     int done = 0;
     fake_tcp_hold(t, true);
@@ -187,8 +180,7 @@ static void test_a_held_reply_comes_when_released(void **state) {
     redisFree(c);
 }
 
-static void test_a_frozen_server_executes_later(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(a_frozen_server_executes_later, fake_tcp *t) {
     redisContext *c = dial(t);
     assert_string_equal(ask(c, "PING"), "PONG");
     fake_tcp_freeze(t, true);
@@ -200,8 +192,7 @@ static void test_a_frozen_server_executes_later(void **state) {
     redisFree(c);
 }
 
-static void test_the_door(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(the_door, fake_tcp *t) {
     redisContext *open = dial(t);
     assert_string_equal(ask(open, "PING"), "PONG");
     fake_tcp_set_door(t, FAKE_TCP_REFUSE);
@@ -224,8 +215,7 @@ static void test_the_door(void **state) {
     redisFree(open);
 }
 
-static void test_the_clock_can_be_set_off(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(the_clock_can_be_set_off, fake_tcp *t) {
     redisContext *c = dial(t);
     assert_string_equal(ask(c, "SET k v PX 100000"), "OK");
     fake_tcp_set_offset(t, 200 * INT64_C(1000000));
@@ -237,8 +227,7 @@ static void test_the_clock_can_be_set_off(void **state) {
     redisFree(c);
 }
 
-static void test_messages_arrive_and_quit_ends(void **state) {
-    fake_tcp *t = *state;
+TEST_ON(messages_arrive_and_quit_ends, fake_tcp *t) {
     redisContext *a = dial(t), *b = dial(t);
     freeReplyObject(redisCommand(b, "SUBSCRIBE c"));
     assert_string_equal(ask(a, "PUBLISH c hello"), "1");
@@ -252,8 +241,7 @@ static void test_messages_arrive_and_quit_ends(void **state) {
     redisFree(b);
 }
 
-static void test_a_unix_socket_and_knobs_of_the_fake(void **state) {
-    (void)state;
+TEST_WITH(a_unix_socket_and_knobs_of_the_fake, NULL, NULL) {
     char directory[] = "/tmp/tidelock-fake-XXXXXX", path[64];
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof(path), "%s/s", directory);
@@ -271,7 +259,7 @@ static void test_a_unix_socket_and_knobs_of_the_fake(void **state) {
 
 /* ---- the parser ------------------------------------------------------------------------------ */
 
-static void test_requests_are_parsed_within_bounds(void **state) {
+TEST_WITH(requests_are_parsed_within_bounds, NULL, NULL) {
     static const struct {
         const char *text;
         fake_resp_state state;
@@ -292,7 +280,6 @@ static void test_requests_are_parsed_within_bounds(void **state) {
         {"*1\r\n$999999999\r\n", FAKE_RESP_BAD},
         {"*1\r\n$4\r\nPINGxx", FAKE_RESP_BAD},
     };
-    (void)state;
     static tl_bytes argv[FAKE_RESP_ARGS_MAX];
     size_t argc, used;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -306,25 +293,4 @@ static void test_requests_are_parsed_within_bounds(void **state) {
                              FAKE_RESP_MORE);
         }
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_it_serves_commands_and_counts_them),
-        TEST(test_a_large_value_passes_in_pieces),
-        TEST(test_a_swallowed_reply_was_executed),
-        TEST(test_a_swallowed_request_was_not_executed),
-        TEST(test_a_cut_reply_ends_the_connection),
-        TEST(test_a_delayed_reply_comes_late),
-        TEST(test_a_held_reply_comes_when_released),
-        TEST(test_a_frozen_server_executes_later),
-        TEST(test_the_door),
-        TEST(test_the_clock_can_be_set_off),
-        TEST(test_messages_arrive_and_quit_ends),
-        cmocka_unit_test(test_a_unix_socket_and_knobs_of_the_fake),
-        cmocka_unit_test(test_requests_are_parsed_within_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "clock_wait.h"
+#include "tests.h"
 
 #include "client/gate.h"
 
@@ -59,10 +60,11 @@ static int tear_down(void **state) {
     return 0;
 }
 
+TESTS_WITH(set_up, tear_down);
+
 /* ---- coming and going ------------------------------------------------------------------------ */
 
-static void test_the_first_is_at_the_front_and_the_others_queue(void **state) {
-    (void)state;
+TEST(the_first_is_at_the_front_and_the_others_queue) {
     tl_place a = place_on("k"), b = place_on("k"), c = place_on("k");
     visitor vb = visit(TTL_MS);
     assert_int_equal(tl__gate_enter(&gate, &a, NULL), TL_FRONT);
@@ -81,8 +83,7 @@ static void test_the_first_is_at_the_front_and_the_others_queue(void **state) {
     tl__gate_leave(&gate, &b);
 }
 
-static void test_they_come_in_the_order_in_which_they_entered(void **state) {
-    (void)state;
+TEST(they_come_in_the_order_in_which_they_entered) {
     tl_place places[5];
     visitor visitors[5];
     for (int i = 0; i < 5; i++) {
@@ -98,8 +99,7 @@ static void test_they_come_in_the_order_in_which_they_entered(void **state) {
     }
 }
 
-static void test_any_one_may_leave_the_queue_and_the_others_keep_their_order(void **state) {
-    (void)state;
+TEST(any_one_may_leave_the_queue_and_the_others_keep_their_order) {
     for (int gone = 1; gone < 4; gone++) {
         tl_place places[4];
         visitor visitors[4];
@@ -122,8 +122,7 @@ static void test_any_one_may_leave_the_queue_and_the_others_keep_their_order(voi
     }
 }
 
-static void test_one_at_the_front_cannot_quit_the_queue(void **state) {
-    (void)state;
+TEST(one_at_the_front_cannot_quit_the_queue) {
     tl_place a = place_on("k");
     visitor va = visit(TTL_MS);
     assert_false(tl__gate_quit(&gate, &a));
@@ -135,8 +134,7 @@ static void test_one_at_the_front_cannot_quit_the_queue(void **state) {
     assert_int_equal(a.state, TL_OUTSIDE);
 }
 
-static void test_keys_do_not_disturb_each_other(void **state) {
-    (void)state;
+TEST(keys_do_not_disturb_each_other) {
     tl_place *places = calloc(MANY, sizeof *places);
     char(*keys)[16] = calloc(MANY, sizeof *keys);
     assert_true(places && keys);
@@ -163,8 +161,7 @@ static void test_keys_do_not_disturb_each_other(void **state) {
     free(keys);
 }
 
-static void test_the_hash_alone_does_not_make_two_keys_one(void **state) {
-    (void)state;
+TEST(the_hash_alone_does_not_make_two_keys_one) {
     tl_place a = place_on("one"), b = place_on("two"), c = place_on("on");
     visitor v = visit(TTL_MS);
     b.hash = c.hash = a.hash;
@@ -203,13 +200,11 @@ static bool passes(tl_hold hold, int64_t now_ms, int64_t ttl_ms) {
     return passed;
 }
 
-static void test_a_fresh_hold_passes_with_the_next_fence(void **state) {
-    (void)state;
+TEST(a_fresh_hold_passes_with_the_next_fence) {
     assert_true(passes(fresh_hold(), 0, TTL_MS));
 }
 
-static void test_a_hold_passes_only_when_enough_of_it_is_left(void **state) {
-    (void)state;
+TEST(a_hold_passes_only_when_enough_of_it_is_left) {
     assert_true(passes(fresh_hold(), TTL_MS / 2, TTL_MS));
     assert_false(passes(fresh_hold(), TTL_MS / 2 + 1, TTL_MS));
     assert_true(passes(fresh_hold(), TTL_MS - 10, 20));
@@ -220,8 +215,7 @@ static void test_a_hold_passes_only_when_enough_of_it_is_left(void **state) {
     assert_false(passes(over, 0, TTL_MS));
 }
 
-static void test_a_hold_passes_only_for_a_second_after_it_was_taken(void **state) {
-    (void)state;
+TEST(a_hold_passes_only_for_a_second_after_it_was_taken) {
     tl_hold hold = fresh_hold();
     hold.deadline = at_ms(30000); /* renewed since */
     assert_true(passes(hold, 999, TTL_MS));
@@ -229,8 +223,7 @@ static void test_a_hold_passes_only_for_a_second_after_it_was_taken(void **state
     assert_false(passes(hold, 5000, TTL_MS));
 }
 
-static void test_a_hold_passes_only_while_fencing_numbers_are_reserved(void **state) {
-    (void)state;
+TEST(a_hold_passes_only_while_fencing_numbers_are_reserved) {
     tl_hold hold = fresh_hold();
     hold.passes = 1;
     assert_true(passes(hold, 0, TTL_MS));
@@ -243,8 +236,7 @@ static void test_a_hold_passes_only_while_fencing_numbers_are_reserved(void **st
 }
 
 /* Those behind have no protocol here. */
-static void test_a_hold_passes_only_to_one_of_its_protocol(void **state) {
-    (void)state;
+TEST(a_hold_passes_only_to_one_of_its_protocol) {
     tl_hold hold = fresh_hold();
     hold.protocol = &tl__protocol_plain;
     assert_false(passes(hold, 0, TTL_MS));
@@ -252,8 +244,7 @@ static void test_a_hold_passes_only_to_one_of_its_protocol(void **state) {
     assert_true(passes(hold, 0, TTL_MS));
 }
 
-static void test_nobody_is_passed_to_from_outside_or_without_a_queue(void **state) {
-    (void)state;
+TEST(nobody_is_passed_to_from_outside_or_without_a_queue) {
     tl_place a = place_on("k"), b = place_on("k");
     tl_hold hold = fresh_hold();
     assert_false(tl__gate_pass(&gate, &a, &hold, at_ms(0)));
@@ -317,8 +308,7 @@ static pthread_t put_to_sleep(sleeper *s, int64_t wait_ms) {
     return thread;
 }
 
-static void test_a_thread_that_waits_gets_the_hold(void **state) {
-    (void)state;
+TEST(a_thread_that_waits_gets_the_hold) {
     tl_place a = place_on("k");
     tl_hold hold = fresh_hold();
     sleeper s;
@@ -331,8 +321,7 @@ static void test_a_thread_that_waits_gets_the_hold(void **state) {
     tl__gate_leave(&gate, &s.place);
 }
 
-static void test_a_thread_that_waits_leaves_when_its_time_is_up(void **state) {
-    (void)state;
+TEST(a_thread_that_waits_leaves_when_its_time_is_up) {
     tl_place a = place_on("k");
     sleeper s;
     (void)tl__gate_enter(&gate, &a, NULL);
@@ -343,8 +332,7 @@ static void test_a_thread_that_waits_leaves_when_its_time_is_up(void **state) {
     tl__gate_leave(&gate, &a);
 }
 
-static void test_a_thread_that_waits_may_leave_at_any_time(void **state) {
-    (void)state;
+TEST(a_thread_that_waits_may_leave_at_any_time) {
     tl_place a = place_on("k");
     sleeper s;
     (void)tl__gate_enter(&gate, &a, NULL);
@@ -359,8 +347,7 @@ static void test_a_thread_that_waits_may_leave_at_any_time(void **state) {
 
 /* What is handed over is never lost: of two threads that pass and give up at the same moment, either
  * both say that it passed, or neither. */
-static void test_a_gift_and_a_time_out_at_one_moment_agree(void **state) {
-    (void)state;
+TEST(a_gift_and_a_time_out_at_one_moment_agree) {
     int passed = 0;
     for (int i = 0; i < 200; i++) {
         tl_place a = place_on("k");
@@ -376,28 +363,4 @@ static void test_a_gift_and_a_time_out_at_one_moment_agree(void **state) {
         passed += did;
     }
     print_message("passed %d times of 200\n", passed);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_first_is_at_the_front_and_the_others_queue),
-        TEST(test_they_come_in_the_order_in_which_they_entered),
-        TEST(test_any_one_may_leave_the_queue_and_the_others_keep_their_order),
-        TEST(test_one_at_the_front_cannot_quit_the_queue),
-        TEST(test_keys_do_not_disturb_each_other),
-        TEST(test_the_hash_alone_does_not_make_two_keys_one),
-        TEST(test_a_fresh_hold_passes_with_the_next_fence),
-        TEST(test_a_hold_passes_only_when_enough_of_it_is_left),
-        TEST(test_a_hold_passes_only_for_a_second_after_it_was_taken),
-        TEST(test_a_hold_passes_only_while_fencing_numbers_are_reserved),
-        TEST(test_a_hold_passes_only_to_one_of_its_protocol),
-        TEST(test_nobody_is_passed_to_from_outside_or_without_a_queue),
-        TEST(test_a_thread_that_waits_gets_the_hold),
-        TEST(test_a_thread_that_waits_leaves_when_its_time_is_up),
-        TEST(test_a_thread_that_waits_may_leave_at_any_time),
-        TEST(test_a_gift_and_a_time_out_at_one_moment_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

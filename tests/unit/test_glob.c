@@ -2,17 +2,10 @@
  * Globs fit as the server's own do (conform/test_glob asks one), in bounded time, and lists of them are
  * taken apart as they are meant.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests.h"
 #include "ground/glob.h"
 
-static void test_patterns_fit_as_the_servers_do(void **state) {
-    (void)state;
+TEST(patterns_fit_as_the_servers_do) {
     static const struct {
         const char *pattern, *key;
         bool fits;
@@ -65,8 +58,7 @@ static void test_patterns_fit_as_the_servers_do(void **state) {
             fail_msg("'%s' and '%s'", all[i].pattern, all[i].key);
 }
 
-static void test_every_byte_is_one(void **state) {
-    (void)state;
+TEST(every_byte_is_one) {
     assert_true(tl__glob_fits(TL_LITERAL("a?c"), TL_LITERAL("a\0c")));
     assert_true(tl__glob_fits(TL_LITERAL("a\0*"), TL_LITERAL("a\0c")));
     assert_false(tl__glob_fits(TL_LITERAL("a\0c"), TL_LITERAL("a\0d")));
@@ -76,8 +68,7 @@ static void test_every_byte_is_one(void **state) {
 }
 
 /* One that tries each star anew would take longer than the universe. */
-static void test_many_stars_take_no_time(void **state) {
-    (void)state;
+TEST(many_stars_take_no_time) {
     char pattern[512], text[1024];
     for (size_t i = 0; i < sizeof pattern; i += 2) {
         pattern[i] = '*';
@@ -90,8 +81,7 @@ static void test_many_stars_take_no_time(void **state) {
     assert_true(tl__glob_fits(tl__bytes(pattern, sizeof pattern), tl__bytes(text, sizeof text)));
 }
 
-static void test_what_servers_read_differently_is_a_flaw(void **state) {
-    (void)state;
+TEST(what_servers_read_differently_is_a_flaw) {
     static const char *const good[] = {"",      "*",    "a?b", "[ab]",  "[^a]",     "[]",
                                        "[a-]]", "\\[a", "]",   "[\\]]", "x[a]y[b]", "\\\\"};
     static const char *const open[] = {"[",    "a[",  "[a",      "[^", "[a-]",
@@ -107,8 +97,7 @@ static void test_what_servers_read_differently_is_a_flaw(void **state) {
     assert_string_equal(tl__glob_flaw(TL_LITERAL("\\\\\\")), "'\\' at the end");
 }
 
-static void test_a_list_is_taken_apart(void **state) {
-    (void)state;
+TEST(a_list_is_taken_apart) {
     static const char *const want[][2] = {{"cron:*", "doc"}, {"*", "java"},   {"a=b", "x"},
                                           {"a\\,b", "y"},    {"[\\,=]", "z"}, {"", "e"},
                                           {"*", ""},         {"*", "last\\"}};
@@ -125,15 +114,4 @@ static void test_a_list_is_taken_apart(void **state) {
     list = "php-s,";
     assert_true(tl__glob_choice(&list, &pattern, &name));
     assert_false(tl__glob_choice(&list, &pattern, &name));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patterns_fit_as_the_servers_do),
-        cmocka_unit_test(test_every_byte_is_one),
-        cmocka_unit_test(test_many_stars_take_no_time),
-        cmocka_unit_test(test_what_servers_read_differently_is_a_flaw),
-        cmocka_unit_test(test_a_list_is_taken_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

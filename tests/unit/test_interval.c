@@ -1,13 +1,7 @@
 /*
  * Clock offsets as intervals: whatever is rounded, aged or merged, the truth stays inside.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests.h"
 #include "wire/interval.h"
 
 #define S INT64_C(1000000000)
@@ -20,8 +14,7 @@ static void expect(tl_interval i, int64_t lo, int64_t hi) {
 
 /* ---- brackets -------------------------------------------------------------------------------- */
 
-static void test_a_bracket_rounds_outwards(void **state) {
-    (void)state;
+TEST(a_bracket_rounds_outwards) {
     expect(tl__bracket(1000, (tl_mono){5000}, (tl_mono){7000}), 993, 996);
     expect(tl__bracket(1000, (tl_mono){5001}, (tl_mono){7001}), 992, 996);
     expect(tl__bracket(1000, (tl_mono){5999}, (tl_mono){7999}), 992, 996);
@@ -29,8 +22,7 @@ static void test_a_bracket_rounds_outwards(void **state) {
     expect(tl__bracket(1000, (tl_mono){-1001}, (tl_mono){-1001}), 1001, 1003);
 }
 
-static void test_a_bracket_holds_the_truth(void **state) {
-    (void)state;
+TEST(a_bracket_holds_the_truth) {
     for (int64_t offset_ns = -2500; offset_ns <= 2500; offset_ns += 7)
         for (int64_t sent = 10001; sent < 10020; sent += 3)
             for (int64_t stamped = sent; stamped < sent + 3000; stamped += 501) {
@@ -41,15 +33,13 @@ static void test_a_bracket_holds_the_truth(void **state) {
             }
 }
 
-static void test_a_bracket_at_the_epoch_and_in_2262(void **state) {
-    (void)state;
+TEST(a_bracket_at_the_epoch_and_in_2262) {
     expect(tl__bracket(0, (tl_mono){0}, (tl_mono){0}), 0, 1);
     expect(tl__bracket(0, (tl_mono){1000 * S}, (tl_mono){1001 * S}), -1001000000, -999999999);
     expect(tl__bracket(US_2262, (tl_mono){0}, (tl_mono){S}), US_2262 - 1000000, US_2262 + 1);
 }
 
-static void test_a_bracket_saturates(void **state) {
-    (void)state;
+TEST(a_bracket_saturates) {
     tl_interval b = tl__bracket(INT64_MAX, (tl_mono){INT64_MIN}, (tl_mono){INT64_MIN});
     expect(b, INT64_MAX, INT64_MAX);
     b = tl__bracket(INT64_MIN, (tl_mono){INT64_MAX}, (tl_mono){INT64_MAX});
@@ -58,23 +48,20 @@ static void test_a_bracket_saturates(void **state) {
 
 /* ---- ageing ---------------------------------------------------------------------------------- */
 
-static void test_ageing_widens_both_edges_by_the_drift_rounded_up(void **state) {
-    (void)state;
+TEST(ageing_widens_both_edges_by_the_drift_rounded_up) {
     /* 10 s at 200 ppm is 2 ms, and the 200 ns that rounding may have cost */
     expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){0}, (tl_mono){10 * S}, 200), -2006,
            2006);
     expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){0}, (tl_mono){1}, 200), -6, 6);
 }
 
-static void test_no_time_and_no_drift_widen_nothing(void **state) {
-    (void)state;
+TEST(no_time_and_no_drift_widen_nothing) {
     expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){7}, (tl_mono){7}, 200), -5, 5);
     expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){7}, (tl_mono){6}, 200), -5, 5);
     expect(tl__interval_aged((tl_interval){-5, 5}, (tl_mono){0}, (tl_mono){10 * S}, 0), -5, 5);
 }
 
-static void test_ageing_saturates(void **state) {
-    (void)state;
+TEST(ageing_saturates) {
     tl_interval edge = {INT64_MIN + 1, INT64_MAX - 1};
     expect(tl__interval_aged(edge, (tl_mono){0}, (tl_mono){100 * S}, 1000000), INT64_MIN,
            INT64_MAX);
@@ -82,8 +69,7 @@ static void test_ageing_saturates(void **state) {
     assert_true(far.lo < -INT64_MAX / 1001 && far.hi > INT64_MAX / 1001);
 }
 
-static void test_what_drift_takes_is_never_too_little(void **state) {
-    (void)state;
+TEST(what_drift_takes_is_never_too_little) {
     assert_int_equal(tl__drift_ns(-1, 200), 0);
     assert_int_equal(tl__drift_ns(0, 200), 0);
     for (int64_t ns = 1; ns < 50000000; ns = ns * 3 + 1)
@@ -93,8 +79,7 @@ static void test_what_drift_takes_is_never_too_little(void **state) {
 }
 
 /* A clock that is fast by a tenth shows 11 while one that is slow by a tenth shows 9. */
-static void test_two_clocks_of_any_rate_allowed_show_no_less_and_no_more(void **state) {
-    (void)state;
+TEST(two_clocks_of_any_rate_allowed_show_no_less_and_no_more) {
     assert_int_equal(tl__rate_least_ns(11 * S, 100000), 9 * S);
     assert_int_equal(tl__rate_most_ns(9 * S, 100000), 11 * S);
     assert_int_equal(tl__rate_least_ns(S, 0), S);
@@ -107,8 +92,7 @@ static void test_two_clocks_of_any_rate_allowed_show_no_less_and_no_more(void **
     }
 }
 
-static void test_rates_saturate_and_never_give_time_away(void **state) {
-    (void)state;
+TEST(rates_saturate_and_never_give_time_away) {
     assert_int_equal(tl__rate_least_ns(-1, 200), 0);
     assert_int_equal(tl__rate_most_ns(-1, 200), 0);
     assert_int_equal(tl__rate_least_ns(S, 1000000), 0);
@@ -121,8 +105,7 @@ static void test_rates_saturate_and_never_give_time_away(void **state) {
 
 /* ---- intersection ---------------------------------------------------------------------------- */
 
-static void test_an_intersection_is_what_both_allow(void **state) {
-    (void)state;
+TEST(an_intersection_is_what_both_allow) {
     expect(tl__interval_intersect((tl_interval){0, 10}, (tl_interval){5, 15}), 5, 10);
     expect(tl__interval_intersect((tl_interval){0, 10}, (tl_interval){2, 3}), 2, 3);
     expect(tl__interval_intersect((tl_interval){0, 10}, (tl_interval){10, 12}), 10, 10);
@@ -133,8 +116,7 @@ static void test_an_intersection_is_what_both_allow(void **state) {
 
 /* ---- anchors --------------------------------------------------------------------------------- */
 
-static void test_the_first_bracket_is_the_anchor(void **state) {
-    (void)state;
+TEST(the_first_bracket_is_the_anchor) {
     tl_anchor a = {0};
     assert_false(tl__anchor_learn(&a, (tl_interval){100, 200}, (tl_mono){S}, 200));
     assert_true(a.known);
@@ -143,8 +125,7 @@ static void test_the_first_bracket_is_the_anchor(void **state) {
     expect(a.offset, 100, 201); /* what 200 ppm may have added since the stamp was made */
 }
 
-static void test_brackets_narrow_each_other(void **state) {
-    (void)state;
+TEST(brackets_narrow_each_other) {
     tl_anchor a = {0};
     (void)tl__anchor_learn(&a, (tl_interval){100, 200}, (tl_mono){S}, 0);
     assert_false(tl__anchor_learn(&a, (tl_interval){150, 300}, (tl_mono){2 * S}, 0));
@@ -154,8 +135,7 @@ static void test_brackets_narrow_each_other(void **state) {
     expect(a.offset, 150, 200);
 }
 
-static void test_what_was_known_is_aged_before_it_is_merged(void **state) {
-    (void)state;
+TEST(what_was_known_is_aged_before_it_is_merged) {
     tl_anchor a = {0};
     (void)tl__anchor_learn(&a, (tl_interval){0, 0}, (tl_mono){0}, 200);
     /* after 10 s it may have drifted by 2 ms: this bracket is no step */
@@ -163,8 +143,7 @@ static void test_what_was_known_is_aged_before_it_is_merged(void **state) {
     expect(a.offset, 1500, 2001);
 }
 
-static void test_a_contradiction_starts_again_and_is_counted(void **state) {
-    (void)state;
+TEST(a_contradiction_starts_again_and_is_counted) {
     tl_anchor a = {0};
     (void)tl__anchor_learn(&a, (tl_interval){0, 10}, (tl_mono){S}, 0);
     assert_true(tl__anchor_learn(&a, (tl_interval){11, 20}, (tl_mono){2 * S}, 0));
@@ -177,8 +156,7 @@ static void test_a_contradiction_starts_again_and_is_counted(void **state) {
 }
 
 /* Another server may answer there, whose clock differs by less than was known. */
-static void test_a_new_connection_counts_alone(void **state) {
-    (void)state;
+TEST(a_new_connection_counts_alone) {
     tl_anchor a = {0};
     assert_false(tl__anchor_renew(&a, (tl_interval){0, 10}, (tl_mono){2 * S}, 0));
     expect(a.offset, 0, 10);
@@ -192,16 +170,14 @@ static void test_a_new_connection_counts_alone(void **state) {
     assert_int_equal(a.steps, 1);
 }
 
-static void test_touching_edges_are_no_contradiction(void **state) {
-    (void)state;
+TEST(touching_edges_are_no_contradiction) {
     tl_anchor a = {0};
     (void)tl__anchor_learn(&a, (tl_interval){0, 10}, (tl_mono){S}, 0);
     assert_false(tl__anchor_learn(&a, (tl_interval){10, 20}, (tl_mono){S}, 0));
     expect(a.offset, 10, 10);
 }
 
-static void test_the_servers_time_is_earliest_and_latest(void **state) {
-    (void)state;
+TEST(the_servers_time_is_earliest_and_latest) {
     tl_anchor a = {.known = true, .offset = {1000, 1010}, .at = {S}};
     expect(tl__anchor_server_time(&a, (tl_mono){S}, 200), 1001000, 1001010);
     /* between two microseconds: the earliest goes down, the latest up */
@@ -211,8 +187,7 @@ static void test_the_servers_time_is_earliest_and_latest(void **state) {
            1001010 + 12222223);
 }
 
-static void test_the_servers_time_saturates(void **state) {
-    (void)state;
+TEST(the_servers_time_saturates) {
     tl_anchor a = {.known = true, .offset = {INT64_MAX - 5, INT64_MAX - 5}, .at = {0}};
     expect(tl__anchor_server_time(&a, (tl_mono){S}, 0), INT64_MAX, INT64_MAX);
     a.offset = (tl_interval){US_2262, US_2262};
@@ -221,8 +196,7 @@ static void test_the_servers_time_saturates(void **state) {
 
 /* The stamp is made as the request arrives; the reply takes 2 s, while the server's clock gains on
  * ours. A quick exchange right after it must not look like a step. */
-static void test_drift_during_a_long_exchange_is_no_step(void **state) {
-    (void)state;
+TEST(drift_during_a_long_exchange_is_no_step) {
     const int32_t ppm = 200;
     const int64_t offset_us = 5000000, gained_us = 399; /* just within 200 ppm of 2 s */
     tl_anchor a = {0};
@@ -234,8 +208,7 @@ static void test_drift_during_a_long_exchange_is_no_step(void **state) {
 }
 
 /* Two threads: the older of two brackets is merged last. */
-static void test_brackets_out_of_order_are_no_step(void **state) {
-    (void)state;
+TEST(brackets_out_of_order_are_no_step) {
     const int32_t ppm = 200;
     const int64_t offset_us = 5000000, gained_us = 199;
     tl_anchor a = {0};
@@ -246,31 +219,4 @@ static void test_brackets_out_of_order_are_no_step(void **state) {
     assert_false(tl__anchor_learn(&a, older, early, ppm));
     assert_int_equal(a.at.ns, late.ns);
     assert_true(a.offset.lo <= offset_us + gained_us && offset_us + gained_us <= a.offset.hi);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_bracket_rounds_outwards),
-        cmocka_unit_test(test_a_bracket_holds_the_truth),
-        cmocka_unit_test(test_a_bracket_at_the_epoch_and_in_2262),
-        cmocka_unit_test(test_a_bracket_saturates),
-        cmocka_unit_test(test_ageing_widens_both_edges_by_the_drift_rounded_up),
-        cmocka_unit_test(test_no_time_and_no_drift_widen_nothing),
-        cmocka_unit_test(test_ageing_saturates),
-        cmocka_unit_test(test_what_drift_takes_is_never_too_little),
-        cmocka_unit_test(test_two_clocks_of_any_rate_allowed_show_no_less_and_no_more),
-        cmocka_unit_test(test_rates_saturate_and_never_give_time_away),
-        cmocka_unit_test(test_an_intersection_is_what_both_allow),
-        cmocka_unit_test(test_the_first_bracket_is_the_anchor),
-        cmocka_unit_test(test_brackets_narrow_each_other),
-        cmocka_unit_test(test_what_was_known_is_aged_before_it_is_merged),
-        cmocka_unit_test(test_a_contradiction_starts_again_and_is_counted),
-        cmocka_unit_test(test_a_new_connection_counts_alone),
-        cmocka_unit_test(test_touching_edges_are_no_contradiction),
-        cmocka_unit_test(test_drift_during_a_long_exchange_is_no_step),
-        cmocka_unit_test(test_brackets_out_of_order_are_no_step),
-        cmocka_unit_test(test_the_servers_time_is_earliest_and_latest),
-        cmocka_unit_test(test_the_servers_time_saturates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /*
  * The reader of JSON: what RFC 8259 allows and nothing else, numbers without a float, bounds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "base/jsonin.h"
 
 static bool reads(const char *text) {
@@ -26,8 +21,7 @@ static bool reads(const char *text) {
     return ok;
 }
 
-static void test_what_is_json(void **state) {
-    (void)state;
+TEST(what_is_json) {
     static const char *const good[] = {"{}",
                                        "[]",
                                        " [ ] ",
@@ -62,8 +56,7 @@ static void test_what_is_json(void **state) {
             fail_msg("accepted: %s", bad[i]);
 }
 
-static void test_depth_is_bounded(void **state) {
-    (void)state;
+TEST(depth_is_bounded) {
     char text[2 * JSON_DEPTH_MOST + 3];
     for (int depth = JSON_DEPTH_MOST - 1; depth <= JSON_DEPTH_MOST + 1; depth++) {
         memset(text, '[', (size_t)depth);
@@ -87,8 +80,7 @@ static bool reads_list(size_t items) {
     return ok;
 }
 
-static void test_values_are_bounded(void **state) {
-    (void)state;
+TEST(values_are_bounded) {
     assert_true(reads_list(JSON_VALUES_MOST - 1)); /* the list is one too */
     assert_false(reads_list(JSON_VALUES_MOST));
 }
@@ -102,8 +94,7 @@ static int64_t scaled(const char *text, int decimals, bool *ret_ok) {
     return v;
 }
 
-static void test_numbers_are_whole(void **state) {
-    (void)state;
+TEST(numbers_are_whole) {
     static const struct {
         const char *text;
         int decimals;
@@ -129,8 +120,7 @@ static void test_numbers_are_whole(void **state) {
     }
 }
 
-static void test_texts_are_printable_and_fit(void **state) {
-    (void)state;
+TEST(texts_are_printable_and_fit) {
     static const char text[] = "{\"a\":\"x\\u0041\\u001b\\n\\\"\xc3\xa9\",\"b\":2}";
     json_tree t = {.value = NULL};
     char buf[16];
@@ -145,15 +135,4 @@ static void test_texts_are_printable_and_fit(void **state) {
     assert_null(json_member_of(&t, a, "a"));
     assert_ptr_equal(json_next(&t, json_first(&t, t.value)), json_member_of(&t, t.value, "b"));
     json_forget(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_json),
-        cmocka_unit_test(test_depth_is_bounded),
-        cmocka_unit_test(test_values_are_bounded),
-        cmocka_unit_test(test_numbers_are_whole),
-        cmocka_unit_test(test_texts_are_printable_and_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
  * The script that extends locks, executed: a stamp that has become a token, while a phase had it so,
  * is a token for good, and gets no more lifetime than its sender says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "fake_redis.h"
+#include "tests.h"
 #include "wire/script.h"
 
 #define K "jobs"
@@ -52,6 +48,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
+TESTS_WITH(set_up, tear_down);
+
 /* Of a client that takes its lock for a stamp, and has it end then. */
 static void keep_as_stamp(const char *until_us) {
     char hold[32] = "@";
@@ -73,21 +71,18 @@ static void assert_token_lasts(int64_t ms) {
     assert_int_equal(left, ms);
 }
 
-static void test_it_lasts_no_longer_than_a_later_stamp_would(void **state) {
-    (void)state;
+TEST(it_lasts_no_longer_than_a_later_stamp_would) {
     keep_as_stamp("1700000009000000");
     assert_token_lasts(9000);
 }
 
-static void test_an_earlier_stamp_leaves_it_as_it_is(void **state) {
-    (void)state;
+TEST(an_earlier_stamp_leaves_it_as_it_is) {
     keep_as_stamp("1700000003000000");
     assert_token_lasts(TOKEN_MS);
 }
 
 /* Late, on its way since before a later one. */
-static void test_an_earlier_stamp_leaves_a_later_one_as_it_is(void **state) {
-    (void)state;
+TEST(an_earlier_stamp_leaves_a_later_one_as_it_is) {
     (void)SAY(L("PSETEX"), L(K), L("4000"), L("1700000004000"));
     (void)SAY(L("HSET"), L(S), L("value"), L("1700000004000"));
     keep_as_stamp("1700000003000000");
@@ -95,16 +90,4 @@ static void test_an_earlier_stamp_leaves_a_later_one_as_it_is(void **state) {
     assert_true(tl__reply_int(SAY(L("PTTL"), L(K)), &left));
     assert_int_equal(left, TOKEN_MS);
     assert_true(left < GARBAGE_MS);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_it_lasts_no_longer_than_a_later_stamp_would, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_an_earlier_stamp_leaves_it_as_it_is, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_an_earlier_stamp_leaves_a_later_one_as_it_is, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /*
  * Names: the sidecar's, and the hash slot that it shares with its key.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "wire/keys.h"
 
 #define KEY_MAX 64
@@ -24,8 +19,7 @@ static void expect(const char *key, const char *sidecar, bool same_slot) {
     assert_int_equal(same, same_slot);
 }
 
-static void test_a_key_without_a_tag_becomes_the_tag_of_its_sidecar(void **state) {
-    (void)state;
+TEST(a_key_without_a_tag_becomes_the_tag_of_its_sidecar) {
     expect("jobs:nightly", "tidelock:{jobs:nightly}", true);
     expect("x", "tidelock:{x}", true);
     expect("{", "tidelock:{{}", true);
@@ -33,16 +27,14 @@ static void test_a_key_without_a_tag_becomes_the_tag_of_its_sidecar(void **state
     expect("foo{{bar", "tidelock:{foo{{bar}", true);
 }
 
-static void test_a_key_with_a_tag_keeps_it_in_its_sidecar(void **state) {
-    (void)state;
+TEST(a_key_with_a_tag_keeps_it_in_its_sidecar) {
     expect("{user1000}.following", "{user1000}.following:tidelock", true);
     expect("foo{{bar}}zap", "foo{{bar}}zap:tidelock", true);
     expect("}{x}", "}{x}:tidelock", true);
     expect("foo{bar}{zap}", "foo{bar}{zap}:tidelock", true);
 }
 
-static void test_a_closing_brace_without_a_tag_has_no_name_in_the_slot(void **state) {
-    (void)state;
+TEST(a_closing_brace_without_a_tag_has_no_name_in_the_slot) {
     expect("foo}", "foo}:tidelock", false);
     expect("}", "}:tidelock", false);
     expect("foo{}bar", "foo{}bar:tidelock", false);
@@ -50,8 +42,7 @@ static void test_a_closing_brace_without_a_tag_has_no_name_in_the_slot(void **st
     expect("}foo{", "}foo{:tidelock", false);
 }
 
-static void test_a_binary_key_keeps_every_byte(void **state) {
-    (void)state;
+TEST(a_binary_key_keeps_every_byte) {
     char to[16 + TL_SIDECAR_EXTRA];
     tl_bytes name = tl__sidecar(to, tl__bytes("a\0\xff\r\n", 5), NULL);
     assert_true(tl__bytes_eq(name, tl__bytes("tidelock:{a\0\xff\r\n}", 16)));
@@ -61,8 +52,7 @@ static uint16_t slot(const char *key) {
     return tl__hash_slot(tl__bytes_of(key));
 }
 
-static void test_slots_are_those_of_the_cluster_specification(void **state) {
-    (void)state;
+TEST(slots_are_those_of_the_cluster_specification) {
     assert_int_equal(slot("123456789"), 12739); /* 0x31c3 */
     assert_int_equal(slot("foo"), 12182);
     assert_int_equal(slot("hash_tag"), 2515);
@@ -80,8 +70,7 @@ static bool tag_is(const char *key, const char *tag) {
     return tl__bytes_eq(tl__hash_tag(tl__bytes_of(key)), tl__bytes_of(tag));
 }
 
-static void test_an_empty_or_open_tag_is_no_tag(void **state) {
-    (void)state;
+TEST(an_empty_or_open_tag_is_no_tag) {
     assert_true(tag_is("foo{}{bar}", "foo{}{bar}"));
     assert_true(tag_is("foo{bar", "foo{bar"));
     assert_true(tag_is("}foo{", "}foo{"));
@@ -104,8 +93,7 @@ static tl_bytes random_key(char *key, uint32_t *seed) {
     return tl__bytes(key, n);
 }
 
-static void test_key_and_sidecar_share_the_slot_when_it_says_so(void **state) {
-    (void)state;
+TEST(key_and_sidecar_share_the_slot_when_it_says_so) {
     uint32_t seed = 1;
     unsigned same_slots = 0;
     for (int i = 0; i < RANDOM_KEYS; i++) {
@@ -122,8 +110,7 @@ static void test_key_and_sidecar_share_the_slot_when_it_says_so(void **state) {
     assert_in_range(same_slots, RANDOM_KEYS / 4, RANDOM_KEYS * 3 / 4);
 }
 
-static void test_different_keys_have_different_sidecars(void **state) {
-    (void)state;
+TEST(different_keys_have_different_sidecars) {
     uint32_t seed = 7;
     for (int i = 0; i < RANDOM_KEYS; i++) {
         char key[2][8], to[2][8 + TL_SIDECAR_EXTRA];
@@ -131,18 +118,4 @@ static void test_different_keys_have_different_sidecars(void **state) {
         tl_bytes sa = tl__sidecar(to[0], a, NULL), sb = tl__sidecar(to[1], b, NULL);
         assert_int_equal(tl__bytes_eq(a, b), tl__bytes_eq(sa, sb));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_key_without_a_tag_becomes_the_tag_of_its_sidecar),
-        cmocka_unit_test(test_a_key_with_a_tag_keeps_it_in_its_sidecar),
-        cmocka_unit_test(test_a_closing_brace_without_a_tag_has_no_name_in_the_slot),
-        cmocka_unit_test(test_a_binary_key_keeps_every_byte),
-        cmocka_unit_test(test_slots_are_those_of_the_cluster_specification),
-        cmocka_unit_test(test_an_empty_or_open_tag_is_no_tag),
-        cmocka_unit_test(test_key_and_sidecar_share_the_slot_when_it_says_so),
-        cmocka_unit_test(test_different_keys_have_different_sidecars),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /*
  * The directory of local: and the start of its server, with programs that only look like one.
  */
+#include "tests.h"
 #include "transport/local/local.h"
 
 #include <fcntl.h>
@@ -20,14 +21,15 @@
 #include "runtime_dir.h"
 #include "thread_count.h"
 
+TESTS_WITH(runtime_begin, runtime_end);
+
 #define LIMIT_MS 20000 /* for what ends by itself */
 #define SHORT_MS 300
 
 /* ---- which directory --------------------------------------------------------------------------- */
 
 /* How they meet there, and what they refuse, is shown by cli/test_local_default. */
-static void test_the_directory_depends_on_the_user_alone(void **state) {
-    (void)state;
+TEST(the_directory_depends_on_the_user_alone) {
     static const char *const names[] = {"XDG_RUNTIME_DIR", "TMPDIR", "HOME"};
     char dir[TL_LOCAL_DIR_SIZE], want[64], was[512] = "";
     (void)snprintf(want, sizeof want, "/tmp/tidelock-%lu", (unsigned long)geteuid());
@@ -55,8 +57,7 @@ static void refused(tl_err code, const char *words) {
         fail_msg("%s", problem.words);
 }
 
-static void test_a_directory_is_made_for_its_user_alone(void **state) {
-    (void)state;
+TEST(a_directory_is_made_for_its_user_alone) {
     tl_local_problem problem;
     struct stat s;
     mode_t was = umask(0);
@@ -74,15 +75,13 @@ static void test_a_directory_is_made_for_its_user_alone(void **state) {
     (void)umask(was);
 }
 
-static void test_a_symbolic_link_is_refused(void **state) {
-    (void)state;
+TEST(a_symbolic_link_is_refused) {
     assert_int_equal(mkdir(runtime_file("/elsewhere"), 0700), 0);
     assert_int_equal(symlink(runtime_file("/elsewhere"), runtime_local()), 0);
     refused(TL_EDENIED, "no directory of its own");
 }
 
-static void test_a_directory_that_others_may_enter_is_refused(void **state) {
-    (void)state;
+TEST(a_directory_that_others_may_enter_is_refused) {
     for (mode_t bit = 1; bit <= 040; bit <<= 1) {
         assert_int_equal(mkdir(runtime_local(), 0700), 0);
         assert_int_equal(chmod(runtime_local(), 0700 | bit), 0);
@@ -91,8 +90,7 @@ static void test_a_directory_that_others_may_enter_is_refused(void **state) {
     }
 }
 
-static void test_anothers_directory_is_refused(void **state) {
-    (void)state;
+TEST(anothers_directory_is_refused) {
     if (geteuid() != 0)
         skip();
     assert_int_equal(mkdir(runtime_local(), 0700), 0);
@@ -100,8 +98,7 @@ static void test_anothers_directory_is_refused(void **state) {
     refused(TL_EDENIED, "belongs to user 12345, not 0");
 }
 
-static void test_a_file_or_a_missing_parent_is_said(void **state) {
-    (void)state;
+TEST(a_file_or_a_missing_parent_is_said) {
     runtime_write(runtime_local(), "");
     refused(TL_EDENIED, "no directory of its own");
     assert_int_equal(unlink(runtime_local()), 0);
@@ -109,8 +106,7 @@ static void test_a_file_or_a_missing_parent_is_said(void **state) {
     refused(TL_EUNAVAILABLE, "No such file or directory");
 }
 
-static void test_who_listens_is_known(void **state) {
-    (void)state;
+TEST(who_listens_is_known) {
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     assert_true(tl__local_is_ours(pair[0]));
@@ -157,16 +153,14 @@ static void fails_with(int64_t limit_ms, const char *words) {
         fail_msg("\"%s\" instead of \"%s\"", said, words);
 }
 
-static void test_a_missing_program_is_said_with_what_to_install(void **state) {
-    (void)state;
+TEST(a_missing_program_is_said_with_what_to_install) {
     runtime_no_program();
     fails_with(LIMIT_MS, "no redis-server in PATH: install it");
     assert_int_equal(mkdir(runtime_file("/bin/redis-server"), 0755), 0);
     fails_with(LIMIT_MS, "no redis-server in PATH: install it");
 }
 
-static void test_no_relative_part_of_path_is_searched(void **state) {
-    (void)state;
+TEST(no_relative_part_of_path_is_searched) {
     int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     runtime_fake("touch ran");
     assert_int_equal(chdir(runtime_dir()), 0);
@@ -180,8 +174,7 @@ static void test_no_relative_part_of_path_is_searched(void **state) {
     close(here);
 }
 
-static void test_a_program_that_ends_at_once_is_quoted(void **state) {
-    (void)state;
+TEST(a_program_that_ends_at_once_is_quoted) {
     runtime_fake(
         "echo first; echo '12:M 21 Nov 2026 13:40:00.123 # the disk is on fire' >&2; exit 1");
     fails_with(LIMIT_MS, "ended at once: the disk is on fire");
@@ -192,16 +185,14 @@ static void test_a_program_that_ends_at_once_is_quoted(void **state) {
     assert_int_equal(runtime_servers(NULL), 0);
 }
 
-static void test_a_program_that_cannot_be_run_is_said(void **state) {
-    (void)state;
+TEST(a_program_that_cannot_be_run_is_said) {
     runtime_fake("");
     runtime_write(runtime_file("/bin/redis-server"), "#!/nonexistent/interpreter\n");
     fails_with(LIMIT_MS, "/bin/redis-server: No such file or directory");
 }
 
 /* The one that hangs has the directory for as long as it lives, so that there is never a second. */
-static void test_a_program_that_never_answers_is_started_once(void **state) {
-    (void)state;
+TEST(a_program_that_never_answers_is_started_once) {
     runtime_fake("echo >>starts; exec sleep 1000");
     clock_wait wait = clock_wait_begin(SOON_MS);
     fails_with(SHORT_MS, "does not answer in 300 ms: see ");
@@ -216,8 +207,7 @@ static void test_a_program_that_never_answers_is_started_once(void **state) {
     assert_string_equal(runtime_read(runtime_file("starts")), "\n");
 }
 
-static void test_another_who_starts_it_is_waited_for_only_so_long(void **state) {
-    (void)state;
+TEST(another_who_starts_it_is_waited_for_only_so_long) {
     tl_local_problem problem;
     int dir = tl__local_open_dir(runtime_local(), true, &problem);
     int lock = openat(dir, "start.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -229,8 +219,7 @@ static void test_another_who_starts_it_is_waited_for_only_so_long(void **state) 
     close(dir);
 }
 
-static void test_who_gives_up_leaves_nothing_behind(void **state) {
-    (void)state;
+TEST(who_gives_up_leaves_nothing_behind) {
     int before = thread_count();
     runtime_fake("exit 1");
     for (int i = 0; i < 20; i++)
@@ -265,8 +254,7 @@ static void show_starter(void) {
     fails_with(LIMIT_MS, "ended at once: done");
 }
 
-static void test_the_server_shares_nothing_with_its_starter(void **state) {
-    (void)state;
+TEST(the_server_shares_nothing_with_its_starter) {
     sigset_t set, was;
     int marker = open(runtime_file("/marker"), O_RDWR | O_CREAT, 0600); /* not close-on-exec */
     int high = fcntl(marker, F_DUPFD, 500);
@@ -301,8 +289,7 @@ static void test_the_server_shares_nothing_with_its_starter(void **state) {
 }
 
 /* With 0, 1 and 2 closed the descriptors that are handed on are those numbers themselves. */
-static void test_a_starter_without_standard_files_can_start_it(void **state) {
-    (void)state;
+TEST(a_starter_without_standard_files_can_start_it) {
     runtime_fake("readlink /proc/$$/fd/0 >zero; readlink /proc/$$/fd/1; exit 1");
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -320,8 +307,7 @@ static void test_a_starter_without_standard_files_can_start_it(void **state) {
     assert_true(has_line(runtime_read(runtime_file("zero")), runtime_local()));
 }
 
-static void test_a_large_log_is_put_aside(void **state) {
-    (void)state;
+TEST(a_large_log_is_put_aside) {
     struct stat s;
     runtime_fake("exit 1");
     fails_with(LIMIT_MS, "ended at once");
@@ -331,28 +317,4 @@ static void test_a_large_log_is_put_aside(void **state) {
     assert_int_equal(s.st_size, 0);
     assert_int_equal(stat(runtime_file("redis.log.old"), &s), 0);
     assert_int_equal(s.st_size, 70000);
-}
-
-int main(void) {
-#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, runtime_begin, runtime_end)
-    const struct CMUnitTest tests[] = {
-        IN_DIR(test_the_directory_depends_on_the_user_alone),
-        IN_DIR(test_a_directory_is_made_for_its_user_alone),
-        IN_DIR(test_a_symbolic_link_is_refused),
-        IN_DIR(test_a_directory_that_others_may_enter_is_refused),
-        IN_DIR(test_anothers_directory_is_refused),
-        IN_DIR(test_a_file_or_a_missing_parent_is_said),
-        IN_DIR(test_who_listens_is_known),
-        IN_DIR(test_a_missing_program_is_said_with_what_to_install),
-        IN_DIR(test_no_relative_part_of_path_is_searched),
-        IN_DIR(test_a_program_that_ends_at_once_is_quoted),
-        IN_DIR(test_a_program_that_cannot_be_run_is_said),
-        IN_DIR(test_a_program_that_never_answers_is_started_once),
-        IN_DIR(test_another_who_starts_it_is_waited_for_only_so_long),
-        IN_DIR(test_who_gives_up_leaves_nothing_behind),
-        IN_DIR(test_the_server_shares_nothing_with_its_starter),
-        IN_DIR(test_a_starter_without_standard_files_can_start_it),
-        IN_DIR(test_a_large_log_is_put_aside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
  * May a namespace go on, or back? Each thing that is in the way is named, with who and what to do; and
  * what is not in the way of a step doesn't hold it up.
  */
+#include "tests.h"
 #include "link/migrate_record.h"
 #include "migrate/migrate_judge.h"
 
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #define NOW INT64_C(1763700000000000)
 #define EPOCH 5
@@ -69,8 +65,7 @@ static const migrate_locks nothing = {.whole = true};
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
-static void test_one_step_at_a_time(void **state) {
-    (void)state;
+TEST(one_step_at_a_time) {
     for (int from = 0; from < PHASES; from++) {
         migrate_view v = view(from);
         for (int to = -1; to <= PHASES; to++) {
@@ -81,8 +76,7 @@ static void test_one_step_at_a_time(void **state) {
     }
 }
 
-static void test_there_is_a_register_that_can_be_read(void **state) {
-    (void)state;
+TEST(there_is_a_register_that_can_be_read) {
     migrate_view v = view(0);
     v.reg.readable = false;
     assert_int_equal(judged(&v, 1, &nothing, NULL), 1);
@@ -94,8 +88,7 @@ static void test_there_is_a_register_that_can_be_read(void **state) {
 
 /* ---- clients ---------------------------------------------------------------------------------- */
 
-static void test_every_live_client_acts_by_the_present_epoch(void **state) {
-    (void)state;
+TEST(every_live_client_acts_by_the_present_epoch) {
     for (int from = 0; from < PHASES; from++)
         for (int to = 0; to < PHASES; to++)
             for (int64_t epoch = 0; epoch <= EPOCH + 1; epoch++)
@@ -110,8 +103,7 @@ static void test_every_live_client_acts_by_the_present_epoch(void **state) {
                 }
 }
 
-static void test_a_client_that_is_behind_is_named_and_what_to_do(void **state) {
-    (void)state;
+TEST(a_client_that_is_behind_is_named_and_what_to_do) {
     migrate_view v = view_with(1, EPOCH - 1, 0);
     assert_int_equal(judged(&v, 2, &nothing, NULL), 1);
     HAS(b.item[0].what, "has not confirmed epoch 5: it acts by 4, in phase 0 (timestamp)");
@@ -129,8 +121,7 @@ static void test_a_client_that_is_behind_is_named_and_what_to_do(void **state) {
     HAS(b.item[0].what, "acts in phase 0 (timestamp), which is not that of epoch 5");
 }
 
-static void test_an_unreadable_record_is_doubt(void **state) {
-    (void)state;
+TEST(an_unreadable_record_is_doubt) {
     migrate_view v = view_with(1, EPOCH, 1);
     one = (migrate_client){.id = "c", .text = "odd"};
     assert_int_equal(judged(&v, 2, &nothing, NULL), 1);
@@ -139,8 +130,7 @@ static void test_an_unreadable_record_is_doubt(void **state) {
     assert_int_equal(b.count, 1);
 }
 
-static void test_more_than_fit_are_counted(void **state) {
-    (void)state;
+TEST(more_than_fit_are_counted) {
     migrate_client many[MIGRATE_BLOCKERS + 3];
     migrate_view v = view_with(1, EPOCH - 1, 1);
     v.reg.epoch = 100;
@@ -155,8 +145,7 @@ static void test_more_than_fit_are_counted(void **state) {
     assert_false(migrate_passes(&b)); /* who knows of the others? */
 }
 
-static void test_those_who_act_alike_are_named_together(void **state) {
-    (void)state;
+TEST(those_who_act_alike_are_named_together) {
     migrate_client many[85];
     migrate_view v = view_with(1, 0, 1);
     for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
@@ -175,8 +164,7 @@ static void test_those_who_act_alike_are_named_together(void **state) {
     assert_int_equal(b.more, 0);
 }
 
-static void test_what_goes_away_by_itself_is_waited_for(void **state) {
-    (void)state;
+TEST(what_goes_away_by_itself_is_waited_for) {
     migrate_view v = view_with(2, EPOCH - 1, 1);
     assert_int_equal(judged(&v, 3, &nothing, NULL), 1);
     assert_true(migrate_passes(&b)); /* it reads the register, or is dropped */
@@ -195,8 +183,7 @@ static void test_what_goes_away_by_itself_is_waited_for(void **state) {
     assert_false(migrate_passes(&b));
 }
 
-static void test_a_beginning_suits_those_who_are_at_work(void **state) {
-    (void)state;
+TEST(a_beginning_suits_those_who_are_at_work) {
     for (int phase = 0; phase < PHASES; phase++)
         for (int acts = 0; acts < PHASES; acts++) {
             migrate_view v = view_with(0, 0, acts);
@@ -226,8 +213,7 @@ static migrate_locks with(tl_lock_info i, const migrate_view *v) {
     return l;
 }
 
-static void test_what_each_phase_cant_live_beside(void **state) {
-    (void)state;
+TEST(what_each_phase_cant_live_beside) {
     migrate_view v = view_with(0, EPOCH, 0);
     tl_lock_info own = info(TL_BRIDGE, true, 9000), stranger = own;
     memcpy(own.host, "db1", 4);
@@ -262,8 +248,7 @@ static void test_what_each_phase_cant_live_beside(void **state) {
             }
 }
 
-static void test_a_scan_that_was_cut_short_proves_nothing(void **state) {
-    (void)state;
+TEST(a_scan_that_was_cut_short_proves_nothing) {
     static const bool forbids[PHASES][PHASES] = {[1][2] = true, [2][3] = true, [1][0] = true};
     migrate_locks cut = {.whole = false};
     for (int from = 0; from < PHASES; from++)
@@ -274,8 +259,7 @@ static void test_a_scan_that_was_cut_short_proves_nothing(void **state) {
         }
 }
 
-static void test_stamps_that_are_over_are_to_be_swept(void **state) {
-    (void)state;
+TEST(stamps_that_are_over_are_to_be_swept) {
     migrate_view v = view(1);
     migrate_locks l = with(info(TL_TIMESTAMP, false, -240000), &v);
     assert_int_equal(judged(&v, 2, &l, NULL), 1);
@@ -287,8 +271,7 @@ static void test_stamps_that_are_over_are_to_be_swept(void **state) {
     HAS(b.item[0].todo, "end the clients");
 }
 
-static void test_of_many_keys_some_are_named_and_each_once(void **state) {
-    (void)state;
+TEST(of_many_keys_some_are_named_and_each_once) {
     migrate_view v = view(1);
     migrate_locks l = nothing;
     tl_lock_info i = info(TL_TIMESTAMP, false, 12000);
@@ -306,8 +289,7 @@ static void test_of_many_keys_some_are_named_and_each_once(void **state) {
 
 /* ---- traffic ---------------------------------------------------------------------------------- */
 
-static void test_only_proof_that_nobody_is_left_lets_java_be_left_behind(void **state) {
-    (void)state;
+TEST(only_proof_that_nobody_is_left_lets_java_be_left_behind) {
     const struct {
         migrate_traffic t;
         bool blocks;
@@ -343,8 +325,7 @@ static void test_only_proof_that_nobody_is_left_lets_java_be_left_behind(void **
 
 /* ---- leases ----------------------------------------------------------------------------------- */
 
-static void test_who_is_waited_for(void **state) {
-    (void)state;
+TEST(who_is_waited_for) {
     migrate_view v = view(1);
     assert_false(migrate_wants_wait(&v)); /* nobody is there, and nothing has changed for long */
     v.reg.since_us = NOW - 29000000;
@@ -363,8 +344,7 @@ static void test_who_is_waited_for(void **state) {
 
 /* ---- what went back ------------------------------------------------------------------------------ */
 
-static void test_a_register_that_went_back_is_seen_by_what_clients_know(void **state) {
-    (void)state;
+TEST(a_register_that_went_back_is_seen_by_what_clients_know) {
     for (int64_t epoch = 0; epoch <= EPOCH + 1; epoch++) {
         migrate_view v = view_with(1, epoch, 3);
         assert_int_equal(migrate_is_set_back(&v), epoch > EPOCH);
@@ -380,8 +360,7 @@ static void test_a_register_that_went_back_is_seen_by_what_clients_know(void **s
 
 /* ---- whose locks nobody looks at ------------------------------------------------------------------ */
 
-static void test_who_locks_by_another_pattern_is_known(void **state) {
-    (void)state;
+TEST(who_locks_by_another_pattern_is_known) {
     migrate_view v = view_with(1, EPOCH, 1);
     assert_false(migrate_takes_others(&v, &one)); /* it didn't say */
     memcpy(one.keys, "*", 2);
@@ -392,8 +371,7 @@ static void test_who_locks_by_another_pattern_is_known(void **state) {
     assert_false(migrate_takes_others(&v, &one));
 }
 
-static void test_a_holder_is_known_by_host_process_and_service(void **state) {
-    (void)state;
+TEST(a_holder_is_known_by_host_process_and_service) {
     migrate_view v = view_with(1, EPOCH, 1);
     tl_lock_info info = {.size = sizeof info, .pid = 7, .host = "db1", .service = "nightly"};
     assert_true(migrate_knows(&v, &info));
@@ -416,8 +394,7 @@ static void java_is(const migrate_view *v, const migrate_locks *l, const char *w
         fail_msg("'%s' instead of '%s'", text, want);
 }
 
-static void test_java_may_run_only_where_that_is_known(void **state) {
-    (void)state;
+TEST(java_may_run_only_where_that_is_known) {
     const migrate_locks cut = {.whole = false}, token = {.whole = true, .tokens = {.count = 1}};
     for (int phase = 0; phase < PHASES; phase++) {
         migrate_view v = view(phase);
@@ -442,29 +419,4 @@ static void test_java_may_run_only_where_that_is_known(void **state) {
     java_is(&back, &nothing, "may run");
     v.reg.readable = false;
     java_is(&v, &nothing, "no register says");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_step_at_a_time),
-        cmocka_unit_test(test_there_is_a_register_that_can_be_read),
-        cmocka_unit_test(test_every_live_client_acts_by_the_present_epoch),
-        cmocka_unit_test(test_a_client_that_is_behind_is_named_and_what_to_do),
-        cmocka_unit_test(test_an_unreadable_record_is_doubt),
-        cmocka_unit_test(test_more_than_fit_are_counted),
-        cmocka_unit_test(test_those_who_act_alike_are_named_together),
-        cmocka_unit_test(test_what_goes_away_by_itself_is_waited_for),
-        cmocka_unit_test(test_a_beginning_suits_those_who_are_at_work),
-        cmocka_unit_test(test_what_each_phase_cant_live_beside),
-        cmocka_unit_test(test_a_scan_that_was_cut_short_proves_nothing),
-        cmocka_unit_test(test_stamps_that_are_over_are_to_be_swept),
-        cmocka_unit_test(test_of_many_keys_some_are_named_and_each_once),
-        cmocka_unit_test(test_only_proof_that_nobody_is_left_lets_java_be_left_behind),
-        cmocka_unit_test(test_who_is_waited_for),
-        cmocka_unit_test(test_a_register_that_went_back_is_seen_by_what_clients_know),
-        cmocka_unit_test(test_who_locks_by_another_pattern_is_known),
-        cmocka_unit_test(test_a_holder_is_known_by_host_process_and_service),
-        cmocka_unit_test(test_java_may_run_only_where_that_is_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

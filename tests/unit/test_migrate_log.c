@@ -1,19 +1,13 @@
 /*
  * The history: what is written is read again, whatever bytes are in it, and anything else is refused.
  */
+#include "tests.h"
 #include "base/jsonout.h"
 #include "migrate/migrate_log.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-static void test_what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     migrate_change in = {.action = "advance",
                          .from_phase = 1,
                          .to_phase = 2,
@@ -39,8 +33,7 @@ static void test_what_is_written_is_read(void **state) {
         assert_false(migrate_change_read(tl__bytes(line, n), &out));
 }
 
-static void test_a_beginning_has_no_phase_before(void **state) {
-    (void)state;
+TEST(a_beginning_has_no_phase_before) {
     migrate_change out;
     assert_true(migrate_change_read(
         TL_LITERAL(
@@ -50,8 +43,7 @@ static void test_a_beginning_has_no_phase_before(void **state) {
     assert_int_equal(out.to_phase, 0);
 }
 
-static void test_anything_else_is_refused(void **state) {
-    (void)state;
+TEST(anything_else_is_refused) {
     static const char *const bad[] = {
         "",
         "x",
@@ -77,13 +69,4 @@ static void test_anything_else_is_refused(void **state) {
         TL_LITERAL("{\"at_us\":9,\"action\":\"\\u001b[31m\\u00e4\",\"to_phase\":77}"), &out));
     assert_string_equal(out.action, "?[31m\xe4");
     assert_int_equal(out.to_phase, -1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_is_read),
-        cmocka_unit_test(test_a_beginning_has_no_phase_before),
-        cmocka_unit_test(test_anything_else_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,15 @@
 /*
  * Patterns of two namespaces: only what is certain to share no name is called apart.
  */
+#include "tests.h"
 #include "migrate/migrate_overlap.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static void assert_judged(bool apart, const char *a, const char *b) {
     if (migrate_apart(a, b) != apart || migrate_apart(b, a) != apart)
         fail_msg("%s and %s are %s", a, b, apart ? "apart" : "not apart");
 }
 
-static void test_what_begins_or_ends_otherwise_is_apart(void **state) {
-    (void)state;
+TEST(what_begins_or_ends_otherwise_is_apart) {
     assert_judged(true, "jobs:*", "cron:*");
     assert_judged(true, "jobs:a*", "jobs:b?");
     assert_judged(true, "*:a", "*:b");
@@ -24,8 +17,7 @@ static void test_what_begins_or_ends_otherwise_is_apart(void **state) {
     assert_judged(true, "jobs:\\*a", "cron:*");
 }
 
-static void test_a_name_is_apart_from_what_it_does_not_fit(void **state) {
-    (void)state;
+TEST(a_name_is_apart_from_what_it_does_not_fit) {
     assert_judged(true, "jobs", "jobs:a");
     assert_judged(true, "jobs:a", "jobs:?b");
     assert_judged(true, "jobs:c", "jobs:[ab]");
@@ -33,8 +25,7 @@ static void test_a_name_is_apart_from_what_it_does_not_fit(void **state) {
     assert_judged(false, "jobs", "jobs");
 }
 
-static void test_what_may_share_a_name_is_not_apart(void **state) {
-    (void)state;
+TEST(what_may_share_a_name_is_not_apart) {
     assert_judged(false, "jobs:*", "jobs:*");
     assert_judged(false, "jobs:*", "jobs:a*");
     assert_judged(false, "jobs:*", "*:a");
@@ -44,13 +35,4 @@ static void test_what_may_share_a_name_is_not_apart(void **state) {
     assert_judged(false, "jobs:[ab]", "jobs:?");
     assert_judged(false, "x[ab", "*a");
     assert_judged(false, "x[\\]ab", "*]");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_begins_or_ends_otherwise_is_apart),
-        cmocka_unit_test(test_a_name_is_apart_from_what_it_does_not_fit),
-        cmocka_unit_test(test_what_may_share_a_name_is_not_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,8 @@
  * The register and the clients' records as the server has them: read as they are written, and anything else
  * is unreadable, never a plausible number.
  */
+#include "tests.h"
 #include "link/migrate_record.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #define NOW INT64_C(1763700000000000)
 
@@ -21,8 +15,7 @@ static migrate_client client(const char *text) {
     return c;
 }
 
-static void test_a_record_is_read_as_it_is_written(void **state) {
-    (void)state;
+TEST(a_record_is_read_as_it_is_written) {
     migrate_client c = client("7 2 30000 1763700000000000 0.1.0 db1 4711 nightly batch job");
     assert_true(c.readable);
     assert_int_equal(c.epoch, 7);
@@ -45,8 +38,7 @@ static void test_a_record_is_read_as_it_is_written(void **state) {
     assert_string_equal(migrate_client_who(who, &c), "a client on db1 (pid 4711)");
 }
 
-static void test_any_other_record_is_unreadable(void **state) {
-    (void)state;
+TEST(any_other_record_is_unreadable) {
     static const char *const bad[] = {
         "",
         "nonsense",
@@ -74,8 +66,7 @@ static void test_any_other_record_is_unreadable(void **state) {
     assert_false(migrate_client_is_gone(&c, INT64_MAX / 2)); /* doubt stays */
 }
 
-static void test_a_client_is_gone_when_three_leases_are_missed(void **state) {
-    (void)state;
+TEST(a_client_is_gone_when_three_leases_are_missed) {
     migrate_client c = client("7 2 30000 1763700000000000 0.1.0 db1 4711 x");
     assert_false(migrate_client_is_gone(&c, NOW));
     assert_false(migrate_client_is_gone(&c, NOW + 90000000));
@@ -99,8 +90,7 @@ static migrate_register reg(const char *const *words) {
 #define REG(...) reg((const char *const[]){__VA_ARGS__, NULL})
 #define REST "since", "1763700000000000", "by", "db1 7 root"
 
-static void test_a_register_is_read_as_it_is_written(void **state) {
-    (void)state;
+TEST(a_register_is_read_as_it_is_written) {
     migrate_register r = REG("phase", "1", "epoch", "4", "keys", "jobs:*", "lease_ms", "30000",
                              REST, "from", "2");
     assert_true(r.there && r.readable);
@@ -115,8 +105,7 @@ static void test_a_register_is_read_as_it_is_written(void **state) {
     assert_true(r.readable && r.from == -1);
 }
 
-static void test_any_other_register_is_unreadable(void **state) {
-    (void)state;
+TEST(any_other_register_is_unreadable) {
     const migrate_register bad[] = {
         REG("phase", "4", "epoch", "4", "keys", "j", "lease_ms", "30000", REST),
         REG("phase", "", "epoch", "4", "keys", "j", "lease_ms", "30000", REST),
@@ -139,8 +128,7 @@ static void test_any_other_register_is_unreadable(void **state) {
 
 /* ---- names ------------------------------------------------------------------------------------ */
 
-static void test_names(void **state) {
-    (void)state;
+TEST(names) {
     static const char *const bad[] = {"", "a b", "a{b}", "a:b", "a/b", "\xc3\xa4", "a\n"};
     char key[MIGRATE_KEY_SIZE];
     assert_true(migrate_name_ok("default"));
@@ -148,16 +136,4 @@ static void test_names(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(migrate_name_ok(bad[i]));
     assert_string_equal(migrate_key(key, "cron", ":clients"), "tidelock:phase:{cron}:clients");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_record_is_read_as_it_is_written),
-        cmocka_unit_test(test_any_other_record_is_unreadable),
-        cmocka_unit_test(test_a_client_is_gone_when_three_leases_are_missed),
-        cmocka_unit_test(test_a_register_is_read_as_it_is_written),
-        cmocka_unit_test(test_any_other_register_is_unreadable),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  * What migrate changes in the server, executed on servers of every age: none refuses it, below 3.2 neither,
  * where nothing may be written once the TIME was asked; and what is compared in place of the TIME there.
  */
+#include "tests.h"
 #include "migrate/migrate_scripts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include "fake_redis.h"
 
@@ -110,8 +105,7 @@ static int64_t since(void) {
     return us;
 }
 
-static void test_a_register_is_made_and_changed(void **state) {
-    (void)state;
+TEST(a_register_is_made_and_changed) {
     for (size_t i = 0; i < AGES; i++) {
         begin(ages[i]);
         permit();
@@ -129,8 +123,7 @@ static void test_a_register_is_made_and_changed(void **state) {
     }
 }
 
-static void test_a_step_that_comes_late_does_nothing(void **state) {
-    (void)state;
+TEST(a_step_that_comes_late_does_nothing) {
     for (size_t i = 0; i < AGES; i++) {
         begin(ages[i]);
         permit();
@@ -147,8 +140,7 @@ static void test_a_step_that_comes_late_does_nothing(void **state) {
 
 /* Another refuses it; but below 3.2 a replica is another too, as is the server itself when it reads its append-only
  * file after a restart: they are sent the script, and must do as was done. */
-static void test_a_step_is_for_one_server_and_its_replicas(void **state) {
-    (void)state;
+TEST(a_step_is_for_one_server_and_its_replicas) {
     run_id = "2f";
     for (size_t i = 0; i < AGES; i++) {
         begin(ages[i]);
@@ -162,8 +154,7 @@ static void test_a_step_is_for_one_server_and_its_replicas(void **state) {
     run_id = "";
 }
 
-static void test_nobody_is_gone_too_soon(void **state) {
-    (void)state;
+TEST(nobody_is_gone_too_soon) {
     for (size_t i = 0; i < AGES; i++) {
         begin(ages[i]);
         permit();
@@ -183,8 +174,7 @@ static void test_nobody_is_gone_too_soon(void **state) {
     }
 }
 
-static void test_the_history_is_added_to(void **state) {
-    (void)state;
+TEST(the_history_is_added_to) {
     for (size_t i = 0; i < AGES; i++) {
         begin(ages[i]);
         const tl_bytes argv[] = {TL_LITERAL("EVAL"),
@@ -216,8 +206,7 @@ static int64_t sweep(const char *now_us) {
     return r->integer;
 }
 
-static void test_a_stamp_is_swept_when_it_is_over(void **state) {
-    (void)state;
+TEST(a_stamp_is_swept_when_it_is_over) {
     for (size_t i = 0; i < AGES; i++) {
         begin(ages[i]);
         say("SET jobs:a 7");
@@ -232,16 +221,4 @@ static void test_a_stamp_is_swept_when_it_is_over(void **state) {
         assert_int_equal(fake_conn_say(conn, "EXISTS jobs:a")->integer, 0);
         end();
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_register_is_made_and_changed),
-        cmocka_unit_test(test_a_step_that_comes_late_does_nothing),
-        cmocka_unit_test(test_a_step_is_for_one_server_and_its_replicas),
-        cmocka_unit_test(test_nobody_is_gone_too_soon),
-        cmocka_unit_test(test_the_history_is_added_to),
-        cmocka_unit_test(test_a_stamp_is_swept_when_it_is_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

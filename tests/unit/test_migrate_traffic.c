@@ -2,17 +2,11 @@
  * Who of the old kind is still at work, out of what the server counts, lists and monitors: texts that
  * others write.
  */
+#include "tests.h"
 #include "link/migrate_record.h"
 #include "link/skew_monitor.h"
 #include "migrate/migrate_monitor.h"
 #include "migrate/migrate_traffic.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 int64_t moment_ms(void) {
     return 0;
@@ -28,8 +22,7 @@ static int64_t calls(const char *info) {
     return migrate_count_calls(tl__bytes_of(info));
 }
 
-static void test_counts_are_those_of_both_commands(void **state) {
-    (void)state;
+TEST(counts_are_those_of_both_commands) {
     static const char head[] = "# Commandstats\r\ncmdstat_eval:calls=3,usec=9\r\n";
     char info[400];
     assert_int_equal(calls(head), 0);
@@ -51,8 +44,7 @@ static migrate_traffic listed(const char *list) {
     return t;
 }
 
-static void test_the_list_hints_at_those_who_say_what_tidelock_never_says(void **state) {
-    (void)state;
+TEST(the_list_hints_at_those_who_say_what_tidelock_never_says) {
     migrate_traffic t = listed("id=1 addr=10.0.0.5:4000 name= age=1 cmd=evalsha user=default\n"
                                "id=2 addr=10.0.0.6:4000 name=web age=1 cmd=get user=default\n"
                                "id=3 addr=10.0.0.7:4001 name=java-7 age=1 cmd=setnx user=default\n"
@@ -69,8 +61,7 @@ static void test_the_list_hints_at_those_who_say_what_tidelock_never_says(void *
     assert_int_equal(t.connections, 0);
 }
 
-static void test_a_straggler_is_who_uses_our_keys_once_each(void **state) {
-    (void)state;
+TEST(a_straggler_is_who_uses_our_keys_once_each) {
     migrate_traffic t = {.calls = 0};
     migrate_monitor x = {.seen = &t, .keys = "jobs:*", .marker = "mark 1"};
     static const char *const lines[] = {
@@ -99,8 +90,7 @@ static void test_a_straggler_is_who_uses_our_keys_once_each(void **state) {
     assert_true(t.monitor_why[0]);
 }
 
-static void test_a_key_too_long_to_be_seen_whole_may_be_ours(void **state) {
-    (void)state;
+TEST(a_key_too_long_to_be_seen_whole_may_be_ours) {
     char line[900];
     migrate_traffic t = {.calls = 0};
     migrate_monitor x = {.seen = &t, .keys = "*end"};
@@ -110,8 +100,7 @@ static void test_a_key_too_long_to_be_seen_whole_may_be_ours(void **state) {
     assert_int_equal(t.stragglers, 1);
 }
 
-static void test_more_than_fit_are_counted(void **state) {
-    (void)state;
+TEST(more_than_fit_are_counted) {
     char line[200];
     migrate_traffic t = {.calls = 0};
     migrate_monitor x = {.seen = &t, .keys = "*"};
@@ -122,15 +111,4 @@ static void test_more_than_fit_are_counted(void **state) {
     }
     assert_int_equal(t.stragglers, MIGRATE_STRAGGLERS);
     assert_int_equal(t.more_stragglers, 3);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_are_those_of_both_commands),
-        cmocka_unit_test(test_the_list_hints_at_those_who_say_what_tidelock_never_says),
-        cmocka_unit_test(test_a_straggler_is_who_uses_our_keys_once_each),
-        cmocka_unit_test(test_a_key_too_long_to_be_seen_whole_may_be_ours),
-        cmocka_unit_test(test_more_than_fit_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,6 @@
  * Structs that begin with their size, between programs and libraries of different versions: what the
  * one doesn't know is never ignored by the other, nor overrun.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +10,7 @@
 #include "distribute_lock_util.h"
 #endif
 
+#include "tests.h"
 #include "ground/options.h"
 
 #define URL "redis://127.0.0.1:1" /* where nobody is */
@@ -114,8 +111,7 @@ static newer of(size_t i, size_t size) {
     return n;
 }
 
-static void test_what_a_newer_program_leaves_at_0_is_welcome(void **state) {
-    (void)state;
+TEST(what_a_newer_program_leaves_at_0_is_welcome) {
     EACH(i) {
         const size_t sizes[] = {given[i].size, given[i].size + 1, given[i].size + 64,
                                 TL_SIZED_MOST};
@@ -127,8 +123,7 @@ static void test_what_a_newer_program_leaves_at_0_is_welcome(void **state) {
     }
 }
 
-static void test_what_a_newer_program_sets_is_refused(void **state) {
-    (void)state;
+TEST(what_a_newer_program_sets_is_refused) {
     EACH(i) {
         const size_t at[] = {given[i].size, given[i].size + 7, TL_SIZED_MOST - 1};
         for (size_t s = 0; s < sizeof at / sizeof *at; s++) {
@@ -140,8 +135,7 @@ static void test_what_a_newer_program_sets_is_refused(void **state) {
     }
 }
 
-static void test_what_an_older_program_does_not_have_is_not_read(void **state) {
-    (void)state;
+TEST(what_an_older_program_does_not_have_is_not_read) {
     EACH(i) {
         newer n = of(i, given[i].least);
         memset(n.byte + given[i].least, 0xff, given[i].size - given[i].least);
@@ -149,8 +143,7 @@ static void test_what_an_older_program_does_not_have_is_not_read(void **state) {
     }
 }
 
-static void test_a_size_that_cannot_be_is_refused(void **state) {
-    (void)state;
+TEST(a_size_that_cannot_be_is_refused) {
     EACH(i) {
         const size_t sizes[] = {0, 1, given[i].least - 1, TL_SIZED_MOST + 1, SIZE_MAX};
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -163,9 +156,8 @@ static void test_a_size_that_cannot_be_is_refused(void **state) {
 
 /* ---- those that the library fills in ------------------------------------------------------------ */
 
-static void test_what_is_filled_in_has_0_where_the_program_is_newer(void **state) {
+TEST(what_is_filled_in_has_0_where_the_program_is_newer) {
     newer from = {.byte = {0}}, to;
-    (void)state;
     memset(from.byte, 0x11, sizeof(tl_lock_info));
     memset(&to, 0x5a, sizeof to);
     to.size = sizeof(tl_lock_info) + 40;
@@ -177,9 +169,8 @@ static void test_what_is_filled_in_has_0_where_the_program_is_newer(void **state
     assert_int_equal(to.byte[to.size], 0x5a);
 }
 
-static void test_what_is_filled_in_is_cut_where_the_program_is_older(void **state) {
+TEST(what_is_filled_in_is_cut_where_the_program_is_older) {
     newer from, to;
-    (void)state;
     memset(&from, 0x11, sizeof from);
     memset(&to, 0x5a, sizeof to);
     to.size = offsetof(tl_lock_info, value);
@@ -190,9 +181,8 @@ static void test_what_is_filled_in_is_cut_where_the_program_is_older(void **stat
         assert_int_equal(to.byte[i], 0x5a);
 }
 
-static void test_nothing_is_filled_in_without_a_size(void **state) {
+TEST(nothing_is_filled_in_without_a_size) {
     tl_client *client = some_client();
-    (void)state;
     for (size_t size = 0; size < 3; size++) {
         newer n = {.size = size == 2 ? TL_SIZED_MOST + 1 : size};
         assert_int_equal(tl_client_look(client, "k", 1, &n.info, &said), TL_EINVALID);
@@ -203,9 +193,8 @@ static void test_nothing_is_filled_in_without_a_size(void **state) {
 }
 
 #ifdef TL_COMPAT
-static void test_a_dialect_is_told_to_older_and_newer_programs(void **state) {
+TEST(a_dialect_is_told_to_older_and_newer_programs) {
     newer n;
-    (void)state;
     memset(&n, 0x5a, sizeof n);
     n.size = sizeof(tl_dialect_info) + 16;
     assert_true(tl_dialect_at(0, 0, &n.dialect));
@@ -219,19 +208,3 @@ static void test_a_dialect_is_told_to_older_and_newer_programs(void **state) {
     assert_int_equal(n.byte[n.size], 0x5a);
 }
 #endif
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_a_newer_program_leaves_at_0_is_welcome),
-        cmocka_unit_test(test_what_a_newer_program_sets_is_refused),
-        cmocka_unit_test(test_what_an_older_program_does_not_have_is_not_read),
-        cmocka_unit_test(test_a_size_that_cannot_be_is_refused),
-        cmocka_unit_test(test_what_is_filled_in_has_0_where_the_program_is_newer),
-        cmocka_unit_test(test_what_is_filled_in_is_cut_where_the_program_is_older),
-        cmocka_unit_test(test_nothing_is_filled_in_without_a_size),
-#ifdef TL_COMPAT
-        cmocka_unit_test(test_a_dialect_is_told_to_older_and_newer_programs),
-#endif
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -2,15 +2,11 @@
  * A key that holds no string is somebody's: each script says so, in the words of every server. Before 2.8
  * the server has no code for that, and says only that the value is of the wrong kind.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "fake_redis.h"
+#include "tests.h"
 #include "wire/script.h"
 
 #define K "jobs"
@@ -58,8 +54,7 @@ static void expect_status(const tl_reply *reply, int64_t status) {
     assert_int_equal(got, status);
 }
 
-static void test_the_servers_words_are_those_of_its_time(void **state) {
-    (void)state;
+TEST(the_servers_words_are_those_of_its_time) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
         const tl_reply *r = fake_conn_say(conn, "GET " K);
@@ -69,8 +64,7 @@ static void test_the_servers_words_are_those_of_its_time(void **state) {
     }
 }
 
-static void test_who_takes_it_finds_it_held(void **state) {
-    (void)state;
+TEST(who_takes_it_finds_it_held) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
         expect_status(ASK(TL_SCRIPT_TAKE, "2", L(K), L(S), L(TOKEN), L("5000"), L("0"),
@@ -81,8 +75,7 @@ static void test_who_takes_it_finds_it_held(void **state) {
     }
 }
 
-static void test_who_held_it_finds_it_anothers(void **state) {
-    (void)state;
+TEST(who_held_it_finds_it_anothers) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
         const tl_reply *r = ASK(TL_SCRIPT_KEEP, "2", L(K), L(S), L("1700000000000000"),
@@ -97,22 +90,11 @@ static void test_who_held_it_finds_it_anothers(void **state) {
     }
 }
 
-static void test_who_breaks_it_is_told_that_it_is_no_lock(void **state) {
-    (void)state;
+TEST(who_breaks_it_is_told_that_it_is_no_lock) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
         expect_status(ASK(TL_SCRIPT_BREAK, "2", L(K), L(S), L(""), L(""), L("me"), L("3600000")),
                       -2);
         end();
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_servers_words_are_those_of_its_time),
-        cmocka_unit_test(test_who_takes_it_finds_it_held),
-        cmocka_unit_test(test_who_held_it_finds_it_anothers),
-        cmocka_unit_test(test_who_breaks_it_is_told_that_it_is_no_lock),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

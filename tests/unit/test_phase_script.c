@@ -2,15 +2,11 @@
  * The script that reads a register, executed: what it answers, and what it leaves of a client for those
  * who move the phase.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "fake_redis.h"
+#include "tests.h"
 #include "wire/script.h"
 
 #define REGISTER "tidelock:phase:{ns}"
@@ -36,6 +32,8 @@ static int tear_down(void **state) {
     fake_redis_free(server);
     return 0;
 }
+
+TESTS_WITH(set_up, tear_down);
 
 static void at_ms(int64_t ms) {
     fake_redis_set_time(server, NOW + ms * 1000);
@@ -79,8 +77,7 @@ static void record_is(const char *id, const char *expected) {
         fail_msg("%.*s", (int)text.n, text.p);
 }
 
-static void test_a_client_is_recorded_with_what_it_acts_by(void **state) {
-    (void)state;
+TEST(a_client_is_recorded_with_what_it_acts_by) {
     assert_int_equal(read_as(ME, "30000"), 0);
     record_is(ME, "0 0 30000 1700000000000000 1.0 host 7 service\tjobs:*");
     (void)fake_conn_say(conn, "HMSET " REGISTER " phase 2 epoch 5 lease_ms 30000");
@@ -93,8 +90,7 @@ static void test_a_client_is_recorded_with_what_it_acts_by(void **state) {
 }
 
 /* Else those who move the phase would believe that nobody falls back any more. */
-static void test_a_longer_lease_is_not_forgotten_before_it_is_over(void **state) {
-    (void)state;
+TEST(a_longer_lease_is_not_forgotten_before_it_is_over) {
     assert_int_equal(read_as(ME, "30000"), 0);
     (void)fake_conn_say(conn, "HMSET " REGISTER " phase 1 epoch 1 lease_ms 1000");
     at_ms(29999);
@@ -108,8 +104,7 @@ static void test_a_longer_lease_is_not_forgotten_before_it_is_over(void **state)
 }
 
 /* It refuses to act by that; and who makes a register anew must go beyond what it knows. */
-static void test_a_register_that_went_back_is_not_confirmed(void **state) {
-    (void)state;
+TEST(a_register_that_went_back_is_not_confirmed) {
     assert_int_equal(read_knowing(ME, "30000", "7", "3"), 0); /* it has gone */
     record_is(ME, "7 3 1000 1700000000000000 1.0 host 7 service\tjobs:*");
     (void)fake_conn_say(conn, "HMSET " REGISTER " phase 1 epoch 6 lease_ms 30000");
@@ -120,8 +115,7 @@ static void test_a_register_that_went_back_is_not_confirmed(void **state) {
     record_is(ME, "8 2 30000 1700000000000000 1.0 host 7 service\tjobs:*");
 }
 
-static void test_those_that_are_gone_are_cleared_away(void **state) {
-    (void)state;
+TEST(those_that_are_gone_are_cleared_away) {
     assert_int_equal(read_as(OTHER, "1000"), 0);
     at_ms(3000);
     assert_int_equal(read_as(ME, "30000"), 0);
@@ -132,18 +126,4 @@ static void test_those_that_are_gone_are_cleared_away(void **state) {
     at_ms(3001);
     assert_int_equal(read_as(ME, "30000"), 0);
     record_is(OTHER, NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_client_is_recorded_with_what_it_acts_by, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_a_longer_lease_is_not_forgotten_before_it_is_over,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_register_that_went_back_is_not_confirmed, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_those_that_are_gone_are_cleared_away, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

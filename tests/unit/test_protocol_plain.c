@@ -52,8 +52,7 @@ static void assert_words(const feed *f, uint8_t command, const char *const *word
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void test_the_first_take_is_one_plain_set(void **state) {
-    (void)state;
+TEST(the_first_take_is_one_plain_set) {
     feed f;
     begin(&f, TL_TAKE, false);
     assert_int_equal(f.last.count, 1);
@@ -63,8 +62,7 @@ static void test_the_first_take_is_one_plain_set(void **state) {
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
 }
 
-static void test_a_further_take_and_a_keep_compare_and_have_a_limit(void **state) {
-    (void)state;
+TEST(a_further_take_and_a_keep_compare_and_have_a_limit) {
     for (int i = 0; i < 2; i++) {
         feed f;
         char limit[TL_INT_SIZE];
@@ -78,8 +76,7 @@ static void test_a_further_take_and_a_keep_compare_and_have_a_limit(void **state
     }
 }
 
-static void test_a_drop_compares_and_names_the_channel(void **state) {
-    (void)state;
+TEST(a_drop_compares_and_names_the_channel) {
     feed f;
     begin(&f, TL_DROP, false);
     feed_assert_asked(&f, "free");
@@ -87,8 +84,7 @@ static void test_a_drop_compares_and_names_the_channel(void **state) {
     assert_words(&f, 0, (const char *const[]){KEY, TOKEN, SIDECAR, NULL});
 }
 
-static void test_wait_follows_what_writes(void **state) {
-    (void)state;
+TEST(wait_follows_what_writes) {
     for (int i = 0; i < 4; i++) {
         feed f;
         prepare(&f, i == 3 ? TL_DROP : i == 2 ? TL_KEEP : TL_TAKE, i == 1);
@@ -103,8 +99,7 @@ static void test_wait_follows_what_writes(void **state) {
 
 /* ---- the first take -------------------------------------------------------------------------- */
 
-static void test_a_set_is_ours_from_the_sending_less_the_drift(void **state) {
-    (void)state;
+TEST(a_set_is_ours_from_the_sending_less_the_drift) {
     feed f;
     begin(&f, TL_TAKE, false);
     feed_at(&f, 800); /* when the answer came doesn't count */
@@ -115,8 +110,7 @@ static void test_a_set_is_ours_from_the_sending_less_the_drift(void **state) {
     assert_false(f.out.has_bracket);
 }
 
-static void test_a_refused_set_is_busy_for_who_knows_how_long(void **state) {
-    (void)state;
+TEST(a_refused_set_is_busy_for_who_knows_how_long) {
     feed f;
     begin(&f, TL_TAKE, false);
     (void)feed_reply(&f, "nil");
@@ -125,8 +119,7 @@ static void test_a_refused_set_is_busy_for_who_knows_how_long(void **state) {
     assert_false(result()->announced || result()->checked);
 }
 
-static void test_a_lost_set_may_take_effect_whenever_it_arrives(void **state) {
-    (void)state;
+TEST(a_lost_set_may_take_effect_whenever_it_arrives) {
     feed f;
     begin(&f, TL_TAKE, false);
     (void)feed_lost(&f);
@@ -134,8 +127,7 @@ static void test_a_lost_set_may_take_effect_whenever_it_arrives(void **state) {
     assert_int_equal(result()->harmless.ns, INT64_MAX);
 }
 
-static void test_any_other_answer_to_set_is_malformed(void **state) {
-    (void)state;
+TEST(any_other_answer_to_set_is_malformed) {
     const char *const bad[] = {
         "1", "0", "+QUEUED", "'ok'", "+", "[]", "[1 't' 30000 '1' '2']", "[1 't' nil '1' '2' 1]"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -146,8 +138,7 @@ static void test_any_other_answer_to_set_is_malformed(void **state) {
     }
 }
 
-static void test_errors_mean_what_they_mean_to_all(void **state) {
-    (void)state;
+TEST(errors_mean_what_they_mean_to_all) {
     static const struct {
         const char *error;
         tl_err code;
@@ -171,8 +162,7 @@ static tl_status held(feed *f, int status, const char *left) {
     return feed_reply(f, "[%d 'x' %s %s 1]", status, left, feed_time(f));
 }
 
-static void test_ours_by_comparison_counts_what_the_key_has_left(void **state) {
-    (void)state;
+TEST(ours_by_comparison_counts_what_the_key_has_left) {
     for (int i = 0; i < 2; i++) {
         feed f;
         begin(&f, i ? TL_KEEP : TL_TAKE, true);
@@ -184,8 +174,7 @@ static void test_ours_by_comparison_counts_what_the_key_has_left(void **state) {
     }
 }
 
-static void test_busy_by_comparison_tells_when_to_come_back(void **state) {
-    (void)state;
+TEST(busy_by_comparison_tells_when_to_come_back) {
     feed f;
     begin(&f, TL_TAKE, true);
     feed_at(&f, 30);
@@ -198,8 +187,7 @@ static void test_busy_by_comparison_tells_when_to_come_back(void **state) {
     assert_int_equal(result()->hint.ns, INT64_MAX);
 }
 
-static void test_a_keep_that_finds_another_or_nothing_has_lost(void **state) {
-    (void)state;
+TEST(a_keep_that_finds_another_or_nothing_has_lost) {
     feed f;
     begin(&f, TL_KEEP, false);
     (void)held(&f, 0, "5000");
@@ -211,8 +199,7 @@ static void test_a_keep_that_finds_another_or_nothing_has_lost(void **state) {
     assert_int_equal(result()->why, TL_LOST_GONE);
 }
 
-static void test_a_request_past_its_limit_left_nothing_behind(void **state) {
-    (void)state;
+TEST(a_request_past_its_limit_left_nothing_behind) {
     for (int i = 0; i < 2; i++) {
         feed f;
         begin(&f, i ? TL_KEEP : TL_TAKE, true);
@@ -221,8 +208,7 @@ static void test_a_request_past_its_limit_left_nothing_behind(void **state) {
     }
 }
 
-static void test_any_other_comparison_is_malformed(void **state) {
-    (void)state;
+TEST(any_other_comparison_is_malformed) {
     const char *const bad[] = {"nil",
                                "+OK",
                                "1",
@@ -242,8 +228,7 @@ static void test_any_other_comparison_is_malformed(void **state) {
     }
 }
 
-static void test_each_drop_answer_is_told_apart(void **state) {
-    (void)state;
+TEST(each_drop_answer_is_told_apart) {
     static const struct {
         const char *reply;
         tl_err code;
@@ -261,8 +246,7 @@ static void test_each_drop_answer_is_told_apart(void **state) {
 
 /* ---- replicas and restarts ------------------------------------------------------------------- */
 
-static void test_too_few_replicas_are_no_lock(void **state) {
-    (void)state;
+TEST(too_few_replicas_are_no_lock) {
     for (int i = 0; i < 6; i++) {
         feed f;
         prepare(&f, i % 3 == 2 ? TL_KEEP : TL_TAKE, i % 3 == 1);
@@ -276,8 +260,7 @@ static void test_too_few_replicas_are_no_lock(void **state) {
     }
 }
 
-static void test_a_server_that_has_just_started_grants_nothing(void **state) {
-    (void)state;
+TEST(a_server_that_has_just_started_grants_nothing) {
     for (int i = 0; i < 2; i++) {
         feed f;
         prepare(&f, TL_TAKE, i);
@@ -290,35 +273,10 @@ static void test_a_server_that_has_just_started_grants_nothing(void **state) {
     }
 }
 
-static void test_an_answer_to_another_question_is_ignored(void **state) {
-    (void)state;
+TEST(an_answer_to_another_question_is_ignored) {
     feed f;
     begin(&f, TL_TAKE, false);
     assert_int_equal(feed_reply_to(&f, TICKET + 1, "+OK"), TL_GO);
     (void)feed_reply(&f, "nil");
     expect(&f, TL_EBUSY, false);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_first_take_is_one_plain_set),
-        cmocka_unit_test(test_a_further_take_and_a_keep_compare_and_have_a_limit),
-        cmocka_unit_test(test_a_drop_compares_and_names_the_channel),
-        cmocka_unit_test(test_wait_follows_what_writes),
-        cmocka_unit_test(test_a_set_is_ours_from_the_sending_less_the_drift),
-        cmocka_unit_test(test_a_refused_set_is_busy_for_who_knows_how_long),
-        cmocka_unit_test(test_a_lost_set_may_take_effect_whenever_it_arrives),
-        cmocka_unit_test(test_any_other_answer_to_set_is_malformed),
-        cmocka_unit_test(test_errors_mean_what_they_mean_to_all),
-        cmocka_unit_test(test_ours_by_comparison_counts_what_the_key_has_left),
-        cmocka_unit_test(test_busy_by_comparison_tells_when_to_come_back),
-        cmocka_unit_test(test_a_keep_that_finds_another_or_nothing_has_lost),
-        cmocka_unit_test(test_a_request_past_its_limit_left_nothing_behind),
-        cmocka_unit_test(test_any_other_comparison_is_malformed),
-        cmocka_unit_test(test_each_drop_answer_is_told_apart),
-        cmocka_unit_test(test_too_few_replicas_are_no_lock),
-        cmocka_unit_test(test_a_server_that_has_just_started_grants_nothing),
-        cmocka_unit_test(test_an_answer_to_another_question_is_ignored),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,8 +44,7 @@ static void expect(const feed *f, tl_err code, bool maybe) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void test_take_says_all_that_the_script_needs(void **state) {
-    (void)state;
+TEST(take_says_all_that_the_script_needs) {
     feed f;
     begin(&f, TL_TAKE);
     feed_assert_asked(&f, "take");
@@ -65,8 +64,7 @@ static void test_take_says_all_that_the_script_needs(void **state) {
     assert_string_equal(feed_arg(&f, 5), OWNER);
 }
 
-static void test_keep_says_all_that_the_script_needs(void **state) {
-    (void)state;
+TEST(keep_says_all_that_the_script_needs) {
     feed f;
     begin(&f, TL_KEEP);
     feed_assert_asked(&f, "keep");
@@ -82,8 +80,7 @@ static void test_keep_says_all_that_the_script_needs(void **state) {
     assert_string_equal(feed_arg(&f, 5), "30000");
 }
 
-static void test_drop_says_all_that_the_script_needs(void **state) {
-    (void)state;
+TEST(drop_says_all_that_the_script_needs) {
     feed f;
     begin(&f, TL_DROP);
     feed_assert_asked(&f, "drop");
@@ -92,8 +89,7 @@ static void test_drop_says_all_that_the_script_needs(void **state) {
     assert_string_equal(feed_arg(&f, 0), TOKEN);
 }
 
-static void test_an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on(void **state) {
-    (void)state;
+TEST(an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on) {
     feed f;
     begin(&f, TL_TAKE);
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
@@ -103,8 +99,7 @@ static void test_an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on(voi
     assert_int_equal(feed_arg_int(&f, 2), feed_server_us(700) - 140);
 }
 
-static void test_not_after_counts_the_earliest_that_the_servers_clock_can_show(void **state) {
-    (void)state;
+TEST(not_after_counts_the_earliest_that_the_servers_clock_can_show) {
     feed f;
     prepare(&f, TL_TAKE, 60000);
     f.server.anchor.offset.hi += 900000; /* however late it may be */
@@ -124,8 +119,7 @@ static void begin_outdated(feed *f, tl_op op, int64_t ago_ms) {
     (void)feed_start(f);
 }
 
-static void test_a_take_asks_for_the_time_first_when_it_was_told_long_ago(void **state) {
-    (void)state;
+TEST(a_take_asks_for_the_time_first_when_it_was_told_long_ago) {
     feed f;
     /* the earliest falls back by 2/11 of what passes: with 3.5 s and the 2 s of the attempt by 1 s, half of these */
     begin_outdated(&f, TL_TAKE, 3500);
@@ -149,8 +143,7 @@ static void test_a_take_asks_for_the_time_first_when_it_was_told_long_ago(void *
     assert_int_equal(result()->deadline.ns, feed_ms(10).ns + TTL_MS * TL_NS_PER_MS * 9 / 11);
 }
 
-static void test_asking_for_the_time_leaves_nothing_behind(void **state) {
-    (void)state;
+TEST(asking_for_the_time_leaves_nothing_behind) {
     feed f;
     begin_outdated(&f, TL_TAKE, 60000);
     (void)feed_lost(&f);
@@ -167,8 +160,7 @@ static void test_asking_for_the_time_leaves_nothing_behind(void **state) {
 }
 
 /* It touches only what is still ours: one that comes late prolongs a dead lock once at worst. */
-static void test_a_keep_is_given_until_the_latest_when_the_time_was_told_long_ago(void **state) {
-    (void)state;
+TEST(a_keep_is_given_until_the_latest_when_the_time_was_told_long_ago) {
     feed f;
     begin_outdated(&f, TL_KEEP, 3500);
     assert_int_equal(feed_arg_int(&f, 6), feed_server_us(ATTEMPT_MS) - 1000000);
@@ -178,8 +170,7 @@ static void test_a_keep_is_given_until_the_latest_when_the_time_was_told_long_ag
                      feed_server_us(ATTEMPT_MS) + 2000000); /* 9 s * 11/9 - 9 s */
 }
 
-static void test_a_server_whose_clock_is_unknown_is_given_no_limit(void **state) {
-    (void)state;
+TEST(a_server_whose_clock_is_unknown_is_given_no_limit) {
     feed f;
     prepare(&f, TL_TAKE, 60000);
     f.server.anchor.known = false;
@@ -191,8 +182,7 @@ static void test_a_server_whose_clock_is_unknown_is_given_no_limit(void **state)
     assert_int_equal(result()->harmless.ns, INT64_MAX); /* it may take effect whenever it arrives */
 }
 
-static void test_a_server_at_the_epoch_is_never_told_a_negative_time(void **state) {
-    (void)state;
+TEST(a_server_at_the_epoch_is_never_told_a_negative_time) {
     feed f;
     prepare(&f, TL_TAKE, 60000);
     f.server.anchor.offset = (tl_interval){-FEED_START_NS / 1000 - 5000000, 0};
@@ -203,8 +193,7 @@ static void test_a_server_at_the_epoch_is_never_told_a_negative_time(void **stat
     assert_int_equal(result()->harmless.ns, INT64_MAX);
 }
 
-static void test_wait_follows_take_and_keep_in_the_same_exchange(void **state) {
-    (void)state;
+TEST(wait_follows_take_and_keep_in_the_same_exchange) {
     const tl_op ops[] = {TL_TAKE, TL_KEEP};
     for (size_t i = 0; i < 2; i++) {
         feed f;
@@ -222,8 +211,7 @@ static void test_wait_follows_take_and_keep_in_the_same_exchange(void **state) {
     }
 }
 
-static void test_a_drop_waits_for_no_replica(void **state) {
-    (void)state;
+TEST(a_drop_waits_for_no_replica) {
     feed f;
     prepare(&f, TL_DROP, 60000);
     m.job.wait_replicas = 2;
@@ -233,8 +221,7 @@ static void test_a_drop_waits_for_no_replica(void **state) {
 
 /* ---- take: answers --------------------------------------------------------------------------- */
 
-static void test_a_fresh_take_is_ours_from_the_sending_less_the_drift(void **state) {
-    (void)state;
+TEST(a_fresh_take_is_ours_from_the_sending_less_the_drift) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 800); /* when the answer came doesn't count */
@@ -245,9 +232,7 @@ static void test_a_fresh_take_is_ours_from_the_sending_less_the_drift(void **sta
     assert_true(result()->checked);
 }
 
-static void test_the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence(
-    void **state) {
-    (void)state;
+TEST(the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 800);
@@ -258,8 +243,7 @@ static void test_the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_
     assert_true(result()->checked);
 }
 
-static void test_already_ours_counts_what_the_key_has_left_never_the_whole_lifetime(void **state) {
-    (void)state;
+TEST(already_ours_counts_what_the_key_has_left_never_the_whole_lifetime) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 100);
@@ -268,8 +252,7 @@ static void test_already_ours_counts_what_the_key_has_left_never_the_whole_lifet
     assert_int_equal(result()->deadline.ns, feed_ms(1234).ns - FEED_LOSS_OF(1234));
 }
 
-static void test_more_left_than_was_asked_for_counts_for_nothing(void **state) {
-    (void)state;
+TEST(more_left_than_was_asked_for_counts_for_nothing) {
     const int64_t more[] = {TTL_MS + 1, 86400000, INT64_MAX};
     for (size_t i = 0; i < 3; i++) {
         feed f;
@@ -279,16 +262,14 @@ static void test_more_left_than_was_asked_for_counts_for_nothing(void **state) {
     }
 }
 
-static void test_a_key_that_somebody_persisted_is_ours_for_our_lifetime(void **state) {
-    (void)state;
+TEST(a_key_that_somebody_persisted_is_ours_for_our_lifetime) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_taken(&f, -1);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
 }
 
-static void test_nonsense_left_leaves_nothing(void **state) {
-    (void)state;
+TEST(nonsense_left_leaves_nothing) {
     const int64_t nonsense[] = {-2, -1000, INT64_MIN};
     for (size_t i = 0; i < 3; i++) {
         feed f;
@@ -298,8 +279,7 @@ static void test_nonsense_left_leaves_nothing(void **state) {
     }
 }
 
-static void test_busy_tells_when_to_come_back(void **state) {
-    (void)state;
+TEST(busy_tells_when_to_come_back) {
     feed f;
     begin(&f, TL_TAKE);
     feed_at(&f, 30);
@@ -309,16 +289,14 @@ static void test_busy_tells_when_to_come_back(void **state) {
     assert_int_equal(feed_since(result()->hint), 30 + 5000 + 1); /* the latest: from the receipt */
 }
 
-static void test_busy_for_no_whole_millisecond_more_is_over_after_one(void **state) {
-    (void)state;
+TEST(busy_for_no_whole_millisecond_more_is_over_after_one) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_busy(&f, 0, true);
     assert_int_equal(feed_since(result()->hint), 1);
 }
 
-static void test_busy_without_a_lifetime_gives_no_hint(void **state) {
-    (void)state;
+TEST(busy_without_a_lifetime_gives_no_hint) {
     const int64_t none[] = {-1, -2, INT64_MIN};
     for (size_t i = 0; i < 3; i++) {
         feed f;
@@ -330,8 +308,7 @@ static void test_busy_without_a_lifetime_gives_no_hint(void **state) {
     }
 }
 
-static void test_busy_for_an_absurdly_long_time_gives_no_hint_either(void **state) {
-    (void)state;
+TEST(busy_for_an_absurdly_long_time_gives_no_hint_either) {
     const int64_t absurd[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 1000000};
     for (size_t i = 0; i < 3; i++) {
         feed f;
@@ -342,8 +319,7 @@ static void test_busy_for_an_absurdly_long_time_gives_no_hint_either(void **stat
     }
 }
 
-static void test_a_server_that_cannot_check_lateness_says_so(void **state) {
-    (void)state;
+TEST(a_server_that_cannot_check_lateness_says_so) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "[0 'another' 5000 '77' %s 0 1]", feed_time(&f));
@@ -351,8 +327,7 @@ static void test_a_server_that_cannot_check_lateness_says_so(void **state) {
     assert_false(result()->checked);
 }
 
-static void test_too_late_left_nothing_behind(void **state) {
-    (void)state;
+TEST(too_late_left_nothing_behind) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_too_late(&f);
@@ -360,16 +335,14 @@ static void test_too_late_left_nothing_behind(void **state) {
     assert_true(f.out.has_bracket); /* so that the next one carries the right time */
 }
 
-static void test_a_spent_token_takes_nothing(void **state) {
-    (void)state;
+TEST(a_spent_token_takes_nothing) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "[-2 nil -1 '77' %s 1 0]", feed_time(&f));
     expect(&f, TL_ESERVER, false);
 }
 
-static void test_an_old_server_without_a_sound_fence_is_not_believed(void **state) {
-    (void)state;
+TEST(an_old_server_without_a_sound_fence_is_not_believed) {
     const char *const fences[] = {
         "'0'", "'-5'", "'nan'", "'1e15'", "nil", "''", "'99999999999999999999'"};
     for (size_t i = 0; i < sizeof fences / sizeof *fences; i++) {
@@ -380,8 +353,7 @@ static void test_an_old_server_without_a_sound_fence_is_not_believed(void **stat
     }
 }
 
-static void test_any_other_take_answer_is_malformed_and_may_have_taken(void **state) {
-    (void)state;
+TEST(any_other_take_answer_is_malformed_and_may_have_taken) {
     const char *const bad[] = {
         "nil",
         "7",
@@ -414,8 +386,7 @@ static void test_any_other_take_answer_is_malformed_and_may_have_taken(void **st
     }
 }
 
-static void test_a_reply_without_any_reply_is_malformed(void **state) {
-    (void)state;
+TEST(a_reply_without_any_reply_is_malformed) {
     const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
     for (size_t i = 0; i < 3; i++) {
         feed f;
@@ -425,8 +396,7 @@ static void test_a_reply_without_any_reply_is_malformed(void **state) {
     }
 }
 
-static void test_each_answer_to_take_and_keep_brings_a_bracket(void **state) {
-    (void)state;
+TEST(each_answer_to_take_and_keep_brings_a_bracket) {
     feed f;
     for (int i = 0; i < 5; i++) {
         begin(&f, i == 3 ? TL_KEEP : TL_TAKE);
@@ -444,8 +414,7 @@ static void test_each_answer_to_take_and_keep_brings_a_bracket(void **state) {
     }
 }
 
-static void test_a_time_that_cannot_be_right_brings_none(void **state) {
-    (void)state;
+TEST(a_time_that_cannot_be_right_brings_none) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "[1 '" TOKEN "' 30000 '77' nil nil 0 1]");
@@ -467,8 +436,7 @@ static void replicas(feed *f, tl_op op, const char *second) {
         (void)feed_reply(f, "[%s [1 '" TOKEN "' 30000]] %s", feed_time(f), second);
 }
 
-static void test_enough_replicas_are_enough(void **state) {
-    (void)state;
+TEST(enough_replicas_are_enough) {
     feed f;
     replicas(&f, TL_TAKE, "2");
     expect(&f, TL_OK, false);
@@ -478,8 +446,7 @@ static void test_enough_replicas_are_enough(void **state) {
     expect(&f, TL_OK, false);
 }
 
-static void test_too_few_replicas_are_no_lock_but_the_key_may_be_set(void **state) {
-    (void)state;
+TEST(too_few_replicas_are_no_lock_but_the_key_may_be_set) {
     const char *const few[] = {"1", "0", "-1", "nil", "'x'", "[2]", "-ERR WAIT cannot be used", ""};
     const tl_op ops[] = {TL_TAKE, TL_KEEP};
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
@@ -502,8 +469,7 @@ static void quiet(feed *f, int64_t quiet_ms, int64_t up_ms) {
     (void)feed_taken(f, TTL_MS);
 }
 
-static void test_a_server_that_has_just_restarted_grants_nothing(void **state) {
-    (void)state;
+TEST(a_server_that_has_just_restarted_grants_nothing) {
     feed f;
     quiet(&f, 30000, -29999);
     expect(&f, TL_EUNAVAILABLE, true);
@@ -514,15 +480,13 @@ static void test_a_server_that_has_just_restarted_grants_nothing(void **state) {
     expect(&f, TL_OK, false);
 }
 
-static void test_without_the_option_a_restart_does_not_matter(void **state) {
-    (void)state;
+TEST(without_the_option_a_restart_does_not_matter) {
     feed f;
     quiet(&f, 0, 20);
     expect(&f, TL_OK, false);
 }
 
-static void test_a_server_of_unknown_age_is_trusted(void **state) {
-    (void)state;
+TEST(a_server_of_unknown_age_is_trusted) {
     feed f;
     prepare(&f, TL_TAKE, 60000);
     m.job.restart_quiet_ms = INT64_MAX;
@@ -533,8 +497,7 @@ static void test_a_server_of_unknown_age_is_trusted(void **state) {
 
 /* ---- keep: answers --------------------------------------------------------------------------- */
 
-static void test_kept_counts_from_the_sending_what_the_key_has_left(void **state) {
-    (void)state;
+TEST(kept_counts_from_the_sending_what_the_key_has_left) {
     feed f;
     begin(&f, TL_KEEP);
     feed_at(&f, 800);
@@ -549,8 +512,7 @@ static void test_kept_counts_from_the_sending_what_the_key_has_left(void **state
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
 }
 
-static void test_a_keep_that_finds_anothers_or_nothing_has_lost(void **state) {
-    (void)state;
+TEST(a_keep_that_finds_anothers_or_nothing_has_lost) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_not_kept(&f, 0);
@@ -562,16 +524,14 @@ static void test_a_keep_that_finds_anothers_or_nothing_has_lost(void **state) {
     assert_int_equal(result()->why, TL_LOST_GONE);
 }
 
-static void test_a_keep_that_came_too_late_proves_no_loss(void **state) {
-    (void)state;
+TEST(a_keep_that_came_too_late_proves_no_loss) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_reply(&f, "['1' '2' [-2 't' -1]]");
     expect(&f, TL_EUNAVAILABLE, false);
 }
 
-static void test_any_other_keep_answer_is_malformed_and_proves_no_loss(void **state) {
-    (void)state;
+TEST(any_other_keep_answer_is_malformed_and_proves_no_loss) {
     const char *const bad[] = {
         "nil",
         "1",
@@ -598,8 +558,7 @@ static void test_any_other_keep_answer_is_malformed_and_proves_no_loss(void **st
 
 /* ---- drop: answers --------------------------------------------------------------------------- */
 
-static void test_drop_tells_released_expired_and_taken_apart(void **state) {
-    (void)state;
+TEST(drop_tells_released_expired_and_taken_apart) {
     const tl_err codes[] = {TL_EEXPIRED, TL_ETAKEN, TL_OK};
     for (int status = -1; status <= 1; status++) {
         feed f;
@@ -609,16 +568,14 @@ static void test_drop_tells_released_expired_and_taken_apart(void **state) {
     }
 }
 
-static void test_a_drop_told_what_the_key_holds_is_anothers(void **state) {
-    (void)state;
+TEST(a_drop_told_what_the_key_holds_is_anothers) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_reply(&f, "'somebody'");
     expect(&f, TL_ETAKEN, false);
 }
 
-static void test_any_other_drop_answer_is_malformed(void **state) {
-    (void)state;
+TEST(any_other_drop_answer_is_malformed) {
     const char *const bad[] = {"nil", "2", "-2", "+OK", "[]", "[1]", "[1 nil '1' '2']"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
@@ -630,8 +587,7 @@ static void test_any_other_drop_answer_is_malformed(void **state) {
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-static void test_errors_are_told_apart_by_class(void **state) {
-    (void)state;
+TEST(errors_are_told_apart_by_class) {
     static const struct {
         const char *text;
         tl_err code;
@@ -683,8 +639,7 @@ static void test_errors_are_told_apart_by_class(void **state) {
         }
 }
 
-static void test_a_server_busy_with_a_script_has_not_run_ours(void **state) {
-    (void)state;
+TEST(a_server_busy_with_a_script_has_not_run_ours) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or "
@@ -692,8 +647,7 @@ static void test_a_server_busy_with_a_script_has_not_run_ours(void **state) {
     expect(&f, TL_EUNAVAILABLE, false);
 }
 
-static void test_a_command_forbidden_within_a_script_is_denied(void **state) {
-    (void)state;
+TEST(a_command_forbidden_within_a_script_is_denied) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "-ERR The user executing the script can't run this command or subcommand "
@@ -701,8 +655,7 @@ static void test_a_command_forbidden_within_a_script_is_denied(void **state) {
     expect(&f, TL_EDENIED, true);
 }
 
-static void test_a_keys_name_in_an_error_does_not_decide_its_class(void **state) {
-    (void)state;
+TEST(a_keys_name_in_an_error_does_not_decide_its_class) {
     feed f;
     begin(&f, TL_TAKE);
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA', with args beginning with: '8f' '2' "
@@ -717,8 +670,7 @@ static void test_a_keys_name_in_an_error_does_not_decide_its_class(void **state)
 #define INSTEAD ""
 #endif
 
-static void test_what_the_server_lacks_is_named_with_its_version(void **state) {
-    (void)state;
+TEST(what_the_server_lacks_is_named_with_its_version) {
     static const struct {
         const char *text, *words;
     } all[] = {
@@ -744,8 +696,7 @@ static void test_what_the_server_lacks_is_named_with_its_version(void **state) {
     }
 }
 
-static void test_replicas_that_the_server_can_not_wait_for_are_no_outage(void **state) {
-    (void)state;
+TEST(replicas_that_the_server_can_not_wait_for_are_no_outage) {
     feed f;
     prepare(&f, TL_TAKE, 60000);
     m.job.wait_replicas = 1;
@@ -757,8 +708,7 @@ static void test_replicas_that_the_server_can_not_wait_for_are_no_outage(void **
                                      "or newer, not renamed");
 }
 
-static void test_an_error_of_long_or_binary_words_is_cut_and_printable(void **state) {
-    (void)state;
+TEST(an_error_of_long_or_binary_words_is_cut_and_printable) {
     char text[700] = "-ERR \x1b[31m";
     memset(text + strlen(text), 'x', 600);
     feed f;
@@ -768,8 +718,7 @@ static void test_an_error_of_long_or_binary_words_is_cut_and_printable(void **st
     assert_memory_equal(f.out.words, "ERR ?[31mxx", 11);
 }
 
-static void test_an_error_after_other_replies_is_not_the_scripts(void **state) {
-    (void)state;
+TEST(an_error_after_other_replies_is_not_the_scripts) {
     feed f;
     replicas(&f, TL_TAKE, "2");
     expect(&f, TL_OK, false);
@@ -782,8 +731,7 @@ static void test_an_error_after_other_replies_is_not_the_scripts(void **state) {
 
 /* ---- no answer ------------------------------------------------------------------------------- */
 
-static void test_a_request_that_may_have_left_is_uncertain(void **state) {
-    (void)state;
+TEST(a_request_that_may_have_left_is_uncertain) {
     const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
     for (size_t i = 0; i < 3; i++) {
         feed f;
@@ -797,8 +745,7 @@ static void test_a_request_that_may_have_left_is_uncertain(void **state) {
     }
 }
 
-static void test_a_request_that_never_left_has_the_reason_as_its_result(void **state) {
-    (void)state;
+TEST(a_request_that_never_left_has_the_reason_as_its_result) {
     const tl_err whys[] = {TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM, TL_EINVALID};
     for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
         feed f;
@@ -808,8 +755,7 @@ static void test_a_request_that_never_left_has_the_reason_as_its_result(void **s
     }
 }
 
-static void test_an_answer_to_another_ticket_is_ignored(void **state) {
-    (void)state;
+TEST(an_answer_to_another_ticket_is_ignored) {
     feed f;
     begin(&f, TL_TAKE);
     assert_int_equal(feed_reply_to(&f, TICKET - 1, "[1 't' 30000 '77' '1' '2' 1 1]"), TL_GO);
@@ -822,8 +768,7 @@ static void test_an_answer_to_another_ticket_is_ignored(void **state) {
 
 /* ---- rows, pauses ---------------------------------------------------------------------------- */
 
-static void test_each_protocol_has_a_row_and_nothing_else_has(void **state) {
-    (void)state;
+TEST(each_protocol_has_a_row_and_nothing_else_has) {
     const tl_protocol *row = tl__protocol_row(TL_TOKEN);
     assert_ptr_equal(row, &tl__protocol_token);
     assert_string_equal(row->name, "token");
@@ -832,8 +777,7 @@ static void test_each_protocol_has_a_row_and_nothing_else_has(void **state) {
     assert_null(tl__protocol_row((tl_protocol_id)-1));
 }
 
-static void test_a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered(void **state) {
-    (void)state;
+TEST(a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered) {
     uint64_t random = 42;
     const int64_t most[] = {20, 40, 80, 160, 320, 640, 1000, 1000, 1000};
     for (uint32_t failures = 1; failures <= 9; failures++) {
@@ -849,14 +793,13 @@ static void test_a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered(void 
     assert_in_range(tl__backoff_ms(UINT32_MAX, &random), 500, 1000);
 }
 
-static void test_what_is_wrong_with_a_server_is_said_with_its_place(void **state) {
+TEST(what_is_wrong_with_a_server_is_said_with_its_place) {
     static const struct {
         const char *reply, *words;
     } said[] = {
         {"-READONLY You can't write", "10.0.0.5:6379: READONLY You can't write"},
         {"'nonsense'", "10.0.0.5:6379: the server's answer makes no sense"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         feed f;
         begin(&f, TL_TAKE);
@@ -869,66 +812,4 @@ static void test_what_is_wrong_with_a_server_is_said_with_its_place(void **state
     f.place = "10.0.0.5:6379";
     (void)feed_reply(&f, "-1"); /* nothing is wrong with the server */
     assert_string_equal(f.out.words, "it had expired or been deleted");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_take_says_all_that_the_script_needs),
-        cmocka_unit_test(test_keep_says_all_that_the_script_needs),
-        cmocka_unit_test(test_drop_says_all_that_the_script_needs),
-        cmocka_unit_test(test_an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on),
-        cmocka_unit_test(test_not_after_counts_the_earliest_that_the_servers_clock_can_show),
-        cmocka_unit_test(test_a_take_asks_for_the_time_first_when_it_was_told_long_ago),
-        cmocka_unit_test(test_asking_for_the_time_leaves_nothing_behind),
-        cmocka_unit_test(test_a_keep_is_given_until_the_latest_when_the_time_was_told_long_ago),
-        cmocka_unit_test(test_a_server_whose_clock_is_unknown_is_given_no_limit),
-        cmocka_unit_test(test_a_server_at_the_epoch_is_never_told_a_negative_time),
-        cmocka_unit_test(test_wait_follows_take_and_keep_in_the_same_exchange),
-        cmocka_unit_test(test_a_drop_waits_for_no_replica),
-        cmocka_unit_test(test_a_fresh_take_is_ours_from_the_sending_less_the_drift),
-        cmocka_unit_test(test_the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence),
-        cmocka_unit_test(test_already_ours_counts_what_the_key_has_left_never_the_whole_lifetime),
-        cmocka_unit_test(test_more_left_than_was_asked_for_counts_for_nothing),
-        cmocka_unit_test(test_a_key_that_somebody_persisted_is_ours_for_our_lifetime),
-        cmocka_unit_test(test_nonsense_left_leaves_nothing),
-        cmocka_unit_test(test_busy_tells_when_to_come_back),
-        cmocka_unit_test(test_busy_for_no_whole_millisecond_more_is_over_after_one),
-        cmocka_unit_test(test_busy_without_a_lifetime_gives_no_hint),
-        cmocka_unit_test(test_busy_for_an_absurdly_long_time_gives_no_hint_either),
-        cmocka_unit_test(test_a_server_that_cannot_check_lateness_says_so),
-        cmocka_unit_test(test_too_late_left_nothing_behind),
-        cmocka_unit_test(test_a_spent_token_takes_nothing),
-        cmocka_unit_test(test_an_old_server_without_a_sound_fence_is_not_believed),
-        cmocka_unit_test(test_any_other_take_answer_is_malformed_and_may_have_taken),
-        cmocka_unit_test(test_a_reply_without_any_reply_is_malformed),
-        cmocka_unit_test(test_each_answer_to_take_and_keep_brings_a_bracket),
-        cmocka_unit_test(test_a_time_that_cannot_be_right_brings_none),
-        cmocka_unit_test(test_enough_replicas_are_enough),
-        cmocka_unit_test(test_too_few_replicas_are_no_lock_but_the_key_may_be_set),
-        cmocka_unit_test(test_a_server_that_has_just_restarted_grants_nothing),
-        cmocka_unit_test(test_without_the_option_a_restart_does_not_matter),
-        cmocka_unit_test(test_a_server_of_unknown_age_is_trusted),
-        cmocka_unit_test(test_kept_counts_from_the_sending_what_the_key_has_left),
-        cmocka_unit_test(test_a_keep_that_finds_anothers_or_nothing_has_lost),
-        cmocka_unit_test(test_a_keep_that_came_too_late_proves_no_loss),
-        cmocka_unit_test(test_any_other_keep_answer_is_malformed_and_proves_no_loss),
-        cmocka_unit_test(test_drop_tells_released_expired_and_taken_apart),
-        cmocka_unit_test(test_a_drop_told_what_the_key_holds_is_anothers),
-        cmocka_unit_test(test_any_other_drop_answer_is_malformed),
-        cmocka_unit_test(test_errors_are_told_apart_by_class),
-        cmocka_unit_test(test_a_server_busy_with_a_script_has_not_run_ours),
-        cmocka_unit_test(test_a_command_forbidden_within_a_script_is_denied),
-        cmocka_unit_test(test_a_keys_name_in_an_error_does_not_decide_its_class),
-        cmocka_unit_test(test_what_the_server_lacks_is_named_with_its_version),
-        cmocka_unit_test(test_replicas_that_the_server_can_not_wait_for_are_no_outage),
-        cmocka_unit_test(test_an_error_of_long_or_binary_words_is_cut_and_printable),
-        cmocka_unit_test(test_an_error_after_other_replies_is_not_the_scripts),
-        cmocka_unit_test(test_a_request_that_may_have_left_is_uncertain),
-        cmocka_unit_test(test_a_request_that_never_left_has_the_reason_as_its_result),
-        cmocka_unit_test(test_an_answer_to_another_ticket_is_ignored),
-        cmocka_unit_test(test_each_protocol_has_a_row_and_nothing_else_has),
-        cmocka_unit_test(test_a_back_off_doubles_from_20_ms_to_a_second_and_is_jittered),
-        cmocka_unit_test(test_what_is_wrong_with_a_server_is_said_with_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

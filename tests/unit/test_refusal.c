@@ -2,15 +2,11 @@
  * What is made of a server's errors: the command or key that a permission is missing for, in the words of
  * each server since 6.0, and nothing that the server was sent.
  */
+#include "tests.h"
 #include "wire/refusal.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "wire/script.h"
 
@@ -28,8 +24,7 @@ static void says(const char *error, const char *words) {
 #define NO_CHANNELS                                                                                \
     "NOPERM: the user may not access one of the channels: the permission &*tidelock* is missing"
 
-static void test_a_refused_command_is_named_in_the_words_of_each_server(void **state) {
-    (void)state;
+TEST(a_refused_command_is_named_in_the_words_of_each_server) {
     says("NOPERM this user has no permissions to run the 'get' command or its subcommand", NO_GET);
     says("NOPERM this user has no permissions to run the 'get' command", NO_GET);
     says("NOPERM User app has no permissions to run the 'get' command", NO_GET);
@@ -47,8 +42,7 @@ static void test_a_refused_command_is_named_in_the_words_of_each_server(void **s
         NO_GET);
 }
 
-static void test_a_refused_key_or_channel_is_told_as_one(void **state) {
-    (void)state;
+TEST(a_refused_key_or_channel_is_told_as_one) {
     says("NOPERM this user has no permissions to access one of the keys used as arguments",
          NO_KEYS);
     says("NOPERM No permissions to access a key", NO_KEYS);
@@ -78,8 +72,7 @@ static int line_with(tl_script script, const char *call, int n) {
 }
 
 /* Before 7.2 the server tells the script and the line. */
-static void test_within_a_script_the_command_is_that_of_the_line(void **state) {
-    (void)state;
+TEST(within_a_script_the_command_is_that_of_the_line) {
     static const struct {
         tl_script script;
         const char *call, *name;
@@ -112,8 +105,7 @@ static void test_within_a_script_the_command_is_that_of_the_line(void **state) {
 }
 
 /* What the lines are good for: of two commands in one the wrong one might be named. */
-static void test_no_line_of_a_script_calls_two_commands(void **state) {
-    (void)state;
+TEST(no_line_of_a_script_calls_two_commands) {
     for (tl_script s = 0; s < TL_SCRIPTS; s++) {
         tl_bytes text = tl__script_text(s);
         int calls = 0;
@@ -127,8 +119,7 @@ static void test_no_line_of_a_script_calls_two_commands(void **state) {
     }
 }
 
-static void test_what_was_sent_is_not_repeated(void **state) {
-    (void)state;
+TEST(what_was_sent_is_not_repeated) {
     says("WRONGPASS invalid username-password pair or user is disabled.",
          "WRONGPASS: wrong user or password");
     says("ERR unknown command 'EVALSHA', with args beginning with: '8f' '2' 'NOPERM' 'hunter2' ",
@@ -142,8 +133,7 @@ static void test_what_was_sent_is_not_repeated(void **state) {
          "NOPERM: a permission of the user is missing");
 }
 
-static void test_other_errors_are_told_as_they_are(void **state) {
-    (void)state;
+TEST(other_errors_are_told_as_they_are) {
     says("OOM command not allowed when used memory > 'maxmemory'.",
          "OOM command not allowed when used memory > 'maxmemory'.");
     says("ERR \x1b[31m", "ERR ?[31m");
@@ -153,16 +143,4 @@ static void test_other_errors_are_told_as_they_are(void **state) {
     says("NOPERM (", "NOPERM: a permission of the user is missing");
     says("NOPERM )", "NOPERM: a permission of the user is missing");
     says("NOPERM script: ", "NOPERM: a permission of the user is missing");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_refused_command_is_named_in_the_words_of_each_server),
-        cmocka_unit_test(test_a_refused_key_or_channel_is_told_as_one),
-        cmocka_unit_test(test_within_a_script_the_command_is_that_of_the_line),
-        cmocka_unit_test(test_no_line_of_a_script_calls_two_commands),
-        cmocka_unit_test(test_what_was_sent_is_not_repeated),
-        cmocka_unit_test(test_other_errors_are_told_as_they_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

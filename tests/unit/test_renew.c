@@ -48,8 +48,7 @@ static void expect_lost(const feed *f, tl_lost_why why) {
 
 /* ---- renewing -------------------------------------------------------------------------------- */
 
-static void test_renewal_is_due_at_a_third_of_the_validity(void **state) {
-    (void)state;
+TEST(renewal_is_due_at_a_third_of_the_validity) {
     feed f;
     begin(&f);
     feed_at(&f, TTL_MS / 3 - 1);
@@ -61,8 +60,7 @@ static void test_renewal_is_due_at_a_third_of_the_validity(void **state) {
     assert_string_equal(feed_arg(&f, 4), "30000");
 }
 
-static void test_a_renewal_moves_the_deadline_and_plans_the_next(void **state) {
-    (void)state;
+TEST(a_renewal_moves_the_deadline_and_plans_the_next) {
     feed f;
     begin(&f);
     for (int i = 0; i < 5; i++) {
@@ -78,8 +76,7 @@ static void test_a_renewal_moves_the_deadline_and_plans_the_next(void **state) {
     }
 }
 
-static void test_the_deadline_moves_only_by_what_the_answer_proves(void **state) {
-    (void)state;
+TEST(the_deadline_moves_only_by_what_the_answer_proves) {
     feed f;
     begin(&f);
     due(&f);
@@ -87,8 +84,7 @@ static void test_the_deadline_moves_only_by_what_the_answer_proves(void **state)
     assert_int_equal(m.result.deadline.ns, f.sent.ns + 25000 * MS - FEED_LOSS_OF(25000));
 }
 
-static void test_an_answer_is_awaited_for_a_third_of_what_is_left_at_most(void **state) {
-    (void)state;
+TEST(an_answer_is_awaited_for_a_third_of_what_is_left_at_most) {
     feed f;
     begin(&f);
     due(&f);
@@ -100,8 +96,7 @@ static void test_an_answer_is_awaited_for_a_third_of_what_is_left_at_most(void *
 
 /* ---- at risk --------------------------------------------------------------------------------- */
 
-static void test_the_first_failure_puts_it_at_risk_and_is_tried_again_at_once(void **state) {
-    (void)state;
+TEST(the_first_failure_puts_it_at_risk_and_is_tried_again_at_once) {
     feed f;
     begin(&f);
     due(&f);
@@ -112,8 +107,7 @@ static void test_the_first_failure_puts_it_at_risk_and_is_tried_again_at_once(vo
     assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
 }
 
-static void test_risk_is_reported_once(void **state) {
-    (void)state;
+TEST(risk_is_reported_once) {
     feed f;
     begin(&f);
     due(&f);
@@ -123,8 +117,7 @@ static void test_risk_is_reported_once(void **state) {
     assert_int_equal(f.status, TL_GO);
 }
 
-static void test_further_failures_are_followed_by_growing_pauses(void **state) {
-    (void)state;
+TEST(further_failures_are_followed_by_growing_pauses) {
     feed f;
     begin(&f);
     due(&f);
@@ -138,8 +131,7 @@ static void test_further_failures_are_followed_by_growing_pauses(void **state) {
     }
 }
 
-static void test_pauses_shrink_with_what_is_left(void **state) {
-    (void)state;
+TEST(pauses_shrink_with_what_is_left) {
     feed f;
     begin_with(&f, 301, TL_NEVER, false);
     due(&f);
@@ -156,8 +148,7 @@ static void test_pauses_shrink_with_what_is_left(void **state) {
     assert_true(f.sends > 10);
 }
 
-static void test_held_again_after_a_risk_is_reported(void **state) {
-    (void)state;
+TEST(held_again_after_a_risk_is_reported) {
     feed f;
     begin(&f);
     due(&f);
@@ -173,8 +164,7 @@ static void test_held_again_after_a_risk_is_reported(void **state) {
     assert_int_equal(f.out.sends, 1);
 }
 
-static void test_errors_and_nonsense_put_it_at_risk_only(void **state) {
-    (void)state;
+TEST(errors_and_nonsense_put_it_at_risk_only) {
     const char *const all[] = {"-NOAUTH Authentication required.",
                                "-NOPERM no",
                                "-ERR unknown command",
@@ -194,8 +184,7 @@ static void test_errors_and_nonsense_put_it_at_risk_only(void **state) {
     }
 }
 
-static void test_too_few_replicas_put_it_at_risk(void **state) {
-    (void)state;
+TEST(too_few_replicas_put_it_at_risk) {
     feed f;
     job = feed_job();
     job.wait_replicas = 1;
@@ -210,8 +199,7 @@ static void test_too_few_replicas_put_it_at_risk(void **state) {
 
 /* ---- lost ------------------------------------------------------------------------------------ */
 
-static void test_lost_at_once_when_another_has_it(void **state) {
-    (void)state;
+TEST(lost_at_once_when_another_has_it) {
     feed f;
     begin(&f);
     due(&f);
@@ -219,8 +207,7 @@ static void test_lost_at_once_when_another_has_it(void **state) {
     expect_lost(&f, TL_LOST_TAKEN);
 }
 
-static void test_lost_at_once_when_the_key_is_gone(void **state) {
-    (void)state;
+TEST(lost_at_once_when_the_key_is_gone) {
     feed f;
     begin(&f);
     due(&f);
@@ -228,8 +215,7 @@ static void test_lost_at_once_when_the_key_is_gone(void **state) {
     expect_lost(&f, TL_LOST_GONE);
 }
 
-static void test_lost_is_said_a_millisecond_before_the_deadline(void **state) {
-    (void)state;
+TEST(lost_is_said_a_millisecond_before_the_deadline) {
     feed f;
     begin(&f);
     due(&f);
@@ -242,8 +228,7 @@ static void test_lost_is_said_a_millisecond_before_the_deadline(void **state) {
     expect_lost(&f, TL_LOST_EXPIRED);
 }
 
-static void test_no_failure_moves_the_deadline(void **state) {
-    (void)state;
+TEST(no_failure_moves_the_deadline) {
     feed f;
     begin(&f);
     for (int i = 0; i < 1000 && f.status == TL_GO; i++) {
@@ -257,8 +242,7 @@ static void test_no_failure_moves_the_deadline(void **state) {
     expect_lost(&f, TL_LOST_EXPIRED);
 }
 
-static void test_a_last_failure_that_comes_too_late_is_a_loss(void **state) {
-    (void)state;
+TEST(a_last_failure_that_comes_too_late_is_a_loss) {
     feed f;
     begin(&f);
     due(&f);
@@ -267,8 +251,7 @@ static void test_a_last_failure_that_comes_too_late_is_a_loss(void **state) {
     expect_lost(&f, TL_LOST_EXPIRED);
 }
 
-static void test_a_lock_that_is_over_when_it_begins_is_lost_at_once(void **state) {
-    (void)state;
+TEST(a_lock_that_is_over_when_it_begins_is_lost_at_once) {
     feed f;
     begin_with(&f, 1, TL_NEVER, false);
     expect_lost(&f, TL_LOST_EXPIRED);
@@ -277,8 +260,7 @@ static void test_a_lock_that_is_over_when_it_begins_is_lost_at_once(void **state
 }
 
 /* What has been over cannot be had again: others have seen nothing remaining. */
-static void test_an_answer_after_the_deadline_does_not_bring_it_back(void **state) {
-    (void)state;
+TEST(an_answer_after_the_deadline_does_not_bring_it_back) {
     feed f;
     begin(&f);
     feed_at(&f, TTL_MS - 100);
@@ -289,8 +271,7 @@ static void test_an_answer_after_the_deadline_does_not_bring_it_back(void **stat
     expect_lost(&f, TL_LOST_EXPIRED);
 }
 
-static void test_an_answer_whose_validity_is_over_is_a_loss(void **state) {
-    (void)state;
+TEST(an_answer_whose_validity_is_over_is_a_loss) {
     feed f;
     begin(&f);
     due(&f);
@@ -301,8 +282,7 @@ static void test_an_answer_whose_validity_is_over_is_a_loss(void **state) {
 
 /* ---- longest hold, by hand ------------------------------------------------------------------- */
 
-static void test_the_longest_hold_ends_it_although_renewed(void **state) {
-    (void)state;
+TEST(the_longest_hold_ends_it_although_renewed) {
     feed f;
     begin_with(&f, TTL_MS, feed_ms(45000), false);
     while (f.status == TL_GO) {
@@ -317,8 +297,7 @@ static void test_the_longest_hold_ends_it_although_renewed(void **state) {
     assert_int_equal(f.sends, 4);
 }
 
-static void test_the_longest_hold_is_met_with_a_request_under_way(void **state) {
-    (void)state;
+TEST(the_longest_hold_is_met_with_a_request_under_way) {
     feed f;
     begin_with(&f, TTL_MS, feed_ms(10001), false);
     due(&f);
@@ -328,8 +307,7 @@ static void test_the_longest_hold_is_met_with_a_request_under_way(void **state) 
     expect_lost(&f, TL_LOST_MAX_HOLD);
 }
 
-static void test_by_hand_only_the_deadline_is_watched(void **state) {
-    (void)state;
+TEST(by_hand_only_the_deadline_is_watched) {
     feed f;
     begin_with(&f, TTL_MS, TL_NEVER, true);
     feed_assert_waits_until(&f, TTL_MS - 1);
@@ -342,8 +320,7 @@ static void test_by_hand_only_the_deadline_is_watched(void **state) {
 
 /* ---- extended -------------------------------------------------------------------------------- */
 
-static void test_extended_has_the_new_lifetime_from_then_on(void **state) {
-    (void)state;
+TEST(extended_has_the_new_lifetime_from_then_on) {
     feed f;
     begin(&f);
     feed_at(&f, 3000);
@@ -355,8 +332,7 @@ static void test_extended_has_the_new_lifetime_from_then_on(void **state) {
     assert_string_equal(feed_arg(&f, 4), "60000");
 }
 
-static void test_extended_to_less_is_lost_earlier(void **state) {
-    (void)state;
+TEST(extended_to_less_is_lost_earlier) {
     feed f;
     begin_with(&f, TTL_MS, TL_NEVER, true);
     tl__renew_extended(&m, 1000, feed_ms(1000), f.now);
@@ -366,8 +342,7 @@ static void test_extended_to_less_is_lost_earlier(void **state) {
     expect_lost(&f, TL_LOST_EXPIRED);
 }
 
-static void test_extended_by_hand_nothing_is_left_to_try_again(void **state) {
-    (void)state;
+TEST(extended_by_hand_nothing_is_left_to_try_again) {
     feed f;
     begin_with(&f, TTL_MS, TL_NEVER, true);
     (void)feed_woken(&f);
@@ -379,8 +354,7 @@ static void test_extended_by_hand_nothing_is_left_to_try_again(void **state) {
     feed_assert_waits_until(&f, TTL_MS - 1);
 }
 
-static void test_extended_ends_the_risk(void **state) {
-    (void)state;
+TEST(extended_ends_the_risk) {
     feed f;
     begin(&f);
     due(&f);
@@ -397,8 +371,7 @@ static void test_extended_ends_the_risk(void **state) {
     assert_int_equal(f.out.sends, 1);
 }
 
-static void test_extended_too_late_is_lost_and_was_never_held_again(void **state) {
-    (void)state;
+TEST(extended_too_late_is_lost_and_was_never_held_again) {
     feed f;
     begin(&f);
     due(&f);
@@ -410,8 +383,7 @@ static void test_extended_too_late_is_lost_and_was_never_held_again(void **state
     expect_lost(&f, TL_LOST_EXPIRED);
 }
 
-static void test_extended_with_a_renewal_under_way_waits_for_its_answer(void **state) {
-    (void)state;
+TEST(extended_with_a_renewal_under_way_waits_for_its_answer) {
     feed f;
     begin(&f);
     due(&f);
@@ -426,8 +398,7 @@ static void test_extended_with_a_renewal_under_way_waits_for_its_answer(void **s
 }
 
 /* The renewal was sent before the extension, and its answer proves less. */
-static void test_an_older_renewals_answer_takes_nothing_back_from_an_extension(void **state) {
-    (void)state;
+TEST(an_older_renewals_answer_takes_nothing_back_from_an_extension) {
     feed f;
     begin(&f);
     due(&f);
@@ -441,8 +412,7 @@ static void test_an_older_renewals_answer_takes_nothing_back_from_an_extension(v
 
 /* ---- a server whose clock has stepped -------------------------------------------------------- */
 
-static void test_woken_renews_at_once(void **state) {
-    (void)state;
+TEST(woken_renews_at_once) {
     feed f;
     begin(&f);
     feed_at(&f, 5);
@@ -453,8 +423,7 @@ static void test_woken_renews_at_once(void **state) {
     assert_int_equal(m.result.deadline.ns, f.sent.ns + 12000 * MS - FEED_LOSS_OF(12000));
 }
 
-static void test_woken_with_a_renewal_under_way_renews_again_after_it(void **state) {
-    (void)state;
+TEST(woken_with_a_renewal_under_way_renews_again_after_it) {
     feed f;
     begin(&f);
     due(&f);
@@ -470,8 +439,7 @@ static void test_woken_with_a_renewal_under_way_renews_again_after_it(void **sta
 }
 
 /* The extension, too, may have been executed before the step. */
-static void test_woken_with_a_renewal_under_way_is_not_forgotten_when_extended(void **state) {
-    (void)state;
+TEST(woken_with_a_renewal_under_way_is_not_forgotten_when_extended) {
     feed f;
     begin(&f);
     due(&f);
@@ -482,8 +450,7 @@ static void test_woken_with_a_renewal_under_way_is_not_forgotten_when_extended(v
     feed_assert_asked(&f, "keep");
 }
 
-static void test_woken_judges_a_lock_renewed_by_hand_too(void **state) {
-    (void)state;
+TEST(woken_judges_a_lock_renewed_by_hand_too) {
     feed f;
     begin_with(&f, TTL_MS, TL_NEVER, true);
     feed_at(&f, 5);
@@ -493,8 +460,7 @@ static void test_woken_judges_a_lock_renewed_by_hand_too(void **state) {
     expect_lost(&f, TL_LOST_GONE);
 }
 
-static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
-    (void)state;
+TEST(a_seed_of_zero_is_as_random_as_any) {
     feed f;
     bool above = false;
     job = feed_job();
@@ -513,8 +479,7 @@ static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
 
 /* ---- other events ---------------------------------------------------------------------------- */
 
-static void test_stray_answers_are_ignored(void **state) {
-    (void)state;
+TEST(stray_answers_are_ignored) {
     feed f;
     begin(&f);
     (void)feed_reply_to(&f, 5, "['1' '2' [0 'x' -1]]");
@@ -529,8 +494,7 @@ static void test_stray_answers_are_ignored(void **state) {
     assert_int_equal(f.out.until.ns, until.ns);
 }
 
-static void test_cancel_ends_it_without_a_word(void **state) {
-    (void)state;
+TEST(cancel_ends_it_without_a_word) {
     feed f;
     begin(&f);
     (void)feed_cancel(&f);
@@ -543,8 +507,7 @@ static void test_cancel_ends_it_without_a_word(void **state) {
     assert_int_equal(f.out.notes, 0);
 }
 
-static void test_no_timer_is_asked_for_in_the_past(void **state) {
-    (void)state;
+TEST(no_timer_is_asked_for_in_the_past) {
     for (int64_t ms = 0; ms <= TTL_MS; ms += 500) {
         feed f;
         begin(&f);
@@ -559,8 +522,7 @@ static void test_no_timer_is_asked_for_in_the_past(void **state) {
 }
 
 /* Failures that take no time must not keep it from ever letting go. */
-static void test_failures_at_the_last_moment_come_to_an_end(void **state) {
-    (void)state;
+TEST(failures_at_the_last_moment_come_to_an_end) {
     for (int64_t before = 1; before <= 20; before++) {
         feed f;
         begin(&f);
@@ -574,48 +536,4 @@ static void test_failures_at_the_last_moment_come_to_an_end(void **state) {
         }
         expect_lost(&f, TL_LOST_EXPIRED);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_renewal_is_due_at_a_third_of_the_validity),
-        cmocka_unit_test(test_a_renewal_moves_the_deadline_and_plans_the_next),
-        cmocka_unit_test(test_the_deadline_moves_only_by_what_the_answer_proves),
-        cmocka_unit_test(test_an_answer_is_awaited_for_a_third_of_what_is_left_at_most),
-        cmocka_unit_test(test_the_first_failure_puts_it_at_risk_and_is_tried_again_at_once),
-        cmocka_unit_test(test_risk_is_reported_once),
-        cmocka_unit_test(test_further_failures_are_followed_by_growing_pauses),
-        cmocka_unit_test(test_pauses_shrink_with_what_is_left),
-        cmocka_unit_test(test_held_again_after_a_risk_is_reported),
-        cmocka_unit_test(test_errors_and_nonsense_put_it_at_risk_only),
-        cmocka_unit_test(test_too_few_replicas_put_it_at_risk),
-        cmocka_unit_test(test_lost_at_once_when_another_has_it),
-        cmocka_unit_test(test_lost_at_once_when_the_key_is_gone),
-        cmocka_unit_test(test_lost_is_said_a_millisecond_before_the_deadline),
-        cmocka_unit_test(test_no_failure_moves_the_deadline),
-        cmocka_unit_test(test_a_last_failure_that_comes_too_late_is_a_loss),
-        cmocka_unit_test(test_a_lock_that_is_over_when_it_begins_is_lost_at_once),
-        cmocka_unit_test(test_an_answer_after_the_deadline_does_not_bring_it_back),
-        cmocka_unit_test(test_an_answer_whose_validity_is_over_is_a_loss),
-        cmocka_unit_test(test_the_longest_hold_ends_it_although_renewed),
-        cmocka_unit_test(test_the_longest_hold_is_met_with_a_request_under_way),
-        cmocka_unit_test(test_by_hand_only_the_deadline_is_watched),
-        cmocka_unit_test(test_extended_has_the_new_lifetime_from_then_on),
-        cmocka_unit_test(test_extended_to_less_is_lost_earlier),
-        cmocka_unit_test(test_extended_by_hand_nothing_is_left_to_try_again),
-        cmocka_unit_test(test_extended_ends_the_risk),
-        cmocka_unit_test(test_extended_too_late_is_lost_and_was_never_held_again),
-        cmocka_unit_test(test_extended_with_a_renewal_under_way_waits_for_its_answer),
-        cmocka_unit_test(test_an_older_renewals_answer_takes_nothing_back_from_an_extension),
-        cmocka_unit_test(test_woken_renews_at_once),
-        cmocka_unit_test(test_woken_with_a_renewal_under_way_renews_again_after_it),
-        cmocka_unit_test(test_woken_with_a_renewal_under_way_is_not_forgotten_when_extended),
-        cmocka_unit_test(test_woken_judges_a_lock_renewed_by_hand_too),
-        cmocka_unit_test(test_a_seed_of_zero_is_as_random_as_any),
-        cmocka_unit_test(test_stray_answers_are_ignored),
-        cmocka_unit_test(test_cancel_ends_it_without_a_word),
-        cmocka_unit_test(test_no_timer_is_asked_for_in_the_past),
-        cmocka_unit_test(test_failures_at_the_last_moment_come_to_an_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,7 @@ static const tl_reply *parse(const char *text) {
     return feed_parse(&f, text, NULL);
 }
 
-static void test_an_integer_is_one_or_the_text_of_one(void **state) {
-    (void)state;
+TEST(an_integer_is_one_or_the_text_of_one) {
     int64_t v = 0;
     assert_true(tl__reply_int(parse("-7"), &v));
     assert_int_equal(v, -7);
@@ -21,8 +20,7 @@ static void test_an_integer_is_one_or_the_text_of_one(void **state) {
     assert_int_equal(v, 12);
 }
 
-static void test_nothing_else_is_an_integer(void **state) {
-    (void)state;
+TEST(nothing_else_is_an_integer) {
     const char *const bad[] = {"nil", "'x'", "''", "'1.5'", "-ERR 7", "[]", "[7]", "+OK"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t v = 99;
@@ -31,8 +29,7 @@ static void test_nothing_else_is_an_integer(void **state) {
     }
 }
 
-static void test_text_is_a_string_or_a_status_never_an_error(void **state) {
-    (void)state;
+TEST(text_is_a_string_or_a_status_never_an_error) {
     tl_bytes text = {0};
     assert_true(tl__reply_text(parse("'abc'"), &text));
     assert_true(tl__bytes_eq(text, TL_LITERAL("abc")));
@@ -43,8 +40,7 @@ static void test_text_is_a_string_or_a_status_never_an_error(void **state) {
         assert_false(tl__reply_text(parse(bad[i]), &text));
 }
 
-static void test_an_item_that_is_not_there_is_nil(void **state) {
-    (void)state;
+TEST(an_item_that_is_not_there_is_nil) {
     const tl_reply *array = parse("[1 'two']");
     assert_int_equal(tl__reply_item(array, 1)->type, TL_REPLY_STRING);
     assert_int_equal(tl__reply_item(array, 2)->type, TL_REPLY_NIL);
@@ -54,8 +50,7 @@ static void test_an_item_that_is_not_there_is_nil(void **state) {
     assert_int_equal(tl__reply_item(parse("nil"), 0)->type, TL_REPLY_NIL);
 }
 
-static void test_time_is_seconds_and_microseconds(void **state) {
-    (void)state;
+TEST(time_is_seconds_and_microseconds) {
     int64_t us = 0;
     assert_true(tl__reply_time(parse("['1700000000' '123456']"), 0, &us));
     assert_int_equal(us, 1700000000123456);
@@ -67,8 +62,7 @@ static void test_time_is_seconds_and_microseconds(void **state) {
     assert_int_equal(us, 9007199254740991);
 }
 
-static void test_a_time_that_cannot_be_right_is_none(void **state) {
-    (void)state;
+TEST(a_time_that_cannot_be_right_is_none) {
     const char *const bad[] = {"[]",
                                "['1700000000']",
                                "['1700000000' '1000000']",
@@ -86,16 +80,4 @@ static void test_a_time_that_cannot_be_right_is_none(void **state) {
         assert_false(tl__reply_time(parse(bad[i]), 0, &us));
         assert_int_equal(us, 99);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_integer_is_one_or_the_text_of_one),
-        cmocka_unit_test(test_nothing_else_is_an_integer),
-        cmocka_unit_test(test_text_is_a_string_or_a_status_never_an_error),
-        cmocka_unit_test(test_an_item_that_is_not_there_is_nil),
-        cmocka_unit_test(test_time_is_seconds_and_microseconds),
-        cmocka_unit_test(test_a_time_that_cannot_be_right_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,8 +43,7 @@ static void assert_failed(const feed *f, tl_err code) {
     assert_true(f->out.words[0]);
 }
 
-static void test_a_step_asks_from_its_cursor(void **state) {
-    (void)state;
+TEST(a_step_asks_from_its_cursor) {
     feed f;
     begin(&f, 0);
     assert_string_equal(f.text[0], "0");
@@ -54,8 +53,7 @@ static void test_a_step_asks_from_its_cursor(void **state) {
     assert_int_equal(f.last.command[0].nkeys, 0);
 }
 
-static void test_the_cursor_goes_on_where_the_server_says(void **state) {
-    (void)state;
+TEST(the_cursor_goes_on_where_the_server_says) {
     const struct {
         const char *text;
         uint64_t cursor;
@@ -72,8 +70,7 @@ static void test_the_cursor_goes_on_where_the_server_says(void **state) {
     }
 }
 
-static void test_locks_are_told_and_other_strings_are_not(void **state) {
-    (void)state;
+TEST(locks_are_told_and_other_strings_are_not) {
     feed f;
     begin(&f, 0);
     (void)feed_reply(&f,
@@ -92,8 +89,7 @@ static void test_locks_are_told_and_other_strings_are_not(void **state) {
     assert_int_equal(seen.last.pid, 42);
 }
 
-static void test_nonsense_is_not_believed(void **state) {
-    (void)state;
+TEST(nonsense_is_not_believed) {
     const char *const bad[] = {"nil",
                                "7",
                                "[]",
@@ -113,8 +109,7 @@ static void test_nonsense_is_not_believed(void **state) {
     }
 }
 
-static void test_items_that_make_no_sense_are_passed_over(void **state) {
-    (void)state;
+TEST(items_that_make_no_sense_are_passed_over) {
     feed f;
     begin(&f, 0);
     (void)feed_reply(&f, "['0' %s 7 nil [] ['' 'x' 1] [nil] ['k' 3 'x' [] [] [] [] []]]",
@@ -123,8 +118,7 @@ static void test_items_that_make_no_sense_are_passed_over(void **state) {
     assert_int_equal(seen.count, 0);
 }
 
-static void test_failures_are_told_apart(void **state) {
-    (void)state;
+TEST(failures_are_told_apart) {
     feed f;
     begin(&f, 0);
     (void)feed_reply(&f, "-NOPERM this user has no permissions");
@@ -150,16 +144,4 @@ static void test_failures_are_told_apart(void **state) {
     begin(&f, 0);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "no answer");
     assert_failed(&f, TL_EUNAVAILABLE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_step_asks_from_its_cursor),
-        cmocka_unit_test(test_the_cursor_goes_on_where_the_server_says),
-        cmocka_unit_test(test_locks_are_told_and_other_strings_are_not),
-        cmocka_unit_test(test_nonsense_is_not_believed),
-        cmocka_unit_test(test_items_that_make_no_sense_are_passed_over),
-        cmocka_unit_test(test_failures_are_told_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

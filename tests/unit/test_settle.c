@@ -33,8 +33,7 @@ static void expect(const feed *f, tl_status status, tl_err code) {
 
 /* ---- extending ------------------------------------------------------------------------------- */
 
-static void test_extend_tells_the_new_deadline(void **state) {
-    (void)state;
+TEST(extend_tells_the_new_deadline) {
     feed f;
     begin(&f, TL_KEEP);
     feed_at(&f, 30);
@@ -44,8 +43,7 @@ static void test_extend_tells_the_new_deadline(void **state) {
     assert_true(f.out.has_bracket);
 }
 
-static void test_extend_finds_it_lost(void **state) {
-    (void)state;
+TEST(extend_finds_it_lost) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_not_kept(&f, 0);
@@ -57,8 +55,7 @@ static void test_extend_finds_it_lost(void **state) {
     assert_int_equal(m.result.why, TL_LOST_GONE);
 }
 
-static void test_extend_after_a_lost_reply_asks_again_at_once(void **state) {
-    (void)state;
+TEST(extend_after_a_lost_reply_asks_again_at_once) {
     feed f;
     begin(&f, TL_KEEP);
     feed_at(&f, 100);
@@ -73,8 +70,7 @@ static void test_extend_after_a_lost_reply_asks_again_at_once(void **state) {
     assert_int_equal(m.result.deadline.ns, feed_ms(100 + TTL_MS).ns - DRIFT_NS);
 }
 
-static void test_extend_without_a_reply_in_time_is_uncertain_and_done(void **state) {
-    (void)state;
+TEST(extend_without_a_reply_in_time_is_uncertain_and_done) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_lost(&f);
@@ -84,8 +80,7 @@ static void test_extend_without_a_reply_in_time_is_uncertain_and_done(void **sta
     assert_int_equal(m.result.deadline.ns, 0);
 }
 
-static void test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong(void **state) {
-    (void)state;
+TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_reply(&f, "-LOADING Redis is loading the dataset in memory");
@@ -96,8 +91,7 @@ static void test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong(v
     assert_string_equal(f.out.words, "LOADING Redis is loading the dataset in memory");
 }
 
-static void test_extend_that_never_left_is_unavailable_at_its_limit(void **state) {
-    (void)state;
+TEST(extend_that_never_left_is_unavailable_at_its_limit) {
     feed f;
     begin(&f, TL_KEEP);
     unsigned tries = 1;
@@ -115,8 +109,7 @@ static void test_extend_that_never_left_is_unavailable_at_its_limit(void **state
     assert_in_range(tries, 4, 16); /* with growing pauses */
 }
 
-static void test_a_first_failure_without_effect_is_followed_by_a_pause(void **state) {
-    (void)state;
+TEST(a_first_failure_without_effect_is_followed_by_a_pause) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_refused(&f);
@@ -126,8 +119,7 @@ static void test_a_first_failure_without_effect_is_followed_by_a_pause(void **st
     assert_in_range(tl__ms_until(f.now, f.out.until), 20, 40);
 }
 
-static void test_extend_with_too_few_replicas_is_asked_again(void **state) {
-    (void)state;
+TEST(extend_with_too_few_replicas_is_asked_again) {
     feed f;
     job = feed_job();
     job.wait_replicas = 1;
@@ -141,8 +133,7 @@ static void test_extend_with_too_few_replicas_is_asked_again(void **state) {
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_an_extension_that_is_over_when_confirmed_is_not_called_kept(void **state) {
-    (void)state;
+TEST(an_extension_that_is_over_when_confirmed_is_not_called_kept) {
     feed f;
     job = feed_job();
     job.ttl_ms = 100;
@@ -154,8 +145,7 @@ static void test_an_extension_that_is_over_when_confirmed_is_not_called_kept(voi
     assert_true(f.status == TL_GO || m.result.code != TL_OK);
 }
 
-static void test_refusals_are_final(void **state) {
-    (void)state;
+TEST(refusals_are_final) {
     const tl_op ops[] = {TL_KEEP, TL_DROP};
     for (size_t i = 0; i < 2; i++) {
         feed f;
@@ -179,8 +169,7 @@ static void test_refusals_are_final(void **state) {
 
 /* ---- releasing ------------------------------------------------------------------------------- */
 
-static void test_release_tells_released_expired_and_taken_apart(void **state) {
-    (void)state;
+TEST(release_tells_released_expired_and_taken_apart) {
     const tl_err codes[] = {TL_EEXPIRED, TL_ETAKEN, TL_OK};
     for (int status = -1; status <= 1; status++) {
         feed f;
@@ -199,8 +188,7 @@ static void repeated(feed *f, tl_mono believed, int status) {
     (void)feed_dropped(f, status);
 }
 
-static void test_a_repeated_release_first_sent_in_time_has_worked(void **state) {
-    (void)state;
+TEST(a_repeated_release_first_sent_in_time_has_worked) {
     feed f;
     repeated(&f, feed_ms(20000), -1);
     expect(&f, TL_END, TL_OK);
@@ -210,15 +198,13 @@ static void test_a_repeated_release_first_sent_in_time_has_worked(void **state) 
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_the_first_sending_counts_for_in_time_not_the_repeat(void **state) {
-    (void)state;
+TEST(the_first_sending_counts_for_in_time_not_the_repeat) {
     feed f;
     repeated(&f, (tl_mono){feed_ms(0).ns + 1}, -1); /* over by the time of the repeat */
     expect(&f, TL_END, TL_OK);
 }
 
-static void test_a_repeated_release_first_sent_too_late_believes_the_answer(void **state) {
-    (void)state;
+TEST(a_repeated_release_first_sent_too_late_believes_the_answer) {
     feed f;
     repeated(&f, feed_ms(0), -1);
     expect(&f, TL_END, TL_EEXPIRED);
@@ -228,8 +214,7 @@ static void test_a_repeated_release_first_sent_too_late_believes_the_answer(void
     expect(&f, TL_END, TL_EEXPIRED);
 }
 
-static void test_a_release_repeated_after_one_that_never_left_believes_the_answer(void **state) {
-    (void)state;
+TEST(a_release_repeated_after_one_that_never_left_believes_the_answer) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_refused(&f);
@@ -238,8 +223,7 @@ static void test_a_release_repeated_after_one_that_never_left_believes_the_answe
     expect(&f, TL_END, TL_EEXPIRED);
 }
 
-static void test_a_release_without_an_answer_goes_on_in_the_background(void **state) {
-    (void)state;
+TEST(a_release_without_an_answer_goes_on_in_the_background) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_lost(&f);
@@ -255,8 +239,7 @@ static void test_a_release_without_an_answer_goes_on_in_the_background(void **st
     assert_int_equal(m.result.code, TL_EUNCERTAIN); /* what the caller was told stays */
 }
 
-static void test_a_release_that_never_left_is_unavailable_and_goes_on(void **state) {
-    (void)state;
+TEST(a_release_that_never_left_is_unavailable_and_goes_on) {
     feed f;
     begin(&f, TL_DROP);
     feed_at(&f, ATTEMPT_MS);
@@ -265,8 +248,7 @@ static void test_a_release_that_never_left_is_unavailable_and_goes_on(void **sta
     assert_false(m.result.maybe);
 }
 
-static void test_the_release_in_the_background_ends_when_the_lock_has_expired_anyway(void **state) {
-    (void)state;
+TEST(the_release_in_the_background_ends_when_the_lock_has_expired_anyway) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_lost(&f);
@@ -280,8 +262,7 @@ static void test_the_release_in_the_background_ends_when_the_lock_has_expired_an
     assert_int_equal(m.result.code, TL_EUNCERTAIN);
 }
 
-static void test_each_definite_answer_ends_the_release_in_the_background(void **state) {
-    (void)state;
+TEST(each_definite_answer_ends_the_release_in_the_background) {
     for (int status = -1; status <= 1; status++) {
         feed f;
         begin(&f, TL_DROP);
@@ -294,8 +275,7 @@ static void test_each_definite_answer_ends_the_release_in_the_background(void **
 
 /* ---- timers and other events ----------------------------------------------------------------- */
 
-static void test_a_timer_while_a_request_is_under_way_changes_nothing(void **state) {
-    (void)state;
+TEST(a_timer_while_a_request_is_under_way_changes_nothing) {
     feed f;
     begin(&f, TL_DROP);
     feed_at(&f, 500);
@@ -309,8 +289,7 @@ static void test_a_timer_while_a_request_is_under_way_changes_nothing(void **sta
 }
 
 /* A driver gives timers until the machine asks for none that has passed. */
-static void test_no_timer_is_asked_for_in_the_past(void **state) {
-    (void)state;
+TEST(no_timer_is_asked_for_in_the_past) {
     const int64_t moments[] = {0, 1999, 2000, 2001, 60000};
     for (int detached = 0; detached <= 1; detached++)
         for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
@@ -326,8 +305,7 @@ static void test_no_timer_is_asked_for_in_the_past(void **state) {
         }
 }
 
-static void test_an_early_timer_in_a_pause_is_patient(void **state) {
-    (void)state;
+TEST(an_early_timer_in_a_pause_is_patient) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_refused(&f);
@@ -337,8 +315,7 @@ static void test_an_early_timer_in_a_pause_is_patient(void **state) {
     assert_int_equal(f.out.until.ns, until.ns);
 }
 
-static void test_a_stray_answer_after_the_limit_does_not_hide_that_time_is_up(void **state) {
-    (void)state;
+TEST(a_stray_answer_after_the_limit_does_not_hide_that_time_is_up) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_refused(&f);
@@ -348,8 +325,7 @@ static void test_a_stray_answer_after_the_limit_does_not_hide_that_time_is_up(vo
     expect(&f, TL_DETACH, TL_EUNAVAILABLE);
 }
 
-static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
-    (void)state;
+TEST(a_seed_of_zero_is_as_random_as_any) {
     feed f;
     bool above = false;
     job = feed_job();
@@ -364,8 +340,7 @@ static void test_a_seed_of_zero_is_as_random_as_any(void **state) {
     assert_true(above);
 }
 
-static void test_stray_answers_are_ignored(void **state) {
-    (void)state;
+TEST(stray_answers_are_ignored) {
     feed f;
     begin(&f, TL_DROP);
     (void)feed_reply_to(&f, 77, "[1 nil '1' '2']");
@@ -377,8 +352,7 @@ static void test_stray_answers_are_ignored(void **state) {
     assert_int_equal(f.out.until.ns, until.ns);
 }
 
-static void test_cancelled_with_a_request_under_way_is_uncertain(void **state) {
-    (void)state;
+TEST(cancelled_with_a_request_under_way_is_uncertain) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_cancel(&f);
@@ -390,45 +364,11 @@ static void test_cancelled_with_a_request_under_way_is_uncertain(void **state) {
     assert_int_equal(m.result.code, TL_EUNCERTAIN);
 }
 
-static void test_cancelled_before_anything_left_is_unavailable(void **state) {
-    (void)state;
+TEST(cancelled_before_anything_left_is_unavailable) {
     feed f;
     begin(&f, TL_KEEP);
     (void)feed_refused(&f);
     (void)feed_cancel(&f);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(m.result.code, TL_EUNAVAILABLE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_extend_tells_the_new_deadline),
-        cmocka_unit_test(test_extend_finds_it_lost),
-        cmocka_unit_test(test_extend_after_a_lost_reply_asks_again_at_once),
-        cmocka_unit_test(test_extend_without_a_reply_in_time_is_uncertain_and_done),
-        cmocka_unit_test(test_an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong),
-        cmocka_unit_test(test_extend_that_never_left_is_unavailable_at_its_limit),
-        cmocka_unit_test(test_a_first_failure_without_effect_is_followed_by_a_pause),
-        cmocka_unit_test(test_extend_with_too_few_replicas_is_asked_again),
-        cmocka_unit_test(test_an_extension_that_is_over_when_confirmed_is_not_called_kept),
-        cmocka_unit_test(test_refusals_are_final),
-        cmocka_unit_test(test_release_tells_released_expired_and_taken_apart),
-        cmocka_unit_test(test_a_repeated_release_first_sent_in_time_has_worked),
-        cmocka_unit_test(test_the_first_sending_counts_for_in_time_not_the_repeat),
-        cmocka_unit_test(test_a_repeated_release_first_sent_too_late_believes_the_answer),
-        cmocka_unit_test(test_a_release_repeated_after_one_that_never_left_believes_the_answer),
-        cmocka_unit_test(test_a_release_without_an_answer_goes_on_in_the_background),
-        cmocka_unit_test(test_a_release_that_never_left_is_unavailable_and_goes_on),
-        cmocka_unit_test(test_the_release_in_the_background_ends_when_the_lock_has_expired_anyway),
-        cmocka_unit_test(test_each_definite_answer_ends_the_release_in_the_background),
-        cmocka_unit_test(test_a_timer_while_a_request_is_under_way_changes_nothing),
-        cmocka_unit_test(test_no_timer_is_asked_for_in_the_past),
-        cmocka_unit_test(test_an_early_timer_in_a_pause_is_patient),
-        cmocka_unit_test(test_a_stray_answer_after_the_limit_does_not_hide_that_time_is_up),
-        cmocka_unit_test(test_a_seed_of_zero_is_as_random_as_any),
-        cmocka_unit_test(test_stray_answers_are_ignored),
-        cmocka_unit_test(test_cancelled_with_a_request_under_way_is_uncertain),
-        cmocka_unit_test(test_cancelled_before_anything_left_is_unavailable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

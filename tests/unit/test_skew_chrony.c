@@ -2,15 +2,10 @@
  * The line of "chronyc -c tracking": what it means, each way in which it is worth nothing, and what comes
  * of it beside the measured clock.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/skew_chrony.h"
 #include "skew/skew_kernel.h"
 
@@ -53,8 +48,7 @@ static const char *with(int field, const char *value) {
     return text;
 }
 
-static void test_the_line_is_read(void **state) {
-    (void)state;
+TEST(the_line_is_read) {
     chrony_state s;
     const char *status = NULL;
     char why[SKEW_DETAIL_SIZE] = "";
@@ -69,8 +63,7 @@ static void test_the_line_is_read(void **state) {
     assert_true(read_it(with(NAME, ""), &s, &status, why));
 }
 
-static void test_what_is_no_evidence_is_told_apart(void **state) {
-    (void)state;
+TEST(what_is_no_evidence_is_told_apart) {
     static const struct {
         int field;
         const char *value, *status, *words;
@@ -123,8 +116,7 @@ static void test_what_is_no_evidence_is_told_apart(void **state) {
     }
 }
 
-static void test_stale_is_eight_intervals_and_16_s_at_least(void **state) {
-    (void)state;
+TEST(stale_is_eight_intervals_and_16_s_at_least) {
     chrony_state s;
     const char *status;
     char why[SKEW_DETAIL_SIZE];
@@ -153,8 +145,7 @@ static skew_reading at(int64_t boot_us, int64_t wall_us) {
                           .slept = {-1, 1}};
 }
 
-static void test_the_bound_is_symmetric_and_ages(void **state) {
-    (void)state;
+TEST(the_bound_is_symmetric_and_ages) {
     chrony_report r = {
         .known = true, .state = {.system_us = -250000, .error_us = 100}, .at = at(0, NOW_US)};
     tl_interval own = {-20, 30};
@@ -183,8 +174,7 @@ static void test_the_bound_is_symmetric_and_ages(void **state) {
     assert_string_equal(h.status, "silent");
 }
 
-static void test_the_kernel_is_believed_only_when_it_claims_to_know(void **state) {
-    (void)state;
+TEST(the_kernel_is_believed_only_when_it_claims_to_know) {
     kernel_clock k = {.known = true, .synchronised = true, .max_error_us = 4000};
     skew_host h = {.known = false};
     kernel_judge(&k, &h);
@@ -204,15 +194,4 @@ static void test_the_kernel_is_believed_only_when_it_claims_to_know(void **state
         assert_string_not_equal(h.status, "ok");
         assert_true(h.detail[0] != '\0');
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_line_is_read),
-        cmocka_unit_test(test_what_is_no_evidence_is_told_apart),
-        cmocka_unit_test(test_stale_is_eight_intervals_and_16_s_at_least),
-        cmocka_unit_test(test_the_bound_is_symmetric_and_ages),
-        cmocka_unit_test(test_the_kernel_is_believed_only_when_it_claims_to_know),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

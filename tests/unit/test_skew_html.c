@@ -92,8 +92,7 @@ static void is_golden_page(const char *name, int n, int64_t slack_ms, skew_verdi
     skew_result_end(&r);
 }
 
-static void test_a_page_of_each_verdict(void **state) {
-    (void)state;
+TEST(a_page_of_each_verdict) {
     is_golden_page("safe", 3, 1000, SKEW_SAFE);
     is_golden_page("warn", 4, 1000, SKEW_WARN);
     is_golden_page("unsafe", 4, 400, SKEW_UNSAFE);
@@ -102,8 +101,7 @@ static void test_a_page_of_each_verdict(void **state) {
 
 /* ---- what it is of --------------------------------------------------------------------------------- */
 
-static void test_it_names_the_server_and_the_time_for_people_and_machines(void **state) {
-    (void)state;
+TEST(it_names_the_server_and_the_time_for_people_and_machines) {
     skew_host hosts[2] = {agent("a", 0, 10), agent("b", 0, 10)};
     skew_result r = result_of(hosts, 2, 1000);
     char *text = page_of(&r);
@@ -135,8 +133,7 @@ static void test_it_names_the_server_and_the_time_for_people_and_machines(void *
 /* ---- text ------------------------------------------------------------------------------------------ */
 
 /* Whoever may write to the server, or to the log, chooses names and texts. */
-static void test_no_text_is_markup(void **state) {
-    (void)state;
+TEST(no_text_is_markup) {
     static const char evil[] = "</title></style><script>alert(1)</script>\"'\x1b\xc3\xa9";
     skew_host hosts[3] = {agent("a", 0, 10), agent("<i>&\"'\x1b\xc3\xa9", 700000, 700010),
                           agent("\" onload=\"x", 0, 0)};
@@ -164,8 +161,7 @@ static void test_no_text_is_markup(void **state) {
 }
 
 /* Its one script is the one whose hash it allows, and nothing of the result is in it. */
-static void test_it_fetches_nothing_and_runs_one_script(void **state) {
-    (void)state;
+TEST(it_fetches_nothing_and_runs_one_script) {
     skew_host hosts[24];
     skew_result r = result_of(hosts, fleet(hosts, 24), 1000);
     char *text = page_of(&r), want[8192];
@@ -194,8 +190,7 @@ static const char *next_text(const char *at, const char *from, const char *to, c
     return close;
 }
 
-static void test_rows_and_columns_are_in_one_order_and_named(void **state) {
-    (void)state;
+TEST(rows_and_columns_are_in_one_order_and_named) {
     skew_host hosts[24];
     skew_result r = result_of(hosts, fleet(hosts, 24), 1000);
     char *text = page_of(&r), row[200], column[200], want[200];
@@ -216,8 +211,7 @@ static void test_rows_and_columns_are_in_one_order_and_named(void **state) {
     skew_result_end(&r);
 }
 
-static void test_every_cell_of_24_hosts_has_its_number(void **state) {
-    (void)state;
+TEST(every_cell_of_24_hosts_has_its_number) {
     skew_host hosts[24];
     skew_result r = result_of(hosts, fleet(hosts, 24), 1000);
     char *text = page_of(&r), cell[200];
@@ -240,8 +234,7 @@ static void test_every_cell_of_24_hosts_has_its_number(void **state) {
 }
 
 /* 60 s at 200 ppm and a ms leave 26 ms in doubt: no digit after the point is known. */
-static void test_figures_end_with_the_digit_that_is_known(void **state) {
-    (void)state;
+TEST(figures_end_with_the_digit_that_is_known) {
     skew_host hosts[2] = {agent("here", -120012, -119987), agent("there", 349986, 350013)};
     hosts[0].has_drift = true;
     hosts[0].drift_ppb = (tl_interval){-1500, 25250};
@@ -256,8 +249,7 @@ static void test_figures_end_with_the_digit_that_is_known(void **state) {
 }
 
 /* The low edge of a theft is beyond the slack as it is printed, too. */
-static void test_a_figure_stays_on_its_side_of_the_slack(void **state) {
-    (void)state;
+TEST(a_figure_stays_on_its_side_of_the_slack) {
     skew_host hosts[2] = {agent("a", 0, 1), agent("b", 413300, 413301)};
     skew_result r = result_of(hosts, 2, 400);
     assert_int_equal(r.verdict, SKEW_UNSAFE);
@@ -267,8 +259,7 @@ static void test_a_figure_stays_on_its_side_of_the_slack(void **state) {
     skew_result_end(&r);
 }
 
-static void test_no_kind_of_pair_is_told_by_colour_alone(void **state) {
-    (void)state;
+TEST(no_kind_of_pair_is_told_by_colour_alone) {
     skew_host hosts[5] = {agent("slow", 0, 10), agent("close", 600000, 600010),
                           agent("doubt", 990000, 990010), agent("thief", 1200000, 1200010),
                           agent("mute", 0, 0)};
@@ -311,8 +302,7 @@ static size_t size_of(int n) {
 }
 
 /* Cells of a kind are joined: a page of 400 hosts, with 159,600 pairs, is a page still. */
-static void test_a_large_fleet_is_a_small_page(void **state) {
-    (void)state;
+TEST(a_large_fleet_is_a_small_page) {
     static const int hosts[] = {24, 25, 64, 65, 400};
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
         if (size_of(hosts[i]) > 1000000)
@@ -321,8 +311,7 @@ static void test_a_large_fleet_is_a_small_page(void **state) {
 
 /* ---- hosts ----------------------------------------------------------------------------------------- */
 
-static void test_who_is_missing_is_named_beside_the_verdict(void **state) {
-    (void)state;
+TEST(who_is_missing_is_named_beside_the_verdict) {
     skew_host hosts[4] = {agent("a", 0, 10), agent("b", 0, 10), agent("gone", 500, 600),
                           agent("db1", 0, 0)};
     hosts[0].self = true;
@@ -343,8 +332,7 @@ static void test_who_is_missing_is_named_beside_the_verdict(void **state) {
 }
 
 /* A bar is past the line where its slack ends just when a pair of its is not safe. */
-static void test_a_bar_passes_its_line_when_a_pair_is_not_safe(void **state) {
-    (void)state;
+TEST(a_bar_passes_its_line_when_a_pair_is_not_safe) {
     srand(11);
     for (int n = 0; n < 2000; n++) {
         skew_host hosts[5];
@@ -373,8 +361,7 @@ static void test_a_bar_passes_its_line_when_a_pair_is_not_safe(void **state) {
 
 /* ---- axes ------------------------------------------------------------------------------------------ */
 
-static void test_marks_are_few_round_and_inside(void **state) {
-    (void)state;
+TEST(marks_are_few_round_and_inside) {
     for (int64_t span = 1; span < INT64_MAX / 1000; span = span * 3 / 2 + 1) {
         skew_axis a = axis_of((tl_interval){-span / 3, span - span / 3}, 4);
         assert_true(a.all.lo < -span / 3 && a.all.hi > span - span / 3);
@@ -389,8 +376,7 @@ static void test_marks_are_few_round_and_inside(void **state) {
     }
 }
 
-static void test_a_scale_shows_where_slack_ends_unless_that_hides_all_else(void **state) {
-    (void)state;
+TEST(a_scale_shows_where_slack_ends_unless_that_hides_all_else) {
     bool edges;
     tl_interval x = axis_reach((tl_interval){-10, 90}, (tl_interval){-150, 140}, &edges);
     assert_true(edges && x.lo == -150 && x.hi == 140);
@@ -398,24 +384,4 @@ static void test_a_scale_shows_where_slack_ends_unless_that_hides_all_else(void 
     assert_true(!edges && x.lo == -10 && x.hi == 90);
     x = axis_reach((tl_interval){20, 90}, (tl_interval){0, 0}, &edges);
     assert_true(x.lo == 0 && x.hi == 90); /* the server's clock is on it */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_page_of_each_verdict),
-        cmocka_unit_test(test_it_names_the_server_and_the_time_for_people_and_machines),
-        cmocka_unit_test(test_no_text_is_markup),
-        cmocka_unit_test(test_it_fetches_nothing_and_runs_one_script),
-        cmocka_unit_test(test_rows_and_columns_are_in_one_order_and_named),
-        cmocka_unit_test(test_every_cell_of_24_hosts_has_its_number),
-        cmocka_unit_test(test_figures_end_with_the_digit_that_is_known),
-        cmocka_unit_test(test_a_figure_stays_on_its_side_of_the_slack),
-        cmocka_unit_test(test_no_kind_of_pair_is_told_by_colour_alone),
-        cmocka_unit_test(test_a_large_fleet_is_a_small_page),
-        cmocka_unit_test(test_who_is_missing_is_named_beside_the_verdict),
-        cmocka_unit_test(test_a_bar_passes_its_line_when_a_pair_is_not_safe),
-        cmocka_unit_test(test_marks_are_few_round_and_inside),
-        cmocka_unit_test(test_a_scale_shows_where_slack_ends_unless_that_hides_all_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  * The verdict against an oracle that knows the truth: never SAFE where a theft is possible, never
  * UNSAFE where none is, and in between only what can't be told.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
@@ -61,8 +56,7 @@ static skew_verdict two(int64_t lo, int64_t hi) {
     return judged(&r);
 }
 
-static void test_the_edges_decide(void **state) {
-    (void)state;
+TEST(the_edges_decide) {
     assert_int_equal(two(0, 998999), SKEW_SAFE);
     assert_int_equal(two(0, 999000), SKEW_WARN);
     assert_int_equal(two(1001001, 1001001), SKEW_WARN);
@@ -72,8 +66,7 @@ static void test_the_edges_decide(void **state) {
     assert_int_equal(two(-1001002, -1001002), SKEW_UNSAFE); /* the other way round */
 }
 
-static void test_a_gap_is_judged_to_the_microsecond(void **state) {
-    (void)state;
+TEST(a_gap_is_judged_to_the_microsecond) {
     assert_int_equal(skew_judge_gap((tl_interval){-5, 1000}, 1000), SKEW_SAFE);
     assert_int_equal(skew_judge_gap((tl_interval){-5, 1001}, 1000), SKEW_WARN);
     assert_int_equal(skew_judge_gap((tl_interval){1000, 1001}, 1000), SKEW_WARN);
@@ -83,8 +76,7 @@ static void test_a_gap_is_judged_to_the_microsecond(void **state) {
     assert_int_equal(skew_judge_gap((tl_interval){INT64_MIN, INT64_MAX}, 0), SKEW_WARN);
 }
 
-static void test_little_slack_left_is_a_warning(void **state) {
-    (void)state;
+TEST(little_slack_left_is_a_warning) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 498999, 498999)};
     skew_result r = with(hosts, 2);
     assert_int_equal(judged(&r), SKEW_SAFE);
@@ -92,8 +84,7 @@ static void test_little_slack_left_is_a_warning(void **state) {
     assert_int_equal(judged(&r), SKEW_WARN);
 }
 
-static void test_missing_evidence_is_never_safe(void **state) {
-    (void)state;
+TEST(missing_evidence_is_never_safe) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 1, 2), unknown("c")};
     skew_result r = with(hosts, 3);
     assert_int_equal(judged(&r), SKEW_WARN);
@@ -109,8 +100,7 @@ static void test_missing_evidence_is_never_safe(void **state) {
     assert_int_equal(judged(&r), SKEW_UNKNOWN);
 }
 
-static void test_a_theft_that_is_possible_outweighs_missing_evidence(void **state) {
-    (void)state;
+TEST(a_theft_that_is_possible_outweighs_missing_evidence) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 5000 * MS, 5000 * MS), unknown("c")};
     skew_result r = with(hosts, 3);
     assert_true(skew_judge(&r));
@@ -122,8 +112,7 @@ static void test_a_theft_that_is_possible_outweighs_missing_evidence(void **stat
     skew_result_end(&r);
 }
 
-static void test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest(void **state) {
-    (void)state;
+TEST(a_contradiction_makes_its_host_unknown_and_leaves_the_rest) {
     skew_host hosts[] = {host("a", 0, 10), host("b", 20, 5), host("c", 0, 10)};
     skew_result r = with(hosts, 3);
     assert_true(skew_judge(&r));
@@ -135,8 +124,7 @@ static void test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest(void
     skew_result_end(&r);
 }
 
-static void test_a_host_that_is_missing_is_never_safe_and_no_better_than_it_was(void **state) {
-    (void)state;
+TEST(a_host_that_is_missing_is_never_safe_and_no_better_than_it_was) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 1, 2), host("c", 0, 0)};
     skew_result r = with(hosts, 3);
     hosts[2].missing = true;
@@ -165,8 +153,7 @@ static void test_a_host_that_is_missing_is_never_safe_and_no_better_than_it_was(
     assert_int_equal(judged(&r), SKEW_UNSAFE);
 }
 
-static void test_there_are_so_many_hosts_or_it_is_not_safe(void **state) {
-    (void)state;
+TEST(there_are_so_many_hosts_or_it_is_not_safe) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0), host("10.0.0.1", 0, 0),
                          host("10.0.0.2", 0, 0), host("10.0.0.3", 0, 0)};
     hosts[2].instrument = hosts[3].instrument = hosts[4].instrument = "passive";
@@ -186,8 +173,7 @@ static void test_there_are_so_many_hosts_or_it_is_not_safe(void **state) {
     assert_int_equal(judged(&r), SKEW_WARN);
 }
 
-static void test_a_pair_that_uses_more_of_the_slack_than_allowed_is_not_safe(void **state) {
-    (void)state;
+TEST(a_pair_that_uses_more_of_the_slack_than_allowed_is_not_safe) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 600 * MS, 600 * MS), host("c", 0, 0)};
     skew_result r = with(hosts, 3);
     assert_true(skew_judge(&r));
@@ -197,8 +183,7 @@ static void test_a_pair_that_uses_more_of_the_slack_than_allowed_is_not_safe(voi
     skew_result_end(&r);
 }
 
-static void test_what_is_assumed_of_holders_is_said(void **state) {
-    (void)state;
+TEST(what_is_assumed_of_holders_is_said) {
     static const int64_t ahead[] = {0, 700, 1000, 5000};
     for (int i = 0; i < 4; i++) {
         skew_host hosts[] = {host("a", 0, 0), host("b", ahead[i] * MS, ahead[i] * MS)};
@@ -214,8 +199,7 @@ static void test_what_is_assumed_of_holders_is_said(void **state) {
 }
 
 /* Advice is about what is lacking, each thing once. */
-static void test_the_advice_is_about_what_is_lacking(void **state) {
-    (void)state;
+TEST(the_advice_is_about_what_is_lacking) {
     skew_host hosts[] = {host("a", 0, 0), unknown("b"),      unknown("n:123"),
                          unknown("a"),    unknown("r:6379"), unknown("m:123")};
     static const struct {
@@ -259,8 +243,7 @@ static skew_host of_kind(const char *name, skew_kind kind, int64_t lo, int64_t h
     return h;
 }
 
-static void test_ntp_alone_is_never_safe_and_never_a_certain_theft(void **state) {
-    (void)state;
+TEST(ntp_alone_is_never_safe_and_never_a_certain_theft) {
     static const int64_t off[] = {0, 300, 900, 5000};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
         skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0),
@@ -278,8 +261,7 @@ static void test_ntp_alone_is_never_safe_and_never_a_certain_theft(void **state)
     }
 }
 
-static void test_ntp_beside_the_hosts_own_clock_takes_nothing_away(void **state) {
-    (void)state;
+TEST(ntp_beside_the_hosts_own_clock_takes_nothing_away) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0), of_kind("b:123", SKEW_SERVED, 100, 200)};
     skew_result r = with(hosts, 3);
     hosts[2].covered = true;
@@ -295,8 +277,7 @@ static void test_ntp_beside_the_hosts_own_clock_takes_nothing_away(void **state)
     assert_int_equal(judged(&r), SKEW_WARN);
 }
 
-static void test_a_direct_measurement_is_not_widened_by_the_way_over_the_server(void **state) {
-    (void)state;
+TEST(a_direct_measurement_is_not_widened_by_the_way_over_the_server) {
     skew_host hosts[] = {host("a", -50 * MS, 50 * MS), host("b", 0, 0),
                          of_kind("n:123", SKEW_SERVED, -40 * MS, 62 * MS)};
     skew_result r = with(hosts, 3);
@@ -325,8 +306,7 @@ static void test_a_direct_measurement_is_not_widened_by_the_way_over_the_server(
     skew_result_end(&r);
 }
 
-static void test_what_daemons_believe_is_in_no_pair(void **state) {
-    (void)state;
+TEST(what_daemons_believe_is_in_no_pair) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0),
                          of_kind("a", SKEW_ASIDE, -9000 * MS, 9000 * MS),
                          of_kind("a", SKEW_REMARK, 4000 * MS, 4000 * MS)};
@@ -347,8 +327,7 @@ static void test_what_daemons_believe_is_in_no_pair(void **state) {
     assert_int_equal(judged(&r), SKEW_UNKNOWN);
 }
 
-static void test_a_servers_clock_may_judge_but_is_no_second_host(void **state) {
-    (void)state;
+TEST(a_servers_clock_may_judge_but_is_no_second_host) {
     skew_host hosts[] = {host("a", 0, 0), of_kind("r:1", SKEW_REDIS, 0, 0),
                          of_kind("r:2", SKEW_REDIS, 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 3);
@@ -369,8 +348,7 @@ static void test_a_servers_clock_may_judge_but_is_no_second_host(void **state) {
 }
 
 /* Known up to what they have in common: against each other, and against nobody else. */
-static void test_relative_hosts_are_judged_among_themselves_and_never_safe(void **state) {
-    (void)state;
+TEST(relative_hosts_are_judged_among_themselves_and_never_safe) {
     skew_host hosts[] = {host("a", 0, 0), unknown("b"), unknown("c")};
     for (int far = 0; far < 2; far++) {
         for (int i = 1; i < 3; i++) {
@@ -396,8 +374,7 @@ static void test_relative_hosts_are_judged_among_themselves_and_never_safe(void 
     }
 }
 
-static void test_having_heard_nobody_is_a_warning(void **state) {
-    (void)state;
+TEST(having_heard_nobody_is_a_warning) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
     assert_int_equal(judged(&r), SKEW_SAFE);
@@ -405,8 +382,7 @@ static void test_having_heard_nobody_is_a_warning(void **state) {
     assert_int_equal(judged(&r), SKEW_WARN);
 }
 
-static void test_having_listened_in_part_is_a_warning(void **state) {
-    (void)state;
+TEST(having_listened_in_part_is_a_warning) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
     r.cut_short = true;
@@ -417,8 +393,7 @@ static void test_having_listened_in_part_is_a_warning(void **state) {
 }
 
 /* Where writers add a second, a clock that is ahead by a little more than the slack steals nothing. */
-static void test_stamps_that_last_longer_move_the_low_edge_alone(void **state) {
-    (void)state;
+TEST(stamps_that_last_longer_move_the_low_edge_alone) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 1500 * MS, 1500 * MS)};
     skew_result r = with(hosts, 2);
     assert_int_equal(judged(&r), SKEW_UNSAFE);
@@ -430,8 +405,7 @@ static void test_stamps_that_last_longer_move_the_low_edge_alone(void **state) {
     skew_result_end(&r);
 }
 
-static void test_stamps_of_whole_seconds_widen_gaps_by_one(void **state) {
-    (void)state;
+TEST(stamps_of_whole_seconds_widen_gaps_by_one) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
     int64_t usual = skew_widening_us(&r.rule, &hosts[0], &hosts[1]);
@@ -444,8 +418,7 @@ static int64_t widened_by(int64_t ppm) {
     return 60001 * ppm / 1000 + 1 + 1000;
 }
 
-static void test_drift_and_slew_widen_both_edges_for_the_whole_lifetime(void **state) {
-    (void)state;
+TEST(drift_and_slew_widen_both_edges_for_the_whole_lifetime) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
     assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), 1001);
@@ -463,7 +436,7 @@ static void test_drift_and_slew_widen_both_edges_for_the_whole_lifetime(void **s
 }
 
 /* What was seen counts by its worse edge, rounded up, once it is certainly more than drift. */
-static void test_a_clock_that_was_seen_to_move_widens_by_that(void **state) {
+TEST(a_clock_that_was_seen_to_move_widens_by_that) {
     static const struct {
         tl_interval drift_ppb;
         int64_t slew_ppm, extra_ppm;
@@ -473,7 +446,6 @@ static void test_a_clock_that_was_seen_to_move_widens_by_that(void **state) {
         {{-900000, -200001}, 0, 901}, {{300000, 900999}, 0, 901},     {{300000, 900000}, 900, 901},
         {{300000, 900000}, 901, 901}, {{300000, 900000}, 2000, 2000},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int which = 0; which < 2; which++) {
             skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
@@ -487,16 +459,14 @@ static void test_a_clock_that_was_seen_to_move_widens_by_that(void **state) {
         }
 }
 
-static void test_a_holder_that_works_longer_than_the_lifetime_is_unsafe(void **state) {
-    (void)state;
+TEST(a_holder_that_works_longer_than_the_lifetime_is_unsafe) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
     r.rule.slack_us = -10000 * MS;
     assert_int_equal(judged(&r), SKEW_UNSAFE);
 }
 
-static void test_five_hundred_hosts(void **state) {
-    (void)state;
+TEST(five_hundred_hosts) {
     static skew_host hosts[500];
     for (int i = 0; i < 500; i++) {
         char name[32];
@@ -577,8 +547,7 @@ static void one_scenario(uint64_t seed, int *seen) {
     skew_result_end(&r);
 }
 
-static void test_no_false_safe_no_false_unsafe_and_warn_only_in_doubt(void **state) {
-    (void)state;
+TEST(no_false_safe_no_false_unsafe_and_warn_only_in_doubt) {
     int seen[4] = {0};
     for (uint64_t seed = 1; seed <= SCENARIOS; seed++) {
         seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -591,8 +560,7 @@ static void test_no_false_safe_no_false_unsafe_and_warn_only_in_doubt(void **sta
 }
 
 /* Whoever does as told is safe from theft: with the shorter hold, and with the longer life. */
-static void test_the_advice_helps(void **state) {
-    (void)state;
+TEST(the_advice_helps) {
     for (int64_t ahead = 1500; ahead < 30000; ahead += 1777) {
         long long hold, life;
         skew_host hosts[] = {host("a", -3 * MS, 2 * MS),
@@ -622,37 +590,4 @@ static void test_the_advice_helps(void **state) {
         skew_result_end(&shorter);
         skew_result_end(&longer);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_advice_helps),
-        cmocka_unit_test(test_the_edges_decide),
-        cmocka_unit_test(test_a_gap_is_judged_to_the_microsecond),
-        cmocka_unit_test(test_little_slack_left_is_a_warning),
-        cmocka_unit_test(test_missing_evidence_is_never_safe),
-        cmocka_unit_test(test_a_theft_that_is_possible_outweighs_missing_evidence),
-        cmocka_unit_test(test_a_host_that_is_missing_is_never_safe_and_no_better_than_it_was),
-        cmocka_unit_test(test_there_are_so_many_hosts_or_it_is_not_safe),
-        cmocka_unit_test(test_a_pair_that_uses_more_of_the_slack_than_allowed_is_not_safe),
-        cmocka_unit_test(test_what_is_assumed_of_holders_is_said),
-        cmocka_unit_test(test_the_advice_is_about_what_is_lacking),
-        cmocka_unit_test(test_a_contradiction_makes_its_host_unknown_and_leaves_the_rest),
-        cmocka_unit_test(test_ntp_alone_is_never_safe_and_never_a_certain_theft),
-        cmocka_unit_test(test_ntp_beside_the_hosts_own_clock_takes_nothing_away),
-        cmocka_unit_test(test_a_direct_measurement_is_not_widened_by_the_way_over_the_server),
-        cmocka_unit_test(test_what_daemons_believe_is_in_no_pair),
-        cmocka_unit_test(test_a_servers_clock_may_judge_but_is_no_second_host),
-        cmocka_unit_test(test_relative_hosts_are_judged_among_themselves_and_never_safe),
-        cmocka_unit_test(test_having_heard_nobody_is_a_warning),
-        cmocka_unit_test(test_having_listened_in_part_is_a_warning),
-        cmocka_unit_test(test_stamps_that_last_longer_move_the_low_edge_alone),
-        cmocka_unit_test(test_stamps_of_whole_seconds_widen_gaps_by_one),
-        cmocka_unit_test(test_drift_and_slew_widen_both_edges_for_the_whole_lifetime),
-        cmocka_unit_test(test_a_clock_that_was_seen_to_move_widens_by_that),
-        cmocka_unit_test(test_a_holder_that_works_longer_than_the_lifetime_is_unsafe),
-        cmocka_unit_test(test_five_hundred_hosts),
-        cmocka_unit_test(test_no_false_safe_no_false_unsafe_and_warn_only_in_doubt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

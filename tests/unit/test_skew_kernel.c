@@ -2,15 +2,10 @@
  * What the kernel says of its clock, and what follows for how fast that may move: a daemon that corrects it
  * turns up the length of its ticks. Here the kernel is told what to say.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "base/moment.h"
 
 static struct timex said;
@@ -32,8 +27,7 @@ static kernel_clock with(long tick, long ppm, long offset) {
     return moment_kernel_says(kernel);
 }
 
-static void test_a_clock_that_nobody_corrects_is_not_slewed(void **state) {
-    (void)state;
+TEST(a_clock_that_nobody_corrects_is_not_slewed) {
     for (long ppm = -100; ppm <= 100; ppm += 20) { /* for good, against its crystal's error */
         kernel_clock k = with(10000, ppm, 0);
         assert_true(k.known && k.synchronised && !k.leaping);
@@ -42,8 +36,7 @@ static void test_a_clock_that_nobody_corrects_is_not_slewed(void **state) {
     }
 }
 
-static void test_a_correction_may_be_as_fast_as_daemons_make_it(void **state) {
-    (void)state;
+TEST(a_correction_may_be_as_fast_as_daemons_make_it) {
     for (int sign = -1; sign <= 1; sign += 2) {
         assert_int_equal(with(10000 + sign * 10, 0, 0).slew_ppm, 83333); /* 1,000 ppm just now */
         assert_int_equal(with(10000 + sign * 800, 0, 0).slew_ppm, 83333);
@@ -56,8 +49,7 @@ static void test_a_correction_may_be_as_fast_as_daemons_make_it(void **state) {
     }
 }
 
-static void test_what_the_kernel_says_of_itself_is_told(void **state) {
-    (void)state;
+TEST(what_the_kernel_says_of_itself_is_told) {
     (void)with(10000, 0, 0);
     said.status = STA_UNSYNC;
     assert_false(moment_kernel_says(kernel).synchronised);
@@ -69,13 +61,4 @@ static void test_what_the_kernel_says_of_itself_is_told(void **state) {
     assert_true(moment_kernel_says(kernel).leaping);
     answer = -1;
     assert_false(moment_kernel_says(kernel).known);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_clock_that_nobody_corrects_is_not_slewed),
-        cmocka_unit_test(test_a_correction_may_be_as_fast_as_daemons_make_it),
-        cmocka_unit_test(test_what_the_kernel_says_of_itself_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

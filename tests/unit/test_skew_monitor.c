@@ -1,14 +1,9 @@
 /*
  * MONITOR's lines as servers write them, and what is none of them; what the server keeps for whom.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "link/skew_monitor.h"
 
 #define READS(line, c) assert_true(skew_monitor_read(TL_LITERAL(line), (c)))
@@ -20,8 +15,7 @@ static void assert_word(const skew_heard *c, int i, const char *bytes, size_t n)
     assert_memory_equal(c->word[i].bytes, bytes, n);
 }
 
-static void test_a_line_tells_when_who_and_what(void **state) {
-    (void)state;
+TEST(a_line_tells_when_who_and_what) {
     skew_heard c;
     READS("1700000000.000042 [3 10.0.0.5:40001] \"SETNX\" \"lock:a b\" \"1700000060000\"", &c);
     assert_int_equal(c.stamp_us, INT64_C(1700000000000042));
@@ -35,8 +29,7 @@ static void test_a_line_tells_when_who_and_what(void **state) {
     assert_false(skew_heard_is(&c, "set"));
 }
 
-static void test_addresses_of_every_kind(void **state) {
-    (void)state;
+TEST(addresses_of_every_kind) {
     skew_heard c;
     READS("1.000000 [0 [fe80::1]:6000] \"ping\"", &c);
     assert_string_equal(c.client, "[fe80::1]:6000");
@@ -49,8 +42,7 @@ static void test_addresses_of_every_kind(void **state) {
     assert_int_equal(c.by, SKEW_BY_SCRIPT);
 }
 
-static void test_escapes_are_taken_back(void **state) {
-    (void)state;
+TEST(escapes_are_taken_back) {
     skew_heard c;
     READS("1.000000 [0 h:1] \"setnx\" \"\\\"\\\\\\n\\r\\t\\a\\b\" \"\\x00\\xff\\x41\"", &c);
     assert_word(&c, 1, "\"\\\n\r\t\a\b", 7);
@@ -60,15 +52,13 @@ static void test_escapes_are_taken_back(void **state) {
                 3);
 }
 
-static void test_more_words_than_are_kept_are_passed_over(void **state) {
-    (void)state;
+TEST(more_words_than_are_kept_are_passed_over) {
     skew_heard c;
     READS("1.000000 [0 h:1] \"set\" \"k\" \"v\" \"nx\" \"px\" \"nonsense\\", &c);
     assert_int_equal(c.words, 3);
 }
 
-static void test_a_long_word_and_a_line_without_its_end_are_cut(void **state) {
-    (void)state;
+TEST(a_long_word_and_a_line_without_its_end_are_cut) {
     char line[2 * SKEW_WORD_SIZE];
     skew_heard c;
     int n = snprintf(line, sizeof line, "1.000000 [0 h:1] \"set\" \"%0*d\" \"v\"", SKEW_WORD_SIZE,
@@ -91,8 +81,7 @@ static void test_a_long_word_and_a_line_without_its_end_are_cut(void **state) {
     assert_false(skew_heard_is(&c, "setn"));
 }
 
-static void test_anything_else_is_refused(void **state) {
-    (void)state;
+TEST(anything_else_is_refused) {
     REFUSES("");
     REFUSES("OK");
     REFUSES("1339518083.107412 (db 0) \"keys\" \"*\""); /* 2.4 tells no address */
@@ -115,8 +104,7 @@ static void test_anything_else_is_refused(void **state) {
         "1.000000 [0 0123456789012345678901234567890123456789012345678901234567890123:1] \"p\"");
 }
 
-static void test_what_the_server_keeps_is_that_of_one_client(void **state) {
-    (void)state;
+TEST(what_the_server_keeps_is_that_of_one_client) {
     static const char list[] =
         "id=3 addr=1.1.1.1:5 fd=8 name=omem=9 flags=N omem=777 cmd=get\n"
         "id=33 addr=1.1.1.1:6 fd=9 name= flags=O omem=2000000 events=r cmd=monitor\n"
@@ -128,17 +116,4 @@ static void test_what_the_server_keeps_is_that_of_one_client(void **state) {
     assert_int_equal(skew_monitor_backlog(TL_LITERAL(list), 0), 2000000);
     assert_int_equal(skew_monitor_backlog(TL_LITERAL(""), 0), 0);
     assert_int_equal(skew_monitor_backlog(TL_LITERAL("id=1 flags=O"), 1), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_line_tells_when_who_and_what),
-        cmocka_unit_test(test_addresses_of_every_kind),
-        cmocka_unit_test(test_escapes_are_taken_back),
-        cmocka_unit_test(test_more_words_than_are_kept_are_passed_over),
-        cmocka_unit_test(test_a_long_word_and_a_line_without_its_end_are_cut),
-        cmocka_unit_test(test_anything_else_is_refused),
-        cmocka_unit_test(test_what_the_server_keeps_is_that_of_one_client),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
  * NTP: each way in which an answer is no evidence is told apart and never becomes an offset; what is
  * evidence holds the truth, whatever the delays are. The packets are written here by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_track.h"
 #include "skew/skew_ntp.h"
 
@@ -73,8 +68,7 @@ static skew_host judged(const ntp_source *s, int64_t boot_us) {
 
 /* ---- the packet ---------------------------------------------------------------------------------- */
 
-static void test_a_question_is_a_clients_and_tells_nothing_of_our_clock(void **state) {
-    (void)state;
+TEST(a_question_is_a_clients_and_tells_nothing_of_our_clock) {
     uint8_t p[NTP_SIZE];
     ntp_ask(p, RANDOM);
     assert_int_equal(p[0], 0x23);
@@ -84,8 +78,7 @@ static void test_a_question_is_a_clients_and_tells_nothing_of_our_clock(void **s
     assert_memory_equal(p + 40, random, sizeof random);
 }
 
-static void test_a_good_answer_is_read(void **state) {
-    (void)state;
+TEST(a_good_answer_is_read) {
     uint8_t p[NTP_SIZE + 20] = {0};
     char why[SKEW_DETAIL_SIZE];
     ntp_answer a;
@@ -107,8 +100,7 @@ typedef struct {
     uint64_t value;
 } trap;
 
-static void test_what_is_no_evidence_is_told_apart(void **state) {
-    (void)state;
+TEST(what_is_no_evidence_is_told_apart) {
     static const trap traps[] = {
         {"another question", NTP_FOREIGN, 24, 8, RANDOM + 1},
         {"another question", NTP_FOREIGN, 24, 8, 0},
@@ -148,8 +140,7 @@ static void test_what_is_no_evidence_is_told_apart(void **state) {
     }
 }
 
-static void test_a_short_packet_is_no_answer(void **state) {
-    (void)state;
+TEST(a_short_packet_is_no_answer) {
     uint8_t p[NTP_SIZE];
     char why[SKEW_DETAIL_SIZE];
     answer(p, NOW_US);
@@ -158,8 +149,7 @@ static void test_a_short_packet_is_no_answer(void **state) {
     assert_non_null(strstr(why, "too short"));
 }
 
-static void test_a_kiss_names_its_code_and_only_letters_of_it(void **state) {
-    (void)state;
+TEST(a_kiss_names_its_code_and_only_letters_of_it) {
     uint8_t p[NTP_SIZE];
     char why[SKEW_DETAIL_SIZE];
     answer(p, NOW_US);
@@ -174,8 +164,7 @@ static void test_a_kiss_names_its_code_and_only_letters_of_it(void **state) {
     assert_int_equal(read_it(p, NTP_SIZE, why), NTP_FOREIGN);
 }
 
-static void test_an_old_reference_is_stale_and_a_future_one_is_none(void **state) {
-    (void)state;
+TEST(an_old_reference_is_stale_and_a_future_one_is_none) {
     uint8_t p[NTP_SIZE];
     char why[SKEW_DETAIL_SIZE];
     answer(p, NOW_US);
@@ -191,8 +180,7 @@ static void test_an_old_reference_is_stale_and_a_future_one_is_none(void **state
     assert_non_null(strstr(why, "still to come"));
 }
 
-static void test_stamps_in_the_wrong_order_are_no_evidence(void **state) {
-    (void)state;
+TEST(stamps_in_the_wrong_order_are_no_evidence) {
     uint8_t p[NTP_SIZE];
     char why[SKEW_DETAIL_SIZE];
     answer(p, NOW_US);
@@ -218,8 +206,7 @@ static int64_t unfold(uint64_t s, int64_t near_us) {
     return a.sent_us;
 }
 
-static void test_an_era_ends_without_a_jump(void **state) {
-    (void)state;
+TEST(an_era_ends_without_a_jump) {
     static const int64_t near[] = {-S, 0, 1, S, -1000 * S, 1000 * S};
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         for (int64_t off = -2 * S; off <= 2 * S; off += 250001)
@@ -234,8 +221,7 @@ static void test_an_era_ends_without_a_jump(void **state) {
     assert_int_equal(unfold(stamp(late + 7), late), late + 7);
 }
 
-static void test_a_server_beyond_the_era_is_measured_from_before_it(void **state) {
-    (void)state;
+TEST(a_server_beyond_the_era_is_measured_from_before_it) {
     uint8_t p[NTP_SIZE];
     char why[SKEW_DETAIL_SIZE];
     ntp_answer a;
@@ -246,8 +232,7 @@ static void test_a_server_beyond_the_era_is_measured_from_before_it(void **state
 
 /* ---- what it proves ------------------------------------------------------------------------------ */
 
-static void test_the_truth_is_inside_whatever_the_delays(void **state) {
-    (void)state;
+TEST(the_truth_is_inside_whatever_the_delays) {
     static const int64_t offsets[] = {0, 250000, -250000, 5 * S, -86400 * S};
     static const int64_t delays[][2] = {{0, 0}, {50, 50}, {40000, 10}, {10, 40000}, {2 * S, 7}};
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++)
@@ -267,8 +252,7 @@ static void test_the_truth_is_inside_whatever_the_delays(void **state) {
         }
 }
 
-static void test_samples_are_intersected_and_age(void **state) {
-    (void)state;
+TEST(samples_are_intersected_and_age) {
     ntp_source s = {.answers = 0};
     uint8_t p[NTP_SIZE];
     answer(p, NOW_US + 40000);
@@ -283,8 +267,7 @@ static void test_samples_are_intersected_and_age(void **state) {
     assert_true(later.offset.hi - h.offset.hi >= 19000 && h.offset.lo - later.offset.lo >= 19000);
 }
 
-static void test_contradictory_answers_are_no_offset(void **state) {
-    (void)state;
+TEST(contradictory_answers_are_no_offset) {
     static const int64_t jumps[] = {S, -S, 4294967, 30000};
     for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
         ntp_source s = {.answers = 0};
@@ -301,8 +284,7 @@ static void test_contradictory_answers_are_no_offset(void **state) {
 }
 
 /* The answer's two stamps are 1 ms apart; the exchange took half of that. */
-static void test_a_server_that_took_longer_than_the_exchange_is_no_evidence(void **state) {
-    (void)state;
+TEST(a_server_that_took_longer_than_the_exchange_is_no_evidence) {
     ntp_source s = {.answers = 0};
     uint8_t p[NTP_SIZE];
     answer(p, NOW_US);
@@ -311,8 +293,7 @@ static void test_a_server_that_took_longer_than_the_exchange_is_no_evidence(void
     assert_string_equal(judged(&s, 1000).status, "inconsistent");
 }
 
-static void test_odd_distances_are_named(void **state) {
-    (void)state;
+TEST(odd_distances_are_named) {
     static const struct {
         int64_t off_us;
         const char *words;
@@ -339,8 +320,7 @@ static void test_odd_distances_are_named(void **state) {
     assert_non_null(strstr(h.detail, "leap second is near"));
 }
 
-static void test_a_step_of_our_own_clock_voids_it(void **state) {
-    (void)state;
+TEST(a_step_of_our_own_clock_voids_it) {
     ntp_source s = {.answers = 0};
     uint8_t p[NTP_SIZE];
     skew_host h = {.known = true};
@@ -358,8 +338,7 @@ static void test_a_step_of_our_own_clock_voids_it(void **state) {
     assert_true(h.known);
 }
 
-static void test_a_watch_asks_no_more_often_than_daemons_and_never_after_a_kiss(void **state) {
-    (void)state;
+TEST(a_watch_asks_no_more_often_than_daemons_and_never_after_a_kiss) {
     ntp_source s = {.answers = 0};
     uint8_t p[NTP_SIZE];
     tl_mono asked = {0};
@@ -380,8 +359,7 @@ static void test_a_watch_asks_no_more_often_than_daemons_and_never_after_a_kiss(
 
 /* ---- places -------------------------------------------------------------------------------------- */
 
-static void test_places(void **state) {
-    (void)state;
+TEST(places) {
     static const struct {
         const char *text, *host, *name;
         int port;
@@ -414,27 +392,4 @@ static void test_places(void **state) {
     longest[253] = 'h';
     longest[254] = '\0';
     assert_false(ntp_place(longest, host, &port, name));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_question_is_a_clients_and_tells_nothing_of_our_clock),
-        cmocka_unit_test(test_a_good_answer_is_read),
-        cmocka_unit_test(test_what_is_no_evidence_is_told_apart),
-        cmocka_unit_test(test_a_short_packet_is_no_answer),
-        cmocka_unit_test(test_a_kiss_names_its_code_and_only_letters_of_it),
-        cmocka_unit_test(test_an_old_reference_is_stale_and_a_future_one_is_none),
-        cmocka_unit_test(test_stamps_in_the_wrong_order_are_no_evidence),
-        cmocka_unit_test(test_an_era_ends_without_a_jump),
-        cmocka_unit_test(test_a_server_beyond_the_era_is_measured_from_before_it),
-        cmocka_unit_test(test_the_truth_is_inside_whatever_the_delays),
-        cmocka_unit_test(test_samples_are_intersected_and_age),
-        cmocka_unit_test(test_contradictory_answers_are_no_offset),
-        cmocka_unit_test(test_a_server_that_took_longer_than_the_exchange_is_no_evidence),
-        cmocka_unit_test(test_odd_distances_are_named),
-        cmocka_unit_test(test_a_step_of_our_own_clock_voids_it),
-        cmocka_unit_test(test_a_watch_asks_no_more_often_than_daemons_and_never_after_a_kiss),
-        cmocka_unit_test(test_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

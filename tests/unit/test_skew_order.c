@@ -1,14 +1,9 @@
 /*
  * One order for lists, rows and columns.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_order.h"
 
 static skew_host placed(const char *name, int64_t at, bool known, bool relative, skew_kind kind) {
@@ -18,8 +13,7 @@ static skew_host placed(const char *name, int64_t at, bool known, bool relative,
     return h;
 }
 
-static void test_from_ahead_to_behind_then_what_is_not_known(void **state) {
-    (void)state;
+TEST(from_ahead_to_behind_then_what_is_not_known) {
     skew_host hosts[] = {
         placed("said", 900, true, false, SKEW_ASIDE),
         placed("mute", 0, false, false, SKEW_CLOCK),
@@ -35,11 +29,4 @@ static void test_from_ahead_to_behind_then_what_is_not_known(void **state) {
     skew_order(&r, order);
     for (int i = 0; i < 7; i++)
         assert_string_equal(hosts[order[i]].name, want[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_from_ahead_to_behind_then_what_is_not_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /*
  * Clocks from commands: each clause of what a stamp says, by hand.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "link/skew_monitor.h"
 #include "skew/skew_passive.h"
 
@@ -93,8 +88,7 @@ static void assert_status(const char *name, const char *status) {
 
 /* ---- one stamp --------------------------------------------------------------------------------- */
 
-static void test_a_stamp_is_a_reading_between_two_commands(void **state) {
-    (void)state;
+TEST(a_stamp_is_a_reading_between_two_commands) {
     begin(usual);
     says("a", 1, "get", 10 * MS);
     stamps("a", 1, "setnx", 12 * MS, 111 * MS);
@@ -104,8 +98,7 @@ static void test_a_stamp_is_a_reading_between_two_commands(void **state) {
     assert_string_equal(host("a")->instrument, "passive");
 }
 
-static void test_the_first_command_of_a_connection_bounds_from_below_only(void **state) {
-    (void)state;
+TEST(the_first_command_of_a_connection_bounds_from_below_only) {
     begin(usual);
     stamps("a", 1, "setnx", 12 * MS, 111 * MS);
     conclude(12 * MS);
@@ -116,8 +109,7 @@ static void test_the_first_command_of_a_connection_bounds_from_below_only(void *
     assert_offset("a", 99 * MS - 1, 102 * MS);
 }
 
-static void test_brackets_of_all_connections_of_a_host_are_intersected(void **state) {
-    (void)state;
+TEST(brackets_of_all_connections_of_a_host_are_intersected) {
     begin(usual);
     says("a", 1, "del", 0);
     says("a", 2, "del", 0);
@@ -128,8 +120,7 @@ static void test_brackets_of_all_connections_of_a_host_are_intersected(void **st
     assert_int_equal(host("a")->samples, 2);
 }
 
-static void test_hosts_are_told_apart_by_address(void **state) {
-    (void)state;
+TEST(hosts_are_told_apart_by_address) {
     begin(usual);
     says("a", 1, "get", 0);
     says("b", 1, "get", 0);
@@ -142,8 +133,7 @@ static void test_hosts_are_told_apart_by_address(void **state) {
 
 /* ---- what is no predecessor ---------------------------------------------------------------------- */
 
-static void test_what_a_library_says_by_itself_is_no_predecessor(void **state) {
-    (void)state;
+TEST(what_a_library_says_by_itself_is_no_predecessor) {
     static const char *const asides[] = {"select", "CLIENT", "echo", "hello", "auth", "watch"};
     for (size_t i = 0; i < sizeof asides / sizeof *asides; i++) {
         begin(usual);
@@ -155,8 +145,7 @@ static void test_what_a_library_says_by_itself_is_no_predecessor(void **state) {
     }
 }
 
-static void test_a_ping_shows_a_pool_and_widens_all_upper_edges(void **state) {
-    (void)state;
+TEST(a_ping_shows_a_pool_and_widens_all_upper_edges) {
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 2 * MS, 1 * MS); /* -1..2 */
@@ -169,8 +158,7 @@ static void test_a_ping_shows_a_pool_and_widens_all_upper_edges(void **state) {
     assert_offset("a", -1 * MS - 1, 2 * MS + WAIT);
 }
 
-static void test_a_pool_wait_that_is_told_is_everybodys(void **state) {
-    (void)state;
+TEST(a_pool_wait_that_is_told_is_everybodys) {
     skew_model m = usual;
     m.pooled = true;
     m.pool_wait_us = 20 * MS;
@@ -181,8 +169,7 @@ static void test_a_pool_wait_that_is_told_is_everybodys(void **state) {
     assert_offset("a", -1 * MS - 1, 22 * MS);
 }
 
-static void test_stamps_out_of_order_show_threads_that_share_a_connection(void **state) {
-    (void)state;
+TEST(stamps_out_of_order_show_threads_that_share_a_connection) {
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 4 * MS, 3 * MS); /* -1..4 */
@@ -191,8 +178,7 @@ static void test_stamps_out_of_order_show_threads_that_share_a_connection(void *
     assert_offset("a", -1 * MS - 1, -1 * MS + WAIT);
 }
 
-static void test_a_contradiction_that_a_pool_explains_shows_the_pool(void **state) {
-    (void)state;
+TEST(a_contradiction_that_a_pool_explains_shows_the_pool) {
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 2 * MS, 1 * MS); /* -1..2 */
@@ -202,8 +188,7 @@ static void test_a_contradiction_that_a_pool_explains_shows_the_pool(void **stat
     assert_offset("a", -1 * MS - 1, -3 * MS + WAIT);
 }
 
-static void test_within_multi_the_command_before_it_counts(void **state) {
-    (void)state;
+TEST(within_multi_the_command_before_it_counts) {
     begin(usual);
     says("a", 1, "get", 0);
     says("a", 1, "multi", 5 * MS);
@@ -217,8 +202,7 @@ static void test_within_multi_the_command_before_it_counts(void **state) {
     assert_offset("a", -1, 3 * MS);
 }
 
-static void test_what_was_missed_is_no_predecessor(void **state) {
-    (void)state;
+TEST(what_was_missed_is_no_predecessor) {
     begin(usual);
     says("a", 1, "get", 0);
     skew_passive_missed(&p);
@@ -235,8 +219,7 @@ static void test_what_was_missed_is_no_predecessor(void **state) {
 
 /* ---- values that are sent again ------------------------------------------------------------------ */
 
-static void test_getset_with_the_setnxs_value_counts_from_before_the_setnx(void **state) {
-    (void)state;
+TEST(getset_with_the_setnxs_value_counts_from_before_the_setnx) {
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 2 * MS, MS); /* -1..2 */
@@ -246,8 +229,7 @@ static void test_getset_with_the_setnxs_value_counts_from_before_the_setnx(void 
     assert_offset("a", -1 * MS - 1, 2 * MS);
 }
 
-static void test_getset_with_a_value_of_its_own_bounds_from_below(void **state) {
-    (void)state;
+TEST(getset_with_a_value_of_its_own_bounds_from_below) {
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 12 * MS, MS); /* -11..2 */
@@ -257,8 +239,7 @@ static void test_getset_with_a_value_of_its_own_bounds_from_below(void **state) 
     assert_offset("a", -3 * MS - 1, 2 * MS);
 }
 
-static void test_a_setnx_with_a_value_of_before_has_no_upper_edge(void **state) {
-    (void)state;
+TEST(a_setnx_with_a_value_of_before_has_no_upper_edge) {
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 2 * MS, MS);  /* -1..2 */
@@ -271,8 +252,7 @@ static void test_a_setnx_with_a_value_of_before_has_no_upper_edge(void **state) 
 
 /* ---- whose it isn't ------------------------------------------------------------------------------ */
 
-static void test_scripts_and_sockets_are_no_clients_of_a_host(void **state) {
-    (void)state;
+TEST(scripts_and_sockets_are_no_clients_of_a_host) {
     begin(usual);
     skew_heard c = heard("a", 1, "setnx", T0);
     tl_interval written = {T0 + T, T0 + T + 1000};
@@ -286,8 +266,7 @@ static void test_scripts_and_sockets_are_no_clients_of_a_host(void **state) {
     assert_int_equal(count, 0);
 }
 
-static void test_only_setnx_and_getset_take(void **state) {
-    (void)state;
+TEST(only_setnx_and_getset_take) {
     const char *const others[] = {"set", "get", "setex", "msetnx", "getsetx", ""};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         skew_heard c = heard("a", 1, others[i], T0);
@@ -301,8 +280,7 @@ static void test_only_setnx_and_getset_take(void **state) {
 
 /* ---- time ---------------------------------------------------------------------------------------- */
 
-static void test_both_edges_age_by_drift(void **state) {
-    (void)state;
+TEST(both_edges_age_by_drift) {
     skew_model m = usual;
     m.rate_ppm = RATE;
     begin(m);
@@ -317,8 +295,7 @@ static void test_both_edges_age_by_drift(void **state) {
 }
 
 /* Read right after the GET, a clock may have gained 200 ppm of 100 s until the SETNX was executed. */
-static void test_the_upper_edge_has_the_drift_of_its_own_bracket(void **state) {
-    (void)state;
+TEST(the_upper_edge_has_the_drift_of_its_own_bracket) {
     skew_model m = usual;
     m.rate_ppm = RATE;
     begin(m);
@@ -328,8 +305,7 @@ static void test_the_upper_edge_has_the_drift_of_its_own_bracket(void **state) {
     assert_true(host("a")->offset.hi >= 22 * MS && host("a")->offset.hi <= 22 * MS + 10);
 }
 
-static void test_rounding_doesnt_add_up(void **state) {
-    (void)state;
+TEST(rounding_doesnt_add_up) {
     skew_model m = usual;
     m.rate_ppm = RATE;
     begin(m);
@@ -341,8 +317,7 @@ static void test_rounding_doesnt_add_up(void **state) {
     assert_true(host("a")->offset.lo >= -MS - 10);
 }
 
-static void test_after_a_step_of_the_server_all_is_void(void **state) {
-    (void)state;
+TEST(after_a_step_of_the_server_all_is_void) {
     bool missing;
     begin(usual);
     says("a", 1, "get", 0);
@@ -370,8 +345,7 @@ static void assert_mismatch(const char *name) {
     assert_true(strncmp(host(name)->detail, "MODEL-MISMATCH", 14) == 0);
 }
 
-static void test_an_empty_intersection_is_a_mismatch(void **state) {
-    (void)state;
+TEST(an_empty_intersection_is_a_mismatch) {
     begin(usual);
     sound("a", 0, 0);
     sound("a", 10 * MS, 30 * S); /* a lock of another lifetime */
@@ -382,8 +356,7 @@ static void test_an_empty_intersection_is_a_mismatch(void **state) {
     assert_status("b", "ok");
 }
 
-static void test_all_off_by_more_than_a_second_is_a_mismatch(void **state) {
-    (void)state;
+TEST(all_off_by_more_than_a_second_is_a_mismatch) {
     for (int sign = -1; sign <= 1; sign += 2) {
         begin(usual);
         sound("a", 0, sign * 30 * S);
@@ -397,8 +370,7 @@ static void test_all_off_by_more_than_a_second_is_a_mismatch(void **state) {
     }
 }
 
-static void test_one_host_alone_that_is_off_is_taken_at_its_word(void **state) {
-    (void)state;
+TEST(one_host_alone_that_is_off_is_taken_at_its_word) {
     begin(usual);
     sound("a", 0, 3 * S);
     sound("b", MS, 0);
@@ -407,8 +379,7 @@ static void test_one_host_alone_that_is_off_is_taken_at_its_word(void **state) {
     assert_status("b", "ok");
 }
 
-static void test_a_dialect_that_adds_a_second_is_noticed(void **state) {
-    (void)state;
+TEST(a_dialect_that_adds_a_second_is_noticed) {
     begin(usual);
     sound("a", 0, S);
     conclude(2 * MS);
@@ -424,8 +395,7 @@ static void test_a_dialect_that_adds_a_second_is_noticed(void **state) {
     assert_status("a", "ok");
 }
 
-static void test_whole_seconds_are_no_mismatch_but_one_too_many_is(void **state) {
-    (void)state;
+TEST(whole_seconds_are_no_mismatch_but_one_too_many_is) {
     skew_model m = usual;
     m.unit_us = S;
     for (int off = -1; off <= 1; off++) {
@@ -443,8 +413,7 @@ static void test_whole_seconds_are_no_mismatch_but_one_too_many_is(void **state)
     }
 }
 
-static void test_poor_evidence_doesnt_hide_a_wrong_lifetime(void **state) {
-    (void)state;
+TEST(poor_evidence_doesnt_hide_a_wrong_lifetime) {
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 40 * S, 10 * S); /* it did nothing for long: -30..+10 s */
@@ -452,8 +421,7 @@ static void test_poor_evidence_doesnt_hide_a_wrong_lifetime(void **state) {
     assert_mismatch("a");
 }
 
-static void test_another_instrument_that_agrees_backs_them(void **state) {
-    (void)state;
+TEST(another_instrument_that_agrees_backs_them) {
     bool missing;
     for (int i = 0; i < 3; i++) {
         begin(usual);
@@ -470,8 +438,7 @@ static void test_another_instrument_that_agrees_backs_them(void **state) {
     }
 }
 
-static void test_stamps_of_another_dialect_are_a_mismatch(void **state) {
-    (void)state;
+TEST(stamps_of_another_dialect_are_a_mismatch) {
     begin(usual);
     skew_heard c = heard("a", 1, "setnx", T0);
     skew_passive_learn(&p, &c, SKEW_STRANGE, (tl_interval){0, 0});
@@ -480,8 +447,7 @@ static void test_stamps_of_another_dialect_are_a_mismatch(void **state) {
     assert_int_equal(host("a")->age_ms, -1);
 }
 
-static void test_a_lifetime_that_is_estimated_is_told_and_not_believed(void **state) {
-    (void)state;
+TEST(a_lifetime_that_is_estimated_is_told_and_not_believed) {
     skew_model m = usual;
     m.lifetime_us = SKEW_LIFETIME_UNKNOWN;
     begin(m);
@@ -498,8 +464,7 @@ static void test_a_lifetime_that_is_estimated_is_told_and_not_believed(void **st
 
 /* ---- bounds --------------------------------------------------------------------------------------- */
 
-static void test_more_hosts_and_connections_than_fit_are_missing(void **state) {
-    (void)state;
+TEST(more_hosts_and_connections_than_fit_are_missing) {
     char name[16];
     bool missing;
     begin(usual);
@@ -519,8 +484,7 @@ static void test_more_hosts_and_connections_than_fit_are_missing(void **state) {
     assert_true(p.connections < SKEW_CONNECTIONS_MAX);
 }
 
-static void test_names_are_made_fit_to_show(void **state) {
-    (void)state;
+TEST(names_are_made_fit_to_show) {
     begin(usual);
     sound("fe80::1%eth\"0", 0, 0);
     conclude(MS);
@@ -528,38 +492,5 @@ static void test_names_are_made_fit_to_show(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stamp_is_a_reading_between_two_commands),
-        cmocka_unit_test(test_the_first_command_of_a_connection_bounds_from_below_only),
-        cmocka_unit_test(test_brackets_of_all_connections_of_a_host_are_intersected),
-        cmocka_unit_test(test_hosts_are_told_apart_by_address),
-        cmocka_unit_test(test_what_a_library_says_by_itself_is_no_predecessor),
-        cmocka_unit_test(test_a_ping_shows_a_pool_and_widens_all_upper_edges),
-        cmocka_unit_test(test_a_pool_wait_that_is_told_is_everybodys),
-        cmocka_unit_test(test_stamps_out_of_order_show_threads_that_share_a_connection),
-        cmocka_unit_test(test_a_contradiction_that_a_pool_explains_shows_the_pool),
-        cmocka_unit_test(test_within_multi_the_command_before_it_counts),
-        cmocka_unit_test(test_what_was_missed_is_no_predecessor),
-        cmocka_unit_test(test_getset_with_the_setnxs_value_counts_from_before_the_setnx),
-        cmocka_unit_test(test_getset_with_a_value_of_its_own_bounds_from_below),
-        cmocka_unit_test(test_a_setnx_with_a_value_of_before_has_no_upper_edge),
-        cmocka_unit_test(test_scripts_and_sockets_are_no_clients_of_a_host),
-        cmocka_unit_test(test_only_setnx_and_getset_take),
-        cmocka_unit_test(test_both_edges_age_by_drift),
-        cmocka_unit_test(test_the_upper_edge_has_the_drift_of_its_own_bracket),
-        cmocka_unit_test(test_rounding_doesnt_add_up),
-        cmocka_unit_test(test_after_a_step_of_the_server_all_is_void),
-        cmocka_unit_test(test_an_empty_intersection_is_a_mismatch),
-        cmocka_unit_test(test_all_off_by_more_than_a_second_is_a_mismatch),
-        cmocka_unit_test(test_one_host_alone_that_is_off_is_taken_at_its_word),
-        cmocka_unit_test(test_a_dialect_that_adds_a_second_is_noticed),
-        cmocka_unit_test(test_whole_seconds_are_no_mismatch_but_one_too_many_is),
-        cmocka_unit_test(test_poor_evidence_doesnt_hide_a_wrong_lifetime),
-        cmocka_unit_test(test_another_instrument_that_agrees_backs_them),
-        cmocka_unit_test(test_stamps_of_another_dialect_are_a_mismatch),
-        cmocka_unit_test(test_a_lifetime_that_is_estimated_is_told_and_not_believed),
-        cmocka_unit_test(test_more_hosts_and_connections_than_fit_are_missing),
-        cmocka_unit_test(test_names_are_made_fit_to_show),
-    };
-    return cmocka_run_group_tests(tests, NULL, forget);
+    return tests_run_group("tests", 0, NULL, forget);
 }

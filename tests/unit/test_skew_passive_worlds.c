@@ -5,15 +5,10 @@
  * assumed. The truth must lie inside, and a lifetime that is wrong must never be believed. SKEW_RUNS=n plays so
  * many worlds, SKEW_SEED=n one of them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "link/skew_monitor.h"
 #include "skew/skew_passive.h"
 
@@ -243,8 +238,7 @@ static void play(uint64_t seed) {
     skew_passive_end(&p);
 }
 
-static void test_the_truth_is_inside_in_every_seeded_world(void **state) {
-    (void)state;
+TEST(the_truth_is_inside_in_every_seeded_world) {
     const char *asked = getenv("SKEW_RUNS"), *one = getenv("SKEW_SEED");
     uint64_t runs = asked ? strtoull(asked, NULL, 10) : 20000;
     known = 0;
@@ -260,11 +254,4 @@ static void test_the_truth_is_inside_in_every_seeded_world(void **state) {
         (unsigned long long)runs, (long long)known, (long long)widths[0], (long long)widths[1],
         (long long)doubted);
     assert_true(known > (int64_t)runs && doubted < known / 100); /* else it proves little */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_truth_is_inside_in_every_seeded_world),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

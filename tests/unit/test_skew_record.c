@@ -2,14 +2,9 @@
  * The agent's record: it comes back as it was written, anything else is refused, and its age, a step of
  * the server and a clash make it wider or void, never plausible.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_record.h"
 
 #define NOW INT64_C(1700000000000000)
@@ -32,8 +27,7 @@ static bool reads(const char *text) {
     return skew_record_read(text, strlen(text), &r);
 }
 
-static void test_what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     char text[SKEW_RECORD_SIZE];
     skew_record in = usual(), out;
     skew_record_write(text, &in);
@@ -52,8 +46,7 @@ static void test_what_is_written_is_read(void **state) {
     assert_true(out.has_drift && !out.clash);
 }
 
-static void test_anything_else_is_refused(void **state) {
-    (void)state;
+TEST(anything_else_is_refused) {
     static const char *const bad[] = {
         "",
         " ",
@@ -99,8 +92,7 @@ static skew_host judged(const skew_record *r, int64_t now_us, int64_t stepped_us
     return h;
 }
 
-static void test_age_widens(void **state) {
-    (void)state;
+TEST(age_widens) {
     skew_record r = usual();
     skew_host h = judged(&r, NOW, 0);
     assert_true(h.known && h.age_ms == 0);
@@ -116,8 +108,7 @@ static void test_age_widens(void **state) {
     assert_int_equal(h.slew_ppm, 83333);
 }
 
-static void test_a_step_of_the_server_makes_what_is_older_void(void **state) {
-    (void)state;
+TEST(a_step_of_the_server_makes_what_is_older_void) {
     skew_record r = usual();
     assert_string_equal(judged(&r, NOW - 1, 0).status, "void");
     assert_false(judged(&r, NOW - 1, 0).known);
@@ -127,8 +118,7 @@ static void test_a_step_of_the_server_makes_what_is_older_void(void **state) {
     assert_true(judged(&r, NOW + 5, NOW).known); /* the first that was measured after it */
 }
 
-static void test_a_clash_is_unknown(void **state) {
-    (void)state;
+TEST(a_clash_is_unknown) {
     skew_record r = usual();
     r.clash = true;
     assert_false(judged(&r, NOW, 0).known);
@@ -136,8 +126,7 @@ static void test_a_clash_is_unknown(void **state) {
 }
 
 /* After a failover or on a replica the offset is from a clock that isn't asked now. */
-static void test_what_was_measured_against_another_server_is_unknown(void **state) {
-    (void)state;
+TEST(what_was_measured_against_another_server_is_unknown) {
     skew_record r = usual();
     static const char *const others[] = {"run2", "run", "run11", "-", ""};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -152,8 +141,7 @@ static void test_what_was_measured_against_another_server_is_unknown(void **stat
     assert_true(h.known);
 }
 
-static void test_names_and_boots(void **state) {
-    (void)state;
+TEST(names_and_boots) {
     char key[SKEW_KEY_SIZE], most[SKEW_NAME_SIZE + 1];
     memset(most, 'x', sizeof most);
     most[SKEW_NAME_SIZE] = '\0';
@@ -169,17 +157,4 @@ static void test_names_and_boots(void **state) {
     assert_true(skew_same_boot("beef-1", "beef-22"));
     assert_false(skew_same_boot("beef-1", "bee-1"));
     assert_false(skew_same_boot("beef-1", "bead-1"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_is_read),
-        cmocka_unit_test(test_anything_else_is_refused),
-        cmocka_unit_test(test_age_widens),
-        cmocka_unit_test(test_a_step_of_the_server_makes_what_is_older_void),
-        cmocka_unit_test(test_a_clash_is_unknown),
-        cmocka_unit_test(test_what_was_measured_against_another_server_is_unknown),
-        cmocka_unit_test(test_names_and_boots),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
  */
 #include "skew_faces.h"
 
-#undef fail /* cmocka's; the tool has its own */
 #include "skew/skew_roll.h"
 
 static skew_host hosts[SKEW_HOSTS_MAX];
@@ -24,8 +23,7 @@ static skew_roll expecting(const char *names) {
     return roll;
 }
 
-static void test_who_is_not_there_is_missing_once(void **state) {
-    (void)state;
+TEST(who_is_not_there_is_missing_once) {
     skew_roll roll = expecting("app1,db1,db1,db2");
     skew_fleet f = fleet_of(2);
     skew_roll_call(&roll, &f);
@@ -39,9 +37,8 @@ static void test_who_is_not_there_is_missing_once(void **state) {
 }
 
 /* What a daemon or a server says is not the clock that locks go by. */
-static void test_a_row_that_is_no_host_of_locks_is_nobody(void **state) {
+TEST(a_row_that_is_no_host_of_locks_is_nobody) {
     static const skew_kind kinds[] = {SKEW_SERVED, SKEW_REDIS, SKEW_ASIDE, SKEW_REMARK};
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         skew_roll roll = expecting("app1");
         skew_fleet f = fleet_of(2);
@@ -52,8 +49,7 @@ static void test_a_row_that_is_no_host_of_locks_is_nobody(void **state) {
     }
 }
 
-static void test_where_no_row_is_free_the_result_lacks_something(void **state) {
-    (void)state;
+TEST(where_no_row_is_free_the_result_lacks_something) {
     skew_roll there = expecting("app1,app999"), absent = expecting("db1");
     skew_fleet f = fleet_of(SKEW_HOSTS_MAX);
     skew_roll_call(&there, &f);
@@ -61,13 +57,4 @@ static void test_where_no_row_is_free_the_result_lacks_something(void **state) {
     skew_roll_call(&absent, &f);
     assert_int_equal(f.count, SKEW_HOSTS_MAX);
     assert_true(f.missing);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_is_not_there_is_missing_once),
-        cmocka_unit_test(test_a_row_that_is_no_host_of_locks_is_nobody),
-        cmocka_unit_test(test_where_no_row_is_free_the_result_lacks_something),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

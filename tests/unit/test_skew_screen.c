@@ -49,8 +49,7 @@ static void workers(skew_host *hosts, int n) {
 }
 
 /* The shell's next line included, nothing has left the screen; what is last is the verdict, whole, and what to do. */
-static void test_a_terminal_of_80_by_24_has_room_for_the_verdict(void **state) {
-    (void)state;
+TEST(a_terminal_of_80_by_24_has_room_for_the_verdict) {
     static skew_host hosts[60];
     static const int64_t slacks[] = {1000, 450, 200, -250};
     for (int n = 0; n <= 60; n++)
@@ -74,8 +73,7 @@ static void test_a_terminal_of_80_by_24_has_room_for_the_verdict(void **state) {
         }
 }
 
-static void test_a_tiny_terminal_shows_the_verdict_all_the_same(void **state) {
-    (void)state;
+TEST(a_tiny_terminal_shows_the_verdict_all_the_same) {
     static skew_host hosts[24];
     for (int columns = 1; columns < 80; columns++)
         for (int rows = 1; rows < 24; rows++) {
@@ -89,8 +87,7 @@ static void test_a_tiny_terminal_shows_the_verdict_all_the_same(void **state) {
         }
 }
 
-static void test_what_a_terminal_has_no_room_for_is_told(void **state) {
-    (void)state;
+TEST(what_a_terminal_has_no_room_for_is_told) {
     skew_host hosts[24];
     workers(hosts, 24);
     for (int i = 0; i < 24; i++) {
@@ -110,8 +107,7 @@ static void test_what_a_terminal_has_no_room_for_is_told(void **state) {
     skew_result_end(&r);
 }
 
-static void test_a_mark_says_which_warning_it_is(void **state) {
-    (void)state;
+TEST(a_mark_says_which_warning_it_is) {
     skew_host hosts[4];
     four_hosts(hosts);
     hosts[3] = host("gone", "agent", 0, 0, 100000);
@@ -148,8 +144,7 @@ static void expect_names(const char *const *names, const char *const *want, int 
         assert_string_equal(skew_name_of(&short_names, i, buf), want[i]);
 }
 
-static void test_names_are_cut_where_they_are_alike(void **state) {
-    (void)state;
+TEST(names_are_cut_where_they_are_alike) {
     static const char *const fits[] = {"app1", "app2.example.com"},
                              *const workers_of[] = {"payments-worker-01.prod.example.com",
                                                     "payments-worker-02.prod.example.com",
@@ -171,8 +166,7 @@ static void test_names_are_cut_where_they_are_alike(void **state) {
 }
 
 /* In seeded fleets: no wider than asked for, and no two that are different look the same. */
-static void test_short_names_are_short_and_tell_hosts_apart(void **state) {
-    (void)state;
+TEST(short_names_are_short_and_tell_hosts_apart) {
     static const char letters[] = "ab1-.";
     uint64_t seed = 1;
     for (int run = 0; run < 3000; run++) {
@@ -204,8 +198,7 @@ static void test_short_names_are_short_and_tell_hosts_apart(void **state) {
 
 /* ---- numbers -------------------------------------------------------------------------------------- */
 
-static void test_numbers_have_the_decimals_that_are_known_and_hold_the_truth(void **state) {
-    (void)state;
+TEST(numbers_have_the_decimals_that_are_known_and_hold_the_truth) {
     static const struct {
         tl_interval i;
         const char *lo, *hi;
@@ -227,17 +220,4 @@ static void test_numbers_have_the_decimals_that_are_known_and_hold_the_truth(voi
     }
     assert_string_equal(skew_exact(buf, 59000000), "59 s");
     assert_string_equal(skew_exact(buf, 59800000), "59800 ms");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_terminal_of_80_by_24_has_room_for_the_verdict),
-        cmocka_unit_test(test_a_tiny_terminal_shows_the_verdict_all_the_same),
-        cmocka_unit_test(test_what_a_terminal_has_no_room_for_is_told),
-        cmocka_unit_test(test_a_mark_says_which_warning_it_is),
-        cmocka_unit_test(test_names_are_cut_where_they_are_alike),
-        cmocka_unit_test(test_short_names_are_short_and_tell_hosts_apart),
-        cmocka_unit_test(test_numbers_have_the_decimals_that_are_known_and_hold_the_truth),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,36 +26,31 @@ static void all_faces(const char *name, skew_result r) {
     skew_result_end(&r);
 }
 
-static void test_a_safe_fleet(void **state) {
-    (void)state;
+TEST(a_safe_fleet) {
     skew_host hosts[4];
     four_hosts(hosts);
     all_faces("safe", judged(hosts, 3, 1000));
 }
 
-static void test_missing_evidence(void **state) {
-    (void)state;
+TEST(missing_evidence) {
     skew_host hosts[4];
     four_hosts(hosts);
     all_faces("warn", judged(hosts, 4, 1000));
 }
 
-static void test_a_theft_that_is_possible(void **state) {
-    (void)state;
+TEST(a_theft_that_is_possible) {
     skew_host hosts[4];
     four_hosts(hosts);
     all_faces("unsafe", judged(hosts, 4, 400));
 }
 
-static void test_nothing_measured(void **state) {
-    (void)state;
+TEST(nothing_measured) {
     skew_host hosts[4];
     four_hosts(hosts);
     all_faces("unknown", judged(&hosts[3], 1, -250));
 }
 
-static void test_many_hosts_are_a_list(void **state) {
-    (void)state;
+TEST(many_hosts_are_a_list) {
     skew_host hosts[9];
     for (int i = 0; i < 9; i++) {
         char name[16];
@@ -68,8 +63,7 @@ static void test_many_hosts_are_a_list(void **state) {
 }
 
 /* What a server answers is told, bars and all: in a plugin's line a bar begins the performance data. */
-static void test_a_reason_is_no_performance_data(void **state) {
-    (void)state;
+TEST(a_reason_is_no_performance_data) {
     skew_host hosts[4];
     four_hosts(hosts);
     (void)snprintf(hosts[3].detail, sizeof hosts[3].detail, "NOPERM 'cluster|nodes'");
@@ -84,16 +78,4 @@ static void test_a_reason_is_no_performance_data(void **state) {
     assert_ptr_equal(strchr(text, '|'), strrchr(text, '|'));
     free(text);
     skew_result_end(&r);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_safe_fleet),
-        cmocka_unit_test(test_missing_evidence),
-        cmocka_unit_test(test_a_theft_that_is_possible),
-        cmocka_unit_test(test_nothing_measured),
-        cmocka_unit_test(test_many_hosts_are_a_list),
-        cmocka_unit_test(test_a_reason_is_no_performance_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
  * Who belongs to a server, out of INFO and CLUSTER NODES as real servers write them, and out of what none
  * would.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_topology.h"
 
 static bool has(const redis_places *p, const char *host, int port) {
@@ -25,8 +20,7 @@ static redis_info *read_info(const char *text) {
     return r;
 }
 
-static void test_a_master_names_its_replicas(void **state) {
-    (void)state;
+TEST(a_master_names_its_replicas) {
     redis_info *r = read_info(
         "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:0123abcd\r\n"
         "server_time_usec:1795299412239419\r\n# Replication\r\nrole:master\r\n"
@@ -41,8 +35,7 @@ static void test_a_master_names_its_replicas(void **state) {
     test_free(r);
 }
 
-static void test_a_replica_names_its_master_and_its_own_replicas(void **state) {
-    (void)state;
+TEST(a_replica_names_its_master_and_its_own_replicas) {
     redis_info *r = read_info("redis_version:2.8.0\r\nrole:slave\r\nmaster_host:redis.example\r\n"
                               "master_port:6379\r\nmaster_link_status:up\r\n"
                               "slave0:ip=10.0.0.9,port=6379,state=online\r\n");
@@ -58,8 +51,7 @@ static void test_a_replica_names_its_master_and_its_own_replicas(void **state) {
     test_free(r);
 }
 
-static void test_a_sentinel_names_whom_it_watches(void **state) {
-    (void)state;
+TEST(a_sentinel_names_whom_it_watches) {
     redis_info *r = read_info(
         "redis_version:7.0.15\r\nredis_mode:sentinel\r\n# Sentinel\r\nsentinel_masters:2\r\n"
         "master0:name=main,status=ok,address=127.0.0.1:6379,slaves=1,sentinels=1\r\n"
@@ -71,8 +63,7 @@ static void test_a_sentinel_names_whom_it_watches(void **state) {
     test_free(r);
 }
 
-static void test_what_is_odd_is_left_out(void **state) {
-    (void)state;
+TEST(what_is_odd_is_left_out) {
     redis_info *r = test_malloc(sizeof *r);
     assert_false(info_read("", 0, r));
     assert_false(info_read("hello\n", 6, r));
@@ -89,8 +80,7 @@ static void test_what_is_odd_is_left_out(void **state) {
     test_free(r);
 }
 
-static void test_a_cluster_names_its_nodes_but_not_itself(void **state) {
-    (void)state;
+TEST(a_cluster_names_its_nodes_but_not_itself) {
     static const char text[] =
         "07c3 127.0.0.1:30004@31004,host4 slave e7d1 0 1426238317239 4 connected\n"
         "67ed 127.0.0.1:30002@31002 master - 0 1426238316232 2 connected 5461-10922\n"
@@ -108,8 +98,7 @@ static void test_a_cluster_names_its_nodes_but_not_itself(void **state) {
     test_free(p);
 }
 
-static void test_places_are_bounded_and_told_so(void **state) {
-    (void)state;
+TEST(places_are_bounded_and_told_so) {
     redis_places *p = test_calloc(1, sizeof *p);
     for (int i = 1; i <= PLACES_MAX; i++) {
         places_add(p, "h", 1, (uint16_t)i);
@@ -123,8 +112,7 @@ static void test_places_are_bounded_and_told_so(void **state) {
     test_free(p);
 }
 
-static void test_a_place_is_a_host_and_a_port(void **state) {
-    (void)state;
+TEST(a_place_is_a_host_and_a_port) {
     redis_place x;
     assert_true(place_read("[::1]:6379", 10, &x));
     assert_string_equal(x.host, "::1");
@@ -140,17 +128,4 @@ static void test_a_place_is_a_host_and_a_port(void **state) {
     assert_true(place_read(longest, TL_HOST_SIZE + 1, &x));
     memcpy(longest + TL_HOST_SIZE - 1, "h:1", 3);
     assert_false(place_read(longest, TL_HOST_SIZE + 2, &x));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_master_names_its_replicas),
-        cmocka_unit_test(test_a_replica_names_its_master_and_its_own_replicas),
-        cmocka_unit_test(test_a_sentinel_names_whom_it_watches),
-        cmocka_unit_test(test_what_is_odd_is_left_out),
-        cmocka_unit_test(test_a_cluster_names_its_nodes_but_not_itself),
-        cmocka_unit_test(test_places_are_bounded_and_told_so),
-        cmocka_unit_test(test_a_place_is_a_host_and_a_port),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

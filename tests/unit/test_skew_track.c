@@ -3,14 +3,9 @@
  * inside the interval. The clocks here are numbers. SKEW_RUNS=n plays so many seeded worlds, SKEW_SEED=n
  * one of them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_track.h"
 
 #define US INT64_C(1000)
@@ -122,8 +117,7 @@ static void assert_inside(const world *w, const skew_track *t) {
 
 /* ---- by hand ----------------------------------------------------------------------------------- */
 
-static void test_an_exchange_brackets_the_offset_by_its_round_trip(void **state) {
-    (void)state;
+TEST(an_exchange_brackets_the_offset_by_its_round_trip) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, 100 * US, 300 * US);
@@ -133,8 +127,7 @@ static void test_an_exchange_brackets_the_offset_by_its_round_trip(void **state)
     assert_int_equal(t.samples, 1);
 }
 
-static void test_brackets_are_intersected_and_never_averaged(void **state) {
-    (void)state;
+TEST(brackets_are_intersected_and_never_averaged) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, 10 * US, 5000 * US);
@@ -146,8 +139,7 @@ static void test_brackets_are_intersected_and_never_averaged(void **state) {
     assert_in_range(t.offset.hi - t.offset.lo, 20, 800); /* only aged by 1.8 s at 200 ppm, twice */
 }
 
-static void test_a_narrow_bracket_loses_nothing_to_many_wide_ones(void **state) {
-    (void)state;
+TEST(a_narrow_bracket_loses_nothing_to_many_wide_ones) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, 5 * US, 5 * US);
@@ -160,8 +152,7 @@ static void test_a_narrow_bracket_loses_nothing_to_many_wide_ones(void **state) 
     assert_true(in_the_end.hi - in_the_end.lo <= alone + 2 * 2); /* each edge: that, rounded up */
 }
 
-static void test_what_a_fast_rate_cost_stays_paid(void **state) {
-    (void)state;
+TEST(what_a_fast_rate_cost_stays_paid) {
     world w = calm();
     skew_track t = {.known = false};
     set_rates(&w, 50000000, 0); /* 5 %: a daemon corrects the clock */
@@ -180,8 +171,7 @@ static void test_what_a_fast_rate_cost_stays_paid(void **state) {
     assert_inside_by(&w, &t, 60000);
 }
 
-static void test_a_pause_of_the_measuring_process_is_no_step(void **state) {
-    (void)state;
+TEST(a_pause_of_the_measuring_process_is_no_step) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
@@ -194,8 +184,7 @@ static void test_a_pause_of_the_measuring_process_is_no_step(void **state) {
     assert_inside(&w, &t);
 }
 
-static void test_evidence_from_before_a_step_is_void(void **state) {
-    (void)state;
+TEST(evidence_from_before_a_step_is_void) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
@@ -209,9 +198,8 @@ static void test_evidence_from_before_a_step_is_void(void **state) {
 }
 
 /* Also when it is smaller than the exchange took, so that the bracket would not show it. */
-static void test_an_exchange_with_a_step_in_it_is_dropped(void **state) {
+TEST(an_exchange_with_a_step_in_it_is_dropped) {
     static const int64_t steps[] = {-40 * MS, -3 * MS, 3 * MS, 40 * MS};
-    (void)state;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         world w = calm();
         skew_track t = {.known = false};
@@ -234,8 +222,7 @@ static void test_an_exchange_with_a_step_in_it_is_dropped(void **state) {
     }
 }
 
-static void test_evidence_from_before_a_suspend_is_void(void **state) {
-    (void)state;
+TEST(evidence_from_before_a_suspend_is_void) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
@@ -248,8 +235,7 @@ static void test_evidence_from_before_a_suspend_is_void(void **state) {
     assert_inside(&w, &t);
 }
 
-static void test_an_exchange_with_a_suspend_in_it_is_dropped(void **state) {
-    (void)state;
+TEST(an_exchange_with_a_suspend_in_it_is_dropped) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
@@ -264,8 +250,7 @@ static void test_an_exchange_with_a_suspend_in_it_is_dropped(void **state) {
     assert_int_equal(t.steps, 0);
 }
 
-static void test_a_step_of_the_server_is_told_from_ones_own(void **state) {
-    (void)state;
+TEST(a_step_of_the_server_is_told_from_ones_own) {
     world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
@@ -278,8 +263,7 @@ static void test_a_step_of_the_server_is_told_from_ones_own(void **state) {
     assert_inside(&w, &t);
 }
 
-static void test_drift_has_bounds_and_needs_a_second(void **state) {
-    (void)state;
+TEST(drift_has_bounds_and_needs_a_second) {
     world w = calm();
     skew_track t = {.known = false};
     tl_interval d;
@@ -296,8 +280,7 @@ static void test_drift_has_bounds_and_needs_a_second(void **state) {
     assert_true(d.hi - d.lo < 2000);
 }
 
-static void test_drift_after_a_step_starts_anew(void **state) {
-    (void)state;
+TEST(drift_after_a_step_starts_anew) {
     world w = calm();
     skew_track t = {.known = false};
     tl_interval d;
@@ -308,8 +291,7 @@ static void test_drift_after_a_step_starts_anew(void **state) {
     assert_false(skew_drift(&t, &d));
 }
 
-static void test_a_server_that_thinks_for_long_costs_drift_and_is_no_step(void **state) {
-    (void)state;
+TEST(a_server_that_thinks_for_long_costs_drift_and_is_no_step) {
     world w = calm();
     skew_track t = {.known = false};
     set_rates(&w, -99000, 99000);
@@ -322,8 +304,7 @@ static void test_a_server_that_thinks_for_long_costs_drift_and_is_no_step(void *
     assert_true(t.offset.hi - t.offset.lo < 3000); /* not the 3 s */
 }
 
-static void test_stamps_further_apart_than_the_exchange_took_prove_nothing(void **state) {
-    (void)state;
+TEST(stamps_further_apart_than_the_exchange_took_prove_nothing) {
     world w = calm();
     skew_track t = {.known = false};
     skew_reading sent = look(&w, 50);
@@ -334,8 +315,7 @@ static void test_stamps_further_apart_than_the_exchange_took_prove_nothing(void 
     assert_int_equal(t.server_steps, 1);
 }
 
-static void test_clocks_at_the_epoch_and_in_2262(void **state) {
-    (void)state;
+TEST(clocks_at_the_epoch_and_in_2262) {
     static const int64_t zeros[] = {0, INT64_C(9214646400) * S};
     for (int i = 0; i < 2; i++) {
         world w = calm();
@@ -424,8 +404,7 @@ static void play(uint64_t seed) {
     }
 }
 
-static void test_the_truth_is_inside_in_every_seeded_world(void **state) {
-    (void)state;
+TEST(the_truth_is_inside_in_every_seeded_world) {
     const char *asked = getenv("SKEW_RUNS"), *one = getenv("SKEW_SEED");
     uint64_t runs = asked ? strtoull(asked, NULL, 10) : 3000000;
     if (one) {
@@ -436,26 +415,4 @@ static void test_the_truth_is_inside_in_every_seeded_world(void **state) {
         play(seed);
     }
     print_message("%llu worlds\n", (unsigned long long)runs);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_exchange_brackets_the_offset_by_its_round_trip),
-        cmocka_unit_test(test_brackets_are_intersected_and_never_averaged),
-        cmocka_unit_test(test_a_narrow_bracket_loses_nothing_to_many_wide_ones),
-        cmocka_unit_test(test_what_a_fast_rate_cost_stays_paid),
-        cmocka_unit_test(test_a_pause_of_the_measuring_process_is_no_step),
-        cmocka_unit_test(test_evidence_from_before_a_step_is_void),
-        cmocka_unit_test(test_an_exchange_with_a_step_in_it_is_dropped),
-        cmocka_unit_test(test_evidence_from_before_a_suspend_is_void),
-        cmocka_unit_test(test_an_exchange_with_a_suspend_in_it_is_dropped),
-        cmocka_unit_test(test_a_step_of_the_server_is_told_from_ones_own),
-        cmocka_unit_test(test_drift_has_bounds_and_needs_a_second),
-        cmocka_unit_test(test_drift_after_a_step_starts_anew),
-        cmocka_unit_test(test_a_server_that_thinks_for_long_costs_drift_and_is_no_step),
-        cmocka_unit_test(test_stamps_further_apart_than_the_exchange_took_prove_nothing),
-        cmocka_unit_test(test_clocks_at_the_epoch_and_in_2262),
-        cmocka_unit_test(test_the_truth_is_inside_in_every_seeded_world),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

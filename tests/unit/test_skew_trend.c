@@ -2,14 +2,9 @@
  * Drift and outlook against a truth that is known: clocks that drift steadily, seen through intervals that
  * hold the truth, wherever in them it is. The bounds hold it too, and what is foreseen comes true.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_trend.h"
@@ -41,8 +36,7 @@ static void draw(past_point *point, int n, int64_t offset_us, int64_t ppb, int64
     }
 }
 
-static void test_the_truth_is_inside(void **state) {
-    (void)state;
+TEST(the_truth_is_inside) {
     static past_point point[1500];
     for (int run = 0; run < 300; run++) {
         int n = (int)any(2, run % 10 == 0 ? 1500 : 60);
@@ -60,8 +54,7 @@ static void test_the_truth_is_inside(void **state) {
     }
 }
 
-static void test_the_bounds_are_narrow(void **state) {
-    (void)state;
+TEST(the_bounds_are_narrow) {
     past_point point[100];
     draw(point, 100, 5000, 20000, MINUTE, 100);
     skew_trend t = trend_of(point, 100);
@@ -73,8 +66,7 @@ static void test_the_bounds_are_narrow(void **state) {
     assert_true(t.ppb.hi - t.ppb.lo <= 2 * 102 * INT64_C(1000000) / MINUTE + 2);
 }
 
-static void test_only_the_latest_stretch_counts(void **state) {
-    (void)state;
+TEST(only_the_latest_stretch_counts) {
     past_point point[60];
     draw(point, 30, 0, -50000, MINUTE, 50);
     for (int i = 0; i < 30; i++)
@@ -90,8 +82,7 @@ static void test_only_the_latest_stretch_counts(void **state) {
     assert_true(!t.known && t.bent);
 }
 
-static void test_too_little_is_unknown(void **state) {
-    (void)state;
+TEST(too_little_is_unknown) {
     past_point point[3];
     draw(point, 3, 0, 0, MINUTE, 10);
     assert_false(trend_of(point, 0).known);
@@ -130,8 +121,7 @@ static trend_outlook ahead_of(skew_host *hosts, int n, const skew_trend *drift, 
     return o;
 }
 
-static void test_what_is_foreseen_comes_true(void **state) {
-    (void)state;
+TEST(what_is_foreseen_comes_true) {
     for (int run = 0; run < 500; run++) {
         skew_host hosts[3];
         skew_trend drift[3];
@@ -163,8 +153,7 @@ static void test_what_is_foreseen_comes_true(void **state) {
     }
 }
 
-static void test_the_outlook_by_hand(void **state) {
-    (void)state;
+TEST(the_outlook_by_hand) {
     skew_host hosts[] = {host("a", 0), host("b", 0), host("c", 0)};
     skew_trend drift[] = {steady(0, 0), steady(10000, 10000), {.known = false}};
     /* 1 ms of resolution, 1 us of rounding, 100 us of the two intervals: 1101 us on each edge. */
@@ -193,8 +182,7 @@ static void test_the_outlook_by_hand(void **state) {
 }
 
 /* A line of a log keeps the worst pairs only: the others are told from the offsets, never too late. */
-static void test_pairs_that_the_line_leaves_out(void **state) {
-    (void)state;
+TEST(pairs_that_the_line_leaves_out) {
     skew_host hosts[] = {host("a", 0), host("b", 0), host("c", 5000)};
     skew_trend drift[] = {steady(0, 0), steady(50000, 50000), steady(0, 0)};
     skew_result r = {.rule = {.lock_timeout_us = 60000000, .slack_us = 11101, .warn_percent = 100},
@@ -212,8 +200,7 @@ static void test_pairs_that_the_line_leaves_out(void **state) {
 }
 
 /* Its clock may have been set since. */
-static void test_nothing_is_foreseen_of_a_host_that_is_missing(void **state) {
-    (void)state;
+TEST(nothing_is_foreseen_of_a_host_that_is_missing) {
     skew_host hosts[] = {host("a", 0), host("b", 0), host("c", 0)};
     skew_trend drift[] = {steady(0, 0), steady(0, 0), steady(50000, 50000)};
     assert_int_equal(ahead_of(hosts, 3, drift, 100000).state, TREND_DRIFTING);
@@ -222,18 +209,4 @@ static void test_nothing_is_foreseen_of_a_host_that_is_missing(void **state) {
     trend_outlook o = ahead_of(hosts, 3, drift, 100000);
     assert_int_equal(o.state, TREND_STEADY);
     assert_true(o.unknown == 1 && o.one_unknown == 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_truth_is_inside),
-        cmocka_unit_test(test_the_bounds_are_narrow),
-        cmocka_unit_test(test_only_the_latest_stretch_counts),
-        cmocka_unit_test(test_too_little_is_unknown),
-        cmocka_unit_test(test_what_is_foreseen_comes_true),
-        cmocka_unit_test(test_the_outlook_by_hand),
-        cmocka_unit_test(test_pairs_that_the_line_leaves_out),
-        cmocka_unit_test(test_nothing_is_foreseen_of_a_host_that_is_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
  * Constraints between clocks: tightening never widens, never loses the truth, and a contradiction is
  * proved where there is one and nowhere else.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests.h"
 #include "skew/judge/skew_web.h"
 
 static void expect(const skew_web *w, int a, int b, int64_t lo, int64_t hi) {
@@ -17,8 +11,7 @@ static void expect(const skew_web *w, int a, int b, int64_t lo, int64_t hi) {
     assert_int_equal(i.hi, hi);
 }
 
-static void test_two_hosts_are_compared_through_the_server(void **state) {
-    (void)state;
+TEST(two_hosts_are_compared_through_the_server) {
     skew_web w;
     assert_true(skew_web_begin(&w, 3));
     skew_web_bind(&w, 0, 1, (tl_interval){340, 360});
@@ -30,8 +23,7 @@ static void test_two_hosts_are_compared_through_the_server(void **state) {
     skew_web_end(&w);
 }
 
-static void test_a_third_measurement_tightens_and_a_wide_one_changes_nothing(void **state) {
-    (void)state;
+TEST(a_third_measurement_tightens_and_a_wide_one_changes_nothing) {
     skew_web w;
     assert_true(skew_web_begin(&w, 3));
     skew_web_bind(&w, 0, 1, (tl_interval){-100, 100});
@@ -44,8 +36,7 @@ static void test_a_third_measurement_tightens_and_a_wide_one_changes_nothing(voi
     skew_web_end(&w);
 }
 
-static void test_a_contradiction_is_proved_and_located(void **state) {
-    (void)state;
+TEST(a_contradiction_is_proved_and_located) {
     skew_web w;
     assert_true(skew_web_begin(&w, 4));
     skew_web_bind(&w, 0, 1, (tl_interval){0, 10});
@@ -58,8 +49,7 @@ static void test_a_contradiction_is_proved_and_located(void **state) {
     skew_web_end(&w);
 }
 
-static void test_what_nothing_bounds_stays_unbounded(void **state) {
-    (void)state;
+TEST(what_nothing_bounds_stays_unbounded) {
     skew_web w;
     assert_true(skew_web_begin(&w, 3));
     skew_web_bind(&w, 0, 1, (tl_interval){INT64_MIN, INT64_MAX});
@@ -82,8 +72,7 @@ static int64_t draw(int64_t below) {
     return (int64_t)((seed_state >> 11) % (uint64_t)below);
 }
 
-static void test_the_truth_stays_inside_and_nothing_is_widened(void **state) {
-    (void)state;
+TEST(the_truth_stays_inside_and_nothing_is_widened) {
     for (uint64_t seed = 1; seed <= 20000; seed++) {
         skew_web w;
         int64_t truth[CLOCKS];
@@ -116,15 +105,4 @@ static void test_the_truth_stays_inside_and_nothing_is_widened(void **state) {
             }
         skew_web_end(&w);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_hosts_are_compared_through_the_server),
-        cmocka_unit_test(test_a_third_measurement_tightens_and_a_wide_one_changes_nothing),
-        cmocka_unit_test(test_a_contradiction_is_proved_and_located),
-        cmocka_unit_test(test_what_nothing_bounds_stays_unbounded),
-        cmocka_unit_test(test_the_truth_stays_inside_and_nothing_is_widened),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 /*
  * When to wait for an answer without sleeping: the decision, by its numbers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
+#include "tests.h"
 #include "ground/spin.h"
 
 #define MANY 100000
@@ -23,27 +18,23 @@ static unsigned play(tl_spin *spin, unsigned answers, bool there) {
     return tried;
 }
 
-static void test_a_new_connection_is_tried_for_the_bound_and_no_longer(void **state) {
-    (void)state;
+TEST(a_new_connection_is_tried_for_the_bound_and_no_longer) {
     tl_spin spin = {0};
     assert_int_equal(tl__spin_ns(&spin, 0), TL_SPIN_NS);
     assert_true(TL_SPIN_NS <= 50000);
 }
 
-static void test_a_near_server_is_looked_for_every_time(void **state) {
-    (void)state;
+TEST(a_near_server_is_looked_for_every_time) {
     tl_spin spin = {0};
     assert_int_equal(play(&spin, MANY, true), MANY);
 }
 
-static void test_a_far_server_costs_one_look_in_a_thousand(void **state) {
-    (void)state;
+TEST(a_far_server_costs_one_look_in_a_thousand) {
     tl_spin spin = {0};
     assert_in_range(play(&spin, MANY, false), MANY / (TL_SPIN_REST_MAX + 1), MANY / 1000 + 12);
 }
 
-static void test_a_server_that_has_come_near_is_noticed(void **state) {
-    (void)state;
+TEST(a_server_that_has_come_near_is_noticed) {
     tl_spin spin = {0};
     (void)play(&spin, MANY, false);
     unsigned slept = 0;
@@ -54,8 +45,7 @@ static void test_a_server_that_has_come_near_is_noticed(void **state) {
     assert_int_equal(play(&spin, MANY, true), MANY);
 }
 
-static void test_one_late_answer_among_many_costs_little(void **state) {
-    (void)state;
+TEST(one_late_answer_among_many_costs_little) {
     tl_spin spin = {0};
     unsigned tried = 0;
     for (int i = 0; i < 1000; i++) {
@@ -65,22 +55,9 @@ static void test_one_late_answer_among_many_costs_little(void **state) {
     assert_true(tried > 17000);
 }
 
-static void test_no_more_than_a_few_callers_look_at_a_time(void **state) {
-    (void)state;
+TEST(no_more_than_a_few_callers_look_at_a_time) {
     tl_spin spin = {0};
     assert_int_equal(tl__spin_ns(&spin, TL_SPINNERS_MAX - 1), TL_SPIN_NS);
     assert_int_equal(tl__spin_ns(&spin, TL_SPINNERS_MAX), 0);
     assert_int_equal(tl__spin_ns(&spin, 0), TL_SPIN_NS); /* which says nothing of the server */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_new_connection_is_tried_for_the_bound_and_no_longer),
-        cmocka_unit_test(test_a_near_server_is_looked_for_every_time),
-        cmocka_unit_test(test_a_far_server_costs_one_look_in_a_thousand),
-        cmocka_unit_test(test_a_server_that_has_come_near_is_noticed),
-        cmocka_unit_test(test_one_late_answer_among_many_costs_little),
-        cmocka_unit_test(test_no_more_than_a_few_callers_look_at_a_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,10 @@
  * The script that takes a lock, executed: a take that was under way for long finds its own token bound,
  * and K deleted meanwhile.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "fake_redis.h"
+#include "tests.h"
 #include "wire/script.h"
 
 #define K "jobs"
@@ -71,8 +67,7 @@ static void assert_binds_until(const char *until_us) {
 }
 
 /* Its holder believes in what it was told later: that it has been extended. */
-static void test_a_late_take_of_the_same_token_moves_nothing_back(void **state) {
-    (void)state;
+TEST(a_late_take_of_the_same_token_moves_nothing_back) {
     static const char extended[] = "1700000060000000";
     static const uint32_t levels[] = {NEW, OLD};
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
@@ -86,8 +81,7 @@ static void test_a_late_take_of_the_same_token_moves_nothing_back(void **state) 
 }
 
 /* Where the script can't ask for the time: for how long the take under way was sent. */
-static void test_a_take_of_the_same_token_binds_for_longer(void **state) {
-    (void)state;
+TEST(a_take_of_the_same_token_binds_for_longer) {
     begin(OLD, "1700000001000000");
     assert_int_equal(take(TOKEN, EARLIER), 1);
     assert_binds_until("1700000002000000");
@@ -99,8 +93,7 @@ static void test_a_take_of_the_same_token_binds_for_longer(void **state) {
 }
 
 /* It is to be had again only if S can be told, so that no other takes it should K be deleted. */
-static void test_a_holder_for_longer_than_s_can_be_told_is_refused(void **state) {
-    (void)state;
+TEST(a_holder_for_longer_than_s_can_be_told_is_refused) {
     static const uint32_t levels[] = {NEW, OLD};
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         begin(levels[i], "1700000001000000");
@@ -117,20 +110,9 @@ static void test_a_holder_for_longer_than_s_can_be_told_is_refused(void **state)
 }
 
 /* Another's is not there any more when that is over. */
-static void test_a_take_after_anothers_binds_for_its_own_time(void **state) {
-    (void)state;
+TEST(a_take_after_anothers_binds_for_its_own_time) {
     begin(OLD, "1699999999000000");
     assert_int_equal(take(OTHER, NOW), 1);
     assert_binds_until("1700000004000000");
     end();
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_late_take_of_the_same_token_moves_nothing_back),
-        cmocka_unit_test(test_a_take_of_the_same_token_binds_for_longer),
-        cmocka_unit_test(test_a_holder_for_longer_than_s_can_be_told_is_refused),
-        cmocka_unit_test(test_a_take_after_anothers_binds_for_its_own_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /*
  * The heap of what the keeper runs: whatever is added, moved and removed, the first is due first.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "client/tasks.h"
 
 #define MANY 500
@@ -30,8 +25,7 @@ static void assert_in_order(const tl_tasks *t) {
     }
 }
 
-static void test_an_empty_one_has_no_first(void **state) {
-    (void)state;
+TEST(an_empty_one_has_no_first) {
     tl_tasks t = {0};
     tl_task task = {0};
     assert_null(tl__tasks_first(&t));
@@ -44,8 +38,7 @@ static void test_an_empty_one_has_no_first(void **state) {
     free(t.heap);
 }
 
-static void test_they_come_out_as_they_are_due(void **state) {
-    (void)state;
+TEST(they_come_out_as_they_are_due) {
     tl_tasks t = {0};
     tl_task *tasks = calloc(MANY, sizeof *tasks);
     assert_non_null(tasks);
@@ -63,8 +56,7 @@ static void test_they_come_out_as_they_are_due(void **state) {
     free(t.heap);
 }
 
-static void test_whatever_is_moved_and_removed_the_order_holds(void **state) {
-    (void)state;
+TEST(whatever_is_moved_and_removed_the_order_holds) {
     tl_tasks t = {0};
     uint64_t random = 88172645463325252U;
     tl_task *tasks = calloc(MANY, sizeof *tasks);
@@ -82,13 +74,4 @@ static void test_whatever_is_moved_and_removed_the_order_holds(void **state) {
     }
     free(tasks);
     free(t.heap);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_empty_one_has_no_first),
-        cmocka_unit_test(test_they_come_out_as_they_are_due),
-        cmocka_unit_test(test_whatever_is_moved_and_removed_the_order_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

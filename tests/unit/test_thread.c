@@ -2,14 +2,9 @@
  * Threads of the library's own: they take no signals of the program, and leave its mask as it was.
  */
 #include <semaphore.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "ground/thread.h"
 
 static sigset_t seen;
@@ -41,24 +36,14 @@ static void start(tl_thread *ret_thread) {
     assert_false(sigismember(&after, SIGTERM));
 }
 
-static void test_one_that_is_joined_takes_no_signals(void **state) {
+TEST(one_that_is_joined_takes_no_signals) {
     tl_thread thread;
     void *result = NULL;
-    (void)state;
     start(&thread);
     assert_int_equal(pthread_join(thread.system, &result), 0);
     assert_ptr_equal(result, &ran);
 }
 
-static void test_a_detached_one_takes_no_signals(void **state) {
-    (void)state;
+TEST(a_detached_one_takes_no_signals) {
     start(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_that_is_joined_takes_no_signals),
-        cmocka_unit_test(test_a_detached_one_takes_no_signals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,8 +157,7 @@ static void log_in(secure *s) {
 
 /* ---- tests ------------------------------------------------------------------------------------- */
 
-static void test_a_trusted_server_is_talked_to(void **state) {
-    (void)state;
+TEST(a_trusted_server_is_talked_to) {
     secure s;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     world_ask(&s.w, 1, "GET k");
@@ -179,8 +178,7 @@ static void test_a_trusted_server_is_talked_to(void **state) {
     seen_failed(&s.w, 1, 2, s.w.log[1].maybe_sent, TL_EUNAVAILABLE, "the connection is closed");
 }
 
-static void test_large_requests_and_replies(void **state) {
-    (void)state;
+TEST(large_requests_and_replies) {
     secure s;
     size_t n = 3 << 20;
     char *value = malloc(n + 1), head[64];
@@ -218,8 +216,7 @@ static void check_refused(const char *names, long days, bool trusted, const char
     close_secure(&s);
 }
 
-static void test_a_server_that_proves_nothing_is_refused(void **state) {
-    (void)state;
+TEST(a_server_that_proves_nothing_is_refused) {
     check_refused("IP:127.0.0.1", 30, false, "self");
     check_refused("IP:127.0.0.2", 30, true, "IP address mismatch");
     check_refused("DNS:127.0.0.1", 30, true, "IP address mismatch");
@@ -232,8 +229,7 @@ static int look_up(const char *host, const char *service, const struct addrinfo 
     return getaddrinfo("127.0.0.1", service, hints, ret);
 }
 
-static void test_a_name_must_match(void **state) {
-    (void)state;
+TEST(a_name_must_match) {
     secure s;
     tl__resolve_inject(look_up);
     for (int i = 0; i < 2; i++) {
@@ -253,8 +249,7 @@ static void test_a_name_must_match(void **state) {
     tl__resolve_inject(NULL);
 }
 
-static void test_a_server_without_tls_is_told_nothing(void **state) {
-    (void)state;
+TEST(a_server_without_tls_is_told_nothing) {
     secure s;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     world_ask(&s.w, 1, "GET k");
@@ -268,8 +263,7 @@ static void test_a_server_without_tls_is_told_nothing(void **state) {
     close_secure(&s);
 }
 
-static void test_a_handshake_that_stalls_or_breaks_ends(void **state) {
-    (void)state;
+TEST(a_handshake_that_stalls_or_breaks_ends) {
     secure s;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     world_ask(&s.w, 1, "GET k");
@@ -286,8 +280,7 @@ static void test_a_handshake_that_stalls_or_breaks_ends(void **state) {
     close_secure(&s);
 }
 
-static void test_writing_to_a_lost_peer_raises_no_signal(void **state) {
-    (void)state;
+TEST(writing_to_a_lost_peer_raises_no_signal) {
     secure s;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     world_ask(&s.w, 1, "GET k");
@@ -302,8 +295,7 @@ static void test_writing_to_a_lost_peer_raises_no_signal(void **state) {
     assert_int_equal(s.w.seen, 5);
 }
 
-static void test_authorities_that_cannot_be_loaded_are_named(void **state) {
-    (void)state;
+TEST(authorities_that_cannot_be_loaded_are_named) {
     secure s;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, false);
     (void)snprintf(s.w.endpoint.ca_file, sizeof s.w.endpoint.ca_file, "/nowhere/ca.pem");
@@ -315,8 +307,7 @@ static void test_authorities_that_cannot_be_loaded_are_named(void **state) {
 }
 
 /* Certificates are renewed while a client lives. */
-static void test_files_are_read_for_each_connection(void **state) {
-    (void)state;
+TEST(files_are_read_for_each_connection) {
     secure s;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     world_ask(&s.w, 1, "GET k");
@@ -335,8 +326,7 @@ static void test_files_are_read_for_each_connection(void **state) {
     close_secure(&s);
 }
 
-static void test_the_certificate_may_be_for_another_name(void **state) {
-    (void)state;
+TEST(the_certificate_may_be_for_another_name) {
     secure s;
     open_secure(&s, "127.0.0.1", "DNS:r.example,IP:127.0.0.2", 30, true);
     (void)snprintf(s.w.endpoint.server_name, sizeof s.w.endpoint.server_name, "r.example");
@@ -371,8 +361,7 @@ static void give_certificate(secure *s) {
     (void)snprintf(s->w.endpoint.key_file, sizeof s->w.endpoint.key_file, "%s", s->key_file);
 }
 
-static void test_a_certificate_opens(void **state) {
-    (void)state;
+TEST(a_certificate_opens) {
     for (size_t i = 0; i < 2; i++) {
         secure s;
         open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
@@ -388,8 +377,7 @@ static void test_a_certificate_opens(void **state) {
     }
 }
 
-static void test_who_has_no_certificate_is_told_what_to_give(void **state) {
-    (void)state;
+TEST(who_has_no_certificate_is_told_what_to_give) {
     for (size_t i = 0; i < 2; i++) {
         secure s;
         open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
@@ -404,8 +392,7 @@ static void test_who_has_no_certificate_is_told_what_to_give(void **state) {
     }
 }
 
-static void test_a_certificate_that_the_server_does_not_trust_is_named(void **state) {
-    (void)state;
+TEST(a_certificate_that_the_server_does_not_trust_is_named) {
     for (size_t i = 0; i < 2; i++) {
         secure s;
         open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
@@ -422,8 +409,7 @@ static void test_a_certificate_that_the_server_does_not_trust_is_named(void **st
 }
 
 /* It can't write any more, but what the server has said is still there to read. */
-static void test_a_refusal_is_found_when_writing_fails_first(void **state) {
-    (void)state;
+TEST(a_refusal_is_found_when_writing_fails_first) {
     secure s;
     char problem[192] = "";
     size_t n;
@@ -460,8 +446,7 @@ static void check_files(secure *s, const char *words, const char *file) {
     world_pass_ms(&s->w, 1000);
 }
 
-static void test_a_certificate_or_key_that_is_no_good_is_named(void **state) {
-    (void)state;
+TEST(a_certificate_or_key_that_is_no_good_is_named) {
     secure s;
     EVP_PKEY *other = EVP_EC_gen("P-256");
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
@@ -478,37 +463,10 @@ static void test_a_certificate_or_key_that_is_no_good_is_named(void **state) {
     close_secure(&s);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_trusted_server_is_talked_to),
-        cmocka_unit_test(test_large_requests_and_replies),
-        cmocka_unit_test(test_a_server_that_proves_nothing_is_refused),
-        cmocka_unit_test(test_a_name_must_match),
-        cmocka_unit_test(test_a_server_without_tls_is_told_nothing),
-        cmocka_unit_test(test_a_handshake_that_stalls_or_breaks_ends),
-        cmocka_unit_test(test_writing_to_a_lost_peer_raises_no_signal),
-        cmocka_unit_test(test_authorities_that_cannot_be_loaded_are_named),
-        cmocka_unit_test(test_files_are_read_for_each_connection),
-        cmocka_unit_test(test_the_certificate_may_be_for_another_name),
-        cmocka_unit_test(test_a_certificate_opens),
-        cmocka_unit_test(test_who_has_no_certificate_is_told_what_to_give),
-        cmocka_unit_test(test_a_certificate_that_the_server_does_not_trust_is_named),
-        cmocka_unit_test(test_a_refusal_is_found_when_writing_fails_first),
-        cmocka_unit_test(test_a_certificate_or_key_that_is_no_good_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #else
 
-static void test_tls_is_not_in_this_build(void **state) {
-    (void)state;
+TEST(tls_is_not_in_this_build) {
     assert_false(tl__tls_built());
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tls_is_not_in_this_build)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #endif

@@ -1,15 +1,10 @@
 /*
  * Tokens and seeds: unique, well formed, and none of the program's own randomness.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests.h"
 #include "ground/token.h"
 
 #define MANY 4096
@@ -18,8 +13,7 @@ static int compare(const void *a, const void *b) {
     return memcmp(a, b, sizeof(tl_token));
 }
 
-static void test_a_tokens_bytes_are_its_text(void **state) {
-    (void)state;
+TEST(a_tokens_bytes_are_its_text) {
     tl_random random = {.left = 0};
     tl_token token = tl__token_draw(&random);
     tl_bytes b = tl__token_bytes(&token);
@@ -27,8 +21,7 @@ static void test_a_tokens_bytes_are_its_text(void **state) {
     assert_ptr_equal(b.p, token.text);
 }
 
-static void test_seeds_differ_in_both_halves(void **state) {
-    (void)state;
+TEST(seeds_differ_in_both_halves) {
     uint64_t differ = 0, first = tl__random_seed();
     for (int i = 0; i < 256; i++)
         differ |= first ^ tl__random_seed();
@@ -37,8 +30,7 @@ static void test_seeds_differ_in_both_halves(void **state) {
 
 /* ---- fetched ahead --------------------------------------------------------------------------- */
 
-static void test_a_drawn_token_is_a_random_uuid_in_lower_case(void **state) {
-    (void)state;
+TEST(a_drawn_token_is_a_random_uuid_in_lower_case) {
     tl_random random = {.left = 0};
     for (int k = 0; k < MANY; k++) {
         tl_token token = tl__token_draw(&random);
@@ -50,8 +42,7 @@ static void test_a_drawn_token_is_a_random_uuid_in_lower_case(void **state) {
     }
 }
 
-static void test_no_token_is_drawn_twice(void **state) {
-    (void)state;
+TEST(no_token_is_drawn_twice) {
     static tl_token all[MANY];
     tl_random random = {.left = 0};
     for (size_t i = 0; i < MANY; i++) {
@@ -63,8 +54,7 @@ static void test_no_token_is_drawn_twice(void **state) {
         assert_memory_not_equal(&all[i - 1], &all[i], sizeof *all);
 }
 
-static void test_what_was_drawn_is_kept_nowhere(void **state) {
-    (void)state;
+TEST(what_was_drawn_is_kept_nowhere) {
     static const uint8_t nothing[TL_RANDOM_SIZE];
     tl_random random = {.left = 0};
     size_t before = TL_RANDOM_SIZE;
@@ -77,8 +67,7 @@ static void test_what_was_drawn_is_kept_nowhere(void **state) {
     }
 }
 
-static void test_drawn_seeds_differ_in_each_bit(void **state) {
-    (void)state;
+TEST(drawn_seeds_differ_in_each_bit) {
     tl_random random = {.left = 0};
     uint64_t differ = 0, first = tl__random_draw(&random);
     for (int i = 0; i < 256; i++)
@@ -87,8 +76,7 @@ static void test_drawn_seeds_differ_in_each_bit(void **state) {
 }
 
 /* It is the program's own. */
-static void test_the_programs_random_goes_on_undisturbed(void **state) {
-    (void)state;
+TEST(the_programs_random_goes_on_undisturbed) {
     srandom(42);
     long first = random(), second = random();
     srandom(42);
@@ -97,17 +85,4 @@ static void test_the_programs_random_goes_on_undisturbed(void **state) {
     (void)tl__token_draw(&own);
     (void)tl__random_seed();
     assert_int_equal(random(), second);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_tokens_bytes_are_its_text),
-        cmocka_unit_test(test_seeds_differ_in_both_halves),
-        cmocka_unit_test(test_a_drawn_token_is_a_random_uuid_in_lower_case),
-        cmocka_unit_test(test_no_token_is_drawn_twice),
-        cmocka_unit_test(test_what_was_drawn_is_kept_nowhere),
-        cmocka_unit_test(test_drawn_seeds_differ_in_each_bit),
-        cmocka_unit_test(test_the_programs_random_goes_on_undisturbed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

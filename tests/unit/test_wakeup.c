@@ -123,8 +123,7 @@ static void heard(world *w) {
 
 /* ---- everyday ---------------------------------------------------------------------------------- */
 
-static void test_no_listener_no_connection(void **state) {
-    (void)state;
+TEST(no_listener_no_connection) {
     world w;
     open_world(&w);
     for (int i = 0; i < 3; i++) {
@@ -137,8 +136,7 @@ static void test_no_listener_no_connection(void **state) {
     tl__wakeup_free(NULL);
 }
 
-static void test_armed_then_woken(void **state) {
-    (void)state;
+TEST(armed_then_woken) {
     world w;
     arm_a(&w);
     peer_send(&w.peer, MESSAGE("a", "1") MESSAGE("z", "2") MESSAGE("a", "3"));
@@ -147,8 +145,7 @@ static void test_armed_then_woken(void **state) {
     close_world(&w);
 }
 
-static void test_one_subscription_for_many_listeners(void **state) {
-    (void)state;
+TEST(one_subscription_for_many_listeners) {
     world w;
     arm_a(&w);
     listen_to(&w, "a");
@@ -165,8 +162,7 @@ static void test_one_subscription_for_many_listeners(void **state) {
     close_world(&w);
 }
 
-static void test_listen_before_confirmation_waits_for_it(void **state) {
-    (void)state;
+TEST(listen_before_confirmation_waits_for_it) {
     world w;
     open_world(&w);
     listen_to(&w, "a");
@@ -183,8 +179,7 @@ static void test_listen_before_confirmation_waits_for_it(void **state) {
 }
 
 /* The confirmation of a subscription that was given up must not arm its successor. */
-static void test_a_former_subscription_arms_nothing(void **state) {
-    (void)state;
+TEST(a_former_subscription_arms_nothing) {
     world w;
     open_world(&w);
     listen_to(&w, "x");
@@ -205,8 +200,7 @@ static void test_a_former_subscription_arms_nothing(void **state) {
     close_world(&w);
 }
 
-static void test_what_is_forgotten_before_there_is_a_connection_is_never_said(void **state) {
-    (void)state;
+TEST(what_is_forgotten_before_there_is_a_connection_is_never_said) {
     world w;
     open_world(&w);
     listen_to(&w, "b");
@@ -220,8 +214,7 @@ static void test_what_is_forgotten_before_there_is_a_connection_is_never_said(vo
     close_world(&w);
 }
 
-static void test_any_bytes_up_to_the_longest(void **state) {
-    (void)state;
+TEST(any_bytes_up_to_the_longest) {
     world w;
     static char longest[TL_TOPIC_MAX], head[64];
     memset(longest, 'x', sizeof longest);
@@ -240,8 +233,7 @@ static void test_any_bytes_up_to_the_longest(void **state) {
     close_world(&w);
 }
 
-static void test_thousands_of_topics(void **state) {
-    (void)state;
+TEST(thousands_of_topics) {
     world w;
     char topic[16], bytes[128];
     enum { MANY = 3000 };
@@ -277,8 +269,7 @@ static void test_thousands_of_topics(void **state) {
 
 /* ---- losing ------------------------------------------------------------------------------------ */
 
-static void test_a_lost_connection_disarms_and_is_made_again(void **state) {
-    (void)state;
+TEST(a_lost_connection_disarms_and_is_made_again) {
     world w;
     arm_a(&w);
     peer_reset(&w.peer);
@@ -293,8 +284,7 @@ static void test_a_lost_connection_disarms_and_is_made_again(void **state) {
     close_world(&w);
 }
 
-static void test_a_connect_that_fails_tells_once_and_is_tried_again(void **state) {
-    (void)state;
+TEST(a_connect_that_fails_tells_once_and_is_tried_again) {
     world w;
     open_world(&w);
     uint16_t port = w.peer.port;
@@ -321,8 +311,7 @@ static void test_a_connect_that_fails_tells_once_and_is_tried_again(void **state
     close_world(&w);
 }
 
-static void test_forgotten_while_down_is_not_connected_for(void **state) {
-    (void)state;
+TEST(forgotten_while_down_is_not_connected_for) {
     world w;
     open_world(&w);
     peer_close(&w.peer);
@@ -337,8 +326,7 @@ static void test_forgotten_while_down_is_not_connected_for(void **state) {
     close_world(&w);
 }
 
-static void test_a_refused_topic_is_not_armed(void **state) {
-    (void)state;
+TEST(a_refused_topic_is_not_armed) {
     world w;
     arm_a(&w);
     listen_to(&w, "b");
@@ -362,8 +350,7 @@ static void on_change(void *ctx, tl_bytes topic, bool armed) {
     }
 }
 
-static void test_topics_come_and_go_while_being_told(void **state) {
-    (void)state;
+TEST(topics_come_and_go_while_being_told) {
     world w;
     arm_a(&w);
     listen_to(&w, "b");
@@ -383,8 +370,7 @@ static void test_topics_come_and_go_while_being_told(void **state) {
 
 /* ---- silence ----------------------------------------------------------------------------------- */
 
-static void test_a_silent_server_is_pinged_and_then_dropped(void **state) {
-    (void)state;
+TEST(a_silent_server_is_pinged_and_then_dropped) {
     world w;
     arm_a(&w);
     for (int i = 0; i < 2; i++) {
@@ -409,8 +395,7 @@ static void test_a_silent_server_is_pinged_and_then_dropped(void **state) {
     close_world(&w);
 }
 
-static void test_an_unanswered_subscription_drops_the_connection(void **state) {
-    (void)state;
+TEST(an_unanswered_subscription_drops_the_connection) {
     world w;
     arm_a(&w);
     listen_to(&w, "b");
@@ -420,8 +405,7 @@ static void test_an_unanswered_subscription_drops_the_connection(void **state) {
     close_world(&w);
 }
 
-static void test_without_listeners_it_closes_after_half_a_minute(void **state) {
-    (void)state;
+TEST(without_listeners_it_closes_after_half_a_minute) {
     world w;
     arm_a(&w);
     forget(&w, "a");
@@ -459,8 +443,7 @@ static void check_nonsense(const char *bytes) {
     close_world(&w);
 }
 
-static void test_what_no_server_says_drops_the_connection(void **state) {
-    (void)state;
+TEST(what_no_server_says_drops_the_connection) {
     check_nonsense("+PONG\r\n"); /* nobody asked */
     check_nonsense(":1\r\n");
     check_nonsense("$-1\r\n");
@@ -472,27 +455,4 @@ static void test_what_no_server_says_drops_the_connection(void **state) {
     check_nonsense("*3\r\n$7\r\nmessage\r\n:1\r\n:2\r\n");
     check_nonsense("*1\r\n*1\r\n:1\r\n");
     check_nonsense("HTTP/1.1 200 OK\r\n");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_listener_no_connection),
-        cmocka_unit_test(test_armed_then_woken),
-        cmocka_unit_test(test_one_subscription_for_many_listeners),
-        cmocka_unit_test(test_listen_before_confirmation_waits_for_it),
-        cmocka_unit_test(test_a_former_subscription_arms_nothing),
-        cmocka_unit_test(test_what_is_forgotten_before_there_is_a_connection_is_never_said),
-        cmocka_unit_test(test_any_bytes_up_to_the_longest),
-        cmocka_unit_test(test_thousands_of_topics),
-        cmocka_unit_test(test_a_lost_connection_disarms_and_is_made_again),
-        cmocka_unit_test(test_a_connect_that_fails_tells_once_and_is_tried_again),
-        cmocka_unit_test(test_forgotten_while_down_is_not_connected_for),
-        cmocka_unit_test(test_a_refused_topic_is_not_armed),
-        cmocka_unit_test(test_topics_come_and_go_while_being_told),
-        cmocka_unit_test(test_a_silent_server_is_pinged_and_then_dropped),
-        cmocka_unit_test(test_an_unanswered_subscription_drops_the_connection),
-        cmocka_unit_test(test_without_listeners_it_closes_after_half_a_minute),
-        cmocka_unit_test(test_what_no_server_says_drops_the_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
