@@ -6,14 +6,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include "client/driver.h"
 #include "ground/error.h"
 #include "ground/glob.h"
 #include "ground/options.h"
+#include "ground/process.h"
 #include "protocol/ask.h"
 #include "protocol/break.h"
 #include "protocol/scan.h"
@@ -26,7 +24,6 @@
 #define DRIFT_PPM 101500
 #define DRIFT_MAX_PPM 500000
 #define LIMIT_MAX_MS 3600000
-#define PAGE 4096
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -60,31 +57,14 @@ static tl_err check_options(tl_client_options *o, tl_error *err) {
 }
 
 static void write_owner(tl_client *client, const char *service) {
-    struct utsname names;
-    if (uname(&names) != 0)
-        (void)snprintf(names.nodename, sizeof names.nodename, "?");
-    for (char *p = names.nodename; *p; p++)
+    tl_process me = tl__process_this();
+    for (char *p = me.host; *p; p++)
         if (*p <= ' ')
             *p = '-';
     if (!service || !*service)
-        service = program_invocation_short_name;
-    (void)snprintf(client->owner, sizeof client->owner, "%.255s %ld %.63s", names.nodename,
-                   (long)getpid(), service);
-}
-
-static bool map_here(tl_client *client) {
-    // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
-    unsigned char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                               0);
-    if (page == MAP_FAILED)
-        return false;
-    if (madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
-        (void)munmap(page, PAGE);
-        return false;
-    }
-    page[0] = 1;
-    client->here = page;
-    return true;
+        service = me.program;
+    (void)snprintf(client->owner, sizeof client->owner, "%.255s %ld %.63s", me.host, (long)me.pid,
+                   service);
 }
 
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
@@ -159,8 +139,7 @@ static void free_client(tl_client *client) {
     tl__mutex_end(&client->mutex);
     tl__cond_end(&client->line_freed);
     tl__gate_end(&client->gate);
-    if (client->here)
-        (void)munmap((void *)(uintptr_t)client->here, PAGE);
+    tl__process_unmark(client->here);
     tl__endpoint_wipe(&client->endpoint);
     free((char *)(uintptr_t)client->legacy.dialect);
     free(client);
@@ -196,7 +175,8 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     code = set_namespaces(client, &o, err);
     if (code)
         goto fail;
-    if (!memory || !map_here(client) || tl__keeper_init(&client->keeper, client, o.dispatch)) {
+    client->here = tl__process_mark();
+    if (!memory || !client->here || tl__keeper_init(&client->keeper, client, o.dispatch)) {
         code = tl__fail(err, TL_ENOMEM, errno, "open a client: out of memory or descriptors");
         goto fail;
     }

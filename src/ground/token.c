@@ -1,38 +1,14 @@
 /*
- * The only source of randomness, and the only file that uses libuuid. It takes the bytes
- * from the kernel: libuuid's own generator sets the seed of the program's random(), under a lock that
- * a forked child finds held for ever when another thread was in it.
+ * Tokens and seeds, of random bytes that are fetched ahead. It must never give out a byte twice.
  */
 #include "ground/token.h"
 
-#include <errno.h>
-#include <sys/random.h>
 #include <uuid/uuid.h>
 
-/* By libuuid where the kernel gives nothing: some of those bits are fixed, so two ids make one block. */
-static void fill_slowly(tl_random *random) {
-    uuid_t even, odd;
-    for (size_t i = 0; i < sizeof random->bytes; i += sizeof even) {
-        uuid_generate_random(even);
-        uuid_generate_random(odd);
-        for (size_t k = 0; k < sizeof even; k++)
-            random->bytes[i + k] = even[k] ^ odd[(k + 1) % sizeof odd];
-    }
-}
+#include "ground/random.h"
 
 static void fill(tl_random *random) {
-    size_t have = 0;
-    int saved = errno;
-    while (have < sizeof random->bytes) {
-        ssize_t n = getrandom(random->bytes + have, sizeof random->bytes - have, 0);
-        if (n > 0)
-            have += (size_t)n;
-        else if (errno != EINTR)
-            break;
-    }
-    errno = saved;
-    if (have < sizeof random->bytes)
-        fill_slowly(random);
+    tl__random_bytes(random->bytes, sizeof random->bytes);
     random->left = sizeof random->bytes;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Tokens: 122 random bits as UUID text. The only user of libuuid, and of the kernel's randomness.
+ * Tokens: 122 random bits as UUID text; seeds.
  */
 #ifndef TL_TOKEN_H
 #define TL_TOKEN_H

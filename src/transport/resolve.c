@@ -1,5 +1,5 @@
 /*
- * Runs getaddrinfo in a thread of its own, one for each lookup. What the two sides share is
+ * Asks for a name in a thread of its own, one for each lookup. What the two sides share is
  * a box that the last one to leave frees; the asker never waits for the thread.
  */
 #include "transport/resolve.h"
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/names.h"
 #include "ground/thread.h"
 #include "ground/wait.h"
 #include "transport/endpoint.h"
@@ -21,16 +22,10 @@ struct tl_resolve {
     atomic_bool done;   /* the rest has been written and stays as it is */
     int fd;
     char host[TL_HOST_SIZE], port[PORT_SIZE];
-    int result, sys_errno; /* of getaddrinfo */
+    int result, sys_errno; /* of the resolver */
     size_t count;
     tl_address address[TL_ADDRESS_MAX];
 };
-
-static _Atomic(tl_getaddrinfo) injected; /* tests only; NULL in every program */
-
-void tl__resolve_inject(tl_getaddrinfo lookup) {
-    atomic_store(&injected, lookup);
-}
 
 static struct addrinfo hints_of(int flags) {
     return (struct addrinfo){
@@ -52,10 +47,10 @@ bool tl__resolve_numeric(const char *host, uint16_t port, tl_address *ret) {
     char service[PORT_SIZE];
     struct addrinfo hints = hints_of(AI_NUMERICHOST), *list = NULL;
     (void)snprintf(service, sizeof service, "%u", (unsigned)port);
-    if (getaddrinfo(host, service, &hints, &list) != 0)
+    if (tl__names_ask(host, service, &hints, &list) != 0)
         return false;
     size_t n = keep(list, ret, 1);
-    freeaddrinfo(list);
+    tl__names_free(list);
     return n == 1;
 }
 
@@ -69,12 +64,11 @@ static void leave(tl_resolve *r) {
 static void *look_up(void *box) {
     tl_resolve *r = box;
     struct addrinfo hints = hints_of(0), *list = NULL;
-    tl_getaddrinfo lookup = atomic_load(&injected);
-    r->result = (lookup ? lookup : getaddrinfo)(r->host, r->port, &hints, &list);
+    r->result = tl__names_ask(r->host, r->port, &hints, &list);
     r->sys_errno = errno;
     if (r->result == 0 && list) {
         r->count = keep(list, r->address, TL_ADDRESS_MAX);
-        freeaddrinfo(list);
+        tl__names_free(list);
     }
     atomic_store(&r->done, true);
     tl__wake_post(r->fd);

@@ -5,18 +5,13 @@
 #ifndef TL_RESOLVE_H
 #define TL_RESOLVE_H
 
-#include <netdb.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
+
+#include "ground/socket.h"
 
 #define TL_ADDRESS_MAX 16 /**< addresses of a name that are tried */
-
-typedef struct {
-    socklen_t size;
-    struct sockaddr_storage at;
-} tl_address;
 
 typedef struct tl_resolve tl_resolve;
 
@@ -38,11 +33,4 @@ int tl__resolve_errno(const tl_resolve *resolve);
 
 /** Done or not: give it up. The thread frees what it still needs. NULL is fine. */
 void tl__resolve_free(tl_resolve *resolve);
-
-typedef int (*tl_getaddrinfo)(const char *host, const char *service, const struct addrinfo *hints,
-                              struct addrinfo **ret);
-
-/** Tests: look up with this instead of getaddrinfo; NULL for the real one again. */
-void tl__resolve_inject(tl_getaddrinfo lookup);
-
 #endif

@@ -1,20 +1,17 @@
 /*
- * Sockets. Each one is close-on-exec and non-blocking, no write to it raises SIGPIPE, and
- * nothing here ever waits.
+ * Opens a stream, step by step, and moves its bytes. Nothing here ever waits.
  */
 #include "transport/stream.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
+
+#include "ground/socket.h"
 
 #define UNIX_AGAIN_MS 10
 
@@ -88,7 +85,7 @@ static void close_socket(tl_stream *s) {
     if (s->tls)
         tl__tls_end(s->tls);
     if (s->fd >= 0)
-        close(s->fd);
+        tl__socket_close(s->fd);
     s->fd = -1;
     errno = saved;
 }
@@ -130,36 +127,6 @@ static void opened(tl_stream *s) {
     }
     s->handshake_wants = POLLOUT;
     s->state = TL_STREAM_SECURING;
-}
-
-/* A port of this host where nobody listens can be picked for the near end as well: the socket is
- * then connected to itself. */
-static bool to_itself(int fd) {
-    struct sockaddr_storage near = {0}, far = {0};
-    socklen_t near_size = sizeof near, far_size = sizeof far;
-    return getsockname(fd, (struct sockaddr *)&near, &near_size) == 0 &&
-           getpeername(fd, (struct sockaddr *)&far, &far_size) == 0 && near.ss_family != AF_UNIX &&
-           near_size == far_size && memcmp(&near, &far, near_size) == 0;
-}
-
-static void set_options(int fd, int family) {
-    int on = 1;
-    if (family == AF_UNIX)
-        return;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-}
-
-/* Begin with one address: 0, EINPROGRESS, EAGAIN or what went wrong. */
-static int try_address(tl_stream *s, const tl_address *address) {
-    int family = address->at.ss_family;
-    s->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s->fd < 0)
-        return errno;
-    set_options(s->fd, family);
-    if (connect(s->fd, (const struct sockaddr *)&address->at, address->size) == 0)
-        return to_itself(s->fd) ? ECONNREFUSED : 0;
-    return errno == EINTR ? EINPROGRESS : errno;
 }
 
 /* Each address gets an equal share of the time that is left. */
@@ -213,11 +180,8 @@ static void begin_starting(tl_stream *s, tl_mono now) {
 /* false: it is not there, and its server neither; or it must not be used. */
 static bool check_local(tl_stream *s, tl_mono now) {
     tl_local_problem problem;
-    int dir = tl__local_open_dir(s->endpoint->dir, false, &problem);
-    if (dir >= 0) {
-        close(dir);
+    if (tl__local_may_enter(s->endpoint->dir, &problem))
         return true;
-    }
     if (problem.code)
         fail_local(s, problem.code, problem.words);
     else if (may_start(s, ENOENT))
@@ -243,7 +207,7 @@ static void next_address(tl_stream *s, tl_mono now, int problem) {
         count_problem(s, problem);
     while (s->next < s->addresses) {
         close_socket(s);
-        problem = try_address(s, &s->address[s->next++]);
+        problem = tl__socket_connect(&s->address[s->next++], &s->fd);
         s->address_by = share(s, now);
         if (problem == 0) {
             opened(s);
@@ -342,22 +306,14 @@ static void go_on_resolving(tl_stream *s, tl_mono now) {
 }
 
 static void go_on_connecting(tl_stream *s, tl_mono now) {
-    struct pollfd p = {.fd = s->fd, .events = POLLOUT};
-    int problem = 0;
-    socklen_t size = sizeof problem;
-    if (poll(&p, 1, 0) <= 0) {
-        if (s->next < s->addresses && !tl__mono_before(now, s->address_by))
-            next_address(s, now, ETIMEDOUT);
-        return;
-    }
-    if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &problem, &size) != 0)
-        problem = errno;
-    if (problem == 0 && to_itself(s->fd))
-        problem = ECONNREFUSED;
-    if (problem)
-        next_address(s, now, problem);
-    else
+    int problem = tl__socket_connected(s->fd);
+    bool late = s->next < s->addresses && !tl__mono_before(now, s->address_by);
+    if (problem == EINPROGRESS && late)
+        problem = ETIMEDOUT;
+    if (problem == 0)
         opened(s);
+    else if (problem != EINPROGRESS)
+        next_address(s, now, problem);
 }
 
 static void go_on_securing(tl_stream *s) {
@@ -426,31 +382,27 @@ static ssize_t tls_write(tl_stream *s, const char *from, size_t size) {
     return tls_result(s, outcome, n, problem);
 }
 
-static bool transient(int sys_errno) {
-    return sys_errno == EAGAIN || sys_errno == EWOULDBLOCK || sys_errno == EINTR;
-}
-
 ssize_t tl__stream_read(tl_stream *stream, char *to, size_t room, bool *ret_more) {
     *ret_more = false;
     if (stream->tls)
         return tls_read(stream, to, room, ret_more);
-    ssize_t n = recv(stream->fd, to, room, 0);
+    ssize_t n = tl__socket_receive(stream->fd, to, room);
     if (n > 0) {
         *ret_more = (size_t)n == room;
         return n;
     }
     if (n == 0)
         return lost(stream, 0);
-    return transient(errno) ? 0 : lost(stream, errno);
+    return errno == EAGAIN ? 0 : lost(stream, errno);
 }
 
 ssize_t tl__stream_write(tl_stream *stream, const char *from, size_t n) {
     if (stream->tls)
         return tls_write(stream, from, n);
-    ssize_t written = send(stream->fd, from, n, MSG_NOSIGNAL);
+    ssize_t written = tl__socket_send(stream->fd, from, n);
     if (written >= 0)
         return written;
-    return transient(errno) ? 0 : lost(stream, errno);
+    return errno == EAGAIN ? 0 : lost(stream, errno);
 }
 
 /* ---- polling ----------------------------------------------------------------------------------- */

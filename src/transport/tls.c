@@ -17,8 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "ground/socket.h"
 
 #define LAST_READS 16 /* of a connection that is over */
 
@@ -42,8 +43,8 @@ bool tl__tls_built(void) {
 static int bio_read(BIO *bio, char *to, int room) {
     tl_tls *t = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    ssize_t n = recv(t->fd, to, (size_t)room, 0);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    ssize_t n = tl__socket_receive(t->fd, to, (size_t)room);
+    if (n < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
     else if (n < 0)
         t->sys_errno = errno;
@@ -55,8 +56,8 @@ static int bio_read(BIO *bio, char *to, int room) {
 static int bio_write(BIO *bio, const char *from, int size) {
     tl_tls *t = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    ssize_t n = send(t->fd, from, (size_t)size, MSG_NOSIGNAL);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    ssize_t n = tl__socket_send(t->fd, from, (size_t)size);
+    if (n < 0 && errno == EAGAIN)
         BIO_set_retry_write(bio);
     else if (n < 0)
         t->sys_errno = errno;

@@ -6,7 +6,7 @@
 
 #include "arena.h"
 #include "contest.h"
-#include "transport/resolve.h"
+#include "names_as.h"
 
 static real_redis *first, *second;
 static atomic_int lookups;
@@ -50,14 +50,14 @@ static int set_up(void **state) {
     follow(second, first);
     WAIT_FOR(2 * SOON_MS, is_linked(second));
     atomic_store(&lookups, 0);
-    tl__resolve_inject(look_up);
+    names_as(look_up);
     return 0;
 }
 
 static int tear_down(void **state) {
     contest_abandon();
     int failed = arena_tear_down(state);
-    tl__resolve_inject(NULL);
+    names_as(NULL);
     return failed;
 }
 

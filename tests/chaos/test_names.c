@@ -7,8 +7,8 @@
 #include <poll.h>
 
 #include "arena.h"
+#include "names_as.h"
 #include "thread_count.h"
-#include "transport/resolve.h"
 
 #define HOST "redis.example"
 
@@ -37,7 +37,7 @@ static int set_up(void **state) {
     atomic_store(&ended, 0);
     atomic_store(&hanging, false);
     atomic_store(&result, 0);
-    tl__resolve_inject(look_up);
+    names_as(look_up);
     return arena_set_up(state);
 }
 
@@ -47,7 +47,7 @@ static int tear_down(void **state) {
     atomic_store(&hanging, false);
     const clock_wait limit = clock_wait_begin(SOON_MS);
     while (atomic_load(&ended) < atomic_load(&begun) && clock_wait_more(&limit)) {}
-    tl__resolve_inject(NULL);
+    names_as(NULL);
     /* What one leaves is a leak. */
     while (thread_count() > threads_before && clock_wait_more(&limit)) {}
     return failed || atomic_load(&ended) < atomic_load(&begun);

@@ -39,7 +39,7 @@ check_room() { # file:line included
     case $2 in
     '<hiredis/'*) [[ $file == src/transport/resp.[ch] ]] || complain "$1" "hiredis stays in src/transport/resp" ;;
     '<openssl/'*) [[ $file == src/transport/tls.c ]] || complain "$1" "OpenSSL stays in src/transport/tls.c" ;;
-    '<uuid/'*) [[ $file == src/ground/token.c ]] || complain "$1" "libuuid stays in src/ground/token.c" ;;
+    '<uuid/'*) [[ $file == src/ground/@(token|random).c ]] || complain "$1" "libuuid stays in src/ground/token.c and random.c" ;;
     esac
     [[ $2 == '"'* && $name != scripts.inc ]] || return
     if [[ $file == */examples/* ]]; then complain "$1" "an example includes installed headers only" && return; fi

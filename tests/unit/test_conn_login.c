@@ -2,6 +2,7 @@
  * A connection's beginning: resolving, connecting, logging in, and every way in which that fails.
  */
 #include "conn_world.h"
+#include "names_as.h"
 #include "transport/resolve.h"
 
 #include <pthread.h>
@@ -448,7 +449,7 @@ static void lookup_reset(int already_released, int result) {
     atomic_store(&left, 0);
     atomic_store(&released, already_released);
     lookup_result = result;
-    tl__resolve_inject(slow_lookup);
+    names_as(slow_lookup);
 }
 
 static void named_open(world *w) {
@@ -540,7 +541,7 @@ static int two_addresses(const char *host, const char *service, const struct add
 
 TEST_WITH(each_address_is_tried, NULL, unpatch) {
     world w;
-    tl__resolve_inject(two_addresses);
+    names_as(two_addresses);
     named_open(&w);
     world_serve(&w); /* it listens on the second only */
     world_close(&w);
@@ -558,7 +559,7 @@ TEST_WITH(each_address_is_tried, NULL, unpatch) {
 
 static int unpatch(void **state) {
     (void)state;
-    tl__resolve_inject(NULL);
+    names_as(NULL);
     return 0;
 }
 

@@ -4,7 +4,7 @@
  */
 #include "conn_world.h"
 
-#include "transport/resolve.h"
+#include "names_as.h"
 #include "transport/tls.h"
 
 #if TL_HAVE_TLS
@@ -231,7 +231,7 @@ static int look_up(const char *host, const char *service, const struct addrinfo 
 
 TEST(a_name_must_match) {
     secure s;
-    tl__resolve_inject(look_up);
+    names_as(look_up);
     for (int i = 0; i < 2; i++) {
         open_secure(&s, "r.example", i ? "DNS:r.example" : "DNS:*.r.example,IP:127.0.0.1", 30,
                     true);
@@ -246,7 +246,7 @@ TEST(a_name_must_match) {
         }
         close_secure(&s);
     }
-    tl__resolve_inject(NULL);
+    names_as(NULL);
 }
 
 TEST(a_server_without_tls_is_told_nothing) {

@@ -36,6 +36,9 @@ void tl__local_default_dir(char *to);
  */
 int tl__local_open_dir(const char *path, bool make, tl_local_problem *problem);
 
+/** Could it be opened? false: the problem, as above. */
+bool tl__local_may_enter(const char *path, tl_local_problem *problem);
+
 /** In the directory: is there a live server, or one that is just starting? */
 bool tl__local_is_alive(int dir);
 

@@ -101,6 +101,13 @@ int tl__local_open_dir(const char *path, bool make, tl_local_problem *problem) {
     return -1;
 }
 
+bool tl__local_may_enter(const char *path, tl_local_problem *problem) {
+    int fd = tl__local_open_dir(path, false, problem);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 bool tl__local_is_ours(int fd) {
     struct ucred peer;
     socklen_t size = sizeof peer;
