@@ -37,7 +37,10 @@ GEN       := $(BUILD)/gen
 
 sources   = $(sort $(shell find $(1) -name '*.c' -not -path '*/examples/*'))
 LIB_SRC  := $(call sources,src $(if $(COMPAT_ON),compat))
-TOOL_SRC := $(call sources,tools)
+# Whoever migrates no more deletes compat/: then what stands in these rooms of the tool is built no more, either.
+LEGACY_ROOMS := tools/legacy tools/migrate
+LEGACY_MAN := $(LEGACY_ROOMS:tools/%=tools/man/tidelock-%.1.scd)
+TOOL_SRC := $(if $(COMPAT_ON),$(call sources,tools),$(filter-out $(LEGACY_ROOMS:%=%/%),$(call sources,tools)))
 # An archive knows its members without their folders: two of one name would replace each other.
 twice     = $(strip $(foreach n,$(sort $(notdir $(1))),$(if $(word 2,$(filter %/$(n),$(1))),$(n))))
 $(foreach l,LIB_SRC TOOL_SRC,$(if $(call twice,$($(l))),$(error two sources have the same name: $(call twice,$($(l))))))
@@ -58,7 +61,7 @@ LUA      := $(sort $(wildcard src/wire/scripts/*.lua))
 VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h 2>/dev/null),0.1.0)
 SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
-MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,build/man/%,$(wildcard tools/man/*.scd)))
+MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,build/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))
 obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 # ---- what the machine has -----------------------------------------------------------------
@@ -264,7 +267,7 @@ install: all
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 tools/examples/*.c $(if $(COMPAT_ON),compat/examples/*.c) $(D)$(DOCDIR)/examples/
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
 	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
-	$(Q)$(if $(wildcard tools/completion/tidelock.bash),install -m 644 tools/completion/tidelock.bash $(D)$(BASHCOMP)/tidelock,:)
+	$(Q)cat tools/completion/tidelock.bash $(if $(COMPAT_ON),tools/completion/legacy.bash) >$(D)$(BASHCOMP)/tidelock
 	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :
 uninstall:
 	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR)

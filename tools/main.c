@@ -16,23 +16,25 @@ static const opt no_options[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
 
 static const command help_row = {
     .name = "help",
-    .usage = "[COMMAND|dialects]",
-    .help = "about a command, or about the dialects of legacy clients",
+    .usage = "[COMMAND|TOPIC]",
+    .help = "about a command or a topic",
     .options = no_options,
     .local = true,
     .words_max = 1,
     .function = help,
 };
 
+/* NULL: a command of a room that this build doesn't have. */
 static const command *const rows[] = {
-    &run_row,   &lock_row, &unlock_row, &extend_row, &check_row,   &inspect_row, &break_row,
-    &local_row, &skew_row, &agent_row,  &doctor_row, &migrate_row, &help_row,
+    &run_row,   &lock_row,  &unlock_row, &extend_row, &check_row,  &inspect_row,
+    &break_row, &local_row, &skew_row,   &agent_row,  &doctor_row, FROM_LEGACY(migrate_row),
+    &help_row,
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
 static const command *find_command(const char *name) {
     for (size_t i = 0; i < ROWS; i++)
-        if (strcmp(rows[i]->name, name) == 0)
+        if (rows[i] && strcmp(rows[i]->name, name) == 0)
             return rows[i];
     return NULL;
 }
@@ -50,17 +52,20 @@ static int version(void) {
 }
 
 static void overview(FILE *out) {
+    const help_topic *topic = FROM_LEGACY(legacy_dialects);
+
     (void)fputs("usage: tidelock [--url URL] COMMAND ...\n\n"
                 "Locks that many hosts share, kept in Redis.\n\n",
                 out);
     for (size_t i = 0; i < ROWS; i++)
-        opt_print(out, fprintf(out, "  %-10s ", rows[i]->name), rows[i]->help);
+        if (rows[i])
+            opt_print(out, fprintf(out, "  %-10s ", rows[i]->name), rows[i]->help);
     (void)fputs("\nFor every command:\n", out);
     opt_help(global_options, out);
-    (void)fputs(
-        "\n\"tidelock help COMMAND\" says more, \"tidelock help dialects\" how legacy clients\n"
-        "write locks. Durations need a unit: 500ms 30s 5m 2h 1d.\n",
-        out);
+    (void)fputs("\n\"tidelock help COMMAND\" says more", out);
+    if (topic)
+        (void)fprintf(out, ", \"tidelock help %s\"\n%s", topic->name, topic->about);
+    (void)fputs(". Durations need a unit: 500ms 30s 5m 2h 1d.\n", out);
 }
 
 /* Paragraphs of one line each; one that begins with a space has its own layout. */
@@ -84,6 +89,10 @@ static void command_help(const command *c) {
         printf("\n");
         opt_help(c->options, stdout);
     }
+    if (c->legacy) {
+        printf("\n");
+        opt_help(c->legacy->options, stdout);
+    }
     if (!c->local) {
         printf("\nFor every command:\n");
         opt_help(global_options, stdout);
@@ -101,9 +110,10 @@ static int help(const server *s, const void *options, const operands *words) {
         overview(stdout);
         return flushed();
     }
+    const help_topic *topic = FROM_LEGACY(legacy_dialects);
     const command *c = find_command(words->word[0]);
-    if (!c && strcmp(words->word[0], "dialects") == 0) {
-        int status = legacy_list();
+    if (!c && topic && strcmp(words->word[0], topic->name) == 0) {
+        int status = topic->print();
         return status ? status : flushed();
     }
     if (!c)
@@ -139,12 +149,13 @@ static int check_words(const command *c, const operands *words) {
 }
 
 static int call(const command *c, const global_args *globals, const void *options,
-                const operands *words) {
+                const void *legacy, const operands *words) {
     server s = {.url = NULL};
     int status = c->local ? 0 : server_find(globals, &s);
 
     if (status)
         return status;
+    s.legacy = legacy;
     status = check_words(c, words);
     if (status == 0)
         status = c->function(&s, options, words);
@@ -152,31 +163,45 @@ static int call(const command *c, const global_args *globals, const void *option
     return status;
 }
 
-static int run_command(const command *c, global_args *globals, int argc, char **argv) {
-    operands words;
-    void *options = calloc(1, c->size ? c->size : 1);
+/* Room for what options fill, with their defaults in it. */
+static void *make_room(const void *defaults, size_t size) {
+    void *values = calloc(1, size ? size : 1);
 
-    if (!options)
-        return fail(STATUS_INTERNAL, "out of memory");
-    if (c->defaults)
-        memcpy(options, c->defaults, c->size);
-    opt_tables tables = {.who = c->name,
-                         .own = c->options,
-                         .global = global_options,
-                         .own_values = options,
-                         .global_values = globals,
-                         .left_out = legacy_left_out,
-                         .runs = c->runs};
+    if (values && defaults)
+        memcpy(values, defaults, size);
+    return values;
+}
+
+static int run_with(const command *c, global_args *globals, int argc, char **argv, void *options,
+                    void *legacy) {
+    operands words;
+    opt_tables tables = {.who = c->name, .runs = c->runs};
+    int n = 0;
+
+    tables.filled[n++] = (opt_filled){c->options, options};
+    if (c->legacy)
+        tables.filled[n++] = (opt_filled){c->legacy->options, legacy};
+    tables.filled[n] = (opt_filled){global_options, globals};
     int status = opt_parse(&tables, argc, argv, &words);
-    if (status == 0 && globals->version) {
-        status = version();
-    } else if (status == 0 && globals->help) {
-        command_help(c);
-        status = flushed();
-    } else if (status == 0) {
-        status = call(c, globals, options, &words);
-    }
+    if (status)
+        return status;
+    if (globals->version)
+        return version();
+    if (!globals->help)
+        return call(c, globals, options, legacy, &words);
+    command_help(c);
+    return flushed();
+}
+
+static int run_command(const command *c, global_args *globals, int argc, char **argv) {
+    void *options = make_room(c->defaults, c->size);
+    void *legacy = c->legacy ? make_room(c->legacy->defaults, c->legacy->size) : NULL;
+    int status = options && (legacy || !c->legacy)
+                     ? run_with(c, globals, argc, argv, options, legacy)
+                     : fail(STATUS_INTERNAL, "out of memory");
+
     free(options);
+    free(legacy);
     return status;
 }
 
@@ -197,7 +222,7 @@ static void fill_gaps(void) {
 int main(int argc, char **argv) {
     global_args globals = {.url = NULL};
     operands rest;
-    opt_tables tables = {.own = global_options, .own_values = &globals, .stop_at_word = true};
+    opt_tables tables = {.filled = {{global_options, &globals}}, .stop_at_word = true};
 
     fill_gaps();
     int status = opt_parse(&tables, argc > 0 ? argc - 1 : 0, argv + 1, &rest);

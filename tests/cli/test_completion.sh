@@ -4,6 +4,10 @@
 source "$(dirname "$0")/lib.sh"
 # shellcheck source=/dev/null
 source "$here/tools/completion/tidelock.bash" || fail "the completion can't be read"
+if [[ ${COMPAT:-1} != 0 ]]; then
+    # shellcheck source=/dev/null
+    source "$here/tools/completion/legacy.bash" || fail "the completion for legacy clients can't be read"
+fi
 
 complete_words() { # words... ; the last one is at the cursor; sets $got
     COMP_WORDS=("$@")
@@ -17,27 +21,22 @@ long_options() { # a help text on stdin
 }
 
 complete_words tidelock ''
-[[ $got == "agent break check doctor extend help inspect local lock migrate run skew unlock " ]] || fail "commands: $got"
+commands=$("$tidelock" help | sed -n '/^Locks/,/^For/s/^  \([a-z]*\) .*/\1/p' | sort | tr '\n' ' ')
+[[ $got == "$commands" ]] || fail "commands: '$got' instead of '$commands'"
 complete_words tidelock --url redis://x r
 [[ $got == "run " ]] || fail "after an option: $got"
 complete_words tidelock help ex
 [[ $got == "extend " ]] || fail "help: $got"
+topics=
+if [[ ${COMPAT:-1} != 0 ]]; then topics='dialects '; fi
 complete_words tidelock help d
-[[ $got == "dialects doctor " ]] || fail "help: $got"
-complete_words tidelock migrate --namespace x ad
-[[ $got == "advance " ]] || fail "migrate: $got"
+[[ $got == "${topics}doctor " ]] || fail "help: $got"
 complete_words tidelock local s
 [[ $got == "status stop " ]] || fail "local: $got"
-for c in run lock unlock extend check inspect break local skew agent doctor migrate; do
+for c in ${commands/help /}; do
     complete_words tidelock $c --
     # --version is for no command in particular.
     want=$("$tidelock" help $c | long_options | sed 's/--version //')
-    # A build without what speaks to old clients has the same completion.
-    if [[ ${COMPAT:-1} == 0 ]]; then
-        for o in clock-guard dialect legacy-lag legacy-ttl max-skew protocol strict; do got=${got/--$o /}; done
-        if [[ $c != migrate ]]; then got=${got/--namespace /}; fi
-        if [[ $c == skew ]]; then for o in keys passive pool-wait; do got=${got/--$o /}; done; fi
-    fi
     [[ $got == "$want" ]] || fail "options of $c: '$got' instead of '$want'"
 done
 complete_words tidelock skew --format n
@@ -54,6 +53,8 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     complete_words tidelock lock --dialect ''
     want=$("$tidelock" help dialects | sed -n 's/^  \([a-z][^ ]*\) .*/\1/p' | sort | tr '\n' ' ')
     [[ $got == "$want" ]] || fail "--dialect: '$got' instead of '$want'"
+    complete_words tidelock migrate --namespace x ad
+    [[ $got == "advance " ]] || fail "migrate: $got"
     complete_words tidelock lock --protocol b
     [[ $got == "bridge " ]] || fail "--protocol: $got"
 fi

@@ -188,10 +188,7 @@ static void check_usage(const arguments *a, const values *v, int status) {
 static void check_options(arguments *a, uint8_t how) {
     values v = {.ttl_ms = -1, .wait_ms = -1, .watch_ms = -1};
     opt_tables t = {.who = how & 1 ? "run" : NULL,
-                    .own = how & 2 ? own : NULL,
-                    .global = global,
-                    .own_values = &v,
-                    .global_values = &v,
+                    .filled = {{how & 2 ? own : global, &v}, {how & 2 ? global : NULL, &v}},
                     .stop_at_word = how & 4,
                     .runs = how & 8};
     operands o;

@@ -8,10 +8,11 @@ cd "${1:-$(dirname "$0")/../..}" || exit 1
 # below src, compat or tools. Nothing in src includes anything of compat. What stands in src, compat or tools itself is above all of its rooms.
 rooms='src/ground src/wire src/protocol compat/dialect compat/phase compat/stamp compat/auto
     src/transport/local src/transport src/client src compat'
-tool_rooms='tools/base tools/skew/judge tools/link tools/skew/show tools/lock tools/skew tools/migrate tools/doctor tools'
+tool_rooms='tools/base tools/skew/judge tools/link tools/skew/show tools/lock tools/skew tools/doctor
+    tools/legacy tools/migrate tools'
 # What of the library the tool may use beside its public header; and of compat one file, in one place.
 for_tools='ground/glob.h|wire/interval.h|transport/conn.h|transport/resolve.h'
-for_stamps='tools/skew/judge/skew_stamp.c dialect/dialect.h'
+for_stamps='tools/legacy/skew_stamp.c dialect/dialect.h'
 
 status=0
 complain() { # file:line, rule

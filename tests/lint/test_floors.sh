@@ -68,6 +68,6 @@ passes src/client/client.c '/*\n exit(1)\n*/ int x = runtime(0) + pthread_cond_s
 passes src/protocol/acquire.c '#include <tidelock/tidelock.h>\n#include "protocol/acquire.h"\n#include "protocol/settle.h"\n#include "wire/command.h"'
 passes src/transport/local/local_launch.c 'int f(void) { sigaction(1, 0, 0); return fork() ? 0 : _exit(1); }'
 passes src/ground/clock.c 'int f(void) { return clock_gettime(0, 0); }'
-passes tools/skew/judge/skew_stamp.c '#include "dialect/dialect.h"'
+passes tools/legacy/skew_stamp.c '#include "dialect/dialect.h"'
 
 exit $failed

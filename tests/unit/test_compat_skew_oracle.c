@@ -11,7 +11,7 @@
 #include "dialect/dialect.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
-#include "skew/judge/skew_stamp.h"
+#include "legacy/skew_stamp.h"
 #include "skew/judge/skew_web.h"
 #include "skew/judge/skew_words.h"
 

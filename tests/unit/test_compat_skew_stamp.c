@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "tests.h"
-#include "skew/judge/skew_stamp.h"
+#include "legacy/skew_stamp.h"
 
 #define S INT64_C(1000000)
 #define NOW INT64_C(1763719800123456)

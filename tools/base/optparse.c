@@ -26,9 +26,6 @@ static int refuse(const opt_tables *t, const char *what, const char *why) {
 }
 
 static int unknown(const opt_tables *t, const char *shown) {
-    for (const char *const *name = t->left_out; name && *name; name++)
-        if (strcmp(shown, *name) == 0)
-            return refuse(t, shown, "this tidelock was built without it");
     if (t->who)
         return fail(STATUS_USAGE, "%s: unknown option %s; see: tidelock help %s", t->who, shown,
                     t->who);
@@ -48,13 +45,13 @@ static const opt *row_of(const opt *table, char letter, const char *name, size_t
 }
 
 static bool find(const opt_tables *t, char letter, const char *name, size_t name_len, found *f) {
-    f->row = row_of(t->own, letter, name, name_len);
-    f->values = t->own_values;
-    if (!f->row) {
-        f->row = row_of(t->global, letter, name, name_len);
-        f->values = t->global_values;
+    for (const opt_filled *at = t->filled; at->table; at++) {
+        f->row = row_of(at->table, letter, name, name_len);
+        f->values = at->values;
+        if (f->row)
+            return true;
     }
-    return f->row != NULL;
+    return false;
 }
 
 static int number(const opt_tables *t, const found *f, int *ret) {

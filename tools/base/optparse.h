@@ -39,6 +39,13 @@ typedef struct {
     int min, max;     /**< of a NUMBER */
 } opt;
 
+/** A table of one room's, for a command of another's. */
+typedef struct {
+    const opt *options;
+    const void *defaults; /**< of the struct that they fill */
+    size_t size;          /**< of that struct */
+} opt_part;
+
 #define OPT_COLUMNS 80 /**< no line of a help is longer */
 
 /** What is left when the options are taken out. */
@@ -48,15 +55,18 @@ typedef struct {
     char **command; /**< what follows "--", with its final NULL; NULL when there was no "--" */
 } operands;
 
-/** Two tables and the structs that they fill: those of the command, and those of all commands. */
+/** A table and the struct that it fills. */
+typedef struct {
+    const opt *table;
+    void *values;
+} opt_filled;
+
+/** The tables that count, up to one without rows: the command's, another room's, those of all commands. */
 typedef struct {
     const char *who; /**< for messages: the command's name, or NULL */
-    const opt *own, *global;
-    void *own_values, *global_values;
+    opt_filled filled[4];
     bool stop_at_word; /**< leave the first word and what follows it unparsed, in word */
-    const char *const
-        *left_out; /**< options as typed that another build has, up to a NULL; or NULL */
-    bool runs;     /**< "--" begins a command; else it only ends the options */
+    bool runs;         /**< "--" begins a command; else it only ends the options */
 } opt_tables;
 
 /**

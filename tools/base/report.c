@@ -23,40 +23,34 @@ void report_holder(json *j, const tl_lock_info *info) {
     json_close(j);
 }
 
+const char *protocol_name(int protocol) {
+    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+
+    if (protocol == TL_TOKEN)
+        return "token";
+    return legacy ? legacy->protocol_name(protocol) : NULL;
+}
+
 const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
-    if (!info->by_tidelock && info->protocol == TL_TIMESTAMP)
-        (void)snprintf(buf, HOLDER_SHOWN, "a client of the old kind (%s%s)", info->dialect,
-                       info->guessed ? "?" : "");
-    else if (!info->by_tidelock)
-        (void)snprintf(buf, HOLDER_SHOWN, "a client that is not tidelock");
-    else
+    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+
+    if (info->by_tidelock)
         (void)snprintf(buf, HOLDER_SHOWN, "%s on %s (pid %lld)",
                        info->service[0] ? info->service : "an unnamed program",
                        info->host[0] ? info->host : "an unknown host", (long long)info->pid);
+    else if (!legacy || !legacy->who(buf, HOLDER_SHOWN, info))
+        (void)snprintf(buf, HOLDER_SHOWN, "a client that is not tidelock");
     return buf;
 }
 
-/* What its own kind sees; we take nothing of it in a dialect that we only guess. */
-static void stamp_end(char buf[REPORT_END], const tl_lock_info *info) {
-    char left[DURATION_SHOWN];
-    int64_t ms = info->stamp_left_ms;
-
-    if (ms >= 0)
-        (void)snprintf(buf, REPORT_END, "its stamp ends in %s", show_ms(left, ms));
-    else
-        (void)snprintf(buf, REPORT_END, "its stamp ended %s ago", show_ms(left, -ms));
-}
-
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {
-    bool stamp = info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP;
+    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
     char left[DURATION_SHOWN];
 
+    if (legacy && legacy->end(buf, REPORT_END, info))
+        return buf;
     if (info->remaining_ms >= 0)
-        (void)snprintf(buf, REPORT_END, "%s in %s",
-                       stamp && !info->by_tidelock ? "free" : "expires",
-                       show_ms(left, info->remaining_ms));
-    else if (stamp && info->stamp_left_ms != INT64_MIN)
-        stamp_end(buf, info);
+        (void)snprintf(buf, REPORT_END, "expires in %s", show_ms(left, info->remaining_ms));
     else
         (void)snprintf(buf, REPORT_END, "never expires");
     return buf;

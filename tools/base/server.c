@@ -246,16 +246,6 @@ int server_find(const global_args *args, server *ret) {
     return status;
 }
 
-/* Does the library complain of what we were told of old clients, rather than of the URL? */
-static bool is_of_legacy(const char *message) {
-    static const char *const names[] = {
-        "skew_max:", "legacy_lag:", "legacy_ttl:", "dialect:", "strict:", "ttl:", "namespaces"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(message, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
-}
-
 /* What the library has to say of clocks and connections, which no result tells. The thread that renews
  * locks says it, and must not wait for a reader of stderr. */
 static void warn(tl_log_level level, const char *line, void *ctx) {
@@ -276,21 +266,40 @@ int server_need_url(const server *s, const char *who) {
                          "%s: say which server the hosts share: --url URL, or TIDELOCK_URL", who);
 }
 
-int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
-                tl_client **ret_client) {
+/* What the command's options about legacy clients mean; NULL: it has none. */
+static const legacy_locks_calls *legacy_of(const server *s) {
+    return s->legacy ? FROM_LEGACY(legacy_locks) : NULL;
+}
+
+int64_t server_ttl_ms(const server *s, int64_t given_ms) {
+    const legacy_locks_calls *legacy = legacy_of(s);
+
+    if (given_ms != SERVER_NO_TTL)
+        return given_ms;
+    return legacy ? legacy->ttl_ms(s->legacy) : SERVER_TTL_MS;
+}
+
+int server_protocol(const server *s) {
+    const legacy_locks_calls *legacy = legacy_of(s);
+
+    return legacy ? legacy->protocol(s->legacy) : TL_TOKEN;
+}
+
+int server_open(const server *s, const char *who, const char *service, tl_client **ret_client) {
+    const legacy_locks_calls *legacy = legacy_of(s);
     tl_error err;
     tl_client_options options = server_login(s);
     options.url = s->url;
     options.service = service;
     options.log = warn;
-    int status = legacy ? legacy_apply(who, legacy, &options) : 0;
+    int status = legacy ? legacy->apply(who, s->legacy, &options) : 0;
 
     if (status)
         return status;
     tl_err code = tl_client_open(&options, ret_client, &err);
     if (code == TL_OK)
         server_say_local(s);
-    if (code == TL_EINVALID && is_of_legacy(err.message))
+    if (code == TL_EINVALID && legacy && legacy->complains(err.message))
         return fail(STATUS_USAGE, "%s: %s", who, err.message);
     if (code == TL_EINVALID && strncmp(err.message, "tls_", 4) == 0)
         return fail(STATUS_CONFIG, "%s", err.message);

@@ -11,7 +11,6 @@
 
 #include <tidelock/tidelock.h>
 
-#include "base/legacy.h"
 #include "base/optparse.h"
 
 /** Exit statuses that every command means the same by. */
@@ -97,6 +96,8 @@ typedef struct {
     char *password; /**< NULL: none apart from one in the URL */
     bool from_env;  /**< the URL is TIDELOCK_URL */
     server_tls tls;
+    const void
+        *legacy; /**< the values of the command's options about legacy clients; NULL: it has none */
 } server;
 
 /**
@@ -114,9 +115,19 @@ void server_say_local(const server *s);
 int server_need_url(const server *s, const char *who);
 
 /** Open a client for the command `who`, and say it if the server is local: for want of a URL; no
- *  I/O. service and legacy may be NULL. Returns 0, or the exit status after a message. */
-int server_open(const server *s, const char *who, const char *service, const legacy_options *legacy,
-                tl_client **ret_client);
+ *  I/O. service may be NULL. Returns 0, or the exit status after a message. */
+int server_open(const server *s, const char *who, const char *service, tl_client **ret_client);
+
+/** The name of a protocol for JSON, NULL for -1. */
+const char *protocol_name(int protocol);
+
+/** The lifetime that is meant, where given_ms is what -t says; SERVER_NO_TTL: it isn't given. */
+#define SERVER_NO_TTL (-1)
+#define SERVER_TTL_MS 30000 /**< of tokens */
+int64_t server_ttl_ms(const server *s, int64_t given_ms);
+
+/** How locks are kept there: a tl_protocol_id. */
+int server_protocol(const server *s);
 
 /** What a client's options say of how to log in there: password and TLS. */
 tl_client_options server_login(const server *s);
@@ -136,15 +147,51 @@ typedef struct {
     const char *help;  /**< one line */
     const char *notes; /**< more for "help NAME": paragraphs of one line, which the help breaks */
     const opt *options;
-    const void *defaults; /**< of the struct that the options fill */
-    size_t size;          /**< of that struct */
-    bool runs;            /**< takes "-- COMMAND [ARG...]" */
-    bool local;           /**< needs no server */
+    const void *defaults;   /**< of the struct that the options fill */
+    size_t size;            /**< of that struct */
+    const opt_part *legacy; /**< FROM_LEGACY(...), whose values are in the server; NULL: none */
+    bool runs;              /**< takes "-- COMMAND [ARG...]" */
+    bool local;             /**< needs no server */
     int words_min, words_max;
     int (*function)(const server *s, const void *options, const operands *words);
 } command;
 
 extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspect_row, break_row,
     local_row, skew_row, agent_row, doctor_row, migrate_row;
+
+/* ---- legacy clients --------------------------------------------------------------------------- */
+
+/**
+ * What is about legacy clients alone stands in rooms of its own, tools/legacy and tools/migrate, which a
+ * build without compat/ doesn't have. They add options, commands and functions to the other rooms:
+ * FROM_LEGACY(x) is the address of x there, or NULL.
+ */
+#ifdef TL_COMPAT
+#define FROM_LEGACY(x) (&(x))
+#else
+#define FROM_LEGACY(x) NULL
+#endif
+
+/** What the commands that take locks ask; `options` are the values of theirs. */
+typedef struct {
+    /** Put them into the options of a client. Returns 0, or the exit status after a message. */
+    int (*apply)(const char *who, const void *options, tl_client_options *client);
+    int64_t (*ttl_ms)(const void *options);     /**< the lifetime where -t isn't given */
+    int (*protocol)(const void *options);       /**< a tl_protocol_id */
+    bool (*complains)(const char *message);     /**< is the library's message about them? */
+    const char *(*protocol_name)(int protocol); /**< NULL: none of theirs */
+    /** Who holds a lock, and when it ends, for people. False: it isn't a legacy lock. */
+    bool (*who)(char *buf, size_t size, const tl_lock_info *info);
+    bool (*end)(char *buf, size_t size, const tl_lock_info *info);
+} legacy_locks_calls;
+extern const legacy_locks_calls legacy_locks;
+extern const opt_part legacy_lock_part, legacy_inspect_part, legacy_break_part;
+
+/** A topic of the help. */
+typedef struct {
+    const char *name, *about;
+    int (*print)(void); /**< returns 0, or the exit status after a message */
+} help_topic;
+extern const help_topic legacy_dialects;
 
 #endif

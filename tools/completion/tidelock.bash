@@ -1,8 +1,10 @@
-# Completion of tidelock in bash.
+# Completion of tidelock in bash. What is about legacy clients alone stands in legacy.bash, which is installed behind
+# this with compat/ only.
 
 _tidelock_options() { # command
     local all="--url --password-file --tls-ca --tls-cert --tls-key --tls-name --help"
-    local legacy="--protocol --namespace --clock-guard --dialect --legacy-ttl --max-skew --legacy-lag --strict"
+    local legacy=
+    if declare -F _tidelock_legacy_options >/dev/null; then legacy=$(_tidelock_legacy_options "$1"); fi
     case $1 in
     '') echo "$all --version" ;;
     run)
@@ -18,14 +20,11 @@ _tidelock_options() { # command
     local) echo "$all --force --json --format" ;;
     skew)
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
-            "--format --json --output --stale-after --watch --log --publish --passive --legacy-ttl --dialect --keys --pool-wait"
+            "--format --json --output --stale-after --watch --log $legacy"
         ;;
-    doctor) echo "$all --json --format --acl --protocol --namespace --strict" ;;
+    doctor) echo "$all --json --format --acl $legacy" ;;
     agent) echo "$all --name --every --once --forget --verbose" ;;
-    migrate)
-        echo "$all --namespace --keys --again --phase --lease --watch --monitor --force --wait --yes --dry-run --history --json --format --dialect" \
-            "--legacy-ttl --max-skew --legacy-lag"
-        ;;
+    migrate) echo "$all $legacy" ;;
     esac
 }
 
@@ -35,13 +34,18 @@ _tidelock_parse() {
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
         --url | --password-file | --tls-ca | --tls-cert | --tls-key | --tls-name | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
-            --format | --limit | --protocol | --dialect | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | \
-            --slack | --warn | --expect | --min-hosts | --forget | --publish | --samples | --for | --ntp | --output | --log | --keys | --pool-wait | --name | --every | \
-            -t | -w | -E)
+            --format | --limit | --lock-timeout | --slack | --warn | --expect | --min-hosts | --forget | --samples | --for | --ntp | \
+            --output | --log | --name | --every | -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
         --) if [[ $command == run ]]; then dashes=$i && return; fi ;;
-        -*) ;;
+        -*)
+            if [[ ${words[i + 1]-} == '=' ]]; then
+                i=$((i + 2))
+            elif [[ " ${_tidelock_legacy_valued-} " == *" ${words[i]} "* ]]; then
+                i=$((i + 1))
+            fi
+            ;;
         *) if [[ -z $command ]]; then command=${words[i]}; fi ;;
         esac
     done
@@ -49,10 +53,8 @@ _tidelock_parse() {
 
 _tidelock() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local words=("${COMP_WORDS[@]}") cword=$COMP_CWORD command='' dashes=0
-    local commands="run lock unlock extend check inspect break local skew agent doctor migrate help"
-    local dialects="java jedis-lock jedis-lock-uuid ms-pipe redis-doc node-ms py-float py-float-1 rb-mutex rb-objects"
-    dialects+=" rb-resque rb-pid php-s c-lua"
+    local words=("${COMP_WORDS[@]}") cword=$COMP_CWORD command='' dashes=0 values=
+    local commands="run lock unlock extend check inspect break local skew agent doctor help ${_tidelock_legacy_commands-}"
 
     COMPREPLY=()
     _tidelock_parse
@@ -77,21 +79,17 @@ _tidelock() {
         if [[ $command == skew ]]; then formats+=" nagios prometheus html"; fi
         mapfile -t COMPREPLY < <(compgen -W "$formats" -- "$cur") && return
         ;;
-    --protocol) mapfile -t COMPREPLY < <(compgen -W "token bridge timestamp auto" -- "$cur") && return ;;
-    --dialect) mapfile -t COMPREPLY < <(compgen -W "$dialects" -- "$cur") && return ;;
-    --ttl | --wait | --max-hold | --legacy-ttl | --max-skew | --legacy-lag | --lock-timeout | --slack | --for | --pool-wait | --stale-after | --every | --lease | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
+    --ttl | --wait | --max-hold | --lock-timeout | --slack | --for | --stale-after | --every | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
-    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --namespace | --tls-name | --keys | -E) return ;;
-    --clock-guard) mapfile -t COMPREPLY < <(compgen -W "warn refuse off" -- "$cur") && return ;;
-    --phase) mapfile -t COMPREPLY < <(compgen -W "0 1 2 3" -- "$cur") && return ;;
-    --watch)
-        if [[ $command == migrate ]]; then mapfile -t COMPREPLY < <(compgen -W "30s 5m 1h 1d" -- "$cur") && return; fi
-        ;;
+    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --tls-name | -E) return ;;
     esac
+    if declare -F _tidelock_legacy_values >/dev/null && _tidelock_legacy_values "$command" "$prev"; then
+        mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur") && return
+    fi
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_tidelock_options "$command")" -- "$cur")
     elif [[ $command == help ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$commands dialects" -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "$commands ${_tidelock_legacy_topics-}" -- "$cur")
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
     elif [[ $command == local ]]; then
@@ -101,7 +99,7 @@ _tidelock() {
     elif [[ $command == skew ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     elif [[ $command == migrate ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "init status advance rollback sweep clients acl" -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "${_tidelock_legacy_words-}" -- "$cur")
     fi
 }
 complete -F _tidelock tidelock

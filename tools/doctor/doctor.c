@@ -8,15 +8,13 @@
 
 #include "base/jsonout.h"
 #include "doctor/doctor.h"
-#include "ground/glob.h"
-#include "link/migrate_record.h"
 
 enum { FINE, WARNINGS, DANGEROUS };
 
 typedef struct {
-    int format, protocol;
-    const char *acl, *namespaces;
-    bool json, strict;
+    int format;
+    const char *acl;
+    bool json;
 } doctor_options;
 
 static const opt options[] = {
@@ -25,14 +23,6 @@ static const opt options[] = {
      0},
     {0, "acl", OPT_TEXT, offsetof(doctor_options, acl), "USER",
      "print what USER must be permitted, to lock keys of a pattern", 0, 0},
-#ifdef TL_COMPAT
-    {0, "protocol", OPT_CHOICE, offsetof(doctor_options, protocol), "token|bridge|timestamp|auto",
-     "how locks are kept (token)", 0, 0},
-    {0, "namespace", OPT_TEXT, offsetof(doctor_options, namespaces), "NAME",
-     "auto: whose phase counts (default)", 0, 0},
-    {0, "strict", OPT_FLAG, offsetof(doctor_options, strict), NULL,
-     "timestamp: with SETNX, GET, GETSET and DEL alone", 0, 0},
-#endif
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const doctor_options defaults = {.format = 0};
@@ -117,32 +107,12 @@ typedef struct {
     doctor_report report;
 } doctor_work;
 
-static bool are_names(const char *namespaces) {
-    char text[MIGRATE_NAME_MAX + 1];
-    tl_bytes pattern, name;
-
-    while (tl__glob_choice(&namespaces, &pattern, &name)) {
-        (void)snprintf(text, sizeof text, "%.*s", (int)name.n, name.p);
-        if (name.n > MIGRATE_NAME_MAX || !migrate_name_ok(text))
-            return false;
-    }
-    return true;
-}
-
 static int doctor_function(const server *s, const void *given, const operands *words) {
     const char *key = words->words ? words->word[0] : NULL;
+    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
     const doctor_options *o = given;
     skew_link link;
 
-    if (o->strict && o->protocol != TL_TIMESTAMP)
-        return fail(STATUS_USAGE, "doctor: --strict: only with --protocol timestamp");
-    if (o->namespaces && (o->protocol != TL_AUTO || !*o->namespaces))
-        return fail(STATUS_USAGE, "doctor: --namespace: a name, and only with --protocol auto");
-    if (o->namespaces && !are_names(o->namespaces))
-        return fail(STATUS_USAGE,
-                    "doctor: --namespace: NAME or PATTERN=NAME, with commas between; a name: "
-                    "1 to %d letters, digits and any of _ . -",
-                    MIGRATE_NAME_MAX);
     if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
         return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
     if (o->acl && (o->json || o->format))
@@ -153,13 +123,13 @@ static int doctor_function(const server *s, const void *given, const operands *w
     doctor_work *work = calloc(1, sizeof *work);
     if (!work)
         return fail(STATUS_INTERNAL, "out of memory");
-    status = skew_link_open(&link, s);
+    work->facts.protocol = TL_TOKEN;
+    if (legacy && s->legacy)
+        status = legacy->take(s->legacy, &work->facts);
+    status = status ? status : skew_link_open(&link, s);
     if (status == 0) {
         server_say_local(s);
         work->facts.key = key;
-        work->facts.protocol = o->protocol;
-        work->facts.strict = o->strict;
-        work->facts.namespaces = o->namespaces;
         work->facts.db = link.endpoint.db;
         status = examine(&link, o, &work->facts, &work->report);
         skew_link_close(&link);
@@ -180,6 +150,7 @@ const command doctor_row = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,
+    .legacy = FROM_LEGACY(doctor_legacy_part),
     .words_max = 1,
     .function = doctor_function,
 };

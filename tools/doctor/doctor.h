@@ -61,8 +61,10 @@ typedef struct {
         as; /**< how it is tried, without running it; "K": the key, "S": beside it, "C": a register's
                               clients; NULL: alone */
 } doctor_command;
-#define DOCTOR_COMMANDS 30
-extern const doctor_command doctor_commands[DOCTOR_COMMANDS];
+#define DOCTOR_COMMANDS 32 /**< no more than that */
+
+/** NULL behind the last. */
+const doctor_command *doctor_command_at(int i);
 
 /** "CLIENT TRACKING". Returns to. */
 #define DOCTOR_COMMAND_SIZE 24
@@ -76,6 +78,7 @@ typedef struct {
     int protocol; /**< a tl_protocol_id: whose permissions and needs count */
     bool strict;
     const char *namespaces; /**< of auto; NULL: default */
+    char clients[128];      /**< the register's clients */
     long db;
     char info[DOCTOR_INFO_SIZE]; /**< "": denied; lines end in \r\n */
     char info_why[DOCTOR_WORDS_SIZE];
@@ -154,6 +157,23 @@ void doctor_fix(doctor_report *r, const char *format, ...) __attribute__((format
 
 /** All of it, worst first. */
 void doctor_check(const doctor_facts *f, doctor_report *r);
+
+/* ---- legacy clients ---------------------------------------------------------------------------------- */
+
+/** What tools/legacy adds for their protocols. */
+typedef struct {
+    /** Check the values of doctor_legacy_part and put them into the facts. Returns 0, or the exit status after a message. */
+    int (*take)(const void *options, doctor_facts *f);
+    const doctor_command *(*command_at)(int i); /**< NULL behind the last */
+    unsigned (*users)(const doctor_facts *f, bool evals);
+    /** What the server's age means for such locks. False: the same as for others. */
+    bool (*check_age)(const doctor_facts *f, doctor_report *r);
+    const char *instead;                                   /**< of what needs scripts */
+    void (*put_keys)(const doctor_facts *f, unsigned who); /**< for --acl, beside the locks' */
+    void (*put_channels)(const doctor_facts *f, unsigned who, const char *pattern);
+} doctor_legacy_calls;
+extern const doctor_legacy_calls doctor_legacy;
+extern const opt_part doctor_legacy_part;
 
 /** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
 void doctor_check_able(const doctor_facts *f, doctor_report *r);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "doctor/doctor.h"
-#include "ground/glob.h"
 
 /* What stands for several names in a pattern, or in a cluster's slot for a part of one. */
 static bool has_any(const char *pattern, const char *of) {
@@ -23,16 +22,10 @@ static void put_names(const char *sign, const char *pattern) {
         printf(" %s%s:tidelock", sign, pattern);
 }
 
-/* The register of each namespace, its clients, and what tidelock skew publishes of their clocks. */
-static void put_registers(const char *namespaces) {
-    for (tl_bytes pattern, name; tl__glob_choice(&namespaces, &pattern, &name);)
-        printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}",
-               (int)name.n, name.p, (int)name.n, name.p, (int)name.n, name.p);
-}
-
 static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) {
-    for (int i = 0; i < DOCTOR_COMMANDS; i++) {
-        const doctor_command *c = &doctor_commands[i];
+    const doctor_command *c;
+
+    for (int i = 0; (c = doctor_command_at(i)); i++) {
         if (!(c->who & doctor_users(f)) || c->use < from || c->use > to ||
             doctor_before(f, c->since / 100, c->since % 100, 0))
             continue;
@@ -48,20 +41,21 @@ static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) 
 }
 
 static void put_rule(const doctor_facts *f, const char *user, const char *pattern) {
+    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
     unsigned who = doctor_users(f);
     bool channels = !doctor_before(f, 6, 2, 0); /* before, there is no permission for them */
 
     printf("ACL SETUSER %s reset on >PASSWORD ~%s", user, pattern);
     if (who & ~DOCTOR_STRICT)
         put_names("~", pattern);
-    if (who & DOCTOR_AUTO)
-        put_registers(f->namespaces ? f->namespaces : "default");
+    if (legacy)
+        legacy->put_keys(f, who);
     if (channels)
         printf(" resetchannels");
     if (channels && (who & ~DOCTOR_STRICT))
         put_names("&", pattern);
-    if (channels && (who & DOCTOR_STAMP))
-        printf(" &__redis__:invalidate &__keyspace@%ld__:%s", f->db, pattern);
+    if (channels && legacy)
+        legacy->put_channels(f, who, pattern);
     put_commands(f, DOCTOR_NEEDED, DOCTOR_BETTER);
     printf("%s\n", f->db ? " +select" : "");
 }

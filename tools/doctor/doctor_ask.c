@@ -124,7 +124,7 @@ static bool take_present(void *ctx, const tl_reply *reply) {
 /* Before 2.8.13, which has no COMMAND: without the words that it needs a command does nothing, and
  * who doesn't know it says so. */
 static void try_present(skew_link *l, doctor_facts *f, int i) {
-    const doctor_command *c = &doctor_commands[i];
+    const doctor_command *c = doctor_command_at(i);
     const char *const words[] = {c->name, NULL};
 
     if (c->sub || (!c->as && strcmp(c->name, "UNSUBSCRIBE") == 0))
@@ -135,12 +135,12 @@ static void try_present(skew_link *l, doctor_facts *f, int i) {
 }
 
 static void ask_present(skew_link *l, doctor_facts *f) {
+    const doctor_command *c;
     bool asks = true;
 
-    for (int i = 0; i < DOCTOR_COMMANDS && !f->present_why[0]; i++) {
-        const char *const words[] = {"COMMAND", "INFO", doctor_commands[i].name, NULL};
-        if (doctor_commands[i].sub &&
-            doctor_before(f, doctor_commands[i].since / 100, doctor_commands[i].since % 100, 0))
+    for (int i = 0; (c = doctor_command_at(i)) && !f->present_why[0]; i++) {
+        const char *const words[] = {"COMMAND", "INFO", c->name, NULL};
+        if (c->sub && doctor_before(f, c->since / 100, c->since % 100, 0))
             f->present[i] = COMMAND_MISSING;
         else if (asks && !skew_link_ask(l, words, take_present, &f->present[i])) {
             asks = !(l->lacks && doctor_before(f, 2, 8, 13));
@@ -210,8 +210,8 @@ static void ask_flags(skew_link *l, doctor_facts *f) {
 }
 
 typedef struct {
-    const char *key;
-    char sidecar[DOCTOR_KEY_MOST + 32], clients[128];
+    const char *key, *clients;
+    char sidecar[DOCTOR_KEY_MOST + 32];
 } names;
 
 /* The name beside the key, as the library makes it. */
@@ -223,14 +223,9 @@ static void beside(char *to, size_t size, const char *key) {
 }
 
 static void name_keys(names *to, const doctor_facts *f) {
-    const char *spaces = f->namespaces ? f->namespaces : "default";
-    tl_bytes pattern, name = TL_LITERAL("default");
-
     to->key = f->key ? f->key : "tidelock:doctor";
+    to->clients = f->clients;
     beside(to->sidecar, sizeof to->sidecar, to->key);
-    (void)tl__glob_choice(&spaces, &pattern, &name);
-    (void)snprintf(to->clients, sizeof to->clients, "tidelock:phase:{%.*s}:clients",
-                   (int)(name.n < 64 ? name.n : 64), name.p);
 }
 
 static const char *word_for(const char *as, const names *n) {
@@ -243,11 +238,11 @@ static const char *word_for(const char *as, const names *n) {
 }
 
 static void ask_dryruns(skew_link *l, doctor_facts *f) {
+    const doctor_command *c;
     names all;
 
     name_keys(&all, f);
-    for (int i = 0; i < DOCTOR_COMMANDS && !f->allowed_why[0]; i++) {
-        const doctor_command *c = &doctor_commands[i];
+    for (int i = 0; (c = doctor_command_at(i)) && !f->allowed_why[0]; i++) {
         const char *words[12] = {"ACL", "DRYRUN", f->user, c->name, c->sub};
         int n = c->sub ? 5 : 4;
         for (int a = 0; c->as && c->as[a]; a++)

@@ -52,35 +52,26 @@ void doctor_fix(doctor_report *r, const char *format, ...) {
 
 /* ---- version, scripts, commands ---------------------------------------------------------------------------- */
 
-#ifdef TL_COMPAT
-#define OR_STAMPS ", or lock with --protocol timestamp, which works there"
-#else
-#define OR_STAMPS ""
-#endif
+/* What else there is for a server without scripts. */
+static const char *instead(void) {
+    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+    return legacy ? legacy->instead : "";
+}
 
 static void found_version(const doctor_facts *f, doctor_report *r, doctor_level level) {
     doctor_found(r, "version", level, "the server is %s", f->product);
 }
 
 static void check_version(const doctor_facts *f, doctor_report *r) {
-    bool stamps = f->protocol == TL_TIMESTAMP;
+    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
 
-    if (doctor_before(f, 2, 2, 0) && stamps) {
-        found_version(f, r, DOCTOR_WARNING);
-        doctor_why(r, "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
-        doctor_fix(r, "upgrade to 6.0 or newer");
-    } else if (doctor_before(f, 2, 6, 0) && stamps) {
-        found_version(f, r, DOCTOR_NOTE);
-        doctor_why(
-            r,
-            "it has no scripts and doesn't tell its time: locks go by WATCH, and --max-skew bounds "
-            "this host's clock, too");
-        doctor_fix(r, "upgrade to 6.0 or newer");
-    } else if (doctor_before(f, 2, 6, 0)) {
+    if (legacy && legacy->check_age(f, r))
+        return;
+    if (doctor_before(f, 2, 6, 0)) {
         found_version(f, r, DOCTOR_DANGER);
         doctor_why(
             r, "it knows no scripts, which locks of this protocol are made of: none can be taken");
-        doctor_fix(r, "upgrade to 6.0 or newer" OR_STAMPS);
+        doctor_fix(r, "upgrade to 6.0 or newer%s", instead());
     } else if (doctor_before(f, 3, 2, 0)) {
         found_version(f, r, DOCTOR_NOTE);
         doctor_why(r,
@@ -112,7 +103,8 @@ static void check_scripts(const doctor_facts *f, doctor_report *r) {
         doctor_fix(r, "ACL SETUSER %s +eval +evalsha", f->user[0] ? f->user : "USER");
     } else {
         doctor_why(r, "locks are scripts: without, none can be taken");
-        doctor_fix(r, "take \"rename-command EVAL ...\" out of redis.conf, and restart" OR_STAMPS);
+        doctor_fix(r, "take \"rename-command EVAL ...\" out of redis.conf, and restart%s",
+                   instead());
     }
 }
 
@@ -125,8 +117,8 @@ static void check_age(const doctor_facts *f, doctor_report *r) {
     char list[200] = "", name[DOCTOR_COMMAND_SIZE];
     size_t used = 0;
 
-    for (int i = 0; i < DOCTOR_COMMANDS; i++) {
-        const doctor_command *c = &doctor_commands[i];
+    const doctor_command *c;
+    for (int i = 0; (c = doctor_command_at(i)); i++) {
         if (!(c->who & doctor_users(f)) || c->use == DOCTOR_NEEDED || !is_older_than(f, c))
             continue;
         int n = snprintf(list + used, sizeof list - used, "%s%s (%d.%d)", used ? ", " : "",
@@ -145,8 +137,8 @@ static void check_age(const doctor_facts *f, doctor_report *r) {
 static void check_present(const doctor_facts *f, doctor_report *r) {
     char name[DOCTOR_COMMAND_SIZE];
 
-    for (int i = 0; i < DOCTOR_COMMANDS; i++) {
-        const doctor_command *c = &doctor_commands[i];
+    const doctor_command *c;
+    for (int i = 0; (c = doctor_command_at(i)); i++) {
         if (f->present[i] != COMMAND_MISSING || !(c->who & doctor_users(f)) || is_older_than(f, c))
             continue;
         (void)doctor_command_name(c, name);
@@ -164,7 +156,7 @@ static void check_present(const doctor_facts *f, doctor_report *r) {
 }
 
 static void denied(const doctor_facts *f, doctor_report *r, int i) {
-    const doctor_command *c = &doctor_commands[i];
+    const doctor_command *c = doctor_command_at(i);
     char name[DOCTOR_COMMAND_SIZE], rule[DOCTOR_COMMAND_SIZE];
     bool of_key = !says(f->denied[i], "to run");
     bool in_doubt = of_key && !f->key; /* other keys may be allowed */
@@ -196,7 +188,7 @@ static void denied(const doctor_facts *f, doctor_report *r, int i) {
 static void check_allowed(const doctor_facts *f, doctor_report *r) {
     bool doubted = false;
 
-    for (int i = 0; i < DOCTOR_COMMANDS; i++) {
+    for (int i = 0; doctor_command_at(i); i++) {
         bool in_doubt = !f->key && !says(f->denied[i], "to run");
         if (f->allowed[i] != COMMAND_DENIED || (in_doubt && doubted))
             continue;

@@ -1,13 +1,13 @@
 /*
  * The commands that tidelock sends, or runs in its scripts, and who needs which: one table for what
- * the doctor looks for and for what it prints as a user's permissions.
+ * the doctor looks for and for what it prints as a user's permissions. What only legacy clients' protocols
+ * need follows from tools/legacy.
  */
 #include <string.h>
 
 #include "doctor/doctor.h"
 
 #define TOKENS DOCTOR_TOKEN
-#define STAMPS DOCTOR_STAMP
 #define SCRIPTS (DOCTOR_TOKEN | DOCTOR_STAMP)
 #define STRICT DOCTOR_STRICT
 #define WATCHING DOCTOR_WATCH
@@ -18,12 +18,9 @@
 #define NO_FENCE "no lock with a fence can be taken"
 #define NO_LOCK "no lock can be taken"
 #define NO_LOOK "\"tidelock check\" and \"inspect\" can't look at keys"
-#define NO_TELLING "changes of a key by old clients are noticed late"
-#define NO_PHASE "the phase of a namespace can't be read: no lock can be taken"
-#define NO_WATCH "without EVAL nothing is renewed, and fences are 0"
 
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
-const doctor_command doctor_commands[DOCTOR_COMMANDS] = {
+static const doctor_command commands[] = {
     {"EVAL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_FENCE, AS("return 1", "2", "K", "S")},
     {"EVALSHA", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "every lock costs its whole script",
      AS("0000000000000000000000000000000000000000", "2", "K", "S")},
@@ -35,44 +32,37 @@ const doctor_command doctor_commands[DOCTOR_COMMANDS] = {
     {"DEL", NULL, 0, ALL, DOCTOR_NEEDED, "no lock can be released", AS("K")},
     {"HMGET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f")},
     {"HMSET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f", "v")},
-    {"SETNX", NULL, 0, STRICT, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
-    {"GETSET", NULL, 0, STRICT, DOCTOR_NEEDED, "no stamp that is over can be taken over",
-     AS("K", "v")},
-    {"WATCH", NULL, 202, WATCHING, DOCTOR_BETTER, NO_WATCH, AS("K", "S")},
     {"TIME", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "the server's clock stays unknown", NULL},
-    {"HGET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f")},
-    {"HSET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f", "v")},
-    {"HGETALL", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C")},
-    {"HDEL", NULL, 200, PHASES | WATCHING, DOCTOR_BETTER, "clients that have gone stay in the list",
-     AS("C", "f")},
     {"PUBLISH", NULL, 200, SCRIPTS | WATCHING, DOCTOR_BETTER,
      "those who wait are not woken by a release", AS("S", "m")},
     {"SUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "who waits asks again and again instead",
      AS("S")},
     {"UNSUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "who has waited is told still", NULL},
     {"PING", NULL, 0, WAITERS, DOCTOR_BETTER, "a connection is not known to be alive", NULL},
-    {"CLIENT", "ID", 500, STAMPS, DOCTOR_BETTER, NO_TELLING, NULL},
-    {"CLIENT", "TRACKING", 600, STAMPS, DOCTOR_BETTER, NO_TELLING, AS("on")},
     {"TYPE", NULL, 0, SCRIPTS, DOCTOR_BETTER, NO_LOOK, AS("K")},
     {"PUBSUB", "NUMSUB", 208, SCRIPTS, DOCTOR_BETTER, "how many wait isn't told", AS("S")},
-    {"SCAN", NULL, 208, SCRIPTS, DOCTOR_BETTER,
-     "\"tidelock inspect\" and \"migrate\" can't list locks", AS("0")},
+    {"SCAN", NULL, 208, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't list locks", AS("0")},
     {"STRLEN", NULL, 202, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't look at keys",
      AS("K")},
     {"INFO", NULL, 0, ALL, DOCTOR_OPTION, "restart_quiet_ms can't be had", NULL},
     {"WAIT", NULL, 300, SCRIPTS, DOCTOR_OPTION, "wait_replicas can't be had", AS("0", "0")},
 };
 
+#define COMMANDS ((int)(sizeof commands / sizeof commands[0]))
+
+const doctor_command *doctor_command_at(int i) {
+    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+
+    if (i < COMMANDS)
+        return &commands[i];
+    return legacy ? legacy->command_at(i - COMMANDS) : NULL;
+}
+
 unsigned doctor_users(const doctor_facts *f) {
+    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
     bool evals = f->present[0] != COMMAND_MISSING && !doctor_before(f, 2, 6, 0);
 
-    switch (f->protocol) {
-    case TL_BRIDGE: return DOCTOR_STAMP;
-    case TL_TIMESTAMP: return f->strict ? DOCTOR_STRICT : evals ? DOCTOR_STAMP : DOCTOR_WATCH;
-    case TL_AUTO: return DOCTOR_TOKEN | DOCTOR_STAMP | DOCTOR_AUTO;
-    case TL_TOKEN:
-    default: return DOCTOR_TOKEN;
-    }
+    return legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals) : DOCTOR_TOKEN;
 }
 
 const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]) {

@@ -14,16 +14,15 @@ enum { STATUS_NOTHING = 1, STATUS_ANOTHER = 2 };
 
 typedef struct {
     bool yes, force;
-    legacy_options legacy;
 } break_options;
 
-static const break_options defaults = {.legacy = LEGACY_DEFAULTS};
+static const break_options defaults = {.yes = false};
 
 #define AT(member) offsetof(break_options, member)
 static const opt options[] = {
     {'y', "yes", OPT_FLAG, AT(yes), NULL, "don't ask", 0, 0},
     {'f', "force", OPT_FLAG, AT(force), NULL, "also a string that looks like no lock", 0, 0},
-    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
 /* What is to be removed, for people. The value of a lock is not shown: it is the holder's token. */
@@ -99,10 +98,7 @@ static int break_function(const server *s, const void *given, const operands *wo
 
     if (!o->yes && !isatty(STDIN_FILENO))
         return fail(STATUS_USAGE, "break: there is nobody to ask: say --yes");
-    if (o->legacy.strict)
-        return fail(STATUS_USAGE,
-                    "break: --strict: its commands can't compare what was seen: leave it out");
-    int status = server_open(s, "break", NULL, &o->legacy, &client);
+    int status = server_open(s, "break", NULL, &client);
     if (status)
         return status;
     status = break_with(s, client, words->word[0], o);
@@ -119,6 +115,7 @@ const command break_row = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,
+    .legacy = FROM_LEGACY(legacy_break_part),
     .words_min = 1,
     .words_max = 1,
     .function = break_function,

@@ -24,11 +24,9 @@ typedef struct {
     int64_t watch_ms;
     int limit, format;
     bool json;
-    legacy_options legacy;
 } inspect_options;
 
-static const inspect_options defaults = {
-    .watch_ms = NO_WATCH, .limit = LIMIT, .legacy = LEGACY_DEFAULTS};
+static const inspect_options defaults = {.watch_ms = NO_WATCH, .limit = LIMIT};
 
 #define AT(member) offsetof(inspect_options, member)
 static const opt options[] = {
@@ -37,7 +35,7 @@ static const opt options[] = {
      WATCH_MS, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "an array in JSON, on one line", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
-    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
 typedef struct {
@@ -223,8 +221,11 @@ static void fill(char cells[COLUMNS][CELL], const row *r) {
 }
 
 static void print_row(char cells[COLUMNS][CELL], const int width[COLUMNS]) {
+    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks); /* which alone have a dialect */
+
     for (int c = 0; c < COLUMNS - 1; c++)
-        printf("%-*s  ", width[c], cells[c]);
+        if (c != DIALECT || legacy)
+            printf("%-*s  ", width[c], cells[c]);
     printf("%s\n", cells[COLUMNS - 1]);
 }
 
@@ -302,31 +303,17 @@ static int rounds(list *l) {
     return watching && l->sig == SIGINT ? STATUS_OK : STATUS_SIGNAL + l->sig;
 }
 
-/* A dialect that is named is no guess: the locks are read as a client of stamps would. */
-static legacy_options readers(const legacy_options *given) {
-    legacy_options o = *given;
-    bool about_them = o.dialect || o.legacy_ttl_ms != LEGACY_NOT_GIVEN ||
-                      o.max_skew_ms != LEGACY_NOT_GIVEN || o.legacy_lag_ms != LEGACY_NOT_GIVEN;
-
-    if (about_them && o.protocol == TL_TOKEN)
-        o.protocol = TL_BRIDGE;
-    return o;
-}
-
 static int inspect_function(const server *s, const void *given, const operands *words) {
     const inspect_options *o = given;
     list l = {.o = o, .pattern = words->words ? words->word[0] : NULL, .server = s};
-    legacy_options legacy = readers(&o->legacy);
     signals sigs;
 
     if (o->watch_ms == 0)
         return fail(STATUS_USAGE, "inspect: --watch: a pause is 1ms at least");
-    if (o->legacy.strict)
-        return fail(STATUS_USAGE, "inspect: --strict: its commands can't list locks: leave it out");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     l.signals = &sigs;
-    int status = server_open(s, "inspect", NULL, &legacy, &l.client);
+    int status = server_open(s, "inspect", NULL, &l.client);
     if (status == 0) {
         status = rounds(&l);
         tl_client_close(l.client);
@@ -345,6 +332,7 @@ const command inspect_row = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,
+    .legacy = FROM_LEGACY(legacy_inspect_part),
     .words_max = 1,
     .function = inspect_function,
 };

@@ -24,33 +24,30 @@ typedef struct {
     int64_t ttl_ms, wait_ms;
     int format;
     bool no_wait, json;
-    legacy_options legacy;
 } lock_options;
 
-static const lock_options defaults = {
-    .ttl_ms = NOT_GIVEN, .wait_ms = NOT_GIVEN, .legacy = LEGACY_DEFAULTS};
+static const lock_options defaults = {.ttl_ms = SERVER_NO_TTL, .wait_ms = NOT_GIVEN};
 
 #define AT(member) offsetof(lock_options, member)
 static const opt lock_table[] = {
-    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s; with stamps as --legacy-ttl)", 0,
-     0},
+    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s)", 0, 0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait (one try)", 0, 0},
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once, as without --wait", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
-    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt extend_table[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "the new lifetime, from now", 0, 0},
-    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt check_table[] = {
     {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
-    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt unlock_table[] = {
-    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
 static bool wants_json(const lock_options *o) {
@@ -65,13 +62,13 @@ static int check_ttl(const char *who, int64_t ttl_ms) {
 
 /* ---- lock ----------------------------------------------------------------------------------- */
 
-static void lock_json(json *j, const char *key, tl_lock *lock, tl_err code, const lock_options *o,
+static void lock_json(json *j, const server *s, const char *key, tl_lock *lock, tl_err code,
                       const tl_lock_info *holder) {
     bool had = code == TL_OK;
 
     json_begin(j);
     json_text(j, "key", key);
-    json_text(j, "protocol", protocol_name(o->legacy.protocol));
+    json_text(j, "protocol", protocol_name(server_protocol(s)));
     json_text(j, "state", state_of(code));
     json_text(j, "token", had ? tl_lock_token(lock) : NULL);
     if (had)
@@ -87,14 +84,15 @@ static void lock_json(json *j, const char *key, tl_lock *lock, tl_err code, cons
 }
 
 /* The lock is worth nothing to a caller who does not see its token: then it is given back. */
-static int print_lock(tl_client *client, const char *key, tl_lock *lock, const lock_options *o) {
+static int print_lock(const server *s, tl_client *client, const char *key, tl_lock *lock,
+                      const lock_options *o) {
     int failed = 0;
 
     if (wants_json(o)) {
         tl_lock_info info = {.size = sizeof info};
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK;
         json j;
-        lock_json(&j, key, lock, TL_OK, o, looked ? &info : NULL);
+        lock_json(&j, s, key, lock, TL_OK, looked ? &info : NULL);
         failed = json_end(&j, STDOUT_FILENO);
     } else {
         printf("%s %llu\n", tl_lock_token(lock), (unsigned long long)tl_lock_fence(lock));
@@ -115,7 +113,7 @@ static int report_not_had(const server *s, tl_client *client, const char *key, t
     if (wants_json(o) && busy) {
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.held;
         json j;
-        lock_json(&j, key, lock, err->code, o, looked ? &info : NULL);
+        lock_json(&j, s, key, lock, err->code, looked ? &info : NULL);
         (void)json_end(&j, STDOUT_FILENO); /* the exit status says the same */
     }
     return fail_as(s, err);
@@ -123,7 +121,7 @@ static int report_not_had(const server *s, tl_client *client, const char *key, t
 
 static int lock_with(const server *where, tl_client *client, signals *s, const char *key,
                      const lock_options *o) {
-    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = legacy_ttl_ms(&o->legacy, o->ttl_ms),
+    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = server_ttl_ms(where, o->ttl_ms),
                                               .manual_renew = true);
     tl_error err = {.code = TL_OK};
     int sig = 0;
@@ -137,7 +135,7 @@ static int lock_with(const server *where, tl_client *client, signals *s, const c
                       : signals_acquire(s, lock, o->wait_ms == NOT_GIVEN ? 0 : o->wait_ms, &sig,
                                         &err);
     if (code == TL_OK)
-        status = print_lock(client, key, lock, o);
+        status = print_lock(where, client, key, lock, o);
     else if (code == TL_ECANCELLED)
         status = STATUS_SIGNAL + sig;
     else
@@ -151,14 +149,14 @@ static int lock_function(const server *s, const void *given, const operands *wor
     tl_client *client;
     signals sigs;
 
-    int status = check_ttl("lock", legacy_ttl_ms(&o->legacy, o->ttl_ms));
+    int status = check_ttl("lock", server_ttl_ms(s, o->ttl_ms));
     if (status)
         return status;
     if (o->no_wait && o->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "lock: --wait and --no-wait exclude each other");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    status = server_open(s, "lock", NULL, &o->legacy, &client);
+    status = server_open(s, "lock", NULL, &client);
     if (status == 0) {
         status = lock_with(s, client, &sigs, words->word[0], o);
         tl_client_close(client);
@@ -184,13 +182,12 @@ static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, t
     return code;
 }
 
-static int by_token(const server *s, const char *who, char *const *word, const lock_options *o,
-                    int64_t ttl_ms) {
+static int by_token(const server *s, const char *who, char *const *word, int64_t ttl_ms) {
     tl_error err = {.code = TL_OK};
     char shown[KEY_SHOWN];
     tl_client *client;
 
-    int status = server_open(s, who, NULL, &o->legacy, &client);
+    int status = server_open(s, who, NULL, &client);
     if (status)
         return status;
     tl_err code = with_token(client, word, ttl_ms, &err);
@@ -205,16 +202,17 @@ static int by_token(const server *s, const char *who, char *const *word, const l
 }
 
 static int unlock_function(const server *s, const void *given, const operands *words) {
-    return by_token(s, "unlock", words->word, given, 0);
+    (void)given;
+    return by_token(s, "unlock", words->word, 0);
 }
 
 static int extend_function(const server *s, const void *given, const operands *words) {
     const lock_options *o = given;
 
-    if (o->ttl_ms == NOT_GIVEN)
+    if (o->ttl_ms == SERVER_NO_TTL)
         return fail(STATUS_USAGE, "extend: say for how long: --ttl 30s");
     int status = check_ttl("extend", o->ttl_ms);
-    return status ? status : by_token(s, "extend", words->word, o, o->ttl_ms);
+    return status ? status : by_token(s, "extend", words->word, o->ttl_ms);
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */
@@ -255,7 +253,7 @@ static int check_function(const server *s, const void *given, const operands *wo
     tl_error err;
     tl_client *client;
 
-    int status = server_open(s, "check", NULL, &o->legacy, &client);
+    int status = server_open(s, "check", NULL, &client);
     if (status)
         return status;
     tl_err code = tl_client_look(client, key, strlen(key), &info, &err);
@@ -279,6 +277,7 @@ const command lock_row = {
     .options = lock_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
+    .legacy = FROM_LEGACY(legacy_lock_part),
     .words_min = 1,
     .words_max = 1,
     .function = lock_function,
@@ -292,6 +291,7 @@ const command unlock_row = {
     .options = unlock_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
+    .legacy = FROM_LEGACY(legacy_lock_part),
     .words_min = 2,
     .words_max = 2,
     .function = unlock_function,
@@ -305,6 +305,7 @@ const command extend_row = {
     .options = extend_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
+    .legacy = FROM_LEGACY(legacy_lock_part),
     .words_min = 2,
     .words_max = 2,
     .function = extend_function,
@@ -318,6 +319,7 @@ const command check_row = {
     .options = check_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
+    .legacy = FROM_LEGACY(legacy_lock_part),
     .words_min = 1,
     .words_max = 1,
     .function = check_function,

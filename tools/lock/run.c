@@ -24,22 +24,20 @@ typedef struct {
     int conflict_status, lost_mode, json_fd, format;
     const char *name;
     bool no_wait, forever, verbose, json;
-    legacy_options legacy;
 } run_options;
 
 static const run_options defaults = {
-    .ttl_ms = NOT_GIVEN,
+    .ttl_ms = SERVER_NO_TTL,
     .wait_ms = NOT_GIVEN,
     .max_hold_ms = NOT_GIVEN,
     .conflict_status = STATUS_BUSY,
     .json_fd = NOT_GIVEN,
-    .legacy = LEGACY_DEFAULTS,
 };
 
 #define AT(member) offsetof(run_options, member)
 static const opt options[] = {
-    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D",
-     "lifetime, renewed while the command runs (30s; with stamps as --legacy-ttl)", 0, 0},
+    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime, renewed while the command runs (30s)", 0,
+     0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait for the lock (for ever)", 0, 0},
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once", 0, 0},
     {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_status), "N",
@@ -55,7 +53,7 @@ static const opt options[] = {
     {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
      0},
     {'v', "verbose", OPT_FLAG, AT(verbose), NULL, "say what happens, on stderr", 0, 0},
-    LEGACY_ROWS(AT(legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
 /* All of a run, and what the present round of it has come to. */
@@ -218,7 +216,7 @@ static void write_json(run *r) {
 
     json_begin(&j);
     json_text(&j, "key", r->key);
-    json_text(&j, "protocol", protocol_name(r->o->legacy.protocol));
+    json_text(&j, "protocol", protocol_name(server_protocol(r->server)));
     json_text(&j, "state", r->result == TL_OK ? "free" : state_of(r->result));
     json_text(&j, "token", had ? tl_lock_token(r->lock) : NULL);
     if (had)
@@ -294,7 +292,7 @@ static int begin(run *r, const server *s) {
     if (signals_begin(&r->signals) || news_begin(&r->news) || (r->timer = moment_timer()) < 0)
         return fail(STATUS_INTERNAL, "no descriptors are left: %s", strerror(errno));
     const char *name = r->o->name ? r->o->name : service_name(r->argv[0]);
-    int status = server_open(s, "run", name, &r->o->legacy, &r->client);
+    int status = server_open(s, "run", name, &r->client);
     if (status)
         return status;
     status = rounds(r);
@@ -335,7 +333,7 @@ static int run_function(const server *s, const void *given, const operands *word
     run_options o = *(const run_options *)given;
     run r = {.o = &o, .server = s, .key = words->word[0], .argv = words->command, .timer = -1};
 
-    o.ttl_ms = legacy_ttl_ms(&o.legacy, o.ttl_ms);
+    o.ttl_ms = server_ttl_ms(s, o.ttl_ms);
     r.signals.fd = r.news.fd = -1;
     int status = check_options(&o);
     if (status == 0)
@@ -364,6 +362,7 @@ const command run_row = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,
+    .legacy = FROM_LEGACY(legacy_lock_part),
     .runs = true,
     .words_min = 1,
     .words_max = 1,

@@ -40,7 +40,6 @@ static const opt options[] = {
     {0, "history", OPT_FLAG, AT(history), NULL, "status: all changes too", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "status, clients, sweep: JSON, on one line", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
-#ifdef TL_COMPAT
     {0, "dialect", OPT_TEXT, LEGACY(dialect), "NAME", "how old clients write stamps (java)", 0, 0},
     {0, "legacy-ttl", OPT_DURATION, LEGACY(legacy_ttl_ms), "D",
      "the shortest lifetime that they use (60s)", 0, 0},
@@ -48,7 +47,6 @@ static const opt options[] = {
      "sweep: how far their clocks may be off the server's (1s)", 0, 0},
     {0, "legacy-lag", OPT_DURATION, LEGACY(legacy_lag_ms), "D",
      "sweep: how long they may take over one step (half of --max-skew)", 0, 0},
-#endif
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const migrate_options defaults = {.name = "default",
@@ -57,7 +55,7 @@ static const migrate_options defaults = {.name = "default",
                                          .watch_ms = MIGRATE_NOT_GIVEN,
                                          .monitor_ms = MIGRATE_NOT_GIVEN,
                                          .wait_ms = MIGRATE_NOT_GIVEN,
-                                         .legacy = LEGACY_DEFAULTS};
+                                         .legacy = {LEGACY_DEFAULTS}};
 
 /* ---- for those who wait ----------------------------------------------------------------------- */
 
@@ -156,9 +154,6 @@ static int status(migrate_work *w) {
     history h = {.list = w->o->history ? calloc(MIGRATE_LOG_MOST, sizeof *h.list) : NULL};
     migrate_locks locks = {.whole = false};
     bool look = w->v.reg.readable;
-#ifndef TL_COMPAT
-    look = false; /* nothing here can tell a stamp */
-#endif
 
     int result = look ? migrate_look(&w->m, &w->v, w->v.reg.keys, &w->sigs, &locks, &w->sig) : 0;
     if (result == 0 && w->o->history)
@@ -179,8 +174,7 @@ enum {
     SWEEP_ONLY = 8,
     STATUS_ONLY = 16,
     REPORTS = 32,
-    STAMPS = 64,
-    MOVES = 128
+    MOVES = 64
 };
 
 static const struct {
@@ -188,11 +182,11 @@ static const struct {
     unsigned takes;
     int (*function)(migrate_work *w);
 } words_known[] = {
-    {"init", INIT_ONLY | ASKS | STAMPS, migrate_init},
+    {"init", INIT_ONLY | ASKS, migrate_init},
     {"status", STATUS_ONLY | REPORTS, status},
-    {"advance", STEP_ONLY | MOVES | ASKS | STAMPS, migrate_advance},
-    {"rollback", MOVES | ASKS | STAMPS, migrate_rollback},
-    {"sweep", SWEEP_ONLY | REPORTS | STAMPS, migrate_sweep},
+    {"advance", STEP_ONLY | MOVES | ASKS, migrate_advance},
+    {"rollback", MOVES | ASKS, migrate_rollback},
+    {"sweep", SWEEP_ONLY | REPORTS, migrate_sweep},
     {"clients", REPORTS, clients},
     {"acl", 0, migrate_acl},
 };
@@ -286,8 +280,6 @@ static int migrate_function(const server *s, const void *given, const operands *
     int result = check_options(w.word, takes, w.o);
     if (result == 0)
         result = check_values(w.word, takes, w.o);
-    if (result == 0 && (takes & STAMPS))
-        result = migrate_can_read_stamps(w.word);
     if (result == 0)
         result = migrate_link_open(&w.m, s, w.o->name, &w.o->legacy);
     if (result)

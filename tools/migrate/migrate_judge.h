@@ -5,7 +5,7 @@
 #define TIDELOCK_MIGRATE_JUDGE_H
 
 #include "base/tool.h"
-#include "link/migrate_record.h"
+#include "legacy/migrate_record.h"
 
 /** A namespace as it was read at one moment. */
 typedef struct {

@@ -169,18 +169,10 @@ int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_chang
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-int migrate_can_read_stamps(const char *what) {
-    tl_dialect_info d = {.size = sizeof d};
-
-    if (tl_dialect_at(0, 0, &d))
-        return 0;
-    return fail(STATUS_USAGE, "migrate %s: this tidelock was built without what reads stamps",
-                what);
-}
-
 int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found found,
                  void *ctx, bool *ret_whole, int *ret_sig) {
-    legacy_options legacy = exact ? *m->legacy : (legacy_options)LEGACY_DEFAULTS;
+    legacy_options legacy = exact ? *m->legacy : (legacy_options){LEGACY_DEFAULTS};
+    server s = *m->server;
     int64_t end = moment_ms() + SCAN_MOST_MS;
     uint64_t cursor = 0;
     tl_client *client;
@@ -188,7 +180,8 @@ int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, t
     tl_err code = TL_OK;
 
     legacy.protocol = exact ? TL_BRIDGE : TL_TOKEN;
-    int status = server_open(m->server, "migrate", NULL, &legacy, &client);
+    s.legacy = &legacy;
+    int status = server_open(&s, "migrate", NULL, &client);
     if (status)
         return status;
     do {

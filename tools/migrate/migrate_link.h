@@ -6,6 +6,7 @@
 #define TIDELOCK_MIGRATE_LINK_H
 
 #include "base/signals.h"
+#include "legacy/legacy.h"
 #include "link/skew_link.h"
 #include "migrate/migrate_judge.h"
 #include "migrate/migrate_log.h"
@@ -64,8 +65,5 @@ int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, t
  *  client may have come meanwhile. */
 int migrate_look(migrate_link *m, migrate_view *v, const char *keys, signals *sigs,
                  migrate_locks *ret, int *ret_sig);
-
-/** Can this build read stamps at all? Else the exit status after a message. */
-int migrate_can_read_stamps(const char *what);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef TIDELOCK_MIGRATE_LOG_H
 #define TIDELOCK_MIGRATE_LOG_H
 
-#include "link/migrate_record.h"
+#include "legacy/migrate_record.h"
 #include "transport/conn.h" /* tl_bytes */
 
 #define MIGRATE_LOG_MOST 1000

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "ground/glob.h"
-#include "link/skew_monitor.h"
+#include "legacy/skew_monitor.h"
 #include "migrate/migrate_monitor.h"
 
 #define BEGIN_MS 5000

@@ -10,12 +10,10 @@
 #include <unistd.h>
 
 #include "base/outfile.h"
-#include "link/migrate_record.h"
 #include "skew/show/skew_show.h"
+#include "skew/skew_ear.h"
 #include "skew/skew_fleet.h"
-#include "skew/skew_legacy.h"
 #include "skew/skew_more.h"
-#include "skew/skew_publish.h"
 #include "skew/skew_report.h"
 #include "skew/skew_roll.h"
 #include "skew/skew_watch.h"
@@ -40,11 +38,10 @@ enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML }
 typedef struct {
     int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms, stale_ms;
     int samples, format;
-    const char *warn, *output, *log, *publish;
+    const char *warn, *output, *log;
     bool no_agents, json;
     skew_roll roll;
     skew_asked asked;
-    skew_legacy_options legacy;
 } skew_options;
 
 static const opt skew_table[] = {
@@ -86,9 +83,7 @@ static const opt skew_table[] = {
      "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
     {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
      "add a line of JSON to FILE each time, for \"skew report\"", 0, 0},
-    {0, "publish", OPT_TEXT, offsetof(skew_options, publish), "NS",
-     "tell the clients of a namespace the verdict", 0, 0},
-    SKEW_LEGACY_ROWS(offsetof(skew_options, legacy)){0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
                                            .max_hold_ms = UNSET,
@@ -96,8 +91,7 @@ static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
                                            .for_ms = UNSET,
                                            .watch_ms = UNSET,
                                            .stale_ms = UNSET,
-                                           .warn = "50%",
-                                           .legacy = SKEW_LEGACY_DEFAULTS};
+                                           .warn = "50%"};
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
@@ -136,11 +130,21 @@ static int make_rule(const skew_options *o, skew_rule *ret) {
     return parse_warn(o->warn, &ret->warn_percent);
 }
 
-static int check_roll(const skew_options *o) {
+/* What legacy clients add, for a command that was given their options; NULL: nothing. */
+static const skew_legacy_calls *legacy_of(const void *options) {
+    return options ? FROM_LEGACY(skew_legacy) : NULL;
+}
+
+static bool listens(const void *legacy_options) {
+    const skew_legacy_calls *legacy = legacy_of(legacy_options);
+    return legacy && legacy->listens(legacy_options);
+}
+
+static int check_roll(const skew_options *o, const void *legacy) {
     char self[SKEW_NAME_SIZE];
 
     skew_self_name(self);
-    if (o->roll.no_self && o->no_agents && !skew_legacy_asked(&o->legacy))
+    if (o->roll.no_self && o->no_agents && !listens(legacy))
         return fail(STATUS_USAGE,
                     "--no-self and --no-agents leave no host to judge: drop one of them");
     return skew_roll_check(&o->roll, self);
@@ -179,7 +183,8 @@ typedef struct {
     int format;
     skew_rule rule;
     skew_effort effort;
-    skew_listen_options listen;
+    const void *legacy_options;
+    const skew_legacy_calls *legacy; /* NULL: none */
     skew_link link;
     skew_more more;
     skew_watch watch;
@@ -339,57 +344,59 @@ static int unmeasured(session *x) {
     return fail(x->link.status, "%s", x->link.words);
 }
 
-static int judge(session *x, const skew_fleet *f, const skew_listen *passive) {
+static bool publishes(const session *x) {
+    return x->legacy && x->legacy->publishes(x->legacy_options);
+}
+
+static int judge(session *x, const skew_fleet *f, const skew_ear *ear) {
     skew_result r = begin_result(x);
 
     r.hosts = f->hosts;
     r.host_count = f->count;
     r.missing = f->missing;
     r.at_ms = f->at_ms;
-    if (passive) {
-        r.cost = passive->words;
-        r.unheard = passive->passive.sources == 0;
-        r.cut_short = passive->aborted;
-    }
+    if (ear && x->legacy)
+        x->legacy->tell(ear, &r);
     if (!skew_judge(&r)) {
         skew_result_end(&r);
         return fail(STATUS_INTERNAL, "out of memory");
     }
     int status = report(x, &r), published = 0;
-    if (x->o->publish)
-        published = skew_publish(&x->link, x->o->publish, &r, x->o->watch_ms);
+    if (publishes(x))
+        published = x->legacy->publish(x->legacy_options, &x->link, &r, x->o->watch_ms);
     skew_result_end(&r);
     return published ? published : status;
 }
 
-static bool measure(session *x, skew_fleet *f, skew_listen *passive) {
+static bool measure(session *x, skew_fleet *f, skew_ear *ear) {
     if (!skew_more_gather(&x->more, &x->link) ||
-        !skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, passive))
+        !skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, ear))
         return false;
     skew_more_add(&x->more, f);
-    if (passive)
-        skew_passive_judge(&x->listen.model, f->hosts, f->count);
+    if (ear && x->legacy)
+        x->legacy->judge(ear, f->hosts, f->count);
     skew_roll_call(&x->o->roll, f);
-    if (x->o->publish && !x->o->asked.servers)
+    if (publishes(x) && !x->o->asked.servers)
         skew_more_add_server(&x->link, f);
     return true;
 }
 
 static int measure_and_judge(session *x) {
     skew_fleet fleet;
-    skew_listen passive = {0};
+    skew_ear *ear = NULL;
+    bool listening = listens(x->legacy_options);
     x->begun_ms = moment_ms();
-    skew_listen *listening = skew_legacy_asked(&x->o->legacy) ? &passive : NULL;
+    if (listening && x->legacy)
+        ear = x->legacy->begin(x->legacy_options, &x->rule);
 
-    if (!skew_fleet_begin(&fleet) || (listening && !skew_listen_begin(&passive, &x->listen))) {
-        skew_fleet_end(&fleet);
-        return fail(STATUS_INTERNAL, "out of memory");
-    }
-    bool measured = measure(x, &fleet, listening);
+    bool room = skew_fleet_begin(&fleet) && (ear || !listening);
+    bool measured = room && measure(x, &fleet, ear);
     hide_progress(x);
-    int status = measured ? judge(x, &fleet, listening) : unmeasured(x);
-    if (listening)
-        skew_listen_end(&passive);
+    int status = measured ? judge(x, &fleet, ear)
+                 : room   ? unmeasured(x)
+                          : fail(STATUS_INTERNAL, "out of memory");
+    if (x->legacy)
+        x->legacy->end(ear);
     skew_fleet_end(&fleet);
     return status;
 }
@@ -430,14 +437,15 @@ static int run(session *x, const server *s) {
 }
 
 /* What a report has no use for was meant for something else. */
-static int read_logs(const skew_options *o, const operands *words) {
+static int read_logs(const skew_options *o, const void *legacy_options, const operands *words) {
+    const skew_legacy_calls *legacy = legacy_of(legacy_options);
     const skew_options *d = &skew_defaults;
 
     if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
         o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
-        o->warn != d->warn || o->log || o->publish || o->no_agents || o->roll.expect.count ||
-        o->roll.min_hosts || o->roll.no_self || o->asked.ntp.count || o->asked.chrony ||
-        o->asked.servers || o->asked.kernel || skew_legacy_any(&o->legacy))
+        o->warn != d->warn || o->log || o->no_agents || o->roll.expect.count || o->roll.min_hosts ||
+        o->roll.no_self || o->asked.ntp.count || o->asked.chrony || o->asked.servers ||
+        o->asked.kernel || (legacy && legacy->any(legacy_options)))
         return fail(STATUS_USAGE,
                     "skew report: takes --format, --json, --output and --stale-after only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
@@ -452,34 +460,29 @@ static int read_logs(const skew_options *o, const operands *words) {
 
 static int skew_command(const server *s, const void *options, const operands *words) {
     const skew_options *o = options;
-    session x = {.o = o, .watching = o->watch_ms != UNSET};
+    session x = {.o = o,
+                 .watching = o->watch_ms != UNSET,
+                 .legacy_options = s->legacy,
+                 .legacy = legacy_of(s->legacy)};
     int status = check_stale(o);
 
     if (status)
         return status;
     if (words->words && strcmp(words->word[0], "report") == 0)
-        return read_logs(o, words);
+        return read_logs(o, s->legacy, words);
     if (words->words)
         return fail(STATUS_USAGE,
                     "skew: too many words; to tell what logs say: tidelock skew report FILE...");
     if (o->watch_ms == 0)
         return fail(STATUS_USAGE, "--watch: a pause is 1ms at least");
-    if (o->publish && !migrate_name_ok(o->publish))
-        return fail(STATUS_USAGE, "--publish: a namespace's name: 1 to %d letters, digits, _ . -",
-                    MIGRATE_NAME_MAX);
     x.format = o->json ? FORMAT_JSON : o->format;
-    status = check_roll(o);
+    status = check_roll(o, s->legacy);
     if (status == 0)
         status = make_rule(o, &x.rule);
     if (status == 0)
         status = make_effort(o, &x.effort);
-    if (status == 0)
-        status = skew_legacy_make(&o->legacy, o->lock_timeout_ms, &x.listen);
-    if (status == 0 && x.listen.dialect) {
-        tl_interval over = skew_stamp_over_us(x.listen.dialect);
-        x.rule.resolution_us = -over.lo;
-        x.rule.late_us = over.hi;
-    }
+    if (status == 0 && x.legacy)
+        status = x.legacy->check(s->legacy, &x.rule);
     x.effort.go_on = go_on;
     x.effort.ctx = &x;
     return status ? status : run(&x, s);
@@ -496,6 +499,7 @@ const command skew_row = {
     .options = skew_table,
     .defaults = &skew_defaults,
     .size = sizeof(skew_options),
+    .legacy = FROM_LEGACY(skew_legacy_part),
     .words_max = 65,
     .function = skew_command,
 };

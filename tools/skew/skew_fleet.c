@@ -200,15 +200,23 @@ static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
     }
 }
 
-static void add_passive(skew_fleet *f, const skew_listen *x, int64_t now_us, int64_t stepped_us) {
-    bool missing;
+static bool listen_to(skew_ear *ear, skew_link *l, const skew_effort *effort) {
+    const skew_legacy_calls *legacy = FROM_LEGACY(skew_legacy);
 
-    f->count = skew_passive_hosts(&x->passive, now_us, stepped_us, f->hosts, f->count, &missing);
+    return !ear || !legacy || legacy->listen(ear, l, effort);
+}
+
+static void add_heard(skew_fleet *f, const skew_ear *ear, int64_t now_us, int64_t stepped_us) {
+    const skew_legacy_calls *legacy = FROM_LEGACY(skew_legacy);
+    bool missing = false;
+
+    if (ear && legacy)
+        f->count = legacy->hosts(ear, now_us, stepped_us, f->hosts, f->count, &missing);
     f->missing = f->missing || missing;
 }
 
 static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
-                    skew_listen *passive, entries *e) {
+                    skew_ear *ear, entries *e) {
     skew_track track = {.known = false};
     kernel_clock kernel = moment_kernel();
     char id[SKEW_ID_SIZE], server[SKEW_SERVER_SIZE], last[SKEW_SERVER_SIZE];
@@ -216,8 +224,7 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
     skew_self_id(id);
     if (!skew_self_server(l, server) ||
         !skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
-        (passive && !skew_listen_run(passive, l, effort)) ||
-        (agents && !read_agents(l, e, track.stamp_us)))
+        !listen_to(ear, l, effort) || (agents && !read_agents(l, e, track.stamp_us)))
         return false;
     kernel_clock later = moment_kernel(); /* a correction may have begun, or ended, since */
     if (later.slew_ppm > kernel.slew_ppm)
@@ -240,13 +247,12 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
         add_agent(f, &e->entry[i], &at, id);
     }
     f->missing = e->more;
-    if (passive)
-        add_passive(f, passive, now_us, at.stepped_us);
+    add_heard(f, ear, now_us, at.stepped_us);
     return true;
 }
 
 bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
-                        skew_listen *passive) {
+                        skew_ear *ear) {
     entries e = {.entry = calloc(SKEW_HOSTS_MAX, sizeof *e.entry)};
 
     f->count = 0;
@@ -255,7 +261,7 @@ bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, 
         (void)snprintf(l->words, sizeof l->words, "out of memory");
         return false;
     }
-    bool ok = measure(f, l, effort, agents, passive, &e);
+    bool ok = measure(f, l, effort, agents, ear, &e);
     free(e.entry);
     return ok;
 }

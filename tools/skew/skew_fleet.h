@@ -4,7 +4,7 @@
 #ifndef TIDELOCK_SKEW_FLEET_H
 #define TIDELOCK_SKEW_FLEET_H
 
-#include "skew/skew_listen.h"
+#include "skew/skew_ear.h"
 
 typedef struct {
     skew_host *hosts; /**< SKEW_HOSTS_MAX of room */
@@ -18,10 +18,10 @@ typedef struct {
 bool skew_fleet_begin(skew_fleet *f);
 void skew_fleet_end(skew_fleet *f);
 
-/** Measure this host, listen to clients of the old kind (unless NULL), read the agents' records (unless
+/** Measure this host, listen to legacy clients (unless NULL), read the agents' records (unless
  *  told not to), and judge all by one moment of the server's clock; of the clients' lifetime that remains
  *  to be done. False: l->status and l->words say why. */
 bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
-                        skew_listen *passive);
+                        skew_ear *ear);
 
 #endif

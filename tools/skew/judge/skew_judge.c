@@ -251,7 +251,7 @@ static void decide(skew_result *r) {
         skew_say_unmeasured(r);
     } else if (worst && worst->gap.hi > r->rule.slack_us) {
         skew_say_doubt(r, worst);
-    } else if (lacks || r->missing || r->unheard || r->cut_short || clocks < 2 || !worst ||
+    } else if (lacks || r->missing || r->unheard || clocks < 2 || !worst ||
                hosts < r->rule.min_hosts) {
         skew_say_lacking(r, lacks, lacking, clocks < 2 ? 1 : hosts);
     } else if (is_close(r, worst)) {

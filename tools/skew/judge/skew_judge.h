@@ -59,6 +59,8 @@ typedef struct {
     int64_t age_ms;   /**< of the newest evidence; -1: there is none */
     int64_t samples;
     const char *status; /**< "ok" or one word that says why not */
+    const char *
+        advice; /**< what to do when it lacks evidence, with "%1$s" for its name; NULL: run agents */
     char detail[SKEW_DETAIL_SIZE];
 } skew_host;
 
@@ -90,8 +92,8 @@ typedef struct {
     int64_t again_ms; /**< the next one takes its place after so long; 0: nobody promises one */
     /** The server that was asked, "host:port" or the like, without secrets; "": not known. */
     char server[SKEW_PLACE_SIZE];
-    bool unheard;     /**< it has listened for clients of the old kind, and there were none */
-    bool cut_short;   /**< it gave up listening to them before its time */
+    /** Evidence that the caller looked for and didn't find, and what to do about it; NULL: none. */
+    const char *unheard, *unheard_advice;
     const char *cost; /**< in words; NULL: none worth telling */
     skew_pair *pairs; /**< every ordered pair of known hosts, worst first */
     size_t pair_count;

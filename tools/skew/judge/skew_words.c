@@ -231,9 +231,8 @@ static const char *advice_of_asked(const skew_host *h) {
 }
 
 static const char *advice_of_clock(const skew_host *h) {
-    if (h->relative)
-        return "say how long their locks live (--legacy-ttl) and how they write it (--dialect), or run "
-               "\"tidelock agent\" on these hosts";
+    if (h->relative && h->advice)
+        return h->advice;
     if (h->self)
         return "measure again when nobody sets the clock of %1$s";
     if (is(h, "clash"))
@@ -245,9 +244,7 @@ static const char *advice_of_clock(const skew_host *h) {
         return "run the version of tidelock on %1$s that runs here";
     if (is(h, "inconsistent"))
         return "measure again; if it stays so, look at the clock of %1$s (there: chronyc tracking)";
-    if (strcmp(h->instrument, "passive") == 0)
-        return "listen for longer (--passive=1m), or run \"tidelock agent\" on %1$s";
-    return ADVISE_AGENTS;
+    return h->advice ? h->advice : ADVISE_AGENTS;
 }
 
 static void advise_lacking(skew_result *r, const skew_host *h) {
@@ -302,21 +299,6 @@ static void explain_lacking(skew_result *r, const skew_host *h, int lacking) {
     add_missing(r);
 }
 
-static void say_unheard(skew_result *r) {
-    if (r->cut_short) {
-        (void)snprintf(
-            r->reason, sizeof r->reason,
-            "listening was given up before its time, and who takes locks was not heard in full");
-        advise(
-            r,
-            "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead");
-    } else {
-        (void)snprintf(r->reason, sizeof r->reason,
-                       "no legacy client acquired a lock during --passive");
-        advise(r, "listen for longer (--passive=1m), or where there are none leave --passive out");
-    }
-}
-
 void skew_say_lacking(skew_result *r, const skew_host *h, int lacking, int hosts) {
     if (h) {
         if (h->missing)
@@ -331,8 +313,9 @@ void skew_say_lacking(skew_result *r, const skew_host *h, int lacking, int hosts
         (void)snprintf(r->reason, sizeof r->reason,
                        "there are more hosts than the %d that were looked at", r->host_count);
         advise(r, "forget those that were retired: tidelock agent --forget HOST");
-    } else if (r->cut_short || r->unheard) {
-        say_unheard(r);
+    } else if (r->unheard) {
+        (void)snprintf(r->reason, sizeof r->reason, "%s", r->unheard);
+        advise(r, r->unheard_advice);
     } else if (hosts < 2) {
         (void)snprintf(r->reason, sizeof r->reason,
                        "only one host is measured: there is nothing to compare it with");

@@ -13,9 +13,9 @@
 #ifndef TIDELOCK_SKEW_PASSIVE_H
 #define TIDELOCK_SKEW_PASSIVE_H
 
-#include "link/skew_monitor.h"
+#include "legacy/skew_monitor.h"
 #include "skew/judge/skew_judge.h"
-#include "skew/judge/skew_stamp.h"
+#include "legacy/skew_stamp.h"
 
 #define SKEW_LIFETIME_UNKNOWN 0
 #define SKEW_CONNECTIONS_MAX 32768 /**< a power of two */

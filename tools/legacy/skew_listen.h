@@ -5,8 +5,8 @@
 #ifndef TIDELOCK_SKEW_LISTEN_H
 #define TIDELOCK_SKEW_LISTEN_H
 
-#include "skew/skew_passive.h"
-#include "skew/skew_self.h"
+#include "legacy/skew_passive.h"
+#include "skew/skew_ear.h"
 
 #define SKEW_BACKLOG_MOST (1 << 20) /**< bytes that the server may keep for us */
 #define SKEW_LISTEN_WORDS 160
@@ -18,7 +18,7 @@ typedef struct {
     skew_model model;
 } skew_listen_options;
 
-typedef struct {
+typedef struct skew_ear {
     skew_listen_options options;
     skew_passive passive;
     int64_t took_ms, commands, bytes, backlog_most;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "link/skew_monitor.h"
+#include "legacy/skew_monitor.h"
 
 #define SECONDS_DIGITS 11 /* to the year 5138 */
 #define STAMP_DIGITS 6

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "skew/skew_passive.h"
+#include "legacy/skew_passive.h"
 
 #define NOTHING ((tl_interval){INT64_MIN, INT64_MAX})
 #define SECOND_US INT64_C(1000000)
@@ -257,7 +257,11 @@ static void describe(const skew_passive *p, const skew_source *s, skew_host *h) 
 
 static void add(const skew_passive *p, const skew_source *s, int64_t now_us, int64_t stepped_us,
                 skew_host *h) {
-    *h = (skew_host){.instrument = "passive", .samples = s->stamps, .age_ms = -1};
+    *h = (skew_host){
+        .instrument = "passive",
+        .samples = s->stamps,
+        .age_ms = -1,
+        .advice = "listen for longer (--passive=1m), or run \"tidelock agent\" on %1$s"};
     (void)snprintf(h->name, sizeof h->name, "%s", s->name);
     for (char *c = h->name; *c; c++)
         *c = (char)(strchr("_.:-", *c) || (*c >= '0' && *c <= '9') ||
@@ -380,6 +384,9 @@ void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
         if (!is_measured(h))
             continue;
         h->relative = true;
+        h->advice =
+            "say how long their locks live (--legacy-ttl) and how they write it (--dialect), or "
+            "run \"tidelock agent\" on these hosts";
         if (estimate)
             refuse(h, "relative",
                    "the lifetime seems to be %lld ms; clocks are known against each other alone, "

@@ -3,7 +3,7 @@
  * is unreadable, never a plausible number.
  */
 #include "tests.h"
-#include "link/migrate_record.h"
+#include "legacy/migrate_record.h"
 
 #define NOW INT64_C(1763700000000000)
 

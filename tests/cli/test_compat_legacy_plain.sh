@@ -4,7 +4,6 @@
 source "$(dirname "$0")/lib.sh"
 start_server --rename-command EVAL '' --rename-command EVALSHA '' --rename-command WATCH ''
 expect_line 77 'no EVAL, which going through the keys needs: Redis 2.6 or newer.*; this one is Redis [0-9.]+$' "$tidelock" inspect
-if [[ ${COMPAT:-1} == 0 ]]; then exit 0; fi
 expect_line 77 'no EVAL, which the bridge needs: .*protocol timestamp works there; this one is Redis [0-9.]+$' "$tidelock" lock --protocol bridge k
 
 expect 0 "$tidelock" lock --protocol timestamp k

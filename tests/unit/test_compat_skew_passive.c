@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "tests.h"
-#include "link/skew_monitor.h"
-#include "skew/skew_passive.h"
+#include "legacy/skew_monitor.h"
+#include "legacy/skew_passive.h"
 
 #define MS INT64_C(1000)
 #define S INT64_C(1000000)

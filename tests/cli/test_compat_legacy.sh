@@ -2,14 +2,6 @@
 # Locks beside clients of the old kind: the options about them, what is refused, and who excludes whom.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-if [[ ${COMPAT:-1} == 0 ]]; then
-    for o in '--protocol bridge' '--dialect java' '--legacy-ttl 60s' '--max-skew 1s' '--legacy-lag 1s' --strict; do
-        # shellcheck disable=SC2086
-        expect_line 64 'built without' "$tidelock" check $o k
-    done
-    expect_line 64 'built without' "$tidelock" help dialects
-    exit 0
-fi
 start_server
 now=$(now_ms)
 is_ms() { [[ $1 =~ ^[0-9]{13}$ ]]; }

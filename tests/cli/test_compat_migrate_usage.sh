@@ -45,14 +45,6 @@ json_has "$out" registered False
 json_has "$out" phase None
 expect 0 migrate clients
 grep -qx 'no clients have registered' "$out" || fail "clients: $(cat "$out")"
-if [[ ${COMPAT:-1} == 0 ]]; then
-    for word in advance rollback 'init --keys x'; do
-        # shellcheck disable=SC2086
-        expect_line 64 'built without what reads stamps' migrate $word --yes
-    done
-    expect_line 64 'built without what reads stamps' migrate sweep
-    exit 0
-fi
 expect_refused 'it is not registered: namespace default: tidelock migrate init --namespace default' migrate advance --yes
 expect_refused 'it is not registered: namespace n: ' migrate rollback --yes --namespace n
 expect_refused 'not registered' migrate sweep

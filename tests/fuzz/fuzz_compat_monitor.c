@@ -7,8 +7,8 @@
  */
 #include "fuzz.h"
 
-#include "link/skew_monitor.h"
-#include "skew/skew_passive.h"
+#include "legacy/skew_monitor.h"
+#include "legacy/skew_passive.h"
 
 /* Tables of the usual size take longer to make than everything else, and are never full. */
 #define HOSTS 8

@@ -1,6 +1,6 @@
 /*
  * Reading stamps of the old kind as readings of a clock: which value a clock can have shown when a stamp
- * was made of it. In a build without dialects there are none.
+ * was made of it.
  */
 #ifndef TIDELOCK_SKEW_STAMP_H
 #define TIDELOCK_SKEW_STAMP_H

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "skew/skew_publish.h"
+#include "legacy/skew_publish.h"
 #include "skew/skew_self.h"
 
 #define ROUNDS 3

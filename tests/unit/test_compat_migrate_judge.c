@@ -3,7 +3,7 @@
  * what is not in the way of a step doesn't hold it up.
  */
 #include "tests.h"
-#include "link/migrate_record.h"
+#include "legacy/migrate_record.h"
 #include "migrate/migrate_judge.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 # A server with WATCH but without EVAL: timestamp locks have tokens and fences, and are renewed.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-if [[ ${COMPAT:-1} == 0 ]]; then exit 0; fi
 start_server --rename-command EVAL '' --rename-command EVALSHA ''
 expect_line 77 'no EVAL, which the bridge needs: .*protocol timestamp works there; this one is Redis [0-9.]+$' "$tidelock" lock --protocol bridge k
 

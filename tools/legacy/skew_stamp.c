@@ -2,9 +2,7 @@
  * Stamps as readings of clocks. Writers round down to the unit that they count in; those with decimals
  * round to the nearest that they print.
  */
-#include "skew/judge/skew_stamp.h"
-
-#ifdef TL_COMPAT
+#include "legacy/skew_stamp.h"
 
 #include "dialect/dialect.h"
 
@@ -77,28 +75,3 @@ tl_interval skew_stamp_over_us(const skew_dialect *dialect) {
 
     return (tl_interval){-unit, unit + (int64_t)dialect->plus_ms * US_PER_MS};
 }
-
-#else
-
-const skew_dialect *skew_stamp_dialect(const char *name) {
-    (void)name;
-    return NULL;
-}
-
-skew_stamp_kind skew_stamp_read(const skew_dialect *dialect, tl_bytes text, int64_t now_us,
-                                tl_interval *ret_us) {
-    (void)dialect, (void)text, (void)now_us, (void)ret_us;
-    return SKEW_NO_STAMP;
-}
-
-int64_t skew_stamp_resolution_us(const skew_dialect *dialect) {
-    (void)dialect;
-    return 1000;
-}
-
-tl_interval skew_stamp_over_us(const skew_dialect *dialect) {
-    (void)dialect;
-    return (tl_interval){-1000, 1000};
-}
-
-#endif

@@ -3,8 +3,8 @@
  * others write.
  */
 #include "tests.h"
-#include "link/migrate_record.h"
-#include "link/skew_monitor.h"
+#include "legacy/migrate_record.h"
+#include "legacy/skew_monitor.h"
 #include "migrate/migrate_monitor.h"
 #include "migrate/migrate_traffic.h"
 

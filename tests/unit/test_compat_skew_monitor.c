@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "tests.h"
-#include "link/skew_monitor.h"
+#include "legacy/skew_monitor.h"
 
 #define READS(line, c) assert_true(skew_monitor_read(TL_LITERAL(line), (c)))
 #define REFUSES(line) assert_false(skew_monitor_read(TL_LITERAL(line), &(skew_heard){.words = 0}))

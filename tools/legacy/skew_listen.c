@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ground/glob.h"
-#include "skew/skew_listen.h"
+#include "legacy/skew_listen.h"
 
 #define BEGIN_MS 5000
 #define LOOK_MS 100

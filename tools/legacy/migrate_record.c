@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "link/migrate_record.h"
+#include "legacy/migrate_record.h"
 
 #define EPOCH_MOST INT64_C(1000000000000)
 #define US_MOST INT64_C(9000000000000000)

@@ -1,0 +1,148 @@
+/*
+ * What legacy clients add to tidelock doctor: the protocols that they can be locked beside, what these need
+ * of a server, and what a user of them must be permitted. Pure.
+ */
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "ground/glob.h"
+#include "legacy/migrate_record.h"
+
+/* ---- options ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int protocol;
+    const char *namespaces;
+    bool strict;
+} doctor_legacy_options;
+
+#define AT(member) offsetof(doctor_legacy_options, member)
+static const opt table[] = {
+    {0, "", OPT_HEADING, 0, NULL, "For locks that are shared with legacy clients:", 0, 0},
+    {0, "protocol", OPT_CHOICE, AT(protocol), "token|bridge|timestamp|auto",
+     "how locks are kept (token)", 0, 0},
+    {0, "namespace", OPT_TEXT, AT(namespaces), "NAME", "auto: whose phase counts (default)", 0, 0},
+    {0, "strict", OPT_FLAG, AT(strict), NULL, "timestamp: with SETNX, GET, GETSET and DEL alone", 0,
+     0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const doctor_legacy_options defaults = {.protocol = TL_TOKEN};
+const opt_part doctor_legacy_part = {table, &defaults, sizeof defaults};
+
+static bool are_names(const char *namespaces) {
+    char text[MIGRATE_NAME_MAX + 1];
+    tl_bytes pattern, name;
+
+    while (tl__glob_choice(&namespaces, &pattern, &name)) {
+        (void)snprintf(text, sizeof text, "%.*s", (int)name.n, name.p);
+        if (name.n > MIGRATE_NAME_MAX || !migrate_name_ok(text))
+            return false;
+    }
+    return true;
+}
+
+static int take(const void *options, doctor_facts *f) {
+    const doctor_legacy_options *o = options;
+    const char *spaces = o->namespaces ? o->namespaces : "default";
+    tl_bytes pattern, name = TL_LITERAL("default");
+
+    if (o->strict && o->protocol != TL_TIMESTAMP)
+        return fail(STATUS_USAGE, "doctor: --strict: only with --protocol timestamp");
+    if (o->namespaces && (o->protocol != TL_AUTO || !*o->namespaces))
+        return fail(STATUS_USAGE, "doctor: --namespace: a name, and only with --protocol auto");
+    if (o->namespaces && !are_names(o->namespaces))
+        return fail(STATUS_USAGE,
+                    "doctor: --namespace: NAME or PATTERN=NAME, with commas between; a name: "
+                    "1 to %d letters, digits and any of _ . -",
+                    MIGRATE_NAME_MAX);
+    f->protocol = o->protocol;
+    f->strict = o->strict;
+    f->namespaces = o->namespaces;
+    (void)tl__glob_choice(&spaces, &pattern, &name);
+    (void)snprintf(f->clients, sizeof f->clients, "tidelock:phase:{%.*s}:clients",
+                   (int)(name.n < MIGRATE_NAME_MAX ? name.n : MIGRATE_NAME_MAX), name.p);
+    return 0;
+}
+
+/* ---- commands --------------------------------------------------------------------------------------- */
+
+#define STAMPS DOCTOR_STAMP
+#define STRICT DOCTOR_STRICT
+#define WATCHING DOCTOR_WATCH
+#define PHASES DOCTOR_AUTO
+
+#define NO_LOCK "no lock can be taken"
+#define NO_TELLING "changes of a key by old clients are noticed late"
+#define NO_PHASE "the phase of a namespace can't be read: no lock can be taken"
+#define NO_WATCH "without EVAL nothing is renewed, and fences are 0"
+
+#define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
+static const doctor_command commands[] = {
+    {"SETNX", NULL, 0, STRICT, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
+    {"GETSET", NULL, 0, STRICT, DOCTOR_NEEDED, "no stamp that is over can be taken over",
+     AS("K", "v")},
+    {"WATCH", NULL, 202, WATCHING, DOCTOR_BETTER, NO_WATCH, AS("K", "S")},
+    {"HGET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f")},
+    {"HSET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f", "v")},
+    {"HGETALL", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C")},
+    {"HDEL", NULL, 200, PHASES | WATCHING, DOCTOR_BETTER, "clients that have gone stay in the list",
+     AS("C", "f")},
+    {"CLIENT", "ID", 500, STAMPS, DOCTOR_BETTER, NO_TELLING, NULL},
+    {"CLIENT", "TRACKING", 600, STAMPS, DOCTOR_BETTER, NO_TELLING, AS("on")},
+};
+
+static const doctor_command *command_at(int i) {
+    return i < (int)(sizeof commands / sizeof commands[0]) ? &commands[i] : NULL;
+}
+
+static unsigned users(const doctor_facts *f, bool evals) {
+    switch (f->protocol) {
+    case TL_BRIDGE: return DOCTOR_STAMP;
+    case TL_TIMESTAMP: return f->strict ? DOCTOR_STRICT : evals ? DOCTOR_STAMP : DOCTOR_WATCH;
+    case TL_AUTO: return DOCTOR_TOKEN | DOCTOR_STAMP | DOCTOR_AUTO;
+    default: return DOCTOR_TOKEN;
+    }
+}
+
+/* ---- the server's age ------------------------------------------------------------------------------- */
+
+static bool check_age(const doctor_facts *f, doctor_report *r) {
+    bool scripts = !doctor_before(f, 2, 6, 0), watch = !doctor_before(f, 2, 2, 0);
+
+    if (f->protocol != TL_TIMESTAMP || scripts)
+        return false;
+    doctor_found(r, "version", watch ? DOCTOR_NOTE : DOCTOR_WARNING, "the server is %s",
+                 f->product);
+    doctor_why(r, watch ? "it has no scripts and doesn't tell its time: locks go by WATCH, and "
+                          "--max-skew bounds this host's clock, too"
+                        : "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
+    doctor_fix(r, "upgrade to 6.0 or newer");
+    return true;
+}
+
+/* ---- permissions ------------------------------------------------------------------------------------ */
+
+/* The register of each namespace, its clients, and what tidelock skew publishes of their clocks. */
+static void put_keys(const doctor_facts *f, unsigned who) {
+    const char *namespaces = f->namespaces ? f->namespaces : "default";
+    tl_bytes pattern, name;
+
+    while ((who & DOCTOR_AUTO) && tl__glob_choice(&namespaces, &pattern, &name))
+        printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}",
+               (int)name.n, name.p, (int)name.n, name.p, (int)name.n, name.p);
+}
+
+static void put_channels(const doctor_facts *f, unsigned who, const char *pattern) {
+    if (who & DOCTOR_STAMP)
+        printf(" &__redis__:invalidate &__keyspace@%ld__:%s", f->db, pattern);
+}
+
+const doctor_legacy_calls doctor_legacy = {
+    .take = take,
+    .command_at = command_at,
+    .users = users,
+    .check_age = check_age,
+    .instead = ", or lock with --protocol timestamp, which works there",
+    .put_keys = put_keys,
+    .put_channels = put_channels,
+};

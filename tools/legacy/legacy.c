@@ -1,0 +1,184 @@
+/*
+ * What the commands that take locks know of legacy clients: the options about them, how their locks are
+ * shown, and the list of their dialects. What may be combined, and what leaves no validity, is the
+ * library's to say.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "legacy/legacy.h"
+
+#define LEGACY_TTL_MS 60000
+#define EXAMPLE_MS INT64_C(1767225600250) /* 2026-01-01 00:00:00.25 */
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+#define AT(member) offsetof(legacy_options, member)
+static const opt table[] = {
+    {0, "", OPT_HEADING, 0, NULL, "For locks that are shared with legacy clients:", 0, 0},
+    {0, "protocol", OPT_CHOICE, AT(protocol), "token|bridge|timestamp|auto",
+     "how the lock is kept (token, which no legacy client uses)", 0, 0},
+    {0, "namespace", OPT_TEXT, AT(namespaces), "NAME",
+     "auto: whose phase counts, see: tidelock help migrate (default)", 0, 0},
+    {0, "dialect", OPT_TEXT, AT(dialect), "NAME",
+     "how legacy clients write it, see: tidelock help dialects (java)", 0, 0},
+    {0, "legacy-ttl", OPT_DURATION, AT(legacy_ttl_ms), "D",
+     "the shortest lifetime that legacy clients use (60s), and --ttl unless it is given", 0, 0},
+    {0, "max-skew", OPT_DURATION, AT(max_skew_ms), "D",
+     "how far legacy clients' clocks may be off the server's (1s)", 0, 0},
+    {0, "legacy-lag", OPT_DURATION, AT(legacy_lag_ms), "D",
+     "how long they may take over one step (half of --max-skew)", 0, 0},
+    {0, "clock-guard", OPT_CHOICE, AT(guard), "warn|refuse|off",
+     "when a clock is further off than --max-skew (warn)", 0, 0},
+    {0, "strict", OPT_FLAG, AT(strict), NULL, "timestamp: with SETNX, GET, GETSET and DEL alone", 0,
+     0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+
+static const legacy_options to_lock = {LEGACY_DEFAULTS},
+                            to_list = {LEGACY_DEFAULTS,
+                                       .never_strict = "its commands can't list locks",
+                                       .only_looks = true},
+                            to_break = {LEGACY_DEFAULTS,
+                                        .never_strict = "its commands can't compare what was seen"};
+
+const opt_part legacy_lock_part = {table, &to_lock, sizeof to_lock},
+               legacy_inspect_part = {table, &to_list, sizeof to_list},
+               legacy_break_part = {table, &to_break, sizeof to_break};
+
+static int check_given(const char *who, const char *name, int64_t ms) {
+    if (ms == 0)
+        return fail(STATUS_USAGE, "%s: --%s: it can't be nothing; 1ms at least", who, name);
+    return 0;
+}
+
+static int64_t given(int64_t ms) {
+    return ms == LEGACY_NOT_GIVEN ? 0 : ms;
+}
+
+static int apply(const char *who, const void *options, tl_client_options *client) {
+    const legacy_options *o = options;
+    int protocol = o->protocol;
+    bool stamps = o->dialect || o->legacy_ttl_ms != LEGACY_NOT_GIVEN ||
+                  o->max_skew_ms != LEGACY_NOT_GIVEN || o->legacy_lag_ms != LEGACY_NOT_GIVEN;
+
+    if (o->strict && o->never_strict)
+        return fail(STATUS_USAGE, "%s: --strict: %s: leave it out", who, o->never_strict);
+    int status = check_given(who, "legacy-ttl", o->legacy_ttl_ms);
+    status = status ? status : check_given(who, "max-skew", o->max_skew_ms);
+    status = status ? status : check_given(who, "legacy-lag", o->legacy_lag_ms);
+    if (status)
+        return status;
+    if (o->only_looks && stamps && protocol == TL_TOKEN)
+        protocol =
+            TL_BRIDGE; /* a dialect that is named is no guess: it reads as a legacy client would */
+    if (o->strict && protocol != TL_TIMESTAMP)
+        return fail(STATUS_USAGE, "%s: --strict: only with --protocol timestamp", who);
+    if ((stamps || o->guard != TL_GUARD_WARN) && protocol == TL_TOKEN)
+        return fail(
+            STATUS_USAGE,
+            "%s: options about clients of the old kind need --protocol bridge, timestamp or auto",
+            who);
+    if (o->dialect && !*o->dialect)
+        return fail(STATUS_USAGE, "%s: --dialect: which? see: tidelock help dialects", who);
+    if (o->namespaces && protocol != TL_AUTO)
+        return fail(STATUS_USAGE, "%s: --namespace: only with --protocol auto", who);
+    client->namespaces = o->namespaces;
+    client->clock_guard = (tl_clock_guard)o->guard;
+    client->protocol = (tl_protocol_id)protocol;
+    client->dialect = o->dialect;
+    client->legacy_ttl_ms = given(o->legacy_ttl_ms);
+    client->skew_max_ms = given(o->max_skew_ms);
+    client->legacy_lag_ms = given(o->legacy_lag_ms);
+    client->strict = o->strict;
+    return 0;
+}
+
+/* Does the library complain of what we were told of legacy clients, rather than of the URL? */
+static bool complains(const char *message) {
+    static const char *const names[] = {
+        "skew_max:", "legacy_lag:", "legacy_ttl:", "dialect:", "strict:", "ttl:", "namespaces"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(message, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static int64_t ttl_ms(const void *options) {
+    const legacy_options *o = options;
+
+    if (o->protocol == TL_TOKEN)
+        return SERVER_TTL_MS;
+    return o->legacy_ttl_ms > 0 ? o->legacy_ttl_ms : LEGACY_TTL_MS;
+}
+
+static int protocol_of(const void *options) {
+    return ((const legacy_options *)options)->protocol;
+}
+
+/* ---- how their locks are shown ------------------------------------------------------------------ */
+
+static const char *name_of(int id) {
+    switch (id) {
+    case TL_BRIDGE: return "bridge";
+    case TL_TIMESTAMP: return "timestamp";
+    case TL_AUTO: return "auto";
+    default: return NULL;
+    }
+}
+
+static bool show_who(char *buf, size_t size, const tl_lock_info *info) {
+    if (info->protocol != TL_TIMESTAMP)
+        return false;
+    (void)snprintf(buf, size, "a client of the old kind (%s%s)", info->dialect,
+                   info->guessed ? "?" : "");
+    return true;
+}
+
+/* What its own kind sees; we take nothing of it in a dialect that we only guess. */
+static bool show_end(char *buf, size_t size, const tl_lock_info *info) {
+    bool stamp = info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP;
+    char left[DURATION_SHOWN];
+    int64_t ms = info->stamp_left_ms;
+
+    if (!stamp || (info->remaining_ms >= 0 && info->by_tidelock))
+        return false;
+    if (info->remaining_ms >= 0)
+        (void)snprintf(buf, size, "free in %s", show_ms(left, info->remaining_ms));
+    else if (ms == INT64_MIN)
+        return false;
+    else if (ms >= 0)
+        (void)snprintf(buf, size, "its stamp ends in %s", show_ms(left, ms));
+    else
+        (void)snprintf(buf, size, "its stamp ended %s ago", show_ms(left, -ms));
+    return true;
+}
+
+const legacy_locks_calls legacy_locks = {.apply = apply,
+                                         .ttl_ms = ttl_ms,
+                                         .protocol = protocol_of,
+                                         .complains = complains,
+                                         .protocol_name = name_of,
+                                         .who = show_who,
+                                         .end = show_end};
+
+/* ---- dialects ------------------------------------------------------------------------------------- */
+
+static int list_dialects(void) {
+    tl_dialect_info d = {.size = sizeof d};
+
+    if (!tl_dialect_at(0, EXAMPLE_MS, &d))
+        return fail(STATUS_USAGE, "help: this tidelock was built without dialects");
+    printf("How legacy clients write the end of a lock's lifetime, for --dialect. The values\n"
+           "are those of a lock that ends on 2026-01-01 at 00:00:00.25 UTC.\n\n"
+           "  %-15s %-11s %s\n      %s\n\n",
+           "NAME", "UNIT", "VALUE", "seen in");
+    for (unsigned i = 0; tl_dialect_at(i, EXAMPLE_MS, &d); i++)
+        printf("  %-15s %-11s %s\n      %s\n", d.name, d.unit, d.example, d.seen_in);
+    printf("\nThe first is the default. For some keys another:\n"
+           "  --dialect 'cron:*=redis-doc,java'\n");
+    return 0;
+}
+
+const help_topic legacy_dialects = {
+    .name = "dialects", .about = "how legacy clients write locks", .print = list_dialects};

@@ -1,0 +1,193 @@
+/*
+ * What legacy clients add to tidelock skew: the options about them, listening to them, and telling a
+ * namespace's clients the verdict.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "ground/glob.h"
+#include "legacy/migrate_record.h"
+#include "legacy/skew_listen.h"
+#include "legacy/skew_publish.h"
+
+#define NOT_GIVEN INT64_MIN
+#define PASSIVE_MS 5000
+#define PASSIVE_LEAST_MS 100
+#define PASSIVE_MOST_MS INT64_C(3600000)
+#define LIFETIME_MOST_MS (INT64_C(366) * 86400000) /* some lock for a year */
+#define POOL_WAIT_MS 5
+#define POOL_WAIT_MOST_MS 60000
+
+typedef struct {
+    int64_t passive_ms, pool_wait_ms;
+    const char *legacy_ttl, *dialect, *keys, *publish;
+} skew_legacy_options;
+
+#define AT(member) offsetof(skew_legacy_options, member)
+static const opt table[] = {
+    {0, "", OPT_HEADING, 0, NULL, "About legacy clients:", 0, 0},
+    {0, "passive", OPT_EVERY, AT(passive_ms), "[=D]",
+     "measure legacy clients too, by MONITOR for D (5s)", PASSIVE_MS, 0},
+    {0, "legacy-ttl", OPT_TEXT, AT(legacy_ttl), "D|auto",
+     "the lifetime that they use (that of --lock-timeout)", 0, 0},
+    {0, "dialect", OPT_TEXT, AT(dialect), "NAME",
+     "how they write it, see: tidelock help dialects (java)", 0, 0},
+    {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
+     "the keys of their locks, as a glob (all that hold stamps)", 0, 0},
+    {0, "pool-wait", OPT_DURATION, AT(pool_wait_ms), "D",
+     "from reading their clock to having a connection (5ms for those that PING first)", 0, 0},
+    {0, "publish", OPT_TEXT, AT(publish), "NS", "tell the clients of a namespace the verdict", 0,
+     0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+static const skew_legacy_options defaults = {.passive_ms = NOT_GIVEN, .pool_wait_ms = NOT_GIVEN};
+const opt_part skew_legacy_part = {table, &defaults, sizeof defaults};
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+static bool listens(const void *options) {
+    return ((const skew_legacy_options *)options)->passive_ms != NOT_GIVEN;
+}
+
+static bool any(const void *options) {
+    const skew_legacy_options *o = options;
+
+    return listens(o) || o->legacy_ttl || o->dialect || o->keys || o->publish ||
+           o->pool_wait_ms != NOT_GIVEN;
+}
+
+static int parse_lifetime(const char *text, int64_t lock_timeout_ms, int64_t *ret_us) {
+    char why[DURATION_WHY];
+    int64_t given_ms = lock_timeout_ms;
+
+    if (text && strcmp(text, "auto") == 0) {
+        *ret_us = SKEW_LIFETIME_UNKNOWN;
+        return 0;
+    }
+    if (text && (given_ms = duration_parse(text, why)) < 0)
+        return fail(STATUS_USAGE, "--legacy-ttl: %s; or auto", why);
+    if (given_ms < 1 || given_ms > LIFETIME_MOST_MS)
+        return fail(STATUS_USAGE, "--legacy-ttl: 1ms to 366d, or auto");
+    *ret_us = given_ms * 1000;
+    return 0;
+}
+
+static int check_values(const skew_legacy_options *o) {
+    if (o->publish && !migrate_name_ok(o->publish))
+        return fail(STATUS_USAGE, "--publish: a namespace's name: 1 to %d letters, digits, _ . -",
+                    MIGRATE_NAME_MAX);
+    if (!listens(o))
+        return o->legacy_ttl || o->keys || o->pool_wait_ms != NOT_GIVEN
+                   ? fail(STATUS_USAGE, "--legacy-ttl, --keys and --pool-wait are about --passive: "
+                                        "say that too")
+                   : 0;
+    if (o->passive_ms < PASSIVE_LEAST_MS || o->passive_ms > PASSIVE_MOST_MS)
+        return fail(STATUS_USAGE, "--passive: 100ms to 1h");
+    if (o->pool_wait_ms != NOT_GIVEN && o->pool_wait_ms > POOL_WAIT_MOST_MS)
+        return fail(STATUS_USAGE, "--pool-wait: at most 1m");
+    if (o->keys && !*o->keys)
+        return fail(STATUS_USAGE, "--keys: which? A glob, as in --keys 'lock:*'");
+    const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
+    if (flaw)
+        return fail(STATUS_USAGE, "--keys: the pattern has a %s", flaw);
+    return 0;
+}
+
+/* Whoever isn't to be measured leaves the others out, too, but for the dialect: stamps are compared however
+ * clocks are measured. ret->dialect is NULL when nothing is said of it. */
+static int make(const skew_legacy_options *o, int64_t lock_timeout_ms, skew_listen_options *ret) {
+    bool told = o->pool_wait_ms != NOT_GIVEN;
+    int status = check_values(o);
+
+    if (status || (!listens(o) && !o->dialect))
+        return status;
+    *ret = (skew_listen_options){
+        .for_ms = o->passive_ms,
+        .keys = o->keys,
+        .dialect = skew_stamp_dialect(o->dialect),
+        .model = {.pool_wait_us = (told ? o->pool_wait_ms : POOL_WAIT_MS) * 1000,
+                  .pooled = told,
+                  .rate_ppm = SKEW_DRIFT_PPM}};
+    if (!ret->dialect)
+        return fail(STATUS_USAGE,
+                    "--dialect: there is none of that name, see: tidelock help dialects");
+    ret->model.unit_us = skew_stamp_resolution_us(ret->dialect);
+    return parse_lifetime(o->legacy_ttl, lock_timeout_ms, &ret->model.lifetime_us);
+}
+
+static int check(const void *options, skew_rule *rule) {
+    skew_listen_options made = {.dialect = NULL};
+    int status = make(options, rule->lock_timeout_us / 1000, &made);
+
+    if (status == 0 && made.dialect) {
+        tl_interval over = skew_stamp_over_us(made.dialect);
+        rule->resolution_us = -over.lo;
+        rule->late_us = over.hi;
+    }
+    return status;
+}
+
+/* ---- listening -------------------------------------------------------------------------------- */
+
+static skew_ear *begin(const void *options, const skew_rule *rule) {
+    skew_listen_options made;
+    skew_listen *ear = malloc(sizeof *ear);
+
+    if (ear && make(options, rule->lock_timeout_us / 1000, &made) == 0 &&
+        skew_listen_begin(ear, &made))
+        return ear;
+    free(ear);
+    return NULL;
+}
+
+static void end(skew_ear *ear) {
+    if (ear)
+        skew_listen_end(ear);
+    free(ear);
+}
+
+static int hosts_of(const skew_ear *ear, int64_t now_us, int64_t stepped_us, skew_host *hosts,
+                    int count, bool *ret_missing) {
+    return skew_passive_hosts(&ear->passive, now_us, stepped_us, hosts, count, ret_missing);
+}
+
+static void judge(const skew_ear *ear, skew_host *hosts, int count) {
+    skew_passive_judge(&ear->options.model, hosts, count);
+}
+
+static void tell(const skew_ear *ear, skew_result *r) {
+    r->cost = ear->words;
+    if (ear->aborted) {
+        r->unheard =
+            "listening was given up before its time, and who takes locks was not heard in full";
+        r->unheard_advice =
+            "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead";
+    } else if (ear->passive.sources == 0) {
+        r->unheard = "no legacy client acquired a lock during --passive";
+        r->unheard_advice =
+            "listen for longer (--passive=1m), or where there are none leave --passive out";
+    }
+}
+
+/* ---- publishing ------------------------------------------------------------------------------- */
+
+static bool publishes(const void *options) {
+    return ((const skew_legacy_options *)options)->publish;
+}
+
+static int publish(const void *options, skew_link *l, const skew_result *r, int64_t every_ms) {
+    return skew_publish(l, ((const skew_legacy_options *)options)->publish, r, every_ms);
+}
+
+const skew_legacy_calls skew_legacy = {.check = check,
+                                       .any = any,
+                                       .listens = listens,
+                                       .begin = begin,
+                                       .listen = skew_listen_run,
+                                       .hosts = hosts_of,
+                                       .judge = judge,
+                                       .tell = tell,
+                                       .end = end,
+                                       .publishes = publishes,
+                                       .publish = publish};
