@@ -1,9 +1,9 @@
 #!/bin/bash
 # All lints, each labelled; ends with "N passed, N failed". Run it by `make lint`, which makes the
-# generated sources and passes GEN, CPPFLAGS, LUA_CPPFLAGS and JOBS.
+# generated sources and the library's objects, and passes GEN, BUILD, CPPFLAGS, LUA_CPPFLAGS and JOBS.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-GEN=${GEN:-build/gen} JOBS=${JOBS:-1}
+GEN=${GEN:-build/gen} BUILD=${BUILD:-build} JOBS=${JOBS:-1}
 passed=0 failed=0
 
 mapfile -t sources < <(find src compat tools tests -name '*.c' 2>/dev/null | sort)
@@ -68,6 +68,7 @@ header() {
 }
 
 lint floors tests/lint/floors.sh
+lint seams tests/lint/seams.sh . "$BUILD/obj"
 lint header header
 lint format format
 lint cppcheck check
