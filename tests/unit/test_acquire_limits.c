@@ -1,0 +1,163 @@
+/*
+ * Acquiring: the limits of a wait, and of each request within it.
+ */
+#include "acquire_feed.h"
+
+TEST(no_request_outlives_the_wait) {
+    feed f;
+    prepare(&f);
+    go(&f, 300);
+    assert_int_equal(feed_since(f.last.by), 300);
+    (void)feed_reached(&f);
+    assert_int_equal(feed_since(f.last.by), 300);
+    assert_int_equal(feed_arg_int(&f, 2), feed_server_us(300) - 60); /* nor may it take later */
+}
+
+TEST(a_wait_ends_exactly_at_its_limit) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, true);
+    (void)feed_armed(&f, true);
+    (void)feed_reached(&f);
+    (void)feed_busy(&f, -1, true);
+    feed_assert_waits_until(&f, 1000);
+    f.now.ns = feed_ms(1000).ns - 1;
+    (void)feed_timer(&f);
+    feed_assert_waits_until(&f, 1000); /* too early by a nanosecond */
+    f.now.ns++;
+    (void)feed_timer(&f);
+    expect(&f, TL_END, TL_ETIMEDOUT);
+    assert_string_equal(f.out.words, "another holds it");
+}
+
+/* Two answers, and when the next take begins: at the limit none does. */
+static void take_twice(int64_t first_ms, int64_t second_ms, int64_t next_ms) {
+    feed f;
+    prepare(&f);
+    retry = (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 400};
+    go(&f, 1000);
+    (void)feed_reached(&f);
+    feed_at(&f, first_ms);
+    (void)feed_busy(&f, -1, false);
+    again(&f);
+    feed_at(&f, second_ms);
+    (void)feed_busy(&f, -1, false);
+    feed_assert_waits_until(&f, next_ms);
+}
+
+/* What it takes, half as much again, and 1 ms. */
+TEST(no_take_is_begun_that_the_limit_would_cut_short) {
+    take_twice(100, 539, 939); /* 39 ms */
+    take_twice(100, 540, 1000);
+    take_twice(10, 500, 900); /* the quickest counts */
+    take_twice(0, 599, 1000);
+    take_twice(0, 598, 998);
+}
+
+TEST(an_answer_at_the_limit_still_counts) {
+    feed f;
+    begin(&f, 1000);
+    feed_at(&f, 1000);
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_END, TL_OK);
+}
+
+TEST(a_server_that_is_not_reached_within_the_wait_is_unavailable) {
+    feed f;
+    prepare(&f);
+    go(&f, 700);
+    feed_at(&f, 700);
+    (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no answer in time");
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "no answer in time");
+}
+
+/* Nothing was written, so there is no doubt; but that another holds it to the end isn't known either. */
+TEST(a_server_silent_since_it_said_busy_is_unavailable) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    feed_at(&f, 1000);
+    (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no reply in time");
+    (void)feed_timer(&f);
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "no reply in time");
+}
+
+TEST(a_server_back_before_the_limit_says_busy_again) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_refused(&f);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    (void)feed_busy(&f, -1, false);
+    feed_at(&f, 1000);
+    (void)feed_timer(&f);
+    expect(&f, TL_END, TL_ETIMEDOUT);
+}
+
+TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
+    feed f;
+    prepare(&f);
+    go(&f, 700);
+    (void)feed_refused(&f);
+    (void)feed_await(&f);
+    feed_at(&f, 700);
+    (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no answer in 12 ms");
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "connection refused");
+}
+
+TEST(a_server_lost_after_it_said_busy_is_unavailable) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    feed_at(&f, 1000);
+    (void)feed_refused(&f);
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "connection refused");
+}
+
+TEST(waiting_forever_for_a_server_that_is_not_there_ends_at_connect_ms) {
+    feed f;
+    prepare(&f);
+    go(&f, TL_FOREVER);
+    assert_int_equal(feed_since(f.last.by), CONNECT_MS);
+    feed_at(&f, CONNECT_MS);
+    (void)feed_refused(&f);
+    expect(&f, TL_END, TL_EUNAVAILABLE);
+}
+
+TEST(waiting_forever_outlasts_an_outage_after_one_answer) {
+    feed f;
+    begin(&f, TL_FOREVER);
+    (void)feed_busy(&f, -1, false);
+    for (int i = 0; i < 200; i++) {
+        (void)feed_await(&f);
+        assert_int_equal(f.out.sends, 1);
+        assert_int_equal(f.last.by.ns, INT64_MAX);
+        (void)feed_refused(&f);
+        assert_int_equal(f.status, TL_GO);
+    }
+    assert_true(feed_since(f.now) > 10 * CONNECT_MS);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    assert_int_equal(tl__ns_until(f.now, f.last.by), ATTEMPT_MS * TL_NS_PER_MS);
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_END, TL_OK);
+}
+
+TEST(the_longest_wait_of_all_does_not_overflow) {
+    feed f;
+    begin(&f, TL_FOREVER - 1);
+    (void)feed_busy(&f, INT64_MAX / 2, true);
+    (void)feed_armed(&f, true);
+    (void)feed_reached(&f);
+    (void)feed_busy(&f, INT64_MAX / 2, true);
+    feed_assert_waits_until(&f, 5000);
+}
