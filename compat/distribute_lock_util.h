@@ -95,7 +95,7 @@ bool tl_dlu_lock_wait(tl_dlu *dlu, const char *key, int64_t wait_ms, tl_error *e
  *
  * TL_OK            it was ours until now
  * TL_EINVALID      this thread doesn't hold it, or the handle has forgotten a hold that expired
- * TL_EEXPIRED      it had expired or been deleted, and nobody is known to have it
+ * TL_EEXPIRED      it expired or was deleted, and nobody is known to have it
  * TL_ETAKEN        it had expired, or was taken by a client whose clock is off; another has it
  * TL_EUNCERTAIN    no answer in time; it is tried again in the background, and expires by itself
  * TL_EUNAVAILABLE  the same, with nothing sent yet

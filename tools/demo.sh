@@ -284,7 +284,7 @@ scene_migration() {
     show "tidelock migrate advance --yes --watch 1s"
     "${advance[@]}" >"$work/said" 2>&1 && wrong "it should be refused: $(cat "$work/said")"
     tell "$(cut -c 1-150 <"$work/said" | head -n 1)..."
-    right "no step is made while an old client is left, and it is named"
+    right "no step is made while a legacy client is left, and it is named"
     java_release sync:report
     tell "The Java service is stopped."
     show "tidelock migrate advance --yes --watch 1s"
@@ -340,7 +340,7 @@ scene_counter
 scene_check
 scene_standby
 scene_lost
-# A build without compat knows no clients of the old kind.
+# A build without compat knows no legacy clients.
 if "$tidelock" help run | grep -q -e --protocol; then scene_legacy; fi
 scene_skew
 if "$tidelock" help run | grep -q -e --protocol; then scene_migration; fi

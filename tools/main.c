@@ -144,7 +144,8 @@ static int check_words(const command *c, const operands *words) {
                     c->name, c->usage);
     }
     if (words->words > c->words_max)
-        return fail(STATUS_USAGE, "%s: too many words: tidelock %s %s", c->name, c->name, c->usage);
+        return fail(STATUS_USAGE, "%s: too many arguments: tidelock %s %s", c->name, c->name,
+                    c->usage);
     return 0;
 }
 

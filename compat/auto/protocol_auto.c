@@ -96,7 +96,7 @@ static tl_status was_read(tl_auto_try *t, const tl_job *job, const tl_event *e, 
         return unread(t, code);
     tl_lease lease = out->lease;
     if (!tl__mono_before(e->now, lease.until)) {
-        tl__out_words(out, TL_LITERAL("the phase was told too late to be acted by"));
+        tl__out_words(out, TL_LITERAL("the reply with the phase came too late"));
         return unread(t, TL_EUNAVAILABLE);
     }
     return act(t, job, &lease, e, out);

@@ -1,5 +1,5 @@
 /*
- * The dialects of timestamp locks: what clients of the old kind write into a lock's key, and when
+ * The dialects of timestamp locks: what legacy clients write into a lock's key, and when
  * their own comparison calls it expired. Data and pure functions; no locale, no floating point.
  *
  * All times are milliseconds of the writers' and readers' clocks, since the epoch.

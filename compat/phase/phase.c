@@ -63,14 +63,14 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     const tl_lease *known = &e->server->lease[ns->index];
     tl_lease read = {.phase = TL_PHASE_NONE, .lease_ms = (int32_t)ns->all->lease_ms};
     if (e->count < 1)
-        return refuse(ns, TL_ESERVER, "the server's answer makes no sense", out);
+        return refuse(ns, TL_ESERVER, "malformed reply from the server", out);
     if (e->reply->type == TL_REPLY_ERROR && !tl__is_unknown_command(e->reply->text)) {
         tl__out_refusal(out, e->reply->text, NULL);
         return tl__refusal(e->reply->text);
     }
     /* Without EVAL nobody can have made a register. */
     if (e->reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
-        return refuse(ns, TL_ESERVER, "its register makes no sense", out);
+        return refuse(ns, TL_ESERVER, "its register is malformed", out);
     if (known->epoch > read.epoch && tl__mono_before(asked, known->told))
         return refuse(ns, TL_EUNAVAILABLE, "its phase has changed while it was being read", out);
     if (known->epoch > 0 && read.epoch == 0)

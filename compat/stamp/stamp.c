@@ -1,6 +1,6 @@
 /*
- * The protocols of stamps. K holds the end of its lock's lifetime, which clients of the old
- * kind write and read by clocks of their own. Every formula spares what these clocks may be off (M)
+ * The protocols of stamps. K holds the end of its lock's lifetime, which legacy
+ * clients write and read by clocks of their own. Every formula spares what these clocks may be off (M)
  * and how long one may take from reading its clock to acting (L); none may be shortened without its
  * model (tests/model). It must never take a stamp for its own because of its bytes alone.
  */

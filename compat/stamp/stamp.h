@@ -1,7 +1,7 @@
 /*
  * What the protocols of stamps have in common: judging what K holds, and what an own stamp is worth.
  * stamp_script keeps a sidecar, by EVAL; stamp_watch does, by WATCH and MULTI; stamp_plain knows the
- * four commands of the old clients only.
+ * four commands of the legacy clients only.
  */
 #ifndef TL_STAMP_H
 #define TL_STAMP_H

@@ -1,6 +1,6 @@
 /*
- * Stamps on servers without EVAL, and `strict`: SETNX, GET, GETSET and DEL, as the clients of
- * the old kind use them, but a GET before each DEL. Nothing here is compared and set at once: so what
+ * Stamps on servers without EVAL, and `strict`: SETNX, GET, GETSET and DEL, as the legacy
+ * clients use them, but a GET before each DEL. Nothing here is compared and set at once: so what
  * wasn't answered is not ours, a stamp is never renewed, and no DEL is sent that might arrive late.
  * Our own clock is read anew for each stamp, and a stamp is not sent later than L after that.
  */

@@ -27,7 +27,8 @@ static tl_err find_dialect(tl_bytes name, const tl_dialect **ret, tl_error *err)
     if (*ret)
         return TL_OK;
     tl__bytes_print(shown, sizeof shown, name);
-    return tl__fail(err, TL_EINVALID, 0, "dialect: there is none called '%s'", shown);
+    return tl__fail(err, TL_EINVALID, 0, "dialect: '%s' is unknown; see: tidelock help dialects",
+                    shown);
 }
 
 static tl_err check_pattern(tl_bytes pattern, tl_error *err) {
@@ -98,8 +99,7 @@ tl_err tl__stamp_rules(const tl_client_options *client, const tl_lock_options *l
                       .strict = client->strict,
                       .guard = (uint8_t)client->clock_guard};
     if ((unsigned)client->clock_guard > TL_GUARD_OFF)
-        return tl__fail(err, TL_EINVALID, 0, "clock_guard: there is none with number %d",
-                        client->clock_guard);
+        return tl__fail(err, TL_EINVALID, 0, "clock_guard: unknown value %d", client->clock_guard);
     if (client->strict && client->protocol != TL_TIMESTAMP)
         return tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol");
     if (client->strict && client->clock_guard == TL_GUARD_REFUSE)

@@ -164,7 +164,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
         goto fail;
     client->protocol = tl__protocol_row(o.protocol);
     if (!client->protocol) {
-        code = tl__fail(err, TL_EINVALID, 0, "protocol: there is none with number %d", o.protocol);
+        code = tl__fail(err, TL_EINVALID, 0, "protocol: unknown value %d", o.protocol);
         goto fail;
     }
     set_numbers(client, &o);

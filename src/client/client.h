@@ -52,7 +52,7 @@ struct tl_client {
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, restart_quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;
-    tl_client_options legacy;         /**< what is true of clients of the old kind; the rest is 0 */
+    tl_client_options legacy;         /**< what is true of legacy clients; the rest is 0 */
     struct tl_namespaces *namespaces; /**< TL_AUTO */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;

@@ -59,11 +59,11 @@ static const char *describe(const tl_lock_event *event, char words[DETAIL_SIZE])
         if (!event->robbed)
             return "another holds it";
         (void)snprintf(words, DETAIL_SIZE,
-                       "taken by a client whose clock is at least %lld ms ahead",
+                       "stolen by a client whose clock is at least %lld ms ahead",
                        (long long)event->robber_ms);
         return words;
     case TL_LOST_GONE: return "its key is gone";
-    case TL_LOST_MAX_HOLD: return "the longest hold is over";
+    case TL_LOST_MAX_HOLD: return "max_hold has passed";
     case TL_LOST_NOT: break;
     }
     return "";

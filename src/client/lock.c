@@ -24,11 +24,11 @@ static tl_err check_ttl(int64_t ttl_ms, tl_error *err) {
 
 static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
     if ((unsigned)o->retry > TL_RETRY_CUSTOM)
-        return tl__fail(err, TL_EINVALID, 0, "retry: there is no kind %d", (int)o->retry);
+        return tl__fail(err, TL_EINVALID, 0, "retry: unknown kind %d", (int)o->retry);
     if (o->retry == TL_RETRY_CUSTOM && !o->retry_next)
         return tl__fail(err, TL_EINVALID, 0, "retry: TL_RETRY_CUSTOM needs retry_next");
     if (o->retry_delay_ms < 0 || o->retry_max_delay_ms < 0)
-        return tl__fail(err, TL_EINVALID, 0, "retry: a delay is negative");
+        return tl__fail(err, TL_EINVALID, 0, "retry: a delay must not be negative");
     return TL_OK;
 }
 
@@ -38,7 +38,7 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
                                   "tl_lock_options", err))
         return TL_EINVALID;
     if (ret->max_hold_ms < 0)
-        return tl__fail(err, TL_EINVALID, 0, "max_hold: negative");
+        return tl__fail(err, TL_EINVALID, 0, "max_hold: it must not be negative");
     return check_retry(ret, err);
 }
 
@@ -47,14 +47,15 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes k
                          tl_error *err) {
     *ret = (tl_rules){0};
     if (!client->protocol->rules && o->dialect)
-        return tl__fail(err, TL_EINVALID, 0, "dialect: the client's protocol has no such");
+        return tl__fail(err, TL_EINVALID, 0, "dialect: needs protocol bridge, timestamp or auto");
     if (client->protocol->rules &&
         client->protocol->rules(&client->legacy, o, key, ret, &o->ttl_ms, err))
         return TL_EINVALID;
     if (client->namespaces) {
         ret->ns = client->protocol->phases->of(client->namespaces, key);
         if (!ret->ns)
-            return tl__fail(err, TL_EINVALID, 0, "namespaces: none of the client's has this key");
+            return tl__fail(err, TL_EINVALID, 0,
+                            "namespaces: no pattern of the client matches this key");
     }
     if (o->ttl_ms == 0)
         o->ttl_ms = TTL_MS;
@@ -77,7 +78,7 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         read_rules(client, &o, tl__bytes(key, key_len), &rules, err))
         return NULL;
     if (o.no_fence && !client->protocol->no_fence) {
-        tl__fail(err, TL_EINVALID, 0, "no_fence: the client's protocol has no such locks");
+        tl__fail(err, TL_EINVALID, 0, "no_fence: needs protocol token");
         return NULL;
     }
     tl_lock *lock = calloc(1, sizeof *lock);

@@ -16,7 +16,7 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     if (code)
         return code;
     if (wait_ms < 0)
-        return tl__lock_fail(lock, TL_EINVALID, "acquire", "wait: negative", err);
+        return tl__lock_fail(lock, TL_EINVALID, "acquire", "wait: it must not be negative", err);
     if (tl__lock_is_held(lock))
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "this handle holds it already", err);
     if (tl__hold_stop(lock))
@@ -148,7 +148,7 @@ static bool place_holds(const tl_place *place) {
 const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
     bool busy = code == TL_EBUSY || code == TL_ETIMEDOUT;
     return busy && tl__gate_front_is(&lock->client->gate, &lock->place, place_holds)
-               ? "this process holds it already, by another handle"
+               ? "another handle of this process holds it already"
                : words;
 }
 

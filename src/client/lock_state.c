@@ -102,6 +102,6 @@ tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err) {
     if (!tl__client_is_here(lock->client))
         words = "the lock belongs to the parent process";
     else if (atomic_load(&lock->op))
-        words = "another operation on this handle is under way";
+        words = "another operation on this handle is in progress";
     return words ? tl__lock_fail(lock, TL_EINVALID, what, words, err) : TL_OK;
 }

@@ -55,7 +55,7 @@ static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
     int64_t now_us;
     if (!tl__reply_text(tl__reply_item(e->reply, 0), &kind) ||
         !tl__reply_time(e->reply, 8, &now_us))
-        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
     fill(a, kind, e->reply, now_us);
     a->info.waiters = tl__look_waiters(e->reply, WAITERS);
     return TL_END;
@@ -67,7 +67,7 @@ static tl_status got(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
     bool none = e->reply->type == TL_REPLY_NIL;
     if (!none && e->reply->type != TL_REPLY_STRING)
-        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
     fill(a, none ? TL_LITERAL("none") : TL_LITERAL("string"), &array,
          e->now.ns / 1000 + e->server->wall_us);
     return TL_END;
@@ -96,7 +96,7 @@ static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
 
 static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     if (e->count < 1)
-        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
     if (e->reply->type == TL_REPLY_ERROR && a->may_get && !a->plain &&
         tl__is_unknown_command(e->reply->text)) {
         a->plain = true;
@@ -114,7 +114,7 @@ static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     }
     tl__out_time(out, e->reply, 0, e);
     if (!out->has_bracket)
-        return fail(a, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
     return TL_END;
 }
 

@@ -67,7 +67,7 @@ tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_ou
 }
 
 tl_status tl__try_malformed(tl_try *a, tl_out *out) {
-    return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL("the server's answer makes no sense"), out);
+    return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL("malformed reply from the server"), out);
 }
 
 tl_status tl__try_too_late(tl_try *a, tl_out *out) {
@@ -141,8 +141,8 @@ tl_status tl__try_not_kept(tl_try *a, int64_t status, tl_out *out) {
 tl_status tl__try_not_dropped(tl_try *a, int64_t status, tl_out *out) {
     if (status == 0)
         return tl__try_fail(a, TL_ETAKEN, false,
-                            TL_LITERAL("it had expired or been taken; another holds it"), out);
-    return tl__try_fail(a, TL_EEXPIRED, false, TL_LITERAL("it had expired or been deleted"), out);
+                            TL_LITERAL("it expired or was stolen; another holds it"), out);
+    return tl__try_fail(a, TL_EEXPIRED, false, TL_LITERAL("it expired or was deleted"), out);
 }
 
 /* ---- the exchange ---------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
     if (b->ticket == REACH)
         return ask(b, e, out);
     if (e->count < 1)
-        return fail(b, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+        return fail(b, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
     if (e->reply->type == TL_REPLY_ERROR)
         return refused(b, e->reply->text, out);
     if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
@@ -53,7 +53,7 @@ static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
     case 0: return fail(b, TL_ETAKEN, TL_LITERAL("the lock changed hands meanwhile"), out);
     case -1: return fail(b, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
     case -2: return fail(b, TL_EINVALID, TL_LITERAL("the key holds no string: it is no lock"), out);
-    default: return fail(b, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    default: return fail(b, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
     }
 }
 

@@ -22,13 +22,13 @@ enum {
 /** How many listen on S: item i of an answer; -1: it doesn't tell. */
 int64_t tl__look_waiters(const tl_reply *answer, size_t i);
 
-/** Fill info, all but the waiters. legacy: what is true of clients of the old kind, with the asker's
+/** Fill info, all but the waiters. legacy: what is true of legacy clients, with the asker's
  *  protocol; NULL: nothing is known. kind: K's type. answer: nothing of it is trusted. */
 void tl__look_fill(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key, tl_bytes kind,
                    const tl_reply *answer, int64_t now_us);
 
 /** Does it look like a lock: known to a sidecar, a stamp, a token with a lifetime, or an accident of
- *  clients of the old kind? */
+ *  legacy clients? */
 bool tl__look_is_lock(const tl_lock_info *info);
 
 #ifdef TL_COMPAT

@@ -180,7 +180,7 @@ static inline void tl__out_clear(tl_out *out) {
 
 typedef enum { TL_TAKE, TL_KEEP, TL_DROP } tl_op;
 
-/** What a protocol of stamps must know of the clients of the old kind. */
+/** What a protocol of stamps must know of the legacy clients. */
 typedef struct {
     const struct tl_dialect *dialect; /**< NULL: not a protocol of stamps */
     int32_t skew_ms;               /**< M: how far a legacy host's clock may be from the server's */

@@ -9,7 +9,7 @@
 #define AT_ONCE 100
 #define VALUE_MAX 128 /* of a token or stamp, with room to spare */
 #define CURSOR_DIGITS 20
-#define NEEDER "going through the keys needs"
+#define NEEDER "listing keys needs"
 
 enum { REACH = 1, STEP };
 enum { FIRST_KEY = 3 };               /* of the answer's items */
@@ -28,7 +28,7 @@ static tl_status fail(tl_scan *s, tl_err code, tl_bytes words, tl_out *out) {
 }
 
 static tl_status no_sense(tl_scan *s, tl_out *out) {
-    return fail(s, TL_ESERVER, TL_LITERAL("the server's answer makes no sense"), out);
+    return fail(s, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
 }
 
 /* ---- the cursor: 64 bits without a sign ------------------------------------------------------ */

@@ -85,7 +85,7 @@ void tl__conn_leave(tl_conn *conn) {
     for (const tl_slot *s = conn->slots.head; s; s = s->next)
         if (!tl__slot_unsent(s))
             return;
-    (void)snprintf(words, sizeof words, "%s: not the server to ask any more",
+    (void)snprintf(words, sizeof words, "%s: left, since another server may be the master now",
                    conn->endpoint->label);
     tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
 }
@@ -98,7 +98,7 @@ void tl__conn_lose_at_place(tl_conn *conn, tl_err why, const char *problem) {
 
 void tl__conn_lose_nonsense(tl_conn *conn, const char *what) {
     char problem[200];
-    (void)snprintf(problem, sizeof problem, "this is not what a Redis server answers: %s", what);
+    (void)snprintf(problem, sizeof problem, "this is no reply of a Redis server: %s", what);
     tl__conn_lose_at_place(conn, TL_ESERVER, problem);
 }
 

@@ -207,7 +207,7 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, con
     switch (step) {
     case TIME:
         if (!tl__reply_time(reply, 0, &stamp_us))
-            return failed(r, TL_ESERVER, "TIME was answered with something else");
+            return failed(r, TL_ESERVER, "malformed reply to TIME");
         l->bracket = tl__bracket(stamp_us, l->sent, received);
         l->has_bracket = true;
         break;
@@ -223,7 +223,7 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, con
         break;
     default:
         if (!tl__reply_text(reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
-            return failed(r, TL_ESERVER, "the login was answered with something else");
+            return failed(r, TL_ESERVER, "malformed reply to the login");
     }
     return TL_LOGIN_DONE;
 }

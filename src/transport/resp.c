@@ -125,7 +125,7 @@ static void *create_string(const redisReadTask *task, char *bytes, size_t n) {
                          : task->type == REDIS_REPLY_STATUS ? TL_REPLY_STATUS
                                                             : TL_REPLY_ERROR;
     if (type == TL_REPLY_ERROR && task->type != REDIS_REPLY_ERROR)
-        return refuse(r, "a kind of reply that was not asked for");
+        return refuse(r, "an unexpected type of reply");
     if (type != TL_REPLY_STRING && n >= TL_RESP_LINE_MAX)
         return refuse(r, "a line of more than 64 KiB");
     char *copy = take(r, n);
@@ -142,7 +142,7 @@ static void *create_array(const redisReadTask *task, array_count claimed) {
     for (const redisReadTask *t = task->parent; t; t = t->parent)
         depth++;
     if (task->type != REDIS_REPLY_ARRAY)
-        return refuse(r, "a kind of reply that was not asked for");
+        return refuse(r, "an unexpected type of reply");
     if (depth > TL_RESP_DEPTH_MAX)
         return refuse(r, "a reply nested deeper than 7");
     if (count > TL_RESP_BYTES_MAX / sizeof(tl_reply))
@@ -164,12 +164,12 @@ static void *create_nil(const redisReadTask *task) {
 #if HIREDIS_MAJOR >= 1
 static void *create_double(const redisReadTask *task, double value, char *text, size_t n) {
     (void)value, (void)text, (void)n;
-    return refuse(task->privdata, "a kind of reply that was not asked for");
+    return refuse(task->privdata, "an unexpected type of reply");
 }
 
 static void *create_bool(const redisReadTask *task, int value) {
     (void)value;
-    return refuse(task->privdata, "a kind of reply that was not asked for");
+    return refuse(task->privdata, "an unexpected type of reply");
 }
 #endif
 

@@ -59,7 +59,7 @@ void tl__stream_describe(const tl_stream *s, int64_t limit_ms, char *words, size
         (void)snprintf(words, size, "%s: redis-server does not answer in %lld ms: see %s/redis.log",
                        e->label, (long long)limit_ms, e->dir);
     else if (s->state == TL_STREAM_SECURING)
-        (void)snprintf(words, size, "connect %s: TLS not agreed in %lld ms", e->label,
+        (void)snprintf(words, size, "connect %s: no TLS handshake in %lld ms", e->label,
                        (long long)limit_ms);
     else
         (void)snprintf(words, size, "connect %s: no answer in %lld ms", e->label,
@@ -324,7 +324,8 @@ static void go_on_securing(tl_stream *s) {
     case TL_TLS_WANT_READ: s->handshake_wants = POLLIN; break;
     case TL_TLS_WANT_WRITE: s->handshake_wants = POLLOUT; break;
     case TL_TLS_CLOSED:
-        fail(s, TL_EUNAVAILABLE, "connect ", place, "the server closed during the TLS handshake");
+        fail(s, TL_EUNAVAILABLE, "connect ", place,
+             "the server closed the connection during the TLS handshake");
         break;
     case TL_TLS_BROKEN: fail(s, TL_EUNAVAILABLE, "connect ", place, problem); break;
     case TL_TLS_NONSENSE: fail(s, TL_ESERVER, "connect ", place, problem); break;

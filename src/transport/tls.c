@@ -135,7 +135,7 @@ static bool is_turned_away(const tl_tls *t, char *words, size_t size) {
 static tl_tls_outcome refused(const tl_tls *t, char *words, size_t size) {
     long verified = SSL_get_verify_result(t->session);
     if (verified == X509_V_OK) {
-        (void)snprintf(words, size, "TLS: no agreement with the server: %s", reason());
+        (void)snprintf(words, size, "TLS: the handshake failed: %s", reason());
         return TL_TLS_NONSENSE;
     }
     (void)snprintf(words, size, "TLS: the server's certificate is not accepted: %s%s",

@@ -275,7 +275,7 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
     w->now = now;
     tl__conn_drive(w->conn, now);
     if (w->confused)
-        tl__conn_close(w->conn, "not what a subscriber is told", now);
+        tl__conn_close(w->conn, "a malformed message to a subscriber", now);
     else if (!tl__mono_before(now, close_at(w)))
         tl__conn_close(w->conn, "not needed", now);
     else if (tl__mono_before(now, silent_at(w)))

@@ -138,7 +138,7 @@ tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (starts(error, "WRONGPASS"))
         words = TL_LITERAL("WRONGPASS: wrong user or password");
     if (words.n == 0)
-        words = TL_LITERAL("an error without words");
+        words = TL_LITERAL("an error without text");
     tl__bytes_print(to, TL_REFUSAL_SIZE, words);
     return tl__bytes_of(to);
 }

@@ -162,7 +162,7 @@ TEST_IN(a_racing_losers_stamp_is_taken_back_at_once, BY_TRACKING | BY_EVENTS) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-/* ---- waiting behind a client of the old kind ---------------------------------------------------- */
+/* ---- waiting behind a legacy client ---------------------------------------------------- */
 
 /* How often a command has been executed, or refused. */
 static long long count_of(const char *command, const char *what) {
@@ -200,7 +200,7 @@ static void tell_something(void) {
     ask("PERSIST " KEY);
 }
 
-/* A holder of the old kind, and one who waits behind it and has fallen silent. */
+/* A legacy holder, and one who waits behind it and has fallen silent. */
 static acquiring *waiting_silently(tl_lock *lock) {
     ask("SET " KEY " %lld", (long long)(server_ms() + LEGACY_TTL_MS));
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);

@@ -25,7 +25,7 @@
 
 #define LONG_MS 30000
 #define SHORT_MS 100
-#define ALREADY "acquire k: this process holds it already, by another handle"
+#define ALREADY "acquire k: another handle of this process holds it already"
 
 static real_redis *server;
 

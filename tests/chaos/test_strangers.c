@@ -89,7 +89,7 @@ static int part(void **state) {
 /* ---- what is said of them ----------------------------------------------------------------------- */
 
 #define SAYS(text) .says = (text), .n = sizeof(text) - 1
-#define NONSENSE TL_ESERVER, "not what a Redis server answers"
+#define NONSENSE TL_ESERVER, "no reply of a Redis server"
 
 static const stranger strangers[] = {
     {"a web server", SAYS("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"),
@@ -101,7 +101,7 @@ static const stranger strangers[] = {
     {"memcached", SAYS("ERROR\r\nERROR\r\nERROR\r\n"), HEARS_FIRST, NONSENSE},
     {"zeros", SAYS("\0\0\0\0\0\0\0\0"), 0, NONSENSE},
     {"a length beyond all sense", SAYS("*999999999999\r\n"), HEARS_FIRST, NONSENSE},
-    {"another answer", SAYS("+PONG\r\n"), HEARS_FIRST, TL_ESERVER, "something else"},
+    {"another answer", SAYS("+PONG\r\n"), HEARS_FIRST, TL_ESERVER, "malformed reply"},
     {"silence", SAYS(""), 0, TL_EUNAVAILABLE, "no reply to the login"},
     {"somebody who hangs up", SAYS(""), HEARS_FIRST | HANGS_UP, TL_EUNAVAILABLE, "closed"},
     {"somebody who resets", SAYS(""), HEARS_FIRST | RESETS, TL_EUNAVAILABLE, "reset"},

@@ -1,7 +1,7 @@
 """A proxy before a redis-server, for what goes wrong in the middle of a step of `tidelock migrate`.
 
 migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY
-lose: the first connection is lost when the third is made. stop: that process is stopped before the change. java: an old
+lose: the first connection is lost when the third is made. stop: that process is stopped before the change. java: a legacy
 client locks and unlocks that key when the fourth connection is made.
 """
 import os, select, signal, socket, sys

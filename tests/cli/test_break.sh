@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 start_server
 
-expect_line 64 'nobody to ask.*--yes' "$tidelock" break k
+expect_line 64 'no terminal.*--yes' "$tidelock" break k
 expect_line 1 'nobody holds it' "$tidelock" break --yes k
 for kind in "SADD set x" "HSET hash f v"; do
     # shellcheck disable=SC2086
@@ -56,7 +56,7 @@ for value in "hello world" 42 1.5 abc-def "$(printf 'caf\xc3\xa9 \001 %0100d' 7)
 done
 redis SET other 'hello world' PX 100000 >/dev/null
 expect_line 64 'no lock: "hello world", expires in [0-9]' "$tidelock" break --yes other
-expect_line 64 'nobody to ask.*--yes' "$tidelock" break --force other
+expect_line 64 'no terminal.*--yes' "$tidelock" break --force other
 expect_line 0 'other: removed; it was "hello world"' "$tidelock" break --yes --force other
 assert_free other
 redis SADD set y >/dev/null
@@ -64,7 +64,7 @@ expect_line 64 'no string: it is no lock' "$tidelock" break --yes --force set
 assert_held set
 if [[ ${COMPAT:-1} != 0 ]]; then
     redis SET old $(($(now_ms) + 40000)) >/dev/null
-    expect_line 0 'old kind' "$tidelock" break --yes --protocol bridge old
+    expect_line 0 'legacy client' "$tidelock" break --yes --protocol bridge old
     assert_free old
     redis SET old $(($(now_ms) - 9000000)) >/dev/null
     expect 0 "$tidelock" break --yes old

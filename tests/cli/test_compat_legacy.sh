@@ -1,5 +1,5 @@
 #!/bin/bash
-# Locks beside clients of the old kind: the options about them, what is refused, and who excludes whom.
+# Locks beside legacy clients: the options about them, what is refused, and who excludes whom.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server
@@ -17,8 +17,8 @@ for c in "run KEY -- true" "lock KEY" "unlock KEY t" "extend KEY t -t 60s" "chec
         depth=1 expect_line 64 "$pattern" "$tidelock" $name "$@" ${words#"$name"}
     }
     refuse 'token.bridge.timestamp' --protocol nonsense
-    refuse "none called 'nonsense'" --protocol bridge --dialect nonsense
-    refuse "none called 'nonsense'" --protocol bridge --dialect 'cron:*=nonsense,java'
+    refuse "'nonsense' is unknown" --protocol bridge --dialect nonsense
+    refuse "'nonsense' is unknown" --protocol bridge --dialect 'cron:*=nonsense,java'
     refuse 'which\?' --protocol bridge --dialect ''
     refuse 'need --protocol' --dialect java
     refuse 'need --protocol' --max-skew 2s
@@ -68,7 +68,7 @@ expect 0 "$tidelock" lock --protocol bridge --json k
 json_has "$out" protocol bridge
 expect 0 "$tidelock" unlock --protocol bridge k "$("$python" -c 'import json,sys; print(json.load(open(sys.argv[1]))["token"])' "$out")"
 
-# ---- lifetimes: the old clients' unless told otherwise ----------------------------------------
+# ---- lifetimes: the legacy clients' unless told otherwise ----------------------------------------
 ends_in() { echo $(($(redis GET "$1") - $(now_ms))); }
 expect 0 "$tidelock" lock --protocol bridge --legacy-ttl 20s short
 (($(ends_in short) <= 20000 && $(ends_in short) > 8000)) || fail "the stamp ends in $(ends_in short) ms"
@@ -81,7 +81,7 @@ read -r token fence <"$out"
 [[ $token == "$(redis GET s)" && $fence == 0 ]] || fail "lock --strict prints: $(cat "$out")"
 [[ $(redis EXISTS 'tidelock:{s}') == 0 ]] || fail "strict has made a sidecar"
 expect 1 "$tidelock" check --protocol timestamp --strict s
-grep -qE 'old kind \(java\), free in ' "$out" || fail "check --strict says: $(cat "$out")"
+grep -qE 'legacy client \(java\), free in ' "$out" || fail "check --strict says: $(cat "$out")"
 ! grep -q "$token" "$out" || fail "check shows what serves as a token"
 expect 0 "$tidelock" unlock --protocol timestamp --strict s "$token"
 assert_free s
@@ -122,13 +122,13 @@ expect 0 "$tidelock" lock --protocol bridge --dialect "$choice" x.py
 expect 0 "$tidelock" lock --protocol bridge --dialect "$choice" other
 is_ms "$(redis GET other)" || fail "other holds $(redis GET other)"
 
-# ---- a holder of the old kind -----------------------------------------------------------------
+# ---- a legacy holder ----------------------------------------------------------------------------
 now=$(now_ms)
 redis SET old $((now + 600000)) >/dev/null
 expect 1 "$tidelock" check old
-grep -qE 'old kind \(java\?\), its stamp ends in ' "$out" || fail "check says: $(cat "$out")"
+grep -qE 'legacy client \(java\?\), its stamp ends in ' "$out" || fail "check says: $(cat "$out")"
 expect 1 "$tidelock" check --protocol bridge old
-grep -qE 'old kind \(java\), free in ' "$out" || fail "check says: $(cat "$out")"
+grep -qE 'legacy client \(java\), free in ' "$out" || fail "check says: $(cat "$out")"
 expect 1 "$tidelock" check --protocol bridge --json old
 json_has "$out" dialect java
 json_has "$out" guessed False
@@ -199,14 +199,14 @@ read -r ttl fence <"$out"
 [[ $ttl == 60000 && $fence -gt 0 ]] || fail "the command sees $(cat "$out")"
 json_has "$work/json" protocol bridge
 json_has "$work/json" state free
-# A client of the old kind whose clock runs far ahead takes it: the message tells by how much.
+# A legacy client whose clock runs far ahead takes it: the message tells by how much.
 "$tidelock" run -v --protocol bridge --legacy-ttl 10s --max-skew 500ms k -- sleep 60 2>"$err" &
 run=$!
 until_true 10 is_held k || fail "no lock"
 redis SET k $(($(now_ms) + 100000 + 10000)) >/dev/null
 wait_for $run 20
 [[ $status == 74 ]] || fail "status $status after the robbery"
-grep -qE 'lost: taken by a client whose clock is at least (9[0-9]{4}|100[0-9]{3}) ms ahead' "$err" || fail "run says nothing of the clock"
-grep -qE 'k: the lock (was lost|could not be kept).*ahead' "$err" || fail "the last line says nothing of the clock"
+grep -qE 'lost: stolen by a client whose clock is at least (9[0-9]{4}|100[0-9]{3}) ms ahead' "$err" || fail "run says nothing of the clock"
+grep -qE 'k: the lock (was lost|could not be renewed).*ahead' "$err" || fail "the last line says nothing of the clock"
 wait_for $brief 30
 [[ $status == 0 ]] || fail "a brief lock was not renewed in time: status $status, $(<"$work/brief")"

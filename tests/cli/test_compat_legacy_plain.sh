@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server --rename-command EVAL '' --rename-command EVALSHA '' --rename-command WATCH ''
-expect_line 77 'no EVAL, which going through the keys needs: Redis 2.6 or newer.*; this one is Redis [0-9.]+$' "$tidelock" inspect
+expect_line 77 'no EVAL, which listing keys needs: Redis 2.6 or newer.*; this one is Redis [0-9.]+$' "$tidelock" inspect
 expect_line 77 'no EVAL, which the bridge needs: .*protocol timestamp works there; this one is Redis [0-9.]+$' "$tidelock" lock --protocol bridge k
 
 expect 0 "$tidelock" lock --protocol timestamp k
@@ -12,7 +12,7 @@ read -r token fence <"$out"
 expect 75 "$tidelock" lock --protocol timestamp k
 expect 75 "$tidelock" lock --protocol timestamp --strict k
 expect 1 "$tidelock" check --protocol timestamp k
-grep -qE 'old kind \(java\), free in ' "$out" || fail "check says: $(cat "$out")"
+grep -qE 'legacy client \(java\), free in ' "$out" || fail "check says: $(cat "$out")"
 expect 1 "$tidelock" check --protocol timestamp --json k
 json_has "$out" fence None
 json_has "$out" guessed False

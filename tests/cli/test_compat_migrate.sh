@@ -88,7 +88,7 @@ busy 60000 migrate advance --yes
 set_phase 1 5
 wait_for $step 30
 [[ $status == 77 ]] || fail "an epoch that changed: $status"
-grep -q 'refused: the namespace has gone to epoch 5, phase 1, meanwhile: another operator' "$work/step" || fail "an epoch that changed: $(cat "$work/step")"
+grep -q 'refused: the namespace has moved to epoch 5, phase 1, meanwhile: another operator' "$work/step" || fail "an epoch that changed: $(cat "$work/step")"
 in_phase 1 5
 set_phase 0 5
 client one 5 0 60
@@ -172,7 +172,7 @@ while ((epoch < 30)); do
         continue
     fi
     [[ "$first $status" == "0 77" || "$first $status" == "77 0" ]] || fail "two at once: $first, $status: $(cat "$work/a" "$work/b")"
-    [[ $(cat "$work/a" "$work/b" | grep -c "has gone to epoch $((epoch + 1)), phase 1, meanwhile") == 1 ]] ||
+    [[ $(cat "$work/a" "$work/b" | grep -c "has moved to epoch $((epoch + 1)), phase 1, meanwhile") == 1 ]] ||
         fail "two at once: $(cat "$work/a" "$work/b")"
     in_phase 1 $((epoch + 1))
 done

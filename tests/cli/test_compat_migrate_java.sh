@@ -11,7 +11,7 @@ token=01234567-89ab-4def-8123-456789abcdef
 # A service that took [eu] for four letters would lock what no step looks at, and Java with it.
 expect 0 migrate init --namespace eu --keys 'jobs:[eu]:*' --phase 1 --lease 1s --yes
 names='jobs:[eu]:*=eu'
-expect_line 64 "none of the client's has this key" "$tidelock" run --protocol auto --namespace "$names" 'jobs:[eu]:x' -- true
+expect_line 64 "no pattern of the client matches this key" "$tidelock" run --protocol auto --namespace "$names" 'jobs:[eu]:x' -- true
 expect 0 "$tidelock" lock --protocol auto --namespace "$names" -t 60s jobs:e:x
 read -r mine _ <"$out"
 redis SETNX jobs:u:x $(($(server_ms) + 60000)) >/dev/null
@@ -21,10 +21,10 @@ expect 0 "$tidelock" unlock --protocol auto --namespace "$names" jobs:e:x "$mine
 redis FLUSHALL >/dev/null
 expect 0 migrate init --keys 'jobs:*' --lease 1s --phase 0 --yes
 
-# ---- from 1 to 2: a stamp that nobody but an old client sets ---------------------------------------------
+# ---- from 1 to 2: a stamp that nobody but a legacy client sets ---------------------------------------------
 set_phase 1 2
 redis SETNX jobs:x $(($(server_ms) + 60000)) >/dev/null
-expect_refused 'advance: refused: 1 stamp stands without a sidecar: a client of the old kind set it: jobs:x \(ends in [56][0-9]\.[0-9] s\): end the clients' \
+expect_refused 'advance: refused: 1 stamp stands without a sidecar: a legacy client set it: jobs:x \(ends in [56][0-9]\.[0-9] s\): end the clients' \
     migrate advance --yes
 for odd in "550e8400-e29b-41d4-a716-446655440000:$(($(server_ms) + 60000))" $(($(server_ms) / 1000 + 60)).25; do # of other dialects
     redis SET jobs:x "$odd" >/dev/null
@@ -57,7 +57,7 @@ same=$(redis GET jobs:same)
 expect 0 "$tidelock" unlock --protocol bridge jobs:same "$released"
 [[ $(redis HGET 'tidelock:{jobs:same}' value) == "$same" ]] || fail "nothing is left of it: the test needs another way"
 redis SETNX jobs:same "$same" >/dev/null
-expect_refused '1 stamp stands without a sidecar: a client of the old kind set it: jobs:same' migrate advance --yes
+expect_refused '1 stamp stands without a sidecar: a legacy client set it: jobs:same' migrate advance --yes
 expect 0 "$tidelock" inspect --json 'jobs:same'
 grep -q '"protocol":"timestamp",.*"holder":null' "$out" || fail "inspect takes it for ours: $(cat "$out")"
 redis DEL jobs:same >/dev/null
@@ -170,24 +170,24 @@ for command in SETNX getset; do
     : >"$work/java"
     java 'CLIENT SETNAME java-7' "$command jobs:quick 1" 'DEL jobs:quick' >"$work/java" &
     java=$!
-    refuses "${command^^} of a client of the old kind on jobs:quick: 127\.0\.0\.1:[0-9]+( \(called java-7\))?: end it, or have the server refuse it: tidelock migrate acl"
+    refuses "${command^^} of a legacy client on jobs:quick: 127\.0\.0\.1:[0-9]+( \(called java-7\))?: end it, or have the server refuse it: tidelock migrate acl"
     wait_file "$work/java"
     grep -q "127.0.0.1:$(cat "$work/java")[: ]" "$work/watch" || fail "not its address $(cat "$work/java"): $(cat "$work/watch")"
     kill $java
 done
 watch --watch 5m --monitor 5m
 redis EVAL "redis.call('SETNX', KEYS[1], 1) redis.call('DEL', KEYS[1])" 1 jobs:quick >/dev/null
-refuses 'SETNX of a client of the old kind on jobs:quick: a script'
+refuses 'SETNX of a legacy client on jobs:quick: a script'
 watch --watch 5m --monitor 5m
 redis SETNX jobs:quick x >/dev/null # no stamp at all
-refuses 'SETNX of a client of the old kind on jobs:quick: a client of the unix socket'
+refuses 'SETNX of a legacy client on jobs:quick: a client of the unix socket'
 redis DEL jobs:quick >/dev/null
 
 # Even while the keys are looked at for the last time.
 set_phase 1 20
 through java:jobs:quick advance --watch 500ms
 [[ $? == 77 ]] || fail "one that comes during the last scan: $(cat "$out" "$err")"
-grep -q 'SETNX of a client of the old kind on jobs:quick: a client of the unix socket' "$err" || fail "the last scan: $(cat "$err")"
+grep -q 'SETNX of a legacy client on jobs:quick: a client of the unix socket' "$err" || fail "the last scan: $(cat "$err")"
 in_phase 1 20
 
 # What is seen on other keys is nobody's business; and it stands in the history.

@@ -7,8 +7,8 @@ start_server
 
 # ---- wrong usage ------------------------------------------------------------------------------------
 expect_line 64 'init\|.* is missing' migrate
-expect_line 64 'unknown word forward: say init, status, advance' migrate forward
-expect_line 64 'too many words' migrate status now
+expect_line 64 'unknown argument forward: say init, status, advance' migrate forward
+expect_line 64 'too many arguments' migrate status now
 expect_line 64 'PATTERN is missing' migrate init --yes
 expect_line 64 '1 to 512 bytes' migrate init --yes --keys ''
 expect_line 64 "the pattern has a '\[' without '\]'" migrate init --yes --keys 'jobs:[a'
@@ -21,7 +21,7 @@ expect_line 64 '--phase' migrate init --yes --keys x --phase 4
 expect_line 64 'say seconds' migrate init --yes --keys x --lease 30
 expect_line 64 '--keys is for init' migrate status --keys x
 expect_line 64 '--watch is for advance' migrate rollback --yes --watch 1s
-expect_line 64 '--watch 0s looks for no old client at all.*: say --force too' migrate advance --yes --watch 0s
+expect_line 64 '--watch 0s looks for no legacy client at all.*: say --force too' migrate advance --yes --watch 0s
 expect_line 64 '--force is for --watch 0s alone' migrate advance --yes --watch 1s --force
 expect_line 64 '--force is for advance' migrate rollback --yes --force
 expect_line 64 '--wait is for advance and rollback' migrate status --wait 1s
@@ -33,7 +33,7 @@ expect_line 64 '--again is for init' migrate advance --yes --again
 expect_line 64 '--json is for status, clients and sweep' migrate advance --yes --json
 for word in advance rollback 'init --keys x'; do
     # shellcheck disable=SC2086
-    expect_line 64 "there is nobody to ask: say --yes" migrate $word
+    expect_line 64 "no terminal to ask on: confirm with --yes" migrate $word
 done
 [[ $(redis DBSIZE) == 0 ]] || fail "wrong usage has left something: $(redis KEYS '*')"
 
@@ -86,7 +86,7 @@ redis HSET "$register" keys 'jobs:*' >/dev/null
 expect 0 migrate init --namespace two.b_c-D --keys '{x}*' --lease 10m --phase 1 --yes
 register='tidelock:phase:{two.b_c-D}' in_phase 1 1
 
-expect_line 64 '--phase N is missing: 1 \(bridge\) while old clients run' migrate init --namespace three --keys 'x*' --yes
+expect_line 64 '--phase N is missing: 1 \(bridge\) while legacy clients run' migrate init --namespace three --keys 'x*' --yes
 [[ $(redis EXISTS 'tidelock:phase:{three}') == 0 ]] || fail "a phase that nobody asked for"
 
 # A name that fits the keys of two namespaces would follow two phases.

@@ -15,7 +15,7 @@ grep -q '^WARN: no legacy client acquired a lock' "$out" || fail "nobody: $(cat 
 ran=$(sed -n 's/^MONITOR ran for \([0-9]*\)\.\([0-9]\) s: 0 commands.*/\1\2/p' "$out")
 ((10#${ran:-0} >= 2 && 10#$ran <= most)) || fail "no cost, of $most tenths of a second at most: $(cat "$out")"
 
-# ---- tidelock's own clients aren't of the old kind: what they say, scripts do ------------------------
+# ---- tidelock's own clients aren't legacy clients: scripts send what they send ------------------------
 own() {
     while :; do
         for p in bridge timestamp; do

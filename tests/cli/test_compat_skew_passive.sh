@@ -1,5 +1,5 @@
 #!/bin/bash
-# skew --passive: clients of the old kind, each on an address and with a clock of its own, are measured by what
+# skew --passive: legacy clients, each on an address and with a clock of its own, are measured by what
 # they tell the server.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
@@ -7,7 +7,7 @@ start_server --bind 127.0.0.1 --protected-mode no # it takes other 127.0.0.x for
 open_port
 export TIDELOCK_URL=redis://127.0.0.1:$port
 
-# A service of the old kind: SETNX, GET, perhaps GETSET, DEL. Its clock is off by so many ms.
+# A legacy service: SETNX, GET, perhaps GETSET, DEL. Its clock is off by so many ms.
 cat >"$work/client.py" <<'PY'
 import socket, sys, time
 port, host, off_ms, how, key, life_ms = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4], sys.argv[5], 60000

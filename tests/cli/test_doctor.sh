@@ -54,7 +54,7 @@ settings() {
     found persistence warning 'appendfsync is no \| .*everysec'
     found timeout warning 'idle for 30 s \| CONFIG SET timeout 0'
     found tcp-keepalive warning '\| CONFIG SET tcp-keepalive 300'
-    found maxclients warning 'takes 40 connections only \| CONFIG SET maxclients'
+    found maxclients warning 'accepts 40 connections only \| CONFIG SET maxclients'
     expect 2 "$tidelock" doctor
     [[ $(sed -n 3p "$out") == 'danger   eviction: '* ]] || fail "the worst is not first: $(cat "$out")"
     [[ $(grep -c '^         why: ' "$out") == $(grep -cE '^(danger|warning|note|unseen) ' "$out") ]] || fail "why is missing"

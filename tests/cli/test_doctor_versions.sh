@@ -84,7 +84,7 @@ for version in 2.2.15 2.4.18 2.6.17 2.8.24 3.0.7 3.2.13 4.0.14 5.0.14 6.0.16 6.0
         like "$version" "$replicas" "$replica" config:min-slaves-to-write=2 config:min-replicas-to-write=2 info:min_slaves_good_slaves=1
         case $version in
             [2-5].* | 6.0.16 | 6.2.6) expect 1 "$tidelock" --url "$url" doctor && finds 'though not those of scripts' ;;
-            *) expect 2 "$tidelock" --url "$url" doctor && finds 'no lock can be taken or renewed' ;;
+            *) expect 2 "$tidelock" --url "$url" doctor && finds 'no lock can be acquired or renewed' ;;
         esac
     fi
 done

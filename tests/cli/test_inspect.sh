@@ -14,7 +14,7 @@ expect_line 64 'pattern' "$tidelock" inspect ''
 expect_line 64 "pattern: it has a '\[' without" "$tidelock" inspect 'a['
 if [[ ${COMPAT:-1} != 0 ]]; then
     expect_line 64 "strict: its commands can't list" "$tidelock" inspect --protocol timestamp --strict
-    expect_line 64 "none called" "$tidelock" inspect --dialect nonsense
+    expect_line 64 "is unknown; see: tidelock help dialects" "$tidelock" inspect --dialect nonsense
 fi
 
 # ---- an empty server --------------------------------------------------------------------------

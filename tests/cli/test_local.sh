@@ -21,7 +21,7 @@ none_runs || fail "a server was started by looking for one"
 # ---- usage ------------------------------------------------------------------------------------
 expect_line 64 'status or stop' "$tidelock" local restart
 expect_line 64 'status\|stop is missing' "$tidelock" local
-expect_line 64 'too many words' "$tidelock" local status stop
+expect_line 64 'too many arguments' "$tidelock" local status stop
 expect_line 64 'force' "$tidelock" local status --force
 expect_line 64 'json' "$tidelock" local stop --json
 expect_line 64 'not one of local:' "$tidelock" --url redis://h local status

@@ -21,7 +21,7 @@ missing "$(eval_for 'tokens need' "$stamps")" extend k token --ttl 10s
 missing "$(eval_for 'tokens need' "$stamps")" unlock k token
 missing "$(eval_for 'looking at a lock needs' "$looks")" check k
 missing "$(eval_for 'looking at a lock needs' "$looks")" break -y k
-missing "$(eval_for 'going through the keys needs')" inspect
+missing "$(eval_for 'listing keys needs')" inspect
 if [[ ${COMPAT:-1} != 0 ]]; then
     for protocol in bridge auto; do
         missing "$(eval_for 'the bridge needs' "$stamps")" lock --protocol $protocol k
@@ -50,7 +50,7 @@ stop_server
 
 # Before 2.8: no SCAN.
 start_server --rename-command SCAN ''
-scan="the server has no SCAN, which going through the keys needs: Redis 2.8 or newer, not renamed$this"
+scan="the server has no SCAN, which listing keys needs: Redis 2.8 or newer, not renamed$this"
 missing "$scan" inspect
 if [[ ${COMPAT:-1} != 0 ]]; then missing "$scan" migrate -y init --phase 1 --keys '*'; fi
 expect 0 "$tidelock" lock k

@@ -186,7 +186,7 @@ host_of "$me" self True
 host_of app2 self False
 expect 1 "$tidelock" skew --no-self
 says '^WARN: only one host is measured'
-says 'this host, which takes none of these locks \(--no-self\)'
+says 'this host, which acquires none of these locks \(--no-self\)'
 published app3 0 0
 expect 0 "$tidelock" skew --no-self --json
 "$python" - "$out" "$me" <<'PY' || fail "--no-self: $(cat "$out")"

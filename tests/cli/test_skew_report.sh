@@ -132,7 +132,7 @@ story 'assert (d["runs"], hosts["b"]["drift_over_ms"]) == (100, 99 * 60000)'
 } >"$work/damaged"
 expect 0 "$tidelock" skew report --json "$work/damaged"
 [[ $(wc -l <"$err") == 6 ]] || fail "one line for each of the first five, and one for all"
-grep -q 'damaged line 4: it is no JSON; skipped' "$err" || fail "the line is not named"
+grep -q 'damaged line 4: it is not JSON; skipped' "$err" || fail "the line is not named"
 grep -q 'damaged: 8 lines skipped in all' "$err" || fail "the count is not told"
 "$python" - "$out" <<'PY' || fail "damaged: $(head -c 400 "$out")"
 import json, sys
@@ -226,7 +226,7 @@ expect_line 64 'takes --format' "$tidelock" skew report --watch "$log"
 expect_line 64 'one of text' "$tidelock" skew report --format nagios "$log"
 expect_line 64 'only a page grows stale' "$tidelock" skew report --stale-after 1h "$log"
 expect_line 64 '1m to 30d' "$tidelock" skew report --format html --stale-after 59s "$log"
-expect_line 64 'too many words' "$tidelock" skew repot "$log"
+expect_line 64 'too many arguments' "$tidelock" skew repot "$log"
 
 # ---- from a real log ---------------------------------------------------------------------------------
 start_server

@@ -43,7 +43,7 @@ for c in "true" "ls -l" "-n sh -c x" "echo --help"; do
     # shellcheck disable=SC2086
     expect_line 64 'run: -- is missing before the command: tidelock run KEY -- COMMAND$' "$tidelock" run k $c
 done
-expect_line 64 'run: too many words' "$tidelock" run k l -- true
+expect_line 64 'run: too many arguments' "$tidelock" run k l -- true
 expect_line 64 'unlock: KEY is missing: tidelock unlock KEY TOKEN' "$tidelock" unlock
 expect_line 64 'unlock: TOKEN is missing' "$tidelock" unlock k
 expect_line 64 'too many' "$tidelock" check k more

@@ -1,5 +1,5 @@
 /*
- * Conformance: what locks of stamps promise besides, towards clients of the old kind.
+ * Conformance: what locks of stamps promise besides, towards legacy clients.
  */
 #include "conform.h"
 
@@ -19,7 +19,7 @@ static int64_t wall_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* What all of the row's clients take for the lifetime of clients of the old kind. */
+/* What all of the row's clients take for the lifetime of legacy clients. */
 static int64_t legacy_ms(const conform *c) {
     return c->row->strict ? STRICT_TTL_MS : TL_TTL_MAX_MS;
 }

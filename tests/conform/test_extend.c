@@ -10,7 +10,7 @@
 #define BRIEF_MS clock_patient_ms(1000) /* to be waited for */
 #define KEPT_MS clock_patient_ms(2500)  /* to be met, though all stands still for a second */
 
-/* Where old clients are reckoned with and the server tells of changes, the holder may know already. */
+/* Where legacy clients are reckoned with and the server tells of changes, the holder may know already. */
 static void assert_lost(const conform *c, tl_err code, tl_err expected) {
     if (code != TL_ELOST || (!c->row->stamps && !c->row->phase))
         ASSERT_RESULT(code, expected);

@@ -471,7 +471,7 @@ CONFORM_OF(a_wait_behind_a_holder_times_out, c, CONFORM_RUNTIME) {
     uint64_t count = conform_count(c);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(second, 50, &said), TL_ETIMEDOUT);
-    ASSERT_SAID("this process holds it already, by another handle");
+    ASSERT_SAID("another handle of this process holds it already");
     ASSERT_TOOK(began, 50, 50);
     assert_int_equal(conform_count(c), count);
     assert_int_equal(queue_behind(first), 0);

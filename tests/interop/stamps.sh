@@ -1,5 +1,5 @@
 #!/bin/bash
-# What tidelock with --protocol bridge and one client of the old kind promise each other on the same
+# What tidelock with --protocol bridge and one legacy client promise each other on the same
 # key, whose value is when the lock expires:
 #
 #   stamps.sh NAME PROGRAM    PROGRAM speaks the protocol of README.md, without extend

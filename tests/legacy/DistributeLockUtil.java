@@ -1,5 +1,5 @@
 /**
- * The lock of the old kind, with all its faults: an expiry in the key by this host's clock, nothing compared and set at
+ * The legacy lock, with all its faults: an expiry in the key by this host's clock, nothing compared and set at
  * once, one flag for all keys, exceptions on whatever is not a number. It must stay as wrong as it is: tests need it so.
  */
 final class DistributeLockUtil {

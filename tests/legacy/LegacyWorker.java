@@ -4,7 +4,7 @@ import java.io.InputStreamReader;
 import java.util.Random;
 
 /**
- * A service of the old kind, in two ways. It speaks the lines of README.md; an exception of the lock is a line on stderr.
+ * A legacy service, in two ways. It speaks the lines of README.md; an exception of the lock is a line on stderr.
  *
  *   LegacyWorker peer PORT LIFETIME_MS
  *       does as each line of its input says

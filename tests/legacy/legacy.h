@@ -1,5 +1,5 @@
 /*
- * What the tests beside clients of the old kind share: the rules of the world they live in, services
+ * What the tests beside legacy clients share: the rules of the world they live in, services
  * as processes that are spoken to in lines, and a referee that sees who is in the lock with whom.
  */
 #ifndef LEGACY_H

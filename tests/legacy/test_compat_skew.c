@@ -1,5 +1,5 @@
 /*
- * tidelock skew --passive beside real Java services with the lock of the old kind, each on an address and with a
+ * tidelock skew --passive beside real Java services with the legacy lock, each on an address and with a
  * clock of its own: the truth is inside, and the interval narrow.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * Services of the old kind in Java and tidelock's clients contend for one lock on a real server, and
+ * Legacy services in Java and tidelock's clients contend for one lock on a real server, and
  * holders are killed: never two at once, no orphan for longer than it takes to expire, and no
  * exception in Java that Java's own kind doesn't bring about. Java's clocks are off by nearly M.
  *

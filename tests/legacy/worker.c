@@ -95,7 +95,7 @@ static void on_event(tl_lock *lock, const tl_lock_event *event, void *ctx) {
                      event->detail);
 }
 
-/* Of the bridge's lifetimes some are shorter and some longer than those of the old clients. */
+/* Of the bridge's lifetimes some are shorter and some longer than those of the legacy clients. */
 static int64_t draw_ttl(worker *w, const char *protocol) {
     static const int64_t ttl_ms[] = {0, LIFE_MS * 3 / 5, LIFE_MS * 3 / 2};
     bool any = strcmp(protocol, "bridge") == 0 || strcmp(protocol, "auto") == 0;

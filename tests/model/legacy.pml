@@ -1,4 +1,4 @@
-/* K as the old clients use it, and the Java rule, bug for bug.
+/* K as the legacy clients use it, and the Java rule, bug for bug.
  *
  * Stamps are stored as distances from the server's clock, so K_e > 0 has not run out
  * on the server. A Java host's clock is the server's plus an offset between SLOWEST

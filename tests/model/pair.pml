@@ -18,7 +18,7 @@
  * Broken on purpose, one guard each:
  *   BLIND          a stamp that is judged free is taken whatever K holds by then
  *   WAIT=n         a stamp is free n ticks after it ran out (the rule: M + L)
- *   STEALS         phase 1 takes a token for a stamp that ran out, as some old clients do
+ *   STEALS         phase 1 takes a token for a stamp that ran out, as some legacy clients do
  *   JAVA_IN_MIXED  Java goes on while phase 2 acts
  *   LATE_TURN      not_after of a keep that turns a stamp into a token is the attempt
  *                  limit alone: it isn't cut to the end of the lease

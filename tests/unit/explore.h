@@ -94,7 +94,7 @@ typedef struct {
     uint8_t holder;
 } actor;
 
-/* An old client. */
+/* A legacy client. */
 typedef struct {
     int64_t off_ms; /* its clock less the server's */
     bool looked;    /* and found it free: its GETSET is still to come */
@@ -144,7 +144,7 @@ typedef struct {
     unsigned zombies;
     unsigned others, faults, waits; /* left */
     unsigned events;
-    bool by_hand; /* K has been deleted by hand: no old client may come any more */
+    bool by_hand; /* K has been deleted by hand: no legacy client may come any more */
     bool stolen;  /* since A had it, another has */
     bool cut;     /* this run is another one over again */
     bool tells;
@@ -210,7 +210,7 @@ static inline bool is_believed(unsigned who) {
     return w.until_us[who] > w.now_us;
 }
 
-/* Of two old clients the first is robbed, which is for them to see to. */
+/* Of two legacy clients the first is robbed, which is for them to see to. */
 static inline void believes(unsigned who, int64_t until_us) {
     for (unsigned i = 0; i < HOLDERS; i++) {
         if (i == who || until_us <= w.now_us || !is_believed(i))
@@ -263,7 +263,7 @@ static inline void had(const actor *x, const tl_result *r) {
     check_belief(x, r->deadline);
 }
 
-/* What a request of x has done to K while another believes: with S nothing, without it no more than an old
+/* What a request of x has done to K while another believes: with S nothing, without it no more than a legacy
  * client does. `was`: what K held before; n 0: nothing. */
 static inline void check_touched(unsigned who, tl_bytes was) {
     tl_bytes is = value();

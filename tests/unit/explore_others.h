@@ -1,6 +1,6 @@
 /*
  * What others do to a lock that is explored, and which of it may happen next: another tidelock client, which
- * does each thing at once; two old clients, whose looks and GETSETs come apart; somebody who deletes the key
+ * does each thing at once; two legacy clients, whose looks and GETSETs come apart; somebody who deletes the key
  * by hand; requests that were late; and time.
  */
 #ifndef EXPLORE_OTHERS_H
@@ -72,7 +72,7 @@ static inline const tl_reply *legacy_says(const char *word, const legacy *j, boo
     return fake_conn_command(w.legacy_conn, argv, with_value ? 3 : 2);
 }
 
-/* When the job of an old client is over: no later than 2M + L before its stamp, by the server's clock. */
+/* When the job of a legacy client is over: no later than 2M + L before its stamp, by the server's clock. */
 static inline int64_t done_us(const legacy *j) {
     return (j->end_ms - 2 * M_MS - L_MS) * INT64_C(1000);
 }
@@ -188,7 +188,7 @@ static inline bool is_possible(unsigned event) {
     case B_TAKES:
     case B_VISITS: return !is_believed(HOLDER_B);
     case B_DROPS: return is_believed(HOLDER_B);
-    case BY_HAND: /* against an old client nothing helps */
+    case BY_HAND: /* against a legacy client nothing helps */
         return keeps_s() && value().p && !w.by_hand && !is_believed(HOLDER_J) &&
                !is_believed(HOLDER_J + 1);
     case LATE: return w.zombies > 0;

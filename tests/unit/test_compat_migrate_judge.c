@@ -318,7 +318,7 @@ TEST(only_proof_that_nobody_is_left_lets_java_be_left_behind) {
     migrate_traffic t = {.stragglers = 1,
                          .straggler = {{"10.0.0.7:40001", "java-7", "SETNX", "jobs:x"}}};
     assert_int_equal(judged(&v, 2, &nothing, &t), 1);
-    HAS(b.item[0].what, "SETNX of a client of the old kind on jobs:x");
+    HAS(b.item[0].what, "SETNX of a legacy client on jobs:x");
     HAS(b.item[0].who, "10.0.0.7:40001 (called java-7)");
     HAS(b.item[0].todo, "tidelock migrate acl");
 }

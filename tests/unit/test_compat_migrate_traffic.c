@@ -1,5 +1,5 @@
 /*
- * Who of the old kind is still at work, out of what the server counts, lists and monitors: texts that
+ * Which legacy clients are still at work, out of what the server counts, lists and monitors: texts that
  * others write.
  */
 #include "tests.h"

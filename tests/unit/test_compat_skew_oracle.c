@@ -28,7 +28,7 @@ static int64_t draw(int64_t below) {
     return (int64_t)((seed_state >> 11) % (uint64_t)below);
 }
 
-/* ---- clients of the old kind ------------------------------------------------------------------------ */
+/* ---- legacy clients ------------------------------------------------------------------------ */
 
 typedef struct {
     int64_t offset_us; /* from the server's clock, which is the true time here */

@@ -178,7 +178,7 @@ static void begin_actor(actor *x, char name, unsigned holder) {
 enum { ABSENT, STALE, DUE, BEGINNINGS };
 #define RENEWALS_MAX 2
 
-/* What K holds at first: nothing; what a client that died has left; an old client's, with a slow clock. */
+/* What K holds at first: nothing; what a client that died has left; a legacy client's, with a slow clock. */
 static void begin_key(unsigned beginning) {
     legacy *slow = &w.j[1];
     slow->end_ms = START_US / 1000 - M_MS - L_MS - 2;

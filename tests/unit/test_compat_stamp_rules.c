@@ -84,7 +84,7 @@ TEST(strict_is_for_timestamps_without_replicas) {
     REFUSES(0, "strict: only for the timestamp protocol", .protocol = TL_BRIDGE, .strict = true);
     REFUSES(0, "strict: the server isn't asked for its time", .protocol = TL_TIMESTAMP,
             .strict = true, .clock_guard = TL_GUARD_REFUSE);
-    REFUSES(0, "clock_guard: there is none with number 3", .clock_guard = (tl_clock_guard)3);
+    REFUSES(0, "clock_guard: unknown value 3", .clock_guard = (tl_clock_guard)3);
     ACCEPTS(0, .clock_guard = TL_GUARD_OFF);
     REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP, .strict = true,
             .wait_replicas = 1);
@@ -120,11 +120,11 @@ TEST(a_pattern_means_what_it_means_to_the_server) {
 }
 
 TEST(each_dialect_named_must_exist_even_where_it_does_not_fit) {
-    REFUSES(0, "dialect: there is none called 'cobol'", .dialect = "cobol");
-    REFUSES(0, "none called 'cobol'", .dialect = "java,x=cobol");
-    REFUSES(0, "none called ''", .dialect = "java,,php-s");
-    REFUSES(0, "none called ''", .dialect = "jobs:*=");
-    REFUSES(0, "none called 'a?b'", .dialect = "a\nb");
+    REFUSES(0, "dialect: 'cobol' is unknown; see: tidelock help dialects", .dialect = "cobol");
+    REFUSES(0, "'cobol' is unknown", .dialect = "java,x=cobol");
+    REFUSES(0, "'' is unknown", .dialect = "java,,php-s");
+    REFUSES(0, "'' is unknown", .dialect = "jobs:*=");
+    REFUSES(0, "'a?b' is unknown", .dialect = "a\nb");
 }
 
 TEST(a_locks_own_dialect_comes_before_the_clients) {

@@ -208,7 +208,7 @@ TEST(fences_at_their_end_are_refused) {
     assert_int_equal(result()->code, TL_ESERVER);
 }
 
-/* An old client's stamp that ended `ago_ms` before now. */
+/* A legacy client's stamp that ended `ago_ms` before now. */
 static tl_status find_ended(feed *f, int64_t ago_ms) {
     return FIND(f, text_of(server_ms(f) - ago_ms));
 }

@@ -441,7 +441,7 @@ TEST(garbage_closes_the_connection) {
         "|1\r\n+a\r\n+b\r\n:1\r\n",
     };
     for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++)
-        check_nonsense(garbage[i], strlen(garbage[i]), "not what a Redis server answers");
+        check_nonsense(garbage[i], strlen(garbage[i]), "no reply of a Redis server");
     check_nonsense("*2147483647\r\n", 13, "more than 64 MiB");
     check_nonsense("*2000000\r\n", 10, "more than 64 MiB");
 }
@@ -464,7 +464,7 @@ TEST(a_reply_to_nothing_closes_the_connection) {
     world_serve(&w);
     peer_send(&w.peer, "+hello\r\n");
     world_drive_until_down(&w, 1);
-    assert_non_null(strstr(w.down, "a reply to nothing"));
+    assert_non_null(strstr(w.down, "a reply without a request"));
     world_close(&w);
     /* Nor does a reply count that came before its request was sent. */
     world_open(&w);
@@ -474,7 +474,7 @@ TEST(a_reply_to_nothing_closes_the_connection) {
     world_arrived(&w);
     world_ask(&w, 1, "GET k");
     world_await(&w, 2);
-    seen_failed(&w, 1, 1, false, TL_ESERVER, "a reply to nothing");
+    seen_failed(&w, 1, 1, false, TL_ESERVER, "a reply without a request");
     world_close(&w);
 }
 

@@ -26,7 +26,7 @@ TEST(a_server_that_is_not_the_one_to_ask_is_left) {
         world_await(&w, 2);
         assert_true(w.log[1].ok);                  /* what it said is told */
         assert_int_equal(tl__conn_fd(w.conn), -1); /* in the same drive */
-        assert_non_null(strstr(w.down, "not the server to ask"));
+        assert_non_null(strstr(w.down, "another server may be the master"));
         world_ask(&w, 2, "GET k"); /* without a pause */
         world_login(&w);
         peer_expect(&w.peer, GET_K);

@@ -179,7 +179,7 @@ TEST(a_program_that_ends_at_once_is_quoted) {
         "echo first; echo '12:M 21 Nov 2026 13:40:00.123 # the disk is on fire' >&2; exit 1");
     fails_with(LIMIT_MS, "ended at once: the disk is on fire");
     runtime_fake("exit 0");
-    fails_with(LIMIT_MS, "ended at once and without a word"); /* not with the words of another */
+    fails_with(LIMIT_MS, "ended at once and printed nothing"); /* not with the words of another */
     runtime_fake("printf 'a\\033b\\n\\n'");
     fails_with(LIMIT_MS, "ended at once: a?b");
     assert_int_equal(runtime_servers(NULL), 0);

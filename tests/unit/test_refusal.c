@@ -137,8 +137,8 @@ TEST(other_errors_are_told_as_they_are) {
     says("OOM command not allowed when used memory > 'maxmemory'.",
          "OOM command not allowed when used memory > 'maxmemory'.");
     says("ERR \x1b[31m", "ERR ?[31m");
-    says("", "an error without words");
-    says(", with args beginning with: 'x'", "an error without words");
+    says("", "an error without text");
+    says(", with args beginning with: 'x'", "an error without text");
     says("NOPERM", "NOPERM: a permission of the user is missing");
     says("NOPERM (", "NOPERM: a permission of the user is missing");
     says("NOPERM )", "NOPERM: a permission of the user is missing");

@@ -129,12 +129,12 @@ TEST(failures_are_told_apart) {
     begin(&f, 0);
     (void)feed_reply(&f, "-ERR unknown command 'EVAL'");
     assert_failed(&f, TL_EUNSUPPORTED);
-    assert_string_equal(f.out.words, "the server has no EVAL, which going through the keys needs: "
+    assert_string_equal(f.out.words, "the server has no EVAL, which listing keys needs: "
                                      "Redis 2.6 or newer, not renamed");
     begin(&f, 0);
     (void)feed_reply(&f, "['SCAN' -Unknown Redis command called from Lua script\n]"); /* 2.6 */
     assert_failed(&f, TL_EUNSUPPORTED);
-    assert_string_equal(f.out.words, "the server has no SCAN, which going through the keys needs: "
+    assert_string_equal(f.out.words, "the server has no SCAN, which listing keys needs: "
                                      "Redis 2.8 or newer, not renamed");
     begin(&f, 0);
     (void)feed_reply(&f, "['SCAN' -NOPERM this user has no permissions\n]");

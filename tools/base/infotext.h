@@ -9,7 +9,7 @@
 /** The value of a line, as a C string of printable bytes; false: there is none of that name. */
 bool info_field(tl_bytes info, const char *name, char *to, size_t size);
 
-/** "Redis 2.4.18", "Valkey 8.0.1" (which also calls itself Redis 7.2, for old clients). False: not
+/** "Redis 2.4.18", "Valkey 8.0.1" (which also calls itself Redis 7.2, for older client libraries). False: not
  *  said. */
 #define INFO_PRODUCT_SIZE 64
 bool info_product(tl_bytes info, char to[INFO_PRODUCT_SIZE]);

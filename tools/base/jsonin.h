@@ -30,7 +30,7 @@ typedef struct {
 } json_tree;
 
 /** Read one value with nothing behind it but spaces. The tree points into the text. It may be used again
- *  for another. False: it is no JSON, or too deep or too much, or there is no memory. */
+ *  for another. False: it is not JSON, or too deep or too much, or there is no memory. */
 bool json_read(json_tree *t, const char *text, size_t len);
 void json_forget(json_tree *t);
 

@@ -70,7 +70,8 @@ static void check_version(const doctor_facts *f, doctor_report *r) {
     if (doctor_before(f, 2, 6, 0)) {
         found_version(f, r, DOCTOR_DANGER);
         doctor_why(
-            r, "it knows no scripts, which locks of this protocol are made of: none can be taken");
+            r,
+            "it knows no scripts, which locks of this protocol are made of: none can be acquired");
         doctor_fix(r, "upgrade to 6.0 or newer%s", instead());
     } else if (doctor_before(f, 3, 2, 0)) {
         found_version(f, r, DOCTOR_NOTE);
@@ -96,13 +97,13 @@ static void check_scripts(const doctor_facts *f, doctor_report *r) {
         return;
     doctor_found(r, "scripts", DOCTOR_DANGER, "the server runs no script: %s", f->script_why);
     if (says(f->script_why, "BUSY")) {
-        doctor_why(r, "another script runs and runs: no lock can be taken, renewed or released");
+        doctor_why(r, "another script runs and runs: no lock can be acquired, renewed or released");
         doctor_fix(r, "SCRIPT KILL (as an administrator), and mend the script");
     } else if (says(f->script_why, "NOPERM") || says(f->script_why, "permission")) {
-        doctor_why(r, "locks are scripts: without, none can be taken");
+        doctor_why(r, "locks are scripts: without, none can be acquired");
         doctor_fix(r, "ACL SETUSER %s +eval +evalsha", f->user[0] ? f->user : "USER");
     } else {
-        doctor_why(r, "locks are scripts: without, none can be taken");
+        doctor_why(r, "locks are scripts: without, none can be acquired");
         doctor_fix(r, "take \"rename-command EVAL ...\" out of redis.conf, and restart%s",
                    instead());
     }
@@ -307,7 +308,7 @@ static void check_clients(const doctor_facts *f, doctor_report *r) {
         doctor_why(r, "when there is none left, holders can't renew and lose their locks");
         doctor_fix(r, "CONFIG SET maxclients %lld", 2 * (long long)most);
     } else if (most < CLIENTS_FEW) {
-        doctor_found(r, "maxclients", DOCTOR_WARNING, "the server takes %lld connections only",
+        doctor_found(r, "maxclients", DOCTOR_WARNING, "the server accepts %lld connections only",
                      (long long)most);
         doctor_why(
             r, "each process with locks has some; when there is none left, holders can't renew");

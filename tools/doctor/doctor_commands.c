@@ -15,8 +15,8 @@
 #define ALL (SCRIPTS | STRICT | WATCHING | PHASES)
 #define WAITERS (SCRIPTS | WATCHING) /* who listen for a release */
 
-#define NO_FENCE "no lock with a fence can be taken"
-#define NO_LOCK "no lock can be taken"
+#define NO_FENCE "no lock with a fence can be acquired"
+#define NO_LOCK "no lock can be acquired"
 #define NO_LOOK "\"tidelock check\" and \"inspect\" can't look at keys"
 
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})

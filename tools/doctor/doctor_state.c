@@ -35,7 +35,7 @@ static void check_memory(const doctor_facts *f, int64_t most, doctor_report *r) 
     doctor_found(r, "memory", used >= most ? DOCTOR_DANGER : DOCTOR_WARNING,
                  "%lld of %lld MB of maxmemory are used", (long long)(used >> 20),
                  (long long)(most >> 20));
-    doctor_why(r, "when it is full the server refuses to write: no lock can be taken");
+    doctor_why(r, "when it is full the server refuses to write: no lock can be acquired");
     doctor_fix(r, "CONFIG SET maxmemory %lld, or delete something", 2 * (long long)most);
 }
 
@@ -64,9 +64,10 @@ static void check_eviction(const doctor_facts *f, doctor_report *r) {
         check_memory(f, most, r);
     } else {
         doctor_found(r, "eviction", DOCTOR_DANGER, "maxmemory-policy is %s", policy);
-        doctor_why(r,
-                   "when its memory is full the server deletes locks that are held: another takes "
-                   "them at once");
+        doctor_why(
+            r,
+            "when its memory is full the server deletes locks that are held: another client acquires "
+            "them at once");
         doctor_fix(r, "CONFIG SET maxmemory-policy noeviction, and in redis.conf: maxmemory-policy "
                       "noeviction");
     }
@@ -84,7 +85,8 @@ static void check_aof(const doctor_facts *f, doctor_report *r) {
 
     if (info_is(f, "aof_last_write_status", "err")) {
         doctor_found(r, "persistence", DOCTOR_DANGER, "the append-only file can't be written");
-        doctor_why(r, "the server refuses all writes (MISCONF): no lock can be taken or renewed");
+        doctor_why(r,
+                   "the server refuses all writes (MISCONF): no lock can be acquired or renewed");
         doctor_fix(r, "make room on the server's disk");
     }
     if (strcmp(fsync, "no") == 0) {
@@ -106,26 +108,27 @@ static void check_persistence(const doctor_facts *f, doctor_report *r) {
 
     if (info_is(f, "rdb_last_bgsave_status", "err")) {
         doctor_found(r, "persistence", DOCTOR_DANGER, "the last save failed");
-        doctor_why(r,
-                   "the server may refuse all writes (MISCONF): no lock can be taken or renewed");
+        doctor_why(
+            r, "the server may refuse all writes (MISCONF): no lock can be acquired or renewed");
         doctor_fix(r, "look into the server's log; make room on its disk; BGSAVE");
     }
     if (!doctor_info(f, "aof_enabled", &aof)) {
         doctor_found(r, "persistence", DOCTOR_UNSEEN, "whether a restart keeps the locks: %s",
                      f->info_why[0] ? f->info_why : "INFO does not tell");
-        doctor_why(r, "locks that a restart forgets are taken by others while they are held");
+        doctor_why(r, "locks that a restart forgets are acquired by others while they are held");
         doctor_fix(r, "run the doctor as a user that may ask INFO");
     } else if (aof) {
         check_aof(f, r);
     } else if (f->config[CONFIG_SAVE].known && !f->config[CONFIG_SAVE].text[0]) {
         doctor_found(r, "persistence", DOCTOR_WARNING,
                      "nothing is kept over a restart (appendonly no, save \"\")");
-        doctor_why(r, "a restart forgets all locks: others take them while they are held");
+        doctor_why(r, "a restart forgets all locks: others acquire them while they are held");
         fix_by_aof(f, r);
     } else {
         doctor_found(r, "persistence", DOCTOR_WARNING,
                      "a restart goes back to the last snapshot (appendonly no)");
-        doctor_why(r, "it forgets all locks taken since: others take them while they are held");
+        doctor_why(r,
+                   "it forgets all locks acquired since: others acquire them while they are held");
         fix_by_aof(f, r);
     }
 }
@@ -152,11 +155,11 @@ static void check_replica(const doctor_facts *f, doctor_report *r) {
     doctor_found(r, "replica", DOCTOR_DANGER, "this server is a replica of %s, %s", host,
                  read_only ? "and read-only" : "and may be written to");
     if (read_only) {
-        doctor_why(r, "no lock can be taken here");
+        doctor_why(r, "no lock can be acquired here");
         doctor_fix(r, "name the master in --url (%s)", host);
     } else {
         doctor_why(
-            r, "locks taken here exclude nobody who asks the master, and are overwritten by it");
+            r, "locks acquired here exclude nobody who asks the master, and are overwritten by it");
         doctor_fix(r,
                    doctor_before(f, 2, 6, 0) ? "name the master in --url (%s)"
                    : old ? "CONFIG SET slave-read-only yes, and name the master in --url (%s)"
@@ -208,7 +211,7 @@ static bool stops_scripts(const doctor_facts *f) {
 }
 
 #define GIVEN_TWICE                                                                                \
-    "a master that was cut off goes on giving locks, which its successor gives again"
+    "a master that was cut off goes on granting locks, which its successor grants again"
 
 static void check_old_failover(const doctor_facts *f, int64_t least, doctor_report *r) {
     const char *name = doctor_before(f, 5, 0, 0) ? "min-slaves-to-write" : "min-replicas-to-write";
@@ -239,10 +242,10 @@ static void check_lacking(const doctor_facts *f, int64_t good, int64_t least, do
         return;
     doctor_found(r, "replication", all ? DOCTOR_DANGER : DOCTOR_WARNING,
                  "%lld of at least %lld replicas are there", (long long)good, (long long)least);
-    doctor_why(r,
-               all ? "the server refuses all writes (NOREPLICAS): no lock can be taken or renewed"
-                   : "the server refuses writes (NOREPLICAS), though not those of scripts: a lock "
-                     "may be lost in a failover");
+    doctor_why(
+        r, all ? "the server refuses all writes (NOREPLICAS): no lock can be acquired or renewed"
+               : "the server refuses writes (NOREPLICAS), though not those of scripts: a lock "
+                 "may be lost in a failover");
     doctor_fix(r, "bring the replicas back, or CONFIG SET %s %lld",
                doctor_before(f, 5, 0, 0) ? "min-slaves-to-write" : "min-replicas-to-write",
                (long long)good);
@@ -256,7 +259,7 @@ static void check_failover(const doctor_facts *f, int64_t replicas, doctor_repor
         check_old_failover(f, least, r);
     } else if (!known) {
         doctor_found(r, "replication", DOCTOR_UNSEEN, "min-replicas-to-write");
-        doctor_why(r, "without it a master that was cut off goes on giving locks that are lost");
+        doctor_why(r, "without it a master that was cut off goes on granting locks that are lost");
         doctor_fix(r, "run the doctor as a user with +config|get");
     } else if (least == 0) {
         doctor_found(r, "replication", DOCTOR_WARNING,
@@ -282,7 +285,7 @@ static void check_copies(const doctor_facts *f, doctor_report *r) {
 
     if (info_is(f, "redis_mode", "sentinel") || info_is(f, "server_mode", "sentinel")) {
         doctor_found(r, "replica", DOCTOR_DANGER, "this is a Sentinel, which keeps no locks");
-        doctor_why(r, "no lock can be taken here");
+        doctor_why(r, "no lock can be acquired here");
         doctor_fix(r, "name the master in --url");
         return;
     }

@@ -71,9 +71,9 @@ static int take(const void *options, doctor_facts *f) {
 #define WATCHING DOCTOR_WATCH
 #define PHASES DOCTOR_AUTO
 
-#define NO_LOCK "no lock can be taken"
-#define NO_TELLING "changes of a key by old clients are noticed late"
-#define NO_PHASE "the phase of a namespace can't be read: no lock can be taken"
+#define NO_LOCK "no lock can be acquired"
+#define NO_TELLING "changes of a key by legacy clients are noticed late"
+#define NO_PHASE "the phase of a namespace can't be read: no lock can be acquired"
 #define NO_WATCH "without EVAL nothing is renewed, and fences are 0"
 
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})

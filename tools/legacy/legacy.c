@@ -75,10 +75,9 @@ static int apply(const char *who, const void *options, tl_client_options *client
     if (o->strict && protocol != TL_TIMESTAMP)
         return fail(STATUS_USAGE, "%s: --strict: only with --protocol timestamp", who);
     if ((stamps || o->guard != TL_GUARD_WARN) && protocol == TL_TOKEN)
-        return fail(
-            STATUS_USAGE,
-            "%s: options about clients of the old kind need --protocol bridge, timestamp or auto",
-            who);
+        return fail(STATUS_USAGE,
+                    "%s: options about legacy clients need --protocol bridge, timestamp or auto",
+                    who);
     if (o->dialect && !*o->dialect)
         return fail(STATUS_USAGE, "%s: --dialect: which? see: tidelock help dialects", who);
     if (o->namespaces && protocol != TL_AUTO)
@@ -130,8 +129,7 @@ static const char *name_of(int id) {
 static bool show_who(char *buf, size_t size, const tl_lock_info *info) {
     if (info->protocol != TL_TIMESTAMP)
         return false;
-    (void)snprintf(buf, size, "a client of the old kind (%s%s)", info->dialect,
-                   info->guessed ? "?" : "");
+    (void)snprintf(buf, size, "a legacy client (%s%s)", info->dialect, info->guessed ? "?" : "");
     return true;
 }
 

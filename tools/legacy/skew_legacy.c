@@ -110,8 +110,7 @@ static int make(const skew_legacy_options *o, int64_t lock_timeout_ms, skew_list
                   .pooled = told,
                   .rate_ppm = SKEW_DRIFT_PPM}};
     if (!ret->dialect)
-        return fail(STATUS_USAGE,
-                    "--dialect: there is none of that name, see: tidelock help dialects");
+        return fail(STATUS_USAGE, "--dialect: unknown name; see: tidelock help dialects");
     ret->model.unit_us = skew_stamp_resolution_us(ret->dialect);
     return parse_lifetime(o->legacy_ttl, lock_timeout_ms, &ret->model.lifetime_us);
 }
@@ -159,8 +158,7 @@ static void judge(const skew_ear *ear, skew_host *hosts, int count) {
 static void tell(const skew_ear *ear, skew_result *r) {
     r->cost = ear->words;
     if (ear->aborted) {
-        r->unheard =
-            "listening was given up before its time, and who takes locks was not heard in full";
+        r->unheard = "listening was given up before its time, so some commands were not seen";
         r->unheard_advice =
             "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead";
     } else if (ear->passive.sources == 0) {

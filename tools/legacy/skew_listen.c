@@ -78,7 +78,7 @@ static void heard(void *ctx, const tl_reply *reply) {
         fail_with(e, STATUS_REFUSED, "MONITOR is refused: ", reply->text);
     else if (reply->type != TL_REPLY_STATUS)
         fail_with(e, STATUS_UNAVAILABLE, "",
-                  TL_LITERAL("MONITOR: the server gave a strange answer"));
+                  TL_LITERAL("MONITOR: malformed reply from the server"));
     else if (tl__bytes_eq(reply->text, TL_LITERAL("OK")))
         e->began = true;
     else

@@ -1,5 +1,5 @@
 /*
- * Listening to what the clients of the old kind tell the server, by MONITOR on a connection of its own: for
+ * Listening to what the legacy clients tell the server, by MONITOR on a connection of its own: for
  * a bounded time, and not while the server has to keep much for us.
  */
 #ifndef TIDELOCK_SKEW_LISTEN_H

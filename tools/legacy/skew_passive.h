@@ -1,5 +1,5 @@
 /*
- * Clocks of hosts with nothing installed on them, from the commands that their clients of the old kind
+ * Clocks of hosts with nothing installed on them, from the commands that their legacy clients
  * send: a stamp is a reading of a clock, made before the server executed the SETNX and after it executed
  * the client's command before that. Pure but for memory.
  *
@@ -74,7 +74,7 @@ void skew_passive_learn(skew_passive *p, const skew_heard *c, skew_stamp_kind ki
 /** Commands may have been missed: no command is known to be the one before the next. */
 void skew_passive_missed(skew_passive *p);
 
-/** Does the command set a key in the way that locks of the old kind are taken? */
+/** Does the command set a key in the way that legacy locks are taken? */
 bool skew_is_take(const skew_heard *c);
 
 /** Add a host for each source that has sent stamps, as of now_us of the server, whose clock was last seen

@@ -28,7 +28,7 @@ static void answered(void *ctx, const tl_answer *answer) {
                             : STATUS_UNAVAILABLE;
     tl_bytes words = !answer->ok ? answer->words
                      : error     ? answer->reply->text
-                                 : TL_LITERAL("the server gave a strange answer");
+                                 : TL_LITERAL("malformed reply from the server");
     tl__bytes_print(l->words, sizeof l->words, words);
     l->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
     if (l->lacks)
@@ -167,7 +167,7 @@ bool skew_link_ask(skew_link *l, const char *const *words,
         argv[n] = tl__bytes_of(words[n]);
     if (n == TL_ARGV_MAX && words[n]) {
         l->status = STATUS_INTERNAL;
-        (void)snprintf(l->words, sizeof l->words, "%s: more words than fit", words[0]);
+        (void)snprintf(l->words, sizeof l->words, "%s: more arguments than fit", words[0]);
         return false;
     }
     return skew_link_ask_bytes(l, argv, n, take, ctx);

@@ -97,7 +97,7 @@ static int break_function(const server *s, const void *given, const operands *wo
     tl_client *client;
 
     if (!o->yes && !isatty(STDIN_FILENO))
-        return fail(STATUS_USAGE, "break: there is nobody to ask: say --yes");
+        return fail(STATUS_USAGE, "break: no terminal to ask on: confirm with --yes");
     int status = server_open(s, "break", NULL, &client);
     if (status)
         return status;

@@ -64,9 +64,10 @@ static void answered(void *ctx, const tl_answer *answer) {
     l->done = true;
     l->ok = answer->ok && answer->reply->type != TL_REPLY_ERROR &&
             (!l->take || l->take(l->ctx, answer->reply));
-    tl_bytes words = !answer->ok                             ? answer->words
-                     : answer->reply->type == TL_REPLY_ERROR ? answer->reply->text
-                                                             : TL_LITERAL("a strange answer");
+    tl_bytes words = !answer->ok ? answer->words
+                     : answer->reply->type == TL_REPLY_ERROR
+                         ? answer->reply->text
+                         : TL_LITERAL("malformed reply from the server");
     tl__bytes_print(l->words, sizeof l->words, words);
 }
 

@@ -43,7 +43,7 @@ static const opt options[] = {
     {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_status), "N",
      "exit status when the lock was not had in time (75)", 0, 255},
     {0, "on-lost", OPT_CHOICE, AT(lost_mode), "term|kill|continue",
-     "the command's fate when the lock is lost (term)", 0, 0},
+     "what to do when the lock is lost (term)", 0, 0},
     {0, "max-hold", OPT_DURATION, AT(max_hold_ms), "D", "end the command after D", 0, 0},
     {0, "forever", OPT_FLAG, AT(forever), NULL, "when the command ends, lock and run again", 0, 0},
     {0, "json-fd", OPT_NUMBER, AT(json_fd), "N",
@@ -176,11 +176,11 @@ static void conclude(run *r) {
     } else if (r->result == TL_ELOST) {
         r->status = STATUS_LOST;
         say("%s: the lock %s%s%s%s", r->shown,
-            w->guard.for_loss ? "could not be kept, so the command was ended"
+            w->guard.for_loss ? "could not be renewed in time, so the command was ended"
                               : "was lost while the command ran",
             w->trouble[0] ? " (" : "", w->trouble, w->trouble[0] ? ")" : "");
     } else if (w->guard.term_sent) {
-        say("%s: --max-hold is over, and the command was ended", r->shown);
+        say("%s: --max-hold has passed; the command was ended", r->shown);
     }
     if (r->o->verbose)
         say("%s: the command ended with status %d", r->shown, c->exit_status);

@@ -1,5 +1,5 @@
 /*
- * tidelock migrate: takes the locks of a namespace from the old clients' protocol to tokens, and back, one
+ * tidelock migrate: takes the locks of a namespace from the legacy clients' protocol to tokens, and back, one
  * phase at a time. This file has the options and what only shows; each word that changes something has a
  * file of its own.
  */
@@ -29,10 +29,11 @@ static const opt options[] = {
     {0, "again", OPT_FLAG, AT(again), NULL,
      "init: change the keys, or set right a register that went back", 0, 0},
     {0, "watch", OPT_DURATION, AT(watch_ms), "D",
-     "advance to phase 2: watch for old clients so long (the lease)", 0, 0},
+     "advance to phase 2: watch for legacy clients so long (the lease)", 0, 0},
     {0, "monitor", OPT_DURATION, AT(monitor_ms), "D",
      "of that, read MONITOR for so long to name them (10s)", 0, 0},
-    {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: look for no old client at all", 0, 0},
+    {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: look for no legacy client at all", 0,
+     0},
     {0, "wait", OPT_DURATION, AT(wait_ms), "D",
      "advance, rollback: how long to wait for what goes away by itself (three leases)", 0, 0},
     {'y', "yes", OPT_FLAG, AT(yes), NULL, "init, advance, rollback: don't ask", 0, 0},
@@ -40,7 +41,8 @@ static const opt options[] = {
     {0, "history", OPT_FLAG, AT(history), NULL, "status: all changes too", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "status, clients, sweep: JSON, on one line", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
-    {0, "dialect", OPT_TEXT, LEGACY(dialect), "NAME", "how old clients write stamps (java)", 0, 0},
+    {0, "dialect", OPT_TEXT, LEGACY(dialect), "NAME", "how legacy clients write stamps (java)", 0,
+     0},
     {0, "legacy-ttl", OPT_DURATION, LEGACY(legacy_ttl_ms), "D",
      "the shortest lifetime that they use (60s)", 0, 0},
     {0, "max-skew", OPT_DURATION, LEGACY(max_skew_ms), "D",
@@ -223,8 +225,9 @@ static int check_waits(const migrate_options *o) {
     if (o->watch_ms > INT64_C(31) * 86400000 || o->wait_ms > INT64_C(31) * 86400000)
         return fail(STATUS_USAGE, "migrate: --watch and --wait: 31d at most");
     if (o->watch_ms == 0 && !o->force)
-        return fail(STATUS_USAGE, "migrate advance: --watch 0s looks for no old client at all, and "
-                                  "one that is missed holds locks beside others: say --force too");
+        return fail(STATUS_USAGE,
+                    "migrate advance: --watch 0s looks for no legacy client at all, and "
+                    "one that is missed holds locks beside others: say --force too");
     if (o->force && o->watch_ms != 0)
         return fail(STATUS_USAGE, "migrate advance: --force is for --watch 0s alone");
     return 0;
@@ -248,7 +251,7 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
     if (check_waits(o))
         return STATUS_USAGE;
     if ((takes & ASKS) && !o->yes && !isatty(STDIN_FILENO))
-        return fail(STATUS_USAGE, "migrate %s: there is nobody to ask: say --yes", word);
+        return fail(STATUS_USAGE, "migrate %s: no terminal to ask on: confirm with --yes", word);
     return 0;
 }
 
@@ -273,7 +276,7 @@ static int migrate_function(const server *s, const void *given, const operands *
         i++;
     if (i == WORDS)
         return fail(STATUS_USAGE,
-                    "migrate: unknown word %.40s: say init, status, advance, rollback, sweep, "
+                    "migrate: unknown argument %.40s: say init, status, advance, rollback, sweep, "
                     "clients or acl; see: tidelock help migrate",
                     w.word);
     unsigned takes = words_known[i].takes;
@@ -292,14 +295,14 @@ static int migrate_function(const server *s, const void *given, const operands *
 const command migrate_row = {
     .name = "migrate",
     .usage = "[options] init|status|advance|rollback|sweep|clients|acl",
-    .help = "take a namespace's locks from old clients' stamps to tokens",
+    .help = "take a namespace's locks from legacy clients' stamps to tokens",
     .notes = "  init      register a namespace: its keys, and the phase to begin in\n"
              "  status    its phase, who follows it, and what keeps it from the next one\n"
              "  advance   to the next phase, once nothing is in the way\n"
              "  rollback  to the phase before\n"
              "  sweep     remove stamps that are over for everybody\n"
              "  clients   who follows the phase, and what each has confirmed\n"
-             "  acl       print how the server can refuse old clients\n"
+             "  acl       print how the server can refuse legacy clients\n"
              "\nPhases: 0 timestamp, 1 bridge, 2 drain, 3 token. Java may run in 0 and 1.\n"
              "Exit status: 0 done, 69 server not reached, 77 refused: something is in the way.\n",
     .options = options,

@@ -1,5 +1,5 @@
 /*
- * migrate acl: prints how the server can refuse what old clients lock by. It changes nothing: who may do
+ * migrate acl: prints how the server can refuse what legacy clients lock by. It changes nothing: who may do
  * what is the administrator's to say.
  */
 #include <stdio.h>
@@ -71,8 +71,9 @@ static int without_acl(void) {
 }
 
 static void show(const users *u) {
-    printf("# Old clients lock by SETNX and GETSET; tidelock's need neither (but with --strict).\n"
-           "# Whatever else uses them on this server is refused too. Give these to redis-cli:\n");
+    printf(
+        "# Legacy clients lock by SETNX and GETSET; tidelock's need neither (but with --strict).\n"
+        "# Whatever else uses them on this server is refused too. Give these to redis-cli:\n");
     for (int i = 0; i < u->count; i++)
         if (u->list[i].on && u->list[i].denied)
             printf("# %s is denied them already\n", u->list[i].name);

@@ -130,7 +130,7 @@ static int settle_present(migrate_link *m) {
 }
 
 /* The step is for the server that has been asked so far, and for now: one that is held up on its
- * way must not come when old clients run again. */
+ * way must not come when legacy clients run again. */
 typedef struct {
     char run_id[RUN_ID + 1];
     char permit[MIGRATE_KEY_SIZE], permitted[3 * NUMBER_SIZE]; /* a key, and what it holds */
@@ -175,7 +175,7 @@ static int refused(const migrate_link *m, const outcome *o) {
                     m->name);
     if (strcmp(o->word, "epoch") == 0)
         return fail(STATUS_REFUSED,
-                    "migrate: refused: namespace %s has gone to epoch %s, phase %s, meanwhile: "
+                    "migrate: refused: namespace %s has moved to epoch %s, phase %s, meanwhile: "
                     "another operator was faster; see: tidelock migrate status --namespace %s",
                     m->name, o->first, o->second, m->name);
     if (strcmp(o->word, "server") == 0)

@@ -58,7 +58,7 @@ static int refuse_again(const migrate_work *w) {
     if (strcmp(r->keys, w->o->keys) != 0 && (phase > PHASE_BRIDGE || r->phase > PHASE_BRIDGE))
         return fail(STATUS_REFUSED,
                     "migrate init: refused: the keys of namespace %s can change in phase 0 and 1 "
-                    "only, as old clients may still use others: they are %.100s",
+                    "only, as legacy clients may still use others: they are %.100s",
                     w->v.name, r->keys);
     return 0;
 }
@@ -161,9 +161,10 @@ int migrate_init(migrate_work *w) {
     if (status || done)
         return status;
     if (!w->v.reg.there && w->o->phase == MIGRATE_NOT_GIVEN)
-        return fail(STATUS_USAGE,
-                    "migrate init: --phase N is missing: 1 (bridge) while old clients run or may "
-                    "come back, 3 (token) where none ever will; see: tidelock help migrate");
+        return fail(
+            STATUS_USAGE,
+            "migrate init: --phase N is missing: 1 (bridge) while legacy clients run or may "
+            "come back, 3 (token) where none ever will; see: tidelock help migrate");
     status = migrate_look(&w->m, &w->v, w->o->keys, &w->sigs, &locks, &w->sig);
     if (status || w->sig)
         return w->sig ? STATUS_SIGNAL + w->sig : status;

@@ -257,7 +257,7 @@ bool migrate_passes(const migrate_blockers *b) {
 static void strays(const migrate_bunch *s, const char *ns, migrate_blockers *ret) {
     migrate_blocker *b = add(ret);
 
-    SAY(b->what, "%lld %s without a sidecar: a client of the old kind set %s", (long long)s->count,
+    SAY(b->what, "%lld %s without a sidecar: a legacy client set %s", (long long)s->count,
         s->count == 1 ? "stamp stands" : "stamps stand", s->count == 1 ? "it" : "them");
     (void)migrate_bunch_list(b->who, s);
     if (s->over == s->count)
@@ -336,7 +336,7 @@ static void judge_locks(const char *ns, int from, int to, const migrate_locks *l
 static void straggler(const migrate_straggler *s, migrate_blockers *ret) {
     migrate_blocker *b = add(ret);
 
-    SAY(b->what, "%s of a client of the old kind on %s", s->command, s->key);
+    SAY(b->what, "%s of a legacy client on %s", s->command, s->key);
     SAY(b->who, "%s%s%s%s", s->address, s->name[0] ? " (called " : "", s->name,
         s->name[0] ? ")" : "");
     SAY(b->todo, "end it, or have the server refuse it: tidelock migrate acl");

@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     bool whole;              /**< all keys were looked at */
     migrate_bunch own;       /**< stamps beside which a sidecar stands */
-    migrate_bunch strays;    /**< stamps without, and what is like one: of old clients */
+    migrate_bunch strays;    /**< stamps without, and what is like one: of legacy clients */
     migrate_bunch strangers; /**< stamps held by tidelock clients that are not registered */
     migrate_bunch tokens;
 } migrate_locks;
@@ -60,7 +60,7 @@ const char *migrate_bunch_list(char buf[MIGRATE_LIST_SIZE], const migrate_bunch 
 
 #define MIGRATE_STRAGGLERS 8
 
-/** One who was seen to use a command of the old clients on a key of the namespace. */
+/** One who was seen to use a command of the legacy clients on a key of the namespace. */
 typedef struct {
     char address[64], name[64], command[16], key[KEY_SHOWN];
 } migrate_straggler;
@@ -107,7 +107,7 @@ bool migrate_passes(const migrate_blockers *b);
 void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *locks,
                         migrate_blockers *ret);
 
-/** Does going from one phase to another ask for evidence that no old client is left? */
+/** Does going from one phase to another ask for evidence that no legacy client is left? */
 bool migrate_wants_watch(int from, int to);
 
 /** Is there anybody who may act on what it read before this epoch: a client's record, or a change

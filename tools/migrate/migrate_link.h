@@ -55,7 +55,7 @@ int migrate_note(migrate_link *m, const migrate_change *entry);
 /** Go through the history, the oldest first. Returns 0, or the exit status after a message. */
 int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_change *c), void *ctx);
 
-/** The library's scan of the namespace's keys, with old clients' stamps guessed, or as `legacy` says
+/** The library's scan of the namespace's keys, with legacy clients' stamps guessed, or as `legacy` says
  *  (`exact`). Ends early for a signal (*ret_sig) and after 10 min (*ret_whole false). Returns 0, or the
  *  exit status after a message. */
 int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found found,

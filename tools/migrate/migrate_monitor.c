@@ -84,7 +84,7 @@ static void heard(void *ctx, const tl_reply *reply) {
     if (reply->type == TL_REPLY_ERROR)
         give_up(x, "is refused: ", reply->text);
     else if (reply->type != TL_REPLY_STATUS)
-        give_up(x, "got a strange answer", tl__bytes("", 0));
+        give_up(x, "got a malformed reply", tl__bytes("", 0));
     else if (!x->began && tl__bytes_eq(reply->text, TL_LITERAL("OK")))
         x->began = true;
     else

@@ -1,5 +1,5 @@
 /*
- * Naming those who still lock as old clients do: MONITOR on a connection of its own, for a bounded time and
+ * Naming those who still lock as legacy clients do: MONITOR on a connection of its own, for a bounded time and
  * not while the server has to keep much for us.
  */
 #ifndef TIDELOCK_MIGRATE_MONITOR_H

@@ -201,7 +201,8 @@ static void show_evidence(const migrate_status *s, FILE *out) {
     if (s->locks) {
         (void)fprintf(out, "\nlocks%s\n", s->locks->whole ? "" : " (not all keys were looked at)");
         show_bunch("stamps of tidelock's own", &s->locks->own, out);
-        show_bunch("stamps without a sidecar, as old clients leave them", &s->locks->strays, out);
+        show_bunch("stamps without a sidecar, as legacy clients leave them", &s->locks->strays,
+                   out);
         show_bunch("stamps of tidelock clients that don't follow the phase", &s->locks->strangers,
                    out);
         show_bunch("tokens", &s->locks->tokens, out);
@@ -265,7 +266,7 @@ void migrate_show_text(const migrate_status *s, FILE *out) {
     else if (v->reg.phase + 1 < PHASES)
         show_step("next", v->reg.phase + 1, &s->next, out);
     if (v->reg.readable && migrate_wants_watch(v->reg.phase, v->reg.phase + 1))
-        (void)fprintf(out, "  (advance watches for old clients before it moves: see --watch)\n");
+        (void)fprintf(out, "  (advance watches for legacy clients before it moves: see --watch)\n");
     if (v->reg.readable)
         show_step("back", v->reg.phase - 1, &s->back, out);
     if (s->history)

@@ -85,7 +85,7 @@ static int judge(step *s, bool traffic) {
     if (r->readable && s->epoch && (r->epoch != s->epoch || r->since_us != s->since_us))
         return fail(
             STATUS_REFUSED,
-            "migrate %s: refused: the namespace has gone to epoch %lld, phase %d, meanwhile: "
+            "migrate %s: refused: the namespace has moved to epoch %lld, phase %d, meanwhile: "
             "another operator was faster; see: tidelock migrate status --namespace %s",
             s->w->word, (long long)r->epoch, r->phase, s->w->v.name);
     migrate_judge(&s->w->v, s->to, &s->locks, traffic ? &s->traffic : NULL, &b);
@@ -146,7 +146,7 @@ static int await(step *s) {
         if (left_ms <= 0)
             left_ms = LOOK_MS;
         migrate_progress(still_ms >= lease_ms
-                             ? "watching for old clients: another %lld s"
+                             ? "watching for legacy clients: another %lld s"
                              : "waiting for the leases of the phase before to end: another %lld s",
                          (long long)((left_ms + 999) / 1000));
         int64_t pause_ms = left_ms < LOOK_MS ? left_ms : LOOK_MS;

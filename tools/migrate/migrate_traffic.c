@@ -1,5 +1,5 @@
 /*
- * Watching for old clients. The counts are of the whole server and of scripts too: they prove that
+ * Watching for legacy clients. The counts are of the whole server and of scripts too: they prove that
  * nobody was there, but not that somebody was. The list of clients is a hint for people.
  */
 #include <poll.h>

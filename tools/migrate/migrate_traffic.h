@@ -1,5 +1,5 @@
 /*
- * Is anybody of the old kind still at work? What the server counts and lists, asked again and again for
+ * Is any legacy client still at work? What the server counts and lists, asked again and again for
  * as long as somebody wants to watch.
  */
 #ifndef TIDELOCK_MIGRATE_TRAFFIC_H

@@ -202,7 +202,7 @@ static void serve(agent *a, signals *s) {
             say("agent: %s; it tries again every %lld ms", a->link.words,
                 (long long)a->options->every_ms);
         else if (ok && a->failing)
-            say("agent: the server answers again");
+            say("agent: the server replies again");
         a->failing = !ok;
         int64_t now = moment_ms();
         next += pause_ms(a);

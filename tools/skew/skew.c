@@ -1,5 +1,5 @@
 /*
- * tidelock skew: can a lock of the old kind be stolen with the clocks of these hosts? It measures,
+ * tidelock skew: can a legacy lock be stolen with the clocks of these hosts? It measures,
  * judges and shows; what it shows is also its exit status.
  */
 #include <errno.h>
@@ -50,7 +50,7 @@ static const opt skew_table[] = {
     {0, "max-hold", OPT_DURATION, offsetof(skew_options, max_hold_ms), "D",
      "the longest that a holder works under one; assumed: the lifetime less 1s", 0, 0},
     {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
-     "instead: what of the lifetime no holder works in", 0, 0},
+     "instead: the lifetime less the longest hold", 0, 0},
     {0, "warn", OPT_TEXT, offsetof(skew_options, warn), "P%",
      "warn when the worst pair uses more of the slack (50%)", 0, 0},
     {0, "samples", OPT_NUMBER, offsetof(skew_options, samples), "N",
@@ -62,7 +62,7 @@ static const opt skew_table[] = {
     {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, roll.min_hosts), "N",
      "so many hosts must be measured", 1, SKEW_HOSTS_MAX},
     {0, "no-self", OPT_FLAG, offsetof(skew_options, roll.no_self), NULL,
-     "this host takes none of these locks: leave its clock out", 0, 0},
+     "this host acquires none of these locks: leave its clock out", 0, 0},
     {0, "no-agents", OPT_FLAG, offsetof(skew_options, no_agents), NULL, "only this host", 0, 0},
     {0, "ntp", OPT_TEXTS, offsetof(skew_options, asked.ntp), "HOST[:PORT]",
      "also the time that HOST serves; again and again", 0, 0},
@@ -471,8 +471,9 @@ static int skew_command(const server *s, const void *options, const operands *wo
     if (words->words && strcmp(words->word[0], "report") == 0)
         return read_logs(o, s->legacy, words);
     if (words->words)
-        return fail(STATUS_USAGE,
-                    "skew: too many words; to tell what logs say: tidelock skew report FILE...");
+        return fail(
+            STATUS_USAGE,
+            "skew: too many arguments; to tell what logs say: tidelock skew report FILE...");
     if (o->watch_ms == 0)
         return fail(STATUS_USAGE, "--watch: a pause is 1ms at least");
     x.format = o->json ? FORMAT_JSON : o->format;

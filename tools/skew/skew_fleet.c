@@ -196,7 +196,7 @@ static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
         h->known = false;
         h->status = "clash";
         (void)snprintf(h->detail, sizeof h->detail,
-                       "another host has this host's name: give its agent another (--name)");
+                       "another host has this host's name: give its agent another name (--name)");
     }
 }
 

@@ -141,7 +141,7 @@ int skew_report(char *const *file, int files, skew_report_format format, const c
     skew_past p = {.run = NULL};
 
     if (files == 0)
-        return fail(STATUS_USAGE, "skew report: something is missing: skew report FILE...");
+        return fail(STATUS_USAGE, "skew report: FILE is missing: skew report FILE...");
     int status = read_files(&p, file, files);
     if (status == 0)
         status = tell_story(&p, format, output, good_ms);

@@ -66,7 +66,7 @@ void skew_roll_call(const skew_roll *roll, skew_fleet *f) {
     if (roll->no_self) {
         f->hosts[0].kind = SKEW_REMARK;
         (void)snprintf(f->hosts[0].detail, sizeof f->hosts[0].detail,
-                       "this host, which takes none of these locks (--no-self)");
+                       "this host, which acquires none of these locks (--no-self)");
     }
     for (int i = 0; i < roll->expect.count; i++)
         for (const char *at = roll->expect.text[i]; next_name(&at, name);)

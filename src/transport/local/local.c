@@ -90,7 +90,7 @@ static bool ended(search *s) {
     tl__local_last_line(s->dir, s->logged, line, sizeof line);
     return !tl__local_failed(&s->local->problem, TL_EUNAVAILABLE,
                              "local: redis-server ended at once%s %s", line[0] ? ":" : "",
-                             line[0] ? line : "and without a word");
+                             line[0] ? line : "and printed nothing");
 }
 
 /* The name is in use. true: for longer than by a server that is ending. */

@@ -1,6 +1,6 @@
 import redis.clients.jedis.Jedis;
 
-/** The lock of the old kind, ../../legacy/DistributeLockUtil.java, over Jedis. */
+/** The legacy lock, ../../legacy/DistributeLockUtil.java, over Jedis. */
 final class StampLock implements Peer.Lock {
     private final DistributeLockUtil.Commands redis;
     private DistributeLockUtil lock;

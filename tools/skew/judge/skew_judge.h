@@ -1,5 +1,5 @@
 /*
- * The verdict: with these clocks, can a lock of the old kind be taken from a holder that still works?
+ * The verdict: with these clocks, can a legacy lock be taken from a holder that still works?
  * Pure but for memory.
  */
 #ifndef TIDELOCK_SKEW_JUDGE_H

@@ -50,11 +50,11 @@ bool logline_head(const json_tree *t, skew_result *r, const char **ret_why) {
         *ret_why = "it has no verdict";
     else if (!number(t, v, "lock_timeout_ms", 1, SPAN_MOST_MS, &lifetime) ||
              !number(t, v, "slack_ms", -SPAN_MOST_MS, SPAN_MOST_MS, &slack))
-        *ret_why = "its lifetime or slack is no such thing";
+        *ret_why = "its lifetime or slack is malformed";
     else if ((json_member_of(t, v, "early_us") &&
               !number(t, v, "early_us", 0, OVER_MOST_US, &early)) ||
              (json_member_of(t, v, "late_us") && !number(t, v, "late_us", 0, OVER_MOST_US, &late)))
-        *ret_why = "what its stamps are rounded by is no such thing";
+        *ret_why = "its rounding of stamps is malformed";
     if (*ret_why)
         return false;
     r->rule.lock_timeout_us = lifetime * 1000;
@@ -137,7 +137,7 @@ bool logline_host(const json_tree *t, const json_value **at, skew_host *h, const
         return false;
     if (host_of(t, *at, h))
         return true;
-    *ret_why = "what it says of a host makes no sense";
+    *ret_why = "its entry of a host is malformed";
     return false;
 }
 

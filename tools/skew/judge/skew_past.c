@@ -149,7 +149,7 @@ past_added past_add(skew_past *p, const char *line, size_t len, const char **ret
     skew_result head = {.hosts = NULL};
     skew_host h;
 
-    *ret_why = "it is no JSON";
+    *ret_why = "it is not JSON";
     if (!json_read(&p->tree, line, len) || !logline_head(&p->tree, &head, ret_why) ||
         !hosts_are_sound(&p->tree, ret_why))
         return PAST_NOT_OURS;

@@ -198,7 +198,7 @@ void skew_say_safe(skew_result *r, const skew_pair *p) {
 
 /* ---- evidence that is not there ------------------------------------------------------------------- */
 
-#define ADVISE_AGENTS "run \"tidelock agent\" on every host that takes these locks"
+#define ADVISE_AGENTS "run \"tidelock agent\" on every host that acquires these locks"
 
 void skew_say_unmeasured(skew_result *r) {
     (void)snprintf(r->reason, sizeof r->reason, "no host could be measured");

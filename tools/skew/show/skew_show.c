@@ -165,12 +165,12 @@ static void put_metric(FILE *out, const char *name, const char *help, int64_t us
 
 /* A host whose agent has gone is not known, whatever is left of what it said; its age grows. */
 static void put_presence(FILE *out, const skew_result *r) {
-    head(out, "host_known", "1 where there is evidence of the host's clock.");
+    head(out, "host_known", "1 if the host's clock is measured.");
     for (int i = 0; i < r->host_count; i++)
         (void)fprintf(out, "tidelock_skew_host_known{host=\"%s\",instrument=\"%s\"} %d\n",
                       r->hosts[i].name, r->hosts[i].instrument,
                       r->hosts[i].known && !r->hosts[i].missing);
-    head(out, "host_missing", "1 where the host was to be heard of, and isn't.");
+    head(out, "host_missing", "1 if the host is expected and missing.");
     for (int i = 0; i < r->host_count; i++)
         (void)fprintf(out, "tidelock_skew_host_missing{host=\"%s\",instrument=\"%s\"} %d\n",
                       r->hosts[i].name, r->hosts[i].instrument, r->hosts[i].missing);
@@ -191,8 +191,8 @@ void skew_show_prometheus(const skew_result *r, FILE *out) {
     head(out, "verdict", "0 safe, 1 warning, 2 unsafe, 3 unknown.");
     (void)fprintf(out, "tidelock_skew_verdict %d\n", (int)r->verdict);
     put_metric(out, "lock_timeout_seconds", "Lifetime of the locks.", r->rule.lock_timeout_us);
-    put_metric(out, "slack_seconds", "What of it no holder works in.", r->rule.slack_us);
-    head(out, "max_hold_assumed", "1 where nobody has said how long holders work.");
+    put_metric(out, "slack_seconds", "Lifetime less the longest hold.", r->rule.slack_us);
+    head(out, "max_hold_assumed", "1 if the longest hold is assumed, not given.");
     (void)fprintf(out, "tidelock_skew_max_hold_assumed %d\n", r->rule.hold_assumed);
     put_presence(out, r);
     head(out, "offset_seconds", "The host's clock less the server's, bounds.");
