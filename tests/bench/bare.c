@@ -24,7 +24,7 @@ bare *bare_open(const char *key) {
     bare *b = calloc(1, sizeof *b);
     if (!b)
         die("out of memory");
-    b->c = world_connect();
+    b->c = bench_connect();
     redisReply *reply = redisCommand(b->c, "SCRIPT LOAD %s", script);
     if (!reply || reply->type != REDIS_REPLY_STRING)
         die("SCRIPT LOAD: %s", b->c->errstr);

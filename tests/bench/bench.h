@@ -34,24 +34,24 @@ int64_t now_ns(void);
 /** The benchmark can't go on: say why in a line, and exit with 1. */
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* ---- the world ------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 /** Start the server. Once, from the main thread. */
-void world_start(void);
+void bench_start(void);
 
 /** Pin, or not, as the regime says; for threads that are made from now on. NULL: it is in force.
  *  Otherwise why this machine can't have it. */
-const char *world_enter(regime r);
+const char *bench_enter(regime r);
 
-const char *world_url(void);            /**< of the server, in the regime that is in force */
-redisContext *world_connect(void);      /**< a plain connection by the same way; redisFree */
-redisContext *world_connect_near(void); /**< by unix socket, whatever the regime */
-int64_t world_server_cpu_ns(void);      /**< used by the server so far */
-int64_t world_client_cpu_ns(void);      /**< used by this process so far, all threads */
-void world_flush(void);                 /**< forget all keys */
-const char *world_describe(void);       /**< machine and versions, in a line */
-tl_client *world_client(void);       /**< a client that has reached the server; tl_client_close */
-redisReply *world_ask(const char *); /**< one command, beside the regime; freeReplyObject */
+const char *bench_url(void);            /**< of the server, in the regime that is in force */
+redisContext *bench_connect(void);      /**< a plain connection by the same way; redisFree */
+redisContext *bench_connect_near(void); /**< by unix socket, whatever the regime */
+int64_t bench_server_cpu_ns(void);      /**< used by the server so far */
+int64_t bench_client_cpu_ns(void);      /**< used by this process so far, all threads */
+void bench_flush(void);                 /**< forget all keys */
+const char *bench_describe(void);       /**< machine and versions, in a line */
+tl_client *bench_client(void);       /**< a client that has reached the server; tl_client_close */
+redisReply *bench_ask(const char *); /**< one command, beside the regime; freeReplyObject */
 
 /* ---- taking turns ---------------------------------------------------------------------------- */
 

@@ -52,7 +52,7 @@ uint64_t allocations_stop(void) {
 static redisContext *monitor;
 
 void commands_start(void) {
-    monitor = world_connect();
+    monitor = bench_connect();
     redisReply *reply = redisCommand(monitor, "MONITOR");
     if (!reply || reply->type != REDIS_REPLY_STATUS)
         die("MONITOR: %s", reply ? reply->str : monitor->errstr);
@@ -62,7 +62,7 @@ void commands_start(void) {
 /* A line of MONITOR is: time [db address] "command" ... and a script's address is "lua". */
 uint64_t commands_stop(void) {
     uint64_t count = 0;
-    freeReplyObject(world_ask("ECHO end-of-the-count"));
+    freeReplyObject(bench_ask("ECHO end-of-the-count"));
     for (bool more = true; more;) {
         redisReply *line = NULL;
         if (redisGetReply(monitor, (void **)&line) != REDIS_OK)

@@ -60,7 +60,7 @@ static void put(redisContext *c, int i) {
 }
 
 void fleet_publish(void) {
-    redisContext *c = world_connect_near();
+    redisContext *c = bench_connect_near();
     for (int i = 0; i < f.hosts; i++)
         put(c, i);
     redisFree(c);

@@ -55,7 +55,7 @@ static void work(int ready) {
     if (nice(NICE) < 0)
         _exit(1);
     for (int i = 0; i < CONNECTIONS; i++) {
-        fd[i] = world_connect_near()->fd;
+        fd[i] = bench_connect_near()->fd;
         ask(fd[i]);
     }
     for (uint64_t turn = 0;; turn++) {

@@ -62,12 +62,12 @@ static void read_rounds(void) {
 }
 
 static void run(const row *w, regime r) {
-    const char *problem = world_enter(r);
+    const char *problem = bench_enter(r);
     if (problem)
         report_skip(w->name, r, problem);
     else
         w->run(r);
-    world_flush();
+    bench_flush();
 }
 
 int main(void) {
@@ -76,7 +76,7 @@ int main(void) {
     check("BENCH", wanted, names);
     check("REGIME", where ? where : "", "one cross free delay");
     read_rounds();
-    world_start();
+    bench_start();
     report_begin(env("BENCH_JSON", "build/bench.json"));
     for (size_t i = 0; i < ROWS; i++)
         for (int r = 0; r < REGIMES && listed(wanted, rows[i].name); r++)

@@ -81,7 +81,7 @@ pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns) {
     pipeline *p = calloc(1, sizeof *p);
     if (!p)
         die("out of memory");
-    p->c = world_connect();
+    p->c = bench_connect();
     p->count = count;
     p->cycle_ns = cycle_ns;
     (void)snprintf(p->ttl, sizeof p->ttl, "%lld", (long long)ttl_ms);

@@ -37,11 +37,11 @@ void report_begin(const char *json_path) {
     json = fopen(path, "w");
     if (!json)
         die("%s: %s", path, strerror(errno));
-    printf("%s; %d rounds, medians\n\n", world_describe(), rounds);
+    printf("%s; %d rounds, medians\n\n", bench_describe(), rounds);
     printf("%-9s %-5s  %-54s %10s %10s  %6s  %-14s  %s\n", "row", "where", "what", "ours",
            "baseline", "ratio", "spread", "goal");
     fprintf(json, "{\"version\": \"%s\", \"rounds\": %d", tl_version(), rounds);
-    member("machine", world_describe());
+    member("machine", bench_describe());
     fputs(", \"lines\": [", json);
 }
 

@@ -62,7 +62,7 @@ void row_cli(regime r) {
     program ours = {.argv = run}, base = {.argv = plain};
     const contender c[] = {{&ours, spawn_all, NULL}, {&base, spawn_all, NULL}};
     double with[ROUNDS_MAX], without[ROUNDS_MAX], over[ROUNDS_MAX], trips[ROUNDS_MAX];
-    if (setenv("TIDELOCK_URL", world_url(), 1) != 0)
+    if (setenv("TIDELOCK_URL", bench_url(), 1) != 0)
         die("setenv: %s", strerror(errno));
     take_turns(c, 2, SLICE, SLICES, f);
     for (int i = 0; i < rounds; i++) {

@@ -31,9 +31,9 @@ void row_local(regime r) {
     crew together = {.size = SIZE, .operation = pass_on, .hist = &of_together};
     crew apart = {.size = SIZE, .operation = pass_on, .hist = &of_apart};
     const contender c[] = {{&together, crew_run, &of_together}, {&apart, crew_run, &of_apart}};
-    tl_client *one = world_client(), *own[SIZE];
+    tl_client *one = bench_client(), *own[SIZE];
     for (int i = 0; i < SIZE; i++) {
-        own[i] = world_client();
+        own[i] = bench_client();
         together.ctx[i] = make(one, together_key, sizeof together_key - 1);
         apart.ctx[i] = make(own[i], apart_key, sizeof apart_key - 1);
     }

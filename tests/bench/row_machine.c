@@ -111,7 +111,7 @@ static tl_random ahead;
 
 static void rehearse(theatre *t) {
     static const char key[] = "bench:machine", sidecar[] = "tidelock:{bench:machine}";
-    redisContext *c = world_connect();
+    redisContext *c = bench_connect();
     t->job = (tl_job){.protocol = tl__protocol_row(TL_TOKEN),
                       .key = TL_LITERAL(key),
                       .sidecar = TL_LITERAL(sidecar),
@@ -214,7 +214,7 @@ typedef struct {
 static tl_namespace guard_namespace; /* what is published of it is looked at too */
 
 static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, int64_t ahead_us) {
-    const tl_client_options options = TL_CLIENT_OPTIONS(.url = world_url(), .protocol = of_client,
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url(), .protocol = of_client,
                                                         .clock_guard = guard);
     tl_error err;
     if (tl_client_open(&options, &g->client, &err) || tl_client_ping(g->client, &err))

@@ -125,7 +125,7 @@ static tl_lock *make(tl_client *client, const char *key, const tl_lock_options *
 
 void row_pairs(regime r) {
     static figures f[3];
-    tl_client *client = world_client();
+    tl_client *client = bench_client();
     tl_lock *lock = make(client, "bench:ours", NULL), *plain = NULL;
     bare *b = bare_open("bench:bare");
     contender c[3] = {{lock, ours, NULL}, {b, bare_ones, NULL}};

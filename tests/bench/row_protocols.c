@@ -49,7 +49,7 @@ static void make_register(const kind *k, const char *key) {
 }
 
 static void open_pairing(pairing *p, const kind *k) {
-    const tl_client_options options = TL_CLIENT_OPTIONS(.url = world_url(), .protocol = k->protocol,
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url(), .protocol = k->protocol,
                                                         .strict = k->strict,
                                                         .namespaces = k->namespaces);
     tl_error err;

@@ -118,7 +118,7 @@ static void measure_held(regime r, tl_client *client) {
 }
 
 void row_remaining(regime r) {
-    tl_client *client = world_client();
+    tl_client *client = bench_client();
     measure_look(r, client);
     measure_held(r, client);
     tl_client_close(client);

@@ -151,11 +151,11 @@ static void rounds_of_baseline(held *h, int from, int to) {
         h->base_p99_us[round] = hist_us(&hist, 0.99);
     }
     pipeline_stop(p);
-    world_flush();
+    bench_flush();
 }
 
 static void rounds_of_ours(held *h) {
-    tl_client *client = world_client();
+    tl_client *client = bench_client();
     hold_all(h, client);
     look_at_some(h, h->count);
     for (int round = 0; round < rounds; round++)
@@ -166,7 +166,7 @@ static void rounds_of_ours(held *h) {
         h->locks[i] = NULL;
     }
     tl_client_close(client);
-    world_flush();
+    bench_flush();
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static void measure(regime r, int count, int64_t ttl_ms) {
     h.deadline_ns = calloc((size_t)count, sizeof *h.deadline_ns);
     if (!h.locks || !h.deadline_ns)
         die("out of memory");
-    h.probe = world_connect();
+    h.probe = bench_connect();
     find_idle(&h);
     rounds_of_baseline(&h, 0, rounds / 2);
     rounds_of_ours(&h);

@@ -21,9 +21,9 @@
 #define LOOKS 5    /* of a watch */
 
 static void link_to_server(skew_link *l) {
-    const server s = {.url = (char *)world_url()};
+    const server s = {.url = (char *)bench_url()};
     if (skew_link_open(l, &s))
-        die("skew: no link to %s", world_url());
+        die("skew: no link to %s", bench_url());
 }
 
 /* ---- the interval ---------------------------------------------------------------------------- */
@@ -89,9 +89,9 @@ static void report_interval(regime r, skew_link *l) {
         idle[i] = w.half_us;
         idle_bound[i] = w.bound_us;
         load_start();
-        int64_t from_ns = now_ns(), from_cpu = world_server_cpu_ns();
+        int64_t from_ns = now_ns(), from_cpu = bench_server_cpu_ns();
         w = measure_some(l, n);
-        share[i] = (double)(world_server_cpu_ns() - from_cpu) / (double)(now_ns() - from_ns) * 100;
+        share[i] = (double)(bench_server_cpu_ns() - from_cpu) / (double)(now_ns() - from_ns) * 100;
         load_stop();
         busy[i] = w.half_us;
         busy_bound[i] = w.bound_us;
@@ -193,10 +193,10 @@ static void report_matrix(regime r, skew_link *l) {
            tight, plain, rounds);
     report(&(label){ROW, "reading their records, of that", "ms CPU", r, NULL}, read, NULL, rounds);
     fleet_make(l, 2 * HOSTS);
-    int64_t from = world_client_cpu_ns();
+    int64_t from = bench_client_cpu_ns();
     judge_all(2 * HOSTS);
     report_two(&(label){ROW, "1000 hosts judged, beside 500", "ms CPU", r, NULL},
-               (double)(world_client_cpu_ns() - from) / MS, median(tight, rounds));
+               (double)(bench_client_cpu_ns() - from) / MS, median(tight, rounds));
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -224,17 +224,17 @@ static void report_command(regime r) {
 static double idle_share; /* of the server's CPU time, with nothing to do */
 
 static void rest(void) {
-    int64_t from_ns = now_ns(), from_cpu = world_server_cpu_ns();
+    int64_t from_ns = now_ns(), from_cpu = bench_server_cpu_ns();
     (void)poll(NULL, 0, 1000);
-    idle_share = (double)(world_server_cpu_ns() - from_cpu) / (double)(now_ns() - from_ns);
+    idle_share = (double)(bench_server_cpu_ns() - from_cpu) / (double)(now_ns() - from_ns);
 }
 
 /* What n lines of it cost, us each: the server beyond what it uses anyway, and itself. */
 static void cost_of(const spawn *s, int n, double *server_us, double *own_us) {
-    int64_t from_ns = now_ns(), from_server = world_server_cpu_ns(), from_own = spawn_cpu_ns(s);
+    int64_t from_ns = now_ns(), from_server = bench_server_cpu_ns(), from_own = spawn_cpu_ns(s);
     spawn_await(s, n);
     double anyway = idle_share * (double)(now_ns() - from_ns);
-    *server_us = ((double)(world_server_cpu_ns() - from_server) - anyway) / 1000 / n;
+    *server_us = ((double)(bench_server_cpu_ns() - from_server) - anyway) / 1000 / n;
     *own_us = (double)(spawn_cpu_ns(s) - from_own) / 1000 / n;
 }
 

@@ -44,7 +44,7 @@ static void measure(regime r, int size) {
     crew mine = {.size = size, .operation = pair, .hist = &of_ours};
     crew theirs = {.size = size, .operation = bare_one, .hist = &of_bare};
     const contender c[] = {{&mine, crew_run, &of_ours}, {&theirs, crew_run, &of_bare}};
-    tl_client *client = world_client();
+    tl_client *client = bench_client();
     tl_error err;
     for (int i = 0; i < size; i++) {
         char key[32];

@@ -41,7 +41,7 @@ static pid_t begin(const char *const *words, int from, int to) {
     pid_t parent = getpid();
     for (int i = 0; i < WORDS_MAX && words[i]; i++)
         argv[i + 1] = (char *)words[i];
-    if (setenv("TIDELOCK_URL", world_url(), 1) != 0)
+    if (setenv("TIDELOCK_URL", bench_url(), 1) != 0)
         die("setenv: %s", strerror(errno));
     pid_t pid = fork();
     if (pid < 0)

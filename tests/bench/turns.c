@@ -13,8 +13,8 @@ int64_t now_ns(void) {
 }
 
 void meter_start(meter *m) {
-    m->from_server = world_server_cpu_ns();
-    m->from_client = world_client_cpu_ns();
+    m->from_server = bench_server_cpu_ns();
+    m->from_client = bench_client_cpu_ns();
     m->from_ns = now_ns();
     m->running = true;
 }
@@ -23,8 +23,8 @@ void meter_stop(meter *m) {
     if (!m->running)
         return;
     m->ns += now_ns() - m->from_ns;
-    m->client_ns += world_client_cpu_ns() - m->from_client;
-    m->server_ns += world_server_cpu_ns() - m->from_server;
+    m->client_ns += bench_client_cpu_ns() - m->from_client;
+    m->server_ns += bench_server_cpu_ns() - m->from_server;
     m->running = false;
 }
 

@@ -40,7 +40,7 @@ typedef struct {
     size_t step;
     bool trace;
     bool exact_words; /* the real one is a 7.0 */
-} world;
+} twin_world;
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
@@ -71,7 +71,7 @@ static void convert(pool *items, const redisReply *from, tl_reply *to) {
 }
 
 /* `blind`: an item of the reply that can't be compared, the microseconds of TIME. */
-static void compare(const world *w, const pair *p, const fake_order *c, const tl_reply *fake,
+static void compare(const twin_world *w, const pair *p, const fake_order *c, const tl_reply *fake,
                     const redisReply *reply, size_t blind) {
     static pool items;
     tl_reply real;
@@ -132,7 +132,7 @@ static void remember_queued(pair *p, const fake_order *c, const tl_reply *reply)
 }
 
 /* Both execute it, and must answer the same. Returns the fake's reply. */
-static const tl_reply *both(world *w, int conn, const fake_order *c) {
+static const tl_reply *both(twin_world *w, int conn, const fake_order *c) {
     pair *p = &w->conn[conn];
     redisReply *real = ask_real(p, c);
     fake_redis_set_time(w->fake, wall_us());
@@ -143,7 +143,7 @@ static const tl_reply *both(world *w, int conn, const fake_order *c) {
     return fake;
 }
 
-static const tl_reply *say(world *w, int conn, fake_likeness like, const char *words) {
+static const tl_reply *say(twin_world *w, int conn, fake_likeness like, const char *words) {
     fake_order c;
     fake_workload_words(&w->workload, words, &c);
     c.like = like;
@@ -152,7 +152,7 @@ static const tl_reply *say(world *w, int conn, fake_likeness like, const char *w
 }
 
 /* For the real server alone: what a knob is on the fake. */
-static void real_only(world *w, const char *words) {
+static void real_only(twin_world *w, const char *words) {
     redisReply *reply = real_redis_command(w->real, words);
     assert_non_null(reply);
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -161,7 +161,7 @@ static void real_only(world *w, const char *words) {
     freeReplyObject(reply);
 }
 
-static void begin(world *w, uint64_t seed) {
+static void begin(twin_world *w, uint64_t seed) {
     w->seed = seed;
     w->workload = fake_workload_seeded(seed);
     w->step = 0;
@@ -184,7 +184,7 @@ static long setting(const char *name, long otherwise) {
     return text && *text ? strtol(text, NULL, 10) : otherwise;
 }
 
-TEST_ON(random_commands_are_answered_as_redis_does, world *w) {
+TEST_ON(random_commands_are_answered_as_redis_does, twin_world *w) {
     uint64_t first = (uint64_t)setting("SEED", 1);
     long runs = setting("RUNS", 40);
     for (long run = 0; run < runs; run++) {
@@ -198,7 +198,7 @@ TEST_ON(random_commands_are_answered_as_redis_does, world *w) {
     }
 }
 
-TEST_ON(every_script_is_answered_as_redis_does, world *w) {
+TEST_ON(every_script_is_answered_as_redis_does, twin_world *w) {
     begin(w, 1);
     for (size_t i = 0; i < fake_workload_scripts(); i++, w->step++) {
         fake_order eval, load = {.argc = 3, .argv = {TL_LITERAL("SCRIPT"), TL_LITERAL("LOAD")}};
@@ -246,7 +246,7 @@ static const struct {
     [TL_SCRIPT_HOLD] = {"1", "tlnh", 4},        [TL_SCRIPT_FREE] = {"1", "to", SIZE_MAX},
     [TL_SCRIPT_BREAK] = {"2", "enol", SIZE_MAX}}; /* and scan.lua has no keys of its own */
 
-static void both_shipped(world *w, tl_script script) {
+static void both_shipped(twin_world *w, tl_script script) {
     fake_order c = {.like = FAKE_LIKE_TIMES, .argc = *shipped[script].keys == '1' ? 4 : 5};
     c.argv[0] = TL_LITERAL("EVAL");
     c.argv[1] = tl__script_text(script);
@@ -263,7 +263,7 @@ static void both_shipped(world *w, tl_script script) {
     freeReplyObject(real);
 }
 
-TEST_ON(shipped_scripts_are_answered_as_redis_does, world *w) {
+TEST_ON(shipped_scripts_are_answered_as_redis_does, twin_world *w) {
     static const char *const meddling[] = {"DEL lock",
                                            "DEL tidelock:{lock}",
                                            "GETSET lock x",
@@ -289,7 +289,7 @@ TEST_ON(shipped_scripts_are_answered_as_redis_does, world *w) {
 
 /* ---- knobs ----------------------------------------------------------------------------------- */
 
-static void script(world *w, const char *text) {
+static void script(twin_world *w, const char *text) {
     fake_order c = {.argc = 5,
                     .argv = {TL_LITERAL("EVAL"), tl__bytes_of(text), TL_LITERAL("1"),
                              TL_LITERAL("k"), TL_LITERAL("v")}};
@@ -301,7 +301,7 @@ static const char write_script[] = "return redis.call('SET', KEYS[1], ARGV[1])";
 static const char pwrite_script[] = "return redis.pcall('SET', KEYS[1], ARGV[1])";
 
 /* What every refusal of writes has in common. */
-static void try_writes(world *w) {
+static void try_writes(twin_world *w) {
     say(w, 0, FAKE_LIKE_EXACT, "GET k");
     say(w, 0, FAKE_LIKE_EXACT, "SET k v");
     say(w, 0, FAKE_LIKE_EXACT, "DEL k");
@@ -319,12 +319,12 @@ static void try_writes(world *w) {
 }
 
 /* Queued while writes were still allowed. */
-static void queue_write(world *w) {
+static void queue_write(twin_world *w) {
     say(w, 1, FAKE_LIKE_EXACT, "MULTI");
     say(w, 1, FAKE_LIKE_EXACT, "SET k queued");
 }
 
-TEST_ON(out_of_memory_is_refused_as_redis_does, world *w) {
+TEST_ON(out_of_memory_is_refused_as_redis_does, twin_world *w) {
     begin(w, 1);
     say(w, 0, FAKE_LIKE_EXACT, "SET k v");
     queue_write(w);
@@ -337,7 +337,7 @@ TEST_ON(out_of_memory_is_refused_as_redis_does, world *w) {
     try_writes(w);
 }
 
-TEST_ON(a_read_only_replica_refuses_as_redis_does, world *w) {
+TEST_ON(a_read_only_replica_refuses_as_redis_does, twin_world *w) {
     begin(w, 1);
     say(w, 0, FAKE_LIKE_EXACT, "SET k v");
     queue_write(w);
@@ -350,7 +350,7 @@ TEST_ON(a_read_only_replica_refuses_as_redis_does, world *w) {
     try_writes(w);
 }
 
-TEST_ON(denied_commands_are_refused_as_redis_does, world *w) {
+TEST_ON(denied_commands_are_refused_as_redis_does, twin_world *w) {
     begin(w, 1);
     real_only(w, "ACL SETUSER default -set -del -multi");
     fake_redis_deny(w->fake, "SET DEL MULTI", FAKE_NOPERM);
@@ -360,7 +360,7 @@ TEST_ON(denied_commands_are_refused_as_redis_does, world *w) {
     try_writes(w);
 }
 
-TEST_ON(passwords_are_asked_for_as_redis_does, world *w) {
+TEST_ON(passwords_are_asked_for_as_redis_does, twin_world *w) {
     begin(w, 1);
     real_only(w, "CONFIG SET requirepass secret");
     fake_redis_set_password(w->fake, "secret");
@@ -393,7 +393,7 @@ TEST_ON(passwords_are_asked_for_as_redis_does, world *w) {
 #define PUSHES_MAX 16
 
 typedef struct {
-    world *w;
+    twin_world *w;
     size_t count;
     redisContext *real;
 } listener;
@@ -408,7 +408,7 @@ static void on_push(void *ctx, const tl_reply *reply) {
     freeReplyObject(real);
 }
 
-TEST_ON(messages_are_published_as_redis_does, world *w) {
+TEST_ON(messages_are_published_as_redis_does, twin_world *w) {
     begin(w, 1);
     listener l = {.w = w, .real = w->conn[2].real};
     fake_conn *fake = fake_redis_connect(w->fake, &(fake_calls){.push = on_push}, &l);
@@ -437,7 +437,7 @@ TEST_ON(messages_are_published_as_redis_does, world *w) {
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static int setup(void **state) {
-    world *w = calloc(1, sizeof(*w));
+    twin_world *w = calloc(1, sizeof(*w));
     w->trace = getenv("TRACE");
     w->real = real_redis_start(NULL);
     redisReply *info = real_redis_command(w->real, "INFO server");
@@ -456,7 +456,7 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    world *w = *state;
+    twin_world *w = *state;
     for (int i = 0; i < CONNS; i++) {
         redisFree(w->conn[i].real);
     }

@@ -5,16 +5,16 @@
  */
 #include "fuzz.h"
 #include "wire/keys.h"
-#include "world.h"
-#include "world_checks.h"
-#include "world_replies.h"
+#include "fuzz_world.h"
+#include "fuzz_world_checks.h"
+#include "fuzz_world_replies.h"
 
 #define EVENTS_MAX 64
 #define ENDING_MAX 400   /* steps until every machine is done, once all its requests fail */
 #define TIMERS_AT_ONCE 3 /* timers that a machine may ask for at one instant */
 
 /* What is known of the hold before a step, and what its answer tells. */
-static void note_hold(world *w, const tl_event *answer) {
+static void note_hold(fuzz_world *w, const tl_event *answer) {
     w->proof = w->kind == RENEW ? w->machine.renew.job.proof : w->job.proof;
     if (w->kind == RENEW && w->stamps)
         w->job.proof = w->proof;
@@ -28,7 +28,7 @@ static void note_hold(world *w, const tl_event *answer) {
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
-static void step(world *w, tl_event e) {
+static void step(fuzz_world *w, tl_event e) {
     e.now = w->now;
     e.server = &w->server;
     bool answers = (e.kind == TL_REPLY || e.kind == TL_FAILED) && w->under_way &&
@@ -54,7 +54,7 @@ static void step(world *w, tl_event e) {
     check_out(w, &e);
 }
 
-static void pass(world *w, tl_mono until) {
+static void pass(fuzz_world *w, tl_mono until) {
     if (until.ns <= w->now.ns)
         return;
     w->now = until;
@@ -62,14 +62,14 @@ static void pass(world *w, tl_mono until) {
 }
 
 /* As the keeper does it: again while the time asked for has come. */
-static void timer(world *w) {
+static void timer(fuzz_world *w) {
     for (unsigned n = 0; n == 0 || (w->status != TL_END && w->out.until.ns <= w->now.ns); n++) {
         MUST(n < TIMERS_AT_ONCE);
         step(w, (tl_event){.kind = TL_TIMER});
     }
 }
 
-static void fail(world *w, bool maybe_sent, tl_err why, tl_bytes words) {
+static void fail(fuzz_world *w, bool maybe_sent, tl_err why, tl_bytes words) {
     w->wordless = w->wordless || words.n == 0;
     step(w, (tl_event){.kind = TL_FAILED,
                        .ticket = w->asked.ticket,
@@ -81,7 +81,7 @@ static void fail(world *w, bool maybe_sent, tl_err why, tl_bytes words) {
 
 /* ---- events from the input -------------------------------------------------------------------- */
 
-static void any_time(world *w) {
+static void any_time(fuzz_world *w) {
     uint8_t how = in_byte(&w->in);
     tl_mono until = w->status == TL_END ? w->now : w->out.until;
     switch (how) {
@@ -96,7 +96,7 @@ static void any_time(world *w) {
         pass(w, until);
 }
 
-static void any_answer(world *w) {
+static void any_answer(fuzz_world *w) {
     tl_reply replies[2];
     uint8_t how = in_byte(&w->in);
     tl_event e = {.kind = TL_REPLY, .ticket = w->asked.ticket, .count = w->asked.count};
@@ -112,7 +112,7 @@ static void any_answer(world *w) {
     step(w, e);
 }
 
-static void any_failure(world *w) {
+static void any_failure(fuzz_world *w) {
     static const tl_err whys[] = {TL_EUNAVAILABLE, TL_EUNAVAILABLE, TL_EDENIED,
                                   TL_ENOMEM,       TL_ESERVER,      TL_EINVALID};
     uint8_t how = in_byte(&w->in);
@@ -121,7 +121,7 @@ static void any_failure(world *w) {
 }
 
 /* An answer that was not asked for. */
-static void any_stray(world *w) {
+static void any_stray(fuzz_world *w) {
     uint8_t how = in_byte(&w->in);
     uint16_t ticket = how & 1 && w->sends > 0 ? w->tickets[w->in.n % w->sends] : in_byte(&w->in);
     tl_reply reply = any_reply(w, 0);
@@ -134,7 +134,7 @@ static void any_stray(world *w) {
     step(w, e);
 }
 
-static void any_server(world *w) {
+static void any_server(fuzz_world *w) {
     uint8_t how = in_byte(&w->in);
     if (how & 1)
         w->server.anchor.known = false;
@@ -148,7 +148,7 @@ static void any_server(world *w) {
 }
 
 /* The lock was extended by hand: as tl_lock_extend does it. */
-static void any_extension(world *w) {
+static void any_extension(fuzz_world *w) {
     if (w->kind != RENEW)
         return;
     w->job.ttl_ms = w->stamps ? w->job.ttl_ms : in_range(&w->in, TL_TTL_MIN_MS, TL_TTL_MAX_MS);
@@ -158,7 +158,7 @@ static void any_extension(world *w) {
     timer(w);
 }
 
-static void any_event(world *w) {
+static void any_event(fuzz_world *w) {
     uint8_t what = in_byte(&w->in) % 12;
     any_time(w);
     switch (what) {
@@ -197,7 +197,7 @@ static void any_event(world *w) {
 /* ---- the end ---------------------------------------------------------------------------------- */
 
 /* From here on every request fails at its limit, and timers are in time. */
-static void one_failure(world *w, bool maybe_sent) {
+static void one_failure(fuzz_world *w, bool maybe_sent) {
     tl_mono until = w->out.until;
     if (w->under_way)
         until = tl__mono_min(until, w->asked.by);
@@ -212,7 +212,7 @@ static void one_failure(world *w, bool maybe_sent) {
 }
 
 /* When the caller must have its answer; `from`: when things began to go as they should. */
-static tl_mono answer_by(const world *w, tl_mono from) {
+static tl_mono answer_by(const fuzz_world *w, tl_mono from) {
     int64_t ms = w->job.attempt_ms;
     switch (w->kind) {
     case ACQUIRE:
@@ -229,7 +229,7 @@ static tl_mono answer_by(const world *w, tl_mono from) {
     }
 }
 
-static void finish(world *w, bool maybe_sent) {
+static void finish(fuzz_world *w, bool maybe_sent) {
     int64_t most_ns = tl__rate_most_ns(w->job.ttl_ms * TL_NS_PER_MS, w->server.drift_ppm);
     int64_t clean_ms = most_ns / TL_NS_PER_MS + 1 + w->job.attempt_ms;
     tl_mono by = w->detached ? TL_NEVER : answer_by(w, w->now);
@@ -256,12 +256,12 @@ static void finish(world *w, bool maybe_sent) {
 /* ---- the beginning ---------------------------------------------------------------------------- */
 
 static int64_t custom_pause(uint32_t attempts, int64_t waited_ms, void *ctx) {
-    world *w = ctx;
+    fuzz_world *w = ctx;
     MUST(attempts > 0 && waited_ms >= 0);
     return in_int(&w->in);
 }
 
-static void make_job(world *w) {
+static void make_job(fuzz_world *w) {
     static const int64_t ttls[] = {30000, TL_TTL_MIN_MS, 1000, TL_TTL_MAX_MS};
     static const int64_t attempts[] = {2000, 1, 500, 86400000};
     uint8_t how = in_byte(&w->in);
@@ -286,7 +286,7 @@ static void make_job(world *w) {
 #endif
 }
 
-static void make_server(world *w) {
+static void make_server(fuzz_world *w) {
     uint8_t how = in_byte(&w->in);
     w->start = w->now = (tl_mono){START_NS};
     w->offset_us = OFFSET_US;
@@ -297,7 +297,7 @@ static void make_server(world *w) {
     w->server.wall_us = OFFSET_US;
 }
 
-static void make_acquire(world *w) {
+static void make_acquire(fuzz_world *w) {
     static const int64_t waits[] = {0, 1, 1000, 60000, TL_FOREVER, 86400000};
     uint8_t how = in_byte(&w->in);
     tl_retry retry = {.kind = (tl_retry_kind)(how & 3), .next = custom_pause, .ctx = w};
@@ -311,7 +311,7 @@ static void make_acquire(world *w) {
                      in_byte(&w->in));
 }
 
-static void make_machine(world *w) {
+static void make_machine(fuzz_world *w) {
     static const tl_step steps[] = {
         [ACQUIRE] = tl__acquire_step, [KEEP] = tl__settle_step, [DROP] = tl__settle_step,
         [RENEW] = tl__renew_step,     [LOOK] = tl__ask_step,    [PING] = tl__ask_step};
@@ -346,8 +346,8 @@ static void make_machine(world *w) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static world w;
-    memset(&w, 0, offsetof(world, nodes));
+    static fuzz_world w;
+    memset(&w, 0, offsetof(fuzz_world, nodes));
     w.in = (input){data, size};
     w.kind = (kind)(in_byte(&w.in) % KINDS);
     make_job(&w);

@@ -71,7 +71,7 @@ __attribute__((unused)) static const tests_fixture tests__fixture;
 /** For groups, as bits. */
 #define TEST_IN(name, groups)                                                                      \
     TESTS__PLAIN(name, tests__fixture.set_up, tests__fixture.tear_down, groups)
-/** With what the file's set-up left in *state: TEST_ON(a_promise, world *w) { ... } */
+/** With what the file's set-up left in *state: TEST_ON(a_promise, fake_world *w) { ... } */
 #define TEST_ON(name, parameter)                                                                   \
     static void test_##name(parameter);                                                            \
     static void run_##name(void **state) {                                                         \

@@ -37,13 +37,13 @@ typedef struct {
     char down[512], push[1024];
     void (*also)(void *world, const tl_answer *answer);
     tl_err also_code;
-} world;
+} conn_world;
 
-static inline tl_mono world_now(const world *w) {
+static inline tl_mono world_now(const conn_world *w) {
     return w->now;
 }
 
-static inline void world_pass_ms(world *w, int64_t ms) {
+static inline void world_pass_ms(conn_world *w, int64_t ms) {
     w->now = tl__mono_add_ms(w->now, ms);
 }
 
@@ -71,7 +71,7 @@ static inline void show(char *to, size_t size, const tl_reply *r) {
 }
 
 static inline void world_answer(void *ctx, const tl_answer *a) {
-    world *w = ctx;
+    conn_world *w = ctx;
     assert_true(w->seen < SEEN_MAX);
     seen *s = &w->log[w->seen++];
     *s = (seen){.ticket = a->ticket,
@@ -94,7 +94,7 @@ static inline void world_answer(void *ctx, const tl_answer *a) {
 }
 
 static inline void world_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
-    world *w = ctx;
+    conn_world *w = ctx;
     (void)now;
     w->ups++;
     w->has_bracket = bracket;
@@ -104,19 +104,19 @@ static inline void world_up(void *ctx, const tl_interval *bracket, int64_t uptim
 }
 
 static inline void world_down(void *ctx, tl_bytes words) {
-    world *w = ctx;
+    conn_world *w = ctx;
     w->downs++;
     (void)snprintf(w->down, sizeof w->down, "%.*s", (int)words.n, words.p);
 }
 
 static inline void world_push(void *ctx, const tl_reply *reply) {
-    world *w = ctx;
+    conn_world *w = ctx;
     w->pushes++;
     show(w->push, sizeof w->push, reply);
 }
 
 static inline void world_drive(void *ctx) {
-    world *w = ctx;
+    conn_world *w = ctx;
     tl__conn_drive(w->conn, world_now(w));
     /* What it says about itself holds in every state. */
     int fd = tl__conn_fd(w->conn);
@@ -130,7 +130,7 @@ static inline void world_drive(void *ctx) {
 }
 
 /* A connection to an endpoint; the peer, if the test needs one, is its own business. */
-static inline void world_connect(world *w, const char *url, const tl_conn_limits *limits) {
+static inline void world_connect(conn_world *w, const char *url, const tl_conn_limits *limits) {
     tl_error err = {0};
     tl_conn_calls calls = {world_answer, world_up, world_down, world_push, w};
     if (tl__endpoint_parse(&w->endpoint, url, &err))
@@ -143,21 +143,21 @@ static inline void world_connect(world *w, const char *url, const tl_conn_limits
 }
 
 /* The same to a peer that listens, with `login` ("user:password@") and `more` ("/3") in the URL. */
-static inline void world_open_with(world *w, const char *login, const char *more,
+static inline void world_open_with(conn_world *w, const char *login, const char *more,
                                    tl_conn_limits limits) {
     char url[256];
-    *w = (world){0};
+    *w = (conn_world){0};
     peer_listen(&w->peer);
     (void)snprintf(url, sizeof url, "redis://%s127.0.0.1:%u%s", login, (unsigned)w->peer.port,
                    more);
     world_connect(w, url, &limits);
 }
 
-static inline void world_open(world *w) {
+static inline void world_open(conn_world *w) {
     world_open_with(w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS});
 }
 
-static inline void world_close(world *w) {
+static inline void world_close(conn_world *w) {
     tl__conn_free(w->conn);
     peer_close(&w->peer);
 }
@@ -174,7 +174,7 @@ static inline tl_command command_of(const char *line, char *copy, size_t size) {
     return c;
 }
 
-static inline tl_err world_try(world *w, uint16_t ticket, const char *line, int64_t limit_ms) {
+static inline tl_err world_try(conn_world *w, uint16_t ticket, const char *line, int64_t limit_ms) {
     char copy[1024];
     tl_send send = {.ticket = ticket, .count = 1, .by = tl__mono_add_ms(world_now(w), limit_ms)};
     send.command[0] = command_of(line, copy, sizeof copy);
@@ -183,12 +183,12 @@ static inline tl_err world_try(world *w, uint16_t ticket, const char *line, int6
     return code;
 }
 
-static inline void world_ask(world *w, uint16_t ticket, const char *line) {
+static inline void world_ask(conn_world *w, uint16_t ticket, const char *line) {
     assert_int_equal(world_try(w, ticket, line, LIMIT_MS), TL_OK);
 }
 
 /* Drive until n answers have been seen altogether. */
-static inline void world_await(world *w, size_t n) {
+static inline void world_await(conn_world *w, size_t n) {
     tl_mono began = tl__mono_now();
     while (w->seen < n)
         peer_turn(&w->peer, began);
@@ -196,27 +196,27 @@ static inline void world_await(world *w, size_t n) {
 }
 
 /* What the peer has said, or its end, has come over to this side: the network may take its time. */
-static inline void world_arrived(const world *w) {
+static inline void world_arrived(const conn_world *w) {
     struct pollfd p = {.fd = tl__conn_fd(w->conn), .events = POLLIN};
     assert_true(p.fd >= 0);
     assert_int_equal(poll(&p, 1, PEER_WAIT_MS), 1);
 }
 
-static inline void world_drive_until_down(world *w, size_t downs) {
+static inline void world_drive_until_down(conn_world *w, size_t downs) {
     tl_mono began = tl__mono_now();
     while (w->downs < downs)
         peer_turn(&w->peer, began);
 }
 
 /* Accept a connection, and let it log in. */
-static inline void world_login(world *w) {
+static inline void world_login(conn_world *w) {
     peer_accept(&w->peer);
     peer_expect(&w->peer, TIME_ASKED);
     peer_send(&w->peer, TIME_TOLD);
 }
 
 /* A connection that is up and has answered a request, ticket 0. */
-static inline void world_serve(world *w) {
+static inline void world_serve(conn_world *w) {
     world_ask(w, 0, "PING");
     world_login(w);
     peer_expect(&w->peer, "*1\r\n$4\r\nPING\r\n");
@@ -225,7 +225,7 @@ static inline void world_serve(world *w) {
     assert_true(tl__conn_idle(w->conn));
 }
 
-static inline void seen_ok(const world *w, size_t i, uint16_t ticket, const char *text) {
+static inline void seen_ok(const conn_world *w, size_t i, uint16_t ticket, const char *text) {
     assert_true(i < w->seen);
     if (!w->log[i].ok || w->log[i].ticket != ticket || strcmp(w->log[i].text, text) != 0)
         fail_msg("answer %zu: expected %u %s, got %u %s", i, ticket, text, w->log[i].ticket,
@@ -233,7 +233,7 @@ static inline void seen_ok(const world *w, size_t i, uint16_t ticket, const char
     assert_false(tl__mono_before(w->log[i].received, w->log[i].sent));
 }
 
-static inline void seen_failed(const world *w, size_t i, uint16_t ticket, bool maybe_sent,
+static inline void seen_failed(const conn_world *w, size_t i, uint16_t ticket, bool maybe_sent,
                                tl_err why, const char *words) {
     assert_true(i < w->seen);
     const seen *s = &w->log[i];

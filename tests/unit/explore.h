@@ -155,9 +155,9 @@ typedef struct {
     tl_reply items[ITEMS_MAX];
     char text[TEXT_SIZE];
     size_t items_n, text_n;
-} world;
+} explore_world;
 
-static world w;
+static explore_world w;
 
 static inline tl_mono now(void) {
     return (tl_mono){(w.now_us - OFFSET_US) * 1000};

@@ -18,7 +18,7 @@
 typedef struct {
     fake_redis *r;
     fake_conn *a, *b;
-} world;
+} fake_world;
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -41,12 +41,12 @@ static inline void runs(fake_conn *c, const char *script, const char *expected) 
     }
 }
 
-static inline void at_ms(world *w, int64_t ms) {
+static inline void at_ms(fake_world *w, int64_t ms) {
     fake_redis_set_time(w->r, ms * 1000);
 }
 
 static inline int setup(void **state) {
-    world *w = calloc(1, sizeof(*w));
+    fake_world *w = calloc(1, sizeof(*w));
     w->r = fake_redis_new();
     w->a = fake_redis_connect(w->r, NULL, NULL);
     w->b = fake_redis_connect(w->r, NULL, NULL);
@@ -56,7 +56,7 @@ static inline int setup(void **state) {
 }
 
 static inline int teardown(void **state) {
-    world *w = *state;
+    fake_world *w = *state;
     fake_redis_free(w->r);
     free(w);
     return 0;

@@ -11,7 +11,7 @@
 /* ---- pairing ----------------------------------------------------------------------------------- */
 
 TEST(requests_are_sent_and_answered_in_order) {
-    world w;
+    conn_world w;
     char copy[2][64];
     world_open(&w);
     world_ask(&w, 1, "GET k"); /* waits for the connection */
@@ -53,7 +53,7 @@ TEST(every_kind_of_reply) {
         {"*3\r\n:1\r\n*2\r\n$1\r\na\r\n-x\r\n$-1\r\n", "[:1 [\"a\" x] nil]"},
         {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "[[[[[[[:7]]]]]]]"},
     };
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -69,7 +69,7 @@ TEST(every_kind_of_reply) {
 TEST(a_reply_split_at_every_byte) {
     static const char reply[] =
         "*4\r\n$5\r\nhello\r\n:-12\r\n*2\r\n+OK\r\n$-1\r\n-ERR x y\r\n$0\r\n\r\n";
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     for (size_t at = 1; at < sizeof reply - 1; at++) {
@@ -89,7 +89,7 @@ TEST(a_reply_split_at_every_byte) {
 }
 
 TEST(sent_and_received_are_read_around_the_exchange) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     tl_mono a = tl__mono_now();
@@ -106,7 +106,7 @@ TEST(sent_and_received_are_read_around_the_exchange) {
 }
 
 TEST(many_requests_at_once) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     for (size_t round = 0; round < 20; round++) {
@@ -132,13 +132,13 @@ TEST(many_requests_at_once) {
 }
 
 static void ask_again(void *ctx, const tl_answer *answer) {
-    world *w = ctx;
+    conn_world *w = ctx;
     if (answer->ticket < 40)
         w->also_code = world_try(w, (uint16_t)(answer->ticket + 1), "GET k", LIMIT_MS);
 }
 
 TEST(an_answer_may_send_the_next_request) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     w.also = ask_again;
@@ -167,7 +167,7 @@ TEST(an_answer_may_send_the_next_request) {
 /* ---- limits ------------------------------------------------------------------------------------ */
 
 TEST(a_late_reply_is_thrown_away) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     assert_int_equal(world_try(&w, 1, "GET k", 5000), TL_OK);
@@ -191,7 +191,7 @@ TEST(a_late_reply_is_thrown_away) {
 }
 
 TEST(an_overdue_oldest_request_closes_the_connection) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     assert_int_equal(world_try(&w, 1, "GET k", 100), TL_OK);
@@ -216,7 +216,7 @@ TEST(an_overdue_oldest_request_closes_the_connection) {
 /* A request that was given up and has become the oldest is due as long after that as it was at
  * first: the server is at work. */
 TEST(a_given_up_request_gets_its_time_again) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     assert_int_equal(world_try(&w, 1, "GET k", 5000), TL_OK);
@@ -237,7 +237,7 @@ TEST(a_given_up_request_gets_its_time_again) {
 }
 
 TEST(a_reply_that_is_there_at_the_limit_counts) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     world_ask(&w, 1, "GET k");
@@ -253,7 +253,7 @@ TEST(a_reply_that_is_there_at_the_limit_counts) {
 
 /* ---- what may have been sent ------------------------------------------------------------------- */
 
-static tl_err ask_large(world *w, uint16_t ticket, size_t n) {
+static tl_err ask_large(conn_world *w, uint16_t ticket, size_t n) {
     char *value = malloc(n);
     assert_non_null(value);
     memset(value, 'v', n);
@@ -267,7 +267,7 @@ static tl_err ask_large(world *w, uint16_t ticket, size_t n) {
 }
 
 /* A server that doesn't read: the first request fills every buffer, the second never begins. */
-static void block_the_stream(world *w, size_t n) {
+static void block_the_stream(conn_world *w, size_t n) {
     world_serve(w);
     assert_int_equal(ask_large(w, 1, n), TL_OK);
     world_ask(w, 2, "GET k");
@@ -276,7 +276,7 @@ static void block_the_stream(world *w, size_t n) {
 }
 
 TEST(what_was_not_sent_at_its_limit_is_never_sent) {
-    world w;
+    conn_world w;
     size_t n = 16 << 20;
     world_open(&w);
     world_serve(&w);
@@ -303,7 +303,7 @@ TEST(what_was_not_sent_at_its_limit_is_never_sent) {
 }
 
 TEST(what_was_not_sent_waits_for_the_next_connection) {
-    world w;
+    conn_world w;
     world_open(&w);
     block_the_stream(&w, 16 << 20);
     peer_reset(&w.peer);
@@ -318,7 +318,7 @@ TEST(what_was_not_sent_waits_for_the_next_connection) {
 }
 
 TEST(a_connection_lost_while_idle_costs_nothing) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     peer_drop(&w.peer);
@@ -345,7 +345,7 @@ TEST(a_connection_lost_while_idle_costs_nothing) {
 static void check_break(size_t at, bool reset) {
     static const char replies[] = "*2\r\n$2\r\nab\r\n:1\r\n+OK\r\n$3\r\nxyz\r\n";
     static const size_t ends[] = {16, 21, 30};
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     for (uint16_t i = 1; i <= 3; i++)
@@ -380,7 +380,7 @@ TEST(broken_at_every_byte_of_the_replies) {
 }
 
 TEST(writing_to_a_lost_peer_raises_no_signal) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     peer_reset(&w.peer);
@@ -394,7 +394,7 @@ TEST(writing_to_a_lost_peer_raises_no_signal) {
 }
 
 static void check_nonsense(const char *bytes, size_t n, const char *words) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     world_ask(&w, 1, "GET k");
@@ -459,7 +459,7 @@ TEST(an_endless_line_is_cut_off) {
 }
 
 TEST(a_reply_to_nothing_closes_the_connection) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     peer_send(&w.peer, "+hello\r\n");
@@ -479,7 +479,7 @@ TEST(a_reply_to_nothing_closes_the_connection) {
 }
 
 TEST(a_large_reply_comes_whole_and_a_huge_one_does_not) {
-    world w;
+    conn_world w;
     char head[64];
     size_t n = 8 << 20, chunk = 1 << 20;
     char *bytes = malloc(chunk);
@@ -533,7 +533,7 @@ static void by_text(char *to, size_t size) {
 #define NOSCRIPT "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 
 TEST(an_unknown_script_is_sent_by_text) {
-    world w;
+    conn_world w;
     char hash[512], text[16384];
     by_hash(hash, sizeof hash);
     by_text(text, sizeof text);
@@ -569,7 +569,7 @@ TEST(an_unknown_script_is_sent_by_text) {
 }
 
 TEST(noscript_to_what_has_no_script_is_an_answer) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     world_ask(&w, 1, "EVALSHA 00 0");
@@ -581,7 +581,7 @@ TEST(noscript_to_what_has_no_script_is_an_answer) {
 
 /* What a request lost on its way by text may have done depends on what was executed of it before. */
 static void check_lost_by_text(const char *first, uint8_t count, bool maybe_sent) {
-    world w;
+    conn_world w;
     char hash[512], copy[64];
     by_hash(hash, sizeof hash);
     world_open(&w);
@@ -618,7 +618,7 @@ TEST(what_an_unknown_script_may_have_done) {
 }
 
 TEST(large_scripts_arguments_survive) {
-    world w;
+    conn_world w;
     size_t n = 300000;
     char *key = malloc(n), head[512];
     memset(key, 'K', n);
@@ -654,13 +654,13 @@ TEST(large_scripts_arguments_survive) {
 /* ---- life -------------------------------------------------------------------------------------- */
 
 static void ask_when_freed(void *ctx, const tl_answer *answer) {
-    world *w = ctx;
+    conn_world *w = ctx;
     (void)answer;
     w->also_code = world_try(w, 99, "GET k", LIMIT_MS);
 }
 
 TEST(free_answers_what_is_outstanding) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     for (uint16_t i = 1; i <= 3; i++)
@@ -679,7 +679,7 @@ TEST(free_answers_what_is_outstanding) {
 }
 
 TEST(free_before_connected) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_ask(&w, 1, "GET k");
     world_close(&w);
@@ -694,7 +694,7 @@ TEST(free_before_connected) {
 }
 
 TEST(close_says_the_reason) {
-    world w;
+    conn_world w;
     world_open(&w);
     tl__conn_close(w.conn, "a whim", world_now(&w)); /* down already */
     assert_int_equal(w.downs, 0);
@@ -722,7 +722,7 @@ static void count_answers(void *ctx, const tl_answer *answer) {
 }
 
 TEST(the_queue_is_bounded) {
-    world w;
+    conn_world w;
     tl_err code;
     size_t n = 0, answers = 0;
     world_open(&w);
@@ -741,13 +741,13 @@ TEST(the_queue_is_bounded) {
 
 /* ---- reaching --------------------------------------------------------------------------------- */
 
-static void reach(world *w, uint16_t ticket, int64_t limit_ms) {
+static void reach(conn_world *w, uint16_t ticket, int64_t limit_ms) {
     tl_send send = {.ticket = ticket, .by = tl__mono_add_ms(world_now(w), limit_ms)};
     assert_int_equal(tl__conn_send(w->conn, &send, w, world_now(w)), TL_OK);
 }
 
 TEST(reaching_sends_nothing_and_is_answered_in_its_turn) {
-    world w;
+    conn_world w;
     world_open(&w);
     reach(&w, 1, LIMIT_MS);
     reach(&w, 2, LIMIT_MS);
@@ -771,7 +771,7 @@ TEST(reaching_sends_nothing_and_is_answered_in_its_turn) {
 }
 
 TEST(reaching_looks_before_it_says_so) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     peer_drop(&w.peer);
@@ -789,7 +789,7 @@ TEST(reaching_looks_before_it_says_so) {
 }
 
 TEST(not_reaching_ends_by_its_limit) {
-    world w;
+    conn_world w;
     world_open(&w);
     reach(&w, 1, 100);
     world_drive(&w);
@@ -808,14 +808,14 @@ TEST(not_reaching_ends_by_its_limit) {
 
 /* ---- subscriber mode --------------------------------------------------------------------------- */
 
-static void say(world *w, const char *line) {
+static void say(conn_world *w, const char *line) {
     char copy[256];
     tl_command c = command_of(line, copy, sizeof copy);
     assert_int_equal(tl__conn_say(w->conn, &c, world_now(w)), TL_OK);
 }
 
 TEST(a_subscriber_says_and_is_told) {
-    world w;
+    conn_world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true});
     say(&w, "SUBSCRIBE a");
     say(&w, "SUBSCRIBE b");
@@ -844,7 +844,7 @@ TEST(a_subscriber_says_and_is_told) {
 TEST(a_subscriber_may_want_the_beginning_of_lines_only) {
     static char line[300000];
     for (int more = -2; more <= 3; more++) {
-        world w;
+        conn_world w;
         world_open_with(
             &w, "", "",
             (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true, .line_most = 20});
@@ -869,7 +869,7 @@ TEST(a_subscriber_may_want_the_beginning_of_lines_only) {
 }
 
 TEST(a_subscriber_hears_of_a_failed_connect) {
-    world w;
+    conn_world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .subscriber = true});
     peer_close(&w.peer);
     say(&w, "SUBSCRIBE a");

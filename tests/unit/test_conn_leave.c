@@ -17,7 +17,7 @@ TEST(a_server_that_is_not_the_one_to_ask_is_left) {
                                           "-NOREPLICAS Not enough good replicas to write.\r\n",
                                           WRAPPED};
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
-        world w;
+        conn_world w;
         world_open(&w);
         world_serve(&w);
         world_ask(&w, 1, "GET k");
@@ -41,7 +41,7 @@ TEST(other_refusals_do_not_end_a_connection) {
     static const char replies[] =
         "-OOM command not allowed\r\n-MISCONF no disk\r\n-BUSY a script\r\n"
         "-ERR READONLY is not its first word\r\n$9\r\n-READONLY\r\n";
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     for (uint16_t i = 1; i <= 5; i++)
@@ -55,7 +55,7 @@ TEST(other_refusals_do_not_end_a_connection) {
 
 /* What was sent already is answered by the server that is left; the rest goes to the next. */
 TEST(a_server_is_left_only_after_it_has_answered) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     world_ask(&w, 1, "GET k");
@@ -80,7 +80,7 @@ TEST(a_server_is_left_only_after_it_has_answered) {
 }
 
 TEST(a_server_that_is_left_and_silent_costs_no_more_than_the_limit) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     world_ask(&w, 1, "GET k");

@@ -11,7 +11,7 @@
 /* ---- what is said ------------------------------------------------------------------------------ */
 
 static void check_login_bytes(const char *login, const char *more, bool uptime, const char *bytes) {
-    world w;
+    conn_world w;
     world_open_with(&w, login, more,
                     (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = uptime});
     world_ask(&w, 1, "GET k");
@@ -34,7 +34,7 @@ TEST(login_bytes_are_exact) {
 }
 
 TEST(a_login_that_has_nothing_to_say_says_nothing) {
-    world w;
+    conn_world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .no_time = true});
     world_ask(&w, 1, "GET k");
     peer_accept(&w.peer);
@@ -46,7 +46,7 @@ TEST(a_login_that_has_nothing_to_say_says_nothing) {
 }
 
 TEST(up_tells_bracket_and_uptime) {
-    world w;
+    conn_world w;
     world_open_with(&w, ":pw@", "/3",
                     (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = true});
     tl_mono before = tl__mono_now();
@@ -69,7 +69,7 @@ TEST(up_tells_bracket_and_uptime) {
 }
 
 static void check_up(const char *reply, bool bracket, int64_t uptime_us) {
-    world w;
+    conn_world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = true});
     world_ask(&w, 1, "GET k");
     peer_accept(&w.peer);
@@ -98,7 +98,7 @@ TEST(what_an_old_or_odd_server_lacks_is_done_without) {
 
 static void check_refused_with(const char *login, const char *more, bool uptime, const char *reply,
                                tl_err why, const char *words) {
-    world w;
+    conn_world w;
     char place[32];
     world_open_with(&w, login, more,
                     (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = uptime});
@@ -254,7 +254,7 @@ TEST(what_is_no_redis_is_said_to_be_none) {
 }
 
 TEST(a_server_that_hangs_up_at_login) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_ask(&w, 1, "GET k");
     peer_accept(&w.peer);
@@ -268,7 +268,7 @@ TEST(a_server_that_hangs_up_at_login) {
 /* ---- limits ------------------------------------------------------------------------------------ */
 
 TEST(a_server_that_never_answers_the_login_ends_by_the_limit) {
-    world w;
+    conn_world w;
     world_open(&w);
     assert_int_equal(world_try(&w, 1, "GET k", 60000), TL_OK);
     assert_int_equal(world_try(&w, 2, "GET k", 100), TL_OK);
@@ -285,7 +285,7 @@ TEST(a_server_that_never_answers_the_login_ends_by_the_limit) {
 }
 
 TEST(a_connect_that_is_swallowed_ends_by_the_limit) {
-    world w = {0};
+    conn_world w = {0};
     char url[64];
     int fill[64];
     struct pollfd queued[64];
@@ -317,7 +317,7 @@ TEST(a_connect_that_is_swallowed_ends_by_the_limit) {
 }
 
 TEST(a_refused_connect_fails_at_once_and_backs_off) {
-    world w;
+    conn_world w;
     char words[64];
     world_open(&w);
     close(w.peer.listener);
@@ -350,7 +350,7 @@ TEST(a_refused_connect_fails_at_once_and_backs_off) {
 }
 
 TEST(without_requests_nothing_is_connected) {
-    world w;
+    conn_world w;
     world_open(&w);
     for (int i = 0; i < 5; i++) {
         world_drive(&w);
@@ -362,7 +362,7 @@ TEST(without_requests_nothing_is_connected) {
 
 /* ---- unix sockets ------------------------------------------------------------------------------ */
 
-static void unix_listen(world *w, char *path, size_t size, int backlog) {
+static void unix_listen(conn_world *w, char *path, size_t size, int backlog) {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     char directory[] = "/tmp/tl-conn-XXXXXX";
     assert_non_null(mkdtemp(directory));
@@ -381,7 +381,7 @@ static void unix_remove(char *path) {
 }
 
 TEST(unix_socket) {
-    world w = {0};
+    conn_world w = {0};
     char path[64], url[80];
     unix_listen(&w, path, sizeof path, 8);
     (void)snprintf(url, sizeof url, "unix://%s", path);
@@ -390,7 +390,7 @@ TEST(unix_socket) {
     tl__conn_free(w.conn);
     peer_close(&w.peer);
     unix_remove(path);
-    w = (world){.peer = {.listener = -1, .stream = -1}};
+    w = (conn_world){.peer = {.listener = -1, .stream = -1}};
     (void)snprintf(url, sizeof url, "unix:///nowhere/at/all");
     world_connect(&w, url, &(tl_conn_limits){.connect_ms = CONNECT_MS});
     world_ask(&w, 1, "GET k");
@@ -401,7 +401,7 @@ TEST(unix_socket) {
 }
 
 TEST(a_full_unix_socket_is_tried_again) {
-    world w = {0};
+    conn_world w = {0};
     char path[64], url[80];
     unix_listen(&w, path, sizeof path, 0);
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -452,9 +452,9 @@ static void lookup_reset(int already_released, int result) {
     names_as(slow_lookup);
 }
 
-static void named_open(world *w) {
+static void named_open(conn_world *w) {
     char url[64];
-    *w = (world){0};
+    *w = (conn_world){0};
     peer_listen(&w->peer);
     (void)snprintf(url, sizeof url, "redis://redis.example:%u", (unsigned)w->peer.port);
     world_connect(w, url, &(tl_conn_limits){.connect_ms = CONNECT_MS});
@@ -463,7 +463,7 @@ static void named_open(world *w) {
 static int unpatch(void **state);
 
 TEST_WITH(a_name_is_resolved, NULL, unpatch) {
-    world w;
+    conn_world w;
     lookup_reset(1, 0);
     named_open(&w);
     world_serve(&w);
@@ -473,7 +473,7 @@ TEST_WITH(a_name_is_resolved, NULL, unpatch) {
 }
 
 TEST_WITH(a_name_that_is_none_is_said, NULL, unpatch) {
-    world w;
+    conn_world w;
     lookup_reset(100, EAI_NONAME);
     named_open(&w);
     world_ask(&w, 1, "GET k");
@@ -489,7 +489,7 @@ TEST_WITH(a_name_that_is_none_is_said, NULL, unpatch) {
 }
 
 TEST_WITH(a_slow_resolver_ends_in_time_and_is_not_asked_twice, NULL, unpatch) {
-    world w;
+    conn_world w;
     lookup_reset(0, 0);
     named_open(&w);
     for (size_t i = 0; i < 3; i++) {
@@ -516,7 +516,7 @@ TEST_WITH(a_slow_resolver_ends_in_time_and_is_not_asked_twice, NULL, unpatch) {
 }
 
 TEST_WITH(an_abandoned_resolver_frees_its_own, NULL, unpatch) {
-    world w;
+    conn_world w;
     lookup_reset(0, 0);
     named_open(&w);
     world_ask(&w, 1, "GET k");
@@ -540,7 +540,7 @@ static int two_addresses(const char *host, const char *service, const struct add
 }
 
 TEST_WITH(each_address_is_tried, NULL, unpatch) {
-    world w;
+    conn_world w;
     names_as(two_addresses);
     named_open(&w);
     world_serve(&w); /* it listens on the second only */

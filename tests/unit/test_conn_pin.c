@@ -10,7 +10,7 @@
 #define DISCARDED "*1\r\n$7\r\nDISCARD\r\n*1\r\n$7\r\nUNWATCH\r\n"
 #define DONE "+QUEUED\r\n*1\r\n+OK\r\n"
 
-static tl_err send_two(world *w, uint16_t ticket, tl_pin pin, const char *first,
+static tl_err send_two(conn_world *w, uint16_t ticket, tl_pin pin, const char *first,
                        const char *second) {
     char copy[2][128];
     tl_send send = {.ticket = ticket, .count = 2, .pin = (uint8_t)pin};
@@ -20,17 +20,17 @@ static tl_err send_two(world *w, uint16_t ticket, tl_pin pin, const char *first,
     return tl__conn_send(w->conn, &send, w, world_now(w));
 }
 
-static void open_it(world *w, uint16_t ticket) {
+static void open_it(conn_world *w, uint16_t ticket) {
     assert_int_equal(send_two(w, ticket, TL_PIN_OPENS, "WATCH k", "MULTI"), TL_OK);
 }
 
-static tl_err close_it(world *w, uint16_t ticket) {
+static tl_err close_it(conn_world *w, uint16_t ticket) {
     return send_two(w, ticket, TL_PIN_CLOSES, "SET k v", "EXEC");
 }
 
 /* Within the callback of request 1: the second exchange, number 2, and a stranger's, number 3. */
 static void go_on(void *world_of, const tl_answer *a) {
-    world *w = world_of;
+    conn_world *w = world_of;
     if (a->ticket != 1 || !a->ok)
         return;
     world_ask(w, 3, "GET k");
@@ -38,7 +38,7 @@ static void go_on(void *world_of, const tl_answer *a) {
     assert_int_equal(close_it(w, 2), TL_EUNAVAILABLE); /* once */
 }
 
-static void begin(world *w) {
+static void begin(conn_world *w) {
     world_open(w);
     world_serve(w);
     open_it(w, 1);
@@ -46,7 +46,7 @@ static void begin(world *w) {
 }
 
 TEST(a_transaction_has_the_connection_for_itself) {
-    world w;
+    conn_world w;
     begin(&w);
     w.also = go_on;
     world_ask(&w, 4, "GET k");
@@ -67,7 +67,7 @@ TEST(a_transaction_has_the_connection_for_itself) {
 }
 
 TEST(one_that_somebody_else_has_disturbed_is_over_too) {
-    world w;
+    conn_world w;
     begin(&w);
     w.also = go_on;
     peer_send(&w.peer, "+OK\r\n+OK\r\n");
@@ -81,7 +81,7 @@ TEST(one_that_somebody_else_has_disturbed_is_over_too) {
 }
 
 TEST(what_is_not_closed_is_discarded_before_others) {
-    world w;
+    conn_world w;
     begin(&w);
     world_ask(&w, 4, "GET k");
     peer_send(&w.peer, "+OK\r\n+OK\r\n");
@@ -96,7 +96,7 @@ TEST(what_is_not_closed_is_discarded_before_others) {
 
 /* EXEC itself was refused: everything that follows would be queued. */
 TEST(what_could_not_be_closed_is_discarded) {
-    world w;
+    conn_world w;
     begin(&w);
     w.also = go_on;
     peer_send(&w.peer, "+OK\r\n+OK\r\n");
@@ -109,7 +109,7 @@ TEST(what_could_not_be_closed_is_discarded) {
 }
 
 TEST(one_whose_asker_has_gone_is_discarded) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     world_ask(&w, 5, "GET k"); /* in time, so that the connection stays */
@@ -130,7 +130,7 @@ TEST(one_whose_asker_has_gone_is_discarded) {
 }
 
 TEST(none_is_closed_on_another_connection) {
-    world w;
+    conn_world w;
     begin(&w);
     w.also = go_on;
     world_ask(&w, 4, "GET k");
@@ -151,7 +151,7 @@ TEST(none_is_closed_on_another_connection) {
 
 /* Nor on one whose server says meanwhile that another is the one to ask. */
 TEST(none_is_closed_where_the_server_is_left) {
-    world w;
+    conn_world w;
     begin(&w);
     w.also = go_on;
     peer_send(&w.peer, "+OK\r\n-LOADING no\r\n");
@@ -179,7 +179,7 @@ static void fill(int fd) {
 
 /* What could not even be written leaves a transaction open: the connection goes with it. */
 TEST(one_that_is_never_written_ends_the_connection) {
-    world w;
+    conn_world w;
     begin(&w);
     w.also = only_close;
     fill(tl__conn_fd(w.conn));
@@ -196,7 +196,7 @@ TEST(one_that_is_never_written_ends_the_connection) {
 }
 
 TEST(nobody_closes_what_nobody_has_opened) {
-    world w;
+    conn_world w;
     world_open(&w);
     world_serve(&w);
     assert_int_equal(close_it(&w, 1), TL_EUNAVAILABLE);
@@ -206,7 +206,7 @@ TEST(nobody_closes_what_nobody_has_opened) {
 
 /* A server that leaves the discarding unanswered is late as with any request. */
 TEST(an_unanswered_end_closes_the_connection) {
-    world w;
+    conn_world w;
     begin(&w);
     peer_send(&w.peer, "+OK\r\n+OK\r\n");
     peer_expect(&w.peer, DISCARDED);

@@ -8,7 +8,7 @@ TESTS_WITH(setup, teardown);
 
 /* ---- copies and replication ------------------------------------------------------------------ */
 
-TEST_ON(a_clone_goes_its_own_way, world *w) {
+TEST_ON(a_clone_goes_its_own_way, fake_world *w) {
     says(w->a, "SET k v PX 1000", "+OK");
     says(w->a, "HSET h f 1 g 2", ":2");
     says(w->a, "ZADD z 2 b 1 a", ":2");
@@ -43,7 +43,7 @@ static void replicate(void *ctx, uint64_t unit, int db, const tl_bytes *argv, si
     }
 }
 
-TEST_ON(writes_of_one_script_are_one_unit, world *w) {
+TEST_ON(writes_of_one_script_are_one_unit, fake_world *w) {
     link l = {0};
     fake_redis_on_write(w->r, replicate, &l);
     says(w->a, "GET k", "nil");
@@ -84,7 +84,7 @@ static void same_key(void *ctx, tl_bytes key) {
     }
 }
 
-TEST_ON(a_replica_that_applies_every_write_is_equal, world *w) {
+TEST_ON(a_replica_that_applies_every_write_is_equal, fake_world *w) {
     for (uint64_t seed = 0; seed < 60; seed++) {
         fake_redis *replica = fake_redis_beside(w->r);
         link l = {.replica = replica};
@@ -126,7 +126,7 @@ static void key_line(char *line, size_t size, const char *command, uint64_t i, c
     snprintf(line, size, "%s key:%llu%s", command, (unsigned long long)i, rest);
 }
 
-TEST_ON(many_keys_come_and_go, world *w) {
+TEST_ON(many_keys_come_and_go, fake_world *w) {
     enum { KEYS = 3000 };
     static bool there[KEYS];
     fake_workload draw = fake_workload_seeded(1);
@@ -150,7 +150,7 @@ TEST_ON(many_keys_come_and_go, world *w) {
     }
 }
 
-TEST_ON(a_large_sorted_set_stays_in_order, world *w) {
+TEST_ON(a_large_sorted_set_stays_in_order, fake_world *w) {
     fake_workload draw = fake_workload_seeded(2);
     char line[64];
     for (int i = 0; i < 20000; i++) {
@@ -170,7 +170,7 @@ TEST_ON(a_large_sorted_set_stays_in_order, world *w) {
     }
 }
 
-TEST_ON(reset_is_like_new, world *w) {
+TEST_ON(reset_is_like_new, fake_world *w) {
     says(w->a, "SET k v", "+OK");
     says(w->b, "WATCH k", "+OK");
     says(w->a, "SUBSCRIBE c", "pushed");
@@ -184,7 +184,7 @@ TEST_ON(reset_is_like_new, world *w) {
     assert_int_equal(fake_redis_count(w->r, NULL), 3);
 }
 
-TEST_ON(peeking_changes_nothing, world *w) {
+TEST_ON(peeking_changes_nothing, fake_world *w) {
     tl_bytes text;
     says(w->a, "SET k v PX 100", "+OK");
     says(w->a, "HSET h f 7", ":1");

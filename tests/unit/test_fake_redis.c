@@ -8,7 +8,7 @@ TESTS_WITH(setup, teardown);
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-TEST_ON(a_key_exists_until_its_last_millisecond, world *w) {
+TEST_ON(a_key_exists_until_its_last_millisecond, fake_world *w) {
     says(w->a, "SET k v PX 100", "+OK");
     says(w->a, "PTTL k", ":100");
     at_ms(w, NOW_MS + 100);
@@ -30,7 +30,7 @@ TEST_ON(a_key_exists_until_its_last_millisecond, world *w) {
     says(w->a, "EXISTS k", ":0");
 }
 
-TEST_ON(which_writes_keep_a_lifetime, world *w) {
+TEST_ON(which_writes_keep_a_lifetime, fake_world *w) {
     says(w->a, "SET k 1 PX 1000", "+OK");
     says(w->a, "INCR k", ":2");
     says(w->a, "PTTL k", ":1000");
@@ -49,7 +49,7 @@ TEST_ON(which_writes_keep_a_lifetime, world *w) {
     says(w->a, "TTL h", ":-1");
 }
 
-TEST_ON(a_clock_that_steps_back_revives_what_nobody_looked_at, world *w) {
+TEST_ON(a_clock_that_steps_back_revives_what_nobody_looked_at, fake_world *w) {
     says(w->a, "SET seen v PX 100", "+OK");
     says(w->a, "SET unseen v PX 100", "+OK");
     at_ms(w, NOW_MS + 200);
@@ -63,7 +63,7 @@ TEST_ON(a_clock_that_steps_back_revives_what_nobody_looked_at, world *w) {
     says(w->a, "EXISTS unseen", ":0");
 }
 
-TEST_ON(time_is_what_it_was_told, world *w) {
+TEST_ON(time_is_what_it_was_told, fake_world *w) {
     says(w->a, "TIME", "[$1700000000 $123456]");
     runs(w->a, "local t = redis.call('TIME') return t[1] * 1000000 + t[2]", ":1700000000123456");
     fake_redis_set_started(w->r, NOW_US - 77 * INT64_C(1000000));
@@ -76,7 +76,7 @@ TEST_ON(time_is_what_it_was_told, world *w) {
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-TEST_ON(loaded_scripts_go_with_a_flush_and_a_restart, world *w) {
+TEST_ON(loaded_scripts_go_with_a_flush_and_a_restart, fake_world *w) {
     static const char eval[] = "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0";
     says(w->a, eval, "-NOSCRIPT No matching script. Please use EVAL.");
     tl_bytes load[] = {TL_LITERAL("SCRIPT"), TL_LITERAL("LOAD"), TL_LITERAL("return 1")};
@@ -94,7 +94,7 @@ TEST_ON(loaded_scripts_go_with_a_flush_and_a_restart, world *w) {
     says(w->a, "GET k", "nil");
 }
 
-TEST_ON(a_hostile_script_ends_in_an_error, world *w) {
+TEST_ON(a_hostile_script_ends_in_an_error, fake_world *w) {
     runs(w->a, "local t = {} t[1] = t return t", "[[[[");
     runs(w->a, "local function f() return f() + 1 end return f()", "-ERR");
     runs(w->a, "return redis.call('GET', ('x'):rep(1e6))", "nil");
@@ -110,7 +110,7 @@ TEST_ON(a_hostile_script_ends_in_an_error, world *w) {
 
 /* ---- older servers --------------------------------------------------------------------------- */
 
-TEST_ON(before_7_script_errors_have_another_form, world *w) {
+TEST_ON(before_7_script_errors_have_another_form, fake_world *w) {
     fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 6));
     says(w->a, "SET k v", "+OK");
     runs(w->a, "return redis.call('INCR', KEYS[1])", "-ERR Error running script (call to f_");
@@ -121,7 +121,7 @@ TEST_ON(before_7_script_errors_have_another_form, world *w) {
     says(w->a, "NOSUCH x", "-ERR unknown command 'NOSUCH'");
 }
 
-TEST_ON(before_5_time_and_then_a_write_is_refused, world *w) {
+TEST_ON(before_5_time_and_then_a_write_is_refused, fake_world *w) {
     static const char time_first[] = "redis.call('TIME') return redis.call('SET', KEYS[1], 'v')";
     static const char write_first[] = "redis.call('SET', KEYS[1], 'v') return #redis.call('TIME')";
     static const char effects[] = "redis.replicate_commands() redis.call('TIME') "
@@ -142,7 +142,7 @@ TEST_ON(before_5_time_and_then_a_write_is_refused, world *w) {
          "$9.007199254741e+15");
 }
 
-TEST_ON(old_servers_lack_what_they_lacked, world *w) {
+TEST_ON(old_servers_lack_what_they_lacked, fake_world *w) {
     fake_redis_set_level(w->r, FAKE_LEVEL(2, 6, 0));
     says(w->a, "SET k v NX", "-ERR wrong number of arguments for 'set' command");
     says(w->a, "PTTL k", ":-1");
@@ -157,7 +157,7 @@ TEST_ON(old_servers_lack_what_they_lacked, world *w) {
     says(w->a, "WATCH k", "-ERR unknown command 'WATCH'");
 }
 
-TEST_ON(before_2_2_a_write_first_deletes_a_volatile_key, world *w) {
+TEST_ON(before_2_2_a_write_first_deletes_a_volatile_key, fake_world *w) {
     fake_redis_set_level(w->r, FAKE_LEVEL(2, 0, 0));
     says(w->a, "SET k 5", "+OK");
     says(w->a, "SETNX k 6", ":0");
@@ -174,7 +174,7 @@ TEST_ON(before_2_2_a_write_first_deletes_a_volatile_key, world *w) {
 
 /* ---- knobs ----------------------------------------------------------------------------------- */
 
-TEST_ON(denied_commands, world *w) {
+TEST_ON(denied_commands, fake_world *w) {
     fake_redis_deny(w->r, "EVAL EVALSHA", FAKE_RENAMED);
     says(w->a, "EVALSHA x 0", "-ERR unknown command 'EVALSHA', with args beginning with: 'x' '0' ");
     fake_redis_deny(w->r, "EVALSHA", FAKE_NOPERM);
@@ -186,7 +186,7 @@ TEST_ON(denied_commands, world *w) {
          "$ERR Unknown Redis command called from script");
 }
 
-TEST_ON(a_script_that_has_written_is_not_refused_memory, world *w) {
+TEST_ON(a_script_that_has_written_is_not_refused_memory, fake_world *w) {
     fake_redis_set_oom(w->r, true);
     says(w->a, "SET k v", "-OOM command not allowed when used memory > 'maxmemory'.");
     says(w->a, "DEL k", ":0");
@@ -195,7 +195,7 @@ TEST_ON(a_script_that_has_written_is_not_refused_memory, world *w) {
     runs(w->a, "redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], 'v')", "+OK");
 }
 
-TEST_ON(a_replica_hides_what_has_expired, world *w) {
+TEST_ON(a_replica_hides_what_has_expired, fake_world *w) {
     says(w->a, "SET k v PX 100", "+OK");
     fake_redis_set_replica(w->r, true);
     says(w->a, "SET k v", "-READONLY You can't write against a read only replica.");
@@ -207,7 +207,7 @@ TEST_ON(a_replica_hides_what_has_expired, world *w) {
     says(w->a, "GET k", "$w");
 }
 
-TEST_ON(loading_passwords_and_counts, world *w) {
+TEST_ON(loading_passwords_and_counts, fake_world *w) {
     fake_redis_set_loading(w->r, true);
     says(w->a, "GET k", "-LOADING Redis is loading the dataset in memory");
     says(w->a, "PING", "-LOADING Redis is loading the dataset in memory");
@@ -228,7 +228,7 @@ TEST_ON(loading_passwords_and_counts, world *w) {
 
 /* ---- transactions and messages --------------------------------------------------------------- */
 
-TEST_ON(watch_sees_writes_of_others_and_expiry, world *w) {
+TEST_ON(watch_sees_writes_of_others_and_expiry, fake_world *w) {
     says(w->a, "SET k v PX 100", "+OK");
     says(w->a, "WATCH k", "+OK");
     says(w->a, "MULTI", "+OK");
@@ -256,7 +256,7 @@ static void collect(void *ctx, const tl_reply *reply) {
     strncat(heard, text, FAKE_SHOW_SIZE - strlen(heard) - 1);
 }
 
-TEST_ON(messages_reach_their_subscribers, world *w) {
+TEST_ON(messages_reach_their_subscribers, fake_world *w) {
     char heard[FAKE_SHOW_SIZE] = "";
     fake_conn *c = fake_redis_connect(w->r, &(fake_calls){.push = collect}, heard);
     says(c, "SUBSCRIBE a b", "pushed");

@@ -25,28 +25,28 @@ typedef struct {
     int64_t slept;                             /* deadline clock less monotonic clock */
     int64_t wall_ppb, server_ppb; /* rates; the deadline clock runs as the wall clock */
     int64_t rated_at, boot_gained, server_gained;
-} world;
+} track_world;
 
 static int64_t gain(int64_t over, int64_t ppb) {
     return over / 1000 * ppb / 1000000;
 }
-static int64_t boot_at(const world *w) {
+static int64_t boot_at(const track_world *w) {
     return w->now + w->boot_zero + w->boot_gained + gain(w->now - w->rated_at, w->wall_ppb);
 }
-static int64_t wall_at(const world *w) {
+static int64_t wall_at(const track_world *w) {
     return boot_at(w) - w->boot_zero + w->wall_zero;
 }
-static int64_t server_at(const world *w) {
+static int64_t server_at(const track_world *w) {
     return w->now + w->server_zero + w->server_gained + gain(w->now - w->rated_at, w->server_ppb);
 }
 static int64_t floor_us(int64_t ns) {
     return ns / 1000 - (ns % 1000 < 0);
 }
 /* In ns. */
-static int64_t truth(const world *w) {
+static int64_t truth(const track_world *w) {
     return wall_at(w) - server_at(w);
 }
-static void set_rates(world *w, int64_t wall_ppb, int64_t server_ppb) {
+static void set_rates(track_world *w, int64_t wall_ppb, int64_t server_ppb) {
     w->boot_gained += gain(w->now - w->rated_at, w->wall_ppb);
     w->server_gained += gain(w->now - w->rated_at, w->server_ppb);
     w->rated_at = w->now;
@@ -55,7 +55,7 @@ static void set_rates(world *w, int64_t wall_ppb, int64_t server_ppb) {
 }
 
 /* A reading that takes a pause between each two of its clocks. */
-static skew_reading look(world *w, int64_t pause_ns) {
+static skew_reading look(track_world *w, int64_t pause_ns) {
     tl_mono before = {boot_at(w)};
     w->now += pause_ns;
     int64_t wall = floor_us(wall_at(w));
@@ -66,7 +66,7 @@ static skew_reading look(world *w, int64_t pause_ns) {
 }
 
 /* One exchange: so long there, so long back. */
-static void exchange(world *w, skew_track *t, int64_t there, int64_t back) {
+static void exchange(track_world *w, skew_track *t, int64_t there, int64_t back) {
     skew_reading sent = look(w, 50);
     w->now += there;
     int64_t stamp = floor_us(server_at(w));
@@ -76,7 +76,7 @@ static void exchange(world *w, skew_track *t, int64_t there, int64_t back) {
 }
 
 /* So long each way, with a bound on the drift that is true just now. */
-static void exchange_by(world *w, skew_track *t, int64_t way, int32_t rate_ppm) {
+static void exchange_by(track_world *w, skew_track *t, int64_t way, int32_t rate_ppm) {
     skew_reading sent = look(w, 50);
     w->now += way;
     int64_t stamp = floor_us(server_at(w));
@@ -86,7 +86,8 @@ static void exchange_by(world *w, skew_track *t, int64_t way, int32_t rate_ppm) 
 }
 
 /* The same, with an answer that says when the question came and, some time later, when it left. */
-static void exchange_two(world *w, skew_track *t, int64_t there, int64_t thought, int64_t back) {
+static void exchange_two(track_world *w, skew_track *t, int64_t there, int64_t thought,
+                         int64_t back) {
     skew_reading sent = look(w, 50);
     w->now += there;
     int64_t first = floor_us(server_at(w));
@@ -97,28 +98,28 @@ static void exchange_two(world *w, skew_track *t, int64_t there, int64_t thought
     skew_learn_two(t, &sent, first, last, &received, told);
 }
 
-static world calm(void) {
-    return (world){.now = 1000 * S,
-                   .boot_zero = 77 * S + 123,
-                   .wall_zero = INT64_C(1700000000) * S + 350 * MS,
-                   .server_zero = INT64_C(1700000000) * S};
+static track_world calm(void) {
+    return (track_world){.now = 1000 * S,
+                         .boot_zero = 77 * S + 123,
+                         .wall_zero = INT64_C(1700000000) * S + 350 * MS,
+                         .server_zero = INT64_C(1700000000) * S};
 }
 
-static void assert_inside_by(const world *w, const skew_track *t, int32_t rate_ppm) {
+static void assert_inside_by(const track_world *w, const skew_track *t, int32_t rate_ppm) {
     tl_interval i = skew_offset(t, (tl_mono){boot_at(w)}, rate_ppm);
     int64_t is = truth(w);
     if (i.lo * 1000 > is || is > i.hi * 1000)
         fail_msg("SKEW_SEED=%llu: the truth %lld ns is outside of %lld..%lld us",
                  (unsigned long long)seed_played, (long long)is, (long long)i.lo, (long long)i.hi);
 }
-static void assert_inside(const world *w, const skew_track *t) {
+static void assert_inside(const track_world *w, const skew_track *t) {
     assert_inside_by(w, t, told);
 }
 
 /* ---- by hand ----------------------------------------------------------------------------------- */
 
 TEST(an_exchange_brackets_the_offset_by_its_round_trip) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, 100 * US, 300 * US);
     assert_true(t.known);
@@ -128,7 +129,7 @@ TEST(an_exchange_brackets_the_offset_by_its_round_trip) {
 }
 
 TEST(brackets_are_intersected_and_never_averaged) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, 10 * US, 5000 * US);
     exchange(&w, &t, 5000 * US, 10 * US);
@@ -140,7 +141,7 @@ TEST(brackets_are_intersected_and_never_averaged) {
 }
 
 TEST(a_narrow_bracket_loses_nothing_to_many_wide_ones) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, 5 * US, 5 * US);
     int64_t alone = t.offset.hi - t.offset.lo;
@@ -153,7 +154,7 @@ TEST(a_narrow_bracket_loses_nothing_to_many_wide_ones) {
 }
 
 TEST(what_a_fast_rate_cost_stays_paid) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     set_rates(&w, 50000000, 0); /* 5 %: a daemon corrects the clock */
     exchange_by(&w, &t, US, 60000);
@@ -172,7 +173,7 @@ TEST(what_a_fast_rate_cost_stays_paid) {
 }
 
 TEST(a_pause_of_the_measuring_process_is_no_step) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
     skew_reading sent = look(&w, 700 * MS), received;
@@ -185,7 +186,7 @@ TEST(a_pause_of_the_measuring_process_is_no_step) {
 }
 
 TEST(evidence_from_before_a_step_is_void) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
     w.wall_zero += 5 * MS;
@@ -201,7 +202,7 @@ TEST(evidence_from_before_a_step_is_void) {
 TEST(an_exchange_with_a_step_in_it_is_dropped) {
     static const int64_t steps[] = {-40 * MS, -3 * MS, 3 * MS, 40 * MS};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        world w = calm();
+        track_world w = calm();
         skew_track t = {.known = false};
         exchange(&w, &t, US, US);
         skew_reading sent = look(&w, 50);
@@ -223,7 +224,7 @@ TEST(an_exchange_with_a_step_in_it_is_dropped) {
 }
 
 TEST(evidence_from_before_a_suspend_is_void) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
     w.now += 60 * S;
@@ -236,7 +237,7 @@ TEST(evidence_from_before_a_suspend_is_void) {
 }
 
 TEST(an_exchange_with_a_suspend_in_it_is_dropped) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
     skew_reading sent = look(&w, 50);
@@ -251,7 +252,7 @@ TEST(an_exchange_with_a_suspend_in_it_is_dropped) {
 }
 
 TEST(a_step_of_the_server_is_told_from_ones_own) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     exchange(&w, &t, US, US);
     w.server_zero += S;
@@ -264,7 +265,7 @@ TEST(a_step_of_the_server_is_told_from_ones_own) {
 }
 
 TEST(drift_has_bounds_and_needs_a_second) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     tl_interval d;
     set_rates(&w, 60000, -30000); /* 90 ppm apart */
@@ -281,7 +282,7 @@ TEST(drift_has_bounds_and_needs_a_second) {
 }
 
 TEST(drift_after_a_step_starts_anew) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     tl_interval d;
     exchange(&w, &t, US, US);
@@ -292,7 +293,7 @@ TEST(drift_after_a_step_starts_anew) {
 }
 
 TEST(a_server_that_thinks_for_long_costs_drift_and_is_no_step) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     set_rates(&w, -99000, 99000);
     for (int i = 0; i < 3; i++) {
@@ -305,7 +306,7 @@ TEST(a_server_that_thinks_for_long_costs_drift_and_is_no_step) {
 }
 
 TEST(stamps_further_apart_than_the_exchange_took_prove_nothing) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     skew_reading sent = look(&w, 50);
     int64_t stamp = floor_us(server_at(&w));
@@ -318,7 +319,7 @@ TEST(stamps_further_apart_than_the_exchange_took_prove_nothing) {
 TEST(clocks_at_the_epoch_and_in_2262) {
     static const int64_t zeros[] = {0, INT64_C(9214646400) * S};
     for (int i = 0; i < 2; i++) {
-        world w = calm();
+        track_world w = calm();
         skew_track t = {.known = false};
         w.wall_zero = zeros[i];
         w.server_zero = zeros[1 - i];
@@ -353,7 +354,7 @@ static int64_t wall_rate(void) {
 
 /* Something happens to the clocks. Steps of the server are large enough to be seen: a contradiction
  * needs one that is wider than both intervals. */
-static void happen(world *w, const skew_track *t, int64_t *server_step) {
+static void happen(track_world *w, const skew_track *t, int64_t *server_step) {
     int64_t size = (int64_t)draw((uint64_t)(2 * S)) + 100 * US;
     int64_t wide = t->known ? (t->offset.hi - t->offset.lo) * 2000 : 0;
     if (draw(2))
@@ -374,7 +375,7 @@ static void happen(world *w, const skew_track *t, int64_t *server_step) {
 }
 
 static void play(uint64_t seed) {
-    world w = calm();
+    track_world w = calm();
     skew_track t = {.known = false};
     seed_played = seed;
     seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;

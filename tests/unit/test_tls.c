@@ -15,7 +15,7 @@
 #include <openssl/x509v3.h>
 
 typedef struct {
-    world w; /* first */
+    conn_world w; /* first */
     SSL_CTX *context;
     SSL *session;
     EVP_PKEY *key;

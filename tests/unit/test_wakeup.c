@@ -25,9 +25,10 @@ typedef struct {
     tl_mono now;
     char log[4096]; /* "+a" armed, "-a" not, "!a=m" a message; all that was told, in order */
     void (*also)(void *world, tl_bytes topic, bool armed);
-} world;
+} wakeup_world;
 
-static void note(world *w, const char *sign, tl_bytes topic, const char *more, tl_bytes payload) {
+static void note(wakeup_world *w, const char *sign, tl_bytes topic, const char *more,
+                 tl_bytes payload) {
     size_t n = strlen(w->log);
     assert_true(n + 64 < sizeof w->log);
     (void)snprintf(w->log + n, sizeof w->log - n, "%s%.*s%s%.*s ", sign, (int)topic.n, topic.p,
@@ -39,25 +40,25 @@ static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
 }
 
 static void on_armed(void *ctx, tl_bytes topic, bool armed) {
-    world *w = ctx;
+    wakeup_world *w = ctx;
     note(w, armed ? "+" : "-", topic, "", TL_LITERAL(""));
     if (w->also)
         w->also(w, topic, armed);
 }
 
 static void drive(void *ctx) {
-    world *w = ctx;
+    wakeup_world *w = ctx;
     tl__wakeup_drive(w->wakeup, w->now);
 }
 
-static void pass_ms(world *w, int64_t ms) {
+static void pass_ms(wakeup_world *w, int64_t ms) {
     w->now = tl__mono_add_ms(w->now, ms);
 }
 
-static void open_world(world *w) {
+static void open_world(wakeup_world *w) {
     char url[64];
     tl_error err = {0};
-    *w = (world){0};
+    *w = (wakeup_world){0};
     tl_wakeup_calls calls = {.woken = on_woken, .armed = on_armed, .ctx = w};
     peer_listen(&w->peer);
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)w->peer.port);
@@ -70,21 +71,21 @@ static void open_world(world *w) {
     w->peer.near = w;
 }
 
-static void close_world(world *w) {
+static void close_world(wakeup_world *w) {
     tl__wakeup_free(w->wakeup);
     peer_close(&w->peer);
 }
 
-static void listen_to(world *w, const char *topic) {
+static void listen_to(wakeup_world *w, const char *topic) {
     assert_int_equal(tl__wakeup_listen(w->wakeup, tl__bytes_of(topic), w->now), TL_OK);
 }
 
-static void forget(world *w, const char *topic) {
+static void forget(wakeup_world *w, const char *topic) {
     tl__wakeup_forget(w->wakeup, tl__bytes_of(topic), w->now);
 }
 
 /* Drive until this is all that was told since the last time. */
-static void told(world *w, const char *log) {
+static void told(wakeup_world *w, const char *log) {
     tl_mono began = tl__mono_now();
     while (strlen(w->log) < strlen(log) && tl__ms_until(began, tl__mono_now()) < PEER_WAIT_MS)
         peer_turn(&w->peer, began);
@@ -92,7 +93,7 @@ static void told(world *w, const char *log) {
     w->log[0] = '\0';
 }
 
-static void login(world *w) {
+static void login(wakeup_world *w) {
     peer_accept(&w->peer);
     peer_expect(&w->peer, TIME_ASKED);
     peer_send(&w->peer, TIME_TOLD);
@@ -101,7 +102,7 @@ static void login(world *w) {
 }
 
 /* Listening to "a", which is confirmed. */
-static void arm_a(world *w) {
+static void arm_a(wakeup_world *w) {
     open_world(w);
     listen_to(w, "a");
     login(w);
@@ -110,12 +111,12 @@ static void arm_a(world *w) {
     told(w, "+a ");
 }
 
-static int64_t ms_left(const world *w) {
+static int64_t ms_left(const wakeup_world *w) {
     return tl__ms_until(w->now, tl__mono_add_ns(tl__wakeup_until(w->wakeup), TL_NS_PER_MS - 1));
 }
 
 /* Drive until something has been heard just now and nothing more is waited for. */
-static void heard(world *w) {
+static void heard(wakeup_world *w) {
     tl_mono began = tl__mono_now();
     while (ms_left(w) < 10000)
         peer_turn(&w->peer, began);
@@ -124,7 +125,7 @@ static void heard(world *w) {
 /* ---- everyday ---------------------------------------------------------------------------------- */
 
 TEST(no_listener_no_connection) {
-    world w;
+    wakeup_world w;
     open_world(&w);
     for (int i = 0; i < 3; i++) {
         drive(&w);
@@ -137,7 +138,7 @@ TEST(no_listener_no_connection) {
 }
 
 TEST(armed_then_woken) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     peer_send(&w.peer, MESSAGE("a", "1") MESSAGE("z", "2") MESSAGE("a", "3"));
     told(&w, "!a=1 !a=3 ");
@@ -146,7 +147,7 @@ TEST(armed_then_woken) {
 }
 
 TEST(one_subscription_for_many_listeners) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     listen_to(&w, "a");
     told(&w, "+a "); /* known already */
@@ -163,7 +164,7 @@ TEST(one_subscription_for_many_listeners) {
 }
 
 TEST(listen_before_confirmation_waits_for_it) {
-    world w;
+    wakeup_world w;
     open_world(&w);
     listen_to(&w, "a");
     listen_to(&w, "a");
@@ -180,7 +181,7 @@ TEST(listen_before_confirmation_waits_for_it) {
 
 /* The confirmation of a subscription that was given up must not arm its successor. */
 TEST(a_former_subscription_arms_nothing) {
-    world w;
+    wakeup_world w;
     open_world(&w);
     listen_to(&w, "x");
     login(&w);
@@ -201,7 +202,7 @@ TEST(a_former_subscription_arms_nothing) {
 }
 
 TEST(what_is_forgotten_before_there_is_a_connection_is_never_said) {
-    world w;
+    wakeup_world w;
     open_world(&w);
     listen_to(&w, "b");
     for (int i = 0; i < 1000; i++) {
@@ -215,7 +216,7 @@ TEST(what_is_forgotten_before_there_is_a_connection_is_never_said) {
 }
 
 TEST(any_bytes_up_to_the_longest) {
-    world w;
+    wakeup_world w;
     static char longest[TL_TOPIC_MAX], head[64];
     memset(longest, 'x', sizeof longest);
     arm_a(&w);
@@ -234,7 +235,7 @@ TEST(any_bytes_up_to_the_longest) {
 }
 
 TEST(thousands_of_topics) {
-    world w;
+    wakeup_world w;
     char topic[16], bytes[128];
     enum { MANY = 3000 };
     open_world(&w);
@@ -270,7 +271,7 @@ TEST(thousands_of_topics) {
 /* ---- losing ------------------------------------------------------------------------------------ */
 
 TEST(a_lost_connection_disarms_and_is_made_again) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     peer_reset(&w.peer);
     told(&w, "-a ");
@@ -285,7 +286,7 @@ TEST(a_lost_connection_disarms_and_is_made_again) {
 }
 
 TEST(a_connect_that_fails_tells_once_and_is_tried_again) {
-    world w;
+    wakeup_world w;
     open_world(&w);
     uint16_t port = w.peer.port;
     peer_close(&w.peer);
@@ -312,7 +313,7 @@ TEST(a_connect_that_fails_tells_once_and_is_tried_again) {
 }
 
 TEST(forgotten_while_down_is_not_connected_for) {
-    world w;
+    wakeup_world w;
     open_world(&w);
     peer_close(&w.peer);
     listen_to(&w, "a");
@@ -327,7 +328,7 @@ TEST(forgotten_while_down_is_not_connected_for) {
 }
 
 TEST(a_refused_topic_is_not_armed) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     listen_to(&w, "b");
     listen_to(&w, "c");
@@ -342,7 +343,7 @@ TEST(a_refused_topic_is_not_armed) {
 }
 
 static void on_change(void *ctx, tl_bytes topic, bool armed) {
-    world *w = ctx;
+    wakeup_world *w = ctx;
     if (!armed) {
         tl__wakeup_forget(w->wakeup, topic, w->now); /* which frees the topic */
         tl__wakeup_forget(w->wakeup, TL_LITERAL("b"), w->now);
@@ -351,7 +352,7 @@ static void on_change(void *ctx, tl_bytes topic, bool armed) {
 }
 
 TEST(topics_come_and_go_while_being_told) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     listen_to(&w, "b");
     listen_to(&w, "c");
@@ -371,7 +372,7 @@ TEST(topics_come_and_go_while_being_told) {
 /* ---- silence ----------------------------------------------------------------------------------- */
 
 TEST(a_silent_server_is_pinged_and_then_dropped) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ms_left(&w), 10000);
@@ -396,7 +397,7 @@ TEST(a_silent_server_is_pinged_and_then_dropped) {
 }
 
 TEST(an_unanswered_subscription_drops_the_connection) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     listen_to(&w, "b");
     peer_expect(&w.peer, SUB("b"));
@@ -406,7 +407,7 @@ TEST(an_unanswered_subscription_drops_the_connection) {
 }
 
 TEST(without_listeners_it_closes_after_half_a_minute) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     forget(&w, "a");
     peer_expect(&w.peer, UNSUB("a"));
@@ -433,7 +434,7 @@ TEST(without_listeners_it_closes_after_half_a_minute) {
 /* ---- nonsense ---------------------------------------------------------------------------------- */
 
 static void check_nonsense(const char *bytes) {
-    world w;
+    wakeup_world w;
     arm_a(&w);
     peer_send(&w.peer, bytes);
     told(&w, "-a ");

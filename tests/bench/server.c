@@ -36,7 +36,7 @@ void die(const char *format, ...) {
     exit(1);
 }
 
-void world_start(void) {
+void bench_start(void) {
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         die("sched_getaffinity: %s", strerror(errno));
     for (int i = 0; i < CPU_SETSIZE; i++)
@@ -87,7 +87,7 @@ static int by_size(const void *a, const void *b) {
 
 /* Of PINGs, sorted, ns. */
 static void round_trips(int64_t *ret) {
-    redisContext *c = world_connect();
+    redisContext *c = bench_connect();
     for (int i = 0; i < PINGS + 3; i++) { /* the first few don't count */
         int64_t start = now_ns();
         freeReplyObject(redisCommand(c, "PING"));
@@ -115,7 +115,7 @@ static void calibrate(void) {
 
 /* ---- regimes --------------------------------------------------------------------------------- */
 
-const char *world_enter(regime r) {
+const char *bench_enter(regime r) {
     const char *problem = NULL;
     present = r;
     switch (r) {
@@ -131,7 +131,7 @@ const char *world_enter(regime r) {
     return problem;
 }
 
-const char *world_url(void) {
+const char *bench_url(void) {
     return present == DELAY   ? delay_url
            : present == CROSS ? real_redis_url(server)
                               : real_redis_unix_url(server);
@@ -144,19 +144,19 @@ static redisContext *connected(redisContext *c) {
     return c;
 }
 
-redisContext *world_connect_near(void) {
+redisContext *bench_connect_near(void) {
     return connected(redisConnectUnixWithTimeout(real_redis_socket(server), limit));
 }
 
-redisContext *world_connect(void) {
+redisContext *bench_connect(void) {
     int port = present == DELAY ? delay_port() : real_redis_port(server);
     return present == ONE || present == FREE
-               ? world_connect_near()
+               ? bench_connect_near()
                : connected(redisConnectWithTimeout("127.0.0.1", port, limit));
 }
 
-tl_client *world_client(void) {
-    const tl_client_options options = TL_CLIENT_OPTIONS(.url = world_url());
+tl_client *bench_client(void) {
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url());
     tl_client *client;
     tl_error err;
     if (tl_client_open(&options, &client, &err) || tl_client_ping(client, &err))
@@ -164,15 +164,15 @@ tl_client *world_client(void) {
     return client;
 }
 
-redisReply *world_ask(const char *command) {
+redisReply *bench_ask(const char *command) {
     redisReply *reply = real_redis_command(server, command);
     if (!reply)
         die("%s: no answer", command);
     return reply;
 }
 
-void world_flush(void) {
-    freeReplyObject(world_ask("FLUSHALL"));
+void bench_flush(void) {
+    freeReplyObject(bench_ask("FLUSHALL"));
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -183,20 +183,20 @@ static int64_t cpu_ns(clockid_t clock) {
     return t.tv_sec * SECOND + t.tv_nsec;
 }
 
-int64_t world_server_cpu_ns(void) {
+int64_t bench_server_cpu_ns(void) {
     clockid_t clock;
     return clock_getcpuclockid(real_redis_pid(server), &clock) == 0 ? cpu_ns(clock) : 0;
 }
 
-int64_t world_client_cpu_ns(void) {
+int64_t bench_client_cpu_ns(void) {
     return cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-const char *world_describe(void) {
+const char *bench_describe(void) {
     static char words[160];
     double load = 0;
     (void)getloadavg(&load, 1);
-    redisReply *info = world_ask("INFO server");
+    redisReply *info = bench_ask("INFO server");
     const char *at = strstr(info->str, "redis_version:");
     at = at ? at + strlen("redis_version:") : "?";
     (void)snprintf(words, sizeof words,

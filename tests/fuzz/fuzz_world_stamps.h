@@ -1,13 +1,13 @@
 /*
  * Stamps: what the server answers of them, what they prove, and what may be sent because of that.
  */
-#ifndef WORLD_STAMPS_H
-#define WORLD_STAMPS_H
+#ifndef FUZZ_WORLD_STAMPS_H
+#define FUZZ_WORLD_STAMPS_H
 
-#include "world.h"
+#include "fuzz_world.h"
 
 /* Was the last command none of the scripts? */
-static inline bool is_plain(const world *w) {
+static inline bool is_plain(const fuzz_world *w) {
     return w->stamps && w->asked.count > 0 && w->asked.command[0].form == TL_ARGV &&
            !is_time(&w->asked);
 }
@@ -20,7 +20,7 @@ enum { NO_WORD, SETNX, GET, GETSET, DEL };
 
 /* ---- the beginning ----------------------------------------------------------------------------- */
 
-static inline void make_stamps(world *w, unsigned which) {
+static inline void make_stamps(fuzz_world *w, unsigned which) {
     static const int32_t margins[][2] = {{1000, 500}, {1, 1}, {300, 2000}};
     static const int64_t legacy[] = {60000, 43200000, 30000};
     uint8_t how = in_byte(&w->in);
@@ -40,7 +40,7 @@ static inline void make_stamps(world *w, unsigned which) {
 }
 
 /* A hold that was taken at the start; in some runs nothing is known of it but its token. */
-static inline void make_proof(world *w) {
+static inline void make_proof(fuzz_world *w) {
     const tl_rules *r = &w->job.rules;
     uint8_t how = in_byte(&w->in);
     int64_t now_us = OFFSET_US + START_NS / 1000;
@@ -64,12 +64,12 @@ static inline int word_of(const tl_command *c) {
     return NO_WORD;
 }
 
-static inline int asked_word(const world *w) {
+static inline int asked_word(const fuzz_world *w) {
     return w->asked.count > 0 ? word_of(&w->asked.command[0]) : NO_WORD;
 }
 
 /* The server's clock, as far as it is known: to judge by and to write by. */
-static inline tl_interval known_us(const world *w) {
+static inline tl_interval known_us(const fuzz_world *w) {
     if (!w->job.rules.strict && w->server.anchor.known)
         return tl__anchor_server_time(&w->server.anchor, w->now, w->server.drift_ppm);
     int64_t us = w->now.ns / 1000 + w->server.wall_us;
@@ -77,33 +77,33 @@ static inline tl_interval known_us(const world *w) {
 }
 
 /* Would its stamp be of a time at which there were none? By what TIME has just told, too. */
-static inline bool writes_early(const world *w) {
-    world told = *w;
+static inline bool writes_early(const fuzz_world *w) {
+    fuzz_world told = *w;
     if (w->out.has_bracket)
         (void)tl__anchor_learn(&told.server.anchor, w->out.bracket, w->now, w->server.drift_ppm);
     int64_t end_ms = known_us(&told).lo / 1000 + w->job.ttl_ms;
     return w->stamps && !tl__dialect_likely(end_ms, end_ms);
 }
 
-static inline tl_stamp read_stamp(const world *w, tl_bytes text) {
+static inline tl_stamp read_stamp(const fuzz_world *w, tl_bytes text) {
     return tl__dialect_read(w->job.rules.dialect, text, known_us(w).lo / 1000);
 }
 
 /* Free by the server's clock in the answer, or else by ours. */
-static inline bool is_free_stamp(const world *w, tl_bytes text, int64_t now_ms) {
+static inline bool is_free_stamp(const fuzz_world *w, tl_bytes text, int64_t now_ms) {
     const tl_rules *r = &w->job.rules;
     tl_stamp s = read_stamp(w, text);
     return s.kind == TL_STAMP_GOOD && s.first_free_ms + r->skew_ms + r->lag_ms < now_ms;
 }
 
-static inline bool is_own(const world *w, tl_bytes text) {
+static inline bool is_own(const fuzz_world *w, tl_bytes text) {
     char own[TL_STAMP_SIZE];
     return tl__bytes_eq(text, tl__dialect_write(w->job.rules.dialect, w->job.proof.stamp_ms,
                                                 tl__token_bytes(&w->job.token), own));
 }
 
 /* A stamp that a client writes whose clock is within M and that raced with the take. */
-static inline bool is_losers(const world *w, tl_bytes text) {
+static inline bool is_losers(const fuzz_world *w, tl_bytes text) {
     const tl_rules *r = &w->job.rules;
     tl_stamp s = read_stamp(w, text);
     int64_t read_ms = s.written_ms - r->legacy_ttl_ms;
@@ -115,7 +115,7 @@ static inline bool is_losers(const world *w, tl_bytes text) {
 
 /* A command at plain level: of the four; each only after what must come before it. `last`: the word
  * before it in the same attempt, whose answer was `w->told`. */
-static inline void check_plain(const world *w, const tl_send *send, int last) {
+static inline void check_plain(const fuzz_world *w, const tl_send *send, int last) {
     const tl_command *c = &send->command[0];
     const tl_rules *r = &w->job.rules;
     int word = word_of(c);
@@ -141,7 +141,7 @@ static inline void check_plain(const world *w, const tl_send *send, int last) {
               tl__mono_add_ms(w->now, w->job.attempt_ms).ns < w->believed.ns));
 }
 
-static inline void check_scripts(const world *w, const tl_send *send) {
+static inline void check_scripts(const fuzz_world *w, const tl_send *send) {
     const tl_command *c = &send->command[0];
     MUST(!w->job.rules.strict && c->form == TL_SCRIPT);
     MUST(c->script == TL_SCRIPT_TAKE || c->script == TL_SCRIPT_KEEP || c->script == TL_SCRIPT_DROP);
@@ -155,7 +155,7 @@ static inline void check_scripts(const world *w, const tl_send *send) {
 /* ---- what is answered -------------------------------------------------------------------------- */
 
 /* A value for K: the one that was sent, our own, that of a client whose clock is off, or anything. */
-static inline tl_reply any_value(world *w) {
+static inline tl_reply any_value(fuzz_world *w) {
     tl_reply r = {.type = TL_REPLY_STRING};
     char *room = w->stamp_texts[w->stamps_used++ % 8];
     int64_t now_ms = (w->offset_us + w->now.ns / 1000) / 1000;
@@ -189,12 +189,12 @@ static inline tl_reply error_reply(const char *words) {
 }
 
 /* The same stamp that was told before, as a GETSET that wins is. */
-static inline tl_reply same_again(world *w) {
+static inline tl_reply same_again(fuzz_world *w) {
     return (tl_reply){.type = TL_REPLY_STRING, .text = tl__bytes(w->told, w->told_n)};
 }
 
 /* An answer to one of the four commands. */
-static inline tl_reply plain_reply(world *w, int word) {
+static inline tl_reply plain_reply(fuzz_world *w, int word) {
     uint8_t how = in_byte(&w->in);
     if (how % 16 == 15)
         return error_reply("WRONGTYPE Operation against a key holding the wrong kind of value");
@@ -206,7 +206,7 @@ static inline tl_reply plain_reply(world *w, int word) {
 }
 
 /* This server knows no WATCH: the attempt goes on with the four commands. */
-static inline void refuse_watch(world *w) {
+static inline void refuse_watch(fuzz_world *w) {
     tl_reply replies[TL_COMMANDS_MAX] = {error_reply("ERR unknown command 'WATCH'")};
     const tl_send send = w->out.send[0];
     if (w->status != TL_GO || w->out.sends == 0 || send.pin == TL_PIN_NOT)
@@ -223,7 +223,7 @@ static inline void refuse_watch(world *w) {
 }
 
 /* Keep what a GET was answered, for what is sent because of it; and our own stamp as it was sent. */
-static inline void note_told(world *w, const tl_event *e) {
+static inline void note_told(fuzz_world *w, const tl_event *e) {
     tl_bytes text;
     if (!w->stamps || asked_word(w) != GET)
         return;
@@ -254,7 +254,7 @@ static inline bool is_wrong_type(const tl_event *e) {
 }
 
 /* Does this answer make K ours, at plain level? */
-static inline bool has_taken(const world *w, const tl_event *e) {
+static inline bool has_taken(const fuzz_world *w, const tl_event *e) {
     tl_bytes text;
     if (asked_word(w) == SETNX)
         return is_int(e, 1);
@@ -263,15 +263,15 @@ static inline bool has_taken(const world *w, const tl_event *e) {
                           tl__bytes_eq(text, tl__bytes(w->told, w->told_n))));
 }
 
-static inline bool reads_only(const world *w) {
+static inline bool reads_only(const fuzz_world *w) {
     return is_time(&w->asked) || (is_plain(w) && asked_word(w) == GET);
 }
 
-static inline bool takes_plainly(const world *w, const tl_event *e) {
+static inline bool takes_plainly(const fuzz_world *w, const tl_event *e) {
     return is_plain(w) && has_taken(w, e);
 }
 
-static inline void note_written(world *w, const tl_send *send) {
+static inline void note_written(fuzz_world *w, const tl_send *send) {
     const tl_command *c = &send->command[0];
     if (send->count == 0)
         return;
@@ -287,7 +287,7 @@ static inline void note_written(world *w, const tl_send *send) {
 }
 
 /* What K holds, by the answer of a script. */
-static inline bool value_in(const world *w, const tl_event *e, tl_bytes *ret) {
+static inline bool value_in(const fuzz_world *w, const tl_event *e, tl_bytes *ret) {
     if (is_script(&w->asked, TL_SCRIPT_DROP))
         return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_STRING &&
                tl__reply_text(e->reply, ret);
@@ -297,7 +297,7 @@ static inline bool value_in(const world *w, const tl_event *e, tl_bytes *ret) {
 }
 
 /* No deadline may be later than this answer proves. */
-static inline tl_mono latest_stamp(const world *w, const tl_event *e) {
+static inline tl_mono latest_stamp(const fuzz_world *w, const tl_event *e) {
     const tl_rules *r = &w->job.rules;
     bool keeps = is_script(&w->asked, TL_SCRIPT_KEEP);
     int64_t server_us = 0, ttl_ms = w->job.ttl_ms, m = r->skew_ms;
@@ -319,7 +319,7 @@ static inline tl_mono latest_stamp(const world *w, const tl_event *e) {
 /* ---- results ----------------------------------------------------------------------------------- */
 
 /* This answer says that the lock is another's (taken) or nobody's. */
-static inline bool says_lost(const world *w, const tl_event *e, bool taken) {
+static inline bool says_lost(const fuzz_world *w, const tl_event *e, bool taken) {
     tl_bytes text;
     if (is_plain(w))
         return taken ? is_wrong_type(e) || (is_text(e, &text) && !is_own(w, text)) : is_nil(e);
@@ -330,7 +330,7 @@ static inline bool says_lost(const world *w, const tl_event *e, bool taken) {
     return has_status(w, e, 0) && there == taken;
 }
 
-static inline void check_stamp_acquired(const world *w, const tl_event *e) {
+static inline void check_stamp_acquired(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     int64_t fence = 0;
     MUST(w->status == TL_END && is_confirmed(w, e) && !is_fresh(w, e));
@@ -347,7 +347,7 @@ static inline void check_stamp_acquired(const world *w, const tl_event *e) {
 }
 
 /* A keep that worked, by what was asked last: its deadline. */
-static inline void check_stamp_kept(const world *w, const tl_event *e, tl_mono deadline,
+static inline void check_stamp_kept(const fuzz_world *w, const tl_event *e, tl_mono deadline,
                                     tl_mono before) {
     tl_bytes text;
     if (is_plain(w)) {
@@ -360,7 +360,7 @@ static inline void check_stamp_kept(const world *w, const tl_event *e, tl_mono d
     MUST(deadline.ns <= latest_stamp(w, e).ns);
 }
 
-static inline void check_stamp_dropped(const world *w, const tl_event *e) {
+static inline void check_stamp_dropped(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     bool repeated = w->in_time && (w->doubt || w->done);
     tl_bytes text = {0};
@@ -397,16 +397,16 @@ static inline void check_stamp_dropped(const world *w, const tl_event *e) {
 
 #else
 
-static inline bool writes_early(const world *w) {
+static inline bool writes_early(const fuzz_world *w) {
     (void)w;
     return false;
 }
 
-static inline bool reads_only(const world *w) {
+static inline bool reads_only(const fuzz_world *w) {
     return is_time(&w->asked);
 }
 
-static inline bool takes_plainly(const world *w, const tl_event *e) {
+static inline bool takes_plainly(const fuzz_world *w, const tl_event *e) {
     (void)w;
     (void)e;
     return false;

@@ -2,10 +2,10 @@
  * The contract, as something to be held against each answer of a machine: what it may ask for, and
  * what its result may be after all that the server has said and left unsaid.
  */
-#ifndef WORLD_CHECKS_H
-#define WORLD_CHECKS_H
+#ifndef FUZZ_WORLD_CHECKS_H
+#define FUZZ_WORLD_CHECKS_H
 
-#include "world_stamps.h"
+#include "fuzz_world_stamps.h"
 
 #define SENDS_AT_ONCE 4 /* and sends, when each fails at once */
 #define WIRE_SIZE 8192
@@ -13,7 +13,7 @@
 
 /* ---- after each step -------------------------------------------------------------------------- */
 
-static inline void check_command(const world *w, const tl_command *c) {
+static inline void check_command(const fuzz_world *w, const tl_command *c) {
     static char wire[2][WIRE_SIZE]; /* every byte is read, while it is there */
     MUST(c->argc >= 1 && c->argc <= TL_ARGV_MAX);
     MUST(tl__command_encode(c, 0, wire[0], WIRE_SIZE) <= WIRE_SIZE);
@@ -25,7 +25,7 @@ static inline void check_command(const world *w, const tl_command *c) {
 }
 
 /* A ticket that was never used before; or that of the attempt which goes on: of stamps, or after TIME. */
-static inline void check_ticket(world *w, const tl_send *send) {
+static inline void check_ticket(fuzz_world *w, const tl_send *send) {
     MUST(w->sends < SENDS_MAX);
     bool goes_on = w->stamps || is_time(&w->asked);
     if (goes_on && w->sends > 0 && w->tickets[w->sends - 1] == send->ticket)
@@ -35,7 +35,7 @@ static inline void check_ticket(world *w, const tl_send *send) {
     w->tickets[w->sends++] = send->ticket;
 }
 
-static inline void check_send(world *w, const tl_send *send) {
+static inline void check_send(fuzz_world *w, const tl_send *send) {
     MUST(!w->under_way && !w->by_hand);
 #ifdef TL_COMPAT
     bool goes_on = w->sends > 0 && w->tickets[w->sends - 1] == send->ticket;
@@ -60,7 +60,7 @@ static inline void check_send(world *w, const tl_send *send) {
     w->under_way = true;
 }
 
-static inline void check_notes(world *w) {
+static inline void check_notes(fuzz_world *w) {
     MUST(w->out.notes <= TL_NOTE_MAX && (w->kind == RENEW || w->out.notes == 0));
     for (uint8_t i = 0; i < w->out.notes; i++) {
         const tl_note *note = &w->out.note[i];
@@ -71,7 +71,7 @@ static inline void check_notes(world *w) {
     }
 }
 
-static inline void check_out(world *w, const tl_event *e) {
+static inline void check_out(fuzz_world *w, const tl_event *e) {
     const tl_out *out = &w->out;
     MUST(out->sends <= (w->status == TL_GO ? 1 : 0));
     MUST(out->scratch_used <= TL_SCRATCH);
@@ -95,12 +95,12 @@ static inline void check_out(world *w, const tl_event *e) {
 /* ---- results ---------------------------------------------------------------------------------- */
 
 /* Every failure is explained, unless whoever caused it gave no words for it. */
-static inline void check_words(const world *w) {
+static inline void check_words(const fuzz_world *w) {
     MUST(w->out.words[0] || w->wordless);
 }
 
 /* Does it say that K, taken before, is no longer ours? */
-static inline bool says_not_kept(const world *w, const tl_event *e) {
+static inline bool says_not_kept(const fuzz_world *w, const tl_event *e) {
     return is_script(&w->asked, TL_SCRIPT_KEEP) && (has_status(w, e, 0) || has_status(w, e, -1));
 }
 
@@ -109,7 +109,7 @@ static inline bool is_refusal(tl_err code) {
            code == TL_EUNSUPPORTED;
 }
 
-static inline void check_acquired(const world *w, const tl_event *e) {
+static inline void check_acquired(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
 #ifdef TL_COMPAT
     if (w->stamps) {
@@ -126,7 +126,7 @@ static inline void check_acquired(const world *w, const tl_event *e) {
     MUST(r->deadline.ns > w->now.ns && r->deadline.ns <= latest(w, e).ns);
 }
 
-static inline void check_acquire(const world *w, const tl_event *e) {
+static inline void check_acquire(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     if (r->code == TL_OK) {
         check_acquired(w, e);
@@ -143,7 +143,7 @@ static inline void check_acquire(const world *w, const tl_event *e) {
     MUST((w->status == TL_DETACH) == r->maybe);
 }
 
-static inline void check_kept(const world *w, const tl_event *e) {
+static inline void check_kept(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     MUST(w->status == TL_END);
     if (r->code == TL_OK) {
@@ -175,7 +175,7 @@ static inline void check_kept(const world *w, const tl_event *e) {
     MUST(r->code != TL_EUNAVAILABLE || !(w->doubt || w->done));
 }
 
-static inline void check_dropped(const world *w, const tl_event *e) {
+static inline void check_dropped(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     if (r->code != TL_OK)
         check_words(w);
@@ -199,7 +199,7 @@ static inline void check_dropped(const world *w, const tl_event *e) {
     }
 }
 
-static inline void check_asked(const world *w, const tl_event *e) {
+static inline void check_asked(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     const tl_lock_info *info = &w->machine.ask.info;
     MUST(w->status == TL_END);
@@ -217,7 +217,7 @@ static inline void check_asked(const world *w, const tl_event *e) {
          is_refusal(r->code));
 }
 
-static inline void check_proof(world *w, const tl_event *e) {
+static inline void check_proof(fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
 #ifdef TL_COMPAT
     if (w->stamps) {
@@ -230,7 +230,7 @@ static inline void check_proof(world *w, const tl_event *e) {
     w->bound = r->deadline;
 }
 
-static inline bool is_lost(const world *w, const tl_event *e, bool taken) {
+static inline bool is_lost(const fuzz_world *w, const tl_event *e, bool taken) {
 #ifdef TL_COMPAT
     if (w->stamps)
         return says_lost(w, e, taken);
@@ -238,7 +238,7 @@ static inline bool is_lost(const world *w, const tl_event *e, bool taken) {
     return has_status(w, e, taken ? 0 : -1);
 }
 
-static inline void check_renewed(world *w, const tl_event *e) {
+static inline void check_renewed(fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     if (has_status(w, e, 1) && r->deadline.ns != w->deadline.ns)
         check_proof(w, e);
@@ -263,7 +263,7 @@ static inline void check_renewed(world *w, const tl_event *e) {
     }
 }
 
-static inline void check_result(world *w, const tl_event *e) {
+static inline void check_result(fuzz_world *w, const tl_event *e) {
     if (w->kind == RENEW)
         check_renewed(w, e);
     if (w->status == TL_GO || w->detached || w->kind == RENEW)
@@ -278,13 +278,13 @@ static inline void check_result(world *w, const tl_event *e) {
 
 /* ---- doubt ------------------------------------------------------------------------------------ */
 
-static inline void doubt(world *w, tl_mono by) {
+static inline void doubt(fuzz_world *w, tl_mono by) {
     w->doubt_by = w->doubt ? tl__mono_max(w->doubt_by, by) : by;
     w->doubt = true;
 }
 
 /* Until when the take that was asked for may still be carried out. */
-static inline tl_mono asked_by(const world *w) {
+static inline tl_mono asked_by(const fuzz_world *w) {
     int64_t not_after = 0;
     const tl_command *c = &w->asked.command[0];
     return tl__bytes_to_int(c->argv[4], &not_after) && not_after > 0 ? w->asked.by : TL_NEVER;
@@ -292,7 +292,7 @@ static inline tl_mono asked_by(const world *w) {
 
 /* A request that comes too late is refused by this server: then K, asked for after all takes that were lost
  * had come too late, tells of them all. */
-static inline void note_harmless(world *w, const tl_event *e) {
+static inline void note_harmless(fuzz_world *w, const tl_event *e) {
     bool over = w->doubt_by.ns != TL_NEVER.ns && e->sent.ns >= w->doubt_by.ns;
     if (w->checks && over)
         w->doubt = false;
@@ -300,7 +300,7 @@ static inline void note_harmless(world *w, const tl_event *e) {
 
 /* What this event leaves unknown, before the machine is told. A renewal within a take changes only what is
  * ours already: without an answer it leaves no more to be undone than the take before it did. */
-static inline void note_doubt(world *w, const tl_event *e) {
+static inline void note_doubt(fuzz_world *w, const tl_event *e) {
     bool expected = w->under_way && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
     if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
         return;
@@ -326,7 +326,7 @@ static inline void note_doubt(world *w, const tl_event *e) {
 }
 
 /* What the server did, or may have done, when it didn't make what was wanted of it. */
-static inline void note_done(world *w, const tl_event *e) {
+static inline void note_done(fuzz_world *w, const tl_event *e) {
     bool made = w->status == TL_END && w->machine.result.code == TL_OK;
     if (e->kind != TL_REPLY || e->count == 0 || made || w->detached || is_time(&w->asked))
         return;

@@ -1,8 +1,8 @@
 /*
  * What fuzz_reply knows while it plays driver and server to one machine.
  */
-#ifndef WORLD_H
-#define WORLD_H
+#ifndef FUZZ_WORLD_H
+#define FUZZ_WORLD_H
 
 #include "fuzz.h"
 #include "protocol/acquire.h"
@@ -78,7 +78,7 @@ typedef struct {
     char texts[NODES_MAX][TL_INT_SIZE];
     char stamp_texts[8][80];
     unsigned stamps_used;
-} world;
+} fuzz_world;
 
 /* ---- what a reply says ------------------------------------------------------------------------ */
 
@@ -95,7 +95,7 @@ static inline bool is_script(const tl_send *send, tl_script script) {
 
 /* Item `at` of it as a number; of KEEP's, of the array within. DROP answers with the status alone, and
  * so does TAKE in a way, where all is as usual: with its fence. */
-static inline bool says(const world *w, const tl_event *e, size_t at, int64_t *ret) {
+static inline bool says(const fuzz_world *w, const tl_event *e, size_t at, int64_t *ret) {
     if (e->kind != TL_REPLY || e->count < 1)
         return false;
     if (is_script(&w->asked, TL_SCRIPT_DROP))
@@ -112,7 +112,7 @@ static inline bool says(const world *w, const tl_event *e, size_t at, int64_t *r
     return tl__reply_int(tl__reply_item(r, at), ret);
 }
 
-static inline bool has_status(const world *w, const tl_event *e, int64_t status) {
+static inline bool has_status(const fuzz_world *w, const tl_event *e, int64_t status) {
     int64_t v;
     if (is_script(&w->asked, TL_SCRIPT_DROP) && e->kind == TL_REPLY && e->count > 0 &&
         e->reply->type == TL_REPLY_STRING)
@@ -121,7 +121,7 @@ static inline bool has_status(const world *w, const tl_event *e, int64_t status)
 }
 
 /* The latest deadline that this reply can prove: what is left counts from the asking. */
-static inline tl_mono latest(const world *w, const tl_event *e) {
+static inline tl_mono latest(const fuzz_world *w, const tl_event *e) {
     int64_t left = 0;
     if (!says(w, e, 2, &left) || left == -1 || left > w->job.ttl_ms)
         left = w->job.ttl_ms;
@@ -129,14 +129,14 @@ static inline tl_mono latest(const world *w, const tl_event *e) {
 }
 
 /* Have as many replicas confirmed as were asked for? */
-static inline bool is_confirmed(const world *w, const tl_event *e) {
+static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
     int64_t n;
     return w->job.wait_replicas == 0 ||
            (e->count == 2 && tl__reply_int(&e->reply[1], &n) && n >= w->job.wait_replicas);
 }
 
 /* Is the server up so recently that it may have forgotten a lock? */
-static inline bool is_fresh(const world *w, const tl_event *e) {
+static inline bool is_fresh(const fuzz_world *w, const tl_event *e) {
     return w->job.restart_quiet_ms > 0 && w->server.up_since.ns != 0 &&
            e->sent.ns < tl__mono_add_ms(w->server.up_since, w->job.restart_quiet_ms).ns;
 }

@@ -1,22 +1,22 @@
 /*
  * Replies out of the input: of any shape, and of the shape of each script with something odd in it.
  */
-#ifndef WORLD_REPLIES_H
-#define WORLD_REPLIES_H
+#ifndef FUZZ_WORLD_REPLIES_H
+#define FUZZ_WORLD_REPLIES_H
 
-#include "world_stamps.h"
+#include "fuzz_world_stamps.h"
 
 #define DEPTH_MAX 7
 #define ITEMS_MAX 12
 
-static inline tl_reply *new_nodes(world *w, size_t n) {
+static inline tl_reply *new_nodes(fuzz_world *w, size_t n) {
     if (w->nodes_used + n > NODES_MAX)
         return NULL;
     w->nodes_used += n;
     return &w->nodes[w->nodes_used - n];
 }
 
-static inline tl_reply digits(world *w, int64_t v) {
+static inline tl_reply digits(fuzz_world *w, int64_t v) {
     tl_reply *node = new_nodes(w, 1);
     if (!node)
         return (tl_reply){.type = TL_REPLY_NIL};
@@ -28,7 +28,7 @@ static inline tl_reply number(int64_t v) {
     return (tl_reply){.type = TL_REPLY_INT, .integer = v};
 }
 
-static inline tl_reply any_reply(world *w, unsigned depth) {
+static inline tl_reply any_reply(fuzz_world *w, unsigned depth) {
     tl_reply r = {.type = TL_REPLY_NIL};
     uint8_t what = in_byte(&w->in) % 8;
     switch (what) {
@@ -51,7 +51,7 @@ static inline tl_reply any_reply(world *w, unsigned depth) {
     return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = items ? n : 0};
 }
 
-static inline tl_reply value(world *w) {
+static inline tl_reply value(fuzz_world *w) {
 #ifdef TL_COMPAT
     if (w->stamps)
         return any_value(w);
@@ -61,7 +61,7 @@ static inline tl_reply value(world *w) {
 
 /* What a script answers, letter by letter: s status, v a value, l what is left, f a fence, t TIME
  * (two items), b a flag, n nothing, 2 the time since, [ the rest within an array. */
-static inline tl_reply shaped(world *w, const char *shape) {
+static inline tl_reply shaped(fuzz_world *w, const char *shape) {
     size_t n = strlen(shape) + (strchr(shape, 't') != NULL), at = 0;
     int64_t us = tl__add_sat(w->offset_us, w->now.ns / 1000);
     tl_reply *items = new_nodes(w, n);
@@ -91,7 +91,7 @@ static inline tl_reply shaped(world *w, const char *shape) {
     return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = at};
 }
 
-static inline tl_reply reply_to(world *w, const tl_command *c) {
+static inline tl_reply reply_to(fuzz_world *w, const tl_command *c) {
     static const char *const shapes[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = "svlftbb",
                                                    [TL_SCRIPT_KEEP] = "t[svl",
                                                    [TL_SCRIPT_HOLD] = "svltb",
