@@ -1,0 +1,153 @@
+/*
+ * The seams suffice: the library as it ships, linked with another system in place of the real one, takes,
+ * renews, loses and releases locks there by its public functions.
+ */
+#include <dirent.h>
+
+#include "seams_world.h"
+#include "tests.h"
+#include "thread_count.h"
+
+#include "tidelock/tidelock.h"
+
+#define KEY "jobs:42"
+#define TTL_MS 10000
+#define SEEDS 40
+#define TURNS 3
+
+static tl_error err;
+
+static int descriptors_of_the_system(void) {
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+    assert_non_null(dir);
+    while (readdir(dir)) // cppcheck-suppress readdirCalled ; a DIR of this thread's own
+        n++;
+    (void)closedir(dir);
+    return n;
+}
+
+static tl_client *open_client(void) {
+    tl_client *client = NULL;
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = "redis://server.world");
+    assert_int_equal(tl_client_open(&o, &client, &err), TL_OK);
+    return client;
+}
+
+static tl_lock *make_lock(tl_client *client, const tl_lock_options *options) {
+    tl_lock *lock = tl_lock_new(client, KEY, strlen(KEY), options, &err);
+    assert_non_null(lock);
+    return lock;
+}
+
+static bool is_in_server(void) {
+    tl_bytes value;
+    fake_redis_set_time(world.redis, tl__wall_now().us);
+    return fake_redis_peek(world.redis, 0, TL_LITERAL(KEY), &value);
+}
+
+static void end_of_client(tl_lock *lock, tl_client *client) {
+    tl_lock_free(lock);
+    tl_client_close(client);
+    assert_int_equal(world_left(), 0);
+    world_end();
+}
+
+TEST(a_lock_is_held_for_an_hour_without_a_clock_thread_or_descriptor_of_the_system) {
+    int threads = thread_count(), descriptors = descriptors_of_the_system();
+    world_begin(1);
+    tl_client *client = open_client();
+    tl_lock *lock = make_lock(client, &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    assert_int_equal(tl_lock_acquire(lock, 0, &err), TL_OK);
+    assert_true(tl_lock_fence(lock) > 0);
+    assert_true(is_in_server());
+    tl_mono began = world.now;
+    world_sleep_ms(3600000);
+    assert_int_equal(tl__ms_until(began, world.now), 3600000);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    assert_true(tl_lock_remaining_ms(lock) > 0);
+    assert_true(is_in_server());
+    assert_int_equal(world.started, 3); /* the keeper, and who looked up its name and ours */
+    assert_int_equal(thread_count(), threads);
+    assert_int_equal(descriptors_of_the_system(), descriptors);
+    assert_int_equal(tl_lock_release(lock, &err), TL_OK);
+    assert_false(is_in_server());
+    end_of_client(lock, client);
+}
+
+static void note_loss(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    (void)lock;
+    if (event->state == TL_LOST)
+        *(tl_lost_why *)ctx = event->why;
+}
+
+TEST(a_lock_is_lost_when_the_server_is_silent_for_its_lifetime) {
+    tl_lost_why why = TL_LOST_NOT;
+    world_begin(2);
+    tl_client *client = open_client();
+    tl_lock *lock = make_lock(
+        client, &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = note_loss, .ctx = &why));
+    assert_int_equal(tl_lock_acquire(lock, 0, &err), TL_OK);
+    world.silent = true;
+    world_sleep_ms(TTL_MS);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_int_equal(why, TL_LOST_EXPIRED);
+    end_of_client(lock, client);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------- */
+
+static struct {
+    int inside, turns;
+    uint64_t fence;
+    bool wrong;
+} contest;
+
+/* On a stack of its own, where a failed assertion couldn't end the test: so it is noted. */
+static void *contend(void *client) {
+    tl_error why;
+    tl_lock *lock = tl_lock_new(client, KEY, strlen(KEY), NULL, &why);
+    for (int i = 0; lock && i < TURNS; i++) {
+        if (tl_lock_acquire(lock, TL_FOREVER, &why))
+            break;
+        contest.wrong = contest.wrong || contest.inside++ > 0 ||
+                        tl_lock_fence(lock) <= contest.fence;
+        contest.fence = tl_lock_fence(lock);
+        world_sleep_ms(i);
+        contest.inside--;
+        contest.turns++;
+        contest.wrong = contest.wrong || tl_lock_release(lock, &why);
+    }
+    tl_lock_free(lock);
+    return NULL;
+}
+
+/* Two threads of one client, and one of another. Returns who ran when. */
+static uint64_t contest_of(uint64_t seed) {
+    tl_thread thread[3];
+    memset(&contest, 0, sizeof contest);
+    world_begin(seed);
+    tl_client *ours = open_client(), *theirs = open_client();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tl__thread_start(contend, i < 2 ? ours : theirs, &thread[i]), 0);
+    for (int i = 0; i < 3; i++)
+        tl__thread_join(thread[i]);
+    tl_client_close(ours);
+    tl_client_close(theirs);
+    if (contest.wrong || contest.turns != 3 * TURNS || is_in_server() || world_left() > 0)
+        fail_msg("seed %llu: %d turns, wrong: %d, left: %u", (unsigned long long)seed,
+                 contest.turns, contest.wrong, world_left());
+    world_end();
+    return world.trace;
+}
+
+TEST(threads_take_turns_in_any_order_and_each_order_can_be_repeated) {
+    uint64_t before = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        uint64_t trace = contest_of(seed);
+        assert_int_not_equal(trace, before);
+        assert_int_equal(trace, contest_of(seed));
+        before = trace;
+    }
+}
