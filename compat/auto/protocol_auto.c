@@ -7,142 +7,86 @@
 #include "phase/phase.h"
 #include "stamp/stamp.h"
 
-typedef struct {
-    union {
-        tl_result result; /* first; theirs and ours */
-        tl_try any;
-        tl_stamp_try stamp;
-    } inner;
-    tl_mono until;
-    tl_mono asked; /* reading: when the question was built */
-    uint16_t ticket;
-    uint8_t op;
-    bool reading; /* the register, first */
-    uint8_t speaks;
-    bool drains;
-} tl_auto_try;
-
-_Static_assert(sizeof(tl_auto_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
-
-static void auto_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) {
-    tl_auto_try *t = machine;
-    *t = (tl_auto_try){.until = until, .ticket = ticket, .op = (uint8_t)op};
-    tl__try_init(&t->inner, op, ticket, until);
-}
-
 /* ---- the protocol within --------------------------------------------------------------------- */
 
-static const tl_protocol *row(const tl_auto_try *t) {
-    return tl__protocol_row((tl_protocol_id)t->speaks);
-}
-
-static tl_status run(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_status status = row(t)->step(&t->inner, job, e, out);
-    tl_result *r = &t->inner.result;
-    if (status == TL_END && r->code == TL_OK)
-        r->proof.speaks = 1 + (r->proof.stamp_ms ? t->speaks : TL_TOKEN);
-    return status;
-}
-
-static tl_status begin(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
+/* From here on it is an attempt of that protocol. */
+static tl_status become(tl_try *a, const tl_protocol *row, bool drains, tl_mono until,
+                        const tl_job *job, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    row(t)->init(&t->inner, (tl_op)t->op, t->ticket, t->until);
-    if (t->drains)
-        t->inner.stamp.drain = true;
-    return run(t, job, &start, out);
+    tl__attempt_init(a, row, (tl_op)a->op, a->ticket, until);
+    if (drains)
+        ((tl_stamp_try *)a)->drain = true;
+    return tl__attempt_step(a, job, &start, out);
 }
 
-static void speak(tl_auto_try *t, int phase) {
-    static const uint8_t speaks[] = {[TL_PHASE_TIMESTAMP] = TL_TIMESTAMP,
-                                     [TL_PHASE_BRIDGE] = TL_BRIDGE,
-                                     [TL_PHASE_DRAIN] = TL_BRIDGE,
-                                     [TL_PHASE_TOKEN] = TL_TOKEN};
-    t->speaks = speaks[phase];
-    t->drains = phase == TL_PHASE_DRAIN;
+static const tl_protocol *row_of(uint8_t id) {
+    static const tl_protocol *const rows[] = {[TL_TOKEN] = &tl__protocol_token,
+                                              [TL_BRIDGE] = &tl__protocol_bridge,
+                                              [TL_TIMESTAMP] = &tl__protocol_timestamp};
+    return rows[id];
 }
 
 /* ---- by the phase ---------------------------------------------------------------------------------- */
 
-static tl_status act(tl_auto_try *t, const tl_job *job, const tl_lease *lease, const tl_event *e,
+static tl_status act(tl_try *a, const tl_job *job, const tl_lease *lease, const tl_event *e,
                      tl_out *out) {
-    bool none = lease->phase == TL_PHASE_NONE;
-    speak(t, none ? job->rules.ns->all->fallback : lease->phase);
-    t->until = tl__mono_min(t->until, lease->until);
-    return begin(t, job, e, out);
-}
-
-static tl_status read_register(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
-    t->reading = true;
-    t->asked = e->now;
-    tl_mono by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), t->until);
-    tl__phase_send(job->rules.ns, t->ticket, by, e, out);
-    return TL_GO;
+    static const tl_protocol *const rows[] = {[TL_PHASE_TIMESTAMP] = &tl__protocol_timestamp,
+                                              [TL_PHASE_BRIDGE] = &tl__protocol_bridge,
+                                              [TL_PHASE_DRAIN] = &tl__protocol_bridge,
+                                              [TL_PHASE_TOKEN] = &tl__protocol_token};
+    int phase = lease->phase == TL_PHASE_NONE ? job->rules.ns->all->fallback : lease->phase;
+    return become(a, rows[phase], phase == TL_PHASE_DRAIN, tl__mono_min(a->until, lease->until),
+                  job, e, out);
 }
 
 /* Nothing has been asked for but a number: whatever happened, no lock can have been taken. */
-static tl_status unread(tl_auto_try *t, tl_err code) {
-    t->inner.result.code = code;
-    return TL_END;
+static tl_status was_read(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char late[] = "the reply with the phase came too late";
+    a->result.code = tl__phase_read(job->rules.ns, a->asked, e, out);
+    if (a->result.code)
+        return TL_END;
+    tl_lease lease = out->lease;
+    if (!tl__mono_before(e->now, lease.until))
+        return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
+    return act(a, job, &lease, e, out);
 }
 
-static tl_status was_read(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (e->kind == TL_FAILED) {
-        tl__out_words(out, e->words);
-        return unread(t, e->why == TL_OK || e->why == TL_EUNCERTAIN ? TL_EUNAVAILABLE : e->why);
-    }
-    t->reading = false;
-    tl_err code = tl__phase_read(job->rules.ns, t->asked, e, out);
-    if (code)
-        return unread(t, code);
-    tl_lease lease = out->lease;
-    if (!tl__mono_before(e->now, lease.until)) {
-        tl__out_words(out, TL_LITERAL("the reply with the phase came too late"));
-        return unread(t, TL_EUNAVAILABLE);
-    }
-    return act(t, job, &lease, e, out);
+static bool reads(const tl_try *a) {
+    (void)a;
+    return true;
 }
 
 /* ---- keeping and dropping -------------------------------------------------------------------- */
 
 /* A stamp becomes a token where tokens are written. */
-static tl_status keep(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_lease *lease = &e->server->lease[job->rules.ns->index];
+    uint8_t speaks = job->proof.speaks - 1;
     bool without_scripts = job->proof.capped_until.ns == TL_NEVER.ns;
-    t->speaks = job->proof.speaks - 1;
-    t->drains = t->speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
-                tl__lease_lasts(lease, e->now);
-    if (t->drains)
-        t->until = tl__mono_min(t->until, lease->until);
-    return begin(t, job, e, out);
+    bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
+                  tl__lease_lasts(lease, e->now);
+    return become(a, row_of(speaks), drains,
+                  drains ? tl__mono_min(a->until, lease->until) : a->until, job, e, out);
 }
 
 /* Dropping is the same for all that have a token. What a take without an answer has left behind may have
  * been said without scripts, where there are none. */
-static tl_status drop(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
-    t->speaks = job->proof.speaks ? job->proof.speaks - 1 : TL_TIMESTAMP;
-    return begin(t, job, e, out);
+static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    uint8_t speaks = job->proof.speaks ? job->proof.speaks - 1 : TL_TIMESTAMP;
+    return become(a, row_of(speaks), false, a->until, job, e, out);
 }
 
-static tl_status start(tl_auto_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_lease *lease = &e->server->lease[job->rules.ns->index];
-    if (t->op == TL_DROP)
-        return drop(t, job, e, out);
-    if (t->op == TL_KEEP && job->proof.speaks)
-        return keep(t, job, e, out);
+    if (a->op == TL_DROP)
+        return drop(a, job, e, out);
+    if (a->op == TL_KEEP && job->proof.speaks)
+        return keep(a, job, e, out);
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
-    return tl__lease_lasts(lease, e->now) ? act(t, job, lease, e, out)
-                                          : read_register(t, job, e, out);
-}
-
-static tl_status auto_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_auto_try *t = machine;
-    if (e->kind == TL_START)
-        return start(t, job, e, out);
-    if (!t->reading)
-        return run(t, job, e, out);
-    if (e->ticket != t->ticket || (e->kind != TL_REPLY && e->kind != TL_FAILED))
-        return TL_GO;
-    return was_read(t, job, e, out);
+    if (tl__lease_lasts(lease, e->now))
+        return act(a, job, lease, e, out);
+    tl__phase_send(job->rules.ns, a->ticket, a->by, e, out);
+    return TL_GO;
 }
 
 static const tl_phases phases = {.open = tl__namespaces_open,
@@ -154,9 +98,12 @@ static const tl_phases phases = {.open = tl__namespaces_open,
                                  .attend_step = tl__attend_step};
 
 const tl_protocol tl__protocol_auto = {.name = "auto",
-                                       .size = sizeof(tl_auto_try),
-                                       .init = auto_init,
-                                       .step = auto_step,
+                                       .size = sizeof(tl_stamp_try),
+                                       .id = TL_AUTO,
+                                       .send = ask,
+                                       .answered = was_read,
+                                       .refused = was_read,
+                                       .reads = reads,
                                        .rules = tl__stamp_rules,
                                        .reads_wall = true,
                                        .watches = true,

@@ -177,110 +177,77 @@ static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
 
 /* ---- the attempt ----------------------------------------------------------------------------- */
 
-static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static bool is_bridge(const tl_stamp_try *s) {
+    return s->try.row == &tl__protocol_bridge;
+}
+
+static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = (tl_stamp_try *)a;
+    if (refuses(a, job, e, out))
+        return TL_END;
     s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level;
-    if (s->bridge)
+    if (is_bridge(s))
         s->level = TL_LEVEL_SCRIPT;
     switch (s->level) {
     case TL_LEVEL_PLAIN: tl__stamp_plain_send(s, job, e, out); break;
     case TL_LEVEL_WATCH: tl__stamp_watch_send(s, job, e, out); break;
     default: tl__stamp_script_send(s, job, e, out); break;
     }
+    return TL_GO;
+}
+
+/* Without WATCH, too. */
+static tl_status watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                tl_out *out) {
+    if (!tl__stamp_watch_lacks(s, e))
+        return tl__stamp_watch_answered(s, job, e, out);
+    out->level = TL_LEVEL_PLAIN;
+    tl__stamp_plain_send(s, job, e, out);
+    return TL_GO;
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = (tl_stamp_try *)a;
-    return s->level == TL_LEVEL_PLAIN ? tl__stamp_plain_answered(s, job, e, out)
-                                      : tl__stamp_script_answered(s, job, e, out);
-}
-
-/* The server has no EVAL: go on without, or say so. Whether it has WATCH is found out by using it. */
-static tl_status without_scripts(tl_stamp_try *s, const tl_job *job, const tl_event *e,
-                                 tl_out *out) {
-    static const tl_needer bridge = {"the bridge needs", TL_INSTEAD};
-    if (s->bridge) {
-        (void)tl__try_refused(&s->try, e->reply->text, false, &bridge, out);
-        tl__out_place(out, e->words);
-        return TL_END;
+    switch (s->level) {
+    case TL_LEVEL_PLAIN: return tl__stamp_plain_answered(s, job, e, out);
+    case TL_LEVEL_WATCH: return watch_answered(s, job, e, out);
+    default: return tl__stamp_script_answered(s, job, e, out);
     }
-    out->level = TL_LEVEL_WATCH;
-    s->try.bounded = false;
-    tl__stamp_watch_send(s, job, e, out);
-    return TL_GO;
 }
 
 /* Is it an error of a command itself, with these words? */
 static bool is_error(const tl_event *e, const char *words) {
-    return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_ERROR &&
-           !tl__from_script(e->reply->text) &&
-           memmem(e->reply->text.p, e->reply->text.n, words, strlen(words));
+    tl_bytes error = e->reply->text;
+    return !tl__from_script(error) && memmem(error.p, error.n, words, strlen(words));
 }
 
-/* What only reads has changed nothing, answered or not. */
-static tl_event as_unsent(const tl_event *e) {
-    tl_event unsent = *e;
-    unsent.maybe_sent = false;
-    return unsent;
-}
-
-static void stamp_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) {
-    *(tl_stamp_try *)machine = (tl_stamp_try){.phase = 0};
-    tl__try_init(machine, op, ticket, until);
-}
-
-static void bridge_init(void *machine, tl_op op, uint16_t ticket, tl_mono until) {
-    stamp_init(machine, op, ticket, until);
-    ((tl_stamp_try *)machine)->bridge = true;
-}
-
-static const tl_try_words words = {
-    .send = send, .answered = answered, .outdated = outdated, .refuses = refuses};
-
-static tl_status step_plain(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (is_error(e, "wrong kind of value"))
-        return tl__stamp_plain_wrong_type(s, out);
-    if (e->kind == TL_REPLY && tl__stamp_plain_leaves(s))
-        return answered(&s->try, job, e, out);
-    bool reads = tl__stamp_plain_reads(s);
-    tl_event unsent = as_unsent(e);
-    tl_status status = tl__try_step(&s->try, &words, job, reads ? &unsent : e, out);
-    if (reads && e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_ERROR)
-        s->try.result.maybe = false; /* a GET that was refused, in whatever words */
-    return status;
-}
-
-/* An attempt that found the lock its own has left something behind whenever it fails. */
-static tl_status step_watch(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (tl__stamp_watch_lacks(s, e)) {
-        out->level = TL_LEVEL_PLAIN;
-        tl__stamp_plain_send(s, job, e, out);
-        return TL_GO;
-    }
-    tl_event unsent = as_unsent(e);
-    bool reads = tl__stamp_watch_reads(s);
-    tl_status status = e->kind == TL_REPLY
-                           ? tl__stamp_watch_answered(s, job, e, out)
-                           : tl__try_step(&s->try, &words, job, reads ? &unsent : e, out);
-    if (s->owned && status == TL_END && s->try.result.code != TL_OK)
-        s->try.result.maybe = true;
-    return status;
-}
-
-static tl_status stamp_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_stamp_try *s = machine;
-    if (e->kind == TL_START || e->ticket != s->try.ticket || s->try.timing)
-        return tl__try_step(&s->try, &words, job, e, out);
-    if (s->level == TL_LEVEL_PLAIN)
-        return step_plain(s, job, e, out);
+/* The server may have no EVAL: go on without. Whether it has WATCH is found out by using it. */
+static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_stamp_try *s = (tl_stamp_try *)a;
     if (s->level == TL_LEVEL_WATCH)
-        return step_watch(s, job, e, out);
-    bool took = tl__stamp_script_renews(s); /* the key is ours unless the answer says otherwise */
-    tl_status status = is_error(e, "unknown command") ? without_scripts(s, job, e, out)
-                                                      : tl__try_step(&s->try, &words, job, e, out);
-    if (took && status == TL_END && s->try.result.code != TL_OK && s->try.result.code != TL_EBUSY)
-        s->try.result.maybe = true;
-    return status;
+        return watch_answered(s, job, e, out);
+    if (s->level == TL_LEVEL_PLAIN && is_error(e, "wrong kind of value"))
+        return tl__stamp_plain_wrong_type(s, out);
+    if (s->level == TL_LEVEL_PLAIN || is_bridge(s) || !is_error(e, "unknown command"))
+        return tl__attempt_refused(a, job, e, out);
+    out->level = TL_LEVEL_WATCH;
+    a->bounded = false;
+    tl__stamp_watch_send(s, job, e, out);
+    return TL_GO;
+}
+
+static bool reads(const tl_try *a) {
+    const tl_stamp_try *s = (const tl_stamp_try *)a;
+    return (s->level == TL_LEVEL_PLAIN && tl__stamp_plain_reads(s)) ||
+           (s->level == TL_LEVEL_WATCH && tl__stamp_watch_reads(s));
+}
+
+/* An attempt that found the lock its own, and that it is renewing unless the answer says otherwise. */
+static bool leaves(const tl_try *a) {
+    const tl_stamp_try *s = (const tl_stamp_try *)a;
+    return (s->level == TL_LEVEL_WATCH && s->owned) ||
+           (s->level == TL_LEVEL_SCRIPT && tl__stamp_script_renews(s) &&
+            a->result.code != TL_EBUSY);
 }
 
 /* By its time alone, which two clients' stamps may share. */
@@ -293,8 +260,13 @@ bool tl__stamp_unchanged(const tl_job *job, tl_bytes value) {
 
 const tl_protocol tl__protocol_timestamp = {.name = "timestamp",
                                             .size = sizeof(tl_stamp_try),
-                                            .init = stamp_init,
-                                            .step = stamp_step,
+                                            .id = TL_TIMESTAMP,
+                                            .send = ask,
+                                            .answered = answered,
+                                            .refused = refused,
+                                            .outdated = outdated,
+                                            .reads = reads,
+                                            .leaves = leaves,
                                             .rules = tl__stamp_rules,
                                             .reads_wall = true,
                                             .watches = true,
@@ -302,8 +274,14 @@ const tl_protocol tl__protocol_timestamp = {.name = "timestamp",
 
 const tl_protocol tl__protocol_bridge = {.name = "bridge",
                                          .size = sizeof(tl_stamp_try),
-                                         .init = bridge_init,
-                                         .step = stamp_step,
+                                         .id = TL_BRIDGE,
+                                         .send = ask,
+                                         .answered = answered,
+                                         .refused = refused,
+                                         .who = {"the bridge needs", TL_INSTEAD},
+                                         .outdated = outdated,
+                                         .reads = reads,
+                                         .leaves = leaves,
                                          .rules = tl__stamp_rules,
                                          .reads_wall = true,
                                          .watches = true,

@@ -17,7 +17,6 @@ enum { TL_LEVEL_UNKNOWN, TL_LEVEL_SCRIPT, TL_LEVEL_WATCH, TL_LEVEL_PLAIN };
 typedef struct {
     tl_try try; /* first */
     uint8_t level;
-    bool bridge;   /**< nothing but scripts will do */
     bool drain;    /**< stamp_script: write tokens in the place of stamps */
     uint8_t phase; /* stamp_plain, stamp_watch: what has been asked; stamp_script: whether K's value
                       is expected */

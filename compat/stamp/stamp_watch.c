@@ -397,8 +397,5 @@ static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
 /* What is wrong with the server is said with its place. */
 tl_status tl__stamp_watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                    tl_out *out) {
-    tl_status status = s->phase == READING ? judge(s, job, e, out) : wrote(s, job, e, out);
-    if (status == TL_END && tl__is_of_server(s->try.result.code))
-        tl__out_place(out, e->words);
-    return status;
+    return s->phase == READING ? judge(s, job, e, out) : wrote(s, job, e, out);
 }

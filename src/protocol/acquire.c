@@ -5,6 +5,8 @@
  */
 #include "protocol/acquire.h"
 
+#include "protocol/attempt.h"
+
 #define DELAY_MS 100
 #define DELAY_MAX_MS 5000
 #define POLL_MIN_MS 50
@@ -63,9 +65,9 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
     a->woken = a->called = false;
     a->job.again = a->attempts > 0;
     a->attempts += !a->extra;
-    a->job.protocol->init(&a->attempt, TL_TAKE, ++a->ticket, a->limit);
+    tl__attempt_init(&a->attempt, a->job.protocol, TL_TAKE, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    tl_status status = a->job.protocol->step(&a->attempt, &a->job, &start, out);
+    tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);
     return status == TL_END ? attempt_ended(a, e, out) : status; /* refused before it was sent */
 }
 
@@ -233,10 +235,10 @@ static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out) {
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
 static tl_status drop(tl_acquire *a, const tl_event *e, tl_out *out) {
-    a->job.protocol->init(&a->attempt, TL_DROP, ++a->ticket, a->limit);
+    tl__attempt_init(&a->attempt, a->job.protocol, TL_DROP, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     a->next = TL_NEVER;
-    tl_status status = a->job.protocol->step(&a->attempt, &a->job, &start, out);
+    tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);
     out->until = a->limit;
     return status;
 }
@@ -247,7 +249,7 @@ static tl_status clean(tl_acquire *a, const tl_event *e, tl_out *out) {
     if (!tl__mono_before(e->now, a->next))
         return drop(a, e, out);
     if (e->kind == TL_REPLY || e->kind == TL_FAILED) {
-        if (a->job.protocol->step(&a->attempt, &a->job, e, out) != TL_END) {
+        if (tl__attempt_step(&a->attempt, &a->job, e, out) != TL_END) {
             out->until = tl__mono_min(a->next, a->limit);
             return TL_GO;
         }
@@ -287,7 +289,7 @@ static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
         a->failures++;
         return run_out(a, e, out);
     }
-    tl_status status = a->job.protocol->step(&a->attempt, &a->job, e, out);
+    tl_status status = tl__attempt_step(&a->attempt, &a->job, e, out);
     return status == TL_END ? attempt_ended(a, e, out) : status;
 }
 

@@ -6,9 +6,13 @@
 
 _Static_assert(sizeof(tl_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
-void tl__try_init(void *attempt, tl_op op, uint16_t ticket, tl_mono until) {
-    tl_try *a = attempt;
-    *a = (tl_try){.ticket = ticket, .op = (uint8_t)op, .until = until};
+void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t ticket,
+                      tl_mono until) {
+    tl_try *a = memset(attempt, 0, row->size);
+    a->row = row;
+    a->ticket = ticket;
+    a->op = (uint8_t)op;
+    a->until = until;
     a->result.hint = TL_NEVER;
     a->result.harmless = TL_NEVER;
 }
@@ -157,21 +161,12 @@ bool tl__try_is_outdated(const tl_try *a, const tl_event *e) {
     return left_ns > 0 && tl__try_fallen_ns(e, a->by) > left_ns / 2;
 }
 
-static tl_status send(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
-                      tl_out *out) {
-    if (words->refuses && words->refuses(a, job, e, out))
-        return TL_END;
-    words->send(a, job, e, out);
-    return TL_GO;
-}
-
-static tl_status start(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
-                       tl_out *out) {
+static tl_status start(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
-    a->timing = words->outdated && words->outdated(a, job, e);
+    a->timing = a->row->outdated && a->row->outdated(a, job, e);
     if (!a->timing)
-        return send(a, words, job, e, out);
+        return a->row->send(a, job, e, out);
     tl__try_add(tl__try_command(tl__out_send(out, a->ticket, a->by)), TL_LITERAL("TIME"));
     return TL_GO;
 }
@@ -187,8 +182,7 @@ tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room)
 }
 
 /* The request is built by the time that was just told. */
-static tl_status was_told_time(tl_try *a, const tl_try_words *words, const tl_job *job,
-                               const tl_event *e, tl_out *out) {
+static tl_status was_told_time(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     a->timing = false;
     tl__out_time(out, e->reply, 0, e);
     if (!out->has_bracket)
@@ -197,7 +191,7 @@ static tl_status was_told_time(tl_try *a, const tl_try_words *words, const tl_jo
     tl_event informed = tl__try_informed(e, out, &room);
     tl_event fresh = {.kind = TL_START, .now = e->now, .server = informed.server};
     a->asked = e->now;
-    return send(a, words, job, &fresh, out);
+    return a->row->send(a, job, &fresh, out);
 }
 
 tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who,
@@ -207,39 +201,57 @@ tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer
     return TL_END;
 }
 
-static tl_status answered(tl_try *a, const tl_try_words *words, const tl_job *job,
-                          const tl_event *e, tl_out *out) {
-    if (e->count < 1)
-        return tl__try_malformed(a, out);
-    if (e->reply->type != TL_REPLY_ERROR)
-        return a->timing ? was_told_time(a, words, job, e, out) : words->answered(a, job, e, out);
+static bool is_harmless(const tl_try *a) {
+    return a->timing || (a->row->reads && a->row->reads(a));
+}
+
+tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_needer *who = a->row->who.needs ? &a->row->who : NULL;
     tl_bytes error = e->reply->text;
-    tl__try_refused(a, error, tl__from_script(error), words->who.needs ? &words->who : NULL, out);
+    (void)job;
+    tl__try_refused(a, error, tl__from_script(error) && !is_harmless(a), who, out);
     a->result.harmless = e->now;
     return TL_END;
 }
 
+static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (e->count < 1 && !a->reaches)
+        return tl__try_malformed(a, out);
+    if (e->count > 0 && e->reply->type == TL_REPLY_ERROR)
+        return a->row->refused && !a->timing ? a->row->refused(a, job, e, out)
+                                             : tl__attempt_refused(a, job, e, out);
+    return a->timing ? was_told_time(a, job, e, out) : a->row->answered(a, job, e, out);
+}
+
 /* What is wrong with the server is said with its place. */
-static tl_status answered_by(tl_try *a, const tl_try_words *words, const tl_job *job,
-                             const tl_event *e, tl_out *out) {
-    tl_status status = answered(a, words, job, e, out);
+static tl_status answered_by(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_status status = answered(a, job, e, out);
     if (status == TL_END && tl__is_of_server(a->result.code))
         tl__out_place(out, e->words);
     return status;
 }
 
-tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
-                       tl_out *out) {
+static tl_status failed(tl_try *a, const tl_event *e, tl_out *out) {
+    bool maybe = e->maybe_sent && !is_harmless(a);
+    out->sys_errno = e->sys_errno;
+    return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->why, maybe, e->words, out);
+}
+
+tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_try *a = attempt;
+    tl_status status = TL_GO;
     if (e->kind == TL_START)
-        return start(a, words, job, e, out);
-    if (e->ticket != a->ticket)
-        return TL_GO;
-    if (e->kind == TL_REPLY)
-        return answered_by(a, words, job, e, out);
-    if (e->kind == TL_FAILED) {
-        bool maybe = e->maybe_sent && !a->timing; /* TIME changes nothing, answered or not */
-        out->sys_errno = e->sys_errno;
-        return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->why, maybe, e->words, out);
-    }
-    return TL_GO;
+        status = start(a, job, e, out);
+    else if (e->ticket == a->ticket && e->kind == TL_REPLY)
+        status = answered_by(a, job, e, out);
+    else if (e->ticket == a->ticket && e->kind == TL_FAILED)
+        status = failed(a, e, out);
+    tl_result *r = &a->result;
+    if (out->sends > 0)
+        a->reaches = out->send[0].count == 0;
+    if (status == TL_END && r->code == TL_OK)
+        r->proof.speaks = (uint8_t)(1 + (r->proof.stamp_ms ? a->row->id : TL_TOKEN));
+    else if (status == TL_END && a->row->leaves && a->row->leaves(a))
+        r->maybe = true;
+    return status;
 }

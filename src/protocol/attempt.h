@@ -7,30 +7,31 @@
 
 #include "protocol/protocol.h"
 
-typedef struct {
-    tl_result result; /**< first */
-    tl_mono until;    /**< the asker moves on */
-    tl_mono asked;    /**< when the request was built: no later than it was sent */
-    tl_mono by;       /**< no answer by then: failed */
+/** An attempt, as far as it is the same for all. */
+typedef struct tl_try {
+    tl_result result;       /**< first */
+    const tl_protocol *row; /**< whose it is; it may become another's */
+    tl_mono until;          /**< the asker moves on */
+    tl_mono asked;          /**< when the request was built: no later than it was sent */
+    tl_mono by;             /**< no answer by then: failed */
     uint16_t ticket;
     uint8_t op;
     bool bounded; /**< TAKE: the request says until when it may take effect, `by` */
     bool timing;  /**< the server's time is being asked for first */
+    bool reaches; /**< nothing has been asked but to reach the server */
 } tl_try;
 
-/** A protocol's init. */
-void tl__try_init(void *attempt, tl_op op, uint16_t ticket, tl_mono until);
+/** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer, and what
+ *  a delayed request may still do. `ticket`: its sends'. */
+void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t ticket,
+                      tl_mono until);
 
-/** What a protocol has to say: its requests, and what an answer that is no error means. */
-typedef struct {
-    void (*send)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
-    tl_status (*answered)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
-    tl_needer who; /**< who can't do without what it sends */
-    /** NULL, or: is the last reading of the server's clock too old for this? Then TIME first. */
-    bool (*outdated)(const tl_try *a, const tl_job *job, const tl_event *e);
-    /** NULL, or: is there a reason not to send at all? Then it ends the attempt. */
-    bool (*refuses)(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
-} tl_try_words;
+/** The only step. START leads to a send, or to TL_END when nothing may be asked; an answer to another
+ *  send or to TL_END. The same job each time. */
+tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out);
+
+/** The answer is an error, and means what it says. */
+tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 
 /** By how much the earliest that the server's clock can show at `at` has fallen back since it was
  *  looked at, for want of knowing its rate; 0 when nothing is known. */
@@ -42,10 +43,6 @@ bool tl__try_is_outdated(const tl_try *a, const tl_event *e);
 /** The event with what this step's answer has told of the server's clock, for another request that
  *  is built by it: the driver learns of it only after the step. */
 tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room);
-
-/** A protocol's step. */
-tl_status tl__try_step(tl_try *a, const tl_try_words *words, const tl_job *job, const tl_event *e,
-                       tl_out *out);
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
@@ -73,7 +70,7 @@ int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds);
 /** All of these end the attempt. */
 tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_out *out);
 tl_status tl__try_malformed(tl_try *a, tl_out *out);
-/** The server answered with an error; who: NULL, or as in tl_try_words. */
+/** The server answered with an error; who: NULL, or as in tl_protocol. */
 tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who, tl_out *out);
 /** The server refused a request that came after `by`. */
 tl_status tl__try_too_late(tl_try *a, tl_out *out);

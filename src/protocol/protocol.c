@@ -1,6 +1,5 @@
 /*
- * The row of each protocol, and what machines share for reading replies and building
- * answers. Pure, as all of this room.
+ * What machines share for reading replies and building answers. Pure, as all of this room.
  */
 #include "protocol/protocol.h"
 
@@ -11,18 +10,6 @@
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 1000
 #define PLACE_MAX 100 /* bytes of a place before words */
-
-const tl_protocol *tl__protocol_row(tl_protocol_id id) {
-    static const tl_protocol *const rows[] = {
-        [TL_TOKEN] = &tl__protocol_token,
-#ifdef TL_COMPAT
-        [TL_BRIDGE] = &tl__protocol_bridge,
-        [TL_TIMESTAMP] = &tl__protocol_timestamp,
-        [TL_AUTO] = &tl__protocol_auto,
-#endif
-    };
-    return (size_t)id < sizeof rows / sizeof *rows ? rows[id] : NULL;
-}
 
 tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     tl_send *send = &out->send[out->sends++];

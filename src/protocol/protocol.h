@@ -273,16 +273,41 @@ typedef struct {
     tl_step attend_step;
 } tl_phases;
 
-/** A protocol: how one attempt is made. One file, and one row in protocol_row. */
+/** Who can't do without what a server lacks. */
+typedef struct {
+    const char *needs;   /**< "tokens need" */
+    const char *instead; /**< what works there if it is EVAL; NULL: nothing does */
+} tl_needer;
+
+#ifdef TL_COMPAT
+#define TL_INSTEAD "protocol timestamp works there"
+#define TL_INSTEAD_LOOK "protocol timestamp can look there"
+#else
+#define TL_INSTEAD NULL
+#define TL_INSTEAD_LOOK NULL
+#endif
+
+struct tl_try;
+
+/** A protocol: what its attempts say and what the answers mean; `attempt` makes them. One file, and one
+ *  row in protocol/rows. */
 typedef struct tl_protocol {
     const char *name;
-    size_t size; /**< of its attempt, at most TL_ATTEMPT_SIZE */
-    /** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer,
-     *  and what a delayed request may still do. `ticket`: its send's. */
-    void (*init)(void *attempt, tl_op op, uint16_t ticket, tl_mono until);
-    /** START leads to a send, or of a TAKE to TL_END when nothing may be asked; an answer to another
-     *  send or to TL_END. The same job each time. */
-    tl_status (*step)(void *attempt, const tl_job *job, const tl_event *event, tl_out *out);
+    size_t size;       /**< of its attempt, which begins with a tl_try; at most TL_ATTEMPT_SIZE */
+    tl_protocol_id id; /**< that a hold of its own is renewed by */
+    /** Ask; or end the attempt where nothing may be asked. */
+    tl_status (*send)(struct tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+    /** What an answer means, whose first reply is no error. It may ask again. */
+    tl_status (*answered)(struct tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+    /** NULL, or the same for an error; tl__attempt_refused for those that it doesn't know. */
+    tl_status (*refused)(struct tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+    tl_needer who; /**< who can't do without what it sends */
+    /** NULL, or: is the last reading of the server's clock too old for this? Then TIME first. */
+    bool (*outdated)(const struct tl_try *a, const tl_job *job, const tl_event *e);
+    /** NULL, or: does what has been asked change nothing, answered or not? */
+    bool (*reads)(const struct tl_try *a);
+    /** NULL, or: does an attempt that fails now leave something behind in any case? */
+    bool (*leaves)(const struct tl_try *a);
     const struct tl_protocol *no_fence; /**< for locks that need no fence; NULL: it has no such */
     /** NULL, or for a protocol of stamps: what holds for this key (n 0: whatever key), from the
      *  client's options and those of the lock (NULL: none). Sets *ttl_ms if it is 0, and says
@@ -326,20 +351,6 @@ tl_err tl__refusal(tl_bytes error);
 
 /** Is this the server's fault, so that a message should name it? */
 bool tl__is_of_server(tl_err code);
-
-/** Who can't do without what a server lacks. */
-typedef struct {
-    const char *needs;   /**< "tokens need" */
-    const char *instead; /**< what works there if it is EVAL; NULL: nothing does */
-} tl_needer;
-
-#ifdef TL_COMPAT
-#define TL_INSTEAD "protocol timestamp works there"
-#define TL_INSTEAD_LOOK "protocol timestamp can look there"
-#else
-#define TL_INSTEAD NULL
-#define TL_INSTEAD_LOOK NULL
-#endif
 
 /** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL:
  *  not said), from which version on it is there, and what works without. */

@@ -41,13 +41,14 @@ static void send_free(tl_try *a, const tl_job *job, tl_out *out) {
     tl__try_add(c, job->sidecar);
 }
 
-static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (a->op == TL_DROP)
         send_free(a, job, out);
     else if (a->op == TL_TAKE && !job->again)
         send_first(a, job, out);
     else
         send_hold(a, job, e, out);
+    return TL_GO;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -100,35 +101,30 @@ static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
 }
 
 /* Our SET is well formed: a server that complains of how it is written is from before NX and PX. */
-static bool is_old_set(const tl_try *a, const tl_job *job, const tl_event *e) {
+static bool is_old_set(const tl_try *a, const tl_job *job, tl_bytes error) {
     static const char syntax[] = "syntax error", number[] = "wrong number of arguments";
-    if (a->op != TL_TAKE || job->again || e->kind != TL_REPLY || e->ticket != a->ticket ||
-        e->count < 1 || e->reply->type != TL_REPLY_ERROR)
-        return false;
-    tl_bytes error = e->reply->text;
-    return memmem(error.p, error.n, syntax, sizeof syntax - 1) ||
-           memmem(error.p, error.n, number, sizeof number - 1);
+    return a->op == TL_TAKE && !job->again &&
+           (memmem(error.p, error.n, syntax, sizeof syntax - 1) ||
+            memmem(error.p, error.n, number, sizeof number - 1));
 }
 
-static tl_status plain_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const tl_try_words words = {.send = send,
-                                       .answered = answered,
-                                       .outdated = outdated,
-                                       .who = {"tokens need", TL_INSTEAD}};
+static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char old[] =
         "the server's SET has no NX and PX, which no_fence needs: Redis 2.6.12 or newer";
-    tl_try *a = machine;
-    if (!is_old_set(a, job, e))
-        return tl__try_step(a, &words, job, e, out);
+    if (!is_old_set(a, job, e->reply->text))
+        return tl__attempt_refused(a, job, e, out);
     tl__try_fail(a, TL_EUNSUPPORTED, false, TL_LITERAL(old), out);
     a->result.harmless = e->now;
-    tl__out_place(out, e->words);
     return TL_END;
 }
 
 const tl_protocol tl__protocol_plain = {
     .name = "plain",
     .size = sizeof(tl_try),
-    .init = tl__try_init,
-    .step = plain_step,
+    .id = TL_TOKEN,
+    .send = ask,
+    .answered = answered,
+    .refused = refused,
+    .who = {"tokens need", TL_INSTEAD},
+    .outdated = outdated,
 };

@@ -5,7 +5,7 @@
  */
 #include "protocol/sidecar.h"
 
-static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_sidecar_write write = {
         .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
     switch ((tl_op)a->op) {
@@ -13,6 +13,7 @@ static void send(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     case TL_KEEP: tl__sidecar_send_keep(a, job, &write, e, out); break;
     case TL_DROP: tl__sidecar_send_drop(a, job, out); break;
     }
+    return TL_GO;
 }
 
 static tl_status take_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -49,18 +50,13 @@ static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
     return a->op == TL_TAKE && tl__try_is_outdated(a, e);
 }
 
-static tl_status token_step(void *machine, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const tl_try_words words = {.send = send,
-                                       .answered = answered,
-                                       .outdated = outdated,
-                                       .who = {"tokens need", TL_INSTEAD}};
-    return tl__try_step(machine, &words, job, e, out);
-}
-
 const tl_protocol tl__protocol_token = {
     .name = "token",
     .size = sizeof(tl_try),
-    .init = tl__try_init,
-    .step = token_step,
+    .id = TL_TOKEN,
+    .send = ask,
+    .answered = answered,
+    .who = {"tokens need", TL_INSTEAD},
+    .outdated = outdated,
     .no_fence = &tl__protocol_plain,
 };

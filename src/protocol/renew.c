@@ -4,6 +4,8 @@
  */
 #include "protocol/renew.h"
 
+#include "protocol/attempt.h"
+
 #define EARLY_NS 1000000 /* LOST is said 1 ms early, so that a late timer is still in time */
 #define PARTS 3          /* renew at, and wait for an answer no longer than, a third */
 #define SLACK_PARTS 256  /* a renewal may be late by this part of what is left then */
@@ -49,8 +51,8 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
     r->asking = true;
     r->again = false;
     r->job.believed = r->result.deadline;
-    r->job.protocol->init(&r->attempt, TL_KEEP, ++r->ticket, tl__mono_min(by, end(r)));
-    return r->job.protocol->step(&r->attempt, &r->job, &start, out);
+    tl__attempt_init(&r->attempt, r->job.protocol, TL_KEEP, ++r->ticket, tl__mono_min(by, end(r)));
+    return tl__attempt_step(&r->attempt, &r->job, &start, out);
 }
 
 static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
@@ -101,7 +103,7 @@ static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
     if (is_over(r, e))
         return over(r, e, out);
     if (!r->asking || e->ticket != r->ticket ||
-        r->job.protocol->step(&r->attempt, &r->job, e, out) != TL_END)
+        tl__attempt_step(&r->attempt, &r->job, e, out) != TL_END)
         return go_on(r, e, out);
     r->asking = false;
     if (r->attempt.result.code == TL_ELOST)

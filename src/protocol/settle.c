@@ -4,6 +4,8 @@
  */
 #include "protocol/settle.h"
 
+#include "protocol/attempt.h"
+
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
     *s = (tl_settle){.job = *job, .op = (uint8_t)op, .believed = believed};
     s->random = seed ? seed : 1;
@@ -20,8 +22,8 @@ static void keep_words(tl_settle *s, const tl_event *e, tl_bytes words) {
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     s->next = TL_NEVER;
-    s->job.protocol->init(&s->attempt, (tl_op)s->op, ++s->ticket, s->limit);
-    tl_status status = s->job.protocol->step(&s->attempt, &s->job, &start, out);
+    tl__attempt_init(&s->attempt, s->job.protocol, (tl_op)s->op, ++s->ticket, s->limit);
+    tl_status status = tl__attempt_step(&s->attempt, &s->job, &start, out);
     out->until = s->limit;
     return status;
 }
@@ -108,7 +110,7 @@ static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
 static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
     if (!is_under_way(s) || e->ticket != s->ticket)
         return wait(s, e, out);
-    tl_status status = s->job.protocol->step(&s->attempt, &s->job, e, out);
+    tl_status status = tl__attempt_step(&s->attempt, &s->job, e, out);
     return status == TL_END ? attempt_ended(s, e, out) : status;
 }
 

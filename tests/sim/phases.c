@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "phase/phase.h"
+#include "protocol/attempt.h"
 
 _Static_assert(sizeof(tl_attend) <= SIM_ATTENDANT, "fits where attendants live");
 
@@ -20,10 +21,6 @@ static struct {
     tl_lease lease; /* all 0: by none */
 } acts;
 
-static void init(void *attempt, tl_op op, uint16_t ticket, tl_mono until) {
-    tl__protocol_auto.init(attempt, op, ticket, until);
-}
-
 /* Does it ask for something that the phase decides: a lock, or a token in place of a stamp? */
 static bool by_phase(const tl_job *job, const tl_out *out) {
     const tl_command *c = &out->send[0].command[0];
@@ -33,18 +30,26 @@ static bool by_phase(const tl_job *job, const tl_out *out) {
                                            tl__bytes_eq(c->argv[5], tl__token_bytes(&job->token)));
 }
 
-static tl_status step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
     sim_attempt_steps++;
-    tl_status status = tl__protocol_auto.step(attempt, job, e, out);
-    if (e->kind == TL_START) {
+    tl_status status = tl__protocol_auto.send(attempt, job, e, out);
+    acts.is_new = true;
+    acts.lease = by_phase(job, out) ? e->server->lease[job->rules.ns->index] : (tl_lease){0};
+    return status;
+}
+
+static tl_status was_read(tl_try *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
+    sim_attempt_steps++;
+    tl_status status = tl__protocol_auto.answered(attempt, job, e, out);
+    if (out->has_lease && by_phase(job, out)) {
         acts.is_new = true;
-        acts.lease = (tl_lease){0};
-    }
-    if ((e->kind == TL_START || out->has_lease) && by_phase(job, out)) {
-        acts.is_new = true;
-        acts.lease = out->has_lease ? out->lease : e->server->lease[job->rules.ns->index];
+        acts.lease = out->lease;
     }
     return status;
+}
+
+static bool reads(const tl_try *attempt) {
+    return tl__protocol_auto.reads(attempt);
 }
 
 static tl_err rules(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
@@ -54,8 +59,11 @@ static tl_err rules(const tl_client_options *client, const tl_lock_options *lock
 
 const tl_protocol sim_counted_auto = {.name = "auto",
                                       .size = TL_ATTEMPT_SIZE,
-                                      .init = init,
-                                      .step = step,
+                                      .id = TL_AUTO,
+                                      .send = ask,
+                                      .answered = was_read,
+                                      .refused = was_read,
+                                      .reads = reads,
                                       .rules = rules,
                                       .reads_wall = true,
                                       .watches = true};

@@ -368,7 +368,7 @@ static inline void step(actor *x, tl_event e) {
     e.server = &x->server;
     tl__out_clear(&x->out);
     x->status = x->step ? x->step(&x->machine, &e, &x->out)
-                        : x->job.protocol->step(&x->machine, &x->job, &e, &x->out);
+                        : tl__attempt_step(&x->machine, &x->job, &e, &x->out);
     if (x->out.has_bracket)
         (void)tl__anchor_learn(&x->server.anchor, x->out.bracket, e.now, DRIFT_PPM);
     if (x->out.level)

@@ -31,7 +31,7 @@ static inline void begin_attempt(actor *x, tl_op op) {
     x->step = NULL;
     x->status = TL_GO;
     memset(&x->machine, 0x5a, sizeof x->machine);
-    x->job.protocol->init(&x->machine, op, 1, tl__mono_add_ms(now(), ATTEMPT_MS));
+    tl__attempt_init(&x->machine, x->job.protocol, op, 1, tl__mono_add_ms(now(), ATTEMPT_MS));
     step(x, (tl_event){.kind = TL_START});
     run_alone(x);
 }

@@ -29,7 +29,7 @@ static one m;
 
 static inline tl_status one_step(void *machine, const tl_event *e, tl_out *out) {
     one *o = machine;
-    return o->job.protocol->step(&o->attempt, &o->job, e, out);
+    return tl__attempt_step(&o->attempt, &o->job, e, out);
 }
 
 static inline const tl_dialect *dialect(const char *name) {
@@ -63,7 +63,7 @@ static inline void prepare(feed *f, const tl_protocol *protocol, tl_op op) {
         is_held(&m.job);
     feed_init(f, &m, one_step);
     f->server.wall_us = FEED_OFFSET_US;
-    protocol->init(&m.attempt, op, TICKET, feed_ms(UNTIL_MS));
+    tl__attempt_init(&m.attempt, protocol, op, TICKET, feed_ms(UNTIL_MS));
 }
 
 static inline const tl_result *result(void) {

@@ -632,7 +632,7 @@ TEST(the_guard_asks_for_the_time_when_it_was_told_long_ago) {
     (void)feed_start(&f);
     feed_assert_asked(&f, "take");
     f.server.anchor.at = feed_ms(-2751);
-    m.job.protocol->init(&m.attempt, TL_TAKE, TICKET, feed_ms(60000));
+    tl__attempt_init(&m.attempt, m.job.protocol, TL_TAKE, TICKET, feed_ms(60000));
     (void)feed_start(&f);
     assert_string_equal(f.last.command[0].argv[0].p, "TIME");
     unsigned sends = f.sends;

@@ -2,6 +2,7 @@
  * The plain protocol's attempts: one SET first, then only what compares; and what each answer means.
  */
 #include "feed.h"
+#include "protocol/attempt.h"
 
 #define TICKET 9
 
@@ -12,7 +13,7 @@ typedef struct {
 
 static tl_status step(void *machine, const tl_event *e, tl_out *out) {
     one *o = machine;
-    return o->job.protocol->step(&o->attempt, &o->job, e, out);
+    return tl__attempt_step(&o->attempt, &o->job, e, out);
 }
 
 static one m;
@@ -23,7 +24,7 @@ static void prepare(feed *f, tl_op op, bool again) {
     m.job.protocol = tl__protocol_token.no_fence;
     m.job.again = again;
     feed_init(f, &m, step);
-    m.job.protocol->init(&m.attempt, op, TICKET, feed_ms(60000));
+    tl__attempt_init(&m.attempt, m.job.protocol, op, TICKET, feed_ms(60000));
 }
 
 static void begin(feed *f, tl_op op, bool again) {

@@ -2,6 +2,7 @@
  * The token protocol's attempts: what each asks, and what each branch of each answer means.
  */
 #include "feed.h"
+#include "protocol/attempt.h"
 #include "wire/refusal.h"
 
 #define TICKET 9
@@ -13,7 +14,7 @@ typedef struct {
 
 static tl_status step(void *machine, const tl_event *e, tl_out *out) {
     one *o = machine;
-    return o->job.protocol->step(&o->attempt, &o->job, e, out);
+    return tl__attempt_step(&o->attempt, &o->job, e, out);
 }
 
 static one m;
@@ -23,7 +24,7 @@ static void prepare(feed *f, tl_op op, int64_t until_ms) {
     memset(&m, 0x5a, sizeof m);
     m.job = feed_job();
     feed_init(f, &m, step);
-    m.job.protocol->init(&m.attempt, op, TICKET, feed_ms(until_ms));
+    tl__attempt_init(&m.attempt, m.job.protocol, op, TICKET, feed_ms(until_ms));
 }
 
 static void begin(feed *f, tl_op op) {
