@@ -205,6 +205,8 @@ typedef struct {
     const char *tls_cert_file;
     const char *tls_key_file;    /**< the certificate's key, PEM, without a passphrase [none] */
     const char *tls_server_name; /**< what the server's certificate is for [the URL's host] */
+    bool trace; /**< log, as TL_LOG_DEBUG, a line for each request, reply and decision of each lock:
+                     to find out why one hangs. No token or password is in it [false] */
 } tl_client_options;
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,

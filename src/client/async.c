@@ -44,7 +44,7 @@ static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
     tl_operation *op = calloc(1, sizeof *op);
     if (!op)
         return NULL;
-    op->task = (tl_task){.machine = &op->machine, .stepped = stepped, .listener = &op->listener};
+    op->task = (tl_task){.stepped = stepped, .listener = &op->listener};
     op->listener.hear = hear;
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
@@ -219,7 +219,7 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void 
     tl_operation *op = new_op(lock, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
-    op->task.step = tl__lock_acquire_step;
+    op->task.machine = (tl_machine){&op->machine, tl__lock_acquire_step, "acquire", op->name->key};
     lock->token = tl__client_token(lock->client);
     tl__lock_acquire_init(&op->machine.acquire, lock, wait_ms, &op->listener);
     return start(op, "acquire", err);
@@ -240,7 +240,7 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done done, void *ctx, tl_error *e
         return code;
     }
     op->releases = true;
-    op->task.step = tl__settle_step;
+    op->task.machine = (tl_machine){&op->machine, tl__settle_step, "release", op->name->key};
     if (passed)
         return tell_only(op);
     tl_job job = tl__lock_job(lock);

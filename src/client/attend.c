@@ -22,7 +22,9 @@ static void attend(tl_client *client, uint8_t leased) {
         return; /* whoever takes a lock reads for himself */
     phases->attend_init(a->machine, client->namespaces, leased, client->attempt_ms,
                         tl__client_seed(client));
-    a->task = (tl_task){.machine = a->machine, .step = phases->attend_step, .stepped = attended};
+    a->task = (tl_task){
+        .machine = {.state = a->machine, .step = phases->attend_step, .does = "refresh the phase"},
+        .stepped = attended};
     (void)tl__keeper_add(&client->keeper, &a->task, TL_START);
 }
 
@@ -33,8 +35,9 @@ static void let_go(void *hold) {
 static void leave(tl_client *client, uint8_t leased, const tl_attendant *a) {
     const tl_phases *phases = client->protocol->phases;
     phases->leave_init(a->machine, client->namespaces, leased, client->attempt_ms);
-    tl__keeper_detach_in(&client->keeper, a->machine, phases->attend_size, phases->attend_step,
-                         TL_START, NULL, let_go);
+    const tl_machine machine = {
+        .state = a->machine, .step = phases->attend_step, .does = "deregister"};
+    tl__keeper_detach_in(&client->keeper, &machine, phases->attend_size, TL_START, NULL, let_go);
 }
 
 void tl__attend_end(tl_client *client) {

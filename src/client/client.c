@@ -92,6 +92,7 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
                                          .fallback = o->fallback,
                                          .phase_lease_ms = o->phase_lease_ms};
     client->log = o->log;
+    client->trace = o->trace && o->log;
     client->log_ctx = o->log_ctx;
 }
 
@@ -208,12 +209,13 @@ const char *tl_version(void) {
 }
 
 /* Run a machine that asks once. */
-static tl_err ask(tl_client *client, void *machine, tl_step step, const char *what, tl_error *err) {
-    const tl_result *result = machine;
+static tl_err ask(tl_client *client, void *state, tl_step step, const char *what, tl_error *err) {
+    const tl_machine machine = {.state = state, .step = step, .does = what};
+    const tl_result *result = state;
     tl_out out;
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
-    (void)tl__drive(client, machine, step, NULL, &out);
+    (void)tl__drive(client, &machine, NULL, &out);
     return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
                         : TL_OK;
 }

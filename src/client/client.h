@@ -56,6 +56,7 @@ struct tl_client {
     struct tl_namespaces *namespaces; /**< TL_AUTO */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
+    bool trace; /**< each step is logged */
     char owner[TL_OWNER_SIZE];
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
     atomic_uint spinning;               /**< callers that wait for an answer without sleeping */

@@ -141,9 +141,8 @@ static void give_line_back(tl_drive *d) {
     d->line = NULL;
 }
 
-tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *waiter,
-                    tl_out *out) {
-    tl_drive d = {.run = {.client = client, .machine = machine, .step = step}, .out = out};
+tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, tl_out *out) {
+    tl_drive d = {.run = {.client = client, .machine = machine}, .out = out};
     tl_event start = {.kind = TL_START, .now = tl__mono_now()};
     d.waiter = waiter;
     d.run.listener = waiter ? &waiter->listener : NULL;

@@ -8,6 +8,6 @@
 
 /** Run until TL_END or TL_DETACH, which it returns; out->words then tells of a failure. waiter: for
  *  wake-ups and cancelling; may be NULL. */
-tl_status tl__drive(tl_client *client, void *machine, tl_step step, tl_waiter *waiter, tl_out *out);
+tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, tl_out *out);
 
 #endif

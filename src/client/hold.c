@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "client/lock.h"
+#include "client/trace.h"
 #include "protocol/settle.h"
 
 #define DETAIL_SIZE 96
@@ -25,7 +26,8 @@ static void drop_in(tl_lock *lock) {
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
     job.proof = (tl_proof){0};
     tl__settle_init(&s, &job, TL_DROP, believed, tl__client_seed(lock->client));
-    tl__keeper_detach_in(&lock->client->keeper, &s, sizeof s, tl__settle_step, TL_START,
+    const tl_machine machine = {&s, tl__settle_step, "release", lock->name->key};
+    tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
                          tl__name_hold(lock->name), tl__name_release);
 }
 
@@ -117,8 +119,9 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
 
 void tl__hold_init(tl_lock *lock) {
     lock->report = (tl_report){.call = tell, .owner = lock};
-    lock->task = (tl_task){
-        .machine = &lock->renew, .step = tl__renew_step, .stepped = stepped, .renews = true};
+    lock->task = (tl_task){.machine = {&lock->renew, tl__renew_step, "renew", lock->name->key},
+                           .stepped = stepped,
+                           .renews = true};
 }
 
 /* Nobody overwrites a token. */
@@ -212,7 +215,11 @@ static bool pass_on(tl_lock *lock) {
     tl_hold hold;
     bool passable = is_passable(lock, &hold);
     atomic_store(&lock->state, TL_FREE);
-    return passable && tl__gate_pass(&lock->client->gate, &lock->place, &hold, tl__mono_now());
+    bool passed = passable &&
+                  tl__gate_pass(&lock->client->gate, &lock->place, &hold, tl__mono_now());
+    if (passed)
+        tl__trace(lock->client, lock->name->key, "release", "handed over within the process");
+    return passed;
 }
 
 tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err) {

@@ -116,14 +116,14 @@ void tl__keeper_unreport(tl_keeper *keeper, tl_report *report);
 /** Wait while another thread tells one of its reports. */
 void tl__keeper_await_told(tl_keeper *keeper, const void *owner);
 
-/** Run a copy of a machine (of `size`, in state TL_DETACH) to its end. `hold` is kept until then,
+/** Run a copy of a machine (its state, of `size`, is TL_DETACH) to its end. `hold` is kept until then,
  *  and let go by release(hold). On failure it is dropped: what it would clean up expires. */
-void tl__keeper_detach_in(tl_keeper *keeper, const void *machine, size_t size, tl_step step,
+void tl__keeper_detach_in(tl_keeper *keeper, const tl_machine *machine, size_t size,
                           tl_event_kind kind, void *hold, void (*release)(void *hold));
 
 /* Without the mutex: */
 
-void tl__keeper_detach(tl_keeper *keeper, const void *machine, size_t size, tl_step step,
+void tl__keeper_detach(tl_keeper *keeper, const tl_machine *machine, size_t size,
                        tl_event_kind kind, void *hold, void (*release)(void *hold));
 
 /** Post bits to a task, which the thread gives it as events. Any thread, whatever else it holds,

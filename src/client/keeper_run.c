@@ -80,11 +80,8 @@ static void forget_task(tl_keeper *k, tl_task *task) {
 
 /* One step, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
-    const tl_run run = {.client = k->client,
-                        .machine = task->machine,
-                        .step = task->step,
-                        .listener = task->listener,
-                        .in = true};
+    const tl_run run = {
+        .client = k->client, .machine = &task->machine, .listener = task->listener, .in = true};
     tl_out out;
     tl_status status = tl__run_step(&run, event, &out);
     if (status != TL_GO)
@@ -237,7 +234,7 @@ typedef struct {
     tl_keeper *keeper;
     void *hold;
     void (*release)(void *hold);
-    _Alignas(int64_t) unsigned char machine[];
+    _Alignas(int64_t) unsigned char state[];
 } detached_task;
 
 static void detached_stepped(tl_task *task, const tl_out *out, tl_status status) {
@@ -250,16 +247,16 @@ static void detached_stepped(tl_task *task, const tl_out *out, tl_status status)
     free(d);
 }
 
-void tl__keeper_detach_in(tl_keeper *k, const void *machine, size_t size, tl_step step,
-                          tl_event_kind kind, void *hold, void (*release)(void *hold)) {
+void tl__keeper_detach_in(tl_keeper *k, const tl_machine *machine, size_t size, tl_event_kind kind,
+                          void *hold, void (*release)(void *hold)) {
     detached_task *d = calloc(1, sizeof *d + size);
     if (!d) {
         release(hold);
         return;
     }
-    memcpy(d->machine, machine, size);
-    d->task.machine = d->machine;
-    d->task.step = step;
+    memcpy(d->state, machine->state, size);
+    d->task.machine = *machine;
+    d->task.machine.state = d->state;
     d->task.stepped = detached_stepped;
     d->keeper = k;
     d->hold = hold;
@@ -272,14 +269,14 @@ void tl__keeper_detach_in(tl_keeper *k, const void *machine, size_t size, tl_ste
     }
 }
 
-void tl__keeper_detach(tl_keeper *k, const void *machine, size_t size, tl_step step,
-                       tl_event_kind kind, void *hold, void (*release)(void *hold)) {
+void tl__keeper_detach(tl_keeper *k, const tl_machine *machine, size_t size, tl_event_kind kind,
+                       void *hold, void (*release)(void *hold)) {
     if (tl__keeper_ready(k)) {
         release(hold);
         return;
     }
     tl__keeper_lock(k);
-    tl__keeper_detach_in(k, machine, size, step, kind, hold, release);
+    tl__keeper_detach_in(k, machine, size, kind, hold, release);
     tl__keeper_unlock(k);
 }
 

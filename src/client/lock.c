@@ -167,9 +167,11 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
     lock->token = tl__client_token(c);
     tl__lock_acquire_init(&m, lock, wait_ms, &waiter->listener);
-    if (tl__drive(c, &m, tl__lock_acquire_step, waiter, &out) == TL_DETACH)
-        tl__keeper_detach(&c->keeper, &m.ask, sizeof m.ask, tl__acquire_step, TL_TIMER,
-                          tl__name_hold(lock->name), tl__name_release);
+    const tl_machine all = {&m, tl__lock_acquire_step, "acquire", lock->name->key};
+    const tl_machine rest = {&m.ask, tl__acquire_step, "acquire", lock->name->key};
+    if (tl__drive(c, &all, waiter, &out) == TL_DETACH)
+        tl__keeper_detach(&c->keeper, &rest, sizeof m.ask, TL_TIMER, tl__name_hold(lock->name),
+                          tl__name_release);
     return end_acquire(&m, &out, err);
 }
 
@@ -201,9 +203,11 @@ static tl_err settle(tl_lock *lock, tl_op op, int64_t ttl_ms, tl_settle *s, tl_o
     job.ttl_ms = ttl_ms;
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
     tl__settle_init(s, &job, op, believed, tl__client_seed(lock->client));
-    if (tl__drive(c, s, tl__settle_step, NULL, out) == TL_DETACH)
-        tl__keeper_detach(&c->keeper, s, sizeof *s, tl__settle_step, TL_TIMER,
-                          tl__name_hold(lock->name), tl__name_release);
+    const tl_machine machine = {s, tl__settle_step, op == TL_DROP ? "release" : "extend",
+                                lock->name->key};
+    if (tl__drive(c, &machine, NULL, out) == TL_DETACH)
+        tl__keeper_detach(&c->keeper, &machine, sizeof *s, TL_TIMER, tl__name_hold(lock->name),
+                          tl__name_release);
     return s->result.code;
 }
 

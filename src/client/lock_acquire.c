@@ -115,7 +115,7 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
 static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
     m->queued = true;
     m->called = e->kind != TL_WOKEN;
-    return m->turn.given ? end(m, TL_OK, "", out) : ask(m, e, out);
+    return m->turn.given ? end(m, TL_OK, "handed over within the process", out) : ask(m, e, out);
 }
 
 /* A strategy of the caller's own stays outside, where its pauses are nobody else's; one that tries once
@@ -137,6 +137,7 @@ static tl_status begin(tl_acquiring *m, const tl_event *e, tl_out *out) {
     if (!stands_in_queue(m))
         return ask(m, e, out);
     m->state = TL_QUEUING;
+    tl__out_words(out, TL_LITERAL("in the local queue"));
     out->until = m->limit;
     return TL_GO;
 }

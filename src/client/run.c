@@ -4,6 +4,8 @@
  */
 #include "client/run.h"
 
+#include "client/trace.h"
+
 static void learn(const tl_run *run, const tl_out *out, tl_mono now) {
     tl_client *c = run->client;
     if (out->has_bracket && tl__client_learn(c, out->bracket, now))
@@ -35,7 +37,9 @@ tl_status tl__run_step(const tl_run *run, const tl_event *event, tl_out *out) {
     tl_event e = *event;
     e.server = &server;
     tl__out_clear(out);
-    tl_status status = run->step(run->machine, &e, out);
+    tl_status status = run->machine->step(run->machine->state, &e, out);
+    if (run->client->trace)
+        tl__trace_step(run->client, run->machine, &e, out, status);
     learn(run, out, e.now);
     listen_for(run, out, status);
     return status;

@@ -11,8 +11,7 @@
 /** A machine, and for whom it runs. */
 typedef struct {
     tl_client *client;
-    void *machine;
-    tl_step step;
+    const tl_machine *machine;
     tl_listener *listener; /**< for its topic; NULL: it never listens */
     bool in;               /**< the keeper's mutex is held */
 } tl_run;

@@ -9,10 +9,17 @@
 struct tl_exchange;
 struct tl_listener;
 
+/** A machine, and what it is called where its steps are told. */
+typedef struct {
+    void *state;
+    tl_step step;
+    const char *does; /**< "acquire" */
+    tl_bytes key;     /**< of its lock, n 0: of none; it outlives the machine */
+} tl_machine;
+
 /** A machine that the keeper runs. Owned by whoever starts it; all under keeper.mutex but the posts. */
 typedef struct tl_task {
-    void *machine;
-    tl_step step;
+    tl_machine machine;
     /** After each step: take over results and notes. May free the task at TL_END. Must not block or
      *  call back. */
     void (*stepped)(struct tl_task *task, const tl_out *out, tl_status status);

@@ -108,9 +108,13 @@ static int collect(const opt_tables *t, const found *f, opt_texts *ret) {
     return 0;
 }
 
+static bool is_bare(const opt *row) {
+    return row->kind == OPT_FLAG || row->kind == OPT_COUNT;
+}
+
 /* Its value, if it has one, stands after a '='. */
 static bool takes_none(const opt *row) {
-    return row->kind == OPT_FLAG || row->kind == OPT_EVERY || row->kind == OPT_MAYBE;
+    return is_bare(row) || row->kind == OPT_EVERY || row->kind == OPT_MAYBE;
 }
 
 static int store(const opt_tables *t, const found *f) {
@@ -118,6 +122,7 @@ static int store(const opt_tables *t, const found *f) {
 
     switch (f->row->kind) {
     case OPT_FLAG: *(bool *)at = true; return 0;
+    case OPT_COUNT: ++*(int *)at; return 0;
     case OPT_TEXT: *(const char **)at = f->value; return 0;
     case OPT_DURATION: return duration(t, f, at);
     case OPT_EVERY:
@@ -138,7 +143,7 @@ static int store(const opt_tables *t, const found *f) {
 static int finish(const opt_tables *t, found *f, int argc, char **argv, int *at) {
     char why[160];
 
-    if (f->row->kind == OPT_FLAG && f->value)
+    if (is_bare(f->row) && f->value)
         return refuse(t, f->shown, "takes no value");
     if (!takes_none(f->row) && !f->value) {
         if (*at + 1 >= argc) {
@@ -171,10 +176,10 @@ static int letters(const opt_tables *t, int argc, char **argv, int *at) {
         (void)snprintf(f.shown, sizeof f.shown, "-%c", *p);
         if (!find(t, *p, NULL, 0, &f))
             return unknown(t, f.shown);
-        if (f.row->kind != OPT_FLAG && p[1])
+        if (!is_bare(f.row) && p[1])
             f.value = p + 1;
         status = finish(t, &f, argc, argv, at);
-        if (f.row->kind != OPT_FLAG)
+        if (!is_bare(f.row))
             break;
     }
     return status;

@@ -11,6 +11,7 @@
 
 typedef enum {
     OPT_FLAG,     /**< bool */
+    OPT_COUNT,    /**< int: how often it was given */
     OPT_TEXT,     /**< const char *, into argv */
     OPT_DURATION, /**< int64_t, milliseconds */
     OPT_EVERY, /**< the same, but the value may be left out (then it is min), and stands after '=' */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/tool.h"
+#include "base/trace.h"
 
 #define PASSWORD_MAX 4096
 
@@ -252,6 +253,7 @@ static void warn(tl_log_level level, const char *line, void *ctx) {
     (void)ctx;
     if (level <= TL_LOG_WARNING)
         say_if_free("warning: %s", line);
+    trace_tell(line);
 }
 
 void server_say_local(const server *s) {
@@ -292,7 +294,10 @@ int server_open(const server *s, const char *who, const char *service, tl_client
     options.url = s->url;
     options.service = service;
     options.log = warn;
-    int status = legacy ? legacy->apply(who, s->legacy, &options) : 0;
+    int status = trace_begin(who, s->trace);
+    options.trace = trace_wanted();
+    if (!status && legacy)
+        status = legacy->apply(who, s->legacy, &options);
 
     if (status)
         return status;

@@ -98,6 +98,7 @@ typedef struct {
     server_tls tls;
     const void
         *legacy; /**< the values of the command's options about legacy clients; NULL: it has none */
+    bool trace;  /**< each step of a lock is told on stderr */
 } server;
 
 /**

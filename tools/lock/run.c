@@ -23,7 +23,8 @@ typedef struct {
     int64_t ttl_ms, wait_ms, max_hold_ms;
     int conflict_status, lost_mode, json_fd, format;
     const char *name;
-    bool no_wait, forever, verbose, json;
+    int verbose;
+    bool no_wait, forever, json;
 } run_options;
 
 static const run_options defaults = {
@@ -52,7 +53,8 @@ static const opt options[] = {
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
      0},
-    {'v', "verbose", OPT_FLAG, AT(verbose), NULL, "say what happens, on stderr", 0, 0},
+    {'v', "verbose", OPT_COUNT, AT(verbose), NULL,
+     "say what happens, on stderr; -vv: each request, reply and decision, too", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
@@ -130,7 +132,7 @@ static bool start(run *r, char **env) {
         .news = &r->news,
         .timer = r->timer,
         .key = r->shown,
-        .verbose = r->o->verbose,
+        .verbose = r->o->verbose > 0,
         .guard = guard_begin((on_lost)r->o->lost_mode, r->o->ttl_ms, tl_lock_remaining_ms(r->lock),
                              r->o->max_hold_ms, now),
     };
@@ -292,7 +294,9 @@ static int begin(run *r, const server *s) {
     if (signals_begin(&r->signals) || news_begin(&r->news) || (r->timer = moment_timer()) < 0)
         return fail(STATUS_INTERNAL, "no descriptors are left: %s", strerror(errno));
     const char *name = r->o->name ? r->o->name : service_name(r->argv[0]);
-    int status = server_open(s, "run", name, &r->client);
+    server to = *s;
+    to.trace = r->o->verbose > 1;
+    int status = server_open(&to, "run", name, &r->client);
     if (status)
         return status;
     status = rounds(r);

@@ -1,0 +1,17 @@
+/*
+ * What goes on with a lock, a line for each step: what came, and what it led to. For people who look
+ * for a lock that hangs; it tells no token, no password and no value that a key holds.
+ */
+#ifndef TL_TRACE_H
+#define TL_TRACE_H
+
+#include "client/client.h"
+
+/** A machine was given `e`, and answered `status` and `out`. Only where client->trace. */
+void tl__trace_step(tl_client *client, const tl_machine *machine, const tl_event *e,
+                    const tl_out *out, tl_status status);
+
+/** What happens to a lock without a step. */
+void tl__trace(tl_client *client, tl_bytes key, const char *does, const char *what);
+
+#endif

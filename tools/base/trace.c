@@ -1,0 +1,63 @@
+/*
+ * Where what goes on with locks is told, a line for each step: the file that TIDELOCK_TRACE names, or
+ * standard error for `run -vv`. Lines are told by threads that renew locks: they wait for nobody.
+ */
+#include "base/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/moment.h"
+#include "base/tool.h"
+
+#define LINE_SIZE 1024
+
+static int file = -1; /* until the process ends */
+static bool on_stderr;
+
+int trace_begin(const char *who, bool to_stderr) {
+    const char *name = getenv("TIDELOCK_TRACE");
+
+    on_stderr = on_stderr || to_stderr;
+    if (file >= 0 || !name || !*name)
+        return 0;
+    file = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+    return file >= 0
+               ? 0
+               : fail(STATUS_CONFIG, "%s: TIDELOCK_TRACE: %s: %s", who, name, strerror(errno));
+}
+
+bool trace_wanted(void) {
+    return file >= 0 || on_stderr;
+}
+
+static void tell_file(const char *words) {
+    char text[LINE_SIZE], date[32];
+    int64_t us = moment_all().wall_us;
+    time_t seconds = (time_t)(us / 1000000);
+    struct tm parts;
+
+    if (!gmtime_r(&seconds, &parts) ||
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts) == 0)
+        date[0] = '\0';
+    int n = snprintf(text, sizeof text, "%s.%06dZ %ld %s\n", date, (int)(us % 1000000),
+                     (long)getpid(), words);
+    if (n >= (int)sizeof text) {
+        n = (int)sizeof text - 1;
+        text[n - 1] = '\n';
+    }
+    (void)!write(file, text,
+                 (size_t)n); /* one write, so that several processes' lines stay whole */
+}
+
+void trace_tell(const char *words) {
+    if (file >= 0)
+        tell_file(words);
+    if (on_stderr)
+        say_if_free("%s", words);
+}
