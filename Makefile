@@ -67,29 +67,31 @@ obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 # ---- what the machine has -----------------------------------------------------------------
 # One run of the preprocessor says which headers are there; no output at all means no compiler.
 # pkg-config helps with unusual places; hiredis 0.14 is also found without it.
-PKG    := $(shell for p in hiredis uuid openssl lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
+PKG    := $(shell for p in hiredis uuid jansson openssl lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
 pc      = $(if $(filter $(2),$(PKG)),$(shell pkg-config $(1) $(2)),$(3))
 HI_DIR := $(filter-out /usr/include,$(patsubst %/hiredis,%,$(call pc,--variable=includedir,hiredis)))
 DEP_CPPFLAGS := $(HI_DIR:%=-isystem %)
+JSON_CPPFLAGS := $(filter-out -I/usr/include,$(call pc,--cflags,jansson))
 LUA_CPPFLAGS := $(call pc,--cflags,lua5.1,-I/usr/include/lua5.1)
 have    = \#if __has_include(<$(1)>)\n$(2)\n\#endif\n
 HAS    := $(shell printf 'cc\n$(call have,hiredis/hiredis.h,hiredis)$(call have,uuid/uuid.h,uuid)$(call \
-            have,openssl/ssl.h,ssl)' | \
-            $(CC) $(CPPFLAGS) $(DEP_CPPFLAGS) -E -P -x c - 2>/dev/null)
+            have,jansson.h,jansson)$(call have,openssl/ssl.h,ssl)' | \
+            $(CC) $(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) -E -P -x c - 2>/dev/null)
 CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation; do \
             $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
 HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
 
 DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(HAVE_TLS),$(call pc,--libs,openssl,-lssl -lcrypto)) \
             $(call pc,--libs,uuid,-luuid) -pthread -lm
-TEST_LIBS = -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
+TOOL_LIBS = $(call pc,--libs,jansson,-ljansson)
+TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror $(CFLAGS) -fPIC -pthread \
     -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) \
     $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
-WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS)
+WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS) $(JSON_CPPFLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 
 # ---- goals --------------------------------------------------------------------------------
@@ -126,9 +128,10 @@ fuzz: ; @CC=clang SAN=fuzzer tools/need.sh check
 interop: ; $(NEED) demo
 	$(AGAIN) interop-run
 
-# A plain build never installs; it names what is missing in one line.
+# A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
+NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
 ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench format uninstall clean,$(or $(MAKECMDGOALS),all)),)
-ifneq ($(words $(filter cc hiredis uuid,$(HAS))),3)
+ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
 endif
@@ -142,7 +145,7 @@ $(BUILD)/flags: FORCE ; $(call stamp,$(FLAGS))
 $(BUILD)/list: FORCE ; $(call stamp,$(LIST))
 
 $(BUILD)/obj/src/%.o: WIDE_CPPFLAGS =
-$(BUILD)/obj/tools/%.o: WIDE_CPPFLAGS = -iquote tools $(if $(COMPAT_ON),-iquote compat)
+$(BUILD)/obj/tools/%.o: WIDE_CPPFLAGS = -iquote tools $(if $(COMPAT_ON),-iquote compat) $(JSON_CPPFLAGS)
 $(BUILD)/obj/compat/%.o: WIDE_CPPFLAGS = -iquote compat
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
 	$(call say,CC $<)
@@ -185,7 +188,7 @@ $(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)
 link = $(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -pie $(filter %.o %.a,$^) $(1) $(DEP_LIBS) -o $@
 $(BUILD)/tidelock: $(call obj,$(TOOL_SRC)) $(BUILD)/libtidelock.a $(BUILD)/list
 	$(call say,LD $@)
-	$(call link)
+	$(call link,$(TOOL_LIBS))
 
 TEST_LIB := $(BUILD)/tests/lib.a $(BUILD)/tests/tools.a $(BUILD)/libtidelock.a
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TEST_LIB)
@@ -233,7 +236,7 @@ demo-run: all
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
 lint-run: $(GEN)/scripts.inc $(BUILD)/libtidelock.a
-	@GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1)' JOBS=$(JOBS) tests/lint/run.sh
+	@GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1)' JOBS=$(JOBS) tests/lint/run.sh
 format: ; @find include src compat tools tests -name '*.[ch]' -exec clang-format -i {} + 2>/dev/null || :
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')

@@ -25,6 +25,7 @@ build  pkg-config       cmd:pkg-config
 build  libhiredis-dev   header:hiredis/hiredis.h
 build  uuid-dev         header:uuid/uuid.h
 build  libssl-dev       header:openssl/ssl.h
+build  libjansson-dev   header:jansson.h
 demo   redis-server     cmd:redis-server
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h

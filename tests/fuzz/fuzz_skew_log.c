@@ -8,8 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "base/jsonbits.h"
-#include "base/jsonin.h"
+#include "base/js.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_logline.h"
 #include "skew/judge/skew_number.h"
@@ -67,8 +66,8 @@ static void check_page(const skew_story *s) {
 static void check_story(const skew_past *p) {
     skew_story s;
     char words[STORY_WORDS], *text = NULL;
+    const char *why;
     size_t len = 0;
-    json_tree again = {.value = NULL};
 
     MUST(story_begin(&s, p));
     for (size_t i = 0; i < p->hosts; i++)
@@ -79,10 +78,12 @@ static void check_story(const skew_past *p) {
     MUST(out);
     story_json(&s, out);
     MUST(fclose(out) == 0);
-    MUST(len > 0 && text[len - 1] == '\n' && json_read(&again, text, len));
+    MUST(len > 0 && text[len - 1] == '\n');
+    json_t *again = js_read(text, len, &why);
+    MUST(json_is_object(again));
     for (size_t i = 0; i + 1 < len; i++)
         MUST(text[i] >= 0x20 && text[i] < 0x7f);
-    json_forget(&again);
+    json_decref(again);
     free(text);
     check_page(&s);
     story_end(&s);

@@ -2,10 +2,11 @@
  * The history: what is written is read again, whatever bytes are in it, and anything else is refused.
  */
 #include "tests.h"
-#include "base/jsonout.h"
 #include "migrate/migrate_log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 TEST(what_is_written_is_read) {
     migrate_change in = {.action = "advance",
@@ -50,7 +51,11 @@ TEST(anything_else_is_refused) {
         "{}",
         "{\"at_us\":9}",
         "{\"action\":\"init\"}",
-        "{\"at_us\":9,\"action\":\"init\"} ",
+        "{\"at_us\":9,\"action\":\"init\"} x",
+        "{\"at_us\":9,\"action\":\"init\",\"at_us\":9}",
+        "{\"at_us\":9,\"action\":\"in\\u0000it\"}",
+        "{\"at_us\":9,\"action\":[\"init\"]}",
+        "{\"at_us\":9.0,\"action\":\"init\"}",
         "{\"at_us\":9,\"action\":\"init\",}",
         "{\"at_us\":9,\"action\":\"init\",\"other\":1}",
         "{\"at_us\":9,\"action\":init}",
@@ -67,6 +72,36 @@ TEST(anything_else_is_refused) {
             fail_msg("this is read: %s", bad[i]);
     assert_true(migrate_change_read(
         TL_LITERAL("{\"at_us\":9,\"action\":\"\\u001b[31m\\u00e4\",\"to_phase\":77}"), &out));
-    assert_string_equal(out.action, "?[31m\xe4");
+    assert_string_equal(out.action, "?[31m\xc3\xa4");
     assert_int_equal(out.to_phase, -1);
+}
+
+/* Former versions read no escape but of quotes and backslashes, and no space between. */
+TEST(former_versions_read_what_is_written) {
+    migrate_change in = {.action = "sweep", .from_phase = -1, .to_phase = 0};
+    (void)snprintf(in.by, sizeof in.by, "a\nb\\\t\x7f\"\xc3\xa4/\xe4\x1b[0m");
+    (void)snprintf(in.evidence, sizeof in.evidence, "%0*d", MIGRATE_EVIDENCE_SIZE - 1, 7);
+    char *rest = migrate_change_write(&in), want[2000];
+    assert_non_null(rest);
+    (void)snprintf(want, sizeof want,
+                   "\"action\":\"sweep\",\"from_phase\":null,\"to_phase\":0,\"from_epoch\":0,"
+                   "\"by\":\"a?b\\\\?\x7f\\\"\xc3\xa4/\xc3\xa4?[0m\",\"evidence\":\"%s\"}",
+                   in.evidence);
+    assert_string_equal(rest, want);
+    free(rest);
+}
+
+TEST(a_text_is_cut_between_characters) {
+    migrate_change out;
+    for (size_t odd = 0; odd < 2; odd++) {
+        char line[MIGRATE_BY_SIZE + 100];
+        int n = snprintf(line, sizeof line, "{\"at_us\":9,\"action\":\"init\",\"by\":\"%s",
+                         odd ? "x" : "");
+        for (size_t i = 0; i < MIGRATE_BY_SIZE / 2; i++)
+            n += snprintf(line + n, sizeof line - (size_t)n, "\xc3\xa4");
+        (void)snprintf(line + n, sizeof line - (size_t)n, "\"}");
+        assert_true(migrate_change_read(tl__bytes_of(line), &out));
+        assert_int_equal(strlen(out.by), odd ? MIGRATE_BY_SIZE - 1 : MIGRATE_BY_SIZE - 2);
+        assert_int_equal((unsigned char)out.by[strlen(out.by) - 1], 0xa4);
+    }
 }

@@ -3,7 +3,6 @@
  */
 #include "skew_faces.h"
 
-#include "base/jsonbits.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
 #include "skew/judge/skew_words.h"

@@ -11,16 +11,12 @@ static const char *known(const char *text) {
     return text[0] ? text : NULL;
 }
 
-void report_holder(json *j, const tl_lock_info *info) {
-    if (!info || !info->held || !info->by_tidelock) {
-        json_null(j, "holder");
-        return;
-    }
-    json_open(j, "holder");
-    json_text(j, "host", known(info->host));
-    json_known(j, "pid", info->pid > 0 ? info->pid : -1);
-    json_text(j, "service", known(info->service));
-    json_close(j);
+json_t *report_holder(const tl_lock_info *info) {
+    if (!info || !info->held || !info->by_tidelock)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o}", "host", js_text(known(info->host)), "pid",
+                     js_known(info->pid > 0 ? info->pid : -1), "service",
+                     js_text(known(info->service)));
 }
 
 const char *protocol_name(int protocol) {
@@ -63,21 +59,21 @@ const char *report_state(const tl_lock_info *info) {
                                                                                         : "held";
 }
 
-void report_facts(json *j, const char *key, size_t key_len, const tl_lock_info *info) {
-    json_bytes(j, "key", key, key_len);
-    json_text(j, "protocol", info->held ? protocol_name(info->protocol) : NULL);
-    json_text(j, "state", report_state(info));
-    json_null(j, "token");
-    json_known(j, "fence", info->fence ? (int64_t)info->fence : -1);
-    report_holder(j, info);
-    json_known(j, "remaining_ms", info->held ? info->remaining_ms : -1);
-    json_known(j, "waiters", info->waiters);
-    json_known(j, "held_ms", info->held ? info->since_ms : -1);
-    json_text(j, "dialect", info->dialect[0] ? info->dialect : NULL);
-    json_bool(j, "guessed", info->guessed);
-    if (info->stamp_left_ms != INT64_MIN)
-        json_int(j, "stamp_left_ms", info->stamp_left_ms);
-    else
-        json_null(j, "stamp_left_ms");
-    json_text(j, "oddity", info->oddity[0] ? info->oddity : NULL);
+json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info) {
+    bool stamp = info->stamp_left_ms != INT64_MIN;
+    json_t *j = json_pack("{s:o}", "key", js_bytes(key, key_len));
+
+    js_set(&j, "protocol", js_text(info->held ? protocol_name(info->protocol) : NULL));
+    js_set(&j, "state", js_text(report_state(info)));
+    js_set(&j, "token", json_null());
+    js_set(&j, "fence", js_known(info->fence ? (int64_t)info->fence : -1));
+    js_set(&j, "holder", report_holder(info));
+    js_set(&j, "remaining_ms", js_known(info->held ? info->remaining_ms : -1));
+    js_set(&j, "waiters", js_known(info->waiters));
+    js_set(&j, "held_ms", js_known(info->held ? info->since_ms : -1));
+    js_set(&j, "dialect", js_text(known(info->dialect)));
+    js_set(&j, "guessed", json_boolean(info->guessed));
+    js_set(&j, "stamp_left_ms", stamp ? json_integer(info->stamp_left_ms) : json_null());
+    js_set(&j, "oddity", js_text(known(info->oddity)));
+    return j;
 }

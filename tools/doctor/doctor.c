@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/jsonout.h"
+#include "base/js.h"
 #include "doctor/doctor.h"
 
 enum { FINE, WARNINGS, DANGEROUS };
@@ -58,31 +58,28 @@ static int show_text(const char *server, const doctor_facts *f, const doctor_rep
     return fflush(stdout) || ferror(stdout) ? -1 : 0;
 }
 
-static int show_json(const char *server, const doctor_facts *f, const doctor_report *r) {
-    const char *version = strchr(f->product, ' ');
-    char name[INFO_PRODUCT_SIZE];
-    json j;
+static json_t *findings(const doctor_report *r) {
+    json_t *list = json_array();
 
-    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(f->product, " "), f->product);
-
-    json_begin(&j);
-    json_text(&j, "state", state_name(status_for(r)));
-    json_text(&j, "server", server);
-    json_text(&j, "product", name[0] ? name : NULL);
-    json_text(&j, "version", version ? version + 1 : NULL);
-    json_open_list(&j, "findings");
     for (int i = 0; i < r->count; i++) {
         const doctor_finding *x = &r->finding[i];
-        json_item(&j);
-        json_text(&j, "id", x->id);
-        json_text(&j, "level", doctor_level_name(x->level));
-        json_text(&j, "what", x->what);
-        json_text(&j, "why", x->why);
-        json_text(&j, "fix", x->fix);
-        json_close(&j);
+        js_append(&list, json_pack("{s:o, s:o, s:o, s:o, s:o}", "id", js_text(x->id), "level",
+                                   js_text(doctor_level_name(x->level)), "what", js_text(x->what),
+                                   "why", js_text(x->why), "fix", js_text(x->fix)));
     }
-    json_close_list(&j);
-    return json_end(&j, STDOUT_FILENO);
+    return list;
+}
+
+static int show_json(const char *server, const doctor_facts *f, const doctor_report *r) {
+    const char *version = strchr(f->product, ' ');
+    size_t n = strcspn(f->product, " ");
+    json_t *j = json_pack("{s:o}", "state", js_text(state_name(status_for(r))));
+
+    js_set(&j, "server", js_text(server));
+    js_set(&j, "product", n ? js_bytes(f->product, n) : json_null());
+    js_set(&j, "version", js_text(version ? version + 1 : NULL));
+    js_set(&j, "findings", findings(r));
+    return js_line(j, STDOUT_FILENO);
 }
 
 /* ---- the command ---------------------------------------------------------------------------------------------- */

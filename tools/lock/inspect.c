@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/jsonout.h"
+#include "base/js.h"
 #include "base/report.h"
 #include "base/signals.h"
 #include "base/tool.h"
@@ -255,15 +255,11 @@ static int show_table(const list *l) {
 }
 
 static int show_json(const list *l) {
-    json j;
+    json_t *j = json_array();
 
-    json_begin_list(&j);
-    for (size_t i = 0; i < l->count; i++) {
-        json_item(&j);
-        report_facts(&j, l->rows[i].key, l->rows[i].len, &l->rows[i].info);
-        json_close(&j);
-    }
-    return json_end_list(&j, STDOUT_FILENO);
+    for (size_t i = 0; i < l->count; i++)
+        js_append(&j, report_facts(l->rows[i].key, l->rows[i].len, &l->rows[i].info));
+    return js_line(j, STDOUT_FILENO);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/jsonout.h"
+#include "base/js.h"
 #include "base/report.h"
 #include "base/tool.h"
 #include "transport/conn.h"
@@ -295,18 +295,16 @@ static int ask_all(local *l, line *to) {
 /* ---- status ---------------------------------------------------------------------------------- */
 
 static int status_json(const local *l) {
-    json j;
+    json_t *j = json_pack("{s:s}", "state", l->alive ? "running" : "stopped");
 
-    json_begin(&j);
-    json_text(&j, "state", l->alive ? "running" : "stopped");
-    json_text(&j, "socket", l->endpoint.path);
-    json_known(&j, "pid", l->alive ? l->pid : -1);
-    json_text(&j, "version", l->alive ? l->version : NULL);
-    json_known(&j, "uptime_ms", l->alive ? l->uptime_s * 1000 : -1);
-    json_known(&j, "keys", l->alive ? l->keys : -1);
-    json_known(&j, "locks", l->alive ? l->locks : -1);
-    json_text(&j, "data", l->endpoint.dir);
-    return json_end(&j, STDOUT_FILENO);
+    js_set(&j, "socket", js_text(l->endpoint.path));
+    js_set(&j, "pid", js_known(l->alive ? l->pid : -1));
+    js_set(&j, "version", js_text(l->alive ? l->version : NULL));
+    js_set(&j, "uptime_ms", js_known(l->alive ? l->uptime_s * 1000 : -1));
+    js_set(&j, "keys", js_known(l->alive ? l->keys : -1));
+    js_set(&j, "locks", js_known(l->alive ? l->locks : -1));
+    js_set(&j, "data", js_text(l->endpoint.dir));
+    return js_line(j, STDOUT_FILENO);
 }
 
 static int status_text(const local *l) {

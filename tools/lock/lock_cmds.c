@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/jsonout.h"
+#include "base/js.h"
 #include "base/report.h"
 #include "base/signals.h"
 #include "base/tool.h"
@@ -62,25 +62,22 @@ static int check_ttl(const char *who, int64_t ttl_ms) {
 
 /* ---- lock ----------------------------------------------------------------------------------- */
 
-static void lock_json(json *j, const server *s, const char *key, tl_lock *lock, tl_err code,
-                      const tl_lock_info *holder) {
+static json_t *lock_json(const server *s, const char *key, tl_lock *lock, tl_err code,
+                         const tl_lock_info *holder) {
     bool had = code == TL_OK;
+    json_t *j = json_pack("{s:o}", "key", js_text(key));
 
-    json_begin(j);
-    json_text(j, "key", key);
-    json_text(j, "protocol", protocol_name(server_protocol(s)));
-    json_text(j, "state", state_of(code));
-    json_text(j, "token", had ? tl_lock_token(lock) : NULL);
-    if (had)
-        json_int(j, "fence", (int64_t)tl_lock_fence(lock));
-    else
-        json_null(j, "fence");
-    report_holder(j, holder);
-    json_known(j, "remaining_ms",
-               had      ? tl_lock_remaining_ms(lock)
-               : holder ? holder->remaining_ms
-                        : -1);
-    json_null(j, "waiters");
+    js_set(&j, "protocol", js_text(protocol_name(server_protocol(s))));
+    js_set(&j, "state", js_text(state_of(code)));
+    js_set(&j, "token", js_text(had ? tl_lock_token(lock) : NULL));
+    js_set(&j, "fence", had ? json_integer((int64_t)tl_lock_fence(lock)) : json_null());
+    js_set(&j, "holder", report_holder(holder));
+    js_set(&j, "remaining_ms",
+           js_known(had      ? tl_lock_remaining_ms(lock)
+                    : holder ? holder->remaining_ms
+                             : -1));
+    js_set(&j, "waiters", json_null());
+    return j;
 }
 
 /* The lock is worth nothing to a caller who does not see its token: then it is given back. */
@@ -91,9 +88,7 @@ static int print_lock(const server *s, tl_client *client, const char *key, tl_lo
     if (wants_json(o)) {
         tl_lock_info info = {.size = sizeof info};
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK;
-        json j;
-        lock_json(&j, s, key, lock, TL_OK, looked ? &info : NULL);
-        failed = json_end(&j, STDOUT_FILENO);
+        failed = js_line(lock_json(s, key, lock, TL_OK, looked ? &info : NULL), STDOUT_FILENO);
     } else {
         printf("%s %llu\n", tl_lock_token(lock), (unsigned long long)tl_lock_fence(lock));
         failed = fflush(stdout);
@@ -112,9 +107,8 @@ static int report_not_had(const server *s, tl_client *client, const char *key, t
 
     if (wants_json(o) && busy) {
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.held;
-        json j;
-        lock_json(&j, s, key, lock, err->code, looked ? &info : NULL);
-        (void)json_end(&j, STDOUT_FILENO); /* the exit status says the same */
+        json_t *j = lock_json(s, key, lock, err->code, looked ? &info : NULL);
+        (void)js_line(j, STDOUT_FILENO); /* the exit status says the same */
     }
     return fail_as(s, err);
 }
@@ -217,14 +211,6 @@ static int extend_function(const server *s, const void *given, const operands *w
 
 /* ---- check ---------------------------------------------------------------------------------- */
 
-static int check_as_json(const char *key, const tl_lock_info *info) {
-    json j;
-
-    json_begin(&j);
-    report_facts(&j, key, strlen(key), info);
-    return json_end(&j, STDOUT_FILENO);
-}
-
 static int check_as_text(const tl_lock_info *info) {
     char who[HOLDER_SHOWN];
     char since[DURATION_SHOWN];
@@ -259,7 +245,8 @@ static int check_function(const server *s, const void *given, const operands *wo
     tl_err code = tl_client_look(client, key, strlen(key), &info, &err);
     if (code)
         status = fail_as(s, &err);
-    else if (wants_json(o) ? check_as_json(key, &info) : check_as_text(&info))
+    else if (wants_json(o) ? js_line(report_facts(key, strlen(key), &info), STDOUT_FILENO)
+                           : check_as_text(&info))
         status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
     else
         status = info.held ? STATUS_HELD : STATUS_FREE;

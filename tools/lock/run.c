@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/jsonout.h"
+#include "base/js.h"
 #include "base/report.h"
 #include "base/tool.h"
 #include "lock/childenv.h"
@@ -214,26 +214,21 @@ static void write_json(run *r) {
     bool had = r->held_ms >= 0;
     bool busy = r->result == TL_EBUSY || r->result == TL_ETIMEDOUT;
     bool looked = busy && tl_client_look(r->client, r->key, strlen(r->key), &info, NULL) == TL_OK;
-    json j;
+    json_t *j = json_pack("{s:o}", "key", js_text(r->key));
 
-    json_begin(&j);
-    json_text(&j, "key", r->key);
-    json_text(&j, "protocol", protocol_name(server_protocol(r->server)));
-    json_text(&j, "state", r->result == TL_OK ? "free" : state_of(r->result));
-    json_text(&j, "token", had ? tl_lock_token(r->lock) : NULL);
-    if (had)
-        json_int(&j, "fence", (int64_t)tl_lock_fence(r->lock));
-    else
-        json_null(&j, "fence");
-    report_holder(&j, looked ? &info : NULL);
-    json_known(&j, "remaining_ms", looked && info.held ? info.remaining_ms : -1);
-    json_null(&j, "waiters");
-    json_int(&j, "waited_ms", r->waited_ms);
-    json_known(&j, "held_ms", r->held_ms);
-    json_int(&j, "exit_status", r->status);
-    json_known(&j, "signal", had && r->watch.child.ended_by ? r->watch.child.ended_by : -1);
-    json_text(&j, "error", had || r->result == TL_ECANCELLED ? NULL : r->err.message);
-    if (json_end(&j, r->o->json_fd))
+    js_set(&j, "protocol", js_text(protocol_name(server_protocol(r->server))));
+    js_set(&j, "state", js_text(r->result == TL_OK ? "free" : state_of(r->result)));
+    js_set(&j, "token", js_text(had ? tl_lock_token(r->lock) : NULL));
+    js_set(&j, "fence", had ? json_integer((int64_t)tl_lock_fence(r->lock)) : json_null());
+    js_set(&j, "holder", report_holder(looked ? &info : NULL));
+    js_set(&j, "remaining_ms", js_known(looked && info.held ? info.remaining_ms : -1));
+    js_set(&j, "waiters", json_null());
+    js_set(&j, "waited_ms", json_integer(r->waited_ms));
+    js_set(&j, "held_ms", js_known(r->held_ms));
+    js_set(&j, "exit_status", json_integer(r->status));
+    js_set(&j, "signal", js_known(had && r->watch.child.ended_by ? r->watch.child.ended_by : -1));
+    js_set(&j, "error", js_text(had || r->result == TL_ECANCELLED ? NULL : r->err.message));
+    if (js_line(j, r->o->json_fd))
         say("--json-fd: %s", strerror(errno));
 }
 

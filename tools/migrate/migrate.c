@@ -103,17 +103,11 @@ static bool as_json(const migrate_work *w) {
 }
 
 static int clients(migrate_work *w) {
-    json j;
-
     if (!as_json(w)) {
         migrate_show_clients(&w->v, stdout);
         return 0;
     }
-    json_begin_list(&j);
-    migrate_show_clients_json(&w->v, &j);
-    return json_end_list(&j, STDOUT_FILENO)
-               ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
-               : 0;
+    return migrate_show_line(migrate_clients_json(&w->v));
 }
 
 typedef struct {
@@ -135,7 +129,6 @@ static int show(migrate_work *w, const migrate_locks *locks, const history *h) {
                         .traffic = &traffic,
                         .history = h->list,
                         .changes = h->count};
-    json j;
 
     migrate_watch_begin(&watch, &w->m, "", 0, &traffic);
     s.calls = watch.base;
@@ -145,11 +138,7 @@ static int show(migrate_work *w, const migrate_locks *locks, const history *h) {
         migrate_show_text(&s, stdout);
         return 0;
     }
-    json_begin(&j);
-    migrate_show_json(&s, &j);
-    return json_end(&j, STDOUT_FILENO)
-               ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
-               : 0;
+    return migrate_show_line(migrate_status_json(&s));
 }
 
 static int status(migrate_work *w) {

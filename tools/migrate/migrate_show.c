@@ -1,9 +1,11 @@
 /*
  * Words and JSON. Nothing is decided here but what to say.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "migrate/migrate_show.h"
 
@@ -275,126 +277,126 @@ void migrate_show_text(const migrate_status *s, FILE *out) {
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
 
-void migrate_show_clients_json(const migrate_view *v, json *j) {
-    for (int i = 0; i < v->clients; i++) {
-        const migrate_client *c = &v->client[i];
-        json_item(j);
-        json_text(j, "id", c->id);
-        json_text(j, "state", state_of_client(v, c));
-        json_text(j, "host", c->readable ? c->host : NULL);
-        json_known(j, "pid", c->readable ? c->pid : -1);
-        json_text(j, "service", c->readable ? c->service : NULL);
-        json_text(j, "version", c->readable ? c->version : NULL);
-        json_text(j, "keys", c->readable && c->keys[0] ? c->keys : NULL);
-        json_known(j, "epoch", c->readable ? c->epoch : -1);
-        json_known(j, "phase", c->readable ? c->phase : -1);
-        json_known(j, "lease_ms", c->readable ? c->lease_ms : -1);
-        json_known(j, "seen_ms", c->readable ? ago_ms(v, c->seen_us) : -1);
-        json_close(j);
-    }
+int migrate_show_line(json_t *j) {
+    return js_line(j, STDOUT_FILENO) ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
+                                     : 0;
 }
 
-static void json_bunch(json *j, const char *name, const migrate_bunch *b) {
-    json_open(j, name);
-    json_int(j, "count", b->count);
-    json_int(j, "over", b->over);
-    json_open_list(j, "examples");
+static json_t *client_json(const migrate_view *v, const migrate_client *c) {
+    bool ok = c->readable;
+    json_t *j = json_pack("{s:o}", "id", js_text(c->id));
+
+    js_set(&j, "state", js_text(state_of_client(v, c)));
+    js_set(&j, "host", js_text(ok ? c->host : NULL));
+    js_set(&j, "pid", js_known(ok ? c->pid : -1));
+    js_set(&j, "service", js_text(ok ? c->service : NULL));
+    js_set(&j, "version", js_text(ok ? c->version : NULL));
+    js_set(&j, "keys", js_text(ok && c->keys[0] ? c->keys : NULL));
+    js_set(&j, "epoch", js_known(ok ? c->epoch : -1));
+    js_set(&j, "phase", js_known(ok ? c->phase : -1));
+    js_set(&j, "lease_ms", js_known(ok ? c->lease_ms : -1));
+    js_set(&j, "seen_ms", js_known(ok ? ago_ms(v, c->seen_us) : -1));
+    return j;
+}
+
+json_t *migrate_clients_json(const migrate_view *v) {
+    json_t *list = json_array();
+
+    for (int i = 0; i < v->clients; i++)
+        js_append(&list, client_json(v, &v->client[i]));
+    return list;
+}
+
+static json_t *bunch_json(const migrate_bunch *b) {
+    json_t *examples = json_array();
+
     for (int i = 0; i < b->count && i < MIGRATE_EXAMPLES; i++) {
-        json_item(j);
-        json_text(j, "key", b->example[i].key);
-        json_text(j, "holder", b->example[i].who[0] ? b->example[i].who : NULL);
-        if (b->example[i].left_ms == NEVER_ENDS)
-            json_null(j, "left_ms");
-        else
-            json_int(j, "left_ms", b->example[i].left_ms);
-        json_close(j);
+        int64_t left_ms = b->example[i].left_ms;
+        const char *who = b->example[i].who;
+        js_append(&examples,
+                  json_pack("{s:o, s:o, s:o}", "key", js_text(b->example[i].key), "holder",
+                            js_text(who[0] ? who : NULL), "left_ms",
+                            left_ms == NEVER_ENDS ? json_null() : json_integer(left_ms)));
     }
-    json_close_list(j);
-    json_close(j);
+    return json_pack("{s:I, s:I, s:o}", "count", (json_int_t)b->count, "over", (json_int_t)b->over,
+                     "examples", examples);
 }
 
-static void json_step(json *j, const char *name, int to, const migrate_blockers *b) {
-    if (to < 0 || to >= PHASES) {
-        json_null(j, name);
-        return;
-    }
-    json_open(j, name);
-    json_int(j, "phase", to);
-    json_text(j, "phase_name", migrate_phase_name(to));
-    json_open_list(j, "blockers");
-    for (int i = 0; i < b->count; i++) {
-        json_item(j);
-        json_text(j, "what", b->item[i].what);
-        json_text(j, "who", b->item[i].who);
-        json_text(j, "do", b->item[i].todo);
-        json_close(j);
-    }
-    json_close_list(j);
-    json_int(j, "more", b->more);
-    json_close(j);
+static json_t *step_json(int to, const migrate_blockers *b) {
+    if (to < 0 || to >= PHASES)
+        return json_null();
+    json_t *blockers = json_array();
+    for (int i = 0; i < b->count; i++)
+        js_append(&blockers, json_pack("{s:o, s:o, s:o}", "what", js_text(b->item[i].what), "who",
+                                       js_text(b->item[i].who), "do", js_text(b->item[i].todo)));
+    return json_pack("{s:i, s:s, s:o, s:i}", "phase", to, "phase_name", migrate_phase_name(to),
+                     "blockers", blockers, "more", b->more);
 }
 
-static void json_register(json *j, const migrate_view *v) {
+static json_t *register_json(const migrate_view *v) {
     const migrate_register *r = &v->reg;
+    bool ok = r->readable;
+    json_t *j = json_pack("{s:o, s:b}", "namespace", js_text(v->name), "registered", r->there);
 
-    json_text(j, "namespace", v->name);
-    json_bool(j, "registered", r->there);
-    json_known(j, "phase", r->readable ? r->phase : -1);
-    json_text(j, "phase_name", r->readable ? migrate_phase_name(r->phase) : NULL);
-    json_known(j, "epoch", r->readable ? r->epoch : -1);
-    json_known(j, "lease_ms", r->readable ? r->lease_ms : -1);
-    json_text(j, "keys", r->readable ? r->keys : NULL);
-    json_known(j, "since_ms", r->readable ? ago_ms(v, r->since_us) : -1);
-    json_text(j, "by", r->readable ? r->by : NULL);
+    js_set(&j, "phase", js_known(ok ? r->phase : -1));
+    js_set(&j, "phase_name", js_text(ok ? migrate_phase_name(r->phase) : NULL));
+    js_set(&j, "epoch", js_known(ok ? r->epoch : -1));
+    js_set(&j, "lease_ms", js_known(ok ? r->lease_ms : -1));
+    js_set(&j, "keys", js_text(ok ? r->keys : NULL));
+    js_set(&j, "since_ms", js_known(ok ? ago_ms(v, r->since_us) : -1));
+    js_set(&j, "by", js_text(ok ? r->by : NULL));
+    return j;
 }
 
-static void json_evidence(json *j, const migrate_status *s) {
-    json_open(j, "evidence");
-    json_bool(j, "all_keys", s->locks && s->locks->whole);
+static json_t *evidence_json(const migrate_status *s) {
+    const migrate_traffic *t = s->traffic;
+    json_t *j = json_pack("{s:b}", "all_keys", s->locks && s->locks->whole);
+
     if (s->locks) {
-        json_bunch(j, "own_stamps", &s->locks->own);
-        json_bunch(j, "stray_stamps", &s->locks->strays);
-        json_bunch(j, "unregistered_stamps", &s->locks->strangers);
-        json_bunch(j, "tokens", &s->locks->tokens);
+        js_set(&j, "own_stamps", bunch_json(&s->locks->own));
+        js_set(&j, "stray_stamps", bunch_json(&s->locks->strays));
+        js_set(&j, "unregistered_stamps", bunch_json(&s->locks->strangers));
+        js_set(&j, "tokens", bunch_json(&s->locks->tokens));
     }
-    json_known(j, "setnx_getset_calls", s->calls);
-    json_known(j, "other_connections", s->traffic ? s->traffic->connections : -1);
-    json_text(j, "suspects", s->traffic && s->traffic->suspects[0] ? s->traffic->suspects : NULL);
-    json_close(j);
+    js_set(&j, "setnx_getset_calls", js_known(s->calls));
+    js_set(&j, "other_connections", js_known(t ? t->connections : -1));
+    js_set(&j, "suspects", js_text(t && t->suspects[0] ? t->suspects : NULL));
+    return j;
 }
 
-static void json_history(json *j, const migrate_status *s) {
-    json_open_list(j, "history");
+static json_t *history_json(const migrate_status *s) {
+    json_t *list = json_array();
+
     for (int i = 0; i < s->changes; i++) {
         const migrate_change *c = &s->history[i];
-        json_item(j);
-        json_int(j, "at_us", c->at_us);
-        json_text(j, "action", c->action);
-        json_known(j, "from_phase", c->from_phase);
-        json_known(j, "to_phase", c->to_phase);
-        json_int(j, "from_epoch", c->from_epoch);
-        json_int(j, "to_epoch", c->to_epoch);
-        json_text(j, "by", c->by);
-        json_text(j, "evidence", c->evidence);
-        json_close(j);
+        json_t *j = json_pack("{s:I, s:o}", "at_us", (json_int_t)c->at_us, "action",
+                              js_text(c->action));
+        js_set(&j, "from_phase", js_known(c->from_phase));
+        js_set(&j, "to_phase", js_known(c->to_phase));
+        js_set(&j, "from_epoch", json_integer(c->from_epoch));
+        js_set(&j, "to_epoch", json_integer(c->to_epoch));
+        js_set(&j, "by", js_text(c->by));
+        js_set(&j, "evidence", js_text(c->evidence));
+        js_append(&list, j);
     }
-    json_close_list(j);
+    return list;
 }
 
-void migrate_show_json(const migrate_status *s, json *j) {
+json_t *migrate_status_json(const migrate_status *s) {
     const migrate_view *v = s->view;
+    int phase = v->reg.phase;
+    bool ok = v->reg.readable;
     char java[MIGRATE_JAVA_SIZE];
+    json_t *j = register_json(v);
 
-    json_register(j, v);
-    json_text(j, "java", migrate_java(java, v, s->locks));
-    json_open_list(j, "clients");
-    migrate_show_clients_json(v, j);
-    json_close_list(j);
-    json_evidence(j, s);
-    json_step(j, "next", v->reg.readable ? v->reg.phase + 1 : -1, &s->next);
-    json_step(j, "back", v->reg.readable ? v->reg.phase - 1 : -1, &s->back);
+    js_set(&j, "java", js_text(migrate_java(java, v, s->locks)));
+    js_set(&j, "clients", migrate_clients_json(v));
+    js_set(&j, "evidence", evidence_json(s));
+    js_set(&j, "next", step_json(ok ? phase + 1 : -1, &s->next));
+    js_set(&j, "back", step_json(ok ? phase - 1 : -1, &s->back));
     if (s->history)
-        json_history(j, s);
+        js_set(&j, "history", history_json(s));
+    return j;
 }
 
 /* ---- refusals --------------------------------------------------------------------------------- */

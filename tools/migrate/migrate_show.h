@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "base/jsonout.h"
+#include "base/js.h"
 #include "migrate/migrate_judge.h"
 #include "migrate/migrate_log.h"
 
@@ -22,11 +22,14 @@ typedef struct {
 } migrate_status;
 
 void migrate_show_text(const migrate_status *s, FILE *out);
-void migrate_show_json(const migrate_status *s, json *j);
+json_t *migrate_status_json(const migrate_status *s);
 
-/** The clients, those that are gone too; `json`: within a list. */
+/** The clients, those that are gone too. */
 void migrate_show_clients(const migrate_view *v, FILE *out);
-void migrate_show_clients_json(const migrate_view *v, json *j);
+json_t *migrate_clients_json(const migrate_view *v);
+
+/** One line of JSON on standard output; frees it. Returns 0, or the exit status after a message. */
+int migrate_show_line(json_t *j);
 
 /** Of clients that lock by another pattern than the register's, a sentence; "" if there are none. Returns
  *  buf. */

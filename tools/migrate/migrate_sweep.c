@@ -143,22 +143,16 @@ static void show(const leftover *l) {
 }
 
 static int show_json(const sweep *s) {
-    json j;
+    json_t *j = json_array();
 
-    json_begin_list(&j);
     for (size_t i = 0; i < s->count; i++) {
         const leftover *l = &s->list[i];
-        json_item(&j);
-        json_bytes(&j, "key", l->key, l->len);
-        json_text(&j, "state", names[l->state]);
-        json_known(&j, "free_at_ms", l->free_at_ms);
-        json_known(&j, "remaining_ms", l->state == HELD ? l->left_ms : -1);
-        json_text(&j, "holder", l->who[0] ? l->who : NULL);
-        json_close(&j);
+        js_append(&j, json_pack("{s:o, s:s, s:o, s:o, s:o}", "key", js_bytes(l->key, l->len),
+                                "state", names[l->state], "free_at_ms", js_known(l->free_at_ms),
+                                "remaining_ms", js_known(l->state == HELD ? l->left_ms : -1),
+                                "holder", js_text(l->who[0] ? l->who : NULL)));
     }
-    return json_end_list(&j, STDOUT_FILENO)
-               ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
-               : 0;
+    return migrate_show_line(j);
 }
 
 static int tell(const migrate_work *w, const sweep *s, bool whole) {

@@ -116,12 +116,11 @@ static bool keep_newest(skew_past *p, int64_t at_ms, const char *line, size_t le
 }
 
 /* All hosts of a line make sense, so that a line counts whole or not at all. */
-static bool hosts_are_sound(const json_tree *t, const char **ret_why) {
-    const json_value *at = NULL;
+static bool hosts_are_sound(const json_t *line, const char **ret_why) {
     skew_host h;
-    int n = 0;
+    size_t n = 0;
 
-    while (logline_host(t, &at, &h, ret_why))
+    while (logline_host(line, n, &h, ret_why))
         if (++n > SKEW_HOSTS_MAX) {
             *ret_why = "it has too many hosts";
             break;
@@ -130,40 +129,48 @@ static bool hosts_are_sound(const json_tree *t, const char **ret_why) {
 }
 
 /* Of long texts only those that are news. */
-static void add_run(skew_past *p, const skew_result *head) {
+static void add_run(skew_past *p, const json_t *line, const skew_result *head) {
     char reason[SKEW_REASON_SIZE];
     past_run *run = &p->run[p->runs];
-    const json_value *text = json_member_of(&p->tree, p->tree.value, "reason");
+    const json_t *text = json_object_get(line, "reason");
 
     *run = (past_run){
         .at_ms = head->at_ms, .verdict = head->verdict, .slack_us = head->rule.slack_us};
-    if (!logline_worst(&p->tree, &run->worst))
+    if (!logline_worst(line, &run->worst))
         run->worst = (tl_interval){1, 0};
-    if ((p->runs == 0 || run[-1].verdict != run->verdict) && json_copy(text, reason, sizeof reason))
+    if ((p->runs == 0 || run[-1].verdict != run->verdict) && js_copy(text, reason, sizeof reason))
         run->reason = strdup(reason);
     p->runs++;
 }
 
-past_added past_add(skew_past *p, const char *line, size_t len, const char **ret_why) {
-    const json_value *at = NULL;
+static past_added add(skew_past *p, const json_t *line, const char *text, size_t len,
+                      const char **ret_why) {
     skew_result head = {.hosts = NULL};
     skew_host h;
 
-    *ret_why = "it is not JSON";
-    if (!json_read(&p->tree, line, len) || !logline_head(&p->tree, &head, ret_why) ||
-        !hosts_are_sound(&p->tree, ret_why))
+    if (!logline_head(line, &head, ret_why) || !hosts_are_sound(line, ret_why))
         return PAST_NOT_OURS;
     if (p->runs == PAST_RUNS_MOST || p->points >= PAST_POINTS_MOST)
         drop_oldest(p);
     if (!grow((void **)&p->run, &p->run_room, p->runs, sizeof *p->run) ||
-        !keep_newest(p, head.at_ms, line, len))
+        !keep_newest(p, head.at_ms, text, len))
         return PAST_NO_MEMORY;
-    add_run(p, &head);
+    add_run(p, line, &head);
     p->hint = 0;
-    while (logline_host(&p->tree, &at, &h, ret_why))
+    for (size_t i = 0; logline_host(line, i, &h, ret_why); i++)
         if (!add_point(p, head.at_ms, &h))
             return PAST_NO_MEMORY;
     return PAST_OK;
+}
+
+past_added past_add(skew_past *p, const char *line, size_t len, const char **ret_why) {
+    json_t *read = js_read(line, len, ret_why);
+
+    if (!read)
+        return PAST_NOT_OURS;
+    past_added added = add(p, read, line, len, ret_why);
+    json_decref(read);
+    return added;
 }
 
 /* ---- the end of it --------------------------------------------------------------------------------- */
@@ -172,9 +179,10 @@ bool past_settle(skew_past *p) {
     const char *why;
 
     put_in_order(p);
-    if (!p->newest || !json_read(&p->tree, p->newest, p->newest_len))
-        return false;
-    return logline_all(&p->tree, &p->last, &why);
+    json_t *line = p->newest ? js_read(p->newest, p->newest_len, &why) : NULL;
+    bool settled = line && logline_all(line, &p->last, &why);
+    json_decref(line);
+    return settled;
 }
 
 void past_end(skew_past *p) {
@@ -186,6 +194,5 @@ void past_end(skew_past *p) {
     free(p->run);
     free(p->newest);
     logline_end(&p->last);
-    json_forget(&p->tree);
     *p = (skew_past){.run = NULL};
 }

@@ -5,7 +5,7 @@
 #ifndef TIDELOCK_SKEW_PAST_H
 #define TIDELOCK_SKEW_PAST_H
 
-#include "base/jsonin.h"
+#include "base/js.h"
 #include "skew/judge/skew_judge.h"
 
 #define PAST_LINE_MOST ((size_t)4 << 20)
@@ -46,7 +46,6 @@ typedef struct {
     size_t newest_len; /**< its length */
     int64_t newest_ms; /**< its time */
     skew_result last;  /**< what it says, after past_settle */
-    json_tree tree;
     size_t hint;
 } skew_past;
 

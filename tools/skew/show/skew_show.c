@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "base/jsonbits.h"
+#include "base/js.h"
 #include "skew/show/skew_show.h"
 
 /* Microseconds as a number of seconds, without a float. */
@@ -15,96 +15,82 @@ static void put_s(FILE *out, int64_t us) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_host(FILE *out, const skew_host *h, bool logged) {
-    (void)fputc('{', out);
-    jsonbits_text(out, "name", h->name);
-    (void)fputc(',', out);
-    jsonbits_text(out, "instrument", h->instrument);
-    (void)fputc(',', out);
-    jsonbits_interval(out, "offset_ms", h->known, h->offset);
-    (void)fputc(',', out);
-    jsonbits_interval(out, "drift_ppm", h->known && h->has_drift, h->drift_ppb);
-    if (h->age_ms < 0)
-        (void)fputs(",\"age_ms\":null", out);
-    else
-        (void)fprintf(out, ",\"age_ms\":%lld", (long long)h->age_ms);
-    (void)fprintf(out, ",\"samples\":%lld,", (long long)h->samples);
-    jsonbits_text(out, "status", h->status);
-    (void)fputc(',', out);
-    jsonbits_text(out, "detail", h->detail);
-    (void)fprintf(out, ",\"self\":%s,\"missing\":%s", h->self ? "true" : "false",
-                  h->missing ? "true" : "false");
+static json_t *host_json(const skew_host *h, bool logged) {
+    json_t *j = json_pack("{s:o, s:o}", "name", js_text(h->name), "instrument",
+                          js_text(h->instrument));
+
+    js_set(&j, "offset_ms", js_interval(h->known, h->offset));
+    js_set(&j, "drift_ppm", js_interval(h->known && h->has_drift, h->drift_ppb));
+    js_set(&j, "age_ms", js_known(h->age_ms));
+    js_set(&j, "samples", json_integer(h->samples));
+    js_set(&j, "status", js_text(h->status));
+    js_set(&j, "detail", js_text(h->detail));
+    js_set(&j, "self", json_boolean(h->self));
+    js_set(&j, "missing", json_boolean(h->missing));
+    if (logged) {
+        js_set(&j, "slew_ppm", json_integer(h->slew_ppm));
+        js_set(&j, "kind", js_text(skew_kind_name(h->kind)));
+    }
+    return j;
+}
+
+static json_t *pair_json(const skew_result *r, const skew_pair *p) {
+    return json_pack("{s:o, s:o, s:o, s:s}", "holder", js_text(r->hosts[p->holder].name), "taker",
+                     js_text(r->hosts[p->taker].name), "gap_ms", js_interval(true, p->gap),
+                     "verdict", skew_verdict_name(p->verdict));
+}
+
+/* What stands before the pairs. */
+static json_t *head_json(const skew_result *r, bool logged) {
+    const skew_rule *rule = &r->rule;
+    json_t *j = json_object(), *hosts = json_array();
+
     if (logged)
-        (void)fprintf(out, ",\"slew_ppm\":%d,\"kind\":\"%s\"", h->slew_ppm,
-                      skew_kind_name(h->kind));
-    (void)fputc('}', out);
+        js_set(&j, "at_ms", json_integer(r->at_ms));
+    js_set(&j, "verdict", js_text(skew_verdict_name(r->verdict)));
+    js_set(&j, "reason", js_text(r->reason));
+    js_set(&j, "lock_timeout_ms", json_integer(rule->lock_timeout_us / 1000));
+    js_set(&j, "max_hold_ms", json_integer((rule->lock_timeout_us - rule->slack_us) / 1000));
+    js_set(&j, "max_hold_assumed", json_boolean(rule->hold_assumed));
+    js_set(&j, "slack_ms", json_integer(rule->slack_us / 1000));
+    js_set(&j, "warn_percent", json_integer(rule->warn_percent));
+    if (logged) {
+        js_set(&j, "early_us", json_integer(rule->resolution_us));
+        js_set(&j, "late_us", json_integer(rule->late_us));
+    }
+    if (logged && r->server[0])
+        js_set(&j, "server", js_text(r->server));
+    for (int i = 0; i < r->host_count; i++)
+        js_append(&hosts, host_json(&r->hosts[i], logged));
+    js_set(&j, "hosts", hosts);
+    return j;
 }
 
-static void put_pair(FILE *out, const skew_result *r, const skew_pair *p) {
-    (void)fputc('{', out);
-    jsonbits_text(out, "holder", r->hosts[p->holder].name);
-    (void)fputc(',', out);
-    jsonbits_text(out, "taker", r->hosts[p->taker].name);
-    (void)fputc(',', out);
-    jsonbits_interval(out, "gap_ms", true, p->gap);
-    (void)fputc(',', out);
-    jsonbits_text(out, "verdict", skew_verdict_name(p->verdict));
-    (void)fputc('}', out);
-}
+static json_t *tail_json(const skew_result *r) {
+    json_t *advice = json_array();
 
-static void put_rule(FILE *out, const skew_rule *rule) {
-    (void)fprintf(out,
-                  "\"lock_timeout_ms\":%lld,\"max_hold_ms\":%lld,\"max_hold_assumed\":%s,"
-                  "\"slack_ms\":%lld,\"warn_percent\":%d,",
-                  (long long)(rule->lock_timeout_us / 1000),
-                  (long long)((rule->lock_timeout_us - rule->slack_us) / 1000),
-                  rule->hold_assumed ? "true" : "false", (long long)(rule->slack_us / 1000),
-                  (int)rule->warn_percent);
+    for (int i = 0; i < r->advices; i++)
+        js_append(&advice, js_text(r->advice[i]));
+    json_t *j = json_pack("{s:o, s:o}", "worst",
+                          r->pair_count ? pair_json(r, &r->pairs[0]) : json_null(), "advice",
+                          advice);
+    if (r->cost)
+        js_set(&j, "cost", js_text(r->cost));
+    return j;
 }
 
 static void put_result(FILE *out, const skew_result *r, bool logged) {
     size_t pairs = logged && r->pair_count > SKEW_LOG_PAIRS ? SKEW_LOG_PAIRS : r->pair_count;
 
     (void)fputc('{', out);
-    if (logged)
-        (void)fprintf(out, "\"at_ms\":%lld,", (long long)r->at_ms);
-    jsonbits_text(out, "verdict", skew_verdict_name(r->verdict));
-    (void)fputc(',', out);
-    jsonbits_text(out, "reason", r->reason);
-    (void)fputc(',', out);
-    put_rule(out, &r->rule);
-    if (logged)
-        (void)fprintf(out, "\"early_us\":%lld,\"late_us\":%lld,", (long long)r->rule.resolution_us,
-                      (long long)r->rule.late_us);
-    if (logged && r->server[0]) {
-        jsonbits_text(out, "server", r->server);
-        (void)fputc(',', out);
-    }
-    (void)fputs("\"hosts\":[", out);
-    for (int i = 0; i < r->host_count; i++) {
-        (void)fputs(i ? "," : "", out);
-        put_host(out, &r->hosts[i], logged);
-    }
-    (void)fputs("],\"pairs\":[", out);
+    js_put(head_json(r, logged), JSON_EMBED, out);
+    (void)fputs(",\"pairs\":[", out);
     for (size_t i = 0; i < pairs; i++) {
         (void)fputs(i ? "," : "", out);
-        put_pair(out, r, &r->pairs[i]);
+        js_put(pair_json(r, &r->pairs[i]), 0, out);
     }
-    (void)fputs("],\"worst\":", out);
-    if (r->pair_count)
-        put_pair(out, r, &r->pairs[0]);
-    else
-        (void)fputs("null", out);
-    (void)fputs(",\"advice\":[", out);
-    for (int i = 0; i < r->advices; i++) {
-        (void)fputs(i ? "," : "", out);
-        jsonbits_quoted(out, r->advice[i]);
-    }
-    (void)fputc(']', out);
-    if (r->cost) {
-        (void)fputc(',', out);
-        jsonbits_text(out, "cost", r->cost);
-    }
+    (void)fputs("],", out);
+    js_put(tail_json(r), JSON_EMBED, out);
     (void)fputs("}\n", out);
 }
 
