@@ -259,7 +259,7 @@ static int check_function(const server *s, const void *given, const operands *wo
 const command lock_row = {
     .name = "lock",
     .usage = "[options] KEY",
-    .help = "acquire a lock that outlives this command; prints its token and fence",
+    .help = "acquire a lock that outlives this command; prints token and fence",
     .notes = "Exit status: 0 acquired, 75 another holds it.\n",
     .options = lock_table,
     .defaults = &defaults,
