@@ -256,7 +256,7 @@ SH
     right "when the job has ended, the Java service gets it at once"
 }
 
-# Services that follow the phase take the lock again and again, and note when.
+# Services that follow the phase acquire the lock again and again, and note when.
 follow_phase() { # key
     while "$tidelock" run --protocol auto --namespace 'sync*=default' --legacy-ttl 3s --max-skew 200ms "$1" -- true 2>>"$work/err"; do
         now_ms >>"$work/turns"

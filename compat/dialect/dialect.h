@@ -93,7 +93,7 @@ tl_bytes tl__dialect_number(const tl_dialect *dialect, tl_bytes text);
 const tl_dialect *tl__dialect_guess(tl_bytes text, int64_t now_ms);
 
 /** Words for an oddity of a value that isn't GOOD in this dialect, for a person; NULL: none known.
- *  Not told from any other: a stamp of when its lock was taken rather than of when it ends, since
+ *  Not told from any other: a stamp of when its lock was acquired rather than of when it ends, since
  *  that is a time like another. */
 const char *tl__dialect_oddity(const tl_dialect *dialect, tl_bytes text, int64_t now_ms);
 

@@ -39,7 +39,7 @@ static tl_err refuse(const tl_namespace *ns, tl_err code, const char *words, tl_
     return code;
 }
 
-/* What the reply says; false: it makes no sense. */
+/* What the reply says; false: it is malformed. */
 static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lease *ret) {
     int64_t phase, lease_ms, worst_ms;
     const tl_reply *r = e->reply;
@@ -129,7 +129,7 @@ static void ask(tl_attend *a, const tl_event *e, tl_out *out) {
     tl__phase_send(a->ns, ++a->ticket, tl__mono_add_ms(e->now, a->attempt_ms), e, out);
 }
 
-/* A reading that fails leaves the lease to run out, and says so to whoever takes a lock then. */
+/* A reading that fails leaves the lease to run out, and says so to whoever acquires a lock then. */
 static void answered(tl_attend *a, const tl_event *e, tl_out *out) {
     bool read = e->kind == TL_REPLY && tl__phase_read(a->ns, a->asked, e, out) == TL_OK;
     a->asked = (tl_mono){0};

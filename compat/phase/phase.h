@@ -66,7 +66,7 @@ typedef struct {
     tl_result result; /**< unused */
     const tl_namespace *ns;
     int64_t attempt_ms;
-    tl_mono asked; /**< ns 0: nothing is under way */
+    tl_mono asked; /**< ns 0: nothing is in flight */
     tl_mono next;
     uint64_t random;
     uint32_t failures;

@@ -52,7 +52,7 @@ tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t 
 /** A stamp that a holder finds in the place of its own: was it left by one that raced with the take
  *  and lost, whose clock was right, so that the lock is still ours? */
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e);
-/** Otherwise: lost, and what there is to know of the thief. Ends the attempt. */
+/** Otherwise: lost, and what there is to know of who stole it. Ends the attempt. */
 tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
                            tl_out *out);
 
@@ -90,13 +90,13 @@ tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl
 void tl__stamp_watch_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
 /** Does the server's answer say that it knows no WATCH, MULTI or EXEC? Then nothing has been done. */
 bool tl__stamp_watch_lacks(const tl_stamp_try *s, const tl_event *e);
-/** Is what is under way a mere look? */
+/** Is the request in flight a mere look? */
 bool tl__stamp_watch_reads(const tl_stamp_try *s);
 tl_status tl__stamp_watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                    tl_out *out);
 
 void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
-/** Is what is under way a mere GET? */
+/** Is the request in flight a mere GET? */
 bool tl__stamp_plain_reads(const tl_stamp_try *s);
 /** Is there nothing to ask, so that the server was only reached? */
 bool tl__stamp_plain_leaves(const tl_stamp_try *s);

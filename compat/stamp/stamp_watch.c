@@ -125,7 +125,7 @@ static int64_t number(const tl_reply *array, size_t i) {
     return tl__reply_int(tl__reply_item(array, i), &v) && v > 0 ? v : 0;
 }
 
-/* false: it makes no sense. */
+/* false: it is malformed. */
 static bool understand(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out,
                        seen *ret) {
     const tl_reply *r = e->reply, *side = &r[GOT_SIDECAR];

@@ -6,10 +6,10 @@
 
 struct tl_lock;
 
-/** Cancel the acquire that is under way, if there is one. Any thread. */
+/** Cancel the acquire that is in flight, if there is one. Any thread. */
 void tl__async_cancel(struct tl_lock *lock);
 
-/** The lock is being freed: what is under way is given up, and cleaned up in the background; nobody
+/** The lock is being freed: what is in flight is given up, and cleaned up in the background; nobody
  *  is called. */
 void tl__async_abandon(struct tl_lock *lock);
 

@@ -19,7 +19,7 @@ static void attend(tl_client *client, uint8_t leased) {
         return;
     a->machine = malloc(phases->attend_size);
     if (!a->machine)
-        return; /* whoever takes a lock reads for himself */
+        return; /* whoever acquires a lock reads for himself */
     phases->attend_init(a->machine, client->namespaces, leased, client->attempt_ms,
                         tl__client_seed(client));
     a->task = (tl_task){

@@ -1,5 +1,5 @@
 /*
- * The blocking driver. It borrows a connection while something is under way and gives it
+ * The blocking driver. It borrows a connection while something is in flight and gives it
  * back for the pauses. Every wait ends: at the limit of a request, or at the machine's own timer.
  */
 #include "client/driver.h"
@@ -13,7 +13,7 @@ typedef struct tl_drive {
     tl_run run;
     tl_waiter *waiter; /* NULL: nobody posts anything */
     tl_out *out;
-    tl_line *line;      /* while something is under way */
+    tl_line *line;      /* while something is in flight */
     unsigned under_way; /* sends without an answer yet */
     unsigned answers;   /* so far */
     tl_status status;

@@ -1,7 +1,7 @@
 /*
  * The local queue: locks of one client on one key line up here, first come first served, so that
  * only the one at the front bothers the server, and what it releases can pass to the next without
- * a word to the server. Any thread; nothing here blocks.
+ * a request to the server. Any thread; nothing here blocks.
  */
 #ifndef TL_GATE_H
 #define TL_GATE_H
@@ -29,7 +29,7 @@ typedef struct {
 /** Whoever stands in the queue. */
 typedef struct tl_turn {
     int64_t ttl_ms;                     /**< the lifetime it wants */
-    const tl_protocol *protocol;        /**< by which it would take the lock, and renews it */
+    const tl_protocol *protocol;        /**< by which it would acquire the lock, and renews it */
     void (*come)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
     bool given;                         /**< with a hold: then it doesn't ask the server */
     tl_hold hold;

@@ -19,7 +19,7 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
 /* ---- what is left over ----------------------------------------------------------------------- */
 
 /* Without a proof, so that a stamp without scripts is left to run out: the caller's own release may be
- * under way, and the second of two DELs finds a successor's lock. */
+ * in flight, and the second of two DELs finds a successor's lock. */
 static void drop_in(tl_lock *lock) {
     tl_settle s;
     tl_job job = tl__lock_job(lock);
@@ -209,7 +209,7 @@ static bool is_passable(const tl_lock *lock, tl_hold *ret) {
     return true;
 }
 
-/* To the next of this process, without a word to the server? From here on it isn't held any more:
+/* To the next of this process, without a request to the server? From here on it isn't held any more:
  * whoever looks at both must not see two holders. */
 static bool pass_on(tl_lock *lock) {
     tl_hold hold;

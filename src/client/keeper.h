@@ -31,7 +31,7 @@ typedef struct tl_listener {
     void (*hear)(struct tl_listener *listener, unsigned flags);
     tl_bytes topic;           /**< n 0: none; only its owner sets it, under keeper.mutex */
     tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
-    struct tl_exchange *look; /**< under way for that */
+    struct tl_exchange *look; /**< in flight for that */
     bool look_again;          /**< after it: the key has changed meanwhile */
     bool hears;               /**< the key's events are subscribed to */
     bool sure;                /**< and it has been told that they come */
@@ -77,7 +77,7 @@ typedef struct {
     struct tl_batch *batch;         /**< what is being joined; sent before the mutex is let go */
     struct tl_batch *spare_batches; /**< empty ones */
     struct tl_batch *singly, **singly_end; /**< whose members are asked one by one */
-    unsigned singles;                      /**< requests for one of them that are under way */
+    unsigned singles;                      /**< requests for one of them that are in flight */
     bool apart; /**< the server, on this connection, refuses requests for keys of several slots */
     tl_report *reports, **reports_end;
     const void *telling; /**< the owner of the report that `deliverer` tells */
@@ -105,7 +105,7 @@ void tl__keeper_unlock(tl_keeper *keeper);
 tl_err tl__keeper_add(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
 /** Give a task an event now. */
 void tl__keeper_tell(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
-/** Forget a task; what it has under way goes unheard. Fine for one that isn't running. */
+/** Forget a task; what it has in flight goes unheard. Fine for one that isn't running. */
 void tl__keeper_remove(tl_keeper *keeper, tl_task *task);
 
 void tl__keeper_report(tl_keeper *keeper, tl_report *report);

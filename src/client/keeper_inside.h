@@ -9,7 +9,7 @@
 #include "client/batch.h"
 #include "client/keeper.h"
 
-/** A request under way. */
+/** A request in flight. */
 typedef struct tl_exchange {
     tl_task *task;         /**< NULL: nobody wants the answer any more */
     tl_batch *batch;       /**< one for many: not a task's, but its members' */

@@ -8,7 +8,7 @@
 #include "client/client.h"
 #include "client/keeper_inside.h"
 
-#define SINGLES_MAX 1024 /* under way at once; the others wait their turn */
+#define SINGLES_MAX 1024 /* in flight at once; the others wait their turn */
 
 /* ---- joining --------------------------------------------------------------------------------- */
 

@@ -71,7 +71,7 @@ static tl_exchange *get(tl_keeper *k, tl_bytes key, tl_exchange what) {
     return tl__keeper_send_own(k, &send, what);
 }
 
-/* The one under way may have come before the change: then once more. */
+/* The one in flight may have come before the change: then once more. */
 void tl__keeper_look_for(tl_keeper *k, tl_listener *l) {
     l->look_again = l->look != NULL;
     if (!l->look && l->key.n > 0 && k->watches)

@@ -26,8 +26,8 @@ typedef struct tl_task {
     struct tl_listener *listener; /**< for its topic; NULL: it never listens */
     tl_bytes watched;             /**< the key whose changes it wants to be woken by; n 0: none */
     tl_mono until;
-    struct tl_exchange *exchange; /**< the one under way */
-    struct tl_exchange *reading;  /**< of what is watched, under way */
+    struct tl_exchange *exchange; /**< the one in flight */
+    struct tl_exchange *reading;  /**< of what is watched, in flight */
     bool read_again;              /**< after it: there has been a change meanwhile */
     bool hears;                   /**< the events of what is watched are subscribed to */
     uint32_t at;                  /**< place in the heap, from 1; 0: not there */

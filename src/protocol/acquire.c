@@ -169,7 +169,7 @@ static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
     keep_words(a, TL_LITERAL("another holds it"));
     tl__out_words(out, TL_LITERAL("another holds it"));
     if (a->uncertain && a->attempt.result.checked && !tl__mono_before(e->sent, a->harmless))
-        a->uncertain = false; /* the takes that were under way are over, and K isn't ours */
+        a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
     tl_mono next = a->planned;
     if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
         int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e);

@@ -24,8 +24,8 @@ typedef struct {
     tl_mono start, limit; /**< no later than limit the caller gets its answer */
     tl_mono next;         /**< PAUSING: when to try again */
     tl_mono planned;      /**< `next` before the extra attempt */
-    tl_mono harmless;     /**< uncertain: after this no take of ours is still under way */
-    tl_mono began;        /**< the take under way */
+    tl_mono harmless;     /**< uncertain: after this no take of ours is still in flight */
+    tl_mono began;        /**< the take in flight */
     int64_t quickest_ns;  /**< that a take was answered in */
     uint64_t random;
     uint32_t attempts; /**< takes begun */
@@ -37,7 +37,7 @@ typedef struct {
     bool unwanted;  /**< the server has said that ours took effect, but it can't be had */
     bool listening, armed;
     bool watching;    /* changes of K are told */
-    bool woken;       /**< since the take under way was sent */
+    bool woken;       /**< since the take in flight was sent */
     bool called;      /**< and by a message, not because listening has begun or ended */
     uint8_t absences; /**< in a row: nobody was there to connect to */
     bool extra;       /**< the next attempt looks again because listening began: not counted */

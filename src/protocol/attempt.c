@@ -110,7 +110,7 @@ static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     else
         tl__try_fail(a, TL_EUNAVAILABLE, true,
                      TL_LITERAL("too few replicas confirmed the lock in time"), out);
-    a->result.harmless = e->now; /* it has taken effect: nothing is still under way */
+    a->result.harmless = e->now; /* it has taken effect: nothing is still in flight */
     return false;
 }
 

@@ -135,7 +135,7 @@ typedef struct {
     tl_note_kind kind;
     tl_lost_why why;
     bool robbed;
-    int64_t robber_ms; /**< robbed: how far the thief's clock was ahead of the server's */
+    int64_t robber_ms; /**< robbed: how far that client's clock was ahead of the server's */
 } tl_note;
 
 typedef struct {
@@ -231,7 +231,7 @@ typedef struct {
     tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
     tl_mono hint;     /**< TAKE, EBUSY: when the holder's time is up as far as is known now;
                            TL_NEVER when it isn't */
-    tl_mono harmless; /**< maybe: after this a request still under way is refused by a server that
+    tl_mono harmless; /**< maybe: after this a request still in flight is refused by a server that
                            checks; TL_NEVER when it carries no limit */
     uint64_t fence;   /**< TAKE, OK: the first of those reserved */
     tl_proof proof;   /**< TAKE and KEEP, OK */
@@ -360,7 +360,7 @@ void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
  *  is TL_EUNSUPPORTED, those of tl__lacks. */
 void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who);
 
-/** Why a lock that was taken with the legacy clients' commands alone is not extended, in words. */
+/** Why a lock that was acquired with the legacy clients' commands alone is not extended, in words. */
 const char *tl__never_renewed(bool strict);
 
 /** Does an error reply say that the server doesn't know the command itself? */

@@ -10,7 +10,7 @@ typedef struct {
     tl_result result; /**< deadline: the present one, after each step; at END code TL_ELOST, why */
     tl_job job;
     tl_attempt attempt;
-    tl_mono next; /**< when to renew; TL_NEVER while a request is under way, or by hand */
+    tl_mono next; /**< when to renew; TL_NEVER while a request is in flight, or by hand */
     tl_mono hold; /**< the lock ends by then */
     uint64_t random;
     uint32_t failures;
@@ -18,7 +18,7 @@ typedef struct {
     bool by_hand;
     bool at_risk;
     bool mended; /**< by an extension, which the owner is to be told of */
-    bool asking; /**< a request is under way */
+    bool asking; /**< a request is in flight */
     bool again;  /**< ask once more after it: it may have been executed before the clock stepped */
 } tl_renew;
 
@@ -29,7 +29,7 @@ void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono ho
 /** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
 
-/** The lock was extended by hand: a new lifetime and deadline. What is under way is given up, since
+/** The lock was extended by hand: a new lifetime and deadline. What is in flight is given up, since
  *  its answer is older. Then give it a TL_TIMER: the note that it is HELD again comes with that. */
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now);
 

@@ -41,7 +41,7 @@ static bool is_under_way(const tl_settle *s) {
     return s->next.ns == INT64_MAX;
 }
 
-/* A request under way ends by the limit: then there is nothing to wait for beyond that. */
+/* A request in flight ends by the limit: then there is nothing to wait for beyond that. */
 static tl_status wait(const tl_settle *s, const tl_event *e, tl_out *out) {
     out->until = tl__mono_min(s->next, s->limit);
     if (is_under_way(s) && !tl__mono_before(e->now, s->limit))

@@ -13,7 +13,7 @@ typedef struct {
     tl_mono believed; /**< until when the caller believed the lock */
     tl_mono limit;    /**< the caller gets its answer by then */
     tl_mono end;      /**< DROP, detached: no use in trying longer */
-    tl_mono next;     /**< when to ask again; TL_NEVER while a request is under way */
+    tl_mono next;     /**< when to ask again; TL_NEVER while a request is in flight */
     uint64_t random;
     uint32_t failures;
     uint16_t ticket;

@@ -32,7 +32,7 @@ void tl__sidecar_send_keep(tl_try *a, const tl_job *job, const tl_sidecar_write 
                            const tl_event *e, tl_out *out);
 void tl__sidecar_send_drop(tl_try *a, const tl_job *job, tl_out *out);
 
-/** Read an answer, and tell the driver its time. false: it makes no sense. */
+/** Read an answer, and tell the driver its time. false: it is malformed. */
 bool tl__sidecar_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
                       tl_sidecar_answer *ret);
 bool tl__sidecar_kept(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);

@@ -333,7 +333,7 @@ static bool is_stale(const tl_conn *c, tl_mono now) {
     return tl__ns_until(c->heard, now) >= STALE_MS * TL_NS_PER_MS;
 }
 
-/* Queue it; write it at once if nothing is under way. */
+/* Queue it; write it at once if nothing is in flight. */
 static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
     bool idle = tl__conn_idle(c);
     tl__conn_enqueue(c, s);

@@ -37,7 +37,7 @@ static bool take_moment(void *ctx, const tl_reply *reply) {
     return reply->type == TL_REPLY_ARRAY;
 }
 
-/* How long a question for the TIME is under way; at_ns: when the answer was there. */
+/* How long a question for the TIME is in flight; at_ns: when the answer was there. */
 static int64_t exchange_ns(skew_link *l, int64_t *at_ns) {
     static const char *const words[] = {"TIME", NULL};
     int64_t sent = now_ns();
@@ -53,7 +53,7 @@ static width measure(skew_link *l) {
     int32_t rate = skew_self_rate(&kernel);
     skew_track track = {.known = false};
     int64_t least = INT64_MAX, least_at = 0, at;
-    (void)exchange_ns(l, &at); /* what was under way before is over */
+    (void)exchange_ns(l, &at); /* what was in flight before is over */
     for (int i = 0; i < SAMPLES; i++) {
         if (!skew_link_sample(l, &track, rate))
             die("skew: %s", l->words);

@@ -76,7 +76,7 @@ TEST(locks_of_many_slots_are_all_kept_and_asked_for_together_once) {
     assert_all_are_kept(events);
     assert_int_equal(lock_events_count(events), 0);
     long long made = connections(), first = refused();
-    assert_in_range(first, 1, LOCKS / 5); /* those that were under way when the first was refused */
+    assert_in_range(first, 1, LOCKS / 5); /* those that were in flight when the first was refused */
     let_pass(LIFE_MS);
     if (connections() ==
         made) /* a busy machine may have had to make another, which is tried anew */

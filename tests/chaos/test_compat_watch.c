@@ -15,7 +15,7 @@ TESTS_WITH(arena_set_up, arena_tear_down);
 #define LEGACY_TTL_MS 60000
 #define AT_ONCE_MS 6000 /* far less than the third of a lifetime at which it would be renewed */
 #define TTL_BRIEF_MS 5000
-#define AHEAD_MS 15000  /* a robber's clock */
+#define AHEAD_MS 15000  /* a clock that is too far ahead */
 #define SILENCE_MS 400  /* one that polls asks each 250 ms and more often */
 #define LETTERS "Kg$xe" /* of notify-keyspace-events */
 #define WITHOUT_TRACKING "-client +client|id +client|kill"
@@ -111,7 +111,7 @@ static long long value(void) {
 }
 
 /* A lock that is told of changes takes a racing loser's stamp back as soon as it is there. The same one each
- * time: one that is too early is a robber's. */
+ * time: one that is too early was stolen. */
 static void await_told_again(tl_lock *lock) {
     const clock_wait bound = clock_wait_begin(SOON_MS);
     const long long losers = value() - 100;

@@ -45,7 +45,7 @@ expect_refused '1 lock is held by tidelock clients that don.t follow the phase: 
     migrate advance --yes
 redis HSET "$register:clients" itself "2 1 1000 $(($(server_us) + 60000000)) 0.1.0 $(redis HGET 'tidelock:{jobs:bridge}' owner)"$'\t*' >/dev/null
 expect 0 migrate advance --yes
-grep -q "^tidelock: migrate advance: note: 1 client may take locks of other names than jobs:\* as well" "$err" || fail "other names: $(cat "$err")"
+grep -q "^tidelock: migrate advance: note: 1 client may acquire locks of other names than jobs:\* as well" "$err" || fail "other names: $(cat "$err")"
 in_phase 2 3
 
 # ---- what stands beside a released lock says nothing ------------------------------------------------------

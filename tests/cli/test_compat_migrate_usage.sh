@@ -174,7 +174,7 @@ done
 ! grep -q $'\e' "$out" || fail "a terminal is told what to do"
 grep -qE "confirmed +any on db1 .*, version 0\.1\.0, keys '\*'$" "$out" || fail "clients: no pattern: $(cat "$out")"
 expect 0 migrate status
-grep -qE "^  note: 1 client may take locks of other names than jobs:\* as well, .*\(any on db1 \(pid 4711\): '\*'\).*: 'jobs:\*=default'$" "$out" ||
+grep -qE "^  note: 1 client may acquire locks of other names than jobs:\* as well, .*\(any on db1 \(pid 4711\): '\*'\).*: 'jobs:\*=default'$" "$out" ||
     fail "status says nothing of other names: $(cat "$out")"
 redis HSET "$register:clients" other "$(redis HGET "$register:clients" other | sed 's/[*]$/jobs:*/')" >/dev/null
 expect 0 migrate status

@@ -27,7 +27,7 @@ assert len(lines(there)) >= 14 and len(lines(end)) >= 2 and len(lines(back)) >= 
 assert {n.split()[-1] for n in settings} <= {l.split("=")[0].split()[-1] + "=" for l in lines(there)[:6]}
 PY
 
-# Services that follow the phase: one takes its lock again and again, one keeps it, one was killed, and some have ended
+# Services that follow the phase: one acquires its lock again and again, one keeps it, one was killed, and some have ended
 # before there was a register. Java has crashed.
 export socket register
 auto=(--protocol auto --namespace 'jobs:*=default' --max-skew 300ms --legacy-lag 100ms --legacy-ttl 5s -t 3s)

@@ -35,8 +35,8 @@ expect 2 "$tidelock" skew --publish cron --json
 (($(field worst_ms) >= 5000 && $(field worst_ms) < 6000 * slow)) || fail "worst: $(field worst_ms)"
 (($(field at) > after)) || fail "at: $(field at)"
 
-# All hosts are 5 s behind the server, by a proxy that says that it is later: none of them can rob another, but each of them
-# is robbed by who goes by the server's clock, and robs it the other way round.
+# All hosts are 5 s behind the server, by a proxy that says that it is later: none of them can steal from another, but each of them
+# is stolen from by who goes by the server's clock, and steals from it the other way round.
 "$python" "$here/tests/cli/doctor_proxy.py" "$socket" "$work/port" time:5000000 &
 wait_file "$work/port"
 late=redis://127.0.0.1:$(cat "$work/port")

@@ -124,7 +124,7 @@ token=$(cut -d ' ' -f 1 "$out")
 run=$!
 has_waiter() { "$tidelock" check --json k | grep -q '"waiters":1,'; }
 until_true 20 has_waiter || fail "run does not wait"
-! gone $run || fail "run had a lock that was taken"
+! gone $run || fail "run got a lock that another holds"
 expect 0 "$tidelock" unlock k "$token"
 wait_for $run 10
 [[ $status == 0 ]] || fail "run after unlock: status $status"

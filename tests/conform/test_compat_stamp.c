@@ -119,7 +119,7 @@ CONFORM_STAMPS(the_commands_are_those_of_the_old_clients_alone, c, CONFORM_NO_SC
     assert_int_equal(conform_count(c) - before, 15);
 }
 
-/* ---- overwritten, and robbed ------------------------------------------------------------------- */
+/* ---- overwritten, and stolen ------------------------------------------------------------------- */
 
 CONFORM_STAMPS(a_racing_losers_stamp_is_put_right, c, CONFORM_RENEWAL) {
     tl_lock *lock = by_hand(c, conform_client(c));

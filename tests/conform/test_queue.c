@@ -42,7 +42,7 @@ static acquiring *begin_queued(tl_lock *lock, tl_lock *front, int64_t wait_ms) {
 }
 
 /* At the front, looked at the key, and asleep until it is told or its holder's time is up: no question
- * is under way, so that those behind it have a server that answers. */
+ * is in flight, so that those behind it have a server that answers. */
 static void await_asleep(conform *c, tl_lock *front, uint64_t before) {
     /* login, take; login, ping, subscribe; look again */
     WAIT_FOR(SOON_MS, standing(front) == TL_FRONT && conform_count(c) >= before + 6 &&

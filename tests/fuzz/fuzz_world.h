@@ -56,7 +56,7 @@ typedef struct {
     bool wordless;    /* somebody gave no words for a failure */
     bool busy;        /* the server has told once that another holds it */
     bool doubt;       /* a request without an answer may have taken effect, or may yet */
-    tl_mono doubt_by; /* until when a take under way may; NEVER: no limit */
+    tl_mono doubt_by; /* until when a take in flight may; NEVER: no limit */
     bool checks; /* the server refuses a take that comes too late, as its last answer to one said */
     bool done;   /* the server has said that one took effect, and it was of no use */
     bool in_time; /* DROP: begun while believed */

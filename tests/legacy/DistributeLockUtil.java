@@ -63,7 +63,7 @@ final class DistributeLockUtil {
         }
     }
 
-    /** Drop the flag without a word to the server. No original has this: who is late needs it to keep from deleting. */
+    /** Drop the flag without a request to the server. No original has this: who is late needs it to keep from deleting. */
     void forget() {
         locked = false;
     }

@@ -345,7 +345,7 @@ static void fail_of_tool(const referee *r, const char *what) {
     fail_msg("%s failed", what);
 }
 
-/* True when the step under way is done. */
+/* True when the step in flight is done. */
 static bool step_is_done(referee *r) {
     char line[LINE_SIZE];
     const char *what = *r->course;

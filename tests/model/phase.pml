@@ -5,7 +5,7 @@
  * be lost; a client can pause or be cut off for any time, crash and come back. A take lies
  * on its way for any time and carries not_after, the end of the lease. Operators move the
  * register by one step, up or back, with a compare-and-set on the epoch that may itself be
- * under way for any time.
+ * in flight for any time.
  *
  * LEASE is what a lease can last at most: the rule's lease less the drift, on the slowest
  * deadline clock allowed. It is also what a tool's wait lasts at least: the lease and the
@@ -87,7 +87,7 @@ byte R_phase, R_age; /* what the replica has, and how many changes ago */
 bool failed_over;
 #endif
 
-/* a client: its lease, its reading under way (0 none, 1 sent, 2 executed), its take under way */
+/* a client: its lease, its reading in flight (0 none, 1 sent, 2 executed), its take in flight */
 byte ph[N] = UNKNOWN, left[N];
 byte ask[N], ask_ph[N], ask_left[N];
 byte take[N] = UNKNOWN, not_after[N];
@@ -95,7 +95,7 @@ byte take[N] = UNKNOWN, not_after[N];
 byte rec[N], rec_ago[N]; /* 0 none, else age of the epoch that it shows + 1; ticks since */
 #endif
 
-/* A tool: the epoch that it knows and for how long, its step under way. Its readings are answered
+/* A tool: the epoch that it knows and for how long, its step in flight. Its readings are answered
  * at once: one that comes late only makes it wait longer. */
 bool knows[TOOLS];
 short age[TOOLS]; /* changes since; below 0 after a failover: changes undone */
@@ -287,7 +287,7 @@ proctype tool(byte me)
            fi;
            step_age[me] = age[me];
            printf("[%d] tool %c sends the step from %d to %d\n", hour, WHO_TOOL(me), at[me], step_to[me]);
-           unknow(me) } /* to send it again would be nothing else than its being long under way */
+           unknow(me) } /* to send it again would be nothing else than its being long in flight */
     :: d_step { step_to[me] != UNKNOWN && phase != UNKNOWN && MATCHES(step_age[me]) && REPLICATED ->
            printf("[%d] server: phase %d becomes %d\n", hour, phase, step_to[me]);
            if :: step_to[me] > phase -> seen(ADVANCED, "a step up") :: else -> seen(WENT_BACK, "a step back") fi;

@@ -18,7 +18,7 @@ typedef struct {
     tl_mono seen;            /**< since when; ns 0: none */
     uint32_t gen;            /**< by which connection, */
     char run_id[RUN_ID + 1]; /**< at which server */
-    tl_mono asked;           /**< when the reading under way was begun */
+    tl_mono asked;           /**< when the reading in flight was begun */
     int64_t has;             /**< the epoch that all replicas are known to have; 0: none */
     bool on;                 /**< it means to advance */
     int64_t pauses_ms;       /**< before it goes on with this epoch */

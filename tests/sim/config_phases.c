@@ -62,7 +62,7 @@ static void draw_leases(sim_config *c, uint64_t *random) {
     case 1: c->own_lease_ms = sim_between(random, c->lease_ms / 2 + 50, c->lease_ms); break;
     default: break;
     }
-    if (sim_chance(random, 400000)) /* a request may be under way for longer than a lease */
+    if (sim_chance(random, 400000)) /* a request may be in flight for longer than a lease */
         c->attempt_ms = sim_between(random, c->lease_ms / 2, 2 * c->lease_ms);
     int64_t until_ms = within(30 * c->lease_ms, 8 * t, UNTIL_MS);
     c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;

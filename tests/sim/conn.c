@@ -412,7 +412,7 @@ void sim_conn_replied(sim_world *w, void *who, uint32_t gen) {
     }
     if (c->head != m)
         sim_fail(w, SIM_ALL, "the simulator itself: a reply out of its turn");
-    m->refs--; /* that of being under way; the queue has the other */
+    m->refs--; /* that of being in flight; the queue has the other */
     complete(w, c, cut_head(c));
     if (c->gen == gen)
         sim__conn_pump(w, c);

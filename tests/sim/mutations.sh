@@ -89,7 +89,7 @@ stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 |
 stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand | 20000@20812 | s/tl__rate_most_ns(job->rules.lag_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
 stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/(r->legacy_ttl_ms - r->lag_ms - 2/(r->legacy_ttl_ms - 2/
 stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_TAKE/bool over = false/
-# stamps: overwritten, or robbed?
+# stamps: overwritten, or stolen?
 every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= job->proof.proved_us .*/    return true;/
 no-stamp-is-a-losers     | compat/stamp/stamp.c | stamps | 2000 | s/    return read_ms <= job->proof.proved_us .*/    return false;/
 losers-without-m         | compat/stamp/stamp.c | stamps | 5000 | s/    return read_ms <= job->proof.proved_us .*/    return read_ms <= job->proof.proved_us \/ 1000;/

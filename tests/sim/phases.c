@@ -260,10 +260,10 @@ void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
     if (m->boot == h->booted && !tl__mono_before(sim_host_clock(w, h), m->lease.until))
         sim_fail(w, key, "a request of host %c takes effect after its lease", h->name);
     if (w->migration.epoch > 0 && are_apart(phase, w->migration.phase))
-        sim_fail(w, key, "a lock is taken in phase %d while the register is in phase %d", phase,
+        sim_fail(w, key, "a lock is acquired in phase %d while the register is in phase %d", phase,
                  w->migration.phase);
-    check_leases(w, phase, "a lock is taken");
-    check_others(w, phase, "a lock is taken");
+    check_leases(w, phase, "a lock is acquired");
+    check_others(w, phase, "a lock is acquired");
 }
 
 /* ---- whoever doesn't follow it ---------------------------------------------------------------------- */

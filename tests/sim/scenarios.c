@@ -119,7 +119,7 @@ static bool legacy_two_at_once(const sim_stats *s) {
     return s->legacy_two > 0 && s->two_holders == 0;
 }
 
-/* Told, and no thief is robbed in turn: these hosts are always beyond M. */
+/* Told, and nothing is stolen back: these hosts are always beyond M. */
 static bool robbed_and_told(const sim_stats *s) {
     return legacy_two_at_once(s) && s->robbed > 0 && s->stolen_back == 0;
 }
@@ -290,15 +290,14 @@ const sim_scenario sim_scenarios[] = {
     {"restart-quiet", "the same, but nothing is granted until it is up for a lifetime", 1, 400,
      "forget=300 ttl=300 delay-us=500 attempt=200 wait-replicas=0 quiet=600 cast=tA0tB0tC0 off=lossy,quick,jump",
      quiet_helps},
-    {"java-alone", "Java clients whose clocks agree, nothing stops, one key each: no robbery", 1,
-     300,
+    {"java-alone", "Java clients whose clocks agree, nothing stops, one key each: no theft", 1, 300,
      "off=all straight-walls one-java-key=1 java-ttl=60000 ttl=1000 hold=2000 until=60000 "
      "cast=jA0jB0jC0jD0",
      java_is_safe},
-    {"java-in-time", "jobs end 2M + L before their stamp: no robbery, though losers undercut", 1,
-     300, JAVA "skew=100 delay-us=20000 java-slack=385", java_is_in_time},
-    {"java-skew-steal", "no slack, clocks that differ: the fast one robs the slow one", 1, 100,
-     JAVA "skew=500 delay-us=100 java-slack=2", java_robs_in_time},
+    {"java-in-time", "jobs end 2M + L before their stamp: no theft, though losers undercut", 1, 300,
+     JAVA "skew=100 delay-us=20000 java-slack=385", java_is_in_time},
+    {"java-skew-steal", "no slack, clocks that differ: the fast one steals from the slow one", 1,
+     100, JAVA "skew=500 delay-us=100 java-slack=2", java_robs_in_time},
     {"java-race",
      "slack for a DEL, clocks that agree: losers of a race undercut, and leave orphans", 1, 200,
      JAVA "skew=0 delay-us=60000 java-slack=100", java_races},
@@ -312,7 +311,7 @@ const sim_scenario sim_scenarios[] = {
      JAVA "skew=100 delay-us=150000 java-slack=430", java_undercuts},
     {"java-steps-short", "slack for 2M + L, and clocks that step within M during a job", 1, 1000,
      JAVA "skew=300 delay-us=20000 java-slack=780 step=30", java_undercuts},
-    {"java-skew", "Java clients whose clocks differ rob each other", 1, 100,
+    {"java-skew", "Java clients whose clocks differ steal from each other", 1, 100,
      "off=all cast=jA0jB0jC0jD0", java_robs},
     {"java-flag", "one flag for all keys: a client that failed deletes another's lock", 1, 100,
      "off=all straight-walls one-java-key=0 java-ttl=60000 ttl=1000 hold=2000 until=60000 "
@@ -327,7 +326,7 @@ const sim_scenario sim_scenarios[] = {
      BRIDGE, losers_are_known},
     {"bridge-to-the-end", "beside one Java client whose jobs run up to their stamp", 1, 300,
      BRIDGE "cast=bA0bB0jC0 java-slack=0 lag=10 delay-us=800", nobody_is_robbed},
-    {"bridge-beyond-m", "clocks beyond M: holders are robbed, and told so", 1, 100,
+    {"bridge-beyond-m", "clocks beyond M: locks are stolen, and their holders are told", 1, 100,
      BRIDGE "walls=700 ahead", robbed_and_told},
     {"bridge-thief-gone", "clocks that step beyond M: the next stamp looks like a loser's", 1, 400,
      BRIDGE "walls=400 step=20", stolen_back},
@@ -371,7 +370,7 @@ const sim_scenario sim_scenarios[] = {
      STRICT "walls=0 margin=1 delay-us=30000 lag=400 java-slack=402 own-ttl=1500 idle=50 hold=50 "
             "cast=rA0rB0rC0rD0",
      plain_is_exclusive},
-    {"plain-sent-late", "requests under way for longer than L", 1, 500,
+    {"plain-sent-late", "requests in flight for longer than L", 1, 500,
      RACES "lag=120 java-slack=240 delay-us=18000 slow=100000 attempt=1000 cast=rA0rB0rC0rD0",
      plain_is_exclusive},
     {"plain-own-lag", "our own GETSET is executed later than L", 1, 600,
@@ -413,7 +412,7 @@ const sim_scenario sim_scenarios[] = {
      undone_beside_java},
     {"phase-missed", "cut off while the register moves two steps: it is read before anything else",
      1, 200, MIGRATION "partition=200 plan=123210123210 cast=oA0aB0aC0aD0", missed_is_read},
-    {"phase-late-take", "takes that were under way when the phase changed come too late", 1, 300,
+    {"phase-late-take", "takes that were in flight when the phase changed come too late", 1, 300,
      MIGRATION "pause=300 stuck=60000 reset=20000 slow=60000 plan=123210123210 attempt=2000 "
                "cast=oA0aB0aC0aD0",
      late_is_refused},

@@ -43,7 +43,7 @@
     X(too_few, "writes that too few replicas confirmed")                                           \
     X(quiet_refused, "takes refused since the server has restarted")                               \
     X(by_text, "scripts sent again by their text")                                                 \
-    X(slow, "messages under way for long")                                                         \
+    X(slow, "messages in flight for long")                                                         \
     X(lost_requests, "requests lost")                                                              \
     X(lost_replies, "replies lost after execution")                                                \
     X(stuck, "requests stuck in a buffer")                                                         \
@@ -69,20 +69,20 @@
     X(java_undercuts, "stamps that a Java client replaced by an earlier one and lost")             \
     X(java_orphans, "stamps that a Java client left behind for nobody")                            \
     X(java_throws, "exceptions in Java clients")                                                   \
-    X(java_robberies, "Java holders robbed by Java clients within their lifetime")                 \
+    X(java_robberies, "Java locks stolen by Java clients within their lifetime")                   \
     X(java_overstays, "Java holders that outstayed their lifetime and were succeeded")             \
     X(mixed_robberies, "token or plain holders whose key a Java client overwrote or deleted")
 
 /** With stamps only. */
 #define SIM_STAMP_STATS(X)                                                                         \
-    X(stamp_takes, "stamps written without a script that took a lock")                             \
+    X(stamp_takes, "stamps written without a script that acquired a lock")                         \
     X(reclaims, "stamps of racing losers recognised and replaced by their holder")                 \
     X(stolen_back, "of them while a Java client was inside its job")                               \
     X(stamps_over, "stamps that had run out taken over by tidelock clients")                       \
     X(undercuts, "stamps that a loser without scripts replaced by its own")                        \
     X(left_stamps, "stamps left for a lifetime by a request that was given up")                    \
     X(kept_away, "requests kept from being executed later than is assumed")                        \
-    X(robbed, "tidelock holders told that they were robbed")                                       \
+    X(robbed, "tidelock holders told that their lock was stolen")                                  \
     X(watch_takes, "locks taken by WATCH and MULTI")                                               \
     X(watch_keeps, "locks renewed by WATCH and MULTI")                                             \
     X(watch_raced, "transactions not executed, since others had touched the lock")                 \

@@ -43,13 +43,13 @@ typedef struct {
 } sim_order;
 
 /** A connection as the server has it, with what it watches: it outlives the client's end for as long
- *  as something of it is under way. */
+ *  as something of it is in flight. */
 typedef struct {
     fake_conn *at;
     unsigned refs;
 } sim_session;
 
-/** A request, then also its reply. In a connection's queue, or under way, or both. */
+/** A request, then also its reply. In a connection's queue, or in flight, or both. */
 struct sim_msg {
     struct sim_msg *next;
     sim_conn *conn;
@@ -87,13 +87,13 @@ struct sim_conn {
     sim_host *host;
     void *owner;
     const sim_calls *calls;
-    uint32_t gen; /**< grows whenever it is closed: what was under way is another's */
+    uint32_t gen; /**< grows whenever it is closed: what was in flight is another's */
     uint32_t epoch;
     uint8_t server;
     enum { SIM_DOWN, SIM_OPENING, SIM_UP } state;
     bool served;
     bool dead_up, dead_down; /**< nothing gets through any more */
-    bool withheld;           /**< nor what is under way */
+    bool withheld;           /**< nor what is in flight */
     bool hung_up;            /**< the host has been told of the end, but nobody has looked */
     bool polled;             /**< somebody always looks */
     bool subscriber;
@@ -141,8 +141,8 @@ struct sim_task {
     void (*stepped)(sim_world *w, sim_task *task, const tl_out *out, tl_status status);
     sim_lock *lock;
     bool keeper, running;
-    sim_conn *line; /**< driver: NULL while nothing is under way */
-    sim_msg *asked; /**< keeper: the one under way, */
+    sim_conn *line; /**< driver: NULL while nothing is in flight */
+    sim_msg *asked; /**< keeper: the one in flight, */
     bool owes;      /**< the server's clock has stepped, and it hasn't asked since */
     unsigned under_way;
     tl_mono until;
@@ -213,7 +213,7 @@ struct sim_lock {
     uint64_t fence;
     tl_state state;
     bool cancelled;
-    bool busy; /**< an operation is under way */
+    bool busy; /**< an operation is in flight */
     sim_op op;
     int64_t op_ms; /**< how long it may take, or TL_FOREVER */
     sim_ns op_began;
@@ -298,7 +298,7 @@ typedef struct {
     tl_bytes (*value)(const sim_actor *a);     /**< what the key then holds */
     void (*stop)(sim_world *w, sim_actor *a);  /**< it is to come to an end soon; may be NULL */
     void (*check)(sim_world *w, sim_actor *a); /**< its own promises; may be NULL */
-    void (*end)(sim_world *w, sim_actor *a);   /**< the run is over: nothing may be under way */
+    void (*end)(sim_world *w, sim_actor *a);   /**< the run is over: nothing may be in flight */
 } sim_actor_kind;
 
 extern const sim_actor_kind sim_actor_token, sim_actor_plain, sim_actor_java, sim_actor_stamp,
@@ -422,7 +422,7 @@ sim_ns sim_link_down(sim_world *w, const sim_host *host, sim_ns *fifo);
 /* ---- conn.c, conn_open.c, msg.c ------------------------------------------------------------------ */
 
 sim_conn *sim_conn_new(sim_world *w, sim_host *host, const sim_calls *calls, void *owner);
-/** What is under way goes unheard. NULL is fine. */
+/** What is in flight goes unheard. NULL is fine. */
 void sim_conn_free(sim_world *w, sim_conn *conn);
 sim_msg *sim_conn_send(sim_world *w, sim_conn *conn, const tl_send *send, void *who);
 /** Before it is used again: has the server hung up meanwhile? */

@@ -24,7 +24,7 @@ static inline void go(feed *f, int64_t wait_ms) {
     feed_assert_asked(f, "");
 }
 
-/* Begun, the server reached, the first take under way. */
+/* Begun, the server reached, the first take in flight. */
 static inline void begin(feed *f, int64_t wait_ms) {
     prepare(f);
     go(f, wait_ms);

@@ -210,7 +210,7 @@ static inline bool is_believed(unsigned who) {
     return w.until_us[who] > w.now_us;
 }
 
-/* Of two legacy clients the first is robbed, which is for them to see to. */
+/* Of two legacy clients the first one's lock is stolen, which is for them to see to. */
 static inline void believes(unsigned who, int64_t until_us) {
     for (unsigned i = 0; i < HOLDERS; i++) {
         if (i == who || until_us <= w.now_us || !is_believed(i))

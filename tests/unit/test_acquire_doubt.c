@@ -1,5 +1,5 @@
 /*
- * Acquiring: in doubt whether a lost request took the lock; cancelling; cleaning up after either.
+ * Acquiring: in doubt whether a lost request acquired the lock; cancelling; cleaning up after either.
  */
 #include "acquire_feed.h"
 
@@ -188,7 +188,7 @@ TEST(cancelled_in_a_doubtful_pause_drops_it) {
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
-/* Given up at 10 ms, with the drop under way. */
+/* Given up at 10 ms, with the drop in flight. */
 static void cleaning(feed *f) {
     begin(f, TL_FOREVER);
     feed_at(f, 10);

@@ -1,7 +1,7 @@
 /*
  * The verdict against locks that are played: hosts with clocks that are off and drift, a holder that writes
  * the stamp that its dialect's clients write, a taker that compares it as they do. Where the verdict says SAFE
- * no lock is taken while its holder works; where it says UNSAFE it always is. ORACLE_RUNS=n plays so many
+ * no lock is acquired while its holder works; where it says UNSAFE it always is. ORACLE_RUNS=n plays so many
  * scenarios, ORACLE_SEED=n one of them.
  */
 #include <stdio.h>
@@ -76,7 +76,7 @@ static int64_t over_from(const tl_dialect *d, int64_t stamp_us, const clock_of *
     return to;
 }
 
-/* A lock is taken at the moment of the measurement, and worked under for the longest hold, by the holder's
+/* A lock is acquired at the moment of the measurement, and worked under for the longest hold, by the holder's
  * own clock. Can another take it before that is over? */
 static bool is_stolen(const skew_rule *rule, const tl_dialect *d, const clock_of *holder,
                       const clock_of *taker) {

@@ -125,7 +125,7 @@ TEST(an_expired_stamp_is_taken_over_by_getset) {
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
 }
 
-/* Up to the point where GETSET is under way; 1.2 s and 1.3 s after the start. */
+/* Up to the point where GETSET is in flight; 1.2 s and 1.3 s after the start. */
 static void begin_getset(feed *f, const char *old) {
     begin_strict(f, TL_TAKE);
     feed_at(f, 300);

@@ -497,7 +497,7 @@ TEST(a_keep_that_came_too_late_proves_no_loss) {
     expect(&f, TL_EUNAVAILABLE, false);
 }
 
-/* ---- overwritten, or robbed? ----------------------------------------------------------------- */
+/* ---- overwritten, or stolen? ----------------------------------------------------------------- */
 
 /* What a legacy client writes whose clock shows so much more than the server's did at the take. */
 static const char *legacy_stamp(int64_t ahead_ms) {

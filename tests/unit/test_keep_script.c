@@ -50,7 +50,7 @@ static int tear_down(void **state) {
 
 TESTS_WITH(set_up, tear_down);
 
-/* Of a client that takes its lock for a stamp, and has it end then. */
+/* Of a client that mistakes its lock for a stamp, and has it end then. */
 static void keep_as_stamp(const char *until_us) {
     char hold[32] = "@";
     (void)strncat(hold, until_us, sizeof hold - 2);

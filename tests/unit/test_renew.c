@@ -219,7 +219,7 @@ TEST(lost_is_said_a_millisecond_before_the_deadline) {
     feed f;
     begin(&f);
     due(&f);
-    assert_int_equal(f.out.until.ns, feed_ms(TTL_MS - 1).ns); /* although a request is under way */
+    assert_int_equal(f.out.until.ns, feed_ms(TTL_MS - 1).ns); /* although a request is in flight */
     f.now.ns = feed_ms(TTL_MS - 1).ns - 1;
     (void)feed_timer(&f);
     assert_int_equal(f.status, TL_GO);

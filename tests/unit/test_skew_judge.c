@@ -168,7 +168,7 @@ TEST(there_are_so_many_hosts_or_it_is_not_safe) {
     r.host_count = 2;
     r.rule.min_hosts = 2;
     assert_int_equal(judged(&r), SKEW_SAFE);
-    hosts[1].kind = SKEW_REMARK; /* it takes no locks */
+    hosts[1].kind = SKEW_REMARK; /* it acquires no locks */
     r.host_count = 3;
     assert_int_equal(judged(&r), SKEW_WARN);
 }

@@ -1,5 +1,5 @@
 /*
- * The roll-call: whoever is expected and isn't among the hosts that take locks has a row that says so, and where
+ * The roll-call: whoever is expected and isn't among the hosts that acquire locks has a row that says so, and where
  * no row is free the result still lacks something.
  */
 #include "skew_faces.h"

@@ -1,5 +1,5 @@
 /*
- * The script that takes a lock, executed: a take that was under way for long finds its own token bound,
+ * The script that acquires a lock, executed: a take that was in flight for long finds its own token bound,
  * and K deleted meanwhile.
  */
 #include <stdlib.h>
@@ -80,7 +80,7 @@ TEST(a_late_take_of_the_same_token_moves_nothing_back) {
     }
 }
 
-/* Where the script can't ask for the time: for how long the take under way was sent. */
+/* Where the script can't ask for the time: for how long the take in flight was sent. */
 TEST(a_take_of_the_same_token_binds_for_longer) {
     begin(OLD, "1700000001000000");
     assert_int_equal(take(TOKEN, EARLIER), 1);

@@ -173,7 +173,7 @@ extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspe
 #define FROM_LEGACY(x) NULL
 #endif
 
-/** What the commands that take locks ask; `options` are the values of theirs. */
+/** What the commands that acquire locks ask; `options` are the values of theirs. */
 typedef struct {
     /** Put them into the options of a client. Returns 0, or the exit status after a message. */
     int (*apply)(const char *who, const void *options, tl_client_options *client);

@@ -111,7 +111,7 @@ bool doctor_ask(skew_link *l, doctor_facts *f);
 /** Is the server known to be older than that? */
 bool doctor_before(const doctor_facts *f, int major, int minor, int patch);
 
-/** Who of the above takes locks, by the protocol and by what the server can do. */
+/** Who of the above acquires locks, by the protocol and by what the server can do. */
 unsigned doctor_users(const doctor_facts *f);
 
 /** Can they be a user and a pattern of keys? Returns 0, or the exit status after a message. */

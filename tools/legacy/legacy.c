@@ -1,5 +1,5 @@
 /*
- * What the commands that take locks know of legacy clients: the options about them, how their locks are
+ * What the commands that acquire locks know of legacy clients: the options about them, how their locks are
  * shown, and the list of their dialects. What may be combined, and what leaves no validity, is the
  * library's to say.
  */

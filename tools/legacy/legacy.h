@@ -1,5 +1,5 @@
 /*
- * Options about legacy clients, for the commands that take locks beside them.
+ * Options about legacy clients, for the commands that acquire locks beside them.
  */
 #ifndef TIDELOCK_LEGACY_H
 #define TIDELOCK_LEGACY_H

@@ -74,7 +74,7 @@ void skew_passive_learn(skew_passive *p, const skew_heard *c, skew_stamp_kind ki
 /** Commands may have been missed: no command is known to be the one before the next. */
 void skew_passive_missed(skew_passive *p);
 
-/** Does the command set a key in the way that legacy locks are taken? */
+/** Does the command set a key in the way that legacy locks are acquired? */
 bool skew_is_take(const skew_heard *c);
 
 /** Add a host for each source that has sent stamps, as of now_us of the server, whose clock was last seen

@@ -12,7 +12,7 @@
 typedef struct {
     tl_endpoint endpoint;
     tl_conn *conn;
-    bool (*take)(void *ctx, const tl_reply *reply); /**< false: it makes no sense */
+    bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
     void *ctx;
     bool done, ok;
     bool error;   /**< not ok: the server answered with an error */

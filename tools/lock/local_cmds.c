@@ -53,7 +53,7 @@ typedef struct {
 
 typedef struct {
     tl_conn *conn;
-    bool (*take)(void *ctx, const tl_reply *reply); /* false: it makes no sense */
+    bool (*take)(void *ctx, const tl_reply *reply); /* false: it is malformed */
     void *ctx;
     bool done, ok;
     char words[240];

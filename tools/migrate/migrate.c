@@ -1,5 +1,5 @@
 /*
- * tidelock migrate: takes the locks of a namespace from the legacy clients' protocol to tokens, and back, one
+ * tidelock migrate: moves the locks of a namespace from the legacy clients' protocol to tokens, and back, one
  * phase at a time. This file has the options and what only shows; each word that changes something has a
  * file of its own.
  */

@@ -16,7 +16,7 @@
 /* ---- changing --------------------------------------------------------------------------------- */
 
 #define RUN_ID 40
-#define STEP_MS 5000 /* how long a step may be under way */
+#define STEP_MS 5000 /* how long a step may be in flight */
 #define NUMBER_SIZE 24
 static const char *number(char buf[NUMBER_SIZE], int64_t v) {
     (void)snprintf(buf, NUMBER_SIZE, "%lld", (long long)v);

@@ -120,7 +120,7 @@ int64_t migrate_longest_lease_ms(const migrate_view *v);
 /** Has a client that isn't gone seen a later epoch than the register's, or one where there is none? */
 bool migrate_is_set_back(const migrate_view *v);
 
-/** Does a client that isn't gone take locks by another pattern than the register's? What fits only the
+/** Does a client that isn't gone acquire locks by another pattern than the register's? What fits only the
  *  client's is looked at by nobody. */
 bool migrate_takes_others(const migrate_view *v, const migrate_client *c);
 

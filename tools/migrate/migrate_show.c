@@ -178,7 +178,7 @@ const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *v)
             buf, MIGRATE_OTHERS_SIZE,
             "%d %s locks of other names than %.100s as well, which nothing here looks at "
             "(%.100s: '%.60s'): give the same pattern to both: '%.100s=%s'",
-            n, n == 1 ? "client may take" : "clients may take", v->reg.keys,
+            n, n == 1 ? "client may acquire" : "clients may acquire", v->reg.keys,
             migrate_client_who(who, first), first->keys, v->reg.keys, v->name);
     return buf;
 }

@@ -11,13 +11,13 @@
 typedef struct {
     opt_texts expect; /**< names, with commas between */
     int min_hosts;    /**< 0: nothing is said */
-    bool no_self;     /**< this host takes no locks */
+    bool no_self;     /**< this host acquires no locks */
 } skew_roll;
 
 /** Returns 0, or the exit status after a message. */
 int skew_roll_check(const skew_roll *roll, const char *self);
 
-/** Of hosts that were measured: this one is in no pair if it takes no locks, and whoever is
+/** Of hosts that were measured: this one is in no pair if it acquires no locks, and whoever is
  *  expected and isn't there gets a row. */
 void skew_roll_call(const skew_roll *roll, skew_fleet *f);
 

@@ -188,7 +188,7 @@ static int count_lacking(const skew_result *r) {
     return n;
 }
 
-/* Hosts that take locks, whose clock is known, if only against each other's. */
+/* Hosts that acquire locks, whose clock is known, if only against each other's. */
 static int count_clocks(const skew_result *r) {
     int n = 0;
     for (int i = 0; i < r->host_count; i++)

@@ -26,7 +26,7 @@ const char *skew_verdict_name(skew_verdict v);
 
 /** What a row is evidence of. */
 typedef enum {
-    SKEW_CLOCK,  /**< the clock of a host that takes locks */
+    SKEW_CLOCK,  /**< the clock of a host that acquires locks */
     SKEW_SERVED, /**< the time that a host's daemon serves, which its clock may differ from */
     SKEW_REDIS,  /**< the clock of a server of locks */
     SKEW_ASIDE,  /**< what a daemon says of a clock that has a row already: in no pair */
