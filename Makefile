@@ -235,7 +235,7 @@ check-run: all progs
 demo-run: all
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
-lint-run: $(GEN)/scripts.inc $(BUILD)/libtidelock.a
+lint-run: $(GEN)/scripts.inc $(BUILD)/libtidelock.a tool
 	@GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1)' JOBS=$(JOBS) tests/lint/run.sh
 format: ; @find include src compat tools tests -name '*.[ch]' -exec clang-format -i {} + 2>/dev/null || :
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)

@@ -69,6 +69,7 @@ header() {
 
 lint floors tests/lint/floors.sh
 lint seams tests/lint/seams.sh . "$BUILD/obj"
+lint circles tests/lint/circles.sh "$BUILD/obj"
 lint header header
 lint format format
 lint cppcheck check

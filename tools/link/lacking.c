@@ -8,16 +8,6 @@
 #include "base/infotext.h"
 #include "link/skew_link.h"
 
-static bool take_product(void *ctx, const tl_reply *reply) {
-    tl_bytes info;
-    return tl__reply_text(reply, &info) && info_product(info, ctx);
-}
-
-bool skew_link_product(skew_link *l, char product[INFO_PRODUCT_SIZE]) {
-    static const char *const words[] = {"INFO", NULL};
-    return skew_link_ask(l, words, take_product, product);
-}
-
 /* The library knows no version: a connection of our own asks. Silent when it can't be had. */
 static bool ask_product(const server *s, char product[INFO_PRODUCT_SIZE]) {
     skew_link l;

@@ -133,6 +133,16 @@ static bool ask(skew_link *l, const tl_bytes *words, size_t n,
     return l->ok;
 }
 
+static bool take_product(void *ctx, const tl_reply *reply) {
+    tl_bytes info;
+    return tl__reply_text(reply, &info) && info_product(info, ctx);
+}
+
+bool skew_link_product(skew_link *l, char product[INFO_PRODUCT_SIZE]) {
+    static const char *const words[] = {"INFO", NULL};
+    return skew_link_ask(l, words, take_product, product);
+}
+
 /* Behind what the server lacks, which version it is of; all else is as that was answered. */
 static void add_product(skew_link *l) {
     const tl_needer *needer = l->needer;

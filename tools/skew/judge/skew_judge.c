@@ -176,11 +176,6 @@ static bool make_pairs(skew_result *r) {
 
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
-bool skew_is_lacking(const skew_host *h) {
-    return (!h->known && h->kind != SKEW_REMARK) || h->missing ||
-           (h->known && h->kind == SKEW_SERVED && !h->covered);
-}
-
 static int count_lacking(const skew_result *r) {
     int n = 0;
     for (int i = 0; i < r->host_count; i++)

@@ -116,7 +116,10 @@ tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_h
                          tl_interval gap);
 
 /** Does the host lack evidence: none at all, only old, or only the time that its daemon serves? */
-bool skew_is_lacking(const skew_host *h);
+static inline bool skew_is_lacking(const skew_host *h) {
+    return (!h->known && h->kind != SKEW_REMARK) || h->missing ||
+           (h->known && h->kind == SKEW_SERVED && !h->covered);
+}
 
 /** Fill pairs, verdict, reason and advice from rule, hosts and missing. Hosts whose evidence
  *  contradicts itself become unknown. False: no memory. */

@@ -1,0 +1,39 @@
+/*
+ * What a terminal is told and asked while a word of migrate is at work.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "migrate/migrate.h"
+
+#define PROGRESS_MS 100
+
+void migrate_progress(const char *format, ...) {
+    static int64_t last_ms = 0;
+    int64_t now_ms = moment_ms();
+    va_list args;
+
+    if (!isatty(STDERR_FILENO) || (format && last_ms && now_ms - last_ms < PROGRESS_MS))
+        return;
+    (void)fputs(last_ms ? "\r\033[K" : "", stderr);
+    last_ms = format ? now_ms : 0;
+    if (format) {
+        va_start(args, format);
+        (void)vfprintf(stderr, format, args);
+        va_end(args);
+    }
+    (void)fflush(stderr);
+}
+
+int migrate_confirm(const migrate_work *w, const char *question) {
+    char answer[16];
+
+    if (w->o->yes)
+        return 0;
+    (void)fprintf(stderr, "%s [y/N] ", question);
+    (void)fflush(stderr);
+    if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return 0;
+    return fail(STATUS_REFUSED, "migrate %s: nothing is changed", w->word);
+}
