@@ -34,7 +34,8 @@ static tl_status act(tl_try *a, const tl_job *job, const tl_lease *lease, const 
                                               [TL_PHASE_BRIDGE] = &tl__protocol_bridge,
                                               [TL_PHASE_DRAIN] = &tl__protocol_bridge,
                                               [TL_PHASE_TOKEN] = &tl__protocol_token};
-    int phase = lease->phase == TL_PHASE_NONE ? job->rules.ns->all->fallback : lease->phase;
+    int phase = lease->phase == TL_PHASE_NONE ? tl__namespace_for(&job->rules)->all->fallback
+                                              : lease->phase;
     return become(a, rows[phase], phase == TL_PHASE_DRAIN, tl__mono_min(a->until, lease->until),
                   job, e, out);
 }
@@ -42,10 +43,10 @@ static tl_status act(tl_try *a, const tl_job *job, const tl_lease *lease, const 
 /* Nothing has been asked for but a number: whatever happened, no lock can have been taken. */
 static tl_status was_read(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char late[] = "the reply with the phase came too late";
-    a->result.code = tl__phase_read(job->rules.ns, a->asked, e, out);
+    a->result.code = tl__phase_read(tl__namespace_for(&job->rules), a->asked, e, out);
     if (a->result.code)
         return TL_END;
-    tl_lease lease = out->lease;
+    tl_lease lease = *tl__lease_read(out);
     if (!tl__mono_before(e->now, lease.until))
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
     return act(a, job, &lease, e, out);
@@ -60,7 +61,7 @@ static bool reads(const tl_try *a) {
 
 /* A stamp becomes a token where tokens are written. */
 static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_lease *lease = &e->server->lease[job->rules.ns->index];
+    const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
     uint8_t speaks = job->proof.speaks - 1;
     bool without_scripts = job->proof.capped_until.ns == TL_NEVER.ns;
     bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
@@ -77,7 +78,7 @@ static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 }
 
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_lease *lease = &e->server->lease[job->rules.ns->index];
+    const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
     if (a->op == TL_DROP)
         return drop(a, job, e, out);
     if (a->op == TL_KEEP && job->proof.speaks)
@@ -85,17 +86,9 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
     if (tl__lease_lasts(lease, e->now))
         return act(a, job, lease, e, out);
-    tl__phase_send(job->rules.ns, a->ticket, a->by, e, out);
+    tl__phase_send(tl__namespace_for(&job->rules), a->ticket, a->by, e, out);
     return TL_GO;
 }
-
-static const tl_phases phases = {.open = tl__namespaces_open,
-                                 .close = tl__namespaces_close,
-                                 .of = tl__namespace_of,
-                                 .attend_size = sizeof(tl_attend),
-                                 .attend_init = tl__attend_init,
-                                 .leave_init = tl__leave_init,
-                                 .attend_step = tl__attend_step};
 
 const tl_protocol tl__protocol_auto = {.name = "auto",
                                        .size = sizeof(tl_stamp_try),
@@ -108,4 +101,4 @@ const tl_protocol tl__protocol_auto = {.name = "auto",
                                        .reads_wall = true,
                                        .watches = true,
                                        .unchanged = tl__stamp_unchanged,
-                                       .phases = &phases};
+                                       .upkeep = &tl__phase_upkeep};

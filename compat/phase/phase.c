@@ -24,10 +24,10 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
     tl__try_add(c, tl__out_int(out, ns->all->fallback));
     tl__try_add(c, tl__out_int(out, ns->all->lease_ms));
     /* for how long the former lease may still be acted by, as the server counts */
-    int64_t left_ns = tl__rate_most_ns(tl__ns_until(e->now, e->server->lease[ns->index].until),
-                                       e->server->drift_ppm);
+    int64_t left_ns = tl__rate_most_ns(
+        tl__ns_until(e->now, tl__lease_of(e->server, ns->index)->until), e->server->drift_ppm);
     tl__try_add(c, tl__out_int(out, left_ns > 0 ? left_ns / TL_NS_PER_MS + 1 : 0));
-    const tl_lease *known = &e->server->lease[ns->index];
+    const tl_lease *known = tl__lease_of(e->server, ns->index);
     tl__try_add(c, tl__out_int(out, known->epoch));
     tl__try_add(c, tl__out_int(out, known->epoch > 0 ? known->phase : ns->all->fallback));
     tl__try_add(c, ns->pattern);
@@ -60,7 +60,7 @@ static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lea
 }
 
 tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, tl_out *out) {
-    const tl_lease *known = &e->server->lease[ns->index];
+    const tl_lease *known = tl__lease_of(e->server, ns->index);
     tl_lease read = {.phase = TL_PHASE_NONE, .lease_ms = (int32_t)ns->all->lease_ms};
     if (e->count < 1)
         return refuse(ns, TL_ESERVER, "malformed reply from the server", out);
@@ -83,10 +83,17 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     read.until = tl__mono_add_ns(
         asked, tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, e->server->drift_ppm));
     read.told = e->now;
-    out->has_lease = true;
-    out->leased = ns->index;
-    out->lease = read;
+    out->keeps = true;
+    out->keeps_at = ns->index;
+    *(tl_lease *)&out->kept = read;
     return TL_OK;
+}
+
+void tl__lease_merge(tl_lease *known, const tl_lease *read) {
+    bool newer = read->epoch > known->epoch ||
+                 (read->epoch == known->epoch && tl__mono_before(known->until, read->until));
+    if (known->until.ns == 0 || newer)
+        *known = *read;
 }
 
 bool tl__lease_lasts(const tl_lease *lease, tl_mono now) {
@@ -135,7 +142,7 @@ static void answered(tl_attend *a, const tl_event *e, tl_out *out) {
     a->asked = (tl_mono){0};
     a->failures = read ? 0 : a->failures + 1;
     if (read)
-        plan(a, e, &out->lease);
+        plan(a, e, tl__lease_read(out));
     else
         a->next = tl__mono_add_ms(e->now, tl__backoff_ms(a->failures, &a->random));
 }
@@ -145,7 +152,7 @@ tl_status tl__attend_step(void *machine, const tl_event *e, tl_out *out) {
     if (a->leaves)
         return leave(a, e, out);
     switch (e->kind) {
-    case TL_START: plan(a, e, &e->server->lease[a->ns->index]); break;
+    case TL_START: plan(a, e, tl__lease_of(e->server, a->ns->index)); break;
     case TL_CANCEL: return TL_END;
     case TL_REPLY:
     case TL_FAILED:

@@ -16,12 +16,37 @@
 
 enum { TL_PHASE_NONE = -1, TL_PHASE_TIMESTAMP, TL_PHASE_BRIDGE, TL_PHASE_DRAIN, TL_PHASE_TOKEN };
 
-#define TL_NAMESPACE_MAX 64 /**< bytes of a namespace's name */
+/** Which phase of a migration a namespace is in, as its register told, and until when that counts. */
+typedef struct {
+    int64_t epoch;    /**< grows with each change; 0: there is no register */
+    tl_mono until;    /**< ns 0: nothing is known */
+    tl_mono told;     /**< when it was: who asked before may have been answered before, too */
+    int32_t lease_ms; /**< how long it counted when it was read */
+    int8_t phase;     /**< -1: there is no register */
+    bool unsafe;      /**< `tidelock skew` has published that clocks here are too far apart */
+    int32_t worst_ms; /**< unsafe: how far */
+} __attribute__((may_alias)) tl_lease;
+
+_Static_assert(sizeof(tl_lease) <= sizeof(tl_kept), "fits where it is kept");
+
+/** What is known of a namespace's phase, and what has just been read: tl_server.kept and tl_out.kept. */
+static inline const tl_lease *tl__lease_of(const tl_server *server, uint8_t index) {
+    return (const tl_lease *)&server->kept[index];
+}
+static inline const tl_lease *tl__lease_read(const tl_out *out) {
+    return (const tl_lease *)&out->kept;
+}
+
+/** Of what is known of a phase and what has just been read: the newer. */
+void tl__lease_merge(tl_lease *known, const tl_lease *read);
+
+#define TL_NAMESPACES_MAX TL_KEPT_MAX /**< of a client */
+#define TL_NAMESPACE_MAX 64           /**< bytes of a namespace's name */
 
 /** One of a client's namespaces. */
 typedef struct tl_namespace {
     const struct tl_namespaces *all;
-    uint8_t index; /**< in tl_server.lease */
+    uint8_t index; /**< in tl_server.kept */
     tl_bytes name;
     tl_bytes pattern;            /**< of the names of its locks */
     tl_bytes reg, clients, skew; /**< keys in the server */
@@ -38,19 +63,25 @@ typedef struct tl_namespaces {
     char room[];
 } tl_namespaces;
 
-/** See tl_phases. */
+/** The namespaces of a client's options. TL_EINVALID, TL_ENOMEM */
 tl_err tl__namespaces_open(const tl_client_options *client, tl_bytes owner, const tl_token *id,
                            tl_namespaces **ret, tl_error *err);
 void tl__namespaces_close(tl_namespaces *all);
+/** Whose this key is; NULL: nobody's. */
 const tl_namespace *tl__namespace_of(const tl_namespaces *all, tl_bytes key);
 
 /* ---- reading a register ------------------------------------------------------------------------- */
+
+/** Whose phase counts for a lock. */
+static inline const tl_namespace *tl__namespace_for(const tl_rules *rules) {
+    return rules->of;
+}
 
 /** Ask for the phase, registering the client. */
 void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const tl_event *e,
                     tl_out *out);
 
-/** What the answer to a request built at `asked` says, kept in out->lease. TL_OK; else with words in
+/** What the answer to a request built at `asked` says, kept in out. TL_OK; else with words in
  *  out: TL_EDENIED, when the register tells of an older epoch than the server's did before, or has
  *  gone; TL_EUNAVAILABLE, when it may only have been asked before the one that told of the newer;
  *  TL_ESERVER and what tl__refusal says. */
@@ -60,6 +91,9 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
 bool tl__lease_lasts(const tl_lease *lease, tl_mono now);
 
 /* ---- keeping a lease fresh ---------------------------------------------------------------------- */
+
+/** runtime/upkeep.c: wires it up in a client. */
+extern const tl_upkeep tl__phase_upkeep;
 
 /** The machine: reads again at each third of the lease. It ends at TL_CANCEL only. */
 typedef struct {

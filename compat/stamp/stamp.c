@@ -120,9 +120,10 @@ static bool clock_offset(const tl_event *e, tl_interval *ret) {
 static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_rules *r = &job->rules;
     int64_t m_us = (int64_t)r->skew_ms * 1000;
+    const tl_namespace *ns = tl__namespace_for(r);
     const tl_lease *lease = NULL;
-    if (r->ns) /* one that has just been read counts before */
-        lease = out->has_lease ? &out->lease : &e->server->lease[r->ns->index];
+    if (ns) /* one that has just been read counts before */
+        lease = out->keeps ? tl__lease_read(out) : tl__lease_of(e->server, ns->index);
     tl_interval off;
     if (clock_offset(e, &off) && (off.lo > m_us || off.hi < -m_us))
         (void)snprintf(out->words_off, sizeof out->words_off,
@@ -132,7 +133,7 @@ static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
     else if (lease && lease->unsafe && tl__mono_before(e->now, lease->until))
         (void)snprintf(out->words_off, sizeof out->words_off,
                        "clocks of namespace %.*s are up to %d ms apart: UNSAFE, says tidelock skew",
-                       (int)r->ns->name.n, r->ns->name.p, lease->worst_ms);
+                       (int)ns->name.n, ns->name.p, lease->worst_ms);
     else
         return false;
     return true;

@@ -120,23 +120,19 @@ static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error
     return client->protocol->rules(&client->legacy, NULL, (tl_bytes){0}, &rules, &ttl_ms, err);
 }
 
-static tl_err set_namespaces(tl_client *client, const tl_client_options *o, tl_error *err) {
-    const tl_phases *phases = client->protocol->phases;
-    if (!phases)
-        return o->namespaces || o->fallback || o->phase_lease_ms
-                   ? tl__fail(err, TL_EINVALID, 0,
-                              "namespaces, fallback, phase_lease: only with the protocol auto")
-                   : TL_OK;
-    tl_token id = tl__token_draw(&client->random);
-    tl_err code = phases->open(&client->legacy, tl__bytes_of(client->owner), &id,
-                               &client->namespaces, err);
-    client->legacy.namespaces = NULL; /* the caller's */
-    return code;
+static tl_err set_upkeep(tl_client *client, const tl_client_options *o, tl_error *err) {
+    const tl_upkeep *upkeep = client->protocol->upkeep;
+    if (upkeep)
+        return upkeep->open(client, o, err);
+    return o->namespaces || o->fallback || o->phase_lease_ms
+               ? tl__fail(err, TL_EINVALID, 0,
+                          "namespaces, fallback, phase_lease: only with the protocol auto")
+               : TL_OK;
 }
 
 static void free_client(tl_client *client) {
-    if (client->namespaces && client->protocol)
-        client->protocol->phases->close(client->namespaces);
+    if (client->upkeep)
+        client->protocol->upkeep->free(client);
     tl__mutex_end(&client->mutex);
     tl__cond_end(&client->line_freed);
     tl__gate_end(&client->gate);
@@ -173,7 +169,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     if (code)
         goto fail;
     write_owner(client, o.service);
-    code = set_namespaces(client, &o, err);
+    code = set_upkeep(client, &o, err);
     if (code)
         goto fail;
     client->here = tl__process_mark();
@@ -194,9 +190,9 @@ void tl_client_close(tl_client *client) {
     if (!client || !tl__client_is_here(client))
         return; /* in a forked child everything belongs to the parent */
     int saved = errno;
-    tl__attend_end(client);
+    if (client->upkeep)
+        client->protocol->upkeep->end(client);
     tl__keeper_close(&client->keeper, client->attempt_ms);
-    tl__attend_free(client);
     tl__pool_free(client);
     free_client(client);
     errno = saved;

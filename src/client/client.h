@@ -30,12 +30,6 @@ typedef struct tl_line {
     struct tl_line *next;
 } tl_line;
 
-/** What keeps the lease on a namespace's phase fresh. */
-typedef struct {
-    tl_task task;
-    void *machine; /**< NULL: none was read yet */
-} tl_attendant;
-
 /** A caller that waits, seen from other threads. */
 typedef struct tl_waiter {
     tl_listener listener;
@@ -52,8 +46,8 @@ struct tl_client {
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, restart_quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;
-    tl_client_options legacy;         /**< what is true of legacy clients; the rest is 0 */
-    struct tl_namespaces *namespaces; /**< TL_AUTO */
+    tl_client_options legacy; /**< what is true of legacy clients; the rest is 0 */
+    void *upkeep;             /**< of protocol->upkeep; NULL: none */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
     bool trace; /**< each step is logged */
@@ -76,7 +70,6 @@ struct tl_client {
     atomic_uint
         callers; /**< of functions of the caller's: operations that go on by themselves, locks with events */
     tl_gate gate;
-    tl_attendant attendant[TL_NAMESPACES_MAX]; /**< under keeper.mutex */
     tl_keeper keeper;
 };
 
@@ -88,17 +81,6 @@ static inline bool tl__client_is_here(const tl_client *client) {
 /** What is known of the server. `now` is the present event's: the wall clock, where it is wanted, is read
  *  between that and the return, which saves a reading for each step. */
 tl_server tl__client_server(tl_client *client, tl_mono now);
-
-/* ---- attend.c --- */
-
-/** A lease on a phase has been read: keep it, and keep it fresh. With keeper.mutex held (_in), or not. */
-void tl__client_lease_in(tl_client *client, uint8_t leased, const tl_lease *lease);
-void tl__client_lease(tl_client *client, uint8_t leased, const tl_lease *lease);
-/** End what keeps leases fresh, before the keeper is closed; take the client's records away, with
- *  keeper.mutex held and the last thing that it does; free what is left, after that. */
-void tl__attend_end(tl_client *client);
-void tl__attend_leave(tl_client *client);
-void tl__attend_free(tl_client *client);
 
 /** A clock is too far off: say so, but not too often. */
 void tl__client_clock_off(tl_client *client, const char *words, tl_mono now);

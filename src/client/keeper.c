@@ -168,14 +168,15 @@ static void await(tl_keeper *k) {
             tl__wake_clear(fds[i].fd);
 }
 
-/* The client takes leave of its phases last: whoever moves one must wait while a request of ours is
- * still being undone, as it may take effect until then. */
+/* What the client keeps up ends last: others may have to wait while a request of ours is still being
+ * undone, as it may take effect until then. */
 static bool is_over(tl_keeper *k) {
     if (!k->closing)
         return false;
     if (k->detached == 0 && !k->left) {
         k->left = true;
-        tl__attend_leave(k->client);
+        if (k->client->upkeep)
+            k->client->protocol->upkeep->leave(k->client);
     }
     return k->detached == 0 || !tl__mono_before(tl__mono_now(), k->close_by);
 }

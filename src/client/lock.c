@@ -51,12 +51,8 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes k
     if (client->protocol->rules &&
         client->protocol->rules(&client->legacy, o, key, ret, &o->ttl_ms, err))
         return TL_EINVALID;
-    if (client->namespaces) {
-        ret->ns = client->protocol->phases->of(client->namespaces, key);
-        if (!ret->ns)
-            return tl__fail(err, TL_EINVALID, 0,
-                            "namespaces: no pattern of the client matches this key");
-    }
+    if (client->upkeep && client->protocol->upkeep->of(client, key, &ret->of, err))
+        return TL_EINVALID;
     if (o->ttl_ms == 0)
         o->ttl_ms = TTL_MS;
     return check_ttl(o->ttl_ms, err);

@@ -14,9 +14,8 @@ static void learn(const tl_run *run, const tl_out *out, tl_mono now) {
         tl__client_level(c, out->level);
     if (out->clock_off)
         tl__client_clock_off(c, out->words_off, now);
-    if (out->has_lease)
-        run->in ? tl__client_lease_in(c, out->leased, &out->lease)
-                : tl__client_lease(c, out->leased, &out->lease);
+    if (out->keeps)
+        c->protocol->upkeep->keep(c, out, run->in);
 }
 
 static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {

@@ -185,13 +185,6 @@ bool tl__asks_elsewhere(tl_bytes error) {
     return has_code(error, codes);
 }
 
-void tl__lease_merge(tl_lease *known, const tl_lease *read) {
-    bool newer = read->epoch > known->epoch ||
-                 (read->epoch == known->epoch && tl__mono_before(known->until, read->until));
-    if (known->until.ns == 0 || newer)
-        *known = *read;
-}
-
 uint64_t tl__random_next(uint64_t *random) {
     uint64_t x = *random;
     x ^= x << 13;

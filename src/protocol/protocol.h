@@ -27,7 +27,7 @@
  *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
  *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
  *   - It merges out->bracket into the anchor of the server that answered.
- *   - It keeps out->lease with tl__lease_merge.
+ *   - It has out->kept kept, by the protocol's upkeep.
  *   - TL_CANCEL may come at any time; the machine then ends soon, and says how.
  *   - TL_DETACH: the result is final, the caller may return; the struct lives on in the keeper until
  *     TL_END, to clean up. It comes with no sends; what was outstanding is given up without an
@@ -53,18 +53,13 @@
 #define TL_NOTE_MAX 2
 #define TL_SCRATCH 512 /**< room in tl_out for the text of numbers and stamps */
 #define TL_WORDS_SIZE 200
-#define TL_NAMESPACES_MAX 4 /**< of a client */
+#define TL_KEPT_MAX 4
 
-/** Which phase of a migration a namespace is in, as its register told, and until when that counts. */
+/** Something that a protocol of ../compat has read, and wants kept for all of a client's machines. What
+ *  it is, is its own business. */
 typedef struct {
-    int64_t epoch;    /**< grows with each change; 0: there is no register */
-    tl_mono until;    /**< ns 0: nothing is known */
-    tl_mono told;     /**< when it was: who asked before may have been answered before, too */
-    int32_t lease_ms; /**< how long it counted when it was read */
-    int8_t phase;     /**< -1: there is no register */
-    bool unsafe;      /**< `tidelock skew` has published that clocks here are too far apart */
-    int32_t worst_ms; /**< unsafe: how far */
-} tl_lease;
+    int64_t room[6];
+} tl_kept;
 
 /** What the driver knows of the server that a machine talks to. */
 typedef struct {
@@ -77,7 +72,7 @@ typedef struct {
         wall_us; /**< own wall clock less own deadline clock, for protocols that want it: at least
                           this, and at most wall_wide_us more */
     int64_t wall_wide_us;
-    tl_lease lease[TL_NAMESPACES_MAX]; /**< what out->lease has said */
+    tl_kept kept[TL_KEPT_MAX]; /**< what out->kept has said */
 } tl_server;
 
 /** A transaction over two exchanges, on one connection that nobody else uses meanwhile: the first one
@@ -151,9 +146,9 @@ typedef struct {
     uint8_t level;  /**< learned of the server, in the protocol's own terms; 0: nothing */
     bool clock_off; /**< a clock is too far off for what was asked, as words_off tells */
     char words_off[TL_WORDS_SIZE];
-    bool has_lease;
-    uint8_t leased; /**< of which namespace: index in tl_server.lease */
-    tl_lease lease;
+    bool keeps; /**< kept is to be, as number keeps_at of tl_server.kept: by tl_upkeep's keep */
+    uint8_t keeps_at;
+    tl_kept kept;
     tl_note note[TL_NOTE_MAX];
     uint8_t notes;
     char words[TL_WORDS_SIZE]; /**< END or DETACH, not OK: what went wrong, for a person */
@@ -167,7 +162,7 @@ typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
 /** Empty it, without touching the parts that the counts already mark as empty. */
 static inline void tl__out_clear(tl_out *out) {
     out->sends = out->notes = 0;
-    out->arm = out->disarm = out->has_bracket = out->has_lease = out->clock_off = false;
+    out->arm = out->disarm = out->has_bracket = out->keeps = out->clock_off = false;
     out->until = TL_NEVER;
     out->slack_ns = 0;
     out->level = 0;
@@ -183,12 +178,12 @@ typedef enum { TL_TAKE, TL_KEEP, TL_DROP } tl_op;
 /** What a protocol of stamps must know of the legacy clients. */
 typedef struct {
     const struct tl_dialect *dialect; /**< NULL: not a protocol of stamps */
-    int32_t skew_ms;               /**< M: how far a legacy host's clock may be from the server's */
-    int32_t lag_ms;                /**< L: from reading its clock to its GETSET */
-    int64_t legacy_ttl_ms;         /**< the shortest lifetime that any of them uses */
-    bool strict;                   /**< only the commands that they use */
-    uint8_t guard;                 /**< a tl_clock_guard */
-    const struct tl_namespace *ns; /**< TL_AUTO: whose phase counts */
+    int32_t skew_ms;       /**< M: how far a legacy host's clock may be from the server's */
+    int32_t lag_ms;        /**< L: from reading its clock to its GETSET */
+    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses */
+    bool strict;           /**< only the commands that they use */
+    uint8_t guard;         /**< a tl_clock_guard */
+    const void *of; /**< what of the protocol's upkeep this key belongs to; NULL: it has none */
 } tl_rules;
 
 /** What is known of a hold besides its deadline; all 0 where a protocol needs none of it. */
@@ -252,26 +247,22 @@ typedef union {
     char room[TL_ATTEMPT_SIZE];
 } tl_attempt;
 
-struct tl_namespace;
-struct tl_namespaces;
+struct tl_client;
 
-/** How a protocol that goes by phases is wired up; all but attend_step are called by the runtime. */
+/** What a protocol of ../compat keeps up for all of a client's locks, beside them; its own state is
+ *  tl_client.upkeep. All are called by the runtime. */
 typedef struct {
-    /** The namespaces of a client's options. TL_EINVALID, TL_ENOMEM */
-    tl_err (*open)(const tl_client_options *client, tl_bytes owner, const tl_token *id,
-                   struct tl_namespaces **ret, tl_error *err);
-    void (*close)(struct tl_namespaces *all);
-    /** Whose this key is; NULL: nobody's. */
-    const struct tl_namespace *(*of)(const struct tl_namespaces *all, tl_bytes key);
-    /** The machine that keeps a lease fresh, from the first that was read to TL_CANCEL. */
-    size_t attend_size;
-    void (*attend_init)(void *machine, const struct tl_namespaces *all, uint8_t index,
-                        int64_t attempt_ms, uint64_t seed);
-    /** The same, to take the client's record away once nothing of it is left. */
-    void (*leave_init)(void *machine, const struct tl_namespaces *all, uint8_t index,
-                       int64_t attempt_ms);
-    tl_step attend_step;
-} tl_phases;
+    /** As a client is opened. TL_EINVALID, TL_ENOMEM */
+    tl_err (*open)(struct tl_client *client, const tl_client_options *options, tl_error *err);
+    /** What a key belongs to. TL_EINVALID: to nothing that it could. */
+    tl_err (*of)(const struct tl_client *client, tl_bytes key, const void **ret, tl_error *err);
+    /** out->keeps: keep it. in: with keeper.mutex held. */
+    void (*keep)(struct tl_client *client, const tl_out *out, bool in);
+    /** Before the keeper is closed; with keeper.mutex held, the last thing that it does; after that. */
+    void (*end)(struct tl_client *client);
+    void (*leave)(struct tl_client *client);
+    void (*free)(struct tl_client *client);
+} tl_upkeep;
 
 /** Who can't do without what a server lacks. */
 typedef struct {
@@ -319,7 +310,7 @@ typedef struct tl_protocol {
     /** watches: is this what K held when the hold was proved last? A keep finds out whether it's still ours;
      *  this, whether there is any need for one. */
     bool (*unchanged)(const tl_job *job, tl_bytes value);
-    const tl_phases *phases; /**< NULL: it doesn't go by phases */
+    const tl_upkeep *upkeep; /**< NULL: none */
 } tl_protocol;
 
 extern const tl_protocol tl__protocol_token, tl__protocol_plain;
@@ -377,9 +368,6 @@ bool tl__from_script(tl_bytes error);
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event);
 
 void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event);
-
-/** Of what is known of a phase and what has just been read: the newer. */
-void tl__lease_merge(tl_lease *known, const tl_lease *read);
 
 /** A pause before trying again after `failures` (1 or more) in a row: 20 ms doubling to 1 s, at
  *  random between half of it and all. */

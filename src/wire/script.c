@@ -1,5 +1,5 @@
 /*
- * The scripts' texts and SHA1, which the build makes from src/wire/scripts.
+ * The scripts' texts and SHA1, which the build makes from their files.
  */
 #include "wire/script.h"
 

@@ -1,22 +1,17 @@
 /*
- * The Lua scripts that run in the server; their texts are src/wire/scripts/NAME.lua, where each
- * says what it takes and answers.
+ * The Lua scripts that run in the server; their texts are src/wire/scripts/NAME.lua and
+ * compat/scripts/NAME.lua, where each says what it takes and answers.
  */
 #ifndef TL_SCRIPT_H
 #define TL_SCRIPT_H
 
 #include "ground/bytes.h"
 
+/** TL_SCRIPT_TAKE and so on, one for each file; those of ../compat come last. */
 typedef enum {
-    TL_SCRIPT_BREAK,
-    TL_SCRIPT_DROP,
-    TL_SCRIPT_FREE,
-    TL_SCRIPT_HOLD,
-    TL_SCRIPT_KEEP,
-    TL_SCRIPT_LOOK,
-    TL_SCRIPT_PHASE,
-    TL_SCRIPT_SCAN,
-    TL_SCRIPT_TAKE,
+#define TL_SCRIPT_ROW(upper, name, text, sha1) TL_SCRIPT_##upper,
+#include "scripts.inc"
+#undef TL_SCRIPT_ROW
     TL_SCRIPTS
 } tl_script;
 

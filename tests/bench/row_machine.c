@@ -229,7 +229,7 @@ static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, 
     if (g->job.protocol->rules(&options, NULL, g->job.key, &g->job.rules, &g->job.ttl_ms, &err))
         die("%s", err.message);
     guard_namespace.name = TL_LITERAL("default");
-    g->job.rules.ns = &guard_namespace;
+    g->job.rules.of = &guard_namespace;
 }
 
 static void begin_take(guarded *g) {

@@ -7,7 +7,7 @@ cd "${1:-$(dirname "$0")/../..}" || exit 1
 # The rooms, from the ground up: a file includes headers of its own room and of rooms before it, by their path
 # below src, compat or tools. Nothing in src includes anything of compat. What stands in src, compat or tools itself is above all of its rooms.
 rooms='src/ground src/wire src/protocol compat/dialect compat/phase compat/stamp compat/auto
-    src/transport/local src/transport src/client src compat'
+    src/transport/local src/transport src/client compat/runtime src compat'
 tool_rooms='tools/base tools/skew/judge tools/link tools/skew/show tools/lock tools/skew tools/doctor
     tools/legacy tools/migrate tools'
 # What of the library the tool may use beside its public header; and of compat one file, in one place.

@@ -22,7 +22,7 @@ sim_msg *sim_msg_new(sim_world *w) {
     m->pin = TL_PIN_NOT;
     m->session = NULL;
     m->never_after = SIM_NEVER;
-    m->lease = (tl_lease){0};
+    m->lease = (sim_lease){0};
     m->used = m->nodes = 0;
     return m;
 }

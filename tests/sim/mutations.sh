@@ -136,8 +136,8 @@ phase-take-ignores-lease | compat/auto/protocol_auto.c | phase-late-take | 300 |
 phase-lease-from-receipt | compat/phase/phase.c | phase-late-take | 300 | s/^        asked, tl__rate_least_ns/        e->now, tl__rate_least_ns/
 phase-older-epoch        | compat/phase/phase.c | phase-undone | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
 phase-gone-is-none       | compat/phase/phase.c | phase-vanished | 100 | s/    if (known->epoch > 0 \&\& read.epoch == 0)/    if (false)/; s/    if (known->epoch > read.epoch)/    if (false)/
-phase-first-step-early   | wire/scripts/phase.lua | phase-begin | 100 | s/^    record = known$/    record = record/; s/math.max(lease, tonumber(ARGV\[6\]))/lease/
-phase-record-shrinks     | wire/scripts/phase.lua | phase-begin | 2000@926 | s/^    record = known$/    record = record/
+phase-first-step-early   | compat/scripts/phase.lua | phase-begin | 100 | s/^    record = known$/    record = record/; s/math.max(lease, tonumber(ARGV\[6\]))/lease/
+phase-record-shrinks     | compat/scripts/phase.lua | phase-begin | 2000@926 | s/^    record = known$/    record = record/
 # phases: steps of the tool, which is played by actor_operator.c
 phase-step-at-once       | tests/sim/actor_operator.c | phase-deaf | 300 | s/    return seen || !wants_wait;/    return true;/
 phase-step-unconfirmed   | tests/sim/actor_operator.c | phase-begin | 100 | s/then most = math.max(most, l) if epoch ~= e then old = old + 1 end /then /; s/not anew and epoch ~= want/false/
@@ -155,9 +155,9 @@ libs=("$BUILD/tests/sim.a" "$BUILD/tests/lib.a" "$BUILD/libtidelock.a")
 read -ra more < <(pkg-config --libs lua5.1 uuid 2>/dev/null || echo -llua5.1 -luuid)
 
 # The rows of the scripts, as the Makefile makes them.
-generate() { # folder with scripts, file
+generate() { # folder with those of src and of compat, file
     local f name
-    for f in "$1"/*.lua; do
+    for f in "$1"/wire/scripts/*.lua "$1"/scripts/*.lua; do
         name=$(basename "$f" .lua)
         sed '/^[[:space:]]*\(--.*\)\{0,1\}$/d' "$f" | awk 1 >"$2.$name"
         echo "TL_SCRIPT_ROW($(tr a-z A-Z <<<"$name"), $name,"
@@ -168,8 +168,9 @@ generate() { # folder with scripts, file
 
 try() { # name files scenario seeds sed
     local name=$1 files=$2 scenario=$3 seeds=$4 mine=$dir/$1 units=() file from out
-    mkdir -p "$mine/wire/scripts"
+    mkdir -p "$mine/wire/scripts" "$mine/scripts"
     cp src/wire/scripts/*.lua "$mine/wire/scripts/"
+    cp compat/scripts/*.lua "$mine/scripts/"
     for file in ${files//,/ }; do
         from=src/$file
         [[ $file != compat/* ]] || from=$file file=${file#compat/}
@@ -180,13 +181,13 @@ try() { # name files scenario seeds sed
             echo "FAIL  $name: its sed changes nothing in $file"
             return 1
         fi
-        if [[ $file == wire/scripts/* ]]; then
-            generate "$mine/wire/scripts" "$mine/scripts.inc"
+        if [[ $file == wire/scripts/* || $file == scripts/* ]]; then
+            generate "$mine" "$mine/scripts.inc"
             cp src/wire/script.c "$mine/wire/" && file=wire/script.c
         fi
         units+=("$mine/$file")
     done
-    "$CC" "${flags[@]}" -iquote "$mine" -pie "${units[@]}" "$dir/main.o" "${libs[@]}" "${more[@]}" -pthread -lm -o "$mine/run" || {
+    "$CC" "${flags[@]}" -iquote "$mine" -iquote "$BUILD/gen" -pie "${units[@]}" "$dir/main.o" "${libs[@]}" "${more[@]}" -pthread -lm -o "$mine/run" || {
         echo "FAIL  $name: doesn't compile"
         return 1
     }

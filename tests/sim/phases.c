@@ -1,5 +1,5 @@
 /*
- * Migrations: how a client keeps leases, as src/client/attend.c does; and what must hold: nobody acts by a
+ * Migrations: how a client keeps leases, as compat/runtime/upkeep.c does; and what must hold: nobody acts by a
  * lease that is over, and no two act in phases that are not neighbours.
  */
 #include "world.h"
@@ -18,8 +18,12 @@ _Static_assert(sizeof(tl_attend) <= SIM_ATTENDANT, "fits where attendants live")
 /* By which lease the attempt that has just stepped acts. */
 static struct {
     bool is_new;
-    tl_lease lease; /* all 0: by none */
+    sim_lease lease; /* all 0: by none */
 } acts;
+
+static sim_lease summary(const tl_lease *lease) {
+    return (sim_lease){.epoch = lease->epoch, .until = lease->until, .phase = lease->phase};
+}
 
 /* Does it ask for something that the phase decides: a lock, or a token in place of a stamp? */
 static bool by_phase(const tl_job *job, const tl_out *out) {
@@ -34,16 +38,18 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *e, tl_o
     sim_attempt_steps++;
     tl_status status = tl__protocol_auto.send(attempt, job, e, out);
     acts.is_new = true;
-    acts.lease = by_phase(job, out) ? e->server->lease[job->rules.ns->index] : (tl_lease){0};
+    acts.lease = by_phase(job, out)
+                     ? summary(tl__lease_of(e->server, tl__namespace_for(&job->rules)->index))
+                     : (sim_lease){0};
     return status;
 }
 
 static tl_status was_read(tl_try *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
     sim_attempt_steps++;
     tl_status status = tl__protocol_auto.answered(attempt, job, e, out);
-    if (out->has_lease && by_phase(job, out)) {
+    if (out->keeps && by_phase(job, out)) {
         acts.is_new = true;
-        acts.lease = out->lease;
+        acts.lease = summary(tl__lease_read(out));
     }
     return status;
 }
@@ -111,15 +117,15 @@ static void attended(sim_world *w, sim_task *t, const tl_out *out, tl_status sta
 }
 
 static void keep_lease(sim_world *w, sim_client *c, const tl_out *out) {
-    tl_lease *known = &c->server.lease[out->leased];
-    if (known->epoch > 0 && out->lease.epoch > known->epoch)
+    tl_lease *known = (tl_lease *)&c->server.kept[out->keeps_at];
+    if (known->epoch > 0 && tl__lease_read(out)->epoch > known->epoch)
         w->stats.phases_followed++;
-    if (known->epoch > 0 && out->lease.epoch > known->epoch + 1)
+    if (known->epoch > 0 && tl__lease_read(out)->epoch > known->epoch + 1)
         w->stats.phases_missed++;
-    if (out->lease.epoch < known->epoch)
+    if (tl__lease_read(out)->epoch < known->epoch)
         sim_fail(w, SIM_ALL, "host %c goes from epoch %lld back to %lld", c->host->name,
-                 (long long)known->epoch, (long long)out->lease.epoch);
-    tl__lease_merge(known, &out->lease);
+                 (long long)known->epoch, (long long)tl__lease_read(out)->epoch);
+    tl__lease_merge(known, tl__lease_read(out));
     if (c->attend.machine)
         return;
     tl__attend_init(c->attendant, w->migration.names[c->host->id], 0, w->cfg.attempt_ms,
@@ -130,7 +136,7 @@ static void keep_lease(sim_world *w, sim_client *c, const tl_out *out) {
     sim_keep(w, &c->attend, TL_START);
 }
 
-static int phase_of(const sim_world *w, const tl_lease *lease) {
+static int phase_of(const sim_world *w, const sim_lease *lease) {
     return lease->phase == TL_PHASE_NONE ? w->cfg.fallback : lease->phase;
 }
 
@@ -139,7 +145,7 @@ void sim_phase_stepped(sim_world *w, sim_task *t, const tl_out *out) {
     acts.is_new = false;
     if (is_new)
         t->lease = acts.lease;
-    if (out->has_lease)
+    if (out->keeps)
         keep_lease(w, t->client, out);
     if (!is_new || t->lease.until.ns == 0)
         return;
@@ -164,12 +170,12 @@ static bool are_apart(int a, int b) {
 static void check_leases(sim_world *w, int phase, const char *what) {
     for (int i = 0; i < w->cfg.hosts && !w->failed; i++) {
         const sim_host *h = &w->host[i];
-        const tl_lease *lease = &h->client.server.lease[0];
-        if (!h->up || !tl__mono_before(sim_host_clock(w, h), lease->until))
+        sim_lease lease = summary(tl__lease_of(&h->client.server, 0));
+        if (!h->up || !tl__mono_before(sim_host_clock(w, h), lease.until))
             continue;
-        if (are_apart(phase_of(w, lease), phase))
+        if (are_apart(phase_of(w, &lease), phase))
             sim_fail(w, SIM_ALL, "%s in phase %d while host %c may act in phase %d", what, phase,
-                     h->name, phase_of(w, lease));
+                     h->name, phase_of(w, &lease));
     }
 }
 

@@ -31,7 +31,7 @@ static bool ask_rules(const sim_world *w, const sim_lock *l, tl_rules *ret, int6
                                  .strict = l->strict};
     bool ok = l->protocol->rules(&options, NULL, w->key[l->key].k, ret, ttl_ms, err) == TL_OK;
     if (options.protocol == TL_AUTO)
-        ret->ns = sim_phase_space(w, l->client);
+        ret->of = sim_phase_space(w, l->client);
     return ok;
 }
 

@@ -42,6 +42,13 @@ typedef struct {
     tl_bytes argv[TL_ARGV_MAX];
 } sim_order;
 
+/** Of a lease on a phase, what checks want to know. */
+typedef struct {
+    int64_t epoch;
+    tl_mono until;
+    int8_t phase;
+} sim_lease;
+
 /** A connection as the server has it, with what it watches: it outlives the client's end for as long
  *  as something of it is in flight. */
 typedef struct {
@@ -68,7 +75,7 @@ struct sim_msg {
     tl_mono by, sent;
     sim_order order[TL_COMMANDS_MAX];
     tl_reply reply[TL_COMMANDS_MAX], node[SIM_NODES];
-    tl_lease lease; /**< by which a phase decides what it does; until.ns 0: none */
+    sim_lease lease; /**< by which a phase decides what it does; until.ns 0: none */
     uint32_t nodes, used;
     char text[SIM_TEXT];
 };
@@ -154,7 +161,7 @@ struct sim_task {
     sim_ns instant; /**< of the last step, and how many there were */
     unsigned at_instant;
     uint8_t key;
-    tl_lease lease; /**< by which its attempt acts; until.ns 0: none */
+    sim_lease lease; /**< by which its attempt acts; until.ns 0: none */
     union {
         tl_acquire acquire;
         tl_settle settle;

@@ -83,7 +83,11 @@ TEST(each_script_has_a_name_a_text_and_a_sha1) {
     const char *const names[TL_SCRIPTS] = {
         [TL_SCRIPT_BREAK] = "break", [TL_SCRIPT_DROP] = "drop", [TL_SCRIPT_FREE] = "free",
         [TL_SCRIPT_HOLD] = "hold",   [TL_SCRIPT_KEEP] = "keep", [TL_SCRIPT_LOOK] = "look",
-        [TL_SCRIPT_PHASE] = "phase", [TL_SCRIPT_SCAN] = "scan", [TL_SCRIPT_TAKE] = "take"};
+        [TL_SCRIPT_SCAN] = "scan",   [TL_SCRIPT_TAKE] = "take",
+#ifdef TL_COMPAT
+        [TL_SCRIPT_PHASE] = "phase",
+#endif
+    };
     for (int i = 0; i < TL_SCRIPTS; i++) {
         tl_script s = (tl_script)i;
         assert_true(tl__bytes_eq(tl__script_name(s), tl__bytes_of(names[i])));

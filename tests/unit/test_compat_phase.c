@@ -31,8 +31,9 @@ static void refused(tl_client_options o, const char *words) {
 /* As the driver does it: a lease that was read is kept. */
 static tl_status keeping(void *machine, const tl_event *e, tl_out *out) {
     tl_status status = one_step(machine, e, out);
-    if (out->has_lease)
-        tl__lease_merge((tl_lease *)(uintptr_t)&e->server->lease[out->leased], &out->lease);
+    if (out->keeps)
+        tl__lease_merge((tl_lease *)(uintptr_t)tl__lease_of(e->server, out->keeps_at),
+                        tl__lease_read(out));
     return status;
 }
 
@@ -40,7 +41,7 @@ static void ready_with(feed *f, tl_op op, tl_client_options o) {
     prepare(f, &tl__protocol_auto, op);
     free(names);
     names = open_names(o);
-    m.job.rules.ns = &names->at[0];
+    m.job.rules.of = &names->at[0];
     f->step = keeping;
 }
 
@@ -55,7 +56,7 @@ static tl_status answer_phase(feed *f, int phase, int64_t epoch, int64_t lease_m
 
 /* A lease that was read at the start. */
 static void know(feed *f, int phase, int64_t epoch) {
-    f->server.lease[0] = (tl_lease){
+    *(tl_lease *)&f->server.kept[0] = (tl_lease){
         .phase = (int8_t)phase, .epoch = epoch, .lease_ms = LEASE_MS, .until = feed_ms(LEASE_MS)};
 }
 
@@ -153,7 +154,7 @@ TEST(without_a_lease_the_register_is_read_first) {
     assert_int_equal(answer_phase(&f, TL_PHASE_TOKEN, 3, LEASE_MS), TL_GO);
     assert_true(f.out.has_bracket);
     assert_string_equal(writes(&f), "token");
-    assert_int_equal(f.server.lease[0].epoch, 3);
+    assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 3);
     assert_int_equal(feed_just_taken(&f), TL_END);
     expect(&f, TL_OK, false);
     assert_int_equal(speaks(), 1 + TL_TOKEN);
@@ -188,7 +189,7 @@ TEST(the_fallback_may_be_the_timestamp_protocol) {
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_TIMESTAMP);
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'"); /* so nobody can have made a register */
-    assert_int_equal(f.server.lease[0].phase, TL_PHASE_NONE);
+    assert_int_equal(tl__lease_of(&f.server, 0)->phase, TL_PHASE_NONE);
     feed_assert_asked(&f, "take");
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'");
     assert_string_equal(writes(&f), "plain");
@@ -223,9 +224,10 @@ TEST(a_lease_counts_from_before_the_question_less_the_drift) {
     (void)feed_start(&f);
     feed_at(&f, 1000);
     (void)answer_phase(&f, TL_PHASE_TOKEN, 1, 10000);
-    assert_int_equal(f.server.lease[0].until.ns, feed_ms(5 + 10000).ns - FEED_LOSS_OF(10000));
-    assert_int_equal(f.server.lease[0].lease_ms, 10000);
-    assert_int_equal(f.server.lease[0].told.ns, feed_ms(1000).ns);
+    assert_int_equal(tl__lease_of(&f.server, 0)->until.ns,
+                     feed_ms(5 + 10000).ns - FEED_LOSS_OF(10000));
+    assert_int_equal(tl__lease_of(&f.server, 0)->lease_ms, 10000);
+    assert_int_equal(tl__lease_of(&f.server, 0)->told.ns, feed_ms(1000).ns);
 }
 
 TEST(an_answer_after_the_lease_is_not_acted_by) {
@@ -246,7 +248,7 @@ TEST(a_register_never_goes_back) {
     (void)answer_phase(&f, TL_PHASE_BRIDGE, 6, LEASE_MS);
     expect(&f, TL_EDENIED, false);
     assert_non_null(strstr(f.out.words, "older epoch"));
-    assert_int_equal(f.server.lease[0].epoch, 7);
+    assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
     ready(&f, TL_TAKE);
     know(&f, TL_PHASE_DRAIN, 7);
     feed_at(&f, LEASE_MS);
@@ -268,15 +270,15 @@ TEST(what_was_asked_before_a_change_is_no_proof_that_writes_were_lost) {
         ready(&f, TL_TAKE);
         (void)feed_start(&f);
         know(&f, TL_PHASE_DRAIN, 7);
-        f.server.lease[0].told = feed_ms(1);
+        ((tl_lease *)&f.server.kept[0])->told = feed_ms(1);
         feed_at(&f, 2);
         (void)answer_phase(&f, epoch ? TL_PHASE_BRIDGE : TL_PHASE_NONE, epoch, LEASE_MS);
         expect(&f, TL_EUNAVAILABLE, false);
         assert_non_null(strstr(f.out.words, "while it was being read"));
-        assert_int_equal(f.server.lease[0].epoch, 7);
+        assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
         ready(&f, TL_TAKE);
         know(&f, TL_PHASE_DRAIN, 7);
-        f.server.lease[0].told = feed_ms(1);
+        ((tl_lease *)&f.server.kept[0])->told = feed_ms(1);
         feed_at(&f, LEASE_MS);
         (void)feed_start(&f);
         assert_int_equal(feed_arg_int(&f, 6), 7);
@@ -332,7 +334,7 @@ TEST(while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt) {
         (void)feed_start(&f);
         assert_int_equal(feed_reply(&f, "%s", rows[i].reply), TL_END);
         expect(&f, rows[i].code, false);
-        assert_int_equal(f.server.lease[0].until.ns, 0);
+        assert_int_equal(tl__lease_of(&f.server, 0)->until.ns, 0);
     }
 }
 
@@ -568,7 +570,7 @@ TEST(a_stray_answer_changes_nothing) {
     assert_int_equal(feed_reply_to(&f, TICKET + 1, "[3 1 30000 '1' '1']"), TL_GO);
     assert_int_equal(feed_timer(&f), TL_GO);
     assert_int_equal(f.sends, 1);
-    assert_false(f.out.has_lease);
+    assert_false(f.out.keeps);
 }
 
 /* ---- the guard ------------------------------------------------------------------------------- */
@@ -713,8 +715,9 @@ static tl_attend attendant;
 
 static tl_status attending(void *machine, const tl_event *e, tl_out *out) {
     tl_status status = tl__attend_step(machine, e, out);
-    if (out->has_lease)
-        tl__lease_merge((tl_lease *)(uintptr_t)&e->server->lease[out->leased], &out->lease);
+    if (out->keeps)
+        tl__lease_merge((tl_lease *)(uintptr_t)tl__lease_of(e->server, out->keeps_at),
+                        tl__lease_read(out));
     return status;
 }
 
@@ -736,7 +739,7 @@ TEST(a_lease_is_read_again_at_each_third) {
         feed_assert_asked(&f, "phase");
         assert_int_equal(f.sends, i);
         assert_int_equal(answer_phase(&f, TL_PHASE_BRIDGE, 7, LEASE_MS), TL_GO);
-        assert_true(tl__lease_lasts(&f.server.lease[0], feed_ms(i * LEASE_MS / 3 + 20000)));
+        assert_true(tl__lease_lasts(tl__lease_of(&f.server, 0), feed_ms(i * LEASE_MS / 3 + 20000)));
     }
 }
 
@@ -764,7 +767,7 @@ TEST(what_fails_is_asked_again_soon_and_more_slowly) {
     assert_int_equal(f.sends, 11);
     (void)feed_await(&f);
     (void)answer_phase(&f, TL_PHASE_BRIDGE, 6, LEASE_MS); /* older: not kept, and asked again */
-    assert_int_equal(f.server.lease[0].epoch, 7);
+    assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
     (void)feed_await(&f);
     assert_int_equal(f.sends, 13);
     assert_int_equal(feed_cancel(&f), TL_END);
@@ -774,10 +777,10 @@ TEST(a_stray_answer_is_not_read) {
     feed f;
     attend(&f);
     assert_int_equal(feed_reply_to(&f, 0, "[3 8 30000 '1' '1']"), TL_GO);
-    assert_int_equal(f.server.lease[0].epoch, 7);
+    assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
     (void)feed_await(&f);
     (void)feed_reply_to(&f, 99, "[3 8 30000 '1' '1']");
-    assert_int_equal(f.server.lease[0].epoch, 7);
+    assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
     assert_int_equal(f.sends, 1);
 }
 

@@ -1,0 +1,123 @@
+/*
+ * Leases on phases, as the runtime keeps them up: what was read, for all of a client's locks, and the
+ * tasks that read it again in time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "ground/error.h"
+#include "phase/phase.h"
+
+/* What keeps the lease on a namespace's phase fresh. */
+typedef struct {
+    tl_task task;
+    tl_attend machine;
+    bool begun; /* one was read; under keeper.mutex */
+} attendant;
+
+typedef struct {
+    tl_namespaces *namespaces;
+    attendant attendant[TL_NAMESPACES_MAX];
+} upkeep;
+
+static tl_err open_upkeep(tl_client *client, const tl_client_options *o, tl_error *err) {
+    upkeep *u = calloc(1, sizeof *u);
+    (void)o; /* the client has them */
+    if (!u)
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    client->upkeep = u;
+    tl_token id = tl__token_draw(&client->random);
+    tl_err code = tl__namespaces_open(&client->legacy, tl__bytes_of(client->owner), &id,
+                                      &u->namespaces, err);
+    client->legacy.namespaces = NULL; /* the caller's */
+    return code;
+}
+
+static tl_err namespace_of(const tl_client *client, tl_bytes key, const void **ret, tl_error *err) {
+    const upkeep *u = client->upkeep;
+    *ret = tl__namespace_of(u->namespaces, key);
+    return *ret ? TL_OK
+                : tl__fail(err, TL_EINVALID, 0,
+                           "namespaces: no pattern of the client matches this key");
+}
+
+/* ---- keeping leases fresh -------------------------------------------------------------------- */
+
+static void attended(tl_task *task, const tl_out *out, tl_status status) {
+    (void)task;
+    (void)out;
+    (void)status;
+}
+
+static void attend(tl_client *client, uint8_t index) {
+    upkeep *u = client->upkeep;
+    attendant *a = &u->attendant[index];
+    if (a->begun)
+        return;
+    a->begun = true;
+    tl__attend_init(&a->machine, u->namespaces, index, client->attempt_ms, tl__client_seed(client));
+    a->task = (tl_task){
+        .machine = {.state = &a->machine, .step = tl__attend_step, .does = "refresh the phase"},
+        .stepped = attended};
+    (void)tl__keeper_add(&client->keeper, &a->task, TL_START);
+}
+
+static void keep(tl_client *client, const tl_out *out, bool in) {
+    tl_lease read;
+    memcpy(&read, &out->kept, sizeof read);
+    tl__mutex_lock(&client->mutex);
+    tl__lease_merge((tl_lease *)&client->server.kept[out->keeps_at], &read);
+    tl__mutex_unlock(&client->mutex);
+    if (in) {
+        attend(client, out->keeps_at);
+        return;
+    }
+    if (tl__keeper_ready(&client->keeper))
+        return;
+    tl__keeper_lock(&client->keeper);
+    attend(client, out->keeps_at);
+    tl__keeper_unlock(&client->keeper);
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void end(tl_client *client) {
+    upkeep *u = client->upkeep;
+    tl__keeper_lock(&client->keeper);
+    for (uint8_t i = 0; i < TL_NAMESPACES_MAX; i++)
+        if (u->attendant[i].begun)
+            tl__keeper_remove(&client->keeper, &u->attendant[i].task);
+    tl__keeper_unlock(&client->keeper);
+}
+
+static void let_go(void *hold) {
+    (void)hold;
+}
+
+static void leave(tl_client *client) {
+    upkeep *u = client->upkeep;
+    for (uint8_t i = 0; i < TL_NAMESPACES_MAX; i++) {
+        tl_attend *a = &u->attendant[i].machine;
+        if (!u->attendant[i].begun)
+            continue;
+        tl__leave_init(a, u->namespaces, i, client->attempt_ms);
+        const tl_machine machine = {.state = a, .step = tl__attend_step, .does = "deregister"};
+        tl__keeper_detach_in(&client->keeper, &machine, sizeof *a, TL_START, NULL, let_go);
+    }
+}
+
+static void free_upkeep(tl_client *client) {
+    upkeep *u = client->upkeep;
+    if (u->namespaces)
+        tl__namespaces_close(u->namespaces);
+    free(u);
+    client->upkeep = NULL;
+}
+
+const tl_upkeep tl__phase_upkeep = {.open = open_upkeep,
+                                    .of = namespace_of,
+                                    .keep = keep,
+                                    .end = end,
+                                    .leave = leave,
+                                    .free = free_upkeep};
