@@ -47,7 +47,9 @@ void js_put(json_t *value, size_t flags, FILE *out);
 #define JS_DEPTH_MOST 16
 #define JS_VALUES_MOST 500000
 
-/** Read one value with nothing but spaces behind it, to be freed by json_decref. NULL, and why: it is no JSON, names a member twice, holds a zero character, or is too deep or too much. */
+/** Read one value with nothing but spaces behind it, to be freed by json_decref. NULL, and why: it is not
+ *  JSON, names a member twice, holds a zero character, is nested too deep or has too many values, or there
+ *  is no memory. */
 json_t *js_read(const char *text, size_t len, const char **ret_why);
 
 /** A string as C's, of printable ASCII: each other character is '?'. False: no string, or it does not fit. */

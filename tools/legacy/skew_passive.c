@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "legacy/skew_passive.h"
+#include "skew/judge/skew_number.h"
 
 #define NOTHING ((tl_interval){INT64_MIN, INT64_MAX})
 #define SECOND_US INT64_C(1000000)
@@ -365,15 +366,9 @@ static int64_t estimate_us(const skew_host *hosts, int count) {
     return llabs(us - whole) <= SECOND_US / 10 ? whole : (us + 500) / 1000 * 1000;
 }
 
-static const char *ms(char buf[32], int64_t us) {
-    (void)snprintf(buf, 32, "%s%lld.%03lld", us < 0 ? "-" : "", (long long)llabs(us / 1000),
-                   (long long)llabs(us % 1000));
-    return buf;
-}
-
 void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
     bool estimate = model->lifetime_us == SKEW_LIFETIME_UNKNOWN;
-    char from[32], to[32];
+    char from[SKEW_NUMBER_SIZE], to[SKEW_NUMBER_SIZE];
     tl_interval hull = {0, 0};
 
     if (!estimate && !is_shifted(model, hosts, count, &hull))
@@ -396,6 +391,6 @@ void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
             refuse(h, "model-mismatch",
                    "MODEL-MISMATCH: --legacy-ttl (or --dialect) is wrong by %s to %s ms, or all "
                    "these hosts are off by as much",
-                   ms(from, hull.lo), ms(to, hull.hi));
+                   skew_down(from, hull.lo, 3), skew_up(to, hull.hi, 3));
     }
 }

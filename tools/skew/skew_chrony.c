@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "skew/judge/skew_number.h"
 #include "skew/skew_chrony.h"
 #include "transport/conn.h" /* tl_bytes */
 
@@ -154,22 +155,16 @@ bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
 
 /* ---- the row ------------------------------------------------------------------------------------- */
 
-static const char *ms(char buf[32], int64_t us) {
-    (void)snprintf(buf, 32, "%s%lld.%03lld", us < 0 ? "-" : "+", (long long)llabs(us / 1000),
-                   (long long)llabs(us % 1000));
-    return buf;
-}
-
 /* What follows for the Redis server, for people. */
 static void tell(const chrony_state *s, const tl_interval *own, skew_host *h) {
-    char at[32], by[32], lo[32], hi[32];
+    char at[SKEW_NUMBER_SIZE], by[SKEW_NUMBER_SIZE], lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE];
     int n = snprintf(h->detail, sizeof h->detail,
                      "from the true time, as chronyd believes: %s ms, to within %s",
-                     ms(at, s->system_us), ms(by, s->error_us) + 1);
+                     skew_aligned(at, s->system_us, 3, false), skew_up(by, s->error_us, 3));
     if (own && n > 0 && (size_t)n < sizeof h->detail)
         (void)snprintf(h->detail + n, sizeof h->detail - (size_t)n, "; the server then %s to %s",
-                       ms(lo, s->system_us - s->error_us - own->hi),
-                       ms(hi, s->system_us + s->error_us - own->lo));
+                       skew_aligned(lo, s->system_us - s->error_us - own->hi, 3, false),
+                       skew_aligned(hi, s->system_us + s->error_us - own->lo, 3, true));
 }
 
 void chrony_judge(const chrony_report *r, const skew_reading *now, const tl_interval *own,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "skew/judge/skew_number.h"
 #include "skew/skew_ntp.h"
 
 #define US_PER_S INT64_C(1000000)
@@ -223,6 +224,7 @@ static const char *why_not(const ntp_source *s, const skew_reading *now, const t
 void ntp_judge(const ntp_source *s, const skew_reading *now, const tl_interval *own,
                int32_t rate_ppm, skew_host *h) {
     const char *why = why_not(s, now, own, &h->status);
+    char root[SKEW_NUMBER_SIZE];
 
     h->instrument = "ntp";
     h->kind = SKEW_SERVED;
@@ -243,9 +245,8 @@ void ntp_judge(const ntp_source *s, const skew_reading *now, const tl_interval *
     h->status = "ok";
     h->age_ms = tl__ms_until(s->track.at, now->after);
     (void)snprintf(h->detail, sizeof h->detail,
-                   "the time that it serves, stratum %d, root distance %lld.%03lld ms%s",
-                   s->stratum, (long long)(s->root_us / 1000), (long long)(s->root_us % 1000),
-                   oddity(s, off));
+                   "the time that it serves, stratum %d, root distance %s ms%s", s->stratum,
+                   skew_up(root, s->root_us, 3), oddity(s, off));
 }
 
 /* ---- places ------------------------------------------------------------------------------------ */
