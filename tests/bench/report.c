@@ -8,28 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/js.h"
+
+static json_t *lines;
 static FILE *json;
 static const char *path;
-static int lines;
 
 const char *regime_name(regime r) {
     static const char *const names[] = {"one", "cross", "free", "delay"};
     return names[r];
-}
-
-static void print_text(const char *text) { /* none of ours needs an escape but these */
-    fputc('"', json);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', json);
-        fputc(*text, json);
-    }
-    fputc('"', json);
-}
-
-static void member(const char *name, const char *text) {
-    fprintf(json, ", \"%s\": ", name);
-    print_text(text);
 }
 
 void report_begin(const char *json_path) {
@@ -40,28 +27,27 @@ void report_begin(const char *json_path) {
     printf("%s; %d rounds, medians\n\n", bench_describe(), rounds);
     printf("%-9s %-5s  %-54s %10s %10s  %6s  %-14s  %s\n", "row", "where", "what", "ours",
            "baseline", "ratio", "spread", "goal");
-    fprintf(json, "{\"version\": \"%s\", \"rounds\": %d", tl_version(), rounds);
-    member("machine", bench_describe());
-    fputs(", \"lines\": [", json);
+    lines = json_array();
 }
 
 void report_end(void) {
-    fputs("\n]}\n", json);
-    if (fclose(json) != 0)
+    json_t *all = json_pack("{s:s, s:i, s:s, s:o}", "version", tl_version(), "rounds", rounds,
+                            "machine", bench_describe(), "lines", lines);
+    if (!all || json_dumpf(all, json, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) || fclose(json))
         die("%s: %s", path, strerror(errno));
+    json_decref(all);
     printf("\nas JSON: %s\n", path);
 }
 
-static void begin_line(const char *name, regime r) {
-    fprintf(json, "%s\n  {\"row\": \"%s\"", lines++ ? "," : "", name);
-    member("regime", regime_name(r));
+static json_t *begin_line(const char *name, regime r) {
     printf("%-9s %-5s  ", name, regime_name(r));
+    return json_pack("{s:s, s:s}", "row", name, "regime", regime_name(r));
 }
 
 void report_skip(const char *name, regime r, const char *why) {
-    begin_line(name, r);
-    member("skipped", why);
-    fputs("}", json);
+    json_t *line = begin_line(name, r);
+    js_set(&line, "skipped", js_text(why));
+    js_append(&lines, line);
     printf("skipped: %s\n", why);
 }
 
@@ -111,20 +97,22 @@ static void print_line(const label *l, spread ours, const spread *base, const sp
     (void)fflush(stdout);
 }
 
-static void write_line(const label *l, spread ours, const spread *base, const spread *ratio,
-                       int n) {
+static void write_line(json_t *line, const label *l, spread ours, const spread *base,
+                       const spread *ratio, int n) {
     const spread *s = ratio ? ratio : &ours;
-    member("what", l->what);
-    member("unit", l->unit);
-    fprintf(json, ", \"ours\": %.6g", ours.median);
+    js_set(&line, "what", js_text(l->what));
+    js_set(&line, "unit", js_text(l->unit));
+    js_set(&line, "ours", json_real(ours.median));
     if (base)
-        fprintf(json, ", \"baseline\": %.6g", base->median);
+        js_set(&line, "baseline", json_real(base->median));
     if (ratio)
-        fprintf(json, ", \"ratio\": %.4g", ratio->median);
-    fprintf(json, ", \"least\": %.6g, \"most\": %.6g, \"rounds\": %d", s->least, s->most, n);
+        js_set(&line, "ratio", json_real(ratio->median));
+    js_set(&line, "least", json_real(s->least));
+    js_set(&line, "most", json_real(s->most));
+    js_set(&line, "rounds", json_integer(n));
     if (l->goal)
-        member("goal", l->goal);
-    fputs("}", json);
+        js_set(&line, "goal", js_text(l->goal));
+    js_append(&lines, line);
 }
 
 void report(const label *l, const double *ours, const double *base, int n) {
@@ -136,9 +124,9 @@ void report(const label *l, const double *ours, const double *base, int n) {
             by_round[i] = base[i] != 0 ? ours[i] / base[i] : 0;
         ratio = spread_of(by_round, n);
     }
-    begin_line(l->row, l->regime);
+    json_t *line = begin_line(l->row, l->regime);
     print_line(l, o, base ? &b : NULL, base ? &ratio : NULL, n);
-    write_line(l, o, base ? &b : NULL, base ? &ratio : NULL, n);
+    write_line(line, l, o, base ? &b : NULL, base ? &ratio : NULL, n);
 }
 
 void report_one(const label *l, double ours) {
