@@ -11,6 +11,7 @@
 #include "bench.h"
 #include "client/client.h"
 #include "protocol/acquire.h"
+#include "protocol/attempt.h"
 #ifdef TL_COMPAT
 #include "phase/phase.h"
 #endif
@@ -238,8 +239,8 @@ static void begin_take(guarded *g) {
     const tl_event e = {.kind = TL_START, .now = now, .server = &server};
     server.wall_us += g->ahead_us;
     tl__out_clear(&g->out);
-    g->job.protocol->init(&g->attempt, TL_TAKE, 1, tl__mono_add_ms(e.now, ATTEMPT_MS));
-    if (g->job.protocol->step(&g->attempt, &g->job, &e, &g->out) != TL_GO || g->out.sends != 1 ||
+    tl__attempt_init(&g->attempt, g->job.protocol, TL_TAKE, 1, tl__mono_add_ms(e.now, ATTEMPT_MS));
+    if (tl__attempt_step(&g->attempt, &g->job, &e, &g->out) != TL_GO || g->out.sends != 1 ||
         g->out.clock_off != (g->ahead_us > 0))
         die("machine: a take does not begin");
 }
