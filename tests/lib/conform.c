@@ -14,7 +14,6 @@
 #include "fake_tcp.h"
 #include "real_redis.h"
 
-#define TESTS_MAX 64
 #define NAME_SIZE 160
 #define SKIP 77
 /* Stamps: with the least margins and the longest legacy lifetime any lifetime of our own will do, and is
@@ -169,43 +168,18 @@ static const char *const reasons[CONFORM_NEEDS] = {
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-static conform_test tests[TESTS_MAX];
-static size_t count;
-
-void conform_add(conform_test test) {
-    size_t at = count++;
-    if (at >= TESTS_MAX) {
-        (void)fprintf(stderr, "more than %d promises in one program\n", TESTS_MAX);
-        abort();
-    }
-    for (; at > 0 && tests[at - 1].line > test.line; at--)
-        tests[at] = tests[at - 1];
-    tests[at] = test;
-}
-
-/* A test, and the row that it is run on. */
-typedef struct {
-    conform *on;
-    const conform_test *test;
-} unit;
-
 static int set_up(void **state) {
-    static unsigned begun;
-    conform *c = ((unit *)*state)->on;
-    (void)snprintf(c->key, sizeof c->key, "conform:%u", ++begun);
+    static unsigned tests;
+    conform *c = *state;
+    (void)snprintf(c->key, sizeof c->key, "conform:%u", ++tests);
     if (c->row->phase) /* another test may have flushed it away */
         conform_do(c, "HMSET tidelock:phase:{default} phase %d epoch 1", c->row->phase);
     return 0;
 }
 
-static void run(void **state) {
-    const unit *u = *state;
-    u->test->run(u->on);
-}
-
 /* What a client sent as it was closed may be read later: then the next test would count it. */
 static int tear_down(void **state) {
-    conform *c = ((unit *)*state)->on;
+    conform *c = *state;
     int failed = locks_clean_up(state);
     proxy_free(c->proxy);
     c->proxy = NULL;
@@ -214,9 +188,9 @@ static int tear_down(void **state) {
 }
 
 /* Is it among this row's promises? */
-static bool is_promised(const conform_row *row, const conform_test *test, const char *name) {
-    unsigned lacking = row->lacks & test->needs;
-    if (test->stamps && !row->stamps)
+static bool is_promised(const conform_row *row, unsigned needs, const char *name) {
+    unsigned lacking = row->lacks & needs;
+    if (needs & CONFORM_IS_OF_STAMPS && !row->stamps)
         return false;
     for (unsigned i = 0; i < CONFORM_NEEDS; i++)
         if (lacking & 1U << i) {
@@ -240,16 +214,14 @@ static void close_server(conform *c) {
 
 static int run_row(const conform_kind *kind, const conform_row *row) {
     static char names[TESTS_MAX][NAME_SIZE];
-    static unit on[TESTS_MAX];
     struct CMUnitTest units[TESTS_MAX] = {0};
     conform c = {.protocol = row->protocol, .no_fence = row->no_fence, .row = row, .kind = kind};
-    size_t n = 0;
+    size_t count, n = 0;
+    const tests_entry *tests = tests_all(&count);
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(names[i], NAME_SIZE, "%s [%s, %s]", tests[i].name, row->name, kind->name);
-        if (!is_promised(row, &tests[i], names[i]))
-            continue;
-        on[i] = (unit){&c, &tests[i]};
-        units[n++] = (struct CMUnitTest){names[i], run, set_up, tear_down, &on[i]};
+        if (is_promised(row, tests[i].marks, names[i]))
+            units[n++] = (struct CMUnitTest){names[i], tests[i].run, set_up, tear_down, &c};
     }
     if (n == 0)
         return 0;
@@ -300,6 +272,8 @@ static int end(child c) {
 int conform_run(void) {
     child children[KINDS * ROWS];
     const char *only = getenv("TEST_ONLY");
+    size_t count;
+    (void)tests_all(&count);
     int result = count ? 0 : 1;
     if (only)
         cmocka_set_test_filter(only);

@@ -62,36 +62,19 @@ typedef struct {
     proxy *proxy;
 } conform;
 
-typedef struct {
-    const char *name;
-    void (*run)(conform *c);
-    unsigned needs;
-    bool stamps; /**< a promise of stamps alone */
-    int line;    /**< they run in this order */
-} conform_test;
-
 /** A promise; `c` is what its function calls the row that it is run on. */
-#define CONFORM(name, c) CONFORM__ADD(name, c, 0, false)
-#define CONFORM_OF(name, c, needs) CONFORM__ADD(name, c, needs, false)
-#define CONFORM_STAMPS(name, c, needs) CONFORM__ADD(name, c, needs, true)
-
-#define CONFORM__ADD(title, c, need, of_stamps)                                                    \
-    static void test_##title(conform *);                                                           \
-    __attribute__((constructor)) static void add_##title(void) {                                   \
-        conform_add((conform_test){.name = #title,                                                 \
-                                   .run = test_##title,                                            \
-                                   .needs = (need),                                                \
-                                   .stamps = (of_stamps),                                          \
-                                   .line = __LINE__});                                             \
-    }                                                                                              \
-    static void test_##title(__attribute__((unused)) conform *c)
+#define CONFORM(name, c) CONFORM_OF(name, c, 0)
+#define CONFORM_OF(name, c, needs)                                                                 \
+    TESTS__ON(name, __attribute__((unused)) conform *c, NULL, NULL, needs)
+/** A promise of stamps alone. */
+#define CONFORM_STAMPS(name, c, needs) CONFORM_OF(name, c, (needs) | CONFORM_IS_OF_STAMPS)
+#define CONFORM_IS_OF_STAMPS (1U << CONFORM_NEEDS)
 
 #define CONFORM_MAIN                                                                               \
     int main(void) {                                                                               \
         return conform_run();                                                                      \
     }
 
-void conform_add(conform_test test);
 int conform_run(void);
 
 bool conform_has(const conform *c, unsigned need);

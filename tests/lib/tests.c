@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TESTS_MAX 256
-
 static tests_entry entries[TESTS_MAX];
 static size_t count;
 
@@ -20,6 +18,11 @@ void tests_add(tests_entry entry) {
     for (; at > 0 && entries[at - 1].line > entry.line; at--)
         entries[at] = entries[at - 1];
     entries[at] = entry;
+}
+
+const tests_entry *tests_all(size_t *ret_count) {
+    *ret_count = count;
+    return entries;
 }
 
 int tests_run_group(const char *group, unsigned marks, CMFixtureFunction set_up,

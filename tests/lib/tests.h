@@ -29,6 +29,8 @@
         _fail(__FILE__, __LINE__);                                                                 \
     } while (0)
 
+#define TESTS_MAX 256 /**< in one program */
+
 typedef struct {
     const char *name;
     CMUnitTestFunction run;
@@ -73,15 +75,21 @@ __attribute__((unused)) static const tests_fixture tests__fixture;
     TESTS__PLAIN(name, tests__fixture.set_up, tests__fixture.tear_down, groups)
 /** With what the file's set-up left in *state: TEST_ON(a_promise, fake_world *w) { ... } */
 #define TEST_ON(name, parameter)                                                                   \
-    static void test_##name(parameter);                                                            \
-    static void run_##name(void **state) {                                                         \
-        test_##name(*state);                                                                       \
+    TESTS__ON(name, parameter, tests__fixture.set_up, tests__fixture.tear_down, 0)
+
+#define TESTS__ON(title, parameter, before, after, mark)                                           \
+    static void test_##title(parameter);                                                           \
+    static void run_##title(void **state) {                                                        \
+        test_##title(*state);                                                                      \
     }                                                                                              \
-    TESTS__ADD(name, run_##name, tests__fixture.set_up, tests__fixture.tear_down, 0)               \
-    static void test_##name(parameter)
+    TESTS__ADD(title, run_##title, before, after, mark)                                            \
+    static void test_##title(parameter)
 
 /** One more, for a main() that makes its tests of a table. What it points at must last. */
 void tests_add(tests_entry entry);
+
+/** What has been added so far, in order. */
+const tests_entry *tests_all(size_t *ret_count);
 
 /** All of them. For a main(): 0 when all passed. */
 int tests_run(void);
