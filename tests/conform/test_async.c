@@ -11,6 +11,7 @@
 
 #include "client/lock.h"
 #include "conform.h"
+#include "queue_look.h"
 
 #define TTL_MS 30000
 #define ATTEMPT_MS clock_patient_ms(200)
@@ -98,14 +99,6 @@ static tl_err release(tl_lock *lock) {
 
 static tl_client *client_in(conform *c, bool dispatch) {
     return conform_client_with(c, TL_CLIENT_OPTIONS(.dispatch = dispatch));
-}
-
-static int standing(tl_lock *lock) {
-    tl_gate *gate = &lock->client->gate;
-    tl__mutex_lock(&gate->mutex);
-    int state = lock->place.state;
-    tl__mutex_unlock(&gate->mutex);
-    return state;
 }
 
 static void await_standing(tl_lock *lock, int state) {

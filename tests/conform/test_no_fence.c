@@ -3,6 +3,7 @@
  */
 #include "client/lock.h"
 #include "conform.h"
+#include "queue_look.h"
 #include "wire/script.h"
 
 #define TTL_MS 30000
@@ -83,14 +84,6 @@ CONFORM_OF(a_take_whose_answer_is_lost_finds_itself_the_holder, c, CONFORM_NO_FE
     assert_true(tl_lock_remaining_ms(lock) <= left);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
-}
-
-static int standing(tl_lock *lock) {
-    tl_gate *gate = &lock->client->gate;
-    tl__mutex_lock(&gate->mutex);
-    int state = lock->place.state;
-    tl__mutex_unlock(&gate->mutex);
-    return state;
 }
 
 static acquiring *begin_queued(tl_lock *lock) {

@@ -9,6 +9,7 @@
 
 #include "client/lock.h"
 #include "conform.h"
+#include "queue_look.h"
 
 #define TTL_MS 30000
 #define BRIEF_MS clock_patient_ms(2000) /* to be met, or to be waited for */
@@ -24,14 +25,6 @@ static int queue_behind(tl_lock *front) {
         n++;
     tl__mutex_unlock(&gate->mutex);
     return n;
-}
-
-static int standing(tl_lock *lock) {
-    tl_gate *gate = &lock->client->gate;
-    tl__mutex_lock(&gate->mutex);
-    int state = lock->place.state;
-    tl__mutex_unlock(&gate->mutex);
-    return state;
 }
 
 static acquiring *begin_queued(tl_lock *lock, tl_lock *front, int64_t wait_ms) {

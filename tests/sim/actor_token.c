@@ -217,29 +217,13 @@ static void end(sim_world *w, sim_actor *a) {
         sim_fail(w, a->key, "%s's operation never ends", a->name);
 }
 
-const sim_actor_kind sim_actor_token = {
-    .name = "token",
-    .size = sizeof(token_actor),
-    .start = start,
-    .act = act,
-    .crash = crash,
-    .holds = holds,
-    .value = value,
-    .stop = stop,
-    .check = check,
-    .end = end,
-};
+#define KIND(title)                                                                                \
+    {                                                                                              \
+        .name = (title), .size = sizeof(token_actor), .start = start, .act = act, .crash = crash,  \
+        .holds = holds, .value = value, .stop = stop, .check = check, .end = end                   \
+    }
+
+const sim_actor_kind sim_actor_token = KIND("token");
 
 /* The same program with the stamps of legacy clients. */
-const sim_actor_kind sim_actor_stamp = {
-    .name = "stamp",
-    .size = sizeof(token_actor),
-    .start = start,
-    .act = act,
-    .crash = crash,
-    .holds = holds,
-    .value = value,
-    .stop = stop,
-    .check = check,
-    .end = end,
-};
+const sim_actor_kind sim_actor_stamp = KIND("stamp");

@@ -5,10 +5,9 @@
 #ifndef STAMP_FEED_H
 #define STAMP_FEED_H
 
-#include "feed.h"
+#include "attempt_feed.h"
 #include "stamp/stamp.h"
 
-#define TICKET 9
 #define UNTIL_MS 600000
 #define M_MS 1000
 #define L_MS 500
@@ -19,18 +18,6 @@
 #define CAP_MS (LEGACY_MS - L_MS - 2 * M_MS)
 /* What the drift bound takes from a lifetime. */
 #define DRIFT_OF(ms) FEED_LOSS_OF(ms)
-
-typedef struct {
-    tl_attempt attempt; /* first: its result */
-    tl_job job;
-} one;
-
-static one m;
-
-static inline tl_status one_step(void *machine, const tl_event *e, tl_out *out) {
-    one *o = machine;
-    return tl__attempt_step(&o->attempt, &o->job, e, out);
-}
 
 static inline const tl_dialect *dialect(const char *name) {
     const tl_dialect *d = tl__dialect_find(tl__bytes_of(name));
@@ -64,17 +51,6 @@ static inline void prepare(feed *f, const tl_protocol *protocol, tl_op op) {
     feed_init(f, &m, one_step);
     f->server.wall_us = FEED_OFFSET_US;
     tl__attempt_init(&m.attempt, protocol, op, TICKET, feed_ms(UNTIL_MS));
-}
-
-static inline const tl_result *result(void) {
-    return &m.attempt.result;
-}
-
-static inline void expect(const feed *f, tl_err code, bool maybe) {
-    assert_int_equal(f->status, TL_END);
-    assert_int_equal(result()->code, code);
-    assert_int_equal(result()->maybe, maybe);
-    assert_int_equal(f->out.words[0] != '\0', code != TL_OK && code != TL_EBUSY);
 }
 
 /* Of a keep that found the lock another's or its key gone. */

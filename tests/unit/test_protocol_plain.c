@@ -1,46 +1,21 @@
 /*
  * The plain protocol's attempts: one SET first, then only what compares; and what each answer means.
  */
-#include "feed.h"
+#include "attempt_feed.h"
 #include "protocol/attempt.h"
-
-#define TICKET 9
-
-typedef struct {
-    tl_attempt attempt; /* first: its result */
-    tl_job job;
-} one;
-
-static tl_status step(void *machine, const tl_event *e, tl_out *out) {
-    one *o = machine;
-    return tl__attempt_step(&o->attempt, &o->job, e, out);
-}
-
-static one m;
 
 static void prepare(feed *f, tl_op op, bool again) {
     memset(&m, 0x5a, sizeof m);
     m.job = feed_job();
     m.job.protocol = tl__protocol_token.no_fence;
     m.job.again = again;
-    feed_init(f, &m, step);
+    feed_init(f, &m, one_step);
     tl__attempt_init(&m.attempt, m.job.protocol, op, TICKET, feed_ms(60000));
 }
 
 static void begin(feed *f, tl_op op, bool again) {
     prepare(f, op, again);
     assert_int_equal(feed_start(f), TL_GO);
-}
-
-static const tl_result *result(void) {
-    return &m.attempt.result;
-}
-
-static void expect(const feed *f, tl_err code, bool maybe) {
-    assert_int_equal(f->status, TL_END);
-    assert_int_equal(result()->code, code);
-    assert_int_equal(result()->maybe, maybe);
-    assert_int_equal(f->out.words[0] != '\0', code != TL_OK && code != TL_EBUSY);
 }
 
 static void assert_words(const feed *f, uint8_t command, const char *const *words) {

@@ -1,46 +1,21 @@
 /*
  * The token protocol's attempts: what each asks, and what each branch of each answer means.
  */
-#include "feed.h"
+#include "attempt_feed.h"
 #include "protocol/attempt.h"
 #include "wire/refusal.h"
-
-#define TICKET 9
-
-typedef struct {
-    tl_attempt attempt; /* first: its result */
-    tl_job job;
-} one;
-
-static tl_status step(void *machine, const tl_event *e, tl_out *out) {
-    one *o = machine;
-    return tl__attempt_step(&o->attempt, &o->job, e, out);
-}
-
-static one m;
 
 /* An attempt of which the asker waits until `until_ms`; its job may be changed before feed_start. */
 static void prepare(feed *f, tl_op op, int64_t until_ms) {
     memset(&m, 0x5a, sizeof m);
     m.job = feed_job();
-    feed_init(f, &m, step);
+    feed_init(f, &m, one_step);
     tl__attempt_init(&m.attempt, m.job.protocol, op, TICKET, feed_ms(until_ms));
 }
 
 static void begin(feed *f, tl_op op) {
     prepare(f, op, 60000);
     assert_int_equal(feed_start(f), TL_GO);
-}
-
-static const tl_result *result(void) {
-    return &m.attempt.result;
-}
-
-static void expect(const feed *f, tl_err code, bool maybe) {
-    assert_int_equal(f->status, TL_END);
-    assert_int_equal(result()->code, code);
-    assert_int_equal(result()->maybe, maybe);
-    assert_int_equal(f->out.words[0] != '\0', code != TL_OK && code != TL_EBUSY);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */

@@ -1,0 +1,18 @@
+/*
+ * Where a lock stands in its client's queue, which no caller is told: a test must know before it goes on.
+ */
+#ifndef QUEUE_LOOK_H
+#define QUEUE_LOOK_H
+
+#include "client/client.h"
+#include "client/lock.h"
+
+static inline int standing(tl_lock *lock) {
+    tl_gate *gate = &lock->client->gate;
+    tl__mutex_lock(&gate->mutex);
+    int state = lock->place.state;
+    tl__mutex_unlock(&gate->mutex);
+    return state;
+}
+
+#endif
