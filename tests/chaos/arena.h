@@ -117,6 +117,27 @@ static inline void forget_executed(void) {
     freeReplyObject(real_redis_command(server, "CONFIG RESETSTAT"));
 }
 
+/** Where a connection is broken: at each byte of the first ones, by a stride. */
+typedef struct {
+    proxy_way way;
+    size_t bytes, stride;
+} arena_cut;
+
+/** Each new client, whose connection through this proxy breaks once, gets and releases the lock all the same. */
+static inline void survives_one_reset(proxy *at, const arena_cut *cut, tl_client *(*make)(void)) {
+    for (size_t byte = 0; byte < cut->bytes; byte += cut->stride) {
+        tl_client *client = make();
+        tl_lock *lock = by_hand(client, TTL_MS);
+        int struck = proxy_struck(at);
+        proxy_break(at, cut->way, byte, PROXY_RESET, 1);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        assert_int_equal(proxy_struck(at), struck + 1);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        drop_lock(lock);
+        drop_client(client);
+    }
+}
+
 /** The lock is free for another, soon. */
 static inline void assert_free_soon(void) {
     tl_lock *next = by_hand(client_direct(), TTL_MS);

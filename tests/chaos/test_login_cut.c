@@ -13,10 +13,8 @@ TESTS_WITH(arena_set_up, arena_tear_down);
     "*1\r\n$4\r\nTIME\r\n"
 #define HEARD_LEAST "+OK\r\n+OK\r\n*2\r\n$10\r\n1700000000\r\n$1\r\n1\r\n"
 
-static const struct {
-    proxy_way way;
-    size_t bytes, stride;
-} ways[] = {{PROXY_REQUESTS, sizeof SAID - 1, 5}, {PROXY_REPLIES, sizeof HEARD_LEAST - 1, 1}};
+static const arena_cut ways[] = {{PROXY_REQUESTS, sizeof SAID - 1, 5},
+                                 {PROXY_REPLIES, sizeof HEARD_LEAST - 1, 1}};
 
 /* Not connected yet. */
 static tl_client *new_client(int db, int64_t connect_ms) {
@@ -24,6 +22,10 @@ static tl_client *new_client(int db, int64_t connect_ms) {
     (void)snprintf(url, sizeof url, "%s/%d", proxy_url(gate), db);
     return make_client_with(TL_CLIENT_OPTIONS(.url = url, .password = PASSWORD,
                                               .attempt_ms = SOON_MS, .connect_ms = connect_ms));
+}
+
+static tl_client *usual_client(void) {
+    return new_client(1, SOON_MS);
 }
 
 static void refused_at_gate(tl_err code) {
@@ -34,17 +36,7 @@ static void refused_at_gate(tl_err code) {
 
 TEST(a_login_that_breaks_once_is_made_again) {
     for (int w = 0; w < 2; w++)
-        for (size_t byte = 0; byte < ways[w].bytes; byte += ways[w].stride) {
-            tl_client *client = new_client(1, SOON_MS);
-            tl_lock *lock = by_hand(client, TTL_MS);
-            int struck = proxy_struck(gate);
-            proxy_break(gate, ways[w].way, byte, PROXY_RESET, 1);
-            ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-            assert_int_equal(proxy_struck(gate), struck + 1);
-            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-            drop_lock(lock);
-            drop_client(client);
-        }
+        survives_one_reset(gate, &ways[w], usual_client);
 }
 
 TEST(a_login_that_always_breaks_is_unavailable) {

@@ -199,25 +199,12 @@ TEST(a_servers_new_certificate_costs_nothing) {
 /* ---- connections ------------------------------------------------------------------------------- */
 
 /* What a client and the server say before the server has answered the login, at least. */
-static const struct {
-    proxy_way way;
-    size_t bytes, stride;
-} ways[] = {{PROXY_REQUESTS, 1200, 97}, {PROXY_REPLIES, 1000, 83}};
+static const arena_cut ways[] = {{PROXY_REQUESTS, 1200, 97}, {PROXY_REPLIES, 1000, 83}};
 
 TEST(a_handshake_that_breaks_once_is_made_again) {
     assert_true(configured("tls-auth-clients yes"));
     for (size_t w = 0; w < 2; w++)
-        for (size_t byte = 0; byte < ways[w].bytes; byte += ways[w].stride) {
-            tl_client *client = client_certified();
-            tl_lock *lock = by_hand(client, TTL_MS);
-            int struck = proxy_struck(secure);
-            proxy_break(secure, ways[w].way, byte, PROXY_RESET, 1);
-            ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-            assert_int_equal(proxy_struck(secure), struck + 1);
-            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-            drop_lock(lock);
-            drop_client(client);
-        }
+        survives_one_reset(secure, &ways[w], client_certified);
 }
 
 TEST(a_handshake_that_stalls_ends_by_the_limit) {

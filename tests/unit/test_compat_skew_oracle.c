@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "seeded.h"
 #include "tests.h"
 #include "dialect/dialect.h"
 #include "skew/judge/skew_judge.h"
@@ -20,14 +21,7 @@
 #define NOW (INT64_C(1763719800) * S)
 #define HOSTS_MAX 5
 
-static uint64_t seed_state, seed_played;
-static int64_t draw(int64_t below) {
-    seed_state ^= seed_state << 13;
-    seed_state ^= seed_state >> 7;
-    seed_state ^= seed_state << 17;
-    return (int64_t)((seed_state >> 11) % (uint64_t)below);
-}
-
+static uint64_t seed_played;
 /* ---- legacy clients ------------------------------------------------------------------------ */
 
 typedef struct {
@@ -134,7 +128,7 @@ static void play(uint64_t seed, tally *seen, int verdicts[4]) {
     skew_host hosts[HOSTS_MAX];
     clock_of clocks[HOSTS_MAX];
     seed_played = seed;
-    seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    seed_begin(seed);
     unsigned which = (unsigned)draw(64);
     const tl_dialect *d = tl__dialect_at(which) ? tl__dialect_at(which) : tl__dialect_at(0);
     tl_interval over = skew_stamp_over_us(d);

@@ -3,21 +3,9 @@
  */
 #include <stdio.h>
 
-#include "tests.h"
-#include "legacy/skew_monitor.h"
-#include "legacy/skew_passive.h"
-
-#define MS INT64_C(1000)
-#define S INT64_C(1000000)
-#define T (60 * S)
-#define T0 (INT64_C(1700000000) * S) /* the server's clock when a test begins */
-#define WAIT (5 * MS)
-#define RATE 200
+#include "passive_feed.h"
 
 static const skew_model usual = {.lifetime_us = T, .pool_wait_us = WAIT, .rate_ppm = 0};
-static skew_passive p;
-static skew_host hosts[SKEW_HOSTS_MAX];
-static int count;
 
 static int forget(void **state) {
     (void)state;
@@ -32,15 +20,6 @@ static void begin(skew_model m) {
 }
 
 /* ---- what a server says ------------------------------------------------------------------------ */
-
-static skew_heard heard(const char *host, int port, const char *command, int64_t at_us) {
-    skew_heard c = {.stamp_us = at_us, .words = 3};
-    (void)snprintf(c.host, sizeof c.host, "%s", host);
-    (void)snprintf(c.client, sizeof c.client, "%s:%d", host, port);
-    c.word[0].n = strlen(command);
-    memcpy(c.word[0].bytes, command, c.word[0].n);
-    return c;
-}
 
 /* A command at T0 + at. */
 static void says(const char *host, int port, const char *command, int64_t at) {

@@ -8,29 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests.h"
-#include "legacy/skew_monitor.h"
-#include "legacy/skew_passive.h"
-
-#define MS INT64_C(1000)
-#define S INT64_C(1000000)
-#define T (60 * S)
-#define T0 (INT64_C(1700000000) * S) /* the server's clock when a world begins */
-#define WAIT (5 * MS)
-#define RATE 200
-
-static skew_passive p;
-static skew_host hosts[SKEW_HOSTS_MAX];
-static int count;
-
-static skew_heard heard(const char *host, int port, const char *command, int64_t at_us) {
-    skew_heard c = {.stamp_us = at_us, .words = 3};
-    (void)snprintf(c.host, sizeof c.host, "%s", host);
-    (void)snprintf(c.client, sizeof c.client, "%s:%d", host, port);
-    c.word[0].n = strlen(command);
-    memcpy(c.word[0].bytes, command, c.word[0].n);
-    return c;
-}
+#include "seeded.h"
+#include "passive_feed.h"
 
 #define WORLD_HOSTS 4
 #define WORLD_CONNECTIONS 3
@@ -59,18 +38,12 @@ typedef struct {
     skew_heard c;
 } executed;
 
-static uint64_t seed_state, seed_played;
+static uint64_t seed_played;
 static int64_t server_ppb, lifetime;
 static machine machines[WORLD_HOSTS];
 static executed done[WORLD_COMMANDS];
 static int executions;
 
-static int64_t draw(int64_t below) {
-    seed_state ^= seed_state << 13;
-    seed_state ^= seed_state >> 7;
-    seed_state ^= seed_state << 17;
-    return (int64_t)((seed_state >> 11) % (uint64_t)below);
-}
 static int64_t gained(int64_t over, int64_t ppb) {
     return over / 1000 * ppb / 1000000;
 }
@@ -199,7 +172,7 @@ static int64_t known, doubted, widths[3];
 static void play(uint64_t seed) {
     bool missing, wrong;
     seed_played = seed;
-    seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    seed_begin(seed);
     wrong = draw(4) == 0;
     skew_model m = {.lifetime_us = T, .pool_wait_us = WAIT, .rate_ppm = RATE};
     lifetime = wrong ? T + (draw(2) ? 1 : -1) * (3 * S + draw(50 * S)) : T;

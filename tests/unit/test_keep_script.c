@@ -5,28 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fake_redis.h"
-#include "tests.h"
-#include "wire/script.h"
+#include "script_feed.h"
 
-#define K "jobs"
-#define S "tidelock:{jobs}"
-#define TOKEN "00000000-0000-4000-8000-0000000000aa"
 #define STAMP "1700000009000"
 #define NOW_MS INT64_C(1700000000000)
 #define TOKEN_MS 4000      /* K's lifetime, and how long S binds */
 #define GARBAGE_MS 3600000 /* what collects stamps that are left */
-
-static fake_redis *server;
-static fake_conn *conn;
-
-static const tl_reply *say(const tl_bytes *argv, size_t argc) {
-    return fake_conn_command(conn, argv, argc);
-}
-
-#define SAY(...)                                                                                   \
-    say((const tl_bytes[]){__VA_ARGS__}, sizeof((const tl_bytes[]){__VA_ARGS__}) / sizeof(tl_bytes))
-#define L(text) TL_LITERAL(text)
 
 /* K holds this, and S knows the token for its writer. */
 static int set_up(void **state) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "seeded.h"
 #include "tests.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
@@ -489,14 +490,6 @@ TEST(five_hundred_hosts) {
 
 #define SCENARIOS 200000
 #define HOSTS_MAX 5
-static uint64_t seed_state;
-static int64_t draw(int64_t below) {
-    seed_state ^= seed_state << 13;
-    seed_state ^= seed_state >> 7;
-    seed_state ^= seed_state << 17;
-    return (int64_t)((seed_state >> 11) % (uint64_t)below);
-}
-
 /* The gap of two clocks at any time of the lock's life: they may part or meet by what the rule allows. */
 typedef struct {
     int64_t least, most;
@@ -553,7 +546,7 @@ static void one_scenario(uint64_t seed, int *seen) {
 TEST(no_false_safe_no_false_unsafe_and_warn_only_in_doubt) {
     int seen[4] = {0};
     for (uint64_t seed = 1; seed <= SCENARIOS; seed++) {
-        seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        seed_begin(seed);
         one_scenario(seed, seen);
     }
     print_message("%d safe, %d warn, %d unsafe\n", seen[SKEW_SAFE], seen[SKEW_WARN],

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "seeded.h"
 #include "tests.h"
 #include "skew/judge/skew_track.h"
 
@@ -331,31 +332,24 @@ TEST(clocks_at_the_epoch_and_in_2262) {
 
 /* ---- seeded worlds ------------------------------------------------------------------------------ */
 
-static uint64_t seed_state;
-static uint64_t draw(uint64_t below) {
-    seed_state ^= seed_state << 13;
-    seed_state ^= seed_state >> 7;
-    seed_state ^= seed_state << 17;
-    return (seed_state >> 11) % below;
-}
 /* Short ones often, long ones at times. */
 static int64_t delay(void) {
     static const int64_t most[] = {20 * US, 20 * US, 500 * US, 20 * MS, 2 * S};
-    return (int64_t)draw((uint64_t)most[draw(5)]) + 1;
+    return draw(most[draw(5)]) + 1;
 }
 static int64_t rate(void) {
-    return (int64_t)draw(200001) - 100000;
+    return draw(200001) - 100000;
 }
 /* The host's own clock may be corrected besides. */
 static int64_t wall_rate(void) {
     int64_t most = told == RATE ? 0 : SLEW * INT64_C(1000);
-    return rate() + (int64_t)draw((uint64_t)(2 * most + 1)) - most;
+    return rate() + draw(2 * most + 1) - most;
 }
 
 /* Something happens to the clocks. Steps of the server are large enough to be seen: a contradiction
  * needs one that is wider than both intervals. */
 static void happen(track_world *w, const skew_track *t, int64_t *server_step) {
-    int64_t size = (int64_t)draw((uint64_t)(2 * S)) + 100 * US;
+    int64_t size = draw(2 * S) + 100 * US;
     int64_t wide = t->known ? (t->offset.hi - t->offset.lo) * 2000 : 0;
     if (draw(2))
         size = -size;
@@ -378,8 +372,8 @@ static void play(uint64_t seed) {
     track_world w = calm();
     skew_track t = {.known = false};
     seed_played = seed;
-    seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    w.wall_zero += (int64_t)draw((uint64_t)(20 * S)) - 10 * S;
+    seed_begin(seed);
+    w.wall_zero += draw(20 * S) - 10 * S;
     told = draw(4) ? RATE : skew_rate(RATE, SLEW);
     set_rates(&w, wall_rate(), rate());
     for (int i = 0; i < 6; i++) {
@@ -387,7 +381,7 @@ static void play(uint64_t seed) {
         exchange_two(&w, &t, delay(), draw(2) ? delay() : 0, delay());
         if (t.known)
             assert_inside(&w, &t);
-        w.now += delay() * (int64_t)draw(40);
+        w.now += delay() * draw(40);
         if (t.known)
             assert_inside(&w, &t);
         if (draw(3) == 0) {

@@ -2,6 +2,7 @@
  * Constraints between clocks: tightening never widens, never loses the truth, and a contradiction is
  * proved where there is one and nowhere else.
  */
+#include "seeded.h"
 #include "tests.h"
 #include "skew/judge/skew_web.h"
 
@@ -64,20 +65,12 @@ TEST(what_nothing_bounds_stays_unbounded) {
 /* ---- seeded ------------------------------------------------------------------------------------ */
 
 #define CLOCKS 8
-static uint64_t seed_state;
-static int64_t draw(int64_t below) {
-    seed_state ^= seed_state << 13;
-    seed_state ^= seed_state >> 7;
-    seed_state ^= seed_state << 17;
-    return (int64_t)((seed_state >> 11) % (uint64_t)below);
-}
-
 TEST(the_truth_stays_inside_and_nothing_is_widened) {
     for (uint64_t seed = 1; seed <= 20000; seed++) {
         skew_web w;
         int64_t truth[CLOCKS];
         tl_interval direct[CLOCKS][CLOCKS];
-        seed_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        seed_begin(seed);
         assert_true(skew_web_begin(&w, CLOCKS));
         for (int i = 0; i < CLOCKS; i++)
             truth[i] = draw(2000000) - 1000000;

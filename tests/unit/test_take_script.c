@@ -4,30 +4,14 @@
  */
 #include <stdlib.h>
 
-#include "fake_redis.h"
-#include "tests.h"
-#include "wire/script.h"
+#include "script_feed.h"
 
-#define K "jobs"
-#define S "tidelock:{jobs}"
-#define TOKEN "00000000-0000-4000-8000-0000000000aa"
 #define OTHER "00000000-0000-4000-8000-0000000000bb"
 #define NOW_US INT64_C(1700000000000000)
 #define NOW "1700000000000000"
 #define EARLIER "1699999998000000" /* 2 s */
 #define NEW FAKE_LEVEL(7, 0, 0)
 #define OLD FAKE_LEVEL(2, 6, 17) /* a script there can't ask for the time before it writes */
-
-static fake_redis *server;
-static fake_conn *conn;
-
-static const tl_reply *say(const tl_bytes *argv, size_t argc) {
-    return fake_conn_command(conn, argv, argc);
-}
-
-#define SAY(...)                                                                                   \
-    say((const tl_bytes[]){__VA_ARGS__}, sizeof((const tl_bytes[]){__VA_ARGS__}) / sizeof(tl_bytes))
-#define L(text) TL_LITERAL(text)
 
 /* K has been deleted; S binds others for the token until then. */
 static void begin(uint32_t level, const char *until_us) {
