@@ -62,7 +62,7 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
 static void advance(tl_drive *d, const tl_event *event) {
     d->status = tl__run_step(&d->run, event, d->out);
     if (d->status == TL_GO && d->out->sends > 0)
-        ask(d, &d->out->send[0], event->now);
+        ask(d, &d->out->send, event->now);
 }
 
 static void answered(void *user, const tl_answer *answer) {

@@ -98,7 +98,7 @@ void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
     }
     task->stepped(task, &out, status);
     if (out.sends > 0)
-        ask(k, task, &out.send[0], event->now);
+        ask(k, task, &out.send, event->now);
 }
 
 static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {

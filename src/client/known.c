@@ -92,7 +92,6 @@ void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime
     bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
     if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
         anchor->known = false;
-    client->server.generation++;
     client->server.level = 0;
     if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
         int64_t least_us = uptime_us > 1000000 ? uptime_us - 1000000 : 0;

@@ -137,7 +137,7 @@ static told decision_told(const tl_result *r, const tl_out *out, tl_status statu
                                         [TL_NOTE_HELD] = "HELD again, ",
                                         [TL_NOTE_LOST] = "LOST, "};
     told rest = status != TL_GO  ? end_told(r, status, now)
-                : out->sends > 0 ? send_told(&out->send[0], now)
+                : out->sends ? send_told(&out->send, now)
                                  : wait_told(out, now);
     told t;
     (void)snprintf(t.text, sizeof t.text, "%s%s%s%.120s%s%s",

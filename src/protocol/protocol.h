@@ -10,8 +10,8 @@
  *
  * The driver's part:
  *   - The first event is TL_START. Before each step it clears `out` with tl__out_clear.
- *   - It sends what is in out->send, in order, before the next step: commands are encoded at once.
- *     Each send gets exactly one TL_REPLY or TL_FAILED with its ticket: FAILED at `by` at the latest.
+ *   - It sends out->send, if there is one, before the next step: its commands are encoded at once. Each
+ *     send gets exactly one TL_REPLY or TL_FAILED with its ticket: FAILED at `by` at the latest.
  *   - It gives TL_TIMER at `until`, which each answer states anew (TL_NEVER: none). A timer may come
  *     late, or early: the machine looks at `now`. Up to slack_ns late is fine: so that a driver of
  *     many machines can wake for several at once.
@@ -49,7 +49,6 @@
 #include "wire/interval.h"
 #include "wire/reply.h"
 
-#define TL_SEND_MAX 2
 #define TL_NOTE_MAX 2
 #define TL_SCRATCH 512 /**< room in tl_out for the text of numbers and stamps */
 #define TL_WORDS_SIZE 200
@@ -65,9 +64,8 @@ typedef struct {
 typedef struct {
     tl_anchor anchor;
     int32_t drift_ppm;
-    uint32_t generation; /**< grows with each new connection to a possibly different server */
-    tl_mono up_since;    /**< the latest that it can have started; ns 0 when unknown */
-    uint8_t level; /**< what out->level has said of it since it was connected to; 0: nothing */
+    tl_mono up_since; /**< the latest that it can have started; ns 0 when unknown */
+    uint8_t level;    /**< what out->level has said of it since it was connected to; 0: nothing */
     int64_t
         wall_us; /**< own wall clock less own deadline clock, for protocols that want it: at least
                           this, and at most wall_wide_us more */
@@ -134,8 +132,8 @@ typedef struct {
 } tl_note;
 
 typedef struct {
-    tl_send send[TL_SEND_MAX];
-    uint8_t sends;
+    tl_send send;
+    uint8_t sends; /**< 0, or 1: it asks for that */
     bool arm, disarm;
     tl_bytes topic;
     tl_bytes watched; /**< arm: n 0: no key */

@@ -49,7 +49,7 @@ static tl_status tell(theatre *t, void *machine, tl_step step, tl_event_kind kin
                         .sent = t->now,
                         .reply = reply,
                         .count = reply ? 1 : 0,
-                        .ticket = t->out.sends ? t->out.send[0].ticket : 0};
+                        .ticket = t->out.sends ? t->out.send.ticket : 0};
     tl__out_clear(&t->out);
     return step(machine, &e, &t->out);
 }
@@ -60,7 +60,7 @@ static void ask_take(theatre *t) {
     t->out.sends = 0;
     tl__acquire_init(&t->acquire, &t->job, &retry, 0, ATTEMPT_MS, 1);
     (void)tell(t, &t->acquire, tl__acquire_step, TL_START, NULL);
-    if (t->out.sends == 1 && t->out.send[0].count == 0)
+    if (t->out.sends == 1 && t->out.send.count == 0)
         (void)tell(t, &t->acquire, tl__acquire_step, TL_REPLY, NULL);
 }
 
@@ -86,7 +86,7 @@ static void play(theatre *t) {
 static void exchange(theatre *t, int i, redisContext *c) {
     char bytes[1024];
     t->kept[i] = t->out; /* the words of numbers point into t->out, which the next step reuses */
-    t->command[i] = t->out.send[0].command[0];
+    t->command[i] = t->out.send.command[0];
     for (int k = 0; k < t->command[i].argc; k++) {
         ptrdiff_t at = t->command[i].argv[k].p - t->out.scratch;
         if (at >= 0 && at < (ptrdiff_t)sizeof t->out.scratch)

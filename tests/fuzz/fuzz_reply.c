@@ -142,7 +142,6 @@ static void any_server(fuzz_world *w) {
         w->offset_us = tl__add_sat(w->offset_us, in_range(&w->in, -86400000, 86400000) * 1000);
     if (how & 4)
         w->server.up_since = w->now;
-    w->server.generation += how & 1;
     if (how & 8)
         w->server.level = 0;
 }

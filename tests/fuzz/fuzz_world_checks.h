@@ -86,7 +86,7 @@ static inline void check_out(fuzz_world *w, const tl_event *e) {
         (void)tl__anchor_learn(&w->server.anchor, out->bracket, w->now, w->server.drift_ppm);
     }
     if (out->sends)
-        check_send(w, &out->send[0]);
+        check_send(w, &out->send);
     bool patient = w->kind == ACQUIRE && w->wait_ms == TL_FOREVER && !w->detached;
     MUST(w->status != TL_GO || w->under_way || patient || out->until.ns != TL_NEVER.ns);
     MUST(w->status != TL_DETACH || out->until.ns <= w->now.ns);

@@ -208,7 +208,7 @@ static inline tl_reply plain_reply(fuzz_world *w, int word) {
 /* This server knows no WATCH: the attempt goes on with the four commands. */
 static inline void refuse_watch(fuzz_world *w) {
     tl_reply replies[TL_COMMANDS_MAX] = {error_reply("ERR unknown command 'WATCH'")};
-    const tl_send send = w->out.send[0];
+    const tl_send send = w->out.send;
     if (w->status != TL_GO || w->out.sends == 0 || send.pin == TL_PIN_NOT)
         return;
     MUST(send.pin == TL_PIN_OPENS && w->out.level == TL_LEVEL_WATCH && !w->job.rules.strict);

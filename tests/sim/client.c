@@ -34,7 +34,6 @@ bool sim_client_learn(sim_world *w, sim_client *c, tl_interval bracket, tl_mono 
 static void on_up(sim_world *w, sim_conn *conn, const tl_interval *bracket, int64_t uptime_us) {
     sim_client *c = conn->owner;
     tl_mono now = sim_host_now(w, c->host);
-    c->server.generation++;
     c->server.level = 0;
     if (uptime_us >= UPTIME_ERROR_US)
         c->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(uptime_us - UPTIME_ERROR_US, 1000));
@@ -148,23 +147,22 @@ static void sign(sim_world *w, const sim_task *t, sim_msg *m, const tl_send *sen
     m->never_after = sim_stamp_never_after(w, t, send);
 }
 
-static void send_all(sim_world *w, sim_task *t, const tl_out *out) {
+static void send_it(sim_world *w, sim_task *t, const tl_out *out) {
     sim_client *c = t->client;
-    for (unsigned i = 0; i < out->sends; i++) {
-        if (t->keeper) {
-            t->owes = false;
-            if (t->asked)
-                t->asked->who =
-                    NULL; /* a machine that asks anew has given up what it asked before */
-            t->asked = sim_conn_send(w, c->keeper, &out->send[i], t);
-            sign(w, t, t->asked, &out->send[i]);
-            return;
-        }
-        if (!t->line)
-            t->line = take_line(w, c);
-        t->under_way++;
-        sign(w, t, sim_conn_send(w, t->line, &out->send[i], t), &out->send[i]);
+    if (!out->sends)
+        return;
+    if (t->keeper) {
+        t->owes = false;
+        if (t->asked)
+            t->asked->who = NULL; /* a machine that asks anew has given up what it asked before */
+        t->asked = sim_conn_send(w, c->keeper, &out->send, t);
+        sign(w, t, t->asked, &out->send);
+        return;
     }
+    if (!t->line)
+        t->line = take_line(w, c);
+    t->under_way++;
+    sign(w, t, sim_conn_send(w, t->line, &out->send, t), &out->send);
 }
 
 static void remove_task(sim_world *w, sim_task *t) {
@@ -224,7 +222,7 @@ static void step(sim_world *w, sim_task *t, const tl_event *event) {
         sim_wake_listen(w, t, t->key);
     if (out.disarm && !t->keeper)
         sim_wake_forget(w, t);
-    send_all(w, t, &out);
+    send_it(w, t, &out);
     if (!t->keeper && t->under_way == 0)
         give_line_back(w, t);
     sim_ns at = sim_host_when(w, t->client->host, t->until);

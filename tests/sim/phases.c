@@ -27,7 +27,7 @@ static sim_lease summary(const tl_lease *lease) {
 
 /* Does it ask for something that the phase decides: a lock, or a token in place of a stamp? */
 static bool by_phase(const tl_job *job, const tl_out *out) {
-    const tl_command *c = &out->send[0].command[0];
+    const tl_command *c = &out->send.command[0];
     if (out->sends == 0 || c->form != TL_SCRIPT)
         return false;
     return c->script == TL_SCRIPT_TAKE || (c->script == TL_SCRIPT_KEEP && job->proof.stamp_ms &&

@@ -377,7 +377,7 @@ static inline void step(actor *x, tl_event e) {
     if (x->status != TL_GO)
         x->waits = false;
     if (x->out.sends > 0) {
-        keep_request(&x->asked, &x->out.send[0]);
+        keep_request(&x->asked, &x->out.send);
         x->waits = true;
         x->sent = e.now;
     }

@@ -140,7 +140,7 @@ static inline tl_status feed_event(feed *f, tl_event e) {
     assert_true(f->out.sends <= 1 && f->out.notes <= TL_NOTE_MAX);
     assert_true(f->status == TL_GO || f->out.sends == 0);
     if (f->out.sends > 0)
-        feed_keep_send(f, &f->out.send[0]);
+        feed_keep_send(f, &f->out.send);
     f->arms += f->out.arm;
     return f->status;
 }

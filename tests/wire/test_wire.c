@@ -201,7 +201,7 @@ static void step(wire *w, tl_event e) {
     if (w->out.has_bracket)
         (void)tl__anchor_learn(&w->server.anchor, w->out.bracket, w->now, w->server.drift_ppm);
     if (w->out.sends > 0)
-        keep_send(w, &w->out.send[0]);
+        keep_send(w, &w->out.send);
     if (w->out.level)
         w->server.level = w->out.level;
     if (w->machine.result.code == TL_OK && w->machine.result.deadline.ns != 0)
