@@ -157,10 +157,11 @@ static void await(tl_keeper *k) {
     if (!tl__mono_before(k->planned, next) || !tl__mono_before(tl__mono_now(), k->planned))
         k->planned = next;
     tl__timer_set(k->timer, k->planned);
+    const tl_mono at_once = {0};
     bool more = k->ready < 0 && k->reports;
     k->polling = true;
     tl__keeper_unlock(k);
-    tl__wait(fds, 4, more ? (tl_mono){0} : TL_NEVER);
+    tl__wait(fds, 4, more ? at_once : TL_NEVER);
     tl__keeper_lock(k);
     k->polling = false;
     for (unsigned i = 0; i < 2; i++)

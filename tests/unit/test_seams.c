@@ -96,6 +96,51 @@ TEST(a_lock_is_lost_when_the_server_is_silent_for_its_lifetime) {
     end_of_client(lock, client);
 }
 
+/* ---- without blocking ---------------------------------------------------------------------------- */
+
+typedef struct {
+    int calls;
+    tl_err code;
+} outcome;
+
+static void note_done(tl_lock *lock, tl_err code, const tl_error *why, void *ctx) {
+    outcome *o = ctx;
+    (void)lock, (void)why;
+    o->calls++;
+    o->code = code;
+}
+
+/* An event loop of one descriptor. */
+static void run_loop_until(tl_client *client, const outcome *o, int calls) {
+    tl_mono by = tl__mono_add_ms(world.now, 1000);
+    while (o->calls < calls && tl__mono_before(world.now, by)) {
+        struct pollfd p = {.fd = tl_client_fd(client), .events = POLLIN};
+        tl__wait(&p, 1, by);
+        if (p.revents)
+            (void)tl_client_dispatch(client);
+    }
+    assert_int_equal(o->calls, calls);
+    assert_int_equal(o->code, TL_OK);
+}
+
+TEST(an_event_loop_is_called_back_by_a_descriptor_of_the_world) {
+    outcome o = {0};
+    tl_client *client = NULL;
+    world_begin(3);
+    assert_int_equal(
+        tl_client_open(&TL_CLIENT_OPTIONS(.url = "redis://server.world", .dispatch = true), &client,
+                       &err),
+        TL_OK);
+    tl_lock *lock = make_lock(client, NULL);
+    assert_int_equal(tl_lock_acquire_async(lock, 0, note_done, &o, &err), TL_OK);
+    run_loop_until(client, &o, 1);
+    assert_true(is_in_server());
+    assert_int_equal(tl_lock_release_async(lock, note_done, &o, &err), TL_OK);
+    run_loop_until(client, &o, 2);
+    assert_false(is_in_server());
+    end_of_client(lock, client);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------- */
 
 static struct {
