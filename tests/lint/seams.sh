@@ -31,7 +31,7 @@ and a program of the public header alone, which has threads and a process of its
 shim    | compat/distribute_lock_util      | pthread_mutex_* getpid syscall
 
 memory, which the rooms of step machines do without
-memory  | src/client/* src/transport/* compat/phase/phase_names compat/distribute_lock_util | malloc calloc realloc free strdup
+memory  | src/client/* src/transport/* compat/runtime/* compat/phase/phase_names compat/distribute_lock_util | malloc calloc realloc free strdup
 
 and what computes
 any     | *                   | mem* str[!d]* bcmp explicit_bzero snprintf vsnprintf errno_location ctype_* inet_pton gai_strerror
