@@ -58,6 +58,8 @@ FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
 LUA      := $(sort $(wildcard src/wire/scripts/*.lua)) $(if $(COMPAT_ON),$(sort $(wildcard compat/scripts/*.lua)))
+HEADERS  := $(wildcard include/tidelock/*.h compat/distribute_lock_util.h)
+HEADERS  := $(if $(COMPAT_ON),$(HEADERS),$(filter-out %/legacy.h compat/%,$(HEADERS)))
 VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h 2>/dev/null),0.1.0)
 SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
@@ -256,7 +258,7 @@ bench-run: $(if $(SAN),,all $(BUILD)/bench)
 D = $(DESTDIR)
 install: all
 	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(BASHCOMP)
-	$(Q)install -m 644 include/tidelock/*.h $(if $(COMPAT_ON),$(wildcard compat/distribute_lock_util.h)) $(D)$(PREFIX)/include/tidelock/
+	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/
 	$(Q)install -m 644 $(BUILD)/libtidelock.a $(D)$(LIBDIR)/
 	$(Q)install -m 755 $(BUILD)/$(SONAME) $(D)$(LIBDIR)/libtidelock.so.$(VERSION)
 	$(Q)ln -sf libtidelock.so.$(VERSION) $(D)$(LIBDIR)/$(SONAME)

@@ -34,6 +34,7 @@
 #ifndef TIDELOCK_DISTRIBUTE_LOCK_UTIL_H
 #define TIDELOCK_DISTRIBUTE_LOCK_UTIL_H
 
+#include <tidelock/legacy.h>
 #include <tidelock/tidelock.h>
 
 #ifdef __cplusplus
@@ -43,7 +44,8 @@ extern "C" {
 typedef struct tl_dlu tl_dlu;
 
 /**
- * Make a handle, with the bridge protocol and all of its defaults: M 1 s, L 500 ms, 60 s. No I/O.
+ * Make a handle, with the bridge protocol and the defaults of tl_legacy_options: clock_skew_max_ms 1 s,
+ * legacy_delay_max_ms 500 ms, locks of 60 s. No I/O.
  *
  * url      as in tl_client_options; NULL is local:
  * returns  NULL on failure: TL_EINVALID, TL_ENOMEM
@@ -52,7 +54,7 @@ tl_dlu *tl_dlu_open(const char *url, tl_error *err);
 
 /**
  * The same with options of one's own. The protocol is TL_BRIDGE unless they say TL_TIMESTAMP or
- * TL_AUTO; locks last legacy_ttl_ms. Options that leave no validity are refused here: TL_EINVALID.
+ * TL_AUTO; locks last legacy_ttl_min_ms. Options that leave no validity are refused here: TL_EINVALID.
  */
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err);
 

@@ -232,7 +232,7 @@ scene_legacy() {
     end=$(redis GET sync)
     show "redis-cli GET sync"
     tell "$end"
-    show "tidelock run --protocol bridge --legacy-ttl 3s --max-skew 200ms sync -- job"
+    show "tidelock run --protocol bridge --legacy-ttl-min 3s --clock-skew-max 200ms sync -- job"
     cat >"$work/job" <<'SH'
 #!/bin/sh
 date +%s%N >"$1.begun"
@@ -240,7 +240,7 @@ mv "$1.begun" "$1"
 until [ -e "$1.done" ]; do sleep 0.02; done
 SH
     chmod +x "$work/job"
-    "$tidelock" run --protocol bridge --legacy-ttl 3s --max-skew 200ms sync -- "$work/job" "$work/begin" &
+    "$tidelock" run --protocol bridge --legacy-ttl-min 3s --clock-skew-max 200ms sync -- "$work/job" "$work/begin" &
     job=$!
     until_true 10 has_lines "$work/begin" 1 || wrong "the job did not begin"
     started=$(($(cat "$work/begin") / 1000000))
@@ -258,7 +258,7 @@ SH
 
 # Services that follow the phase acquire the lock again and again, and note when.
 follow_phase() { # key
-    while "$tidelock" run --protocol auto --namespace 'sync*=default' --legacy-ttl 3s --max-skew 200ms "$1" -- true 2>>"$work/err"; do
+    while "$tidelock" run --protocol auto --namespace 'sync*=default' --legacy-ttl-min 3s --clock-skew-max 200ms "$1" -- true 2>>"$work/err"; do
         now_ms >>"$work/turns"
     done
 }

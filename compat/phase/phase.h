@@ -64,7 +64,7 @@ typedef struct tl_namespaces {
 } tl_namespaces;
 
 /** The namespaces of a client's options. TL_EINVALID, TL_ENOMEM */
-tl_err tl__namespaces_open(const tl_client_options *client, tl_bytes owner, const tl_token *id,
+tl_err tl__namespaces_open(const tl_legacy_options *o, tl_bytes owner, const tl_token *id,
                            tl_namespaces **ret, tl_error *err);
 void tl__namespaces_close(tl_namespaces *all);
 /** Whose this key is; NULL: nobody's. */

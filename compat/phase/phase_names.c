@@ -62,7 +62,7 @@ static tl_err add(tl_namespaces *all, tl_bytes pattern, tl_bytes name, char **ro
     return TL_OK;
 }
 
-static tl_err read_numbers(const tl_client_options *o, tl_namespaces *all, tl_error *err) {
+static tl_err read_numbers(const tl_legacy_options *o, tl_namespaces *all, tl_error *err) {
     all->lease_ms = o->phase_lease_ms ? o->phase_lease_ms : LEASE_MS;
     if (all->lease_ms < LEASE_MIN_MS || all->lease_ms > LEASE_MAX_MS)
         return tl__fail(err, TL_EINVALID, 0, "phase_lease: %d to %d ms, not %lld", LEASE_MIN_MS,
@@ -73,15 +73,15 @@ static tl_err read_numbers(const tl_client_options *o, tl_namespaces *all, tl_er
     return TL_OK;
 }
 
-tl_err tl__namespaces_open(const tl_client_options *client, tl_bytes owner, const tl_token *id,
+tl_err tl__namespaces_open(const tl_legacy_options *o, tl_bytes owner, const tl_token *id,
                            tl_namespaces **ret, tl_error *err) {
-    const char *text = client->namespaces && *client->namespaces ? client->namespaces : "default";
+    const char *text = o->namespaces && *o->namespaces ? o->namespaces : "default";
     size_t each = sizeof PREFIX + sizeof CLIENTS + sizeof SKEW + 1;
     tl_namespaces *all = calloc(1, sizeof *all + strlen(text) * 3 + TL_NAMESPACES_MAX * each);
     if (!all)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     char *room = all->room;
-    tl_err code = read_numbers(client, all, err);
+    tl_err code = read_numbers(o, all, err);
     for (tl_bytes pattern, name; !code && tl__glob_choice(&text, &pattern, &name);)
         code = add(all, pattern, name, &room, err);
     if (code) {

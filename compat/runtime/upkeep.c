@@ -21,16 +21,15 @@ typedef struct {
     attendant attendant[TL_NAMESPACES_MAX];
 } upkeep;
 
-static tl_err open_upkeep(tl_client *client, const tl_client_options *o, tl_error *err) {
+static tl_err open_upkeep(tl_client *client, tl_error *err) {
     upkeep *u = calloc(1, sizeof *u);
-    (void)o; /* the client has them */
     if (!u)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     client->upkeep = u;
     tl_token id = tl__token_draw(&client->random);
-    tl_err code = tl__namespaces_open(&client->legacy, tl__bytes_of(client->owner), &id,
+    tl_err code = tl__namespaces_open(&client->legacy.options, tl__bytes_of(client->owner), &id,
                                       &u->namespaces, err);
-    client->legacy.namespaces = NULL; /* the caller's */
+    client->legacy.options.namespaces = NULL; /* the caller's */
     return code;
 }
 

@@ -23,7 +23,7 @@ tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
 }
 
 int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e) {
-    return job->rules.skew_ms * (job->rules.strict || e->server->anchor.known ? 1 : 2);
+    return job->rules.clock_skew_max_ms * (job->rules.strict || e->server->anchor.known ? 1 : 2);
 }
 
 int64_t tl__stamp_px_ms(const tl_job *job) {
@@ -47,7 +47,8 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
     if (fresh || job->rules.dialect->waiters_overwrite) {   /* any poll may leave such a stamp */
         proof->cap = tl__stamp_cap(job, a->asked, e);
         proof->capped_until = tl__mono_add_ns(
-            e->now, tl__rate_most_ns(job->rules.lag_ms * TL_NS_PER_MS, e->server->drift_ppm));
+            e->now,
+            tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS, e->server->drift_ppm));
     }
     proof->proved_us = proved_us;
     proof->stamp_ms = end_ms;
@@ -56,7 +57,7 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
 }
 
 static int64_t free_from(const tl_rules *rules, const tl_stamp *stamp) {
-    return stamp->first_free_ms + rules->skew_ms + rules->lag_ms;
+    return stamp->first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms;
 }
 
 bool tl__stamp_is_free(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms) {
@@ -75,9 +76,9 @@ bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_even
     const tl_rules *r = &job->rules;
     if (stamp->kind != TL_STAMP_GOOD || !tl__mono_before(e->now, job->believed))
         return false;
-    int64_t read_ms = stamp->written_ms - r->legacy_ttl_ms; /* what its writer's clock showed */
+    int64_t read_ms = stamp->written_ms - r->legacy_ttl_min_ms; /* what its writer's clock showed */
     if (r->dialect->waiters_overwrite)
-        return read_ms < job->proof.stamp_ms - r->skew_ms - r->lag_ms;
+        return read_ms < job->proof.stamp_ms - r->clock_skew_max_ms - r->legacy_delay_max_ms;
     return read_ms <= job->proof.proved_us / 1000 + tl__stamp_skew_ms(job, e);
 }
 
@@ -85,14 +86,16 @@ tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, 
                            tl_out *out) {
     (void)tl__try_not_kept(a, 0, out);
     if (stamp->kind == TL_STAMP_GOOD)
-        a->result.robber_ms = stamp->written_ms - job->rules.legacy_ttl_ms - now_ms;
+        a->result.robber_ms = stamp->written_ms - job->rules.legacy_ttl_min_ms - now_ms;
     a->result.robbed = a->result.robber_ms > 0; /* else its clock may be right, and K was deleted */
     return TL_END;
 }
 
 tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
     const tl_rules *r = &job->rules;
-    int64_t ns = (r->legacy_ttl_ms - r->lag_ms - 2 * (int64_t)r->skew_ms) * TL_NS_PER_MS;
+    int64_t ns = (r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
+                  2 * (int64_t)r->clock_skew_max_ms) *
+                 TL_NS_PER_MS;
     return tl__mono_add_ns(asked, tl__rate_least_ns(ns, e->server->drift_ppm));
 }
 
@@ -119,17 +122,18 @@ static bool clock_offset(const tl_event *e, tl_interval *ret) {
 /* Are clocks for certain too far off for what M says of them? Then what to say of it is in out. */
 static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_rules *r = &job->rules;
-    int64_t m_us = (int64_t)r->skew_ms * 1000;
+    int64_t m_us = (int64_t)r->clock_skew_max_ms * 1000;
     const tl_namespace *ns = tl__namespace_for(r);
     const tl_lease *lease = NULL;
     if (ns) /* one that has just been read counts before */
         lease = out->keeps ? tl__lease_read(out) : tl__lease_of(e->server, ns->index);
     tl_interval off;
     if (clock_offset(e, &off) && (off.lo > m_us || off.hi < -m_us))
-        (void)snprintf(out->words_off, sizeof out->words_off,
-                       "this host's clock is at least %lld ms %s the server's; skew_max is %d ms",
-                       (long long)((off.lo > 0 ? off.lo : -off.hi) / 1000),
-                       off.lo > 0 ? "ahead of" : "behind", r->skew_ms);
+        (void)snprintf(
+            out->words_off, sizeof out->words_off,
+            "this host's clock is at least %lld ms %s the server's; clock_skew_max is %d ms",
+            (long long)((off.lo > 0 ? off.lo : -off.hi) / 1000), off.lo > 0 ? "ahead of" : "behind",
+            r->clock_skew_max_ms);
     else if (lease && lease->unsafe && tl__mono_before(e->now, lease->until))
         (void)snprintf(out->words_off, sizeof out->words_off,
                        "clocks of namespace %.*s are up to %d ms apart: UNSAFE, says tidelock skew",
@@ -157,9 +161,9 @@ static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out
         (void)tl__try_fail(a, TL_ECLOCK, false, TL_LITERAL(early), out);
         return true;
     }
-    if (job->rules.guard == TL_GUARD_OFF || !is_clock_off(job, e, out))
+    if (job->rules.clock_guard == TL_GUARD_OFF || !is_clock_off(job, e, out))
         return false;
-    out->clock_off = job->rules.guard == TL_GUARD_WARN;
+    out->clock_off = job->rules.clock_guard == TL_GUARD_WARN;
     if (out->clock_off)
         return false;
     (void)tl__try_fail(a, TL_ECLOCK, false, tl__bytes_of(out->words_off), out);
@@ -169,11 +173,12 @@ static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out
 /* The guard sees a clock that is off by more than M only by so much as is known of both. */
 static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
     const tl_stamp_try *s = (const tl_stamp_try *)a;
-    bool guarded = a->op == TL_TAKE && job->rules.guard != TL_GUARD_OFF;
+    bool guarded = a->op == TL_TAKE && job->rules.clock_guard != TL_GUARD_OFF;
     if (job->rules.strict || (a->op != TL_TAKE && !s->drain))
         return false;
     return tl__try_is_outdated(a, e) ||
-           (guarded && tl__try_fallen_ns(e, e->now) > job->rules.skew_ms * TL_NS_PER_MS / 2);
+           (guarded &&
+            tl__try_fallen_ns(e, e->now) > job->rules.clock_skew_max_ms * TL_NS_PER_MS / 2);
 }
 
 /* ---- the attempt ----------------------------------------------------------------------------- */

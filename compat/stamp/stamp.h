@@ -106,7 +106,7 @@ tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_
                                    tl_out *out);
 
 /** A protocol's rules: see tl_protocol. */
-tl_err tl__stamp_rules(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
+tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                        tl_rules *ret, int64_t *ttl_ms, tl_error *err);
 
 #endif

@@ -16,7 +16,8 @@ static void copy(char *to, size_t size, const char *text) {
  * with a lifetime of its own, after that. */
 static void tell_left(tl_lock_info *info, const tl_rules *rules, const tl_stamp *stamp,
                       int64_t now_ms) {
-    int64_t left = stamp->first_free_ms + rules->skew_ms + rules->lag_ms + 1 - now_ms;
+    int64_t left = stamp->first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms +
+                   1 - now_ms;
     int64_t known = info->remaining_ms;
     if (info->by_tidelock ? known >= 0 && known < left : known > left)
         left = known;
@@ -26,7 +27,7 @@ static void tell_left(tl_lock_info *info, const tl_rules *rules, const tl_stamp 
 }
 
 /* The dialect: the one that was chosen for this key, or else a guess. */
-static const tl_dialect *choose(const tl_client_options *legacy, tl_bytes key, tl_bytes text,
+static const tl_dialect *choose(const tl_legacy *legacy, tl_bytes key, tl_bytes text,
                                 int64_t now_ms, tl_rules *ret_rules) {
     int64_t ttl_ms = 0;
     *ret_rules = (tl_rules){.dialect = NULL};
@@ -37,8 +38,8 @@ static const tl_dialect *choose(const tl_client_options *legacy, tl_bytes key, t
     return ret_rules->dialect;
 }
 
-void tl__stamp_look(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
-                    tl_bytes text, int64_t now_us) {
+void tl__stamp_look(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes text,
+                    int64_t now_us) {
     int64_t now_ms = now_us / 1000;
     bool guess = legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO;
     tl_rules rules;
@@ -67,7 +68,7 @@ void tl__stamp_look(tl_lock_info *info, const tl_client_options *legacy, tl_byte
         tell_left(info, &rules, &stamp, now_ms);
 }
 
-void tl__stamp_explain(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
+void tl__stamp_explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
                        const tl_reply *value, int64_t now_us) {
     tl_rules rules;
     tl_bytes text;

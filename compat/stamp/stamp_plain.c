@@ -34,8 +34,8 @@ static tl_bytes own_stamp(const tl_job *job, int64_t end_ms, tl_out *out) {
  * writing less than the legacy lifetime from now; our own belief is shorter (held()). */
 static void send_stamp(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl_event *e,
                        tl_out *out) {
-    tl_mono lag = tl__mono_add_ms(e->now, job->rules.lag_ms);
-    int64_t legacy_ms = job->rules.legacy_ttl_ms;
+    tl_mono lag = tl__mono_add_ms(e->now, job->rules.legacy_delay_max_ms);
+    int64_t legacy_ms = job->rules.legacy_ttl_min_ms;
     tl_interval now_us = tl__stamp_now_us(job, e);
     s->phase = phase;
     s->read_at = e->now;
@@ -66,7 +66,7 @@ static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
     const tl_rules *r = &job->rules;
     if (job->believed.ns != 0 || end_ms == 0)
         return job->believed;
-    int64_t spared = 2 * (int64_t)r->skew_ms + r->lag_ms;
+    int64_t spared = 2 * (int64_t)r->clock_skew_max_ms + r->legacy_delay_max_ms;
     int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, e).hi / 1000;
     int64_t left_ns = left_ms * TL_NS_PER_MS;
     return tl__mono_add_ns(e->now, left_ms > 0 ? tl__rate_least_ns(left_ns, e->server->drift_ppm)
@@ -109,7 +109,7 @@ static tl_status busy(tl_stamp_try *s, tl_mono hint) {
 static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_try *a = &s->try;
     a->asked = s->read_at;
-    int64_t left_ms = job->ttl_ms - job->rules.skew_ms;
+    int64_t left_ms = job->ttl_ms - job->rules.clock_skew_max_ms;
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
         a->result.code != TL_OK)
         return TL_END;

@@ -7,8 +7,8 @@
 #include "ground/glob.h"
 #include "stamp/stamp.h"
 
-#define SKEW_MS 1000
-#define LEGACY_TTL_MS 60000
+#define CLOCK_SKEW_MAX_MS 1000
+#define LEGACY_TTL_MIN_MS 60000
 #define MARGIN_MAX_MS 3600000
 
 static tl_err check_number(const char *name, int64_t v, int64_t least, int64_t most,
@@ -60,55 +60,73 @@ static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect
 /* ---- lifetimes ------------------------------------------------------------------------------- */
 
 static tl_err check_lifetime(const tl_rules *r, int64_t ttl_ms, tl_error *err) {
-    int64_t m = r->skew_ms, l = r->lag_ms, least = 2 * m + 2 * l;
-    int64_t most = 2 * r->legacy_ttl_ms - 3 * m - 2 * l;
+    int64_t m = r->clock_skew_max_ms, l = r->legacy_delay_max_ms, least = 2 * m + 2 * l;
+    int64_t most = 2 * r->legacy_ttl_min_ms - 3 * m - 2 * l;
     int64_t legacy_least = 3 * m + 2 * l; /* from there on it is a lifetime, too */
-    if (r->legacy_ttl_ms <= 2 * m + l || (ttl_ms == r->legacy_ttl_ms && ttl_ms > most))
+    if (r->legacy_ttl_min_ms <= 2 * m + l || (ttl_ms == r->legacy_ttl_min_ms && ttl_ms > most))
         return tl__fail(err, TL_EINVALID, 0,
-                        "legacy_ttl: %lld ms leave no validity with skew_max %lld ms and "
-                        "legacy_lag %lld ms: at least %lld",
-                        (long long)r->legacy_ttl_ms, (long long)m, (long long)l,
+                        "legacy_ttl_min: %lld ms leave no validity with clock_skew_max %lld ms and "
+                        "legacy_delay_max %lld ms: at least %lld",
+                        (long long)r->legacy_ttl_min_ms, (long long)m, (long long)l,
                         (long long)legacy_least);
     if (ttl_ms <= least)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "ttl: more than %lld ms with skew_max %lld ms and legacy_lag %lld ms, "
-                        "not %lld",
-                        (long long)least, (long long)m, (long long)l, (long long)ttl_ms);
+        return tl__fail(
+            err, TL_EINVALID, 0,
+            "ttl: more than %lld ms with clock_skew_max %lld ms and legacy_delay_max %lld ms, "
+            "not %lld",
+            (long long)least, (long long)m, (long long)l, (long long)ttl_ms);
     if (ttl_ms > most) /* else equal bytes could be another's stamp */
-        return tl__fail(err, TL_EINVALID, 0,
-                        "ttl: at most %lld ms with legacy_ttl %lld ms, skew_max %lld ms and "
-                        "legacy_lag %lld ms, not %lld",
-                        (long long)most, (long long)r->legacy_ttl_ms, (long long)m, (long long)l,
-                        (long long)ttl_ms);
+        return tl__fail(
+            err, TL_EINVALID, 0,
+            "ttl: at most %lld ms with legacy_ttl_min %lld ms, clock_skew_max %lld ms and "
+            "legacy_delay_max %lld ms, not %lld",
+            (long long)most, (long long)r->legacy_ttl_min_ms, (long long)m, (long long)l,
+            (long long)ttl_ms);
     return TL_OK;
 }
 
-tl_err tl__stamp_rules(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
-                       tl_rules *ret, int64_t *ttl_ms, tl_error *err) {
-    int64_t skew = client->skew_max_ms ? client->skew_max_ms : SKEW_MS;
-    int64_t lag = client->legacy_lag_ms ? client->legacy_lag_ms : (skew + 1) / 2;
-    int64_t legacy = client->legacy_ttl_ms ? client->legacy_ttl_ms : LEGACY_TTL_MS;
-    const char *choices = lock && lock->dialect && *lock->dialect ? lock->dialect : client->dialect;
-    if (check_number("skew_max", skew, 1, MARGIN_MAX_MS, err) ||
-        check_number("legacy_lag", lag, 1, MARGIN_MAX_MS, err) ||
-        check_number("legacy_ttl", legacy, TL_TTL_MIN_MS, TL_TTL_MAX_MS, err))
-        return TL_EINVALID;
-    *ret = (tl_rules){.skew_ms = (int32_t)skew,
-                      .lag_ms = (int32_t)lag,
-                      .legacy_ttl_ms = legacy,
-                      .strict = client->strict,
-                      .guard = (uint8_t)client->clock_guard};
-    if ((unsigned)client->clock_guard > TL_GUARD_OFF)
-        return tl__fail(err, TL_EINVALID, 0, "clock_guard: unknown value %d", client->clock_guard);
-    if (client->strict && client->protocol != TL_TIMESTAMP)
+static tl_err check_choices(const tl_legacy *client, tl_error *err) {
+    const tl_legacy_options *o = &client->options;
+    if ((unsigned)o->clock_guard > TL_GUARD_OFF)
+        return tl__fail(err, TL_EINVALID, 0, "clock_guard: unknown value %d", (int)o->clock_guard);
+    if (o->strict && client->protocol != TL_TIMESTAMP)
         return tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol");
-    if (client->strict && client->clock_guard == TL_GUARD_REFUSE)
+    if (o->strict && o->clock_guard == TL_GUARD_REFUSE)
         return tl__fail(err, TL_EINVALID, 0,
                         "strict: the server isn't asked for its time, so no clock can be guarded");
-    if (client->strict && client->wait_replicas > 0)
+    if (o->strict && client->wait_replicas > 0)
         return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for replicas");
+    return TL_OK;
+}
+
+/* What is true of legacy clients is so for all locks of a client; only how they write may differ. */
+static tl_err check_lock(const tl_legacy_options *o, tl_error *err) {
+    bool more = o->clock_skew_max_ms || o->legacy_delay_max_ms || o->legacy_ttl_min_ms ||
+                o->namespaces || o->phase_lease_ms || o->fallback || o->clock_guard || o->strict;
+    return more ? tl__fail(err, TL_EINVALID, 0,
+                           "legacy: of a lock it says the dialect alone; the rest is the client's")
+                : TL_OK;
+}
+
+tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
+                       tl_rules *ret, int64_t *ttl_ms, tl_error *err) {
+    const tl_legacy_options *o = &client->options;
+    int64_t m = o->clock_skew_max_ms ? o->clock_skew_max_ms : CLOCK_SKEW_MAX_MS;
+    int64_t l = o->legacy_delay_max_ms ? o->legacy_delay_max_ms : (m + 1) / 2;
+    int64_t least = o->legacy_ttl_min_ms ? o->legacy_ttl_min_ms : LEGACY_TTL_MIN_MS;
+    const char *choices = lock && lock->dialect && *lock->dialect ? lock->dialect : o->dialect;
+    if (check_number("clock_skew_max", m, 1, MARGIN_MAX_MS, err) ||
+        check_number("legacy_delay_max", l, 1, MARGIN_MAX_MS, err) ||
+        check_number("legacy_ttl_min", least, TL_TTL_MIN_MS, TL_TTL_MAX_MS, err) ||
+        check_choices(client, err) || (lock && check_lock(lock, err)))
+        return TL_EINVALID;
+    *ret = (tl_rules){.clock_skew_max_ms = (int32_t)m,
+                      .legacy_delay_max_ms = (int32_t)l,
+                      .legacy_ttl_min_ms = least,
+                      .strict = o->strict,
+                      .clock_guard = (uint8_t)o->clock_guard};
     if (*ttl_ms == 0)
-        *ttl_ms = legacy;
+        *ttl_ms = least;
     return choose_dialect(choices, key, &ret->dialect, err) ? TL_EINVALID
                                                             : check_lifetime(ret, *ttl_ms, err);
 }

@@ -25,7 +25,7 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
     tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
                           .expect = TL_LITERAL(""),
                           .px_ms = tl__stamp_px_ms(job),
-                          .until_us = (end_ms + job->rules.skew_ms) * 1000};
+                          .until_us = (end_ms + job->rules.clock_skew_max_ms) * 1000};
     if (s->drain)
         w = token;
     if (expect.n > 0)
@@ -90,7 +90,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
     if (stamp.kind != TL_STAMP_GOOD || answer->server_us <= 0)
         return tl__try_malformed(a, out);
-    int64_t left_ms = stamp.end_ms - now_ms - job->rules.skew_ms;
+    int64_t left_ms = stamp.end_ms - now_ms - job->rules.clock_skew_max_ms;
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, answer->fence, out) != TL_END ||
         a->result.code != TL_OK)
         return TL_END;

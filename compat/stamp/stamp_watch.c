@@ -207,7 +207,7 @@ static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event 
     a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
     tl_bytes value = new_stamp(s, job, e, least_ms, out);
-    int64_t until_us = (s->end_ms + job->rules.skew_ms) * 1000;
+    int64_t until_us = (s->end_ms + job->rules.clock_skew_max_ms) * 1000;
     int64_t left_ms = tl__stamp_px_ms(job) + S_SPARE_MS;
     tl_send *send = begin(s, WRITING, TL_PIN_CLOSES, out);
     tl_command *c = say(send, "HMSET", job->sidecar);

@@ -58,6 +58,9 @@
  * Time. Every duration is in milliseconds. Deadlines count time in suspend and never follow the
  * wall clock.
  *
+ * Beside this header: inspect.h looks at locks, lists them, and removes a dead host's; legacy.h is for locks
+ * that are shared with clients which keep a time in the key.
+ *
  * What it never does: print, exit, change signal handlers, or keep global state.
  */
 #ifndef TIDELOCK_H
@@ -87,7 +90,7 @@ typedef enum {
     TL_ELOST = 4,        /**< the lock is no longer ours; final */
     TL_EUNCERTAIN = 5,   /**< a request was sent and no reply was seen: its effect is unknown */
     TL_EUNAVAILABLE = 6, /**< the server could not be reached, or cannot serve now */
-    TL_ECLOCK = 7,       /**< a clock is too far off for this protocol */
+    TL_ECLOCK = 7,       /**< a clock is too far off: see legacy.h */
     TL_EINVALID = 8,     /**< the call, an option, the URL or the key is wrong; nothing was sent */
     TL_ENOMEM = 9,       /**< out of memory, threads or descriptors */
     TL_EDENIED = 10,     /**< the server refused: password, or permission for a command or key */
@@ -114,28 +117,23 @@ typedef struct {
 typedef struct tl_client tl_client;
 typedef struct tl_lock tl_lock;
 
-/** The rule by which a lock is kept in the server. */
+/** The rule by which a lock is kept in the server. All but TL_TOKEN are for locks that are shared with
+ *  legacy clients: legacy.h says what they do. */
 typedef enum {
     TL_TOKEN = 0, /**< the key holds a random token with a lifetime, deleted only by comparing it */
-    TL_BRIDGE = 1, /**< the key holds the end of its lifetime as clients of the old kind write and
-                        read it (DistributeLockUtil and its like), and beside it stands what keeps
-                        tidelock's own apart. Needs EVAL: Redis 2.6 or newer. Such a client's DEL
-                        or overwriting is known at once from Redis 6 on; from 2.8 on too where
-                        notify-keyspace-events has K, g, $ and x; else by the next renewal or poll */
-    TL_TIMESTAMP = 2, /**< the same; on servers without EVAL, SETNX, GET, GETSET and DEL alone: then
-                          without fence or renewal, and this host's clock counts too */
-    TL_AUTO = 3       /**< whatever the phase says that the key's namespace is in, see
-                          tl_client_options.namespaces; `tidelock migrate` leads through them */
+    TL_BRIDGE = 1,
+    TL_TIMESTAMP = 2,
+    TL_AUTO = 3
 } tl_protocol_id;
 
-/** What to do when a clock is found to be too far off for locks of the old kind. */
 typedef enum {
-    TL_GUARD_WARN = 0, /**< log it, once a minute at most */
-    TL_GUARD_REFUSE,   /**< acquire nothing: TL_ECLOCK */
-    TL_GUARD_OFF
-} tl_clock_guard;
+    TL_LOG_ERROR = 0,
+    TL_LOG_WARNING = 1,
+    TL_LOG_INFO = 2,
+    TL_LOG_DEBUG = 3
+} tl_log_level;
 
-typedef enum { TL_LOG_ERROR, TL_LOG_WARNING, TL_LOG_INFO, TL_LOG_DEBUG } tl_log_level;
+struct tl_legacy_options; /* see legacy.h */
 
 /** Every member but size may stay 0 and then has the default in brackets. */
 typedef struct {
@@ -168,36 +166,6 @@ typedef struct {
     void *log_ctx;
     const char *tls_ca_file; /**< rediss: the authorities to trust, PEM [the system's] */
     bool dispatch; /**< callbacks are made by tl_client_dispatch, not by the keeper [false] */
-    /* TL_BRIDGE, TL_TIMESTAMP, TL_AUTO: what is true of the clients of the old kind. TL_TOKEN refuses
-     * these (but TL_GUARD_OFF), since it shares no lock with such clients. See tl_lock_options.ttl_ms
-     * for the lifetimes that they leave. */
-    int64_t skew_max_ms; /**< M: how far any of their hosts' clocks may be from the server's, either
-                                way, for every server that may ever answer [1000] */
-    int64_t legacy_lag_ms; /**< L: the longest time from one's reading its clock to its GETSET being
-                                executed [skew_max_ms / 2] */
-    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses: 3 M + 2 L to a day
-                                [60000] */
-    const char *dialect;   /**< how they write and read the end of a lifetime: a name, or for some
-                                keys another: "cron:*=redis-doc,java". See `tidelock help dialects`
-                                [java]. A pattern here, and in namespaces, means what it means to
-                                SCAN of the server (* ? [a-z] [^a] \x); a comma in it is written
-                                "\,". What servers don't all read alike is refused: a '[' without
-                                ']', a '\' at the end, a range of bytes beyond ASCII */
-    bool strict; /**< TL_TIMESTAMP: SETNX, GET, GETSET and DEL alone, whatever the server can */
-    /** When this host's clock is provably further than skew_max_ms from the server's, or (TL_AUTO)
-     *  `tidelock skew --publish` has found the namespace UNSAFE [TL_GUARD_WARN]. A server before 2.6
-     *  doesn't tell its time, and strict doesn't ask for it: then nothing is ever proved, and strict
-     *  refuses TL_GUARD_REFUSE. */
-    tl_clock_guard clock_guard;
-    /* TL_AUTO */
-    /** Whose phase counts for which names: "cron:*=cron,jobs:*=default": the first that fits, four at
-     *  most; other names are refused. A pattern should be that of the register, which `tidelock
-     *  migrate` looks at; "default" alone is for all names ["default"]. */
-    const char *namespaces;
-    tl_protocol_id fallback; /**< while a namespace has no register: TL_BRIDGE or TL_TIMESTAMP
-                                  [TL_BRIDGE] */
-    /** How long a phase that was read may be acted by, at most; the register can say less [30000]. */
-    int64_t phase_lease_ms;
     /* rediss: more of TLS. The files are read for each new connection; without rediss: these three
      * and tls_ca_file are refused. */
     /** This side's certificate, for servers that ask for one, and behind it those between it and an
@@ -207,6 +175,9 @@ typedef struct {
     const char *tls_server_name; /**< what the server's certificate is for [the URL's host] */
     bool trace; /**< log, as TL_LOG_DEBUG, a line for each request, reply and decision of each lock:
                      to find out why one hangs. No token or password is in it [false] */
+    /** What is true of the legacy clients, where locks are shared with them [legacy.h has its
+     *  defaults; with TL_TOKEN it must be NULL] */
+    const struct tl_legacy_options *legacy;
 } tl_client_options;
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
@@ -313,9 +284,9 @@ typedef struct {
 
 /** Every member but size may stay 0 and then has the default in brackets. */
 typedef struct {
-    size_t size;         /**< sizeof(tl_lock_options); TL_LOCK_OPTIONS sets it */
-    int64_t ttl_ms;      /**< lifetime, 10..86400000 [30000; with stamps legacy_ttl_ms]. With stamps
-                              more than 2 M + 2 L, and at most 2 legacy_ttl_ms - 3 M - 2 L */
+    size_t size;    /**< sizeof(tl_lock_options); TL_LOCK_OPTIONS sets it */
+    int64_t ttl_ms; /**< lifetime, 10..86400000 [30000]; legacy.h has the limits and the default
+                              where the lock is shared with legacy clients */
     int64_t max_hold_ms; /**< stop renewing so that the lock is lost by then [0: no limit] */
     bool manual_renew;   /**< leave renewing to tl_lock_extend [false] */
     void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx); /**< keeper thread */
@@ -329,8 +300,8 @@ typedef struct {
      *  for tl_lock_acquire_async; must neither block nor call the library. */
     int64_t (*retry_next)(uint32_t attempts, int64_t waited_ms, void *ctx);
     void *retry_ctx;
-    bool no_fence;       /**< without fencing number, for less work at the server: below [false] */
-    const char *dialect; /**< TL_BRIDGE, TL_TIMESTAMP: of this key [the client's] */
+    bool no_fence; /**< without fencing number, for less work at the server: below [false] */
+    const struct tl_legacy_options *legacy; /**< `dialect` alone, for this key [the client's] */
 } tl_lock_options;
 
 /*
@@ -342,7 +313,7 @@ typedef struct {
  *     fence whose key was deleted is not protected from those who take without;
  *   - its release wakes those who wait, but they can't know that it will, and look again every 50 to
  *     250 ms all the same;
- *   - tl_client_look() tells the token, but neither who holds it nor since when;
+ *   - tl_client_look() (inspect.h) tells the token, but neither who holds it nor since when;
  *   - a first request that is held up on its way, beyond the acquire it belongs to, may still take the
  *     lock for nobody: for one lifetime at most.
  */
@@ -400,9 +371,8 @@ void tl_lock_free(tl_lock *lock);
  *                  when certainly no server is there: connection refused, no such socket or host,
  *                  no route to it (but not with local:). Once the server has replied, an acquire
  *                  waits through an outage, and fails so if the server is still away after wait_ms
- * TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off; or, with stamps, the
- *                  clock shows a time before 2001-09-09, which no legacy client reads as one
- * TL_EDENIED       the server refused; or (TL_AUTO) the register has gone, or gone back
+ * TL_ECLOCK        shared with legacy clients alone: a clock is too far off, see legacy.h
+ * TL_EDENIED       the server refused
  * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version
  *                  that has it, and the protocol that works there
  * TL_ESERVER, TL_ENOMEM
@@ -431,11 +401,10 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * Extend a held lock to ttl_ms from now, and renew it with that lifetime from then on. The server
  * never shortens a lifetime; a smaller ttl_ms only makes this side expect less.
  *
- * ttl_ms  TL_TTL_MIN_MS..TL_TTL_MAX_MS; with stamps as in tl_lock_options
+ * ttl_ms  as in tl_lock_options
  *
  * TL_OK            held for what ttl_ms counts for (see drift_ppm), less the time that the request
- *                  took; with stamps less M as well, and within L of the take no longer than that
- *                  had it (in the dialect ms-pipe, at any time no longer than a take has it)
+ *                  took
  * TL_EEXPIRED      no longer ours, and nobody has it; final
  * TL_ETAKEN        no longer ours, and another has it; final
  * TL_ELOST         it had been lost before; final
@@ -508,109 +477,6 @@ int tl_client_fd(const tl_client *client);
  * Returns how many were made; with more to make, the descriptor stays readable.
  */
 int tl_client_dispatch(tl_client *client);
-
-/* ---- looking --------------------------------------------------------------------------------- */
-
-/** What a key holds. Text from the server is cut to fit and has control bytes replaced by '?'. */
-typedef struct {
-    size_t size;          /**< sizeof(tl_lock_info), set by the caller */
-    bool held;            /**< by anybody, of whatever kind */
-    bool by_tidelock;     /**< the holder is a tidelock client; else only value is known */
-    int64_t remaining_ms; /**< until the server lets it go; -1: never, or unknown */
-    uint64_t fence;       /**< no holder so far has had a larger one: that of the present or last,
-                               or up to 63 more if it is passed on within a process; 0 unknown */
-    int64_t since_ms;     /**< since it was taken from the server; -1 unknown */
-    char value[64];       /**< what the key holds */
-    char host[256];
-    char service[64];
-    int64_t pid;      /**< 0 unknown */
-    int protocol;     /**< a tl_protocol_id; -1: free, or it can't be told */
-    bool guessed;     /**< the dialect is a guess, from how the value looks; so is the
-                                protocol, unless by_tidelock */
-    char dialect[24]; /**< of a stamp; "" when it is none */
-    /** Until the end that a stamp names, by the server's clock; negative: it has passed; INT64_MIN: no
-     *  such end. */
-    int64_t stamp_left_ms;
-    char oddity[96];    /**< what is odd about the value, for a person; "" nothing */
-    int64_t free_at_ms; /**< of a stamp, to a client of stamps: the server's clock from which on it
-                                takes it, ms since the epoch; -1: not known */
-    /** Clients that wait for it and listen for its release; -1: not known. Of those that poll, as of
-     *  locks whose holder isn't a client of tidelock, some are not seen. */
-    int64_t waiters;
-} tl_lock_info;
-
-/*
- * Stamps. A client with TL_BRIDGE or TL_TIMESTAMP reads them in the dialect that it was given, and
- * calls free what it would take; remaining_ms is then the time until it would. To a client with
- * TL_TOKEN any stamp is held, and never let go; its dialect is a guess.
- */
-
-/**
- * Look at a key without touching it. Blocks at most connect_ms + attempt_ms.
- *
- * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
- */
-tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
-                      tl_error *err);
-
-/**
- * Told of each lock that a scan finds, on the scanning thread, while it talks to the server: it must
- * not call the library. key and info are valid during the call.
- */
-typedef void (*tl_found)(const void *key, size_t key_len, const tl_lock_info *info, void *ctx);
-
-/**
- * Go one step through the keys of the server, about a hundred of them, and tell of those that look
- * like locks: strings with a sidecar of tidelock's, stamps, random tokens with a lifetime, and
- * known accidents of clients of the old kind. What stands there for all of the scan is told once or
- * twice; what comes or goes meanwhile, perhaps. A server of millions of keys takes many steps, each of
- * which holds it up for less than a millisecond. Not for locks whose keys are on different nodes.
- *
- * pattern  a glob as SCAN of Redis has it, refused as in tl_client_options.dialect; NULL: any key
- * cursor   0 to begin with; 0 again when all has been seen
- *
- * Needs EVAL and SCAN: Redis 2.8 or newer. Blocks at most connect_ms + attempt_ms.
- *
- * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
- */
-tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
-                      void *ctx, tl_error *err);
-
-/**
- * Remove a lock, whoever holds it: its key is deleted, a holder of tidelock's finds it lost when it
- * renews it next, and the sidecar keeps "host pid service" of the caller in its field `broken`. The
- * holder may work on for all that: this is for people who know that it doesn't.
- *
- * seen  what tl_client_look has told, so that no other lock is removed that came since; NULL: any
- *
- * TL_OK         removed
- * TL_EEXPIRED   nobody held it
- * TL_ETAKEN     another holds it than the one that was seen; not removed
- * TL_EINVALID   the key holds something that is no lock; not removed
- * TL_EUNCERTAIN sent, no reply seen
- * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
- *
- * Needs EVAL. Blocks at most connect_ms + attempt_ms.
- */
-tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
-                       tl_error *err);
-
-/** How clients of the old kind write the end of a lifetime. */
-typedef struct {
-    size_t size;         /**< sizeof(tl_dialect_info), set by the caller */
-    const char *name;    /**< for the option `dialect` */
-    const char *seen_in; /**< which clients do so */
-    const char *unit;    /**< "ms", "s" or "s, decimals" */
-    char example[80];    /**< what such a client writes for a lock that ends at end_ms */
-} tl_dialect_info;
-
-/**
- * The dialect number i, from 0; the first is the default.
- *
- * end_ms  of the example, ms since the epoch
- * returns false after the last one, and always where the library was built without them
- */
-bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info);
 
 #ifdef __cplusplus
 }

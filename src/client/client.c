@@ -80,54 +80,63 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->server.drift_ppm = o->drift_ppm;
     client->wait_replicas = o->wait_replicas;
     client->wait_replicas_ms = o->wait_replicas_ms;
-    client->legacy = (tl_client_options){.size = sizeof client->legacy,
-                                         .protocol = o->protocol,
-                                         .skew_max_ms = o->skew_max_ms,
-                                         .legacy_lag_ms = o->legacy_lag_ms,
-                                         .legacy_ttl_ms = o->legacy_ttl_ms,
-                                         .strict = o->strict,
-                                         .wait_replicas = o->wait_replicas,
-                                         .clock_guard = o->clock_guard,
-                                         .namespaces = o->namespaces,
-                                         .fallback = o->fallback,
-                                         .phase_lease_ms = o->phase_lease_ms};
     client->log = o->log;
     client->trace = o->trace && o->log;
     client->log_ctx = o->log_ctx;
 }
 
-/* Who says of Java what a token can't heed has forgotten the protocol: such a lock would not be shared. */
-static bool says_of_legacy(const tl_client_options *o) {
-    return o->skew_max_ms || o->legacy_lag_ms || o->legacy_ttl_ms || o->dialect || o->strict ||
-           o->clock_guard == TL_GUARD_REFUSE;
+static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_error *err) {
+    bool known = o->protocol == TL_BRIDGE || o->protocol == TL_TIMESTAMP || o->protocol == TL_AUTO;
+    client->protocol = tl__protocol_row(o->protocol);
+    if (client->protocol)
+        return TL_OK;
+    return known ? tl__fail(err, TL_EINVALID, 0,
+                            "protocol: this library was built without the protocols for legacy "
+                            "clients, bridge, timestamp and auto")
+                 : tl__fail(err, TL_EINVALID, 0, "protocol: unknown value %d", (int)o->protocol);
+}
+
+/* Who says of legacy clients what a token can't heed has forgotten the protocol: such a lock would not be
+ * shared. */
+static tl_err read_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
+    tl_legacy_options *ret = &client->legacy.options;
+    client->legacy.protocol = o->protocol;
+    client->legacy.wait_replicas = o->wait_replicas;
+    *ret = (tl_legacy_options){.size = sizeof *ret};
+    if (!o->legacy)
+        return TL_OK;
+    if (!client->protocol->rules)
+        return tl__fail(err, TL_EINVALID, 0, "legacy: needs protocol bridge, timestamp or auto");
+    if (tl__options_read(ret, sizeof *ret, o->legacy,
+                         offsetof(tl_legacy_options, legacy_delay_max_ms), "tl_legacy_options",
+                         err))
+        return TL_EINVALID;
+    if (ret->dialect && !(ret->dialect = strdup(ret->dialect)))
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    return TL_OK;
 }
 
 /* Check them now, whatever the key. */
-static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
+static tl_err check_legacy(const tl_client *client, tl_error *err) {
+    const tl_legacy_options *o = &client->legacy.options;
     tl_rules rules;
     int64_t ttl_ms = 0;
     if (!client->protocol->rules)
-        return says_of_legacy(o)
-                   ? tl__fail(err, TL_EINVALID, 0,
-                              "skew_max, legacy_lag, legacy_ttl, dialect, strict, clock_guard: "
-                              "only with the protocols bridge, timestamp and auto")
-                   : TL_OK;
-    if (o->dialect) {
-        client->legacy.dialect = strdup(o->dialect);
-        if (!client->legacy.dialect)
-            return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
-    }
+        return TL_OK;
+    if (!client->protocol->upkeep && (o->namespaces || o->fallback || o->phase_lease_ms))
+        return tl__fail(err, TL_EINVALID, 0,
+                        "namespaces, fallback, phase_lease: only with the protocol auto");
     return client->protocol->rules(&client->legacy, NULL, (tl_bytes){0}, &rules, &ttl_ms, err);
 }
 
-static tl_err set_upkeep(tl_client *client, const tl_client_options *o, tl_error *err) {
+static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
+    tl_err code = read_legacy(client, o, err);
+    return code ? code : check_legacy(client, err);
+}
+
+static tl_err set_upkeep(tl_client *client, tl_error *err) {
     const tl_upkeep *upkeep = client->protocol->upkeep;
-    if (upkeep)
-        return upkeep->open(client, o, err);
-    return o->namespaces || o->fallback || o->phase_lease_ms
-               ? tl__fail(err, TL_EINVALID, 0,
-                          "namespaces, fallback, phase_lease: only with the protocol auto")
-               : TL_OK;
+    return upkeep ? upkeep->open(client, err) : TL_OK;
 }
 
 static void free_client(tl_client *client) {
@@ -138,7 +147,7 @@ static void free_client(tl_client *client) {
     tl__gate_end(&client->gate);
     tl__process_unmark(client->here);
     tl__endpoint_wipe(&client->endpoint);
-    free((char *)(uintptr_t)client->legacy.dialect);
+    free((char *)(uintptr_t)client->legacy.options.dialect);
     free(client);
 }
 
@@ -159,17 +168,15 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     code = set_endpoint(client, &o, err);
     if (code)
         goto fail;
-    client->protocol = tl__protocol_row(o.protocol);
-    if (!client->protocol) {
-        code = tl__fail(err, TL_EINVALID, 0, "protocol: unknown value %d", o.protocol);
+    code = set_protocol(client, &o, err);
+    if (code)
         goto fail;
-    }
     set_numbers(client, &o);
     code = set_legacy(client, &o, err);
     if (code)
         goto fail;
     write_owner(client, o.service);
-    code = set_upkeep(client, &o, err);
+    code = set_upkeep(client, err);
     if (code)
         goto fail;
     client->here = tl__process_mark();
@@ -233,7 +240,7 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
     tl_bytes k = tl__bytes(key, key_len);
     tl__ask_init(&a, k, tl__sidecar(name, k, NULL), client->attempt_ms, client->connect_ms);
     a.legacy = &client->legacy;
-    a.plain = client->legacy.strict;
+    a.plain = client->legacy.options.strict;
     a.may_get = client->legacy.protocol == TL_TIMESTAMP;
     tl_err code = ask(client, &a, tl__ask_step, "look", err);
     if (!code)

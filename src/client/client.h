@@ -46,8 +46,8 @@ struct tl_client {
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, restart_quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;
-    tl_client_options legacy; /**< what is true of legacy clients; the rest is 0 */
-    void *upkeep;             /**< of protocol->upkeep; NULL: none */
+    tl_legacy legacy; /**< its dialect is our own copy, its namespaces NULL */
+    void *upkeep;     /**< of protocol->upkeep; NULL: none */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
     bool trace; /**< each step is logged */

@@ -46,10 +46,16 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
 static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes key, tl_rules *ret,
                          tl_error *err) {
     *ret = (tl_rules){0};
-    if (!client->protocol->rules && o->dialect)
-        return tl__fail(err, TL_EINVALID, 0, "dialect: needs protocol bridge, timestamp or auto");
+    tl_legacy_options legacy;
+    if (!client->protocol->rules && o->legacy)
+        return tl__fail(err, TL_EINVALID, 0, "legacy: needs protocol bridge, timestamp or auto");
+    if (o->legacy && tl__options_read(&legacy, sizeof legacy, o->legacy,
+                                      offsetof(tl_legacy_options, legacy_delay_max_ms),
+                                      "tl_legacy_options", err))
+        return TL_EINVALID;
     if (client->protocol->rules &&
-        client->protocol->rules(&client->legacy, o, key, ret, &o->ttl_ms, err))
+        client->protocol->rules(&client->legacy, o->legacy ? &legacy : NULL, key, ret, &o->ttl_ms,
+                                err))
         return TL_EINVALID;
     if (client->upkeep && client->protocol->upkeep->of(client, key, &ret->of, err))
         return TL_EINVALID;

@@ -4,6 +4,8 @@
 #ifndef TL_ASK_H
 #define TL_ASK_H
 
+#include <tidelock/inspect.h>
+
 #include "protocol/protocol.h"
 
 typedef struct {
@@ -11,7 +13,7 @@ typedef struct {
     tl_bytes key, sidecar; /**< key.n 0: ask for the TIME only */
     tl_lock_info info;
     int64_t attempt_ms, connect_ms;
-    const tl_client_options *legacy; /**< see tl__look_fill */
+    const tl_legacy *legacy; /**< see tl__look_fill */
     uint16_t ticket;
     bool may_get; /**< if the server has no EVAL, GET will do */
     bool plain;   /**< GET at once */

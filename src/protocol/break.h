@@ -5,6 +5,8 @@
 #ifndef TL_BREAK_H
 #define TL_BREAK_H
 
+#include <tidelock/inspect.h>
+
 #include "protocol/protocol.h"
 
 typedef struct {

@@ -63,8 +63,8 @@ static bool is_token(tl_bytes text) {
            (dashes == 0 || dashes == 4);
 }
 
-static void tell_protocol(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
-                          tl_bytes value, int64_t now_us) {
+static void tell_protocol(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes value,
+                          int64_t now_us) {
     info->protocol = -1;
     info->stamp_left_ms = INT64_MIN;
     info->free_at_ms = -1;
@@ -82,7 +82,7 @@ static void tell_protocol(tl_lock_info *info, const tl_client_options *legacy, t
     }
 }
 
-void tl__look_fill(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key, tl_bytes kind,
+void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes kind,
                    const tl_reply *answer, int64_t now_us) {
     tl_bytes value = {"", 0};
     int64_t left = number(answer, TL_LOOK_LEFT, -1), fence = number(answer, TL_LOOK_FENCE, 0);
@@ -106,10 +106,3 @@ bool tl__look_is_lock(const tl_lock_info *info) {
         return true;
     return info->oddity[0] || (info->protocol == TL_TOKEN && info->remaining_ms >= 0);
 }
-
-#ifndef TL_COMPAT
-bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
-    (void)i, (void)end_ms, (void)ret_info;
-    return false;
-}
-#endif

@@ -5,6 +5,8 @@
 #ifndef TL_LOOK_H
 #define TL_LOOK_H
 
+#include <tidelock/inspect.h>
+
 #include "protocol/protocol.h"
 
 /** Items 1 to 7 of an answer of look.lua or scan.lua: K's value, what its lifetime leaves, and the
@@ -22,9 +24,8 @@ enum {
 /** How many listen on S: item i of an answer; -1: it doesn't tell. */
 int64_t tl__look_waiters(const tl_reply *answer, size_t i);
 
-/** Fill info, all but the waiters. legacy: what is true of legacy clients, with the asker's
- *  protocol; NULL: nothing is known. kind: K's type. answer: nothing of it is trusted. */
-void tl__look_fill(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key, tl_bytes kind,
+/** Fill info, all but the waiters. legacy: what the asker knows of legacy clients; NULL: nothing. kind: K's type. answer: nothing of it is trusted. */
+void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes kind,
                    const tl_reply *answer, int64_t now_us);
 
 /** Does it look like a lock: known to a sidecar, a stamp, a token with a lifetime, or an accident of
@@ -33,12 +34,12 @@ bool tl__look_is_lock(const tl_lock_info *info);
 
 #ifdef TL_COMPAT
 /** compat: if text is a stamp, tell so. Otherwise name what is odd about it, if it is like one. */
-void tl__stamp_look(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
-                    tl_bytes text, int64_t now_us);
+void tl__stamp_look(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes text,
+                    int64_t now_us);
 
 /** compat: for a lock that was asked about by its name, why what K holds is no stamp to a client that
  *  chose its dialect, whatever it is. What is found by a scan may be no lock at all, and isn't odd. */
-void tl__stamp_explain(tl_lock_info *info, const tl_client_options *legacy, tl_bytes key,
+void tl__stamp_explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
                        const tl_reply *value, int64_t now_us);
 #endif
 

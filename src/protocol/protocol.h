@@ -40,6 +40,7 @@
 #ifndef TL_PROTOCOL_H
 #define TL_PROTOCOL_H
 
+#include <tidelock/legacy.h>
 #include <tidelock/tidelock.h>
 
 #include "ground/bytes.h"
@@ -173,14 +174,23 @@ static inline void tl__out_clear(tl_out *out) {
 
 typedef enum { TL_TAKE, TL_KEEP, TL_DROP } tl_op;
 
-/** What a protocol of stamps must know of the legacy clients. */
+/** The legacy clients beside whom a client acquires locks: what its options say of them, and what
+ *  else of the options bears on that. */
+typedef struct {
+    tl_protocol_id protocol;
+    int32_t wait_replicas;
+    tl_legacy_options options; /**< its strings belong to whoever has this */
+} tl_legacy;
+
+/** What a protocol of stamps must know of legacy clients, as the members of tl_legacy_options that have the
+ *  same names. */
 typedef struct {
     const struct tl_dialect *dialect; /**< NULL: not a protocol of stamps */
-    int32_t skew_ms;       /**< M: how far a legacy host's clock may be from the server's */
-    int32_t lag_ms;        /**< L: from reading its clock to its GETSET */
-    int64_t legacy_ttl_ms; /**< the shortest lifetime that any of them uses */
-    bool strict;           /**< only the commands that they use */
-    uint8_t guard;         /**< a tl_clock_guard */
+    int32_t clock_skew_max_ms;        /**< M */
+    int32_t legacy_delay_max_ms;      /**< L */
+    int64_t legacy_ttl_min_ms;
+    bool strict;
+    uint8_t clock_guard; /**< a tl_clock_guard */
     const void *of; /**< what of the protocol's upkeep this key belongs to; NULL: it has none */
 } tl_rules;
 
@@ -251,7 +261,7 @@ struct tl_client;
  *  tl_client.upkeep. All are called by the runtime. */
 typedef struct {
     /** As a client is opened. TL_EINVALID, TL_ENOMEM */
-    tl_err (*open)(struct tl_client *client, const tl_client_options *options, tl_error *err);
+    tl_err (*open)(struct tl_client *client, tl_error *err);
     /** What a key belongs to. TL_EINVALID: to nothing that it could. */
     tl_err (*of)(const struct tl_client *client, tl_bytes key, const void **ret, tl_error *err);
     /** out->keeps: keep it. in: with keeper.mutex held. */
@@ -298,10 +308,10 @@ typedef struct tl_protocol {
     /** NULL, or: does an attempt that fails now leave something behind in any case? */
     bool (*leaves)(const struct tl_try *a);
     const struct tl_protocol *no_fence; /**< for locks that need no fence; NULL: it has no such */
-    /** NULL, or for a protocol of stamps: what holds for this key (n 0: whatever key), from the
-     *  client's options and those of the lock (NULL: none). Sets *ttl_ms if it is 0, and says
+    /** NULL, or for a protocol of stamps: what holds for this key (n 0: whatever key), from what
+     *  the client's options say and those of the lock (NULL: nothing). Sets *ttl_ms if it is 0, and says
      *  whether it leaves any validity. TL_EINVALID */
-    tl_err (*rules)(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
+    tl_err (*rules)(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                     tl_rules *ret, int64_t *ttl_ms, tl_error *err);
     bool reads_wall; /**< it wants tl_server.wall_us */
     bool watches;    /**< a holder wants to know at once when K changes */

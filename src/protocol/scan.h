@@ -5,12 +5,14 @@
 #ifndef TL_SCAN_H
 #define TL_SCAN_H
 
+#include <tidelock/inspect.h>
+
 #include "protocol/protocol.h"
 
 typedef struct {
     tl_result result; /**< OK, or EUNAVAILABLE, EDENIED, ESERVER */
     tl_bytes pattern;
-    const tl_client_options *legacy; /**< see tl__look_fill */
+    const tl_legacy *legacy; /**< see tl__look_fill */
     tl_found found;
     void *ctx;
     int64_t attempt_ms, connect_ms;

@@ -215,8 +215,12 @@ typedef struct {
 static tl_namespace guard_namespace; /* what is published of it is looked at too */
 
 static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, int64_t ahead_us) {
+    const tl_legacy legacy = {.protocol = of_client,
+                              .options = TL_LEGACY_OPTIONS(.clock_guard = guard)};
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url(), .protocol = of_client,
-                                                        .clock_guard = guard);
+                                                        .legacy = of_client == TL_TOKEN
+                                                                      ? NULL
+                                                                      : &legacy.options);
     tl_error err;
     if (tl_client_open(&options, &g->client, &err) || tl_client_ping(g->client, &err))
         die("%s", err.message);
@@ -227,7 +231,7 @@ static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, 
                       .owner = TL_LITERAL("host 4711 bench"),
                       .token = tl__token_draw(&ahead),
                       .attempt_ms = ATTEMPT_MS};
-    if (g->job.protocol->rules(&options, NULL, g->job.key, &g->job.rules, &g->job.ttl_ms, &err))
+    if (g->job.protocol->rules(&legacy, NULL, g->job.key, &g->job.rules, &g->job.ttl_ms, &err))
         die("%s", err.message);
     guard_namespace.name = TL_LITERAL("default");
     g->job.rules.of = &guard_namespace;

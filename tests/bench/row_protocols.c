@@ -2,6 +2,7 @@
  * Acquire and release by each protocol, beside tokens: what a team pays in each phase of its way from
  * stamps to tokens.
  */
+#include <tidelock/legacy.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,9 +50,12 @@ static void make_register(const kind *k, const char *key) {
 }
 
 static void open_pairing(pairing *p, const kind *k) {
+    const tl_legacy_options legacy = TL_LEGACY_OPTIONS(.strict = k->strict,
+                                                       .namespaces = k->namespaces);
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url(), .protocol = k->protocol,
-                                                        .strict = k->strict,
-                                                        .namespaces = k->namespaces);
+                                                        .legacy = k->protocol == TL_TOKEN
+                                                                      ? NULL
+                                                                      : &legacy);
     tl_error err;
     if (tl_client_open(&options, &p->client, &err) || tl_client_ping(p->client, &err))
         die("%s: %s", k->name, err.message);

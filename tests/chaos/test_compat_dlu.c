@@ -27,13 +27,20 @@ static int handle_count;
 static redisContext *contexts[8];
 static int context_count;
 
+static const tl_legacy_options brief = {.size = sizeof brief,
+                                        .legacy_ttl_min_ms = LIFE_MS,
+                                        .clock_skew_max_ms = SKEW_MS,
+                                        .legacy_delay_max_ms = LAG_MS};
+static const tl_legacy_options brief_strict = {.size = sizeof brief_strict,
+                                               .legacy_ttl_min_ms = LIFE_MS,
+                                               .clock_skew_max_ms = SKEW_MS,
+                                               .legacy_delay_max_ms = LAG_MS,
+                                               .strict = true};
+
 static tl_dlu *open_at(const char *url, bool short_lives) {
     tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .attempt_ms = clock_patient_ms(2000));
-    if (short_lives) {
-        o.legacy_ttl_ms = LIFE_MS;
-        o.skew_max_ms = SKEW_MS;
-        o.legacy_lag_ms = LAG_MS;
-    }
+    if (short_lives)
+        o.legacy = &brief;
     return tl_dlu_open_with(&o, NULL);
 }
 
@@ -285,7 +292,8 @@ TEST(a_lock_that_is_renewed_names_the_robbers_clock) {
     atomic_store(&robber_ms, 0);
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_BRIDGE,
-                          .skew_max_ms = SKEW_MS, .legacy_ttl_ms = LIFE_MS));
+                          .legacy = &TL_LEGACY_OPTIONS(.clock_skew_max_ms = SKEW_MS,
+                                                       .legacy_ttl_min_ms = LIFE_MS)));
     tl_lock *lock = make_lock_with(client, KEY,
                                    TL_LOCK_OPTIONS(.on_event = tell_robber, .ctx = &robber_ms));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -401,9 +409,8 @@ TEST(a_lock_without_an_answer_is_undone) {
 /* ---- without EVAL ------------------------------------------------------------------------------ */
 
 static tl_dlu *open_strict(const char *url, int64_t attempt_ms) {
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .protocol = TL_TIMESTAMP, .strict = true,
-                                            .attempt_ms = attempt_ms, .legacy_ttl_ms = LIFE_MS,
-                                            .skew_max_ms = SKEW_MS, .legacy_lag_ms = LAG_MS);
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .protocol = TL_TIMESTAMP,
+                                            .attempt_ms = attempt_ms, .legacy = &brief_strict);
     tl_dlu *d = tl_dlu_open_with(&o, &said);
     assert_non_null(d);
     handles[handle_count++] = d;

@@ -11,10 +11,12 @@ TESTS_WITH(arena_set_up, arena_tear_down);
 
 /* M and L are the least, for short lifetimes. */
 static tl_client *client_with_limits(const char *url, int64_t attempt_ms, int64_t connect_ms) {
-    return make_client_with(TL_CLIENT_OPTIONS(.url = url, .protocol = TL_AUTO,
-                                              .attempt_ms = attempt_ms, .connect_ms = connect_ms,
-                                              .skew_max_ms = 1, .legacy_lag_ms = 1,
-                                              .phase_lease_ms = LEASE_MS));
+    return make_client_with(
+        TL_CLIENT_OPTIONS(.url = url, .protocol = TL_AUTO, .attempt_ms = attempt_ms,
+                          .connect_ms = connect_ms,
+                          .legacy = &TL_LEGACY_OPTIONS(.clock_skew_max_ms = 1,
+                                                       .legacy_delay_max_ms = 1,
+                                                       .phase_lease_ms = LEASE_MS)));
 }
 
 static tl_client *client_by_phase(const char *url) {

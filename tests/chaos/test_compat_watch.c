@@ -23,8 +23,10 @@ TESTS_WITH(arena_set_up, arena_tear_down);
 static enum { TRACKING, EVENTS, NOTHING } told_by;
 
 static tl_client *bridge(void) {
-    return make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_BRIDGE,
-                                              .skew_max_ms = 300, .legacy_ttl_ms = LEGACY_TTL_MS));
+    return make_client_with(
+        TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_BRIDGE,
+                          .legacy = &TL_LEGACY_OPTIONS(.clock_skew_max_ms = 300,
+                                                       .legacy_ttl_min_ms = LEGACY_TTL_MS)));
 }
 
 static tl_lock *held(lock_events *events) {
@@ -286,9 +288,10 @@ static void is_told_of(int db, const void *key, size_t n) {
     char url[96];
     (void)snprintf(url, sizeof url, "%s/%d", real_redis_url(server), db);
     lock_events *events = make_events();
-    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE,
-                                                           .skew_max_ms = 300,
-                                                           .legacy_ttl_ms = LEGACY_TTL_MS));
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE,
+                          .legacy = &TL_LEGACY_OPTIONS(.clock_skew_max_ms = 300,
+                                                       .legacy_ttl_min_ms = LEGACY_TTL_MS)));
     tl_lock *lock = make_lock_n(client, key, n,
                                 TL_LOCK_OPTIONS(.on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -368,9 +371,10 @@ TEST_IN(a_waiters_own_looks_wake_nobody, BY_EVENTS) {
 /* ---- by nothing -------------------------------------------------------------------------------- */
 
 static tl_lock *brief(const char *url, lock_events *events) {
-    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE,
-                                                           .skew_max_ms = 300,
-                                                           .legacy_ttl_ms = TTL_BRIEF_MS));
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE,
+                          .legacy = &TL_LEGACY_OPTIONS(.clock_skew_max_ms = 300,
+                                                       .legacy_ttl_min_ms = TTL_BRIEF_MS)));
     return make_lock_with(client, KEY, TL_LOCK_OPTIONS(.on_event = lock_events_add, .ctx = events));
 }
 

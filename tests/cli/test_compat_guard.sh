@@ -1,5 +1,5 @@
 #!/bin/bash
-# A clock that is further off than --max-skew: a warning, a refusal, or nothing, as --clock-guard says;
+# A clock that is further off than --clock-skew-max: a warning, a refusal, or nothing, as --clock-guard says;
 # and so what `tidelock skew --publish` has found of a namespace's clocks.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
@@ -18,7 +18,7 @@ shifted=(env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1)
 # the help of a timer, which libfaketime sets wrong.
 for protocol in bridge timestamp; do
     expect 0 "${shifted[@]}" FAKETIME=+40s "$tidelock" run --protocol $protocol job -- true
-    grep -q 'warning: this host.s clock is at least [0-9]* ms ahead of the server.s; skew_max is 1000 ms' "$err" ||
+    grep -q 'warning: this host.s clock is at least [0-9]* ms ahead of the server.s; clock_skew_max is 1000 ms' "$err" ||
         fail "no warning: $(cat "$err")"
     [[ $(wc -l <"$err") == 1 ]] || fail "more than a line: $(cat "$err")"
     expect_line 77 'at least [0-9]* ms behind the server.s' \
@@ -27,7 +27,7 @@ for protocol in bridge timestamp; do
     assert_free job
     expect 0 "${shifted[@]}" FAKETIME=+40s "$tidelock" run --protocol $protocol --clock-guard off job -- true
     [[ ! -s $err ]] || fail "$(cat "$err")"
-    expect 0 "${shifted[@]}" FAKETIME=+2s "$tidelock" run --protocol $protocol --clock-guard refuse --max-skew 4s job -- true
+    expect 0 "${shifted[@]}" FAKETIME=+2s "$tidelock" run --protocol $protocol --clock-guard refuse --clock-skew-max 4s job -- true
 done
 expect 0 "${shifted[@]}" FAKETIME=+40s "$tidelock" run job -- true
 [[ ! -s $err ]] || fail "a token needs no clock: $(cat "$err")"

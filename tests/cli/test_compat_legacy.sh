@@ -21,28 +21,28 @@ for c in "run KEY -- true" "lock KEY" "unlock KEY t" "extend KEY t -t 60s" "chec
     refuse "'nonsense' is unknown" --protocol bridge --dialect 'cron:*=nonsense,java'
     refuse 'which\?' --protocol bridge --dialect ''
     refuse 'need --protocol' --dialect java
-    refuse 'need --protocol' --max-skew 2s
+    refuse 'need --protocol' --clock-skew-max 2s
     refuse 'need --protocol' --clock-guard refuse
     refuse 'no clock can be guarded' --protocol timestamp --strict --clock-guard refuse
     refuse 'only with --protocol timestamp' --strict
     refuse 'only with --protocol timestamp' --protocol bridge --strict
-    refuse 'legacy_ttl: 2000 ms leave no validity with skew_max 1000 ms' --protocol bridge --legacy-ttl 2s
-    refuse 'leave no validity' --protocol timestamp --max-skew 30s
-    refuse 'nothing' --protocol bridge --max-skew 0s
-    refuse 'nothing' --protocol bridge --legacy-lag 0ms
-    refuse 'nothing' --protocol bridge --legacy-ttl 0s
-    refuse 'skew_max' --protocol bridge --max-skew 2h
-    refuse 'say seconds or milliseconds' --protocol bridge --legacy-ttl 60
+    refuse 'legacy_ttl_min: 2000 ms leave no validity with clock_skew_max 1000 ms' --protocol bridge --legacy-ttl-min 2s
+    refuse 'leave no validity' --protocol timestamp --clock-skew-max 30s
+    refuse 'nothing' --protocol bridge --clock-skew-max 0s
+    refuse 'nothing' --protocol bridge --legacy-delay-max 0ms
+    refuse 'nothing' --protocol bridge --legacy-ttl-min 0s
+    refuse 'clock_skew_max' --protocol bridge --clock-skew-max 2h
+    refuse 'say seconds or milliseconds' --protocol bridge --legacy-ttl-min 60
 done
 expect_line 64 'ttl: more than 3000 ms' "$tidelock" lock --protocol bridge -t 3s k
 expect_line 64 'ttl: at most' "$tidelock" lock --protocol bridge -t 10m k
 expect_line 64 'ttl: more than' "$tidelock" run --protocol bridge -t 3s k -- true
 assert_free k
 # What is wrong of them is not blamed on the URL in the environment.
-expect_line 64 'legacy_ttl' "$tidelock" check --protocol bridge --legacy-ttl 1s k
+expect_line 64 'legacy_ttl_min' "$tidelock" check --protocol bridge --legacy-ttl-min 1s k
 
 # Of this lifetime 3.1 s are believed: it is renewed before the command is told to end, and lasts longer.
-"$tidelock" run --protocol bridge --legacy-ttl 9100ms --max-skew 3s --legacy-lag 1ms brief -- sleep 4 2>"$work/brief" &
+"$tidelock" run --protocol bridge --legacy-ttl-min 9100ms --clock-skew-max 3s --legacy-delay-max 1ms brief -- sleep 4 2>"$work/brief" &
 brief=$!
 
 # ---- bridge -----------------------------------------------------------------------------------
@@ -70,9 +70,9 @@ expect 0 "$tidelock" unlock --protocol bridge k "$("$python" -c 'import json,sys
 
 # ---- lifetimes: the legacy clients' unless told otherwise ----------------------------------------
 ends_in() { echo $(($(redis GET "$1") - $(now_ms))); }
-expect 0 "$tidelock" lock --protocol bridge --legacy-ttl 20s short
+expect 0 "$tidelock" lock --protocol bridge --legacy-ttl-min 20s short
 (($(ends_in short) <= 20000 && $(ends_in short) > 8000)) || fail "the stamp ends in $(ends_in short) ms"
-expect 0 "$tidelock" lock --protocol bridge --legacy-ttl 120s -t 90s long
+expect 0 "$tidelock" lock --protocol bridge --legacy-ttl-min 120s -t 90s long
 (($(ends_in long) <= 90000 && $(ends_in long) > 75000)) || fail "the stamp ends in $(ends_in long) ms"
 
 # ---- timestamp, strict: the stamp is the token ------------------------------------------------
@@ -200,7 +200,7 @@ read -r ttl fence <"$out"
 json_has "$work/json" protocol bridge
 json_has "$work/json" state free
 # A legacy client whose clock runs far ahead takes it: the message tells by how much.
-"$tidelock" run -v --protocol bridge --legacy-ttl 10s --max-skew 500ms k -- sleep 60 2>"$err" &
+"$tidelock" run -v --protocol bridge --legacy-ttl-min 10s --clock-skew-max 500ms k -- sleep 60 2>"$err" &
 run=$!
 until_true 10 is_held k || fail "no lock"
 redis SET k $(($(now_ms) + 100000 + 10000)) >/dev/null

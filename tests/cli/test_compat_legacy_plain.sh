@@ -29,5 +29,5 @@ read -r token fence <"$out"
 assert_free k
 # Nothing renews it: the command is ended in time.
 start=$(now_ms)
-expect 74 "$tidelock" run --protocol timestamp --legacy-ttl 4s --max-skew 500ms k -- sleep 60
+expect 74 "$tidelock" run --protocol timestamp --legacy-ttl-min 4s --clock-skew-max 500ms k -- sleep 60
 (($(now_ms) - start < 30000 * slow)) || fail "the command outlived its lock"

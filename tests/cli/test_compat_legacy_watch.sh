@@ -21,7 +21,7 @@ assert_free k
 expect_line 1 'not held' "$tidelock" unlock --protocol timestamp k "$token"
 
 # It is renewed: the command outlives the lifetime.
-expect 0 "$tidelock" run --protocol timestamp --legacy-ttl 5s --max-skew 500ms k -- sleep 5.5
+expect 0 "$tidelock" run --protocol timestamp --legacy-ttl-min 5s --clock-skew-max 500ms k -- sleep 5.5
 assert_free k
 
 # Frozen while somebody waits, who looks each 5 s: the server isn't reached, as it is called by the other protocols.

@@ -132,7 +132,7 @@ client one 21 2 60
 expect_refused 'later than the register' migrate rollback --yes --wait 60s
 no_clients
 set_phase 2 20 # a stamp of our own that isn't over
-expect 0 "$tidelock" lock --protocol bridge -t 5s --legacy-ttl 5s --max-skew 300ms --legacy-lag 100ms jobs:ours
+expect 0 "$tidelock" lock --protocol bridge -t 5s --legacy-ttl-min 5s --clock-skew-max 300ms --legacy-delay-max 100ms jobs:ours
 redis HSET "$register:clients" itself "20 2 1000 $(($(server_us) + 60000000)) 0.1.0 $(redis HGET 'tidelock:{jobs:ours}' owner)" >/dev/null
 "$tidelock" migrate advance --yes --wait 60s >"$work/step" 2>&1 &
 step=$!

@@ -77,7 +77,7 @@ for margin in "300 100" "50 25"; do
     redis SET jobs:edge $end >/dev/null
     rounds=0
     until is_free jobs:edge; do
-        expect 0 migrate sweep --max-skew "${m}ms" --legacy-lag "${l}ms"
+        expect 0 migrate sweep --clock-skew-max "${m}ms" --legacy-delay-max "${l}ms"
         rounds=$((rounds + 1))
         ((rounds < 2000)) || fail "the stamp stays"
     done

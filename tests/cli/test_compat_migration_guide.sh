@@ -30,7 +30,7 @@ PY
 # Services that follow the phase: one acquires its lock again and again, one keeps it, one was killed, and some have ended
 # before there was a register. Java has crashed.
 export socket register
-auto=(--protocol auto --namespace 'jobs:*=default' --max-skew 300ms --legacy-lag 100ms --legacy-ttl 5s -t 3s)
+auto=(--protocol auto --namespace 'jobs:*=default' --clock-skew-max 300ms --legacy-delay-max 100ms --legacy-ttl-min 5s -t 3s)
 "$tidelock" run "${auto[@]}" --forever jobs:mine -- sh -c "redis-cli -s '$socket' GET jobs:mine >>'$work/held'; sleep 1.5" 2>"$work/service" &
 service=$!
 "$tidelock" run "${auto[@]}" jobs:long -- sleep 1000 2>"$work/long.err" &

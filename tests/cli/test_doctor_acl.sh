@@ -95,7 +95,7 @@ grep -q '^ACL .* +select$' "$out" || fail "another database: $(cat "$out")"
 
 # Stamps.
 if [[ ${COMPAT:-1} != 0 ]]; then
-    short=(--max-skew 100ms --legacy-ttl 2s)
+    short=(--clock-skew-max 100ms --legacy-ttl-min 2s)
     prefix=jobs:
     for protocol in bridge timestamp; do
         make_user 'jobs:*' --protocol $protocol

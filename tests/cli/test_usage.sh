@@ -161,7 +161,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     # What only concerns legacy clients stands apart.
     for c in run lock unlock extend check inspect break; do
         expect 0 "$tidelock" help $c
-        sed '/legacy clients:$/,/^$/d' "$out" | grep -E -e '--(protocol|dialect|max-skew|strict)' &&
+        sed '/legacy clients:$/,/^$/d' "$out" | grep -E -e '--(protocol|dialect|clock-skew-max|strict)' &&
             fail "help $c: options about legacy clients among the others"
         grep -A 1 'legacy clients:$' "$out" | grep -q -e --protocol || fail "help $c: no section for legacy clients"
     done

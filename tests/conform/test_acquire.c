@@ -194,7 +194,9 @@ CONFORM_OF(closing_a_client_undoes_what_it_left_unanswered, c, CONFORM_CLEANING)
     proxy *p = conform_proxy(c);
     tl_client *client = conform_client_with(
         c, TL_CLIENT_OPTIONS(.url = proxy_url(p), .attempt_ms = attempt_ms,
-                             .clock_guard = TL_GUARD_OFF)); /* which would ask the time first */
+                             .legacy = &TL_LEGACY_OPTIONS(
+                                     .clock_guard =
+                                         TL_GUARD_OFF))); /* which would ask the time first */
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said),
                   TL_OK); /* learns all that there is to know first */

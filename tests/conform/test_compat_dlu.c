@@ -38,10 +38,13 @@ static redisContext *context;
 static tl_dlu *handles[8];
 static int handle_count;
 
-static tl_client_options options_of(int64_t legacy_ttl_ms, int64_t skew_max_ms) {
+static tl_legacy_options legacy; /* of the options made last */
+
+static tl_client_options options_of(int64_t legacy_ttl_min_ms, int64_t clock_skew_max_ms) {
+    legacy = TL_LEGACY_OPTIONS(.strict = rows[row].strict, .legacy_ttl_min_ms = legacy_ttl_min_ms,
+                               .clock_skew_max_ms = clock_skew_max_ms);
     return TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = rows[row].protocol,
-                             .strict = rows[row].strict, .legacy_ttl_ms = legacy_ttl_ms,
-                             .skew_max_ms = skew_max_ms, .attempt_ms = clock_patient_ms(2000));
+                             .legacy = &legacy, .attempt_ms = clock_patient_ms(2000));
 }
 
 static tl_dlu *open_with(const tl_client_options *o) {
@@ -58,8 +61,8 @@ static tl_dlu *open_one(void) {
 }
 
 /* Locks that last so long, on hosts whose clocks are at most M apart; a request may take half of that. */
-static tl_dlu *open_brief(int64_t ms, int64_t skew_max_ms) {
-    const tl_client_options o = options_of(ms, skew_max_ms);
+static tl_dlu *open_brief(int64_t ms, int64_t clock_skew_max_ms) {
+    const tl_client_options o = options_of(ms, clock_skew_max_ms);
     return open_with(&o);
 }
 
@@ -404,8 +407,8 @@ TEST(keys_that_cannot_be_are_refused) {
 TEST(by_phases_it_locks_the_keys_of_its_namespaces_alone) {
     tl_client_options o = options_of(0, 0);
     o.protocol = TL_AUTO;
-    o.strict = false;
-    o.namespaces = "dlu:*=default";
+    legacy.strict = false;
+    legacy.namespaces = "dlu:*=default";
     tl_dlu *d = open_with(&o);
     ASSERT_LOCKS(d, KEY);
     assert_false(tl_dlu_lock(d, "another", &said));

@@ -55,12 +55,9 @@ CONFORM(a_clients_options_are_checked, c) {
     REFUSE_CLIENT("wait_replicas", .url = URL, .wait_replicas = -1);
     REFUSE_CLIENT("wait_replicas", .url = URL, .wait_replicas = 1001);
     REFUSE_CLIENT("protocol", .url = URL, .protocol = (tl_protocol_id)99);
-    REFUSE_CLIENT("dialect, ", .url = URL, .dialect = "java");
-    REFUSE_CLIENT("skew_max, ", .url = URL, .skew_max_ms = 1000);
-    REFUSE_CLIENT("legacy_lag, ", .url = URL, .legacy_lag_ms = 500);
-    REFUSE_CLIENT("legacy_ttl, ", .url = URL, .legacy_ttl_ms = 60000);
-    REFUSE_CLIENT("strict, ", .url = URL, .strict = true);
-    REFUSE_CLIENT("clock_guard: only with", .url = URL, .clock_guard = TL_GUARD_REFUSE);
+    REFUSE_CLIENT("legacy: needs protocol", .url = URL, .legacy = &TL_LEGACY_OPTIONS(0));
+    REFUSE_CLIENT("legacy: needs protocol", .url = URL,
+                  .legacy = &TL_LEGACY_OPTIONS(.legacy_ttl_min_ms = 60000));
     REFUSE_CLIENT("password", .url = URL, .password = long_text);
     REFUSE_CLIENT("tls_ca_file", .url = URL, .tls_ca_file = long_text);
     REFUSE_CLIENT("URL", .url = long_text);

@@ -28,15 +28,15 @@ static inline void make_stamps(fuzz_world *w, unsigned which) {
     w->job.protocol = which == 1 ? &tl__protocol_bridge : &tl__protocol_timestamp;
     const tl_dialect *d = tl__dialect_at(how >> 4);
     w->job.rules = (tl_rules){.dialect = d ? d : tl__dialect_at(0),
-                              .skew_ms = m[0],
-                              .lag_ms = m[1],
-                              .legacy_ttl_ms = legacy[(how >> 2) % 3],
+                              .clock_skew_max_ms = m[0],
+                              .legacy_delay_max_ms = m[1],
+                              .legacy_ttl_min_ms = legacy[(how >> 2) % 3],
                               .strict = which == 3};
     if (w->job.rules.strict) { /* these options go together only so, see stamp_rules.c */
         w->job.wait_replicas = 0;
     }
     w->job.ttl_ms = in_range(&w->in, 2 * (m[0] + m[1]) + 1,
-                             2 * w->job.rules.legacy_ttl_ms - 3 * m[0] - 2 * m[1]);
+                             2 * w->job.rules.legacy_ttl_min_ms - 3 * m[0] - 2 * m[1]);
 }
 
 /* A hold that was taken at the start; in some runs nothing is known of it but its token. */
@@ -47,8 +47,9 @@ static inline void make_proof(fuzz_world *w) {
     if (how & 1)
         return;
     w->job.proof = (tl_proof){
-        .cap = tl__mono_add_ms(w->start, r->legacy_ttl_ms - r->lag_ms - 2 * (int64_t)r->skew_ms),
-        .capped_until = how & 2 ? TL_NEVER : tl__mono_add_ms(w->start, r->lag_ms),
+        .cap = tl__mono_add_ms(w->start, r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
+                                             2 * (int64_t)r->clock_skew_max_ms),
+        .capped_until = how & 2 ? TL_NEVER : tl__mono_add_ms(w->start, r->legacy_delay_max_ms),
         .proved_us = now_us,
         .stamp_ms = now_us / 1000 + w->job.ttl_ms};
 }
@@ -93,7 +94,8 @@ static inline tl_stamp read_stamp(const fuzz_world *w, tl_bytes text) {
 static inline bool is_free_stamp(const fuzz_world *w, tl_bytes text, int64_t now_ms) {
     const tl_rules *r = &w->job.rules;
     tl_stamp s = read_stamp(w, text);
-    return s.kind == TL_STAMP_GOOD && s.first_free_ms + r->skew_ms + r->lag_ms < now_ms;
+    return s.kind == TL_STAMP_GOOD &&
+           s.first_free_ms + r->clock_skew_max_ms + r->legacy_delay_max_ms < now_ms;
 }
 
 static inline bool is_own(const fuzz_world *w, tl_bytes text) {
@@ -106,11 +108,12 @@ static inline bool is_own(const fuzz_world *w, tl_bytes text) {
 static inline bool is_losers(const fuzz_world *w, tl_bytes text) {
     const tl_rules *r = &w->job.rules;
     tl_stamp s = read_stamp(w, text);
-    int64_t read_ms = s.written_ms - r->legacy_ttl_ms;
-    int64_t m = r->skew_ms * (r->strict || w->server.anchor.known ? 1 : 2);
+    int64_t read_ms = s.written_ms - r->legacy_ttl_min_ms;
+    int64_t m = r->clock_skew_max_ms * (r->strict || w->server.anchor.known ? 1 : 2);
     return s.kind == TL_STAMP_GOOD &&
-           (r->dialect->waiters_overwrite ? read_ms < w->proof.stamp_ms - r->skew_ms - r->lag_ms
-                                          : read_ms <= w->proof.proved_us / 1000 + m);
+           (r->dialect->waiters_overwrite
+                ? read_ms < w->proof.stamp_ms - r->clock_skew_max_ms - r->legacy_delay_max_ms
+                : read_ms <= w->proof.proved_us / 1000 + m);
 }
 
 /* A command at plain level: of the four; each only after what must come before it. `last`: the word
@@ -126,9 +129,9 @@ static inline void check_plain(const fuzz_world *w, const tl_send *send, int las
     if (word == SETNX || word == GETSET) {
         tl_stamp own = read_stamp(w, c->argv[2]);
         MUST(w->kind == ACQUIRE && !w->detached);
-        MUST(send->by.ns <= tl__mono_add_ms(w->now, r->lag_ms).ns);
+        MUST(send->by.ns <= tl__mono_add_ms(w->now, r->legacy_delay_max_ms).ns);
         MUST(own.kind == TL_STAMP_GOOD); /* whatever its clock shows */
-        MUST((own.end_ms >= known_us(w).hi / 1000 + r->legacy_ttl_ms &&
+        MUST((own.end_ms >= known_us(w).hi / 1000 + r->legacy_ttl_min_ms &&
               own.end_ms >= known_us(w).hi / 1000 + w->job.ttl_ms));
     }
     if (word == GETSET)
@@ -175,7 +178,7 @@ static inline tl_reply any_value(fuzz_world *w) {
     case 4:
         r.text = tl__dialect_write(
             w->job.rules.dialect,
-            tl__add_sat(w->job.proof.proved_us / 1000 + w->job.rules.legacy_ttl_ms,
+            tl__add_sat(w->job.proof.proved_us / 1000 + w->job.rules.legacy_ttl_min_ms,
                         in_range(&w->in, -10000, 10000)),
             TL_LITERAL("x"), room);
         break;
@@ -300,8 +303,9 @@ static inline bool value_in(const fuzz_world *w, const tl_event *e, tl_bytes *re
 static inline tl_mono latest_stamp(const fuzz_world *w, const tl_event *e) {
     const tl_rules *r = &w->job.rules;
     bool keeps = is_script(&w->asked, TL_SCRIPT_KEEP);
-    int64_t server_us = 0, ttl_ms = w->job.ttl_ms, m = r->skew_ms;
-    tl_mono cap = tl__mono_add_ms(w->asked_at, r->legacy_ttl_ms - r->lag_ms - 2 * m);
+    int64_t server_us = 0, ttl_ms = w->job.ttl_ms, m = r->clock_skew_max_ms;
+    tl_mono cap = tl__mono_add_ms(w->asked_at,
+                                  r->legacy_ttl_min_ms - r->legacy_delay_max_ms - 2 * m);
     tl_bytes text;
     if (is_plain(w))
         return tl__mono_min(cap, tl__mono_add_ms(w->asked_at, ttl_ms - m));

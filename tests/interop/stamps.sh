@@ -14,7 +14,7 @@ SKEW_MS=200 LAG_MS=100
 bridge=() # the options, which come after the command
 lives() { # the lifetime that both use
     life_ms=$1
-    bridge=(--protocol bridge --legacy-ttl "$1ms" --max-skew "${SKEW_MS}ms" --legacy-lag "${LAG_MS}ms")
+    bridge=(--protocol bridge --legacy-ttl-min "$1ms" --clock-skew-max "${SKEW_MS}ms" --legacy-delay-max "${LAG_MS}ms")
 }
 tide() { # command more...
     timeout --foreground -k 5 $((STEP_S + 10)) "$tidelock" "$1" "${bridge[@]}" "${@:2}"
@@ -95,7 +95,7 @@ tidelocks_renewals_count() {
     is_stamp
 }
 counter_is_exact() {
-    protocol=(--protocol bridge --legacy-ttl "${CONTEST_TTL_MS}ms")
+    protocol=(--protocol bridge --legacy-ttl-min "${CONTEST_TTL_MS}ms")
     contest $KEY "$program"
 }
 

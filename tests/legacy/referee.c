@@ -329,7 +329,7 @@ static void start_java(referee *r) {
 /* What the operator types; refused, it is typed again, after stamps that are over have been removed. */
 static void migrate(referee *r, const char *what) {
     static const char script[] =
-        "o='--dialect java --legacy-ttl 1500ms --max-skew 150ms --legacy-lag 75ms'; "
+        "o='--dialect java --legacy-ttl-min 1500ms --clock-skew-max 150ms --legacy-delay-max 75ms'; "
         "until \"$TIDELOCK\" --url \"$1\" migrate $2 --yes $o; do [ $? = 77 ] || exit 1; "
         "\"$TIDELOCK\" --url \"$1\" migrate sweep $o; sleep 0.2; done";
     const char *const words[] = {"/bin/sh", "-c", script, "sh", real_redis_url(r->server),

@@ -34,10 +34,12 @@ int64_t shared_us(void) {
 }
 
 tl_client_options legacy_client(const char *url, tl_protocol_id protocol, bool strict) {
-    return TL_CLIENT_OPTIONS(.url = url, .protocol = protocol, .strict = strict,
-                             .attempt_ms = TURN_MS, .skew_max_ms = SKEW_MS, .legacy_lag_ms = LAG_MS,
-                             .legacy_ttl_ms = LIFE_MS,
-                             .phase_lease_ms = protocol == TL_AUTO ? LEASE_MS : 0);
+    static tl_legacy_options legacy;
+    legacy = TL_LEGACY_OPTIONS(.strict = strict, .clock_skew_max_ms = SKEW_MS,
+                               .legacy_delay_max_ms = LAG_MS, .legacy_ttl_min_ms = LIFE_MS,
+                               .phase_lease_ms = protocol == TL_AUTO ? LEASE_MS : 0);
+    return TL_CLIENT_OPTIONS(.url = url, .protocol = protocol, .attempt_ms = TURN_MS,
+                             .legacy = protocol == TL_TOKEN ? NULL : &legacy);
 }
 
 /* ---- what must be there ----------------------------------------------------------------------- */

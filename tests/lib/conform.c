@@ -294,13 +294,15 @@ bool conform_has(const conform *c, unsigned need) {
 }
 
 tl_client *conform_client_with(conform *c, tl_client_options options) {
+    tl_legacy_options legacy = options.legacy ? *options.legacy : TL_LEGACY_OPTIONS(0);
     options.protocol = c->protocol;
-    if ((c->row->stamps || c->row->phase) && !options.skew_max_ms) {
-        options.skew_max_ms = 1;
-        options.legacy_lag_ms = c->row->strict ? STRICT_LAG_MS : 1;
-        options.legacy_ttl_ms = c->row->strict ? STRICT_TTL_MS : TL_TTL_MAX_MS;
+    if (!legacy.clock_skew_max_ms) {
+        legacy.clock_skew_max_ms = 1;
+        legacy.legacy_delay_max_ms = c->row->strict ? STRICT_LAG_MS : 1;
+        legacy.legacy_ttl_min_ms = c->row->strict ? STRICT_TTL_MS : TL_TTL_MAX_MS;
     }
-    options.strict = c->row->strict;
+    legacy.strict = c->row->strict;
+    options.legacy = c->row->stamps || c->row->phase ? &legacy : NULL;
     if (!options.url)
         options.url = c->url;
     return make_client_with(options);

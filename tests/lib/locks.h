@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <pthread.h>
 
+#include <tidelock/inspect.h>
+#include <tidelock/legacy.h>
 #include <tidelock/tidelock.h>
 
 #include "clock_wait.h"

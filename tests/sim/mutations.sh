@@ -78,16 +78,16 @@ anchor-without-drift     | wire/interval.c   |        | 2000 | s/-lost_us(ns, dr
 bracket-without-drift    | wire/interval.c   |        | 5000@2187 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
 bracket-from-sent        | wire/interval.c   |        | 500  | s/tl__add_sat(stamp_us, -ceil_us(received.ns))/tl__add_sat(stamp_us, -ceil_us(sent.ns))/
 # stamps: judging
-free-at-once             | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
-free-without-m           | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->skew_ms + /first_free_ms + /
-free-at-once-plain       | compat/stamp/stamp.c | plain-to-the-end | 300 | s/first_free_ms + rules->skew_ms + rules->lag_ms/first_free_ms/
+free-at-once             | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms/first_free_ms/
+free-without-m           | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->clock_skew_max_ms + /first_free_ms + /
+free-at-once-plain       | compat/stamp/stamp.c | plain-to-the-end | 300 | s/first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms/first_free_ms/
 tokens-are-free          | compat/stamp/stamp.c,compat/stamp/stamp_script.c | stamps | 2000 | s/stamp->kind == TL_STAMP_GOOD \&\& free_from/free_from/; s/(answer->left_ms < 0 || answer->known)/true/
 # stamps: what a take or a keep is worth
-stamp-spares-no-m        | compat/stamp/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.skew_ms;/ - now_ms;/
+stamp-spares-no-m        | compat/stamp/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.clock_skew_max_ms;/ - now_ms;/
 stamp-is-full-on-retry   | compat/stamp/stamp_script.c | stamps | 40000@7402 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
 stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
-stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand | 20000@20812 | s/tl__rate_most_ns(job->rules.lag_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
-stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/(r->legacy_ttl_ms - r->lag_ms - 2/(r->legacy_ttl_ms - 2/
+stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand | 20000@20812 | s/tl__rate_most_ns(job->rules.legacy_delay_max_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
+stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
 stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_TAKE/bool over = false/
 # stamps: overwritten, or stolen?
 every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= job->proof.proved_us .*/    return true;/

@@ -58,7 +58,7 @@ static bool reads(const tl_try *attempt) {
     return tl__protocol_auto.reads(attempt);
 }
 
-static tl_err rules(const tl_client_options *client, const tl_lock_options *lock, tl_bytes key,
+static tl_err rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                     tl_rules *ret, int64_t *ttl_ms, tl_error *err) {
     return tl__protocol_auto.rules(client, lock, key, ret, ttl_ms, err);
 }
@@ -84,8 +84,7 @@ void sim_phase_boot(sim_world *w, sim_client *c) {
     struct tl_namespaces **names = &w->migration.names[c->host->id];
     tl_token id;
     tl_error err;
-    tl_client_options o = {.size = sizeof o,
-                           .protocol = TL_AUTO,
+    tl_legacy_options o = {.size = sizeof o,
                            .fallback = w->cfg.fallback == TL_PHASE_TIMESTAMP ? TL_TIMESTAMP
                                                                              : TL_BRIDGE,
                            .phase_lease_ms = w->cfg.own_lease_ms};

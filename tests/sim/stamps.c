@@ -21,14 +21,13 @@ const tl_protocol *sim_stamp_row(sim_kind kind) {
 
 static bool ask_rules(const sim_world *w, const sim_lock *l, tl_rules *ret, int64_t *ttl_ms,
                       tl_error *err) {
-    tl_client_options options = {.size = sizeof options,
-                                 .protocol = l->protocol == sim_stamp_row(SIM_BRIDGE) ? TL_BRIDGE
-                                             : l->protocol == &sim_counted_auto       ? TL_AUTO
-                                                                                : TL_TIMESTAMP,
-                                 .skew_max_ms = w->cfg.skew_ms,
-                                 .legacy_lag_ms = w->cfg.lag_ms,
-                                 .legacy_ttl_ms = w->cfg.java_ttl_ms,
-                                 .strict = l->strict};
+    tl_legacy options = {.protocol = l->protocol == sim_stamp_row(SIM_BRIDGE) ? TL_BRIDGE
+                                     : l->protocol == &sim_counted_auto       ? TL_AUTO
+                                                                              : TL_TIMESTAMP,
+                         .options.clock_skew_max_ms = w->cfg.skew_ms,
+                         .options.legacy_delay_max_ms = w->cfg.lag_ms,
+                         .options.legacy_ttl_min_ms = w->cfg.java_ttl_ms,
+                         .options.strict = l->strict};
     bool ok = l->protocol->rules(&options, NULL, w->key[l->key].k, ret, ttl_ms, err) == TL_OK;
     if (options.protocol == TL_AUTO)
         ret->of = sim_phase_space(w, l->client);

@@ -18,9 +18,9 @@ static inline tl_job job_of(char name, const kind *s) {
                   .ttl_ms = s->ttl_ms,
                   .attempt_ms = ATTEMPT_MS,
                   .rules = {.dialect = dialect(),
-                            .skew_ms = M_MS,
-                            .lag_ms = L_MS,
-                            .legacy_ttl_ms = LEGACY_MS,
+                            .clock_skew_max_ms = M_MS,
+                            .legacy_delay_max_ms = L_MS,
+                            .legacy_ttl_min_ms = LEGACY_MS,
                             .strict = s->strict}};
     (void)snprintf(job.token.text, sizeof job.token.text, "00000000-0000-4000-8000-00000000000%c",
                    name == 'a' ? 'a' : '0');

@@ -29,8 +29,10 @@ static inline tl_job stamp_job(const tl_protocol *protocol) {
     tl_job job = feed_job();
     job.protocol = protocol;
     job.ttl_ms = T_MS;
-    job.rules = (tl_rules){
-        .dialect = dialect("java"), .skew_ms = M_MS, .lag_ms = L_MS, .legacy_ttl_ms = LEGACY_MS};
+    job.rules = (tl_rules){.dialect = dialect("java"),
+                           .clock_skew_max_ms = M_MS,
+                           .legacy_delay_max_ms = L_MS,
+                           .legacy_ttl_min_ms = LEGACY_MS};
     return job;
 }
 

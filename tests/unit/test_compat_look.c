@@ -12,15 +12,13 @@
 #define NOW_MS (NOW_US / 1000)
 #define MARGIN_MS 1501 /* M, L, and the millisecond of a comparison without equality */
 
-static const tl_client_options guesses = {.size = sizeof guesses, .protocol = TL_TOKEN};
-static const tl_client_options bridge = {.size = sizeof bridge, .protocol = TL_BRIDGE};
-static const tl_client_options strict = {
-    .size = sizeof strict, .protocol = TL_TIMESTAMP, .strict = true};
-static const tl_client_options cron = {
-    .size = sizeof cron, .protocol = TL_BRIDGE, .dialect = "jobs:*=redis-doc,java"};
+static const tl_legacy guesses = {.protocol = TL_TOKEN};
+static const tl_legacy bridge = {.protocol = TL_BRIDGE};
+static const tl_legacy strict = {.protocol = TL_TIMESTAMP, .options.strict = true};
+static const tl_legacy cron = {.protocol = TL_BRIDGE, .options.dialect = "jobs:*=redis-doc,java"};
 
 /* Look at K with this value, `left` ms of lifetime, and a sidecar with `bound` ("": none). */
-static tl_lock_info look(const tl_client_options *legacy, const char *value, int64_t left,
+static tl_lock_info look(const tl_legacy *legacy, const char *value, int64_t left,
                          const char *bound) {
     char until[TL_INT_SIZE], since[TL_INT_SIZE];
     const tl_reply items[] = {
@@ -138,7 +136,7 @@ TEST(a_free_key_has_no_protocol) {
 /* ---- what is no stamp -------------------------------------------------------------------------- */
 
 TEST(tokens_are_told_from_stamps) {
-    const tl_client_options *const all[] = {&guesses, &bridge, &strict};
+    const tl_legacy *const all[] = {&guesses, &bridge, &strict};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tl_lock_info info = look(all[i], TOKEN, 5000, TOKEN);
         assert_int_equal(info.protocol, TL_TOKEN);
@@ -176,7 +174,7 @@ TEST(other_strings_are_no_locks) {
                                  "9223372036854775807",
                                  "123456789012345678",
                                  "{\"a\": 17}"};
-    const tl_client_options *const all[] = {&guesses, &bridge};
+    const tl_legacy *const all[] = {&guesses, &bridge};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         for (size_t k = 0; k < 2; k++) {
             tl_lock_info info = look(all[k], other[i], 5000, "");
@@ -191,11 +189,11 @@ TEST(other_strings_are_no_locks) {
 
 static tl_ask m;
 
-static void begin(feed *f, const tl_client_options *legacy) {
+static void begin(feed *f, const tl_legacy *legacy) {
     feed_init(f, &m, tl__ask_step);
     tl__ask_init(&m, TL_LITERAL(KEY), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
     m.legacy = legacy;
-    m.plain = legacy->strict;
+    m.plain = legacy->options.strict;
     m.may_get = legacy->protocol == TL_TIMESTAMP;
     assert_int_equal(feed_start(f), TL_GO);
     f->server.wall_us = FEED_OFFSET_US;
@@ -230,7 +228,7 @@ TEST(strict_asks_with_get_and_reads_its_own_clock) {
 }
 
 TEST(a_server_without_eval_is_asked_with_get) {
-    static const tl_client_options timestamp = {.size = sizeof timestamp, .protocol = TL_TIMESTAMP};
+    static const tl_legacy timestamp = {.protocol = TL_TIMESTAMP};
     feed f;
     begin(&f, &timestamp);
     feed_assert_asked(&f, "look");

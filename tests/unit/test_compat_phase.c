@@ -13,7 +13,7 @@
 static tl_namespaces *names;
 static tl_error said;
 
-static tl_namespaces *open_names(tl_client_options o) {
+static tl_namespaces *open_names(tl_legacy_options o) {
     tl_namespaces *all = NULL;
     tl_token id;
     memcpy(id.text, ID, sizeof ID);
@@ -22,7 +22,7 @@ static tl_namespaces *open_names(tl_client_options o) {
     return all;
 }
 
-static void refused(tl_client_options o, const char *words) {
+static void refused(tl_legacy_options o, const char *words) {
     assert_null(open_names(o));
     assert_int_equal(said.code, TL_EINVALID);
     assert_non_null(strstr(said.message, words));
@@ -37,7 +37,7 @@ static tl_status keeping(void *machine, const tl_event *e, tl_out *out) {
     return status;
 }
 
-static void ready_with(feed *f, tl_op op, tl_client_options o) {
+static void ready_with(feed *f, tl_op op, tl_legacy_options o) {
     prepare(f, &tl__protocol_auto, op);
     free(names);
     names = open_names(o);
@@ -46,7 +46,7 @@ static void ready_with(feed *f, tl_op op, tl_client_options o) {
 }
 
 static void ready(feed *f, tl_op op) {
-    ready_with(f, op, TL_CLIENT_OPTIONS(.protocol = TL_AUTO));
+    ready_with(f, op, TL_LEGACY_OPTIONS(0));
 }
 
 static tl_status answer_phase(feed *f, int phase, int64_t epoch, int64_t lease_ms) {
@@ -82,7 +82,7 @@ static uint8_t speaks(void) {
 /* ---- names ----------------------------------------------------------------------------------- */
 
 TEST(the_default_is_one_namespace_for_all_names) {
-    tl_namespaces *all = open_names(TL_CLIENT_OPTIONS(.protocol = TL_AUTO));
+    tl_namespaces *all = open_names(TL_LEGACY_OPTIONS(0));
     const tl_namespace *ns = tl__namespace_of(all, TL_LITERAL(KEY));
     assert_int_equal(all->count, 1);
     assert_true(tl__bytes_eq(ns->name, TL_LITERAL("default")));
@@ -95,7 +95,7 @@ TEST(the_default_is_one_namespace_for_all_names) {
 }
 
 TEST(the_first_pattern_that_fits_counts) {
-    tl_namespaces *all = open_names(TL_CLIENT_OPTIONS(.namespaces = "cron:*=cron,a=b:*=x.Y_z-1"));
+    tl_namespaces *all = open_names(TL_LEGACY_OPTIONS(.namespaces = "cron:*=cron,a=b:*=x.Y_z-1"));
     assert_true(tl__bytes_eq(tl__namespace_of(all, TL_LITERAL("cron:1"))->reg,
                              TL_LITERAL("tidelock:phase:{cron}")));
     assert_true(
@@ -103,7 +103,7 @@ TEST(the_first_pattern_that_fits_counts) {
     assert_int_equal(tl__namespace_of(all, TL_LITERAL("a=b:"))->index, 1);
     assert_null(tl__namespace_of(all, TL_LITERAL("cro")));
     free(all);
-    all = open_names(TL_CLIENT_OPTIONS(.namespaces = "jobs:[eu]:*=default,a\\,b=c"));
+    all = open_names(TL_LEGACY_OPTIONS(.namespaces = "jobs:[eu]:*=default,a\\,b=c"));
     assert_int_equal(tl__namespace_of(all, TL_LITERAL("jobs:e:1"))->index, 0);
     assert_null(tl__namespace_of(all, TL_LITERAL("jobs:[eu]:1")));
     assert_int_equal(tl__namespace_of(all, TL_LITERAL("a,b"))->index, 1);
@@ -114,19 +114,19 @@ TEST(what_is_no_name_is_refused) {
     char longer[TL_NAMESPACE_MAX + 2];
     memset(longer, 'n', sizeof longer);
     longer[sizeof longer - 1] = '\0';
-    refused(TL_CLIENT_OPTIONS(.namespaces = "a b"), "'a b'");
-    refused(TL_CLIENT_OPTIONS(.namespaces = "x*="), "''");
-    refused(TL_CLIENT_OPTIONS(.namespaces = ",a"), "''");
-    refused(TL_CLIENT_OPTIONS(.namespaces = "jobs:[a=a"), "'jobs:[a' has a '[' without ']'");
-    refused(TL_CLIENT_OPTIONS(.namespaces = "jobs\\=a"), "has a '\\' at the end");
-    refused(TL_CLIENT_OPTIONS(.namespaces = longer), "nnn");
-    refused(TL_CLIENT_OPTIONS(.namespaces = "{a}"), "'{a}'");
-    refused(TL_CLIENT_OPTIONS(.namespaces = "a,b,c,d,e"), "more than 4");
-    refused(TL_CLIENT_OPTIONS(.phase_lease_ms = 99), "phase_lease");
-    refused(TL_CLIENT_OPTIONS(.phase_lease_ms = 3600001), "phase_lease");
-    refused(TL_CLIENT_OPTIONS(.fallback = TL_AUTO), "fallback");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "a b"), "'a b'");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "x*="), "''");
+    refused(TL_LEGACY_OPTIONS(.namespaces = ",a"), "''");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "jobs:[a=a"), "'jobs:[a' has a '[' without ']'");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "jobs\\=a"), "has a '\\' at the end");
+    refused(TL_LEGACY_OPTIONS(.namespaces = longer), "nnn");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "{a}"), "'{a}'");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "a,b,c,d,e"), "more than 4");
+    refused(TL_LEGACY_OPTIONS(.phase_lease_ms = 99), "phase_lease");
+    refused(TL_LEGACY_OPTIONS(.phase_lease_ms = 3600001), "phase_lease");
+    refused(TL_LEGACY_OPTIONS(.fallback = TL_AUTO), "fallback");
     longer[TL_NAMESPACE_MAX] = '\0';
-    free(open_names(TL_CLIENT_OPTIONS(.namespaces = longer, .phase_lease_ms = 3600000)));
+    free(open_names(TL_LEGACY_OPTIONS(.namespaces = longer, .phase_lease_ms = 3600000)));
 }
 
 /* ---- reading before acting ------------------------------------------------------------------- */
@@ -185,7 +185,7 @@ TEST(each_phase_has_its_protocol) {
 
 TEST(the_fallback_may_be_the_timestamp_protocol) {
     feed f;
-    ready_with(&f, TL_TAKE, TL_CLIENT_OPTIONS(.fallback = TL_TIMESTAMP));
+    ready_with(&f, TL_TAKE, TL_LEGACY_OPTIONS(.fallback = TL_TIMESTAMP));
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_TIMESTAMP);
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'"); /* so nobody can have made a register */
@@ -579,7 +579,7 @@ TEST(a_stray_answer_changes_nothing) {
 static void take_with_clock(feed *f, const tl_protocol *protocol, tl_clock_guard guard,
                             int64_t ahead_us) {
     prepare(f, protocol, TL_TAKE);
-    m.job.rules.guard = (uint8_t)guard;
+    m.job.rules.clock_guard = (uint8_t)guard;
     f->server.wall_us = FEED_OFFSET_US + ahead_us - 1000;
     f->server.wall_wide_us = 1000;
     f->server.anchor.offset.hi += 1000;
@@ -615,7 +615,7 @@ TEST(what_is_not_certain_is_not_refused) {
     }
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
-    m.job.rules.guard = TL_GUARD_REFUSE;
+    m.job.rules.clock_guard = TL_GUARD_REFUSE;
     f.server.wall_us = FEED_OFFSET_US + 3600000000;
     f.server.anchor.known = false;
     (void)feed_start(&f);
@@ -626,7 +626,7 @@ TEST(what_is_not_certain_is_not_refused) {
 TEST(the_guard_asks_for_the_time_when_it_was_told_long_ago) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
-    m.job.rules.guard = TL_GUARD_REFUSE;
+    m.job.rules.clock_guard = TL_GUARD_REFUSE;
     m.job.attempt_ms = 60000; /* for the limit's sake it need not be asked for */
     f.server.drift_ppm = 100000;
     f.server.anchor.at = feed_ms(-2750); /* which leave half of M */
@@ -651,7 +651,7 @@ TEST(no_stamp_is_written_by_a_clock_of_before_2001) {
     for (size_t i = 0; i < 4; i++) {
         feed f;
         prepare(&f, both[i % 2], TL_TAKE);
-        m.job.rules.guard = TL_GUARD_OFF;
+        m.job.rules.clock_guard = TL_GUARD_OFF;
         m.job.rules.strict = i == 3;
         f.server.wall_us = early_us - 1000 - FEED_START_NS / 1000;
         f.server.anchor.offset = (tl_interval){f.server.wall_us, f.server.wall_us};
@@ -660,7 +660,7 @@ TEST(no_stamp_is_written_by_a_clock_of_before_2001) {
         assert_int_equal(f.sends, 0);
         assert_non_null(strstr(f.out.words, "before 2001"));
         prepare(&f, both[i % 2], TL_TAKE);
-        m.job.rules.guard = TL_GUARD_OFF;
+        m.job.rules.clock_guard = TL_GUARD_OFF;
         m.job.rules.strict = i == 3;
         f.server.wall_us = early_us - FEED_START_NS / 1000;
         f.server.anchor.offset = (tl_interval){f.server.wall_us, f.server.wall_us};
@@ -673,7 +673,7 @@ TEST(who_holds_is_not_bothered_about_clocks) {
     for (tl_op op = TL_KEEP; op <= TL_DROP; op++) {
         feed f;
         prepare(&f, &tl__protocol_bridge, op);
-        m.job.rules.guard = TL_GUARD_REFUSE;
+        m.job.rules.clock_guard = TL_GUARD_REFUSE;
         f.server.wall_us = FEED_OFFSET_US + 3600000000;
         assert_int_equal(feed_start(&f), TL_GO);
         assert_false(f.out.clock_off);
@@ -682,7 +682,7 @@ TEST(who_holds_is_not_bothered_about_clocks) {
 
 static void unsafe_since(feed *f, int phase, tl_clock_guard guard) {
     ready(f, TL_TAKE);
-    m.job.rules.guard = (uint8_t)guard;
+    m.job.rules.clock_guard = (uint8_t)guard;
     (void)feed_start(f);
     (void)feed_reply(f, "[%d 7 %d %s 1350]", phase, LEASE_MS, feed_time(f));
 }
@@ -703,7 +703,7 @@ TEST(what_skew_has_published_counts_while_stamps_are_written) {
         feed_assert_asked(&f, "take");
     }
     ready(&f, TL_TAKE);
-    m.job.rules.guard = TL_GUARD_REFUSE;
+    m.job.rules.clock_guard = TL_GUARD_REFUSE;
     (void)feed_start(&f);
     (void)feed_reply(&f, "[1 7 %d %s -1]", LEASE_MS, feed_time(&f));
     feed_assert_asked(&f, "take");

@@ -10,8 +10,8 @@ static int64_t ttl_ms;
 static tl_error said;
 
 /* The rules for KEY; ttl_ms is that of the lock before, and what they made of it after. */
-static tl_err read_rules(tl_client_options client, int64_t ttl, const char *key) {
-    tl_lock_options lock = TL_LOCK_OPTIONS(0);
+static tl_err read_rules(tl_legacy client, int64_t ttl, const char *key) {
+    tl_legacy_options lock = TL_LEGACY_OPTIONS(0);
     if (!client.protocol)
         client.protocol = TL_BRIDGE;
     memset(&rules, 0x5a, sizeof rules);
@@ -20,80 +20,81 @@ static tl_err read_rules(tl_client_options client, int64_t ttl, const char *key)
     return tl__stamp_rules(&client, &lock, tl__bytes_of(key), &rules, &ttl_ms, &said);
 }
 
-#define ACCEPTS(ttl, ...)                                                                          \
-    assert_int_equal(read_rules(TL_CLIENT_OPTIONS(__VA_ARGS__), (ttl), KEY), TL_OK)
+#define ACCEPTS(ttl, ...) assert_int_equal(read_rules((tl_legacy){__VA_ARGS__}, (ttl), KEY), TL_OK)
 #define REFUSES(ttl, words, ...)                                                                   \
     do {                                                                                           \
-        assert_int_equal(read_rules(TL_CLIENT_OPTIONS(__VA_ARGS__), (ttl), KEY), TL_EINVALID);     \
+        assert_int_equal(read_rules((tl_legacy){__VA_ARGS__}, (ttl), KEY), TL_EINVALID);           \
         assert_non_null(strstr(said.message, (words)));                                            \
     } while (0)
 
 TEST(the_defaults) {
-    ACCEPTS(0, .strict = false);
-    assert_int_equal(rules.skew_ms, 1000);
-    assert_int_equal(rules.lag_ms, 500);
-    assert_int_equal(rules.legacy_ttl_ms, 60000);
+    ACCEPTS(0, .options.strict = false);
+    assert_int_equal(rules.clock_skew_max_ms, 1000);
+    assert_int_equal(rules.legacy_delay_max_ms, 500);
+    assert_int_equal(rules.legacy_ttl_min_ms, 60000);
     assert_false(rules.strict);
     assert_string_equal(rules.dialect->name, "java");
     assert_int_equal(ttl_ms, 60000);
 }
 
 TEST(the_lag_follows_the_skew_rounded_up) {
-    ACCEPTS(0, .skew_max_ms = 301);
-    assert_int_equal(rules.lag_ms, 151);
-    ACCEPTS(0, .skew_max_ms = 1);
-    assert_int_equal(rules.lag_ms, 1);
-    ACCEPTS(0, .skew_max_ms = 301, .legacy_lag_ms = 7);
-    assert_int_equal(rules.lag_ms, 7);
+    ACCEPTS(0, .options.clock_skew_max_ms = 301);
+    assert_int_equal(rules.legacy_delay_max_ms, 151);
+    ACCEPTS(0, .options.clock_skew_max_ms = 1);
+    assert_int_equal(rules.legacy_delay_max_ms, 1);
+    ACCEPTS(0, .options.clock_skew_max_ms = 301, .options.legacy_delay_max_ms = 7);
+    assert_int_equal(rules.legacy_delay_max_ms, 7);
 }
 
 TEST(margins_are_from_a_millisecond_to_an_hour) {
-    REFUSES(0, "skew_max: 1 to 3600000 ms, not -1", .skew_max_ms = -1);
-    REFUSES(0, "skew_max", .skew_max_ms = 3600001);
-    REFUSES(0, "legacy_lag", .legacy_lag_ms = -1);
-    REFUSES(0, "legacy_lag", .legacy_lag_ms = 3600001);
-    REFUSES(0, "legacy_ttl", .legacy_ttl_ms = 9);
-    REFUSES(0, "legacy_ttl", .legacy_ttl_ms = 86400001);
-    ACCEPTS(0, .skew_max_ms = 3600000, .legacy_lag_ms = 3600000, .legacy_ttl_ms = 86400000);
+    REFUSES(0, "clock_skew_max: 1 to 3600000 ms, not -1", .options.clock_skew_max_ms = -1);
+    REFUSES(0, "clock_skew_max", .options.clock_skew_max_ms = 3600001);
+    REFUSES(0, "legacy_delay_max", .options.legacy_delay_max_ms = -1);
+    REFUSES(0, "legacy_delay_max", .options.legacy_delay_max_ms = 3600001);
+    REFUSES(0, "legacy_ttl_min", .options.legacy_ttl_min_ms = 9);
+    REFUSES(0, "legacy_ttl_min", .options.legacy_ttl_min_ms = 86400001);
+    ACCEPTS(0, .options.clock_skew_max_ms = 3600000, .options.legacy_delay_max_ms = 3600000,
+            .options.legacy_ttl_min_ms = 86400000);
 }
 
 /* 2 M + L of it is spared; and as it is our own lifetime, unless told otherwise, it must be one. */
 TEST(a_legacy_lifetime_that_leaves_no_validity_is_refused) {
-    REFUSES(0, "legacy_ttl: 2500 ms leave no validity", .legacy_ttl_ms = 2500);
-    REFUSES(0, "legacy_ttl: 3999 ms leave no validity", .legacy_ttl_ms = 3999);
-    REFUSES(0, "legacy_lag 500 ms: at least 4000", .legacy_ttl_ms = 3000);
-    ACCEPTS(0, .legacy_ttl_ms = 4000);
+    REFUSES(0, "legacy_ttl_min: 2500 ms leave no validity", .options.legacy_ttl_min_ms = 2500);
+    REFUSES(0, "legacy_ttl_min: 3999 ms leave no validity", .options.legacy_ttl_min_ms = 3999);
+    REFUSES(0, "legacy_delay_max 500 ms: at least 4000", .options.legacy_ttl_min_ms = 3000);
+    ACCEPTS(0, .options.legacy_ttl_min_ms = 4000);
 }
 
 TEST(a_lifetime_is_more_than_2_m_and_2_l) {
-    REFUSES(3000, "ttl: more than 3000 ms", .strict = false);
-    ACCEPTS(3001, .strict = false);
+    REFUSES(3000, "ttl: more than 3000 ms", .options.strict = false);
+    ACCEPTS(3001, .options.strict = false);
     assert_int_equal(ttl_ms, 3001);
 }
 
 /* Beyond that, bytes that are equal to ours might be another's. */
 TEST(a_lifetime_is_at_most_twice_the_legacy_one_less_3_m_and_2_l) {
-    ACCEPTS(116000, .strict = false);
-    REFUSES(116001, "ttl: at most 116000 ms", .strict = false);
-    REFUSES(3901, "ttl: at most 3900 ms", .legacy_ttl_ms = 3950);
+    ACCEPTS(116000, .options.strict = false);
+    REFUSES(116001, "ttl: at most 116000 ms", .options.strict = false);
+    REFUSES(3901, "ttl: at most 3900 ms", .options.legacy_ttl_min_ms = 3950);
 }
 
 TEST(strict_is_for_timestamps_without_replicas) {
-    ACCEPTS(0, .protocol = TL_TIMESTAMP, .strict = true);
+    ACCEPTS(0, .protocol = TL_TIMESTAMP, .options.strict = true);
     assert_true(rules.strict);
-    REFUSES(0, "strict: only for the timestamp protocol", .protocol = TL_BRIDGE, .strict = true);
+    REFUSES(0, "strict: only for the timestamp protocol", .protocol = TL_BRIDGE,
+            .options.strict = true);
     REFUSES(0, "strict: the server isn't asked for its time", .protocol = TL_TIMESTAMP,
-            .strict = true, .clock_guard = TL_GUARD_REFUSE);
-    REFUSES(0, "clock_guard: unknown value 3", .clock_guard = (tl_clock_guard)3);
-    ACCEPTS(0, .clock_guard = TL_GUARD_OFF);
-    REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP, .strict = true,
-            .wait_replicas = 1);
+            .options.strict = true, .options.clock_guard = TL_GUARD_REFUSE);
+    REFUSES(0, "clock_guard: unknown value 3", .options.clock_guard = (tl_clock_guard)3);
+    ACCEPTS(0, .options.clock_guard = TL_GUARD_OFF);
+    REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP,
+            .options.strict = true, .wait_replicas = 1);
 }
 
 /* ---- dialects -------------------------------------------------------------------------------- */
 
 static const char *dialect_of(const char *choices, const char *key) {
-    assert_int_equal(read_rules(TL_CLIENT_OPTIONS(.dialect = choices), 0, key), TL_OK);
+    assert_int_equal(read_rules((tl_legacy){.options.dialect = choices}, 0, key), TL_OK);
     return rules.dialect->name;
 }
 
@@ -115,21 +116,24 @@ TEST(a_pattern_means_what_it_means_to_the_server) {
     assert_string_equal(dialect_of("a\\*b=php-s", "axb"), "java");
     assert_string_equal(dialect_of("a\\,b=php-s,redis-doc", "a,b"), "php-s");
     assert_string_equal(dialect_of("a\\,b=php-s,redis-doc", "b"), "redis-doc");
-    REFUSES(0, "dialect: the pattern 'job[q:*' has a '[' without ']'", .dialect = "job[q:*=java");
-    REFUSES(0, "dialect: the pattern 'x\\' has a '\\' at the end", .dialect = "java,x\\=java");
+    REFUSES(0, "dialect: the pattern 'job[q:*' has a '[' without ']'",
+            .options.dialect = "job[q:*=java");
+    REFUSES(0, "dialect: the pattern 'x\\' has a '\\' at the end",
+            .options.dialect = "java,x\\=java");
 }
 
 TEST(each_dialect_named_must_exist_even_where_it_does_not_fit) {
-    REFUSES(0, "dialect: 'cobol' is unknown; see: tidelock help dialects", .dialect = "cobol");
-    REFUSES(0, "'cobol' is unknown", .dialect = "java,x=cobol");
-    REFUSES(0, "'' is unknown", .dialect = "java,,php-s");
-    REFUSES(0, "'' is unknown", .dialect = "jobs:*=");
-    REFUSES(0, "'a?b' is unknown", .dialect = "a\nb");
+    REFUSES(0, "dialect: 'cobol' is unknown; see: tidelock help dialects",
+            .options.dialect = "cobol");
+    REFUSES(0, "'cobol' is unknown", .options.dialect = "java,x=cobol");
+    REFUSES(0, "'' is unknown", .options.dialect = "java,,php-s");
+    REFUSES(0, "'' is unknown", .options.dialect = "jobs:*=");
+    REFUSES(0, "'a?b' is unknown", .options.dialect = "a\nb");
 }
 
 TEST(a_locks_own_dialect_comes_before_the_clients) {
-    tl_client_options client = TL_CLIENT_OPTIONS(.protocol = TL_BRIDGE, .dialect = "php-s");
-    tl_lock_options lock = TL_LOCK_OPTIONS(.dialect = "rb-pid");
+    const tl_legacy client = {.protocol = TL_BRIDGE, .options.dialect = "php-s"};
+    tl_legacy_options lock = TL_LEGACY_OPTIONS(.dialect = "rb-pid");
     ttl_ms = 0;
     assert_int_equal(tl__stamp_rules(&client, &lock, TL_LITERAL(KEY), &rules, &ttl_ms, &said),
                      TL_OK);
@@ -143,12 +147,29 @@ TEST(a_locks_own_dialect_comes_before_the_clients) {
     assert_string_equal(rules.dialect->name, "php-s");
 }
 
+TEST(a_lock_says_its_dialect_alone_of_legacy_clients) {
+    static const tl_legacy_options more[] = {
+        {.clock_skew_max_ms = 1}, {.legacy_delay_max_ms = 1},   {.legacy_ttl_min_ms = 60000},
+        {.namespaces = "x"},      {.phase_lease_ms = 1000},     {.fallback = TL_TIMESTAMP},
+        {.strict = true},         {.clock_guard = TL_GUARD_OFF}};
+    const tl_legacy client = {.protocol = TL_TIMESTAMP};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        ttl_ms = 0;
+        assert_int_equal(
+            tl__stamp_rules(&client, &more[i], TL_LITERAL(KEY), &rules, &ttl_ms, &said),
+            TL_EINVALID);
+        assert_non_null(strstr(said.message, "legacy: of a lock it says the dialect alone"));
+    }
+}
+
 /* ---- cap ------------------------------------------------------------------------------------- */
 
 TEST(the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift) {
     const tl_server server = {.drift_ppm = 100000};
     const tl_event e = {.server = &server};
-    const tl_job job = {.rules = {.skew_ms = 1000, .lag_ms = 500, .legacy_ttl_ms = 60000}};
+    const tl_job job = {.rules = {.clock_skew_max_ms = 1000,
+                                  .legacy_delay_max_ms = 500,
+                                  .legacy_ttl_min_ms = 60000}};
     assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
                      feed_ms(7).ns + INT64_C(57500000000) * 9 / 11);
 }

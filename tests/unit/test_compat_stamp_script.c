@@ -48,7 +48,7 @@ TEST(take_expects_nothing_and_writes_the_end_of_the_lifetime) {
 TEST(the_garbage_lifetime_grows_with_a_long_one) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_TAKE);
-    m.job.rules.legacy_ttl_ms = m.job.ttl_ms = 500000;
+    m.job.rules.legacy_ttl_min_ms = m.job.ttl_ms = 500000;
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 1), 11 * 500000);
 }

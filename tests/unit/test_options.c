@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidelock/inspect.h>
+#include <tidelock/legacy.h>
 #include <tidelock/tidelock.h>
 #ifdef TL_COMPAT
 #include "distribute_lock_util.h"
@@ -23,6 +25,7 @@ typedef union {
     tl_client_options client;
     tl_lock_options lock;
     tl_lock_info info;
+    tl_legacy_options legacy;
     tl_dialect_info dialect;
     unsigned char byte[TL_SIZED_MOST + 8];
 } newer;
@@ -78,6 +81,27 @@ static tl_err break_lock(const newer *n, tl_error *err) {
 }
 
 #ifdef TL_COMPAT
+static tl_client_options with_legacy(const newer *n) {
+    return TL_CLIENT_OPTIONS(.url = URL, .protocol = TL_BRIDGE, .legacy = &n->legacy);
+}
+
+static tl_err open_legacy(const newer *n, tl_error *err) {
+    newer client = {.client = with_legacy(n)};
+    return open_client(&client, err);
+}
+
+static tl_err make_legacy_lock(const newer *n, tl_error *err) {
+    const tl_client_options o = TL_CLIENT_OPTIONS(.url = URL, .protocol = TL_BRIDGE);
+    const tl_lock_options lo = TL_LOCK_OPTIONS(.legacy = &n->legacy);
+    tl_client *client = NULL;
+    assert_int_equal(tl_client_open(&o, &client, NULL), TL_OK);
+    tl_lock *lock = tl_lock_new(client, "k", 1, &lo, err);
+    tl_err code = lock ? TL_OK : err->code;
+    tl_lock_free(lock);
+    tl_client_close(client);
+    return code;
+}
+
 static tl_err open_dlu(const newer *n, tl_error *err) {
     tl_dlu *locks = tl_dlu_open_with(&n->client, err);
     tl_err code = locks ? TL_OK : err->code;
@@ -98,6 +122,10 @@ static const struct {
 #ifdef TL_COMPAT
     {"tl_client_options", open_dlu, sizeof(tl_client_options),
      offsetof(tl_client_options, password)},
+    {"tl_legacy_options", open_legacy, sizeof(tl_legacy_options),
+     offsetof(tl_legacy_options, legacy_delay_max_ms)},
+    {"tl_legacy_options", make_legacy_lock, sizeof(tl_legacy_options),
+     offsetof(tl_legacy_options, legacy_delay_max_ms)},
 #endif
 };
 
@@ -105,7 +133,7 @@ static const struct {
 
 static newer of(size_t i, size_t size) {
     newer n = {.byte = {0}};
-    if (given[i].give != make_lock && given[i].give != break_lock)
+    if (strcmp(given[i].name, "tl_client_options") == 0)
         n.client.url = URL;
     n.size = size;
     return n;
@@ -187,7 +215,9 @@ TEST(nothing_is_filled_in_without_a_size) {
         newer n = {.size = size == 2 ? TL_SIZED_MOST + 1 : size};
         assert_int_equal(tl_client_look(client, "k", 1, &n.info, &said), TL_EINVALID);
         assert_size("tl_lock_info");
+#ifdef TL_COMPAT
         assert_false(tl_dialect_at(0, 0, &n.dialect));
+#endif
     }
     tl_client_close(client);
 }

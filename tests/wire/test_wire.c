@@ -248,11 +248,11 @@ static int64_t number(wire *w, const char *text) {
 #ifdef TL_COMPAT
 /* Of the protocols of stamps: with the rules that the options lead to. */
 static bool is_stamps(wire *w, const char *text) {
-    tl_client_options client = TL_CLIENT_OPTIONS(.protocol = TL_TIMESTAMP);
-    client.strict = strcmp(text, "strict") == 0;
+    tl_legacy client = {.protocol = TL_TIMESTAMP};
+    client.options.strict = strcmp(text, "strict") == 0;
     if (strcmp(text, "bridge") == 0)
         client.protocol = TL_BRIDGE;
-    else if (!client.strict && strcmp(text, "timestamp") != 0)
+    else if (!client.options.strict && strcmp(text, "timestamp") != 0)
         return false;
     w->job.protocol = tl__protocol_row(client.protocol);
     w->job.ttl_ms = 0;

@@ -4,6 +4,7 @@
 #ifndef TIDELOCK_REPORT_H
 #define TIDELOCK_REPORT_H
 
+#include <tidelock/inspect.h>
 #include <tidelock/tidelock.h>
 
 #include "base/js.h"

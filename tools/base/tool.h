@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tidelock/inspect.h>
 #include <tidelock/tidelock.h>
 
 #include "base/optparse.h"

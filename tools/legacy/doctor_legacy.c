@@ -114,7 +114,7 @@ static bool check_age(const doctor_facts *f, doctor_report *r) {
     doctor_found(r, "version", watch ? DOCTOR_NOTE : DOCTOR_WARNING, "the server is %s",
                  f->product);
     doctor_why(r, watch ? "it has no scripts and doesn't tell its time: locks go by WATCH, and "
-                          "--max-skew bounds this host's clock, too"
+                          "--clock-skew-max bounds this host's clock, too"
                         : "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
     doctor_fix(r, "upgrade to 6.0 or newer");
     return true;

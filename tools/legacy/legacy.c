@@ -5,10 +5,11 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <tidelock/legacy.h>
 
 #include "legacy/legacy.h"
 
-#define LEGACY_TTL_MS 60000
+#define LEGACY_TTL_MIN_MS 60000
 #define EXAMPLE_MS INT64_C(1767225600250) /* 2026-01-01 00:00:00.25 */
 
 /* ---- options ---------------------------------------------------------------------------------- */
@@ -22,14 +23,14 @@ static const opt table[] = {
      "auto: whose phase counts, see: tidelock help migrate (default)", 0, 0},
     {0, "dialect", OPT_TEXT, AT(dialect), "NAME",
      "how legacy clients write it, see: tidelock help dialects (java)", 0, 0},
-    {0, "legacy-ttl", OPT_DURATION, AT(legacy_ttl_ms), "D",
+    {0, "legacy-ttl-min", OPT_DURATION, AT(legacy_ttl_min_ms), "D",
      "the shortest lifetime that legacy clients use (60s), and --ttl unless it is given", 0, 0},
-    {0, "max-skew", OPT_DURATION, AT(max_skew_ms), "D",
+    {0, "clock-skew-max", OPT_DURATION, AT(clock_skew_max_ms), "D",
      "how far legacy clients' clocks may be off the server's (1s)", 0, 0},
-    {0, "legacy-lag", OPT_DURATION, AT(legacy_lag_ms), "D",
-     "how long they may take over one step (half of --max-skew)", 0, 0},
-    {0, "clock-guard", OPT_CHOICE, AT(guard), "warn|refuse|off",
-     "when a clock is further off than --max-skew (warn)", 0, 0},
+    {0, "legacy-delay-max", OPT_DURATION, AT(legacy_delay_max_ms), "D",
+     "how long they may take over one step (half of --clock-skew-max)", 0, 0},
+    {0, "clock-guard", OPT_CHOICE, AT(clock_guard), "warn|refuse|off",
+     "when a clock is further off than --clock-skew-max (warn)", 0, 0},
     {0, "strict", OPT_FLAG, AT(strict), NULL, "timestamp: with SETNX, GET, GETSET and DEL alone", 0,
      0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -57,16 +58,18 @@ static int64_t given(int64_t ms) {
 }
 
 static int apply(const char *who, const void *options, tl_client_options *client) {
+    static tl_legacy_options told; /* which the library copies */
     const legacy_options *o = options;
     int protocol = o->protocol;
-    bool stamps = o->dialect || o->legacy_ttl_ms != LEGACY_NOT_GIVEN ||
-                  o->max_skew_ms != LEGACY_NOT_GIVEN || o->legacy_lag_ms != LEGACY_NOT_GIVEN;
+    bool stamps = o->dialect || o->legacy_ttl_min_ms != LEGACY_NOT_GIVEN ||
+                  o->clock_skew_max_ms != LEGACY_NOT_GIVEN ||
+                  o->legacy_delay_max_ms != LEGACY_NOT_GIVEN;
 
     if (o->strict && o->never_strict)
         return fail(STATUS_USAGE, "%s: --strict: %s: leave it out", who, o->never_strict);
-    int status = check_given(who, "legacy-ttl", o->legacy_ttl_ms);
-    status = status ? status : check_given(who, "max-skew", o->max_skew_ms);
-    status = status ? status : check_given(who, "legacy-lag", o->legacy_lag_ms);
+    int status = check_given(who, "legacy-ttl-min", o->legacy_ttl_min_ms);
+    status = status ? status : check_given(who, "clock-skew-max", o->clock_skew_max_ms);
+    status = status ? status : check_given(who, "legacy-delay-max", o->legacy_delay_max_ms);
     if (status)
         return status;
     if (o->only_looks && stamps && protocol == TL_TOKEN)
@@ -74,7 +77,7 @@ static int apply(const char *who, const void *options, tl_client_options *client
             TL_BRIDGE; /* a dialect that is named is no guess: it reads as a legacy client would */
     if (o->strict && protocol != TL_TIMESTAMP)
         return fail(STATUS_USAGE, "%s: --strict: only with --protocol timestamp", who);
-    if ((stamps || o->guard != TL_GUARD_WARN) && protocol == TL_TOKEN)
+    if ((stamps || o->clock_guard != TL_GUARD_WARN) && protocol == TL_TOKEN)
         return fail(STATUS_USAGE,
                     "%s: options about legacy clients need --protocol bridge, timestamp or auto",
                     who);
@@ -82,21 +85,23 @@ static int apply(const char *who, const void *options, tl_client_options *client
         return fail(STATUS_USAGE, "%s: --dialect: which? see: tidelock help dialects", who);
     if (o->namespaces && protocol != TL_AUTO)
         return fail(STATUS_USAGE, "%s: --namespace: only with --protocol auto", who);
-    client->namespaces = o->namespaces;
-    client->clock_guard = (tl_clock_guard)o->guard;
     client->protocol = (tl_protocol_id)protocol;
-    client->dialect = o->dialect;
-    client->legacy_ttl_ms = given(o->legacy_ttl_ms);
-    client->skew_max_ms = given(o->max_skew_ms);
-    client->legacy_lag_ms = given(o->legacy_lag_ms);
-    client->strict = o->strict;
+    if (protocol == TL_TOKEN)
+        return 0;
+    told = TL_LEGACY_OPTIONS(.clock_skew_max_ms = given(o->clock_skew_max_ms),
+                             .legacy_delay_max_ms = given(o->legacy_delay_max_ms),
+                             .legacy_ttl_min_ms = given(o->legacy_ttl_min_ms),
+                             .dialect = o->dialect, .namespaces = o->namespaces,
+                             .clock_guard = (tl_clock_guard)o->clock_guard, .strict = o->strict);
+    client->legacy = &told;
     return 0;
 }
 
 /* Does the library complain of what we were told of legacy clients, rather than of the URL? */
 static bool complains(const char *message) {
     static const char *const names[] = {
-        "skew_max:", "legacy_lag:", "legacy_ttl:", "dialect:", "strict:", "ttl:", "namespaces"};
+        "clock_skew_max:", "legacy_delay_max:", "legacy_ttl_min:", "dialect:", "strict:", "ttl:",
+        "namespaces"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(message, names[i], strlen(names[i])) == 0)
             return true;
@@ -108,7 +113,7 @@ static int64_t ttl_ms(const void *options) {
 
     if (o->protocol == TL_TOKEN)
         return SERVER_TTL_MS;
-    return o->legacy_ttl_ms > 0 ? o->legacy_ttl_ms : LEGACY_TTL_MS;
+    return o->legacy_ttl_min_ms > 0 ? o->legacy_ttl_min_ms : LEGACY_TTL_MIN_MS;
 }
 
 static int protocol_of(const void *options) {

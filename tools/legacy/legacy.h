@@ -1,16 +1,16 @@
 /*
  * Options about legacy clients, for the commands that acquire locks beside them.
  */
-#ifndef TIDELOCK_LEGACY_H
-#define TIDELOCK_LEGACY_H
+#ifndef TIDELOCK_TOOL_LEGACY_H
+#define TIDELOCK_TOOL_LEGACY_H
 
 #include "base/tool.h"
 
 typedef struct {
     int protocol; /**< a tl_protocol_id */
     const char *dialect, *namespaces;
-    int guard;                                         /**< a tl_clock_guard */
-    int64_t legacy_ttl_ms, max_skew_ms, legacy_lag_ms; /**< LEGACY_NOT_GIVEN */
+    int clock_guard;                                                   /**< a tl_clock_guard */
+    int64_t legacy_ttl_min_ms, clock_skew_max_ms, legacy_delay_max_ms; /**< LEGACY_NOT_GIVEN */
     bool strict;
     const char *never_strict; /**< why the command can't be --strict; NULL: it can */
     bool only_looks;          /**< a dialect that is named then needs no --protocol */
@@ -18,7 +18,7 @@ typedef struct {
 
 #define LEGACY_NOT_GIVEN (-1)
 #define LEGACY_DEFAULTS                                                                            \
-    .legacy_ttl_ms = LEGACY_NOT_GIVEN, .max_skew_ms = LEGACY_NOT_GIVEN,                            \
-    .legacy_lag_ms = LEGACY_NOT_GIVEN
+    .legacy_ttl_min_ms = LEGACY_NOT_GIVEN, .clock_skew_max_ms = LEGACY_NOT_GIVEN,                  \
+    .legacy_delay_max_ms = LEGACY_NOT_GIVEN
 
 #endif
