@@ -28,6 +28,7 @@ bites() { # file, its text, what the finding must say
 }
 
 passes() { # file, its text
+    mkdir -p "$tree/${1%/*}"
     printf '%b\n' "$2" >"$tree/$1"
     "$lint" "$tree" || { echo "refused for nothing in $1: $2" && failed=1; }
     rm -f "${tree:?}/$1"
