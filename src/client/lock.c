@@ -253,7 +253,7 @@ static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_err
     if (watched)
         return TL_OK;
     if (!lock->adopted) /* the keeper called it lost while we asked, and that is final */
-        return tl__lock_fail(lock, TL_ELOST, "extend", "it has been lost", err);
+        return tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     lock->adopted = false;
     tl__hold_publish(lock, TL_HELD, deadline);
     if (tl__hold_watch(lock, deadline, tl__client_seed(lock->client)))
@@ -274,7 +274,7 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     if (!lock->adopted && !tl__lock_is_held(lock))
         return atomic_load(&lock->state) == TL_FREE
                    ? tl__lock_fail(lock, TL_EINVALID, "extend", "it is not held", err)
-                   : tl__lock_fail(lock, TL_ELOST, "extend", "it has been lost", err);
+                   : tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     if (never_renewed(lock))
         return tl__lock_fail(lock, TL_EINVALID, "extend", tl__never_renewed(lock->rules.strict),
                              err);

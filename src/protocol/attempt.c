@@ -115,7 +115,8 @@ static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 }
 
 static tl_status quiet(tl_try *a, tl_mono over, tl_out *out) {
-    static const char words[] = "the server has restarted: waiting out old locks";
+    static const char words[] =
+        "the server has restarted: no lock is granted before restart_quiet_ms have passed";
     tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
     a->result.hint = over;
     return TL_END;

@@ -29,7 +29,7 @@ set_phase 2 6
 follows ahead 8
 expect_refused 'a client has seen epoch 8, later than the register.s 6, which was set back: .*: it refuses to lock until .* init --again --namespace default --keys PATTERN --phase 3' \
     migrate advance --yes
-expect_refused 'registered otherwise.*phase 2' migrate init --keys 'jobs:*' --phase 3 --yes
+expect_refused 'registered differently.*phase 2' migrate init --keys 'jobs:*' --phase 3 --yes
 in_phase 2 6
 expect 0 migrate init --again --keys 'jobs:*' --phase 3 --yes
 grep -qx 'namespace default: phase 3 (token), epoch 9' "$out" || fail "again: $(cat "$out")"

@@ -63,7 +63,7 @@ for same in '' '--phase 0' '--lease 30s'; do # as it is
 done
 for other in '--keys jobs:*x' '--keys jobs:* --phase 1' '--keys jobs:* --lease 31s'; do
     # shellcheck disable=SC2086
-    expect_refused 'registered otherwise, by .*phase 0, keys jobs:\*, lease 30.0 s' migrate init --yes $other
+    expect_refused 'registered differently by .*phase 0, keys jobs:\*, lease 30.0 s' migrate init --yes $other
 done
 in_phase 0 1
 # Other keys while nobody writes tokens, and another phase only where writes have been lost.
@@ -73,7 +73,7 @@ expect 0 migrate init --again --keys 'jobs:[ab]*' --yes
 in_phase 0 2
 [[ $(redis HMGET "$register" keys lease_ms | tr '\n' ' ') == 'jobs:[ab]* 30000 ' ]] || fail "keys: $(redis HGETALL "$register")"
 expect_refused 'is in phase 0, and no client knows a later epoch than its 2' migrate init --again --keys 'jobs:*' --phase 1 --yes
-expect_refused 'registered otherwise' migrate init --again --keys 'jobs:*' --lease 31s --yes
+expect_refused 'registered differently' migrate init --again --keys 'jobs:*' --lease 31s --yes
 set_phase 2 2
 expect_refused 'keys of namespace default can change in phase 0 and 1 only, .*: they are jobs:\[ab\]\*' migrate init --again --keys 'jobs:*' --yes
 client one 9 1 60

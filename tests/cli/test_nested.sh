@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server
-already='acquire k: you hold it already: this runs under a tidelock run that has it'
+already='acquire k: a tidelock run around this command holds it already'
 outer=("$tidelock" run k --)
 
 expect_line 75 "$already" "${outer[@]}" "$tidelock" run k -- true
@@ -22,7 +22,7 @@ expect 0 "${outer[@]}" "$tidelock" run l -- "$tidelock" run m -- true
 expect 0 "${outer[@]}" "$tidelock" --url "local:$work/tidelock" run k -- true
 expect 0 "$tidelock" --url "local:$work/tidelock" local stop
 binary=$'a b:%=\xff"\n'
-expect_line 75 'you hold it already' "$tidelock" run "$binary" -- "$tidelock" run "$binary" -- true
+expect_line 75 'a tidelock run around this command holds it already' "$tidelock" run "$binary" -- "$tidelock" run "$binary" -- true
 
 # What the environment says of a lock that is over keeps nobody from it, and makes nobody its holder.
 "${outer[@]}" sh -c 'echo "$TIDELOCK_HELD"' >"$work/held"

@@ -95,7 +95,7 @@ expect 0 "$tidelock" agent --forget bad --forget other
 [[ ! -s $out && ! -s $err ]] || fail "--forget prints: $(cat "$out" "$err")"
 expect 0 "$tidelock" skew
 [[ $(redis EXISTS '{tidelock:agents}:bad') == 0 ]] || fail "its record is left"
-expect_line 1 'no host bad is remembered' "$tidelock" agent --forget bad
+expect_line 1 'host bad is unknown' "$tidelock" agent --forget bad
 expect 0 "$tidelock" agent --forget app1
 grep -q '^tidelock: agent: the agent of app1 was there a moment ago: stop it' "$err" || fail "a live one: $(cat "$err")"
 expect_line 64 '--forget: 1 to 64 letters' "$tidelock" agent --forget 'a b'

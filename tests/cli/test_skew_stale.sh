@@ -44,8 +44,8 @@ expect 1 "$tidelock" skew report --format html --output "$page" "$work/log"
 # ---- when it is stale ---------------------------------------------------------------------------------
 expect 1 "$tidelock" skew --format html --output "$page" --stale-after 2h
 [[ $(good) == 7200000 ]] || fail "--stale-after: $(good)"
-expect_line 64 'only a page grows stale' "$tidelock" skew --stale-after 2h
-expect_line 64 'only a page grows stale' "$tidelock" skew --stale-after 2h --format html --json
+expect_line 64 '--stale-after needs --format html' "$tidelock" skew --stale-after 2h
+expect_line 64 '--stale-after needs --format html' "$tidelock" skew --stale-after 2h --format html --json
 for d in 59s 31d; do expect_line 64 '1m to 30d' "$tidelock" skew --format html --stale-after "$d"; done
 
 # A watch promises the next one, and three rounds without it are too many; a minute at least.

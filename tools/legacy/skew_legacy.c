@@ -66,31 +66,33 @@ static int parse_lifetime(const char *text, int64_t lock_timeout_ms, int64_t *re
         return 0;
     }
     if (text && (given_ms = duration_parse(text, why)) < 0)
-        return fail(STATUS_USAGE, "--legacy-ttl: %s; or auto", why);
+        return fail(STATUS_USAGE, "skew: --legacy-ttl: %s; or auto", why);
     if (given_ms < 1 || given_ms > LIFETIME_MOST_MS)
-        return fail(STATUS_USAGE, "--legacy-ttl: 1ms to 366d, or auto");
+        return fail(STATUS_USAGE, "skew: --legacy-ttl: 1ms to 366d, or auto");
     *ret_us = given_ms * 1000;
     return 0;
 }
 
 static int check_values(const skew_legacy_options *o) {
     if (o->publish && !migrate_name_ok(o->publish))
-        return fail(STATUS_USAGE, "--publish: a namespace's name: 1 to %d letters, digits, _ . -",
+        return fail(STATUS_USAGE,
+                    "skew: --publish: a namespace's name: 1 to %d letters, digits, _ . -",
                     MIGRATE_NAME_MAX);
     if (!listens(o))
         return o->legacy_ttl || o->keys || o->pool_wait_ms != NOT_GIVEN
-                   ? fail(STATUS_USAGE, "--legacy-ttl, --keys and --pool-wait are about --passive: "
-                                        "say that too")
+                   ? fail(STATUS_USAGE,
+                          "skew: --legacy-ttl, --keys and --pool-wait are about --passive: "
+                          "say that too")
                    : 0;
     if (o->passive_ms < PASSIVE_LEAST_MS || o->passive_ms > PASSIVE_MOST_MS)
-        return fail(STATUS_USAGE, "--passive: 100ms to 1h");
+        return fail(STATUS_USAGE, "skew: --passive: 100ms to 1h");
     if (o->pool_wait_ms != NOT_GIVEN && o->pool_wait_ms > POOL_WAIT_MOST_MS)
-        return fail(STATUS_USAGE, "--pool-wait: at most 1m");
+        return fail(STATUS_USAGE, "skew: --pool-wait: at most 1m");
     if (o->keys && !*o->keys)
-        return fail(STATUS_USAGE, "--keys: which? A glob, as in --keys 'lock:*'");
+        return fail(STATUS_USAGE, "skew: --keys: which? A glob, as in --keys 'lock:*'");
     const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
     if (flaw)
-        return fail(STATUS_USAGE, "--keys: the pattern has a %s", flaw);
+        return fail(STATUS_USAGE, "skew: --keys: the pattern has a %s", flaw);
     return 0;
 }
 
@@ -110,7 +112,7 @@ static int make(const skew_legacy_options *o, int64_t lock_timeout_ms, skew_list
                   .pooled = told,
                   .rate_ppm = SKEW_DRIFT_PPM}};
     if (!ret->dialect)
-        return fail(STATUS_USAGE, "--dialect: unknown name; see: tidelock help dialects");
+        return fail(STATUS_USAGE, "skew: --dialect: unknown name; see: tidelock help dialects");
     ret->model.unit_us = skew_stamp_resolution_us(ret->dialect);
     return parse_lifetime(o->legacy_ttl, lock_timeout_ms, &ret->model.lifetime_us);
 }

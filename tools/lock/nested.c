@@ -73,8 +73,8 @@ bool nested_holds(tl_client *client, const char *key, tl_error *err) {
         *err = (tl_error){.code = TL_EBUSY};
         (void)snprintf(
             err->message, sizeof err->message,
-            "acquire %s: you hold it already: this runs under a tidelock run that has it, and would "
-            "wait for itself",
+            "acquire %s: a tidelock run around this command holds it already; waiting for it would"
+            "never end",
             show_key(shown, key));
         return true;
     }

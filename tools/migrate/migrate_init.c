@@ -29,7 +29,7 @@ static int otherwise(const migrate_work *w) {
 
     return fail(
         STATUS_REFUSED,
-        "migrate init: refused: namespace %s is registered otherwise, by %s: phase %d, keys "
+        "migrate init: refused: namespace %s is already registered differently by %s: phase %d, keys "
         "%.100s, lease %s: a phase is changed by advance and rollback, keys in phase 0 and 1 by "
         "init --again",
         w->v.name, r->by, r->phase, r->keys, show_ms(lease, r->lease_ms));

@@ -213,7 +213,8 @@ static void show_evidence(const migrate_status *s, FILE *out) {
         return;
     (void)fprintf(out, "\nthe whole server\n");
     if (s->calls >= 0)
-        (void)fprintf(out, "  %lld times SETNX or GETSET since it counts\n", (long long)s->calls);
+        (void)fprintf(out, "  %lld times SETNX or GETSET since its counters were reset\n",
+                      (long long)s->calls);
     else
         (void)fprintf(out, "  it doesn't tell how often SETNX and GETSET have run\n");
     (void)fprintf(out, "  %lld connections whose last command is none of tidelock's%s%s\n",

@@ -252,7 +252,7 @@ static int forget_one(skew_link *l, const char *name, int64_t now_us) {
         return fail(l->status, "%s", l->words);
     if (known + gone == 0)
         return fail(STATUS_NOT_THERE,
-                    "agent: no host %s is remembered; \"tidelock skew\" lists them", name);
+                    "agent: host %s is unknown; \"tidelock skew\" lists the known ones", name);
     if (f.there && skew_record_end_us(&f.record) >= now_us)
         say("agent: the agent of %s was there a moment ago: stop it, or %s comes back", name, name);
     return 0;
@@ -264,7 +264,7 @@ static int forget(const server *s, const opt_texts *names) {
 
     for (int i = 0; i < names->count; i++)
         if (!skew_name_ok(names->text[i]))
-            return fail(STATUS_USAGE, "--forget: " NAME_RULE);
+            return fail(STATUS_USAGE, "agent: --forget: " NAME_RULE);
     int status = server_need_url(s, "agent");
     status = status ? status : skew_link_open(&link, s);
     if (status)
@@ -287,12 +287,12 @@ static int agent_command(const server *s, const void *options, const operands *w
     (void)words;
     if (o->forget.count)
         return o->name || o->once || o->every_ms != agent_defaults.every_ms
-                   ? fail(STATUS_USAGE, "--forget: leave --name, --every and --once out")
+                   ? fail(STATUS_USAGE, "agent: --forget: leave --name, --every and --once out")
                    : forget(s, &o->forget);
     if (o->name && !skew_name_ok(o->name))
-        return fail(STATUS_USAGE, "--name: " NAME_RULE);
+        return fail(STATUS_USAGE, "agent: --name: " NAME_RULE);
     if (o->every_ms < EVERY_LEAST_MS || o->every_ms > SKEW_EVERY_MOST_MS)
-        return fail(STATUS_USAGE, "--every: 100ms to 1h");
+        return fail(STATUS_USAGE, "agent: --every: 100ms to 1h");
     if (o->name)
         (void)snprintf(a.name, sizeof a.name, "%s", o->name);
     else

@@ -101,7 +101,7 @@ static int parse_warn(const char *text, int32_t *ret) {
     errno = 0;
     long v = strtol(text, &end, 10);
     if (errno || end == text || text[0] < '0' || text[0] > '9' || strcmp(end, "%") != 0 || v > 100)
-        return fail(STATUS_USAGE, "--warn: 0%% to 100%%, as in --warn 50%%");
+        return fail(STATUS_USAGE, "skew: --warn: 0%% to 100%%, as in --warn 50%%");
     *ret = (int32_t)v;
     return 0;
 }
@@ -110,18 +110,18 @@ static int make_rule(const skew_options *o, skew_rule *ret) {
     int64_t slack_ms = MARGIN_MS;
 
     if (o->lock_timeout_ms < 1 || o->lock_timeout_ms > LIFETIME_MOST_MS)
-        return fail(STATUS_USAGE, "--lock-timeout: 1ms to 1d");
+        return fail(STATUS_USAGE, "skew: --lock-timeout: 1ms to 1d");
     if (o->max_hold_ms != UNSET && o->slack_ms != UNSET)
-        return fail(STATUS_USAGE, "--max-hold and --slack say the same twice: leave one out");
+        return fail(STATUS_USAGE, "skew: --max-hold and --slack say the same twice: leave one out");
     if ((o->max_hold_ms != UNSET && o->max_hold_ms > LIFETIME_MOST_MS) ||
         (o->slack_ms != UNSET && o->slack_ms > o->lock_timeout_ms))
-        return fail(STATUS_USAGE, "--max-hold: at most 1d; --slack: at most the lifetime");
+        return fail(STATUS_USAGE, "skew: --max-hold: at most 1d; --slack: at most the lifetime");
     if (o->max_hold_ms != UNSET)
         slack_ms = o->lock_timeout_ms - o->max_hold_ms;
     else if (o->slack_ms != UNSET)
         slack_ms = o->slack_ms;
     else if (slack_ms > o->lock_timeout_ms)
-        return fail(STATUS_USAGE, "--lock-timeout is under 1s: say --max-hold or --slack");
+        return fail(STATUS_USAGE, "skew: --lock-timeout is under 1s: say --max-hold or --slack");
     *ret = (skew_rule){.lock_timeout_us = o->lock_timeout_ms * 1000,
                        .slack_us = slack_ms * 1000,
                        .hold_assumed = o->max_hold_ms == UNSET && o->slack_ms == UNSET,
@@ -146,7 +146,7 @@ static int check_roll(const skew_options *o, const void *legacy) {
     skew_self_name(self);
     if (o->roll.no_self && o->no_agents && !listens(legacy))
         return fail(STATUS_USAGE,
-                    "--no-self and --no-agents leave no host to judge: drop one of them");
+                    "skew: --no-self and --no-agents leave no host to judge: drop one of them");
     return skew_roll_check(&o->roll, self);
 }
 
@@ -154,9 +154,9 @@ static int check_stale(const skew_options *o) {
     if (o->stale_ms == UNSET)
         return 0;
     if (o->json || o->format != FORMAT_HTML)
-        return fail(STATUS_USAGE, "--stale-after: only a page grows stale: give --format html");
+        return fail(STATUS_USAGE, "skew: --stale-after needs --format html");
     if (o->stale_ms < STALE_LEAST_MS || o->stale_ms > STALE_MOST_MS)
-        return fail(STATUS_USAGE, "--stale-after: 1m to 30d");
+        return fail(STATUS_USAGE, "skew: --stale-after: 1m to 30d");
     return 0;
 }
 
@@ -167,9 +167,9 @@ static int make_effort(const skew_options *o, skew_effort *ret) {
     if (o->for_ms == UNSET)
         return 0;
     if (o->samples)
-        return fail(STATUS_USAGE, "--samples and --for: leave one out");
+        return fail(STATUS_USAGE, "skew: --samples and --for: leave one out");
     if (o->for_ms < FOR_LEAST_MS || o->for_ms > FOR_MOST_MS)
-        return fail(STATUS_USAGE, "--for: 10ms to 1h");
+        return fail(STATUS_USAGE, "skew: --for: 10ms to 1h");
     ret->for_ms = o->for_ms;
     ret->samples = INT_MAX;
     ret->pause_ms = o->for_ms / 200 < 1 ? 1 : o->for_ms / 200 > 250 ? 250 : o->for_ms / 200;
@@ -475,7 +475,7 @@ static int skew_command(const server *s, const void *options, const operands *wo
             STATUS_USAGE,
             "skew: too many arguments; to tell what logs say: tidelock skew report FILE...");
     if (o->watch_ms == 0)
-        return fail(STATUS_USAGE, "--watch: a pause is 1ms at least");
+        return fail(STATUS_USAGE, "skew: --watch: a pause is 1ms at least");
     x.format = o->json ? FORMAT_JSON : o->format;
     status = check_roll(o, s->legacy);
     if (status == 0)

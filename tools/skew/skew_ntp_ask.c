@@ -59,7 +59,8 @@ int ntp_servers_begin(ntp_servers *s, const opt_texts *places) {
         ntp_server *x = &s->server[s->count];
         if (!ntp_place(places->text[i], x->host, &x->port, x->name)) {
             ntp_servers_end(s);
-            return fail(STATUS_USAGE, "--ntp %.60s: HOST, HOST:PORT or [ADDRESS]:PORT is needed",
+            return fail(STATUS_USAGE,
+                        "skew: --ntp %.60s: HOST, HOST:PORT or [ADDRESS]:PORT is needed",
                         places->text[i]);
         }
         s->count += is_new(s, x->name);

@@ -21,14 +21,16 @@ static int check_list(const skew_roll *roll, const char *list, const char *self)
 
     if (!*list || list[strlen(list) - 1] == ',')
         return fail(STATUS_USAGE,
-                    "--expect: hosts' names with commas between, as in --expect app1,db1");
+                    "skew: --expect: hosts' names with commas between, as in --expect app1,db1");
     while (next_name(&list, name)) {
         if (!skew_name_ok(name))
-            return fail(STATUS_USAGE,
-                        "--expect: a host's name: 1 to 64 letters, digits and any of . _ : -");
+            return fail(
+                STATUS_USAGE,
+                "skew: --expect: a host's name: 1 to 64 letters, digits and any of . _ : -");
         if (roll->no_self && strcmp(name, self) == 0)
             return fail(STATUS_USAGE,
-                        "--expect names %s, which is this host, and --no-self leaves it out", self);
+                        "skew: --expect names %s, which is this host, and --no-self leaves it out",
+                        self);
     }
     return 0;
 }

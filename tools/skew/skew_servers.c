@@ -24,7 +24,7 @@ int skew_servers_begin(skew_servers *s, const char *places) {
         redis_place place;
         if (!place_read(places, n, &place)) {
             skew_servers_end(s);
-            return fail(STATUS_USAGE, "--servers=%.60s: HOST:PORT,... is needed", places);
+            return fail(STATUS_USAGE, "skew: --servers=%.60s: HOST:PORT,... is needed", places);
         }
         places_add(&s->given, place.host, strlen(place.host), place.port);
         places += n + (places[n] == ',');
