@@ -156,7 +156,8 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->proof = hold->proof;
     lock->taken = hold->taken;
     atomic_store(&lock->fence, hold->fence);
-    (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL); /* it may have asked outside */
+    if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
+        (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
     if (watch_in(lock, hold->deadline, seed) == TL_OK)
         return TL_OK;

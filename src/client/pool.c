@@ -149,11 +149,12 @@ void tl__waiter_post(tl_waiter *w, unsigned flags) {
     if (atomic_fetch_or(&w->flags, flags))
         return; /* whoever was the first has woken its owner, who will find these, too */
     tl__mutex_lock(&w->mutex);
-    if (w->sleeps)
+    bool sleeps = w->sleeps;
+    tl__mutex_unlock(&w->mutex);
+    if (sleeps) /* without the mutex, for which it would have to wait again */
         tl__cond_wake(&w->posted);
     else
         tl__wake_post(w->fd);
-    tl__mutex_unlock(&w->mutex);
 }
 
 unsigned tl__waiter_posts(tl_waiter *w) {
