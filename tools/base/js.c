@@ -106,7 +106,7 @@ static int write_all(int fd, const char *text, size_t len) {
 
 /* U+0080 to U+009F, which terminals obey. */
 static bool has_controls(const char *utf8) {
-    while ((utf8 = strchr(utf8, '\xc2')) != NULL)
+    while ((utf8 = strchr(utf8, 0xc2)) != NULL)
         if ((unsigned char)*++utf8 < 0xa0)
             return true;
     return false;
