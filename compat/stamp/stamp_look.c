@@ -38,7 +38,7 @@ static const tl_dialect *choose(const tl_legacy *legacy, tl_bytes key, tl_bytes 
     return ret_rules->dialect;
 }
 
-void tl__stamp_look(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes text,
+static void look_at(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes text,
                     int64_t now_us) {
     int64_t now_ms = now_us / 1000;
     bool guess = legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO;
@@ -68,8 +68,8 @@ void tl__stamp_look(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, t
         tell_left(info, &rules, &stamp, now_ms);
 }
 
-void tl__stamp_explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
-                       const tl_reply *value, int64_t now_us) {
+static void explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
+                    const tl_reply *value, int64_t now_us) {
     tl_rules rules;
     tl_bytes text;
     bool stamps = legacy->protocol == TL_BRIDGE || legacy->protocol == TL_TIMESTAMP;
@@ -89,6 +89,8 @@ void tl__stamp_explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key
     else
         (void)snprintf(info->oddity, sizeof info->oddity, "no time of the dialect %s", d->name);
 }
+
+const tl_legacy_look tl__legacy_look = {.look = look_at, .explain = explain};
 
 bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
     static const char *const units[] = {

@@ -195,7 +195,7 @@ static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_even
         return tl__stamp_robbed(&s->try, job, &stamp, now_ms(job, e), out);
     if (job->believed.ns == 0) /* taken elsewhere: it is to be extended, and that can't be done */
         return tl__try_fail(&s->try, TL_EINVALID, false,
-                            tl__bytes_of(tl__never_renewed(job->rules.strict)), out);
+                            tl__bytes_of(tl__stamp_never_renewed(&job->rules)), out);
     s->try.result.code = TL_OK;
     s->try.result.deadline = job->believed;
     s->try.result.proof = job->proof;

@@ -130,3 +130,9 @@ tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, t
     return choose_dialect(choices, key, &ret->dialect, err) ? TL_EINVALID
                                                             : check_lifetime(ret, *ttl_ms, err);
 }
+
+const char *tl__stamp_never_renewed(const tl_rules *rules) {
+    return rules->strict
+               ? "with strict a lock is not renewed: SETNX, GET, GETSET and DEL can't do it safely"
+               : "without EVAL and WATCH a stamp can't be renewed safely";
+}

@@ -261,9 +261,11 @@ static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_err
     return TL_OK;
 }
 
-/* Taken without scripts? */
-static bool never_renewed(const tl_lock *lock) {
-    return lock->rules.strict || lock->proof.capped_until.ns == INT64_MAX;
+/* Why it can't be, if it was acquired without scripts; NULL: it can. */
+static const char *never_renewed(const tl_lock *lock) {
+    bool never = lock->rules.strict || lock->proof.capped_until.ns == TL_NEVER.ns;
+    return never && lock->protocol->never_renewed ? lock->protocol->never_renewed(&lock->rules)
+                                                  : NULL;
 }
 
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
@@ -276,8 +278,7 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
                    ? tl__lock_fail(lock, TL_EINVALID, "extend", "it is not held", err)
                    : tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     if (never_renewed(lock))
-        return tl__lock_fail(lock, TL_EINVALID, "extend", tl__never_renewed(lock->rules.strict),
-                             err);
+        return tl__lock_fail(lock, TL_EINVALID, "extend", never_renewed(lock), err);
     tl_rules rules;
     if (lock->protocol->rules &&
         lock->protocol->rules(&lock->client->legacy, NULL, lock->name->key, &rules, &ttl_ms, err))

@@ -41,12 +41,10 @@ static tl_status question(tl_ask *a, const tl_event *e, tl_out *out) {
 }
 
 static void fill(tl_ask *a, tl_bytes kind, const tl_reply *answer, int64_t now_us) {
+    const tl_legacy_look *stamps = TL_FROM_COMPAT(tl__legacy_look);
     tl__look_fill(&a->info, a->legacy, a->key, kind, answer, now_us);
-#ifdef TL_COMPAT
-    if (a->legacy)
-        tl__stamp_explain(&a->info, a->legacy, a->key, tl__reply_item(answer, TL_LOOK_VALUE),
-                          now_us);
-#endif
+    if (a->legacy && stamps)
+        stamps->explain(&a->info, a->legacy, a->key, tl__reply_item(answer, TL_LOOK_VALUE), now_us);
 }
 
 /* The answer of look.lua. */

@@ -65,17 +65,14 @@ static bool is_token(tl_bytes text) {
 
 static void tell_protocol(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes value,
                           int64_t now_us) {
+    const tl_legacy_look *stamps = TL_FROM_COMPAT(tl__legacy_look);
     info->protocol = -1;
     info->stamp_left_ms = INT64_MIN;
     info->free_at_ms = -1;
     if (!info->held)
         return;
-#ifdef TL_COMPAT
-    if (legacy)
-        tl__stamp_look(info, legacy, key, value, now_us);
-#else
-    (void)legacy, (void)key, (void)now_us;
-#endif
+    if (legacy && stamps)
+        stamps->look(info, legacy, key, value, now_us);
     if (info->protocol < 0 && (info->by_tidelock || is_token(value))) {
         info->protocol = TL_TOKEN;
         info->guessed = !info->by_tidelock;

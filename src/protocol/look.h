@@ -32,15 +32,16 @@ void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl
  *  legacy clients? */
 bool tl__look_is_lock(const tl_lock_info *info);
 
-#ifdef TL_COMPAT
-/** compat: if text is a stamp, tell so. Otherwise name what is odd about it, if it is like one. */
-void tl__stamp_look(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes text,
-                    int64_t now_us);
-
-/** compat: for a lock that was asked about by its name, why what K holds is no stamp to a client that
- *  chose its dialect, whatever it is. What is found by a scan may be no lock at all, and isn't odd. */
-void tl__stamp_explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
-                       const tl_reply *value, int64_t now_us);
-#endif
+/** What ../compat adds to it. */
+typedef struct {
+    /** If text is a stamp, tell so. Otherwise name what is odd about it, if it is like one. */
+    void (*look)(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes text,
+                 int64_t now_us);
+    /** For a lock that was asked about by its name, why what K holds is no stamp to a client that
+     *  chose its dialect, whatever it is. What is found by a scan may be no lock at all, and isn't odd. */
+    void (*explain)(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
+                    const tl_reply *value, int64_t now_us);
+} tl_legacy_look;
+extern const tl_legacy_look tl__legacy_look;
 
 #endif

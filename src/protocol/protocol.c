@@ -78,12 +78,6 @@ void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event) {
     out->bracket = tl__bracket(stamp_us, event->sent, event->now);
 }
 
-const char *tl__never_renewed(bool strict) {
-    return strict
-               ? "with strict a lock is not renewed: SETNX, GET, GETSET and DEL can't do it safely"
-               : "without EVAL and WATCH a stamp can't be renewed safely";
-}
-
 bool tl__is_unknown_command(tl_bytes error) {
     static const char words[] = "unknown command";
     return !tl__from_script(error) && memmem(error.p, error.n, words, sizeof words - 1);

@@ -50,6 +50,14 @@
 #include "wire/interval.h"
 #include "wire/reply.h"
 
+/** Something of ../compat, which enters all else by constant tables alone: its address, or NULL in a build
+ *  without that folder. */
+#ifdef TL_COMPAT
+#define TL_FROM_COMPAT(x) (&(x))
+#else
+#define TL_FROM_COMPAT(x) NULL
+#endif
+
 #define TL_NOTE_MAX 2
 #define TL_SCRATCH 512 /**< room in tl_out for the text of numbers and stamps */
 #define TL_WORDS_SIZE 200
@@ -313,6 +321,8 @@ typedef struct tl_protocol {
      *  whether it leaves any validity. TL_EINVALID */
     tl_err (*rules)(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                     tl_rules *ret, int64_t *ttl_ms, tl_error *err);
+    /** Why a hold that was acquired without scripts is not extended, in words; NULL: all are. */
+    const char *(*never_renewed)(const tl_rules *rules);
     bool reads_wall; /**< it wants tl_server.wall_us */
     bool watches;    /**< a holder wants to know at once when K changes */
     /** watches: is this what K held when the hold was proved last? A keep finds out whether it's still ours;
@@ -322,9 +332,8 @@ typedef struct tl_protocol {
 } tl_protocol;
 
 extern const tl_protocol tl__protocol_token, tl__protocol_plain;
-#ifdef TL_COMPAT
-extern const tl_protocol tl__protocol_timestamp, tl__protocol_bridge, tl__protocol_auto;
-#endif
+extern const tl_protocol tl__protocol_timestamp, tl__protocol_bridge,
+    tl__protocol_auto; /* ../compat */
 
 /** The row of a protocol, or NULL. */
 const tl_protocol *tl__protocol_row(tl_protocol_id id);
@@ -358,9 +367,6 @@ void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
 /** Keep what any error reply says, in words that repeat nothing of what the server was sent; if it
  *  is TL_EUNSUPPORTED, those of tl__lacks. */
 void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who);
-
-/** Why a lock that was acquired with the legacy clients' commands alone is not extended, in words. */
-const char *tl__never_renewed(bool strict);
 
 /** Does an error reply say that the server doesn't know the command itself? */
 bool tl__is_unknown_command(tl_bytes error);

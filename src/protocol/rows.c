@@ -6,11 +6,9 @@
 const tl_protocol *tl__protocol_row(tl_protocol_id id) {
     static const tl_protocol *const rows[] = {
         [TL_TOKEN] = &tl__protocol_token,
-#ifdef TL_COMPAT
-        [TL_BRIDGE] = &tl__protocol_bridge,
-        [TL_TIMESTAMP] = &tl__protocol_timestamp,
-        [TL_AUTO] = &tl__protocol_auto,
-#endif
+        [TL_BRIDGE] = TL_FROM_COMPAT(tl__protocol_bridge),
+        [TL_TIMESTAMP] = TL_FROM_COMPAT(tl__protocol_timestamp),
+        [TL_AUTO] = TL_FROM_COMPAT(tl__protocol_auto),
     };
     return (size_t)id < sizeof rows / sizeof *rows ? rows[id] : NULL;
 }

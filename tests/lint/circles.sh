@@ -6,7 +6,7 @@ objects=${1:?OBJECTS}
 
 # Modules of several files | the files, by patterns.
 table='
-keeper | src/client/keeper src/client/keeper_* src/client/run src/client/attend
+keeper | src/client/keeper src/client/keeper_* src/client/run
 conn   | src/transport/conn_*
 stamps | compat/stamp/stamp compat/stamp/stamp_*
 '

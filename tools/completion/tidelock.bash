@@ -98,7 +98,7 @@ _tidelock() {
         mapfile -t COMPREPLY < <(compgen -W "report" -- "$cur")
     elif [[ $command == skew ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-    elif [[ $command == migrate ]]; then
+    elif [[ " ${_tidelock_legacy_commands-} " == *" $command "* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "${_tidelock_legacy_words-}" -- "$cur")
     fi
 }
