@@ -117,6 +117,13 @@ never 'signal|sigaction' "the library changes no signals" "${unforked[@]}"
 never 'fork|vfork|system|popen|exec[a-z]+|posix_spawnp?' "only src/transport/local/local_launch.c makes a process" "${unforked[@]}"
 never 'strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|alloca' "use the bounded or checked form" "${house[@]}" "${tools[@]}"
 
+# ---- tests ------------------------------------------------------------------------------------
+mapfile -t tests < <(find tests -name '*.[ch]' ! -path 'tests/lib/tests.c' ! -path 'tests/lib/conform.c' 2>/dev/null | sort)
+never 'cmocka_unit_test[a-z_]*|_?cmocka_run_group_tests[a-z_]*' "a test is registered by TEST() of tests/lib/tests.h" "${tests[@]}"
+while read -r place what; do
+    [[ $what != *.c ]] || complain "$place" "a test links what it tests, and includes headers only"
+done < <(includes "${tests[@]}")
+
 # ---- the top level ----------------------------------------------------------------------------
 for f in $(git ls-files 2>/dev/null | sed 's,/.*,,' | sort -u); do
     case $f in
