@@ -123,6 +123,41 @@ static tl_lock *make(tl_client *client, const char *key, const tl_lock_options *
     return lock;
 }
 
+/* What the log costs: one that is told of warnings alone, and one that is told of each step. */
+static void hear(tl_log_level level, const char *line, void *ctx) {
+    (void)line;
+    *(volatile int *)ctx = (int)level;
+}
+
+static void row_trace(void) {
+    static figures f[3];
+    static volatile int heard;
+    static const char *const keys[] = {"bench:silent", "bench:log", "bench:trace"};
+    tl_client *client[3];
+    tl_lock *lock[3];
+    contender c[3];
+    for (int i = 0; i < 3; i++) {
+        tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url());
+        tl_error err;
+        options.log = i > 0 ? hear : NULL;
+        options.log_ctx = (void *)&heard;
+        options.trace = i == 2;
+        if (tl_client_open(&options, &client[i], &err))
+            die("%s", err.message);
+        lock[i] = make(client[i], keys[i], NULL);
+        c[i] = (contender){lock[i], ours, NULL};
+    }
+    take_turns(c, 3, SLICE, SLICES, f);
+    report(&(label){ROW, "a log, no trace, beside none: client CPU a pair", "us", ONE, "<= 1.0"},
+           f[1].client_us, f[0].client_us, rounds);
+    report(&(label){ROW, "a trace beside none: client CPU a pair", "us", ONE, NULL}, f[2].client_us,
+           f[0].client_us, rounds);
+    for (int i = 0; i < 3; i++) {
+        tl_lock_free(lock[i]);
+        tl_client_close(client[i]);
+    }
+}
+
 void row_pairs(regime r) {
     static figures f[3];
     tl_client *client = bench_client();
@@ -145,6 +180,8 @@ void row_pairs(regime r) {
         report_counts(true, lock, b);
     if (r == ONE && plain)
         report_counts(false, plain, b);
+    if (r == ONE)
+        row_trace();
     tl_lock_free(plain);
     tl_lock_free(lock);
     bare_close(b);
