@@ -65,7 +65,7 @@ tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err);
 void tl_dlu_close(tl_dlu *dlu);
 
 /**
- * Take the lock if it is free, for 60 s: only true is a yes. Asks the server once; where this handle
+ * Acquire the lock if it is free, for 60 s: only true is a yes. Asks the server once; where this handle
  * holds the key already, not at all. Blocks at most connect_ms + attempt_ms.
  *
  * key  text, 1..TL_KEY_MAX bytes; exactly the key of the Java services

@@ -457,7 +457,7 @@ typedef void (*tl_done)(tl_lock *lock, tl_err code, const tl_error *err, void *c
  * Begin to acquire; `done` tells the end. Until then nothing else may be done with the lock but
  * cancelling, looking at its state, and freeing it. Does not block.
  *
- * TL_EINVALID  as for tl_lock_acquire, or another operation is under way: done is not called
+ * TL_EINVALID  as for tl_lock_acquire, or another operation is in flight: done is not called
  * TL_ENOMEM
  */
 tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void *ctx,

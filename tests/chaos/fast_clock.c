@@ -1,6 +1,6 @@
 /*
  * To be preloaded into a server: its wall clock runs fast by a tenth from when the process began, as
- * a clock does that is slewed as fast as a kernel can. (libfaketime doesn't get on with a server that
+ * a clock does that is slewed as fast as a kernel can. (libfaketime doesn't work with a server that
  * has an allocator of its own.) It uses system calls only, since it may be called by that allocator.
  */
 #include <stdatomic.h>

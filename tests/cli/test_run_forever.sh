@@ -64,7 +64,7 @@ until_true 20 has_starts 3 || fail "no new start after the outage"
 kill -TERM "$b"
 wait_for "$b" 20
 
-# It ends where going on makes no sense.
+# It ends where going on is of no use.
 expect 127 "$tidelock" run --forever k -- no-such-command
 expect 64 "$tidelock" run --forever '' -- true
 redis SET k another PX 60000 >/dev/null

@@ -11,7 +11,7 @@
 #include "legacy.h"
 #include "tests.h"
 
-#define KEY "robbed"
+#define KEY "stolen"
 #define AHEAD_MS 5000
 #define ROBBERIES 2
 #define TRIES 8 /* on a busy machine */

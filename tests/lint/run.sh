@@ -68,6 +68,7 @@ header() {
 }
 
 lint floors tests/lint/floors.sh
+lint words tests/lint/words.sh
 lint seams tests/lint/seams.sh . "$BUILD/obj"
 lint circles tests/lint/circles.sh "$BUILD/obj"
 lint header header

@@ -82,7 +82,7 @@ static void count_overlaps(sim_world *w, sim_actor *a) {
         bool within = sim_host_wall_ms(w, b->host) <= self(b)->stamp_ms;
         w->stats.java_robberies += within;
         w->stats.java_overstays += !within;
-        sim_tell(w, a->name, a->key, "%s %s", within ? "ROBS" : "succeeds", b->name);
+        sim_tell(w, a->name, a->key, "%s %s", within ? "STEALS FROM" : "succeeds", b->name);
     }
 }
 

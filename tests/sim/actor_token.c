@@ -111,7 +111,7 @@ static void go_on_holding(sim_world *w, sim_actor *a) {
     }
 }
 
-/* Without a word: its handle is freed, and the lock expires. */
+/* Silently: its handle is freed, and the lock expires. */
 static bool walks_away(sim_world *w, sim_actor *a) {
     if (sim_draw(w, 0, 39) || w->calm)
         return false;

@@ -109,7 +109,7 @@ static void watch_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_statu
         l->deadline = (tl_mono){0};
     for (unsigned i = 0; i < out->notes; i++) {
         sim_tell(w, l->actor->name, l->key, "%s%s", words[out->note[i].kind],
-                 out->note[i].robbed ? ": robbed" : "");
+                 out->note[i].robbed ? ": stolen" : "");
         count_note(w, l, &out->note[i]);
         l->state = states[out->note[i].kind];
         l->event = (tl_lock_event){.state = l->state, .why = out->note[i].why};

@@ -1,5 +1,5 @@
 /*
- * Reading stamps of the old kind as readings of a clock: which value a clock can have shown when a stamp
+ * Reading legacy stamps as readings of a clock: which value a clock can have shown when a stamp
  * was made of it.
  */
 #ifndef TIDELOCK_SKEW_STAMP_H

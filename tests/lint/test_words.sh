@@ -1,0 +1,46 @@
+#!/bin/bash
+# No retired word is left, and each rule is shown to bite: in prose, in a comment, in a string, and not in code.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+lint=$PWD/tests/lint/words.sh
+failed=0
+
+"$lint" || failed=1
+
+tree=$(mktemp -d) || exit 1
+trap 'rm -rf "$tree"' EXIT
+mkdir -p "$tree"/{src,compat,tools/man,include,tests/wire,.ci}
+: >"$tree/README.md"
+
+bites() { # file, its text, what the finding must say
+    printf '%b\n' "$2" >"$tree/$1"
+    if "$lint" "$tree" >"$tree/out" || ! grep -q "^$1:[0-9]*: .*$3" "$tree/out"; then
+        echo "not noticed in $1: $2"
+        cat "$tree/out"
+        failed=1
+    fi
+    : >"$tree/$1"
+}
+passes() { # file, its text
+    printf '%b\n' "$2" >"$tree/$1"
+    "$lint" "$tree" || { echo "refused for nothing in $1: $2" && failed=1; }
+    : >"$tree/$1"
+}
+
+bites README.md 'Clients of the old kind wait.' '"old kind": say legacy'
+bites README.md 'An old client waits.' 'legacy client'
+bites tools/man/x.scd 'A holder is robbed of it.' 'stolen'
+bites src/a.c '/* a request\n * is under way */' 'in flight'
+bites src/a.c 'int f(void); // Take the lock' 'acquire'
+bites src/a.h 'const char *s = "its answer makes no sense";' 'malformed'
+bites src/a.c 'fail("there is none called %s", x);' 'unknown'
+bites tools/x.sh 'say "something is missing"' 'KEY is missing'
+bites compat/a.c '/* locks that were taken */' 'acquired'
+bites compat/a.c '/* ends without a word */' 'silently'
+
+passes src/a.c 'bool robbed = rob(under_way); /* see robber_ms */'
+passes src/a.c '/* it takes over the lock; a lock that was taken over */ int x;'
+passes README.md 'The member `robbed`, and a row bridge-robbed.'
+passes tests/wire/a.wire '# An old client waits.'
+
+exit $failed
