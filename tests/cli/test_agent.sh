@@ -149,7 +149,7 @@ until_true 20 record || fail "it does not come back"
 # No more than the new server has been asked for; the record was read first.
 asked=$(redis INFO commandstats | sed -n 's/^cmdstat_time:calls=\([0-9]*\).*/\1/p')
 ((words[9] <= asked)) || fail "what was measured against the server before still counts: ${words[9]} samples of $asked"
-until_true 20 grep -qs 'answers again' "$work/a.err" || fail "it does not say so"
+until_true 20 grep -qs 'replies again' "$work/a.err" || fail "it does not say so"
 [[ $(grep -c 'tries again' "$work/a.err") == 1 ]] || fail "it says so again and again: $(cat "$work/a.err")"
 kill -TERM $a
 wait_for $a 10
