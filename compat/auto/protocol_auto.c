@@ -100,6 +100,6 @@ const tl_protocol tl__protocol_auto = {.name = "auto",
                                        .rules = tl__stamp_rules,
                                        .never_renewed = tl__stamp_never_renewed,
                                        .reads_wall = true,
-                                       .watches = true,
+                                       .watching = &tl__watching,
                                        .unchanged = tl__stamp_unchanged,
                                        .upkeep = &tl__phase_upkeep};

@@ -276,7 +276,7 @@ const tl_protocol tl__protocol_timestamp = {.name = "timestamp",
                                             .rules = tl__stamp_rules,
                                             .never_renewed = tl__stamp_never_renewed,
                                             .reads_wall = true,
-                                            .watches = true,
+                                            .watching = &tl__watching,
                                             .unchanged = tl__stamp_unchanged};
 
 const tl_protocol tl__protocol_bridge = {.name = "bridge",
@@ -292,5 +292,5 @@ const tl_protocol tl__protocol_bridge = {.name = "bridge",
                                          .rules = tl__stamp_rules,
                                          .never_renewed = tl__stamp_never_renewed,
                                          .reads_wall = true,
-                                         .watches = true,
+                                         .watching = &tl__watching,
                                          .unchanged = tl__stamp_unchanged};

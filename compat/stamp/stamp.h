@@ -109,6 +109,9 @@ tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_
 tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                        tl_rules *ret, int64_t *ttl_ms, tl_error *err);
 
+/** runtime/watching.c: a holder of a stamp wants to know at once when K changes. */
+extern const struct tl_watching tl__watching;
+
 /** Why a lock that was acquired with the legacy clients' commands alone is not extended, in words. */
 const char *tl__stamp_never_renewed(const tl_rules *rules);
 

@@ -127,7 +127,7 @@ void tl__hold_init(tl_lock *lock) {
 /* Nobody overwrites a token. */
 static bool is_watched(const tl_lock *lock) {
     bool token = lock->proof.speaks == 1 + TL_TOKEN;
-    return lock->protocol->watches && !lock->rules.strict && !token;
+    return lock->protocol->watching && !lock->rules.strict && !token;
 }
 
 /* ---- beginning and ending -------------------------------------------------------------------- */

@@ -231,18 +231,23 @@ static void log_back(tl_keeper *k, tl_mono now) {
     k->missed = false;
 }
 
+static void watch_anew(tl_keeper *k) {
+    if (k->watching)
+        k->watching->anew(k);
+}
+
 static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     tl_keeper *k = ctx;
     k->apart = false;
     log_back(k, now);
     tl__client_up(k->client, bracket, uptime_us, now);
-    tl__keeper_watch_anew(k);
+    watch_anew(k);
 }
 
 /* What watches keys must be asked for again, on the next connection. */
 static void on_down(void *ctx, tl_bytes words) {
     log_lost(ctx, words);
-    tl__keeper_watch_anew(ctx);
+    watch_anew(ctx);
 }
 
 static tl_err make_connections(tl_keeper *k) {
@@ -250,7 +255,7 @@ static tl_err make_connections(tl_keeper *k) {
     tl_conn_calls calls = {.answer = tl__keeper_on_answer, .up = on_up, .down = on_down, .ctx = k};
     tl_wakeup_calls wakes = {.woken = tl__keeper_on_woken,
                              .armed = tl__keeper_on_armed,
-                             .changed = tl__keeper_on_changed,
+                             .changed = k->watching ? k->watching->changed : NULL,
                              .ctx = k};
     if (!k->conn)
         k->conn = tl__conn_new(&k->client->endpoint, &limits, &calls);
@@ -272,6 +277,11 @@ tl_err tl__keeper_ready(tl_keeper *k) {
     return code;
 }
 
+static void end_watching(tl_keeper *k) {
+    if (k->watching)
+        k->watching->end(k->watch);
+}
+
 static void close_descriptors(tl_keeper *k) {
     const int fds[] = {k->wake, k->timer, k->ready};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++)
@@ -287,7 +297,10 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->wake = tl__wake_open();
     k->timer = tl__timer_open();
     k->ready = dispatch ? tl__wake_open() : -1;
-    if (k->wake < 0 || k->timer < 0 || (dispatch && k->ready < 0)) {
+    k->watching = client->protocol->watching;
+    k->watch = k->watching ? k->watching->begin(k) : NULL;
+    if (k->wake < 0 || k->timer < 0 || (dispatch && k->ready < 0) || (k->watching && !k->watch)) {
+        end_watching(k);
         close_descriptors(k);
         return TL_ENOMEM;
     }
@@ -310,6 +323,7 @@ void tl__keeper_close(tl_keeper *k, int64_t grace_ms) {
     tl__wakeup_free(k->wakeup);
     tl__conn_free(k->conn);
     tl__keeper_free_spares(k);
+    end_watching(k);
     close_descriptors(k);
     tl__mutex_end(&k->mutex);
     tl__mutex_end(&k->posts_mutex);

@@ -64,15 +64,9 @@ typedef struct {
     tl_wakeup *wakeup;
     tl_listener *listeners;
     tl_tasks tasks;
-    uint32_t detached;   /**< machines left behind by callers */
-    uint32_t watched;    /**< tasks with a key to watch */
-    bool watches;        /**< the server has been asked to tell of changes, and will */
-    bool refused;        /**< it will not, on these connections */
-    bool events;         /**< so what is watched is heard of by keyspace events, if any come */
-    bool events_come;    /**< some did, on this connection, of the kind that tells of a DEL */
-    bool events_denied;  /**< their channels may not be subscribed to */
-    bool changes_armed;  /**< the wake-ups hear them */
-    tl_listener changes; /**< of TL_TOPIC_CHANGES, while anything is watched */
+    uint32_t detached;                  /**< machines left behind by callers */
+    const struct tl_watching *watching; /**< the protocol's; NULL: none */
+    struct tl_watch *watch;             /**< of that */
     struct tl_exchange *spare;
     struct tl_batch *batch;         /**< what is being joined; sent before the mutex is let go */
     struct tl_batch *spare_batches; /**< empty ones */

@@ -1,7 +1,7 @@
 /*
  * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs;
- * run, one step of what it or a caller runs; keeper_join, renewals of many locks in one request; keeper_listen, who listens to what;
- * keeper_watch, which keys are watched. All with the mutex held, unless it says otherwise.
+ * run, one step of what it or a caller runs; keeper_join, renewals of many locks in one request; keeper_listen, who listens to what.
+ * All with the mutex held, unless it says otherwise.
  */
 #ifndef TL_KEEPER_INSIDE_H
 #define TL_KEEPER_INSIDE_H
@@ -31,27 +31,31 @@ void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event);
 /** Give the tasks what has been posted to them. */
 void tl__keeper_run_posts(tl_keeper *keeper);
 
-/* keeper_watch: */
+/* Watching keys: */
 
-/** Somebody with a key to watch comes or goes. *hears is theirs, for us: false at first. */
-void tl__keeper_watch(tl_keeper *keeper, tl_bytes key, bool *hears);
-void tl__keeper_unwatch(tl_keeper *keeper, tl_bytes key, bool *hears);
-/** Read its key, and give it what that holds as TL_WATCHED. */
-void tl__keeper_read(tl_keeper *keeper, tl_task *task);
-/** The same where the server tells of the next change to what was read: after what we have written
- *  ourselves. */
-void tl__keeper_look(tl_keeper *keeper, tl_task *task);
-/** Read a listener's key for that, who is told when it has been read. */
-void tl__keeper_look_for(tl_keeper *keeper, tl_listener *listener);
-/** The keeper's connection is new: it must ask again. */
-void tl__keeper_watch_anew(tl_keeper *keeper);
-/** The server's answer to that. */
-void tl__keeper_watch_answer(tl_keeper *keeper, const tl_answer *answer);
-/** For the wake-ups; ctx is the keeper. */
-void tl__keeper_on_changed(void *ctx, tl_bytes key);
-/** A topic that may be a key's events: what it has told; whether it is in force. */
-void tl__keeper_on_event(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
-void tl__keeper_on_events(tl_keeper *keeper, tl_bytes topic, bool armed);
+/** How a protocol of ../compat is told at once that a key has changed: calls of the keeper's, by
+ *  tl_protocol.watching. Without it the keys that tasks and listeners want watched have n 0. */
+typedef struct tl_watching {
+    struct tl_watch *(*begin)(tl_keeper *keeper); /**< NULL: no memory */
+    void (*end)(struct tl_watch *watch);          /**< NULL is fine */
+    /** Somebody with a key to watch comes or goes. *hears is theirs, for it: false at first. */
+    void (*watch)(tl_keeper *keeper, tl_bytes key, bool *hears);
+    void (*unwatch)(tl_keeper *keeper, tl_bytes key, bool *hears);
+    /** Read a task's key, and give it what that holds as TL_WATCHED. */
+    void (*read)(tl_keeper *keeper, tl_task *task);
+    /** The same where the server tells of the next change to what was read: after what we have
+     *  written ourselves. */
+    void (*look)(tl_keeper *keeper, tl_task *task);
+    /** Read a listener's key for that, who is told when it has been read. */
+    void (*look_for)(tl_keeper *keeper, tl_listener *listener);
+    void (*looked)(tl_keeper *keeper, tl_listener *listener, bool ok);
+    void (*anew)(tl_keeper *keeper); /**< the connection is new: it must ask again */
+    void (*answered)(tl_keeper *keeper, const tl_answer *answer); /**< the server, to that */
+    void (*changed)(void *keeper, tl_bytes key);                  /**< for the wake-ups */
+    /** A topic that may be a key's events: what it has told; whether it is in force. */
+    void (*event)(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
+    void (*events)(tl_keeper *keeper, tl_bytes topic, bool armed);
+} tl_watching;
 
 /* keeper_listen: */
 
@@ -83,7 +87,7 @@ void tl__keeper_free_batches(tl_keeper *keeper);
 tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper);
 void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x);
 
-/** Send what no machine asks for. Its answer goes to tl__keeper_watch_answer for `watch`, to the
+/** Send what no machine asks for. Its answer goes to tl_watching.answered for `watch`, to the
  *  listener if there is one, as TL_WATCHED to the task that `reads`, else nowhere. NULL: out of memory. */
 tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what);
 

@@ -34,10 +34,10 @@ bool tl__keeper_join(tl_keeper *k, const tl_send *send, tl_exchange *member, tl_
 
 /* A key that we write ourselves is watched no longer: read it, right behind. */
 static void look_again(tl_keeper *k, const tl_batch *batch) {
-    for (unsigned i = 0; k->watches && i < batch->count; i++) {
+    for (unsigned i = 0; k->watching && i < batch->count; i++) {
         const tl_exchange *x = batch->member[i].cookie;
         if (x->task)
-            tl__keeper_look(k, x->task);
+            k->watching->look(k, x->task);
     }
 }
 
@@ -94,8 +94,8 @@ static void ask_one(tl_keeper *k, tl_batch *batch, unsigned i) {
     }
     *x = (tl_exchange){.task = task, .single = true};
     k->singles++;
-    if (k->watches)
-        tl__keeper_look(k, task);
+    if (k->watching)
+        k->watching->look(k, task);
     tl__keeper_wake(k);
 }
 

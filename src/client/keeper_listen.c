@@ -11,13 +11,17 @@ static void post_topic(tl_keeper *k, tl_bytes topic, unsigned flags) {
 }
 
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
-    post_topic(ctx, topic, TL_WAKE_WOKEN);
-    tl__keeper_on_event(ctx, topic, payload);
+    tl_keeper *k = ctx;
+    post_topic(k, topic, TL_WAKE_WOKEN);
+    if (k->watching)
+        k->watching->event(k, topic, payload);
 }
 
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed) {
-    post_topic(ctx, topic, armed ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
-    tl__keeper_on_events(ctx, topic, armed);
+    tl_keeper *k = ctx;
+    post_topic(k, topic, armed ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
+    if (k->watching)
+        k->watching->events(k, topic, armed);
 }
 
 void tl__keeper_listen_in(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes key) {
@@ -30,8 +34,8 @@ void tl__keeper_listen_in(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes
         l->hear(l, TL_WAKE_DISARMED);
     } else if (key.n > 0) {
         l->key = key;
-        tl__keeper_watch(k, key, &l->hears);
-        tl__keeper_look_for(k, l);
+        k->watching->watch(k, key, &l->hears);
+        k->watching->look_for(k, l);
     }
     tl__keeper_wake(k);
 }
@@ -51,7 +55,7 @@ void tl__keeper_forget_in(tl_keeper *k, tl_listener *l) {
     l->look = NULL;
     l->look_again = false;
     if (l->key.n > 0)
-        tl__keeper_unwatch(k, l->key, &l->hears);
+        k->watching->unwatch(k, l->key, &l->hears);
     l->key = (tl_bytes){0};
     l->sure = false;
 }

@@ -54,14 +54,14 @@ static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
     }
     x->task = task;
     task->exchange = x;
-    if (send->pin == TL_PIN_CLOSES) /* as in look_again */
-        tl__keeper_look(k, task);
+    if (send->pin == TL_PIN_CLOSES && k->watching) /* as in look_again */
+        k->watching->look(k, task);
 }
 
 /* Its posts too: nobody is there any more to hear them. */
 static void forget_task(tl_keeper *k, tl_task *task) {
     if (task->at != 0 && task->watched.n > 0)
-        tl__keeper_unwatch(k, task->watched, &task->hears);
+        k->watching->unwatch(k, task->watched, &task->hears);
     if (task->reading)
         task->reading->task = NULL;
     task->reading = NULL;
@@ -119,19 +119,11 @@ tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange 
     return x;
 }
 
-/* The server will tell of the next change, unless it has told of one meanwhile. */
-static void looked(tl_keeper *k, tl_listener *listener, bool ok) {
-    listener->look = NULL;
-    if (listener->look_again)
-        tl__keeper_look_for(k, listener);
-    listener->hear(listener, ok && k->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
-}
-
 /* What a task's key holds after a change. Without an answer the next renewal finds out. */
 static void was_read(tl_keeper *k, tl_task *task, tl_event *e) {
     task->reading = NULL;
     if (task->read_again)
-        tl__keeper_read(k, task);
+        k->watching->read(k, task);
     if (e->kind != TL_REPLY)
         return;
     e->kind = TL_WATCHED;
@@ -148,9 +140,9 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
     tl_event e = tl__run_answered(k->client, answer);
     tl__keeper_give_exchange(k, x);
     if (listener) {
-        looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
+        k->watching->looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
     } else if (watch) {
-        tl__keeper_watch_answer(k, answer);
+        k->watching->answered(k, answer);
     } else if (batch) {
         tl__keeper_deal_out(k, batch, &e);
     } else if (task && reads) {
@@ -172,8 +164,8 @@ tl_err tl__keeper_add(tl_keeper *k, tl_task *task, tl_event_kind kind) {
     if (tl__tasks_add(&k->tasks, task))
         return TL_ENOMEM;
     if (task->watched.n > 0) {
-        tl__keeper_watch(k, task->watched, &task->hears);
-        tl__keeper_look(k, task);
+        k->watching->watch(k, task->watched, &task->hears);
+        k->watching->look(k, task);
     }
     give(k, task, kind);
     return TL_OK;
@@ -223,7 +215,7 @@ void tl__keeper_run_posts(tl_keeper *k) {
     tl_event e = {0};
     for (tl_task *task; (task = next_post(k, &e));) {
         if (task->at != 0 && task->watched.n > 0 && e.kind == TL_WATCHED)
-            tl__keeper_read(k, task);
+            k->watching->read(k, task);
         else if (task->at != 0)
             tl__keeper_run(k, task, &e);
     }

@@ -181,7 +181,7 @@ static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
         a->listening = true;
         out->arm = true;
         out->topic = a->job.sidecar;
-        bool watch = a->job.protocol->watches && a->retry.kind == TL_RETRY_AUTO;
+        bool watch = a->job.protocol->watching && a->retry.kind == TL_RETRY_AUTO;
         out->watched = watch ? a->job.key : (tl_bytes){0};
     }
     if (!a->woken)

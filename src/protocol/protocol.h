@@ -324,8 +324,9 @@ typedef struct tl_protocol {
     /** Why a hold that was acquired without scripts is not extended, in words; NULL: all are. */
     const char *(*never_renewed)(const tl_rules *rules);
     bool reads_wall; /**< it wants tl_server.wall_us */
-    bool watches;    /**< a holder wants to know at once when K changes */
-    /** watches: is this what K held when the hold was proved last? A keep finds out whether it's still ours;
+    /** How a holder, or who waits for one, is told at once when K changes; NULL: it isn't. */
+    const struct tl_watching *watching;
+    /** watching: is this what K held when the hold was proved last? A keep finds out whether it's still ours;
      *  this, whether there is any need for one. */
     bool (*unchanged)(const tl_job *job, tl_bytes value);
     const tl_upkeep *upkeep; /**< NULL: none */

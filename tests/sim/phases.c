@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "phase/phase.h"
+#include "stamp/stamp.h"
 #include "protocol/attempt.h"
 
 _Static_assert(sizeof(tl_attend) <= SIM_ATTENDANT, "fits where attendants live");
@@ -72,7 +73,7 @@ const tl_protocol sim_counted_auto = {.name = "auto",
                                       .reads = reads,
                                       .rules = rules,
                                       .reads_wall = true,
-                                      .watches = true};
+                                      .watching = &tl__watching};
 
 /* ---- clients ---------------------------------------------------------------------------------------- */
 

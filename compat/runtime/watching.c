@@ -6,23 +6,39 @@
  * renewals and looks find out. Nothing here decides that a lock is lost.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/lock.h"
+#include "stamp/stamp.h"
+
+/* What a keeper has of it. */
+typedef struct tl_watch {
+    tl_keeper *keeper;
+    uint32_t watched;    /* tasks and listeners with a key to watch */
+    bool watches;        /* the server has been asked to tell of changes, and will */
+    bool refused;        /* it will not, on these connections */
+    bool events;         /* so what is watched is heard of by keyspace events, if any come */
+    bool events_come;    /* some did, on this connection, of the kind that tells of a DEL */
+    bool events_denied;  /* their channels may not be subscribed to */
+    bool changes_armed;  /* the wake-ups hear them */
+    tl_listener changes; /* of TL_TOPIC_CHANGES, while anything is watched */
+} tl_watch;
 
 static void go_by_events(tl_keeper *k);
 static void leave_events(tl_keeper *k);
+static void anew(tl_keeper *k);
 
 /* What isn't armed although the connection is up has been refused. */
 static void hear(tl_listener *listener, unsigned flags) {
-    tl_keeper *k = (tl_keeper *)((char *)listener - offsetof(tl_keeper, changes));
+    tl_keeper *k = ((tl_watch *)((char *)listener - offsetof(tl_watch, changes)))->keeper;
     if (!(flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)))
         return;
-    k->changes_armed = (flags & TL_WAKE_ARMED) != 0;
-    k->events_denied = false;
-    tl__keeper_watch_anew(k);
-    if (!k->changes_armed && tl__wakeup_up(k->wakeup))
+    k->watch->changes_armed = (flags & TL_WAKE_ARMED) != 0;
+    k->watch->events_denied = false;
+    anew(k);
+    if (!k->watch->changes_armed && tl__wakeup_up(k->wakeup))
         go_by_events(k);
 }
 
@@ -44,13 +60,13 @@ static void tell_listeners(tl_keeper *k, unsigned flags) {
             l->hear(l, flags);
 }
 
-void tl__keeper_watch_anew(tl_keeper *k) {
+static void anew(tl_keeper *k) {
     char id[TL_INT_SIZE];
     int64_t number = k->wakeup ? tl__wakeup_id(k->wakeup) : 0;
-    if (k->watches)
+    if (k->watch->watches)
         tell_listeners(k, TL_WAKE_UNWATCHED);
-    k->watches = k->refused = false;
-    if (k->watched == 0 || !k->changes_armed)
+    k->watch->watches = k->watch->refused = false;
+    if (k->watch->watched == 0 || !k->watch->changes_armed)
         return;
     if (number <= 0) {
         go_by_events(k);
@@ -72,35 +88,35 @@ static tl_exchange *get(tl_keeper *k, tl_bytes key, tl_exchange what) {
 }
 
 /* The one in flight may have come before the change: then once more. */
-void tl__keeper_look_for(tl_keeper *k, tl_listener *l) {
+static void look_for(tl_keeper *k, tl_listener *l) {
     l->look_again = l->look != NULL;
-    if (!l->look && l->key.n > 0 && k->watches)
+    if (!l->look && l->key.n > 0 && k->watch->watches)
         l->look = get(k, l->key, (tl_exchange){.listener = l});
 }
 
-void tl__keeper_read(tl_keeper *k, tl_task *task) {
+static void read_key(tl_keeper *k, tl_task *task) {
     task->read_again = task->reading != NULL;
     if (!task->reading)
         task->reading = get(k, task->watched, (tl_exchange){.task = task, .reads = true});
 }
 
-void tl__keeper_look(tl_keeper *k, tl_task *task) {
-    if (task->watched.n > 0 && k->watches)
-        tl__keeper_read(k, task);
+static void look(tl_keeper *k, tl_task *task) {
+    if (task->watched.n > 0 && k->watch->watches)
+        read_key(k, task);
 }
 
-void tl__keeper_watch_answer(tl_keeper *k, const tl_answer *answer) {
+static void answered(tl_keeper *k, const tl_answer *answer) {
     bool refused = answer->ok && answer->reply->type == TL_REPLY_ERROR;
-    k->watches = answer->ok && !refused && k->changes_armed;
+    k->watch->watches = answer->ok && !refused && k->watch->changes_armed;
     if (refused)
         go_by_events(k);
-    if (!k->watches)
+    if (!k->watch->watches)
         return;
     leave_events(k);
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        tl__keeper_look(k, k->tasks.heap[i]);
+        look(k, k->tasks.heap[i]);
     for (tl_listener *l = k->listeners; l; l = l->next)
-        tl__keeper_look_for(k, l);
+        look_for(k, l);
 }
 
 /* ---- keyspace events: subscribing -------------------------------------------------------------- */
@@ -127,7 +143,7 @@ static tl_bytes key_of(const tl_keeper *k, tl_bytes topic) {
 
 static void hear_events(tl_keeper *k, tl_bytes key, bool *hears) {
     char room[TL_TOPIC_MAX + 1];
-    if (!k->events || k->events_denied || *hears || key.n == 0)
+    if (!k->watch->events || k->watch->events_denied || *hears || key.n == 0)
         return;
     *hears = true; /* before: it may be told at once */
     if (tl__wakeup_listen(k->wakeup, topic_of(k, key, room), tl__mono_now()))
@@ -145,7 +161,7 @@ static void ignore_events(tl_keeper *k, tl_bytes key, bool *hears) {
 }
 
 static void go_by_events(tl_keeper *k) {
-    k->refused = k->events = true;
+    k->watch->refused = k->watch->events = true;
     for (uint32_t i = 1; i <= k->tasks.count; i++)
         hear_events(k, k->tasks.heap[i]->watched, &k->tasks.heap[i]->hears);
     for (tl_listener *l = k->listeners; l; l = l->next)
@@ -153,7 +169,7 @@ static void go_by_events(tl_keeper *k) {
 }
 
 static void leave_events(tl_keeper *k) {
-    k->events = false;
+    k->watch->events = false;
     for (uint32_t i = 1; i <= k->tasks.count; i++)
         ignore_events(k, k->tasks.heap[i]->watched, &k->tasks.heap[i]->hears);
     for (tl_listener *l = k->listeners; l; l = l->next) {
@@ -166,22 +182,22 @@ static void leave_events(tl_keeper *k) {
 
 /* Once begun it goes on: to end it with each lock that is held for a moment would cost more. */
 static void begin(tl_keeper *k) {
-    if (k->watched++ > 0 || k->watches || k->refused)
+    if (k->watch->watched++ > 0 || k->watch->watches || k->watch->refused)
         return;
-    k->changes.hear = hear;
-    if (k->changes.topic.n > 0)
-        tl__keeper_watch_anew(k);
+    k->watch->changes.hear = hear;
+    if (k->watch->changes.topic.n > 0)
+        anew(k);
     else
-        tl__keeper_listen_in(k, &k->changes, TL_TOPIC_CHANGES, (tl_bytes){0});
+        tl__keeper_listen_in(k, &k->watch->changes, TL_TOPIC_CHANGES, (tl_bytes){0});
 }
 
-void tl__keeper_watch(tl_keeper *k, tl_bytes key, bool *hears) {
+static void watch_key(tl_keeper *k, tl_bytes key, bool *hears) {
     begin(k);
     hear_events(k, key, hears);
 }
 
-void tl__keeper_unwatch(tl_keeper *k, tl_bytes key, bool *hears) {
-    k->watched--;
+static void unwatch(tl_keeper *k, tl_bytes key, bool *hears) {
+    k->watch->watched--;
     ignore_events(k, key, hears);
 }
 
@@ -204,11 +220,11 @@ static void suspect(tl_place *place) {
 }
 
 /* Those who wait are told when the key has been read again, or the next change could go unseen. */
-void tl__keeper_on_changed(void *ctx, tl_bytes key) {
+static void on_changed(void *ctx, tl_bytes key) {
     tl_keeper *k = ctx;
     for (tl_listener *l = k->listeners; l; l = l->next)
         if (l->key.n > 0 && (key.n == 0 || tl__bytes_eq(l->key, key)))
-            tl__keeper_look_for(k, l);
+            look_for(k, l);
     if (key.n > 0)
         tl__gate_show(&k->client->gate, key, see);
     else
@@ -219,18 +235,18 @@ void tl__keeper_on_changed(void *ctx, tl_bytes key) {
  * one has come of the kind that tells of a DEL. */
 static void assure(const tl_keeper *k, tl_listener *l, bool armed) {
     bool before = l->sure;
-    l->sure = armed && k->events_come;
+    l->sure = armed && k->watch->events_come;
     if (l->sure != before)
         l->hear(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
 }
 
-void tl__keeper_on_events(tl_keeper *k, tl_bytes topic, bool armed) {
-    tl_bytes key = k->events ? key_of(k, topic) : (tl_bytes){0};
+static void on_events(tl_keeper *k, tl_bytes topic, bool armed) {
+    tl_bytes key = k->watch->events ? key_of(k, topic) : (tl_bytes){0};
     if (key.n == 0)
         return;
     bool up = tl__wakeup_up(k->wakeup);
-    k->events_denied = !armed && up;
-    k->events_come = k->events_come && up;
+    k->watch->events_denied = !armed && up;
+    k->watch->events_come = k->watch->events_come && up;
     for (tl_listener *l = k->listeners; l; l = l->next)
         if (l->hears && tl__bytes_eq(l->key, key))
             assure(k, l, armed);
@@ -238,18 +254,54 @@ void tl__keeper_on_events(tl_keeper *k, tl_bytes topic, bool armed) {
         tl__gate_show(&k->client->gate, key, suspect);
 }
 
-void tl__keeper_on_event(tl_keeper *k, tl_bytes topic, tl_bytes what) {
-    tl_bytes key = k->events ? key_of(k, topic) : (tl_bytes){0};
+static void on_event(tl_keeper *k, tl_bytes topic, tl_bytes what) {
+    tl_bytes key = k->watch->events ? key_of(k, topic) : (tl_bytes){0};
     bool expire = tl__bytes_eq(what, TL_LITERAL("expire"));      /* it ends at another time */
     if (key.n == 0 || tl__bytes_eq(what, TL_LITERAL("keymiss"))) /* which looking brings about */
         return;
-    k->events_come = k->events_come || expire || tl__bytes_eq(what, TL_LITERAL("del"));
+    k->watch->events_come = k->watch->events_come || expire ||
+                            tl__bytes_eq(what, TL_LITERAL("del"));
     if (expire)
         return;
     for (tl_listener *l = k->listeners; l; l = l->next)
         if (l->hears && tl__bytes_eq(l->key, key)) {
-            l->sure = k->events_come;
+            l->sure = k->watch->events_come;
             l->hear(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
         }
     tl__gate_show(&k->client->gate, key, suspect);
 }
+
+/* ---- for the keeper -------------------------------------------------------------------------- */
+
+/* The server will tell of the next change, unless it has told of one meanwhile. */
+static void looked(tl_keeper *k, tl_listener *listener, bool ok) {
+    listener->look = NULL;
+    if (listener->look_again)
+        look_for(k, listener);
+    listener->hear(listener, ok && k->watch->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+}
+
+static tl_watch *begin_watching(tl_keeper *k) {
+    tl_watch *w = calloc(1, sizeof *w);
+    if (w)
+        w->keeper = k;
+    return w;
+}
+
+static void end_watching(tl_watch *w) {
+    free(w);
+}
+
+const tl_watching tl__watching = {.begin = begin_watching,
+                                  .end = end_watching,
+                                  .watch = watch_key,
+                                  .unwatch = unwatch,
+                                  .read = read_key,
+                                  .look = look,
+                                  .look_for = look_for,
+                                  .looked = looked,
+                                  .anew = anew,
+                                  .answered = answered,
+                                  .changed = on_changed,
+                                  .event = on_event,
+                                  .events = on_events};
