@@ -6,7 +6,7 @@
 
 #include <tidelock/tidelock.h>
 
-tl_lock *tl_lock_key(tl_client *client, const char *key, int64_t wait_ms, tl_error *err) {
+tl_lock *tl_acquire(tl_client *client, const char *key, int64_t wait_ms, tl_error *err) {
     tl_lock *lock = tl_lock_new(client, key, key ? strlen(key) : 0, NULL, err);
     if (!lock || tl_lock_acquire(lock, wait_ms, err) == TL_OK)
         return lock;
@@ -14,7 +14,7 @@ tl_lock *tl_lock_key(tl_client *client, const char *key, int64_t wait_ms, tl_err
     return NULL;
 }
 
-tl_err tl_unlock(tl_lock *lock, tl_error *err) {
+tl_err tl_release(tl_lock *lock, tl_error *err) {
     tl_err code = lock ? tl_lock_release(lock, err) : TL_OK;
     tl_lock_free(lock);
     return code;

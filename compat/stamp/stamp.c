@@ -82,12 +82,13 @@ bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_even
     return read_ms <= job->proof.proved_us / 1000 + tl__stamp_skew_ms(job, e);
 }
 
-tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
+tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
                            tl_out *out) {
     (void)tl__try_not_kept(a, 0, out);
     if (stamp->kind == TL_STAMP_GOOD)
-        a->result.robber_ms = stamp->written_ms - job->rules.legacy_ttl_min_ms - now_ms;
-    a->result.robbed = a->result.robber_ms > 0; /* else its clock may be right, and K was deleted */
+        a->result.thief_ahead_ms = stamp->written_ms - job->rules.legacy_ttl_min_ms - now_ms;
+    a->result.stolen = a->result.thief_ahead_ms >
+                       0; /* else its clock may be right, and K was deleted */
     return TL_END;
 }
 

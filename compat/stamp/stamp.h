@@ -53,7 +53,7 @@ tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t 
  *  and lost, whose clock was right, so that the lock is still ours? */
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e);
 /** Otherwise: lost, and what there is to know of who stole it. Ends the attempt. */
-tl_status tl__stamp_robbed(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
+tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
                            tl_out *out);
 
 /** M, or 2M where the time is our own wall clock's, which is off by so much as others are. strict: M, as the

@@ -192,7 +192,7 @@ static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_even
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
     bool same = tl__bytes_eq(text, own_stamp(job, own_end_ms(job, &stamp), out));
     if (!same && !tl__stamp_is_losers(job, &stamp, e))
-        return tl__stamp_robbed(&s->try, job, &stamp, now_ms(job, e), out);
+        return tl__stamp_stolen(&s->try, job, &stamp, now_ms(job, e), out);
     if (job->believed.ns == 0) /* taken elsewhere: it is to be extended, and that can't be done */
         return tl__try_fail(&s->try, TL_EINVALID, false,
                             tl__bytes_of(tl__stamp_never_renewed(&job->rules)), out);

@@ -156,7 +156,7 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
         return tl__try_not_kept(&s->try, 0, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
     if (!tl__stamp_is_losers(job, &stamp, e))
-        return tl__stamp_robbed(&s->try, job, &stamp, now_ms, out);
+        return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
     if (take_from(s, job, answer->value, e, out))
         return TL_GO;
     return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);

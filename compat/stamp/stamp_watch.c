@@ -277,7 +277,7 @@ static tl_status keep(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
     if (k->ours && k->same)
         return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
     if (!k->ours || !tl__stamp_is_losers(job, &stamp, e))
-        return tl__stamp_robbed(&s->try, job, &stamp, k->now_us / 1000, out);
+        return tl__stamp_stolen(&s->try, job, &stamp, k->now_us / 1000, out);
     return write_stamp(s, job, e, k, tl__stamp_least_end_ms(job, e), out);
 }
 

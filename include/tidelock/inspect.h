@@ -19,7 +19,7 @@ typedef struct {
     int64_t remaining_ms; /**< until the server lets it go; -1: never, or unknown */
     uint64_t fence;       /**< no holder so far has had a larger one: that of the present or last,
                                or up to 63 more if it is passed on within a process; 0 unknown */
-    int64_t since_ms;     /**< since it was taken from the server; -1 unknown */
+    int64_t held_ms;      /**< for how long, since it was acquired; -1 unknown */
     char value[64];       /**< what the key holds */
     char host[256];
     char service[64];
@@ -57,7 +57,7 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
  * Told of each lock that a scan finds, on the scanning thread, while it talks to the server: it must
  * not call the library. key and info are valid during the call.
  */
-typedef void (*tl_found)(const void *key, size_t key_len, const tl_lock_info *info, void *ctx);
+typedef void (*tl_found_fn)(const void *key, size_t key_len, const tl_lock_info *info, void *ctx);
 
 /**
  * Go one step through the keys of the server, about a hundred of them, and tell of those that look
@@ -74,7 +74,7 @@ typedef void (*tl_found)(const void *key, size_t key_len, const tl_lock_info *in
  *
  * TL_EINVALID, TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
  */
-tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
+tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found_fn found,
                       void *ctx, tl_error *err);
 
 /**

@@ -8,11 +8,11 @@
  *     tl_client_options co = TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5");
  *     if (tl_client_open(&co, &client, &err))
  *         die(err.message);
- *     tl_lock *lock = tl_lock_key(client, "jobs:nightly", 5000, &err);
+ *     tl_lock *lock = tl_acquire(client, "jobs:nightly", 5000, &err);
  *     if (lock) {
  *         while (more_work() && tl_lock_remaining_ms(lock) > 0)
  *             do_a_little_and_write_it(tl_lock_fence(lock));
- *         tl_unlock(lock, &err);
+ *         tl_release(lock, &err);
  *     }
  *     tl_client_close(client);
  *
@@ -231,7 +231,7 @@ tl_err tl_client_ping(tl_client *client, tl_error *err);
  *
  * Blocks at most wait_ms; with wait_ms 0 at most connect_ms + attempt_ms.
  */
-tl_lock *tl_lock_key(tl_client *client, const char *key, int64_t wait_ms, tl_error *err);
+tl_lock *tl_acquire(tl_client *client, const char *key, int64_t wait_ms, tl_error *err);
 
 /**
  * Release a lock, and free it whatever comes of that: the results are those of tl_lock_release. Only
@@ -239,7 +239,7 @@ tl_lock *tl_lock_key(tl_client *client, const char *key, int64_t wait_ms, tl_err
  *
  * Blocks at most attempt_ms.
  */
-tl_err tl_unlock(tl_lock *lock, tl_error *err);
+tl_err tl_release(tl_lock *lock, tl_error *err);
 
 /* ---- lock ------------------------------------------------------------------------------------ */
 
@@ -262,7 +262,7 @@ typedef enum {
 
 /** Why a lock was lost. */
 typedef enum {
-    TL_LOST_NOT = 0,
+    TL_NOT_LOST = 0,
     TL_LOST_EXPIRED, /**< no renewal succeeded before the deadline */
     TL_LOST_TAKEN,   /**< another holds it */
     TL_LOST_GONE,    /**< the key was deleted or evicted */
@@ -272,14 +272,14 @@ typedef enum {
 /** What the callback gets. AT_RISK and HELD alternate: a risk that ends before the callback could
  *  run is not reported. */
 typedef struct {
-    size_t size;          /**< how much of it the library has filled in */
-    tl_state state;       /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
-    tl_lost_why why;      /**< with LOST */
-    int64_t remaining_ms; /**< of the safe lifetime */
-    const char *detail;   /**< one line for a log; valid during the call */
-    bool robbed;          /**< LOST, TAKEN: by a client of the old kind whose clock runs ahead */
-    int64_t robber_ms;    /**< robbed: how far ahead of the server's clock, at least; exact to the
-                               time that it took to notice */
+    size_t size;            /**< how much of it the library has filled in */
+    tl_state state;         /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
+    tl_lost_why why;        /**< with LOST */
+    int64_t remaining_ms;   /**< of the safe lifetime */
+    const char *detail;     /**< one line for a log; valid during the call */
+    bool stolen;            /**< LOST, TAKEN: by a legacy client whose clock runs ahead */
+    int64_t thief_ahead_ms; /**< stolen: how far ahead of the server's clock, at least; exact to the
+                                 time that it took to notice */
 } tl_lock_event;
 
 /** Every member but size may stay 0 and then has the default in brackets. */
@@ -451,7 +451,7 @@ const char *tl_lock_token(const tl_lock *lock);
  * code  what the call that blocks would have returned
  * err   with more about it, valid during the call; NULL when code is TL_OK
  */
-typedef void (*tl_done)(tl_lock *lock, tl_err code, const tl_error *err, void *ctx);
+typedef void (*tl_done_fn)(tl_lock *lock, tl_err code, const tl_error *err, void *ctx);
 
 /**
  * Begin to acquire; `done` tells the end. Until then nothing else may be done with the lock but
@@ -460,11 +460,11 @@ typedef void (*tl_done)(tl_lock *lock, tl_err code, const tl_error *err, void *c
  * TL_EINVALID  as for tl_lock_acquire, or another operation is in flight: done is not called
  * TL_ENOMEM
  */
-tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void *ctx,
+tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx,
                              tl_error *err);
 
 /** Begin to release; as tl_lock_acquire_async. From now on the lock is not held any more. */
-tl_err tl_lock_release_async(tl_lock *lock, tl_done done, void *ctx, tl_error *err);
+tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err);
 
 /**
  * A descriptor for poll, epoll, libuv, libevent, GLib …: readable when tl_client_dispatch has

@@ -19,7 +19,7 @@ typedef struct tl_operation {
     tl_lock *lock; /* NULL: it has been freed */
     tl_client *client;
     tl_name *name;
-    tl_done done;
+    tl_done_fn done;
     void *ctx;
     bool releases; /* or else acquires */
     bool completed, lingers, over, told;
@@ -40,7 +40,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status);
 static void hear(tl_listener *listener, unsigned flags);
 static void tell(tl_report *report);
 
-static tl_operation *new_op(tl_lock *lock, tl_done done, void *ctx) {
+static tl_operation *new_op(tl_lock *lock, tl_done_fn done, void *ctx) {
     tl_operation *op = calloc(1, sizeof *op);
     if (!op)
         return NULL;
@@ -209,7 +209,7 @@ static tl_err tell_only(tl_operation *op) {
     return TL_OK;
 }
 
-tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void *ctx,
+tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx,
                              tl_error *err) {
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
@@ -225,7 +225,7 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done done, void 
     return start(op, "acquire", err);
 }
 
-tl_err tl_lock_release_async(tl_lock *lock, tl_done done, void *ctx, tl_error *err) {
+tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
     bool passed = false;
     if (!done)
         return tl__lock_fail(lock, TL_EINVALID, "release", "no function to call", err);

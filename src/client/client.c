@@ -248,7 +248,7 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
     return code;
 }
 
-tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found found,
+tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found_fn found,
                       void *ctx, tl_error *err) {
     tl_scan s;
     tl_bytes glob = pattern ? tl__bytes_of(pattern) : TL_LITERAL("*");

@@ -58,15 +58,15 @@ static const char *describe(const tl_lock_event *event, char words[DETAIL_SIZE])
     switch (event->why) {
     case TL_LOST_EXPIRED: return "no renewal succeeded in time";
     case TL_LOST_TAKEN:
-        if (!event->robbed)
+        if (!event->stolen)
             return "another holds it";
         (void)snprintf(words, DETAIL_SIZE,
                        "stolen by a client whose clock is at least %lld ms ahead",
-                       (long long)event->robber_ms);
+                       (long long)event->thief_ahead_ms);
         return words;
     case TL_LOST_GONE: return "its key is gone";
     case TL_LOST_MAX_HOLD: return "max_hold has passed";
-    case TL_LOST_NOT: break;
+    case TL_NOT_LOST: break;
     }
     return "";
 }
@@ -105,8 +105,8 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
         lock->event = (tl_lock_event){.size = sizeof lock->event,
                                       .state = state,
                                       .why = out->note[i].why,
-                                      .robbed = out->note[i].robbed,
-                                      .robber_ms = out->note[i].robber_ms};
+                                      .stolen = out->note[i].stolen,
+                                      .thief_ahead_ms = out->note[i].thief_ahead_ms};
         if (lock->on_event)
             report(lock);
         if (state != TL_LOST)

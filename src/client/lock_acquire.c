@@ -199,7 +199,7 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
 
 tl_hold tl__lock_acquired(const tl_acquiring *m) {
     const tl_lock *lock = m->lock;
-    const tl_acquire *a = &m->ask;
+    const tl_acquisition *a = &m->ask;
     if (m->turn.given)
         return m->turn.hold;
     tl_hold hold = {.protocol = lock->protocol,

@@ -8,7 +8,7 @@
 #include "client/lock.h"
 
 typedef struct {
-    tl_acquire ask; /**< first: it has the result */
+    tl_acquisition ask; /**< first: it has the result */
     tl_lock *lock;
     tl_listener *listener; /**< who is told when it is its turn, by TL_WAKE_WOKEN */
     tl_turn turn;

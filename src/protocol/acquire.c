@@ -16,29 +16,29 @@
 
 enum { REACHING, TAKING, PAUSING, CLEANING };
 
-void tl__acquire_init(tl_acquire *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
+void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
                       int64_t connect_ms, uint64_t seed) {
-    *a = (tl_acquire){.job = *job,
-                      .retry = *retry,
-                      .wait_ms = wait_ms,
-                      .connect_ms = connect_ms,
-                      .quickest_ns = INT64_MAX};
+    *a = (tl_acquisition){.job = *job,
+                          .retry = *retry,
+                          .wait_ms = wait_ms,
+                          .connect_ms = connect_ms,
+                          .quickest_ns = INT64_MAX};
     a->random = seed ? seed : 1;
     a->job.proof = (tl_proof){0}; /* of an earlier hold, if of any */
     a->job.believed = (tl_mono){0};
 }
 
-static bool wait_is_open(const tl_acquire *a) {
+static bool wait_is_open(const tl_acquisition *a) {
     return a->wait_ms == 0 || a->wait_ms == TL_FOREVER;
 }
 
-static void keep_words(tl_acquire *a, tl_bytes words) {
+static void keep_words(tl_acquisition *a, tl_bytes words) {
     tl__bytes_print(a->words, sizeof a->words, words);
     a->sys_errno = 0;
 }
 
 /* An attempt cut short by the limit says less of what is wrong than one before it. */
-static void keep_trouble(tl_acquire *a, const tl_event *e, tl_bytes words) {
+static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_bytes words) {
     if (a->failures > 0 && !tl__mono_before(e->now, a->limit))
         return;
     keep_words(a, words);
@@ -47,16 +47,16 @@ static void keep_trouble(tl_acquire *a, const tl_event *e, tl_bytes words) {
 
 /* ---- attempts -------------------------------------------------------------------------------- */
 
-static tl_status reach(tl_acquire *a, tl_out *out) {
+static tl_status reach(tl_acquisition *a, tl_out *out) {
     a->state = REACHING;
     a->woken = a->called = false; /* the state will be read after this */
     tl__out_send(out, ++a->ticket, a->limit);
     return TL_GO;
 }
 
-static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out);
+static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out);
 
-static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->wait_ms == 0 && a->attempts == 0)
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->state = TAKING;
@@ -74,7 +74,7 @@ static tl_status take(tl_acquire *a, const tl_event *e, tl_out *out) {
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* The caller gets `code`; what may have been left behind is dropped in the background. */
-static tl_status give_up(tl_acquire *a, const tl_event *e, tl_err code, tl_out *out) {
+static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted};
     tl__out_words(out, tl__bytes_of(a->words));
     out->sys_errno = a->sys_errno;
@@ -90,7 +90,7 @@ static tl_status give_up(tl_acquire *a, const tl_event *e, tl_err code, tl_out *
 }
 
 /* TIMEDOUT only if the last reply was "another holds it", and no attempt has failed since. */
-static tl_status run_out(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status run_out(tl_acquisition *a, const tl_event *e, tl_out *out) {
     bool held = a->answered && a->failures == 0;
     if (a->uncertain)
         return give_up(a, e, TL_EUNCERTAIN, out);
@@ -99,24 +99,24 @@ static tl_status run_out(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
-static tl_status stay(const tl_acquire *a, tl_out *out) {
+static tl_status stay(const tl_acquisition *a, tl_out *out) {
     if (a->state == PAUSING)
         out->until = tl__mono_min(a->next, a->limit);
     return TL_GO;
 }
 
-static tl_status pause_until(tl_acquire *a, tl_mono next, tl_out *out) {
+static tl_status pause_until(tl_acquisition *a, tl_mono next, tl_out *out) {
     a->state = PAUSING;
     a->next = next;
     a->extra = false;
     return stay(a, out);
 }
 
-static int64_t between(tl_acquire *a, int64_t least, int64_t most) {
+static int64_t between(tl_acquisition *a, int64_t least, int64_t most) {
     return least + (int64_t)(tl__random_next(&a->random) % (uint64_t)(most - least + 1));
 }
 
-static int64_t auto_pause(tl_acquire *a, const tl_event *e) {
+static int64_t auto_pause(tl_acquisition *a, const tl_event *e) {
     const tl_result *r = &a->attempt.result;
     bool told = (r->announced && a->armed) || a->watching;
     int64_t pause = told ? FLOOR_MS : between(a, POLL_MIN_MS, POLL_MAX_MS);
@@ -128,7 +128,7 @@ static int64_t auto_pause(tl_acquire *a, const tl_event *e) {
 }
 
 /* The strategy's pause; negative to stop. */
-static int64_t next_pause(tl_acquire *a, const tl_event *e) {
+static int64_t next_pause(tl_acquisition *a, const tl_event *e) {
     const tl_retry *r = &a->retry;
     int64_t delay = r->delay_ms > 0 ? r->delay_ms : DELAY_MS;
     int64_t most = r->max_delay_ms > 0 ? r->max_delay_ms : DELAY_MAX_MS;
@@ -147,7 +147,7 @@ static int64_t next_pause(tl_acquire *a, const tl_event *e) {
 }
 
 /* A take that the limit would cut short, as it seems, is not begun: all that it could bring is doubt. */
-static tl_mono in_time(tl_acquire *a, const tl_event *e, tl_mono next) {
+static tl_mono in_time(tl_acquisition *a, const tl_event *e, tl_mono next) {
     int64_t took_ns = tl__ns_until(a->began, e->now);
     if (took_ns < a->quickest_ns)
         a->quickest_ns = took_ns;
@@ -156,12 +156,12 @@ static tl_mono in_time(tl_acquire *a, const tl_event *e, tl_mono next) {
 }
 
 /* The server has been reached: a wait without limit has none from now on. */
-static void lift_limit(tl_acquire *a) {
+static void lift_limit(tl_acquisition *a) {
     if (a->wait_ms == TL_FOREVER)
         a->limit = TL_NEVER;
 }
 
-static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->answered = true;
     a->failures = 0;
     a->unwanted = false;
@@ -192,14 +192,14 @@ static tl_status busy(tl_acquire *a, const tl_event *e, tl_out *out) {
     return status;
 }
 
-static void doubt(tl_acquire *a, tl_mono harmless) {
+static void doubt(tl_acquisition *a, tl_mono harmless) {
     a->harmless = a->uncertain ? tl__mono_max(a->harmless, harmless) : harmless;
     a->uncertain = true;
 }
 
 /* No answer, or one that may pass: try again with the same token, at once if a first request got
  * lost, since it may have taken effect. */
-static tl_status failed(tl_acquire *a, const tl_event *e, tl_err code, tl_out *out) {
+static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     if (code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
         code == TL_ECLOCK || code == TL_EUNSUPPORTED)
         return give_up(a, e, code, out);
@@ -210,7 +210,7 @@ static tl_status failed(tl_acquire *a, const tl_event *e, tl_err code, tl_out *o
     return pause_until(a, tl__mono_add_ms(e->now, pause), out);
 }
 
-static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out) {
     const tl_result *r = &a->attempt.result;
     if (r->code == TL_OK && tl__mono_before(e->now, r->deadline)) {
         a->result = *r;
@@ -235,7 +235,7 @@ static tl_status attempt_ended(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
-static tl_status drop(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status drop(tl_acquisition *a, const tl_event *e, tl_out *out) {
     tl__attempt_init(&a->attempt, a->job.protocol, TL_DROP, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     a->next = TL_NEVER;
@@ -244,7 +244,7 @@ static tl_status drop(tl_acquire *a, const tl_event *e, tl_out *out) {
     return status;
 }
 
-static tl_status clean(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (!tl__mono_before(e->now, a->limit))
         return TL_END; /* by now it has expired */
     if (!tl__mono_before(e->now, a->next))
@@ -265,7 +265,7 @@ static tl_status clean(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static tl_status begin(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status begin(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->start = e->now;
     a->limit = tl__mono_add_ms(e->now, wait_is_open(a) ? a->connect_ms : a->wait_ms);
     return reach(a, out);
@@ -273,12 +273,12 @@ static tl_status begin(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 /* Whoever tries once doesn't wait for somebody to start the server. But what a request of his may
  * have done, he asks as long as he can. */
-static bool is_hopeless(tl_acquire *a, const tl_event *e) {
+static bool is_hopeless(tl_acquisition *a, const tl_event *e) {
     a->absences = (uint8_t)(e->absent && a->absences < UINT8_MAX ? a->absences + 1 : 0);
     return a->wait_ms == 0 && a->absences > 1 && !a->uncertain && !a->unwanted;
 }
 
-static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status on_answer(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (e->ticket != a->ticket || a->state == PAUSING)
         return stay(a, out);
     if (a->state == REACHING) {
@@ -294,7 +294,7 @@ static tl_status on_answer(tl_acquire *a, const tl_event *e, tl_out *out) {
     return status == TL_END ? attempt_ended(a, e, out) : status;
 }
 
-static tl_status on_timer(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status on_timer(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->state != PAUSING)
         return TL_GO;
     if (!tl__mono_before(e->now, a->limit))
@@ -306,7 +306,7 @@ static tl_status on_timer(tl_acquire *a, const tl_event *e, tl_out *out) {
 
 /* Something may have changed, or nobody will tell any more: look at once, unless it is the server
  * that is away. */
-static tl_status on_wake(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (e->kind == TL_WATCHED)
         a->watching = e->armed;
     else
@@ -321,7 +321,7 @@ static tl_status on_wake(tl_acquire *a, const tl_event *e, tl_out *out) {
     return on_timer(a, e, out);
 }
 
-static tl_status on_cancel(tl_acquire *a, const tl_event *e, tl_out *out) {
+static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->state == TAKING)
         doubt(a, TL_NEVER);
     keep_words(a, TL_LITERAL("cancelled"));
@@ -329,7 +329,7 @@ static tl_status on_cancel(tl_acquire *a, const tl_event *e, tl_out *out) {
 }
 
 tl_status tl__acquire_step(void *machine, const tl_event *e, tl_out *out) {
-    tl_acquire *a = machine;
+    tl_acquisition *a = machine;
     if (a->state == CLEANING)
         return clean(a, e, out);
     switch (e->kind) {

@@ -43,14 +43,14 @@ typedef struct {
     bool extra;       /**< the next attempt looks again because listening began: not counted */
     char words[TL_WORDS_SIZE]; /**< of the last failure */
     int sys_errno;             /**< behind it, or 0 */
-} tl_acquire;
+} tl_acquisition;
 
 /**
  * wait_ms     as for tl_lock_acquire
  * connect_ms  how long to try to reach the server when wait_ms is 0 or TL_FOREVER
  * seed        for jitter
  */
-void tl__acquire_init(tl_acquire *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
+void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
                       int64_t connect_ms, uint64_t seed);
 
 tl_status tl__acquire_step(void *machine, const tl_event *event, tl_out *out);

@@ -42,7 +42,7 @@ static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes *value,
         tl__bytes_print(info->value, sizeof info->value, bound);
         *value = bound;
     }
-    info->since_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
+    info->held_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
     if (tl__reply_text(tl__reply_item(r, TL_LOOK_OWNER), &owner))
         read_owner(info, owner);
 }
@@ -88,7 +88,7 @@ void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl
     tl__bytes_print(info->value, sizeof info->value, is_text || !info->held ? value : kind);
     info->remaining_ms = left >= 0 ? left : -1;
     info->fence = fence > 0 ? (uint64_t)fence : 0;
-    info->since_ms = info->waiters = -1;
+    info->held_ms = info->waiters = -1;
     read_sidecar(info, answer, &value, now_us);
     tell_protocol(info, legacy, key, value, now_us);
 }

@@ -136,8 +136,8 @@ typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;
 typedef struct {
     tl_note_kind kind;
     tl_lost_why why;
-    bool robbed;
-    int64_t robber_ms; /**< robbed: how far that client's clock was ahead of the server's */
+    bool stolen;
+    int64_t thief_ahead_ms; /**< stolen: how far that client's clock was ahead of the server's */
 } tl_note;
 
 typedef struct {
@@ -248,8 +248,8 @@ typedef struct {
     tl_proof proof;   /**< TAKE and KEEP, OK */
     bool stamp_is_token; /**< TAKE, OK: proof.stamp_ms, as text, is the only token that there is */
     bool last;           /**< EUNCERTAIN: asking again could do harm */
-    bool robbed;         /**< KEEP, ELOST: by a client whose clock was robber_ms ahead */
-    int64_t robber_ms;
+    bool stolen;         /**< KEEP, ELOST: by a client whose clock was thief_ahead_ms ahead */
+    int64_t thief_ahead_ms;
 } tl_result;
 
 /** One step of a machine that a driver can run. */

@@ -38,8 +38,8 @@ static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
     r->result.code = TL_ELOST;
     r->result.why = why;
     tl_note *note = tl__out_note(out, TL_NOTE_LOST, why);
-    note->robbed = why == TL_LOST_TAKEN && r->attempt.result.robbed;
-    note->robber_ms = r->attempt.result.robber_ms;
+    note->stolen = why == TL_LOST_TAKEN && r->attempt.result.stolen;
+    note->thief_ahead_ms = r->attempt.result.thief_ahead_ms;
     return TL_END;
 }
 
@@ -60,7 +60,7 @@ static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
     r->job.proof = r->attempt.result.proof;
     r->failures = 0;
     if (r->at_risk)
-        (void)tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
     r->at_risk = false;
     plan(r, e->now);
     if (r->again)
@@ -69,7 +69,7 @@ static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
 
 static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
     if (!r->at_risk)
-        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_LOST_NOT);
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
     r->at_risk = true;
     r->failures++;
     int64_t pause = tl__mul_sat(tl__backoff_ms(r->failures, &r->random), TL_NS_PER_MS);
@@ -89,7 +89,7 @@ static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
     if (is_over(r, e))
         return over(r, e, out);
     if (r->mended)
-        (void)tl__out_note(out, TL_NOTE_HELD, TL_LOST_NOT);
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
     r->mended = false;
     tl_status status = tl__mono_before(e->now, r->next) ? TL_GO : ask(r, e, out);
     out->until = tl__mono_min(r->next, end(r));

@@ -13,7 +13,7 @@ typedef struct {
     tl_result result; /**< OK, or EUNAVAILABLE, EDENIED, ESERVER */
     tl_bytes pattern;
     const tl_legacy *legacy; /**< see tl__look_fill */
-    tl_found found;
+    tl_found_fn found;
     void *ctx;
     int64_t attempt_ms, connect_ms;
     uint64_t cursor; /**< where to go on; 0: at the end */

@@ -28,7 +28,7 @@ typedef struct {
     tl_job job;
     tl_server server;
     tl_out out;
-    tl_acquire acquire;
+    tl_acquisition acquire;
     tl_settle settle;
     tl_command command[2]; /* take, drop */
     tl_out kept[2];        /* where their numbers stand */

@@ -281,29 +281,29 @@ TEST(beyond_m_a_robbed_lock_is_told_at_release_and_stays_the_robbers) {
 
 /* Of a lock that is renewed it is told sooner, and how far off the clock is. */
 static void tell_robber(tl_lock *lock, const tl_lock_event *event, void *ctx) {
-    _Atomic int64_t *robber_ms = ctx;
+    _Atomic int64_t *thief_ahead_ms = ctx;
     (void)lock;
-    if (event->state == TL_LOST && event->robbed)
-        atomic_store(robber_ms, event->robber_ms);
+    if (event->state == TL_LOST && event->stolen)
+        atomic_store(thief_ahead_ms, event->thief_ahead_ms);
 }
 
 TEST(a_lock_that_is_renewed_names_the_robbers_clock) {
-    static _Atomic int64_t robber_ms;
-    atomic_store(&robber_ms, 0);
+    static _Atomic int64_t thief_ahead_ms;
+    atomic_store(&thief_ahead_ms, 0);
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .protocol = TL_BRIDGE,
                           .legacy = &TL_LEGACY_OPTIONS(.clock_skew_max_ms = SKEW_MS,
                                                        .legacy_ttl_min_ms = LIFE_MS)));
-    tl_lock *lock = make_lock_with(client, KEY,
-                                   TL_LOCK_OPTIONS(.on_event = tell_robber, .ctx = &robber_ms));
+    tl_lock *lock = make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.on_event = tell_robber, .ctx = &thief_ahead_ms));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     legacy_lock robber = java();
     robber.ttl_ms = LIFE_MS;
     robber.ahead_ms = 70000;
     assert_true(legacy_lock_lock(&robber, KEY));
-    WAIT_FOR(LIFE_MS + SOON_MS, atomic_load(&robber_ms) != 0);
+    WAIT_FOR(LIFE_MS + SOON_MS, atomic_load(&thief_ahead_ms) != 0);
     assert_int_equal(tl_lock_state(lock), TL_LOST);
-    assert_in_range(atomic_load(&robber_ms), 70000 - LIFE_MS - SOON_MS, 70000);
+    assert_in_range(atomic_load(&thief_ahead_ms), 70000 - LIFE_MS - SOON_MS, 70000);
 }
 
 /* ---- Java's one flag --------------------------------------------------------------------------- */

@@ -85,8 +85,8 @@ TEST_IN(a_robbery_is_told_at_once_with_the_robbers_clock, BY_TRACKING | BY_EVENT
     ask("GETSET " KEY " %lld", (long long)(server_ms() + AHEAD_MS + LEGACY_TTL_MS));
     lock_event lost = lock_events_await(events, TL_LOST, AT_ONCE_MS);
     assert_int_equal(lost.why, TL_LOST_TAKEN);
-    assert_true(lost.robbed);
-    assert_in_range(lost.robber_ms, AHEAD_MS - AT_ONCE_MS, AHEAD_MS);
+    assert_true(lost.stolen);
+    assert_in_range(lost.thief_ahead_ms, AHEAD_MS - AT_ONCE_MS, AHEAD_MS);
 }
 
 TEST_IN(a_deleted_key_is_told_at_once, BY_TRACKING | BY_EVENTS) {

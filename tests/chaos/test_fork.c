@@ -72,7 +72,7 @@ static int look_around(const handles *h) {
     if (tl_client_ping(h->client, NULL) != TL_EINVALID ||
         tl_client_look(h->client, KEY, sizeof KEY - 1, &info, NULL) != TL_EINVALID)
         return 9;
-    if (tl_lock_key(h->client, KEY, 0, NULL))
+    if (tl_acquire(h->client, KEY, 0, NULL))
         return 10;
     tl_lock_cancel(h->lock);
     return 0;
@@ -86,8 +86,8 @@ static int open_ones_own(void) {
     tl_client *client;
     if (tl_client_open(&options, &client, NULL))
         return 11;
-    tl_lock *lock = tl_lock_key(client, "chaos:child", 60000, NULL);
-    int broken = lock && tl_unlock(lock, NULL) == TL_OK ? 0 : 12;
+    tl_lock *lock = tl_acquire(client, "chaos:child", 60000, NULL);
+    int broken = lock && tl_release(lock, NULL) == TL_OK ? 0 : 12;
     tl_client_close(client);
     return broken;
 }

@@ -148,8 +148,8 @@ CONFORM_STAMPS(a_release_leaves_a_losers_stamp_where_it_is, c, 0) {
 }
 
 typedef struct {
-    _Atomic int64_t robber_ms;
-    atomic_bool lost, robbed;
+    _Atomic int64_t thief_ahead_ms;
+    atomic_bool lost, stolen;
 } thief;
 
 static void meet(tl_lock *lock, const tl_lock_event *event, void *ctx) {
@@ -157,8 +157,8 @@ static void meet(tl_lock *lock, const tl_lock_event *event, void *ctx) {
     (void)lock;
     if (event->state != TL_LOST)
         return;
-    t->robbed = event->robbed && event->why == TL_LOST_TAKEN;
-    t->robber_ms = event->robber_ms;
+    t->stolen = event->stolen && event->why == TL_LOST_TAKEN;
+    t->thief_ahead_ms = event->thief_ahead_ms;
     t->lost = true;
 }
 
@@ -170,8 +170,8 @@ CONFORM_STAMPS(who_is_robbed_is_told_how_far_the_thiefs_clock_is_ahead, c, 0) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     set_stamp(c, wall_ms() + AHEAD_MS + legacy_ms(c));
     WAIT_FOR(SOON_MS, t.lost);
-    assert_true(t.robbed);
-    assert_in_range(t.robber_ms, AHEAD_MS - 3000 - SLACK_MS, AHEAD_MS + SLACK_MS);
+    assert_true(t.stolen);
+    assert_in_range(t.thief_ahead_ms, AHEAD_MS - 3000 - SLACK_MS, AHEAD_MS + SLACK_MS);
     assert_int_equal(tl_lock_state(lock), TL_LOST);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     assert_true(stamp_in(c) > wall_ms() + legacy_ms(c));

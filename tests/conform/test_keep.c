@@ -65,7 +65,7 @@ CONFORM_OF(a_failed_renewal_is_a_risk_until_the_next_succeeds, c, CONFORM_RENEWA
     proxy_heal(p);
     assert_in_range(risk.remaining_ms, 1, KEPT_MS);
     WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
-    assert_int_equal(again.why, TL_LOST_NOT);
+    assert_int_equal(again.why, TL_NOT_LOST);
     ASSERT_GOES_ON(lock);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_int_equal(lock_events_count_of(events, TL_AT_RISK),

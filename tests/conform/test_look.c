@@ -26,7 +26,7 @@ CONFORM(a_free_key_is_held_by_nobody, c) {
     assert_int_equal(info.fence, 0);
     assert_int_equal(info.pid, 0);
     assert_int_equal(info.remaining_ms, -1);
-    assert_int_equal(info.since_ms, -1);
+    assert_int_equal(info.held_ms, -1);
     assert_string_equal(info.value, "");
     assert_string_equal(info.host, "");
     assert_string_equal(info.service, "");
@@ -43,7 +43,7 @@ CONFORM_OF(a_held_key_tells_of_its_holder, c, CONFORM_FENCE | CONFORM_GARBAGE) {
     tl_lock_info info = look(c, conform_client(c));
     assert_true(info.held && info.by_tidelock);
     assert_in_range(info.remaining_ms, TTL_MS / 2, TTL_MS);
-    assert_in_range(info.since_ms, 0, clock_ms() - began + 1);
+    assert_in_range(info.held_ms, 0, clock_ms() - began + 1);
     assert_true(info.fence == tl_lock_fence(lock));
     assert_int_equal(info.pid, getpid());
     assert_string_equal(info.host, names.nodename);
@@ -89,7 +89,7 @@ CONFORM(a_foreign_lock_is_shown_as_such, c) {
         assert_in_range(info.remaining_ms, 10000, 20000);
     assert_string_equal(info.host, "");
     assert_int_equal(info.pid, 0);
-    assert_int_equal(info.since_ms, -1);
+    assert_int_equal(info.held_ms, -1);
     conform_do(c, "PERSIST %s", c->key);
     assert_int_equal(look(c, client).remaining_ms, -1);
 }

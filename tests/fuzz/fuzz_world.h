@@ -24,7 +24,7 @@ typedef struct {
     tl_step step;
     union {
         tl_result result; /* the first member of each */
-        tl_acquire acquire;
+        tl_acquisition acquire;
         tl_settle settle;
         tl_renew renew;
         tl_ask ask;

@@ -64,7 +64,7 @@ static inline void check_notes(fuzz_world *w) {
     MUST(w->out.notes <= TL_NOTE_MAX && (w->kind == RENEW || w->out.notes == 0));
     for (uint8_t i = 0; i < w->out.notes; i++) {
         const tl_note *note = &w->out.note[i];
-        MUST((note->kind == TL_NOTE_LOST) == (note->why != TL_LOST_NOT));
+        MUST((note->kind == TL_NOTE_LOST) == (note->why != TL_NOT_LOST));
         MUST((note->kind == TL_NOTE_LOST) == (w->status == TL_END && i + 1 == w->out.notes));
         MUST(note->kind == TL_NOTE_LOST || w->at_risk == (note->kind == TL_NOTE_HELD));
         w->at_risk = note->kind == TL_NOTE_AT_RISK;
@@ -205,7 +205,7 @@ static inline void check_asked(const fuzz_world *w, const tl_event *e) {
     MUST(w->status == TL_END);
     MUST(is_line(info->value, sizeof info->value) && is_line(info->host, sizeof info->host) &&
          is_line(info->service, sizeof info->service));
-    MUST(info->remaining_ms >= -1 && info->since_ms >= -1);
+    MUST(info->remaining_ms >= -1 && info->held_ms >= -1);
     MUST(!info->by_tidelock || info->held);
     if (r->code == TL_OK) {
         MUST(e->kind == TL_REPLY && e->count > 0 && e->reply->type != TL_REPLY_ERROR);
@@ -259,7 +259,7 @@ static inline void check_renewed(fuzz_world *w, const tl_event *e) {
     case TL_LOST_GONE: MUST(is_lost(w, e, false)); break;
     case TL_LOST_EXPIRED: MUST(w->now.ns >= r->deadline.ns - EARLY_NS); break;
     case TL_LOST_MAX_HOLD: MUST(w->now.ns >= w->hold.ns); break;
-    case TL_LOST_NOT: MUST(r->why != TL_LOST_NOT);
+    case TL_NOT_LOST: MUST(r->why != TL_NOT_LOST);
     }
 }
 

@@ -106,11 +106,11 @@ static bool rob(tl_lock *lock, const char *who) {
         return false;
     }
     assert_int_equal(seen.event.why, TL_LOST_TAKEN);
-    assert_true(seen.event.robbed);
-    print_message("%s: noticed within %lld ms, robber_ms %lld of %d\n", who, (long long)noticed_ms,
-                  (long long)seen.event.robber_ms, AHEAD_MS);
+    assert_true(seen.event.stolen);
+    print_message("%s: noticed within %lld ms, thief_ahead_ms %lld of %d\n", who,
+                  (long long)noticed_ms, (long long)seen.event.thief_ahead_ms, AHEAD_MS);
     /* Less by what has passed since, and no more than the clock is ahead. */
-    assert_in_range(seen.event.robber_ms, AHEAD_MS - noticed_ms - 1, AHEAD_MS + 1);
+    assert_in_range(seen.event.thief_ahead_ms, AHEAD_MS - noticed_ms - 1, AHEAD_MS + 1);
     assert_in_range(noticed_ms, 0, NOTICE_MS + LATE_MS);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     assert_int_equal(real_redis_int(server, "EXISTS " KEY), 1);
@@ -175,7 +175,7 @@ TEST(a_late_holders_delete_is_heard_of) {
     }
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
     assert_int_equal(seen.event.why, TL_LOST_GONE);
-    assert_false(seen.event.robbed);
+    assert_false(seen.event.stolen);
     print_message("late delete: noticed within %lld ms\n",
                   (long long)(seen.at_us - least_us) / 1000);
     assert_in_range((seen.at_us - least_us) / 1000, 0, NOTICE_MS + LATE_MS);

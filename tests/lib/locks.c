@@ -135,8 +135,8 @@ void lock_events_add(tl_lock *lock, const tl_lock_event *event, void *ctx) {
                                             .why = event->why,
                                             .remaining_ms = event->remaining_ms,
                                             .at_us = now_us,
-                                            .robbed = event->robbed,
-                                            .robber_ms = event->robber_ms};
+                                            .stolen = event->stolen,
+                                            .thief_ahead_ms = event->thief_ahead_ms};
     (void)pthread_mutex_unlock(&e->mutex);
 }
 

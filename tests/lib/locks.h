@@ -69,8 +69,8 @@ typedef struct {
     tl_state state;
     tl_lost_why why;
     int64_t remaining_ms, at_us;
-    bool robbed;
-    int64_t robber_ms;
+    bool stolen;
+    int64_t thief_ahead_ms;
 } lock_event;
 
 typedef struct {

@@ -156,7 +156,7 @@ void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fe
     check_prompt(w, m, key);
     w->key[key].holder = number;
     t->turn = ++w->key[key].turns;
-    w->key[key].robbed = false;
+    w->key[key].stolen = false;
     t->again = t->taken;
     t->fence_before = t->taken ? t->fence : (uint64_t)fence;
     t->taken = true;
@@ -241,9 +241,9 @@ static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
     if (w->cfg.stamps || !a->kind->holds(w, a) || tl__bytes_eq(value, a->kind->value(a)))
         return;
     sim_key *key = &w->key[a->key];
-    if (key->mixed && !key->robbed) {
+    if (key->mixed && !key->stolen) {
         w->stats.mixed_robberies++;
-        key->robbed = true;
+        key->stolen = true;
     }
     if (w->whole && sim_check_strict(w, a->key))
         sim_fail(w, a->key, "%s holds %s, but the server doesn't know", a->name, key->name);

@@ -93,7 +93,7 @@ static void count_note(sim_world *w, sim_lock *l, const tl_note *note) {
     s->lost_taken += note->why == TL_LOST_TAKEN;
     s->lost_gone += note->why == TL_LOST_GONE;
     s->lost_max_hold += note->why == TL_LOST_MAX_HOLD;
-    s->robbed += note->robbed;
+    s->stolen += note->stolen;
     sim_check_lost(w, l, l->renew.result.deadline, note->why);
 }
 
@@ -109,7 +109,7 @@ static void watch_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_statu
         l->deadline = (tl_mono){0};
     for (unsigned i = 0; i < out->notes; i++) {
         sim_tell(w, l->actor->name, l->key, "%s%s", words[out->note[i].kind],
-                 out->note[i].robbed ? ": stolen" : "");
+                 out->note[i].stolen ? ": stolen" : "");
         count_note(w, l, &out->note[i]);
         l->state = states[out->note[i].kind];
         l->event = (tl_lock_event){.state = l->state, .why = out->note[i].why};
@@ -223,7 +223,7 @@ void sim_lock_cancel(sim_world *w, sim_lock *l) {
 /* ---- their ends -------------------------------------------------------------------------------- */
 
 static void acquired(sim_world *w, sim_lock *l, tl_err code, bool detached) {
-    const tl_acquire *a = &l->machine.acquire;
+    const tl_acquisition *a = &l->machine.acquire;
     if (detached)
         sim_detach(w, l->client, a, sizeof *a, tl__acquire_step, TL_TIMER, l->key);
     if (code == TL_OK) {

@@ -95,7 +95,7 @@ static bool stamps_are_shared_by_script(const sim_stats *s) {
 
 static bool nobody_is_robbed(const sim_stats *s) {
     return s->takes + s->stamp_takes > 0 && s->java_takes > 0 && s->java_takeovers > 0 &&
-           s->legacy_two == 0 && s->robbed == 0;
+           s->legacy_two == 0 && s->stolen == 0;
 }
 
 static bool transactions_hold(const sim_stats *s) {
@@ -121,7 +121,7 @@ static bool legacy_two_at_once(const sim_stats *s) {
 
 /* Told, and nothing is stolen back: these hosts are always beyond M. */
 static bool robbed_and_told(const sim_stats *s) {
-    return legacy_two_at_once(s) && s->robbed > 0 && s->stolen_back == 0;
+    return legacy_two_at_once(s) && s->stolen > 0 && s->stolen_back == 0;
 }
 
 static bool stolen_back(const sim_stats *s) {

@@ -82,7 +82,7 @@
     X(undercuts, "stamps that a loser without scripts replaced by its own")                        \
     X(left_stamps, "stamps left for a lifetime by a request that was given up")                    \
     X(kept_away, "requests kept from being executed later than is assumed")                        \
-    X(robbed, "tidelock holders told that their lock was stolen")                                  \
+    X(stolen, "tidelock holders told that their lock was stolen")                                  \
     X(watch_takes, "locks taken by WATCH and MULTI")                                               \
     X(watch_keeps, "locks renewed by WATCH and MULTI")                                             \
     X(watch_raced, "transactions not executed, since others had touched the lock")                 \

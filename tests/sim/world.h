@@ -163,7 +163,7 @@ struct sim_task {
     uint8_t key;
     sim_lease lease; /**< by which its attempt acts; until.ns 0: none */
     union {
-        tl_acquire acquire;
+        tl_acquisition acquire;
         tl_settle settle;
     } room; /**< the machine of a detached task */
 };
@@ -233,7 +233,7 @@ struct sim_lock {
     tl_lock_event event;
     sim_alarm report;
     union {
-        tl_acquire acquire;
+        tl_acquisition acquire;
         tl_settle settle;
     } machine;
     /** An operation has ended, or an event is reported (op unused). */
@@ -279,7 +279,7 @@ typedef struct {
     uint64_t fence;       /**< the last */
     uint32_t holder;      /**< number of the token taken last; 0: none */
     bool mixed;           /**< Java clients meet others on it */
-    bool robbed;          /**< and its holder has suffered from that */
+    bool stolen;          /**< and its holder has suffered from that */
     sim_ns free_since;    /**< its release; SIM_NEVER: it is held, or has expired */
     uint32_t spent;       /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */

@@ -8,7 +8,7 @@
 #include "feed.h"
 #include "protocol/acquire.h"
 
-static tl_acquire m;
+static tl_acquisition m;
 static tl_retry retry;
 static tl_job job;
 

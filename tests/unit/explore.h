@@ -75,7 +75,7 @@ typedef struct {
 typedef struct {
     union {
         tl_result result;
-        tl_acquire acquire;
+        tl_acquisition acquire;
         tl_renew renew;
         tl_settle settle;
         tl_attempt attempt;

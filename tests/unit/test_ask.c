@@ -137,7 +137,7 @@ TEST(a_lock_of_ours_is_described_in_full) {
     assert_true(m.info.held && m.info.by_tidelock);
     assert_int_equal(m.info.remaining_ms, 25000);
     assert_int_equal(m.info.fence, 77);
-    assert_int_equal(m.info.since_ms, 5000);
+    assert_int_equal(m.info.held_ms, 5000);
     assert_string_equal(m.info.value, TOKEN);
     assert_string_equal(m.info.host, "host");
     assert_int_equal(m.info.pid, 42);
@@ -150,7 +150,7 @@ TEST(a_free_lock_tells_the_last_fence) {
     assert_false(m.info.held || m.info.by_tidelock);
     assert_int_equal(m.info.remaining_ms, -1);
     assert_int_equal(m.info.fence, 77);
-    assert_int_equal(m.info.since_ms, -1);
+    assert_int_equal(m.info.held_ms, -1);
     assert_string_equal(m.info.value, "");
     assert_string_equal(m.info.host, "");
 }
@@ -170,7 +170,7 @@ TEST(a_lock_of_strangers_is_held_by_nobody_known) {
     assert_int_equal(m.info.remaining_ms, -1);
     assert_string_equal(m.info.value, "foreign");
     assert_int_equal(m.info.fence, 0);
-    assert_int_equal(m.info.since_ms, -1);
+    assert_int_equal(m.info.held_ms, -1);
 }
 
 TEST(a_strangers_lock_over_an_old_sidecar_is_not_the_old_holders) {
@@ -200,13 +200,13 @@ TEST(the_first_and_the_last_moment_count) {
     answer(&f, items);
     assert_true(m.info.held);
     assert_int_equal(m.info.remaining_ms, 1);
-    assert_int_equal(m.info.since_ms, 0);
+    assert_int_equal(m.info.held_ms, 0);
     (void)snprintf(items, sizeof items, "'string' 't' 5 't' '1' '77' '%lld' 'h 1 s'",
                    (long long)now + 1);
     answer(&f, items);
-    assert_int_equal(m.info.since_ms, -1);
+    assert_int_equal(m.info.held_ms, -1);
     answer(&f, "'string' 't' 5 't' '1' '77' '0' 'h 1 s'");
-    assert_int_equal(m.info.since_ms, now / 1000);
+    assert_int_equal(m.info.held_ms, now / 1000);
 }
 
 TEST(a_key_of_another_kind_is_held) {
@@ -269,11 +269,11 @@ TEST(numbers_that_cannot_be_right_are_unknown) {
                "'9223372036854775807' 'h x s'");
     assert_int_equal(m.info.remaining_ms, -1);
     assert_int_equal(m.info.fence, 0);
-    assert_int_equal(m.info.since_ms, -1);
+    assert_int_equal(m.info.held_ms, -1);
     assert_int_equal(m.info.pid, 0);
     answer(&f, "'none' nil -2 't' '9223372036854775807' 'x' '-1' 'h 1 s'");
     assert_true(m.info.held && m.info.remaining_ms > 0);
-    assert_int_equal(m.info.since_ms, -1);
+    assert_int_equal(m.info.held_ms, -1);
     answer(&f, "'none' nil -2 't' '-9223372036854775808' 'x' '-1' 'h 1 s'");
     assert_false(m.info.held);
 }

@@ -88,7 +88,7 @@ TEST(a_stamp_of_ours_names_its_holder_and_not_its_keys_lifetime) {
     assert_string_equal(info.host, "db1");
     assert_string_equal(info.service, "nightly");
     assert_int_equal(info.pid, 812);
-    assert_int_equal(info.since_ms, 5000);
+    assert_int_equal(info.held_ms, 5000);
     assert_int_equal(info.fence, 41);
     assert_int_equal(info.remaining_ms, 12000 + MARGIN_MS + 1);
 }

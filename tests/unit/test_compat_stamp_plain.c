@@ -407,7 +407,7 @@ TEST(a_keep_tells_losers_thieves_and_nothing_apart) {
     begin(&f, TL_KEEP);
     (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + 1 + LEGACY_MS));
     expect_lost(&f, TL_LOST_TAKEN, true);
-    assert_int_equal(result()->robber_ms, M_MS + 1);
+    assert_int_equal(result()->thief_ahead_ms, M_MS + 1);
     begin(&f, TL_KEEP);
     (void)feed_reply(&f, "'x'");
     expect_lost(&f, TL_LOST_TAKEN, false);
@@ -635,7 +635,7 @@ TEST(a_lost_get_of_a_release_does_not_turn_expired_into_released) {
     assert_int_equal(settling.result.code, TL_EEXPIRED);
 }
 
-static tl_acquire acquiring;
+static tl_acquisition acquiring;
 
 static void begin_acquire(feed *f, int64_t wait_ms) {
     static const tl_retry retry = {0};

@@ -541,7 +541,7 @@ TEST(a_stamp_of_a_clock_beyond_m_has_robbed_us) {
     feed_at(&f, 400);
     (void)answer_keep(&f, 0, legacy_stamp(M_MS + 1), -1);
     expect_lost(&f, TL_LOST_TAKEN, true);
-    assert_int_equal(result()->robber_ms, M_MS + 1 - 400);
+    assert_int_equal(result()->thief_ahead_ms, M_MS + 1 - 400);
 }
 
 TEST(the_last_proof_decides_who_is_a_loser) {
@@ -844,6 +844,6 @@ TEST(the_keeper_names_the_thiefs_clock) {
     assert_int_equal(f.status, TL_END);
     assert_int_equal(f.out.note[0].kind, TL_NOTE_LOST);
     assert_int_equal(f.out.note[0].why, TL_LOST_TAKEN);
-    assert_true(f.out.note[0].robbed);
-    assert_int_equal(f.out.note[0].robber_ms, 90000);
+    assert_true(f.out.note[0].stolen);
+    assert_int_equal(f.out.note[0].thief_ahead_ms, 90000);
 }

@@ -649,7 +649,7 @@ TEST(a_thiefs_clock_is_named) {
     begin(&f, TL_KEEP);
     (void)find_written(&f, M_MS + 1);
     expect_lost(&f, TL_LOST_TAKEN, true);
-    assert_int_equal(result()->robber_ms, M_MS + 1);
+    assert_int_equal(result()->thief_ahead_ms, M_MS + 1);
 }
 
 /* ---- releasing ------------------------------------------------------------------------------- */
@@ -740,7 +740,7 @@ TEST(a_release_that_was_not_answered_is_asked_again) {
 
 /* A take whose EXEC is not answered, and that is given up, is dropped in the background. */
 TEST(a_take_that_was_given_up_is_undone) {
-    static tl_acquire a;
+    static tl_acquisition a;
     static const tl_retry retry = {.kind = TL_RETRY_AUTO};
     feed f;
     tl_job job = stamp_job(&tl__protocol_timestamp);

@@ -101,7 +101,7 @@ TEST(the_first_failure_puts_it_at_risk_and_is_tried_again_at_once) {
     begin(&f);
     due(&f);
     (void)feed_lost(&f);
-    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
     assert_int_equal(f.out.sends, 1);
     feed_assert_asked(&f, "keep");
     assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
@@ -154,13 +154,13 @@ TEST(held_again_after_a_risk_is_reported) {
     due(&f);
     (void)feed_lost(&f);
     (void)feed_kept(&f, TTL_MS);
-    expect_note(&f, TL_NOTE_HELD, TL_LOST_NOT);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
     due(&f);
     (void)feed_kept(&f, TTL_MS);
     assert_int_equal(f.out.notes, 0);
     due(&f);
     (void)feed_lost(&f); /* and the next failure is a first one again */
-    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
     assert_int_equal(f.out.sends, 1);
 }
 
@@ -180,7 +180,7 @@ TEST(errors_and_nonsense_put_it_at_risk_only) {
         due(&f);
         (void)feed_reply(&f, "%s", all[i]);
         assert_int_equal(f.status, TL_GO);
-        expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+        expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
     }
 }
 
@@ -193,7 +193,7 @@ TEST(too_few_replicas_put_it_at_risk) {
     (void)feed_start(&f);
     due(&f);
     (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] 0", feed_time(&f));
-    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
     assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
 }
 
@@ -362,12 +362,12 @@ TEST(extended_ends_the_risk) {
     (void)feed_refused(&f);
     tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
     (void)feed_timer(&f);
-    expect_note(&f, TL_NOTE_HELD, TL_LOST_NOT);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
     assert_int_equal(f.out.until.ns, f.now.ns + TTL_MS * MS / 3);
     due(&f);
     assert_int_equal(f.out.notes, 0); /* once */
     (void)feed_lost(&f);
-    expect_note(&f, TL_NOTE_AT_RISK, TL_LOST_NOT); /* the next failure is a first one */
+    expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST); /* the next failure is a first one */
     assert_int_equal(f.out.sends, 1);
 }
 

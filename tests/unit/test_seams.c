@@ -82,7 +82,7 @@ static void note_loss(tl_lock *lock, const tl_lock_event *event, void *ctx) {
 }
 
 TEST(a_lock_is_lost_when_the_server_is_silent_for_its_lifetime) {
-    tl_lost_why why = TL_LOST_NOT;
+    tl_lost_why why = TL_NOT_LOST;
     world_begin(2);
     tl_client *client = open_client();
     tl_lock *lock = make_lock(

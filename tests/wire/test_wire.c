@@ -37,7 +37,7 @@ typedef struct {
     tl_mono now, deadline;
     union {
         tl_result result;
-        tl_acquire acquire;
+        tl_acquisition acquire;
         tl_settle settle;
         tl_renew renew;
         tl_ask ask;

@@ -70,7 +70,7 @@ json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info) 
     js_set(&j, "holder", report_holder(info));
     js_set(&j, "remaining_ms", js_known(info->held ? info->remaining_ms : -1));
     js_set(&j, "waiters", js_known(info->waiters));
-    js_set(&j, "held_ms", js_known(info->held ? info->since_ms : -1));
+    js_set(&j, "held_ms", js_known(info->held ? info->held_ms : -1));
     js_set(&j, "dialect", js_text(known(info->dialect)));
     js_set(&j, "guessed", json_boolean(info->guessed));
     js_set(&j, "stamp_left_ms", stamp ? json_integer(info->stamp_left_ms) : json_null());

@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
-    tl_lock *lock = tl_lock_key(client, argv[2], 5000, &err);
+    tl_lock *lock = tl_acquire(client, argv[2], 5000, &err);
     if (!lock) {
         fprintf(stderr, "%s\n", err.message); /* another had it for five seconds, or worse */
         tl_client_close(client);
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     /* It is renewed in the background; should that fail, remaining_ms reaches 0 in time. */
     for (int step = 1; step <= 3 && tl_lock_remaining_ms(lock) > 0; step++)
         do_step(step, tl_lock_fence(lock));
-    tl_err code = tl_unlock(lock, &err);
+    tl_err code = tl_release(lock, &err);
     if (code)
         fprintf(stderr, "%s\n", err.message); /* it was not ours to the end */
     else

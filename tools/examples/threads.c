@@ -23,10 +23,10 @@ static void *run(void *ctx) {
     worker *w = ctx;
     tl_error err;
     for (int i = 0; i < ROUNDS && !w->code; i++) {
-        tl_lock *lock = tl_lock_key(w->client, w->key, TL_FOREVER, &err);
+        tl_lock *lock = tl_acquire(w->client, w->key, TL_FOREVER, &err);
         if (lock)
             (*w->count)++;
-        w->code = lock ? tl_unlock(lock, &err) : err.code;
+        w->code = lock ? tl_release(lock, &err) : err.code;
     }
     if (w->code)
         fprintf(stderr, "%s\n", err.message);

@@ -210,8 +210,8 @@ static void fill(char cells[COLUMNS][CELL], const row *r) {
     if (info->dialect[0])
         (void)snprintf(cells[DIALECT], CELL, "%s%s", info->dialect, guess);
     show_holder(cells[HOLDER], info);
-    if (info->since_ms >= 0)
-        (void)snprintf(cells[HELD], CELL, "%s", show_ms(held, info->since_ms));
+    if (info->held_ms >= 0)
+        (void)snprintf(cells[HELD], CELL, "%s", show_ms(held, info->held_ms));
     show_expires(cells[EXPIRES], info);
     if (info->by_tidelock && info->fence)
         (void)snprintf(cells[FENCE], CELL, "%llu", (unsigned long long)info->fence);

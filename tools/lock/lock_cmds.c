@@ -221,8 +221,8 @@ static int check_as_text(const tl_lock_info *info) {
         return fflush(stdout);
     }
     printf("held by %s", report_who(who, info));
-    if (info->since_ms >= 0)
-        printf(" for %s", show_ms(since, info->since_ms));
+    if (info->held_ms >= 0)
+        printf(" for %s", show_ms(since, info->held_ms));
     printf(", %s", report_end(end, info));
     if (info->by_tidelock && info->fence)
         printf(", fence %llu", (unsigned long long)info->fence);

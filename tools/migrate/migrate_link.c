@@ -169,7 +169,7 @@ int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_chang
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found found,
+int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found_fn found,
                  void *ctx, bool *ret_whole, int *ret_sig) {
     legacy_options legacy = exact ? *m->legacy : (legacy_options){LEGACY_DEFAULTS};
     server s = *m->server;

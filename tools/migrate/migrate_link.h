@@ -58,7 +58,7 @@ int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_chang
 /** The library's scan of the namespace's keys, with legacy clients' stamps guessed, or as `legacy` says
  *  (`exact`). Ends early for a signal (*ret_sig) and after 10 min (*ret_whole false). Returns 0, or the
  *  exit status after a message. */
-int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found found,
+int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found_fn found,
                  void *ctx, bool *ret_whole, int *ret_sig);
 
 /** All locks of the namespace in the view, which is read again for a holder that it doesn't know: a
