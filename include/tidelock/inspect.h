@@ -62,7 +62,7 @@ typedef void (*tl_found_fn)(const void *key, size_t key_len, const tl_lock_info 
 /**
  * Go one step through the keys of the server, about a hundred of them, and tell of those that look
  * like locks: strings with a sidecar of tidelock's, stamps, random tokens with a lifetime, and
- * known accidents of legacy clients. What stands there for all of the scan is told once or
+ * known accidents of legacy clients. What is there during all of the scan is reported once or
  * twice; what comes or goes meanwhile, perhaps. A server of millions of keys takes many steps, each of
  * which holds it up for less than a millisecond. Not for locks whose keys are on different nodes.
  *
@@ -82,7 +82,7 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
  * renews it next, and the sidecar keeps "host pid service" of the caller in its field `broken`. The
  * holder may work on for all that: this is for people who know that it doesn't.
  *
- * seen  what tl_client_look has told, so that no other lock is removed that came since; NULL: any
+ * seen  the result of tl_client_look, so that no later lock is removed; NULL: any
  *
  * TL_OK         removed
  * TL_EEXPIRED   nobody held it

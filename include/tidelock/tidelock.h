@@ -96,7 +96,7 @@ typedef enum {
     TL_EDENIED = 10,     /**< the server refused: password, or permission for a command or key */
     TL_ESERVER = 11,     /**< the server answered something that cannot be right */
     TL_EEXPIRED = 12,    /**< release: the lock had expired or been deleted */
-    TL_ETAKEN = 13,      /**< release: it had expired or been taken, and another holds it */
+    TL_ETAKEN = 13,      /**< release: it expired or was stolen, and another holds it */
     TL_EUNSUPPORTED = 14 /**< the server lacks a command that this needs: too old, or renamed */
 } tl_err;
 
@@ -387,7 +387,7 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
  *
  * TL_OK            it was ours until now
  * TL_EEXPIRED      it had expired or been deleted, and nobody has it
- * TL_ETAKEN        it had expired or been taken, and another has it
+ * TL_ETAKEN        it expired or was stolen, and another has it
  * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires by
  * TL_EUNAVAILABLE  itself in any case. UNAVAILABLE: nothing could be sent yet
  * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it was not released; it expires by itself

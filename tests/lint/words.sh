@@ -32,7 +32,6 @@ allowed() { # file line-text
     esac
     case $2 in
     *'lock from'* | *'over the lock'* | *'lock back'* | *'lock away'* | *'taken over'* | *'taken from'* | *'taken back'* | *'taken for'*) return 0 ;; # not acquiring
-    *'LOST, TAKEN: by a client of the old kind'* | *'robbed: how far'*) return 0 ;; # beside the members robbed, robber_ms, named so
     esac
     return 1
 }
