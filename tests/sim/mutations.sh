@@ -153,6 +153,11 @@ EOF
 flags=(-std=c11 -D_GNU_SOURCE -O1 -w -fPIC -Iinclude -iquote src -iquote compat -DTL_COMPAT=1 -iquote tests/lib -iquote tests/sim)
 libs=("$BUILD/tests/sim.a" "$BUILD/tests/lib.a" "$BUILD/libtidelock.a")
 read -ra more < <(pkg-config --libs lua5.1 uuid 2>/dev/null || echo -llua5.1 -luuid)
+# A protocol that goes by phases brings the whole client with it, and what that is linked to.
+for package in hiredis openssl; do
+    read -ra found < <(pkg-config --libs "$package" 2>/dev/null) || [[ $package != hiredis ]] || found=(-lhiredis)
+    more+=("${found[@]}")
+done
 
 # The rows of the scripts, as the Makefile makes them.
 generate() { # folder with those of src and of compat, file
