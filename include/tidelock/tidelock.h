@@ -103,12 +103,22 @@ typedef enum {
 /** The name of a result, such as "TL_EBUSY"; never NULL. */
 const char *tl_err_name(tl_err code);
 
+/** What a TL_EINVALID is about, for programs that are given options by others and name them in their own
+ *  words. */
+typedef enum {
+    TL_ABOUT_CALL = 0,  /**< the call, or an option that isn't named below */
+    TL_ABOUT_URL = 1,   /**< tl_client_options.url */
+    TL_ABOUT_TLS = 2,   /**< tls_ca_file, tls_cert_file, tls_key_file, tls_server_name */
+    TL_ABOUT_LEGACY = 3 /**< what is said of legacy clients */
+} tl_about;
+
 /** Filled by a call that fails, if the caller passed one; untouched by one that succeeds. */
 typedef struct {
     tl_err code;
-    int sys_errno; /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket
+    int sys_errno;  /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket
                             at the path, or no such host; EAGAIN: the name service does not answer;
                             ETIMEDOUT: nothing came within a limit; and others. 0: there is none */
+    tl_about about; /**< with TL_EINVALID */
     char message[240]; /**< one line that says what happened and what to do; no secrets in it */
 } tl_error;
 

@@ -69,7 +69,8 @@ static void write_owner(tl_client *client, const char *service) {
 
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_err code = tl__endpoint_parse(&client->endpoint, o->url, err);
-    return code ? code : tl__endpoint_add(&client->endpoint, o, err);
+    return code ? tl__fail_about(err, code, TL_ABOUT_URL)
+                : tl__endpoint_add(&client->endpoint, o, err);
 }
 
 static void set_numbers(tl_client *client, const tl_client_options *o) {
@@ -131,12 +132,12 @@ static tl_err check_legacy(const tl_client *client, tl_error *err) {
 
 static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_err code = read_legacy(client, o, err);
-    return code ? code : check_legacy(client, err);
+    return tl__fail_about(err, code ? code : check_legacy(client, err), TL_ABOUT_LEGACY);
 }
 
 static tl_err set_upkeep(tl_client *client, tl_error *err) {
     const tl_upkeep *upkeep = client->protocol->upkeep;
-    return upkeep ? upkeep->open(client, err) : TL_OK;
+    return upkeep ? tl__fail_about(err, upkeep->open(client, err), TL_ABOUT_LEGACY) : TL_OK;
 }
 
 static void free_client(tl_client *client) {

@@ -11,10 +11,17 @@ tl_err tl__fail(tl_error *err, tl_err code, int sys_errno, const char *format, .
         return code;
     err->code = code;
     err->sys_errno = sys_errno;
+    err->about = TL_ABOUT_CALL;
     va_list args;
     va_start(args, format);
     (void)vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
+    return code;
+}
+
+tl_err tl__fail_about(tl_error *err, tl_err code, tl_about about) {
+    if (err && code == TL_EINVALID)
+        err->about = about;
     return code;
 }
 

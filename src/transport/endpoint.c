@@ -320,13 +320,15 @@ static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_err
 tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err) {
     tl_endpoint *e = endpoint;
     const tl_client_options *o = options;
-    if (add(e->password, sizeof e->password, "password", o->password, err) ||
-        add(e->ca_file, sizeof e->ca_file, "tls_ca_file", o->tls_ca_file, err) ||
+    if (add(e->password, sizeof e->password, "password", o->password, err))
+        return TL_EINVALID;
+    if (add(e->ca_file, sizeof e->ca_file, "tls_ca_file", o->tls_ca_file, err) ||
         add(e->cert_file, sizeof e->cert_file, "tls_cert_file", o->tls_cert_file, err) ||
         add(e->key_file, sizeof e->key_file, "tls_key_file", o->tls_key_file, err) ||
-        add(e->server_name, sizeof e->server_name, "tls_server_name", o->tls_server_name, err))
-        return TL_EINVALID;
-    return check_tls(e, o, err);
+        add(e->server_name, sizeof e->server_name, "tls_server_name", o->tls_server_name, err) ||
+        check_tls(e, o, err))
+        return tl__fail_about(err, TL_EINVALID, TL_ABOUT_TLS);
+    return TL_OK;
 }
 
 void tl__endpoint_wipe(tl_endpoint *endpoint) {

@@ -182,6 +182,30 @@ TEST(a_size_that_cannot_be_is_refused) {
     }
 }
 
+/* ---- what is wrong -------------------------------------------------------------------------------- */
+
+static void assert_about(tl_client_options o, tl_about about) {
+    tl_client *client = NULL;
+    memset(&said, 0x5a, sizeof said);
+    assert_int_equal(tl_client_open(&o, &client, &said), TL_EINVALID);
+    assert_int_equal(said.about, about);
+}
+
+TEST(what_is_wrong_with_a_clients_options_is_told_apart_without_reading_the_message) {
+    assert_about(TL_CLIENT_OPTIONS(.url = "http://host"), TL_ABOUT_URL);
+    assert_about(TL_CLIENT_OPTIONS(.url = URL, .tls_ca_file = "ca.pem"), TL_ABOUT_TLS);
+    assert_about(TL_CLIENT_OPTIONS(.url = URL, .attempt_ms = -1), TL_ABOUT_CALL);
+    assert_about(TL_CLIENT_OPTIONS(.url = URL, .legacy = &TL_LEGACY_OPTIONS(0)), TL_ABOUT_LEGACY);
+#ifdef TL_COMPAT
+    assert_about(TL_CLIENT_OPTIONS(.url = URL, .protocol = TL_BRIDGE,
+                                   .legacy = &TL_LEGACY_OPTIONS(.dialect = "cobol")),
+                 TL_ABOUT_LEGACY);
+    assert_about(TL_CLIENT_OPTIONS(.url = URL, .protocol = TL_AUTO,
+                                   .legacy = &TL_LEGACY_OPTIONS(.namespaces = "a b")),
+                 TL_ABOUT_LEGACY);
+#endif
+}
+
 /* ---- those that the library fills in ------------------------------------------------------------ */
 
 TEST(what_is_filled_in_has_0_where_the_program_is_newer) {

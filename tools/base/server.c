@@ -304,9 +304,9 @@ int server_open(const server *s, const char *who, const char *service, tl_client
     tl_err code = tl_client_open(&options, ret_client, &err);
     if (code == TL_OK)
         server_say_local(s);
-    if (code == TL_EINVALID && legacy && legacy->complains(err.message))
+    if (code == TL_EINVALID && err.about == TL_ABOUT_LEGACY)
         return fail(STATUS_USAGE, "%s: %s", who, err.message);
-    if (code == TL_EINVALID && strncmp(err.message, "tls_", 4) == 0)
+    if (code == TL_EINVALID && err.about == TL_ABOUT_TLS)
         return fail(STATUS_CONFIG, "%s", err.message);
     if (code == TL_EINVALID && s->from_env)
         return fail(STATUS_CONFIG, "TIDELOCK_URL: %s", err.message);

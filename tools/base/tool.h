@@ -180,7 +180,6 @@ typedef struct {
     int (*apply)(const char *who, const void *options, tl_client_options *client);
     int64_t (*ttl_ms)(const void *options);     /**< the lifetime where -t isn't given */
     int (*protocol)(const void *options);       /**< a tl_protocol_id */
-    bool (*complains)(const char *message);     /**< is the library's message about them? */
     const char *(*protocol_name)(int protocol); /**< NULL: none of theirs */
     /** Who holds a lock, and when it ends, for people. False: it isn't a legacy lock. */
     bool (*who)(char *buf, size_t size, const tl_lock_info *info);

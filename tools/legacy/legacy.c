@@ -97,17 +97,6 @@ static int apply(const char *who, const void *options, tl_client_options *client
     return 0;
 }
 
-/* Does the library complain of what we were told of legacy clients, rather than of the URL? */
-static bool complains(const char *message) {
-    static const char *const names[] = {
-        "clock_skew_max:", "legacy_delay_max:", "legacy_ttl_min:", "dialect:", "strict:", "ttl:",
-        "namespaces"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(message, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
-}
-
 static int64_t ttl_ms(const void *options) {
     const legacy_options *o = options;
 
@@ -160,7 +149,6 @@ static bool show_end(char *buf, size_t size, const tl_lock_info *info) {
 const legacy_locks_calls legacy_locks = {.apply = apply,
                                          .ttl_ms = ttl_ms,
                                          .protocol = protocol_of,
-                                         .complains = complains,
                                          .protocol_name = name_of,
                                          .who = show_who,
                                          .end = show_end};
