@@ -109,6 +109,9 @@ tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_
 tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                        tl_rules *ret, int64_t *ttl_ms, tl_error *err);
 
+/** stamp_watch.c: how a transaction has its connection to itself. */
+extern const tl_pin tl__pin_opens, tl__pin_closes;
+
 /** runtime/watching.c: a holder of a stamp wants to know at once when K changes. */
 extern const struct tl_watching tl__watching;
 

@@ -43,17 +43,40 @@ static tl_command *say(tl_send *send, const char *word, tl_bytes key) {
     return c;
 }
 
-static tl_send *begin(tl_stamp_try *s, uint8_t phase, tl_pin pin, tl_out *out) {
+/* One is over with the answer of EXEC, the only one that is an array or nil where it closes. */
+static bool open_after_exec(const tl_reply *reply, uint8_t count) {
+    bool ended = false;
+    for (size_t i = 0; i < count; i++)
+        ended = ended || reply[i].type == TL_REPLY_ARRAY || reply[i].type == TL_REPLY_NIL;
+    return !ended;
+}
+
+static bool open_after_multi(const tl_reply *reply, uint8_t count) {
+    (void)reply, (void)count;
+    return true;
+}
+
+/* In either state one of these is refused, which does no harm. */
+static const tl_command forget[] = {{.argc = 1, .argv = {{"DISCARD", 7}}},
+                                    {.argc = 1, .argv = {{"UNWATCH", 7}}}};
+
+/* The first exchange opens a transaction (WATCH, what is to be read, and MULTI at its end), the second
+ * closes it (the writes, and EXEC): on another connection nothing would be watched. */
+const tl_pin tl__pin_opens = {.is_open = open_after_multi, .undo = forget, .undos = 2};
+const tl_pin tl__pin_closes = {
+    .closes = true, .is_open = open_after_exec, .undo = forget, .undos = 2};
+
+static tl_send *begin(tl_stamp_try *s, uint8_t phase, const tl_pin *pin, tl_out *out) {
     tl_send *send = tl__out_send(out, s->try.ticket, s->try.by);
     s->phase = phase;
-    send->pin = (uint8_t)pin;
+    send->pin = pin;
     return send;
 }
 
 static void read_both(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
     s->timed = e->server->anchor.known;
-    tl_send *send = begin(s, READING, TL_PIN_OPENS, out);
+    tl_send *send = begin(s, READING, &tl__pin_opens, out);
     tl__try_add(say(send, "WATCH", job->key), job->sidecar);
     (void)say(send, "GET", job->key);
     (void)say(send, "TTL", job->key);
@@ -209,7 +232,7 @@ static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event 
     tl_bytes value = new_stamp(s, job, e, least_ms, out);
     int64_t until_us = (s->end_ms + job->rules.clock_skew_max_ms) * 1000;
     int64_t left_ms = tl__stamp_px_ms(job) + S_SPARE_MS;
-    tl_send *send = begin(s, WRITING, TL_PIN_CLOSES, out);
+    tl_send *send = begin(s, WRITING, &tl__pin_closes, out);
     tl_command *c = say(send, "HMSET", job->sidecar);
     tl__try_add(c, TL_LITERAL("value"));
     tl__try_add(c, value);
@@ -295,7 +318,7 @@ static tl_status drop(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
                       tl_out *out) {
     s->status = drop_status(job, e, k);
     s->try.asked = e->now;
-    tl_send *send = begin(s, WRITING, TL_PIN_CLOSES, out);
+    tl_send *send = begin(s, WRITING, &tl__pin_closes, out);
     if (k->ours) {
         if (k->same)
             (void)say(send, "DEL", job->key);

@@ -54,7 +54,7 @@ static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
     }
     x->task = task;
     task->exchange = x;
-    if (send->pin == TL_PIN_CLOSES && k->watching) /* as in look_again */
+    if (send->pin && send->pin->closes && k->watching) /* as in look_again */
         k->watching->look(k, task);
 }
 

@@ -16,7 +16,7 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     out->sends++; /* a second would be a mistake, which tests notice */
     send->ticket = ticket;
     send->count = 0;
-    send->pin = TL_PIN_NOT;
+    send->pin = NULL;
     send->by = by;
     return send;
 }

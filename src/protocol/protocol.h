@@ -82,12 +82,16 @@ typedef struct {
     tl_kept kept[TL_KEPT_MAX]; /**< what out->kept has said */
 } tl_server;
 
-/** A transaction over two exchanges, on one connection that nobody else uses meanwhile: the first one
- *  OPENS it (WATCH, what is to be read, and MULTI at its end), and the step that is given its REPLY may
- *  CLOSE it (the writes, and EXEC). If it doesn't, or the EXEC was refused, the connection discards the
- *  transaction by itself. A send that CLOSES is FAILED, unsent, when that connection is lost: on
- *  another one nothing would be watched. */
-typedef enum { TL_PIN_NOT, TL_PIN_OPENS, TL_PIN_CLOSES } tl_pin;
+/** How a send has its connection to itself (../compat: a transaction over two exchanges). Nothing is written
+ *  behind it before it was answered. One of the kind that opens is followed, from the step that is given
+ *  its REPLY, by one that closes; if it isn't, or is open still after that, the connection sends `undo` by
+ *  itself. A send that closes is FAILED, unsent, when that connection is lost. */
+typedef struct {
+    bool closes;
+    bool (*is_open)(const tl_reply *reply, uint8_t count); /**< with the replies to it */
+    const tl_command *undo;                                /**< `undos` of them */
+    uint8_t undos;
+} tl_pin;
 
 /** Ask for one exchange: `count` commands written together, all answered in one TL_REPLY. With count
  *  0 nothing is sent: the REPLY, with no reply in it, says that the server has been reached, so that
@@ -95,8 +99,8 @@ typedef enum { TL_PIN_NOT, TL_PIN_OPENS, TL_PIN_CLOSES } tl_pin;
 typedef struct {
     uint16_t ticket;
     uint8_t count;
-    uint8_t pin; /**< a tl_pin */
-    tl_mono by;  /**< no answer by then: FAILED */
+    const tl_pin *pin; /**< NULL: none */
+    tl_mono by;        /**< no answer by then: FAILED */
     tl_command command[TL_COMMANDS_MAX];
 } tl_send;
 

@@ -15,10 +15,9 @@
  * A server that says that another may be the one to ask by now (a replica, one that is loading) is
  * left as soon as it has answered what it was sent: the next connection resolves the name again.
  *
- * A request that OPENS a transaction, and the one that CLOSES it, have the connection for themselves:
- * what is sent meanwhile is written behind them. One that CLOSES must be sent from within the callback
- * that answers the one that OPENS, goes on that connection only, and is refused (TL_EUNAVAILABLE) at any
- * other time. What isn't closed is discarded, unheard: after each callback nothing is watched.
+ * A request with a tl_pin has the connection to itself: what is sent meanwhile is written behind it. One
+ * that closes must be sent from within the callback that answers the one that opens, goes on that
+ * connection only, and is refused (TL_EUNAVAILABLE) at any other time. What isn't closed is undone, unheard.
  *
  * A script that the server doesn't know is sent again by its text, behind what was sent meanwhile:
  * then `sent` is that of the second sending, the one that was executed.

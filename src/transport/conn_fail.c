@@ -34,7 +34,7 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
     while (list) {
         tl_slot *s = list;
         list = s->next;
-        bool pinned = s->pin == TL_PIN_CLOSES; /* to the connection that is over */
+        bool pinned = s->pin && s->pin->closes; /* to the connection that is over */
         if (tl__slot_unsent(s) && !s->effect && !s->quiet && !s->given_up && !pinned) {
             tl__conn_enqueue(c, s);
             continue;
@@ -156,7 +156,7 @@ void tl__conn_expire(tl_conn *conn, tl_mono now) {
         tl_slot *next = s->next;
         bool counts = !s->given_up || s == c->slots.head;
         bool late = counts && !tl__mono_before(now, s->by);
-        bool pinned = s->pin == TL_PIN_CLOSES; /* without it a transaction stays open */
+        bool pinned = s->pin && s->pin->closes; /* without it a transaction stays open */
         if (late && s == c->slots.head && (!tl__slot_unsent(s) || pinned || s->given_up)) {
             tl__conn_lose_late(c, tl__slot_unsent(s) ? "not sent" : "no reply", limit_ms_of(s));
             return;

@@ -23,8 +23,8 @@ struct tl_conn {
     bool served;  /* this connection has answered something */
     bool leaving; /* the server isn't the one to ask any more: close after what was sent */
     bool freeing;
-    bool
-        pinned; /* a transaction has been opened, and the answer is being given that may close it */
+    const tl_pin
+        *pinned; /* it was opened, and the answer is being given that may close it; NULL: not */
     tl_stream stream;
     tl_resp *resp;
     tl_login *login; /* while logging in */

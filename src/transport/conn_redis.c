@@ -87,8 +87,8 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* What was not begun when the connection is to be left is for the next one; and a transaction has the
- * connection for itself. */
+/* What was not begun when the connection is to be left is for the next one; and what is
+ * pinned has the connection to itself. */
 static bool has_to_write(const tl_conn *c) {
     bool pinned = c->pinned || c->slots.pin;
     return c->slots.unsent && !pinned && !(c->leaving && tl__slot_unsent(c->slots.unsent));
@@ -171,21 +171,9 @@ static bool asks_elsewhere(const tl_reply *reply, size_t count) {
     return does;
 }
 
-/* Is the connection in a transaction when these have been answered? One is over with the answer of
- * EXEC, the only one that is an array or nil where it CLOSES. */
-static bool is_open(const tl_conn *c, const tl_slot *s) {
-    bool ended = false;
-    for (size_t i = 0; s->pin == TL_PIN_CLOSES && i < s->count; i++)
-        ended = ended || c->reply[i].type == TL_REPLY_ARRAY || c->reply[i].type == TL_REPLY_NIL;
-    return s->pin && !ended;
-}
-
-/* The answer has not been followed by what CLOSES: others must find nothing of the transaction. In
- * either state one of these is refused, which does no harm. false: out of memory. */
-static bool discard(tl_conn *c) {
-    const tl_command both[] = {{.argc = 1, .argv = {TL_LITERAL("DISCARD")}},
-                               {.argc = 1, .argv = {TL_LITERAL("UNWATCH")}}};
-    tl_slot *s = make_slot(c, both, 2, c->now);
+/* The answer has not been followed by what closes: others must find nothing of it. false: out of memory. */
+static bool undo(tl_conn *c, const tl_pin *pin) {
+    tl_slot *s = make_slot(c, pin->undo, pin->undos, c->now);
     if (!s)
         return false;
     s->by = tl__mono_add_ms(c->now, c->limits.connect_ms);
@@ -199,11 +187,11 @@ static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
     c->leaving = c->leaving || asks_elsewhere(c->reply, s->count);
     head_again(c);
-    c->pinned = is_open(c, s);
+    c->pinned = s->pin && s->pin->is_open(c->reply, s->count) ? s->pin : NULL;
     if (!again_by_text(c, s))
         tl__conn_answer(c, s, success(c, s, received));
-    bool clean = !c->pinned || discard(c);
-    c->pinned = false;
+    bool clean = !c->pinned || undo(c, c->pinned);
+    c->pinned = NULL;
     tl__resp_release(c->resp);
     if (!clean)
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
@@ -344,7 +332,8 @@ static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
 }
 
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now) {
-    if (conn->freeing || (send->pin == TL_PIN_CLOSES && !conn->pinned))
+    bool closes = send->pin && send->pin->closes;
+    if (conn->freeing || (closes && !conn->pinned))
         return TL_EUNAVAILABLE;
     tl_slot *s = make_slot(conn, send->command, send->count, now);
     if (!s)
@@ -353,12 +342,12 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     s->ticket = send->ticket;
     s->by = send->by;
     s->pin = send->pin;
-    if (s->pin != TL_PIN_CLOSES) {
+    if (!closes) {
         submit(conn, s, now);
         return TL_OK;
     }
     put_first(conn, s);
-    conn->pinned = false;
+    conn->pinned = NULL;
     return TL_OK;
 }
 

@@ -206,7 +206,7 @@ tl_bytes tl__slots_next(const tl_slots *slots, char *buffer, size_t size) {
     for (; s && !last && n + (s->size - s->done) <= size; s = s->next) {
         memcpy(buffer + n, s->bytes + s->done, s->size - s->done);
         n += s->size - s->done;
-        last = s->pin;
+        last = s->pin != NULL;
     }
     return tl__bytes(buffer, n);
 }

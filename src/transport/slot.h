@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "ground/clock.h"
-#include "wire/command.h"
+#include "protocol/protocol.h"
 
 #define TL_SLOT_SCRIPTS 2 /**< commands in a request that has scripts */
 
@@ -23,13 +23,14 @@ typedef struct tl_slot {
     size_t size, done;
     uint16_t ticket;
     uint8_t count, got; /**< commands, and replies so far */
-    uint8_t pin;        /**< a tl_pin: no other is written behind it before it has been answered */
-    bool quiet;         /**< expects no reply */
-    bool offered;       /**< TLS: the stream may have taken some of its bytes, unseen */
-    bool effect;        /**< an earlier sending may have done something */
-    bool given_up;      /**< answered already; what comes of it is thrown away */
-    bool by_text;       /**< scripts are sent by their text */
-    bool scripts;       /**< it has some: command holds copies, whose words are in room */
+    const tl_pin
+        *pin;      /**< no other is written behind it before it has been answered; NULL: may be */
+    bool quiet;    /**< expects no reply */
+    bool offered;  /**< TLS: the stream may have taken some of its bytes, unseen */
+    bool effect;   /**< an earlier sending may have done something */
+    bool given_up; /**< answered already; what comes of it is thrown away */
+    bool by_text;  /**< scripts are sent by their text */
+    bool scripts;  /**< it has some: command holds copies, whose words are in room */
     tl_command command[TL_SLOT_SCRIPTS];
     char *room;
     size_t room_size, words;

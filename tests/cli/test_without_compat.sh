@@ -26,8 +26,8 @@ said() { strings -n 4 "$built/libtidelock.so" "$without" | grep -v '^tl_[a-z]'; 
 absent 'object' '^(dialect|phase|stamp|protocol_auto|upkeep|watching|distribute|legacy|migrate|skew_(passive|listen|legacy|monitor|stamp|publish))' < <(objects)
 absent 'symbol' '(^|_)(lease|phase|namespace|attend|dialect_(find|at)|stamp_(look|rules|try)|migrate|passive|monitor|skew_publish)' < <(defined)
 absent 'text' '(--(protocol|namespace|clock-guard|dialect|legacy-|max-skew|passive|pool-wait|publish)|MONITOR|migrat|a legacy client)' < <(said)
-absent 'symbol' '^(tl__(watching|keeper_watch.*|keeper_look.*)|go_by_events|hear_events|on_changed)$' < <(defined)
-absent 'text' '(tidelock:phase|SETNX|GETSET|^TRACKING|__keyspace)' < <(said)
+absent 'symbol' '^(tl__(watching|keeper_watch.*|keeper_look.*)|go_by_events|hear_events|on_changed|tl__pin_.*)$' < <(defined)
+absent 'text' '(tidelock:phase|SETNX|GETSET|^TRACKING|__keyspace|^(DISCARD|UNWATCH)$)' < <(said)
 
 # ---- what its user meets -------------------------------------------------------------------------------
 tidelock=$without

@@ -212,9 +212,9 @@ static inline tl_reply plain_reply(fuzz_world *w, int word) {
 static inline void refuse_watch(fuzz_world *w) {
     tl_reply replies[TL_COMMANDS_MAX] = {error_reply("ERR unknown command 'WATCH'")};
     const tl_send send = w->out.send;
-    if (w->status != TL_GO || w->out.sends == 0 || send.pin == TL_PIN_NOT)
+    if (w->status != TL_GO || w->out.sends == 0 || !send.pin)
         return;
-    MUST(send.pin == TL_PIN_OPENS && w->out.level == TL_LEVEL_WATCH && !w->job.rules.strict);
+    MUST(!send.pin->closes && w->out.level == TL_LEVEL_WATCH && !w->job.rules.strict);
     MUST(w->job.protocol == &tl__protocol_timestamp && send.count <= TL_COMMANDS_MAX);
     tl_event e = {.kind = TL_REPLY, .now = w->now, .sent = w->now, .server = &w->server};
     e.ticket = send.ticket;

@@ -113,7 +113,7 @@ static sim_msg *requeue(sim_conn *c, sim_msg *list) {
     while (list) {
         sim_msg *m = list;
         list = m->next;
-        if (m->unsent && !m->effect && !m->given_up && m->pin != TL_PIN_CLOSES) {
+        if (m->unsent && !m->effect && !m->given_up && !(m->pin && m->pin->closes)) {
             enqueue(c, m);
             continue;
         }
@@ -239,7 +239,7 @@ void sim__conn_write(sim_world *w, sim_conn *c) {
     for (sim_msg *m = c->head; m && c->gen == gen && !held; m = m->next) {
         if (m->unsent && m->count > 0)
             transmit(w, c, m);
-        held = m->pin;
+        held = m->pin != NULL;
     }
 }
 
@@ -290,7 +290,7 @@ sim_msg *sim_conn_send(sim_world *w, sim_conn *c, const tl_send *send, void *who
     sim_msg_write(m, send);
     m->who = who;
     m->conn = c;
-    if (m->pin == TL_PIN_CLOSES) { /* written when the answer has been given */
+    if (m->pin && m->pin->closes) { /* written when the answer has been given */
         if (!c->pinned)
             sim_fail(w, SIM_ALL, "a transaction is closed that isn't open");
         put_first(c, m);
@@ -347,7 +347,8 @@ static bool again_by_text(sim_world *w, sim_conn *c, sim_msg *m) {
 /* Is the connection in a transaction when this has been answered? */
 static bool is_open(const sim_msg *m) {
     bool ended = false;
-    for (int i = 0; m->pin == TL_PIN_CLOSES && i < m->count; i++)
+    bool closes = m->pin && m->pin->closes;
+    for (int i = 0; closes && i < m->count; i++)
         ended = ended || m->reply[i].type == TL_REPLY_ARRAY || m->reply[i].type == TL_REPLY_NIL;
     return m->pin && !ended;
 }
@@ -389,7 +390,7 @@ static void complete(sim_world *w, sim_conn *c, sim_msg *m) {
                   .reply = m->reply,
                   .count = m->count,
                   .maybe_sent = true};
-    bool pin = m->pin;
+    bool pin = m->pin != NULL;
     c->pinned = is_open(m);
     answer(w, c, m, &e);
     if (pin)

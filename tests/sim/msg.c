@@ -19,7 +19,7 @@ sim_msg *sim_msg_new(sim_world *w) {
     m->given_up = m->by_text = m->effect = false;
     m->sent = (tl_mono){0};
     m->token = 0;
-    m->pin = TL_PIN_NOT;
+    m->pin = NULL;
     m->session = NULL;
     m->never_after = SIM_NEVER;
     m->lease = (sim_lease){0};

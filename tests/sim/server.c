@@ -132,7 +132,7 @@ static sim_ns execute(sim_world *w, sim_msg *m) {
         if (w->cfg.migrates)
             sim_phase_look(w);
     }
-    if (m->pin == TL_PIN_CLOSES)
+    if (m->pin && m->pin->closes)
         sim_stamp_transacted(w, m);
     return when;
 }

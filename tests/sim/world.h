@@ -67,7 +67,7 @@ struct sim_msg {
     void *who;    /**< the answer is for; NULL: nobody any more */
     uint16_t ticket;
     uint8_t count, refs, server;
-    uint8_t pin;          /**< a tl_pin */
+    const tl_pin *pin;    /**< NULL: none */
     sim_session *session; /**< of a transaction's */
     bool unsent, given_up, by_text, effect, subscriber;
     uint32_t token;     /**< of the lock that it is for; 0: none */

@@ -401,15 +401,16 @@ static inline void fail_request(actor *x, bool maybe_sent) {
 
 /* The server executes what was asked for. False: there is no transaction any more that it could end. */
 static inline bool perform(actor *x) {
-    uint8_t pin = x->asked.send.pin;
-    if (pin == TL_PIN_CLOSES && !x->open)
+    const tl_pin *pin = x->asked.send.pin;
+    bool closes = pin && pin->closes;
+    if (closes && !x->open)
         return false;
-    if (pin != TL_PIN_CLOSES && x->open)
+    if (!closes && x->open)
         (void)fake_conn_say(x->conn, "DISCARD");
     const tl_reply *r = execute(x->holder, x->conn, &x->asked);
     uint8_t n = x->asked.send.count;
-    x->open = pin == TL_PIN_OPENS && r[n - 1].type != TL_REPLY_ERROR;
-    w.raced += pin == TL_PIN_CLOSES && r[n - 1].type == TL_REPLY_NIL;
+    x->open = pin && !closes && r[n - 1].type != TL_REPLY_ERROR;
+    w.raced += closes && r[n - 1].type == TL_REPLY_NIL;
     return true;
 }
 

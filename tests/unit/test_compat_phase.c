@@ -555,12 +555,12 @@ TEST(what_a_take_has_left_is_dropped_without_scripts_too) {
     m.job.proof = (tl_proof){0};
     f.server.level = TL_LEVEL_WATCH;
     (void)feed_start(&f);
-    assert_int_equal(f.last.pin, TL_PIN_OPENS);
+    assert_ptr_equal(f.last.pin, &tl__pin_opens);
     ready(&f, TL_DROP);
     m.job.proof = (tl_proof){0};
     (void)feed_start(&f);
     assert_int_equal(feed_reply(&f, "-ERR unknown command 'EVALSHA'\n"), TL_GO);
-    assert_int_equal(f.last.pin, TL_PIN_OPENS);
+    assert_ptr_equal(f.last.pin, &tl__pin_opens);
 }
 
 TEST(a_stray_answer_changes_nothing) {

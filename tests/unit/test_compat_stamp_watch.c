@@ -35,7 +35,7 @@ static const char *said(const feed *f) {
 
 static void assert_reads(const feed *f, bool timed) {
     assert_string_equal(said(f), timed ? READ_BOTH "; TIME; MULTI" : READ_BOTH "; MULTI");
-    assert_int_equal(f->last.pin, TL_PIN_OPENS);
+    assert_ptr_equal(f->last.pin, &tl__pin_opens);
 }
 
 static void assert_writes(const feed *f, const char *format, ...)
@@ -48,7 +48,7 @@ static void assert_writes(const feed *f, const char *format, ...) {
     va_end(args);
     assert_int_equal(f->status, TL_GO);
     assert_string_equal(said(f), want);
-    assert_int_equal(f->last.pin, TL_PIN_CLOSES);
+    assert_ptr_equal(f->last.pin, &tl__pin_closes);
 }
 
 /* What K and S hold: K's value (NULL none), its lifetime s (0 none); S's token (NULL none), value, until,
@@ -527,7 +527,7 @@ TEST(a_server_without_watch_multi_or_exec_is_spoken_to_in_plain) {
             assert_int_equal(f.status, TL_GO);
             assert_int_equal(f.out.level, TL_LEVEL_PLAIN);
             assert_string_equal(f.last.command[0].argv[0].p, first[op]);
-            assert_int_equal(f.last.pin, TL_PIN_NOT);
+            assert_null(f.last.pin);
         }
         begin(&f, (tl_op)op);
         (void)(op == TL_TAKE ? FIND(&f, NULL) : answer_ours(&f));

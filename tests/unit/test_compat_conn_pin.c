@@ -3,6 +3,7 @@
  * one, and what isn't closed leaves nothing behind for whoever comes next.
  */
 #include "conn_world.h"
+#include "stamp/stamp.h"
 
 #define GET_K "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
 #define WATCH_MULTI "*2\r\n$5\r\nWATCH\r\n$1\r\nk\r\n*1\r\n$5\r\nMULTI\r\n"
@@ -10,10 +11,10 @@
 #define DISCARDED "*1\r\n$7\r\nDISCARD\r\n*1\r\n$7\r\nUNWATCH\r\n"
 #define DONE "+QUEUED\r\n*1\r\n+OK\r\n"
 
-static tl_err send_two(conn_world *w, uint16_t ticket, tl_pin pin, const char *first,
+static tl_err send_two(conn_world *w, uint16_t ticket, const tl_pin *pin, const char *first,
                        const char *second) {
     char copy[2][128];
-    tl_send send = {.ticket = ticket, .count = 2, .pin = (uint8_t)pin};
+    tl_send send = {.ticket = ticket, .count = 2, .pin = pin};
     send.by = tl__mono_add_ms(world_now(w), LIMIT_MS);
     send.command[0] = command_of(first, copy[0], sizeof copy[0]);
     send.command[1] = command_of(second, copy[1], sizeof copy[1]);
@@ -21,11 +22,11 @@ static tl_err send_two(conn_world *w, uint16_t ticket, tl_pin pin, const char *f
 }
 
 static void open_it(conn_world *w, uint16_t ticket) {
-    assert_int_equal(send_two(w, ticket, TL_PIN_OPENS, "WATCH k", "MULTI"), TL_OK);
+    assert_int_equal(send_two(w, ticket, &tl__pin_opens, "WATCH k", "MULTI"), TL_OK);
 }
 
 static tl_err close_it(conn_world *w, uint16_t ticket) {
-    return send_two(w, ticket, TL_PIN_CLOSES, "SET k v", "EXEC");
+    return send_two(w, ticket, &tl__pin_closes, "SET k v", "EXEC");
 }
 
 /* Within the callback of request 1: the second exchange, number 2, and a stranger's, number 3. */
