@@ -136,9 +136,9 @@ static told decision_told(const tl_result *r, const tl_out *out, tl_status statu
     static const char *const notes[] = {[TL_NOTE_AT_RISK] = "AT_RISK, ",
                                         [TL_NOTE_HELD] = "HELD again, ",
                                         [TL_NOTE_LOST] = "LOST, "};
-    told rest = status != TL_GO  ? end_told(r, status, now)
-                : out->sends ? send_told(&out->send, now)
-                                 : wait_told(out, now);
+    told rest = status != TL_GO ? end_told(r, status, now)
+                : out->sends    ? send_told(&out->send, now)
+                                : wait_told(out, now);
     told t;
     (void)snprintf(t.text, sizeof t.text, "%s%s%s%.120s%s%s",
                    out->notes > 0 ? notes[out->note[0].kind] : "",
