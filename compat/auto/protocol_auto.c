@@ -79,9 +79,9 @@ static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
-    if (a->op == TL_DROP)
+    if (a->op == TL_RELEASE)
         return drop(a, job, e, out);
-    if (a->op == TL_KEEP && job->proof.speaks)
+    if (a->op == TL_RENEW && job->proof.speaks)
         return keep(a, job, e, out);
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
     if (tl__lease_lasts(lease, e->now))

@@ -43,8 +43,8 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
                      int64_t end_ms) {
     tl_proof *proof = &a->result.proof;
     *proof = job->proof;
-    bool fresh = a->op == TL_TAKE || proof->proved_us == 0; /* 0: adopted, who knows how soon */
-    if (fresh || job->rules.dialect->waiters_overwrite) {   /* any poll may leave such a stamp */
+    bool fresh = a->op == TL_ACQUIRE || proof->proved_us == 0; /* 0: adopted, who knows how soon */
+    if (fresh || job->rules.dialect->waiters_overwrite) {      /* any poll may leave such a stamp */
         proof->cap = tl__stamp_cap(job, a->asked, e);
         proof->capped_until = tl__mono_add_ns(
             e->now,
@@ -84,7 +84,7 @@ bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_even
 
 tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
                            tl_out *out) {
-    (void)tl__try_not_kept(a, 0, out);
+    (void)tl__try_not_renewed(a, 0, out);
     if (stamp->kind == TL_STAMP_GOOD)
         a->result.thief_ahead_ms = stamp->written_ms - job->rules.legacy_ttl_min_ms - now_ms;
     a->result.stolen = a->result.thief_ahead_ms >
@@ -156,7 +156,7 @@ static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out
         "the clock shows a time before 2001-09-09: no legacy client could read such a stamp; "
         "set the clock first";
     tl_stamp_try *s = (tl_stamp_try *)a;
-    if (a->op != TL_TAKE || s->drain)
+    if (a->op != TL_ACQUIRE || s->drain)
         return false;
     if (is_unreadable(job, e)) {
         (void)tl__try_fail(a, TL_ECLOCK, false, TL_LITERAL(early), out);
@@ -174,8 +174,8 @@ static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out
 /* The guard sees a clock that is off by more than M only by so much as is known of both. */
 static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
     const tl_stamp_try *s = (const tl_stamp_try *)a;
-    bool guarded = a->op == TL_TAKE && job->rules.clock_guard != TL_GUARD_OFF;
-    if (job->rules.strict || (a->op != TL_TAKE && !s->drain))
+    bool guarded = a->op == TL_ACQUIRE && job->rules.clock_guard != TL_GUARD_OFF;
+    if (job->rules.strict || (a->op != TL_ACQUIRE && !s->drain))
         return false;
     return tl__try_is_outdated(a, e) ||
            (guarded &&

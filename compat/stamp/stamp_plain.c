@@ -91,9 +91,9 @@ static void send_release(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
 void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     s->level = TL_LEVEL_PLAIN;
     switch ((tl_op)s->try.op) {
-    case TL_TAKE: send_stamp(s, SETNX, job, e, out); break;
-    case TL_KEEP: send_get(s, LOOK, job, e, out); break;
-    case TL_DROP: send_release(s, job, e, out); break;
+    case TL_ACQUIRE: send_stamp(s, SETNX, job, e, out); break;
+    case TL_RENEW: send_get(s, LOOK, job, e, out); break;
+    case TL_RELEASE: send_release(s, job, e, out); break;
     }
 }
 
@@ -136,9 +136,9 @@ static tl_status setnx_answered(tl_stamp_try *s, const tl_job *job, const tl_eve
 /* K is no string: somebody's, who knows for how long. */
 tl_status tl__stamp_plain_wrong_type(tl_stamp_try *s, tl_out *out) {
     switch ((tl_op)s->try.op) {
-    case TL_TAKE: return busy(s, TL_NEVER);
-    case TL_KEEP: return tl__try_not_kept(&s->try, 0, out);
-    case TL_DROP: return tl__try_not_dropped(&s->try, 0, out);
+    case TL_ACQUIRE: return busy(s, TL_NEVER);
+    case TL_RENEW: return tl__try_not_renewed(&s->try, 0, out);
+    case TL_RELEASE: return tl__try_not_released(&s->try, 0, out);
     }
     return tl__try_malformed(&s->try, out);
 }
@@ -186,7 +186,7 @@ static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_ev
 static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_bytes text;
     if (e->reply->type == TL_REPLY_NIL)
-        return tl__try_not_kept(&s->try, -1, out);
+        return tl__try_not_renewed(&s->try, -1, out);
     if (!tl__reply_text(e->reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
@@ -206,7 +206,7 @@ static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_e
                                   tl_out *out) {
     tl_bytes text;
     if (e->reply->type == TL_REPLY_NIL)
-        return tl__try_not_dropped(&s->try, -1, out);
+        return tl__try_not_released(&s->try, -1, out);
     if (!tl__reply_text(e->reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
@@ -215,10 +215,10 @@ static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_e
     if (!same && tl__stamp_is_losers(job, &stamp, e))
         return TL_END; /* ours until now; what stands there runs out */
     if (!same)
-        return tl__try_not_dropped(&s->try, 0, out);
+        return tl__try_not_released(&s->try, 0, out);
     tl_mono deadline = believed(job, e, end_ms);
     if (!tl__mono_before(e->now, deadline))
-        return tl__try_not_dropped(&s->try, -1, out);
+        return tl__try_not_released(&s->try, -1, out);
     if (!has_time_for_del(job, e, deadline))
         return TL_END;
     s->phase = DEL;
@@ -231,7 +231,7 @@ static tl_status del_answered(tl_stamp_try *s, const tl_event *e, tl_out *out) {
     int64_t n;
     if (!tl__reply_int(e->reply, &n))
         return tl__try_malformed(&s->try, out);
-    return n == 1 ? TL_END : tl__try_not_dropped(&s->try, -1, out);
+    return n == 1 ? TL_END : tl__try_not_released(&s->try, -1, out);
 }
 
 bool tl__stamp_plain_leaves(const tl_stamp_try *s) {
@@ -251,7 +251,7 @@ tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_
     case LOOK: return look_answered(s, job, e, out);
     case COMPARE: return compare_answered(s, job, e, out);
     case DEL: return del_answered(s, e, out);
-    case LEAVE: return tl__try_not_dropped(&s->try, -1, out);
+    case LEAVE: return tl__try_not_released(&s->try, -1, out);
     default: return tl__try_malformed(&s->try, out);
     }
 }

@@ -14,7 +14,7 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
     char text[TL_STAMP_SIZE];
     int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000, end_ms = now_ms + job->ttl_ms;
     int64_t least_ms = tl__stamp_least_end_ms(job, e);
-    if (s->try.op == TL_KEEP && expect.n > 0 && end_ms < least_ms)
+    if (s->try.op == TL_RENEW && expect.n > 0 && end_ms < least_ms)
         end_ms = least_ms;
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
                                        text);
@@ -30,16 +30,16 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
         w = token;
     if (expect.n > 0)
         w.expect = tl__out_copy(out, TL_LITERAL("="), expect);
-    if ((s->try.op == TL_TAKE && s->phase != RENEWING) || expect.n > 0)
-        tl__sidecar_send_take(&s->try, job, &w, e, out);
+    if ((s->try.op == TL_ACQUIRE && s->phase != RENEWING) || expect.n > 0)
+        tl__sidecar_send_acquire(&s->try, job, &w, e, out);
     else
-        tl__sidecar_send_keep(&s->try, job, &w, e, out);
+        tl__sidecar_send_renew(&s->try, job, &w, e, out);
 }
 
 void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     s->level = TL_LEVEL_SCRIPT;
-    if (s->try.op == TL_DROP)
-        tl__sidecar_send_drop(&s->try, job, out);
+    if (s->try.op == TL_RELEASE)
+        tl__sidecar_send_release(&s->try, job, out);
     else
         write_stamp(s, job, e, (tl_bytes){0}, out);
 }
@@ -77,7 +77,7 @@ static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const
 static bool is_own_token(const tl_stamp_try *s, const tl_job *job,
                          const tl_sidecar_answer *answer) {
     if (!answer->value.p)
-        return s->drain && s->try.op == TL_TAKE;
+        return s->drain && s->try.op == TL_ACQUIRE;
     return tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
 }
 
@@ -96,7 +96,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
         return TL_END;
     tl__stamp_prove(a, job, e, answer->server_us, stamp.end_ms);
     /* Ours, but over: nothing ends such a stamp, so that each further take would find the same. */
-    bool over = a->op == TL_TAKE && !tl__mono_before(e->now, a->result.deadline);
+    bool over = a->op == TL_ACQUIRE && !tl__mono_before(e->now, a->result.deadline);
     return over && ask_again(s, RENEWING, job, (tl_bytes){0}, e, out) ? TL_GO : TL_END;
 }
 
@@ -124,7 +124,7 @@ static tl_status busy(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
 
 static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_sidecar_answer answer;
-    if (!tl__sidecar_kept(e, out, &answer))
+    if (!tl__sidecar_renewed(e, out, &answer))
         return tl__try_malformed(&s->try, out);
     answer.fence = s->try.result.fence;
     if (answer.status == 1)
@@ -132,11 +132,12 @@ static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
     return answer.status == -2 ? tl__try_too_late(&s->try, out) : tl__try_busy(&s->try, e, 0);
 }
 
-static tl_status take_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status acquire_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                  tl_out *out) {
     tl_sidecar_answer answer;
     if (s->phase == RENEWING)
         return renewed(s, job, e, out);
-    if (!tl__sidecar_took(&s->try, job, e, out, &answer))
+    if (!tl__sidecar_acquired(&s->try, job, e, out, &answer))
         return tl__try_malformed(&s->try, out);
     if (answer.status == 1)
         return held(s, job, &answer, e, out);
@@ -151,9 +152,9 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
     static const char words[] = "racing clients overwrite it again and again";
     int64_t now_ms = answer->server_us / 1000;
     if (!answer->value.p) /* to a keep: a key of another type, or it would have said -1 */
-        return tl__try_not_kept(&s->try, s->phase == EXPECTING ? -1 : 0, out);
+        return tl__try_not_renewed(&s->try, s->phase == EXPECTING ? -1 : 0, out);
     if (is_expected(s, answer->value))
-        return tl__try_not_kept(&s->try, 0, out);
+        return tl__try_not_renewed(&s->try, 0, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
     if (!tl__stamp_is_losers(job, &stamp, e))
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
@@ -162,10 +163,11 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
     return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
 }
 
-static tl_status keep_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status renew_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                tl_out *out) {
     tl_sidecar_answer answer;
-    bool sense = s->phase == EXPECTING ? tl__sidecar_took(&s->try, job, e, out, &answer)
-                                       : tl__sidecar_kept(e, out, &answer);
+    bool sense = s->phase == EXPECTING ? tl__sidecar_acquired(&s->try, job, e, out, &answer)
+                                       : tl__sidecar_renewed(e, out, &answer);
     if (!sense)
         return tl__try_malformed(&s->try, out);
     switch (answer.status) {
@@ -173,15 +175,16 @@ static tl_status keep_answered(tl_stamp_try *s, const tl_job *job, const tl_even
     case 0: return overwritten(s, job, &answer, e, out);
     case -1:
         return s->phase == EXPECTING ? tl__try_too_late(&s->try, out)
-                                     : tl__try_not_kept(&s->try, -1, out);
+                                     : tl__try_not_renewed(&s->try, -1, out);
     default: return tl__try_too_late(&s->try, out);
     }
 }
 
 /* A racing loser's stamp stays where it is until it runs out, but the lock was ours. */
-static tl_status drop_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status release_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                  tl_out *out) {
     tl_bytes value;
-    tl_status status = tl__sidecar_dropped(&s->try, e, out);
+    tl_status status = tl__sidecar_released(&s->try, e, out);
     if (s->try.result.code != TL_ETAKEN || !tl__reply_text(e->reply, &value))
         return status;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value,
@@ -192,15 +195,15 @@ static tl_status drop_answered(tl_stamp_try *s, const tl_job *job, const tl_even
 }
 
 bool tl__stamp_script_renews(const tl_stamp_try *s) {
-    return s->try.op == TL_TAKE && s->phase == RENEWING;
+    return s->try.op == TL_ACQUIRE && s->phase == RENEWING;
 }
 
 tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                     tl_out *out) {
     switch ((tl_op)s->try.op) {
-    case TL_TAKE: return take_answered(s, job, e, out);
-    case TL_KEEP: return keep_answered(s, job, e, out);
-    case TL_DROP: return drop_answered(s, job, e, out);
+    case TL_ACQUIRE: return acquire_answered(s, job, e, out);
+    case TL_RENEW: return renew_answered(s, job, e, out);
+    case TL_RELEASE: return release_answered(s, job, e, out);
     }
     return tl__try_malformed(&s->try, out);
 }

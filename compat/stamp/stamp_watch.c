@@ -226,7 +226,7 @@ static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, co
 static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
                              int64_t least_ms, tl_out *out) {
     tl_try *a = &s->try;
-    bool takes = a->op == TL_TAKE && !s->owned;
+    bool takes = a->op == TL_ACQUIRE && !s->owned;
     a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
     tl_bytes value = new_stamp(s, job, e, least_ms, out);
@@ -293,9 +293,9 @@ static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
 static tl_status keep(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
                       tl_out *out) {
     if (!k->there)
-        return tl__try_not_kept(&s->try, -1, out);
+        return tl__try_not_renewed(&s->try, -1, out);
     if (!k->value.p)
-        return tl__try_not_kept(&s->try, 0, out);
+        return tl__try_not_renewed(&s->try, 0, out);
     tl_stamp stamp = stamp_of(job, k);
     if (k->ours && k->same)
         return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
@@ -347,9 +347,9 @@ static tl_status judge(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         return TL_END;
     }
     switch ((tl_op)s->try.op) {
-    case TL_TAKE: return take(s, job, e, &k, out);
-    case TL_KEEP: return keep(s, job, e, &k, out);
-    case TL_DROP: return drop(s, job, e, &k, out);
+    case TL_ACQUIRE: return take(s, job, e, &k, out);
+    case TL_RENEW: return keep(s, job, e, &k, out);
+    case TL_RELEASE: return drop(s, job, e, &k, out);
     }
     return tl__try_malformed(&s->try, out);
 }
@@ -363,7 +363,7 @@ static tl_status raced(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         read_both(s, job, e, out);
         return TL_GO;
     }
-    if (s->try.op == TL_TAKE && !s->owned)
+    if (s->try.op == TL_ACQUIRE && !s->owned)
         return tl__try_busy(&s->try, e, -1);
     return tl__try_fail(&s->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
 }
@@ -397,7 +397,7 @@ static tl_status dropped(tl_stamp_try *s, const tl_event *e, tl_out *out) {
     bool had = s->status == 1 && s->exec == 2; /* DEL, HDEL */
     if (had && tl__reply_int(tl__reply_item(exec, 0), &deleted) && deleted == 0)
         s->status = -1;
-    return s->status == 1 ? TL_END : tl__try_not_dropped(&s->try, s->status, out);
+    return s->status == 1 ? TL_END : tl__try_not_released(&s->try, s->status, out);
 }
 
 static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -414,7 +414,7 @@ static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         return refused(s, wrong, true, out);
     if (exec->type != TL_REPLY_ARRAY || exec->count != s->exec)
         return tl__try_malformed(&s->try, out);
-    return s->try.op == TL_DROP ? dropped(s, e, out) : held(s, job, e, out);
+    return s->try.op == TL_RELEASE ? dropped(s, e, out) : held(s, job, e, out);
 }
 
 /* What is wrong with the server is said with its place. */

@@ -173,7 +173,7 @@ void tl__async_abandon(tl_lock *lock) {
     if (!holds)
         return;
     (void)tl__hold_stop(lock);
-    tl__hold_drop(lock);
+    tl__hold_undo(lock);
 }
 
 /* ---- the public face ------------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
     if (passed)
         return tell_only(op);
     tl_job job = tl__lock_job(lock);
-    tl__settle_init(&op->machine.settle, &job, TL_DROP, believed, tl__client_seed(op->client));
+    tl__settle_init(&op->machine.settle, &job, TL_RELEASE, believed, tl__client_seed(op->client));
     return start(op, "release", err);
 }
 

@@ -25,13 +25,13 @@ static void drop_in(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
     job.proof = (tl_proof){0};
-    tl__settle_init(&s, &job, TL_DROP, believed, tl__client_seed(lock->client));
+    tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
     const tl_machine machine = {&s, tl__settle_step, "release", lock->name->key};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
                          tl__name_hold(lock->name), tl__name_release);
 }
 
-void tl__hold_drop(tl_lock *lock) {
+void tl__hold_undo(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
     if (tl__keeper_ready(k))
         return; /* it expires by itself */

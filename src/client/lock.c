@@ -205,7 +205,7 @@ static tl_err settle(tl_lock *lock, tl_op op, int64_t ttl_ms, tl_settle *s, tl_o
     job.ttl_ms = ttl_ms;
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
     tl__settle_init(s, &job, op, believed, tl__client_seed(lock->client));
-    const tl_machine machine = {s, tl__settle_step, op == TL_DROP ? "release" : "extend",
+    const tl_machine machine = {s, tl__settle_step, op == TL_RELEASE ? "release" : "extend",
                                 lock->name->key};
     if (tl__drive(c, &machine, NULL, out) == TL_DETACH)
         tl__keeper_detach(&c->keeper, &machine, sizeof *s, TL_TIMER, tl__name_hold(lock->name),
@@ -220,7 +220,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code || passed)
         return code;
-    code = settle(lock, TL_DROP, lock->ttl_ms, &s, &out);
+    code = settle(lock, TL_RELEASE, lock->ttl_ms, &s, &out);
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);
     return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
@@ -230,7 +230,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
 static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_error *err) {
     (void)tl__hold_stop(lock);
     tl__gate_leave(&lock->client->gate, &lock->place);
-    tl__hold_drop(lock); /* the key is not the token's, but the sidecar may still bind others */
+    tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     return tl__lock_fail(lock, why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED, "extend", words,
                          err);
@@ -286,7 +286,7 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     if (tl__keeper_ready(&lock->client->keeper))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
     tl__hold_prove(lock);
-    tl_err code = settle(lock, TL_KEEP, ttl_ms, &s, &out);
+    tl_err code = settle(lock, TL_RENEW, ttl_ms, &s, &out);
     if (code == TL_ELOST)
         return extend_lost(lock, s.result.why, out.words, err);
     if (code)
@@ -303,7 +303,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     if (n == 0 || n >= sizeof lock->token.text)
         return tl__lock_fail(lock, TL_EINVALID, "adopt", "a token has 1 to 36 bytes", err);
     if (tl__hold_stop(lock))
-        tl__hold_drop(lock);
+        tl__hold_undo(lock);
     tl__gate_leave(&lock->client->gate, &lock->place);
     lock->passes = 0; /* nothing to pass it on with */
     atomic_store(&lock->fence, 0);

@@ -87,7 +87,7 @@ void tl__hold_prove(tl_lock *lock);
 /** True when something of the hold may be left over that nobody has dropped. */
 bool tl__hold_stop(tl_lock *lock);
 /** In the background: make sure that nothing of a hold which is over stands in anyone's way. */
-void tl__hold_drop(tl_lock *lock);
+void tl__hold_undo(tl_lock *lock);
 /** As the first thing of a release: TL_EINVALID when it is not held. Passed: it is done already, and
  *  the hold is another lock's of this process. */
 tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err);

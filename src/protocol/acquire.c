@@ -65,7 +65,7 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->woken = a->called = false;
     a->job.again = a->attempts > 0;
     a->attempts += !a->extra;
-    tl__attempt_init(&a->attempt, a->job.protocol, TL_TAKE, ++a->ticket, a->limit);
+    tl__attempt_init(&a->attempt, a->job.protocol, TL_ACQUIRE, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);
     return status == TL_END ? attempt_ended(a, e, out) : status; /* refused before it was sent */
@@ -236,7 +236,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
 static tl_status drop(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    tl__attempt_init(&a->attempt, a->job.protocol, TL_DROP, ++a->ticket, a->limit);
+    tl__attempt_init(&a->attempt, a->job.protocol, TL_RELEASE, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     a->next = TL_NEVER;
     tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);

@@ -57,7 +57,7 @@ tl_interval tl__try_server_us(const tl_event *e, tl_mono at) {
 
 int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds) {
     tl_interval us = tl__try_server_us(e, a->by);
-    return a->op == TL_KEEP && !binds && tl__try_is_outdated(a, e) ? us.hi : us.lo;
+    return a->op == TL_RENEW && !binds && tl__try_is_outdated(a, e) ? us.hi : us.lo;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static tl_status quiet(tl_try *a, tl_mono over, tl_out *out) {
 tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms,
                        uint64_t fence, tl_out *out) {
     tl_mono over = tl__mono_add_ms(e->server->up_since, job->restart_quiet_ms);
-    if (a->op == TL_TAKE && job->restart_quiet_ms > 0 && e->server->up_since.ns != 0 &&
+    if (a->op == TL_ACQUIRE && job->restart_quiet_ms > 0 && e->server->up_since.ns != 0 &&
         tl__mono_before(e->sent, over))
         return quiet(a, over, out);
     if (!confirmed(a, job, e, out))
@@ -136,14 +136,14 @@ tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t 
     return TL_END;
 }
 
-tl_status tl__try_not_kept(tl_try *a, int64_t status, tl_out *out) {
+tl_status tl__try_not_renewed(tl_try *a, int64_t status, tl_out *out) {
     a->result.why = status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE;
     return tl__try_fail(
         a, TL_ELOST, false,
         status == 0 ? TL_LITERAL("another holds it") : TL_LITERAL("the key is gone"), out);
 }
 
-tl_status tl__try_not_dropped(tl_try *a, int64_t status, tl_out *out) {
+tl_status tl__try_not_released(tl_try *a, int64_t status, tl_out *out) {
     if (status == 0)
         return tl__try_fail(a, TL_ETAKEN, false,
                             TL_LITERAL("it expired or was stolen; another holds it"), out);

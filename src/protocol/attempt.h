@@ -80,7 +80,7 @@ tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms);
 tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms,
                        uint64_t fence, tl_out *out);
 /** KEEP and DROP that found K another's (status 0) or absent (-1). */
-tl_status tl__try_not_kept(tl_try *a, int64_t status, tl_out *out);
-tl_status tl__try_not_dropped(tl_try *a, int64_t status, tl_out *out);
+tl_status tl__try_not_renewed(tl_try *a, int64_t status, tl_out *out);
+tl_status tl__try_not_released(tl_try *a, int64_t status, tl_out *out);
 
 #endif

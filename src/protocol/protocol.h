@@ -184,7 +184,7 @@ static inline void tl__out_clear(tl_out *out) {
 
 /* ---- attempts: what a protocol has to say ------------------------------------------------------ */
 
-typedef enum { TL_TAKE, TL_KEEP, TL_DROP } tl_op;
+typedef enum { TL_ACQUIRE, TL_RENEW, TL_RELEASE } tl_op;
 
 /** The legacy clients beside whom a client acquires locks: what its options say of them, and what
  *  else of the options bears on that. */

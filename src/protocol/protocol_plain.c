@@ -23,13 +23,13 @@ static void send_hold(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = tl__try_script(send, TL_SCRIPT_HOLD);
     int64_t not_after = tl__try_not_after_us(a, e, false);
-    a->bounded = a->op == TL_TAKE && not_after > 0;
+    a->bounded = a->op == TL_ACQUIRE && not_after > 0;
     c->nkeys = 1;
     tl__try_add(c, job->key);
     tl__try_add(c, tl__token_bytes(&job->token));
     tl__try_add(c, tl__out_int(out, job->ttl_ms));
     tl__try_add(c, tl__out_int(out, not_after));
-    tl__try_add(c, a->op == TL_TAKE ? TL_LITERAL("take") : TL_LITERAL("keep"));
+    tl__try_add(c, a->op == TL_ACQUIRE ? TL_LITERAL("take") : TL_LITERAL("keep"));
     tl__try_add_wait(send, job, out);
 }
 
@@ -42,9 +42,9 @@ static void send_free(tl_try *a, const tl_job *job, tl_out *out) {
 }
 
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (a->op == TL_DROP)
+    if (a->op == TL_RELEASE)
         send_free(a, job, out);
-    else if (a->op == TL_TAKE && !job->again)
+    else if (a->op == TL_ACQUIRE && !job->again)
         send_first(a, job, out);
     else
         send_hold(a, job, e, out);
@@ -74,8 +74,8 @@ static tl_status hold_answered(tl_try *a, const tl_job *job, const tl_event *e, 
         return tl__try_too_late(a, out);
     if (status == 1)
         return tl__try_held(a, job, e, left, 0, out);
-    if (a->op == TL_KEEP)
-        return tl__try_not_kept(a, status, out);
+    if (a->op == TL_RENEW)
+        return tl__try_not_renewed(a, status, out);
     return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
 }
 
@@ -83,27 +83,27 @@ static tl_status free_answered(tl_try *a, const tl_event *e, tl_out *out) {
     int64_t status;
     if (!tl__reply_int(e->reply, &status) || status < -1 || status > 1)
         return tl__try_malformed(a, out);
-    return status == 1 ? TL_END : tl__try_not_dropped(a, status, out);
+    return status == 1 ? TL_END : tl__try_not_released(a, status, out);
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (a->op == TL_DROP)
+    if (a->op == TL_RELEASE)
         return free_answered(a, e, out);
     if (e->reply->type == TL_REPLY_ARRAY)
         return hold_answered(a, job, e, out);
-    return a->op == TL_TAKE && !job->again ? first_answered(a, job, e, out)
-                                           : tl__try_malformed(a, out);
+    return a->op == TL_ACQUIRE && !job->again ? first_answered(a, job, e, out)
+                                              : tl__try_malformed(a, out);
 }
 
 /* The first SET carries no limit. */
 static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
-    return a->op == TL_TAKE && job->again && tl__try_is_outdated(a, e);
+    return a->op == TL_ACQUIRE && job->again && tl__try_is_outdated(a, e);
 }
 
 /* Our SET is well formed: a server that complains of how it is written is from before NX and PX. */
 static bool is_old_set(const tl_try *a, const tl_job *job, tl_bytes error) {
     static const char syntax[] = "syntax error", number[] = "wrong number of arguments";
-    return a->op == TL_TAKE && !job->again &&
+    return a->op == TL_ACQUIRE && !job->again &&
            (memmem(error.p, error.n, syntax, sizeof syntax - 1) ||
             memmem(error.p, error.n, number, sizeof number - 1));
 }

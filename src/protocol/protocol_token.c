@@ -9,16 +9,16 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     const tl_sidecar_write write = {
         .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
     switch ((tl_op)a->op) {
-    case TL_TAKE: tl__sidecar_send_take(a, job, &write, e, out); break;
-    case TL_KEEP: tl__sidecar_send_keep(a, job, &write, e, out); break;
-    case TL_DROP: tl__sidecar_send_drop(a, job, out); break;
+    case TL_ACQUIRE: tl__sidecar_send_acquire(a, job, &write, e, out); break;
+    case TL_RENEW: tl__sidecar_send_renew(a, job, &write, e, out); break;
+    case TL_RELEASE: tl__sidecar_send_release(a, job, out); break;
     }
     return TL_GO;
 }
 
-static tl_status take_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_sidecar_answer answer;
-    if (!tl__sidecar_took(a, job, e, out, &answer))
+    if (!tl__sidecar_acquired(a, job, e, out, &answer))
         return tl__try_malformed(a, out);
     if (answer.status == 1)
         return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
@@ -26,28 +26,28 @@ static tl_status take_answered(tl_try *a, const tl_job *job, const tl_event *e, 
                               : tl__sidecar_refused(a, answer.status, out);
 }
 
-static tl_status keep_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_sidecar_answer answer;
-    if (!tl__sidecar_kept(e, out, &answer))
+    if (!tl__sidecar_renewed(e, out, &answer))
         return tl__try_malformed(a, out);
     if (answer.status == -2)
         return tl__try_too_late(a, out);
     return answer.status == 1 ? tl__try_held(a, job, e, answer.left_ms, 0, out)
-                              : tl__try_not_kept(a, answer.status, out);
+                              : tl__try_not_renewed(a, answer.status, out);
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     switch ((tl_op)a->op) {
-    case TL_TAKE: return take_answered(a, job, e, out);
-    case TL_KEEP: return keep_answered(a, job, e, out);
-    case TL_DROP: return tl__sidecar_dropped(a, e, out);
+    case TL_ACQUIRE: return acquire_answered(a, job, e, out);
+    case TL_RENEW: return renew_answered(a, job, e, out);
+    case TL_RELEASE: return tl__sidecar_released(a, e, out);
     }
     return tl__try_malformed(a, out);
 }
 
 static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
     (void)job;
-    return a->op == TL_TAKE && tl__try_is_outdated(a, e);
+    return a->op == TL_ACQUIRE && tl__try_is_outdated(a, e);
 }
 
 const tl_protocol tl__protocol_token = {

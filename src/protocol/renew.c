@@ -51,7 +51,7 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
     r->asking = true;
     r->again = false;
     r->job.believed = r->result.deadline;
-    tl__attempt_init(&r->attempt, r->job.protocol, TL_KEEP, ++r->ticket, tl__mono_min(by, end(r)));
+    tl__attempt_init(&r->attempt, r->job.protocol, TL_RENEW, ++r->ticket, tl__mono_min(by, end(r)));
     return tl__attempt_step(&r->attempt, &r->job, &start, out);
 }
 

@@ -57,7 +57,7 @@ static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     out->sys_errno = s->sys_errno;
     s->result.maybe = s->maybe;
     s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
-    if (s->op != TL_DROP)
+    if (s->op != TL_RELEASE)
         return TL_END;
     s->detached = true;
     s->limit = s->end;
@@ -76,14 +76,14 @@ static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
 static bool is_final(const tl_settle *s, const tl_event *e) {
     const tl_result *r = &s->attempt.result;
     if (r->code == TL_OK)
-        return s->op == TL_DROP || tl__mono_before(e->now, r->deadline);
+        return s->op == TL_RELEASE || tl__mono_before(e->now, r->deadline);
     return r->last || (r->code != TL_EUNAVAILABLE && r->code != TL_EUNCERTAIN);
 }
 
 static tl_status finish(tl_settle *s) {
     tl_result *r = &s->attempt.result;
     /* Asked again, a release that worked at first finds the lock free, or already another's. */
-    if (s->op == TL_DROP && s->maybe && s->in_time &&
+    if (s->op == TL_RELEASE && s->maybe && s->in_time &&
         (r->code == TL_EEXPIRED || r->code == TL_ETAKEN))
         r->code = TL_OK;
     if (!s->detached)

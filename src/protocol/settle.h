@@ -25,7 +25,7 @@ typedef struct {
     int sys_errno;             /**< behind it, or 0 */
 } tl_settle;
 
-/** op: TL_KEEP or TL_DROP. */
+/** op: TL_RENEW or TL_RELEASE. */
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed);
 
 tl_status tl__settle_step(void *machine, const tl_event *event, tl_out *out);

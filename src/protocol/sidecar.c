@@ -23,8 +23,8 @@ static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_
     tl__try_add(c, w->until_us > 0 ? tl__out_at(out, w->until_us) : px);
 }
 
-void tl__sidecar_send_take(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                           const tl_event *e, tl_out *out) {
+void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                              const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = script(send, TL_SCRIPT_TAKE, job);
     tl_interval now = tl__try_server_us(e, e->now);
@@ -47,8 +47,8 @@ void tl__sidecar_send_take(tl_try *a, const tl_job *job, const tl_sidecar_write 
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_keep(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                           const tl_event *e, tl_out *out) {
+void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                            const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = script(send, TL_SCRIPT_KEEP, job);
     tl_interval now = tl__try_server_us(e, e->now);
@@ -65,7 +65,7 @@ void tl__sidecar_send_keep(tl_try *a, const tl_job *job, const tl_sidecar_write 
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_drop(tl_try *a, const tl_job *job, tl_out *out) {
+void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_DROP, job);
     tl__try_add(c, tl__token_bytes(&job->token));
 }
@@ -91,8 +91,8 @@ static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     return true;
 }
 
-bool tl__sidecar_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
-                      tl_sidecar_answer *ret) {
+bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+                          tl_sidecar_answer *ret) {
     int64_t last, checked, known, reserved = job->fences > 1 ? job->fences : 1;
     *ret = (tl_sidecar_answer){0};
     if (e->reply->type == TL_REPLY_STRING)
@@ -114,7 +114,7 @@ bool tl__sidecar_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     return true;
 }
 
-bool tl__sidecar_kept(const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
+bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
     const tl_reply *item = tl__reply_item(e->reply, 2);
     *ret = (tl_sidecar_answer){0};
     if (!tl__reply_int(tl__reply_item(item, 0), &ret->status) || ret->status < -2 ||
@@ -135,10 +135,10 @@ tl_status tl__sidecar_refused(tl_try *a, int64_t status, tl_out *out) {
     return tl__try_malformed(a, out);
 }
 
-tl_status tl__sidecar_dropped(tl_try *a, const tl_event *e, tl_out *out) {
+tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out) {
     int64_t status = 0;
     if (e->reply->type != TL_REPLY_STRING &&
         (!tl__reply_int(e->reply, &status) || status < -1 || status > 1))
         return tl__try_malformed(a, out);
-    return status == 1 ? TL_END : tl__try_not_dropped(a, status, out);
+    return status == 1 ? TL_END : tl__try_not_released(a, status, out);
 }

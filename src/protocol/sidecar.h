@@ -26,20 +26,20 @@ typedef struct {
     bool known;        /**< TAKE: S knows K's value */
 } tl_sidecar_answer;
 
-void tl__sidecar_send_take(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                           const tl_event *e, tl_out *out);
-void tl__sidecar_send_keep(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                           const tl_event *e, tl_out *out);
-void tl__sidecar_send_drop(tl_try *a, const tl_job *job, tl_out *out);
+void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                              const tl_event *e, tl_out *out);
+void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
+                            const tl_event *e, tl_out *out);
+void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out);
 
 /** Read an answer, and tell the driver its time. false: it is malformed. */
-bool tl__sidecar_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
-                      tl_sidecar_answer *ret);
-bool tl__sidecar_kept(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
+bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+                          tl_sidecar_answer *ret);
+bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
 
 /** What a take's status below 0 means, and any that is unknown; ends the attempt. */
 tl_status tl__sidecar_refused(tl_try *a, int64_t status, tl_out *out);
 /** The answer of a drop; ends the attempt. */
-tl_status tl__sidecar_dropped(tl_try *a, const tl_event *e, tl_out *out);
+tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out);
 
 #endif

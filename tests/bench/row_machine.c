@@ -66,7 +66,7 @@ static void ask_take(theatre *t) {
 
 static void ask_drop(theatre *t) {
     t->out.sends = 0;
-    tl__settle_init(&t->settle, &t->job, TL_DROP, tl__mono_add_ms(t->now, 1000), 1);
+    tl__settle_init(&t->settle, &t->job, TL_RELEASE, tl__mono_add_ms(t->now, 1000), 1);
     (void)tell(t, &t->settle, tl__settle_step, TL_START, NULL);
 }
 
@@ -243,7 +243,8 @@ static void begin_take(guarded *g) {
     const tl_event e = {.kind = TL_START, .now = now, .server = &server};
     server.wall_us += g->ahead_us;
     tl__out_clear(&g->out);
-    tl__attempt_init(&g->attempt, g->job.protocol, TL_TAKE, 1, tl__mono_add_ms(e.now, ATTEMPT_MS));
+    tl__attempt_init(&g->attempt, g->job.protocol, TL_ACQUIRE, 1,
+                     tl__mono_add_ms(e.now, ATTEMPT_MS));
     if (tl__attempt_step(&g->attempt, &g->job, &e, &g->out) != TL_GO || g->out.sends != 1 ||
         g->out.clock_off != (g->ahead_us > 0))
         die("machine: a take does not begin");

@@ -330,7 +330,7 @@ static void make_machine(fuzz_world *w) {
         if (w->stamps)
             w->job.believed = w->believed;
         w->in_time = w->start.ns < w->believed.ns;
-        tl__settle_init(&w->machine.settle, &w->job, w->kind == KEEP ? TL_KEEP : TL_DROP,
+        tl__settle_init(&w->machine.settle, &w->job, w->kind == KEEP ? TL_RENEW : TL_RELEASE,
                         w->believed, in_byte(&w->in));
         break;
     case RENEW:

@@ -61,7 +61,7 @@ static void drop_left_over(sim_world *w, sim_lock *l) {
     tl_settle s;
     tl_job job = make_job(w, l);
     job.proof = (tl_proof){0};
-    tl__settle_init(&s, &job, TL_DROP, (tl_mono){0}, sim_random(&w->random));
+    tl__settle_init(&s, &job, TL_RELEASE, (tl_mono){0}, sim_random(&w->random));
     sim_detach(w, l->client, &s, sizeof s, tl__settle_step, TL_START, l->key);
 }
 
@@ -189,7 +189,7 @@ static void settle(sim_world *w, sim_lock *l, tl_op op, int64_t ttl_ms) {
     prove(l);
     tl_job job = make_job(w, l);
     job.ttl_ms = ttl_ms;
-    begin_op(w, l, op == TL_KEEP ? SIM_EXTEND : SIM_RELEASE, w->cfg.attempt_ms);
+    begin_op(w, l, op == TL_RENEW ? SIM_EXTEND : SIM_RELEASE, w->cfg.attempt_ms);
     tl__settle_init(&l->machine.settle, &job, op, l->deadline, sim_random(&w->random));
     l->drive.machine = &l->machine.settle;
     l->drive.step = tl__settle_step;
@@ -201,7 +201,7 @@ void sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
     if (l->protocol->rules)
         sim_stamp_rules(w, l, &rules, &ttl_ms);
     l->extend_ms = ttl_ms;
-    settle(w, l, TL_KEEP, ttl_ms);
+    settle(w, l, TL_RENEW, ttl_ms);
 }
 
 void sim_lock_release(sim_world *w, sim_lock *l) {
@@ -212,7 +212,7 @@ void sim_lock_release(sim_world *w, sim_lock *l) {
     tl_mono deadline = early ? l->renew.result.deadline : l->deadline;
     l->believed = tl__mono_before(sim_host_now(w, l->client->host), deadline);
     l->state = TL_FREE;
-    settle(w, l, TL_DROP, l->ttl_ms);
+    settle(w, l, TL_RELEASE, l->ttl_ms);
 }
 
 void sim_lock_cancel(sim_world *w, sim_lock *l) {

@@ -69,9 +69,9 @@ lost-is-not-told         | protocol/renew.c  |        | 300  | s/    return !tl_
 lost-is-told-late        | protocol/renew.c  |        | 300  | s/tl__mono_add_ns(r->result.deadline, -EARLY_NS)/r->result.deadline/
 longest-hold-ignored     | protocol/renew.c  |        | 300  | s/, r->hold);/, TL_NEVER);/
 # extending and releasing
-release-not-gone-on-with | protocol/settle.c |        | 500  | s/    if (s->op != TL_DROP)/    if (true)/
+release-not-gone-on-with | protocol/settle.c |        | 500  | s/    if (s->op != TL_RELEASE)/    if (true)/
 released-though-expired  | protocol/settle.c |        | 2000@594 | s/ && s->maybe && s->in_time / \&\& s->maybe /
-extend-too-late          | protocol/settle.c |        | 3000 | s/return s->op == TL_DROP || .*/return true;/
+extend-too-late          | protocol/settle.c |        | 3000 | s/return s->op == TL_RELEASE || .*/return true;/
 settle-without-limit     | protocol/settle.c |        | 500  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
 # clocks
 anchor-without-drift     | wire/interval.c   |        | 2000 | s/-lost_us(ns, drift_ppm)/0 * lost_us(ns, drift_ppm)/; s/, gained_us(ns, drift_ppm))/, 0 * gained_us(ns, drift_ppm))/
@@ -88,7 +88,7 @@ stamp-is-full-on-retry   | compat/stamp/stamp_script.c | stamps | 40000@7402 | s
 stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
 stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand | 20000@20812 | s/tl__rate_most_ns(job->rules.legacy_delay_max_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
 stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@13652 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
-stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_TAKE/bool over = false/
+stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000 | s/bool over = a->op == TL_ACQUIRE/bool over = false/
 # stamps: overwritten, or stolen?
 every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= job->proof.proved_us .*/    return true;/
 no-stamp-is-a-losers     | compat/stamp/stamp.c | stamps | 2000 | s/    return read_ms <= job->proof.proved_us .*/    return false;/
@@ -109,7 +109,7 @@ own-lifetime-too-short   | compat/stamp/stamp_rules.c | bridge-short | 300 | s/ 
 # stamps by WATCH
 watch-without-s          | compat/stamp/stamp_watch.c | watch-late | 5000@3735 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->key);/
 watch-without-k          | compat/stamp/stamp_watch.c | watch  | 1000 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->sidecar);/
-watch-drop-untouched     | compat/stamp/stamp_watch.c | watch-late | 2000 | s/^    if (k->ours) {$/    if (!k->ours)\n        return tl__try_not_dropped(\&s->try, s->status, out);\n&/
+watch-drop-untouched     | compat/stamp/stamp_watch.c | watch-late | 2000 | s/^    if (k->ours) {$/    if (!k->ours)\n        return tl__try_not_released(\&s->try, s->status, out);\n&/
 watch-drop-whatever      | compat/stamp/stamp_watch.c | watch-to-the-end | 1000 | s/^        if (k->same)$/        if (true)/
 watch-drop-anybodys      | compat/stamp/stamp_watch.c | stamps | 3000 | s/ret->ours = .*/ret->ours = ret->bound || tl__bytes_eq(token, tl__token_bytes(\&job->token));/
 watch-take-blindly       | compat/stamp/stamp_watch.c | watch  | 300  | s/^        if (!tl__stamp_is_free(&job->rules, &stamp, now_ms)) {/        if (false) {/

@@ -42,7 +42,7 @@ static inline void b_takes(void) {
     b->job.token.text[35]++; /* another token for each lock */
     b->job.proof = (tl_proof){0};
     b->job.believed = (tl_mono){0};
-    begin_attempt(b, TL_TAKE);
+    begin_attempt(b, TL_ACQUIRE);
     const tl_result *r = &b->machine.result;
     if (r->code != TL_OK) {
         w.cut = true;
@@ -56,7 +56,7 @@ static inline void b_takes(void) {
 static inline void b_drops(void) {
     tell("B drops");
     w.until_us[HOLDER_B] = 0;
-    begin_attempt(&w.b, TL_DROP);
+    begin_attempt(&w.b, TL_RELEASE);
 }
 
 static inline int64_t clock_ms(const legacy *j) {

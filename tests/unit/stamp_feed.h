@@ -48,7 +48,7 @@ static inline void is_held(tl_job *job) {
 static inline void prepare(feed *f, const tl_protocol *protocol, tl_op op) {
     memset(&m, 0x5a, sizeof m);
     m.job = stamp_job(protocol);
-    if (op != TL_TAKE)
+    if (op != TL_ACQUIRE)
         is_held(&m.job);
     feed_init(f, &m, one_step);
     f->server.wall_us = FEED_OFFSET_US;

@@ -133,7 +133,7 @@ TEST(what_is_no_name_is_refused) {
 
 TEST(without_a_lease_the_register_is_read_first) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     assert_int_equal(feed_start(&f), TL_GO);
     feed_assert_asked(&f, "phase");
     assert_int_equal(f.last.command[0].nkeys, 3);
@@ -172,7 +172,7 @@ TEST(each_phase_has_its_protocol) {
                 {TL_PHASE_TOKEN, "token", TL_TOKEN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         feed f;
-        ready(&f, TL_TAKE);
+        ready(&f, TL_ACQUIRE);
         (void)feed_start(&f);
         (void)answer_phase(&f, rows[i].phase, rows[i].phase < 0 ? 0 : 7, LEASE_MS);
         assert_string_equal(writes(&f), rows[i].writes);
@@ -185,7 +185,7 @@ TEST(each_phase_has_its_protocol) {
 
 TEST(the_fallback_may_be_the_timestamp_protocol) {
     feed f;
-    ready_with(&f, TL_TAKE, TL_LEGACY_OPTIONS(.fallback = TL_TIMESTAMP));
+    ready_with(&f, TL_ACQUIRE, TL_LEGACY_OPTIONS(.fallback = TL_TIMESTAMP));
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_TIMESTAMP);
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'"); /* so nobody can have made a register */
@@ -198,7 +198,7 @@ TEST(the_fallback_may_be_the_timestamp_protocol) {
 TEST(under_a_lease_nothing_is_read) {
     feed f;
     for (int64_t ms = 0; ms < LEASE_MS; ms += 500) {
-        ready(&f, TL_TAKE);
+        ready(&f, TL_ACQUIRE);
         know(&f, TL_PHASE_TOKEN, 7);
         feed_at(&f, ms);
         (void)feed_start(&f);
@@ -208,7 +208,7 @@ TEST(under_a_lease_nothing_is_read) {
 
 TEST(a_take_carries_the_end_of_the_lease) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     m.job.attempt_ms = 60000;
     know(&f, TL_PHASE_BRIDGE, 7);
     feed_at(&f, 10000);
@@ -219,7 +219,7 @@ TEST(a_take_carries_the_end_of_the_lease) {
 
 TEST(a_lease_counts_from_before_the_question_less_the_drift) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     feed_at(&f, 5);
     (void)feed_start(&f);
     feed_at(&f, 1000);
@@ -232,7 +232,7 @@ TEST(a_lease_counts_from_before_the_question_less_the_drift) {
 
 TEST(an_answer_after_the_lease_is_not_acted_by) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     (void)feed_start(&f);
     feed_at(&f, 1000);
     assert_int_equal(answer_phase(&f, TL_PHASE_TOKEN, 1, 1000), TL_END);
@@ -241,7 +241,7 @@ TEST(an_answer_after_the_lease_is_not_acted_by) {
 
 TEST(a_register_never_goes_back) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     know(&f, TL_PHASE_DRAIN, 7);
     feed_at(&f, LEASE_MS);
     (void)feed_start(&f);
@@ -249,14 +249,14 @@ TEST(a_register_never_goes_back) {
     expect(&f, TL_EDENIED, false);
     assert_non_null(strstr(f.out.words, "older epoch"));
     assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     know(&f, TL_PHASE_DRAIN, 7);
     feed_at(&f, LEASE_MS);
     (void)feed_start(&f);
     (void)answer_phase(&f, TL_PHASE_NONE, 0, LEASE_MS);
     expect(&f, TL_EDENIED, false);
     assert_non_null(strstr(f.out.words, "namespace default: its register has gone"));
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     know(&f, TL_PHASE_NONE, 0);
     feed_at(&f, LEASE_MS);
     (void)feed_start(&f);
@@ -267,7 +267,7 @@ TEST(a_register_never_goes_back) {
 TEST(what_was_asked_before_a_change_is_no_proof_that_writes_were_lost) {
     for (int64_t epoch = 0; epoch <= 6; epoch += 6) {
         feed f;
-        ready(&f, TL_TAKE);
+        ready(&f, TL_ACQUIRE);
         (void)feed_start(&f);
         know(&f, TL_PHASE_DRAIN, 7);
         ((tl_lease *)&f.server.kept[0])->told = feed_ms(1);
@@ -276,7 +276,7 @@ TEST(what_was_asked_before_a_change_is_no_proof_that_writes_were_lost) {
         expect(&f, TL_EUNAVAILABLE, false);
         assert_non_null(strstr(f.out.words, "while it was being read"));
         assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
-        ready(&f, TL_TAKE);
+        ready(&f, TL_ACQUIRE);
         know(&f, TL_PHASE_DRAIN, 7);
         ((tl_lease *)&f.server.kept[0])->told = feed_ms(1);
         feed_at(&f, LEASE_MS);
@@ -309,11 +309,11 @@ TEST(of_two_leases_the_newer_is_kept) {
 
 TEST(while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     (void)feed_start(&f);
     assert_int_equal(feed_lost(&f), TL_END);
     expect(&f, TL_EUNAVAILABLE, false);
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     (void)feed_start(&f);
     (void)feed_failed(&f, false, TL_ENOMEM, "out of memory");
     expect(&f, TL_ENOMEM, false);
@@ -330,7 +330,7 @@ TEST(while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt) {
                 {"[1 1 30001 '1' '1']", TL_ESERVER},
                 {"[1 1]", TL_ESERVER}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ready(&f, TL_TAKE);
+        ready(&f, TL_ACQUIRE);
         (void)feed_start(&f);
         assert_int_equal(feed_reply(&f, "%s", rows[i].reply), TL_END);
         expect(&f, rows[i].code, false);
@@ -341,7 +341,7 @@ TEST(while_it_cannot_be_read_nothing_is_taken_and_nothing_is_in_doubt) {
 /* What it was told before may be acted by for longer than what it is told now, if that gets lost. */
 TEST(a_register_is_told_how_long_the_lease_before_lasts) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     know(&f, TL_PHASE_NONE, 0);
     feed_at(&f, LEASE_MS - 7000);
     (void)feed_start(&f);
@@ -353,7 +353,7 @@ TEST(a_register_is_told_how_long_the_lease_before_lasts) {
 
 TEST(drain_takes_a_stamp_when_it_is_free_and_writes_a_token) {
     feed f;
-    knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
+    knowing(&f, TL_ACQUIRE, TL_PHASE_DRAIN);
     assert_string_equal(writes(&f), "token");
     const char *old = text_of(START_MS - M_MS - L_MS - 2);
     assert_int_equal(answer_take(&f, 0, old, -1, false), TL_GO);
@@ -370,11 +370,11 @@ TEST(drain_takes_a_stamp_when_it_is_free_and_writes_a_token) {
 
 TEST(drain_honours_a_stamp_and_a_token) {
     feed f;
-    knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
+    knowing(&f, TL_ACQUIRE, TL_PHASE_DRAIN);
     assert_int_equal(answer_take(&f, 0, text_of(START_MS - M_MS - L_MS - 1), -1, false), TL_END);
     expect(&f, TL_EBUSY, false);
     assert_int_equal(feed_since(result()->hint), 1);
-    knowing(&f, TL_TAKE, TL_PHASE_DRAIN);
+    knowing(&f, TL_ACQUIRE, TL_PHASE_DRAIN);
     assert_int_equal(answer_take(&f, 0, "another", 700, true), TL_END);
     expect(&f, TL_EBUSY, false);
     assert_int_equal(feed_since(result()->hint), 701);
@@ -384,7 +384,7 @@ TEST(a_held_stamp_becomes_a_token) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++)
         for (uint8_t by = TL_BRIDGE; by <= TL_TIMESTAMP; by++) {
             feed f;
-            ready(&f, TL_KEEP);
+            ready(&f, TL_RENEW);
             m.job.proof.speaks = 1 + by;
             know(&f, phase, 7);
             (void)feed_start(&f);
@@ -406,7 +406,7 @@ TEST(a_held_stamp_becomes_a_token) {
 TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
     feed f;
     for (int wide = 0; wide <= 1; wide++) {
-        ready(&f, TL_KEEP);
+        ready(&f, TL_RENEW);
         m.job.proof.speaks = 1 + TL_BRIDGE;
         know(&f, TL_PHASE_DRAIN, 7);
         f.server.drift_ppm = wide ? 500000 : 100000;
@@ -424,7 +424,7 @@ TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
 
 TEST(a_stamp_that_was_kept_as_it_is_counts_as_a_stamp) {
     feed f;
-    ready(&f, TL_KEEP);
+    ready(&f, TL_RENEW);
     m.job.proof.speaks = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
@@ -437,7 +437,7 @@ TEST(a_stamp_that_was_kept_as_it_is_counts_as_a_stamp) {
 /* As where stamps are written: an extension by less, unanswered, must not end what is still believed. */
 TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
     feed f;
-    ready(&f, TL_KEEP);
+    ready(&f, TL_RENEW);
     m.job.proof.speaks = 1 + TL_BRIDGE;
     m.job.ttl_ms = 10000;
     know(&f, TL_PHASE_DRAIN, 7);
@@ -451,7 +451,7 @@ TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
 
 TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
     feed f;
-    ready(&f, TL_KEEP);
+    ready(&f, TL_RENEW);
     m.job.proof.speaks = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
@@ -467,7 +467,7 @@ TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
 
 TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
     feed f;
-    ready(&f, TL_KEEP);
+    ready(&f, TL_RENEW);
     m.job.proof.speaks = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     feed_at(&f, LEASE_MS - LEASE_MS / 4);
@@ -478,7 +478,7 @@ TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
 
 TEST(what_turns_into_a_token_ends_with_the_lease) {
     feed f;
-    ready(&f, TL_KEEP);
+    ready(&f, TL_RENEW);
     m.job.proof.speaks = 1 + TL_BRIDGE;
     m.job.attempt_ms = 60000;
     know(&f, TL_PHASE_DRAIN, 7);
@@ -488,7 +488,7 @@ TEST(what_turns_into_a_token_ends_with_the_lease) {
 
 TEST(a_stamp_without_scripts_is_never_renewed) {
     feed f;
-    ready(&f, TL_KEEP);
+    ready(&f, TL_RENEW);
     m.job.proof.speaks = 1 + TL_TIMESTAMP;
     m.job.proof.capped_until = TL_NEVER;
     know(&f, TL_PHASE_DRAIN, 7);
@@ -501,7 +501,7 @@ TEST(a_stamp_without_scripts_is_never_renewed) {
 TEST(a_token_stays_a_token_whatever_the_phase) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
-        ready(&f, TL_KEEP);
+        ready(&f, TL_RENEW);
         m.job.proof = (tl_proof){.speaks = 1 + TL_TOKEN};
         know(&f, phase, 7);
         (void)feed_start(&f);
@@ -516,7 +516,7 @@ TEST(a_token_stays_a_token_whatever_the_phase) {
 TEST(a_keep_never_waits_for_a_register) {
     for (uint8_t by = TL_TOKEN; by <= TL_TIMESTAMP; by++) {
         feed f;
-        ready(&f, TL_KEEP);
+        ready(&f, TL_RENEW);
         m.job.proof.speaks = 1 + by;
         (void)feed_start(&f);
         feed_assert_asked(&f, "keep");
@@ -526,7 +526,7 @@ TEST(a_keep_never_waits_for_a_register) {
 TEST(a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
-        ready(&f, TL_KEEP);
+        ready(&f, TL_RENEW);
         m.job.proof = (tl_proof){0};
         (void)feed_start(&f);
         feed_assert_asked(&f, "phase");
@@ -539,7 +539,7 @@ TEST(a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes) {
 TEST(a_drop_needs_no_phase) {
     for (int by = -1; by <= TL_TIMESTAMP; by++) {
         feed f;
-        ready(&f, TL_DROP);
+        ready(&f, TL_RELEASE);
         m.job.proof.speaks = (uint8_t)(1 + by);
         (void)feed_start(&f);
         feed_assert_asked(&f, "drop");
@@ -551,12 +551,12 @@ TEST(a_drop_needs_no_phase) {
 /* A take that wasn't answered, where there are no scripts: its protocol isn't known. */
 TEST(what_a_take_has_left_is_dropped_without_scripts_too) {
     feed f;
-    ready(&f, TL_DROP);
+    ready(&f, TL_RELEASE);
     m.job.proof = (tl_proof){0};
     f.server.level = TL_LEVEL_WATCH;
     (void)feed_start(&f);
     assert_ptr_equal(f.last.pin, &tl__pin_opens);
-    ready(&f, TL_DROP);
+    ready(&f, TL_RELEASE);
     m.job.proof = (tl_proof){0};
     (void)feed_start(&f);
     assert_int_equal(feed_reply(&f, "-ERR unknown command 'EVALSHA'\n"), TL_GO);
@@ -565,7 +565,7 @@ TEST(what_a_take_has_left_is_dropped_without_scripts_too) {
 
 TEST(a_stray_answer_changes_nothing) {
     feed f;
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     (void)feed_start(&f);
     assert_int_equal(feed_reply_to(&f, TICKET + 1, "[3 1 30000 '1' '1']"), TL_GO);
     assert_int_equal(feed_timer(&f), TL_GO);
@@ -578,7 +578,7 @@ TEST(a_stray_answer_changes_nothing) {
 /* A take while this host's clock is so far ahead of the server's, known to 2 ms. */
 static void take_with_clock(feed *f, const tl_protocol *protocol, tl_clock_guard guard,
                             int64_t ahead_us) {
-    prepare(f, protocol, TL_TAKE);
+    prepare(f, protocol, TL_ACQUIRE);
     m.job.rules.clock_guard = (uint8_t)guard;
     f->server.wall_us = FEED_OFFSET_US + ahead_us - 1000;
     f->server.wall_wide_us = 1000;
@@ -614,7 +614,7 @@ TEST(what_is_not_certain_is_not_refused) {
         assert_false(f.out.clock_off);
     }
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     m.job.rules.clock_guard = TL_GUARD_REFUSE;
     f.server.wall_us = FEED_OFFSET_US + 3600000000;
     f.server.anchor.known = false;
@@ -625,7 +625,7 @@ TEST(what_is_not_certain_is_not_refused) {
 /* A step of a clock since the server's was looked at is seen before the next take. */
 TEST(the_guard_asks_for_the_time_when_it_was_told_long_ago) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     m.job.rules.clock_guard = TL_GUARD_REFUSE;
     m.job.attempt_ms = 60000; /* for the limit's sake it need not be asked for */
     f.server.drift_ppm = 100000;
@@ -634,7 +634,7 @@ TEST(the_guard_asks_for_the_time_when_it_was_told_long_ago) {
     (void)feed_start(&f);
     feed_assert_asked(&f, "take");
     f.server.anchor.at = feed_ms(-2751);
-    tl__attempt_init(&m.attempt, m.job.protocol, TL_TAKE, TICKET, feed_ms(60000));
+    tl__attempt_init(&m.attempt, m.job.protocol, TL_ACQUIRE, TICKET, feed_ms(60000));
     (void)feed_start(&f);
     assert_string_equal(f.last.command[0].argv[0].p, "TIME");
     unsigned sends = f.sends;
@@ -650,7 +650,7 @@ TEST(no_stamp_is_written_by_a_clock_of_before_2001) {
     const int64_t early_us = INT64_C(1000000000000000) - T_MS * 1000;
     for (size_t i = 0; i < 4; i++) {
         feed f;
-        prepare(&f, both[i % 2], TL_TAKE);
+        prepare(&f, both[i % 2], TL_ACQUIRE);
         m.job.rules.clock_guard = TL_GUARD_OFF;
         m.job.rules.strict = i == 3;
         f.server.wall_us = early_us - 1000 - FEED_START_NS / 1000;
@@ -659,7 +659,7 @@ TEST(no_stamp_is_written_by_a_clock_of_before_2001) {
         expect(&f, TL_ECLOCK, false);
         assert_int_equal(f.sends, 0);
         assert_non_null(strstr(f.out.words, "before 2001"));
-        prepare(&f, both[i % 2], TL_TAKE);
+        prepare(&f, both[i % 2], TL_ACQUIRE);
         m.job.rules.clock_guard = TL_GUARD_OFF;
         m.job.rules.strict = i == 3;
         f.server.wall_us = early_us - FEED_START_NS / 1000;
@@ -670,7 +670,7 @@ TEST(no_stamp_is_written_by_a_clock_of_before_2001) {
 }
 
 TEST(who_holds_is_not_bothered_about_clocks) {
-    for (tl_op op = TL_KEEP; op <= TL_DROP; op++) {
+    for (tl_op op = TL_RENEW; op <= TL_RELEASE; op++) {
         feed f;
         prepare(&f, &tl__protocol_bridge, op);
         m.job.rules.clock_guard = TL_GUARD_REFUSE;
@@ -681,7 +681,7 @@ TEST(who_holds_is_not_bothered_about_clocks) {
 }
 
 static void unsafe_since(feed *f, int phase, tl_clock_guard guard) {
-    ready(f, TL_TAKE);
+    ready(f, TL_ACQUIRE);
     m.job.rules.clock_guard = (uint8_t)guard;
     (void)feed_start(f);
     (void)feed_reply(f, "[%d 7 %d %s 1350]", phase, LEASE_MS, feed_time(f));
@@ -702,7 +702,7 @@ TEST(what_skew_has_published_counts_while_stamps_are_written) {
         assert_false(f.out.clock_off);
         feed_assert_asked(&f, "take");
     }
-    ready(&f, TL_TAKE);
+    ready(&f, TL_ACQUIRE);
     m.job.rules.clock_guard = TL_GUARD_REFUSE;
     (void)feed_start(&f);
     (void)feed_reply(&f, "[1 7 %d %s -1]", LEASE_MS, feed_time(&f));
@@ -722,7 +722,7 @@ static tl_status attending(void *machine, const tl_event *e, tl_out *out) {
 }
 
 static void attend(feed *f) {
-    ready(f, TL_TAKE);
+    ready(f, TL_ACQUIRE);
     tl__attend_init(&attendant, names, 0, ATTEMPT_MS, 1);
     f->machine = &attendant;
     f->step = attending;

@@ -137,7 +137,7 @@ static void hold(actor *a, unsigned keeps) {
 static void release(actor *a) {
     w.until_us[HOLDER_A] = 0;
     tl_mono believed = a->job.believed;
-    tl__settle_init(&a->machine.settle, &a->job, TL_DROP, believed, 7);
+    tl__settle_init(&a->machine.settle, &a->job, TL_RELEASE, believed, 7);
     start(a, tl__settle_step);
     run(a);
     if (a->status == TL_DETACH && goes_on()) {

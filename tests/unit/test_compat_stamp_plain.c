@@ -35,14 +35,14 @@ static void begin_strict(feed *f, tl_op op) {
 
 TEST(a_take_is_one_setnx_of_the_end_of_the_lifetime) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     SAID(&f, "SETNX", KEY, OWN);
     assert_int_equal(feed_since(f.last.by), L_MS); /* nothing is sent later than L */
 }
 
 TEST(a_setnx_that_worked_is_ours_from_the_reading_of_our_clock) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 400); /* when the answer came doesn't count */
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
@@ -58,7 +58,7 @@ TEST(a_setnx_that_worked_is_ours_from_the_reading_of_our_clock) {
 TEST(a_dialect_that_names_its_writer_has_the_token) {
     feed f;
     char want[TL_STAMP_SIZE];
-    prepare_plain(&f, TL_TAKE);
+    prepare_plain(&f, TL_ACQUIRE);
     m.job.rules.dialect = dialect("jedis-lock-uuid");
     (void)feed_start(&f);
     (void)snprintf(want, sizeof want, TOKEN ":%s", OWN);
@@ -71,7 +71,7 @@ TEST(a_dialect_that_names_its_writer_has_the_token) {
 /* Our stamp, should it be a racing loser's, must not undercut what winners count on. */
 TEST(a_short_lifetime_is_believed_but_not_written) {
     feed f;
-    prepare_plain(&f, TL_TAKE);
+    prepare_plain(&f, TL_ACQUIRE);
     m.job.ttl_ms = 10000;
     (void)feed_start(&f);
     SAID(&f, "SETNX", KEY, text_of(START_MS + LEGACY_MS));
@@ -83,7 +83,7 @@ TEST(a_short_lifetime_is_believed_but_not_written) {
 
 TEST(a_long_lifetime_is_written_but_believed_to_the_cap_only) {
     feed f;
-    prepare_plain(&f, TL_TAKE);
+    prepare_plain(&f, TL_ACQUIRE);
     m.job.ttl_ms = 90000;
     (void)feed_start(&f);
     SAID(&f, "SETNX", KEY, text_of(START_MS + 90000));
@@ -93,7 +93,7 @@ TEST(a_long_lifetime_is_written_but_believed_to_the_cap_only) {
 
 TEST(a_clock_that_is_known_roughly_makes_no_stamp_too_early) {
     feed f;
-    prepare_plain(&f, TL_TAKE);
+    prepare_plain(&f, TL_ACQUIRE);
     f.server.anchor.offset.lo -= 700001;
     f.server.anchor.offset.hi += 90001;
     (void)feed_start(&f);
@@ -101,7 +101,7 @@ TEST(a_clock_that_is_known_roughly_makes_no_stamp_too_early) {
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
     assert_int_equal(result()->proof.proved_us, FEED_SERVER_US - 700001);
-    prepare_plain(&f, TL_TAKE); /* and judges by the earliest that it can show */
+    prepare_plain(&f, TL_ACQUIRE); /* and judges by the earliest that it can show */
     f.server.anchor.offset.lo -= 700000;
     (void)feed_start(&f);
     (void)feed_reply(&f, "0");
@@ -112,7 +112,7 @@ TEST(a_clock_that_is_known_roughly_makes_no_stamp_too_early) {
 TEST(an_expired_stamp_is_taken_over_by_getset) {
     feed f;
     const char *old = text_of(START_MS - 90000);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     assert_int_equal(f.status, TL_GO);
     SAID(&f, "GET", KEY);
@@ -127,7 +127,7 @@ TEST(an_expired_stamp_is_taken_over_by_getset) {
 
 /* Up to the point where GETSET is in flight; 1.2 s and 1.3 s after the start. */
 static void begin_getset(feed *f, const char *old) {
-    begin_strict(f, TL_TAKE);
+    begin_strict(f, TL_ACQUIRE);
     feed_at(f, 300);
     (void)feed_reply(f, "0");
     feed_at(f, 1200);
@@ -173,7 +173,7 @@ TEST(a_getset_that_finds_anything_else_has_lost_the_race) {
 
 TEST(getset_compares_the_bytes_not_the_time) {
     feed f;
-    prepare_strict(&f, TL_TAKE);
+    prepare_strict(&f, TL_ACQUIRE);
     m.job.rules.dialect = dialect("py-float");
     (void)feed_start(&f);
     (void)feed_reply(&f, "0");
@@ -181,7 +181,7 @@ TEST(getset_compares_the_bytes_not_the_time) {
     assert_string_equal(f.last.command[0].argv[0].p, "GETSET");
     (void)feed_reply(&f, "'1600000000.7'");
     expect(&f, TL_EBUSY, false);
-    prepare_strict(&f, TL_TAKE);
+    prepare_strict(&f, TL_ACQUIRE);
     m.job.rules.dialect = dialect("py-float");
     (void)feed_start(&f);
     (void)feed_reply(&f, "0");
@@ -193,13 +193,13 @@ TEST(getset_compares_the_bytes_not_the_time) {
 TEST(free_is_judged_to_the_millisecond) {
     feed f;
     const int64_t border = START_MS - M_MS - L_MS - 1; /* first free a ms later */
-    begin_strict(&f, TL_TAKE);
+    begin_strict(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "'%s'", text_of(border));
     expect(&f, TL_EBUSY, false);
     assert_true(result()->silent);
     assert_int_equal(feed_since(result()->hint), 1);
-    begin_strict(&f, TL_TAKE);
+    begin_strict(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "'%s'", text_of(border - 1));
     assert_int_equal(f.status, TL_GO);
@@ -211,7 +211,7 @@ TEST(what_is_no_stamp_is_held_for_who_knows_how_long) {
         TOKEN, "", "0", "60000", "999999999999", "2600000000000", "99999999999999999999", "16e11"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "0");
         (void)feed_reply(&f, "'%s'", values[i]);
         expect(&f, TL_EBUSY, false);
@@ -222,7 +222,7 @@ TEST(what_is_no_stamp_is_held_for_who_knows_how_long) {
 
 TEST(a_key_that_vanishes_is_tried_again_three_times_at_most) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     for (int i = 1; i < TL_STAMP_ROUNDS; i++) {
         (void)feed_reply(&f, "0");
         SAID(&f, "GET", KEY);
@@ -234,7 +234,7 @@ TEST(a_key_that_vanishes_is_tried_again_three_times_at_most) {
     (void)feed_reply(&f, "nil");
     expect(&f, TL_EBUSY, false);
     assert_int_equal(result()->hint.ns, f.now.ns);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "nil");
     (void)feed_reply(&f, "1");
@@ -243,7 +243,7 @@ TEST(a_key_that_vanishes_is_tried_again_three_times_at_most) {
 
 TEST(nothing_is_sent_when_the_asker_has_moved_on) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     feed_at(&f, UNTIL_MS);
     (void)feed_reply(&f, "nil");
@@ -252,14 +252,14 @@ TEST(nothing_is_sent_when_the_asker_has_moved_on) {
 
 TEST(what_was_not_answered_is_not_ours) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_lost(&f);
     expect(&f, TL_EUNCERTAIN, true);
     assert_int_equal(result()->harmless.ns, INT64_MAX);
     begin_getset(&f, text_of(START_MS - 90000));
     (void)feed_lost(&f);
     expect(&f, TL_EUNCERTAIN, true);
-    begin(&f, TL_TAKE); /* our bytes there prove nothing: another may have written the same */
+    begin(&f, TL_ACQUIRE); /* our bytes there prove nothing: another may have written the same */
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "'%s'", OWN);
     expect(&f, TL_EBUSY, false);
@@ -267,21 +267,21 @@ TEST(what_was_not_answered_is_not_ours) {
 
 TEST(a_get_without_an_answer_has_changed_nothing) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     (void)feed_lost(&f);
     expect(&f, TL_EUNAVAILABLE, false);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_lost(&f);
     expect(&f, TL_EUNAVAILABLE, false);
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_lost(&f);
     expect(&f, TL_EUNAVAILABLE, false);
     assert_false(result()->last);
 }
 
 TEST(an_answer_without_any_reply_is_malformed) {
-    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+    for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         begin(&f, (tl_op)op);
         (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = TICKET, .sent = f.now});
@@ -295,7 +295,7 @@ TEST(a_key_of_another_type_is_anothers) {
         "-ERR Operation against a key holding the wrong kind of value"};
     for (size_t i = 0; i < 2; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "0");
         (void)feed_reply(&f, "%s", errors[i]);
         expect(&f, TL_EBUSY, false);
@@ -303,10 +303,10 @@ TEST(a_key_of_another_type_is_anothers) {
         begin_getset(&f, text_of(START_MS - 90000));
         (void)feed_reply(&f, "%s", errors[i]);
         expect(&f, TL_EBUSY, false);
-        begin(&f, TL_KEEP);
+        begin(&f, TL_RENEW);
         (void)feed_reply(&f, "%s", errors[i]);
         expect_lost(&f, TL_LOST_TAKEN, false);
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         (void)feed_reply(&f, "%s", errors[i]);
         expect(&f, TL_ETAKEN, false);
     }
@@ -316,23 +316,23 @@ TEST(any_other_answer_is_malformed) {
     static const char *const bad[] = {"[]", "nil", "'x'", "+OK"}, *const bad_text[] = {"[]", "7"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "%s", bad[i]);
         expect(&f, TL_ESERVER, true);
     }
     for (size_t i = 0; i < sizeof bad_text / sizeof *bad_text; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "0");
         (void)feed_reply(&f, "%s", bad_text[i]);
         expect(&f, TL_ESERVER, true);
         begin_getset(&f, text_of(START_MS - 90000));
         (void)feed_reply(&f, "%s", bad_text[i]);
         expect(&f, TL_ESERVER, true);
-        begin(&f, TL_KEEP);
+        begin(&f, TL_RENEW);
         (void)feed_reply(&f, "%s", bad_text[i]);
         expect(&f, TL_ESERVER, true);
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         (void)feed_reply(&f, "%s", bad_text[i]);
         expect(&f, TL_ESERVER, true);
     }
@@ -340,7 +340,7 @@ TEST(any_other_answer_is_malformed) {
 
 TEST(a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "2");
     SAID(&f, "GET", KEY);
 }
@@ -349,7 +349,7 @@ TEST(a_setnx_that_set_neither_0_nor_1_is_followed_by_a_get) {
 
 TEST(strict_knows_our_own_clock_alone) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     m.job.rules.strict = true;
     f.server.wall_us = FEED_OFFSET_US + 3000000; /* ahead of what the server has told others */
     (void)feed_start(&f);
@@ -362,7 +362,7 @@ TEST(strict_knows_our_own_clock_alone) {
 
 TEST(strict_asks_no_script_for_anything) {
     static const char *const first[] = {"SETNX", "GET", "GET"};
-    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+    for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         begin_strict(&f, (tl_op)op);
         assert_int_equal(f.last.count, 1);
@@ -377,7 +377,7 @@ TEST(strict_asks_no_script_for_anything) {
 
 TEST(a_keep_only_looks_and_proves_nothing_new) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     m.job.proof.speaks = 1 + TL_TIMESTAMP;
     SAID(&f, "GET", KEY);
     feed_at(&f, 30000);
@@ -390,7 +390,7 @@ TEST(a_keep_only_looks_and_proves_nothing_new) {
 /* To extend it is all that a keep of such a one can be for. */
 TEST(a_stamp_taken_elsewhere_cannot_be_kept) {
     feed f;
-    prepare_plain(&f, TL_KEEP);
+    prepare_plain(&f, TL_RENEW);
     m.job.believed = (tl_mono){0};
     m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
     (void)feed_start(&f);
@@ -400,18 +400,18 @@ TEST(a_stamp_taken_elsewhere_cannot_be_kept) {
 
 TEST(a_keep_tells_losers_thieves_and_nothing_apart) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + LEGACY_MS));
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, m.job.believed.ns);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + 1 + LEGACY_MS));
     expect_lost(&f, TL_LOST_TAKEN, true);
     assert_int_equal(result()->thief_ahead_ms, M_MS + 1);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_reply(&f, "'x'");
     expect_lost(&f, TL_LOST_TAKEN, false);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_reply(&f, "nil");
     expect_lost(&f, TL_LOST_GONE, false);
 }
@@ -420,7 +420,7 @@ TEST(a_keep_tells_losers_thieves_and_nothing_apart) {
 
 TEST(a_release_gets_and_compares_before_it_deletes) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     SAID(&f, "GET", KEY);
     feed_at(&f, 20);
     (void)feed_reply(&f, "'%s'", OWN);
@@ -437,22 +437,22 @@ TEST(a_release_never_deletes_what_is_not_exactly_ours) {
     (void)snprintf(zero, sizeof zero, "0%s", OWN);
     const char *const all[] = {"x", zero, text_of(START_MS + M_MS + 1 + LEGACY_MS)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         (void)feed_reply(&f, "'%s'", all[i]);
         assert_int_equal(f.status, TL_END);
         assert_int_equal(result()->code, TL_ETAKEN);
     }
-    begin(&f, TL_DROP); /* a racing loser's: ours until now, and left to run out */
+    begin(&f, TL_RELEASE); /* a racing loser's: ours until now, and left to run out */
     (void)feed_reply(&f, "'%s'", text_of(START_MS + T_MS + 1));
     expect(&f, TL_OK, false);
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_reply(&f, "nil");
     expect(&f, TL_EEXPIRED, false);
 }
 
 /* A release whose GET is answered with our own bytes when so much of the time is left. */
 static void begin_release_with(feed *f, int64_t left_ms) {
-    prepare_plain(f, TL_DROP);
+    prepare_plain(f, TL_RELEASE);
     f->now = tl__mono_add_ms(m.job.believed, -left_ms);
     (void)feed_start(f);
     SAID(f, "GET", KEY);
@@ -474,14 +474,14 @@ TEST(a_release_too_late_for_a_del_leaves_k_to_run_out) {
 
 TEST(a_get_that_took_the_time_for_the_del_leaves_k_to_run_out) {
     feed f;
-    prepare_plain(&f, TL_DROP);
+    prepare_plain(&f, TL_RELEASE);
     f.now = tl__mono_add_ms(m.job.believed, -ATTEMPT_MS - 10);
     (void)feed_start(&f);
     feed_later(&f, 9);
     (void)feed_reply(&f, "'%s'", OWN);
     assert_int_equal(f.status, TL_GO);
     SAID(&f, "DEL", KEY);
-    prepare_plain(&f, TL_DROP);
+    prepare_plain(&f, TL_RELEASE);
     f.now = tl__mono_add_ms(m.job.believed, -ATTEMPT_MS - 10);
     (void)feed_start(&f);
     feed_later(&f, 10);
@@ -494,7 +494,7 @@ TEST(a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it) {
     const int64_t last = T_MS - 2 * M_MS - L_MS - ATTEMPT_MS;
     for (int late = 0; late < 2; late++) {
         feed f;
-        prepare_strict(&f, TL_DROP);
+        prepare_strict(&f, TL_RELEASE);
         m.job.believed = (tl_mono){0};
         m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
         feed_at(&f, last - 1 + late);
@@ -511,7 +511,7 @@ TEST(a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock) {
     const int64_t left_ms = (int64_t)ATTEMPT_MS * (1000000 + ppm) / (1000000 - ppm);
     for (int late = 0; late < 2; late++) {
         feed f;
-        prepare_strict(&f, TL_DROP);
+        prepare_strict(&f, TL_RELEASE);
         f.server.drift_ppm = ppm;
         m.job.believed = (tl_mono){0};
         m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
@@ -527,7 +527,7 @@ TEST(a_stamp_taken_elsewhere_is_believed_for_the_shortest) {
     const int64_t last = T_MS - 2 * M_MS - L_MS - ATTEMPT_MS - 90;
     for (int late = 0; late < 2; late++) {
         feed f;
-        prepare_plain(&f, TL_DROP);
+        prepare_plain(&f, TL_RELEASE);
         m.job.believed = (tl_mono){0};
         m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
         feed_at(&f, last - 1 + late);
@@ -549,7 +549,7 @@ TEST(a_stamp_taken_elsewhere_is_deleted_by_its_token) {
     } rows[] = {{TOKEN, "DEL", TL_OK}, {other, "GET", TL_ETAKEN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         feed f;
-        prepare_strict(&f, TL_DROP);
+        prepare_strict(&f, TL_RELEASE);
         m.job.rules.dialect = dialect("ms-pipe");
         m.job.believed = (tl_mono){0};
         m.job.proof = (tl_proof){.elsewhere = true};
@@ -565,7 +565,7 @@ TEST(a_stamp_taken_elsewhere_is_deleted_by_its_token) {
 /* The bare number of another dialect proves nothing to who has no number. */
 TEST(a_bare_stamp_is_nobodys_by_a_token) {
     feed f;
-    prepare_strict(&f, TL_DROP);
+    prepare_strict(&f, TL_RELEASE);
     m.job.believed = (tl_mono){0};
     m.job.proof = (tl_proof){.elsewhere = true};
     (void)feed_start(&f);
@@ -575,7 +575,7 @@ TEST(a_bare_stamp_is_nobodys_by_a_token) {
 
 TEST(cleaning_up_after_a_take_without_an_answer_deletes_nothing) {
     feed f;
-    prepare_plain(&f, TL_DROP);
+    prepare_plain(&f, TL_RELEASE);
     m.job.believed = (tl_mono){0};
     m.job.proof = (tl_proof){0};
     (void)feed_start(&f);
@@ -586,11 +586,11 @@ TEST(cleaning_up_after_a_take_without_an_answer_deletes_nothing) {
 
 TEST(a_del_that_found_nothing_tells_so) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_reply(&f, "'%s'", OWN);
     (void)feed_reply(&f, "0");
     expect(&f, TL_EEXPIRED, false);
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_reply(&f, "'%s'", OWN);
     (void)feed_reply(&f, "nil");
     expect(&f, TL_ESERVER, true);
@@ -605,7 +605,7 @@ static void begin_release(feed *f) {
     is_held(&job);
     feed_init(f, &settling, tl__settle_step);
     f->server.level = TL_LEVEL_PLAIN;
-    tl__settle_init(&settling, &job, TL_DROP, job.believed, 1);
+    tl__settle_init(&settling, &job, TL_RELEASE, job.believed, 1);
     (void)feed_start(f);
     SAID(f, "GET", KEY);
 }

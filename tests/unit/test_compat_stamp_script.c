@@ -14,7 +14,7 @@ static void begin(feed *f, tl_op op) {
 }
 
 static void begin_with_ttl(feed *f, int64_t ttl_ms) {
-    prepare(f, &tl__protocol_bridge, TL_TAKE);
+    prepare(f, &tl__protocol_bridge, TL_ACQUIRE);
     m.job.ttl_ms = ttl_ms;
     assert_int_equal(feed_start(f), TL_GO);
 }
@@ -31,7 +31,7 @@ static void assert_takes_from(const feed *f, const char *value) {
 TEST(take_expects_nothing_and_writes_the_end_of_the_lifetime) {
     for (size_t i = 0; i < 2; i++) {
         feed f;
-        prepare(&f, both[i], TL_TAKE);
+        prepare(&f, both[i], TL_ACQUIRE);
         assert_int_equal(feed_start(&f), TL_GO);
         feed_assert_asked(&f, "take");
         assert_string_equal(feed_arg(&f, 0), TOKEN);
@@ -47,7 +47,7 @@ TEST(take_expects_nothing_and_writes_the_end_of_the_lifetime) {
 
 TEST(the_garbage_lifetime_grows_with_a_long_one) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     m.job.rules.legacy_ttl_min_ms = m.job.ttl_ms = 500000;
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 1), 11 * 500000);
@@ -55,7 +55,7 @@ TEST(the_garbage_lifetime_grows_with_a_long_one) {
 
 TEST(a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     f.server.anchor.offset.lo -= 700000;
     f.server.anchor.offset.hi += 90000;
     (void)feed_start(&f);
@@ -65,7 +65,7 @@ TEST(a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show) {
 /* A former one may have made it a token, its answer lost, in a phase whose lease is over. */
 TEST(keep_that_finds_its_own_token_holds_by_that) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)answer_keep(&f, 1, TOKEN, 5000);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->proof.stamp_ms, 0);
@@ -74,7 +74,7 @@ TEST(keep_that_finds_its_own_token_holds_by_that) {
 
 TEST(take_that_finds_its_own_token_holds_by_that) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 1, TOKEN, 5000, true);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->proof.stamp_ms, 0);
@@ -82,7 +82,7 @@ TEST(take_that_finds_its_own_token_holds_by_that) {
 
 TEST(keep_writes_a_later_stamp_and_says_who_we_are) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     feed_at(&f, 10000);
     f.server.anchor.at = f.now;
     (void)feed_start(&f);
@@ -95,14 +95,14 @@ TEST(keep_writes_a_later_stamp_and_says_who_we_are) {
 
 TEST(drop_says_the_token_alone) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     feed_assert_asked(&f, "drop");
     assert_string_equal(feed_arg(&f, 0), TOKEN);
 }
 
 TEST(a_dialect_that_names_its_writer_is_given_the_token) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     m.job.rules.dialect = dialect("ms-pipe");
     (void)feed_start(&f);
     char want[TL_STAMP_SIZE];
@@ -156,7 +156,7 @@ TEST(more_than_our_lifetime_in_the_stamp_counts_for_nothing) {
 
 TEST(a_take_is_capped_by_what_a_racing_loser_may_leave) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 20);
     (void)answer_take(&f, 1, text_of(START_MS + T_MS), T_MS + GRACE_MS, true);
     expect(&f, TL_OK, false);
@@ -172,19 +172,19 @@ TEST(a_take_that_shows_no_stamp_or_no_time_makes_no_sense) {
     static const char *const values[] = {"nil", "'x" TOKEN "'", "''", "'60000'", "7"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "[1 %s 60000 '77' %s 1 1]", values[i], feed_time(&f));
         expect(&f, TL_ESERVER, true);
     }
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "[1 '%s' 60000 '77' '0' '0' 1 1]", text_of(START_MS + T_MS));
     expect(&f, TL_ESERVER, true);
 }
 
 TEST(too_few_replicas_are_no_lock) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     m.job.wait_replicas = 1;
     (void)feed_start(&f);
     assert_int_equal(f.last.count, 2);
@@ -213,13 +213,13 @@ TEST(what_is_no_stamp_is_held) {
                {"java", NULL}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         feed f;
-        prepare(&f, &tl__protocol_bridge, TL_TAKE);
+        prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
         m.job.rules.dialect = dialect(all[i].dialect);
         (void)feed_start(&f);
         (void)answer_take(&f, 0, all[i].value, -1, false);
         expect(&f, TL_EBUSY, false);
         assert_int_equal(result()->hint.ns, INT64_MAX);
-        prepare(&f, &tl__protocol_bridge, TL_TAKE);
+        prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
         m.job.rules.dialect = dialect(all[i].dialect);
         (void)feed_start(&f);
         (void)answer_take(&f, 0, all[i].value, 4000, false);
@@ -232,17 +232,17 @@ TEST(what_is_no_stamp_is_held) {
 TEST(a_number_is_a_time_from_2001_to_ten_years_ahead) {
     const int64_t ahead = START_MS + INT64_C(3653) * 86400000;
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(1000000000000), -1, false);
     assert_takes_from(&f, "1000000000000");
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(999999999999), -1, false);
     expect(&f, TL_EBUSY, false);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(ahead), -1, false);
     expect(&f, TL_EBUSY, false);
     assert_int_not_equal(result()->hint.ns, INT64_MAX);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(ahead + 1), -1, false);
     expect(&f, TL_EBUSY, false);
     assert_int_equal(result()->hint.ns, INT64_MAX);
@@ -252,7 +252,7 @@ TEST(a_number_is_a_time_from_2001_to_ten_years_ahead) {
 static void assert_free_after(const char *name, const char *value, int64_t first_free_ms) {
     for (int late = 0; late < 2; late++) {
         feed f;
-        prepare(&f, &tl__protocol_bridge, TL_TAKE);
+        prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
         m.job.rules.dialect = dialect(name);
         (void)feed_start(&f);
         feed_at(&f, first_free_ms + M_MS + L_MS + late - START_MS);
@@ -283,12 +283,12 @@ TEST(a_stamp_is_free_when_m_and_l_have_passed_since_the_first_could_take_it) {
 
 TEST(judging_follows_the_servers_time_in_the_answer_itself) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     f.server.anchor.known = false;
     (void)feed_reply(&f, "[0 '%s' -1 '77' '%s' '999999' 1 0]", text_of(START_MS + 498),
                      text_of(START_MS / 1000 + 1));
     expect(&f, TL_EBUSY, false);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "[0 '%s' -1 '77' '%s' '0' 1 0]", text_of(START_MS + 498),
                      text_of(START_MS / 1000 + 2));
     assert_takes_from(&f, text_of(START_MS + 498));
@@ -297,18 +297,19 @@ TEST(judging_follows_the_servers_time_in_the_answer_itself) {
 TEST(a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts) {
     feed f;
     const char *old = text_of(START_MS - 100000);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, old, 3000, false);
     expect(&f, TL_EBUSY, false);
     assert_int_equal(feed_since(result()->hint), 3001);
-    begin(&f, TL_TAKE); /* but one that S knows is a tidelock client's, whose lifetime is garbage */
+    begin(&f,
+          TL_ACQUIRE); /* but one that S knows is a tidelock client's, whose lifetime is garbage */
     (void)answer_take(&f, 0, old, 3000, true);
     assert_takes_from(&f, old);
 }
 
 TEST(a_tidelock_holder_is_waited_for_and_will_announce) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(START_MS + 4000), GRACE_MS, true);
     expect(&f, TL_EBUSY, false);
     assert_true(result()->announced && result()->checked && !result()->silent);
@@ -317,7 +318,7 @@ TEST(a_tidelock_holder_is_waited_for_and_will_announce) {
 
 TEST(s_binds_while_k_is_gone) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, NULL, 5000, true);
     expect(&f, TL_EBUSY, false);
     assert_int_equal(feed_since(result()->hint), 5001);
@@ -327,7 +328,7 @@ TEST(s_binds_while_k_is_gone) {
 /* ---- taking over ----------------------------------------------------------------------------- */
 
 static void begin_taking_over(feed *f, const char *value) {
-    begin(f, TL_TAKE);
+    begin(f, TL_ACQUIRE);
     feed_at(f, 30);
     (void)answer_take(f, 0, value, -1, false);
     assert_int_equal(f->status, TL_GO);
@@ -369,7 +370,7 @@ TEST(what_changes_again_and_again_is_followed_three_times) {
 
 TEST(a_take_over_is_not_begun_when_the_asker_has_moved_on) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, UNTIL_MS);
     (void)answer_take(&f, 0, text_of(START_MS - 60000), -1, false);
     expect(&f, TL_EBUSY, false);
@@ -386,7 +387,7 @@ TEST(a_take_over_that_s_refuses_waits_for_what_binds) {
 
 /* A take whose own stamp is in K yet, and over: it asks K to be kept. */
 static void begin_renewing(feed *f) {
-    begin(f, TL_TAKE);
+    begin(f, TL_ACQUIRE);
     (void)answer_take(f, 1, text_of(START_MS + M_MS), GRACE_MS, true);
     assert_int_equal(f->status, TL_GO);
     feed_assert_asked(f, "keep");
@@ -418,16 +419,16 @@ TEST(what_another_took_before_that_is_busy) {
 
 TEST(refusals_of_a_take_are_told_apart) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, -1, NULL, -1, false);
     expect(&f, TL_EUNAVAILABLE, false);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, -2, NULL, -1, false);
     expect(&f, TL_ESERVER, false);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 2, NULL, -1, false);
     expect(&f, TL_ESERVER, true);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "7");
     expect(&f, TL_ESERVER, true);
 }
@@ -437,7 +438,7 @@ TEST(refusals_of_a_take_are_told_apart) {
 /* A keep of the hold, asked `asked_ns` after the end of the time in which takes are capped. */
 static int64_t kept_until(int64_t asked_ns) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     f.now = tl__mono_add_ns(m.job.proof.capped_until, asked_ns);
     (void)feed_start(&f);
     (void)answer_keep(&f, 1, text_of(server_ms(&f) + T_MS), GRACE_MS);
@@ -455,7 +456,7 @@ TEST(a_keep_asked_more_than_l_after_the_take_is_not_capped_any_more) {
 
 TEST(kept_counts_from_the_asking_what_the_stamp_has_left) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     feed_at(&f, 20000);
     (void)feed_start(&f);
     feed_at(&f, 20300);
@@ -469,7 +470,7 @@ TEST(kept_counts_from_the_asking_what_the_stamp_has_left) {
 
 TEST(the_first_keep_of_an_adopted_lock_is_capped_like_a_take) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.proof = (tl_proof){0};
     m.job.believed = (tl_mono){0};
     (void)feed_start(&f);
@@ -482,17 +483,17 @@ TEST(the_first_keep_of_an_adopted_lock_is_capped_like_a_take) {
 
 TEST(a_keep_that_finds_nothing_has_lost) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)answer_keep(&f, -1, NULL, -1);
     expect_lost(&f, TL_LOST_GONE, false);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)answer_keep(&f, 0, NULL, -1); /* no string */
     expect_lost(&f, TL_LOST_TAKEN, false);
 }
 
 TEST(a_keep_that_came_too_late_proves_no_loss) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)answer_keep(&f, -2, text_of(START_MS + T_MS), 1000);
     expect(&f, TL_EUNAVAILABLE, false);
 }
@@ -507,7 +508,7 @@ static const char *legacy_stamp(int64_t ahead_ms) {
 TEST(a_racing_losers_stamp_is_taken_back) {
     feed f;
     const char *losers = legacy_stamp(M_MS); /* the fastest clock that is allowed */
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, 40);
     (void)answer_keep(&f, 0, losers, -1);
     assert_int_equal(f.status, TL_GO);
@@ -525,7 +526,7 @@ TEST(a_racing_losers_stamp_is_taken_back) {
  * request would be refused. */
 TEST(taking_back_goes_by_the_time_that_was_just_told) {
     feed f;
-    prepare(&f, both[0], TL_KEEP);
+    prepare(&f, both[0], TL_RENEW);
     f.server.drift_ppm = 101500;
     feed_at(&f, 15000);
     (void)feed_start(&f);
@@ -537,7 +538,7 @@ TEST(taking_back_goes_by_the_time_that_was_just_told) {
 
 TEST(a_stamp_of_a_clock_beyond_m_has_robbed_us) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, 400);
     (void)answer_keep(&f, 0, legacy_stamp(M_MS + 1), -1);
     expect_lost(&f, TL_LOST_TAKEN, true);
@@ -546,14 +547,14 @@ TEST(a_stamp_of_a_clock_beyond_m_has_robbed_us) {
 
 TEST(the_last_proof_decides_who_is_a_loser) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.proof.proved_us = feed_server_us(20000);
     m.job.believed = feed_ms(70000);
     feed_at(&f, 30000);
     (void)feed_start(&f);
     (void)answer_keep(&f, 0, legacy_stamp(20000 + M_MS), -1);
     assert_int_equal(f.status, TL_GO);
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.proof.proved_us = feed_server_us(20000);
     m.job.believed = feed_ms(70000);
     feed_at(&f, 30000);
@@ -564,7 +565,7 @@ TEST(the_last_proof_decides_who_is_a_loser) {
 
 TEST(what_dialects_add_is_not_taken_for_the_clock) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.rules.dialect = dialect("jedis-lock"); /* adds a ms */
     (void)feed_start(&f);
     (void)answer_keep(&f, 0, legacy_stamp(M_MS + 1), -1);
@@ -574,7 +575,7 @@ TEST(what_dialects_add_is_not_taken_for_the_clock) {
 TEST(nothing_is_taken_back_once_the_time_is_over) {
     for (int late = 0; late < 2; late++) {
         feed f;
-        begin(&f, TL_KEEP);
+        begin(&f, TL_RENEW);
         f.now = tl__mono_add_ns(m.job.believed, late - 1);
         (void)answer_keep(&f, 0, legacy_stamp(0), -1);
         if (late)
@@ -588,7 +589,7 @@ TEST(what_is_no_stamp_is_another_holder) {
     static const char *const values[] = {TOKEN, "x", "17", "", "99999999999999999"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
-        begin(&f, TL_KEEP);
+        begin(&f, TL_RENEW);
         (void)answer_keep(&f, 0, values[i], -1);
         expect_lost(&f, TL_LOST_TAKEN, false);
     }
@@ -598,7 +599,7 @@ TEST(waiters_that_always_overwrite_rob_only_near_the_end) {
     for (int late = 0; late < 2; late++) {
         feed f;
         char value[64];
-        prepare(&f, &tl__protocol_bridge, TL_KEEP);
+        prepare(&f, &tl__protocol_bridge, TL_RENEW);
         m.job.rules.dialect = dialect("ms-pipe");
         (void)feed_start(&f);
         /* its clock, when it wrote: from E - M - L on it may have seen ours as expired */
@@ -616,7 +617,7 @@ TEST(waiters_that_always_overwrite_rob_only_near_the_end) {
 TEST(where_waiters_always_overwrite_each_keep_is_capped_anew) {
     feed f;
     char value[64];
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.rules.dialect = dialect("ms-pipe");
     feed_at(&f, 20000);
     (void)feed_start(&f);
@@ -633,7 +634,7 @@ TEST(where_waiters_always_overwrite_each_keep_is_capped_anew) {
 TEST(what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep) {
     feed f;
     char value[64];
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.rules.dialect = dialect("ms-pipe");
     m.job.ttl_ms = 10000;
     feed_at(&f, 20000);
@@ -649,7 +650,7 @@ TEST(what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep) {
 /* From the latest that the server's clock can show, with what a fast clock of the server gains on ours until then, M, and rounding. */
 TEST(what_is_taken_back_ends_m_after_all_that_may_be_believed) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_KEEP);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.ttl_ms = 10000;
     feed_at(&f, 20000);
     f.server.anchor.at = f.now;
@@ -666,7 +667,7 @@ TEST(what_is_taken_back_ends_m_after_all_that_may_be_believed) {
 
 /* A keep that is taking its stamp back. */
 static void begin_taking_back(feed *f) {
-    begin(f, TL_KEEP);
+    begin(f, TL_RENEW);
     (void)answer_keep(f, 0, legacy_stamp(-100), -1);
     assert_int_equal(f->status, TL_GO);
 }
@@ -728,7 +729,7 @@ TEST(drop_tells_released_expired_and_taken_apart) {
                {0, M_MS + 1, TL_ETAKEN}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         feed f;
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         const char *value = all[i].status < 0 ? NULL : legacy_stamp(all[i].ahead_ms);
         (void)answer_drop(&f, all[i].status, value);
         assert_int_equal(f.status, TL_END);
@@ -738,11 +739,11 @@ TEST(drop_tells_released_expired_and_taken_apart) {
 
 TEST(a_losers_stamp_after_our_time_is_anothers) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     f.now = m.job.believed;
     (void)answer_drop(&f, 0, legacy_stamp(0));
     expect(&f, TL_ETAKEN, false);
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)answer_drop(&f, 0, NULL);
     expect(&f, TL_ETAKEN, false);
 }
@@ -752,7 +753,7 @@ TEST(a_losers_stamp_after_our_time_is_anothers) {
 #define UNKNOWN "-ERR unknown command 'EVALSHA'"
 
 TEST(the_bridge_refuses_a_server_without_eval) {
-    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+    for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         begin(&f, (tl_op)op);
         (void)feed_reply(&f, UNKNOWN);
@@ -763,7 +764,7 @@ TEST(the_bridge_refuses_a_server_without_eval) {
 }
 
 TEST(a_timestamp_lock_goes_on_without_eval_and_remembers_it) {
-    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+    for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         prepare(&f, &tl__protocol_timestamp, (tl_op)op);
         (void)feed_start(&f);
@@ -785,7 +786,7 @@ TEST(a_timestamp_lock_goes_on_without_eval_and_remembers_it) {
 
 TEST(the_bridge_asks_by_script_whatever_is_known) {
     feed f;
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     f.server.level = TL_LEVEL_PLAIN;
     (void)feed_start(&f);
     feed_assert_asked(&f, "take");
@@ -798,7 +799,7 @@ TEST(other_errors_do_not_tell_the_level) {
         "-LOADING Redis is loading the dataset in memory", "-ERR unknown subcommand"};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         feed f;
-        prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+        prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
         (void)feed_start(&f);
         (void)feed_reply(&f, "%s", errors[i]);
         assert_int_equal(f.status, TL_END);

@@ -120,12 +120,12 @@ static void assert_takes(const feed *f, int64_t end_ms, int64_t fence, int64_t s
 /* Each number is by the edge of the server's clock that costs us, not others. */
 TEST(a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     f.server.anchor.offset.lo -= 700000;
     f.server.anchor.offset.hi += 90000;
     (void)FIND(&f, NULL);
     assert_takes(&f, START_MS - 700 + T_MS, FEED_SERVER_US + 90000, FEED_SERVER_US - 700000);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     f.server.anchor.offset.hi += 90000;
     (void)FIND(&f, NULL, .token = "", .fence = FEED_SERVER_US + 10);
     assert_takes(&f, START_MS + T_MS, FEED_SERVER_US + 90000, FEED_SERVER_US);
@@ -133,7 +133,7 @@ TEST(a_stamp_counts_from_the_earliest_and_a_fence_from_the_latest) {
 
 TEST(a_free_key_is_taken_and_ours_for_what_its_stamp_leaves) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
     feed_at(&f, 100);
     f.server.anchor.at = f.now;
@@ -156,7 +156,7 @@ TEST(a_free_key_is_taken_and_ours_for_what_its_stamp_leaves) {
 
 TEST(a_short_lifetime_is_worth_itself_less_the_way_and_m) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     m.job.ttl_ms = 30000;
     (void)feed_start(&f);
@@ -170,7 +170,7 @@ TEST(a_short_lifetime_is_worth_itself_less_the_way_and_m) {
 /* Where the time is our own wall clock's, which is off by M as everybody's. */
 TEST(without_time_our_own_clock_is_spared_too) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     f.server.anchor.known = false;
     m.job.ttl_ms = 30000;
@@ -189,7 +189,7 @@ TEST(without_time_our_own_clock_is_spared_too) {
 
 TEST(fences_rise_and_are_reserved) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     m.job.fences = 64;
     (void)feed_start(&f);
@@ -202,7 +202,7 @@ TEST(fences_rise_and_are_reserved) {
 
 TEST(fences_at_their_end_are_refused) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL, .token = "", .fence = (INT64_C(1) << 53) - 1);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(result()->code, TL_ESERVER);
@@ -215,11 +215,11 @@ static tl_status find_ended(feed *f, int64_t ago_ms) {
 
 TEST(a_stamp_is_taken_when_m_and_l_have_passed) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)find_ended(&f, M_MS + L_MS + 1);
     expect(&f, TL_EBUSY, false);
     assert_int_equal(feed_since(result()->hint), 1);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)find_ended(&f, M_MS + L_MS + 2);
     assert_takes(&f, server_ms(&f) + T_MS, FEED_SERVER_US, FEED_SERVER_US);
 }
@@ -228,7 +228,7 @@ TEST(what_is_no_stamp_is_held) {
     static const char *const values[] = {"", OTHER, "1", "99999999999999999"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)FIND(&f, values[i]);
         expect(&f, TL_EBUSY, false);
         assert_int_equal(result()->hint.ns, INT64_MAX);
@@ -238,7 +238,7 @@ TEST(what_is_no_stamp_is_held) {
 
 TEST(a_key_of_another_kind_is_held) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f,
                      "+OK -ERR Operation against a key holding the wrong kind of value\n -1 "
                      "[nil nil nil nil] [%s] +OK",
@@ -248,24 +248,24 @@ TEST(a_key_of_another_kind_is_held) {
 
 TEST(a_stamp_with_a_lifetime_that_s_does_not_know_is_held) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     const char *old = text_of(START_MS - 100000);
     (void)FIND(&f, old, .ttl = 7);
     expect(&f, TL_EBUSY, false);
     assert_int_equal(feed_since(result()->hint), 8001);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, old, .ttl = 7, .token = OTHER, .bound = old);
     assert_string_equal(f.last.command[0].argv[0].p, "HMSET");
 }
 
 TEST(s_binds_while_k_is_gone) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL, .token = OTHER, .bound = "x", .until_us = FEED_SERVER_US);
     expect(&f, TL_EBUSY, false);
     assert_true(result()->announced);
     assert_int_equal(feed_since(result()->hint), 2);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL, .token = OTHER, .bound = "x", .until_us = FEED_SERVER_US - 1);
     assert_string_equal(f.last.command[0].argv[0].p, "HMSET");
 }
@@ -273,7 +273,7 @@ TEST(s_binds_while_k_is_gone) {
 TEST(a_tidelock_holder_is_announced) {
     feed f;
     const char *value = text_of(START_MS + 20000);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, value, .token = OTHER, .bound = value, .until_us = UNTIL(START_MS + 20000));
     expect(&f, TL_EBUSY, false);
     assert_true(result()->announced);
@@ -283,7 +283,7 @@ TEST(a_tidelock_holder_is_announced) {
 /* Its own, whether the answer was lost or came too late: never by the bytes alone. */
 TEST(a_take_that_finds_its_token_writes_anew_and_keeps_the_fence) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 5000);
     f.server.anchor.at = f.now;
     (void)answer_ours(&f);
@@ -296,7 +296,7 @@ TEST(a_take_that_finds_its_token_writes_anew_and_keeps_the_fence) {
     expect(&f, TL_OK, false);
     assert_int_equal(result()->fence, 77);
     assert_int_equal(result()->deadline.ns, feed_ms(5000 + CAP_MS).ns - DRIFT_OF(CAP_MS));
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, own(), .token = OTHER, .bound = own(), .fence = 77);
     expect(&f, TL_EBUSY, false);
 }
@@ -304,7 +304,7 @@ TEST(a_take_that_finds_its_token_writes_anew_and_keeps_the_fence) {
 TEST(a_take_that_finds_its_token_never_shortens) {
     feed f;
     const char *later = text_of(START_MS + T_MS + 40000);
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, later, .token = TOKEN, .bound = later, .fence = 77);
     char want[64];
     (void)snprintf(want, sizeof want, "SET " KEY " %s;", later);
@@ -316,7 +316,7 @@ TEST(a_fence_that_cannot_be_is_refused_with_its_token) {
     const int64_t fences[] = {0, INT64_C(1) << 53};
     for (size_t i = 0; i < sizeof fences / sizeof *fences; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)FIND(&f, own(), .token = TOKEN, .bound = own(), .fence = fences[i]);
         expect(&f, TL_ESERVER, true);
     }
@@ -324,7 +324,7 @@ TEST(a_fence_that_cannot_be_is_refused_with_its_token) {
 
 TEST(one_that_found_itself_the_holder_has_left_something_behind) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)answer_ours(&f);
     (void)feed_refused(&f);
     expect(&f, TL_EUNAVAILABLE, true);
@@ -333,19 +333,19 @@ TEST(one_that_found_itself_the_holder_has_left_something_behind) {
 /* ---- what comes of writing ------------------------------------------------------------------- */
 
 TEST(an_unanswered_exec_is_doubt_an_unanswered_look_is_none) {
-    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+    for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         begin(&f, (tl_op)op);
         (void)feed_lost(&f);
         expect(&f, TL_EUNAVAILABLE, false);
         begin(&f, (tl_op)op);
-        (void)(op == TL_TAKE ? FIND(&f, NULL) : answer_ours(&f));
+        (void)(op == TL_ACQUIRE ? FIND(&f, NULL) : answer_ours(&f));
         (void)feed_lost(&f);
         expect(&f, TL_EUNCERTAIN, true);
         assert_int_equal(result()->harmless.ns, INT64_MAX);
         assert_false(result()->last); /* asking again does no harm */
         begin(&f, (tl_op)op);
-        (void)(op == TL_TAKE ? FIND(&f, NULL) : answer_ours(&f));
+        (void)(op == TL_ACQUIRE ? FIND(&f, NULL) : answer_ours(&f));
         (void)feed_refused(&f); /* the connection was lost before it could be written */
         expect(&f, TL_EUNAVAILABLE, false);
     }
@@ -353,14 +353,14 @@ TEST(an_unanswered_exec_is_doubt_an_unanswered_look_is_none) {
 
 TEST(who_is_disturbed_looks_again_a_few_times) {
     static const tl_err ends[] = {TL_EBUSY, TL_EUNAVAILABLE, TL_EUNAVAILABLE};
-    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+    for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         begin(&f, (tl_op)op);
         for (int i = 0; i <= TL_STAMP_ROUNDS; i++) {
             if (i > 0)
                 assert_reads(&f, true);
-            (void)(op == TL_TAKE ? FIND(&f, NULL) : answer_ours(&f));
-            (void)(op == TL_DROP ? feed_reply(&f, "+QUEUED +QUEUED nil 0") : answer_raced(&f));
+            (void)(op == TL_ACQUIRE ? FIND(&f, NULL) : answer_ours(&f));
+            (void)(op == TL_RELEASE ? feed_reply(&f, "+QUEUED +QUEUED nil 0") : answer_raced(&f));
         }
         expect(&f, ends[op], false);
     }
@@ -369,7 +369,7 @@ TEST(who_is_disturbed_looks_again_a_few_times) {
 /* What was its own at the first look has been another's since: it is taken whole, with a fence of its own. */
 TEST(a_take_that_lost_its_lock_between_two_looks_takes_it_anew) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 100);
     f.server.anchor.at = f.now;
     (void)answer_ours(&f);
@@ -384,7 +384,7 @@ TEST(a_take_that_lost_its_lock_between_two_looks_takes_it_anew) {
 
 TEST(nobody_looks_again_when_the_time_is_up) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL);
     feed_at(&f, UNTIL_MS);
     (void)answer_raced(&f);
@@ -394,14 +394,14 @@ TEST(nobody_looks_again_when_the_time_is_up) {
 /* From 2.6.5 on a transaction with a refused command is not executed. */
 TEST(a_refused_transaction_has_done_nothing) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     f.place = "place";
     (void)FIND(&f, NULL);
     (void)feed_reply(&f, "-OOM command not allowed\n+QUEUED -OOM command not allowed\n+QUEUED "
                          "-EXECABORT Transaction discarded because of previous errors.");
     expect(&f, TL_EUNAVAILABLE, false);
     assert_string_equal(f.out.words, "place: OOM command not allowed");
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL);
     (void)feed_reply(&f, "+QUEUED +QUEUED +QUEUED +QUEUED -NOPERM this user has no permissions");
     expect(&f, TL_EDENIED, false);
@@ -417,10 +417,10 @@ TEST(one_that_was_executed_in_part_is_undone) {
         "+QUEUED +QUEUED +QUEUED +QUEUED [-ERR command not allowed when used memory > 'maxmemory'\n"
         " 1 +OK ['1' '2']]"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        for (int op = TL_TAKE; op <= TL_KEEP; op++) {
+        for (int op = TL_ACQUIRE; op <= TL_RENEW; op++) {
             feed f;
             begin(&f, (tl_op)op);
-            (void)(op == TL_TAKE ? FIND(&f, NULL) : answer_ours(&f));
+            (void)(op == TL_ACQUIRE ? FIND(&f, NULL) : answer_ours(&f));
             (void)feed_reply(&f, "%s", parts[i]);
             expect(&f, TL_EUNAVAILABLE, true);
         }
@@ -436,12 +436,12 @@ TEST(answers_that_make_no_sense_prove_nothing) {
                                          "+QUEUED +QUEUED +QUEUED +QUEUED []"};
     feed f;
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "%s", looks[i]);
         expect(&f, TL_ESERVER, false);
     }
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)FIND(&f, NULL);
         (void)feed_reply(&f, "%s", writes[i]);
         expect(&f, TL_ESERVER, true);
@@ -456,7 +456,7 @@ TEST(a_look_that_is_refused_is_told_and_changes_nothing) {
         "+OK nil -1 [nil nil nil nil] ['1' '2'] -LOADING Redis is loading the dataset in memory"};
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "%s", replies[i]);
         expect(&f, TL_EUNAVAILABLE, false);
         assert_string_equal(f.out.words, "LOADING Redis is loading the dataset in memory");
@@ -465,7 +465,7 @@ TEST(a_look_that_is_refused_is_told_and_changes_nothing) {
 
 TEST(a_sidecar_of_another_kind_is_told) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "+OK nil -1 -WRONGTYPE Operation against a key holding the wrong kind of "
                          "value\n['1' '2'] +OK");
     expect(&f, TL_ESERVER, false);
@@ -474,7 +474,7 @@ TEST(a_sidecar_of_another_kind_is_told) {
 /* It told the time at login, but doesn't any more. */
 TEST(a_time_that_is_refused_is_done_without) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "+OK nil -1 [nil nil nil nil] -ERR unknown command 'TIME'\n+OK");
     assert_int_equal(f.status, TL_GO);
     assert_null(strstr(said(&f), "TIME"));
@@ -483,7 +483,7 @@ TEST(a_time_that_is_refused_is_done_without) {
 /* Then what is left counts from the latest that the server's clock can show. */
 TEST(without_an_answer_of_time_the_latest_counts) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     m.job.ttl_ms = 30000;
     (void)feed_start(&f);
@@ -498,7 +498,7 @@ TEST(without_an_answer_of_time_the_latest_counts) {
 
 TEST(too_few_replicas_are_no_lock) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     m.job.wait_replicas = 1;
     m.job.wait_replicas_ms = 500;
@@ -519,7 +519,7 @@ TEST(a_server_without_watch_multi_or_exec_is_spoken_to_in_plain) {
         "+OK nil -1 [nil nil nil nil] ['1' '2'] " UNKNOWN,
     };
     static const char *const first[] = {"SETNX", "GET", "GET"};
-    for (int op = TL_TAKE; op <= TL_DROP; op++) {
+    for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
             begin(&f, (tl_op)op);
@@ -530,9 +530,9 @@ TEST(a_server_without_watch_multi_or_exec_is_spoken_to_in_plain) {
             assert_null(f.last.pin);
         }
         begin(&f, (tl_op)op);
-        (void)(op == TL_TAKE ? FIND(&f, NULL) : answer_ours(&f));
-        (void)feed_reply(&f, op == TL_DROP ? "+QUEUED +QUEUED " UNKNOWN "0"
-                                           : "+QUEUED +QUEUED +QUEUED +QUEUED " UNKNOWN);
+        (void)(op == TL_ACQUIRE ? FIND(&f, NULL) : answer_ours(&f));
+        (void)feed_reply(&f, op == TL_RELEASE ? "+QUEUED +QUEUED " UNKNOWN "0"
+                                              : "+QUEUED +QUEUED +QUEUED +QUEUED " UNKNOWN);
         assert_int_equal(f.out.level, TL_LEVEL_PLAIN);
         assert_string_equal(f.last.command[0].argv[0].p, first[op]);
     }
@@ -540,12 +540,12 @@ TEST(a_server_without_watch_multi_or_exec_is_spoken_to_in_plain) {
 
 TEST(strict_and_the_bridge_never_watch) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_TAKE);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     m.job.rules.strict = true;
     (void)feed_start(&f);
     assert_string_equal(f.last.command[0].argv[0].p, "SETNX");
-    prepare(&f, &tl__protocol_bridge, TL_TAKE);
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     (void)feed_start(&f);
     feed_assert_asked(&f, "take");
@@ -555,7 +555,7 @@ TEST(strict_and_the_bridge_never_watch) {
 
 TEST(a_keep_writes_a_later_stamp_and_lifts_the_cap) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, 20000);
     f.server.anchor.at = f.now;
     (void)answer_ours(&f);
@@ -575,12 +575,12 @@ TEST(a_keep_writes_a_later_stamp_and_lifts_the_cap) {
 
 TEST(a_keep_within_l_of_the_take_leaves_the_cap) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, L_MS);
     (void)answer_ours(&f);
     (void)answer_wrote(&f);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, L_MS + 1);
     (void)answer_ours(&f);
     (void)answer_wrote(&f);
@@ -589,7 +589,7 @@ TEST(a_keep_within_l_of_the_take_leaves_the_cap) {
 
 TEST(a_keep_never_shortens) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_KEEP);
+    prepare(&f, &tl__protocol_timestamp, TL_RENEW);
     f.server.level = TL_LEVEL_WATCH;
     m.job.ttl_ms = 10000;
     (void)feed_start(&f);
@@ -602,19 +602,19 @@ TEST(a_keep_never_shortens) {
 
 TEST(a_keep_that_finds_it_gone_or_anothers_is_lost) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)FIND(&f, NULL, .token = TOKEN, .bound = own());
     expect_lost(&f, TL_LOST_GONE, false);
-    begin(&f, TL_KEEP); /* our bytes, but S names another: equal bytes are no identity */
+    begin(&f, TL_RENEW); /* our bytes, but S names another: equal bytes are no identity */
     (void)FIND(&f, own(), .token = OTHER, .bound = own());
     expect_lost(&f, TL_LOST_TAKEN, false);
-    begin(&f, TL_KEEP); /* removed by force */
+    begin(&f, TL_RENEW); /* removed by force */
     (void)FIND(&f, own(), .token = "", .bound = "");
     expect_lost(&f, TL_LOST_TAKEN, false);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)FIND(&f, OTHER, .token = TOKEN, .bound = own());
     expect_lost(&f, TL_LOST_TAKEN, false);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_reply(&f,
                      "+OK -WRONGTYPE Operation against a key holding the wrong kind of value\n -1 "
                      "['" TOKEN "' '%s' '1' '77'] [%s] +OK",
@@ -630,7 +630,7 @@ static tl_status find_written(feed *f, int64_t read_ms) {
 
 TEST(a_losers_stamp_is_taken_back_and_ends_no_sooner) {
     feed f;
-    prepare(&f, &tl__protocol_timestamp, TL_KEEP);
+    prepare(&f, &tl__protocol_timestamp, TL_RENEW);
     f.server.level = TL_LEVEL_WATCH;
     m.job.ttl_ms = 10000;
     (void)feed_start(&f);
@@ -646,7 +646,7 @@ TEST(a_losers_stamp_is_taken_back_and_ends_no_sooner) {
 
 TEST(a_thiefs_clock_is_named) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)find_written(&f, M_MS + 1);
     expect_lost(&f, TL_LOST_TAKEN, true);
     assert_int_equal(result()->thief_ahead_ms, M_MS + 1);
@@ -656,12 +656,12 @@ TEST(a_thiefs_clock_is_named) {
 
 TEST(a_release_deletes_what_is_ours_and_tells_who_waits) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)answer_ours(&f);
     assert_writes(&f, "DEL " KEY "; HDEL " SIDECAR " token; EXEC; PUBLISH " SIDECAR " ");
     (void)feed_reply(&f, "+QUEUED +QUEUED [1 1] 2");
     expect(&f, TL_OK, false);
-    begin(&f, TL_DROP); /* it had no need of being told */
+    begin(&f, TL_RELEASE); /* it had no need of being told */
     (void)answer_ours(&f);
     (void)feed_reply(&f, "+QUEUED +QUEUED [1 1] -NOPERM this user has no permissions");
     expect(&f, TL_OK, false);
@@ -669,7 +669,7 @@ TEST(a_release_deletes_what_is_ours_and_tells_who_waits) {
 
 TEST(a_key_that_went_by_itself_was_over) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)answer_ours(&f);
     (void)feed_reply(&f, "+QUEUED +QUEUED [0 1] 2");
     expect(&f, TL_EEXPIRED, false);
@@ -677,22 +677,22 @@ TEST(a_key_that_went_by_itself_was_over) {
 
 TEST(a_release_deletes_nothing_that_is_not_provably_ours) {
     feed f;
-    begin(&f, TL_DROP); /* our bytes, another's token */
+    begin(&f, TL_RELEASE); /* our bytes, another's token */
     (void)FIND(&f, own(), .token = OTHER, .bound = own());
     assert_writes(&f, "HMSET " SIDECAR " spent " TOKEN "; EXEC");
     (void)feed_reply(&f, "+QUEUED [+OK]");
     expect(&f, TL_ETAKEN, false);
-    begin(&f, TL_DROP); /* our token, another's bytes */
+    begin(&f, TL_RELEASE); /* our token, another's bytes */
     (void)find_written(&f, 2 * M_MS);
     assert_writes(&f, "HDEL " SIDECAR " token; EXEC; PUBLISH " SIDECAR " ");
     (void)feed_reply(&f, "+QUEUED [1] 0");
     expect(&f, TL_ETAKEN, false);
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)FIND(&f, NULL, .token = TOKEN, .bound = own());
     assert_writes(&f, "HDEL " SIDECAR " token; EXEC; PUBLISH " SIDECAR " ");
     (void)feed_reply(&f, "+QUEUED [1] 0");
     expect(&f, TL_EEXPIRED, false);
-    begin(&f, TL_DROP); /* a racing loser's: ours until now */
+    begin(&f, TL_RELEASE); /* a racing loser's: ours until now */
     (void)find_written(&f, M_MS);
     assert_writes(&f, "HDEL " SIDECAR " token; EXEC; PUBLISH " SIDECAR " ");
     (void)feed_reply(&f, "+QUEUED [1] 0");
@@ -702,12 +702,12 @@ TEST(a_release_deletes_nothing_that_is_not_provably_ours) {
 /* A take that is still on its way finds S touched: also where there is none yet. */
 TEST(a_release_always_touches_the_sidecar) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)FIND(&f, NULL);
     assert_writes(&f, "HMSET " SIDECAR " spent " TOKEN "; EXPIRE " SIDECAR " 3600; EXEC");
     (void)feed_reply(&f, "+QUEUED +QUEUED [+OK 1]");
     expect(&f, TL_EEXPIRED, false);
-    begin(&f, TL_DROP); /* one that is there has a lifetime, perhaps a longer one */
+    begin(&f, TL_RELEASE); /* one that is there has a lifetime, perhaps a longer one */
     (void)FIND(&f, NULL, .token = "", .fence = 77);
     assert_writes(&f, "HMSET " SIDECAR " spent " TOKEN "; EXEC");
 }
@@ -723,7 +723,7 @@ TEST(a_release_that_was_not_answered_is_asked_again) {
     feed_init(&f, &s, tl__settle_step);
     f.server.level = TL_LEVEL_WATCH;
     f.server.wall_us = FEED_OFFSET_US;
-    tl__settle_init(&s, &job, TL_DROP, job.believed, 1);
+    tl__settle_init(&s, &job, TL_RELEASE, job.believed, 1);
     (void)feed_start(&f);
     (void)answer_ours(&f);
     feed_later(&f, 10);

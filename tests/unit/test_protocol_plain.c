@@ -30,7 +30,7 @@ static void assert_words(const feed *f, uint8_t command, const char *const *word
 
 TEST(the_first_take_is_one_plain_set) {
     feed f;
-    begin(&f, TL_TAKE, false);
+    begin(&f, TL_ACQUIRE, false);
     assert_int_equal(f.last.count, 1);
     assert_int_equal(f.last.command[0].form, TL_ARGV);
     assert_int_equal(f.last.command[0].argc, 6);
@@ -42,7 +42,7 @@ TEST(a_further_take_and_a_keep_compare_and_have_a_limit) {
     for (int i = 0; i < 2; i++) {
         feed f;
         char limit[TL_INT_SIZE];
-        begin(&f, i ? TL_KEEP : TL_TAKE, true);
+        begin(&f, i ? TL_RENEW : TL_ACQUIRE, true);
         (void)snprintf(limit, sizeof limit, "%lld", (long long)feed_server_us(ATTEMPT_MS) - 400);
         feed_assert_asked(&f, "hold");
         assert_int_equal(f.last.command[0].nkeys, 1);
@@ -54,7 +54,7 @@ TEST(a_further_take_and_a_keep_compare_and_have_a_limit) {
 
 TEST(a_drop_compares_and_names_the_channel) {
     feed f;
-    begin(&f, TL_DROP, false);
+    begin(&f, TL_RELEASE, false);
     feed_assert_asked(&f, "free");
     assert_int_equal(f.last.command[0].nkeys, 1);
     assert_words(&f, 0, (const char *const[]){KEY, TOKEN, SIDECAR, NULL});
@@ -63,7 +63,7 @@ TEST(a_drop_compares_and_names_the_channel) {
 TEST(wait_follows_what_writes) {
     for (int i = 0; i < 4; i++) {
         feed f;
-        prepare(&f, i == 3 ? TL_DROP : i == 2 ? TL_KEEP : TL_TAKE, i == 1);
+        prepare(&f, i == 3 ? TL_RELEASE : i == 2 ? TL_RENEW : TL_ACQUIRE, i == 1);
         m.job.wait_replicas = 2;
         m.job.wait_replicas_ms = 750;
         (void)feed_start(&f);
@@ -77,7 +77,7 @@ TEST(wait_follows_what_writes) {
 
 TEST(a_set_is_ours_from_the_sending_less_the_drift) {
     feed f;
-    begin(&f, TL_TAKE, false);
+    begin(&f, TL_ACQUIRE, false);
     feed_at(&f, 800); /* when the answer came doesn't count */
     (void)feed_reply(&f, "+OK");
     expect(&f, TL_OK, false);
@@ -88,7 +88,7 @@ TEST(a_set_is_ours_from_the_sending_less_the_drift) {
 
 TEST(a_refused_set_is_busy_for_who_knows_how_long) {
     feed f;
-    begin(&f, TL_TAKE, false);
+    begin(&f, TL_ACQUIRE, false);
     (void)feed_reply(&f, "nil");
     expect(&f, TL_EBUSY, false);
     assert_int_equal(result()->hint.ns, INT64_MAX);
@@ -97,7 +97,7 @@ TEST(a_refused_set_is_busy_for_who_knows_how_long) {
 
 TEST(a_lost_set_may_take_effect_whenever_it_arrives) {
     feed f;
-    begin(&f, TL_TAKE, false);
+    begin(&f, TL_ACQUIRE, false);
     (void)feed_lost(&f);
     expect(&f, TL_EUNCERTAIN, true);
     assert_int_equal(result()->harmless.ns, INT64_MAX);
@@ -108,7 +108,7 @@ TEST(any_other_answer_to_set_is_malformed) {
         "1", "0", "+QUEUED", "'ok'", "+", "[]", "[1 't' 30000 '1' '2']", "[1 't' nil '1' '2' 1]"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
-        begin(&f, TL_TAKE, false);
+        begin(&f, TL_ACQUIRE, false);
         (void)feed_reply(&f, "%s", bad[i]);
         expect(&f, TL_ESERVER, true);
     }
@@ -126,7 +126,7 @@ TEST(errors_mean_what_they_mean_to_all) {
                 {"-ERR wrong number of arguments for 'set' command", TL_EUNSUPPORTED}}; /* 2.4 */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         feed f;
-        begin(&f, TL_TAKE, false);
+        begin(&f, TL_ACQUIRE, false);
         (void)feed_reply(&f, "%s", rows[i].error);
         expect(&f, rows[i].code, false);
     }
@@ -141,7 +141,7 @@ static tl_status held(feed *f, int status, const char *left) {
 TEST(ours_by_comparison_counts_what_the_key_has_left) {
     for (int i = 0; i < 2; i++) {
         feed f;
-        begin(&f, i ? TL_KEEP : TL_TAKE, true);
+        begin(&f, i ? TL_RENEW : TL_ACQUIRE, true);
         feed_at(&f, 100);
         (void)held(&f, 1, "1234");
         expect(&f, TL_OK, false);
@@ -152,24 +152,24 @@ TEST(ours_by_comparison_counts_what_the_key_has_left) {
 
 TEST(busy_by_comparison_tells_when_to_come_back) {
     feed f;
-    begin(&f, TL_TAKE, true);
+    begin(&f, TL_ACQUIRE, true);
     feed_at(&f, 30);
     (void)held(&f, 0, "5000");
     expect(&f, TL_EBUSY, false);
     assert_int_equal(feed_since(result()->hint), 30 + 5000 + 1);
     assert_false(result()->announced); /* who knows whether its holder does */
-    begin(&f, TL_TAKE, true);
+    begin(&f, TL_ACQUIRE, true);
     (void)held(&f, 0, "-1");
     assert_int_equal(result()->hint.ns, INT64_MAX);
 }
 
 TEST(a_keep_that_finds_another_or_nothing_has_lost) {
     feed f;
-    begin(&f, TL_KEEP, false);
+    begin(&f, TL_RENEW, false);
     (void)held(&f, 0, "5000");
     expect(&f, TL_ELOST, false);
     assert_int_equal(result()->why, TL_LOST_TAKEN);
-    begin(&f, TL_KEEP, false);
+    begin(&f, TL_RENEW, false);
     (void)held(&f, -1, "-1");
     expect(&f, TL_ELOST, false);
     assert_int_equal(result()->why, TL_LOST_GONE);
@@ -178,7 +178,7 @@ TEST(a_keep_that_finds_another_or_nothing_has_lost) {
 TEST(a_request_past_its_limit_left_nothing_behind) {
     for (int i = 0; i < 2; i++) {
         feed f;
-        begin(&f, i ? TL_KEEP : TL_TAKE, true);
+        begin(&f, i ? TL_RENEW : TL_ACQUIRE, true);
         (void)held(&f, -2, "-1");
         expect(&f, TL_EUNAVAILABLE, false);
     }
@@ -197,7 +197,7 @@ TEST(any_other_comparison_is_malformed) {
                                "[-1 nil -1 '1' '2' 1]"}; /* absent, and yet not taken */
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
-        begin(&f, TL_TAKE, true);
+        begin(&f, TL_ACQUIRE, true);
         (void)feed_reply(&f, "%s", bad[i]);
         expect(&f, TL_ESERVER, true);
         assert_int_equal(result()->harmless.ns, feed_ms(ATTEMPT_MS).ns);
@@ -214,7 +214,7 @@ TEST(each_drop_answer_is_told_apart) {
                 {"[1]", TL_ESERVER, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         feed f;
-        begin(&f, TL_DROP, false);
+        begin(&f, TL_RELEASE, false);
         (void)feed_reply(&f, "%s", rows[i].reply);
         expect(&f, rows[i].code, rows[i].maybe);
     }
@@ -225,7 +225,7 @@ TEST(each_drop_answer_is_told_apart) {
 TEST(too_few_replicas_are_no_lock) {
     for (int i = 0; i < 6; i++) {
         feed f;
-        prepare(&f, i % 3 == 2 ? TL_KEEP : TL_TAKE, i % 3 == 1);
+        prepare(&f, i % 3 == 2 ? TL_RENEW : TL_ACQUIRE, i % 3 == 1);
         m.job.wait_replicas = 2;
         (void)feed_start(&f);
         if (i % 3 == 0)
@@ -239,7 +239,7 @@ TEST(too_few_replicas_are_no_lock) {
 TEST(a_server_that_has_just_started_grants_nothing) {
     for (int i = 0; i < 2; i++) {
         feed f;
-        prepare(&f, TL_TAKE, i);
+        prepare(&f, TL_ACQUIRE, i);
         m.job.restart_quiet_ms = 1000;
         f.server.up_since = feed_ms(-500);
         (void)feed_start(&f);
@@ -251,7 +251,7 @@ TEST(a_server_that_has_just_started_grants_nothing) {
 
 TEST(an_answer_to_another_question_is_ignored) {
     feed f;
-    begin(&f, TL_TAKE, false);
+    begin(&f, TL_ACQUIRE, false);
     assert_int_equal(feed_reply_to(&f, TICKET + 1, "+OK"), TL_GO);
     (void)feed_reply(&f, "nil");
     expect(&f, TL_EBUSY, false);

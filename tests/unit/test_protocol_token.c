@@ -22,7 +22,7 @@ static void begin(feed *f, tl_op op) {
 
 TEST(take_says_all_that_the_script_needs) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_assert_asked(&f, "take");
     assert_int_equal(f.last.ticket, TICKET);
     assert_int_equal(f.last.count, 1);
@@ -42,7 +42,7 @@ TEST(take_says_all_that_the_script_needs) {
 
 TEST(keep_says_all_that_the_script_needs) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_assert_asked(&f, "keep");
     assert_int_equal(f.last.count, 1);
     assert_int_equal(f.last.command[0].argc, 10);
@@ -58,7 +58,7 @@ TEST(keep_says_all_that_the_script_needs) {
 
 TEST(drop_says_all_that_the_script_needs) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     feed_assert_asked(&f, "drop");
     assert_int_equal(f.last.count, 1);
     assert_int_equal(f.last.command[0].argc, 3);
@@ -67,9 +67,9 @@ TEST(drop_says_all_that_the_script_needs) {
 
 TEST(an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
-    prepare(&f, TL_TAKE, 700);
+    prepare(&f, TL_ACQUIRE, 700);
     (void)feed_start(&f);
     assert_int_equal(feed_since(f.last.by), 700);
     assert_int_equal(feed_arg_int(&f, 2), feed_server_us(700) - 140);
@@ -77,7 +77,7 @@ TEST(an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on) {
 
 TEST(not_after_counts_the_earliest_that_the_servers_clock_can_show) {
     feed f;
-    prepare(&f, TL_TAKE, 60000);
+    prepare(&f, TL_ACQUIRE, 60000);
     f.server.anchor.offset.hi += 900000; /* however late it may be */
     f.server.anchor.offset.lo -= 50000;
     f.server.anchor.at = feed_ms(-10000);
@@ -98,9 +98,9 @@ static void begin_outdated(feed *f, tl_op op, int64_t ago_ms) {
 TEST(a_take_asks_for_the_time_first_when_it_was_told_long_ago) {
     feed f;
     /* the earliest falls back by 2/11 of what passes: with 3.5 s and the 2 s of the attempt by 1 s, half of these */
-    begin_outdated(&f, TL_TAKE, 3500);
+    begin_outdated(&f, TL_ACQUIRE, 3500);
     feed_assert_asked(&f, "take");
-    begin_outdated(&f, TL_TAKE, 3501);
+    begin_outdated(&f, TL_ACQUIRE, 3501);
     assert_string_equal(f.last.command[0].argv[0].p, "TIME");
     assert_int_equal(f.last.command[0].argc, 1);
     assert_int_equal(f.last.ticket, TICKET);
@@ -121,16 +121,16 @@ TEST(a_take_asks_for_the_time_first_when_it_was_told_long_ago) {
 
 TEST(asking_for_the_time_leaves_nothing_behind) {
     feed f;
-    begin_outdated(&f, TL_TAKE, 60000);
+    begin_outdated(&f, TL_ACQUIRE, 60000);
     (void)feed_lost(&f);
     expect(&f, TL_EUNAVAILABLE, false);
-    begin_outdated(&f, TL_TAKE, 60000);
+    begin_outdated(&f, TL_ACQUIRE, 60000);
     (void)feed_reply(&f, "-LOADING Redis is loading the dataset in memory\n");
     expect(&f, TL_EUNAVAILABLE, false);
-    begin_outdated(&f, TL_TAKE, 60000);
+    begin_outdated(&f, TL_ACQUIRE, 60000);
     (void)feed_reply(&f, "-NOPERM this user has no permissions to run the 'time' command\n");
     expect(&f, TL_EDENIED, false);
-    begin_outdated(&f, TL_TAKE, 60000);
+    begin_outdated(&f, TL_ACQUIRE, 60000);
     (void)feed_reply(&f, "['soon' '1']");
     expect(&f, TL_ESERVER, false);
 }
@@ -138,9 +138,9 @@ TEST(asking_for_the_time_leaves_nothing_behind) {
 /* It touches only what is still ours: one that comes late prolongs a dead lock once at worst. */
 TEST(a_keep_is_given_until_the_latest_when_the_time_was_told_long_ago) {
     feed f;
-    begin_outdated(&f, TL_KEEP, 3500);
+    begin_outdated(&f, TL_RENEW, 3500);
     assert_int_equal(feed_arg_int(&f, 6), feed_server_us(ATTEMPT_MS) - 1000000);
-    begin_outdated(&f, TL_KEEP, 7000);
+    begin_outdated(&f, TL_RENEW, 7000);
     feed_assert_asked(&f, "keep");
     assert_int_equal(feed_arg_int(&f, 6),
                      feed_server_us(ATTEMPT_MS) + 2000000); /* 9 s * 11/9 - 9 s */
@@ -148,7 +148,7 @@ TEST(a_keep_is_given_until_the_latest_when_the_time_was_told_long_ago) {
 
 TEST(a_server_whose_clock_is_unknown_is_given_no_limit) {
     feed f;
-    prepare(&f, TL_TAKE, 60000);
+    prepare(&f, TL_ACQUIRE, 60000);
     f.server.anchor.known = false;
     (void)feed_start(&f);
     assert_string_equal(feed_arg(&f, 2), "0");
@@ -160,7 +160,7 @@ TEST(a_server_whose_clock_is_unknown_is_given_no_limit) {
 
 TEST(a_server_at_the_epoch_is_never_told_a_negative_time) {
     feed f;
-    prepare(&f, TL_TAKE, 60000);
+    prepare(&f, TL_ACQUIRE, 60000);
     f.server.anchor.offset = (tl_interval){-FEED_START_NS / 1000 - 5000000, 0};
     (void)feed_start(&f);
     assert_string_equal(feed_arg(&f, 2), "0");
@@ -170,7 +170,7 @@ TEST(a_server_at_the_epoch_is_never_told_a_negative_time) {
 }
 
 TEST(wait_follows_take_and_keep_in_the_same_exchange) {
-    const tl_op ops[] = {TL_TAKE, TL_KEEP};
+    const tl_op ops[] = {TL_ACQUIRE, TL_RENEW};
     for (size_t i = 0; i < 2; i++) {
         feed f;
         prepare(&f, ops[i], 60000);
@@ -189,7 +189,7 @@ TEST(wait_follows_take_and_keep_in_the_same_exchange) {
 
 TEST(a_drop_waits_for_no_replica) {
     feed f;
-    prepare(&f, TL_DROP, 60000);
+    prepare(&f, TL_RELEASE, 60000);
     m.job.wait_replicas = 2;
     (void)feed_start(&f);
     assert_int_equal(f.last.count, 1);
@@ -199,7 +199,7 @@ TEST(a_drop_waits_for_no_replica) {
 
 TEST(a_fresh_take_is_ours_from_the_sending_less_the_drift) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 800); /* when the answer came doesn't count */
     (void)feed_taken(&f, TTL_MS);
     expect(&f, TL_OK, false);
@@ -210,7 +210,7 @@ TEST(a_fresh_take_is_ours_from_the_sending_less_the_drift) {
 
 TEST(the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 800);
     (void)feed_just_taken(&f);
     expect(&f, TL_OK, false);
@@ -221,7 +221,7 @@ TEST(the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence) {
 
 TEST(already_ours_counts_what_the_key_has_left_never_the_whole_lifetime) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 100);
     (void)feed_taken(&f, 1234);
     expect(&f, TL_OK, false);
@@ -232,7 +232,7 @@ TEST(more_left_than_was_asked_for_counts_for_nothing) {
     const int64_t more[] = {TTL_MS + 1, 86400000, INT64_MAX};
     for (size_t i = 0; i < 3; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_taken(&f, more[i]);
         assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
     }
@@ -240,7 +240,7 @@ TEST(more_left_than_was_asked_for_counts_for_nothing) {
 
 TEST(a_key_that_somebody_persisted_is_ours_for_our_lifetime) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_taken(&f, -1);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
 }
@@ -249,7 +249,7 @@ TEST(nonsense_left_leaves_nothing) {
     const int64_t nonsense[] = {-2, -1000, INT64_MIN};
     for (size_t i = 0; i < 3; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_taken(&f, nonsense[i]);
         assert_int_equal(result()->deadline.ns, feed_ms(0).ns);
     }
@@ -257,7 +257,7 @@ TEST(nonsense_left_leaves_nothing) {
 
 TEST(busy_tells_when_to_come_back) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     feed_at(&f, 30);
     (void)feed_busy(&f, 5000, true);
     expect(&f, TL_EBUSY, false);
@@ -267,7 +267,7 @@ TEST(busy_tells_when_to_come_back) {
 
 TEST(busy_for_no_whole_millisecond_more_is_over_after_one) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_busy(&f, 0, true);
     assert_int_equal(feed_since(result()->hint), 1);
 }
@@ -276,7 +276,7 @@ TEST(busy_without_a_lifetime_gives_no_hint) {
     const int64_t none[] = {-1, -2, INT64_MIN};
     for (size_t i = 0; i < 3; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_busy(&f, none[i], false);
         expect(&f, TL_EBUSY, false);
         assert_false(result()->announced);
@@ -288,7 +288,7 @@ TEST(busy_for_an_absurdly_long_time_gives_no_hint_either) {
     const int64_t absurd[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 1000000};
     for (size_t i = 0; i < 3; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_busy(&f, absurd[i], false);
         expect(&f, TL_EBUSY, false);
         assert_int_equal(result()->hint.ns, INT64_MAX);
@@ -297,7 +297,7 @@ TEST(busy_for_an_absurdly_long_time_gives_no_hint_either) {
 
 TEST(a_server_that_cannot_check_lateness_says_so) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "[0 'another' 5000 '77' %s 0 1]", feed_time(&f));
     expect(&f, TL_EBUSY, false);
     assert_false(result()->checked);
@@ -305,7 +305,7 @@ TEST(a_server_that_cannot_check_lateness_says_so) {
 
 TEST(too_late_left_nothing_behind) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_too_late(&f);
     expect(&f, TL_EUNAVAILABLE, false);
     assert_true(f.out.has_bracket); /* so that the next one carries the right time */
@@ -313,7 +313,7 @@ TEST(too_late_left_nothing_behind) {
 
 TEST(a_spent_token_takes_nothing) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "[-2 nil -1 '77' %s 1 0]", feed_time(&f));
     expect(&f, TL_ESERVER, false);
 }
@@ -323,7 +323,7 @@ TEST(an_old_server_without_a_sound_fence_is_not_believed) {
         "'0'", "'-5'", "'nan'", "'1e15'", "nil", "''", "'99999999999999999999'"};
     for (size_t i = 0; i < sizeof fences / sizeof *fences; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "[1 '" TOKEN "' 30000 %s %s 1 1]", fences[i], feed_time(&f));
         expect(&f, TL_ESERVER, true);
     }
@@ -355,7 +355,7 @@ TEST(any_other_take_answer_is_malformed_and_may_have_taken) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "%s", bad[i]);
         expect(&f, TL_ESERVER, true);
         assert_int_equal(result()->harmless.ns, feed_ms(ATTEMPT_MS).ns);
@@ -363,7 +363,7 @@ TEST(any_other_take_answer_is_malformed_and_may_have_taken) {
 }
 
 TEST(a_reply_without_any_reply_is_malformed) {
-    const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
+    const tl_op ops[] = {TL_ACQUIRE, TL_RENEW, TL_RELEASE};
     for (size_t i = 0; i < 3; i++) {
         feed f;
         begin(&f, ops[i]);
@@ -375,7 +375,7 @@ TEST(a_reply_without_any_reply_is_malformed) {
 TEST(each_answer_to_take_and_keep_brings_a_bracket) {
     feed f;
     for (int i = 0; i < 5; i++) {
-        begin(&f, i == 3 ? TL_KEEP : TL_TAKE);
+        begin(&f, i == 3 ? TL_RENEW : TL_ACQUIRE);
         feed_at(&f, 10);
         switch (i) {
         case 0: (void)feed_taken(&f, TTL_MS); break;
@@ -392,7 +392,7 @@ TEST(each_answer_to_take_and_keep_brings_a_bracket) {
 
 TEST(a_time_that_cannot_be_right_brings_none) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "[1 '" TOKEN "' 30000 '77' nil nil 0 1]");
     expect(&f, TL_OK, false);
     assert_false(f.out.has_bracket);
@@ -406,7 +406,7 @@ static void replicas(feed *f, tl_op op, const char *second) {
     m.job.wait_replicas_ms = 750;
     (void)feed_start(f);
     feed_at(f, 50);
-    if (op == TL_TAKE)
+    if (op == TL_ACQUIRE)
         (void)feed_reply(f, "[1 '" TOKEN "' 30000 '77' %s 1 1] %s", feed_time(f), second);
     else
         (void)feed_reply(f, "[%s [1 '" TOKEN "' 30000]] %s", feed_time(f), second);
@@ -414,17 +414,17 @@ static void replicas(feed *f, tl_op op, const char *second) {
 
 TEST(enough_replicas_are_enough) {
     feed f;
-    replicas(&f, TL_TAKE, "2");
+    replicas(&f, TL_ACQUIRE, "2");
     expect(&f, TL_OK, false);
-    replicas(&f, TL_TAKE, "3");
+    replicas(&f, TL_ACQUIRE, "3");
     expect(&f, TL_OK, false);
-    replicas(&f, TL_KEEP, "2");
+    replicas(&f, TL_RENEW, "2");
     expect(&f, TL_OK, false);
 }
 
 TEST(too_few_replicas_are_no_lock_but_the_key_may_be_set) {
     const char *const few[] = {"1", "0", "-1", "nil", "'x'", "[2]", "-ERR WAIT cannot be used", ""};
-    const tl_op ops[] = {TL_TAKE, TL_KEEP};
+    const tl_op ops[] = {TL_ACQUIRE, TL_RENEW};
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
         for (size_t j = 0; j < 2; j++) {
             feed f;
@@ -437,7 +437,7 @@ TEST(too_few_replicas_are_no_lock_but_the_key_may_be_set) {
 }
 
 static void quiet(feed *f, int64_t quiet_ms, int64_t up_ms) {
-    prepare(f, TL_TAKE, 60000);
+    prepare(f, TL_ACQUIRE, 60000);
     m.job.restart_quiet_ms = quiet_ms;
     f->server.up_since = feed_ms(up_ms);
     (void)feed_start(f);
@@ -464,7 +464,7 @@ TEST(without_the_option_a_restart_does_not_matter) {
 
 TEST(a_server_of_unknown_age_is_trusted) {
     feed f;
-    prepare(&f, TL_TAKE, 60000);
+    prepare(&f, TL_ACQUIRE, 60000);
     m.job.restart_quiet_ms = INT64_MAX;
     (void)feed_start(&f);
     (void)feed_taken(&f, TTL_MS);
@@ -475,26 +475,26 @@ TEST(a_server_of_unknown_age_is_trusted) {
 
 TEST(kept_counts_from_the_sending_what_the_key_has_left) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, 800);
     (void)feed_kept(&f, TTL_MS);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_kept(&f, 20000);
     assert_int_equal(result()->deadline.ns, feed_ms(20000).ns - FEED_LOSS_OF(20000));
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_kept(&f, 50000); /* a longer lifetime of before */
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
 }
 
 TEST(a_keep_that_finds_anothers_or_nothing_has_lost) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, 0);
     expect(&f, TL_ELOST, false);
     assert_int_equal(result()->why, TL_LOST_TAKEN);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, -1);
     expect(&f, TL_ELOST, false);
     assert_int_equal(result()->why, TL_LOST_GONE);
@@ -502,7 +502,7 @@ TEST(a_keep_that_finds_anothers_or_nothing_has_lost) {
 
 TEST(a_keep_that_came_too_late_proves_no_loss) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_reply(&f, "['1' '2' [-2 't' -1]]");
     expect(&f, TL_EUNAVAILABLE, false);
 }
@@ -526,7 +526,7 @@ TEST(any_other_keep_answer_is_malformed_and_proves_no_loss) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
-        begin(&f, TL_KEEP);
+        begin(&f, TL_RENEW);
         (void)feed_reply(&f, "%s", bad[i]);
         expect(&f, TL_ESERVER, true);
     }
@@ -538,7 +538,7 @@ TEST(drop_tells_released_expired_and_taken_apart) {
     const tl_err codes[] = {TL_EEXPIRED, TL_ETAKEN, TL_OK};
     for (int status = -1; status <= 1; status++) {
         feed f;
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         (void)feed_dropped(&f, status);
         expect(&f, codes[status + 1], false);
     }
@@ -546,7 +546,7 @@ TEST(drop_tells_released_expired_and_taken_apart) {
 
 TEST(a_drop_told_what_the_key_holds_is_anothers) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_reply(&f, "'somebody'");
     expect(&f, TL_ETAKEN, false);
 }
@@ -555,7 +555,7 @@ TEST(any_other_drop_answer_is_malformed) {
     const char *const bad[] = {"nil", "2", "-2", "+OK", "[]", "[1]", "[1 nil '1' '2']"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         feed f;
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         (void)feed_reply(&f, "%s", bad[i]);
         expect(&f, TL_ESERVER, true);
     }
@@ -599,7 +599,7 @@ TEST(errors_are_told_apart_by_class) {
         {"MOVED 12739 10.0.0.6:6379", TL_ESERVER, false},
         {"ERR", TL_ESERVER, false},
     };
-    const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
+    const tl_op ops[] = {TL_ACQUIRE, TL_RENEW, TL_RELEASE};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (size_t j = 0; j < 3; j++) {
             feed f;
@@ -617,7 +617,7 @@ TEST(errors_are_told_apart_by_class) {
 
 TEST(a_server_busy_with_a_script_has_not_run_ours) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or "
                          "SHUTDOWN NOSAVE.");
     expect(&f, TL_EUNAVAILABLE, false);
@@ -625,7 +625,7 @@ TEST(a_server_busy_with_a_script_has_not_run_ours) {
 
 TEST(a_command_forbidden_within_a_script_is_denied) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "-ERR The user executing the script can't run this command or subcommand "
                          "script: 659d22f897aae09830744d800b50dc21b55bcf06, on @user_script:38.");
     expect(&f, TL_EDENIED, true);
@@ -633,7 +633,7 @@ TEST(a_command_forbidden_within_a_script_is_denied) {
 
 TEST(a_keys_name_in_an_error_does_not_decide_its_class) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA', with args beginning with: '8f' '2' "
                          "'jobs:LOADING' ");
     expect(&f, TL_EUNSUPPORTED, false);
@@ -666,7 +666,7 @@ TEST(what_the_server_lacks_is_named_with_its_version) {
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "-%s", all[i].text);
         assert_string_equal(f.out.words, all[i].words);
     }
@@ -674,7 +674,7 @@ TEST(what_the_server_lacks_is_named_with_its_version) {
 
 TEST(replicas_that_the_server_can_not_wait_for_are_no_outage) {
     feed f;
-    prepare(&f, TL_TAKE, 60000);
+    prepare(&f, TL_ACQUIRE, 60000);
     m.job.wait_replicas = 1;
     (void)feed_start(&f);
     (void)feed_reply(&f, "'%lld' -ERR unknown command 'WAIT'",
@@ -688,7 +688,7 @@ TEST(an_error_of_long_or_binary_words_is_cut_and_printable) {
     char text[700] = "-ERR \x1b[31m";
     memset(text + strlen(text), 'x', 600);
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "%s", text);
     assert_int_equal(strlen(f.out.words), TL_WORDS_SIZE - 1);
     assert_memory_equal(f.out.words, "ERR ?[31mxx", 11);
@@ -696,9 +696,9 @@ TEST(an_error_of_long_or_binary_words_is_cut_and_printable) {
 
 TEST(an_error_after_other_replies_is_not_the_scripts) {
     feed f;
-    replicas(&f, TL_TAKE, "2");
+    replicas(&f, TL_ACQUIRE, "2");
     expect(&f, TL_OK, false);
-    prepare(&f, TL_TAKE, 60000);
+    prepare(&f, TL_ACQUIRE, 60000);
     m.job.wait_replicas = 2;
     (void)feed_start(&f);
     (void)feed_reply(&f, "nil -NOAUTH Authentication required.");
@@ -708,7 +708,7 @@ TEST(an_error_after_other_replies_is_not_the_scripts) {
 /* ---- no answer ------------------------------------------------------------------------------- */
 
 TEST(a_request_that_may_have_left_is_uncertain) {
-    const tl_op ops[] = {TL_TAKE, TL_KEEP, TL_DROP};
+    const tl_op ops[] = {TL_ACQUIRE, TL_RENEW, TL_RELEASE};
     for (size_t i = 0; i < 3; i++) {
         feed f;
         begin(&f, ops[i]);
@@ -725,7 +725,7 @@ TEST(a_request_that_never_left_has_the_reason_as_its_result) {
     const tl_err whys[] = {TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_ENOMEM, TL_EINVALID};
     for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         (void)feed_failed(&f, false, whys[i], "no");
         expect(&f, whys[i], false);
     }
@@ -733,7 +733,7 @@ TEST(a_request_that_never_left_has_the_reason_as_its_result) {
 
 TEST(an_answer_to_another_ticket_is_ignored) {
     feed f;
-    begin(&f, TL_TAKE);
+    begin(&f, TL_ACQUIRE);
     assert_int_equal(feed_reply_to(&f, TICKET - 1, "[1 't' 30000 '77' '1' '2' 1 1]"), TL_GO);
     assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = TICKET + 1}), TL_GO);
     assert_int_equal(feed_timer(&f), TL_GO);
@@ -778,13 +778,13 @@ TEST(what_is_wrong_with_a_server_is_said_with_its_place) {
     };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         feed f;
-        begin(&f, TL_TAKE);
+        begin(&f, TL_ACQUIRE);
         f.place = "10.0.0.5:6379";
         (void)feed_reply(&f, "%s", said[i].reply);
         assert_string_equal(f.out.words, said[i].words);
     }
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     f.place = "10.0.0.5:6379";
     (void)feed_reply(&f, "-1"); /* nothing is wrong with the server */
     assert_string_equal(f.out.words, "it expired or was deleted");

@@ -14,7 +14,7 @@ static void begin_believing(feed *f, tl_op op, tl_mono believed) {
     feed_init(f, &m, tl__settle_step);
     tl__settle_init(&m, &job, op, believed, 42);
     assert_int_equal(feed_start(f), TL_GO);
-    feed_assert_asked(f, op == TL_KEEP ? "keep" : "drop");
+    feed_assert_asked(f, op == TL_RENEW ? "keep" : "drop");
     assert_int_equal(feed_since(f->last.by), ATTEMPT_MS);
 }
 
@@ -35,7 +35,7 @@ static void expect(const feed *f, tl_status status, tl_err code) {
 
 TEST(extend_tells_the_new_deadline) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, 30);
     (void)feed_kept(&f, TTL_MS);
     expect(&f, TL_END, TL_OK);
@@ -45,11 +45,11 @@ TEST(extend_tells_the_new_deadline) {
 
 TEST(extend_finds_it_lost) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, 0);
     expect(&f, TL_END, TL_ELOST);
     assert_int_equal(m.result.why, TL_LOST_TAKEN);
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, -1);
     expect(&f, TL_END, TL_ELOST);
     assert_int_equal(m.result.why, TL_LOST_GONE);
@@ -57,7 +57,7 @@ TEST(extend_finds_it_lost) {
 
 TEST(extend_after_a_lost_reply_asks_again_at_once) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     feed_at(&f, 100);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
     feed_assert_waits_until(&f, 100);
@@ -72,7 +72,7 @@ TEST(extend_after_a_lost_reply_asks_again_at_once) {
 
 TEST(extend_without_a_reply_in_time_is_uncertain_and_done) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_lost(&f);
     expect(&f, TL_END, TL_EUNCERTAIN); /* nothing to clean up */
     assert_true(m.result.maybe);
@@ -82,7 +82,7 @@ TEST(extend_without_a_reply_in_time_is_uncertain_and_done) {
 
 TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_reply(&f, "-LOADING Redis is loading the dataset in memory");
     (void)feed_await(&f);
     feed_at(&f, ATTEMPT_MS);
@@ -93,7 +93,7 @@ TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
 
 TEST(extend_that_never_left_is_unavailable_at_its_limit) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     unsigned tries = 1;
     while (f.status == TL_GO) {
         if (f.out.sends == 1)
@@ -111,7 +111,7 @@ TEST(extend_that_never_left_is_unavailable_at_its_limit) {
 
 TEST(a_first_failure_without_effect_is_followed_by_a_pause) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_refused(&f);
     feed_assert_waits_between(&f, 10, 20);
     (void)feed_await(&f);
@@ -124,7 +124,7 @@ TEST(extend_with_too_few_replicas_is_asked_again) {
     job = feed_job();
     job.wait_replicas = 1;
     feed_init(&f, &m, tl__settle_step);
-    tl__settle_init(&m, &job, TL_KEEP, feed_ms(20000), 42);
+    tl__settle_init(&m, &job, TL_RENEW, feed_ms(20000), 42);
     (void)feed_start(&f);
     (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] 0", feed_time(&f));
     assert_int_equal(f.status, TL_GO);
@@ -138,7 +138,7 @@ TEST(an_extension_that_is_over_when_confirmed_is_not_called_kept) {
     job = feed_job();
     job.ttl_ms = 100;
     feed_init(&f, &m, tl__settle_step);
-    tl__settle_init(&m, &job, TL_KEEP, feed_ms(20000), 42);
+    tl__settle_init(&m, &job, TL_RENEW, feed_ms(20000), 42);
     (void)feed_start(&f);
     feed_at(&f, 150);
     (void)feed_kept(&f, 100);
@@ -146,7 +146,7 @@ TEST(an_extension_that_is_over_when_confirmed_is_not_called_kept) {
 }
 
 TEST(refusals_are_final) {
-    const tl_op ops[] = {TL_KEEP, TL_DROP};
+    const tl_op ops[] = {TL_RENEW, TL_RELEASE};
     for (size_t i = 0; i < 2; i++) {
         feed f;
         begin(&f, ops[i]);
@@ -173,7 +173,7 @@ TEST(release_tells_released_expired_and_taken_apart) {
     const tl_err codes[] = {TL_EEXPIRED, TL_ETAKEN, TL_OK};
     for (int status = -1; status <= 1; status++) {
         feed f;
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         (void)feed_dropped(&f, status);
         expect(&f, TL_END, codes[status + 1]);
         assert_int_equal(f.sends, 1);
@@ -181,7 +181,7 @@ TEST(release_tells_released_expired_and_taken_apart) {
 }
 
 static void repeated(feed *f, tl_mono believed, int status) {
-    begin_believing(f, TL_DROP, believed);
+    begin_believing(f, TL_RELEASE, believed);
     feed_at(f, 100);
     (void)feed_failed(f, true, TL_EUNAVAILABLE, "connection lost");
     (void)feed_await(f);
@@ -216,7 +216,7 @@ TEST(a_repeated_release_first_sent_too_late_believes_the_answer) {
 
 TEST(a_release_repeated_after_one_that_never_left_believes_the_answer) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_refused(&f);
     (void)feed_await(&f);
     (void)feed_dropped(&f, -1);
@@ -225,7 +225,7 @@ TEST(a_release_repeated_after_one_that_never_left_believes_the_answer) {
 
 TEST(a_release_without_an_answer_goes_on_in_the_background) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_lost(&f);
     expect(&f, TL_DETACH, TL_EUNCERTAIN);
     assert_true(m.result.maybe);
@@ -241,7 +241,7 @@ TEST(a_release_without_an_answer_goes_on_in_the_background) {
 
 TEST(a_release_that_never_left_is_unavailable_and_goes_on) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     feed_at(&f, ATTEMPT_MS);
     (void)feed_refused(&f);
     expect(&f, TL_DETACH, TL_EUNAVAILABLE);
@@ -250,7 +250,7 @@ TEST(a_release_that_never_left_is_unavailable_and_goes_on) {
 
 TEST(the_release_in_the_background_ends_when_the_lock_has_expired_anyway) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_lost(&f);
     while (f.status != TL_END) {
         (void)feed_await(&f);
@@ -265,7 +265,7 @@ TEST(the_release_in_the_background_ends_when_the_lock_has_expired_anyway) {
 TEST(each_definite_answer_ends_the_release_in_the_background) {
     for (int status = -1; status <= 1; status++) {
         feed f;
-        begin(&f, TL_DROP);
+        begin(&f, TL_RELEASE);
         (void)feed_lost(&f);
         (void)feed_await(&f);
         (void)feed_dropped(&f, status);
@@ -277,7 +277,7 @@ TEST(each_definite_answer_ends_the_release_in_the_background) {
 
 TEST(a_timer_while_a_request_is_under_way_changes_nothing) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     feed_at(&f, 500);
     (void)feed_timer(&f);
     (void)feed_woken(&f);
@@ -294,7 +294,7 @@ TEST(no_timer_is_asked_for_in_the_past) {
     for (int detached = 0; detached <= 1; detached++)
         for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
             feed f;
-            begin(&f, TL_DROP);
+            begin(&f, TL_RELEASE);
             if (detached) {
                 (void)feed_lost(&f);
                 (void)feed_await(&f);
@@ -307,7 +307,7 @@ TEST(no_timer_is_asked_for_in_the_past) {
 
 TEST(an_early_timer_in_a_pause_is_patient) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_refused(&f);
     tl_mono until = f.out.until;
     (void)feed_timer(&f);
@@ -317,7 +317,7 @@ TEST(an_early_timer_in_a_pause_is_patient) {
 
 TEST(a_stray_answer_after_the_limit_does_not_hide_that_time_is_up) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_refused(&f);
     feed_at(&f, ATTEMPT_MS + 5); /* the timer is late */
     (void)feed_reply_to(&f, 77, "[1 nil '1' '2']");
@@ -330,7 +330,7 @@ TEST(a_seed_of_zero_is_as_random_as_any) {
     bool above = false;
     job = feed_job();
     feed_init(&f, &m, tl__settle_step);
-    tl__settle_init(&m, &job, TL_DROP, feed_ms(20000), 0);
+    tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 0);
     (void)feed_start(&f);
     for (int i = 0; i < 4; i++) {
         (void)feed_refused(&f);
@@ -342,7 +342,7 @@ TEST(a_seed_of_zero_is_as_random_as_any) {
 
 TEST(stray_answers_are_ignored) {
     feed f;
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_reply_to(&f, 77, "[1 nil '1' '2']");
     assert_int_equal(f.status, TL_GO);
     (void)feed_refused(&f);
@@ -354,11 +354,11 @@ TEST(stray_answers_are_ignored) {
 
 TEST(cancelled_with_a_request_under_way_is_uncertain) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_cancel(&f);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(m.result.code, TL_EUNCERTAIN);
-    begin(&f, TL_DROP);
+    begin(&f, TL_RELEASE);
     (void)feed_cancel(&f);
     assert_int_equal(f.status, TL_DETACH);
     assert_int_equal(m.result.code, TL_EUNCERTAIN);
@@ -366,7 +366,7 @@ TEST(cancelled_with_a_request_under_way_is_uncertain) {
 
 TEST(cancelled_before_anything_left_is_unavailable) {
     feed f;
-    begin(&f, TL_KEEP);
+    begin(&f, TL_RENEW);
     (void)feed_refused(&f);
     (void)feed_cancel(&f);
     assert_int_equal(f.status, TL_END);

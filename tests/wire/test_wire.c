@@ -337,12 +337,12 @@ static void do_settle(wire *w, tl_op op) {
 
 static void do_extend(wire *w, const char *text) {
     w->job.ttl_ms = number(w, text);
-    do_settle(w, TL_KEEP);
+    do_settle(w, TL_RENEW);
 }
 
 static void do_release(wire *w, const char *text) {
     (void)text;
-    do_settle(w, TL_DROP);
+    do_settle(w, TL_RELEASE);
 }
 
 static void do_renew(wire *w, const char *text) {
