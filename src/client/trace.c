@@ -98,6 +98,14 @@ static tl_bytes command_name(const tl_command *c) {
     return c->form == TL_SCRIPT ? tl__script_name((tl_script)c->script) : c->argv[0];
 }
 
+/* `words` and the time until a limit; nothing where there is none. */
+static told limit_told(const char *words, tl_mono now, tl_mono limit) {
+    told t = {""};
+    if (limit.ns != TL_NEVER.ns)
+        (void)snprintf(t.text, sizeof t.text, "%s %.0f ms", words, ms_between(now, limit));
+    return t;
+}
+
 static told send_told(const tl_send *send, tl_mono now) {
     told t;
     char name[32] = "", second[32] = "";
@@ -105,19 +113,16 @@ static told send_told(const tl_send *send, tl_mono now) {
         tl__bytes_print(name, sizeof name, command_name(&send->command[0]));
     if (send->count > 1)
         tl__bytes_print(second, sizeof second, command_name(&send->command[1]));
-    (void)snprintf(t.text, sizeof t.text, "%s%s%s%s, within %.0f ms",
+    (void)snprintf(t.text, sizeof t.text, "%s%s%s%s%s",
                    send->count > 0 ? "sends " : "reaches for the server", name,
-                   second[0] ? " and " : "", second, ms_between(now, send->by));
+                   second[0] ? " and " : "", second, limit_told(", within", now, send->by).text);
     return t;
 }
 
 static told wait_told(const tl_out *out, tl_mono now) {
     told t;
-    if (out->until.ns == TL_NEVER.ns)
-        (void)snprintf(t.text, sizeof t.text, "waits");
-    else
-        (void)snprintf(t.text, sizeof t.text, "waits for at most %.0f ms",
-                       ms_between(now, out->until));
+    (void)snprintf(t.text, sizeof t.text, "waits%s",
+                   limit_told(" for at most", now, out->until).text);
     return t;
 }
 

@@ -196,3 +196,38 @@ TEST(threads_take_turns_in_any_order_and_each_order_can_be_repeated) {
         before = trace;
     }
 }
+
+/* ---- what is traced ------------------------------------------------------------------------------ */
+
+static struct { bool without_limit, absurd; } traced;
+
+static void note_line(tl_log_level level, const char *line, void *ctx) {
+    static const char end[] = "; reaches for the server";
+    size_t n = strlen(line), m = sizeof end - 1;
+    (void)level, (void)ctx;
+    traced.without_limit = traced.without_limit || (n > m && strcmp(line + n - m, end) == 0);
+    traced.absurd = traced.absurd || strstr(line, "9223372") != NULL;
+}
+
+TEST(a_wait_without_limit_is_traced_without_one) {
+    tl_client *waiting = NULL;
+    outcome o = {0};
+    memset(&traced, 0, sizeof traced);
+    world_begin(4);
+    tl_client *client = open_client();
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = "redis://server.world", .dispatch = true,
+                                                  .trace = true, .log = note_line);
+    assert_int_equal(tl_client_open(&options, &waiting, &err), TL_OK);
+    tl_lock *held = make_lock(client, NULL), *lock = make_lock(waiting, NULL);
+    assert_int_equal(tl_lock_acquire(held, 0, &err), TL_OK);
+    assert_int_equal(tl_lock_acquire_async(lock, TL_FOREVER, note_done, &o, &err), TL_OK);
+    world_sleep_ms(
+        1000); /* it has been told that another holds it, and looks again at the expiry */
+    assert_int_equal(tl_lock_release(held, &err), TL_OK);
+    run_loop_until(waiting, &o, 1);
+    assert_true(traced.without_limit);
+    assert_false(traced.absurd);
+    tl_lock_free(lock);
+    tl_client_close(waiting);
+    end_of_client(held, client);
+}
