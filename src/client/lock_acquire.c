@@ -111,11 +111,17 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
     return tl__acquire_step(&m->ask, &start, out);
 }
 
+/* Handed over, and not over by itself before we came to know of it? That is then left to expire. */
+static bool is_given(tl_acquiring *m, const tl_event *e) {
+    m->turn.given = m->turn.given && tl__mono_before(e->now, m->turn.hold.deadline);
+    return m->turn.given;
+}
+
 /* With a hold, or to ask the server. */
 static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
     m->queued = true;
     m->called = e->kind != TL_WOKEN;
-    return m->turn.given ? end(m, TL_OK, "handed over within the process", out) : ask(m, e, out);
+    return is_given(m, e) ? end(m, TL_OK, "handed over within the process", out) : ask(m, e, out);
 }
 
 /* A strategy of the caller's own stays outside, where its pauses are nobody else's; one that tries once
@@ -174,7 +180,7 @@ static tl_status queue(tl_acquiring *m, const tl_event *e, tl_out *out) {
     if (!tl__gate_quit(&m->lock->client->gate, &m->lock->place)) {
         if (!cancelled)
             return at_front(m, e, out);
-        if (m->turn.given) /* ours already: as if the cancel had come a moment later */
+        if (is_given(m, e)) /* ours already: as if the cancel had come a moment later */
             return end(m, TL_OK, "", out);
     }
     tl_err code = cancelled ? TL_ECANCELLED : timed_out(m->lock, m->since, &words);

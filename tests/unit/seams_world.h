@@ -402,8 +402,12 @@ static bool never(const coroutine *me) {
     return false;
 }
 
+static void world_sleep_until(tl_mono at) {
+    block(never, NULL, at);
+}
+
 static void world_sleep_ms(int64_t ms) {
-    block(never, NULL, tl__mono_add_ms(world.now, ms));
+    world_sleep_until(tl__mono_add_ms(world.now, ms));
 }
 
 int tl__names_ask(const char *host, const char *service, const struct addrinfo *hints,

@@ -141,6 +141,34 @@ TEST(an_event_loop_is_called_back_by_a_descriptor_of_the_world) {
     end_of_client(lock, client);
 }
 
+/* The keeper may be kept from running for longer than a lock lives: what it then finds to have been handed to
+ * one of its waiters is no lock any more. */
+TEST(a_lock_that_ran_out_before_it_was_known_to_be_handed_over_is_asked_for) {
+    outcome o = {0};
+    tl_client *client = NULL;
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = "redis://server.world", .dispatch = true);
+    world_begin(5);
+    assert_int_equal(tl_client_open(&options, &client, &err), TL_OK);
+    tl_lock *lock[3] = {make_lock(client, NULL), make_lock(client, NULL), make_lock(client, NULL)};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tl_lock_acquire_async(lock[i], TL_FOREVER, note_done, &o, &err), TL_OK);
+    run_loop_until(client, &o, 1);
+    assert_int_equal(tl_lock_release(lock[0], &err), TL_OK);
+    run_loop_until(client, &o, 2);
+    assert_int_equal(tl_lock_release(lock[1], &err),
+                     TL_OK); /* hands it over, and the third still waits */
+    assert_true(is_in_server());
+    world.now = tl__mono_add_ms(world.now, 60000);
+    assert_false(is_in_server());
+    run_loop_until(client, &o, 3);
+    assert_true(tl_lock_remaining_ms(lock[2]) > 0);
+    assert_true(tl_lock_fence(lock[2]) > tl_lock_fence(lock[1]) + 1);
+    assert_true(is_in_server());
+    tl_lock_free(lock[0]);
+    tl_lock_free(lock[1]);
+    end_of_client(lock[2], client);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------- */
 
 static struct {
@@ -194,6 +222,82 @@ TEST(threads_take_turns_in_any_order_and_each_order_can_be_repeated) {
         assert_int_not_equal(trace, before);
         assert_int_equal(trace, contest_of(seed));
         before = trace;
+    }
+}
+
+/* ---- a wait that ends as it is handed a lock ----------------------------------------------------- */
+
+#define BEGIN_MS 100
+#define MOMENT_MS 200 /* when all of it happens */
+
+static struct {
+    tl_lock *lock; /* of the one whose wait ends */
+    bool cancels;
+    tl_err code;
+    bool wrong;
+} last;
+
+static void sleep_until_ms(int64_t at) {
+    world_sleep_until((tl_mono){at * TL_NS_PER_MS});
+}
+
+static void *pass_on_at_the_moment(void *client) {
+    tl_error why;
+    tl_lock *lock = tl_lock_new(client, KEY, strlen(KEY), NULL, &why);
+    last.wrong = !lock || tl_lock_acquire(lock, TL_FOREVER, &why);
+    sleep_until_ms(MOMENT_MS);
+    last.wrong = last.wrong || tl_lock_release(lock, &why);
+    tl_lock_free(lock);
+    return NULL;
+}
+
+static void *wait_until_the_moment(void *ctx) {
+    tl_error why;
+    (void)ctx;
+    sleep_until_ms(BEGIN_MS);
+    last.code = tl_lock_acquire(last.lock, last.cancels ? TL_FOREVER : MOMENT_MS - BEGIN_MS, &why);
+    last.wrong = last.wrong || (last.code == TL_OK && tl_lock_release(last.lock, &why));
+    return NULL;
+}
+
+/* Three locks of one client: the second hands over to the third. */
+static void end_wait_as_it_is_handed_over(uint64_t seed, bool cancels) {
+    tl_thread thread[2];
+    memset(&last, 0, sizeof last);
+    world_begin(seed);
+    world.now = (tl_mono){TL_NS_PER_MS};
+    tl_client *client = open_client();
+    tl_lock *lock = make_lock(client, NULL);
+    last.lock = make_lock(client, NULL);
+    last.cancels = cancels;
+    assert_int_equal(tl_lock_acquire(lock, 0, &err), TL_OK);
+    assert_int_equal(tl__thread_start(pass_on_at_the_moment, client, &thread[0]), 0);
+    world_sleep_ms(10);
+    assert_int_equal(tl__thread_start(wait_until_the_moment, NULL, &thread[1]), 0);
+    sleep_until_ms(BEGIN_MS + 10);
+    assert_int_equal(tl_lock_release(lock, &err), TL_OK);
+    sleep_until_ms(MOMENT_MS);
+    if (cancels)
+        tl_lock_cancel(last.lock);
+    for (int i = 0; i < 2; i++)
+        tl__thread_join(thread[i]);
+    world_sleep_ms(10);
+    if (last.wrong || is_in_server())
+        fail_msg("seed %llu, %s: left behind", (unsigned long long)seed, tl_err_name(last.code));
+    tl_lock_free(lock);
+    end_of_client(last.lock, client);
+}
+
+TEST(a_lock_that_is_handed_over_as_the_wait_ends_is_not_left_behind) {
+    for (int cancels = 0; cancels < 2; cancels++) {
+        unsigned had = 0, ended = 0;
+        for (uint64_t seed = 1; seed <= 5 * SEEDS; seed++) {
+            end_wait_as_it_is_handed_over(seed, cancels);
+            had += last.code == TL_OK;
+            ended += last.code == (cancels ? TL_ECANCELLED : TL_ETIMEDOUT);
+        }
+        assert_int_equal(had + ended, 5 * SEEDS);
+        assert_true(had > 0 && ended > 0);
     }
 }
 
