@@ -117,6 +117,15 @@ never 'signal|sigaction' "the library changes no signals" "${unforked[@]}"
 never 'fork|vfork|system|popen|exec[a-z]+|posix_spawnp?' "only src/transport/local/local_launch.c makes a process" "${unforked[@]}"
 never 'strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|alloca' "use the bounded or checked form" "${house[@]}" "${tools[@]}"
 
+# A function that is longer than a page is more than one. The layout is clang-format's.
+while read -r place; do complain "$place" "a function of more than 50 lines"; done < <(
+    printf '%s\n' "${house[@]}" "${tools[@]}" | grep '\.c$' | xargs -r awk 'FNR == 1 { from = body = 0 }
+        /^[a-z].*\(/ && !body { from = FNR }
+        /;$/ && !body { from = 0 }
+        /\{$/ && from { body = 1 }
+        /^}/ { if (body && FNR - from >= 50) print FILENAME ":" from; from = body = 0 }'
+)
+
 # ---- tests ------------------------------------------------------------------------------------
 mapfile -t tests < <(find tests -name '*.[ch]' ! -path 'tests/lib/tests.c' ! -path 'tests/lib/conform.c' 2>/dev/null | sort)
 never 'cmocka_unit_test[a-z_]*|_?cmocka_run_group_tests[a-z_]*' "a test is registered by TEST() of tests/lib/tests.h" "${tests[@]}"

@@ -62,6 +62,9 @@ bites compat/dialect/dialect.c 'int f(void) { usleep(1); }' 'clock.c'
 bites src/client/client.c 'int f(void) { printf("x"); }' 'prints nothing'
 bites src/client/client.c 'int f(void) {\n    exit(1); }' 'ends no process'
 bites src/client/client.c 'int f(void) { signal(1, 0); }' 'no signals'
+long=$(printf '    g();\\n%.0s' {1..49})
+bites src/client/client.c "int f(void) {\n$long}" 'more than 50 lines'
+bites tools/main.c "static int f(int a,\n             int b) {\n$long}" 'more than 50 lines'
 bites tests/unit/test_x.c 'const struct CMUnitTest t[] = {cmocka_unit_test(test_x)};' 'registered by TEST'
 bites tests/unit/test_x.c 'int main(void) { return cmocka_run_group_tests(t, 0, 0); }' 'registered by TEST'
 bites tests/unit/test_x.c '#include "ground/glob.c"' 'headers only'
@@ -75,6 +78,7 @@ passes src/protocol/acquire.c '#include <tidelock/tidelock.h>\n#include "protoco
 passes src/transport/local/local_launch.c 'int f(void) { sigaction(1, 0, 0); return fork() ? 0 : _exit(1); }'
 passes src/ground/clock.c 'int f(void) { return clock_gettime(0, 0); }'
 passes tools/legacy/skew_stamp.c '#include "dialect/dialect.h"'
+passes src/client/client.c "int f(void) {\n${long#*g();\\n}}\n\nint h(void) {\n    g();\n}"
 passes tests/unit/test_x.c '#include "tests.h"\nTEST(x) { }'
 
 exit $failed
