@@ -301,6 +301,36 @@ TEST(a_lock_that_is_handed_over_as_the_wait_ends_is_not_left_behind) {
     }
 }
 
+/* The keeper may not have looked yet at what tells an operation that it has been handed the lock. */
+static void free_as_it_is_handed_over(uint64_t seed) {
+    outcome o = {0};
+    tl_client *client = NULL;
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = "redis://server.world", .dispatch = true);
+    world_begin(seed);
+    assert_int_equal(tl_client_open(&options, &client, &err), TL_OK);
+    tl_lock *lock[3] = {make_lock(client, NULL), make_lock(client, NULL), make_lock(client, NULL)};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tl_lock_acquire_async(lock[i], TL_FOREVER, note_done, &o, &err), TL_OK);
+    run_loop_until(client, &o, 1);
+    assert_int_equal(tl_lock_release(lock[0], &err), TL_OK);
+    run_loop_until(client, &o, 2);
+    assert_int_equal(tl_lock_release(lock[1], &err), TL_OK);
+    tl_lock_free(lock[2]);
+    lock[2] = make_lock(client, NULL); /* where the one before was */
+    assert_int_equal(tl_lock_acquire_async(lock[2], 1000, note_done, &o, &err), TL_OK);
+    run_loop_until(client, &o, 3);
+    assert_int_equal(tl_lock_release(lock[2], &err), TL_OK);
+    assert_false(is_in_server());
+    tl_lock_free(lock[0]);
+    tl_lock_free(lock[1]);
+    end_of_client(lock[2], client);
+}
+
+TEST(a_lock_that_is_freed_as_it_is_handed_over_is_dropped_and_heard_of_no_more) {
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        free_as_it_is_handed_over(seed);
+}
+
 /* ---- what is traced ------------------------------------------------------------------------------ */
 
 static struct { bool without_limit, absurd; } traced;
