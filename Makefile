@@ -7,6 +7,7 @@
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
 #   make format                lay the sources out as lint wants them
+#   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
 #
 # Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  CFLAGS  LDFLAGS
@@ -102,7 +103,8 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run lint lint-run demo demo-run sim sim-run model model-run \
-        fuzz fuzz-run interop interop-run bench bench-run format install uninstall clean FORCE
+        fuzz fuzz-run interop interop-run bench bench-run abi abi-run abi-record abi-record-run \
+        format install uninstall clean FORCE
 
 all: lib tool man
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
@@ -129,10 +131,14 @@ fuzz: ; @CC=clang SAN=fuzzer tools/need.sh check
 	$(AGAIN) CC=clang SAN=fuzzer,address,undefined fuzz-run
 interop: ; $(NEED) demo
 	$(AGAIN) interop-run
+abi: ; $(NEED) build
+	$(AGAIN) abi-run
+abi-record: ; $(NEED) build
+	$(AGAIN) abi-record-run
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -239,6 +245,11 @@ demo-run: all
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
 lint-run: $(GEN)/scripts.inc $(BUILD)/libtidelock.a tool
 	@GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1)' JOBS=$(JOBS) tests/lint/run.sh
+abi = @CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) BREAKING=$(BREAKING) tests/lint/abi.sh $(1) . $(BUILD)/libtidelock.so tests/lint/abi.txt
+abi-run: $(BUILD)/libtidelock.so
+	$(call abi)
+abi-record-run: $(BUILD)/libtidelock.so
+	$(call abi,--record)
 format: ; @find include src compat tools tests -name '*.[ch]' -exec clang-format -i {} + 2>/dev/null || :
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')
