@@ -752,6 +752,19 @@ TEST(a_losers_stamp_after_our_time_is_anothers) {
 
 #define UNKNOWN "-ERR unknown command 'EVALSHA'"
 
+/* That the server won't tell its time says nothing of its scripts. */
+TEST(a_time_that_is_refused_is_no_lack_of_scripts) {
+    feed f;
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
+    f.server.anchor.at = feed_ms(-3600000);
+    f.server.drift_ppm = 100000;
+    assert_int_equal(feed_start(&f), TL_GO);
+    assert_string_equal(f.last.command[0].argv[0].p, "TIME");
+    assert_int_equal(feed_reply(&f, "-ERR unknown command 'TIME'"), TL_END);
+    expect(&f, TL_EUNSUPPORTED, false);
+    assert_int_equal(f.out.level, TL_LEVEL_UNKNOWN);
+}
+
 TEST(the_bridge_refuses_a_server_without_eval) {
     for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
