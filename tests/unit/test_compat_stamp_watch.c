@@ -351,6 +351,21 @@ TEST(an_unanswered_exec_is_doubt_an_unanswered_look_is_none) {
     }
 }
 
+/* Asked for by a script first, whose time limit a transaction hasn't. */
+TEST(a_transaction_has_no_time_limit_after_a_script_either) {
+    feed f;
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
+    assert_int_equal(feed_start(&f), TL_GO);
+    feed_assert_asked(&f, "take");
+    (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'");
+    assert_reads(&f, true);
+    (void)FIND(&f, NULL);
+    assert_ptr_equal(f.last.pin, &tl__pin_closes);
+    (void)feed_lost(&f);
+    expect(&f, TL_EUNCERTAIN, true);
+    assert_int_equal(result()->harmless.ns, INT64_MAX);
+}
+
 TEST(who_is_disturbed_looks_again_a_few_times) {
     static const tl_err ends[] = {TL_EBUSY, TL_EUNAVAILABLE, TL_EUNAVAILABLE};
     for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
