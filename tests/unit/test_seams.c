@@ -331,6 +331,40 @@ TEST(a_lock_that_is_freed_as_it_is_handed_over_is_dropped_and_heard_of_no_more) 
         free_as_it_is_handed_over(seed);
 }
 
+/* ---- a wait for a reply that is cancelled -------------------------------------------------------- */
+
+static void *acquire_from_the_silent(void *lock) {
+    tl_error why;
+    last.code = tl_lock_acquire(lock, TL_FOREVER, &why);
+    return NULL;
+}
+
+/* Whoever waits for a reply polls, and whoever pauses sleeps: either is woken. */
+TEST(a_cancel_ends_a_wait_for_a_reply_and_a_pause_at_once) {
+    for (int pauses = 0; pauses < 2; pauses++) {
+        tl_thread thread;
+        world_begin(1);
+        memset(&last, 0, sizeof last);
+        tl_client *client = open_client(), *other = open_client();
+        tl_lock *lock = make_lock(client, NULL), *held = make_lock(other, NULL);
+        assert_int_equal(tl_client_ping(client, &err), TL_OK);
+        if (pauses)
+            assert_int_equal(tl_lock_acquire(held, 0, &err), TL_OK);
+        world.silent = !pauses;
+        assert_int_equal(tl__thread_start(acquire_from_the_silent, lock, &thread), 0);
+        world_sleep_ms(300);
+        tl_mono cancelled = world.now;
+        tl_lock_cancel(lock);
+        tl__thread_join(thread);
+        assert_int_equal(last.code, TL_ECANCELLED);
+        assert_in_range(tl__ms_until(cancelled, world.now), 0, 20);
+        world.silent = false;
+        tl_lock_free(held);
+        tl_client_close(other);
+        end_of_client(lock, client);
+    }
+}
+
 /* ---- what is traced ------------------------------------------------------------------------------ */
 
 static struct { bool without_limit, absurd; } traced;
