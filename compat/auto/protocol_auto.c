@@ -62,7 +62,7 @@ static bool reads(const tl_try *a) {
 /* A stamp becomes a token where tokens are written. */
 static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
-    uint8_t speaks = job->proof.speaks - 1;
+    uint8_t speaks = job->proof.held_by - 1;
     bool without_scripts = job->proof.capped_until.ns == TL_NEVER.ns;
     bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
                   tl__lease_lasts(lease, e->now);
@@ -73,7 +73,7 @@ static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 /* Dropping is the same for all that have a token. What a take without an answer has left behind may have
  * been said without scripts, where there are none. */
 static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    uint8_t speaks = job->proof.speaks ? job->proof.speaks - 1 : TL_TIMESTAMP;
+    uint8_t speaks = job->proof.held_by ? job->proof.held_by - 1 : TL_TIMESTAMP;
     return become(a, row_of(speaks), false, a->until, job, e, out);
 }
 
@@ -81,7 +81,7 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
     if (a->op == TL_RELEASE)
         return drop(a, job, e, out);
-    if (a->op == TL_RENEW && job->proof.speaks)
+    if (a->op == TL_RENEW && job->proof.held_by)
         return keep(a, job, e, out);
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
     if (tl__lease_lasts(lease, e->now))

@@ -144,7 +144,7 @@ static void free_client(tl_client *client) {
     if (client->upkeep)
         client->protocol->upkeep->free(client);
     tl__mutex_end(&client->mutex);
-    tl__cond_end(&client->line_freed);
+    tl__cond_end(&client->pooled_freed);
     tl__gate_end(&client->gate);
     tl__process_unmark(client->here);
     tl__endpoint_wipe(&client->endpoint);
@@ -164,7 +164,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     if (!client)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     tl__mutex_init(&client->mutex);
-    tl__cond_init(&client->line_freed);
+    tl__cond_init(&client->pooled_freed);
     bool memory = tl__gate_init(&client->gate);
     code = set_endpoint(client, &o, err);
     if (code)

@@ -16,19 +16,19 @@
 #include "protocol/protocol.h"
 #include "transport/conn.h"
 
-#define TL_LINES_MAX 64   /**< connections of a client for callers that block */
+#define TL_POOLED_MAX 64  /**< connections of a client for callers that block */
 #define TL_OWNER_SIZE 352 /**< "host pid service" */
 
 /** A pooled connection; used by one caller at a time. */
-typedef struct tl_line {
+typedef struct tl_pooled {
     struct tl_client *client;
     tl_conn *conn;
     tl_spin spin;
     void *user; /**< who is told what is answered; NULL in the pool */
     void (*answered)(void *user, const tl_answer *answer);
     tl_mono idle_since;
-    struct tl_line *next;
-} tl_line;
+    struct tl_pooled *next;
+} tl_pooled;
 
 /** A caller that waits, seen from other threads. */
 typedef struct tl_waiter {
@@ -55,12 +55,12 @@ struct tl_client {
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
     atomic_uint spinning;               /**< callers that wait for an answer without sleeping */
 
-    tl_mutex mutex;     /**< for what follows */
-    tl_cond line_freed; /**< or a waiter cancelled, who may wait for one */
+    tl_mutex mutex;       /**< for what follows */
+    tl_cond pooled_freed; /**< or a waiter cancelled, who may wait for one */
     tl_server server;
     tl_random random;
-    tl_line *lines; /**< idle ones */
-    unsigned lines_made;
+    tl_pooled *pooled; /**< idle ones */
+    unsigned pooled_made;
     tl_waiter *waiters; /**< idle ones */
 
     _Atomic int64_t warned_ns; /**< when clock_off was logged last */
@@ -111,8 +111,8 @@ uint64_t tl__client_seed(tl_client *client);
 
 /** A connection of one's own until it is given back; NULL when none is free by then, or before the
  *  waiter (NULL: none) is cancelled, or no memory. broken: close it instead of keeping it. */
-tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by);
-void tl__line_give(tl_line *line, bool broken);
+tl_pooled *tl__pool_take(tl_client *client, tl_waiter *waiter, tl_mono by);
+void tl__pool_give(tl_pooled *pooled, bool broken);
 
 /** NULL: no memory or descriptors. */
 tl_waiter *tl__waiter_take(tl_client *client);

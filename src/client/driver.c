@@ -13,8 +13,8 @@ typedef struct tl_drive {
     tl_run run;
     tl_waiter *waiter; /* NULL: nobody posts anything */
     tl_out *out;
-    tl_line *line;      /* while something is in flight */
-    unsigned under_way; /* sends without an answer yet */
+    tl_pooled *pooled;  /* while something is in flight */
+    unsigned in_flight; /* sends without an answer yet */
     unsigned answers;   /* so far */
     tl_status status;
 } tl_drive;
@@ -27,36 +27,36 @@ static void refuse(tl_drive *d, tl_event refused) {
     advance(d, &refused);
 }
 
-static bool have_line(tl_drive *d, tl_mono by) {
-    if (!d->line)
-        d->line = tl__line_take(d->run.client, d->waiter, by);
-    if (!d->line)
+static bool have_pooled(tl_drive *d, tl_mono by) {
+    if (!d->pooled)
+        d->pooled = tl__pool_take(d->run.client, d->waiter, by);
+    if (!d->pooled)
         return false;
-    d->line->user = d;
-    d->line->answered = answered;
+    d->pooled->user = d;
+    d->pooled->answered = answered;
     return true;
 }
 
 static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
     static const char busy[] = "all connections are busy";
-    if (!have_line(d, send->by)) {
+    if (!have_pooled(d, send->by)) {
         refuse(d, (tl_event){.kind = TL_FAILED,
                              .ticket = send->ticket,
                              .why = TL_EUNAVAILABLE,
                              .words = TL_LITERAL(busy)});
         return;
     }
-    if (send->count == 0 && tl__conn_fresh(d->line->conn, now)) {
+    if (send->count == 0 && tl__conn_fresh(d->pooled->conn, now)) {
         tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
         advance(d, &reached); /* it has just been heard of: no need to have that confirmed */
         return;
     }
     tl__client_asked(d->run.client, now);
-    tl_err why = tl__conn_send(d->line->conn, send, NULL, now);
+    tl_err why = tl__conn_send(d->pooled->conn, send, NULL, now);
     if (why)
         refuse(d, tl__run_refused(send, why, now));
     else
-        d->under_way++;
+        d->in_flight++;
 }
 
 static void advance(tl_drive *d, const tl_event *event) {
@@ -69,7 +69,7 @@ static void answered(void *user, const tl_answer *answer) {
     tl_drive *d = user;
     if (d->status != TL_GO)
         return;
-    d->under_way--;
+    d->in_flight--;
     d->answers++;
     tl_event e = tl__run_answered(d->run.client, answer);
     advance(d, &e);
@@ -82,9 +82,9 @@ static void take_posts(tl_drive *d) {
         advance(d, &e);
 }
 
-static void poll_line(tl_drive *d, tl_mono until) {
+static void poll_pooled(tl_drive *d, tl_mono until) {
     struct pollfd fds[2] = {
-        {.fd = tl__conn_fd(d->line->conn), .events = tl__conn_events(d->line->conn)},
+        {.fd = tl__conn_fd(d->pooled->conn), .events = tl__conn_events(d->pooled->conn)},
         {.fd = d->waiter ? d->waiter->fd : -1, .events = POLLIN}};
     tl__wait(fds, 2, until);
     if (fds[1].revents)
@@ -93,31 +93,31 @@ static void poll_line(tl_drive *d, tl_mono until) {
 
 static void await(tl_drive *d) {
     tl_mono until = d->out->until;
-    if (!d->line) {
+    if (!d->pooled) {
         tl__waiter_await(d->waiter, until);
         return;
     }
-    poll_line(d, tl__mono_min(until, tl__conn_until(d->line->conn)));
-    tl__conn_drive(d->line->conn, tl__mono_now());
+    poll_pooled(d, tl__mono_min(until, tl__conn_until(d->pooled->conn)));
+    tl__conn_drive(d->pooled->conn, tl__mono_now());
 }
 
 /* A near server answers sooner than it takes to fall asleep and be woken. True: so it did. */
 static bool spin(tl_drive *d) {
-    if (!d->line || d->under_way == 0 || !tl__conn_up(d->line->conn))
+    if (!d->pooled || d->in_flight == 0 || !tl__conn_up(d->pooled->conn))
         return false;
     atomic_uint *spinning = &d->run.client->spinning;
     unsigned answers = d->answers, others = atomic_fetch_add(spinning, 1);
-    int64_t limit_ns = tl__spin_ns(&d->line->spin, others);
+    int64_t limit_ns = tl__spin_ns(&d->pooled->spin, others);
     tl_mono now = tl__mono_now(), end = tl__mono_add_ns(now, limit_ns);
-    while (tl__mono_before(now, end) && d->answers == answers && tl__conn_up(d->line->conn)) {
+    while (tl__mono_before(now, end) && d->answers == answers && tl__conn_up(d->pooled->conn)) {
         tl__thread_yield();
         now = tl__mono_now();
-        tl__conn_drive(d->line->conn, now);
+        tl__conn_drive(d->pooled->conn, now);
     }
     (void)atomic_fetch_sub(spinning, 1);
     bool there = d->answers != answers;
     if (limit_ns > 0)
-        tl__spin_learn(&d->line->spin, there);
+        tl__spin_learn(&d->pooled->spin, there);
     return there;
 }
 
@@ -133,12 +133,12 @@ static void once(tl_drive *d) {
         advance(d, &e);
 }
 
-static void give_line_back(tl_drive *d) {
-    if (!d->line)
+static void give_pooled_back(tl_drive *d) {
+    if (!d->pooled)
         return;
-    d->line->user = NULL;
-    tl__line_give(d->line, d->under_way > 0);
-    d->line = NULL;
+    d->pooled->user = NULL;
+    tl__pool_give(d->pooled, d->in_flight > 0);
+    d->pooled = NULL;
 }
 
 tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, tl_out *out) {
@@ -148,10 +148,10 @@ tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *wai
     d.run.listener = waiter ? &waiter->listener : NULL;
     advance(&d, &start);
     while (d.status == TL_GO) {
-        if (d.under_way == 0)
-            give_line_back(&d);
+        if (d.in_flight == 0)
+            give_pooled_back(&d);
         once(&d);
     }
-    give_line_back(&d);
+    give_pooled_back(&d);
     return d.status;
 }

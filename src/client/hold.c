@@ -126,7 +126,7 @@ void tl__hold_init(tl_lock *lock) {
 
 /* Nobody overwrites a token. */
 static bool is_watched(const tl_lock *lock) {
-    bool token = lock->proof.speaks == 1 + TL_TOKEN;
+    bool token = lock->proof.held_by == 1 + TL_TOKEN;
     return lock->protocol->watching && !lock->rules.strict && !token;
 }
 

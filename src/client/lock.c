@@ -137,7 +137,7 @@ void tl_lock_cancel(tl_lock *lock) {
     lock->cancelled = true;
     if (lock->waiter) {
         tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
-        tl__cond_wake_all(&c->line_freed);
+        tl__cond_wake_all(&c->pooled_freed);
     }
     tl__mutex_unlock(&c->mutex);
     tl__async_cancel(lock); /* after: one that begins meanwhile finds either */

@@ -7,38 +7,38 @@
 #include "client/client.h"
 #include "ground/wait.h"
 
-#define STALE_NS (100 * TL_NS_PER_MS) /* a line idle for longer is looked at before use */
+#define STALE_NS (100 * TL_NS_PER_MS) /* one idle for longer is looked at before use */
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static void line_answer(void *ctx, const tl_answer *answer) {
-    tl_line *line = ctx;
-    if (line->user)
-        line->answered(line->user, answer);
+static void pooled_answer(void *ctx, const tl_answer *answer) {
+    tl_pooled *pooled = ctx;
+    if (pooled->user)
+        pooled->answered(pooled->user, answer);
 }
 
-static void line_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
-    tl_line *line = ctx;
-    tl__client_up(line->client, bracket, uptime_us, now);
+static void pooled_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+    tl_pooled *pooled = ctx;
+    tl__client_up(pooled->client, bracket, uptime_us, now);
 }
 
-static void free_line(tl_line *line) {
-    line->user = NULL;
-    tl__conn_free(line->conn);
-    free(line);
+static void free_pooled(tl_pooled *pooled) {
+    pooled->user = NULL;
+    tl__conn_free(pooled->conn);
+    free(pooled);
 }
 
-static tl_line *new_line(tl_client *client) {
-    tl_line *line = calloc(1, sizeof *line);
-    if (!line)
+static tl_pooled *new_pooled(tl_client *client) {
+    tl_pooled *pooled = calloc(1, sizeof *pooled);
+    if (!pooled)
         return NULL;
     tl_conn_limits limits = tl__client_limits(client);
-    tl_conn_calls calls = {.answer = line_answer, .up = line_up, .ctx = line};
-    line->client = client;
-    line->conn = tl__conn_new(&client->endpoint, &limits, &calls);
-    if (line->conn)
-        return line;
-    free(line);
+    tl_conn_calls calls = {.answer = pooled_answer, .up = pooled_up, .ctx = pooled};
+    pooled->client = client;
+    pooled->conn = tl__conn_new(&client->endpoint, &limits, &calls);
+    if (pooled->conn)
+        return pooled;
+    free(pooled);
     return NULL;
 }
 
@@ -46,57 +46,57 @@ static bool is_cancelled(tl_waiter *waiter) {
     return waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;
 }
 
-/* With the mutex held: wait until a line is idle or may be made, or there is no more waiting. */
-static bool await_line(tl_client *client, tl_waiter *waiter, tl_mono by) {
-    while (!client->lines && client->lines_made >= TL_LINES_MAX)
-        if (is_cancelled(waiter) || !tl__cond_wait_by(&client->line_freed, &client->mutex, by))
+/* With the mutex held: wait until a connection is idle or may be made, or there is no more waiting. */
+static bool await_pooled(tl_client *client, tl_waiter *waiter, tl_mono by) {
+    while (!client->pooled && client->pooled_made >= TL_POOLED_MAX)
+        if (is_cancelled(waiter) || !tl__cond_wait_by(&client->pooled_freed, &client->mutex, by))
             return false;
     return true;
 }
 
-tl_line *tl__line_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
-    tl_line *line = NULL;
+tl_pooled *tl__pool_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
+    tl_pooled *pooled = NULL;
     tl__mutex_lock(&client->mutex);
-    bool may = await_line(client, waiter, by);
-    if (may && client->lines) {
-        line = client->lines;
-        client->lines = line->next;
+    bool may = await_pooled(client, waiter, by);
+    if (may && client->pooled) {
+        pooled = client->pooled;
+        client->pooled = pooled->next;
     } else if (may) {
-        client->lines_made++;
+        client->pooled_made++;
     }
     tl__mutex_unlock(&client->mutex);
     if (!may)
         return NULL;
-    if (line) {
+    if (pooled) {
         tl_mono now = tl__mono_now();
-        if (tl__ns_until(line->idle_since, now) > STALE_NS)
-            tl__conn_drive(line->conn, now); /* notices a server that hung up */
-        return line;
+        if (tl__ns_until(pooled->idle_since, now) > STALE_NS)
+            tl__conn_drive(pooled->conn, now); /* notices a server that hung up */
+        return pooled;
     }
-    line = new_line(client);
-    if (!line) {
+    pooled = new_pooled(client);
+    if (!pooled) {
         tl__mutex_lock(&client->mutex);
-        client->lines_made--;
+        client->pooled_made--;
         tl__mutex_unlock(&client->mutex);
     }
-    return line;
+    return pooled;
 }
 
-void tl__line_give(tl_line *line, bool broken) {
-    tl_client *client = line->client;
-    line->user = NULL;
+void tl__pool_give(tl_pooled *pooled, bool broken) {
+    tl_client *client = pooled->client;
+    pooled->user = NULL;
     if (broken)
-        free_line(line);
+        free_pooled(pooled);
     else
-        line->idle_since = tl__mono_now();
+        pooled->idle_since = tl__mono_now();
     tl__mutex_lock(&client->mutex);
     if (broken) {
-        client->lines_made--;
+        client->pooled_made--;
     } else {
-        line->next = client->lines;
-        client->lines = line;
+        pooled->next = client->pooled;
+        client->pooled = pooled;
     }
-    tl__cond_wake(&client->line_freed);
+    tl__cond_wake(&client->pooled_freed);
     tl__mutex_unlock(&client->mutex);
 }
 
@@ -186,9 +186,9 @@ void tl__waiter_await(tl_waiter *w, tl_mono until) {
 /* ---- the end ---------------------------------------------------------------------------------- */
 
 void tl__pool_free(tl_client *client) {
-    for (tl_line *line = client->lines, *next; line; line = next) {
-        next = line->next;
-        free_line(line);
+    for (tl_pooled *pooled = client->pooled, *next; pooled; pooled = next) {
+        next = pooled->next;
+        free_pooled(pooled);
     }
     for (tl_waiter *w = client->waiters, *next; w; w = next) {
         next = w->next;

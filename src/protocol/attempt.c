@@ -251,7 +251,7 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
     if (out->sends > 0)
         a->reaches = out->send.count == 0;
     if (status == TL_END && r->code == TL_OK)
-        r->proof.speaks = (uint8_t)(1 + (r->proof.stamp_ms ? a->row->id : TL_TOKEN));
+        r->proof.held_by = (uint8_t)(1 + (r->proof.stamp_ms ? a->row->id : TL_TOKEN));
     else if (status == TL_END && a->row->leaves && a->row->leaves(a))
         r->maybe = true;
     return status;

@@ -68,14 +68,14 @@ tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why) {
 }
 
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event) {
-    int64_t stamp_us;
-    if (tl__reply_time(reply, i, &stamp_us))
-        tl__out_stamp(out, stamp_us, event);
+    int64_t server_us;
+    if (tl__reply_time(reply, i, &server_us))
+        tl__out_server_us(out, server_us, event);
 }
 
-void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event) {
+void tl__out_server_us(tl_out *out, int64_t server_us, const tl_event *event) {
     out->has_bracket = true;
-    out->bracket = tl__bracket(stamp_us, event->sent, event->now);
+    out->bracket = tl__bracket(server_us, event->sent, event->now);
 }
 
 bool tl__is_unknown_command(tl_bytes error) {

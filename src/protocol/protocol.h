@@ -212,7 +212,7 @@ typedef struct {
     tl_mono capped_until; /**< ns 0: nothing is capped */
     int64_t proved_us;    /**< server time of the last take or keep that worked */
     int64_t stamp_ms;     /**< the end that K's stamp told then; 0: K holds a token */
-    uint8_t speaks;       /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
+    uint8_t held_by;      /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
     bool elsewhere;       /**< taken by another handle, of which only the token is known */
 } tl_proof;
 
@@ -386,7 +386,7 @@ bool tl__from_script(tl_bytes error);
 /** Take the server's time into out's bracket: the TIME at items i and i + 1 of a reply, if it is one. */
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event);
 
-void tl__out_stamp(tl_out *out, int64_t stamp_us, const tl_event *event);
+void tl__out_server_us(tl_out *out, int64_t server_us, const tl_event *event);
 
 /** A pause before trying again after `failures` (1 or more) in a row: 20 ms doubling to 1 s, at
  *  random between half of it and all. */

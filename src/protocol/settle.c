@@ -42,7 +42,7 @@ static bool is_under_way(const tl_settle *s) {
 }
 
 /* A request in flight ends by the limit: then there is nothing to wait for beyond that. */
-static tl_status wait(const tl_settle *s, const tl_event *e, tl_out *out) {
+static tl_status stay(const tl_settle *s, const tl_event *e, tl_out *out) {
     out->until = tl__mono_min(s->next, s->limit);
     if (is_under_way(s) && !tl__mono_before(e->now, s->limit))
         out->until = TL_NEVER;
@@ -104,12 +104,12 @@ static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
     s->next = s->failures == 1 && r->maybe
                   ? e->now
                   : tl__mono_add_ms(e->now, tl__backoff_ms(s->failures, &s->random));
-    return wait(s, e, out);
+    return stay(s, e, out);
 }
 
 static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
     if (!is_under_way(s) || e->ticket != s->ticket)
-        return wait(s, e, out);
+        return stay(s, e, out);
     tl_status status = tl__attempt_step(&s->attempt, &s->job, e, out);
     return status == TL_END ? attempt_ended(s, e, out) : status;
 }
@@ -117,7 +117,7 @@ static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
 static tl_status on_timer(tl_settle *s, const tl_event *e, tl_out *out) {
     if (!is_under_way(s) && !tl__mono_before(e->now, s->limit))
         return run_out(s, e, out);
-    return tl__mono_before(e->now, s->next) ? wait(s, e, out) : ask(s, e, out);
+    return tl__mono_before(e->now, s->next) ? stay(s, e, out) : ask(s, e, out);
 }
 
 tl_status tl__settle_step(void *machine, const tl_event *e, tl_out *out) {

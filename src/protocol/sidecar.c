@@ -80,14 +80,14 @@ static tl_bytes text_of(const tl_reply *reply) {
 /* The usual take: all of the lifetime, and the fence is the server's time. */
 static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
                       tl_sidecar_answer *ret) {
-    int64_t stamp_us;
-    if (job->fences > 1 || !tl__reply_int(e->reply, &stamp_us) || stamp_us <= 0 ||
-        stamp_us >= FENCE_END)
+    int64_t server_us;
+    if (job->fences > 1 || !tl__reply_int(e->reply, &server_us) || server_us <= 0 ||
+        server_us >= FENCE_END)
         return false;
-    tl__out_stamp(out, stamp_us, e);
+    tl__out_server_us(out, server_us, e);
     a->result.checked = true;
     *ret = (tl_sidecar_answer){
-        .status = 1, .left_ms = job->ttl_ms, .server_us = stamp_us, .fence = (uint64_t)stamp_us};
+        .status = 1, .left_ms = job->ttl_ms, .server_us = server_us, .fence = (uint64_t)server_us};
     return true;
 }
 

@@ -203,12 +203,12 @@ static int64_t uptime_in(tl_bytes info) {
 static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, const tl_reply *reply,
                                  tl_mono received) {
     tl_bytes text;
-    int64_t stamp_us;
+    int64_t server_us;
     switch (step) {
     case TIME:
-        if (!tl__reply_time(reply, 0, &stamp_us))
+        if (!tl__reply_time(reply, 0, &server_us))
             return failed(r, TL_ESERVER, "malformed reply to TIME");
-        l->bracket = tl__bracket(stamp_us, l->sent, received);
+        l->bracket = tl__bracket(server_us, l->sent, received);
         l->has_bracket = true;
         break;
     case INFO:

@@ -14,9 +14,9 @@ static int64_t ceil_us(int64_t ns) {
     return ns / NS_PER_US + (ns % NS_PER_US > 0);
 }
 
-tl_interval tl__bracket(int64_t stamp_us, tl_mono sent, tl_mono received) {
-    return (tl_interval){tl__add_sat(stamp_us, -ceil_us(received.ns)),
-                         tl__add_sat(stamp_us, 1 - floor_us(sent.ns))};
+tl_interval tl__bracket(int64_t server_us, tl_mono sent, tl_mono received) {
+    return (tl_interval){tl__add_sat(server_us, -ceil_us(received.ns)),
+                         tl__add_sat(server_us, 1 - floor_us(sent.ns))};
 }
 
 tl_interval tl__interval_intersect(tl_interval a, tl_interval b) {

@@ -23,7 +23,7 @@ typedef struct {
 
 /** Where the offset must be, given a server stamp seen in the reply to a request sent at `sent`
  *  and received at `received`: stamp - received <= offset <= stamp + 1 us - sent. */
-tl_interval tl__bracket(int64_t stamp_us, tl_mono sent, tl_mono received);
+tl_interval tl__bracket(int64_t server_us, tl_mono sent, tl_mono received);
 
 static inline bool tl__interval_empty(tl_interval i) {
     return i.lo > i.hi;

@@ -79,12 +79,12 @@ static bool is_waiting(tl_lock *lock) {
 }
 
 TEST(a_cancel_ends_the_wait_for_a_connection) {
-    tl_line *lines[TL_LINES_MAX];
+    tl_pooled *lines[TL_POOLED_MAX];
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .connect_ms = 60000));
     tl_lock *lock = make_lock(client, KEY, TTL_MS);
-    for (int i = 0; i < TL_LINES_MAX; i++) {
-        lines[i] = tl__line_take(client, NULL, tl__mono_now());
+    for (int i = 0; i < TL_POOLED_MAX; i++) {
+        lines[i] = tl__pool_take(client, NULL, tl__mono_now());
         assert_non_null(lines[i]);
     }
     acquiring *a = acquiring_begin(lock, TL_FOREVER);
@@ -94,8 +94,8 @@ TEST(a_cancel_ends_the_wait_for_a_connection) {
     ASSERT_SAID("cancelled");
     a = acquiring_begin(lock, TL_FOREVER);
     WAIT_FOR(SOON_MS, is_waiting(lock));
-    for (int i = 0; i < TL_LINES_MAX; i++)
-        tl__line_give(lines[i], false);
+    for (int i = 0; i < TL_POOLED_MAX; i++)
+        tl__pool_give(lines[i], false);
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
 }
 

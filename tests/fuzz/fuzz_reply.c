@@ -31,11 +31,11 @@ static void note_hold(fuzz_world *w, const tl_event *answer) {
 static void step(fuzz_world *w, tl_event e) {
     e.now = w->now;
     e.server = &w->server;
-    bool answers = (e.kind == TL_REPLY || e.kind == TL_FAILED) && w->under_way &&
+    bool answers = (e.kind == TL_REPLY || e.kind == TL_FAILED) && w->in_flight &&
                    e.ticket == w->asked.ticket;
     note_doubt(w, &e);
     if (answers)
-        w->under_way = false;
+        w->in_flight = false;
     w->deadline = w->machine.result.deadline;
     note_hold(w, answers ? &e : NULL);
     tl__out_clear(&w->out);
@@ -48,7 +48,7 @@ static void step(fuzz_world *w, tl_event e) {
     if (answers)
         note_done(w, &e);
     if (w->status == TL_DETACH)
-        w->under_way = false;
+        w->in_flight = false;
     check_result(w, &e);
     w->detached = w->detached || w->status == TL_DETACH;
     check_out(w, &e);
@@ -88,8 +88,8 @@ static void any_time(fuzz_world *w) {
     case 0: return;
     case 1: break;
     case 2: until.ns -= 1; break;
-    case 3: until = w->under_way ? w->asked.by : w->now; break;
-    case 4: until.ns = w->under_way ? w->asked.by.ns - 1 : w->now.ns + 1; break;
+    case 3: until = w->in_flight ? w->asked.by : w->now; break;
+    case 4: until.ns = w->in_flight ? w->asked.by.ns - 1 : w->now.ns + 1; break;
     default: until.ns = w->now.ns + (INT64_C(1) << how % 57);
     }
     if (until.ns < TL_NEVER.ns - 1)
@@ -125,7 +125,7 @@ static void any_stray(fuzz_world *w) {
     uint8_t how = in_byte(&w->in);
     uint16_t ticket = how & 1 && w->sends > 0 ? w->tickets[w->in.n % w->sends] : in_byte(&w->in);
     tl_reply reply = any_reply(w, 0);
-    if (w->under_way && ticket == w->asked.ticket)
+    if (w->in_flight && ticket == w->asked.ticket)
         ticket = 9999;
     tl_event e = {.kind = how & 2 ? TL_REPLY : TL_FAILED, .ticket = ticket, .sent = w->start};
     e.words = TL_LITERAL("not asked for");
@@ -152,7 +152,7 @@ static void any_extension(fuzz_world *w) {
         return;
     w->job.ttl_ms = w->stamps ? w->job.ttl_ms : in_range(&w->in, TL_TTL_MIN_MS, TL_TTL_MAX_MS);
     w->bound = tl__mono_add_ms(w->now, in_range(&w->in, -1000, w->job.ttl_ms));
-    w->under_way = false; /* given up: from now on its answer is a stray */
+    w->in_flight = false; /* given up: from now on its answer is a stray */
     tl__renew_extended(&w->machine.renew, w->job.ttl_ms, w->bound, w->now);
     timer(w);
 }
@@ -165,13 +165,13 @@ static void any_event(fuzz_world *w) {
     case 1:
     case 2:
     case 3:
-        if (w->under_way)
+        if (w->in_flight)
             any_answer(w);
         else
             timer(w);
         break;
     case 4:
-        if (w->under_way)
+        if (w->in_flight)
             any_failure(w);
         break;
     case 5: step(w, (tl_event){.kind = TL_ARMED, .armed = in_byte(&w->in) & 1}); break;
@@ -198,11 +198,11 @@ static void any_event(fuzz_world *w) {
 /* From here on every request fails at its limit, and timers are in time. */
 static void one_failure(fuzz_world *w, bool maybe_sent) {
     tl_mono until = w->out.until;
-    if (w->under_way)
+    if (w->in_flight)
         until = tl__mono_min(until, w->asked.by);
     if (until.ns != TL_NEVER.ns)
         pass(w, until);
-    if (w->under_way && w->asked.by.ns <= w->now.ns)
+    if (w->in_flight && w->asked.by.ns <= w->now.ns)
         fail(w, maybe_sent, TL_EUNAVAILABLE, TL_LITERAL("no answer"));
     else if (w->out.until.ns <= w->now.ns)
         timer(w);

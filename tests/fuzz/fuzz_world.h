@@ -45,7 +45,7 @@ typedef struct {
     tl_out out;
     tl_status status;
     bool detached;  /* the caller has its answer */
-    bool under_way; /* a send without an answer */
+    bool in_flight; /* a send without an answer */
     tl_send asked;
     tl_mono asked_at;
     uint16_t tickets[SENDS_MAX];

@@ -36,7 +36,7 @@ static inline void check_ticket(fuzz_world *w, const tl_send *send) {
 }
 
 static inline void check_send(fuzz_world *w, const tl_send *send) {
-    MUST(!w->under_way && !w->by_hand);
+    MUST(!w->in_flight && !w->by_hand);
 #ifdef TL_COMPAT
     bool goes_on = w->sends > 0 && w->tickets[w->sends - 1] == send->ticket;
     if (is_time(send))
@@ -57,7 +57,7 @@ static inline void check_send(fuzz_world *w, const tl_send *send) {
     MUST(!w->finishing || w->at_once <= SENDS_AT_ONCE);
     w->asked = *send;
     w->asked_at = w->now;
-    w->under_way = true;
+    w->in_flight = true;
 }
 
 static inline void check_notes(fuzz_world *w) {
@@ -88,7 +88,7 @@ static inline void check_out(fuzz_world *w, const tl_event *e) {
     if (out->sends)
         check_send(w, &out->send);
     bool patient = w->kind == ACQUIRE && w->wait_ms == TL_FOREVER && !w->detached;
-    MUST(w->status != TL_GO || w->under_way || patient || out->until.ns != TL_NEVER.ns);
+    MUST(w->status != TL_GO || w->in_flight || patient || out->until.ns != TL_NEVER.ns);
     MUST(w->status != TL_DETACH || out->until.ns <= w->now.ns);
 }
 
@@ -246,7 +246,7 @@ static inline void check_renewed(fuzz_world *w, const tl_event *e) {
     MUST(w->status == TL_END || w->now.ns < w->deadline.ns); /* nothing brings a lost one back */
     if (w->status == TL_GO) {
         MUST(w->now.ns < r->deadline.ns && w->now.ns < w->hold.ns);
-        MUST(w->under_way ||
+        MUST(w->in_flight ||
              w->out.until.ns <= (r->deadline.ns < w->hold.ns ? r->deadline.ns : w->hold.ns));
         return;
     }
@@ -301,7 +301,7 @@ static inline void note_harmless(fuzz_world *w, const tl_event *e) {
 /* What this event leaves unknown, before the machine is told. A renewal within a take changes only what is
  * ours already: without an answer it leaves no more to be undone than the take before it did. */
 static inline void note_doubt(fuzz_world *w, const tl_event *e) {
-    bool expected = w->under_way && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
+    bool expected = w->in_flight && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
     if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
         return;
     bool take = is_script(&w->asked, TL_SCRIPT_TAKE);

@@ -38,7 +38,7 @@ bites tools/x.sh 'say "something is missing"' 'KEY is missing'
 bites compat/a.c '/* locks that were taken */' 'acquired'
 bites compat/a.c '/* ends without a word */' 'silently'
 
-passes src/a.c 'bool robbed = rob(under_way); /* see robber_ms */'
+passes src/a.c 'bool robbed = rob(in_flight); /* see robber_ms */'
 passes src/a.c '/* it takes over the lock; a lock that was taken over */ int x;'
 passes README.md 'The member `robbed`, and a row bridge-robbed.'
 passes tests/wire/a.wire '# An old client waits.'

@@ -53,7 +53,7 @@ static void on_answer(sim_world *w, sim_conn *conn, void *who, tl_event *e) {
     if (t->keeper)
         t->asked = NULL;
     else
-        t->under_way--;
+        t->in_flight--;
     step(w, t, e);
 }
 
@@ -116,7 +116,7 @@ static void give_line_back(sim_world *w, sim_task *t) {
     if (!line)
         return;
     t->line = NULL;
-    if (t->under_way > 0) {
+    if (t->in_flight > 0) {
         sim_conn_free(w, line);
         return;
     }
@@ -161,7 +161,7 @@ static void send_it(sim_world *w, sim_task *t, const tl_out *out) {
     }
     if (!t->line)
         t->line = take_line(w, c);
-    t->under_way++;
+    t->in_flight++;
     sign(w, t, sim_conn_send(w, t->line, &out->send, t), &out->send);
 }
 
@@ -223,7 +223,7 @@ static void step(sim_world *w, sim_task *t, const tl_event *event) {
     if (out.disarm && !t->keeper)
         sim_wake_forget(w, t);
     send_it(w, t, &out);
-    if (!t->keeper && t->under_way == 0)
+    if (!t->keeper && t->in_flight == 0)
         give_line_back(w, t);
     sim_ns at = sim_host_when(w, t->client->host, t->until);
     sim_alarm_set(&w->queue, &t->alarm, at, SIM_RANK_TIMER, timer, t);
@@ -280,7 +280,7 @@ static void begin(sim_task *t, bool keeper) {
     t->line = NULL;
     t->asked = NULL;
     t->owes = false;
-    t->under_way = t->flags = 0;
+    t->in_flight = t->flags = 0;
     t->listens = -1;
     t->last = (tl_mono){INT64_MIN};
 }

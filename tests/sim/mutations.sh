@@ -76,7 +76,7 @@ settle-without-limit     | protocol/settle.c |        | 500  | s/(tl_op)s->op, +
 # clocks
 anchor-without-drift     | wire/interval.c   |        | 2000 | s/-lost_us(ns, drift_ppm)/0 * lost_us(ns, drift_ppm)/; s/, gained_us(ns, drift_ppm))/, 0 * gained_us(ns, drift_ppm))/
 bracket-without-drift    | wire/interval.c   |        | 5000@2187 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
-bracket-from-sent        | wire/interval.c   |        | 500  | s/tl__add_sat(stamp_us, -ceil_us(received.ns))/tl__add_sat(stamp_us, -ceil_us(sent.ns))/
+bracket-from-sent        | wire/interval.c   |        | 500  | s/tl__add_sat(server_us, -ceil_us(received.ns))/tl__add_sat(server_us, -ceil_us(sent.ns))/
 # stamps: judging
 free-at-once             | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms/first_free_ms/
 free-without-m           | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/first_free_ms + rules->clock_skew_max_ms + /first_free_ms + /

@@ -151,7 +151,7 @@ struct sim_task {
     sim_conn *line; /**< driver: NULL while nothing is in flight */
     sim_msg *asked; /**< keeper: the one in flight, */
     bool owes;      /**< the server's clock has stepped, and it hasn't asked since */
-    unsigned under_way;
+    unsigned in_flight;
     tl_mono until;
     sim_alarm alarm, wake;
     unsigned flags; /**< posted to a caller that waits */

@@ -76,7 +76,7 @@ static const char *writes(const feed *f) {
 }
 
 static uint8_t speaks(void) {
-    return result()->proof.speaks;
+    return result()->proof.held_by;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ TEST(each_phase_has_its_protocol) {
     static const struct {
         int phase;
         const char *writes;
-        uint8_t speaks;
+        uint8_t held_by;
     } rows[] = {{TL_PHASE_NONE, "stamp", TL_BRIDGE},
                 {TL_PHASE_TIMESTAMP, "stamp", TL_TIMESTAMP},
                 {TL_PHASE_BRIDGE, "stamp", TL_BRIDGE},
@@ -179,7 +179,7 @@ TEST(each_phase_has_its_protocol) {
         const char *value = strcmp(rows[i].writes, "token") == 0 ? TOKEN : text_of(START_MS + T_MS);
         assert_int_equal(answer_take(&f, 1, value, T_MS, true), TL_END);
         expect(&f, TL_OK, false);
-        assert_int_equal(speaks(), 1 + rows[i].speaks);
+        assert_int_equal(speaks(), 1 + rows[i].held_by);
     }
 }
 
@@ -385,7 +385,7 @@ TEST(a_held_stamp_becomes_a_token) {
         for (uint8_t by = TL_BRIDGE; by <= TL_TIMESTAMP; by++) {
             feed f;
             ready(&f, TL_RENEW);
-            m.job.proof.speaks = 1 + by;
+            m.job.proof.held_by = 1 + by;
             know(&f, phase, 7);
             (void)feed_start(&f);
             feed_assert_asked(&f, "keep");
@@ -407,7 +407,7 @@ TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
     feed f;
     for (int wide = 0; wide <= 1; wide++) {
         ready(&f, TL_RENEW);
-        m.job.proof.speaks = 1 + TL_BRIDGE;
+        m.job.proof.held_by = 1 + TL_BRIDGE;
         know(&f, TL_PHASE_DRAIN, 7);
         f.server.drift_ppm = wide ? 500000 : 100000;
         f.server.anchor.at = feed_ms(-60000);
@@ -425,7 +425,7 @@ TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
 TEST(a_stamp_that_was_kept_as_it_is_counts_as_a_stamp) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.speaks = 1 + TL_BRIDGE;
+    m.job.proof.held_by = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
@@ -438,7 +438,7 @@ TEST(a_stamp_that_was_kept_as_it_is_counts_as_a_stamp) {
 TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.speaks = 1 + TL_BRIDGE;
+    m.job.proof.held_by = 1 + TL_BRIDGE;
     m.job.ttl_ms = 10000;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
@@ -452,7 +452,7 @@ TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
 TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.speaks = 1 + TL_BRIDGE;
+    m.job.proof.held_by = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
     const char *losers = text_of(START_MS + LEGACY_MS - 300);
@@ -468,7 +468,7 @@ TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
 TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.speaks = 1 + TL_BRIDGE;
+    m.job.proof.held_by = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     feed_at(&f, LEASE_MS - LEASE_MS / 4);
     (void)feed_start(&f);
@@ -479,7 +479,7 @@ TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
 TEST(what_turns_into_a_token_ends_with_the_lease) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.speaks = 1 + TL_BRIDGE;
+    m.job.proof.held_by = 1 + TL_BRIDGE;
     m.job.attempt_ms = 60000;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
@@ -489,7 +489,7 @@ TEST(what_turns_into_a_token_ends_with_the_lease) {
 TEST(a_stamp_without_scripts_is_never_renewed) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.speaks = 1 + TL_TIMESTAMP;
+    m.job.proof.held_by = 1 + TL_TIMESTAMP;
     m.job.proof.capped_until = TL_NEVER;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
@@ -502,7 +502,7 @@ TEST(a_token_stays_a_token_whatever_the_phase) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
         ready(&f, TL_RENEW);
-        m.job.proof = (tl_proof){.speaks = 1 + TL_TOKEN};
+        m.job.proof = (tl_proof){.held_by = 1 + TL_TOKEN};
         know(&f, phase, 7);
         (void)feed_start(&f);
         feed_assert_asked(&f, "keep");
@@ -517,7 +517,7 @@ TEST(a_keep_never_waits_for_a_register) {
     for (uint8_t by = TL_TOKEN; by <= TL_TIMESTAMP; by++) {
         feed f;
         ready(&f, TL_RENEW);
-        m.job.proof.speaks = 1 + by;
+        m.job.proof.held_by = 1 + by;
         (void)feed_start(&f);
         feed_assert_asked(&f, "keep");
     }
@@ -540,7 +540,7 @@ TEST(a_drop_needs_no_phase) {
     for (int by = -1; by <= TL_TIMESTAMP; by++) {
         feed f;
         ready(&f, TL_RELEASE);
-        m.job.proof.speaks = (uint8_t)(1 + by);
+        m.job.proof.held_by = (uint8_t)(1 + by);
         (void)feed_start(&f);
         feed_assert_asked(&f, "drop");
         assert_int_equal(answer_drop(&f, 1, NULL), TL_END);

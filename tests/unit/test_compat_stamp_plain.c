@@ -378,7 +378,7 @@ TEST(strict_asks_no_script_for_anything) {
 TEST(a_keep_only_looks_and_proves_nothing_new) {
     feed f;
     begin(&f, TL_RENEW);
-    m.job.proof.speaks = 1 + TL_TIMESTAMP;
+    m.job.proof.held_by = 1 + TL_TIMESTAMP;
     SAID(&f, "GET", KEY);
     feed_at(&f, 30000);
     (void)feed_reply(&f, "'%s'", OWN);

@@ -47,7 +47,7 @@ typedef struct {
     tl_status status;
 
     bool by_text;
-    bool under_way;
+    bool in_flight;
     uint16_t ticket;
     uint8_t count; /* replies that are expected */
     tl_mono sent, by;
@@ -169,7 +169,7 @@ static size_t encode(const tl_send *send, bool by_text, char *to) {
 }
 
 static void keep_send(wire *w, const tl_send *send) {
-    w->under_way = true;
+    w->in_flight = true;
     w->ticket = send->ticket;
     w->count = send->count;
     w->sent = w->now;
@@ -211,11 +211,11 @@ static void step(wire *w, tl_event e) {
 }
 
 static void answer(wire *w, tl_event e) {
-    if (!w->under_way) {
+    if (!w->in_flight) {
         complain(w, "nothing is under way that could be answered");
         return;
     }
-    w->under_way = false;
+    w->in_flight = false;
     e.ticket = w->ticket;
     e.sent = w->sent;
     step(w, e);
@@ -370,7 +370,7 @@ static void do_ping(wire *w, const char *text) {
 
 static void do_reach(wire *w, const char *text) {
     (void)text;
-    if (!w->under_way || w->count != 0)
+    if (!w->in_flight || w->count != 0)
         complain(w, "the machine did not ask to reach the server");
     else
         answer(w, (tl_event){.kind = TL_REPLY});
@@ -400,7 +400,7 @@ static void do_send(wire *w, const char *text) {
 /* The server doesn't know a script: as the connection does, the same request goes by text. */
 static void do_noscript(wire *w, const char *text) {
     (void)text;
-    if (!w->under_way || w->count == 0)
+    if (!w->in_flight || w->count == 0)
         complain(w, "no script is under way");
     memcpy(w->bytes, w->other, w->other_size);
     w->size = w->other_size;
@@ -446,7 +446,7 @@ static void do_timer(wire *w, const char *text) {
 
 static void do_cancel(wire *w, const char *text) {
     (void)text;
-    w->under_way = false;
+    w->in_flight = false;
     step(w, (tl_event){.kind = TL_CANCEL});
 }
 
