@@ -170,8 +170,9 @@ typedef struct {
     int32_t wait_replicas;    /**< replicas that must confirm a take or a renewal [0]; with too few
                                   the lock is given back: TL_EUNAVAILABLE */
     int32_t wait_replicas_ms; /**< how long they may take [attempt_ms / 2] */
-    /** From any thread; it must not call the library. Warnings tell, among other things, when the
-     *  connection by which held locks are renewed is lost, and when it is back [none]. */
+    /** From any thread; it must neither call the library nor block, since renewals wait for it.
+     *  Warnings tell, among other things, when the connection by which held locks are renewed is
+     *  lost, and when it is back [none]. */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
     const char *tls_ca_file; /**< rediss: the authorities to trust, PEM [the system's] */

@@ -1,6 +1,7 @@
 /*
  * Where what goes on with locks is told, a line for each step: the file that TIDELOCK_TRACE names, or
- * standard error for `run -vv`. Lines are told by threads that renew locks: they wait for nobody.
+ * standard error for `run -vv`. Lines are told by threads that renew locks: they don't wait for a reader
+ * of standard error, nor of a pipe, but for a file's disk.
  */
 #include "base/trace.h"
 
