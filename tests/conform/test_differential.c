@@ -408,30 +408,200 @@ static void on_push(void *ctx, const tl_reply *reply) {
     freeReplyObject(real);
 }
 
+/* The last connection hears what is pushed. */
+static void listen_on(twin_world *w, listener *l) {
+    l->real = w->conn[2].real;
+    fake_conn_close(w->conn[2].fake);
+    w->conn[2].fake = fake_redis_connect(w->fake, &(fake_calls){.push = on_push}, l);
+}
+
+/* Or unsubscribe: what both push is compared. */
+static void subscribe(listener *l, const char *line) {
+    int done = 0;
+    assert_int_equal(redisAppendCommand(l->real, line), REDIS_OK);
+    while (!done) {
+        assert_int_equal(redisBufferWrite(l->real, &done), REDIS_OK);
+    }
+    assert_null(fake_conn_say(l->w->conn[2].fake, line));
+}
+
 TEST_ON(messages_are_published_as_redis_does, twin_world *w) {
     begin(w, 1);
-    listener l = {.w = w, .real = w->conn[2].real};
-    fake_conn *fake = fake_redis_connect(w->fake, &(fake_calls){.push = on_push}, &l);
+    listener l = {.w = w};
+    listen_on(w, &l);
     static const char *const steps[] = {"SUBSCRIBE a b", "SUBSCRIBE a",     "UNSUBSCRIBE b",
                                         "UNSUBSCRIBE x", "UNSUBSCRIBE",     "UNSUBSCRIBE",
                                         "SUBSCRIBE a",   "UNSUBSCRIBE a x", "SUBSCRIBE b a"};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        assert_int_equal(redisAppendCommand(l.real, steps[i]), REDIS_OK);
-        int done = 0;
-        while (!done) {
-            assert_int_equal(redisBufferWrite(l.real, &done), REDIS_OK);
-        }
-        assert_null(fake_conn_say(fake, steps[i]));
+        subscribe(&l, steps[i]);
         say(w, 0, FAKE_LIKE_EXACT, "PUBLISH a hello");
         say(w, 0, FAKE_LIKE_EXACT, "PUBLISH b there");
         script(w, "return redis.call('PUBLISH', 'a', ARGV[1])");
     }
     assert_int_equal(l.count, 27);
-    w->conn[2].fake = fake;
     say(w, 2, FAKE_LIKE_EXACT, "GET k");
     say(w, 2, FAKE_LIKE_EXACT, "PING");
     say(w, 2, FAKE_LIKE_EXACT, "PING x");
     say(w, 2, FAKE_LIKE_EXACT, "MULTI");
+}
+
+/* ---- tracking -------------------------------------------------------------------------------- */
+
+/* It hears of what the first connection has read. */
+static void track(listener *l, const char *options) {
+    twin_world *w = l->w;
+    char real[100], fake[100];
+    redisReply *id = redisCommand(l->real, "CLIENT ID");
+    assert_non_null(id);
+    snprintf(real, sizeof(real), "CLIENT TRACKING ON REDIRECT %lld%s", id->integer, options);
+    snprintf(fake, sizeof(fake), "CLIENT TRACKING ON REDIRECT %lld%s",
+             (long long)fake_conn_say(w->conn[2].fake, "CLIENT ID")->integer, options);
+    redisReply *on = redisCommand(w->conn[0].real, real);
+    assert_true(on && on->type == REDIS_REPLY_STATUS);
+    assert_int_equal(fake_conn_say(w->conn[0].fake, fake)->type, TL_REPLY_STATUS);
+    freeReplyObject(on);
+    freeReplyObject(id);
+}
+
+/* Everything has been heard: what comes next is the answer. */
+static void nothing_more(twin_world *w) {
+    say(w, 2, FAKE_LIKE_EXACT, "PING");
+}
+
+/* Each by the reader, "<", or by the other, ">"; `in`: a script with key k. */
+static const char *const read_and_changed[] = {"> SET k v",
+                                               "< GET k",
+                                               "> SET k w",
+                                               "> SET k x",
+                                               "< GET k",
+                                               "< SET k v",
+                                               "> SET k w",
+                                               "< GET k",
+                                               "> SELECT 1",
+                                               "> SET k v",
+                                               "> SELECT 0",
+                                               "< EXISTS k no",
+                                               "> SET no v",
+                                               "< HGETALL k",
+                                               "> DEL k",
+                                               "< PTTL k",
+                                               "> RPUSH k a b",
+                                               "< LRANGE k 0 -1",
+                                               "> LTRIM k 0 0",
+                                               "< TYPE k",
+                                               "> FLUSHDB",
+                                               "> SET k v",
+                                               "< GET k",
+                                               "< FLUSHALL",
+                                               "> SET k v",
+                                               "< GET k",
+                                               "> PEXPIRE k 100000",
+                                               "< PTTL k",
+                                               "> PERSIST k",
+                                               "< GET k",
+                                               "> SETNX k v",
+                                               "> DEL none",
+                                               "< WATCH w",
+                                               "> SET w v",
+                                               "< UNWATCH",
+                                               "< MULTI",
+                                               "< GET k",
+                                               "< GET l",
+                                               "< SET l v",
+                                               "< EXEC",
+                                               "> SET k v",
+                                               "> SET l v",
+                                               "> SET k v PXAT 1",
+                                               "< GET k",
+                                               "> SET k v",
+                                               "< GET k",
+                                               "> SET k v PXAT 1",
+                                               "> GET k",
+                                               "< DBSIZE",
+                                               "< SCAN 0 MATCH none",
+                                               "< KEYS none",
+                                               "> SET k v",
+                                               "< GET k",
+                                               "< CLIENT GETNAME",
+                                               "< CLIENT TRACKING OFF",
+                                               "> SET k v",
+                                               "< CLIENT TRACKING ON",
+                                               "> SET k v"};
+
+static void play_tracked(twin_world *w) {
+    for (size_t i = 0; i < sizeof(read_and_changed) / sizeof(read_and_changed[0]); i++) {
+        const char *step = read_and_changed[i];
+        say(w, step[0] == '>', FAKE_LIKE_TIMES, step + 2);
+        nothing_more(w);
+    }
+}
+
+TEST_ON(changes_are_told_as_redis_does, twin_world *w) {
+    static const char *const options[] = {" NOLOOP", ""};
+    for (size_t i = 0; i < 2; i++) {
+        begin(w, 1);
+        listener l = {.w = w};
+        listen_on(w, &l);
+        track(&l, options[i]);
+        say(w, 0, FAKE_LIKE_EXACT, "GET k");
+        say(w, 1, FAKE_LIKE_EXACT, "SET k v"); /* before it subscribes */
+        nothing_more(w);
+        subscribe(&l, "SUBSCRIBE anything __redis__:invalidate");
+        play_tracked(w);
+        assert_in_range(l.count, 15, 25);
+    }
+}
+
+TEST_ON(changes_of_what_scripts_read_are_told_as_redis_does, twin_world *w) {
+    static const char *const all[] = {
+        "return redis.call('GET', KEYS[1])",
+        "return redis.call('GET', 'other')",
+        "return redis.call('SET', KEYS[1], 'w')",
+        "redis.call('SET', KEYS[1], 'w') return redis.call('GET', KEYS[1])",
+        "redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], 'w') "
+        "return redis.call('PUBLISH', 'anything', 'm')",
+        "return #redis.call('TIME')",
+        "return redis.pcall('HGET', KEYS[1], 'f')",
+        "redis.call('EXISTS', 'none') return redis.call('FLUSHALL')",
+    };
+    static const char *const options[] = {" NOLOOP", ""};
+    for (size_t i = 0; i < 2 * sizeof(all) / sizeof(all[0]); i++) {
+        begin(w, 1);
+        listener l = {.w = w};
+        listen_on(w, &l);
+        track(&l, options[i % 2]);
+        subscribe(&l, "SUBSCRIBE anything __redis__:invalidate");
+        script(w, all[i / 2]);
+        nothing_more(w);
+        say(w, 1, FAKE_LIKE_EXACT, "SET k v");
+        say(w, 1, FAKE_LIKE_EXACT, "SET other v");
+        nothing_more(w);
+    }
+}
+
+TEST_ON(tracking_is_refused_as_redis_does, twin_world *w) {
+    static const char *const all[] = {"CLIENT TRACKING",
+                                      "CLIENT TRACKING BOGUS",
+                                      "CLIENT TRACKING ON BOGUS",
+                                      "CLIENT TRACKING OFF BOGUS",
+                                      "CLIENT TRACKING ON REDIRECT",
+                                      "CLIENT TRACKING ON REDIRECT x",
+                                      "CLIENT TRACKING ON REDIRECT 999999",
+                                      "CLIENT TRACKING ON REDIRECT -1",
+                                      "CLIENT TRACKING BOGUS REDIRECT 999999",
+                                      "CLIENT GETREDIR",
+                                      "CLIENT TRACKING ON NOLOOP NOLOOP",
+                                      "CLIENT GETREDIR",
+                                      "CLIENT GETREDIR x",
+                                      "CLIENT TRACKING off NOLOOP",
+                                      "CLIENT ID x",
+                                      "MULTI",
+                                      "CLIENT TRACKING",
+                                      "EXEC"};
+    begin(w, 1);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        say(w, 0, FAKE_LIKE_EXACT, all[i]);
+    }
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -78,6 +78,10 @@ FAKE_COMMAND(client) {
         fake__int(out, c->id);
     } else if (fake__is(argv[1], "setname")) {
         set_name(c, argv[2], out);
+    } else if (fake__is(argv[1], "tracking")) {
+        fake__track(c, argv, argc, out);
+    } else if (fake__is(argv[1], "getredir")) {
+        fake__int(out, c->tracking ? c->redirect : -1);
     } else if (c->name.n) {
         fake__string(c, out, fake__text(&c->name));
     } else {

@@ -161,7 +161,11 @@ enum {
     FAKE_EXPIRES = 1 << 8,  /**< replicated with its absolute time */
     FAKE_NO_MULTI = 1 << 9, /**< not in a transaction */
     FAKE_ENDS_MULTI = 1 << 10,
-    FAKE_PARENT = 1 << 11, /**< has subcommands */
+    FAKE_PARENT = 1 << 11,      /**< has subcommands */
+    FAKE_READ = 1 << 12,        /**< reads keys, and writes none */
+    FAKE_KEY = 1 << 13,         /**< its first argument is a key */
+    FAKE_KEYS = 1 << 14,        /**< all its arguments are */
+    FAKE_SCRIPT_KEYS = 1 << 15, /**< its second is the number of keys, which follow */
 };
 
 typedef void (*fake_run)(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *out);
@@ -178,6 +182,7 @@ typedef struct {
     fake_run parent;
     const char *name;
     int arity; /**< of the whole command */
+    uint32_t since;
 } fake_sub;
 
 extern const fake_row fake__rows[]; /**< in fake_table.c */
@@ -185,6 +190,12 @@ extern const size_t fake__row_count;
 extern const fake_sub fake__subs[]; /**< up to a NULL name */
 
 typedef struct fake_lua fake_lua;
+
+typedef struct {
+    const fake_row *row;
+    const tl_bytes *argv;
+    size_t argc;
+} fake_said;
 
 struct fake_redis {
     fake_dict db[FAKE_DATABASES];
@@ -206,7 +217,12 @@ struct fake_redis {
     fake_wrote wrote;
     void *wrote_ctx;
     fake_conn *conns, *applier;
+    fake_conn *current; /**< whose command is executed, or NULL */
     int64_t last_id;
+    size_t tracked;          /**< keys that all connections have read and will be told of */
+    fake_dict owed;          /**< keys to tell `current` of: number -> key, or no text: all */
+    bool in_script;          /**< the command at work is a script's, */
+    fake_said outer;         /**< and this is the script's own: the last that a client said */
     size_t watchers;         /**< keys watched by all connections */
     fake_conn **subscribers; /**< in order of subscription */
     size_t subscriber_count, subscriber_room;
@@ -237,6 +253,9 @@ struct fake_conn {
     unsigned queued_flags;
     fake_text name;
     fake_dict channels;
+    bool tracking, noloop;
+    int64_t redirect;  /**< the id of the connection that is told */
+    fake_dict tracked; /**< keys that were read */
     fake_watch *watch;
     size_t watch_count, watch_room;
     fake_queued *queue;
@@ -254,10 +273,24 @@ void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t 
                 tl_reply *out);
 /** What a replica is to apply for argv, which changed something. */
 void fake__tell(fake_redis *r, int db, const fake_row *row, const tl_bytes *argv, size_t argc);
+/** The keys of a command, in a row. */
+size_t fake__keys_of(const fake_row *row, const tl_bytes *argv, size_t argc, const tl_bytes **ret);
+/** As this server's level has it, or NULL. */
+const fake_sub *fake__sub_of(const fake_redis *r, const fake_row *row, tl_bytes name);
+fake_conn *fake__conn_of(const fake_redis *r, int64_t id); /**< or NULL */
 void fake__unwatch(fake_conn *c);
 void fake__forget_transaction(fake_conn *c);
 void fake__push(fake_conn *c, tl_bytes kind, tl_bytes channel, const tl_reply *payload);
 void fake__unsubscribe_all(fake_conn *c, bool tell);
+
+/* ---- fake_track.c ---------------------------------------------------------------------------- */
+
+void fake__track(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *out);
+void fake__track_read(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc);
+void fake__track_changed(fake_redis *r, tl_bytes key);
+void fake__track_flushed(fake_redis *r);
+void fake__track_done(fake_conn *c); /**< tell it what it is owed */
+void fake__track_forget(fake_conn *c);
 
 /* ---- fake_lua.c and fake_script.c ------------------------------------------------------------ */
 

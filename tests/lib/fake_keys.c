@@ -165,6 +165,7 @@ FAKE_COMMAND(flush) {
     for (int db = all ? 0 : c->db; db < (all ? FAKE_DATABASES : c->db + 1); db++) {
         fake__clear(c->r, db);
     }
+    fake__track_flushed(c->r);
     c->r->dirty++;
     fake__ok(out);
 }

@@ -20,6 +20,21 @@ bool fake__arity_fits(const fake_row *row, const fake_redis *r, size_t argc) {
     return row->arity >= 0 ? n == row->arity : n >= -row->arity;
 }
 
+size_t fake__keys_of(const fake_row *row, const tl_bytes *argv, size_t argc, const tl_bytes **ret) {
+    int64_t n;
+    *ret = argv + 1;
+    if (row->flags & FAKE_KEY) {
+        return 1;
+    }
+    if (row->flags & FAKE_KEYS) {
+        return argc - 1;
+    }
+    *ret = argv + 3;
+    bool some = row->flags & FAKE_SCRIPT_KEYS && fake__to_int(argv[2], &n) && n > 0 &&
+                n <= (int64_t)argc - 3;
+    return some ? (size_t)n : 0;
+}
+
 void fake__tell(fake_redis *r, int db, const fake_row *row, const tl_bytes *argv, size_t argc) {
     if (!(row->flags & FAKE_EXPIRES)) {
         r->wrote(r->wrote_ctx, r->unit, db, argv, argc);
@@ -52,20 +67,6 @@ static bool is_wrong_type(const tl_reply *reply) {
            memcmp(reply->text.p, code, sizeof(code) - 1) == 0;
 }
 
-void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
-                tl_reply *out) {
-    fake_redis *r = c->r;
-    uint64_t dirty = r->dirty;
-    int db = c->db;
-    row->run(c, argv, argc, out);
-    if (r->level < FAKE_LEVEL(2, 8, 0) && is_wrong_type(out)) {
-        fake__error(out, "ERR Operation against a key holding the wrong kind of value");
-    }
-    if (r->wrote && r->dirty != dirty && row->flags & FAKE_WRITE) {
-        fake__tell(r, db, row, argv, argc);
-    }
-}
-
 static void unknown(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *out) {
     char args[300] = "";
     size_t n = 0;
@@ -86,26 +87,98 @@ static void unknown(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *o
                  name, argv[0].p, args);
 }
 
-/* Redis looks subcommands up before anything else, as it does commands. */
-static bool subcommand_fits(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
-                            tl_reply *out) {
-    int name = argv[1].n < 128 ? (int)argv[1].n : 128;
+/* ---- subcommands ----------------------------------------------------------------------------- */
+
+static const char *before_5(const fake_row *row, uint32_t level) {
+    if (row->run == fake__script) {
+        return "ERR Unknown SCRIPT subcommand or wrong # of args.";
+    }
+    if (row->run == fake__config) {
+        return level < FAKE_LEVEL(2, 8, 0)
+                   ? "ERR CONFIG subcommand must be one of GET, SET, RESETSTAT"
+                   : "ERR CONFIG subcommand must be one of GET, SET, RESETSTAT, REWRITE";
+    }
+    return level < FAKE_LEVEL(2, 6, 9) ? "ERR Syntax error, try CLIENT (LIST | KILL ip:port)"
+           : level < FAKE_LEVEL(3, 2, 0)
+               ? "ERR Syntax error, try CLIENT (LIST | KILL ip:port | GETNAME | SETNAME "
+                 "connection-name)"
+               : "ERR Syntax error, try CLIENT (LIST | KILL | GETNAME | SETNAME | PAUSE | REPLY)";
+}
+
+static void no_subcommand(fake_conn *c, const fake_row *row, tl_bytes name, tl_reply *out) {
+    uint32_t level = c->r->level;
+    const char *parent = row->run == fake__script   ? "SCRIPT"
+                         : row->run == fake__client ? "CLIENT"
+                                                    : "CONFIG";
+    int n = name.n < 128 ? (int)name.n : 128;
+    if (level >= FAKE_LEVEL(7, 0, 0)) {
+        fake__errorf(c, out, "ERR unknown subcommand '%.*s'. Try %s HELP.", n, name.p, parent);
+    } else if (level >= FAKE_LEVEL(5, 0, 0)) {
+        bool dot = level >= FAKE_LEVEL(6, 0, 0) || row->run != fake__client;
+        fake__errorf(
+            c, out, "ERR Unknown subcommand or wrong number of arguments for '%.*s'. Try %s HELP%s",
+            n, name.p, parent, dot ? "." : "");
+    } else {
+        fake__static(out, TL_REPLY_ERROR, tl__bytes_of(before_5(row, level)));
+    }
+}
+
+const fake_sub *fake__sub_of(const fake_redis *r, const fake_row *row, tl_bytes name) {
     for (const fake_sub *sub = fake__subs; sub->name; sub++) {
-        if (sub->parent == row->run && fake__is(argv[1], sub->name)) {
-            int n = (int)argc;
-            bool fits = sub->arity >= 0 ? n == sub->arity : n >= -sub->arity;
-            if (!fits) {
-                fake__errorf(c, out, "ERR wrong number of arguments for '%s|%s' command", row->name,
-                             sub->name);
-            }
-            return fits;
+        if (sub->parent == row->run && fake__is(name, sub->name)) {
+            return sub->since <= r->level ? sub : NULL;
         }
     }
-    fake__errorf(c, out, "ERR unknown subcommand '%.*s'. Try %s HELP.", name, argv[1].p,
-                 row->run == fake__script   ? "SCRIPT"
-                 : row->run == fake__client ? "CLIENT"
-                                            : "CONFIG");
-    return false;
+    return NULL;
+}
+
+static bool subcommand_fits(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
+                            tl_reply *out) {
+    const fake_sub *sub = fake__sub_of(c->r, row, argv[1]);
+    int n = (int)argc;
+    bool fits = sub && (sub->arity >= 0 ? n == sub->arity : n >= -sub->arity);
+    if (sub && !fits && c->r->level >= FAKE_LEVEL(7, 0, 0)) {
+        fake__errorf(c, out, "ERR wrong number of arguments for '%s|%s' command", row->name,
+                     sub->name);
+    } else if (!fits) {
+        no_subcommand(c, row, argv[1], out);
+    }
+    return fits;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* In a script its own keys count as read, not those that the command has: from 6.0 to 7.0 it is so. */
+static void track(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc) {
+    const fake_said *outer = &c->r->outer;
+    if (c->r->in_script) {
+        fake__track_read(c, outer->row, outer->argv, outer->argc);
+    } else {
+        fake__track_read(c, row, argv, argc);
+    }
+}
+
+void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
+                tl_reply *out) {
+    fake_redis *r = c->r;
+    uint64_t dirty = r->dirty;
+    int db = c->db;
+    if (!r->in_script) {
+        r->outer = (fake_said){row, argv, argc};
+    }
+    if (!(row->flags & FAKE_PARENT) || r->level >= FAKE_LEVEL(7, 0, 0) ||
+        subcommand_fits(c, row, argv, argc, out)) {
+        row->run(c, argv, argc, out);
+    }
+    if (r->level < FAKE_LEVEL(2, 8, 0) && is_wrong_type(out)) {
+        fake__error(out, "ERR Operation against a key holding the wrong kind of value");
+    }
+    if (r->wrote && r->dirty != dirty && row->flags & FAKE_WRITE) {
+        fake__tell(r, db, row, argv, argc);
+    }
+    if (c->tracking && row->flags & FAKE_READ) {
+        track(c, row, argv, argc);
+    }
 }
 
 /* From 6.0 a transaction is refused as a whole while memory is full. */
@@ -194,8 +267,9 @@ static void process(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *o
         unknown(c, argv, argc, out);
     } else if (!fake__arity_fits(row, r, argc)) {
         fake__arity(c, out, row->name);
-    } else if (row->flags & FAKE_PARENT && !subcommand_fits(c, row, argv, argc, out)) {
-        /* out says what is wrong */
+    } else if (row->flags & FAKE_PARENT && r->level >= FAKE_LEVEL(7, 0, 0) &&
+               !subcommand_fits(c, row, argv, argc, out)) {
+        /* from 7.0 on subcommands are looked up before anything else, as commands are */
     } else if (allowed(c, row, out)) {
         r->count[row - fake__rows]++;
         if (c->multi && !(row->flags & FAKE_AT_ONCE)) {
@@ -216,7 +290,12 @@ const tl_reply *fake_conn_command(fake_conn *c, const tl_bytes *argv, size_t arg
         fake__error(&c->reply, "ERR Protocol error: an empty command");
         return &c->reply;
     }
+    c->r->current = c;
     process(c, argv, argc, &c->reply);
+    if (c->r->owed.live) {
+        fake__track_done(c);
+    }
+    c->r->current = NULL;
     return c->silent ? NULL : &c->reply;
 }
 

@@ -67,6 +67,7 @@ void fake_redis_copy(fake_redis *to, const fake_redis *from) {
         to->lua = fake__lua_share(from->lua);
     }
     fake__copy_data(to, from);
+    fake__track_flushed(to);
 }
 
 static void clear_data(fake_redis *r) {
@@ -78,9 +79,14 @@ static void clear_data(fake_redis *r) {
 }
 
 void fake_redis_restart(fake_redis *r, bool keep_data) {
+    r->last_id = 0;
     for (fake_conn *c = r->conns; c; c = c->next) {
         fake__unsubscribe_all(c, false);
         fake__forget_transaction(c);
+        fake__track_forget(c);
+        c->tracking = c->noloop = false;
+        c->redirect = 0;
+        c->id = ++r->last_id;
         c->authed = !r->password;
         c->db = 0;
         c->name.n = 0;
@@ -205,6 +211,7 @@ void fake_conn_close(fake_conn *c) {
     }
     fake__unsubscribe_all(c, false);
     fake__forget_transaction(c);
+    fake__track_forget(c);
     fake__dict_free(&c->channels);
     if (c->next) {
         c->next->prev = c->prev;
@@ -220,6 +227,14 @@ void fake_conn_close(fake_conn *c) {
     free(c->queue);
     free(c->name.p);
     free(c);
+}
+
+fake_conn *fake__conn_of(const fake_redis *r, int64_t id) {
+    fake_conn *c = r->conns;
+    while (c && (c->id != id || c->master)) {
+        c = c->next;
+    }
+    return c;
 }
 
 bool fake_conn_closing(const fake_conn *c) {

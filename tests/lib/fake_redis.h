@@ -19,7 +19,8 @@ typedef struct fake_conn fake_conn;
 #define FAKE_LEVEL(major, minor, patch) (((uint32_t)(major) << 16) | ((minor) << 8) | (patch))
 
 typedef struct {
-    /** A published message, or the confirmation of a (un)subscription. Valid during the call, which
+    /** A published message, the news that a tracked key has changed, or the confirmation of a
+     *  (un)subscription. Valid during the call, which
      *  may not call the fake. NULL: not wanted. */
     void (*push)(void *ctx, const tl_reply *reply);
 } fake_calls;
@@ -35,11 +36,13 @@ fake_redis *fake_redis_beside(const fake_redis *peer);
 /** A copy of data, loaded scripts, time and knobs, without connections and write hook. */
 fake_redis *fake_redis_clone(const fake_redis *from);
 
-/** Replace the data and loaded scripts of `to` by those of `from`; both share compiled scripts. */
+/** Replace the data and loaded scripts of `to` by those of `from`, as a replica that is filled anew:
+ *  who tracks keys is told that all have changed. Both share compiled scripts. */
 void fake_redis_copy(fake_redis *to, const fake_redis *from);
 
-/** As after a restart: no loaded scripts, no subscriptions, watches or open transactions, every
- *  connection logged out and on database 0, and no data either unless it is kept. */
+/** As after a restart: no loaded scripts, no subscriptions, watches, tracking or open transactions,
+ *  every connection logged out and on database 0 and with an id counted anew, and no data either
+ *  unless it is kept. */
 void fake_redis_restart(fake_redis *r, bool keep_data);
 
 /** As fresh from fake_redis_new, knobs and connections included (they are closed), except that

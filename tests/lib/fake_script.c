@@ -54,7 +54,9 @@ bool fake__script_call(fake_scripted *s, const tl_bytes *argv, size_t argc, tl_r
     }
     s->wrote = s->wrote || row->flags & FAKE_WRITE;
     s->random = s->random || row->flags & FAKE_RANDOM;
+    s->conn->r->in_script = true;
     fake__call(s->conn, row, argv, argc, out);
+    s->conn->r->in_script = false;
     return true;
 }
 

@@ -248,19 +248,24 @@ static void tell_watchers(fake_redis *r, int db, tl_bytes key) {
     }
 }
 
-void fake__touched(fake_redis *r, int db, tl_bytes key) {
-    r->dirty++;
+static void tell(fake_redis *r, int db, tl_bytes key) {
     if (r->watchers) {
         tell_watchers(r, db, key);
     }
+    if (r->tracked) {
+        fake__track_changed(r, key);
+    }
+}
+
+void fake__touched(fake_redis *r, int db, tl_bytes key) {
+    r->dirty++;
+    tell(r, db, key);
 }
 
 static void expire(fake_redis *r, int db, fake_entry *entry) {
     tl_bytes key = fake__key(entry);
     r->vanishing = true;
-    if (r->watchers) {
-        tell_watchers(r, db, key);
-    }
+    tell(r, db, key);
     r->vanishing = false;
     if (r->wrote) {
         r->wrote(r->wrote_ctx, r->unit, db, (tl_bytes[]){TL_LITERAL("DEL"), key}, 2);
