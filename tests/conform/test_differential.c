@@ -402,7 +402,11 @@ typedef struct {
 static void on_push(void *ctx, const tl_reply *reply) {
     listener *l = ctx;
     redisReply *real = NULL;
-    assert_int_equal(redisGetReply(l->real, (void **)&real), REDIS_OK);
+    if (redisGetReply(l->real, (void **)&real) != REDIS_OK) {
+        char text[FAKE_SHOW_SIZE];
+        fail_msg("SEED=%llu, step %zu: the real server doesn't push %s",
+                 (unsigned long long)l->w->seed, l->w->step, fake_show(reply, text));
+    }
     l->count++;
     compare(l->w, &l->w->conn[2], &(fake_order){0}, reply, real, NO_ITEM);
     freeReplyObject(real);
@@ -602,6 +606,79 @@ TEST_ON(tracking_is_refused_as_redis_does, twin_world *w) {
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         say(w, 0, FAKE_LIKE_EXACT, all[i]);
     }
+}
+
+/* ---- keyspace events ------------------------------------------------------------------------- */
+
+static void no_events(twin_world *w) {
+    freeReplyObject(real_redis_command(w->real, "CONFIG SET notify-keyspace-events %s", ""));
+}
+
+static void configure_events(twin_world *w, const char *events) {
+    char line[80];
+    snprintf(line, sizeof(line), "CONFIG SET notify-keyspace-events %s", events);
+    say(w, 1, FAKE_LIKE_EXACT, line);
+    say(w, 1, FAKE_LIKE_EXACT, "CONFIG GET notify-keyspace-events");
+}
+
+TEST_ON(events_are_configured_as_redis_does, twin_world *w) {
+    static const char *const all[] = {"KEA", "K!", "Kx", "Em", "KEg$lshzxetd", "KAn", "Kng",
+                                      "A",   "K",  "KA", "g"};
+    begin(w, 1);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        configure_events(w, all[i]);
+    }
+    say(w, 0, FAKE_LIKE_EXACT, "CONFIG SET no-such-option 1");
+    say(w, 0, FAKE_LIKE_EXACT, "CONFIG SET notify-keyspace-events");
+    no_events(w);
+}
+
+/* All that is ever told of the workload's keys. */
+static void subscribe_to_events(listener *l) {
+    static const char *const events[] = {
+        "del",  "set",     "expire", "expired", "persist", "incrby",          "hset",
+        "hdel", "hincrby", "sadd",   "srem",    "rpush",   "ltrim",           "zadd",
+        "zrem", "zincr",   "new",    "zpopmin", "keymiss", "zremrangebyscore"};
+    char line[80];
+    for (int db = 0; db < 2; db++) {
+        for (const char *key = "abc"; *key; key++) {
+            snprintf(line, sizeof(line), "SUBSCRIBE __keyspace@%d__:%c", db, *key);
+            subscribe(l, line);
+        }
+        for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+            snprintf(line, sizeof(line), "SUBSCRIBE __keyevent@%d__:%s", db, events[i]);
+            subscribe(l, line);
+        }
+    }
+}
+
+/* Events, or what the first connection has read and others change: of one change now this comes first,
+ * now that, so not both at once. */
+TEST_ON(random_changes_are_told_as_redis_does, twin_world *w) {
+    uint64_t first = (uint64_t)setting("SEED", 1);
+    long runs = setting("RUNS", 40) / 4 + 1;
+    size_t heard = 0;
+    for (long run = 0; run < runs; run++) {
+        begin(w, first + (uint64_t)run);
+        listener l = {.w = w};
+        listen_on(w, &l);
+        if (run % 4 == 0) {
+            track(&l, run % 8 ? " NOLOOP" : "");
+            subscribe(&l, "SUBSCRIBE __redis__:invalidate");
+        } else {
+            subscribe_to_events(&l);
+            configure_events(w, run % 4 == 1 ? "KEAmn" : run % 4 == 2 ? "Kg$x" : "KEA");
+        }
+        for (; w->step < STEPS; w->step++) {
+            fake_order c;
+            fake_workload_next(&w->workload, &c);
+            both(w, (int)fake_workload_draw(&w->workload, 2), &c);
+        }
+        nothing_more(w);
+        no_events(w);
+        heard += l.count;
+    }
+    assert_true(heard > 100 * (size_t)runs);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

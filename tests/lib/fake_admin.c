@@ -146,20 +146,54 @@ FAKE_COMMAND(wait) {
     }
 }
 
-FAKE_COMMAND(config) {
+static void config_get(fake_conn *c, tl_bytes name, tl_reply *out) {
     static const char *const settings[][2] = {
         {"maxmemory", "0"},          {"maxmemory-policy", "noeviction"}, {"appendonly", "no"},
-        {"appendfsync", "everysec"}, {"notify-keyspace-events", ""},     {"timeout", "0"},
+        {"appendfsync", "everysec"}, {"notify-keyspace-events", NULL},   {"timeout", "0"},
     };
     size_t count = sizeof(settings) / sizeof(settings[0]), n = 0;
     tl_reply *items = fake__array(c, out, 2 * count);
     for (size_t i = 0; i < count; i++) {
-        if (fake__is(argv[2], settings[i][0]) || fake__is(argv[2], "*")) {
+        const char *value = settings[i][1];
+        bool here = value || c->r->level >= FAKE_LEVEL(2, 8, 0);
+        if (here && (fake__is(name, settings[i][0]) || fake__is(name, "*"))) {
             fake__static(&items[n++], TL_REPLY_STRING, tl__bytes_of(settings[i][0]));
-            fake__static(&items[n++], TL_REPLY_STRING, tl__bytes_of(settings[i][1]));
+            fake__static(&items[n++], TL_REPLY_STRING,
+                         value ? tl__bytes_of(value) : fake__events_print(c));
         }
     }
     out->count = n;
+}
+
+/* Only what the server tells of keys can be set. */
+static void config_set(fake_conn *c, const tl_bytes *argv, tl_reply *out) {
+    fake_redis *r = c->r;
+    bool new = r->level >= FAKE_LEVEL(7, 0, 0);
+    unsigned events;
+    if (r->level < FAKE_LEVEL(2, 8, 0) || !fake__is(argv[2], "notify-keyspace-events")) {
+        fake__errorf(c, out,
+                     new ? "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'"
+                         : "ERR Unsupported CONFIG parameter: %.*s",
+                     (int)argv[2].n, argv[2].p);
+    } else if (fake__events_read(r, argv[3], &events)) {
+        r->events = events;
+        fake__ok(out);
+    } else if (new) {
+        fake__error(out, "ERR CONFIG SET failed (possibly related to argument "
+                         "'notify-keyspace-events') - Invalid event class character. Use "
+                         "'Ag$lshzxeKEtmdn'.");
+    } else {
+        fake__errorf(c, out, "ERR Invalid argument '%.*s' for CONFIG SET 'notify-keyspace-events'",
+                     (int)argv[3].n, argv[3].p);
+    }
+}
+
+FAKE_COMMAND(config) {
+    if (fake__is(argv[1], "get")) {
+        config_get(c, argv[2], out);
+    } else {
+        config_set(c, argv, out);
+    }
 }
 
 /* ---- publish and subscribe ------------------------------------------------------------------- */
@@ -246,17 +280,21 @@ FAKE_COMMAND(unsubscribe) {
     c->silent = true;
 }
 
-FAKE_COMMAND(publish) {
+int64_t fake__send(fake_redis *r, tl_bytes channel, tl_bytes message) {
     int64_t n = 0;
-    tl_reply payload = {.type = TL_REPLY_STRING, .text = argv[2]};
-    for (size_t i = 0; i < c->r->subscriber_count; i++) {
-        fake_conn *to = c->r->subscribers[i];
-        if (fake__dict_find(&to->channels, argv[1])) {
-            fake__push(to, TL_LITERAL("message"), argv[1], &payload);
+    tl_reply payload = {.type = TL_REPLY_STRING, .text = message};
+    for (size_t i = 0; i < r->subscriber_count; i++) {
+        fake_conn *to = r->subscribers[i];
+        if (fake__dict_find(&to->channels, channel)) {
+            fake__push(to, TL_LITERAL("message"), channel, &payload);
             n++;
         }
     }
-    fake__int(out, n);
+    return n;
+}
+
+FAKE_COMMAND(publish) {
+    fake__int(out, fake__send(c->r, argv[1], argv[2]));
 }
 
 static int64_t subscribers_of(const fake_redis *r, tl_bytes channel) {

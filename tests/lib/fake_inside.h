@@ -90,6 +90,7 @@ fake_object *fake__find(fake_redis *r, int db, tl_bytes key);
 fake_object *fake__find_write(fake_redis *r, int db, tl_bytes key);
 /** The key with an empty value of the type and no TTL, whatever it was before. */
 fake_object *fake__put(fake_redis *r, int db, tl_bytes key, fake_type type);
+/** Its event is "del". */
 bool fake__remove(fake_redis *r, int db, tl_bytes key);
 /** Tell watchers, and count the write. */
 void fake__touched(fake_redis *r, int db, tl_bytes key);
@@ -204,7 +205,8 @@ struct fake_redis {
     int64_t now_us, now_ms, started_us;
     uint32_t level;
     bool replica, oom, loading;
-    bool vanishing; /**< a key is being removed as expired, or with its database */
+    unsigned events, events_set; /**< FAKE_ON_... that are told; as configured at the start */
+    bool vanishing;              /**< a key is being removed as expired, or with its database */
     char *password;
     int replicas;
     uint8_t index[256]; /**< row + 1, by name */
@@ -281,6 +283,8 @@ fake_conn *fake__conn_of(const fake_redis *r, int64_t id); /**< or NULL */
 void fake__unwatch(fake_conn *c);
 void fake__forget_transaction(fake_conn *c);
 void fake__push(fake_conn *c, tl_bytes kind, tl_bytes channel, const tl_reply *payload);
+/** How many have been told. */
+int64_t fake__send(fake_redis *r, tl_bytes channel, tl_bytes message);
 void fake__unsubscribe_all(fake_conn *c, bool tell);
 
 /* ---- fake_track.c ---------------------------------------------------------------------------- */
@@ -291,6 +295,39 @@ void fake__track_changed(fake_redis *r, tl_bytes key);
 void fake__track_flushed(fake_redis *r);
 void fake__track_done(fake_conn *c); /**< tell it what it is owed */
 void fake__track_forget(fake_conn *c);
+
+/* ---- fake_events.c --------------------------------------------------------------------------- */
+
+enum {
+    FAKE_TO_KEYSPACE = 1 << 0,
+    FAKE_TO_KEYEVENT = 1 << 1,
+    FAKE_ON_GENERIC = 1 << 2,
+    FAKE_ON_STRING = 1 << 3,
+    FAKE_ON_LIST = 1 << 4,
+    FAKE_ON_SET = 1 << 5,
+    FAKE_ON_HASH = 1 << 6,
+    FAKE_ON_ZSET = 1 << 7,
+    FAKE_ON_EXPIRED = 1 << 8,
+    FAKE_ON_EVICTED = 1 << 9,
+    FAKE_ON_STREAM = 1 << 10,
+    FAKE_ON_MODULE = 1 << 11,
+    FAKE_ON_NEW = 1 << 12,
+    FAKE_ON_MISS = 1 << 13,
+};
+
+void fake__event_tell(fake_redis *r, const char *event, int db, tl_bytes key);
+/** `kind` is one of FAKE_ON_... */
+static inline void fake__event(fake_redis *r, unsigned kind, const char *event, int db,
+                               tl_bytes key) {
+    if (r->events & kind) {
+        fake__event_tell(r, event, db, key);
+    }
+}
+/** A key was looked for: if it isn't there, that is an event too. */
+void fake__missed(fake_conn *c, tl_bytes key);
+/** "KEA" as bits; false: it has a letter that the server doesn't know. */
+bool fake__events_read(const fake_redis *r, tl_bytes text, unsigned *ret);
+tl_bytes fake__events_print(fake_conn *c);
 
 /* ---- fake_lua.c and fake_script.c ------------------------------------------------------------ */
 

@@ -137,6 +137,7 @@ FAKE_COMMAND(expire) {
     } else {
         object->expire_ms = when;
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_GENERIC, "expire", c->db, argv[1]);
     }
     fake__int(out, 1);
 }
@@ -147,6 +148,7 @@ FAKE_COMMAND(persist) {
     if (had) {
         object->expire_ms = FAKE_NEVER;
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_GENERIC, "persist", c->db, argv[1]);
     }
     fake__int(out, had);
 }

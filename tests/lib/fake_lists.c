@@ -27,6 +27,7 @@ FAKE_COMMAND(rpush) {
         fake__text_set(&item->v.text, argv[i]);
     }
     fake__touched(c->r, c->db, argv[1]);
+    fake__event(c->r, FAKE_ON_LIST, "rpush", c->db, argv[1]);
     fake__int(out, object->dict.live);
 }
 
@@ -86,6 +87,7 @@ FAKE_COMMAND(ltrim) {
     }
     if (object) {
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_LIST, "ltrim", c->db, argv[1]);
         if (object->dict.live == 0) {
             fake__remove(c->r, c->db, argv[1]);
         }

@@ -158,6 +158,14 @@ static void track(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_
     }
 }
 
+static void tell_missing(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc) {
+    const tl_bytes *keys;
+    size_t n = fake__keys_of(row, argv, argc, &keys);
+    for (size_t i = 0; i < n; i++) {
+        fake__missed(c, keys[i]);
+    }
+}
+
 void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t argc,
                 tl_reply *out) {
     fake_redis *r = c->r;
@@ -166,9 +174,16 @@ void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t 
     if (!r->in_script) {
         r->outer = (fake_said){row, argv, argc};
     }
+    bool looks = r->events & FAKE_ON_MISS && row->flags & FAKE_READ;
+    if (looks && row->flags & FAKE_KEYS) {
+        tell_missing(c, row, argv, argc);
+    }
     if (!(row->flags & FAKE_PARENT) || r->level >= FAKE_LEVEL(7, 0, 0) ||
         subcommand_fits(c, row, argv, argc, out)) {
         row->run(c, argv, argc, out);
+    }
+    if (looks && !(row->flags & FAKE_KEYS) && out->type != TL_REPLY_ERROR) {
+        tell_missing(c, row, argv, argc); /* what is asked in vain doesn't look */
     }
     if (r->level < FAKE_LEVEL(2, 8, 0) && is_wrong_type(out)) {
         fake__error(out, "ERR Operation against a key holding the wrong kind of value");

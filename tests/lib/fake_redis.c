@@ -18,6 +18,7 @@ static void set_defaults(fake_redis *r) {
     free(r->password);
     r->password = NULL;
     r->replicas = 0;
+    r->events = r->events_set = 0;
     memset(r->denied, 0, sizeof(r->denied));
     memset(r->count, 0, sizeof(r->count));
     r->total = r->dirty = r->unit = r->run_id = 0;
@@ -56,6 +57,8 @@ fake_redis *fake_redis_clone(const fake_redis *from) {
     r->loading = from->loading;
     r->replicas = from->replicas;
     r->random = from->random;
+    r->events = from->events;
+    r->events_set = from->events_set;
     memcpy(r->denied, from->denied, sizeof(r->denied));
     fake_redis_set_password(r, from->password);
     return r;
@@ -80,6 +83,7 @@ static void clear_data(fake_redis *r) {
 
 void fake_redis_restart(fake_redis *r, bool keep_data) {
     r->last_id = 0;
+    r->events = r->events_set;
     for (fake_conn *c = r->conns; c; c = c->next) {
         fake__unsubscribe_all(c, false);
         fake__forget_transaction(c);

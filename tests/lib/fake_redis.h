@@ -107,6 +107,9 @@ void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial);
 void fake_redis_set_replica(fake_redis *r, bool replica);
 /** Above maxmemory: OOM to commands that may use more. */
 void fake_redis_set_oom(fake_redis *r, bool oom);
+/** What notify-keyspace-events is at the start: "KEA", "Kg$xm". "": none, the default; a letter that
+ *  the level doesn't know: none. */
+void fake_redis_set_events(fake_redis *r, const char *events);
 void fake_redis_set_loading(fake_redis *r, bool loading);
 /** NULL: none needed. Connections that are open stay logged in. */
 void fake_redis_set_password(fake_redis *r, const char *password);

@@ -34,6 +34,11 @@ static void remove_entries(fake_conn *c, fake_object *object, const tl_bytes *ar
     }
     if (n) {
         fake__touched(c->r, c->db, argv[1]);
+        if (object->type == FAKE_HASH) {
+            fake__event(c->r, FAKE_ON_HASH, "hdel", c->db, argv[1]);
+        } else {
+            fake__event(c->r, FAKE_ON_SET, "srem", c->db, argv[1]);
+        }
         if (object->dict.live == 0) {
             fake__remove(c->r, c->db, argv[1]);
         }
@@ -124,6 +129,7 @@ FAKE_COMMAND(hset) {
         added += new;
     }
     fake__touched(c->r, c->db, argv[1]);
+    fake__event(c->r, FAKE_ON_HASH, "hset", c->db, argv[1]);
     if (many) {
         fake__ok(out);
     } else {
@@ -173,6 +179,7 @@ FAKE_COMMAND(hincrby) {
         entry = fake__dict_add(&object->dict, argv[2], NULL);
         fake__text_set(&entry->v.text, fake__print_int(text, v));
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_HASH, "hincrby", c->db, argv[1]);
         fake__int(out, v);
     }
 }
@@ -195,6 +202,7 @@ FAKE_COMMAND(sadd) {
     }
     if (added) {
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_SET, "sadd", c->db, argv[1]);
     }
     fake__int(out, added);
 }

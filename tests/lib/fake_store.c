@@ -264,6 +264,7 @@ void fake__touched(fake_redis *r, int db, tl_bytes key) {
 
 static void expire(fake_redis *r, int db, fake_entry *entry) {
     tl_bytes key = fake__key(entry);
+    fake__event(r, FAKE_ON_EXPIRED, "expired", db, key);
     r->vanishing = true;
     tell(r, db, key);
     r->vanishing = false;
@@ -277,6 +278,9 @@ static fake_entry *find_live(fake_redis *r, int db, tl_bytes key) {
     fake_entry *entry = fake__dict_find(&r->db[db], key);
     if (!entry || !expired(r, entry->v.object)) {
         return entry;
+    }
+    if (r->replica && r->current && r->current->master) {
+        return entry; /* it is for the master to say what has expired */
     }
     if (!r->replica) {
         expire(r, db, entry);
@@ -309,6 +313,7 @@ fake_object *fake__put(fake_redis *r, int db, tl_bytes key, fake_type type) {
     if (added) {
         entry->v.object = fake__alloc(NULL, sizeof(fake_object));
         memset(entry->v.object, 0, sizeof(fake_object));
+        fake__event(r, FAKE_ON_NEW, "new", db, key);
     } else {
         empty(entry->v.object);
     }
@@ -324,6 +329,7 @@ bool fake__remove(fake_redis *r, int db, tl_bytes key) {
         return false;
     }
     fake__touched(r, db, key);
+    fake__event(r, FAKE_ON_GENERIC, "del", db, key);
     remove_entry(r, db, entry);
     return true;
 }

@@ -46,6 +46,7 @@ static fake_object *put(fake_conn *c, tl_bytes key, tl_bytes value) {
     fake_object *object = fake__put(c->r, c->db, key, FAKE_STRING);
     fake__text_set(&object->text, value);
     fake__touched(c->r, c->db, key);
+    fake__event(c->r, FAKE_ON_STRING, "set", c->db, key);
     return object;
 }
 
@@ -115,6 +116,7 @@ FAKE_COMMAND(set) {
     }
     fake__ok(out);
     if (o.get) {
+        fake__missed(c, argv[1]);
         fake__get(c, argv, argc, out);
         if (out->type == TL_REPLY_ERROR) {
             return;
@@ -131,6 +133,9 @@ FAKE_COMMAND(set) {
         expire_ms = old->expire_ms;
     }
     put(c, argv[1], argv[2])->expire_ms = expire_ms;
+    if (o.has_ttl) {
+        fake__event(c->r, FAKE_ON_GENERIC, "expire", c->db, argv[1]);
+    }
 }
 
 static void set_expiring(fake_conn *c, const tl_bytes *argv, bool seconds, const char *name,
@@ -139,6 +144,7 @@ static void set_expiring(fake_conn *c, const tl_bytes *argv, bool seconds, const
     int64_t expire_ms;
     if (to_expiry(c, &o, name, &expire_ms, out)) {
         put(c, argv[1], argv[3])->expire_ms = expire_ms;
+        fake__event(c->r, FAKE_ON_GENERIC, "expire", c->db, argv[1]);
         fake__ok(out);
     }
 }
@@ -160,6 +166,7 @@ FAKE_COMMAND(setnx) {
 }
 
 FAKE_COMMAND(getset) {
+    fake__missed(c, argv[1]);
     fake__get(c, argv, argc, out);
     if (out->type != TL_REPLY_ERROR) {
         put(c, argv[1], argv[2]);
@@ -191,5 +198,6 @@ FAKE_COMMAND(incr) {
     }
     fake__text_set(&object->text, fake__print_int(text, v));
     fake__touched(c->r, c->db, argv[1]);
+    fake__event(c->r, FAKE_ON_STRING, "incrby", c->db, argv[1]);
     fake__int(out, v);
 }

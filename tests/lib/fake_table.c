@@ -116,6 +116,7 @@ const fake_sub fake__subs[] = {
     {fake__client, "tracking", -3, V(6, 0)},
     {fake__client, "getredir", 2, V(6, 0)},
     {fake__config, "get", -3, V(2, 0)},
+    {fake__config, "set", -4, V(2, 0)},
     {NULL, NULL, 0, 0},
 };
 

@@ -177,6 +177,7 @@ FAKE_COMMAND(zadd) {
     }
     if (done.added || done.changed) {
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_ZSET, o.incr ? "zincr" : "zadd", c->db, argv[1]);
     }
     if (done.not_a_number) {
         fake__error(out, "ERR resulting score is not a number (NaN)");
@@ -206,6 +207,7 @@ FAKE_COMMAND(zrem) {
     }
     if (n) {
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_ZSET, "zrem", c->db, argv[1]);
         drop_if_empty(c, argv[1], object);
     }
     fake__int(out, n);
@@ -235,6 +237,7 @@ FAKE_COMMAND(zpopmin) {
     }
     if (n) {
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_ZSET, "zpopmin", c->db, argv[1]);
         drop_if_empty(c, argv[1], object);
     }
 }
@@ -415,6 +418,7 @@ FAKE_COMMAND(zremrangebyscore) {
     }
     if (n) {
         fake__touched(c->r, c->db, argv[1]);
+        fake__event(c->r, FAKE_ON_ZSET, "zremrangebyscore", c->db, argv[1]);
         drop_if_empty(c, argv[1], object);
     }
     fake__int(out, (int64_t)n);
