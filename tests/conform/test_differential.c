@@ -681,6 +681,159 @@ TEST_ON(random_changes_are_told_as_redis_does, twin_world *w) {
     assert_true(heard > 100 * (size_t)runs);
 }
 
+/* ---- permissions ----------------------------------------------------------------------------- */
+
+static void say_all(twin_world *w, int conn, const char *const *lines, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        say(w, conn, FAKE_LIKE_EXACT, lines[i]);
+    }
+}
+
+#define SAY_ALL(w, conn, lines) say_all(w, conn, lines, sizeof(lines) / sizeof((lines)[0]))
+
+TEST_ON(keys_and_channels_are_forbidden_as_redis_does, twin_world *w) {
+    static const char *const tries[] = {"GET ok1",
+                                        "GET no",
+                                        "MGET ok1 no",
+                                        "SET no v",
+                                        "DEL ok1 no",
+                                        "PUBLISH fine1 x",
+                                        "PUBLISH bad x",
+                                        "WATCH ok1 no",
+                                        "PUBSUB NUMSUB bad",
+                                        "GET",
+                                        "KEYS none",
+                                        "MULTI",
+                                        "GET no",
+                                        "EXEC",
+                                        "MULTI",
+                                        "PUBLISH bad x",
+                                        "EXEC",
+                                        "EVAL x 1 no",
+                                        "EVALSHA x 1 no",
+                                        "EVAL x 2 ok1",
+                                        "SUBSCRIBE bad",
+                                        "SUBSCRIBE fine1 bad"};
+    begin(w, 1);
+    say(w, 1, FAKE_LIKE_EXACT, "MULTI");
+    say(w, 1, FAKE_LIKE_EXACT, "SET no v");
+    say(w, 1, FAKE_LIKE_EXACT, "PUBLISH bad v");
+    say(w, 1, FAKE_LIKE_EXACT, "SET ok1 v");
+    real_only(w, "ACL SETUSER default resetkeys ~ok* ~k? resetchannels &fine* &other");
+    fake_redis_allow_keys(w->fake, "ok* k?");
+    fake_redis_allow_channels(w->fake, "fine* other");
+    say(w, 1, FAKE_LIKE_EXACT, "EXEC");
+    SAY_ALL(w, 0, tries);
+    script(w, "return redis.call('GET', KEYS[1])");
+    real_only(w, "ACL SETUSER default ~k");
+    fake_redis_allow_keys(w->fake, "ok* k");
+    script(w, "return redis.call('GET', KEYS[1])");
+    script(w, "return redis.call('GET', 'no')");
+    script(w, "return redis.pcall('MGET', 'k', 'no')");
+    script(w, "return redis.call('PUBLISH', 'bad', 'm')");
+    script(w, "return redis.pcall('PUBLISH', 'bad', 'm')");
+    script(w, "return redis.call('PUBLISH', 'fine', 'm')");
+    real_only(w, "ACL SETUSER default allkeys allchannels");
+    fake_redis_allow_keys(w->fake, NULL);
+    fake_redis_allow_channels(w->fake, NULL);
+    say(w, 0, FAKE_LIKE_EXACT, "GET no");
+}
+
+TEST_ON(subcommands_are_forbidden_as_redis_does, twin_world *w) {
+    static const char *const tries[] = {"CLIENT TRACKING ON", "CLIENT TRACKING", "CLIENT GETNAME",
+                                        "CLIENT BOGUS",       "SCRIPT FLUSH",    "SCRIPT EXISTS x"};
+    begin(w, 1);
+    real_only(w, "ACL SETUSER default -client|tracking -script|flush");
+    fake_redis_deny(w->fake, "CLIENT|TRACKING script|flush", FAKE_NOPERM);
+    SAY_ALL(w, 0, tries);
+    real_only(w, "ACL SETUSER default +client|tracking -client");
+    fake_redis_deny(w->fake, "client|tracking", FAKE_ALLOW);
+    fake_redis_deny(w->fake, "client", FAKE_NOPERM);
+    SAY_ALL(w, 0, tries);
+    real_only(w, "ACL SETUSER default +@all");
+    fake_redis_deny(w->fake, "client script|flush", FAKE_ALLOW);
+    SAY_ALL(w, 0, tries);
+}
+
+/* ---- a cluster's node ------------------------------------------------------------------------ */
+
+static bool cluster_is_up(twin_world *w) {
+    redisReply *reply = real_redis_command(w->real, "CLUSTER INFO");
+    bool up = reply && strstr(reply->str, "cluster_state:ok");
+    freeReplyObject(reply);
+    return up;
+}
+
+static const char *const crossing[] = {"GET a",
+                                       "MGET a b",
+                                       "MGET {x}a {x}b",
+                                       "DEL a b",
+                                       "EXISTS a b",
+                                       "SELECT 0",
+                                       "SELECT 1",
+                                       "SELECT x",
+                                       "SELECT 99",
+                                       "WATCH a b",
+                                       "WATCH a",
+                                       "UNWATCH",
+                                       "MULTI",
+                                       "SET a 1",
+                                       "SET b 1",
+                                       "EXEC",
+                                       "MULTI",
+                                       "MGET a b",
+                                       "SET a 1",
+                                       "EXEC",
+                                       "WATCH a",
+                                       "MULTI",
+                                       "SET b 1",
+                                       "EXEC",
+                                       "MULTI",
+                                       "SELECT 1",
+                                       "EXEC",
+                                       "PUBLISH a b",
+                                       "EVAL x 5",
+                                       "EVAL x 2 a b",
+                                       "EVALSHA x 2 a b",
+                                       "EVALSHA x 2 {a} a",
+                                       "MGET {} {}a",
+                                       "MGET {a a{",
+                                       "MGET a{}x a{}x",
+                                       "MGET {{a}} {{a",
+                                       "MGET }{a} a",
+                                       "SCRIPT EXISTS a b"};
+
+TEST_ON(a_clusters_node_refuses_as_redis_does, twin_world *w) {
+    real_redis *alone = w->real;
+    w->real = real_redis_start(&(real_redis_options){.config = "cluster-enabled yes"});
+    real_only(w, "CLUSTER ADDSLOTSRANGE 0 16383");
+    int64_t until = wall_us() + 20000000;
+    while (!cluster_is_up(w)) {
+        assert_true(wall_us() < until);
+    }
+    begin(w, 1);
+    fake_redis_set_cluster(w->fake, true);
+    SAY_ALL(w, 0, crossing);
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    script(w, "return redis.call('GET', 'b')");
+    script(w, "return redis.call('MGET', 'b', 'c')");
+    script(w, "return redis.pcall('MGET', 'b', 'c')");
+    script(w, "redis.call('GET', 'b') return redis.call('GET', 'c')");
+    script(w, "return redis.call('SELECT', '1')");
+    for (int i = 0; i < 200; i++) {
+        char key[24];
+        snprintf(key, sizeof(key), i % 2 ? "key:%d" : "{k:%d}x}", i * 977);
+        assert_int_equal(fake_redis_slot(tl__bytes_of(key)),
+                         real_redis_int(w->real, "CLUSTER KEYSLOT %s", key));
+    }
+    for (int i = 0; i < CONNS; i++) {
+        redisFree(w->conn[i].real);
+        w->conn[i].real = real_redis_connect(alone);
+    }
+    real_redis_free(w->real);
+    w->real = alone;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static int setup(void **state) {

@@ -106,16 +106,20 @@ FAKE_COMMAND(info) {
                fake__is(argv[1], "everything");
     if (all || fake__is(argv[1], "server")) {
         n += (size_t)snprintf(text, sizeof(text),
-                              "# Server\r\nredis_version:%u.%u.%u\r\nredis_mode:standalone\r\n"
+                              "# Server\r\nredis_version:%u.%u.%u\r\nredis_mode:%s\r\n"
                               "process_id:1\r\nrun_id:%040llx\r\nuptime_in_seconds:%lld\r\n",
                               r->level >> 16, r->level >> 8 & 255, r->level & 255,
-                              (unsigned long long)r->run_id,
+                              r->cluster ? "cluster" : "standalone", (unsigned long long)r->run_id,
                               (long long)((r->now_us - r->started_us) / 1000000));
     }
     if (all || fake__is(argv[1], "replication")) {
         n += (size_t)snprintf(
             text + n, sizeof(text) - n, "%s# Replication\r\nrole:%s\r\nconnected_slaves:%d\r\n",
             n ? "\r\n" : "", r->replica ? "slave" : "master", r->replica ? 0 : r->replicas);
+    }
+    if ((all || fake__is(argv[1], "cluster")) && r->level >= FAKE_LEVEL(3, 0, 0)) {
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s# Cluster\r\ncluster_enabled:%d\r\n",
+                              n ? "\r\n" : "", r->cluster);
     }
     fake__string(c, out, tl__bytes(text, n));
 }

@@ -207,6 +207,12 @@ struct fake_redis {
     bool replica, oom, loading;
     unsigned events, events_set; /**< FAKE_ON_... that are told; as configured at the start */
     bool vanishing;              /**< a key is being removed as expired, or with its database */
+    bool cluster;
+    fake_slots slots;
+    unsigned first_slot, last_slot;
+    char slots_to[64];
+    char *keys_allowed, *channels_allowed; /**< patterns, or NULL: all */
+    uint32_t denied_subs;                  /**< by number in fake__subs */
     char *password;
     int replicas;
     uint8_t index[256]; /**< row + 1, by name */
@@ -252,6 +258,7 @@ struct fake_conn {
     bool authed, closing, master;
     bool silent;              /**< this command's replies were pushed */
     bool multi, abort, raced; /**< in MULTI; a command was refused; a watched key was touched */
+    bool elsewhere;           /**< this command is refused, as its keys are in other slots */
     unsigned queued_flags;
     fake_text name;
     fake_dict channels;
@@ -286,6 +293,22 @@ void fake__push(fake_conn *c, tl_bytes kind, tl_bytes channel, const tl_reply *p
 /** How many have been told. */
 int64_t fake__send(fake_redis *r, tl_bytes channel, tl_bytes message);
 void fake__unsubscribe_all(fake_conn *c, bool tell);
+
+/* ---- fake_cluster.c and fake_acl.c ----------------------------------------------------------- */
+
+bool fake__cluster_allows(fake_conn *c, const fake_said *said, tl_reply *out);
+
+typedef enum {
+    FAKE_DENIED_NOT,
+    FAKE_DENIED_COMMAND,
+    FAKE_DENIED_KEY,
+    FAKE_DENIED_CHANNEL
+} fake_denied;
+
+fake_denied fake__acl_denies(const fake_redis *r, const fake_said *said);
+bool fake__acl_allows(fake_conn *c, const fake_said *said, tl_reply *out);
+/** The same of a queued command, which was allowed when it was said. */
+bool fake__acl_still_allows(fake_conn *c, const fake_said *said, tl_reply *out);
 
 /* ---- fake_track.c ---------------------------------------------------------------------------- */
 

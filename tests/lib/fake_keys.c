@@ -183,6 +183,8 @@ FAKE_COMMAND(select) {
     } else if (db < INT32_MIN || db > INT32_MAX) {
         fake__error(out,
                     "ERR value is out of range, value must between -2147483648 and 2147483647");
+    } else if (c->r->cluster && db != 0) {
+        fake__error(out, "ERR SELECT is not allowed in cluster mode");
     } else if (db < 0 || db >= FAKE_DATABASES) {
         fake__error(out, "ERR DB index is out of range");
     } else {

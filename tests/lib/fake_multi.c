@@ -67,7 +67,11 @@ FAKE_COMMAND(exec) {
     c->watch_count = 0;
     tl_reply *items = fake__array(c, out, c->queue_count);
     for (size_t i = 0; i < c->queue_count; i++) {
-        fake__call(c, c->queue[i].row, c->queue[i].argv, c->queue[i].argc, &items[i]);
+        const fake_queued *q = &c->queue[i];
+        if (c->master ||
+            fake__acl_still_allows(c, &(fake_said){q->row, q->argv, q->argc}, &items[i])) {
+            fake__call(c, q->row, q->argv, q->argc, &items[i]);
+        }
     }
     fake__forget_transaction(c);
 }

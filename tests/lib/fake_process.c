@@ -213,8 +213,9 @@ static void refuse_memory(const fake_redis *r, tl_reply *out) {
 }
 
 /* Whether it may run at all; out is the error if not. */
-static bool allowed(fake_conn *c, const fake_row *row, tl_reply *out) {
+static bool allowed(fake_conn *c, const fake_said *said, tl_reply *out) {
     fake_redis *r = c->r;
+    const fake_row *row = said->row;
     unsigned flags = row->flags | (row->run == fake__exec ? c->queued_flags : 0);
     if (c->master) {
         return true;
@@ -223,9 +224,10 @@ static bool allowed(fake_conn *c, const fake_row *row, tl_reply *out) {
         fake__error(out, "NOAUTH Authentication required.");
     } else if (c->multi && row->flags & FAKE_NO_MULTI) {
         fake__error(out, "ERR Command not allowed inside a transaction");
-    } else if (r->denied[row - fake__rows] == FAKE_NOPERM) {
-        fake__errorf(c, out, "NOPERM this user has no permissions to run the '%s' command",
-                     row->name);
+    } else if (!fake__acl_allows(c, said, out)) {
+        return false;
+    } else if (r->cluster && !fake__cluster_allows(c, said, out)) {
+        c->elsewhere = true;
     } else if (r->oom && needs_memory(c, row)) {
         refuse_memory(r, out);
     } else if (r->replica && flags & FAKE_WRITE) {
@@ -263,7 +265,9 @@ static void enqueue(fake_conn *c, const fake_row *row, const tl_bytes *argv, siz
 
 /* A refused command spoils the transaction, from 2.6.5 on; a refused EXEC ends it. */
 static void refused(fake_conn *c, const fake_row *row, tl_reply *out) {
-    if (row && row->run == fake__exec) {
+    if (c->elsewhere && row->run == fake__exec) {
+        fake__forget_transaction(c);
+    } else if (row && row->run == fake__exec) {
         size_t code = out->text.n > 4 && memcmp(out->text.p, "ERR ", 4) == 0 ? 4 : 0;
         fake__forget_transaction(c);
         fake__errorf(c, out, "EXECABORT Transaction discarded because of: %.*s",
@@ -278,6 +282,7 @@ static void process(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *o
     const fake_row *row = fake__lookup(r, argv[0]);
     r->unit++;
     r->total++;
+    c->elsewhere = false;
     if (!row) {
         unknown(c, argv, argc, out);
     } else if (!fake__arity_fits(row, r, argc)) {
@@ -285,7 +290,7 @@ static void process(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *o
     } else if (row->flags & FAKE_PARENT && r->level >= FAKE_LEVEL(7, 0, 0) &&
                !subcommand_fits(c, row, argv, argc, out)) {
         /* from 7.0 on subcommands are looked up before anything else, as commands are */
-    } else if (allowed(c, row, out)) {
+    } else if (allowed(c, &(fake_said){row, argv, argc}, out)) {
         r->count[row - fake__rows]++;
         if (c->multi && !(row->flags & FAKE_AT_ONCE)) {
             enqueue(c, row, argv, argc, out);

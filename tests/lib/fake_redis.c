@@ -19,6 +19,11 @@ static void set_defaults(fake_redis *r) {
     r->password = NULL;
     r->replicas = 0;
     r->events = r->events_set = 0;
+    r->cluster = false;
+    r->slots = FAKE_SLOTS_HERE;
+    fake_redis_allow_keys(r, NULL);
+    fake_redis_allow_channels(r, NULL);
+    r->denied_subs = 0;
     memset(r->denied, 0, sizeof(r->denied));
     memset(r->count, 0, sizeof(r->count));
     r->total = r->dirty = r->unit = r->run_id = 0;
@@ -61,6 +66,11 @@ fake_redis *fake_redis_clone(const fake_redis *from) {
     r->events_set = from->events_set;
     memcpy(r->denied, from->denied, sizeof(r->denied));
     fake_redis_set_password(r, from->password);
+    r->cluster = from->cluster;
+    fake_redis_move_slots(r, from->first_slot, from->last_slot, from->slots, from->slots_to);
+    fake_redis_allow_keys(r, from->keys_allowed);
+    fake_redis_allow_channels(r, from->channels_allowed);
+    r->denied_subs = from->denied_subs;
     return r;
 }
 
@@ -144,6 +154,21 @@ void fake_redis_set_level(fake_redis *r, uint32_t level) {
     r->level = level;
 }
 
+/* "client|tracking" */
+static void deny_subcommand(fake_redis *r, tl_bytes name, fake_denial denial) {
+    char full[64];
+    for (const fake_sub *sub = fake__subs; sub->name; sub++) {
+        for (size_t i = 0; i < fake__row_count; i++) {
+            snprintf(full, sizeof(full), "%s|%s", fake__rows[i].name, sub->name);
+            if (fake__rows[i].run == sub->parent && fake__is(name, full)) {
+                uint32_t bit = 1u << (sub - fake__subs);
+                r->denied_subs = denial == FAKE_NOPERM ? r->denied_subs | bit
+                                                       : r->denied_subs & ~bit;
+            }
+        }
+    }
+}
+
 void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial) {
     while (*names) {
         size_t n = strcspn(names, " ");
@@ -152,6 +177,7 @@ void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial) {
                 r->denied[i] = (uint8_t)denial;
             }
         }
+        deny_subcommand(r, tl__bytes(names, n), denial);
         names += n + strspn(names + n, " ");
     }
 }

@@ -99,9 +99,28 @@ void fake_redis_set_level(fake_redis *r, uint32_t level);
 
 typedef enum { FAKE_ALLOW, FAKE_RENAMED, FAKE_NOPERM } fake_denial;
 
-/** Deny the commands in `names` ("EVAL EVALSHA"): as unknown, as rename-command "" does, or as an
- *  ACL does. FAKE_ALLOW takes it back. */
+/** Deny the commands in `names` ("EVAL EVALSHA CLIENT|TRACKING"): as unknown, as rename-command ""
+ *  does, or as an ACL does, and a subcommand only so. FAKE_ALLOW takes it back. */
 void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial);
+
+/** Of keys, and from level 6.2 on of channels, only those that fit a pattern of `patterns` ("a* b?")
+ *  may be touched: else NOPERM, as an ACL does. NULL: all, the default. Who subscribes already goes on. */
+void fake_redis_allow_keys(fake_redis *r, const char *patterns);
+void fake_redis_allow_channels(fake_redis *r, const char *patterns);
+
+/** A cluster's node that has all slots: one slot in a command, script or transaction; no SELECT. */
+void fake_redis_set_cluster(fake_redis *r, bool cluster);
+
+typedef enum {
+    FAKE_SLOTS_HERE,
+    FAKE_SLOTS_MOVED,    /**< MOVED */
+    FAKE_SLOTS_MIGRATING /**< ASK for keys that are not here, TRYAGAIN where only some are */
+} fake_slots;
+
+/** How a cluster's node has the slots first..last; all others are here. `to`: "HOST:PORT", copied. */
+void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_slots where,
+                           const char *to);
+unsigned fake_redis_slot(tl_bytes key);
 
 /** A read-only replica: READONLY to writes, role slave; expired keys are hidden, not deleted. */
 void fake_redis_set_replica(fake_redis *r, bool replica);

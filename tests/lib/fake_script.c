@@ -10,11 +10,20 @@
 
 /* ---- redis.call ------------------------------------------------------------------------------ */
 
+static const char *const denial_texts[] = {
+    [FAKE_DENIED_COMMAND] = "The user executing the script can't run this command or subcommand",
+    [FAKE_DENIED_KEY] = "The user executing the script can't access at least one of the keys "
+                        "mentioned in the command arguments",
+    [FAKE_DENIED_CHANNEL] = "The user executing the script can't publish to the channel mentioned "
+                            "in the command"};
+
 /* Why the command may not run, or NULL. Texts that start with '-' bring their own code. */
-static const char *refusal(const fake_scripted *s, const fake_row *row, size_t argc) {
+static const char *refusal(const fake_scripted *s, const fake_row *row, const tl_bytes *argv,
+                           size_t argc) {
     const fake_redis *r = s->conn->r;
     bool new = r->level >= FAKE_LEVEL(7, 0, 0);
     bool write = row && row->flags & FAKE_WRITE;
+    tl_reply unused;
     if (!row) {
         return new ? "Unknown Redis command called from script"
                    : "Unknown Redis command called from Lua script";
@@ -30,8 +39,9 @@ static const char *refusal(const fake_scripted *s, const fake_row *row, size_t a
     if (s->conn->master) {
         return NULL;
     }
-    if (r->denied[row - fake__rows] == FAKE_NOPERM) {
-        return "The user executing the script can't run this command or subcommand";
+    fake_denied denied = fake__acl_denies(r, &(fake_said){row, argv, argc});
+    if (denied != FAKE_DENIED_NOT) {
+        return denial_texts[denied];
     }
     if (write && s->random && !s->effects && r->level < FAKE_LEVEL(5, 0, 0)) {
         return r->level < FAKE_LEVEL(3, 2, 0) ? AFTER_RANDOM : AFTER_RANDOM ADVICE;
@@ -42,12 +52,16 @@ static const char *refusal(const fake_scripted *s, const fake_row *row, size_t a
     if (row->flags & FAKE_DENY_OOM && !s->wrote && s->oom) {
         return "-OOM command not allowed when used memory > 'maxmemory'.";
     }
+    if (r->cluster && !fake__cluster_allows(s->conn, &(fake_said){row, argv, argc}, &unused)) {
+        return new ? "Script attempted to access a non local key in a cluster node"
+                   : "Lua script attempted to access a non local key in a cluster node";
+    }
     return NULL;
 }
 
 bool fake__script_call(fake_scripted *s, const tl_bytes *argv, size_t argc, tl_reply *out) {
     const fake_row *row = fake__lookup(s->conn->r, argv[0]);
-    const char *refused = refusal(s, row, argc);
+    const char *refused = refusal(s, row, argv, argc);
     if (refused) {
         fake__static(out, TL_REPLY_ERROR, tl__bytes_of(refused));
         return false;

@@ -270,3 +270,56 @@ TEST_ON(messages_reach_their_subscribers, fake_world *w) {
     fake_conn_close(c);
     says(w->a, "PUBLISH b 5", ":0");
 }
+
+/* ---- clusters and permissions ---------------------------------------------------------------- */
+
+TEST_ON(slots_that_are_elsewhere, fake_world *w) {
+    static const char moved[] = "-MOVED 7629 127.0.0.1:7002", ask[] = "-ASK 7629 127.0.0.1:7002";
+    fake_redis_set_cluster(w->r, true);
+    says(w->a, "SET k v", "+OK");
+    says(w->a, "SET a v", "+OK");
+    assert_int_equal(fake_redis_slot(TL_LITERAL("k")), 7629);
+    fake_redis_move_slots(w->r, 7000, 8000, FAKE_SLOTS_MOVED, "127.0.0.1:7002");
+    says(w->a, "GET k", moved);
+    says(w->a, "GET a", "$v");
+    says(w->a, "MGET a k", "-CROSSSLOT Keys in request don't hash to the same slot");
+    runs(w->a, "return 1", "-CROSSSLOT");
+    says(w->a, "EVAL x 1 k", moved);
+    says(w->a, "MULTI", "+OK");
+    says(w->a, "SET k v", moved);
+    says(w->a, "EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    fake_redis *copy = fake_redis_clone(w->r);
+    fake_conn *c = fake_redis_connect(copy, NULL, NULL);
+    says(c, "GET k", moved);
+    fake_redis_free(copy);
+    fake_redis_move_slots(w->r, 7629, 7629, FAKE_SLOTS_MIGRATING, "127.0.0.1:7002");
+    says(w->a, "GET k", "$v");
+    says(w->a, "GET {k}2", ask);
+    says(w->a, "MGET k {k}2", "-TRYAGAIN Multiple keys request during rehashing of slot");
+    fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 16));
+    says(w->a, "MGET k {k}2", ask);
+    fake_redis_move_slots(w->r, 0, 0, FAKE_SLOTS_HERE, NULL);
+    says(w->a, "GET {k}2", "nil");
+    assert_non_null(strstr(fake_conn_say(w->a, "INFO cluster")->text.p, "cluster_enabled:1\r\n"));
+    assert_non_null(strstr(fake_conn_say(w->a, "INFO server")->text.p, "redis_mode:cluster\r\n"));
+}
+
+TEST_ON(before_7_permissions_have_other_words, fake_world *w) {
+    fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 16));
+    fake_redis_deny(w->r, "GET CLIENT", FAKE_NOPERM);
+    fake_redis_allow_channels(w->r, "fine*");
+    says(w->a, "GET k",
+         "-NOPERM this user has no permissions to run the 'get' command or its subcommand");
+    says(w->a, "CLIENT ID",
+         "-NOPERM this user has no permissions to run the 'client' command or its subcommand");
+    says(w->a, "PUBLISH bad x",
+         "-NOPERM this user has no permissions to access one of the channels used as arguments");
+    runs(w->a, "return redis.pcall('PUBLISH', 'bad', 'x')",
+         "-@user_script: 1: The user executing the script can't publish to the channel");
+    fake_redis_set_level(w->r, FAKE_LEVEL(6, 0, 16));
+    says(w->a, "PUBLISH bad x", ":0");
+    fake_redis_reset(w->r);
+    w->a = fake_redis_connect(w->r, NULL, NULL);
+    fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 16));
+    says(w->a, "PUBLISH bad x", ":0");
+}

@@ -1,0 +1,92 @@
+/*
+ * A node of a cluster: the keys of one command, script or transaction must be in one slot, and that slot
+ * here.
+ */
+#include <stdio.h>
+
+#include "fake_inside.h"
+
+#define SLOTS 16384
+
+/* CRC16 of XModem. */
+static unsigned crc16(tl_bytes text) {
+    unsigned crc = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        crc ^= (unsigned)(unsigned char)text.p[i] << 8;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1) & 0xffff;
+        }
+    }
+    return crc;
+}
+
+/* What is in the first braces counts alone, unless there is nothing in them. */
+unsigned fake_redis_slot(tl_bytes key) {
+    const char *open = key.n ? memchr(key.p, '{', key.n) : NULL;
+    const char *close = open ? memchr(open, '}', key.n - (size_t)(open - key.p)) : NULL;
+    bool tagged = close && close > open + 1;
+    return crc16(tagged ? tl__bytes(open + 1, (size_t)(close - open) - 1) : key) % SLOTS;
+}
+
+void fake_redis_set_cluster(fake_redis *r, bool cluster) {
+    r->cluster = cluster;
+}
+
+void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_slots where,
+                           const char *to) {
+    r->slots = where;
+    r->first_slot = first;
+    r->last_slot = last;
+    snprintf(r->slots_to, sizeof(r->slots_to), "%s", to ? to : "");
+}
+
+typedef struct {
+    unsigned slot;
+    size_t here, missing;
+    bool crossed;
+} asked;
+
+static void add(const fake_conn *c, const fake_said *said, asked *a) {
+    const tl_bytes *keys;
+    size_t n = fake__keys_of(said->row, said->argv, said->argc, &keys);
+    for (size_t i = 0; i < n; i++) {
+        unsigned slot = fake_redis_slot(keys[i]);
+        a->crossed = a->crossed || (a->here + a->missing && slot != a->slot);
+        a->slot = slot;
+        if (fake__look(c->r, c->db, keys[i])) {
+            a->here++;
+        } else {
+            a->missing++;
+        }
+    }
+}
+
+static bool judge(fake_conn *c, const asked *a, tl_reply *out) {
+    const fake_redis *r = c->r;
+    bool affected = r->slots != FAKE_SLOTS_HERE && a->here + a->missing &&
+                    a->slot >= r->first_slot && a->slot <= r->last_slot;
+    if (a->crossed) {
+        fake__error(out, "CROSSSLOT Keys in request don't hash to the same slot");
+    } else if (affected && r->slots == FAKE_SLOTS_MOVED) {
+        fake__errorf(c, out, "MOVED %u %s", a->slot, r->slots_to);
+    } else if (affected && a->missing && a->here && r->level >= FAKE_LEVEL(7, 0, 0)) {
+        fake__error(out, "TRYAGAIN Multiple keys request during rehashing of slot");
+    } else if (affected && a->missing) {
+        fake__errorf(c, out, "ASK %u %s", a->slot, r->slots_to);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+bool fake__cluster_allows(fake_conn *c, const fake_said *said, tl_reply *out) {
+    asked a = {0};
+    if (said->row->run != fake__exec) {
+        add(c, said, &a);
+    }
+    for (size_t i = 0; said->row->run == fake__exec && i < c->queue_count; i++) {
+        const fake_queued *q = &c->queue[i];
+        add(c, &(fake_said){q->row, q->argv, q->argc}, &a);
+    }
+    return judge(c, &a, out);
+}
