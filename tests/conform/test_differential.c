@@ -681,6 +681,49 @@ TEST_ON(random_changes_are_told_as_redis_does, twin_world *w) {
     assert_true(heard > 100 * (size_t)runs);
 }
 
+/* ---- MONITOR --------------------------------------------------------------------------------- */
+
+/* A line without its time, and with one address for all of TCP. */
+static void plain_line(char to[FAKE_SHOW_SIZE], const char *line) {
+    const char *db = strchr(line, '['), *end = db ? strchr(db, ']') : NULL;
+    const char *blank = db ? strchr(db, ' ') : NULL;
+    assert_true(end && blank && blank < end && strchr(line, '.') < db);
+    bool lua = strncmp(blank, " lua]", 5) == 0;
+    snprintf(to, FAKE_SHOW_SIZE, "%.*s %s%s", (int)(blank - db), db, lua ? "lua" : "tcp", end);
+}
+
+static void on_line(void *ctx, const tl_reply *reply) {
+    listener *l = ctx;
+    redisReply *real = NULL;
+    char a[FAKE_SHOW_SIZE], b[FAKE_SHOW_SIZE], line[FAKE_SHOW_SIZE];
+    assert_int_equal(redisGetReply(l->real, (void **)&real), REDIS_OK);
+    assert_int_equal(reply->type, TL_REPLY_STATUS);
+    assert_int_equal(real->type, REDIS_REPLY_STATUS);
+    snprintf(line, sizeof(line), "%.*s", (int)reply->text.n, reply->text.p);
+    plain_line(a, line);
+    plain_line(b, real->str);
+    assert_string_equal(a, b);
+    freeReplyObject(real);
+    l->count++;
+}
+
+TEST_ON(random_commands_are_monitored_as_redis_does, twin_world *w) {
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        begin(w, seed);
+        listener l = {.w = w};
+        listen_on(w, &l);
+        fake_conn_close(w->conn[2].fake);
+        w->conn[2].fake = fake_redis_connect(w->fake, &(fake_calls){.push = on_line}, &l);
+        say(w, 2, FAKE_LIKE_EXACT, "MONITOR");
+        for (; w->step < STEPS; w->step++) {
+            fake_order c;
+            fake_workload_next(&w->workload, &c);
+            both(w, (int)fake_workload_draw(&w->workload, 2), &c);
+        }
+        assert_true(l.count > 100);
+    }
+}
+
 /* ---- permissions ----------------------------------------------------------------------------- */
 
 static void say_all(twin_world *w, int conn, const char *const *lines, size_t n) {

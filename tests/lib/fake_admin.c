@@ -6,7 +6,7 @@
 
 #include "fake_inside.h"
 
-#define INFO_SIZE 1024
+#define INFO_SIZE 16384
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
@@ -73,6 +73,40 @@ static void set_name(fake_conn *c, tl_bytes name, tl_reply *out) {
     fake__ok(out);
 }
 
+static int client_line(const fake_conn *c, char *to, size_t size) {
+    const char *path = strncmp(c->address, "unix:", 5) == 0 ? c->address + 5 : NULL;
+    long long age = (long long)((c->r->now_us - c->since_us) / 1000000);
+    return snprintf(to, size,
+                    "id=%lld addr=%s%s fd=%lld name=%.*s age=%lld idle=0 flags=%s db=%d sub=%u "
+                    "psub=0 multi=%d qbuf=0 qbuf-free=0 obl=0 oll=0 omem=0 events=r cmd=%s\n",
+                    (long long)c->id, path ? path : c->address, path ? ":0" : "",
+                    (long long)c->id + 5, (int)c->name.n, c->name.p ? c->name.p : "", age,
+                    c->monitor         ? "O"
+                    : c->channels.live ? "P"
+                    : c->tracking      ? "t"
+                                       : "N",
+                    c->db, c->channels.live, c->multi ? (int)c->queue_count : -1,
+                    c->last ? c->last->name : "NULL");
+}
+
+/* The oldest first. */
+static void client_list(fake_conn *c, tl_reply *out) {
+    size_t n = 0, room = 0, used = 0;
+    const fake_conn *at = c->r->conns;
+    for (; at && at->next; at = at->next) {
+        n++;
+    }
+    room = (n + 1) * (400 + 64) + 1;
+    for (const fake_conn *i = c->r->conns; i; i = i->next) {
+        room += i->name.n;
+    }
+    char *text = fake__arena_get(&c->arena, room);
+    for (; at; at = at->prev) {
+        used += at->master ? 0 : (size_t)client_line(at, text + used, room - used);
+    }
+    fake__static(out, TL_REPLY_STRING, tl__bytes(text, used));
+}
+
 FAKE_COMMAND(client) {
     if (fake__is(argv[1], "id")) {
         fake__int(out, c->id);
@@ -80,6 +114,8 @@ FAKE_COMMAND(client) {
         set_name(c, argv[2], out);
     } else if (fake__is(argv[1], "tracking")) {
         fake__track(c, argv, argc, out);
+    } else if (fake__is(argv[1], "list")) {
+        client_list(c, out);
     } else if (fake__is(argv[1], "getredir")) {
         fake__int(out, c->tracking ? c->redirect : -1);
     } else if (c->name.n) {
@@ -96,6 +132,18 @@ FAKE_COMMAND(time) {
     tl_reply *items = fake__array(c, out, 2);
     fake__string(c, &items[0], fake__print_int(text, c->r->now_us / 1000000));
     fake__string(c, &items[1], fake__print_int(text, c->r->now_us % 1000000));
+}
+
+static size_t command_stats(const fake_redis *r, char *text, size_t size, bool follows) {
+    size_t n = (size_t)snprintf(text, size, "%s# Commandstats\r\n", follows ? "\r\n" : "");
+    for (size_t i = 0; i < fake__row_count; i++) {
+        if (r->calls[i]) {
+            n += (size_t)snprintf(text + n, size - n,
+                                  "cmdstat_%s:calls=%llu,usec=0,usec_per_call=0.00\r\n",
+                                  fake__rows[i].name, (unsigned long long)r->calls[i]);
+        }
+    }
+    return n;
 }
 
 FAKE_COMMAND(info) {
@@ -120,6 +168,9 @@ FAKE_COMMAND(info) {
     if ((all || fake__is(argv[1], "cluster")) && r->level >= FAKE_LEVEL(3, 0, 0)) {
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s# Cluster\r\ncluster_enabled:%d\r\n",
                               n ? "\r\n" : "", r->cluster);
+    }
+    if (all || fake__is(argv[1], "commandstats")) {
+        n += command_stats(r, text + n, sizeof(text) - n, n > 0);
     }
     fake__string(c, out, tl__bytes(text, n));
 }

@@ -94,6 +94,7 @@ fake_object *fake__put(fake_redis *r, int db, tl_bytes key, fake_type type);
 bool fake__remove(fake_redis *r, int db, tl_bytes key);
 /** Tell watchers, and count the write. */
 void fake__touched(fake_redis *r, int db, tl_bytes key);
+const char *fake__type_name(const fake_object *object); /**< NULL: "none" */
 void fake__clear(fake_redis *r, int db);
 void fake__copy_data(fake_redis *to, const fake_redis *from);
 /** Not expired now, without deleting. */
@@ -218,6 +219,8 @@ struct fake_redis {
     uint8_t index[256]; /**< row + 1, by name */
     uint8_t denied[FAKE_ROWS_MAX];
     uint64_t count[FAKE_ROWS_MAX], total;
+    uint64_t calls[FAKE_ROWS_MAX]; /**< those of scripts too */
+    size_t monitors;
     uint64_t dirty; /**< writes so far */
     uint64_t unit;
     uint64_t run_id;
@@ -263,8 +266,12 @@ struct fake_conn {
     fake_text name;
     fake_dict channels;
     bool tracking, noloop;
-    int64_t redirect;  /**< the id of the connection that is told */
-    fake_dict tracked; /**< keys that were read */
+    bool monitor;
+    char address[64]; /**< of the client */
+    int64_t since_us;
+    const fake_row *last; /**< what it said last, or NULL */
+    int64_t redirect;     /**< the id of the connection that is told */
+    fake_dict tracked;    /**< keys that were read */
     fake_watch *watch;
     size_t watch_count, watch_room;
     fake_queued *queue;
@@ -309,6 +316,14 @@ fake_denied fake__acl_denies(const fake_redis *r, const fake_said *said);
 bool fake__acl_allows(fake_conn *c, const fake_said *said, tl_reply *out);
 /** The same of a queued command, which was allowed when it was said. */
 bool fake__acl_still_allows(fake_conn *c, const fake_said *said, tl_reply *out);
+
+/* ---- fake_monitor.c -------------------------------------------------------------------------- */
+
+bool fake__monitor_shows(const fake_redis *r, const fake_row *row);
+/** Before it is executed, or after? */
+bool fake__monitor_before(const fake_redis *r, const fake_row *row);
+void fake__monitor_tell(fake_conn *c, const fake_said *said);
+void fake__monitor_forget(fake_conn *c);
 
 /* ---- fake_track.c ---------------------------------------------------------------------------- */
 
@@ -416,6 +431,7 @@ FAKE_COMMAND(llen);
 FAKE_COMMAND(lrange);
 FAKE_COMMAND(ltrim);
 FAKE_COMMAND(mget);
+FAKE_COMMAND(monitor);
 FAKE_COMMAND(multi);
 FAKE_COMMAND(persist);
 FAKE_COMMAND(ping);

@@ -23,10 +23,14 @@ FAKE_COMMAND(exists) {
     fake__int(out, n);
 }
 
-FAKE_COMMAND(type) {
+const char *fake__type_name(const fake_object *object) {
     static const char *const names[] = {"string", "hash", "set", "zset", "list"};
+    return object ? names[object->type] : "none";
+}
+
+FAKE_COMMAND(type) {
     const fake_object *object = fake__find(c->r, c->db, argv[1]);
-    fake__static(out, TL_REPLY_STATUS, tl__bytes_of(object ? names[object->type] : "none"));
+    fake__static(out, TL_REPLY_STATUS, tl__bytes_of(fake__type_name(object)));
 }
 
 /* TTL, PTTL, EXPIRETIME and PEXPIRETIME. */

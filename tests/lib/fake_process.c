@@ -173,6 +173,13 @@ void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t 
     int db = c->db;
     if (!r->in_script) {
         r->outer = (fake_said){row, argv, argc};
+        c->last = row;
+    }
+    bool shown = fake__monitor_shows(r, row), before = shown && fake__monitor_before(r, row);
+    fake_said said = {row, argv, argc};
+    r->calls[row - fake__rows]++;
+    if (before) {
+        fake__monitor_tell(c, &said);
     }
     bool looks = r->events & FAKE_ON_MISS && row->flags & FAKE_READ;
     if (looks && row->flags & FAKE_KEYS) {
@@ -181,6 +188,9 @@ void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t 
     if (!(row->flags & FAKE_PARENT) || r->level >= FAKE_LEVEL(7, 0, 0) ||
         subcommand_fits(c, row, argv, argc, out)) {
         row->run(c, argv, argc, out);
+    }
+    if (shown && !before) {
+        fake__monitor_tell(c, &said);
     }
     if (looks && !(row->flags & FAKE_KEYS) && out->type != TL_REPLY_ERROR) {
         tell_missing(c, row, argv, argc); /* what is asked in vain doesn't look */
@@ -264,7 +274,8 @@ static void enqueue(fake_conn *c, const fake_row *row, const tl_bytes *argv, siz
 }
 
 /* A refused command spoils the transaction, from 2.6.5 on; a refused EXEC ends it. */
-static void refused(fake_conn *c, const fake_row *row, tl_reply *out) {
+static void refused(fake_conn *c, const fake_said *said, tl_reply *out) {
+    const fake_row *row = said->row;
     if (c->elsewhere && row->run == fake__exec) {
         fake__forget_transaction(c);
     } else if (row && row->run == fake__exec) {
@@ -272,6 +283,9 @@ static void refused(fake_conn *c, const fake_row *row, tl_reply *out) {
         fake__forget_transaction(c);
         fake__errorf(c, out, "EXECABORT Transaction discarded because of: %.*s",
                      (int)(out->text.n - code), out->text.p + code);
+        if (c->r->monitors) {
+            fake__monitor_tell(c, said); /* of all that is refused this alone */
+        }
     } else if (c->multi) {
         c->abort = c->r->level >= FAKE_LEVEL(2, 6, 5);
     }
@@ -299,7 +313,7 @@ static void process(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *o
         }
         return;
     }
-    refused(c, row, out);
+    refused(c, &(fake_said){row, argv, argc}, out);
 }
 
 const tl_reply *fake_conn_command(fake_conn *c, const tl_bytes *argv, size_t argc) {

@@ -26,6 +26,7 @@ static void set_defaults(fake_redis *r) {
     r->denied_subs = 0;
     memset(r->denied, 0, sizeof(r->denied));
     memset(r->count, 0, sizeof(r->count));
+    memset(r->calls, 0, sizeof(r->calls));
     r->total = r->dirty = r->unit = r->run_id = 0;
     r->random = 0x1234abcd330e;
     r->last_id = 0;
@@ -93,11 +94,13 @@ static void clear_data(fake_redis *r) {
 
 void fake_redis_restart(fake_redis *r, bool keep_data) {
     r->last_id = 0;
+    memset(r->calls, 0, sizeof(r->calls));
     r->events = r->events_set;
     for (fake_conn *c = r->conns; c; c = c->next) {
         fake__unsubscribe_all(c, false);
         fake__forget_transaction(c);
         fake__track_forget(c);
+        fake__monitor_forget(c);
         c->tracking = c->noloop = false;
         c->redirect = 0;
         c->id = ++r->last_id;
@@ -226,6 +229,8 @@ fake_conn *fake_redis_connect(fake_redis *r, const fake_calls *calls, void *ctx)
         c->calls = *calls;
     }
     c->id = ++r->last_id;
+    snprintf(c->address, sizeof(c->address), "127.0.0.1:%lld", (long long)(10000 + c->id % 50000));
+    c->since_us = r->now_us;
     c->authed = !r->password;
     c->next = r->conns;
     if (c->next) {
@@ -242,6 +247,7 @@ void fake_conn_close(fake_conn *c) {
     fake__unsubscribe_all(c, false);
     fake__forget_transaction(c);
     fake__track_forget(c);
+    fake__monitor_forget(c);
     fake__dict_free(&c->channels);
     if (c->next) {
         c->next->prev = c->prev;

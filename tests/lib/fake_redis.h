@@ -19,7 +19,7 @@ typedef struct fake_conn fake_conn;
 #define FAKE_LEVEL(major, minor, patch) (((uint32_t)(major) << 16) | ((minor) << 8) | (patch))
 
 typedef struct {
-    /** A published message, the news that a tracked key has changed, or the confirmation of a
+    /** A line of MONITOR, a published message, the news that a tracked key has changed, or the confirmation of a
      *  (un)subscription. Valid during the call, which
      *  may not call the fake. NULL: not wanted. */
     void (*push)(void *ctx, const tl_reply *reply);
@@ -66,6 +66,10 @@ void fake_redis_expire_cycle(fake_redis *r);
 
 /** `calls` is copied; NULL is fine. */
 fake_conn *fake_redis_connect(fake_redis *r, const fake_calls *calls, void *ctx);
+
+/** What MONITOR and CLIENT LIST call the client: "HOST:PORT", or "unix:PATH". Otherwise it is
+ *  "127.0.0.1:" and a port by its id. */
+void fake_conn_set_address(fake_conn *conn, const char *address);
 
 /** NULL is fine. Its watches, subscriptions and queued commands are forgotten. */
 void fake_conn_close(fake_conn *conn);

@@ -100,6 +100,7 @@ const fake_row fake__rows[] = {
     {"randomkey", fake__randomkey, 1, R | Q, 0},
     {"lastsave", fake__lastsave, 1, L | R, 0},
     {"client", fake__client, -2, L | S | P, V(2, 4)},
+    {"monitor", fake__monitor, 1, L | S | FAKE_NO_MULTI, 0},
     {"config", fake__config, -2, L | S | P, V(2, 0)},
 };
 
@@ -114,6 +115,7 @@ const fake_sub fake__subs[] = {
     {fake__client, "setname", 3, FAKE_LEVEL(2, 6, 9)},
     {fake__client, "getname", 2, FAKE_LEVEL(2, 6, 9)},
     {fake__client, "tracking", -3, V(6, 0)},
+    {fake__client, "list", -2, V(2, 4)},
     {fake__client, "getredir", 2, V(6, 0)},
     {fake__config, "get", -3, V(2, 0)},
     {fake__config, "set", -4, V(2, 0)},

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,6 +222,20 @@ static void close_dead(fake_tcp *t) {
     }
 }
 
+static void tell_address(const client *c) {
+    struct sockaddr_in peer;
+    socklen_t size = sizeof(peer);
+    char text[120];
+    if (c->owner->path[0]) {
+        snprintf(text, sizeof(text), "unix:%s", c->owner->path);
+    } else if (getpeername(c->fd, (struct sockaddr *)&peer, &size) == 0) {
+        snprintf(text, sizeof(text), "127.0.0.1:%u", (unsigned)ntohs(peer.sin_port));
+    } else {
+        return; /* it has gone already */
+    }
+    fake_conn_set_address(c->conn, text);
+}
+
 static void accept_client(fake_tcp *t) {
     int fd = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 || t->client_count == CLIENTS_MAX) {
@@ -236,6 +251,7 @@ static void accept_client(fake_tcp *t) {
     c->fd = fd;
     c->owner = t;
     c->conn = fake_redis_connect(t->redis, &(fake_calls){.push = on_push}, c);
+    tell_address(c);
     t->clients[t->client_count++] = c;
     t->accepted++;
 }

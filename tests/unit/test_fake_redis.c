@@ -323,3 +323,62 @@ TEST_ON(before_7_permissions_have_other_words, fake_world *w) {
     fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 16));
     says(w->a, "PUBLISH bad x", ":0");
 }
+
+/* ---- what an administrator sees -------------------------------------------------------------- */
+
+TEST_ON(a_monitor_is_told_each_command, fake_world *w) {
+    char heard[FAKE_SHOW_SIZE] = "";
+    fake_conn *c = fake_redis_connect(w->r, &(fake_calls){.push = collect}, heard);
+    fake_conn_set_address(w->a, "10.0.0.1:999");
+    says(c, "MONITOR", "+OK");
+    says(w->a, "SETNX k \"x\n", ":1");
+    says(w->a, "NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: ");
+    runs(w->b, "return redis.call('GET', KEYS[1])", "$\"x\\x0a");
+    assert_string_equal(heard, "+1700000000.123456 [0 10.0.0.1:999] \"SETNX\" \"k\" \"\\\"x\\n\""
+                               "+1700000000.123456 [0 127.0.0.1:10002] \"EVAL\" \"return "
+                               "redis.call('GET', KEYS[1])\" \"2\" \"k\" \"l\" \"v\""
+                               "+1700000000.123456 [0 lua] \"GET\" \"k\"");
+    heard[0] = '\0';
+    fake_redis_restart(w->r, true);
+    says(w->a, "PING", "+PONG");
+    assert_string_equal(heard, "");
+}
+
+TEST_ON(calls_are_counted_those_of_scripts_too, fake_world *w) {
+    says(w->a, "SETNX k v", ":1");
+    runs(w->a, "return redis.call('SETNX', KEYS[1], 'v')", ":0");
+    const tl_reply *info = fake_conn_say(w->a, "INFO commandstats");
+    assert_non_null(strstr(info->text.p, "\r\ncmdstat_setnx:calls=2,usec="));
+    assert_non_null(strstr(info->text.p, "\r\ncmdstat_eval:calls=1,usec="));
+    assert_null(strstr(info->text.p, "getset"));
+    const tl_reply *list = fake_conn_say(w->a, "CLIENT LIST");
+    assert_non_null(strstr(list->text.p, "id=1 addr=127.0.0.1:10001 "));
+    assert_non_null(strstr(list->text.p, "cmd=client\nid=2 addr=127.0.0.1:10002 "));
+}
+
+/* Keys that are there all the time are told, whatever comes and goes meanwhile. */
+TEST_ON(a_scan_goes_on_where_it_was, fake_world *w) {
+    char line[80], cursor[24] = "0";
+    bool seen[100] = {false};
+    for (int i = 0; i < 100; i++) {
+        snprintf(line, sizeof(line), "SET k%d v", i);
+        says(w->a, line, "+OK");
+    }
+    says(w->a, "HSET hash f v", ":1");
+    size_t steps = 0, told = 0;
+    do {
+        snprintf(line, sizeof(line), "SCAN %s MATCH k* COUNT 7 TYPE string", cursor);
+        const tl_reply *reply = fake_conn_say(w->a, line);
+        snprintf(cursor, sizeof(cursor), "%.*s", (int)reply->items[0].text.n,
+                 reply->items[0].text.p);
+        for (size_t i = 0; i < reply->items[1].count; i++) {
+            int number = atoi(reply->items[1].items[i].text.p + 1);
+            told += !seen[number];
+            seen[number] = true;
+        }
+        snprintf(line, sizeof(line), "SET other%zu v", steps++);
+        says(w->b, line, "+OK");
+    } while (strcmp(cursor, "0") != 0 && steps < 1000);
+    assert_int_equal(told, 100);
+    assert_in_range(steps, 10, 40);
+}
