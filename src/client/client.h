@@ -100,8 +100,8 @@ int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now);
 /** Merge a bracket; true when the server's clock stepped. */
 bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now);
 
-/** For conn calls.up: ctx is the client. */
-void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
+/** For conn calls.up: ctx is the client. True when the server's clock stepped, or another's was seen. */
+bool tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
 
 tl_conn_limits tl__client_limits(const tl_client *client);
 

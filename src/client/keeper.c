@@ -240,7 +240,8 @@ static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_m
     tl_keeper *k = ctx;
     k->apart = false;
     log_back(k, now);
-    tl__client_up(k->client, bracket, uptime_us, now);
+    if (tl__client_up(k->client, bracket, uptime_us, now))
+        k->rejudge = true;
     watch_anew(k);
 }
 

@@ -86,7 +86,7 @@ bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
     return stepped;
 }
 
-void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+bool tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     tl__mutex_lock(&client->mutex);
     tl_anchor *anchor = &client->server.anchor;
     bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
@@ -101,6 +101,7 @@ void tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime
     tl__client_answered(client, now);
     if (stepped)
         warn_of_step(client);
+    return stepped;
 }
 
 tl_token tl__client_token(tl_client *client) {

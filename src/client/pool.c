@@ -19,7 +19,8 @@ static void pooled_answer(void *ctx, const tl_answer *answer) {
 
 static void pooled_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
     tl_pooled *pooled = ctx;
-    tl__client_up(pooled->client, bracket, uptime_us, now);
+    if (tl__client_up(pooled->client, bracket, uptime_us, now))
+        tl__keeper_rejudge(&pooled->client->keeper);
 }
 
 static void free_pooled(tl_pooled *pooled) {

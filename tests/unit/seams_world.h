@@ -67,7 +67,8 @@ static struct {
     coroutine *running;
     descriptor fd[FDS_MAX];
     fake_redis *redis;
-    bool silent; /* the server takes no notice any more */
+    bool silent;      /* the server takes no notice any more */
+    int64_t ahead_us; /* the server's clock, of ours */
     unsigned started, switches;
 } world;
 
@@ -474,7 +475,7 @@ ssize_t tl__socket_receive(int fd, char *to, size_t room) {
 static void execute(descriptor *d) {
     static tl_bytes argv[FAKE_RESP_ARGS_MAX];
     size_t argc, used;
-    fake_redis_set_time(world.redis, tl__wall_now().us);
+    fake_redis_set_time(world.redis, tl__wall_now().us + world.ahead_us);
     while (fake_resp_read(tl__bytes(d->out.p, d->out.n), argv, &argc, &used) == FAKE_RESP_READY) {
         const tl_reply *reply = fake_conn_command(d->conn, argv, argc);
         if (reply)

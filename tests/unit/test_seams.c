@@ -141,6 +141,46 @@ TEST(an_event_loop_is_called_back_by_a_descriptor_of_the_world) {
     end_of_client(lock, client);
 }
 
+/* ---- a clock that has stepped, as a new connection hears first ------------------------------------- */
+
+static uint64_t renewals(void) {
+    return fake_redis_count(world.redis, "EVALSHA");
+}
+
+TEST(a_step_that_a_callers_connection_finds_has_every_lock_renewed) {
+    outcome o = {0};
+    world_begin(6);
+    tl_client *client = open_client();
+    tl_lock *lock = make_lock(client, &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    assert_int_equal(tl_lock_acquire_async(lock, 0, note_done, &o, &err), TL_OK);
+    world_sleep_ms(100);
+    assert_int_equal(o.calls, 1);
+    world.ahead_us = 1000000;
+    uint64_t before = renewals();
+    assert_int_equal(tl_client_ping(client, &err), TL_OK); /* the first that isn't the keeper's */
+    world_sleep_ms(100);
+    assert_int_equal(renewals() - before, 1);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    end_of_client(lock, client);
+}
+
+TEST(a_step_that_the_keepers_connection_finds_has_every_lock_renewed) {
+    world_begin(7);
+    tl_client *client = open_client();
+    tl_lock *lock = make_lock(client, &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    tl_lock *longer = tl_lock_new(client, "other", 5, &TL_LOCK_OPTIONS(.ttl_ms = 60 * TTL_MS),
+                                  &err);
+    assert_int_equal(tl_lock_acquire(lock, 0, &err), TL_OK);
+    assert_int_equal(tl_lock_acquire(longer, 0, &err), TL_OK);
+    world.ahead_us = 1000000;
+    int64_t left_ms = tl_lock_remaining_ms(longer);
+    world_sleep_ms(TTL_MS / 2); /* the keeper connects, to renew the shorter one */
+    assert_true(tl_lock_remaining_ms(longer) > left_ms - TTL_MS / 4);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    tl_lock_free(longer);
+    end_of_client(lock, client);
+}
+
 /* The keeper may be kept from running for longer than a lock lives: what it then finds to have been handed to
  * one of its waiters is no lock any more. */
 TEST(a_lock_that_ran_out_before_it_was_known_to_be_handed_over_is_asked_for) {
