@@ -200,15 +200,15 @@ static int64_t uptime_in(tl_bytes info) {
     return ok ? s * 1000000 : -1;
 }
 
-static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step, const tl_reply *reply,
-                                 tl_mono received) {
+static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
+                                 const tl_reply *reply) {
     tl_bytes text;
     int64_t server_us;
     switch (step) {
     case TIME:
         if (!tl__reply_time(reply, 0, &server_us))
             return failed(r, TL_ESERVER, "malformed reply to TIME");
-        l->bracket = tl__bracket(server_us, l->sent, received);
+        l->server_us = server_us;
         l->has_bracket = true;
         break;
     case INFO:
@@ -243,8 +243,12 @@ tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
     uint8_t step = login->step[login->answered++];
     tl_login_outcome outcome = reply->type == TL_REPLY_ERROR
                                    ? on_error(login, &r, step, reply->text)
-                                   : on_value(login, &r, step, reply, received);
+                                   : on_value(login, &r, step, reply);
     if (outcome == TL_LOGIN_FAILED)
         return outcome;
-    return login->answered < login->steps ? TL_LOGIN_MORE : TL_LOGIN_DONE;
+    if (login->answered < login->steps)
+        return TL_LOGIN_MORE;
+    if (login->has_bracket) /* what counts from now on was read in the whole of the exchange */
+        login->bracket = tl__bracket(login->server_us, login->sent, received);
+    return TL_LOGIN_DONE;
 }

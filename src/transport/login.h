@@ -23,9 +23,10 @@ typedef struct {
     tl_mono sent; /* before the first byte was */
     uint8_t step[TL_LOGIN_STEPS], steps, answered;
     bool has_bracket; /* else the server doesn't know TIME */
-    tl_interval bracket;
-    int64_t uptime_us; /* -1: it wasn't asked for */
-    int64_t id;        /* the connection's, in the server's eyes; 0: unknown */
+    int64_t server_us;
+    tl_interval bracket; /* at the last reply */
+    int64_t uptime_us;   /* -1: it wasn't asked for */
+    int64_t id;          /* the connection's, in the server's eyes; 0: unknown */
 } tl_login;
 
 /** What to ask besides being let in. */

@@ -68,6 +68,25 @@ TEST(up_tells_bracket_and_uptime) {
     world_close(&w);
 }
 
+/* What is told of the clock counts from when the login is complete: the server may have gained on ours since it told. */
+TEST(a_login_in_parts_brackets_the_clock_by_the_last_of_them) {
+    conn_world w;
+    world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = true});
+    world_ask(&w, 1, "GET k");
+    peer_accept(&w.peer);
+    peer_send(&w.peer, TIME_TOLD);
+    peer_expect(&w.peer, TIME_ASKED "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n");
+    assert_int_equal(w.ups, 0);
+    tl_mono between = tl__mono_now();
+    peer_send(&w.peer, "$20\r\nuptime_in_seconds:42\r\n");
+    tl_mono began = tl__mono_now();
+    while (!w.ups)
+        peer_turn(&w.peer, began);
+    assert_true(w.has_bracket);
+    assert_true(w.bracket.lo <= STAMP_US - between.ns / 1000);
+    world_close(&w);
+}
+
 static void check_up(const char *reply, bool bracket, int64_t uptime_us) {
     conn_world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_uptime = true});
