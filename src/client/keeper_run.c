@@ -214,10 +214,13 @@ static tl_task *next_post(tl_keeper *k, tl_event *e) {
 void tl__keeper_run_posts(tl_keeper *k) {
     tl_event e = {0};
     for (tl_task *task; (task = next_post(k, &e));) {
-        if (task->at != 0 && task->watched.n > 0 && e.kind == TL_WATCHED)
-            k->watching->read(k, task);
-        else if (task->at != 0)
+        bool hold = task->renews && e.kind == TL_WATCHED; /* is told what its key holds */
+        if (task->at == 0)
+            continue;
+        if (!hold)
             tl__keeper_run(k, task, &e);
+        else if (task->watched.n > 0) /* else it became one whose key nobody overwrites */
+            k->watching->read(k, task);
     }
 }
 
