@@ -102,7 +102,8 @@ static tl_bytes command_name(const tl_command *c) {
 static told limit_told(const char *words, tl_mono now, tl_mono limit) {
     told t = {""};
     if (limit.ns != TL_NEVER.ns)
-        (void)snprintf(t.text, sizeof t.text, "%s %.0f ms", words, ms_between(now, limit));
+        (void)snprintf(t.text, sizeof t.text, "%s %lld ms", words,
+                       (long long)tl__ms_until(now, limit));
     return t;
 }
 

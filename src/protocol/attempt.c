@@ -182,9 +182,13 @@ tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room)
     return informed;
 }
 
-/* The request is built by the time that was just told. */
+/* The request is built by the time that was just told. A host that was stopped may be told when the limit has passed:
+ * then it isn't asked any more, as not every server can refuse what comes too late. */
 static tl_status was_told_time(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char late[] = "no time is left to ask";
     a->timing = false;
+    if (!tl__mono_before(e->now, a->by))
+        return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
     tl__out_time(out, e->reply, 0, e);
     if (!out->has_bracket)
         return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL("malformed reply to TIME"), out);

@@ -119,6 +119,16 @@ TEST(a_take_asks_for_the_time_first_when_it_was_told_long_ago) {
     assert_int_equal(result()->deadline.ns, feed_ms(10).ns + TTL_MS * TL_NS_PER_MS * 9 / 11);
 }
 
+/* As it may when its host was stopped: not every server can refuse what comes too late. */
+TEST(a_take_is_not_asked_when_the_time_is_told_after_its_limit) {
+    feed f;
+    begin_outdated(&f, TL_ACQUIRE, 60000);
+    feed_at(&f, ATTEMPT_MS);
+    (void)feed_reply(&f, "['1700005000' '10000']");
+    expect(&f, TL_EUNAVAILABLE, false);
+    assert_int_equal(f.out.sends, 0);
+}
+
 TEST(asking_for_the_time_leaves_nothing_behind) {
     feed f;
     begin_outdated(&f, TL_ACQUIRE, 60000);
