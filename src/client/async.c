@@ -85,6 +85,7 @@ static void completed(tl_operation *op, const tl_out *out) {
     op->code = op->machine.result.code;
     if (!lock)
         return;
+    tl__keeper_report(&op->client->keeper, &op->report); /* before what befalls the hold */
     if (!releasing && op->code == TL_OK && acquired(op)) {
         op->code = TL_ENOMEM;
         words = "out of memory";
@@ -99,7 +100,6 @@ static void completed(tl_operation *op, const tl_out *out) {
         (void)tl__lock_fail_by(lock, op->code, releasing ? "release" : "acquire",
                                releasing ? words : tl__lock_busy(lock, op->code, words),
                                out->sys_errno, &op->err);
-    tl__keeper_report(&op->client->keeper, &op->report);
 }
 
 /* Closing the client waits a while for it. */

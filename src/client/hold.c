@@ -76,8 +76,11 @@ static void tell(tl_report *report) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
     tl_lock_event event = lock->event;
+    bool over = event.state == lock->told; /* since it was taken up to be told */
     lock->told = event.state;
     tl__keeper_unlock(k);
+    if (over)
+        return;
     event.remaining_ms = tl_lock_remaining_ms(lock);
     char words[DETAIL_SIZE];
     event.detail = describe(&event, words);

@@ -229,6 +229,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
 /* The server has said that the token holds nothing any more. */
 static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_error *err) {
     (void)tl__hold_stop(lock);
+    atomic_store(&lock->state, (int)TL_LOST); /* before anybody else is let in */
     tl__gate_leave(&lock->client->gate, &lock->place);
     tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
