@@ -75,3 +75,17 @@ TEST(an_earlier_stamp_leaves_a_later_one_as_it_is) {
     assert_int_equal(left, TOKEN_MS);
     assert_true(left < GARBAGE_MS);
 }
+
+/* A stamp that S doesn't know would bind for as long as it may lie in K: for an hour. */
+TEST(where_s_may_not_be_written_k_stays_what_s_knows) {
+    tl_bytes value = {0};
+    (void)SAY(L("PSETEX"), L(K), L("4000"), L("1700000004000"));
+    (void)SAY(L("HSET"), L(S), L("value"), L("1700000004000"));
+    fake_redis_deny(server, "HMSET", FAKE_NOPERM);
+    const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S),
+                            L("1700000000000000"), L("3600000"), L(TOKEN), L(STAMP), L("3600000"),
+                            L("@1700000009000000"), L("0"), L("1700000000000000"));
+    assert_int_equal(r->type, TL_REPLY_ERROR);
+    assert_true(tl__reply_text(SAY(L("GET"), L(K)), &value));
+    assert_true(tl__bytes_eq(value, L("1700000004000")));
+}

@@ -51,7 +51,13 @@ for i = 1, #KEYS / 2 do
             redis.call('PEXPIRE', K, string.format('%.0f', px))
         end
         if later then
-            redis.call('HMSET', S, 'value', text, 'until', string.format('%.0f', till))
+            local done = redis.pcall('HMSET', S, 'value', text, 'until', string.format('%.0f', till))
+            if done.err and text ~= found then -- a stamp that S doesn't know binds for all of its lifetime
+                redis.call('PSETEX', K, string.format('%.0f', px), found)
+            end
+            if done.err then
+                return {err = done.err .. ' (hmset)'}
+            end
         end
         left = redis.call('PTTL', K)
         local least = math.max(left, tonumber(ARGV[2]))
