@@ -8,14 +8,25 @@
 #include "migrate/migrate_monitor.h"
 #include "migrate/migrate_traffic.h"
 
+static int64_t now_ms;
+static const char *run_id, *counts; /* what INFO tells; NULL: no answer */
+
 int64_t moment_ms(void) {
-    return 0;
+    return now_ms;
 }
 
+/* Each answer takes a second. */
 bool skew_link_ask(skew_link *l, const char *const *words,
                    bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
-    (void)l, (void)words, (void)take, (void)ctx;
-    return false;
+    bool server = words[1] && strcmp(words[1], "server") == 0;
+    const char *text = strcmp(words[0], "INFO") != 0 ? NULL : server ? run_id : counts;
+    now_ms += 1000;
+    if (!text) {
+        l->status = STATUS_UNAVAILABLE;
+        return false;
+    }
+    tl_reply reply = {.type = TL_REPLY_STRING, .text = tl__bytes_of(text)};
+    return take(ctx, &reply);
 }
 
 static int64_t calls(const char *info) {
@@ -111,4 +122,56 @@ TEST(more_than_fit_are_counted) {
     }
     assert_int_equal(t.stragglers, MIGRATE_STRAGGLERS);
     assert_int_equal(t.more_stragglers, 3);
+}
+
+#define COUNTS(setnx) "cmdstat_eval:calls=3\r\ncmdstat_setnx:calls=" setnx "\r\n"
+
+static migrate_watch begun(migrate_link *m, migrate_traffic *seen) {
+    migrate_watch w;
+    now_ms = 0;
+    run_id = "run_id:aa\r\n";
+    counts = COUNTS("5");
+    migrate_watch_begin(&w, m, "*", 0, seen);
+    return w;
+}
+
+/* Who comes before the first look at the counts is in none of them. */
+TEST(a_watch_lasts_from_its_first_look) {
+    migrate_link m = {.replicas = 0};
+    migrate_traffic seen;
+    migrate_watch w = begun(&m, &seen);
+    assert_true(seen.counted);
+    assert_true(w.began_ms >= 2000);
+}
+
+TEST(the_same_server_has_counted_on_while_the_connection_was_lost) {
+    migrate_link m = {.replicas = 0};
+    migrate_traffic seen;
+    migrate_watch w = begun(&m, &seen);
+    int64_t began_ms = w.began_ms;
+    m.link.ups++;
+    counts = COUNTS("7");
+    assert_true(migrate_watch_look(&w));
+    assert_int_equal(seen.calls, 2);
+    assert_int_equal(w.began_ms, began_ms);
+    assert_true(migrate_watch_end(&w));
+}
+
+/* It may have lost what a legacy client did just before, and have counted as much by chance. */
+TEST(counts_of_another_server_are_watched_anew) {
+    static const char *const others[] = {"run_id:bb\r\n", NULL, "nothing"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        migrate_link m = {.replicas = 0};
+        migrate_traffic seen;
+        migrate_watch w = begun(&m, &seen);
+        int64_t began_ms = w.began_ms;
+        m.link.ups++;
+        run_id = others[i];
+        assert_false(migrate_watch_look(&w));
+        assert_true(w.began_ms > began_ms);
+        assert_int_equal(seen.calls, 0);
+        m.link.ups++;
+        run_id = "run_id:cc\r\n";
+        assert_false(migrate_watch_end(&w));
+    }
 }

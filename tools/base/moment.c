@@ -1,5 +1,5 @@
 /*
- * The tool's only reader of clocks, and its only timer: CLOCK_BOOTTIME, as the library's
+ * The tool's clocks, and its only timer: CLOCK_BOOTTIME, as the library's
  * deadlines, so that a laptop that slept past a deadline acts on it as soon as it wakes.
  */
 #include <stdlib.h>
@@ -10,13 +10,10 @@
 
 #include "base/moment.h"
 #include "base/tool.h"
+#include "ground/clock.h"
 
 int64_t moment_ms(void) {
-    struct timespec now;
-
-    if (clock_gettime(CLOCK_BOOTTIME, &now))
-        return 0;
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return tl__mono_now().ns / TL_NS_PER_MS;
 }
 
 int moment_timer(void) {

@@ -46,6 +46,11 @@ int signals_begin(signals *s) {
     return 0;
 }
 
+void signals_end(signals *s) {
+    close(s->fd);
+    s->fd = -1;
+}
+
 void signals_restore(const signals *s) {
     sigaction(SIGPIPE, &s->old_pipe, NULL);
     sigaction(SIGCHLD, &s->old_child, NULL);

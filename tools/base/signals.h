@@ -20,6 +20,9 @@ typedef struct {
 /** Before any thread is started. Returns 0, or -1 and errno. */
 int signals_begin(signals *s);
 
+/** No signal is read any more. */
+void signals_end(signals *s);
+
 /** In a child between fork and exec: as we were started. */
 void signals_restore(const signals *s);
 

@@ -2,10 +2,10 @@
  * Asking the server, and the clock around it. The clocks are read just before a request is handed over
  * and first thing when its answer is there: what lies between only widens the bracket.
  */
-#include <poll.h>
 #include <string.h>
 
 #include "base/moment.h"
+#include "ground/wait.h"
 #include "link/skew_link.h"
 
 #define LIMIT_MS 5000
@@ -106,8 +106,7 @@ void skew_link_close(skew_link *l) {
 static void await(skew_link *l) {
     while (!l->done) {
         struct pollfd p = {.fd = tl__conn_fd(l->conn), .events = tl__conn_events(l->conn)};
-        int64_t ms = tl__ms_until(tl__mono_now(), tl__conn_until(l->conn));
-        (void)poll(&p, 1, ms < LIMIT_MS ? (int)ms + (ms > 0) : LIMIT_MS);
+        tl__wait(&p, 1, tl__conn_until(l->conn));
         tl__conn_drive(l->conn, tl__mono_now());
     }
 }

@@ -314,7 +314,7 @@ static int inspect_function(const server *s, const void *given, const operands *
         status = rounds(&l);
         tl_client_close(l.client);
     }
-    close(sigs.fd);
+    signals_end(&sigs);
     return status;
 }
 

@@ -155,7 +155,7 @@ static int lock_function(const server *s, const void *given, const operands *wor
         status = lock_with(s, client, &sigs, words->word[0], o);
         tl_client_close(client);
     }
-    close(sigs.fd);
+    signals_end(&sigs);
     return status;
 }
 

@@ -345,7 +345,7 @@ static int run_function(const server *s, const void *given, const operands *word
         close(r.timer);
     news_end(&r.news);
     if (r.signals.fd >= 0)
-        close(r.signals.fd);
+        signals_end(&r.signals);
     return status;
 }
 

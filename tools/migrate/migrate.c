@@ -220,7 +220,7 @@ static int work_on(migrate_work *w, int (*function)(migrate_work *w)) {
     if (result == 0)
         result = written();
     migrate_view_end(&w->v);
-    close(w->sigs.fd);
+    signals_end(&w->sigs);
     return result;
 }
 

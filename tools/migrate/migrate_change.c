@@ -15,7 +15,6 @@
 
 /* ---- changing --------------------------------------------------------------------------------- */
 
-#define RUN_ID 40
 #define STEP_MS 5000 /* how long a step may be in flight */
 #define NUMBER_SIZE 24
 static const char *number(char buf[NUMBER_SIZE], int64_t v) {
@@ -78,7 +77,7 @@ static bool take_run_id(void *ctx, const tl_reply *reply) {
     const char *at = text.n ? memmem(text.p, text.n, mark, sizeof mark - 1) : NULL;
     size_t n = 0;
     if (at)
-        for (at += sizeof mark - 1; n < RUN_ID && at + n < text.p + text.n; n++)
+        for (at += sizeof mark - 1; n < MIGRATE_RUN_ID - 1 && at + n < text.p + text.n; n++)
             id[n] = at[n];
     id[n] = '\0';
     return true;
@@ -96,13 +95,20 @@ static int same_connection(const migrate_link *m, unsigned ups) {
                 "migrate: nothing has changed: the connection was lost; begin again");
 }
 
-/* The run id of the server that was judged; "" where it may not be asked. */
-static int take_server(migrate_link *m, unsigned ups, char run_id[RUN_ID + 1]) {
+int migrate_server_id(migrate_link *m, char ret_id[MIGRATE_RUN_ID]) {
     static const char *const info[] = {"INFO", "server", NULL};
 
-    run_id[0] = '\0';
-    if (!skew_link_ask(&m->link, info, take_run_id, run_id) && m->link.status != STATUS_REFUSED)
-        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    ret_id[0] = '\0';
+    bool ok = skew_link_ask(&m->link, info, take_run_id, ret_id);
+    return ok || m->link.status == STATUS_REFUSED ? 0 : m->link.status;
+}
+
+/* The server that was judged. */
+static int take_server(migrate_link *m, unsigned ups, char run_id[MIGRATE_RUN_ID]) {
+    int status = migrate_server_id(m, run_id);
+
+    if (status)
+        return fail(status, "migrate: nothing has changed: %s", m->link.words);
     return same_connection(m, ups);
 }
 
@@ -132,7 +138,7 @@ static int settle_present(migrate_link *m) {
 /* The step is for the server that has been asked so far, and for now: one that is held up on its
  * way must not come when legacy clients run again. */
 typedef struct {
-    char run_id[RUN_ID + 1];
+    char run_id[MIGRATE_RUN_ID];
     char permit[MIGRATE_KEY_SIZE], permitted[3 * NUMBER_SIZE]; /* a key, and what it holds */
 } permission;
 

@@ -2,12 +2,12 @@
  * Reading MONITOR. What was missed proves nothing: so a line that can't be read, a lost connection, or
  * too much in store ends it, and says so.
  */
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ground/glob.h"
+#include "ground/wait.h"
 #include "legacy/skew_monitor.h"
 #include "migrate/migrate_monitor.h"
 
@@ -98,15 +98,15 @@ static void lost(void *ctx, tl_bytes words) {
 static void drive(migrate_monitor *x, signals *sigs, int64_t most_ms) {
     struct pollfd p[] = {{.fd = tl__conn_fd(x->conn), .events = tl__conn_events(x->conn)},
                          {.fd = sigs ? sigs->fd : -1, .events = POLLIN}};
-    int64_t ms = tl__ms_until(tl__mono_now(), tl__conn_until(x->conn));
+    tl_mono until = tl__mono_add_ms(tl__mono_now(), most_ms), due = tl__conn_until(x->conn);
 
-    if (ms > most_ms)
-        ms = most_ms;
-    (void)poll(p, 2, ms < 0 ? 0 : (int)ms);
+    tl__wait(p, 2, tl__mono_min(due, until));
     tl__conn_drive(x->conn, tl__mono_now());
 }
 
-static void stop(migrate_monitor *x) {
+void migrate_monitor_stop(migrate_monitor *x) {
+    if (!x->conn)
+        return;
     tl__conn_free(x->conn);
     x->conn = NULL;
     x->seen->monitor_ms = x->began ? moment_ms() - x->began_ms : 0;
@@ -138,7 +138,7 @@ void migrate_monitor_begin(migrate_monitor *x, migrate_link *m, const char *keys
     x->began_ms = moment_ms();
     seen->monitoring = !x->failed;
     if (x->failed)
-        stop(x);
+        migrate_monitor_stop(x);
 }
 
 void migrate_monitor_listen(migrate_monitor *x, signals *sigs, int64_t ms) {
@@ -148,8 +148,9 @@ void migrate_monitor_listen(migrate_monitor *x, signals *sigs, int64_t ms) {
         struct pollfd p = {.fd = sigs->fd, .events = POLLIN};
         drive(x, sigs, left);
         if (x->failed)
-            stop(x);
-        if (poll(&p, 1, 0) > 0)
+            migrate_monitor_stop(x);
+        tl__wait(&p, 1, tl__mono_now());
+        if (p.revents)
             return;
     }
 }
@@ -160,22 +161,23 @@ void migrate_monitor_cost(migrate_monitor *x, tl_bytes list) {
     if (!x->conn || skew_monitor_backlog(list, id) <= MIGRATE_BACKLOG_MOST)
         return;
     give_up(x, "was given up, as the server kept over 1 MB for it", tl__bytes("", 0));
-    stop(x);
+    migrate_monitor_stop(x);
 }
 
 void migrate_monitor_end(migrate_monitor *x, migrate_link *m) {
     const char *const words[] = {"ECHO", x->marker, NULL};
-    int64_t until_ms = moment_ms() + BEGIN_MS, calls = x->seen->calls;
+    int64_t until_ms = moment_ms() + BEGIN_MS;
 
     if (!x->conn)
         return;
+    int64_t calls = x->seen->calls;
     bool asked = skew_link_ask(&m->link, words, NULL, NULL);
     for (int64_t left = BEGIN_MS; asked && !x->failed && !x->marked && left > 0;
          left = until_ms - moment_ms())
         drive(x, NULL, left);
     if (!x->marked)
         give_up(x, "did not come to its end", tl__bytes("", 0));
-    stop(x);
+    migrate_monitor_stop(x);
     if (!x->failed)
         x->seen->accounted = calls;
 }

@@ -32,6 +32,9 @@ void migrate_monitor_listen(migrate_monitor *x, signals *sigs, int64_t ms);
 /** How many bytes the server keeps for us, out of CLIENT LIST; beyond the bound it is over. */
 void migrate_monitor_cost(migrate_monitor *x, tl_bytes list);
 
+/** End it at once, whatever is still to be heard. No-op when it is not listening. */
+void migrate_monitor_stop(migrate_monitor *x);
+
 /** End it, once everything is heard that was executed before this call: then whatever the server has
  *  counted until now is accounted for. No-op when it is not listening. */
 void migrate_monitor_end(migrate_monitor *x, migrate_link *m);

@@ -114,8 +114,9 @@ static int look(step *s, migrate_watch *watch) {
     if (status)
         return status;
     (void)is_seen_anew(s);
-    if (s->watches)
-        migrate_watch_look(watch);
+    if (s->watches && !migrate_watch_look(watch))
+        say("migrate %s: another server answers, or it was started again: watching anew",
+            s->w->word);
     if (s->watches && moment_ms() >= s->next_scan_ms)
         status = scan(s);
     return status ? status : judge(s, s->watches);
@@ -123,8 +124,8 @@ static int look(step *s, migrate_watch *watch) {
 
 static int await(step *s) {
     int64_t watch_ms = s->w->o->watch_ms, monitor_ms = s->w->o->monitor_ms;
-    int64_t began_ms = moment_ms();
-    migrate_watch watch;
+    migrate_watch watch = {.began_ms = 0};
+    bool watched = true;
     int status = 0;
 
     s->watches = migrate_wants_watch(s->from, s->to);
@@ -138,7 +139,7 @@ static int await(step *s) {
         migrate_watch_begin(&watch, &s->w->m, s->keys, monitor_ms, &s->traffic);
     while (status == 0 || status == WAITS) {
         int64_t lease_ms = lease_left_ms(s), left_ms = lease_ms;
-        int64_t still_ms = s->watches ? began_ms + watch_ms - moment_ms() : 0;
+        int64_t still_ms = s->watches ? watch.began_ms + watch_ms - moment_ms() : 0;
         if (still_ms > left_ms)
             left_ms = still_ms;
         if (left_ms <= 0 && status == 0)
@@ -161,8 +162,8 @@ static int await(step *s) {
     if (status == 0)
         status = scan(s);
     if (s->watches) /* last: who comes during the scan is seen too */
-        migrate_watch_end(&watch);
-    if (status == 0 && is_seen_anew(s) && migrate_wants_wait(&s->w->v))
+        watched = migrate_watch_end(&watch);
+    if (status == 0 && (!watched || (is_seen_anew(s) && migrate_wants_wait(&s->w->v))))
         return fail(STATUS_UNAVAILABLE,
                     "migrate %s: nothing has changed: the connection was lost; begin again",
                     s->w->word);

@@ -2,10 +2,10 @@
  * Watching for legacy clients. The counts are of the whole server and of scripts too: they prove that
  * nobody was there, but not that somebody was. The list of clients is a hint for people.
  */
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ground/wait.h"
 #include "migrate/migrate_traffic.h"
 
 /* ---- counts ----------------------------------------------------------------------------------- */
@@ -147,15 +147,29 @@ static void ask_list(migrate_watch *w) {
     (void)skew_link_ask(&w->m->link, words, take_list, w);
 }
 
+/* By a new connection too, as long as it is the same process: it has counted on. */
+static bool is_same_server(migrate_watch *w) {
+    char server[MIGRATE_RUN_ID];
+
+    if (w->m->link.ups == w->ups)
+        return true;
+    w->ups = w->m->link.ups;
+    return migrate_server_id(w->m, server) == 0 && w->m->link.ups == w->ups && server[0] &&
+           strcmp(server, w->server) == 0;
+}
+
 void migrate_watch_begin(migrate_watch *w, migrate_link *m, const char *keys, int64_t monitor_ms,
                          migrate_traffic *ret) {
     *ret = (migrate_traffic){.watch_ms = 0};
-    *w = (migrate_watch){.m = m, .seen = ret, .began_ms = moment_ms()};
+    *w = (migrate_watch){.m = m, .seen = ret, .keys = keys, .monitor_ms = monitor_ms};
+    (void)migrate_server_id(m, w->server);
+    w->ups = m->link.ups;
     if (monitor_ms > 0)
         migrate_monitor_begin(&w->monitor, m, keys, ret);
     w->monitor_until_ms = moment_ms() + monitor_ms;
     w->base = ask_calls(m); /* whatever is counted from now on, MONITOR tells */
     ret->counted = w->base >= 0;
+    w->began_ms = moment_ms();
     ask_list(w);
 }
 
@@ -175,18 +189,24 @@ void migrate_watch_pause(migrate_watch *w, signals *sigs, int64_t ms) {
     if (w->monitor.conn)
         migrate_monitor_listen(&w->monitor, sigs, ms);
     else
-        (void)poll(&p, 1, (int)ms);
+        tl__wait(&p, 1, tl__mono_add_ms(tl__mono_now(), ms));
 }
 
-void migrate_watch_look(migrate_watch *w) {
+bool migrate_watch_look(migrate_watch *w) {
     count(w);
+    if (!is_same_server(w)) {
+        migrate_monitor_stop(&w->monitor);
+        migrate_watch_begin(w, w->m, w->keys, w->monitor_ms, w->seen);
+        return false;
+    }
     if (w->monitor.conn && moment_ms() >= w->monitor_until_ms)
         migrate_monitor_end(&w->monitor, w->m);
     ask_list(w);
     w->seen->watch_ms = moment_ms() - w->began_ms;
+    return true;
 }
 
-void migrate_watch_end(migrate_watch *w) {
+bool migrate_watch_end(migrate_watch *w) {
     bool whole = w->monitor.conn != NULL;
 
     count(w);
@@ -194,4 +214,5 @@ void migrate_watch_end(migrate_watch *w) {
     w->seen->monitor_whole = whole && !w->monitor.failed;
     ask_list(w);
     w->seen->watch_ms = moment_ms() - w->began_ms;
+    return is_same_server(w);
 }

@@ -12,7 +12,10 @@ typedef struct {
     migrate_traffic *seen;
     int64_t began_ms, base;
     migrate_monitor monitor;
-    int64_t monitor_until_ms;
+    int64_t monitor_ms, monitor_until_ms;
+    const char *keys;
+    char server[MIGRATE_RUN_ID]; /**< whose counts these are; "": it doesn't tell */
+    unsigned ups;                /**< of the connection by which that is known */
 } migrate_watch;
 
 /** How often SETNX and GETSET have run so far, out of INFO commandstats; -1: it doesn't tell. Pure. */
@@ -31,10 +34,11 @@ void migrate_watch_begin(migrate_watch *w, migrate_link *m, const char *keys, in
 /** Watch for so long, or until a signal comes. */
 void migrate_watch_pause(migrate_watch *w, signals *sigs, int64_t ms);
 
-/** Look again. */
-void migrate_watch_look(migrate_watch *w);
+/** Look again. False: another server answers by now, or the same that was started again, whose counts say nothing
+ *  of the time before: the watch has begun anew. */
+bool migrate_watch_look(migrate_watch *w);
 
-/** Look for the last time, and end. */
-void migrate_watch_end(migrate_watch *w);
+/** Look for the last time, and end. False: the same, and nothing was watched. */
+bool migrate_watch_end(migrate_watch *w);
 
 #endif

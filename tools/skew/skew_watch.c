@@ -71,7 +71,7 @@ int skew_watch_end(skew_watch *w, int status) {
     if (w->keys && is_ours())
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &w->before);
     signals_restore(&w->sigs);
-    close(w->sigs.fd);
+    signals_end(&w->sigs);
     if (w->ended_by == 0 || w->ended_by == 'q' || w->ended_by == SIGINT)
         return status;
     return STATUS_SIGNAL + w->ended_by;
