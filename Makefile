@@ -209,10 +209,12 @@ $(BUILD)/tests/chaos/fast_clock.so: tests/chaos/fast_clock.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -fPIC -shared $< -o $@
 $(BUILD)/tests/chaos/test_slewed: $(BUILD)/tests/chaos/fast_clock.so
-$(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(BUILD)/tests/sim.a $(TEST_LIB)
+# The simulator is given these calls first (tests/sim/observe.c, tool.c), and defines the seams of the library anew.
+OBSERVED := $(shell sed -n 's/^[a-z].*[ *]__wrap_\([a-z_]*\)..*;$$/-Wl,--wrap=\1/p' tests/sim/*.c | sort -u)
+$(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(call obj,$(filter-out tests/sim/main.c,$(SIM_SRC))) $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
-	$(call link,$(TEST_LIBS))
+	$(call link,$(OBSERVED) $(TEST_LIBS))
 $(BUILD)/tests/legacy/test_%: $(BUILD)/obj/tests/legacy/test_%.o $(BUILD)/tests/legacy.a $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
@@ -229,7 +231,7 @@ $(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(TEST_LIB)
 	$(call link,$(TEST_LIBS))
 $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)
 	$(call say,LD $@)
-	$(call link,$(TEST_LIBS))
+	$(call link,$(OBSERVED) $(TEST_LIBS))
 
 build/man/%: tools/man/%.scd
 	$(call say,MAN $@)

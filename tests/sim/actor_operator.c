@@ -3,6 +3,10 @@
  * and for a lease that it has itself seen it at this server, sees to what the next phase can't live beside,
  * has the replicas confirm the epoch, and makes one step, by comparing epoch and server in a script that
  * comes too late after a while. It may stop, crash, and have rivals.
+ *
+ * The shipped command does the same in actor_migrate.c. This one stays beside it as it goes where that one doesn't: leases
+ * below a second, steps at any time instead of a look each 200 ms, services that are started as soon as that is
+ * safe at all and not when the runbook says, and half the time for a seed.
  */
 #include "world.h"
 
@@ -12,11 +16,10 @@
 #define NOWHERE (-1)
 
 typedef struct {
-    sim_conn *conn;
-    enum { IDLE, READING, JUDGING, SETTLING, STEPPING } state;
+    sim_raw raw;
     int64_t epoch;           /**< that it has seen, */
     tl_mono seen;            /**< since when; ns 0: none */
-    uint32_t gen;            /**< by which connection, */
+    unsigned gen;            /**< by which connection, */
     char run_id[RUN_ID + 1]; /**< at which server */
     tl_mono asked;           /**< when the reading in flight was begun */
     int64_t has;             /**< the epoch that all replicas are known to have; 0: none */
@@ -29,8 +32,8 @@ typedef struct {
 
 _Static_assert(sizeof(operator_actor) <= SIM_ACTOR_STATE, "fits where actors live");
 
-static operator_actor *self(sim_actor *a) {
-    return (operator_actor *)a->state;
+static operator_actor *self(const sim_actor *a) {
+    return (operator_actor *)(uintptr_t)a->state;
 }
 
 /* ---- what it asks ------------------------------------------------------------------------------------ */
@@ -75,37 +78,64 @@ static const char stepping[] =
     "'lease_ms', ARGV[3], 'since', string.format('%.0f', now)) "
     "return 'done'";
 
-static sim_msg *send(sim_world *w, sim_actor *a, int state, tl_send *what) {
-    what->by = tl__mono_add_ms(sim_host_now(w, a->host), w->cfg.attempt_ms);
-    self(a)->state = state;
-    return sim_conn_send(w, self(a)->conn, what, a);
+/* What is asked together. */
+typedef struct {
+    tl_command command[2];
+    unsigned count;
+} question;
+
+static const tl_reply *send(sim_world *w, sim_actor *a, const question *what) {
+    return sim_raw_ask(w, &self(a)->raw, what->command, what->count, w->cfg.attempt_ms);
 }
 
-static void add(tl_send *to, const tl_bytes *argv, uint8_t argc) {
+static void add(question *to, const tl_bytes *argv, uint8_t argc) {
     tl_command *c = &to->command[to->count++];
     *c = (tl_command){.form = TL_ARGV, .argc = argc};
     memcpy(c->argv, argv, argc * sizeof *argv);
 }
 
 /* Until all replicas have what was asked before it, or not for long. */
-static void add_wait(sim_world *w, tl_send *to, char room[2][TL_INT_SIZE]) {
+static void add_wait(sim_world *w, question *to, char room[2][TL_INT_SIZE]) {
     tl_bytes argv[] = {TL_LITERAL("WAIT"), tl__bytes_from_int(room[0], w->cfg.replicas),
                        tl__bytes_from_int(room[1], w->cfg.attempt_ms / 2)};
     if (w->cfg.replicas > 0)
         add(to, argv, 3);
 }
 
-static void read_register(sim_world *w, sim_actor *a) {
+static const tl_reply *read_register(sim_world *w, sim_actor *a) {
     tl_bytes argv[5 + SIM_KEYS] = {TL_LITERAL("EVAL"), TL_LITERAL(reading), TL_LITERAL(""),
                                    TL_LITERAL(SIM_REGISTER), TL_LITERAL(SIM_REGISTER ":clients")};
     char count[TL_INT_SIZE];
-    tl_send what = {.count = 0};
+    question what = {.count = 0};
     argv[2] = tl__bytes_from_int(count, 2 + w->cfg.keys);
     for (int i = 0; i < w->cfg.keys; i++)
         argv[5 + i] = w->key[i].k;
-    self(a)->asked = sim_host_now(w, a->host);
+    self(a)->asked = sim_host_clock(w, a->host);
     add(&what, argv, (uint8_t)(5 + w->cfg.keys));
-    (void)send(w, a, READING, &what);
+    return send(w, a, &what);
+}
+
+/* Have all replicas confirmed what stands before the WAIT? */
+static bool is_confirmed(sim_world *w, const tl_reply *r) {
+    int64_t n = 0;
+    bool all = w->cfg.replicas == 0 || (tl__reply_int(&r[1], &n) && n >= w->cfg.replicas);
+    w->stats.unconfirmed += !all;
+    return all;
+}
+
+static void stepped(sim_world *w, sim_actor *a, const tl_reply *r) {
+    operator_actor *o = self(a);
+    tl_bytes word = {0};
+    if (!r)
+        return;
+    (void)tl__reply_text(r, &word);
+    w->stats.steps_raced += tl__bytes_eq(word, TL_LITERAL("epoch"));
+    w->stats.steps_early += tl__bytes_eq(word, TL_LITERAL("client"));
+    w->stats.steps_elsewhere += tl__bytes_eq(word, TL_LITERAL("server"));
+    w->stats.steps_late += tl__bytes_eq(word, TL_LITERAL("late"));
+    if (tl__bytes_eq(word, TL_LITERAL("done")) && w->cfg.replicas > 0 && is_confirmed(w, r) &&
+        !o->anew && o->gen == o->raw.opened)
+        o->has = o->epoch + 1;
 }
 
 static void send_step(sim_world *w, sim_actor *a) {
@@ -123,25 +153,31 @@ static void send_step(sim_world *w, sim_actor *a) {
                        o->anew ? TL_LITERAL("1") : TL_LITERAL("0"),
                        tl__bytes_of(o->run_id),
                        tl__bytes_from_int(until, o->until_us)};
-    tl_send what = {.count = 0};
+    question what = {.count = 0};
     sim_tell(w, a->name, SIM_ALL, "makes phase %lld of epoch %lld%s", (long long)o->to,
              (long long)o->epoch, o->anew ? ", anew" : "");
     add(&what, argv, sizeof argv / sizeof *argv);
     add_wait(w, &what, room);
-    (void)send(w, a, STEPPING, &what);
+    stepped(w, a, send(w, a, &what));
 }
 
 /* The present epoch must not be lost with a failover any more: else another could be led on from. */
-static void settle(sim_world *w, sim_actor *a) {
+static bool settle(sim_world *w, sim_actor *a) {
     static const char touch[] =
         "return redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'epoch', 0)";
     tl_bytes argv[] = {TL_LITERAL("EVAL"), TL_LITERAL(touch), TL_LITERAL("1"),
                        TL_LITERAL(SIM_REGISTER)};
     char room[2][TL_INT_SIZE];
-    tl_send what = {.count = 0};
+    question what = {.count = 0};
     add(&what, argv, sizeof argv / sizeof *argv);
     add_wait(w, &what, room);
-    (void)send(w, a, SETTLING, &what);
+    operator_actor *o = self(a);
+    unsigned gen = o->gen;
+    const tl_reply *r = send(w, a, &what);
+    bool all = r && is_confirmed(w, r);
+    if (all && gen == o->raw.opened)
+        o->has = o->epoch;
+    return all;
 }
 
 /* Nobody starts a service meanwhile: assumed. */
@@ -154,12 +190,13 @@ static void make_step(sim_world *w, sim_actor *a, int64_t now_us, int64_t phase,
     sim_ns until = sim_clock_when(&slow, (o->until_us + 1) * 1000);
     if (w->migration.steps_until < until)
         w->migration.steps_until = until;
-    if (w->cfg.replicas == 0) {
-        send_step(w, a);
-        return;
+    if (w->cfg.replicas > 0) { /* looks through the keys: another server may be master then */
+        sim_sleep(w, sim_draw(w, 0, w->cfg.attempt_ms * (SIM_MS / 2)));
+        if (w->calm || !settle(w, a) || w->calm)
+            return;
+        sim_sleep(w, sim_draw(w, 0, w->cfg.attempt_ms * (SIM_MS / 4)));
     }
-    o->state = JUDGING; /* looks through the keys: another server may be master then */
-    sim_actor_wait(w, a, sim_draw(w, 0, w->cfg.attempt_ms * (SIM_MS / 2)));
+    send_step(w, a);
 }
 
 /* ---- deciding ---------------------------------------------------------------------------------------- */
@@ -168,29 +205,6 @@ typedef struct {
     int64_t phase, epoch, lease_ms, others, stamps, tokens, ahead, clients, since_us, now_us;
     tl_bytes run_id;
 } view;
-
-static void look_again(sim_world *w, sim_actor *a) {
-    self(a)->state = IDLE;
-    sim_actor_wait(w, a, sim_draw(w, 0, w->cfg.lease_ms * (SIM_MS / 4)));
-}
-
-/* Where the plan goes from this phase, which is the one to stay in when it has been carried out. */
-static int64_t planned(sim_world *w, int64_t phase) {
-    char digits[TL_INT_SIZE];
-    tl_bytes text = tl__bytes_from_int(digits, w->cfg.plan);
-    int *done = &w->migration.done;
-    while ((size_t)*done < text.n && text.p[*done] - '0' == phase)
-        w->stats.planned += (size_t)++ * done == text.n;
-    return (size_t)*done < text.n ? text.p[*done] - '0' : phase;
-}
-
-/* The next phase by the plan, if there is one; else where this operator means to go. */
-static int64_t next_phase(sim_world *w, const operator_actor *o, const view *v) {
-    if (w->cfg.plan == 0)
-        return v->phase == 0 || (o->on && v->phase < 3) ? v->phase + 1 : v->phase - 1;
-    int64_t to = planned(w, v->phase);
-    return to > v->phase ? v->phase + 1 : to < v->phase ? v->phase - 1 : to;
-}
 
 /* Java may come back beside phase 1 or 0, when nobody acts in 2 any more and its tokens have gone;
  * fixed clients with stamps up to phase 2, with tokens from it on. */
@@ -237,13 +251,13 @@ static bool is_ready_for(sim_world *w, const view *v, int64_t to) {
 
 /* Another server may answer by a connection that is new: what was seen so far says nothing. */
 static bool is_same_server(const operator_actor *o, const view *v) {
-    return o->gen == o->conn->gen && tl__bytes_eq(tl__bytes_of(o->run_id), v->run_id);
+    return o->gen == o->raw.opened && tl__bytes_eq(tl__bytes_of(o->run_id), v->run_id);
 }
 
 static void notice(sim_world *w, sim_actor *a, const view *v, tl_mono now) {
     operator_actor *o = self(a);
     bool same = is_same_server(o, v), known = o->seen.ns != 0 && o->epoch == v->epoch;
-    o->gen = o->conn->gen;
+    o->gen = o->raw.opened;
     (void)snprintf(o->run_id, sizeof o->run_id, "%.*s", (int)v->run_id.n, v->run_id.p);
     o->has = same ? o->has : 0;
     if (known && same)
@@ -261,8 +275,6 @@ static void set_right(sim_world *w, sim_actor *a, const view *v) {
     to = to < 0 ? 0 : to > 3 ? 3 : to;
     if (is_ready_for(w, v, to))
         make_step(w, a, v->now_us, to, true);
-    else
-        look_again(w, a);
 }
 
 /* Has it been seen for long enough, if there may be anybody who acts by what was before? */
@@ -278,24 +290,22 @@ static void decide(sim_world *w, sim_actor *a, const view *v, tl_mono now) {
     notice(w, a, v, now);
     if (v->phase < 0 || v->ahead > 0) {
         if (v->phase < 0)
-            make_step(w, a, v->now_us, w->cfg.plan ? planned(w, -1) : sim_draw(w, 0, 1), true);
+            make_step(w, a, v->now_us,
+                      w->cfg.plan ? sim_phase_next(w, -1, true) : sim_draw(w, 0, 1), true);
         else
             set_right(w, a, v);
         return;
     }
-    int64_t to = next_phase(w, o, v);
+    int64_t to = sim_phase_next(w, v->phase, o->on);
     bool seen = is_seen(o, v);
     bool pauses = tl__mono_before(o->asked, tl__mono_add_ms(o->seen, o->pauses_ms));
-    if (seen && v->others == 0 && let_begin(w, o, v, pauses ? v->phase : to)) {
-        o->to = NOWHERE;
-        settle(w, a);
-    } else if (!seen || v->others > 0 || pauses || to == v->phase || !is_ready_for(w, v, to))
-        look_again(w, a);
-    else
+    if (seen && v->others == 0 && let_begin(w, o, v, pauses ? v->phase : to))
+        (void)settle(w, a);
+    else if (seen && v->others == 0 && !pauses && to != v->phase && is_ready_for(w, v, to))
         make_step(w, a, v->now_us, to, false);
 }
 
-/* ---- events -------------------------------------------------------------------------------------------- */
+/* ---- its life ------------------------------------------------------------------------------------------ */
 
 static bool parse(const tl_reply *r, view *ret) {
     int64_t *all[] = {&ret->phase,  &ret->epoch, &ret->lease_ms, &ret->others,   &ret->stamps,
@@ -307,87 +317,21 @@ static bool parse(const tl_reply *r, view *ret) {
     return tl__reply_text(tl__reply_item(r, n), &ret->run_id);
 }
 
-/* Have all replicas confirmed what stands before the WAIT? */
-static bool is_confirmed(sim_world *w, const tl_event *e) {
-    int64_t n = 0;
-    bool all = e->count == 2 && tl__reply_int(&e->reply[1], &n) && n >= w->cfg.replicas;
-    w->stats.unconfirmed += !all;
-    return all;
-}
-
-static void settled(sim_world *w, sim_actor *a, const tl_event *e) {
-    operator_actor *o = self(a);
-    bool all = is_confirmed(w, e);
-    if (all && o->gen == o->conn->gen)
-        o->has = o->epoch;
-    if (all && o->to != NOWHERE && !w->calm)
-        send_step(w, a);
-    else
-        look_again(w, a);
-}
-
-static void stepped(sim_world *w, sim_actor *a, const tl_event *e) {
-    operator_actor *o = self(a);
-    tl_bytes word = {0};
-    (void)tl__reply_text(e->reply, &word);
-    w->stats.steps_raced += tl__bytes_eq(word, TL_LITERAL("epoch"));
-    w->stats.steps_early += tl__bytes_eq(word, TL_LITERAL("client"));
-    w->stats.steps_elsewhere += tl__bytes_eq(word, TL_LITERAL("server"));
-    w->stats.steps_late += tl__bytes_eq(word, TL_LITERAL("late"));
-    if (tl__bytes_eq(word, TL_LITERAL("done")) && w->cfg.replicas > 0 && is_confirmed(w, e) &&
-        !o->anew && o->gen == o->conn->gen)
-        o->has = o->epoch + 1;
-    look_again(w, a);
-}
-
-static void answer(sim_world *w, sim_conn *conn, void *who, tl_event *e) {
-    sim_actor *a = who;
+static void live(sim_world *w, sim_actor *a) {
     view v;
-    (void)conn;
-    if (e->kind == TL_REPLY && self(a)->state == STEPPING)
-        stepped(w, a, e);
-    else if (e->kind == TL_REPLY && self(a)->state == SETTLING)
-        settled(w, a, e);
-    else if (e->kind == TL_REPLY && e->reply->type == TL_REPLY_ARRAY && parse(e->reply, &v) &&
-             !w->calm)
-        decide(w, a, &v, e->now);
-    else
-        look_again(w, a);
-}
-
-static const sim_calls calls = {.answer = answer};
-
-static void act(sim_world *w, sim_actor *a) {
-    if (self(a)->state == JUDGING && !w->calm)
-        settle(w, a);
-    else if (self(a)->state == JUDGING)
-        self(a)->state = IDLE;
-    else if (self(a)->state == IDLE && !w->calm)
-        read_register(w, a);
-}
-
-static void start(sim_world *w, sim_actor *a) {
-    self(a)->conn = sim_conn_new(w, a->host, &calls, a);
-    look_again(w, a);
-}
-
-static void crash(sim_world *w, sim_actor *a) {
-    (void)w;
-    sim_conn_free(w, self(a)->conn);
-    self(a)->conn = NULL;
-    self(a)->state = IDLE;
-}
-
-static void end(sim_world *w, sim_actor *a) {
-    if (self(a)->state != IDLE)
-        sim_fail(w, a->key, "%s never ends", a->name);
+    self(a)->raw.fd = -1;
+    self(a)->raw.never_after = SIM_NEVER;
+    while (!w->calm && !w->failed) {
+        sim_rest(w, sim_draw(w, 0, w->cfg.lease_ms * (SIM_MS / 4)));
+        const tl_reply *r = w->calm ? NULL : read_register(w, a);
+        if (r && r->type == TL_REPLY_ARRAY && parse(r, &v) && !w->calm)
+            decide(w, a, &v, sim_host_clock(w, a->host));
+    }
+    sim_raw_end(&self(a)->raw);
 }
 
 const sim_actor_kind sim_actor_operator = {
     .name = "operator",
     .size = sizeof(operator_actor),
-    .start = start,
-    .act = act,
-    .crash = crash,
-    .end = end,
+    .live = live,
 };

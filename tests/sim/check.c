@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SLACK_MS 2 /* timers may be late by less than one */
+#define SLACK_MS                                                                                   \
+    3 /* two timers may be late by less than one each, and a wait that is over is given one */
 
 void sim_fail(sim_world *w, int key, const char *format, ...) {
     if (w->failed)
@@ -38,7 +39,7 @@ void sim_tokens_reset(sim_world *w) {
     w->token[0] = (sim_token){0}; /* stands for those that are nobody's */
 }
 
-uint32_t sim_token_new(sim_world *w, const sim_lock *l, tl_token *ret) {
+uint32_t sim_token_new(sim_world *w, const sim_host *host, tl_token *ret) {
     uint32_t n = ++w->tokens;
     if (n == w->token_room) {
         w->token_room *= 2;
@@ -46,7 +47,7 @@ uint32_t sim_token_new(sim_world *w, const sim_lock *l, tl_token *ret) {
         if (!w->token)
             abort();
     }
-    w->token[n] = (sim_token){.host = l->client->host->id, .key = l->key};
+    w->token[n] = (sim_token){.host = host->id};
     memcpy(ret->text, TOKEN_START "000000000000", sizeof TOKEN_START + 12);
     for (size_t i = sizeof TOKEN_START + 10; n > 0; n /= 10)
         ret->text[i--] = (char)('0' + n % 10);
@@ -114,7 +115,7 @@ void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
                  w->key[key].name, (long long)((end - gone + 999) / 1000));
 }
 
-/* A loser's stamp is told by its writer's lifetime, which is taken to be the shortest, and by when ours
+/* A loser's stamp is told by its writer's lifetime, which is taken to be the shortest that was said, and by when ours
  * was executed, which a server without TIME doesn't say: it then counts from when it was sent. And the
  * stamps of clients without scripts are by clocks of their own. */
 static bool may_be_misjudged(const sim_world *w, const sim_lock *l) {
@@ -124,11 +125,12 @@ static bool may_be_misjudged(const sim_world *w, const sim_lock *l) {
     for (int i = 0; i < w->cfg.actors; i++)
         strict = strict || (w->cfg.cast[i].kind == SIM_STRICT && w->cfg.cast[i].key == l->key);
     return strict || sim_stamp_is_plain(w, l) || sim_stamp_by_own_clock(w) || !w->legacy ||
-           w->cfg.java_writes_ms != w->cfg.java_ttl_ms;
+           w->cfg.java_writes_ms != w->cfg.java_ttl_ms ||
+           sim_dialect_lifetime(&w->cfg, w->cfg.java_ttl_ms) != w->cfg.java_ttl_ms;
 }
 
-void sim_check_lost(sim_world *w, const sim_lock *l, tl_mono deadline, tl_lost_why why) {
-    sim_host *h = l->client->host;
+void sim_check_lost(sim_world *w, sim_lock *l, tl_mono deadline, tl_lost_why why) {
+    const sim_host *h = l->actor->host;
     /* When the clock that stamps are judged by goes ahead, a keep may find its lock long over. */
     bool ahead = w->cfg.stamps &&
                  (w->cfg.fault[SIM_JUMP] || (sim_stamp_by_own_clock(w) && w->cfg.fault[SIM_STEP]));
@@ -141,49 +143,73 @@ void sim_check_lost(sim_world *w, const sim_lock *l, tl_mono deadline, tl_lost_w
 
 /* A host that was stopped has all the time that the operation may take, from when it goes on; its clock may be slow. */
 static bool is_overdue(const sim_world *w, const sim_lock *l) {
-    const sim_host *h = l->client->host;
+    const sim_host *h = l->actor->host;
     sim_ns from = h->stalled > l->op_began ? h->stalled : l->op_began;
-    if (l->op_ms == TL_FOREVER)
+    if (l->op_ms == TL_FOREVER || l->loops)
         return false;
     sim_ns most = (l->op_ms + SLACK_MS) * SIM_MS * 1010 / 1000;
-    return w->now > from + tl__rate_most_ns(most, w->cfg.drift_ppm);
+    return w->now > from + tl__rate_most_ns(most, sim_clocks_ppm(w));
+}
+
+/* Does its client's keeper watch over it? */
+static bool is_watched(const sim_lock *l) {
+    return l->handle && l->handle->task.at != 0;
 }
 
 /* A step of the server's clock has been seen: every lock is asked about at once. */
 static bool is_unjudged(const sim_world *w, const sim_lock *l) {
-    const sim_host *h = l->client->host;
-    sim_ns seen = l->client->step_seen;
-    return l->watch.running && l->watch.owes && w->now > seen + SIM_MS && h->stalled < seen;
+    const sim_host *h = l->actor->host;
+    sim_ns seen = l->client ? l->client->step_seen : 0;
+    return is_watched(l) && l->owes && w->now > seen + SIM_MS && h->stalled < seen;
 }
 
 void sim_check_lock(sim_world *w, const sim_lock *l) {
-    const sim_host *h = l->client->host;
+    const sim_host *h = l->actor->host;
+    int state = atomic_load(&l->handle->state);
+    bool held = is_watched(l) && (state == TL_HELD || state == TL_AT_RISK);
     if (is_unjudged(w, l))
         sim_fail(w, l->key, "the server's clock has stepped, and %s isn't judged anew",
                  l->actor->name);
-    if (l->watch.running && l->state != TL_LOST && sim_host_could(w, h, l->deadline))
+    if (held && sim_host_could(w, h, sim_lock_deadline(l)))
         sim_fail(w, l->key, "%s is past its deadline and hasn't been told LOST", l->actor->name);
-    if (l->watch.running && l->hold_by.ns != INT64_MAX && sim_host_could(w, h, l->hold_by))
+    if (held && !l->busy && l->hold_by.ns != INT64_MAX && sim_host_could(w, h, l->hold_by))
         sim_fail(w, l->key, "%s is past its longest hold and hasn't been told LOST",
                  l->actor->name);
+    bool told = l->told == TL_LOST || l->busy || l->client->dispatch;
+    if (l->noted_lost && l->has && !told && w->now > l->lost_at + SIM_MS && h->stalled < l->lost_at)
+        sim_fail(w, l->key, "%s has lost its lock, and its callback isn't called", l->actor->name);
     if (l->busy && is_overdue(w, l))
         sim_fail(w, l->key, "%s's operation outlasts its time limit", l->actor->name);
 }
 
+/* A risk and its end take turns, and after LOST nothing is told. */
+void sim_check_told(sim_world *w, sim_lock *l, const tl_lock_event *event) {
+    bool well = event->state == TL_AT_RISK ? l->told == TL_FREE || l->told == TL_HELD
+                : event->state == TL_HELD  ? l->told == TL_AT_RISK
+                                           : event->state == TL_LOST && l->told != TL_LOST;
+    w->stats.told++;
+    if (!well)
+        sim_fail(w, l->key, "%s is told state %d after %d", l->actor->name, (int)event->state,
+                 (int)l->told);
+    if (!l->has && !l->busy)
+        sim_fail(w, l->key, "%s is told of a lock that it doesn't have", l->actor->name);
+    l->told = event->state;
+}
+
 /* ---- operations that have ended ---------------------------------------------------------------- */
 
-static void say_ended(sim_world *w, const sim_lock *l, tl_err code, bool detached) {
+static void say_ended(sim_world *w, const sim_lock *l, tl_err code) {
     static const char *const ops[] = {"take", "extend", "release"};
     const char *name = w->key[l->key].name, *op = ops[l->op];
     if (code == TL_OK && l->op != SIM_RELEASE) {
-        sim_ns end = sim_clock_when(&l->client->host->boot, l->deadline.ns);
+        sim_ns end = sim_clock_when(&l->actor->host->boot, sim_lock_deadline(l).ns);
         sim_say(w, l->actor->name, l->key, "%s %s -> token %u, fence ..%llu, valid to %lld.%03lld",
                 op, name, (unsigned)l->number, (unsigned long long)(l->fence % 1000000000),
                 (long long)(end / SIM_MS), (long long)(end / 1000 % 1000));
         return;
     }
-    sim_say(w, l->actor->name, l->key, "%s %s -> %s, token %u%s", op, name, tl_err_name(code),
-            (unsigned)l->number, detached ? "; cleans up" : "");
+    sim_say(w, l->actor->name, l->key, "%s %s -> %s, token %u", op, name, tl_err_name(code),
+            (unsigned)l->number);
 }
 
 static void count_ended(sim_world *w, const sim_lock *l, tl_err code) {
@@ -204,83 +230,142 @@ static bool is_its_own(sim_world *w, const sim_lock *l) {
     return sim_token_number(w, sim_key_value(w, l->key)) == l->number;
 }
 
-static void ended_acquire(sim_world *w, sim_lock *l, tl_err code, bool maybe, bool detached) {
+/* A fence that was reserved for it, larger than whoever had the lock before. */
+static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
+    sim_key *key = &w->key[l->key];
+    uint64_t n = t->fences > 0 ? t->fences : 1, f = l->fence;
+    bool given = t->taken && ((f >= t->fence && f < t->fence + n) ||
+                              (f >= t->fence_before && f < t->fence_before + n));
+    if (!w->whole || l->plain || sim_stamp_is_plain(w, l))
+        return;
+    if (!given)
+        sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
+    bool alone = sim_check_excludes(w, l->key, sim_stamp_binds(w, l->actor));
+    if (!sim_lock_held(w, l) || !alone) /* told too late, by a thread that was stopped */
+        return;
+    if (f <= key->told_fence)
+        sim_fail(w, l->key, "%s has fence %llu, after another had %llu", l->actor->name,
+                 (unsigned long long)f, (unsigned long long)key->told_fence);
+    key->told_fence = f;
+}
+
+static void had(sim_world *w, sim_lock *l, sim_token *t) {
+    t->promise = SIM_HAD;
+    w->stats.handed += t->passed;
+    t->passed = t->dropped = t->ours = t->released = false;
+    l->has = true;
+    sim_check_turn(w, l);
+    if (t->turn == 0) /* a clock beyond M: it has taken what hadn't run out */
+        t->turn = ++w->key[l->key].turns;
+    check_fence(w, l, t);
+}
+
+/* Those of one client that wait in the usual way are served in the order of their coming. */
+void sim_check_turn(sim_world *w, const sim_lock *l) {
+    for (int i = 0; i < w->cfg.actors; i++) {
+        sim_lock *b = sim_lock_at(&w->actor[i]);
+        if (!b || b == l || !b->busy || b->op != SIM_ACQUIRE || b->key != l->key)
+            continue;
+        b->overtaken++;
+        if (w->stats.overtaken < b->overtaken)
+            w->stats.overtaken = b->overtaken;
+        if (b->client == l->client && b->handle->place.state == TL_QUEUED &&
+            l->behind >> b->actor->id & 1)
+            sim_fail(w, l->key, "%s has %s before %s, who stood before it in the local queue",
+                     l->actor->name, w->key[l->key].name, b->actor->name);
+    }
+}
+
+static void ended_acquire(sim_world *w, sim_lock *l, tl_err code, bool asked) {
     sim_token *t = &w->token[l->number];
     if (code == TL_OK) {
-        t->promise = SIM_HAD;
-        if (t->turn == 0) /* a clock beyond M: it has taken what hadn't run out */
-            t->turn = ++w->key[l->key].turns;
-        bool given = t->taken && (t->fence == l->fence || t->fence_before == l->fence);
-        if (w->whole && !sim_stamp_is_plain(w, l) && !given)
-            sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
+        had(w, l, t);
         return;
     }
-    t->promise = maybe ? SIM_MOVED_ON : SIM_NOT_ACQUIRED;
     if (code == TL_ETIMEDOUT && l->op_ms == TL_FOREVER)
         sim_fail(w, l->key, "%s was to wait for ever, and is told that its time is up",
                  l->actor->name);
-    if (maybe && !detached)
+    if (code == TL_EINVALID || code == TL_ENOMEM)
+        sim_fail(w, l->key, "%s's call is refused: %s", l->actor->name, tl_err_name(code));
+    if (!asked)
+        return;
+    t->promise = t->maybe ? SIM_MOVED_ON : SIM_NOT_ACQUIRED;
+    if (t->maybe && !t->detached)
         sim_fail(w, l->key, "%s may have left a lock behind, and nobody cleans up", l->actor->name);
     w->stats.left_stamps += w->cfg.stamps && w->key[l->key].writer == l->number;
-    if (!maybe && w->whole && is_its_own(w, l))
+    if (!t->maybe && w->whole && is_its_own(w, l))
         sim_fail(w, l->key, "%s is told that it doesn't have the lock, but it has", l->actor->name);
 }
 
-static void ended_release(sim_world *w, sim_lock *l, tl_err code, bool detached) {
+static void ended_release(sim_world *w, sim_lock *l, tl_err code) {
     sim_token *t = &w->token[l->number];
     bool unknown = code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE;
+    l->has = false;
+    if (t->passed)
+        return;
     t->promise = SIM_MOVED_ON;
     t->released = true;
-    if (unknown && !detached && !sim_stamp_is_plain(w, l)) /* a DEL is never repeated */
+    if (unknown && !t->goes_on && !sim_stamp_is_plain(w, l)) /* a DEL is never repeated */
         sim_fail(w, l->key, "%s's release is unknown, and nobody goes on with it", l->actor->name);
     /* Without scripts it goes by K, which may still be its own when it is believed no longer. */
     bool untaken = sim_stamp_is_plain(w, l) &&
-                   (t->turn == w->key[l->key].turns || l->client->host->now_is_stale);
+                   (t->turn == w->key[l->key].turns || l->actor->host->stalled > l->op_began ||
+                    !sim_check_strict(w, l->key));
     if (code == TL_OK && w->whole && !t->ours && !l->believed && !untaken)
         sim_fail(w, l->key, "%s's release says that the lock was its own, which it wasn't",
                  l->actor->name);
-    if (!unknown && w->whole && !t->again && is_its_own(w, l))
+    bool refused = code == TL_EDENIED || code == TL_EUNSUPPORTED; /* it was not released */
+    /* A first SET without a fence can't be refused when it comes late. */
+    if (!unknown && !refused && w->whole && !t->again && !l->plain && is_its_own(w, l))
         sim_fail(w, l->key, "%s has released its lock, but still holds it", l->actor->name);
 }
 
-static tl_mono result_deadline(const sim_lock *l) {
-    return l->op == SIM_ACQUIRE ? l->machine.acquire.result.deadline
-                                : l->machine.settle.result.deadline;
-}
-
-void sim_check_ended(sim_world *w, sim_lock *l, tl_err code, bool maybe, bool detached) {
+void sim_check_ended(sim_world *w, sim_lock *l, tl_err code, bool asked) {
     if (w->telling)
-        say_ended(w, l, code, detached);
+        say_ended(w, l, code);
     count_ended(w, l, code);
-    if (code == TL_OK && l->op != SIM_RELEASE &&
-        !tl__mono_before(sim_host_now(w, l->client->host), result_deadline(l)))
-        sim_fail(w, l->key, "%s is told that it holds a lock that is over already", l->actor->name);
     if (is_overdue(w, l))
         sim_fail(w, l->key, "%s's operation outlasts its time limit", l->actor->name);
     if (l->op == SIM_ACQUIRE)
-        ended_acquire(w, l, code, maybe, detached);
+        ended_acquire(w, l, code, asked);
     else if (l->op == SIM_RELEASE)
-        ended_release(w, l, code, detached);
+        ended_release(w, l, code);
+    else
+        l->has = l->has && code != TL_EEXPIRED && code != TL_ETAKEN;
 }
 
 /* ---- in the background ------------------------------------------------------------------------- */
 
-void sim_check_cleaned(sim_world *w, const sim_task *t) {
-    bool acquire = t->step == tl__acquire_step;
-    const tl_job *job = acquire ? &t->room.acquire.job : &t->room.settle.job;
-    tl_mono limit = acquire ? t->room.acquire.limit : t->room.settle.limit;
+void sim_check_cleaned(sim_world *w, const sim_host *h, const tl_job *job, tl_mono limit) {
     const sim_token *token = &w->token[sim_token_number(w, tl__token_bytes(&job->token))];
     bool plain = w->cfg.no_eval && !sim_stamp_watches(w);
     bool leaves = w->cfg.stamps && (plain || job->rules.strict); /* to run out */
-    if (tl__mono_before(sim_host_clock(w, t->client->host), limit) && !token->dropped && !leaves)
-        sim_fail(w, t->key, "cleaning up ends without a drop that was executed");
+    bool refused = w->cfg.lacks || w->cfg.fault[SIM_DENY];
+    if (tl__mono_before(sim_host_clock(w, h), limit) && !token->dropped && !leaves && !refused)
+        sim_fail(w, SIM_ALL, "cleaning up ends without a drop that was executed");
 }
 
 void sim_check_step(sim_world *w, sim_client *c) {
     c->step_seen = w->now;
-    for (int i = 0; i < c->tasks; i++)
-        c->task[i]->owes = c->task[i]->lock && !c->task[i]->asked;
+    for (int i = 0; i < w->cfg.actors; i++) {
+        sim_lock *l = sim_lock_at(&w->actor[i]);
+        if (l && l->client == c && l->handle)
+            l->owes = is_watched(l) && !l->handle->renew.asking;
+    }
     if (w->whole && w->cfg.fault[SIM_FAILOVER] == 0)
         sim_fail(w, SIM_ALL, "host %c sees a step of the server's clock that didn't happen",
                  c->host->name);
+}
+
+void sim_check_left(sim_world *w, sim_host *h) {
+    if (w->failed || !w->calm)
+        return;
+    for (int i = 0; i < w->cfg.actors; i++)
+        if (w->actor[i].host == h && w->actor[i].lives)
+            return;
+    if (h->fds > 0)
+        sim_fail(w, SIM_ALL, "host %c leaves %u descriptors open", h->name, h->fds);
+    if (sim_heap_live(h->heap) > 0)
+        sim_fail(w, SIM_ALL, "host %c leaves %zu pieces of memory", h->name,
+                 sim_heap_live(h->heap));
 }

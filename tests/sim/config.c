@@ -51,7 +51,7 @@ static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
 static void cast_actor(sim_config *c, sim_kind kind, int key, uint64_t *random) {
     if (c->actors < SIM_ACTORS)
         c->cast[c->actors++] = (sim_cast){
-            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key};
+            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key, false};
 }
 
 /* The last key is the Java clients' own, if there are any. */
@@ -146,6 +146,18 @@ static void draw_faults(sim_config *c, uint64_t *random) {
         c->fault[SIM_FAILOVER] = 0;
 }
 
+static void draw_threads(sim_config *c, uint64_t *random) {
+    static const uint32_t often[] = {0, 1000, 10000, 50000, 300000};
+    c->switches = often[sim_between(random, 0, sizeof often / sizeof *often - 1)];
+    c->by_name = sim_chance(random, 300000);
+    if (!c->by_name)
+        c->fault[SIM_NO_NAME] = 0;
+    c->own_clients = sim_chance(random, 500000) ? 300000 : 0;
+    for (int i = 0; i < c->actors; i++)
+        c->cast[i].loops = c->cast[i].kind == SIM_TOKEN && sim_chance(random, 250000);
+    c->no_fence = sim_chance(random, 100000) ? (uint32_t)sim_between(random, 1, 10) * 100000 : 0;
+}
+
 /* A few runs show what the assumptions are for. Drawn last: all others stay what they are. */
 static void draw_broken(sim_config *c, uint64_t *random) {
     if (!sim_chance(random, 1000000 / BROKEN))
@@ -156,7 +168,7 @@ static void draw_broken(sim_config *c, uint64_t *random) {
         c->replicas = 1;
 }
 
-void sim_config_draw(sim_config *c, uint64_t seed) {
+void sim_config_tame(sim_config *c, uint64_t seed) {
     uint64_t random = seed;
     *c = (sim_config){.seed = seed,
                       .drift_ppm = seed % 3 == 0 ? SHIPPED_PPM : 100,
@@ -170,7 +182,13 @@ void sim_config_draw(sim_config *c, uint64_t seed) {
     draw_clocks(c, &random);
     draw_server(c, &random);
     draw_faults(c, &random);
+    draw_threads(c, &random);
     draw_broken(c, &random);
+}
+
+void sim_config_draw(sim_config *c, uint64_t seed) {
+    sim_config_tame(c, seed);
+    sim_config_worlds(c);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -179,7 +197,8 @@ bool sim_config_whole(const sim_config *c) {
     for (int i = SIM_FIRST_BROKEN; i <= SIM_LAST_BROKEN; i++)
         if (c->fault[i])
             return false;
-    return !c->slow_clock && !c->slow_own;
+    return !c->slow_clock && !c->slow_own && !c->fault[SIM_FREEZE] && !c->fault[SIM_BEYOND] &&
+           !c->ahead_us;
 }
 
 bool sim_config_keeps(const sim_config *c) {
@@ -197,7 +216,7 @@ bool sim_config_calm(const sim_config *c) {
             return false;
     if (c->stamps && !sim_config_legacy(c))
         return false;
-    return !c->slow_clock && c->wait_replicas == 0;
+    return !c->slow_clock && c->wait_replicas == 0 && !c->lacks && !c->mute;
 }
 
 bool sim_config_has(const sim_config *c, sim_kind kind, int key) {

@@ -22,6 +22,9 @@
     X(STUCK, "stuck", 500, 20000)                /* a request lies in a buffer for long */         \
     X(RESET, "reset", 500, 20000)                /* the connection is reset */                     \
     X(STALE, "stale", 500, 20000)                /* stopped after reading the clock */             \
+    X(STARVE, "starve", 500, 20000)              /* a thread gets the processor late */            \
+    X(SHORT, "short", 2000, 100000)              /* a part is sent or received */                  \
+    X(NO_NAME, "no-name", 20000, 200000)         /* a name is not found */                         \
     X(PARTITION, "partition", 100, 2000)         /* a host and the server, one or both ways */     \
     X(PAUSE, "pause", 100, 2000)                 /* a host's processes stop */                     \
     X(CRASH, "crash", 200, 2000)                 /* a host loses everything */                     \
@@ -36,7 +39,11 @@
     X(FORGET, "forget", 300, 3000)               /* broken: a restart loses everything */          \
     X(QUICK, "quick", 300, 3000) /* broken: so does one before the new clock is there */           \
     X(JUMP, "jump", 200, 2000)   /* broken: the server's clock jumps forward */                    \
-    X(SLEW, "slew", 30, 1000)    /* a clock is slewed to another rate; only if it is asked for */
+    X(SLEW, "slew", 30, 1000)    /* a clock is slewed to another rate; only if it is asked for */  \
+    X(FREEZE, "freeze", 200, 3000) /* broken: a host is paused, and its deadline clock with it */  \
+    X(BEYOND, "beyond", 100, 1000) /* broken: a clock is slewed beyond what is assumed, or back */ \
+    X(FORK, "fork", 300, 3000)     /* a process forks, whatever its threads are doing */           \
+    X(DENY, "deny", 300, 3000)     /* a command is forbidden for a while */
 
 #define SIM_FAULT_ENUM(upper, word, least, most) SIM_##upper,
 typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
@@ -44,6 +51,8 @@ typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
 #define SIM_FIRST_TIMED SIM_PARTITION
 #define SIM_FIRST_BROKEN SIM_LOSSY
 #define SIM_LAST_BROKEN SIM_JUMP
+#define SIM_DENIABLE 9        /* commands that a server may forbid: sim_server_deny */
+#define SIM_BEYOND_PPM 400000 /* no clock is further off */
 
 /** BRIDGE, STAMP and STRICT speak stamps; STRICT: with the commands of the legacy clients alone. */
 typedef enum {
@@ -60,6 +69,7 @@ typedef enum {
 
 typedef struct {
     uint8_t kind, host, key;
+    bool loops; /**< an event loop, by calls that don't block */
 } sim_cast;
 
 typedef struct {
@@ -79,7 +89,13 @@ typedef struct {
     int64_t skew_ms;       /**< legacy clocks are right or off by it; SIM_NEVER: any */
     int64_t hold_ms, idle_ms; /**< about how long */
     bool slow_clock;          /**< broken: the rates differ by more than drift_ppm */
-    bool one_java_key; /**< each Java process uses one key only, so its one flag does no harm */
+    bool one_java_key;    /**< each Java process uses one key only, so its one flag does no harm */
+    bool tame;            /**< without what few seeds have */
+    bool trace;           /**< a story tells what each thread's machines do */
+    bool by_name;         /**< the server's name is looked up for each connection */
+    uint32_t switches;    /**< per million places where a thread may be stopped for another */
+    uint32_t own_clients; /**< per million uses of a lock: with a client of its own */
+    uint32_t no_fence;    /**< per million locks: without a fence */
     uint32_t fault[SIM_FAULT_COUNT]; /**< 0: off */
     /* with stamps: skew_ms is M, java_ttl_ms the legacy lifetime */
     bool stamps;
@@ -95,20 +111,53 @@ typedef struct {
     int64_t java_writes_ms; /**< what Java clients add to their clock; 0: java_ttl_ms and more */
     int64_t java_sleep_ms;  /**< between a Java client's attempts */
     int64_t wall_off_ms;    /**< how far legacy clocks really are off at most */
+    int32_t dialect;        /**< of legacy clients, by its number; 0: Java's */
     /* migrations, which are with stamps too */
     bool migrates;
     int64_t lease_ms, own_lease_ms; /**< the register's; the longest that clients want */
     int64_t plan;                   /**< phases to go to, as digits; 0: as operators like */
     int32_t first_phase;            /**< -1: there is no register at first */
     int32_t fallback;               /**< the phase that clients act in where there is none */
+    bool tool;                      /**< operators use the shipped command */
+    bool outside;                   /**< the last key is in no namespace */
+    int32_t glob;                   /**< by which pattern the others are in theirs */
+    int32_t forgets; /**< a Java client that nobody stops: one more than its number */
+    /* worlds of some seeds: config_worlds.c */
+    int32_t near[SIM_HOSTS]; /**< a host's usual delay, in hundredths of `delay`; 0: all of it */
+    int64_t ahead_us;        /**< broken: who takes over has a clock that is ahead by up to it */
+    int64_t spare_ms; /**< legacy clocks stay so far below M, as servers behind may take over */
+    int32_t lacks;    /**< the command that is forbidden from the start; 0: none */
+    int32_t events;   /**< keyspace events that the server is set to: none, some, all */
+    bool cluster;     /**< the server is a cluster's node */
+    bool mute;        /**< no channel may be subscribed to */
+    bool goes_back;   /**< who takes over may be so soon that the server's time goes back */
 } sim_config;
 
 void sim_config_draw(sim_config *c, uint64_t seed);
+/** The same without what few seeds have. */
+void sim_config_tame(sim_config *c, uint64_t seed);
+
+/** What few seeds have: clocks beyond what is assumed, distances, servers' clocks. */
+void sim_config_worlds(sim_config *config);
+/** The same of those with stamps: other dialects; replicas that take over, and confirm. */
+void sim_config_stamps_worlds(sim_config *config);
+
+/** May legacy clients speak the dialect of that number? Not those whose waiters overwrite at each poll. */
+bool sim_dialect_is_known(int64_t number);
+/** The lifetime that a legacy client gives a lock, which would like this one: some have whole seconds only. */
+int64_t sim_dialect_lifetime(const sim_config *config, int64_t ttl_ms);
 
 /** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
 void sim_config_stamps(sim_config *config);
 /** Make it a migration: tidelock's clients follow a phase, which operators move. */
 void sim_config_migration(sim_config *config);
+/** And one by the shipped command. */
+void sim_config_tool(sim_config *config);
+void sim_config_tool_maybe(sim_config *config); /**< if the seed wants it */
+typedef struct {
+    const char *keys, *namespaces;
+} sim_glob;
+sim_glob sim_config_glob(const sim_config *config);
 /** A server on which nothing outlasts its lease, if it matters. */
 bool sim_config_follows(const sim_config *config);
 /** The lifetimes that the rules leave for tidelock's own locks, ms. */

@@ -19,7 +19,7 @@ static int64_t within(int64_t v, int64_t least, int64_t most) {
 static void cast_actor(sim_config *c, sim_kind kind, int key, uint64_t *random) {
     if (c->actors < SIM_ACTORS)
         c->cast[c->actors++] = (sim_cast){
-            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key};
+            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key, false};
 }
 
 static void draw_cast(sim_config *c, uint64_t *random) {
@@ -89,6 +89,59 @@ static void draw_failovers(sim_config *c, uint64_t *random) {
     c->fault[lossy ? SIM_LOSSY : SIM_FAILOVER] = (uint32_t)often;
 }
 
+/* ---- by the shipped command ------------------------------------------------------------------------------ */
+
+#define GLOB(keys)                                                                                 \
+    { keys, keys "=default" }
+
+/* Of the keys jobs and mail, or of the first alone. */
+sim_glob sim_config_glob(const sim_config *c) {
+    static const sim_glob both[] = {GLOB("*"), GLOB("[jm]*"), GLOB("????"), GLOB("*[ls]")};
+    static const sim_glob one[] = {GLOB("jobs"), GLOB("j*"), GLOB("[^m]*s"), GLOB("?o?s")};
+    unsigned i = (unsigned)c->glob % 4;
+    return c->outside ? one[i] : both[i];
+}
+
+/* The last key becomes one of other programs, which lock as Java does. */
+static void draw_outside(sim_config *c) {
+    int key = c->keys++;
+    c->outside = true;
+    if (c->actors < SIM_ACTORS)
+        c->cast[c->actors++] = (sim_cast){SIM_JAVA, (uint8_t)(c->seed % (uint64_t)c->hosts),
+                                          (uint8_t)key, false};
+}
+
+static int32_t draw_forgotten(const sim_config *c, uint64_t *random) {
+    int32_t found = 0, javas = 0;
+    for (int i = 0; i < c->actors; i++)
+        if (c->cast[i].kind == SIM_JAVA && !(c->outside && c->cast[i].key == c->keys - 1) &&
+            sim_between(random, 0, javas++) == 0)
+            found = i + 1;
+    return found;
+}
+
+/* It knows no lease below a second. */
+void sim_config_tool(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x746f6f6c);
+    int64_t lease_ms = within(c->lease_ms, 1000, 5000);
+    c->tool = true;
+    c->own_lease_ms = c->own_lease_ms * lease_ms / c->lease_ms;
+    c->lease_ms = lease_ms;
+    c->glob = (int32_t)sim_between(&random, 0, 3);
+    if (c->keys == 1 && sim_chance(&random, 400000))
+        draw_outside(c);
+    if (sim_chance(&random, 250000))
+        c->forgets = draw_forgotten(c, &random);
+    if (c->until < 12 * lease_ms * SIM_MS)
+        c->until = sim_between(&random, 12, 24) * lease_ms * SIM_MS;
+}
+
+void sim_config_tool_maybe(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x6f70657261746f72);
+    if (sim_chance(&random, 300000))
+        sim_config_tool(c);
+}
+
 bool sim_config_follows(const sim_config *c) {
     return !c->migrates || c->level >= FAKE_LEVEL(3, 2, 0);
 }
@@ -97,7 +150,12 @@ void sim_config_migration(sim_config *c) {
     uint64_t random = c->seed ^ UINT64_C(0x706861736573);
     sim_config_stamps(c);
     c->migrates = true;
+    c->ahead_us = 0;
+    c->lacks = 0; /* nor could its register be made */
+    c->goes_back = false;
     c->plan = 0;
+    c->tool = c->outside = false;
+    c->forgets = c->glob = 0;
     draw_cast(c, &random);
     draw_level(c, &random);
     draw_leases(c, &random);

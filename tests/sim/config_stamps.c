@@ -56,7 +56,7 @@ void sim_config_lifetimes(const sim_config *c, int64_t *ret_least, int64_t *ret_
 static void cast_actor(sim_config *c, sim_kind kind, int key, uint64_t *random) {
     if (c->actors < SIM_ACTORS)
         c->cast[c->actors++] = (sim_cast){
-            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key};
+            (uint8_t)kind, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key, false};
 }
 
 static void draw_server(sim_config *c, uint64_t *random) {

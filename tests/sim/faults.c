@@ -37,6 +37,25 @@ static void pause_host(sim_world *w) {
     sim_tell(w, "", SIM_ALL, "host %c stops until %lld", h->name, (long long)(until / SIM_MS));
 }
 
+/* As a virtual machine is: none of its clocks goes on meanwhile. What it is to show then it shows from here on,
+ * and counts from there; nobody of it looks before. */
+static void freeze_host(sim_world *w) {
+    sim_host *h = any_host(w);
+    sim_ns until = w->now + draw_length(w);
+    sim_clock *clocks[] = {&h->boot, &h->wall};
+    if (!h->up)
+        return;
+    w->stats.freezes++;
+    for (int i = 0; i < 2; i++) {
+        sim_clock_set_rate(clocks[i], w->now, clocks[i]->ppb);
+        sim_clock_step(clocks[i],
+                       sim_clock_read(clocks[i], w->now) - sim_clock_read(clocks[i], until));
+    }
+    sim_host_pause(h, until);
+    sim_tell(w, "", SIM_ALL, "host %c is paused until %lld, and its clocks stand still", h->name,
+             (long long)(until / SIM_MS));
+}
+
 static void crash(sim_world *w) {
     sim_host_crash(w, any_host(w));
 }
@@ -48,6 +67,12 @@ static void pause_server(sim_world *w) {
     if (until > s->busy_until)
         s->busy_until = until;
     sim_tell(w, "", SIM_ALL, "the server stops until %lld", (long long)(s->busy_until / SIM_MS));
+}
+
+static void fork_host(sim_world *w) {
+    sim_host *h = any_host(w);
+    if (h->up && h->threads)
+        sim_fork(w, h);
 }
 
 /* ---- restarts ---------------------------------------------------------------------------------- */
@@ -134,6 +159,17 @@ static void delete_key(sim_world *w) {
     sim_check_key(w, number);
 }
 
+static void allow_again(sim_world *w, void *who, uint32_t which) {
+    (void)who;
+    sim_server_deny(w, (int)which, false);
+}
+
+static void deny(sim_world *w) {
+    int which = (int)sim_draw(w, 1, SIM_DENIABLE);
+    sim_server_deny(w, which, true);
+    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, allow_again, w, (uint32_t)which);
+}
+
 static void jump(sim_world *w) {
     sim_ns by = sim_draw_part(w, 1, 150);
     sim_clock_step(&w->server[w->master].wall, by);
@@ -159,11 +195,9 @@ static void slew_servers(sim_world *w, int64_t ppb) {
         sim_clock_set_rate(&w->host[i].wall, w->now, w->host[i].wall.ppb + by);
 }
 
-static void slew(sim_world *w) {
-    int64_t ppb = draw_rate(w);
+static void slew_to(sim_world *w, int64_t ppb) {
     sim_host *h = any_host(w);
     bool server = sim_draw(w, 0, 1) || !h->up;
-    w->stats.slews++;
     if (server)
         slew_servers(w, ppb);
     else
@@ -173,6 +207,21 @@ static void slew(sim_world *w) {
     else
         sim_tell(w, "", SIM_ALL, "host %c's clock gains %lld ppm", h->name,
                  (long long)(ppb / 1000));
+}
+
+static void slew(sim_world *w) {
+    int64_t ppb = draw_rate(w);
+    w->stats.slews++;
+    slew_to(w, ppb);
+}
+
+/* From just beyond the bound to twenty times as far; and every third time back. */
+static void slew_beyond(sim_world *w) {
+    int64_t bound = w->cfg.drift_ppm * INT64_C(1000), most = SIM_BEYOND_PPM * INT64_C(1000);
+    int64_t ppb = sim_draw(w, bound + 1, 20 * bound < most ? 20 * bound : most);
+    int way = (int)sim_draw(w, -1, 1);
+    w->stats.off_rates += way != 0;
+    slew_to(w, way * ppb);
 }
 
 /* ---- legacy clocks with stamps: anywhere within M of the server's ----------------------------------- */
@@ -193,6 +242,8 @@ static void step_within(sim_world *w, sim_host *h) {
                  sim_clock_read(&w->server[w->master].wall, w->now);
     if (sim_draw(w, 0, 1))
         to = sim_draw(w, -w->cfg.wall_off_ms * SIM_MS, w->cfg.wall_off_ms * SIM_MS);
+    if (to > (w->cfg.wall_off_ms - w->cfg.spare_ms) * SIM_MS)
+        to -= w->cfg.spare_ms * SIM_MS;
     if (!may_step(w, h))
         return;
     w->stats.wall_steps++;
@@ -242,6 +293,10 @@ static void (*const strikes[SIM_FAULT_COUNT])(sim_world *w) = {
     [SIM_FORGET] = forget,
     [SIM_JUMP] = jump,
     [SIM_SLEW] = slew,
+    [SIM_FREEZE] = freeze_host,
+    [SIM_BEYOND] = slew_beyond,
+    [SIM_FORK] = fork_host,
+    [SIM_DENY] = deny,
 };
 
 static void strike(sim_world *w, void *who, uint32_t fault);

@@ -4,8 +4,13 @@
  */
 #include "world.h"
 
-static sim_ns delay(sim_world *w) {
-    sim_ns d = w->cfg.delay / 2 + sim_draw(w, 0, w->cfg.delay);
+sim_ns sim_link_delay(const sim_world *w, const sim_host *host) {
+    int32_t near = w->cfg.near[host->id];
+    return near ? w->cfg.delay / 100 * near : w->cfg.delay;
+}
+
+static sim_ns delay(sim_world *w, const sim_host *host) {
+    sim_ns usual = sim_link_delay(w, host), d = usual / 2 + sim_draw(w, 0, usual);
     if (!sim_roll(w, SIM_SLOW))
         return d;
     w->stats.slow++;
@@ -14,17 +19,17 @@ static sim_ns delay(sim_world *w) {
     return d < most ? d : most;
 }
 
-static sim_ns arrive(sim_world *w, sim_ns cut, sim_ns *fifo) {
-    sim_ns at = (cut > w->now ? cut : w->now) + delay(w);
+static sim_ns arrive(sim_world *w, const sim_host *host, sim_ns cut, sim_ns *fifo) {
+    sim_ns at = (cut > w->now ? cut : w->now) + delay(w, host);
     if (at < *fifo)
         at = *fifo;
     return *fifo = at;
 }
 
 sim_ns sim_link_up(sim_world *w, const sim_host *host, sim_ns *fifo) {
-    return arrive(w, host->cut_up, fifo);
+    return arrive(w, host, host->cut_up, fifo);
 }
 
 sim_ns sim_link_down(sim_world *w, const sim_host *host, sim_ns *fifo) {
-    return arrive(w, host->cut_down, fifo);
+    return arrive(w, host, host->cut_down, fifo);
 }

@@ -1,289 +1,176 @@
 /*
- * A lock as src/client/lock.c is: it runs the machines, publishes what they found, has the keeper watch over
- * a hold. What that file does on three threads happens here in as many events.
+ * A lock as its user has it: the calls of the public header, with what the checks must know before and after.
  */
 #include "world.h"
 
-#define REPORT_NS 200000 /* the keeper's thread reports within so long */
+#include <stdlib.h>
 
-static void drive_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_status status);
-static void watch_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_status status);
-static void deliver(sim_world *w, void *who, uint32_t tag);
+/* ---- looking ---------------------------------------------------------------------------------------- */
 
-void sim_lock_init(sim_world *w, sim_lock *l, sim_actor *actor) {
-    *l = (sim_lock){.client = &actor->host->client, .actor = actor, .key = actor->key};
-    l->drive = (sim_task){.client = l->client, .lock = l, .key = l->key, .listens = -1};
-    l->drive.alarm = l->drive.wake = SIM_ALARM;
-    l->watch = l->drive;
-    l->report = SIM_ALARM;
-    l->drive.stepped = drive_stepped;
-    l->watch.stepped = watch_stepped;
-    l->watch.machine = &l->renew;
-    l->watch.step = tl__renew_step;
-    l->ttl_ms = w->cfg.ttl_ms;
-    sim_kind kind = (sim_kind)w->cfg.cast[actor->id].kind;
-    l->protocol = kind == SIM_TOKEN ? &sim_counted_token : sim_stamp_row(kind);
-    l->strict = kind == SIM_STRICT;
+tl_mono sim_lock_deadline(const sim_lock *l) {
+    return (tl_mono){l->handle ? atomic_load(&l->handle->deadline_ns) : 0};
 }
 
-static tl_job make_job(sim_world *w, const sim_lock *l) {
-    const sim_key *key = &w->key[l->key];
-    return (tl_job){.protocol = l->protocol,
-                    .key = key->k,
-                    .sidecar = key->s,
-                    .owner = tl__bytes_of(l->client->owner),
-                    .token = l->token,
-                    .ttl_ms = l->ttl_ms,
-                    .attempt_ms = w->cfg.attempt_ms,
-                    .restart_quiet_ms = w->cfg.quiet_ms,
-                    .wait_replicas = w->cfg.wait_replicas,
-                    .wait_replicas_ms = w->cfg.wait_replicas_ms,
-                    .rules = l->rules,
-                    .proof = l->proof,
-                    .believed = l->deadline};
-}
-
-static void publish(sim_lock *l, tl_state state, tl_mono deadline) {
-    l->deadline = deadline;
-    l->state = state;
-}
-
-bool sim_lock_held(const sim_world *w, const sim_lock *l, sim_ns at) {
-    (void)w;
-    if (l->state == TL_FREE || l->state == TL_LOST)
+bool sim_lock_held(const sim_world *w, const sim_lock *l) {
+    if (!l->handle)
         return false;
-    return sim_clock_read(&l->client->host->boot, at) < l->deadline.ns;
+    int state = atomic_load(&l->handle->state);
+    return state != TL_FREE && state != TL_LOST &&
+           tl__mono_before(sim_host_clock(w, l->actor->host), sim_lock_deadline(l));
 }
 
-/* ---- watching over a hold ---------------------------------------------------------------------- */
-
-static void drop_left_over(sim_world *w, sim_lock *l) {
-    tl_settle s;
-    tl_job job = make_job(w, l);
-    job.proof = (tl_proof){0};
-    tl__settle_init(&s, &job, TL_RELEASE, (tl_mono){0}, sim_random(&w->random));
-    sim_detach(w, l->client, &s, sizeof s, tl__settle_step, TL_START, l->key);
+sim_lock *sim_lock_of(sim_world *w, const tl_lock *handle) {
+    for (int i = 0; i < w->cfg.actors; i++) {
+        sim_lock *l = sim_lock_at(&w->actor[i]);
+        if (l && l->handle == handle)
+            return l;
+    }
+    return NULL;
 }
 
-static bool leaves_something(const sim_lock *l, const tl_lock_event *event) {
-    bool gone = event->why == TL_LOST_TAKEN || event->why == TL_LOST_GONE;
-    return event->state == TL_LOST && (gone || (event->why == TL_LOST_EXPIRED && !l->manual_renew));
+void sim_lock_crash(sim_lock *l) {
+    l->handle = NULL;
+    l->busy = l->going = false;
 }
 
-static void deliver(sim_world *w, void *who, uint32_t tag) {
-    sim_lock *l = who;
-    if (!sim_host_alarm(w, l->client->host, &l->report, SIM_RANK_TIMER, deliver, who, tag) ||
-        !l->reported)
+/* ---- making ------------------------------------------------------------------------------------------ */
+
+static void told(tl_lock *handle, const tl_lock_event *event, void *ctx) {
+    sim_world *w = sim_the_world;
+    sim_lock *l = ctx;
+    (void)sim_enter();
+    if (l->handle != handle)
+        sim_fail(w, l->key, "%s is told of a lock that it has freed", l->actor->name);
+    else
+        sim_check_told(w, l, event);
+    sim_leave();
+}
+
+static int64_t own_delay(uint32_t attempts, int64_t waited_ms, void *ctx) {
+    (void)ctx;
+    return attempts > 30 || waited_ms > 60000 ? -1 : (int64_t)attempts * 7 % 50;
+}
+
+static void draw_retry(sim_world *w, tl_lock_options *o) {
+    if (sim_draw(w, 0, 9) < 7)
         return;
-    tl_lock_event event = l->event;
-    l->reported = false;
-    if (leaves_something(l, &event))
-        drop_left_over(w, l);
-    l->told(w, l, &event);
+    o->retry = (tl_retry_kind)sim_draw(w, TL_RETRY_AUTO, TL_RETRY_CUSTOM);
+    o->retry_delay_ms = sim_draw(w, 1, w->cfg.ttl_ms);
+    o->retry_max_delay_ms = sim_draw(w, 1, w->cfg.ttl_ms);
+    o->retry_max_attempts = sim_draw(w, 0, 2) ? 0 : (uint32_t)sim_draw(w, 1, 10);
+    o->retry_next = own_delay;
 }
 
-static void count_note(sim_world *w, sim_lock *l, const tl_note *note) {
-    sim_stats *s = &w->stats;
-    switch (note->kind) {
-    case TL_NOTE_AT_RISK: s->at_risk++; return;
-    case TL_NOTE_HELD: s->saved++; return;
-    case TL_NOTE_LOST: break;
-    }
-    s->lost_expired += note->why == TL_LOST_EXPIRED;
-    s->lost_taken += note->why == TL_LOST_TAKEN;
-    s->lost_gone += note->why == TL_LOST_GONE;
-    s->lost_max_hold += note->why == TL_LOST_MAX_HOLD;
-    s->stolen += note->stolen;
-    sim_check_lost(w, l, l->renew.result.deadline, note->why);
-}
-
-static void watch_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_status status) {
-    static const tl_state states[] = {
-        [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
-    static const char *const words[] = {
-        [TL_NOTE_AT_RISK] = "at risk", [TL_NOTE_HELD] = "held again", [TL_NOTE_LOST] = "LOST"};
-    sim_lock *l = t->lock;
-    bool grown = tl__mono_before(l->deadline, l->renew.result.deadline);
-    l->deadline = l->renew.result.deadline;
-    if (status == TL_END)
-        l->deadline = (tl_mono){0};
-    for (unsigned i = 0; i < out->notes; i++) {
-        sim_tell(w, l->actor->name, l->key, "%s%s", words[out->note[i].kind],
-                 out->note[i].stolen ? ": stolen" : "");
-        count_note(w, l, &out->note[i]);
-        l->state = states[out->note[i].kind];
-        l->event = (tl_lock_event){.state = l->state, .why = out->note[i].why};
-        l->reported = true;
-        sim_alarm_set(&w->queue, &l->report, w->now + sim_draw(w, 0, REPORT_NS), SIM_RANK_TIMER,
-                      deliver, l);
-    }
-    if (grown && l->state != TL_LOST) {
-        w->stats.keeps++;
-        sim_check_belief(w, l->actor, l->deadline);
-    }
-}
-
-/* What its renewals have proved. */
-static void prove(sim_lock *l) {
-    if (l->watch.running)
-        l->proof = l->renew.job.proof;
-}
-
-/* True when something of the hold may be left over that nobody has dropped. */
-static bool stop_watching(sim_world *w, sim_lock *l) {
-    bool left = !l->manual_renew && (l->watch.running || l->reported);
-    sim_keep_forget(w, &l->watch);
-    l->reported = false;
-    return left;
+void sim_lock_make(sim_world *w, sim_lock *l) {
+    tl_error err;
+    tl_lock_options o = TL_LOCK_OPTIONS(.on_event = told, .ctx = l);
+    l->strict = w->cfg.cast[l->actor->id].kind == SIM_STRICT;
+    o.ttl_ms = l->ttl_ms = w->cfg.stamps ? sim_stamp_lifetime(w, l)
+                                         : sim_draw(w, w->cfg.ttl_ms / 2, w->cfg.ttl_ms);
+    o.manual_renew = l->manual_renew = sim_draw(w, 0, 9) == 0 || w->cfg.by_hand;
+    o.max_hold_ms = l->max_hold_ms = sim_draw(w, 0, 9) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
+    o.no_fence = l->plain = !w->cfg.stamps && sim_chance(&w->random, w->cfg.no_fence);
+    draw_retry(w, &o);
+    l->retry = o.retry;
+    l->retry_max = o.retry_max_attempts;
+    const sim_key *key = &w->key[l->key];
+    sim_leave();
+    tl_lock *handle = tl_lock_new(l->client->handle, key->k.p, key->k.n, &o, &err);
+    (void)sim_enter();
+    l->handle = handle;
+    l->told = TL_FREE;
+    l->number = 0;
+    l->noted_lost = l->owes = l->has = false;
+    if (!handle)
+        sim_fail(w, l->key, "a lock is refused: %s", err.message);
 }
 
 void sim_lock_drop(sim_world *w, sim_lock *l) {
-    (void)stop_watching(w, l);
-    l->state = TL_FREE;
-    w->token[l->number].promise = SIM_MOVED_ON;
+    tl_lock *handle = l->handle;
+    if (!handle)
+        return;
+    if (l->number && !l->busy)
+        w->token[l->number].promise = SIM_MOVED_ON;
+    l->going = true;
+    sim_leave();
+    tl_lock_free(handle);
+    (void)sim_enter();
+    l->going = false;
+    l->handle = NULL;
+    l->busy = false;
 }
 
-static void watch(sim_world *w, sim_lock *l, uint64_t seed) {
-    tl_job job = make_job(w, l);
-    tl_mono now = sim_host_now(w, l->client->host);
-    tl_mono hold = l->max_hold_ms > 0 ? tl__mono_add_ms(now, l->max_hold_ms) : TL_NEVER;
-    l->hold_by = hold;
-    tl__renew_init(&l->renew, &job, l->deadline, hold, l->manual_renew, seed);
-    sim_keep(w, &l->watch, TL_START);
-}
+/* ---- operations -------------------------------------------------------------------------------------- */
 
-/* ---- operations -------------------------------------------------------------------------------- */
-
-static void begin_op(sim_world *w, sim_lock *l, sim_op op, int64_t limit_ms) {
+void sim_lock_begin(sim_world *w, sim_lock *l, sim_op op, int64_t limit_ms) {
     l->busy = true;
+    l->loops = false;
     l->op = op;
     l->op_began = w->now;
     l->op_ms = limit_ms;
-}
-
-static void end_op(sim_world *w, sim_lock *l, tl_err code, bool maybe, bool detached) {
-    l->busy = false;
-    sim_check_ended(w, l, code, maybe, detached);
-    l->done(w, l, code);
-}
-
-void sim_lock_acquire(sim_world *w, sim_lock *l, int64_t wait_ms) {
-    int64_t open_ms = wait_ms == 0 ? w->cfg.connect_ms + w->cfg.attempt_ms : wait_ms;
-    if (stop_watching(w, l))
-        drop_left_over(w, l);
-    publish(l, TL_FREE, (tl_mono){0});
-    l->proof = (tl_proof){0};
-    l->number = sim_token_new(w, l, &l->token);
-    begin_op(w, l, SIM_ACQUIRE, open_ms);
-    if (l->protocol->rules)
-        sim_stamp_rules(w, l, &l->rules, &l->ttl_ms);
-    tl_job job = make_job(w, l);
-    tl__acquire_init(&l->machine.acquire, &job, &l->retry, wait_ms, w->cfg.connect_ms,
-                     sim_random(&w->random));
-    l->drive.machine = &l->machine.acquire;
-    l->drive.step = tl__acquire_step;
-    sim_drive(w, &l->drive);
-}
-
-static void settle(sim_world *w, sim_lock *l, tl_op op, int64_t ttl_ms) {
-    prove(l);
-    tl_job job = make_job(w, l);
-    job.ttl_ms = ttl_ms;
-    begin_op(w, l, op == TL_RENEW ? SIM_EXTEND : SIM_RELEASE, w->cfg.attempt_ms);
-    tl__settle_init(&l->machine.settle, &job, op, l->deadline, sim_random(&w->random));
-    l->drive.machine = &l->machine.settle;
-    l->drive.step = tl__settle_step;
-    sim_drive(w, &l->drive);
-}
-
-void sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
-    tl_rules rules;
-    if (l->protocol->rules)
-        sim_stamp_rules(w, l, &rules, &ttl_ms);
-    l->extend_ms = ttl_ms;
-    settle(w, l, TL_RENEW, ttl_ms);
-}
-
-void sim_lock_release(sim_world *w, sim_lock *l) {
-    prove(l);
-    (void)stop_watching(w, l);
-    bool early = l->state == TL_LOST &&
-                 (l->event.why == TL_LOST_EXPIRED || l->event.why == TL_LOST_MAX_HOLD);
-    tl_mono deadline = early ? l->renew.result.deadline : l->deadline;
-    l->believed = tl__mono_before(sim_host_now(w, l->client->host), deadline);
-    l->state = TL_FREE;
-    settle(w, l, TL_RELEASE, l->ttl_ms);
-}
-
-void sim_lock_cancel(sim_world *w, sim_lock *l) {
-    if (l->busy && l->op == SIM_ACQUIRE)
-        sim_task_post(w, &l->drive, SIM_WAKE_CANCEL);
-}
-
-/* ---- their ends -------------------------------------------------------------------------------- */
-
-static void acquired(sim_world *w, sim_lock *l, tl_err code, bool detached) {
-    const tl_acquisition *a = &l->machine.acquire;
-    if (detached)
-        sim_detach(w, l->client, a, sizeof *a, tl__acquire_step, TL_TIMER, l->key);
-    if (code == TL_OK) {
-        l->fence = a->result.fence;
-        l->proof = a->result.proof;
-        publish(l, TL_HELD, a->result.deadline);
-        sim_check_belief(w, l->actor, l->deadline);
-        watch(w, l, a->random);
-    }
-    end_op(w, l, code, a->result.maybe, detached);
-}
-
-static void extended(sim_world *w, sim_lock *l, tl_err code) {
-    const tl_result *r = &l->machine.settle.result;
-    if (code == TL_ELOST) {
-        (void)stop_watching(w, l);
-        drop_left_over(w, l);
-        publish(l, TL_LOST, (tl_mono){0});
-    } else if (code == TL_OK && l->watch.running) {
-        l->ttl_ms = l->extend_ms;
-        l->proof = l->renew.job.proof = r->proof;
-        tl__renew_extended(&l->renew, l->ttl_ms, r->deadline, sim_host_now(w, l->client->host));
-        publish(l, TL_HELD, r->deadline);
-        w->stats.extends++;
-        sim_check_belief(w, l->actor, l->deadline);
-        sim_keep_tell(w, &l->watch, TL_TIMER);
-    } else if (code == TL_OK) {
-        l->ttl_ms = l->extend_ms;
-        code = TL_ELOST; /* the keeper called it lost while we asked */
-    }
-    end_op(w, l, code, r->maybe, false);
-}
-
-static void released(sim_world *w, sim_lock *l, tl_err code, bool detached) {
-    const tl_settle *s = &l->machine.settle;
-    if (detached)
-        sim_detach(w, l->client, s, sizeof *s, tl__settle_step, TL_TIMER, l->key);
-    l->deadline = (tl_mono){0};
-    end_op(w, l, code, s->result.maybe, detached);
-}
-
-static void drive_stepped(sim_world *w, sim_task *t, const tl_out *out, tl_status status) {
-    sim_lock *l = t->lock;
-    (void)out;
-    if (status == TL_GO)
+    if (op == SIM_RELEASE)
+        l->believed = sim_lock_held(w, l) ||
+                      (l->noted_lost && (l->why == TL_LOST_EXPIRED || l->why == TL_LOST_MAX_HOLD) &&
+                       tl__mono_before(sim_host_clock(w, l->actor->host), l->lost_deadline));
+    if (op != SIM_ACQUIRE)
         return;
-    bool detached = status == TL_DETACH;
-    switch (l->op) {
-    case SIM_ACQUIRE: acquired(w, l, l->machine.acquire.result.code, detached); break;
-    case SIM_EXTEND: extended(w, l, l->machine.settle.result.code); break;
-    case SIM_RELEASE: released(w, l, l->machine.settle.result.code, detached); break;
+    l->told = TL_FREE;
+    l->noted_lost = l->owes = false;
+    l->overtaken = 0;
+    l->behind = 0;
+    for (int i = 0; i < w->cfg.actors; i++) {
+        sim_lock *b = sim_lock_at(&w->actor[i]);
+        if (b)
+            b->behind &= ~(UINT32_C(1) << l->actor->id);
     }
 }
 
-void sim_lock_crash(sim_world *w, sim_lock *l) {
-    sim_conn_free(w, l->drive.line);
-    l->drive.line = NULL;
-    l->drive.running = l->watch.running = false;
-    l->drive.alarm.at = l->drive.wake.at = l->watch.alarm.at = l->report.at = SIM_NEVER;
-    l->drive.listens = -1;
-    l->state = TL_FREE;
-    l->busy = l->reported = false;
+void sim_lock_end(sim_world *w, sim_lock *l, tl_err code) {
+    uint32_t before = l->number;
+    uint32_t number = sim_token_number(w, tl__token_bytes(&l->handle->token));
+    l->number = number ? number : l->drawn;
+    l->busy = false;
+    if (code == TL_OK && l->op == SIM_ACQUIRE) {
+        l->fence = tl_lock_fence(l->handle);
+        tl_mono hold = tl__mono_add_ms(sim_host_clock(w, l->actor->host), l->max_hold_ms);
+        l->hold_by = l->max_hold_ms > 0 ? hold : TL_NEVER;
+    }
+    if (code == TL_OK && l->op != SIM_RELEASE)
+        sim_check_belief(w, l->actor, sim_lock_deadline(l));
+    sim_check_ended(w, l, code, l->number != before);
+}
+
+tl_err sim_lock_acquire(sim_world *w, sim_lock *l, int64_t wait_ms) {
+    tl_error err;
+    sim_lock_begin(w, l, SIM_ACQUIRE,
+                   wait_ms == 0 ? w->cfg.connect_ms + w->cfg.attempt_ms : wait_ms);
+    tl_lock *handle = l->handle;
+    sim_leave();
+    tl_err code = tl_lock_acquire(handle, wait_ms, &err);
+    (void)sim_enter();
+    sim_lock_end(w, l, code);
+    return code;
+}
+
+tl_err sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
+    tl_error err;
+    sim_lock_begin(w, l, SIM_EXTEND, w->cfg.attempt_ms);
+    tl_lock *handle = l->handle;
+    sim_leave();
+    tl_err code = tl_lock_extend(handle, ttl_ms, &err);
+    (void)sim_enter();
+    w->stats.extends += code == TL_OK;
+    sim_lock_end(w, l, code);
+    return code;
+}
+
+tl_err sim_lock_release(sim_world *w, sim_lock *l) {
+    tl_error err;
+    sim_lock_begin(w, l, SIM_RELEASE, w->cfg.attempt_ms);
+    tl_lock *handle = l->handle;
+    sim_leave();
+    tl_err code = tl_lock_release(handle, &err);
+    (void)sim_enter();
+    sim_lock_end(w, l, code);
+    return code;
 }

@@ -29,6 +29,9 @@ static void print_stats(const sim_stats *s, double seconds) {
     if (s->phases_followed + s->steps_early > 0) {
         SIM_PHASE_STATS(PRINT)
     }
+    if (s->tool_runs > 0) {
+        SIM_TOOL_STATS(PRINT)
+    }
 #undef PRINT
     (void)printf(
         "%14.1f  seconds of one core: %.2f million machine steps and server commands each\n",

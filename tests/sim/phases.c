@@ -1,6 +1,6 @@
 /*
- * Migrations: how a client keeps leases, as compat/runtime/upkeep.c does; and what must hold: nobody acts by a
- * lease that is over, and no two act in phases that are not neighbours.
+ * Migrations, what must hold: nobody acts by a lease that is over, and no two act in phases that are not
+ * neighbours.
  */
 #include "world.h"
 
@@ -12,147 +12,45 @@
 #include "stamp/stamp.h"
 #include "protocol/attempt.h"
 
-_Static_assert(sizeof(tl_attend) <= SIM_ATTENDANT, "fits where attendants live");
-
-/* ---- the protocol, watched ------------------------------------------------------------------------ */
-
-/* By which lease the attempt that has just stepped acts. */
-static struct {
-    bool is_new;
-    sim_lease lease; /* all 0: by none */
-} acts;
+/* ---- leases ---------------------------------------------------------------------------------------- */
 
 static sim_lease summary(const tl_lease *lease) {
     return (sim_lease){.epoch = lease->epoch, .until = lease->until, .phase = lease->phase};
 }
 
-/* Does it ask for something that the phase decides: a lock, or a token in place of a stamp? */
-static bool by_phase(const tl_job *job, const tl_out *out) {
-    const tl_command *c = &out->send.command[0];
-    if (out->sends == 0 || c->form != TL_SCRIPT)
-        return false;
-    return c->script == TL_SCRIPT_TAKE || (c->script == TL_SCRIPT_KEEP && job->proof.stamp_ms &&
-                                           tl__bytes_eq(c->argv[5], tl__token_bytes(&job->token)));
+sim_lease sim_lease_known(const tl_server *server) {
+    return summary(tl__lease_of(server, 0));
 }
 
-static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
-    sim_attempt_steps++;
-    tl_status status = tl__protocol_auto.send(attempt, job, e, out);
-    acts.is_new = true;
-    acts.lease = by_phase(job, out)
-                     ? summary(tl__lease_of(e->server, tl__namespace_for(&job->rules)->index))
-                     : (sim_lease){0};
-    return status;
+sim_lease sim_lease_read(const tl_out *out) {
+    return summary(tl__lease_read(out));
 }
 
-static tl_status was_read(tl_try *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
-    sim_attempt_steps++;
-    tl_status status = tl__protocol_auto.answered(attempt, job, e, out);
-    if (out->keeps && by_phase(job, out)) {
-        acts.is_new = true;
-        acts.lease = summary(tl__lease_read(out));
-    }
-    return status;
+int64_t sim_phase_epoch(const tl_client *client) {
+    return tl__lease_of(&client->server, 0)->epoch;
 }
 
-static bool reads(const tl_try *attempt) {
-    return tl__protocol_auto.reads(attempt);
-}
-
-static tl_err rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
-                    tl_rules *ret, int64_t *ttl_ms, tl_error *err) {
-    return tl__protocol_auto.rules(client, lock, key, ret, ttl_ms, err);
-}
-
-const tl_protocol sim_counted_auto = {.name = "auto",
-                                      .size = TL_ATTEMPT_SIZE,
-                                      .id = TL_AUTO,
-                                      .send = ask,
-                                      .answered = was_read,
-                                      .refused = was_read,
-                                      .reads = reads,
-                                      .rules = rules,
-                                      .reads_wall = true,
-                                      .watching = &tl__watching};
-
-/* ---- clients ---------------------------------------------------------------------------------------- */
-
-const struct tl_namespace *sim_phase_space(const sim_world *w, const sim_client *c) {
-    return &w->migration.names[c->host->id]->at[0];
-}
-
-void sim_phase_boot(sim_world *w, sim_client *c) {
-    struct tl_namespaces **names = &w->migration.names[c->host->id];
-    tl_token id;
-    tl_error err;
-    tl_legacy_options o = {.size = sizeof o,
-                           .fallback = w->cfg.fallback == TL_PHASE_TIMESTAMP ? TL_TIMESTAMP
-                                                                             : TL_BRIDGE,
-                           .phase_lease_ms = w->cfg.own_lease_ms};
-    c->attend = (sim_task){.client = c, .listens = -1}; /* an alarm of its last life may yet come */
-    c->attend.alarm = c->attend.wake = SIM_ALARM;
-    (void)snprintf(id.text, sizeof id.text, "c1ae47b0-0000-4000-8000-%012u",
-                   (unsigned)++w->migration.clients % 1000000000);
-    tl__namespaces_close(*names);
-    *names = NULL;
-    if (tl__namespaces_open(&o, tl__bytes_of(c->owner), &id, names, &err))
-        abort();
-}
-
-static bool has_nothing_to_do(const sim_world *w, const sim_client *c) {
-    for (int i = 0; i < w->cfg.actors; i++) {
-        const sim_actor *a = &w->actor[i];
-        if (&a->host->client == c && w->cfg.cast[i].kind == SIM_AUTO && !sim_actor_is_idle(a))
-            return false;
-    }
-    return c->tasks == 1; /* the attendant itself */
-}
-
-/* When nothing new is begun any more its client is closed as soon as it can be. */
-static void attended(sim_world *w, sim_task *t, const tl_out *out, tl_status status) {
-    (void)out;
-    (void)status;
-    if (w->calm && has_nothing_to_do(w, t->client))
-        sim_keep_forget(w, t);
-}
-
-static void keep_lease(sim_world *w, sim_client *c, const tl_out *out) {
-    tl_lease *known = (tl_lease *)&c->server.kept[out->keeps_at];
-    if (known->epoch > 0 && tl__lease_read(out)->epoch > known->epoch)
-        w->stats.phases_followed++;
-    if (known->epoch > 0 && tl__lease_read(out)->epoch > known->epoch + 1)
-        w->stats.phases_missed++;
-    if (tl__lease_read(out)->epoch < known->epoch)
-        sim_fail(w, SIM_ALL, "host %c goes from epoch %lld back to %lld", c->host->name,
-                 (long long)known->epoch, (long long)tl__lease_read(out)->epoch);
-    tl__lease_merge(known, tl__lease_read(out));
-    if (c->attend.machine)
-        return;
-    tl__attend_init(c->attendant, w->migration.names[c->host->id], 0, w->cfg.attempt_ms,
-                    sim_random(&w->random));
-    c->attend.machine = c->attendant;
-    c->attend.step = tl__attend_step;
-    c->attend.stepped = attended;
-    sim_keep(w, &c->attend, TL_START);
+void sim_phase_kept(sim_world *w, const sim_host *h, int64_t before, const tl_out *out) {
+    int64_t now = tl__lease_read(out)->epoch;
+    w->stats.phases_followed += before > 0 && now > before;
+    w->stats.phases_missed += before > 0 && now > before + 1;
+    if (now < before)
+        sim_fail(w, SIM_ALL, "host %c goes from epoch %lld back to %lld", h->name,
+                 (long long)before, (long long)now);
 }
 
 static int phase_of(const sim_world *w, const sim_lease *lease) {
     return lease->phase == TL_PHASE_NONE ? w->cfg.fallback : lease->phase;
 }
 
-void sim_phase_stepped(sim_world *w, sim_task *t, const tl_out *out) {
-    bool is_new = acts.is_new;
-    acts.is_new = false;
-    if (is_new)
-        t->lease = acts.lease;
-    if (out->keeps)
-        keep_lease(w, t->client, out);
-    if (!is_new || t->lease.until.ns == 0)
+void sim_phase_asked(sim_world *w, const sim_host *h, const sim_lock *lock, const sim_lease *lease,
+                     tl_mono now) {
+    if (lease->until.ns == 0)
         return;
-    sim_tell(w, t->lock ? t->lock->actor->name : "", t->key, "acts in phase %d of epoch %lld",
-             phase_of(w, &t->lease), (long long)t->lease.epoch);
-    if (!tl__mono_before(sim_host_now(w, t->client->host), t->lease.until))
-        sim_fail(w, t->key, "host %c acts by a lease that is over", t->client->host->name);
+    sim_tell(w, lock ? lock->actor->name : "", lock ? lock->key : SIM_ALL,
+             "acts in phase %d of epoch %lld", phase_of(w, lease), (long long)lease->epoch);
+    if (!tl__mono_before(now, lease->until))
+        sim_fail(w, SIM_ALL, "host %c acts by a lease that is over", h->name);
 }
 
 /* ---- what must hold --------------------------------------------------------------------------------- */
@@ -168,12 +66,14 @@ static bool are_apart(int a, int b) {
 
 /* Is a client that may act in a phase two away? */
 static void check_leases(sim_world *w, int phase, const char *what) {
-    for (int i = 0; i < w->cfg.hosts && !w->failed; i++) {
-        const sim_host *h = &w->host[i];
-        sim_lease lease = summary(tl__lease_of(&h->client.server, 0));
-        if (!h->up || !tl__mono_before(sim_host_clock(w, h), lease.until))
+    for (int i = 0; i < w->cfg.hosts * SIM_CLIENTS && !w->failed; i++) {
+        const sim_host *h = &w->host[i / SIM_CLIENTS];
+        const sim_client *c = &h->client[i % SIM_CLIENTS];
+        if (!h->up || !sim_client_follows(c))
             continue;
-        if (are_apart(phase_of(w, &lease), phase))
+        sim_lease lease = sim_lease_known(&c->handle->server);
+        if (tl__mono_before(sim_host_clock(w, h), lease.until) &&
+            are_apart(phase_of(w, &lease), phase))
             sim_fail(w, SIM_ALL, "%s in phase %d while host %c may act in phase %d", what, phase,
                      h->name, phase_of(w, &lease));
     }
@@ -202,8 +102,15 @@ static int64_t field(sim_world *w, tl_bytes name) {
     return text.n > 0 && tl__bytes_to_int(text, &v) ? v : 0;
 }
 
+/* Who is forgotten may overwrite a token there, just when a stamp was over: against what is assumed. */
+static void let_rob(sim_world *w, int phase) {
+    if (w->cfg.forgets > 0 && phase >= TL_PHASE_DRAIN)
+        w->key[w->cfg.cast[w->cfg.forgets - 1].key].mixed = true;
+}
+
 static void set_register(sim_world *w, int64_t epoch, int phase) {
     sim_migration *m = &w->migration;
+    let_rob(w, phase);
     m->epoch = epoch;
     m->phase = phase;
     m->top = epoch > m->top ? epoch : m->top;
@@ -253,17 +160,17 @@ void sim_phase_failed_over(sim_world *w) {
     m->phase_before = now;
 }
 
-void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
-    const sim_host *h = m->sender;
-    int phase = phase_of(w, &m->lease);
-    if (m->lease.until.ns == 0)
+void sim_phase_acted(sim_world *w, const sim_host *h, int64_t boot, const sim_lease *lease,
+                     int key) {
+    int phase = phase_of(w, lease);
+    if (lease->until.ns == 0)
         return;
     int64_t *counts[] = {&w->stats.takes_0, &w->stats.takes_1, &w->stats.takes_2,
                          &w->stats.takes_3};
     (*counts[phase])++;
     if (!w->kept || !refuses_late(w))
         return;
-    if (m->boot == h->booted && !tl__mono_before(sim_host_clock(w, h), m->lease.until))
+    if (boot == h->booted && !tl__mono_before(sim_host_clock(w, h), lease->until))
         sim_fail(w, key, "a request of host %c takes effect after its lease", h->name);
     if (w->migration.epoch > 0 && are_apart(phase, w->migration.phase))
         sim_fail(w, key, "a lock is acquired in phase %d while the register is in phase %d", phase,
@@ -274,8 +181,30 @@ void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
 
 /* ---- whoever doesn't follow it ---------------------------------------------------------------------- */
 
-bool sim_phase_lets(const sim_world *w, sim_kind kind) {
-    return !w->cfg.migrates || !w->migration.stopped[kind];
+bool sim_phase_is_outside(const sim_world *w, int key) {
+    return w->cfg.outside && key == w->cfg.keys - 1;
+}
+
+bool sim_phase_lets(const sim_world *w, const sim_actor *a) {
+    return !w->cfg.migrates || !w->migration.stopped[w->cfg.cast[a->id].kind] ||
+           w->cfg.forgets == a->id + 1 || sim_phase_is_outside(w, a->key);
+}
+
+/* Where the plan goes from this phase, which is the one to stay in when it has been carried out. */
+static int64_t planned(sim_world *w, int64_t phase) {
+    char digits[TL_INT_SIZE];
+    tl_bytes text = tl__bytes_from_int(digits, w->cfg.plan);
+    int *done = &w->migration.done;
+    while ((size_t)*done < text.n && text.p[*done] - '0' == phase)
+        w->stats.planned += (size_t)++ * done == text.n;
+    return (size_t)*done < text.n ? text.p[*done] - '0' : phase;
+}
+
+int64_t sim_phase_next(sim_world *w, int64_t phase, bool on) {
+    if (w->cfg.plan == 0)
+        return phase == 0 || (on && phase < 3) ? phase + 1 : phase - 1;
+    int64_t to = planned(w, phase);
+    return phase < 0 ? to : to > phase ? phase + 1 : to < phase ? phase - 1 : to;
 }
 
 void sim_phase_stop(sim_world *w, sim_kind kind) {
@@ -309,49 +238,58 @@ bool sim_phase_has_tokens(const sim_world *w) {
 /* ---- a world ---------------------------------------------------------------------------------------- */
 
 static void make_register(sim_world *w) {
-    char line[160];
-    (void)snprintf(line, sizeof line, "HMSET " SIM_REGISTER " phase %d epoch 1 lease_ms %lld",
-                   (int)w->cfg.first_phase, (long long)w->cfg.lease_ms);
+    char line[240];
     sim_server_set(w, w->master);
+    (void)snprintf(
+        line, sizeof line,
+        "HMSET " SIM_REGISTER " phase %d epoch 1 lease_ms %lld keys %s since %lld by nobody",
+        (int)w->cfg.first_phase, (long long)w->cfg.lease_ms, sim_config_glob(&w->cfg).keys,
+        (long long)sim_server_us(w, &w->server[w->master]));
     (void)fake_conn_say(w->server[w->master].runner, line);
     w->migration.epoch = w->migration.epoch_before = w->migration.top = 1;
     w->migration.phase = w->migration.phase_before = w->cfg.first_phase;
+    let_rob(w, w->cfg.first_phase);
     sim_replicas_copy(w);
 }
 
 /* After the server has been made. */
 void sim_phases_reset(sim_world *w) {
-    sim_phases_free(w);
     w->migration = (sim_migration){0};
-    acts.is_new = false;
     if (!w->cfg.migrates)
         return;
     if (w->cfg.first_phase >= 0)
         make_register(w);
     w->migration.stopped[SIM_JAVA] = w->cfg.first_phase > TL_PHASE_BRIDGE;
-    w->migration.stopped[SIM_BRIDGE] = w->cfg.first_phase > TL_PHASE_DRAIN;
-    w->migration.stopped[SIM_TOKEN] = w->cfg.first_phase < TL_PHASE_DRAIN;
+    /* who works by what compat/MIGRATION.md says keeps both out of phase 2 */
+    int spare = w->cfg.tool;
+    w->migration.stopped[SIM_BRIDGE] = w->cfg.first_phase > TL_PHASE_DRAIN - spare;
+    w->migration.stopped[SIM_TOKEN] = w->cfg.first_phase < TL_PHASE_DRAIN + spare;
 }
 
-void sim_phases_free(sim_world *w) {
-    for (int i = 0; i < SIM_HOSTS; i++) {
-        tl__namespaces_close(w->migration.names[i]);
-        w->migration.names[i] = NULL;
-    }
-}
 #else
 
-const tl_protocol sim_counted_auto = {.name = "auto"};
-
-const struct tl_namespace *sim_phase_space(const sim_world *w, const sim_client *c) {
-    (void)w, (void)c;
-    return NULL;
+sim_lease sim_lease_known(const tl_server *server) {
+    (void)server;
+    return (sim_lease){0};
 }
-void sim_phase_boot(sim_world *w, sim_client *c) {
-    (void)w, (void)c;
+sim_lease sim_lease_read(const tl_out *out) {
+    (void)out;
+    return (sim_lease){0};
 }
-void sim_phase_stepped(sim_world *w, sim_task *t, const tl_out *out) {
-    (void)w, (void)t, (void)out;
+int64_t sim_phase_epoch(const tl_client *client) {
+    (void)client;
+    return 0;
+}
+void sim_phase_kept(sim_world *w, const sim_host *h, int64_t before, const tl_out *out) {
+    (void)w, (void)h, (void)before, (void)out;
+}
+void sim_phase_asked(sim_world *w, const sim_host *h, const sim_lock *lock, const sim_lease *lease,
+                     tl_mono now) {
+    (void)w, (void)h, (void)lock, (void)lease, (void)now;
+}
+void sim_phase_acted(sim_world *w, const sim_host *h, int64_t boot, const sim_lease *lease,
+                     int key) {
+    (void)w, (void)h, (void)boot, (void)lease, (void)key;
 }
 void sim_phase_look(sim_world *w) {
     (void)w;
@@ -359,12 +297,17 @@ void sim_phase_look(sim_world *w) {
 void sim_phase_failed_over(sim_world *w) {
     (void)w;
 }
-void sim_phase_acted(sim_world *w, const sim_msg *m, int key) {
-    (void)w, (void)m, (void)key;
-}
-bool sim_phase_lets(const sim_world *w, sim_kind kind) {
-    (void)w, (void)kind;
+bool sim_phase_lets(const sim_world *w, const sim_actor *a) {
+    (void)w, (void)a;
     return true;
+}
+bool sim_phase_is_outside(const sim_world *w, int key) {
+    (void)w, (void)key;
+    return false;
+}
+int64_t sim_phase_next(sim_world *w, int64_t phase, bool on) {
+    (void)w, (void)on;
+    return phase;
 }
 void sim_phase_stop(sim_world *w, sim_kind kind) {
     (void)w, (void)kind;
@@ -378,9 +321,6 @@ bool sim_phase_is_rid_of(const sim_world *w, sim_kind kind) {
     return true;
 }
 void sim_phases_reset(sim_world *w) {
-    (void)w;
-}
-void sim_phases_free(sim_world *w) {
     (void)w;
 }
 #endif

@@ -9,19 +9,22 @@
 #include "protocol/protocol.h"
 
 typedef struct sim_world sim_world;
-typedef struct sim_client sim_client;
-typedef struct sim_task sim_task;
+typedef struct sim_host sim_host;
+typedef struct sim_lock sim_lock;
 typedef struct sim_actor sim_actor;
-typedef struct sim_msg sim_msg;
+
+/** Of a lease on a phase, what checks want to know. */
+typedef struct {
+    int64_t epoch;
+    tl_mono until;
+    int8_t phase;
+} sim_lease;
 
 #define SIM_REGISTER "tidelock:phase:{default}"
-#define SIM_ATTENDANT 256 /* bytes of the machine that keeps a lease fresh */
 
 /** What a world knows of its migration. */
 typedef struct {
-    struct tl_namespaces *names[SIM_HOSTS]; /**< each client's */
-    uint32_t clients;                       /**< begun so far: each has an id of its own */
-    int64_t epoch;                          /**< the register's; 0: there is none */
+    int64_t epoch; /**< the register's; 0: there is none */
     int phase;
     int64_t top, epoch_before; /**< the highest there ever was; the one before the last change, */
     int phase_before;          /**< which a failover may bring back */
@@ -30,29 +33,37 @@ typedef struct {
     sim_ns asked[SIM_KIND_COUNT]; /**< when one of that kind has last asked for something */
     sim_ns steps_until;           /**< assumed: no step that was sent is executed later */
     int done;                     /**< steps of the plan */
+    int64_t runs;                 /**< of the command that makes them */
+    int working;                  /**< operators who are about one, who let nothing begin */
+    sim_ns legacy_shown;          /**< the last SETNX or GETSET of a legacy client on its keys */
 } sim_migration;
 
 void sim_phases_reset(sim_world *w);
-void sim_phases_free(sim_world *w);
 
 /* ---- clients that follow the phase --------------------------------------------------------------- */
 
-/** tl__protocol_auto, watched. */
-extern const tl_protocol sim_counted_auto;
-
-/** A client begins. */
-void sim_phase_boot(sim_world *w, sim_client *c);
-const struct tl_namespace *sim_phase_space(const sim_world *w, const sim_client *c);
-/** The driver's part: a machine of the client has stepped. */
-void sim_phase_stepped(sim_world *w, sim_task *t, const tl_out *out);
+/** What is known of the phase; what has just been read. */
+sim_lease sim_lease_known(const tl_server *server);
+sim_lease sim_lease_read(const tl_out *out);
+/** The latest epoch that a client knows; 0: none. */
+int64_t sim_phase_epoch(const tl_client *client);
+/** A register was read. before: what its client knew */
+void sim_phase_kept(sim_world *w, const sim_host *h, int64_t before, const tl_out *out);
+/** Something is asked, for this lock (NULL: nobody's any more), by this lease (until.ns 0: none), at
+ *  `now` by the host's clock. */
+void sim_phase_asked(sim_world *w, const sim_host *h, const sim_lock *lock, const sim_lease *lease,
+                     tl_mono now);
 
 /* ---- the others ------------------------------------------------------------------------------------ */
 
-/** May those of this kind begin something? */
-bool sim_phase_lets(const sim_world *w, sim_kind kind);
+/** May this one begin something? One that is forgotten, or outside of the namespace, always does. */
+bool sim_phase_lets(const sim_world *w, const sim_actor *a);
+bool sim_phase_is_outside(const sim_world *w, int key);
 /** Have those of this kind that were stopped come to an end, with all that they have asked for? */
 bool sim_phase_is_rid_of(const sim_world *w, sim_kind kind);
 void sim_phase_stop(sim_world *w, sim_kind kind);
+/** The phase to go to from this one, by the plan or as an operator likes who means to advance, or not. */
+int64_t sim_phase_next(sim_world *w, int64_t phase, bool on);
 /** May locks' keys hold tokens now? */
 bool sim_phase_has_tokens(const sim_world *w);
 bool sim_actor_is_idle(const sim_actor *a);
@@ -64,6 +75,7 @@ void sim_phase_look(sim_world *w);
 /** Another server is master: has the register gone back? */
 void sim_phase_failed_over(sim_world *w);
 /** A take, or a keep that turns a stamp into a token, has taken effect. */
-void sim_phase_acted(sim_world *w, const sim_msg *m, int key);
+void sim_phase_acted(sim_world *w, const sim_host *h, int64_t boot, const sim_lease *lease,
+                     int key);
 
 #endif

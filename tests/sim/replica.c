@@ -127,7 +127,25 @@ int sim_replicas_confirm(sim_world *w, int needed, sim_ns by, sim_ns *ret_when) 
 static void set_behind(sim_world *w, const sim_server *old, sim_server *s) {
     int64_t ahead_ns = sim_clock_read(&s->wall, w->now) - sim_clock_read(&old->wall, w->now);
     if (ahead_ns > 0)
-        sim_clock_step(&s->wall, -ahead_ns - sim_draw(w, 0, w->cfg.ttl_ms * SIM_MS / 2));
+        sim_clock_step(
+            &s->wall, -ahead_ns - (w->cfg.stamps ? 0 : sim_draw(w, 0, w->cfg.ttl_ms * SIM_MS / 2)));
+}
+
+/* Against what is assumed: then the time goes forward by it. */
+static void set_ahead(sim_world *w, const sim_server *old, sim_server *s) {
+    int64_t is_ns = sim_clock_read(&s->wall, w->now) - sim_clock_read(&old->wall, w->now);
+    if (w->cfg.ahead_us == 0)
+        return;
+    w->stats.promoted_ahead++;
+    sim_clock_step(&s->wall, sim_draw(w, 1, w->cfg.ahead_us) * 1000 - is_ns);
+}
+
+static void note_clocks(sim_world *w, const sim_server *s) {
+    int64_t back_ns = w->died_showing - sim_clock_read(&s->wall, w->now);
+    if (back_ns <= 0)
+        return;
+    w->stats.promoted_behind++;
+    w->went_back += back_ns;
 }
 
 /* Everybody has what the master has. */
@@ -146,7 +164,9 @@ static void promote(sim_world *w, void *who, uint32_t server) {
     w->failing_over = false;
     w->promoted = w->now;
     s->up = true;
-    s->started_us = sim_server_us(w, s) - 3600 * INT64_C(1000000);
+    set_ahead(w, old, s);
+    note_clocks(w, s);
+    fake_redis_set_started(s->r, sim_server_us(w, s) - 3600 * INT64_C(1000000));
     for (int i = 0; i <= w->cfg.replicas; i++) {
         w->server[i].up = true;
         set_behind(w, s, &w->server[i]);
@@ -177,14 +197,16 @@ void sim_failover(sim_world *w, bool lossy, bool quick) {
     if (next < 0 || w->failing_over || !w->server[w->master].up)
         return;
     w->stats.failovers++;
+    w->stats.stamps_promoted += w->cfg.stamps;
     sim_tell(w, "", SIM_ALL, "the master, server %d, dies%s", w->master,
              lossy ? "; its last writes are lost" : "");
     sim_replica_apply(w, next, lossy ? w->now : SIM_NEVER);
     w->failing_over = true;
+    w->died_showing = sim_clock_read(&w->server[w->master].wall, w->now);
     sim_server_kill(w, w->master);
     int64_t ahead_us = sim_server_us(w, &w->server[w->master]) - sim_server_us(w, &w->server[next]);
     /* So long that the time doesn't go back. */
-    sim_ns least = ahead_us > 0 && !quick ? ahead_us * 1001 : 0;
-    sim_put(w, w->now + least + SIM_MS + sim_draw_part(w, 0, 100), SIM_RANK_NET, promote, w,
-            (uint32_t)next);
+    sim_ns least = ahead_us > 0 && !quick && !w->cfg.goes_back ? ahead_us * 1001 : 0;
+    sim_put(w, w->now + least + SIM_MS + sim_draw_part(w, 0, w->cfg.goes_back ? 5 : 100),
+            SIM_RANK_NET, promote, w, (uint32_t)next);
 }

@@ -4,16 +4,14 @@
  */
 #include "world.h"
 
+#include <stdio.h>
+
+#include "protocol/protocol.h"
+
 #define EPOCH_NS INT64_C(1700000000000000000)
-#define WORDS_MAX 20 /* of a command */
 
 int64_t sim_server_us(const sim_world *w, const sim_server *s) {
     return sim_clock_read(&s->wall, w->now) / 1000;
-}
-
-int64_t sim_server_uptime_us(const sim_world *w, int server) {
-    const sim_server *s = &w->server[server];
-    return (sim_server_us(w, s) / 1000000 - s->started_us / 1000000) * 1000000;
 }
 
 void sim_server_set(sim_world *w, int server) {
@@ -37,8 +35,9 @@ static void fresh(sim_world *w, int i) {
         r = i == 0 ? fake_redis_new() : fake_redis_beside(w->server[0].r);
     int64_t behind_ns = i == 0 ? 0 : w->cfg.behind_us[i - 1] * 1000;
     *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, w->cfg.server_ppb}};
-    s->started_us = sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms;
+    fake_redis_set_started(r, sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms);
     fake_redis_set_level(r, w->cfg.level);
+    fake_redis_set_replicas(r, w->cfg.replicas);
     if (w->cfg.no_eval)
         fake_redis_deny(r, "EVAL EVALSHA", FAKE_RENAMED);
     s->runner = fake_redis_connect(r, NULL, NULL);
@@ -46,12 +45,40 @@ static void fresh(sim_world *w, int i) {
     sim_server_set(w, i);
 }
 
+/* In scripts, too. */
+static const char *const deniable[SIM_DENIABLE] = {"EVALSHA EVAL", "SCRIPT",     "TIME",
+                                                   "INFO",         "PUBLISH",    "SUBSCRIBE",
+                                                   "CLIENT",       "HMSET HSET", "GET"};
+
+void sim_server_deny(sim_world *w, int which, bool denied) {
+    const char *names = deniable[which - 1];
+    if (w->cfg.no_eval && which == 1)
+        return; /* that is unknown there */
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        fake_redis_deny(w->server[i].r, names,
+                        denied || which == w->cfg.lacks ? FAKE_NOPERM : FAKE_ALLOW);
+    w->stats.denies += denied;
+    sim_tell(w, "", SIM_ALL, "%s is %s", names, denied ? "forbidden" : "allowed again");
+}
+
+static void set_knobs(sim_world *w, fake_redis *r) {
+    static const char *const events[] = {"", "Kg$x", "KEA"};
+    fake_redis_set_events(r, events[w->cfg.events]);
+    fake_redis_set_cluster(r, w->cfg.cluster);
+    if (w->cfg.mute)
+        fake_redis_allow_channels(r, "nothing");
+}
+
 void sim_servers_reset(sim_world *w) {
     w->master = 0;
     w->failing_over = false;
-    w->promoted = 0;
+    w->promoted = w->went_back = 0;
     for (int i = 0; i <= w->cfg.replicas; i++)
         fresh(w, i);
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        set_knobs(w, w->server[i].r);
+    if (w->cfg.lacks)
+        sim_server_deny(w, w->cfg.lacks, true);
     sim_replicas_reset(w);
 }
 
@@ -68,184 +95,220 @@ void sim_server_kill(sim_world *w, int server) {
     s->epoch++;
     set_run_id(w, server);
     s->busy_until = 0;
-    for (sim_conn *c = w->conns; c; c = c->all) {
-        if (!c->host || c->server != server || c->state == SIM_DOWN)
+    for (sim_socket *c = w->sockets; c; c = c->all) {
+        if (!c->host || c->server != server || !c->session)
             continue;
-        fake_conn_close(c->remote);
-        c->remote = NULL;
+        fake_conn_close(c->session);
+        c->session = NULL;
         c->dead_up = c->dead_down = true; /* to those that are not told it is silent */
         if (sim_draw(w, 0, 3))
-            sim_conn_reset(w, c);
+            sim_socket_reset(w, c);
     }
 }
 
 void sim_server_start(sim_world *w, int server, bool keep_data) {
     sim_server *s = &w->server[server];
     s->up = true;
-    s->started_us = sim_server_us(w, s);
+    fake_redis_set_started(s->r, sim_server_us(w, s));
     sim_server_set(w, server);
     fake_redis_restart(s->r, keep_data);
 }
 
-/* ---- executing --------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------------------- */
 
-static const tl_reply *execute_script(sim_world *w, const sim_msg *m, const sim_order *o) {
-    tl_bytes argv[WORDS_MAX];
-    char keys[2] = {(char)('0' + o->nkeys)};
-    argv[0] = m->by_text ? TL_LITERAL("EVAL") : TL_LITERAL("EVALSHA");
-    argv[1] = m->by_text ? tl__script_text((tl_script)o->script)
-                         : tl__script_sha1((tl_script)o->script);
-    argv[2] = tl__bytes(keys, 1);
-    memcpy(argv + 3, o->argv, o->argc * sizeof(tl_bytes));
-    return fake_conn_command(w->server[m->server].runner, argv, o->argc + 3U);
+static void answer(sim_socket *s, const tl_reply *reply) {
+    sim_world *w = s->w;
+    fake_resp_write(&s->out, reply);
+    if (s->listed)
+        return;
+    if (w->answer_count == sizeof w->answers / sizeof *w->answers)
+        sim_sockets_answer(w);
+    s->listed = true;
+    s->refs++;
+    w->answers[w->answer_count++] = s;
 }
 
-/* WAIT: the reply comes when enough replicas have confirmed. */
-static void execute_wait(sim_world *w, sim_msg *m, int i, sim_ns *when) {
-    int64_t needed = 0, ms = 0;
-    (void)tl__bytes_to_int(m->order[i].argv[1], &needed);
-    (void)tl__bytes_to_int(m->order[i].argv[2], &ms);
-    tl_reply reply = {.type = TL_REPLY_INT};
-    reply.integer = sim_replicas_confirm(w, (int)needed, w->now + ms * SIM_MS, when);
-    w->stats.too_few += reply.integer < needed;
-    sim_msg_answer(m, i, &reply);
+static void push(void *ctx, const tl_reply *reply) {
+    answer(ctx, reply);
 }
 
-static sim_ns execute(sim_world *w, sim_msg *m) {
-    sim_ns when = w->now;
-    fake_conn *runner = m->session ? m->session->at : w->server[m->server].runner;
-    for (int i = 0; i < m->count; i++) {
-        const sim_order *o = &m->order[i];
-        w->stats.commands++;
-        if (!o->is_script && tl__bytes_eq(o->argv[0], TL_LITERAL("WAIT"))) {
-            execute_wait(w, m, i, &when);
-            continue;
-        }
-        const tl_reply *r = o->is_script ? execute_script(w, m, o)
-                                         : fake_conn_command(runner, o->argv, o->argc);
-        sim_msg_answer(m, i, r);
-        sim_mark(w, (uint64_t)r->type << 8 | (uint64_t)r->count);
-        if (o->is_script && r->type != TL_REPLY_ERROR)
-            sim_check_executed(w, m, o, r);
-        else if (w->cfg.stamps && !o->is_script && !m->session)
-            sim_stamp_executed(w, m, o, r);
-        if (w->cfg.migrates)
-            sim_phase_look(w);
-    }
-    if (m->pin && m->pin->closes)
-        sim_stamp_transacted(w, m);
-    return when;
+void sim_server_accept(sim_world *w, sim_socket *s) {
+    static const fake_calls calls = {.push = push};
+    char address[32];
+    (void)snprintf(address, sizeof address, "10.0.1.%d:%d", s->host->id + 1, 30000 + s->fd);
+    s->session = fake_redis_connect(w->server[s->server].r, &calls, s);
+    fake_conn_set_address(s->session, address);
 }
 
-/* ---- arriving ---------------------------------------------------------------------------------- */
+/* ---- what is asked ------------------------------------------------------------------------------- */
 
-/* What has been published goes to the subscribers. */
-static void deliver_pushed(sim_world *w) {
-    while (w->pushed) {
-        sim_msg *m = w->pushed;
-        sim_conn *c = m->conn;
-        w->pushed = m->next;
-        if (c->dead_down) {
-            sim_msg_let_go(w, m);
-            continue;
-        }
-        sim_put(w, sim_link_down(w, c->host, &c->fifo_down), SIM_RANK_NET, sim_wake_pushed, m,
-                c->gen);
-    }
+static bool is_word(tl_bytes a, const char *word) {
+    return tl__bytes_eq(a, tl__bytes_of(word));
 }
 
-/* A subscriber's command: everything that answers it is pushed. */
-static void execute_subscriber(sim_world *w, sim_msg *m) {
-    const sim_order *o = &m->order[0];
-    w->stats.commands++;
-    w->pushing = m;
-    const tl_reply *r = fake_conn_command(m->conn->remote, o->argv, o->argc);
-    if (r)
-        sim_wake_push(w, m->conn, r, m->ticket);
-    w->pushing = NULL;
-    sim_msg_let_go(w, m);
+/* TL_SCRIPTS: none of ours. */
+static unsigned script_of(const sim_request *m, bool by_text) {
+    unsigned i = 0;
+    while (i < TL_SCRIPTS && !tl__bytes_eq(m->argv[1], by_text ? tl__script_text((tl_script)i)
+                                                               : tl__script_sha1((tl_script)i)))
+        i++;
+    return i;
 }
 
-static bool reply_is_lost(sim_world *w, sim_msg *m) {
-    sim_conn *c = m->conn;
-    if (c->gen != m->gen || c->dead_down || m->epoch != w->server[m->server].epoch)
+static void read_script(sim_world *w, sim_request *m) {
+    bool by_text = is_word(m->argv[0], "EVAL");
+    if (m->argc < 4 || (!by_text && !is_word(m->argv[0], "EVALSHA")))
+        return;
+    unsigned script = script_of(m, by_text);
+    int64_t nkeys = 0;
+    if (script == TL_SCRIPTS || !tl__bytes_to_int(m->argv[2], &nkeys))
+        return;
+    w->stats.by_text += by_text;
+    m->is_script = true;
+    m->script = (uint8_t)script;
+    m->nkeys = (uint16_t)nkeys;
+    m->argv += 3;
+    m->argc -= 3;
+}
+
+static sim_request read_request(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t argc) {
+    sim_request m = {.socket = s, .sender = s->host, .argv = argv, .argc = argc};
+    m.late = s->fd < 0;
+    read_script(w, &m);
+    size_t n = m.is_script && m.script == TL_SCRIPT_KEEP ? m.argc - TL_JOIN_TAIL : m.argc;
+    m.asked = sim_asked_by(s->host, s->boot, sim_hash_words(m.is_script, m.script, m.argv, n));
+    if (!m.is_script && m.argc < 2) /* logins say it, too */
+        m.asked = sim_asked_by(s->host, s->boot, 0);
+    m.token = m.asked->token;
+    return m;
+}
+
+/* ---- transactions ---------------------------------------------------------------------------------- */
+
+static void keep_command(sim_socket *s, const sim_request *m, bool refused) {
+    if (s->queued == SIM_QUEUED || m->argc > 16)
+        return;
+    fake_buffer *text = &s->command[s->queued].text;
+    tl_bytes *to = s->command[s->queued].argv;
+    text->n = 0;
+    for (size_t i = 0; i < m->argc; i++)
+        fake_buffer_add(text, m->argv[i].p, m->argv[i].n);
+    const char *p = text->p;
+    for (size_t i = 0; i < m->argc; p += m->argv[i++].n)
+        to[i] = tl__bytes(p, m->argv[i].n);
+    s->command[s->queued].argc = m->argc;
+    s->command[s->queued].refused = refused;
+    s->command[s->queued].fences = m->asked->fences;
+    s->command[s->queued++].token = m->token;
+}
+
+/* True: it is part of one, or belongs to one. */
+static bool transacted(sim_world *w, sim_socket *s, const sim_request *m, const tl_reply *reply) {
+    bool refused = reply && reply->type == TL_REPLY_ERROR;
+    if (!m->is_script && is_word(m->argv[0], "MULTI")) {
+        s->multi = !refused;
+        s->queued = 0;
         return true;
-    if (!sim_roll(w, SIM_LOSE_REPLY))
-        return false;
-    w->stats.lost_replies++;
-    c->dead_down = true;
-    if (sim_draw(w, 0, 3) == 0)
-        sim_conn_reset(w, c);
+    }
+    if (!s->multi)
+        return !m->is_script && (is_word(m->argv[0], "WATCH") || is_word(m->argv[0], "UNWATCH"));
+    if (is_word(m->argv[0], "EXEC")) {
+        s->multi = false;
+        sim_stamp_transacted(w, m, reply);
+    } else if (is_word(m->argv[0], "DISCARD")) {
+        s->multi = false;
+    } else {
+        keep_command(s, m, refused);
+    }
     return true;
 }
 
-static void answer(sim_world *w, void *who, uint32_t gen) {
-    sim_msg *m = who;
-    if (reply_is_lost(w, m)) {
-        sim_msg_let_go(w, m);
-        return;
-    }
-    sim_ns at = sim_link_down(w, m->conn->host, &m->conn->fifo_down);
-    sim_put(w, at, SIM_RANK_NET, sim_conn_replied, m, gen);
-}
+/* ---- executing --------------------------------------------------------------------------------- */
 
-/* With a WAIT in it the answer comes later, and the server reads no more from this client. */
-static void answer_at(sim_world *w, sim_msg *m, sim_ns when) {
-    if (when <= w->now) {
-        answer(w, m, m->gen);
-        return;
-    }
-    if (m->conn->gen == m->gen)
-        m->conn->blocked = when + 1;
-    sim_put(w, when, SIM_RANK_NET, answer, m, m->gen);
+/* WAIT: the reply comes when enough replicas have confirmed. */
+static void execute_wait(sim_world *w, sim_socket *s, const sim_request *m) {
+    int64_t needed = 0, ms = 0;
+    sim_ns when = w->now;
+    (void)tl__bytes_to_int(m->argv[1], &needed);
+    (void)tl__bytes_to_int(m->argv[2], &ms);
+    tl_reply reply = {.type = TL_REPLY_INT};
+    reply.integer = sim_replicas_confirm(w, (int)needed, w->now + ms * SIM_MS, &when);
+    w->stats.too_few += reply.integer < needed;
+    w->stats.stamps_too_few += w->cfg.stamps && reply.integer < needed;
+    if (when > w->now)
+        s->blocked = when + 1;
+    answer(s, &reply);
 }
 
 /* Against what is assumed: it and what follows never come. */
-static bool too_late(sim_world *w, const sim_msg *m) {
-    bool open = m->conn->gen == m->gen;
-    if (open && m->conn->withheld)
-        return true;
-    if (w->now <= m->never_after)
+static bool is_too_late(sim_world *w, sim_socket *s, const sim_request *m) {
+    bool another = s->fd < 0 && m->asked->at > s->closed; /* in the same words, since */
+    if ((w->now <= m->asked->never_after && !another) || m->is_script)
         return false;
     w->stats.kept_away++;
     w->calm_all_along = false; /* the client waits for an answer as it does when a reply is lost */
-    if (open)
-        m->conn->withheld = m->conn->dead_up = m->conn->dead_down = true;
+    s->withheld = s->dead_up = s->dead_down = true;
+    s->out.n = 0;
     return true;
 }
 
-/* Is it executed at all? What was sent before the client closed may be, long afterwards. */
-static bool is_lost(sim_world *w, const sim_msg *m) {
-    const sim_server *s = &w->server[m->server];
-    if (m->epoch != s->epoch || !s->up || m->server != w->master || too_late(w, m))
-        return true;
-    if (m->conn->gen == m->gen)
-        return m->subscriber && !m->conn->remote;
-    if (m->subscriber || sim_draw(w, 0, 1))
-        return true;
-    w->stats.late++;
-    sim_tell(w, "", SIM_ALL, "a request of a connection that is closed is executed");
-    return false;
+static bool begins_with(const tl_reply *r, const char *word) {
+    size_t n = strlen(word);
+    return r->type == TL_REPLY_ERROR && r->text.n >= n && memcmp(r->text.p, word, n) == 0;
 }
 
-void sim_server_arrive(sim_world *w, void *who, uint32_t gen) {
-    sim_msg *m = who;
-    sim_server *s = &w->server[m->server];
-    if (is_lost(w, m)) {
-        sim_msg_let_go(w, m);
+static void count_replies(sim_world *w, const sim_request *m, const tl_reply *r) {
+    w->stats.forbidden += begins_with(r, "NOPERM");
+    w->stats.crossslot += begins_with(r, "CROSSSLOT");
+    w->stats.tracked += !m->is_script && is_word(m->argv[0], "CLIENT") &&
+                        r->type == TL_REPLY_STATUS;
+}
+
+static void check(sim_world *w, sim_socket *s, const sim_request *m, const tl_reply *r) {
+    count_replies(w, m, r);
+    sim_mark(w, (uint64_t)r->type << 8 | (uint64_t)r->count);
+    if (transacted(w, s, m, r))
+        ;
+    else if (m->is_script && r->type != TL_REPLY_ERROR)
+        sim_check_executed(w, m, r);
+    else if (w->cfg.stamps && !m->is_script)
+        sim_stamp_executed(w, m, r);
+    else if (!m->is_script && is_word(m->argv[0], "SET"))
+        sim_check_set(w, m, r);
+    if (!w->cfg.migrates)
+        return;
+    int before = w->migration.phase;
+    sim_phase_look(w);
+    if (w->cfg.tool && before == 1 && w->migration.phase == 2)
+        sim_tool_moved(w, m);
+}
+
+static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t argc) {
+    sim_request m = read_request(w, s, argv, argc);
+    if (is_too_late(w, s, &m))
+        return;
+    w->stats.commands++;
+    if (!s->multi && is_word(argv[0], "WAIT") && argc == 3) {
+        execute_wait(w, s, &m);
         return;
     }
-    sim_ns free_at = s->busy_until;
-    if (m->conn->gen == m->gen && m->conn->blocked > free_at)
-        free_at = m->conn->blocked;
-    if (w->now < free_at) {
-        sim_put_off(w, free_at, sim_server_arrive, m, gen);
+    const tl_reply *r = fake_conn_command(s->session, argv, argc);
+    if (w->cfg.tool)
+        sim_tool_heard(w, &m, r);
+    if (!r)
         return;
+    answer(s, r);
+    check(w, s, &m, r);
+}
+
+void sim_server_execute(sim_world *w, sim_socket *s) {
+    static tl_bytes argv[FAKE_RESP_ARGS_MAX];
+    size_t argc, used;
+    sim_server_set(w, s->server);
+    while (!s->withheld && !w->failed && s->session &&
+           fake_resp_read(tl__bytes(s->input.p, s->input.n), argv, &argc, &used) ==
+               FAKE_RESP_READY) {
+        execute(w, s, argv, argc);
+        fake_buffer_cut(&s->input, used);
     }
-    sim_server_set(w, m->server);
-    if (m->subscriber)
-        execute_subscriber(w, m);
-    else
-        answer_at(w, m, execute(w, m));
-    deliver_pushed(w);
 }

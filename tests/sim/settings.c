@@ -1,6 +1,7 @@
 /*
  * A run's settings in words: "hosts=2 off=pause,stale without=3 until=1200 pause=500 cast=tA0tB0jA1".
  */
+#include <ctype.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +50,26 @@ static const setting settings[] = {
     SETTING("slow-javas", slow_javas, 1),
     SETTING("slow-own", slow_own, 1),
     SETTING("lease", lease_ms, 1),
+    SETTING("trace", trace, 1),
+    SETTING("by-name", by_name, 1),
+    SETTING("switches", switches, 1),
+    SETTING("own-clients", own_clients, 1),
+    SETTING("no-fence", no_fence, 1),
     SETTING("own-lease", own_lease_ms, 1),
     SETTING("plan", plan, 1),
     SETTING("first-phase", first_phase, 1),
     SETTING("fallback", fallback, 1),
+    SETTING("tool", tool, 1),
+    SETTING("outside", outside, 1),
+    SETTING("glob", glob, 1),
+    SETTING("forgets", forgets, 1),
+    SETTING("ahead-us", ahead_us, 1),
+    SETTING("goes-back", goes_back, 1),
+    SETTING("lacks", lacks, 1),
+    SETTING("events", events, 1),
+    SETTING("cluster", cluster, 1),
+    SETTING("mute", mute, 1),
+    SETTING("spare", spare_ms, 1),
 };
 
 /* The word before '=' or the end, and what is behind it. */
@@ -128,7 +145,8 @@ static bool remove_actor(sim_config *c, const word *w) {
     return true;
 }
 
-/* Three letters an actor: what it is (t, p, j, b, s, r, a, o), its host (A ...), its key (0 ...). */
+/* Three letters an actor: what it is (t, p, j, b, s, r, a, o; a large letter: with an event loop), its host (A ...), its
+ * key (0 ...). */
 static bool set_cast(sim_config *c, const word *w) {
     static const char kinds[SIM_KIND_COUNT + 1] = {
         [SIM_TOKEN] = 't', [SIM_PLAIN] = 'p',  [SIM_JAVA] = 'j', [SIM_BRIDGE] = 'b',
@@ -136,15 +154,16 @@ static bool set_cast(sim_config *c, const word *w) {
     c->actors = c->hosts = c->keys = 0;
     c->plain_level = c->no_eval && c->level < FAKE_LEVEL(2, 2, 0);
     for (size_t i = 0; i + 3 <= w->value_n; i += 3) {
-        const char *p = w->value + i, *kind = strchr(kinds, p[0]);
+        const char *p = w->value + i, *kind = strchr(kinds, tolower((unsigned char)p[0]));
         int host = p[1] - 'A', key = p[2] - '0';
         if (!kind || host < 0 || host >= SIM_HOSTS || key < 0 || key >= SIM_KEYS ||
             c->actors == SIM_ACTORS)
             return false;
-        c->cast[c->actors++] = (sim_cast){(uint8_t)(kind - kinds), (uint8_t)host, (uint8_t)key};
+        c->cast[c->actors++] = (sim_cast){(uint8_t)(kind - kinds), (uint8_t)host, (uint8_t)key,
+                                          isupper((unsigned char)p[0]) != 0};
         c->hosts = host >= c->hosts ? host + 1 : c->hosts;
         c->keys = key >= c->keys ? key + 1 : c->keys;
-        c->plain_level = c->plain_level || *p == 'r';
+        c->plain_level = c->plain_level || tolower((unsigned char)*p) == 'r';
     }
     return true;
 }
@@ -183,6 +202,51 @@ static bool skew(sim_config *c, int64_t within_ms) {
     return straighten_walls(c, within_ms);
 }
 
+/* "migration=tool" by the shipped command, "migration=plain" without it, as after "tame"; else as it is drawn. */
+static bool migrate(sim_config *c, const word *w) {
+    sim_config_migration(c);
+    if (!w->value && !c->tame)
+        sim_config_tool_maybe(c);
+    else if (w->value && w->value_n == 4 && memcmp(w->value, "tool", 4) == 0)
+        sim_config_tool(c);
+    else if (w->value)
+        return w->value_n == 5 && memcmp(w->value, "plain", 5) == 0;
+    return true;
+}
+
+/* Each host's delay in hundredths of the usual one: "100,5,5,20"; the last goes for all that follow. */
+static bool set_distances(sim_config *c, const word *w) {
+    const char *p = w->value, *end = w->value + w->value_n;
+    for (int i = 0; i < SIM_HOSTS; i++) {
+        c->near[i] = (int32_t)strtol(p, NULL, 10);
+        size_t n = strcspn(p, ", ");
+        p += p + n < end ? n + 1 : 0;
+        if (c->near[i] < 1 || c->near[i] > 100)
+            return false;
+    }
+    return true;
+}
+
+/* A clock's rate, in ppm: a host's by its letter, or the server's ("S"). */
+static bool set_rate(sim_config *c, const word *w) {
+    int64_t ppb = w->value_n > 1 ? strtoll(w->value + 1, NULL, 10) * 1000 : 0;
+    int host = w->value[0] - 'A';
+    c->slow_clock = true;
+    if (w->value[0] == 'S')
+        c->server_ppb = ppb;
+    else if (host >= 0 && host < SIM_HOSTS)
+        c->host_ppb[host] = ppb;
+    else
+        return false;
+    return true;
+}
+
+static bool set_dialect(sim_config *c, const word *w) {
+    int64_t number = strtoll(w->value, NULL, 10);
+    c->dialect = sim_dialect_is_known(number) ? (int32_t)number : 0;
+    return sim_dialect_is_known(number);
+}
+
 static bool change(sim_config *c, const word *w) {
     if (is(w, "straight-walls"))
         return skew(c, 0);
@@ -192,20 +256,32 @@ static bool change(sim_config *c, const word *w) {
         return straighten_walls(c, strtoll(w->value, NULL, 10));
     if (is(w, "ahead"))
         return all_ahead(c);
+    if (is(w, "tame")) {
+        sim_config_tame(c, c->seed);
+        return c->tame = true;
+    }
     if (is(w, "stamps")) {
         sim_config_stamps(c);
+        if (c->tame)
+            memset(c->behind_us, 0, sizeof c->behind_us);
+        else
+            sim_config_stamps_worlds(c);
         return true;
     }
-    if (is(w, "migration")) {
-        sim_config_migration(c);
-        return true;
-    }
+    if (is(w, "migration"))
+        return migrate(c, w);
     if (w->value && is(w, "off"))
         return switch_off(c, w);
     if (w->value && is(w, "without"))
         return remove_actor(c, w);
     if (w->value && is(w, "cast"))
         return set_cast(c, w);
+    if (w->value && is(w, "distances"))
+        return set_distances(c, w);
+    if (w->value && is(w, "dialect"))
+        return set_dialect(c, w);
+    if (w->value && is(w, "rate"))
+        return set_rate(c, w);
     if (w->value && is(w, "slow-clocks"))
         return slow_clocks(c, w);
     return set_number(c, w) || set_fault(c, w);

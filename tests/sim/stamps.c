@@ -9,46 +9,38 @@
 #define POLL_MAX_MS 251 /* a waiter that hears nothing looks at least so often */
 #define LOOK_MS 5000    /* and one that was told when the stamp ends */
 
-const tl_protocol *sim_stamp_row(sim_kind kind) {
-#ifdef TL_COMPAT
-    if (kind == SIM_BRIDGE)
-        return &tl__protocol_bridge;
-    if (kind == SIM_STAMP || kind == SIM_STRICT)
-        return &tl__protocol_timestamp;
-#endif
-    return kind == SIM_AUTO ? &sim_counted_auto : NULL;
+const tl_legacy_options *sim_stamp_options(const sim_world *w, sim_kind kind,
+                                           tl_legacy_options *room) {
+    if (kind == SIM_TOKEN)
+        return NULL;
+    *room = (tl_legacy_options){.size = sizeof *room,
+                                .clock_skew_max_ms = (int32_t)w->cfg.skew_ms,
+                                .legacy_delay_max_ms = (int32_t)w->cfg.lag_ms,
+                                .legacy_ttl_min_ms = w->cfg.java_ttl_ms,
+                                .dialect = w->cfg.dialect ? sim_dialect_name(w) : NULL,
+                                .strict = kind == SIM_STRICT};
+    if (kind == SIM_AUTO) {
+        room->fallback = w->cfg.fallback == 0 ? TL_TIMESTAMP : TL_BRIDGE;
+        room->phase_lease_ms = w->cfg.own_lease_ms;
+        room->namespaces = w->cfg.tool ? sim_config_glob(&w->cfg).namespaces : NULL;
+    }
+    return room;
 }
 
-static bool ask_rules(const sim_world *w, const sim_lock *l, tl_rules *ret, int64_t *ttl_ms,
-                      tl_error *err) {
-    tl_legacy options = {.protocol = l->protocol == sim_stamp_row(SIM_BRIDGE) ? TL_BRIDGE
-                                     : l->protocol == &sim_counted_auto       ? TL_AUTO
-                                                                              : TL_TIMESTAMP,
-                         .options.clock_skew_max_ms = w->cfg.skew_ms,
-                         .options.legacy_delay_max_ms = w->cfg.lag_ms,
-                         .options.legacy_ttl_min_ms = w->cfg.java_ttl_ms,
-                         .options.strict = l->strict};
-    bool ok = l->protocol->rules(&options, NULL, w->key[l->key].k, ret, ttl_ms, err) == TL_OK;
-    if (options.protocol == TL_AUTO)
-        ret->of = sim_phase_space(w, l->client);
-    return ok;
-}
-
-void sim_stamp_rules(sim_world *w, const sim_lock *l, tl_rules *ret, int64_t *ttl_ms) {
+static bool fits(const sim_lock *l, int64_t ttl_ms) {
+    const tl_client *c = l->client->handle;
+    tl_rules rules;
     tl_error err;
-    if (!ask_rules(w, l, ret, ttl_ms, &err))
-        sim_fail(w, l->key, "a lifetime is refused: %s", err.message);
+    return c->protocol->rules(&c->legacy, NULL, (tl_bytes){0}, &rules, &ttl_ms, &err) == TL_OK;
 }
 
 int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *l) {
     int64_t least, most, legacy = w->cfg.java_ttl_ms, wanted = w->cfg.own_ttl_ms;
-    tl_rules rules;
-    tl_error err;
     sim_config_lifetimes(&w->cfg, &least, &most);
-    if (!l->protocol->rules)
+    if (w->cfg.cast[l->actor->id].kind == SIM_TOKEN)
         return sim_draw(w, legacy / 2, legacy);
     if (wanted > 0)
-        return ask_rules(w, l, &rules, &wanted, &err) ? wanted : most;
+        return fits(l, wanted) ? wanted : most;
     switch (sim_draw(w, 0, 5)) {
     case 0: return least;
     case 1: return most;
@@ -71,6 +63,9 @@ bool sim_stamp_by_own_clock(const sim_world *w) {
 
 bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
     sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
+    const sim_lock *l = sim_lock_at(a);
+    if (l && l->plain)
+        return false;
     bool sidecar = !w->cfg.no_eval ||
                    (sim_stamp_watches(w) && (w->legacy || !sim_stamp_by_own_clock(w)));
     return kind == SIM_TOKEN || kind == SIM_AUTO ||
@@ -79,21 +74,21 @@ bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
 
 /* ---- requests without scripts ------------------------------------------------------------------ */
 
-static bool is_word(const sim_order *o, const char *word) {
-    return tl__bytes_eq(o->argv[0], tl__bytes_of(word));
+static bool is_word(const tl_bytes *argv, const char *word) {
+    return tl__bytes_eq(argv[0], tl__bytes_of(word));
 }
 
 /* Nothing on such a server can stop them later. */
-sim_ns sim_stamp_never_after(const sim_world *w, const sim_task *t, const tl_send *send) {
+sim_ns sim_stamp_never_after(const sim_world *w, const sim_host *h, const tl_send *send) {
     const tl_command *c = &send->command[0];
     if (send->count == 0 || c->form != TL_ARGV || send->pin || w->cfg.slow_own)
         return SIM_NEVER;
-    sim_clock clock = sim_clock_from_here(w, &t->client->host->boot, 1);
+    sim_clock clock = sim_clock_from_here(w, &h->boot, 1);
     return sim_clock_when(&clock, send->by.ns);
 }
 
 /* Who was told that it has nothing gets nothing. */
-static void stamp_taken(sim_world *w, const sim_msg *m, int key) {
+static void stamp_taken(sim_world *w, const sim_request *m, int key) {
     const sim_token *t = &w->token[m->token];
     w->stats.stamp_takes++;
     w->key[key].writer = m->token;
@@ -105,7 +100,7 @@ static void stamp_taken(sim_world *w, const sim_msg *m, int key) {
 }
 
 /* Of a stamp that could be taken, or of a faster one's? */
-static void getset(sim_world *w, const sim_msg *m, int key) {
+static void getset(sim_world *w, const sim_request *m, int key) {
     const sim_key *k = &w->key[key];
     bool lost = k->stamp_ms > 0 &&
                 k->stamp_ms > sim_clock_read(&w->server[w->master].wall, w->now) / SIM_MS;
@@ -115,54 +110,65 @@ static void getset(sim_world *w, const sim_msg *m, int key) {
         stamp_taken(w, m, key);
 }
 
-static void tell_command(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply,
-                         int key) {
+static void tell_command(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     char who[] = {m->sender->name, 0};
-    tl_bytes value = o->argc > 2 ? o->argv[2] : (tl_bytes){0};
+    tl_bytes value = m->argc > 2 ? m->argv[2] : (tl_bytes){0};
     bool text = reply->type == TL_REPLY_STRING;
-    if (is_word(o, "GET") || is_word(o, "SET") || (is_word(o, "SETNX") && reply->integer == 0))
+    if (is_word(m->argv, "GET") || is_word(m->argv, "SET") ||
+        (is_word(m->argv, "SETNX") && reply->integer == 0))
         return;
-    sim_say(w, who, key, "%.*s %.*s -> %.*s", (int)o->argv[0].n, o->argv[0].p,
+    sim_say(w, who, key, "%.*s %.*s -> %.*s", (int)m->argv[0].n, m->argv[0].p,
             value.n < 20 ? (int)value.n : 0, value.p, text ? (int)reply->text.n : 2,
             text                                            ? reply->text.p
             : reply->type == TL_REPLY_INT && reply->integer ? "1 "
                                                             : "- ");
 }
 
-void sim_stamp_executed(sim_world *w, const sim_msg *m, const sim_order *o, const tl_reply *reply) {
-    int key = sim_key_named(w, o->argv[1]);
+static void keep_legacy(sim_key *k, tl_bytes text) {
+    k->legacy_n = text.n <= sizeof k->legacy ? text.n : 0;
+    memcpy(k->legacy, text.p, k->legacy_n);
+}
+
+void sim_stamp_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
+    size_t at = is_word(m->argv, "EVAL") ? 3 : 1; /* a script that isn't the library's */
+    int key = m->argc > at ? sim_key_named(w, m->argv[at]) : -1;
     if (key < 0)
         return;
     if (w->telling)
-        tell_command(w, m, o, reply, key);
-    w->key[key].writer = is_word(o, "GET") || is_word(o, "EVAL") ? w->key[key].writer : 0;
-    if (m->token && is_word(o, "SETNX") && reply->integer == 1)
+        tell_command(w, m, reply, key);
+    w->key[key].writer = is_word(m->argv, "GET") ? w->key[key].writer : 0;
+    if (!m->token && ((is_word(m->argv, "SETNX") && reply->integer == 1) ||
+                      (is_word(m->argv, "GETSET") && reply->type != TL_REPLY_ERROR)))
+        keep_legacy(&w->key[key], m->argv[2]);
+    if (m->token && is_word(m->argv, "SETNX") && reply->integer == 1)
         stamp_taken(w, m, key);
-    if (m->token && is_word(o, "DEL") && reply->integer == 1)
+    if (m->token && is_word(m->argv, "DEL") && reply->integer == 1)
         w->token[m->token].ours = w->token[m->token].turn == w->key[key].turns;
-    if (m->token && is_word(o, "GETSET") && reply->type != TL_REPLY_ERROR)
+    if (m->token && is_word(m->argv, "GETSET") && reply->type != TL_REPLY_ERROR)
         getset(w, m, key);
     sim_check_key(w, key);
 }
 
 /* ---- transactions ------------------------------------------------------------------------------ */
 
-static tl_bytes field_of(const sim_order *o, const char *field) {
-    for (int i = 2; i + 1 < o->argc; i += 2)
-        if (tl__bytes_eq(o->argv[i], tl__bytes_of(field)))
-            return o->argv[i + 1];
+static tl_bytes field_of(const tl_bytes *argv, size_t argc, const char *field) {
+    for (size_t i = 2; i + 1 < argc; i += 2)
+        if (tl__bytes_eq(argv[i], tl__bytes_of(field)))
+            return argv[i + 1];
     return (tl_bytes){0};
 }
 
 /* A stamp is written: for a new holder, or for the one that there is. */
-static void wrote(sim_world *w, const sim_msg *m, const sim_order *o, int key) {
+static void wrote(sim_world *w, const sim_request *m, const tl_bytes *argv, size_t argc, int key) {
     const sim_token *t = &w->token[m->token];
     const sim_key *k = &w->key[key];
     int64_t fence = 0;
     bool over = k->stamp_ms > 0; /* what stood there before */
-    if (tl__bytes_to_int(field_of(o, "fence"), &fence)) {
-        sim_check_taken(w, m, m->token, fence, over ? TL_LITERAL("=") : (tl_bytes){0},
-                        (tl_bytes){0}, key);
+    if (tl__bytes_to_int(field_of(argv, argc, "fence"), &fence)) {
+        sim_request reserving = *m;
+        reserving.fences = m->socket->command[0].fences;
+        sim_check_taken(w, &reserving, m->token, fence - (reserving.fences - 1),
+                        over ? TL_LITERAL("=") : (tl_bytes){0}, (tl_bytes){0}, key);
         if (t->dropped && w->whole)
             sim_fail(w, key, "token %u takes %s after its drop has touched the sidecar",
                      (unsigned)m->token, k->name);
@@ -178,62 +184,68 @@ static void wrote(sim_world *w, const sim_msg *m, const sim_order *o, int key) {
                  (unsigned)m->token, k->name);
 }
 
-static void gave_up(sim_world *w, const sim_msg *m, const sim_order *o, int key) {
+static void gave_up(sim_world *w, const sim_request *m, const tl_bytes *argv, int key) {
     w->token[m->token].dropped = true;
-    if (is_word(o, "DEL"))
+    if (is_word(argv, "DEL"))
         sim_check_released(w, key, m->token);
 }
 
-static void tell_transaction(sim_world *w, const sim_msg *m, const tl_reply *exec, int key) {
+static void tell_transaction(sim_world *w, const sim_request *m, const tl_reply *exec, int key) {
     char who[] = {m->sender->name, 0};
-    tl_bytes value = field_of(&m->order[0], "value");
+    const sim_socket *s = m->socket;
+    tl_bytes value = field_of(s->command[0].argv, s->command[0].argc, "value");
     sim_say(w, who, key, "token %u: %.*s %.*s and EXEC -> %s%s", (unsigned)m->token,
-            (int)m->order[0].argv[0].n, m->order[0].argv[0].p, (int)value.n, value.p ? value.p : "",
+            (int)s->command[0].argv[0].n, s->command[0].argv[0].p, (int)value.n,
+            value.p ? value.p : "",
             exec->type == TL_REPLY_ARRAY ? "done"
             : exec->type == TL_REPLY_NIL ? "raced"
                                          : "refused",
-            m->conn->gen != m->gen ? ", late" : "");
+            m->late ? ", late" : "");
 }
 
-void sim_stamp_transacted(sim_world *w, const sim_msg *m) {
-    const tl_reply *exec = NULL;
+void sim_stamp_transacted(sim_world *w, const sim_request *exec_request, const tl_reply *exec) {
+    const sim_socket *s = exec_request->socket;
+    sim_request m = *exec_request;
     int key = -1;
-    bool late = m->conn->gen != m->gen;
-    for (int i = 0; i < m->count; i++) {
-        if (is_word(&m->order[i], "EXEC"))
-            exec = &m->reply[i];
-        if (m->order[i].argc > 1 && key < 0)
-            key = sim_key_beside(w, m->order[i].argv[1]);
-    }
-    if (key < 0 || !exec)
+    for (unsigned i = 0; i < s->queued && key < 0; i++)
+        if (s->command[i].argc > 1)
+            key = sim_key_beside(w, s->command[i].argv[1]);
+    if (key < 0)
         return;
+    const tl_bytes *first = s->command[0].argv;
+    size_t argc = s->command[0].argc;
+    m.token = sim_token_number(w, field_of(first, argc, "token"));
+    if (m.token == 0)
+        m.token = s->command[0].token;
     if (w->telling)
-        tell_transaction(w, m, exec, key);
+        tell_transaction(w, &m, exec, key);
+    bool done = exec->type == TL_REPLY_ARRAY, part = s->command[0].refused;
     w->stats.watch_raced += exec->type == TL_REPLY_NIL;
-    w->stats.watch_late += late && exec->type == TL_REPLY_ARRAY;
-    w->stats.watch_parts += exec->type == TL_REPLY_ARRAY && m->reply[0].type == TL_REPLY_ERROR;
-    if (exec->type != TL_REPLY_ARRAY)
+    w->stats.watch_late += m.late && done;
+    w->stats.watch_parts += done && part;
+    if (!done)
         return;
-    const sim_order *first = &m->order[0];
-    if (m->reply[0].type == TL_REPLY_ERROR)
-        first = NULL; /* executed without it */
-    if (first && is_word(first, "HMSET") && field_of(first, "value").n > 0)
-        wrote(w, m, first, key);
-    else if (first)
-        gave_up(w, m, first, key);
+    if (!part && is_word(first, "HMSET") && field_of(first, argc, "value").n > 0)
+        wrote(w, &m, first, argc, key);
+    else if (!part)
+        gave_up(w, &m, first, key);
     w->key[key].writer = 0;
     sim_check_key(w, key);
 }
 
 /* ---- at any time ------------------------------------------------------------------------------- */
 
+/* Where times are whole seconds a legacy client may have written the same bytes since: S knows its own token yet when
+ * the release was forbidden to write to it. */
 bool sim_stamp_is_of(sim_world *w, int key, uint32_t number) {
+    const sim_key *k = &w->key[key];
     tl_bytes token = {0}, value = {0}, own = sim_key_value(w, key);
     fake_redis *r = w->server[w->master].r;
     if (!fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token) ||
         !fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("value"), &value))
         return false;
-    return own.n > 0 && tl__bytes_eq(own, value) && sim_token_number(w, token) == number;
+    return own.n > 0 && !tl__bytes_eq(own, tl__bytes(k->legacy, k->legacy_n)) &&
+           tl__bytes_eq(own, value) && sim_token_number(w, token) == number;
 }
 
 /* Where nothing goes wrong a lock that may be taken is taken while somebody waits. */
@@ -246,9 +258,10 @@ static void check_prompt(sim_world *w, int key) {
         return;
     for (int i = 0; i < w->cfg.actors; i++) {
         const sim_actor *a = &w->actor[i];
-        const sim_lock *l = (const sim_lock *)a->state; /* the first member of these */
-        if (a->kind == &sim_actor_stamp && a->key == key && l->busy && l->op == SIM_ACQUIRE &&
-            l->retry.kind == TL_RETRY_AUTO && l->op_began < from)
+        const sim_lock *l = sim_lock_at(a);
+        bool token = w->cfg.cast[i].kind == SIM_TOKEN; /* which never takes a stamp over */
+        if (l && !token && a->key == key && l->busy && l->op == SIM_ACQUIRE &&
+            l->retry == TL_RETRY_AUTO && l->op_began < from)
             sim_fail(w, key, "%s could be taken for %lld ms while %s waited", w->key[key].name,
                      (long long)((w->now - from) / SIM_MS), a->name);
     }
@@ -276,7 +289,9 @@ void sim_stamp_changed(sim_world *w, int key) {
     tl_bytes value = sim_key_value(w, key);
     int64_t stamp = 0;
     bool unreadable = value.n > 0 && !is_plain_clients(value) &&
-                      (!tl__bytes_to_int(value, &stamp) || stamp <= 0);
+                      !sim_dialect_read(w, value, &stamp);
+    if (value.n == 0 || unreadable || is_plain_clients(value))
+        stamp = 0;
     if (unreadable && !sim_phase_has_tokens(w))
         sim_fail(w, key, "%s holds what a legacy client can't read: %.*s", k->name, (int)value.n,
                  value.p);

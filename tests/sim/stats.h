@@ -10,6 +10,7 @@
     X(runs, "runs")                                                                                \
     X(broken, "of them with an assumption broken on purpose")                                      \
     X(steps, "steps of shipped machines")                                                          \
+    X(switches, "times that a thread began to run")                                                \
     X(commands, "commands executed by servers")                                                    \
     X(takes, "locks taken")                                                                        \
     X(reasked, "takes that found themselves the holder")                                           \
@@ -37,6 +38,20 @@
     X(lost_taken, "locks lost: taken")                                                             \
     X(lost_gone, "locks lost: gone")                                                               \
     X(lost_max_hold, "locks lost: longest hold over")                                              \
+    X(passed, "locks passed on within a process")                                                  \
+    X(handed, "of these, locks that were told so")                                                 \
+    X(overtaken, "holds that came before a waiter's, at most in a run (summed over runs)")         \
+    X(plain_locks, "locks taken without a fence")                                                  \
+    X(joined, "renewals in a request with others")                                                 \
+    X(begun, "operations begun without blocking")                                                  \
+    X(freed, "locks freed with one of them in flight")                                             \
+    X(told, "events told")                                                                         \
+    X(clients, "clients opened")                                                                   \
+    X(closes, "clients closed")                                                                    \
+    X(lookups, "names looked up")                                                                  \
+    X(lookups_failed, "names that were not found")                                                 \
+    X(starved, "threads that got the processor late")                                              \
+    X(shortened, "reads and writes of a part")                                                     \
     X(woken, "waiters woken by a message")                                                         \
     X(disarmed, "waiters told that nobody will wake them")                                         \
     X(steps_seen, "times a server's clock was seen to have stepped")                               \
@@ -63,6 +78,17 @@
     X(deletes, "keys deleted by hand")                                                             \
     X(wall_steps, "wall clocks stepped")                                                           \
     X(slews, "deadline clocks and servers' clocks slewed to another rate")                         \
+    X(off_rates, "times that a clock was slewed beyond what is assumed")                           \
+    X(freezes, "hosts paused with their clocks")                                                   \
+    X(forks, "processes forked")                                                                   \
+    X(forked_locks, "locks that a forked child was refused")                                       \
+    X(denies, "times a command was forbidden")                                                     \
+    X(forbidden, "requests refused since a command is forbidden")                                  \
+    X(crossslot, "requests refused since their keys lie in several slots")                         \
+    X(tracked, "connections that are told of changes by tracking")                                 \
+    X(unequal, "runs with hosts at unequal distances")                                             \
+    X(promoted_ahead, "failovers to a clock that is ahead")                                        \
+    X(promoted_behind, "failovers by which the server's time goes back")                           \
     X(plain_takes, "locks taken by plain clients")                                                 \
     X(java_takes, "locks taken by Java clients")                                                   \
     X(java_takeovers, "stamps taken over by Java clients")                                         \
@@ -88,6 +114,9 @@
     X(watch_raced, "transactions not executed, since others had touched the lock")                 \
     X(watch_late, "transactions executed after their connection was closed")                       \
     X(watch_parts, "transactions executed without what was refused")                               \
+    X(dialect_takes, "locks taken by legacy clients of another dialect than Java's")               \
+    X(stamps_promoted, "failovers with stamps")                                                    \
+    X(stamps_too_few, "writes with stamps that too few replicas confirmed")                        \
     X(legacy_broken, "runs with an assumption about legacy clients broken on purpose")             \
     X(legacy_two, "two at once inside their validity, in those")
 
@@ -114,11 +143,32 @@
     X(denied, "acquires refused as the register has gone, or is an older one")                     \
     X(drained, "stamps turned into tokens by their holders")
 
+/** By the shipped command only. */
+#define SIM_TOOL_STATS(X)                                                                          \
+    X(tool_runs, "runs of the command to their end")                                               \
+    X(tool_steps, "steps made by it")                                                              \
+    X(tool_inits, "registers made by it")                                                          \
+    X(tool_sweeps, "sweeps")                                                                       \
+    X(tool_refused, "steps refused by it, or given up")                                            \
+    X(tool_named, "legacy clients named by MONITOR")                                               \
+    X(tool_doubts, "times that counts of SETNX and GETSET left a doubt")                           \
+    X(tool_strays, "times that a legacy client's stamp was in the way")                            \
+    X(tool_strangers, "times that a lock was which doesn't follow the phase")                      \
+    X(tool_behind, "times that a client was which hadn't read the phase")                          \
+    X(tool_set_back, "times that the register had been set back")                                  \
+    X(tool_waits, "times that it has waited for what goes away by itself")                         \
+    X(tool_java_waits, "times that Java was told to wait")                                         \
+    X(tool_unseen, "steps to phase 2 while a job that is forgotten didn't run")                    \
+    X(tool_unreached, "runs that didn't reach the server, or lost it")                             \
+    X(tool_interrupted, "runs interrupted")                                                        \
+    X(tool_killed, "runs that ended with their host")
+
 typedef struct {
 #define SIM_STAT_FIELD(name, words) int64_t name;
     SIM_STATS(SIM_STAT_FIELD)
     SIM_STAMP_STATS(SIM_STAT_FIELD)
     SIM_PHASE_STATS(SIM_STAT_FIELD)
+    SIM_TOOL_STATS(SIM_STAT_FIELD)
 #undef SIM_STAT_FIELD
 } sim_stats;
 

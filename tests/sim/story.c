@@ -15,7 +15,7 @@ typedef struct {
     sim_ns at;
     int key;
     char who[4];
-    char text[112];
+    char text[200];
 } line;
 
 struct sim_story {

@@ -1,18 +1,21 @@
 /*
- * A run: the world is made from its configuration, events happen one after the other until nothing
- * is left to happen or a promise is broken. Memory is kept for the next run.
+ * A run: the world is made from its configuration; whoever is ready runs, and when nobody is the next event happens,
+ * until nothing is left to happen or a promise is broken. Memory is kept for the next run.
  */
 #include "world.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "stage.h"
 #include "wire/keys.h"
 
 #define CHUNK 65536
-#define EVENTS_MAX 200000 /* a run that has more goes on without faults, so that it ends */
-#define EVENTS_END (2 * EVENTS_MAX)
-#define CALM_MS 600000 /* everything is over by then */
+#define TURNS_MAX 1000000 /* a run that has more goes on without faults, so that it ends */
+#define CALM_MS 600000    /* everything is over by then */
+
+sim_world *sim_the_world;
 
 typedef struct sim_chunk {
     struct sim_chunk *next;
@@ -64,9 +67,21 @@ sim_world *sim_new(void) {
     return w;
 }
 
+static void free_buffers(sim_world *w) {
+    for (sim_socket *s = w->sockets; s; s = s->all) {
+        fake_buffer *all[] = {&s->up, &s->input, &s->out, &s->down, &s->in};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            fake_buffer_free(all[i]);
+        for (int i = 0; i < SIM_QUEUED; i++)
+            fake_buffer_free(&s->command[i].text);
+    }
+}
+
 void sim_free(sim_world *w) {
+    free_buffers(w);
     sim_servers_free(w);
-    sim_phases_free(w);
+    free(w->ready);
+    sim_fibers_free();
     sim_story_free(w);
     sim_queue_free(&w->queue);
     free(w->token);
@@ -90,44 +105,59 @@ static void make_key(sim_world *w, int i) {
 }
 
 static void make_actor(sim_world *w, int i) {
-    static const sim_actor_kind *const kinds[SIM_KIND_COUNT] = {
-        [SIM_TOKEN] = &sim_actor_token, [SIM_PLAIN] = &sim_actor_plain,
-        [SIM_JAVA] = &sim_actor_java,   [SIM_BRIDGE] = &sim_actor_stamp,
-        [SIM_STAMP] = &sim_actor_stamp, [SIM_STRICT] = &sim_actor_stamp,
-        [SIM_AUTO] = &sim_actor_stamp,  [SIM_OPERATOR] = &sim_actor_operator};
+    const sim_actor_kind *const kinds[SIM_KIND_COUNT] = {
+        [SIM_TOKEN] = &sim_actor_lock,
+        [SIM_PLAIN] = &sim_actor_plain,
+        [SIM_JAVA] = &sim_actor_java,
+        [SIM_BRIDGE] = &sim_actor_lock,
+        [SIM_STAMP] = &sim_actor_lock,
+        [SIM_STRICT] = &sim_actor_lock,
+        [SIM_AUTO] = &sim_actor_lock,
+        [SIM_OPERATOR] = w->cfg.tool ? &sim_actor_migrate : &sim_actor_operator};
     sim_actor *a = &w->actor[i];
     const sim_cast *cast = &w->cfg.cast[i];
-    a->kind = kinds[cast->kind];
+    a->kind = cast->loops ? &sim_actor_loop : kinds[cast->kind];
+    a->w = w;
     a->host = &w->host[cast->host];
     a->key = cast->key;
     a->id = (uint8_t)i;
     (void)snprintf(a->name, sizeof a->name, "%c%d", a->host->name, i);
 }
 
+static void *live(void *ctx) {
+    sim_actor *a = ctx;
+    (void)sim_enter();
+    a->kind->live(a->w, a);
+    a->lives = false;
+    sim_leave();
+    return NULL;
+}
+
 void sim_actor_start(sim_world *w, sim_actor *a) {
-    a->alarm = SIM_ALARM;
+    (void)w;
     memset(a->state, 0, a->kind->size);
-    a->kind->start(w, a);
-}
-
-static void act(sim_world *w, void *who, uint32_t tag) {
-    sim_actor *a = who;
-    if (sim_host_alarm(w, a->host, &a->alarm, SIM_RANK_ACTOR, act, who, tag) && a->host->up)
-        a->kind->act(w, a);
-}
-
-void sim_actor_wait(sim_world *w, sim_actor *a, sim_ns ns) {
-    sim_alarm_set(&w->queue, &a->alarm, w->now + ns, SIM_RANK_ACTOR, act, a);
+    a->lives = true;
+    sim_thread_new(a->host, live, a)->detached = true;
 }
 
 /* Whatever is in use belongs to the former run: make it spare again. */
 static void collect(sim_world *w) {
+    free_buffers(w);
     for (chunk *c = w->chunks; c; c = c->next)
         c->used = 0;
     w->chunk_at = w->chunks;
-    w->spare_msg = NULL;
-    w->spare_conn = w->conns = NULL;
-    w->spare_task = NULL;
+    w->spare_socket = w->sockets = NULL;
+    w->spare_thread = NULL;
+    w->answer_count = 0;
+}
+
+static void make_host(sim_world *w, int i) {
+    sim_host *h = &w->host[i];
+    memset(h, 0, offsetof(sim_host, asked));
+    h->id = (uint8_t)i;
+    h->name = (char)('A' + i);
+    for (int k = 0; k < SIM_CLIENTS; k++)
+        h->client[k].host = h;
 }
 
 static void make(sim_world *w, const sim_config *config, bool tell) {
@@ -135,6 +165,7 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     w->telling = tell;
     w->random = config->seed ^ UINT64_C(0x7469646c6f636b);
     w->now = 0;
+    w->run++;
     w->hash = w->event = 0;
     w->calm = w->failed = false;
     w->whole = sim_config_whole(config);
@@ -143,8 +174,8 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     w->calm_all_along = sim_config_calm(config);
     w->full = false;
     sim_tokens_reset(w);
-    w->gated = NULL;
-    w->pushed = NULL;
+    w->mark = 1;
+    sim_threads_reset(w);
     sim_queue_clear(&w->queue);
     collect(w);
     sim_story_reset(w);
@@ -153,13 +184,15 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     sim_servers_reset(w);
     sim_phases_reset(w);
     for (int i = 0; i < w->cfg.hosts; i++) {
-        w->host[i] = (sim_host){.id = (uint8_t)i, .name = (char)('A' + i)};
+        make_host(w, i);
         sim_host_boot(w, &w->host[i]);
     }
     for (int i = 0; i < w->cfg.actors; i++)
         make_actor(w, i);
     for (int i = 0; i < w->cfg.actors; i++)
         sim_actor_start(w, &w->actor[i]);
+    if (w->play)
+        sim_stage_begin(w);
     sim_faults_start(w);
 }
 
@@ -167,6 +200,11 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
 
 static void begin_calm(sim_world *w) {
     w->calm = true;
+    for (int i = 0; i < w->resting; i++)
+        sim_thread_ready(w, w->rests[i]);
+    for (int i = 0; i < w->cfg.actors; i++)
+        if (w->actor[i].kind->calm)
+            w->actor[i].kind->calm(w, &w->actor[i]);
     sim_tell(w, "", SIM_ALL, "from here on no more faults, and nothing new is begun");
 }
 
@@ -175,27 +213,37 @@ static void happen(sim_world *w, const sim_event *e) {
     w->event = e->order;
     sim_mark(w, (uint64_t)e->at);
     e->fire(w, e->who, e->tag);
-    if (w->gated) {
-        w->gated->now_is_stale = false;
-        w->gated = NULL;
-    }
+}
+
+/* The next thing that happens, when nobody is ready any more. False: there is none. */
+static bool go_on(sim_world *w, int64_t turns) {
+    sim_event e;
+    if (!sim_queue_take(&w->queue, &e))
+        return false;
+    if (!w->calm && (e.at >= w->cfg.until || turns >= TURNS_MAX))
+        begin_calm(w);
+    if (e.at > w->cfg.until + CALM_MS * SIM_MS || turns > 2 * TURNS_MAX)
+        sim_fail(w, SIM_ALL, "it never comes to rest");
+    else
+        happen(w, &e);
+    return true;
 }
 
 static void run(sim_world *w) {
-    sim_event e;
-    int64_t events = 0;
-    sim_ns end = w->cfg.until + CALM_MS * SIM_MS;
-    while (!w->failed && sim_queue_take(&w->queue, &e)) {
-        if (!w->calm && (e.at >= w->cfg.until || events >= EVENTS_MAX))
-            begin_calm(w);
-        if (e.at > end || ++events > EVENTS_END) {
+    int64_t turns = 0;
+    bool more = true;
+    while (!w->failed && more) {
+        if (++turns > 2 * TURNS_MAX)
             sim_fail(w, SIM_ALL, "it never comes to rest");
-            break;
-        }
-        happen(w, &e);
+        else if (w->ready_count > 0)
+            sim_threads_run(w);
+        else
+            more = go_on(w, turns);
     }
     if (!w->failed)
         sim_check_end(w);
+    if (w->play)
+        sim_stage_end(w);
 }
 
 void sim_stats_add(sim_stats *to, const sim_stats *from) {
@@ -208,12 +256,13 @@ void sim_stats_add(sim_stats *to, const sim_stats *from) {
 sim_result sim_run(sim_world *w, const sim_config *config, bool tell, sim_stats *stats) {
     w->stats = (sim_stats){.runs = 1,
                            .broken = !sim_config_whole(config),
+                           .unequal = config->near[0] != config->near[1],
                            .legacy_broken = config->stamps && !sim_config_legacy(config)};
-    sim_attempt_steps = sim_attempts_quiet = 0;
+    sim_the_world = w;
     make(w, config, tell);
+    sim_tool_begin(w);
     run(w);
-    w->stats.steps += sim_attempt_steps;
-    w->stats.quiet_refused += sim_attempts_quiet;
+    sim_tool_end(w);
     if (stats)
         sim_stats_add(stats, &w->stats);
     sim_result result = {.failed = w->failed,

@@ -1,250 +1,233 @@
 /*
- * The simulated world, as its parts see it. One thread, one seed; nothing depends on an address.
+ * The simulated world, as its parts see it. One thread of the system, one seed; nothing depends on an address.
  *
- * Parts: link (the network), conn (a connection as src/transport/conn_redis.c behaves), wake (src/transport/wakeup.c),
- * client (src/client/driver.c and src/client/keeper.c), lock (src/client/lock.c), server (the fake server, its replicas
- * and its clock), faults, actors, check (what must hold), story.
+ * What ships runs as it is, on what stands below its seams: thread (threads, mutexes, conditions), ground (clocks, waiting,
+ * names, randomness), socket (connections and the network). Beside it: server (the fake server, its
+ * replicas and its clock), faults, actors, observe (what the library does, seen from outside), check (what must
+ * hold), story.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
+#include <tidelock/inspect.h>
+#include <tidelock/legacy.h>
+#include <tidelock/tidelock.h>
+
+#include "client/lock.h"
 #include "clocks.h"
 #include "config.h"
 #include "fake_redis.h"
+#include "fake_resp.h"
+#include "fiber.h"
+#include "heap.h"
 #include "phases.h"
-#include "protocol/acquire.h"
-#include "protocol/renew.h"
-#include "protocol/settle.h"
 #include "random.h"
 #include "sim.h"
 #include "stats.h"
+#include "tool.h"
+#include "transport/resp.h"
 
-#define SIM_TEXT 2048 /* bytes of a message and its reply */
-#define SIM_NODES 24  /* items of a reply */
-#define SIM_TASKS 64  /* of a keeper */
-#define SIM_ACTOR_STATE 6144
-#define SIM_STEPS_AT_ONCE 40 /* a machine that steps more often at one instant loops */
+#define SIM_FDS 96     /* descriptors of a host */
+#define SIM_ASKED 1024 /* requests of a host that are remembered */
+#define SIM_ACTOR_STATE 2048
+#define SIM_STAMP_SIZE 80    /* room for any stamp's text */
+#define SIM_STEPS_AT_ONCE 60 /* a machine that steps more often at one instant loops */
 
 typedef struct sim_world sim_world;
 typedef struct sim_host sim_host;
-typedef struct sim_conn sim_conn;
-typedef struct sim_task sim_task;
+typedef struct sim_thread sim_thread;
+typedef struct sim_socket sim_socket;
 typedef struct sim_client sim_client;
 typedef struct sim_lock sim_lock;
 typedef struct sim_actor sim_actor;
-typedef struct sim_msg sim_msg;
 
-/* ---- messages and connections ------------------------------------------------------------------ */
+/* ---- threads ----------------------------------------------------------------------------------- */
 
-typedef struct {
-    uint8_t script, nkeys, argc;
-    bool is_script;
-    tl_bytes argv[TL_ARGV_MAX];
-} sim_order;
-
-/** Of a lease on a phase, what checks want to know. */
-typedef struct {
-    int64_t epoch;
-    tl_mono until;
-    int8_t phase;
-} sim_lease;
-
-/** A connection as the server has it, with what it watches: it outlives the client's end for as long
- *  as something of it is in flight. */
-typedef struct {
-    fake_conn *at;
-    unsigned refs;
-} sim_session;
-
-/** A request, then also its reply. In a connection's queue, or in flight, or both. */
-struct sim_msg {
-    struct sim_msg *next;
-    sim_conn *conn;
-    uint32_t gen;   /**< of the connection when it was sent */
-    uint32_t epoch; /**< of the server */
-    const sim_host *sender;
-    int64_t boot; /**< tells whether it has crashed since */
-    void *who;    /**< the answer is for; NULL: nobody any more */
-    uint16_t ticket;
-    uint8_t count, refs, server;
-    const tl_pin *pin;    /**< NULL: none */
-    sim_session *session; /**< of a transaction's */
-    bool unsent, given_up, by_text, effect, subscriber;
-    uint32_t token;     /**< of the lock that it is for; 0: none */
-    sim_ns never_after; /**< assumed: it isn't executed later */
-    tl_mono by, sent;
-    sim_order order[TL_COMMANDS_MAX];
-    tl_reply reply[TL_COMMANDS_MAX], node[SIM_NODES];
-    sim_lease lease; /**< by which a phase decides what it does; until.ns 0: none */
-    uint32_t nodes, used;
-    char text[SIM_TEXT];
+/** A thread of a simulated process. */
+struct sim_thread {
+    sim_fiber fiber;
+    sim_host *host;
+    sim_thread *next; /**< spare ones, or those that wait for the same */
+    sim_thread *all;  /**< the next of its host's */
+    enum { SIM_SPARE, SIM_READY, SIM_RUNS, SIM_WAITS, SIM_HELD_UP, SIM_OVER } state;
+    uint32_t life; /**< grows with each that it stands for */
+    uint8_t id;
+    bool detached, woken;
+    const void *waits_for; /**< a mutex, a condition, a thread; NULL: none of these */
+    void *(*work)(void *ctx);
+    void *ctx;
+    const struct pollfd *fds; /**< or descriptors */
+    unsigned fd_count;
+    sim_alarm alarm;
+    tl_mono seen;    /**< the clock as it was read last */
+    sim_lease lease; /**< on the phase, as the step that runs was given it */
+    unsigned held;   /**< mutexes */
+    sim_tool *tool;  /**< the command that it runs; NULL: none */
 };
 
-/** What a connection tells its owner. The event lacks `server`. */
-typedef struct {
-    void (*answer)(sim_world *w, sim_conn *conn, void *who, tl_event *e);
-    void (*up)(sim_world *w, sim_conn *conn, const tl_interval *bracket, int64_t uptime_us);
-    void (*down)(sim_world *w, sim_conn *conn);
-} sim_calls;
+/* ---- what was asked ------------------------------------------------------------------------------ */
 
-struct sim_conn {
-    sim_conn *next; /**< of those that are free, or idle in a client's pool */
-    sim_conn *all;  /**< the next of all there are */
+/** A request, as the machine that built it knows it. */
+typedef struct {
+    uint64_t hash; /**< of its words; 0: none */
+    int64_t boot;  /**< of its host */
+    uint32_t run, number, token;
+    int32_t fences; /**< that are reserved */
+    sim_lock *lock; /**< NULL: nobody's any more, or not a lock's */
+    tl_mono by, sent;
+    sim_ns at;          /**< when, in true time */
+    sim_ns never_after; /**< assumed: it isn't executed later */
+    sim_lease lease;    /**< by which a phase decides what it does; until.ns 0: none */
+} sim_asked;
+
+/** A command that the server executes. */
+typedef struct sim_request {
+    sim_socket *socket;
+    const sim_host *sender;
+    const sim_asked *asked; /**< what is known of it, or all 0 */
+    uint8_t script;
+    uint16_t nkeys;
+    bool is_script, late; /**< late: its connection has been closed */
+    const tl_bytes *argv; /**< of a script keys, then arguments; else the whole command */
+    size_t argc;
+    uint32_t token; /**< for which it is; 0: none */
+    int32_t fences; /**< that it reserves */
+} sim_request;
+
+/* ---- sockets ------------------------------------------------------------------------------------- */
+
+#define SIM_QUEUED 12 /* commands of a transaction that are remembered */
+
+/** The far end of a descriptor, and what is on its way. It lives until nothing is. */
+struct sim_socket {
+    sim_socket *next; /**< spare */
+    sim_socket *all;
     sim_world *w;
     sim_host *host;
-    void *owner;
-    const sim_calls *calls;
-    uint32_t gen; /**< grows whenever it is closed: what was in flight is another's */
-    uint32_t epoch;
+    int64_t boot;
+    unsigned refs; /**< its descriptor, and what is in flight */
+    int fd;        /**< -1: closed */
     uint8_t server;
-    enum { SIM_DOWN, SIM_OPENING, SIM_UP } state;
-    bool served;
+    uint32_t epoch;
+    enum { SIM_CONNECTING, SIM_OPEN, SIM_REFUSED, SIM_BROKEN } state; /**< as its host knows */
     bool dead_up, dead_down; /**< nothing gets through any more */
     bool withheld;           /**< nor what is in flight */
-    bool hung_up;            /**< the host has been told of the end, but nobody has looked */
-    bool polled;             /**< somebody always looks */
-    bool subscriber;
-    bool pinned; /**< a transaction is open, and the answer is being given that may close it */
-    sim_session *session;
-    tl_mono planned;
-    unsigned failures;
-    sim_ns retry_at;
-    tl_mono login_by, login_sent, idle_since;
-    int64_t stamp_us, uptime_us;
+    bool late;          /**< closed by the host, and what was in flight is executed all the same */
+    bool dropped;       /**< closed, and it is not */
+    bool listed;        /**< in sim_world.answers */
+    bool ended;         /**< the server has closed it in good order */
+    fake_conn *session; /**< at the server */
+    sim_tool *tool;     /**< that has opened it, in a run of it; NULL: something else */
+    uint32_t tool_run;
+    fake_buffer up, input, out, down,
+        in; /**< in flight; at the server; answers; in flight; at the host */
     sim_ns fifo_up, fifo_down, blocked; /**< blocked: the server waits for replicas until then */
-    sim_msg *head, *tail;
-    sim_alarm alarm;
-    fake_conn *remote; /**< at the server; subscribers only */
+    sim_ns closed;                      /**< when its host closed it */
+    sim_ns never_after; /**< assumed of a legacy client: nothing is executed later */
+    /* a transaction */
+    bool multi;
+    unsigned queued;
+    struct {
+        fake_buffer text;
+        tl_bytes argv[16];
+        size_t argc;
+        bool refused;
+        int32_t fences;
+        uint32_t token;
+    } command[SIM_QUEUED];
 };
+
+typedef struct {
+    enum { SIM_CLOSED, SIM_WAKE, SIM_TIMER, SIM_SOCKET } kind;
+    bool posted;
+    tl_mono at; /**< TIMER */
+    sim_alarm alarm;
+    sim_host *host;
+    sim_socket *socket;
+} sim_fd;
 
 /* ---- hosts ------------------------------------------------------------------------------------- */
 
-typedef struct {
-    int listeners;
-    enum { SIM_UNTOLD, SIM_ARMED, SIM_NOT_ARMED } told;
-    uint32_t asked; /**< number of the SUBSCRIBE */
-} sim_topic;
-
-typedef struct {
-    sim_conn *conn; /**< NULL: not needed yet */
-    sim_topic topic[SIM_KEYS];
-    sim_task *waiter[SIM_ACTORS];
-    int waiters;
-    uint32_t said, answered;
-    sim_alarm alarm;
-    tl_mono heard;
-} sim_wake;
-
-/* ---- tasks and locks --------------------------------------------------------------------------- */
-
-enum { SIM_WOKEN = 1, SIM_WAKE_ARMED = 2, SIM_WAKE_DISARMED = 4, SIM_WAKE_CANCEL = 8 };
-
-/** A machine that is run: by a caller's thread (a line of its own) or by the keeper. */
-struct sim_task {
-    sim_task *next; /**< of those that are free */
-    sim_client *client;
-    void *machine;
-    tl_step step;
-    void (*stepped)(sim_world *w, sim_task *task, const tl_out *out, tl_status status);
-    sim_lock *lock;
-    bool keeper, running;
-    sim_conn *line; /**< driver: NULL while nothing is in flight */
-    sim_msg *asked; /**< keeper: the one in flight, */
-    bool owes;      /**< the server's clock has stepped, and it hasn't asked since */
-    unsigned in_flight;
-    tl_mono until;
-    sim_alarm alarm, wake;
-    unsigned flags; /**< posted to a caller that waits */
-    int listens;    /**< key; -1: none */
-    uint32_t run;   /**< grows with each machine that it runs */
-    tl_mono last;   /**< the clock at the last step */
-    sim_ns instant; /**< of the last step, and how many there were */
-    unsigned at_instant;
-    uint8_t key;
-    sim_lease lease; /**< by which its attempt acts; until.ns 0: none */
-    union {
-        tl_acquisition acquire;
-        tl_settle settle;
-    } room; /**< the machine of a detached task */
-};
-
-/** A tl_client with its keeper. */
+/** A tl_client. */
 struct sim_client {
     sim_host *host;
-    tl_server server;
-    sim_conn *idle;
-    sim_conn *keeper; /**< NULL: not needed yet */
-    sim_wake wake;
-    sim_task *task[SIM_TASKS]; /**< that the keeper runs, in the order of starting */
-    int tasks;
-    sim_alarm alarm;  /**< to rejudge every lock */
+    tl_client *handle;
+    unsigned users;
+    bool opening; /**< or closing: wait */
+    bool dispatch;
+    uint8_t kind;
     sim_ns step_seen; /**< when a server's clock was last seen to have stepped; 0: never */
-    char owner[16];
-    sim_task attend; /**< that keeps its lease fresh; machine NULL: none was read yet */
-    _Alignas(16) char attendant[SIM_ATTENDANT];
+    sim_actor *owner; /**< whose alone it is; NULL: everybody's of the host */
+    sim_alarm pause;
 };
+
+#define SIM_CLIENTS 4
 
 struct sim_host {
     char name;
     uint8_t id;
     bool up;
-    sim_clock boot;               /**< the deadline clock */
-    int64_t booted;               /**< what it showed first: tells one life from another */
-    sim_clock wall;               /**< ns since the epoch; legacy clients look at it */
-    sim_ns paused_until, stalled; /**< stalled: the end of the last stop */
-    sim_ns cut_up, cut_down;      /**< partitioned until */
-    tl_mono stale;                /**< what the clock showed before the stop ... */
-    uint64_t stale_event;         /**< ... for this event; 0: none */
-    bool now_is_stale;
-    bool java_flag; /**< DistributeLockUtil's one field */
-    sim_client client;
+    sim_world *w;
+    sim_clock boot; /**< the deadline clock */
+    int64_t booted; /**< what it showed first: tells one life from another */
+    sim_clock wall; /**< ns since the epoch; legacy clients look at it */
+    sim_ns paused_until,
+        stalled; /**< stalled: the end of the last stop, of it or of one of its threads */
+    sim_ns cut_up, cut_down; /**< partitioned until */
+    bool java_flag;          /**< DistributeLockUtil's one field */
+    sim_heap *heap;
+    sim_thread *threads;
+    unsigned thread_count, threads_made;
+    sim_fd fd[SIM_FDS];
+    unsigned fds; /**< open ones */
+    sim_client client[SIM_CLIENTS];
+    sim_asked asked[SIM_ASKED]; /**< last: not zeroed */
 };
 
 typedef enum { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE } sim_op;
 
-/** A tl_lock. */
+/** A tl_lock, and what its user knows of it. */
 struct sim_lock {
+    tl_lock *handle; /**< NULL: none is made */
     sim_client *client;
     sim_actor *actor;
     uint8_t key;
-    const tl_protocol *protocol;
-    bool strict;
-    tl_rules rules;
-    tl_proof proof;
-    tl_retry retry;
+    bool strict, plain; /**< plain: without a fence */
     int64_t ttl_ms, max_hold_ms;
+    tl_retry_kind retry;
+    uint32_t retry_max;
     bool manual_renew;
-    tl_token token;
-    uint32_t number; /**< of the token */
-    tl_mono deadline;
-    uint64_t fence;
-    tl_state state;
-    bool cancelled;
-    bool busy; /**< an operation is in flight */
+    bool busy;  /**< an operation is in flight */
+    bool going; /**< it is being freed */
+    bool loops; /**< which is told by an event loop, that may be late */
     sim_op op;
     int64_t op_ms; /**< how long it may take, or TL_FOREVER */
     sim_ns op_began;
-    tl_mono hold_by; /**< it is to be lost by then */
     bool believed;   /**< when the release began */
-    int64_t extend_ms;
-    sim_task drive, watch;
-    tl_renew renew;
-    bool reported, told_held; /**< a report is queued; AT_RISK has been told */
-    tl_lock_event event;
-    sim_alarm report;
-    union {
-        tl_acquisition acquire;
-        tl_settle settle;
-    } machine;
-    /** An operation has ended, or an event is reported (op unused). */
-    void (*done)(sim_world *w, sim_lock *lock, tl_err code);
-    void (*told)(sim_world *w, sim_lock *lock, const tl_lock_event *event);
+    tl_mono hold_by; /**< it is to be lost by then */
+    bool has;        /**< from the answer to the release */
+    bool owes;       /**< the server's clock has stepped, and nothing was asked since */
+    bool noted_lost; /**< by its machine */
+    tl_mono lost_deadline;
+    tl_lost_why why;
+    tl_state told;   /**< the last event; FREE: none yet */
+    uint32_t number; /**< of the token of the last operation */
+    uint32_t drawn;  /**< the last that was asked for */
+    uint64_t fence;  /**< of the last hold */
+    uint32_t behind; /**< whom it stands in the local queue; a bit each */
+    sim_ns lost_at;
+    uint32_t overtaken; /**< by how many holds, while it has waited */
 };
 
 /** What was promised about a token. */
 typedef struct {
     enum { SIM_ASKING, SIM_HAD, SIM_MOVED_ON, SIM_NOT_ACQUIRED } promise;
-    uint8_t host, key;
+    bool maybe, detached, ended; /**< as the machine that asked for it ended */
+    bool goes_on;                /**< the machine that releases it, without its caller */
+    bool passed;                 /**< to another lock of the process, who hasn't heard of it yet */
+    uint8_t fences;              /**< reserved, the first included, as its machine has it, */
+    uint8_t reserved;            /**< and as the server */
+    uint8_t host;
     bool taken, crashed, released;
     uint32_t turn;         /**< with stamps: which of the key's it was */
     bool again;            /**< taken a second time, by a late request */
@@ -263,7 +246,6 @@ typedef struct {
     bool up;
     uint32_t epoch; /**< grows when it dies, and whatever was sent to it is lost */
     sim_ns busy_until;
-    int64_t started_us; /**< on its own clock */
 } sim_server;
 
 typedef struct {
@@ -277,27 +259,32 @@ typedef struct {
     char name[16], sidecar[32];
     tl_bytes k, s;
     uint64_t fence;       /**< the last */
+    uint64_t told_fence;  /**< and of those that were told theirs */
     uint32_t holder;      /**< number of the token taken last; 0: none */
+    uint32_t passed;      /**< number of the token passed on last within a process */
     bool mixed;           /**< Java clients meet others on it */
     bool stolen;          /**< and its holder has suffered from that */
     sim_ns free_since;    /**< its release; SIM_NEVER: it is held, or has expired */
     uint32_t spent;       /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
     /* with stamps */
-    int64_t stamp_ms; /**< that it holds; 0: something else, or nothing */
+    int64_t stamp_ms; /**< the last at which a reader may call it held; 0: it holds no stamp */
     sim_ns free_from; /**< when it may be taken; SIM_NEVER: not by itself */
     uint32_t writer;  /**< number of the token for which it was written without a script */
     uint32_t turns;   /**< how often it has been taken, by whomever */
+    char legacy[SIM_STAMP_SIZE]; /**< what a legacy client has written last */
+    size_t legacy_n;
 } sim_key;
 
 /* ---- actors ------------------------------------------------------------------------------------ */
 
-/** A kind of actor: one file. `state` is zeroed before start, also after a crash. */
+/** A kind of actor: one file. `state` is zeroed before it lives, also after a crash. */
 typedef struct {
     const char *name;
     size_t size;
-    void (*start)(sim_world *w, sim_actor *a);
-    void (*act)(sim_world *w, sim_actor *a); /**< its alarm */
+    void (*live)(
+        sim_world *w,
+        sim_actor *a); /**< in a thread of its own; it returns when nothing new is to begin */
     void (*crash)(sim_world *w,
                   sim_actor *a); /**< its host is gone: forget everything; may be NULL */
     /** Does it count on its key being its own now? NULL: it has no such right. */
@@ -305,25 +292,27 @@ typedef struct {
     tl_bytes (*value)(const sim_actor *a);     /**< what the key then holds */
     void (*stop)(sim_world *w, sim_actor *a);  /**< it is to come to an end soon; may be NULL */
     void (*check)(sim_world *w, sim_actor *a); /**< its own promises; may be NULL */
-    void (*end)(sim_world *w, sim_actor *a);   /**< the run is over: nothing may be in flight */
+    void (*calm)(sim_world *w, sim_actor *a);  /**< it needn't go on; may be NULL */
 } sim_actor_kind;
 
-extern const sim_actor_kind sim_actor_token, sim_actor_plain, sim_actor_java, sim_actor_stamp,
-    sim_actor_operator;
+extern const sim_actor_kind sim_actor_lock, sim_actor_loop, sim_actor_plain, sim_actor_java,
+    sim_actor_operator, sim_actor_migrate;
 
 struct sim_actor {
     const sim_actor_kind *kind;
+    sim_world *w;
     sim_host *host;
     uint8_t id, key;
+    bool lives; /**< its thread is there */
     char name[4];
-    sim_alarm alarm;
     _Alignas(16) char state[SIM_ACTOR_STATE];
 };
 
-/** Zero its state, and start it. */
 void sim_actor_start(sim_world *w, sim_actor *a);
-/** Its alarm, from now on. */
-void sim_actor_wait(sim_world *w, sim_actor *a, sim_ns ns);
+/** Asleep for about so long: a host may stop meanwhile. For the thread that runs. */
+void sim_sleep(sim_world *w, sim_ns ns);
+/** The same until there is calm, or that has passed. */
+void sim_rest(sim_world *w, sim_ns ns);
 
 /* ---- the world --------------------------------------------------------------------------------- */
 
@@ -332,20 +321,30 @@ struct sim_world {
     sim_queue queue;
     sim_ns now;
     uint64_t random, hash, event;
+    uint32_t run;        /**< number of it */
+    uint32_t asked;      /**< requests, so far */
     bool calm;           /**< no more faults, and nothing new is begun */
     bool whole;          /**< the assumptions hold */
     bool kept;           /**< those that phases rest on, too: a failover may lose writes */
     bool legacy;         /**< those about legacy clients, too */
     bool calm_all_along; /**< no faults in this run */
     bool full;           /**< the master's memory */
-    sim_host *gated;     /**< whose clock is shown as it was, during this event */
+    sim_fiber main;      /**< of the world itself */
+    sim_thread *thread;  /**< that runs; NULL: none does */
+    sim_thread **ready;
+    uint32_t ready_count, ready_room;
+    sim_thread *spare_thread;
+    sim_thread *rests[SIM_ACTORS]; /**< those that wait for calm */
+    int resting;
     sim_host host[SIM_HOSTS];
     sim_key key[SIM_KEYS];
     sim_actor actor[SIM_ACTORS];
     sim_server server[SIM_SERVERS];
     int master;
     bool failing_over;
-    sim_ns promoted; /**< when the present master became it; 0: it has been from the start */
+    int64_t died_showing; /**< the clock of the master that failed last */
+    sim_ns went_back;     /**< by how much failovers have set the time back */
+    sim_ns promoted;      /**< when the present master became it; 0: it has been from the start */
     sim_write *log;
     uint32_t log_count, log_room, log_used, log_size;
     char *log_bytes;
@@ -353,14 +352,18 @@ struct sim_world {
     sim_ns log_fifo[SIM_SERVERS];
     sim_token *token;
     uint32_t tokens, token_room;
-    sim_msg *spare_msg;
-    sim_conn *spare_conn, *conns;
-    sim_task *spare_task;
+    sim_socket *spare_socket, *sockets;
+    sim_socket *answers[64]; /**< to whom the server has answered at this instant */
+    unsigned answer_count;
     struct sim_chunk *chunks, *chunk_at; /**< what all these are cut from */
-    sim_msg *pushed;                     /**< while the server executes: what it publishes */
-    const sim_msg *pushing;              /**< the subscriber\'s command that it executes */
     sim_migration migration;
     sim_stats stats;
+    struct sim_choices *choices; /**< NULL: as the seed draws */
+    const struct sim_play *play; /**< instead of actors: stage.h; NULL: none */
+    sim_ns stop[2];              /**< with choices: for how long one may be held up; */
+    unsigned stops;              /**< so many of them are tried */
+    unsigned next;               /**< 1 and more: the place of the one that is to run next */
+    unsigned char mark;          /**< 0: this is a forked child */
     bool telling;
     struct sim_story *story;
     bool failed;
@@ -369,6 +372,9 @@ struct sim_world {
     char failure[240];
     const char *failure_kind;
 };
+
+/** The world that runs: what ships has no other way to it. */
+extern sim_world *sim_the_world;
 
 /* ---- world.c ----------------------------------------------------------------------------------- */
 
@@ -390,29 +396,88 @@ static inline void sim_mark(sim_world *w, uint64_t what) {
     w->hash = (w->hash ^ what) * UINT64_C(0x100000001B3);
 }
 
+/* ---- thread.c ---------------------------------------------------------------------------------- */
+
+/** One of several ways to go on: drawn, or as an exhaustive search has it. */
+unsigned sim_choose(sim_world *w, unsigned ways);
+void sim_threads_reset(sim_world *w);
+/** Run one of those that are ready. */
+void sim_threads_run(sim_world *w);
+sim_thread *sim_thread_new(sim_host *host, void *(*work)(void *ctx), void *ctx);
+/** It may run again. */
+void sim_thread_ready(sim_world *w, sim_thread *t);
+/** For the one that runs: others may go first. where: for the story */
+void sim_thread_may_switch(sim_world *w, const char *where);
+/** For the one that runs: until sim_thread_ready, or until then. True: that has passed. */
+bool sim_thread_block(sim_world *w, sim_ns until);
+/** All threads of a host that has crashed. */
+void sim_threads_kill(sim_world *w, sim_host *host);
+/** What ships calls: within, memory is the simulator's own. */
+sim_thread *sim_enter(void);
+void sim_leave(void);
+
+/* ---- ground.c ------------------------------------------------------------------------------------ */
+
+/** A descriptor's readiness may have changed. */
+void sim_fd_changed(sim_world *w, sim_host *host, int fd);
+sim_fd *sim_fd_at(sim_host *host, int fd);
+/** -1: there is none left. */
+int sim_fd_open(sim_host *host, int kind);
+void sim_fd_close(sim_host *host, int fd);
+
+/* ---- socket.c ------------------------------------------------------------------------------------ */
+
+/** The connection has been reset, or its server has died: the host learns of it now. */
+void sim_socket_reset(sim_world *w, sim_socket *s);
+/** What the server has answered goes to the hosts. */
+void sim_sockets_answer(sim_world *w);
+/** The host is gone. */
+void sim_socket_abandon(sim_world *w, sim_socket *s);
+void sim_socket_let_go(sim_world *w, sim_socket *s);
+
+/* ---- link.c ------------------------------------------------------------------------------------ */
+
+/** Its usual one-way delay. */
+sim_ns sim_link_delay(const sim_world *w, const sim_host *host);
+/** When something sent now arrives, behind what was sent before. */
+sim_ns sim_link_up(sim_world *w, const sim_host *host, sim_ns *fifo);
+sim_ns sim_link_down(sim_world *w, const sim_host *host, sim_ns *fifo);
+
+/* ---- raw.c: a connection of programs that aren't tidelock's ------------------------------------------ */
+
+typedef struct {
+    int fd; /**< -1: none */
+    tl_resp *resp;
+    bool maybe;   /**< the last request may have been executed, though it has no answer */
+    tl_mono sent; /**< before its first byte left */
+    sim_ns never_after;
+    unsigned opened; /**< how often it has connected */
+    tl_reply reply[4];
+} sim_raw;
+
+/** Ask, and wait for as many answers as there are commands, at most 4. NULL: none came in time. Valid until the next. */
+const tl_reply *sim_raw_ask(sim_world *w, sim_raw *raw, const tl_command *commands, unsigned count,
+                            int64_t limit_ms);
+void sim_raw_close(sim_raw *raw);
+/** The same, and its memory. */
+void sim_raw_end(sim_raw *raw);
+
 /* ---- host.c ------------------------------------------------------------------------------------ */
 
 void sim_host_boot(sim_world *w, sim_host *host);
 void sim_host_crash(sim_world *w, sim_host *host);
 void sim_host_pause(sim_host *host, sim_ns until);
-/** May an event reach the host now? If not it is put off, and fires again. */
-bool sim_host_awake(sim_world *w, sim_host *host, sim_fire fire, void *who, uint32_t tag);
-/** The same for an alarm on it. One that was put off, and set anew meanwhile, may come early. */
-bool sim_host_alarm(sim_world *w, sim_host *host, sim_alarm *alarm, unsigned rank, sim_fire fire,
-                    void *who, uint32_t tag);
 /** Its clock as it is. */
 tl_mono sim_host_clock(const sim_world *w, const sim_host *host);
-/** Its clock as the program knows it, that may have been stopped since. */
-tl_mono sim_host_now(const sim_world *w, const sim_host *host);
 /** A clock that may be slewed, as it goes on if it is slewed to run as fast (way 1) or as slow (-1) as ever. */
 sim_clock sim_clock_from_here(const sim_world *w, const sim_clock *clock, int way);
+/** How far any clock's rate is from true at most, ppm. */
+int32_t sim_clocks_ppm(const sim_world *w);
 /** When a timer for this instant goes off. */
 sim_ns sim_host_when(sim_world *w, const sim_host *host, tl_mono at);
 /** Its wall clock less true time, ns. */
 int64_t sim_host_skew(const sim_world *w, const sim_host *host);
 int64_t sim_host_wall_ms(const sim_world *w, const sim_host *host);
-/** Its wall clock less its deadline clock. */
-int64_t sim_host_wall_us(const sim_world *w, const sim_host *host);
 /** Is a Java client of it between reading the clock and its DEL? */
 bool sim_java_is_busy(const sim_actor *a);
 /** Is one inside its job on this key? */
@@ -420,93 +485,60 @@ bool sim_java_is_inside(const sim_world *w, int key);
 /** Has it run without a stop, so that what was due by `at` is to have been done? */
 bool sim_host_could(const sim_world *w, const sim_host *host, tl_mono at);
 
-/* ---- link.c ------------------------------------------------------------------------------------ */
-
-/** When something sent now arrives, behind what was sent before. */
-sim_ns sim_link_up(sim_world *w, const sim_host *host, sim_ns *fifo);
-sim_ns sim_link_down(sim_world *w, const sim_host *host, sim_ns *fifo);
-
-/* ---- conn.c, conn_open.c, msg.c ------------------------------------------------------------------ */
-
-sim_conn *sim_conn_new(sim_world *w, sim_host *host, const sim_calls *calls, void *owner);
-/** What is in flight goes unheard. NULL is fine. */
-void sim_conn_free(sim_world *w, sim_conn *conn);
-sim_msg *sim_conn_send(sim_world *w, sim_conn *conn, const tl_send *send, void *who);
-/** Before it is used again: has the server hung up meanwhile? */
-void sim_conn_look(sim_world *w, sim_conn *conn);
-/** The connection has been reset, or its server has died: the host learns of it now. */
-void sim_conn_reset(sim_world *w, sim_conn *conn);
-void sim_conn_close(sim_world *w, sim_conn *conn);
-/** A message of its own, to be said: subscribers. */
-void sim_conn_say(sim_world *w, sim_conn *conn, const char *word, tl_bytes topic, uint32_t number);
-
-void sim__conn_open(sim_world *w, sim_conn *conn);
-void sim__conn_plan(sim_world *w, sim_conn *conn);
-void sim__conn_lose(sim_world *w, sim_conn *conn, tl_err why, const char *words, bool wait);
-void sim__conn_pump(sim_world *w, sim_conn *conn);
-void sim__conn_write(sim_world *w, sim_conn *conn);
-/** A reply has arrived at the host. */
-void sim_conn_replied(sim_world *w, void *who, uint32_t gen);
-
-sim_msg *sim_msg_new(sim_world *w);
-void sim_msg_let_go(sim_world *w, sim_msg *msg);
-void sim_msg_write(sim_msg *msg, const tl_send *send);
-void sim_msg_answer(sim_msg *msg, int i, const tl_reply *reply);
-/** The session of the connection that it is sent on, for a transaction. */
-void sim_session_join(sim_world *w, sim_msg *msg, sim_conn *conn);
-/** NULL is fine; sets it to NULL. */
-void sim_session_leave(sim_session **session);
-
-/* ---- wake.c ------------------------------------------------------------------------------------- */
-
-void sim_wake_listen(sim_world *w, sim_task *task, int key);
-void sim_wake_forget(sim_world *w, sim_task *task);
-void sim_wake_crash(sim_world *w, sim_wake *k);
-/** A push has arrived. */
-void sim_wake_pushed(sim_world *w, void *who, uint32_t gen);
-/** The server says something to a subscriber; number: of the command that it answers, or 0. */
-void sim_wake_push(sim_world *w, sim_conn *conn, const tl_reply *reply, uint16_t number);
-
 /* ---- client.c ----------------------------------------------------------------------------------- */
 
-void sim_client_boot(sim_world *w, sim_host *host);
-void sim_client_crash(sim_world *w, sim_client *client);
-void sim_client_ready(sim_world *w, sim_client *client);
-bool sim_client_learn(sim_world *w, sim_client *client, tl_interval bracket, tl_mono now);
-/** Run a task on a line of its own. */
-void sim_drive(sim_world *w, sim_task *task);
-/** Have the keeper run it; `kind` is given to it at once. */
-void sim_keep(sim_world *w, sim_task *task, tl_event_kind kind);
-/** Have the keeper run a copy of a machine. */
-void sim_detach(sim_world *w, sim_client *client, const void *machine, size_t size, tl_step step,
-                tl_event_kind kind, int key);
-void sim_keep_tell(sim_world *w, sim_task *task, tl_event_kind kind);
-void sim_keep_forget(sim_world *w, sim_task *task);
-void sim_task_post(sim_world *w, sim_task *task, unsigned flags);
+/** A client of the host for this actor: made when it is first needed. */
+sim_client *sim_client_use(sim_world *w, sim_actor *actor);
+/** Closed when nobody uses it. */
+void sim_client_leave(sim_world *w, sim_client *client);
+/** The one that this handle is. */
+sim_client *sim_client_of(sim_world *w, const tl_client *handle);
+/** Where the server is. */
+const char *sim_client_url(const sim_world *w);
+/** Follows phases. */
+bool sim_client_follows(const sim_client *client);
 
 /* ---- lock.c -------------------------------------------------------------------------------------- */
 
-void sim_lock_init(sim_world *w, sim_lock *lock, sim_actor *actor);
-void sim_lock_acquire(sim_world *w, sim_lock *lock, int64_t wait_ms);
-void sim_lock_extend(sim_world *w, sim_lock *lock, int64_t ttl_ms);
-void sim_lock_release(sim_world *w, sim_lock *lock);
-void sim_lock_cancel(sim_world *w, sim_lock *lock);
-void sim_lock_crash(sim_world *w, sim_lock *lock);
-/** Stop watching it, as tl_lock_free does. */
+/** A handle, with the lock's present options. NULL handle: it was refused, which fails the run. */
+void sim_lock_make(sim_world *w, sim_lock *lock);
 void sim_lock_drop(sim_world *w, sim_lock *lock);
-bool sim_lock_held(const sim_world *w, const sim_lock *lock, sim_ns at);
+tl_err sim_lock_acquire(sim_world *w, sim_lock *lock, int64_t wait_ms);
+tl_err sim_lock_extend(sim_world *w, sim_lock *lock, int64_t ttl_ms);
+tl_err sim_lock_release(sim_world *w, sim_lock *lock);
+/** What these do before and after the call, for calls that don't block. */
+void sim_lock_begin(sim_world *w, sim_lock *lock, sim_op op, int64_t limit_ms);
+void sim_lock_end(sim_world *w, sim_lock *lock, tl_err code);
+/** The host is gone. */
+void sim_lock_crash(sim_lock *lock);
+bool sim_lock_held(const sim_world *w, const sim_lock *lock);
+tl_mono sim_lock_deadline(const sim_lock *lock);
+/** Whose handle it is; NULL: nobody's any more. */
+sim_lock *sim_lock_of(sim_world *w, const tl_lock *handle);
+/** The lock that an actor has, NULL: none, or of another kind. */
+sim_lock *sim_lock_at(const sim_actor *a);
+
+/* ---- observe.c ------------------------------------------------------------------------------------- */
+
+/** A hash of a command's words, as both sides see it. */
+uint64_t sim_hash_words(bool is_script, uint8_t script, const tl_bytes *argv, size_t argc);
+const sim_asked *sim_asked_by(const sim_host *host, int64_t boot, uint64_t hash);
+/** A client logs a line. */
+void sim_observe_log(sim_client *client, const char *line);
 
 /* ---- server.c, replica.c --------------------------------------------------------------------------- */
 
 void sim_servers_reset(sim_world *w);
 void sim_servers_free(sim_world *w);
-/** A request arrives at its server. */
-void sim_server_arrive(sim_world *w, void *who, uint32_t gen);
+/** What has arrived there is executed, as far as it is whole. */
+void sim_server_execute(sim_world *w, sim_socket *s);
+/** Somebody has connected. */
+void sim_server_accept(sim_world *w, sim_socket *s);
 int64_t sim_server_us(const sim_world *w, const sim_server *server);
-/** What INFO says: whole seconds, each end rounded down as redis-server does. */
-int64_t sim_server_uptime_us(const sim_world *w, int server);
 /** Its time, to look inside. */
 void sim_server_set(sim_world *w, int server);
+/** All servers forbid a command, number 1 to SIM_DENIABLE, or allow it again. */
+void sim_server_deny(sim_world *w, int which, bool denied);
 /** It dies, and whoever is connected is told or not. */
 void sim_server_kill(sim_world *w, int server);
 void sim_server_start(sim_world *w, int server, bool keep_data);
@@ -532,7 +564,7 @@ void sim_faults_stepped(sim_world *w);
 
 void sim_fail(sim_world *w, int key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void sim_tokens_reset(sim_world *w);
-uint32_t sim_token_new(sim_world *w, const sim_lock *lock, tl_token *ret);
+uint32_t sim_token_new(sim_world *w, const sim_host *host, tl_token *ret);
 /** The number in a token's text; 0: it is none. */
 uint32_t sim_token_number(const sim_world *w, tl_bytes text);
 /** By its name, or by its sidecar's; -1. */
@@ -543,13 +575,14 @@ tl_bytes sim_key_value(sim_world *w, int key);
 
 /** A token has been given a key. expected: what the key had to hold; limit: after which it should have
  *  been refused; n 0: neither. */
-void sim_check_taken(sim_world *w, const sim_msg *m, uint32_t number, int64_t fence,
+void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_t fence,
                      tl_bytes expected, tl_bytes limit, int key);
 /** A token has given a key back. */
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
-void sim_check_executed(sim_world *w, const sim_msg *msg, const sim_order *order,
-                        const tl_reply *reply);
+void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** A plain SET has been executed. */
+void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply);
 /** To be called whenever a key may have changed hands. */
 void sim_check_key(sim_world *w, int key);
 /** Has nobody the right to touch a holder's key, so that it must hold the holder's value? */
@@ -560,23 +593,28 @@ void sim_check_two(sim_world *w, const sim_actor *a);
 bool sim_check_excludes(const sim_world *w, int key, bool bound);
 /** Somebody has begun to count on its key, or counts on it for longer. */
 void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline);
-void sim_check_lost(sim_world *w, const sim_lock *lock, tl_mono deadline, tl_lost_why why);
-/** An operation has ended. maybe: something may be left behind. */
-void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool maybe, bool detached);
+void sim_check_lost(sim_world *w, sim_lock *lock, tl_mono deadline, tl_lost_why why);
+/** An operation has ended. asked: with a token of its own */
+void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool asked);
+/** An event is told. */
+void sim_check_told(sim_world *w, sim_lock *lock, const tl_lock_event *event);
+/** A lock was had: before somebody who waited longer? */
+void sim_check_turn(sim_world *w, const sim_lock *lock);
 /** What a lock owes at any time. */
 void sim_check_lock(sim_world *w, const sim_lock *lock);
-/** A detached machine has ended. */
-void sim_check_cleaned(sim_world *w, const sim_task *task);
+/** A machine that goes on without its caller has ended. */
+void sim_check_cleaned(sim_world *w, const sim_host *host, const tl_job *job, tl_mono limit);
 /** A client has seen a server's clock step. */
 void sim_check_step(sim_world *w, sim_client *client);
 void sim_check_end(sim_world *w);
+/** The last thing of a process is done: has it left anything? */
+void sim_check_left(sim_world *w, sim_host *host);
 
 /* ---- stamps.c: what is special about them ----------------------------------------------------------- */
 
-/** A protocol's row by the kind of actor, NULL: tidelock is built without. */
-const tl_protocol *sim_stamp_row(sim_kind kind);
-/** The rules for a lock, as src/client/lock.c asks for them; sets its lifetime when it is 0. */
-void sim_stamp_rules(sim_world *w, const sim_lock *lock, tl_rules *ret, int64_t *ttl_ms);
+/** The options of a client of this kind; NULL: it has none. */
+const tl_legacy_options *sim_stamp_options(const sim_world *w, sim_kind kind,
+                                           tl_legacy_options *room);
 /** A lifetime that these leave: own_ttl_ms, if it is one. */
 int64_t sim_stamp_lifetime(sim_world *w, const sim_lock *lock);
 /** Does the server know WATCH, but not EVAL? */
@@ -588,21 +626,33 @@ bool sim_stamp_by_own_clock(const sim_world *w);
 /** Is the lock under whatever S says, whoever has written to K? */
 bool sim_stamp_binds(const sim_world *w, const sim_actor *a);
 /** Until when a request of a lock without scripts may be executed, as is assumed. */
-sim_ns sim_stamp_never_after(const sim_world *w, const sim_task *task, const tl_send *send);
+sim_ns sim_stamp_never_after(const sim_world *w, const sim_host *host, const tl_send *send);
 /** A command that is no script has been executed. */
-void sim_stamp_executed(sim_world *w, const sim_msg *msg, const sim_order *order,
-                        const tl_reply *reply);
+void sim_stamp_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
 /** A transaction has been executed, or refused. */
-void sim_stamp_transacted(sim_world *w, const sim_msg *msg);
+void sim_stamp_transacted(sim_world *w, const sim_request *m, const tl_reply *exec);
 /** K's stamp may have changed. */
 void sim_stamp_changed(sim_world *w, int key);
-/** Does S say that the token holds K? */
+/** Does S say that the token holds K, and no legacy client has written what it holds? */
 bool sim_stamp_is_of(sim_world *w, int key, uint32_t number);
 
-/** The token protocol, whose steps are counted. */
-extern const tl_protocol sim_counted_token;
-extern int64_t sim_attempt_steps,
-    sim_attempts_quiet; /**< sent away since the server has restarted */
+/* ---- dialect.c: that of the run's legacy clients -------------------------------------------------------- */
+
+const char *sim_dialect_name(const sim_world *w);
+/** What one writes now, by its clock, for a lock of this lifetime. */
+tl_bytes sim_dialect_write(const sim_world *w, const sim_actor *a, int64_t ttl_ms,
+                           char to[SIM_STAMP_SIZE]);
+/** Does one call it expired now, by its clock? false: it can't read it. */
+bool sim_dialect_expired(const sim_world *w, const sim_actor *a, tl_bytes text, bool *ret);
+/** As the library reads it: the last ms at which any of them may call it held. false: it is no stamp. */
+bool sim_dialect_read(const sim_world *w, tl_bytes text, int64_t *ret_last_ms);
+
+/* ---- forks.c ------------------------------------------------------------------------------------------ */
+
+/** A process forks, and its child tries whatever it has inherited. */
+void sim_fork(sim_world *w, sim_host *host);
+/** In such a child: this must not happen. */
+void sim_forked_must_not(const sim_world *w);
 
 /* ---- story.c ----------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,145 @@
+/*
+ * Drawing what few seeds have: worlds of their own. Their random numbers are, too, so that a seed which has none of
+ * them stays what it is.
+ */
+#include <string.h>
+
+#include "config.h"
+#include "fake_redis.h"
+#include "random.h"
+
+#define DIALECTS 32 /* that might be known */
+
+static bool one_of(uint64_t *random, uint32_t n) {
+    return sim_chance(random, 1000000 / n);
+}
+
+/* Clocks that are slewed beyond the bound, or that stand still with their machine. */
+static void draw_clocks(sim_config *c, uint64_t *random) {
+    uint32_t frozen = (uint32_t)sim_between(random, 200, 3000);
+    uint32_t beyond = (uint32_t)sim_between(random, 100, 1000);
+    if (one_of(random, 80))
+        c->fault[SIM_FREEZE] = frozen;
+    if (one_of(random, 80))
+        c->fault[SIM_BEYOND] = beyond;
+}
+
+/* What it forbids, from the start or for a while; what it tells; and whether it is a cluster's. */
+static void draw_permissions(sim_config *c, uint64_t *random) {
+    uint32_t often = (uint32_t)sim_between(random, 300, 3000);
+    int32_t lacks = (int32_t)sim_between(random, 1, SIM_DENIABLE);
+    bool cluster = one_of(random, 10), mute = one_of(random, 40);
+    if (one_of(random, 40))
+        c->lacks = lacks;
+    if (one_of(random, 20))
+        c->fault[SIM_DENY] = often;
+    if (one_of(random, 3) && c->level >= FAKE_LEVEL(2, 8, 0))
+        c->events = (int32_t)sim_between(random, 1, 2);
+    c->cluster = cluster && c->level >= FAKE_LEVEL(3, 0, 0);
+    c->mute = mute && c->level >= FAKE_LEVEL(6, 2, 0);
+}
+
+static void draw_forks(sim_config *c, uint64_t *random) {
+    uint32_t often = (uint32_t)sim_between(random, 300, 3000);
+    if (one_of(random, 60))
+        c->fault[SIM_FORK] = often;
+}
+
+/* The usual delay is that of the farthest: one of them may be far, or one near. */
+static void draw_distances(sim_config *c, uint64_t *random) {
+    int far = (int)sim_between(random, 0, SIM_HOSTS - 1), way = (int)sim_between(random, 0, 2);
+    int32_t near = (int32_t)sim_between(random, 1, 50), each[SIM_HOSTS];
+    for (int i = 0; i < SIM_HOSTS; i++)
+        each[i] = (int32_t)sim_between(random, 1, 100);
+    if (!one_of(random, 4))
+        return;
+    for (int i = 0; i < SIM_HOSTS; i++)
+        c->near[i] = way == 0 ? each[i] : (way == 1) == (i == far) ? 100 : near;
+}
+
+/* Who takes over has a clock of its own: behind, so that the time may go back, or ahead, which is not assumed. */
+static void draw_promoted(sim_config *c, uint64_t *random) {
+    bool back = one_of(random, 5), ahead = one_of(random, 20);
+    int64_t ttl_us = c->ttl_ms * 1000, ahead_us = sim_between(random, 1, 2 * ttl_us);
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        int64_t behind_us = sim_between(random, 0, 3 * ttl_us);
+        if (back && c->fault[SIM_FAILOVER])
+            c->behind_us[i] = behind_us;
+    }
+    c->goes_back = back && c->fault[SIM_FAILOVER];
+    if (ahead && c->fault[SIM_FAILOVER])
+        c->ahead_us = ahead_us;
+}
+
+void sim_config_worlds(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x776f726c6473);
+    draw_clocks(c, &random);
+    draw_distances(c, &random);
+    draw_promoted(c, &random);
+    draw_forks(c, &random);
+    draw_permissions(c, &random);
+}
+
+/* ---- with stamps ------------------------------------------------------------------------------------- */
+
+/* Legacy clocks are within M of every server that may answer: a server that takes over is behind by less than M / 2,
+ * and they spare that. */
+static void draw_behind(sim_config *c, uint64_t *random) {
+    int64_t most = c->skew_ms / 2;
+    c->spare_ms = sim_chance(random, 500000) ? sim_between(random, 0, most) : 0;
+    for (int i = 0; i < SIM_REPLICAS; i++)
+        c->behind_us[i] = sim_between(random, 0, c->spare_ms * 1000);
+    for (int i = 0; i < SIM_HOSTS; i++) {
+        bool moves = c->wall_ppb[i] != c->server_ppb;
+        if (c->wall_offset_ms[i] + (moves ? most : 0) > c->skew_ms - c->spare_ms)
+            c->wall_offset_ms[i] -= c->spare_ms;
+    }
+    c->goes_back = sim_chance(random, 500000);
+}
+
+/* Not Java's, if there are others. Where lifetimes are whole seconds the shortest mostly is, as it is told. */
+static void draw_dialect(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x6469616c656374);
+    int32_t known[DIALECTS] = {0}, n = 0;
+    for (int32_t i = 1; i < DIALECTS; i++)
+        if (sim_dialect_is_known(i))
+            known[n++] = i;
+    c->dialect = n > 0 && one_of(&random, 4) ? known[sim_between(&random, 0, n - 1)] : 0;
+    if (sim_chance(&random, 750000)) {
+        c->java_ttl_ms = sim_dialect_lifetime(c, c->java_ttl_ms);
+        c->java_writes_ms = sim_dialect_lifetime(c, c->java_writes_ms);
+    }
+}
+
+/* In every fourth some of those with stamps have an event loop. */
+static void draw_loops(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x6c6f6f7073);
+    bool some = one_of(&random, 4);
+    for (int i = 0; i < c->actors; i++) {
+        bool stamps = c->cast[i].kind == SIM_BRIDGE || c->cast[i].kind == SIM_STAMP;
+        c->cast[i].loops = sim_chance(&random, 400000) && stamps && some;
+    }
+}
+
+void sim_config_stamps_worlds(sim_config *c) {
+    draw_dialect(c);
+    draw_loops(c);
+    uint64_t random = c->seed ^ UINT64_C(0x6661696c6f766572);
+    bool on = sim_chance(&random, 200000), lossy = one_of(&random, 8), ahead = one_of(&random, 8);
+    uint32_t often = (uint32_t)sim_between(&random, 300, 3000);
+    c->ahead_us = 0;
+    c->goes_back = false;
+    memset(c->behind_us, 0, sizeof c->behind_us);
+    if (!on)
+        return;
+    c->replicas = (int)sim_between(&random, 1, SIM_REPLICAS);
+    c->fault[lossy ? SIM_LOSSY : SIM_FAILOVER] = often;
+    draw_behind(c, &random);
+    if (ahead)
+        c->ahead_us = sim_between(&random, 1, 4 * c->skew_ms * 1000);
+    if (c->level >= FAKE_LEVEL(3, 0, 0) && sim_chance(&random, 600000)) {
+        c->wait_replicas = (int32_t)sim_between(&random, 1, c->replicas);
+        c->wait_replicas_ms = (int32_t)sim_between(&random, 4 * c->delay / SIM_MS + 1,
+                                                   c->attempt_ms);
+    }
+}

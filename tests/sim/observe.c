@@ -1,0 +1,355 @@
+/*
+ * What the library does, seen from outside: the linker gives each call of the functions below to us first. So
+ * the checks know what each machine was told, decided and asked, though what ships knows nothing of them.
+ */
+#include "world.h"
+
+#include <stddef.h>
+
+#include "client/lock_acquire.h"
+#include "client/run.h"
+#include "protocol/settle.h"
+
+#ifdef TL_COMPAT
+#include "phase/phase.h"
+#endif
+
+#define WAYS 8  /* places that what is asked may have */
+#define SEEN 64 /* machines whose steps at one instant are counted */
+
+tl_status __real_tl__run_step(const tl_run *run, const tl_event *event, tl_out *out);
+tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *out);
+bool __real_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
+bool __wrap_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
+int __real_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
+int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
+tl_server __real_tl__client_server(tl_client *client, tl_mono now);
+tl_server __wrap_tl__client_server(tl_client *client, tl_mono now);
+
+/* ---- whose ----------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const tl_job *job; /* NULL: it isn't a lock's */
+    const tl_result *result;
+    tl_mono limit;
+    bool acquires, renews, releases, detached;
+    bool waits_quietly; /* for the server to have been up for long enough */
+} machine;
+
+static machine read_machine(const tl_machine *m) {
+    machine r = {.result = m->state};
+    if (m->step == tl__lock_acquire_step || m->step == tl__acquire_step) {
+        const tl_acquisition *a = m->state;
+        r.job = &a->job;
+        r.limit = a->limit;
+        r.acquires = true;
+        r.waits_quietly = a->attempt.result.code == TL_EUNAVAILABLE &&
+                          a->attempt.result.hint.ns != INT64_MAX && a->attempt.result.hint.ns != 0;
+        r.detached = m->step == tl__acquire_step;
+    } else if (m->step == tl__settle_step) {
+        const tl_settle *s = m->state;
+        r.job = &s->job;
+        r.limit = s->limit;
+        r.releases = s->op == TL_RELEASE;
+        r.detached = s->detached;
+    } else if (m->step == tl__renew_step) {
+        r.job = &((const tl_renew *)m->state)->job;
+        r.renews = true;
+    }
+    return r;
+}
+
+/* Whose hold or operation this is now: who has passed it on knows its token too. */
+static sim_lock *lock_of(sim_world *w, const sim_host *h, const tl_job *job) {
+    tl_bytes token = tl__token_bytes(&job->token);
+    sim_lock *one = NULL;
+    for (int i = 0; i < w->cfg.actors; i++) {
+        sim_actor *a = &w->actor[i];
+        sim_lock *l = a->host == h ? sim_lock_at(a) : NULL;
+        if (l && l->handle && tl__bytes_eq(l->handle->name->key, job->key) &&
+            tl__bytes_eq(tl__token_bytes(&l->handle->token), token) &&
+            (!one || l->handle->task.at != 0))
+            one = l;
+    }
+    return one;
+}
+
+/* Where a stamp is the only token that there is, the one that was drawn counts. */
+static uint32_t number_of(const sim_world *w, const tl_job *job, const sim_lock *l) {
+    uint32_t n = sim_token_number(w, tl__token_bytes(&job->token));
+    return n || !l ? n : l->drawn;
+}
+
+/* ---- what is asked ----------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, tl_bytes b) {
+    uint64_t part;
+    for (; b.n >= sizeof part; b.p += sizeof part, b.n -= sizeof part) {
+        memcpy(&part, b.p, sizeof part);
+        h = (h ^ part) * UINT64_C(0x9E3779B97F4A7C15);
+        h ^= h >> 29;
+    }
+    part = b.n + 1;
+    for (; b.n > 0; b.n--)
+        part = part << 8 | (unsigned char)b.p[b.n - 1];
+    h = (h ^ part) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ h >> 32;
+}
+
+uint64_t sim_hash_words(bool is_script, uint8_t script, const tl_bytes *argv, size_t argc) {
+    uint64_t h = is_script ? script + 2U : 1;
+    for (size_t i = 0; i < argc; i++)
+        h = mix(h, argv[i]);
+    return h ? h : 1;
+}
+
+const sim_asked *sim_asked_by(const sim_host *h, int64_t boot, uint64_t hash) {
+    static const sim_asked nobody = {.never_after = SIM_NEVER, .fences = 1};
+    for (unsigned i = 0; hash && i < WAYS; i++) {
+        const sim_asked *a = &h->asked[(hash + i) % SIM_ASKED];
+        if (a->hash == hash && a->run == h->w->run && a->boot == boot)
+            return a;
+    }
+    return &nobody;
+}
+
+/* In place of the same, or of the oldest that may be in its place. */
+static void keep_asked(sim_host *h, const sim_asked *asked) {
+    sim_asked *to = &h->asked[asked->hash % SIM_ASKED];
+    for (unsigned i = 1; i < WAYS; i++) {
+        sim_asked *a = &h->asked[(asked->hash + i) % SIM_ASKED];
+        bool better = a->hash == asked->hash || a->run != asked->run || a->number < to->number;
+        if (to->hash != asked->hash && to->run == asked->run && better)
+            to = a;
+    }
+    *to = *asked;
+}
+
+/* A lease by which a phase decides what is asked: a lock, or a token in place of a stamp. */
+static sim_lease lease_of(const sim_world *w, const tl_run *run, const machine *m,
+                          const tl_out *out) {
+    const tl_job *job = m->job;
+    const tl_command *c = &out->send.command[0];
+    sim_lease none = {0};
+#ifdef TL_COMPAT
+    if (run->client->protocol->id != TL_AUTO || out->send.count == 0 || c->form != TL_SCRIPT)
+        return none;
+    bool turns = c->script == TL_SCRIPT_KEEP && job->proof.stamp_ms &&
+                 tl__bytes_eq(c->argv[5], tl__token_bytes(&job->token));
+    if (!(c->script == TL_SCRIPT_TAKE && m->acquires) && !turns)
+        return none;
+    return out->keeps ? sim_lease_read(out) : w->thread->lease;
+#else
+    (void)w, (void)run, (void)job, (void)c;
+    return none;
+#endif
+}
+
+static void note_asked(sim_world *w, const tl_run *run, const machine *m, const tl_event *e,
+                       const tl_out *out) {
+    sim_host *h = w->thread->host;
+    const tl_send *send = &out->send;
+    sim_lock *l = lock_of(w, h, m->job);
+    sim_asked asked = {.boot = h->booted,
+                       .run = w->run,
+                       .number = ++w->asked,
+                       .token = number_of(w, m->job, l),
+                       .fences = m->job->fences > 1 ? m->job->fences : 1,
+                       .lock = l,
+                       .by = send->by,
+                       .sent = e->now,
+                       .at = w->now,
+                       .never_after = SIM_NEVER,
+                       .lease = lease_of(w, run, m, out)};
+    if (w->cfg.stamps)
+        asked.never_after = sim_stamp_never_after(w, h, send);
+    for (int i = 0; i < send->count; i++) {
+        const tl_command *c = &send->command[i];
+        bool script = c->form == TL_SCRIPT;
+        if (c->argc < 2)
+            continue; /* of which there are many */
+        size_t argc = script && c->each ? c->argc - TL_JOIN_TAIL : c->argc;
+        asked.hash = sim_hash_words(script, c->script, c->argv, argc);
+        keep_asked(h, &asked);
+    }
+    if (asked.lock) {
+        if (m->acquires)
+            l->drawn = asked.token;
+        asked.lock->owes = false;
+        w->migration.asked[w->cfg.cast[asked.lock->actor->id].kind] = w->now;
+    }
+    sim_phase_asked(w, h, asked.lock, &asked.lease, e->now);
+}
+
+/* ---- what is found ----------------------------------------------------------------------------------- */
+
+static void note_lost(sim_world *w, sim_lock *l, const tl_note *note, tl_mono deadline) {
+    sim_stats *s = &w->stats;
+    s->lost_expired += note->why == TL_LOST_EXPIRED;
+    s->lost_taken += note->why == TL_LOST_TAKEN;
+    s->lost_gone += note->why == TL_LOST_GONE;
+    s->lost_max_hold += note->why == TL_LOST_MAX_HOLD;
+    s->stolen += note->stolen;
+    if (!l)
+        return;
+    /* A renewal by a shorter lifetime than it was believed for until now may prove less. */
+    deadline = tl__mono_max(deadline, sim_lock_deadline(l));
+    l->noted_lost = true;
+    l->lost_at = w->now;
+    l->lost_deadline = deadline;
+    l->why = note->why;
+    sim_check_lost(w, l, deadline, note->why);
+}
+
+static void note_notes(sim_world *w, const machine *m, const tl_out *out) {
+    static const char *const words[] = {
+        [TL_NOTE_AT_RISK] = "at risk", [TL_NOTE_HELD] = "held again", [TL_NOTE_LOST] = "LOST"};
+    sim_lock *l = lock_of(w, w->thread->host, m->job);
+    for (unsigned i = 0; i < out->notes; i++) {
+        const tl_note *n = &out->note[i];
+        sim_tell(w, l ? l->actor->name : "", l ? l->key : SIM_ALL, "%s%s", words[n->kind],
+                 n->stolen ? ": stolen" : "");
+        w->stats.at_risk += n->kind == TL_NOTE_AT_RISK;
+        w->stats.saved += n->kind == TL_NOTE_HELD;
+        if (n->kind == TL_NOTE_LOST)
+            note_lost(w, l, n, m->result->deadline);
+    }
+}
+
+/* Of a machine that acquires: as it was when its caller went on. */
+static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_status status,
+                     bool first) {
+    sim_token *t = &w->token[number_of(w, m->job, lock_of(w, w->thread->host, m->job))];
+    if (first && m->releases) {
+        t->goes_on = status == TL_DETACH;
+    } else if (first && m->acquires && !t->ended) {
+        t->ended = true;
+        t->maybe = m->result->maybe;
+        t->detached = status == TL_DETACH;
+        t->fences = (uint8_t)(m->acquires && m->job->fences > 0 ? m->job->fences : 1);
+    } else if (!first && status == TL_END && (m->acquires || m->releases)) {
+        w->stats.cleaned++;
+        sim_check_cleaned(w, w->thread->host, m->job, m->limit);
+    }
+    if (first && !m->releases && m->result->code == TL_OK &&
+        !tl__mono_before(e->now, m->result->deadline))
+        sim_fail(w, SIM_ALL, "host %c is told that it holds a lock that is over already",
+                 w->thread->host->name);
+}
+
+/* What another lock of the process has handed over. Where a stamp is the only token that there is, it is still the other's. */
+static void note_given(sim_world *w, const tl_acquiring *m, const tl_event *e) {
+    sim_lock *l = m->turn.given ? sim_lock_of(w, m->lock) : NULL;
+    bool over = !tl__mono_before(e->now, m->turn.hold.deadline);
+    if (m->turn.given && m->ask.result.code == TL_OK && over)
+        sim_fail(w, SIM_ALL, "host %c is given a lock that is over already", w->thread->host->name);
+    if (!l)
+        return;
+    l->drawn = w->key[l->key].passed;
+    if (m->ask.result.code != TL_OK && !over)
+        sim_fail(w, l->key, "%s is handed a lock, and leaves it", l->actor->name);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------- */
+
+static void count_step(sim_world *w, const void *state) {
+    static struct {
+        const void *state;
+        uint32_t run;
+        sim_ns at;
+        unsigned count;
+    } seen[SEEN];
+    unsigned i = (unsigned)((uintptr_t)state / 16 % SEEN);
+    w->stats.steps++;
+    if (seen[i].state != state || seen[i].at != w->now || seen[i].run != w->run)
+        seen[i].count = 0;
+    seen[i].run = w->run;
+    seen[i].state = state;
+    seen[i].at = w->now;
+    if (++seen[i].count > SIM_STEPS_AT_ONCE)
+        sim_fail(w, SIM_ALL, "a machine loops: it asks for more and more at one instant");
+}
+
+tl_server __wrap_tl__client_server(tl_client *client, tl_mono now) {
+    tl_server server = __real_tl__client_server(client, now);
+    sim_the_world->thread->lease = sim_lease_known(&server);
+    return server;
+}
+
+bool __wrap_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now) {
+    bool passed = __real_tl__gate_pass(gate, place, hold, now);
+    if (!passed)
+        return false;
+    sim_world *w = sim_the_world;
+    (void)sim_enter();
+    const tl_lock *handle = (const tl_lock *)((const char *)place - offsetof(tl_lock, place));
+    sim_lock *l = sim_lock_of(w, handle);
+    w->stats.passed++;
+    if (l) { /* not of a play */
+        w->token[l->number].passed = true;
+        w->key[l->key].passed = l->number;
+    }
+    sim_leave();
+    return true;
+}
+
+/* Whoever stands in the queue before the call is served before. */
+int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
+    sim_world *w = sim_the_world;
+    (void)sim_enter();
+    sim_lock *l = sim_lock_of(w, (const tl_lock *)((const char *)place - offsetof(tl_lock, place)));
+    for (int i = 0; l && turn && i < w->cfg.actors; i++) {
+        const sim_lock *b = sim_lock_at(&w->actor[i]);
+        if (b && b != l && b->handle && b->client == l->client && b->key == l->key &&
+            b->handle->place.state == TL_QUEUED)
+            l->behind |= UINT32_C(1) << i;
+    }
+    sim_leave();
+    return __real_tl__gate_enter(gate, place, turn);
+}
+
+tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *out) {
+    sim_world *w = sim_the_world;
+    bool was_detached = read_machine(run->machine).detached;
+    int64_t epoch = sim_phase_epoch(run->client);
+    tl_status status = __real_tl__run_step(run, event, out);
+    (void)sim_enter();
+    count_step(w, run->machine->state);
+    sim_mark(w, (uint64_t)status << 8 | out->sends << 4 | out->notes);
+    machine m = read_machine(run->machine);
+    w->stats.woken += event->kind == TL_WOKEN && m.acquires;
+    if (m.acquires && event->kind == TL_REPLY && status == TL_GO && m.waits_quietly)
+        w->stats.quiet_refused++;
+    w->stats.time_limits += event->kind == TL_FAILED &&
+                            tl__bytes_has_word(event->words, "no reply in");
+    w->stats.disarmed += event->kind == TL_ARMED && !event->armed;
+    if (status == TL_END && run->machine->step == tl__lock_acquire_step)
+        note_given(w, run->machine->state, event);
+    if (m.job && m.job->key.n > 0) {
+        if (out->sends && status == TL_GO)
+            note_asked(w, run, &m, event, out);
+        if (out->notes)
+            note_notes(w, &m, out);
+        if (status != TL_GO && !m.renews)
+            note_end(w, &m, event, status, !was_detached);
+    }
+    if (out->keeps)
+        sim_phase_kept(w, w->thread->host, epoch, out);
+    sim_leave();
+    return status;
+}
+
+void sim_observe_log(sim_client *c, const char *line) {
+    sim_world *w = sim_the_world;
+    (void)sim_enter();
+    if (w->telling && w->cfg.trace) {
+        char who[] = {c->host->name, '.', (char)('a' + w->thread->id % 26), 0};
+        sim_say(w, who, SIM_ALL, "%s", line);
+    }
+    if (strstr(line, "the server's clock has stepped")) {
+        w->stats.steps_seen++;
+        sim_check_step(w, c);
+        sim_tell(w, "", SIM_ALL, "host %c sees that the server's clock has stepped", c->host->name);
+    }
+    sim_leave();
+}

@@ -1,0 +1,1329 @@
+/*
+ * The plays of test_threads: who does what in which thread, and what may come of it.
+ */
+#include "plays.h"
+
+#define US INT64_C(1000)
+#define SHORT (2 * SIM_MS)   /* a few round trips */
+#define LONG (1500 * SIM_MS) /* a lifetime, and the keeper's */
+#define BIT(code) (1U << (code))
+
+enum { A, B, C, D };
+
+/* Who is held up for longer than a request may take has not reached the server. */
+static void one_of(int lock, tl_err code, unsigned codes) {
+    if (play_held_up())
+        codes |= BIT(TL_EUNCERTAIN) | BIT(TL_EUNAVAILABLE);
+    play_must(BIT(code) & codes, "%c: %s is not what may come of it", 'a' + lock,
+              tl_err_name(code));
+}
+
+/* What a release may tell of a lock that nobody but time can take away. */
+static void released(int lock, tl_err code) {
+    one_of(lock, code, BIT(TL_OK) | (play_held_up() ? BIT(TL_EEXPIRED) | BIT(TL_ETAKEN) : 0));
+}
+
+static void use(int lock) {
+    tl_err code = play_acquire(lock, TL_FOREVER);
+    one_of(lock, code, BIT(TL_OK));
+    if (code)
+        return;
+    play_pause("inside");
+    released(lock, play_release(lock));
+}
+
+static void use_a(void) {
+    use(A);
+}
+
+static void use_b(void) {
+    use(B);
+}
+
+static void use_c(void) {
+    use(C);
+}
+
+static void use_b_twice(void) {
+    use(B);
+    use(B);
+}
+
+static void use_a_twice(void) {
+    use(A);
+    use(A);
+}
+
+static void release_a(void) {
+    released(A, play_release(A));
+}
+
+static void open_one(void) {
+    play_open(0, false);
+}
+
+static void make_two(void) {
+    open_one();
+    play_make(A, 0, 0, false, NULL);
+    play_make(B, 0, 0, false, NULL);
+    (void)play_ping(0);
+}
+
+/* It has stood in the queue: what it holds may be passed on. */
+static void acquire_a_behind_c(void) {
+    play_make(C, 0, 0, false, NULL);
+    one_of(C, play_acquire(C, TL_FOREVER), BIT(TL_OK));
+    one_of(A, play_acquire_async(A, TL_FOREVER), BIT(TL_OK));
+    one_of(C, play_release(C), BIT(TL_OK));
+    play_await(A, 0);
+    one_of(A, play_lock(A)->code, BIT(TL_OK));
+    play_lock(A)->begun = play_lock(A)->done = 0;
+}
+
+static void hold_a(void) {
+    make_two();
+    acquire_a_behind_c();
+}
+
+/* What is left over is cleaned up at once, by a keeper that isn't held up. */
+static int64_t soon_ms(void) {
+    return play_held_up() ? 4000 : 600;
+}
+
+/* Nobody is in the way any more. */
+static void c_is_free(void) {
+    if (!play_lock(C)->handle)
+        play_make(C, 0, 0, false, NULL);
+    one_of(C, play_acquire(C, soon_ms()), BIT(TL_OK));
+    released(C, play_release(C));
+}
+
+/* ---- hand-over ------------------------------------------------------------------------------------- */
+
+static const sim_play hand_over = {
+    .name = "hand-over",
+    .before = make_two,
+    .thread = {use_a, use_b},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static const sim_play hand_over_again = {
+    .name = "hand-over-again",
+    .before = make_two,
+    .thread = {use_a_twice, use_b_twice},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 4000,
+};
+
+static void make_three(void) {
+    make_two();
+    play_make(C, 0, 0, false, NULL);
+}
+
+static const sim_play three = {
+    .name = "three",
+    .before = make_three,
+    .thread = {use_a, use_b, use_c},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 4000,
+};
+
+static const sim_play release_to_one_who_waits = {
+    .name = "release-to-one-who-waits",
+    .before = hold_a,
+    .thread = {release_a, use_b},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* ---- waits that end -------------------------------------------------------------------------------- */
+
+#define WAIT_MS 3
+
+static void release_a_in_time(void) {
+    play_sleep(WAIT_MS * SIM_MS);
+    release_a();
+}
+
+static void try_b(void) {
+    tl_err code = play_acquire(B, WAIT_MS);
+    one_of(B, code, BIT(TL_OK) | BIT(TL_ETIMEDOUT) | BIT(TL_EUNCERTAIN) | BIT(TL_EUNAVAILABLE));
+    if (code == TL_OK)
+        released(B, play_release(B));
+}
+
+static const sim_play time_is_up = {
+    .name = "time-is-up",
+    .before = hold_a,
+    .thread = {release_a_in_time, try_b},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static struct {
+    bool began, ended; /* b's acquire */
+    bool cancel_began, cancel_ended;
+    bool before, after; /* the cancel was over before, or began after it */
+} order;
+
+static void hold_a_and_note(void) {
+    memset(&order, 0, sizeof order);
+    hold_a();
+}
+
+static void cancel_b(void) {
+    play_pause("before it cancels");
+    order.cancel_began = true;
+    order.after = order.ended;
+    play_cancel(B);
+    order.cancel_ended = true;
+}
+
+static void acquire_b(void) {
+    play_pause("before it acquires");
+    order.before = order.cancel_ended;
+    order.began = true;
+    tl_err code = play_acquire(B, TL_FOREVER);
+    order.ended = true;
+    one_of(B, code, BIT(TL_OK) | BIT(TL_ECANCELLED));
+    play_must(!order.before || code == TL_ECANCELLED, "a cancel before the acquire is forgotten");
+    if (code == TL_OK)
+        released(B, play_release(B));
+}
+
+/* Either the acquire that ran then or the next one is cancelled, and no other. */
+static void cancelled_once(void) {
+    bool cancelled = play_lock(B)->code == TL_ECANCELLED;
+    c_is_free();
+    tl_err code = play_acquire(B, soon_ms());
+    one_of(B, code,
+           cancelled     ? BIT(TL_OK)
+           : order.after ? BIT(TL_ECANCELLED)
+                         : BIT(TL_OK) | BIT(TL_ECANCELLED));
+    if (code == TL_OK)
+        released(B, play_release(B));
+}
+
+static const sim_play cancelled = {
+    .name = "cancelled",
+    .before = hold_a_and_note,
+    .thread = {release_a, acquire_b, cancel_b},
+    .after = cancelled_once,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void make_and_note(void) {
+    memset(&order, 0, sizeof order);
+    make_three();
+}
+
+static const sim_play cancelled_alone = {
+    .name = "cancelled-alone",
+    .before = make_and_note,
+    .thread = {acquire_b, cancel_b},
+    .after = cancelled_once,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void release_a_soon(void) {
+    play_sleep(SIM_MS);
+    release_a();
+}
+
+static void cancel_b_soon(void) {
+    play_sleep(SIM_MS);
+    cancel_b();
+}
+
+static const sim_play cancelled_as_it_is_given = {
+    .name = "cancelled-as-it-is-given",
+    .before = hold_a_and_note,
+    .thread = {release_a_soon, acquire_b, cancel_b_soon},
+    .after = cancelled_once,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* Nobody releases what it waits for. */
+static void only_a_cancel_ends_it(void) {
+    one_of(B, play_lock(B)->code, BIT(TL_ECANCELLED));
+    released(A, play_release(A));
+    c_is_free();
+}
+
+static const sim_play only_cancelled = {
+    .name = "only-cancelled",
+    .before = hold_a_and_note,
+    .thread = {acquire_b, cancel_b},
+    .after = only_a_cancel_ends_it,
+    .stop = {SHORT},
+    .within = 400 * SIM_MS,
+    .all = 3,
+    .all_long = 3,
+    .drawn = 500,
+};
+
+/* ---- without blocking -------------------------------------------------------------------------------- */
+
+static void hold_a_and_begin_b(void) {
+    hold_a();
+    (void)play_acquire_async(B, TL_FOREVER);
+}
+
+static void free_b(void) {
+    play_free(B);
+}
+
+/* One that is freed while it is held, as its owner has been told, expires by itself. */
+static void c_is_free_unless_b_was_had(void) {
+    one_of(C, play_acquire(C, play_lock(B)->done ? 3000 : soon_ms()), BIT(TL_OK));
+    released(C, play_release(C));
+}
+
+static const sim_play freed_while_it_waits = {
+    .name = "freed-while-it-waits",
+    .before = hold_a_and_begin_b,
+    .thread = {release_a, free_b},
+    .after = c_is_free_unless_b_was_had,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void hold_a_and_b_and_c_wait(void) {
+    hold_a_and_begin_b();
+    (void)play_acquire_async(C, TL_FOREVER);
+}
+
+static void c_has_it(void) {
+    play_await(C, 0);
+    one_of(C, play_lock(C)->code, BIT(TL_OK));
+    if (play_lock(C)->code == TL_OK)
+        released(C, play_release(C));
+}
+
+static const sim_play freed_before_another = {
+    .name = "freed-before-another",
+    .before = hold_a_and_b_and_c_wait,
+    .thread = {release_a, free_b},
+    .after = c_has_it,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* The last in the queue goes, and another comes. */
+static void release_when_had(int lock) {
+    const sim_play_lock *l = play_lock(lock);
+    if (l->done == 1 && l->code == TL_OK)
+        one_of(lock, play_release_async(lock), BIT(TL_OK));
+}
+
+static void hold_a_and_make_four(void) {
+    hold_a_and_b_and_c_wait();
+    play_make(D, 0, 0, false, NULL);
+    play_lock(B)->then = play_lock(C)->then = release_when_had;
+}
+
+static void cancel_c(void) {
+    play_cancel(C);
+}
+
+static void use_d(void) {
+    use(D);
+}
+
+static void all_have_ended(void) {
+    play_await(B, 0);
+    play_await(C, 0);
+    one_of(C, play_lock(C)->code,
+           BIT(TL_OK) | BIT(TL_ECANCELLED) |
+               (play_held_up() ? BIT(TL_EEXPIRED) | BIT(TL_ETAKEN) : 0));
+    tl_err code = play_acquire(D, soon_ms());
+    one_of(D, code, BIT(TL_OK));
+}
+
+static const sim_play last_in_the_queue_goes = {
+    .name = "last-in-the-queue-goes",
+    .before = hold_a_and_make_four,
+    .thread = {cancel_c, use_d, release_a},
+    .after = all_have_ended,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* Who tries once doesn't queue. */
+static void try_b_once(void) {
+    tl_err code = play_acquire(B, 0);
+    one_of(B, code, BIT(TL_OK) | BIT(TL_EBUSY));
+    if (code == TL_OK)
+        released(B, play_release(B));
+}
+
+static const sim_play tried_once = {
+    .name = "tried-once",
+    .before = make_three,
+    .thread = {use_a, try_b_once},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 1000,
+};
+
+static void b_ends_somehow(void) {
+    play_await(B, 0);
+    one_of(B, play_lock(B)->code, BIT(TL_OK) | BIT(TL_ECANCELLED));
+    bool was_cancelled = play_lock(B)->code == TL_ECANCELLED;
+    if (play_lock(B)->code == TL_OK)
+        released(B, play_release(B));
+    tl_err code = play_acquire(B, soon_ms());
+    one_of(B, code, BIT(TL_OK) | (was_cancelled ? 0 : BIT(TL_ECANCELLED)));
+    if (code == TL_OK)
+        released(B, play_release(B));
+    c_is_free();
+}
+
+static void just_cancel_b(void) {
+    play_cancel(B);
+}
+
+static const sim_play cancelled_async = {
+    .name = "cancelled-async",
+    .before = hold_a_and_begin_b,
+    .thread = {release_a, just_cancel_b},
+    .after = b_ends_somehow,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void only_a_cancel_ends_b(void) {
+    play_await(B, 0);
+    only_a_cancel_ends_it();
+}
+
+static const sim_play only_cancelled_async = {
+    .name = "only-cancelled-async",
+    .before = hold_a_and_begin_b,
+    .thread = {just_cancel_b},
+    .after = only_a_cancel_ends_b,
+    .stop = {SHORT},
+    .within = 400 * SIM_MS,
+    .all = 3,
+    .all_long = 3,
+    .drawn = 500,
+};
+
+/* The one who asks the server for both of them goes. */
+static void two_wait_for_another_client(void) {
+    play_open(0, false);
+    play_open(1, false);
+    play_make(A, 1, 0, false, NULL);
+    play_make(B, 0, 0, false, NULL);
+    play_make(C, 0, 0, false, NULL);
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+    (void)play_acquire_async(B, TL_FOREVER);
+    (void)play_acquire_async(C, TL_FOREVER);
+}
+
+static void c_has_it_after_all(void) {
+    play_await(B, 0);
+    if (play_lock(B)->code == TL_OK)
+        released(B, play_release(B));
+    play_await(C, 0);
+    one_of(C, play_lock(C)->code, BIT(TL_OK));
+    released(C, play_release(C));
+}
+
+static const sim_play cancelled_in_front = {
+    .name = "cancelled-in-front",
+    .before = two_wait_for_another_client,
+    .thread = {just_cancel_b, release_a},
+    .after = c_has_it_after_all,
+    .stop = {SHORT},
+    .within = 600 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 500,
+};
+
+/* What is told later must still be told. */
+static void c_is_told(void) {
+    one_of(C, play_acquire_async(C, 3000), BIT(TL_OK));
+    play_await(C, 0);
+    one_of(C, play_lock(C)->code, BIT(TL_OK));
+    if (play_lock(C)->code)
+        return;
+    one_of(C, play_release_async(C), BIT(TL_OK));
+    play_await(C, 0);
+}
+
+static void begin_b(void) {
+    play_pause("before it begins");
+    order.before = order.cancel_ended;
+    one_of(B, play_acquire_async(B, TL_FOREVER), BIT(TL_OK));
+    play_await(B, 0);
+    order.ended = true;
+    one_of(B, play_lock(B)->code, BIT(TL_OK) | BIT(TL_ECANCELLED));
+    play_must(!order.before || play_lock(B)->code == TL_ECANCELLED,
+              "a cancel before the acquire is forgotten");
+    if (play_lock(B)->code == TL_OK)
+        released(B, play_release(B));
+}
+
+static const sim_play cancelled_as_it_begins = {
+    .name = "cancelled-as-it-begins",
+    .before = make_and_note,
+    .thread = {begin_b, cancel_b},
+    .after = cancelled_once,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void release_async_and_free_a(void) {
+    one_of(A, play_release_async(A), BIT(TL_OK));
+    play_free(A);
+}
+
+static const sim_play freed_while_it_is_released = {
+    .name = "freed-while-it-is-released",
+    .before = hold_a,
+    .thread = {release_async_and_free_a, use_b},
+    .after = c_is_told,
+    .stop = {SHORT, LONG},
+    .within = 400 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* From the callbacks: acquired, released, acquired again, released. */
+static void next_of_chain(int lock) {
+    const sim_play_lock *l = play_lock(lock);
+    one_of(lock, l->code, BIT(TL_OK) | (play_held_up() ? BIT(TL_EEXPIRED) | BIT(TL_ETAKEN) : 0));
+    if (l->done % 2 == 1 && l->code)
+        play_must(play_held_up(), "%c isn't had", l->name);
+    else if (l->done == 1 || l->done == 3)
+        one_of(lock, play_release_async(lock), BIT(TL_OK));
+    else if (l->done == 2)
+        one_of(lock, play_acquire_async(lock, TL_FOREVER), BIT(TL_OK));
+}
+
+static void make_chain(bool dispatch) {
+    play_open(0, dispatch);
+    play_make(A, 0, 0, false, NULL);
+    play_make(B, 0, 0, false, NULL);
+    play_lock(A)->then = play_lock(B)->then = next_of_chain;
+    (void)play_ping(0);
+}
+
+static void make_chain_of_keeper(void) {
+    make_chain(false);
+}
+
+static void make_chain_of_loop(void) {
+    make_chain(true);
+}
+
+static void chain(int lock) {
+    one_of(lock, play_acquire_async(lock, TL_FOREVER), BIT(TL_OK));
+    play_await(lock, 0);
+}
+
+static void chain_a(void) {
+    chain(A);
+}
+
+static void chain_b(void) {
+    chain(B);
+}
+
+static void chains_have_ended(void) {
+    play_must(play_held_up() || (play_lock(A)->done == 4 && play_lock(B)->done == 4),
+              "not all ends are told");
+    c_is_free();
+}
+
+static const sim_play chains = {
+    .name = "chains",
+    .before = make_chain_of_keeper,
+    .thread = {chain_a, chain_b},
+    .after = chains_have_ended,
+    .stop = {SHORT, LONG},
+    .within = 600 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 3000,
+};
+
+/* One thread dispatches; the other only begins. */
+static bool chain_goes_on(int lock) {
+    const sim_play_lock *l = play_lock(lock);
+    return l->begun == 0 || l->done < l->begun || l->tells;
+}
+
+static void dispatch_both(void) {
+    one_of(A, play_acquire_async(A, TL_FOREVER), BIT(TL_OK));
+    while (chain_goes_on(A) || chain_goes_on(B))
+        play_dispatch(0, 20 * SIM_MS);
+}
+
+static void only_begin_b(void) {
+    one_of(B, play_acquire_async(B, TL_FOREVER), BIT(TL_OK));
+}
+
+static void chains_of_loop_have_ended(void) {
+    play_must(play_held_up() || (play_lock(A)->done == 4 && play_lock(B)->done == 4),
+              "not all ends are told");
+}
+
+static const sim_play dispatched = {
+    .name = "dispatched",
+    .before = make_chain_of_loop,
+    .thread = {dispatch_both, only_begin_b},
+    .after = chains_of_loop_have_ended,
+    .stop = {SHORT, LONG},
+    .within = 600 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 3000,
+};
+
+/* ---- against what the keeper does --------------------------------------------------------------------- */
+
+static void with_events(const tl_lock_options *o) {
+    open_one();
+    play_make(A, 0, 0, true, o);
+    play_make(B, 0, 0, false, NULL);
+    acquire_a_behind_c();
+}
+
+static void a_with_events(void) {
+    with_events(NULL);
+}
+
+static void delete_a(void) {
+    play_delete(0);
+}
+
+#define GONE (BIT(TL_OK) | BIT(TL_ELOST) | BIT(TL_EEXPIRED) | BIT(TL_ETAKEN))
+
+static void extend_a(void) {
+    play_sleep_to_renewal(A);
+    tl_err code = play_extend(A, 1000);
+    one_of(A, code, GONE);
+    if (code != TL_EEXPIRED && code != TL_ETAKEN)
+        one_of(A, play_release(A), GONE);
+}
+
+static void delete_a_at_renewal(void) {
+    play_sleep_to_renewal(A);
+    play_delete(0);
+}
+
+/* A key that is deleted by hand binds for its lifetime all the same. */
+static void c_is_free_later(void) {
+    if (!play_lock(C)->handle)
+        play_make(C, 0, 0, false, NULL);
+    one_of(C, play_acquire(C, 3000), BIT(TL_OK));
+    one_of(C, play_release(C), BIT(TL_OK));
+}
+
+static const sim_play extended_while_lost = {
+    .name = "extended-while-lost",
+    .before = a_with_events,
+    .thread = {extend_a, delete_a_at_renewal},
+    .after = c_is_free_later,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .spoilt = true,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void extend_a_only(void) {
+    play_sleep_to_renewal(A);
+    tl_err code = play_extend(A, 1000);
+    one_of(A, code, BIT(TL_OK) | (play_held_up() ? GONE : 0));
+    if (code != TL_EEXPIRED && code != TL_ETAKEN)
+        released(A, play_release(A));
+}
+
+static const sim_play extended_while_renewed = {
+    .name = "extended-while-renewed",
+    .before = a_with_events,
+    .thread = {extend_a_only, use_b},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void release_a_at_renewal(void) {
+    play_sleep_to_renewal(A);
+    released(A, play_release(A));
+}
+
+static const sim_play released_while_renewed = {
+    .name = "released-while-renewed",
+    .before = a_with_events,
+    .thread = {release_a_at_renewal, use_b},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+#define HOLD_MS 20
+
+static void pause_in_event(int lock) {
+    (void)lock;
+    play_pause("in its callback");
+    play_sleep(200 * US);
+}
+
+static void hold_a_for_a_while(void) {
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = 1000, .max_hold_ms = HOLD_MS);
+    with_events(&o);
+    play_lock(A)->on_event = pause_in_event;
+}
+
+static void release_a_when_lost(void) {
+    play_sleep(HOLD_MS * SIM_MS - 200 * US);
+    one_of(A, play_release(A), GONE);
+}
+
+static const sim_play released_while_lost = {
+    .name = "released-while-lost",
+    .before = hold_a_for_a_while,
+    .thread = {release_a_when_lost, use_b},
+    .after = c_is_free_later,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void extend_a_when_lost(void) {
+    play_sleep(HOLD_MS * SIM_MS - 1500 * US);
+    one_of(A, play_extend(A, 1000), GONE);
+    play_sleep(50 * SIM_MS);
+}
+
+static const sim_play extended_when_lost = {
+    .name = "extended-when-lost",
+    .before = hold_a_for_a_while,
+    .thread = {extend_a_when_lost, use_b},
+    .after = c_is_free_later,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 1000,
+};
+
+static void free_a_when_lost(void) {
+    play_sleep(HOLD_MS * SIM_MS - 200 * US);
+    play_free(A);
+}
+
+static const sim_play freed_while_lost = {
+    .name = "freed-while-lost",
+    .before = hold_a_for_a_while,
+    .thread = {free_a_when_lost, use_b},
+    .after = c_is_free_later,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* From its own callback: it is lost, and acquired anew at once. */
+static void acquire_anew(int lock) {
+    if (play_lock(lock)->told == TL_LOST && play_lock(lock)->begun == 0)
+        one_of(lock, play_acquire_async(lock, TL_FOREVER), BIT(TL_OK));
+}
+
+static void hold_a_for_a_while_and_anew(void) {
+    hold_a_for_a_while();
+    play_lock(A)->on_event = acquire_anew;
+}
+
+static void wait_for_loss_of_a(void) {
+    play_sleep((HOLD_MS + 5) * SIM_MS);
+    while (play_lock(A)->begun == 0)
+        play_sleep(SIM_MS);
+    play_await(A, 0);
+    one_of(A, play_lock(A)->code, BIT(TL_OK));
+    if (play_lock(A)->code == TL_OK)
+        one_of(A, play_release(A), GONE);
+}
+
+static const sim_play acquired_anew = {
+    .name = "acquired-anew",
+    .before = hold_a_for_a_while_and_anew,
+    .thread = {wait_for_loss_of_a, use_b},
+    .after = NULL,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 3000,
+};
+
+static void hold_a_by_hand(void) {
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = HOLD_MS, .manual_renew = true);
+    with_events(&o);
+    play_lock(A)->on_event = pause_in_event;
+}
+
+static const sim_play released_while_it_expires = {
+    .name = "released-while-it-expires",
+    .before = hold_a_by_hand,
+    .thread = {release_a_when_lost, use_b},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 600 * SIM_MS,
+    .spoilt = true, /* the server's clock may be slower */
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* Its key is deleted while another waits for it. */
+static void a_is_lost(void) {
+    while (!play_lock(A)->losses && play_now() < 3000 * SIM_MS)
+        play_sleep(50 * SIM_MS);
+    play_must(play_lock(A)->losses == 1, "its loss isn't told");
+    one_of(A, play_release(A), GONE);
+}
+
+static void use_b_in_the_end(void) {
+    one_of(B, play_acquire(B, TL_FOREVER), BIT(TL_OK));
+    one_of(B, play_release(B), GONE | BIT(TL_EUNCERTAIN) | BIT(TL_EUNAVAILABLE));
+}
+
+static const sim_play deleted_while_another_waits = {
+    .name = "deleted-while-another-waits",
+    .before = a_with_events,
+    .thread = {a_is_lost, use_b_in_the_end, delete_a},
+    .after = c_is_free_later,
+    .stop = {SHORT},
+    .within = 3500 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 1000,
+};
+
+/* Two renewals in one request, and one of the two goes. */
+static void hold_two_keys(void) {
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = 1000);
+    open_one();
+    play_make(A, 0, 0, true, &o);
+    play_make(B, 0, 1, true, &o);
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+    one_of(B, play_acquire(B, TL_FOREVER), BIT(TL_OK));
+}
+
+static void free_a_at_renewal(void) {
+    play_sleep_to_renewal(A);
+    play_free(A);
+}
+
+static void extend_b_at_renewal(void) {
+    play_sleep_to_renewal(B);
+    tl_err code = play_extend(B, 1000);
+    one_of(B, code, BIT(TL_OK) | (play_held_up() ? GONE : 0));
+}
+
+static const sim_play one_of_two_renewed_goes = {
+    .name = "one-of-two-renewed-goes",
+    .before = hold_two_keys,
+    .thread = {free_a_at_renewal, extend_b_at_renewal},
+    .after = NULL,
+    .stop = {SHORT, LONG},
+    .within = 1500 * SIM_MS,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void step(void) {
+    play_sleep_to_renewal(A);
+    play_step_clock(200 * SIM_MS);
+    play_sleep(700 * SIM_MS);
+}
+
+static void free_a_after_a_step(void) {
+    play_sleep_to_renewal(A);
+    play_sleep(400 * US);
+    play_free(A);
+}
+
+static const sim_play freed_when_the_clock_steps = {
+    .name = "freed-when-the-clock-steps",
+    .before = hold_two_keys,
+    .thread = {step, free_a_after_a_step},
+    .after = NULL,
+    .stop = {SHORT, LONG},
+    .within = 3000 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 1000,
+};
+
+/* Nobody lets go of what is lost. */
+static void do_nothing(void) {
+    play_sleep((HOLD_MS + 40) * SIM_MS);
+    play_must(play_lock(A)->losses == 1 || play_held_up(), "its loss is told late");
+}
+
+static void loss_is_told(void) {
+    play_must(play_lock(A)->losses == 1 || play_held_up(), "its loss isn't told");
+    c_is_free();
+}
+
+static const sim_play lost_and_kept = {
+    .name = "lost-and-kept",
+    .before = hold_a_for_a_while,
+    .thread = {do_nothing, use_b},
+    .after = loss_is_told,
+    .stop = {SHORT, LONG},
+    .within = 1300 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 1000,
+};
+
+/* While nobody else gives the keeper anything to do. */
+static void hold_a_alone_for_a_while(void) {
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = 1000, .max_hold_ms = HOLD_MS);
+    open_one();
+    play_make(A, 0, 0, true, &o);
+    (void)play_ping(0);
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+}
+
+static const sim_play lost_alone = {
+    .name = "lost-alone",
+    .before = hold_a_alone_for_a_while,
+    .thread = {do_nothing},
+    .after = NULL,
+    .stop = {SHORT, LONG},
+    .within = 100 * SIM_MS,
+    .all = 3,
+    .all_long = 3,
+    .drawn = 500,
+};
+
+/* One that is extended is given up by nobody who has called it lost before. */
+static const sim_play deleted_and_kept = {
+    .name = "deleted-and-kept",
+    .before = a_with_events,
+    .thread = {delete_a, use_b_in_the_end},
+    .after = loss_is_told,
+    .stop = {SHORT},
+    .within = 800 * SIM_MS, /* its sidecar binds for longer */
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 500,
+};
+
+static void extend_a_and_keep_it(void) {
+    play_sleep_to_renewal(A);
+    tl_err code = play_extend(A, 1000);
+    one_of(A, code, GONE);
+}
+
+static const sim_play extended_and_kept = {
+    .name = "extended-and-kept",
+    .before = a_with_events,
+    .thread = {extend_a_and_keep_it, use_b_in_the_end, delete_a_at_renewal},
+    .after = c_is_free_later,
+    .stop = {SHORT},
+    .within = 1200 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 500,
+};
+
+/* Its connection is cut, and whoever is to dispatch is late: of a risk and its end both are told, or neither. */
+static void hold_a_with_a_loop(void) {
+    play_open(0, true);
+    play_make(A, 0, 0, true, NULL);
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+}
+
+static void cut_at_renewal(void) {
+    play_sleep_to_renewal(A);
+    play_cut();
+    play_sleep(100 * SIM_MS);
+    play_cut();
+}
+
+static void hold_a_with_a_loop_for_a_while(void) {
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = 1000, .max_hold_ms = 345);
+    play_open(0, true);
+    play_make(A, 0, 0, true, &o);
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+}
+
+static void dispatch_once(void) {
+    play_sleep(400 * SIM_MS);
+    play_dispatch(0, 100 * SIM_MS);
+}
+
+static void lost_is_told(void) {
+    play_must(play_lock(A)->losses == 1, "its loss isn't told");
+    play_free(A);
+    play_dispatch(0, SIM_MS);
+}
+
+static const sim_play lost_at_risk = {
+    .name = "lost-at-risk",
+    .before = hold_a_with_a_loop_for_a_while,
+    .thread = {dispatch_once, cut_at_renewal},
+    .after = lost_is_told,
+    .stop = {SHORT},
+    .within = 1500 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 500,
+};
+
+static void dispatch_late(void) {
+    for (int i = 0; i < 6; i++) {
+        play_sleep(100 * SIM_MS);
+        play_dispatch(0, 100 * SIM_MS);
+    }
+}
+
+static const sim_play told_late = {
+    .name = "told-late",
+    .before = hold_a_with_a_loop,
+    .thread = {dispatch_late, cut_at_renewal},
+    .after = NULL,
+    .stop = {SHORT, LONG},
+    .within = 2500 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 500,
+};
+
+/* ---- two clients ------------------------------------------------------------------------------------- */
+
+static void make_two_clients(void) {
+    play_open(0, false);
+    play_open(1, false);
+    play_make(A, 0, 0, false, NULL);
+    play_make(B, 1, 0, false, NULL);
+    (void)play_ping(0);
+    (void)play_ping(1);
+}
+
+static const sim_play two_clients = {
+    .name = "two-clients",
+    .before = make_two_clients,
+    .thread = {use_a, use_b},
+    .after = c_is_free,
+    .stop = {SHORT, LONG},
+    .within = 600 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 3000,
+};
+
+static const sim_play two_clients_again = {
+    .name = "two-clients-again",
+    .before = make_two_clients,
+    .thread = {use_a_twice, use_b_twice},
+    .after = c_is_free,
+    .stop = {SHORT},
+    .within = 1200 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void hold_a_of_two_clients(void) {
+    make_two_clients();
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+}
+
+static void release_and_close(void) {
+    one_of(A, play_release_async(A), BIT(TL_OK));
+    play_free(A);
+    play_close(0);
+}
+
+static void c_of_second_is_free(void) {
+    play_make(C, 1, 0, false, NULL);
+    one_of(C, play_acquire(C, soon_ms()), BIT(TL_OK));
+    released(C, play_release(C));
+}
+
+static const sim_play closed_while_another_waits = {
+    .name = "closed-while-another-waits",
+    .before = hold_a_of_two_clients,
+    .thread = {release_and_close, use_b},
+    .after = c_of_second_is_free,
+    .stop = {SHORT, LONG},
+    .within = 600 * SIM_MS,
+    .to_the_end = false,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 3000,
+};
+
+/* No answer comes, and the machine is left to clean up while its client is closed. */
+static void acquire_without_answer(void) {
+    tl_err code = play_acquire(A, 20);
+    one_of(A, code, BIT(TL_OK) | BIT(TL_EUNCERTAIN) | BIT(TL_ETIMEDOUT) | BIT(TL_EUNAVAILABLE));
+    if (code == TL_OK)
+        one_of(A, play_release(A), ~0U);
+    play_free(A);
+    play_close(0);
+}
+
+static void lose_replies(void) {
+    play_sleep(100 * US);
+    play_lose_replies();
+}
+
+static const sim_play closed_while_it_cleans_up = {
+    .name = "closed-while-it-cleans-up",
+    .before = make_two_clients,
+    .thread = {acquire_without_answer, use_b_in_the_end, lose_replies},
+    .after = c_of_second_is_free,
+    .stop = {SHORT},
+    .within = 3000 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void make_by_name(void) {
+    open_one();
+    play_make(A, 0, 0, false, NULL);
+}
+
+static void acquire_and_close(void) {
+    tl_err code = play_acquire(A, 1);
+    one_of(A, code,
+           BIT(TL_OK) | BIT(TL_EUNCERTAIN) | BIT(TL_ETIMEDOUT) | BIT(TL_EUNAVAILABLE) |
+               BIT(TL_ECANCELLED));
+    play_free(A);
+    play_close(0);
+}
+
+static void open_another(void) {
+    play_open(1, false);
+    one_of(B, play_ping(1), BIT(TL_OK));
+    play_close(1);
+}
+
+static const sim_play closed_while_a_name_is_asked = {
+    .name = "closed-while-a-name-is-asked",
+    .before = make_by_name,
+    .thread = {acquire_and_close, open_another},
+    .stop = {SHORT},
+    .within = 1500 * SIM_MS,
+    .by_name = true,
+    .spoilt = true,
+    .all = 2,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+static void a_is_released_somehow(void) {
+    one_of(A, play_release(A), ~0U);
+}
+
+static const sim_play cut_while_it_waits = {
+    .name = "cut-while-it-waits",
+    .before = hold_a_of_two_clients,
+    .thread = {a_is_released_somehow, use_b_in_the_end, play_cut},
+    .after = c_of_second_is_free,
+    .stop = {SHORT},
+    .within = 3000 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 2000,
+};
+
+/* ---- the pool ------------------------------------------------------------------------------------------ */
+
+static void ping(void) {
+    one_of(A, play_ping(0),
+           BIT(TL_OK) | (play_held_up() ? BIT(TL_EUNAVAILABLE) | BIT(TL_EUNCERTAIN) : 0));
+}
+
+static void take_b(void) {
+    tl_err code = play_acquire(B, TL_FOREVER);
+    one_of(B, code, BIT(TL_OK) | BIT(TL_ECANCELLED));
+    if (code == TL_OK)
+        released(B, play_release(B));
+}
+
+static const sim_play pool_is_empty = {
+    .name = "pool-is-empty",
+    .before = make_three,
+    .thread = {just_cancel_b, take_b, ping},
+    .again = 64,
+    .after = c_is_free,
+    .stop = {SHORT},
+    .within = 600 * SIM_MS,
+    .all = 0,
+    .all_long = 1,
+    .drawn = 60,
+};
+
+/* All connections are busy, and one who waits for one is cancelled. */
+static void ping_in_vain(void) {
+    one_of(A, play_ping(0), BIT(TL_OK) | BIT(TL_EUNCERTAIN) | BIT(TL_EUNAVAILABLE));
+}
+
+static void lose_replies_for_long(void) {
+    for (int i = 0; i < 4; i++) {
+        play_lose_replies();
+        play_sleep(100 * US);
+    }
+}
+
+static void cancel_b_at_once(void) {
+    play_sleep(20 * SIM_MS);
+    sim_ns began = play_now();
+    play_cancel(B);
+    play_sleep(50 * SIM_MS);
+    play_must(play_lock(B)->code == TL_ECANCELLED || play_now() - began > 55 * SIM_MS,
+              "a cancel doesn't end the wait for a connection");
+}
+
+static void wait_for_connection(void) {
+    play_lock(B)->code = TL_EINVALID;
+    play_sleep(10 * SIM_MS);
+    one_of(B, play_acquire(B, TL_FOREVER), BIT(TL_ECANCELLED));
+}
+
+static const sim_play pool_is_held = {
+    .name = "pool-is-held",
+    .before = make_two,
+    .thread = {lose_replies_for_long, cancel_b_at_once, wait_for_connection, ping_in_vain},
+    .again = 64,
+    .after = c_is_free,
+    .within = 1500 * SIM_MS,
+    .spoilt = true,
+    .all = 0,
+    .all_long = 1,
+    .drawn = 60,
+};
+
+const sim_play *const sim_plays[] = {
+    &hand_over,
+    &hand_over_again,
+    &three,
+    &release_to_one_who_waits,
+    &time_is_up,
+    &cancelled,
+    &cancelled_alone,
+    &freed_while_it_waits,
+    &freed_before_another,
+    &cancelled_async,
+    &cancelled_as_it_begins,
+    &freed_while_it_is_released,
+    &chains,
+    &dispatched,
+    &extended_while_lost,
+    &extended_while_renewed,
+    &released_while_renewed,
+    &released_while_lost,
+    &freed_while_lost,
+    &acquired_anew,
+    &released_while_it_expires,
+    &deleted_while_another_waits,
+    &one_of_two_renewed_goes,
+    &freed_when_the_clock_steps,
+    &two_clients,
+    &closed_while_another_waits,
+    &closed_while_it_cleans_up,
+    &closed_while_a_name_is_asked,
+    &cut_while_it_waits,
+    &cancelled_as_it_is_given,
+    &only_cancelled,
+    &only_cancelled_async,
+    &cancelled_in_front,
+    &extended_when_lost,
+    &two_clients_again,
+    &lost_at_risk,
+    &lost_alone,
+    &lost_and_kept,
+    &deleted_and_kept,
+    &extended_and_kept,
+    &told_late,
+    &last_in_the_queue_goes,
+    &tried_once,
+    &pool_is_empty,
+    &pool_is_held,
+};
+const unsigned sim_play_count = sizeof sim_plays / sizeof *sim_plays;

@@ -1,0 +1,12 @@
+/*
+ * The plays of test_threads.c.
+ */
+#ifndef SIM_PLAYS_H
+#define SIM_PLAYS_H
+
+#include "stage.h"
+
+extern const sim_play *const sim_plays[];
+extern const unsigned sim_play_count;
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * A connection of programs that aren't tidelock's: they ask one thing at a time and wait for the answer.
+ */
+#include "world.h"
+
+#include "ground/socket.h"
+#include "ground/wait.h"
+#include "wire/command.h"
+
+#define TEXT_SIZE 4096
+
+void sim_raw_close(sim_raw *raw) {
+    if (raw->fd >= 0)
+        tl__socket_close(raw->fd);
+    raw->fd = -1;
+}
+
+void sim_raw_end(sim_raw *raw) {
+    sim_leave();
+    sim_raw_close(raw);
+    tl__resp_free(raw->resp);
+    (void)sim_enter();
+    raw->resp = NULL;
+}
+
+/* The socket may be closed by now. */
+static void hurry(sim_world *w, const sim_raw *raw) {
+    sim_fd *d = sim_fd_at(w->thread->host, raw->fd);
+    if (d)
+        d->socket->never_after = raw->never_after;
+}
+
+static bool await(const sim_raw *raw, short events, tl_mono by) {
+    struct pollfd p = {.fd = raw->fd, .events = events};
+    while (!p.revents && tl__mono_before(tl__mono_now(), by))
+        tl__wait(&p, 1, by);
+    return p.revents != 0;
+}
+
+static bool open_raw(sim_raw *raw, tl_mono by) {
+    tl_address nowhere = {0};
+    const sim_fd *d = raw->fd >= 0 ? sim_fd_at(sim_the_world->thread->host, raw->fd) : NULL;
+    if (d && d->socket->state == SIM_OPEN)
+        return true;
+    sim_raw_close(raw); /* it was lost meanwhile */
+    raw->opened++;
+    (void)tl__socket_connect(&nowhere, &raw->fd);
+    if (raw->fd >= 0 && await(raw, POLLOUT, by) && tl__socket_connected(raw->fd) == 0)
+        return tl__resp_reset(raw->resp);
+    sim_raw_close(raw);
+    return false;
+}
+
+static bool send_all(sim_raw *raw, const char *text, size_t n, tl_mono by) {
+    while (n > 0) {
+        ssize_t k = await(raw, POLLOUT, by) ? tl__socket_send(raw->fd, text, n) : -1;
+        if (k < 0)
+            return false;
+        raw->maybe = true;
+        text += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static bool read_replies(sim_raw *raw, unsigned count, tl_mono by) {
+    char bytes[1024];
+    unsigned n = 0;
+    while (n < count) {
+        int got = tl__resp_next(raw->resp, &raw->reply[n]);
+        n += got > 0;
+        if (got > 0)
+            continue;
+        ssize_t k = got == 0 && await(raw, POLLIN, by)
+                        ? tl__socket_receive(raw->fd, bytes, sizeof bytes)
+                        : -1;
+        if (k <= 0)
+            return false;
+        tl__resp_feed(raw->resp, bytes, (size_t)k);
+    }
+    return true;
+}
+
+const tl_reply *sim_raw_ask(sim_world *w, sim_raw *raw, const tl_command *commands, unsigned count,
+                            int64_t limit_ms) {
+    char text[TEXT_SIZE];
+    size_t n = 0;
+    sim_leave(); /* what a program calls */
+    tl_mono now = tl__mono_now(), by = tl__mono_add_ms(now, limit_ms);
+    if (!raw->resp)
+        raw->resp = tl__resp_new();
+    tl__resp_release(raw->resp);
+    raw->maybe = false;
+    for (unsigned i = 0; i < count; i++)
+        n += tl__command_encode(&commands[i], 0, text + n, sizeof text - n);
+    bool ok = n <= sizeof text && open_raw(raw, by);
+    if (ok)
+        hurry(w, raw);
+    raw->sent = tl__mono_now();
+    ok = ok && send_all(raw, text, n, by) && read_replies(raw, count, by);
+    if (!ok)
+        sim_raw_close(raw);
+    (void)sim_enter();
+    return ok ? raw->reply : NULL;
+}
