@@ -257,6 +257,7 @@ int sim_tool_migrate(sim_world *w, sim_tool *t, const char *url, char **words) {
     t->host = me->host;
     t->fd = -1;
     t->signal = 0;
+    t->looks = 0;
     t->looked = t->shown = 0; /* no look is carried out at all where MONITOR has to do */
     if (t->patience != SIM_NEVER)
         sim_put(w, w->now + t->patience, SIM_RANK_ACTOR, interrupt, t, t->run);
@@ -298,6 +299,7 @@ void sim_tool_heard(sim_world *w, const sim_request *m, const tl_reply *reply) {
         w->migration.legacy_shown = w->now;
     if (!t || m->argc != 2 || !is_word(m->argv[0], "INFO") || !is_word(m->argv[1], "commandstats"))
         return;
+    t->looks++;
     t->looked = w->now;
     t->shown = w->migration.legacy_shown;
 }
@@ -305,7 +307,8 @@ void sim_tool_heard(sim_world *w, const sim_request *m, const tl_reply *reply) {
 void sim_tool_moved(sim_world *w, const sim_request *m) {
     const sim_tool *t = asker(m);
     sim_ns least = t ? tl__rate_least_ns(t->watch_ms * SIM_MS, w->cfg.drift_ppm) : 0;
-    if (t && t->shown > 0 && t->shown > t->looked - least)
+    /* By MONITOR throughout there is but the look with which it began. */
+    if (t && t->looks > 1 && t->shown > 0 && t->shown > t->looked - least)
         sim_fail(w, SIM_ALL, "%s goes to phase 2, though a legacy client was there in its watch",
                  t->who);
     w->stats.tool_unseen += w->cfg.forgets > 0;

@@ -28,6 +28,7 @@ typedef struct sim_tool {
     int64_t patience; /**< true time after which it is interrupted; SIM_NEVER */
     /* what its watch for legacy clients is to have seen */
     int64_t watch_ms; /**< how long it watches at least; 0: it doesn't */
+    unsigned looks;   /**< at the server's counts, in this run */
     int64_t looked,
         shown; /**< its last look at the server's counts, and when one had last shown itself by then */
 } sim_tool;
