@@ -214,26 +214,13 @@ bool sim_actor_is_idle(const sim_actor *a) {
     return !sim_lock_at(a)->client;
 }
 
-static bool holds(const sim_world *w, const sim_actor *a) {
-    return a->host->up && sim_lock_held(w, sim_lock_at(a));
-}
-
-static tl_bytes value(const sim_actor *a) {
-    return tl__token_bytes(&sim_lock_at(a)->handle->token);
-}
-
-static void check(sim_world *w, sim_actor *a) {
-    if (a->host->up && sim_lock_at(a)->handle)
-        sim_check_lock(w, sim_lock_at(a));
-}
-
-#define COMMON .holds = holds, .value = value, .check = check
-
 const sim_actor_kind sim_actor_lock = {
     .name = "lock",
     .size = sizeof(lock_actor),
     .live = live,
     .crash = crash,
     .stop = stop,
-    COMMON,
+    .holds = sim_lock_actor_holds,
+    .value = sim_lock_actor_value,
+    .check = sim_lock_actor_check,
 };

@@ -173,24 +173,11 @@ static void stop(sim_world *w, sim_actor *a) {
     self(a)->stops = true;
 }
 
-static bool holds(const sim_world *w, const sim_actor *a) {
-    return a->host->up && sim_lock_held(w, sim_lock_at(a));
-}
-
-static tl_bytes value(const sim_actor *a) {
-    return tl__token_bytes(&sim_lock_at(a)->handle->token);
-}
-
-static void check(sim_world *w, sim_actor *a) {
-    if (a->host->up && sim_lock_at(a)->handle)
-        sim_check_lock(w, sim_lock_at(a));
-}
-
 const sim_actor_kind sim_actor_loop = {.name = "loop",
                                        .size = sizeof(loop_actor),
                                        .live = live,
                                        .crash = crash,
-                                       .holds = holds,
-                                       .value = value,
+                                       .holds = sim_lock_actor_holds,
+                                       .value = sim_lock_actor_value,
                                        .stop = stop,
-                                       .check = check};
+                                       .check = sim_lock_actor_check};

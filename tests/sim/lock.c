@@ -19,6 +19,19 @@ bool sim_lock_held(const sim_world *w, const sim_lock *l) {
            tl__mono_before(sim_host_clock(w, l->actor->host), sim_lock_deadline(l));
 }
 
+bool sim_lock_actor_holds(const sim_world *w, const sim_actor *a) {
+    return a->host->up && sim_lock_held(w, sim_lock_at(a));
+}
+
+tl_bytes sim_lock_actor_value(const sim_actor *a) {
+    return tl__token_bytes(&sim_lock_at(a)->handle->token);
+}
+
+void sim_lock_actor_check(sim_world *w, sim_actor *a) {
+    if (a->host->up && sim_lock_at(a)->handle)
+        sim_check_lock(w, sim_lock_at(a));
+}
+
 sim_lock *sim_lock_of(sim_world *w, const tl_lock *handle) {
     for (int i = 0; i < w->cfg.actors; i++) {
         sim_lock *l = sim_lock_at(&w->actor[i]);

@@ -518,6 +518,11 @@ sim_lock *sim_lock_of(sim_world *w, const tl_lock *handle);
 /** The lock that an actor has, NULL: none, or of another kind. */
 sim_lock *sim_lock_at(const sim_actor *a);
 
+/** For actors that have such a lock. */
+bool sim_lock_actor_holds(const sim_world *w, const sim_actor *a);
+tl_bytes sim_lock_actor_value(const sim_actor *a);
+void sim_lock_actor_check(sim_world *w, sim_actor *a);
+
 /* ---- observe.c ------------------------------------------------------------------------------------- */
 
 /** A hash of a command's words, as both sides see it. */
