@@ -61,6 +61,29 @@ fence-again        |fence |-DONLY=NONE -DSEE=AGAIN -DFAILOVER          |happens|
 fence-short*       |fence |-DFAILOVER -DOUTAGE=2                       |fails  |a failover no longer than the servers' clocks differ
 fence-ahead-short* |fence |-DFAILOVER -DAHEAD=1                        |fails  |a caller's estimate that is ahead of the server
 fence-no-clock*    |fence |-DFAILOVER -DNO_CLOCK                       |fails  |previous + 1 alone forgets with S
+fenceincr          |fenceincr|                                     |safe   |numbers by INCR, believed in the window: they increase, at most the window behind the clock
+fenceincr-failover |fenceincr|-DFAILOVER                           |safe   |and over failovers A, B, A …, while connections survive; two of them outlast the window
+fenceincr-wide     |fenceincr|-DFAILOVER -DWIDE                    |safe   |the same while the anchor says nothing: the window suffices
+fenceincr-deleted  |fenceincr|-DFAILOVER -DDELETED                 |safe   |F deleted by hand
+fenceincr-old      |fenceincr|-DOLD                                |safe   |beside a client that knows no F and draws from S
+fenceincr-old-over |fenceincr|-DOLD -DFAILOVER                     |safe   |the same over failovers (long)
+fenceincr-two      |fenceincr|-DN=2 -DFAILOVER                     |safe   |two clients in detail (long)
+fenceincr-believed |fenceincr|-DONLY=NONE -DSEE=BELIEVED           |happens|a number drawn by INCR is believed
+fenceincr-too-late |fenceincr|-DONLY=NONE -DSEE=TOO_LATE           |happens|INCR's answer comes after the window
+fenceincr-too-low  |fenceincr|-DONLY=NONE -DSEE=TOO_LOW -DDELETED  |happens|a number is too low for the anchor
+fenceincr-below-s  |fenceincr|-DONLY=NONE -DSEE=NOT_ABOVE_S -DOLD  |happens|a number isn't above S's fence
+fenceincr-survived |fenceincr|-DONLY=NONE -DSEE=SURVIVED -DFAILOVER -DOUTAGE=1 |happens|INCR is sent over a connection that survived two failovers
+fenceincr-no-window*|fenceincr|-DFAILOVER -DNO_WINDOW -DONLY=FENCE |fails  |a script that was ever sent over this connection will do
+fenceincr-from-answer*|fenceincr|-DFAILOVER -DFROM_ANSWER -DONLY=FENCE |fails|the window counts from the script's answer, not from its sending
+fenceincr-at-sending*|fenceincr|-DAT_SENDING                       |fails  |the window is looked at only when INCR is sent
+fenceincr-any-connection*|fenceincr|-DFAILOVER -DANY_CONNECTION -DONLY=FENCE |fails|a script over another connection opens the window
+fenceincr-other-slot*|fenceincr|-DFAILOVER -DOTHER_SLOT -DONLY=FENCE |fails|a script that raised another slot's counter opens it
+fenceincr-from-incr*|fenceincr|-DFROM_INCR                         |fails  |a believed INCR opens it anew
+fenceincr-no-edge* |fenceincr|-DDELETED -DNO_EDGE                  |fails  |F deleted by hand, and the number not compared with the anchor
+fenceincr-no-s*    |fenceincr|-DOLD -DNO_S                         |fails  |the number not compared with S, beside a client that knows no F
+fenceincr-no-clock*|fenceincr|-DFAILOVER -DNO_CLOCK                |fails  |scripts draw F + 1 alone
+fenceincr-short*   |fenceincr|-DFAILOVER -DOUTAGE=1                |fails  |a failover no longer than the servers' clocks differ
+fenceincr-twice*   |fenceincr|-DFAILOVER -DSKEW=0 -DOUTAGE=1       |fails  |two failovers within the window: the first server misses what the second gave
 java-two           |java  |                                            |safe   |jobs over 2M + L before their stamp: one holder
 java-three         |java  |-DNJ=3                                      |safe   |three clients
 java-no-lag        |java  |-DM=2 -DL=0 -DT=8                           |safe   |M = 2, no lag: slack 2M
