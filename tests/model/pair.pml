@@ -24,6 +24,7 @@
  *                  limit alone: it isn't cut to the end of the lease
  *   NO_SCAN        Java begins as soon as the leases are over, beside tokens that are left
  *   NO_S           S doesn't bind
+ * NATIVE, the server's own SET NX PX in place of the script, is pairn.pml.
  */
 #include "time.pml"
 
@@ -47,6 +48,7 @@
 #define LEFT 7
 #define THROWN 8
 #define RECLAIM 9
+#define PAST_LEASE 10
 
 #if NB == 1
 #define TIDES_IN (left[0] > 0)
@@ -76,7 +78,11 @@ byte K_tok;  /* 0: K holds a stamp, K_e; else this token for K_e ticks */
 
 #include "legacy.pml"
 
+#ifdef NATIVE
+#define OWN 4
+#else
 #define OWN 2
+#endif
 #define OWNER(t) (((t) - 1) / OWN)
 
 mtype = { none, take, keep, drop };
@@ -86,7 +92,11 @@ byte S_tok;
 bool S_is;    /* S.value is the token, not a stamp */
 short S_till; /* it binds until then; of a stamp that is M past it */
 #define S_STAMP (S_till - M)
+#ifdef NATIVE
+#define IS_MINE(t) (K_here && K_tok == (t) || S_tok == (t) && K_here && !S_is && K_tok == 0 && K_e == S_STAMP)
+#else
 #define IS_MINE(t) (S_tok == (t) && K_here && (S_is && K_tok == (t) || !S_is && K_tok == 0 && K_e == S_STAMP))
+#endif
 #ifdef NO_S
 #define S_BINDS(t) false
 #else
@@ -108,6 +118,13 @@ byte tok[NB];
 bool is[NB];   /* what it holds is a token */
 byte cap[NB], since[NB]; /* as in bridge.pml */
 byte ok_ago[NB];
+#ifdef NATIVE
+bool native[NB], past[NB]; /* it is SET NX PX; sent under a lease that has ended */
+byte z_tok;                /* the token of one in the buffer */
+#define NATIVE_TAKE(me) native[me]
+#else
+#define NATIVE_TAKE(me) false
+#endif
 
 inline tell()
 {
@@ -117,11 +134,19 @@ inline tell()
     :: else -> printf("K is absent\n")
     fi
 }
+inline appears()
+{
+#ifdef PAIRN
+    claim(CLEAN, stage != before_, "a token appears although Java may begin")
+#else
+    skip
+#endif
+}
 inline put(t, a, g)
 {
     K_here = true; S_tok = t; S_is = a;
     if
-    :: a -> K_tok = t; K_e = T; S_till = T
+    :: a -> K_tok = t; K_e = T; S_till = T; appears()
     :: else -> K_tok = 0; K_e = T - (g); S_till = T - (g) + M
     fi
 }
@@ -143,6 +168,18 @@ inline script_take(t, w, x, g, how, a, aw, ax)
         if :: K_here && K_tok != 0 && stage == back -> seen(LEFT, "phase 1 finds a token that is left") :: else fi
     fi
 }
+#ifdef NATIVE
+inline native_take(t, a)
+{
+    if
+    :: !K_here -> /* S is for the client to look at */
+        K_here = true; K_tok = t; K_e = T; appears();
+        a = (S_BINDS(t) -> gone : taken);
+        printf("[%d] server: SET NX PX #%d: OK, ", hour, t); tell()
+    :: else -> a = busy; printf("[%d] server: SET NX PX #%d: nil, ", hour, t); tell()
+    fi
+}
+#endif
 inline script_keep(t, g, how, a, aw, ax)
 {
     if
@@ -163,17 +200,19 @@ inline script_keep(t, g, how, a, aw, ax)
 }
 inline script_drop(t, a)
 {
-    if
-    :: S_tok == t ->
-        if :: IS_MINE(t) -> K_here = false; K_e = 0; K_tok = 0 :: else fi;
-        S_tok = 0; S_is = false; S_till = 0
-    :: else
-    fi;
+    if :: IS_MINE(t) -> K_here = false; K_e = 0; K_tok = 0 :: else fi;
+    if :: S_tok == t -> S_tok = 0; S_is = false; S_till = 0 :: else fi;
     a = dropped; printf("[%d] server: drop #%d: ", hour, t); tell()
 }
 
 /* ---- the wires ---- */
-inline forget(me) { op[me] = none; with[me] = false; val[me] = 0; age[me] = 0; as[me] = false }
+inline forget(me)
+{
+    op[me] = none; with[me] = false; val[me] = 0; age[me] = 0; as[me] = false;
+#ifdef NATIVE
+    native[me] = false; past[me] = false
+#endif
+}
 #define TOKENS_APPEAR (stage == mixed)
 inline send(me, what, w, x)
 {
@@ -193,6 +232,12 @@ inline send(me, what, w, x)
 }
 inline abandon(me)
 {
+#ifdef NATIVE
+    if
+    :: native[me] && z_tok == 0 -> z_tok = tok[me]
+    :: true
+    fi;
+#endif
     if
     :: op[me] != none -> printf("[%d]    %c's %e #%d is lost\n", hour, WHO(me), op[me], tok[me])
     :: else
@@ -201,6 +246,33 @@ inline abandon(me)
 }
 
 /* ---- a client ---- */
+#ifdef NATIVE
+#ifdef CHECKED
+#define TRUSTS(me) (!past[me])
+#else
+#define TRUSTS(me) true
+#endif
+#define KNOWN(t) (S_tok == (t) || K_tok == (t) || z_tok == (t))
+inline fresh(me)
+{
+    tok[me] = me * OWN + 1;
+    do
+    :: KNOWN(tok[me]) -> tok[me]++
+    :: else -> break
+    od
+}
+inline serve_take(me)
+{
+    if
+    :: native[me] -> native_take(tok[me], said)
+    :: else -> script_take(tok[me], with[me], val[me], age[me], as[me], said, shown, stamp)
+    fi
+}
+#else
+#define TRUSTS(me) true
+#define fresh(me) tok[me] = (S_tok == me * OWN + 1 -> me * OWN + 2 : me * OWN + 1)
+#define serve_take(me) script_take(tok[me], with[me], val[me], age[me], as[me], said, shown, stamp)
+#endif
 #define CAPPED(me) (since[me] <= L)
 #define WORTH(me) (K_tok != 0 -> MAX(0, K_e - age[me]) : MAX(0, MIN(K_e - age[me] - M, (CAPPED(me) -> cap[me] : T))))
 #define JUDGED_FREE(x) ((x) + 1 + WAIT < 0)
@@ -224,13 +296,18 @@ proctype client(byte me)
 {
     mtype said; bool shown; short stamp;
 idle:
-    atomic { tok[me] = (S_tok == me * OWN + 1 -> me * OWN + 2 : me * OWN + 1); send(me, take, false, 0) }
+    atomic { fresh(me); send(me, take, false, 0)
+#ifdef NATIVE
+        ; native[me] = as[me]
+#endif
+    }
 asking:
     if
     :: atomic { op[me] != none ->
-           d_step { script_take(tok[me], with[me], val[me], age[me], as[me], said, shown, stamp) }
+           d_step { serve_take(me) }
            if
-           :: said == taken ->
+           :: said == gone || said == taken && !TRUSTS(me) -> said = 0; forget(me); goto cleaning
+           :: said == taken && TRUSTS(me) ->
                d_step { since[me] = 0; cap[me] = MAX(0, T - L - 2 * M - age[me]); believe(me); said = 0 }
                if
                :: left[me] > 0 -> goto holding
@@ -288,6 +365,30 @@ cleaning:
     fi
 }
 
+#ifdef NATIVE
+proctype buffer()
+{
+    mtype said;
+    do
+    :: d_step { z_tok != 0 ->
+           printf("[%d] a late request arrives:\n", hour);
+           native_take(z_tok, said); z_tok = 0; said = 0 }
+    :: d_step { z_tok != 0 -> z_tok = 0 } /* lost */
+    od
+}
+#endif
+
+#ifdef PAIRN
+proctype passer_by()
+{
+    do
+    :: d_step { SHOWS_STAMP && JUDGED_FREE(K_e) && !S_BINDS(0) ->
+           K_here = false; K_e = 0;
+           printf("[%d] another client takes the free stamp over, and releases\n", hour) }
+    od
+}
+#endif
+
 /* ---- the register, by what its lease makes certain ---- */
 #ifdef LATE_TURN
 #define TURNS(i) false
@@ -320,7 +421,11 @@ proctype register()
            stage = back; printf("[%d] phase 1 acts, the leases of phase 2 are over\n", hour);
            for (i : 0 .. NB - 1) {
                if
-               :: as[i] && (op[i] == take || TURNS(i)) -> printf("[%d]    %c's %e is past its not_after\n", hour, WHO(i), op[i]); forget(i)
+               :: as[i] && (op[i] == take || TURNS(i)) && !NATIVE_TAKE(i) -> printf("[%d]    %c's %e is past its not_after\n", hour, WHO(i), op[i]); forget(i);
+                   seen(PAST_LEASE, "a request is refused past the end of its lease")
+#ifdef NATIVE
+               :: native[i] -> past[i] = true
+#endif
                :: else
                fi
            }
@@ -365,6 +470,12 @@ init
     atomic {
         run register();
         for (i : 0 .. NB - 1) { run client(i) }
+#ifdef PAIRN
+        run passer_by();
+#endif
+#ifdef NATIVE
+        run buffer();
+#endif
 #if NJ > 0
         for (i : 0 .. NJ - 1) { run java(i) }
 #endif

@@ -198,6 +198,11 @@ pair-late-turn*    |pair |-DNB=1 -DNJ=1 -DM=0 -DL=3 -DLATE_TURN    |fails  |a ke
 pair-steals*       |pair |-DNB=2 -DNJ=0 -DL=0 -DT=4 -DSTEALS -DNO_S|fails  |a token taken for a stamp that ran out, and S not asked
 pair-blind-no-s*   |pair |-DNB=2 -DNJ=0 -DL=0 -DT=4 -DBLIND -DNO_S |fails  |a free stamp taken whatever K holds, and S not asked
 pair-no-wait*      |pair |-DNB=1 -DNJ=1 -DM=3 -DL=0 -DT=10 -DSLACK=0 -DWAIT=0 |fails|a stamp taken as soon as it has run out
+pairn-script       |pairn|-DNB=1 -DNJ=1 -DM=1 -DL=0 -DT=4 -DLIMIT=2 |safe  |tokens taken by script while the phase goes back and Java begins: one holder, and no token then
+pairn-past-lease   |pairn|-DNB=1 -DNJ=1 -DM=1 -DL=0 -DT=4 -DONLY=NONE -DSEE=PAST_LEASE |happens|a request is refused past the end of its lease
+pairn-native*      |pairn|-DNB=1 -DNJ=1 -DM=1 -DL=0 -DT=4 -DNATIVE -DONLY=ONE |fails|tokens taken by SET NX PX: it arrives when Java has begun, whose loser overwrites the token
+pairn-native-checked*|pairn|-DNB=1 -DNJ=1 -DM=1 -DL=0 -DT=4 -DNATIVE -DCHECKED -DONLY=ONE |fails|answers that come after the end of the lease not believed: the repeated take finds the token its own
+pairn-native-left* |pairn|-DNB=1 -DNJ=1 -DM=1 -DL=0 -DT=4 -DNATIVE -DONLY=CLEAN |fails|and a token that nobody holds, for Java to throw on
 ROWS
 }
 
