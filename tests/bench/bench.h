@@ -31,7 +31,7 @@ typedef unsigned regimes; /**< a set: 1u << ONE | … */
 /** CLOCK_MONOTONIC. */
 int64_t now_ns(void);
 
-/** The benchmark can't go on: say why in a line, and exit with 1. */
+/** The benchmark can't go on: say why in a line, and exit with 1. A forked process ends alone. */
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* ---- the server ------------------------------------------------------------------------------ */
@@ -44,6 +44,8 @@ void bench_start(void);
 const char *bench_enter(regime r);
 
 const char *bench_url(void);            /**< of the server, in the regime that is in force */
+const char *bench_further_url(void);    /**< by a way whose round trip is 6 ms longer */
+int64_t bench_round_trip_ns(void);      /**< of a PING by bench_url, the median of some */
 redisContext *bench_connect(void);      /**< a plain connection by the same way; redisFree */
 redisContext *bench_connect_near(void); /**< by unix socket, whatever the regime */
 int64_t bench_server_cpu_ns(void);      /**< used by the server so far */
@@ -113,8 +115,8 @@ double median(const double *v, int n); /**< n: 1 to ROUNDS_MAX */
 void allocations_start(void);
 uint64_t allocations_stop(void);
 
-/** Commands that reach the server over connections between these two; those that scripts make don't
- *  count. Slows the server down. */
+/** Requests that reach the server between these two: commands by MONITOR, but those that scripts make
+ *  don't count, and a transaction, MULTI to EXEC, is one. Slows the server down. */
 void commands_start(void);
 uint64_t commands_stop(void);
 
@@ -136,5 +138,6 @@ void row_remaining(regime r);
 void row_machine(regime r);
 void row_protocols(regime r);
 void row_skew(regime r);
+void row_waiting(regime r);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Counts what is exact on any machine: allocations of this process, and commands that reach the
+ * Counts what is exact on any machine: allocations of this process, and requests that reach the
  * server.
  */
 #include "bench.h"
@@ -52,24 +52,38 @@ uint64_t allocations_stop(void) {
 static redisContext *monitor;
 
 void commands_start(void) {
-    monitor = bench_connect();
+    monitor = bench_connect_near();
     redisReply *reply = redisCommand(monitor, "MONITOR");
     if (!reply || reply->type != REDIS_REPLY_STATUS)
         die("MONITOR: %s", reply ? reply->str : monitor->errstr);
     freeReplyObject(reply);
 }
 
-/* A line of MONITOR is: time [db address] "command" ... and a script's address is "lua". */
+/* Does this line end a request? A line is: time [db address] "command" ... and a script's address is
+ * "lua". A transaction comes in one piece, and EXEC is shown behind what it executes. */
+static bool ends_request(const char *line, bool *in_transaction) {
+    const char *place = strchr(line, '[');
+    const char *command = place ? strstr(place, "] \"") : NULL;
+    if (!command || strncmp(command - 4, " lua", 4) == 0)
+        return false;
+    command += 3;
+    if (strncasecmp(command, "MULTI\"", 6) == 0)
+        *in_transaction = true;
+    else if (strncasecmp(command, "EXEC\"", 5) == 0 || strncasecmp(command, "DISCARD\"", 8) == 0)
+        *in_transaction = false;
+    return !*in_transaction;
+}
+
 uint64_t commands_stop(void) {
     uint64_t count = 0;
+    bool in_transaction = false;
     freeReplyObject(bench_ask("ECHO end-of-the-count"));
     for (bool more = true; more;) {
         redisReply *line = NULL;
         if (redisGetReply(monitor, (void **)&line) != REDIS_OK)
             die("MONITOR: %s", monitor->errstr);
         more = !strstr(line->str, "end-of-the-count");
-        const char *place = strchr(line->str, '[');
-        count += more && place && !strstr(place, " lua]");
+        count += more && ends_request(line->str, &in_transaction);
         freeReplyObject(line);
     }
     redisFree(monitor);

@@ -24,7 +24,8 @@
 
 #include "bench.h"
 
-#define ENDS_MAX 1024 /* two to a connection */
+#define DELAYS_MAX 2
+#define ENDS_MAX 8192 /* two to a connection */
 #define READ_SIZE 65536
 #define SPIN_NS 100000 /* before something is due: a timer that wakes a core is later than that */
 #define LISTENER ENDS_MAX
@@ -39,10 +40,19 @@ typedef struct chunk {
     char bytes[];
 } chunk;
 
-static struct {
+struct delay {
     pid_t pid;
-    int port, server_port;
-    _Atomic int64_t *delay_ns; /* shared with the process */
+    int port;
+    _Atomic int64_t *ns; /* shared with the process */
+};
+
+static struct delay made[DELAYS_MAX];
+static int made_n;
+
+/* What the process itself works with. */
+static struct {
+    int server_port;
+    _Atomic int64_t *delay_ns;
     int listener, epoll, timer;
     int fd[ENDS_MAX]; /* of end i; its other side is end i ^ 1; -1 free */
     unsigned life[ENDS_MAX];
@@ -210,8 +220,10 @@ __attribute__((noreturn)) static void serve(pid_t parent) {
 /* ---- from outside ---------------------------------------------------------------------------- */
 
 static void stop(void) {
-    (void)kill(d.pid, SIGKILL);
-    (void)waitpid(d.pid, NULL, 0);
+    for (int i = 0; i < made_n; i++) {
+        (void)kill(made[i].pid, SIGKILL);
+        (void)waitpid(made[i].pid, NULL, 0);
+    }
 }
 
 static int listen_anywhere(void) {
@@ -225,29 +237,32 @@ static int listen_anywhere(void) {
     return ntohs(in.sin_port);
 }
 
-void delay_start(int port) {
+delay *delay_start(int port) {
     const int access = PROT_READ | PROT_WRITE;
     // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
     void *page = mmap(NULL, sizeof *d.delay_ns, access, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t parent = getpid();
-    if (page == MAP_FAILED)
-        die("delay: %s", strerror(errno));
-    d.delay_ns = page;
+    if (page == MAP_FAILED || made_n == DELAYS_MAX)
+        die("delay: %s", made_n == DELAYS_MAX ? "no more of them" : strerror(errno));
+    delay *it = &made[made_n];
+    it->ns = d.delay_ns = page;
     d.server_port = port;
-    d.port = listen_anywhere();
-    d.pid = fork();
-    if (d.pid < 0)
+    it->port = listen_anywhere();
+    it->pid = fork();
+    if (it->pid < 0)
         die("delay: fork: %s", strerror(errno));
-    if (d.pid == 0)
+    if (it->pid == 0)
         serve(parent);
     (void)close(d.listener);
-    (void)atexit(stop);
+    if (made_n++ == 0)
+        (void)atexit(stop);
+    return it;
 }
 
-int delay_port(void) {
-    return d.port;
+int delay_port(const delay *it) {
+    return it->port;
 }
 
-void delay_set(int64_t ns) {
-    atomic_store(d.delay_ns, ns);
+void delay_set(delay *it, int64_t ns) {
+    atomic_store(it->ns, ns);
 }

@@ -7,10 +7,12 @@
 
 #include <stdint.h>
 
+typedef struct delay delay;
+
 /** To a port of 127.0.0.1; from the main thread, while there is no other. Ends with the program. */
-void delay_start(int port);
-int delay_port(void);
+delay *delay_start(int port);
+int delay_port(const delay *d);
 /** Of each byte, one way; 0 in the beginning. Takes effect at once. */
-void delay_set(int64_t ns);
+void delay_set(delay *d, int64_t ns);
 
 #endif

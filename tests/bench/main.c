@@ -23,6 +23,7 @@ static const row rows[] = {
     {"machine", IN(FREE), IN(FREE), row_machine},
     {"protocols", EVERY, IN(ONE) | IN(DELAY), row_protocols},
     {"skew", EVERY, EVERY, row_skew},
+    {"waiting", EVERY, IN(ONE) | IN(CROSS) | IN(DELAY), row_waiting},
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -71,7 +72,8 @@ static void run(const row *w, regime r) {
 }
 
 int main(void) {
-    static const char names[] = "pairs threads renew local cli remaining machine protocols skew";
+    static const char names[] =
+        "pairs threads renew local cli remaining machine protocols skew waiting";
     const char *wanted = env("BENCH", names), *where = env("REGIME", NULL);
     check("BENCH", wanted, names);
     check("REGIME", where ? where : "", "one cross free delay");

@@ -9,20 +9,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "delay.h"
 #include "real_redis.h"
 
 #define ROUND_TRIP_NS (5 * MS)
+#define FURTHER_NS (6 * MS)
 #define PINGS 30 /* for one measurement of the round trip */
+
+/* A delay, and what its round trip was calibrated to. */
+typedef struct {
+    delay *delay;
+    int64_t trip_ns;
+    char url[64];
+} way;
 
 static real_redis *server;
 static cpu_set_t all;
 static int core[2], cores; /* the first two that we may use; of how many */
 static regime present;
-static char delay_url[64];
+static pid_t own; /* of the program; what it forks is another */
+static way usual, further;
 static const struct timeval limit = {.tv_sec = 20};
 
 void die(const char *format, ...) {
@@ -33,16 +44,30 @@ void die(const char *format, ...) {
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+    if (own != getpid())
+        _exit(1);
     exit(1);
 }
 
+/* A thousand clients take several descriptors each of the server and of the delay. */
+static void raise_limit(void) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        die("getrlimit: %s", strerror(errno));
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 void bench_start(void) {
+    const real_redis_options options = {.config = "tcp-backlog 4096"};
+    own = getpid();
+    raise_limit();
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         die("sched_getaffinity: %s", strerror(errno));
     for (int i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &all) && cores++ < 2)
             core[cores - 1] = i;
-    server = real_redis_start(NULL);
+    server = real_redis_start(&options);
 }
 
 /* ---- pinning --------------------------------------------------------------------------------- */
@@ -85,9 +110,19 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of PINGs, sorted, ns. */
-static void round_trips(int64_t *ret) {
-    redisContext *c = bench_connect();
+static redisContext *connected(redisContext *c) {
+    if (!c || c->err)
+        die("connect: %s", c ? c->errstr : "out of memory");
+    redisSetTimeout(c, limit);
+    return c;
+}
+
+static redisContext *connect_by(const way *w) {
+    return connected(redisConnectWithTimeout("127.0.0.1", delay_port(w->delay), limit));
+}
+
+/* Of PINGs, sorted, ns. Closes the connection. */
+static void round_trips(redisContext *c, int64_t *ret) {
     for (int i = 0; i < PINGS + 3; i++) { /* the first few don't count */
         int64_t start = now_ns();
         freeReplyObject(redisCommand(c, "PING"));
@@ -98,19 +133,40 @@ static void round_trips(int64_t *ret) {
 }
 
 /* Choose the delay so that a PING takes what a round trip shall take, wake-ups and all. */
-static void calibrate(void) {
-    int64_t trip[PINGS], each = ROUND_TRIP_NS / 2;
+static void calibrate(way *w, int64_t trip_ns) {
+    int64_t trip[PINGS], each = trip_ns / 2;
+    char chosen[32];
     for (int i = 0; i < 3; i++) {
-        delay_set(each);
-        round_trips(trip);
-        each += (ROUND_TRIP_NS - trip[PINGS / 2]) / 2;
+        delay_set(w->delay, each);
+        round_trips(connect_by(w), trip);
+        each += (trip_ns - trip[PINGS / 2]) / 2;
     }
-    delay_set(each);
-    round_trips(trip);
+    delay_set(w->delay, each);
+    round_trips(connect_by(w), trip);
     double ms[] = {(double)trip[PINGS / 10] / MS, (double)trip[PINGS / 2] / MS,
                    (double)trip[PINGS * 9 / 10] / MS};
-    report(&(label){"delay", "a PING's round trip, 10..90 of 100", "ms", DELAY, "5.00 by choice"},
-           ms, NULL, 3);
+    (void)snprintf(chosen, sizeof chosen, "%.2f by choice", (double)trip_ns / MS);
+    report(&(label){"delay", "a PING's round trip, 10..90 of 100", "ms", present, chosen}, ms, NULL,
+           3);
+    w->trip_ns = trip_ns;
+}
+
+/* Its process may run anywhere, whatever the regime. */
+static void open_way(way *w, int64_t trip_ns) {
+    cpu_set_t mine;
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0)
+        die("sched_getaffinity: %s", strerror(errno));
+    (void)pin_task(0, &all);
+    w->delay = delay_start(real_redis_port(server));
+    (void)pin_task(0, &mine);
+    (void)snprintf(w->url, sizeof w->url, "redis://127.0.0.1:%d", delay_port(w->delay));
+    calibrate(w, trip_ns);
+}
+
+int64_t bench_round_trip_ns(void) {
+    int64_t trip[PINGS];
+    round_trips(bench_connect(), trip);
+    return trip[PINGS / 2];
 }
 
 /* ---- regimes --------------------------------------------------------------------------------- */
@@ -123,25 +179,24 @@ const char *bench_enter(regime r) {
     case CROSS: problem = cores < 2 ? "it needs two cores" : pin(true, core[0], core[1]); break;
     default: problem = pin(false, 0, 0); break;
     }
-    if (r == DELAY && !problem && !delay_port()) {
-        delay_start(real_redis_port(server));
-        (void)snprintf(delay_url, sizeof delay_url, "redis://127.0.0.1:%d", delay_port());
-        calibrate();
-    }
+    if (r == DELAY && !problem && !usual.delay)
+        open_way(&usual, ROUND_TRIP_NS);
     return problem;
 }
 
 const char *bench_url(void) {
-    return present == DELAY   ? delay_url
+    return present == DELAY   ? usual.url
            : present == CROSS ? real_redis_url(server)
                               : real_redis_unix_url(server);
 }
 
-static redisContext *connected(redisContext *c) {
-    if (!c || c->err)
-        die("connect: %s", c ? c->errstr : "out of memory");
-    redisSetTimeout(c, limit);
-    return c;
+const char *bench_further_url(void) {
+    int64_t trip_ns = FURTHER_NS + (present == DELAY ? ROUND_TRIP_NS : 0);
+    if (!further.delay)
+        open_way(&further, trip_ns);
+    else if (further.trip_ns != trip_ns)
+        calibrate(&further, trip_ns);
+    return further.url;
 }
 
 redisContext *bench_connect_near(void) {
@@ -149,10 +204,11 @@ redisContext *bench_connect_near(void) {
 }
 
 redisContext *bench_connect(void) {
-    int port = present == DELAY ? delay_port() : real_redis_port(server);
-    return present == ONE || present == FREE
-               ? bench_connect_near()
-               : connected(redisConnectWithTimeout("127.0.0.1", port, limit));
+    if (present == ONE || present == FREE)
+        return bench_connect_near();
+    return present == DELAY
+               ? connect_by(&usual)
+               : connected(redisConnectWithTimeout("127.0.0.1", real_redis_port(server), limit));
 }
 
 tl_client *bench_client(void) {

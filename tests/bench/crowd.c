@@ -1,0 +1,359 @@
+/*
+ * A member takes one order after the other from its place in the shared memory. Whoever fails says
+ * why and ends, which the parent notices; all end with it.
+ */
+#include "crowd.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define KEY "bench:crowd"
+#define TURNS_MAX 16384    /* of a member; pages that nobody writes to take no memory */
+#define AT_ONCE 32         /* that reach the server */
+#define BETWEEN_NS 100000  /* two that begin to wait: nobody's socket overflows */
+#define LOOK_NS (100 * MS) /* whether all still live */
+#define QUIET_NS (30 * MS) /* some round trips of any regime */
+#define QUIET_SHARE 0.04   /* of a core: the server has no requests to serve */
+#define PATIENCE_NS (20 * SECOND)
+#define DESCRIPTORS 4 /* of a client, at most, in the server and twice in a delay */
+
+typedef enum { KEEP, ONCE, AGAIN } order;
+
+typedef struct {
+    sem_t told;
+    order order;
+    atomic_bool waits;
+    atomic_uint turns;
+    turn turn[TURNS_MAX];
+} place;
+
+struct crowd {
+    sem_t done;
+    atomic_bool over;
+    int64_t hold_ns;
+    bool fair;
+    int members, processes, busy; /* busy: members that were told something, and aren't done */
+    size_t size;                  /* of all this */
+    pid_t *pid;
+    place place[];
+};
+
+/* ---- a member -------------------------------------------------------------------------------- */
+
+typedef struct {
+    crowd *crowd;
+    int number;
+    tl_lock *lock;
+} member;
+
+static void sleep_until(int64_t ns) {
+    const struct timespec t = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {}
+}
+
+static void await_order(place *p) {
+    while (sem_wait(&p->told) != 0 && errno == EINTR) {}
+}
+
+static turn *begin_turn(const member *m, place *p) {
+    unsigned k = atomic_load(&p->turns);
+    tl_error err;
+    if (k == TURNS_MAX)
+        die("more than %d turns of one", TURNS_MAX);
+    p->turn[k] = (turn){.asked_ns = now_ns(), .member = m->number};
+    atomic_store(&p->waits, true);
+    if (tl_lock_acquire(m->lock, TL_FOREVER, &err))
+        die("%s", err.message);
+    p->turn[k].acquired_ns = now_ns();
+    return &p->turn[k];
+}
+
+static void end_turn(const member *m, place *p, turn *t) {
+    tl_error err;
+    t->release_ns = now_ns();
+    atomic_fetch_add(&p->turns, 1);
+    atomic_store(&p->waits, false);
+    if (tl_lock_release(m->lock, &err))
+        die("%s", err.message);
+}
+
+static void take_turn(const member *m, place *p) {
+    turn *t = begin_turn(m, p);
+    if (m->crowd->hold_ns > 0)
+        sleep_until(t->acquired_ns + m->crowd->hold_ns);
+    end_turn(m, p, t);
+}
+
+static void keep_until_told(const member *m, place *p) {
+    turn *t = begin_turn(m, p);
+    (void)sem_post(&m->crowd->done);
+    await_order(p);
+    end_turn(m, p, t);
+}
+
+static void *serve(void *arg) {
+    const member *m = arg;
+    place *p = &m->crowd->place[m->number];
+    (void)prctl(PR_SET_TIMERSLACK, 1);
+    for (;;) {
+        await_order(p);
+        switch (p->order) {
+        case KEEP: keep_until_told(m, p); break;
+        case ONCE: take_turn(m, p); break;
+        case AGAIN:
+            while (!atomic_load(&m->crowd->over))
+                take_turn(m, p);
+        }
+        (void)sem_post(&m->crowd->done);
+    }
+    return NULL;
+}
+
+__attribute__((noreturn)) static void become(crowd *c, const crowd_part *part, int first) {
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = part->url ? part->url : bench_url());
+    tl_lock_options lock_options = TL_LOCK_OPTIONS(.ttl_ms = 30000);
+    member m[part->threads];
+    pthread_t thread;
+    tl_client *client;
+    tl_error err;
+#ifdef TL_HAS_FAIR
+    lock_options.fair = c->fair;
+#endif
+    if (tl_client_open(&options, &client, &err) || tl_client_ping(client, &err))
+        die("%s", err.message);
+    for (int i = 0; i < part->threads; i++) {
+        m[i] = (member){c, first + i, tl_lock_new(client, KEY, strlen(KEY), &lock_options, &err)};
+        if (!m[i].lock)
+            die("%s", err.message);
+        if (i > 0 && pthread_create(&thread, NULL, serve, &m[i]) != 0)
+            die("threads: %s", strerror(errno));
+    }
+    (void)sem_post(&c->done);
+    (void)serve(&m[0]);
+    _exit(0);
+}
+
+/* ---- the crowd ------------------------------------------------------------------------------- */
+
+void crowd_check(crowd *c) {
+    for (int i = 0; i < c->processes; i++) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)c->pid[i], &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+            die("a process of the crowd has ended");
+    }
+}
+
+/* One that was told something is done; false: not by then. */
+static bool await_one(crowd *c, int64_t until_ns) {
+    for (int64_t now; (now = now_ns()) < until_ns; crowd_check(c)) {
+        struct timespec t;
+        int64_t most = until_ns - now < LOOK_NS ? until_ns - now : LOOK_NS;
+        (void)clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += (long)most;
+        t.tv_sec += t.tv_nsec / SECOND;
+        t.tv_nsec %= SECOND;
+        if (sem_timedwait(&c->done, &t) == 0) {
+            c->busy--;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void await_all(crowd *c) {
+    int64_t until_ns = now_ns() + PATIENCE_NS;
+    while (c->busy > 0)
+        if (!await_one(c, until_ns))
+            die("%d of the crowd did not end their turns", c->busy);
+}
+
+static void tell(crowd *c, int number, order what) {
+    c->place[number].order = what;
+    (void)sem_post(&c->place[number].told);
+    c->busy++;
+}
+
+static void fork_part(crowd *c, const crowd_part *part, int *member_n) {
+    pid_t parent = getpid();
+    int64_t until_ns = now_ns() + PATIENCE_NS;
+    for (int i = 0; i < part->processes; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            die("fork: %s", strerror(errno));
+        if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent)
+                _exit(1);
+            become(c, part, *member_n);
+        }
+        c->pid[c->processes++] = pid;
+        *member_n += part->threads;
+        c->busy++;
+        if (c->busy >= AT_ONCE && !await_one(c, until_ns))
+            die("a process of the crowd does not reach the server");
+    }
+}
+
+static crowd *make(int members, int processes) {
+    const int access = PROT_READ | PROT_WRITE;
+    size_t size = sizeof(crowd) + (size_t)members * sizeof(place);
+    // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
+    crowd *c = mmap(NULL, size, access, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (c == MAP_FAILED)
+        die("the crowd's memory: %s", strerror(errno));
+    c->size = size;
+    c->members = members;
+    c->pid = calloc((size_t)processes, sizeof *c->pid);
+    if (!c->pid || sem_init(&c->done, 1, 0) != 0)
+        die("out of memory");
+    for (int i = 0; i < members; i++)
+        if (sem_init(&c->place[i].told, 1, 0) != 0)
+            die("sem_init: %s", strerror(errno));
+    return c;
+}
+
+crowd *crowd_open(const crowd_part part[CROWD_PARTS], bool fair) {
+    struct rlimit files;
+    crowd_part p[CROWD_PARTS];
+    int members = 0, processes = 0, member_n = 0;
+    for (int i = 0; i < CROWD_PARTS; i++) {
+        p[i] = part[i];
+        p[i].threads += p[i].threads == 0;
+        processes += p[i].processes;
+        members += p[i].processes * p[i].threads;
+    }
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < DESCRIPTORS * (rlim_t)processes)
+        return NULL;
+    crowd *c = make(members, processes);
+    c->fair = fair;
+    (void)fflush(NULL); /* else each of them would print it again */
+    for (int i = 0; i < CROWD_PARTS; i++)
+        fork_part(c, &p[i], &member_n);
+    await_all(c);
+    return c;
+}
+
+void crowd_kill(crowd *c) {
+    for (int i = 0; i < c->processes; i++)
+        (void)kill(c->pid[i], SIGKILL);
+    for (int i = 0; i < c->processes; i++)
+        while (waitpid(c->pid[i], NULL, 0) < 0 && errno == EINTR) {}
+    c->processes = 0;
+    bench_flush();
+}
+
+void crowd_close(crowd *c) {
+    if (!c)
+        return;
+    crowd_kill(c);
+    free(c->pid);
+    (void)munmap(c, c->size);
+}
+
+/* ---- once, and again and again --------------------------------------------------------------- */
+
+/* Until all of them wait, and the server has nothing more to do for them. */
+static void await_waiting(crowd *c, int n) {
+    int64_t until_ns = now_ns() + PATIENCE_NS;
+    for (int i = 1; i <= n; i++)
+        while (!atomic_load(&c->place[i].waits) && now_ns() < until_ns)
+            sleep_until(now_ns() + BETWEEN_NS);
+    for (double share = 1; share > QUIET_SHARE && now_ns() < until_ns;) {
+        int64_t from_ns = now_ns(), from_cpu = bench_server_cpu_ns();
+        sleep_until(from_ns + QUIET_NS);
+        share = (double)(bench_server_cpu_ns() - from_cpu) / (double)(now_ns() - from_ns);
+    }
+    crowd_check(c);
+}
+
+int crowd_once(crowd *c, int n, int64_t hold_ns, int64_t limit_ns) {
+    c->hold_ns = hold_ns;
+    tell(c, 0, KEEP);
+    await_all(c);
+    for (int i = 1; i <= n; i++) {
+        tell(c, i, ONCE);
+        sleep_until(now_ns() + BETWEEN_NS);
+    }
+    await_waiting(c, n);
+    int64_t until_ns = now_ns() + limit_ns;
+    (void)sem_post(&c->place[0].told);
+    c->busy++;
+    while (c->busy > 0 && await_one(c, until_ns)) {}
+    return c->busy;
+}
+
+void crowd_begin(crowd *c, int from, int n, int64_t hold_ns) {
+    c->hold_ns = hold_ns;
+    atomic_store(&c->over, false);
+    for (int i = from; i < from + n; i++)
+        tell(c, i, AGAIN);
+}
+
+void crowd_end(crowd *c) {
+    atomic_store(&c->over, true);
+    await_all(c);
+}
+
+/* ---- what they wrote down -------------------------------------------------------------------- */
+
+void crowd_forget(crowd *c) {
+    for (int i = 0; i < c->members; i++)
+        atomic_store(&c->place[i].turns, 0);
+}
+
+uint32_t crowd_turns_of(const crowd *c, int member) {
+    return atomic_load(&c->place[member].turns);
+}
+
+uint64_t crowd_turns(const crowd *c) {
+    uint64_t n = 0;
+    for (int i = 0; i < c->members; i++)
+        n += crowd_turns_of(c, i);
+    return n;
+}
+
+static int by_time(const void *a, const void *b) {
+    const turn *x = a, *y = b;
+    return (x->acquired_ns > y->acquired_ns) - (x->acquired_ns < y->acquired_ns);
+}
+
+turn *crowd_story(const crowd *c, int *ret_n) {
+    turn *all = calloc((size_t)crowd_turns(c) + (size_t)c->members + 1, sizeof *all);
+    int n = 0;
+    if (!all)
+        die("out of memory");
+    for (int i = 0; i < c->members; i++) {
+        uint32_t k = crowd_turns_of(c, i);
+        memcpy(all + n, c->place[i].turn, k * sizeof *all);
+        n += (int)k;
+    }
+    qsort(all, (size_t)n, sizeof *all, by_time);
+    for (int i = 1; i < n; i++)
+        if (all[i].acquired_ns < all[i - 1].release_ns)
+            die("two held the lock at once");
+    *ret_n = n;
+    return all;
+}
+
+double jain(const double *shares, int n) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < n; i++) {
+        sum += shares[i];
+        squares += shares[i] * shares[i];
+    }
+    return squares > 0 ? sum * sum / (n * squares) : 0;
+}

@@ -1,0 +1,343 @@
+/*
+ * Many processes that wait for one lock: how long the lock is on its way from one to the next, what
+ * that costs the server, and who gets it how often.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench.h"
+#include "crowd.h"
+
+#define ROW "waiting"
+#define SMALL 100 /* processes of the crowd that is used for all sizes up to this */
+#define LARGE 1000
+#define HOLD (1 * MS)
+#define LIMIT (10 * SECOND) /* of turns that should be over much sooner */
+#define WINDOW_MS 400       /* of a round of again and again */
+#define SETTLE_MS 100       /* before it */
+#define LOOK_MS 10
+#define THREADS 16
+#define PASSES 63 /* within a process, while others wait; or for a second */
+
+static int64_t trip_ns; /* a PING's round trip, here and now */
+
+/* ---- everyone once --------------------------------------------------------------------------- */
+
+typedef struct {
+    double p50[ROUNDS_MAX], p99[ROUNDS_MAX]; /* of a hand-off, us */
+    double server_us[ROUNDS_MAX];            /* an acquisition */
+} once_figures;
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* From one's release to the next one's acquire. Returns how many; sorted. */
+static int hand_offs(const turn *all, int n, int holders, double *ret_us) {
+    int k = 0;
+    for (int i = 1; i < n; i++)
+        if (i % holders != 0) /* else another's beginning, with nobody before it */
+            ret_us[k++] = (double)(all[i].acquired_ns - all[i - 1].release_ns) / 1000;
+    qsort(ret_us, (size_t)k, sizeof *ret_us, by_size);
+    return k;
+}
+
+static double quantile(const double *sorted, int n, double share) {
+    int i = (int)(share * n);
+    return n ? sorted[i < n ? i : n - 1] : 0;
+}
+
+static void write_down(const crowd *c, int n, int round, once_figures *f) {
+    int turns;
+    turn *all = crowd_story(c, &turns);
+    double *us = calloc((size_t)turns + 1, sizeof *us);
+    if (!us)
+        die("out of memory");
+    int k = hand_offs(all, turns, n + 1, us);
+    f->p50[round] = quantile(us, k, 0.50);
+    f->p99[round] = quantile(us, k, 0.99);
+    free(us);
+    free(all);
+}
+
+/* Everyone's one turn. Long after it should be over it is given up, in a line that says so. */
+static bool everyone_once(regime r, crowd *c, int n, int64_t hold_ns) {
+    char why[64];
+    int64_t limit = LIMIT + 2 * n * (hold_ns + trip_ns);
+    int left = crowd_once(c, n, hold_ns, limit);
+    if (left == 0)
+        return true;
+    (void)snprintf(why, sizeof why, "%d of %d waiting had no turn within %d s", left, n,
+                   (int)(limit / SECOND));
+    report_skip(ROW, r, why);
+    return false;
+}
+
+/* Few hand-offs are too few to have a 99th of a hundred: the small sizes are repeated. */
+static int repeats_of(int n) {
+    return n < 10 ? 5 : n < 50 ? 2 : 1;
+}
+
+static double idle_share(void) {
+    int64_t from_ns = now_ns(), from_cpu = bench_server_cpu_ns();
+    (void)poll(NULL, 0, 200);
+    return (double)(bench_server_cpu_ns() - from_cpu) / (double)(now_ns() - from_ns);
+}
+
+static bool once_round(regime r, crowd *c, int n, int64_t hold_ns, int round, once_figures *f) {
+    int repeats = repeats_of(n);
+    double idle = idle_share();
+    int64_t from_ns = now_ns(), from_cpu = bench_server_cpu_ns();
+    crowd_forget(c);
+    for (int i = 0; i < repeats; i++)
+        if (!everyone_once(r, c, n, hold_ns))
+            return false;
+    double anyway = idle * (double)(now_ns() - from_ns);
+    f->server_us[round] = ((double)(bench_server_cpu_ns() - from_cpu) - anyway) / 1000 / repeats /
+                          (n + 1);
+    write_down(c, n, round, f);
+    return true;
+}
+
+static void report_hand_off(regime r, int n, int64_t hold_ns, const once_figures *f, int times) {
+    static const char *const words[] = {"hand-off, median", "hand-off, p99"};
+    double v[2][ROUNDS_MAX], unit = r == DELAY ? (double)trip_ns / 1000 : 1;
+    for (int i = 0; i < times; i++) {
+        v[0][i] = f->p50[i] / unit;
+        v[1][i] = f->p99[i] / unit;
+    }
+    for (int i = 0; i < 2; i++) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "%d once, hold %d ms: %s", n, (int)(hold_ns / MS),
+                       words[i]);
+        report(&(label){ROW, what, r == DELAY ? "round trips" : "us", r,
+                        r != DELAY || n > 50 ? NULL
+                        : i == 0             ? "<= 1.03"
+                                             : "<= 1.10"},
+               v[i], NULL, times);
+    }
+}
+
+/* Of one more round, which takes longer for being counted. */
+static bool report_requests(regime r, crowd *c, int n) {
+    char what[64];
+    commands_start();
+    bool all = everyone_once(r, c, n, HOLD);
+    double requests = (double)commands_stop() / (n + 1);
+    (void)snprintf(what, sizeof what, "%d once: requests an acquisition", n);
+    if (all)
+        report_one(&(label){ROW, what, "counted", r, n > SMALL ? "<= 3" : "<= 2.1"}, requests);
+    return all;
+}
+
+static bool once_for(regime r, crowd *c, int n, int64_t hold_ns, int times) {
+    static once_figures f;
+    for (int i = 0; i < times; i++)
+        if (!once_round(r, c, n, hold_ns, i, &f))
+            return false;
+    report_hand_off(r, n, hold_ns, &f, times);
+    if (hold_ns > 0 && r != DELAY) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "%d once: server CPU an acquisition", n);
+        report(&(label){ROW, what, "us", r, NULL}, f.server_us, NULL, times);
+    }
+    return true;
+}
+
+static bool once(regime r, crowd *c, int n, int times) {
+    bool short_holds = r != DELAY || n < SMALL; /* 5 ms each are enough of it */
+    return (!short_holds || once_for(r, c, n, 0, times)) && once_for(r, c, n, HOLD, times) &&
+           report_requests(r, c, n);
+}
+
+/* ---- again and again ------------------------------------------------------------------------- */
+
+typedef struct {
+    double rate[ROUNDS_MAX], limit[ROUNDS_MAX], hold_us[ROUNDS_MAX], server_us[ROUNDS_MAX];
+} again_figures;
+
+static double mean_hold_ns(const turn *all, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += (double)(all[i].release_ns - all[i].acquired_ns);
+    return n ? sum / n : 0;
+}
+
+static void again_round(crowd *c, int round, again_figures *f) {
+    int turns;
+    crowd_forget(c);
+    crowd_begin(c, 1, SMALL, HOLD);
+    (void)poll(NULL, 0, SETTLE_MS);
+    uint64_t from = crowd_turns(c);
+    int64_t from_ns = now_ns(), from_cpu = bench_server_cpu_ns();
+    (void)poll(NULL, 0, WINDOW_MS);
+    double ns = (double)(now_ns() - from_ns), n = (double)(crowd_turns(c) - from);
+    f->server_us[round] = (double)(bench_server_cpu_ns() - from_cpu) / 1000 / (n > 0 ? n : 1);
+    crowd_end(c);
+    turn *all = crowd_story(c, &turns);
+    double hold_ns = mean_hold_ns(all, turns);
+    free(all);
+    f->rate[round] = n * SECOND / ns;
+    f->limit[round] = SECOND / (hold_ns + (double)bench_round_trip_ns());
+    f->hold_us[round] = hold_ns / 1000;
+}
+
+static double again_requests(crowd *c) {
+    crowd_forget(c);
+    crowd_begin(c, 1, SMALL, HOLD);
+    (void)poll(NULL, 0, SETTLE_MS);
+    uint64_t from = crowd_turns(c);
+    commands_start();
+    (void)poll(NULL, 0, WINDOW_MS);
+    uint64_t requests = commands_stop(), n = crowd_turns(c) - from;
+    crowd_end(c);
+    return (double)requests / (double)(n ? n : 1);
+}
+
+static void again(regime r, crowd *c) {
+    static again_figures f;
+    for (int i = 0; i < rounds; i++)
+        again_round(c, i, &f);
+    report(&(label){ROW, "100 again: acquisitions, beside 1/(hold + trip)", "/s", r, ">= 0.97"},
+           f.rate, f.limit, rounds);
+    report(&(label){ROW, "100 again: hold, 1 ms by choice", "us", r, NULL}, f.hold_us, NULL,
+           rounds);
+    report(&(label){ROW, "100 again: server CPU an acquisition", "us", r, NULL}, f.server_us, NULL,
+           rounds);
+    report_one(&(label){ROW, "100 again: requests an acquisition", "counted", r, "<= 2.1"},
+               again_requests(c));
+}
+
+/* ---- fairness -------------------------------------------------------------------------------- */
+
+/* Turns a member: enough that a begun cycle hardly counts, as far as the time allows. */
+static int cycles_of(int n) {
+    return n < LARGE ? 4 * rounds : rounds;
+}
+
+static const char *fair_goal(int n) {
+    return n < LARGE ? ">= 0.999" : ">= 0.98";
+}
+
+static void fairness(regime r, int n, bool fair, bool apart) {
+    const crowd_part part[CROWD_PARTS] = {{NULL, n - apart, 1},
+                                          {apart ? bench_further_url() : NULL, apart, 1}};
+    char what[64];
+    double *shares = calloc((size_t)n, sizeof *shares);
+    crowd *c = crowd_open(part, fair);
+    if (!shares)
+        die("out of memory");
+    if (!c) {
+        report_skip(ROW, r, "so many clients need more descriptors than we may have");
+        free(shares);
+        return;
+    }
+    crowd_begin(c, 0, n, HOLD);
+    uint64_t enough = (uint64_t)n * (uint64_t)cycles_of(n);
+    for (int64_t until = now_ns() + LIMIT; crowd_turns(c) < enough && now_ns() < until;)
+        (void)poll(NULL, 0, LOOK_MS);
+    crowd_kill(c);
+    for (int i = 0; i < n; i++)
+        shares[i] = crowd_turns_of(c, i);
+    int turns;
+    free(crowd_story(c, &turns));
+    crowd_close(c);
+    (void)snprintf(what, sizeof what, "%d again, %s%s: Jain's index", n, fair ? "fair" : "default",
+                   apart ? ", one 6 ms further away" : "");
+    report_one(&(label){ROW, what, "of 1", r, fair ? fair_goal(n) : NULL}, jain(shares, n));
+    free(shares);
+}
+
+static void fairnesses(regime r) {
+    static const int size[] = {10, SMALL, LARGE};
+    for (int i = 0; i < 3; i++) {
+        fairness(r, size[i], false, false);
+        if (size[i] < LARGE)
+            fairness(r, size[i], false, true);
+    }
+#ifdef TL_HAS_FAIR
+    for (int i = 0; i < 6; i++)
+        fairness(r, size[i / 2], true, i % 2);
+#else
+    report_skip(ROW, r, "fair: this tidelock has no such waiting");
+#endif
+}
+
+/* ---- threads of one process beside another process ------------------------------------------- */
+
+static int64_t longest_wait_ns(const turn *all, int n, int member) {
+    int64_t most = 0;
+    for (int i = 0; i < n; i++)
+        if (all[i].member == member && all[i].acquired_ns - all[i].asked_ns > most)
+            most = all[i].acquired_ns - all[i].asked_ns;
+    return most;
+}
+
+static void beside_threads(regime r, bool apart) {
+    const crowd_part part[CROWD_PARTS] = {{NULL, 1, THREADS},
+                                          {apart ? bench_further_url() : NULL, 1, 1}};
+    const char *where = apart ? "16 threads, 1 elsewhere, 6 ms further" : "16 threads, 1 elsewhere";
+    char what[2][64];
+    int n;
+    crowd *c = crowd_open(part, false);
+    if (!c)
+        die("not even %d descriptors", 2 * THREADS);
+    crowd_begin(c, 0, THREADS + 1, HOLD);
+    (void)poll(NULL, 0, rounds * WINDOW_MS);
+    uint64_t all_turns = crowd_turns(c), its_turns = crowd_turns_of(c, THREADS);
+    crowd_end(c); /* so that a wait which has not ended is known, too */
+    turn *all = crowd_story(c, &n);
+    double hold_ns = mean_hold_ns(all, n), wait_ns = (double)longest_wait_ns(all, n, THREADS);
+    double trip = (double)trip_ns + (apart ? 6.0 * MS : 0), passed_on = PASSES * hold_ns;
+    double most_ns = (passed_on < SECOND ? passed_on : SECOND) + hold_ns + 2 * trip;
+    free(all);
+    crowd_close(c);
+    (void)snprintf(what[0], sizeof what[0], "%s: longest wait", where);
+    (void)snprintf(what[1], sizeof what[1], "%s: share", where);
+    report_two(&(label){ROW, what[0], "ms", r, "<= 1, beside the promise"}, wait_ns / MS,
+               most_ns / MS);
+    report_one(&(label){ROW, what[1], "%", r, NULL},
+               100.0 * (double)its_turns / (double)(all_turns ? all_turns : 1));
+}
+
+/* ---- the row --------------------------------------------------------------------------------- */
+
+static crowd *gather(regime r, int n) {
+    const crowd_part part[CROWD_PARTS] = {{NULL, n + 1, 1}};
+    crowd *c = crowd_open(part, false);
+    if (!c)
+        report_skip(ROW, r, "so many clients need more descriptors than we may have");
+    return c;
+}
+
+/* In the first turn they connect for what waiting needs: it is not measured. */
+static void in_small(regime r) {
+    static const int size[] = {2, 10, 50, SMALL};
+    crowd *c = gather(r, SMALL);
+    bool all = c && everyone_once(r, c, SMALL, 0);
+    for (int i = 0; i < 4 && all; i++)
+        all = once(r, c, size[i], rounds);
+    if (all)
+        again(r, c);
+    crowd_close(c);
+}
+
+static void in_large(regime r) {
+    crowd *c = gather(r, LARGE);
+    if (c && everyone_once(r, c, LARGE, 0))
+        (void)once(r, c, LARGE, 1 + rounds / 10);
+    crowd_close(c);
+}
+
+void row_waiting(regime r) {
+    trip_ns = bench_round_trip_ns();
+    in_small(r);
+    in_large(r);
+    beside_threads(r, false);
+    if (r == ONE) {
+        beside_threads(r, true);
+        fairnesses(r);
+    }
+}
