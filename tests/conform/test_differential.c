@@ -798,10 +798,104 @@ TEST_ON(subcommands_are_forbidden_as_redis_does, twin_world *w) {
     SAY_ALL(w, 0, tries);
 }
 
+/* Each with a key of its kind. */
+static const char *const on_a_key[] = {"GET %s",
+                                       "SET %s 7",
+                                       "SET %s 8 GET",
+                                       "SETNX %s v",
+                                       "GETSET %s 9",
+                                       "STRLEN %s",
+                                       "INCR %s",
+                                       "INCRBY %s 2",
+                                       "DECR %s",
+                                       "MGET %s %s",
+                                       "EXISTS %s",
+                                       "TYPE %s",
+                                       "TTL %s",
+                                       "PTTL %s",
+                                       "EXPIRETIME %s",
+                                       "PEXPIRETIME %s",
+                                       "PERSIST %s",
+                                       "WATCH %s",
+                                       "EVAL return(redis.call('GET',KEYS[1])) 1 %s",
+                                       "EVALSHA x 1 %s",
+                                       "EXPIRE %s 1000",
+                                       "PEXPIRE %s 1000000",
+                                       "EXPIREAT %s 9999999999",
+                                       "PEXPIREAT %s 9999999999999",
+                                       "DEL %s",
+                                       "SETEX %s 100 v",
+                                       "PSETEX %s 100000 v",
+                                       "UNLINK %s",
+                                       "HSET %s f 1",
+                                       "HMSET %s f 1",
+                                       "HSETNX %s g 1",
+                                       "HGET %s f",
+                                       "HMGET %s f",
+                                       "HGETALL %s",
+                                       "HEXISTS %s f",
+                                       "HLEN %s",
+                                       "HINCRBY %s f 2",
+                                       "HDEL %s f",
+                                       "DEL %s",
+                                       "SADD %s m",
+                                       "SMEMBERS %s",
+                                       "SISMEMBER %s m",
+                                       "SCARD %s",
+                                       "SRANDMEMBER %s",
+                                       "SREM %s m",
+                                       "RPUSH %s v",
+                                       "LRANGE %s 0 -1",
+                                       "LLEN %s",
+                                       "LTRIM %s 1 0",
+                                       "ZADD %s 1 m",
+                                       "ZRANGE %s 0 -1",
+                                       "ZRANGEBYSCORE %s 0 2",
+                                       "ZRANK %s m",
+                                       "ZCARD %s",
+                                       "ZSCORE %s m",
+                                       "ZREMRANGEBYSCORE %s 5 6",
+                                       "ZREM %s x",
+                                       "ZPOPMIN %s"};
+
+/* One pattern must allow all that a command does with the key: those of x are apart. */
+TEST_ON(keys_to_be_read_or_written_alone_are_forbidden_as_redis_does, twin_world *w) {
+    static const char *const keys[] = {"r1", "w1", "x1", "x22", "b1", "no"};
+    char line[100];
+    if (!w->exact_words) {
+        skip();
+    }
+    begin(w, 1);
+    real_only(w, "ACL SETUSER default resetkeys %%R~r* %%W~w* %%R~x* %%W~x? ~b*");
+    fake_redis_allow_keys(w->fake, "%R~r* %W~w* %R~x* %W~x? b*");
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        for (size_t j = 0; j < sizeof(on_a_key) / sizeof(on_a_key[0]); j++) {
+            snprintf(line, sizeof(line), on_a_key[j], keys[i], keys[i]);
+            say(w, 0, FAKE_LIKE_EXACT, line);
+        }
+        say(w, 0, FAKE_LIKE_EXACT, "UNWATCH");
+    }
+    say(w, 0, FAKE_LIKE_EXACT, "MGET r1 b1");
+    say(w, 0, FAKE_LIKE_EXACT, "MGET r1 w1");
+    real_only(w, "ACL SETUSER default resetkeys %%R~k");
+    fake_redis_allow_keys(w->fake, "%R~k");
+    script(w, write_script);
+    real_only(w, "ACL SETUSER default ~k %%R~r %%W~w");
+    fake_redis_allow_keys(w->fake, "k %R~r %W~w");
+    script(w, "return redis.call('GET', 'r')");
+    script(w, "return redis.call('SET', 'r', 1)");
+    script(w, "return redis.pcall('SET', 'r', 1)");
+    script(w, "return redis.call('GET', 'w')");
+    script(w, "return redis.call('SET', 'w', 1)");
+    real_only(w, "ACL SETUSER default allkeys");
+    fake_redis_allow_keys(w->fake, NULL);
+    say(w, 0, FAKE_LIKE_EXACT, "GET no");
+}
+
 /* ---- a cluster's node ------------------------------------------------------------------------ */
 
-static bool cluster_is_up(twin_world *w) {
-    redisReply *reply = real_redis_command(w->real, "CLUSTER INFO");
+static bool cluster_is_up(real_redis *node) {
+    redisReply *reply = real_redis_command(node, "CLUSTER INFO");
     bool up = reply && strstr(reply->str, "cluster_state:ok");
     freeReplyObject(reply);
     return up;
@@ -846,16 +940,35 @@ static const char *const crossing[] = {"GET a",
                                        "MGET }{a} a",
                                        "SCRIPT EXISTS a b"};
 
-TEST_ON(a_clusters_node_refuses_as_redis_does, twin_world *w) {
+static real_redis *start_node(void) {
+    return real_redis_start(&(real_redis_options){.config = "cluster-enabled yes"});
+}
+
+/* All that follows is said to a cluster's node. Returns the server that was asked until now. */
+static real_redis *begin_node(twin_world *w) {
     real_redis *alone = w->real;
-    w->real = real_redis_start(&(real_redis_options){.config = "cluster-enabled yes"});
+    w->real = start_node();
     real_only(w, "CLUSTER ADDSLOTSRANGE 0 16383");
     int64_t until = wall_us() + 20000000;
-    while (!cluster_is_up(w)) {
+    while (!cluster_is_up(w->real)) {
         assert_true(wall_us() < until);
     }
     begin(w, 1);
     fake_redis_set_cluster(w->fake, true);
+    return alone;
+}
+
+static void end_node(twin_world *w, real_redis *alone) {
+    for (int i = 0; i < CONNS; i++) {
+        redisFree(w->conn[i].real);
+        w->conn[i].real = real_redis_connect(alone);
+    }
+    real_redis_free(w->real);
+    w->real = alone;
+}
+
+TEST_ON(a_clusters_node_refuses_as_redis_does, twin_world *w) {
+    real_redis *alone = begin_node(w);
     SAY_ALL(w, 0, crossing);
     say(w, 0, FAKE_LIKE_EXACT, "SET k v");
     script(w, "return redis.call('GET', 'b')");
@@ -869,12 +982,118 @@ TEST_ON(a_clusters_node_refuses_as_redis_does, twin_world *w) {
         assert_int_equal(fake_redis_slot(tl__bytes_of(key)),
                          real_redis_int(w->real, "CLUSTER KEYSLOT %s", key));
     }
-    for (int i = 0; i < CONNS; i++) {
-        redisFree(w->conn[i].real);
-        w->conn[i].real = real_redis_connect(alone);
+    end_node(w, alone);
+}
+
+/* What a node's name is to others. */
+static void name_of(real_redis *node, char id[64]) {
+    redisReply *reply = real_redis_command(node, "CLUSTER MYID");
+    snprintf(id, 64, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+static bool knows(real_redis *node, const char *id) {
+    redisReply *reply = real_redis_command(node, "CLUSTER NODES");
+    const char *line = reply ? strstr(reply->str, id) : NULL;
+    bool well = line && !memmem(line, strcspn(line, "\n"), "handshake", 9);
+    freeReplyObject(reply);
+    return well;
+}
+
+/* A second node, to which slot 7629 begins to move. Its name, and where it is. */
+typedef struct {
+    real_redis *node;
+    char here[64], there[64], where[32];
+} migration;
+
+static void tell_node(real_redis *node, const char *words, const char *id) {
+    redisReply *reply = real_redis_command(node, "CLUSTER SETSLOT 7629 %s %s", words, id);
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+}
+
+static void begin_migrating(twin_world *w, migration *m) {
+    char line[64];
+    m->node = start_node();
+    name_of(w->real, m->here);
+    name_of(m->node, m->there);
+    snprintf(m->where, sizeof(m->where), "127.0.0.1:%d", real_redis_port(m->node));
+    snprintf(line, sizeof(line), "CLUSTER MEET 127.0.0.1 %d", real_redis_port(m->node));
+    real_only(w, line);
+    int64_t until = wall_us() + 20000000;
+    while (!knows(w->real, m->there) || !knows(m->node, m->here) || !cluster_is_up(m->node)) {
+        assert_true(wall_us() < until);
     }
-    real_redis_free(w->real);
-    w->real = alone;
+    tell_node(m->node, "IMPORTING", m->here);
+    tell_node(w->real, "MIGRATING", m->there);
+    fake_redis_move_slots(w->fake, 7629, 7629, FAKE_SLOTS_MIGRATING, m->where);
+}
+
+static const char *const moving[] = {
+    "GET k",
+    "GET {k}2",
+    "GET {k}3",
+    "GET a",
+    "MGET k {k}2",
+    "MGET k {k}3",
+    "MGET {k}3 {k}4",
+    "MGET a k",
+    "MGET k a",
+    "EXISTS {k}3",
+    "SET {k}3 v NX",
+    "WATCH k {k}3",
+    "WATCH k",
+    "MULTI",
+    "GET k",
+    "GET {k}2",
+    "EXEC",
+    "MULTI",
+    "GET k",
+    "GET {k}3",
+    "EXEC",
+    "WATCH k",
+    "MULTI",
+    "PUBLISH a b",
+    "EXEC",
+    "EVAL x 2 k {k}3",
+    "EVAL return(1) 1 {k}3",
+    "EVAL return(1) 2 {k}3 {k}4",
+    "EVAL return(redis.call('GET',KEYS[2])) 2 k {k}2",
+    "EVAL return(redis.call('GET','{k}3')) 1 k",
+    "EVAL return(redis.pcall('MGET','k','{k}3')) 1 k",
+    "EVAL redis.call('DEL',KEYS[2])return(redis.call('GET',KEYS[2])) 2 k {k}2",
+    "SET {k}2 v",
+    "PUBLISH k x",
+};
+
+TEST_ON(slots_that_move_are_refused_as_redis_does, twin_world *w) {
+    real_redis *alone = begin_node(w);
+    migration m;
+    char line[100];
+    SAY_ALL(w, 0, moving);
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    say(w, 0, FAKE_LIKE_EXACT, "SET {k}2 v");
+    begin_migrating(w, &m);
+    SAY_ALL(w, 0, moving);
+    end_node(w, alone);
+    real_redis_free(m.node);
+    alone = begin_node(w);
+    say(w, 0, FAKE_LIKE_EXACT, "SET k v");
+    say(w, 0, FAKE_LIKE_EXACT, "SET {k}2 v");
+    begin_migrating(w, &m);
+    say(w, 0, FAKE_LIKE_EXACT, "MGET k {k}2");
+    snprintf(line, sizeof(line), "MIGRATE 127.0.0.1 %d {k}2 0 5000", real_redis_port(m.node));
+    real_only(w, line);
+    fake_redis_leave_keys(w->fake, "x {k}2");
+    SAY_ALL(w, 0, moving);
+    snprintf(line, sizeof(line), "MIGRATE 127.0.0.1 %d k 0 5000", real_redis_port(m.node));
+    real_only(w, line);
+    tell_node(m.node, "NODE", m.there);
+    tell_node(w->real, "NODE", m.there);
+    fake_redis_move_slots(w->fake, 7629, 7629, FAKE_SLOTS_MOVED, m.where);
+    SAY_ALL(w, 0, moving);
+    end_node(w, alone);
+    real_redis_free(m.node);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */

@@ -7,29 +7,81 @@
 #include "fake_inside.h"
 #include "ground/glob.h"
 
-static void set(char **patterns, const char *to) {
+void fake__keep_text(char **text, const char *to) {
     size_t size = to ? strlen(to) + 1 : 0;
-    free(*patterns);
-    *patterns = to ? memcpy(fake__alloc(NULL, size), to, size) : NULL;
+    free(*text);
+    *text = to ? memcpy(fake__alloc(NULL, size), to, size) : NULL;
 }
 
 void fake_redis_allow_keys(fake_redis *r, const char *patterns) {
-    set(&r->keys_allowed, patterns);
+    fake__keep_text(&r->keys_allowed, patterns);
 }
 
 void fake_redis_allow_channels(fake_redis *r, const char *patterns) {
-    set(&r->channels_allowed, patterns);
+    fake__keep_text(&r->channels_allowed, patterns);
+}
+
+enum { READS = 1 << 0, WRITES = 1 << 1 };
+
+static bool is_one_of(fake_run run, const fake_run *list, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (run == list[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool asks_back(const fake_said *said) {
+    for (size_t i = 3; i < said->argc; i++) {
+        if (fake__is(said->argv[i], "get")) {
+            return said->row->run == fake__set;
+        }
+    }
+    return false;
+}
+
+/* What a command does with its keys. Whether there is one, of what kind and how large, isn't reading. */
+static unsigned does(const fake_said *said) {
+    static const fake_run looks[] = {fake__exists,  fake__type,      fake__strlen, fake__hlen,
+                                     fake__hexists, fake__sismember, fake__scard,  fake__llen,
+                                     fake__zcard,   fake__watch};
+    static const fake_run both[] = {fake__getset, fake__incr, fake__hincrby, fake__zpopmin};
+    fake_run run = said->row->run;
+    if (is_one_of(run, looks, sizeof(looks) / sizeof(looks[0]))) {
+        return 0;
+    }
+    bool reads = said->row->flags & FAKE_READ || asks_back(said) ||
+                 is_one_of(run, both, sizeof(both) / sizeof(both[0]));
+    unsigned reading = reads ? READS : 0, writing = said->row->flags & FAKE_WRITE ? WRITES : 0;
+    return said->row->flags & FAKE_SCRIPT_KEYS ? READS | WRITES : reading | writing;
+}
+
+/* What a pattern of keys is for, "%R~" or "%W~", is taken off it. */
+static unsigned purpose(tl_bytes *pattern) {
+    unsigned what = READS | WRITES;
+    if (pattern->n >= 3 && pattern->p[0] == '%' && pattern->p[2] == '~') {
+        what = pattern->p[1] == 'R' ? READS : WRITES;
+        *pattern = tl__bytes(pattern->p + 3, pattern->n - 3);
+    }
+    return what;
+}
+
+bool fake__acl_fit(const char *patterns, tl_bytes name, unsigned needs) {
+    size_t len;
+    for (const char *at = patterns; (len = strcspn(at, " ")); at += len + strspn(at + len, " ")) {
+        tl_bytes pattern = tl__bytes(at, len);
+        if (!(needs & ~purpose(&pattern)) && tl__glob_fits(pattern, name)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Every name fits one of the patterns. */
-static bool fit(const char *patterns, const tl_bytes *names, size_t n) {
+static bool fit(const char *patterns, const tl_bytes *names, size_t n, unsigned needs) {
     for (size_t i = 0; i < n; i++) {
-        const char *at = patterns;
-        size_t len;
-        while ((len = strcspn(at, " ")) && !tl__glob_fits(tl__bytes(at, len), names[i])) {
-            at += len + strspn(at + len, " ");
-        }
-        if (!len) {
+        if (!fake__acl_fit(patterns, names[i], needs)) {
             return false;
         }
     }
@@ -52,7 +104,7 @@ fake_denied fake__acl_denies(const fake_redis *r, const fake_said *said) {
     }
     if (r->keys_allowed) {
         size_t n = fake__keys_of(said->row, said->argv, said->argc, &keys);
-        if (!fit(r->keys_allowed, keys, n)) {
+        if (!fit(r->keys_allowed, keys, n, does(said))) {
             return FAKE_DENIED_KEY;
         }
     }
@@ -60,7 +112,7 @@ fake_denied fake__acl_denies(const fake_redis *r, const fake_said *said) {
         size_t n = said->row->run == fake__publish     ? 1
                    : said->row->run == fake__subscribe ? said->argc - 1
                                                        : 0;
-        if (!fit(r->channels_allowed, said->argv + 1, n)) {
+        if (!fit(r->channels_allowed, said->argv + 1, n, 0)) {
             return FAKE_DENIED_CHANNEL;
         }
     }

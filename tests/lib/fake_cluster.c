@@ -40,6 +40,15 @@ void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_sl
     snprintf(r->slots_to, sizeof(r->slots_to), "%s", to ? to : "");
 }
 
+void fake_redis_leave_keys(fake_redis *r, const char *patterns) {
+    fake__keep_text(&r->keys_left, patterns);
+}
+
+/* Has it left with its slot? It is kept here all the same: for when it comes back. */
+static bool has_left(const fake_redis *r, tl_bytes key) {
+    return r->keys_left && fake__acl_fit(r->keys_left, key, 0);
+}
+
 typedef struct {
     unsigned slot;
     size_t here, missing;
@@ -53,7 +62,7 @@ static void add(const fake_conn *c, const fake_said *said, asked *a) {
         unsigned slot = fake_redis_slot(keys[i]);
         a->crossed = a->crossed || (a->here + a->missing && slot != a->slot);
         a->slot = slot;
-        if (fake__look(c->r, c->db, keys[i])) {
+        if (fake__look(c->r, c->db, keys[i]) && !has_left(c->r, keys[i])) {
             a->here++;
         } else {
             a->missing++;

@@ -212,6 +212,7 @@ struct fake_redis {
     fake_slots slots;
     unsigned first_slot, last_slot;
     char slots_to[64];
+    char *keys_left; /**< patterns of what has left slots that are migrating, or NULL: nothing */
     char *keys_allowed, *channels_allowed; /**< patterns, or NULL: all */
     uint32_t denied_subs;                  /**< by number in fake__subs */
     char *password;
@@ -258,7 +259,8 @@ struct fake_conn {
     void *ctx;
     int64_t id;
     int db;
-    bool authed, closing, master;
+    bool authed, closing;
+    bool master;              /**< it is obeyed whatever the knobs say */
     bool silent;              /**< this command's replies were pushed */
     bool multi, abort, raced; /**< in MULTI; a command was refused; a watched key was touched */
     bool elsewhere;           /**< this command is refused, as its keys are in other slots */
@@ -312,6 +314,9 @@ typedef enum {
     FAKE_DENIED_CHANNEL
 } fake_denied;
 
+void fake__keep_text(char **text, const char *to); /**< copied; NULL: none */
+/** Does the name fit one of the patterns, and is that for what it `needs`? 0: nothing. */
+bool fake__acl_fit(const char *patterns, tl_bytes name, unsigned needs);
 fake_denied fake__acl_denies(const fake_redis *r, const fake_said *said);
 bool fake__acl_allows(fake_conn *c, const fake_said *said, tl_reply *out);
 /** The same of a queued command, which was allowed when it was said. */

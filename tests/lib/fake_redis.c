@@ -21,6 +21,7 @@ static void set_defaults(fake_redis *r) {
     r->events = r->events_set = 0;
     r->cluster = false;
     r->slots = FAKE_SLOTS_HERE;
+    fake_redis_leave_keys(r, NULL);
     fake_redis_allow_keys(r, NULL);
     fake_redis_allow_channels(r, NULL);
     r->denied_subs = 0;
@@ -69,6 +70,7 @@ fake_redis *fake_redis_clone(const fake_redis *from) {
     fake_redis_set_password(r, from->password);
     r->cluster = from->cluster;
     fake_redis_move_slots(r, from->first_slot, from->last_slot, from->slots, from->slots_to);
+    fake_redis_leave_keys(r, from->keys_left);
     fake_redis_allow_keys(r, from->keys_allowed);
     fake_redis_allow_channels(r, from->channels_allowed);
     r->denied_subs = from->denied_subs;
@@ -271,6 +273,10 @@ fake_conn *fake__conn_of(const fake_redis *r, int64_t id) {
         c = c->next;
     }
     return c;
+}
+
+void fake_conn_trust(fake_conn *c) {
+    c->master = true;
 }
 
 bool fake_conn_closing(const fake_conn *c) {

@@ -71,6 +71,9 @@ fake_conn *fake_redis_connect(fake_redis *r, const fake_calls *calls, void *ctx)
  *  "127.0.0.1:" and a port by its id. */
 void fake_conn_set_address(fake_conn *conn, const char *address);
 
+/** Obey it whatever the knobs say, as a replica obeys its master: an administrator's. */
+void fake_conn_trust(fake_conn *conn);
+
 /** NULL is fine. Its watches, subscriptions and queued commands are forgotten. */
 void fake_conn_close(fake_conn *conn);
 
@@ -108,7 +111,8 @@ typedef enum { FAKE_ALLOW, FAKE_RENAMED, FAKE_NOPERM } fake_denial;
 void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial);
 
 /** Of keys, and from level 6.2 on of channels, only those that fit a pattern of `patterns` ("a* b?")
- *  may be touched: else NOPERM, as an ACL does. NULL: all, the default. Who subscribes already goes on. */
+ *  may be touched: else NOPERM, as an ACL does. A pattern of keys may be for reading ("%R~a*") or for
+ *  writing ("%W~a*") alone, as from 7.0 on. NULL: all, the default. Who subscribes already goes on. */
 void fake_redis_allow_keys(fake_redis *r, const char *patterns);
 void fake_redis_allow_channels(fake_redis *r, const char *patterns);
 
@@ -125,6 +129,9 @@ typedef enum {
 void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_slots where,
                            const char *to);
 unsigned fake_redis_slot(tl_bytes key);
+/** Of slots that are migrating, the keys of these patterns are not here any more. They are kept for
+ *  when they come back, and may expire meanwhile as they would elsewhere. NULL: none, the default. */
+void fake_redis_leave_keys(fake_redis *r, const char *patterns);
 
 /** A read-only replica: READONLY to writes, role slave; expired keys are hidden, not deleted. */
 void fake_redis_set_replica(fake_redis *r, bool replica);

@@ -296,6 +296,11 @@ TEST_ON(slots_that_are_elsewhere, fake_world *w) {
     says(w->a, "GET k", "$v");
     says(w->a, "GET {k}2", ask);
     says(w->a, "MGET k {k}2", "-TRYAGAIN Multiple keys request during rehashing of slot");
+    says(w->a, "SET {k}2 v", ask);
+    fake_redis_leave_keys(w->r, "x k");
+    says(w->a, "GET k", ask);
+    fake_redis_leave_keys(w->r, NULL);
+    says(w->a, "GET k", "$v");
     fake_redis_set_level(w->r, FAKE_LEVEL(6, 2, 16));
     says(w->a, "MGET k {k}2", ask);
     fake_redis_move_slots(w->r, 0, 0, FAKE_SLOTS_HERE, NULL);
