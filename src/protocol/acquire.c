@@ -37,9 +37,16 @@ static void keep_words(tl_acquisition *a, tl_bytes words) {
     a->sys_errno = 0;
 }
 
-/* An attempt cut short by the limit says less of what is wrong than one before it. */
-static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_bytes words) {
-    if (a->failures > 0 && !tl__mono_before(e->now, a->limit))
+/* It will be the same next time: what the caller is told. */
+static bool is_final(tl_err code) {
+    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
+           code == TL_ECLOCK || code == TL_EUNSUPPORTED;
+}
+
+/* An attempt cut short by the limit says less of what is wrong than one before it; one that ended by itself says
+ * why. */
+static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_err code, tl_bytes words) {
+    if (a->failures > 0 && !is_final(code) && !tl__mono_before(e->now, a->limit))
         return;
     keep_words(a, words);
     a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
@@ -200,8 +207,7 @@ static void doubt(tl_acquisition *a, tl_mono harmless) {
 /* No answer, or one that may pass: try again with the same token, at once if a first request got
  * lost, since it may have taken effect. */
 static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    if (code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
-        code == TL_ECLOCK || code == TL_EUNSUPPORTED)
+    if (is_final(code))
         return give_up(a, e, code, out);
     a->failures++;
     int64_t pause = a->failures == 1 && code == TL_EUNCERTAIN
@@ -229,7 +235,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
         a->unwanted = true;
         lift_limit(a);
     }
-    keep_trouble(a, e, tl__bytes_of(out->words));
+    keep_trouble(a, e, r->code, tl__bytes_of(out->words));
     return failed(a, e, r->code, out);
 }
 
@@ -284,7 +290,7 @@ static tl_status on_answer(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->state == REACHING) {
         if (e->kind == TL_REPLY)
             return take(a, e, out);
-        keep_trouble(a, e, e->words);
+        keep_trouble(a, e, TL_EUNAVAILABLE, e->words); /* as it ends, if it does here */
         if (tl__mono_before(e->now, a->limit) && !is_hopeless(a, e))
             return failed(a, e, e->why, out);
         a->failures++;

@@ -131,9 +131,21 @@ bool tl__is_no_permission(tl_bytes error) {
            has(own, "ACL failure in script");
 }
 
+/* A cluster's node names the one that has the key, or will soon; a name of any length leaves room for the rest. */
+static tl_bytes of_elsewhere(char to[TL_REFUSAL_SIZE], tl_bytes error) {
+    char node[TL_REFUSAL_SIZE / 2];
+    tl__bytes_print(node, sizeof node, error);
+    (void)snprintf(
+        to, TL_REFUSAL_SIZE,
+        "%s: another node of the cluster has the key, and only the one of the URL is asked", node);
+    return tl__bytes_of(to);
+}
+
 tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (tl__is_no_permission(error))
         return of_permission(to, error);
+    if (starts(error, "MOVED ") || starts(error, "ASK "))
+        return of_elsewhere(to, error);
     tl_bytes words = own_words(error);
     if (starts(error, "WRONGPASS"))
         words = TL_LITERAL("WRONGPASS: wrong user or password");

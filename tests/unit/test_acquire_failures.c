@@ -92,6 +92,18 @@ TEST(errors_that_will_not_pass_end_it_at_once) {
     }
 }
 
+/* Even if its answer comes when the time is up: what was wrong before was to pass. */
+TEST(who_is_refused_at_the_limit_is_told_what_by) {
+    feed f;
+    begin(&f, 500);
+    (void)feed_reply(&f, "-TRYAGAIN Multiple keys request during rehashing of slot");
+    again(&f);
+    feed_at(&f, 500);
+    (void)feed_reply(&f, "-MOVED 7629 10.0.0.6:6379");
+    expect(&f, TL_END, TL_ESERVER);
+    assert_non_null(strstr(f.out.words, "MOVED 7629 10.0.0.6:6379: another node"));
+}
+
 TEST(an_error_within_the_script_is_cleaned_up_after) {
     feed f;
     begin(&f, 60000);

@@ -59,6 +59,19 @@ TEST(a_refused_key_or_channel_is_told_as_one) {
     says("NOPERM in words of tomorrow", "NOPERM: a permission of the user is missing");
 }
 
+#define ELSEWHERE ": another node of the cluster has the key, and only the one of the URL is asked"
+
+TEST(a_key_that_is_at_another_node_is_told_as_that) {
+    char error[400];
+    says("MOVED 12739 10.0.0.6:6379", "MOVED 12739 10.0.0.6:6379" ELSEWHERE);
+    says("ASK 7629 node-2.example:7002", "ASK 7629 node-2.example:7002" ELSEWHERE);
+    says("MOVEDNESS", "MOVEDNESS");
+    (void)snprintf(error, sizeof error, "MOVED 1 %0300d:6379", 7);
+    char to[TL_REFUSAL_SIZE];
+    (void)tl__refusal_words(to, tl__bytes_of(error));
+    assert_non_null(strstr(to, ELSEWHERE));
+}
+
 /* The line of a script with the n-th (from 0) call of the command; 0: there is none. */
 static int line_with(tl_script script, const char *call, int n) {
     tl_bytes text = tl__script_text(script);
