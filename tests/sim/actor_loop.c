@@ -29,6 +29,8 @@ static void done(tl_lock *handle, tl_err code, const tl_error *why, void *ctx) {
         sim_fail(a->w, a->key, "%s is told %s and %s", a->name, tl_err_name(code),
                  why ? "why" : "not why");
     t->code = code;
+    if (why)
+        sim_check_said(a->w, &t->lock, code, why->message);
     if (t->lock.handle)
         sim_lock_end(a->w, &t->lock, code);
     sim_leave();

@@ -163,6 +163,7 @@ static void let_begin(sim_world *w, const view *v, int to) {
         if (m->stopped[kinds[i]] && may_begin(v, kinds[i], to)) {
             sim_tell(w, "", SIM_ALL, "services of kind %d are started again", (int)kinds[i]);
             m->stopped[kinds[i]] = false;
+            m->begun = v->epoch;
         }
 }
 
@@ -289,7 +290,7 @@ static void turn(sim_world *w, sim_actor *a) {
     let_begin(w, &v, to);
     if (sim_draw(w, 0, 3) == 0)
         sweep(w, a);
-    if (to != v.phase && !w->calm)
+    if (to != v.phase && !w->calm && v.epoch >= w->migration.begun)
         step(w, a, &v, to);
 }
 

@@ -141,6 +141,15 @@ void sim_check_lost(sim_world *w, sim_lock *l, tl_mono deadline, tl_lost_why why
         sim_fail(w, l->key, "%s is told LOST for no reason", l->actor->name);
 }
 
+/* What its neighbours in a request were refused for is nothing to it: all its keys are there, and have been in reach
+ * since it asked. */
+void sim_check_refused(sim_world *w, const sim_lock *l) {
+    bool there = sim_token_number(w, sim_key_value(w, l->key)) == l->number;
+    if (there && !l->plain && sim_in_reach(w, l->key, w->now - w->cfg.attempt_ms * SIM_MS))
+        sim_fail(w, l->key, "%s is at risk, as its neighbours' keys are out of reach",
+                 l->actor->name);
+}
+
 /* A host that was stopped has all the time that the operation may take, from when it goes on; its clock may be slow. */
 static bool is_overdue(const sim_world *w, const sim_lock *l) {
     const sim_host *h = l->actor->host;
@@ -314,10 +323,34 @@ static void ended_release(sim_world *w, sim_lock *l, tl_err code) {
     if (code == TL_OK && w->whole && !t->ours && !l->believed && !untaken)
         sim_fail(w, l->key, "%s's release says that the lock was its own, which it wasn't",
                  l->actor->name);
-    bool refused = code == TL_EDENIED || code == TL_EUNSUPPORTED; /* it was not released */
+    bool refused = code == TL_EDENIED || code == TL_EUNSUPPORTED || /* it was not released */
+                   (code == TL_ESERVER && w->cfg.cluster);
     /* A first SET without a fence can't be refused when it comes late. */
     if (!unknown && !refused && w->whole && !t->again && !l->plain && is_its_own(w, l))
         sim_fail(w, l->key, "%s has released its lock, but still holds it", l->actor->name);
+}
+
+/* One line, which names the server and says what is wrong. What lies with another node is refused at once, and not
+ * waited for. */
+void sim_check_said(sim_world *w, const sim_lock *l, tl_err code, const char *words) {
+    const char *who = l->actor->name;
+    bool keys = !w->cfg.lacks && !w->cfg.fault[SIM_DENY]; /* are all that may be forbidden */
+    bool denied = code == TL_EDENIED && !w->cfg.migrates, server = code == TL_ESERVER;
+    bool elsewhere = strstr(words, ": MOVED ") || strstr(words, ": ASK ");
+    bool by_force = strstr(words, "released already") != NULL;
+    if (code == TL_OK)
+        return;
+    if (!*words || strchr(words, '\n'))
+        sim_fail(w, l->key, "%s isn't told in one line what is wrong: %s", who, words);
+    if (denied && !strstr(words, keys ? "one of the keys" : "NOPERM"))
+        sim_fail(w, l->key, "%s isn't told what it may not do: %s", who, words);
+    if (server && !elsewhere && !by_force)
+        sim_fail(w, l->key, "%s isn't told why it is refused: %s", who, words);
+    if (elsewhere && !server)
+        sim_fail(w, l->key, "%s is told %s of what is elsewhere: %s", who, tl_err_name(code),
+                 words);
+    if ((denied || server) && !strstr(words, ":6379: "))
+        sim_fail(w, l->key, "%s isn't told by which server: %s", who, words);
 }
 
 void sim_check_ended(sim_world *w, sim_lock *l, tl_err code, bool asked) {
@@ -336,12 +369,14 @@ void sim_check_ended(sim_world *w, sim_lock *l, tl_err code, bool asked) {
 
 /* ---- in the background ------------------------------------------------------------------------- */
 
-void sim_check_cleaned(sim_world *w, const sim_host *h, const tl_job *job, tl_mono limit) {
+void sim_check_cleaned(sim_world *w, const sim_host *h, const tl_job *job, tl_mono limit,
+                       bool refused) {
     const sim_token *token = &w->token[sim_token_number(w, tl__token_bytes(&job->token))];
     bool plain = w->cfg.no_eval && !sim_stamp_watches(w);
     bool leaves = w->cfg.stamps && (plain || job->rules.strict); /* to run out */
-    bool refused = w->cfg.lacks || w->cfg.fault[SIM_DENY];
-    if (tl__mono_before(sim_host_clock(w, h), limit) && !token->dropped && !leaves && !refused)
+    bool lacks = w->cfg.lacks || w->cfg.fault[SIM_DENY];
+    if (tl__mono_before(sim_host_clock(w, h), limit) && !token->dropped && !leaves && !lacks &&
+        !refused)
         sim_fail(w, SIM_ALL, "cleaning up ends without a drop that was executed");
 }
 

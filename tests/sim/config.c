@@ -216,7 +216,8 @@ bool sim_config_calm(const sim_config *c) {
             return false;
     if (c->stamps && !sim_config_legacy(c))
         return false;
-    return !c->slow_clock && c->wait_replicas == 0 && !c->lacks && !c->mute;
+    return !c->slow_clock && c->wait_replicas == 0 && !c->lacks && !c->mute && !c->slots &&
+           !c->touches;
 }
 
 bool sim_config_has(const sim_config *c, sim_kind kind, int key) {

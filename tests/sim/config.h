@@ -43,7 +43,9 @@
     X(FREEZE, "freeze", 200, 3000) /* broken: a host is paused, and its deadline clock with it */  \
     X(BEYOND, "beyond", 100, 1000) /* broken: a clock is slewed beyond what is assumed, or back */ \
     X(FORK, "fork", 300, 3000)     /* a process forks, whatever its threads are doing */           \
-    X(DENY, "deny", 300, 3000)     /* a command is forbidden for a while */
+    X(DENY, "deny", 300, 3000)     /* a command is forbidden for a while */                        \
+    X(MOVE, "move", 300, 3000)     /* a cluster's slots go elsewhere for a while */                \
+    X(WITHHOLD, "withhold", 300, 3000) /* keys are forbidden for a while */
 
 #define SIM_FAULT_ENUM(upper, word, least, most) SIM_##upper,
 typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
@@ -52,6 +54,9 @@ typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
 #define SIM_FIRST_BROKEN SIM_LOSSY
 #define SIM_LAST_BROKEN SIM_JUMP
 #define SIM_DENIABLE 9        /* commands that a server may forbid: sim_server_deny */
+#define SIM_MOVES 16          /* ways of slots to be elsewhere: sim_slots_move */
+#define SIM_TOUCHES 8         /* sets of keys that may be touched: sim_keys_forbid; */
+#define SIM_TOUCHES_PLAIN 5   /* those of them that a server before 7.0 can tell */
 #define SIM_BEYOND_PPM 400000 /* no clock is further off */
 
 /** BRIDGE, STAMP and STRICT speak stamps; STRICT: with the commands of the legacy clients alone. */
@@ -129,6 +134,9 @@ typedef struct {
     int32_t lacks;    /**< the command that is forbidden from the start; 0: none */
     int32_t events;   /**< keyspace events that the server is set to: none, some, all */
     bool cluster;     /**< the server is a cluster's node */
+    bool one_slot;    /**< its keys are in one slot */
+    int32_t slots;    /**< where slots are at first; 0: here */
+    int32_t touches;  /**< which keys may be touched alone; 0: all */
     bool mute;        /**< no channel may be subscribed to */
     bool goes_back;   /**< who takes over may be so soon that the server's time goes back */
 } sim_config;

@@ -151,8 +151,8 @@ void sim_config_migration(sim_config *c) {
     sim_config_stamps(c);
     c->migrates = true;
     c->ahead_us = 0;
-    c->lacks = 0; /* nor could its register be made */
-    c->goes_back = false;
+    c->lacks = c->touches = c->slots = 0; /* nor could its register be made */
+    c->goes_back = c->one_slot = false;
     c->plan = 0;
     c->tool = c->outside = false;
     c->forgets = c->glob = 0;

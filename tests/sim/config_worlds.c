@@ -39,6 +39,26 @@ static void draw_permissions(sim_config *c, uint64_t *random) {
     c->mute = mute && c->level >= FAKE_LEVEL(6, 2, 0);
 }
 
+/* Slots that are elsewhere, or on the way there, from the start or for a while; keys that are forbidden. */
+static void draw_reach(sim_config *c, uint64_t *random) {
+    uint32_t moves = (uint32_t)sim_between(random, 300, 3000);
+    uint32_t withholds = (uint32_t)sim_between(random, 300, 3000);
+    int32_t slots = (int32_t)sim_between(random, 1, SIM_MOVES);
+    int32_t most = c->level < FAKE_LEVEL(7, 0, 0) ? SIM_TOUCHES_PLAIN : SIM_TOUCHES;
+    int32_t touches = (int32_t)sim_between(random, 1, most);
+    bool one_slot = one_of(random, 2), first = one_of(random, 6), later = one_of(random, 3);
+    bool lacks = one_of(random, 40), for_a_while = one_of(random, 30);
+    c->one_slot = c->cluster && one_slot;
+    if (c->cluster && first)
+        c->slots = slots;
+    if (c->cluster && later)
+        c->fault[SIM_MOVE] = moves;
+    if (lacks && c->level >= FAKE_LEVEL(6, 0, 0))
+        c->touches = touches;
+    if (for_a_while && c->level >= FAKE_LEVEL(6, 0, 0))
+        c->fault[SIM_WITHHOLD] = withholds;
+}
+
 static void draw_forks(sim_config *c, uint64_t *random) {
     uint32_t often = (uint32_t)sim_between(random, 300, 3000);
     if (one_of(random, 60))
@@ -78,6 +98,7 @@ void sim_config_worlds(sim_config *c) {
     draw_promoted(c, &random);
     draw_forks(c, &random);
     draw_permissions(c, &random);
+    draw_reach(c, &random);
 }
 
 /* ---- with stamps ------------------------------------------------------------------------------------- */
@@ -121,7 +142,20 @@ static void draw_loops(sim_config *c) {
     }
 }
 
+/* The level is another now, perhaps. */
+static void keep_reach(sim_config *c) {
+    c->cluster = c->cluster && c->level >= FAKE_LEVEL(3, 0, 0);
+    c->one_slot = c->one_slot && c->cluster;
+    if (!c->cluster)
+        c->slots = 0, c->fault[SIM_MOVE] = 0;
+    if (c->level < FAKE_LEVEL(6, 0, 0))
+        c->touches = 0, c->fault[SIM_WITHHOLD] = 0;
+    else if (c->level < FAKE_LEVEL(7, 0, 0) && c->touches > SIM_TOUCHES_PLAIN)
+        c->touches = SIM_TOUCHES_PLAIN;
+}
+
 void sim_config_stamps_worlds(sim_config *c) {
+    keep_reach(c);
     draw_dialect(c);
     draw_loops(c);
     uint64_t random = c->seed ^ UINT64_C(0x6661696c6f766572);

@@ -170,6 +170,31 @@ static void deny(sim_world *w) {
     sim_put(w, w->now + draw_length(w), SIM_RANK_NET, allow_again, w, (uint32_t)which);
 }
 
+static void go_on_moving(sim_world *w, void *who, uint32_t unused) {
+    (void)who, (void)unused;
+    sim_slots_move(w, sim_slots_next(w));
+    if (w->slots)
+        sim_put(w, w->now + draw_length(w), SIM_RANK_NET, go_on_moving, w, 0);
+}
+
+static void move(sim_world *w) {
+    if (w->slots || !w->cfg.cluster)
+        return;
+    sim_slots_move(w, (int)sim_draw(w, 1, SIM_MOVES));
+    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, go_on_moving, w, 0);
+}
+
+static void give_back(sim_world *w, void *who, uint32_t unused) {
+    (void)who, (void)unused;
+    sim_keys_forbid(w, w->cfg.touches);
+}
+
+static void withhold(sim_world *w) {
+    bool reads = w->cfg.level >= FAKE_LEVEL(7, 0, 0);
+    sim_keys_forbid(w, (int)sim_draw(w, 1, reads ? SIM_TOUCHES : SIM_TOUCHES_PLAIN));
+    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, give_back, w, 0);
+}
+
 static void jump(sim_world *w) {
     sim_ns by = sim_draw_part(w, 1, 150);
     sim_clock_step(&w->server[w->master].wall, by);
@@ -297,6 +322,8 @@ static void (*const strikes[SIM_FAULT_COUNT])(sim_world *w) = {
     [SIM_BEYOND] = slew_beyond,
     [SIM_FORK] = fork_host,
     [SIM_DENY] = deny,
+    [SIM_MOVE] = move,
+    [SIM_WITHHOLD] = withhold,
 };
 
 static void strike(sim_world *w, void *who, uint32_t fault);
@@ -331,4 +358,6 @@ void sim_faults_start(sim_world *w) {
     for (uint32_t i = SIM_FIRST_TIMED; i < SIM_FAULT_COUNT; i++)
         if (w->cfg.fault[i])
             plan(w, i);
+    if (w->slots)
+        sim_put(w, sim_draw(w, 0, w->cfg.until), SIM_RANK_NET, go_on_moving, w, 0);
 }

@@ -162,6 +162,7 @@ tl_err sim_lock_acquire(sim_world *w, sim_lock *l, int64_t wait_ms) {
     tl_err code = tl_lock_acquire(handle, wait_ms, &err);
     (void)sim_enter();
     sim_lock_end(w, l, code);
+    sim_check_said(w, l, code, err.message);
     return code;
 }
 
@@ -174,6 +175,7 @@ tl_err sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
     (void)sim_enter();
     w->stats.extends += code == TL_OK;
     sim_lock_end(w, l, code);
+    sim_check_said(w, l, code, err.message);
     return code;
 }
 
@@ -185,5 +187,6 @@ tl_err sim_lock_release(sim_world *w, sim_lock *l) {
     tl_err code = tl_lock_release(handle, &err);
     (void)sim_enter();
     sim_lock_end(w, l, code);
+    sim_check_said(w, l, code, err.message);
     return code;
 }

@@ -90,7 +90,15 @@ told-of-what-it-was      | client/keeper_run.c | phases | 5000 | s/        if (!
 step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@2591 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->client->keeper);/        ;/
 step-not-judged          | client/run.c   |       | 5000@652 | s/        run->in ? tl__keeper_rejudge_in.*/        ;/
 # renewals in one request
+split-slot-is-everyones  | client/batch.c | slot-with-others | 3000@197 | s/ \&\& !tl__bytes_has_word(error, "TRYAGAIN");/;/
+refusal-is-everyones     | client/batch.c | keys-of-others | 3000@89 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
 joined-answers-mixed     | client/batch.c |       | 3000@1242 | s/whole->items\[i + 2\]/whole->items[whole->count - 1 - i]/
+# refusals
+refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 500@44 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
+try-again-is-final       | protocol/protocol.c | slots-moved | 300 | s/, "TRYAGAIN",/,/
+keys-are-not-named       | wire/refusal.c | keys-withheld | 300 | s/has(error, " key")/false/
+permission-passes        | protocol/protocol.c | keys-withheld | 300 | s/"NOAUTH", "NOPERM", "WRONGPASS"/"NOAUTH", "WRONGPASS"/; s/ || tl__is_no_permission(error))/)/
+moved-passes             | protocol/protocol.c | slots-elsewhere | 300 | s/"UNKILLABLE", "NOREPLICAS",/"UNKILLABLE", "NOREPLICAS", "MOVED", "ASK",/
 # connections
 pool-keeps-the-broken    | client/driver.c |      | 3000 | s/tl__pool_give(d->pooled, d->in_flight > 0)/tl__pool_give(d->pooled, false)/
 login-counts-from-first  | transport/login.c | stamps | 20000 | s/^    if (login->has_bracket) .*/    if (login->has_bracket)/; s/tl__bracket(login->server_us, login->sent, received)/tl__bracket(login->server_us, received, received)/

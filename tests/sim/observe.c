@@ -201,6 +201,12 @@ static void note_lost(sim_world *w, sim_lock *l, const tl_note *note, tl_mono de
     sim_check_lost(w, l, deadline, note->why);
 }
 
+/* The keys are at another node, or on the way there, or forbidden. */
+static bool is_out_of_reach(const char *words) {
+    return strstr(words, ": MOVED ") || strstr(words, ": ASK ") || strstr(words, ": TRYAGAIN ") ||
+           strstr(words, "access one of the keys");
+}
+
 static void note_notes(sim_world *w, const machine *m, const tl_out *out) {
     static const char *const words[] = {
         [TL_NOTE_AT_RISK] = "at risk", [TL_NOTE_HELD] = "held again", [TL_NOTE_LOST] = "LOST"};
@@ -211,6 +217,8 @@ static void note_notes(sim_world *w, const machine *m, const tl_out *out) {
                  n->stolen ? ": stolen" : "");
         w->stats.at_risk += n->kind == TL_NOTE_AT_RISK;
         w->stats.saved += n->kind == TL_NOTE_HELD;
+        if (n->kind == TL_NOTE_AT_RISK && l && is_out_of_reach(out->words))
+            sim_check_refused(w, l);
         if (n->kind == TL_NOTE_LOST)
             note_lost(w, l, n, m->result->deadline);
     }
@@ -218,7 +226,7 @@ static void note_notes(sim_world *w, const machine *m, const tl_out *out) {
 
 /* Of a machine that acquires: as it was when its caller went on. */
 static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_status status,
-                     bool first) {
+                     const tl_out *out, bool first) {
     sim_token *t = &w->token[number_of(w, m->job, lock_of(w, w->thread->host, m->job))];
     if (first && m->releases) {
         t->goes_on = status == TL_DETACH;
@@ -229,7 +237,7 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
         t->fences = (uint8_t)(m->acquires && m->job->fences > 0 ? m->job->fences : 1);
     } else if (!first && status == TL_END && (m->acquires || m->releases)) {
         w->stats.cleaned++;
-        sim_check_cleaned(w, w->thread->host, m->job, m->limit);
+        sim_check_cleaned(w, w->thread->host, m->job, m->limit, is_out_of_reach(out->words));
     }
     if (first && !m->releases && m->result->code == TL_OK &&
         !tl__mono_before(e->now, m->result->deadline))
@@ -331,7 +339,7 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
         if (out->notes)
             note_notes(w, &m, out);
         if (status != TL_GO && !m.renews)
-            note_end(w, &m, event, status, !was_detached);
+            note_end(w, &m, event, status, out, !was_detached);
     }
     if (out->keeps)
         sim_phase_kept(w, w->thread->host, epoch, out);

@@ -35,7 +35,9 @@ typedef struct {
     int done;                     /**< steps of the plan */
     int64_t runs;                 /**< of the command that makes them */
     int working;                  /**< operators who are about one, who let nothing begin */
-    sim_ns legacy_shown;          /**< the last SETNX or GETSET of a legacy client on its keys */
+    int64_t
+        begun; /**< the epoch of which services were started last: who has seen none so late looks again */
+    sim_ns legacy_shown; /**< the last SETNX or GETSET of a legacy client on its keys */
 } sim_migration;
 
 void sim_phases_reset(sim_world *w);

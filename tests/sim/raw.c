@@ -26,8 +26,10 @@ void sim_raw_end(sim_raw *raw) {
 /* The socket may be closed by now. */
 static void hurry(sim_world *w, const sim_raw *raw) {
     sim_fd *d = sim_fd_at(w->thread->host, raw->fd);
-    if (d)
-        d->socket->never_after = raw->never_after;
+    if (!d)
+        return;
+    d->socket->never_after = raw->never_after;
+    d->socket->raw = true;
 }
 
 static bool await(const sim_raw *raw, short events, tl_mono by) {

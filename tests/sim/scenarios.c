@@ -45,6 +45,29 @@ static bool asks_apart(const sim_stats *s) {
     return s->crossslot > 0 && s->keeps > 0 && s->two_holders == 0;
 }
 
+static bool moves_are_told(const sim_stats *s) {
+    return s->moves > 0 && s->moved > 0 && s->takes > 0 && s->two_holders == 0;
+}
+
+static bool moves_harm_nobody(const sim_stats *s) {
+    return s->moves > 0 && s->moved > 0 && s->split > 0 && s->takes > 0 && s->saved > 0 &&
+           s->lost_expired > 0 && s->two_holders == 0;
+}
+
+/* That whoever could renew its lock keeps it is checked in each run. */
+static bool others_are_kept(const sim_stats *s) {
+    return s->moves + s->key_denies > 0 && s->joined > 0 && s->keeps > 0 && s->lost_expired > 0 &&
+           s->two_holders == 0;
+}
+
+static bool keys_are_asked_for(const sim_stats *s) {
+    return s->key_denies > 0 && s->keys_forbidden > 0 && s->takes > 0 && s->two_holders == 0;
+}
+
+static bool nothing_is_had(const sim_stats *s) {
+    return s->keys_forbidden > 0 && s->takes == 0 && s->releases == 0;
+}
+
 static bool paused_is_told(const sim_stats *s) {
     return s->freezes > 0 && two_and_lost(s) && s->fences_back == 0;
 }
@@ -581,6 +604,31 @@ const sim_scenario sim_scenarios[] = {
      "off=all cluster=1 level=458767 own-clients=0 hold=8000 ttl=3000 no-fence=0 delay-us=1000 "
      "cast=tA0tA1tB0tB1tA0",
      asks_apart},
+    {"slots-moved",
+     "a cluster's slots go elsewhere and come back: held locks are told, others wait", 1, 300,
+     "off=all move=100 cluster=1 level=458767 ttl=3000 delay-us=1000 cast=tA0tB0tC0TA1pD1",
+     moves_harm_nobody},
+    {"slots-elsewhere",
+     "they are elsewhere, or on the way, when clients begin: also to old servers", 1, 200,
+     "off=all slots=1 cluster=1 level=328206 cast=tA0tB0tC0tA1TB1", moves_are_told},
+    {"slot-with-others",
+     "some keys of a slot have left, and their neighbours' renewals are asked for apart: they are kept",
+     1, 300,
+     "off=all move=100 cluster=1 one-slot=1 level=458767 own-clients=0 hold=8000 ttl=3000 no-fence=0 "
+     "late-us=0 delay-us=1000 wait-replicas=0 cast=tA0tA1tA2tB0tB1",
+     others_are_kept},
+    {"refused-at-its-limit", "who is refused just when its time is up is told what by", 44, 1,
+     "off=all cast=tA0tB0tC0tA1TB1pD0 cluster=1 level=458767 move=100", NULL},
+    {"keys-withheld", "keys are forbidden for a while: nobody is harmed, and all goes on", 1, 300,
+     "off=all withhold=100 touches=0 level=458767 cast=tA0tB0tC0TA1pD1", keys_are_asked_for},
+    {"keys-of-others",
+     "the keys of one lock are forbidden: the others' renewals are asked for apart, and kept", 1,
+     300,
+     "off=all withhold=100 touches=0 level=458767 own-clients=0 hold=8000 ttl=3000 no-fence=0 "
+     "late-us=0 delay-us=1000 wait-replicas=0 cast=tA0tA1tA2tB0tB1",
+     others_are_kept},
+    {"sidecar-withheld", "a user may touch K, but not its sidecar: no lock is had", 1, 100,
+     "off=all touches=1 level=458767 no-fence=0 cast=tA0tB0TC0tA1", nothing_is_had},
     {"machine-paused",
      "a virtual machine is paused, its clocks too: it believes for longer, and is told; fences hold",
      1, 200, "off=all freeze=300 cast=tA0tB0tC0", paused_is_told},
@@ -602,6 +650,10 @@ const sim_scenario sim_scenarios[] = {
      16, 1, "stamps", NULL},
     {"stamps-denied", "commands are forbidden for a while, with stamps: nobody is harmed", 1, 200,
      BRIDGE "deny=100 lacks=0", forbidden_is_endured},
+    {"stamps-moved", "a cluster's slots go elsewhere and come back, with stamps: nobody is harmed",
+     1, 300, BRIDGE "move=100 cluster=1 cast=bA0sB0bA1jC0jD1", moves_harm_nobody},
+    {"stamps-withheld", "keys are forbidden for a while, with stamps: nobody is harmed", 1, 300,
+     BRIDGE "withhold=100 touches=0 cast=bA0sB0bA1jC0jD1", keys_are_asked_for},
     {"stamps-failover", "replicas that have everything take over: stamps hold beside Java", 1, 200,
      BRIDGE "replicas=2 failover=300 ahead-us=0 wait-replicas=0 cast=bA0sB0bA0jC0jD0",
      stamps_survive_failovers},

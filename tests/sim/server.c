@@ -41,6 +41,7 @@ static void fresh(sim_world *w, int i) {
     if (w->cfg.no_eval)
         fake_redis_deny(r, "EVAL EVALSHA", FAKE_RENAMED);
     s->runner = fake_redis_connect(r, NULL, NULL);
+    fake_conn_trust(s->runner);
     set_run_id(w, i);
     sim_server_set(w, i);
 }
@@ -79,6 +80,8 @@ void sim_servers_reset(sim_world *w) {
         set_knobs(w, w->server[i].r);
     if (w->cfg.lacks)
         sim_server_deny(w, w->cfg.lacks, true);
+    sim_slots_move(w, w->cfg.slots);
+    sim_keys_forbid(w, w->cfg.touches);
     sim_replicas_reset(w);
 }
 
@@ -177,7 +180,8 @@ static sim_request read_request(sim_world *w, sim_socket *s, const tl_bytes *arg
     read_script(w, &m);
     size_t n = m.is_script && m.script == TL_SCRIPT_KEEP ? m.argc - TL_JOIN_TAIL : m.argc;
     m.asked = sim_asked_by(s->host, s->boot, sim_hash_words(m.is_script, m.script, m.argv, n));
-    if (!m.is_script && m.argc < 2) /* logins say it, too */
+    if (s->raw ||
+        (!m.is_script && m.argc < 2)) /* others may say the same; and logins say it, too */
         m.asked = sim_asked_by(s->host, s->boot, 0);
     m.token = m.asked->token;
     return m;
@@ -257,8 +261,17 @@ static bool begins_with(const tl_reply *r, const char *word) {
     return r->type == TL_REPLY_ERROR && r->text.n >= n && memcmp(r->text.p, word, n) == 0;
 }
 
+static bool says(const tl_reply *r, const char *words) {
+    return r->type == TL_REPLY_ERROR && memmem(r->text.p, r->text.n, words, strlen(words));
+}
+
 static void count_replies(sim_world *w, const sim_request *m, const tl_reply *r) {
-    w->stats.forbidden += begins_with(r, "NOPERM");
+    bool moved = begins_with(r, "MOVED ") || begins_with(r, "ASK ");
+    bool split = begins_with(r, "TRYAGAIN "), key = says(r, "NOPERM") && says(r, " key");
+    w->stats.forbidden += begins_with(r, "NOPERM") && !key;
+    w->stats.moved += moved;
+    w->stats.split += split;
+    w->stats.keys_forbidden += key;
     w->stats.crossslot += begins_with(r, "CROSSSLOT");
     w->stats.tracked += !m->is_script && is_word(m->argv[0], "CLIENT") &&
                         r->type == TL_REPLY_STATUS;

@@ -68,6 +68,9 @@ static const setting settings[] = {
     SETTING("lacks", lacks, 1),
     SETTING("events", events, 1),
     SETTING("cluster", cluster, 1),
+    SETTING("one-slot", one_slot, 1),
+    SETTING("slots", slots, 1),
+    SETTING("touches", touches, 1),
     SETTING("mute", mute, 1),
     SETTING("spare", spare_ms, 1),
 };

@@ -32,7 +32,7 @@ static sim_socket *new_socket(sim_world *w, sim_host *h) {
     s->dead_up = s->dead_down = s->withheld = s->late = s->dropped = s->listed = s->ended = false;
     s->fifo_up = s->fifo_down = s->blocked = s->closed = 0;
     s->never_after = SIM_NEVER;
-    s->multi = false;
+    s->multi = s->raw = false;
     s->queued = 0;
     s->up.n = s->input.n = s->out.n = s->down.n = s->in.n = 0;
     return s;

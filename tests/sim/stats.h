@@ -85,6 +85,11 @@
     X(denies, "times a command was forbidden")                                                     \
     X(forbidden, "requests refused since a command is forbidden")                                  \
     X(crossslot, "requests refused since their keys lie in several slots")                         \
+    X(moves, "times that slots went elsewhere, or were on the way")                                \
+    X(moved, "requests refused since their slot is elsewhere")                                     \
+    X(split, "requests refused since only some of their keys have left")                           \
+    X(key_denies, "times that keys were forbidden")                                                \
+    X(keys_forbidden, "requests refused since a key is forbidden")                                 \
     X(tracked, "connections that are told of changes by tracking")                                 \
     X(unequal, "runs with hosts at unequal distances")                                             \
     X(promoted_ahead, "failovers to a clock that is ahead")                                        \

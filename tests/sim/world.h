@@ -116,6 +116,7 @@ struct sim_socket {
     bool dropped;       /**< closed, and it is not */
     bool listed;        /**< in sim_world.answers */
     bool ended;         /**< the server has closed it in good order */
+    bool raw;           /**< of a program that isn't tidelock's */
     fake_conn *session; /**< at the server */
     sim_tool *tool;     /**< that has opened it, in a run of it; NULL: something else */
     uint32_t tool_run;
@@ -267,6 +268,7 @@ typedef struct {
     sim_ns free_since;    /**< its release; SIM_NEVER: it is held, or has expired */
     uint32_t spent;       /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
+    sim_ns reached;       /**< a holder could renew it, since then; SIM_NEVER: it can't */
     /* with stamps */
     int64_t stamp_ms; /**< the last at which a reader may call it held; 0: it holds no stamp */
     sim_ns free_from; /**< when it may be taken; SIM_NEVER: not by itself */
@@ -328,6 +330,7 @@ struct sim_world {
     bool kept;           /**< those that phases rest on, too: a failover may lose writes */
     bool legacy;         /**< those about legacy clients, too */
     bool calm_all_along; /**< no faults in this run */
+    int slots, forbids;  /**< as sim_slots_move and sim_keys_forbid were told last */
     bool full;           /**< the master's memory */
     sim_fiber main;      /**< of the world itself */
     sim_thread *thread;  /**< that runs; NULL: none does */
@@ -559,6 +562,17 @@ void sim_replicas_copy(sim_world *w);
  *  clock may still show less than the master's did. */
 void sim_failover(sim_world *w, bool lossy, bool quick);
 
+/* ---- reach.c ----------------------------------------------------------------------------------------- */
+
+/** The slots of a cluster are elsewhere or on the way there, 1 to SIM_MOVES, or 0: here. */
+void sim_slots_move(sim_world *w, int how);
+/** What they do next, from where they are. */
+int sim_slots_next(sim_world *w);
+/** All servers forbid to touch some keys, 1 to SIM_TOUCHES, or 0: none. */
+void sim_keys_forbid(sim_world *w, int which);
+/** Could a holder of the key have renewed it all the time since then? */
+bool sim_in_reach(const sim_world *w, int key, sim_ns since);
+
 /* ---- faults.c --------------------------------------------------------------------------------------- */
 
 void sim_faults_start(sim_world *w);
@@ -598,6 +612,8 @@ void sim_check_two(sim_world *w, const sim_actor *a);
 bool sim_check_excludes(const sim_world *w, int key, bool bound);
 /** Somebody has begun to count on its key, or counts on it for longer. */
 void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline);
+/** A lock is at risk, since its keys are said to be out of reach. */
+void sim_check_refused(sim_world *w, const sim_lock *lock);
 void sim_check_lost(sim_world *w, sim_lock *lock, tl_mono deadline, tl_lost_why why);
 /** An operation has ended. asked: with a token of its own */
 void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool asked);
@@ -605,10 +621,13 @@ void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool asked);
 void sim_check_told(sim_world *w, sim_lock *lock, const tl_lock_event *event);
 /** A lock was had: before somebody who waited longer? */
 void sim_check_turn(sim_world *w, const sim_lock *lock);
+/** What its user is told of an operation that failed. */
+void sim_check_said(sim_world *w, const sim_lock *lock, tl_err code, const char *words);
 /** What a lock owes at any time. */
 void sim_check_lock(sim_world *w, const sim_lock *lock);
-/** A machine that goes on without its caller has ended. */
-void sim_check_cleaned(sim_world *w, const sim_host *host, const tl_job *job, tl_mono limit);
+/** A machine that goes on without its caller has ended. refused: by an answer that says no */
+void sim_check_cleaned(sim_world *w, const sim_host *host, const tl_job *job, tl_mono limit,
+                       bool refused);
 /** A client has seen a server's clock step. */
 void sim_check_step(sim_world *w, sim_client *client);
 void sim_check_end(sim_world *w);
