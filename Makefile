@@ -6,6 +6,7 @@
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
+#   make bench-peers           the waiting beside other libraries' locks (PEERS="redislock java" REGIME= ROUNDS=)
 #   make format                lay the sources out as lint wants them
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
@@ -103,7 +104,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run lint lint-run demo demo-run sim sim-run model model-run \
-        fuzz fuzz-run interop interop-run bench bench-run abi abi-run abi-record abi-record-run \
+        fuzz fuzz-run interop interop-run bench bench-run bench-peers bench-peers-run abi abi-run abi-record abi-record-run \
         format install uninstall clean FORCE
 
 all: lib tool man
@@ -123,6 +124,8 @@ lint: ; $(NEED) build lint
 	$(AGAIN) lint-run
 bench: ; $(NEED) check
 	$(AGAIN) bench-run
+bench-peers: ; $(NEED) check
+	$(AGAIN) bench-peers-run
 sim: ; $(NEED) check
 	$(AGAIN) sim-run
 model: ; $(NEED) model
@@ -138,7 +141,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench bench-peers abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -263,9 +266,13 @@ fuzz-run: $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 interop-run: all
 	@if [ -x tests/interop/run.sh ]; then BUILD=$(BUILD) PEERS='$(PEERS)' tests/interop/run.sh; else \
 	    echo 'make interop: there is no tests/interop/run.sh yet'; fi
+no_sanitizers = @$(if $(SAN),echo 'make $(1): a build with sanitizers measures nothing of use'; exit 1,$(2))
 bench-run: $(if $(SAN),,all $(BUILD)/bench)
-	@$(if $(SAN),echo 'make bench: a build with sanitizers measures nothing of use'; exit 1,TIDELOCK=$(BUILD)/tidelock \
+	$(call no_sanitizers,bench,TIDELOCK=$(BUILD)/tidelock \
 	    BENCH='$(BENCH)' ROUNDS='$(ROUNDS)' REGIME='$(REGIME)' BENCH_JSON=$(BUILD)/bench.json $(BUILD)/bench)
+bench-peers-run: $(if $(SAN),,all $(BUILD)/bench)
+	$(call no_sanitizers,bench-peers,BUILD=$(BUILD) PEERS='$(PEERS)' \
+	    ROUNDS='$(ROUNDS)' REGIME='$(REGIME)' tests/bench/peers/run.sh)
 
 # ---- install ------------------------------------------------------------------------------
 D = $(DESTDIR)

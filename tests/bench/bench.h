@@ -43,7 +43,8 @@ void bench_start(void);
  *  Otherwise why this machine can't have it. */
 const char *bench_enter(regime r);
 
-const char *bench_url(void);            /**< of the server, in the regime that is in force */
+const char *bench_url(void); /**< of the server, in the regime that is in force */
+int bench_port(void);        /**< of 127.0.0.1: by TCP whatever the regime, else the same way */
 const char *bench_further_url(void);    /**< by a way whose round trip is 6 ms longer */
 int64_t bench_round_trip_ns(void);      /**< of a PING by bench_url, the median of some */
 redisContext *bench_connect(void);      /**< a plain connection by the same way; redisFree */
@@ -139,5 +140,6 @@ void row_machine(regime r);
 void row_protocols(regime r);
 void row_skew(regime r);
 void row_waiting(regime r);
+void row_peers(regime r);
 
 #endif

@@ -326,6 +326,14 @@ uint64_t crowd_turns(const crowd *c) {
     return n;
 }
 
+double crowd_held_ns(const crowd *c) {
+    double ns = 0;
+    for (int i = 0; i < c->members; i++)
+        for (uint32_t k = 0, n = crowd_turns_of(c, i); k < n; k++)
+            ns += (double)(c->place[i].turn[k].release_ns - c->place[i].turn[k].acquired_ns);
+    return ns;
+}
+
 static int by_time(const void *a, const void *b) {
     const turn *x = a, *y = b;
     return (x->acquired_ns > y->acquired_ns) - (x->acquired_ns < y->acquired_ns);

@@ -45,7 +45,8 @@ void crowd_end(crowd *c); /**< each ends its turn, those that wait have one more
 void crowd_forget(crowd *c);          /**< the turns so far; while none is taken */
 uint64_t crowd_turns(const crowd *c); /**< how many have been taken since, at this moment */
 uint32_t crowd_turns_of(const crowd *c, int member);
-void crowd_check(crowd *c); /**< die if a process has ended */
+double crowd_held_ns(const crowd *c); /**< how long, all turns together */
+void crowd_check(crowd *c);           /**< die if a process has ended */
 
 /** All turns since, in their order, to be freed by the caller; while none is taken. Dies if two
  *  overlap: then what was measured is no lock. */

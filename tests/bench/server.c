@@ -190,6 +190,10 @@ const char *bench_url(void) {
                               : real_redis_unix_url(server);
 }
 
+int bench_port(void) {
+    return present == DELAY ? delay_port(usual.delay) : real_redis_port(server);
+}
+
 const char *bench_further_url(void) {
     int64_t trip_ns = FURTHER_NS + (present == DELAY ? ROUND_TRIP_NS : 0);
     if (!further.delay)
@@ -204,11 +208,9 @@ redisContext *bench_connect_near(void) {
 }
 
 redisContext *bench_connect(void) {
-    if (present == ONE || present == FREE)
-        return bench_connect_near();
-    return present == DELAY
-               ? connect_by(&usual)
-               : connected(redisConnectWithTimeout("127.0.0.1", real_redis_port(server), limit));
+    return present == ONE || present == FREE
+               ? bench_connect_near()
+               : connected(redisConnectWithTimeout("127.0.0.1", bench_port(), limit));
 }
 
 tl_client *bench_client(void) {

@@ -17,118 +17,17 @@ redislock        go    go-redis  redislock
 jedis            java  jedis     TokenLock
 jedis-stamps     java  jedis     StampLock
 '
-FETCH_S=45 PREPARE_S=110 # both together; the promises take half a minute
-SKIP=77
-into=$here/build/interop
+goal=interop from=$interop into=$here/build/interop
+# shellcheck source=fetch.sh
+source "$interop/fetch.sh"
+java_more=("$here/tests/legacy/DistributeLockUtil.java")
 passed=0 failed=0 skipped=0
 
-# ---- which ------------------------------------------------------------------------------------
-wanted() { # words of a row
-    local w
-    [[ -n ${PEERS:-} ]] || return 0
-    for w in $PEERS; do [[ " $* " != *" $w "* ]] || return 0; done
-    return 1
-}
-check_wanted() {
-    local w
-    for w in ${PEERS:-}; do
-        grep -qE "(^| )$w( |$)" <<<"$peers" && continue
-        echo "make interop: no peer '$w'; there are:" >&2
-        sed '/^$/d; s/^/  /' <<<"$peers" >&2
-        exit 1
-    done
-}
-languages() { while read -r row; do [[ -z $row ]] || ! wanted "$row" || awk '{ print $2 }' <<<"$row"; done <<<"$peers" | sort -u; }
-
-# ---- fetch and build --------------------------------------------------------------------------
-# Each of these says in one line why it can't, and ends with SKIP or with 1.
-needs() { # command, the language's name
-    command -v "$1" >/dev/null || { echo "$2 is absent (no $1)" && exit $SKIP; }
-}
-at_least() { # version wanted, found, of what
-    [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]] || { echo "$3 $2 is older than $1" && exit $SKIP; }
-}
-fetch() { # registry's name, log, command...
-    local registry=$1 log=$2 status
-    shift 2
-    timeout --foreground -k 5 $FETCH_S "$@" >"$log" 2>&1 </dev/null
-    status=$?
-    if ((status == 0)); then return; fi
-    if grep -qiE 'EINTEGRITY|checksum mismatch|SECURITY ERROR' "$log"; then
-        echo "$registry has other bytes than those pinned (${log#"$here/"})"
-        exit 1
-    fi
-    if ((status == 124 || status == 137)); then
-        echo "$registry did not answer within $FETCH_S s"
-    else
-        echo "$registry is not reachable (${log#"$here/"})"
-    fi
-    exit $SKIP
-}
-# What a compiler has finished it keeps, so that a build that took too long gets further next time.
-build() { # log command...
-    local log=$1 status
-    shift
-    timeout --foreground -k 5 $((PREPARE_S - SECONDS)) "$@" >"$log" 2>&1 </dev/null
-    status=$?
-    if ((status == 0)); then return; fi
-    if ((status == 124 || status == 137)); then
-        echo "not built within $PREPARE_S s: try again"
-        exit $SKIP
-    fi
-    echo "does not build: $(tail -n 1 "$log") (${log#"$here/"})"
-    exit 1
-}
-# A program for each peer, which takes the port.
-program() { # name, command...
-    printf '#!/bin/bash\nexec %s "$@"\n' "$(printf '%q ' "${@:2}")" >"$into/bin/$1"
-    chmod 755 "$into/bin/$1"
-}
-
-prepare_node() {
-    needs node Node && needs npm Node
-    at_least 18 "$(node -p process.versions.node)" Node
-    if ! cmp -s "$interop/node/package-lock.json" "$into/node/fetched"; then
-        cp "$interop"/node/package*.json "$into/node"
-        fetch "npm's registry" "$into/node/log" npm ci --prefix "$into/node" --prefer-offline --ignore-scripts --no-audit \
-            --no-fund --no-update-notifier --fetch-retries=1 --fetch-timeout=20000
-        cp "$interop/node/package-lock.json" "$into/node/fetched"
-    fi
-}
+# ---- what their languages start ---------------------------------------------------------------
 program_node() { program "$1" env "NODE_PATH=$into/node/node_modules" node "$interop/node/peer.js" "$2"; }
-
-# No other toolchain than the one that is here is fetched.
-prepare_go() {
-    export GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOWORK=off
-    needs go Go
-    at_least go1.22 "$(go env GOVERSION)" Go
-    cd "$interop/go" || exit 1
-    fetch "Go's module proxy" "$into/go/log" go mod download
-    build "$into/go/build.log" go build -o "$into/go/peer" .
-}
 program_go() { program "$1" "$into/go/peer" "$2"; }
-
-prepare_java() {
-    needs java Java && needs javac Java
-    if ! jars_are_there; then
-        needs mvn Maven
-        rm -rf "$into/java/jars"
-        fetch "Maven's repository" "$into/java/log" mvn -B -f "$interop/java/pom.xml" \
-            org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies "-DoutputDirectory=$into/java/jars"
-        jars_are_there || { echo "Maven's repository has other bytes than those pinned" && exit 1; }
-    fi
-    build "$into/java/build.log" javac -cp "$into/java/jars/*" -d "$into/java/classes" "$interop"/java/*.java \
-        "$here/tests/legacy/DistributeLockUtil.java"
-}
-jars_are_there() { (cd "$into/java/jars" && sha256sum --quiet -c "$interop/java/jars.sha256") >/dev/null 2>&1; }
 program_java() {
     program "$1" java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx64m -cp "$into/java/classes:$into/java/jars/*" Peer "$2"
-}
-
-prepare() { # language; leaves why and the status in $work
-    mkdir -p "$into/$1" "$into/bin"
-    ("prepare_$1") >"$work/$1.why"
-    echo $? >"$work/$1.status"
 }
 
 # Those that lock in the old way have promises of their own, and don't mix with tokens.

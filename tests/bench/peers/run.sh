@@ -1,0 +1,45 @@
+#!/bin/bash
+# tidelock beside other libraries' locks: 100 clients that want one lock again and again (../README.md).
+#
+#   make bench-peers                              with all that can be had here
+#   make bench-peers PEERS="redislock java"       with some: by name or language
+#   make bench-peers REGIME=delay ROUNDS=15
+#
+# A peer that can't be had is left out, and a line says why.
+# shellcheck source-path=SCRIPTDIR
+source "${0%/*}/../../cli/lib.sh"
+
+# name, language
+peers='
+redislock    go
+redsync      go
+rueidislock  go
+redisson     java
+redis-py     python
+'
+goal=bench-peers from=$here/tests/bench/peers into=$here/build/bench-peers
+# shellcheck source=../../interop/fetch.sh
+source "$here/tests/interop/fetch.sh"
+
+# Debian's packages, which `make check` installs.
+prepare_python() {
+    "$python" -c 'import redis' 2>/dev/null || { echo "redis-py is absent (Debian: python3-redis)" && exit $SKIP; }
+}
+program_go() { program "$1" "$into/go/peer" "$1"; }
+program_java() { program "$1" java -XX:+UseSerialGC -Xmx1g -cp "$into/java/classes:$into/java/jars/*" Loop; }
+program_python() { program "$1" "$python" "$from/loop.py"; }
+
+check_wanted
+rm -rf "$into/bin"
+for language in $(languages); do prepare "$language" & done
+wait
+while read -r name language; do
+    if [[ -z $name ]] || ! wanted "$name" "$language"; then continue; fi
+    read -r status <"$work/$language.status"
+    case $status in
+    0) "program_$language" "$name" ;;
+    "$SKIP") echo "skip  $name: $(tail -n 1 "$work/$language.why")" ;;
+    *) fail "$name: $(tail -n 1 "$work/$language.why")" ;;
+    esac
+done <<<"$peers"
+BENCH=peers BENCH_PEERS=$into/bin BENCH_JSON=$here/${BUILD:-build}/bench-peers.json "$here/${BUILD:-build}/bench"
