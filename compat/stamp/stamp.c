@@ -22,6 +22,10 @@ tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
     return (tl_interval){us, us};
 }
 
+int64_t tl__stamp_late_ms(const tl_rules *rules) {
+    return rules->dialect->waiters_overwrite ? rules->legacy_delay_max_ms : 0;
+}
+
 int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e) {
     return job->rules.clock_skew_max_ms * (job->rules.strict || e->server->anchor.known ? 1 : 2);
 }
@@ -36,7 +40,8 @@ int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
                                                         : job->proof.cap;
     int64_t left_ns = tl__ns_until(e->now, tl__mono_max(job->believed, cap));
     int64_t most_ms = tl__rate_most_ns(left_ns, e->server->drift_ppm) / TL_NS_PER_MS;
-    return tl__stamp_now_us(job, e).hi / 1000 + most_ms + tl__stamp_skew_ms(job, e) + 2;
+    return tl__stamp_now_us(job, e).hi / 1000 + most_ms + tl__stamp_skew_ms(job, e) +
+           tl__stamp_late_ms(&job->rules) + 2;
 }
 
 void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t proved_us,
@@ -72,14 +77,25 @@ tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t 
     return tl__mono_add_ms(e->now, left > 0 ? left : 0);
 }
 
+/* Where waiters overwrite: could its writer's clock, L after it was read, be past what it has replaced?
+ * That was ours, or a stamp that another left since the proof. */
+static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_ms) {
+    const tl_rules *r = &job->rules;
+    int64_t others_ms = proved_ms - 2 * (int64_t)r->clock_skew_max_ms - r->legacy_delay_max_ms +
+                        r->legacy_ttl_min_ms;
+    int64_t least_ms = job->proof.stamp_ms < others_ms ? job->proof.stamp_ms : others_ms;
+    return read_ms + r->legacy_delay_max_ms >= least_ms;
+}
+
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e) {
     const tl_rules *r = &job->rules;
     if (stamp->kind != TL_STAMP_GOOD || !tl__mono_before(e->now, job->believed))
         return false;
     int64_t read_ms = stamp->written_ms - r->legacy_ttl_min_ms; /* what its writer's clock showed */
+    int64_t proved_ms = job->proof.proved_us / 1000 + tl__stamp_skew_ms(job, e);
     if (r->dialect->waiters_overwrite)
-        return read_ms < job->proof.stamp_ms - r->clock_skew_max_ms - r->legacy_delay_max_ms;
-    return read_ms <= job->proof.proved_us / 1000 + tl__stamp_skew_ms(job, e);
+        return !may_have_expired(job, read_ms, proved_ms);
+    return read_ms <= proved_ms;
 }
 
 tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
@@ -95,7 +111,7 @@ tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, 
 tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
     const tl_rules *r = &job->rules;
     int64_t ns = (r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
-                  2 * (int64_t)r->clock_skew_max_ms) *
+                  2 * (int64_t)r->clock_skew_max_ms - tl__stamp_late_ms(r)) *
                  TL_NS_PER_MS;
     return tl__mono_add_ns(asked, tl__rate_least_ns(ns, e->server->drift_ppm));
 }

@@ -60,6 +60,10 @@ tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, 
  *  cap, which is never lifted there, spares the rest. */
 int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e);
 
+/** L where a waiter overwrites whatever there is, and only then compares that with its clock, as it is
+ *  by then: so long before a stamp ends, who will be its next holder may have replaced it. Else 0. */
+int64_t tl__stamp_late_ms(const tl_rules *rules);
+
 /** K's own lifetime, which only collects garbage. */
 int64_t tl__stamp_px_ms(const tl_job *job);
 

@@ -66,7 +66,8 @@ static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
     const tl_rules *r = &job->rules;
     if (job->believed.ns != 0 || end_ms == 0)
         return job->believed;
-    int64_t spared = 2 * (int64_t)r->clock_skew_max_ms + r->legacy_delay_max_ms;
+    int64_t spared = 2 * (int64_t)r->clock_skew_max_ms + r->legacy_delay_max_ms +
+                     tl__stamp_late_ms(r);
     int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, e).hi / 1000;
     int64_t left_ns = left_ms * TL_NS_PER_MS;
     return tl__mono_add_ns(e->now, left_ms > 0 ? tl__rate_least_ns(left_ns, e->server->drift_ppm)

@@ -91,6 +91,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
     if (stamp.kind != TL_STAMP_GOOD || answer->server_us <= 0)
         return tl__try_malformed(a, out);
     int64_t left_ms = stamp.end_ms - now_ms - job->rules.clock_skew_max_ms;
+    left_ms -= tl__stamp_late_ms(&job->rules);
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, answer->fence, out) != TL_END ||
         a->result.code != TL_OK)
         return TL_END;

@@ -377,6 +377,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
         proved_us = server_us;
     }
     int64_t left_ms = s->end_ms - (server_us + 999) / 1000 - tl__stamp_skew_ms(job, e);
+    left_ms -= tl__stamp_late_ms(&job->rules);
     uint64_t fence = a->result.fence;
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, fence, out) == TL_END &&
         a->result.code == TL_OK)

@@ -22,8 +22,9 @@
  * legacy client, or a lock can be held twice. What they cost:
  *
  *   - tl_lock_options.ttl_ms is T by default; it is more than 2 M + 2 L, and at most 2 T - 3 M - 2 L.
- *   - A lifetime counts for M less; and until L after the take for no more than T - 2 M - L from the take (in the
- *     dialect ms-pipe at any time no longer than a take has it). tl_lock_extend obeys the same.
+ *   - A lifetime counts for M less; and until L after the take for no more than T - 2 M - L from the take. In the
+ *     dialect ms-pipe it counts for M + L less, and at any time for no more than T - 2 M - 2 L from the
+ *     renewal. tl_lock_extend obeys the same.
  *   - tl_lock_acquire can fail with TL_ECLOCK: clock_guard is TL_GUARD_REFUSE and a clock is too far
  *     off, or the clock shows a time before 2001-09-09, which no legacy client reads as one; and with
  *     TL_EDENIED (TL_AUTO): the register of the phase has gone, or gone back.
@@ -55,7 +56,8 @@ typedef struct tl_legacy_options {
                                       either way, for every server that may ever answer [1000] */
     int64_t
         legacy_delay_max_ms; /**< L: the longest time from a legacy client's reading its clock to the
-                                      execution of its GETSET [clock_skew_max_ms / 2] */
+                                      execution of its GETSET; in the dialect ms-pipe to its comparing what
+                                      GETSET answered with its clock [clock_skew_max_ms / 2] */
     int64_t legacy_ttl_min_ms; /**< T: the shortest lifetime that any of them uses: 3 M + 2 L to a
                                       day [60000] */
     /** How they write and read the end of a lifetime: a name, or for some keys another:

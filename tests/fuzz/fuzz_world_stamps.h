@@ -110,10 +110,11 @@ static inline bool is_losers(const fuzz_world *w, tl_bytes text) {
     tl_stamp s = read_stamp(w, text);
     int64_t read_ms = s.written_ms - r->legacy_ttl_min_ms;
     int64_t m = r->clock_skew_max_ms * (r->strict || w->server.anchor.known ? 1 : 2);
-    return s.kind == TL_STAMP_GOOD &&
-           (r->dialect->waiters_overwrite
-                ? read_ms < w->proof.stamp_ms - r->clock_skew_max_ms - r->legacy_delay_max_ms
-                : read_ms <= w->proof.proved_us / 1000 + m);
+    int64_t proved_ms = w->proof.proved_us / 1000 + m, late_ms = r->legacy_delay_max_ms;
+    if (s.kind == TL_STAMP_GOOD && r->dialect->waiters_overwrite)
+        return read_ms < w->proof.stamp_ms - late_ms &&
+               read_ms < proved_ms + r->legacy_ttl_min_ms - 2 * r->clock_skew_max_ms - 2 * late_ms;
+    return s.kind == TL_STAMP_GOOD && read_ms <= proved_ms;
 }
 
 /* A command at plain level: of the four; each only after what must come before it. `last`: the word
@@ -304,15 +305,16 @@ static inline tl_mono latest_stamp(const fuzz_world *w, const tl_event *e) {
     const tl_rules *r = &w->job.rules;
     bool keeps = is_script(&w->asked, TL_SCRIPT_KEEP);
     int64_t server_us = 0, ttl_ms = w->job.ttl_ms, m = r->clock_skew_max_ms;
+    int64_t late_ms = r->dialect->waiters_overwrite ? r->legacy_delay_max_ms : 0;
     tl_mono cap = tl__mono_add_ms(w->asked_at,
-                                  r->legacy_ttl_min_ms - r->legacy_delay_max_ms - 2 * m);
+                                  r->legacy_ttl_min_ms - r->legacy_delay_max_ms - 2 * m - late_ms);
     tl_bytes text;
     if (is_plain(w))
         return tl__mono_min(cap, tl__mono_add_ms(w->asked_at, ttl_ms - m));
     MUST(tl__reply_time(e->reply, keeps ? 0 : 4, &server_us) && value_in(w, e, &text));
     tl_stamp s = tl__dialect_read(r->dialect, text, server_us / 1000);
     MUST(s.kind == TL_STAMP_GOOD);
-    int64_t left_ns = (s.end_ms * 1000 - server_us) * 1000 - m * TL_NS_PER_MS;
+    int64_t left_ns = (s.end_ms * 1000 - server_us) * 1000 - (m + late_ms) * TL_NS_PER_MS;
     tl_mono by = tl__mono_add_ns(w->asked_at, left_ns > 0 ? left_ns : 0);
     by = tl__mono_min(by, tl__mono_add_ms(w->asked_at, ttl_ms));
     if (w->kind == ACQUIRE || w->proof.proved_us == 0 || r->dialect->waiters_overwrite)

@@ -116,8 +116,10 @@ static inline void legacy_sets(legacy *j) {
     tl_stamp stamp = read_stamp(was->text);
     bool equal = was->type == TL_REPLY_STRING &&
                  tl__bytes_eq(was->text, tl__bytes(j->found, j->found_n));
-    if (dialect()->waiters_overwrite)
-        equal = stamp.kind == TL_STAMP_GOOD && clock_ms(j) >= stamp.first_free_ms;
+    if (dialect()
+            ->waiters_overwrite) /* by its clock when it compares, which is L after its look at the latest */
+        equal = stamp.kind == TL_STAMP_GOOD &&
+                (j->looked_us + L_MS * 1000) / 1000 + j->off_ms >= stamp.first_free_ms;
     j->looked = false;
     tell("J%d: GETSET %.*s, %s", (int)(j - w.j), (int)was->text.n, was->text.p ? was->text.p : "",
          equal ? "takes" : "loses");

@@ -167,9 +167,14 @@ TEST(a_lock_says_its_dialect_alone_of_legacy_clients) {
 TEST(the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift) {
     const tl_server server = {.drift_ppm = 100000};
     const tl_event e = {.server = &server};
-    const tl_job job = {.rules = {.clock_skew_max_ms = 1000,
-                                  .legacy_delay_max_ms = 500,
-                                  .legacy_ttl_min_ms = 60000}};
+    tl_job job = {.rules = {.dialect = tl__dialect_find(TL_LITERAL("java")),
+                            .clock_skew_max_ms = 1000,
+                            .legacy_delay_max_ms = 500,
+                            .legacy_ttl_min_ms = 60000}};
     assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
                      feed_ms(7).ns + INT64_C(57500000000) * 9 / 11);
+    /* L once more where waiters overwrite before they compare */
+    job.rules.dialect = tl__dialect_find(TL_LITERAL("ms-pipe"));
+    assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
+                     feed_ms(7).ns + INT64_C(57000000000) * 9 / 11);
 }

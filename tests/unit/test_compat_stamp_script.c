@@ -595,15 +595,19 @@ TEST(what_is_no_stamp_is_another_holder) {
     }
 }
 
+/* A waiter compares L after it has written, at the latest: with our stamp, or with one that another's
+ * slow clock has left since the proof. */
 TEST(waiters_that_always_overwrite_rob_only_near_the_end) {
-    for (int late = 0; late < 2; late++) {
+    for (int row = 0; row < 4; row++) {
         feed f;
         char value[64];
+        bool late = row % 2, ours = row < 2;
         prepare(&f, &tl__protocol_bridge, TL_RENEW);
         m.job.rules.dialect = dialect("ms-pipe");
+        m.job.proof.stamp_ms -= ours ? 2 * M_MS + 2 * L_MS : 0;
         (void)feed_start(&f);
-        /* its clock, when it wrote: from E - M - L on it may have seen ours as expired */
-        int64_t read = m.job.proof.stamp_ms - M_MS - L_MS - 1 + late;
+        int64_t end = ours ? m.job.proof.stamp_ms : START_MS - L_MS - M_MS + LEGACY_MS;
+        int64_t read = end - L_MS - 1 + late;
         (void)snprintf(value, sizeof value, "%lld|x", (long long)(read + LEGACY_MS));
         (void)answer_keep(&f, 0, value, -1);
         if (late)
@@ -625,9 +629,31 @@ TEST(where_waiters_always_overwrite_each_keep_is_capped_anew) {
     (void)snprintf(value, sizeof value, "%lld|" TOKEN, (long long)(START_MS + 20000 + T_MS));
     (void)answer_keep(&f, 1, value, GRACE_MS);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, feed_ms(20000 + CAP_MS).ns - DRIFT_OF(CAP_MS));
+    int64_t cap_ms = CAP_MS - L_MS;
+    assert_int_equal(result()->deadline.ns, feed_ms(20000 + cap_ms).ns - DRIFT_OF(cap_ms));
     assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
     assert_int_equal(feed_since(result()->proof.capped_until), 20100 + L_MS);
+}
+
+/* Who replaces it before it ends, and compares then, may be its next holder. */
+TEST(where_waiters_always_overwrite_a_lock_ends_l_before_all_that_they_may_find_expired) {
+    static const struct {
+        const char *dialect, *text;
+        int64_t less_ms;
+    } rows[] = {{"jedis-lock", "", 0}, {"ms-pipe", "|" TOKEN, L_MS}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        feed f;
+        char value[64];
+        prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
+        m.job.rules.dialect = dialect(rows[i].dialect);
+        m.job.ttl_ms = 20000;
+        (void)feed_start(&f);
+        (void)snprintf(value, sizeof value, "%lld%s", (long long)(START_MS + 20000), rows[i].text);
+        (void)answer_take(&f, 1, value, GRACE_MS, true);
+        expect(&f, TL_OK, false);
+        int64_t left_ms = 20000 - M_MS - rows[i].less_ms;
+        assert_int_equal(result()->deadline.ns, feed_ms(left_ms).ns - DRIFT_OF(left_ms));
+    }
 }
 
 /* One with a longer lifetime, whose answer is still to come, may be believed for that. */
@@ -644,7 +670,7 @@ TEST(what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep) {
     assert_takes_from(&f, value);
     int64_t end_ms = strtoll(feed_arg(&f, 6), NULL, 10);
     assert_in_range(end_ms, START_MS + 20000 + CAP_MS + M_MS,
-                    START_MS + 20000 + CAP_MS + M_MS + 100);
+                    START_MS + 20000 + CAP_MS + M_MS + 100); /* the cap spares L, too */
 }
 
 /* From the latest that the server's clock can show, with what a fast clock of the server gains on ours until then, M, and rounding. */
