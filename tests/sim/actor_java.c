@@ -2,7 +2,9 @@
  * A Java service with DistributeLockUtil, bug for bug: SETNX, GET, GETSET and DEL as separate
  * commands, stamps from the host's wall clock, exceptions on what isn't a number and on nil, one
  * boolean field that says "locked" for every key, and a DEL that nothing but it guards. In a run of
- * another dialect: the same program with that one's stamps (dialect.c).
+ * another dialect: the same program with that one's stamps (dialect.c); where waiters overwrite, the
+ * one of these copies: SETNX and EXPIRE, or GETSET without a GET, whose answer is compared with the clock as it is
+ * then, and a GET before its DEL, which asks who wrote what stands there.
  */
 #include "world.h"
 
@@ -145,21 +147,58 @@ static bool keep_read(sim_actor *a, tl_bytes text) {
     return true;
 }
 
-static outcome attempt(sim_world *w, sim_actor *a) {
+/* By its clock as it is now; what is done with it is over within L. */
+static tl_bytes write_stamp(sim_world *w, sim_actor *a) {
     java_actor *j = self(a);
-    bool expired;
-    j->busy = true;
     j->expires_ms = sim_host_wall_ms(w, a->host) + j->ttl_ms;
     tl_bytes stamp = sim_dialect_write(w, a, j->ttl_ms, j->stamp);
     j->stamp_n = stamp.n;
     j->raw.never_after = SIM_NEVER;
     if (w->cfg.stamps && !w->cfg.slow_javas)
         j->raw.never_after = w->now + w->cfg.lag_ms * (SIM_MS - SIM_MS / 1000);
+    return stamp;
+}
+
+/* Below 2.2 such a key would be as good as absent to the next SETNX: no program did so then. */
+static outcome has_set(sim_world *w, sim_actor *a) {
+    char seconds[TL_INT_SIZE];
+    if (!sim_dialect_overwrites(w->cfg.dialect) || w->cfg.level < FAKE_LEVEL(2, 2, 0))
+        return HAD;
+    return ask(w, a, "EXPIRE", tl__bytes_from_int(seconds, self(a)->ttl_ms / 1000)) ? HAD : THREW;
+}
+
+static outcome overwrite(sim_world *w, sim_actor *a) {
+    java_actor *j = self(a);
+    bool expired = false;
+    const tl_reply *r = ask(w, a, "GETSET", write_stamp(w, a));
+    if (!r)
+        return THREW;
+    bool late = w->now > j->raw.never_after, nil = r->type != TL_REPLY_STRING;
+    w->stats.java_orphans += nil;
+    if (late || nil || !sim_dialect_expired(w, a, r->text, &expired)) {
+        throw(w, a,
+              nil    ? "NullPointerException"
+              : late ? "JedisConnectionException"
+                     : "NumberFormatException");
+        return THREW;
+    }
+    w->stats.java_overwrites += !expired;
+    w->stats.java_takeovers += expired;
+    return expired ? HAD : NOT_HAD;
+}
+
+static outcome attempt(sim_world *w, sim_actor *a) {
+    java_actor *j = self(a);
+    bool expired;
+    j->busy = true;
+    tl_bytes stamp = write_stamp(w, a);
     const tl_reply *r = ask(w, a, "SETNX", stamp);
     if (!r)
         return THREW;
     if (r->integer == 1)
-        return HAD;
+        return has_set(w, a);
+    if (sim_dialect_overwrites(w->cfg.dialect))
+        return overwrite(w, a);
     r = ask(w, a, "GET", (tl_bytes){0});
     if (!r)
         return THREW;
@@ -198,19 +237,39 @@ static sim_ns end_of_del(const sim_world *w, const sim_actor *a) {
     return self(a)->holding ? w->now + left_to_work(w, a) - 1 : 0;
 }
 
+/* Where a waiter has overwritten it, it is left to run out. */
+static bool is_to_delete(sim_world *w, sim_actor *a) {
+    if (!sim_dialect_overwrites(w->cfg.dialect))
+        return *flag(w, a);
+    self(a)->raw.never_after = SIM_NEVER;
+    const tl_reply *r = ask(w, a, "GET", (tl_bytes){0});
+    if (r && r->type != TL_REPLY_STRING)
+        throw(w, a, "NullPointerException");
+    return r && r->type == TL_REPLY_STRING && sim_dialect_is_by(w, a, r->text);
+}
+
 static void unlock(sim_world *w, sim_actor *a) {
     java_actor *j = self(a);
-    j->raw.never_after = end_of_del(w, a);
+    sim_ns end = end_of_del(w, a);
     j->holding = false;
-    if (!*flag(w, a) || !ask(w, a, "DEL", (tl_bytes){0}))
+    if (!is_to_delete(w, a))
+        return;
+    j->raw.never_after = end;
+    if (!ask(w, a, "DEL", (tl_bytes){0}))
         return; /* the flag stays set */
     *flag(w, a) = false;
     sim_tell(w, a->name, a->key, "deletes %s", w->key[a->key].name);
 }
 
+/* A key that somebody polls all the time never runs out where waiters overwrite. */
+static int64_t draw_wait(sim_world *w) {
+    bool once = sim_dialect_overwrites(w->cfg.dialect) && sim_draw(w, 0, 2) > 0;
+    return once ? 0 : sim_draw(w, 0, 3 * w->cfg.java_ttl_ms);
+}
+
 static void use(sim_world *w, sim_actor *a) {
     java_actor *j = self(a);
-    outcome o = try_until(w, a, sim_draw(w, 0, 3 * w->cfg.java_ttl_ms));
+    outcome o = try_until(w, a, draw_wait(w));
     j->busy = true;
     if (o == HAD)
         lock(w, a);

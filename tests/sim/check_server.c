@@ -130,14 +130,31 @@ static void count_take(sim_world *w, int key, uint32_t number) {
         w->stats.expiries++;
 }
 
+static bool is_among(uint64_t fence, uint64_t first, unsigned n) {
+    return fence >= first && fence - first < n;
+}
+
+/* What a holder takes back keeps the fences that it was taken with. */
+static void keep_fence(sim_token *t, const sim_request *m, uint64_t fence) {
+    if (t->taken && t->ended) {
+        t->reserved_back = (uint8_t)m->fences;
+        t->fence_back = fence;
+        return;
+    }
+    t->fence_before = t->taken ? t->fence : fence;
+    t->taken = true;
+    t->reserved = (uint8_t)m->fences;
+    t->fence = fence;
+}
+
 void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_t fence,
                      tl_bytes expected, tl_bytes limit, int key) {
     if (number == 0)
         return;
     sim_token *t = &w->token[number];
-    bool same = t->taken && (uint64_t)fence >= t->fence &&
-                (uint64_t)fence < t->fence + t->reserved; /* any of these */
-    if (same) {
+    bool same = is_among((uint64_t)fence, t->fence, t->reserved) ||
+                is_among((uint64_t)fence, t->fence_back, t->reserved_back);
+    if (t->taken && same) {
         w->stats.reasked++;
         return;
     }
@@ -159,10 +176,7 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
     t->turn = ++w->key[key].turns;
     w->key[key].stolen = false;
     t->again = t->taken;
-    t->fence_before = t->taken ? t->fence : (uint64_t)fence;
-    t->taken = true;
-    t->reserved = (uint8_t)m->fences;
-    t->fence = (uint64_t)fence;
+    keep_fence(t, m, (uint64_t)fence);
 }
 
 static void taken(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {

@@ -150,8 +150,10 @@ void sim_config_worlds(sim_config *config);
 /** The same of those with stamps: other dialects; replicas that take over, and confirm. */
 void sim_config_stamps_worlds(sim_config *config);
 
-/** May legacy clients speak the dialect of that number? Not those whose waiters overwrite at each poll. */
+/** Is there a dialect of that number? */
 bool sim_dialect_is_known(int64_t number);
+/** Does each poll of a waiter leave its own stamp in that one, whatever stands there? */
+bool sim_dialect_overwrites(int64_t number);
 /** The lifetime that a legacy client gives a lock, which would like this one: some have whole seconds only. */
 int64_t sim_dialect_lifetime(const sim_config *config, int64_t ttl_ms);
 

@@ -8,7 +8,8 @@
 #include "fake_redis.h"
 #include "random.h"
 
-#define DIALECTS 32 /* that might be known */
+#define DIALECTS 32   /* that might be known */
+#define OVERWRITES 20 /* in one run of so many waiters overwrite at each poll */
 
 static bool one_of(uint64_t *random, uint32_t n) {
     return sim_chance(random, 1000000 / n);
@@ -121,11 +122,16 @@ static void draw_behind(sim_config *c, uint64_t *random) {
 /* Not Java's, if there are others. Where lifetimes are whole seconds the shortest mostly is, as it is told. */
 static void draw_dialect(sim_config *c) {
     uint64_t random = c->seed ^ UINT64_C(0x6469616c656374);
-    int32_t known[DIALECTS] = {0}, n = 0;
-    for (int32_t i = 1; i < DIALECTS; i++)
-        if (sim_dialect_is_known(i))
+    uint64_t other = c->seed ^ UINT64_C(0x6f7665727772);
+    int32_t known[DIALECTS] = {0}, n = 0, overwrites = 0;
+    for (int32_t i = 1; i < DIALECTS && sim_dialect_is_known(i); i++)
+        if (sim_dialect_overwrites(i))
+            overwrites = i;
+        else
             known[n++] = i;
     c->dialect = n > 0 && one_of(&random, 4) ? known[sim_between(&random, 0, n - 1)] : 0;
+    if (overwrites && one_of(&other, OVERWRITES))
+        c->dialect = overwrites;
     if (sim_chance(&random, 750000)) {
         c->java_ttl_ms = sim_dialect_lifetime(c, c->java_ttl_ms);
         c->java_writes_ms = sim_dialect_lifetime(c, c->java_writes_ms);

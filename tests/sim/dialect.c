@@ -19,8 +19,11 @@ static const tl_dialect *dialect_of(const sim_world *w) {
 }
 
 bool sim_dialect_is_known(int64_t number) {
-    const tl_dialect *d = number >= 0 && number < 100 ? tl__dialect_at((unsigned)number) : NULL;
-    return d && !d->waiters_overwrite;
+    return number >= 0 && number < 100 && tl__dialect_at((unsigned)number);
+}
+
+bool sim_dialect_overwrites(int64_t number) {
+    return tl__dialect_at((unsigned)number)->waiters_overwrite;
 }
 
 const char *sim_dialect_name(const sim_world *w) {
@@ -28,8 +31,9 @@ const char *sim_dialect_name(const sim_world *w) {
 }
 
 int64_t sim_dialect_lifetime(const sim_config *c, int64_t ttl_ms) {
-    return tl__dialect_at((unsigned)c->dialect)->unit == TL_UNIT_S ? (ttl_ms + 999) / 1000 * 1000
-                                                                   : ttl_ms;
+    const tl_dialect *d = tl__dialect_at((unsigned)c->dialect);
+    bool whole = d->unit == TL_UNIT_S || d->waiters_overwrite; /* these say EXPIRE, too */
+    return whole ? (ttl_ms + 999) / 1000 * 1000 : ttl_ms;
 }
 
 bool sim_dialect_read(const sim_world *w, tl_bytes text, int64_t *ret_last_ms) {
@@ -79,6 +83,14 @@ tl_bytes sim_dialect_write(const sim_world *w, const sim_actor *a, int64_t ttl_m
     return tl__bytes(to, (size_t)n);
 }
 
+bool sim_dialect_is_by(const sim_world *w, const sim_actor *a, tl_bytes text) {
+    char id[16], separator = dialect_of(w)->separator;
+    int n = snprintf(id, sizeof id, "%c%d", separator, 1000 + a->id);
+    const char *at = memchr(text.p, separator, text.n);
+    return at &&
+           tl__bytes_eq(tl__bytes(at, text.n - (size_t)(at - text.p)), tl__bytes(id, (size_t)n));
+}
+
 /* Seconds with decimals, in us. */
 static bool parse_real(tl_bytes text, int64_t *ret) {
     const char *point = memchr(text.p, '.', text.n);
@@ -124,6 +136,16 @@ bool sim_dialect_is_known(int64_t number) {
 const char *sim_dialect_name(const sim_world *w) {
     (void)w;
     return NULL;
+}
+
+bool sim_dialect_overwrites(int64_t number) {
+    (void)number;
+    return false;
+}
+
+bool sim_dialect_is_by(const sim_world *w, const sim_actor *a, tl_bytes text) {
+    (void)w, (void)a, (void)text;
+    return false;
 }
 
 int64_t sim_dialect_lifetime(const sim_config *c, int64_t ttl_ms) {

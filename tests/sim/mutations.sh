@@ -120,10 +120,21 @@ stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand-crowd | 20000@1
 stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@10120 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
 stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000@713 | s/bool over = a->op == TL_ACQUIRE/bool over = false/
 # stamps: overwritten, or stolen?
-every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= job->proof.proved_us .*/    return true;/
-no-stamp-is-a-losers     | compat/stamp/stamp.c | stamps | 2000@179 | s/    return read_ms <= job->proof.proved_us .*/    return false;/
-losers-without-m         | compat/stamp/stamp.c | stamps | 40000@4812 | s/    return read_ms <= job->proof.proved_us .*/    return read_ms <= job->proof.proved_us \/ 1000;/
+every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= proved_ms;/    return true;/
+no-stamp-is-a-losers     | compat/stamp/stamp.c | stamps | 2000@179 | s/    return read_ms <= proved_ms;/    return false;/
+losers-without-m         | compat/stamp/stamp.c | stamps | 40000@4812 | s/    return read_ms <= proved_ms;/    return read_ms <= job->proof.proved_us \/ 1000;/
 losers-when-it-is-over   | compat/stamp/stamp.c | stamps | 8000@176 | s/ || !tl__mono_before(e->now, job->believed))/)/
+# stamps: waiters that overwrite at each poll
+pipe-spares-no-l         | compat/stamp/stamp.c | pipe-far | 2000 | s/return rules->dialect->waiters_overwrite ? rules->legacy_delay_max_ms : 0;/return 0;/
+pipe-stamp-without-l     | compat/stamp/stamp_script.c | pipe-short | 20000 | s/    left_ms -= tl__stamp_late_ms(&job->rules);//
+pipe-watch-without-l     | compat/stamp/stamp_watch.c | pipe-watch-short | 20000 | s/    left_ms -= tl__stamp_late_ms(&job->rules);//
+pipe-cap-without-l       | compat/stamp/stamp.c | pipe-far | 2000 | s/ - tl__stamp_late_ms(r)) \*/) */
+pipe-cap-not-anew        | compat/stamp/stamp.c | pipe-far | 2000 | s/    if (fresh || job->rules.dialect->waiters_overwrite) {/    if (fresh) {/
+pipe-cap-of-the-take     | compat/stamp/stamp.c | pipe-far | 2000 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (fresh)/
+pipe-every-poll-robs     | compat/stamp/stamp.c | pipe | 200 | s/return !may_have_expired(job, read_ms, proved_ms);/return false;/
+pipe-no-poll-robs        | compat/stamp/stamp.c | pipe-beyond-m | 200 | s/return !may_have_expired(job, read_ms, proved_ms);/return true;/
+pipe-robs-a-lag-early    | compat/stamp/stamp.c | pipe-short | 2000 | s/return read_ms + r->legacy_delay_max_ms >= least_ms;/return read_ms + 2 * r->legacy_delay_max_ms >= least_ms;/
+pipe-robs-by-m           | compat/stamp/stamp.c | pipe-short-crowd | 20000@17617 | s/return read_ms + r->legacy_delay_max_ms >= least_ms;/return read_ms + r->legacy_delay_max_ms + r->clock_skew_max_ms >= least_ms;/
 # stamps: the scripts
 stamp-take-blindly       | wire/scripts/take.lua | stamps | 300  | s/^if expect == .. and found or .*then$/if false then/
 stamp-take-anybodys      | wire/scripts/take.lua | stamps | 500  | s/^if known and s\[1\] == token then/if known then/

@@ -152,6 +152,15 @@ static bool seconds_are_shared(const sim_stats *s) {
            s->legacy_two == 0 && s->fences_back == 0;
 }
 
+static bool polls_harm_nobody(const sim_stats *s) {
+    return s->java_overwrites > 0 && s->dialect_takes == s->java_takes && s->java_takeovers > 0 &&
+           s->stamps_over > 0 && s->stolen == 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+
+static bool polls_are_known(const sim_stats *s) {
+    return polls_harm_nobody(s) && s->reclaims > 0 && s->lost_taken == 0 && s->fences_back == 0;
+}
+
 static bool stamps_are_lost(const sim_stats *s) {
     return s->stamps_promoted > 0 && s->two_holders > 0;
 }
@@ -367,6 +376,15 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "attempt=300 connect=1000 late-us=100 quiet=0 hold=300 idle=200 java-sleep=20 lease=1000 "              \
     "own-lease=1000 first-phase=1 fallback=1 outside=0 forgets=0 until=60000 "
 #define STRICT BRIDGE "cast=rA0rB0jC0 "
+/* Legacy clients whose waiters overwrite at each poll (ms-pipe). */
+#define PIPE                                                                                       \
+    BRIDGE "dialect=3 java-ttl=2000 java-writes=2000 ttl=2000 own-ttl=2000 idle=3000 "             \
+           "java-sleep=700 until=40000 cast=bA0bB0jC0jD0 "
+/* The same far from the server, near which the tidelock clients are, so that they compare late. */
+#define PIPE_FAR                                                                                   \
+    PIPE "margin=60 walls=60 lag=500 java-slack=620 hold=2500 delay-us=100000 attempt=600 "        \
+         "connect=3000 until=60000 java-sleep=1700 distances=3,100,100,100 crash=0 pause=0 "       \
+         "cast=bA0jB0jC0 "
 /* Servers of 2.4, which don't tell their time. */
 #define WATCH BRIDGE "no-eval=1 level=132114 own-ttl=0 cast=sA0sB0jC0jD0 "
 
@@ -662,10 +680,34 @@ const sim_scenario sim_scenarios[] = {
     {"stamps-confirmed", "the same, but every replica confirms each lock: it is given once", 1, 300,
      BRIDGE "replicas=1 lossy=50 ahead-us=0 wait-replicas=1 wait-ms=200 cast=bA0bB0bC0",
      stamps_are_confirmed},
+    {"pipe", "waiters that overwrite at each poll (ms-pipe): known, and taken back", 1, 200, PIPE,
+     polls_are_known},
+    {"pipe-far", "they compare late with what they have overwritten: no lock is stolen", 1, 200,
+     PIPE_FAR "by-hand=1", polls_are_known},
+    {"pipe-short",
+     "the same, with the least lifetime of one's own, by holders that stop now and then", 1, 400,
+     PIPE_FAR "own-ttl=1121 pause=40 slow=50000 hold=5000 java-sleep=500 until=8000 "
+              "cast=bA0jB0jC0jD0jB0",
+     polls_are_known},
+    {"pipe-short-crowd", "a poll soon after a renewal, by a fast clock, is no theft", 17617, 1,
+     "stamps dialect=3", NULL},
+    {"pipe-watch", "the same by WATCH, by clocks of one's own", 1, 400,
+     PIPE_FAR "no-eval=1 level=132114 by-hand=1 cast=sA0jB0jC0", polls_harm_nobody},
+    {"pipe-watch-short", "and by the server's clock, with the least lifetime", 1, 400,
+     PIPE_FAR "no-eval=1 own-ttl=1121 pause=40 slow=50000 hold=5000 java-sleep=500 "
+              "until=8000 cast=sA0jB0jC0jD0jB0",
+     polls_harm_nobody},
+    {"pipe-strict", "and with the four commands alone", 1, 400, PIPE_FAR "cast=rA0jB0jC0",
+     polls_harm_nobody},
+    {"pipe-beyond-m", "and with clocks beyond M: locks are stolen, and their holders are told", 1,
+     200, PIPE "walls=1500 ahead", robbed_and_told},
     {"stamps-in-seconds",
      "legacy clients whose times are whole seconds, rounded down (php-s): no lock is stolen", 1,
      400, BRIDGE "dialect=12 java-ttl=2000 java-writes=2000 ttl=2000 own-ttl=2000",
      seconds_are_shared},
+    {"stamps-in-the-same-words",
+     "a legacy client of the same host writes the very second that ours was refused", 40010008, 1,
+     "stamps", NULL},
 #endif
 };
 

@@ -120,6 +120,7 @@
     X(watch_late, "transactions executed after their connection was closed")                       \
     X(watch_parts, "transactions executed without what was refused")                               \
     X(dialect_takes, "locks taken by legacy clients of another dialect than Java's")               \
+    X(java_overwrites, "stamps that a legacy waiter overwrote at a mere poll")                     \
     X(stamps_promoted, "failovers with stamps")                                                    \
     X(stamps_too_few, "writes with stamps that too few replicas confirmed")                        \
     X(legacy_broken, "runs with an assumption about legacy clients broken on purpose")             \

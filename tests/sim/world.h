@@ -227,7 +227,8 @@ typedef struct {
     bool goes_on;                /**< the machine that releases it, without its caller */
     bool passed;                 /**< to another lock of the process, who hasn't heard of it yet */
     uint8_t fences;              /**< reserved, the first included, as its machine has it, */
-    uint8_t reserved;            /**< and as the server */
+    uint8_t reserved;            /**< and as the server, */
+    uint8_t reserved_back;       /**< also when its holder took it back */
     uint8_t host;
     bool taken, crashed, released;
     uint32_t turn;         /**< with stamps: which of the key's it was */
@@ -236,6 +237,7 @@ typedef struct {
     bool ours;             /**< and found it there */
     uint64_t fence;        /**< the last that was given */
     uint64_t fence_before; /**< and the one before, to whom took it a second time */
+    uint64_t fence_back;   /**< of the last of its takes by which its holder took it back */
 } sim_token;
 
 /* ---- servers and keys -------------------------------------------------------------------------- */
@@ -663,6 +665,8 @@ bool sim_stamp_is_of(sim_world *w, int key, uint32_t number);
 /* ---- dialect.c: that of the run's legacy clients -------------------------------------------------------- */
 
 const char *sim_dialect_name(const sim_world *w);
+/** Does the text name this one as its writer? */
+bool sim_dialect_is_by(const sim_world *w, const sim_actor *a, tl_bytes text);
 /** What one writes now, by its clock, for a lock of this lifetime. */
 tl_bytes sim_dialect_write(const sim_world *w, const sim_actor *a, int64_t ttl_ms,
                            char to[SIM_STAMP_SIZE]);
