@@ -261,7 +261,7 @@ static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
 static void had(sim_world *w, sim_lock *l, sim_token *t) {
     t->promise = SIM_HAD;
     w->stats.handed += t->passed;
-    t->passed = t->dropped = t->ours = t->released = false;
+    t->passed = t->dropped = t->ours = t->released = t->goes_on = false;
     l->has = true;
     sim_check_turn(w, l);
     if (t->turn == 0) /* a clock beyond M: it has taken what hadn't run out */

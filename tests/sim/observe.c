@@ -229,7 +229,7 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
                      const tl_out *out, bool first) {
     sim_token *t = &w->token[number_of(w, m->job, lock_of(w, w->thread->host, m->job))];
     if (first && m->releases) {
-        t->goes_on = status == TL_DETACH;
+        t->goes_on = t->goes_on || status == TL_DETACH; /* the keeper may release it, too */
     } else if (first && m->acquires && !t->ended) {
         t->ended = true;
         t->maybe = m->result->maybe;
