@@ -117,11 +117,11 @@ static void count_requests(side *s) {
     double before[CLIENTS], after[CLIENTS], n = 0;
     open_side(s);
     begin(s);
-    (void)look(s, before);
     commands_start();
+    (void)look(s, before);
     (void)poll(NULL, 0, SLICE / MS);
-    s->requests = (double)commands_stop();
     (void)look(s, after);
+    s->requests = (double)commands_stop();
     end(s);
     for (int i = 0; i < CLIENTS; i++)
         n += after[i] - before[i];
