@@ -79,7 +79,7 @@ byte K_tok;  /* 0: K holds a stamp, K_e; else this token for K_e ticks */
 #include "legacy.pml"
 
 #ifdef NATIVE
-#define OWN 4
+#define OWN 3
 #else
 #define OWN 2
 #endif
@@ -120,7 +120,6 @@ byte cap[NB], since[NB]; /* as in bridge.pml */
 byte ok_ago[NB];
 #ifdef NATIVE
 bool native[NB], past[NB]; /* it is SET NX PX; sent under a lease that has ended */
-byte z_tok;                /* the token of one in the buffer */
 #define NATIVE_TAKE(me) native[me]
 #else
 #define NATIVE_TAKE(me) false
@@ -232,12 +231,6 @@ inline send(me, what, w, x)
 }
 inline abandon(me)
 {
-#ifdef NATIVE
-    if
-    :: native[me] && z_tok == 0 -> z_tok = tok[me]
-    :: true
-    fi;
-#endif
     if
     :: op[me] != none -> printf("[%d]    %c's %e #%d is lost\n", hour, WHO(me), op[me], tok[me])
     :: else
@@ -252,7 +245,7 @@ inline abandon(me)
 #else
 #define TRUSTS(me) true
 #endif
-#define KNOWN(t) (S_tok == (t) || K_tok == (t) || z_tok == (t))
+#define KNOWN(t) (S_tok == (t) || K_tok == (t))
 inline fresh(me)
 {
     tok[me] = me * OWN + 1;
@@ -365,19 +358,6 @@ cleaning:
     fi
 }
 
-#ifdef NATIVE
-proctype buffer()
-{
-    mtype said;
-    do
-    :: d_step { z_tok != 0 ->
-           printf("[%d] a late request arrives:\n", hour);
-           native_take(z_tok, said); z_tok = 0; said = 0 }
-    :: d_step { z_tok != 0 -> z_tok = 0 } /* lost */
-    od
-}
-#endif
-
 #ifdef PAIRN
 proctype passer_by()
 {
@@ -472,9 +452,6 @@ init
         for (i : 0 .. NB - 1) { run client(i) }
 #ifdef PAIRN
         run passer_by();
-#endif
-#ifdef NATIVE
-        run buffer();
 #endif
 #if NJ > 0
         for (i : 0 .. NJ - 1) { run java(i) }
