@@ -19,6 +19,7 @@
  *   NO_DOUBT       a look in flight when the message arrives is taken to be over
  *   LEAVE_ONLY     leaving the line doesn't give back a lock that was granted meanwhile
  *   NO_LAPSE       the other entries of an inbox that didn't claim stay in the line
+ *   LAPSE_BY_LOOK  they go out only when one in line looks
  *   LAPSE_STAYS    a look doesn't clear `claim` of its own inbox: who came back goes out again
  *   NO_YIELD       who takes without standing in line keeps what it has
  *   NEW_PLACE      who comes back gets a new place
@@ -278,11 +279,14 @@ inline enter_a(t, named)
 #else
 #define S_BINDS(t) (S_tok != 0 && S_tok != (t) && S_left > 0)
 #endif
-#ifdef NO_LAPSE
-#define LAPSE skip
+#if defined NO_LAPSE
+#define LAPSES(asker) false
+#elif defined LAPSE_BY_LOOK
+#define LAPSES(asker) (asker != 0)
 #else
-#define LAPSE if :: S_claim != 0 -> out_inbox(S_claim) :: else fi
+#define LAPSES(asker) true
 #endif
+#define LAPSE(asker) if :: S_claim != 0 && LAPSES(asker) -> out_inbox(S_claim) :: else fi
 #ifdef NO_SPENT
 #define IS_SPENT(t) false
 #else
@@ -353,7 +357,7 @@ inline grant(asker)
     if
     :: S_BINDS(0) -> printf("[%d] server: #%d is bound until %d\n", hour, S_tok, hour + S_left)
     :: else ->
-        LAPSE;
+        LAPSE(asker);
         if
         :: q[0] != 0 -> head = q[0]; give(head, asker); head = 0
         :: else -> S_tok = 0; S_left = 0; S_claim = 0; S_line = false
@@ -373,7 +377,7 @@ inline script_join(t, g, named, a)
     :: else ->
         if :: K_tok == t -> K_tok = 0; K_left = 0 :: else fi;
 #ifndef LAPSE_STAYS
-        if :: S_claim == INBOX(t) && (K_tok == 0 || K_tok != S_tok) -> S_claim = 0 :: else fi;
+        if :: S_claim == INBOX(t) -> S_claim = 0 :: else fi;
 #endif
         stands(t);
         if :: !found -> enter_a(t, named) :: else fi;

@@ -111,6 +111,7 @@ line-push-full*    |line  |-DPUSH_FULL -DONLY=ONE                  |fails  |a me
 line-no-doubt*     |line  |-DZ=1 -DNO_DOUBT -DONLY=FREE            |fails  |a look in flight when the message arrives is taken to be over
 line-leave-only*   |line  |-DLEAVE_ONLY -DONLY=FREE                |fails  |leaving doesn't give back a lock that was granted meanwhile
 line-no-lapse*     |line  |-DLIVE -DNO_LAPSE                       |fails  |a dead host has the lock as often as it has entries
+line-lapse-by-look*|line  |-DLIVE -DLAPSE_BY_LOOK                  |fails  |they go out only when one in line looks, not in a drop or a yield
 line-lapse-stays*  |line  |-DLIVE -DLAPSE_STAYS                    |fails  |who lives after all, and looks, goes out by its own look
 line-no-yield*     |line  |-DLIVE -DNO_YIELD -DONLY=ORDER          |fails  |who takes without standing in line keeps what it has
 line-new-place*    |line  |-DLIVE -DNEW_PLACE -DONLY=ORDER         |fails  |who comes back gets a new place
