@@ -270,7 +270,7 @@ longest_pause() { # file of times in ms
 moves() { "$@" >"$work/said" 2>&1; }
 
 scene_migration() {
-    local advance=("$tidelock" migrate advance --yes --watch 1s) said services=()
+    local advance=("$tidelock" migrate advance --yes --phase 2 --watch 1s) said services=()
     title "From such locks to tokens, without an outage"
     tell "Services in C follow the phase of a namespace of locks; an operator moves it on, one step at a time."
     show "tidelock migrate init --keys 'sync*' --phase 1 --lease 1s --yes"
@@ -281,17 +281,17 @@ scene_migration() {
     follow_phase sync & services+=($!)
     java_lock sync:report 60000 || wrong "the lock should be free"
     tell "Two services contend for a lock (tidelock run --protocol auto sync -- ...), and a Java service is still there."
-    show "tidelock migrate advance --yes --watch 1s"
+    show "tidelock migrate advance --yes --phase 2 --watch 1s"
     "${advance[@]}" >"$work/said" 2>&1 && wrong "it should be refused: $(cat "$work/said")"
     tell "$(cut -c 1-150 <"$work/said" | head -n 1)..."
     right "no step is made while a legacy client is left, and it is named"
     java_release sync:report
     tell "The Java service is stopped."
-    show "tidelock migrate advance --yes --watch 1s"
+    show "tidelock migrate advance --yes --phase 2 --watch 1s"
     until_true 20 moves "${advance[@]}" || wrong "to phase 2: $(cat "$work/said")"
     tell "$(cat "$work/said")"
-    show "tidelock migrate advance --yes"
-    until_true 20 moves "$tidelock" migrate advance --yes || wrong "to phase 3: $(cat "$work/said")"
+    show "tidelock migrate advance --yes --phase 3"
+    until_true 20 moves "$tidelock" migrate advance --yes --phase 3 || wrong "to phase 3: $(cat "$work/said")"
     tell "$(cat "$work/said")"
     kill "${services[@]}" 2>/dev/null
     wait "${services[@]}" 2>/dev/null

@@ -25,6 +25,21 @@ expect_refused 'phase 0 \(timestamp\) is the first' migrate rollback --yes
 set_phase 3 8
 expect_refused 'phase 3 \(token\) is the last' migrate advance --yes
 in_phase 3 8
+# The phase that is meant, or none: who repeats a step, or comes after another who has made it, makes no second one.
+set_phase 0 8
+for step in 'advance 1 2 9' 'advance 2 3 10' 'rollback 1 0 11'; do
+    read -r word meant next epoch <<<"$step"
+    long_ago
+    expect 0 migrate "$word" --yes --phase "$meant"
+    in_phase "$meant" "$epoch"
+    long_ago
+    expect_refused "namespace default is in phase $meant \([a-z]+\), from where it leads to $next \([a-z]+\), not to $meant .*: tidelock migrate status --namespace default" \
+        migrate "$word" --yes --phase "$meant"
+    in_phase "$meant" "$epoch"
+done
+set_phase 0 8
+expect_refused 'phase 0 \(timestamp\) is the first' migrate rollback --yes --phase 0
+set_phase 3 8
 expect 0 migrate status --history
 for want in 'init +phase 0, epoch 1, by .*@.* pid [0-9]+' 'advance +phase 1 -> 2, epoch 2 -> 3, by' 'rollback +phase 1 -> 0, epoch 6 -> 7'; do
     grep -qE "$want" "$out" || fail "history: no '$want': $(cat "$out")"

@@ -20,6 +20,7 @@ expect_line 64 '--lease: 1s to 10m' migrate init --yes --keys x --lease 601s
 expect_line 64 '--phase' migrate init --yes --keys x --phase 4
 expect_line 64 'say seconds' migrate init --yes --keys x --lease 30
 expect_line 64 '--keys is for init' migrate status --keys x
+expect_line 64 '--phase is for init, advance and rollback' migrate sweep --phase 1
 expect_line 64 '--watch is for advance' migrate rollback --yes --watch 1s
 expect_line 64 '--watch 0s looks for no legacy client at all.*: say --force too' migrate advance --yes --watch 0s
 expect_line 64 '--force is for --watch 0s alone' migrate advance --yes --watch 1s --force

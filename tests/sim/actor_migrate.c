@@ -224,6 +224,9 @@ static void step(sim_world *w, sim_actor *a, const view *v, int to) {
     make_way(w, v->phase, to);
     m->tool.watch_ms = 0;
     (void)begin_words(a, to > v->phase ? "advance" : "rollback");
+    say_word(
+        m, "--phase"); /* a colleague may have made this step: then it isn't the next one's turn */
+    say_word(m, "%d", to);
     say_word(m, "--yes");
     if (v->phase == 1 && to == 2)
         draw_watch(w, m);

@@ -10,7 +10,7 @@ MAKEFLAGS= make --no-print-directory CC="$CC" "$BUILD"/{tests/sim.a,tests/lib.a,
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
-# name | files below src, with commas (or compat/...) | scenario, or any seeds | seeds | sed
+# name | files below src, with commas (or compat/..., tools/...) | scenario, or any seeds | seeds | sed
 # Seeds N@S: those from S on, which was the first that showed it, are tried before all N; when another is,
 # the row's result tells which.
 rows() {
@@ -188,10 +188,12 @@ phase-step-unreplicated  | tests/sim/actor_operator.c | phase-undone | 500 | s/ 
 phase-wait-goes-on       | tests/sim/actor_operator.c | phase-undone-rivals | 200 | s/    if (known \&\& same)/    if (known)/
 phase-begins-undone      | tests/sim/actor_operator.c | phase-undone-java | 500@51 | s/        stopped\[kind\] = .*/        stopped[kind] = false;/
 phase-begin-two-away     | tests/sim/actor_operator.c | phase-begin-anywhere | 100 | s/math.abs(acts - to) > 1/false/
+# phases: steps of the tool as it ships
+step-not-meant           | tools/migrate/migrate_step.c | tool-stale | 1@40001421 | s/ || meant == s->to || / || true || /
 EOF
 }
 
-flags=(-std=c11 -D_GNU_SOURCE -O1 -w -fPIC -Iinclude -iquote src -iquote compat -DTL_COMPAT=1 -iquote tests/lib -iquote tests/sim)
+flags=(-std=c11 -D_GNU_SOURCE -O1 -w -fPIC -Iinclude -iquote src -iquote compat -iquote tools -DTL_COMPAT=1 -iquote tests/lib -iquote tests/sim)
 libs=("$BUILD/tests/sim.a" "$BUILD/tests/lib.a" "$BUILD/tests/tools.a" "$BUILD/libtidelock.a")
 read -ra more < <(pkg-config --libs lua5.1 uuid 2>/dev/null || echo -llua5.1 -luuid)
 # A protocol that goes by phases brings the whole client with it, and what that is linked to.
@@ -223,6 +225,7 @@ try() { # name files scenario seeds sed
         from=src/$file
         [[ $file != compat/* ]] || from=$file file=${file#compat/}
         [[ $file != tests/sim/* ]] || from=$file file=${file#tests/}
+        [[ $file != tools/* ]] || from=$file file=${file#tools/}
         mkdir -p "$mine/${file%/*}"
         sed -e "$5" "$from" >"$mine/$file"
         if cmp -s "$from" "$mine/$file"; then

@@ -337,10 +337,14 @@ static bool the_tool_tells_keys_apart(const sim_stats *s) {
     return s->tool_doubts > 0 && s->tool_named == 0 && s->tool_steps > 0;
 }
 
+static bool the_step_is_meant(const sim_stats *s) {
+    return s->tool_stale > 0;
+}
+
 static bool the_tools_race(const sim_stats *s) {
-    return s->steps_raced > 0 && s->tool_killed > 0 && s->tool_interrupted > 0 &&
-           s->tool_waits > 0 && s->tool_behind > 0 && s->tool_unreached > 0 &&
-           s->tool_strangers > 0;
+    return s->steps_raced > 0 && s->tool_stale > 0 && s->tool_killed > 0 &&
+           s->tool_interrupted > 0 && s->tool_waits > 0 && s->tool_behind > 0 &&
+           s->tool_unreached > 0 && s->tool_strangers > 0;
 }
 
 static bool the_tool_sets_right(const sim_stats *s) {
@@ -567,6 +571,9 @@ const sim_scenario sim_scenarios[] = {
     {"tool-rivals", "commands crash, are held up and interrupted, and have rivals", 1, 100,
      TOOL "crash=300 stuck=60000 reset=30000 slow=60000 pause=300 cast=oA0oB0oC0aA0jB0bB0aC0tD0jC0",
      the_tools_race},
+    {"tool-stale",
+     "who has looked before a colleague's step says where to go: the step after that isn't made",
+     40001421, 1, "migration", the_step_is_meant},
     {"tool-failovers", "failovers lose steps that weren't confirmed: registers are made again", 1,
      200, TOOL "replicas=2 lossy=150 cast=oA0oB0oC0aA0jB0aC0aD0", the_tool_sets_right},
     {"tool-first-look", "the watch lasts from its first look at the counts, however late that is",

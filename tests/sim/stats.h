@@ -156,6 +156,7 @@
     X(tool_inits, "registers made by it")                                                          \
     X(tool_sweeps, "sweeps")                                                                       \
     X(tool_refused, "steps refused by it, or given up")                                            \
+    X(tool_stale, "steps refused as the phase was no more what its operator had seen")             \
     X(tool_named, "legacy clients named by MONITOR")                                               \
     X(tool_doubts, "times that counts of SETNX and GETSET left a doubt")                           \
     X(tool_strays, "times that a legacy client's stamp was in the way")                            \

@@ -139,6 +139,7 @@ static void count_words(sim_stats *s, const char *line) {
         int64_t *count;
     } all[] = {
         {"another operator was faster", &s->steps_raced},
+        {", from where it leads to ", &s->tool_stale},
         {"a client has come meanwhile", &s->steps_early},
         {"reached the server too late", &s->steps_late},
         {"another server answers than before", &s->steps_elsewhere},

@@ -21,7 +21,9 @@ static const opt options[] = {
     {0, "namespace", OPT_TEXT, AT(name), "NS", "the namespace (default)", 0, 0},
     {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
      "init: a glob of its locks' names, and of nothing else", 0, 0},
-    {0, "phase", OPT_NUMBER, AT(phase), "N", "init: the phase to begin in", 0, PHASES - 1},
+    {0, "phase", OPT_NUMBER, AT(phase), "N",
+     "init: the phase to begin in; advance, rollback: the one to go to, and no other", 0,
+     PHASES - 1},
     {0, "lease", OPT_DURATION, AT(lease_ms), "D",
      "init: how long a client may act by what it has read (30s)", 0, 0},
     {0, "again", OPT_FLAG, AT(again), NULL,
@@ -158,7 +160,7 @@ static int check_options(const char *word, unsigned takes, const migrate_options
         const char *name, *whose;
     } all[] = {
         {o->keys != NULL, INIT_ONLY, "--keys", "init"},
-        {o->phase != MIGRATE_NOT_GIVEN, INIT_ONLY, "--phase", "init"},
+        {o->phase != MIGRATE_NOT_GIVEN, INIT_ONLY | MOVES, "--phase", "init, advance and rollback"},
         {o->lease_ms != MIGRATE_NOT_GIVEN, INIT_ONLY, "--lease", "init"},
         {o->again, INIT_ONLY, "--again", "init"},
         {o->watch_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--watch", "advance"},

@@ -310,6 +310,21 @@ static void tell_others(const step *s) {
         say("migrate %s: note: %s", s->w->word, text);
 }
 
+/* Who has looked at an earlier phase, or repeats a step, doesn't mean the one that is next now. */
+static int check_phase(const step *s) {
+    int meant = s->w->o->phase;
+
+    if (meant == MIGRATE_NOT_GIVEN || meant == s->to || !s->w->v.reg.readable || s->to < 0 ||
+        s->to >= PHASES)
+        return 0;
+    return fail(STATUS_REFUSED,
+                "migrate %s: refused: namespace %s is in phase %d (%s), from where it leads to %d "
+                "(%s), not to %d (%s): see what has been done, and by whom: tidelock migrate "
+                "status --namespace %s",
+                s->w->word, s->w->v.name, s->from, migrate_phase_name(s->from), s->to,
+                migrate_phase_name(s->to), meant, migrate_phase_name(meant), s->w->v.name);
+}
+
 static int take_step(migrate_work *w, int by) {
     step s = {.w = w,
               .seen_ms = moment_ms(),
@@ -321,7 +336,9 @@ static int take_step(migrate_work *w, int by) {
     int64_t epoch = s.epoch;
 
     (void)snprintf(s.keys, sizeof s.keys, "%s", w->v.reg.keys);
-    int status = w->v.reg.readable && s.to >= 0 && s.to < PHASES ? scan(&s) : 0;
+    int status = check_phase(&s);
+    if (status == 0 && w->v.reg.readable && s.to >= 0 && s.to < PHASES)
+        status = scan(&s);
     if (status == 0)
         status = settle(&s);
     if (status == 0) {
