@@ -562,8 +562,8 @@ TEST_ON(changes_of_what_scripts_read_are_told_as_redis_does, twin_world *w) {
         "return redis.call('GET', 'other')",
         "return redis.call('SET', KEYS[1], 'w')",
         "redis.call('SET', KEYS[1], 'w') return redis.call('GET', KEYS[1])",
-        "redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], 'w') "
-        "return redis.call('PUBLISH', 'anything', 'm')",
+        ("redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], 'w') "
+         "return redis.call('PUBLISH', 'anything', 'm')"),
         "return #redis.call('TIME')",
         "return redis.pcall('HGET', KEYS[1], 'f')",
         "redis.call('EXISTS', 'none') return redis.call('FLUSHALL')",
