@@ -23,6 +23,8 @@ bool __real_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, t
 bool __wrap_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
 int __real_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
 int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
+void __real_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
+void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
 tl_server __real_tl__client_server(tl_client *client, tl_mono now);
 tl_server __wrap_tl__client_server(tl_client *client, tl_mono now);
 
@@ -125,8 +127,24 @@ static void keep_asked(sim_host *h, const sim_asked *asked) {
     *to = *asked;
 }
 
+/* The lease by which this attempt acts: it has decided by it when it began, which may be some replies ago, and
+ * another thread may have read a later one since. */
+static void note_begin(sim_world *w, const machine *m, const tl_out *out) {
+    sim_lock *l = lock_of(w, w->thread->host, m->job);
+    if (!l)
+        return;
+    l->acts[m->acquires].token = number_of(w, m->job, l);
+    l->acts[m->acquires].lease = out->keeps ? sim_lease_read(out) : w->thread->lease;
+}
+
+static sim_lease acts_by(const sim_world *w, const machine *m, const sim_lock *l, uint32_t token) {
+    if (!l)
+        return w->thread->lease;
+    return l->acts[m->acquires].token == token ? l->acts[m->acquires].lease : (sim_lease){0};
+}
+
 /* A lease by which a phase decides what is asked: a lock, or a token in place of a stamp. */
-static sim_lease lease_of(const sim_world *w, const tl_run *run, const machine *m,
+static sim_lease lease_of(const tl_run *run, const machine *m, const sim_lease *acts,
                           const tl_out *out) {
     const tl_job *job = m->job;
     const tl_command *c = &out->send.command[0];
@@ -138,9 +156,9 @@ static sim_lease lease_of(const sim_world *w, const tl_run *run, const machine *
                  tl__bytes_eq(c->argv[5], tl__token_bytes(&job->token));
     if (!(c->script == TL_SCRIPT_TAKE && m->acquires) && !turns)
         return none;
-    return out->keeps ? sim_lease_read(out) : w->thread->lease;
+    return *acts;
 #else
-    (void)w, (void)run, (void)job, (void)c;
+    (void)run, (void)job, (void)c, (void)acts;
     return none;
 #endif
 }
@@ -150,17 +168,19 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
     sim_host *h = w->thread->host;
     const tl_send *send = &out->send;
     sim_lock *l = lock_of(w, h, m->job);
+    uint32_t token = number_of(w, m->job, l);
+    sim_lease acts = acts_by(w, m, l, token);
     sim_asked asked = {.boot = h->booted,
                        .run = w->run,
                        .number = ++w->asked,
-                       .token = number_of(w, m->job, l),
+                       .token = token,
                        .fences = m->job->fences > 1 ? m->job->fences : 1,
                        .lock = l,
                        .by = send->by,
                        .sent = e->now,
                        .at = w->now,
                        .never_after = SIM_NEVER,
-                       .lease = lease_of(w, run, m, out)};
+                       .lease = lease_of(run, m, &acts, out)};
     if (w->cfg.stamps)
         asked.never_after = sim_stamp_never_after(w, h, send);
     for (int i = 0; i < send->count; i++) {
@@ -178,6 +198,8 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
         asked.lock->owes = false;
         w->migration.asked[w->cfg.cast[asked.lock->actor->id].kind] = w->now;
     }
+    w->stats.phases_overtaken += asked.lease.until.ns != 0 &&
+                                 asked.lease.epoch < w->thread->lease.epoch;
     sim_phase_asked(w, h, asked.lock, &asked.lease, e->now);
 }
 
@@ -278,6 +300,12 @@ static void count_step(sim_world *w, const void *state) {
         sim_fail(w, SIM_ALL, "a machine loops: it asks for more and more at one instant");
 }
 
+void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until) {
+    __real_tl__attempt_init(a, row, op, n, until);
+    if (sim_the_world && sim_the_world->thread)
+        sim_the_world->thread->begins = true;
+}
+
 tl_server __wrap_tl__client_server(tl_client *client, tl_mono now) {
     tl_server server = __real_tl__client_server(client, now);
     sim_the_world->thread->lease = sim_lease_known(&server);
@@ -320,7 +348,11 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
     sim_world *w = sim_the_world;
     bool was_detached = read_machine(run->machine).detached;
     int64_t epoch = sim_phase_epoch(run->client);
+    bool outer = w->thread->begins; /* what is learned may have another machine begin */
+    w->thread->begins = false;
     tl_status status = __real_tl__run_step(run, event, out);
+    bool begins = w->thread->begins;
+    w->thread->begins = outer;
     (void)sim_enter();
     count_step(w, run->machine->state);
     sim_mark(w, (uint64_t)status << 8 | out->sends << 4 | out->notes);
@@ -334,6 +366,8 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
     if (status == TL_END && run->machine->step == tl__lock_acquire_step)
         note_given(w, run->machine->state, event);
     if (m.job && m.job->key.n > 0) {
+        if (begins)
+            note_begin(w, &m, out);
         if (out->sends && status == TL_GO)
             note_asked(w, run, &m, event, out);
         if (out->notes)

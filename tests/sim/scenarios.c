@@ -277,6 +277,10 @@ static bool rivals_are_told(const sim_stats *s) {
     return s->steps_raced > 0 && s->two_holders == 0 && s->legacy_two == 0;
 }
 
+static bool overtaken_is_kept(const sim_stats *s) {
+    return s->phases_overtaken > 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+
 static bool late_is_refused(const sim_stats *s) {
     return s->late_phases > 0 && s->two_holders == 0 && s->legacy_two == 0;
 }
@@ -553,6 +557,9 @@ const sim_scenario sim_scenarios[] = {
      MIGRATION "pause=300 stuck=60000 reset=20000 slow=60000 plan=123210123210 attempt=2000 "
                "cast=oA0aB0aC0aD0",
      late_is_refused},
+    {"phase-overtaken",
+     "while an attempt goes on another thread reads a later phase, for a lease that is over: it acts by its own",
+     40018740, 1, "migration", overtaken_is_kept},
     {"phase-rivals", "two operators of different minds: of two steps from one epoch one is made", 1,
      200, MIGRATION "slow=60000 cast=oA0oB0oC0oD0aC0aD0", rivals_are_told},
     {"phase-deaf",

@@ -141,6 +141,7 @@
     X(seen_anew, "waits begun anew as another server may answer")                                  \
     X(phases_missed, "phases that a client has missed altogether")                                 \
     X(late_phases, "takes of a phase before refused as too late")                                  \
+    X(phases_overtaken, "takes by a phase after which another thread had read a later one")        \
     X(phases_followed, "new phases that a client has heard of")                                    \
     X(takes_0, "locks taken in phase 0")                                                           \
     X(takes_1, "locks taken in phase 1")                                                           \

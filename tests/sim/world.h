@@ -60,7 +60,8 @@ struct sim_thread {
     unsigned fd_count;
     sim_alarm alarm;
     tl_mono seen;    /**< the clock as it was read last */
-    sim_lease lease; /**< on the phase, as the step that runs was given it */
+    sim_lease lease; /**< on the phase, as the step that runs was given it, */
+    bool begins;     /**< and in which an attempt has begun, that acts by it until its end */
     unsigned held;   /**< mutexes */
     sim_tool *tool;  /**< the command that it runs; NULL: none */
 };
@@ -218,6 +219,10 @@ struct sim_lock {
     uint32_t behind; /**< whom it stands in the local queue; a bit each */
     sim_ns lost_at;
     uint32_t overtaken; /**< by how many holds, while it has waited */
+    struct {
+        sim_lease lease; /**< by which an attempt for this token has begun, */
+        uint32_t token;
+    } acts[2]; /**< to keep, to take */
 };
 
 /** What was promised about a token. */
