@@ -59,6 +59,7 @@ TESTS    := $(if $(COMPAT_ON),$(TESTS),$(call no_compat,$(TESTS)))
 FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
+LUA_WITH := $(sort $(wildcard src/wire/scripts/with/*.lua))
 LUA      := $(sort $(wildcard src/wire/scripts/*.lua)) $(if $(COMPAT_ON),$(sort $(wildcard compat/scripts/*.lua)))
 HEADERS  := $(wildcard include/tidelock/*.h compat/distribute_lock_util.h)
 HEADERS  := $(if $(COMPAT_ON),$(HEADERS),$(filter-out %/legacy.h compat/%,$(HEADERS)))
@@ -164,15 +165,16 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) -MMD -MP -c $< -o $@
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
-# A row for each Lua script. Lines that are blank or only comment are left out; the text in the
-# row and the text under the SHA1 are the same bytes, because both come from the same file.
-$(GEN)/scripts.inc: $(LUA) $(BUILD)/list
+# A row for each Lua script. `-- with NAME` puts with/NAME.lua there. Lines that are blank or only comment are left out;
+# the text in the row and the text under the SHA1 are the same bytes, because both come from the same file.
+$(GEN)/scripts.inc: $(LUA) $(LUA_WITH) $(BUILD)/list
 	$(call say,GEN $@)
 	@mkdir -p $(@D); rm -f $@.tmp; touch $@.tmp
 	$(Q)for f in $(LUA); do \
 	    if grep -Hn '^[[:space:]]*--\[=*\[' $$f; then echo "$$f: long comments are not stripped: use --" >&2; exit 1; fi; \
 	    name=$$(basename $$f .lua | tr - _); \
-	    sed '/^[[:space:]]*\(--.*\)\{0,1\}$$/d' $$f | awk 1 >$(GEN)/$$name.lua; \
+	    awk -v dir=$$(dirname $$f) '/^-- with /{f = dir "/with/" $$3 ".lua"; while ((getline line < f) > 0) print line; close(f); next} 1' $$f | \
+	        sed '/^[[:space:]]*\(--.*\)\{0,1\}$$/d' >$(GEN)/$$name.lua; \
 	    echo "TL_SCRIPT_ROW($$(echo $$name | tr a-z A-Z), $$name,"; \
 	    sed 's/[\\"?]/\\&/g; s/^/    "/; s/$$/\\n"/' $(GEN)/$$name.lua; \
 	    echo "    , \"$$(sha1sum <$(GEN)/$$name.lua | cut -c1-40)\")"; \

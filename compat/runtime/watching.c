@@ -188,7 +188,8 @@ static void begin(tl_keeper *k) {
     if (k->watch->changes.topic.n > 0)
         anew(k);
     else
-        tl__keeper_listen_in(k, &k->watch->changes, TL_TOPIC_CHANGES, (tl_bytes){0});
+        tl__keeper_listen_in(k, &k->watch->changes, TL_TOPIC_CHANGES, (tl_bytes){0}, (tl_bytes){0},
+                             (tl_bytes){0}, false);
 }
 
 static void watch_key(tl_keeper *k, tl_bytes key, bool *hears) {

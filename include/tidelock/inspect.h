@@ -13,14 +13,16 @@ extern "C" {
 
 /** What a key holds. Text from the server is cut to fit and has control bytes replaced by '?'. */
 typedef struct {
-    size_t size;          /**< sizeof(tl_lock_info), set by the caller */
-    bool held;            /**< by anybody, of whatever kind */
-    bool by_tidelock;     /**< the holder is a tidelock client; else only value is known */
+    size_t size;      /**< sizeof(tl_lock_info), set by the caller */
+    bool held;        /**< by anybody, of whatever kind */
+    bool by_tidelock; /**< the holder is a tidelock client; else only value is known, as also of a
+                               client of tidelock before its first renewal, which comes within a second */
     int64_t remaining_ms; /**< until the server lets it go; -1: never, or unknown */
-    uint64_t fence;       /**< no holder so far has had a larger one: that of the present or last,
-                               or up to 63 more if it is passed on within a process; 0 unknown */
-    int64_t held_ms;      /**< for how long, since it was acquired; -1 unknown */
-    char value[64];       /**< what the key holds */
+    uint64_t fence;  /**< by_tidelock: no holder so far has had a larger one: that of the present
+                               one, or up to 63 more if it is passed on within a process. Otherwise the
+                               last that was noted: later holders may have had a larger. 0 unknown */
+    int64_t held_ms; /**< for how long, since it was acquired; -1 unknown */
+    char value[64];  /**< what the key holds */
     char host[256];
     char service[64];
     int64_t pid;      /**< 0 unknown */
@@ -34,9 +36,12 @@ typedef struct {
     char oddity[96];    /**< what is odd about the value, for a person; "" nothing */
     int64_t free_at_ms; /**< of a stamp, to a client of stamps: the server's clock from which on it
                                 takes it, ms since the epoch; -1: not known */
-    /** Clients that wait for it and listen for its release; -1: not known. Of those that poll, as of
-     *  locks whose holder isn't a client of tidelock, some are not seen. */
+    /** Who waits for it: the entries of its line, and those connections that listen for its release instead;
+     *  -1: not known. An entry is one process, or with `fair` one waiter; who has died counts until its turn has
+     *  come. Those that only ask again and again are not seen: other libraries, and of tidelock who has a retry
+     *  strategy of its own, until it listens. */
     int64_t waiters;
+    int64_t in_line; /**< of these the entries of the line; -1: not known */
 } tl_lock_info;
 
 /*
@@ -52,6 +57,32 @@ typedef struct {
  */
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
                       tl_error *err);
+
+/** One who stands in line, by its own account: cut to fit, control bytes replaced by '?'. */
+typedef struct {
+    size_t size;       /**< how much of it the library has filled in */
+    int64_t place;     /**< 1: it is next */
+    int64_t waited_ms; /**< since the server first saw it; -1 unknown */
+    bool fair;   /**< a waiter with `fair`; else a process, perhaps with more waiters behind it */
+    int64_t pid; /**< 0 unknown */
+    char host[256];
+    char service[64];
+} tl_waiting;
+
+/** Told of each, in order, on the asking thread: it must not call the library. w is valid during the call. */
+typedef void (*tl_waiting_fn)(const tl_waiting *w, void *ctx);
+
+#define TL_LINE_MOST 1000 /**< so many of a line are told at most */
+
+/**
+ * As tl_client_look; and tell of the first in line for the lock, as the server saw both at one moment. Who was
+ * given the lock already is its holder, and no longer in line.
+ *
+ * most  of how many to tell, TL_LINE_MOST at most; ret_info->in_line says how many there are
+ */
+tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
+                           tl_lock_info *ret_info, uint32_t most, tl_waiting_fn told, void *ctx,
+                           tl_error *err);
 
 /**
  * Told of each lock that a scan finds, on the scanning thread, while it talks to the server: it must

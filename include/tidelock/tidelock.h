@@ -313,7 +313,28 @@ typedef struct {
     void *retry_ctx;
     bool no_fence; /**< without fencing number, for less work at the server: below [false] */
     const struct tl_legacy_options *legacy; /**< `dialect` alone, for this key [the client's] */
+    bool
+        fair; /**< wait in the order in which the server saw who waits, over all hosts and threads; needs
+                    TL_TOKEN and TL_RETRY_AUTO: below [false] */
 } tl_lock_options;
+
+#define TL_HAS_FAIR 1 /**< tl_lock_options has `fair` */
+
+/*
+ * Waiting, with TL_TOKEN and a fence, from Redis 3.2 on: who waits stands in line at the server, which gives the
+ * lock to the next when it is released. By default a process stands there once for all that wait in it: they come in
+ * turn by process, and within one the lock is passed on while no other stands in line. With `fair` each waiter
+ * stands there by itself: the order is that in which the server saw them, and nothing is passed on.
+ *   - Clients that only try `SET NX` again and again get no turn while a line lasts but after each fifty grants
+ *     without `fair`; while only fair ones wait, none at all.
+ *   - Below 3.2, and for locks without a fence, who waits listens for the release and asks again: whoever is first
+ *     then has it, and anybody may starve.
+ *
+ * What protects a hold: its first renewal, at a third of the lifetime but within a second, notes the holder beside
+ * the key. From then on a key that is deleted by hand or evicted is not given to others of tidelock before the
+ * holder's time is up; until then it is free at once. With manual_renew that is so from the start. A first request that is
+ * held up on its way, beyond the acquire it belongs to, may still set the key for nobody: for one lifetime at most.
+ */
 
 /*
  * no_fence: the key alone is the lock: SET NX PX takes it, scripts that compare the token renew and

@@ -232,6 +232,12 @@ tl_err tl_client_ping(tl_client *client, tl_error *err) {
 
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
                       tl_error *err) {
+    return tl_client_look_line(client, key, key_len, ret_info, 0, NULL, NULL, err);
+}
+
+tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
+                           tl_lock_info *ret_info, uint32_t most, tl_waiting_fn told, void *ctx,
+                           tl_error *err) {
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
     if (tl__info_check(ret_info, "tl_lock_info", err))
@@ -240,6 +246,11 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
     tl_ask a;
     tl_bytes k = tl__bytes(key, key_len);
     tl__ask_init(&a, k, tl__sidecar(name, k, NULL), client->attempt_ms, client->connect_ms);
+    a.most = told ? most : 0;
+    if (a.most > TL_LINE_MOST)
+        a.most = TL_LINE_MOST;
+    a.told = told;
+    a.ctx = ctx;
     a.legacy = &client->legacy;
     a.plain = client->legacy.options.strict;
     a.may_get = client->legacy.protocol == TL_TIMESTAMP;
@@ -272,7 +283,7 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
                        tl_error *err) {
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
-    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA], shown[64];
+    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA], line[sizeof name + TL_LINE_EXTRA], shown[64];
     tl_lock_info known;
     if (seen && tl__options_read(&known, sizeof known, seen, offsetof(tl_lock_info, host),
                                  "tl_lock_info", err))
@@ -283,6 +294,8 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
     b.attempt_ms = client->attempt_ms;
     b.connect_ms = client->connect_ms;
     b.sidecar = tl__sidecar(name, b.key, NULL);
+    b.line = tl__line(line, b.sidecar);
+    b.slot = tl__slot_tag(tl__hash_slot(b.key));
     tl_err code = ask(client, &b, tl__break_step, "break", err);
     tl__bytes_print(shown, sizeof shown, b.key);
     if (!code)

@@ -48,6 +48,7 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
     }
     if (send->count == 0 && tl__conn_fresh(d->pooled->conn, now)) {
         tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
+        reached.run = tl__conn_run(d->pooled->conn);
         advance(d, &reached); /* it has just been heard of: no need to have that confirmed */
         return;
     }
@@ -61,6 +62,8 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
 
 static void advance(tl_drive *d, const tl_event *event) {
     d->status = tl__run_step(&d->run, event, d->out);
+    if (d->out->raised && d->pooled)
+        tl__conn_raised(d->pooled->conn, d->out->slot, event->sent);
     if (d->status == TL_GO && d->out->sends > 0)
         ask(d, &d->out->send, event->now);
 }
@@ -78,8 +81,14 @@ static void answered(void *user, const tl_answer *answer) {
 static void take_posts(tl_drive *d) {
     unsigned flags = tl__waiter_posts(d->waiter);
     tl_event e;
-    while (d->status == TL_GO && tl__run_posted(&flags, &e))
+    while (d->status == TL_GO && tl__run_posted(&flags, &e)) {
+        tl_grant grant;
+        if (e.kind == TL_GRANTED) {
+            grant = tl__keeper_grant(&d->run.client->keeper, d->run.listener);
+            e.grant = &grant;
+        }
         advance(d, &e);
+    }
 }
 
 static void poll_pooled(tl_drive *d, tl_mono until) {

@@ -72,6 +72,7 @@ static void come_to_front(tl_gate *gate, tl_place *place) {
         grow(gate);
     place->state = TL_FRONT;
     place->turn = NULL;
+    place->place = 0;
     insert(gate, place);
 }
 
@@ -116,6 +117,7 @@ int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
 /* The one at the front goes; the first behind it takes over the queue. */
 static void hand_over(tl_gate *gate, tl_place *place, const tl_hold *hold) {
     tl_place *heir = place->first;
+    int64_t line_place = place->place;
     take_out(gate, place);
     if (!heir)
         return;
@@ -124,6 +126,7 @@ static void hand_over(tl_gate *gate, tl_place *place, const tl_hold *hold) {
     heir->last = heir->first ? place->last : NULL;
     place->first = place->last = NULL;
     come_to_front(gate, heir);
+    turn->place = hold ? 0 : line_place;
     turn->given = hold != NULL;
     if (hold)
         turn->hold = *hold;

@@ -13,8 +13,6 @@
 #include "ground/thread.h"
 #include "protocol/protocol.h"
 
-#define TL_FENCES 64 /**< fencing numbers that are reserved at once for passing a lock on */
-
 /** A hold as it passes from one lock to the next. */
 typedef struct {
     const tl_protocol *protocol; /**< by which it was taken */
@@ -31,7 +29,8 @@ typedef struct tl_turn {
     int64_t ttl_ms;                     /**< the lifetime it wants */
     const tl_protocol *protocol;        /**< by which it would acquire the lock, and renews it */
     void (*come)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
-    bool given;                         /**< with a hold: then it doesn't ask the server */
+    int64_t place; /**< in line: of the one before it, which has given up; 0: none */
+    bool given;    /**< with a hold: then it doesn't ask the server */
     tl_hold hold;
 } tl_turn;
 
@@ -40,7 +39,8 @@ typedef struct tl_place {
     tl_bytes key;
     uint64_t hash;
     enum { TL_OUTSIDE, TL_QUEUED, TL_FRONT } state;
-    tl_turn *turn;          /* QUEUED */
+    int64_t place; /**< FRONT: its place in line, for whoever is next if it gives up; the owner's */
+    tl_turn *turn; /* QUEUED */
     struct tl_place *next;  /* QUEUED: behind it; FRONT: of the same bucket */
     struct tl_place *first; /* FRONT: the queue */
     struct tl_place *last;

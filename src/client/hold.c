@@ -24,7 +24,7 @@ static void drop_in(tl_lock *lock) {
     tl_settle s;
     tl_job job = tl__lock_job(lock);
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    job.proof = (tl_proof){0};
+    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms};
     tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
     const tl_machine machine = {&s, tl__settle_step, "release", lock->name->key};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,

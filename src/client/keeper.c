@@ -5,6 +5,7 @@
  */
 #include "client/keeper.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/client.h"
@@ -151,6 +152,7 @@ static void await(tl_keeper *k) {
     if (k->tasks.count > 0)
         next = tl__mono_min(next, tl__tasks_first(&k->tasks)->until);
     next = tl__mono_min(next, tl__keeper_singly_until(k));
+    next = tl__mono_min(next, tl__keeper_inbox_until(k));
     if (k->closing)
         next = tl__mono_min(next, k->close_by);
     /* To look too early once costs less than to be woken for each lock that is held for a moment. */
@@ -198,6 +200,7 @@ static void *keep(void *ctx) {
         tl__conn_drive(k->conn, tl__mono_now());
         tl__wakeup_drive(k->wakeup, tl__mono_now());
         tl__keeper_expire_singly(k, tl__mono_now());
+        tl__keeper_leave_inbox(k, tl__mono_now());
     }
     tl__keeper_unlock(k);
     return NULL;
@@ -292,6 +295,8 @@ static void close_descriptors(tl_keeper *k) {
 
 tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->client = client;
+    (void)snprintf(k->inbox.name, sizeof k->inbox.name, "tidelock:inbox:%s",
+                   tl__client_token(client).text);
     k->planned = TL_NEVER;
     k->reports_end = &k->reports;
     k->singly_end = &k->singly;

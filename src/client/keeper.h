@@ -6,6 +6,8 @@
 #ifndef TL_KEEPER_H
 #define TL_KEEPER_H
 
+#include <stdatomic.h>
+
 #include "client/tasks.h"
 #include "ground/thread.h"
 #include "protocol/protocol.h"
@@ -14,6 +16,8 @@
 
 struct tl_client;
 
+#define TL_INBOX_SIZE 64
+
 /** Bits that are posted to those who wait. */
 enum {
     TL_WAKE_WOKEN = 1,
@@ -21,15 +25,20 @@ enum {
     TL_WAKE_DISARMED = 4,
     TL_WAKE_CANCEL = 8,
     TL_WAKE_WATCHED = 16,
-    TL_WAKE_UNWATCHED = 32
+    TL_WAKE_UNWATCHED = 32,
+    TL_WAKE_GRANTED = 64
 };
 
 /** Somebody who listens to a topic. */
 typedef struct tl_listener {
-    /** WAKE_ARMED or WAKE_DISARMED, then WAKE_WOKEN; WAKE_WATCHED, WAKE_UNWATCHED of the key. With
+    /** WAKE_ARMED or WAKE_DISARMED, then WAKE_WOKEN or, of the inbox, WAKE_GRANTED; WAKE_WATCHED, WAKE_UNWATCHED of the key. With
      *  keeper.mutex held. */
     void (*hear)(struct tl_listener *listener, unsigned flags);
-    tl_bytes topic;           /**< n 0: none; only its owner sets it, under keeper.mutex */
+    tl_bytes topic; /**< n 0: none; only its owner sets it, under keeper.mutex */
+    tl_bytes
+        token;   /**< the topic is the inbox, and this is whom a grant must name; n 0: it isn't */
+    tl_bytes of; /**< with it: the lock's key */
+    tl_grant grant;           /**< WAKE_GRANTED; under keeper.posts_mutex */
     tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
     struct tl_exchange *look; /**< in flight for that */
     bool look_again;          /**< after it: the key has changed meanwhile */
@@ -37,6 +46,16 @@ typedef struct tl_listener {
     bool sure;                /**< and it has been told that they come */
     struct tl_listener *next;
 } tl_listener;
+
+/** Where those who stand in line are told: one topic for all of a client, which is listened to for a while after
+ *  the last of them, too. */
+typedef struct {
+    char name[TL_INBOX_SIZE]; /**< never changes */
+    unsigned listeners;
+    bool listens;
+    atomic_bool armed; /**< for any thread */
+    tl_mono idle;      /**< no listener since then */
+} tl_inbox;
 
 /** Something to report when no mutex is held. */
 typedef struct tl_report {
@@ -63,6 +82,7 @@ typedef struct {
     tl_conn *conn;
     tl_wakeup *wakeup;
     tl_listener *listeners;
+    tl_inbox inbox;
     tl_tasks tasks;
     uint32_t detached;                  /**< machines left behind by callers */
     const struct tl_watching *watching; /**< the protocol's; NULL: none */
@@ -127,13 +147,18 @@ void tl__keeper_post(tl_keeper *keeper, tl_task *task, unsigned flags);
 /** The server's clock stepped: have every lock renewed at once. */
 void tl__keeper_rejudge(tl_keeper *keeper);
 
-/** Listen to a topic, and to changes of a key unless its n is 0. */
-void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
+/** Listen to a topic, and to changes of a key unless its n is 0; or, with `token`, to what the inbox says of it, and
+ *  of the lock's key `of`. `armed` is whether the listener counts on the inbox already: it is told if that is wrong. */
+void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key,
+                       tl_bytes token, tl_bytes of, bool armed);
 void tl__keeper_forget(tl_keeper *keeper, tl_listener *listener);
+/** What WAKE_GRANTED told of. */
+tl_grant tl__keeper_grant(tl_keeper *keeper, const tl_listener *listener);
 
 /* The same with it: */
 void tl__keeper_rejudge_in(tl_keeper *keeper);
-void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key);
+void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key,
+                          tl_bytes token, tl_bytes of, bool armed);
 void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
 
 /** Tell what there is to report, on this thread. How many. */

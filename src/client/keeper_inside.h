@@ -63,6 +63,10 @@ typedef struct tl_watching {
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
 
+/** When nobody has needed the inbox for long enough; leave it then. */
+tl_mono tl__keeper_inbox_until(const tl_keeper *keeper);
+void tl__keeper_leave_inbox(tl_keeper *keeper, tl_mono now);
+
 /* keeper_join: */
 
 /** Have a send that can be joined sent with others, by the next flush; `member` is its exchange.

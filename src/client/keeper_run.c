@@ -84,6 +84,8 @@ void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
         .client = k->client, .machine = &task->machine, .listener = task->listener, .in = true};
     tl_out out;
     tl_status status = tl__run_step(&run, event, &out);
+    if (out.raised)
+        tl__conn_raised(k->conn, out.slot, event->sent);
     if (status != TL_GO)
         unhear(task);
     if (status == TL_END) {
@@ -214,6 +216,11 @@ static tl_task *next_post(tl_keeper *k, tl_event *e) {
 void tl__keeper_run_posts(tl_keeper *k) {
     tl_event e = {0};
     for (tl_task *task; (task = next_post(k, &e));) {
+        tl_grant grant;
+        if (e.kind == TL_GRANTED && task->listener) {
+            grant = tl__keeper_grant(k, task->listener);
+            e.grant = &grant;
+        }
         bool hold = task->renews && e.kind == TL_WATCHED; /* is told what its key holds */
         if (task->at == 0)
             continue;

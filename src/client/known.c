@@ -122,5 +122,7 @@ tl_conn_limits tl__client_limits(const tl_client *client) {
     return (tl_conn_limits){.connect_ms = client->connect_ms,
                             .ask_uptime = client->restart_quiet_ms > 0,
                             .no_time = client->legacy.options.strict,
-                            .ask_id = client->protocol->watching && !client->legacy.options.strict};
+                            .ask_run = client->protocol->lines != NULL,
+                            .ask_id = client->protocol->lines || (client->protocol->watching &&
+                                                                  !client->legacy.options.strict)};
 }

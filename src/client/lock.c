@@ -32,6 +32,18 @@ static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
     return TL_OK;
 }
 
+static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_error *err) {
+    if (!client->protocol->lines)
+        return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
+    if (o->no_fence)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "fair: who has no fence stands in no line; leave no_fence out");
+    if (o->retry != TL_RETRY_AUTO || o->retry_max_attempts > 0)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "fair: needs TL_RETRY_AUTO without retry_max_attempts");
+    return TL_OK;
+}
+
 static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, tl_error *err) {
     *ret = (tl_lock_options){.size = sizeof *ret};
     if (given && tl__options_read(ret, sizeof *ret, given, offsetof(tl_lock_options, max_hold_ms),
@@ -83,6 +95,8 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         tl__fail(err, TL_EINVALID, 0, "no_fence: needs protocol token");
         return NULL;
     }
+    if (o.fair && check_fair(client, &o, err))
+        return NULL;
     tl_lock *lock = calloc(1, sizeof *lock);
     tl_name *name = tl__name_new(key, key_len);
     if (!lock || !name) {
@@ -104,6 +118,7 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     atomic_fetch_add(&client->callers, o.on_event != NULL);
     lock->ctx = o.ctx;
     lock->rules = rules;
+    lock->fair = o.fair;
     lock->ttl_ms = o.ttl_ms;
     lock->max_hold_ms = o.max_hold_ms;
     lock->manual_renew = o.manual_renew;
@@ -243,9 +258,11 @@ static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_err
     lock->ttl_ms = ttl_ms;
     tl__keeper_lock(k);
     bool watched = lock->task.at != 0;
+    int64_t stood_ms = lock->proof.stood_ms;
     lock->proof = r->proof;
+    lock->proof.stood_ms = stood_ms;
     if (watched) {
-        lock->renew.job.proof = r->proof;
+        lock->renew.job.proof = lock->proof;
         tl__renew_extended(&lock->renew, ttl_ms, deadline, tl__mono_now());
         tl__hold_publish(lock, TL_HELD, deadline);
         tl__keeper_tell(k, &lock->task, TL_TIMER);

@@ -10,11 +10,13 @@
 #include "client/gate.h"
 #include "protocol/acquire.h"
 #include "protocol/renew.h"
+#include "wire/keys.h"
 
 /** The names of a lock, shared with machines that outlive it. */
 typedef struct tl_name {
     atomic_uint refs;
-    tl_bytes key, sidecar;
+    tl_bytes key, sidecar, line;
+    tl_slot_tag slot;
     char room[];
 } tl_name;
 
@@ -31,6 +33,8 @@ struct tl_lock {
     bool manual_renew;
     bool adopted; /* a token from elsewhere that no answer has confirmed yet */
     tl_token token;
+    bool fair;
+    bool contended;  /* it had to wait the last time, or others stood in line */
     unsigned passes; /* how often this hold may pass on yet within the process */
     tl_mono taken;   /* from the server, perhaps by another lock of this client */
     tl_rules rules;

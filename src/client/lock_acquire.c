@@ -104,10 +104,20 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     int64_t left = tl__ms_until(e->now, m->limit);
     int64_t wait_ms = !m->queued || m->wait_ms == TL_FOREVER ? m->wait_ms : left > 0 ? left : 1;
-    job.fences = m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES : 1;
+    bool lines = lock->protocol->lines && m->wait_ms != 0 && lock->retry.kind == TL_RETRY_AUTO &&
+                 lock->retry.max_attempts == 0;
+    job.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
+    job.fair = lock->fair;
+    job.join = lines && (lock->fair || lock->contended);
+    job.place = m->turn.place;
+    job.fences = lock->fair                                                ? 1
+                 : m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES
+                                                                           : 1;
     m->state = TL_ASKING;
     tl__acquire_init(&m->ask, &job, &lock->retry, wait_ms,
                      m->queued ? connect_ms(lock, m->since) : c->connect_ms, tl__client_seed(c));
+    if (lines && atomic_load(&c->keeper.inbox.armed))
+        tl__acquire_armed(&m->ask);
     return tl__acquire_step(&m->ask, &start, out);
 }
 
@@ -129,7 +139,7 @@ static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
 static bool stands_in_queue(tl_acquiring *m) {
     const tl_lock *lock = m->lock;
     bool patient = lock->retry.kind == TL_RETRY_AUTO && lock->retry.max_attempts == 0;
-    if (m->wait_ms > 0 && !patient)
+    if (m->wait_ms > 0 && (!patient || lock->fair))
         return false;
     return tl__gate_enter(&lock->client->gate, &m->lock->place, m->wait_ms > 0 ? &m->turn : NULL) ==
            TL_QUEUED;
@@ -187,6 +197,14 @@ static tl_status queue(tl_acquiring *m, const tl_event *e, tl_out *out) {
     return end(m, code, words, out);
 }
 
+/* For the next who acquires it: whether to begin in line; and where this one has stood, in vain. */
+static void learn(tl_acquiring *m) {
+    const tl_result *r = &m->ask.result;
+    m->lock->contended = m->ask.answered || r->waiting > 0;
+    if (r->code != TL_OK)
+        m->lock->place.place = m->ask.job.place;
+}
+
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out) {
     tl_acquiring *m = machine;
     tl_event e = *event;
@@ -198,7 +216,11 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
         m->called = false;
         e.kind = TL_TIMER;
     }
-    return tl__acquire_step(&m->ask, &e, out);
+    tl_status status = tl__acquire_step(&m->ask, &e, out);
+    if (status != TL_GO && !m->over) /* while it cleans up the lock may be gone */
+        learn(m);
+    m->over = m->over || status != TL_GO;
+    return status;
 }
 
 /* ---- after ----------------------------------------------------------------------------------- */
@@ -212,7 +234,7 @@ tl_hold tl__lock_acquired(const tl_acquiring *m) {
                     .token = lock->token,
                     .deadline = a->result.deadline,
                     .fence = a->result.fence,
-                    .passes = (unsigned)a->job.fences - 1,
+                    .passes = a->result.waiting > 0 ? 0 : (unsigned)a->job.fences - 1,
                     .taken = tl__mono_now(),
                     .proof = a->result.proof};
     if (a->result.stamp_is_token) {

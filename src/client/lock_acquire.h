@@ -15,6 +15,7 @@ typedef struct {
     enum { TL_BEGINNING, TL_QUEUING, TL_ASKING } state;
     bool queued; /**< it has stood in the queue */
     bool called; /**< it is at the front, and TL_WAKE_WOKEN for that is yet to come */
+    bool over;   /**< only cleaning up is left, if anything */
     int64_t wait_ms;
     tl_mono since, limit;
 } tl_acquiring;

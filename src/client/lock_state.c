@@ -13,13 +13,15 @@
 /* ---- names ----------------------------------------------------------------------------------- */
 
 tl_name *tl__name_new(const void *key, size_t n) {
-    tl_name *name = malloc(sizeof *name + 2 * n + TL_SIDECAR_EXTRA);
+    tl_name *name = malloc(sizeof *name + 3 * n + 2 * TL_SIDECAR_EXTRA + TL_LINE_EXTRA);
     if (!name)
         return NULL;
     atomic_init(&name->refs, 1);
     memcpy(name->room, key, n);
     name->key = tl__bytes(name->room, n);
     name->sidecar = tl__sidecar(name->room + n, name->key, NULL);
+    name->line = tl__line(name->room + n + name->sidecar.n, name->sidecar);
+    name->slot = tl__slot_tag(tl__hash_slot(name->key));
     return name;
 }
 
@@ -72,10 +74,19 @@ tl_job tl__lock_job(const tl_lock *lock) {
     return (tl_job){.protocol = lock->protocol,
                     .key = lock->name->key,
                     .sidecar = lock->name->sidecar,
+                    .line = lock->name->line,
+                    .slot = lock->name->slot,
                     .owner = tl__bytes_of(c->owner),
                     .token = lock->token,
+                    .bind = lock->manual_renew || c->protocol != &tl__protocol_token,
+                    .fence = atomic_load(&lock->fence),
                     .ttl_ms = lock->ttl_ms,
                     .attempt_ms = c->attempt_ms,
+                    .inbox = tl__bytes_of(c->keeper.inbox.name),
+                    .stands = lock->proof.stood_ms > 0,
+                    .fences = lock->proof.stood_ms == 0 ? 0
+                              : lock->fair              ? 1
+                                                        : TL_FENCES,
                     .restart_quiet_ms = c->restart_quiet_ms,
                     .wait_replicas = c->wait_replicas,
                     .wait_replicas_ms = c->wait_replicas_ms,

@@ -25,8 +25,10 @@ static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
     if (!l)
         return;
     if (out->arm)
-        run->in ? tl__keeper_listen_in(k, l, out->topic, out->watched)
-                : tl__keeper_listen(k, l, out->topic, out->watched);
+        run->in ? tl__keeper_listen_in(k, l, out->topic, out->watched, out->token,
+                                       run->machine->key, out->armed)
+                : tl__keeper_listen(k, l, out->topic, out->watched, out->token, run->machine->key,
+                                    out->armed);
     if (ends)
         run->in ? tl__keeper_forget_in(k, l) : tl__keeper_forget(k, l);
 }
@@ -53,6 +55,10 @@ tl_event tl__run_answered(tl_client *client, const tl_answer *answer) {
                       .sent = answer->sent,
                       .reply = answer->reply,
                       .count = answer->count,
+                      .run = answer->run,
+                      .native = answer->native,
+                      .stale = answer->stale,
+                      .id = answer->id,
                       .maybe_sent = answer->maybe_sent,
                       .why = answer->why,
                       .sys_errno = answer->sys_errno,
@@ -76,6 +82,7 @@ bool tl__run_posted(unsigned *flags, tl_event *ret) {
     } rows[] = {{TL_WAKE_CANCEL, 0, TL_CANCEL},
                 {TL_WAKE_ARMED | TL_WAKE_DISARMED, TL_WAKE_DISARMED, TL_ARMED},
                 {TL_WAKE_WATCHED | TL_WAKE_UNWATCHED, TL_WAKE_UNWATCHED, TL_WATCHED},
+                {TL_WAKE_GRANTED, 0, TL_GRANTED},
                 {TL_WAKE_WOKEN, 0, TL_WOKEN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (*flags & rows[i].bits) {

@@ -6,6 +6,7 @@
 #include "protocol/acquire.h"
 
 #include "protocol/attempt.h"
+#include "protocol/line.h"
 
 #define DELAY_MS 100
 #define DELAY_MAX_MS 5000
@@ -14,7 +15,7 @@
 #define FLOOR_MS 5000      /* look again at least so often, whatever was promised */
 #define EXPIRY_SPREAD_MS 4 /* waiters for one expiry don't all come at once */
 
-enum { REACHING, TAKING, PAUSING, CLEANING };
+enum { REACHING, KILLING, TAKING, PAUSING, CLEANING };
 
 void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
                       int64_t connect_ms, uint64_t seed) {
@@ -25,6 +26,7 @@ void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retr
                           .quickest_ns = INT64_MAX};
     a->random = seed ? seed : 1;
     a->job.proof = (tl_proof){0}; /* of an earlier hold, if of any */
+    a->lining = job->join;
     a->job.believed = (tl_mono){0};
 }
 
@@ -52,6 +54,37 @@ static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_err code, tl_b
     a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
 }
 
+/* ---- a take that went unanswered -------------------------------------------------------------- */
+
+/* A native take carries no limit: only the end of its connection, on the server, is its end for certain. To
+ * another run of a server the number is a stranger's. */
+static bool must_kill(const tl_acquisition *a, const tl_event *e) {
+    return a->kill_id != 0 && e->run != 0 && e->run == a->kill_run;
+}
+
+static tl_status kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    tl_mono by = tl__mono_add_ms(e->now, a->job.attempt_ms);
+    tl_send *send = tl__out_send(out, ++a->ticket, tl__mono_min(by, a->limit));
+    tl_command *c = &send->command[send->count++];
+    *c = (tl_command){.form = TL_ARGV, .argc = 4};
+    c->argv[0] = TL_LITERAL("CLIENT");
+    c->argv[1] = TL_LITERAL("KILL");
+    c->argv[2] = TL_LITERAL("ID");
+    c->argv[3] = tl__out_int(out, a->kill_id);
+    send->here = true;
+    return TL_GO;
+}
+
+/* Whether it was there or not, nothing is read from it any more. Who may not do that remains in doubt. */
+static void killed(tl_acquisition *a, const tl_event *e) {
+    int64_t count;
+    if (e->kind != TL_REPLY || e->count < 1)
+        return;
+    a->kill_id = 0;
+    if (tl__reply_int(e->reply, &count))
+        a->harmless = tl__mono_min(a->harmless, tl__mono_max(e->now, a->unkillable));
+}
+
 /* ---- attempts -------------------------------------------------------------------------------- */
 
 static tl_status reach(tl_acquisition *a, tl_out *out) {
@@ -63,6 +96,11 @@ static tl_status reach(tl_acquisition *a, tl_out *out) {
 
 static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out);
 
+/* One that may stand in line takes nothing past it: its entry would be given the lock later. */
+static bool joins(const tl_acquisition *a) {
+    return a->lining && (a->armed || a->job.stands);
+}
+
 static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->wait_ms == 0 && a->attempts == 0)
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
@@ -71,6 +109,10 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->began = e->now;
     a->woken = a->called = false;
     a->job.again = a->attempts > 0;
+    a->job.join = joins(a);
+    a->job.stands = a->job.stands || a->job.join;
+    if (a->job.join)
+        a->job.fences = a->job.fair ? 1 : TL_FENCES;
     a->attempts += !a->extra;
     tl__attempt_init(&a->attempt, a->job.protocol, TL_ACQUIRE, ++a->ticket, a->limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
@@ -82,7 +124,7 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 /* The caller gets `code`; what may have been left behind is dropped in the background. */
 static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted};
+    a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted || a->job.stands};
     tl__out_words(out, tl__bytes_of(a->words));
     out->sys_errno = a->sys_errno;
     if (!a->result.maybe)
@@ -91,6 +133,7 @@ static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_o
     int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
     a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
     a->failures = 0;
+    a->job.in_vain = true;
     a->next = e->now;
     out->until = e->now;
     return TL_DETACH;
@@ -134,6 +177,18 @@ static int64_t auto_pause(tl_acquisition *a, const tl_event *e) {
     return pause;
 }
 
+static bool may_line(const tl_acquisition *a, const tl_event *e) {
+    return a->job.inbox.n > 0 && a->wait_ms != 0 && a->job.protocol->lines &&
+           a->job.protocol->lines(e->server);
+}
+
+/* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
+static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
+    if (a->armed && a->job.join)
+        return tl__line_pause_ms(&a->attempt.result, e->now, &a->random);
+    return between(a, POLL_MIN_MS, POLL_MAX_MS);
+}
+
 /* The strategy's pause; negative to stop. */
 static int64_t next_pause(tl_acquisition *a, const tl_event *e) {
     const tl_retry *r = &a->retry;
@@ -142,7 +197,7 @@ static int64_t next_pause(tl_acquisition *a, const tl_event *e) {
     if (r->max_attempts > 0 && a->attempts >= r->max_attempts && !a->extra)
         return -1;
     switch (r->kind) {
-    case TL_RETRY_AUTO: return auto_pause(a, e);
+    case TL_RETRY_AUTO: return a->lining ? line_pause(a, e) : auto_pause(a, e);
     case TL_RETRY_FIXED: return delay;
     case TL_RETRY_EXPONENTIAL:
         for (uint32_t i = 1; i < a->attempts && delay < most; i++)
@@ -168,6 +223,35 @@ static void lift_limit(tl_acquisition *a) {
         a->limit = TL_NEVER;
 }
 
+static void listen_to_inbox(tl_acquisition *a, tl_out *out) {
+    a->listening = true;
+    a->armed = a->inbox_armed;
+    out->arm = true;
+    out->armed = a->armed;
+    out->topic = a->job.inbox;
+    out->watched = (tl_bytes){0};
+    out->token = tl__token_bytes(&a->job.token);
+}
+
+static void listen(tl_acquisition *a, tl_out *out) {
+    bool watch = a->job.protocol->watching && a->retry.kind == TL_RETRY_AUTO;
+    a->listening = true;
+    out->arm = true;
+    out->armed = false;
+    out->topic = a->job.sidecar;
+    out->watched = watch ? a->job.key : (tl_bytes){0};
+    out->token = (tl_bytes){0};
+}
+
+/* There is no line at this server for this user, as it has turned out. An entry of before, when it might be there, is
+ * still given the lock: job.stands stays, so that giving up takes it away. */
+static void leave_inbox(tl_acquisition *a, tl_out *out) {
+    a->lining = a->listening = a->armed = false;
+    out->disarm = true;
+}
+
+static bool is_given(tl_acquisition *a, const tl_event *e);
+
 static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->answered = true;
     a->failures = 0;
@@ -177,6 +261,16 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     tl__out_words(out, TL_LITERAL("another holds it"));
     if (a->uncertain && a->attempt.result.checked && !tl__mono_before(e->sent, a->harmless))
         a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
+    bool may = may_line(a, e), begins = !a->listening && may;
+    if (a->lining && !may)
+        leave_inbox(a, out);
+    a->lining = a->lining || begins;
+    if (a->job.join && a->lining) {
+        a->job.place = a->attempt.result.place;
+        a->run = e->run;
+    }
+    if (is_given(a, e))
+        return TL_END;
     tl_mono next = a->planned;
     if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
         int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e);
@@ -184,13 +278,12 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
             return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
         next = in_time(a, e, tl__mono_add_ms(e->now, pause));
     }
-    if (!a->listening && !a->attempt.result.silent) {
-        a->listening = true;
-        out->arm = true;
-        out->topic = a->job.sidecar;
-        bool watch = a->job.protocol->watching && a->retry.kind == TL_RETRY_AUTO;
-        out->watched = watch ? a->job.key : (tl_bytes){0};
+    if (!a->listening && begins) {
+        listen_to_inbox(a, out);
+        return pause_until(a, a->armed ? e->now : next, out);
     }
+    if (!a->listening && !out->disarm && !a->attempt.result.silent)
+        listen(a, out);
     if (!a->woken)
         return pause_until(a, next, out);
     a->planned = next;
@@ -199,8 +292,12 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     return status;
 }
 
-static void doubt(tl_acquisition *a, tl_mono harmless) {
-    a->harmless = a->uncertain ? tl__mono_max(a->harmless, harmless) : harmless;
+static void doubt(tl_acquisition *a, tl_mono harmless, bool killable) {
+    if (!a->uncertain)
+        a->harmless = a->unkillable = (tl_mono){0};
+    a->harmless = tl__mono_max(a->harmless, harmless);
+    if (!killable)
+        a->unkillable = tl__mono_max(a->unkillable, harmless);
     a->uncertain = true;
 }
 
@@ -220,6 +317,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     const tl_result *r = &a->attempt.result;
     if (r->code == TL_OK && tl__mono_before(e->now, r->deadline)) {
         a->result = *r;
+        a->result.proof.doubted = a->uncertain;
         return TL_END;
     }
     if (r->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
@@ -229,8 +327,13 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     }
     if (r->code == TL_EBUSY)
         return busy(a, e, out);
+    bool killable = e->kind == TL_FAILED && e->native && e->maybe_sent && e->id != 0;
+    if (killable) {
+        a->kill_id = e->id;
+        a->kill_run = e->run;
+    }
     if (r->maybe && r->code == TL_EUNCERTAIN)
-        doubt(a, r->harmless);
+        doubt(a, r->harmless, killable);
     else if (r->maybe) {
         a->unwanted = true;
         lift_limit(a);
@@ -250,28 +353,91 @@ static tl_status drop(tl_acquisition *a, const tl_event *e, tl_out *out) {
     return status;
 }
 
+/* A look that is still on its way would stand in line anew: `spent` knows the last token only. */
+static bool may_return(const tl_acquisition *a, const tl_event *e) {
+    return a->job.stands && a->uncertain && tl__mono_before(e->now, a->harmless) &&
+           tl__mono_before(a->harmless, a->limit);
+}
+
+static tl_status reach_to_kill(tl_acquisition *a, tl_out *out) {
+    a->next = TL_NEVER;
+    a->killing = false;
+    out->until = a->limit;
+    tl__out_send(out, ++a->ticket, a->limit);
+    return TL_GO;
+}
+
+/* First the connection is ended whose request may come late; then what it may have done is undone. */
+static tl_status clean_kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    out->until = a->limit;
+    if (e->kind == TL_REPLY && !a->killing && must_kill(a, e)) {
+        a->killing = true;
+        return kill(a, e, out);
+    }
+    if (a->killing)
+        killed(a, e);
+    if (e->kind == TL_REPLY) {
+        a->kill_id = 0;
+        return drop(a, e, out);
+    }
+    a->next = tl__mono_add_ms(e->now, tl__backoff_ms(++a->failures, &a->random));
+    out->until = tl__mono_min(a->next, a->limit);
+    return TL_GO;
+}
+
 static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (!tl__mono_before(e->now, a->limit))
         return TL_END; /* by now it has expired */
     if (!tl__mono_before(e->now, a->next))
-        return drop(a, e, out);
+        return a->kill_id ? reach_to_kill(a, out) : drop(a, e, out);
+    if (a->kill_id && (e->kind == TL_REPLY || e->kind == TL_FAILED) && e->ticket == a->ticket)
+        return clean_kill(a, e, out);
     if (e->kind == TL_REPLY || e->kind == TL_FAILED) {
         if (tl__attempt_step(&a->attempt, &a->job, e, out) != TL_END) {
             out->until = tl__mono_min(a->next, a->limit);
             return TL_GO;
         }
         tl_err code = a->attempt.result.code;
-        if (code != TL_EUNAVAILABLE && code != TL_EUNCERTAIN)
+        bool done = code != TL_EUNAVAILABLE && code != TL_EUNCERTAIN;
+        if (done && !may_return(a, e))
             return TL_END;
+        if (done) {
+            a->next = a->harmless;
+            out->until = tl__mono_min(a->next, a->limit);
+            return TL_GO;
+        }
         a->next = tl__mono_add_ms(e->now, tl__backoff_ms(++a->failures, &a->random));
     }
     out->until = tl__mono_min(a->next, a->limit);
     return TL_GO;
 }
 
+/* ---- in line --------------------------------------------------------------------------------- */
+
+/* Given while a look was in flight, which was answered without knowing of it: it was executed before. */
+static bool is_given(tl_acquisition *a, const tl_event *e) {
+    bool granted = a->granted && a->attempt.result.server_us <= a->grant.at_us;
+    tl_mono deadline;
+    a->granted = false;
+    if (!granted || !tl__line_believe(&a->grant, a->run, &a->job, e, &deadline))
+        return false;
+    a->result = (tl_result){
+        .code = TL_OK,
+        .deadline = deadline,
+        .fence = a->grant.fence,
+        .waiting = (int32_t)(a->grant.others < INT32_MAX ? a->grant.others : INT32_MAX)};
+    a->result.proof.held_by = 1 + TL_TOKEN;
+    a->result.proof.doubted = a->uncertain;
+    a->result.proof.unbound = true; /* kept for a short time until the first renewal */
+    return true;
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static tl_status begin(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    a->lining = a->lining && may_line(a, e);
+    if (a->lining)
+        listen_to_inbox(a, out);
     a->start = e->now;
     a->limit = tl__mono_add_ms(e->now, wait_is_open(a) ? a->connect_ms : a->wait_ms);
     return reach(a, out);
@@ -284,17 +450,29 @@ static bool is_hopeless(tl_acquisition *a, const tl_event *e) {
     return a->wait_ms == 0 && a->absences > 1 && !a->uncertain && !a->unwanted;
 }
 
+static tl_status reach_failed(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    keep_trouble(a, e, TL_EUNAVAILABLE, e->words); /* as it ends, if it does here */
+    if (tl__mono_before(e->now, a->limit) && !is_hopeless(a, e))
+        return failed(a, e, e->why, out);
+    a->failures++;
+    return run_out(a, e, out);
+}
+
 static tl_status on_answer(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (e->ticket != a->ticket || a->state == PAUSING)
         return stay(a, out);
+    if (a->state == KILLING) {
+        killed(a, e);
+        return e->kind == TL_REPLY ? take(a, e, out) : reach_failed(a, e, out);
+    }
     if (a->state == REACHING) {
+        if (e->kind == TL_REPLY && must_kill(a, e)) {
+            a->state = KILLING;
+            return kill(a, e, out);
+        }
         if (e->kind == TL_REPLY)
             return take(a, e, out);
-        keep_trouble(a, e, TL_EUNAVAILABLE, e->words); /* as it ends, if it does here */
-        if (tl__mono_before(e->now, a->limit) && !is_hopeless(a, e))
-            return failed(a, e, e->why, out);
-        a->failures++;
-        return run_out(a, e, out);
+        return reach_failed(a, e, out);
     }
     tl_status status = tl__attempt_step(&a->attempt, &a->job, e, out);
     return status == TL_END ? attempt_ended(a, e, out) : status;
@@ -327,9 +505,23 @@ static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
     return on_timer(a, e, out);
 }
 
+/* What is not believed is looked at. */
+static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    a->granted = a->job.stands;
+    a->grant = *e->grant;
+    if (a->state == TAKING)
+        return TL_GO;
+    a->attempt.result.server_us = 0; /* whatever was answered before */
+    if (is_given(a, e))
+        return TL_END;
+    if (a->state == PAUSING && a->failures == 0)
+        a->next = e->now;
+    return on_timer(a, e, out);
+}
+
 static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->state == TAKING)
-        doubt(a, TL_NEVER);
+        doubt(a, a->job.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER, false);
     keep_words(a, TL_LITERAL("cancelled"));
     return give_up(a, e, TL_ECANCELLED, out);
 }
@@ -345,6 +537,7 @@ tl_status tl__acquire_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_ARMED:
     case TL_WATCHED:
     case TL_WOKEN: return on_wake(a, e, out);
+    case TL_GRANTED: return on_granted(a, e, out);
     case TL_TIMER: return on_timer(a, e, out);
     case TL_CANCEL: return on_cancel(a, e, out);
     }

@@ -6,7 +6,7 @@
 #include "protocol/look.h"
 
 enum { REACH = 1, QUESTION };
-enum { WAITERS = 10 }; /* item of the answer of look.lua */
+enum { WAITERS = 10, FIRST_IN_LINE = 12 }; /* items of the answer of look.lua */
 
 void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
                   int64_t connect_ms) {
@@ -37,6 +37,8 @@ static tl_status question(tl_ask *a, const tl_event *e, tl_out *out) {
     *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_LOOK, .nkeys = 2, .argc = 2};
     c->argv[0] = a->key;
     c->argv[1] = a->sidecar;
+    if (a->most > 0)
+        c->argv[c->argc++] = tl__out_int(out, a->most);
     return TL_GO;
 }
 
@@ -47,6 +49,22 @@ static void fill(tl_ask *a, tl_bytes kind, const tl_reply *answer, int64_t now_u
         stamps->explain(&a->info, a->legacy, a->key, tl__reply_item(answer, TL_LOOK_VALUE), now_us);
 }
 
+static void tell_line(const tl_ask *a, const tl_reply *answer, int64_t now_us) {
+    for (uint32_t i = 0; i < a->most; i++) {
+        tl_bytes entry;
+        tl_waiting w;
+        int64_t place_us;
+        size_t at = FIRST_IN_LINE + 2 * (size_t)i;
+        if (!tl__reply_text(tl__reply_item(answer, at), &entry))
+            return;
+        if (!tl__reply_int(tl__reply_item(answer, at + 1), &place_us))
+            place_us = 0;
+        tl__look_waiting(&w, entry, place_us, now_us);
+        w.place = i + 1;
+        a->told(&w, a->ctx);
+    }
+}
+
 /* The answer of look.lua. */
 static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_bytes kind;
@@ -55,7 +73,8 @@ static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
         !tl__reply_time(e->reply, 8, &now_us))
         return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
     fill(a, kind, e->reply, now_us);
-    a->info.waiters = tl__look_waiters(e->reply, WAITERS);
+    tl__look_waiters(&a->info, e->reply, WAITERS);
+    tell_line(a, e->reply, now_us);
     return TL_END;
 }
 

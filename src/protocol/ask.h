@@ -14,6 +14,9 @@ typedef struct {
     tl_lock_info info;
     int64_t attempt_ms, connect_ms;
     const tl_legacy *legacy; /**< see tl__look_fill */
+    tl_waiting_fn told;      /**< of so many in line at most; 0: of none */
+    void *ctx;
+    uint32_t most;
     uint16_t ticket;
     bool may_get; /**< if the server has no EVAL, GET will do */
     bool plain;   /**< GET at once */

@@ -17,6 +17,11 @@ void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t 
     a->result.harmless = TL_NEVER;
 }
 
+tl_mono tl__attempt_harmless(const void *attempt) {
+    const tl_try *a = attempt;
+    return a->bounded ? a->by : TL_NEVER;
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 void tl__try_add(tl_command *c, tl_bytes arg) {
@@ -238,6 +243,7 @@ static tl_status answered_by(tl_try *a, const tl_job *job, const tl_event *e, tl
 
 static tl_status failed(tl_try *a, const tl_event *e, tl_out *out) {
     bool maybe = e->maybe_sent && !is_harmless(a);
+    a->bounded = a->bounded && !e->native;
     out->sys_errno = e->sys_errno;
     return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->why, maybe, e->words, out);
 }

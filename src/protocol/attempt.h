@@ -30,6 +30,9 @@ void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t 
  *  send or to TL_END. The same job each time. */
 tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out);
 
+/** When a request in flight is refused by a server that checks: TL_NEVER when it carries no limit. */
+tl_mono tl__attempt_harmless(const void *attempt);
+
 /** The answer is an error, and means what it says. */
 tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 

@@ -18,16 +18,20 @@ static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, QUESTION, tl__mono_add_ms(e->now, b->attempt_ms));
     tl_command *c = &send->command[send->count++];
     b->ticket = QUESTION;
-    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_BREAK, .nkeys = 2, .argc = 6};
+    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_BREAK, .nkeys = 4, .argc = 8};
+    char counter[TL_COUNTER_SIZE];
     c->argv[0] = b->key;
     c->argv[1] = b->sidecar;
-    c->argv[2] = c->argv[3] = TL_LITERAL("");
+    c->argv[2] = tl__out_copy(out, tl__counter(counter, &b->slot), (tl_bytes){0});
+    c->argv[3] = b->line;
+    c->argv[4] = c->argv[5] = TL_LITERAL("");
     if (b->seen) {
-        c->argv[2] = tl__out_copy(out, TL_LITERAL("="), tl__bytes_of(b->seen->value));
-        c->argv[3] = tl__out_int(out, (int64_t)b->seen->fence);
+        c->argv[4] = tl__out_copy(out, TL_LITERAL("="), tl__bytes_of(b->seen->value));
+        if (b->seen->by_tidelock) /* else S knew nothing of the holder, and may by now */
+            c->argv[5] = tl__out_int(out, (int64_t)b->seen->fence);
     }
-    c->argv[4] = b->who;
-    c->argv[5] = tl__out_int(out, IDLE_MS);
+    c->argv[6] = b->who;
+    c->argv[7] = tl__out_int(out, IDLE_MS);
     return TL_GO;
 }
 

@@ -12,7 +12,8 @@
 typedef struct {
     tl_result result; /**< OK, EEXPIRED: nothing was there, ETAKEN: another's, EINVALID: no lock;
                            EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
-    tl_bytes key, sidecar, who;
+    tl_bytes key, sidecar, line, who;
+    tl_slot_tag slot;
     const tl_lock_info *seen; /**< NULL: whatever is there */
     int64_t attempt_ms, connect_ms;
     uint16_t ticket;

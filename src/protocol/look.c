@@ -6,6 +6,8 @@
 
 #define HEX_TOKEN_MIN 32
 #define HEX_TOKEN_MAX 40
+#define HOST_SIZE (sizeof((tl_lock_info *)0)->host)
+#define SERVICE_SIZE (sizeof((tl_lock_info *)0)->service)
 
 static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
     int64_t v;
@@ -13,7 +15,8 @@ static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
 }
 
 /* "host pid service" */
-static void read_owner(tl_lock_info *info, tl_bytes owner) {
+static void read_owner(tl_bytes owner, char host[HOST_SIZE], int64_t *pid,
+                       char service[SERVICE_SIZE]) {
     const char *end = owner.p + owner.n;
     const char *first = memchr(owner.p, ' ', owner.n);
     if (!first)
@@ -21,10 +24,9 @@ static void read_owner(tl_lock_info *info, tl_bytes owner) {
     const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
     if (!second)
         return;
-    tl__bytes_print(info->host, sizeof info->host, tl__bytes(owner.p, (size_t)(first - owner.p)));
-    (void)tl__bytes_to_int(tl__bytes(first + 1, (size_t)(second - first - 1)), &info->pid);
-    tl__bytes_print(info->service, sizeof info->service,
-                    tl__bytes(second + 1, (size_t)(end - second - 1)));
+    tl__bytes_print(host, HOST_SIZE, tl__bytes(owner.p, (size_t)(first - owner.p)));
+    (void)tl__bytes_to_int(tl__bytes(first + 1, (size_t)(second - first - 1)), pid);
+    tl__bytes_print(service, SERVICE_SIZE, tl__bytes(second + 1, (size_t)(end - second - 1)));
 }
 
 /* Does the sidecar know the holder? Then *value is what K holds, or held until it was deleted. */
@@ -44,7 +46,7 @@ static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes *value,
     }
     info->held_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
     if (tl__reply_text(tl__reply_item(r, TL_LOOK_OWNER), &owner))
-        read_owner(info, owner);
+        read_owner(owner, info->host, &info->pid, info->service);
 }
 
 static bool is_hex(char c) {
@@ -88,14 +90,38 @@ void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl
     tl__bytes_print(info->value, sizeof info->value, is_text || !info->held ? value : kind);
     info->remaining_ms = left >= 0 ? left : -1;
     info->fence = fence > 0 ? (uint64_t)fence : 0;
-    info->held_ms = info->waiters = -1;
+    info->held_ms = info->waiters = info->in_line = -1;
     read_sidecar(info, answer, &value, now_us);
     tell_protocol(info, legacy, key, value, now_us);
 }
 
-int64_t tl__look_waiters(const tl_reply *answer, size_t i) {
-    int64_t n = number(answer, i, -1);
-    return n >= 0 ? n : -1;
+void tl__look_waiters(tl_lock_info *info, const tl_reply *answer, size_t i) {
+    int64_t listen = number(answer, i, -1), stand = number(answer, i + 1, 0);
+    info->in_line = stand >= 0 ? stand : -1;
+    info->waiters = listen >= 0 && stand >= 0 ? tl__add_sat(listen, stand) : -1;
+}
+
+/* The next word; p NULL: there is none. */
+static tl_bytes word(tl_bytes *text) {
+    const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
+    if (!space)
+        return (tl_bytes){0};
+    tl_bytes found = tl__bytes(text->p, (size_t)(space - text->p));
+    *text = tl__bytes(space + 1, text->n - found.n - 1);
+    return found;
+}
+
+/* "TOKEN LIFETIME NUMBERS INBOX OWNER" */
+void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t now_us) {
+    *ret = (tl_waiting){.size = sizeof *ret, .waited_ms = -1};
+    if (place_us > 0 && place_us <= now_us)
+        ret->waited_ms = (now_us - place_us) / 1000;
+    (void)word(&entry);
+    (void)word(&entry);
+    tl_bytes numbers = word(&entry), inbox = word(&entry);
+    ret->fair = numbers.p && tl__bytes_eq(numbers, TL_LITERAL("1"));
+    if (inbox.p)
+        read_owner(entry, ret->host, &ret->pid, ret->service);
 }
 
 bool tl__look_is_lock(const tl_lock_info *info) {

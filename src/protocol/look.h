@@ -21,8 +21,11 @@ enum {
     TL_LOOK_OWNER
 };
 
-/** How many listen on S: item i of an answer; -1: it doesn't tell. */
-int64_t tl__look_waiters(const tl_reply *answer, size_t i);
+/** Who waits, from items i and i + 1 of an answer: how many listen on S, and how many stand in line. */
+void tl__look_waiters(tl_lock_info *info, const tl_reply *answer, size_t i);
+
+/** What an entry of the line says of who stands there, at a place that was drawn at place_us. */
+void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t now_us);
 
 /** Fill info, all but the waiters. legacy: what the asker knows of legacy clients; NULL: nothing. kind: K's type. answer: nothing of it is trusted. */
 void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes kind,

@@ -15,7 +15,8 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     tl_send *send = &out->send;
     out->sends++; /* a second would be a mistake, which tests notice */
     send->ticket = ticket;
-    send->count = 0;
+    send->count = send->native = 0;
+    send->here = false;
     send->pin = NULL;
     send->by = by;
     return send;
@@ -95,9 +96,12 @@ static bool is_unknown_in_script(tl_bytes error) {
            memmem(error.p, error.n, valkey, sizeof valkey - 1) != NULL;
 }
 
-/* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's. */
+/* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's, and one of a
+ * transaction that ends what was begun. */
 static bool has_code(tl_bytes error, const char *const *codes) {
-    bool wrapped = tl__from_script(error);
+    static const char abort[] = "EXECABORT";
+    bool aborts = error.n >= sizeof abort - 1 && memcmp(error.p, abort, sizeof abort - 1) == 0;
+    bool wrapped = aborts || tl__from_script(error);
     for (; *codes; codes++) {
         size_t n = strlen(*codes);
         bool first = error.n >= n && memcmp(error.p, *codes, n) == 0 &&

@@ -24,6 +24,8 @@
  *     TL_WATCHED tells that the next change will be (armed); a change is a TL_WATCHED again, since
  *     what is told once must be asked for anew; and armed false says that there may have been one, and
  *     that the next may not be told.
+ *   - With `token` set the topic is an inbox: a message that grants the lock to this token is a TL_GRANTED,
+ *     and one that says to look a TL_WOKEN.
  *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
  *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
  *   - It merges out->bracket into the anchor of the server that answered.
@@ -48,6 +50,7 @@
 #include "ground/token.h"
 #include "wire/command.h"
 #include "wire/interval.h"
+#include "wire/keys.h"
 #include "wire/reply.h"
 
 /** Something of ../compat, which enters all else by constant tables alone: its address, or NULL in a build
@@ -59,9 +62,10 @@
 #endif
 
 #define TL_NOTE_MAX 2
-#define TL_SCRATCH 512 /**< room in tl_out for the text of numbers and stamps */
+#define TL_SCRATCH 1024 /**< room in tl_out for the text of numbers and stamps */
 #define TL_WORDS_SIZE 200
 #define TL_KEPT_MAX 4
+#define TL_FENCES 64 /**< fencing numbers that are reserved at once for passing a lock on */
 
 /** Something that a protocol of ../compat has read, and wants kept for all of a client's machines. What
  *  it is, is its own business. */
@@ -99,9 +103,14 @@ typedef struct {
 typedef struct {
     uint16_t ticket;
     uint8_t count;
+    /** The last of these commands, behind `count` others, that are sent in their place by a connection over which
+     *  the counter of `slot` was raised by a script not longer than TL_RAISED_MS ago (tl__conn_raised). 0: none. */
+    uint8_t native;
+    tl_slot_tag slot;
+    bool here;         /**< over the connection that has answered last, or not at all */
     const tl_pin *pin; /**< NULL: none */
     tl_mono by;        /**< no answer by then: FAILED */
-    tl_command command[TL_COMMANDS_MAX];
+    tl_command command[TL_COMMANDS_BOTH];
 } tl_send;
 
 typedef enum {
@@ -111,9 +120,20 @@ typedef enum {
     TL_ARMED,
     TL_WATCHED,
     TL_WOKEN,
+    TL_GRANTED,
     TL_TIMER,
     TL_CANCEL
 } tl_event_kind;
+
+/** A lock is given to one who stands in line: what the message says, and how it came. */
+typedef struct {
+    uint64_t fence;   /**< the first of those reserved */
+    int64_t at_us;    /**< when, by the server's clock */
+    int64_t lease_ms; /**< for so long from then on it is kept for him */
+    int64_t others;   /**< who stand in line behind him */
+    uint64_t run;     /**< of the server that sent it, as tl_event's */
+    tl_mono arrived;
+} tl_grant;
 
 typedef struct {
     tl_event_kind kind;
@@ -126,12 +146,18 @@ typedef struct {
         *reply; /**< REPLY: `count` of them, valid during this call only. WATCHED, to a hold:
                                 what its key holds now, or an error */
     uint8_t count;
-    bool maybe_sent; /**< FAILED: some byte may have reached the server */
-    tl_err why;      /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
-    int sys_errno;   /**< FAILED: behind it, or 0 */
-    bool absent;     /**< FAILED: nobody is there to connect to, and will not be in a moment */
-    tl_bytes words;  /**< for a person. FAILED: what went wrong. REPLY: who answered, or empty */
-    bool armed;      /**< ARMED, WATCHED */
+    uint64_t run; /**< REPLY: the run of the server that answered; 0: it isn't known */
+    bool
+        stale; /**< REPLY, native: too long after the counter was raised for its number to be believed */
+    bool native; /**< REPLY, FAILED: it was sent in its native form, to `run`, */
+    int64_t id;  /**< over the connection that the server knows by this number; 0: unknown */
+    const tl_grant *grant; /**< GRANTED */
+    bool maybe_sent;       /**< FAILED: some byte may have reached the server */
+    tl_err why;            /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
+    int sys_errno;         /**< FAILED: behind it, or 0 */
+    bool absent;    /**< FAILED: nobody is there to connect to, and will not be in a moment */
+    tl_bytes words; /**< for a person. FAILED: what went wrong. REPLY: who answered, or empty */
+    bool armed;     /**< ARMED, WATCHED */
 } tl_event;
 
 typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;
@@ -150,8 +176,12 @@ typedef struct {
     bool arm, disarm;
     tl_bytes topic;
     tl_bytes watched; /**< arm: n 0: no key */
+    tl_bytes token;   /**< arm: the topic is an inbox; n 0: it isn't */
+    bool armed; /**< arm, an inbox: its messages come in already, as it seems; told if they don't */
     tl_mono until;
     int64_t slack_ns; /**< TIMER may come so much later without harm */
+    bool raised;      /**< this reply says that a script has raised the counter of `slot` */
+    tl_slot_tag slot;
     bool has_bracket;
     tl_interval bracket;
     uint8_t level;  /**< learned of the server, in the protocol's own terms; 0: nothing */
@@ -173,7 +203,7 @@ typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
 /** Empty it, without touching the parts that the counts already mark as empty. */
 static inline void tl__out_clear(tl_out *out) {
     out->sends = out->notes = 0;
-    out->arm = out->disarm = out->has_bracket = out->keeps = out->clock_off = false;
+    out->arm = out->disarm = out->has_bracket = out->keeps = out->clock_off = out->raised = false;
     out->until = TL_NEVER;
     out->slack_ns = 0;
     out->level = 0;
@@ -212,21 +242,34 @@ typedef struct {
     tl_mono capped_until; /**< ns 0: nothing is capped */
     int64_t proved_us;    /**< server time of the last take or keep that worked */
     int64_t stamp_ms;     /**< the end that K's stamp told then; 0: K holds a token */
+    int64_t stood_ms;     /**< got past its own entry in line, of this lifetime; 0: not so */
     uint8_t held_by;      /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
+    bool doubted;         /**< a request for it went unanswered: it may come yet */
+    bool unbound;         /**< S doesn't know of it before its first renewal */
     bool elsewhere;       /**< taken by another handle, of which only the token is known */
 } tl_proof;
 
 /** What a machine is asked to do. Bytes outlive the machine, detached or not. */
 typedef struct {
     const struct tl_protocol *protocol;
-    tl_bytes key, sidecar;
-    tl_bytes owner; /**< "host pid service", for others to read */
+    tl_bytes key, sidecar, line;
+    tl_slot_tag slot; /**< of all these keys */
+    tl_bytes owner;   /**< "host pid service", for others to read */
     tl_token token;
     int64_t ttl_ms;
     int64_t attempt_ms;
     int64_t restart_quiet_ms;
     int32_t wait_replicas, wait_replicas_ms;
+    tl_bytes
+        inbox; /**< TAKE: by which it is told when its turn in line has come; n 0: it stands in none */
+    int64_t place;  /**< TAKE: in line, as the server told; 0: none */
+    bool join;      /**< TAKE: stand in line, or look how far it has come */
+    bool stands;    /**< DROP: it may stand in line */
+    bool fair;      /**< it takes its turn in line whatever happens */
     int32_t fences; /**< TAKE: how many fencing numbers to reserve; 0 as 1 */
+    bool in_vain;   /**< DROP: of what may be, or may yet be, where a take went unanswered */
+    bool bind;      /**< TAKE: S is to bind others from the take on, not from the first renewal */
+    uint64_t fence; /**< KEEP: for S, should it not be known there */
     tl_rules rules;
     tl_proof proof;   /**< KEEP and DROP: of the hold */
     tl_mono believed; /**< KEEP and DROP: the deadline so far */
@@ -252,14 +295,18 @@ typedef struct {
     tl_proof proof;   /**< TAKE and KEEP, OK */
     bool stamp_is_token; /**< TAKE, OK: proof.stamp_ms, as text, is the only token that there is */
     bool last;           /**< EUNCERTAIN: asking again could do harm */
-    bool stolen;         /**< KEEP, ELOST: by a client whose clock was thief_ahead_ms ahead */
+    int64_t
+        place; /**< TAKE, in line: its place; how many are before it, and how many stand there */
+    int32_t before, waiting;
+    int64_t server_us; /**< TAKE, in line: the server's time then */
+    bool stolen;       /**< KEEP, ELOST: by a client whose clock was thief_ahead_ms ahead */
     int64_t thief_ahead_ms;
 } tl_result;
 
 /** One step of a machine that a driver can run. */
 typedef tl_status (*tl_step)(void *machine, const tl_event *event, tl_out *out);
 
-#define TL_ATTEMPT_SIZE 232
+#define TL_ATTEMPT_SIZE 256
 
 /** Room for any protocol's attempt. */
 typedef union {
@@ -327,6 +374,8 @@ typedef struct tl_protocol {
                     tl_rules *ret, int64_t *ttl_ms, tl_error *err);
     /** Why a hold that was acquired without scripts is not extended, in words; NULL: all are. */
     const char *(*never_renewed)(const tl_rules *rules);
+    /** NULL: those who wait don't stand in line; or: may they at this server, as far as is known? */
+    bool (*lines)(const tl_server *server);
     bool reads_wall; /**< it wants tl_server.wall_us */
     /** How a holder, or who waits for one, is told at once when K changes; NULL: it isn't. */
     const struct tl_watching *watching;

@@ -1,29 +1,234 @@
 /*
  * The token protocol. K holds a random token with a lifetime, S beside it the token, the
- * fence and until when it binds; scripts in src/wire/scripts do each step in one go. This file says
- * what to send and what an answer means; it must never count on more time than the answer proves.
+ * fence and until when it binds. The usual take is a transaction of native commands, which leaves S to the first
+ * renewal; everything else, and whatever a take finds unusual, scripts in src/wire/scripts do in one go. This
+ * file says what to send and what an answer means; it must never count on more time than the answer proves, nor
+ * on a fencing number that may be behind another's.
  */
 #include "protocol/sidecar.h"
 
-static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_sidecar_write write = {
+#define BEHIND_US 1000000             /* a number is no further behind the server's clock */
+#define AHEAD_US INT64_C(86400000000) /* nor ahead of it */
+
+/* Learned of a server: it refuses the native form; it can't have a line. */
+enum { LEVEL_SCRIPTS = 1, LEVEL_NO_LINE = 2 };
+
+/* The replies of the native form, and the items of the last of them. */
+enum { MULTI, SET, INCR, HMGET, EXEC };
+enum { S_TOKEN, S_UNTIL, S_FENCE, S_LINE };
+
+typedef struct {
+    tl_try try;
+    bool set;     /* K is ours by the native form, which wasn't enough */
+    bool joining; /* the line is being asked for */
+} token_try;
+
+_Static_assert(sizeof(token_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static tl_command *native(tl_send *send, tl_bytes name) {
+    tl_command *c = &send->command[send->count + send->native++];
+    *c = (tl_command){.form = TL_ARGV, .argc = 1};
+    c->argv[0] = name;
+    return c;
+}
+
+/* Beside the script that does the same. The counter goes up by one, or by as many as are wanted. */
+static void add_native(const tl_job *job, tl_send *send, tl_out *out) {
+    tl_bytes counter = send->command[0].argv[2], px = send->command[0].argv[5];
+    send->slot = job->slot;
+    (void)native(send, TL_LITERAL("MULTI"));
+    tl_command *c = native(send, TL_LITERAL("SET"));
+    tl__try_add(c, job->key);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, TL_LITERAL("NX"));
+    tl__try_add(c, TL_LITERAL("PX"));
+    tl__try_add(c, px);
+    c = native(send, job->fences > 1 ? TL_LITERAL("INCRBY") : TL_LITERAL("INCR"));
+    tl__try_add(c, counter);
+    if (job->fences > 1)
+        tl__try_add(c, tl__out_int(out, job->fences));
+    c = native(send, TL_LITERAL("HMGET"));
+    tl__try_add(c, job->sidecar);
+    tl__try_add(c, TL_LITERAL("token"));
+    tl__try_add(c, TL_LITERAL("until"));
+    tl__try_add(c, TL_LITERAL("fence"));
+    tl__try_add(c, TL_LITERAL("line"));
+    (void)native(send, TL_LITERAL("EXEC"));
+    if (send->count > 1) {
+        send->command[send->count + send->native] = send->command[1]; /* WAIT */
+        send->native++;
+    }
+}
+
+static tl_sidecar_write usual(const tl_job *job) {
+    return (tl_sidecar_write){
         .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
+}
+
+/* A first take alone may be native: a token that was asked for before may be held already. What it says is
+ * judged by the server's clock. */
+static bool may_be_native(const tl_job *job, const tl_event *e) {
+    return !job->bind && !job->again && e->server->anchor.known &&
+           !(e->server->level & LEVEL_SCRIPTS);
+}
+
+static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_sidecar_write write = usual(job);
     switch ((tl_op)a->op) {
-    case TL_ACQUIRE: tl__sidecar_send_acquire(a, job, &write, e, out); break;
+    case TL_ACQUIRE:
+        ((token_try *)a)->set =
+            false; /* what was another protocol's attempt may have become this */
+        ((token_try *)a)->joining = job->join;
+        if (job->join)
+            tl__sidecar_send_join(a, job, e, out);
+        else
+            tl__sidecar_send_acquire(a, job, &write, e, out);
+        if (!job->join && may_be_native(job, e))
+            add_native(job, &out->send, out);
+        break;
     case TL_RENEW: tl__sidecar_send_renew(a, job, &write, e, out); break;
     case TL_RELEASE: tl__sidecar_send_release(a, job, out); break;
     }
     return TL_GO;
 }
 
-static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_sidecar_answer answer;
-    if (!tl__sidecar_acquired(a, job, e, out, &answer))
+/* Have the script judge, on the server, what the native form has found. */
+static tl_status ask_script(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char late[] = "no time is left to ask again";
+    const tl_sidecar_write write = usual(job);
+    if (!tl__mono_before(e->now, a->until))
+        return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+    a->asked = e->now;
+    a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
+    ((token_try *)a)->joining = false;
+    tl__sidecar_send_acquire(a, job, &write, e, out);
+    return TL_GO;
+}
+
+/* ---- answers of the native form -------------------------------------------------------------- */
+
+static int64_t number_of(const tl_reply *item) {
+    int64_t v;
+    return item && tl__reply_int(item, &v) ? v : 0;
+}
+
+/* Does S name another, for whom it binds for so long yet? 0: it doesn't. */
+static int64_t bound_us(const tl_job *job, const tl_reply *s, tl_interval now) {
+    tl_bytes token;
+    if (!tl__reply_text(tl__reply_item(s, S_TOKEN), &token) || token.n == 0 ||
+        tl__bytes_eq(token, tl__token_bytes(&job->token)))
+        return 0;
+    int64_t left = number_of(tl__reply_item(s, S_UNTIL)) - now.lo;
+    return left >= 0 ? left + 1 : 0;
+}
+
+/* Not behind the clock, as after a failover that lost the last of them, and not behind what S tells. */
+static bool is_good_number(int64_t last, const tl_reply *s, tl_interval now) {
+    return last >= now.lo - BEHIND_US && last <= now.hi + AHEAD_US && s->type == TL_REPLY_ARRAY &&
+           last > number_of(tl__reply_item(s, S_FENCE));
+}
+
+static bool is_line(const tl_reply *s) {
+    tl_bytes line;
+    return tl__reply_text(tl__reply_item(s, S_LINE), &line) && line.n > 0;
+}
+
+/* K is another's. Whose, and for how long, only S tells, once it knows. */
+static tl_status native_busy(tl_try *a, const tl_event *e, int64_t left_us) {
+    a->result.announced = left_us > 0;
+    return tl__try_busy(a, e, left_us > 0 ? left_us / 1000 : -1);
+}
+
+static bool is_text(const tl_reply *reply, tl_bytes text) {
+    tl_bytes found;
+    return reply && tl__reply_text(reply, &found) && tl__bytes_eq(found, text);
+}
+
+/* One of the commands was refused: none was executed, unless it was MULTI. Where it is for good, for want of
+ * the command or of the right to it, the script does. */
+static tl_status native_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_reply *first = e->reply;
+    while (first->type != TL_REPLY_ERROR)
+        first++;
+    bool set = is_text(&e->reply[SET], TL_LITERAL("OK"));
+    tl_err code = tl__refusal(first->text);
+    ((token_try *)a)->set = set;
+    if (code == TL_EUNSUPPORTED || code == TL_EDENIED) {
+        out->level = e->server->level | LEVEL_SCRIPTS;
+        return ask_script(a, job, e, out);
+    }
+    (void)tl__try_refused(a, first->text, set, &a->row->who, out);
+    a->result.harmless = e->now;
+    return TL_END;
+}
+
+/* Without a limit: SET heeds none. */
+static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_reply *exec = &e->reply[EXEC], *set = tl__reply_item(exec, 0),
+                   *s = tl__reply_item(exec, 2);
+    a->bounded = false;
+    if (e->reply[MULTI].type == TL_REPLY_ERROR || exec->type == TL_REPLY_ERROR)
+        return native_refused(a, job, e, out);
+    if (exec->type != TL_REPLY_ARRAY || exec->count != 3)
         return tl__try_malformed(a, out);
+    if (set->type == TL_REPLY_ERROR) { /* from before NX and PX */
+        out->level = e->server->level | LEVEL_SCRIPTS;
+        return ask_script(a, job, e, out);
+    }
+    tl_interval now = tl__try_server_us(e, e->now);
+    int64_t last = number_of(tl__reply_item(exec, 1)), left_us = bound_us(job, s, now);
+    if (set->type == TL_REPLY_NIL)
+        return native_busy(a, e, left_us);
+    if (!is_text(set, TL_LITERAL("OK")))
+        return tl__try_malformed(a, out);
+    ((token_try *)a)->set = true;
+    if (e->stale || !e->server->anchor.known || left_us > 0 || is_line(s) ||
+        !is_good_number(last, s, now))
+        return ask_script(a, job, e, out);
+    a->result.proof.unbound = true;
+    return tl__try_held(a, job, e, job->ttl_ms,
+                        (uint64_t)(last - (job->fences > 1 ? job->fences - 1 : 0)), out);
+}
+
+/* ---- answers of scripts ---------------------------------------------------------------------- */
+
+/* Where there can be no line it acquires the lock as those do who stand in none. */
+static tl_status join_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_sidecar_answer answer;
+    if (!tl__sidecar_joined(a, job, e, out, &answer))
+        return tl__try_malformed(a, out);
+    if (answer.status == -3) {
+        out->level = e->server->level | LEVEL_NO_LINE;
+        return ask_script(a, job, e, out);
+    }
+    a->result.proof.unbound = false;
     if (answer.status == 1)
         return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
     return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
                               : tl__sidecar_refused(a, answer.status, out);
+}
+
+static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_sidecar_answer answer;
+    if (e->native)
+        return native_answered(a, job, e, out);
+    if (((token_try *)a)->joining)
+        return join_answered(a, job, e, out);
+    if (!tl__sidecar_acquired(a, job, e, out, &answer))
+        return tl__try_malformed(a, out);
+    ((token_try *)a)->set = false;
+    a->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
+    a->result.proof.stood_ms = job->stands ? job->ttl_ms : 0; /* its turn is still to come */
+    if (answer.status == 1)
+        return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
+    return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
+                              : tl__sidecar_refused(a, answer.status, out);
+}
+
+static bool lines(const tl_server *server) {
+    return !(server->level & LEVEL_NO_LINE);
 }
 
 static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -45,18 +250,36 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
     return tl__try_malformed(a, out);
 }
 
+/* Who lacks the right to stand in line waits as where there is none. */
+static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (e->native)
+        return native_refused(a, job, e, out);
+    if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED) {
+        out->level = e->server->level | LEVEL_NO_LINE;
+        return ask_script(a, job, e, out);
+    }
+    return tl__attempt_refused(a, job, e, out);
+}
+
 static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
     (void)job;
     return a->op == TL_ACQUIRE && tl__try_is_outdated(a, e);
 }
 
+static bool leaves(const tl_try *a) {
+    return ((const token_try *)a)->set;
+}
+
 const tl_protocol tl__protocol_token = {
     .name = "token",
-    .size = sizeof(tl_try),
+    .size = sizeof(token_try),
     .id = TL_TOKEN,
     .send = ask,
     .answered = answered,
+    .refused = refused,
     .who = {"tokens need", TL_INSTEAD},
     .outdated = outdated,
+    .leaves = leaves,
+    .lines = lines,
     .no_fence = &tl__protocol_plain,
 };

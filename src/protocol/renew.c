@@ -6,10 +6,11 @@
 
 #include "protocol/attempt.h"
 
-#define EARLY_NS 1000000 /* LOST is said 1 ms early, so that a late timer is still in time */
-#define PARTS 3          /* renew at, and wait for an answer no longer than, a third */
-#define SLACK_PARTS 256  /* a renewal may be late by this part of what is left then */
-#define LEAST_NS 2000000 /* no shorter waits than this, however near the end */
+#define EARLY_NS 1000000    /* LOST is said 1 ms early, so that a late timer is still in time */
+#define PARTS 3             /* renew at, and wait for an answer no longer than, a third */
+#define SLACK_PARTS 256     /* a renewal may be late by this part of what is left then */
+#define FIRST_NS 1000000000 /* the first is due by then, where S is to know of the lock */
+#define LEAST_NS 2000000    /* no shorter waits than this, however near the end */
 
 void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
                     uint64_t seed) {
@@ -30,8 +31,11 @@ static int64_t part(const tl_renew *r, tl_mono now, int64_t parts) {
 
 static void plan(tl_renew *r, tl_mono now) {
     r->next = TL_NEVER;
+    int64_t ns = tl__ns_until(now, r->result.deadline) / PARTS;
+    if (r->job.proof.unbound && ns > FIRST_NS)
+        ns = FIRST_NS;
     if (!r->by_hand)
-        r->next = tl__mono_add_ns(now, tl__ns_until(now, r->result.deadline) / PARTS);
+        r->next = tl__mono_add_ns(now, ns);
 }
 
 static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
@@ -57,7 +61,11 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
 
 static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
     r->result.deadline = r->attempt.result.deadline;
+    bool doubted = r->job.proof.doubted;
+    int64_t stood_ms = r->job.proof.stood_ms;
     r->job.proof = r->attempt.result.proof;
+    r->job.proof.doubted = doubted;
+    r->job.proof.stood_ms = stood_ms;
     r->failures = 0;
     if (r->at_risk)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);

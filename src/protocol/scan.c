@@ -5,6 +5,7 @@
 #include "protocol/scan.h"
 
 #include "protocol/look.h"
+#include "wire/keys.h"
 
 #define AT_ONCE 100
 #define VALUE_MAX 128 /* of a token or stamp, with room to spare */
@@ -73,10 +74,11 @@ static tl_status ask(tl_scan *s, const tl_event *e, tl_out *out) {
 static void tell(const tl_scan *s, const tl_reply *item, int64_t now_us) {
     tl_lock_info info;
     tl_bytes key;
-    if (!tl__reply_text(tl__reply_item(item, 0), &key) || key.n == 0 || key.n > TL_KEY_MAX)
+    if (!tl__reply_text(tl__reply_item(item, 0), &key) || key.n == 0 || key.n > TL_KEY_MAX ||
+        tl__is_counter(key))
         return;
     tl__look_fill(&info, s->legacy, key, TL_LITERAL("string"), item, now_us);
-    info.waiters = tl__look_waiters(item, WAITERS);
+    tl__look_waiters(&info, item, WAITERS);
     if (tl__look_is_lock(&info))
         s->found(key.p, key.n, &info, s->ctx);
 }

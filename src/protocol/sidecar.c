@@ -5,7 +5,7 @@
 #include "protocol/sidecar.h"
 
 #define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
-#define KEEP_EACH 4                  /* arguments of keep.lua for each lock */
+#define KEEP_EACH 5                  /* arguments of keep.lua for each lock */
 #define IDLE_MS 3600000 /* S outlives a renewal by an hour; the other scripts know it */
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -18,15 +18,29 @@ static tl_command *script(tl_send *send, tl_script script, const tl_job *job) {
     return c;
 }
 
+/* With all keys of the lock. */
+static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_out *out) {
+    char counter[TL_COUNTER_SIZE];
+    tl_command *c = script(send, name, job);
+    c->nkeys = 4;
+    tl__try_add(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}));
+    tl__try_add(c, job->line);
+    return c;
+}
+
 /* Until when S binds: a time, or from when the script runs. */
 static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_out *out) {
     tl__try_add(c, w->until_us > 0 ? tl__out_at(out, w->until_us) : px);
 }
 
+bool tl__sidecar_binds(const tl_job *job) {
+    return job->bind || job->again;
+}
+
 void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
                               const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = script(send, TL_SCRIPT_TAKE, job);
+    tl_command *c = whole(send, TL_SCRIPT_TAKE, job, out);
     tl_interval now = tl__try_server_us(e, e->now);
     int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
@@ -36,15 +50,43 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
     tl__try_add(c, tl__out_int(out, not_after));
     tl__try_add(c, tl__out_int(out, now.lo));
     tl__try_add(c, tl__out_int(out, now.hi));
-    tl__try_add(c, job->owner);
-    if (job->fences > 1 || w->until_us > 0 || w->expect.n > 0) {
+    tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
+    bool odd = w->until_us > 0 || w->expect.n > 0;
+    if (job->fences > 1 || odd)
+        tl__try_add(c, tl__out_int(out, job->fences > 1 ? job->fences : 1));
+    if (odd) {
         tl__try_add(c, w->value);
         tl__try_add(c, w->expect);
         add_until(c, w, px, out);
     }
-    if (job->fences > 1)
-        tl__try_add(c, tl__out_int(out, job->fences));
     tl__try_add_wait(send, job, out);
+}
+
+void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->ticket, a->by);
+    tl_command *c = whole(send, TL_SCRIPT_JOIN, job, out);
+    int64_t not_after = tl__try_not_after_us(a, e, true);
+    a->bounded = not_after > 0;
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    tl__try_add(c, tl__out_int(out, not_after));
+    tl__try_add(c, job->owner);
+    tl__try_add(c, tl__out_int(out, job->fences));
+    tl__try_add(c, job->inbox);
+    tl__try_add(c, job->place > 0 ? tl__out_int(out, job->place) : TL_LITERAL(""));
+    tl__try_add_wait(send, job, out);
+}
+
+/* As join.lua writes it. */
+static tl_bytes entry_of(const tl_job *job, tl_out *out) {
+    int64_t ttl_ms = job->proof.stood_ms > 0 ? job->proof.stood_ms : job->ttl_ms;
+    const tl_bytes space = TL_LITERAL(" "),
+                   parts[] = {tl__token_bytes(&job->token), tl__out_int(out, ttl_ms),
+                              tl__out_int(out, job->fences), job->inbox, job->owner};
+    tl_bytes entry = tl__out_copy(out, parts[0], (tl_bytes){0});
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
+        entry.n += tl__out_copy(out, space, parts[i]).n; /* what is copied stands behind it */
+    return entry;
 }
 
 void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
@@ -55,11 +97,13 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
     c->each = KEEP_EACH;
     tl__try_add(c, tl__out_int(out, now.lo));
     tl__try_add(c, tl__out_int(out, IDLE_MS));
+    tl__try_add(c, job->owner);
     tl__try_add(c, tl__token_bytes(&job->token));
     tl__try_add(c, w->value);
     tl_bytes px = tl__out_int(out, w->px_ms);
     tl__try_add(c, px);
     add_until(c, w, px, out);
+    tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
     tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, w->binds)));
     tl__try_add(c, tl__out_int(out, now.hi));
     tl__try_add_wait(send, job, out);
@@ -68,6 +112,8 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
 void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_DROP, job);
     tl__try_add(c, tl__token_bytes(&job->token));
+    if (job->in_vain || job->proof.doubted || job->stands)
+        tl__try_add(c, job->stands ? entry_of(job, out) : TL_LITERAL(""));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -75,6 +121,11 @@ void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out) {
 static tl_bytes text_of(const tl_reply *reply) {
     tl_bytes text;
     return tl__reply_text(reply, &text) ? text : (tl_bytes){0};
+}
+
+void tl__sidecar_raised(const tl_job *job, tl_out *out) {
+    out->raised = true;
+    out->slot = job->slot;
 }
 
 /* The usual take: all of the lifetime, and the fence is the server's time. */
@@ -85,10 +136,19 @@ static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
         server_us >= FENCE_END)
         return false;
     tl__out_server_us(out, server_us, e);
+    tl__sidecar_raised(job, out);
     a->result.checked = true;
     *ret = (tl_sidecar_answer){
         .status = 1, .left_ms = job->ttl_ms, .server_us = server_us, .fence = (uint64_t)server_us};
     return true;
+}
+
+/* A repeated take may only have told what S has, while the counter is behind. Where the time is asked behind the
+ * number, which is by our own idea of it then, none but a first take is known to have drawn. */
+static bool has_drawn(const tl_try *a, const tl_job *job, int64_t last,
+                      const tl_sidecar_answer *answer) {
+    bool first = a->op == TL_ACQUIRE && !job->again;
+    return answer->status == 1 && (a->result.checked ? last >= answer->server_us : first);
 }
 
 bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
@@ -110,7 +170,39 @@ bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
     ret->fence = ret->status == 1 ? (uint64_t)(last - reserved + 1) : 0;
     ret->known = known == 1;
     a->result.checked = checked == 1;
+    if (has_drawn(a, job, last, ret))
+        tl__sidecar_raised(job, out);
     a->result.announced = ret->known;
+    return true;
+}
+
+bool tl__sidecar_joined(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+                        tl_sidecar_answer *ret) {
+    int64_t first, before, waiting, known;
+    tl_result *r = &a->result;
+    *ret = (tl_sidecar_answer){0};
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &ret->status) || ret->status < -3)
+        return false;
+    if (ret->status == -3)
+        return true;
+    if (!tl__reply_int(tl__reply_item(e->reply, 2), &ret->left_ms) ||
+        !tl__reply_int(tl__reply_item(e->reply, 3), &first) ||
+        !tl__reply_time(e->reply, 4, &ret->server_us) ||
+        !tl__reply_int(tl__reply_item(e->reply, 7), &before) ||
+        !tl__reply_int(tl__reply_item(e->reply, 8), &waiting) ||
+        !tl__reply_int(tl__reply_item(e->reply, 9), &known) ||
+        (ret->status == 1 && (first <= 0 || first >= FENCE_END)))
+        return false;
+    if (!tl__reply_int(tl__reply_item(e->reply, 6), &r->place))
+        r->place = 0;
+    tl__out_server_us(out, ret->server_us, e);
+    ret->fence = (uint64_t)first;
+    r->before = (int32_t)(before < INT32_MAX ? before : INT32_MAX);
+    r->waiting = (int32_t)(waiting < INT32_MAX ? waiting : INT32_MAX);
+    r->server_us = ret->server_us;
+    r->checked = true;
+    r->announced = known == 1;
+    (void)job;
     return true;
 }
 

@@ -26,15 +26,27 @@ typedef struct {
     bool known;        /**< TAKE: S knows K's value */
 } tl_sidecar_answer;
 
+/** Is S written by the take already? A first one by script may leave it to the first renewal; where an earlier one
+ *  may still be on its way, S must know of the token, or that one would find it nobody's. */
+bool tl__sidecar_binds(const tl_job *job);
+
 void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
                               const tl_event *e, tl_out *out);
+/** Stand in line, or look how far it has come. */
+void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
                             const tl_event *e, tl_out *out);
 void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out);
 
+/** This answer says that a script has drawn from the counter. */
+void tl__sidecar_raised(const tl_job *job, tl_out *out);
+
 /** Read an answer, and tell the driver its time. false: it is malformed. */
 bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
                           tl_sidecar_answer *ret);
+/** Of a join: status -3: this server can't have a line. */
+bool tl__sidecar_joined(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+                        tl_sidecar_answer *ret);
 bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
 
 /** What a take's status below 0 means, and any that is unknown; ends the attempt. */

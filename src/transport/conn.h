@@ -19,6 +19,9 @@
  * that closes must be sent from within the callback that answers the one that opens, goes on that
  * connection only, and is refused (TL_EUNAVAILABLE) at any other time. What isn't closed is undone, unheard.
  *
+ * A request with a native form goes in that where the counter of its slot was raised lately over this very
+ * connection; nothing of it is sent over another then.
+ *
  * A script that the server doesn't know is sent again by its text, behind what was sent meanwhile:
  * then `sent` is that of the second sending, the one that was executed.
  */
@@ -39,7 +42,11 @@ typedef struct {
     tl_mono received;      /**< ok: the clock just after the last byte was read */
     const tl_reply *reply; /**< ok: `count` of them, valid during the callback */
     uint8_t count;
+    uint64_t run; /**< as of tl__conn_run */
+    bool stale;   /**< ok, native: the counter was raised longer ago than TL_RAISED_MS by now */
     bool maybe_sent;
+    bool native; /**< it went in its native form, */
+    int64_t id;  /**< not ok: over the connection of this number, to that run */
     tl_err why;
     int sys_errno;  /**< not ok: behind it, or 0 */
     bool absent;    /**< not ok: nobody is there to connect to, and will not be in a moment */
@@ -63,6 +70,7 @@ typedef struct {
 typedef struct {
     int64_t connect_ms; /**< resolve, connect, TLS and login together */
     bool ask_uptime;    /**< a server that doesn't tell is refused: TL_EDENIED */
+    bool ask_run;       /**< tl__conn_run; a server that doesn't tell is fine */
     bool ask_id;        /**< tl__conn_id */
     bool no_time;       /**< don't ask for the TIME: the server's clock stays unknown */
     bool subscriber;    /**< tl__conn_say only, and every reply is a push */
@@ -97,8 +105,19 @@ void tl__conn_close(tl_conn *conn, const char *reason, tl_mono now);
 bool tl__conn_idle(const tl_conn *conn);
 bool tl__conn_up(const tl_conn *conn);
 
+#define TL_RAISED_MS 1000
+
+/** A script that was sent over this very connection at `sent`, and answered, has raised a slot's counter. For
+ *  TL_RAISED_MS from then on sends take their native form, and its answer says if it came later than that: what INCR
+ *  counts up from is no further behind the clock of the server that executes it, whatever failover there was and
+ *  whichever connection survived it. */
+void tl__conn_raised(tl_conn *conn, tl_slot_tag slot, tl_mono sent);
+
 /** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
 int64_t tl__conn_id(const tl_conn *conn);
+
+/** Which run of which server is at the other end, where limits.ask_run; 0: unknown. */
+uint64_t tl__conn_run(const tl_conn *conn);
 
 /** How many bytes were read, on all of its connections. */
 uint64_t tl__conn_bytes(const tl_conn *conn);

@@ -8,11 +8,15 @@
 
 #include "transport/conn_inside.h"
 
-static tl_answer failure(const tl_slot *s, tl_err why, int sys_errno, const char *words) {
+static tl_answer failure(const tl_conn *c, const tl_slot *s, tl_err why, int sys_errno,
+                         const char *words) {
     return (tl_answer){.cookie = s->cookie,
                        .ticket = s->ticket,
                        .sent = s->sent,
                        .count = s->count,
+                       .run = c->run,
+                       .native = s->native,
+                       .id = c->id,
                        .maybe_sent = !tl__slot_unsent(s) || s->effect,
                        .why = why,
                        .sys_errno = sys_errno,
@@ -25,6 +29,7 @@ static void close_stream(tl_conn *c) {
     tl__stream_close(&c->stream);
     tl__conn_end_login(c);
     c->state = TL_CONN_DOWN;
+    memset(c->raised, 0, sizeof c->raised);
     c->broken = c->more = c->stale = c->served = c->leaving = false;
 }
 
@@ -34,7 +39,7 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
     while (list) {
         tl_slot *s = list;
         list = s->next;
-        bool pinned = s->pin && s->pin->closes; /* to the connection that is over */
+        bool pinned = (s->pin && s->pin->closes) || s->here; /* to the connection that is over */
         if (tl__slot_unsent(s) && !s->effect && !s->quiet && !s->given_up && !pinned) {
             tl__conn_enqueue(c, s);
             continue;
@@ -65,7 +70,7 @@ static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char 
     while (list) {
         tl_slot *s = list;
         list = s->next;
-        tl_answer answer = failure(s, why, sys_errno, copy);
+        tl_answer answer = failure(c, s, why, sys_errno, copy);
         answer.absent = absent;
         tl__conn_answer(c, s, answer);
     }
@@ -136,7 +141,7 @@ static void give_up(tl_conn *c, tl_slot *s, tl_slot *before) {
     char words[TL_STREAM_WORDS];
     describe(c, s, words, sizeof words);
     bool down = c->state == TL_CONN_DOWN;
-    tl_answer a = failure(s, down ? c->why : TL_EUNAVAILABLE, down ? c->sys_errno : ETIMEDOUT,
+    tl_answer a = failure(c, s, down ? c->why : TL_EUNAVAILABLE, down ? c->sys_errno : ETIMEDOUT,
                           words);
     if (tl__slot_unsent(s)) {
         tl__conn_answer(c, tl__slots_cut(&c->slots, before), a);

@@ -12,6 +12,14 @@
 #include "transport/slot.h"
 #include "transport/stream.h"
 
+#define TL_RAISED_MAX 16
+
+/** When a slot's counter was raised last. */
+typedef struct {
+    tl_slot_tag slot;
+    tl_mono at;
+} tl_raised;
+
 struct tl_conn {
     const tl_endpoint *endpoint;
     tl_conn_limits limits;
@@ -29,9 +37,11 @@ struct tl_conn {
     tl_resp *resp;
     tl_login *login; /* while logging in */
     tl_mono login_by;
-    uint64_t bytes; /* read so far */
-    size_t line_n;  /* limits.line_most: bytes of the present line so far */
-    int64_t id;     /* of the present connection, if it was asked for */
+    uint64_t bytes;                  /* read so far */
+    size_t line_n;                   /* limits.line_most: bytes of the present line so far */
+    uint64_t run;                    /* of the server, if it was asked for */
+    int64_t id;                      /* of the present connection, if it was asked for */
+    tl_raised raised[TL_RAISED_MAX]; /* over the present connection; by the slot's first letters */
     tl_slots slots;
     tl_mono now;        /* of the present drive: all limits go by it */
     tl_mono soonest;    /* no limit of a request passes before */

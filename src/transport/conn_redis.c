@@ -73,6 +73,11 @@ void tl__conn_answer(tl_conn *conn, tl_slot *slot, tl_answer answer) {
         conn->calls.answer(conn->calls.ctx, &answer);
 }
 
+/* Is what a script has raised at `at` no further behind the clock at `now` than INCR may be? */
+static bool lately(tl_mono at, tl_mono now) {
+    return tl__ns_until(at, now) < TL_RAISED_MS * TL_NS_PER_MS;
+}
+
 static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
     return (tl_answer){.cookie = s->cookie,
                        .ticket = s->ticket,
@@ -81,7 +86,10 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
                        .received = received,
                        .reply = c->reply,
                        .count = s->count,
+                       .run = c->run,
                        .maybe_sent = true,
+                       .native = s->native,
+                       .stale = s->native && !lately(s->raised, received),
                        .words = tl__bytes_of(c->endpoint->label)};
 }
 
@@ -171,6 +179,20 @@ static bool asks_elsewhere(const tl_reply *reply, size_t count) {
     return does;
 }
 
+/* Was a transaction begun that was neither executed nor discarded, as where EXEC alone is forbidden below 7.0? All
+ * that followed on this connection would only be queued. */
+static bool is_left_open(const tl_slot *s, const tl_reply *reply) {
+    static const char discarded[] = "EXECABORT";
+    tl_bytes begun;
+    if (!s->native || !tl__reply_text(&reply[0], &begun) || !tl__bytes_eq(begun, TL_LITERAL("OK")))
+        return false;
+    bool over = false;
+    for (size_t i = 0; i < s->count; i++)
+        over = over || reply[i].type == TL_REPLY_ARRAY ||
+               (reply[i].type == TL_REPLY_ERROR && tl__bytes_has_word(reply[i].text, discarded));
+    return !over;
+}
+
 /* The answer has not been followed by what closes: others must find nothing of it. false: out of memory. */
 static bool undo(tl_conn *c, const tl_pin *pin) {
     tl_slot *s = make_slot(c, pin->undo, pin->undos, c->now);
@@ -185,7 +207,7 @@ static bool undo(tl_conn *c, const tl_pin *pin) {
 /* The oldest request has all its replies. false: the connection is over. */
 static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
-    c->leaving = c->leaving || asks_elsewhere(c->reply, s->count);
+    c->leaving = c->leaving || asks_elsewhere(c->reply, s->count) || is_left_open(s, c->reply);
     head_again(c);
     c->pinned = s->pin && s->pin->is_open(c->reply, s->count) ? s->pin : NULL;
     if (!again_by_text(c, s))
@@ -219,6 +241,7 @@ static void come_up(tl_conn *c, tl_mono received) {
     tl_interval bracket = l->bracket;
     bool known = l->has_bracket;
     c->id = l->id;
+    c->run = l->run;
     tl__conn_end_login(c);
     c->state = TL_CONN_UP;
     if (c->calls.up)
@@ -331,13 +354,35 @@ static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
     c->broken = !c->stale && !write_slots(c);
 }
 
+static tl_raised *raised_at(tl_conn *c, tl_slot_tag slot) {
+    unsigned char a = (unsigned char)slot.text[0], b = (unsigned char)slot.text[1],
+                  d = (unsigned char)slot.text[2];
+    return &c->raised[(a * 31U + b * 7U + d) % TL_RAISED_MAX];
+}
+
+void tl__conn_raised(tl_conn *conn, tl_slot_tag slot, tl_mono sent) {
+    *raised_at(conn, slot) = (tl_raised){slot, sent};
+}
+
+static bool goes_native(tl_conn *c, const tl_send *send, tl_mono now) {
+    if (send->native == 0 || !tl__conn_up(c))
+        return false;
+    const tl_raised *r = raised_at(c, send->slot);
+    return memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 && lately(r->at, now);
+}
+
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now) {
     bool closes = send->pin && send->pin->closes;
-    if (conn->freeing || (closes && !conn->pinned))
+    if (conn->freeing || (closes && !conn->pinned) || (send->here && !tl__conn_up(conn)))
         return TL_EUNAVAILABLE;
-    tl_slot *s = make_slot(conn, send->command, send->count, now);
+    bool native = goes_native(conn, send, now);
+    tl_slot *s = make_slot(conn, send->command + (native ? send->count : 0),
+                           native ? send->native : send->count, now);
     if (!s)
         return TL_ENOMEM;
+    s->native = native;
+    s->raised = native ? raised_at(conn, send->slot)->at : now;
+    s->here = native || send->here;
     s->cookie = cookie;
     s->ticket = send->ticket;
     s->by = send->by;
@@ -369,6 +414,10 @@ int64_t tl__conn_id(const tl_conn *conn) {
     return conn->id;
 }
 
+uint64_t tl__conn_run(const tl_conn *conn) {
+    return conn->state == TL_CONN_UP ? conn->run : 0;
+}
+
 uint64_t tl__conn_bytes(const tl_conn *conn) {
     return conn->bytes;
 }
@@ -389,8 +438,10 @@ static void begin(tl_conn *c, tl_mono now) {
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
         return;
     }
-    const tl_login_asks asks = {
-        .time = !c->limits.no_time, .uptime = c->limits.ask_uptime, .id = c->limits.ask_id};
+    const tl_login_asks asks = {.time = !c->limits.no_time,
+                                .uptime = c->limits.ask_uptime,
+                                .run = c->limits.ask_run,
+                                .id = c->limits.ask_id};
     tl__login_begin(c->login, c->endpoint, asks);
     c->login_by = tl__mono_add_ms(now, c->limits.connect_ms);
     c->line_n = 0;

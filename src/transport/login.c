@@ -10,7 +10,7 @@
 #include "wire/command.h"
 #include "wire/refusal.h"
 
-enum { AUTH, SELECT, TIME, INFO, INFO_ALL, ID };
+enum { AUTH, SELECT, TIME, INFO, INFO_ALL, RUN, ID };
 
 #define UPTIME_MAX_S (INT64_C(36500) * 86400) /* a century: more is nonsense */
 
@@ -39,6 +39,8 @@ void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks
         say(login, TIME, "TIME", NULL, NULL);
     if (asks.uptime)
         say(login, INFO, "INFO", "server", NULL);
+    else if (asks.run)
+        say(login, RUN, "INFO", "server", NULL);
     if (asks.id)
         say(login, ID, "CLIENT", "ID", NULL);
 }
@@ -177,13 +179,25 @@ static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes erro
 }
 
 static tl_login_outcome on_error(tl_login *l, const report *r, uint8_t step, tl_bytes error) {
-    if (step == ID || (step == TIME && has(error, "unknown command")) ||
+    if (step == RUN || step == ID || (step == TIME && has(error, "unknown command")) ||
         (step == INFO && info_again(l, error)))
         return TL_LOGIN_DONE;
     const char *problem = unavailable(error);
     if (problem)
         return failed(r, TL_EUNAVAILABLE, problem);
     return step == AUTH ? auth_error(r, error) : other_error(r, step, error);
+}
+
+/* 40 hexadecimal digits, drawn as the server starts: FNV-1a of them. */
+static uint64_t run_in(tl_bytes info) {
+    static const char name[] = "run_id:";
+    const char *at = memmem(info.p, info.n, name, sizeof name - 1), *end = info.p + info.n;
+    uint64_t run = 14695981039346656037U;
+    if (!at)
+        return 0;
+    for (at += sizeof name - 1; at < end && *at != '\r' && *at != '\n'; at++)
+        run = (run ^ (unsigned char)*at) * 1099511628211U;
+    return run;
 }
 
 static int64_t uptime_in(tl_bytes info) {
@@ -213,10 +227,12 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
         break;
     case INFO:
     case INFO_ALL:
+        l->run = tl__reply_text(reply, &text) ? run_in(text) : 0;
         l->uptime_us = tl__reply_text(reply, &text) ? uptime_in(text) : -1;
         if (l->uptime_us < 0)
             return no_uptime(r);
         break;
+    case RUN: l->run = tl__reply_text(reply, &text) ? run_in(text) : 0; break;
     case ID:
         if (!tl__reply_int(reply, &l->id))
             l->id = 0;

@@ -196,6 +196,7 @@ tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *lim
     tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = w};
     tl_conn_limits subscriber = {.connect_ms = limits->connect_ms,
                                  .no_time = limits->no_time,
+                                 .ask_run = limits->ask_run,
                                  .ask_id = limits->ask_id,
                                  .subscriber = true};
     w->calls = *calls;
@@ -286,6 +287,10 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
 
 int64_t tl__wakeup_id(const tl_wakeup *wakeup) {
     return tl__conn_id(wakeup->conn);
+}
+
+uint64_t tl__wakeup_run(const tl_wakeup *wakeup) {
+    return tl__conn_run(wakeup->conn);
 }
 
 bool tl__wakeup_up(const tl_wakeup *wakeup) {

@@ -35,7 +35,7 @@ typedef struct {
 #define TL_TOPIC_CHANGES TL_LITERAL("__redis__:invalidate")
 
 /** attempt_ms: a server that says nothing for so long when it should is taken for dead. Of `limits`
- *  only connect_ms and ask_id count. No I/O. NULL: out of memory. */
+ *  only connect_ms, ask_run and ask_id count. No I/O. NULL: out of memory. */
 tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
                           int64_t attempt_ms, const tl_wakeup_calls *calls);
 
@@ -52,6 +52,9 @@ void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
 /** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
 int64_t tl__wakeup_id(const tl_wakeup *wakeup);
+
+/** Which run of which server sends the messages, where limits.ask_run; 0: unknown. */
+uint64_t tl__wakeup_run(const tl_wakeup *wakeup);
 
 /** Is the connection up? Then what isn't armed has been refused. */
 bool tl__wakeup_up(const tl_wakeup *wakeup);

@@ -11,7 +11,8 @@
 #include "wire/script.h"
 
 #define TL_ARGV_MAX 16
-#define TL_COMMANDS_MAX 6 /**< written together, in one request */
+#define TL_COMMANDS_MAX 6  /**< written together, in one request */
+#define TL_COMMANDS_BOTH 8 /**< in a request with another form */
 
 typedef struct {
     enum {
@@ -29,7 +30,7 @@ typedef struct {
     tl_bytes more; /**< more_argc arguments behind those in argv, in their encoded form */
 } tl_command;
 
-#define TL_JOIN_HEAD 2
+#define TL_JOIN_HEAD 3
 #define TL_JOIN_TAIL 2
 
 /** The encoded form of one argument; returns the bytes needed, and writes only if they fit. */

@@ -1,5 +1,5 @@
 /*
- * Names: the sidecar key that stands beside a lock's key in the same hash slot, and the slot.
+ * Names: the keys that stand beside a lock's key in the same hash slot, and the slot.
  */
 #ifndef TL_KEYS_H
 #define TL_KEYS_H
@@ -12,6 +12,27 @@
  *  has an effective hash tag, tidelock:{KEY} otherwise. A key without a tag but with a '}' has no
  *  name in the same slot: it gets KEY:tidelock, and *ret_same_slot false. */
 tl_bytes tl__sidecar(char *to, tl_bytes key, bool *ret_same_slot);
+
+#define TL_LINE_EXTRA 5 /**< bytes that a line's name is longer than its sidecar's */
+
+/** Write the name of the line of those who wait into `to` (sidecar.n + TL_LINE_EXTRA bytes): SIDECAR:line. */
+tl_bytes tl__line(char *to, tl_bytes sidecar);
+
+/** The hash tag that stands for a slot: of the letters and digits, the shortest text whose slot it is, and of
+ *  these the first in the order of ASCII. Three bytes do for every slot. */
+typedef struct {
+    char text[4];
+} tl_slot_tag;
+
+tl_slot_tag tl__slot_tag(uint16_t slot);
+
+#define TL_COUNTER_SIZE 20 /**< bytes of a counter's name, at most */
+
+/** Write the name of a slot's fencing counter into `to` (TL_COUNTER_SIZE bytes): tidelock:fence:{TAG}. */
+tl_bytes tl__counter(char *to, const tl_slot_tag *tag);
+
+/** Is it the name of some slot's fencing counter, which is no lock? */
+bool tl__is_counter(tl_bytes key);
 
 /** The part of the key that is hashed. */
 tl_bytes tl__hash_tag(tl_bytes key);

@@ -101,7 +101,7 @@ TEST(a_waiter_hears_of_the_release_after_its_connections_were_killed) {
         ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
         forget_executed();
         acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
-        WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
+        WAIT_FOR(SOON_MS, has_executed("zadd", 1)); /* it listens, and stands in line */
         forget_executed();
         kill_connections("pubsub");
         kill_connections(kinds[i % 2]);

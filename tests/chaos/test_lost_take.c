@@ -128,6 +128,22 @@ TEST(a_request_held_up_on_its_way_takes_nothing_any_more) {
     assert_free_soon();
 }
 
+/* A native take carries no limit: before what it may have done is undone the connection that holds it is ended on
+ * the server, so that it can't come later. */
+TEST(a_native_take_held_up_on_its_way_has_its_connection_ended) {
+    tl_lock *lock = make_lock(hasty_client_behind_gate(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    release_hastily(lock, KEY); /* the counter has been raised: the next take is native */
+    forget_executed();
+    proxy_stop(gate);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+    proxy_heal(gate);
+    WAIT_FOR(SOON_MS, has_executed("client|kill", 1));
+    WAIT_FOR(SOON_MS, has_executed("evalsha", 1));
+    assert_free_soon();
+    assert_false(key_exists());
+}
+
 TEST(a_take_confirmed_too_late_is_confirmed_again) {
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate)));
     tl_lock *lock = by_hand(client, 500);

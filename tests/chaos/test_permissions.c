@@ -99,15 +99,17 @@ static const struct {
     {"resetkeys ~chaos:*", ALL, "keys"}, /* the sidecar's name begins with tidelock: */
     {"resetkeys %%R~*", ALL, "keys"},    /* reading is not enough */
     {"-time", TAKE | EXTEND | LOOK, "+time "},
-    {"-get", EXTEND | RELEASE | LOOK, "+get "}, /* taking needs it when another has the lock */
+    {"-get", ALL, "+get "},
     {"-hmget", ALL, "+hmget "},
     {"-hmset", TAKE | EXTEND, "+hmset "},
     {"-set", TAKE, "+set "},
     {"-pexpire", TAKE | EXTEND, "+pexpire "},
-    {"-pttl", EXTEND | LOOK, "+pttl "},
+    {"-pttl", TAKE | EXTEND | LOOK, "+pttl "},
     {"-del", RELEASE, "+del "},
     {"-type", LOOK, "+type "},
     {"-publish", 0, NULL},
+    {"-multi -incr -incrby", 0, NULL},    /* the script does the same */
+    {"-@sortedset -hget -hset", 0, NULL}, /* nobody is in line: who waits is told by a look */
     {"resetchannels", 0, NULL},
     {"-eval", 0, NULL}, /* as long as the scripts are known */
     {"-script -ping -subscribe -unsubscribe -info -wait", 0, NULL},
@@ -272,6 +274,78 @@ TEST(without_subscribe_a_waiter_still_gets_the_lock) {
         ASSERT_TOOK(began, 0, 250);
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
+}
+
+/* ---- the transaction, and the line ------------------------------------------------------------- */
+
+/* After the first, which is a script's, the others are native where they may be. */
+TEST(who_may_not_run_the_transaction_has_it_done_by_the_script) {
+    static const char *const rules[] = {"-multi", "-incr", "-exec", "-multi -exec -incr -incrby"};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        tl_lock *lock = make_lock(client_limited(rules[i]), KEY, KEPT_MS);
+        uint64_t fence = 0;
+        print_message("  %s\n", rules[i]);
+        for (int n = 0; n < 4; n++) {
+            ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+            assert_true(tl_lock_fence(lock) > fence);
+            fence = tl_lock_fence(lock);
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        }
+        free_for_another();
+    }
+}
+
+/* One whose rules are older than the line, or name a part of it only, waits as if there were none: it is given
+ * the lock in the end, also when others have stood in line before it. */
+TEST(who_may_not_stand_in_line_waits_all_the_same) {
+    static const char *const rules[] = {"-@sortedset",
+                                        "-zadd",
+                                        "-zrange",
+                                        "-zscore",
+                                        "-zrank",
+                                        "-zcard",
+                                        "-zrem",
+                                        "-hget",
+                                        "-publish",
+                                        "-info",
+                                        "resetchannels &tidelock:{*"};
+    char url[64];
+    (void)snprintf(url, sizeof url, "%s/3", real_redis_url(server));
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        tl_lock *holder = by_hand(client_at(url), TTL_MS), *other = by_hand(client_at(url), TTL_MS);
+        tl_lock *lock = make_lock(client_limited(rules[i]), KEY, KEPT_MS);
+        print_message("  %s\n", rules[i]);
+        for (int turn = 0; turn < 2; turn++) {
+            ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+            forget_executed();
+            acquiring *stands = turn ? acquiring_begin(other, TL_FOREVER) : NULL;
+            WAIT_FOR(SOON_MS, !turn || has_executed("zadd", 1));
+            forget_executed();
+            acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+            WAIT_FOR(SOON_MS,
+                     has_executed("evalsha", turn ? 1 : 2)); /* it has tried to stand in line */
+            ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+            if (stands) {
+                ASSERT_RESULT(acquiring_end(stands, 2 * SOON_MS), TL_OK);
+                ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+            }
+            ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        }
+        drop_lock(lock);
+        drop_lock(other);
+        drop_lock(holder);
+    }
+}
+
+/* It may be all that is left of a line. */
+TEST(who_may_not_read_the_line_passes_it_by) {
+    static const char script[] = "redis.call('SELECT', 3) "
+                                 "return redis.call('HSET', 'tidelock:{" KEY "}', 'line', 'F')";
+    tl_lock *lock = by_hand(client_limited("-@sortedset"), TTL_MS);
+    freeReplyObject(real_redis_command(server, "EVAL %s 0", script));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
 int main(void) {

@@ -22,6 +22,7 @@ redis -x SET $'jobs:\xff \n' <<<'' >/dev/null
 printf '%s' $(($(server_ms) - 60000)) | redis -x SET $'jobs:\xff \n' >/dev/null
 expect 0 "$tidelock" lock --protocol bridge -t 60s jobs:bridge
 
+keys=$(redis DBSIZE)
 # What binds for so long: its end, and M + L, and the comparison's own step, counted from when it is looked at.
 free_ms=$(($(redis GET jobs:held) + 1500 + 2)) before=$(server_ms)
 expect 0 migrate sweep --dry-run
@@ -34,7 +35,7 @@ left=$(sed -n 's/^held.*jobs:held: .*, in \([0-9]*\)\.\([0-9]\) s$/\1\2/p' "$out
 says '^held +jobs:bridge: .* by tidelock on '
 says '^held +jobs:gc: until .*, in [45][0-9]\.[0-9] s$'
 says '^0 removed, 2 free, 4 held$'
-[[ $(redis DBSIZE) == 14 ]] || fail "a dry run changes something: $(redis KEYS '*')"
+[[ $(redis DBSIZE) == "$keys" ]] || fail "a dry run changes something: $(redis KEYS '*')"
 [[ $(redis LLEN "$register:log") == 1 ]] || fail "a dry run is in the history"
 
 expect 0 migrate sweep

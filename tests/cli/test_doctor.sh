@@ -211,13 +211,13 @@ permissions() {
     found commands unseen 'command'
     found persistence unseen ''
     found scripts danger 'ACL SETUSER limited \+eval'
-    limited resetkeys '~jobs:*' '~tidelock:{jobs:*'
+    limited resetkeys '~jobs:*' '~tidelock:{jobs:*' '~tidelock:fence:*'
     examine 1 "$as_limited"
     found permissions unseen 'tidelock doctor KEY'
     examine 0 "$as_limited" jobs:nightly
     not_found permissions danger
     examine 2 "$as_limited" elsewhere
-    found permissions danger "GET: .*ACL SETUSER limited '~elsewhere' '~tidelock:\{elsewhere\}'"
+    found permissions danger "GET: .*ACL SETUSER limited '~elsewhere' '~tidelock:\{elsewhere\}\*'"
     unset TIDELOCK_PASSWORD
 }
 

@@ -23,7 +23,10 @@ make_user() { # pattern options...
 nothing_refused() { [[ -z $(redis ACL LOG) ]] || depth=1 fail "refused: $(redis ACL LOG)"; }
 nothing_unused() {
     local unused
-    unused=$(comm -23 <(tr ' ' '\n' <<<"$rule" | sed -n 's/^+//p' | sort) \
+    # Native takes are those of a process that acquires again within a second; conform/test_acquire has them.
+    # A connection is ended after a native take that went unanswered; chaos/test_lost_take has that.
+    # An inbox is left half a minute after the last wait.
+    unused=$(comm -23 <(tr ' ' '\n' <<<"$rule" | sed -n 's/^+//p' | grep -vxE "multi|exec|incr|incrby|client\\|kill|${1:-none}" | sort) \
         <(redis INFO commandstats | sed -nE 's/^cmdstat_([^:]*):.*/\1/p' | sort))
     [[ -z $unused ]] || depth=1 fail "permitted for nothing: $unused"
 }
@@ -72,7 +75,7 @@ make_user 'jobs:*'
 use_locks
 renew_locks --ttl 1500ms
 nothing_refused
-nothing_unused
+nothing_unused unsubscribe
 expect 77 "$tidelock" lock other
 expect 77 "$tidelock" lock "tidelock:{other}"
 prefix='{app}:jobs:'
@@ -112,6 +115,16 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     redis HSET 'tidelock:phase:{default}' phase 3 epoch 1 pattern 'jobs:*' lease_ms 30000 >/dev/null
     fresh
     expect 0 "$tidelock" run --protocol auto "$key" -- true
+    # Who goes by phases stands in no line, but gives way to those who do.
+    expect 0 "$tidelock" lock --protocol auto "$key"
+    token=$(cut -d' ' -f1 "$out")
+    "$tidelock" --url "$admin" run -w 30s "$key" -- true &
+    waiter=$!
+    stands() { (($(redis ZCARD "tidelock:{$key}:line") == 1)); }
+    until_true 10 stands || fail "nobody stands in line"
+    expect 0 "$tidelock" unlock --protocol auto "$key" "$token"
+    wait_for $waiter 30
+    [[ $status == 0 ]] || fail "the one in line ended with $status"
     nothing_refused
     nothing_unused
     make_user 'jobs:*' --protocol auto --namespace pay,cron

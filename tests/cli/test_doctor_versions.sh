@@ -111,7 +111,7 @@ expect_line 77 'the server has no users: Redis 6\.0 or newer; this one is Redis 
 version=6.0.17
 like "$version"
 expect 0 "$tidelock" --url "$url" doctor --acl locker 'jobs:*'
-finds 'ACL SETUSER locker reset on >PASSWORD ~jobs:\* ~tidelock:\{jobs:\*\} \+eval '
+finds 'ACL SETUSER locker reset on >PASSWORD ~jobs:\* ~tidelock:\{jobs:\*\} ~tidelock:\{jobs:\*\}:line ~tidelock:fence:\* \+eval '
 # CONFIG renamed, before there were users.
 version=4.0.14
 like "$version" lacks:CONFIG

@@ -44,7 +44,7 @@ for name in a b; do
     eval "$name=\$!"
     until_true 10 has_starts 1 || fail "nobody leads"
 done
-stands_by() { (($(redis PUBSUB NUMSUB 'tidelock:{k}' | tail -n 1) == 1)); }
+stands_by() { (($(redis ZCARD 'tidelock:{k}:line') == 1)); }
 until_true 20 stands_by || fail "nobody waits for the lead"
 [[ $(cut -d' ' -f1 "$work/starts") == a ]] || fail "two lead, or the wrong one: $(cat "$work/starts")"
 # shellcheck disable=SC2154

@@ -14,8 +14,8 @@ end_hold() {
     kill "$holder"
     wait_for "$holder" 10
 }
-# A waiter that listens has taken over the signals long before. It would be told of a release.
-waits() { (($(redis PUBSUB NUMSUB 'tidelock:{k}' | tail -n 1) == 1)); }
+# A waiter that stands in line has taken over the signals long before. It would be told of its turn.
+waits() { (($(redis ZCARD 'tidelock:{k}:line') == 1)); }
 await_waiter() { until_true 20 waits || depth=1 fail "nobody waits"; }
 nobody_waits() { ! waits; }
 
@@ -71,7 +71,7 @@ for s in TERM:143 HUP:129 INT:130 QUIT:131; do
         wait_for $waiter 30
         took=$(($(now_ms) - start))
         [[ $status == "${s#*:}" ]] || fail "SIG${s%:*} while waiting: status $status"
-        until_true 10 nobody_waits || fail "one that was told to stop still listens"
+        until_true 10 nobody_waits || fail "one that was told to stop still stands in line"
         ((took >= 1500)) || break
     done
     ((took < 1500)) || fail "SIG${s%:*} while waiting took $took ms"

@@ -32,7 +32,7 @@ read -r other _ <"$out"
 expect 75 "$tidelock" run -w 300ms jobs -- true
 expect 0 "$tidelock" unlock jobs "$other"
 [[ $(stat -c %a "$trace") == 600 ]] || fail "others may read the trace"
-for words in 'reply after .*; subscribes, waits for at most [0-9]* ms: another holds it' 'TL_ETIMEDOUT: another holds it'; do
+for words in 'reply after .*; subscribes, waits for at most [0-9]* ms: another holds it' 'TL_ETIMEDOUT, and goes on to undo .*: another holds it'; do
     grep -q "^[0-9T:.-]*Z [0-9]* .*: acquire jobs: .*$words$" "$trace" || fail "no line says '$words': $(cat "$trace")"
 done
 ! grep -q -e "$other" -e pass-phrase "$trace" || fail "the trace tells a secret"

@@ -17,7 +17,7 @@ for c in $commands; do
     [[ ! -s $err ]] || fail "help $c writes to stderr"
 done
 expect 0 "$tidelock" run --help
-for o in --ttl --wait --no-wait --conflict-exit-code --on-lost --max-hold --forever --json-fd --url --password-file; do
+for o in --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --url --password-file; do
     grep -q -- "$o" "$out" || fail "run --help does not name $o"
 done
 expect_line 64 'no such command' "$tidelock" help nonsense
@@ -67,10 +67,12 @@ expect 0 "$tidelock" run -t5s k --wait=1s -- true
 expect 0 "$tidelock" run -nv -t 5s k -- true
 expect 0 "$tidelock" --url "$TIDELOCK_URL" run k -- true
 expect 0 "$tidelock" run k --url "$TIDELOCK_URL" -- true
-expect 1 "$tidelock" run --name report k -- "$tidelock" check k --json
+# The first renewal tells who holds it.
+renewed='until "$1" check k --json | grep -q "\"service\":\"[a-z]"; do sleep 0.05; done; shift; exec "$@"'
+expect 1 "$tidelock" run --name report k -- sh -c "$renewed" sh "$tidelock" "$tidelock" check k --json
 [[ $(cat "$out") == *'"service":"report"'* ]] || fail "the holder's name is not that of --name: $(cat "$out")"
-expect 1 "$tidelock" run k -- "$tidelock" check k
-[[ $(cat "$out") == "held by tidelock on "* ]] || fail "the holder's name is not the command's: $(cat "$out")"
+expect 1 "$tidelock" run k -- sh -c "$renewed" sh "$tidelock" "$tidelock" check k
+[[ $(cat "$out") == "held by sh on "* ]] || fail "the holder's name is not the command's: $(cat "$out")"
 expect 0 "$tidelock" lock -n -t 10ms once
 expect 3 "$tidelock" run k -- sh -c 'exit 3' -n --nonsense
 expect 0 "$tidelock" run k -- printf '%s,' a -- b

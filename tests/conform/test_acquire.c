@@ -178,7 +178,8 @@ CONFORM_OF(acquiring_and_releasing_take_two_commands, c, CONFORM_RUNTIME) {
         ASSERT_RESULT(tl_lock_acquire(lock, i % 2 ? SOON_MS : 0, &said), TL_OK);
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
-    assert_int_equal(conform_count(c) - before, 20);
+    /* a take by native commands is five of them in one request, for a second from each by script on */
+    assert_in_range(conform_count(c) - before, 20, c->no_fence ? 20 : 60);
 }
 
 /* What the keeper still asks, after a release, is answered. */
@@ -224,9 +225,9 @@ static void hold_and_release(conform *c, const void *key, size_t n) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     assert_int_equal(conform_int(c, "EXISTS %b", key, n), 1);
+    ASSERT_RESULT(tl_lock_extend(lock, 40000, &said), TL_OK); /* which tells who has it */
     ASSERT_RESULT(tl_client_look(theirs, key, n, &info, &said), TL_OK);
     assert_true(info.held && info.by_tidelock == !c->no_fence);
-    ASSERT_RESULT(tl_lock_extend(lock, 40000, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_int_equal(conform_int(c, "EXISTS %b", key, n), 0);
     (void)locks_clean_up(NULL);

@@ -40,6 +40,7 @@ CONFORM_OF(a_held_key_tells_of_its_holder, c, CONFORM_FENCE | CONFORM_GARBAGE) {
     assert_int_equal(uname(&names), 0);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK); /* as the first renewal does */
     tl_lock_info info = look(c, conform_client(c));
     assert_true(info.held && info.by_tidelock);
     assert_in_range(info.remaining_ms, TTL_MS / 2, TTL_MS);
@@ -54,6 +55,7 @@ CONFORM_OF(a_held_key_tells_of_its_holder, c, CONFORM_FENCE | CONFORM_GARBAGE) {
 CONFORM_OF(a_released_key_remembers_its_last_fence, c, CONFORM_FENCE) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK); /* as the first renewal does */
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     tl_lock_info info = look(c, conform_client(c));
     assert_false(info.held);

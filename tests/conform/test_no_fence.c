@@ -28,11 +28,17 @@ CONFORM_OF(locks_of_both_kinds_exclude_each_other, c, CONFORM_NO_FENCE) {
     }
 }
 
+/* For the announcement that there is without a fence, or in line. */
+static bool waits(conform *c) {
+    return conform_int(c, "PUBLISH tidelock:{%s} x", c->key) == 1 ||
+           conform_int(c, "ZCARD tidelock:{%s}:line", c->key) == 1;
+}
+
 CONFORM_OF(a_waiter_of_the_other_kind_is_woken_by_the_release, c, CONFORM_NO_FENCE) {
     tl_lock *mine = with(c, c->no_fence, TTL_MS), *other = with(c, !c->no_fence, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(mine, 0, &said), TL_OK);
     acquiring *next = acquiring_begin(other, TL_FOREVER);
-    WAIT_FOR(SOON_MS, conform_int(c, "PUBLISH tidelock:{%s} x", c->key) == 1);
+    WAIT_FOR(SOON_MS, waits(c));
     ASSERT_RESULT(tl_lock_release(mine, &said), TL_OK);
     ASSERT_RESULT(acquiring_end(next, SOON_MS), TL_OK);
 }

@@ -67,11 +67,17 @@ static void assert_key_is_free_within(conform *c, int64_t bound_ms) {
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
 }
 
+/* S knows of it from the beginning: who waits behind one that S doesn't know yet asks every 50 to 250 ms. */
+static tl_lock *known_at_once(conform *c) {
+    return conform_lock_with(c, conform_client(c),
+                             TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+}
+
 /* ---- who asks, and who is next --------------------------------------------------------------- */
 
 CONFORM_OF(of_many_waiters_only_the_first_asks_the_server, c, CONFORM_FENCE | CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
-    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS), *waiters[WAITERS];
+    tl_lock *holder = known_at_once(c), *waiters[WAITERS];
     acquiring *a[WAITERS];
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     for (int i = 0; i < WAITERS; i++)
@@ -472,7 +478,7 @@ CONFORM_OF(a_wait_behind_a_holder_times_out, c, CONFORM_RUNTIME) {
 
 CONFORM_OF(a_wait_behind_a_waiter_times_out, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
-    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *holder = known_at_once(c);
     tl_lock *first = conform_lock(c, client, TTL_MS), *second = conform_lock(c, client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     uint64_t count = conform_count(c);

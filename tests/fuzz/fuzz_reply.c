@@ -69,10 +69,13 @@ static void timer(fuzz_world *w) {
     }
 }
 
-static void fail(fuzz_world *w, bool maybe_sent, tl_err why, tl_bytes words) {
+static void fail(fuzz_world *w, bool maybe_sent, bool native, tl_err why, tl_bytes words) {
     w->wordless = w->wordless || words.n == 0;
     step(w, (tl_event){.kind = TL_FAILED,
                        .ticket = w->asked.ticket,
+                       .native = native && w->asked.native > 0,
+                       .run = 1,
+                       .id = 7,
                        .sent = w->asked_at,
                        .maybe_sent = maybe_sent && w->asked.count > 0,
                        .why = why,
@@ -97,15 +100,23 @@ static void any_time(fuzz_world *w) {
 }
 
 static void any_answer(fuzz_world *w) {
-    tl_reply replies[2];
+    tl_reply replies[TL_COMMANDS_MAX];
     uint8_t how = in_byte(&w->in);
     tl_event e = {.kind = TL_REPLY, .ticket = w->asked.ticket, .count = w->asked.count};
-    if ((how & 0x30) == 0x30)
+    const tl_command *c = w->asked.command;
+    e.run = how & 0x80 ? 2 : 1;
+    if ((how & 0x30) == 0x30) {
         e.count = 0;
+    } else if (w->asked.native > 0 && how & 4) {
+        e.native = true;
+        e.stale = how & 8;
+        e.count = w->asked.native;
+        c += w->asked.count;
+    }
     e.sent.ns = how & 1 ? w->now.ns : w->asked_at.ns + (w->now.ns - w->asked_at.ns) * (how & 2) / 4;
     w->nodes_used = 0;
     for (uint8_t i = 0; i < e.count; i++) {
-        replies[i] = reply_to(w, &w->asked.command[i]);
+        replies[i] = e.native ? native_reply(w, &c[i]) : reply_to(w, &c[i]);
         w->wordless = w->wordless || (replies[i].type == TL_REPLY_ERROR && replies[i].text.n == 0);
     }
     e.reply = e.count > 0 ? replies : NULL;
@@ -117,7 +128,7 @@ static void any_failure(fuzz_world *w) {
                                   TL_ENOMEM,       TL_ESERVER,      TL_EINVALID};
     uint8_t how = in_byte(&w->in);
     tl_bytes words = how & 0x80 ? in_bytes(&w->in, 200) : TL_LITERAL("it broke");
-    fail(w, how & 0x40, whys[(how & 0x3f) % (sizeof whys / sizeof *whys)], words);
+    fail(w, how & 0x40, how & 0x20, whys[(how & 0x3f) % (sizeof whys / sizeof *whys)], words);
 }
 
 /* An answer that was not asked for. */
@@ -203,7 +214,7 @@ static void one_failure(fuzz_world *w, bool maybe_sent) {
     if (until.ns != TL_NEVER.ns)
         pass(w, until);
     if (w->in_flight && w->asked.by.ns <= w->now.ns)
-        fail(w, maybe_sent, TL_EUNAVAILABLE, TL_LITERAL("no answer"));
+        fail(w, maybe_sent, true, TL_EUNAVAILABLE, TL_LITERAL("no answer"));
     else if (w->out.until.ns <= w->now.ns)
         timer(w);
     else
@@ -271,6 +282,9 @@ static void make_job(fuzz_world *w) {
                       .ttl_ms = ttls[how & 3],
                       .attempt_ms = attempts[how >> 2 & 3]};
     w->job.sidecar = tl__sidecar(w->sidecar, w->job.key, NULL);
+    w->job.line = tl__line(w->line, w->job.sidecar);
+    w->job.slot = tl__slot_tag(tl__hash_slot(w->job.key));
+    w->job.bind = w->stamps;
     memcpy(w->job.token.text, "00000000-0000-4000-8000-000000000001", TL_TOKEN_SIZE);
     if (how & 0x10) {
         w->job.wait_replicas = (int32_t)in_range(&w->in, 1, 1000);

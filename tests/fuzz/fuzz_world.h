@@ -30,7 +30,7 @@ typedef struct {
         tl_ask ask;
     } machine;
     tl_job job;
-    char sidecar[256 + TL_SIDECAR_EXTRA];
+    char sidecar[256 + TL_SIDECAR_EXTRA], line[256 + TL_SIDECAR_EXTRA + TL_LINE_EXTRA];
     int64_t wait_ms, connect_ms;
     tl_mono believed, hold;
     bool by_hand; /* RENEW: the deadline is only watched */
@@ -53,10 +53,11 @@ typedef struct {
     unsigned at_once; /* sends at this instant */
 
     /* what may be believed */
-    bool wordless;    /* somebody gave no words for a failure */
-    bool busy;        /* the server has told once that another holds it */
-    bool doubt;       /* a request without an answer may have taken effect, or may yet */
-    tl_mono doubt_by; /* until when a take in flight may; NEVER: no limit */
+    bool wordless;      /* somebody gave no words for a failure */
+    bool busy;          /* the server has told once that another holds it */
+    bool doubt;         /* a request without an answer may have taken effect, or may yet */
+    tl_mono doubt_by;   /* until when a take in flight may; NEVER: no limit */
+    tl_mono unkillable; /* the same, of those that a CLIENT KILL doesn't end */
     bool checks; /* the server refuses a take that comes too late, as its last answer to one said */
     bool done;   /* the server has said that one took effect, and it was of no use */
     bool in_time; /* DROP: begun while believed */
@@ -93,11 +94,43 @@ static inline bool is_script(const tl_send *send, tl_script script) {
            send->command[0].script == script;
 }
 
+/* What a take in native commands brings: MULTI SET INCR HMGET EXEC, of which EXEC's reply has the others'. */
+enum { NATIVE_SET = 1, NATIVE_EXEC = 4 };
+
+static inline bool is_ok(const tl_reply *r) {
+    tl_bytes text;
+    return r && tl__reply_text(r, &text) && tl__bytes_eq(text, TL_LITERAL("OK"));
+}
+
+/* SET, INCR or HMGET of it; NULL: they weren't executed so. */
+static inline const tl_reply *native_item(const tl_event *e, size_t at) {
+    const tl_reply *exec = &e->reply[NATIVE_EXEC];
+    bool whole = exec->type == TL_REPLY_ARRAY && exec->count == 3 &&
+                 e->reply[0].type != TL_REPLY_ERROR;
+    return whole ? tl__reply_item(exec, at) : NULL;
+}
+
+/* As says(): the status, what is left, and the fence. */
+static inline bool native_says(const fuzz_world *w, const tl_event *e, size_t at, int64_t *ret) {
+    const tl_reply *set = native_item(e, 0), *count = native_item(e, 1);
+    int64_t fence;
+    if (set && set->type == TL_REPLY_NIL && at == 0) {
+        *ret = 0;
+        return true;
+    }
+    if (!is_ok(set) || !tl__reply_int(count, &fence) || fence <= 0 || fence >= INT64_C(1) << 53)
+        return false;
+    *ret = at == 0 ? 1 : at == 2 ? w->job.ttl_ms : fence;
+    return at == 0 || at == 2 || at == 3;
+}
+
 /* Item `at` of it as a number; of KEEP's, of the array within. DROP answers with the status alone, and
  * so does TAKE in a way, where all is as usual: with its fence. */
 static inline bool says(const fuzz_world *w, const tl_event *e, size_t at, int64_t *ret) {
     if (e->kind != TL_REPLY || e->count < 1)
         return false;
+    if (e->native)
+        return native_says(w, e, at, ret);
     if (is_script(&w->asked, TL_SCRIPT_DROP))
         return at == 0 && tl__reply_int(e->reply, ret);
     if (is_script(&w->asked, TL_SCRIPT_TAKE) && e->reply->type == TL_REPLY_STRING) {
@@ -132,7 +165,8 @@ static inline tl_mono latest(const fuzz_world *w, const tl_event *e) {
 static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
     int64_t n;
     return w->job.wait_replicas == 0 ||
-           (e->count == 2 && tl__reply_int(&e->reply[1], &n) && n >= w->job.wait_replicas);
+           (e->count == (e->native ? NATIVE_EXEC + 2 : 2) &&
+            tl__reply_int(&e->reply[e->count - 1], &n) && n >= w->job.wait_replicas);
 }
 
 /* Is the server up so recently that it may have forgotten a lock? */

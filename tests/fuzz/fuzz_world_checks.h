@@ -20,14 +20,15 @@ static inline void check_command(const fuzz_world *w, const tl_command *c) {
     MUST(tl__command_encode(c, 1, wire[1], WIRE_SIZE) <= WIRE_SIZE);
     if (c->form != TL_SCRIPT)
         return;
-    MUST(c->script < TL_SCRIPTS && c->nkeys == 2 && c->argc >= 2);
+    MUST(c->script < TL_SCRIPTS && (c->nkeys == 2 || c->nkeys == 4) && c->argc >= c->nkeys);
     MUST(tl__bytes_eq(c->argv[0], w->job.key) && tl__bytes_eq(c->argv[1], w->job.sidecar));
 }
 
-/* A ticket that was never used before; or that of the attempt which goes on: of stamps, or after TIME. */
+/* A ticket that was never used before; or that of the attempt which goes on: of stamps, after TIME, or after the
+ * native form. */
 static inline void check_ticket(fuzz_world *w, const tl_send *send) {
     MUST(w->sends < SENDS_MAX);
-    bool goes_on = w->stamps || is_time(&w->asked);
+    bool goes_on = w->stamps || is_time(&w->asked) || w->asked.native > 0;
     if (goes_on && w->sends > 0 && w->tickets[w->sends - 1] == send->ticket)
         return;
     for (unsigned i = 0; i < w->sends; i++)
@@ -49,8 +50,9 @@ static inline void check_send(fuzz_world *w, const tl_send *send) {
         note_written(w, send);
 #endif
     check_ticket(w, send);
-    MUST(send->count <= 2);
-    for (uint8_t i = 0; i < send->count; i++)
+    MUST(send->count <= 2 && (send->native == 0 || is_script(send, TL_SCRIPT_TAKE)));
+    MUST(send->native <= TL_COMMANDS_MAX && send->count + send->native <= TL_COMMANDS_BOTH);
+    for (uint8_t i = 0; i < send->count + send->native; i++)
         check_command(w, &send->command[i]);
     MUST(send->by.ns != TL_NEVER.ns || (send->count == 0 && w->wait_ms == TL_FOREVER));
     w->at_once++;
@@ -109,6 +111,22 @@ static inline bool is_refusal(tl_err code) {
            code == TL_EUNSUPPORTED;
 }
 
+/* INCR counts up from what was there, so its number is good only beside what the rest of the answer says. */
+static inline void check_native(const fuzz_world *w, const tl_event *e) {
+    const tl_reply *s = native_item(e, 2);
+    tl_interval now = tl__anchor_server_time(&w->server.anchor, w->now, w->server.drift_ppm);
+    int64_t last = 0, until = 0, noted = 0;
+    tl_bytes token = {0}, line = {0};
+    MUST(!e->stale && w->server.anchor.known && says(w, e, 3, &last));
+    MUST(last >= now.lo - 1000000 && last <= now.hi + INT64_C(86400000000));
+    MUST(s->type == TL_REPLY_ARRAY);
+    MUST(!tl__reply_int(tl__reply_item(s, 2), &noted) || last > noted);
+    MUST(!tl__reply_text(tl__reply_item(s, 3), &line) || line.n == 0);
+    bool other = tl__reply_text(tl__reply_item(s, 0), &token) && token.n > 0 &&
+                 !tl__bytes_eq(token, tl__token_bytes(&w->job.token));
+    MUST(!other || !tl__reply_int(tl__reply_item(s, 1), &until) || until < now.lo);
+}
+
 static inline void check_acquired(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
 #ifdef TL_COMPAT
@@ -119,6 +137,8 @@ static inline void check_acquired(const fuzz_world *w, const tl_event *e) {
 #endif
     int64_t fence = 0;
     MUST(w->status == TL_END);
+    if (e->native)
+        check_native(w, e);
     MUST(is_script(&w->asked, TL_SCRIPT_TAKE) && has_status(w, e, 1));
     MUST(says(w, e, 3, &fence) && fence > 0 && r->fence == (uint64_t)fence);
     MUST(r->fence < UINT64_C(1) << 53);
@@ -278,16 +298,30 @@ static inline void check_result(fuzz_world *w, const tl_event *e) {
 
 /* ---- doubt ------------------------------------------------------------------------------------ */
 
-static inline void doubt(fuzz_world *w, tl_mono by) {
-    w->doubt_by = w->doubt ? tl__mono_max(w->doubt_by, by) : by;
+static inline void doubt(fuzz_world *w, tl_mono by, bool killable) {
+    if (!w->doubt)
+        w->doubt_by = w->unkillable = (tl_mono){0};
+    w->doubt_by = tl__mono_max(w->doubt_by, by);
+    if (!killable)
+        w->unkillable = tl__mono_max(w->unkillable, by);
     w->doubt = true;
+}
+
+/* The connection of a native take has been ended: it comes no more. */
+static inline void note_killed(fuzz_world *w, const tl_event *e) {
+    const tl_command *c = &w->asked.command[0];
+    int64_t count;
+    if (c->form == TL_ARGV && tl__bytes_eq(c->argv[0], TL_LITERAL("CLIENT")) &&
+        e->kind == TL_REPLY && e->count > 0 && e->run == 1 && tl__reply_int(e->reply, &count))
+        w->doubt_by = tl__mono_max(w->now, w->unkillable);
 }
 
 /* Until when the take that was asked for may still be carried out. */
 static inline tl_mono asked_by(const fuzz_world *w) {
     int64_t not_after = 0;
     const tl_command *c = &w->asked.command[0];
-    return tl__bytes_to_int(c->argv[4], &not_after) && not_after > 0 ? w->asked.by : TL_NEVER;
+    return tl__bytes_to_int(c->argv[c->nkeys + 2], &not_after) && not_after > 0 ? w->asked.by
+                                                                                : TL_NEVER;
 }
 
 /* A request that comes too late is refused by this server: then K, asked for after all takes that were lost
@@ -304,24 +338,30 @@ static inline void note_doubt(fuzz_world *w, const tl_event *e) {
     bool expected = w->in_flight && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
     if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
         return;
+    note_killed(w, e);
     bool take = is_script(&w->asked, TL_SCRIPT_TAKE);
     bool renews = w->kind == ACQUIRE && is_script(&w->asked, TL_SCRIPT_KEEP);
     bool harmless = renews || (reads_only(w) && e->kind == TL_FAILED);
     bool unanswered = (e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL;
     int64_t checked = 0;
     if (unanswered && !harmless)
-        doubt(w, take ? asked_by(w) : TL_NEVER);
+        doubt(w, take && !e->native ? asked_by(w) : TL_NEVER, e->native);
     if (e->kind == TL_REPLY && is_plain(w)) { /* nothing at that level can clean up */
         w->busy = true;
         w->done = false;
     }
     if (take && says(w, e, 6, &checked))
         w->checks = checked == 1;
+    /* A take looks whether K is the token's before it says that it is too late, and a token is spent by what
+     * deletes its key. */
+    if (take && !w->stamps && (has_status(w, e, -1) || has_status(w, e, -2)))
+        w->done = false;
     /* what was taken is gone, or is another's */
     if ((renews && says_not_kept(w, e)) || (take && has_status(w, e, 0))) {
         w->busy = true;
         w->done = false;
-        note_harmless(w, e);
+        if (!e->native)
+            note_harmless(w, e);
     }
 }
 
@@ -332,6 +372,7 @@ static inline void note_done(fuzz_world *w, const tl_event *e) {
         return;
     bool failed = !reads_only(w) && e->reply->type == TL_REPLY_ERROR &&
                   tl__from_script(e->reply->text);
+    failed = failed || (e->native && is_ok(&e->reply[NATIVE_SET])); /* without MULTI */
     w->done = w->done || failed || has_status(w, e, 1) || takes_plainly(w, e);
 }
 

@@ -91,6 +91,49 @@ static inline tl_reply shaped(fuzz_world *w, const char *shape) {
     return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = at};
 }
 
+static inline tl_reply status_reply(const char *text) {
+    return (tl_reply){.type = TL_REPLY_STATUS, .text = tl__bytes_of(text)};
+}
+
+/* What SET, INCR and HMGET S token until fence line bring: mostly K, a number of now, and nothing of S. */
+static inline tl_reply exec_reply(fuzz_world *w) {
+    uint8_t how = in_byte(&w->in);
+    int64_t us = tl__add_sat(w->offset_us, w->now.ns / 1000);
+    tl_reply *items = new_nodes(w, 3), *s = items ? new_nodes(w, 4) : NULL;
+    if (!s)
+        return (tl_reply){.type = TL_REPLY_NIL};
+    items[0] = status_reply("OK");
+    if (how & 1)
+        items[0] = (tl_reply){.type = TL_REPLY_NIL};
+    items[1] = number(how & 2 ? in_int(&w->in) : us);
+    for (size_t i = 0; i < 4; i++)
+        s[i] = (tl_reply){.type = TL_REPLY_NIL};
+    if ((how & 4) && (how & 0x80))
+        s[0] = value(w);
+    else if (how & 4)
+        s[0] = (tl_reply){.type = TL_REPLY_STRING, .text = tl__token_bytes(&w->job.token)};
+    if (how & 8)
+        s[1] = digits(w, tl__add_sat(us, in_int(&w->in)));
+    if (how & 16)
+        s[2] = digits(w, tl__add_sat(us, in_int(&w->in)));
+    if (how & 32)
+        s[3] = (tl_reply){.type = TL_REPLY_STRING, .text = in_bytes(&w->in, 8)};
+    items[2] = (tl_reply){.type = TL_REPLY_ARRAY, .items = s, .count = 4};
+    if (how & 64)
+        items[in_byte(&w->in) % 3] = any_reply(w, 1);
+    return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = 3};
+}
+
+static inline tl_reply native_reply(fuzz_world *w, const tl_command *c) {
+    if (in_byte(&w->in) % 8 == 7)
+        return any_reply(w, 0);
+    if (tl__bytes_eq(c->argv[0], TL_LITERAL("EXEC")))
+        return exec_reply(w);
+    if (tl__bytes_eq(c->argv[0], TL_LITERAL("WAIT")))
+        return number(in_int(&w->in));
+    return status_reply(tl__bytes_eq(c->argv[0], TL_LITERAL("MULTI")) ? "OK" : "QUEUED");
+}
+
 static inline tl_reply reply_to(fuzz_world *w, const tl_command *c) {
     static const char *const shapes[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = "svlftbb",
                                                    [TL_SCRIPT_KEEP] = "t[svl",

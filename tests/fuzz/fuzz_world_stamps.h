@@ -281,7 +281,7 @@ static inline void note_written(fuzz_world *w, const tl_send *send) {
         return;
     tl_bytes v = {0};
     if (c->form == TL_SCRIPT && (c->script == TL_SCRIPT_TAKE || c->script == TL_SCRIPT_KEEP))
-        v = c->argv[c->script == TL_SCRIPT_TAKE ? 3 : 5];
+        v = c->argc > 11 ? c->argv[c->script == TL_SCRIPT_TAKE ? 11 : 6] : v;
     else if (c->form == TL_ARGV && c->argc == 3)
         v = c->argv[2];
     if (v.n == 0 || v.n > sizeof w->written)

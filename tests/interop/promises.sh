@@ -32,6 +32,8 @@ tidelock_got() {
 }
 somebody_listens() { [[ -n $(redis PUBSUB CHANNELS) ]]; }
 
+LINE="tidelock:{$KEY}:line" # those who wait in line
+
 # What the peer sent for a lock so far: it waits when that goes on.
 tries() {
     redis INFO commandstats |
@@ -52,7 +54,7 @@ tidelock_is_kept_out() {
     expect 75 "$tidelock" lock $KEY
     expect 75 "$tidelock" run -n $KEY -- echo never
     expect 1 "$tidelock" check $KEY
-    grep -q '^held by a client that is not tidelock, expires in' "$out" || fail "check says: $(cat "$out")"
+    grep -Eq '^held by a client (that is not tidelock|known by its token alone .*), expires in' "$out" || fail "check says: $(cat "$out")"
     [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
 }
 peer_is_kept_out() {
@@ -132,6 +134,45 @@ killed_tidelock_frees() {
     kill -KILL $!
     peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
 }
+# Two of tidelock's stand in line behind it, and have the lock in the order of their coming.
+in_line() { [[ $(redis ZCARD $LINE) == "$1" ]]; }
+line_follows_release() {
+    local first
+    peer_takes $LONG_MS
+    "$tidelock" lock --fair $KEY -t ${LONG_MS}ms -w ${STEP_S}s >"$work/first" &
+    first=$!
+    until_true $STEP_S in_line 1 || fail "the first of tidelock's is not in line"
+    "$tidelock" lock --fair $KEY -t ${LONG_MS}ms -w ${STEP_S}s >"$work/waiter" &
+    waiter=$!
+    until_true $STEP_S in_line 2 || fail "the second of tidelock's is not in line"
+    peer busy acquire $KEY $LONG_MS 0
+    peer '@(ok|done)' release
+    wait_for "$first" $STEP_S
+    [[ $status == 0 ]] || fail "the first in line: status $status"
+    token=$(cut -d' ' -f1 "$work/first")
+    tidelock_has_it
+    [[ ! -s $work/waiter ]] || fail "both in line have the lock"
+    tidelock_releases
+    tidelock_got
+    tidelock_releases
+    is_free $KEY || fail "the last release left the key"
+}
+# The line never ends of itself: each of these comes back at once.
+come_again() {
+    while "$tidelock" run -w ${STEP_S}s -t ${LONG_MS}ms $KEY -- true; do :; done
+}
+peer_has_a_turn() {
+    local i came=()
+    for i in 1 2 3 4 5 6; do
+        come_again &
+        came+=($!)
+    done
+    until_true $STEP_S in_line 4 || fail "no line has formed"
+    peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
+    until_true $STEP_S in_line 6 || fail "tidelock's don't stand in line behind it"
+    peer '@(ok|done)' release
+    kill "${came[@]}"
+}
 counter_is_exact() { contest $KEY "$program"; }
 
 # ---- run --------------------------------------------------------------------------------------
@@ -149,5 +190,7 @@ promise robbed_peer_leaves_tidelocks 'a lock that tidelock has taken meanwhile i
 promise late_tidelock_leaves_peers "tidelock's release and extension after the lifetime leave its lock alone"
 promise killed_peer_frees 'killed, it leaves the lock to tidelock after its lifetime'
 promise killed_tidelock_frees 'a killed tidelock leaves the lock to it after its lifetime'
+promise line_follows_release 'a line of tidelock has the lock after its release, each in turn'
+promise peer_has_a_turn 'it has its turn while others of tidelock stand in line all the time'
 promise counter_is_exact 'a counter under the lock of both is exact, with never two inside'
 ((failed == 0))

@@ -364,7 +364,9 @@ static void move_sidecar(conform *c, const char *from, const char *to, const cha
     conform_do(c, "EVAL %s 2 %s:{%s} %s:{%s} %s", script, from, c->key, to, c->key, in_its_place);
 }
 
+/* A lock that is renewed is known to its sidecar from its first renewal on. */
 void conform_spoil(conform *c) {
+    WAIT_FOR(SOON_MS, conform_int(c, "EXISTS tidelock:{%s}", c->key) == 1);
     move_sidecar(c, "tidelock", "away", "string");
 }
 

@@ -102,9 +102,82 @@ static void client_list(fake_conn *c, tl_reply *out) {
     }
     char *text = fake__arena_get(&c->arena, room);
     for (; at; at = at->prev) {
-        used += at->master ? 0 : (size_t)client_line(at, text + used, room - used);
+        used += at->master || at->killed ? 0 : (size_t)client_line(at, text + used, room - used);
     }
     fake__static(out, TL_REPLY_STRING, tl__bytes(text, used));
+}
+
+typedef struct {
+    int64_t id; /* 0: any */
+    tl_bytes address;
+    bool spares_me;
+} kill_filter;
+
+/* Of the filters of 7.0 those by which a single connection is meant. */
+static bool read_filter(const fake_conn *c, const tl_bytes *argv, size_t argc, kill_filter *ret,
+                        tl_reply *out) {
+    bool ranged = c->r->level >= FAKE_LEVEL(7, 0, 0);
+    for (size_t i = 2; i < argc; i += 2) {
+        bool more = i + 1 < argc;
+        if (more && fake__is(argv[i], "id")) {
+            if (!tl__bytes_to_int(argv[i + 1], &ret->id) || (ranged && ret->id < 1)) {
+                fake__static(out, TL_REPLY_ERROR,
+                             ranged ? TL_LITERAL("ERR client-id should be greater than 0")
+                                    : TL_LITERAL("ERR value is not an integer or out of range"));
+                return false;
+            }
+        } else if (more && fake__is(argv[i], "addr")) {
+            ret->address = argv[i + 1];
+        } else if (more && fake__is(argv[i], "skipme") &&
+                   (fake__is(argv[i + 1], "yes") || fake__is(argv[i + 1], "no"))) {
+            ret->spares_me = fake__is(argv[i + 1], "yes");
+        } else {
+            fake__syntax(out);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_meant(const fake_conn *at, const fake_conn *by, const kill_filter *filter) {
+    return !at->master && !at->killed && (filter->id == 0 || at->id == filter->id) &&
+           (filter->address.n == 0 || tl__bytes_eq(filter->address, tl__bytes_of(at->address))) &&
+           (at != by || !filter->spares_me);
+}
+
+/* Who ends itself is told so before; another is gone at once, with what it has asked for. */
+static int64_t kill_conns(fake_conn *by, const kill_filter *filter) {
+    int64_t n = 0;
+    for (fake_conn *at = by->r->conns; at; at = at->next) {
+        if (!is_meant(at, by, filter)) {
+            continue;
+        }
+        n++;
+        at->closing = true;
+        if (at != by) {
+            at->killed = true;
+            fake__unsubscribe_all(at, false);
+            fake__forget_transaction(at);
+            fake__track_forget(at);
+            fake__monitor_forget(at);
+        }
+    }
+    return n;
+}
+
+/* An address alone, or filters. */
+static void client_kill(fake_conn *c, const tl_bytes *argv, size_t argc, tl_reply *out) {
+    kill_filter filter = {.spares_me = argc > 3};
+    if (argc == 3) {
+        filter.address = argv[2];
+        if (argv[2].n > 0 && kill_conns(c, &filter) > 0) {
+            fake__ok(out);
+        } else {
+            fake__error(out, "ERR No such client");
+        }
+    } else if (read_filter(c, argv, argc, &filter, out)) {
+        fake__int(out, kill_conns(c, &filter));
+    }
 }
 
 FAKE_COMMAND(client) {
@@ -116,6 +189,8 @@ FAKE_COMMAND(client) {
         fake__track(c, argv, argc, out);
     } else if (fake__is(argv[1], "list")) {
         client_list(c, out);
+    } else if (fake__is(argv[1], "kill")) {
+        client_kill(c, argv, argc, out);
     } else if (fake__is(argv[1], "getredir")) {
         fake__int(out, c->tracking ? c->redirect : -1);
     } else if (c->name.n) {

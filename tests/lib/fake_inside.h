@@ -260,6 +260,7 @@ struct fake_conn {
     int64_t id;
     int db;
     bool authed, closing;
+    bool killed;              /**< another has ended it: it is nobody's any more */
     bool master;              /**< it is obeyed whatever the knobs say */
     bool silent;              /**< this command's replies were pushed */
     bool multi, abort, raced; /**< in MULTI; a command was refused; a watched key was touched */
@@ -324,7 +325,7 @@ bool fake__acl_still_allows(fake_conn *c, const fake_said *said, tl_reply *out);
 
 /* ---- fake_monitor.c -------------------------------------------------------------------------- */
 
-bool fake__monitor_shows(const fake_redis *r, const fake_row *row);
+bool fake__monitor_shows(const fake_redis *r, const fake_row *row, const tl_bytes *argv);
 /** Before it is executed, or after? */
 bool fake__monitor_before(const fake_redis *r, const fake_row *row);
 void fake__monitor_tell(fake_conn *c, const fake_said *said);

@@ -43,7 +43,7 @@ void fake__monitor_tell(fake_conn *c, const fake_said *said) {
     const fake_redis *r = c->r;
     line l = {0};
     char head[120];
-    bool secret = said->row->run == fake__auth;
+    bool secret = said->row->run == fake__auth && said->argc <= 3; /* more are refused before */
     int n = snprintf(head, sizeof(head), "%lld.%06lld [%d %s]", (long long)(r->now_us / 1000000),
                      (long long)(r->now_us % 1000000), c->db, r->in_script ? "lua" : c->address);
     add(&l, tl__bytes(head, (size_t)n));
@@ -60,8 +60,9 @@ void fake__monitor_tell(fake_conn *c, const fake_said *said) {
 }
 
 /* What is never told: the administrator's commands, and before 7.0 passwords. */
-bool fake__monitor_shows(const fake_redis *r, const fake_row *row) {
-    return r->monitors && row->run != fake__config && row->run != fake__monitor &&
+bool fake__monitor_shows(const fake_redis *r, const fake_row *row, const tl_bytes *argv) {
+    bool kill = row->run == fake__client && fake__is(argv[1], "kill");
+    return r->monitors && row->run != fake__config && row->run != fake__monitor && !kill &&
            (row->run != fake__auth || r->level >= FAKE_LEVEL(7, 0, 0));
 }
 

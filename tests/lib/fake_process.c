@@ -125,8 +125,8 @@ static void no_subcommand(fake_conn *c, const fake_row *row, tl_bytes name, tl_r
 
 const fake_sub *fake__sub_of(const fake_redis *r, const fake_row *row, tl_bytes name) {
     for (const fake_sub *sub = fake__subs; sub->name; sub++) {
-        if (sub->parent == row->run && fake__is(name, sub->name)) {
-            return sub->since <= r->level ? sub : NULL;
+        if (sub->parent == row->run && fake__is(name, sub->name) && sub->since <= r->level) {
+            return sub;
         }
     }
     return NULL;
@@ -175,7 +175,7 @@ void fake__call(fake_conn *c, const fake_row *row, const tl_bytes *argv, size_t 
         r->outer = (fake_said){row, argv, argc};
         c->last = row;
     }
-    bool shown = fake__monitor_shows(r, row), before = shown && fake__monitor_before(r, row);
+    bool shown = fake__monitor_shows(r, row, argv), before = shown && fake__monitor_before(r, row);
     fake_said said = {row, argv, argc};
     r->calls[row - fake__rows]++;
     if (before) {

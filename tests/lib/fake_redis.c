@@ -269,7 +269,7 @@ void fake_conn_close(fake_conn *c) {
 
 fake_conn *fake__conn_of(const fake_redis *r, int64_t id) {
     fake_conn *c = r->conns;
-    while (c && (c->id != id || c->master)) {
+    while (c && (c->id != id || c->master || c->killed)) {
         c = c->next;
     }
     return c;
@@ -281,6 +281,10 @@ void fake_conn_trust(fake_conn *c) {
 
 bool fake_conn_closing(const fake_conn *c) {
     return c->closing;
+}
+
+bool fake_conn_killed(const fake_conn *c) {
+    return c->killed;
 }
 
 /* ---- looking inside -------------------------------------------------------------------------- */

@@ -86,6 +86,8 @@ const tl_reply *fake_conn_say(fake_conn *conn, const char *line);
 
 /** Has it said QUIT? Then the transport closes it once the reply is written. */
 bool fake_conn_closing(const fake_conn *conn);
+/** Has another ended it? Then the transport closes it at once: what it has sent is not read any more. */
+bool fake_conn_killed(const fake_conn *conn);
 
 /* ---- writes, for replicas -------------------------------------------------------------------- */
 

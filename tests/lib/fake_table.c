@@ -117,6 +117,8 @@ const fake_sub fake__subs[] = {
     {fake__client, "tracking", -3, V(6, 0)},
     {fake__client, "list", -2, V(2, 4)},
     {fake__client, "getredir", 2, V(6, 0)},
+    {fake__client, "kill", -3, FAKE_LEVEL(2, 8, 12)},
+    {fake__client, "kill", 3, V(2, 4)},
     {fake__config, "get", -3, V(2, 0)},
     {fake__config, "set", -4, V(2, 0)},
     {NULL, NULL, 0, 0},

@@ -114,9 +114,14 @@ static void on_push(void *ctx, const tl_reply *reply) {
     deliver(ctx, reply, false);
 }
 
+/* Nothing is read from it any more, and nothing written. */
+static bool is_over(const client *c) {
+    return c->dead || fake_conn_killed(c->conn);
+}
+
 static void write_due(client *c) {
     int64_t now = now_ms();
-    while (c->first && c->first->due_ms <= now && !c->dead) {
+    while (c->first && c->first->due_ms <= now && !is_over(c)) {
         delivery *d = c->first;
         ssize_t n = send(c->fd, d->text.p, d->text.n, MSG_NOSIGNAL);
         if (n < 0 && d->text.n) {
@@ -216,7 +221,7 @@ void fake_tcp__close_client(fake_tcp *t, size_t i) {
 
 static void close_dead(fake_tcp *t) {
     for (size_t i = t->client_count; i-- > 0;) {
-        if (t->clients[i]->dead) {
+        if (is_over(t->clients[i])) {
             fake_tcp__close_client(t, i);
         }
     }
@@ -310,7 +315,7 @@ static void handle(fake_tcp *t, const struct pollfd *fds, size_t n) {
         fake_tcp__fail("eventfd");
     }
     for (size_t i = 0; i + 2 < n && !t->freeze; i++) {
-        if (fds[2 + i].revents && !t->clients[i]->dead) {
+        if (fds[2 + i].revents && !is_over(t->clients[i])) {
             read_requests(t->clients[i]);
         }
     }

@@ -50,6 +50,7 @@ static void say_ms(migrate_actor *m, const char *option, int64_t ms) {
 static migrate_actor *begin_words(sim_actor *a, const char *word) {
     migrate_actor *m = self(a);
     m->words = 0;
+    m->tool.watch_ms = 0;
     say_word(m, "%s", word);
     return m;
 }
@@ -222,7 +223,6 @@ static void step(sim_world *w, sim_actor *a, const view *v, int to) {
     migrate_actor *m = self(a);
     begin_work(w, a);
     make_way(w, v->phase, to);
-    m->tool.watch_ms = 0;
     (void)begin_words(a, to > v->phase ? "advance" : "rollback");
     say_word(
         m, "--phase"); /* a colleague may have made this step: then it isn't the next one's turn */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define BEHIND_US 1000000 /* so far a fence may be behind the server's clock */
 #define SLACK_MS                                                                                   \
     3 /* two timers may be late by less than one each, and a wait that is over is given one */
 
@@ -66,17 +67,30 @@ uint32_t sim_token_number(const sim_world *w, tl_bytes text) {
 
 /* ---- beliefs ----------------------------------------------------------------------------------- */
 
+/* S knows a lock from its first renewal on, or from its take, where that has written it. */
+bool sim_check_bound(const sim_world *w, const sim_actor *a) {
+    const sim_lock *l = sim_lock_at(a);
+    return sim_stamp_binds(w, a) && (w->cfg.cast[a->id].kind != SIM_TOKEN || !l || !l->handle ||
+                                     w->token[sim_token_number(w, a->kind->value(a))].bound);
+}
+
 bool sim_check_excludes(const sim_world *w, int key, bool bound) {
     (void)key;
     return w->whole && (bound || !w->cfg.stamps || w->legacy);
 }
 
+/* Which of the key's holders it was. */
+static uint32_t turn_of(const sim_world *w, const sim_actor *a) {
+    return a->kind->value ? w->token[sim_token_number(w, a->kind->value(a))].turn : 0;
+}
+
 void sim_check_two(sim_world *w, const sim_actor *a) {
     for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
         const sim_actor *b = &w->actor[i];
-        bool bound = sim_stamp_binds(w, a) && sim_stamp_binds(w, b);
         if (b == a || b->key != a->key || !b->kind->holds || !b->kind->holds(w, b))
             continue;
+        bool bound = sim_stamp_binds(w, a) && sim_stamp_binds(w, b) &&
+                     sim_check_bound(w, turn_of(w, a) < turn_of(w, b) ? a : b);
         if (!bound && !sim_check_strict(w, a->key))
             continue; /* S doesn't bind for a plain client */
         if (sim_check_excludes(w, a->key, bound))
@@ -142,10 +156,13 @@ void sim_check_lost(sim_world *w, sim_lock *l, tl_mono deadline, tl_lost_why why
 }
 
 /* What its neighbours in a request were refused for is nothing to it: all its keys are there, and have been in reach
- * since it asked. */
+ * since it asked. While a slot moves a sidecar that isn't written yet counts as one that has left. */
 void sim_check_refused(sim_world *w, const sim_lock *l) {
     bool there = sim_token_number(w, sim_key_value(w, l->key)) == l->number;
-    if (there && !l->plain && sim_in_reach(w, l->key, w->now - w->cfg.attempt_ms * SIM_MS))
+    tl_bytes token;
+    bool noted = fake_redis_peek_field(w->server[w->master].r, 0, w->key[l->key].s,
+                                       TL_LITERAL("token"), &token);
+    if (there && noted && !l->plain && sim_in_reach(w, l->key, w->now - w->cfg.attempt_ms * SIM_MS))
         sim_fail(w, l->key, "%s is at risk, as its neighbours' keys are out of reach",
                  l->actor->name);
 }
@@ -239,6 +256,26 @@ static bool is_its_own(sim_world *w, const sim_lock *l) {
     return sim_token_number(w, sim_key_value(w, l->key)) == l->number;
 }
 
+/* What native commands have counted is believed only if it is larger than all before it, whatever was lost; and no
+ * number lags behind the clock of the server by more than a second, and what its client doesn't know of that. */
+void sim_check_number(sim_world *w, const sim_lock *l, uint32_t number, uint64_t fence,
+                      tl_interval now) {
+    const sim_token *t = &w->token[number];
+    bool its = t->taken && fence >= t->fence && fence < t->fence + t->reserved;
+    if (!its || l->plain || w->cfg.stamps)
+        return;
+    w->stats.natives_believed += t->native;
+    w->stats.fences_back += t->low;
+    if (t->low && (w->whole || sim_check_fenced(w)))
+        sim_fail(w, l->key, "%s believes in fence %llu, though another had a larger one",
+                 l->actor->name, (unsigned long long)fence);
+    bool tells = t->native || w->cfg.level >= FAKE_LEVEL(3, 2, 0);
+    int64_t lag_us = t->taken_us - (int64_t)fence - (now.hi - now.lo);
+    if (tells && w->kept && lag_us > BEHIND_US)
+        sim_fail(w, l->key, "%s believes in a fence that is %lld us behind the server's clock",
+                 l->actor->name, (long long)(t->taken_us - (int64_t)fence));
+}
+
 /* A fence that was reserved for it, larger than whoever had the lock before. */
 static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
     sim_key *key = &w->key[l->key];
@@ -249,7 +286,8 @@ static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
         return;
     if (!given)
         sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
-    bool alone = sim_check_excludes(w, l->key, sim_stamp_binds(w, l->actor));
+    bool alone = sim_check_excludes(w, l->key, sim_stamp_binds(w, l->actor)) &&
+                 (sim_check_strict(w, l->key) || sim_check_bound(w, l->actor));
     if (!sim_lock_held(w, l) || !alone) /* told too late, by a thread that was stopped */
         return;
     if (f <= key->told_fence)

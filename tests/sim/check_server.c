@@ -37,7 +37,7 @@ static void check_alone(sim_world *w, int key, uint32_t number) {
         const sim_actor *a = &w->actor[i];
         if (a->key != key || !a->kind->holds || !a->kind->holds(w, a))
             continue;
-        bool bound = sim_stamp_binds(w, a);
+        bool bound = sim_check_bound(w, a);
         if (!bound && !sim_check_strict(w, key))
             continue; /* S doesn't bind for it */
         bool other = !a->kind->value || sim_token_number(w, a->kind->value(a)) != number;
@@ -47,18 +47,21 @@ static void check_alone(sim_world *w, int key, uint32_t number) {
     }
 }
 
+bool sim_check_fenced(const sim_world *w) {
+    bool forgets = w->cfg.goes_back && (w->cfg.fault[SIM_LOSSY] || w->cfg.fault[SIM_FORGET]);
+    return w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0 &&
+           w->cfg.fault[SIM_QUICK] == 0 && !forgets;
+}
+
 /* A token to which a lossy failover gives its first stamp back has that one's fence: a resource that has
  * seen a later one refuses it. One that hasn't been had yet has shown none to anybody. */
 static void check_fence(sim_world *w, int key, uint64_t fence, bool back) {
-    bool forgets = w->cfg.goes_back && (w->cfg.fault[SIM_LOSSY] || w->cfg.fault[SIM_FORGET]);
-    bool told = w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0 &&
-                w->cfg.fault[SIM_QUICK] == 0 && !back && !forgets;
     if (fence > w->key[key].fence) {
         w->key[key].fence = fence;
         return;
     }
     w->stats.fences_back++;
-    if (w->whole || told)
+    if (w->whole || (sim_check_fenced(w) && !back))
         sim_fail(w, key, "the fence goes back: %llu after %llu", (unsigned long long)fence,
                  (unsigned long long)w->key[key].fence);
     w->key[key].fence = fence;
@@ -89,7 +92,7 @@ static int64_t spare_of_keep(const sim_asked *a, tl_bytes at_its_earliest, tl_by
 
 static void check_promise(sim_world *w, int key, uint32_t number) {
     const sim_token *t = &w->token[number];
-    if (number == w->key[key].spent && w->whole)
+    if (number == w->key[key].spent && w->whole && !t->native && !t->stays)
         sim_fail(w, key, "token %u takes %s, though it has been dropped", (unsigned)number,
                  w->key[key].name);
     if (t->promise == SIM_NOT_ACQUIRED && w->whole)
@@ -130,6 +133,25 @@ static void count_take(sim_world *w, int key, uint32_t number) {
         w->stats.expiries++;
 }
 
+bool sim_check_has(sim_world *w, const sim_request *m) {
+    int key = m->argc > 4 ? sim_key_named(w, m->argv[0]) : -1;
+    uint32_t number = key < 0 ? 0 : sim_token_number(w, m->argv[4]);
+    return number && sim_token_number(w, sim_key_value(w, key)) == number;
+}
+
+/* One that has the key already, and of which S doesn't know, is given another number each time it asks. */
+static void renumbered(sim_world *w, uint32_t number, int64_t fence, int32_t reserved, int key) {
+    sim_token *t = &w->token[number];
+    w->stats.reasked++;
+    w->stats.renumbered++;
+    check_fence(w, key, (uint64_t)fence, false);
+    t->native = t->low = false;
+    t->taken_us = sim_server_us(w, &w->server[w->master]);
+    t->fence_before = t->fence;
+    t->reserved = (uint8_t)reserved;
+    t->fence = (uint64_t)fence;
+}
+
 static bool is_among(uint64_t fence, uint64_t first, unsigned n) {
     return fence >= first && fence - first < n;
 }
@@ -154,8 +176,14 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
     sim_token *t = &w->token[number];
     bool same = is_among((uint64_t)fence, t->fence, t->reserved) ||
                 is_among((uint64_t)fence, t->fence_back, t->reserved_back);
-    if (t->taken && same) {
+    bool takes = m->script == TL_SCRIPT_TAKE;
+    bool known = takes && m->has && t->bound && m->fences < 2; /* it is told what S knows */
+    if ((t->taken && same) || known) {
         w->stats.reasked++;
+        return;
+    }
+    if (m->has && t->taken) {
+        renumbered(w, number, fence, m->fences, key);
         return;
     }
     if (t->promise == SIM_HAD) { /* a keep that takes back what a loser overwrote */
@@ -176,21 +204,84 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
     t->turn = ++w->key[key].turns;
     w->key[key].stolen = false;
     t->again = t->taken;
+    t->native = t->low = false;
+    t->taken_us = sim_server_us(w, &w->server[m->socket->server]);
     keep_fence(t, m, (uint64_t)fence);
+}
+
+/* By native commands, which know nothing of S nor of the clock: its client judges what they found. Is it held up on its
+ * way it may come when nobody wants it any more, which nothing tells it. */
+static void native_taken(sim_world *w, const sim_request *m, uint32_t number, uint64_t fence,
+                         int key) {
+    sim_token *t = &w->token[number];
+    sim_key *k = &w->key[key];
+    count_take(w, key, number);
+    w->stats.natives++;
+    if (sim_check_strict(w, key))
+        check_alone(w, key, number);
+    if (t->killed)
+        sim_fail(w, key, "token %u takes %s over a connection that has been ended",
+                 (unsigned)number, k->name);
+    t->native = true;
+    t->orphan = t->dropped || t->promise == SIM_MOVED_ON;
+    t->low = fence <= k->fence;
+    k->fence = t->low ? k->fence : fence;
+    w->stats.native_orphans += t->orphan && t->dropped;
+    check_promise(w, key, number);
+    check_prompt(w, m, key);
+    k->holder = number;
+    k->stolen = false;
+    t->turn = ++k->turns;
+    t->again = t->taken;
+    t->fence_before = t->taken ? t->fence : fence;
+    t->taken = true;
+    t->taken_us = sim_server_us(w, &w->server[m->socket->server]);
+    t->reserved = (uint8_t)m->fences;
+    t->fence = fence;
+}
+
+static bool is_word(tl_bytes a, const char *word) {
+    return tl__bytes_eq(a, tl__bytes_of(word));
+}
+
+bool sim_check_transacted(sim_world *w, const sim_request *m, const tl_reply *exec) {
+    const sim_socket *s = m->socket;
+    int set = -1, incr = -1, key;
+    int64_t fence = 0, by = 1;
+    for (int i = 0; i < (int)s->queued; i++) {
+        const tl_bytes *argv = s->command[i].argv;
+        set = is_word(argv[0], "SET") ? i : set;
+        incr = is_word(argv[0], "INCR") || is_word(argv[0], "INCRBY") ? i : incr;
+    }
+    uint32_t number = set >= 0 ? sim_token_number(w, s->command[set].argv[2]) : 0;
+    if (number == 0 || incr < 0 || (key = sim_key_named(w, s->command[set].argv[1])) < 0)
+        return false;
+    if (s->command[incr].argc > 2)
+        (void)tl__bytes_to_int(s->command[incr].argv[2], &by);
+    sim_request request = *m;
+    request.asked = s->command[set].asked;
+    request.fences = (int32_t)by;
+    const tl_reply *done = exec ? tl__reply_item(exec, (size_t)set) : NULL;
+    if (done && done->type == TL_REPLY_STATUS &&
+        tl__reply_int(tl__reply_item(exec, (size_t)incr), &fence))
+        native_taken(w, &request, number, (uint64_t)(fence - by + 1), key);
+    sim_check_key(w, key);
+    return true;
 }
 
 static void taken(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t fence = 0, fences = 1;
     (void)tl__reply_int(reply->type == TL_REPLY_STRING ? reply : tl__reply_item(reply, 3), &fence);
-    tl_bytes expected = m->argc > 9 ? m->argv[9] : (tl_bytes){0};
-    uint32_t number = sim_token_number(w, m->argv[2]);
-    if (m->argc > 11)
-        (void)tl__bytes_to_int(m->argv[11], &fences);
+    tl_bytes expected = m->argc > 12 ? m->argv[12] : (tl_bytes){0};
+    uint32_t number = sim_token_number(w, m->argv[4]);
+    if (m->argc > 10)
+        (void)tl__bytes_to_int(m->argv[10], &fences);
     if (reply->type != TL_REPLY_STRING)
         fence -= fences - 1; /* the last */
     sim_request reserving = *m;
     reserving.fences = (int32_t)fences;
-    sim_check_taken(w, &reserving, number, fence, expected, m->argv[4], key);
+    sim_check_taken(w, &reserving, number, fence, expected, m->argv[6], key);
+    w->token[number].bound = w->token[number].bound || m->argv[9].n > 0;
 }
 
 static void take_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
@@ -210,15 +301,23 @@ static void take_executed(sim_world *w, const sim_request *m, const tl_reply *re
     }
 }
 
+/* From the first of them on S knows of the token. */
+static void note_kept(sim_world *w, uint32_t number, int key) {
+    sim_token *t = &w->token[number];
+    if (t->orphan)
+        sim_fail(w, key, "token %u is nobody's, and is renewed", (unsigned)number);
+    t->bound = true;
+}
+
 static void kept(sim_world *w, const sim_request *m, size_t i, const tl_reply *item) {
     size_t n = m->nkeys / 2, each = (m->argc - m->nkeys - TL_JOIN_HEAD - TL_JOIN_TAIL) / n;
     const tl_bytes *head = m->argv + m->nkeys, *tail = m->argv + m->argc - TL_JOIN_TAIL;
-    tl_bytes own[16] = {m->argv[2 * i], m->argv[2 * i + 1], head[0], head[1]};
+    tl_bytes own[16] = {m->argv[2 * i], m->argv[2 * i + 1], head[0], head[1], head[2]};
     int64_t status = 0;
     int key = sim_key_named(w, own[0]);
-    memcpy(own + 4, head + TL_JOIN_HEAD + each * i, each * sizeof *own);
-    const sim_asked *a = sim_asked_by(m->sender, m->socket->boot,
-                                      sim_hash_words(true, m->script, own, 4 + each));
+    memcpy(own + 2 + TL_JOIN_HEAD, head + TL_JOIN_HEAD + each * i, each * sizeof *own);
+    const sim_asked *a = sim_asked_by(
+        m->sender, m->socket->boot, sim_hash_words(true, m->script, own, 2 + TL_JOIN_HEAD + each));
     if (key < 0 || !tl__reply_int(tl__reply_item(item, 0), &status))
         return;
     w->stats.late_refused += status == -2;
@@ -226,6 +325,7 @@ static void kept(sim_world *w, const sim_request *m, size_t i, const tl_reply *i
     if (status == 1) {
         w->stats.keeps++;
         check_in_time(w, m->sender, a, tail[0], spare_of_keep(a, head[0], tail[1]), key);
+        note_kept(w, sim_token_number(w, own[2 + TL_JOIN_HEAD]), key);
     }
     if (status == 1 && a->lease.until.ns != 0) {
         w->stats.drained++;
@@ -247,13 +347,80 @@ void sim_check_released(sim_world *w, int key, uint32_t number) {
 static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t status = 0;
     tl_bytes spent = {0};
-    uint32_t number = sim_token_number(w, m->argv[2]);
+    uint32_t number = sim_token_number(w, m->argv[m->nkeys]);
     w->token[number].dropped = true;
     if (tl__reply_int(reply, &status) && status == 1)
         sim_check_released(w, key, number);
     (void)fake_redis_peek_field(w->server[m->socket->server].r, 0, w->key[key].s,
                                 TL_LITERAL("spent"), &spent);
-    w->key[key].spent = w->full ? sim_token_number(w, spent) : number;
+    bool refused = w->full || w->forbids || w->cfg.lacks || w->cfg.fault[SIM_DENY]; /* perhaps */
+    w->key[key].spent = refused ? sim_token_number(w, spent) : number;
+    w->token[number].stays = refused && w->token[number].joined > 0;
+}
+
+/* ---- the line ------------------------------------------------------------------------------------ */
+
+/* Whoever stands there with an earlier ticket, and is heard, is given the lock before. Where messages are forbidden nobody
+ * is: who asks is served. And a server that has lost writes may have forgotten who came first. */
+static void check_order(sim_world *w, uint32_t number, int key) {
+    if (w->mute || !w->whole)
+        return;
+    sim_server *s = &w->server[w->master];
+    tl_bytes argv[] = {TL_LITERAL("ZRANGE"), w->key[key].l, TL_LITERAL("0"), TL_LITERAL("0"),
+                       TL_LITERAL("WITHSCORES")};
+    const tl_reply *first = fake_conn_command(s->runner, argv, 5);
+    int64_t ticket = 0;
+    if (w->token[number].ticket > 0 && tl__reply_int(tl__reply_item(first, 1), &ticket) &&
+        ticket < w->token[number].ticket)
+        sim_fail(w, key, "token %u is given %s before another that stands in front of it",
+                 (unsigned)number, w->key[key].name);
+}
+
+/* After a script that may give the lock to somebody in line: to whom has it? Nothing of what is given can come late, and
+ * S binds at once. */
+static void granted(sim_world *w, const sim_request *m, int key) {
+    sim_server *s = &w->server[w->master];
+    uint32_t number = sim_token_number(w, sim_key_value(w, key));
+    sim_token *t = &w->token[number];
+    tl_bytes text = {0}, named = {0};
+    int64_t last = 0;
+    (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("token"), &named);
+    (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("fence"), &text);
+    (void)tl__bytes_to_int(text, &last);
+    bool own = is_among((uint64_t)last, t->fence,
+                        t->reserved) || /* as it took it, or took it back */
+               is_among((uint64_t)last, t->fence_back, t->reserved_back);
+    uint64_t fence = (uint64_t)(last - (t->joined > 1 ? t->joined - 1 : 0));
+    if (number == 0 || own || sim_token_number(w, named) != number || t->joined == 0 ||
+        (t->taken && fence <= t->fence))
+        return;
+    sim_request given = *m;
+    given.fences = t->joined;
+    given.asked = sim_asked_by(m->sender, m->socket->boot, 0);
+    given.has = m->has && m->script == TL_SCRIPT_JOIN && number == sim_token_number(w, m->argv[4]);
+    w->stats.grants++;
+    w->stats.grants_told += m->script != TL_SCRIPT_JOIN ||
+                            sim_token_number(w, m->argv[m->nkeys]) != number;
+    sim_check_taken(w, &given, number, (int64_t)fence, (tl_bytes){0}, (tl_bytes){0}, key);
+    t->bound = true;
+    if (!given.has)
+        check_order(w, number, key);
+}
+
+static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
+    int64_t status = 0, numbers = 1, ticket = 0;
+    sim_token *t = &w->token[sim_token_number(w, m->argv[4])];
+    (void)tl__reply_int(tl__reply_item(reply, 0), &status);
+    (void)tl__bytes_to_int(m->argv[8], &numbers);
+    w->stats.late_refused += status == -1;
+    w->stats.spent_refused += status == -2;
+    if (status < 0)
+        return;
+    w->stats.joins++;
+    t->joined = (int32_t)numbers;
+    if (tl__reply_int(tl__reply_item(reply, 6), &ticket))
+        t->ticket = ticket;
+    granted(w, m, key);
 }
 
 /* A lock without a fence: no sidecar, and no fence to compare. */
@@ -303,9 +470,16 @@ void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *repl
     if (key < 0)
         return;
     switch (m->script) {
-    case TL_SCRIPT_TAKE: take_executed(w, m, reply, key); break;
+    case TL_SCRIPT_TAKE:
+        take_executed(w, m, reply, key);
+        granted(w, m, key);
+        break;
     case TL_SCRIPT_KEEP: keep_executed(w, m, reply); return;
-    case TL_SCRIPT_DROP: drop_executed(w, m, reply, key); break;
+    case TL_SCRIPT_DROP:
+        drop_executed(w, m, reply, key);
+        granted(w, m, key);
+        break;
+    case TL_SCRIPT_JOIN: joined(w, m, reply, key); break;
     case TL_SCRIPT_HOLD:
     case TL_SCRIPT_FREE: plain_executed(w, m, reply, key); return;
     default: break;
@@ -325,7 +499,9 @@ static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
     }
     if (w->whole && sim_check_strict(w, a->key))
         sim_fail(w, a->key, "%s holds %s, but the server doesn't know", a->name, key->name);
-    if (w->whole && sim_lock_at(a) && sim_token_number(w, value) &&
+    const sim_token *other = &w->token[sim_token_number(w, value)];
+    if (w->whole && sim_lock_at(a) && other != w->token && sim_check_bound(w, a) &&
+        (other->promise == SIM_HAD || !other->native) &&
         (w->cfg.no_fence == 0 || sim_check_strict(w, a->key)))
         sim_fail(w, a->key, "%s holds %s, but another's token stands there", a->name, key->name);
 }

@@ -43,7 +43,7 @@ static void freeze_host(sim_world *w) {
     sim_host *h = any_host(w);
     sim_ns until = w->now + draw_length(w);
     sim_clock *clocks[] = {&h->boot, &h->wall};
-    if (!h->up)
+    if (!h->up || h->paused_until > w->now)
         return;
     w->stats.freezes++;
     for (int i = 0; i < 2; i++) {

@@ -27,28 +27,43 @@ limit-of-the-wait        | protocol/attempt.c |        | 1000@102 | s/tl__try_se
 limit-at-its-latest      | protocol/attempt.c |        | 5000 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
 harmless-at-once         | protocol/attempt.c | stuck-requests | 40000@6060 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
 old-binds-by-earliest    | protocol/sidecar.c | old-server | 3000@44 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
+old-takes-by-latest      | protocol/sidecar.c | old-server | 600@198 | /^void tl__sidecar_send_acquire/,/^}/s/now\.lo/now.hi/
 # the scripts
 take-blindly             | wire/scripts/take.lua |        | 100  | s/^if expect == .. and found or .*then$/if false then/; s/, .NX.) then/) then/
-take-ignores-sidecar     | wire/scripts/take.lua |        | 500  | s/ and till >= now then/ and false then/; s/ and not bound and / and /
+take-ignores-sidecar     | wire/scripts/take.lua |        | 500  | s/^local other = .*/local other = false/
 take-whenever            | wire/scripts/take.lua |        | 1000 | s/ and now > not_after$/ and false/
-take-again-when-dropped  | wire/scripts/take.lua |        | 2000@1794 | s/^if s\[3\] == token then/if false then/; s/ and s\[3\] ~= token / /
+take-again-when-dropped  | wire/scripts/take.lua |        | 2000@1794 | s/^if s\[5\] == token then/if false then/
 take-not-known-again     | wire/scripts/take.lua |        | 300@51  | s/^if known and s\[1\] == token then/if false then/
-fence-by-clock           | wire/scripts/take.lua |        | 2000 | s/math.max(fence + 1, now, told)/math.max(now, told)/; s/ and fence < now and / and /
-fence-by-count           | wire/scripts/take.lua | restart-forgets | 200 | s/math.max(fence + 1, now, told)/fence + 1/; s/^if time and not bound/if false and not bound/
+fence-by-clock           | wire/scripts/with/draw.lua |        | 2000 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/math.max(tonumber(noted or 0) or 0, now)/
+fence-by-count           | wire/scripts/with/draw.lua | restart-forgets | 200 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/last + 1/
 take-moves-back          | wire/scripts/take.lua | old-server | 40000@4564 | s/^    binds = math.max(till, binds).*$//
 take-without-lifetime    | wire/scripts/take.lua |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
 refusal-is-final         | protocol/acquire.c,wire/scripts/take.lua | tight-limits | 3000@67 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
-fence-told-at-its-latest | protocol/sidecar.c | failover-ahead | 30000@55 | /out, not_after));/,/now\.lo/s/now\.lo/now.hi/
-keep-anybodys            | wire/scripts/keep.lua |        | 2000 | s/ s\[1\] == token and / /
-keep-whatever-value      | wire/scripts/keep.lua |        | 5000@4076 | s/ and text == s\[2\] then/ then/
+fence-told-at-its-latest | wire/scripts/take.lua | failover-ahead | 3000@145 | s/draw(numbers, now, fence)/draw(numbers, tonumber(ARGV[5]), fence)/
+keep-anybodys            | wire/scripts/keep.lua |        | 2000 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
+keep-whatever-value      | wire/scripts/keep.lua |        | 5000@4076 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
 keep-whenever            | wire/scripts/keep.lua |        | 2000 | s/^local late = .*/local late = false/
 keep-creates             | wire/scripts/keep.lua |        | 2000 | s/^local late = .*/local late = false/; s/elseif text and s\[1\] == token and text == s\[2\] then/elseif s[1] == token and not text then status = 1 redis.call('PSETEX', K, string.format('%.0f', px), value)\n    &/
 keep-shortens            | wire/scripts/keep.lua |        | 2000 | s/ and redis.call(.PTTL., K) < px then/ then/
-keep-doesnt-bind         | wire/scripts/keep.lua | deleted-by-hand | 200 | s/^        if later then/        if false then/
+keep-doesnt-bind         | wire/scripts/keep.lua | deleted-by-hand | 200 | s/local later = .*/local later = false/; s/^        if not noted then/        if false then/
 drop-anybodys            | wire/scripts/drop.lua |        | 500  | s/^if s\[1\] == token then/if true then/
-drop-whatever-value      | wire/scripts/drop.lua |        | 5000 | s/if found and found == s\[2\] then/if found then/
+drop-whatever-value      | wire/scripts/drop.lua |        | 5000 | s/ and found == redis.call('HGET', S, 'value'))/)/
 drop-not-remembered      | wire/scripts/drop.lua |        | 2000@1794 | s/'spent', token/'spent', 'x'/
 drop-not-announced       | wire/scripts/drop.lua | prompt | 200  | s/    redis.pcall('PUBLISH', S, '')//
+# takes by native commands
+native-beyond-window     | protocol/protocol_token.c,transport/conn_redis.c | | 40000 | s/    if (e->stale || /    if (/; s/return tl__ns_until(at, now) < TL_RAISED_MS.*/return at.ns <= now.ns;/; s/last >= now.lo - BEHIND_US \&\& //
+native-though-s-binds    | protocol/protocol_token.c | deleted-by-hand | 2000 | s/left_us > 0 || is_line(s)/is_line(s)/; s/ \&\&$/\&\&/; s/           last > number_of(tl__reply_item(s, S_FENCE));/           true;/
+native-not-above-s       | protocol/protocol_token.c | | 20000 | s/           last > number_of(tl__reply_item(s, S_FENCE));/           true;/; s/last >= now.lo - BEHIND_US \&\& //
+native-ended-elsewhere   | protocol/acquire.c | | 40000 | s/ \&\& e->run != 0 \&\& e->run == a->kill_run;/;/
+first-renewal-late       | protocol/renew.c | | 20000 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
+# standing in line
+grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
+grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
+grant-of-another-run     | protocol/line.c | | 20000 | s/^        grant->run != run || /        /
+grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 || left_us > lease_us/false/; s/tl__mono_min(by_server, by_arrival)/by_arrival/
+line-drop-not-remembered | wire/scripts/drop.lua | | 5000 | s/'spent', token/'spent', 'x'/
+late-look-told-the-last  | wire/scripts/join.lua | | 8000 | s/^    fence = last - ARGV\[5\] + 1/    fence = last/
+known-take-counts-back   | wire/scripts/take.lua | | 30000@5018544 | s/^    if numbers > 1 and value == token then/    if false then/
 # acquiring
 confirmed-too-late       | protocol/acquire.c |        | 3000 | s/r->code == TL_OK && tl__mono_before(e->now, r->deadline)/r->code == TL_OK/
 unanswered-is-forgotten  | protocol/acquire.c |        | 1000 | s/    a->uncertain = true;/    a->uncertain = false;/
@@ -94,7 +109,7 @@ split-slot-is-everyones  | client/batch.c | slot-with-others | 3000@197 | s/ \&\
 refusal-is-everyones     | client/batch.c | keys-of-others | 3000@89 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
 joined-answers-mixed     | client/batch.c |       | 3000@1242 | s/whole->items\[i + 2\]/whole->items[whole->count - 1 - i]/
 # refusals
-refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 500@44 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
+refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 5000@1063 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
 try-again-is-final       | protocol/protocol.c | slots-moved | 300 | s/, "TRYAGAIN",/,/
 keys-are-not-named       | wire/refusal.c | keys-withheld | 300 | s/has(error, " key")/false/
 permission-passes        | protocol/protocol.c | keys-withheld | 300 | s/"NOAUTH", "NOPERM", "WRONGPASS"/"NOAUTH", "WRONGPASS"/; s/ || tl__is_no_permission(error))/)/
@@ -115,9 +130,9 @@ tokens-are-free          | compat/stamp/stamp.c,compat/stamp/stamp_script.c | st
 # stamps: what a take or a keep is worth
 stamp-spares-no-m        | compat/stamp/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.clock_skew_max_ms;/ - now_ms;/
 stamp-is-full-on-retry   | compat/stamp/stamp_script.c | stamps | 40000@349 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
-stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@5010 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
-stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand-crowd | 20000@17273 | s/tl__rate_most_ns(job->rules.legacy_delay_max_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
-stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@10120 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
+stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@3932 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand-crowd | 4000@221 | s/tl__rate_most_ns(job->rules.legacy_delay_max_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
+stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@5112 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
 stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000@713 | s/bool over = a->op == TL_ACQUIRE/bool over = false/
 # stamps: overwritten, or stolen?
 every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= proved_ms;/    return true;/
@@ -138,12 +153,12 @@ pipe-robs-by-m           | compat/stamp/stamp.c | pipe-short-crowd | 20000@17617
 # stamps: the scripts
 stamp-take-blindly       | wire/scripts/take.lua | stamps | 300  | s/^if expect == .. and found or .*then$/if false then/
 stamp-take-anybodys      | wire/scripts/take.lua | stamps | 500  | s/^if known and s\[1\] == token then/if known then/
-stamp-take-ignores-s     | wire/scripts/take.lua | bridge-late-del | 200 | s/ and till >= now then/ and false then/
+stamp-take-ignores-s     | wire/scripts/take.lua | bridge-late-del | 200 | s/^local other = .*/local other = false/
 stamp-take-whenever      | wire/scripts/take.lua | stamps | 1000 | s/ and now > not_after$/ and false/
-stamp-keep-anybodys      | wire/scripts/keep.lua | stamps | 3000@534 | s/ s\[1\] == token and / /
-stamp-keep-whatever      | wire/scripts/keep.lua | stamps | 6000@4881 | s/ and text == s\[2\] then/ then/
+stamp-keep-anybodys      | wire/scripts/keep.lua | stamps | 3000@534 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
+stamp-keep-whatever      | wire/scripts/keep.lua | stamps | 6000@4881 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
 stamp-keep-shortens      | wire/scripts/keep.lua | stamps | 5000 | s/local later = .*/local later = true/
-stamp-drop-whatever      | wire/scripts/drop.lua | stamps | 5000 | s/if found and found == s\[2\] then/if found then/
+stamp-drop-whatever      | wire/scripts/drop.lua | stamps | 5000 | s/ and found == redis.call('HGET', S, 'value'))/)/
 # stamps: lifetimes
 own-lifetime-too-long    | compat/stamp/stamp_rules.c | bridge-equal-long | 8000@7017 | s/    if (ttl_ms > most)/    if (false)/
 own-lifetime-too-short   | compat/stamp/stamp_rules.c | bridge-short | 300 | s/    if (ttl_ms <= least)/    if (false)/
@@ -158,7 +173,7 @@ watch-take-ignores-s     | compat/stamp/stamp_watch.c | stamps | 20000@989 | s/^
 watch-not-known-again    | compat/stamp/stamp_watch.c | stamps | 3000@135 | s/^    if (k->ours && k->same)$/    if (false)/; s/s->owned = k->ours && k->same;/s->owned = false;/
 watch-spares-no-m        | compat/stamp/stamp_watch.c | watch-to-the-end | 1000 | s/ - tl__stamp_skew_ms(job, e);/;/
 watch-spares-m-once      | compat/stamp/stamp.c | watch-to-the-end | 3000 | s/e->server->anchor.known ? 1 : 2)/true ? 1 : 2)/
-watch-without-cap        | compat/stamp/stamp.c | watch-by-hand | 20000@12214 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+watch-without-cap        | compat/stamp/stamp.c | watch-by-hand | 4000@804 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
 watch-keep-shortens      | compat/stamp/stamp_watch.c | stamps | 5000@2091 | s/end_ms > least_ms ? end_ms : least_ms/end_ms/
 watch-fence-by-clock     | compat/stamp/stamp_watch.c | stamps | 5000@114 | s/k->fence >= now_us.hi ? k->fence + 1 : now_us.hi/now_us.hi/
 watch-part-is-whole      | compat/stamp/stamp_watch.c | watch-parts | 1000 | s/^    const tl_reply \*wrong = exec->type == .*/    const tl_reply *wrong = NULL;/; s/exec->count != s->exec/false/
@@ -189,7 +204,8 @@ phase-wait-goes-on       | tests/sim/actor_operator.c | phase-undone-rivals | 20
 phase-begins-undone      | tests/sim/actor_operator.c | phase-undone-java | 500@51 | s/        stopped\[kind\] = .*/        stopped[kind] = false;/
 phase-begin-two-away     | tests/sim/actor_operator.c | phase-begin-anywhere | 100 | s/math.abs(acts - to) > 1/false/
 # phases: steps of the tool as it ships
-step-not-meant           | tools/migrate/migrate_step.c | tool-stale | 1@40001421 | s/ || meant == s->to || / || true || /
+step-not-meant           | tools/migrate/migrate_step.c | tool-stale | 20@40000001 | s/ || meant == s->to || / || true || /
+watch-deaf               | tools/migrate/migrate_monitor.c | tool-forgotten | 100 | s/    if (c.words < 2 ||/    if (true || c.words < 2 ||/
 EOF
 }
 
@@ -209,7 +225,8 @@ generate() { # folder with those of src and of compat, file
     local f name
     for f in "$1"/wire/scripts/*.lua "$1"/scripts/*.lua; do
         name=$(basename "$f" .lua)
-        sed '/^[[:space:]]*\(--.*\)\{0,1\}$/d' "$f" | awk 1 >"$2.$name"
+        awk -v dir="$1/wire/scripts" '/^-- with /{f = dir "/with/" $3 ".lua"; while ((getline line < f) > 0) print line; close(f); next} 1' "$f" |
+            sed '/^[[:space:]]*\(--.*\)\{0,1\}$/d' | awk 1 >"$2.$name"
         echo "TL_SCRIPT_ROW($(tr a-z A-Z <<<"$name"), $name,"
         sed 's/[\\"?]/\\&/g; s/^/    "/; s/$/\\n"/' "$2.$name"
         echo "    , \"$(sha1sum <"$2.$name" | cut -c1-40)\")"
@@ -218,8 +235,9 @@ generate() { # folder with those of src and of compat, file
 
 try() { # name files scenario seeds sed
     local name=$1 files=$2 scenario=$3 seeds=$4 mine=$dir/$1 units=() file from out
-    mkdir -p "$mine/wire/scripts" "$mine/scripts"
+    mkdir -p "$mine/wire/scripts/with" "$mine/scripts"
     cp src/wire/scripts/*.lua "$mine/wire/scripts/"
+    cp src/wire/scripts/with/*.lua "$mine/wire/scripts/with/"
     cp compat/scripts/*.lua "$mine/scripts/"
     for file in ${files//,/ }; do
         from=src/$file

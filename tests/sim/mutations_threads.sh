@@ -30,7 +30,7 @@ pass-while-watched      | hold.c | hand-over | s/^    (void)tl__hold_stop(lock);
 event-not-withdrawn     | hold.c | freed-while-lost | s/^    tl__keeper_unreport(k, &lock->report);//
 over-as-it-is-told      | hold.c | told-late | s/^    if (over)$/    if (false)/
 lost-stays-in-front     | hold.c | lost-and-kept | /drop_in(lock);/{n;s/tl__gate_leave(&lock->client->gate, &lock->place);/(void)0;/}
-lost-leaves-its-rest    | hold.c | deleted-and-kept | s/        if (leaves_something(lock, out->note\[i\].why))/        if (false)/
+lost-leaves-its-rest    | hold.c | deleted-when-bound | s/        if (leaves_something(lock, out->note\[i\].why))/        if (false)/
 # without blocking
 end-after-loss          | async.c | acquired-anew | s/^    tl__keeper_report(&op->client->keeper, &op->report); .*$//; s/^                               out->sys_errno, &op->err);/&\n    tl__keeper_report(\&op->client->keeper, \&op->report);/
 cancel-before-it-begins | async.c | cancelled-as-it-begins | s/bool cancelled = !op->releases && tl__lock_was_cancelled(lock);/bool cancelled = false;/
@@ -94,6 +94,8 @@ post-rouses-nobody      | keeper_run.c | cancelled-async | s/^    tl__keeper_rou
 member-is-gone          | keeper_join.c | one-of-two-renewed-goes | /^static void tell(/,/^}/s/^    if (!task)$/    if (false)/
 listens-for-ever        | run.c | two-clients-again | s/    bool ends = out->disarm || status != TL_GO;/    bool ends = false;/
 not-forgotten           | keeper_listen.c | two-clients-again | s/^        \*at = l->next;/        (void)0;/
+inbox-not-counted-out   | keeper_listen.c | two-clients-again | s/    if (--k->inbox.listeners == 0)/    if (k->inbox.listeners == 0)/
+inbox-listens-for-ever  | keeper_listen.c | two-clients-again | s/^    tl__wakeup_forget(k->wakeup, inbox_of(k), now);//
 # its heap
 removed-is-not-there    | tasks.c | hand-over | s/^    if (task->at == 0)$/    if (false)/
 removed-leaves-a-hole   | tasks.c | one-of-two-renewed-goes | s/^        last->at = task->at;/        (void)0;/

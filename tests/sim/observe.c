@@ -8,6 +8,7 @@
 
 #include "client/lock_acquire.h"
 #include "client/run.h"
+#include "protocol/attempt.h"
 #include "protocol/settle.h"
 
 #ifdef TL_COMPAT
@@ -153,7 +154,7 @@ static sim_lease lease_of(const tl_run *run, const machine *m, const sim_lease *
     if (run->client->protocol->id != TL_AUTO || out->send.count == 0 || c->form != TL_SCRIPT)
         return none;
     bool turns = c->script == TL_SCRIPT_KEEP && job->proof.stamp_ms &&
-                 tl__bytes_eq(c->argv[5], tl__token_bytes(&job->token));
+                 tl__bytes_eq(c->argv[6], tl__token_bytes(&job->token));
     if (!(c->script == TL_SCRIPT_TAKE && m->acquires) && !turns)
         return none;
     return *acts;
@@ -183,7 +184,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
                        .lease = lease_of(run, m, &acts, out)};
     if (w->cfg.stamps)
         asked.never_after = sim_stamp_never_after(w, h, send);
-    for (int i = 0; i < send->count; i++) {
+    for (int i = 0; i < send->count + send->native; i++) { /* either form */
         const tl_command *c = &send->command[i];
         bool script = c->form == TL_SCRIPT;
         if (c->argc < 2)
@@ -261,6 +262,13 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
         w->stats.cleaned++;
         sim_check_cleaned(w, w->thread->host, m->job, m->limit, is_out_of_reach(out->words));
     }
+    sim_lock *l = first && m->acquires && m->result->code == TL_OK
+                      ? lock_of(w, w->thread->host, m->job)
+                      : NULL;
+    tl_event informed = {.server = &w->thread->server};
+    if (l)
+        sim_check_number(w, l, (uint32_t)(t - w->token), m->result->fence,
+                         tl__try_server_us(&informed, e->now));
     if (first && !m->releases && m->result->code == TL_OK &&
         !tl__mono_before(e->now, m->result->deadline))
         sim_fail(w, SIM_ALL, "host %c is told that it holds a lock that is over already",
@@ -309,6 +317,7 @@ void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t
 tl_server __wrap_tl__client_server(tl_client *client, tl_mono now) {
     tl_server server = __real_tl__client_server(client, now);
     sim_the_world->thread->lease = sim_lease_known(&server);
+    sim_the_world->thread->server = server;
     return server;
 }
 

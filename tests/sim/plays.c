@@ -971,14 +971,41 @@ static const sim_play lost_alone = {
     .drawn = 500,
 };
 
+/* Nothing binds before its first renewal, which finds that it has gone: another has it as soon, while who is to tell of
+ * it is held up. */
+static void loss_is_told_soon(void) {
+    play_sleep(2 * SHORT);
+    loss_is_told();
+}
+
 /* One that is extended is given up by nobody who has called it lost before. */
 static const sim_play deleted_and_kept = {
     .name = "deleted-and-kept",
     .before = a_with_events,
     .thread = {delete_a, use_b_in_the_end},
-    .after = loss_is_told,
+    .after = loss_is_told_soon,
     .stop = {SHORT},
-    .within = 800 * SIM_MS, /* its sidecar binds for longer */
+    .within = 800 * SIM_MS,
+    .spoilt = true,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 500,
+};
+
+/* Its first renewal has bound it: the key that is gone is nobody's, until who has lost it gives up what is left. */
+static void delete_a_when_bound(void) {
+    play_sleep_to_renewal(A);
+    play_sleep(10 * SIM_MS);
+    play_delete(0);
+}
+
+static const sim_play deleted_when_bound = {
+    .name = "deleted-when-bound",
+    .before = a_with_events,
+    .thread = {delete_a_when_bound, use_b_in_the_end},
+    .after = loss_is_told_soon,
+    .stop = {SHORT},
+    .within = 1000 * SIM_MS,
     .spoilt = true,
     .all = 1,
     .all_long = 2,
@@ -1092,11 +1119,21 @@ static const sim_play two_clients = {
     .drawn = 3000,
 };
 
+/* Who has waited is forgotten at once, and the inbox a while after the last of them. */
+static void nobody_listens(void) {
+    c_is_free();
+    for (int i = 0; i < 2; i++)
+        play_must(!play_listens(i), "client %d has one that listens, and nobody who waits", i);
+    play_sleep(32000 * SIM_MS);
+    for (int i = 0; i < 2; i++)
+        play_must(!play_hears_inbox(i), "client %d listens to its inbox for ever", i);
+}
+
 static const sim_play two_clients_again = {
     .name = "two-clients-again",
     .before = make_two_clients,
     .thread = {use_a_twice, use_b_twice},
-    .after = c_is_free,
+    .after = nobody_listens,
     .stop = {SHORT},
     .within = 1200 * SIM_MS,
     .all = 1,
@@ -1319,6 +1356,7 @@ const sim_play *const sim_plays[] = {
     &lost_alone,
     &lost_and_kept,
     &deleted_and_kept,
+    &deleted_when_bound,
     &extended_and_kept,
     &told_late,
     &last_in_the_queue_goes,

@@ -58,6 +58,8 @@ void sim_server_deny(sim_world *w, int which, bool denied) {
     for (int i = 0; i <= w->cfg.replicas; i++)
         fake_redis_deny(w->server[i].r, names,
                         denied || which == w->cfg.lacks ? FAKE_NOPERM : FAKE_ALLOW);
+    if (strcmp(names, "PUBLISH") == 0)
+        w->mute = w->cfg.mute || denied || which == w->cfg.lacks;
     w->stats.denies += denied;
     sim_tell(w, "", SIM_ALL, "%s is %s", names, denied ? "forbidden" : "allowed again");
 }
@@ -74,6 +76,7 @@ void sim_servers_reset(sim_world *w) {
     w->master = 0;
     w->failing_over = false;
     w->promoted = w->went_back = 0;
+    w->mute = w->cfg.mute;
     for (int i = 0; i <= w->cfg.replicas; i++)
         fresh(w, i);
     for (int i = 0; i <= w->cfg.replicas; i++)
@@ -203,6 +206,7 @@ static void keep_command(sim_socket *s, const sim_request *m, bool refused) {
     s->command[s->queued].argc = m->argc;
     s->command[s->queued].refused = refused;
     s->command[s->queued].fences = m->asked->fences;
+    s->command[s->queued].asked = m->asked;
     s->command[s->queued++].token = m->token;
 }
 
@@ -218,7 +222,8 @@ static bool transacted(sim_world *w, sim_socket *s, const sim_request *m, const 
         return !m->is_script && (is_word(m->argv[0], "WATCH") || is_word(m->argv[0], "UNWATCH"));
     if (is_word(m->argv[0], "EXEC")) {
         s->multi = false;
-        sim_stamp_transacted(w, m, reply);
+        if (!sim_check_transacted(w, m, reply))
+            sim_stamp_transacted(w, m, reply);
     } else if (is_word(m->argv[0], "DISCARD")) {
         s->multi = false;
     } else {
@@ -296,6 +301,33 @@ static void check(sim_world *w, sim_socket *s, const sim_request *m, const tl_re
         sim_tool_moved(w, m);
 }
 
+/* What has been sent over such a connection is thrown away, whether it has arrived or not. */
+static void end_killed(sim_world *w, const sim_request *m) {
+    for (sim_socket *c = w->sockets; c; c = c->all) {
+        if (!c->session || !fake_conn_killed(c->session))
+            continue;
+        if (c->host != m->sender || c->boot != m->socket->boot)
+            sim_fail(w, SIM_ALL, "host %c has a connection ended that isn't its own",
+                     m->sender->name);
+        w->stats.kills++;
+        w->stats.kills_in_time += c->up.n + c->input.n > 0;
+        fake_conn_close(c->session);
+        c->session = NULL;
+        c->input.n = 0;
+        sim_socket_reset(w, c);
+    }
+}
+
+/* Who is told that a connection has gone counts on it that nothing comes of it any more. */
+static void check_killed(sim_world *w, const sim_request *m, const tl_reply *r) {
+    bool kill = !m->is_script && m->argc > 1 && is_word(m->argv[0], "CLIENT") &&
+                is_word(m->argv[1], "KILL");
+    if (!kill || r->type != TL_REPLY_INT)
+        return;
+    w->token[m->token].killed = m->token > 0;
+    end_killed(w, m);
+}
+
 static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t argc) {
     sim_request m = read_request(w, s, argv, argc);
     if (is_too_late(w, s, &m))
@@ -305,6 +337,8 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
         execute_wait(w, s, &m);
         return;
     }
+    if (m.is_script && (m.script == TL_SCRIPT_TAKE || m.script == TL_SCRIPT_JOIN))
+        m.has = sim_check_has(w, &m);
     const tl_reply *r = fake_conn_command(s->session, argv, argc);
     if (w->cfg.tool)
         sim_tool_heard(w, &m, r);
@@ -312,6 +346,7 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
         return;
     answer(s, r);
     check(w, s, &m, r);
+    check_killed(w, &m, r);
 }
 
 void sim_server_execute(sim_world *w, sim_socket *s) {

@@ -443,6 +443,21 @@ void play_delete(int key) {
     sim_leave();
 }
 
+bool play_listens(int client) {
+    return stage.client[client]->keeper.listeners != NULL;
+}
+
+bool play_hears_inbox(int client) {
+    (void)sim_enter();
+    const tl_bytes argv[] = {TL_LITERAL("PUBSUB"), TL_LITERAL("NUMSUB"),
+                             tl__bytes_of(stage.client[client]->keeper.inbox.name)};
+    sim_server_set(stage.w, 0);
+    const tl_reply *reply = fake_conn_command(stage.w->server[0].runner, argv, 3);
+    bool hears = reply->items[1].integer > 0;
+    sim_leave();
+    return hears;
+}
+
 void play_cut(void) {
     befall("all connections are reset");
     for (sim_socket *s = stage.w->sockets; s; s = s->all)

@@ -71,6 +71,10 @@ void play_sleep_to_renewal(int lock);
 void play_pause(const char *where);
 /** Somebody deletes the key. */
 void play_delete(int key);
+/** Has the client's keeper anybody who listens? Nobody does but while it waits. */
+bool play_listens(int client);
+/** Does the server send the client what comes to its inbox? */
+bool play_hears_inbox(int client);
 /** All connections of the process are reset; or what is on its way back on them is lost. */
 void play_cut(void);
 void play_lose_replies(void);

@@ -13,7 +13,13 @@
     X(switches, "times that a thread began to run")                                                \
     X(commands, "commands executed by servers")                                                    \
     X(takes, "locks taken")                                                                        \
+    X(natives, "of them by native commands")                                                       \
+    X(natives_believed, "of these, believed as they are")                                          \
+    X(joins, "times that somebody stood in line, or looked how far it has come")                   \
+    X(grants, "locks taken from the line")                                                         \
+    X(grants_told, "of these, by message")                                                         \
     X(reasked, "takes that found themselves the holder")                                           \
+    X(renumbered, "of these, that were given another fence")                                       \
     X(two_holders, "two at once inside their validity, in those")                                  \
     X(fences_back, "fences no larger than the last, in those")                                     \
     X(takeovers, "locks taken over from one that crashed")                                         \
@@ -32,6 +38,9 @@
     X(bound_refused, "takes refused by S while K was gone")                                        \
     X(undone, "locks taken after their client had given up, to be undone")                         \
     X(orphans, "locks taken by a late request after all clean-up: orphans")                        \
+    X(native_orphans, "of these, by native commands")                                              \
+    X(kills, "connections that their client had ended, after a take that went unanswered")         \
+    X(kills_in_time, "of these, before what they had sent was executed")                           \
     X(at_risk, "locks at risk")                                                                    \
     X(saved, "locks at risk and held again")                                                       \
     X(lost_expired, "locks lost: expired")                                                         \
@@ -159,6 +168,7 @@
     X(tool_refused, "steps refused by it, or given up")                                            \
     X(tool_stale, "steps refused as the phase was no more what its operator had seen")             \
     X(tool_named, "legacy clients named by MONITOR")                                               \
+    X(tool_by_monitor, "steps to phase 2 by MONITOR alone, as the counts did not do")              \
     X(tool_doubts, "times that counts of SETNX and GETSET left a doubt")                           \
     X(tool_strays, "times that a legacy client's stamp was in the way")                            \
     X(tool_strangers, "times that a lock was which doesn't follow the phase")                      \

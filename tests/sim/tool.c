@@ -258,8 +258,7 @@ int sim_tool_migrate(sim_world *w, sim_tool *t, const char *url, char **words) {
     t->host = me->host;
     t->fd = -1;
     t->signal = 0;
-    t->looks = 0;
-    t->looked = t->shown = 0; /* no look is carried out at all where MONITOR has to do */
+    t->counts = t->monitor = (sim_tool_look){0};
     if (t->patience != SIM_NEVER)
         sim_put(w, w->now + t->patience, SIM_RANK_ACTOR, interrupt, t, t->run);
     if (w->telling)
@@ -298,18 +297,29 @@ void sim_tool_heard(sim_world *w, const sim_request *m, const tl_reply *reply) {
     sim_tool *t = asker(m);
     if (is_legacy(w, m) && reply && reply->type != TL_REPLY_ERROR)
         w->migration.legacy_shown = w->now;
-    if (!t || m->argc != 2 || !is_word(m->argv[0], "INFO") || !is_word(m->argv[1], "commandstats"))
+    bool hears = t && m->socket->fd >= 0 && reply && reply->type != TL_REPLY_ERROR;
+    if (!hears || m->argc != 2)
         return;
-    t->looks++;
-    t->looked = w->now;
-    t->shown = w->migration.legacy_shown;
+    sim_tool_look look = {w->now, w->migration.legacy_shown};
+    if (is_word(m->argv[0], "INFO") && is_word(m->argv[1], "commandstats")) {
+        t->counts = look;
+        t->monitor = (sim_tool_look){0};
+    } else if (is_word(m->argv[0], "ECHO"))
+        t->monitor = look;
 }
 
+static bool is_clean(const sim_tool_look *look, sim_ns least) {
+    return look->at > 0 && (look->shown == 0 || look->shown <= look->at - least);
+}
+
+/* Its watch ends with a look at the counts, or, where an answer with counts was lost or the server has none, with the end of
+ * MONITOR, that was read throughout. */
 void sim_tool_moved(sim_world *w, const sim_request *m) {
     const sim_tool *t = asker(m);
     sim_ns least = t ? tl__rate_least_ns(t->watch_ms * SIM_MS, w->cfg.drift_ppm) : 0;
-    /* By MONITOR throughout there is but the look with which it began. */
-    if (t && t->looks > 1 && t->shown > 0 && t->shown > t->looked - least)
+    bool by_monitor = least > 0 && !is_clean(&t->counts, least);
+    w->stats.tool_by_monitor += by_monitor;
+    if (by_monitor && !is_clean(&t->monitor, least))
         sim_fail(w, SIM_ALL, "%s goes to phase 2, though a legacy client was there in its watch",
                  t->who);
     w->stats.tool_unseen += w->cfg.forgets > 0;

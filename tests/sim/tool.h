@@ -16,6 +16,11 @@ typedef struct sim_socket sim_socket;
 typedef struct sim_request sim_request;
 typedef struct sim_host sim_host;
 
+/** What a run has looked at last, and when a legacy client had last shown itself by then. */
+typedef struct {
+    int64_t at, shown; /**< 0: never */
+} sim_tool_look;
+
 /** A process of it, or room for the next one. */
 typedef struct sim_tool {
     uint32_t run; /**< which one of all; 0: none is there */
@@ -27,10 +32,9 @@ typedef struct sim_tool {
     sim_host *host;
     int64_t patience; /**< true time after which it is interrupted; SIM_NEVER */
     /* what its watch for legacy clients is to have seen */
-    int64_t watch_ms; /**< how long it watches at least; 0: it doesn't */
-    unsigned looks;   /**< at the server's counts, in this run */
-    int64_t looked,
-        shown; /**< its last look at the server's counts, and when one had last shown itself by then */
+    int64_t watch_ms;     /**< how long it watches at least; 0: it doesn't */
+    sim_tool_look counts, /**< of the server, as it answered a client that was still there, */
+        monitor;          /**< and after them MONITOR, by the marker that ends it */
 } sim_tool;
 
 #define SIM_TOOL_WORDS 16

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "stage.h"
-#include "wire/keys.h"
 
 #define CHUNK 65536
 #define TURNS_MAX 1000000 /* a run that has more goes on without faults, so that it ends */
@@ -103,6 +102,9 @@ static void make_key(sim_world *w, int i) {
     (void)snprintf(key->name, sizeof key->name, "%s", w->cfg.one_slot ? tagged[i] : names[i]);
     key->k = tl__bytes_of(key->name);
     key->s = tl__sidecar(key->sidecar, key->k, NULL);
+    key->l = tl__line(key->line, key->s);
+    tl_slot_tag tag = tl__slot_tag(tl__hash_slot(key->k));
+    key->f = tl__counter(key->counter, &tag);
 }
 
 static void make_actor(sim_world *w, int i) {

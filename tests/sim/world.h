@@ -26,6 +26,7 @@
 #include "stats.h"
 #include "tool.h"
 #include "transport/resp.h"
+#include "wire/keys.h"
 
 #define SIM_FDS 96     /* descriptors of a host */
 #define SIM_ASKED 1024 /* requests of a host that are remembered */
@@ -59,11 +60,12 @@ struct sim_thread {
     const struct pollfd *fds; /**< or descriptors */
     unsigned fd_count;
     sim_alarm alarm;
-    tl_mono seen;    /**< the clock as it was read last */
-    sim_lease lease; /**< on the phase, as the step that runs was given it, */
-    bool begins;     /**< and in which an attempt has begun, that acts by it until its end */
-    unsigned held;   /**< mutexes */
-    sim_tool *tool;  /**< the command that it runs; NULL: none */
+    tl_mono seen;     /**< the clock as it was read last */
+    sim_lease lease;  /**< on the phase, as the step that runs was given it, */
+    bool begins;      /**< and in which an attempt has begun, that acts by it until its end */
+    tl_server server; /**< what that step was told of the server */
+    unsigned held;    /**< mutexes */
+    sim_tool *tool;   /**< the command that it runs; NULL: none */
 };
 
 /* ---- what was asked ------------------------------------------------------------------------------ */
@@ -89,6 +91,7 @@ typedef struct sim_request {
     uint8_t script;
     uint16_t nkeys;
     bool is_script, late; /**< late: its connection has been closed */
+    bool has;             /**< a take whose token holds the key already */
     const tl_bytes *argv; /**< of a script keys, then arguments; else the whole command */
     size_t argc;
     uint32_t token; /**< for which it is; 0: none */
@@ -136,6 +139,7 @@ struct sim_socket {
         bool refused;
         int32_t fences;
         uint32_t token;
+        const sim_asked *asked;
     } command[SIM_QUEUED];
 };
 
@@ -238,11 +242,20 @@ typedef struct {
     bool taken, crashed, released;
     uint32_t turn;         /**< with stamps: which of the key's it was */
     bool again;            /**< taken a second time, by a late request */
+    bool stays;            /**< in line, as its drop was perhaps not allowed to strike it out */
     bool dropped;          /**< a drop of it has been executed, */
     bool ours;             /**< and found it there */
     uint64_t fence;        /**< the last that was given */
     uint64_t fence_before; /**< and the one before, to whom took it a second time */
-    uint64_t fence_back;   /**< of the last of its takes by which its holder took it back */
+    int64_t taken_us;      /**< when, by the clock of the server */
+    bool native;           /**< taken by commands of which no script has judged the number */
+    bool bound;            /**< S knows of it */
+    int32_t joined;        /**< it has stood in line, for so many fences */
+    int64_t ticket;        /**< as it was told */
+    bool low;              /**< which must not be believed: others had as large ones before */
+    bool orphan;           /**< taken for nobody, by such commands that were held up on their way */
+    bool killed; /**< the connection over which it was asked for so is known to have ended */
+    uint64_t fence_back; /**< of the last of its takes by which its holder took it back */
 } sim_token;
 
 /* ---- servers and keys -------------------------------------------------------------------------- */
@@ -264,9 +277,9 @@ typedef struct {
 } sim_write;
 
 typedef struct {
-    char name[16], sidecar[32];
-    tl_bytes k, s;
-    uint64_t fence;       /**< the last */
+    char name[16], sidecar[32], line[40], counter[TL_COUNTER_SIZE];
+    tl_bytes k, s, l, f;  /**< the lock, its sidecar, the line, the counter of its slot */
+    uint64_t fence;       /**< the largest that was given, and may be believed */
     uint64_t told_fence;  /**< and of those that were told theirs */
     uint32_t holder;      /**< number of the token taken last; 0: none */
     uint32_t passed;      /**< number of the token passed on last within a process */
@@ -339,6 +352,7 @@ struct sim_world {
     bool calm_all_along; /**< no faults in this run */
     int slots, forbids;  /**< as sim_slots_move and sim_keys_forbid were told last */
     bool full;           /**< the master's memory */
+    bool mute;           /**< nobody may publish */
     sim_fiber main;      /**< of the world itself */
     sim_thread *thread;  /**< that runs; NULL: none does */
     sim_thread **ready;
@@ -603,10 +617,18 @@ tl_bytes sim_key_value(sim_world *w, int key);
  *  been refused; n 0: neither. */
 void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_t fence,
                      tl_bytes expected, tl_bytes limit, int key);
+/** Before a take is executed: does the key hold its token? */
+bool sim_check_has(sim_world *w, const sim_request *m);
 /** A token has given a key back. */
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
 void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** A transaction has been executed, or refused. False: none of tokens. */
+bool sim_check_transacted(sim_world *w, const sim_request *m, const tl_reply *exec);
+/** Do fencing numbers increase, whatever this run breaks? */
+bool sim_check_fenced(const sim_world *w);
+/** Does S keep all others who go by it from the key of this actor, should it be deleted? */
+bool sim_check_bound(const sim_world *w, const sim_actor *a);
 /** A plain SET has been executed. */
 void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply);
 /** To be called whenever a key may have changed hands. */
@@ -621,6 +643,9 @@ bool sim_check_excludes(const sim_world *w, int key, bool bound);
 void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline);
 /** A lock is at risk, since its keys are said to be out of reach. */
 void sim_check_refused(sim_world *w, const sim_lock *lock);
+/** A client believes in a fence that it was given, while it knows so much of the server's time. */
+void sim_check_number(sim_world *w, const sim_lock *lock, uint32_t number, uint64_t fence,
+                      tl_interval now);
 void sim_check_lost(sim_world *w, sim_lock *lock, tl_mono deadline, tl_lost_why why);
 /** An operation has ended. asked: with a token of its own */
 void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool asked);

@@ -17,7 +17,8 @@
 
 typedef struct {
     uint16_t ticket;
-    bool ok, maybe_sent;
+    bool ok, maybe_sent, native, stale;
+    uint64_t run;
     tl_err why;
     tl_mono sent, received;
     uint8_t count;
@@ -77,6 +78,9 @@ static inline void world_answer(void *ctx, const tl_answer *a) {
     *s = (seen){.ticket = a->ticket,
                 .ok = a->ok,
                 .maybe_sent = a->maybe_sent,
+                .native = a->native,
+                .stale = a->stale,
+                .run = a->run,
                 .why = a->why,
                 .sent = a->sent,
                 .received = a->received,

@@ -24,6 +24,8 @@
 
 #define KEY "jobs:nightly"
 #define SIDECAR "tidelock:{jobs:nightly}"
+#define LINE SIDECAR ":line"
+#define COUNTER "tidelock:fence:{0DT}"
 #define TOKEN "00000000-0000-4000-8000-000000000001"
 #define OWNER "host 42 demo"
 #define TTL_MS 30000
@@ -52,7 +54,7 @@ typedef struct {
     tl_mono now;
     tl_mono sent; /* when the last send was asked for */
     tl_send last; /* the last send; its words are copied to `text` */
-    char text[TL_ARGV_MAX * 2][FEED_TEXT_MAX];
+    char text[TL_ARGV_MAX * 4][FEED_TEXT_MAX];
     unsigned sends;   /* how many so far, without those that only reach the server */
     unsigned reaches; /* and those */
     unsigned arms;
@@ -92,6 +94,8 @@ static inline tl_job feed_job(void) {
     tl_job job = {.protocol = &tl__protocol_token,
                   .key = TL_LITERAL(KEY),
                   .sidecar = TL_LITERAL(SIDECAR),
+                  .line = TL_LITERAL(LINE),
+                  .slot = tl__slot_tag(tl__hash_slot(TL_LITERAL(KEY))),
                   .owner = TL_LITERAL(OWNER),
                   .ttl_ms = TTL_MS,
                   .attempt_ms = ATTEMPT_MS};
@@ -122,7 +126,7 @@ static inline void feed_keep_send(feed *f, const tl_send *send) {
         f->reaches++;
     else
         f->sends++;
-    for (uint8_t i = 0; i < send->count; i++)
+    for (uint8_t i = 0; i < send->count + send->native; i++)
         for (uint8_t j = 0; j < send->command[i].argc; j++, line++) {
             tl_bytes arg = send->command[i].argv[j];
             assert_true(line < sizeof f->text / sizeof *f->text && arg.n < FEED_TEXT_MAX);
@@ -284,6 +288,15 @@ static inline tl_status feed_reply_to(feed *f, uint16_t ticket, const char *text
     return feed_event(f, e);
 }
 
+/* As the connection does it that chooses the native form of the last send. */
+static inline tl_status feed_native_reply(feed *f, const char *text) {
+    tl_event e = {.kind = TL_REPLY, .ticket = f->last.ticket, .sent = f->sent, .native = true};
+    assert_int_not_equal(f->last.native, 0);
+    e.reply = feed_parse(f, text, &e.count);
+    assert_int_equal(e.count, f->last.native);
+    return feed_event(f, e);
+}
+
 static inline tl_status feed_reply(feed *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -353,11 +366,10 @@ static inline void feed_assert_asked(const feed *f, const char *script) {
     assert_true(tl__bytes_eq(name, tl__bytes_of(script)));
 }
 
-/* Argument i, from 0, after the two keys of the last script sent. */
-/* Of a script, which has one key or two, or three to read a register. */
+/* Argument i, from 0, behind the keys of the last script sent, which are two at least. */
 static inline const char *feed_arg(const feed *f, unsigned i) {
     const tl_command *c = &f->last.command[0];
-    i += c->nkeys == 3 ? 3 : 2;
+    i += c->nkeys > 2 ? c->nkeys : 2;
     assert_true(f->last.count >= 1 && i < c->argc);
     return c->argv[i].p;
 }

@@ -28,6 +28,7 @@ static inline const tl_dialect *dialect(const char *name) {
 static inline tl_job stamp_job(const tl_protocol *protocol) {
     tl_job job = feed_job();
     job.protocol = protocol;
+    job.bind = true;
     job.ttl_ms = T_MS;
     job.rules = (tl_rules){.dialect = dialect("java"),
                            .clock_skew_max_ms = M_MS,

@@ -2,6 +2,7 @@
  * Acquiring: in doubt whether a lost request acquired the lock; cancelling; cleaning up after either.
  */
 #include "acquire_feed.h"
+#include "protocol/attempt.h"
 
 /* ---- uncertainty ----------------------------------------------------------------------------- */
 
@@ -293,4 +294,24 @@ TEST(no_timer_is_asked_for_in_the_past) {
         (void)feed_timer(&f);
         assert_true(f.out.until.ns > f.now.ns);
     }
+}
+
+/* The connection of the native take is ended on the server; what was sent over another one may still come. */
+TEST(a_killed_connection_ends_no_doubt_but_its_own) {
+    feed f;
+    begin(&f, 60000);
+    tl_event lost = {.kind = TL_FAILED, .ticket = m.ticket, .sent = f.now, .maybe_sent = true};
+    lost.native = true, lost.run = 1, lost.id = 7, lost.why = TL_EUNAVAILABLE;
+    lost.words = TL_LITERAL("lost");
+    (void)feed_event(&f, lost);
+    assert_int_equal(m.kill_id, 7);
+    again(&f); /* by script: which server this is isn't known */
+    tl_mono by = tl__attempt_harmless(&m.attempt);
+    feed_later(&f, 10);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "lost");
+    (void)feed_await(&f);
+    (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = m.ticket, .sent = f.now, .run = 1});
+    (void)feed_reply_to(&f, m.ticket, "1");
+    assert_int_equal(m.kill_id, 0);
+    assert_int_equal(m.harmless.ns, by.ns);
 }

@@ -278,6 +278,49 @@ TEST(numbers_that_cannot_be_right_are_unknown) {
     assert_false(m.info.held);
 }
 
+/* ---- the line -------------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t count;
+    tl_waiting of[4];
+} standing;
+
+static void told(const tl_waiting *w, void *ctx) {
+    standing *s = ctx;
+    assert_true(s->count < 4);
+    s->of[s->count++] = *w;
+}
+
+TEST(those_in_line_are_told_in_order_and_cut) {
+    feed f;
+    standing s = {0};
+    feed_init(&f, &m, tl__ask_step);
+    tl__ask_init(&m, TL_LITERAL(KEY), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    m.told = told;
+    m.ctx = &s;
+    m.most = 2;
+    assert_int_equal(feed_start(&f), TL_GO);
+    (void)feed_reached(&f);
+    assert_string_equal(f.text[f.last.command[0].argc - 1], "2");
+    (void)feed_reply(&f,
+                     "['none' nil -1 nil nil nil nil nil '1000' '0' 2 7"
+                     " 't 100 1 i host 42 demo' '999000000' 't 100 64 i h\x1b 7 s' '1000000001']");
+    expect(&f, TL_OK);
+    assert_int_equal(m.info.in_line, 7);
+    assert_int_equal(m.info.waiters, 9);
+    assert_int_equal(s.count, 2);
+    assert_int_equal(s.of[0].place, 1);
+    assert_int_equal(s.of[0].waited_ms, 1000);
+    assert_true(s.of[0].fair);
+    assert_string_equal(s.of[0].host, "host");
+    assert_int_equal(s.of[0].pid, 42);
+    assert_string_equal(s.of[0].service, "demo");
+    assert_int_equal(s.of[1].place, 2);
+    assert_int_equal(s.of[1].waited_ms, -1);
+    assert_false(s.of[1].fair);
+    assert_string_equal(s.of[1].host, "h?");
+}
+
 TEST(an_answer_without_a_kind_or_a_time_is_malformed) {
     const char *const bad[] = {"nil",
                                "7",

@@ -25,7 +25,7 @@ static tl_send member(const char *key, const char *own, const char *not_after, i
     tl_send send = {.ticket = 7, .count = 1, .by = at(by_ms)};
     tl_command *c = &send.command[0];
     *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_KEEP, .nkeys = 1, .each = 1};
-    const char *const words[] = {key, "lo", "idle", own, not_after, "hi"};
+    const char *const words[] = {key, "lo", "idle", "who", own, not_after, "hi"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         c->argv[c->argc++] = tl__bytes_of(words[i]);
     return send;
@@ -50,9 +50,10 @@ TEST(keys_and_own_arguments_line_up_and_the_earliest_limit_counts) {
     assert_int_equal(send->by.ns, at(15).ns);
     assert_int_equal(send->command[0].nkeys, 2);
     assert_int_equal(send->command[0].argc, 0);
-    assert_int_equal(send->command[0].more_argc, 8);
-    static const char text[] = "$1\r\na\r\n$1\r\nb\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\nx\r\n"
-                               "$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
+    assert_int_equal(send->command[0].more_argc, 9);
+    static const char text[] =
+        "$1\r\na\r\n$1\r\nb\r\n$2\r\nlo\r\n$4\r\nidle\r\n$3\r\nwho\r\n$1\r\nx\r\n"
+        "$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
     assert_int_equal(send->command[0].more.n, sizeof text - 1);
     assert_memory_equal(send->command[0].more.p, text, sizeof text - 1);
     tl__batch_free(b);
@@ -95,9 +96,9 @@ TEST(one_that_could_not_be_joined_leaves_nothing_of_itself) {
     assert_true(tl__batch_add(b, &send, NULL, at(0)));
     assert_false(tl__batch_add(b, &huge, NULL, at(0)));
     static const char text[] =
-        "$1\r\na\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\nx\r\n$2\r\n20\r\n$2\r\nhi\r\n";
+        "$1\r\na\r\n$2\r\nlo\r\n$4\r\nidle\r\n$3\r\nwho\r\n$1\r\nx\r\n$2\r\n20\r\n$2\r\nhi\r\n";
     const tl_command *c = &tl__batch_send(b)->command[0];
-    assert_int_equal(c->more_argc, 6);
+    assert_int_equal(c->more_argc, 7);
     assert_int_equal(c->more.n, sizeof text - 1);
     assert_memory_equal(c->more.p, text, sizeof text - 1);
     tl__batch_free(b);
@@ -129,15 +130,15 @@ static void assert_bytes(const tl_command *c, const char *text) {
 TEST(one_alone_asks_for_its_own_key_by_the_limit_of_all) {
     tl_batch *b = joined(3);
     static const char third[] =
-        "$1\r\nb\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
+        "$1\r\nb\r\n$2\r\nlo\r\n$4\r\nidle\r\n$3\r\nwho\r\n$1\r\ny\r\n$2\r\n10\r\n$2\r\nhi\r\n";
     static const char first[] =
-        "$1\r\na\r\n$2\r\nlo\r\n$4\r\nidle\r\n$1\r\nx\r\n$2\r\n10\r\n$2\r\nhi\r\n";
+        "$1\r\na\r\n$2\r\nlo\r\n$4\r\nidle\r\n$3\r\nwho\r\n$1\r\nx\r\n$2\r\n10\r\n$2\r\nhi\r\n";
     assert_int_equal(tl__batch_send(b)->command[0].nkeys, 3);
     const tl_send *send = tl__batch_send_one(b, 2);
     assert_int_equal(send->ticket, 7);
     assert_int_equal(send->by.ns, at(15).ns);
     assert_int_equal(send->command[0].nkeys, 1);
-    assert_int_equal(send->command[0].more_argc, 6);
+    assert_int_equal(send->command[0].more_argc, 7);
     assert_bytes(&send->command[0], third);
     assert_bytes(&tl__batch_send_one(b, 0)->command[0], first);
     tl__batch_free(b);

@@ -11,6 +11,8 @@ static void begin(feed *f, const tl_lock_info *seen) {
     feed_init(f, &m, tl__break_step);
     m = (tl_break){
         .key = TL_LITERAL(KEY), .sidecar = TL_LITERAL(SIDECAR), .who = TL_LITERAL(OWNER)};
+    m.line = TL_LITERAL(LINE);
+    m.slot = tl__slot_tag(tl__hash_slot(m.key));
     m.seen = seen;
     m.attempt_ms = ATTEMPT_MS;
     m.connect_ms = CONNECT_MS;
@@ -24,16 +26,22 @@ static void begin(feed *f, const tl_lock_info *seen) {
 
 TEST(what_was_seen_is_what_may_be_removed) {
     feed f;
-    tl_lock_info seen = {.size = sizeof seen, .value = TOKEN, .fence = 41};
+    tl_lock_info seen = {.size = sizeof seen, .value = TOKEN, .fence = 41, .by_tidelock = true};
     begin(&f, &seen);
     assert_string_equal(f.text[0], KEY);
     assert_string_equal(f.text[1], SIDECAR);
-    assert_string_equal(f.text[2], "=" TOKEN);
-    assert_string_equal(f.text[3], "41");
-    assert_string_equal(f.text[4], OWNER);
+    assert_string_equal(f.text[2], COUNTER);
+    assert_string_equal(f.text[3], LINE);
+    assert_string_equal(f.text[4], "=" TOKEN);
+    assert_string_equal(f.text[5], "41");
+    assert_string_equal(f.text[6], OWNER);
+    seen.by_tidelock = false; /* its sidecar, which was another's then, may know it by now */
+    begin(&f, &seen);
+    assert_string_equal(f.text[4], "=" TOKEN);
+    assert_string_equal(f.text[5], "");
     begin(&f, NULL);
-    assert_string_equal(f.text[2], "");
-    assert_string_equal(f.text[3], "");
+    assert_string_equal(f.text[4], "");
+    assert_string_equal(f.text[5], "");
 }
 
 TEST(each_answer_has_its_code) {

@@ -70,9 +70,9 @@ static const char *writes(const feed *f) {
     if (f->last.command[0].form == TL_ARGV)
         return "plain";
     if (f->last.command[0].script == TL_SCRIPT_KEEP)
-        return strcmp(feed_arg(f, 3), TOKEN) == 0 ? "token" : "stamp";
+        return strcmp(feed_arg(f, 4), TOKEN) == 0 ? "token" : "stamp";
     feed_assert_asked(f, "take");
-    return f->last.command[0].argc <= 8 || strcmp(feed_arg(f, 6), TOKEN) == 0 ? "token" : "stamp";
+    return f->last.command[0].argc <= 11 || strcmp(feed_arg(f, 7), TOKEN) == 0 ? "token" : "stamp";
 }
 
 static uint8_t speaks(void) {
@@ -358,10 +358,10 @@ TEST(drain_takes_a_stamp_when_it_is_free_and_writes_a_token) {
     const char *old = text_of(START_MS - M_MS - L_MS - 2);
     assert_int_equal(answer_take(&f, 0, old, -1, false), TL_GO);
     feed_assert_asked(&f, "take");
-    assert_string_equal(feed_arg(&f, 6), TOKEN);
-    assert_string_equal(feed_arg(&f, 7) + 1, old);
+    assert_string_equal(feed_arg(&f, 7), TOKEN);
+    assert_string_equal(feed_arg(&f, 8) + 1, old);
     assert_int_equal(feed_arg_int(&f, 1), T_MS);
-    assert_int_equal(feed_arg_int(&f, 8), T_MS);
+    assert_int_equal(feed_arg_int(&f, 9), T_MS);
     assert_int_equal(answer_take(&f, 1, TOKEN, T_MS, true), TL_END);
     expect(&f, TL_OK, false);
     assert_int_equal(speaks(), 1 + TL_TOKEN);
@@ -417,7 +417,7 @@ TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
         feed_assert_asked(&f, "keep");
         assert_string_equal(writes(&f), "token");
         int64_t least_ms = wide ? ATTEMPT_MS / 3 : ATTEMPT_MS * 9 / 11;
-        assert_in_range(feed_arg_int(&f, 6), feed_server_us(least_ms) - 1,
+        assert_in_range(feed_arg_int(&f, 8), feed_server_us(least_ms) - 1,
                         feed_server_us(least_ms + 1));
     }
 }
@@ -442,11 +442,11 @@ TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
     m.job.ttl_ms = 10000;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
-    assert_int_equal(feed_arg_int(&f, 4), 10000);
+    assert_int_equal(feed_arg_int(&f, 5), 10000);
     (void)answer_keep(&f, 0, text_of(START_MS + LEGACY_MS - 300), -1);
     feed_assert_asked(&f, "take");
     assert_in_range(feed_arg_int(&f, 1), CAP_MS + M_MS, CAP_MS + M_MS + 100);
-    assert_int_equal(feed_arg_int(&f, 8), feed_arg_int(&f, 1));
+    assert_int_equal(feed_arg_int(&f, 9), feed_arg_int(&f, 1));
 }
 
 TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
@@ -458,8 +458,8 @@ TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
     const char *losers = text_of(START_MS + LEGACY_MS - 300);
     assert_int_equal(answer_keep(&f, 0, losers, -1), TL_GO);
     feed_assert_asked(&f, "take");
-    assert_string_equal(feed_arg(&f, 6), TOKEN);
-    assert_string_equal(feed_arg(&f, 7) + 1, losers);
+    assert_string_equal(feed_arg(&f, 7), TOKEN);
+    assert_string_equal(feed_arg(&f, 8) + 1, losers);
     assert_int_equal(answer_take(&f, 1, TOKEN, T_MS, true), TL_END);
     expect(&f, TL_OK, false);
     assert_int_equal(speaks(), 1 + TL_TOKEN);

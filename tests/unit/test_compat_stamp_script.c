@@ -22,8 +22,8 @@ static void begin_with_ttl(feed *f, int64_t ttl_ms) {
 /* The last send takes K from exactly this. */
 static void assert_takes_from(const feed *f, const char *value) {
     feed_assert_asked(f, "take");
-    assert_int_equal(feed_arg(f, 7)[0], '=');
-    assert_string_equal(feed_arg(f, 7) + 1, value);
+    assert_int_equal(feed_arg(f, 8)[0], '=');
+    assert_string_equal(feed_arg(f, 8) + 1, value);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -35,11 +35,11 @@ TEST(take_expects_nothing_and_writes_the_end_of_the_lifetime) {
         assert_int_equal(feed_start(&f), TL_GO);
         feed_assert_asked(&f, "take");
         assert_string_equal(feed_arg(&f, 0), TOKEN);
-        assert_int_equal(feed_arg_int(&f, 6), START_MS + T_MS);
-        assert_string_equal(feed_arg(&f, 7), "");
+        assert_int_equal(feed_arg_int(&f, 7), START_MS + T_MS);
+        assert_string_equal(feed_arg(&f, 8), "");
         assert_int_equal(feed_arg_int(&f, 1), T_MS + GRACE_MS);
-        assert_int_equal(feed_arg(&f, 8)[0], '@');
-        assert_string_equal(feed_arg(&f, 8) + 1, text_of((START_MS + T_MS + M_MS) * 1000));
+        assert_int_equal(feed_arg(&f, 9)[0], '@');
+        assert_string_equal(feed_arg(&f, 9) + 1, text_of((START_MS + T_MS + M_MS) * 1000));
         assert_int_equal(feed_arg_int(&f, 2), feed_server_us(ATTEMPT_MS) - 400);
         assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
     }
@@ -59,7 +59,7 @@ TEST(a_stamp_counts_from_the_earliest_that_the_servers_clock_can_show) {
     f.server.anchor.offset.lo -= 700000;
     f.server.anchor.offset.hi += 90000;
     (void)feed_start(&f);
-    assert_int_equal(feed_arg_int(&f, 6), START_MS - 700 + T_MS);
+    assert_int_equal(feed_arg_int(&f, 7), START_MS - 700 + T_MS);
 }
 
 /* A former one may have made it a token, its answer lost, in a phase whose lease is over. */
@@ -87,10 +87,10 @@ TEST(keep_writes_a_later_stamp_and_says_who_we_are) {
     f.server.anchor.at = f.now;
     (void)feed_start(&f);
     feed_assert_asked(&f, "keep");
-    assert_string_equal(feed_arg(&f, 2), TOKEN);
-    assert_int_equal(feed_arg_int(&f, 3), START_MS + 10000 + T_MS);
-    assert_int_equal(feed_arg_int(&f, 4), T_MS + GRACE_MS);
-    assert_string_equal(feed_arg(&f, 5) + 1, text_of((START_MS + 10000 + T_MS + M_MS) * 1000));
+    assert_string_equal(feed_arg(&f, 3), TOKEN);
+    assert_int_equal(feed_arg_int(&f, 4), START_MS + 10000 + T_MS);
+    assert_int_equal(feed_arg_int(&f, 5), T_MS + GRACE_MS);
+    assert_string_equal(feed_arg(&f, 6) + 1, text_of((START_MS + 10000 + T_MS + M_MS) * 1000));
 }
 
 TEST(drop_says_the_token_alone) {
@@ -107,7 +107,7 @@ TEST(a_dialect_that_names_its_writer_is_given_the_token) {
     (void)feed_start(&f);
     char want[TL_STAMP_SIZE];
     (void)snprintf(want, sizeof want, "%lld|" TOKEN, (long long)(START_MS + T_MS));
-    assert_string_equal(feed_arg(&f, 6), want);
+    assert_string_equal(feed_arg(&f, 7), want);
 }
 
 /* ---- what a take is worth -------------------------------------------------------------------- */
@@ -340,7 +340,7 @@ TEST(a_take_over_compares_the_bytes_and_counts_from_its_own_asking) {
     begin_taking_over(&f, text_of(START_MS - 60000));
     assert_int_equal(f.last.ticket, TICKET);
     assert_int_equal(feed_since(f.last.by), 30 + ATTEMPT_MS);
-    assert_in_range(feed_arg_int(&f, 6), START_MS + 29 + T_MS, START_MS + 30 + T_MS);
+    assert_in_range(feed_arg_int(&f, 7), START_MS + 29 + T_MS, START_MS + 30 + T_MS);
     feed_at(&f, 70);
     (void)answer_take(&f, 1, text_of(START_MS + 30 + T_MS), T_MS + GRACE_MS, true);
     expect(&f, TL_OK, false);
@@ -668,7 +668,7 @@ TEST(what_is_taken_back_from_such_a_waiter_doesnt_end_before_any_keep) {
     (void)snprintf(value, sizeof value, "%lld|x", (long long)(START_MS + 10000));
     (void)answer_keep(&f, 0, value, -1);
     assert_takes_from(&f, value);
-    int64_t end_ms = strtoll(feed_arg(&f, 6), NULL, 10);
+    int64_t end_ms = strtoll(feed_arg(&f, 7), NULL, 10);
     assert_in_range(end_ms, START_MS + 20000 + CAP_MS + M_MS,
                     START_MS + 20000 + CAP_MS + M_MS + 100); /* the cap spares L, too */
 }
@@ -687,7 +687,7 @@ TEST(what_is_taken_back_ends_m_after_all_that_may_be_believed) {
     feed_later(&f, 5); /* the answer doesn't tell it better */
     (void)answer_keep(&f, 0, losers, -1);
     assert_takes_from(&f, losers);
-    assert_int_equal(feed_arg_int(&f, 6),
+    assert_int_equal(feed_arg_int(&f, 7),
                      START_MS + 5 + CAP_MS + M_MS + (CAP_MS - 20005) / 5000 + 2);
 }
 

@@ -361,6 +361,36 @@ TEST_ON(calls_are_counted_those_of_scripts_too, fake_world *w) {
     assert_non_null(strstr(list->text.p, "cmd=client\nid=2 addr=127.0.0.1:10002 "));
 }
 
+/* Another is gone at once; who ends itself is answered before. */
+TEST_ON(a_connection_is_ended_by_its_number, fake_world *w) {
+    char heard[FAKE_SHOW_SIZE] = "";
+    fake_conn *c = fake_redis_connect(w->r, &(fake_calls){.push = collect}, heard);
+    says(c, "CLIENT ID", ":3");
+    assert_null(fake_conn_say(c, "SUBSCRIBE news"));
+    says(w->a, "CLIENT KILL ID 3 ADDR 127.0.0.1:1", ":0");
+    assert_false(fake_conn_killed(c));
+    says(w->a, "CLIENT KILL ID 3", ":1");
+    assert_true(fake_conn_killed(c));
+    says(w->a, "PUBLISH news x", ":0");
+    says(w->a, "CLIENT KILL ID 3", ":0");
+    assert_null(strstr(fake_conn_say(w->a, "CLIENT LIST")->text.p, "id=3 "));
+    says(w->a, "CLIENT KILL ID 1", ":0");
+    says(w->a, "CLIENT KILL ID 1 SKIPME yes", ":0");
+    assert_false(fake_conn_closing(w->a));
+    says(w->a, "CLIENT KILL ID 1 SKIPME no", ":1");
+    assert_true(fake_conn_closing(w->a));
+    assert_false(fake_conn_killed(w->a));
+    says(w->b, "CLIENT KILL ID", "-ERR No such client");
+    says(w->b, "CLIENT KILL", "-ERR wrong number of arguments for 'client|kill' command");
+    says(w->b, "CLIENT KILL ID 0", "-ERR client-id should be greater than 0");
+    says(w->b, "CLIENT KILL ID x", "-ERR client-id should be greater than 0");
+    says(w->b, "CLIENT KILL BOGUS 3", "-ERR syntax error");
+    says(w->b, "CLIENT KILL ID 3 SKIPME", "-ERR syntax error");
+    says(w->b, "CLIENT KILL 127.0.0.1:10002", "+OK");
+    assert_true(fake_conn_closing(w->b));
+    fake_conn_close(c);
+}
+
 /* Keys that are there all the time are told, whatever comes and goes meanwhile. */
 TEST_ON(a_scan_goes_on_where_it_was, fake_world *w) {
     char line[80], cursor[24] = "0";

@@ -39,8 +39,9 @@ static void keep_as_stamp(const char *until_us) {
     char hold[32] = "@";
     (void)strncat(hold, until_us, sizeof hold - 2);
     const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S),
-                            L("1700000000000000"), L("3600000"), L(TOKEN), L(STAMP), L("3600000"),
-                            tl__bytes_of(hold), L("0"), L("1700000000000000"));
+                            L("1700000000000000"), L("3600000"), L("owner"), L(TOKEN), L(STAMP),
+                            L("3600000"), tl__bytes_of(hold), L("7"), L("0"),
+                            L("1700000000000000"));
     int64_t status = 0;
     assert_true(tl__reply_int(tl__reply_item(tl__reply_item(r, 2), 0), &status));
     assert_int_equal(status, 1);
@@ -83,9 +84,103 @@ TEST(where_s_may_not_be_written_k_stays_what_s_knows) {
     (void)SAY(L("HSET"), L(S), L("value"), L("1700000004000"));
     fake_redis_deny(server, "HMSET", FAKE_NOPERM);
     const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S),
-                            L("1700000000000000"), L("3600000"), L(TOKEN), L(STAMP), L("3600000"),
-                            L("@1700000009000000"), L("0"), L("1700000000000000"));
+                            L("1700000000000000"), L("3600000"), L("owner"), L(TOKEN), L(STAMP),
+                            L("3600000"), L("@1700000009000000"), L("7"), L("0"),
+                            L("1700000000000000"));
     assert_int_equal(r->type, TL_REPLY_ERROR);
     assert_true(tl__reply_text(SAY(L("GET"), L(K)), &value));
     assert_true(tl__bytes_eq(value, L("1700000004000")));
+}
+
+/* ---- the first of a token ---------------------------------------------------------------------- */
+
+#define INBOX "tidelock:inbox:a"
+
+/* For 9 s. */
+static const tl_reply *say_first(const char *not_after) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S), L(NOW), L("3600000"),
+               L("owner"), L(TOKEN), L(TOKEN), L("9000"), L("9000"), L("8"),
+               tl__bytes_of(not_after), L(NOW));
+}
+
+static int64_t keep_first(const char *not_after) {
+    return number_of(tl__reply_item(tl__reply_item(say_first(not_after), 2), 0));
+}
+
+TEST(it_is_written_down_by_the_first) {
+    (void)SAY(L("DEL"), L(S));
+    assert_int_equal(keep_first("0"), 1);
+    assert_token_lasts(9000);
+    S_HAS("token", TOKEN);
+    S_HAS("value", TOKEN);
+    S_HAS("until", "1700000009000000");
+    S_HAS("fence", "8");
+    S_HAS("since", "8");
+    S_HAS("owner", "owner");
+    assert_int_equal(number_of(SAY(L("PTTL"), L(S))), 3600000);
+}
+
+/* Its holder goes on to count on all that K has left. */
+TEST(the_first_binds_as_long_as_k_lasts_though_it_is_for_less) {
+    (void)SAY(L("DEL"), L(S));
+    (void)SAY(L("PEXPIRE"), L(K), L("20000"));
+    assert_int_equal(keep_first("0"), 1);
+    assert_token_lasts(20000);
+    S_HAS("until", "1700000020000000");
+}
+
+/* It has lost K meanwhile, or never had it: the holder's sidecar is not its business. */
+TEST(nothing_is_written_down_of_one_who_does_not_hold_it) {
+    (void)SAY(L("HMSET"), L(S), L("token"), L(OTHER));
+    (void)SAY(L("SET"), L(K), L(OTHER));
+    assert_int_equal(keep_first("0"), 0);
+    (void)SAY(L("DEL"), L(K));
+    assert_int_equal(keep_first("0"), -1);
+    K_HOLDS(NULL);
+    S_HAS("token", OTHER);
+    S_HAS("fence", "7");
+}
+
+/* What remains of one before binds nobody who holds K, but its number stays. */
+TEST(the_first_takes_the_place_of_one_before) {
+    (void)SAY(L("HMSET"), L(S), L("token"), L(OTHER), L("until"), L("1700000099000000"), L("fence"),
+              L("1700000000000009"), L("claim"), L(INBOX));
+    assert_int_equal(keep_first("0"), 1);
+    S_HAS("token", TOKEN);
+    S_HAS("until", "1700000009000000");
+    S_HAS("fence", "1700000000000009");
+    S_HAS("claim", "");
+}
+
+/* The line has given it for a few seconds. */
+TEST(the_first_claims_what_was_given_for_all_its_lifetime) {
+    (void)SAY(L("HMSET"), L(S), L("claim"), L(INBOX));
+    assert_int_equal(keep_first("0"), 1);
+    assert_token_lasts(9000);
+    S_HAS("claim", "");
+    S_HAS("until", "1700000009000000");
+}
+
+/* By one whose later renewal has come first. */
+TEST(a_claim_moves_nothing_back) {
+    (void)SAY(L("PEXPIRE"), L(K), L("60000"));
+    (void)SAY(L("HMSET"), L(S), L("claim"), L(INBOX), L("until"), L("1700000060000000"));
+    assert_int_equal(keep_first("0"), 1);
+    assert_token_lasts(60000);
+    S_HAS("claim", "");
+    S_HAS("until", "1700000060000000");
+}
+
+TEST(the_first_comes_too_late_for_anything) {
+    (void)SAY(L("HMSET"), L(S), L("claim"), L(INBOX));
+    assert_int_equal(keep_first("1699999999999999"), -2);
+    assert_token_lasts(TOKEN_MS);
+    S_HAS("claim", INBOX);
+}
+
+TEST(where_the_sidecar_may_not_be_written_the_first_says_so) {
+    (void)SAY(L("DEL"), L(S));
+    fake_redis_deny(server, "HMSET", FAKE_NOPERM);
+    assert_int_equal(say_first("0")->type, TL_REPLY_ERROR);
+    K_HOLDS(TOKEN);
 }

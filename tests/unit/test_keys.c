@@ -119,3 +119,67 @@ TEST(different_keys_have_different_sidecars) {
         assert_int_equal(tl__bytes_eq(a, b), tl__bytes_eq(sa, sb));
     }
 }
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/* By trying all texts of one letter, two and three, in their order: the first of each slot. */
+TEST(each_slot_has_the_shortest_and_first_tag) {
+    static char first[16384][4];
+    unsigned found = 0, n = sizeof letters - 1;
+    memset(first, 0, sizeof first);
+    for (unsigned size = 1; size <= 3; size++) {
+        unsigned texts = size == 1 ? n : size == 2 ? n * n : n * n * n;
+        for (unsigned i = 0; i < texts; i++) {
+            char text[4] = "";
+            for (unsigned at = size, left = i; at-- > 0; left /= n)
+                text[at] = letters[left % n];
+            uint16_t slot = tl__hash_slot(tl__bytes_of(text));
+            if (first[slot][0])
+                continue;
+            memcpy(first[slot], text, sizeof text);
+            found++;
+        }
+    }
+    assert_int_equal(found, 16384);
+    for (unsigned slot = 0; slot < 16384; slot++)
+        assert_string_equal(tl__slot_tag((uint16_t)slot).text, first[slot]);
+}
+
+TEST(a_counter_is_in_its_slot_and_is_known_by_its_name) {
+    for (unsigned slot = 0; slot < 16384; slot += 7) {
+        char name[TL_COUNTER_SIZE];
+        tl_slot_tag tag = tl__slot_tag((uint16_t)slot);
+        tl_bytes counter = tl__counter(name, &tag);
+        assert_true(counter.n <= sizeof name);
+        assert_int_equal(tl__hash_slot(counter), slot);
+        assert_true(tl__is_counter(counter));
+    }
+}
+
+TEST(a_name_like_a_counters_is_none) {
+    static const char *const names[] = {"tidelock:fence:{}",
+                                        "tidelock:fence:{zzz}",
+                                        "tidelock:fence:{0DT",
+                                        "tidelock:fence:{00000}",
+                                        "tidelock:{0DT}",
+                                        "tidelock:fence:{0DT}x",
+                                        "xtidelock:fence:{0DT}",
+                                        "tidelock:fencE:{0DT}",
+                                        "0DT",
+                                        ""};
+    assert_true(tl__is_counter(TL_LITERAL("tidelock:fence:{0DT}")));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_false(tl__is_counter(tl__bytes_of(names[i])));
+}
+
+TEST(a_line_is_beside_its_sidecar) {
+    char side[64], line[64];
+    tl_bytes name = tl__line(line, tl__sidecar(side, TL_LITERAL("jobs"), NULL));
+    assert_true(tl__bytes_eq(name, TL_LITERAL("tidelock:{jobs}:line")));
+    assert_int_equal(tl__hash_slot(name), tl__hash_slot(TL_LITERAL("jobs")));
+    name = tl__line(line, tl__sidecar(side, TL_LITERAL("{a}b"), NULL));
+    assert_true(tl__bytes_eq(name, TL_LITERAL("{a}b:tidelock:line")));
+    assert_int_equal(tl__hash_slot(name), tl__hash_slot(TL_LITERAL("a")));
+}

@@ -11,6 +11,8 @@
 
 #define K "jobs"
 #define S "tidelock:{jobs}"
+#define F "tidelock:fence:{6MN}"
+#define LINE S ":line"
 #define TOKEN "00000000-0000-4000-8000-0000000000aa"
 #define L(text) TL_LITERAL(text)
 
@@ -67,8 +69,8 @@ TEST(the_servers_words_are_those_of_its_time) {
 TEST(who_takes_it_finds_it_held) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
-        expect_status(ASK(TL_SCRIPT_TAKE, "2", L(K), L(S), L(TOKEN), L("5000"), L("0"),
-                          L("1700000000000000"), L("1700000000000000"), L("me")),
+        expect_status(ASK(TL_SCRIPT_TAKE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN), L("5000"),
+                          L("0"), L("1700000000000000"), L("1700000000000000"), L("me")),
                       0);
         expect_status(ASK(TL_SCRIPT_HOLD, "1", L(K), L(TOKEN), L("5000"), L("0"), L("take")), 0);
         end();
@@ -79,8 +81,8 @@ TEST(who_held_it_finds_it_anothers) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
         const tl_reply *r = ASK(TL_SCRIPT_KEEP, "2", L(K), L(S), L("1700000000000000"),
-                                L("3600000"), L(TOKEN), L(TOKEN), L("5000"), L("5000"), L("0"),
-                                L("1700000000000000"));
+                                L("3600000"), L("me"), L(TOKEN), L(TOKEN), L("5000"), L("5000"),
+                                L("7"), L("0"), L("1700000000000000"));
         assert_int_equal(r->type, TL_REPLY_ARRAY);
         expect_status(tl__reply_item(r, 2), 0);
         expect_status(ASK(TL_SCRIPT_HOLD, "1", L(K), L(TOKEN), L("5000"), L("0"), L("keep")), 0);
@@ -93,7 +95,8 @@ TEST(who_held_it_finds_it_anothers) {
 TEST(who_breaks_it_is_told_that_it_is_no_lock) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
-        expect_status(ASK(TL_SCRIPT_BREAK, "2", L(K), L(S), L(""), L(""), L("me"), L("3600000")),
+        expect_status(ASK(TL_SCRIPT_BREAK, "4", L(K), L(S), L(F), L(LINE), L(""), L(""), L("me"),
+                          L("3600000")),
                       -2);
         end();
     }

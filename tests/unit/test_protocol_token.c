@@ -27,33 +27,49 @@ TEST(take_says_all_that_the_script_needs) {
     assert_int_equal(f.last.ticket, TICKET);
     assert_int_equal(f.last.count, 1);
     const tl_command *c = &f.last.command[0];
-    assert_int_equal(c->nkeys, 2);
-    assert_int_equal(c->argc, 8);
+    assert_int_equal(c->nkeys, 4);
+    assert_int_equal(c->argc, 10);
     assert_string_equal(c->argv[0].p, KEY);
     assert_string_equal(c->argv[1].p, SIDECAR);
+    assert_string_equal(c->argv[2].p, COUNTER);
+    assert_string_equal(c->argv[3].p, LINE);
     assert_string_equal(feed_arg(&f, 0), TOKEN);
     assert_string_equal(feed_arg(&f, 1), "30000");
     /* the earliest that the server's clock can show at the limit: 2 s at 100 ppm each are 400 us less */
     assert_int_equal(feed_arg_int(&f, 2), feed_server_us(ATTEMPT_MS) - 400);
     assert_int_equal(feed_arg_int(&f, 3), feed_server_us(0));
     assert_int_equal(feed_arg_int(&f, 4), feed_server_us(0)); /* and the latest now */
+    assert_string_equal(feed_arg(&f, 5), "");                 /* S is left to the first renewal */
+}
+
+TEST(a_take_that_is_to_bind_at_once_names_its_owner) {
+    feed f;
+    prepare(&f, TL_ACQUIRE, 60000);
+    m.job.bind = true;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "take");
     assert_string_equal(feed_arg(&f, 5), OWNER);
+    assert_int_equal(f.last.native, 0);
 }
 
 TEST(keep_says_all_that_the_script_needs) {
     feed f;
-    begin(&f, TL_RENEW);
+    prepare(&f, TL_RENEW, 60000);
+    m.job.fence = 77;
+    (void)feed_start(&f);
     feed_assert_asked(&f, "keep");
     assert_int_equal(f.last.count, 1);
-    assert_int_equal(f.last.command[0].argc, 10);
+    assert_int_equal(f.last.command[0].argc, 12);
     assert_int_equal(feed_arg_int(&f, 0), feed_server_us(0));
-    assert_int_equal(feed_arg_int(&f, 6), feed_server_us(ATTEMPT_MS) - 400);
-    assert_int_equal(feed_arg_int(&f, 7), feed_server_us(0));
     assert_string_equal(feed_arg(&f, 1), "3600000");
-    assert_string_equal(feed_arg(&f, 2), TOKEN);
+    assert_string_equal(feed_arg(&f, 2), OWNER);
     assert_string_equal(feed_arg(&f, 3), TOKEN);
-    assert_string_equal(feed_arg(&f, 4), "30000");
+    assert_string_equal(feed_arg(&f, 4), TOKEN);
     assert_string_equal(feed_arg(&f, 5), "30000");
+    assert_string_equal(feed_arg(&f, 6), "30000");
+    assert_string_equal(feed_arg(&f, 7), "77"); /* for S, should it not be known there */
+    assert_int_equal(feed_arg_int(&f, 8), feed_server_us(ATTEMPT_MS) - 400);
+    assert_int_equal(feed_arg_int(&f, 9), feed_server_us(0));
 }
 
 TEST(drop_says_all_that_the_script_needs) {
@@ -61,8 +77,19 @@ TEST(drop_says_all_that_the_script_needs) {
     begin(&f, TL_RELEASE);
     feed_assert_asked(&f, "drop");
     assert_int_equal(f.last.count, 1);
+    assert_int_equal(f.last.command[0].nkeys, 2);
     assert_int_equal(f.last.command[0].argc, 3);
     assert_string_equal(feed_arg(&f, 0), TOKEN);
+}
+
+/* Its request may be on its way yet: the token must find the door shut. */
+TEST(a_drop_of_what_was_asked_for_in_vain_says_so) {
+    feed f;
+    prepare(&f, TL_RELEASE, 60000);
+    m.job.in_vain = true;
+    (void)feed_start(&f);
+    assert_int_equal(f.last.command[0].argc, 4);
+    assert_string_equal(feed_arg(&f, 1), "");
 }
 
 TEST(an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on) {
@@ -149,10 +176,10 @@ TEST(asking_for_the_time_leaves_nothing_behind) {
 TEST(a_keep_is_given_until_the_latest_when_the_time_was_told_long_ago) {
     feed f;
     begin_outdated(&f, TL_RENEW, 3500);
-    assert_int_equal(feed_arg_int(&f, 6), feed_server_us(ATTEMPT_MS) - 1000000);
+    assert_int_equal(feed_arg_int(&f, 8), feed_server_us(ATTEMPT_MS) - 1000000);
     begin_outdated(&f, TL_RENEW, 7000);
     feed_assert_asked(&f, "keep");
-    assert_int_equal(feed_arg_int(&f, 6),
+    assert_int_equal(feed_arg_int(&f, 8),
                      feed_server_us(ATTEMPT_MS) + 2000000); /* 9 s * 11/9 - 9 s */
 }
 
@@ -406,6 +433,420 @@ TEST(a_time_that_cannot_be_right_brings_none) {
     (void)feed_reply(&f, "[1 '" TOKEN "' 30000 '77' nil nil 0 1]");
     expect(&f, TL_OK, false);
     assert_false(f.out.has_bracket);
+}
+
+/* ---- the native form of a take ---------------------------------------------------------------- */
+
+#define OTHER "00000000-0000-4000-8000-0000000000bb"
+#define BEHIND_US 1000000
+#define AHEAD_US INT64_C(86400000000)
+
+static void assert_words(const tl_command *c, const char *words) {
+    char text[256] = "";
+    assert_int_equal(c->form, TL_ARGV);
+    for (uint8_t i = 0; i < c->argc; i++) {
+        (void)strncat(text, i ? " " : "", sizeof text - strlen(text) - 1);
+        (void)strncat(text, c->argv[i].p, sizeof text - strlen(text) - 1);
+    }
+    assert_string_equal(text, words);
+}
+
+/* What SET and INCR answer, and items of HMGET. */
+static tl_status feed_native(feed *f, const char *set, int64_t last, const char *items) {
+    char text[512];
+    (void)snprintf(text, sizeof text, "+OK +QUEUED +QUEUED +QUEUED [%s %lld [%s]]", set,
+                   (long long)last, items);
+    return feed_native_reply(f, text);
+}
+
+static int64_t clock_us(const feed *f) {
+    return FEED_OFFSET_US + f->now.ns / 1000;
+}
+
+/* The script is asked, with the same token, for what is left of the asker's time. */
+static void assert_left_to_the_script(const feed *f) {
+    assert_int_equal(f->status, TL_GO);
+    feed_assert_asked(f, "take");
+    assert_int_equal(f->last.native, 0);
+    assert_int_equal(f->last.ticket, TICKET);
+    assert_string_equal(feed_arg(f, 0), TOKEN);
+}
+
+TEST(a_first_take_has_a_native_form) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    assert_int_equal(f.last.native, 5);
+    assert_string_equal(f.last.slot.text, "0DT");
+    const tl_command *c = &f.last.command[f.last.count];
+    assert_words(&c[0], "MULTI");
+    assert_words(&c[1], "SET " KEY " " TOKEN " NX PX 30000");
+    assert_words(&c[2], "INCR " COUNTER);
+    assert_words(&c[3], "HMGET " SIDECAR " token until fence line");
+    assert_words(&c[4], "EXEC");
+}
+
+TEST(the_native_form_reserves_numbers_and_waits_for_replicas) {
+    feed f;
+    prepare(&f, TL_ACQUIRE, 60000);
+    m.job.fences = 64;
+    m.job.wait_replicas = 2;
+    m.job.wait_replicas_ms = 750;
+    (void)feed_start(&f);
+    assert_int_equal(f.last.native, 6);
+    const tl_command *c = &f.last.command[f.last.count];
+    assert_words(&c[2], "INCRBY " COUNTER " 64");
+    assert_words(&c[5], "WAIT 2 750");
+    char text[256];
+    int64_t last = clock_us(&f);
+    (void)snprintf(text, sizeof text, "+OK +QUEUED +QUEUED +QUEUED [+OK %lld [nil nil nil nil]] 2",
+                   (long long)last);
+    (void)feed_native_reply(&f, text);
+    expect(&f, TL_OK, false);
+    assert_true(result()->fence == (uint64_t)last - 63);
+    prepare(&f, TL_ACQUIRE, 60000);
+    m.job.wait_replicas = 2;
+    (void)feed_start(&f);
+    (void)snprintf(text, sizeof text, "+OK +QUEUED +QUEUED +QUEUED [+OK %lld [nil nil nil nil]] 1",
+                   (long long)last);
+    (void)feed_native_reply(&f, text);
+    expect(&f, TL_EUNAVAILABLE, true);
+}
+
+TEST(what_may_not_be_native_has_no_native_form) {
+    for (int i = 0; i < 6; i++) {
+        feed f;
+        prepare(&f, i == 4 ? TL_RENEW : i == 5 ? TL_RELEASE : TL_ACQUIRE, 60000);
+        m.job.again = i == 0; /* it may be held already */
+        m.job.bind = i == 1;  /* S is to be written at once */
+        f.server.anchor.known = i != 2;
+        f.server.level = i == 3; /* the server refuses it */
+        (void)feed_start(&f);
+        assert_int_equal(f.last.count, 1);
+        assert_int_equal(f.last.native, 0);
+    }
+}
+
+TEST(a_native_take_is_ours_from_the_sending_and_unknown_to_the_sidecar) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    feed_at(&f, 800);
+    (void)feed_native(&f, "+OK", clock_us(&f), "nil nil nil nil");
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    assert_true(result()->fence == (uint64_t)clock_us(&f));
+    assert_true(result()->proof.unbound);
+    assert_false(f.out.raised); /* INCR doesn't bring the counter to the clock */
+}
+
+TEST(a_script_that_drew_a_number_has_raised_the_counter) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)feed_just_taken(&f);
+    assert_true(f.out.raised);
+    assert_string_equal(f.out.slot.text, "0DT");
+    assert_true(result()->proof.unbound);
+    begin(&f, TL_ACQUIRE);
+    (void)feed_reply(&f, "[1 '" TOKEN "' 30000 '%lld' %s 1 1]", (long long)clock_us(&f) + 63,
+                     feed_time(&f));
+    assert_true(f.out.raised);
+    begin(&f, TL_ACQUIRE);
+    (void)feed_busy(&f, 5000, true);
+    assert_false(f.out.raised);
+}
+
+/* S knew the token: no number was drawn, and the counter may be behind. */
+TEST(a_repeated_take_that_drew_no_number_has_raised_nothing) {
+    feed f;
+    prepare(&f, TL_ACQUIRE, 60000);
+    m.job.again = true;
+    (void)feed_start(&f);
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_OK, false);
+    assert_false(f.out.raised);
+    prepare(&f, TL_ACQUIRE, 60000); /* where the time is told behind the number */
+    m.job.again = true;
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "[1 '" TOKEN "' 30000 '%lld' %s 0 1]", (long long)clock_us(&f) + 9,
+                     feed_time(&f));
+    expect(&f, TL_OK, false);
+    assert_false(f.out.raised);
+}
+
+TEST(a_take_that_binds_is_known_to_the_sidecar) {
+    feed f;
+    prepare(&f, TL_ACQUIRE, 60000);
+    m.job.bind = true;
+    (void)feed_start(&f);
+    (void)feed_just_taken(&f);
+    assert_false(result()->proof.unbound);
+}
+
+TEST(native_busy_tells_how_long_the_sidecar_binds_another) {
+    char items[128];
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)feed_native(&f, "nil", clock_us(&f), "nil nil nil nil");
+    expect(&f, TL_EBUSY, false);
+    assert_false(result()->announced || result()->checked);
+    assert_int_equal(result()->hint.ns, INT64_MAX);
+    begin(&f, TL_ACQUIRE);
+    (void)snprintf(items, sizeof items, "'" OTHER "' '%lld' '1' nil",
+                   (long long)clock_us(&f) + 5000000);
+    (void)feed_native(&f, "nil", clock_us(&f), items);
+    expect(&f, TL_EBUSY, false);
+    assert_true(result()->announced);
+    assert_int_equal(feed_since(result()->hint), 5001);
+    begin(&f, TL_ACQUIRE); /* over: it says nothing of who holds K now */
+    (void)snprintf(items, sizeof items, "'" OTHER "' '%lld' '1' nil", (long long)clock_us(&f) - 1);
+    (void)feed_native(&f, "nil", clock_us(&f), items);
+    assert_false(result()->announced);
+    assert_int_equal(result()->hint.ns, INT64_MAX);
+}
+
+TEST(what_the_sidecar_binds_to_another_is_left_to_the_script) {
+    const struct {
+        int64_t until_us; /* from now */
+        bool binds;
+    } known[] = {{5000000, true}, {0, true}, {-1, false}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char items[128];
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)snprintf(items, sizeof items, "'" OTHER "' '%lld' '1' nil",
+                       (long long)(clock_us(&f) + known[i].until_us));
+        (void)feed_native(&f, "+OK", clock_us(&f), items);
+        if (known[i].binds)
+            assert_left_to_the_script(&f);
+        else
+            expect(&f, TL_OK, false);
+    }
+}
+
+/* Of a clock that is known to a second it counts the earliest: until then another may believe. */
+TEST(the_sidecar_binds_until_the_earliest_that_the_clock_can_show) {
+    char items[128];
+    feed f;
+    prepare(&f, TL_ACQUIRE, 60000);
+    f.server.anchor.offset.lo -= 1000000;
+    (void)feed_start(&f);
+    (void)snprintf(items, sizeof items, "'" OTHER "' '%lld' '1' nil",
+                   (long long)clock_us(&f) - 999999);
+    (void)feed_native(&f, "+OK", clock_us(&f), items);
+    assert_left_to_the_script(&f);
+}
+
+TEST(own_or_released_the_sidecar_binds_nobody) {
+    const char *const tokens[] = {"''", "'" TOKEN "'", "nil"};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        char items[128];
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)snprintf(items, sizeof items, "%s '%lld' '1' ''", tokens[i],
+                       (long long)clock_us(&f) + 5000000);
+        (void)feed_native(&f, "+OK", clock_us(&f), items);
+        expect(&f, TL_OK, false);
+    }
+}
+
+TEST(who_stands_in_line_is_left_to_the_script) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)feed_native(&f, "+OK", clock_us(&f), "nil nil nil '" COUNTER "'");
+    assert_left_to_the_script(&f);
+}
+
+TEST(a_number_far_from_the_clock_is_not_believed) {
+    const int64_t from_now[] = {-BEHIND_US - 1, AHEAD_US + 1, -FEED_SERVER_US, -FEED_SERVER_US - 7};
+    for (size_t i = 0; i < sizeof from_now / sizeof *from_now; i++) {
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)feed_native(&f, "+OK", clock_us(&f) + from_now[i], "nil nil nil nil");
+        assert_left_to_the_script(&f);
+    }
+    const int64_t near[] = {-BEHIND_US, 0, 1, AHEAD_US};
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)feed_native(&f, "+OK", clock_us(&f) + near[i], "nil nil nil nil");
+        expect(&f, TL_OK, false);
+    }
+}
+
+TEST(a_number_not_above_what_the_sidecar_knows_is_not_believed) {
+    for (int more = -1; more <= 1; more++) {
+        char items[128];
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)snprintf(items, sizeof items, "'' '1' '%lld' nil", (long long)clock_us(&f));
+        (void)feed_native(&f, "+OK", clock_us(&f) + more, items);
+        if (more <= 0)
+            assert_left_to_the_script(&f);
+        else
+            expect(&f, TL_OK, false);
+    }
+}
+
+/* A counter that holds no number, a sidecar of another type: the script says what is wrong. */
+TEST(what_has_another_type_is_left_to_the_script) {
+    static const char *const wrong[] = {
+        "[+OK -ERR value is not an integer or out of range\n [nil nil nil nil]]",
+        "[+OK 1700005000000000 -WRONGTYPE Operation against a key holding the wrong kind\n]"};
+    for (size_t i = 0; i < 2; i++) {
+        char text[256];
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)snprintf(text, sizeof text, "+OK +QUEUED +QUEUED +QUEUED %s", wrong[i]);
+        (void)feed_native_reply(&f, text);
+        assert_left_to_the_script(&f);
+        (void)feed_reply(&f, "-ERR wrong\n");
+        expect(&f, TL_ESERVER, true); /* K has the token */
+    }
+}
+
+TEST(what_the_script_says_of_it_counts) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)feed_native(&f, "+OK", 7, "nil nil nil nil");
+    (void)feed_busy(&f, 5000, true); /* it has given K back */
+    expect(&f, TL_EBUSY, false);
+    begin(&f, TL_ACQUIRE);
+    feed_at(&f, 100);
+    (void)feed_native(&f, "+OK", 7, "nil nil nil nil");
+    assert_int_equal(feed_since(f.last.by), 100 + ATTEMPT_MS);
+    feed_at(&f, 200);
+    (void)feed_taken(&f, 29000);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(100 + 29000).ns - FEED_LOSS_OF(29000));
+    assert_int_equal(result()->fence, 77);
+}
+
+/* K is ours, though nobody believes in it: it must be given up. */
+TEST(a_second_exchange_without_an_answer_leaves_the_key) {
+    feed f;
+    for (int i = 0; i < 4; i++) {
+        begin(&f, TL_ACQUIRE);
+        (void)feed_native(&f, "+OK", 7, "nil nil nil nil");
+        switch (i) {
+        case 0: (void)feed_lost(&f); break;
+        case 1: (void)feed_refused(&f); break; /* it never left */
+        case 2: (void)feed_reply(&f, "-LOADING Redis is loading the dataset in memory\n"); break;
+        default: (void)feed_reply(&f, "[7]"); break;
+        }
+        assert_int_equal(f.status, TL_END);
+        assert_int_not_equal(result()->code, TL_OK);
+        assert_true(result()->maybe);
+    }
+}
+
+TEST(no_second_exchange_begins_at_the_limit) {
+    feed f;
+    prepare(&f, TL_ACQUIRE, 700);
+    (void)feed_start(&f);
+    feed_at(&f, 700);
+    (void)feed_native(&f, "+OK", 7, "nil nil nil nil");
+    expect(&f, TL_EUNAVAILABLE, true);
+    assert_int_equal(f.out.sends, 0);
+}
+
+/* SET heeds no time: when it arrives it takes effect. */
+TEST(a_native_take_without_an_answer_is_in_doubt_for_good) {
+    for (int native = 0; native <= 1; native++) {
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        feed_at(&f, ATTEMPT_MS);
+        (void)feed_event(&f, (tl_event){.kind = TL_FAILED,
+                                        .ticket = TICKET,
+                                        .sent = f.sent,
+                                        .native = native == 1,
+                                        .maybe_sent = true,
+                                        .why = TL_EUNAVAILABLE,
+                                        .words = TL_LITERAL("no reply in time")});
+        expect(&f, TL_EUNCERTAIN, true);
+        assert_int_equal(result()->harmless.ns,
+                         native ? INT64_MAX : feed_ms(ATTEMPT_MS).ns); /* the script heeds it */
+    }
+}
+
+TEST(a_server_that_refuses_the_native_form_is_asked_by_script_from_then_on) {
+    static const char *const refusals[] = {
+        /* nothing was executed */
+        "+OK +QUEUED -NOPERM this user has no permissions to run the 'incr' command\n +QUEUED "
+        "-EXECABORT Transaction discarded because of previous errors.\n",
+        "+OK +QUEUED -ERR unknown command 'INCR'\n +QUEUED "
+        "-EXECABORT Transaction discarded because of previous errors.\n",
+        /* MULTI was, so each of them was executed, or not */
+        "-ERR unknown command 'MULTI'\n +OK 1700005000000000 [nil nil nil nil] "
+        "-ERR unknown command 'EXEC'\n",
+        "-NOPERM this user has no permissions to run the 'multi' command\n nil 1700005000000000 "
+        "[nil nil nil nil] -ERR EXEC without MULTI\n",
+        /* SET knows no NX */
+        "+OK +QUEUED +QUEUED +QUEUED [-ERR syntax error\n 1700005000000000 [nil nil nil nil]]"};
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)feed_native_reply(&f, refusals[i]);
+        assert_left_to_the_script(&f);
+        assert_true(f.out.level != 0);
+        f.server.level = f.out.level;
+        (void)feed_lost(&f);
+        expect(&f, TL_EUNCERTAIN, true);
+        prepare(&f, TL_ACQUIRE, 60000);
+        f.server.level = 1;
+        (void)feed_start(&f);
+        assert_int_equal(f.last.native, 0);
+    }
+}
+
+/* Where MULTI alone was refused. */
+TEST(a_set_outside_of_a_transaction_leaves_the_key) {
+    for (int set = 0; set <= 1; set++) {
+        char text[256];
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)snprintf(text, sizeof text,
+                       "-ERR unknown command 'MULTI'\n %s 1700005000000000 [nil nil nil nil] "
+                       "-ERR unknown command 'EXEC'\n",
+                       set ? "+OK" : "nil");
+        (void)feed_native_reply(&f, text);
+        assert_left_to_the_script(&f);
+        (void)feed_refused(&f); /* that one has not left */
+        expect(&f, TL_EUNAVAILABLE, set == 1);
+    }
+}
+
+TEST(a_refusal_that_may_pass_leaves_nothing_behind) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)feed_native_reply(&f, "+OK -OOM command not allowed when used memory > 'maxmemory'.\n "
+                                "+QUEUED +QUEUED -EXECABORT Transaction discarded.\n");
+    assert_int_equal(f.status, TL_END);
+    assert_int_not_equal(result()->code, TL_OK);
+    assert_false(result()->maybe);
+    assert_int_equal(f.out.level, 0);
+    assert_non_null(strstr(f.out.words, "OOM"));
+    begin(&f, TL_ACQUIRE);
+    (void)feed_native_reply(&f, "-LOADING Redis is loading the dataset in memory\n"
+                                "-LOADING x\n -LOADING x\n -LOADING x\n -LOADING x\n");
+    expect(&f, TL_EUNAVAILABLE, false);
+}
+
+TEST(any_other_native_answer_is_malformed_and_may_have_taken) {
+    static const char *const bad[] = {"nil",
+                                      "[]",
+                                      "[+OK]",
+                                      "[+OK 1700005000000000]",
+                                      "['x' 1700005000000000 [nil nil nil nil]]",
+                                      "[7 1700005000000000 [nil nil nil nil]]",
+                                      "+OK"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[256];
+        feed f;
+        begin(&f, TL_ACQUIRE);
+        (void)snprintf(text, sizeof text, "+OK +QUEUED +QUEUED +QUEUED %s", bad[i]);
+        (void)feed_native_reply(&f, text);
+        expect(&f, TL_ESERVER, true);
+        assert_int_equal(result()->harmless.ns, INT64_MAX);
+    }
 }
 
 /* ---- replicas and restarts ------------------------------------------------------------------- */

@@ -56,8 +56,8 @@ TEST(renewal_is_due_at_a_third_of_the_validity) {
     feed_assert_waits_until(&f, TTL_MS / 3);
     due(&f);
     assert_int_equal(feed_since(f.now), TTL_MS / 3);
-    assert_string_equal(feed_arg(&f, 2), TOKEN);
-    assert_string_equal(feed_arg(&f, 4), "30000");
+    assert_string_equal(feed_arg(&f, 3), TOKEN);
+    assert_string_equal(feed_arg(&f, 5), "30000");
 }
 
 TEST(a_renewal_moves_the_deadline_and_plans_the_next) {
@@ -329,7 +329,7 @@ TEST(extended_has_the_new_lifetime_from_then_on) {
     feed_assert_waits_until(&f, 3000 + 20000);
     assert_int_equal(m.result.deadline.ns, feed_ms(63000).ns);
     due(&f);
-    assert_string_equal(feed_arg(&f, 4), "60000");
+    assert_string_equal(feed_arg(&f, 5), "60000");
 }
 
 TEST(extended_to_less_is_lost_earlier) {

@@ -223,6 +223,23 @@ TEST(a_release_repeated_after_one_that_never_left_believes_the_answer) {
     expect(&f, TL_END, TL_EEXPIRED);
 }
 
+/* Of who got it past its own entry: the entry has the lifetime that was asked for then. */
+TEST(a_release_takes_the_entry_out_of_the_line) {
+    feed f;
+    job = feed_job();
+    job.stands = true;
+    job.fences = TL_FENCES;
+    job.inbox = TL_LITERAL("inbox");
+    job.proof.stood_ms = 400;
+    feed_init(&f, &m, tl__settle_step);
+    tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
+    assert_int_equal(feed_start(&f), TL_GO);
+    feed_assert_asked(&f, "drop");
+    assert_non_null(strstr(feed_arg(&f, 1), TOKEN " 400 64 inbox "));
+    (void)feed_dropped(&f, 1);
+    expect(&f, TL_END, TL_OK);
+}
+
 TEST(a_release_without_an_answer_goes_on_in_the_background) {
     feed f;
     begin(&f, TL_RELEASE);

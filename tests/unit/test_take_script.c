@@ -6,9 +6,6 @@
 
 #include "script_feed.h"
 
-#define OTHER "00000000-0000-4000-8000-0000000000bb"
-#define NOW_US INT64_C(1700000000000000)
-#define NOW "1700000000000000"
 #define EARLIER "1699999998000000" /* 2 s */
 #define NEW FAKE_LEVEL(7, 0, 0)
 #define OLD FAKE_LEVEL(2, 6, 17) /* a script there can't ask for the time before it writes */
@@ -30,12 +27,16 @@ static void end(void) {
 
 /* For 4 s, by the sender's idea of the time. */
 static const tl_reply *say_take(const char *token, const char *told) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("2"), L(K), L(S), tl__bytes_of(token),
-               L("4000"), L("0"), tl__bytes_of(told), tl__bytes_of(told), L("owner"));
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+               tl__bytes_of(token), L("4000"), L("0"), tl__bytes_of(told), tl__bytes_of(told),
+               L("owner"));
 }
 
+/* The usual answer is the fence alone. */
 static int64_t status_of(const tl_reply *reply) {
     int64_t status = 0;
+    if (reply->type == TL_REPLY_STRING)
+        return 1;
     assert_true(tl__reply_int(tl__reply_item(reply, 0), &status));
     return status;
 }
@@ -93,10 +94,196 @@ TEST(a_holder_for_longer_than_s_can_be_told_is_refused) {
     }
 }
 
+/* S knows the last number that it was given, not how many these were: who reserves some to pass on gets new ones. */
+TEST(a_take_that_reserves_more_than_the_one_before_gets_new_numbers) {
+    static const uint32_t levels[] = {NEW, OLD};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        int64_t last = 0;
+        begin(levels[i], "1700000001000000");
+        (void)SAY(L("PSETEX"), L(K), L("9000"), L(TOKEN));
+        const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S),
+                                    L(F), L(LINE), L(TOKEN), L("4000"), L("0"), L(NOW), L(NOW),
+                                    L("owner"), L("64"));
+        assert_int_equal(status_of(reply), 1);
+        assert_true(tl__reply_int(tl__reply_item(reply, 3), &last));
+        assert_int_equal(last, NOW_US + 63); /* the first is above S's 7 and not behind the clock */
+        end();
+    }
+}
+
 /* Another's is not there any more when that is over. */
 TEST(a_take_after_anothers_binds_for_its_own_time) {
     begin(OLD, "1699999999000000");
     assert_int_equal(take(OTHER, NOW), 1);
     assert_binds_until("1700000004000000");
+    end();
+}
+
+/* ---- the usual take, whose S is left to the first renewal --------------------------------------- */
+
+#define A "tidelock:inbox:a"
+#define LATER "1700000004000000"
+#define PAST "1699999999999999"
+
+static void begin_empty(void) {
+    begin(NEW, NOW);
+    (void)SAY(L("DEL"), L(S));
+}
+
+static const tl_reply *say_usual(const char *token, const char *not_after) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+               tl__bytes_of(token), L("4000"), tl__bytes_of(not_after), L(NOW), L(NOW), L(""));
+}
+
+static int64_t usual(const char *token) {
+    return status_of(say_usual(token, "0"));
+}
+
+static void set_k(const char *token) {
+    (void)SAY(L("PSETEX"), L(K), L("9000"), tl__bytes_of(token));
+}
+
+TEST(it_writes_nothing_beside_the_key_and_its_counter) {
+    begin_empty();
+    holds("fence", say_usual(TOKEN, "0"), NOW);
+    K_HOLDS(TOKEN);
+    holds("F", SAY(L("GET"), L(F)), NOW);
+    assert_int_equal(number_of(SAY(L("EXISTS"), L(S))), 0);
+    assert_int_equal(usual(OTHER), 0);
+    end();
+}
+
+/* Whatever raised it: the counter itself, a sidecar that outlived it, or the clock. */
+TEST(a_number_is_above_all_before_and_not_behind_the_clock) {
+    static const struct {
+        const char *counter, *noted;
+        int64_t fence;
+    } c[] = {{"5", "6", NOW_US},
+             {"1700000000000006", "6", NOW_US + 7},
+             {"5", "1700000000000008", NOW_US + 9},
+             {"1700000000000006", "1700000000000008", NOW_US + 9},
+             {NULL, "1700000000000008", NOW_US + 9}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        begin(NEW, PAST);
+        if (c[i].counter)
+            (void)SAY(L("SET"), L(F), tl__bytes_of(c[i].counter));
+        (void)SAY(L("HSET"), L(S), L("fence"), tl__bytes_of(c[i].noted));
+        const tl_reply *r = say_usual(OTHER, "0");
+        int64_t fence = 0;
+        tl_bytes text = {0};
+        if (tl__reply_text(r, &text))
+            assert_true(tl__bytes_to_int(text, &fence));
+        else
+            fence = number_of(tl__reply_item(r, 3));
+        assert_int_equal(fence, c[i].fence);
+        end();
+    }
+}
+
+TEST(a_counter_that_can_not_count_is_named) {
+    static const char *const wrong[] = {"x", "", "-5", "1e3", "1700086400000001"};
+    for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
+        begin_empty();
+        if (i < sizeof wrong / sizeof *wrong)
+            (void)SAY(L("SET"), L(F), tl__bytes_of(wrong[i]));
+        else
+            (void)SAY(L("RPUSH"), L(F), L("x"));
+        char words[256];
+        const tl_reply *r = say_usual(TOKEN, "0");
+        assert_int_equal(r->type, TL_REPLY_ERROR);
+        (void)snprintf(words, sizeof words, "%.*s", (int)r->text.n, r->text.p);
+        assert_non_null(strstr(words, F));
+        assert_non_null(strstr(words, i == 4 ? "ahead" : "no number"));
+        K_HOLDS(NULL);
+        (void)SAY(L("DEL"), L(F));
+        assert_int_equal(usual(TOKEN), 1);
+        end();
+    }
+    begin_empty();
+    (void)SAY(L("SET"), L(F), L("1700086400000000")); /* a day, no more */
+    assert_int_equal(usual(TOKEN), 1);
+    end();
+}
+
+/* Its own native commands have set K: that is to be judged. */
+TEST(what_it_has_set_itself_is_its_own_by_a_new_number) {
+    begin_empty();
+    set_k(TOKEN);
+    (void)SAY(L("SET"), L(F), L("5"));
+    const tl_reply *r = say_usual(TOKEN, "0");
+    assert_int_equal(number_of(tl__reply_item(r, 0)), 1);
+    assert_int_equal(number_of(tl__reply_item(r, 3)), NOW_US);
+    assert_int_equal(number_of(SAY(L("EXISTS"), L(S))), 0);
+    end();
+}
+
+TEST(what_it_has_set_itself_is_given_back_where_s_binds_another) {
+    begin(NEW, LATER);
+    set_k(OTHER);
+    assert_int_equal(usual(OTHER), 0);
+    K_HOLDS(NULL);
+    S_HAS("token", TOKEN);
+    fake_redis_set_time(server, NOW_US + 4000001);
+    assert_int_equal(usual(OTHER), 1);
+    K_HOLDS(OTHER);
+    end();
+}
+
+static void begin_line(listener *l) {
+    begin_empty();
+    (void)SAY(L("ZADD"), L(LINE), L("5"), L(OTHER " 9000 1 " A " owner"));
+    (void)SAY(L("HMSET"), L(S), L("line"), L(F));
+    if (l)
+        listen_to(l, A);
+}
+
+TEST(who_stands_in_line_is_before_who_comes) {
+    for (int set = 0; set < 2; set++) {
+        listener a;
+        begin_line(&a);
+        if (set)
+            set_k(TOKEN);
+        assert_int_equal(usual(TOKEN), 0);
+        K_HOLDS(OTHER);
+        assert_int_equal(a.count, 1);
+        end();
+    }
+}
+
+TEST(a_line_in_which_nobody_is_heard_bars_nobody) {
+    for (int set = 0; set < 2; set++) {
+        begin_line(NULL);
+        if (set)
+            set_k(TOKEN);
+        assert_int_equal(usual(TOKEN), 1);
+        K_HOLDS(TOKEN);
+        S_HAS("line", "");
+        end();
+    }
+}
+
+TEST(nothing_is_handed_over_while_s_binds_one) {
+    listener a;
+    begin_line(&a);
+    (void)SAY(L("HMSET"), L(S), L("token"), L(THIRD), L("value"), L(THIRD), L("until"), L(LATER));
+    assert_int_equal(usual(TOKEN), 0);
+    K_HOLDS(NULL);
+    assert_int_equal(a.count, 0);
+    end();
+}
+
+TEST(a_token_that_was_given_up_takes_nothing) {
+    begin_empty();
+    (void)SAY(L("HMSET"), L(S), L("spent"), L(TOKEN));
+    assert_int_equal(usual(TOKEN), -2);
+    K_HOLDS(NULL);
+    end();
+}
+
+TEST(nothing_is_taken_too_late) {
+    begin_empty();
+    assert_int_equal(status_of(say_usual(TOKEN, PAST)), -1);
+    K_HOLDS(NULL);
+    assert_int_equal(status_of(say_usual(TOKEN, NOW)), 1);
     end();
 }

@@ -31,6 +31,7 @@ typedef struct {
     FILE *log; /* what a failure says */
 
     char key[KEY_ROOM], sidecar[KEY_ROOM + TL_SIDECAR_EXTRA], owner[128];
+    char line_name[KEY_ROOM + TL_SIDECAR_EXTRA + TL_LINE_EXTRA];
     tl_job job;
     int64_t connect_ms;
     tl_server server;
@@ -47,6 +48,7 @@ typedef struct {
     tl_status status;
 
     bool by_text;
+    bool native; /* it went in its native form */
     bool in_flight;
     uint16_t ticket;
     uint8_t count; /* replies that are expected */
@@ -55,6 +57,9 @@ typedef struct {
     size_t size, read;
     char other[SENT_MAX]; /* the same, with scripts by text */
     size_t other_size;
+    char native_form[SENT_MAX]; /* the same, by a connection that takes its native form */
+    size_t native_size;
+    uint8_t native_count;
 
     tl_resp *resp;
     tl_reply reply[TL_COMMANDS_MAX];
@@ -161,10 +166,10 @@ static size_t protocol_line(const char *text, char *to, size_t size) {
 
 /* ---- running the machine --------------------------------------------------------------------- */
 
-static size_t encode(const tl_send *send, bool by_text, char *to) {
+static size_t encode(const tl_command *command, uint8_t count, bool by_text, char *to) {
     size_t n = 0;
-    for (uint8_t i = 0; i < send->count; i++)
-        n += tl__command_encode(&send->command[i], by_text, to + n, SENT_MAX - n);
+    for (uint8_t i = 0; i < count; i++)
+        n += tl__command_encode(&command[i], by_text, to + n, SENT_MAX - n);
     return n;
 }
 
@@ -174,8 +179,11 @@ static void keep_send(wire *w, const tl_send *send) {
     w->count = send->count;
     w->sent = w->now;
     w->by = send->by;
-    w->size = encode(send, w->by_text, w->bytes);
-    w->other_size = encode(send, true, w->other);
+    w->size = encode(send->command, send->count, w->by_text, w->bytes);
+    w->other_size = encode(send->command, send->count, true, w->other);
+    w->native = false;
+    w->native_count = send->native;
+    w->native_size = encode(send->command + send->count, send->native, false, w->native_form);
     w->read = w->got = 0;
     tl__resp_release(w->resp);
 }
@@ -183,6 +191,8 @@ static void keep_send(wire *w, const tl_send *send) {
 /* What was proved, for what is asked of the hold later. */
 static void keep_hold(wire *w) {
     w->deadline = w->job.believed = w->machine.result.deadline;
+    if (w->step == tl__acquire_step)
+        w->job.fence = w->machine.result.fence;
     w->job.proof = w->step == tl__renew_step ? w->machine.renew.job.proof : w->machine.result.proof;
 }
 
@@ -218,6 +228,7 @@ static void answer(wire *w, tl_event e) {
     w->in_flight = false;
     e.ticket = w->ticket;
     e.sent = w->sent;
+    e.native = w->native;
     step(w, e);
 }
 
@@ -227,6 +238,8 @@ static void do_key(wire *w, const char *text) {
     size_t n = unescape(text, w->key, sizeof w->key);
     w->job.key = tl__bytes(w->key, n);
     w->job.sidecar = tl__sidecar(w->sidecar, w->job.key, NULL);
+    w->job.line = tl__line(w->line_name, w->job.sidecar);
+    w->job.slot = tl__slot_tag(tl__hash_slot(w->job.key));
 }
 
 static void do_owner(wire *w, const char *text) {
@@ -255,6 +268,7 @@ static bool is_stamps(wire *w, const char *text) {
     else if (!client.options.strict && strcmp(text, "timestamp") != 0)
         return false;
     w->job.protocol = tl__protocol_row(client.protocol);
+    w->job.bind = true;
     w->job.ttl_ms = 0;
     if (w->job.protocol->rules(&client, NULL, w->job.key, &w->job.rules, &w->job.ttl_ms, NULL))
         complain(w, "these rules are refused");
@@ -284,6 +298,15 @@ static void do_protocol(wire *w, const char *text) {
         w->job.protocol = &tl__protocol_plain;
     else if (!is_stamps(w, text))
         complain(w, "there is no such protocol");
+}
+
+static void do_bind(wire *w, const char *text) {
+    (void)text;
+    w->job.bind = true;
+}
+
+static void do_fences(wire *w, const char *text) {
+    w->job.fences = (int32_t)number(w, text);
 }
 
 static void do_ttl(wire *w, const char *text) {
@@ -408,6 +431,25 @@ static void do_noscript(wire *w, const char *text) {
     w->sent = w->now;
 }
 
+/* The counter was raised over this connection a moment ago: the request goes in its native form. */
+static void do_native(wire *w, const char *text) {
+    (void)text;
+    if (!w->in_flight || w->native_count == 0)
+        complain(w, "the request has no native form");
+    memcpy(w->bytes, w->native_form, w->native_size);
+    w->size = w->native_size;
+    w->count = w->native_count;
+    w->native = true;
+    w->read = 0;
+}
+
+/* And it goes as a script wherever it goes. */
+static void do_script(wire *w, const char *text) {
+    (void)text;
+    if (!w->in_flight || w->native_count != 0)
+        complain(w, "the request has a native form");
+}
+
 static void do_lost(wire *w, const char *text) {
     answer(w, (tl_event){.kind = TL_FAILED,
                          .maybe_sent = true,
@@ -518,6 +560,8 @@ static const struct {
     {"CANCEL", do_cancel},     {"END", do_end},
     {"DETACH", do_detach},     {"DEADLINE", do_deadline},
     {"FENCE", do_fence},       {"BY", do_by},
+    {"BIND", do_bind},         {"FENCES", do_fences},
+    {"NATIVE", do_native},     {"SCRIPT", do_script},
 };
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -34,6 +34,11 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
         (void)snprintf(buf, HOLDER_SHOWN, "%s on %s (pid %lld)",
                        info->service[0] ? info->service : "an unnamed program",
                        info->host[0] ? info->host : "an unknown host", (long long)info->pid);
+    else if (info->guessed && info->protocol == TL_TOKEN)
+        (void)snprintf(
+            buf, HOLDER_SHOWN,
+            "a client known by its token alone (of tidelock, in its first second, or of another "
+            "library)");
     else if (!legacy || !legacy->who(buf, HOLDER_SHOWN, info))
         (void)snprintf(buf, HOLDER_SHOWN, "a client that is not tidelock");
     return buf;
@@ -59,7 +64,59 @@ const char *report_state(const tl_lock_info *info) {
                                                                                         : "held";
 }
 
-json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info) {
+/* ---- the line -------------------------------------------------------------------------------- */
+
+void report_in_line(const tl_waiting *w, void *line) {
+    report_line *l = line;
+
+    if (l->count < REPORT_LINE)
+        l->first[l->count++] = *w;
+}
+
+static void show_waiting(const tl_waiting *w, const char *indent) {
+    char since[DURATION_SHOWN];
+
+    printf("%s%3lld. %s on %s (pid %lld)", indent, (long long)w->place,
+           w->service[0] ? w->service : "an unnamed program",
+           w->host[0] ? w->host : "an unknown host", (long long)w->pid);
+    if (w->waited_ms >= 0)
+        printf(", for %s", show_ms(since, w->waited_ms));
+    printf("%s\n", w->fair ? ", fair" : "");
+}
+
+void report_waiting(const tl_lock_info *info, const report_line *line, const char *indent) {
+    if (info->waiters <= 0 && info->in_line <= 0)
+        return;
+    if (info->in_line > 0)
+        printf("%s%lld in line", indent, (long long)info->in_line);
+    if (info->waiters > info->in_line)
+        printf("%s%lld listen for its release", info->in_line > 0 ? ", " : indent,
+               (long long)(info->waiters - (info->in_line > 0 ? info->in_line : 0)));
+    printf("%s\n", line->count > 0 ? ":" : "");
+    for (int i = 0; i < line->count; i++)
+        show_waiting(&line->first[i], indent);
+    if (line->count > 0 && info->in_line > line->count)
+        printf("%s     and %lld more\n", indent, (long long)(info->in_line - line->count));
+}
+
+static json_t *line_json(const report_line *line) {
+    json_t *list = json_array();
+
+    for (int i = 0; i < line->count; i++) {
+        const tl_waiting *w = &line->first[i];
+        json_t *j = json_pack("{s:o}", "place", json_integer(w->place));
+        js_set(&j, "host", js_text(known(w->host)));
+        js_set(&j, "pid", js_known(w->pid > 0 ? w->pid : -1));
+        js_set(&j, "service", js_text(known(w->service)));
+        js_set(&j, "waited_ms", js_known(w->waited_ms));
+        js_set(&j, "fair", json_boolean(w->fair));
+        js_append(&list, j);
+    }
+    return list;
+}
+
+json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
+                     const report_line *line) {
     bool stamp = info->stamp_left_ms != INT64_MIN;
     json_t *j = json_pack("{s:o}", "key", js_bytes(key, key_len));
 
@@ -70,6 +127,8 @@ json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info) 
     js_set(&j, "holder", report_holder(info));
     js_set(&j, "remaining_ms", js_known(info->held ? info->remaining_ms : -1));
     js_set(&j, "waiters", js_known(info->waiters));
+    js_set(&j, "in_line", js_known(info->in_line));
+    js_set(&j, "line", line ? line_json(line) : json_null());
     js_set(&j, "held_ms", js_known(info->held ? info->held_ms : -1));
     js_set(&j, "dialect", js_text(known(info->dialect)));
     js_set(&j, "guessed", json_boolean(info->guessed));

@@ -20,8 +20,23 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info);
 #define REPORT_END 96
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info);
 
-/** An object that tells of a key as it was found; nothing in it is ever another's token. */
-json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info);
+/** The first in line for a lock. */
+#define REPORT_LINE 20
+typedef struct {
+    int count;
+    tl_waiting first[REPORT_LINE];
+} report_line;
+
+/** As tl_waiting_fn: note one. line: a report_line. */
+void report_in_line(const tl_waiting *w, void *line);
+
+/** For people: how many wait for a lock, and a line for each of the first. Nothing if nobody does. To standard
+ *  output. */
+void report_waiting(const tl_lock_info *info, const report_line *line, const char *indent);
+
+/** An object that tells of a key as it was found; nothing in it is ever another's token. line NULL: not known. */
+json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
+                     const report_line *line);
 
 /** "held", "free", or "expired": a stamp that has ended, but only its own kind may take over. */
 const char *report_state(const tl_lock_info *info);

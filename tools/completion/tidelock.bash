@@ -8,10 +8,10 @@ _tidelock_options() { # command
     case $1 in
     '') echo "$all --version" ;;
     run)
-        echo "$all --ttl --wait --no-wait --conflict-exit-code --on-lost --max-hold --forever --json-fd --json" \
+        echo "$all --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --json" \
             "--format --name --verbose $legacy"
         ;;
-    lock) echo "$all --ttl --wait --no-wait --json --format $legacy" ;;
+    lock) echo "$all --ttl --wait --no-wait --fair --json --format $legacy" ;;
     extend) echo "$all --ttl $legacy" ;;
     check) echo "$all --json --format $legacy" ;;
     unlock) echo "$all $legacy" ;;

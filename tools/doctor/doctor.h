@@ -41,8 +41,15 @@ typedef struct {
 } doctor_setting;
 
 /** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by
- *  timestamp with --strict; and who goes by phases. */
-enum { DOCTOR_TOKEN = 1, DOCTOR_STAMP = 2, DOCTOR_WATCH = 4, DOCTOR_STRICT = 8, DOCTOR_AUTO = 16 };
+ *  timestamp with --strict; who goes by phases; and who stands in line. */
+enum {
+    DOCTOR_TOKEN = 1,
+    DOCTOR_STAMP = 2,
+    DOCTOR_WATCH = 4,
+    DOCTOR_STRICT = 8,
+    DOCTOR_AUTO = 16,
+    DOCTOR_LINE = 32
+};
 
 typedef enum {
     DOCTOR_NEEDED,
@@ -61,7 +68,7 @@ typedef struct {
         as; /**< how it is tried, without running it; "K": the key, "S": beside it, "C": a register's
                               clients; NULL: alone */
 } doctor_command;
-#define DOCTOR_COMMANDS 32 /**< no more than that */
+#define DOCTOR_COMMANDS 64 /**< no more than that */
 
 /** NULL behind the last. */
 const doctor_command *doctor_command_at(int i);
@@ -143,7 +150,7 @@ typedef struct {
 } doctor_finding;
 
 #define DOCTOR_FINDINGS                                                                            \
-    128 /**< more than there can be: each command twice, each server twice, the rest once */
+    192 /**< more than there can be: each command twice, each server twice, the rest once */
 typedef struct {
     doctor_finding finding[DOCTOR_FINDINGS];
     int count;

@@ -22,6 +22,17 @@ static void put_names(const char *sign, const char *pattern) {
         printf(" %s%s:tidelock", sign, pattern);
 }
 
+/* The line of those who wait, beside the sidecar, and the fencing counters: any slot's, for the keys of a pattern. */
+static void put_shared(const char *pattern) {
+    bool tagged = has_any(pattern, "{}"), many = has_any(pattern, "*?[");
+
+    if (!tagged || many)
+        printf(" ~tidelock:{%s}:line", pattern);
+    if (tagged || (many && pattern[strlen(pattern) - 1] != '*'))
+        printf(" ~%s:tidelock:line", pattern);
+    printf(" ~tidelock:fence:*");
+}
+
 static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) {
     const doctor_command *c;
 
@@ -48,12 +59,16 @@ static void put_rule(const doctor_facts *f, const char *user, const char *patter
     printf("ACL SETUSER %s reset on >PASSWORD ~%s", user, pattern);
     if (who & ~DOCTOR_STRICT)
         put_names("~", pattern);
+    if (who & ~DOCTOR_STRICT)
+        put_shared(pattern);
     if (legacy)
         legacy->put_keys(f, who);
     if (channels)
         printf(" resetchannels");
     if (channels && (who & ~DOCTOR_STRICT))
         put_names("&", pattern);
+    if (channels && (who & ~DOCTOR_STRICT))
+        printf(" &tidelock:inbox:*");
     if (channels && legacy)
         legacy->put_channels(f, who, pattern);
     put_commands(f, DOCTOR_NEEDED, DOCTOR_BETTER);

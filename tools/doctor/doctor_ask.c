@@ -211,7 +211,7 @@ static void ask_flags(skew_link *l, doctor_facts *f) {
 
 typedef struct {
     const char *key, *clients;
-    char sidecar[DOCTOR_KEY_MOST + 32];
+    char sidecar[DOCTOR_KEY_MOST + 32], line[DOCTOR_KEY_MOST + 40];
 } names;
 
 /* The name beside the key, as the library makes it. */
@@ -226,12 +226,15 @@ static void name_keys(names *to, const doctor_facts *f) {
     to->key = f->key ? f->key : "tidelock:doctor";
     to->clients = f->clients;
     beside(to->sidecar, sizeof to->sidecar, to->key);
+    (void)snprintf(to->line, sizeof to->line, "%s:line", to->sidecar);
 }
 
 static const char *word_for(const char *as, const names *n) {
     switch (as[1] ? '\0' : as[0]) {
     case 'K': return n->key;
     case 'S': return n->sidecar;
+    case 'L': return n->line;
+    case 'F': return "tidelock:fence:{0}"; /* a pattern is for those of all slots */
     case 'C': return n->clients;
     default: return as;
     }

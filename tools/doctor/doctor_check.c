@@ -177,8 +177,8 @@ static void denied(const doctor_facts *f, doctor_report *r, int i) {
     } else if (of_key) {
         doctor_why(r, "%s", c->without);
         doctor_fix(r,
-                   "ACL SETUSER %s '~%s' '~tidelock:{%s}' '&tidelock:{%s}' (patterns may stand "
-                   "for more)",
+                   "ACL SETUSER %s '~%s' '~tidelock:{%s}*' '~tidelock:fence:*' '&tidelock:{%s}' "
+                   "'&tidelock:inbox:*' (patterns may stand for more)",
                    f->user, f->key, f->key, f->key);
     } else {
         doctor_why(r, "%s", c->without);

@@ -8,6 +8,7 @@
 #include "doctor/doctor.h"
 
 #define TOKENS DOCTOR_TOKEN
+#define LINE DOCTOR_LINE
 #define SCRIPTS (DOCTOR_TOKEN | DOCTOR_STAMP)
 #define STRICT DOCTOR_STRICT
 #define WATCHING DOCTOR_WATCH
@@ -19,13 +20,17 @@
 #define NO_LOCK "no lock can be acquired"
 #define NO_LOOK "\"tidelock check\" and \"inspect\" can't look at keys"
 
+#define NO_LINE "who waits asks again and again instead of standing in line"
+#define LATE "a request that was held up may set a key for nobody, for one lifetime"
+#define SLOWER "a lock that is acquired again and again costs a script each time"
+
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
 static const doctor_command commands[] = {
     {"EVAL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_FENCE, AS("return 1", "2", "K", "S")},
     {"EVALSHA", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "every lock costs its whole script",
      AS("0000000000000000000000000000000000000000", "2", "K", "S")},
     {"GET", NULL, 0, ALL, DOCTOR_NEEDED, NO_LOCK, AS("K")},
-    {"SET", NULL, 0, TOKENS, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
+    {"SET", NULL, 0, SCRIPTS, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
     {"PSETEX", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_LOCK, AS("K", "1", "v")},
     {"PTTL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "nobody knows when a lock ends", AS("K")},
     {"PEXPIRE", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "no lock can be renewed", AS("K", "1")},
@@ -33,6 +38,17 @@ static const doctor_command commands[] = {
     {"HMGET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f")},
     {"HMSET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f", "v")},
     {"TIME", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "the server's clock stays unknown", NULL},
+    {"MULTI", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
+    {"EXEC", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
+    {"INCR", NULL, 0, TOKENS, DOCTOR_BETTER, SLOWER, AS("F")},
+    {"INCRBY", NULL, 0, TOKENS, DOCTOR_BETTER, SLOWER, AS("F", "2")},
+    {"HGET", NULL, 200, SCRIPTS, DOCTOR_NEEDED, "not every lock can be released", AS("S", "f")},
+    {"ZADD", NULL, 120, LINE, DOCTOR_BETTER, NO_LINE, AS("L", "1", "m")},
+    {"ZCARD", NULL, 120, TOKENS, DOCTOR_BETTER, NO_LINE, AS("L")},
+    {"ZRANGE", NULL, 120, TOKENS, DOCTOR_BETTER, NO_LINE, AS("L", "0", "0")},
+    {"ZRANK", NULL, 200, LINE, DOCTOR_BETTER, NO_LINE, AS("L", "m")},
+    {"ZREM", NULL, 120, TOKENS, DOCTOR_BETTER, NO_LINE, AS("L", "m")},
+    {"ZSCORE", NULL, 120, LINE, DOCTOR_BETTER, NO_LINE, AS("L", "m")},
     {"PUBLISH", NULL, 200, SCRIPTS | WATCHING, DOCTOR_BETTER,
      "those who wait are not woken by a release", AS("S", "m")},
     {"SUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "who waits asks again and again instead",
@@ -44,7 +60,11 @@ static const doctor_command commands[] = {
     {"SCAN", NULL, 208, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't list locks", AS("0")},
     {"STRLEN", NULL, 202, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't look at keys",
      AS("K")},
-    {"INFO", NULL, 0, ALL, DOCTOR_OPTION, "restart_quiet_ms can't be had", NULL},
+    {"INFO", NULL, 0, LINE, DOCTOR_BETTER,
+     "who is given a lock in line asks once more before it believes that", NULL},
+    {"CLIENT", "ID", 500, LINE, DOCTOR_BETTER, LATE, NULL},
+    {"CLIENT", "KILL", 500, LINE, DOCTOR_BETTER, LATE, AS("id", "1")},
+    {"INFO", NULL, 0, ALL & ~LINE, DOCTOR_OPTION, "restart_quiet_ms can't be had", NULL},
     {"WAIT", NULL, 300, SCRIPTS, DOCTOR_OPTION, "wait_replicas can't be had", AS("0", "0")},
 };
 
@@ -62,7 +82,7 @@ unsigned doctor_users(const doctor_facts *f) {
     const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
     bool evals = f->present[0] != COMMAND_MISSING && !doctor_before(f, 2, 6, 0);
 
-    return legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals) : DOCTOR_TOKEN;
+    return legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals) : DOCTOR_TOKEN | DOCTOR_LINE;
 }
 
 const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]) {

@@ -82,7 +82,6 @@ static const doctor_command commands[] = {
     {"GETSET", NULL, 0, STRICT, DOCTOR_NEEDED, "no stamp that is over can be taken over",
      AS("K", "v")},
     {"WATCH", NULL, 202, WATCHING, DOCTOR_BETTER, NO_WATCH, AS("K", "S")},
-    {"HGET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f")},
     {"HSET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f", "v")},
     {"HGETALL", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C")},
     {"HDEL", NULL, 200, PHASES | WATCHING, DOCTOR_BETTER, "clients that have gone stay in the list",
@@ -100,7 +99,7 @@ static unsigned users(const doctor_facts *f, bool evals) {
     case TL_BRIDGE: return DOCTOR_STAMP;
     case TL_TIMESTAMP: return f->strict ? DOCTOR_STRICT : evals ? DOCTOR_STAMP : DOCTOR_WATCH;
     case TL_AUTO: return DOCTOR_TOKEN | DOCTOR_STAMP | DOCTOR_AUTO;
-    default: return DOCTOR_TOKEN;
+    default: return DOCTOR_TOKEN | DOCTOR_LINE;
     }
 }
 

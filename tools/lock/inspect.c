@@ -42,6 +42,7 @@ typedef struct {
     char *key; /* with a zero byte behind it */
     size_t len;
     tl_lock_info info;
+    report_line *line; /* NULL: nobody stands there */
 } row;
 
 typedef struct {
@@ -89,8 +90,10 @@ static void found(const void *key, size_t key_len, const tl_lock_info *info, voi
 }
 
 static void forget(list *l) {
-    for (size_t i = 0; i < l->count; i++)
+    for (size_t i = 0; i < l->count; i++) {
         free(l->rows[i].key);
+        free(l->rows[i].line);
+    }
     free(l->rows);
     l->rows = NULL;
     l->count = l->room = 0;
@@ -135,6 +138,28 @@ static void progress(const list *l, int64_t *next_ms, bool end) {
     (void)fflush(stderr);
 }
 
+/* Who stands in line, of the locks where anybody does: a scan only counts them. */
+static int look_at_lines(list *l) {
+    tl_lock_info now = {.size = sizeof now};
+    tl_error err;
+
+    for (size_t i = 0; i < l->count && !l->sig; i++) {
+        row *r = &l->rows[i];
+        if (r->info.in_line <= 0)
+            continue;
+        r->line = calloc(1, sizeof *r->line);
+        if (!r->line)
+            return fail(STATUS_INTERNAL, "inspect: out of memory");
+        if (tl_client_look_line(l->client, r->key, r->len, &now, REPORT_LINE, report_in_line,
+                                r->line, &err))
+            return fail_as(l->server, &err);
+        r->info.waiters = now.waiters; /* what is told together is from one moment */
+        r->info.in_line = now.in_line;
+        l->sig = signals_pause(l->signals, 0);
+    }
+    return 0;
+}
+
 /* All keys. Ends early for a signal, at the limit, and after SCAN_MOST_MS. */
 static int scan(list *l) {
     int64_t end = moment_ms() + SCAN_MOST_MS, progress_ms = 0;
@@ -154,7 +179,7 @@ static int scan(list *l) {
     } while (cursor != 0 && !l->sig && !l->cut);
     progress(l, &progress_ms, true);
     put_in_order(l);
-    return 0;
+    return look_at_lines(l);
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */
@@ -250,15 +275,26 @@ static int show_table(const list *l) {
     for (size_t i = 0; i < l->count; i++) {
         fill(cells, &l->rows[i]);
         print_row(cells, width);
+        if (l->rows[i].line)
+            report_waiting(&l->rows[i].info, l->rows[i].line, "  ");
     }
     return fflush(stdout) || ferror(stdout) ? -1 : 0;
+}
+
+static json_t *row_json(const row *r) {
+    static const report_line nobody;
+
+    return report_facts(r->key, r->len, &r->info,
+                        r->line                ? r->line
+                        : r->info.in_line == 0 ? &nobody
+                                               : NULL);
 }
 
 static int show_json(const list *l) {
     json_t *j = json_array();
 
     for (size_t i = 0; i < l->count; i++)
-        js_append(&j, report_facts(l->rows[i].key, l->rows[i].len, &l->rows[i].info));
+        js_append(&j, row_json(&l->rows[i]));
     return js_line(j, STDOUT_FILENO);
 }
 

@@ -23,7 +23,7 @@ enum { STATUS_FREE = 0, STATUS_HELD = 1 };
 typedef struct {
     int64_t ttl_ms, wait_ms;
     int format;
-    bool no_wait, json;
+    bool no_wait, fair, json;
 } lock_options;
 
 static const lock_options defaults = {.ttl_ms = SERVER_NO_TTL, .wait_ms = NOT_GIVEN};
@@ -33,6 +33,8 @@ static const opt lock_table[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s)", 0, 0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait (one try)", 0, 0},
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once, as without --wait", 0, 0},
+    {0, "fair", OPT_FLAG, AT(fair), NULL,
+     "with --wait: in the order in which the server saw who waits", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -116,7 +118,7 @@ static int report_not_had(const server *s, tl_client *client, const char *key, t
 static int lock_with(const server *where, tl_client *client, signals *s, const char *key,
                      const lock_options *o) {
     tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = server_ttl_ms(where, o->ttl_ms),
-                                              .manual_renew = true);
+                                              .manual_renew = true, .fair = o->fair);
     tl_error err = {.code = TL_OK};
     int sig = 0;
     int status;
@@ -148,6 +150,10 @@ static int lock_function(const server *s, const void *given, const operands *wor
         return status;
     if (o->no_wait && o->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "lock: --wait and --no-wait exclude each other");
+    if (o->fair && (o->wait_ms == NOT_GIVEN || o->wait_ms == 0))
+        return fail(STATUS_USAGE, "lock: --fair is about waiting; say how long: --wait 30s");
+    if (o->fair && server_protocol(s) != TL_TOKEN)
+        return fail(STATUS_USAGE, "lock: --fair needs the token protocol");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     status = server_open(s, "lock", NULL, &client);
@@ -211,7 +217,7 @@ static int extend_function(const server *s, const void *given, const operands *w
 
 /* ---- check ---------------------------------------------------------------------------------- */
 
-static int check_as_text(const tl_lock_info *info) {
+static int check_as_text(const tl_lock_info *info, const report_line *line) {
     char who[HOLDER_SHOWN];
     char since[DURATION_SHOWN];
     char end[REPORT_END];
@@ -229,12 +235,14 @@ static int check_as_text(const tl_lock_info *info) {
     if (info->oddity[0])
         printf(" (%s)", info->oddity);
     printf("\n");
+    report_waiting(info, line, "");
     return fflush(stdout);
 }
 
 static int check_function(const server *s, const void *given, const operands *words) {
     const lock_options *o = given;
     tl_lock_info info = {.size = sizeof info};
+    report_line line = {.count = 0};
     const char *key = words->word[0];
     tl_error err;
     tl_client *client;
@@ -242,11 +250,12 @@ static int check_function(const server *s, const void *given, const operands *wo
     int status = server_open(s, "check", NULL, &client);
     if (status)
         return status;
-    tl_err code = tl_client_look(client, key, strlen(key), &info, &err);
+    tl_err code = tl_client_look_line(client, key, strlen(key), &info, REPORT_LINE, report_in_line,
+                                      &line, &err);
     if (code)
         status = fail_as(s, &err);
-    else if (wants_json(o) ? js_line(report_facts(key, strlen(key), &info), STDOUT_FILENO)
-                           : check_as_text(&info))
+    else if (wants_json(o) ? js_line(report_facts(key, strlen(key), &info, &line), STDOUT_FILENO)
+                           : check_as_text(&info, &line))
         status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
     else
         status = info.held ? STATUS_HELD : STATUS_FREE;

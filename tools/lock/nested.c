@@ -28,17 +28,21 @@ char *nested_value(const char *key, const char *token, uint64_t fence) {
 
     if (!outer || strlen(outer) > HELD_MAX)
         outer = "";
-    int n = fence ? asprintf(&text, "%s%s%016llx:fence:%llu", outer, *outer ? " " : "",
-                             hash_of(key), (unsigned long long)fence)
+    int n = fence ? asprintf(&text, "%s%s%016llx:fence:%llu:%016llx", outer, *outer ? " " : "",
+                             hash_of(key), (unsigned long long)fence, hash_of(token))
                   : asprintf(&text, "%s%s%016llx:token:%s", outer, *outer ? " " : "", hash_of(key),
                              token);
     return n < 0 ? NULL : text;
 }
 
-/* Is this what the word, behind its hash, tells of the holder? */
+/* Is this what the word, behind its hash, tells of the holder? Before the lock's first renewal the token in its key
+ * alone tells who has it. */
 static bool is_holder(const char *word, const tl_lock_info *info) {
+    const char *token = strchr(word, ':') ? strchr(strchr(word, ':') + 1, ':') : NULL;
+    if (strncmp(word, "fence:", 6) == 0 && !info->by_tidelock)
+        return token && strtoull(token + 1, NULL, 16) == hash_of(info->value);
     if (strncmp(word, "fence:", 6) == 0)
-        return info->by_tidelock && info->fence == strtoull(word + 6, NULL, 10);
+        return info->fence == strtoull(word + 6, NULL, 10);
     return strncmp(word, "token:", 6) == 0 && word[6] && strstr(info->value, word + 6);
 }
 

@@ -24,7 +24,7 @@ typedef struct {
     int conflict_status, lost_mode, json_fd, format;
     const char *name;
     int verbose;
-    bool no_wait, forever, json;
+    bool no_wait, fair, forever, json;
 } run_options;
 
 static const run_options defaults = {
@@ -41,6 +41,8 @@ static const opt options[] = {
      0},
     {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait for the lock (for ever)", 0, 0},
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once", 0, 0},
+    {0, "fair", OPT_FLAG, AT(fair), NULL, "wait in the order in which the server saw who waits", 0,
+     0},
     {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_status), "N",
      "exit status when the lock was not had in time (75)", 0, 255},
     {0, "on-lost", OPT_CHOICE, AT(lost_mode), "term|kill|continue",
@@ -263,7 +265,7 @@ static void pause_between(run *r) {
 
 static int rounds(run *r) {
     tl_lock_options lock_options = TL_LOCK_OPTIONS(.ttl_ms = r->o->ttl_ms, .on_event = news_event,
-                                                   .ctx = &r->news);
+                                                   .ctx = &r->news, .fair = r->o->fair);
 
     r->lock = tl_lock_new(r->client, r->key, strlen(r->key), &lock_options, &r->err);
     if (!r->lock)
@@ -316,11 +318,16 @@ static int prepare_json_fd(run_options *o) {
     return o->json_fd < 0 ? fail(STATUS_INTERNAL, "--json-fd: %s", strerror(errno)) : 0;
 }
 
-static int check_options(const run_options *o) {
+static int check_options(const server *s, const run_options *o) {
     if (o->ttl_ms < TL_TTL_MIN_MS || o->ttl_ms > TL_TTL_MAX_MS)
         return fail(STATUS_USAGE, "run: --ttl: a lifetime is 10ms to 1d");
     if (o->no_wait && o->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "run: --wait and --no-wait exclude each other");
+    if (o->fair && (o->no_wait || o->wait_ms == 0))
+        return fail(STATUS_USAGE,
+                    "run: --fair: who tries once doesn't wait; leave one of them out");
+    if (o->fair && server_protocol(s) != TL_TOKEN)
+        return fail(STATUS_USAGE, "run: --fair needs the token protocol");
     if (o->name && !*o->name)
         return fail(STATUS_USAGE, "run: --name: it is empty; leave it out for the command's own");
     if (o->max_hold_ms == 0)
@@ -334,7 +341,7 @@ static int run_function(const server *s, const void *given, const operands *word
 
     o.ttl_ms = server_ttl_ms(s, o.ttl_ms);
     r.signals.fd = r.news.fd = -1;
-    int status = check_options(&o);
+    int status = check_options(s, &o);
     if (status == 0)
         status = prepare_json_fd(&o);
     if (status)

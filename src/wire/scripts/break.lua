@@ -1,6 +1,6 @@
--- Remove a lock, whoever holds it: delete K, unbind S, and write down who did it.
+-- Remove a lock, whoever holds it: unbind S, write down who did it, and hand K to the next in line, or delete it.
 --
--- KEYS  K, S
+-- KEYS  K, S, F, L
 -- ARGV  what K must hold as people see it ('' anything, '=TEXT'), the fence that S must have ('' any),
 --       who removes it, shortest lifetime of S ms
 -- Answers {status}
@@ -8,12 +8,15 @@
 --
 -- The holder's token is remembered as spent, so that a take of it which is still on its way finds the
 -- door shut; its next renewal finds the lock lost.
-local K, S = KEYS[1], KEYS[2]
+local K, S, F, L = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+if redis.replicate_commands then
+    redis.replicate_commands()
+end
 local found = redis.pcall('GET', K)
 if type(found) == 'table' then
     return string.find(found.err, 'wrong kind of value', 1, true) and {-2} or {err = found.err .. ' (get)'}
 end
-local s = redis.call('HMGET', S, 'token', 'value', 'fence')
+local s = redis.call('HMGET', S, 'token', 'value', 'fence', 'line')
 local bound = s[1] and s[1] ~= ''
 local text = found or bound and s[2] or ''
 if not found and not bound then
@@ -25,7 +28,14 @@ if ARGV[1] ~= '' and ARGV[1] ~= '=' .. shown or ARGV[2] ~= '' and ARGV[2] ~= (s[
     return {0}
 end
 redis.call('DEL', K)
-redis.pcall('HMSET', S, 'token', '', 'value', '', 'until', '0', 'spent', s[1] or '', 'broken', ARGV[3])
+redis.pcall('HMSET', S, 'token', '', 'value', '', 'until', '0', 'spent', bound and s[1] or text, 'broken', ARGV[3],
+            'claim', '')
+if s[4] and s[4] ~= '' then
+-- with draw
+-- with grant
+    local time = redis.call('TIME')
+    pcall(grant, time[1] * 1000000 + time[2])
+end
 redis.pcall('PUBLISH', S, '')
 if redis.call('PTTL', S) < tonumber(ARGV[4]) then
     redis.pcall('PEXPIRE', S, ARGV[4])

@@ -1,27 +1,40 @@
--- Give a lock up: delete K if it is still the token's, and unbind S.
+-- Give a lock up: if K is still the token's, hand it to the next in line, or delete it.
 --
--- KEYS  K, S
--- ARGV  token
--- Answers 1 deleted   -1 absent   0, or what K holds: it is another's
+-- KEYS  K, S; the line and the counter, of the same slot, only where S says in `line` that others stand in line
+-- ARGV  token; and from one of whom a request may still be on its way, its entry in the line ('': it was in none)
+-- Answers 1 released   -1 absent   0, or what K holds: it is another's
 --
--- The token is remembered as spent, so that a take of it which is still on its way finds the door
--- shut. After the DEL nothing may fail: a full memory or a forbidden command must not hide that the
--- lock is free.
+-- A token that S knows has stood in line, or been renewed, and one that was asked for in vain may be asked for by a
+-- request that is still on its way: it is remembered as spent, so that such a request finds the door shut. After
+-- the DEL nothing may fail: a full memory or a forbidden command must not hide that the lock is free. But a stamp, which
+-- others may write in the same words, stays where S can't be told that it is over: the next to drop it would
+-- delete theirs.
 local K, S, token = KEYS[1], KEYS[2], ARGV[1]
 local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
-local s = redis.call('HMGET', S, 'token', 'value')
-local status, noted = found and 0 or -1, nil
-if s[1] == token then -- and so S is there, with a lifetime
-    if found and found == s[2] then
-        redis.call('DEL', K)
-        status = 1
-    end
+local s = redis.call('HMGET', S, 'token', 'line')
+local F, L, now = s[2], S .. ':line', nil
+if F and F ~= '' then
+    redis.replicate_commands() -- before the first write
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+local mine = found and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))
+local status, noted = mine and 1 or found and 0 or -1, nil
+if mine and found ~= token then
     noted = redis.pcall('HMSET', S, 'token', '', 'spent', token)
-    redis.pcall('PUBLISH', S, '')
-else
+    if noted.err and not string.find(noted.err, 'OOM', 1, true) then
+        return {err = noted.err .. ' (hmset)'}
+    end
+end
+if mine then
+    redis.call('DEL', K)
+end
+if s[1] == token then -- and so S is there, with a lifetime
+    noted = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '')
+elseif ARGV[2] or not mine then
     local left = redis.call('PTTL', S)
     noted = redis.pcall('HMSET', S, 'spent', token)
     if left < 3600000 then
@@ -30,5 +43,32 @@ else
 end
 if status ~= 1 and type(noted) == 'table' and noted.err and string.find(noted.err, 'READONLY', 1, true) then
     return noted -- a replica: what it has may be old
+end
+if ARGV[2] and ARGV[2] ~= '' then
+    redis.pcall('ZREM', L, ARGV[2])
+end
+if now and (mine or not found) then
+-- with draw
+-- with grant
+    local function pass_on()
+        local turn = redis.call('ZRANGE', L, 0, 0)[1] or ''
+        local row = redis.call('HGET', S, 'row')
+        local fair, inbox = string.match(turn, '^%S+ %d+ 1 '), string.match(turn, '^%S+ %S+ %S+ (%S+) ')
+        if inbox and not fair and (tonumber(row or 0) or 0) >= 50 then
+            redis.call('HMSET', S, 'row', '0') -- a chance for those who only ever try
+            local heard = redis.pcall('PUBLISH', inbox, 'look ' .. K)
+            if type(heard) == 'number' and heard > 0 then
+                return false
+            end
+        end
+        return grant(now)
+    end
+    local done, given = pcall(pass_on)
+    if done and given then
+        return status
+    end
+end
+if mine or s[1] == token then
+    redis.pcall('PUBLISH', S, '')
 end
 return status == 0 and type(found) == 'string' and found or status

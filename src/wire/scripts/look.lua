@@ -1,10 +1,12 @@
 -- Look at a lock without touching it.
 --
 -- KEYS  K, S
+-- ARGV  of how many in the line to tell (none)
 -- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us, how many
---          listen on S}
+--          listen on S, how many stand in line, then of the first of these: entry, place, ...}
 --
--- A server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1.
+-- A server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1. So it is with a line that
+-- may not be read.
 -- A key of another kind is an answer; a refusal says nothing about the lock and is told as it is.
 local K, S = KEYS[1], KEYS[2]
 local function refused(found)
@@ -12,7 +14,7 @@ local function refused(found)
 end
 local kind = redis.call('TYPE', K)
 local text = redis.pcall('GET', K)
-local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token')
+local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token', 'line')
 if refused(text) or refused(s) then
     return {err = refused(text) and text.err .. ' (get)' or s.err .. ' (hmget)'}
 end
@@ -21,6 +23,15 @@ if not s[6] or s[6] == '' then
 end
 local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
 local time = redis.call('TIME')
-return {kind.ok or kind, type(text) == 'string' and text, redis.call('PTTL', K),
-        s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2],
-        heard[2] or -1}
+local L = S .. ':line'
+local stand = s[7] and s[7] ~= '' and redis.pcall('ZCARD', L) or 0
+local answer = {kind.ok or kind, type(text) == 'string' and text, redis.call('PTTL', K),
+                s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2],
+                heard[2] or -1, type(stand) == 'number' and stand or -1}
+local most = tonumber(ARGV[1] or 0)
+local first = most > 0 and s[7] and s[7] ~= '' and redis.pcall('ZRANGE', L, 0, most - 1, 'WITHSCORES') or {}
+for i = 1, #first, 2 do
+    answer[#answer + 1] = first[i]
+    answer[#answer + 1] = string.format('%.0f', first[i + 1])
+end
+return answer

@@ -3,7 +3,7 @@
 -- KEYS  none: they are what is asked for
 -- ARGV  cursor, pattern, how many at about, longest value of use, longest key
 -- Answers {cursor, TIME s, TIME us, {K, K's value, ms left, S's value, until, fence, since, owner, how many
---          listen on S}, ...}
+--          listen on S, how many stand in line}, ...}
 --   or, where SCAN is refused or not there (before 2.8), {'SCAN', error}
 --
 -- As look.lua says it: who listens is -1 where the server doesn't tell, a sidecar without a token binds
@@ -30,7 +30,7 @@ for _, K in ipairs(step[2]) do
     if (kind.ok or kind) == 'string' and #K <= tonumber(ARGV[5]) and
        redis.call('STRLEN', K) <= tonumber(ARGV[4]) then
         local S = sidecar(K)
-        local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token')
+        local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token', 'line')
         if refused(s) then
             return {err = s.err .. ' (hmget)'}
         end
@@ -38,9 +38,11 @@ for _, K in ipairs(step[2]) do
             s[1], s[2] = false, false -- released: it binds nobody
         end
         local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
+        local stand = s[7] and s[7] ~= '' and redis.pcall('ZCARD', S .. ':line') or 0
         answer[#answer + 1] = {K, redis.call('GET', K),
                                redis.call('PTTL', K), s[1] or false, s[2] or false, s[3] or false,
-                               s[4] or false, s[5] or false, heard[2] or -1}
+                               s[4] or false, s[5] or false, heard[2] or -1,
+                               type(stand) == 'number' and stand or -1}
     end
 end
 return answer

@@ -1,0 +1,87 @@
+/*
+ * What stands in a message, and what it is worth. A grant is a hold from elsewhere: nothing was asked when it was
+ * given, so it must not be believed for longer than the server certainly keeps it.
+ */
+#include "protocol/line.h"
+
+#define FIRST 3         /* so many look at the end of the holder's time */
+#define FLOOR_MS 5000   /* and so often whatever was said */
+#define BEHIND_MS 15000 /* the others, and a second later for each place, */
+#define MOST_MS 60000   /* up to this */
+#define POLL_MIN_MS 50
+#define POLL_MAX_MS 250
+#define SECOND_MS                                                                                  \
+    1000 /* should the first give up, nobody tells those behind it of a holder who announces nothing */
+#define SPREAD_MS 4
+
+/* The next word; p NULL: there is none. */
+static tl_bytes word(tl_bytes *text) {
+    const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
+    if (!space)
+        return (tl_bytes){0};
+    tl_bytes found = tl__bytes(text->p, (size_t)(space - text->p));
+    *text = tl__bytes(space + 1, text->n - found.n - 1);
+    return found;
+}
+
+static bool number(tl_bytes *text, int64_t least, int64_t *ret) {
+    tl_bytes found = word(text);
+    return found.p && tl__bytes_to_int(found, ret) && *ret >= least;
+}
+
+tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret_token,
+                              tl_grant *ret_grant) {
+    tl_bytes rest = message, kind = word(&rest);
+    int64_t fence;
+    if (kind.p && tl__bytes_eq(kind, TL_LITERAL("look")) && rest.n > 0) {
+        *ret_key = rest;
+        return TL_LINE_LOOK;
+    }
+    if (!kind.p || !tl__bytes_eq(kind, TL_LITERAL("grant")))
+        return TL_LINE_NONSENSE;
+    *ret_token = word(&rest);
+    if (!number(&rest, 1, &fence) || !number(&rest, 1, &ret_grant->at_us) ||
+        !number(&rest, 1, &ret_grant->lease_ms) || !number(&rest, 0, &ret_grant->others) ||
+        rest.n == 0)
+        return TL_LINE_NONSENSE;
+    ret_grant->fence = (uint64_t)fence;
+    *ret_key = rest;
+    return TL_LINE_GRANT;
+}
+
+bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
+                      tl_mono *ret_deadline) {
+    if (job->bind || job->wait_replicas > 0 || job->restart_quiet_ms > 0 || run == 0 ||
+        grant->run != run || grant->lease_ms > TL_TTL_MAX_MS || !e->server->anchor.known)
+        return false;
+    int64_t latest = tl__anchor_server_time(&e->server->anchor, e->now, e->server->drift_ppm).hi;
+    int64_t lease_us = grant->lease_ms * 1000;
+    int64_t left_us = tl__add_sat(grant->at_us, lease_us) - latest;
+    if (left_us < lease_us / 2 || left_us > lease_us)
+        return false;
+    tl_mono by_server = tl__mono_add_ns(e->now,
+                                        tl__rate_least_ns(left_us * 1000, e->server->drift_ppm));
+    tl_mono by_arrival = tl__mono_add_ns(grant->arrived,
+                                         tl__rate_least_ns(lease_us * 1000, e->server->drift_ppm));
+    *ret_deadline = tl__mono_min(by_server, by_arrival);
+    return tl__mono_before(e->now, *ret_deadline);
+}
+
+static int64_t between(uint64_t *random, int64_t least, int64_t most) {
+    return least + (int64_t)(tl__random_next(random) % (uint64_t)(most - least + 1));
+}
+
+int64_t tl__line_pause_ms(const tl_result *r, tl_mono now, uint64_t *random) {
+    if (r->before >= FIRST) {
+        int64_t pause = BEHIND_MS + (int64_t)r->before * 1000;
+        return pause < MOST_MS ? pause : MOST_MS;
+    }
+    int64_t pause = FLOOR_MS;
+    if (!r->announced)
+        pause = r->before > 0 ? SECOND_MS : between(random, POLL_MIN_MS, POLL_MAX_MS);
+    if (r->hint.ns != INT64_MAX) {
+        int64_t left = tl__ms_until(now, r->hint) + 1 + between(random, 0, SPREAD_MS);
+        pause = left < pause ? left : pause;
+    }
+    return pause;
+}

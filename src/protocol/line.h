@@ -1,0 +1,26 @@
+/*
+ * Waiting in line: what a message to an inbox says, how far it may be believed, and when to look by oneself.
+ */
+#ifndef TL_LINE_H
+#define TL_LINE_H
+
+#include "protocol/protocol.h"
+
+/** What a message to an inbox is about. */
+typedef enum { TL_LINE_NONSENSE, TL_LINE_GRANT, TL_LINE_LOOK } tl_line_message;
+
+/** Read "grant TOKEN FENCE TIME_US LEASE_MS OTHERS KEY" or "look KEY"; of a grant all but `run` and `arrived`. */
+tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret_token,
+                              tl_grant *ret_grant);
+
+/** May a grant be believed at once, and until when? Only if it comes from the run of the server that was joined
+ *  at (`run`), and half of the lease is left by the latest that the server's clock can show; never where nobody
+ *  renews it at once, or replicas are to confirm it. */
+bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
+                      tl_mono *ret_deadline);
+
+/** For how long to trust in being told, by the answer to a look: the first three mind the end of the holder's time,
+ *  and the first of all a holder who announces nothing. */
+int64_t tl__line_pause_ms(const tl_result *r, tl_mono now, uint64_t *random);
+
+#endif

@@ -1,0 +1,117 @@
+-- Stand in line for a lock, or look how far it has come. Whoever is first gets a lock that is free.
+--
+-- KEYS  K, S, F, L
+-- ARGV  token, lifetime of K ms, not_after (server us; 0: no limit), owner, how many fencing numbers to reserve
+--       (1: only from the front of the line, as it is `fair`), the inbox by which it is told, its place in line as
+--       it was told ('': none)
+-- Answers {status, K's value, ms left, first fence, TIME s, TIME us, its place in line, how many are before it,
+--          how many stand there, announced}; of those before it who share an inbox with another only one counts, where
+--          that makes it one of the first three
+--   status 1 the token holds it   0 another does   -1 past not_after   -2 this token was dropped
+--   -3 below 3.2, where a script that has read the clock may not write: there is no line
+--
+-- The place is by when the server saw it first: a number of the fencing counter, which no other has. An entry
+-- has "TOKEN LIFETIME NUMBERS INBOX OWNER"; the line lasts for an hour from the last who came.
+local K, S, F, L = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, px, not_after, place = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[7]
+local entry = string.format('%s %s %s %s %s', token, px, ARGV[5], ARGV[6], ARGV[4])
+if not redis.replicate_commands then
+    return {-3}
+end
+redis.replicate_commands()
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+-- with draw
+-- with grant
+local found = redis.pcall('GET', K)
+if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+    return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
+end
+local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'spent', 'claim')
+local text, till, fence = type(found) == 'string' and found, tonumber(s[3] or 0) or 0, 0
+-- How many are before it; of one inbox only the first counts, for those who come and go with it.
+local function ahead()
+    local before = redis.call('ZRANK', L, entry) or 0
+    if before < 3 then
+        return before
+    end
+    local heard, count = {}, 0
+    for _, other in ipairs(redis.call('ZRANGE', L, 0, math.min(before, 64) - 1)) do
+        local inbox = string.match(other, '^%S+ %S+ %S+ (%S+) ') or ''
+        count = count + (heard[inbox] and 0 or 1)
+        heard[inbox] = true
+        if count == 3 then
+            return before
+        end
+    end
+    return (before > 64 or heard[ARGV[6]]) and before or count
+end
+local function answer(status, left, announced)
+    local before = ahead()
+    local all = redis.call('ZCARD', L)
+    return {status, text, left, string.format('%.0f', fence), time[1], time[2], place, before, all,
+            announced and 1 or 0}
+end
+if s[5] == token then
+    return answer(-2, -1)
+end
+local late = now > not_after and not_after > 0
+if text == token and s[1] == token then -- it was told so, or wasn't heard: from now on it is known to hold it
+    -- What it was given before may be fewer numbers than it wants now: it gets new ones.
+    local last, wrong = draw(tonumber(ARGV[5]), now, s[4])
+    if wrong then
+        return wrong
+    end
+    fence = last - ARGV[5] + 1
+    if late then -- who asks may have moved on: it claims nothing
+        redis.call('HSET', S, 'fence', string.format('%.0f', last))
+        return answer(1, redis.call('PTTL', K), true)
+    end
+    local left = math.max(redis.call('PTTL', K), tonumber(px))
+    redis.call('HMSET', S, 'until', string.format('%.0f', math.max(till, now + left * 1000)), 'claim', '',
+               'fence', string.format('%.0f', last))
+    redis.call('PEXPIRE', K, string.format('%.0f', left))
+    return answer(1, left, true)
+end
+if late then
+    return answer(-1, -1)
+end
+if text == token then -- set by a request that was held up: it counts for nothing
+    redis.call('DEL', K)
+    found, text = false, false
+end
+local stands = redis.call('ZSCORE', L, entry)
+if stands then
+    place = stands
+else
+    if place == '' then
+        local wrong
+        place, wrong = draw(1, now, s[4])
+        if wrong then
+            return wrong
+        end
+        place = string.format('%.0f', place)
+    end
+    redis.call('ZADD', L, place, entry)
+    redis.call('PEXPIRE', L, 3600000)
+    redis.call('HMSET', S, 'line', F)
+    if redis.call('PTTL', S) < 3600000 then
+        redis.call('PEXPIRE', S, 5400000)
+    end
+end
+if not found then
+    if s[6] == ARGV[6] then -- what was given to this inbox was in vain, but who asks is there
+        redis.call('HMSET', S, 'claim', '')
+    end
+    local given, wrong = grant(now, entry)
+    if wrong then
+        return wrong
+    end
+    if given == token then
+        text, fence = token, redis.call('HGET', S, 'fence') - ARGV[5] + 1
+        return answer(1, redis.call('PTTL', K), true)
+    end
+    text = given
+end
+local left = text and redis.call('PTTL', K) or till >= now and math.floor((till - now) / 1000) + 1 or -1
+return answer(0, left, not text or s[1] and s[2] == text or text ~= found)

@@ -1,0 +1,68 @@
+-- Give K, which is absent, to the first in line who can be told: by a message to an inbox that somebody
+-- hears, or in this reply if it is `asker`'s entry. Answers its token, or false: nobody has got it; and what is
+-- wrong, if something is. Where telling is forbidden who asks gets it, whoever is before: they would never know.
+--
+-- The line is a sorted set of "TOKEN LIFETIME NUMBERS INBOX OWNER", by the order of their coming. S keeps in
+-- `claim` the inbox of one who was given the lock and has not renewed it yet. Was that in vain, all that
+-- wait behind that inbox go out. Who isn't heard goes out, too: whoever lives comes back.
+--
+-- `line` is the name of F while somebody stands there.
+--
+-- All is written before anybody is told, so that what can't be written is not believed.
+local function grant(now, asker)
+    local s = redis.call('HMGET', S, 'token', 'until', 'fence', 'claim', 'row')
+    local bound, last = s[1] and s[1] ~= '' and (tonumber(s[2] or 0) or 0) >= now, nil
+    if bound then
+        return false
+    end
+    if s[4] and s[4] ~= '' then
+        for _, entry in ipairs(redis.call('ZRANGE', L, 0, -1)) do
+            if string.match(entry, '^%S+ %S+ %S+ (%S+) ') == s[4] and entry ~= asker then
+                redis.call('ZREM', L, entry)
+            end
+        end
+    end
+    local deaf, tried, mute = {}, 0, false
+    for _ = 1, 1024 do
+        local entry = mute and asker or redis.call('ZRANGE', L, 0, 0)[1]
+        if not entry or tried == 64 then
+            break
+        end
+        local token, px, numbers, inbox, owner = string.match(entry, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+        if token and (not deaf[inbox] or entry == asker) then
+            tried = tried + 1
+            local wrong
+            last, wrong = draw(tonumber(numbers), now, s[3])
+            if not last then
+                return false, wrong
+            end
+            local row = tonumber(s[5] or 0) or 0 -- so many in a row without a chance for others
+            local asks, others = entry == asker, redis.call('ZCARD', L) - 1
+            local lease = asks and tonumber(px) or math.min(tonumber(px), 5000)
+            row = others > 0 and numbers ~= '1' and row + 1 or 0
+            redis.call('HMSET', S, 'token', token, 'value', token, 'until', string.format('%.0f', now + lease * 1000),
+                       'fence', string.format('%.0f', last), 'since', string.format('%.0f', now), 'owner', owner,
+                       'claim', asks and '' or inbox, 'line', others > 0 and F or '', 'row', row)
+            redis.call('PSETEX', K, string.format('%.0f', lease), token)
+            local heard = asks and 1 or redis.pcall('PUBLISH', inbox, string.format(
+                'grant %s %.0f %.0f %d %d %s', token, last - numbers + 1, now, lease, others, K))
+            if heard ~= 0 and type(heard) ~= 'table' then
+                redis.call('ZREM', L, entry)
+                return token
+            end
+            redis.call('DEL', K)
+            mute = type(heard) == 'table'
+            deaf[inbox] = not mute
+            if mute and not asker then -- those in line look by themselves
+                redis.call('HMSET', S, 'token', '', 'claim', '', 'line', F)
+                return false
+            end
+        end
+        if not mute then
+            redis.call('ZREM', L, entry)
+        end
+    end
+    local left = redis.call('ZCARD', L)
+    redis.call('HMSET', S, 'token', '', 'claim', '', 'line', left > 0 and F or '')
+    return false
+end

@@ -1,0 +1,191 @@
+/*
+ * The script that releases locks, executed: what it leaves behind, and to whom it hands over. Where the sidecar can't
+ * be written, a token can be nobody else's, but a legacy lock may hold the same bytes as ours did.
+ */
+#include "script_feed.h"
+
+#define STAMP "1700000004"
+
+static int set_up(void **state) {
+    (void)state;
+    server = fake_redis_new();
+    conn = fake_redis_connect(server, NULL, NULL);
+    (void)SAY(L("HMSET"), L(S), L("token"), L(TOKEN), L("value"), L(STAMP), L("until"),
+              L("1700000004000000"), L("fence"), L("7"));
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    fake_conn_close(conn);
+    fake_redis_free(server);
+    return 0;
+}
+
+TESTS_WITH(set_up, tear_down);
+
+static const tl_reply *drop(void) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("2"), L(K), L(S), L(TOKEN));
+}
+
+static bool is_there(void) {
+    return SAY(L("GET"), L(K))->type == TL_REPLY_STRING;
+}
+
+TEST(a_stamp_stays_where_the_sidecar_can_not_be_told_that_it_is_over) {
+    (void)SAY(L("SET"), L(K), L(STAMP));
+    fake_redis_deny(server, "HMSET", FAKE_NOPERM);
+    const tl_reply *reply = drop();
+    assert_int_equal(reply->type, TL_REPLY_ERROR);
+    assert_true(is_there());
+    fake_redis_deny(server, "HMSET", FAKE_ALLOW);
+    assert_int_equal(number_of(drop()), 1);
+    assert_false(is_there());
+}
+
+TEST(what_another_writes_in_the_same_words_is_not_deleted_by_the_second_drop) {
+    (void)SAY(L("SET"), L(K), L(STAMP));
+    assert_int_equal(number_of(drop()), 1);
+    (void)SAY(L("SET"), L(K), L(STAMP));
+    (void)drop();
+    assert_true(is_there());
+}
+
+TEST(a_token_is_released_even_so) {
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    fake_redis_deny(server, "HMSET", FAKE_NOPERM);
+    assert_int_equal(number_of(drop()), 1);
+    assert_false(is_there());
+}
+
+/* ---- what it leaves in the sidecar ------------------------------------------------------------- */
+
+typedef struct {
+    size_t count;
+    char last[32];
+} writes;
+
+static void note_write(void *ctx, uint64_t unit, int db, const tl_bytes *argv, size_t argc) {
+    writes *w = ctx;
+    (void)unit, (void)db, (void)argc;
+    w->count++;
+    (void)snprintf(w->last, sizeof w->last, "%.*s", (int)argv[0].n, argv[0].p);
+}
+
+/* From one of whom a request may still be on its way: its entry in the line, or none. */
+static int64_t drop_in_vain(const char *entry) {
+    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("4"), L(K), L(S), L(F),
+                         L(LINE), L(TOKEN), tl__bytes_of(entry)));
+}
+
+TEST(a_release_of_what_the_sidecar_does_not_know_writes_no_more_than_the_deletion) {
+    writes w = {0};
+    listener waiter;
+    (void)SAY(L("DEL"), L(S));
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    listen_to(&waiter, S);
+    fake_redis_on_write(server, note_write, &w);
+    assert_int_equal(number_of(drop()), 1);
+    fake_redis_on_write(server, NULL, NULL);
+    assert_int_equal(w.count, 1);
+    assert_string_equal(w.last, "DEL");
+    assert_int_equal(waiter.count, 1);
+}
+
+TEST(the_sidecar_of_another_is_left_as_it_is) {
+    (void)SAY(L("HMSET"), L(S), L("token"), L(OTHER), L("spent"), L(THIRD), L("claim"), L("inbox"));
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    assert_int_equal(number_of(drop()), 1);
+    S_HAS("token", OTHER);
+    S_HAS("spent", THIRD);
+    S_HAS("claim", "inbox");
+}
+
+TEST(a_token_that_the_sidecar_knows_is_spent) {
+    (void)SAY(L("HMSET"), L(S), L("value"), L(TOKEN), L("claim"), L("inbox"));
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    assert_int_equal(number_of(drop()), 1);
+    S_HAS("token", "");
+    S_HAS("spent", TOKEN);
+    S_HAS("claim", "");
+}
+
+TEST(a_token_that_was_asked_for_in_vain_is_spent) {
+    static const char *const k[] = {NULL, TOKEN, OTHER};
+    static const int64_t status[] = {-1, 1, -99};
+    for (size_t i = 0; i < 3; i++) {
+        (void)SAY(L("DEL"), L(S), L(K));
+        if (k[i])
+            (void)SAY(L("SET"), L(K), tl__bytes_of(k[i]));
+        assert_int_equal(drop_in_vain(""), status[i]);
+        K_HOLDS(k[i] && status[i] != 1 ? k[i] : NULL);
+        S_HAS("spent", TOKEN);
+        assert_int_equal(number_of(SAY(L("PTTL"), L(S))), 3600000);
+    }
+}
+
+/* ---- the line ---------------------------------------------------------------------------------- */
+
+#define A "tidelock:inbox:a"
+#define ENTRY(token, inbox) token " 9000 1 " inbox " owner"
+
+/* Another stands there, and hears. */
+static void have_line(listener *l) {
+    listen_to(l, A);
+    fake_redis_set_time(server, NOW_US);
+    (void)SAY(L("ZADD"), L(LINE), L("5"), L(ENTRY(OTHER, A)));
+    (void)SAY(L("HMSET"), L(S), L("line"), L(F), L("value"), L(TOKEN));
+}
+
+TEST(who_gives_up_leaves_the_line) {
+    listener a;
+    have_line(&a);
+    (void)SAY(L("ZADD"), L(LINE), L("4"), L(ENTRY(TOKEN, A)));
+    (void)SAY(L("SET"), L(K), L(THIRD));
+    (void)drop_in_vain(ENTRY(TOKEN, A));
+    K_HOLDS(THIRD);
+    assert_int_equal(a.count, 0);
+    assert_int_equal(number_of(SAY(L("ZCARD"), L(LINE))), 1);
+}
+
+TEST(a_release_hands_the_lock_to_who_stands_in_line) {
+    listener a, waiter;
+    have_line(&a);
+    listen_to(&waiter, S);
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    assert_int_equal(number_of(drop()), 1);
+    K_HOLDS(OTHER);
+    S_HAS("token", OTHER);
+    S_HAS("spent", TOKEN);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(waiter.count, 0); /* it is not free */
+}
+
+TEST(a_release_of_what_another_holds_hands_nothing_over) {
+    listener a;
+    have_line(&a);
+    (void)SAY(L("HMSET"), L(S), L("token"), L(""));
+    (void)SAY(L("SET"), L(K), L(THIRD));
+    (void)drop();
+    K_HOLDS(THIRD);
+    assert_int_equal(a.count, 0);
+}
+
+/* A counter that can't count: the lock is free even so, and said to be. */
+TEST(what_can_not_be_handed_over_is_released) {
+    listener a, waiter;
+    have_line(&a);
+    listen_to(&waiter, S);
+    (void)SAY(L("SET"), L(F), L("x"));
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    assert_int_equal(number_of(drop()), 1);
+    K_HOLDS(NULL);
+    assert_int_equal(waiter.count, 1);
+}
+
+/* It was lost, and has been given to nobody since: a take of it may be on its way yet. */
+TEST(a_token_that_no_longer_holds_the_lock_is_spent) {
+    (void)SAY(L("DEL"), L(S));
+    assert_int_equal(number_of(drop()), -1);
+    S_HAS("spent", TOKEN);
+}

@@ -1,0 +1,467 @@
+/*
+ * The script that stands in line, executed: whose turn it is, what place one has, and what becomes of a lock
+ * that was given to one who is not there. How a lock is given is what with/grant.lua has, which the script that
+ * releases uses, too.
+ */
+#include <string.h>
+
+#include "script_feed.h"
+
+#define A "tidelock:inbox:a"
+#define B "tidelock:inbox:b"
+#define C "tidelock:inbox:c"
+#define FAIR "1"
+#define LATER "1700000004000000" /* 4 s */
+#define PAST "1699999999999999"
+
+typedef struct {
+    const char *token, *inbox, *not_after, *numbers, *place;
+} join;
+
+static int set_up(void **state) {
+    (void)state;
+    server = fake_redis_new();
+    conn = fake_redis_connect(server, NULL, NULL);
+    fake_redis_set_time(server, NOW_US);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    fake_conn_close(conn);
+    fake_redis_free(server);
+    return 0;
+}
+
+TESTS_WITH(set_up, tear_down);
+
+static const tl_reply *say_join(join j) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_JOIN), L("4"), L(K), L(S), L(F), L(LINE),
+               tl__bytes_of(j.token), L("9000"), tl__bytes_of(j.not_after ? j.not_after : "0"),
+               L("owner"), tl__bytes_of(j.numbers ? j.numbers : FAIR), tl__bytes_of(j.inbox),
+               tl__bytes_of(j.place ? j.place : ""));
+}
+
+/* Its answer, copied. */
+typedef struct {
+    int64_t status, left, fence, before, all, announced;
+    char place[32];
+} joined;
+
+static joined do_join(join j) {
+    const tl_reply *r = say_join(j);
+    joined ret = {.status = -99};
+    tl_bytes place = {0};
+    if (r->type == TL_REPLY_ERROR)
+        fail_msg("%.*s", (int)r->text.n, r->text.p);
+    ret.status = number_of(tl__reply_item(r, 0));
+    if (r->count < 10)
+        return ret;
+    ret.left = number_of(tl__reply_item(r, 2));
+    ret.fence = number_of(tl__reply_item(r, 3));
+    if (tl__reply_text(tl__reply_item(r, 6), &place))
+        (void)snprintf(ret.place, sizeof ret.place, "%.*s", (int)place.n, place.p);
+    ret.before = number_of(tl__reply_item(r, 7));
+    ret.all = number_of(tl__reply_item(r, 8));
+    ret.announced = number_of(tl__reply_item(r, 9));
+    return ret;
+}
+
+#define JOIN(token_, inbox_, ...) do_join((join){.token = (token_), .inbox = (inbox_), __VA_ARGS__})
+
+/* As one that comes for the first time, in fairness. */
+static joined join_in(const char *token, const char *inbox) {
+    return JOIN(token, inbox, .numbers = FAIR);
+}
+
+/* K is another's, for 4 s. */
+static void hold_by(const char *token) {
+    (void)SAY(L("PSETEX"), L(K), L("4000"), tl__bytes_of(token));
+    (void)SAY(L("HMSET"), L(S), L("token"), tl__bytes_of(token), L("value"), tl__bytes_of(token),
+              L("until"), L(LATER), L("fence"), L("7"));
+}
+
+/* It ends without a release: by itself, or S too. */
+static void end_hold(void) {
+    (void)SAY(L("DEL"), L(K));
+    (void)SAY(L("HSET"), L(S), L("until"), L(PAST));
+}
+
+static int64_t release(const char *token) {
+    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("4"), L(K), L(S), L(F),
+                         L(LINE), tl__bytes_of(token)));
+}
+
+static int64_t line_length(void) {
+    return number_of(SAY(L("ZCARD"), L(LINE)));
+}
+
+static void stand(const char *token, const char *inbox, const char *numbers, const char *place) {
+    char entry[256];
+    (void)snprintf(entry, sizeof entry, "%s 9000 %s %s owner", token, numbers, inbox);
+    (void)SAY(L("ZADD"), L(LINE), tl__bytes_of(place), tl__bytes_of(entry));
+    (void)SAY(L("HMSET"), L(S), L("line"), L(F));
+}
+
+/* ---- whose turn it is -------------------------------------------------------------------------- */
+
+TEST(below_3_2_there_is_no_line) {
+    static const uint32_t levels[] = {FAKE_LEVEL(2, 6, 17), FAKE_LEVEL(2, 8, 24),
+                                      FAKE_LEVEL(3, 0, 7)};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        fake_redis_set_level(server, levels[i]);
+        assert_int_equal(join_in(TOKEN, A).status, -3);
+        K_HOLDS(NULL);
+        assert_int_equal(line_length(), 0);
+    }
+}
+
+TEST(a_free_lock_is_had_at_once_for_all_its_lifetime) {
+    joined j = join_in(TOKEN, A);
+    assert_int_equal(j.status, 1);
+    assert_int_equal(j.left, 9000);
+    assert_int_equal(j.fence, NOW_US + 1); /* its place was the number before */
+    K_HOLDS(TOKEN);
+    S_HAS("token", TOKEN);
+    S_HAS("claim", ""); /* it was told by this answer */
+    S_HAS("line", "");
+    assert_int_equal(line_length(), 0);
+}
+
+TEST(a_place_is_kept_by_those_who_look) {
+    hold_by(THIRD);
+    joined first = join_in(TOKEN, A), second = join_in(OTHER, B);
+    assert_int_equal(first.status, 0);
+    assert_int_equal(first.announced, 1);
+    assert_int_equal(first.left, 4000);
+    assert_int_equal(first.before, 0);
+    assert_int_equal(second.before, 1);
+    assert_int_equal(second.all, 2);
+    S_HAS("line", F);
+    assert_string_not_equal(first.place, second.place);
+    joined again = JOIN(TOKEN, A, .place = first.place);
+    assert_string_equal(again.place, first.place);
+    assert_int_equal(again.before, 0);
+    assert_int_equal(again.all, 2);
+    /* What it says of its place counts only where it doesn't stand. */
+    again = JOIN(OTHER, B, .place = "1");
+    assert_string_equal(again.place, second.place);
+    assert_int_equal(again.before, 1);
+}
+
+TEST(who_went_out_comes_back_to_its_place) {
+    hold_by(THIRD);
+    joined first = join_in(TOKEN, A), second = join_in(OTHER, B);
+    (void)SAY(L("DEL"), L(LINE));
+    assert_int_equal(JOIN(OTHER, B, .place = second.place).before, 0);
+    assert_int_equal(JOIN(TOKEN, A, .place = first.place).before, 0);
+    assert_int_equal(JOIN(OTHER, B, .place = second.place).before, 1);
+}
+
+TEST(of_one_inbox_only_the_first_is_before_others) {
+    hold_by(THIRD);
+    char token[40];
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(token, sizeof token, "a-%d", i);
+        assert_int_equal(join_in(token, A).before, i);
+    }
+    assert_int_equal(join_in(TOKEN, B).before, 1);
+    assert_int_equal(join_in(OTHER, B).before,
+                     6); /* one of its own inbox is before it: that looks */
+}
+
+/* ---- what it finds ----------------------------------------------------------------------------- */
+
+static void give_to(const char *token, const char *inbox) {
+    hold_by(token);
+    (void)SAY(L("HMSET"), L(S), L("claim"), tl__bytes_of(inbox));
+}
+
+TEST(a_look_claims_what_was_given_meanwhile) {
+    give_to(TOKEN, A);
+    joined j = JOIN(TOKEN, A, .numbers = "64");
+    assert_int_equal(j.status, 1);
+    assert_int_equal(j.left, 9000);
+    assert_int_equal(j.fence, NOW_US); /* the first of 64, none of them had by another */
+    assert_int_equal(number_of(SAY(L("GET"), L(F))), NOW_US + 63);
+    assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 9000);
+    S_HAS("claim", "");
+    S_HAS("until", "1700000009000000");
+    S_HAS("fence", "1700000000000063");
+}
+
+TEST(a_look_that_comes_too_late_claims_nothing) {
+    give_to(TOKEN, A);
+    assert_int_equal(JOIN(TOKEN, A, .not_after = PAST).status, 1);
+    S_HAS("claim", A);
+    S_HAS("until", LATER);
+    assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 4000);
+    assert_int_equal(line_length(), 0);
+}
+
+/* Its answer may come in time all the same: the 64 that it then passes on are nobody else's. */
+TEST(a_look_that_comes_too_late_is_told_the_first_of_its_numbers) {
+    give_to(TOKEN, A);
+    joined j = JOIN(TOKEN, A, .not_after = PAST, .numbers = "64");
+    assert_int_equal(j.status, 1);
+    assert_int_equal(j.fence, NOW_US);
+    assert_int_equal(number_of(SAY(L("GET"), L(F))), NOW_US + 63);
+    S_HAS("fence", "1700000000000063");
+}
+
+TEST(a_join_that_comes_too_late_stands_nowhere) {
+    assert_int_equal(JOIN(TOKEN, A, .not_after = PAST).status, -1);
+    K_HOLDS(NULL);
+    assert_int_equal(line_length(), 0);
+    S_HAS("line", NULL);
+    assert_int_equal(JOIN(TOKEN, A, .not_after = NOW).status, 1);
+}
+
+TEST(a_token_that_was_given_up_stands_nowhere) {
+    (void)SAY(L("HMSET"), L(S), L("spent"), L(TOKEN));
+    assert_int_equal(join_in(TOKEN, A).status, -2);
+    K_HOLDS(NULL);
+    assert_int_equal(line_length(), 0);
+    assert_int_equal(join_in(OTHER, A).status, 1);
+}
+
+/* By a request that was held up on its way: nobody believes in it. */
+TEST(what_a_late_request_of_its_own_has_set_counts_for_nothing) {
+    hold_by(THIRD);
+    (void)SAY(L("PSETEX"), L(K), L("9000"), L(TOKEN));
+    joined j = join_in(TOKEN, A);
+    assert_int_equal(j.status, 0);
+    assert_int_equal(j.left, 4001); /* so long S binds all others */
+    K_HOLDS(NULL);
+}
+
+TEST(nor_does_it_pass_those_who_came_before) {
+    listener b;
+    listen_to(&b, B);
+    stand(OTHER, B, FAIR, "5");
+    (void)SAY(L("PSETEX"), L(K), L("9000"), L(TOKEN));
+    joined j = join_in(TOKEN, A);
+    assert_int_equal(j.status, 0);
+    assert_int_equal(b.count, 1);
+    K_HOLDS(OTHER);
+}
+
+TEST(a_key_of_another_kind_is_waited_for) {
+    (void)SAY(L("RPUSH"), L(K), L("x"));
+    assert_int_equal(join_in(TOKEN, A).status, 0);
+    assert_int_equal(line_length(), 1);
+}
+
+TEST(who_may_not_look_at_the_lock_is_told_so) {
+    fake_redis_deny(server, "GET", FAKE_NOPERM);
+    join j = {.token = TOKEN, .inbox = A, .place = "5"}; /* draws no number */
+    assert_int_equal(say_join(j)->type, TL_REPLY_ERROR);
+    assert_int_equal(line_length(), 0);
+}
+
+TEST(a_counter_that_can_not_count_is_named) {
+    static const char *const wrong[] = {"x", "-5", "1e3", "1700086400000001"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        (void)SAY(L("SET"), L(F), tl__bytes_of(wrong[i]));
+        const tl_reply *r = say_join((join){.token = TOKEN, .inbox = A});
+        assert_int_equal(r->type, TL_REPLY_ERROR);
+        char words[256];
+        (void)snprintf(words, sizeof words, "%.*s", (int)r->text.n, r->text.p);
+        assert_non_null(strstr(words, F));
+        K_HOLDS(NULL);
+        assert_int_equal(line_length(), 0);
+    }
+}
+
+/* ---- to whom it is given ----------------------------------------------------------------------- */
+
+TEST(a_lock_that_is_released_is_given_to_the_first_who_is_heard) {
+    listener b, c;
+    hold_by(THIRD);
+    (void)join_in(TOKEN, A);
+    (void)JOIN(OTHER, B, .numbers = "64");
+    (void)join_in("c", C);
+    listen_to(&b, B);
+    listen_to(&c, C);
+    assert_int_equal(release(THIRD), 1);
+    K_HOLDS(OTHER);
+    S_HAS("token", OTHER);
+    S_HAS("claim", B);
+    S_HAS("line", F);
+    S_HAS("until", "1700000005000000"); /* for 5 s: it may be gone */
+    assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 5000);
+    assert_int_equal(line_length(), 1); /* who isn't heard goes out */
+    /* A number was drawn for each: for three places, for who wasn't heard, and 64 for who was. */
+    assert_string_equal(b.last, "grant " OTHER " 1700000000000004 1700000000000000 5000 1 " K);
+    S_HAS("fence", "1700000000000067");
+    assert_int_equal(c.count, 0);
+}
+
+TEST(the_last_in_line_leaves_none_behind) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(THIRD);
+    (void)join_in(TOKEN, A);
+    (void)release(THIRD);
+    S_HAS("line", "");
+    K_HOLDS(TOKEN);
+}
+
+TEST(while_s_binds_one_nobody_is_given_a_lock_whose_key_is_gone) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(THIRD);
+    (void)join_in(TOKEN, A);
+    (void)SAY(L("DEL"), L(K));
+    (void)release("nobody");
+    joined j = join_in(OTHER, B);
+    assert_int_equal(j.status, 0);
+    assert_int_equal(a.count, 0);
+    K_HOLDS(NULL);
+    S_HAS("token", THIRD);
+    fake_redis_set_time(server, NOW_US + 4000000);
+    assert_int_equal(join_in(OTHER, B).status, 0);
+    assert_int_equal(a.count, 0); /* to the last microsecond */
+    fake_redis_set_time(server, NOW_US + 4000001);
+    assert_int_equal(join_in(OTHER, B).status, 0);
+    assert_int_equal(a.count, 1);
+}
+
+/* All who wait there: nobody reads what it is told. */
+TEST(who_did_not_come_for_it_goes_out_with_all_of_its_inbox) {
+    listener a, b;
+    listen_to(&a, A);
+    listen_to(&b, B);
+    give_to(THIRD, A);
+    stand("a2", A, FAIR, "5");
+    stand("a3", A, FAIR, "6");
+    stand(OTHER, B, FAIR, "7");
+    stand("a4", A, FAIR, "8");
+    end_hold();
+    (void)release("nobody");
+    K_HOLDS(OTHER);
+    assert_int_equal(line_length(), 0);
+    assert_int_equal(a.count, 0);
+    assert_int_equal(b.count, 1);
+}
+
+TEST(who_looks_is_there_though_what_was_given_to_its_inbox_was_in_vain) {
+    listener a;
+    listen_to(&a, A);
+    give_to(THIRD, A);
+    stand("a2", A, FAIR, "5");
+    end_hold();
+    assert_int_equal(join_in(TOKEN, A).status, 0);
+    K_HOLDS("a2");
+    assert_int_equal(line_length(), 1);
+}
+
+TEST(what_one_may_not_be_told_nobody_is_given) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(THIRD);
+    (void)join_in(TOKEN, A);
+    fake_redis_deny(server, "PUBLISH", FAKE_NOPERM);
+    assert_int_equal(release(THIRD), 1);
+    K_HOLDS(NULL);
+    S_HAS("token", "");
+    S_HAS("claim", "");
+    S_HAS("line", F);
+    assert_int_equal(line_length(), 1); /* it looks by itself */
+}
+
+TEST(but_who_asks_gets_it_there_whoever_is_before) {
+    fake_redis_deny(server, "PUBLISH", FAKE_NOPERM);
+    stand(OTHER, B, FAIR, "5");
+    assert_int_equal(join_in(TOKEN, A).status, 1);
+    K_HOLDS(TOKEN);
+    S_HAS("line", F);
+    assert_int_equal(line_length(), 1);
+}
+
+TEST(after_64_who_are_not_heard_the_next_to_come_goes_on) {
+    listener b;
+    char inbox[40], place[16];
+    listen_to(&b, B);
+    for (int i = 0; i < 64; i++) {
+        (void)snprintf(inbox, sizeof inbox, "tidelock:inbox:%d", i);
+        (void)snprintf(place, sizeof place, "%d", 2 * i + 2);
+        stand(TOKEN, inbox, FAIR, place);
+        (void)snprintf(place, sizeof place, "%d", 2 * i + 3);
+        stand(OTHER, inbox, FAIR, place); /* doesn't count: its inbox isn't heard */
+    }
+    stand(THIRD, B, FAIR, "1000");
+    (void)release("nobody");
+    assert_int_equal(line_length(), 2);
+    K_HOLDS(NULL);
+    S_HAS("line", F);
+    S_HAS("token", "");
+    (void)release("nobody");
+    K_HOLDS(THIRD);
+    assert_int_equal(line_length(), 0);
+}
+
+TEST(what_stands_there_and_is_no_entry_goes_out) {
+    listener b;
+    listen_to(&b, B);
+    (void)SAY(L("ZADD"), L(LINE), L("1"), L("nonsense"));
+    stand(OTHER, B, FAIR, "5");
+    (void)release("nobody");
+    K_HOLDS(OTHER);
+    assert_int_equal(line_length(), 0);
+}
+
+/* ---- those who only ever try ------------------------------------------------------------------- */
+
+static void after_a_row(listener *b, const char *numbers) {
+    listen_to(b, B);
+    hold_by(THIRD);
+    stand(OTHER, B, numbers, "5");
+    stand(TOKEN, A, numbers, "6");
+    (void)SAY(L("HSET"), L(S), L("row"), L("50"));
+    assert_int_equal(release(THIRD), 1);
+}
+
+TEST(after_a_row_of_grants_others_have_a_chance) {
+    listener b;
+    after_a_row(&b, "64");
+    K_HOLDS(NULL);
+    S_HAS("row", "0");
+    S_HAS("line", F);
+    assert_string_equal(b.last, "look " K);
+    assert_int_equal(line_length(), 2);
+}
+
+TEST(but_not_before_those_who_wait_in_fairness) {
+    listener b;
+    after_a_row(&b, FAIR);
+    K_HOLDS(OTHER);
+    S_HAS("row", "0");
+}
+
+TEST(nor_where_nobody_hears_that_it_is_free) {
+    listener b;
+    hold_by(THIRD);
+    stand("first", C, "64", "4");
+    after_a_row(&b, "64");
+    K_HOLDS(OTHER);
+}
+
+TEST(a_row_is_counted_while_others_wait) {
+    listener b;
+    listen_to(&b, B);
+    stand(OTHER, B, "64", "5");
+    stand(TOKEN, A, "64", "6");
+    (void)SAY(L("HSET"), L(S), L("row"), L("7"));
+    (void)release("nobody");
+    S_HAS("row", "8");
+}
+
+TEST(a_line_that_has_emptied_counts_anew) {
+    listener b;
+    listen_to(&b, B);
+    stand(OTHER, B, "64", "5");
+    (void)SAY(L("HSET"), L(S), L("row"), L("7"));
+    (void)release("nobody");
+    S_HAS("row", "0");
+}
