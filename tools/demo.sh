@@ -132,7 +132,8 @@ scene_check() {
     ln -sf "$(command -v sleep)" "$work/report"
     "$tidelock" run -t 10s nightly -- "$work/report" 60 &
     holder=$!
-    until_true 5 is_held nightly || wrong "the lock is not held"
+    until_true 5 is_known nightly || wrong "the lock is not held, or nobody says by whom"
+    tell "A second later its first renewal has said who it is:"
     show "tidelock check nightly"
     said=$("$tidelock" check nightly)
     tell "$said"
@@ -147,6 +148,7 @@ scene_check() {
     said=$("$tidelock" check nightly) || wrong "it should be free: $said"
     right "when the first has ended, the lock is $said"
 }
+is_known() { [[ $("$tidelock" check "$1") == "held by report on "* ]]; }
 is_held() { "$tidelock" check "$1" >/dev/null; (($? == 1)); }
 
 scene_standby() {
