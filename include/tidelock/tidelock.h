@@ -330,8 +330,8 @@ typedef struct {
  *   - Below 3.2, and for locks without a fence, who waits listens for the release and asks again: whoever is first
  *     then has it, and anybody may starve.
  *
- * What protects a hold: its first renewal, at a third of the lifetime but within a second, notes the holder beside
- * the key. From then on a key that is deleted by hand or evicted is not given to others of tidelock before the
+ * What protects a hold: its first renewal, at a third of the lifetime but within a second of the acquire (or of its
+ * being passed on within a process, which goes on for a second at most), notes the holder beside the key. From then on a key that is deleted by hand or evicted is not given to others of tidelock before the
  * holder's time is up; until then it is free at once. With manual_renew that is so from the start. A first request that is
  * held up on its way, beyond the acquire it belongs to, may still set the key for nobody: for one lifetime at most.
  */

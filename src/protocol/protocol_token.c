@@ -197,7 +197,7 @@ static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e
 /* Where there can be no line it acquires the lock as those do who stand in none. */
 static tl_status join_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_sidecar_answer answer;
-    if (!tl__sidecar_joined(a, job, e, out, &answer))
+    if (!tl__sidecar_joined(a, e, out, &answer))
         return tl__try_malformed(a, out);
     if (answer.status == -3) {
         out->level = e->server->level | LEVEL_NO_LINE;

@@ -176,8 +176,7 @@ bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
     return true;
 }
 
-bool tl__sidecar_joined(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
-                        tl_sidecar_answer *ret) {
+bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
     int64_t first, before, waiting, known;
     tl_result *r = &a->result;
     *ret = (tl_sidecar_answer){0};
@@ -202,7 +201,6 @@ bool tl__sidecar_joined(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
     r->server_us = ret->server_us;
     r->checked = true;
     r->announced = known == 1;
-    (void)job;
     return true;
 }
 

@@ -45,8 +45,7 @@ void tl__sidecar_raised(const tl_job *job, tl_out *out);
 bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
                           tl_sidecar_answer *ret);
 /** Of a join: status -3: this server can't have a line. */
-bool tl__sidecar_joined(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
-                        tl_sidecar_answer *ret);
+bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
 bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
 
 /** What a take's status below 0 means, and any that is unknown; ends the attempt. */

@@ -199,9 +199,11 @@ TEST(a_look_that_comes_too_late_claims_nothing) {
     assert_int_equal(line_length(), 0);
 }
 
-/* Its answer may come in time all the same: the 64 that it then passes on are nobody else's. */
+/* Its answer may come in time all the same: the 64 that it then passes on are nobody else's. With the commands that
+ * the doctor prints for a user of locks: HSET is not among them. */
 TEST(a_look_that_comes_too_late_is_told_the_first_of_its_numbers) {
     give_to(TOKEN, A);
+    fake_redis_deny(server, "HSET", FAKE_NOPERM);
     joined j = JOIN(TOKEN, A, .not_after = PAST, .numbers = "64");
     assert_int_equal(j.status, 1);
     assert_int_equal(j.fence, NOW_US);

@@ -16,7 +16,7 @@ if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 
 end
 local s = redis.call('HMGET', S, 'token', 'line')
 local F, L, now = s[2], S .. ':line', nil
-if F and F ~= '' then
+if F and F ~= '' and redis.replicate_commands then
     redis.replicate_commands() -- before the first write
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]

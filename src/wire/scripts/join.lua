@@ -64,7 +64,7 @@ if text == token and s[1] == token then -- it was told so, or wasn't heard: from
     end
     fence = last - ARGV[5] + 1
     if late then -- who asks may have moved on: it claims nothing
-        redis.call('HSET', S, 'fence', string.format('%.0f', last))
+        redis.call('HMSET', S, 'fence', string.format('%.0f', last))
         return answer(1, redis.call('PTTL', K), true)
     end
     local left = math.max(redis.call('PTTL', K), tonumber(px))
