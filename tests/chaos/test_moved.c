@@ -130,6 +130,24 @@ TEST(a_holder_and_a_waiter_go_on_at_the_new_master) {
     ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
 }
 
+/* Who still listens at the old master hears there what the new one says to nobody. */
+TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {
+    tl_lock *holder = make_lock(client_by_name(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, TTL_MS), TL_FOREVER);
+    WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD tidelock:{" KEY "}:line") == 1);
+    fail_over();
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    assert_false(key_exists());
+    tl_lock *other = by_hand(client_direct(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    const clock_wait a_while = clock_wait_begin(300);
+    while (clock_wait_more(&a_while))
+        assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+}
+
 /* The old master has lost its data: that it doesn't know the lock says nothing. */
 TEST(a_replica_that_does_not_know_the_lock_is_not_believed) {
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);

@@ -293,9 +293,9 @@ TEST(a_lock_that_is_released_is_given_to_the_first_who_is_heard) {
     S_HAS("until", "1700000005000000"); /* for 5 s: it may be gone */
     assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 5000);
     assert_int_equal(line_length(), 1); /* who isn't heard goes out */
-    /* A number was drawn for each: for three places, for who wasn't heard, and 64 for who was. */
-    assert_string_equal(b.last, "grant " OTHER " 1700000000000004 1700000000000000 5000 1 " K);
-    S_HAS("fence", "1700000000000067");
+    /* A number was drawn for each of three places, and 64 for who was heard. */
+    assert_string_equal(b.last, "grant " OTHER " 1700000000000003 1700000000000000 5000 1 " K);
+    S_HAS("fence", "1700000000000066");
     assert_int_equal(c.count, 0);
 }
 
@@ -358,12 +358,12 @@ TEST(who_looks_is_there_though_what_was_given_to_its_inbox_was_in_vain) {
     assert_int_equal(line_length(), 1);
 }
 
-TEST(what_one_may_not_be_told_nobody_is_given) {
+static void nobody_may_be_told(const char *command) {
     listener a;
     listen_to(&a, A);
     hold_by(THIRD);
     (void)join_in(TOKEN, A);
-    fake_redis_deny(server, "PUBLISH", FAKE_NOPERM);
+    fake_redis_deny(server, command, FAKE_NOPERM);
     assert_int_equal(release(THIRD), 1);
     K_HOLDS(NULL);
     S_HAS("token", "");
@@ -372,13 +372,31 @@ TEST(what_one_may_not_be_told_nobody_is_given) {
     assert_int_equal(line_length(), 1); /* it looks by itself */
 }
 
-TEST(but_who_asks_gets_it_there_whoever_is_before) {
-    fake_redis_deny(server, "PUBLISH", FAKE_NOPERM);
+TEST(what_one_may_not_be_told_nobody_is_given) {
+    nobody_may_be_told("PUBLISH");
+}
+
+TEST(nor_where_one_may_not_ask_who_listens) {
+    nobody_may_be_told("PUBSUB");
+}
+
+static void who_asks_gets_it(const char *command) {
+    listener b;
+    listen_to(&b, B);
+    fake_redis_deny(server, command, FAKE_NOPERM);
     stand(OTHER, B, FAIR, "5");
     assert_int_equal(join_in(TOKEN, A).status, 1);
     K_HOLDS(TOKEN);
     S_HAS("line", F);
     assert_int_equal(line_length(), 1);
+}
+
+TEST(but_who_asks_gets_it_there_whoever_is_before) {
+    who_asks_gets_it("PUBLISH");
+}
+
+TEST(and_so_where_one_may_not_ask_who_listens) {
+    who_asks_gets_it("PUBSUB");
 }
 
 TEST(after_64_who_are_not_heard_the_next_to_come_goes_on) {

@@ -8,7 +8,9 @@
 --
 -- `line` is the name of F while somebody stands there.
 --
--- All is written before anybody is told, so that what can't be written is not believed.
+-- All is written before anybody is told, so that what can't be written is not believed. And who is told has been
+-- found to listen here, so that nothing is told in vain: a replica repeats the message to those who still listen there,
+-- as after a failover, and who believes it must hold the lock.
 local function grant(now, asker)
     local s = redis.call('HMGET', S, 'token', 'until', 'fence', 'claim', 'row')
     local bound, last = s[1] and s[1] ~= '' and (tonumber(s[2] or 0) or 0) >= now, nil
@@ -22,41 +24,44 @@ local function grant(now, asker)
             end
         end
     end
-    local deaf, tried, mute = {}, 0, false
+    local heard, tried, mute = {}, 0, false
     for _ = 1, 1024 do
         local entry = mute and asker or redis.call('ZRANGE', L, 0, 0)[1]
         if not entry or tried == 64 then
             break
         end
-        local token, px, numbers, inbox, owner = string.match(entry, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
-        if token and (not deaf[inbox] or entry == asker) then
-            tried = tried + 1
+        local asks, token, px, numbers, inbox, owner =
+            entry == asker, string.match(entry, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+        if token and not asks and heard[inbox] == nil then
+            local count = redis.pcall('PUBSUB', 'NUMSUB', inbox)
+            tried, mute = tried + 1, count.err ~= nil
+            heard[inbox] = not mute and tonumber(count[2]) > 0
+        end
+        if token and (asks or heard[inbox]) then
             local wrong
             last, wrong = draw(tonumber(numbers), now, s[3])
             if not last then
                 return false, wrong
             end
             local row = tonumber(s[5] or 0) or 0 -- so many in a row without a chance for others
-            local asks, others = entry == asker, redis.call('ZCARD', L) - 1
+            local others = redis.call('ZCARD', L) - 1
             local lease = asks and tonumber(px) or math.min(tonumber(px), 5000)
             row = others > 0 and numbers ~= '1' and row + 1 or 0
             redis.call('HMSET', S, 'token', token, 'value', token, 'until', string.format('%.0f', now + lease * 1000),
                        'fence', string.format('%.0f', last), 'since', string.format('%.0f', now), 'owner', owner,
                        'claim', asks and '' or inbox, 'line', others > 0 and F or '', 'row', row)
             redis.call('PSETEX', K, string.format('%.0f', lease), token)
-            local heard = asks and 1 or redis.pcall('PUBLISH', inbox, string.format(
-                'grant %s %.0f %.0f %d %d %s', token, last - numbers + 1, now, lease, others, K))
-            if heard ~= 0 and type(heard) ~= 'table' then
+            mute = not asks and type(redis.pcall('PUBLISH', inbox, string.format(
+                'grant %s %.0f %.0f %d %d %s', token, last - numbers + 1, now, lease, others, K))) == 'table'
+            if not mute then
                 redis.call('ZREM', L, entry)
                 return token
             end
             redis.call('DEL', K)
-            mute = type(heard) == 'table'
-            deaf[inbox] = not mute
-            if mute and not asker then -- those in line look by themselves
-                redis.call('HMSET', S, 'token', '', 'claim', '', 'line', F)
-                return false
-            end
+        end
+        if mute and not asker then -- those in line look by themselves
+            redis.call('HMSET', S, 'token', '', 'claim', '', 'line', F)
+            return false
         end
         if not mute then
             redis.call('ZREM', L, entry)
