@@ -11,7 +11,7 @@ run_one() { # target
     local name=${1##*/fuzz_} options
     mkdir -p "$dir/$name"
     read -ra options <<<"$(sed -n 's/^ \* fuzz: *//p' "tests/fuzz/fuzz_$name.c")" # of its own
-    "$1" "${options[@]}" -max_total_time="$FUZZ_SECONDS" -timeout=10 -print_final_stats=1 -artifact_prefix="$dir/$name-" \
+    "$1" "${options[@]}" -max_total_time="$FUZZ_SECONDS" -timeout=60 -print_final_stats=1 -artifact_prefix="$dir/$name-" \
         "$dir/$name" "tests/fuzz/corpus/$name" >"$dir/$name.log" 2>&1 </dev/null
     echo $? >"$dir/$name.done"
 }
