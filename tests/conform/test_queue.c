@@ -83,12 +83,13 @@ CONFORM_OF(of_many_waiters_only_the_first_asks_the_server, c, CONFORM_FENCE | CO
     for (int i = 0; i < WAITERS; i++)
         waiters[i] = conform_lock(c, client, TTL_MS);
     uint64_t before = conform_count(c);
+    int64_t began = clock_ms();
     a[0] = acquiring_begin(waiters[0], TL_FOREVER);
     await_asleep(c, waiters[0], before);
     for (int i = 1; i < WAITERS; i++)
         a[i] = begin_queued(waiters[i], waiters[0], TL_FOREVER);
-    /* and a look or two more on a slow machine */
-    assert_in_range(conform_count(c) - before, 6, 12);
+    /* a look or two more, and on a slow machine another now and then */
+    assert_in_range(conform_count(c) - before, 6, 12 + (clock_ms() - began) / 2000);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     uint64_t fence = tl_lock_fence(holder);
     for (int i = 0; i < WAITERS; i++) {
