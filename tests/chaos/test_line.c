@@ -374,6 +374,21 @@ TEST(a_message_from_another_server_is_not_believed) {
     real_redis_free(former);
 }
 
+/* Lua's format cuts what it is given at a zero byte. */
+TEST(a_grant_of_a_lock_with_a_zero_byte_in_its_name_is_understood) {
+    static const char key[] = "\0chaos", line[] = "tidelock:{\0chaos}:line";
+    tl_lock *holder = make_lock_n(client_direct(), key, sizeof key - 1,
+                                  TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+    tl_lock *next = make_lock_n(client_direct(), key, sizeof key - 1,
+                                TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+    acquiring *a = acquiring_begin(next, TL_FOREVER);
+    WAIT_FOR(SOON_MS, inboxes() == 1);
+    WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD %b", line, sizeof line - 1) == 1);
+    release(holder);
+    has_turn(a);
+}
+
 /* ---- the key ----------------------------------------------------------------------------------- */
 
 TEST(a_key_deleted_by_hand_is_given_to_nobody_beside_its_holder) {

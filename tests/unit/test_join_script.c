@@ -158,6 +158,20 @@ TEST(who_went_out_comes_back_to_its_place) {
     assert_int_equal(JOIN(OTHER, B, .place = second.place).before, 1);
 }
 
+/* Else nobody would hand the lock over any more. */
+TEST(who_looks_notes_that_there_is_a_line_where_the_sidecar_was_evicted) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(THIRD);
+    joined j = join_in(TOKEN, A);
+    (void)SAY(L("DEL"), L(S));
+    assert_int_equal(JOIN(TOKEN, A, .place = j.place).status, 0);
+    S_HAS("line", F);
+    assert_true(number_of(SAY(L("PTTL"), L(S))) >= 3600000);
+    assert_int_equal(release(THIRD), 1);
+    K_HOLDS(TOKEN);
+}
+
 TEST(of_one_inbox_only_the_first_is_before_others) {
     hold_by(THIRD);
     char token[40];
@@ -380,6 +394,25 @@ TEST(nor_where_one_may_not_ask_who_listens) {
     nobody_may_be_told("PUBSUB");
 }
 
+/* A call to look does no harm, whoever repeats it. */
+TEST(but_there_the_first_who_hears_is_called_to_look) {
+    listener b, c;
+    listen_to(&b, B);
+    listen_to(&c, C);
+    hold_by(THIRD);
+    (void)join_in(TOKEN, A);
+    (void)join_in(OTHER, B);
+    (void)join_in("c", C);
+    fake_redis_deny(server, "PUBSUB", FAKE_NOPERM);
+    assert_int_equal(release(THIRD), 1);
+    K_HOLDS(NULL);
+    S_HAS("line", F);
+    assert_string_equal(b.last, "look " K);
+    assert_int_equal(c.count, 0);
+    assert_int_equal(line_length(), 2);
+    assert_int_equal(join_in(OTHER, B).status, 1);
+}
+
 static void who_asks_gets_it(const char *command) {
     listener b;
     listen_to(&b, B);
@@ -399,20 +432,32 @@ TEST(and_so_where_one_may_not_ask_who_listens) {
     who_asks_gets_it("PUBSUB");
 }
 
-TEST(after_64_who_are_not_heard_the_next_to_come_goes_on) {
-    listener b;
+static void stand_many(int from, int to) {
     char inbox[40], place[16];
-    listen_to(&b, B);
-    for (int i = 0; i < 64; i++) {
+    for (int i = from; i < to; i++) {
         (void)snprintf(inbox, sizeof inbox, "tidelock:inbox:%d", i);
-        (void)snprintf(place, sizeof place, "%d", 2 * i + 2);
+        (void)snprintf(place, sizeof place, "%d", i + 1);
         stand(TOKEN, inbox, FAIR, place);
-        (void)snprintf(place, sizeof place, "%d", 2 * i + 3);
-        stand(OTHER, inbox, FAIR, place); /* doesn't count: its inbox isn't heard */
     }
-    stand(THIRD, B, FAIR, "1000");
+}
+
+TEST(a_crowd_of_processes_that_are_gone_is_passed_over_at_once) {
+    listener b;
+    listen_to(&b, B);
+    stand_many(0, 500);
+    stand(THIRD, B, FAIR, "1000000");
     (void)release("nobody");
-    assert_int_equal(line_length(), 2);
+    K_HOLDS(THIRD);
+    assert_int_equal(line_length(), 0);
+}
+
+TEST(after_10000_who_are_not_heard_the_next_to_come_goes_on) {
+    listener b;
+    listen_to(&b, B);
+    stand_many(0, 10000);
+    stand(THIRD, B, FAIR, "1000000");
+    (void)release("nobody");
+    assert_int_equal(line_length(), 1);
     K_HOLDS(NULL);
     S_HAS("line", F);
     S_HAS("token", "");
@@ -421,10 +466,16 @@ TEST(after_64_who_are_not_heard_the_next_to_come_goes_on) {
     assert_int_equal(line_length(), 0);
 }
 
+/* Even where its inbox is heard: a lifetime of 0 would be refused each time, numbers without end use up the counter. */
 TEST(what_stands_there_and_is_no_entry_goes_out) {
-    listener b;
+    static const char *const strange[] = {"nonsense", "token 0 1 " A " owner",
+                                          "token 9000 0 " A " owner",
+                                          "token 9000 999999999999999 " A " owner"};
+    listener a, b;
+    listen_to(&a, A);
     listen_to(&b, B);
-    (void)SAY(L("ZADD"), L(LINE), L("1"), L("nonsense"));
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        (void)SAY(L("ZADD"), L(LINE), L("1"), tl__bytes_of(strange[i]));
     stand(OTHER, B, FAIR, "5");
     (void)release("nobody");
     K_HOLDS(OTHER);

@@ -27,7 +27,7 @@ local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
-local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'spent', 'claim')
+local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'spent', 'claim', 'line')
 local text, till, fence = type(found) == 'string' and found, tonumber(s[3] or 0) or 0, 0
 -- How many are before it; of one inbox only the first counts, for those who come and go with it.
 local function ahead()
@@ -94,6 +94,8 @@ else
     end
     redis.call('ZADD', L, place, entry)
     redis.call('PEXPIRE', L, 3600000)
+end
+if not stands or s[7] ~= F then -- also where S has been evicted meanwhile
     redis.call('HMSET', S, 'line', F)
     if redis.call('PTTL', S) < 3600000 then
         redis.call('PEXPIRE', S, 5400000)
