@@ -94,6 +94,13 @@ static tl_status reach(tl_acquisition *a, tl_out *out) {
     return TL_GO;
 }
 
+/* What is still on its way may bring its entry back into the line, which its release then strikes out. */
+static void note_doubt(tl_acquisition *a) {
+    a->result.proof.doubted = a->uncertain;
+    if (a->uncertain && a->job.stands)
+        a->result.proof.stood_ms = a->job.ttl_ms;
+}
+
 static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out);
 
 /* One that may stand in line takes nothing past it: its entry would be given the lock later. */
@@ -317,7 +324,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     const tl_result *r = &a->attempt.result;
     if (r->code == TL_OK && tl__mono_before(e->now, r->deadline)) {
         a->result = *r;
-        a->result.proof.doubted = a->uncertain;
+        note_doubt(a);
         return TL_END;
     }
     if (r->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
@@ -427,7 +434,7 @@ static bool is_given(tl_acquisition *a, const tl_event *e) {
         .fence = a->grant.fence,
         .waiting = (int32_t)(a->grant.others < INT32_MAX ? a->grant.others : INT32_MAX)};
     a->result.proof.held_by = 1 + TL_TOKEN;
-    a->result.proof.doubted = a->uncertain;
+    note_doubt(a);
     a->result.proof.unbound = true; /* kept for a short time until the first renewal */
     return true;
 }

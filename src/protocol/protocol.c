@@ -102,6 +102,8 @@ static bool has_code(tl_bytes error, const char *const *codes) {
     static const char abort[] = "EXECABORT";
     bool aborts = error.n >= sizeof abort - 1 && memcmp(error.p, abort, sizeof abort - 1) == 0;
     bool wrapped = aborts || tl__from_script(error);
+    size_t dash = error.n && error.p[0] == '-'; /* below 2.8, of what a script passes on */
+    error = tl__bytes(error.p + dash, error.n - dash);
     for (; *codes; codes++) {
         size_t n = strlen(*codes);
         bool first = error.n >= n && memcmp(error.p, *codes, n) == 0 &&

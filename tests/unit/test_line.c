@@ -337,6 +337,7 @@ TEST(a_look_that_is_lost_is_asked_again_and_leaves_a_doubt) {
     look(&f);
     assert_int_equal(joined(&f, 1, 0), TL_END);
     assert_true(m.result.proof.doubted);
+    assert_int_equal(m.result.proof.stood_ms, 30000); /* where what is lost may come to stand yet */
 }
 
 /* ---- coming and going -------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * What is made of a server's errors: the command or key that a permission is missing for, in the words of
  * each server since 6.0, and nothing that the server was sent.
  */
+#include "protocol/protocol.h"
 #include "tests.h"
 #include "wire/refusal.h"
 
@@ -115,6 +116,21 @@ TEST(within_a_script_the_command_is_that_of_the_line) {
     says("ERR The user executing the script can't run this command or subcommand script: "
          "0dc37c2bf07690981f113c1beb454be00aca77f1, on @user_script:1.", /* not ours */
          "NOPERM: a permission of the user is missing");
+}
+
+/* In the words of 2.6, 2.8 to 6.2, and 7.0 on; of what a script has called with pcall and answers. */
+TEST(a_replica_is_known_by_the_error_of_each_server) {
+    static const char *const errors[] = {
+        "READONLY You can't write against a read only replica.",
+        "-READONLY You can't write against a read only slave.   (set)",
+        "@user_script: 15: -READONLY You can't write against a read only slave.   (set)",
+        "READONLY You can't write against a read only replica. (set)"};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        assert_true(tl__asks_elsewhere(tl__bytes_of(errors[i])));
+        assert_int_equal(tl__refusal(tl__bytes_of(errors[i])), TL_EUNAVAILABLE);
+    }
+    assert_false(tl__asks_elsewhere(TL_LITERAL("-")));
+    assert_false(tl__asks_elsewhere(TL_LITERAL("-ERR no READONLY")));
 }
 
 /* What the lines are good for: of two commands in one the wrong one might be named. */

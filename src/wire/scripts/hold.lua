@@ -14,6 +14,7 @@ if redis.replicate_commands then
     time = redis.call('TIME')
     late = not_after > 0 and time[1] * 1000000 + time[2] > not_after
 end
+-- with replica
 local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
@@ -33,6 +34,10 @@ elseif taking and not found then
     status, text, left = 1, token, px
 elseif found then
     left = redis.call('PTTL', K)
+end
+local refused = not taking and status < 1 and not late and replica(K, token)
+if refused then
+    return refused
 end
 local t = time or redis.call('TIME')
 return {status, text, left, t[1], t[2], time and 1 or 0}

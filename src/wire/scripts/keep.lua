@@ -19,6 +19,7 @@ if redis.replicate_commands then
     now = time[1] * 1000000 + time[2]
     latest = now
 end
+-- with replica
 local not_after = tonumber(ARGV[#ARGV - 1])
 local late = time and not_after > 0 and now > not_after
 local out = {0, 0}
@@ -36,7 +37,7 @@ for i = 1, #KEYS / 2 do
     end
     local text = type(found) == 'string' and found
     local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'claim')
-    local status, left = found and 0 or -1, -1
+    local status, left, refused = found and 0 or -1, -1, nil
     local noted = s[1] == token
     if late then
         status = -2
@@ -51,6 +52,8 @@ for i = 1, #KEYS / 2 do
             text = value
         elseif value == text and redis.call('PTTL', K) < px then
             redis.call('PEXPIRE', K, string.format('%.0f', px))
+        else
+            refused = replica(S, token)
         end
         local done = {}
         if not noted then
@@ -78,6 +81,11 @@ for i = 1, #KEYS / 2 do
         if redis.call('PTTL', S) < least then
             redis.call('PEXPIRE', S, string.format('%.0f', least))
         end
+    else
+        refused = replica(S, token)
+    end
+    if refused then
+        return refused
     end
     out[i + 2] = {status, text, left}
 end
