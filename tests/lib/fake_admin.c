@@ -271,6 +271,14 @@ FAKE_COMMAND(wait) {
         fake__error(out, "ERR timeout is not an integer or out of range");
     } else if (timeout < 0) {
         fake__error(out, "ERR timeout is negative");
+    } else if (c->r->replica && c->r->level >= FAKE_LEVEL(4, 0, 0)) {
+        const char *name = c->r->level < FAKE_LEVEL(5, 0, 0) ? "slave" : "replica";
+        fake__errorf(
+            c, out,
+            "ERR WAIT cannot be used with %s instances. Please also note that since Redis "
+            "4.0 if a %s is configured to be writable (which is not the default) writes to "
+            "%ss are just local and are not propagated.",
+            name, name, name);
     } else {
         fake__int(out, c->r->replicas);
     }
@@ -423,8 +431,12 @@ int64_t fake__send(fake_redis *r, tl_bytes channel, tl_bytes message) {
     return n;
 }
 
+/* Replicas repeat it, whether anybody has heard it here or not. */
 FAKE_COMMAND(publish) {
     fake__int(out, fake__send(c->r, argv[1], argv[2]));
+    if (c->r->wrote) {
+        c->r->wrote(c->r->wrote_ctx, c->r->unit, c->db, argv, argc);
+    }
 }
 
 static int64_t subscribers_of(const fake_redis *r, tl_bytes channel) {

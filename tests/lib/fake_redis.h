@@ -92,7 +92,8 @@ bool fake_conn_killed(const fake_conn *conn);
 /* ---- writes, for replicas -------------------------------------------------------------------- */
 
 /** A write that changed something, as a replica is to apply it: times are absolute, and an expired
- *  key that was removed is a DEL. Writes of one script or transaction have the same `unit`. */
+ *  key that was removed is a DEL. And whatever is published, which a replica repeats to those who listen
+ *  there. What one script or transaction does has the same `unit`. */
 typedef void (*fake_wrote)(void *ctx, uint64_t unit, int db, const tl_bytes *argv, size_t argc);
 
 void fake_redis_on_write(fake_redis *r, fake_wrote wrote, void *ctx);

@@ -139,6 +139,8 @@ typedef struct {
     int32_t touches;  /**< which keys may be touched alone; 0: all */
     bool mute;        /**< no channel may be subscribed to */
     bool goes_back;   /**< who takes over may be so soon that the server's time goes back */
+    bool
+        stays; /**< a master that another takes over from lives on as its replica, and keeps its connections */
 } sim_config;
 
 void sim_config_draw(sim_config *c, uint64_t seed);

@@ -156,6 +156,7 @@ void sim_config_stamps(sim_config *c) {
     draw_cast(c, &random);
     draw_walls(c, &random);
     c->fault[SIM_LOSSY] = c->fault[SIM_QUICK] = c->fault[SIM_FAILOVER] = 0;
+    c->stays = false;
     if (sim_chance(&random, 750000))
         c->fault[SIM_DELETE] = 0;
     /* A clock that steps during a job needs 2M more. */

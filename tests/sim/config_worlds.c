@@ -92,6 +92,13 @@ static void draw_promoted(sim_config *c, uint64_t *random) {
         c->ahead_us = ahead_us;
 }
 
+/* The old master becomes a replica of the new one, in every other run. */
+static void draw_stays(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x7374617973);
+    bool fails_over = c->fault[SIM_FAILOVER] || c->fault[SIM_LOSSY] || c->fault[SIM_QUICK];
+    c->stays = one_of(&random, 2) && fails_over;
+}
+
 void sim_config_worlds(sim_config *c) {
     uint64_t random = c->seed ^ UINT64_C(0x776f726c6473);
     draw_clocks(c, &random);
@@ -100,6 +107,7 @@ void sim_config_worlds(sim_config *c) {
     draw_forks(c, &random);
     draw_permissions(c, &random);
     draw_reach(c, &random);
+    draw_stays(c);
 }
 
 /* ---- with stamps ------------------------------------------------------------------------------------- */

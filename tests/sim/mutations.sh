@@ -60,6 +60,7 @@ first-renewal-late       | protocol/renew.c | | 20000 | s/r->job.proof.unbound \
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
 grant-of-another-run     | protocol/line.c | | 20000 | s/^        grant->run != run || /        /
+grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | s/^            heard\[inbox\] = .*/            heard[inbox] = true/; s/^            mute = not asks and type(redis.pcall(/            local said = asks or redis.pcall(/; s/%.0f %d %d %s', token, last - numbers + 1, now, lease, others, K))) == 'table'/%.0f %d %d %s', token, last - numbers + 1, now, lease, others, K))\n            mute = type(said) == 'table'/; /PUBLISH/,/return token/s/if not mute then/if not mute and said ~= 0 then/
 grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 || left_us > lease_us/false/; s/tl__mono_min(by_server, by_arrival)/by_arrival/
 line-drop-not-remembered | wire/scripts/drop.lua | | 5000 | s/'spent', token/'spent', 'x'/
 late-look-told-the-last  | wire/scripts/join.lua | | 8000 | s/^    fence = last - ARGV\[5\] + 1/    fence = last/

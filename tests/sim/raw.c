@@ -83,6 +83,14 @@ static bool read_replies(sim_raw *raw, unsigned count, tl_mono by) {
     return true;
 }
 
+static bool says_readonly(const sim_raw *raw, unsigned count) {
+    bool says = false;
+    for (unsigned i = 0; i < count; i++)
+        says = says || (raw->reply[i].type == TL_REPLY_ERROR && raw->reply[i].text.n > 9 &&
+                        memcmp(raw->reply[i].text.p, "READONLY ", 9) == 0);
+    return says;
+}
+
 const tl_reply *sim_raw_ask(sim_world *w, sim_raw *raw, const tl_command *commands, unsigned count,
                             int64_t limit_ms) {
     char text[TEXT_SIZE];
@@ -95,6 +103,8 @@ const tl_reply *sim_raw_ask(sim_world *w, sim_raw *raw, const tl_command *comman
     raw->maybe = false;
     for (unsigned i = 0; i < count; i++)
         n += tl__command_encode(&commands[i], 0, text + n, sizeof text - n);
+    if (raw->moved)
+        sim_raw_close(raw);
     bool ok = n <= sizeof text && open_raw(raw, by);
     if (ok)
         hurry(w, raw);
@@ -102,6 +112,7 @@ const tl_reply *sim_raw_ask(sim_world *w, sim_raw *raw, const tl_command *comman
     ok = ok && send_all(raw, text, n, by) && read_replies(raw, count, by);
     if (!ok)
         sim_raw_close(raw);
+    raw->moved = ok && says_readonly(raw, count);
     (void)sim_enter();
     return ok ? raw->reply : NULL;
 }

@@ -1,6 +1,7 @@
 /*
- * Replicas: each write of the master reaches them after a while, in order. One takes over when the
- * master dies, with everything (the assumption), or with what it has.
+ * Replicas: each write of the master reaches them after a while, in order, and so does what is published, which
+ * they repeat to those who listen to them. One takes over when the master dies, with everything (the
+ * assumption), or with what it has; or the master becomes its replica, and whoever is connected to it stays so.
  */
 #include "world.h"
 
@@ -39,12 +40,23 @@ static sim_ns arrival(sim_world *w, int i, const sim_write *before, uint64_t uni
     return w->log_fifo[i] = at;
 }
 
+/* It reaches a replica, which somebody may be connected to. */
+static void due(sim_world *w, void *who, uint32_t server) {
+    (void)who;
+    if ((int)server != w->master)
+        sim_replica_apply(w, (int)server, w->now);
+}
+
 static void wrote(void *ctx, uint64_t unit, int db, const tl_bytes *argv, size_t argc) {
     sim_world *w = ctx;
+    if (!w->cfg.stays && tl__bytes_eq(argv[0], TL_LITERAL("PUBLISH")))
+        return; /* nobody listens to replicas */
     const sim_write *before = w->log_count > 0 ? &w->log[w->log_count - 1] : NULL;
     sim_write e = {.unit = unit, .at = w->log_used, .db = (uint8_t)db, .argc = (uint8_t)argc};
     for (int i = 0; i <= w->cfg.replicas; i++)
         e.arrives[i] = arrival(w, i, before, unit);
+    for (int i = 0; w->cfg.stays && i <= w->cfg.replicas; i++)
+        sim_put(w, e.arrives[i], SIM_RANK_NET, due, w, (uint32_t)i);
     for (size_t i = 0; i < argc; i++) {
         uint32_t n = (uint32_t)argv[i].n;
         keep_bytes(w, &n, sizeof n);
@@ -95,10 +107,11 @@ void sim_replica_apply(sim_world *w, int server, sim_ns by) {
     while (w->applied[server] < w->log_count) {
         const sim_write *e = &w->log[w->applied[server]];
         if (e->arrives[server] > by && by != SIM_NEVER)
-            return;
-        apply(w, server, e);
+            break;
         w->applied[server]++;
+        apply(w, server, e);
     }
+    sim_sockets_answer(w); /* whoever hears a message there */
 }
 
 /* ---- WAIT -------------------------------------------------------------------------------------- */
@@ -169,7 +182,8 @@ static void promote(sim_world *w, void *who, uint32_t server) {
     fake_redis_set_started(s->r, sim_server_us(w, s) - 3600 * INT64_C(1000000));
     for (int i = 0; i <= w->cfg.replicas; i++) {
         w->server[i].up = true;
-        set_behind(w, s, &w->server[i]);
+        if (!w->cfg.stays)
+            set_behind(w, s, &w->server[i]);
         sim_server_set(w, i);
     }
     sim_replicas_copy(w);
@@ -198,12 +212,20 @@ void sim_failover(sim_world *w, bool lossy, bool quick) {
         return;
     w->stats.failovers++;
     w->stats.stamps_promoted += w->cfg.stamps;
-    sim_tell(w, "", SIM_ALL, "the master, server %d, dies%s", w->master,
+    w->stats.stays += w->cfg.stays;
+    sim_tell(w, "", SIM_ALL, "the master, server %d, %s%s", w->master,
+             w->cfg.stays ? "becomes a replica" : "dies",
              lossy ? "; its last writes are lost" : "");
     sim_replica_apply(w, next, lossy ? w->now : SIM_NEVER);
     w->failing_over = true;
     w->died_showing = sim_clock_read(&w->server[w->master].wall, w->now);
-    sim_server_kill(w, w->master);
+    if (w->cfg.stays)
+        fake_redis_set_replica(w->server[w->master].r, true);
+    else
+        sim_server_kill(w, w->master);
+    if (w->cfg
+            .stays) /* a former master may be ahead: whoever is connected to it sees no step before */
+        set_behind(w, &w->server[w->master], &w->server[next]);
     int64_t ahead_us = sim_server_us(w, &w->server[w->master]) - sim_server_us(w, &w->server[next]);
     /* So long that the time doesn't go back. */
     sim_ns least = ahead_us > 0 && !quick && !w->cfg.goes_back ? ahead_us * 1001 : 0;

@@ -85,6 +85,10 @@ static bool distance_harms_nobody(const sim_stats *s) {
     return s->unequal > 0 && s->takes > 0 && s->passed > 0 && s->two_holders == 0;
 }
 
+static bool repeated_in_vain(const sim_stats *s) {
+    return s->stays > 0 && s->repeated > s->runs && s->grants_told > 0 && s->two_holders == 0;
+}
+
 /* ---- or remedied ------------------------------------------------------------------------------- */
 
 static bool quiet_helps(const sim_stats *s) {
@@ -429,6 +433,12 @@ const sim_scenario sim_scenarios[] = {
      "attempt=2000 connect=5000 until=10000 wait-replicas=0 quiet=0 level=458767 "
      "cast=tA0tB0tC0tD0",
      fence_holds},
+    {"failover-stays",
+     "the old master becomes a replica, and repeats to those who listen there what the new one says: it is given once",
+     1, 100,
+     "tame stays off=all failover=150 starve=10000 replicas=1 level=458767 ttl=1000 delay-us=1000 attempt=300 connect=600 late-us=100 "
+     "wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 no-fence=0 cast=tA0tB0tC0tD0",
+     repeated_in_vain},
     {"restart-forgets", "a server without persistence restarts: a lock is given twice", 1, 200,
      "forget=300 quiet=0 cast=tA0tB0tC0", two_and_lost},
     {"restart-quiet", "the same, but nothing is granted until it is up for a lifetime", 1, 400,

@@ -65,6 +65,7 @@ static const setting settings[] = {
     SETTING("forgets", forgets, 1),
     SETTING("ahead-us", ahead_us, 1),
     SETTING("goes-back", goes_back, 1),
+    SETTING("stays", stays, 1),
     SETTING("lacks", lacks, 1),
     SETTING("events", events, 1),
     SETTING("cluster", cluster, 1),

@@ -82,6 +82,8 @@
     X(server_pauses, "servers stopped")                                                            \
     X(restarts, "servers restarted")                                                               \
     X(failovers, "failovers")                                                                      \
+    X(stays, "of these, with the old master as a replica that keeps its connections")              \
+    X(repeated, "messages that a replica has repeated to who listens there")                       \
     X(flushes, "script caches flushed")                                                            \
     X(ooms, "times memory was full")                                                               \
     X(deletes, "keys deleted by hand")                                                             \

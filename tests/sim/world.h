@@ -473,6 +473,7 @@ typedef struct {
     int fd; /**< -1: none */
     tl_resp *resp;
     bool maybe;   /**< the last request may have been executed, though it has no answer */
+    bool moved;   /**< the server is a replica by now, as its last answer says: it connects anew */
     tl_mono sent; /**< before its first byte left */
     sim_ns never_after;
     unsigned opened; /**< how often it has connected */
