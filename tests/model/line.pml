@@ -27,11 +27,14 @@
  *   NO_KILL        with TAKES: a SET NX PX in a buffer isn't ended before the drop
  *   NO_CLAIM       over failovers, with replicas to wait for: a message is believed at once
  *   ANY_SERVER     over failovers: a message of the old master counts after a join at the new one
+ *   SAID_IN_VAIN   with REPEATS: a grant is said before it is known whether anybody hears it at this server
  * Misfortunes:
  *   HAND_DELETES   somebody deletes K by hand (B then writes S at once)
  *   FAILOVER       a replica that misses the last writes takes over, once. REPLICAS: who takes, renews or claims
  *                  waits for the replica. Without: the replica misses a grant at most, and A joins before the new
  *                  master serves anybody else
+ *   REPEATS        a replica that has everything takes over, once, and the old master lives on as a replica of it: A's
+ *                  inbox stays there until A notices, and what the new master says is repeated there
  *   LIVE           nothing is lost but messages and connections to the inbox; A looks every POLL ticks
  * TAKES: A begins with SET NX PX, or with a take by script, and joins later.
  * Sizes: Z (0 or 1) buffer for a request whose sender no longer listens; ORPHANS adds the book-keeping of ORPHAN.
@@ -81,6 +84,7 @@
 #define REFUSED 9
 #define FAILED_OVER 10
 #define SPENT 11
+#define MOVED 12
 
 #define OWN (Z + 1)   /* tokens of A that anybody still asks about */
 #define GHOST (OWN + 1) /* any other of A's */
@@ -157,6 +161,19 @@ byte R_K_tok, R_K_left, R_S_tok, R_S_left, R_spent, R_claim; /* the replica's, o
 #define SERVES(who) (!failed_over || joined || !waits || who)
 #else
 #define SERVES(who) true
+#endif
+#ifdef REPEATS
+bool moved, inbox_moved; /* there is a new master; and A's inbox is heard there */
+bool by_new;             /* who made the answer under way */
+byte from;               /* and the last that A has read since it waits: 1 the old, 2 the new */
+bool m_old;              /* the message comes over the connection to the old one */
+#define IS_HEARD (!moved || inbox_moved)
+#define READ from = (by_new -> 2 : 1)
+#define NOTHING_READ from = 0
+#else
+#define IS_HEARD true
+#define READ skip
+#define NOTHING_READ skip
 #endif
 #if defined FAILOVER && defined REPLICAS
 bool ok;      /* the replica has what A was answered */
@@ -346,11 +363,19 @@ inline give(t, asker)
 #ifdef FAILOVER
         m_old = false
 #endif
+#ifdef REPEATS
+        m_old = !inbox_moved
+#endif
     :: t == B && B_CONFIRMED -> b_believes()
     :: t == B && !B_CONFIRMED -> B_ASKS(true)
     :: else
     fi
 }
+#ifdef SAID_IN_VAIN
+#define SAY m_tok = tok; m_age = 0; m_old = true; printf("[%d] server: #%d is granted the lock, which nobody hears here: taken back\n", hour, tok)
+#else
+#define SAY printf("[%d] server: nobody listens for #%d, which goes out\n", hour, tok)
+#endif
 inline grant(asker)
 {
     given = 0;
@@ -358,6 +383,9 @@ inline grant(asker)
     :: S_BINDS(0) -> printf("[%d] server: #%d is bound until %d\n", hour, S_tok, hour + S_left)
     :: else ->
         LAPSE(asker);
+#ifdef REPEATS
+        if :: q[0] != 0 && q[0] == tok && tok != asker && !IS_HEARD -> SAY; cut(0) :: else fi;
+#endif
         if
         :: q[0] != 0 -> head = q[0]; give(head, asker); head = 0
         :: else -> S_tok = 0; S_left = 0; S_claim = 0; S_line = false
@@ -459,6 +487,9 @@ inline script_keep(t, g, a)
 inline serve(o, t, g, named, a)
 {
     before();
+#ifdef REPEATS
+    by_new = moved;
+#endif
     if
     :: o == join -> script_join(t, g, named, a)
 #ifdef TAKES
@@ -619,6 +650,8 @@ inline vanish() { abandon(false); left = 0; out(tok); move_on() } /* its inbox i
 #else
 #define OF_THIS_SERVER (!m_old)
 #endif
+#elif defined REPEATS
+#define OF_THIS_SERVER (from == (m_old -> 1 : 2))
 #else
 #define OF_THIS_SERVER true
 #endif
@@ -639,7 +672,7 @@ idle:
         :: z_tok == tok -> tok++
         :: else -> break
         od;
-        waits = true; FIRST_LOOK
+        waits = true; NOTHING_READ; FIRST_LOOK
 #ifdef TAKES
         if
         :: send(set)
@@ -668,6 +701,7 @@ waiting:
 #ifndef NEW_PLACE
                told = told || op == join;
 #endif
+               READ;
                forget();
 #ifdef LIVE
                knew = true; stands(tok); listens = found || m_tok == tok; found = false
@@ -677,6 +711,9 @@ waiting:
     :: atomic { ans == refused -> forget(); goto waiting }
     :: atomic { m_tok == tok && OF_THIS_SERVER && WORTH_OF_MESSAGE > 0 && !CLAIMS_FIRST ->
            if :: op == join && ans == sent -> seen(DOUBTED, "a message arrives while a look is under way") :: else fi;
+#ifdef REPEATS
+           if :: !m_old -> seen(MOVED, "the new master's grant is heard from it") :: else fi;
+#endif
            printf("[%d] A hears of the grant\n", hour); seen(BY_MESSAGE, "a message of a grant arrives");
            abandon(DOUBT);
            d_step { believe(WORTH_OF_MESSAGE); m_tok = 0; m_age = 0; waits = false; LISTENS(false) }
@@ -765,6 +802,10 @@ proctype misfortunes()
            if :: found -> out(tok); LISTENS(false); printf("[%d]    A's inbox isn't heard: #%d goes out\n", hour, tok) :: else fi; found = false }
 #ifdef HAND_DELETES
     :: d_step { K_tok != 0 -> K_tok = 0; K_left = 0; printf("[%d] somebody deletes K by hand\n", hour) }
+#endif
+#ifdef REPEATS
+    :: d_step { !moved -> moved = true; printf("[%d] failover: A's inbox stays at the old master, a replica now\n", hour) }
+    :: d_step { moved && !inbox_moved -> inbox_moved = true; m_tok = 0; m_age = 0; printf("[%d] A's inbox is heard at the new master\n", hour) }
 #endif
 #ifdef FAILOVER
 #ifdef REPLICAS

@@ -92,10 +92,12 @@ line-live-takes    |line  |-DLIVE -DTAKES                          |safe   |the 
 line-replicas      |line  |-DFAILOVER -DREPLICAS -DT=2 -DG=1 -DONLY=ONE |safe   |a failover loses the last writes, and who waits for the replica claims first: one holder
 line-old-master    |line  |-DFAILOVER -DT=2 -DG=1 -DONLY=ONE       |safe   |a failover loses a grant, and A joins at the new master: the old one's message is nothing
 long-line          |line  |-DZ=1 -DT=2 -DG=1 -DORPHANS             |safe   |a late request in a buffer: all of it, and no orphan outlives LIMIT + T
+line-repeats       |line  |-DREPEATS                              |safe   |a failover after which A's inbox stays at the old master, which repeats what the new one says: nothing is said there in vain
 long-line-takes    |line  |-DZ=1 -DT=2 -DG=1 -DTAKES               |safe   |the same with late takes, their connection ended before the drop
 long-line-replicas |line |-DFAILOVER -DREPLICAS -DONLY=ONE        |safe   |failover with T = 3, a lease of 2
 line-by-message    |line  |-DONLY=NONE -DSEE=BY_MESSAGE            |happens|A holds by a message
 line-by-look       |line  |-DONLY=NONE -DSEE=BY_LOOK               |happens|a look finds the lock free
+line-moved         |line  |-DREPEATS -DONLY=NONE -DSEE=MOVED          |happens|after it A hears of a grant from the new master
 line-lapsed        |line  |-DLIVE -DONLY=NONE -DSEE=LAPSED         |happens|the other entries of an inbox that didn't claim go out
 line-yielded       |line  |-DLIVE -DONLY=NONE -DSEE=YIELDED        |happens|who took without standing in line yields
 line-returned      |line  |-DLIVE -DONLY=NONE -DSEE=RETURNED       |happens|who went out returns to its place
@@ -118,6 +120,7 @@ line-new-place*    |line  |-DLIVE -DNEW_PLACE -DONLY=ORDER         |fails  |who 
 line-unbound*      |line  |-DZ=1 -DTAKES -DUNBOUND -DONLY=ONE      |fails  |a take by script leaves S to the first keep: a late repetition finds its own token and gives it away
 line-no-kill*      |line  |-DZ=1 -DTAKES -DNO_KILL -DONLY=FREE     |fails  |a SET NX PX in a buffer is executed after the drop
 line-no-claim*     |line  |-DFAILOVER -DREPLICAS -DNO_CLAIM -DT=2 -DG=1 -DONLY=ONE |fails|a message believed before the replica has the grant
+line-said-in-vain* |line  |-DREPEATS -DSAID_IN_VAIN -DONLY=ONE        |fails  |a grant is published, and taken back as nobody hears it: a replica repeats it to A
 line-any-server*   |line  |-DFAILOVER -DANY_SERVER -DT=2 -DG=1 -DONLY=ONE |fails|the old master's message believed after a join at the new one
 java-two           |java  |                                            |safe   |jobs over 2M + L before their stamp: one holder
 java-three         |java  |-DNJ=3                                      |safe   |three clients
