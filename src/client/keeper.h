@@ -55,6 +55,7 @@ typedef struct {
     bool listens;
     atomic_bool armed; /**< for any thread */
     tl_mono idle;      /**< no listener since then */
+    tl_mono moved; /**< when it last left a server that wasn't the one to listen to; ns 0: never */
 } tl_inbox;
 
 /** Something to report when no mutex is held. */
@@ -152,6 +153,8 @@ void tl__keeper_rejudge(tl_keeper *keeper);
 void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key,
                        tl_bytes token, tl_bytes of, bool armed);
 void tl__keeper_forget(tl_keeper *keeper, tl_listener *listener);
+/** The line is at this run of the server: listen there, if it is elsewhere as far as is known. */
+void tl__keeper_follow(tl_keeper *keeper, uint64_t run);
 /** What WAKE_GRANTED told of. */
 tl_grant tl__keeper_grant(tl_keeper *keeper, const tl_listener *listener);
 
@@ -160,6 +163,7 @@ void tl__keeper_rejudge_in(tl_keeper *keeper);
 void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key,
                           tl_bytes token, tl_bytes of, bool armed);
 void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
+void tl__keeper_follow_in(tl_keeper *keeper, uint64_t run);
 
 /** Tell what there is to report, on this thread. How many. */
 unsigned tl__keeper_dispatch(tl_keeper *keeper);

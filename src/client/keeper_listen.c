@@ -7,6 +7,7 @@
 #include "protocol/line.h"
 
 #define INBOX_IDLE_MS 30000 /* the next who waits needn't wait for a subscription */
+#define MOVE_AGAIN_MS 5000  /* something may lead subscriptions elsewhere on purpose */
 
 static void post_topic(tl_keeper *k, tl_bytes topic, unsigned flags) {
     for (tl_listener *l = k->listeners; l; l = l->next)
@@ -66,6 +67,24 @@ void tl__keeper_leave_inbox(tl_keeper *k, tl_mono now) {
     k->inbox.listens = false;
     atomic_store(&k->inbox.armed, false);
     tl__wakeup_forget(k->wakeup, inbox_of(k), now);
+}
+
+/* Who listens to an old master, a replica by now, is told of no error there, and of no grant: the new one finds that
+ * nobody listens. */
+void tl__keeper_follow_in(tl_keeper *k, uint64_t run) {
+    uint64_t heard = tl__wakeup_run(k->wakeup);
+    tl_mono now = tl__mono_now(), again = tl__mono_add_ms(k->inbox.moved, MOVE_AGAIN_MS);
+    if (heard == 0 || heard == run || (k->inbox.moved.ns != 0 && tl__mono_before(now, again)))
+        return;
+    k->inbox.moved = now;
+    tl__wakeup_leave(k->wakeup);
+    tl__keeper_wake(k);
+}
+
+void tl__keeper_follow(tl_keeper *k, uint64_t run) {
+    tl__keeper_lock(k);
+    tl__keeper_follow_in(k, run);
+    tl__keeper_unlock(k);
 }
 
 /* ---- topics ---------------------------------------------------------------------------------- */

@@ -29,6 +29,8 @@ static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
                                        run->machine->key, out->armed)
                 : tl__keeper_listen(k, l, out->topic, out->watched, out->token, run->machine->key,
                                     out->armed);
+    if (out->run)
+        run->in ? tl__keeper_follow_in(k, out->run) : tl__keeper_follow(k, out->run);
     if (ends)
         run->in ? tl__keeper_forget_in(k, l) : tl__keeper_forget(k, l);
 }

@@ -274,7 +274,7 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->lining = a->lining || begins;
     if (a->job.join && a->lining) {
         a->job.place = a->attempt.result.place;
-        a->run = e->run;
+        a->run = out->run = e->run;
     }
     if (is_given(a, e))
         return TL_END;

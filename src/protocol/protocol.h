@@ -25,7 +25,8 @@
  *     what is told once must be asked for anew; and armed false says that there may have been one, and
  *     that the next may not be told.
  *   - With `token` set the topic is an inbox: a message that grants the lock to this token is a TL_GRANTED,
- *     and one that says to look a TL_WOKEN.
+ *     and one that says to look a TL_WOKEN. out->run says which server is to tell it: listening elsewhere, as at
+ *     an old master, it begins anew.
  *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
  *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
  *   - It merges out->bracket into the anchor of the server that answered.
@@ -178,6 +179,7 @@ typedef struct {
     tl_bytes watched; /**< arm: n 0: no key */
     tl_bytes token;   /**< arm: the topic is an inbox; n 0: it isn't */
     bool armed; /**< arm, an inbox: its messages come in already, as it seems; told if they don't */
+    uint64_t run; /**< not 0: the inbox is to be listened to at this run of the server */
     tl_mono until;
     int64_t slack_ns; /**< TIMER may come so much later without harm */
     bool raised;      /**< this reply says that a script has raised the counter of `slot` */
@@ -207,6 +209,7 @@ static inline void tl__out_clear(tl_out *out) {
     out->until = TL_NEVER;
     out->slack_ns = 0;
     out->level = 0;
+    out->run = 0;
     out->sys_errno = 0;
     out->scratch_used = 0;
     out->words[0] = '\0';

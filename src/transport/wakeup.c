@@ -27,6 +27,7 @@ struct tl_wakeup {
     size_t asked_size;
     bool knocking; /* a connection is being made */
     bool confused; /* a reply made no sense; the next drive closes */
+    bool leaving;  /* another server is the one to listen to; so it does then */
     tl_mono now;   /* of the present drive */
     tl_mono heard; /* when something came last, or began to be waited for */
     tl_mono empty; /* since when there is no topic */
@@ -101,7 +102,7 @@ static void on_down(void *ctx, tl_bytes words) {
     tl_topic *topic;
     (void)words;
     w->said = w->answered = 0;
-    w->knocking = w->confused = false;
+    w->knocking = w->confused = w->leaving = false;
     for (topic = w->topics.first; topic; topic = topic->next)
         topic->asked = 0;
     tl__topics_begin(&w->topics);
@@ -277,6 +278,8 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
     tl__conn_drive(w->conn, now);
     if (w->confused)
         tl__conn_close(w->conn, "a malformed message to a subscriber", now);
+    else if (w->leaving)
+        tl__conn_close(w->conn, "another server is the one to listen to", now);
     else if (!tl__mono_before(now, close_at(w)))
         tl__conn_close(w->conn, "not needed", now);
     else if (tl__mono_before(now, silent_at(w)))
@@ -293,6 +296,10 @@ uint64_t tl__wakeup_run(const tl_wakeup *wakeup) {
     return tl__conn_run(wakeup->conn);
 }
 
+void tl__wakeup_leave(tl_wakeup *wakeup) {
+    wakeup->leaving = tl__conn_up(wakeup->conn);
+}
+
 bool tl__wakeup_up(const tl_wakeup *wakeup) {
     return tl__conn_up(wakeup->conn);
 }
@@ -307,7 +314,7 @@ short tl__wakeup_events(const tl_wakeup *wakeup) {
 
 tl_mono tl__wakeup_until(const tl_wakeup *wakeup) {
     const tl_mono at_once = {0};
-    if (wakeup->confused)
+    if (wakeup->confused || wakeup->leaving)
         return at_once;
     tl_mono at = tl__mono_min(close_at(wakeup), silent_at(wakeup));
     return tl__mono_min(at, tl__conn_until(wakeup->conn));

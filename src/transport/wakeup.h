@@ -56,6 +56,9 @@ int64_t tl__wakeup_id(const tl_wakeup *wakeup);
 /** Which run of which server sends the messages, where limits.ask_run; 0: unknown. */
 uint64_t tl__wakeup_run(const tl_wakeup *wakeup);
 
+/** Another server is the one to listen to: the next drive closes, and connects again by the server's name. */
+void tl__wakeup_leave(tl_wakeup *wakeup);
+
 /** Is the connection up? Then what isn't armed has been refused. */
 bool tl__wakeup_up(const tl_wakeup *wakeup);
 

@@ -130,6 +130,14 @@ TEST(a_holder_and_a_waiter_go_on_at_the_new_master) {
     ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
 }
 
+/* How many the server sends messages to. */
+static int inboxes(void) {
+    redisReply *names = real_redis_command(server, "PUBSUB CHANNELS tidelock:inbox:*");
+    int count = (int)names->elements;
+    freeReplyObject(names);
+    return count;
+}
+
 /* Who still listens at the old master hears there what the new one says to nobody. */
 TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {
     tl_lock *holder = make_lock(client_by_name(), KEY, TTL_MS);
@@ -146,6 +154,23 @@ TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {
         assert_false(atomic_load(&waiter->done));
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
     ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+}
+
+/* A subscription at the old master says nothing of the failover; who gives the lock at the new one asks who listens
+ * there. So who looks in line notices, and listens where it looks. */
+TEST(who_stands_in_line_comes_to_listen_at_the_new_master) {
+    tl_lock *holder = by_hand(client_by_name(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, TTL_MS), TL_FOREVER);
+    WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD tidelock:{" KEY "}:line") == 1);
+    for (int i = 0; i < 2; i++) {
+        fail_over();
+        WAIT_FOR(3 * SOON_MS, inboxes() == 1);
+    }
+    int64_t since_us = clock_us();
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+    assert_true(waiter->ended_us - since_us < 2500000); /* it was told */
 }
 
 /* The old master has lost its data: that it doesn't know the lock says nothing. */

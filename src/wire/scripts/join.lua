@@ -93,13 +93,13 @@ else
         place = string.format('%.0f', place)
     end
     redis.call('ZADD', L, place, entry)
-    redis.call('PEXPIRE', L, 3600000)
 end
-if not stands or s[7] ~= F then -- also where S has been evicted meanwhile
+redis.call('PEXPIRE', L, 3600000) -- a write in any case: what a replica knows may be old
+if s[7] ~= F then -- also where S has been evicted meanwhile
     redis.call('HMSET', S, 'line', F)
-    if redis.call('PTTL', S) < 3600000 then
-        redis.call('PEXPIRE', S, 5400000)
-    end
+end
+if redis.call('PTTL', S) < 3600000 then
+    redis.call('PEXPIRE', S, 5400000)
 end
 if not found then
     if s[6] == ARGV[6] then -- what was given to this inbox was in vain, but who asks is there
