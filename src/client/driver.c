@@ -78,6 +78,16 @@ static void answered(void *user, const tl_answer *answer) {
     advance(d, &e);
 }
 
+/* A cancel leaves what is in flight, and closes the connection. */
+static void tell_in_flight(const tl_drive *d, tl_event *e) {
+    const tl_conn *conn = d->in_flight > 0 ? d->pooled->conn : NULL;
+    if (e->kind != TL_CANCEL || !conn || !tl__conn_is_native(conn))
+        return;
+    e->native = true;
+    e->id = tl__conn_id(conn);
+    e->run = tl__conn_run(conn);
+}
+
 static void take_posts(tl_drive *d) {
     unsigned flags = tl__waiter_posts(d->waiter);
     tl_event e;
@@ -87,6 +97,7 @@ static void take_posts(tl_drive *d) {
             grant = tl__keeper_grant(&d->run.client->keeper, d->run.listener);
             e.grant = &grant;
         }
+        tell_in_flight(d, &e);
         advance(d, &e);
     }
 }

@@ -308,6 +308,15 @@ static void doubt(tl_acquisition *a, tl_mono harmless, bool killable) {
     a->uncertain = true;
 }
 
+/* A native take that is on its way ends with its connection. */
+static bool note_native(tl_acquisition *a, const tl_event *e) {
+    if (!e->native || e->id == 0)
+        return false;
+    a->kill_id = e->id;
+    a->kill_run = e->run;
+    return true;
+}
+
 /* No answer, or one that may pass: try again with the same token, at once if a first request got
  * lost, since it may have taken effect. */
 static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
@@ -334,11 +343,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     }
     if (r->code == TL_EBUSY)
         return busy(a, e, out);
-    bool killable = e->kind == TL_FAILED && e->native && e->maybe_sent && e->id != 0;
-    if (killable) {
-        a->kill_id = e->id;
-        a->kill_run = e->run;
-    }
+    bool killable = e->kind == TL_FAILED && e->maybe_sent && note_native(a, e);
     if (r->maybe && r->code == TL_EUNCERTAIN)
         doubt(a, r->harmless, killable);
     else if (r->maybe) {
@@ -528,7 +533,7 @@ static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->state == TAKING)
-        doubt(a, a->job.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER, false);
+        doubt(a, a->job.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER, note_native(a, e));
     keep_words(a, TL_LITERAL("cancelled"));
     return give_up(a, e, TL_ECANCELLED, out);
 }

@@ -150,8 +150,9 @@ typedef struct {
     uint64_t run; /**< REPLY: the run of the server that answered; 0: it isn't known */
     bool
         stale; /**< REPLY, native: too long after the counter was raised for its number to be believed */
-    bool native; /**< REPLY, FAILED: it was sent in its native form, to `run`, */
-    int64_t id;  /**< over the connection that the server knows by this number; 0: unknown */
+    bool
+        native; /**< REPLY, FAILED; CANCEL, what is in flight: it was sent in its native form, to `run`, */
+    int64_t id; /**< over the connection that the server knows by this number; 0: unknown */
     const tl_grant *grant; /**< GRANTED */
     bool maybe_sent;       /**< FAILED: some byte may have reached the server */
     tl_err why;            /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */

@@ -113,6 +113,9 @@ bool tl__conn_up(const tl_conn *conn);
  *  whichever connection survived it. */
 void tl__conn_raised(tl_conn *conn, tl_slot_tag slot, tl_mono sent);
 
+/** Did the request that was sent last go in its native form, and is it unanswered? */
+bool tl__conn_is_native(const tl_conn *conn);
+
 /** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
 int64_t tl__conn_id(const tl_conn *conn);
 

@@ -410,6 +410,10 @@ bool tl__conn_up(const tl_conn *conn) {
     return conn->state == TL_CONN_UP && !conn->broken && !conn->leaving;
 }
 
+bool tl__conn_is_native(const tl_conn *conn) {
+    return conn->slots.tail && conn->slots.tail->native;
+}
+
 int64_t tl__conn_id(const tl_conn *conn) {
     return conn->id;
 }

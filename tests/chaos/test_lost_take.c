@@ -128,6 +128,8 @@ TEST(a_request_held_up_on_its_way_takes_nothing_any_more) {
     assert_free_soon();
 }
 
+static int thaw(void **state);
+
 /* A native take carries no limit: before what it may have done is undone the connection that holds it is ended on
  * the server, so that it can't come later. */
 TEST(a_native_take_held_up_on_its_way_has_its_connection_ended) {
@@ -144,6 +146,31 @@ TEST(a_native_take_held_up_on_its_way_has_its_connection_ended) {
     assert_false(key_exists());
 }
 
+/* So it has when it is cancelled, which closes the connection without waiting. That the take was native is seen once
+ * it is executed; on a busy machine it may be too late for that. */
+TEST_WITH(a_native_take_that_is_cancelled_has_its_connection_ended, arena_set_up, thaw) {
+    tl_lock *lock = make_lock(hasty_client_behind_gate(), KEY, TTL_MS);
+    bool native = false;
+    for (int i = 0; i < 10 && !native; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        release_hastily(lock, KEY);
+        forget_executed();
+        const size_t passed = proxy_passed(gate, PROXY_REQUESTS);
+        real_redis_freeze(server);
+        acquiring *a = acquiring_begin(lock, TL_FOREVER);
+        WAIT_FOR(SOON_MS, proxy_passed(gate, PROXY_REQUESTS) > passed);
+        tl_lock_cancel(lock);
+        ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_ECANCELLED);
+        real_redis_thaw(server);
+        assert_free_soon();
+        native = has_executed("multi", 1);
+        if (native)
+            WAIT_FOR(SOON_MS, has_executed("client|kill", 1));
+        WAIT_FOR(SOON_MS, !key_exists());
+    }
+    assert_true(native);
+}
+
 TEST(a_take_confirmed_too_late_is_confirmed_again) {
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate)));
     tl_lock *lock = by_hand(client, 500);
@@ -157,8 +184,6 @@ TEST(a_take_confirmed_too_late_is_confirmed_again) {
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
     assert_belief_is_true(lock);
 }
-
-static int thaw(void **state);
 
 /* The reply to a cancelled take comes while the connection could be used for another lock. */
 TEST_WITH(a_late_reply_never_answers_the_wrong_question, arena_set_up, thaw) {

@@ -296,6 +296,27 @@ TEST(no_timer_is_asked_for_in_the_past) {
     }
 }
 
+TEST(a_native_take_that_is_cancelled_has_its_connection_ended_before_it_is_undone) {
+    for (int native = 0; native <= 1; native++) {
+        feed f;
+        begin(&f, 60000);
+        tl_event cancel = {.kind = TL_CANCEL, .native = native, .run = 1, .id = 7};
+        (void)feed_event(&f, cancel);
+        expect(&f, TL_DETACH, TL_ECANCELLED);
+        (void)feed_timer(&f);
+        if (native) {
+            feed_assert_asked(&f, "");
+            (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = m.ticket, .run = 1});
+            assert_string_equal(f.last.command[0].argv[1].p, "KILL");
+            assert_int_equal(strtol(f.last.command[0].argv[3].p, NULL, 10), 7);
+            (void)feed_reply_to(&f, m.ticket, "1");
+        }
+        feed_assert_asked(&f, "drop");
+        (void)feed_dropped(&f, 1);
+        assert_int_equal(f.status, TL_END);
+    }
+}
+
 /* The connection of the native take is ended on the server; what was sent over another one may still come. */
 TEST(a_killed_connection_ends_no_doubt_but_its_own) {
     feed f;
