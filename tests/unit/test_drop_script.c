@@ -94,6 +94,18 @@ TEST(a_release_of_what_the_sidecar_does_not_know_writes_no_more_than_the_deletio
     assert_int_equal(waiter.count, 1);
 }
 
+/* By a native take, which found out too late. */
+TEST(what_was_set_beside_a_sidecar_of_another_kind_is_released) {
+    for (int in_vain = 0; in_vain <= 1; in_vain++) {
+        (void)SAY(L("SET"), L(S), L("a stranger's"));
+        (void)SAY(L("SET"), L(K), L(TOKEN));
+        assert_int_equal(in_vain ? drop_in_vain("") : number_of(drop()), 1);
+        K_HOLDS(NULL);
+        holds("S", SAY(L("GET"), L(S)), "a stranger's");
+        assert_int_equal(number_of(SAY(L("PTTL"), L(S))), -1);
+    }
+}
+
 TEST(the_sidecar_of_another_is_left_as_it_is) {
     (void)SAY(L("HMSET"), L(S), L("token"), L(OTHER), L("spent"), L(THIRD), L("claim"), L("inbox"));
     (void)SAY(L("SET"), L(K), L(TOKEN));

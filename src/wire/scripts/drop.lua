@@ -14,7 +14,10 @@ local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
-local s = redis.call('HMGET', S, 'token', 'line')
+local s = redis.pcall('HMGET', S, 'token', 'line')
+if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
+    return {err = s.err .. ' (hmget)'}
+end
 local F, L, now = s[2], S .. ':line', nil
 if F and F ~= '' and redis.replicate_commands then
     redis.replicate_commands() -- before the first write
@@ -37,7 +40,7 @@ if s[1] == token then -- and so S is there, with a lifetime
 elseif ARGV[2] or not mine then
     local left = redis.call('PTTL', S)
     noted = redis.pcall('HMSET', S, 'spent', token)
-    if left < 3600000 then
+    if left < 3600000 and not noted.err then
         redis.pcall('PEXPIRE', S, 3600000)
     end
 end
