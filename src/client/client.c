@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "client/driver.h"
+#include "client/share.h"
 #include "ground/error.h"
 #include "ground/glob.h"
 #include "ground/options.h"
@@ -81,6 +82,7 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->server.drift_ppm = o->drift_ppm;
     client->wait_replicas = o->wait_replicas;
     client->wait_replicas_ms = o->wait_replicas_ms;
+    client->crowd = TL_CROWD;
     client->log = o->log;
     client->trace = o->trace && o->log;
     client->log_ctx = o->log_ctx;
@@ -201,6 +203,7 @@ void tl_client_close(tl_client *client) {
     if (client->upkeep)
         client->protocol->upkeep->end(client);
     tl__keeper_close(&client->keeper, client->attempt_ms);
+    tl__share_free(atomic_load(&client->share));
     tl__pool_free(client);
     free_client(client);
     errno = saved;
@@ -219,7 +222,7 @@ static tl_err ask(tl_client *client, void *state, tl_step step, const char *what
     tl_out out;
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
-    (void)tl__drive(client, &machine, NULL, &out);
+    (void)tl__drive(client, &machine, NULL, false, &out);
     return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
                         : TL_OK;
 }

@@ -1,6 +1,6 @@
 /*
  * What a client is inside: options, a pool of connections for callers that block, what is known of
- * the server, the local queue, and the keeper. Lock order: keeper.mutex, client.mutex, gate.mutex,
+ * the server, the local queue, and the keeper. Lock order: a share's mutex, keeper.mutex, client.mutex, gate.mutex,
  * keeper.posts_mutex, a waiter's mutex; none is held while blocking or during a callback of the caller's, but log and a
  * retry's next, which may not call back.
  */
@@ -16,7 +16,8 @@
 #include "protocol/protocol.h"
 #include "transport/conn.h"
 
-#define TL_POOLED_MAX 64  /**< connections of a client for callers that block */
+#define TL_POOLED_MAX 64 /**< connections of a client for callers that block */
+#define TL_CROWD 8
 #define TL_OWNER_SIZE 352 /**< "host pid service" */
 
 /** A pooled connection; used by one caller at a time. */
@@ -54,6 +55,12 @@ struct tl_client {
     char owner[TL_OWNER_SIZE];
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
     atomic_uint spinning;               /**< callers that wait for an answer without sleeping */
+    unsigned
+        crowd; /**< where so many callers ask at a time, who comes then shares a connection with others */
+    atomic_uint borrowed,
+        sharers;        /**< callers with a connection of their own, and with the shared one */
+    atomic_bool shares; /**< they have been so many */
+    _Atomic(struct tl_share *) share; /**< set once, under the mutex */
 
     tl_mutex mutex;       /**< for what follows */
     tl_cond pooled_freed; /**< or a waiter cancelled, who may wait for one */

@@ -4,16 +4,23 @@
  */
 #include "client/driver.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "client/run.h"
+#include "client/share.h"
 #include "ground/wait.h"
 
+/* While it has a share, whoever runs a step has the share's mutex. */
 typedef struct tl_drive {
     tl_run run;
     tl_waiter *waiter; /* NULL: nobody posts anything */
     tl_out *out;
-    tl_pooled *pooled;  /* while something is in flight */
+    tl_pooled *pooled; /* while something is in flight, either this */
+    tl_share *share;   /* or this */
+    tl_sharer sharer;
+    bool shares, cancelled;
+    tl_mono cancel_by;  /* cancelled: it must be told by then */
     unsigned in_flight; /* sends without an answer yet */
     unsigned answers;   /* so far */
     tl_status status;
@@ -27,7 +34,17 @@ static void refuse(tl_drive *d, tl_event refused) {
     advance(d, &refused);
 }
 
-static bool have_pooled(tl_drive *d, tl_mono by) {
+/* One that is in haste might end a connection that others use, for want of an answer. */
+static bool may_share(const tl_drive *d, tl_mono by, tl_mono now) {
+    return d->shares && !d->pooled && !d->share &&
+           tl__ms_until(now, by) >= d->run.client->attempt_ms / 2;
+}
+
+static bool have_conn(tl_drive *d, tl_mono by, tl_mono now) {
+    if (may_share(d, by, now))
+        d->share = tl__share_enter(d->run.client);
+    if (d->share)
+        return true;
     if (!d->pooled)
         d->pooled = tl__pool_take(d->run.client, d->waiter, by);
     if (!d->pooled)
@@ -37,23 +54,33 @@ static bool have_pooled(tl_drive *d, tl_mono by) {
     return true;
 }
 
+static tl_conn *conn_of(const tl_drive *d) {
+    return d->share ? tl__share_conn(d->share) : d->pooled ? d->pooled->conn : NULL;
+}
+
+/* A request would be written at once, to a server that was heard of lately. */
+static bool is_fresh(const tl_drive *d, tl_mono now) {
+    return d->share ? tl__conn_lively(conn_of(d), now) : tl__conn_fresh(conn_of(d), now);
+}
+
 static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
     static const char busy[] = "all connections are busy";
-    if (!have_pooled(d, send->by)) {
+    if (!have_conn(d, send->by, now)) {
         refuse(d, (tl_event){.kind = TL_FAILED,
                              .ticket = send->ticket,
                              .why = TL_EUNAVAILABLE,
                              .words = TL_LITERAL(busy)});
         return;
     }
-    if (send->count == 0 && tl__conn_fresh(d->pooled->conn, now)) {
+    if (send->count == 0 && is_fresh(d, now)) {
         tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
-        reached.run = tl__conn_run(d->pooled->conn);
+        reached.run = tl__conn_run(conn_of(d));
         advance(d, &reached); /* it has just been heard of: no need to have that confirmed */
         return;
     }
     tl__client_asked(d->run.client, now);
-    tl_err why = tl__conn_send(d->pooled->conn, send, NULL, now);
+    tl_err why = d->share ? tl__share_send(d->share, &d->sharer, send, now)
+                          : tl__conn_send(d->pooled->conn, send, NULL, now);
     if (why)
         refuse(d, tl__run_refused(send, why, now));
     else
@@ -62,8 +89,8 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
 
 static void advance(tl_drive *d, const tl_event *event) {
     d->status = tl__run_step(&d->run, event, d->out);
-    if (d->out->raised && d->pooled)
-        tl__conn_raised(d->pooled->conn, d->out->slot, event->sent);
+    if (d->out->raised && conn_of(d))
+        tl__conn_raised(conn_of(d), d->out->slot, event->sent);
     if (d->status == TL_GO && d->out->sends > 0)
         ask(d, &d->out->send, event->now);
 }
@@ -78,18 +105,36 @@ static void answered(void *user, const tl_answer *answer) {
     advance(d, &e);
 }
 
-/* A cancel leaves what is in flight, and closes the connection. */
+/* A cancel leaves what is in flight, and closes the connection; which of those on a shared one are native
+ * isn't known. */
 static void tell_in_flight(const tl_drive *d, tl_event *e) {
-    const tl_conn *conn = d->in_flight > 0 ? d->pooled->conn : NULL;
-    if (e->kind != TL_CANCEL || !conn || !tl__conn_is_native(conn))
+    const tl_conn *conn = d->in_flight > 0 ? conn_of(d) : NULL;
+    if (e->kind != TL_CANCEL || !conn || !(d->share || tl__conn_is_native(conn)))
         return;
     e->native = true;
     e->id = tl__conn_id(conn);
     e->run = tl__conn_run(conn);
 }
 
+static void answered_shared(tl_sharer *sharer, const tl_answer *answer) {
+    answered((char *)sharer - offsetof(tl_drive, sharer), answer);
+}
+
+/* What is asked for on a shared connection is carried out whoever waits for it: whoever is cancelled
+ * had better wait until it is, for a moment, than undo what is only about to be done. */
+static unsigned defer_cancel(tl_drive *d, unsigned flags) {
+    tl_mono now = tl__mono_now();
+    if (flags & TL_WAKE_CANCEL && !d->cancelled) {
+        d->cancelled = true;
+        d->cancel_by = tl__mono_add_ms(now, d->run.client->attempt_ms / 4);
+    }
+    flags = d->cancelled ? flags | TL_WAKE_CANCEL : flags;
+    bool defer = d->share && d->in_flight > 0 && tl__mono_before(now, d->cancel_by);
+    return defer ? flags & ~(unsigned)TL_WAKE_CANCEL : flags;
+}
+
 static void take_posts(tl_drive *d) {
-    unsigned flags = tl__waiter_posts(d->waiter);
+    unsigned flags = defer_cancel(d, d->waiter ? tl__waiter_posts(d->waiter) : 0);
     tl_event e;
     while (d->status == TL_GO && tl__run_posted(&flags, &e)) {
         tl_grant grant;
@@ -141,16 +186,30 @@ static bool spin(tl_drive *d) {
     return there;
 }
 
-static void once(tl_drive *d) {
-    if (!spin(d))
-        await(d);
-    if (d->status == TL_GO && d->waiter)
+static void look_around(tl_drive *d) {
+    if (d->status == TL_GO)
         take_posts(d);
     if (d->status != TL_GO || d->out->until.ns == INT64_MAX)
         return;
     tl_event e = {.kind = TL_TIMER, .now = tl__mono_now()};
     if (!tl__mono_before(e.now, d->out->until))
         advance(d, &e);
+}
+
+static void once(tl_drive *d) {
+    if (!spin(d))
+        await(d);
+    look_around(d);
+}
+
+static void share(tl_drive *d) {
+    while (d->status == TL_GO && d->in_flight > 0) {
+        tl_mono by = d->cancelled ? d->cancel_by : TL_NEVER;
+        tl__share_await(d->share, &d->sharer, tl__mono_min(d->out->until, by));
+        look_around(d);
+    }
+    tl__share_leave(d->share, &d->sharer);
+    d->share = NULL;
 }
 
 static void give_pooled_back(tl_drive *d) {
@@ -161,17 +220,24 @@ static void give_pooled_back(tl_drive *d) {
     d->pooled = NULL;
 }
 
-tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, tl_out *out) {
-    tl_drive d = {.run = {.client = client, .machine = machine}, .out = out};
+tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
+                    tl_out *out) {
+    tl_drive d = {.run = {.client = client, .machine = machine}, .out = out, .shares = shares};
     tl_event start = {.kind = TL_START, .now = tl__mono_now()};
     d.waiter = waiter;
     d.run.listener = waiter ? &waiter->listener : NULL;
+    d.sharer = (tl_sharer){.answered = answered_shared, .waiter = waiter};
     advance(&d, &start);
     while (d.status == TL_GO) {
         if (d.in_flight == 0)
             give_pooled_back(&d);
-        once(&d);
+        if (d.share)
+            share(&d);
+        else
+            once(&d);
     }
+    if (d.share)
+        tl__share_leave(d.share, &d.sharer);
     give_pooled_back(&d);
     return d.status;
 }

@@ -7,7 +7,9 @@
 #include "client/client.h"
 
 /** Run until TL_END or TL_DETACH, which it returns; out->words then tells of a failure. waiter: for
- *  wake-ups and cancelling; may be NULL. */
-tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, tl_out *out);
+ *  wake-ups and cancelling; may be NULL. shares: steps may be run by other threads that wait here, and it pins no
+ *  connection. */
+tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
+                    tl_out *out);
 
 #endif

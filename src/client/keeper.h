@@ -26,7 +26,8 @@ enum {
     TL_WAKE_CANCEL = 8,
     TL_WAKE_WATCHED = 16,
     TL_WAKE_UNWATCHED = 32,
-    TL_WAKE_GRANTED = 64
+    TL_WAKE_GRANTED = 64,
+    TL_WAKE_ANSWERED = 128 /**< no event: whoever sleeps finds the answer by itself */
 };
 
 /** Somebody who listens to a topic. */

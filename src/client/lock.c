@@ -158,6 +158,13 @@ void tl_lock_cancel(tl_lock *lock) {
     tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
 }
 
+/* A strategy of the caller's own is asked on his own thread; for WAIT and for transactions a connection has to be
+ * one's own. */
+static bool may_share(const tl_lock *lock) {
+    bool plain = lock->protocol == &tl__protocol_token || lock->protocol == &tl__protocol_plain;
+    return plain && lock->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0;
+}
+
 /* What it came to, on the caller's thread. */
 static tl_err end_acquire(const tl_acquiring *m, const tl_out *out, tl_error *err) {
     tl_lock *lock = m->lock;
@@ -186,7 +193,7 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_
     tl__lock_acquire_init(&m, lock, wait_ms, &waiter->listener);
     const tl_machine all = {&m, tl__lock_acquire_step, "acquire", lock->name->key};
     const tl_machine rest = {&m.ask, tl__acquire_step, "acquire", lock->name->key};
-    if (tl__drive(c, &all, waiter, &out) == TL_DETACH)
+    if (tl__drive(c, &all, waiter, may_share(lock), &out) == TL_DETACH)
         tl__keeper_detach(&c->keeper, &rest, sizeof m.ask, TL_TIMER, tl__name_hold(lock->name),
                           tl__name_release);
     return end_acquire(&m, &out, err);
@@ -222,7 +229,7 @@ static tl_err settle(tl_lock *lock, tl_op op, int64_t ttl_ms, tl_settle *s, tl_o
     tl__settle_init(s, &job, op, believed, tl__client_seed(lock->client));
     const tl_machine machine = {s, tl__settle_step, op == TL_RELEASE ? "release" : "extend",
                                 lock->name->key};
-    if (tl__drive(c, &machine, NULL, out) == TL_DETACH)
+    if (tl__drive(c, &machine, NULL, may_share(lock), out) == TL_DETACH)
         tl__keeper_detach(&c->keeper, &machine, sizeof *s, TL_TIMER, tl__name_hold(lock->name),
                           tl__name_release);
     return s->result.code;

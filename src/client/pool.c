@@ -68,6 +68,7 @@ tl_pooled *tl__pool_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
     tl__mutex_unlock(&client->mutex);
     if (!may)
         return NULL;
+    atomic_fetch_add(&client->borrowed, 1);
     if (pooled) {
         tl_mono now = tl__mono_now();
         if (tl__ns_until(pooled->idle_since, now) > STALE_NS)
@@ -79,6 +80,7 @@ tl_pooled *tl__pool_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
         tl__mutex_lock(&client->mutex);
         client->pooled_made--;
         tl__mutex_unlock(&client->mutex);
+        atomic_fetch_sub(&client->borrowed, 1);
     }
     return pooled;
 }
@@ -86,6 +88,7 @@ tl_pooled *tl__pool_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
 void tl__pool_give(tl_pooled *pooled, bool broken) {
     tl_client *client = pooled->client;
     pooled->user = NULL;
+    atomic_fetch_sub(&client->borrowed, 1);
     if (broken)
         free_pooled(pooled);
     else

@@ -7,7 +7,8 @@
  * Answers come through the callback, from within tl__conn_drive or tl__conn_free only, in the order
  * of the requests. Each request is answered exactly once. A request whose limit passes is answered
  * FAILED at once; its reply, should it come, is thrown away; and when the oldest request is overdue
- * the connection is closed, so that a late reply never meets another question. A lost connection
+ * the connection is closed, so that a late reply never meets another question. (limits.patience_ms: later, as others
+ * are not to suffer from one that is in haste.) A lost connection
  * fails the requests that were sent; those of which nothing was sent wait for the next connection
  * when this one had served before, and fail with it otherwise. The next request connects again:
  * at once after a connection that had served, else after a back-off.
@@ -73,7 +74,10 @@ typedef struct {
     bool ask_run;       /**< tl__conn_run; a server that doesn't tell is fine */
     bool ask_id;        /**< tl__conn_id */
     bool no_time;       /**< don't ask for the TIME: the server's clock stays unknown */
-    bool subscriber;    /**< tl__conn_say only, and every reply is a push */
+    int64_t
+        patience_ms; /**< shared: requests are written by the next drive only, and one whose own limit has passed
+                              doesn't end the connection before the server has had it for so long; 0: it isn't */
+    bool subscriber; /**< tl__conn_say only, and every reply is a push */
     size_t
         line_most; /**< subscriber: replies are of one line, of which so many bytes are kept; 0: all */
 } tl_conn_limits;
@@ -92,6 +96,9 @@ void tl__conn_free(tl_conn *conn);
  *  connection is up (so a machine reaches a server before it says anything; see protocol.h).
  *  TL_ENOMEM when it can't be queued: then no answer comes. */
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now);
+
+/** Nobody wants the answers to the requests of this cookie any more. One of which nothing was written isn't. */
+void tl__conn_forget(tl_conn *conn, const void *cookie);
 
 /** Subscriber mode: queue a command that expects no answer of its own; connects when down, and is
  *  forgotten when that fails or the connection is lost. */
@@ -127,6 +134,8 @@ uint64_t tl__conn_bytes(const tl_conn *conn);
 
 /** Idle, and heard of so lately that it is taken for alive: a request would be written at once. */
 bool tl__conn_fresh(const tl_conn *conn, tl_mono now);
+/** The same, though requests may be outstanding. */
+bool tl__conn_lively(const tl_conn *conn, tl_mono now);
 
 /** The descriptor to poll, which may change with each drive; -1: none at present. */
 int tl__conn_fd(const tl_conn *conn);

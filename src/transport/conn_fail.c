@@ -151,6 +151,13 @@ static void give_up(tl_conn *c, tl_slot *s, tl_slot *before) {
     c->calls.answer(c->calls.ctx, &a);
 }
 
+/* When the connection is given up for want of a reply to its oldest request. */
+static tl_mono overdue_at(const tl_conn *c, const tl_slot *s) {
+    if (c->limits.patience_ms == 0 || tl__slot_unsent(s))
+        return s->by;
+    return tl__mono_max(s->by, tl__mono_add_ms(s->sent, c->limits.patience_ms));
+}
+
 void tl__conn_expire(tl_conn *conn, tl_mono now) {
     tl_conn *c = conn;
     if (tl__mono_before(now, c->soonest))
@@ -162,15 +169,18 @@ void tl__conn_expire(tl_conn *conn, tl_mono now) {
         bool counts = !s->given_up || s == c->slots.head;
         bool late = counts && !tl__mono_before(now, s->by);
         bool pinned = s->pin && s->pin->closes; /* without it a transaction stays open */
-        if (late && s == c->slots.head && (!tl__slot_unsent(s) || pinned || s->given_up)) {
+        bool ends = s == c->slots.head && (!tl__slot_unsent(s) || pinned || s->given_up);
+        if (late && ends && !tl__mono_before(now, overdue_at(c, s))) {
             tl__conn_lose_late(c, tl__slot_unsent(s) ? "not sent" : "no reply", limit_ms_of(s));
             return;
         }
         bool goes = late && tl__slot_unsent(s);
-        if (late)
+        if (late && !s->given_up)
             give_up(c, s, before);
-        else if (counts)
+        if (counts && !late)
             c->soonest = tl__mono_min(c->soonest, s->by);
+        else if (counts && !goes && s == c->slots.head)
+            c->soonest = tl__mono_min(c->soonest, overdue_at(c, s));
         if (!goes) {
             before = s;
             next = s->next; /* an answer may have sent more */

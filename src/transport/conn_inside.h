@@ -12,7 +12,7 @@
 #include "transport/slot.h"
 #include "transport/stream.h"
 
-#define TL_RAISED_MAX 16
+#define TL_RAISED_MAX 128
 
 /** When a slot's counter was raised last. */
 typedef struct {

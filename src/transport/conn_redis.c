@@ -167,7 +167,7 @@ static void head_again(tl_conn *c) {
     if (!s || !s->given_up)
         return;
     s->by = tl__mono_add_ns(c->now, tl__ns_until(s->queued, s->by));
-    s->queued = c->now;
+    s->queued = s->sent = c->now;
     c->soonest = tl__mono_min(c->soonest, s->by);
 }
 
@@ -348,7 +348,7 @@ static bool is_stale(const tl_conn *c, tl_mono now) {
 static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
     bool idle = tl__conn_idle(c);
     tl__conn_enqueue(c, s);
-    if (!idle)
+    if (!idle || c->limits.patience_ms > 0)
         return;
     c->stale = is_stale(c, now);
     c->broken = !c->stale && !write_slots(c);
@@ -396,6 +396,20 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     return TL_OK;
 }
 
+void tl__conn_forget(tl_conn *conn, const void *cookie) {
+    tl_slot *s = conn->slots.head, *before = NULL;
+    while (s) {
+        tl_slot *next = s->next;
+        if (s->cookie == cookie && tl__slot_unsent(s)) {
+            tl__slot_free(&conn->slots, tl__slots_cut(&conn->slots, before));
+        } else {
+            s->given_up = s->given_up || s->cookie == cookie;
+            before = s;
+        }
+        s = next;
+    }
+}
+
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
     tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, now);
     if (!s)
@@ -428,6 +442,10 @@ uint64_t tl__conn_bytes(const tl_conn *conn) {
 
 bool tl__conn_idle(const tl_conn *conn) {
     return tl__conn_up(conn) && !conn->slots.head;
+}
+
+bool tl__conn_lively(const tl_conn *conn, tl_mono now) {
+    return tl__conn_up(conn) && !is_stale(conn, now);
 }
 
 bool tl__conn_fresh(const tl_conn *conn, tl_mono now) {

@@ -78,11 +78,19 @@ static bool is_waiting(tl_lock *lock) {
     return is;
 }
 
+static int64_t often(uint32_t attempt, int64_t waited_ms, void *ctx) {
+    (void)attempt, (void)waited_ms, (void)ctx;
+    return 10;
+}
+
+/* One that has a strategy of its own wants a connection of its own, too. */
 TEST(a_cancel_ends_the_wait_for_a_connection) {
     tl_pooled *lines[TL_POOLED_MAX];
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .connect_ms = 60000));
-    tl_lock *lock = make_lock(client, KEY, TTL_MS);
+    tl_lock *lock = make_lock_with(
+        client, KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .retry = TL_RETRY_CUSTOM, .retry_next = often));
     for (int i = 0; i < TL_POOLED_MAX; i++) {
         lines[i] = tl__pool_take(client, NULL, tl__mono_now());
         assert_non_null(lines[i]);

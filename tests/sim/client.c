@@ -58,6 +58,8 @@ static void open_client(sim_world *w, sim_client *c, sim_kind kind, bool dispatc
     tl_err code = tl_client_open(&o, &c->handle, &err);
     (void)sim_enter();
     w->stats.clients++;
+    if (c->handle && f->crowds)
+        c->handle->crowd = 0;
     if (code) {
         c->handle = NULL;
         sim_fail(w, SIM_ALL, "a client is refused: %s", err.message);

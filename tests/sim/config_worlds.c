@@ -99,8 +99,15 @@ static void draw_stays(sim_config *c) {
     c->stays = one_of(&random, 2) && fails_over;
 }
 
+/* Some have what takes many callers otherwise. */
+static void draw_crowds(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x63726f776473);
+    c->crowds = one_of(&random, 3);
+}
+
 void sim_config_worlds(sim_config *c) {
     uint64_t random = c->seed ^ UINT64_C(0x776f726c6473);
+    draw_crowds(c);
     draw_clocks(c, &random);
     draw_distances(c, &random);
     draw_promoted(c, &random);

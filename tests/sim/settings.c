@@ -73,6 +73,7 @@ static const setting settings[] = {
     SETTING("slots", slots, 1),
     SETTING("touches", touches, 1),
     SETTING("mute", mute, 1),
+    SETTING("crowds", crowds, 1),
     SETTING("spare", spare_ms, 1),
 };
 

@@ -220,8 +220,8 @@ ssize_t tl__socket_send(int fd, const char *from, size_t n) {
 /* Is it executed at all? What was sent before the client closed may be, long afterwards. */
 static bool is_lost(sim_world *w, sim_socket *s) {
     const sim_server *server = &w->server[s->server];
-    if (s->epoch != server->epoch || !server->up || !s->session ||
-        s->withheld || (s->fd < 0 && s->dropped))
+    if (s->epoch != server->epoch || !server->up || !s->session || s->withheld ||
+        (s->fd < 0 && s->dropped))
         return true;
     if (w->now > s->never_after) { /* against what is assumed: it and what follows never come */
         w->stats.kept_away++;

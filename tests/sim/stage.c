@@ -4,6 +4,7 @@
  */
 #include "stage.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,6 +217,8 @@ void play_open(int i, bool dispatch) {
     (void)enter("tl_client_open", -1);
     tl_err code = tl_client_open(&o, &stage.client[i], &err);
     play_must(code == TL_OK, "a client is refused");
+    if (stage.w->cfg.crowds || stage.play->by_pool)
+        stage.client[i]->crowd = stage.play->by_pool ? UINT_MAX : 0;
     leave("tl_client_open", -1, code);
 }
 

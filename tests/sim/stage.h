@@ -24,6 +24,7 @@ typedef struct sim_play {
     sim_ns within;                        /**< it takes no longer, but for being held up */
     bool to_the_end;                      /**< what frees and closes is chosen, too */
     bool by_name;                         /**< the server's name is looked up */
+    bool by_pool;           /**< it is about pooled connections: it says nothing of a crowd */
     bool spoilt;            /**< somebody deletes keys, cuts connections or loses replies in it */
     unsigned all, all_long; /**< all runs with at most so many switches; and in a long test */
     unsigned drawn;         /**< runs that are drawn */

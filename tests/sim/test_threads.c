@@ -3,6 +3,7 @@
  * with a few switches are gone through, others are drawn.
  *
  *   PLAY=name       only this one; with CHOICES="12:1 40:2" one run of it, with its story
+ *   CROWD=1         with a client whose callers share a connection, as those of a crowd do
  *   THREADS=long    more of them: some minutes
  *   V=1             how many runs there were
  *
@@ -27,9 +28,17 @@
 #define SLOWER 1
 #endif
 
+#define PLAYS_MAX 128
 #define TURNINGS_MAX 9 /* of a run that is drawn */
 
+/* Each play, and each among callers that share. */
+typedef struct {
+    const sim_play *play;
+    bool crowd;
+} showing;
+
 static sim_world *world;
+static bool crowd; /* of the present one */
 
 static int set_up(void **state) {
     (void)state;
@@ -53,6 +62,7 @@ static bool is_long(void) {
 static sim_result run(const sim_play *play, bool tell) {
     sim_config c;
     sim_stage_config(&c, play);
+    c.crowds = crowd;
     world->play = play;
     return sim_run(world, &c, tell, NULL);
 }
@@ -85,15 +95,15 @@ static void explain(const sim_play *play) {
     shrink(play, text);
     sim_result r = run_as(play, text, true);
     sim_print_story(world, stdout);
-    fail_msg("%s: %s: PLAY=%s CHOICES='%s'", play->name, r.failed ? r.what : "not again",
-             play->name, text);
+    fail_msg("%s: %s: PLAY=%s%s CHOICES='%s'", play->name, r.failed ? r.what : "not again",
+             play->name, crowd ? " CROWD=1" : "", text);
 }
 
 /* ---- all of them, and some --------------------------------------------------------------------------- */
 
 static void go_through(const sim_play *play) {
     unsigned most = is_long() ? play->all_long : play->all;
-    if (SLOWER > 1 && most > 1)
+    if ((SLOWER > 1 || crowd) && !is_long() && most > 1)
         most = 1;
     for (unsigned times = 0; times <= most; times++) {
         uint64_t runs = 0;
@@ -120,7 +130,9 @@ static void draw(const sim_play *play) {
 }
 
 static void test_play(void **state) {
-    const sim_play *play = *state;
+    const showing *s = *state;
+    const sim_play *play = s->play;
+    crowd = s->crowd;
     const char *choices = getenv("CHOICES");
     if (choices) {
         sim_result r = run_as(play, choices, true);
@@ -136,6 +148,7 @@ static void test_play(void **state) {
 static void test_repeated(void **state) {
     char text[SIM_CHOICES_TEXT];
     (void)state;
+    crowd = false;
     for (unsigned i = 0; i < sim_play_count; i++)
         for (uint64_t seed = 1; seed <= 20; seed++) {
             sim_choices_draw(world->choices, seed, 4);
@@ -147,12 +160,23 @@ static void test_repeated(void **state) {
 }
 
 int main(void) {
-    const char *only = getenv("PLAY");
-    for (unsigned i = 0; i < sim_play_count; i++)
-        if (!only || strcmp(only, sim_plays[i]->name) == 0)
-            tests_add((tests_entry){.name = sim_plays[i]->name,
-                                    .run = test_play,
-                                    .state = (void *)(uintptr_t)sim_plays[i]});
+    const char *only = getenv("PLAY"), *crowds = getenv("CROWD");
+    static showing all[2 * PLAYS_MAX];
+    static char names[PLAYS_MAX][64];
+    for (unsigned i = 0; i < sim_play_count && i < PLAYS_MAX; i++) {
+        const char *name = sim_plays[i]->name;
+        if (only && strcmp(only, name) != 0)
+            continue;
+        (void)snprintf(names[i], sizeof names[i], "%s_in_a_crowd", name);
+        for (unsigned k = 0; k < 2; k++) {
+            all[2 * i + k] = (showing){sim_plays[i], k == 1};
+            if (k == 1 && sim_plays[i]->by_pool)
+                continue;
+            if (!crowds || (*crowds == '1') == (k == 1))
+                tests_add((tests_entry){
+                    .name = k ? names[i] : name, .run = test_play, .state = &all[2 * i + k]});
+        }
+    }
     if (!only)
         tests_add((tests_entry){.name = "a_run_is_repeated_by_its_choices", .run = test_repeated});
     return tests_run_group("tests", 0, set_up, tear_down);

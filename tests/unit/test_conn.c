@@ -236,6 +236,71 @@ TEST(a_given_up_request_gets_its_time_again) {
     world_close(&w);
 }
 
+/* ---- shared ------------------------------------------------------------------------------------ */
+
+#define PATIENCE_MS 1000
+
+static void open_shared(conn_world *w) {
+    world_open_with(w, "", "",
+                    (tl_conn_limits){.connect_ms = CONNECT_MS, .patience_ms = PATIENCE_MS});
+    world_serve(w);
+}
+
+TEST(a_shared_connection_outlives_a_request_in_haste) {
+    conn_world w;
+    open_shared(&w);
+    assert_int_equal(world_try(&w, 1, "GET k", 100), TL_OK);
+    assert_int_equal(world_try(&w, 2, "GET k", 5000), TL_OK);
+    peer_expect(&w.peer, GET_K GET_K);
+    world_pass_ms(&w, 100);
+    world_drive(&w);
+    assert_int_equal(w.seen, 2);
+    seen_failed(&w, 1, 1, true, TL_EUNAVAILABLE, ": no reply in 100 ms");
+    assert_true(tl__conn_until(w.conn).ns >
+                world_now(&w).ns); /* it isn't looked at at once again */
+    world_pass_ms(&w, PATIENCE_MS - 101);
+    world_drive(&w);
+    assert_true(tl__conn_up(w.conn));
+    peer_send(&w.peer, "+one\r\n+two\r\n");
+    world_await(&w, 3);
+    seen_ok(&w, 2, 2, "two");
+    assert_int_equal(world_try(&w, 3, "GET k", 100), TL_OK);
+    peer_expect(&w.peer, GET_K);
+    world_pass_ms(&w, PATIENCE_MS);
+    world_drive(&w);
+    assert_int_equal(w.downs, 1);
+    seen_failed(&w, 3, 3, true, TL_EUNAVAILABLE, "");
+    world_close(&w);
+}
+
+TEST(what_is_left_at_a_shared_connection_is_written_together_by_the_next_drive) {
+    conn_world w;
+    open_shared(&w);
+    world_ask(&w, 1, "GET k");
+    world_ask(&w, 2, "GET k");
+    assert_true((tl__conn_events(w.conn) & POLLOUT) != 0); /* nothing has been yet */
+    peer_expect(&w.peer, GET_K GET_K);
+    peer_send(&w.peer, "+one\r\n+two\r\n");
+    world_await(&w, 3);
+    world_close(&w);
+}
+
+TEST(of_a_request_that_nobody_wants_nothing_is_written_or_told) {
+    conn_world w;
+    open_shared(&w);
+    world_ask(&w, 1, "GET k");
+    peer_expect(&w.peer, GET_K);
+    world_ask(&w, 2, "GET other");
+    tl__conn_forget(w.conn, &w);
+    world_ask(&w, 3, "GET k");
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+one\r\n+three\r\n");
+    world_await(&w, 2);
+    seen_ok(&w, 1, 3, "three");
+    assert_true(tl__conn_idle(w.conn));
+    world_close(&w);
+}
+
 TEST(a_reply_that_is_there_at_the_limit_counts) {
     conn_world w;
     world_open(&w);
