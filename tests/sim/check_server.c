@@ -223,6 +223,7 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
         sim_fail(w, key, "token %u takes %s over a connection that has been ended",
                  (unsigned)number, k->name);
     t->native = true;
+    t->since = w->now;
     t->orphan = t->dropped || t->promise == SIM_MOVED_ON;
     t->low = fence <= k->fence;
     k->fence = t->low ? k->fence : fence;
@@ -358,6 +359,26 @@ static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *re
     w->token[number].stays = refused && w->token[number].joined > 0;
 }
 
+static uint64_t hash_of(tl_bytes text) {
+    return text.n > 0 ? sim_hash_words(false, 0, &text, 1) : 0;
+}
+
+/* Whoever asks for that inbox is there after all, and who drops what was given to it gives it back. */
+uint64_t sim_check_claim(sim_world *w, const sim_request *m) {
+    fake_redis *r = w->server[m->socket->server].r;
+    tl_bytes claim = {0}, token = {0};
+    int key = m->is_script && m->argc > m->nkeys ? sim_key_named(w, m->argv[0]) : -1;
+    bool joins = m->is_script && m->script == TL_SCRIPT_JOIN && m->argc > 9;
+    bool drops = m->is_script && m->script == TL_SCRIPT_DROP;
+    if (key < 0 || (!joins && !drops && m->script != TL_SCRIPT_TAKE))
+        return 0;
+    (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("claim"), &claim);
+    (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token);
+    bool comes = (joins && tl__bytes_eq(m->argv[9], claim)) ||
+                 (drops && tl__bytes_eq(m->argv[m->nkeys], token));
+    return comes ? 0 : hash_of(claim);
+}
+
 /* ---- the line ------------------------------------------------------------------------------------ */
 
 /* Whoever stands there with an earlier ticket, and is heard, is given the lock before. Where messages are forbidden nobody
@@ -403,6 +424,9 @@ static void granted(sim_world *w, const sim_request *m, int key) {
                             sim_token_number(w, m->argv[m->nkeys]) != number;
     sim_check_taken(w, &given, number, (int64_t)fence, (tl_bytes){0}, (tl_bytes){0}, key);
     t->bound = true;
+    if (m->claim && t->inbox == m->claim && !given.has)
+        sim_fail(w, key, "token %u is given %s, though its inbox has let it lapse",
+                 (unsigned)number, w->key[key].name);
     if (!given.has)
         check_order(w, number, key);
 }
@@ -418,6 +442,7 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
         return;
     w->stats.joins++;
     t->joined = (int32_t)numbers;
+    t->inbox = hash_of(m->argv[9]);
     if (tl__reply_int(tl__reply_item(reply, 6), &ticket))
         t->ticket = ticket;
     granted(w, m, key);

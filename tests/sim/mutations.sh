@@ -54,15 +54,19 @@ drop-not-announced       | wire/scripts/drop.lua | prompt | 200  | s/    redis.p
 native-beyond-window     | protocol/protocol_token.c,transport/conn_redis.c | | 40000 | s/    if (e->stale || /    if (/; s/return tl__ns_until(at, now) < TL_RAISED_MS.*/return at.ns <= now.ns;/; s/last >= now.lo - BEHIND_US \&\& //
 native-though-s-binds    | protocol/protocol_token.c | deleted-by-hand | 2000 | s/left_us > 0 || is_line(s)/is_line(s)/; s/ \&\&$/\&\&/; s/           last > number_of(tl__reply_item(s, S_FENCE));/           true;/
 native-not-above-s       | protocol/protocol_token.c | | 20000 | s/           last > number_of(tl__reply_item(s, S_FENCE));/           true;/; s/last >= now.lo - BEHIND_US \&\& //
+native-behind-the-clock  | protocol/protocol_token.c | | 2000 | s/last >= now.lo - BEHIND_US \&\& //
+native-over-any-connection | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/    return memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 .*/    (void)r;\n    return now.ns > 0;/; s/s->raised = native ? raised_at(conn, send->slot)->at : now;/s->raised = now;/; s/last >= now.lo - BEHIND_US \&\& //
+native-in-any-slot       | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 \&\& //; s/(a \* 31U + b \* 7U + d) % TL_RAISED_MAX/0 * (a + b + d)/; s/last >= now.lo - BEHIND_US \&\& //
 native-ended-elsewhere   | protocol/acquire.c | | 40000 | s/ \&\& e->run != 0 \&\& e->run == a->kill_run;/;/
 first-renewal-late       | protocol/renew.c | | 20000 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
 grant-of-another-run     | protocol/line.c | | 20000 | s/^        grant->run != run || /        /
-grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | s/^            heard\[inbox\] = .*/            heard[inbox] = true/; s/^            mute = not asks and type(redis.pcall(/            local said = asks or redis.pcall(/; s/%.0f %d %d %s', token, last - numbers + 1, now, lease, others, K))) == 'table'/%.0f %d %d %s', token, last - numbers + 1, now, lease, others, K))\n            mute = type(said) == 'table'/; /PUBLISH/,/return token/s/if not mute then/if not mute and said ~= 0 then/
+grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | s/^            heard\[inbox\] = .*/            heard[inbox] = true/; s/^            mute = not asks and type(redis.pcall(/            local said = asks or redis.pcall(/; s/ others) \.\. K)) == 'table'/ others) .. K)\n            mute = type(said) == 'table'/; /'grant /,/return token/s/if not mute then/if not mute and said ~= 0 then/
 grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 || left_us > lease_us/false/; s/tl__mono_min(by_server, by_arrival)/by_arrival/
 line-drop-not-remembered | wire/scripts/drop.lua | | 5000 | s/'spent', token/'spent', 'x'/
+leave-keeps-the-granted  | wire/scripts/drop.lua | | 2000 | s/^local mine = found and .*/local claim = redis.call('HGET', S, 'claim')\nlocal mine = found and (not claim or claim == '') and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))/
 late-look-told-the-last  | wire/scripts/join.lua | | 8000 | s/^    fence = last - ARGV\[5\] + 1/    fence = last/
 known-take-counts-back   | wire/scripts/take.lua | | 30000@5018544 | s/^    if numbers > 1 and value == token then/    if false then/
 # acquiring

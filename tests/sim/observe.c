@@ -164,6 +164,27 @@ static sim_lease lease_of(const tl_run *run, const machine *m, const sim_lease *
 #endif
 }
 
+/* S is to know of a lock a second after a native take, however long it lasts. */
+static void check_first_renewal(sim_world *w, const sim_lock *l, uint32_t number) {
+    const sim_token *t = &w->token[number];
+    const sim_host *h = w->thread->host;
+    sim_ns most = 2 * SIM_MS * 1000 + w->cfg.attempt_ms * SIM_MS;
+    bool held_up = h->stalled > t->since || w->cfg.fault[SIM_STARVE] || w->cfg.fault[SIM_STALE];
+    if (l && t->native && !t->bound && t->since > 0 && !held_up && w->now - t->since > most)
+        sim_fail(w, l->key, "%s is renewed for the first time %lld ms after it was taken",
+                 l->actor->name, (long long)((w->now - t->since) / SIM_MS));
+}
+
+/* A message is worth something to one whom the same run of a server has told that it stands in line. */
+static void check_grant(sim_world *w, const machine *m, const tl_acquisition *a) {
+    bool by_message = m->result->code == TL_OK && a->grant.fence > 0 &&
+                      m->result->fence == a->grant.fence && m->result->proof.unbound;
+    if (by_message && a->grant.run != a->run)
+        sim_fail(w, SIM_ALL,
+                 "host %c believes what another server says than that at which it waits",
+                 w->thread->host->name);
+}
+
 static void note_asked(sim_world *w, const tl_run *run, const machine *m, const tl_event *e,
                        const tl_out *out) {
     sim_host *h = w->thread->host;
@@ -171,6 +192,8 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
     sim_lock *l = lock_of(w, h, m->job);
     uint32_t token = number_of(w, m->job, l);
     sim_lease acts = acts_by(w, m, l, token);
+    if (m->renews && !w->cfg.stamps)
+        check_first_renewal(w, l, token);
     sim_asked asked = {.boot = h->booted,
                        .run = w->run,
                        .number = ++w->asked,
@@ -381,6 +404,8 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
             note_asked(w, run, &m, event, out);
         if (out->notes)
             note_notes(w, &m, out);
+        if (status == TL_END && m.acquires)
+            check_grant(w, &m, run->machine->state);
         if (status != TL_GO && !m.renews)
             note_end(w, &m, event, status, out, !was_detached);
     }

@@ -347,6 +347,7 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
     }
     if (m.is_script && (m.script == TL_SCRIPT_TAKE || m.script == TL_SCRIPT_JOIN))
         m.has = sim_check_has(w, &m);
+    m.claim = sim_check_claim(w, &m);
     const tl_reply *r = fake_conn_command(s->session, argv, argc);
     if (w->cfg.tool)
         sim_tool_heard(w, &m, r);

@@ -92,6 +92,7 @@ typedef struct sim_request {
     uint16_t nkeys;
     bool is_script, late; /**< late: its connection has been closed */
     bool has;             /**< a take whose token holds the key already */
+    uint64_t claim;       /**< the inbox that hadn't come for what it was given, before; 0: none */
     const tl_bytes *argv; /**< of a script keys, then arguments; else the whole command */
     size_t argc;
     uint32_t token; /**< for which it is; 0: none */
@@ -252,6 +253,8 @@ typedef struct {
     bool bound;            /**< S knows of it */
     int32_t joined;        /**< it has stood in line, for so many fences */
     int64_t ticket;        /**< as it was told */
+    uint64_t inbox;        /**< by which it is told */
+    sim_ns since;          /**< when it was taken by native commands */
     bool low;              /**< which must not be believed: others had as large ones before */
     bool orphan;           /**< taken for nobody, by such commands that were held up on their way */
     bool killed; /**< the connection over which it was asked for so is known to have ended */
@@ -620,6 +623,8 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
                      tl_bytes expected, tl_bytes limit, int key);
 /** Before a take is executed: does the key hold its token? */
 bool sim_check_has(sim_world *w, const sim_request *m);
+/** Before a script is executed: the inbox of one to whom the key was given in vain; 0: none. */
+uint64_t sim_check_claim(sim_world *w, const sim_request *m);
 /** A token has given a key back. */
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
