@@ -269,6 +269,9 @@ void sim_check_number(sim_world *w, const sim_lock *l, uint32_t number, uint64_t
     if (t->low && (w->whole || sim_check_fenced(w)))
         sim_fail(w, l->key, "%s believes in fence %llu, though another had a larger one",
                  l->actor->name, (unsigned long long)fence);
+    if (t->native && t->beside)
+        sim_fail(w, l->key, "%s keeps what native commands have taken while others stand in line",
+                 l->actor->name);
     bool tells = t->native || w->cfg.level >= FAKE_LEVEL(3, 2, 0);
     int64_t lag_us = t->taken_us - (int64_t)fence - (now.hi - now.lo);
     if (tells && w->kept && lag_us > BEHIND_US)

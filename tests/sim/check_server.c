@@ -224,6 +224,9 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
                  (unsigned)number, k->name);
     t->native = true;
     t->since = w->now;
+    tl_bytes line = {0};
+    (void)fake_redis_peek_field(w->server[m->socket->server].r, 0, k->s, TL_LITERAL("line"), &line);
+    t->beside = line.n > 0;
     t->orphan = t->dropped || t->promise == SIM_MOVED_ON;
     t->low = fence <= k->fence;
     k->fence = t->low ? k->fence : fence;

@@ -67,6 +67,7 @@ grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | 
 grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 || left_us > lease_us/false/; s/tl__mono_min(by_server, by_arrival)/by_arrival/
 line-drop-not-remembered | wire/scripts/drop.lua | | 5000 | s/'spent', token/'spent', 'x'/
 leave-keeps-the-granted  | wire/scripts/drop.lua | | 2000 | s/^local mine = found and .*/local claim = redis.call('HGET', S, 'claim')\nlocal mine = found and (not claim or claim == '') and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))/
+native-keeps-beside-line | protocol/protocol_token.c | | 2000 | s/ || is_line(s) ||/ ||/
 late-look-told-the-last  | wire/scripts/join.lua | | 8000 | s/^    fence = last - ARGV\[5\] + 1/    fence = last/
 known-take-counts-back   | wire/scripts/take.lua | | 30000@5018544 | s/^    if numbers > 1 and value == token then/    if false then/
 # acquiring

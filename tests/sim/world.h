@@ -254,7 +254,8 @@ typedef struct {
     int32_t joined;        /**< it has stood in line, for so many fences */
     int64_t ticket;        /**< as it was told */
     uint64_t inbox;        /**< by which it is told */
-    sim_ns since;          /**< when it was taken by native commands */
+    sim_ns since;          /**< when it was taken by native commands, */
+    bool beside;           /**< while others stood in line */
     bool low;              /**< which must not be believed: others had as large ones before */
     bool orphan;           /**< taken for nobody, by such commands that were held up on their way */
     bool killed; /**< the connection over which it was asked for so is known to have ended */
