@@ -162,7 +162,8 @@ void sim_check_refused(sim_world *w, const sim_lock *l) {
     tl_bytes token;
     bool noted = fake_redis_peek_field(w->server[w->master].r, 0, w->key[l->key].s,
                                        TL_LITERAL("token"), &token);
-    if (there && noted && !l->plain && sim_in_reach(w, l->key, w->now - w->cfg.attempt_ms * SIM_MS))
+    if (there && noted && !l->plain && !w->cfg.stays && /* it may have asked a former master */
+        sim_in_reach(w, l->key, w->now - w->cfg.attempt_ms * SIM_MS))
         sim_fail(w, l->key, "%s is at risk, as its neighbours' keys are out of reach",
                  l->actor->name);
 }

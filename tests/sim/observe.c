@@ -192,7 +192,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
     sim_lock *l = lock_of(w, h, m->job);
     uint32_t token = number_of(w, m->job, l);
     sim_lease acts = acts_by(w, m, l, token);
-    if (m->renews && !w->cfg.stamps)
+    if (m->renews && !w->cfg.stamps && ((const tl_renew *)run->machine->state)->ticket == 1)
         check_first_renewal(w, l, token);
     sim_asked asked = {.boot = h->booted,
                        .run = w->run,
