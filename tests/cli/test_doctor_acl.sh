@@ -105,7 +105,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
         use_locks --protocol $protocol
         renew_locks --protocol $protocol "${short[@]}"
         nothing_refused
-        nothing_unused
+        nothing_unused zrem # asked of a server that doesn't know the lock any more
     done
     # Phases: before anybody has made a register, and in the last one. A client that is there for nobody is cleared away.
     make_user 'jobs:*' --protocol auto
