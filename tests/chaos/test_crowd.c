@@ -91,6 +91,15 @@ static bool has_shared(tl_client *client) {
     return atomic_load(&client->share) != NULL;
 }
 
+/* Of the shared one; 0: it isn't up yet. */
+static int64_t conn_id(tl_client *client) {
+    tl_share *share = tl__share_enter(client);
+    tl_sharer nobody = {0};
+    int64_t id = tl__conn_id(tl__share_conn(share));
+    tl__share_leave(share, &nobody);
+    return id;
+}
+
 TEST(nothing_is_held_twice_while_connections_break) {
     tl_client *clients[2] = {client_behind_gate(), client_direct()};
     begin(clients, 500);
@@ -147,10 +156,16 @@ TEST(who_is_cancelled_leaves_no_lock_behind) {
     tl_client *clients[2] = {client_direct(), client_direct()};
     clients[0]->crowd = 0;
     begin(clients, SOON_MS);
+    WAIT_FOR(SOON_MS, has_shared(clients[0]));
+    tl_share *share = atomic_load(&clients[0]->share);
+    int64_t id = 0;
     const clock_wait a_while = clock_wait_begin(1500);
-    for (unsigned i = 0; clock_wait_more(&a_while); i = i * 29 + 7)
+    for (unsigned i = 0; clock_wait_more(&a_while); i = i * 29 + 7) {
         tl_lock_cancel(crowd[i / CROWD % 2][i % CROWD].lock);
+        id = id ? id : conn_id(clients[0]);
+    }
     assert_true(end() > CROWD);
+    assert_int_equal(tl__conn_id(tl__share_conn(share)), id); /* and nobody's connection is ended */
     for (int i = 0; i < CROWD; i++)
         WAIT_FOR(SOON_MS, real_redis_int(server, "EXISTS chaos:crowd:%d", i) == 0);
 }

@@ -61,7 +61,6 @@ share-next-not-woken    | share.c | extended-and-kept | s/^        tl__waiter_po
 share-left-by-poller    | share.c | extended-and-kept | s/^    stop_polling(s, sharer);/    (void)0;/
 share-next-goes-too     | share.c | three | s/^    if (!atomic_load(&s->poller) \&\& s->first)/    if (sharer \&\& s->first \&\& !atomic_load(\&s->poller) \&\& polled)/; s/^    (void)atomic_compare_exchange_strong(&s->poller, &sharer, NULL);/    bool polled = atomic_load(\&s->poller) == sharer;\n&/
 share-forgets-nobody    | share.c | cancelled-alone | s/^        tl__conn_forget(s->conn, sharer);/        (void)0;/
-cancel-is-not-deferred  | driver.c | cancelled | s/^    bool defer = d->share .*/    bool defer = false;/
 # acquiring
 given-though-over       | lock_acquire.c | release-to-one-who-waits | s/m->turn.given && tl__mono_before(e->now, m->turn.hold.deadline);/m->turn.given;/
 quit-is-certain         | lock_acquire.c | time-is-up | s/    if (!tl__gate_quit(&m->lock->client->gate, &m->lock->place)) {/    if (!tl__gate_quit(\&m->lock->client->gate, \&m->lock->place) \&\& false) {/
