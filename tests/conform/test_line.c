@@ -160,9 +160,10 @@ CONFORM_OF(threads_of_one_process_do_not_starve_another, c, LINES) {
         workers[i].lock = conform_lock(c, crowd, TTL_MS);
     workers[THREADS].lock = conform_lock(c, conform_client(c), TTL_MS);
     work_all(workers, THREADS + 1, 3000);
-    /* those that are passed on, one hold, and what two round trips bring in before it stands there */
+    /* those that are passed on, one hold, and what two round trips bring in before it stands there, as long as they
+     * are on a slow machine; starved it would see nearly all of them pass */
     assert_true(workers[THREADS].done > 10);
-    assert_in_range(workers[THREADS].others_most, 0, 4 * (PASSES + 1));
+    assert_in_range(workers[THREADS].others_most, 0, 8 * (PASSES + 1));
 }
 
 CONFORM_MAIN

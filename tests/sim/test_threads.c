@@ -5,6 +5,7 @@
  *   PLAY=name       only this one; with CHOICES="12:1 40:2" one run of it, with its story
  *   CROWD=1         with a client whose callers share a connection, as those of a crowd do
  *   THREADS=long    more of them: some minutes
+ *   DRAWN=all       as many of these are drawn as of the others
  *   V=1             how many runs there were
  *
  * timeout: 300
@@ -121,7 +122,8 @@ static void go_through(const sim_play *play) {
 }
 
 static void draw(const sim_play *play) {
-    unsigned runs = play->drawn / SLOWER * (is_long() ? 50 : 1);
+    bool few = crowd && !getenv("DRAWN"); /* it is shown without a crowd, too */
+    unsigned runs = play->drawn / SLOWER / (few ? 4 : 1) * (is_long() ? 50 : 1);
     for (uint64_t seed = 1; seed <= runs; seed++) {
         sim_choices_draw(world->choices, seed, 2 + (unsigned)(seed % (TURNINGS_MAX - 1)));
         if (run(play, false).failed)
