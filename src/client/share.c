@@ -8,7 +8,8 @@
 
 #include "ground/wait.h"
 
-#define SPIN_EACH_NS INT64_C(20000) /* another's request takes the server so long, too */
+/* Another's request takes the server a while, and his thread has its turn of the processor before we look again. */
+#define SPIN_EACH_NS INT64_C(20000)
 
 struct tl_share {
     tl_client *client;
