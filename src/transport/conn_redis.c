@@ -284,7 +284,7 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
     }
     answer_reached(c);
     tl_slot *s = c->slots.head;
-    if (!s || s->done < s->size) {
+    if (!s || !tl__slot_is_asked(s)) {
         tl__conn_lose_nonsense(c, "a reply without a request");
         return false;
     }

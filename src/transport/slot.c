@@ -93,6 +93,7 @@ static bool encode(tl_slot *s, const tl_command *command) {
             n = tl__command_encode(&command[i], s->by_text, s->room + at, n);
         }
         s->size += n;
+        s->end[i] = s->size;
     }
     s->bytes = s->room + s->words;
     return true;

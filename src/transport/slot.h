@@ -21,6 +21,7 @@ typedef struct tl_slot {
     tl_mono sent;      /**< before its first byte was offered to the stream */
     const char *bytes; /**< the request as sent: `size` of them, `done` written */
     size_t size, done;
+    size_t end[TL_COMMANDS_MAX]; /**< of each command, in them */
     uint16_t ticket;
     uint8_t count, got; /**< commands, and replies so far */
     const tl_pin
@@ -64,6 +65,11 @@ bool tl__slot_by_text(tl_slot *slot);
 /** Has the stream been given none of its bytes? */
 static inline bool tl__slot_unsent(const tl_slot *slot) {
     return slot->done == 0 && !slot->offered;
+}
+
+/** Can its next reply have come? To a command that has been wholly written, though what follows it has not. */
+static inline bool tl__slot_is_asked(const tl_slot *slot) {
+    return slot->done >= slot->end[slot->got];
 }
 
 void tl__slots_put(tl_slots *slots, tl_slot *slot);

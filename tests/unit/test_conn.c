@@ -367,6 +367,54 @@ TEST(what_was_not_sent_at_its_limit_is_never_sent) {
     world_close(&w);
 }
 
+/* Two commands, of which the second fills every buffer: value of it, of n bytes. */
+static void ask_half(conn_world *w, char *value, size_t n) {
+    tl_send send = {.ticket = 1, .count = 2, .by = TL_NEVER};
+    memset(value, 'v', n);
+    send.command[0] = (tl_command){.form = TL_ARGV, .argc = 2, .argv = {TL_LITERAL("GET")}};
+    send.command[0].argv[1] = TL_LITERAL("k");
+    send.command[1] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {{value, n}}};
+    assert_int_equal(tl__conn_send(w->conn, &send, w, world_now(w)), TL_OK);
+    assert_int_equal(tl__conn_events(w->conn), POLLIN | POLLOUT);
+    peer_expect(&w->peer, GET_K);
+}
+
+TEST(the_first_reply_may_come_before_all_is_written) {
+    conn_world w;
+    size_t n = 16 << 20;
+    char *value = malloc(n);
+    world_open(&w);
+    world_serve(&w);
+    ask_half(&w, value, n);
+    peer_send(&w.peer, "+one\r\n");
+    world_arrived(&w);
+    world_drive(&w);
+    assert_int_equal(w.downs, 0);
+    peer_expect(&w.peer, "*1\r\n$16777216\r\n");
+    peer_expect_n(&w.peer, value, n);
+    peer_expect(&w.peer, "\r\n");
+    peer_send(&w.peer, "+two\r\n");
+    world_await(&w, 2);
+    seen_ok(&w, 1, 1, "one two");
+    free(value);
+    world_close(&w);
+}
+
+TEST(a_reply_to_what_is_not_wholly_written_is_none) {
+    conn_world w;
+    size_t n = 16 << 20;
+    char *value = malloc(n);
+    world_open(&w);
+    world_serve(&w);
+    ask_half(&w, value, n);
+    peer_send(&w.peer, "+one\r\n+two\r\n");
+    world_await(&w, 2);
+    seen_failed(&w, 1, 1, true, TL_ESERVER, "a reply without a request");
+    assert_int_equal(w.downs, 1);
+    free(value);
+    world_close(&w);
+}
+
 TEST(what_was_not_sent_waits_for_the_next_connection) {
     conn_world w;
     world_open(&w);
