@@ -24,6 +24,22 @@
 static fake_redis *server;
 static fake_conn *conn;
 
+/* For TESTS_WITH, or what else a test sets up begins with it. */
+static inline int serve(void **state) {
+    (void)state;
+    server = fake_redis_new();
+    conn = fake_redis_connect(server, NULL, NULL);
+    fake_redis_set_time(server, NOW_US);
+    return 0;
+}
+
+static inline int end_serving(void **state) {
+    (void)state;
+    fake_conn_close(conn);
+    fake_redis_free(server);
+    return 0;
+}
+
 static inline const tl_reply *say(const tl_bytes *argv, size_t argc) {
     return fake_conn_command(conn, argv, argc);
 }

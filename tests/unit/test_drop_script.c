@@ -7,22 +7,13 @@
 #define STAMP "1700000004"
 
 static int set_up(void **state) {
-    (void)state;
-    server = fake_redis_new();
-    conn = fake_redis_connect(server, NULL, NULL);
+    (void)serve(state);
     (void)SAY(L("HMSET"), L(S), L("token"), L(TOKEN), L("value"), L(STAMP), L("until"),
               L("1700000004000000"), L("fence"), L("7"));
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    fake_conn_close(conn);
-    fake_redis_free(server);
-    return 0;
-}
-
-TESTS_WITH(set_up, tear_down);
+TESTS_WITH(set_up, end_serving);
 
 static const tl_reply *drop(void) {
     return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("2"), L(K), L(S), L(TOKEN));
@@ -143,12 +134,15 @@ TEST(a_token_that_was_asked_for_in_vain_is_spent) {
 #define A "tidelock:inbox:a"
 #define ENTRY(token, inbox) token " 9000 1 " inbox " owner"
 
+static void stand_in_line(void) {
+    (void)SAY(L("ZADD"), L(LINE), L("5"), L(ENTRY(OTHER, A)));
+    (void)SAY(L("HMSET"), L(S), L("line"), L(F), L("value"), L(TOKEN));
+}
+
 /* Another stands there, and hears. */
 static void have_line(listener *l) {
     listen_to(l, A);
-    fake_redis_set_time(server, NOW_US);
-    (void)SAY(L("ZADD"), L(LINE), L("5"), L(ENTRY(OTHER, A)));
-    (void)SAY(L("HMSET"), L(S), L("line"), L(F), L("value"), L(TOKEN));
+    stand_in_line();
 }
 
 TEST(who_gives_up_leaves_the_line) {
@@ -195,6 +189,25 @@ TEST(what_can_not_be_handed_over_is_released) {
     assert_int_equal(number_of(drop()), 1);
     K_HOLDS(NULL);
     assert_int_equal(waiter.count, 1);
+}
+
+/* Commands of the line that are forbidden to this user: after the DEL nothing may fail. */
+TEST(a_release_that_may_not_look_at_the_line_is_one_even_so) {
+    static const char *const denied[] = {"ZRANGE", "ZREM", "ZCARD", "HGET", "PSETEX"};
+    listener a, waiter;
+    listen_to(&a, A);
+    listen_to(&waiter, S);
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
+        stand_in_line();
+        waiter.count = 0;
+        (void)SAY(L("SET"), L(K), L(TOKEN));
+        fake_redis_deny(server, denied[i], FAKE_NOPERM);
+        assert_int_equal(number_of(drop()), 1);
+        fake_redis_deny(server, denied[i], FAKE_ALLOW);
+        if (!is_there() && waiter.count != 1)
+            fail_msg("%s: free, and nobody is told", denied[i]);
+        (void)SAY(L("DEL"), L(K), L(S), L(LINE));
+    }
 }
 
 /* It was lost, and has been given to nobody since: a take of it may be on its way yet. */

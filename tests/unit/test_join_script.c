@@ -18,22 +18,7 @@ typedef struct {
     const char *token, *inbox, *not_after, *numbers, *place;
 } join;
 
-static int set_up(void **state) {
-    (void)state;
-    server = fake_redis_new();
-    conn = fake_redis_connect(server, NULL, NULL);
-    fake_redis_set_time(server, NOW_US);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    fake_conn_close(conn);
-    fake_redis_free(server);
-    return 0;
-}
-
-TESTS_WITH(set_up, tear_down);
+TESTS_WITH(serve, end_serving);
 
 static const tl_reply *say_join(join j) {
     return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_JOIN), L("4"), L(K), L(S), L(F), L(LINE),
@@ -370,6 +355,20 @@ TEST(who_looks_is_there_though_what_was_given_to_its_inbox_was_in_vain) {
     assert_int_equal(join_in(TOKEN, A).status, 0);
     K_HOLDS("a2");
     assert_int_equal(line_length(), 1);
+}
+
+/* Its own entry stays, before one that stands behind another inbox. */
+TEST(who_looks_keeps_its_place_though_what_was_given_to_its_inbox_was_in_vain) {
+    listener a, b;
+    listen_to(&a, A);
+    listen_to(&b, B);
+    give_to(THIRD, A);
+    joined mine = join_in(TOKEN, A);
+    (void)join_in(OTHER, B);
+    end_hold();
+    assert_int_equal(JOIN(TOKEN, A, .numbers = FAIR, .place = mine.place).status, 1);
+    K_HOLDS(TOKEN);
+    assert_int_equal(b.count, 0);
 }
 
 static void nobody_may_be_told(const char *command) {

@@ -8,16 +8,12 @@
 #include "script_feed.h"
 
 #define STAMP "1700000009000"
-#define NOW_MS INT64_C(1700000000000)
 #define TOKEN_MS 4000      /* K's lifetime, and how long S binds */
 #define GARBAGE_MS 3600000 /* what collects stamps that are left */
 
 /* K holds this, and S knows the token for its writer. */
 static int set_up(void **state) {
-    (void)state;
-    server = fake_redis_new();
-    conn = fake_redis_connect(server, NULL, NULL);
-    fake_redis_set_time(server, NOW_MS * 1000);
+    (void)serve(state);
     (void)SAY(L("PSETEX"), L(K), L("4000"), L(TOKEN));
     (void)SAY(L("HMSET"), L(S), L("token"), L(TOKEN), L("value"), L(TOKEN), L("until"),
               L("1700000004000000"), L("fence"), L("7"));
@@ -25,14 +21,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    fake_conn_close(conn);
-    fake_redis_free(server);
-    return 0;
-}
-
-TESTS_WITH(set_up, tear_down);
+TESTS_WITH(set_up, end_serving);
 
 /* Of a client that mistakes its lock for a stamp, and has it end then. */
 static void keep_as_stamp(const char *until_us) {

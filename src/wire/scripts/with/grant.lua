@@ -19,7 +19,7 @@ local function grant(now, asker)
     end
     if s[4] and s[4] ~= '' then
         for _, entry in ipairs(redis.call('ZRANGE', L, 0, -1)) do
-            if string.match(entry, '^%S+ %S+ %S+ (%S+) ') == s[4] and entry ~= asker then
+            if string.match(entry, '^%S+ %S+ %S+ (%S+) ') == s[4] then
                 redis.call('ZREM', L, entry)
             end
         end
