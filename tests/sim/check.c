@@ -280,15 +280,22 @@ void sim_check_number(sim_world *w, const sim_lock *l, uint32_t number, uint64_t
                  l->actor->name, (long long)(t->taken_us - (int64_t)fence));
 }
 
+/* To this token, by any of its requests: those that come late are given others, while its holder knows of the first. */
+static bool was_given(const sim_token *t, uint64_t fence) {
+    uint64_t n = t->fences > 0 ? t->fences : 1;
+    bool given = fence >= t->fence && fence - t->fence < n;
+    for (unsigned i = 0; i < t->fences_before && i < SIM_FENCES; i++)
+        given = given || (fence >= t->fence_before[i] && fence - t->fence_before[i] < n);
+    return t->taken && given;
+}
+
 /* A fence that was reserved for it, larger than whoever had the lock before. */
 static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
     sim_key *key = &w->key[l->key];
-    uint64_t n = t->fences > 0 ? t->fences : 1, f = l->fence;
-    bool given = t->taken && ((f >= t->fence && f < t->fence + n) ||
-                              (f >= t->fence_before && f < t->fence_before + n));
+    uint64_t f = l->fence;
     if (!w->whole || l->plain || sim_stamp_is_plain(w, l))
         return;
-    if (!given)
+    if (!was_given(t, f))
         sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
     bool alone = sim_check_excludes(w, l->key, sim_stamp_binds(w, l->actor)) &&
                  (sim_check_strict(w, l->key) || sim_check_bound(w, l->actor));

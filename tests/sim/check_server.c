@@ -139,6 +139,14 @@ bool sim_check_has(sim_world *w, const sim_request *m) {
     return number && sim_token_number(w, sim_key_value(w, key)) == number;
 }
 
+static void give_fence(sim_token *t, uint64_t fence, int32_t reserved) {
+    if (t->taken)
+        t->fence_before[t->fences_before++ % SIM_FENCES] = t->fence;
+    t->taken = true;
+    t->reserved = (uint8_t)reserved;
+    t->fence = fence;
+}
+
 /* One that has the key already, and of which S doesn't know, is given another number each time it asks. */
 static void renumbered(sim_world *w, uint32_t number, int64_t fence, int32_t reserved, int key) {
     sim_token *t = &w->token[number];
@@ -147,9 +155,7 @@ static void renumbered(sim_world *w, uint32_t number, int64_t fence, int32_t res
     check_fence(w, key, (uint64_t)fence, false);
     t->native = t->low = false;
     t->taken_us = sim_server_us(w, &w->server[w->master]);
-    t->fence_before = t->fence;
-    t->reserved = (uint8_t)reserved;
-    t->fence = (uint64_t)fence;
+    give_fence(t, (uint64_t)fence, reserved);
 }
 
 static bool is_among(uint64_t fence, uint64_t first, unsigned n) {
@@ -163,10 +169,7 @@ static void keep_fence(sim_token *t, const sim_request *m, uint64_t fence) {
         t->fence_back = fence;
         return;
     }
-    t->fence_before = t->taken ? t->fence : fence;
-    t->taken = true;
-    t->reserved = (uint8_t)m->fences;
-    t->fence = fence;
+    give_fence(t, fence, m->fences);
 }
 
 void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_t fence,
@@ -237,11 +240,8 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
     k->stolen = false;
     t->turn = ++k->turns;
     t->again = t->taken;
-    t->fence_before = t->taken ? t->fence : fence;
-    t->taken = true;
     t->taken_us = sim_server_us(w, &w->server[m->socket->server]);
-    t->reserved = (uint8_t)m->fences;
-    t->fence = fence;
+    give_fence(t, fence, m->fences);
 }
 
 static bool is_word(tl_bytes a, const char *word) {

@@ -230,6 +230,8 @@ struct sim_lock {
     } acts[2]; /**< to keep, to take */
 };
 
+#define SIM_FENCES 8 /**< given to one token before the last are known */
+
 /** What was promised about a token. */
 typedef struct {
     enum { SIM_ASKING, SIM_HAD, SIM_MOVED_ON, SIM_NOT_ACQUIRED } promise;
@@ -241,24 +243,25 @@ typedef struct {
     uint8_t reserved_back;       /**< also when its holder took it back */
     uint8_t host;
     bool taken, crashed, released;
-    uint32_t turn;         /**< with stamps: which of the key's it was */
-    bool again;            /**< taken a second time, by a late request */
-    bool stays;            /**< in line, as its drop was perhaps not allowed to strike it out */
-    bool dropped;          /**< a drop of it has been executed, */
-    bool ours;             /**< and found it there */
-    uint64_t fence;        /**< the last that was given */
-    uint64_t fence_before; /**< and the one before, to whom took it a second time */
-    int64_t taken_us;      /**< when, by the clock of the server */
-    bool native;           /**< taken by commands of which no script has judged the number */
-    bool bound;            /**< S knows of it */
-    int32_t joined;        /**< it has stood in line, for so many fences */
-    int64_t ticket;        /**< as it was told */
-    uint64_t inbox;        /**< by which it is told */
-    sim_ns since;          /**< when it was taken by native commands, */
-    bool beside;           /**< while others stood in line */
-    bool low;              /**< which must not be believed: others had as large ones before */
-    bool orphan;           /**< taken for nobody, by such commands that were held up on their way */
-    bool killed; /**< the connection over which it was asked for so is known to have ended */
+    uint32_t turn;  /**< with stamps: which of the key's it was */
+    bool again;     /**< taken a second time, by a late request */
+    bool stays;     /**< in line, as its drop was perhaps not allowed to strike it out */
+    bool dropped;   /**< a drop of it has been executed, */
+    bool ours;      /**< and found it there */
+    uint64_t fence; /**< the last that was given */
+    uint64_t fence_before[SIM_FENCES]; /**< and those before, to requests of it that came late */
+    unsigned fences_before;            /**< how many there were */
+    int64_t taken_us;                  /**< when, by the clock of the server */
+    bool native;    /**< taken by commands of which no script has judged the number */
+    bool bound;     /**< S knows of it */
+    int32_t joined; /**< it has stood in line, for so many fences */
+    int64_t ticket; /**< as it was told */
+    uint64_t inbox; /**< by which it is told */
+    sim_ns since;   /**< when it was taken by native commands, */
+    bool beside;    /**< while others stood in line */
+    bool low;       /**< which must not be believed: others had as large ones before */
+    bool orphan;    /**< taken for nobody, by such commands that were held up on their way */
+    bool killed;    /**< the connection over which it was asked for so is known to have ended */
     uint64_t fence_back; /**< of the last of its takes by which its holder took it back */
 } sim_token;
 
