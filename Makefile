@@ -261,7 +261,7 @@ format: ; @find include src compat tools tests -name '*.[ch]' -exec clang-format
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')
 model-run:
-	@if [ -x tests/model/run.sh ]; then BUILD=$(BUILD) tests/model/run.sh $(if $(MODELS),'$(MODELS)'); else \
+	@if [ -x tests/model/run.sh ]; then BUILD=$(BUILD) tests/model/run.sh $(if $(MODELS),'$(value MODELS)'); else \
 	    echo 'make model: there is no tests/model/run.sh yet'; fi
 fuzz-run: $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 	@$(if $^,BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tests/fuzz/run.sh $^,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')
