@@ -19,8 +19,9 @@ bool sim_lock_held(const sim_world *w, const sim_lock *l) {
            tl__mono_before(sim_host_clock(w, l->actor->host), sim_lock_deadline(l));
 }
 
+/* Who frees the handle relies on it no more: what it was about to be told is released within that call. */
 bool sim_lock_actor_holds(const sim_world *w, const sim_actor *a) {
-    return a->host->up && sim_lock_held(w, sim_lock_at(a));
+    return a->host->up && !sim_lock_at(a)->going && sim_lock_held(w, sim_lock_at(a));
 }
 
 tl_bytes sim_lock_actor_value(const sim_actor *a) {
