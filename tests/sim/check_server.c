@@ -273,6 +273,13 @@ bool sim_check_transacted(sim_world *w, const sim_request *m, const tl_reply *ex
     return true;
 }
 
+static bool is_in_sidecar(sim_world *w, const sim_request *m, uint32_t number, int key) {
+    tl_bytes token = {0};
+    return fake_redis_peek_field(w->server[m->socket->server].r, 0, w->key[key].s,
+                                 TL_LITERAL("token"), &token) &&
+           sim_token_number(w, token) == number;
+}
+
 static void taken(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t fence = 0, fences = 1;
     (void)tl__reply_int(reply->type == TL_REPLY_STRING ? reply : tl__reply_item(reply, 3), &fence);
@@ -285,7 +292,8 @@ static void taken(sim_world *w, const sim_request *m, const tl_reply *reply, int
     sim_request reserving = *m;
     reserving.fences = (int32_t)fences;
     sim_check_taken(w, &reserving, number, fence, expected, m->argv[6], key);
-    w->token[number].bound = w->token[number].bound || m->argv[9].n > 0;
+    w->token[number].bound = is_in_sidecar(w, m, number,
+                                           key); /* others may have been there since it was */
 }
 
 static void take_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
