@@ -6,14 +6,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "bench.h"
 
-#define TOKEN "6f1c2d52-8a0b-4c57-9d3e-000000000000"
+#define TOKEN "%08x-8a0b-4c57-9d3e-000000000000" /* with the process */
+#define TOKEN_SIZE 37
 
 struct bare {
     redisContext *c;
-    char key[64], sha1[41], token[sizeof TOKEN];
+    char key[64], sha1[41], token[TOKEN_SIZE];
 };
 
 static const char script[] =
@@ -30,7 +32,7 @@ bare *bare_open(const char *key) {
         die("SCRIPT LOAD: %s", b->c->errstr);
     (void)snprintf(b->sha1, sizeof b->sha1, "%s", reply->str);
     (void)snprintf(b->key, sizeof b->key, "%s", key);
-    (void)snprintf(b->token, sizeof b->token, TOKEN);
+    (void)snprintf(b->token, sizeof b->token, TOKEN, (unsigned)getpid());
     freeReplyObject(reply);
     return b;
 }
@@ -42,7 +44,7 @@ void bare_close(bare *b) {
 
 /* Count its last digits up. */
 static void next_token(char *token) {
-    for (char *p = token + sizeof TOKEN - 2; *p != '-'; p--) {
+    for (char *p = token + TOKEN_SIZE - 2; *p != '-'; p--) {
         *p = *p == '9' ? 'a' : (char)(*p + 1);
         if (*p <= 'f')
             return;
@@ -50,14 +52,25 @@ static void next_token(char *token) {
     }
 }
 
-void bare_pair(bare *b) {
+bool bare_take(bare *b) {
     next_token(b->token);
     redisReply *set = redisCommand(b->c, "SET %s %s NX PX 30000", b->key, b->token);
-    if (!set || set->type != REDIS_REPLY_STATUS)
-        die("bare SET: %s", set ? "not had" : b->c->errstr);
+    if (!set || set->type == REDIS_REPLY_ERROR)
+        die("bare SET: %s", set ? set->str : b->c->errstr);
+    bool taken = set->type == REDIS_REPLY_STATUS;
     freeReplyObject(set);
+    return taken;
+}
+
+void bare_drop(bare *b) {
     redisReply *del = redisCommand(b->c, "EVALSHA %s 1 %s %s", b->sha1, b->key, b->token);
     if (!del || del->type != REDIS_REPLY_INTEGER || del->integer != 1)
         die("bare EVALSHA: %s", del ? "not ours" : b->c->errstr);
     freeReplyObject(del);
+}
+
+void bare_pair(bare *b) {
+    if (!bare_take(b))
+        die("bare SET: another has it");
+    bare_drop(b);
 }

@@ -5,6 +5,8 @@
 #ifndef BARE_H
 #define BARE_H
 
+#include <stdbool.h>
+
 typedef struct bare bare;
 
 /** Connects by the way of the regime. The key is copied. */
@@ -12,5 +14,7 @@ bare *bare_open(const char *key);
 void bare_close(bare *b);
 /** Acquire and release; ends the program when either fails. */
 void bare_pair(bare *b);
+bool bare_take(bare *b); /**< ask once; false: another has it */
+void bare_drop(bare *b); /**< what was taken */
 
 #endif

@@ -96,16 +96,23 @@ extern int rounds; /**< of each measurement */
 typedef struct {
     const char *row, *what, *unit;
     regime regime;
-    const char *goal; /**< in words; NULL none */
+    /** What it should be; NULL nothing. Clauses with a comma between, each `>= N`, `> N` or `<= N`, or `N`
+     *  alone for what is counted. N is compared with the ratio, without a baseline with ours; `of the
+     *  limit` behind it, with ours as a part of the limit; the unit of the row behind it, with ours. */
+    const char *goal;
 } label;
 
 void report_begin(const char *json_path);
-void report_end(void);
+void report_end(bool complete); /**< of all rows, where they are usually measured */
 /** A line: medians, the median of the rounds' ratios with its spread. base NULL: nothing to compare
  *  with; then the spread is that of `ours`. */
 void report(const label *l, const double *ours, const double *base, int n);
+/** With the most, or the least, that can be: measured in the same rounds. base and limit may be NULL. */
+void report_within(const label *l, const double *ours, const double *base, const double *limit,
+                   int n);
 void report_one(const label *l, double ours); /**< measured or counted once */
 void report_two(const label *l, double ours, double base);
+void report_three(const label *l, double ours, double base, double limit);
 void report_skip(const char *row, regime r, const char *why);
 const char *regime_name(regime r);
 double median(const double *v, int n); /**< n: 1 to ROUNDS_MAX */
@@ -121,6 +128,11 @@ uint64_t allocations_stop(void);
 void commands_start(void);
 uint64_t commands_stop(void);
 
+/** Calls of the C library that read, write, wait for or set a descriptor, by this process between
+ *  these two. */
+void system_calls_start(void);
+uint64_t system_calls_stop(void);
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -132,6 +144,7 @@ typedef struct {
 
 void row_pairs(regime r);
 void row_threads(regime r);
+void row_async(regime r);
 void row_renew(regime r);
 void row_local(regime r);
 void row_cli(regime r);

@@ -1,11 +1,20 @@
 /*
- * Counts what is exact on any machine: allocations of this process, and requests that reach the
- * server.
+ * Counts what is exact on any machine: allocations and system calls of this process, and requests that
+ * reach the server.
  */
+#undef _FORTIFY_SOURCE /* its headers have functions of the same names */
 #include "bench.h"
 
+#include <dlfcn.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 /* ---- allocations ----------------------------------------------------------------------------- */
 
@@ -45,6 +54,56 @@ void allocations_start(void) {
 uint64_t allocations_stop(void) {
     atomic_store(&counting, false);
     return atomic_load(&allocations);
+}
+
+/* ---- system calls ---------------------------------------------------------------------------- */
+
+static atomic_bool counting_calls;
+static atomic_ullong calls;
+
+/* A function of this name stands before the C library's, counts, and goes on to that. */
+#define COUNTED(type, name, parameters, arguments)                                                 \
+    type name parameters {                                                                         \
+        static _Atomic(uintptr_t) found;                                                           \
+        uintptr_t next = atomic_load_explicit(&found, memory_order_relaxed);                       \
+        if (!next) {                                                                               \
+            next = (uintptr_t)dlsym(RTLD_NEXT, #name);                                             \
+            atomic_store_explicit(&found, next, memory_order_relaxed);                             \
+        }                                                                                          \
+        if (atomic_load_explicit(&counting_calls, memory_order_relaxed))                           \
+            atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);                            \
+        return ((type(*) parameters)next)arguments;                                                \
+    }
+
+COUNTED(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n))
+COUNTED(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n))
+COUNTED(ssize_t, readv, (int fd, const struct iovec *to, int n), (fd, to, n))
+COUNTED(ssize_t, writev, (int fd, const struct iovec *from, int n), (fd, from, n))
+COUNTED(ssize_t, recv, (int fd, void *to, size_t n, int flags), (fd, to, n, flags))
+COUNTED(ssize_t, send, (int fd, const void *from, size_t n, int flags), (fd, from, n, flags))
+COUNTED(ssize_t, recvmsg, (int fd, struct msghdr *to, int flags), (fd, to, flags))
+COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *from, int flags), (fd, from, flags))
+COUNTED(int, poll, (struct pollfd * fds, nfds_t n, int ms), (fds, n, ms))
+COUNTED(int, ppoll,
+        (struct pollfd * fds, nfds_t n, const struct timespec *limit, const sigset_t *mask),
+        (fds, n, limit, mask))
+COUNTED(int, epoll_wait, (int fd, struct epoll_event *events, int n, int ms), (fd, events, n, ms))
+COUNTED(int, epoll_ctl, (int fd, int what, int of, struct epoll_event *event),
+        (fd, what, of, event))
+COUNTED(int, timerfd_settime,
+        (int fd, int flags, const struct itimerspec *to, struct itimerspec *before),
+        (fd, flags, to, before))
+COUNTED(int, eventfd_read, (int fd, eventfd_t *ret), (fd, ret))
+COUNTED(int, eventfd_write, (int fd, eventfd_t value), (fd, value))
+
+void system_calls_start(void) {
+    atomic_store(&calls, 0);
+    atomic_store(&counting_calls, true);
+}
+
+uint64_t system_calls_stop(void) {
+    atomic_store(&counting_calls, false);
+    return atomic_load(&calls);
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */

@@ -19,9 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bare.h"
 #include "bench.h"
 
 #define KEY "bench:crowd"
+#define QUEUE "bench:queue"
+#define ASK_NS (20 * MS)   /* between two questions of a bare one */
 #define TURNS_MAX 16384    /* of a member; pages that nobody writes to take no memory */
 #define AT_ONCE 32         /* that reach the server */
 #define BETWEEN_NS 100000  /* two that begin to wait: nobody's socket overflows */
@@ -45,7 +48,7 @@ struct crowd {
     sem_t done;
     atomic_bool over;
     int64_t hold_ns;
-    bool fair;
+    crowd_kind kind;
     int members, processes, busy; /* busy: members that were told something, and aren't done */
     size_t size;                  /* of all this */
     pid_t *pid;
@@ -57,7 +60,9 @@ struct crowd {
 typedef struct {
     crowd *crowd;
     int number;
-    tl_lock *lock;
+    tl_lock *lock;       /* or else */
+    bare *bare;          /* or else */
+    redisContext *queue; /* of its crowd's kind */
 } member;
 
 static void sleep_until(int64_t ns) {
@@ -69,30 +74,64 @@ static void await_order(place *p) {
     while (sem_wait(&p->told) != 0 && errno == EINTR) {}
 }
 
+static void queue_command(const member *m, const char *command) {
+    redisReply *reply = redisCommand(m->queue, command);
+    if (!reply || (reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_INTEGER))
+        die("%s: %s", command, reply ? "no element" : m->queue->errstr);
+    freeReplyObject(reply);
+}
+
+/* False: a bare one has given up, because nobody else shall go on. */
+static bool acquire(const member *m) {
+    tl_error err;
+    if (m->queue)
+        queue_command(m, "BLPOP " QUEUE " 0");
+    else if (m->lock && tl_lock_acquire(m->lock, TL_FOREVER, &err))
+        die("%s", err.message);
+    while (m->bare && !bare_take(m->bare)) {
+        if (atomic_load(&m->crowd->over))
+            return false;
+        sleep_until(now_ns() + ASK_NS);
+    }
+    return true;
+}
+
+static void release(const member *m) {
+    tl_error err;
+    if (m->queue)
+        queue_command(m, "RPUSH " QUEUE " element");
+    else if (m->bare)
+        bare_drop(m->bare);
+    else if (tl_lock_release(m->lock, &err))
+        die("%s", err.message);
+}
+
+/* NULL: it has given up. */
 static turn *begin_turn(const member *m, place *p) {
     unsigned k = atomic_load(&p->turns);
-    tl_error err;
     if (k == TURNS_MAX)
         die("more than %d turns of one", TURNS_MAX);
     p->turn[k] = (turn){.asked_ns = now_ns(), .member = m->number};
     atomic_store(&p->waits, true);
-    if (tl_lock_acquire(m->lock, TL_FOREVER, &err))
-        die("%s", err.message);
+    if (!acquire(m)) {
+        atomic_store(&p->waits, false);
+        return NULL;
+    }
     p->turn[k].acquired_ns = now_ns();
     return &p->turn[k];
 }
 
 static void end_turn(const member *m, place *p, turn *t) {
-    tl_error err;
     t->release_ns = now_ns();
     atomic_fetch_add(&p->turns, 1);
     atomic_store(&p->waits, false);
-    if (tl_lock_release(m->lock, &err))
-        die("%s", err.message);
+    release(m);
 }
 
 static void take_turn(const member *m, place *p) {
     turn *t = begin_turn(m, p);
+    if (!t)
+        return;
     if (m->crowd->hold_ns > 0)
         sleep_until(t->acquired_ns + m->crowd->hold_ns);
     end_turn(m, p, t);
@@ -102,7 +141,8 @@ static void keep_until_told(const member *m, place *p) {
     turn *t = begin_turn(m, p);
     (void)sem_post(&m->crowd->done);
     await_order(p);
-    end_turn(m, p, t);
+    if (t)
+        end_turn(m, p, t);
 }
 
 static void *serve(void *arg) {
@@ -123,22 +163,34 @@ static void *serve(void *arg) {
     return NULL;
 }
 
-__attribute__((noreturn)) static void become(crowd *c, const crowd_part *part, int first) {
+static tl_client *reach(const crowd_part *part) {
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = part->url ? part->url : bench_url());
-    tl_lock_options lock_options = TL_LOCK_OPTIONS(.ttl_ms = 30000);
-    member m[part->threads];
-    pthread_t thread;
     tl_client *client;
     tl_error err;
-#ifdef TL_HAS_FAIR
-    lock_options.fair = c->fair;
-#endif
     if (tl_client_open(&options, &client, &err) || tl_client_ping(client, &err))
         die("%s", err.message);
+    return client;
+}
+
+static member equip(crowd *c, int number, tl_client *client) {
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = 30000, .fair = c->kind == CROWD_FAIR);
+    member m = {.crowd = c, .number = number};
+    tl_error err;
+    if (c->kind == CROWD_BARE)
+        m.bare = bare_open(KEY);
+    else if (c->kind == CROWD_QUEUE)
+        m.queue = bench_connect();
+    else if (!(m.lock = tl_lock_new(client, KEY, strlen(KEY), &options, &err)))
+        die("%s", err.message);
+    return m;
+}
+
+__attribute__((noreturn)) static void become(crowd *c, const crowd_part *part, int first) {
+    member m[part->threads];
+    pthread_t thread;
+    tl_client *client = c->kind == CROWD_LOCK || c->kind == CROWD_FAIR ? reach(part) : NULL;
     for (int i = 0; i < part->threads; i++) {
-        m[i] = (member){c, first + i, tl_lock_new(client, KEY, strlen(KEY), &lock_options, &err)};
-        if (!m[i].lock)
-            die("%s", err.message);
+        m[i] = equip(c, first + i, client);
         if (i > 0 && pthread_create(&thread, NULL, serve, &m[i]) != 0)
             die("threads: %s", strerror(errno));
     }
@@ -226,7 +278,7 @@ static crowd *make(int members, int processes) {
     return c;
 }
 
-crowd *crowd_open(const crowd_part part[CROWD_PARTS], bool fair) {
+crowd *crowd_open(const crowd_part part[CROWD_PARTS], crowd_kind kind) {
     struct rlimit files;
     crowd_part p[CROWD_PARTS];
     int members = 0, processes = 0, member_n = 0;
@@ -239,7 +291,7 @@ crowd *crowd_open(const crowd_part part[CROWD_PARTS], bool fair) {
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur < DESCRIPTORS * (rlim_t)processes)
         return NULL;
     crowd *c = make(members, processes);
-    c->fair = fair;
+    c->kind = kind;
     (void)fflush(NULL); /* else each of them would print it again */
     for (int i = 0; i < CROWD_PARTS; i++)
         fork_part(c, &p[i], &member_n);
@@ -299,6 +351,8 @@ int crowd_once(crowd *c, int n, int64_t hold_ns, int64_t limit_ns) {
 void crowd_begin(crowd *c, int from, int n, int64_t hold_ns) {
     c->hold_ns = hold_ns;
     atomic_store(&c->over, false);
+    if (c->kind == CROWD_QUEUE)
+        freeReplyObject(bench_ask("RPUSH " QUEUE " element"));
     for (int i = from; i < from + n; i++)
         tell(c, i, AGAIN);
 }
@@ -306,6 +360,8 @@ void crowd_begin(crowd *c, int from, int n, int64_t hold_ns) {
 void crowd_end(crowd *c) {
     atomic_store(&c->over, true);
     await_all(c);
+    if (c->kind == CROWD_QUEUE)
+        freeReplyObject(bench_ask("DEL " QUEUE));
 }
 
 /* ---- what they wrote down -------------------------------------------------------------------- */

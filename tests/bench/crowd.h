@@ -1,5 +1,6 @@
 /*
- * Many that want one lock: processes that are forked and never exec, each with a client of its own.
+ * Many that want one lock: processes that are forked and never exec, each with a client of its own. Of ours;
+ * or, for comparison, one that asks again and again by hiredis, or one of a queue that hands on an element.
  * They do as they are told, and write down when in memory that all share.
  */
 #ifndef CROWD_H
@@ -25,11 +26,18 @@ typedef struct {
     int threads; /**< of each, on its one client; 0 is 1 */
 } crowd_part;
 
+typedef enum {
+    CROWD_LOCK,
+    CROWD_FAIR, /**< with the option `fair` */
+    CROWD_BARE, /**< SET NX PX every 20 ms by hiredis, compare-and-delete */
+    CROWD_QUEUE /**< BLPOP and RPUSH of one element: no lock, and all that a hand-off needs */
+} crowd_kind;
+
 typedef struct crowd crowd;
 
 /** Fork them, and have each reach the server. From the main thread, while there is no other. The
  *  members are numbered in this order. NULL: this machine doesn't allow so many descriptors. */
-crowd *crowd_open(const crowd_part part[CROWD_PARTS], bool fair);
+crowd *crowd_open(const crowd_part part[CROWD_PARTS], crowd_kind kind);
 void crowd_kill(crowd *c);  /**< all of them, whatever they do, and forget all keys */
 void crowd_close(crowd *c); /**< NULL is fine */
 
@@ -40,7 +48,8 @@ int crowd_once(crowd *c, int n, int64_t hold_ns, int64_t limit_ns);
 
 /** Members from `from` on, n of them, acquire, hold and release again and again; until stopped. */
 void crowd_begin(crowd *c, int from, int n, int64_t hold_ns);
-void crowd_end(crowd *c); /**< each ends its turn, those that wait have one more */
+void crowd_end(
+    crowd *c); /**< each ends its turn, those that wait have one more; bare ones may give up */
 
 void crowd_forget(crowd *c);          /**< the turns so far; while none is taken */
 uint64_t crowd_turns(const crowd *c); /**< how many have been taken since, at this moment */

@@ -16,6 +16,7 @@ int rounds = 5;
 static const row rows[] = {
     {"pairs", EVERY, EVERY, row_pairs},
     {"threads", EVERY, IN(ONE) | IN(CROSS) | IN(FREE), row_threads},
+    {"async", EVERY, IN(ONE) | IN(CROSS) | IN(FREE), row_async},
     {"renew", IN(ONE) | IN(CROSS) | IN(FREE), IN(ONE), row_renew},
     {"local", EVERY, IN(ONE) | IN(FREE), row_local},
     {"cli", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_cli},
@@ -74,9 +75,10 @@ static void run(const row *w, regime r) {
 
 int main(void) {
     static const char usual[] =
-        "pairs threads renew local cli remaining machine protocols skew waiting";
+        "pairs threads async renew local cli remaining machine protocols skew waiting";
     const char *wanted = env("BENCH", usual), *where = env("REGIME", NULL);
-    if (strcmp(wanted, "peers") != 0) /* what make bench-peers asks for, and nobody else */
+    bool with_peers = strcmp(wanted, "peers") == 0; /* make bench-peers asks for it, nobody else */
+    if (!with_peers)
         check("BENCH", wanted, usual);
     check("REGIME", where ? where : "", "one cross free delay");
     read_rounds();
@@ -87,6 +89,6 @@ int main(void) {
             if (where ? rows[i].has & IN(r) && listed(where, regime_name((regime)r))
                       : rows[i].usually & IN(r))
                 run(&rows[i], (regime)r);
-    report_end();
+    report_end(!where && (with_peers ? !env("PEERS", NULL) : strcmp(wanted, usual) == 0));
     return 0;
 }

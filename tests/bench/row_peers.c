@@ -38,7 +38,7 @@ static void open_side(side *s) {
     const crowd_part part[CROWD_PARTS] = {{NULL, CLIENTS, 1}};
     if (*s->path)
         s->peer = peer_open(s->path, bench_port(), CLIENTS, HOLD / 1000);
-    else if (!(s->crowd = crowd_open(part, false)))
+    else if (!(s->crowd = crowd_open(part, CROWD_LOCK)))
         die("a hundred clients need more descriptors than we may have");
 }
 

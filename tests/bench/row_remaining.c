@@ -1,10 +1,11 @@
 /*
- * What costs nothing but memory and a clock reading: looking at a lock, holding many, and whether
- * renewing them allocates.
+ * What costs nothing but memory and a clock reading: looking at a lock, holding many, here and at the
+ * server, and whether renewing them allocates.
  */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "bench.h"
@@ -81,8 +82,8 @@ static void pause_ms(int64_t ms) {
     (void)nanosleep(&t, NULL);
 }
 
-static void hold_all(tl_client *client, tl_lock **locks) {
-    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
+static void hold_all(tl_client *client, tl_lock **locks, bool fence) {
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .no_fence = !fence);
     tl_error err;
     for (int i = 0; i < LOCKS; i++) {
         char key[32];
@@ -98,7 +99,7 @@ static void measure_held(regime r, tl_client *client) {
     if (!locks)
         die("out of memory");
     double before = heap();
-    hold_all(client, locks);
+    hold_all(client, locks, true);
     report_one(&(label){ROW, "memory of a held lock, 16-byte key", "bytes", r, "<= 512"},
                (heap() - before) / LOCKS);
     pause_ms(TTL_MS / 3); /* each has been renewed once: all is warm */
@@ -117,9 +118,78 @@ static void measure_held(regime r, tl_client *client) {
     free(locks);
 }
 
+/* ---- what they take at the server ------------------------------------------------------------ */
+
+static double server_memory(void) {
+    static const char name[] = "used_memory:";
+    redisReply *info = bench_ask("INFO memory");
+    const char *at = strstr(info->str, name);
+    double bytes = at ? strtod(at + strlen(name), NULL) : 0;
+    freeReplyObject(info);
+    return bytes;
+}
+
+/* A key and a token as long as ours, and nothing else: whoever keeps a lock in a key needs as much. */
+static double memory_of_keys(void) {
+    redisContext *c = bench_connect();
+    double before = server_memory();
+    for (int i = 0; i < LOCKS; i++)
+        redisAppendCommand(c, "SET bench:held:%05d 6f1c2d52-8a0b-4c57-9d3e-%012d NX PX 60000", i,
+                           i);
+    for (int i = 0; i < LOCKS; i++) {
+        redisReply *reply = NULL;
+        if (redisGetReply(c, (void **)&reply) != REDIS_OK || reply->type != REDIS_REPLY_STATUS)
+            die("SET: %s", c->errstr);
+        freeReplyObject(reply);
+    }
+    double bytes = (server_memory() - before) / LOCKS;
+    redisFree(c);
+    return bytes;
+}
+
+static void measure_server(regime r, bool fence, double plain_bytes) {
+    static const char *const words[] = {"server's memory of a held lock",
+                                        "server's memory, once renewed",
+                                        "server's memory, once released"};
+    char what[3][64];
+    double used[3];
+    tl_lock **locks = calloc(LOCKS, sizeof(tl_lock *));
+    tl_client *client = bench_client();
+    tl_error err;
+    if (!locks)
+        die("out of memory");
+    double before = server_memory();
+    hold_all(client, locks, fence);
+    used[0] = (server_memory() - before) / LOCKS;
+    pause_ms(TTL_MS / 3);
+    used[1] = (server_memory() - before) / LOCKS;
+    for (int i = 0; i < LOCKS; i++) {
+        if (tl_lock_release(locks[i], &err))
+            die("%s", err.message);
+        tl_lock_free(locks[i]);
+    }
+    used[2] = (server_memory() - before) / LOCKS;
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(what[i], sizeof what[i], "%s%s", words[i], fence ? "" : ", without fence");
+        label l = {ROW, what[i], "bytes", r, NULL};
+        if (i < 2)
+            report_three(&l, used[i], plain_bytes, plain_bytes);
+        else
+            report_one(&l, used[i]);
+    }
+    free(locks);
+    tl_client_close(client);
+    bench_flush();
+}
+
 void row_remaining(regime r) {
     tl_client *client = bench_client();
     measure_look(r, client);
     measure_held(r, client);
     tl_client_close(client);
+    bench_flush();
+    double bytes = memory_of_keys();
+    bench_flush();
+    measure_server(r, true, bytes);
+    measure_server(r, false, bytes);
 }

@@ -180,7 +180,7 @@ static void report_all(regime r, const held *h) {
         (void)snprintf(what[i], sizeof what[i], "%d: %s", h->count, words[i]);
     report(&(label){ROW, what[0], "/s", r, ">= 1.5"}, h->capacity, h->base_capacity, rounds);
     report(&(label){ROW, what[1], "us", r, "<= 0.5 us"}, h->client_us, h->base_client_us, rounds);
-    report(&(label){ROW, what[2], "us", r, NULL}, h->server_us, h->base_server_us, rounds);
+    report(&(label){ROW, what[2], "us", r, "<= 2.6 us"}, h->server_us, h->base_server_us, rounds);
     report(&(label){ROW, what[3], "us", r, "<= 0.6"}, h->p99_us, h->base_p99_us, rounds);
     report_one(&(label){ROW, what[4], "of the validity", r, "<= 0.5"}, h->latest);
     report_one(&(label){ROW, what[5], "counted", r, "0"}, h->lost);

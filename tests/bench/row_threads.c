@@ -1,10 +1,12 @@
 /*
- * Many threads on one client, each with a lock of its own, beside as many bare connections.
+ * Threads on one client, each with a lock of its own, beside as many bare connections and as many pairs that
+ * one thread keeps on their way.
  */
 #include <stdio.h>
 
 #include "bare.h"
 #include "crew.h"
+#include "raw.h"
 
 #define SLICE (100 * MS)
 #define LONG_SLICE (200 * MS) /* for many threads: each has its turn */
@@ -32,49 +34,84 @@ static const char *goal_of(regime r, int size) {
     return r == FREE ? ">= 2.3" : ">= 2.1";
 }
 
-static void report_all(regime r, int size, const figures *f) {
-    char what[5][48];
-    static const char *const words[] = {"pairs a second", "p50 of a pair", "p99 of a pair",
-                                        "client CPU a pair", "pairs a second of core time"};
-    for (int i = 0; i < 5; i++)
-        (void)snprintf(what[i], sizeof what[i], "%d: %s", size, words[i]);
-    report(&(label){ROW, what[0], "/s", r, goal_of(r, size)}, f[0].rate, f[1].rate, rounds);
+/* Ours with and without a fence, as many bare connections, and the limits of both. */
+enum { FENCE, PLAIN, BARE, FENCE_LIMIT, PLAIN_LIMIT, SIDES };
+
+static void report_side(regime r, int size, bool fence, const figures *f) {
+    const figures *ours = &f[fence ? FENCE : PLAIN], *bare = &f[BARE];
+    const figures *limit = &f[fence ? FENCE_LIMIT : PLAIN_LIMIT];
+    char what[6][48];
+    static const char *const words[] = {"pairs a second",    "p50 of a pair",
+                                        "p99 of a pair",     "client CPU a pair",
+                                        "server CPU a pair", "pairs a second of core time"};
+    for (int i = 0; i < 6; i++)
+        (void)snprintf(what[i], sizeof what[i], "%d%s: %s", size, fence ? "" : " without fence",
+                       words[i]);
+    report_within(&(label){ROW, what[0], "/s", r, goal_of(r, size)}, ours->rate, bare->rate,
+                  limit->rate, rounds);
     if (r == ONE)
-        report(&(label){ROW, what[4], "/s", r, NULL}, f[0].core_rate, f[1].core_rate, rounds);
-    report(&(label){ROW, what[1], "us", r, NULL}, f[0].p50_us, f[1].p50_us, rounds);
-    report(&(label){ROW, what[2], "us", r, size > 16 ? "<= 0.5" : NULL}, f[0].p99_us, f[1].p99_us,
+        report_within(&(label){ROW, what[5], "/s", r, NULL}, ours->core_rate, bare->core_rate,
+                      limit->core_rate, rounds);
+    report(&(label){ROW, what[1], "us", r, NULL}, ours->p50_us, bare->p50_us, rounds);
+    report(&(label){ROW, what[2], "us", r, size > 16 ? "<= 0.5" : NULL}, ours->p99_us, bare->p99_us,
            rounds);
-    report(&(label){ROW, what[3], "us", r, NULL}, f[0].client_us, f[1].client_us, rounds);
+    report(&(label){ROW, what[3], "us", r, NULL}, ours->client_us, bare->client_us, rounds);
+    report_within(&(label){ROW, what[4], "us", r, NULL}, ours->server_us, bare->server_us,
+                  limit->server_us, rounds);
+}
+
+static void make(crew *c, tl_client *client, bool fence) {
+    const tl_lock_options options = TL_LOCK_OPTIONS(.no_fence = !fence);
+    tl_error err;
+    for (int i = 0; i < c->size; i++) {
+        char key[32];
+        int n = snprintf(key, sizeof key, "bench:ours:%d:%d", fence, i);
+        c->ctx[i] = tl_lock_new(client, key, (size_t)n, &options, &err);
+        if (!c->ctx[i])
+            die("%s", err.message);
+    }
+}
+
+static void make_bare(crew *c) {
+    for (int i = 0; i < c->size; i++) {
+        char key[32];
+        (void)snprintf(key, sizeof key, "bench:bare:%d", i);
+        c->ctx[i] = bare_open(key);
+    }
 }
 
 static void measure(regime r, int size) {
-    static figures f[2];
-    static hist of_ours, of_bare;
-    crew mine = {.size = size, .operation = pair, .hist = &of_ours};
-    crew theirs = {.size = size, .operation = bare_one, .hist = &of_bare};
-    const contender c[] = {{&mine, crew_run, &of_ours}, {&theirs, crew_run, &of_bare}};
-    tl_client *client = bench_client();
-    tl_error err;
-    for (int i = 0; i < size; i++) {
-        char key[32];
-        int n = snprintf(key, sizeof key, "bench:ours:%d", i);
-        mine.ctx[i] = tl_lock_new(client, key, (size_t)n, NULL, &err);
-        if (!mine.ctx[i])
-            die("%s", err.message);
-        (void)snprintf(key, sizeof key, "bench:bare:%d", i);
-        theirs.ctx[i] = bare_open(key);
+    static figures f[SIDES];
+    static hist hists[BARE + 1];
+    crew crews[BARE + 1];
+    contender c[SIDES];
+    tl_client *client[BARE]; /* one each: what they learn of their callers is of their own */
+    for (int i = 0; i <= BARE; i++) {
+        crews[i] = (crew){
+            .size = size, .operation = i == BARE ? bare_one : pair, .hist = &hists[i]};
+        c[i] = (contender){&crews[i], crew_run, &hists[i]};
     }
-    take_turns(c, 2, size > 16 ? LONG_SLICE : SLICE, SLICES, f);
-    report_all(r, size, f);
+    for (int i = 0; i < BARE; i++)
+        make(&crews[i], client[i] = bench_client(), i == FENCE);
+    make_bare(&crews[BARE]);
+    for (int i = FENCE_LIMIT; i < SIDES; i++)
+        c[i] = (contender){raw_open(r, size, i == FENCE_LIMIT), raw_run, NULL};
+    take_turns(c, SIDES, size > 16 ? LONG_SLICE : SLICE, SLICES, f);
+    report_side(r, size, true, f);
+    report_side(r, size, false, f);
     for (int i = 0; i < size; i++) {
-        tl_lock_free(mine.ctx[i]);
-        bare_close(theirs.ctx[i]);
+        tl_lock_free(crews[FENCE].ctx[i]);
+        tl_lock_free(crews[PLAIN].ctx[i]);
+        bare_close(crews[BARE].ctx[i]);
     }
-    tl_client_close(client);
+    for (int i = 0; i < BARE; i++)
+        tl_client_close(client[i]);
+    for (int i = FENCE_LIMIT; i < SIDES; i++)
+        raw_close(c[i].ctx);
 }
 
 void row_threads(regime r) {
-    measure(r, 4);
-    measure(r, 16);
-    measure(r, 64);
+    static const int size[] = {1, 4, 16, 64};
+    for (int i = 0; i < 4; i++)
+        measure(r, size[i]);
 }

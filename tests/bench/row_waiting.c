@@ -16,6 +16,8 @@
 #define LIMIT (10 * SECOND) /* of turns that should be over much sooner */
 #define WINDOW_MS 400       /* of a round of again and again */
 #define SETTLE_MS 100       /* before it */
+#define WINDOW_MOST_MS 5000
+#define AGAIN_CYCLES 3 /* turns of each, in all rounds */
 #define IDLE_MS 500
 #define LOOK_MS 10
 #define THREADS 16
@@ -150,8 +152,13 @@ static bool once(regime r, crowd *c, int n, int times) {
 
 /* ---- again and again ------------------------------------------------------------------------- */
 
+/* A crowd, or one to compare it with. */
+enum { OURS, BARE, QUEUE, SIDES };
+
 typedef struct {
     double rate[ROUNDS_MAX], limit[ROUNDS_MAX], hold_us[ROUNDS_MAX], server_us[ROUNDS_MAX];
+    double p50[ROUNDS_MAX], p99[ROUNDS_MAX]; /* of a hand-off, round trips */
+    double shares[LARGE], requests;          /* turns of each; requests an acquisition */
 } again_figures;
 
 static double mean_hold_ns(const turn *all, int n) {
@@ -161,49 +168,117 @@ static double mean_hold_ns(const turn *all, int n) {
     return n ? sum / n : 0;
 }
 
-static void again_round(crowd *c, int round, again_figures *f) {
-    int turns;
+/* Long enough for each to have some turns, where that doesn't take too long. */
+static int window_ms(int n) {
+    int64_t ms = AGAIN_CYCLES * n * (HOLD + trip_ns) / MS / rounds;
+    return ms < WINDOW_MS ? WINDOW_MS : ms > WINDOW_MOST_MS ? WINDOW_MOST_MS : (int)ms;
+}
+
+static void begin_again(crowd *c, int n) {
     crowd_forget(c);
-    crowd_begin(c, 1, SMALL, HOLD);
+    crowd_begin(c, 1, n, HOLD);
     (void)poll(NULL, 0, SETTLE_MS);
+}
+
+static void again_round(crowd *c, int n, int round, again_figures *f) {
+    int turns;
+    begin_again(c, n);
     uint64_t from = crowd_turns(c);
     int64_t from_ns = now_ns(), from_cpu = bench_server_cpu_ns();
-    (void)poll(NULL, 0, WINDOW_MS);
-    double ns = (double)(now_ns() - from_ns), n = (double)(crowd_turns(c) - from);
-    f->server_us[round] = (double)(bench_server_cpu_ns() - from_cpu) / 1000 / (n > 0 ? n : 1);
+    (void)poll(NULL, 0, window_ms(n));
+    double ns = (double)(now_ns() - from_ns), done = (double)(crowd_turns(c) - from);
+    f->server_us[round] = (double)(bench_server_cpu_ns() - from_cpu) / 1000 / (done > 0 ? done : 1);
+    for (int i = 0; i < n; i++)
+        f->shares[i] = (round > 0 ? f->shares[i] : 0) + crowd_turns_of(c, i + 1);
     crowd_end(c);
     turn *all = crowd_story(c, &turns);
-    double hold_ns = mean_hold_ns(all, turns);
+    double hold_ns = mean_hold_ns(all, turns), *us = calloc((size_t)turns + 1, sizeof *us);
+    if (!us)
+        die("out of memory");
+    int k = hand_offs(all, turns, turns + 1, us);
+    f->p50[round] = quantile(us, k, 0.50) * 1000 / (double)trip_ns;
+    f->p99[round] = quantile(us, k, 0.99) * 1000 / (double)trip_ns;
+    free(us);
     free(all);
-    f->rate[round] = n * SECOND / ns;
+    f->rate[round] = done * SECOND / ns;
     f->limit[round] = SECOND / (hold_ns + (double)bench_round_trip_ns());
     f->hold_us[round] = hold_ns / 1000;
 }
 
-static double again_requests(crowd *c) {
-    crowd_forget(c);
-    crowd_begin(c, 1, SMALL, HOLD);
-    (void)poll(NULL, 0, SETTLE_MS);
+static double again_requests(crowd *c, int n) {
+    begin_again(c, n);
     commands_start();
     uint64_t from = crowd_turns(c);
     (void)poll(NULL, 0, WINDOW_MS);
-    uint64_t n = crowd_turns(c) - from, requests = commands_stop();
+    uint64_t done = crowd_turns(c) - from, requests = commands_stop();
     crowd_end(c);
-    return (double)requests / (double)(n ? n : 1);
+    return (double)requests / (double)(done ? done : 1);
 }
 
-static void again(regime r, crowd *c) {
-    static again_figures f;
-    for (int i = 0; i < rounds; i++)
-        again_round(c, i, &f);
-    report(&(label){ROW, "100 again: acquisitions, beside 1/(hold + trip)", "/s", r, ">= 0.97"},
-           f.rate, f.limit, rounds);
-    report(&(label){ROW, "100 again: hold, 1 ms by choice", "us", r, NULL}, f.hold_us, NULL,
-           rounds);
-    report(&(label){ROW, "100 again: server CPU an acquisition", "us", r, NULL}, f.server_us, NULL,
-           rounds);
-    report_one(&(label){ROW, "100 again: requests an acquisition", "counted", r, "<= 2.1"},
-               again_requests(c));
+static void report_again(regime r, int n, again_figures *const f[SIDES], int times) {
+    static const char *const words[] = {"acquisitions",
+                                        "hand-off, median",
+                                        "hand-off, p99",
+                                        "server CPU an acquisition",
+                                        "requests an acquisition",
+                                        "Jain's index",
+                                        "acquisitions, beside 1/(hold + trip)",
+                                        "hold, 1 ms by choice"};
+    const again_figures *a = f[OURS], *b = f[BARE], *q = f[QUEUE];
+    char what[8][64];
+    for (int i = 0; i < 8; i++)
+        (void)snprintf(what[i], sizeof what[i], "%d again: %s", n, words[i]);
+    report_within(&(label){ROW, what[0], "/s", r, NULL}, a->rate, b->rate, q->rate, times);
+    if (n == SMALL)
+        report(&(label){ROW, what[6], "/s", r, ">= 0.97"}, a->rate, a->limit, times);
+    report_within(&(label){ROW, what[1], "round trips", r, NULL}, a->p50, b->p50, q->p50, times);
+    report_within(&(label){ROW, what[2], "round trips", r, NULL}, a->p99, b->p99, q->p99, times);
+    report_within(&(label){ROW, what[7], "us", r, NULL}, a->hold_us, b->hold_us, q->hold_us, times);
+    report_within(&(label){ROW, what[3], "us", r, NULL}, a->server_us, b->server_us, q->server_us,
+                  times);
+    report_three(&(label){ROW, what[4], "counted", r, n == SMALL ? "<= 2.1 counted" : NULL},
+                 a->requests, b->requests, q->requests);
+    report_three(&(label){ROW, what[5], "of 1", r, NULL}, jain(a->shares, n), jain(b->shares, n),
+                 jain(q->shares, n));
+}
+
+/* Those to compare with come and go: what they leave connected keeps the server busy. */
+static crowd *gather(regime r, int n, crowd_kind kind) {
+    const crowd_part part[CROWD_PARTS] = {{NULL, n + 1, 1}};
+    crowd *c = crowd_open(part, kind);
+    if (!c)
+        report_skip(ROW, r, "so many clients need more descriptors than we may have");
+    return c;
+}
+
+/* By turns where there are few, each alone where there are many. */
+static void again(regime r, const int *size, int sizes, crowd *const c[SIDES]) {
+    static again_figures f[SIDES];
+    again_figures *const all[SIDES] = {&f[OURS], &f[BARE], &f[QUEUE]};
+    for (int s = 0; s < sizes; s++) {
+        for (int i = 0; i < rounds; i++)
+            for (int k = OURS; k < SIDES; k++)
+                again_round(c[k], size[s], i, &f[k]);
+        for (int k = OURS; k < SIDES; k++)
+            f[k].requests = again_requests(c[k], size[s]);
+        report_again(r, size[s], all, rounds);
+    }
+}
+
+static void again_large(regime r, crowd *ours) {
+    static again_figures f[SIDES];
+    again_figures *const all[SIDES] = {&f[OURS], &f[BARE], &f[QUEUE]};
+    int times = 1 + rounds / 10;
+    for (int k = OURS; k < SIDES; k++) {
+        crowd *c = k == OURS ? ours : gather(r, LARGE, k == BARE ? CROWD_BARE : CROWD_QUEUE);
+        if (!c)
+            return;
+        for (int i = 0; i < times; i++)
+            again_round(c, LARGE, i, &f[k]);
+        f[k].requests = again_requests(c, LARGE);
+        crowd_close(c);
+    }
+    report_again(r, LARGE, all, times);
 }
 
 /* ---- fairness -------------------------------------------------------------------------------- */
@@ -228,7 +303,7 @@ static void fairness(regime r, int n, bool fair, bool apart) {
                                           {apart ? bench_further_url() : NULL, apart, 1}};
     char what[64];
     double *shares = calloc((size_t)n, sizeof *shares);
-    crowd *c = crowd_open(part, fair);
+    crowd *c = crowd_open(part, fair ? CROWD_FAIR : CROWD_LOCK);
     if (!shares)
         die("out of memory");
     if (!c) {
@@ -256,12 +331,8 @@ static void fairnesses(regime r) {
     static const int size[] = {10, SMALL, LARGE};
     for (int i = 0; i < 3; i++)
         fairness(r, size[i], false, false);
-#ifdef TL_HAS_FAIR
     for (int i = 0; i < 6; i++)
         fairness(r, size[i / 2], true, i % 2);
-#else
-    report_skip(ROW, r, "fair: this tidelock has no such waiting");
-#endif
 }
 
 /* ---- threads of one process beside another process ------------------------------------------- */
@@ -280,7 +351,7 @@ static void beside_threads(regime r, bool apart) {
     const char *where = apart ? "16 threads, 1 elsewhere, 6 ms further" : "16 threads, 1 elsewhere";
     char what[2][64];
     int n;
-    crowd *c = crowd_open(part, false);
+    crowd *c = crowd_open(part, CROWD_LOCK);
     if (!c)
         die("not even %d descriptors", 2 * THREADS);
     crowd_begin(c, 0, THREADS + 1, HOLD);
@@ -295,21 +366,12 @@ static void beside_threads(regime r, bool apart) {
     crowd_close(c);
     (void)snprintf(what[0], sizeof what[0], "%s: longest wait", where);
     (void)snprintf(what[1], sizeof what[1], "%s: share", where);
-    report_two(&(label){ROW, what[0], "ms", r, "<= 1, beside the promise"}, wait_ns / MS,
-               most_ns / MS);
+    report_two(&(label){ROW, what[0], "ms", r, "<= 1"}, wait_ns / MS, most_ns / MS);
     report_one(&(label){ROW, what[1], "%", r, NULL},
                100.0 * (double)its_turns / (double)(all_turns ? all_turns : 1));
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
-
-static crowd *gather(regime r, int n) {
-    const crowd_part part[CROWD_PARTS] = {{NULL, n + 1, 1}};
-    crowd *c = crowd_open(part, false);
-    if (!c)
-        report_skip(ROW, r, "so many clients need more descriptors than we may have");
-    return c;
-}
 
 /* In the first turn they connect for what waiting needs: it is not measured. */
 static bool connect_all(regime r, crowd *c, int n) {
@@ -323,22 +385,28 @@ static bool connect_all(regime r, crowd *c, int n) {
 
 static void in_small(regime r) {
     static const int size[] = {2, 10, 50, SMALL};
-    crowd *c = gather(r, SMALL);
-    bool all = connect_all(r, c, SMALL);
+    crowd *c[SIDES] = {[OURS] = gather(r, SMALL, CROWD_LOCK)};
+    bool all = connect_all(r, c[OURS], SMALL);
     for (int i = 0; i < 4 && all; i++)
-        all = once(r, c, size[i], rounds);
-    if (all)
-        again(r, c);
-    crowd_close(c);
+        all = once(r, c[OURS], size[i], rounds);
+    if (all) {
+        c[BARE] = gather(r, SMALL, CROWD_BARE);
+        c[QUEUE] = gather(r, SMALL, CROWD_QUEUE);
+        if (c[BARE] && c[QUEUE])
+            again(r, size, 4, c);
+    }
+    for (int k = OURS; k < SIDES; k++)
+        crowd_close(c[k]);
 }
 
 /* In `delay` they connect in the turn that is measured, before the first of them is released; nothing
  * is counted there. */
 static void in_large(regime r) {
-    crowd *c = gather(r, LARGE);
-    if (c && (r == DELAY || connect_all(r, c, LARGE)))
-        (void)once(r, c, LARGE, 1 + rounds / 10);
-    crowd_close(c);
+    crowd *c = gather(r, LARGE, CROWD_LOCK);
+    if (c && (r == DELAY || connect_all(r, c, LARGE)) && once(r, c, LARGE, 1 + rounds / 10))
+        again_large(r, c);
+    else
+        crowd_close(c);
 }
 
 void row_waiting(regime r) {

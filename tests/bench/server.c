@@ -135,7 +135,7 @@ static void round_trips(redisContext *c, int64_t *ret) {
 /* Choose the delay so that a PING takes what a round trip shall take, wake-ups and all. */
 static void calibrate(way *w, int64_t trip_ns) {
     int64_t trip[PINGS], each = trip_ns / 2;
-    char chosen[32];
+    char what[64];
     for (int i = 0; i < 3; i++) {
         delay_set(w->delay, each);
         round_trips(connect_by(w), trip);
@@ -145,9 +145,9 @@ static void calibrate(way *w, int64_t trip_ns) {
     round_trips(connect_by(w), trip);
     double ms[] = {(double)trip[PINGS / 10] / MS, (double)trip[PINGS / 2] / MS,
                    (double)trip[PINGS * 9 / 10] / MS};
-    (void)snprintf(chosen, sizeof chosen, "%.2f by choice", (double)trip_ns / MS);
-    report(&(label){"delay", "a PING's round trip, 10..90 of 100", "ms", present, chosen}, ms, NULL,
-           3);
+    (void)snprintf(what, sizeof what, "a PING's round trip, %.2f by choice, 10..90 of 100",
+                   (double)trip_ns / MS);
+    report(&(label){"delay", what, "ms", present, NULL}, ms, NULL, 3);
     w->trip_ns = trip_ns;
 }
 

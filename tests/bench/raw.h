@@ -1,0 +1,20 @@
+/*
+ * The limit: the very commands of a pair of ours, made in advance, so many pairs on their way at a time over
+ * one connection, by a thread that does nothing else but compare the replies with those that it expects.
+ */
+#ifndef RAW_H
+#define RAW_H
+
+#include "bench.h"
+
+#define RAW_MOST 256 /* pairs on their way */
+
+typedef struct raw raw;
+
+/** Connects by the way of the regime, and has `depth` keys of its own. */
+raw *raw_open(regime r, int depth, bool fence);
+void raw_close(raw *w);
+/** A contender's run: ctx is the raw. It spins where it has a core to itself. */
+uint64_t raw_run(void *ctx, int64_t until_ns, meter *m);
+
+#endif
