@@ -13,7 +13,7 @@
 #include "hist.h"
 
 #define ROUNDS_MAX 99
-#define CONTENDERS_MAX 8
+#define CONTENDERS_MAX 12
 #define SECOND INT64_C(1000000000)
 #define MS INT64_C(1000000)
 

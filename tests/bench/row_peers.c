@@ -1,6 +1,7 @@
 /*
- * A hundred clients that want one lock again and again: tidelock beside other libraries, each in turn
- * on the same server. $BENCH_PEERS is a folder of programs, one for each library.
+ * A hundred clients that want one lock again and again: tidelock beside other libraries, beside plain hiredis
+ * and beside a queue, which is the limit, each in turn on the same server. $BENCH_PEERS is a folder of
+ * programs, one for each library.
  */
 #include <dirent.h>
 #include <poll.h>
@@ -18,12 +19,16 @@
 #define SLICE (400 * MS)
 #define SETTLE_MS 150
 #define WARM_MS 1500 /* a compiler at run time has its work to do */
-#define PEERS_MAX (CONTENDERS_MAX - 1)
+#define PEERS_MAX (CONTENDERS_MAX - OTHERS)
+
+/* Those of our own; other libraries come behind. */
+enum { OURS, LIMIT, BARE, OTHERS };
 
 typedef struct {
     char path[512];
     const char *name;
-    crowd *crowd; /* tidelock's; or else */
+    crowd_kind kind;
+    crowd *crowd; /* of our own; or else */
     peer *peer;
     double held_ns, turns[CLIENTS]; /* in what was measured */
     double requests;                /* an acquisition */
@@ -38,7 +43,7 @@ static void open_side(side *s) {
     const crowd_part part[CROWD_PARTS] = {{NULL, CLIENTS, 1}};
     if (*s->path)
         s->peer = peer_open(s->path, bench_port(), CLIENTS, HOLD / 1000);
-    else if (!(s->crowd = crowd_open(part, CROWD_LOCK)))
+    else if (!(s->crowd = crowd_open(part, s->kind)))
         die("a hundred clients need more descriptors than we may have");
 }
 
@@ -116,6 +121,7 @@ static void warm(side *s) {
 static void count_requests(side *s) {
     double before[CLIENTS], after[CLIENTS], n = 0;
     open_side(s);
+    warm(s);
     begin(s);
     commands_start();
     (void)look(s, before);
@@ -139,10 +145,13 @@ static void find_sides(void) {
     const char *folder = getenv("BENCH_PEERS");
     struct dirent **entry = NULL;
     int n = folder && *folder ? scandir(folder, &entry, a_program, alphasort) : 0;
-    sides[0].name = "tidelock";
-    side_n = 1;
+    sides[OURS] = (side){.name = "tidelock", .kind = CROWD_LOCK};
+    sides[LIMIT] = (side){.name = "a queue", .kind = CROWD_QUEUE};
+    sides[BARE] = (side){.name = "plain hiredis", .kind = CROWD_BARE};
+    side_n = OTHERS;
     for (int i = 0; i < n && i < PEERS_MAX; i++) {
         side *s = &sides[side_n++];
+        *s = (side){.name = NULL};
         (void)snprintf(s->path, sizeof s->path, "%s/%s", folder, entry[i]->d_name);
         s->name = strrchr(s->path, '/') + 1;
     }
@@ -161,36 +170,39 @@ static void part_of_limit(const side *s, const figures *f, double trip_ns, doubl
         ret[i] = f->rate[i] / limit;
 }
 
-static void report_side(regime r, const side *s, const figures *f, const figures *ours,
-                        double trip_ns) {
+static void report_side(regime r, int number, const figures *f, double trip_ns) {
+    const side *s = &sides[number];
+    const figures *ours = &f[OURS], *theirs = &f[number], *limit = &f[LIMIT];
     static const char *const words[] = {"acquisitions", "requests an acquisition",
                                         "server CPU an acquisition", "Jain's index",
                                         "part of 1/(hold + trip)"};
     char what[5][64];
-    double part[2][ROUNDS_MAX];
+    double part[3][ROUNDS_MAX];
     for (int i = 0; i < 5; i++)
         (void)snprintf(what[i], sizeof what[i], "beside %s: %s", s->name, words[i]);
-    part_of_limit(&sides[0], ours, trip_ns, part[0]);
-    part_of_limit(s, f, trip_ns, part[1]);
-    report(&(label){ROW, what[0], "/s", r, "> 1"}, ours->rate, f->rate, rounds);
-    report(&(label){ROW, what[4], "of 1", r, NULL}, part[0], part[1], rounds);
-    report_two(&(label){ROW, what[1], "counted", r, NULL}, sides[0].requests, s->requests);
-    report(&(label){ROW, what[2], "us", r, NULL}, ours->server_us, f->server_us, rounds);
-    report_two(&(label){ROW, what[3], "of 1", r, NULL}, jain(sides[0].turns, CLIENTS),
-               jain(s->turns, CLIENTS));
+    part_of_limit(&sides[OURS], ours, trip_ns, part[0]);
+    part_of_limit(s, theirs, trip_ns, part[1]);
+    part_of_limit(&sides[LIMIT], limit, trip_ns, part[2]);
+    report_within(&(label){ROW, what[0], "/s", r, "> 1"}, ours->rate, theirs->rate, limit->rate,
+                  rounds);
+    report_within(&(label){ROW, what[4], "of 1", r, NULL}, part[0], part[1], part[2], rounds);
+    report_three(&(label){ROW, what[1], "counted", r, NULL}, sides[OURS].requests, s->requests,
+                 sides[LIMIT].requests);
+    report_within(&(label){ROW, what[2], "us", r, NULL}, ours->server_us, theirs->server_us,
+                  limit->server_us, rounds);
+    report_three(&(label){ROW, what[3], "of 1", r, NULL}, jain(sides[OURS].turns, CLIENTS),
+                 jain(s->turns, CLIENTS), jain(sides[LIMIT].turns, CLIENTS));
 }
 
 void row_peers(regime r) {
     static figures f[CONTENDERS_MAX];
     contender c[CONTENDERS_MAX];
     find_sides();
-    if (side_n == 1) {
+    if (side_n == OTHERS) {
         report_skip(ROW, r, "no other library is here: make bench-peers fetches them");
         return;
     }
     for (int i = 0; i < side_n; i++) {
-        sides[i].held_ns = 0;
-        memset(sides[i].turns, 0, sizeof sides[i].turns);
         open_side(&sides[i]);
         warm(&sides[i]);
         c[i] = (contender){&sides[i], again, NULL};
@@ -201,6 +213,6 @@ void row_peers(regime r) {
     for (int i = 0; i < side_n; i++)
         count_requests(&sides[i]);
     double trip_ns = (double)bench_round_trip_ns();
-    for (int i = 1; i < side_n; i++)
-        report_side(r, &sides[i], &f[i], &f[0], trip_ns);
+    for (int i = BARE; i < side_n; i++)
+        report_side(r, i, f, trip_ns);
 }

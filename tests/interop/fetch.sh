@@ -41,7 +41,7 @@ fetch() { # registry's name, log, command...
     timeout --foreground -k 5 $FETCH_S "$@" >"$log" 2>&1 </dev/null
     status=$?
     if ((status == 0)); then return; fi
-    if grep -qiE 'EINTEGRITY|checksum mismatch|SECURITY ERROR' "$log"; then
+    if grep -qiE 'EINTEGRITY|checksum mismatch|SECURITY ERROR|verify the checksum' "$log"; then
         echo "$registry has other bytes than those pinned (${log#"$here/"})"
         exit 1
     fi

@@ -16,10 +16,14 @@ redsync      go
 rueidislock  go
 redisson     java
 redis-py     python
+redlock      node
+rslock       rust
 '
 goal=bench-peers from=$here/tests/bench/peers into=$here/build/bench-peers
 # shellcheck source=../../interop/fetch.sh
 source "$here/tests/interop/fetch.sh"
+# shellcheck disable=SC2034
+PREPARE_S=300 # rslock brings TLS along
 
 # Debian's packages, which `make check` installs.
 prepare_python() {
@@ -27,6 +31,21 @@ prepare_python() {
 }
 program_go() { program "$1" "$into/go/peer" "$1"; }
 program_java() { program "$1" java -XX:+UseSerialGC -Xmx1g -cp "$into/java/classes:$into/java/jars/*" Loop; }
+# The lock file leaves out what cargo calls its own registry: cargo says it.
+prepare_rust() {
+    local registry log=$into/rust/log
+    needs cargo Rust
+    mkdir -p "$into/rust/src"
+    cp "$from/rust/Cargo.toml" "$into/rust" && cp "$from/rust/src/main.rs" "$into/rust/src"
+    cd "$into/rust" || exit 1
+    registry=$(cargo metadata --no-deps --offline --format-version 1 2>"$log" | grep -o '"registry+[^"]*"' | head -n 1)
+    [[ -n $registry ]] || { echo "cargo names no registry (${log#"$here/"})" && exit $SKIP; }
+    sed "s|\"@REGISTRY@\"|$registry|" "$from/rust/Cargo.lock.in" >Cargo.lock
+    fetch "cargo's registry" "$log" cargo fetch --locked
+    build "$into/rust/build.log" cargo build --release --locked --offline
+}
+program_node() { program "$1" env "NODE_PATH=$into/node/node_modules" node "$from/node/loop.js"; }
+program_rust() { program "$1" "$into/rust/target/release/peer"; }
 program_python() { program "$1" "$python" "$from/loop.py"; }
 
 check_wanted
