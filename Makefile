@@ -6,6 +6,7 @@
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
+#   make bench-readme          print the tables of README.md and tests/bench/RESULTS.md from the last bench and bench-peers
 #   make bench-peers           the waiting beside other libraries' locks (PEERS="redislock java" REGIME= ROUNDS=)
 #   make format                lay the sources out as lint wants them
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
@@ -105,7 +106,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run lint lint-run demo demo-run sim sim-run model model-run \
-        fuzz fuzz-run interop interop-run bench bench-run bench-peers bench-peers-run abi abi-run abi-record abi-record-run \
+        fuzz fuzz-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
         format install uninstall clean FORCE
 
 all: lib tool man
@@ -142,7 +143,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench bench-peers abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench bench-peers bench-readme abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -275,6 +276,10 @@ bench-run: $(if $(SAN),,all $(BUILD)/bench)
 bench-peers-run: $(if $(SAN),,all $(BUILD)/bench)
 	$(call no_sanitizers,bench-peers,BUILD=$(BUILD) PEERS='$(PEERS)' \
 	    ROUNDS='$(ROUNDS)' REGIME='$(REGIME)' tests/bench/peers/run.sh)
+BENCH_RUNS := $(wildcard $(BUILD)/bench.json $(BUILD)/bench-peers.json)
+bench-readme:
+	$(Q)$(if $(BENCH_RUNS),tests/bench/tables.py record $(BENCH_RUNS))
+	$(Q)tests/bench/tables.py write
 
 # ---- install ------------------------------------------------------------------------------
 D = $(DESTDIR)

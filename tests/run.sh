@@ -89,7 +89,7 @@ for t in "$@"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
 for t in "$@"; do
     case $t in
     tests/unit/*) ;;
-    tests/wire/* | tests/fuzz/* | tests/lint/*) pure+=("$t") ;;
+    tests/wire/* | tests/fuzz/* | tests/lint/* | tests/bench/*) pure+=("$t") ;;
     tests/sim/*) long+=("$t") ;;
     tests/cli/*) waiting+=("$t") ;;
     tests/conform/* | tests/chaos/*) faults+=("$t") ;;

@@ -1,0 +1,211 @@
+#!/usr/bin/python3
+"""The tables of ../../README.md and RESULTS.md, from what the benchmark has measured.
+
+  tables.py record FILE...   put these runs (build/bench.json, build/bench-peers.json) into results.json
+  tables.py write            print results.json into README.md and RESULTS.md
+  tables.py check            say what of the two is not what would be printed; exit status 1 then
+  tables.py judge FILE       of each line of a run that has a goal, whether it is met
+"""
+import difflib
+import json
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+RECORDED = HERE / "results.json"
+RESULTS = HERE / "RESULTS.md"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- printed by make bench-readme: begin -->\n", "<!-- printed by make bench-readme: end -->\n"
+REGIMES = ["one", "cross", "free", "delay"]
+
+
+# ---- goals --------------------------------------------------------------------------------------
+
+CLAUSE = re.compile(r"(>=|<=|>|never below)? *([0-9.]+)(?: (.+))?$")
+HOLDS = {
+    ">=": lambda v, n: v >= n,
+    "never below": lambda v, n: v >= n,
+    "<=": lambda v, n: v <= n,
+    ">": lambda v, n: v > n,
+    None: lambda v, n: abs(v - n) < 1e-9,
+}
+
+
+def judged(line, clause):
+    """One clause of a line's goal: what it is compared with, in words, and whether it holds."""
+    found = CLAUSE.match(clause)
+    if not found:
+        sys.exit(f"tables.py: no such goal: '{clause}' of '{line['what']}'")
+    how, number, of = found.groups()
+    unit = line["unit"]
+    if of == "of the limit":
+        value, words = line["part"], " of the limit"
+    elif of:
+        if unit != of and not unit.startswith(of + " "):
+            sys.exit(f"tables.py: the goal '{clause}' of '{line['what']}' is in another unit than {unit}")
+        value, words = line["ours"], "" if of == "counted" else " " + of
+    elif how == "never below":
+        value, words = line["least"], " at least"
+    elif how is None or "ratio" not in line:
+        value, words = line["ours"], ""
+    else:
+        value, words = line["ratio"], ""
+    goal = number if how is None else f"{'>=' if how == 'never below' else how} {number}"
+    return number_text(value) + words, goal, HOLDS[how](value, float(number))
+
+
+def verdicts(line):
+    return [judged(line, clause) for clause in line["goal"].split(", ")]
+
+
+def is_met(line):
+    return all(met for _, _, met in verdicts(line))
+
+
+# ---- numbers and tables -------------------------------------------------------------------------
+
+
+def number_text(value):
+    if value is None:
+        return ""
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.4g}"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def with_goals(runs):
+    return [line for run in runs.values() for line in run["lines"] if "goal" in line]
+
+
+def count(lines):
+    met = sum(map(is_met, lines))
+    return met, len(lines) - met
+
+
+def cell(line):
+    if line is None:
+        return ""
+    texts = [f"{value} ({goal})" if met else f"**{value}** ({goal})" for value, goal, met in verdicts(line)]
+    return ", ".join(texts)
+
+
+def readme_part(runs):
+    by_name = {}
+    for line in with_goals(runs):
+        by_name.setdefault((line["row"], line["what"], line["unit"]), {})[line["regime"]] = line
+    rows = [[row, f"{what}, {unit}"] + [cell(there.get(r)) for r in REGIMES] for (row, what, unit), there in by_name.items()]
+    met, missed = count(with_goals(runs))
+    return (
+        f"Of {met + missed} figures with a goal {met} met it; the **{missed} in bold** missed it. A figure is a ratio, ours to\n"
+        "plain hiredis or to what the row names; where the goal, in parentheses, has a unit or no sign, or where there is nothing\n"
+        "beside it, ours itself. `one`: client and server on one core; `cross`: a core each, TCP; `free`: nothing pinned; `delay`: a round trip\n"
+        "of 5 ms.\n\n" + table(["row", "what"] + [f"`{r}`" for r in REGIMES], rows)
+    )
+
+
+def full_row(line):
+    if "skipped" in line:
+        return [line["row"], line["regime"], "skipped: " + line["skipped"]] + [""] * 8
+    spread = f"{number_text(line['least'])}..{number_text(line['most'])}" if line["rounds"] > 1 else ""
+    goal = line.get("goal", "")
+    met = "" if not goal else "yes" if is_met(line) else "**no**"
+    figures = [number_text(line.get(k)) for k in ("ours", "baseline", "ratio", "limit", "part")]
+    return [line["row"], line["regime"], f"{line['what']}, {line['unit']}", *figures, spread, goal, met]
+
+
+def results_text(runs):
+    text = (
+        "# What `make bench` printed\n\n"
+        "Printed by `make bench-readme` from `results.json`: every line of the run. [README.md](README.md) says what each\n"
+        "row is; ratios hold better than times. *Spread* is that of the rounds' ratios, or of ours where there is no baseline.\n"
+    )
+    titles = {"bench": "All rows", "peers": "Beside other libraries"}
+    head = ["row", "where", "what", "ours", "baseline", "ratio", "limit", "of it", "spread", "goal", "met"]
+    for name, run in runs.items():
+        lines = [line for line in run["lines"] if "goal" in line]
+        met, missed = count(lines)
+        text += f"\n## {titles[name]}\n\n{run['machine']}; {run['rounds']} rounds, medians. "
+        text += f"Of {met + missed} goals {met} met, {missed} missed.\n\n"
+        text += table(head, map(full_row, run["lines"]))
+    return text
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def recorded():
+    return json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+
+
+def record(paths):
+    runs = recorded()
+    for path in paths:
+        run = json.loads(pathlib.Path(path).read_text())
+        if not run.pop("complete"):
+            sys.exit(
+                f"tables.py: {path} has a part of the rows: make bench without BENCH and REGIME, "
+                "make bench-peers without PEERS and REGIME; or remove the file"
+            )
+        name = "peers" if any(line["row"] == "peers" for line in run["lines"]) else "bench"
+        runs[name] = run
+    save({name: runs[name] for name in ("bench", "peers") if name in runs})
+
+
+def save(runs):
+    """A line of the file for each line of the benchmark."""
+    parts = []
+    for name, run in runs.items():
+        head = json.dumps({k: v for k, v in run.items() if k != "lines"})[:-1]
+        lines = ",\n".join(json.dumps(line, separators=(",", ":")) for line in run["lines"])
+        parts.append(f'"{name}": {head}, "lines": [\n{lines}\n]}}')
+    RECORDED.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def printed():
+    """What the two files should hold, by their names."""
+    runs = recorded()
+    readme = README.read_text()
+    if readme.count(BEGIN) != 1 or readme.count(END) != 1:
+        sys.exit(f"tables.py: README.md lacks the lines that begin and end the table: {BEGIN}{END}")
+    before, rest = readme.split(BEGIN)
+    after = rest.split(END)[1]
+    return {README: before + BEGIN + "\n" + readme_part(runs) + "\n" + END + after, RESULTS: results_text(runs)}
+
+
+def check():
+    same = True
+    for path, text in printed().items():
+        there = path.read_text()
+        for line in difflib.unified_diff(there.splitlines(), text.splitlines(), f"{path.name}, as it is",
+                                         f"{path.name}, as make bench-readme prints it", lineterm="", n=0):
+            same = False
+            print(line)
+    return same
+
+
+def main(words):
+    if words[:1] == ["record"] and len(words) > 1:
+        record(words[1:])
+    elif words == ["write"]:
+        for path, text in printed().items():
+            path.write_text(text)
+    elif words == ["check"]:
+        sys.exit(0 if check() else 1)
+    elif words[:1] == ["judge"] and len(words) == 2:
+        for line in json.loads(pathlib.Path(words[1]).read_text())["lines"]:
+            if "goal" in line:
+                print("met" if is_met(line) else "missed", cell(line))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
