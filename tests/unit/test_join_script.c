@@ -342,7 +342,8 @@ TEST(who_did_not_come_for_it_goes_out_with_all_of_its_inbox) {
     (void)release("nobody");
     K_HOLDS(OTHER);
     assert_int_equal(line_length(), 0);
-    assert_int_equal(a.count, 0);
+    assert_int_equal(a.count, 1);
+    assert_string_equal(a.last, "look " K); /* whoever lives stands in line again */
     assert_int_equal(b.count, 1);
 }
 

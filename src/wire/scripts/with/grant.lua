@@ -4,7 +4,7 @@
 --
 -- The line is a sorted set of "TOKEN LIFETIME NUMBERS INBOX OWNER", by the order of their coming. S keeps in
 -- `claim` the inbox of one who was given the lock and has not renewed it yet. Was that in vain, all that
--- wait behind that inbox go out. Who isn't heard goes out, too: whoever lives comes back.
+-- wait behind that inbox go out, and are told to look. Who isn't heard goes out, too: whoever lives comes back.
 --
 -- `line` is the name of F while somebody stands there.
 --
@@ -18,10 +18,14 @@ local function grant(now, asker)
         return false
     end
     if s[4] and s[4] ~= '' then
+        local out = 0
         for _, entry in ipairs(redis.call('ZRANGE', L, 0, -1)) do
             if string.match(entry, '^%S+ %S+ %S+ (%S+) ') == s[4] then
-                redis.call('ZREM', L, entry)
+                out = out + redis.call('ZREM', L, entry)
             end
+        end
+        if out > 0 then -- should only one of its handles be gone
+            redis.pcall('PUBLISH', s[4], 'look ' .. K)
         end
     end
     local heard, mute = {}, false
