@@ -172,25 +172,26 @@ static tl_client *reach(const crowd_part *part) {
     return client;
 }
 
-static member equip(crowd *c, int number, tl_client *client) {
+static void equip(member *m, crowd *c, int number, tl_client *client) {
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = 30000, .fair = c->kind == CROWD_FAIR);
-    member m = {.crowd = c, .number = number};
+    *m = (member){.crowd = c, .number = number};
     tl_error err;
     if (c->kind == CROWD_BARE)
-        m.bare = bare_open(KEY);
+        m->bare = bare_open(KEY);
     else if (c->kind == CROWD_QUEUE)
-        m.queue = bench_connect();
-    else if (!(m.lock = tl_lock_new(client, KEY, strlen(KEY), &options, &err)))
+        m->queue = bench_connect();
+    else if (!(m->lock = tl_lock_new(client, KEY, strlen(KEY), &options, &err)))
         die("%s", err.message);
-    return m;
 }
 
 __attribute__((noreturn)) static void become(crowd *c, const crowd_part *part, int first) {
-    member m[part->threads];
+    member *m = calloc((size_t)part->threads, sizeof *m);
     pthread_t thread;
     tl_client *client = c->kind == CROWD_LOCK || c->kind == CROWD_FAIR ? reach(part) : NULL;
+    if (!m)
+        die("out of memory");
     for (int i = 0; i < part->threads; i++) {
-        m[i] = equip(c, first + i, client);
+        equip(&m[i], c, first + i, client);
         if (i > 0 && pthread_create(&thread, NULL, serve, &m[i]) != 0)
             die("threads: %s", strerror(errno));
     }

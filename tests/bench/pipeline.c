@@ -18,7 +18,7 @@
 struct pipeline {
     redisContext *c;
     pthread_t thread;
-    int count, next;
+    int count, next, joined;
     int64_t cycle_ns;
     char sha1[41], ttl[24];
     atomic_bool over;
@@ -27,6 +27,13 @@ struct pipeline {
 
 static const char script[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then return "
                              "redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
+
+/* All keys are read at once, nothing is proved but that each is ours, and nothing else is kept. */
+static const char joined_script[] =
+    "local n, held = 0, redis.call('MGET', unpack(KEYS)) "
+    "for i = 1, #KEYS do if held[i] == ARGV[i] then "
+    "n = n + redis.call('PEXPIRE', KEYS[i], ARGV[#KEYS + 1]) end end "
+    "return n";
 
 /* One reply of a pipeline: its integer, or 1 for OK. */
 static long long next_reply(pipeline *p) {
@@ -51,14 +58,34 @@ static void take_all(pipeline *p) {
     }
 }
 
-static void renew(pipeline *p, int n) {
+static void send_one(pipeline *p, int k) {
+    redisAppendCommand(p->c, "EVALSHA %s 1 bench:plain:%d " TOKEN " %s", p->sha1, k, k, p->ttl);
+}
+
+static void send_joined(pipeline *p, int from, int n) {
+    char words[2 * PIPELINE_JOINED][48], number[16];
+    const char *argv[4 + 2 * PIPELINE_JOINED] = {"EVALSHA", p->sha1, number};
+    (void)snprintf(number, sizeof number, "%d", n);
     for (int i = 0; i < n; i++) {
-        int k = (p->next + i) % p->count;
-        redisAppendCommand(p->c, "EVALSHA %s 1 bench:plain:%d " TOKEN " %s", p->sha1, k, k, p->ttl);
+        int k = (from + i) % p->count;
+        (void)snprintf(words[i], sizeof *words, "bench:plain:%d", k);
+        (void)snprintf(words[n + i], sizeof *words, TOKEN, k);
+        argv[3 + i] = words[i];
+        argv[3 + n + i] = words[n + i];
     }
-    for (int i = 0; i < n; i++)
-        if (next_reply(p) != 1)
-            die("pipeline: a lock was lost");
+    argv[3 + 2 * n] = p->ttl;
+    redisAppendCommandArgv(p->c, 4 + 2 * n, argv, NULL);
+}
+
+static void renew(pipeline *p, int n) {
+    for (int i = 0; i < n; i += p->joined)
+        if (p->joined > 1)
+            send_joined(p, p->next + i, n - i < p->joined ? n - i : p->joined);
+        else
+            send_one(p, (p->next + i) % p->count);
+    for (int i = 0; i < n; i += p->joined)
+        if (next_reply(p) != (n - i < p->joined ? n - i : p->joined))
+            die("pipeline: a lock has expired: is the machine so busy?");
     p->next = (p->next + n) % p->count;
     atomic_fetch_add(&p->renewed, (unsigned long long)n);
 }
@@ -77,15 +104,16 @@ static void *work(void *arg) {
     return NULL;
 }
 
-pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns) {
+pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns, int joined) {
     pipeline *p = calloc(1, sizeof *p);
     if (!p)
         die("out of memory");
     p->c = bench_connect();
     p->count = count;
+    p->joined = joined;
     p->cycle_ns = cycle_ns;
     (void)snprintf(p->ttl, sizeof p->ttl, "%lld", (long long)ttl_ms);
-    redisReply *reply = redisCommand(p->c, "SCRIPT LOAD %s", script);
+    redisReply *reply = redisCommand(p->c, "SCRIPT LOAD %s", joined > 1 ? joined_script : script);
     if (!reply || reply->type != REDIS_REPLY_STRING)
         die("SCRIPT LOAD: %s", p->c->errstr);
     (void)snprintf(p->sha1, sizeof p->sha1, "%s", reply->str);

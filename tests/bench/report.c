@@ -135,7 +135,7 @@ static void write_line(json_t *line, const label *l, const values *v) {
 
 /* Of the ratios, round by round. */
 static spread ratio_of(const double *ours, const double *other, int n) {
-    double by_round[ROUNDS_MAX];
+    double by_round[ROUNDS_MAX] = {0};
     for (int i = 0; i < n; i++)
         by_round[i] = other[i] != 0 ? ours[i] / other[i] : 0;
     return spread_of(by_round, n);
