@@ -31,7 +31,7 @@
 #define LOOK_NS (100 * MS) /* whether all still live */
 #define QUIET_NS (30 * MS) /* some round trips of any regime */
 #define QUIET_SHARE 0.04   /* of a core: the server has no requests to serve */
-#define PATIENCE_NS (20 * SECOND)
+#define PATIENCE_NS (60 * SECOND)
 #define DESCRIPTORS 4 /* of a client, at most, in the server and twice in a delay */
 
 typedef enum { KEEP, ONCE, AGAIN } order;

@@ -174,10 +174,11 @@ static int window_ms(int n) {
     return ms < WINDOW_MS ? WINDOW_MS : ms > WINDOW_MOST_MS ? WINDOW_MOST_MS : (int)ms;
 }
 
+/* Those who come to stand in line aren't measured. */
 static void begin_again(crowd *c, int n) {
     crowd_forget(c);
     crowd_begin(c, 1, n, HOLD);
-    (void)poll(NULL, 0, SETTLE_MS);
+    (void)poll(NULL, 0, SETTLE_MS + n);
 }
 
 static void again_round(crowd *c, int n, int round, again_figures *f) {
