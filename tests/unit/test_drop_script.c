@@ -179,6 +179,16 @@ TEST(a_release_of_what_another_holds_hands_nothing_over) {
     assert_int_equal(a.count, 0);
 }
 
+/* It looked when K had been deleted, and heard only then that it had been given the lock. */
+TEST(a_release_hands_nothing_to_its_own_entry) {
+    listener a;
+    have_line(&a);
+    (void)SAY(L("ZADD"), L(LINE), L("4"), L(ENTRY(TOKEN, A)));
+    assert_int_equal(number_of(drop()), -1);
+    K_HOLDS(OTHER);
+    assert_int_equal(number_of(SAY(L("ZCARD"), L(LINE))), 0);
+}
+
 /* A counter that can't count: the lock is free even so, and said to be. */
 TEST(what_can_not_be_handed_over_is_released) {
     listener a, waiter;

@@ -12,7 +12,7 @@
 -- found to listen here, so that nothing is told in vain: a replica repeats the message to those who still listen there,
 -- as after a failover, and who believes it must hold the lock.
 local function grant(now, asker)
-    local s = redis.call('HMGET', S, 'token', 'until', 'fence', 'claim', 'row')
+    local s = redis.call('HMGET', S, 'token', 'until', 'fence', 'claim', 'row', 'spent')
     local bound, last = s[1] and s[1] ~= '' and (tonumber(s[2] or 0) or 0) >= now, nil
     if bound then
         return false
@@ -36,6 +36,9 @@ local function grant(now, asker)
         end
         local asks, token, px, numbers, inbox, owner =
             entry == asker, string.match(entry, '^(%S+) ([1-9]%d*) ([1-9]%d?%d?) (%S+) (.*)$')
+        if token == s[6] then
+            token = nil -- it was given up, or came back to the line before it heard that the lock is its own
+        end
         if token and not asks and heard[inbox] == nil then
             local count = redis.pcall('PUBSUB', 'NUMSUB', inbox)
             mute = count.err ~= nil
