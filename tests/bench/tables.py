@@ -145,10 +145,17 @@ def recorded():
     return json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
 
 
+def read_run(path):
+    try:
+        return json.loads(pathlib.Path(path).read_text())
+    except (OSError, ValueError):
+        sys.exit(f"tables.py: {path} holds no whole run: make bench or make bench-peers, to its end")
+
+
 def record(paths):
     runs = recorded()
     for path in paths:
-        run = json.loads(pathlib.Path(path).read_text())
+        run = read_run(path)
         if not run.pop("complete"):
             sys.exit(
                 f"tables.py: {path} has a part of the rows: make bench without BENCH and REGIME, "
@@ -200,7 +207,7 @@ def main(words):
     elif words == ["check"]:
         sys.exit(0 if check() else 1)
     elif words[:1] == ["judge"] and len(words) == 2:
-        for line in json.loads(pathlib.Path(words[1]).read_text())["lines"]:
+        for line in read_run(words[1])["lines"]:
             if "goal" in line:
                 print("met" if is_met(line) else "missed", cell(line))
     else:

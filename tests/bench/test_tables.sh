@@ -51,3 +51,8 @@ done
 echo '{"complete": false, "lines": []}' >"$work/part.json"
 if tables record "$work/part.json" 2>"$err"; then fail "a part was recorded"; fi
 grep -q 'has a part of the rows' "$err" || fail "it doesn't say why"
+
+# Nor is one that was ended before it could write.
+: >"$work/cut.json"
+if tables record "$work/cut.json" 2>"$err"; then fail "nothing was recorded"; fi
+grep -q 'holds no whole run' "$err" || fail "it doesn't say why"
