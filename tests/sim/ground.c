@@ -21,8 +21,8 @@
 
 /* Stopped between reading the clock and acting on it. */
 static void stop_after_reading(sim_world *w, sim_thread *me) {
-    if (w->calm || !sim_chance(&w->random, w->cfg.fault[SIM_STALE] / 8))
-        return;
+    if (w->calm || w->mark == 0 || !sim_chance(&w->random, w->cfg.fault[SIM_STALE] / 8))
+        return; /* nor is a forked child, where that would be to wait */
     w->stats.stale++;
     sim_host_pause(me->host, w->now + sim_draw_part(w, 0, sim_draw(w, 0, 3) ? 20 : 200));
     (void)sim_thread_block(w, w->now);
