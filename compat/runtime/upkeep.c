@@ -11,7 +11,7 @@
 
 /* What keeps the lease on a namespace's phase fresh. */
 typedef struct {
-    tl_task task;
+    tl_task task; /* first */
     tl_attend machine;
     bool begun; /* one was read; under keeper.mutex */
 } attendant;
@@ -43,6 +43,12 @@ static tl_err namespace_of(const tl_client *client, tl_bytes key, const void **r
 
 /* ---- keeping leases fresh -------------------------------------------------------------------- */
 
+static tl_machine machine(tl_task *task) {
+    return (tl_machine){.state = &((attendant *)task)->machine,
+                        .step = tl__attend_step,
+                        .does = "refresh the phase"};
+}
+
 static void attended(tl_task *task, const tl_out *out, tl_status status) {
     (void)task;
     (void)out;
@@ -50,15 +56,14 @@ static void attended(tl_task *task, const tl_out *out, tl_status status) {
 }
 
 static void attend(tl_client *client, uint8_t index) {
+    static const tl_task_kind kind = {.machine = machine, .stepped = attended};
     upkeep *u = client->upkeep;
     attendant *a = &u->attendant[index];
     if (a->begun)
         return;
     a->begun = true;
     tl__attend_init(&a->machine, u->namespaces, index, client->attempt_ms, tl__client_seed(client));
-    a->task = (tl_task){
-        .machine = {.state = &a->machine, .step = tl__attend_step, .does = "refresh the phase"},
-        .stepped = attended};
+    a->task = (tl_task){.kind = &kind};
     (void)tl__keeper_add(&client->keeper, &a->task, TL_START);
 }
 

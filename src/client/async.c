@@ -36,15 +36,17 @@ typedef struct tl_operation {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static tl_machine machine(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 static void hear(tl_listener *listener, unsigned flags);
 static void tell(tl_report *report);
 
 static tl_operation *new_op(tl_lock *lock, tl_done_fn done, void *ctx) {
+    static const tl_task_kind kind = {.machine = machine, .stepped = stepped};
     tl_operation *op = calloc(1, sizeof *op);
     if (!op)
         return NULL;
-    op->task = (tl_task){.stepped = stepped, .listener = &op->listener};
+    op->task = (tl_task){.kind = &kind, .listener = &op->listener};
     op->listener.hear = hear;
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
@@ -63,6 +65,12 @@ static void let_go(tl_operation *op) {
     atomic_fetch_sub(&op->client->callers, 1);
     tl__name_release(op->name);
     free(op);
+}
+
+static tl_machine machine(tl_task *task) {
+    tl_operation *op = OP_OF(task, task);
+    return (tl_machine){&op->machine, op->releases ? tl__settle_step : tl__lock_acquire_step,
+                        op->releases ? "release" : "acquire", tl__name_key(op->name)};
 }
 
 static void hear(tl_listener *listener, unsigned flags) {
@@ -219,7 +227,6 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
     tl_operation *op = new_op(lock, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
-    op->task.machine = (tl_machine){&op->machine, tl__lock_acquire_step, "acquire", op->name->key};
     lock->token = tl__client_token(lock->client);
     tl__lock_acquire_init(&op->machine.acquire, lock, wait_ms, &op->listener);
     return start(op, "acquire", err);
@@ -240,7 +247,6 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
         return code;
     }
     op->releases = true;
-    op->task.machine = (tl_machine){&op->machine, tl__settle_step, "release", op->name->key};
     if (passed)
         return tell_only(op);
     tl_job job = tl__lock_job(lock);

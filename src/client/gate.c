@@ -24,16 +24,16 @@ void tl__gate_end(tl_gate *gate) {
     tl__mutex_end(&gate->mutex);
 }
 
-uint64_t tl__gate_hash(tl_bytes key) {
+uint32_t tl__gate_hash(tl_bytes key) {
     uint64_t h = 14695981039346656037U;
     for (size_t i = 0; i < key.n; i++)
         h = (h ^ (unsigned char)key.p[i]) * 1099511628211U;
-    return h ^ h >> 32;
+    return (uint32_t)(h ^ h >> 32);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static tl_place **bucket_of(const tl_gate *gate, uint64_t hash) {
+static tl_place **bucket_of(const tl_gate *gate, uint32_t hash) {
     return &gate->bucket[hash & (gate->buckets - 1)];
 }
 
@@ -71,7 +71,6 @@ static void come_to_front(tl_gate *gate, tl_place *place) {
     if (gate->fronts >= gate->buckets)
         grow(gate);
     place->state = TL_FRONT;
-    place->turn = NULL;
     place->place = 0;
     insert(gate, place);
 }
@@ -144,7 +143,6 @@ static void leave_queue(tl_gate *gate, tl_place *place) {
     if (front->last == place)
         front->last = before;
     place->state = TL_OUTSIDE;
-    place->turn = NULL;
     place->next = NULL;
 }
 

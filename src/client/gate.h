@@ -37,13 +37,15 @@ typedef struct tl_turn {
 /** A lock's place. All but `key` and `hash` is the gate's. */
 typedef struct tl_place {
     tl_bytes key;
-    uint64_t hash;
+    uint32_t hash;
     enum { TL_OUTSIDE, TL_QUEUED, TL_FRONT } state;
     int64_t place; /**< FRONT: its place in line, for whoever is next if it gives up; the owner's */
-    tl_turn *turn; /* QUEUED */
-    struct tl_place *next;  /* QUEUED: behind it; FRONT: of the same bucket */
-    struct tl_place *first; /* FRONT: the queue */
-    struct tl_place *last;
+    struct tl_place *next; /* QUEUED: behind it; FRONT: of the same bucket */
+    union {
+        tl_turn *turn;          /* QUEUED */
+        struct tl_place *first; /* FRONT: the queue */
+    };
+    struct tl_place *last; /* FRONT */
 } tl_place;
 
 typedef struct {
@@ -56,7 +58,7 @@ typedef struct {
 bool tl__gate_init(tl_gate *gate);
 void tl__gate_end(tl_gate *gate);
 
-uint64_t tl__gate_hash(tl_bytes key);
+uint32_t tl__gate_hash(tl_bytes key);
 
 /** Go to the front when nobody is there: TL_FRONT. Otherwise stand in the queue if `turn` is given:
  *  TL_QUEUED; or stay outside. One that stands somewhere stays there. */

@@ -10,6 +10,14 @@
 #include "protocol/settle.h"
 
 #define DETAIL_SIZE 96
+#define LOCK_OF(task) ((tl_lock *)((char *)(task)-offsetof(tl_lock, task)))
+
+static tl_machine machine(tl_task *task);
+static bool stay(tl_task *task);
+static void stepped(tl_task *task, const tl_out *out, tl_status status);
+
+static const tl_task_kind kind = {
+    .renews = true, .machine = machine, .stay = stay, .stepped = stepped};
 
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
     atomic_store(&lock->deadline_ns, deadline.ns);
@@ -26,7 +34,7 @@ static void drop_in(tl_lock *lock) {
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
     job.proof = (tl_proof){.stood_ms = job.proof.stood_ms};
     tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
-    const tl_machine machine = {&s, tl__settle_step, "release", lock->name->key};
+    const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
                          tl__name_hold(lock->name), tl__name_release);
 }
@@ -72,46 +80,105 @@ static const char *describe(const tl_lock_event *event, char words[DETAIL_SIZE])
 }
 
 static void tell(tl_report *report) {
-    tl_lock *lock = (tl_lock *)((char *)report - offsetof(tl_lock, report));
+    tl_events *events = (tl_events *)((char *)report - offsetof(tl_events, report));
+    tl_lock *lock = events->lock;
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
-    tl_lock_event event = lock->event;
-    bool over = event.state == lock->told; /* since it was taken up to be told */
-    lock->told = event.state;
+    tl_lock_event event = events->event;
+    bool over = event.state == events->told; /* since it was taken up to be told */
+    events->told = event.state;
     tl__keeper_unlock(k);
     if (over)
         return;
     event.remaining_ms = tl_lock_remaining_ms(lock);
     char words[DETAIL_SIZE];
     event.detail = describe(&event, words);
-    lock->on_event(lock, &event, lock->ctx);
+    events->call(lock, &event, events->ctx);
 }
 
 /* What was over before it could be told is not told: of a risk and its end both, or neither. */
-static void report(tl_lock *lock) {
+static void report(tl_lock *lock, tl_state state, const tl_note *note) {
     tl_keeper *k = &lock->client->keeper;
-    if (lock->event.state == lock->told)
-        tl__keeper_withdraw(k, &lock->report);
+    tl_events *events = lock->events;
+    if (!events)
+        return;
+    events->event = (tl_lock_event){.size = sizeof events->event,
+                                    .state = state,
+                                    .why = note->why,
+                                    .stolen = note->stolen,
+                                    .thief_ahead_ms = note->thief_ahead_ms};
+    if (state == events->told)
+        tl__keeper_withdraw(k, &events->report);
     else
-        tl__keeper_report(k, &lock->report);
+        tl__keeper_report(k, &events->report);
+}
+
+void tl__hold_init(tl_lock *lock) {
+    lock->task.kind = &kind;
+    if (lock->events)
+        lock->events->report = (tl_report){.call = tell, .owner = lock};
+}
+
+/* ---- renewals -------------------------------------------------------------------------------- */
+
+/* Make the machine of what is remembered of it. */
+static tl_renew *resume(tl_lock *lock) {
+    tl_keeper *k = &lock->client->keeper;
+    tl_job job = tl__lock_job(lock);
+    tl_mono deadline = {atomic_load(&lock->deadline_ns)};
+    tl__renew_resume(&k->step, &job, deadline, &lock->rest);
+    if (lock->renewal)
+        k->step.attempt = lock->renewal->attempt;
+    k->steps = &lock->task;
+    return &k->step;
+}
+
+static void drop_renewal(tl_lock *lock) {
+    if (lock->renewal)
+        tl__keeper_give_renewal(&lock->client->keeper, lock->renewal);
+    lock->renewal = NULL;
+}
+
+/* Remember what it has come to. There is a renewal to be had: who keeps one has made the next before. */
+static void remember(tl_lock *lock) {
+    tl_keeper *k = &lock->client->keeper;
+    lock->proof = k->step.job.proof;
+    lock->rest = k->step.rest;
+    if (!lock->rest.asking)
+        drop_renewal(lock);
+    else if (!lock->renewal)
+        lock->renewal = tl__keeper_take_renewal(k);
+    if (lock->renewal)
+        lock->renewal->attempt = k->step.attempt;
+    atomic_store(&lock->deadline_ns, k->step.result.deadline.ns);
+    k->steps = NULL;
+}
+
+static tl_machine machine(tl_task *task) {
+    tl_lock *lock = LOCK_OF(task);
+    return (tl_machine){resume(lock), tl__renew_step, "renew", tl__name_key(lock->name)};
+}
+
+static bool stay(tl_task *task) {
+    return tl__keeper_have_renewal(&LOCK_OF(task)->client->keeper);
 }
 
 /* After each step of the renewal, under keeper.mutex. */
 static void stepped(tl_task *task, const tl_out *out, tl_status status) {
-    tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
+    tl_lock *lock = LOCK_OF(task);
+    tl_keeper *k = &lock->client->keeper;
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
-    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->renew.result.deadline.ns);
+    if (k->steps == task) /* else the client is being closed */
+        remember(lock);
+    if (status == TL_END) {
+        drop_renewal(lock);
+        atomic_store(&lock->deadline_ns, 0);
+    }
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
         atomic_store(&lock->state, (int)state);
-        lock->event = (tl_lock_event){.size = sizeof lock->event,
-                                      .state = state,
-                                      .why = out->note[i].why,
-                                      .stolen = out->note[i].stolen,
-                                      .thief_ahead_ms = out->note[i].thief_ahead_ms};
-        if (lock->on_event)
-            report(lock);
+        report(lock, state, &out->note[i]);
         if (state != TL_LOST)
             continue;
         if (leaves_something(lock, out->note[i].why))
@@ -120,49 +187,44 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     }
 }
 
-void tl__hold_init(tl_lock *lock) {
-    lock->report = (tl_report){.call = tell, .owner = lock};
-    lock->task = (tl_task){.machine = {&lock->renew, tl__renew_step, "renew", lock->name->key},
-                           .stepped = stepped,
-                           .renews = true};
-}
-
 /* Nobody overwrites a token. */
 static bool is_watched(const tl_lock *lock) {
     bool token = lock->proof.held_by == 1 + TL_TOKEN;
-    return lock->protocol->watching && !lock->rules.strict && !token;
+    return lock->protocol->watching && !lock->terms->rules.strict && !token;
 }
 
 /* ---- beginning and ending -------------------------------------------------------------------- */
 
-static tl_err watch_in(tl_lock *lock, tl_mono deadline, uint64_t seed) {
-    tl_job job = tl__lock_job(lock);
-    lock->task.watched = is_watched(lock) ? lock->name->key : (tl_bytes){0};
-    tl_mono hold = lock->max_hold_ms > 0 ? tl__mono_add_ms(tl__mono_now(), lock->max_hold_ms)
-                                         : TL_NEVER;
-    lock->told = TL_HELD;
-    tl__renew_init(&lock->renew, &job, deadline, hold, lock->manual_renew, seed);
-    return tl__keeper_add(&lock->client->keeper, &lock->task, TL_START);
+/* Of the deadline that is published. */
+static tl_err watch_in(tl_lock *lock, uint64_t seed) {
+    tl_keeper *k = &lock->client->keeper;
+    int64_t max_ms = lock->terms->max_hold_ms;
+    tl_mono hold = max_ms > 0 ? tl__mono_add_ms(tl__mono_now(), max_ms) : TL_NEVER;
+    lock->task.watched = is_watched(lock) ? tl__name_key(lock->name) : (tl_bytes){0};
+    if (lock->events)
+        lock->events->told = TL_HELD;
+    lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);
+    return tl__keeper_add(k, &lock->task, TL_START);
 }
 
-tl_err tl__hold_watch(tl_lock *lock, tl_mono deadline, uint64_t seed) {
+tl_err tl__hold_watch(tl_lock *lock, uint64_t seed) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
-    tl_err code = watch_in(lock, deadline, seed);
+    tl_err code = watch_in(lock, seed);
     tl__keeper_unlock(k);
     return code;
 }
 
 tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->token = hold->token;
-    lock->passes = hold->passes;
+    lock->passes = (uint8_t)hold->passes;
     lock->proof = hold->proof;
     lock->taken = hold->taken;
     atomic_store(&lock->fence, hold->fence);
     if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
         (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
-    if (watch_in(lock, hold->deadline, seed) == TL_OK)
+    if (watch_in(lock, seed) == TL_OK)
         return TL_OK;
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
     drop_in(lock);
@@ -177,24 +239,45 @@ tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     return code;
 }
 
-static void prove_in(tl_lock *lock) {
-    if (lock->task.at != 0)
-        lock->proof = lock->renew.job.proof;
+tl_job tl__hold_job(tl_lock *lock) {
+    tl__keeper_lock(&lock->client->keeper);
+    tl_job job = tl__lock_job(lock);
+    tl__keeper_unlock(&lock->client->keeper);
+    return job;
 }
 
-void tl__hold_prove(tl_lock *lock) {
-    tl__keeper_lock(&lock->client->keeper);
-    prove_in(lock);
-    tl__keeper_unlock(&lock->client->keeper);
+/* Its place in line is of the take, and no renewal knows of it. */
+static void extended_in(tl_lock *lock, int64_t ttl_ms, const tl_result *result) {
+    int32_t stood_ms = lock->proof.stood_ms;
+    lock->ttl_ms = (int32_t)ttl_ms;
+    lock->proof = result->proof;
+    lock->proof.stood_ms = stood_ms;
+    if (lock->task.at == 0)
+        return;
+    tl__renew_extended(resume(lock), ttl_ms, result->deadline, tl__mono_now());
+    remember(lock);
+    atomic_store(&lock->state, (int)TL_HELD);
+    tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
+}
+
+bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result) {
+    tl_keeper *k = &lock->client->keeper;
+    tl__keeper_lock(k);
+    bool watched = lock->task.at != 0;
+    extended_in(lock, ttl_ms, result);
+    tl__keeper_unlock(k);
+    return watched;
 }
 
 bool tl__hold_stop(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
     bool left = !lock->manual_renew && lock->task.at != 0;
-    prove_in(lock);
     tl__keeper_remove(k, &lock->task);
-    tl__keeper_unreport(k, &lock->report);
+    drop_renewal(lock);
+    if (lock->events)
+        tl__keeper_withdraw(k, &lock->events->report);
+    tl__keeper_await_told(k, lock);
     tl__keeper_unlock(k);
     return left;
 }
@@ -222,7 +305,8 @@ static bool pass_on(tl_lock *lock) {
     bool passed = passable &&
                   tl__gate_pass(&lock->client->gate, &lock->place, &hold, tl__mono_now());
     if (passed)
-        tl__trace(lock->client, lock->name->key, "release", "handed over within the process");
+        tl__trace(lock->client, tl__name_key(lock->name), "release",
+                  "handed over within the process");
     return passed;
 }
 

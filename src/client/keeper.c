@@ -133,7 +133,7 @@ static void rejudge(tl_keeper *k) {
     if (!all)
         return; /* the regular renewals find out */
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        if (k->tasks.heap[i]->renews)
+        if (k->tasks.heap[i]->kind->renews)
             all[n++] = k->tasks.heap[i];
     for (uint32_t i = 0; i < n; i++)
         tl__keeper_run(k, all[i], &woken);
@@ -209,7 +209,7 @@ static void *keep(void *ctx) {
 static unsigned count_held(const tl_keeper *k) {
     unsigned n = 0;
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        n += k->tasks.heap[i]->renews;
+        n += k->tasks.heap[i]->kind->renews;
     return n;
 }
 
@@ -265,7 +265,7 @@ static tl_err make_connections(tl_keeper *k) {
         k->conn = tl__conn_new(&k->client->endpoint, &limits, &calls);
     if (!k->wakeup)
         k->wakeup = tl__wakeup_new(&k->client->endpoint, &limits, k->client->attempt_ms, &wakes);
-    return k->conn && k->wakeup ? TL_OK : TL_ENOMEM;
+    return k->conn && k->wakeup && tl__keeper_have_renewal(k) ? TL_OK : TL_ENOMEM;
 }
 
 tl_err tl__keeper_ready(tl_keeper *k) {

@@ -10,6 +10,7 @@
 
 #include "client/tasks.h"
 #include "ground/thread.h"
+#include "protocol/renew.h"
 #include "protocol/protocol.h"
 #include "transport/conn.h"
 #include "transport/wakeup.h"
@@ -67,6 +68,12 @@ typedef struct tl_report {
     bool queued;
 } tl_report;
 
+/** What a lock needs only while a renewal of it is in flight. */
+typedef struct tl_renewal {
+    tl_attempt attempt;
+    struct tl_renewal *next;
+} tl_renewal;
+
 typedef struct {
     struct tl_client *client;
     tl_mutex mutex;
@@ -89,9 +96,15 @@ typedef struct {
     uint32_t detached;                  /**< machines left behind by callers */
     const struct tl_watching *watching; /**< the protocol's; NULL: none */
     struct tl_watch *watch;             /**< of that */
+    tl_renew step;                      /**< of the lock that takes one */
+    const tl_task *steps;               /**< whose that is; NULL: nobody's */
+    tl_renewal *renewals;               /**< idle ones: one at least, but in the middle of a step */
+    unsigned renewals_idle;
     struct tl_exchange *spare;
+    unsigned spares;
     struct tl_batch *batch;         /**< what is being joined; sent before the mutex is let go */
     struct tl_batch *spare_batches; /**< empty ones */
+    unsigned batches_spared;
     struct tl_batch *singly, **singly_end; /**< whose members are asked one by one */
     unsigned singles;                      /**< requests for one of them that are in flight */
     bool apart; /**< the server, on this connection, refuses requests for keys of several slots */
@@ -123,6 +136,12 @@ tl_err tl__keeper_add(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
 void tl__keeper_tell(tl_keeper *keeper, tl_task *task, tl_event_kind kind);
 /** Forget a task; what it has in flight goes unheard. Fine for one that isn't running. */
 void tl__keeper_remove(tl_keeper *keeper, tl_task *task);
+
+/** An idle one, of which there is one at least. */
+tl_renewal *tl__keeper_take_renewal(tl_keeper *keeper);
+void tl__keeper_give_renewal(tl_keeper *keeper, tl_renewal *renewal);
+/** See to it that there is one. false: no memory. */
+bool tl__keeper_have_renewal(tl_keeper *keeper);
 
 void tl__keeper_report(tl_keeper *keeper, tl_report *report);
 /** It needn't be told any more, if it hasn't begun to be. */

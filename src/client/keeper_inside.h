@@ -87,6 +87,9 @@ void tl__keeper_free_batches(tl_keeper *keeper);
 
 /* keeper_run: */
 
+/** How many renewals, and how many exchanges, are kept for the next at most. */
+unsigned tl__keeper_spares_max(const tl_keeper *keeper);
+
 /** NULL: out of memory. */
 tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper);
 void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x);

@@ -13,7 +13,12 @@
 /* ---- joining --------------------------------------------------------------------------------- */
 
 static void give_batch(tl_keeper *k, tl_batch *batch) {
+    if (k->batches_spared > tl__keeper_spares_max(k) / TL_BATCH_MAX) {
+        tl__batch_free(batch);
+        return;
+    }
     tl__batch_clear(batch);
+    k->batches_spared++;
     batch->next = k->spare_batches;
     k->spare_batches = batch;
 }
@@ -24,10 +29,12 @@ bool tl__keeper_join(tl_keeper *k, const tl_send *send, tl_exchange *member, tl_
         tl__keeper_flush(k); /* where it fails, those who are told may ask anew */
     if (!k->batch) {
         k->batch = k->spare_batches;
-        if (k->batch)
+        if (k->batch) {
             k->spare_batches = k->batch->next;
-        else
+            k->batches_spared--;
+        } else {
             k->batch = tl__batch_new();
+        }
     }
     return k->batch && tl__batch_add(k->batch, send, member, now);
 }

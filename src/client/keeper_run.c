@@ -10,20 +10,57 @@
 #include "client/run.h"
 #include "transport/slot.h"
 
+/* Of what is needed while requests are in flight, so much is kept for the next: what an even load needs. */
+#define SPARES 64
+#define SPARES_PART 64 /* of what there is to renew: a 128th is due at a time, or twice that */
+
 /* ---- running a task -------------------------------------------------------------------------- */
+
+unsigned tl__keeper_spares_max(const tl_keeper *k) {
+    return SPARES + k->tasks.count / SPARES_PART;
+}
+
+tl_renewal *tl__keeper_take_renewal(tl_keeper *k) {
+    tl_renewal *renewal = k->renewals;
+    k->renewals = renewal->next;
+    k->renewals_idle--;
+    return renewal;
+}
+
+void tl__keeper_give_renewal(tl_keeper *k, tl_renewal *renewal) {
+    if (k->renewals_idle >= tl__keeper_spares_max(k)) {
+        free(renewal);
+        return;
+    }
+    renewal->next = k->renewals;
+    k->renewals = renewal;
+    k->renewals_idle++;
+}
+
+bool tl__keeper_have_renewal(tl_keeper *k) {
+    tl_renewal *renewal = k->renewals ? NULL : malloc(sizeof *renewal);
+    if (renewal)
+        tl__keeper_give_renewal(k, renewal);
+    return k->renewals != NULL;
+}
 
 tl_exchange *tl__keeper_take_exchange(tl_keeper *k) {
     tl_exchange *x = k->spare;
-    if (x)
-        k->spare = x->next;
-    else
-        x = malloc(sizeof *x);
+    if (!x)
+        return malloc(sizeof *x);
+    k->spare = x->next;
+    k->spares--;
     return x;
 }
 
 void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x) {
+    if (k->spares >= tl__keeper_spares_max(k)) {
+        free(x);
+        return;
+    }
     x->next = k->spare;
     k->spare = x;
+    k->spares++;
 }
 
 static void unhear(tl_task *task) {
@@ -45,7 +82,8 @@ static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
     unhear(task); /* a machine that asks anew has given up what it asked before */
     if (x)
         *x = (tl_exchange){.task = NULL};
-    tl_err why = x ? submit(k, send, x, now) : TL_ENOMEM;
+    bool stays = x && (!task->kind->stay || task->kind->stay(task));
+    tl_err why = stays ? submit(k, send, x, now) : TL_ENOMEM;
     if (why) {
         tl_event refused = tl__run_refused(send, why, now);
         free(x);
@@ -80,8 +118,9 @@ static void forget_task(tl_keeper *k, tl_task *task) {
 
 /* One step, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
+    tl_machine machine = task->kind->machine(task);
     const tl_run run = {
-        .client = k->client, .machine = &task->machine, .listener = task->listener, .in = true};
+        .client = k->client, .machine = &machine, .listener = task->listener, .in = true};
     tl_out out;
     tl_status status = tl__run_step(&run, event, &out);
     if (out.raised)
@@ -90,7 +129,7 @@ void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
         unhear(task);
     if (status == TL_END) {
         forget_task(k, task);
-        task->stepped(task, &out, status);
+        task->kind->stepped(task, &out, status);
         return;
     }
     tl__tasks_move(&k->tasks, task, tl__mono_grid(out.until, out.slack_ns));
@@ -98,7 +137,7 @@ void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
         k->planned = task->until;
         tl__keeper_wake(k);
     }
-    task->stepped(task, &out, status);
+    task->kind->stepped(task, &out, status);
     if (out.sends > 0)
         ask(k, task, &out.send, event->now);
 }
@@ -221,7 +260,7 @@ void tl__keeper_run_posts(tl_keeper *k) {
             grant = tl__keeper_grant(k, task->listener);
             e.grant = &grant;
         }
-        bool hold = task->renews && e.kind == TL_WATCHED; /* is told what its key holds */
+        bool hold = task->kind->renews && e.kind == TL_WATCHED; /* is told what its key holds */
         if (task->at == 0)
             continue;
         if (!hold)
@@ -233,11 +272,16 @@ void tl__keeper_run_posts(tl_keeper *k) {
 
 typedef struct {
     tl_task task; /* first */
+    tl_machine machine;
     tl_keeper *keeper;
     void *hold;
     void (*release)(void *hold);
     _Alignas(int64_t) unsigned char state[];
 } detached_task;
+
+static tl_machine detached_machine(tl_task *task) {
+    return ((detached_task *)task)->machine;
+}
 
 static void detached_stepped(tl_task *task, const tl_out *out, tl_status status) {
     detached_task *d = (detached_task *)task;
@@ -251,15 +295,17 @@ static void detached_stepped(tl_task *task, const tl_out *out, tl_status status)
 
 void tl__keeper_detach_in(tl_keeper *k, const tl_machine *machine, size_t size, tl_event_kind kind,
                           void *hold, void (*release)(void *hold)) {
+    static const tl_task_kind kind_of_task = {.machine = detached_machine,
+                                              .stepped = detached_stepped};
     detached_task *d = calloc(1, sizeof *d + size);
     if (!d) {
         release(hold);
         return;
     }
     memcpy(d->state, machine->state, size);
-    d->task.machine = *machine;
-    d->task.machine.state = d->state;
-    d->task.stepped = detached_stepped;
+    d->task.kind = &kind_of_task;
+    d->machine = *machine;
+    d->machine.state = d->state;
     d->keeper = k;
     d->hold = hold;
     d->release = release;
@@ -290,7 +336,7 @@ void tl__keeper_end_tasks(tl_keeper *k) {
         tl_out out;
         tl__out_clear(&out);
         tl__keeper_remove(k, task);
-        task->stepped(task, &out, TL_END);
+        task->kind->stepped(task, &out, TL_END);
     }
     free(k->tasks.heap);
 }
@@ -299,6 +345,10 @@ void tl__keeper_free_spares(tl_keeper *k) {
     for (tl_exchange *x = k->spare, *next; x; x = next) {
         next = x->next;
         free(x);
+    }
+    for (tl_renewal *renewal = k->renewals, *next; renewal; renewal = next) {
+        next = renewal->next;
+        free(renewal);
     }
     tl__keeper_free_batches(k);
 }

@@ -76,6 +76,55 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes k
     return check_ttl(o->ttl_ms, err);
 }
 
+static tl_events *new_events(tl_lock *lock, const tl_lock_options *o) {
+    tl_events *events = calloc(1, sizeof *events);
+    if (events)
+        *events = (tl_events){.call = o->on_event, .ctx = o->ctx, .lock = lock};
+    return events;
+}
+
+static void free_parts(tl_lock *lock) {
+    if (lock->name)
+        tl__name_release(lock->name);
+    if (lock->terms)
+        tl__terms_free(lock->terms);
+    free(lock->events);
+    free(lock);
+}
+
+/* NULL: out of memory. */
+static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options *o,
+                         const tl_rules *rules) {
+    const tl_terms terms = {.retry = {.kind = o->retry,
+                                      .delay_ms = o->retry_delay_ms,
+                                      .max_delay_ms = o->retry_max_delay_ms,
+                                      .max_attempts = o->retry_max_attempts,
+                                      .next = o->retry_next,
+                                      .ctx = o->retry_ctx},
+                            .rules = *rules,
+                            .max_hold_ms = o->max_hold_ms};
+    tl_lock *lock = calloc(1, sizeof *lock);
+    if (!lock)
+        return NULL;
+    lock->client = client;
+    lock->protocol = o->no_fence ? client->protocol->no_fence : client->protocol;
+    lock->name = tl__name_new(key.p, key.n);
+    lock->terms = tl__terms_new(&terms);
+    lock->events = o->on_event ? new_events(lock, o) : NULL;
+    if (!lock->name || !lock->terms || (o->on_event && !lock->events)) {
+        free_parts(lock);
+        return NULL;
+    }
+    atomic_fetch_add(&client->callers, lock->events != NULL);
+    lock->fair = o->fair;
+    lock->ttl_ms = (int32_t)o->ttl_ms;
+    lock->manual_renew = o->manual_renew;
+    key = tl__name_key(lock->name); /* ours from here on */
+    lock->place = (tl_place){.key = key, .hash = tl__gate_hash(key)};
+    tl__hold_init(lock);
+    return lock;
+}
+
 tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
                      const tl_lock_options *options, tl_error *err) {
     tl_lock_options o;
@@ -97,33 +146,9 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     }
     if (o.fair && check_fair(client, &o, err))
         return NULL;
-    tl_lock *lock = calloc(1, sizeof *lock);
-    tl_name *name = tl__name_new(key, key_len);
-    if (!lock || !name) {
-        free(lock);
-        free(name);
+    tl_lock *lock = new_lock(client, tl__bytes(key, key_len), &o, &rules);
+    if (!lock)
         tl__fail(err, TL_ENOMEM, ENOMEM, "lock: out of memory");
-        return NULL;
-    }
-    lock->client = client;
-    lock->protocol = o.no_fence ? client->protocol->no_fence : client->protocol;
-    lock->name = name;
-    lock->retry = (tl_retry){.kind = o.retry,
-                             .delay_ms = o.retry_delay_ms,
-                             .max_delay_ms = o.retry_max_delay_ms,
-                             .max_attempts = o.retry_max_attempts,
-                             .next = o.retry_next,
-                             .ctx = o.retry_ctx};
-    lock->on_event = o.on_event;
-    atomic_fetch_add(&client->callers, o.on_event != NULL);
-    lock->ctx = o.ctx;
-    lock->rules = rules;
-    lock->fair = o.fair;
-    lock->ttl_ms = o.ttl_ms;
-    lock->max_hold_ms = o.max_hold_ms;
-    lock->manual_renew = o.manual_renew;
-    lock->place = (tl_place){.key = name->key, .hash = tl__gate_hash(name->key)};
-    tl__hold_init(lock);
     return lock;
 }
 
@@ -136,9 +161,8 @@ void tl_lock_free(tl_lock *lock) {
         (void)tl__hold_stop(lock);
         tl__gate_leave(&lock->client->gate, &lock->place);
     }
-    atomic_fetch_sub(&lock->client->callers, lock->on_event != NULL);
-    tl__name_release(lock->name);
-    free(lock);
+    atomic_fetch_sub(&lock->client->callers, lock->events != NULL);
+    free_parts(lock);
     errno = saved;
 }
 
@@ -162,7 +186,7 @@ void tl_lock_cancel(tl_lock *lock) {
  * one's own. */
 static bool may_share(const tl_lock *lock) {
     bool plain = lock->protocol == &tl__protocol_token || lock->protocol == &tl__protocol_plain;
-    return plain && lock->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0;
+    return plain && lock->terms->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0;
 }
 
 /* What it came to, on the caller's thread. */
@@ -191,8 +215,8 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
     lock->token = tl__client_token(c);
     tl__lock_acquire_init(&m, lock, wait_ms, &waiter->listener);
-    const tl_machine all = {&m, tl__lock_acquire_step, "acquire", lock->name->key};
-    const tl_machine rest = {&m.ask, tl__acquire_step, "acquire", lock->name->key};
+    const tl_machine all = {&m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};
+    const tl_machine rest = {&m.ask, tl__acquire_step, "acquire", tl__name_key(lock->name)};
     if (tl__drive(c, &all, waiter, may_share(lock), &out) == TL_DETACH)
         tl__keeper_detach(&c->keeper, &rest, sizeof m.ask, TL_TIMER, tl__name_hold(lock->name),
                           tl__name_release);
@@ -221,14 +245,11 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
 
 /* ---- extending and releasing ----------------------------------------------------------------- */
 
-static tl_err settle(tl_lock *lock, tl_op op, int64_t ttl_ms, tl_settle *s, tl_out *out) {
+static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, tl_settle *s, tl_out *out) {
     tl_client *c = lock->client;
-    tl_job job = tl__lock_job(lock);
-    job.ttl_ms = ttl_ms;
-    tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    tl__settle_init(s, &job, op, believed, tl__client_seed(lock->client));
+    tl__settle_init(s, job, op, job->believed, tl__client_seed(c));
     const tl_machine machine = {s, tl__settle_step, op == TL_RELEASE ? "release" : "extend",
-                                lock->name->key};
+                                tl__name_key(lock->name)};
     if (tl__drive(c, &machine, NULL, may_share(lock), out) == TL_DETACH)
         tl__keeper_detach(&c->keeper, &machine, sizeof *s, TL_TIMER, tl__name_hold(lock->name),
                           tl__name_release);
@@ -242,7 +263,8 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code || passed)
         return code;
-    code = settle(lock, TL_RELEASE, lock->ttl_ms, &s, &out);
+    tl_job job = tl__lock_job(lock);
+    code = settle(lock, TL_RELEASE, &job, &s, &out);
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);
     return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
@@ -260,37 +282,21 @@ static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_
 }
 
 static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_error *err) {
-    tl_keeper *k = &lock->client->keeper;
-    tl_mono deadline = r->deadline;
-    lock->ttl_ms = ttl_ms;
-    tl__keeper_lock(k);
-    bool watched = lock->task.at != 0;
-    int64_t stood_ms = lock->proof.stood_ms;
-    lock->proof = r->proof;
-    lock->proof.stood_ms = stood_ms;
-    if (watched) {
-        lock->renew.job.proof = lock->proof;
-        tl__renew_extended(&lock->renew, ttl_ms, deadline, tl__mono_now());
-        tl__hold_publish(lock, TL_HELD, deadline);
-        tl__keeper_tell(k, &lock->task, TL_TIMER);
-    }
-    tl__keeper_unlock(k);
-    if (watched)
+    if (tl__hold_extended(lock, ttl_ms, r))
         return TL_OK;
     if (!lock->adopted) /* the keeper called it lost while we asked, and that is final */
         return tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     lock->adopted = false;
-    tl__hold_publish(lock, TL_HELD, deadline);
-    if (tl__hold_watch(lock, deadline, tl__client_seed(lock->client)))
+    tl__hold_publish(lock, TL_HELD, r->deadline);
+    if (tl__hold_watch(lock, tl__client_seed(lock->client)))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory", err);
     return TL_OK;
 }
 
 /* Why it can't be, if it was acquired without scripts; NULL: it can. */
-static const char *never_renewed(const tl_lock *lock) {
-    bool never = lock->rules.strict || lock->proof.capped_until.ns == TL_NEVER.ns;
-    return never && lock->protocol->never_renewed ? lock->protocol->never_renewed(&lock->rules)
-                                                  : NULL;
+static const char *never_renewed(const tl_job *job) {
+    bool never = job->rules.strict || job->proof.capped_until.ns == TL_NEVER.ns;
+    return never && job->protocol->never_renewed ? job->protocol->never_renewed(&job->rules) : NULL;
 }
 
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
@@ -302,16 +308,18 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
         return atomic_load(&lock->state) == TL_FREE
                    ? tl__lock_fail(lock, TL_EINVALID, "extend", "it is not held", err)
                    : tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
-    if (never_renewed(lock))
-        return tl__lock_fail(lock, TL_EINVALID, "extend", never_renewed(lock), err);
+    tl_job job = tl__hold_job(lock);
+    if (never_renewed(&job))
+        return tl__lock_fail(lock, TL_EINVALID, "extend", never_renewed(&job), err);
     tl_rules rules;
     if (lock->protocol->rules &&
-        lock->protocol->rules(&lock->client->legacy, NULL, lock->name->key, &rules, &ttl_ms, err))
+        lock->protocol->rules(&lock->client->legacy, NULL, tl__name_key(lock->name), &rules,
+                              &ttl_ms, err))
         return TL_EINVALID;
     if (tl__keeper_ready(&lock->client->keeper))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
-    tl__hold_prove(lock);
-    tl_err code = settle(lock, TL_RENEW, ttl_ms, &s, &out);
+    job.ttl_ms = ttl_ms;
+    tl_err code = settle(lock, TL_RENEW, &job, &s, &out);
     if (code == TL_ELOST)
         return extend_lost(lock, s.result.why, out.words, err);
     if (code)

@@ -12,33 +12,52 @@
 #include "protocol/renew.h"
 #include "wire/keys.h"
 
-/** The names of a lock, shared with machines that outlive it. */
+/** The names of a lock, shared with machines that outlive it: all three are parts of the line's. */
 typedef struct tl_name {
     atomic_uint refs;
-    tl_bytes key, sidecar, line;
     tl_slot_tag slot;
-    char room[];
+    uint16_t key_n, line_n; /**< bytes of these names */
+    uint8_t key_at;         /**< where the key stands in the line's name, */
+    char text[];            /**< which begins with the sidecar's */
 } tl_name;
+
+_Static_assert(TL_KEY_MAX + TL_SIDECAR_EXTRA + TL_LINE_EXTRA <= UINT16_MAX, "room for names");
+
+/** What most locks leave at 0, and share then. */
+typedef struct {
+    tl_retry retry;
+    tl_rules rules;
+    int64_t max_hold_ms;
+} tl_terms;
+
+/** Who wants to be told what becomes of the hold. All but the first two under keeper.mutex. */
+typedef struct {
+    void (*call)(tl_lock *lock, const tl_lock_event *event, void *ctx);
+    void *ctx;
+    tl_lock *lock;
+    tl_report report;
+    tl_lock_event event; /**< the newest to report */
+    tl_state told;       /**< the last that was */
+} tl_events;
 
 struct tl_operation;
 
+/** There may be very many: what is wanted only while a request is in flight is elsewhere, see tl_renewal. */
 struct tl_lock {
     tl_client *client;
     const tl_protocol *protocol;
     tl_name *name;
-    tl_retry retry;
-    void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx);
-    void *ctx;
-    int64_t ttl_ms, max_hold_ms;
+    const tl_terms *terms;
+    tl_events *events; /* NULL: nobody */
+    int32_t ttl_ms;
     bool manual_renew;
-    bool adopted; /* a token from elsewhere that no answer has confirmed yet */
-    tl_token token;
     bool fair;
-    bool contended;  /* it had to wait the last time, or others stood in line */
-    unsigned passes; /* how often this hold may pass on yet within the process */
-    tl_mono taken;   /* from the server, perhaps by another lock of this client */
-    tl_rules rules;
-    tl_proof proof; /* of the present hold; renew has a newer one while the keeper watches */
+    bool adopted;   /* a token from elsewhere that no answer has confirmed yet */
+    bool contended; /* it had to wait the last time, or others stood in line */
+    uint8_t passes; /* how often this hold may pass on yet within the process */
+    tl_token token;
+    tl_mono taken;  /* from the server, perhaps by another lock of this client */
+    tl_proof proof; /* of the present hold; under keeper.mutex while the keeper watches */
     tl_place place;
 
     /* for any thread */
@@ -53,10 +72,8 @@ struct tl_lock {
 
     /* under keeper.mutex */
     tl_task task;
-    tl_renew renew;
-    tl_report report;
-    tl_lock_event event; /* the newest to report */
-    tl_state told;       /* the last that was */
+    tl_rest rest;
+    tl_renewal *renewal; /* the one in flight; NULL: none is */
 };
 
 /* ---- lock_state.c ---------------------------------------------------------------------------- */
@@ -64,6 +81,22 @@ struct tl_lock {
 tl_name *tl__name_new(const void *key, size_t n);
 tl_name *tl__name_hold(tl_name *name);
 void tl__name_release(void *hold);
+
+static inline tl_bytes tl__name_key(const tl_name *name) {
+    return tl__bytes(name->text + name->key_at, name->key_n);
+}
+
+static inline tl_bytes tl__name_line(const tl_name *name) {
+    return tl__bytes(name->text, name->line_n);
+}
+
+static inline tl_bytes tl__name_sidecar(const tl_name *name) {
+    return tl__bytes(name->text, name->line_n - (size_t)TL_LINE_EXTRA);
+}
+
+/** Terms of its own, or the shared ones. NULL: no memory */
+const tl_terms *tl__terms_new(const tl_terms *of);
+void tl__terms_free(const tl_terms *terms);
 
 tl_job tl__lock_job(const tl_lock *lock);
 bool tl__lock_is_held(const tl_lock *lock);
@@ -84,10 +117,12 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
  *  taken is dropped. */
 tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed);
 tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed);
-/** Watch over a deadline that an extension has proved; the keeper is ready. TL_ENOMEM */
-tl_err tl__hold_watch(tl_lock *lock, tl_mono deadline, uint64_t seed);
-/** Bring lock->proof up to what the last renewal has proved. */
-void tl__hold_prove(tl_lock *lock);
+/** Watch over the deadline that is published, which an extension has proved; the keeper is ready. TL_ENOMEM */
+tl_err tl__hold_watch(tl_lock *lock, uint64_t seed);
+/** tl__lock_job of what is held and may be renewed meanwhile. */
+tl_job tl__hold_job(tl_lock *lock);
+/** An extension has proved this; the lifetime is lock->ttl_ms from now on. false: it is lost already. */
+bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result);
 /** True when something of the hold may be left over that nobody has dropped. */
 bool tl__hold_stop(tl_lock *lock);
 /** In the background: make sure that nothing of a hold which is over stands in anyone's way. */

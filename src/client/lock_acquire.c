@@ -58,7 +58,7 @@ static const tl_lock *lock_at(const tl_place *place) {
 /* Held until it is released? */
 static bool is_held_for_good(const tl_place *front) {
     const tl_lock *holder = lock_at(front);
-    return tl__lock_is_held(holder) && !holder->manual_renew && holder->max_hold_ms == 0;
+    return tl__lock_is_held(holder) && !holder->manual_renew && holder->terms->max_hold_ms == 0;
 }
 
 /* Other threads of the program may release what is held, and so may callbacks, of whichever lock. */
@@ -104,8 +104,8 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     int64_t left = tl__ms_until(e->now, m->limit);
     int64_t wait_ms = !m->queued || m->wait_ms == TL_FOREVER ? m->wait_ms : left > 0 ? left : 1;
-    bool lines = lock->protocol->lines && m->wait_ms != 0 && lock->retry.kind == TL_RETRY_AUTO &&
-                 lock->retry.max_attempts == 0;
+    bool lines = lock->protocol->lines && m->wait_ms != 0 &&
+                 lock->terms->retry.kind == TL_RETRY_AUTO && lock->terms->retry.max_attempts == 0;
     job.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
     job.fair = lock->fair;
     job.join = lines && (lock->fair || lock->contended);
@@ -114,7 +114,7 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
                  : m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES
                                                                            : 1;
     m->state = TL_ASKING;
-    tl__acquire_init(&m->ask, &job, &lock->retry, wait_ms,
+    tl__acquire_init(&m->ask, &job, &lock->terms->retry, wait_ms,
                      m->queued ? connect_ms(lock, m->since) : c->connect_ms, tl__client_seed(c));
     if (lines && atomic_load(&c->keeper.inbox.armed))
         tl__acquire_armed(&m->ask);
@@ -138,7 +138,8 @@ static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
  * doesn't queue. */
 static bool stands_in_queue(tl_acquiring *m) {
     const tl_lock *lock = m->lock;
-    bool patient = lock->retry.kind == TL_RETRY_AUTO && lock->retry.max_attempts == 0;
+    const tl_retry *retry = &lock->terms->retry;
+    bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0;
     if (m->wait_ms > 0 && (!patient || lock->fair))
         return false;
     return tl__gate_enter(&lock->client->gate, &m->lock->place, m->wait_ms > 0 ? &m->turn : NULL) ==

@@ -13,15 +13,18 @@
 /* ---- names ----------------------------------------------------------------------------------- */
 
 tl_name *tl__name_new(const void *key, size_t n) {
-    tl_name *name = malloc(sizeof *name + 3 * n + 2 * TL_SIDECAR_EXTRA + TL_LINE_EXTRA);
+    tl_bytes bytes = tl__bytes(key, n);
+    size_t room = offsetof(tl_name, text) + n + TL_SIDECAR_EXTRA + TL_LINE_EXTRA;
+    tl_name *name = malloc(room > sizeof *name ? room : sizeof *name);
     if (!name)
         return NULL;
     atomic_init(&name->refs, 1);
-    memcpy(name->room, key, n);
-    name->key = tl__bytes(name->room, n);
-    name->sidecar = tl__sidecar(name->room + n, name->key, NULL);
-    name->line = tl__line(name->room + n + name->sidecar.n, name->sidecar);
-    name->slot = tl__slot_tag(tl__hash_slot(name->key));
+    tl_bytes sidecar = tl__sidecar(name->text, bytes, NULL);
+    /* The key stands there first, or last but for a brace. */
+    name->key_at = (uint8_t)(memcmp(name->text, key, n) == 0 ? 0 : sidecar.n - 1 - n);
+    name->key_n = (uint16_t)n;
+    name->line_n = (uint16_t)tl__line(name->text, sidecar).n;
+    name->slot = tl__slot_tag(tl__hash_slot(bytes));
     return name;
 }
 
@@ -34,6 +37,30 @@ void tl__name_release(void *hold) {
     tl_name *name = hold;
     if (atomic_fetch_sub(&name->refs, 1) == 1)
         free(name);
+}
+
+/* ---- terms ----------------------------------------------------------------------------------- */
+
+static const tl_terms usual;
+
+static bool is_usual(const tl_terms *t) {
+    const tl_retry *r = &t->retry;
+    return r->kind == TL_RETRY_AUTO && r->delay_ms == 0 && r->max_delay_ms == 0 &&
+           r->max_attempts == 0 && !t->rules.dialect && !t->rules.of && t->max_hold_ms == 0;
+}
+
+const tl_terms *tl__terms_new(const tl_terms *of) {
+    if (is_usual(of))
+        return &usual;
+    tl_terms *terms = malloc(sizeof *terms);
+    if (terms)
+        *terms = *of;
+    return terms;
+}
+
+void tl__terms_free(const tl_terms *terms) {
+    if (terms != &usual)
+        free((void *)terms);
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -72,9 +99,9 @@ bool tl__lock_is_held(const tl_lock *lock) {
 tl_job tl__lock_job(const tl_lock *lock) {
     const tl_client *c = lock->client;
     return (tl_job){.protocol = lock->protocol,
-                    .key = lock->name->key,
-                    .sidecar = lock->name->sidecar,
-                    .line = lock->name->line,
+                    .key = tl__name_key(lock->name),
+                    .sidecar = tl__name_sidecar(lock->name),
+                    .line = tl__name_line(lock->name),
                     .slot = lock->name->slot,
                     .owner = tl__bytes_of(c->owner),
                     .token = lock->token,
@@ -90,7 +117,7 @@ tl_job tl__lock_job(const tl_lock *lock) {
                     .restart_quiet_ms = c->restart_quiet_ms,
                     .wait_replicas = c->wait_replicas,
                     .wait_replicas_ms = c->wait_replicas_ms,
-                    .rules = lock->rules,
+                    .rules = lock->terms->rules,
                     .proof = lock->proof,
                     .believed = {atomic_load(&lock->deadline_ns)}};
 }
@@ -98,9 +125,10 @@ tl_job tl__lock_job(const tl_lock *lock) {
 tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,
                         int sys_errno, tl_error *err) {
     char key[KEY_SHOWN + 1];
-    tl__bytes_print(key, sizeof key, lock->name->key);
-    return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key,
-                    lock->name->key.n > KEY_SHOWN ? "..." : "", words);
+    tl_bytes name = tl__name_key(lock->name);
+    tl__bytes_print(key, sizeof key, name);
+    return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key, name.n > KEY_SHOWN ? "..." : "",
+                    words);
 }
 
 tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,

@@ -17,21 +17,31 @@ typedef struct {
     tl_bytes key;     /**< of its lock, n 0: of none; it outlives the machine */
 } tl_machine;
 
+struct tl_task;
+
+/** What all tasks of a kind have in common. Nothing here may block or call back. */
+typedef struct {
+    bool renews; /**< a hold: to be renewed when the server's clock has stepped */
+    /** Its machine, ready for a step. */
+    tl_machine (*machine)(struct tl_task *task);
+    /** NULL, or: it has asked, and its machine must be there when the answer comes. false: no memory; then it
+     *  is told that nothing was sent. */
+    bool (*stay)(struct tl_task *task);
+    /** After each step: take over results and notes. May free the task at TL_END. */
+    void (*stepped)(struct tl_task *task, const tl_out *out, tl_status status);
+} tl_task_kind;
+
 /** A machine that the keeper runs. Owned by whoever starts it; all under keeper.mutex but the posts. */
 typedef struct tl_task {
-    tl_machine machine;
-    /** After each step: take over results and notes. May free the task at TL_END. Must not block or
-     *  call back. */
-    void (*stepped)(struct tl_task *task, const tl_out *out, tl_status status);
+    const tl_task_kind *kind;
     struct tl_listener *listener; /**< for its topic; NULL: it never listens */
     tl_bytes watched;             /**< the key whose changes it wants to be woken by; n 0: none */
     tl_mono until;
     struct tl_exchange *exchange; /**< the one in flight */
     struct tl_exchange *reading;  /**< of what is watched, in flight */
-    bool read_again;              /**< after it: there has been a change meanwhile */
-    bool hears;                   /**< the events of what is watched are subscribed to */
     uint32_t at;                  /**< place in the heap, from 1; 0: not there */
-    bool renews;                  /**< a hold: to be renewed when the server's clock has stepped */
+    bool read_again;              /**< after `reading`: there has been a change meanwhile */
+    bool hears;                   /**< the events of what is watched are subscribed to */
     bool posted;                  /**< in the list of posts; with what follows under posts_mutex */
     uint8_t flags;
     struct tl_task *next_post;

@@ -98,7 +98,7 @@ static tl_status reach(tl_acquisition *a, tl_out *out) {
 static void note_doubt(tl_acquisition *a) {
     a->result.proof.doubted = a->uncertain;
     if (a->uncertain && a->job.stands)
-        a->result.proof.stood_ms = a->job.ttl_ms;
+        a->result.proof.stood_ms = (int32_t)a->job.ttl_ms;
 }
 
 static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out);

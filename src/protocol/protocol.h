@@ -246,7 +246,7 @@ typedef struct {
     tl_mono capped_until; /**< ns 0: nothing is capped */
     int64_t proved_us;    /**< server time of the last take or keep that worked */
     int64_t stamp_ms;     /**< the end that K's stamp told then; 0: K holds a token */
-    int64_t stood_ms;     /**< got past its own entry in line, of this lifetime; 0: not so */
+    int32_t stood_ms;     /**< got past its own entry in line, of this lifetime; 0: not so */
     uint8_t held_by;      /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
     bool doubted;         /**< a request for it went unanswered: it may come yet */
     bool unbound;         /**< S doesn't know of it before its first renewal */

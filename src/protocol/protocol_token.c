@@ -220,7 +220,8 @@ static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *
         return tl__try_malformed(a, out);
     ((token_try *)a)->set = false;
     a->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
-    a->result.proof.stood_ms = job->stands ? job->ttl_ms : 0; /* its turn is still to come */
+    a->result.proof.stood_ms = job->stands ? (int32_t)job->ttl_ms
+                                           : 0; /* its turn is still to come */
     if (answer.status == 1)
         return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
     return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)

@@ -12,15 +12,22 @@
 #define FIRST_NS 1000000000 /* the first is due by then, where S is to know of the lock */
 #define LEAST_NS 2000000    /* no shorter waits than this, however near the end */
 
+tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
+    return (tl_rest){.next = TL_NEVER, .hold = hold, .random = seed ? seed : 1, .by_hand = by_hand};
+}
+
+void tl__renew_resume(tl_renew *r, const tl_job *job, tl_mono deadline, const tl_rest *rest) {
+    *r = (tl_renew){.result.deadline = deadline, .job = *job, .rest = *rest};
+}
+
 void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
                     uint64_t seed) {
-    *r = (tl_renew){.job = *job, .hold = hold, .next = TL_NEVER, .by_hand = by_hand};
-    r->result.deadline = deadline;
-    r->random = seed ? seed : 1;
+    tl_rest rest = tl__rest_begin(hold, by_hand, seed);
+    tl__renew_resume(r, job, deadline, &rest);
 }
 
 static tl_mono end(const tl_renew *r) {
-    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -EARLY_NS), r->hold);
+    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -EARLY_NS), r->rest.hold);
 }
 
 /* A part of the time that is left, for a wait. */
@@ -30,12 +37,12 @@ static int64_t part(const tl_renew *r, tl_mono now, int64_t parts) {
 }
 
 static void plan(tl_renew *r, tl_mono now) {
-    r->next = TL_NEVER;
+    r->rest.next = TL_NEVER;
     int64_t ns = tl__ns_until(now, r->result.deadline) / PARTS;
     if (r->job.proof.unbound && ns > FIRST_NS)
         ns = FIRST_NS;
-    if (!r->by_hand)
-        r->next = tl__mono_add_ns(now, ns);
+    if (!r->rest.by_hand)
+        r->rest.next = tl__mono_add_ns(now, ns);
 }
 
 static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
@@ -51,42 +58,43 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
     int64_t share = part(r, e->now, PARTS), limit = r->job.attempt_ms * TL_NS_PER_MS;
     tl_mono by = tl__mono_add_ns(e->now, share < limit ? share : limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    r->next = TL_NEVER;
-    r->asking = true;
-    r->again = false;
+    r->rest.next = TL_NEVER;
+    r->rest.asking = true;
+    r->rest.again = false;
     r->job.believed = r->result.deadline;
-    tl__attempt_init(&r->attempt, r->job.protocol, TL_RENEW, ++r->ticket, tl__mono_min(by, end(r)));
+    tl__attempt_init(&r->attempt, r->job.protocol, TL_RENEW, ++r->rest.ticket,
+                     tl__mono_min(by, end(r)));
     return tl__attempt_step(&r->attempt, &r->job, &start, out);
 }
 
 static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
     r->result.deadline = r->attempt.result.deadline;
     bool doubted = r->job.proof.doubted;
-    int64_t stood_ms = r->job.proof.stood_ms;
+    int32_t stood_ms = r->job.proof.stood_ms;
     r->job.proof = r->attempt.result.proof;
     r->job.proof.doubted = doubted;
     r->job.proof.stood_ms = stood_ms;
-    r->failures = 0;
-    if (r->at_risk)
+    r->rest.failures = 0;
+    if (r->rest.at_risk)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
-    r->at_risk = false;
+    r->rest.at_risk = false;
     plan(r, e->now);
-    if (r->again)
-        r->next = e->now;
+    if (r->rest.again)
+        r->rest.next = e->now;
 }
 
 static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
-    if (!r->at_risk)
+    if (!r->rest.at_risk)
         (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
-    r->at_risk = true;
-    r->failures++;
-    int64_t pause = tl__mul_sat(tl__backoff_ms(r->failures, &r->random), TL_NS_PER_MS);
+    r->rest.at_risk = true;
+    r->rest.failures++;
+    int64_t pause = tl__mul_sat(tl__backoff_ms(r->rest.failures, &r->rest.random), TL_NS_PER_MS);
     int64_t most = part(r, e->now, 2 * PARTS);
-    r->next = tl__mono_add_ns(e->now, r->failures == 1 ? 0 : pause < most ? pause : most);
+    r->rest.next = tl__mono_add_ns(e->now, r->rest.failures == 1 ? 0 : pause < most ? pause : most);
 }
 
 static tl_status over(tl_renew *r, const tl_event *e, tl_out *out) {
-    return lost(r, tl__mono_before(e->now, r->hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
+    return lost(r, tl__mono_before(e->now, r->rest.hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
 }
 
 static bool is_over(const tl_renew *r, const tl_event *e) {
@@ -96,13 +104,13 @@ static bool is_over(const tl_renew *r, const tl_event *e) {
 static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
     if (is_over(r, e))
         return over(r, e, out);
-    if (r->mended)
+    if (r->rest.mended)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
-    r->mended = false;
-    tl_status status = tl__mono_before(e->now, r->next) ? TL_GO : ask(r, e, out);
-    out->until = tl__mono_min(r->next, end(r));
-    if (tl__mono_before(r->next, end(r)))
-        out->slack_ns = tl__ns_until(r->next, end(r)) / SLACK_PARTS;
+    r->rest.mended = false;
+    tl_status status = tl__mono_before(e->now, r->rest.next) ? TL_GO : ask(r, e, out);
+    out->until = tl__mono_min(r->rest.next, end(r));
+    if (tl__mono_before(r->rest.next, end(r)))
+        out->slack_ns = tl__ns_until(r->rest.next, end(r)) / SLACK_PARTS;
     return status;
 }
 
@@ -110,10 +118,10 @@ static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
 static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
     if (is_over(r, e))
         return over(r, e, out);
-    if (!r->asking || e->ticket != r->ticket ||
+    if (!r->rest.asking || e->ticket != r->rest.ticket ||
         tl__attempt_step(&r->attempt, &r->job, e, out) != TL_END)
         return go_on(r, e, out);
-    r->asking = false;
+    r->rest.asking = false;
     if (r->attempt.result.code == TL_ELOST)
         return lost(r, r->attempt.result.why, out);
     if (r->attempt.result.code == TL_OK)
@@ -124,10 +132,10 @@ static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
 }
 
 static void on_wake(tl_renew *r, const tl_event *e) {
-    if (r->asking)
-        r->again = true;
+    if (r->rest.asking)
+        r->rest.again = true;
     else
-        r->next = e->now;
+        r->rest.next = e->now;
 }
 
 /* Has K been changed? A read that was refused doesn't tell. */
@@ -142,19 +150,19 @@ static bool is_changed(const tl_renew *r, const tl_reply *found) {
 /* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
  * not count, which is asked for again anyway. */
 static void on_watched(tl_renew *r, const tl_event *e) {
-    if (r->failures == 0 && is_changed(r, e->reply))
+    if (r->rest.failures == 0 && is_changed(r, e->reply))
         on_wake(r, e);
 }
 
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now) {
     r->job.ttl_ms = ttl_ms;
     r->result.deadline = deadline;
-    r->mended = r->mended || r->at_risk;
-    r->at_risk = r->asking = false;
-    r->failures = 0;
+    r->rest.mended = r->rest.mended || r->rest.at_risk;
+    r->rest.at_risk = r->rest.asking = false;
+    r->rest.failures = 0;
     plan(r, now);
-    if (r->again) /* the extension may have been executed before the clock stepped */
-        r->next = now;
+    if (r->rest.again) /* the extension may have been executed before the clock stepped */
+        r->rest.next = now;
 }
 
 tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {

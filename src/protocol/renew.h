@@ -6,10 +6,8 @@
 
 #include "protocol/protocol.h"
 
+/** What there is to remember while no request is in flight, beside the deadline, and the job with its proof. */
 typedef struct {
-    tl_result result; /**< deadline: the present one, after each step; at END code TL_ELOST, why */
-    tl_job job;
-    tl_attempt attempt;
     tl_mono next; /**< when to renew; TL_NEVER while a request is in flight, or by hand */
     tl_mono hold; /**< the lock ends by then */
     uint64_t random;
@@ -20,7 +18,20 @@ typedef struct {
     bool mended; /**< by an extension, which the owner is to be told of */
     bool asking; /**< a request is in flight */
     bool again;  /**< ask once more after it: it may have been executed before the clock stepped */
+} tl_rest;
+
+typedef struct {
+    tl_result result; /**< deadline: the present one, after each step; at END code TL_ELOST, why */
+    tl_job job;
+    tl_attempt attempt; /**< while rest.asking */
+    tl_rest rest;
 } tl_renew;
+
+/** To begin with; as for tl__renew_init. */
+tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
+/** A machine that goes on with it: one that wasn't asking may be thrown away after any step, if the deadline,
+ *  job.proof and rest are kept. */
+void tl__renew_resume(tl_renew *r, const tl_job *job, tl_mono deadline, const tl_rest *rest);
 
 /** hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
 void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,

@@ -7,9 +7,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define SPARE_MAX 64              /* slots kept for later requests */
-#define ROOM_KEEP ((size_t)65536) /* a slot with more room is not kept */
-#define ROOM_FIRST 512            /* enough for most requests in encoded form */
+#define SPARE_MAX 64               /* slots kept for later requests */
+#define ROOM_KEEP ((size_t)65536)  /* a slot with more room is not kept */
+#define ROOMS_KEEP (2 * ROOM_KEEP) /* nor is one beyond so much of it in all of them */
+#define ROOM_FIRST 512             /* enough for most requests in encoded form */
 
 tl_slot *tl__slot_new(tl_slots *slots) {
     tl_slot *s = slots->spare;
@@ -17,6 +18,7 @@ tl_slot *tl__slot_new(tl_slots *slots) {
         return calloc(1, sizeof *s);
     slots->spare = s->next;
     slots->spares--;
+    slots->rooms -= s->room_size;
     char *room = s->room;
     size_t room_size = s->room_size;
     memset(s, 0, offsetof(tl_slot, command));
@@ -34,13 +36,15 @@ static void destroy(tl_slot *s) {
 void tl__slot_free(tl_slots *slots, tl_slot *slot) {
     if (!slot)
         return;
-    if (slots->spares >= SPARE_MAX || slot->room_size > ROOM_KEEP) {
+    if (slots->spares >= SPARE_MAX || slot->room_size > ROOM_KEEP ||
+        slots->rooms + slot->room_size > ROOMS_KEEP) {
         destroy(slot);
         return;
     }
     slot->next = slots->spare;
     slots->spare = slot;
     slots->spares++;
+    slots->rooms += slot->room_size;
 }
 
 void tl__slots_clear(tl_slots *slots) {
@@ -50,6 +54,7 @@ void tl__slots_clear(tl_slots *slots) {
         destroy(s);
     }
     slots->spares = 0;
+    slots->rooms = 0;
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ typedef struct {
     const tl_slot *pin; /**< it has been written, and no other may be */
     size_t count;
     tl_slot *spare;
-    size_t spares;
+    size_t spares, rooms; /**< how many, and the bytes of their rooms */
 } tl_slots;
 
 /** An empty slot that is in no queue; NULL: out of memory. */

@@ -429,12 +429,18 @@ void sim_check_cleaned(sim_world *w, const sim_host *h, const tl_job *job, tl_mo
         sim_fail(w, SIM_ALL, "cleaning up ends without a drop that was executed");
 }
 
+/* In the middle of a step the machine knows better than what is remembered of it. */
+static bool is_asking(const tl_lock *lock) {
+    const tl_keeper *k = &lock->client->keeper;
+    return k->steps == &lock->task ? k->step.rest.asking : lock->rest.asking;
+}
+
 void sim_check_step(sim_world *w, sim_client *c) {
     c->step_seen = w->now;
     for (int i = 0; i < w->cfg.actors; i++) {
         sim_lock *l = sim_lock_at(&w->actor[i]);
         if (l && l->client == c && l->handle)
-            l->owes = is_watched(l) && !l->handle->renew.asking;
+            l->owes = is_watched(l) && !is_asking(l->handle);
     }
     if (w->whole && w->cfg.fault[SIM_FAILOVER] == 0)
         sim_fail(w, SIM_ALL, "host %c sees a step of the server's clock that didn't happen",

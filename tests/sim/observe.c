@@ -69,7 +69,7 @@ static sim_lock *lock_of(sim_world *w, const sim_host *h, const tl_job *job) {
     for (int i = 0; i < w->cfg.actors; i++) {
         sim_actor *a = &w->actor[i];
         sim_lock *l = a->host == h ? sim_lock_at(a) : NULL;
-        if (l && l->handle && tl__bytes_eq(l->handle->name->key, job->key) &&
+        if (l && l->handle && tl__bytes_eq(tl__name_key(l->handle->name), job->key) &&
             tl__bytes_eq(tl__token_bytes(&l->handle->token), token) &&
             (!one || l->handle->task.at != 0))
             one = l;
@@ -192,7 +192,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
     sim_lock *l = lock_of(w, h, m->job);
     uint32_t token = number_of(w, m->job, l);
     sim_lease acts = acts_by(w, m, l, token);
-    if (m->renews && !w->cfg.stamps && ((const tl_renew *)run->machine->state)->ticket == 1)
+    if (m->renews && !w->cfg.stamps && ((const tl_renew *)run->machine->state)->rest.ticket == 1)
         check_first_renewal(w, l, token);
     sim_asked asked = {.boot = h->booted,
                        .run = w->run,

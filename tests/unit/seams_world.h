@@ -68,6 +68,7 @@ static struct {
     descriptor fd[FDS_MAX];
     fake_redis *redis;
     bool silent;      /* the server takes no notice any more */
+    bool serving;     /* what runs is the world's own, and the server's */
     int64_t ahead_us; /* the server's clock, of ours */
     unsigned started, switches;
 } world;
@@ -450,7 +451,9 @@ int tl__socket_connect(const tl_address *to, int *ret_fd) {
     if (*ret_fd < 0)
         return errno;
     descriptor *d = descriptor_of(*ret_fd);
+    world.serving = true;
     d->conn = fake_redis_connect(world.redis, &(fake_calls){.push = on_push}, d);
+    world.serving = false;
     d->at = tl__mono_add_ms(world.now, LATENCY_MS);
     return EINPROGRESS;
 }
@@ -487,18 +490,22 @@ static void execute(descriptor *d) {
 ssize_t tl__socket_send(int fd, const char *from, size_t n) {
     let_others_run();
     descriptor *d = descriptor_of(fd);
+    world.serving = true;
     if (!world.silent) {
         fake_buffer_add(&d->out, from, n);
         execute(d);
     }
+    world.serving = false;
     return (ssize_t)n;
 }
 
 void tl__socket_close(int fd) {
     descriptor *d = descriptor_of(fd);
+    world.serving = true;
     fake_conn_close(d->conn);
     fake_buffer_free(&d->in);
     fake_buffer_free(&d->out);
+    world.serving = false;
     d->kind = CLOSED;
 }
 
