@@ -257,6 +257,7 @@ static void leave_inbox(tl_acquisition *a, tl_out *out) {
     out->disarm = true;
 }
 
+static bool is_granted(const tl_acquisition *a);
 static bool is_given(tl_acquisition *a, const tl_event *e);
 
 static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
@@ -276,8 +277,11 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
         a->job.place = a->attempt.result.place;
         a->run = out->run = e->run;
     }
+    bool granted = is_granted(a);
     if (is_given(a, e))
         return TL_END;
+    if (granted) /* what is not believed is looked at */
+        a->woken = a->called = true;
     tl_mono next = a->planned;
     if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
         int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e);
@@ -427,8 +431,12 @@ static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* ---- in line --------------------------------------------------------------------------------- */
 
 /* Given while a look was in flight, which was answered without knowing of it: it was executed before. */
+static bool is_granted(const tl_acquisition *a) {
+    return a->granted && a->attempt.result.server_us <= a->grant.at_us;
+}
+
 static bool is_given(tl_acquisition *a, const tl_event *e) {
-    bool granted = a->granted && a->attempt.result.server_us <= a->grant.at_us;
+    bool granted = is_granted(a);
     tl_mono deadline;
     a->granted = false;
     if (!granted || !tl__line_believe(&a->grant, a->run, &a->job, e, &deadline))

@@ -329,6 +329,21 @@ TEST(a_look_from_another_run_of_the_server_ends_the_belief) {
     assert_int_equal(reply_from(&f, RUN + 1, text), TL_GO);
 }
 
+TEST(a_grant_that_is_not_believed_when_a_look_is_answered_is_looked_at_at_once) {
+    feed f;
+    grant_in_flight(&f, 100, 200);
+    char text[256];
+    feed_at(&f, 150);
+    (void)snprintf(text, sizeof text, "[0 'another' 20000 '0' %s '88' 0 1 1]", feed_time(&f));
+    feed_at(&f, 210);
+    assert_int_equal(reply_from(&f, RUN + 1, text), TL_GO);
+    assert_true(f.out.until.ns == feed_ms(210).ns);
+    assert_int_equal(feed_timer(&f), TL_GO);
+    look(&f);
+    assert_int_equal(joined(&f, 1, 0), TL_END);
+    assert_int_equal(m.result.code, TL_OK);
+}
+
 TEST(a_look_that_is_lost_is_asked_again_and_leaves_a_doubt) {
     feed f;
     grant_in_flight(&f, 100, 200);
