@@ -308,6 +308,7 @@ static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
 }
 
 static void had(sim_world *w, sim_lock *l, sim_token *t) {
+    sim_line_had(w, l);
     t->promise = SIM_HAD;
     w->stats.handed += t->passed;
     t->passed = t->dropped = t->ours = t->released = t->goes_on = false;

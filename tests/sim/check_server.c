@@ -202,6 +202,7 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
     check_fence(w, key, (uint64_t)fence, back);
     check_in_time(w, m->sender, m->asked, limit, 0, key);
     check_promise(w, key, number);
+    sim_line_given(w, number, m->claim, key);
     check_prompt(w, m, key);
     w->key[key].holder = number;
     t->turn = ++w->key[key].turns;
@@ -235,6 +236,8 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
     k->fence = t->low ? k->fence : fence;
     w->stats.native_orphans += t->orphan && t->dropped;
     check_promise(w, key, number);
+    if (!t->beside) /* who sees the line gives it back */
+        sim_line_given(w, number, m->claim, key);
     check_prompt(w, m, key);
     k->holder = number;
     k->stolen = false;
@@ -363,6 +366,7 @@ static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *re
     w->token[number].dropped = true;
     if (tl__reply_int(reply, &status) && status == 1)
         sim_check_released(w, key, number);
+    w->key[key].called = w->now; /* perhaps, to look at what is free */
     (void)fake_redis_peek_field(w->server[m->socket->server].r, 0, w->key[key].s,
                                 TL_LITERAL("spent"), &spent);
     bool refused = w->full || w->forbids || w->cfg.lacks || w->cfg.fault[SIM_DENY]; /* perhaps */
@@ -416,6 +420,8 @@ static void granted(sim_world *w, const sim_request *m, int key) {
     sim_token *t = &w->token[number];
     tl_bytes text = {0}, named = {0};
     int64_t last = 0;
+    if (m->claim) /* those that it sends out of the line are told to look */
+        w->key[key].called = w->now;
     (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("token"), &named);
     (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("fence"), &text);
     (void)tl__bytes_to_int(text, &last);
@@ -443,8 +449,9 @@ static void granted(sim_world *w, const sim_request *m, int key) {
 }
 
 static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
-    int64_t status = 0, numbers = 1, ticket = 0;
-    sim_token *t = &w->token[sim_token_number(w, m->argv[4])];
+    int64_t status = 0, numbers = 1, ticket = 0, others = 0, told = 0;
+    uint32_t number = sim_token_number(w, m->argv[4]);
+    sim_token *t = &w->token[number];
     (void)tl__reply_int(tl__reply_item(reply, 0), &status);
     (void)tl__bytes_to_int(m->argv[8], &numbers);
     w->stats.late_refused += status == -1;
@@ -456,7 +463,14 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
     t->inbox = hash_of(m->argv[9]);
     if (tl__reply_int(tl__reply_item(reply, 6), &ticket))
         t->ticket = ticket;
+    if (tl__bytes_to_int(m->argv[10], &told) && told != ticket)
+        sim_fail(w, key, "token %u stands in line elsewhere than it was told", (unsigned)number);
+    sim_line_looked(w, reply, number, key);
+    if (status == 1 && tl__reply_int(tl__reply_item(reply, 8), &others))
+        sim_line_told(w, number, others);
     granted(w, m, key);
+    if (status == 0)
+        sim_line_stands(w, m, number, key);
 }
 
 /* A lock without a fence: no sidecar, and no fence to compare. */

@@ -105,9 +105,16 @@ static void draw_crowds(sim_config *c) {
     c->crowds = one_of(&random, 3);
 }
 
+/* Some have locks that are to be given in the order of coming. */
+static void draw_fair(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x66616972);
+    c->fair = one_of(&random, 8) ? (uint32_t)sim_between(&random, 2, 10) * 100000 : 0;
+}
+
 void sim_config_worlds(sim_config *c) {
     uint64_t random = c->seed ^ UINT64_C(0x776f726c6473);
     draw_crowds(c);
+    draw_fair(c);
     draw_clocks(c, &random);
     draw_distances(c, &random);
     draw_promoted(c, &random);

@@ -75,6 +75,11 @@ static void draw_retry(sim_world *w, tl_lock_options *o) {
     o->retry_next = own_delay;
 }
 
+static bool may_be_fair(const sim_world *w, const sim_lock *l, const tl_lock_options *o) {
+    return w->cfg.fair && !w->cfg.stamps && !l->plain && o->retry == TL_RETRY_AUTO &&
+           o->retry_max_attempts == 0;
+}
+
 void sim_lock_make(sim_world *w, sim_lock *l) {
     tl_error err;
     tl_lock_options o = TL_LOCK_OPTIONS(.on_event = told, .ctx = l);
@@ -85,6 +90,7 @@ void sim_lock_make(sim_world *w, sim_lock *l) {
     o.max_hold_ms = l->max_hold_ms = sim_draw(w, 0, 9) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
     o.no_fence = l->plain = !w->cfg.stamps && sim_chance(&w->random, w->cfg.no_fence);
     draw_retry(w, &o);
+    o.fair = l->fair = may_be_fair(w, l, &o) && sim_chance(&w->random, w->cfg.fair);
     l->retry = o.retry;
     l->retry_max = o.retry_max_attempts;
     const sim_key *key = &w->key[l->key];
@@ -131,6 +137,7 @@ void sim_lock_begin(sim_world *w, sim_lock *l, sim_op op, int64_t limit_ms) {
     l->told = TL_FREE;
     l->noted_lost = l->owes = false;
     l->overtaken = 0;
+    l->former = l->drawn;
     l->behind = 0;
     for (int i = 0; i < w->cfg.actors; i++) {
         sim_lock *b = sim_lock_at(&w->actor[i]);

@@ -25,7 +25,7 @@ granted-after-restart    | protocol/attempt.c | restart-quiet | 400 | s/tl__mono
 # requests that come late
 limit-of-the-wait        | protocol/attempt.c |        | 1000@102 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
 limit-at-its-latest      | protocol/attempt.c |        | 5000 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
-harmless-at-once         | protocol/attempt.c | stuck-requests | 40000@6060 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
+harmless-at-once         | protocol/attempt.c | stuck-requests | 40000@1312 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
 old-binds-by-earliest    | protocol/sidecar.c | old-server | 3000@44 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
 old-takes-by-latest      | protocol/sidecar.c | old-server | 600@198 | /^void tl__sidecar_send_acquire/,/^}/s/now\.lo/now.hi/
 # the scripts
@@ -36,7 +36,7 @@ take-again-when-dropped  | wire/scripts/take.lua |        | 2000@1794 | s/^if s\
 take-not-known-again     | wire/scripts/take.lua |        | 300@51  | s/^if known and s\[1\] == token then/if false then/
 fence-by-clock           | wire/scripts/with/draw.lua |        | 2000 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/math.max(tonumber(noted or 0) or 0, now)/
 fence-by-count           | wire/scripts/with/draw.lua | restart-forgets | 200 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/last + 1/
-take-moves-back          | wire/scripts/take.lua | old-server | 40000@4564 | s/^    binds = math.max(till, binds).*$//
+take-moves-back          | wire/scripts/take.lua | old-server | 40000@6698 | s/^    binds = math.max(till, binds).*$//
 take-without-lifetime    | wire/scripts/take.lua |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
 refusal-is-final         | protocol/acquire.c,wire/scripts/take.lua | tight-limits | 3000@67 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
 fence-told-at-its-latest | wire/scripts/take.lua | failover-ahead | 3000@145 | s/draw(numbers, now, fence)/draw(numbers, tonumber(ARGV[5]), fence)/
@@ -56,6 +56,7 @@ native-though-s-binds    | protocol/protocol_token.c | deleted-by-hand | 2000 | 
 native-not-above-s       | protocol/protocol_token.c | | 20000 | s/           last > number_of(tl__reply_item(s, S_FENCE));/           true;/; s/last >= now.lo - BEHIND_US \&\& //
 native-behind-the-clock  | protocol/protocol_token.c | | 2000 | s/last >= now.lo - BEHIND_US \&\& //
 native-over-any-connection | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/    return memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 .*/    (void)r;\n    return now.ns > 0;/; s/s->raised = native ? raised_at(conn, send->slot)->at : now;/s->raised = now;/; s/last >= now.lo - BEHIND_US \&\& //
+native-judged-at-sending | protocol/protocol_token.c,transport/conn_redis.c | | 8000@247 | s/s->raised = native ? raised_at(conn, send->slot)->at : now;/s->raised = now;/; s/last >= now.lo - BEHIND_US \&\& //
 native-in-any-slot       | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 \&\& //; s/(a \* 31U + b \* 7U + d) % TL_RAISED_MAX/0 * (a + b + d)/; s/last >= now.lo - BEHIND_US \&\& //
 native-ended-elsewhere   | protocol/acquire.c | | 40000 | s/ \&\& e->run != 0 \&\& e->run == a->kill_run;/;/
 first-renewal-late       | protocol/renew.c | | 20000 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
@@ -68,6 +69,15 @@ grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 
 line-drop-not-remembered | wire/scripts/drop.lua | | 5000 | s/'spent', token/'spent', 'x'/
 leave-keeps-the-granted  | wire/scripts/drop.lua | | 2000 | s/^local mine = found and .*/local claim = redis.call('HGET', S, 'claim')\nlocal mine = found and (not claim or claim == '') and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))/
 native-keeps-beside-line | protocol/protocol_token.c | | 2000 | s/ || is_line(s) ||/ ||/
+grant-not-heard          | client/keeper_listen.c | | 8000 | s/kind == TL_LINE_GRANT \&\& tl__bytes_eq/false \&\& tl__bytes_eq/
+grant-in-flight-forgotten | protocol/acquire.c | | 20000@27971 | s/^    if (granted)/    if (false)/
+lapse-by-look-alone      | wire/scripts/with/grant.lua | | 8000@197 | s/^    if s\[4\] and s\[4\] ~= .. then/    if asker and s[4] and s[4] ~= '' then/
+repeated-take-unbound    | wire/scripts/take.lua | | 8000 | /nobody believes in it yet/,/return answer/s/if owner ~= .. then/if false then/
+line-polls               | protocol/acquire.c | | 8000 | s/    if (a->armed \&\& a->job.join)/    if (false)/
+line-serves-the-last     | wire/scripts/with/grant.lua | | 8000 | s/redis.call('ZRANGE', L, 0, 0)/redis.call('ZREVRANGE', L, 0, 0)/
+line-forgets-places      | wire/scripts/join.lua | | 8000 | s/^    if place == .. then/    if true then/
+passed-beside-line       | client/lock_acquire.c | | 8000 | s/= a->result.waiting > 0 ? 0 : /= /
+passed-for-ever          | client/gate.c | | 8000 | s/tl__ns_until(hold->taken, now) < PASS_NS/true/
 late-look-told-the-last  | wire/scripts/join.lua | | 8000 | s/^    fence = last - ARGV\[5\] + 1/    fence = last/
 known-take-counts-back   | wire/scripts/take.lua | | 30000@5018544 | s/^    if numbers > 1 and value == token then/    if false then/
 # acquiring
@@ -77,8 +87,8 @@ unwanted-is-forgotten    | protocol/acquire.c |        | 3000@101 | s/        a-
 cancel-is-certain        | protocol/acquire.c |        | 2000 | s/    if (a->state == TAKING)/    if (false)/
 nobody-cleans-up         | protocol/acquire.c |        | 500  | s/    if (!a->result.maybe)/    if (true)/
 cleaning-does-nothing    | protocol/acquire.c |        | 1000 | s/        return drop(a, e, out);/        return TL_END;/
-busy-ends-doubt          | protocol/acquire.c | stuck-requests | 40000@4008 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
-busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@12762 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
+busy-ends-doubt          | protocol/acquire.c | stuck-requests | 40000@41 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
+busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@21387 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
 attempt-outlasts-wait    | protocol/attempt.c |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
 for-ever-has-a-limit     | protocol/acquire.c |        | 500  | s/        a->limit = TL_NEVER;/        (void)a;/
 wait-without-limit       | protocol/acquire.c |        | 300  | s/        out->until = tl__mono_min(a->next, a->limit);/        out->until = a->next;/

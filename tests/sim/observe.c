@@ -356,6 +356,7 @@ bool __wrap_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, t
     if (l) { /* not of a play */
         w->token[l->number].passed = true;
         w->key[l->key].passed = l->number;
+        sim_line_passed(w, l);
     }
     sim_leave();
     return true;

@@ -200,6 +200,7 @@ struct sim_lock {
     sim_actor *actor;
     uint8_t key;
     bool strict, plain; /**< plain: without a fence */
+    bool fair;
     int64_t ttl_ms, max_hold_ms;
     tl_retry_kind retry;
     uint32_t retry_max;
@@ -219,7 +220,8 @@ struct sim_lock {
     tl_lost_why why;
     tl_state told;   /**< the last event; FREE: none yet */
     uint32_t number; /**< of the token of the last operation */
-    uint32_t drawn;  /**< the last that was asked for */
+    uint32_t drawn;  /**< the last that was asked for, */
+    uint32_t former; /**< and when the operation began */
     uint64_t fence;  /**< of the last hold */
     uint32_t behind; /**< whom it stands in the local queue; a bit each */
     sim_ns lost_at;
@@ -263,6 +265,16 @@ typedef struct {
     bool orphan;    /**< taken for nobody, by such commands that were held up on their way */
     bool killed;    /**< the connection over which it was asked for so is known to have ended */
     uint64_t fence_back; /**< of the last of its takes by which its holder took it back */
+    /* in line: check_line.c */
+    sim_ns stood;     /**< since when; 0: it doesn't */
+    bool inherits;    /**< the place of another of its process */
+    bool others;      /**< stood there when it was given the lock, as its client was told */
+    uint32_t before;  /**< so many may be given the lock before it, */
+    uint32_t holds;   /**< and have it, passed on within their process or not */
+    uint32_t passes;  /**< how often it was passed on, */
+    sim_ns given;     /**< since when */
+    sim_ns looked;    /**< the last time that it looked; 0: it hasn't, */
+    int64_t pause_ms; /**< and for how long it need not look again */
 } sim_token;
 
 /* ---- servers and keys -------------------------------------------------------------------------- */
@@ -293,6 +305,7 @@ typedef struct {
     bool mixed;           /**< Java clients meet others on it */
     bool stolen;          /**< and its holder has suffered from that */
     sim_ns free_since;    /**< its release; SIM_NEVER: it is held, or has expired */
+    sim_ns called;        /**< when the first in line was called to look */
     uint32_t spent;       /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
     sim_ns reached;       /**< a holder could renew it, since then; SIM_NEVER: it can't */
@@ -663,6 +676,16 @@ void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool asked);
 void sim_check_told(sim_world *w, sim_lock *lock, const tl_lock_event *event);
 /** A lock was had: before somebody who waited longer? */
 void sim_check_turn(sim_world *w, const sim_lock *lock);
+/** check_line.c: a token that isn't given the lock stands in line; */
+void sim_line_stands(sim_world *w, const sim_request *m, uint32_t number, int key);
+/** it has looked, and was answered; */
+void sim_line_looked(sim_world *w, const tl_reply *reply, uint32_t number, int key);
+/** a token is given the lock, and told how many stand in line; */
+void sim_line_given(sim_world *w, uint32_t number, uint64_t claim, int key);
+void sim_line_told(sim_world *w, uint32_t number, int64_t others);
+/** its user has it, and passes it on within the process. */
+void sim_line_had(sim_world *w, const sim_lock *lock);
+void sim_line_passed(sim_world *w, const sim_lock *lock);
 /** What its user is told of an operation that failed. */
 void sim_check_said(sim_world *w, const sim_lock *lock, tl_err code, const char *words);
 /** What a lock owes at any time. */
