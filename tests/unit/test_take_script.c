@@ -65,6 +65,35 @@ TEST(a_late_take_of_the_same_token_moves_nothing_back) {
     }
 }
 
+#define STAMP "1700000001000"
+
+static const tl_reply *take_by(const char *not_after) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+               L(TOKEN), L("4000"), tl__bytes_of(not_after), L(NOW), L(NOW), L("owner"));
+}
+
+/* Its holder counts on a token's lifetime, and a stamp ends by what it says, whatever lifetime K has. */
+TEST(a_stamp_of_an_earlier_phase_becomes_a_token_when_it_is_taken_again) {
+    static const uint32_t levels[] = {NEW, OLD};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        begin(levels[i], "1700000001000000");
+        (void)SAY(L("HSET"), L(S), L("value"), L(STAMP));
+        (void)SAY(L("PSETEX"), L(K), L("3600000"), L(STAMP));
+        if (levels[i] == NEW) { /* whoever asked has moved on */
+            assert_int_equal(status_of(take_by(EARLIER)), -1);
+            K_HOLDS(STAMP);
+        }
+        const tl_reply *reply = take_by("0");
+        assert_int_equal(status_of(reply), 1);
+        assert_int_equal(number_of(tl__reply_item(reply, 2)), 4000);
+        K_HOLDS(TOKEN);
+        assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 4000);
+        S_HAS("value", TOKEN);
+        assert_binds_until("1700000004000000");
+        end();
+    }
+}
+
 /* Where the script can't ask for the time: for how long the take in flight was sent. */
 TEST(a_take_of_the_same_token_binds_for_longer) {
     begin(OLD, "1700000001000000");

@@ -45,11 +45,21 @@ end
 local known = text and bound and text == s[2]
 if known and s[1] == token then
     -- The take that worked may have been under way for long, and its idea of the time be old: then S must
-    -- bind for longer. And WAIT needs a write to wait for.
-    local longer = not time and binds > till
-    local done = redis.pcall('HMSET', S, 'until', string.format('%.0f', longer and binds or till))
-    if longer and done.err then
+    -- bind for longer. And WAIT needs a write to wait for. A stamp of its own, of an earlier phase, binds others for no
+    -- longer than it says, whatever lifetime K has: it becomes the token.
+    local becomes = value == token and text ~= token
+    if becomes and late then
+        return answer(-1, -1)
+    end
+    local longer = (becomes or not time) and binds > till
+    local done = redis.pcall('HMSET', S, 'until', string.format('%.0f', longer and binds or till), 'value',
+                             becomes and token or text)
+    if (becomes or longer) and done.err then
         return {err = done.err .. ' (hmset)'}
+    end
+    if becomes then
+        redis.call('PSETEX', K, px, token)
+        text = token
     end
     if numbers > 1 and value == token then -- it may have been given fewer before: it gets new ones
         local wrong
