@@ -36,7 +36,7 @@ take-again-when-dropped  | wire/scripts/take.lua |        | 2000@1794 | s/^if s\
 take-not-known-again     | wire/scripts/take.lua |        | 300@51  | s/^if known and s\[1\] == token then/if false then/
 fence-by-clock           | wire/scripts/with/draw.lua |        | 2000 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/math.max(tonumber(noted or 0) or 0, now)/
 fence-by-count           | wire/scripts/with/draw.lua | restart-forgets | 200 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/last + 1/
-take-moves-back          | wire/scripts/take.lua | old-server | 40000@6698 | s/^    binds = math.max(till, binds).*$//
+take-moves-back          | wire/scripts/take.lua | old-server | 40000@11606 | s/^    binds = math.max(till, binds).*$//
 take-without-lifetime    | wire/scripts/take.lua |        | 300  | s/redis.call('PSETEX', K, px, value)/redis.call('SET', K, value)/; s/, 'PX', px, 'NX'/, 'NX'/
 refusal-is-final         | protocol/acquire.c,wire/scripts/take.lua | tight-limits | 3000@67 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
 fence-told-at-its-latest | wire/scripts/take.lua | failover-ahead | 3000@145 | s/draw(numbers, now, fence)/draw(numbers, tonumber(ARGV[5]), fence)/
@@ -72,7 +72,6 @@ native-keeps-beside-line | protocol/protocol_token.c | | 2000 | s/ || is_line(s)
 grant-not-heard          | client/keeper_listen.c | | 8000 | s/kind == TL_LINE_GRANT \&\& tl__bytes_eq/false \&\& tl__bytes_eq/
 grant-in-flight-forgotten | protocol/acquire.c | | 20000@27971 | s/^    if (granted)/    if (false)/
 lapse-by-look-alone      | wire/scripts/with/grant.lua | | 8000@197 | s/^    if s\[4\] and s\[4\] ~= .. then/    if asker and s[4] and s[4] ~= '' then/
-repeated-take-unbound    | wire/scripts/take.lua | | 8000 | /nobody believes in it yet/,/return answer/s/if owner ~= .. then/if false then/
 line-polls               | protocol/acquire.c | | 8000 | s/    if (a->armed \&\& a->job.join)/    if (false)/
 line-serves-the-last     | wire/scripts/with/grant.lua | | 8000 | s/redis.call('ZRANGE', L, 0, 0)/redis.call('ZREVRANGE', L, 0, 0)/
 line-forgets-places      | wire/scripts/join.lua | | 8000 | s/^    if place == .. then/    if true then/
