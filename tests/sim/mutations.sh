@@ -97,7 +97,7 @@ wake-up-while-asking     | protocol/acquire.c | prompt | 2000@741 | s/^    a->wo
 # renewing
 lost-is-not-told         | protocol/renew.c  |        | 300  | s/    return !tl__mono_before(e->now, end(r));/    return false;/
 lost-is-told-late        | protocol/renew.c  |        | 300  | s/tl__mono_add_ns(r->result.deadline, -EARLY_NS)/r->result.deadline/
-longest-hold-ignored     | protocol/renew.c  |        | 300  | s/, r->hold);/, TL_NEVER);/
+longest-hold-ignored     | protocol/renew.c  |        | 300  | s/, r->rest.hold);/, TL_NEVER);/
 # extending and releasing
 release-not-gone-on-with | protocol/settle.c |        | 500  | s/    if (s->op != TL_RELEASE)/    if (true)/
 released-though-expired  | protocol/settle.c |        | 2000@582 | s/ && s->maybe && s->in_time / \&\& s->maybe /
@@ -113,8 +113,8 @@ front-is-never-left      | client/lock.c |        | 1000@217 | s/^    tl__gate_l
 # operations that don't block
 cancel-is-not-posted     | client/async.c |       | 3000@1263 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
 # the keeper
-lost-is-reported-late    | client/hold.c  |       | 1000 | s/^            report(lock);/            ;/
-hold-told-after-its-end  | client/hold.c  |       | 5000 | s/    tl__keeper_unreport(k, &lock->report);//
+lost-is-reported-late    | client/hold.c  |       | 1000 | s/^        report(lock, state, .*/        ;/
+hold-told-after-its-end  | client/hold.c  |       | 5000 | s/^    tl__keeper_await_told(k, lock);//
 timer-is-not-moved       | client/keeper_run.c |  | 1000 | s/    if (tl__mono_before(task->until, k->planned)) {/    if (false) {/
 told-of-what-it-was      | client/keeper_run.c | phases | 5000 | s/        if (!hold)$/        if (!hold || task->watched.n == 0)/
 step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@2591 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->client->keeper);/        ;/

@@ -27,7 +27,7 @@ pass-is-no-hold         | gate.c | hand-over | s/    turn->given = hold != NULL;
 # a hold
 passed-while-held       | hold.c | hand-over | s/^    atomic_store(&lock->state, TL_FREE);$//; s/^    if (passed)$/    atomic_store(\&lock->state, TL_FREE);\n    if (passed)/
 pass-while-watched      | hold.c | hand-over | s/^    (void)tl__hold_stop(lock);$//
-event-not-withdrawn     | hold.c | freed-while-lost | s/^    tl__keeper_unreport(k, &lock->report);//
+event-not-withdrawn     | hold.c | freed-while-lost | s/^    tl__keeper_await_told(k, lock);//
 over-as-it-is-told      | hold.c | told-late | s/^    if (over)$/    if (false)/
 lost-stays-in-front     | hold.c | lost-and-kept | /drop_in(lock);/{n;s/tl__gate_leave(&lock->client->gate, &lock->place);/(void)0;/}
 lost-leaves-its-rest    | hold.c | deleted-when-bound | s/        if (leaves_something(lock, out->note\[i\].why))/        if (false)/
@@ -77,7 +77,7 @@ acquire-stays-in-front  | lock.c | time-is-up | /^static tl_err end_acquire/,/^}
 cancel-posts-nothing    | lock.c | only-cancelled | s/^        tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);/        ;/
 cancel-leaves-the-pool  | lock.c | pool-is-held | s/^        tl__cond_wake_all(&c->pooled_freed);//
 cancel-blocking-alone   | lock.c | only-cancelled-async | s/^    tl__async_cancel(lock); .*$//
-extended-though-lost    | lock.c | extended-when-lost | s/^    bool watched = lock->task.at != 0;/    bool watched = true;/
+extended-though-lost    | hold.c | extended-when-lost | s/^    if (lock->task.at == 0)$/    if (false)/;s/^    return watched;/    return true;/
 extend-holds-meanwhile  | lock.c | extended-and-kept | s/^    atomic_store(&lock->state, (int)TL_LOST); .*$//
 extend-stays-in-front   | lock.c | extended-and-kept | /^static tl_err extend_lost/,/^}/s/^    tl__gate_leave(.*$//
 extend-stays-watched    | lock.c | extended-and-kept | /^static tl_err extend_lost/,/^}/s/^    (void)tl__hold_stop(lock);//
@@ -89,7 +89,7 @@ told-but-not-woken      | keeper.c | freed-while-lost | s/^        tl__cond_wake
 reports-end-is-lost     | keeper.c | chains | s/^            k->reports_end = &k->reports;/            (void)0;/
 withdrawn-end-is-lost   | keeper.c | freed-while-it-is-released | s/^        k->reports_end = at;/        (void)0;/
 reported-twice          | keeper.c | lost-at-risk | s/^    if (report->queued)$/    if (false)/
-unqueued-is-withdrawn   | keeper.c | freed-while-it-waits | s/^    if (!report->queued)$/    if (false)/
+unqueued-is-withdrawn   | keeper.c | lost-alone | s/^    if (!report->queued)$/    if (false)/
 close-at-once           | keeper.c | closed-while-it-cleans-up | s/    return k->detached == 0 || /    return true || /
 sleeps-on               | keeper.c | hand-over | s/^    if (k->polling)$/    if (false)/
 posts-of-the-gone       | keeper_run.c | freed-while-it-waits | s/^    if (task->posted) {$/    if (false) {/
