@@ -44,8 +44,6 @@ tl_bytes tl__sidecar(char *to, tl_bytes key, bool *ret_same_slot) {
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-#define SLOTS 16384
-
 /* CRC16, polynomial x^16 + x^12 + x^5 + 1, as the cluster specification has it: with one more byte. */
 static uint16_t crc16_more(uint16_t crc, unsigned char byte) {
     unsigned q = (unsigned)(crc >> 8) ^ byte;
@@ -61,7 +59,7 @@ static uint16_t crc16(tl_bytes text) {
 }
 
 uint16_t tl__hash_slot(tl_bytes key) {
-    return crc16(tl__hash_tag(key)) & (SLOTS - 1);
+    return crc16(tl__hash_tag(key)) & (TL_SLOTS - 1);
 }
 
 static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -72,7 +70,7 @@ static char last_letter(uint16_t slot, uint16_t before) {
     unsigned q = (slot ^ (unsigned)slot << 5) & 255;
     unsigned byte = (q ^ q >> 4) ^ before >> 8;
     bool does = byte != 0 && strchr(letters, (int)byte) &&
-                (crc16_more(before, (unsigned char)byte) & (SLOTS - 1)) == slot;
+                (crc16_more(before, (unsigned char)byte) & (TL_SLOTS - 1)) == slot;
     return (char)(does ? byte : 0);
 }
 

@@ -37,7 +37,9 @@ bool tl__is_counter(tl_bytes key);
 /** The part of the key that is hashed. */
 tl_bytes tl__hash_tag(tl_bytes key);
 
-/** Redis Cluster's slot, 0..16383. */
+#define TL_SLOTS 16384 /**< of a Redis Cluster */
+
+/** The slot, 0..TL_SLOTS - 1. */
 uint16_t tl__hash_slot(tl_bytes key);
 
 #endif

@@ -1,0 +1,168 @@
+/*
+ * Slots and who has them, as nodes tell it. It must never take half of a text for a place, nor give a slot to two.
+ */
+#include "wire/slots.h"
+
+/* ---- places ------------------------------------------------------------------------------------ */
+
+static bool is_host(tl_bytes host) {
+    if (host.n == 0 || host.n > TL_NODE_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < host.n; i++)
+        if (host.p[i] <= ' ' || host.p[i] > '~')
+            return false;
+    return true;
+}
+
+/* A node that is to go by its name says so, and has none. */
+static bool is_nameless(tl_bytes host) {
+    return tl__bytes_eq(host, TL_LITERAL("?"));
+}
+
+static bool read_port(tl_bytes text, uint16_t *ret) {
+    int64_t port;
+    if (!tl__bytes_to_int(text, &port) || port < 1 || port > UINT16_MAX)
+        return false;
+    *ret = (uint16_t)port;
+    return true;
+}
+
+static tl_bytes without_brackets(tl_bytes host) {
+    bool has = host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']';
+    return has ? tl__bytes(host.p + 1, host.n - 2) : host;
+}
+
+/* "HOST:PORT". Addresses of IPv6 stand there without brackets: what follows the last colon is the port. */
+static tl_slot_node read_place(tl_bytes text) {
+    const char *colon = text.n ? memrchr(text.p, ':', text.n) : NULL;
+    tl_slot_node node = {0};
+    if (!colon)
+        return node;
+    tl_bytes host = tl__bytes(text.p, (size_t)(colon - text.p));
+    tl_bytes port = tl__bytes(colon + 1, text.n - host.n - 1);
+    host = without_brackets(host);
+    if ((host.n > 0 && !is_host(host)) || is_nameless(host) || !read_port(port, &node.port))
+        return (tl_slot_node){0};
+    node.host = host;
+    return node;
+}
+
+/* ---- an error ---------------------------------------------------------------------------------- */
+
+static bool starts(tl_bytes text, tl_bytes with) {
+    return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
+}
+
+/* "SLOT HOST:PORT" */
+static void read_rest(tl_redirect *r, tl_bytes rest) {
+    int64_t slot;
+    const char *space = rest.n ? memchr(rest.p, ' ', rest.n) : NULL;
+    if (!space)
+        return;
+    tl_bytes number = tl__bytes(rest.p, (size_t)(space - rest.p));
+    if (!tl__bytes_to_int(number, &slot) || slot < 0 || slot >= TL_SLOTS)
+        return;
+    tl_slot_node node = read_place(tl__bytes(space + 1, rest.n - number.n - 1));
+    if (node.port == 0)
+        return;
+    r->slot = (uint16_t)slot;
+    r->node = node;
+}
+
+tl_redirect tl__redirect_read(tl_bytes error) {
+    static const struct {
+        const char *word;
+        tl_redirect_kind kind;
+    } rows[] = {{"MOVED", TL_MOVED},
+                {"ASK", TL_ASK},
+                {"TRYAGAIN", TL_TRY_AGAIN},
+                {"CLUSTERDOWN", TL_CLUSTER_DOWN}};
+    tl_redirect r = {.kind = TL_NOT_ELSEWHERE, .slot = TL_NOBODY};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tl_bytes word = tl__bytes_of(rows[i].word);
+        if (!starts(error, word) || (error.n > word.n && error.p[word.n] != ' '))
+            continue;
+        r.kind = rows[i].kind;
+        if (error.n > word.n && (r.kind == TL_MOVED || r.kind == TL_ASK))
+            read_rest(&r, tl__bytes(error.p + word.n + 1, error.n - word.n - 1));
+    }
+    return r;
+}
+
+/* ---- CLUSTER SLOTS ----------------------------------------------------------------------------- */
+
+/* Of what is told of a node besides its place, from 7.0 on: its address, where it is named otherwise. */
+static tl_bytes address(const tl_reply *node) {
+    const tl_reply *more = tl__reply_item(node, 3);
+    tl_bytes name, value;
+    for (size_t i = 0; more->type == TL_REPLY_ARRAY && i + 1 < more->count; i += 2)
+        if (tl__reply_text(&more->items[i], &name) && tl__bytes_eq(name, TL_LITERAL("ip")) &&
+            tl__reply_text(&more->items[i + 1], &value) && is_host(value))
+            return value;
+    return (tl_bytes){0};
+}
+
+/* [host, port, ...]; the host may be nil or empty. */
+static bool read_node(const tl_reply *item, tl_slot_node *ret) {
+    const tl_reply *host = tl__reply_item(item, 0);
+    int64_t port;
+    tl_bytes text = {0};
+    *ret = (tl_slot_node){0};
+    if ((host->type != TL_REPLY_NIL && !tl__reply_text(host, &text)) ||
+        (text.n > 0 && !is_host(text)) || !tl__reply_int(tl__reply_item(item, 1), &port) ||
+        port < 0 || port > UINT16_MAX)
+        return false;
+    bool nameless = is_nameless(text);
+    if (nameless)
+        text = address(item);
+    if (!nameless || text.n > 0)
+        *ret = (tl_slot_node){text, (uint16_t)port};
+    return true;
+}
+
+/* Its index, new or not; TL_NOBODY: there is no more room. */
+static uint16_t add_node(tl_slot_map *map, const tl_slot_node *node) {
+    for (unsigned i = 0; i < map->count; i++)
+        if (map->node[i].port == node->port && tl__bytes_eq(map->node[i].host, node->host))
+            return (uint16_t)i;
+    if (map->count == TL_SLOT_NODES_MAX)
+        return TL_NOBODY;
+    map->node[map->count] = *node;
+    return (uint16_t)map->count++;
+}
+
+static bool give(tl_slot_map *map, int64_t first, int64_t last, uint16_t node) {
+    for (int64_t slot = first; slot <= last; slot++) {
+        if (map->node_of[slot] != TL_NOBODY)
+            return false;
+        map->node_of[slot] = node;
+    }
+    map->served += (unsigned)(last - first + 1);
+    return true;
+}
+
+/* [first, last, master, replica, ...] */
+static bool read_range(tl_slot_map *map, const tl_reply *item) {
+    int64_t first, last;
+    tl_slot_node master;
+    if (!tl__reply_int(tl__reply_item(item, 0), &first) ||
+        !tl__reply_int(tl__reply_item(item, 1), &last) || first < 0 || first > last ||
+        last >= TL_SLOTS || !read_node(tl__reply_item(item, 2), &master))
+        return false;
+    if (master.port == 0)
+        return true;
+    uint16_t node = add_node(map, &master);
+    return node != TL_NOBODY && give(map, first, last, node);
+}
+
+bool tl__slot_map_read(tl_slot_map *ret, const tl_reply *reply) {
+    ret->served = ret->count = 0;
+    for (unsigned i = 0; i < TL_SLOTS; i++)
+        ret->node_of[i] = TL_NOBODY;
+    if (reply->type != TL_REPLY_ARRAY || reply->count > TL_SLOTS)
+        return false;
+    for (size_t i = 0; i < reply->count; i++)
+        if (!read_range(ret, &reply->items[i]))
+            return false;
+    return true;
+}

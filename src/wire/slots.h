@@ -1,0 +1,53 @@
+/*
+ * What a cluster's node says of slots: that a key is elsewhere, and who has which. Pure; all texts stay the reply's.
+ */
+#ifndef TL_SLOTS_H
+#define TL_SLOTS_H
+
+#include "wire/keys.h"
+#include "wire/reply.h"
+
+#define TL_SLOT_NODES_MAX 1000 /**< that a cluster should have, by its specification */
+#define TL_NODE_NAME_MAX 255   /**< bytes of a host */
+#define TL_NOBODY UINT16_MAX
+
+/** host.n is 0: the host that was asked, with this port. port is 0: it isn't known where. */
+typedef struct {
+    tl_bytes host;
+    uint16_t port;
+} tl_slot_node;
+
+/* ---- an error ---------------------------------------------------------------------------------- */
+
+typedef enum {
+    TL_NOT_ELSEWHERE, /**< an error of another kind */
+    TL_MOVED,         /**< the node has the slot, */
+    TL_ASK,           /**< or the key, or would have it: ask there once, behind ASKING */
+    TL_TRY_AGAIN, /**< some keys of the request are here, some at the node that the slot is moving to */
+    TL_CLUSTER_DOWN /**< nobody has the slot at present */
+} tl_redirect_kind;
+
+typedef struct {
+    tl_redirect_kind kind;
+    uint16_t slot;     /**< MOVED, ASK; TL_NOBODY: it isn't said */
+    tl_slot_node node; /**< MOVED, ASK */
+} tl_redirect;
+
+/** What an error says of where to ask. One that begins as MOVED or ASK and goes on in any unknown way is still that, with
+ *  nobody named: nothing of what was asked was done. */
+tl_redirect tl__redirect_read(tl_bytes error);
+
+/* ---- CLUSTER SLOTS ----------------------------------------------------------------------------- */
+
+typedef struct {
+    uint16_t node_of[TL_SLOTS]; /**< an index of `node`, or TL_NOBODY */
+    unsigned served;            /**< slots that somebody has */
+    unsigned count;
+    tl_slot_node node[TL_SLOT_NODES_MAX]; /**< the masters, each once */
+} tl_slot_map;
+
+/** The reply of a node, whose texts must last as long as the map. A master without a known place has nothing. false: malformed, or it names
+ *  more than TL_SLOT_NODES_MAX; *ret is of no use then. */
+bool tl__slot_map_read(tl_slot_map *ret, const tl_reply *reply);
+
+#endif
