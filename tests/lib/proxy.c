@@ -23,7 +23,8 @@
 typedef struct {
     int fd[2];
     bool struck[2];
-    size_t left[2]; /* of a struck way: bytes that still get through */
+    size_t left[2];     /* of a struck way: bytes that still get through */
+    unsigned char from; /* the last number of the address that it was made from */
     proxy_fault fault;
 } link_pair;
 
@@ -33,7 +34,8 @@ struct proxy {
     int listener, wake, server_port, port;
     char url[64];
     bool ending, stopped;
-    bool changed; /* what was polled for may be out of date */
+    bool apart[256]; /* from whom nothing gets through */
+    bool changed;    /* what was polled for may be out of date */
     link_pair links[LINKS_MAX];
     int count;
     proxy_way way;
@@ -80,7 +82,9 @@ static void accept_one(proxy *p) {
     const struct sockaddr_in in = local(p->server_port);
     const struct timeval limit = {.tv_sec = 5};
     const int on = 1;
-    int near = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct sockaddr_in peer = {0};
+    socklen_t size = sizeof peer;
+    int near = accept4(p->listener, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC);
     if (near < 0)
         return;
     int far = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -95,7 +99,8 @@ static void accept_one(proxy *p) {
         (void)setsockopt(i ? far : near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(i ? far : near, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     }
-    p->links[p->count++] = (link_pair){.fd = {near, far}};
+    p->links[p->count++] = (link_pair){.fd = {near, far},
+                                       .from = (unsigned char)ntohl(peer.sin_addr.s_addr)};
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------- */
@@ -181,7 +186,8 @@ static void *run(void *ctx) {
         fds[1] = (struct pollfd){.fd = p->stopped ? -1 : p->listener, .events = POLLIN};
         for (nfds_t i = 0; i < links; i++)
             for (nfds_t way = 0; way < 2; way++)
-                fds[2 + 2 * i + way] = (struct pollfd){.fd = p->links[i].fd[way], .events = POLLIN};
+                fds[2 + 2 * i + way] = (struct pollfd){
+                    .fd = p->apart[p->links[i].from] ? -1 : p->links[i].fd[way], .events = POLLIN};
         (void)pthread_mutex_unlock(&p->mutex);
         (void)poll(fds, 2 + 2 * links, -1);
         (void)pthread_mutex_lock(&p->mutex);
@@ -266,6 +272,13 @@ void proxy_break(proxy *p, proxy_way way, size_t after, proxy_fault fault, int c
 void proxy_stop(proxy *p) {
     (void)pthread_mutex_lock(&p->mutex);
     p->stopped = true;
+    wake(p);
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+void proxy_set_apart(proxy *p, unsigned from, bool apart) {
+    (void)pthread_mutex_lock(&p->mutex);
+    p->apart[from] = apart;
     wake(p);
     (void)pthread_mutex_unlock(&p->mutex);
 }

@@ -35,6 +35,10 @@ void proxy_break(proxy *p, proxy_way way, size_t after, proxy_fault fault, int c
 /** Stop forwarding on all connections and accepting new ones, silently; nothing is lost. */
 void proxy_stop(proxy *p);
 
+/** Connections from 127.0.0.FROM, those there are and new ones, are apart from the server or not: nothing gets
+ *  through either way, and nothing is lost. Not changed by proxy_heal. */
+void proxy_set_apart(proxy *p, unsigned from, bool apart);
+
 /** No further connection is struck, and proxy_stop is over. One that was muted stays so. */
 void proxy_heal(proxy *p);
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,15 +27,17 @@
 
 struct real_redis {
     pid_t pid;
-    int port;
+    bool frozen;
+    int port, bus_port;
     char dir[128], socket[160], log[160], config_path[160];
     char url[256], unix_url[192];
     char *config, *password;
-    bool persist;
+    bool persist, sentinel, cluster, tls;
     redisContext *context;
 };
 
 static real_redis *servers[SERVERS_MAX];
+static char certificates[128], ca[160]; /* of all servers with TLS; "" before the first */
 static const struct timeval limit = {.tv_sec = 5};
 
 /* The test program ends: without a server there is nothing to test. */
@@ -74,30 +77,50 @@ static int free_port(void) {
     return port == 6379 ? free_port() : port;
 }
 
+static void write_data(FILE *file, const real_redis *r) {
+    fprintf(file, "save \"\"\nappendonly %s\nappendfsync always\n", r->persist ? "yes" : "no");
+    if (r->cluster) {
+        fprintf(file, "cluster-enabled yes\ncluster-port %d\n", r->bus_port);
+    }
+}
+
+static void write_tls(FILE *file, const real_redis *r) {
+    fprintf(file,
+            "port 0\ntls-port %d\ntls-ca-cert-file %s/ca.pem\ntls-cert-file %s/server.pem\n"
+            "tls-key-file %s/server.key\ntls-auth-clients no\ntls-replication yes\n%s",
+            r->port, certificates, certificates, certificates,
+            r->cluster ? "tls-cluster yes\n" : "");
+}
+
 static void write_config(const real_redis *r) {
     FILE *file = fopen(r->config_path, "w");
     if (!file) {
         fail("%s: %s", r->config_path, strerror(errno));
     }
-    fprintf(file,
-            "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nlogfile %s\ndaemonize no\nsave \"\"\n"
-            "appendonly %s\nappendfsync always\n%s%s\n%s\n",
-            r->port, r->socket, r->dir, r->log, r->persist ? "yes" : "no",
-            r->password ? "requirepass " : "", r->password ? r->password : "",
+    fprintf(file, "bind 127.0.0.1\nunixsocket %s\ndir %s\nlogfile %s\ndaemonize no\n", r->socket,
+            r->dir, r->log);
+    if (r->tls) {
+        write_tls(file, r);
+    } else {
+        fprintf(file, "port %d\n", r->port);
+    }
+    if (!r->sentinel) {
+        write_data(file, r);
+    }
+    fprintf(file, "%s%s\n%s\n", r->password ? "requirepass " : "", r->password ? r->password : "",
             r->config ? r->config : "");
     fclose(file);
 }
 
 static void set_port(real_redis *r, int port) {
     r->port = port;
-    snprintf(r->url, sizeof(r->url), "redis://%s%s%s127.0.0.1:%d", r->password ? ":" : "",
-             r->password ? r->password : "", r->password ? "@" : "", port);
+    snprintf(r->url, sizeof(r->url), "redis%s://%s%s%s127.0.0.1:%d", r->tls ? "s" : "",
+             r->password ? ":" : "", r->password ? r->password : "", r->password ? "@" : "", port);
 }
 
 static void spawn(real_redis *r, char *path) {
-    char *argv[] = {path, r->config_path, NULL};
+    char *argv[] = {path, r->config_path, r->sentinel ? "--sentinel" : NULL, NULL};
     pid_t parent = getpid();
-    write_config(r);
     r->pid = fork();
     if (r->pid < 0) {
         fail("fork: %s", strerror(errno));
@@ -186,6 +209,9 @@ static void free_all(void) {
     for (size_t i = 0; i < SERVERS_MAX; i++) {
         real_redis_free(servers[i]);
     }
+    if (certificates[0]) {
+        nftw(certificates, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    }
 }
 
 static void enlist(real_redis *r) {
@@ -204,17 +230,37 @@ static void enlist(real_redis *r) {
     servers[i] = r;
 }
 
-static void make_dir(real_redis *r) {
+static void new_dir(char *to, size_t size, const char *what) {
     const char *tmp = getenv("TMPDIR");
-    snprintf(r->dir, sizeof(r->dir), "%.60s/tidelock-redis-XXXXXX",
-             tmp && strlen(tmp) <= 60 ? tmp : "/tmp");
-    if (!mkdtemp(r->dir)) {
-        fail("%s: %s", r->dir, strerror(errno));
+    snprintf(to, size, "%.60s/tidelock-%s-XXXXXX", tmp && strlen(tmp) <= 60 ? tmp : "/tmp", what);
+    if (!mkdtemp(to)) {
+        fail("%s: %s", to, strerror(errno));
     }
+}
+
+static void make_dir(real_redis *r) {
+    new_dir(r->dir, sizeof(r->dir), "redis");
     snprintf(r->socket, sizeof(r->socket), "%s/socket", r->dir);
     snprintf(r->log, sizeof(r->log), "%s/log", r->dir);
     snprintf(r->config_path, sizeof(r->config_path), "%s/redis.conf", r->dir);
     snprintf(r->unix_url, sizeof(r->unix_url), "unix:%s", r->socket);
+}
+
+static void make_certificates(void) {
+    static const char script[] =
+        "cd %s && exec >openssl.log 2>&1 && ec='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'"
+        " && openssl req -x509 $ec -keyout ca.key -out ca.pem -subj /CN=ca -days 9 && "
+        "echo subjectAltName=IP:127.0.0.1 >names && "
+        "openssl req $ec -keyout server.key -out server.csr -subj /CN=server && "
+        "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 9 "
+        "-extfile names -out server.pem";
+    char command[sizeof(script) + sizeof(certificates)];
+    new_dir(certificates, sizeof(certificates), "certificates");
+    snprintf(ca, sizeof(ca), "%s/ca.pem", certificates);
+    snprintf(command, sizeof(command), script, certificates);
+    if (system(command) != 0) { // NOLINT(cert-env33-c): a test's own line
+        fail("openssl can't make certificates");
+    }
 }
 
 static void launch(real_redis *r, bool any_port, bool loaded) {
@@ -226,6 +272,8 @@ static void launch(real_redis *r, bool any_port, bool loaded) {
     for (int i = 0; i < START_TRIES; i++) {
         if (any_port) {
             set_port(r, free_port());
+            r->bus_port = r->cluster ? free_port() : 0;
+            write_config(r);
         }
         spawn(r, path);
         if (wait_for(r, loaded)) {
@@ -247,8 +295,14 @@ real_redis *real_redis_start(const real_redis_options *options) {
         r->config = options->config ? strdup(options->config) : NULL;
         r->password = options->password ? strdup(options->password) : NULL;
         r->persist = options->persist;
+        r->sentinel = options->sentinel;
+        r->cluster = options->cluster;
+        r->tls = options->tls;
     }
     enlist(r);
+    if (r->tls && !certificates[0]) {
+        make_certificates();
+    }
     make_dir(r);
     launch(r, true, true);
     return r;
@@ -274,6 +328,10 @@ int real_redis_port(const real_redis *r) {
     return r->port;
 }
 
+int real_redis_bus_port(const real_redis *r) {
+    return r->bus_port;
+}
+
 const char *real_redis_socket(const real_redis *r) {
     return r->socket;
 }
@@ -284,6 +342,14 @@ const char *real_redis_dir(const real_redis *r) {
 
 pid_t real_redis_pid(const real_redis *r) {
     return r->pid;
+}
+
+bool real_redis_is_running(const real_redis *r) {
+    return r->pid > 0 && !r->frozen;
+}
+
+const char *real_redis_ca(void) {
+    return ca[0] ? ca : NULL;
 }
 
 const char *real_redis_url(const real_redis *r) {
@@ -301,6 +367,7 @@ void real_redis_kill(real_redis *r) {
         kill(r->pid, SIGKILL);
         while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR) {}
         r->pid = -1;
+        r->frozen = false;
         unlink(r->socket);
     }
 }
@@ -309,12 +376,14 @@ void real_redis_freeze(real_redis *r) {
     int status;
     if (r->pid > 0 && kill(r->pid, SIGSTOP) == 0) {
         waitpid(r->pid, &status, WUNTRACED);
+        r->frozen = true;
     }
 }
 
 void real_redis_thaw(real_redis *r) {
     if (r->pid > 0) {
         kill(r->pid, SIGCONT);
+        r->frozen = false;
     }
 }
 
@@ -342,8 +411,14 @@ redisContext *real_redis_connect(const real_redis *r) {
     return context;
 }
 
+/* Nothing is read from it but replies, so whatever there is to read now is its end. */
+static bool is_lost(const redisContext *context) {
+    struct pollfd fd = {.fd = context->fd, .events = POLLIN};
+    return context->err || poll(&fd, 1, 0) > 0;
+}
+
 static redisReply *command(real_redis *r, const char *format, va_list args) {
-    if (r->context && r->context->err) {
+    if (r->context && is_lost(r->context)) {
         redisFree(r->context);
         r->context = NULL;
     }

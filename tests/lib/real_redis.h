@@ -15,6 +15,9 @@ typedef struct {
     const char *config;   /**< further lines for redis.conf; may be NULL */
     const char *password; /**< requirepass; may be NULL */
     bool persist;         /**< append-only, every write on disk before its reply */
+    bool sentinel;        /**< it is a Sentinel; what it watches is said by `config` */
+    bool cluster;         /**< a node of a cluster, of which nothing is known yet */
+    bool tls; /**< its port speaks TLS, also with other servers; it proves to be 127.0.0.1 */
 } real_redis_options;
 
 /** Started and answering. `options` may be NULL; its strings are copied. Without a redis-server
@@ -26,17 +29,24 @@ real_redis *real_redis_start(const real_redis_options *options);
 void real_redis_free(real_redis *r);
 
 int real_redis_port(const real_redis *r);
+int real_redis_bus_port(const real_redis *r);       /**< cluster: the one for other nodes */
 const char *real_redis_socket(const real_redis *r); /**< path */
 const char *real_redis_dir(const real_redis *r);
 pid_t real_redis_pid(const real_redis *r); /**< -1 when killed */
-/** "redis://[:password@]127.0.0.1:PORT" and "unix:PATH", valid as long as r. */
+/** Neither killed nor stopped, so that it can be asked. */
+bool real_redis_is_running(const real_redis *r);
+/** "redis://[:password@]127.0.0.1:PORT" (with tls rediss://) and "unix:PATH", valid as long as r. */
 const char *real_redis_url(const real_redis *r);
 const char *real_redis_unix_url(const real_redis *r);
+
+/** Who signs the certificates of servers with tls: a path. NULL before the first was started. */
+const char *real_redis_ca(void);
 
 void real_redis_kill(real_redis *r);   /**< SIGKILL, and wait until it is gone */
 void real_redis_freeze(real_redis *r); /**< SIGSTOP */
 void real_redis_thaw(real_redis *r);   /**< SIGCONT */
-/** Kill it if need be, and start it on the same port and directory; answering on return. */
+/** Kill it if need be, and start it on the same port and directory, with its configuration as it last wrote it;
+ *  answering on return. */
 void real_redis_restart(real_redis *r);
 
 /** As restart, but on return it may still be loading its data. */

@@ -1,0 +1,40 @@
+/*
+ * Stands before the C library's connect, for the program's own code, and binds a socket first.
+ */
+#include "connect_from.h"
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static atomic_uint from = 1;
+
+void connect_from(unsigned last) {
+    atomic_store(&from, last);
+}
+
+static int on_loopback(const struct sockaddr *to, socklen_t size) {
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)to;
+    return size >= sizeof *in && to->sa_family == AF_INET &&
+           ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* The port is chosen when it connects: one that is used to another place may be used again. */
+static int bind_to(int fd, unsigned last) {
+    const int on = 1;
+    const struct sockaddr_in in = {.sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl((IN_LOOPBACKNET << 24) + last)};
+    (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    return bind(fd, (const struct sockaddr *)&in, sizeof in);
+}
+
+/* The C library declares it so, of several kinds of addresses. */
+int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size) {
+    const struct sockaddr *to = address.__sockaddr__;
+    unsigned last = atomic_load(&from);
+    if (last != 1 && on_loopback(to, size) && bind_to(fd, last) != 0)
+        return -1;
+    return (int)syscall(SYS_connect, fd, to, size);
+}
