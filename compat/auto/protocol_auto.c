@@ -28,14 +28,17 @@ static const tl_protocol *row_of(uint8_t id) {
 
 /* ---- by the phase ---------------------------------------------------------------------------------- */
 
+static int phase_of(const tl_lease *lease, const tl_rules *rules) {
+    return lease->phase == TL_PHASE_NONE ? tl__namespace_for(rules)->all->fallback : lease->phase;
+}
+
 static tl_status act(tl_try *a, const tl_job *job, const tl_lease *lease, const tl_event *e,
                      tl_out *out) {
     static const tl_protocol *const rows[] = {[TL_PHASE_TIMESTAMP] = &tl__protocol_timestamp,
                                               [TL_PHASE_BRIDGE] = &tl__protocol_bridge,
                                               [TL_PHASE_DRAIN] = &tl__protocol_bridge,
                                               [TL_PHASE_TOKEN] = &tl__protocol_token};
-    int phase = lease->phase == TL_PHASE_NONE ? tl__namespace_for(&job->rules)->all->fallback
-                                              : lease->phase;
+    int phase = phase_of(lease, &job->rules);
     return become(a, rows[phase], phase == TL_PHASE_DRAIN, tl__mono_min(a->until, lease->until),
                   job, e, out);
 }
@@ -90,6 +93,17 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     return TL_GO;
 }
 
+/* ---- waiting ------------------------------------------------------------------------------------- */
+
+/* In line while tokens are all that there is. An entry may outlast the phase, and whoever releases the lock then may
+ * know nothing of it; so he doesn't set the lock for us, but only keeps it free and calls: we take it, under a lease,
+ * by what is its phase by then. */
+static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
+    const tl_lease *lease = tl__lease_of(server, tl__namespace_for(rules)->index);
+    return lease->until.ns != 0 && tl__mono_before(now, lease->until) &&
+           phase_of(lease, rules) == TL_PHASE_TOKEN && tl__protocol_token.lines(server, rules, now);
+}
+
 const tl_protocol tl__protocol_auto = {.name = "auto",
                                        .size = sizeof(tl_stamp_try),
                                        .id = TL_AUTO,
@@ -99,6 +113,8 @@ const tl_protocol tl__protocol_auto = {.name = "auto",
                                        .reads = reads,
                                        .rules = tl__stamp_rules,
                                        .never_renewed = tl__stamp_never_renewed,
+                                       .lines = lines,
+                                       .called = true,
                                        .reads_wall = true,
                                        .watching = &tl__watching,
                                        .unchanged = tl__stamp_unchanged,

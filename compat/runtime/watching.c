@@ -122,7 +122,7 @@ static void answered(tl_keeper *k, const tl_answer *answer) {
 /* ---- keyspace events: subscribing -------------------------------------------------------------- */
 
 static tl_bytes prefix(const tl_keeper *k, char to[TL_TOPIC_EXTRA + 1]) {
-    (void)snprintf(to, TL_TOPIC_EXTRA + 1, "__keyspace@%ld__:", (long)k->client->endpoint.db);
+    (void)snprintf(to, TL_TOPIC_EXTRA + 1, "__keyspace@%ld__:", (long)k->client->node.endpoint.db);
     return tl__bytes_of(to);
 }
 

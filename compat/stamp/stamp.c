@@ -204,13 +204,20 @@ static bool is_bridge(const tl_stamp_try *s) {
     return s->try.row == &tl__protocol_bridge;
 }
 
+/* Ends a take without a script, which alone can ask who the server is in the same moment. */
+static bool never_quiet(tl_try *a, const tl_job *job, tl_out *out) {
+    return a->op == TL_ACQUIRE && job->quiet_ms > 0 && tl__try_never_quiet(a, false, out) == TL_END;
+}
+
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = (tl_stamp_try *)a;
     if (refuses(a, job, e, out))
         return TL_END;
-    s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level;
+    s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level & TL_LEVEL_BITS;
     if (is_bridge(s))
         s->level = TL_LEVEL_SCRIPT;
+    if (s->level > TL_LEVEL_SCRIPT && never_quiet(a, job, out))
+        return TL_END;
     switch (s->level) {
     case TL_LEVEL_PLAIN: tl__stamp_plain_send(s, job, e, out); break;
     case TL_LEVEL_WATCH: tl__stamp_watch_send(s, job, e, out); break;
@@ -255,6 +262,9 @@ static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out
         return tl__attempt_refused(a, job, e, out);
     out->level = TL_LEVEL_WATCH;
     a->bounded = false;
+    if (never_quiet(a, job, out))
+        return TL_END;
+    s->owned = tl__stamp_script_renews(s); /* until it is read anew */
     tl__stamp_watch_send(s, job, e, out);
     return TL_GO;
 }
@@ -268,7 +278,7 @@ static bool reads(const tl_try *a) {
 /* An attempt that found the lock its own, and that it is renewing unless the answer says otherwise. */
 static bool leaves(const tl_try *a) {
     const tl_stamp_try *s = (const tl_stamp_try *)a;
-    return (s->level == TL_LEVEL_WATCH && s->owned) ||
+    return (s->level != TL_LEVEL_SCRIPT && s->owned) ||
            (s->level == TL_LEVEL_SCRIPT && tl__stamp_script_renews(s) &&
             a->result.code != TL_EBUSY);
 }

@@ -10,8 +10,14 @@
 #include "protocol/attempt.h"
 #include "protocol/sidecar.h"
 
-/** What a server can do: tl_server.level. */
-enum { TL_LEVEL_UNKNOWN, TL_LEVEL_SCRIPT, TL_LEVEL_WATCH, TL_LEVEL_PLAIN };
+/** What a server can do: the lower half of tl_server.level. */
+enum {
+    TL_LEVEL_UNKNOWN,
+    TL_LEVEL_SCRIPT,
+    TL_LEVEL_WATCH,
+    TL_LEVEL_PLAIN,
+    TL_LEVEL_BITS = 0x0f /* the other half is the token protocol's */
+};
 
 /** An attempt of any of them. */
 typedef struct {

@@ -123,11 +123,15 @@ static tl_status busy(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
     return TL_END;
 }
 
+/* Another server may have answered this than the take before: who has quiet_ms begins to believe by a take alone. */
 static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char again[] = "it was confirmed too late, and renewed: to be taken again";
     tl_sidecar_answer answer;
     if (!tl__sidecar_renewed(e, out, &answer))
         return tl__try_malformed(&s->try, out);
     answer.fence = s->try.result.fence;
+    if (answer.status == 1 && job->quiet_ms > 0)
+        return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(again), out);
     if (answer.status == 1)
         return held(s, job, &answer, e, out);
     return answer.status == -2 ? tl__try_too_late(&s->try, out) : tl__try_busy(&s->try, e, 0);
@@ -143,7 +147,7 @@ static tl_status acquire_answered(tl_stamp_try *s, const tl_job *job, const tl_e
     if (answer.status == 1)
         return held(s, job, &answer, e, out);
     return answer.status == 0 ? busy(s, job, &answer, e, out)
-                              : tl__sidecar_refused(&s->try, answer.status, out);
+                              : tl__sidecar_refused(&s->try, &answer, e, out);
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */
@@ -199,10 +203,17 @@ bool tl__stamp_script_renews(const tl_stamp_try *s) {
     return s->try.op == TL_ACQUIRE && s->phase == RENEWING;
 }
 
+/* Got past its own entry in line, of a phase before. */
+static tl_status acquired(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_status status = acquire_answered(s, job, e, out);
+    s->try.result.proof.stood_ms = job->stands ? job->ttl_ms : 0;
+    return status;
+}
+
 tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                     tl_out *out) {
     switch ((tl_op)s->try.op) {
-    case TL_ACQUIRE: return acquire_answered(s, job, e, out);
+    case TL_ACQUIRE: return acquired(s, job, e, out);
     case TL_RENEW: return renew_answered(s, job, e, out);
     case TL_RELEASE: return release_answered(s, job, e, out);
     }

@@ -25,7 +25,7 @@
  * lock is held. It rests on these assumptions:
  *
  *   - The server keeps its data: it isn't restarted without them, and no replica without the last
- *     writes takes over. wait_replicas and restart_quiet_ms narrow that.
+ *     writes takes over; or quiet_ms or wait_replicas make up for that: see below.
  *   - The server's clock isn't set forward. It may be slewed.
  *   - Both clocks, the server's and this host's, run at the rate of true time to within drift_ppm.
  *     The default is all that Linux lets a clock be slewed by, a tenth: a lifetime counts for 0.82
@@ -33,6 +33,23 @@
  *   - This host's CLOCK_BOOTTIME goes on. It does in suspend. It stands still while a virtual
  *     machine is paused, migrated or restored from a snapshot, and a holder there believes for
  *     longer by as much. Where that can happen let the fencing number protect what you write.
+ *
+ * What a failover can promise, where a server comes back, or a replica takes over, without the last writes:
+ *
+ *   - The old server is dead, or cut off from whoever holds a lock: no two hold one at once if quiet_ms is at least
+ *     the longest ttl_ms of all clients.
+ *   - The old master goes on answering for a time after another has taken over: if quiet_ms is longer by that
+ *     time. It is bounded where the old master stops by itself: min-replicas-to-write as many as it has, and
+ *     min-replicas-max-lag; else it isn't.
+ *   - wait_replicas is the number of all replicas that may take over: nothing is forgotten, also with quiet_ms 0. But a
+ *     lock ends by the clock of the new master, earlier by as much as that is ahead.
+ *   - Otherwise two can hold a lock at once for one lifetime, and nothing but the fencing number protects what they write.
+ *
+ * quiet_ms is minded by the server itself, by its own clock, which must not be set forward meanwhile: the script that
+ * acquires compares run_id and master_replid of INFO with those in the key tidelock:reign, in a cluster one for each
+ * slot. So a time passes without need after the first use, after each restart, when a slot has moved, when a first
+ * replica is attached or a master has been without replicas for repl-backlog-ttl (an hour). It is not heeded by
+ * tl_lock_adopt, nor noticed if a virtual machine with the server goes back to a snapshot of its memory.
  *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except
@@ -147,27 +164,31 @@ struct tl_legacy_options; /* see legacy.h */
 
 /** Every member but size may stay 0 and then has the default in brackets. */
 typedef struct {
-    size_t size;              /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
-    const char *url;          /**< redis://[user:password@]host[:port][/db], rediss:// for TLS,
+    size_t size;             /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
+    const char *url;         /**< redis://[user:password@]host[:port][/db], rediss:// for TLS,
+                                  redis+sentinel://[user:password@]host[:port],host,.../name[/db]
+                                  for the master that Sentinels know by this name, rediss+sentinel://,
                                   unix:///path[?db=N], local: or local:/directory for a private
                                   server of this user on this host, started when it is needed.
                                   "" is refused: it is likely a variable that isn't set [local:] */
-    const char *password;     /**< instead of one in the URL [none] */
-    const char *service;      /**< the name that others see as this holder's [the program's name] */
-    tl_protocol_id protocol;  /**< [TL_TOKEN] */
-    int64_t attempt_ms;       /**< limit of one request and its reply [2000] */
-    int64_t connect_ms;       /**< limit of resolving, connecting and logging in [5000] */
-    int64_t restart_quiet_ms; /**< grant nothing until the server has been up this long, since a
-                                   restart may have lost the last writes; at most an hour, as the
-                                   two before [0: off]. A server that keeps INFO to itself grants
-                                   nothing: TL_EDENIED. It doesn't help where a replica takes over
-                                   that a restarted, empty server has emptied */
-    int32_t drift_ppm;        /**< how far the rate of a clock, this host's or the server's, can be
+    const char *password;    /**< instead of one in the URL [none] */
+    const char *service;     /**< the name that others see as this holder's [the program's name] */
+    tl_protocol_id protocol; /**< [TL_TOKEN] */
+    int64_t attempt_ms;      /**< limit of one request and its reply [2000] */
+    int64_t connect_ms;      /**< limit of resolving, connecting and logging in [5000] */
+    int64_t quiet_ms;      /**< give nothing before the server is known to have been the same for so
+                                   long: neither restarted, nor a replica that took over. At most an
+                                   hour, at least the longest ttl_ms of all clients, and the same for
+                                   all of them; a longer ttl_ms is refused here. Needs a fence, and
+                                   Redis 4.0 with INFO in scripts, else TL_EUNSUPPORTED or TL_EDENIED.
+                                   What it is good for, and its limits: above, "What a failover can
+                                   promise" [0: off] */
+    int32_t drift_ppm;     /**< how far the rate of a clock, this host's or the server's, can be
                                   from true, in millionths, at most 500000: a lifetime counts for
                                   (1 - drift) / (1 + drift) of itself. Set less only where no time
                                   service slews faster [101500: 10 % by the kernel's tick, 0.05 %
                                   each by its frequency and by adjtime(), and the crystal] */
-    int32_t wait_replicas;    /**< replicas that must confirm a take or a renewal [0]; with too few
+    int32_t wait_replicas; /**< replicas that must confirm a take or a renewal [0]; with too few
                                   the lock is given back: TL_EUNAVAILABLE */
     int32_t wait_replicas_ms; /**< how long they may take [attempt_ms / 2] */
     /** From any thread; it must neither call the library nor block, since renewals wait for it.
@@ -182,14 +203,22 @@ typedef struct {
     /** This side's certificate, for servers that ask for one, and behind it those between it and an
      *  authority that the server trusts, PEM; its key is needed too [none] */
     const char *tls_cert_file;
-    const char *tls_key_file;    /**< the certificate's key, PEM, without a passphrase [none] */
-    const char *tls_server_name; /**< what the server's certificate is for [the URL's host] */
+    const char *tls_key_file; /**< the certificate's key, PEM, without a passphrase [none] */
+    const char
+        *tls_server_name; /**< what the server's certificate is for, and those of Sentinels [the
+                                      host in the URL, or as Sentinels announce it] */
     bool trace; /**< log, as TL_LOG_DEBUG, a line for each request, reply and decision of each lock:
                      to find out why one hangs. No token or password is in it [false] */
     /** What is true of the legacy clients, where locks are shared with them [legacy.h has its
      *  defaults; with TL_TOKEN it must be NULL] */
     const struct tl_legacy_options *legacy;
+    /** redis+sentinel: what to log in to the Sentinels with, which is not what the URL and password log in to the
+     *  master with [none] */
+    const char *sentinel_user;
+    const char *sentinel_password;
 } tl_client_options;
+
+#define TL_HAS_SENTINEL 1 /**< tl_client_options has sentinel_user and sentinel_password */
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
  * whose members are then set. TL_LOCK_OPTIONS, below, is the same. */
@@ -321,18 +350,21 @@ typedef struct {
 #define TL_HAS_FAIR 1 /**< tl_lock_options has `fair` */
 
 /*
- * Waiting, with TL_TOKEN and a fence, from Redis 3.2 on: who waits stands in line at the server, which gives the
- * lock to the next when it is released. By default a process stands there once for all that wait in it: they come in
- * turn by process, and within one the lock is passed on while no other stands in line. With `fair` each waiter
- * stands there by itself: the order is that in which the server saw them, and nothing is passed on.
+ * Waiting, with TL_TOKEN and a fence, or with TL_AUTO while the phase is that of tokens, from Redis 3.2 on: who waits
+ * stands in line at the server, which gives the lock to the next when it is released. By default a process stands
+ * there once for all that wait in it: they come in turn by process, and within one the lock is passed on while no
+ * other stands in line. With `fair` each waiter stands there by itself: the order is that in which the server saw
+ * them, and nothing is passed on. With TL_AUTO the next is called, and acquires the lock by itself, for which the key
+ * is kept free, 5 s at most: others of tidelock stay out meanwhile, `SET NX` doesn't.
  *   - Clients that only try `SET NX` again and again get no turn while a line lasts but after each fifty grants
  *     without `fair`; while only fair ones wait, none at all.
  *   - Below 3.2, and for locks without a fence, who waits listens for the release and asks again: whoever is first
  *     then has it, and anybody may starve.
  *
  * What protects a hold: its first renewal, at a third of the lifetime but within a second of the acquire (or of its
- * being passed on within a process, which goes on for a second at most), notes the holder beside the key. From then on a key that is deleted by hand or evicted is not given to others of tidelock before the
- * holder's time is up; until then it is free at once. With manual_renew that is so from the start. A first request that is
+ * being passed on within a process, which goes on for a second at most), notes the holder beside the key. From then on
+ * a key that is deleted by hand or evicted is not given to others of tidelock before the holder's time is up; until
+ * then it is free at once. With manual_renew, and with TL_AUTO, it is noted from the start. A first request that is
  * held up on its way, beyond the acquire it belongs to, may still set the key for nobody: for one lifetime at most.
  */
 
@@ -500,13 +532,15 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
 
 /**
  * A descriptor for poll, epoll, libuv, libevent, GLib …: readable when tl_client_dispatch has
- * something to tell. It stays the same and belongs to the client. -1 without the option `dispatch`.
+ * something to do. It stays the same and belongs to the client. -1 without the option `dispatch`.
  */
 int tl_client_fd(const tl_client *client);
 
 /**
- * Make the callbacks that are due, on this thread, 64 at most; one thread at a time. Does not block.
- * Returns how many were made; with more to make, the descriptor stays readable.
+ * Read answers, make the callbacks that are due, 64 at most, and write what they have asked for, all
+ * on this thread; one thread at a time. Does not block. Returns how many callbacks were made, which
+ * may be none; with more to make, the descriptor stays readable. A loop that comes late delays what
+ * it is told, but no renewal.
  */
 int tl_client_dispatch(tl_client *client);
 

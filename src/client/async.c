@@ -195,6 +195,7 @@ static tl_err start(tl_operation *op, const char *what, tl_error *err) {
         atomic_store(&lock->op, op); /* from here on a cancel is posted */
         bool cancelled = !op->releases && tl__lock_was_cancelled(lock);
         code = tl__keeper_add(k, &op->task, cancelled ? TL_CANCEL : TL_START);
+        tl__keeper_began(k);
         tl__keeper_unlock(k);
     }
     if (!code)
@@ -255,7 +256,7 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
 }
 
 int tl_client_fd(const tl_client *client) {
-    return tl__client_is_here(client) ? client->keeper.ready : -1;
+    return tl__client_is_here(client) ? client->keeper.gather : -1;
 }
 
 int tl_client_dispatch(tl_client *client) {

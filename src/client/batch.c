@@ -40,8 +40,8 @@ bool tl__batch_fits(const tl_batch *b, const tl_send *send, tl_mono now) {
     const tl_command *c = &send->command[0], *of = &b->send.command[0];
     int64_t left = tl__ns_until(now, send->by), whole = tl__ns_until(now, b->by);
     return b->count < TL_BATCH_MAX && now.ns == b->now.ns && c->script == of->script &&
-           c->each == of->each && send->count == b->send.count && left / 2 <= whole &&
-           whole / 2 <= left;
+           c->each == of->each && send->count == b->send.count &&
+           send->generation == b->send.generation && left / 2 <= whole && whole / 2 <= left;
 }
 
 static bool reserve(tl_batch_bytes *to, size_t more) {

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "client/driver.h"
-#include "client/share.h"
 #include "ground/error.h"
 #include "ground/glob.h"
 #include "ground/options.h"
@@ -42,7 +41,7 @@ static tl_err check_options(tl_client_options *o, tl_error *err) {
     if (check_limit("attempt_ms", &o->attempt_ms, ATTEMPT_MS, err) ||
         check_limit("connect_ms", &o->connect_ms, CONNECT_MS, err) ||
         check_limit("wait_replicas_ms", &replicas_ms, (o->attempt_ms + 1) / 2, err) ||
-        check_limit("restart_quiet_ms", &o->restart_quiet_ms, 0, err))
+        check_limit("quiet_ms", &o->quiet_ms, 0, err))
         return TL_EINVALID;
     o->wait_replicas_ms = (int32_t)replicas_ms;
     if (o->drift_ppm < 0 || o->drift_ppm > DRIFT_MAX_PPM)
@@ -69,17 +68,27 @@ static void write_owner(tl_client *client, const char *service) {
 }
 
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
-    tl_err code = tl__endpoint_parse(&client->endpoint, o->url, err);
-    return code ? tl__fail_about(err, code, TL_ABOUT_URL)
-                : tl__endpoint_add(&client->endpoint, o, err);
+    tl_seeds seeds;
+    tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &seeds, o->url, err);
+    if (code)
+        return tl__fail_about(err, code, TL_ABOUT_URL);
+    code = tl__endpoint_add(&client->node.endpoint, o, err);
+    if (code || seeds.master[0])
+        return code ? code
+                    : tl__fleet_open_sentinels(&client->fleet, &client->node, &seeds, o, err);
+    if (o->sentinel_user || o->sentinel_password)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "sentinel_user, sentinel_password: only with a URL that begins with "
+                        "redis+sentinel://");
+    return TL_OK;
 }
 
 static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->attempt_ms = o->attempt_ms;
     client->connect_ms = o->connect_ms;
-    client->restart_quiet_ms = o->restart_quiet_ms;
+    client->quiet_ms = o->quiet_ms;
     client->drift_ppm = o->drift_ppm;
-    client->server.drift_ppm = o->drift_ppm;
+    client->node.server.drift_ppm = o->drift_ppm;
     client->wait_replicas = o->wait_replicas;
     client->wait_replicas_ms = o->wait_replicas_ms;
     client->crowd = TL_CROWD;
@@ -145,11 +154,12 @@ static tl_err set_upkeep(tl_client *client, tl_error *err) {
 static void free_client(tl_client *client) {
     if (client->upkeep)
         client->protocol->upkeep->free(client);
+    tl__node_end(&client->node);
+    tl__fleet_end(&client->fleet);
+    tl__waiters_free(client);
     tl__mutex_end(&client->mutex);
-    tl__cond_end(&client->pooled_freed);
     tl__gate_end(&client->gate);
     tl__process_unmark(client->here);
-    tl__endpoint_wipe(&client->endpoint);
     free((char *)(uintptr_t)client->legacy.options.dialect);
     free(client);
 }
@@ -166,7 +176,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     if (!client)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     tl__mutex_init(&client->mutex);
-    tl__cond_init(&client->pooled_freed);
+    tl__node_init(&client->node, client);
     bool memory = tl__gate_init(&client->gate);
     code = set_endpoint(client, &o, err);
     if (code)
@@ -187,6 +197,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
         code = tl__fail(err, TL_ENOMEM, errno, "open a client: out of memory or descriptors");
         goto fail;
     }
+    client->fleet.wake = client->keeper.wake;
     *ret_client = client;
     return TL_OK;
 fail:
@@ -203,8 +214,6 @@ void tl_client_close(tl_client *client) {
     if (client->upkeep)
         client->protocol->upkeep->end(client);
     tl__keeper_close(&client->keeper, client->attempt_ms);
-    tl__share_free(atomic_load(&client->share));
-    tl__pool_free(client);
     free_client(client);
     errno = saved;
 }

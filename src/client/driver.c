@@ -41,12 +41,15 @@ static bool may_share(const tl_drive *d, tl_mono by, tl_mono now) {
 }
 
 static bool have_conn(tl_drive *d, tl_mono by, tl_mono now) {
+    tl_client *c = d->run.client;
+    if (c->node.site && tl__keeper_ready(&c->keeper)) /* whose thread finds out where to */
+        return false;
     if (may_share(d, by, now))
-        d->share = tl__share_enter(d->run.client);
+        d->share = tl__share_enter(&d->run.client->node);
     if (d->share)
         return true;
     if (!d->pooled)
-        d->pooled = tl__pool_take(d->run.client, d->waiter, by);
+        d->pooled = tl__pool_take(&d->run.client->node, d->waiter, by);
     if (!d->pooled)
         return false;
     d->pooled->user = d;
@@ -78,7 +81,7 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
         advance(d, &reached); /* it has just been heard of: no need to have that confirmed */
         return;
     }
-    tl__client_asked(d->run.client, now);
+    tl__node_asked(&d->run.client->node, now);
     tl_err why = d->share ? tl__share_send(d->share, &d->sharer, send, now)
                           : tl__conn_send(d->pooled->conn, send, NULL, now);
     if (why)

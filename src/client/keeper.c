@@ -12,6 +12,7 @@
 #include "client/keeper_inside.h"
 #include "ground/wait.h"
 
+#define OWN_FDS 4          /* without the fleet's */
 #define REPORTS_MAX 64     /* told in one go */
 #define LOG_AGAIN_MS 10000 /* a connection that comes and goes is logged no more often */
 
@@ -29,8 +30,10 @@ void tl__keeper_rouse(tl_keeper *k) {
 }
 
 void tl__keeper_wake(tl_keeper *k) {
-    if (k->polling)
-        tl__keeper_rouse(k);
+    if (!k->polling || k->roused)
+        return;
+    k->roused = true;
+    tl__keeper_rouse(k);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -42,10 +45,10 @@ void tl__keeper_report(tl_keeper *k, tl_report *report) {
     report->next = NULL;
     *k->reports_end = report;
     k->reports_end = &report->next;
-    if (k->ready >= 0)
-        tl__wake_post(k->ready);
-    else
+    if (k->ready < 0)
         tl__keeper_wake(k);
+    else if (!k->turning)
+        tl__keeper_ring(k);
 }
 
 void tl__keeper_withdraw(tl_keeper *k, tl_report *report) {
@@ -72,9 +75,9 @@ void tl__keeper_await_told(tl_keeper *k, const void *owner) {
 }
 
 /* A bound, since a callback may bring about the next report: the loop that called has other work. */
-static unsigned deliver_reports(tl_keeper *k) {
+unsigned tl__keeper_deliver(tl_keeper *k, unsigned most) {
     unsigned n = 0;
-    while (k->reports && !k->telling && n < REPORTS_MAX) {
+    while (k->reports && !k->telling && n < most) {
         tl_report *report = k->reports;
         k->reports = report->next;
         if (!k->reports)
@@ -89,16 +92,6 @@ static unsigned deliver_reports(tl_keeper *k) {
         k->telling = NULL;
         tl__cond_wake_all(&k->delivered);
     }
-    return n;
-}
-
-unsigned tl__keeper_dispatch(tl_keeper *k) {
-    tl__wake_clear(k->ready);
-    tl__keeper_lock(k);
-    unsigned n = deliver_reports(k);
-    if (k->reports)
-        tl__wake_post(k->ready);
-    tl__keeper_unlock(k);
     return n;
 }
 
@@ -142,10 +135,13 @@ static void rejudge(tl_keeper *k) {
 
 static void await(tl_keeper *k) {
     tl__keeper_flush(k);
-    struct pollfd fds[4] = {
+    tl__keeper_lend(k);
+    if (k->lent && !k->turning)
+        tl__conn_write(k->conn, tl__mono_now());
+    struct pollfd fds[OWN_FDS + TL_FLEET_FDS] = {
         {.fd = k->wake, .events = POLLIN},
         {.fd = k->timer, .events = POLLIN},
-        {.fd = tl__conn_fd(k->conn), .events = tl__conn_events(k->conn)},
+        {.fd = k->lent ? -1 : tl__conn_fd(k->conn), .events = tl__conn_events(k->conn)},
         {.fd = tl__wakeup_fd(k->wakeup), .events = tl__wakeup_events(k->wakeup)},
     };
     tl_mono next = tl__mono_min(tl__conn_until(k->conn), tl__wakeup_until(k->wakeup));
@@ -153,6 +149,9 @@ static void await(tl_keeper *k) {
         next = tl__mono_min(next, tl__tasks_first(&k->tasks)->until);
     next = tl__mono_min(next, tl__keeper_singly_until(k));
     next = tl__mono_min(next, tl__keeper_inbox_until(k));
+    next = tl__mono_min(next, tl__keeper_loop_until(k));
+    next = tl__mono_min(next, tl__fleet_until(&k->client->fleet));
+    unsigned more_fds = tl__fleet_fds(&k->client->fleet, fds + OWN_FDS);
     if (k->closing)
         next = tl__mono_min(next, k->close_by);
     /* To look too early once costs less than to be woken for each lock that is held for a moment. */
@@ -162,8 +161,9 @@ static void await(tl_keeper *k) {
     const tl_mono at_once = {0};
     bool more = k->ready < 0 && k->reports;
     k->polling = true;
+    k->roused = false;
     tl__keeper_unlock(k);
-    tl__wait(fds, 4, more ? at_once : TL_NEVER);
+    tl__wait(fds, OWN_FDS + more_fds, more ? at_once : TL_NEVER);
     tl__keeper_lock(k);
     k->polling = false;
     for (unsigned i = 0; i < 2; i++)
@@ -193,11 +193,14 @@ static void *keep(void *ctx) {
         if (k->rejudge)
             rejudge(k);
         if (k->ready < 0)
-            (void)deliver_reports(k);
+            (void)tl__keeper_deliver(k, REPORTS_MAX);
         if (k->rejudge)
             continue;
         await(k);
+        uint64_t heard = tl__conn_bytes(k->conn);
+        tl__fleet_drive(&k->client->fleet, tl__mono_now());
         tl__conn_drive(k->conn, tl__mono_now());
+        tl__keeper_mind_loop(k, tl__conn_bytes(k->conn) != heard);
         tl__wakeup_drive(k->wakeup, tl__mono_now());
         tl__keeper_expire_singly(k, tl__mono_now());
         tl__keeper_leave_inbox(k, tl__mono_now());
@@ -230,7 +233,7 @@ static void log_lost(tl_keeper *k, tl_bytes words) {
 static void log_back(tl_keeper *k, tl_mono now) {
     if (k->missed)
         tl__log(k->client, TL_LOG_WARNING, "%s: connected again after %lld ms",
-                k->client->endpoint.label, (long long)tl__ms_until(k->missed_at, now));
+                k->client->node.endpoint.label, (long long)tl__ms_until(k->missed_at, now));
     k->missed = false;
 }
 
@@ -239,11 +242,11 @@ static void watch_anew(tl_keeper *k) {
         k->watching->anew(k);
 }
 
-static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_keeper *k = ctx;
     k->apart = false;
     log_back(k, now);
-    if (tl__client_up(k->client, bracket, uptime_us, now))
+    if (tl__node_up(&k->client->node, k->conn, bracket, now))
         k->rejudge = true;
     watch_anew(k);
 }
@@ -255,16 +258,21 @@ static void on_down(void *ctx, tl_bytes words) {
 }
 
 static tl_err make_connections(tl_keeper *k) {
-    tl_conn_limits limits = tl__client_limits(k->client);
-    tl_conn_calls calls = {.answer = tl__keeper_on_answer, .up = on_up, .down = on_down, .ctx = k};
+    tl_conn_limits limits = tl__node_limits(&k->client->node);
+    tl_conn_calls calls = {.answer = tl__keeper_on_answer,
+                           .up = on_up,
+                           .down = on_down,
+                           .ctx = k,
+                           .closing = tl__keeper_take_back};
     tl_wakeup_calls wakes = {.woken = tl__keeper_on_woken,
                              .armed = tl__keeper_on_armed,
                              .changed = k->watching ? k->watching->changed : NULL,
                              .ctx = k};
     if (!k->conn)
-        k->conn = tl__conn_new(&k->client->endpoint, &limits, &calls);
+        k->conn = tl__conn_new(&k->client->node.endpoint, &limits, &calls);
     if (!k->wakeup)
-        k->wakeup = tl__wakeup_new(&k->client->endpoint, &limits, k->client->attempt_ms, &wakes);
+        k->wakeup = tl__wakeup_new(&k->client->node.endpoint, &limits, k->client->attempt_ms,
+                                   &wakes);
     return k->conn && k->wakeup && tl__keeper_have_renewal(k) ? TL_OK : TL_ENOMEM;
 }
 
@@ -287,7 +295,9 @@ static void end_watching(tl_keeper *k) {
 }
 
 static void close_descriptors(tl_keeper *k) {
-    const int fds[] = {k->wake, k->timer, k->ready};
+    if (k->ready >= 0 && k->gather >= 0)
+        tl__gather_drop(k->gather, k->ready);
+    const int fds[] = {k->wake, k->timer, k->gather, k->ready};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             tl__wake_close(fds[i]);
@@ -303,9 +313,12 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->wake = tl__wake_open();
     k->timer = tl__timer_open();
     k->ready = dispatch ? tl__wake_open() : -1;
+    k->gather = dispatch ? tl__gather_open() : -1;
     k->watching = client->protocol->watching;
     k->watch = k->watching ? k->watching->begin(k) : NULL;
-    if (k->wake < 0 || k->timer < 0 || (dispatch && k->ready < 0) || (k->watching && !k->watch)) {
+    bool loops = !dispatch ||
+                 (k->ready >= 0 && k->gather >= 0 && tl__gather_add(k->gather, k->ready));
+    if (k->wake < 0 || k->timer < 0 || !loops || (k->watching && !k->watch)) {
         end_watching(k);
         close_descriptors(k);
         return TL_ENOMEM;
@@ -319,6 +332,7 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
 void tl__keeper_close(tl_keeper *k, int64_t grace_ms) {
     tl__keeper_lock(k);
     k->closing = true;
+    tl__keeper_take_back(k);
     k->close_by = tl__mono_add_ms(tl__mono_now(), grace_ms);
     tl__keeper_wake(k);
     bool running = k->running;

@@ -28,7 +28,8 @@ enum {
     TL_WAKE_WATCHED = 16,
     TL_WAKE_UNWATCHED = 32,
     TL_WAKE_GRANTED = 64,
-    TL_WAKE_ANSWERED = 128 /**< no event: whoever sleeps finds the answer by itself */
+    TL_WAKE_NEAR = 128,
+    TL_WAKE_ANSWERED = 256 /**< no event: whoever sleeps finds the answer by itself */
 };
 
 /** Somebody who listens to a topic. */
@@ -85,8 +86,17 @@ typedef struct {
     bool rejudge;      /**< the server's clock stepped: every lock is renewed at once */
     tl_mono close_by;  /**< closing: no longer than this */
     int wake, timer;   /**< eventfd, timerfd */
-    int ready;       /**< an eventfd: there is something to dispatch; -1: the keeper tells itself */
+    int ready;  /**< an eventfd: there is something to dispatch; -1: the keeper tells itself */
+    int gather; /**< with it: what a loop polls, `ready` and, while it is lent, the connection */
+    bool rung;  /**< `ready` is readable */
+    bool busy;  /**< lend the connection to the loop when it isn't polled */
+    tl_mono told_at; /**< when it was told something last; ns 0: never */
+    bool lent;       /**< it is: whoever dispatches reads and writes there */
+    bool turning;    /**< somebody dispatches */
+    bool turned;     /**< and has, since the thread looked last, */
+    tl_mono look_at; /**< lent: when it looks again */
     bool polling;    /**< the thread waits, with the mutex let go */
+    bool roused;     /**< and has been woken */
     tl_mono planned; /**< polling: it looks again by then */
     tl_conn *conn;
     tl_wakeup *wakeup;
@@ -185,7 +195,10 @@ void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes top
 void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
 void tl__keeper_follow_in(tl_keeper *keeper, uint64_t run);
 
-/** Tell what there is to report, on this thread. How many. */
+/** An operation of the loop's begins; with the mutex held. */
+void tl__keeper_began(tl_keeper *keeper);
+
+/** A turn of the loop: tell what there is to report, on this thread. How many. */
 unsigned tl__keeper_dispatch(tl_keeper *keeper);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs;
- * run, one step of what it or a caller runs; keeper_join, renewals of many locks in one request; keeper_listen, who listens to what.
+ * run, one step of what it or a caller runs; keeper_loop, what a caller's loop does of it; keeper_join, renewals of
+ * many locks in one request; keeper_listen, who listens to what.
  * All with the mutex held, unless it says otherwise.
  */
 #ifndef TL_KEEPER_INSIDE_H
@@ -24,6 +25,12 @@ typedef struct tl_exchange {
 void tl__keeper_wake(tl_keeper *keeper);
 /** The same without the mutex. */
 void tl__keeper_rouse(tl_keeper *keeper);
+
+/** Have somebody write what has been queued on the connection, if nobody does anyway. */
+void tl__keeper_wake_writer(tl_keeper *keeper);
+
+/** Tell what there is to report, so much of it at most: how many. The mutex is let go for each. */
+unsigned tl__keeper_deliver(tl_keeper *keeper, unsigned most);
 
 /** One step of a task, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event);
@@ -56,6 +63,22 @@ typedef struct tl_watching {
     void (*event)(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
     void (*events)(tl_keeper *keeper, tl_bytes topic, bool armed);
 } tl_watching;
+
+/* keeper_loop: */
+
+/** The loop has something to do. */
+void tl__keeper_ring(tl_keeper *keeper);
+/** The connection is the thread's again. */
+void tl__keeper_take_back(void *keeper);
+
+/* For the thread: */
+
+/** Lend it, if the loop is busy. */
+void tl__keeper_lend(tl_keeper *keeper);
+/** When to look whether the loop turns; look, and take the connection back if it doesn't. `heard`: there was
+ *  something to read. */
+tl_mono tl__keeper_loop_until(const tl_keeper *keeper);
+void tl__keeper_mind_loop(tl_keeper *keeper, bool heard);
 
 /* keeper_listen: */
 

@@ -103,7 +103,7 @@ static void ask_one(tl_keeper *k, tl_batch *batch, unsigned i) {
     k->singles++;
     if (k->watching)
         k->watching->look(k, task);
-    tl__keeper_wake(k);
+    tl__keeper_wake_writer(k);
 }
 
 /* Telling one may lead to more of them: nothing here is remembered over it. */
@@ -173,7 +173,7 @@ void tl__keeper_flush(tl_keeper *k) {
         *x = (tl_exchange){.batch = batch};
         if (tl__conn_send(k->conn, send, x, now) == TL_OK) {
             look_again(k, batch);
-            tl__keeper_wake(k);
+            tl__keeper_wake_writer(k);
             return;
         }
         tl__keeper_give_exchange(k, x);

@@ -21,7 +21,7 @@ static tl_bytes inbox_of(const tl_keeper *k) {
     return tl__bytes_of(k->inbox.name);
 }
 
-/* A grant is for one; a call to look for whoever waits for that key. */
+/* A grant is for one; a call to look, and that it will be soon, for whoever waits for that key. */
 static void on_message(tl_keeper *k, tl_bytes message) {
     tl_bytes key, token;
     tl_grant grant = {.run = tl__wakeup_run(k->wakeup), .arrived = tl__mono_now()};
@@ -36,8 +36,8 @@ static void on_message(tl_keeper *k, tl_bytes message) {
             l->hear(l, TL_WAKE_GRANTED);
             return;
         }
-        if (kind == TL_LINE_LOOK && tl__bytes_eq(l->of, key))
-            l->hear(l, TL_WAKE_WOKEN);
+        if ((kind == TL_LINE_LOOK || kind == TL_LINE_NEAR) && tl__bytes_eq(l->of, key))
+            l->hear(l, kind == TL_LINE_LOOK ? TL_WAKE_WOKEN : TL_WAKE_NEAR);
     }
 }
 

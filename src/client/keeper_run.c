@@ -72,13 +72,26 @@ static void unhear(tl_task *task) {
 static tl_err submit(tl_keeper *k, const tl_send *send, tl_exchange *x, tl_mono now) {
     if (send->count > 0 && send->command[0].each > 0)
         return tl__keeper_join(k, send, x, now) ? TL_OK : TL_ENOMEM;
-    tl__keeper_wake(k);
-    return tl__conn_send(k->conn, send, x, now);
+    tl_err why = tl__conn_send(k->conn, send, x, now);
+    tl__keeper_wake_writer(k);
+    return why;
+}
+
+/* It has just been heard of: no need to have that confirmed behind all that is in flight. */
+static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
+    tl_event e = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
+    e.run = tl__conn_run(k->conn);
+    unhear(task);
+    tl__keeper_run(k, task, &e);
 }
 
 static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
+    if (send->count == 0 && tl__conn_lively(k->conn, now)) {
+        reached(k, task, send, now);
+        return;
+    }
     tl_exchange *x = tl__keeper_take_exchange(k);
-    tl__client_asked(k->client, now);
+    tl__node_asked(&k->client->node, now);
     unhear(task); /* a machine that asks anew has given up what it asked before */
     if (x)
         *x = (tl_exchange){.task = NULL};
@@ -156,7 +169,7 @@ tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange 
         free(x);
         return NULL;
     }
-    tl__keeper_wake(k);
+    tl__keeper_wake_writer(k);
     return x;
 }
 
@@ -226,6 +239,7 @@ void tl__keeper_remove(tl_keeper *k, tl_task *task) {
 
 void tl__keeper_post(tl_keeper *k, tl_task *task, unsigned flags) {
     tl__mutex_lock(&k->posts_mutex);
+    bool first = !k->posts; /* or else it has been roused, and has not seen to all of them */
     task->flags = (uint8_t)(task->flags | flags);
     if (!task->posted) {
         task->posted = true;
@@ -233,7 +247,8 @@ void tl__keeper_post(tl_keeper *k, tl_task *task, unsigned flags) {
         k->posts = task;
     }
     tl__mutex_unlock(&k->posts_mutex);
-    tl__keeper_rouse(k);
+    if (first)
+        tl__keeper_rouse(k);
 }
 
 /* Take one event out of what has been posted, and leave the rest: the task may end with any. */

@@ -1,5 +1,5 @@
 /*
- * What a client knows of its server, for all of its threads: the anchored clock, since when it is
+ * What is known of a node, for all of a client's threads: the anchored clock, since when it is
  * silent, what it can do. Also the log, and what is drawn at random.
  */
 #include <stdarg.h>
@@ -28,19 +28,21 @@ static void read_wall(tl_server *server, tl_mono before) {
     server->wall_wide_us = (after.ns - before.ns) / 1000 + 2;
 }
 
-tl_server tl__client_server(tl_client *client, tl_mono now) {
+tl_server tl__node_server(tl_node *node, tl_mono now) {
+    tl_client *client = node->client;
     tl__mutex_lock(&client->mutex);
-    tl_server server = client->server;
+    tl_server server = node->server;
     tl__mutex_unlock(&client->mutex);
     if (client->protocol->reads_wall)
         read_wall(&server, now);
     return server;
 }
 
-void tl__client_level(tl_client *client, uint8_t level) {
-    tl__mutex_lock(&client->mutex);
-    client->server.level = level;
-    tl__mutex_unlock(&client->mutex);
+void tl__node_level(tl_node *node, uint8_t level, uint32_t generation) {
+    tl__mutex_lock(&node->client->mutex);
+    if (generation == node->server.generation)
+        node->server.level = level;
+    tl__mutex_unlock(&node->client->mutex);
 }
 
 void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
@@ -51,57 +53,73 @@ void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
         tl__log(client, TL_LOG_WARNING, "%s", words);
 }
 
-void tl__client_asked(tl_client *client, tl_mono now) {
+void tl__node_asked(tl_node *node, tl_mono now) {
     int64_t none = 0;
-    (void)atomic_compare_exchange_strong(&client->mute_ns, &none, now.ns);
+    (void)atomic_compare_exchange_strong(&node->mute_ns, &none, now.ns);
 }
 
-void tl__client_answered(tl_client *client, tl_mono now) {
-    atomic_store(&client->heard_ns, now.ns);
-    atomic_store(&client->mute_ns, 0);
+void tl__node_answered(tl_node *node, tl_mono now) {
+    atomic_store(&node->heard_ns, now.ns);
+    atomic_store(&node->mute_ns, 0);
 }
 
-bool tl__client_heard_since(const tl_client *client, tl_mono since) {
-    return atomic_load(&client->heard_ns) >= since.ns;
+bool tl__node_heard_since(const tl_node *node, tl_mono since) {
+    return atomic_load(&node->heard_ns) >= since.ns;
 }
 
-int64_t tl__client_mute_ms(tl_client *client, tl_mono since, tl_mono now) {
-    tl_mono mute = {atomic_load(&client->mute_ns)};
-    if (mute.ns == 0 || tl__client_heard_since(client, since))
+int64_t tl__node_mute_ms(tl_node *node, tl_mono since, tl_mono now) {
+    tl_mono mute = {atomic_load(&node->mute_ns)};
+    if (mute.ns == 0 || tl__node_heard_since(node, since))
         return 0;
     return tl__ms_until(tl__mono_max(mute, since), now) + 1;
 }
 
-static void warn_of_step(tl_client *client) {
-    tl__log(client, TL_LOG_WARNING, "%s: the server's clock has stepped, or another server answers",
-            client->endpoint.label);
+static void warn_of_step(tl_node *node) {
+    tl__log(node->client, TL_LOG_WARNING,
+            "%s: the server's clock has stepped, or another server answers", node->endpoint.label);
 }
 
-bool tl__client_learn(tl_client *client, tl_interval bracket, tl_mono now) {
+bool tl__node_learn(tl_node *node, tl_interval bracket, uint32_t generation, tl_mono now) {
+    tl_client *client = node->client;
     tl__mutex_lock(&client->mutex);
-    bool stepped = tl__anchor_learn(&client->server.anchor, bracket, now, client->drift_ppm);
+    bool stepped = generation == node->server.generation &&
+                   tl__anchor_learn(&node->server.anchor, bracket, now, client->drift_ppm);
     tl__mutex_unlock(&client->mutex);
     if (stepped)
-        warn_of_step(client);
+        warn_of_step(node);
     return stepped;
 }
 
-bool tl__client_up(tl_client *client, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+/* The first connection to a server that took the place of another. With the mutex held. */
+static bool is_next(tl_node *node, uint32_t generation) {
+    tl_server *server = &node->server;
+    bool next = server->generation != generation, former = server->generation != 0;
+    if (!next)
+        return false;
+    server->generation = generation;
+    server->anchor.known = false;
+    return former;
+}
+
+bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket, tl_mono now) {
+    tl_client *client = node->client;
     tl__mutex_lock(&client->mutex);
-    tl_anchor *anchor = &client->server.anchor;
+    uint32_t generation = tl__conn_generation(conn);
+    if (node->site && !tl__site_is(node->site, generation)) { /* it is over already */
+        tl__mutex_unlock(&client->mutex);
+        return false;
+    }
+    tl_anchor *anchor = &node->server.anchor;
+    bool next = is_next(node, generation);
     bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
     if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
         anchor->known = false;
-    client->server.level = 0;
-    if (uptime_us >= 0) { /* a difference of two whole seconds: up to one less in truth */
-        int64_t least_us = uptime_us > 1000000 ? uptime_us - 1000000 : 0;
-        client->server.up_since = tl__mono_add_ns(now, -tl__mul_sat(least_us, 1000));
-    }
+    node->server.level = 0;
     tl__mutex_unlock(&client->mutex);
-    tl__client_answered(client, now);
+    tl__node_answered(node, now);
     if (stepped)
-        warn_of_step(client);
-    return stepped;
+        warn_of_step(node);
+    return stepped || next;
 }
 
 tl_token tl__client_token(tl_client *client) {
@@ -118,11 +136,13 @@ uint64_t tl__client_seed(tl_client *client) {
     return seed;
 }
 
-tl_conn_limits tl__client_limits(const tl_client *client) {
-    return (tl_conn_limits){.connect_ms = client->connect_ms,
-                            .ask_uptime = client->restart_quiet_ms > 0,
-                            .no_time = client->legacy.options.strict,
-                            .ask_run = client->protocol->lines != NULL,
-                            .ask_id = client->protocol->lines || (client->protocol->watching &&
-                                                                  !client->legacy.options.strict)};
+tl_conn_limits tl__node_limits(const tl_node *node) {
+    const tl_client *client = node->client;
+    bool lines = client->protocol->lines && !client->legacy.options.strict;
+    return (tl_conn_limits){
+        .site = node->site,
+        .connect_ms = client->connect_ms,
+        .no_time = client->legacy.options.strict,
+        .ask_run = lines,
+        .ask_id = lines || (client->protocol->watching && !client->legacy.options.strict)};
 }

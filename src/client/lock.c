@@ -15,11 +15,17 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static tl_err check_ttl(int64_t ttl_ms, tl_error *err) {
-    if (ttl_ms >= TL_TTL_MIN_MS && ttl_ms <= TL_TTL_MAX_MS)
-        return TL_OK;
-    return tl__fail(err, TL_EINVALID, 0, "ttl: %d to %d ms, not %lld", TL_TTL_MIN_MS, TL_TTL_MAX_MS,
-                    (long long)ttl_ms);
+/* Who may have forgotten a lock must be waited for as long as its holder may believe in it. */
+static tl_err check_ttl(const tl_client *client, int64_t ttl_ms, tl_error *err) {
+    if (ttl_ms < TL_TTL_MIN_MS || ttl_ms > TL_TTL_MAX_MS)
+        return tl__fail(err, TL_EINVALID, 0, "ttl: %d to %d ms, not %lld", TL_TTL_MIN_MS,
+                        TL_TTL_MAX_MS, (long long)ttl_ms);
+    if (client->quiet_ms > 0 && ttl_ms > client->quiet_ms)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "ttl: at most quiet_ms, which is %lld ms, not %lld: quiet_ms must last as "
+                        "long as any lock",
+                        (long long)client->quiet_ms, (long long)ttl_ms);
+    return TL_OK;
 }
 
 static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
@@ -33,7 +39,7 @@ static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
 }
 
 static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_error *err) {
-    if (!client->protocol->lines)
+    if (!client->protocol->lines || client->protocol->called)
         return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
     if (o->no_fence)
         return tl__fail(err, TL_EINVALID, 0,
@@ -73,7 +79,7 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes k
         return TL_EINVALID;
     if (o->ttl_ms == 0)
         o->ttl_ms = TTL_MS;
-    return check_ttl(o->ttl_ms, err);
+    return check_ttl(client, o->ttl_ms, err);
 }
 
 static tl_events *new_events(tl_lock *lock, const tl_lock_options *o) {
@@ -144,6 +150,12 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         tl__fail(err, TL_EINVALID, 0, "no_fence: needs protocol token");
         return NULL;
     }
+    if (o.no_fence && client->quiet_ms > 0) {
+        tl__fail(err, TL_EINVALID, 0,
+                 "no_fence: without a fence the server isn't asked who it is, as quiet_ms needs; "
+                 "leave one of the two out");
+        return NULL;
+    }
     if (o.fair && check_fair(client, &o, err))
         return NULL;
     tl_lock *lock = new_lock(client, tl__bytes(key, key_len), &o, &rules);
@@ -176,7 +188,7 @@ void tl_lock_cancel(tl_lock *lock) {
     lock->cancelled = true;
     if (lock->waiter) {
         tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
-        tl__cond_wake_all(&c->pooled_freed);
+        tl__cond_wake_all(&c->node.pooled_freed);
     }
     tl__mutex_unlock(&c->mutex);
     tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
@@ -302,7 +314,7 @@ static const char *never_renewed(const tl_job *job) {
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     tl_settle s;
     tl_out out;
-    if (tl__lock_check(lock, "extend", err) || check_ttl(ttl_ms, err))
+    if (tl__lock_check(lock, "extend", err) || check_ttl(lock->client, ttl_ms, err))
         return TL_EINVALID;
     if (!lock->adopted && !tl__lock_is_held(lock))
         return atomic_load(&lock->state) == TL_FREE

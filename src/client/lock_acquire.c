@@ -84,9 +84,9 @@ void tl__lock_acquire_init(tl_acquiring *m, tl_lock *lock, int64_t wait_ms, tl_l
 /* How long to try to reach the server, for one that has waited since then. */
 static int64_t connect_ms(const tl_lock *lock, tl_mono since) {
     tl_client *c = lock->client;
-    if (tl__client_heard_since(c, since))
+    if (tl__node_heard_since(&c->node, since))
         return TL_FOREVER; /* it was there: an outage is waited out */
-    int64_t left = c->connect_ms - tl__client_mute_ms(c, since, tl__mono_now());
+    int64_t left = c->connect_ms - tl__node_mute_ms(&c->node, since, tl__mono_now());
     return left > 0 ? left : 1;
 }
 
@@ -174,7 +174,7 @@ const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
 static tl_err timed_out(const tl_lock *lock, tl_mono since, const char **words) {
     tl_client *c = lock->client;
     bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
-                tl__client_mute_ms(c, since, tl__mono_now()) == 0;
+                tl__node_mute_ms(&c->node, since, tl__mono_now()) == 0;
     *words = held ? "another holds it" : "the server was not reached";
     *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;
     return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;

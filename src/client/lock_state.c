@@ -105,6 +105,7 @@ tl_job tl__lock_job(const tl_lock *lock) {
                     .slot = lock->name->slot,
                     .owner = tl__bytes_of(c->owner),
                     .token = lock->token,
+                    .confirms = c->node.site != NULL,
                     .bind = lock->manual_renew || c->protocol != &tl__protocol_token,
                     .fence = atomic_load(&lock->fence),
                     .ttl_ms = lock->ttl_ms,
@@ -114,7 +115,7 @@ tl_job tl__lock_job(const tl_lock *lock) {
                     .fences = lock->proof.stood_ms == 0 ? 0
                               : lock->fair              ? 1
                                                         : TL_FENCES,
-                    .restart_quiet_ms = c->restart_quiet_ms,
+                    .quiet_ms = c->quiet_ms,
                     .wait_replicas = c->wait_replicas,
                     .wait_replicas_ms = c->wait_replicas_ms,
                     .rules = lock->terms->rules,

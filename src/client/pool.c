@@ -17,10 +17,10 @@ static void pooled_answer(void *ctx, const tl_answer *answer) {
         pooled->answered(pooled->user, answer);
 }
 
-static void pooled_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+static void pooled_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_pooled *pooled = ctx;
-    if (tl__client_up(pooled->client, bracket, uptime_us, now))
-        tl__keeper_rejudge(&pooled->client->keeper);
+    if (tl__node_up(pooled->node, pooled->conn, bracket, now))
+        tl__keeper_rejudge(&pooled->node->client->keeper);
 }
 
 static void free_pooled(tl_pooled *pooled) {
@@ -29,14 +29,14 @@ static void free_pooled(tl_pooled *pooled) {
     free(pooled);
 }
 
-static tl_pooled *new_pooled(tl_client *client) {
+static tl_pooled *new_pooled(tl_node *node) {
     tl_pooled *pooled = calloc(1, sizeof *pooled);
     if (!pooled)
         return NULL;
-    tl_conn_limits limits = tl__client_limits(client);
+    tl_conn_limits limits = tl__node_limits(node);
     tl_conn_calls calls = {.answer = pooled_answer, .up = pooled_up, .ctx = pooled};
-    pooled->client = client;
-    pooled->conn = tl__conn_new(&client->endpoint, &limits, &calls);
+    pooled->node = node;
+    pooled->conn = tl__conn_new(&node->endpoint, &limits, &calls);
     if (pooled->conn)
         return pooled;
     free(pooled);
@@ -48,60 +48,61 @@ static bool is_cancelled(tl_waiter *waiter) {
 }
 
 /* With the mutex held: wait until a connection is idle or may be made, or there is no more waiting. */
-static bool await_pooled(tl_client *client, tl_waiter *waiter, tl_mono by) {
-    while (!client->pooled && client->pooled_made >= TL_POOLED_MAX)
-        if (is_cancelled(waiter) || !tl__cond_wait_by(&client->pooled_freed, &client->mutex, by))
+static bool await_pooled(tl_node *node, tl_waiter *waiter, tl_mono by) {
+    while (!node->pooled && node->pooled_made >= TL_POOLED_MAX)
+        if (is_cancelled(waiter) ||
+            !tl__cond_wait_by(&node->pooled_freed, &node->client->mutex, by))
             return false;
     return true;
 }
 
-tl_pooled *tl__pool_take(tl_client *client, tl_waiter *waiter, tl_mono by) {
+tl_pooled *tl__pool_take(tl_node *node, tl_waiter *waiter, tl_mono by) {
     tl_pooled *pooled = NULL;
-    tl__mutex_lock(&client->mutex);
-    bool may = await_pooled(client, waiter, by);
-    if (may && client->pooled) {
-        pooled = client->pooled;
-        client->pooled = pooled->next;
+    tl__mutex_lock(&node->client->mutex);
+    bool may = await_pooled(node, waiter, by);
+    if (may && node->pooled) {
+        pooled = node->pooled;
+        node->pooled = pooled->next;
     } else if (may) {
-        client->pooled_made++;
+        node->pooled_made++;
     }
-    tl__mutex_unlock(&client->mutex);
+    tl__mutex_unlock(&node->client->mutex);
     if (!may)
         return NULL;
-    atomic_fetch_add(&client->borrowed, 1);
+    atomic_fetch_add(&node->borrowed, 1);
     if (pooled) {
         tl_mono now = tl__mono_now();
         if (tl__ns_until(pooled->idle_since, now) > STALE_NS)
             tl__conn_drive(pooled->conn, now); /* notices a server that hung up */
         return pooled;
     }
-    pooled = new_pooled(client);
+    pooled = new_pooled(node);
     if (!pooled) {
-        tl__mutex_lock(&client->mutex);
-        client->pooled_made--;
-        tl__mutex_unlock(&client->mutex);
-        atomic_fetch_sub(&client->borrowed, 1);
+        tl__mutex_lock(&node->client->mutex);
+        node->pooled_made--;
+        tl__mutex_unlock(&node->client->mutex);
+        atomic_fetch_sub(&node->borrowed, 1);
     }
     return pooled;
 }
 
 void tl__pool_give(tl_pooled *pooled, bool broken) {
-    tl_client *client = pooled->client;
+    tl_node *node = pooled->node;
     pooled->user = NULL;
-    atomic_fetch_sub(&client->borrowed, 1);
+    atomic_fetch_sub(&node->borrowed, 1);
     if (broken)
         free_pooled(pooled);
     else
         pooled->idle_since = tl__mono_now();
-    tl__mutex_lock(&client->mutex);
+    tl__mutex_lock(&node->client->mutex);
     if (broken) {
-        client->pooled_made--;
+        node->pooled_made--;
     } else {
-        pooled->next = client->pooled;
-        client->pooled = pooled;
+        pooled->next = node->pooled;
+        node->pooled = pooled;
     }
-    tl__cond_wake(&client->pooled_freed);
-    tl__mutex_unlock(&client->mutex);
+    tl__cond_wake(&node->pooled_freed);
+    tl__mutex_unlock(&node->client->mutex);
 }
 
 /* ---- waiters --------------------------------------------------------------------------------- */
@@ -189,11 +190,14 @@ void tl__waiter_await(tl_waiter *w, tl_mono until) {
 
 /* ---- the end ---------------------------------------------------------------------------------- */
 
-void tl__pool_free(tl_client *client) {
-    for (tl_pooled *pooled = client->pooled, *next; pooled; pooled = next) {
+void tl__pool_free(tl_node *node) {
+    for (tl_pooled *pooled = node->pooled, *next; pooled; pooled = next) {
         next = pooled->next;
         free_pooled(pooled);
     }
+}
+
+void tl__waiters_free(tl_client *client) {
     for (tl_waiter *w = client->waiters, *next; w; w = next) {
         next = w->next;
         free_waiter(w);

@@ -6,14 +6,14 @@
 
 #include "client/trace.h"
 
-static void learn(const tl_run *run, const tl_out *out, tl_mono now) {
+static void learn(const tl_run *run, const tl_event *e, const tl_out *out) {
     tl_client *c = run->client;
-    if (out->has_bracket && tl__client_learn(c, out->bracket, now))
+    if (out->has_bracket && tl__node_learn(&c->node, out->bracket, e->generation, e->now))
         run->in ? tl__keeper_rejudge_in(&c->keeper) : tl__keeper_rejudge(&c->keeper);
     if (out->level)
-        tl__client_level(c, out->level);
+        tl__node_level(&c->node, out->level, e->generation);
     if (out->clock_off)
-        tl__client_clock_off(c, out->words_off, now);
+        tl__client_clock_off(c, out->words_off, e->now);
     if (out->keeps)
         c->protocol->upkeep->keep(c, out, run->in);
 }
@@ -24,33 +24,34 @@ static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
     bool ends = out->disarm || status != TL_GO;
     if (!l)
         return;
-    if (out->arm)
+    if (ends)
+        run->in ? tl__keeper_forget_in(k, l) : tl__keeper_forget(k, l);
+    if (out->arm && status == TL_GO)
         run->in ? tl__keeper_listen_in(k, l, out->topic, out->watched, out->token,
                                        run->machine->key, out->armed)
                 : tl__keeper_listen(k, l, out->topic, out->watched, out->token, run->machine->key,
                                     out->armed);
     if (out->run)
         run->in ? tl__keeper_follow_in(k, out->run) : tl__keeper_follow(k, out->run);
-    if (ends)
-        run->in ? tl__keeper_forget_in(k, l) : tl__keeper_forget(k, l);
 }
 
 tl_status tl__run_step(const tl_run *run, const tl_event *event, tl_out *out) {
-    tl_server server = tl__client_server(run->client, event->now);
+    tl_server server = tl__node_server(&run->client->node, event->now);
     tl_event e = *event;
     e.server = &server;
     tl__out_clear(out);
     tl_status status = run->machine->step(run->machine->state, &e, out);
     if (run->client->trace)
         tl__trace_step(run->client, run->machine, &e, out, status);
-    learn(run, out, e.now);
+    out->send.generation = server.generation; /* of whose clock it tells */
+    learn(run, &e, out);
     listen_for(run, out, status);
     return status;
 }
 
 tl_event tl__run_answered(tl_client *client, const tl_answer *answer) {
     if (answer->ok && answer->count > 0) /* merely being connected is no answer */
-        tl__client_answered(client, answer->received);
+        tl__node_answered(&client->node, answer->received);
     return (tl_event){.kind = answer->ok ? TL_REPLY : TL_FAILED,
                       .now = answer->ok ? answer->received : tl__mono_now(),
                       .ticket = answer->ticket,
@@ -58,6 +59,7 @@ tl_event tl__run_answered(tl_client *client, const tl_answer *answer) {
                       .reply = answer->reply,
                       .count = answer->count,
                       .run = answer->run,
+                      .generation = answer->generation,
                       .native = answer->native,
                       .stale = answer->stale,
                       .id = answer->id,
@@ -74,7 +76,9 @@ tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now) {
                       .ticket = send->ticket,
                       .why = why,
                       .words = why == TL_ENOMEM ? TL_LITERAL("out of memory")
-                                                : TL_LITERAL("the connection is gone")};
+                               : why == TL_EELSEWHERE
+                                   ? TL_LITERAL("another server is the master now")
+                                   : TL_LITERAL("the connection is gone")};
 }
 
 bool tl__run_posted(unsigned *flags, tl_event *ret) {
@@ -85,6 +89,7 @@ bool tl__run_posted(unsigned *flags, tl_event *ret) {
                 {TL_WAKE_ARMED | TL_WAKE_DISARMED, TL_WAKE_DISARMED, TL_ARMED},
                 {TL_WAKE_WATCHED | TL_WAKE_UNWATCHED, TL_WAKE_UNWATCHED, TL_WATCHED},
                 {TL_WAKE_GRANTED, 0, TL_GRANTED},
+                {TL_WAKE_NEAR, 0, TL_NEAR},
                 {TL_WAKE_WOKEN, 0, TL_WOKEN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (*flags & rows[i].bits) {

@@ -12,7 +12,7 @@
 #define SPIN_EACH_NS INT64_C(20000)
 
 struct tl_share {
-    tl_client *client;
+    tl_node *node;
     tl_mutex mutex;
     tl_conn *conn;
     tl_spin spin;
@@ -34,10 +34,10 @@ static void answered(void *ctx, const tl_answer *answer) {
     atomic_store(&sharer->news, true);
 }
 
-static void up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+static void up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_share *s = ctx;
-    if (tl__client_up(s->client, bracket, uptime_us, now))
-        tl__keeper_rejudge(&s->client->keeper);
+    if (tl__node_up(s->node, s->conn, bracket, now))
+        tl__keeper_rejudge(&s->node->client->keeper);
 }
 
 static bool has_news(tl_sharer *sharer) {
@@ -108,7 +108,7 @@ static bool spin(tl_share *s, tl_sharer *sharer, tl_mono until) {
     int64_t limit_ns = polls ? tl__spin_ns(&s->spin, 0) : s->spin.rest > 0 ? 0 : TL_SPIN_NS;
     if (limit_ns == 0)
         return false;
-    limit_ns += SPIN_EACH_NS * (int64_t)atomic_load(&s->client->sharers);
+    limit_ns += SPIN_EACH_NS * (int64_t)atomic_load(&s->node->sharers);
     tl_mono end = tl__mono_min(until, tl__mono_add_ns(tl__mono_now(), limit_ns));
     while (!there && tl__mono_before(tl__mono_now(), end) && tl__conn_up(s->conn)) {
         if (polls)
@@ -162,7 +162,7 @@ static void sleep_behind(tl_share *s, tl_sharer *sharer, tl_mono until) {
 }
 
 static void sleep_until(tl_share *s, tl_sharer *sharer, tl_mono until) {
-    tl_waiter *own = sharer->waiter, *w = own ? own : tl__waiter_take(s->client);
+    tl_waiter *own = sharer->waiter, *w = own ? own : tl__waiter_take(s->node->client);
     if (!w) { /* no memory: look again and again */
         if (is_poller(s, sharer))
             drive(s);
@@ -175,7 +175,7 @@ static void sleep_until(tl_share *s, tl_sharer *sharer, tl_mono until) {
     else
         sleep_behind(s, sharer, until);
     if (!own)
-        tl__waiter_give(s->client, w);
+        tl__waiter_give(s->node->client, w);
 }
 
 void tl__share_await(tl_share *share, tl_sharer *sharer, tl_mono until) {
@@ -190,16 +190,16 @@ void tl__share_await(tl_share *share, tl_sharer *sharer, tl_mono until) {
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 
-static tl_share *make(tl_client *client) {
+static tl_share *make(tl_node *node) {
     tl_share *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    tl_conn_limits limits = tl__client_limits(client);
+    tl_conn_limits limits = tl__node_limits(node);
     tl_conn_calls calls = {.answer = answered, .up = up, .ctx = s};
-    limits.patience_ms = client->attempt_ms;
-    s->client = client;
+    limits.patience_ms = node->client->attempt_ms;
+    s->node = node;
     s->end = &s->first;
-    s->conn = tl__conn_new(&client->endpoint, &limits, &calls);
+    s->conn = tl__conn_new(&node->endpoint, &limits, &calls);
     if (!s->conn) {
         free(s);
         return NULL;
@@ -209,29 +209,39 @@ static tl_share *make(tl_client *client) {
 }
 
 /* Have so many been asking at a time? Until they are half of that. */
-static bool is_crowded(tl_client *c) {
-    unsigned busy = atomic_load(&c->borrowed) + atomic_load(&c->sharers);
-    bool shares = atomic_load(&c->shares), may = busy >= (shares ? c->crowd / 2 : c->crowd);
+static bool is_crowded(tl_node *n) {
+    unsigned crowd = n->client->crowd;
+    unsigned busy = atomic_load(&n->borrowed) + atomic_load(&n->sharers);
+    bool shares = atomic_load(&n->shares), may = busy >= (shares ? crowd / 2 : crowd);
     if (may != shares)
-        atomic_store(&c->shares, may);
+        atomic_store(&n->shares, may);
     return may;
 }
 
-tl_share *tl__share_enter(tl_client *client) {
-    if (!is_crowded(client))
+/* While the server is at what one group has asked for, another makes its next requests. */
+static _Atomic(tl_share *) *next_share(tl_node *n) {
+    unsigned size = n->client->crowd > 1 ? n->client->crowd - 1 : 1; /* but who comes */
+    unsigned groups = atomic_load(&n->sharers) / size;
+    groups = groups < 1 ? 1 : groups > TL_SHARES_MAX ? TL_SHARES_MAX : groups;
+    return &n->share[atomic_fetch_add(&n->turn, 1) % groups];
+}
+
+tl_share *tl__share_enter(tl_node *node) {
+    if (!is_crowded(node))
         return NULL;
-    tl_share *s = atomic_load(&client->share);
+    _Atomic(tl_share *) *at = next_share(node);
+    tl_share *s = atomic_load(at);
     if (!s) {
-        tl__mutex_lock(&client->mutex);
-        s = atomic_load(&client->share);
+        tl__mutex_lock(&node->client->mutex);
+        s = atomic_load(at);
         if (!s)
-            s = make(client);
-        atomic_store(&client->share, s);
-        tl__mutex_unlock(&client->mutex);
+            s = make(node);
+        atomic_store(at, s);
+        tl__mutex_unlock(&node->client->mutex);
     }
     if (!s)
         return NULL;
-    atomic_fetch_add(&client->sharers, 1);
+    atomic_fetch_add(&node->sharers, 1);
     tl__mutex_lock(&s->mutex);
     return s;
 }
@@ -242,7 +252,7 @@ void tl__share_leave(tl_share *share, tl_sharer *sharer) {
         tl__conn_forget(s->conn, sharer);
     stop_polling(s, sharer);
     tl__mutex_unlock(&s->mutex);
-    atomic_fetch_sub(&s->client->sharers, 1);
+    atomic_fetch_sub(&s->node->sharers, 1);
 }
 
 tl_conn *tl__share_conn(const tl_share *share) {

@@ -4,6 +4,9 @@
  * have left, and reads for all. One of those who wait, the poller, watches the connection; the others watch for
  * their own answers, and sleep if that takes long.
  *
+ * A larger crowd goes in groups, each with its connection, up to TL_SHARES_MAX: all of one are answered together, so
+ * that the server would have nothing to do while they make their next requests.
+ *
  * All of it is under the mutex, and so is what an answer leads to, which is run by whichever thread has read it.
  */
 #ifndef TL_SHARE_H
@@ -24,9 +27,9 @@ typedef struct tl_sharer {
 
 typedef struct tl_share tl_share;
 
-/** Where so many ask at a time that they had better share: the connection for that, with its mutex held. NULL: it
+/** Where so many ask at a time that they had better share: a connection for that, with its mutex held. NULL: it
  *  is better to have one of one's own. */
-tl_share *tl__share_enter(tl_client *client);
+tl_share *tl__share_enter(tl_node *node);
 
 /** Leave it, and its mutex: an answer that is still to come is nobody's. */
 void tl__share_leave(tl_share *share, tl_sharer *sharer);

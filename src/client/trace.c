@@ -115,8 +115,11 @@ static told send_told(const tl_send *send, tl_mono now) {
     if (send->count > 1)
         tl__bytes_print(second, sizeof second, command_name(&send->command[1]));
     (void)snprintf(t.text, sizeof t.text, "%s%s%s%s%s",
-                   send->count > 0 ? "sends " : "reaches for the server", name,
-                   second[0] ? " and " : "", second, limit_told(", within", now, send->by).text);
+                   send->count > 0 ? "sends "
+                   : send->confirm ? "has the master confirmed"
+                                   : "reaches for the server",
+                   name, second[0] ? " and " : "", second,
+                   limit_told(", within", now, send->by).text);
     return t;
 }
 
@@ -159,7 +162,7 @@ static void say(tl_client *client, tl_bytes key, const char *does, const char *c
                 const char *led_to) {
     char name[KEY_SHOWN + 1];
     tl__bytes_print(name, sizeof name, key);
-    tl__log(client, TL_LOG_DEBUG, "%s: %s%s%s: %s%s%s", client->endpoint.label, does,
+    tl__log(client, TL_LOG_DEBUG, "%s: %s%s%s: %s%s%s", client->node.endpoint.label, does,
             name[0] ? " " : "", name, came, led_to[0] ? "; " : "", led_to);
 }
 

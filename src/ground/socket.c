@@ -65,6 +65,12 @@ ssize_t tl__socket_send(int fd, const char *from, size_t n) {
     return outcome(send(fd, from, n, MSG_NOSIGNAL));
 }
 
+void tl__socket_shut(int fd) {
+    int saved = errno;
+    (void)shutdown(fd, SHUT_RDWR);
+    errno = saved;
+}
+
 void tl__socket_close(int fd) {
     int saved = errno;
     (void)close(fd);

@@ -26,6 +26,10 @@ ssize_t tl__socket_receive(int fd, char *to, size_t room);
 /** Bytes, or -1 and errno, of which EAGAIN says: no room at present. */
 ssize_t tl__socket_send(int fd, const char *from, size_t n);
 
+/** Have it end, as if the far end had closed: whichever thread waits for it finds that. Not to be mixed up with
+ *  tl__socket_close, which only its owner may call. errno stays. */
+void tl__socket_shut(int fd);
+
 /** errno stays. */
 void tl__socket_close(int fd);
 

@@ -5,6 +5,7 @@
 #include "ground/wait.h"
 
 #include <errno.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -25,6 +26,21 @@ int tl__wake_open(void) {
 
 int tl__timer_open(void) {
     return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+}
+
+int tl__gather_open(void) {
+    return epoll_create1(EPOLL_CLOEXEC);
+}
+
+bool tl__gather_add(int gather, int fd) {
+    struct epoll_event event = {.events = EPOLLIN};
+    return epoll_ctl(gather, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void tl__gather_drop(int gather, int fd) {
+    int saved = errno;
+    (void)epoll_ctl(gather, EPOLL_CTL_DEL, fd, NULL);
+    errno = saved;
 }
 
 void tl__wake_close(int fd) {

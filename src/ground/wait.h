@@ -1,6 +1,6 @@
 /*
- * Waiting for descriptors, and the two kinds that a thread waits for beside its sockets: one that other threads
- * make readable, and one that becomes readable at an instant. The only module that polls.
+ * Waiting for descriptors, and the kinds that a thread waits for beside its sockets: one that other threads
+ * make readable, one that becomes readable at an instant, and one that stands for several. The only module that polls.
  *
  * Like each module that asks the system for something it has no state of its own
  * and is reached by its functions alone, so that a program can be linked with another in its place.
@@ -9,6 +9,7 @@
 #define TL_WAIT_H
 
 #include <poll.h>
+#include <stdbool.h>
 
 #include "ground/clock.h"
 
@@ -21,6 +22,14 @@ void tl__wait(struct pollfd *fds, unsigned count, tl_mono until);
 int tl__wake_open(void);
 int tl__timer_open(void);
 void tl__wake_close(int fd);
+
+/** A descriptor that is readable as long as one of those is that have been added to it; close it as the others. Neither
+ *  blocks nor outlives an exec; -1 and errno. */
+int tl__gather_open(void);
+/** false: no memory. */
+bool tl__gather_add(int gather, int fd);
+/** Before that is closed: a forked child may have it open for longer. errno stays. */
+void tl__gather_drop(int gather, int fd);
 
 /** Make it readable. Any thread; errno stays. */
 void tl__wake_post(int fd);

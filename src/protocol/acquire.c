@@ -10,10 +10,6 @@
 
 #define DELAY_MS 100
 #define DELAY_MAX_MS 5000
-#define POLL_MIN_MS 50
-#define POLL_MAX_MS 250
-#define FLOOR_MS 5000      /* look again at least so often, whatever was promised */
-#define EXPIRY_SPREAD_MS 4 /* waiters for one expiry don't all come at once */
 
 enum { REACHING, KILLING, TAKING, PAUSING, CLEANING };
 
@@ -78,7 +74,7 @@ static tl_status kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* Whether it was there or not, nothing is read from it any more. Who may not do that remains in doubt. */
 static void killed(tl_acquisition *a, const tl_event *e) {
     int64_t count;
-    if (e->kind != TL_REPLY || e->count < 1)
+    if (e->kind != TL_REPLY || e->count < 1 || e->run != a->kill_run)
         return;
     a->kill_id = 0;
     if (tl__reply_int(e->reply, &count))
@@ -114,7 +110,7 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->state = TAKING;
     a->absences = 0;
     a->began = e->now;
-    a->woken = a->called = false;
+    a->woken = a->called = a->near = false;
     a->job.again = a->attempts > 0;
     a->job.join = joins(a);
     a->job.stands = a->job.stands || a->job.join;
@@ -169,31 +165,26 @@ static tl_status pause_until(tl_acquisition *a, tl_mono next, tl_out *out) {
     return stay(a, out);
 }
 
-static int64_t between(tl_acquisition *a, int64_t least, int64_t most) {
-    return least + (int64_t)(tl__random_next(&a->random) % (uint64_t)(most - least + 1));
+static int64_t poll_ms(tl_acquisition *a) {
+    return tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
 }
 
 static int64_t auto_pause(tl_acquisition *a, const tl_event *e) {
     const tl_result *r = &a->attempt.result;
     bool told = (r->announced && a->armed) || a->watching;
-    int64_t pause = told ? FLOOR_MS : between(a, POLL_MIN_MS, POLL_MAX_MS);
-    if (r->hint.ns != INT64_MAX) {
-        int64_t left = tl__ms_until(e->now, r->hint) + 1 + between(a, 0, EXPIRY_SPREAD_MS);
-        pause = left < pause ? left : pause;
-    }
-    return pause;
+    return tl__until_hint_ms(r, told ? TL_LOOK_AGAIN_MS : poll_ms(a), e->now, &a->random);
 }
 
 static bool may_line(const tl_acquisition *a, const tl_event *e) {
     return a->job.inbox.n > 0 && a->wait_ms != 0 && a->job.protocol->lines &&
-           a->job.protocol->lines(e->server);
+           a->job.protocol->lines(e->server, &a->job.rules, e->now);
 }
 
 /* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
 static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
     if (a->armed && a->job.join)
-        return tl__line_pause_ms(&a->attempt.result, e->now, &a->random);
-    return between(a, POLL_MIN_MS, POLL_MAX_MS);
+        return tl__line_pause_ms(&a->attempt.result, a->near, e->now, &a->random);
+    return poll_ms(a);
 }
 
 /* The strategy's pause; negative to stop. */
@@ -209,7 +200,7 @@ static int64_t next_pause(tl_acquisition *a, const tl_event *e) {
     case TL_RETRY_EXPONENTIAL:
         for (uint32_t i = 1; i < a->attempts && delay < most; i++)
             delay = tl__mul_sat(delay, 2);
-        return between(a, 1, delay < most ? delay : most);
+        return tl__random_between(&a->random, 1, delay < most ? delay : most);
     case TL_RETRY_CUSTOM: return r->next(a->attempts, tl__ms_until(a->start, e->now), r->ctx);
     }
     return -1;
@@ -250,15 +241,27 @@ static void listen(tl_acquisition *a, tl_out *out) {
     out->token = (tl_bytes){0};
 }
 
-/* There is no line at this server for this user, as it has turned out. An entry of before, when it might be there, is
- * still given the lock: job.stands stays, so that giving up takes it away. */
-static void leave_inbox(tl_acquisition *a, tl_out *out) {
-    a->lining = a->listening = a->armed = false;
+static void leave_topic(tl_acquisition *a, tl_out *out) {
+    a->listening = a->armed = a->watching = false;
     out->disarm = true;
+}
+
+/* There is no line at this server for this user, as it has turned out, or no more in this phase. An entry of before,
+ * when it might be there, still has its turn: job.stands stays, so that giving up takes it away. */
+static void leave_inbox(tl_acquisition *a, tl_out *out) {
+    a->lining = false;
+    leave_topic(a, out);
 }
 
 static bool is_granted(const tl_acquisition *a);
 static bool is_given(tl_acquisition *a, const tl_event *e);
+
+static void note_place(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    if (!a->job.join || !a->lining || a->attempt.result.place <= 0)
+        return;
+    a->job.place = a->attempt.result.place;
+    a->run = out->run = e->run;
+}
 
 static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->answered = true;
@@ -269,14 +272,13 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     tl__out_words(out, TL_LITERAL("another holds it"));
     if (a->uncertain && a->attempt.result.checked && !tl__mono_before(e->sent, a->harmless))
         a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
-    bool may = may_line(a, e), begins = !a->listening && may;
+    bool may = may_line(a, e), begins = !a->lining && may;
     if (a->lining && !may)
         leave_inbox(a, out);
+    else if (begins && a->listening)
+        leave_topic(a, out);
     a->lining = a->lining || begins;
-    if (a->job.join && a->lining) {
-        a->job.place = a->attempt.result.place;
-        a->run = out->run = e->run;
-    }
+    note_place(a, e, out);
     bool granted = is_granted(a);
     if (is_given(a, e))
         return TL_END;
@@ -289,7 +291,7 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
             return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
         next = in_time(a, e, tl__mono_add_ms(e->now, pause));
     }
-    if (!a->listening && begins) {
+    if (begins) {
         listen_to_inbox(a, out);
         return pause_until(a, a->armed ? e->now : next, out);
     }
@@ -333,6 +335,17 @@ static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_ou
     return pause_until(a, tl__mono_add_ms(e->now, pause), out);
 }
 
+/* Nothing is given there before the hint. */
+static tl_status withheld(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    int64_t ms = tl__until_hint_ms(&a->attempt.result, INT64_MAX, e->now, &a->random);
+    tl_mono next = tl__mono_add_ms(e->now, ms);
+    note_place(a, e, out);
+    a->failures++;
+    if (a->wait_ms == 0 && !tl__mono_before(next, a->limit))
+        return run_out(a, e, out);
+    return pause_until(a, next, out);
+}
+
 static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out) {
     const tl_result *r = &a->attempt.result;
     if (r->code == TL_OK && tl__mono_before(e->now, r->deadline)) {
@@ -355,7 +368,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
         lift_limit(a);
     }
     keep_trouble(a, e, r->code, tl__bytes_of(out->words));
-    return failed(a, e, r->code, out);
+    return r->hint.ns != TL_NEVER.ns ? withheld(a, e, out) : failed(a, e, r->code, out);
 }
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
@@ -406,15 +419,16 @@ static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
         return TL_END; /* by now it has expired */
     if (!tl__mono_before(e->now, a->next))
         return a->kill_id ? reach_to_kill(a, out) : drop(a, e, out);
-    if (a->kill_id && (e->kind == TL_REPLY || e->kind == TL_FAILED) && e->ticket == a->ticket)
+    bool answer = e->kind == TL_REPLY || e->kind == TL_FAILED;
+    if (answer && a->kill_id && e->ticket == a->ticket)
         return clean_kill(a, e, out);
-    if (e->kind == TL_REPLY || e->kind == TL_FAILED) {
+    if (answer && !a->kill_id) { /* until then nothing is being dropped */
         if (tl__attempt_step(&a->attempt, &a->job, e, out) != TL_END) {
             out->until = tl__mono_min(a->next, a->limit);
             return TL_GO;
         }
         tl_err code = a->attempt.result.code;
-        bool done = code != TL_EUNAVAILABLE && code != TL_EUNCERTAIN;
+        bool done = !tl__may_pass(code);
         if (done && !may_return(a, e))
             return TL_END;
         if (done) {
@@ -539,6 +553,15 @@ static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
     return on_timer(a, e, out);
 }
 
+/* One of the first three now, who mind the end of the holder's time; also when what is in flight has been answered
+ * before that was so. */
+static tl_status on_near(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    a->near = true;
+    if (a->state == PAUSING && a->failures == 0)
+        a->next = tl__mono_min(a->next, tl__mono_add_ms(e->now, TL_LOOK_AGAIN_MS));
+    return on_timer(a, e, out);
+}
+
 static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (a->state == TAKING)
         doubt(a, a->job.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER, note_native(a, e));
@@ -558,6 +581,7 @@ tl_status tl__acquire_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_WATCHED:
     case TL_WOKEN: return on_wake(a, e, out);
     case TL_GRANTED: return on_granted(a, e, out);
+    case TL_NEAR: return on_near(a, e, out);
     case TL_TIMER: return on_timer(a, e, out);
     case TL_CANCEL: return on_cancel(a, e, out);
     }

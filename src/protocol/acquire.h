@@ -46,6 +46,7 @@ typedef struct {
     bool inbox_armed; /**< messages to the inbox come in, as far as was known before it listened */
     bool lining;      /**< it waits in line; job.stands: and may stand there by now */
     bool granted;
+    bool near;        /**< it has become one of the first three since the look in flight was sent */
     bool killing;     /**< CLEANING: the connection is being ended */
     bool woken;       /**< since the take in flight was sent */
     bool called;      /**< and by a message, not because listening has begun or ended */

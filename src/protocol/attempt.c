@@ -84,6 +84,22 @@ tl_status tl__try_too_late(tl_try *a, tl_out *out) {
     return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
 }
 
+tl_status tl__try_quiet(tl_try *a, const tl_event *e, int64_t left_ms, tl_out *out) {
+    static const char words[] =
+        "the server has restarted or taken over: no lock is granted before quiet_ms have passed";
+    (void)tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+    if (left_ms >= 0)
+        a->result.hint = tl__mono_add_ms(e->now, left_ms);
+    return TL_END;
+}
+
+tl_status tl__try_never_quiet(tl_try *a, bool maybe, tl_out *out) {
+    static const char words[] =
+        "quiet_ms can't be had: the server's INFO doesn't tell its run_id and master_replid to a "
+        "script, as Redis does from 4.0 on";
+    return tl__try_fail(a, TL_EUNSUPPORTED, maybe, TL_LITERAL(words), out);
+}
+
 tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms) {
     a->result.code = TL_EBUSY;
     if (left_ms >= 0) /* a key lives to the end of its ms */
@@ -119,20 +135,8 @@ static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     return false;
 }
 
-static tl_status quiet(tl_try *a, tl_mono over, tl_out *out) {
-    static const char words[] =
-        "the server has restarted: no lock is granted before restart_quiet_ms have passed";
-    tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
-    a->result.hint = over;
-    return TL_END;
-}
-
 tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms,
                        uint64_t fence, tl_out *out) {
-    tl_mono over = tl__mono_add_ms(e->server->up_since, job->restart_quiet_ms);
-    if (a->op == TL_ACQUIRE && job->restart_quiet_ms > 0 && e->server->up_since.ns != 0 &&
-        tl__mono_before(e->sent, over))
-        return quiet(a, over, out);
     if (!confirmed(a, job, e, out))
         return TL_END;
     a->result.code = TL_OK;
@@ -215,11 +219,23 @@ static bool is_harmless(const tl_try *a) {
     return a->timing || (a->row->reads && a->row->reads(a));
 }
 
+bool tl__try_may_not_ask(const tl_job *job, tl_bytes error) {
+    static const char end[] = " (info)";
+    size_t n = sizeof end - 1;
+    return job->quiet_ms > 0 && error.n > n && memcmp(error.p + error.n - n, end, n) == 0;
+}
+
 tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char quiet[] = " (INFO, which quiet_ms needs)";
     const tl_needer *who = a->row->who.needs ? &a->row->who : NULL;
     tl_bytes error = e->reply->text;
-    (void)job;
-    tl__try_refused(a, error, tl__from_script(error) && !is_harmless(a), who, out);
+    bool elsewhere = tl__is_elsewhere(error);
+    tl__try_refused(a, error, !elsewhere && tl__from_script(error) && !is_harmless(a), who, out);
+    if (elsewhere)
+        a->result.code = TL_EELSEWHERE;
+    size_t n = strlen(out->words);
+    if (tl__try_may_not_ask(job, error) && n + sizeof quiet <= sizeof out->words)
+        memcpy(out->words + n, quiet, sizeof quiet);
     a->result.harmless = e->now;
     return TL_END;
 }
@@ -241,6 +257,21 @@ static tl_status answered_by(tl_try *a, const tl_job *job, const tl_event *e, tl
     return status;
 }
 
+/* Where a server may be a former master that doesn't know it yet, as one that was stopped and goes on answering what
+ * lay in its sockets, its word counts only when it is still named afterwards. */
+static tl_status confirm(tl_try *a, tl_out *out) {
+    tl__out_send(out, a->ticket, a->by)->confirm = true;
+    a->confirming = true;
+    return TL_GO;
+}
+
+static tl_status unconfirmed(tl_try *a, const tl_event *e, tl_out *out) {
+    out->sys_errno = e->sys_errno;
+    tl__try_fail(a, TL_EUNAVAILABLE, true, e->words, out);
+    a->result.harmless = e->now; /* it has taken effect, there */
+    return TL_END;
+}
+
 static tl_status failed(tl_try *a, const tl_event *e, tl_out *out) {
     bool maybe = e->maybe_sent && !is_harmless(a);
     a->bounded = a->bounded && !e->native;
@@ -253,11 +284,18 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
     tl_status status = TL_GO;
     if (e->kind == TL_START)
         status = start(a, job, e, out);
+    else if (e->ticket == a->ticket && a->confirming && e->kind == TL_REPLY)
+        status = TL_END;
+    else if (e->ticket == a->ticket && a->confirming && e->kind == TL_FAILED)
+        status = unconfirmed(a, e, out);
     else if (e->ticket == a->ticket && e->kind == TL_REPLY)
         status = answered_by(a, job, e, out);
     else if (e->ticket == a->ticket && e->kind == TL_FAILED)
         status = failed(a, e, out);
     tl_result *r = &a->result;
+    bool kept = status == TL_END && r->code == TL_OK && a->op == TL_RENEW;
+    if (kept && job->confirms && !a->confirming)
+        status = confirm(a, out);
     if (out->sends > 0)
         a->reaches = out->send.count == 0;
     if (status == TL_END && r->code == TL_OK)

@@ -19,6 +19,8 @@ typedef struct tl_try {
     bool bounded; /**< TAKE: the request says until when it may take effect, `by` */
     bool timing;  /**< the server's time is being asked for first */
     bool reaches; /**< nothing has been asked but to reach the server */
+    bool
+        confirming; /**< KEEP: it was answered, and the server is being confirmed as the one to ask */
 } tl_try;
 
 /** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer, and what
@@ -75,11 +77,18 @@ tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_ou
 tl_status tl__try_malformed(tl_try *a, tl_out *out);
 /** The server answered with an error; who: NULL, or as in tl_protocol. */
 tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who, tl_out *out);
+/** Does the error say that a script could not ask who the server is, as quiet_ms needs? */
+bool tl__try_may_not_ask(const tl_job *job, tl_bytes error);
 /** The server refused a request that came after `by`. */
 tl_status tl__try_too_late(tl_try *a, tl_out *out);
+/** A take with quiet_ms: nothing is given for so long yet, and what K holds is not believed. */
+tl_status tl__try_quiet(tl_try *a, const tl_event *e, int64_t left_ms, tl_out *out);
+/** The same where the server can't be told from what it was. Nothing has been taken by this request; `maybe`
+ *  says whether an earlier one may have. */
+tl_status tl__try_never_quiet(tl_try *a, bool maybe, tl_out *out);
 /** Another holds it; left_ms as of PTTL, negative when unknown. */
 tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms);
-/** Ours, and K has left_ms, as of PTTL: if the replicas and, for a take, the server's age allow. */
+/** Ours, and K has left_ms, as of PTTL: if the replicas have confirmed it. */
 tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms,
                        uint64_t fence, tl_out *out);
 /** KEEP and DROP that found K another's (status 0) or absent (-1). */

@@ -5,14 +5,11 @@
 #include "protocol/line.h"
 
 #define FIRST 3         /* so many look at the end of the holder's time */
-#define FLOOR_MS 5000   /* and so often whatever was said */
 #define BEHIND_MS 15000 /* the others, and a second later for each place, */
 #define MOST_MS 60000   /* up to this */
-#define POLL_MIN_MS 50
-#define POLL_MAX_MS 250
+#define SPREAD_MS 4
 #define SECOND_MS                                                                                  \
     1000 /* should the first give up, nobody tells those behind it of a holder who announces nothing */
-#define SPREAD_MS 4
 
 /* The next word; p NULL: there is none. */
 static tl_bytes word(tl_bytes *text) {
@@ -33,9 +30,10 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
                               tl_grant *ret_grant) {
     tl_bytes rest = message, kind = word(&rest);
     int64_t fence;
-    if (kind.p && tl__bytes_eq(kind, TL_LITERAL("look")) && rest.n > 0) {
+    bool look = kind.p && tl__bytes_eq(kind, TL_LITERAL("look"));
+    if ((look || (kind.p && tl__bytes_eq(kind, TL_LITERAL("near")))) && rest.n > 0) {
         *ret_key = rest;
-        return TL_LINE_LOOK;
+        return look ? TL_LINE_LOOK : TL_LINE_NEAR;
     }
     if (!kind.p || !tl__bytes_eq(kind, TL_LITERAL("grant")))
         return TL_LINE_NONSENSE;
@@ -51,8 +49,8 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
 
 bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
                       tl_mono *ret_deadline) {
-    if (job->bind || job->wait_replicas > 0 || job->restart_quiet_ms > 0 || run == 0 ||
-        grant->run != run || grant->lease_ms > TL_TTL_MAX_MS || !e->server->anchor.known)
+    if (job->bind || job->wait_replicas > 0 || job->quiet_ms > 0 || run == 0 || grant->run != run ||
+        grant->lease_ms > TL_TTL_MAX_MS || !e->server->anchor.known)
         return false;
     int64_t latest = tl__anchor_server_time(&e->server->anchor, e->now, e->server->drift_ppm).hi;
     int64_t lease_us = grant->lease_ms * 1000;
@@ -67,21 +65,21 @@ bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, co
     return tl__mono_before(e->now, *ret_deadline);
 }
 
-static int64_t between(uint64_t *random, int64_t least, int64_t most) {
-    return least + (int64_t)(tl__random_next(random) % (uint64_t)(most - least + 1));
+int64_t tl__until_hint_ms(const tl_result *r, int64_t pause_ms, tl_mono now, uint64_t *random) {
+    if (r->hint.ns == INT64_MAX)
+        return pause_ms;
+    int64_t left = tl__ms_until(now, r->hint) + 1 + tl__random_between(random, 0, SPREAD_MS);
+    return left < pause_ms ? left : pause_ms;
 }
 
-int64_t tl__line_pause_ms(const tl_result *r, tl_mono now, uint64_t *random) {
+int64_t tl__line_pause_ms(const tl_result *r, bool near, tl_mono now, uint64_t *random) {
     if (r->before >= FIRST) {
-        int64_t pause = BEHIND_MS + (int64_t)r->before * 1000;
+        int64_t pause = near ? TL_LOOK_AGAIN_MS : BEHIND_MS + (int64_t)r->before * 1000;
         return pause < MOST_MS ? pause : MOST_MS;
     }
-    int64_t pause = FLOOR_MS;
+    int64_t pause = TL_LOOK_AGAIN_MS;
     if (!r->announced)
-        pause = r->before > 0 ? SECOND_MS : between(random, POLL_MIN_MS, POLL_MAX_MS);
-    if (r->hint.ns != INT64_MAX) {
-        int64_t left = tl__ms_until(now, r->hint) + 1 + between(random, 0, SPREAD_MS);
-        pause = left < pause ? left : pause;
-    }
-    return pause;
+        pause = r->before > 0 ? SECOND_MS
+                              : tl__random_between(random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
+    return tl__until_hint_ms(r, pause, now, random);
 }

@@ -6,10 +6,15 @@
 
 #include "protocol/protocol.h"
 
-/** What a message to an inbox is about. */
-typedef enum { TL_LINE_NONSENSE, TL_LINE_GRANT, TL_LINE_LOOK } tl_line_message;
+#define TL_LOOK_AGAIN_MS 5000 /**< look again at least so often, whatever was promised */
+#define TL_POLL_MIN_MS 50     /**< where nobody tells */
+#define TL_POLL_MAX_MS 250
 
-/** Read "grant TOKEN FENCE TIME_US LEASE_MS OTHERS KEY" or "look KEY"; of a grant all but `run` and `arrived`. */
+/** What a message to an inbox is about. */
+typedef enum { TL_LINE_NONSENSE, TL_LINE_GRANT, TL_LINE_LOOK, TL_LINE_NEAR } tl_line_message;
+
+/** Read "grant TOKEN FENCE TIME_US LEASE_MS OTHERS KEY", "look KEY" or "near KEY"; of a grant all but `run` and
+ *  `arrived`. */
 tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret_token,
                               tl_grant *ret_grant);
 
@@ -19,8 +24,11 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
 bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
                       tl_mono *ret_deadline);
 
+/** A pause, or less: until the holder's time is up. Waiters for one end don't all come at once. */
+int64_t tl__until_hint_ms(const tl_result *r, int64_t pause_ms, tl_mono now, uint64_t *random);
+
 /** For how long to trust in being told, by the answer to a look: the first three mind the end of the holder's time,
- *  and the first of all a holder who announces nothing. */
-int64_t tl__line_pause_ms(const tl_result *r, tl_mono now, uint64_t *random);
+ *  and the first of all a holder who announces nothing. `near`: it has become one of them since. */
+int64_t tl__line_pause_ms(const tl_result *r, bool near, tl_mono now, uint64_t *random);
 
 #endif

@@ -16,7 +16,8 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     out->sends++; /* a second would be a mistake, which tests notice */
     send->ticket = ticket;
     send->count = send->native = 0;
-    send->here = false;
+    send->here = send->confirm = false;
+    send->generation = 0;
     send->pin = NULL;
     send->by = by;
     return send;
@@ -129,8 +130,8 @@ tl_err tl__refusal(tl_bytes error) {
 }
 
 bool tl__is_of_server(tl_err code) {
-    return code == TL_EUNAVAILABLE || code == TL_EDENIED || code == TL_ESERVER ||
-           code == TL_EUNSUPPORTED;
+    return code == TL_EUNAVAILABLE || code == TL_EELSEWHERE || code == TL_EDENIED ||
+           code == TL_ESERVER || code == TL_EUNSUPPORTED;
 }
 
 /* ---- what a server lacks --------------------------------------------------------------------- */
@@ -180,6 +181,11 @@ void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who) {
                    instead ? "; " : "", instead ? who->instead : "");
 }
 
+bool tl__is_elsewhere(tl_bytes error) {
+    static const char *const codes[] = {"READONLY", "MASTERDOWN", NULL};
+    return has_code(error, codes);
+}
+
 bool tl__asks_elsewhere(tl_bytes error) {
     /* A replica, one without its master, one that has just come back, one that its replicas left. */
     static const char *const codes[] = {"READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", NULL};
@@ -194,10 +200,14 @@ uint64_t tl__random_next(uint64_t *random) {
     return *random = x;
 }
 
+int64_t tl__random_between(uint64_t *random, int64_t least, int64_t most) {
+    return least + (int64_t)(tl__random_next(random) % (uint64_t)(most - least + 1));
+}
+
 int64_t tl__backoff_ms(uint32_t failures, uint64_t *random) {
     uint32_t doublings = failures > 6 ? 6 : failures - 1;
     int64_t most = (int64_t)BACKOFF_MIN_MS << doublings;
     if (most > BACKOFF_MAX_MS)
         most = BACKOFF_MAX_MS;
-    return most / 2 + (int64_t)(tl__random_next(random) % (uint64_t)(most / 2 + 1));
+    return tl__random_between(random, most / 2, most);
 }

@@ -17,16 +17,16 @@
  *     many machines can wake for several at once.
  *   - A driver of many machines may join their sends into one request, where command.each says how,
  *     and deal out the items of the reply; refused, it sends each by itself, as it was built.
- *   - out->arm asks it to listen for `topic`. TL_ARMED tells when that is in force (armed) or could
- *     not be had (not armed); from then on each message is a TL_WOKEN. When listening is lost later
- *     it says TL_ARMED with armed false.
+ *   - out->arm asks it to listen for `topic`, and with out->disarm to stop listening before. TL_ARMED
+ *     tells when that is in force (armed) or could not be had (not armed); from then on each message
+ *     is a TL_WOKEN. When listening is lost later it says TL_ARMED with armed false.
  *   - With `watched` set it asks to be told of changes to that key as well. Where the server can,
  *     TL_WATCHED tells that the next change will be (armed); a change is a TL_WATCHED again, since
  *     what is told once must be asked for anew; and armed false says that there may have been one, and
  *     that the next may not be told.
- *   - With `token` set the topic is an inbox: a message that grants the lock to this token is a TL_GRANTED,
- *     and one that says to look a TL_WOKEN. out->run says which server is to tell it: listening elsewhere, as at
- *     an old master, it begins anew.
+ *   - With `token` set the topic is an inbox: a message that grants the lock to this token is a TL_GRANTED, one
+ *     that says to look a TL_WOKEN, and one that it is among the first by now a TL_NEAR. out->run says which
+ *     server is to tell it: listening elsewhere, as at an old master, it begins anew.
  *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
  *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
  *   - It merges out->bracket into the anchor of the server that answered.
@@ -76,10 +76,12 @@ typedef struct {
 
 /** What the driver knows of the server that a machine talks to. */
 typedef struct {
+    uint32_t
+        generation; /**< grows with each server that takes the place of another; 0: not known, or never */
     tl_anchor anchor;
     int32_t drift_ppm;
-    tl_mono up_since; /**< the latest that it can have started; ns 0 when unknown */
-    uint8_t level;    /**< what out->level has said of it since it was connected to; 0: nothing */
+    uint8_t level; /**< what out->level has said of it since it was connected to; 0: nothing. Of
+                           its halves the lower is for stamps, the upper for tokens */
     int64_t
         wall_us; /**< own wall clock less own deadline clock, for protocols that want it: at least
                           this, and at most wall_wide_us more */
@@ -108,9 +110,13 @@ typedef struct {
      *  the counter of `slot` was raised by a script not longer than TL_RAISED_MS ago (tl__conn_raised). 0: none. */
     uint8_t native;
     tl_slot_tag slot;
-    bool here;         /**< over the connection that has answered last, or not at all */
-    const tl_pin *pin; /**< NULL: none */
-    tl_mono by;        /**< no answer by then: FAILED */
+    bool here; /**< over the connection that has answered last, or not at all */
+    /** With count 0: the REPLY says that, after this was asked for, the server was still the one to ask, as whoever
+     *  names the master has confirmed. Where nobody does it is answered at once. */
+    bool confirm;
+    uint32_t generation; /**< of the server that it was built for, by the driver; 0: any */
+    const tl_pin *pin;   /**< NULL: none */
+    tl_mono by;          /**< no answer by then: FAILED */
     tl_command command[TL_COMMANDS_BOTH];
 } tl_send;
 
@@ -122,6 +128,7 @@ typedef enum {
     TL_WATCHED,
     TL_WOKEN,
     TL_GRANTED,
+    TL_NEAR,
     TL_TIMER,
     TL_CANCEL
 } tl_event_kind;
@@ -147,7 +154,8 @@ typedef struct {
         *reply; /**< REPLY: `count` of them, valid during this call only. WATCHED, to a hold:
                                 what its key holds now, or an error */
     uint8_t count;
-    uint64_t run; /**< REPLY: the run of the server that answered; 0: it isn't known */
+    uint64_t run;        /**< REPLY: the run of the server that answered; 0: it isn't known */
+    uint32_t generation; /**< REPLY: and its generation; 0: there is but one */
     bool
         stale; /**< REPLY, native: too long after the counter was raised for its number to be believed */
     bool
@@ -220,6 +228,10 @@ static inline void tl__out_clear(tl_out *out) {
 
 typedef enum { TL_ACQUIRE, TL_RENEW, TL_RELEASE } tl_op;
 
+/** A result within the library only: the server that was asked is not, or not any more, the one to ask, and has
+ *  certainly not executed it. Whoever asked builds the request anew, for the other. */
+#define TL_EELSEWHERE ((tl_err)64)
+
 /** The legacy clients beside whom a client acquires locks: what its options say of them, and what
  *  else of the options bears on that. */
 typedef struct {
@@ -262,7 +274,7 @@ typedef struct {
     tl_token token;
     int64_t ttl_ms;
     int64_t attempt_ms;
-    int64_t restart_quiet_ms;
+    int64_t quiet_ms; /**< TAKE: so long after a restart or a failover nothing is given; 0: off */
     int32_t wait_replicas, wait_replicas_ms;
     tl_bytes
         inbox; /**< TAKE: by which it is told when its turn in line has come; n 0: it stands in none */
@@ -277,6 +289,8 @@ typedef struct {
     tl_rules rules;
     tl_proof proof;   /**< KEEP and DROP: of the hold */
     tl_mono believed; /**< KEEP and DROP: the deadline so far */
+    bool
+        confirms; /**< KEEP: it counts only when the server is confirmed to be the one to ask, afterwards */
     bool again; /**< TAKE: not the first with this token, so that an earlier one may have worked */
 } tl_job;
 
@@ -378,8 +392,10 @@ typedef struct tl_protocol {
                     tl_rules *ret, int64_t *ttl_ms, tl_error *err);
     /** Why a hold that was acquired without scripts is not extended, in words; NULL: all are. */
     const char *(*never_renewed)(const tl_rules *rules);
-    /** NULL: those who wait don't stand in line; or: may they at this server, as far as is known? */
-    bool (*lines)(const tl_server *server);
+    /** NULL: those who wait don't stand in line; or: may they now, at this server, for all we know? */
+    bool (*lines)(const tl_server *server, const tl_rules *rules, tl_mono now);
+    /** Those in line are called when it is their turn, and acquire the lock: nobody may do it for them. */
+    bool called;
     bool reads_wall; /**< it wants tl_server.wall_us */
     /** How a holder, or who waits for one, is told at once when K changes; NULL: it isn't. */
     const struct tl_watching *watching;
@@ -418,6 +434,11 @@ tl_err tl__refusal(tl_bytes error);
 /** Is this the server's fault, so that a message should name it? */
 bool tl__is_of_server(tl_err code);
 
+/** May the same request have another answer next time? */
+static inline bool tl__may_pass(tl_err code) {
+    return code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN || code == TL_EELSEWHERE;
+}
+
 /** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL:
  *  not said), from which version on it is there, and what works without. */
 void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
@@ -433,6 +454,9 @@ bool tl__is_unknown_command(tl_bytes error);
  *  by its name should look the name up again. */
 bool tl__asks_elsewhere(tl_bytes error);
 
+/** Does it say that this one isn't, and so that certainly nothing of the request was executed? */
+bool tl__is_elsewhere(tl_bytes error);
+
 /** Was an error reply raised within a script, so that some of its writes may have been made? */
 bool tl__from_script(tl_bytes error);
 
@@ -447,5 +471,8 @@ int64_t tl__backoff_ms(uint32_t failures, uint64_t *random);
 
 /** The next of a sequence of random numbers (xorshift); *random must not be 0. */
 uint64_t tl__random_next(uint64_t *random);
+
+/** One of least..most. */
+int64_t tl__random_between(uint64_t *random, int64_t least, int64_t most);
 
 #endif

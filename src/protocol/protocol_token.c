@@ -10,8 +10,8 @@
 #define BEHIND_US 1000000             /* a number is no further behind the server's clock */
 #define AHEAD_US INT64_C(86400000000) /* nor ahead of it */
 
-/* Learned of a server: it refuses the native form; it can't have a line. */
-enum { LEVEL_SCRIPTS = 1, LEVEL_NO_LINE = 2 };
+/* Learned of a server: it refuses the native form; it can't have a line. (See tl_server.) */
+enum { LEVEL_SCRIPTS = 0x10, LEVEL_NO_LINE = 0x20 };
 
 /* The replies of the native form, and the items of the last of them. */
 enum { MULTI, SET, INCR, HMGET, EXEC };
@@ -68,9 +68,9 @@ static tl_sidecar_write usual(const tl_job *job) {
 }
 
 /* A first take alone may be native: a token that was asked for before may be held already. What it says is
- * judged by the server's clock. */
+ * judged by the server's clock. Whether the server has forgotten what it gave last, a script alone can ask. */
 static bool may_be_native(const tl_job *job, const tl_event *e) {
-    return !job->bind && !job->again && e->server->anchor.known &&
+    return !job->bind && !job->again && job->quiet_ms == 0 && e->server->anchor.known &&
            !(e->server->level & LEVEL_SCRIPTS);
 }
 
@@ -207,7 +207,7 @@ static tl_status join_answered(tl_try *a, const tl_job *job, const tl_event *e, 
     if (answer.status == 1)
         return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
     return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
-                              : tl__sidecar_refused(a, answer.status, out);
+                              : tl__sidecar_refused(a, &answer, e, out);
 }
 
 static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -225,10 +225,12 @@ static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *
     if (answer.status == 1)
         return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
     return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
-                              : tl__sidecar_refused(a, answer.status, out);
+                              : tl__sidecar_refused(a, &answer, e, out);
 }
 
-static bool lines(const tl_server *server) {
+static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
+    (void)rules;
+    (void)now;
     return !(server->level & LEVEL_NO_LINE);
 }
 
@@ -255,7 +257,8 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (e->native)
         return native_refused(a, job, e, out);
-    if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED) {
+    if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED &&
+        !tl__try_may_not_ask(job, e->reply->text)) {
         out->level = e->server->level | LEVEL_NO_LINE;
         return ask_script(a, job, e, out);
     }

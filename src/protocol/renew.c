@@ -83,10 +83,12 @@ static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
         r->rest.next = e->now;
 }
 
+/* One that wasn't for the server which was asked is no risk yet: it is asked for anew, at once. */
 static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
-    if (!r->rest.at_risk)
+    bool elsewhere = r->attempt.result.code == TL_EELSEWHERE && r->rest.failures == 0;
+    if (!r->rest.at_risk && !elsewhere)
         (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
-    r->rest.at_risk = true;
+    r->rest.at_risk = r->rest.at_risk || !elsewhere;
     r->rest.failures++;
     int64_t pause = tl__mul_sat(tl__backoff_ms(r->rest.failures, &r->rest.random), TL_NS_PER_MS);
     int64_t most = part(r, e->now, 2 * PARTS);

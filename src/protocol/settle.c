@@ -77,7 +77,7 @@ static bool is_final(const tl_settle *s, const tl_event *e) {
     const tl_result *r = &s->attempt.result;
     if (r->code == TL_OK)
         return s->op == TL_RELEASE || tl__mono_before(e->now, r->deadline);
-    return r->last || (r->code != TL_EUNAVAILABLE && r->code != TL_EUNCERTAIN);
+    return r->last || !tl__may_pass(r->code);
 }
 
 static tl_status finish(tl_settle *s) {

@@ -28,6 +28,14 @@ static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_ou
     return c;
 }
 
+/* Its lifetime, as an entry of the line has it: with a mark that says that it is only called. */
+static tl_bytes lined_px(const tl_job *job, int64_t ttl_ms, tl_out *out) {
+    tl_bytes mark = job->protocol->called ? TL_LITERAL("?") : TL_LITERAL("");
+    tl_bytes px = tl__out_int(out, ttl_ms);
+    px.n += tl__out_copy(out, mark, (tl_bytes){0}).n; /* what is copied stands behind it */
+    return px;
+}
+
 /* Until when S binds: a time, or from when the script runs. */
 static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_out *out) {
     tl__try_add(c, w->until_us > 0 ? tl__out_at(out, w->until_us) : px);
@@ -51,7 +59,8 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
     tl__try_add(c, tl__out_int(out, now.lo));
     tl__try_add(c, tl__out_int(out, now.hi));
     tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
-    bool odd = w->until_us > 0 || w->expect.n > 0;
+    bool quiet = a->op == TL_ACQUIRE && job->quiet_ms > 0; /* a keep's holder believes already */
+    bool odd = w->until_us > 0 || w->expect.n > 0 || quiet;
     if (job->fences > 1 || odd)
         tl__try_add(c, tl__out_int(out, job->fences > 1 ? job->fences : 1));
     if (odd) {
@@ -59,6 +68,8 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
         tl__try_add(c, w->expect);
         add_until(c, w, px, out);
     }
+    if (quiet)
+        tl__try_add(c, tl__out_int(out, job->quiet_ms));
     tl__try_add_wait(send, job, out);
 }
 
@@ -68,12 +79,14 @@ void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_o
     int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
     tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    tl__try_add(c, lined_px(job, job->ttl_ms, out));
     tl__try_add(c, tl__out_int(out, not_after));
     tl__try_add(c, job->owner);
     tl__try_add(c, tl__out_int(out, job->fences));
     tl__try_add(c, job->inbox);
     tl__try_add(c, job->place > 0 ? tl__out_int(out, job->place) : TL_LITERAL(""));
+    if (job->quiet_ms > 0)
+        tl__try_add(c, tl__out_int(out, job->quiet_ms));
     tl__try_add_wait(send, job, out);
 }
 
@@ -81,11 +94,11 @@ void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_o
 static tl_bytes entry_of(const tl_job *job, tl_out *out) {
     int64_t ttl_ms = job->proof.stood_ms > 0 ? job->proof.stood_ms : job->ttl_ms;
     const tl_bytes space = TL_LITERAL(" "),
-                   parts[] = {tl__token_bytes(&job->token), tl__out_int(out, ttl_ms),
+                   parts[] = {tl__token_bytes(&job->token), lined_px(job, ttl_ms, out),
                               tl__out_int(out, job->fences), job->inbox, job->owner};
     tl_bytes entry = tl__out_copy(out, parts[0], (tl_bytes){0});
     for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
-        entry.n += tl__out_copy(out, space, parts[i]).n; /* what is copied stands behind it */
+        entry.n += tl__out_copy(out, space, parts[i]).n;
     return entry;
 }
 
@@ -180,7 +193,7 @@ bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_an
     int64_t first, before, waiting, known;
     tl_result *r = &a->result;
     *ret = (tl_sidecar_answer){0};
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &ret->status) || ret->status < -3)
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &ret->status) || ret->status < -5)
         return false;
     if (ret->status == -3)
         return true;
@@ -216,13 +229,16 @@ bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret)
     return true;
 }
 
-tl_status tl__sidecar_refused(tl_try *a, int64_t status, tl_out *out) {
+tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const tl_event *e,
+                              tl_out *out) {
     static const char spent[] = "this token has been released already";
-    if (status == -1)
-        return tl__try_too_late(a, out);
-    if (status == -2)
-        return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL(spent), out);
-    return tl__try_malformed(a, out);
+    switch (answer->status) {
+    case -1: return tl__try_too_late(a, out);
+    case -2: return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL(spent), out);
+    case -4: return tl__try_quiet(a, e, answer->left_ms, out);
+    case -5: return tl__try_never_quiet(a, true, out); /* K may be its own */
+    default: return tl__try_malformed(a, out);
+    }
 }
 
 tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out) {

@@ -44,12 +44,13 @@ void tl__sidecar_raised(const tl_job *job, tl_out *out);
 /** Read an answer, and tell the driver its time. false: it is malformed. */
 bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
                           tl_sidecar_answer *ret);
-/** Of a join: status -3: this server can't have a line. */
+/** Of a join; status -3: this server can't have a line. */
 bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
 bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
 
 /** What a take's status below 0 means, and any that is unknown; ends the attempt. */
-tl_status tl__sidecar_refused(tl_try *a, int64_t status, tl_out *out);
+tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const tl_event *e,
+                              tl_out *out);
 /** The answer of a drop; ends the attempt. */
 tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out);
 

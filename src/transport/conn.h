@@ -20,6 +20,11 @@
  * that closes must be sent from within the callback that answers the one that opens, goes on that
  * connection only, and is refused (TL_EUNAVAILABLE) at any other time. What isn't closed is undone, unheard.
  *
+ * Where limits.site says where to, a connection leads there, as soon as that is known, to a server that says itself
+ * that it is a master; it ends as soon as the site leads elsewhere. A request of another generation than
+ * its connection's is never sent: TL_EELSEWHERE, from tl__conn_send or as its answer. One with count 0 is answered only
+ * while the master was named lately, and with `confirm` when it has been named anew, out of turn.
+ *
  * A request with a native form goes in that where the counter of its slot was raised lately over this very
  * connection; nothing of it is sent over another then.
  *
@@ -31,6 +36,7 @@
 
 #include "protocol/protocol.h"
 #include "transport/endpoint.h"
+#include "transport/site.h"
 
 typedef struct tl_conn tl_conn;
 
@@ -43,8 +49,9 @@ typedef struct {
     tl_mono received;      /**< ok: the clock just after the last byte was read */
     const tl_reply *reply; /**< ok: `count` of them, valid during the callback */
     uint8_t count;
-    uint64_t run; /**< as of tl__conn_run */
-    bool stale;   /**< ok, native: the counter was raised longer ago than TL_RAISED_MS by now */
+    uint64_t run;        /**< as of tl__conn_run */
+    uint32_t generation; /**< of the site; 0: it has none */
+    bool stale; /**< ok, native: the counter was raised longer ago than TL_RAISED_MS by now */
     bool maybe_sent;
     bool native; /**< it went in its native form, */
     int64_t id;  /**< not ok: over the connection of this number, to that run */
@@ -58,19 +65,22 @@ typedef struct {
     /** A request has been answered. It may send further requests, but not free the connection. */
     void (*answer)(void *ctx, const tl_answer *answer);
     /** A handshake is complete, before any request is sent: the bracket of its TIME, if the server
-     *  knows TIME, and how long the server is up, if limits.ask_uptime (us; else -1). */
-    void (*up)(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now);
+     *  knows TIME. */
+    void (*up)(void *ctx, const tl_interval *bracket, tl_mono now);
     /** The connection was lost or closed, or could not be had; before its requests are answered.
      *  Not called by tl__conn_free. It may send or say. May be NULL. */
     void (*down)(void *ctx, tl_bytes words);
     /** Something that answers no request, in subscriber mode. May be NULL. */
     void (*push)(void *ctx, const tl_reply *reply);
     void *ctx;
+    /** A connection that was up is about to be closed; until then its descriptor has been the same. May be NULL. */
+    void (*closing)(void *ctx);
 } tl_conn_calls;
 
 typedef struct {
+    tl_site *
+        site; /**< where it leads, and for how long, instead of the endpoint; NULL: it stays there */
     int64_t connect_ms; /**< resolve, connect, TLS and login together */
-    bool ask_uptime;    /**< a server that doesn't tell is refused: TL_EDENIED */
     bool ask_run;       /**< tl__conn_run; a server that doesn't tell is fine */
     bool ask_id;        /**< tl__conn_id */
     bool no_time;       /**< don't ask for the TIME: the server's clock stays unknown */
@@ -82,7 +92,8 @@ typedef struct {
         line_most; /**< subscriber: replies are of one line, of which so many bytes are kept; 0: all */
 } tl_conn_limits;
 
-/** Neither connects nor blocks. The endpoint outlives it. NULL: out of memory. */
+/** Neither connects nor blocks. The endpoint, which with a site only gives it a name until the first server is known,
+ *  outlives it, and so does the site. NULL: out of memory. */
 tl_conn *tl__conn_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
                       const tl_conn_calls *calls);
 
@@ -94,8 +105,14 @@ void tl__conn_free(tl_conn *conn);
  *  (20 ms doubling to 1 s, at random) wait for it as for the connect itself, up to their limit.
  *  A request with count 0 writes nothing: it is answered ok, with count 0, in its turn once the
  *  connection is up (so a machine reaches a server before it says anything; see protocol.h).
- *  TL_ENOMEM when it can't be queued: then no answer comes. */
+ *  TL_ENOMEM when it can't be queued, TL_EELSEWHERE or TL_EUNAVAILABLE (`here`, pins, `confirm`) when there is no such
+ *  connection: then no answer comes. */
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now);
+
+/** Queue requests only, even when idle, until the next of the other, which writes all of them at once, without
+ *  reading anything. A drive writes them, too. */
+void tl__conn_hold(tl_conn *conn);
+void tl__conn_write(tl_conn *conn, tl_mono now);
 
 /** Nobody wants the answers to the requests of this cookie any more. One of which nothing was written isn't. */
 void tl__conn_forget(tl_conn *conn, const void *cookie);
@@ -128,6 +145,9 @@ int64_t tl__conn_id(const tl_conn *conn);
 
 /** Which run of which server is at the other end, where limits.ask_run; 0: unknown. */
 uint64_t tl__conn_run(const tl_conn *conn);
+
+/** Of the site, whom the connection leads to; 0: it has none, or has never led anywhere. */
+uint32_t tl__conn_generation(const tl_conn *conn);
 
 /** How many bytes were read, on all of its connections. */
 uint64_t tl__conn_bytes(const tl_conn *conn);

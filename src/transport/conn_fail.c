@@ -15,6 +15,7 @@ static tl_answer failure(const tl_conn *c, const tl_slot *s, tl_err why, int sys
                        .sent = s->sent,
                        .count = s->count,
                        .run = c->run,
+                       .generation = tl__conn_generation(c),
                        .native = s->native,
                        .id = c->id,
                        .maybe_sent = !tl__slot_unsent(s) || s->effect,
@@ -23,9 +24,16 @@ static tl_answer failure(const tl_conn *c, const tl_slot *s, tl_err why, int sys
                        .words = tl__bytes_of(words)};
 }
 
+void tl__conn_refuse(tl_conn *conn, tl_slot *slot, tl_err why, const char *words) {
+    tl__conn_answer(conn, slot, failure(conn, slot, why, 0, words));
+}
+
 /* ---- the end of a connection ------------------------------------------------------------------- */
 
 static void close_stream(tl_conn *c) {
+    if (c->calls.closing && c->state == TL_CONN_UP)
+        c->calls.closing(c->calls.ctx);
+    tl__conn_closed(c);
     tl__stream_close(&c->stream);
     tl__conn_end_login(c);
     c->state = TL_CONN_DOWN;
@@ -67,6 +75,7 @@ static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char 
         list = requeue(c, list);
     if (c->calls.down && !c->freeing)
         c->calls.down(c->calls.ctx, tl__bytes_of(copy));
+    tl__conn_lose_confirming(c, why, copy);
     while (list) {
         tl_slot *s = list;
         list = s->next;
@@ -126,6 +135,8 @@ static void describe(const tl_conn *c, const tl_slot *s, char *words, size_t siz
     int64_t limit_ms = limit_ms_of(s);
     if (c->state == TL_CONN_DOWN)
         (void)snprintf(words, size, "%s", c->words);
+    else if (s->count == 0 && c->state == TL_CONN_UP && c->limits.site)
+        tl__site_words(c->limits.site, words, size);
     else if (c->state == TL_CONN_OPENING)
         tl__stream_describe(&c->stream, limit_ms, words, size);
     else

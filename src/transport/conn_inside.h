@@ -1,6 +1,6 @@
 /*
- * The inside of a connection, for its two files: conn_redis, how requests are answered, and
- * conn_fail, how they fail.
+ * The inside of a connection, for its files: conn_redis, how requests are answered, conn_fail, how they
+ * fail, and conn_site, where it leads if that may change.
  */
 #ifndef TL_CONN_INSIDE_H
 #define TL_CONN_INSIDE_H
@@ -12,7 +12,8 @@
 #include "transport/slot.h"
 #include "transport/stream.h"
 
-#define TL_RAISED_MAX 128
+#define TL_RAISED_SETS 128 /* by the slot, */
+#define TL_RAISED_WAYS 4   /* and of each the latest so many */
 
 /** When a slot's counter was raised last. */
 typedef struct {
@@ -30,6 +31,7 @@ struct tl_conn {
     bool stale;   /* has been idle: look whether the server has closed before writing */
     bool served;  /* this connection has answered something */
     bool leaving; /* the server isn't the one to ask any more: close after what was sent */
+    bool held;    /* requests are queued only */
     bool freeing;
     const tl_pin
         *pinned; /* it was opened, and the answer is being given that may close it; NULL: not */
@@ -37,18 +39,21 @@ struct tl_conn {
     tl_resp *resp;
     tl_login *login; /* while logging in */
     tl_mono login_by;
-    uint64_t bytes;                  /* read so far */
-    size_t line_n;                   /* limits.line_most: bytes of the present line so far */
-    uint64_t run;                    /* of the server, if it was asked for */
-    int64_t id;                      /* of the present connection, if it was asked for */
-    tl_raised raised[TL_RAISED_MAX]; /* over the present connection; by the slot's first letters */
+    uint64_t bytes; /* read so far */
+    size_t line_n;  /* limits.line_most: bytes of the present line so far */
+    uint64_t run;   /* of the server, if it was asked for */
+    int64_t id;     /* of the present connection, if it was asked for */
+    tl_raised raised[TL_RAISED_SETS][TL_RAISED_WAYS]; /* over the present connection */
     tl_slots slots;
-    tl_mono now;        /* of the present drive: all limits go by it */
-    tl_mono soonest;    /* no limit of a request passes before */
-    tl_mono heard;      /* when something was read last */
-    tl_mono retry_at;   /* connect not before */
-    tl_backoff backoff; /* attempts to connect that did not serve */
-    tl_err why;         /* with sys_errno and words: of the last failure */
+    tl_spot *spot;       /* limits.site: whom it led to last */
+    tl_opened opened;    /* while it is up */
+    tl_slot *confirming; /* requests that wait until the server is named anew */
+    tl_mono now;         /* of the present drive: all limits go by it */
+    tl_mono soonest;     /* no limit of a request passes before */
+    tl_mono heard;       /* when something was read last */
+    tl_mono retry_at;    /* connect not before */
+    tl_backoff backoff;  /* attempts to connect that did not serve */
+    tl_err why;          /* with sys_errno and words: of the last failure */
     int sys_errno;
     char words[TL_STREAM_WORDS];
     tl_reply reply[TL_COMMANDS_MAX]; /* of the oldest request */
@@ -67,6 +72,42 @@ void tl__conn_end_login(tl_conn *conn);
 /** The connection is over, or was not to be had: fail its requests. After one that had served, the
  *  next begins at once, and `wait`: requests of which nothing was sent wait for it. */
 void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait);
+
+/* conn_site: */
+
+/** Before connecting: whom to. false: nobody knows, and it is to look again. */
+bool tl__conn_lead(tl_conn *conn);
+/** It is up, or not any more. */
+void tl__conn_opened(tl_conn *conn);
+void tl__conn_closed(tl_conn *conn);
+/** Is this the generation that the site leads to? */
+static inline bool tl__conn_is_current(const tl_conn *conn) {
+    return !conn->limits.site ||
+           (conn->spot && tl__site_is(conn->limits.site, conn->spot->generation));
+}
+/** Was this built for another server than the connection leads to? One that isn't up finds out when it is. */
+static inline bool tl__conn_is_foreign(const tl_conn *conn, uint32_t generation) {
+    return generation != 0 && conn->state == TL_CONN_UP && conn->limits.site &&
+           conn->spot->generation != generation;
+}
+/** Another server is the one to ask now. */
+void tl__conn_lose_master(tl_conn *conn);
+/** The server was named so lately that a lock may be asked for. */
+static inline bool tl__conn_is_named(const tl_conn *conn, tl_mono now) {
+    return !conn->limits.site || conn->limits.subscriber ||
+           tl__site_is_fresh(conn->limits.site, now);
+}
+/** Requests that were built for another server are answered so. */
+void tl__conn_refuse_foreign(tl_conn *conn);
+/** Queue one that asks for a confirmation; answer those that have it or can't have it any more; when to look again. */
+void tl__conn_confirm(tl_conn *conn, tl_slot *slot);
+void tl__conn_drive_confirming(tl_conn *conn);
+tl_mono tl__conn_confirming_until(const tl_conn *conn);
+/** All of them fail. */
+void tl__conn_lose_confirming(tl_conn *conn, tl_err why, const char *words);
+
+/** Fail a request that is in no queue any more, of which nothing was sent. */
+void tl__conn_refuse(tl_conn *conn, tl_slot *slot, tl_err why, const char *words);
 
 /** The stream has failed. */
 void tl__conn_lose_stream(tl_conn *conn);

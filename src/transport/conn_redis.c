@@ -54,6 +54,7 @@ void tl__conn_free(tl_conn *conn) {
     conn->freeing = true;
     tl__conn_lose_at_place(conn, TL_EUNAVAILABLE, "the connection is closed");
     tl__stream_free(&conn->stream);
+    tl__spot_give(conn->spot);
     tl__resp_free(conn->resp);
     tl__slots_clear(&conn->slots);
     free(conn);
@@ -87,6 +88,7 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
                        .reply = c->reply,
                        .count = s->count,
                        .run = c->run,
+                       .generation = tl__conn_generation(c),
                        .maybe_sent = true,
                        .native = s->native,
                        .stale = s->native && !lately(s->raised, received),
@@ -95,11 +97,13 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* What was not begun when the connection is to be left is for the next one; and what is
+/* What was not begun when the connection is to be left is for the next one, as is what was queued
+ * when the generation was over; and what is
  * pinned has the connection to itself. */
 static bool has_to_write(const tl_conn *c) {
     bool pinned = c->pinned || c->slots.pin;
-    return c->slots.unsent && !pinned && !(c->leaving && tl__slot_unsent(c->slots.unsent));
+    return c->slots.unsent && !pinned && tl__conn_is_current(c) &&
+           !(c->leaving && tl__slot_unsent(c->slots.unsent));
 }
 
 /* As far as the stream takes it. false: it broke. */
@@ -222,7 +226,8 @@ static bool complete(tl_conn *c, tl_mono received) {
 
 /* Is the oldest request one that only wants to know that the server has been reached? */
 static bool has_reached(const tl_conn *c) {
-    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0;
+    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0 &&
+           tl__conn_is_named(c, c->now);
 }
 
 static void answer_reached(tl_conn *c) {
@@ -237,15 +242,16 @@ static void answer_reached(tl_conn *c) {
 /* The login is complete. */
 static void come_up(tl_conn *c, tl_mono received) {
     tl_login *l = c->login;
-    int64_t uptime_us = l->uptime_us;
     tl_interval bracket = l->bracket;
     bool known = l->has_bracket;
     c->id = l->id;
     c->run = l->run;
     tl__conn_end_login(c);
     c->state = TL_CONN_UP;
+    tl__conn_opened(c);
     if (c->calls.up)
-        c->calls.up(c->calls.ctx, known ? &bracket : NULL, uptime_us, received);
+        c->calls.up(c->calls.ctx, known ? &bracket : NULL, received);
+    tl__conn_refuse_foreign(c);
 }
 
 static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
@@ -348,45 +354,84 @@ static bool is_stale(const tl_conn *c, tl_mono now) {
 static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
     bool idle = tl__conn_idle(c);
     tl__conn_enqueue(c, s);
-    if (!idle || c->limits.patience_ms > 0)
+    if (!idle || c->held || c->limits.patience_ms > 0)
         return;
     c->stale = is_stale(c, now);
     c->broken = !c->stale && !write_slots(c);
 }
 
-static tl_raised *raised_at(tl_conn *c, tl_slot_tag slot) {
+void tl__conn_hold(tl_conn *conn) {
+    conn->held = true;
+}
+
+void tl__conn_write(tl_conn *conn, tl_mono now) {
+    conn->held = false;
+    if (!tl__conn_up(conn) || !has_to_write(conn))
+        return;
+    conn->stale = conn->stale || is_stale(conn, now);
+    conn->broken = !conn->stale && !write_slots(conn);
+}
+
+static tl_raised *raised_set(tl_conn *c, tl_slot_tag slot) {
     unsigned char a = (unsigned char)slot.text[0], b = (unsigned char)slot.text[1],
                   d = (unsigned char)slot.text[2];
-    return &c->raised[(a * 31U + b * 7U + d) % TL_RAISED_MAX];
+    return c->raised[(a * 31U + b * 7U + d) % TL_RAISED_SETS];
 }
 
+/* NULL: it isn't known to have been. */
+static const tl_raised *raised_at(tl_conn *c, tl_slot_tag slot) {
+    const tl_raised *set = raised_set(c, slot);
+    for (int i = 0; i < TL_RAISED_WAYS; i++)
+        if (memcmp(set[i].slot.text, slot.text, sizeof slot.text) == 0)
+            return &set[i];
+    return NULL;
+}
+
+/* In place of what was known of this slot, or of the one that was raised longest ago. */
 void tl__conn_raised(tl_conn *conn, tl_slot_tag slot, tl_mono sent) {
-    *raised_at(conn, slot) = (tl_raised){slot, sent};
+    tl_raised *set = raised_set(conn, slot), *to = set;
+    for (int i = 0; i < TL_RAISED_WAYS; i++) {
+        if (memcmp(set[i].slot.text, slot.text, sizeof slot.text) == 0) {
+            to = &set[i];
+            break;
+        }
+        if (tl__mono_before(set[i].at, to->at))
+            to = &set[i];
+    }
+    *to = (tl_raised){slot, sent};
 }
 
-static bool goes_native(tl_conn *c, const tl_send *send, tl_mono now) {
-    if (send->native == 0 || !tl__conn_up(c))
-        return false;
-    const tl_raised *r = raised_at(c, send->slot);
-    return memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 && lately(r->at, now);
+static const tl_raised *goes_native(tl_conn *c, const tl_send *send, tl_mono now) {
+    const tl_raised *r = send->native > 0 && tl__conn_up(c) ? raised_at(c, send->slot) : NULL;
+    return r && lately(r->at, now) ? r : NULL;
 }
 
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now) {
     bool closes = send->pin && send->pin->closes;
-    if (conn->freeing || (closes && !conn->pinned) || (send->here && !tl__conn_up(conn)))
+    bool confirms = send->confirm && conn->limits.site;
+    bool here = send->here || confirms;
+    if (conn->freeing || (closes && !conn->pinned) || (here && !tl__conn_up(conn)))
         return TL_EUNAVAILABLE;
-    bool native = goes_native(conn, send, now);
+    if (tl__conn_is_foreign(conn, send->generation) && tl__conn_is_current(conn))
+        return TL_EELSEWHERE;
+    const tl_raised *raised = goes_native(conn, send, now);
+    bool native = raised != NULL;
     tl_slot *s = make_slot(conn, send->command + (native ? send->count : 0),
                            native ? send->native : send->count, now);
     if (!s)
         return TL_ENOMEM;
     s->native = native;
-    s->raised = native ? raised_at(conn, send->slot)->at : now;
+    s->raised = native ? raised->at : now;
     s->here = native || send->here;
     s->cookie = cookie;
     s->ticket = send->ticket;
     s->by = send->by;
     s->pin = send->pin;
+    s->generation = send->generation;
+    if (confirms) {
+        tl__conn_confirm(conn, s);
+        return TL_OK;
+    }
     if (!closes) {
         submit(conn, s, now);
         return TL_OK;
@@ -421,7 +466,8 @@ tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
 }
 
 bool tl__conn_up(const tl_conn *conn) {
-    return conn->state == TL_CONN_UP && !conn->broken && !conn->leaving;
+    return conn->state == TL_CONN_UP && !conn->broken && !conn->leaving &&
+           tl__conn_is_current(conn);
 }
 
 bool tl__conn_is_native(const tl_conn *conn) {
@@ -445,25 +491,28 @@ bool tl__conn_idle(const tl_conn *conn) {
 }
 
 bool tl__conn_lively(const tl_conn *conn, tl_mono now) {
-    return tl__conn_up(conn) && !is_stale(conn, now);
+    return tl__conn_up(conn) && !is_stale(conn, now) && tl__conn_is_named(conn, now);
 }
 
 bool tl__conn_fresh(const tl_conn *conn, tl_mono now) {
-    return tl__conn_idle(conn) && !conn->more && !is_stale(conn, now);
+    return tl__conn_idle(conn) && !conn->more && !is_stale(conn, now) &&
+           tl__conn_is_named(conn, now);
 }
 
 /* ---- driving ----------------------------------------------------------------------------------- */
 
 static void begin(tl_conn *c, tl_mono now) {
+    if (!tl__conn_lead(c))
+        return;
     c->login = malloc(sizeof *c->login);
     if (!c->login || !tl__resp_reset(c->resp)) {
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
         return;
     }
     const tl_login_asks asks = {.time = !c->limits.no_time,
-                                .uptime = c->limits.ask_uptime,
                                 .run = c->limits.ask_run,
-                                .id = c->limits.ask_id};
+                                .id = c->limits.ask_id,
+                                .role = c->limits.site != NULL};
     tl__login_begin(c->login, c->endpoint, asks);
     c->login_by = tl__mono_add_ms(now, c->limits.connect_ms);
     c->line_n = 0;
@@ -490,6 +539,8 @@ static void drive_login(tl_conn *c, tl_mono now) {
 
 void tl__conn_drive(tl_conn *conn, tl_mono now) {
     conn->now = now;
+    if (conn->state != TL_CONN_DOWN && !tl__conn_is_current(conn))
+        tl__conn_lose_master(conn);
     if (conn->state == TL_CONN_DOWN && conn->slots.head && !tl__mono_before(now, conn->retry_at))
         begin(conn, now);
     if (conn->state == TL_CONN_OPENING)
@@ -504,6 +555,7 @@ void tl__conn_drive(tl_conn *conn, tl_mono now) {
         tl__conn_leave(conn);
     if (!conn->stale)
         answer_reached(conn);
+    tl__conn_drive_confirming(conn);
     tl__conn_expire(conn, now);
 }
 
@@ -519,10 +571,8 @@ short tl__conn_events(const tl_conn *conn) {
     return tl__stream_events(&conn->stream, writing);
 }
 
-tl_mono tl__conn_until(const tl_conn *conn) {
-    const tl_mono at_once = {0};
-    if (conn->broken || conn->more || conn->stale || has_reached(conn))
-        return at_once;
+/* Without what waits to be named. */
+static tl_mono until(const tl_conn *conn) {
     switch (conn->state) {
     case TL_CONN_DOWN:
         return conn->slots.head ? tl__mono_min(conn->retry_at, conn->soonest) : TL_NEVER;
@@ -530,4 +580,11 @@ tl_mono tl__conn_until(const tl_conn *conn) {
     case TL_CONN_LOGIN: return tl__mono_min(conn->login_by, conn->soonest);
     default: return conn->soonest;
     }
+}
+
+tl_mono tl__conn_until(const tl_conn *conn) {
+    const tl_mono at_once = {0};
+    if (conn->broken || conn->more || conn->stale || has_reached(conn))
+        return at_once;
+    return tl__mono_min(until(conn), tl__conn_confirming_until(conn));
 }

@@ -14,10 +14,13 @@
 
 #define URL_MAX 4096
 #define PORT_DEFAULT 6379
+#define PORT_SENTINEL 26379
 
 /* What is being done; `problem` is set by whoever finds one. */
 typedef struct {
     tl_endpoint *to;
+    tl_seeds *seeds; /* NULL: of one server */
+    uint16_t port;   /* of a host without one */
     const char *problem;
 } parse;
 
@@ -104,7 +107,7 @@ static bool take_login(parse *p, tl_bytes *authority) {
 }
 
 static bool parse_port(parse *p, tl_bytes text) {
-    int64_t port = PORT_DEFAULT;
+    int64_t port = p->port;
     if (text.n > 0 && (!number(after(text, 1), 65535, &port) || port == 0))
         return bad(p, "the port must be a number from 1 to 65535 (in a password, write '/' as %2F, "
                       "'?' as %3F and '#' as %23)");
@@ -238,6 +241,67 @@ static bool parse_local(parse *p, tl_bytes text) {
     return true;
 }
 
+/* ---- who are to be asked for the master --------------------------------------------------------- */
+
+/* host[:port],host[:port],... */
+static bool parse_seeds(parse *p, tl_bytes text) {
+    tl_seeds *s = p->seeds;
+    tl_bytes rest = text;
+    do {
+        tl_bytes one = cut(rest, ",", &rest);
+        if (s->count == TL_SEEDS_MAX)
+            return bad(p, "more than 16 Sentinels are named");
+        if (!parse_host(p, one))
+            return false;
+        memcpy(s->seed[s->count].host, p->to->host, sizeof p->to->host);
+        s->seed[s->count++].port = p->to->port;
+        if (rest.n > 0)
+            rest = after(rest, 1);
+        else
+            break;
+    } while (true);
+    p->to->host[0] = '\0';
+    p->to->port = 0;
+    return true;
+}
+
+static bool parse_master(parse *p, tl_bytes text) {
+    static const char missing[] =
+        "the name of the master is missing: redis+sentinel://HOST,HOST,HOST/NAME";
+    tl_bytes db = {0}, name = text.n > 0 ? cut(after(text, 1), "/", &db) : text;
+    if (name.n == 0)
+        return bad(p, missing);
+    if (!decode(p, p->seeds->master, TL_MASTER_SIZE, name,
+                "the name of the master is longer than 63 bytes"))
+        return false;
+    for (const char *c = p->seeds->master; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            return bad(p, "the name of the master has spaces, control or non-ASCII characters");
+    return db.n <= 1 || parse_db(p, after(db, 1));
+}
+
+static bool parse_sentinel(parse *p, tl_bytes text) {
+    static const char one[] =
+        "redis+sentinel: names no server, and one is to be asked here: give it the URL of one, as redis://HOST";
+    tl_bytes rest, query;
+    tl_bytes authority = cut(text, "/?#", &rest);
+    if (!p->seeds)
+        return bad(p, one);
+    p->port = PORT_SENTINEL;
+    if (!take_login(p, &authority) || !parse_seeds(p, authority))
+        return false;
+    tl_bytes path = cut(rest, "?#", &query);
+    return parse_master(p, path) && parse_query(p, query);
+}
+
+static bool with_tls(parse *p) {
+    p->to->tls = true;
+    return tl__tls_built() ||
+           bad(p,
+               "rediss: (TLS) is not in this build, which was made without OpenSSL; use redis:, or "
+               "build again where libssl-dev is installed");
+}
+
 static bool parse_scheme(parse *p, tl_bytes url) {
     if (starts(url, "unix:"))
         return parse_unix(p, after(url, 5));
@@ -245,14 +309,14 @@ static bool parse_scheme(parse *p, tl_bytes url) {
         return parse_local(p, after(url, 6));
     if (starts(url, "redis://"))
         return parse_tcp(p, after(url, 8));
+    if (starts(url, "redis+sentinel://"))
+        return parse_sentinel(p, after(url, 17));
+    if (starts(url, "rediss+sentinel://"))
+        return with_tls(p) && parse_sentinel(p, after(url, 18));
     if (!starts(url, "rediss://"))
-        return bad(p, "it must begin with redis://, rediss://, unix:// or local:");
-    if (!tl__tls_built())
-        return bad(
-            p, "rediss: (TLS) is not in this build, which was made without OpenSSL; use redis:, or "
-               "build again where libssl-dev is installed");
-    p->to->tls = true;
-    return parse_tcp(p, after(url, 9));
+        return bad(p,
+                   "it must begin with redis://, rediss://, redis+sentinel://, unix:// or local:");
+    return with_tls(p) && parse_tcp(p, after(url, 9));
 }
 
 static bool all_printable(tl_bytes url) {
@@ -263,8 +327,15 @@ static bool all_printable(tl_bytes url) {
 }
 
 tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
+    return tl__endpoint_parse_seeds(ret, NULL, url, err);
+}
+
+tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const char *url,
+                                tl_error *err) {
     memset(ret, 0, sizeof *ret);
-    parse p = {ret, NULL};
+    if (ret_seeds)
+        memset(ret_seeds, 0, sizeof *ret_seeds);
+    parse p = {.to = ret, .seeds = ret_seeds, .port = PORT_DEFAULT};
     tl_bytes text = tl__bytes_of(url ? url : "");
     bool ok = text.n == 0
                   ? bad(&p, "it is empty: give a server's, or local: for locks of this host only")
@@ -272,6 +343,10 @@ tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
               : !all_printable(text) ? bad(&p, "it has spaces, control or non-ASCII characters, "
                                                "which must be written as %XX")
                                      : parse_scheme(&p, text);
+    if (ok && ret_seeds && ret_seeds->master[0]) {
+        (void)snprintf(ret->label, sizeof ret->label, "%s", ret_seeds->master);
+        return TL_OK;
+    }
     if (ok) {
         make_label(ret);
         return TL_OK;
@@ -303,7 +378,7 @@ static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_err
                         : is_given(o->tls_key_file)    ? "tls_key_file"
                         : is_given(o->tls_server_name) ? "tls_server_name"
                                                        : NULL;
-    parse p = {&(tl_endpoint){0}, NULL};
+    parse p = {.to = &(tl_endpoint){0}};
     if (given && !e->tls)
         return tl__fail(err, TL_EINVALID, 0, "%s: only with a URL that begins with rediss://",
                         given);
@@ -329,6 +404,17 @@ tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options,
         check_tls(e, o, err))
         return tl__fail_about(err, TL_EINVALID, TL_ABOUT_TLS);
     return TL_OK;
+}
+
+bool tl__endpoint_at(tl_endpoint *ret, const tl_endpoint *like, tl_bytes host, uint16_t port) {
+    if (host.n == 0 || host.n >= TL_HOST_SIZE || memchr(host.p, '\0', host.n))
+        return false;
+    *ret = *like;
+    memcpy(ret->host, host.p, host.n);
+    ret->host[host.n] = '\0';
+    ret->port = port;
+    make_label(ret);
+    return true;
 }
 
 void tl__endpoint_wipe(tl_endpoint *endpoint) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <tidelock/tidelock.h>
 
+#include "ground/bytes.h"
 #include "transport/local/local.h"
 
 #define TL_HOST_SIZE 256
@@ -30,6 +31,32 @@ typedef struct {
     char
         label[TL_HOST_SIZE + 16]; /**< "host:port", the path or "local", for messages; no secrets */
 } tl_endpoint;
+
+#define TL_SEEDS_MAX 16   /**< servers that a URL names */
+#define TL_MASTER_SIZE 64 /**< name of a master, with its NUL */
+
+/** Where else a URL leads than to one server: who are to be asked for it. */
+typedef struct {
+    char master
+        [TL_MASTER_SIZE]; /**< which the Sentinels know by this name; "": the URL is one server's */
+    unsigned count;
+    struct {
+        char host[TL_HOST_SIZE];
+        uint16_t port;
+    } seed[TL_SEEDS_MAX];
+} tl_seeds;
+
+/**
+ * Parse redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db], or rediss+sentinel://…, or what
+ * tl__endpoint_parse takes: then seeds->master is "". User and password are the master's; ret has no host.
+ *
+ * TL_EINVALID  as for that
+ */
+tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const char *url,
+                                tl_error *err);
+
+/** The same login, files and database at another host: its name or address as text. false: too long. */
+bool tl__endpoint_at(tl_endpoint *ret, const tl_endpoint *like, tl_bytes host, uint16_t port);
 
 /**
  * Parse redis://[user[:password]@]host[:port][/db], rediss://…, unix:///path[?db=N] (also

@@ -10,9 +10,7 @@
 #include "wire/command.h"
 #include "wire/refusal.h"
 
-enum { AUTH, SELECT, TIME, INFO, INFO_ALL, RUN, ID };
-
-#define UPTIME_MAX_S (INT64_C(36500) * 86400) /* a century: more is nonsense */
+enum { AUTH, SELECT, TIME, RUN, ID, ROLE };
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
@@ -28,18 +26,18 @@ static void say(tl_login *l, uint8_t step, const char *name, const char *first,
 
 void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks) {
     char db[TL_INT_SIZE];
-    *login = (tl_login){.uptime_us = -1};
+    *login = (tl_login){0};
     if (endpoint->user[0])
         say(login, AUTH, "AUTH", endpoint->user, endpoint->password);
     else if (endpoint->password[0])
         say(login, AUTH, "AUTH", endpoint->password, NULL);
     if (endpoint->db)
         say(login, SELECT, "SELECT", tl__bytes_from_int(db, endpoint->db).p, NULL);
+    if (asks.role)
+        say(login, ROLE, "ROLE", NULL, NULL);
     if (asks.time)
         say(login, TIME, "TIME", NULL, NULL);
-    if (asks.uptime)
-        say(login, INFO, "INFO", "server", NULL);
-    else if (asks.run)
+    if (asks.run)
         say(login, RUN, "INFO", "server", NULL);
     if (asks.id)
         say(login, ID, "CLIENT", "ID", NULL);
@@ -132,31 +130,15 @@ static tl_login_outcome auth_error(const report *r, tl_bytes error) {
 }
 
 static const char *command_of(uint8_t step) {
-    static const char *const names[] = {
-        [SELECT] = "select", [TIME] = "time", [INFO] = "info", [INFO_ALL] = "info"};
-    return names[step];
+    return step == SELECT ? "select" : step == ROLE ? "role" : "time";
 }
 
 static tl_login_outcome no_permission(const report *r, uint8_t step) {
-    char words[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
+    char words[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 32];
     (void)snprintf(both, sizeof both, "%s%s",
                    tl__refusal_of_command(words, tl__bytes_of(command_of(step))).p,
-                   step >= INFO ? " (restart_quiet_ms needs it)" : "");
+                   step == ROLE ? " (Sentinel needs it)" : "");
     return failed(r, TL_EDENIED, both);
-}
-
-static tl_login_outcome no_uptime(const report *r) {
-    return failed(r, TL_EDENIED,
-                  "the server doesn't tell how long it is up (INFO, uptime_in_seconds), which "
-                  "restart_quiet_ms needs");
-}
-
-/* INFO takes the name of a section from 2.6 on: before, all of it is asked for. */
-static bool info_again(tl_login *l, tl_bytes error) {
-    if (!has(error, "wrong number of arguments"))
-        return false;
-    say(l, INFO_ALL, "INFO", NULL, NULL);
-    return true;
 }
 
 static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes error) {
@@ -169,18 +151,17 @@ static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes erro
                       "its own host");
     if (tl__is_no_permission(error))
         return no_permission(r, step);
-    if (step == INFO || step == INFO_ALL)
-        return no_uptime(r);
     if (step == TIME)
         return quoted(r, TL_EUNAVAILABLE, "TIME failed", error);
+    if (step == ROLE)
+        return quoted(r, TL_EUNAVAILABLE, "ROLE failed", error);
     (void)snprintf(problem, sizeof problem, "database %ld cannot be selected",
                    (long)r->endpoint->db);
     return quoted(r, TL_EINVALID, problem, error);
 }
 
-static tl_login_outcome on_error(tl_login *l, const report *r, uint8_t step, tl_bytes error) {
-    if (step == RUN || step == ID || (step == TIME && has(error, "unknown command")) ||
-        (step == INFO && info_again(l, error)))
+static tl_login_outcome on_error(const report *r, uint8_t step, tl_bytes error) {
+    if (step == RUN || step == ID || (step == TIME && has(error, "unknown command")))
         return TL_LOGIN_DONE;
     const char *problem = unavailable(error);
     if (problem)
@@ -200,20 +181,6 @@ static uint64_t run_in(tl_bytes info) {
     return run;
 }
 
-static int64_t uptime_in(tl_bytes info) {
-    static const char name[] = "uptime_in_seconds:";
-    const char *at = memmem(info.p, info.n, name, sizeof name - 1);
-    int64_t s = 0;
-    if (!at)
-        return -1;
-    at += sizeof name - 1;
-    const char *end = at;
-    while (end < info.p + info.n && *end >= '0' && *end <= '9')
-        end++;
-    bool ok = tl__bytes_to_int(tl__bytes(at, (size_t)(end - at)), &s) && s <= UPTIME_MAX_S;
-    return ok ? s * 1000000 : -1;
-}
-
 static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
                                  const tl_reply *reply) {
     tl_bytes text;
@@ -225,12 +192,12 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
         l->server_us = server_us;
         l->has_bracket = true;
         break;
-    case INFO:
-    case INFO_ALL:
-        l->run = tl__reply_text(reply, &text) ? run_in(text) : 0;
-        l->uptime_us = tl__reply_text(reply, &text) ? uptime_in(text) : -1;
-        if (l->uptime_us < 0)
-            return no_uptime(r);
+    case ROLE:
+        if (!tl__reply_text(tl__reply_item(reply, 0), &text))
+            return failed(r, TL_ESERVER, "malformed reply to ROLE");
+        if (!tl__bytes_eq(text, TL_LITERAL("master")))
+            return failed(r, TL_EUNAVAILABLE,
+                          "it is a replica, though the Sentinels name it the master");
         break;
     case RUN: l->run = tl__reply_text(reply, &text) ? run_in(text) : 0; break;
     case ID:
@@ -257,9 +224,8 @@ tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
                                  char *words, size_t size) {
     const report r = {endpoint, ret_why, words, size};
     uint8_t step = login->step[login->answered++];
-    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR
-                                   ? on_error(login, &r, step, reply->text)
-                                   : on_value(login, &r, step, reply);
+    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR ? on_error(&r, step, reply->text)
+                                                             : on_value(login, &r, step, reply);
     if (outcome == TL_LOGIN_FAILED)
         return outcome;
     if (login->answered < login->steps)

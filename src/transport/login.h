@@ -1,6 +1,6 @@
 /*
  * What is said first on a new connection, and what the answers mean: who we are, which database,
- * what time it is, and how long the server is up.
+ * what time it is, and which run of the server this is.
  */
 #ifndef TL_LOGIN_H
 #define TL_LOGIN_H
@@ -15,7 +15,7 @@
 #include "wire/reply.h"
 
 #define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 256)
-#define TL_LOGIN_STEPS 7 /* INFO may be asked twice */
+#define TL_LOGIN_STEPS 6
 
 typedef struct {
     char bytes[TL_LOGIN_SIZE]; /* `size` to be sent, `done` written; secrets: tl__login_wipe */
@@ -25,14 +25,14 @@ typedef struct {
     bool has_bracket; /* else the server doesn't know TIME */
     int64_t server_us;
     tl_interval bracket; /* at the last reply */
-    int64_t uptime_us;   /* -1: it wasn't asked for */
     uint64_t run;        /* of the server: a digest of its run_id; 0: unknown */
     int64_t id;          /* the connection's, in the server's eyes; 0: unknown */
 } tl_login;
 
 /** What to ask besides being let in. */
 typedef struct {
-    bool time, uptime, run, id;
+    bool time, run, id;
+    bool role; /**< it must say of itself that it is a master */
 } tl_login_asks;
 
 typedef enum { TL_LOGIN_MORE, TL_LOGIN_DONE, TL_LOGIN_FAILED } tl_login_outcome;

@@ -25,16 +25,17 @@ typedef struct tl_slot {
     uint16_t ticket;
     uint8_t count, got; /**< commands, and replies so far */
     const tl_pin
-        *pin;       /**< no other is written behind it before it has been answered; NULL: may be */
-    bool quiet;     /**< expects no reply */
-    bool native;    /**< in that form: */
-    tl_mono raised; /**< the counter was raised by a request that was sent then */
-    bool here;      /**< it goes over this connection only */
-    bool offered;   /**< TLS: the stream may have taken some of its bytes, unseen */
-    bool effect;    /**< an earlier sending may have done something */
-    bool given_up;  /**< answered already; what comes of it is thrown away */
-    bool by_text;   /**< scripts are sent by their text */
-    bool scripts;   /**< it has some: command holds copies, whose words are in room */
+        *pin; /**< no other is written behind it before it has been answered; NULL: may be */
+    uint32_t generation; /**< of the server that it was built for; 0: any */
+    bool quiet;          /**< expects no reply */
+    bool native;         /**< in that form: */
+    tl_mono raised;      /**< the counter was raised by a request that was sent then */
+    bool here;           /**< it goes over this connection only */
+    bool offered;        /**< TLS: the stream may have taken some of its bytes, unseen */
+    bool effect;         /**< an earlier sending may have done something */
+    bool given_up;       /**< answered already; what comes of it is thrown away */
+    bool by_text;        /**< scripts are sent by their text */
+    bool scripts;        /**< it has some: command holds copies, whose words are in room */
     tl_command command[TL_SLOT_SCRIPTS];
     char *room;
     size_t room_size, words;

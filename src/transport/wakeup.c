@@ -85,10 +85,10 @@ static void tell(tl_wakeup *w, tl_topic *topic, bool armed) {
     w->calls.armed(w->calls.ctx, topic->name, armed);
 }
 
-static void on_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_wakeup *w = ctx;
     tl_topic *topic;
-    (void)bracket, (void)uptime_us, (void)now;
+    (void)bracket, (void)now;
     w->knocking = false;
     w->heard = w->now;
     tl__topics_begin(&w->topics);
@@ -195,7 +195,8 @@ tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *lim
     if (!w)
         return NULL;
     tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = w};
-    tl_conn_limits subscriber = {.connect_ms = limits->connect_ms,
+    tl_conn_limits subscriber = {.site = limits->site,
+                                 .connect_ms = limits->connect_ms,
                                  .no_time = limits->no_time,
                                  .ask_run = limits->ask_run,
                                  .ask_id = limits->ask_id,
@@ -240,6 +241,10 @@ tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
     if (topic->told != TL_UNTOLD)
         tell(wakeup, topic, topic->told == TL_TOLD_ARMED);
     return TL_OK;
+}
+
+bool tl__wakeup_listens(const tl_wakeup *wakeup) {
+    return wakeup->topics.count > 0;
 }
 
 void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {

@@ -47,6 +47,9 @@ void tl__wakeup_free(tl_wakeup *wakeup);
  *  then it is not listened to; only the first listener of a topic can fail. */
 tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
+/** Is any topic listened to? */
+bool tl__wakeup_listens(const tl_wakeup *wakeup);
+
 /** Undo one listen. A topic that nobody listens to is fine. */
 void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 

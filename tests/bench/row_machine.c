@@ -239,7 +239,7 @@ static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, 
 
 static void begin_take(guarded *g) {
     tl_mono now = tl__mono_now();
-    tl_server server = tl__client_server(g->client, now);
+    tl_server server = tl__node_server(&g->client->node, now);
     const tl_event e = {.kind = TL_START, .now = now, .server = &server};
     server.wall_us += g->ahead_us;
     tl__out_clear(&g->out);

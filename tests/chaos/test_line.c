@@ -163,6 +163,25 @@ TEST(a_crashed_holder_costs_its_lifetime) {
     assert_true(a->ended_us - began_us < (BRIEF_MS + FLOOR_MS / 2) * 1000);
 }
 
+/* Who was far behind when it looked last wouldn't look for 18 s. */
+TEST(a_crashed_holder_costs_little_more_for_one_who_has_moved_up) {
+    enum { BEFORE = 3 };
+    tl_lock *holder = held(TTL_MS), *locks[BEFORE], *next = waiter_of(client_direct());
+    acquiring *a[BEFORE];
+    for (int i = 0; i < BEFORE; i++) {
+        locks[i] = i < BEFORE - 1 ? waiter_of(client_direct()) : by_hand(client_direct(), BRIEF_MS);
+        a[i] = join(locks[i], i + 1);
+    }
+    acquiring *b = join(next, BEFORE + 1);
+    int64_t since_us = clock_us();
+    for (int i = 0; i < BEFORE; i++) {
+        release(i == 0 ? holder : locks[i - 1]);
+        has_turn(a[i]);
+    }
+    ASSERT_RESULT(acquiring_end(b, 4 * FLOOR_MS), TL_OK); /* nobody renews the last */
+    assert_true(b->ended_us - since_us < 2 * FLOOR_MS * 1000);
+}
+
 /* How many a server sends messages to. */
 static int inboxes_at(real_redis *r) {
     redisReply *names = real_redis_command(r, "PUBSUB CHANNELS tidelock:inbox:*");

@@ -214,6 +214,54 @@ TEST(a_name_that_still_leads_to_the_replica_is_waited_for) {
     assert_true(key_exists());
 }
 
+/* ---- a server that may have forgotten ----------------------------------------------------------- */
+
+#define QUIET_MS clock_patient_ms(600)
+
+static tl_client *client_that_waits(real_redis *at) {
+    return connected(
+        make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(at), .attempt_ms = SOON_MS,
+                                           .connect_ms = SOON_MS, .quiet_ms = QUIET_MS)));
+}
+
+/* It is known to be the same server for long enough. */
+static tl_lock *settled(real_redis *at) {
+    tl_lock *lock = by_hand(client_that_waits(at), QUIET_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    return lock;
+}
+
+/* The old master is cut off from the replica that takes over, and its holder from everything: what he has been given
+ * since is not known there. Who asks there does so over a connection that was there before. */
+TEST(a_replica_that_takes_over_gives_nothing_that_another_may_hold) {
+    tl_lock *holder = settled(first), *next = by_hand(client_that_waits(second), QUIET_MS);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));
+    must(second, "REPLICAOF NO ONE");
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    int64_t began = clock_ms();
+    real_redis_freeze(first);
+    ASSERT_RESULT(tl_lock_acquire(next, 2 * SOON_MS, &said), TL_OK);
+    ASSERT_TOOK(began, QUIET_MS, QUIET_MS + SOON_MS);
+    assert_int_equal(tl_lock_remaining_ms(holder), 0);
+    real_redis_thaw(first);
+    server = second;
+}
+
+/* The same process, but what it knew before it was a replica may be gone. */
+TEST(nor_does_one_that_has_been_the_master_before) {
+    tl_lock *lock = settled(first);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    fail_over();
+    fail_over();
+    assert_ptr_equal(server, first);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
+    ASSERT_TOOK(began, QUIET_MS, QUIET_MS + SOON_MS);
+}
+
 /* ---- replicas that must confirm ----------------------------------------------------------------- */
 
 static tl_client *client_that_is_careful(void) {

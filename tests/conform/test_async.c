@@ -5,9 +5,13 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "client/lock.h"
 #include "conform.h"
@@ -164,14 +168,129 @@ CONFORM_OF(with_dispatch_callbacks_run_within_it_alone, c, CONFORM_RUNTIME) {
     assert_int_equal(tl_client_dispatch(client), 0);
     for (int i = 0; i < 3; i++) {
         outcome *o = i % 2 ? begin_release(lock) : begin(lock, SOON_MS);
-        assert_true(readable(client, SOON_MS));
-        assert_int_equal(atomic_load(&o->told), 0);
-        assert_int_equal(tl_client_dispatch(client), 1);
+        int told = 0;
+        while (told == 0) { /* it may be there to go on only */
+            assert_true(readable(client, SOON_MS));
+            assert_int_equal(atomic_load(&o->told), 0);
+            told = tl_client_dispatch(client);
+        }
+        assert_int_equal(told, 1);
         assert_int_equal(atomic_load(&o->told), 1);
         assert_true(pthread_equal(o->thread, pthread_self()));
         assert_false(readable(client, 0));
         assert_int_equal(tl_client_dispatch(client), 0);
         assert_int_equal(tl_client_fd(client), fd);
+    }
+}
+
+/* Does it read and write itself? */
+static bool is_lent(tl_client *client) {
+    tl__keeper_lock(&client->keeper);
+    bool lent = client->keeper.lent;
+    tl__keeper_unlock(&client->keeper);
+    return lent;
+}
+
+/* It does from some turn on, as one operation follows the other. */
+static void make_busy(tl_client *client, tl_lock *lock) {
+    const clock_wait bound = clock_wait_begin(SOON_MS);
+    do {
+        ASSERT_RESULT(acquire(lock, SOON_MS), TL_OK);
+        ASSERT_RESULT(release(lock), TL_OK);
+        if (!clock_wait_more(&bound))
+            fail_msg("the loop doesn't read and write itself");
+    } while (!is_lent(client));
+}
+
+/* Nobody looks after it then every 2 ms. */
+CONFORM_OF(a_loop_with_nothing_to_do_is_lent_nothing, c, CONFORM_RUNTIME) {
+    tl_client *client = client_in(c, true);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    make_busy(client, lock);
+    WAIT_FOR(SOON_MS, !is_lent(client));
+    make_busy(client, lock);
+}
+
+/* Each is renewed for longer than it lasts. */
+static void await_renewals(tl_lock *const *locks, int count) {
+    enum { RENEWALS = 4 };
+    for (int i = 0; i < count * RENEWALS; i++) {
+        tl_lock *lock = locks[i % count];
+        int64_t deadline_ns = atomic_load(&lock->deadline_ns);
+        WAIT_FOR(SOON_MS, atomic_load(&lock->deadline_ns) != deadline_ns);
+        assert_int_equal(tl_lock_state(lock), TL_HELD);
+    }
+}
+
+typedef struct {
+    tl_lock *lock[2];
+    outcome *told;
+} stall;
+
+static void get_stuck(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    stall *s = ctx;
+    await_renewals(s->lock, 2);
+    note(lock, code, err, s->told);
+}
+
+/* One elsewhere, the other in a callback. */
+CONFORM_OF(busy_loops_that_get_stuck_cost_no_lock, c, CONFORM_RENEWAL | CONFORM_RUNTIME) {
+    static const char *const keys[] = {"conform:elsewhere", "conform:callback"};
+    static stall s;
+    for (int i = 0; i < 2; i++) {
+        s.lock[i] = make_lock(client_in(c, true), keys[i], clock_patient_ms(1500));
+        make_busy(s.lock[i]->client, s.lock[i]);
+    }
+    outcome *o = begin(s.lock[0], SOON_MS); /* from here on nobody dispatches */
+    s.told = new_outcome();
+    WAIT_FOR(SOON_MS, tl_lock_state(s.lock[0]) == TL_HELD);
+    ASSERT_RESULT(tl_lock_acquire_async(s.lock[1], SOON_MS, get_stuck, &s, &said), TL_OK);
+    ASSERT_RESULT(await_told(s.lock[1]->client, s.told, 2 * SOON_MS), TL_OK);
+    assert_int_equal(atomic_load(&o->told), 0);
+    ASSERT_RESULT(await_told(s.lock[0]->client, o, SOON_MS), TL_OK);
+    for (int i = 0; i < 2; i++)
+        ASSERT_RESULT(release(s.lock[i]), TL_OK);
+}
+
+typedef struct {
+    tl_lock *lock;
+    tl_err worst;
+    atomic_bool over;
+} beginner;
+
+/* It doesn't dispatch: another thread's loop does. */
+static void *begin_and_wait(void *ctx) {
+    enum { ROUNDS = 50 };
+    beginner *b = ctx;
+    for (int i = 0; i < 2 * ROUNDS && !b->worst; i++) {
+        outcome o = {0};
+        b->worst = i % 2 ? tl_lock_release_async(b->lock, note, &o, NULL)
+                         : tl_lock_acquire_async(b->lock, SOON_MS, note, &o, NULL);
+        while (!b->worst && atomic_load(&o.told) == 0)
+            (void)sched_yield();
+        b->worst = b->worst ? b->worst : o.code;
+    }
+    atomic_store(&b->over, true);
+    return NULL;
+}
+
+CONFORM_OF(other_threads_may_keep_a_loop_busy, c, CONFORM_RUNTIME) {
+    enum { THREADS = 4 };
+    static const char *const keys[THREADS] = {"conform:a", "conform:b", "conform:c", "conform:d"};
+    static beginner begun[THREADS];
+    pthread_t threads[THREADS];
+    tl_client *client = client_in(c, true);
+    make_busy(client, conform_lock(c, client, TTL_MS));
+    for (int i = 0; i < THREADS; i++) {
+        begun[i] = (beginner){.lock = make_lock(client, keys[i], TTL_MS)};
+        assert_int_equal(pthread_create(&threads[i], NULL, begin_and_wait, &begun[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        while (!atomic_load(&begun[i].over))
+            if (readable(client, 10))
+                (void)tl_client_dispatch(client);
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        ASSERT_RESULT(begun[i].worst, TL_OK);
     }
 }
 
@@ -698,6 +817,56 @@ static tl_client *client_behind(conform *c, proxy *p, bool dispatch) {
     return conform_client_with(c,
                                TL_CLIENT_OPTIONS(.url = proxy_url(p), .attempt_ms = ATTEMPT_MS,
                                                  .connect_ms = CONNECT_MS, .dispatch = dispatch));
+}
+
+/* What it reads itself is lost with its connection, and it goes on. */
+CONFORM_OF(a_busy_loop_outlives_its_connection, c, CONFORM_RUNTIME) {
+    proxy *p = conform_proxy(c);
+    tl_client *client = client_behind(c, p, true);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    for (int i = 0; i < 3; i++) {
+        make_busy(client, lock);
+        proxy_reset(p);
+        WAIT_FOR(SOON_MS, acquire(lock, SOON_MS) == TL_OK);
+        ASSERT_RESULT(release(lock), TL_OK);
+    }
+}
+
+/* It has nothing open but the connection, and tells when that is so. */
+static int child_keeps(tl_client *client, int end) {
+    int kept = tl__conn_fd(client->keeper.conn);
+    char byte = 0;
+    (void)alarm(30);
+    bool refused = tl_client_dispatch(client) == 0 && tl_client_fd(client) == -1;
+    for (int fd = 3; fd < 1024; fd++)
+        if (fd != kept && fd != end)
+            (void)close(fd);
+    return refused && write(end, "", 1) == 1 && read(end, &byte, 1) == 0 ? 0 : 1;
+}
+
+/* Nor does what it keeps open show in the parent's descriptor. */
+CONFORM_OF(a_forked_child_is_no_turn_of_a_busy_loop, c, CONFORM_RUNTIME) {
+    proxy *p = conform_proxy(c);
+    tl_client *client = client_behind(c, p, true);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    int status, ends[2];
+    char byte = 1;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    make_busy(client, lock);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(child_keeps(client, ends[0]));
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(read(ends[1], &byte, 1), 1);
+    make_busy(client, lock);
+    proxy_reset(p);
+    WAIT_FOR(SOON_MS, acquire(lock, SOON_MS) == TL_OK);
+    ASSERT_RESULT(release(lock), TL_OK);
+    assert_false(readable(client, 0));
+    assert_int_equal(close(ends[1]), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 BOTH_WAYS(a_server_that_is_not_reached_is_unavailable) {

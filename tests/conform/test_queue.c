@@ -39,7 +39,7 @@ static acquiring *begin_queued(tl_lock *lock, tl_lock *front, int64_t wait_ms) {
 static void await_asleep(conform *c, tl_lock *front, uint64_t before) {
     /* login, take; login, ping, subscribe; look again */
     WAIT_FOR(SOON_MS, standing(front) == TL_FRONT && conform_count(c) >= before + 6 &&
-                          atomic_load(&front->client->mute_ns) == 0);
+                          atomic_load(&front->client->node.mute_ns) == 0);
 }
 
 /* It passes on however long the test takes for its next step: the second after a take is unit/test_gate's. */
@@ -486,7 +486,7 @@ CONFORM_OF(a_wait_behind_a_waiter_times_out, c, CONFORM_RUNTIME) {
     acquiring *a = acquiring_begin(first, TL_FOREVER);
     await_asleep(c, first, count);
     /* Without a fence it polls: among its questions of this time there is one that is answered. */
-    acquiring *b = begin_queued(second, first, c->no_fence ? clock_patient_ms(1000) : 50);
+    acquiring *b = begin_queued(second, first, clock_patient_ms(c->no_fence ? 1000 : 50));
     ASSERT_RESULT(acquiring_end(b, SOON_MS), TL_ETIMEDOUT);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);

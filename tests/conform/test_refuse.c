@@ -48,7 +48,8 @@ CONFORM(a_clients_options_are_checked, c) {
     REFUSE_CLIENT("attempt_ms", .url = URL, .attempt_ms = INT64_MAX);
     REFUSE_CLIENT("connect_ms", .url = URL, .connect_ms = -1);
     REFUSE_CLIENT("connect_ms", .url = URL, .connect_ms = INT64_MIN);
-    REFUSE_CLIENT("restart_quiet_ms", .url = URL, .restart_quiet_ms = -1);
+    REFUSE_CLIENT("quiet_ms", .url = URL, .quiet_ms = -1);
+    REFUSE_CLIENT("quiet_ms", .url = URL, .quiet_ms = 3600001);
     REFUSE_CLIENT("wait_replicas_ms", .url = URL, .wait_replicas_ms = -1);
     REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = -1);
     REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = 500001);
@@ -168,6 +169,25 @@ CONFORM(a_locks_options_are_checked, c) {
     REFUSE_LOCK("retry", .retry = TL_RETRY_CUSTOM);
     REFUSE_LOCK("retry", .retry_delay_ms = -1);
     REFUSE_LOCK("retry", .retry_max_delay_ms = -1);
+}
+
+/* It must last as long as any lock, and be asked for by a script that draws a fence. */
+CONFORM(a_lock_that_quiet_ms_does_not_cover_is_refused, c) {
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = URL, .quiet_ms = TTL_MS, .attempt_ms = 100, .connect_ms = 100));
+    const tl_lock_options longer = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS + 1),
+                          just = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS),
+                          plain = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .no_fence = true);
+    assert_null(tl_lock_new(client, "k", 1, &longer, &said));
+    assert_one_clear_line("quiet_ms");
+    assert_null(tl_lock_new(client, "k", 1, &plain, &said));
+    assert_one_clear_line("quiet_ms");
+    tl_lock *lock = tl_lock_new(client, "k", 1, &just, &said);
+    assert_non_null(lock);
+    ASSERT_RESULT(tl_lock_adopt(lock, "00000000-0000-4000-8000-000000000001", &said), TL_OK);
+    assert_int_equal(tl_lock_extend(lock, TTL_MS + 1, &said), TL_EINVALID);
+    assert_one_clear_line("quiet_ms");
+    tl_lock_free(lock);
 }
 
 CONFORM(a_negative_wait_is_refused, c) {

@@ -151,8 +151,6 @@ static void any_server(fuzz_world *w) {
         w->server.anchor.known = false;
     if (how & 2)
         w->offset_us = tl__add_sat(w->offset_us, in_range(&w->in, -86400000, 86400000) * 1000);
-    if (how & 4)
-        w->server.up_since = w->now;
     if (how & 8)
         w->server.level = 0;
 }
@@ -291,7 +289,7 @@ static void make_job(fuzz_world *w) {
         w->job.wait_replicas_ms = (int32_t)in_range(&w->in, 1, 86400000);
     }
     if (how & 0x20)
-        w->job.restart_quiet_ms = in_range(&w->in, 0, 86400000);
+        w->job.quiet_ms = in_range(&w->in, 0, 86400000);
 #ifdef TL_COMPAT
     w->stamps = how >> 6 && w->kind != LOOK && w->kind != PING;
     if (w->stamps)

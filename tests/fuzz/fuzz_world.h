@@ -169,10 +169,9 @@ static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
             tl__reply_int(&e->reply[e->count - 1], &n) && n >= w->job.wait_replicas);
 }
 
-/* Is the server up so recently that it may have forgotten a lock? */
-static inline bool is_fresh(const fuzz_world *w, const tl_event *e) {
-    return w->job.restart_quiet_ms > 0 && w->server.up_since.ns != 0 &&
-           e->sent.ns < tl__mono_add_ms(w->server.up_since, w->job.restart_quiet_ms).ns;
+/* With quiet_ms a take by script alone is believed. */
+static inline bool is_unasked(const fuzz_world *w, const tl_event *e) {
+    return w->job.quiet_ms > 0 && (e->native || !is_script(&w->asked, TL_SCRIPT_TAKE));
 }
 
 #endif

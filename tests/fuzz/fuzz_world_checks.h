@@ -142,7 +142,7 @@ static inline void check_acquired(const fuzz_world *w, const tl_event *e) {
     MUST(is_script(&w->asked, TL_SCRIPT_TAKE) && has_status(w, e, 1));
     MUST(says(w, e, 3, &fence) && fence > 0 && r->fence == (uint64_t)fence);
     MUST(r->fence < UINT64_C(1) << 53);
-    MUST(is_confirmed(w, e) && !is_fresh(w, e));
+    MUST(is_confirmed(w, e) && !is_unasked(w, e));
     MUST(r->deadline.ns > w->now.ns && r->deadline.ns <= latest(w, e).ns);
 }
 
@@ -307,12 +307,17 @@ static inline void doubt(fuzz_world *w, tl_mono by, bool killable) {
     w->doubt = true;
 }
 
+/* That a connection be ended, which takes no lock. */
+static inline bool is_kill(const fuzz_world *w) {
+    const tl_command *c = &w->asked.command[0];
+    return c->form == TL_ARGV && tl__bytes_eq(c->argv[0], TL_LITERAL("CLIENT"));
+}
+
 /* The connection of a native take has been ended: it comes no more. */
 static inline void note_killed(fuzz_world *w, const tl_event *e) {
-    const tl_command *c = &w->asked.command[0];
     int64_t count;
-    if (c->form == TL_ARGV && tl__bytes_eq(c->argv[0], TL_LITERAL("CLIENT")) &&
-        e->kind == TL_REPLY && e->count > 0 && e->run == 1 && tl__reply_int(e->reply, &count))
+    if (is_kill(w) && e->kind == TL_REPLY && e->count > 0 && e->run == 1 &&
+        tl__reply_int(e->reply, &count))
         w->doubt_by = tl__mono_max(w->now, w->unkillable);
 }
 
@@ -341,7 +346,7 @@ static inline void note_doubt(fuzz_world *w, const tl_event *e) {
     note_killed(w, e);
     bool take = is_script(&w->asked, TL_SCRIPT_TAKE);
     bool renews = w->kind == ACQUIRE && is_script(&w->asked, TL_SCRIPT_KEEP);
-    bool harmless = renews || (reads_only(w) && e->kind == TL_FAILED);
+    bool harmless = renews || is_kill(w) || (reads_only(w) && e->kind == TL_FAILED);
     bool unanswered = (e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL;
     int64_t checked = 0;
     if (unanswered && !harmless)
@@ -370,8 +375,10 @@ static inline void note_done(fuzz_world *w, const tl_event *e) {
     bool made = w->status == TL_END && w->machine.result.code == TL_OK;
     if (e->kind != TL_REPLY || e->count == 0 || made || w->detached || is_time(&w->asked))
         return;
-    bool failed = !reads_only(w) && e->reply->type == TL_REPLY_ERROR &&
-                  tl__from_script(e->reply->text);
+    /* The native form runs no script, whatever its error says; and one that runs on a replica is refused its first
+     * write, so that it has made none. */
+    bool failed = !e->native && !reads_only(w) && e->reply->type == TL_REPLY_ERROR &&
+                  tl__from_script(e->reply->text) && !tl__is_elsewhere(e->reply->text);
     failed = failed || (e->native && is_ok(&e->reply[NATIVE_SET])); /* without MULTI */
     w->done = w->done || failed || has_status(w, e, 1) || takes_plainly(w, e);
 }

@@ -69,7 +69,7 @@ static inline tl_reply shaped(fuzz_world *w, const char *shape) {
         return (tl_reply){.type = TL_REPLY_NIL};
     for (const char *c = shape; *c; c++) {
         switch (*c) {
-        case 's': items[at++] = number(in_byte(&w->in) % 5 - 2); break;
+        case 's': items[at++] = number(in_byte(&w->in) % 8 - 5); break;
         case 'v': items[at++] = value(w); break;
         case 'l': items[at++] = number(in_int(&w->in)); break;
         case 'f': items[at++] = digits(w, in_int(&w->in)); break;

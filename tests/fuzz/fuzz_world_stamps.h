@@ -215,7 +215,9 @@ static inline void refuse_watch(fuzz_world *w) {
     const tl_send send = w->out.send;
     if (w->status != TL_GO || w->out.sends == 0 || !send.pin)
         return;
-    MUST(!send.pin->closes && w->out.level == TL_LEVEL_WATCH && !w->job.rules.strict);
+    MUST(!send.pin->closes &&
+         ((w->out.level | w->server.level) & TL_LEVEL_BITS) == TL_LEVEL_WATCH &&
+         !w->job.rules.strict);
     MUST(w->job.protocol == &tl__protocol_timestamp && send.count <= TL_COMMANDS_MAX);
     tl_event e = {.kind = TL_REPLY, .now = w->now, .sent = w->now, .server = &w->server};
     e.ticket = send.ticket;
@@ -339,7 +341,7 @@ static inline bool says_lost(const fuzz_world *w, const tl_event *e, bool taken)
 static inline void check_stamp_acquired(const fuzz_world *w, const tl_event *e) {
     const tl_result *r = &w->machine.result;
     int64_t fence = 0;
-    MUST(w->status == TL_END && is_confirmed(w, e) && !is_fresh(w, e));
+    MUST(w->status == TL_END && is_confirmed(w, e) && !is_unasked(w, e));
     if (is_plain(w)) {
         MUST(has_taken(w, e) && r->fence == 0);
     } else {

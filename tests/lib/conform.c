@@ -145,6 +145,10 @@ static const conform_row rows[] = {
      .protocol = TL_AUTO,
      .phase = 2,
      .lacks = CONFORM_NO_FENCE | CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
+    {.name = "auto, tokens",
+     .protocol = TL_AUTO,
+     .phase = 3,
+     .lacks = CONFORM_NO_FENCE | CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
 #endif
 };
 

@@ -221,6 +221,13 @@ static size_t command_stats(const fake_redis *r, char *text, size_t size, bool f
     return n;
 }
 
+static size_t info_id(const fake_redis *r, char *text, size_t size, const char *name, uint64_t id) {
+    if (r->nameless) {
+        return 0;
+    }
+    return (size_t)snprintf(text, size, "%s:%040llx\r\n", name, (unsigned long long)id);
+}
+
 FAKE_COMMAND(info) {
     const fake_redis *r = c->r;
     char text[INFO_SIZE];
@@ -230,15 +237,20 @@ FAKE_COMMAND(info) {
     if (all || fake__is(argv[1], "server")) {
         n += (size_t)snprintf(text, sizeof(text),
                               "# Server\r\nredis_version:%u.%u.%u\r\nredis_mode:%s\r\n"
-                              "process_id:1\r\nrun_id:%040llx\r\nuptime_in_seconds:%lld\r\n",
+                              "process_id:1\r\n",
                               r->level >> 16, r->level >> 8 & 255, r->level & 255,
-                              r->cluster ? "cluster" : "standalone", (unsigned long long)r->run_id,
+                              r->cluster ? "cluster" : "standalone");
+        n += info_id(r, text + n, sizeof(text) - n, "run_id", r->run_id);
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "uptime_in_seconds:%lld\r\n",
                               (long long)((r->now_us - r->started_us) / 1000000));
     }
     if (all || fake__is(argv[1], "replication")) {
         n += (size_t)snprintf(
             text + n, sizeof(text) - n, "%s# Replication\r\nrole:%s\r\nconnected_slaves:%d\r\n",
             n ? "\r\n" : "", r->replica ? "slave" : "master", r->replica ? 0 : r->replicas);
+        if (r->level >= FAKE_LEVEL(4, 0, 0)) {
+            n += info_id(r, text + n, sizeof(text) - n, "master_replid", r->replid);
+        }
     }
     if ((all || fake__is(argv[1], "cluster")) && r->level >= FAKE_LEVEL(3, 0, 0)) {
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s# Cluster\r\ncluster_enabled:%d\r\n",

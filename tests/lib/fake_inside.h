@@ -224,7 +224,8 @@ struct fake_redis {
     size_t monitors;
     uint64_t dirty; /**< writes so far */
     uint64_t unit;
-    uint64_t run_id;
+    uint64_t run_id, replid;
+    bool nameless;
     uint64_t random; /**< math.random's state */
     fake_wrote wrote;
     void *wrote_ctx;

@@ -28,7 +28,8 @@ static void set_defaults(fake_redis *r) {
     memset(r->denied, 0, sizeof(r->denied));
     memset(r->count, 0, sizeof(r->count));
     memset(r->calls, 0, sizeof(r->calls));
-    r->total = r->dirty = r->unit = r->run_id = 0;
+    r->total = r->dirty = r->unit = r->run_id = r->replid = 0;
+    r->nameless = false;
     r->random = 0x1234abcd330e;
     r->last_id = 0;
     r->wrote = NULL;
@@ -214,6 +215,14 @@ void fake_redis_set_replicas(fake_redis *r, int replicas) {
 
 void fake_redis_set_started(fake_redis *r, int64_t us) {
     r->started_us = us;
+}
+
+void fake_redis_set_replid(fake_redis *r, uint64_t id) {
+    r->replid = id;
+}
+
+void fake_redis_set_nameless(fake_redis *r, bool nameless) {
+    r->nameless = nameless;
 }
 
 void fake_redis_set_run_id(fake_redis *r, uint64_t id) {

@@ -152,6 +152,10 @@ void fake_redis_set_replicas(fake_redis *r, int replicas);
 void fake_redis_set_started(fake_redis *r, int64_t us);
 /** What INFO says of which process it is. Default 0. */
 void fake_redis_set_run_id(fake_redis *r, uint64_t id);
+/** And of which history of replication its data are (from 4.0). Default 0. */
+void fake_redis_set_replid(fake_redis *r, uint64_t id);
+/** What INFO tells of `run_id` and `master_replid` is nothing, as by a proxy. */
+void fake_redis_set_nameless(fake_redis *r, bool nameless);
 
 /* ---- looking inside -------------------------------------------------------------------------- */
 

@@ -8,9 +8,9 @@ root=${1:?ROOT} objects=${2:?OBJECTS}
 # What for | the files that may, without .c | symbols. A file or a symbol may be a pattern.
 table='
 clock   | src/ground/clock    | clock_gettime
-wait    | src/ground/wait     | ppoll eventfd timerfd_* read write close
+wait    | src/ground/wait     | ppoll eventfd timerfd_* epoll_* read write close
 threads | src/ground/thread   | pthread_* sched_yield sigfillset stat
-sockets | src/ground/socket   | socket connect send recv getsockname getpeername getsockopt setsockopt poll close
+sockets | src/ground/socket   | socket connect send recv shutdown getsockname getpeername getsockopt setsockopt poll close
 names   | src/ground/names    | getaddrinfo freeaddrinfo
 random  | src/ground/random   | getrandom uuid_generate_random
 process | src/ground/process  | uname getpid program_invocation_short_name mmap madvise munmap

@@ -26,6 +26,9 @@
  *   BEGIN_ANYWHERE the register may begin with any phase
  *   NO_WAIT_FIRST  a step is made although the replica may lack the one before
  *   NO_ANEW        the tool's wait goes on when another server answers
+ *   GIVEN          with LINE: whoever releases a lock sets it for the next in line, instead of calling him
+ * LINE: a client of phase 3 stands in line, where its entry stays whatever becomes of its lease; whoever releases
+ * the lock finds it there at any time, and calls.
  * Misfortunes:
  *   FAILOVER       a replica that misses the last change takes over, once
  *   VANISH         somebody deletes the register by hand
@@ -65,6 +68,7 @@
 #define LAST 8
 #define FAILED_OVER 9
 #define BEGUN 10
+#define CALLED 11
 
 #if defined FAILOVER && defined NO_WAIT_FIRST
 #define OLDEST 3 /* a failover undoes fewer changes than that */
@@ -91,6 +95,9 @@ bool failed_over;
 byte ph[N] = UNKNOWN, left[N];
 byte ask[N], ask_ph[N], ask_left[N];
 byte take[N] = UNKNOWN, not_after[N];
+#ifdef LINE
+bool stands[N];
+#endif
 #ifdef RECORDS
 byte rec[N], rec_ago[N]; /* 0 none, else age of the epoch that it shows + 1; ticks since */
 #endif
@@ -226,7 +233,26 @@ proctype client(byte me)
            printf("[%d] %c sends a take of phase %d\n", hour, WHO(me), ph[me]) }
     :: atomic { take[me] != UNKNOWN ->
            printf("[%d] server: executes %c's take of phase %d\n", hour, WHO(me), take[me]);
-           execute(take[me]); forget_take(me) }
+           execute(take[me]);
+#ifdef LINE
+           if
+           :: take[me] == 3 -> stands[me] = true /* another has the lock: it waits */
+           :: stands[me] = false
+           fi;
+#endif
+           forget_take(me) }
+#ifdef LINE
+    :: atomic { stands[me] ->
+           stands[me] = false;
+           if :: left[me] == 0 -> seen(CALLED, "the entry of one whose lease is over has its turn") :: else fi;
+#ifdef GIVEN
+           printf("[%d] server: a release sets the lock for %c, a token\n", hour, WHO(me));
+           execute(3)
+#else
+           printf("[%d] server: a release calls %c\n", hour, WHO(me)) /* who takes as ever, if he may */
+#endif
+           }
+#endif
     :: atomic { take[me] != UNKNOWN -> forget_take(me) } /* lost */
     :: atomic { ph[me] != UNKNOWN -> printf("[%d] %c crashes, and comes back\n", hour, WHO(me));
            ph[me] = UNKNOWN; left[me] = 0; forget_ask(me) }

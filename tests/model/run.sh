@@ -196,6 +196,9 @@ phase-two          |phase |-DN=2 -DTOOLS=1 -DNO_FRESH            |safe   |two cl
 phase-begin        |phase |-DUNBEGUN -DFALLBACK=3                  |safe   |a register begins at 0 or 1 among clients that fell back under a longer lease
 phase-failover     |phase |-DFAILOVER -DLEASE=1                    |safe   |a failover loses the last step: steps only from a replicated epoch, the wait anew
 phase-failover-one |phase |-DFAILOVER -DTOOLS=1                    |safe   |the same with one operator and a lease of 2 ticks
+phase-line         |phase |-DLINE                                  |safe   |entries of phase 3 stay in line while it goes back, and who is called takes by himself
+phase-line-called  |phase |-DLINE -DONLY=NONE -DSEE=CALLED         |happens|the entry of one whose lease is over has its turn
+phase-line-given*  |phase |-DLINE -DGIVEN                          |fails  |whoever releases the lock sets it for the next in line
 phase-last         |phase |-DONLY=NONE -DSEE=LAST                  |happens|phase 3 is reached
 phase-back         |phase |-DONLY=NONE -DSEE=WENT_BACK             |happens|a step back
 phase-both         |phase |-DONLY=NONE -DSEE=BOTH                  |happens|two adjacent phases act at once

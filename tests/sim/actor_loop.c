@@ -4,6 +4,7 @@
  */
 #include "world.h"
 
+#include "client/client.h"
 #include "ground/wait.h"
 
 typedef struct {
@@ -46,6 +47,7 @@ static void turn(sim_world *w, sim_actor *a, sim_ns until) {
     if (p.revents)
         (void)tl_client_dispatch(self(a)->lock.client->handle);
     (void)sim_enter();
+    w->stats.lent += p.revents && handle->keeper.lent;
 }
 
 /* For so long, or until what was begun has ended. */

@@ -5,7 +5,7 @@
  *   - the lock is given in the order in which the server saw them, and to nobody else while they stand there;
  *   - the holder may pass it on within its process 63 times and for a second, if nobody stood there when it was given the lock;
  *   - so whoever comes waits for 63 holds at most, the present one, and one for each that stands before it;
- *   - a lock that is released is given to the first as soon as messages and a look take;
+ *   - a lock that is released is given to the first as soon as messages and a look take, one that has run out 5 s later at most;
  *   - a waiter looks when it is told to, or after as long as it was told by its place and by the time that the key has left.
  */
 #include "world.h"
@@ -35,26 +35,14 @@ static sim_token *standing(sim_world *w, const sim_actor *a, int key) {
     if (!l || !l->busy || l->op != SIM_ACQUIRE || l->key != key || l->drawn == l->former)
         return NULL;
     sim_token *t = &w->token[l->drawn];
-    return t->stood > 0 && !t->taken && !t->dropped ? t : NULL;
+    return t->waits && !t->dropped ? t : NULL;
 }
 
-void sim_line_stands(sim_world *w, const sim_request *m, uint32_t number, int key) {
+void sim_line_comes(sim_world *w, const sim_request *m, uint32_t number, int key) {
     sim_token *t = &w->token[number];
-    sim_server *s = &w->server[w->master];
-    char text[600];
-    int64_t before = 0;
     if (t->stood > 0 || t->taken || !is_promised(w))
         return;
-    int n = snprintf(text, sizeof text, "%.*s %.*s %.*s %.*s %.*s", (int)m->argv[4].n, m->argv[4].p,
-                     (int)m->argv[5].n, m->argv[5].p, (int)m->argv[8].n, m->argv[8].p,
-                     (int)m->argv[9].n, m->argv[9].p, (int)m->argv[7].n, m->argv[7].p);
-    tl_bytes argv[] = {TL_LITERAL("ZRANK"), w->key[key].l, tl__bytes(text, (size_t)n)};
-    if (!tl__reply_int(fake_conn_command(s->runner, argv, 3), &before))
-        return;
-    t->stood = w->now;
     t->inherits = m->argv[10].n > 0;
-    t->before = (uint32_t)before;
-    t->holds = (uint32_t)before + 1 + PASSES;
     for (int i = 0; t->inherits && i < w->cfg.actors; i++) {
         sim_token *b = standing(w, &w->actor[i], key);
         if (b && b != t && b->ticket > t->ticket) { /* who stood before it has come back */
@@ -62,6 +50,25 @@ void sim_line_stands(sim_world *w, const sim_request *m, uint32_t number, int ke
             b->holds++;
         }
     }
+}
+
+void sim_line_stands(sim_world *w, const sim_request *m, uint32_t number, int key) {
+    sim_token *t = &w->token[number];
+    sim_server *s = &w->server[w->master];
+    char text[600];
+    int64_t before = 0;
+    if (t->waits || !is_promised(w)) /* one that took it natively may have had to give it back */
+        return;
+    int n = snprintf(text, sizeof text, "%.*s %.*s %.*s %.*s %.*s", (int)m->argv[4].n, m->argv[4].p,
+                     (int)m->argv[5].n, m->argv[5].p, (int)m->argv[8].n, m->argv[8].p,
+                     (int)m->argv[9].n, m->argv[9].p, (int)m->argv[7].n, m->argv[7].p);
+    tl_bytes argv[] = {TL_LITERAL("ZRANK"), w->key[key].l, tl__bytes(text, (size_t)n)};
+    if (!tl__reply_int(fake_conn_command(s->runner, argv, 3), &before))
+        return;
+    t->waits = true;
+    t->stood = w->now;
+    t->before = (uint32_t)before;
+    t->holds = (uint32_t)before + 1 + PASSES;
 }
 
 /* ---- whose turn it is -------------------------------------------------------------------------------- */
@@ -79,11 +86,11 @@ static void check_order(sim_world *w, const sim_token *t, const sim_actor *a, si
 }
 
 static void check_idle(sim_world *w, const sim_actor *a, const sim_token *b, int key) {
-    sim_ns since = w->key[key].free_since;
-    if (since == SIM_NEVER)
-        return;
+    const sim_key *k = &w->key[key];
+    bool released = k->free_since != SIM_NEVER;
+    sim_ns since = released ? k->free_since : k->ends;
     sim_ns idle = w->now - (since > b->stood ? since : b->stood);
-    if (idle > trips(w))
+    if (idle > trips(w) + (released ? 0 : FIRST_MS * SIM_MS))
         sim_fail(w, key, "%s lay free for %lld ms while %s stood in line", w->key[key].name,
                  (long long)(idle / SIM_MS), a->name);
 }
@@ -98,6 +105,7 @@ void sim_line_given(sim_world *w, uint32_t number, uint64_t claim, int key) {
             continue;
         if (claim &&
             b->inbox == claim) { /* it has let the lock lapse: it goes out, and comes back */
+            b->waits = false;
             b->stood = 0;
             continue;
         }
@@ -105,6 +113,7 @@ void sim_line_given(sim_world *w, uint32_t number, uint64_t claim, int key) {
         if (b != t)
             check_order(w, t, &w->actor[i], b, key);
     }
+    t->waits = false;
 }
 
 /* ---- how long it takes ------------------------------------------------------------------------------- */
@@ -170,7 +179,10 @@ static int64_t told_pause_ms(const tl_reply *reply) {
 void sim_line_looked(sim_world *w, const tl_reply *reply, uint32_t number, int key) {
     sim_token *t = &w->token[number];
     sim_ns since = w->now - t->looked;
-    sim_ns least = tl__rate_least_ns(t->pause_ms * SIM_MS, w->cfg.drift_ppm);
+    int64_t before = 0;
+    (void)tl__reply_int(tl__reply_item(reply, 7), &before);
+    int64_t pause_ms = before < FIRST && t->pause_ms > FIRST_MS ? FIRST_MS : t->pause_ms;
+    sim_ns least = tl__rate_least_ns(pause_ms * SIM_MS, w->cfg.drift_ppm);
     /* A call that came while it looked may have been sent before that was executed. */
     bool called = t->taken || w->key[key].called + trips(w) >= t->looked;
     if (t->looked > 0 && is_promised(w) && !called && since < least)

@@ -133,10 +133,32 @@ static void count_take(sim_world *w, int key, uint32_t number) {
         w->stats.expiries++;
 }
 
+/* A take of a stamp? The others leave their token in K, whatever they have found. */
+static bool takes_stamp(const sim_request *m) {
+    return m->argc > 11 && !tl__bytes_eq(m->argv[11], m->argv[4]);
+}
+
+/* Does K hold what a take of a stamp has it hold, as S knows? Then it changes nothing: but one of a token has a stamp become
+ * that. */
+static bool has_own_stamp(sim_world *w, const sim_request *m, uint32_t number, tl_bytes value,
+                          int key) {
+    fake_redis *r = w->server[w->master].r;
+    tl_bytes token = {0}, stamp = {0};
+    (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token);
+    (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("value"), &stamp);
+    return m->script == TL_SCRIPT_TAKE && takes_stamp(m) && sim_token_number(w, token) == number &&
+           tl__bytes_eq(stamp, value);
+}
+
 bool sim_check_has(sim_world *w, const sim_request *m) {
     int key = m->argc > 4 ? sim_key_named(w, m->argv[0]) : -1;
-    uint32_t number = key < 0 ? 0 : sim_token_number(w, m->argv[4]);
-    return number && sim_token_number(w, sim_key_value(w, key)) == number;
+    if (key < 0)
+        return false;
+    uint32_t number = sim_token_number(w, m->argv[4]);
+    tl_bytes value = sim_key_value(w, key);
+    if (number == 0 || value.n == 0)
+        return false;
+    return sim_token_number(w, value) == number || has_own_stamp(w, m, number, value, key);
 }
 
 static void give_fence(sim_token *t, uint64_t fence, int32_t reserved) {
@@ -283,6 +305,12 @@ static bool is_in_sidecar(sim_world *w, const sim_request *m, uint32_t number, i
            sim_token_number(w, token) == number;
 }
 
+static void check_written(sim_world *w, const sim_request *m, uint32_t number, int key) {
+    if (number && !takes_stamp(m) && sim_token_number(w, sim_key_value(w, key)) != number)
+        sim_fail(w, key, "token %u is told that it has %s, which doesn't hold it", (unsigned)number,
+                 w->key[key].name);
+}
+
 static void taken(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t fence = 0, fences = 1;
     (void)tl__reply_int(reply->type == TL_REPLY_STRING ? reply : tl__reply_item(reply, 3), &fence);
@@ -295,6 +323,7 @@ static void taken(sim_world *w, const sim_request *m, const tl_reply *reply, int
     sim_request reserving = *m;
     reserving.fences = (int32_t)fences;
     sim_check_taken(w, &reserving, number, fence, expected, m->argv[6], key);
+    check_written(w, m, number, key);
     w->token[number].bound = is_in_sidecar(w, m, number,
                                            key); /* others may have been there since it was */
 }
@@ -412,17 +441,33 @@ static void check_order(sim_world *w, uint32_t number, int key) {
                  (unsigned)number, w->key[key].name);
 }
 
+/* S names one whose turn it is, and who is to acquire the lock by itself. One that had it before and let it expire has
+ * no claim. */
+static void called(sim_world *w, uint32_t number, int key) {
+    sim_token *t = &w->token[number];
+    tl_bytes claim = {0};
+    (void)fake_redis_peek_field(w->server[w->master].r, 0, w->key[key].s, TL_LITERAL("claim"),
+                                &claim);
+    if (number == 0 || t->lease.until.ns == 0 || hash_of(claim) != t->inbox || t->called)
+        return;
+    t->called = true;
+    w->stats.calls++;
+    check_order(w, number, key);
+}
+
 /* After a script that may give the lock to somebody in line: to whom has it? Nothing of what is given can come late, and
  * S binds at once. */
 static void granted(sim_world *w, const sim_request *m, int key) {
     sim_server *s = &w->server[w->master];
-    uint32_t number = sim_token_number(w, sim_key_value(w, key));
+    tl_bytes text = {0}, named = {0}, value = sim_key_value(w, key);
+    uint32_t number = sim_token_number(w, value);
     sim_token *t = &w->token[number];
-    tl_bytes text = {0}, named = {0};
     int64_t last = 0;
     if (m->claim) /* those that it sends out of the line are told to look */
         w->key[key].called = w->now;
     (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("token"), &named);
+    if (value.n == 0)
+        called(w, sim_token_number(w, named), key);
     (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("fence"), &text);
     (void)tl__bytes_to_int(text, &last);
     bool own = is_among((uint64_t)last, t->fence,
@@ -434,18 +479,23 @@ static void granted(sim_world *w, const sim_request *m, int key) {
         return;
     sim_request given = *m;
     given.fences = t->joined;
-    given.asked = sim_asked_by(m->sender, m->socket->boot, 0);
     given.has = m->has && m->script == TL_SCRIPT_JOIN && number == sim_token_number(w, m->argv[4]);
+    bool asks = number == sim_token_number(w, m->argv[m->nkeys]);
+    bool leased = asks && m->asked->lease.until.ns != 0;
+    given.asked = given.has || leased ? m->asked : sim_asked_by(m->sender, m->socket->boot, 0);
+    if (!asks) /* by another, who doesn't know by which phase it acts */
+        sim_phase_acted(w, &w->host[t->host], t->boot, &t->lease, key);
     w->stats.grants++;
-    w->stats.grants_told += m->script != TL_SCRIPT_JOIN ||
-                            sim_token_number(w, m->argv[m->nkeys]) != number;
-    sim_check_taken(w, &given, number, (int64_t)fence, (tl_bytes){0}, (tl_bytes){0}, key);
+    w->stats.grants_told += m->script != TL_SCRIPT_JOIN || !asks;
+    sim_check_taken(w, &given, number, (int64_t)fence, (tl_bytes){0},
+                    leased && m->script == TL_SCRIPT_JOIN ? m->argv[6] : (tl_bytes){0}, key);
     t->bound = true;
     if (m->claim && t->inbox == m->claim && !given.has)
         sim_fail(w, key, "token %u is given %s, though its inbox has let it lapse",
                  (unsigned)number, w->key[key].name);
-    if (!given.has)
+    if (!given.has && !t->called)
         check_order(w, number, key);
+    t->called = false;
 }
 
 static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
@@ -459,8 +509,11 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
     if (status < 0)
         return;
     w->stats.joins++;
+    w->stats.joins_leased += m->asked->lease.until.ns != 0;
     t->joined = (int32_t)numbers;
     t->inbox = hash_of(m->argv[9]);
+    t->lease = m->asked->lease;
+    t->boot = m->asked->boot;
     if (tl__reply_int(tl__reply_item(reply, 6), &ticket))
         t->ticket = ticket;
     if (tl__bytes_to_int(m->argv[10], &told) && told != ticket)
@@ -468,6 +521,7 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
     sim_line_looked(w, reply, number, key);
     if (status == 1 && tl__reply_int(tl__reply_item(reply, 8), &others))
         sim_line_told(w, number, others);
+    sim_line_comes(w, m, number, key);
     granted(w, m, key);
     if (status == 0)
         sim_line_stands(w, m, number, key);
@@ -556,10 +610,21 @@ static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
         sim_fail(w, a->key, "%s holds %s, but another's token stands there", a->name, key->name);
 }
 
+/* A key that is gone leaves what was known of it. */
+static void note_end(sim_world *w, int key) {
+    const sim_server *s = &w->server[w->master];
+    int64_t expiry_ms = fake_redis_peek_expiry(s->r, 0, w->key[key].k);
+    if (sim_key_value(w, key).n > 0)
+        w->key[key].ends = expiry_ms <= 0
+                               ? SIM_NEVER
+                               : w->now + (expiry_ms * 1000 - sim_server_us(w, s)) * 1000;
+}
+
 void sim_check_key(sim_world *w, int key) {
     tl_bytes value = sim_key_value(w, key);
     if (w->cfg.stamps)
         sim_stamp_changed(w, key);
+    note_end(w, key);
     for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
         sim_actor *a = &w->actor[i];
         if (a->key != key)

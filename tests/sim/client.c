@@ -33,6 +33,18 @@ static tl_protocol_id protocol_of(sim_kind kind) {
                                                      : TL_TOKEN;
 }
 
+/* Where it can be had by all, and no shorter than any lock; and users who may do little are not to have it. */
+static int64_t quiet_ms(const sim_config *f, sim_kind kind) {
+    bool can = f->level >= FAKE_LEVEL(4, 0, 0) && !f->no_eval && f->no_fence == 0 &&
+               f->lacks == 0 && kind != SIM_STRICT;
+    int64_t least, longest = 2 * f->ttl_ms; /* what is held is extended to that */
+    if (f->stamps)
+        sim_config_lifetimes(f, &least, &longest);
+    if (!can || f->quiet_ms == 0)
+        return 0;
+    return f->quiet_ms > longest ? f->quiet_ms : longest;
+}
+
 const char *sim_client_url(const sim_world *w) {
     return w->cfg.by_name ? "redis://server" : "redis://10.0.0.1";
 }
@@ -45,7 +57,7 @@ static void open_client(sim_world *w, sim_client *c, sim_kind kind, bool dispatc
     tl_client_options o = TL_CLIENT_OPTIONS(.url = sim_client_url(w), .protocol = protocol_of(kind),
                                             .service = "sim", .attempt_ms = f->attempt_ms,
                                             .connect_ms = f->connect_ms,
-                                            .restart_quiet_ms = f->quiet_ms,
+                                            .quiet_ms = quiet_ms(f, kind),
                                             .drift_ppm = f->drift_ppm,
                                             .wait_replicas = waits ? f->wait_replicas : 0,
                                             .wait_replicas_ms = waits ? f->wait_replicas_ms : 0,

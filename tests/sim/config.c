@@ -132,7 +132,7 @@ static void draw_server(sim_config *c, uint64_t *random) {
                                                    c->attempt_ms);
     }
     if (sim_chance(random, 150000))
-        c->quiet_ms = sim_between(random, 1, c->ttl_ms);
+        c->quiet_ms = sim_between(random, 1, 3 * c->ttl_ms);
 }
 
 static void draw_faults(sim_config *c, uint64_t *random) {
@@ -216,8 +216,8 @@ bool sim_config_calm(const sim_config *c) {
             return false;
     if (c->stamps && !sim_config_legacy(c))
         return false;
-    return !c->slow_clock && c->wait_replicas == 0 && !c->lacks && !c->mute && !c->slots &&
-           !c->touches;
+    return !c->slow_clock && c->wait_replicas == 0 && c->quiet_ms == 0 && !c->lacks && !c->mute &&
+           !c->slots && !c->touches;
 }
 
 bool sim_config_has(const sim_config *c, sim_kind kind, int key) {

@@ -42,7 +42,7 @@ static void draw_times(sim_config *c, uint64_t *random) {
     c->idle_ms = spread(random, t / 20 + 1, 2 * t);
     int64_t until_ms = 16 * t > 60000 ? 60000 : 16 * t;
     c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
-    c->quiet_ms = sim_chance(random, 50000) ? sim_between(random, 1, t) : 0;
+    c->quiet_ms = sim_chance(random, 50000) ? sim_between(random, 1, 3 * t) : 0;
     c->wait_replicas = c->replicas = 0;
 }
 

@@ -161,24 +161,37 @@ void sim_fd_close(sim_host *h, int fd) {
     sim_fd *d = sim_fd_at(h, fd);
     if (!d)
         return;
+    if (d->gather)
+        sim_fail(h->w, SIM_ALL, "host %c closes descriptor %d, which stands for another", h->name,
+                 fd);
     d->kind = SIM_CLOSED;
     d->alarm.at = SIM_NEVER;
     h->fds--;
+}
+
+static bool is_readable(sim_host *h, const sim_fd *d) {
+    const sim_socket *s = d->socket;
+    switch (d->kind) {
+    case SIM_TIMER: return !tl__mono_before(sim_host_clock(h->w, h), d->at);
+    case SIM_SOCKET:
+        return s->in.n > 0 || s->state == SIM_BROKEN || s->state == SIM_REFUSED || s->ended;
+    default: return d->posted;
+    }
+}
+
+static bool has_readable(sim_host *h, int gather) {
+    for (int i = 0; i < SIM_FDS; i++)
+        if (h->fd[i].kind != SIM_CLOSED && h->fd[i].gather == gather && is_readable(h, &h->fd[i]))
+            return true;
+    return false;
 }
 
 static short events_of(sim_host *h, const struct pollfd *p) {
     const sim_fd *d = p->fd < 0 ? NULL : sim_fd_at(h, p->fd);
     if (!d)
         return 0;
-    bool in = d->posted, out = false;
-    if (d->kind == SIM_TIMER)
-        in = !tl__mono_before(sim_host_clock(h->w, h), d->at);
-    if (d->kind == SIM_SOCKET) {
-        const sim_socket *s = d->socket;
-        bool broken = s->state == SIM_BROKEN || s->state == SIM_REFUSED;
-        in = s->in.n > 0 || broken || s->ended;
-        out = s->state != SIM_CONNECTING;
-    }
+    bool in = d->kind == SIM_GATHER ? has_readable(h, p->fd) : is_readable(h, d);
+    bool out = d->kind == SIM_SOCKET && d->socket->state != SIM_CONNECTING;
     return (short)(p->events & ((in ? POLLIN : 0) | (out ? POLLOUT : 0)));
 }
 
@@ -190,6 +203,9 @@ static bool has_event(sim_host *h, const struct pollfd *fds, unsigned count) {
 }
 
 void sim_fd_changed(sim_world *w, sim_host *h, int fd) {
+    const sim_fd *d = sim_fd_at(h, fd);
+    if (d && d->gather)
+        sim_fd_changed(w, h, d->gather);
     for (sim_thread *t = h->threads; t; t = t->all) {
         bool waits = false;
         for (unsigned i = 0; t->state == SIM_WAITS && i < t->fd_count; i++)
@@ -230,6 +246,31 @@ int tl__wake_open(void) {
 
 int tl__timer_open(void) {
     return open_fd(SIM_TIMER);
+}
+
+int tl__gather_open(void) {
+    return open_fd(SIM_GATHER);
+}
+
+bool tl__gather_add(int gather, int fd) {
+    sim_thread *me = sim_enter();
+    sim_fd *d = sim_fd_at(me->host, fd);
+    if (d)
+        d->gather = gather;
+    sim_fd_changed(sim_the_world, me->host, fd);
+    sim_leave();
+    return d != NULL;
+}
+
+void tl__gather_drop(int gather, int fd) {
+    sim_thread *me = sim_enter();
+    sim_fd *d = sim_fd_at(me->host, fd);
+    if (d && d->gather == gather)
+        d->gather = 0;
+    else
+        sim_fail(me->host->w, SIM_ALL, "host %c drops descriptor %d, which wasn't added",
+                 me->host->name, fd);
+    sim_leave();
 }
 
 void tl__wake_close(int fd) {

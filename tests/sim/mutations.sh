@@ -21,19 +21,20 @@ deadline-from-receipt    | protocol/attempt.c |        | 300  | s/tl__mono_add_n
 deadline-without-drift   | protocol/attempt.c |        | 2000 | s/tl__rate_least_ns(ms \* TL_NS_PER_MS, e->server->drift_ppm)/ms * TL_NS_PER_MS + 0 * e->server->drift_ppm/
 deadline-by-one-clock    | protocol/attempt.c |        | 2000 | s/tl__rate_least_ns(ms \* TL_NS_PER_MS, e->server->drift_ppm)/tl__rate_least_ns(ms * TL_NS_PER_MS, e->server->drift_ppm \/ 2)/
 replicas-unconfirmed     | protocol/attempt.c | failover-confirmed | 3000 | s/n >= job->wait_replicas)/n >= 0)/
-granted-after-restart    | protocol/attempt.c | restart-quiet | 400 | s/tl__mono_before(e->sent, over))/false)/
+granted-after-restart    | wire/scripts/with/quiet.lua | restart-quiet | 400 | s,/ 1000 + wanted),/ 1000 + wanted / 100),
+granted-after-failover   | wire/scripts/with/quiet.lua | failover-quiet | 400 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
 # requests that come late
-limit-of-the-wait        | protocol/attempt.c |        | 1000@102 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
+limit-of-the-wait        | protocol/attempt.c |        | 1000@352 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
 limit-at-its-latest      | protocol/attempt.c |        | 5000 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
-harmless-at-once         | protocol/attempt.c | stuck-requests | 40000@1312 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
-old-binds-by-earliest    | protocol/sidecar.c | old-server | 3000@44 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
-old-takes-by-latest      | protocol/sidecar.c | old-server | 600@198 | /^void tl__sidecar_send_acquire/,/^}/s/now\.lo/now.hi/
+harmless-at-once         | protocol/attempt.c | stuck-requests | 40000@2788 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
+old-binds-by-earliest    | protocol/sidecar.c | old-server | 3000@171 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
+old-takes-by-latest      | protocol/sidecar.c | old-server | 600@126 | /^void tl__sidecar_send_acquire/,/^}/s/now\.lo/now.hi/
 # the scripts
 take-blindly             | wire/scripts/take.lua |        | 100  | s/^if expect == .. and found or .*then$/if false then/; s/, .NX.) then/) then/
 take-ignores-sidecar     | wire/scripts/take.lua |        | 500  | s/^local other = .*/local other = false/
 take-whenever            | wire/scripts/take.lua |        | 1000 | s/ and now > not_after$/ and false/
-take-again-when-dropped  | wire/scripts/take.lua |        | 2000@1794 | s/^if s\[5\] == token then/if false then/
-take-not-known-again     | wire/scripts/take.lua |        | 300@51  | s/^if known and s\[1\] == token then/if false then/
+take-again-when-dropped  | wire/scripts/take.lua |        | 2000@38 | s/^if s\[5\] == token then/if false then/
+take-not-known-again     | wire/scripts/take.lua |        | 300@39  | s/^if known and s\[1\] == token then/if false then/
 fence-by-clock           | wire/scripts/with/draw.lua |        | 2000 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/math.max(tonumber(noted or 0) or 0, now)/
 fence-by-count           | wire/scripts/with/draw.lua | restart-forgets | 200 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/last + 1/
 take-moves-back          | wire/scripts/take.lua | old-server | 40000@11606 | s/^    binds = math.max(till, binds).*$//
@@ -41,44 +42,49 @@ take-without-lifetime    | wire/scripts/take.lua |        | 300  | s/redis.call(
 refusal-is-final         | protocol/acquire.c,wire/scripts/take.lua | tight-limits | 3000@67 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
 fence-told-at-its-latest | wire/scripts/take.lua | failover-ahead | 3000@145 | s/draw(numbers, now, fence)/draw(numbers, tonumber(ARGV[5]), fence)/
 keep-anybodys            | wire/scripts/keep.lua |        | 2000 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
-keep-whatever-value      | wire/scripts/keep.lua |        | 5000@4076 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
+keep-whatever-value      | wire/scripts/keep.lua |        | 5000@998 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
 keep-whenever            | wire/scripts/keep.lua |        | 2000 | s/^local late = .*/local late = false/
 keep-creates             | wire/scripts/keep.lua |        | 2000 | s/^local late = .*/local late = false/; s/elseif text and s\[1\] == token and text == s\[2\] then/elseif s[1] == token and not text then status = 1 redis.call('PSETEX', K, string.format('%.0f', px), value)\n    &/
 keep-shortens            | wire/scripts/keep.lua |        | 2000 | s/ and redis.call(.PTTL., K) < px then/ then/
 keep-doesnt-bind         | wire/scripts/keep.lua | deleted-by-hand | 200 | s/local later = .*/local later = false/; s/^        if not noted then/        if false then/
 drop-anybodys            | wire/scripts/drop.lua |        | 500  | s/^if s\[1\] == token then/if true then/
 drop-whatever-value      | wire/scripts/drop.lua |        | 5000 | s/ and found == redis.call('HGET', S, 'value'))/)/
-drop-not-remembered      | wire/scripts/drop.lua |        | 2000@1794 | s/'spent', token/'spent', 'x'/
+drop-not-remembered      | wire/scripts/drop.lua |        | 2000@38 | s/'spent', token/'spent', 'x'/
 drop-not-announced       | wire/scripts/drop.lua | prompt | 200  | s/    redis.pcall('PUBLISH', S, '')//
 # takes by native commands
 native-beyond-window     | protocol/protocol_token.c,transport/conn_redis.c | | 40000 | s/    if (e->stale || /    if (/; s/return tl__ns_until(at, now) < TL_RAISED_MS.*/return at.ns <= now.ns;/; s/last >= now.lo - BEHIND_US \&\& //
 native-though-s-binds    | protocol/protocol_token.c | deleted-by-hand | 2000 | s/left_us > 0 || is_line(s)/is_line(s)/; s/ \&\&$/\&\&/; s/           last > number_of(tl__reply_item(s, S_FENCE));/           true;/
 native-not-above-s       | protocol/protocol_token.c | | 20000 | s/           last > number_of(tl__reply_item(s, S_FENCE));/           true;/; s/last >= now.lo - BEHIND_US \&\& //
 native-behind-the-clock  | protocol/protocol_token.c | | 2000 | s/last >= now.lo - BEHIND_US \&\& //
-native-over-any-connection | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/    return memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 .*/    (void)r;\n    return now.ns > 0;/; s/s->raised = native ? raised_at(conn, send->slot)->at : now;/s->raised = now;/; s/last >= now.lo - BEHIND_US \&\& //
-native-judged-at-sending | protocol/protocol_token.c,transport/conn_redis.c | | 8000@247 | s/s->raised = native ? raised_at(conn, send->slot)->at : now;/s->raised = now;/; s/last >= now.lo - BEHIND_US \&\& //
-native-in-any-slot       | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/memcmp(r->slot.text, send->slot.text, sizeof r->slot.text) == 0 \&\& //; s/(a \* 31U + b \* 7U + d) % TL_RAISED_MAX/0 * (a + b + d)/; s/last >= now.lo - BEHIND_US \&\& //
+native-over-any-connection | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/    return r \&\& lately(r->at, now) ? r : NULL;/    static const tl_raised any;\n    (void)r;\n    return now.ns > 0 \&\& send->native > 0 \&\& tl__conn_up(c) ? \&any : NULL;/; s/s->raised = native ? raised->at : now;/s->raised = now;/; s/last >= now.lo - BEHIND_US \&\& //
+native-judged-at-sending | protocol/protocol_token.c,transport/conn_redis.c | | 8000@537 | s/s->raised = native ? raised->at : now;/s->raised = now;/; s/last >= now.lo - BEHIND_US \&\& //
+native-in-any-slot       | protocol/protocol_token.c,transport/conn_redis.c | | 2000 | s/memcmp(set\[i\].slot.text, slot.text, sizeof slot.text) == 0/set[i].at.ns > 0/; s/(a \* 31U + b \* 7U + d) % TL_RAISED_SETS/0 * (a + b + d)/; s/last >= now.lo - BEHIND_US \&\& //
+native-opens-its-window  | protocol/protocol_token.c | | 60000@156 | s/^    a->result.proof.unbound = true;$/&\n    tl__sidecar_raised(job, out);/; s/last >= now.lo - BEHIND_US \&\& //
+native-window-from-answer | protocol/protocol_token.c,client/driver.c,client/keeper_run.c | | 60000@537 | s/last >= now.lo - BEHIND_US \&\& //; s/, event->sent);/, event->now);/
 native-ended-elsewhere   | protocol/acquire.c | | 40000 | s/ \&\& e->run != 0 \&\& e->run == a->kill_run;/;/
-first-renewal-late       | protocol/renew.c | | 20000 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
+first-renewal-late       | protocol/renew.c | | 20000@3793 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
-grant-of-another-run     | protocol/line.c | | 20000 | s/^        grant->run != run || /        /
-grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | s/^            heard\[inbox\] = .*/            heard[inbox] = true/; s/^            mute = not asks and type(redis.pcall(/            local said = asks or redis.pcall(/; s/ others) \.\. K)) == 'table'/ others) .. K)\n            mute = type(said) == 'table'/; /'grant /,/return token/s/if not mute then/if not mute and said ~= 0 then/
+grant-of-another-run     | protocol/line.c | | 20000 | s/ || grant->run != run ||$/ ||/
+grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | s/^            heard\[inbox\] = .*/            heard[inbox] = true/; s/^            mute = not asks and type(redis.pcall(/            local said = asks or redis.pcall(/; s/ others)) \.\. K)) == 'table'/ others)) .. K)\n            mute = type(said) == 'table'/; /'grant /,/return token/s/if not mute then/if not mute and said ~= 0 then/
 grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 || left_us > lease_us/false/; s/tl__mono_min(by_server, by_arrival)/by_arrival/
 line-drop-not-remembered | wire/scripts/drop.lua | | 5000 | s/'spent', token/'spent', 'x'/
 leave-keeps-the-granted  | wire/scripts/drop.lua | | 2000 | s/^local mine = found and .*/local claim = redis.call('HGET', S, 'claim')\nlocal mine = found and (not claim or claim == '') and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))/
 native-keeps-beside-line | protocol/protocol_token.c | | 2000 | s/ || is_line(s) ||/ ||/
 grant-not-heard          | client/keeper_listen.c | | 8000 | s/kind == TL_LINE_GRANT \&\& tl__bytes_eq/false \&\& tl__bytes_eq/
-grant-in-flight-forgotten | protocol/acquire.c | | 20000@27971 | s/^    if (granted)/    if (false)/
-lapse-by-look-alone      | wire/scripts/with/grant.lua | | 8000@197 | s/^    if s\[4\] and s\[4\] ~= .. then/    if asker and s[4] and s[4] ~= '' then/
+grant-in-flight-forgotten | protocol/acquire.c | | 24086@24066 | s/^    if (granted)/    if (false)/
+lapse-by-look-alone      | wire/scripts/with/grant.lua | | 8000@1088 | s/^    if s\[4\] and s\[4\] ~= .. then/    if asker and s[4] and s[4] ~= '' then/
 line-polls               | protocol/acquire.c | | 8000 | s/    if (a->armed \&\& a->job.join)/    if (false)/
 line-serves-the-last     | wire/scripts/with/grant.lua | | 8000 | s/redis.call('ZRANGE', L, 0, 0)/redis.call('ZREVRANGE', L, 0, 0)/
 line-forgets-places      | wire/scripts/join.lua | | 8000 | s/^    if place == .. then/    if true then/
 passed-beside-line       | client/lock_acquire.c | | 8000 | s/= a->result.waiting > 0 ? 0 : /= /
 passed-for-ever          | client/gate.c | | 8000 | s/tl__ns_until(hold->taken, now) < PASS_NS/true/
 late-look-told-the-last  | wire/scripts/join.lua | | 8000 | s/^    fence = last - ARGV\[5\] + 1/    fence = last/
-known-take-counts-back   | wire/scripts/take.lua | | 30000@5018544 | s/^    if numbers > 1 and value == token then/    if false then/
+known-take-counts-back   | wire/scripts/take.lua | | 30000@5018544 | s/^    if numbers > 1 then/    if false then/
+stamp-counts-back        | wire/scripts/take.lua | phase-answers-lost | 600@460 | s/^    if numbers > 1 then/    if numbers > 1 and value == token then/
+take-leaves-own-stamp    | wire/scripts/take.lua | phases | 3000@765 | s/^    local becomes = .*/    local becomes = false/
+line-sets-for-a-phase    | wire/scripts/with/grant.lua | phases | 3000 | s/called = called == '?' and not asks/called = false/
 # acquiring
 confirmed-too-late       | protocol/acquire.c |        | 3000 | s/r->code == TL_OK && tl__mono_before(e->now, r->deadline)/r->code == TL_OK/
 unanswered-is-forgotten  | protocol/acquire.c |        | 1000 | s/    a->uncertain = true;/    a->uncertain = false;/
@@ -86,45 +92,48 @@ unwanted-is-forgotten    | protocol/acquire.c |        | 3000@101 | s/        a-
 cancel-is-certain        | protocol/acquire.c |        | 2000 | s/    if (a->state == TAKING)/    if (false)/
 nobody-cleans-up         | protocol/acquire.c |        | 500  | s/    if (!a->result.maybe)/    if (true)/
 cleaning-does-nothing    | protocol/acquire.c |        | 1000 | s/        return drop(a, e, out);/        return TL_END;/
-busy-ends-doubt          | protocol/acquire.c | stuck-requests | 40000@41 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
-busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@21387 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
+busy-ends-doubt          | protocol/acquire.c | stuck-requests | 40000@66 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
+busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@1923 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
 attempt-outlasts-wait    | protocol/attempt.c |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
 for-ever-has-a-limit     | protocol/acquire.c |        | 500  | s/        a->limit = TL_NEVER;/        (void)a;/
 wait-without-limit       | protocol/acquire.c |        | 300  | s/        out->until = tl__mono_min(a->next, a->limit);/        out->until = a->next;/
 reach-without-limit      | protocol/acquire.c |        | 1000 | s/    tl__out_send(out, ++a->ticket, a->limit);/    tl__out_send(out, ++a->ticket, TL_NEVER);/
 wake-up-ignored          | protocol/acquire.c | prompt | 200  | s/        a->next = e->now;/        a->next = a->planned;/
-wake-up-while-asking     | protocol/acquire.c | prompt | 2000@741 | s/^    a->woken = true;/    a->woken = false;/
+wake-up-while-asking     | protocol/acquire.c | prompt | 2000@63 | s/^    a->woken = true;/    a->woken = false;/
 # renewing
 lost-is-not-told         | protocol/renew.c  |        | 300  | s/    return !tl__mono_before(e->now, end(r));/    return false;/
 lost-is-told-late        | protocol/renew.c  |        | 300  | s/tl__mono_add_ns(r->result.deadline, -EARLY_NS)/r->result.deadline/
 longest-hold-ignored     | protocol/renew.c  |        | 300  | s/, r->rest.hold);/, TL_NEVER);/
 # extending and releasing
 release-not-gone-on-with | protocol/settle.c |        | 500  | s/    if (s->op != TL_RELEASE)/    if (true)/
-released-though-expired  | protocol/settle.c |        | 2000@582 | s/ && s->maybe && s->in_time / \&\& s->maybe /
-extend-too-late          | protocol/settle.c |        | 3000@90 | s/return s->op == TL_RELEASE || .*/return true;/
+released-though-expired  | protocol/settle.c |        | 2000@482 | s/ && s->maybe && s->in_time / \&\& s->maybe /
+extend-too-late          | protocol/settle.c |        | 3000@158 | s/return s->op == TL_RELEASE || .*/return true;/
 settle-without-limit     | protocol/settle.c |        | 500  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
 # the local queue, and passing on within a process
 queue-forgets            | client/gate.c |        | 1000 | s/    if (front->last)$/    if (false)/
 queue-last-first         | client/gate.c |        | 1000 | s/    front->last = place;$/    front->last = front->first;/
 passed-beyond-reserve    | client/gate.c |        | 3000 | s/ || hold->passes == 0)/)/
 passed-with-same-fence   | client/gate.c |        | 1000 | s/        next.fence += next.fence != 0;//
-passed-when-over         | client/gate.c,client/lock_acquire.c |  | 20000@3515 | s/^           tl__ms_until(now, hold->deadline) >= .*//; s/^           tl__mono_before(now, hold->deadline);/           true;/; s/m->turn.given \&\& tl__mono_before(e->now, m->turn.hold.deadline)/m->turn.given/
-front-is-never-left      | client/lock.c |        | 1000@217 | s/^    tl__gate_leave(&lock->client->gate, &lock->place);//
+passed-when-over         | client/gate.c,client/lock_acquire.c |  | 20000@8857 | s/^           tl__ms_until(now, hold->deadline) >= .*//; s/^           tl__mono_before(now, hold->deadline);/           true;/; s/m->turn.given \&\& tl__mono_before(e->now, m->turn.hold.deadline)/m->turn.given/
+front-is-never-left      | client/lock.c |        | 1000@566 | s/^    tl__gate_leave(&lock->client->gate, &lock->place);//
 # operations that don't block
-cancel-is-not-posted     | client/async.c |       | 3000@1263 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
+cancel-is-not-posted     | client/async.c |       | 3000@837 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
 # the keeper
 lost-is-reported-late    | client/hold.c  |       | 1000 | s/^        report(lock, state, .*/        ;/
-hold-told-after-its-end  | client/hold.c  |       | 5000 | s/^    tl__keeper_await_told(k, lock);//
+hold-told-after-its-end  | client/hold.c  |       | 5000@2948 | s/^    tl__keeper_await_told(k, lock);//
 timer-is-not-moved       | client/keeper_run.c |  | 1000 | s/    if (tl__mono_before(task->until, k->planned)) {/    if (false) {/
 told-of-what-it-was      | client/keeper_run.c | phases | 5000 | s/        if (!hold)$/        if (!hold || task->watched.n == 0)/
-step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@2591 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->client->keeper);/        ;/
-step-not-judged          | client/run.c   |       | 5000@652 | s/        run->in ? tl__keeper_rejudge_in.*/        ;/
+step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@10104 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->node->client->keeper);/        ;/
+step-not-judged          | client/run.c   |       | 5000@35 | s/        run->in ? tl__keeper_rejudge_in.*/        ;/
+loop-lent-for-good       | client/keeper.c |      | 2000 | s/^        tl__conn_drive(k->conn, tl__mono_now());/        if (!k->lent)\n            tl__conn_drive(k->conn, tl__mono_now());/
+loop-keeps-what-is-closed | client/keeper_loop.c | | 2000 | s/^    tl__gather_drop(k->gather, tl__conn_fd(k->conn));//
+loop-never-told-to-write | client/keeper_loop.c |  | 2000 | s/^    return k->lent ? k->look_at : TL_NEVER;/    (void)k;\n    return TL_NEVER;/; s/^        tl__keeper_ring(k);/        ;/
 # renewals in one request
 split-slot-is-everyones  | client/batch.c | slot-with-others | 3000@197 | s/ \&\& !tl__bytes_has_word(error, "TRYAGAIN");/;/
-refusal-is-everyones     | client/batch.c | keys-of-others | 3000@89 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
-joined-answers-mixed     | client/batch.c |       | 3000@1242 | s/whole->items\[i + 2\]/whole->items[whole->count - 1 - i]/
+refusal-is-everyones     | client/batch.c | keys-of-others | 3000@506 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
+joined-answers-mixed     | client/batch.c |       | 20000@8351 | s/whole->items\[i + 2\]/whole->items[whole->count - 1 - i]/
 # refusals
-refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 5000@1063 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
+refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 5000@198 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
 try-again-is-final       | protocol/protocol.c | slots-moved | 300 | s/, "TRYAGAIN",/,/
 keys-are-not-named       | wire/refusal.c | keys-withheld | 300 | s/has(error, " key")/false/
 permission-passes        | protocol/protocol.c | keys-withheld | 300 | s/"NOAUTH", "NOPERM", "WRONGPASS"/"NOAUTH", "WRONGPASS"/; s/ || tl__is_no_permission(error))/)/
@@ -132,7 +141,7 @@ moved-passes             | protocol/protocol.c | slots-elsewhere | 300 | s/"UNKI
 # connections
 pool-keeps-the-broken    | client/driver.c |      | 3000 | s/tl__pool_give(d->pooled, d->in_flight > 0)/tl__pool_give(d->pooled, false)/
 login-counts-from-first  | transport/login.c | stamps | 20000 | s/^    if (login->has_bracket) .*/    if (login->has_bracket)/; s/tl__bracket(login->server_us, login->sent, received)/tl__bracket(login->server_us, received, received)/
-asked-though-too-late    | protocol/attempt.c | phases | 8000@201 | s/    if (!tl__mono_before(e->now, a->by))$/    if (false)/
+asked-though-too-late    | protocol/attempt.c | phases | 8000@186 | s/    if (!tl__mono_before(e->now, a->by))$/    if (false)/
 # clocks
 anchor-without-drift     | wire/interval.c   |        | 2000 | s/-lost_us(ns, drift_ppm)/0 * lost_us(ns, drift_ppm)/; s/, gained_us(ns, drift_ppm))/, 0 * gained_us(ns, drift_ppm))/
 bracket-without-drift    | wire/interval.c   |        | 5000@2187 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
@@ -148,12 +157,12 @@ stamp-is-full-on-retry   | compat/stamp/stamp_script.c | stamps | 40000@349 | s/
 stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@3932 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
 stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand-crowd | 4000@221 | s/tl__rate_most_ns(job->rules.legacy_delay_max_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
 stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@5112 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
-stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000@713 | s/bool over = a->op == TL_ACQUIRE/bool over = false/
+stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000@2046 | s/bool over = a->op == TL_ACQUIRE/bool over = false/
 # stamps: overwritten, or stolen?
 every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= proved_ms;/    return true;/
 no-stamp-is-a-losers     | compat/stamp/stamp.c | stamps | 2000@179 | s/    return read_ms <= proved_ms;/    return false;/
-losers-without-m         | compat/stamp/stamp.c | stamps | 40000@4812 | s/    return read_ms <= proved_ms;/    return read_ms <= job->proof.proved_us \/ 1000;/
-losers-when-it-is-over   | compat/stamp/stamp.c | stamps | 8000@176 | s/ || !tl__mono_before(e->now, job->believed))/)/
+losers-without-m         | compat/stamp/stamp.c | stamps | 40000@4215 | s/    return read_ms <= proved_ms;/    return read_ms <= job->proof.proved_us \/ 1000;/
+losers-when-it-is-over   | compat/stamp/stamp.c | stamps | 8000@30 | s/ || !tl__mono_before(e->now, job->believed))/)/
 # stamps: waiters that overwrite at each poll
 pipe-spares-no-l         | compat/stamp/stamp.c | pipe-far | 2000 | s/return rules->dialect->waiters_overwrite ? rules->legacy_delay_max_ms : 0;/return 0;/
 pipe-stamp-without-l     | compat/stamp/stamp_script.c | pipe-short | 20000 | s/    left_ms -= tl__stamp_late_ms(&job->rules);//
@@ -164,59 +173,59 @@ pipe-cap-of-the-take     | compat/stamp/stamp.c | pipe-far | 2000 | s/    if (!t
 pipe-every-poll-robs     | compat/stamp/stamp.c | pipe | 200 | s/return !may_have_expired(job, read_ms, proved_ms);/return false;/
 pipe-no-poll-robs        | compat/stamp/stamp.c | pipe-beyond-m | 200 | s/return !may_have_expired(job, read_ms, proved_ms);/return true;/
 pipe-robs-a-lag-early    | compat/stamp/stamp.c | pipe-short | 2000 | s/return read_ms + r->legacy_delay_max_ms >= least_ms;/return read_ms + 2 * r->legacy_delay_max_ms >= least_ms;/
-pipe-robs-by-m           | compat/stamp/stamp.c | pipe-short-crowd | 20000@17617 | s/return read_ms + r->legacy_delay_max_ms >= least_ms;/return read_ms + r->legacy_delay_max_ms + r->clock_skew_max_ms >= least_ms;/
+pipe-robs-by-m           | compat/stamp/stamp.c | pipe-short-crowd | 20000@3847 | s/return read_ms + r->legacy_delay_max_ms >= least_ms;/return read_ms + r->legacy_delay_max_ms + r->clock_skew_max_ms >= least_ms;/
 # stamps: the scripts
 stamp-take-blindly       | wire/scripts/take.lua | stamps | 300  | s/^if expect == .. and found or .*then$/if false then/
 stamp-take-anybodys      | wire/scripts/take.lua | stamps | 500  | s/^if known and s\[1\] == token then/if known then/
 stamp-take-ignores-s     | wire/scripts/take.lua | bridge-late-del | 200 | s/^local other = .*/local other = false/
 stamp-take-whenever      | wire/scripts/take.lua | stamps | 1000 | s/ and now > not_after$/ and false/
-stamp-keep-anybodys      | wire/scripts/keep.lua | stamps | 3000@534 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
-stamp-keep-whatever      | wire/scripts/keep.lua | stamps | 6000@4881 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
+stamp-keep-anybodys      | wire/scripts/keep.lua | stamps | 3000@349 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
+stamp-keep-whatever      | wire/scripts/keep.lua | stamps | 6000@410 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
 stamp-keep-shortens      | wire/scripts/keep.lua | stamps | 5000 | s/local later = .*/local later = true/
 stamp-drop-whatever      | wire/scripts/drop.lua | stamps | 5000 | s/ and found == redis.call('HGET', S, 'value'))/)/
 # stamps: lifetimes
-own-lifetime-too-long    | compat/stamp/stamp_rules.c | bridge-equal-long | 8000@7017 | s/    if (ttl_ms > most)/    if (false)/
+own-lifetime-too-long    | compat/stamp/stamp_rules.c | bridge-equal-long | 8000@2471 | s/    if (ttl_ms > most)/    if (false)/
 own-lifetime-too-short   | compat/stamp/stamp_rules.c | bridge-short | 300 | s/    if (ttl_ms <= least)/    if (false)/
 # stamps by WATCH
-watch-without-s          | compat/stamp/stamp_watch.c | watch-late | 5000@949 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->key);/
+watch-without-s          | compat/stamp/stamp_watch.c | watch-late | 5000@1686 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->key);/
 watch-without-k          | compat/stamp/stamp_watch.c | watch  | 1000 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->sidecar);/
 watch-drop-untouched     | compat/stamp/stamp_watch.c | watch-late | 2000 | s/^    if (k->ours) {$/    if (!k->ours)\n        return tl__try_not_released(\&s->try, s->status, out);\n&/
 watch-drop-whatever      | compat/stamp/stamp_watch.c | watch-to-the-end | 1000 | s/^        if (k->same)$/        if (true)/
 watch-drop-anybodys      | compat/stamp/stamp_watch.c | stamps | 3000 | s/ret->ours = .*/ret->ours = ret->bound || tl__bytes_eq(token, tl__token_bytes(\&job->token));/
 watch-take-blindly       | compat/stamp/stamp_watch.c | watch  | 300  | s/^        if (!tl__stamp_is_free(&job->rules, &stamp, now_ms)) {/        if (false) {/
-watch-take-ignores-s     | compat/stamp/stamp_watch.c | stamps | 20000@989 | s/^    if (k->bound && !k->ours && k->until_us >= k->now_us) {/    if (false) {/
+watch-take-ignores-s     | compat/stamp/stamp_watch.c | stamps | 20000@3137 | s/^    if (k->bound && !k->ours && k->until_us >= k->now_us) {/    if (false) {/
 watch-not-known-again    | compat/stamp/stamp_watch.c | stamps | 3000@135 | s/^    if (k->ours && k->same)$/    if (false)/; s/s->owned = k->ours && k->same;/s->owned = false;/
 watch-spares-no-m        | compat/stamp/stamp_watch.c | watch-to-the-end | 1000 | s/ - tl__stamp_skew_ms(job, e);/;/
 watch-spares-m-once      | compat/stamp/stamp.c | watch-to-the-end | 3000 | s/e->server->anchor.known ? 1 : 2)/true ? 1 : 2)/
 watch-without-cap        | compat/stamp/stamp.c | watch-by-hand | 4000@804 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
-watch-keep-shortens      | compat/stamp/stamp_watch.c | stamps | 5000@2091 | s/end_ms > least_ms ? end_ms : least_ms/end_ms/
-watch-fence-by-clock     | compat/stamp/stamp_watch.c | stamps | 5000@114 | s/k->fence >= now_us.hi ? k->fence + 1 : now_us.hi/now_us.hi/
+watch-keep-shortens      | compat/stamp/stamp_watch.c | stamps | 5000@324 | s/end_ms > least_ms ? end_ms : least_ms/end_ms/
+watch-fence-by-clock     | compat/stamp/stamp_watch.c | stamps | 5000@438 | s/k->fence >= now_us.hi ? k->fence + 1 : now_us.hi/now_us.hi/
 watch-part-is-whole      | compat/stamp/stamp_watch.c | watch-parts | 1000 | s/^    const tl_reply \*wrong = exec->type == .*/    const tl_reply *wrong = NULL;/; s/exec->count != s->exec/false/
 watch-lost-exec-is-none  | compat/stamp/stamp.c | watch-late | 2000 | s/tl__stamp_watch_reads(s));/true);/
 # stamps without scripts
-plain-without-cap        | compat/stamp/stamp_plain.c | plain-races | 2000@156 | s/    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);//
-plain-loser-writes-short | compat/stamp/stamp_plain.c | stamps | 1000@75 | s/(job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms)/job->ttl_ms/
+plain-without-cap        | compat/stamp/stamp_plain.c | plain-races | 2000 | s/    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);//
+plain-loser-writes-short | compat/stamp/stamp_plain.c | stamps | 1000@156 | s/(job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms)/job->ttl_ms/
 plain-getset-is-ours     | compat/stamp/stamp_plain.c | plain-strict | 300 | s/stamp.end_ms == s->read_end_ms \&\& text.n == s->read_n \&\&/stamp.end_ms > 0 ||/
 plain-bytes-are-ours     | compat/stamp/stamp_plain.c | plain-same-moment | 600 | s/^    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))$/    if (tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))\n        return held(s, job, e, out);\n&/
-plain-sent-late          | compat/stamp/stamp_plain.c | plain-sent-late | 2000@271 | s/    s->try.by = tl__mono_min(s->try.by, lag);/    (void)lag;/
-plain-late-del           | compat/stamp/stamp_plain.c | stamps | 60000@3696 | s/    if (!tl__mono_before(e->now, deadline))/    if (false)/; s/    if (!has_time_for_del(job, e, deadline))/    if (false)/
-plain-del-anybodys       | compat/stamp/stamp_plain.c | stamps | 20000@14001 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, .*$/    bool same = true;/
+plain-sent-late          | compat/stamp/stamp_plain.c | plain-sent-late | 2000@727 | s/    s->try.by = tl__mono_min(s->try.by, lag);/    (void)lag;/
+plain-late-del           | compat/stamp/stamp_plain.c | stamps | 60000@3212 | s/    if (!tl__mono_before(e->now, deadline))/    if (false)/; s/    if (!has_time_for_del(job, e, deadline))/    if (false)/
+plain-del-anybodys       | compat/stamp/stamp_plain.c | stamps | 20000@2675 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, .*$/    bool same = true;/
 # phases: leases of clients
 phase-lease-unchecked    | compat/auto/protocol_auto.c,protocol/attempt.c | phase-missed | 3000 | s/    if (tl__lease_lasts(lease, e->now))$/    if (lease->until.ns)/; s/    if (!tl__mono_before(e->now, a->by))$/    if (false)/
 phase-take-ignores-lease | compat/auto/protocol_auto.c | phase-late-take | 300 | s/TL_PHASE_DRAIN, tl__mono_min(a->until, lease->until),/TL_PHASE_DRAIN, a->until,/
-phase-lease-from-receipt | compat/phase/phase.c | phase-late-take | 300@54 | s/^        asked, tl__rate_least_ns/        e->now, tl__rate_least_ns/
+phase-lease-from-receipt | compat/phase/phase.c | phase-late-take | 300@44 | s/^        asked, tl__rate_least_ns/        e->now, tl__rate_least_ns/
 phase-older-epoch        | compat/phase/phase.c | phase-undone | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
 phase-gone-is-none       | compat/phase/phase.c | phase-vanished | 100 | s/    if (known->epoch > 0 \&\& read.epoch == 0)/    if (false)/; s/    if (known->epoch > read.epoch)/    if (false)/
 phase-first-step-early   | compat/scripts/phase.lua | phase-begin | 100 | s/^    record = known$/    record = record/; s/math.max(lease, tonumber(ARGV\[6\]))/lease/
-phase-record-shrinks     | compat/scripts/phase.lua | phase-begin | 2000@256 | s/^    record = known$/    record = record/
+phase-record-shrinks     | compat/scripts/phase.lua | phase-begin | 2000@176 | s/^    record = known$/    record = record/
 # phases: steps of the tool, which is played by actor_operator.c
 phase-step-at-once       | tests/sim/actor_operator.c | phase-deaf | 300 | s/    return seen || !wants_wait;/    return true;/
 phase-step-unconfirmed   | tests/sim/actor_operator.c | phase-begin | 100 | s/then most = math.max(most, l) if epoch ~= e then old = old + 1 end /then /; s/not anew and epoch ~= want/false/
 phase-step-whatever-epoch | tests/sim/actor_operator.c | phase-rivals | 200 | s/ ~= want then return 'epoch' end / == '' then return 'epoch' end /; s/not anew and epoch ~= want/false/
-phase-wait-from-request  | tests/sim/actor_operator.c | phase-deaf | 3000@926 | s/    o->seen = now;/    o->seen = o->asked;/
+phase-wait-from-request  | tests/sim/actor_operator.c | phase-deaf | 9000@4285 | s/    o->seen = now;/    o->seen = o->asked;/
 phase-step-unreplicated  | tests/sim/actor_operator.c | phase-undone | 500 | s/    if (w->cfg.replicas > 0) { \/\*/    if (false) { \/*/
 phase-wait-goes-on       | tests/sim/actor_operator.c | phase-undone-rivals | 200 | s/    if (known \&\& same)/    if (known)/
-phase-begins-undone      | tests/sim/actor_operator.c | phase-undone-java | 500@51 | s/        stopped\[kind\] = .*/        stopped[kind] = false;/
+phase-begins-undone      | tests/sim/actor_operator.c | phase-undone-java | 500@273 | s/        stopped\[kind\] = .*/        stopped[kind] = false;/
 phase-begin-two-away     | tests/sim/actor_operator.c | phase-begin-anywhere | 100 | s/math.abs(acts - to) > 1/false/
 # phases: steps of the tool as it ships
 step-not-meant           | tools/migrate/migrate_step.c | tool-stale | 20@40000001 | s/ || meant == s->to || / || true || /

@@ -48,10 +48,10 @@ let-go-unended          | async.c | freed-while-it-is-released | s/    if (!op->
 next-is-refused         | async.c | chains | s/^    atomic_store(&lock->op, NULL); \/\* from.*$//; s/^    op->told = true;/&\n    if (op->lock)\n        atomic_store(\&op->lock->op, NULL);/
 close-does-not-linger   | async.c | closed-while-another-waits | s/^    op->lingers = true;/    return;/; s/        op->client->keeper.detached++;/        (void)0;/
 # the pool
-pool-without-limit      | pool.c | pool-is-empty | s/ && client->pooled_made >= TL_POOLED_MAX)/ \&\& false)/
+pool-without-limit      | pool.c | pool-is-empty | s/ && node->pooled_made >= TL_POOLED_MAX)/ \&\& false)/
 pool-deaf               | pool.c | pool-is-held | s/    return waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;/    (void)waiter;\n    return false;/
-pool-wakes-nobody       | pool.c | pool-is-empty | s/^    tl__cond_wake(&client->pooled_freed);//
-pool-miscounts          | pool.c | cancelled-alone | /^    if (broken) {$/{n;s/client->pooled_made--;/(void)0;/}
+pool-wakes-nobody       | pool.c | pool-is-empty | s/^    tl__cond_wake(&node->pooled_freed);//
+pool-miscounts          | pool.c | cancelled-alone | /^    if (broken) {$/{n;s/node->pooled_made--;/(void)0;/}
 broken-is-kept          | driver.c | cancelled-alone | s/tl__pool_give(d->pooled, d->in_flight > 0);/tl__pool_give(d->pooled, false);/
 flags-of-the-last       | pool.c | cancelled | /^void tl__waiter_give/,/^}/s/^    atomic_store(&w->flags, 0);//
 sleeper-not-woken       | pool.c | hand-over | s/^    w->sleeps = true;//
@@ -75,7 +75,7 @@ free-stays-in-front     | lock.c | freed-while-lost | /^void tl_lock_free/,/^}/s
 release-stays-in-front  | lock.c | release-to-one-who-waits | /^tl_err tl_lock_release(/,/^}/s/^    tl__gate_leave(.*$//
 acquire-stays-in-front  | lock.c | time-is-up | /^static tl_err end_acquire/,/^}/s/^    tl__gate_leave(.*$//
 cancel-posts-nothing    | lock.c | only-cancelled | s/^        tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);/        ;/
-cancel-leaves-the-pool  | lock.c | pool-is-held | s/^        tl__cond_wake_all(&c->pooled_freed);//
+cancel-leaves-the-pool  | lock.c | pool-is-held | s/^        tl__cond_wake_all(&c->node.pooled_freed);//
 cancel-blocking-alone   | lock.c | only-cancelled-async | s/^    tl__async_cancel(lock); .*$//
 extended-though-lost    | hold.c | extended-when-lost | s/^    if (lock->task.at == 0)$/    if (false)/;s/^    return watched;/    return true;/
 extend-holds-meanwhile  | lock.c | extended-and-kept | s/^    atomic_store(&lock->state, (int)TL_LOST); .*$//
@@ -91,11 +91,11 @@ withdrawn-end-is-lost   | keeper.c | freed-while-it-is-released | s/^        k->
 reported-twice          | keeper.c | lost-at-risk | s/^    if (report->queued)$/    if (false)/
 unqueued-is-withdrawn   | keeper.c | lost-alone | s/^    if (!report->queued)$/    if (false)/
 close-at-once           | keeper.c | closed-while-it-cleans-up | s/    return k->detached == 0 || /    return true || /
-sleeps-on               | keeper.c | hand-over | s/^    if (k->polling)$/    if (false)/
+sleeps-on               | keeper.c | hand-over | s/^    if (!k->polling || k->roused)$/    if (true)/
 posts-of-the-gone       | keeper_run.c | freed-while-it-waits | s/^    if (task->posted) {$/    if (false) {/
 answer-for-the-gone     | keeper_run.c | one-of-two-renewed-goes | s/^        task->exchange->task = NULL;/        (void)0;/
 due-is-not-planned      | keeper_run.c | lost-alone | s/^    if (tl__mono_before(task->until, k->planned)) {/    if (false) {/
-post-rouses-nobody      | keeper_run.c | cancelled-async | s/^    tl__keeper_rouse(k);//
+post-rouses-nobody      | keeper_run.c | cancelled-async | s/^    if (first)$/    if (false)/
 member-is-gone          | keeper_join.c | one-of-two-renewed-goes | /^static void tell(/,/^}/s/^    if (!task)$/    if (false)/
 listens-for-ever        | run.c | two-clients-again | s/    bool ends = out->disarm || status != TL_GO;/    bool ends = false;/
 not-forgotten           | keeper_listen.c | two-clients-again | s/^        \*at = l->next;/        (void)0;/

@@ -26,8 +26,8 @@ int __real_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
 int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
 void __real_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
 void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
-tl_server __real_tl__client_server(tl_client *client, tl_mono now);
-tl_server __wrap_tl__client_server(tl_client *client, tl_mono now);
+tl_server __real_tl__node_server(tl_node *node, tl_mono now);
+tl_server __wrap_tl__node_server(tl_node *node, tl_mono now);
 
 /* ---- whose ----------------------------------------------------------------------------------------- */
 
@@ -155,7 +155,8 @@ static sim_lease lease_of(const tl_run *run, const machine *m, const sim_lease *
         return none;
     bool turns = c->script == TL_SCRIPT_KEEP && job->proof.stamp_ms &&
                  tl__bytes_eq(c->argv[6], tl__token_bytes(&job->token));
-    if (!(c->script == TL_SCRIPT_TAKE && m->acquires) && !turns)
+    bool takes = c->script == TL_SCRIPT_TAKE || c->script == TL_SCRIPT_JOIN;
+    if (!(takes && m->acquires) && !turns)
         return none;
     return *acts;
 #else
@@ -337,8 +338,8 @@ void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t
         sim_the_world->thread->begins = true;
 }
 
-tl_server __wrap_tl__client_server(tl_client *client, tl_mono now) {
-    tl_server server = __real_tl__client_server(client, now);
+tl_server __wrap_tl__node_server(tl_node *node, tl_mono now) {
+    tl_server server = __real_tl__node_server(node, now);
     sim_the_world->thread->lease = sim_lease_known(&server);
     sim_the_world->thread->server = server;
     return server;

@@ -27,7 +27,7 @@ sim_lease sim_lease_read(const tl_out *out) {
 }
 
 int64_t sim_phase_epoch(const tl_client *client) {
-    return tl__lease_of(&client->server, 0)->epoch;
+    return tl__lease_of(&client->node.server, 0)->epoch;
 }
 
 void sim_phase_kept(sim_world *w, const sim_host *h, int64_t before, const tl_out *out) {
@@ -71,7 +71,7 @@ static void check_leases(sim_world *w, int phase, const char *what) {
         const sim_client *c = &h->client[i % SIM_CLIENTS];
         if (!h->up || !sim_client_follows(c))
             continue;
-        sim_lease lease = sim_lease_known(&c->handle->server);
+        sim_lease lease = sim_lease_known(&c->handle->node.server);
         if (tl__mono_before(sim_host_clock(w, h), lease.until) &&
             are_apart(phase_of(w, &lease), phase))
             sim_fail(w, SIM_ALL, "%s in phase %d while host %c may act in phase %d", what, phase,

@@ -188,6 +188,7 @@ static void promote(sim_world *w, void *who, uint32_t server) {
     }
     sim_replicas_copy(w);
     sim_replicas_reset(w);
+    sim_server_begin_history(w);
     sim_tell(w, "", SIM_ALL, "server %d is master now", (int)server);
     if (w->cfg.migrates)
         sim_phase_failed_over(w);

@@ -21,9 +21,16 @@ void sim_server_set(sim_world *w, int server) {
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
-/* Another after each death. */
+/* Another after each death. And another history where a server begins without data, or takes over: then its replicas
+ * have that, too. */
 static void set_run_id(sim_world *w, int i) {
     fake_redis_set_run_id(w->server[i].r, (uint64_t)i << 32 | w->server[i].epoch);
+}
+
+void sim_server_begin_history(sim_world *w) {
+    w->history++;
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        fake_redis_set_replid(w->server[i].r, w->history);
 }
 
 static void fresh(sim_world *w, int i) {
@@ -83,6 +90,7 @@ void sim_servers_reset(sim_world *w) {
         set_knobs(w, w->server[i].r);
     if (w->cfg.lacks)
         sim_server_deny(w, w->cfg.lacks, true);
+    sim_server_begin_history(w);
     sim_slots_move(w, w->cfg.slots);
     sim_keys_forbid(w, w->cfg.touches);
     sim_replicas_reset(w);
@@ -118,6 +126,8 @@ void sim_server_start(sim_world *w, int server, bool keep_data) {
     fake_redis_set_started(s->r, sim_server_us(w, s));
     sim_server_set(w, server);
     fake_redis_restart(s->r, keep_data);
+    if (!keep_data)
+        sim_server_begin_history(w);
 }
 
 /* ---- answers ------------------------------------------------------------------------------------- */

@@ -164,6 +164,16 @@ void tl__socket_close(int fd) {
     sim_leave();
 }
 
+void tl__socket_shut(int fd) {
+    sim_thread *me = sim_enter();
+    sim_socket *s = socket_at(fd);
+    if (s) {
+        s->state = SIM_BROKEN;
+        sim_fd_changed(sim_the_world, me->host, fd);
+    }
+    sim_leave();
+}
+
 /* ---- sending --------------------------------------------------------------------------------------- */
 
 /* What the network does to it: it may vanish with all that follows, or lie about for long. */

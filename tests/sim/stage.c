@@ -147,7 +147,7 @@ void sim_stage_look(sim_world *w) {
         look_at_key(w, key);
     }
     for (int i = 0; w->play && i < SIM_PLAY_CLIENTS; i++)
-        if (stage.client[i] && stage.client[i]->pooled_made > TL_POOLED_MAX)
+        if (stage.client[i] && stage.client[i]->node.pooled_made > TL_POOLED_MAX)
             sim_fail(w, SIM_ALL, "a client has more connections than it may");
 }
 
@@ -225,10 +225,10 @@ void play_open(int i, bool dispatch) {
 void play_close(int i) {
     tl_client *c = stage.client[i];
     unsigned idle = 0;
-    for (const tl_pooled *p = c->pooled; p; p = p->next)
+    for (const tl_pooled *p = c->node.pooled; p; p = p->next)
         idle++;
-    play_must(idle == c->pooled_made, "the pool has %u connections, and counts %u", idle,
-              c->pooled_made);
+    play_must(idle == c->node.pooled_made, "the pool has %u connections, and counts %u", idle,
+              c->node.pooled_made);
     (void)enter("tl_client_close", -1);
     stage.client[i] = NULL;
     tl_client_close(c);

@@ -16,6 +16,8 @@
     X(natives, "of them by native commands")                                                       \
     X(natives_believed, "of these, believed as they are")                                          \
     X(joins, "times that somebody stood in line, or looked how far it has come")                   \
+    X(joins_leased, "of these, by the phase of a migration")                                       \
+    X(calls, "turns in line of those who acquire the lock by themselves")                          \
     X(grants, "locks taken from the line")                                                         \
     X(grants_told, "of these, by message")                                                         \
     X(reasked, "takes that found themselves the holder")                                           \
@@ -53,6 +55,7 @@
     X(plain_locks, "locks taken without a fence")                                                  \
     X(joined, "renewals in a request with others")                                                 \
     X(begun, "operations begun without blocking")                                                  \
+    X(lent, "turns of a loop that reads and writes itself")                                        \
     X(freed, "locks freed with one of them in flight")                                             \
     X(told, "events told")                                                                         \
     X(clients, "clients opened")                                                                   \

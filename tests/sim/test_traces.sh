@@ -1,7 +1,7 @@
 #!/bin/bash
 # Each counter-example of the models that concerns what is simulated has its row in README.md, and
 # what the row names is there, as a scenario with something to be seen (test_sim runs them all), or
-# as a mutation (test_mutations.sh does). What isn't simulated yet says "later", with the name that its
+# as a mutation (test_mutations.sh does), or as a unit test; "none" says why. What isn't simulated yet says "later", with the name that its
 # scenario or mutation will have; once there is one, "later" isn't true any more.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -11,7 +11,9 @@ complain() {
     status=1
 }
 
-rows=$(sed -n 's/^| `\([a-z-]*\)` | \(later: \)\?\(scenario\|mutation\) `\([a-z-]*\)`.*/\1 \3 \4 \2/p' README.md)
+rows=$(sed -n 's/^| `\([a-z-]*\)` | \(later: \)\?\(scenario\|mutation\) `\([a-z-]*\)`.*/\1 \3 \4 \2/p
+    s/^| `\([a-z-]*\)` | `\(unit\/[a-z_]*\)` `\([a-z_]*\)`.*/\1 \2 \3/p
+    s/^| `\([a-z-]*\)` | \(none\): .*/\1 \2 -/p' README.md)
 [[ -n $rows ]] || complain "README.md has no rows of traces"
 
 traces=0
@@ -37,6 +39,7 @@ while read -r trace kind name later; do
         [[ -n $text ]] || complain "$trace: there is no scenario $name"
         [[ $text != *NULL* ]] || complain "$trace: scenario $name expects nothing"
         ;;
+    unit/*) grep -q "^TEST($name)" "../$kind.c" || complain "$trace: there is no test $name in $kind" ;;
     mutation) grep -q "^$name  *|" mutations.sh || complain "$trace: there is no mutation $name" ;;
     esac
 done <<<"$rows"

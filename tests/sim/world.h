@@ -145,7 +145,8 @@ struct sim_socket {
 };
 
 typedef struct {
-    enum { SIM_CLOSED, SIM_WAKE, SIM_TIMER, SIM_SOCKET } kind;
+    enum { SIM_CLOSED, SIM_WAKE, SIM_TIMER, SIM_SOCKET, SIM_GATHER } kind;
+    int gather; /**< it has been added to this descriptor; 0: to none */
     bool posted;
     tl_mono at; /**< TIMER */
     sim_alarm alarm;
@@ -254,19 +255,23 @@ typedef struct {
     uint64_t fence_before[SIM_FENCES]; /**< and those before, to requests of it that came late */
     unsigned fences_before;            /**< how many there were */
     int64_t taken_us;                  /**< when, by the clock of the server */
-    bool native;    /**< taken by commands of which no script has judged the number */
-    bool bound;     /**< S knows of it */
-    int32_t joined; /**< it has stood in line, for so many fences */
-    int64_t ticket; /**< as it was told */
-    uint64_t inbox; /**< by which it is told */
-    sim_ns since;   /**< when it was taken by native commands, */
-    bool beside;    /**< while others stood in line */
-    bool low;       /**< which must not be believed: others had as large ones before */
-    bool orphan;    /**< taken for nobody, by such commands that were held up on their way */
-    bool killed;    /**< the connection over which it was asked for so is known to have ended */
+    bool native;     /**< taken by commands of which no script has judged the number */
+    bool bound;      /**< S knows of it */
+    int32_t joined;  /**< it has stood in line, for so many fences */
+    int64_t ticket;  /**< as it was told */
+    uint64_t inbox;  /**< by which it is told */
+    sim_ns since;    /**< when it was taken by native commands, */
+    bool beside;     /**< while others stood in line */
+    sim_lease lease; /**< by which it joined; */
+    int64_t boot;    /**< of its host then */
+    bool called;     /**< it was its turn, and S is kept for it: that was by the order */
+    bool low;        /**< which must not be believed: others had as large ones before */
+    bool orphan;     /**< taken for nobody, by such commands that were held up on their way */
+    bool killed;     /**< the connection over which it was asked for so is known to have ended */
     uint64_t fence_back; /**< of the last of its takes by which its holder took it back */
     /* in line: check_line.c */
-    sim_ns stood;     /**< since when; 0: it doesn't */
+    bool waits;       /**< it stands there */
+    sim_ns stood;     /**< since when it does, or did; 0: it never did */
     bool inherits;    /**< the place of another of its process */
     bool others;      /**< stood there when it was given the lock, as its client was told */
     uint32_t before;  /**< so many may be given the lock before it, */
@@ -297,16 +302,17 @@ typedef struct {
 
 typedef struct {
     char name[16], sidecar[32], line[40], counter[TL_COUNTER_SIZE];
-    tl_bytes k, s, l, f;  /**< the lock, its sidecar, the line, the counter of its slot */
-    uint64_t fence;       /**< the largest that was given, and may be believed */
-    uint64_t told_fence;  /**< and of those that were told theirs */
-    uint32_t holder;      /**< number of the token taken last; 0: none */
-    uint32_t passed;      /**< number of the token passed on last within a process */
-    bool mixed;           /**< Java clients meet others on it */
-    bool stolen;          /**< and its holder has suffered from that */
-    sim_ns free_since;    /**< its release; SIM_NEVER: it is held, or has expired */
-    sim_ns called;        /**< when the first in line was called to look */
-    uint32_t spent;       /**< number of the token that the server remembers as dropped */
+    tl_bytes k, s, l, f; /**< the lock, its sidecar, the line, the counter of its slot */
+    uint64_t fence;      /**< the largest that was given, and may be believed */
+    uint64_t told_fence; /**< and of those that were told theirs */
+    uint32_t holder;     /**< number of the token taken last; 0: none */
+    uint32_t passed;     /**< number of the token passed on last within a process */
+    bool mixed;          /**< Java clients meet others on it */
+    bool stolen;         /**< and its holder has suffered from that */
+    sim_ns free_since;   /**< its release; SIM_NEVER: it is held, or has expired */
+    sim_ns ends;    /**< when it expires, as it was at the last command; SIM_NEVER: it doesn't */
+    sim_ns called;  /**< when the first in line was called to look */
+    uint32_t spent; /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
     sim_ns reached;       /**< a holder could renew it, since then; SIM_NEVER: it can't */
     /* with stamps */
@@ -388,6 +394,7 @@ struct sim_world {
     bool failing_over;
     int64_t died_showing; /**< the clock of the master that failed last */
     sim_ns went_back;     /**< by how much failovers have set the time back */
+    uint64_t history;     /**< which one of replication the servers' data have */
     sim_ns promoted;      /**< when the present master became it; 0: it has been from the start */
     sim_write *log;
     uint32_t log_count, log_room, log_used, log_size;
@@ -590,6 +597,8 @@ void sim_server_set(sim_world *w, int server);
 /** All servers forbid a command, number 1 to SIM_DENIABLE, or allow it again. */
 void sim_server_deny(sim_world *w, int which, bool denied);
 /** It dies, and whoever is connected is told or not. */
+/** Of replication. */
+void sim_server_begin_history(sim_world *w);
 void sim_server_kill(sim_world *w, int server);
 void sim_server_start(sim_world *w, int server, bool keep_data);
 /** What WAIT answers, and when. */
@@ -676,7 +685,9 @@ void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool asked);
 void sim_check_told(sim_world *w, sim_lock *lock, const tl_lock_event *event);
 /** A lock was had: before somebody who waited longer? */
 void sim_check_turn(sim_world *w, const sim_lock *lock);
-/** check_line.c: a token that isn't given the lock stands in line; */
+/** check_line.c: a token comes to the line, perhaps to the place of another; */
+void sim_line_comes(sim_world *w, const sim_request *m, uint32_t number, int key);
+/** if it isn't given the lock at once it stands there; */
 void sim_line_stands(sim_world *w, const sim_request *m, uint32_t number, int key);
 /** it has looked, and was answered; */
 void sim_line_looked(sim_world *w, const tl_reply *reply, uint32_t number, int key);

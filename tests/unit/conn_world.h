@@ -34,7 +34,6 @@ typedef struct {
     size_t seen, ups, downs, pushes;
     tl_interval bracket;
     bool has_bracket;
-    int64_t uptime_us;
     char down[512], push[1024];
     void (*also)(void *world, const tl_answer *answer);
     tl_err also_code;
@@ -97,14 +96,13 @@ static inline void world_answer(void *ctx, const tl_answer *a) {
         w->also(w, a);
 }
 
-static inline void world_up(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+static inline void world_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     conn_world *w = ctx;
     (void)now;
     w->ups++;
     w->has_bracket = bracket;
     if (bracket)
         w->bracket = *bracket;
-    w->uptime_us = uptime_us;
 }
 
 static inline void world_down(void *ctx, tl_bytes words) {
@@ -136,7 +134,7 @@ static inline void world_drive(void *ctx) {
 /* A connection to an endpoint; the peer, if the test needs one, is its own business. */
 static inline void world_connect(conn_world *w, const char *url, const tl_conn_limits *limits) {
     tl_error err = {0};
-    tl_conn_calls calls = {world_answer, world_up, world_down, world_push, w};
+    tl_conn_calls calls = {world_answer, world_up, world_down, world_push, w, NULL};
     if (tl__endpoint_parse(&w->endpoint, url, &err))
         fail_msg("%s: %s", url, err.message);
     w->now = tl__mono_now();

@@ -59,6 +59,7 @@ typedef struct {
     unsigned reaches; /* and those */
     unsigned arms;
     const char *place; /* who replies, or NULL */
+    uint64_t run;      /* which server replies; 0: not known */
     tl_reply items[FEED_ITEMS_MAX];
     size_t items_used;
     char words[FEED_TEXT_MAX * 2]; /* text of the present reply */
@@ -282,7 +283,7 @@ static inline const tl_reply *feed_parse(feed *f, const char *text, uint8_t *ret
 }
 
 static inline tl_status feed_reply_to(feed *f, uint16_t ticket, const char *text) {
-    tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = f->sent};
+    tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = f->sent, .run = f->run};
     e.reply = feed_parse(f, text, &e.count);
     e.words = f->place ? tl__bytes_of(f->place) : (tl_bytes){0};
     return feed_event(f, e);
@@ -336,6 +337,11 @@ static inline tl_status feed_busy(feed *f, int64_t left_ms, bool announced) {
 
 static inline tl_status feed_too_late(feed *f) {
     return feed_reply(f, "[-1 nil -1 '77' %s 1 0]", feed_time(f));
+}
+
+/* Nothing is given there for so long yet. */
+static inline tl_status feed_withheld(feed *f, int64_t left_ms) {
+    return feed_reply(f, "[-4 nil %lld '77' %s 1 0]", (long long)left_ms, feed_time(f));
 }
 
 static inline tl_status feed_kept(feed *f, int64_t left_ms) {

@@ -49,12 +49,13 @@ typedef struct coroutine {
     tl_mono by;
 } coroutine;
 
-typedef enum { CLOSED, WAKE, TIMER, SOCKET } fd_kind;
+typedef enum { CLOSED, WAKE, TIMER, SOCKET, GATHER } fd_kind;
 
 typedef struct {
     fd_kind kind;
     bool posted;     /* WAKE */
     tl_mono at;      /* TIMER: readable; SOCKET: connected, then when what is in `in` has arrived */
+    int gather;      /* it has been added to this one; 0: to none */
     fake_conn *conn; /* SOCKET */
     fake_buffer in, out;
 } descriptor;
@@ -98,11 +99,28 @@ static bool is_past(tl_mono t) {
     return !tl__mono_before(world.now, t);
 }
 
+static bool is_readable(const descriptor *d) {
+    return d->kind == WAKE ? d->posted : is_past(d->at) && (d->kind == TIMER || d->in.n > 0);
+}
+
+/* The next of those that a gather stands for, after `at`, or itself alone if it is none; NULL: that was the last. */
+static const descriptor *next_of(const descriptor *d, const descriptor *at) {
+    int fd = FD_FIRST + (int)(d - world.fd);
+    if (d->kind != GATHER)
+        return at ? NULL : d;
+    for (at = at ? at + 1 : world.fd; at < world.fd + FDS_MAX; at++)
+        if (at->kind != CLOSED && at->gather == fd)
+            return at;
+    return NULL;
+}
+
 static short events_of(const struct pollfd *p) {
     if (p->fd < 0)
         return 0;
     const descriptor *d = descriptor_of(p->fd);
-    bool in = d->kind == WAKE ? d->posted : is_past(d->at) && (d->kind == TIMER || d->in.n > 0);
+    bool in = false;
+    for (const descriptor *at = NULL; (at = next_of(d, at));)
+        in = in || is_readable(at);
     bool out = d->kind == SOCKET && is_past(d->at);
     return (short)(p->events & ((in ? POLLIN : 0) | (out ? POLLOUT : 0)));
 }
@@ -114,9 +132,12 @@ static bool may_run(const coroutine *c) {
 /* When it may run, unless somebody else does something before. */
 static tl_mono runs_at(const coroutine *c) {
     tl_mono at = c->used && !c->over ? c->by : TL_NEVER;
-    for (unsigned i = 0; c->used && !c->over && c->ready && i < c->fd_count; i++)
-        if (c->fds[i].fd >= 0 && !is_past(descriptor_of(c->fds[i].fd)->at))
-            at = tl__mono_min(at, descriptor_of(c->fds[i].fd)->at);
+    for (unsigned i = 0; c->used && !c->over && c->ready && i < c->fd_count; i++) {
+        const descriptor *d = c->fds[i].fd >= 0 ? descriptor_of(c->fds[i].fd) : NULL;
+        for (const descriptor *one = NULL; d && (one = next_of(d, one));)
+            if (!is_past(one->at))
+                at = tl__mono_min(at, one->at);
+    }
     return at;
 }
 
@@ -378,8 +399,29 @@ int tl__timer_open(void) {
     return open_descriptor(TIMER);
 }
 
+int tl__gather_open(void) {
+    return open_descriptor(GATHER);
+}
+
+bool tl__gather_add(int gather, int fd) {
+    descriptor_of(fd)->gather = gather;
+    return true;
+}
+
+void tl__gather_drop(int gather, int fd) {
+    if (descriptor_of(fd)->gather != gather)
+        world_broke("that was not added");
+    descriptor_of(fd)->gather = 0;
+}
+
+static void close_descriptor(descriptor *d) {
+    if (d->gather)
+        world_broke("closed before it was dropped");
+    d->kind = CLOSED;
+}
+
 void tl__wake_close(int fd) {
-    descriptor_of(fd)->kind = CLOSED;
+    close_descriptor(descriptor_of(fd));
 }
 
 void tl__wake_post(int fd) {
@@ -499,6 +541,10 @@ ssize_t tl__socket_send(int fd, const char *from, size_t n) {
     return (ssize_t)n;
 }
 
+void tl__socket_shut(int fd) {
+    descriptor_of(fd)->at = world.now; /* nothing here leads elsewhere */
+}
+
 void tl__socket_close(int fd) {
     descriptor *d = descriptor_of(fd);
     world.serving = true;
@@ -506,7 +552,7 @@ void tl__socket_close(int fd) {
     fake_buffer_free(&d->in);
     fake_buffer_free(&d->out);
     world.serving = false;
-    d->kind = CLOSED;
+    close_descriptor(d);
 }
 
 /* ---- its beginning and end ----------------------------------------------------------------------- */

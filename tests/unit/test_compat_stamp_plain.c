@@ -31,6 +31,51 @@ static void begin_strict(feed *f, tl_op op) {
 
 #define OWN text_of(START_MS + T_MS)
 
+/* ---- quiet_ms ------------------------------------------------------------------------------- */
+
+static void refuses_quiet(feed *f) {
+    expect(f, TL_EUNSUPPORTED, false);
+    assert_non_null(strstr(f->out.words, "quiet_ms"));
+    assert_int_equal(f->sends, 0);
+}
+
+TEST(without_a_script_quiet_ms_cannot_be_had) {
+    for (uint8_t level = TL_LEVEL_WATCH; level <= TL_LEVEL_PLAIN; level++) {
+        feed f;
+        prepare_plain(&f, TL_ACQUIRE);
+        f.server.level = level;
+        m.job.quiet_ms = T_MS;
+        (void)feed_start(&f);
+        refuses_quiet(&f);
+    }
+    feed f;
+    prepare_strict(&f, TL_ACQUIRE);
+    m.job.quiet_ms = T_MS;
+    (void)feed_start(&f);
+    refuses_quiet(&f);
+}
+
+/* It is found out by the first take, which took nothing. */
+TEST(a_server_that_turns_out_to_have_none_is_refused_too) {
+    feed f;
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
+    m.job.quiet_ms = T_MS;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "take");
+    f.sends = 0;
+    (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'");
+    refuses_quiet(&f);
+    assert_int_equal(f.out.level, TL_LEVEL_WATCH);
+}
+
+/* What is held is given up all the same. */
+TEST(a_release_is_not_refused_for_that) {
+    feed f;
+    prepare_plain(&f, TL_RELEASE);
+    m.job.quiet_ms = T_MS;
+    assert_int_equal(feed_start(&f), TL_GO);
+}
+
 /* ---- taking ---------------------------------------------------------------------------------- */
 
 TEST(a_take_is_one_setnx_of_the_end_of_the_lifetime) {

@@ -147,6 +147,44 @@ TEST(an_older_stamp_is_worth_what_it_has_left_never_a_lifetime) {
     assert_int_equal(result()->deadline.ns, feed_ms(29000).ns - DRIFT_OF(29000));
 }
 
+/* Another server may have answered the keep than the take before. */
+TEST(with_quiet_ms_a_stamp_is_believed_by_a_take_alone) {
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
+    m.job.quiet_ms = T_MS;
+    (void)feed_start(&f);
+    assert_int_equal(feed_arg_int(&f, 10), T_MS);
+    (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
+    feed_assert_asked(&f, "keep");
+    (void)answer_keep(&f, 1, text_of(START_MS + T_MS), 60000);
+    expect(&f, TL_EUNAVAILABLE, true);
+}
+
+TEST(a_stamp_that_is_not_given_yet_is_not_believed) {
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
+    m.job.quiet_ms = T_MS;
+    (void)feed_start(&f);
+    (void)answer_take(&f, 0, text_of(START_MS - 60000), -1, false);
+    feed_assert_asked(&f, "take"); /* in the place of one that is over */
+    assert_int_equal(feed_arg_int(&f, 10), T_MS);
+    (void)feed_withheld(&f, 700);
+    expect(&f, TL_EUNAVAILABLE, true);
+    assert_int_equal(feed_since(result()->hint), 700);
+}
+
+/* A holder believes already. */
+TEST(what_a_holder_takes_back_is_asked_for_without_quiet_ms) {
+    feed f;
+    prepare(&f, &tl__protocol_bridge, TL_RENEW);
+    m.job.quiet_ms = T_MS;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "keep");
+    (void)answer_keep(&f, 0, text_of(START_MS + LEGACY_MS - 1), 60000);
+    feed_assert_asked(&f, "take");
+    assert_int_equal(f.last.command[0].argc, 4 + 10);
+}
+
 TEST(more_than_our_lifetime_in_the_stamp_counts_for_nothing) {
     feed f;
     begin_with_ttl(&f, 30000);

@@ -122,6 +122,22 @@ TEST(it_is_native_only_in_the_slot_that_was_raised) {
     world_close(&w);
 }
 
+/* More than a crowd asks for at a time. */
+TEST(a_hundred_slots_that_were_raised_are_known) {
+    enum { SLOTS = 100 };
+    conn_world w;
+    tl_slot_tag tag[SLOTS];
+    world_open(&w);
+    world_serve(&w);
+    for (uint16_t i = 0; i < SLOTS; i++) {
+        tag[i] = tl__slot_tag((uint16_t)(i * 163));
+        raise_counter(&w, tag[i]);
+    }
+    for (uint16_t i = 0; i < SLOTS; i++)
+        goes_native(&w, tag[i]);
+    world_close(&w);
+}
+
 TEST(the_next_connection_knows_nothing_of_it) {
     conn_world w;
     world_open(&w);

@@ -64,6 +64,88 @@ static void check_login(const char *url, const char *user, const char *password)
     assert_null(strstr(e.label, "secret"));
 }
 
+static tl_seeds seeds_of(const char *url, tl_endpoint *e) {
+    tl_seeds seeds;
+    tl_error err = {0};
+    if (tl__endpoint_parse_seeds(e, &seeds, url, &err))
+        fail_msg("%s: %s", url, err.message);
+    assert_string_equal(e->host, "");
+    assert_string_equal(e->label, seeds.master);
+    return seeds;
+}
+
+static void refused_seeds(const char *url, const char *words) {
+    tl_endpoint e;
+    tl_seeds seeds;
+    tl_error err = {0};
+    if (tl__endpoint_parse_seeds(&e, &seeds, url, &err) == TL_OK)
+        fail_msg("%s is accepted", url);
+    if (!strstr(err.message, words) || strchr(err.message, '\n'))
+        fail_msg("%s: %s", url, err.message);
+}
+
+TEST(sentinel_forms) {
+    tl_endpoint e;
+    tl_seeds s = seeds_of("redis+sentinel://s1,10.0.0.2:7000,[::1]:7001/my-master", &e);
+    assert_int_equal(s.count, 3);
+    assert_string_equal(s.master, "my-master");
+    assert_string_equal(s.seed[0].host, "s1");
+    assert_int_equal(s.seed[0].port, 26379);
+    assert_string_equal(s.seed[1].host, "10.0.0.2");
+    assert_int_equal(s.seed[1].port, 7000);
+    assert_string_equal(s.seed[2].host, "::1");
+    assert_int_equal(s.seed[2].port, 7001);
+    assert_false(e.tls);
+    s = seeds_of("redis+sentinel://me:secret@h/m%61ster/3", &e);
+    assert_string_equal(s.master, "master");
+    assert_string_equal(e.user, "me");
+    assert_string_equal(e.password, "secret");
+    assert_int_equal(e.db, 3);
+    s = seeds_of("redis+sentinel://h/m?db=4", &e);
+    assert_int_equal(e.db, 4);
+    if (tl__tls_built()) {
+        (void)seeds_of("rediss+sentinel://h/m", &e);
+        assert_true(e.tls);
+    }
+}
+
+TEST(a_url_of_one_server_has_no_seeds) {
+    tl_endpoint e;
+    tl_seeds seeds;
+    assert_int_equal(tl__endpoint_parse_seeds(&e, &seeds, "redis://h", NULL), TL_OK);
+    assert_string_equal(seeds.master, "");
+    assert_string_equal(e.host, "h");
+}
+
+TEST(malformed_sentinel_urls) {
+    char many[512] = "redis+sentinel://s";
+    for (int i = 0; i < TL_SEEDS_MAX; i++)
+        (void)strcat(many, ",s");
+    (void)strcat(many, "/m");
+    refused_seeds(many, "more than 16");
+    refused_seeds("redis+sentinel://h", "the name of the master is missing");
+    refused_seeds("redis+sentinel://h/", "the name of the master is missing");
+    refused_seeds("redis+sentinel:///m", "the host is missing");
+    refused_seeds("redis+sentinel://h,/m", "the host is missing");
+    refused_seeds("redis+sentinel://h,,i/m", "the host is missing");
+    refused_seeds("redis+sentinel://h:x/m", "the port must be");
+    refused_seeds("redis+sentinel://h/m/x", "the database must be");
+    refused_seeds("redis+sentinel://h/m%20", "the name of the master has spaces");
+    refused_seeds("redis+sentinel://h/"
+                  "mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm",
+                  "longer than 63 bytes");
+    refused("redis+sentinel://h/m", "names no server"); /* where one server is asked */
+}
+
+TEST(an_endpoint_elsewhere_has_the_same_login) {
+    tl_endpoint e = parsed("redis://me:secret@h/3"), to;
+    assert_true(tl__endpoint_at(&to, &e, TL_LITERAL("::1"), 7000));
+    assert_string_equal(to.label, "[::1]:7000");
+    assert_string_equal(to.password, "secret");
+    assert_int_equal(to.db, 3);
+    assert_false(tl__endpoint_at(&to, &e, (tl_bytes){0}, 1));
+}
+
 TEST(user_and_password) {
     check_login("redis://h", "", "");
     check_login("redis://me@h", "me", "");

@@ -15,15 +15,16 @@
 #define PAST "1699999999999999"
 
 typedef struct {
-    const char *token, *inbox, *not_after, *numbers, *place;
+    const char *token, *inbox, *not_after, *numbers, *place, *px;
 } join;
 
 TESTS_WITH(serve, end_serving);
 
 static const tl_reply *say_join(join j) {
     return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_JOIN), L("4"), L(K), L(S), L(F), L(LINE),
-               tl__bytes_of(j.token), L("9000"), tl__bytes_of(j.not_after ? j.not_after : "0"),
-               L("owner"), tl__bytes_of(j.numbers ? j.numbers : FAIR), tl__bytes_of(j.inbox),
+               tl__bytes_of(j.token), tl__bytes_of(j.px ? j.px : "9000"),
+               tl__bytes_of(j.not_after ? j.not_after : "0"), L("owner"),
+               tl__bytes_of(j.numbers ? j.numbers : FAIR), tl__bytes_of(j.inbox),
                tl__bytes_of(j.place ? j.place : ""));
 }
 
@@ -298,6 +299,61 @@ TEST(a_lock_that_is_released_is_given_to_the_first_who_is_heard) {
     assert_int_equal(c.count, 0);
 }
 
+/* Who has moved up looks whether the holder has died; those before him do already. */
+static void assert_told(const listener *l, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(l[i].count, 1);
+        assert_string_equal(l[i].last, "near " K);
+    }
+}
+
+/* Six, of as many inboxes. */
+static void stand_six(listener *l, size_t heard_from) {
+    char token[8], inbox[8];
+    hold_by(THIRD);
+    for (size_t i = 0; i < 6; i++) {
+        (void)snprintf(token, sizeof token, "t%zu", i);
+        (void)snprintf(inbox, sizeof inbox, "i%zu", i);
+        (void)join_in(token, inbox);
+        if (i >= heard_from)
+            listen_to(&l[i], inbox);
+        else
+            l[i] = (listener){0};
+    }
+}
+
+TEST(who_becomes_the_third_in_line_is_told) {
+    listener l[6];
+    stand_six(l, 0);
+    assert_int_equal(release(THIRD), 1);
+    K_HOLDS("t0");
+    assert_int_equal(l[1].count + l[2].count, 0);
+    assert_told(&l[3], 1);
+    assert_int_equal(l[4].count + l[5].count, 0);
+}
+
+TEST(where_several_have_gone_all_of_the_first_three_are_told_who_were_not_among_them) {
+    listener l[6];
+    stand_six(l, 2); /* the first two aren't heard */
+    assert_int_equal(release(THIRD), 1);
+    K_HOLDS("t2");
+    assert_int_equal(line_length(), 3);
+    assert_told(&l[3], 3);
+}
+
+TEST(who_gives_up_moves_the_fourth_up) {
+    listener l[6];
+    stand_six(l, 0);
+    holds("the answer",
+          SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("4"), L(K), L(S), L(F), L(LINE),
+              L("t1"), L("t1 9000 1 i1 owner")),
+          THIRD);
+    assert_int_equal(line_length(), 5);
+    assert_int_equal(l[0].count + l[2].count, 0);
+    assert_told(&l[3], 1);
+    assert_int_equal(l[4].count + l[5].count, 0);
+}
+
 TEST(the_last_in_line_leaves_none_behind) {
     listener a;
     listen_to(&a, A);
@@ -480,6 +536,231 @@ TEST(what_stands_there_and_is_no_entry_goes_out) {
     (void)release("nobody");
     K_HOLDS(OTHER);
     assert_int_equal(line_length(), 0);
+}
+
+/* ---- those who take it by themselves ------------------------------------------------------------ */
+
+#define CALLED "9000?"
+
+static joined called_join(const char *token, const char *inbox, const char *place) {
+    return JOIN(token, inbox, .px = CALLED, .numbers = "64", .place = place);
+}
+
+/* It stands before `next`, and the holder has released. */
+static void call_first(listener *a, const char *next, const char *next_inbox) {
+    listen_to(a, A);
+    hold_by(THIRD);
+    (void)called_join(TOKEN, A, "");
+    if (next)
+        (void)join_in(next, next_inbox);
+    assert_int_equal(release(THIRD), 1);
+}
+
+TEST(who_takes_it_by_himself_is_called_and_the_lock_is_kept_free_for_him) {
+    listener a, s;
+    listen_to(&s, S);
+    call_first(&a, OTHER, B);
+    K_HOLDS(NULL);
+    S_HAS("token", TOKEN);
+    S_HAS("claim", A);
+    S_HAS("until", "1700000005000000");
+    S_HAS("line", F);
+    assert_string_equal(a.last, "look " K);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(s.count, 1); /* should he listen there by now */
+    assert_int_equal(line_length(), 1);
+    joined j = join_in(OTHER, B);
+    assert_int_equal(j.status, 0);
+    assert_int_equal(j.left, 5001);
+    assert_int_equal(j.announced, 1);
+    K_HOLDS(NULL);
+}
+
+TEST(and_takes_it) {
+    listener a;
+    call_first(&a, OTHER, B);
+    joined j = called_join(TOKEN, A, "1700000000000000");
+    assert_int_equal(j.status, 1);
+    assert_int_equal(j.left, 9000);
+    K_HOLDS(TOKEN);
+    S_HAS("token", TOKEN);
+    S_HAS("claim", "");
+    S_HAS("until", "1700000009000000");
+    assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 9000);
+    assert_int_equal(line_length(), 1);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(release(TOKEN), 1);
+}
+
+/* By his request alone, in its time: what he is told gives him nothing, however long it is ago. */
+TEST(but_not_when_he_comes_too_late) {
+    listener a;
+    call_first(&a, OTHER, B);
+    assert_int_equal(JOIN(TOKEN, A, .px = CALLED, .not_after = PAST).status, -1);
+    K_HOLDS(NULL);
+    fake_redis_set_time(server, NOW_US + 5000001);
+    listener b;
+    listen_to(&b, B);
+    assert_int_equal(join_in("c", C).status, 0);
+    K_HOLDS(OTHER);
+    assert_int_equal(a.count, 1);
+}
+
+TEST(what_is_kept_free_in_vain_is_so_once_for_all_of_an_inbox) {
+    listener a, b;
+    listen_to(&b, B);
+    call_first(&a, NULL, NULL);
+    stand("a2", A, FAIR, "5");
+    stand(OTHER, B, FAIR, "7");
+    stand("a3", A, FAIR, "8");
+    fake_redis_set_time(server, NOW_US + 5000000);
+    (void)release("nobody");
+    K_HOLDS(NULL); /* to the last microsecond */
+    fake_redis_set_time(server, NOW_US + 5000001);
+    (void)release("nobody");
+    K_HOLDS(OTHER);
+    assert_int_equal(a.count, 2); /* to be told that they went out */
+    assert_int_equal(line_length(), 0);
+}
+
+/* It got the lock by another way than the line, in a phase before, lost it, and hasn't released it yet. */
+TEST(who_had_the_lock_while_his_entry_stood_there_is_not_called) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(TOKEN);
+    (void)SAY(L("ZADD"), L(LINE), L("5"), L(TOKEN " " CALLED " 64 " A " owner"));
+    end_hold();
+    assert_int_equal(called_join(OTHER, B, "").status, 1);
+    K_HOLDS(OTHER);
+    assert_int_equal(a.count, 0);
+    assert_int_equal(line_length(), 0);
+}
+
+/* He took it by a stamp, and wasn't told, when the phase was another for a while: it would stand in his way for an hour. */
+TEST(a_stamp_of_his_own_becomes_a_token_when_he_looks) {
+    static const char stamp[] = "1700000004000";
+    hold_by(stamp);
+    (void)SAY(L("HMSET"), L(S), L("token"), L(TOKEN));
+    (void)SAY(L("PEXPIRE"), L(K), L("3600000"));
+    (void)SAY(L("ZADD"), L(LINE), L("5"), L(TOKEN " " CALLED " 64 " A " owner"));
+    assert_int_equal(JOIN(TOKEN, A, .px = CALLED, .not_after = PAST).status, -1);
+    assert_int_equal(called_join(OTHER, B, "").status, 0);
+    K_HOLDS(stamp);
+    joined j = called_join(TOKEN, A, "");
+    assert_int_equal(j.status, 1);
+    assert_int_equal(j.left, 9000);
+    assert_true(j.fence > NOW_US);
+    K_HOLDS(TOKEN);
+    S_HAS("value", TOKEN);
+    S_HAS("until", "1700000009000000");
+    assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 9000);
+    assert_int_equal(line_length(), 1); /* the other's */
+    assert_int_equal(release(TOKEN), 1);
+}
+
+TEST(who_is_called_by_another_who_asks_is_before_him) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(THIRD);
+    (void)called_join(TOKEN, A, "");
+    end_hold();
+    joined j = join_in(OTHER, B);
+    assert_int_equal(j.status, 0);
+    assert_int_equal(j.left, 5001);
+    assert_string_equal(a.last, "look " K);
+    K_HOLDS(NULL);
+}
+
+TEST(the_first_in_line_who_asks_takes_it_at_once) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(THIRD);
+    (void)called_join(TOKEN, A, "");
+    end_hold();
+    assert_int_equal(called_join(TOKEN, A, "").status, 1);
+    K_HOLDS(TOKEN);
+    S_HAS("claim", "");
+    assert_int_equal(a.count, 0);
+}
+
+/* One who sets K without a look at S. He stays the one whose turn it is, and looks again soon. */
+TEST(who_was_called_and_finds_another_stays_first) {
+    listener a;
+    call_first(&a, OTHER, B);
+    (void)SAY(L("SET"), L(K), L("foreign"));
+    joined j = called_join(TOKEN, A, "1700000000000000");
+    assert_int_equal(j.status, 0);
+    assert_int_equal(j.before, 0);
+    assert_int_equal(j.all, 2);
+    assert_int_equal(j.announced, 0);
+    (void)SAY(L("DEL"), L(K));
+    assert_int_equal(called_join(TOKEN, A, j.place).status, 1);
+    K_HOLDS(TOKEN);
+    assert_int_equal(line_length(), 1);
+}
+
+TEST(who_was_called_and_leaves_makes_room_for_the_next) {
+    listener a, b;
+    listen_to(&b, B);
+    call_first(&a, OTHER, B);
+    assert_int_equal(release(TOKEN), -1);
+    K_HOLDS(OTHER);
+    S_HAS("claim", B);
+    S_HAS("spent", TOKEN);
+    assert_int_equal(called_join(TOKEN, A, "5").status, -2);
+}
+
+TEST(who_may_not_be_told_is_not_called) {
+    listener a;
+    listen_to(&a, A);
+    hold_by(THIRD);
+    (void)called_join(TOKEN, A, "");
+    fake_redis_deny(server, "PUBLISH", FAKE_NOPERM);
+    assert_int_equal(release(THIRD), 1);
+    K_HOLDS(NULL);
+    S_HAS("token", "");
+    assert_int_equal(line_length(), 1);
+    assert_int_equal(called_join(TOKEN, A, "").status, 1);
+}
+
+/* One who came back to his place meanwhile. */
+static void one_stands_before_who_was_called(listener *a, listener *b, int64_t later_us) {
+    listen_to(b, B);
+    call_first(a, NULL, NULL);
+    stand(OTHER, B, FAIR, "5");
+    fake_redis_set_time(server, NOW_US + later_us);
+}
+
+TEST(who_was_called_has_it_before_one_who_stands_in_front_of_him) {
+    listener a, b;
+    one_stands_before_who_was_called(&a, &b, 5000000);
+    assert_int_equal(called_join(TOKEN, A, "6").status, 1);
+    K_HOLDS(TOKEN);
+    assert_int_equal(b.count, 0);
+}
+
+TEST(but_only_while_it_is_kept_for_him) {
+    listener a, b;
+    one_stands_before_who_was_called(&a, &b, 5000001);
+    assert_int_equal(called_join(TOKEN, A, "6").status, 0);
+    K_HOLDS(OTHER);
+    assert_int_equal(b.count, 1);
+    assert_int_equal(line_length(), 1);
+}
+
+/* Its key was deleted by hand: that is no turn in line. */
+TEST(who_has_come_already_is_called_no_more) {
+    listener b;
+    listen_to(&b, B);
+    hold_by(TOKEN);
+    stand(OTHER, B, FAIR, "5");
+    (void)SAY(L("DEL"), L(K));
+    assert_int_equal(called_join(TOKEN, A, "6").status, 0);
+    K_HOLDS(NULL);
+    fake_redis_set_time(server, NOW_US + 4000001);
+    assert_int_equal(called_join(TOKEN, A, "6").status, 0);
+    K_HOLDS(OTHER);
+    assert_int_equal(b.count, 1);
 }
 
 /* ---- those who only ever try ------------------------------------------------------------------- */

@@ -32,6 +32,8 @@ TEST(a_grant_says_whose_it_is_and_for_how_long) {
     assert_int_equal(m.grant.others, 3);
     assert_int_equal(read_message("look jobs a b", &m), TL_LINE_LOOK);
     assert_true(tl__bytes_eq(m.key, TL_LITERAL("jobs a b")));
+    assert_int_equal(read_message("near jobs a b", &m), TL_LINE_NEAR);
+    assert_true(tl__bytes_eq(m.key, TL_LITERAL("jobs a b")));
 }
 
 TEST(whatever_else_comes_says_nothing) {
@@ -41,6 +43,8 @@ TEST(whatever_else_comes_says_nothing) {
         "look",
         "look ",
         "Look k",
+        "near",
+        "near ",
         "grant",
         "grant ",
         "grant tok",
@@ -116,7 +120,7 @@ TEST(a_grant_is_not_believed_without_each_reason_to) {
         switch (i) {
         case 0: b.job.bind = true; break;
         case 1: b.job.wait_replicas = 1; break;
-        case 2: b.job.restart_quiet_ms = 1; break;
+        case 2: b.job.quiet_ms = 1; break;
         case 3: b.run = 0; break;
         case 4: b.grant.run = RUN + 1; break;
         case 5: b.grant.run = b.run = 0; break;
@@ -145,10 +149,14 @@ TEST(a_grant_beyond_all_numbers_is_not_believed) {
 
 /* ---- pauses ------------------------------------------------------------------------------------ */
 
-static void pause_is(tl_result r, int64_t least, int64_t most) {
+static void pause_near_is(tl_result r, bool near, int64_t least, int64_t most) {
     uint64_t random = 42;
     for (int i = 0; i < 50; i++)
-        assert_in_range(tl__line_pause_ms(&r, feed_ms(0), &random), least, most);
+        assert_in_range(tl__line_pause_ms(&r, near, feed_ms(0), &random), least, most);
+}
+
+static void pause_is(tl_result r, int64_t least, int64_t most) {
+    pause_near_is(r, false, least, most);
 }
 
 TEST(the_first_three_look_at_the_end_of_the_holder_and_others_seldom) {
@@ -162,6 +170,8 @@ TEST(the_first_three_look_at_the_end_of_the_holder_and_others_seldom) {
     pause_is((tl_result){.before = 3, .hint = end}, 18000, 18000);
     pause_is((tl_result){.before = 45, .hint = end}, 60000, 60000);
     pause_is((tl_result){.before = INT32_MAX, .hint = end}, 60000, 60000);
+    pause_near_is((tl_result){.before = 45, .hint = end}, true, 5000, 5000);
+    pause_near_is((tl_result){.before = 2, .hint = end}, true, 301, 306);
 }
 
 /* ---- the machine ------------------------------------------------------------------------------- */
@@ -242,6 +252,43 @@ TEST(who_looks_again_says_which_place_it_was_told) {
     (void)feed_await(&f);
     look(&f);
     assert_string_equal(feed_arg(&f, 6), "88");
+}
+
+static tl_status near(feed *f) {
+    return feed_event(f, (tl_event){.kind = TL_NEAR});
+}
+
+static void looks_at(feed *f, int64_t ms) {
+    assert_int_equal(f->out.until.ns, feed_ms(ms).ns);
+    assert_int_equal(f->out.sends, 0);
+}
+
+/* Else it would sleep while nobody looks whether the holder has died. */
+TEST(who_has_become_one_of_the_first_three_looks_soon) {
+    feed f;
+    stand(&f, 20);
+    looks_at(&f, 1 + 35000);
+    feed_at(&f, 100);
+    assert_int_equal(near(&f), TL_GO);
+    looks_at(&f, 5100);
+    feed_at(&f, 200);
+    assert_int_equal(near(&f), TL_GO); /* once more: that delays nothing */
+    looks_at(&f, 5100);
+}
+
+TEST(also_when_it_was_told_so_while_its_look_was_in_flight) {
+    feed f;
+    stand(&f, 20);
+    feed_at(&f, 100);
+    (void)feed_woken(&f);
+    look(&f);
+    assert_int_equal(near(&f), TL_GO);
+    assert_int_equal(joined(&f, 0, 3), TL_GO);
+    looks_at(&f, 5100);
+    (void)feed_await(&f);
+    look(&f);
+    assert_int_equal(joined(&f, 0, 3), TL_GO); /* it has been passed by one who came back */
+    looks_at(&f, 5100 + 18000);
 }
 
 TEST(a_grant_to_one_that_waits_is_a_hold) {

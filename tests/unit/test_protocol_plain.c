@@ -120,7 +120,7 @@ TEST(errors_mean_what_they_mean_to_all) {
         tl_err code;
     } rows[] = {{"-NOPERM no permissions", TL_EDENIED},
                 {"-OOM command not allowed", TL_EUNAVAILABLE},
-                {"-READONLY replica", TL_EUNAVAILABLE},
+                {"-READONLY replica", TL_EELSEWHERE},
                 {"-ERR no such thing", TL_ESERVER},
                 {"-ERR syntax error", TL_EUNSUPPORTED},                                 /* 2.6.0 */
                 {"-ERR wrong number of arguments for 'set' command", TL_EUNSUPPORTED}}; /* 2.4 */
@@ -233,19 +233,6 @@ TEST(too_few_replicas_are_no_lock) {
         else
             (void)feed_reply(&f, "[1 'x' 30000 %s 1] %d", feed_time(&f), i / 3 + 1);
         expect(&f, i / 3 ? TL_OK : TL_EUNAVAILABLE, i / 3 == 0);
-    }
-}
-
-TEST(a_server_that_has_just_started_grants_nothing) {
-    for (int i = 0; i < 2; i++) {
-        feed f;
-        prepare(&f, TL_ACQUIRE, i);
-        m.job.restart_quiet_ms = 1000;
-        f.server.up_since = feed_ms(-500);
-        (void)feed_start(&f);
-        (void)(i ? held(&f, 1, "30000") : feed_reply(&f, "+OK"));
-        expect(&f, TL_EUNAVAILABLE, true);
-        assert_int_equal(feed_since(result()->hint), 500);
     }
 }
 

@@ -52,6 +52,16 @@ TEST(a_take_that_is_to_bind_at_once_names_its_owner) {
     assert_int_equal(f.last.native, 0);
 }
 
+/* An earlier one may arrive later: it must find in S whose the key is, or it gives its own away. */
+TEST(a_repeated_take_names_its_owner_at_once) {
+    feed f;
+    prepare(&f, TL_ACQUIRE, 60000);
+    m.job.again = true;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "take");
+    assert_string_equal(feed_arg(&f, 5), OWNER);
+}
+
 TEST(keep_says_all_that_the_script_needs) {
     feed f;
     prepare(&f, TL_RENEW, 60000);
@@ -519,7 +529,7 @@ TEST(what_may_not_be_native_has_no_native_form) {
         m.job.again = i == 0; /* it may be held already */
         m.job.bind = i == 1;  /* S is to be written at once */
         f.server.anchor.known = i != 2;
-        f.server.level = i == 3; /* the server refuses it */
+        f.server.level = i == 3 ? 0x10 : 0; /* the server refuses it */
         (void)feed_start(&f);
         assert_int_equal(f.last.count, 1);
         assert_int_equal(f.last.native, 0);
@@ -791,7 +801,7 @@ TEST(a_server_that_refuses_the_native_form_is_asked_by_script_from_then_on) {
         (void)feed_lost(&f);
         expect(&f, TL_EUNCERTAIN, true);
         prepare(&f, TL_ACQUIRE, 60000);
-        f.server.level = 1;
+        f.server.level = 0x10;
         (void)feed_start(&f);
         assert_int_equal(f.last.native, 0);
     }
@@ -887,39 +897,93 @@ TEST(too_few_replicas_are_no_lock_but_the_key_may_be_set) {
         }
 }
 
-static void quiet(feed *f, int64_t quiet_ms, int64_t up_ms) {
+#define QUIET_MS 45000
+
+static void quiet(feed *f, bool join) {
     prepare(f, TL_ACQUIRE, 60000);
-    m.job.restart_quiet_ms = quiet_ms;
-    f->server.up_since = feed_ms(up_ms);
+    m.job.quiet_ms = QUIET_MS;
+    m.job.join = join;
+    if (join)
+        m.job.inbox = TL_LITERAL("tidelock:inbox:me");
     (void)feed_start(f);
+    feed_assert_asked(f, join ? "join" : "take");
     feed_at(f, 50);
-    (void)feed_taken(f, TTL_MS);
 }
 
-TEST(a_server_that_has_just_restarted_grants_nothing) {
+/* What else may follow is said, too. */
+TEST(the_script_is_told_for_how_long_nothing_may_be_given) {
     feed f;
-    quiet(&f, 30000, -29999);
-    expect(&f, TL_EUNAVAILABLE, true);
-    assert_int_equal(feed_since(result()->hint), 1);
-    quiet(&f, 30000, -30000); /* sent when the time was just over */
-    expect(&f, TL_OK, false);
-    quiet(&f, 30000, -30001);
-    expect(&f, TL_OK, false);
-}
-
-TEST(without_the_option_a_restart_does_not_matter) {
-    feed f;
-    quiet(&f, 0, 20);
-    expect(&f, TL_OK, false);
-}
-
-TEST(a_server_of_unknown_age_is_trusted) {
-    feed f;
+    quiet(&f, false);
+    assert_int_equal(f.last.native, 0); /* which couldn't ask */
+    assert_int_equal(f.last.command[0].argc, 4 + 11);
+    assert_string_equal(feed_arg(&f, 6), "1");
+    assert_string_equal(feed_arg(&f, 7), TOKEN);
+    assert_string_equal(feed_arg(&f, 8), "");
+    assert_int_equal(feed_arg_int(&f, 9), TTL_MS);
+    assert_int_equal(feed_arg_int(&f, 10), QUIET_MS);
+    quiet(&f, true);
+    assert_int_equal(f.last.command[0].argc, 4 + 8);
+    assert_int_equal(feed_arg_int(&f, 7), QUIET_MS);
     prepare(&f, TL_ACQUIRE, 60000);
-    m.job.restart_quiet_ms = INT64_MAX;
     (void)feed_start(&f);
-    (void)feed_taken(&f, TTL_MS);
-    expect(&f, TL_OK, false);
+    assert_int_equal(f.last.command[0].argc, 4 + 6);
+}
+
+static void withheld(bool join, int64_t left_ms) {
+    feed f;
+    quiet(&f, join);
+    if (join)
+        (void)feed_reply(&f, "[-4 '" TOKEN "' %lld 0 %s '77' 0 1 0]", (long long)left_ms,
+                         feed_time(&f));
+    else
+        (void)feed_withheld(&f, left_ms);
+    expect(&f, TL_EUNAVAILABLE, true); /* K may be its own */
+    assert_int_equal(feed_since(result()->hint), 50 + left_ms);
+    assert_non_null(strstr(f.out.words, "quiet_ms"));
+    assert_int_equal(result()->place, join ? 77 : 0);
+}
+
+TEST(what_is_not_given_yet_is_not_believed) {
+    for (int join = 0; join < 2; join++) {
+        withheld(join, 1);
+        withheld(join, QUIET_MS);
+    }
+}
+
+TEST(a_server_that_does_not_tell_who_it_is_is_not_taken_from) {
+    for (int join = 0; join < 2; join++) {
+        feed f;
+        quiet(&f, join);
+        if (join)
+            (void)feed_reply(&f, "[-5 nil -1 0 %s '77' 0 1 0]", feed_time(&f));
+        else
+            (void)feed_reply(&f, "[-5 nil -1 '0' %s 0 0]", feed_time(&f));
+        expect(&f, TL_EUNSUPPORTED, true);
+        assert_non_null(strstr(f.out.words, "quiet_ms"));
+        assert_non_null(strstr(f.out.words, "run_id"));
+    }
+}
+
+TEST(who_may_not_ask_is_told_what_needs_it_and_may_stand_in_line) {
+    for (int join = 0; join < 2; join++) {
+        feed f;
+        quiet(&f, join);
+        (void)feed_reply(&f, "-ERR The user executing the script can't run this command or "
+                             "subcommand (info)\n");
+        expect(&f, TL_EDENIED, false);
+        assert_non_null(strstr(f.out.words, "+info"));
+        assert_non_null(strstr(f.out.words, "quiet_ms"));
+        assert_int_equal(f.out.level, 0);
+    }
+}
+
+/* Where there is no line, which has no such answer. */
+TEST(who_cannot_stand_in_line_is_asked_for_all_the_same) {
+    feed f;
+    quiet(&f, true);
+    (void)feed_reply(&f, "[-3]");
+    feed_assert_asked(&f, "take");
+    assert_int_equal(feed_arg_int(&f, 10), QUIET_MS);
 }
 
 /* ---- keep: answers --------------------------------------------------------------------------- */
@@ -1025,8 +1089,12 @@ TEST(errors_are_told_apart_by_class) {
         {"NOPERM this user has no permissions to run the 'evalsha' command", TL_EDENIED, false},
         {"LOADING Redis is loading the dataset in memory", TL_EUNAVAILABLE, false},
         {"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-         TL_EUNAVAILABLE, false},
-        {"READONLY You can't write against a read only replica.", TL_EUNAVAILABLE, false},
+         TL_EELSEWHERE, false},
+        {"READONLY You can't write against a read only replica.", TL_EELSEWHERE, false},
+        {"READONLY You can't write against a read only replica. script: 123, on @user_script:8.",
+         TL_EELSEWHERE, false}, /* nothing of the script can have been written */
+        {"ERR Error running script (call to f_12): @user_script:8: -READONLY You can't write",
+         TL_EELSEWHERE, false},
         {"CLUSTERDOWN The cluster is down", TL_EUNAVAILABLE, false},
         {"TRYAGAIN Multiple keys request during rehashing of slot", TL_EUNAVAILABLE, false},
         {"MISCONF Redis is configured to save RDB snapshots", TL_EUNAVAILABLE, false},

@@ -537,3 +537,82 @@ TEST(failures_at_the_last_moment_come_to_an_end) {
         expect_lost(&f, TL_LOST_EXPIRED);
     }
 }
+
+/* ---- where the master may have changed --------------------------------------------------------- */
+
+static void begin_confirmed(feed *f) {
+    job = feed_job();
+    job.confirms = true;
+    feed_init(f, &m, tl__renew_step);
+    tl__renew_init(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
+    (void)feed_start(f);
+    due(f);
+}
+
+static void expect_confirmation(const feed *f) {
+    assert_int_equal(f->status, TL_GO);
+    assert_int_equal(f->out.sends, 1);
+    assert_int_equal(f->last.count, 0);
+    assert_true(f->last.confirm);
+    assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns); /* nothing is proved yet */
+}
+
+TEST(a_keep_counts_only_when_the_master_is_confirmed_after_its_answer) {
+    feed f;
+    begin_confirmed(&f);
+    tl_mono sent = f.sent, by = f.last.by;
+    feed_later(&f, 20);
+    (void)feed_kept(&f, TTL_MS);
+    expect_confirmation(&f);
+    assert_int_equal(f.last.by.ns, by.ns); /* one limit for both */
+    feed_later(&f, 20);
+    (void)feed_reached(&f);
+    assert_int_equal(f.out.notes, 0);
+    assert_int_equal(m.result.deadline.ns, sent.ns + TTL_MS * MS - DRIFT_NS);
+}
+
+TEST(a_keep_that_is_not_confirmed_changes_nothing) {
+    feed f;
+    begin_confirmed(&f);
+    (void)feed_kept(&f, TTL_MS);
+    expect_confirmation(&f);
+    (void)feed_failed(&f, false, TL_EUNAVAILABLE, "m: no majority of the Sentinels");
+    expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
+    assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
+    feed_assert_asked(&f, "keep"); /* anew */
+}
+
+TEST(a_lock_that_no_majority_confirms_is_lost_by_its_deadline) {
+    feed f;
+    begin_confirmed(&f);
+    while (f.status == TL_GO && feed_since(f.now) < 2 * TTL_MS) {
+        if (f.out.sends > 0 && f.last.count > 0)
+            (void)feed_kept(&f, TTL_MS);
+        else if (f.out.sends > 0)
+            (void)feed_refused(&f);
+        else
+            (void)feed_await(&f);
+    }
+    expect_lost(&f, TL_LOST_EXPIRED);
+    assert_true(feed_since(f.now) < TTL_MS);
+}
+
+TEST(a_refusal_needs_no_confirmation) {
+    feed f;
+    begin_confirmed(&f);
+    (void)feed_not_kept(&f, -1);
+    expect_lost(&f, TL_LOST_GONE);
+}
+
+TEST(what_another_server_is_to_be_asked_is_no_risk_at_first) {
+    feed f;
+    begin(&f);
+    due(&f);
+    uint16_t before = f.last.ticket;
+    (void)feed_failed(&f, false, TL_EELSEWHERE, "another server is the master now");
+    assert_int_equal(f.out.notes, 0);
+    feed_assert_asked(&f, "keep");
+    assert_int_not_equal(f.last.ticket, before);
+    (void)feed_failed(&f, false, TL_EELSEWHERE, "another server is the master now");
+    expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
+}

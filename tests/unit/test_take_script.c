@@ -140,6 +140,24 @@ TEST(a_take_that_reserves_more_than_the_one_before_gets_new_numbers) {
     }
 }
 
+/* And so does who takes a stamp again, having stood in line meanwhile, where some are reserved. */
+TEST(a_stamp_that_is_taken_again_gets_new_numbers_where_more_are_reserved) {
+    int64_t last = 0;
+    begin(NEW, "1700000001000000");
+    (void)SAY(L("HSET"), L(S), L("value"), L(STAMP));
+    (void)SAY(L("PSETEX"), L(K), L("9000"), L(STAMP));
+    const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S),
+                                L(F), L(LINE), L(TOKEN), L("4000"), L("0"), L(NOW), L(NOW),
+                                L("owner"), L("64"), L("1700000004000"), L(""),
+                                L("@1700000004001"));
+    assert_int_equal(status_of(reply), 1);
+    assert_true(tl__reply_int(tl__reply_item(reply, 3), &last));
+    assert_int_equal(last, NOW_US + 63);
+    K_HOLDS(STAMP);
+    S_HAS("value", STAMP);
+    end();
+}
+
 /* Another's is not there any more when that is over. */
 TEST(a_take_after_anothers_binds_for_its_own_time) {
     begin(OLD, "1699999999000000");
@@ -277,6 +295,76 @@ TEST(who_stands_in_line_is_before_who_comes) {
         assert_int_equal(a.count, 1);
         end();
     }
+}
+
+/* One who acquires the lock by himself stands first, and S is to name him. */
+static void begin_called(listener *l) {
+    begin_empty();
+    (void)SAY(L("ZADD"), L(LINE), L("5"), L(OTHER " 9000? 64 " A " owner"), L("6"),
+              L("third 9000 1 " A " owner"));
+    (void)SAY(L("HMSET"), L(S), L("line"), L(F));
+    listen_to(l, A);
+}
+
+TEST(who_comes_calls_who_stands_before_him_and_takes_it_by_himself) {
+    for (int set = 0; set < 2; set++) {
+        listener a;
+        begin_called(&a);
+        if (set)
+            set_k(TOKEN);
+        const tl_reply *r = say_usual(TOKEN, "0");
+        assert_int_equal(number_of(tl__reply_item(r, 0)), 0);
+        assert_int_equal(tl__reply_item(r, 1)->type, TL_REPLY_NIL);
+        assert_int_equal(number_of(tl__reply_item(r, 2)), 5001);
+        K_HOLDS(NULL);
+        S_HAS("token", OTHER);
+        assert_string_equal(a.last, "look " K);
+        assert_int_equal(usual("fourth"), 0);
+        assert_int_equal(a.count, 1);
+        end();
+    }
+}
+
+/* It has stood in its place for a moment: who was called may have found it there, and waits. */
+TEST(what_was_set_in_the_place_of_one_who_was_called_calls_him_again) {
+    listener a;
+    begin_called(&a);
+    assert_int_equal(usual(TOKEN), 0);
+    set_k(TOKEN);
+    assert_int_equal(usual(TOKEN), 0);
+    K_HOLDS(NULL);
+    S_HAS("token", OTHER);
+    assert_int_equal(a.count, 2);
+    assert_string_equal(a.last, "look " K);
+    end();
+}
+
+/* As the phase of a migration has it by then: no token, and the line isn't asked. */
+TEST(who_was_called_takes_it_in_another_phase_too) {
+    for (int stamp = 0; stamp < 2; stamp++) {
+        listener a;
+        begin_called(&a);
+        assert_int_equal(usual(TOKEN), 0);
+        const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S),
+                                L(F), L(LINE), L(OTHER), L("4000"), L("0"), L(NOW), L(NOW),
+                                L("owner"), L("64"), stamp ? L("1700000004000") : L(OTHER), L(""),
+                                L("@1700000004000500"));
+        assert_int_equal(status_of(r), 1);
+        K_HOLDS(stamp ? "1700000004000" : OTHER);
+        S_HAS("token", OTHER);
+        S_HAS("value", stamp ? "1700000004000" : OTHER);
+        end();
+    }
+}
+
+/* It stands in line no more, by its phase, but its entry does. */
+TEST(nobody_is_barred_by_his_own_entry) {
+    listener a;
+    begin_called(&a);
+    assert_int_equal(usual(OTHER), 1);
+    K_HOLDS(OTHER);
+    assert_int_equal(a.count, 0);
+    end();
 }
 
 TEST(a_line_in_which_nobody_is_heard_bars_nobody) {

@@ -16,6 +16,7 @@
 #include "wire/keys.h"
 #ifdef TL_COMPAT
 #include "dialect/dialect.h"
+#include "phase/phase.h"
 #endif
 
 #define FOLDER "tests/wire"
@@ -32,6 +33,7 @@ typedef struct {
 
     char key[KEY_ROOM], sidecar[KEY_ROOM + TL_SIDECAR_EXTRA], owner[128];
     char line_name[KEY_ROOM + TL_SIDECAR_EXTRA + TL_LINE_EXTRA];
+    char inbox[128];
     tl_job job;
     int64_t connect_ms;
     tl_server server;
@@ -61,6 +63,9 @@ typedef struct {
     size_t native_size;
     uint8_t native_count;
 
+#ifdef TL_COMPAT
+    tl_namespaces *names; /* of a client that acts by phases */
+#endif
     tl_resp *resp;
     tl_reply reply[TL_COMMANDS_MAX];
     uint8_t got;
@@ -281,6 +286,28 @@ static void do_dialect(wire *w, const char *text) {
         complain(w, "there is no such dialect");
 }
 
+/* It acts by phases, of which PHASE tells. */
+static void be_auto(wire *w) {
+    const tl_legacy_options options = TL_LEGACY_OPTIONS(0);
+    tl_error err;
+    if (tl__namespaces_open(&options, w->job.owner, &w->job.token, &w->names, &err))
+        abort();
+    w->job.protocol = &tl__protocol_auto;
+    w->job.rules.of = &w->names->at[0];
+    w->job.ttl_ms = 30000;
+}
+
+/* The namespace is in this phase, as has just been told, and for so many ms. */
+static void do_phase(wire *w, const char *text) {
+    const char *second = strchr(text, ' ');
+    int64_t lease_ms = second ? number(w, second + 1) : 0;
+    tl_lease *lease = (tl_lease *)&w->server.kept[0];
+    *lease = (tl_lease){.phase = (int8_t)number(w, text),
+                        .epoch = lease->epoch + 1,
+                        .lease_ms = (int32_t)lease_ms,
+                        .until = tl__mono_add_ms(w->now, lease_ms)};
+}
+
 /* Our own wall clock at TIME 0. */
 static void do_wall(wire *w, const char *text) {
     w->server.wall_us = number(w, text) - START_NS / 1000;
@@ -296,6 +323,10 @@ static bool is_stamps(const wire *w, const char *text) {
 static void do_protocol(wire *w, const char *text) {
     if (strcmp(text, "plain") == 0)
         w->job.protocol = &tl__protocol_plain;
+#ifdef TL_COMPAT
+    else if (strcmp(text, "auto") == 0 && is_stamps(w, "bridge"))
+        be_auto(w);
+#endif
     else if (!is_stamps(w, text))
         complain(w, "there is no such protocol");
 }
@@ -307,6 +338,12 @@ static void do_bind(wire *w, const char *text) {
 
 static void do_fences(wire *w, const char *text) {
     w->job.fences = (int32_t)number(w, text);
+}
+
+/* It may stand in line, and what is said there is heard already. */
+static void do_inbox(wire *w, const char *text) {
+    size_t n = unescape(text, w->inbox, sizeof w->inbox);
+    w->job.inbox = tl__bytes(w->inbox, n);
 }
 
 static void do_ttl(wire *w, const char *text) {
@@ -348,6 +385,8 @@ static void do_acquire(wire *w, const char *text) {
     static const tl_retry retry = {0};
     int64_t wait = strcmp(text, "forever") == 0 ? TL_FOREVER : number(w, text);
     tl__acquire_init(&w->machine.acquire, &w->job, &retry, wait, w->connect_ms, 1);
+    if (w->job.inbox.n > 0)
+        tl__acquire_armed(&w->machine.acquire);
     w->step = tl__acquire_step;
     step(w, (tl_event){.kind = TL_START});
 }
@@ -543,6 +582,7 @@ static const struct {
 } lines[] = {
 #ifdef TL_COMPAT
     {"DIALECT", do_dialect},   {"WALL", do_wall},
+    {"PHASE", do_phase},
 #endif
     {"KEY", do_key},           {"TOKEN", do_token},
     {"OWNER", do_owner},       {"PROTOCOL", do_protocol},
@@ -562,6 +602,7 @@ static const struct {
     {"FENCE", do_fence},       {"BY", do_by},
     {"BIND", do_bind},         {"FENCES", do_fences},
     {"NATIVE", do_native},     {"SCRIPT", do_script},
+    {"INBOX", do_inbox},
 };
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -610,6 +651,10 @@ static bool run_lines(wire *w, FILE *from) {
     if (!w->failed && w->line == 0)
         complain(w, "an empty file promises nothing");
     tl__resp_free(w->resp);
+#ifdef TL_COMPAT
+    if (w->names)
+        tl__namespaces_close(w->names);
+#endif
     return !w->failed;
 }
 

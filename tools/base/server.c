@@ -16,7 +16,9 @@
 
 const opt global_options[] = {
     {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
-     "redis://HOST, rediss://HOST, unix:///PATH, local: (TIDELOCK_URL)", 0, 0},
+     "redis://HOST, rediss://HOST, redis+sentinel://HOST,HOST/NAME, unix:///PATH, local: "
+     "(TIDELOCK_URL)",
+     0, 0},
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
      "the server's password is the first line of FILE", 0, 0},
     {0, "tls-ca", OPT_TEXT, offsetof(global_args, tls.ca), "FILE",
@@ -208,6 +210,29 @@ static int check_tls(const server_tls *tls, int status) {
     return status ? status : check_file("--tls-key", tls->key);
 }
 
+static bool begins(const char *url, const char *with) {
+    return strncmp(url, with, strlen(with)) == 0;
+}
+
+/* ---- Sentinels ------------------------------------------------------------------------------- */
+
+/* The variables are not for what the command runs. */
+static int take_sentinel(server *s) {
+    char *user = NULL, *password = NULL;
+    int status = from_env("TIDELOCK_SENTINEL_USER", &s->sentinel_user, &user);
+    int second = from_env("TIDELOCK_SENTINEL_PASSWORD", &s->sentinel_password, &password);
+
+    (void)unsetenv("TIDELOCK_SENTINEL_USER");
+    if (password)
+        explicit_bzero(password, strlen(password));
+    (void)unsetenv("TIDELOCK_SENTINEL_PASSWORD");
+    return status ? status : second;
+}
+
+static bool names_sentinels(const server *s) {
+    return s->url && (begins(s->url, "redis+sentinel://") || begins(s->url, "rediss+sentinel://"));
+}
+
 /* The variables are for all rediss: URLs of this host; the options are for this URL. */
 static int take_tls(const global_args *args, server *s) {
     const server_tls *a = &args->tls;
@@ -216,7 +241,7 @@ static int take_tls(const global_args *args, server *s) {
                         : a->key  ? "--tls-key"
                         : a->name ? "--tls-name"
                                   : NULL;
-    bool tls = s->url && strncmp(s->url, "rediss://", strlen("rediss://")) == 0;
+    bool tls = s->url && (begins(s->url, "rediss://") || begins(s->url, "rediss+sentinel://"));
 
     if (typed && !tls)
         return fail(STATUS_USAGE, "%s: only with a URL that begins with rediss://", typed);
@@ -230,9 +255,13 @@ static int take_tls(const global_args *args, server *s) {
 }
 
 tl_client_options server_login(const server *s) {
+    bool sentinels = names_sentinels(s);
+
     return TL_CLIENT_OPTIONS(.password = s->password, .tls_ca_file = s->tls.ca,
                              .tls_cert_file = s->tls.cert, .tls_key_file = s->tls.key,
-                             .tls_server_name = s->tls.name);
+                             .tls_server_name = s->tls.name,
+                             .sentinel_user = sentinels ? s->sentinel_user : NULL,
+                             .sentinel_password = sentinels ? s->sentinel_password : NULL);
 }
 
 int server_find(const global_args *args, server *ret) {
@@ -240,6 +269,8 @@ int server_find(const global_args *args, server *ret) {
     int status = take_url(args, ret);
     int second = take_password(args, ret);
 
+    status = status ? status : second;
+    second = take_sentinel(ret);
     status = status ? status : second;
     status = status ? status : take_tls(args, ret);
     if (status)
@@ -318,7 +349,11 @@ void server_forget(server *s) {
         explicit_bzero(s->url, strlen(s->url));
     if (s->password)
         explicit_bzero(s->password, strlen(s->password));
+    if (s->sentinel_password)
+        explicit_bzero(s->sentinel_password, strlen(s->sentinel_password));
     free(s->url);
     free(s->password);
+    free(s->sentinel_user);
+    free(s->sentinel_password);
     *s = (server){.url = NULL};
 }

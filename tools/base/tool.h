@@ -95,7 +95,8 @@ extern const opt global_options[];
 typedef struct {
     char *url;      /**< NULL: none was given; as a rule that means local: */
     char *password; /**< NULL: none apart from one in the URL */
-    bool from_env;  /**< the URL is TIDELOCK_URL */
+    char *sentinel_user, *sentinel_password; /**< what Sentinels are told; NULL: nothing */
+    bool from_env;                           /**< the URL is TIDELOCK_URL */
     server_tls tls;
     const void
         *legacy; /**< the values of the command's options about legacy clients; NULL: it has none */

@@ -76,8 +76,10 @@ static void check_eviction(const doctor_facts *f, doctor_report *r) {
 /* ---- persistence -------------------------------------------------------------------------------------------- */
 
 static void fix_by_aof(const doctor_facts *f, doctor_report *r) {
-    doctor_fix(r, "CONFIG SET appendonly yes, %s; or let clients wait with restart_quiet_ms",
-               doctor_before(f, 2, 8, 0) ? "and in redis.conf: appendonly yes" : "CONFIG REWRITE");
+    doctor_fix(
+        r,
+        "CONFIG SET appendonly yes, %s; or let clients wait with quiet_ms, no shorter than any ttl",
+        doctor_before(f, 2, 8, 0) ? "and in redis.conf: appendonly yes" : "CONFIG REWRITE");
 }
 
 static void check_aof(const doctor_facts *f, doctor_report *r) {
@@ -99,7 +101,9 @@ static void check_aof(const doctor_facts *f, doctor_report *r) {
     } else if (strcmp(fsync, "everysec") == 0) {
         doctor_found(r, "persistence", DOCTOR_NOTE, "appendfsync is everysec");
         doctor_why(r, "when the machine dies, locks of the last second or two may be forgotten");
-        doctor_fix(r, "CONFIG SET appendfsync always, or let clients wait with restart_quiet_ms");
+        doctor_fix(
+            r,
+            "CONFIG SET appendfsync always, or let clients wait with quiet_ms, no shorter than any ttl");
     }
 }
 
@@ -140,7 +144,9 @@ static void check_uptime(const doctor_facts *f, doctor_report *r) {
         return;
     doctor_found(r, "restart", DOCTOR_NOTE, "the server started %lld s ago", (long long)up_s);
     doctor_why(r, "what it held before is there only as far as it was kept");
-    doctor_fix(r, "restart_quiet_ms makes clients wait after a restart");
+    doctor_fix(
+        r,
+        "quiet_ms makes clients wait after a restart for as long as a lock of before may be held");
 }
 
 /* ---- copies --------------------------------------------------------------------------------------------------- */

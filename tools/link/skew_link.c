@@ -35,10 +35,9 @@ static void answered(void *ctx, const tl_answer *answer) {
         tl__lacks(l->words, sizeof l->words, answer->reply->text, l->needer);
 }
 
-static void connected(void *ctx, const tl_interval *bracket, int64_t uptime_us, tl_mono now) {
+static void connected(void *ctx, const tl_interval *bracket, tl_mono now) {
     skew_link *l = ctx;
     (void)bracket;
-    (void)uptime_us;
     (void)now;
     l->ups++;
 }

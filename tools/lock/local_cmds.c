@@ -194,9 +194,11 @@ static bool lock_of(tl_bytes name, tl_bytes *ret) {
     return true;
 }
 
-/* A slot's fencing counter. */
+/* A slot's fencing counter, or what is known of the server's run. */
 static bool is_counter(tl_bytes name) {
-    static const char before[] = "tidelock:fence:{";
+    static const char before[] = "tidelock:fence:{", reign[] = "tidelock:reign";
+    if (name.n == sizeof reign - 1 && memcmp(name.p, reign, name.n) == 0)
+        return true;
     return name.n > sizeof before && memcmp(name.p, before, sizeof before - 1) == 0 &&
            name.p[name.n - 1] == '}';
 }

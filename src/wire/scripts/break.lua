@@ -32,6 +32,7 @@ redis.pcall('HMSET', S, 'token', '', 'value', '', 'until', '0', 'spent', bound a
             'claim', '')
 if s[4] and s[4] ~= '' then
 -- with draw
+-- with near
 -- with grant
     local time = redis.call('TIME')
     pcall(grant, time[1] * 1000000 + time[2])

@@ -24,6 +24,7 @@ if F and F ~= '' and redis.replicate_commands then
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
 end
+-- with near
 local mine = found and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))
 local status, noted = mine and 1 or found and 0 or -1, nil
 if mine and found ~= token then
@@ -48,7 +49,8 @@ if status ~= 1 and type(noted) == 'table' and noted.err and string.find(noted.er
     return noted -- a replica: what it has may be old
 end
 if ARGV[2] and ARGV[2] ~= '' then
-    redis.pcall('ZREM', L, ARGV[2])
+    local gone = redis.pcall('ZREM', L, ARGV[2])
+    near(type(gone) == 'number' and gone or 0)
 end
 if now and (mine or not found) then
 -- with draw

@@ -1,20 +1,23 @@
 -- Stand in line for a lock, or look how far it has come. Whoever is first gets a lock that is free.
 --
 -- KEYS  K, S, F, L
--- ARGV  token, lifetime of K ms, not_after (server us; 0: no limit), owner, how many fencing numbers to reserve
+-- ARGV  token, lifetime of K ms ('?' behind it: nobody else may set K for the token, and so it is only called when
+--       its turn has come), not_after (server us; 0: no limit), owner, how many fencing numbers to reserve
 --       (1: only from the front of the line, as it is `fair`), the inbox by which it is told, its place in line as
---       it was told ('': none)
+--       it was told ('': none); and perhaps for how many ms nothing may be given by a server that may have forgotten what
+--       it gave last
 -- Answers {status, K's value, ms left, first fence, TIME s, TIME us, its place in line, how many are before it,
 --          how many stand there, announced}; of those before it who share an inbox with another only one counts, where
 --          that makes it one of the first three
 --   status 1 the token holds it   0 another does   -1 past not_after   -2 this token was dropped
 --   -3 below 3.2, where a script that has read the clock may not write: there is no line
+--   -4, -5 as take.lua, with the ms that are left: it stands in line, and doesn't hold what may be its own
 --
 -- The place is by when the server saw it first: a number of the fencing counter, which no other has. An entry
 -- has "TOKEN LIFETIME NUMBERS INBOX OWNER"; the line lasts for an hour from the last who came.
 local K, S, F, L = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, px, not_after, place = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[7]
-local entry = string.format('%s %s %s %s %s', token, px, ARGV[5], ARGV[6], ARGV[4])
+local token, px, not_after, place = ARGV[1], string.match(ARGV[2], '^%d+'), tonumber(ARGV[3]), ARGV[7]
+local entry = string.format('%s %s %s %s %s', token, ARGV[2], ARGV[5], ARGV[6], ARGV[4])
 if not redis.replicate_commands then
     return {-3}
 end
@@ -22,7 +25,9 @@ redis.replicate_commands()
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 -- with draw
+-- with near
 -- with grant
+-- with quiet
 local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
@@ -56,7 +61,15 @@ if s[5] == token then
     return answer(-2, -1)
 end
 local late = now > not_after and not_after > 0
-if text == token and s[1] == token then -- it was told so, or wasn't heard: from now on it is known to hold it
+if text and s[1] == token and (text == token or text == s[2]) then -- it was told so, or wasn't heard: now it is known
+    local becomes = text ~= token -- a stamp of its own, of an earlier phase: it becomes the token
+    if becomes and late then
+        return answer(-1, -1)
+    end
+    local refused = withheld(now, ARGV[8], answer)
+    if refused then
+        return refused
+    end
     -- What it was given before may be fewer numbers than it wants now: it gets new ones.
     local last, wrong = draw(tonumber(ARGV[5]), now, s[4])
     if wrong then
@@ -67,9 +80,14 @@ if text == token and s[1] == token then -- it was told so, or wasn't heard: from
         redis.call('HMSET', S, 'fence', string.format('%.0f', last))
         return answer(1, redis.call('PTTL', K), true)
     end
-    local left = math.max(redis.call('PTTL', K), tonumber(px))
-    redis.call('HMSET', S, 'until', string.format('%.0f', math.max(till, now + left * 1000)), 'claim', '',
-               'fence', string.format('%.0f', last))
+    local left = math.max(becomes and 0 or redis.call('PTTL', K), tonumber(px))
+    redis.call('HMSET', S, 'value', token, 'until', string.format('%.0f', math.max(till, now + left * 1000)),
+               'claim', '', 'fence', string.format('%.0f', last))
+    if becomes then
+        near(redis.call('ZREM', L, entry))
+        redis.call('SET', K, token)
+        text = token
+    end
     redis.call('PEXPIRE', K, string.format('%.0f', left))
     return answer(1, left, true)
 end
@@ -102,10 +120,15 @@ if redis.call('PTTL', S) < 3600000 then
     redis.call('PEXPIRE', S, 5400000)
 end
 if not found then
+    local refused = withheld(now, ARGV[8], answer)
+    if refused then
+        return refused
+    end
     if s[6] == ARGV[6] then -- what was given to this inbox was in vain, but who asks is there
         redis.call('HMSET', S, 'claim', '')
     end
-    local given, wrong = grant(now, entry)
+    local called = s[1] == token and s[6] == ARGV[6] and till >= now and ARGV[2] ~= px
+    local given, wrong = grant(now, entry, called)
     if wrong then
         return wrong
     end
@@ -113,7 +136,10 @@ if not found then
         text, fence = token, redis.call('HGET', S, 'fence') - ARGV[5] + 1
         return answer(1, redis.call('PTTL', K), true)
     end
-    text = given
+    text = redis.call('GET', K)
+    if given and not text then -- who was called takes it within that time
+        till = tonumber(redis.call('HGET', S, 'until'))
+    end
 end
 local left = text and redis.call('PTTL', K) or till >= now and math.floor((till - now) / 1000) + 1 or -1
 return answer(0, left, not text or s[1] and s[2] == text or text ~= found)

@@ -5,10 +5,12 @@
 --       of the server's time us, owner ('': S is left to the first renewal); and where they differ from what
 --       is usual: how many fencing numbers to reserve (1), value for K (the token), what K must hold ('' nothing,
 --       '=BYTES' exactly these), how long S binds others ms or, with an '@', until what server time us (the
---       lifetime)
+--       lifetime), for how many ms nothing may be given by a server that may have forgotten what it gave last
 -- Answers TIME us, which is the fence too, in the usual case: the token has got it, and all its lifetime
 -- else    {status, K's value, ms left, last fence, TIME s, TIME us, was not_after checked, announced}
 --   status 1 the token holds it   0 another does   -1 past not_after   -2 this token was dropped
+--   -4 nothing may be given yet, for so many ms; K may be the token's all the same
+--   -5 that can't be told: below 4.0, or the server doesn't say who it is
 --
 -- With the same token again it moves nothing but the fence, unless S has that and one is enough. Servers below
 -- 3.2 can't be asked the time before a write: there not_after goes unchecked and the sender's ideas count, the
@@ -23,12 +25,14 @@ if redis.replicate_commands then
     now = time[1] * 1000000 + time[2]
 end
 -- with draw
+-- with near
 -- with grant
+-- with quiet
 local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
-local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'spent', 'line')
+local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'spent', 'line', 'claim')
 local text, till = type(found) == 'string' and found, tonumber(s[3] or 0) or 0
 local bound = s[1] and s[1] ~= ''
 local value, expect, hold = ARGV[8] or token, ARGV[9] or '', ARGV[10] or px
@@ -44,6 +48,10 @@ local function answer(status, left, announced)
 end
 local known = text and bound and text == s[2]
 if known and s[1] == token then
+    local refused = withheld(time and now, ARGV[11], answer)
+    if refused then
+        return refused
+    end
     -- The take that worked may have been under way for long, and its idea of the time be old: then S must
     -- bind for longer. And WAIT needs a write to wait for. A stamp of its own, of an earlier phase, binds others for no
     -- longer than it says, whatever lifetime K has: it becomes the token.
@@ -61,7 +69,7 @@ if known and s[1] == token then
         redis.call('PSETEX', K, px, token)
         text = token
     end
-    if numbers > 1 and value == token then -- it may have been given fewer before: it gets new ones
+    if numbers > 1 then -- it may have been given fewer before: it gets new ones
         local wrong
         fence, wrong = draw(numbers, now, fence)
         if wrong then
@@ -79,9 +87,15 @@ local lines = s[6] and s[6] ~= '' and time and value == token and expect == ''
 if text == token then -- of a first request, which S says nothing of: nobody believes in it yet
     if other or lines then
         redis.call('DEL', K)
+        if other and s[7] and s[7] ~= '' then -- who was called has found this in its place
+            redis.pcall('PUBLISH', s[7], 'look ' .. K)
+        end
         found, text = false, false
     else
-        local wrong
+        local refused, wrong = withheld(time and now, ARGV[11], answer), nil
+        if refused then
+            return refused
+        end
         fence, wrong = draw(numbers, now, fence)
         if wrong then
             return wrong
@@ -93,15 +107,23 @@ if text == token then -- of a first request, which S says nothing of: nobody bel
         return answer(1, redis.call('PTTL', K), true)
     end
 end
-if lines and not found and not other then -- others have come before
-    local done, given, wrong = pcall(grant, now)
+if lines and not found and not other then -- others have come before, unless it is itself that is first there
+    local done, given, wrong = pcall(function()
+        local first = redis.call('ZRANGE', L, 0, 0)[1] or ''
+        if string.match(first, '^%S+') == token then
+            return false
+        end
+        return grant(now)
+    end)
     if done and wrong then
         return wrong
     end
-    given = done and given or not done and redis.call('GET', K) -- who may not see the line passes by
-    if given then
-        text = given
+    text = redis.call('GET', K) -- who may not see the line passes by
+    if text then
         return answer(0, redis.call('PTTL', K), true)
+    end
+    if done and given then -- who was called takes it within that time
+        return answer(0, math.floor((redis.call('HGET', S, 'until') - now) / 1000) + 1, true)
     end
 end
 if late then
@@ -116,7 +138,10 @@ end
 if s[1] == token then
     binds = math.max(till, binds) -- K was deleted: one that was under way for long moves nothing back
 end
-local wrong
+local refused, wrong = withheld(time and now, ARGV[11], answer), nil
+if refused then
+    return refused
+end
 fence, wrong = draw(numbers, now, fence)
 if wrong then
     return wrong

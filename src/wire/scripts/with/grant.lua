@@ -2,6 +2,10 @@
 -- hears, or in this reply if it is `asker`'s entry. Answers its token, or false: nobody has got it; and what is
 -- wrong, if something is. Where telling is forbidden who asks gets it, whoever is before: they would never know.
 --
+-- A '?' behind LIFETIME says that nobody may set K but he who waits: whether he may, by the phase of a migration, he
+-- alone knows, and only when he does. S then binds all others for as long as he is given, K stays absent, and he is
+-- called to take it: then it is his `own`, whoever is before. S's channel tells him, too, should he listen there by now.
+--
 -- The line is a sorted set of "TOKEN LIFETIME NUMBERS INBOX OWNER", by the order of their coming. S keeps in
 -- `claim` the inbox of one who was given the lock and has not renewed it yet. Was that in vain, all that
 -- wait behind that inbox go out, and are told to look. Who isn't heard goes out, too: whoever lives comes back.
@@ -11,33 +15,34 @@
 -- All is written before anybody is told, so that what can't be written is not believed. And who is told has been
 -- found to listen here, so that nothing is told in vain: a replica repeats the message to those who still listen there,
 -- as after a failover, and who believes it must hold the lock.
-local function grant(now, asker)
+local function grant(now, asker, own)
     local s = redis.call('HMGET', S, 'token', 'until', 'fence', 'claim', 'row', 'spent')
-    local bound, last = s[1] and s[1] ~= '' and (tonumber(s[2] or 0) or 0) >= now, nil
+    local bound, last = s[1] and s[1] ~= '' and not own and (tonumber(s[2] or 0) or 0) >= now, nil
     if bound then
         return false
     end
+    local gone = 0
     if s[4] and s[4] ~= '' then
-        local out = 0
         for _, entry in ipairs(redis.call('ZRANGE', L, 0, -1)) do
             if string.match(entry, '^%S+ %S+ %S+ (%S+) ') == s[4] then
-                out = out + redis.call('ZREM', L, entry)
+                gone = gone + redis.call('ZREM', L, entry)
             end
         end
-        if out > 0 then -- should only one of its handles be gone
+        if gone > 0 then -- should only one of its handles be gone
             redis.pcall('PUBLISH', s[4], 'look ' .. K)
         end
     end
     local heard, mute = {}, false
     for _ = 1, 10000 do -- of a crowd that is gone all are passed over: who is left may look a minute later
-        local entry = mute and asker or redis.call('ZRANGE', L, 0, 0)[1]
+        local entry = (mute or own) and asker or redis.call('ZRANGE', L, 0, 0)[1]
         if not entry then
             break
         end
-        local asks, token, px, numbers, inbox, owner =
-            entry == asker, string.match(entry, '^(%S+) ([1-9]%d*) ([1-9]%d?%d?) (%S+) (.*)$')
-        if token == s[6] then
-            token = nil -- it was given up, or came back to the line before it heard that the lock is its own
+        own = false
+        local asks, token, px, called, numbers, inbox, owner =
+            entry == asker, string.match(entry, '^(%S+) ([1-9]%d*)(%??) ([1-9]%d?%d?) (%S+) (.*)$')
+        if token == s[6] or token == s[1] and not asks then
+            token = nil -- it was given up, or had the lock while it stood there, which it got by another way
         end
         if token and not asks and heard[inbox] == nil then
             local count = redis.pcall('PUBSUB', 'NUMSUB', inbox)
@@ -60,11 +65,17 @@ local function grant(now, asker)
             redis.call('HMSET', S, 'token', token, 'value', token, 'until', string.format('%.0f', now + lease * 1000),
                        'fence', string.format('%.0f', last), 'since', string.format('%.0f', now), 'owner', owner,
                        'claim', asks and '' or inbox, 'line', others > 0 and F or '', 'row', row)
-            redis.call('PSETEX', K, string.format('%.0f', lease), token)
-            mute = not asks and type(redis.pcall('PUBLISH', inbox, string.format(
-                'grant %s %.0f %.0f %d %d ', token, last - numbers + 1, now, lease, others) .. K)) == 'table'
+            called = called == '?' and not asks
+            if not called then
+                redis.call('PSETEX', K, string.format('%.0f', lease), token)
+            end
+            mute = not asks and type(redis.pcall('PUBLISH', inbox, (called and 'look ' or string.format(
+                'grant %s %.0f %.0f %d %d ', token, last - numbers + 1, now, lease, others)) .. K)) == 'table'
+            if called and not mute then
+                redis.pcall('PUBLISH', S, '')
+            end
             if not mute then
-                redis.call('ZREM', L, entry)
+                near(gone + redis.call('ZREM', L, entry))
                 return token
             end
             redis.call('DEL', K)
@@ -74,9 +85,10 @@ local function grant(now, asker)
             return false
         end
         if not mute then
-            redis.call('ZREM', L, entry)
+            gone = gone + redis.call('ZREM', L, entry)
         end
     end
+    near(gone)
     local left = redis.call('ZCARD', L)
     redis.call('HMSET', S, 'token', '', 'claim', '', 'line', left > 0 and F or '')
     return false

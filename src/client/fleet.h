@@ -1,0 +1,55 @@
+/*
+ * The servers of a client: who says which of them a key is on, and for how long. A row for each kind of URL; the
+ * row of one server has nothing to do, and no state.
+ *
+ * What there is to do is done by the keeper's thread, under its mutex, beside its own connections.
+ */
+#ifndef TL_FLEET_H
+#define TL_FLEET_H
+
+#include "client/node.h"
+#include "ground/wait.h"
+
+#define TL_FLEET_FDS 64
+
+struct tl_fleet;
+
+typedef struct {
+    /** NULL, or: what there is to wait for. At most TL_FLEET_FDS descriptors. */
+    unsigned (*fds)(const struct tl_fleet *fleet, struct pollfd *ret);
+    tl_mono (*until)(const struct tl_fleet *fleet);
+    void (*drive)(struct tl_fleet *fleet, tl_mono now);
+    void (*end)(struct tl_fleet *fleet);
+} tl_fleet_row;
+
+typedef struct tl_fleet {
+    const tl_fleet_row *row; /**< all NULL for one server */
+    void *state;
+    int wake; /**< the keeper's */
+} tl_fleet;
+
+/** Of a URL that names Sentinels: what may be set is. wake: an eventfd by which the thread is woken that drives it.
+ *  TL_ENOMEM */
+tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
+                                const tl_client_options *options, tl_error *err);
+
+static inline unsigned tl__fleet_fds(const tl_fleet *fleet, struct pollfd *ret) {
+    return fleet->row ? fleet->row->fds(fleet, ret) : 0;
+}
+
+static inline tl_mono tl__fleet_until(const tl_fleet *fleet) {
+    return fleet->row ? fleet->row->until(fleet) : TL_NEVER;
+}
+
+static inline void tl__fleet_drive(tl_fleet *fleet, tl_mono now) {
+    if (fleet->row)
+        fleet->row->drive(fleet, now);
+}
+
+/** Nobody uses it any more. */
+static inline void tl__fleet_end(tl_fleet *fleet) {
+    if (fleet->row)
+        fleet->row->end(fleet);
+}
+
+#endif

@@ -1,0 +1,426 @@
+/*
+ * The master that Sentinels name. All of them are asked at once, one question at a time, whenever somebody wants to
+ * know: who connects, who has lost a connection, who asks for a lock, and each round of renewals after its answers.
+ * Each is listened to besides: when it says that it has switched, the connections to the former master end at once.
+ *
+ * By the keeper's thread alone. It must never let a master be asked that a majority of the Sentinels hasn't led to.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "client/fleet.h"
+#include "client/votes.h"
+#include "ground/error.h"
+#include "transport/backoff.h"
+#include "transport/wakeup.h"
+
+#define SENTINELS_MAX (TL_FLEET_FDS / 2)
+#define ASKED_MAX 8    /* questions that one has left unanswered: it isn't asked more */
+#define LEARN_MS 10000 /* who else there is is asked so often */
+#define ANSWER_MS 1000 /* an answer may take */
+#define SWITCH TL_LITERAL("+switch-master")
+#define SWITCH_WORDS 5
+
+typedef struct {
+    struct sentinels *of;
+    tl_endpoint endpoint;
+    tl_conn *conn;
+    tl_wakeup *wakeup;
+    bool seed;                 /* the URL names it */
+    unsigned asked;            /* questions without an answer */
+    bool waits;                /* the present one is among them */
+    bool failed;               /* it left the last one unanswered, */
+    char words[TL_SITE_WORDS]; /* as these tell */
+} sentinel;
+
+typedef struct sentinels {
+    tl_node *node;
+    tl_site site;
+    tl_endpoint like; /* a Sentinel's, without the host */
+    tl_seeds seeds;
+    int64_t limit_ms, connect_ms;
+    sentinel *list[SENTINELS_MAX];
+    tl_vote vote[SENTINELS_MAX];
+    unsigned count;
+    uint16_t question; /* the number of the present one */
+    bool asking, learns;
+    bool suspects; /* one says that it has switched */
+    tl_mono began, by;
+    tl_mono again; /* not before */
+    tl_mono learn; /* who else there is */
+    tl_backoff backoff;
+    char words[TL_SITE_WORDS];
+} sentinels;
+
+/* ---- who there is ---------------------------------------------------------------------------- */
+
+static void on_answer(void *ctx, const tl_answer *answer);
+static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
+
+static void on_armed(void *ctx, tl_bytes topic, bool armed) {
+    (void)ctx, (void)topic, (void)armed;
+}
+
+static void free_sentinel(sentinel *s) {
+    if (!s)
+        return;
+    s->of = NULL; /* what was asked is answered nobody */
+    tl__wakeup_free(s->wakeup);
+    tl__conn_free(s->conn);
+    tl__endpoint_wipe(&s->endpoint);
+    free(s);
+}
+
+static sentinel *new_sentinel(sentinels *all, tl_bytes host, uint16_t port) {
+    sentinel *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    tl_conn_limits limits = {.connect_ms = all->connect_ms, .no_time = true, .ask_run = true};
+    tl_conn_calls calls = {.answer = on_answer, .ctx = s};
+    tl_wakeup_calls wakes = {.woken = on_woken, .armed = on_armed, .ctx = s};
+    s->of = all;
+    if (tl__endpoint_at(&s->endpoint, &all->like, host, port)) {
+        s->conn = tl__conn_new(&s->endpoint, &limits, &calls);
+        limits.ask_run = false;
+        s->wakeup = tl__wakeup_new(&s->endpoint, &limits, all->limit_ms, &wakes);
+    }
+    if (s->conn && s->wakeup)
+        return s;
+    free_sentinel(s);
+    return NULL;
+}
+
+static bool is_at(const sentinel *s, tl_bytes host, uint16_t port) {
+    return s->endpoint.port == port && tl__bytes_eq(tl__bytes_of(s->endpoint.host), host);
+}
+
+static bool is_known(const sentinels *all, tl_bytes host, uint16_t port) {
+    for (unsigned i = 0; i < all->count; i++)
+        if (is_at(all->list[i], host, port))
+            return true;
+    return false;
+}
+
+static bool add(sentinels *all, unsigned at, tl_bytes host, uint16_t port, bool seed) {
+    sentinel *s = new_sentinel(all, host, port);
+    if (!s)
+        return false;
+    s->seed = seed;
+    all->list[at] = s;
+    all->vote[at] = (tl_vote){.kind = TL_VOTE_NONE};
+    all->count += at == all->count;
+    return true;
+}
+
+static void learn_of(sentinels *all, const tl_reply *others) {
+    tl_bytes host;
+    uint16_t port;
+    for (size_t i = 0; others->type == TL_REPLY_ARRAY && i < others->count; i++)
+        if (tl__vote_other(&others->items[i], &host, &port) && !is_known(all, host, port) &&
+            all->count < SENTINELS_MAX)
+            (void)add(all, all->count, host, port, false);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void failed(sentinel *s, tl_bytes words) {
+    s->failed = true;
+    tl__bytes_print(s->words, sizeof s->words, words);
+}
+
+static tl_command *command(tl_send *send, const char *what, tl_bytes name) {
+    tl_command *c = &send->command[send->count++];
+    *c = (tl_command){.form = TL_ARGV, .argc = 3};
+    c->argv[0] = TL_LITERAL("SENTINEL");
+    c->argv[1] = tl__bytes_of(what);
+    c->argv[2] = name;
+    return c;
+}
+
+static void ask_one(sentinels *all, unsigned i) {
+    sentinel *s = all->list[i];
+    tl_bytes name = tl__bytes_of(all->seeds.master);
+    tl_send send = {.ticket = all->question, .by = all->by};
+    all->vote[i] = (tl_vote){.kind = TL_VOTE_NONE};
+    s->waits = false;
+    (void)command(&send, "MASTER", name);
+    (void)command(&send, "GET-MASTER-ADDR-BY-NAME", name);
+    if (all->learns)
+        (void)command(&send, "SENTINELS", name);
+    if (s->asked >= ASKED_MAX || tl__conn_send(s->conn, &send, s, all->began))
+        return;
+    s->asked++;
+    s->waits = true;
+}
+
+/* Where all room is taken, those that were learned of and have gone make some. */
+static void forget_gone(sentinels *all) {
+    unsigned kept = 0;
+    for (unsigned i = 0; all->count == SENTINELS_MAX && i < SENTINELS_MAX; i++)
+        if (all->list[i]->seed || !all->list[i]->failed)
+            all->list[kept++] = all->list[i];
+        else
+            free_sentinel(all->list[i]);
+    all->count = all->count == SENTINELS_MAX ? kept : all->count;
+}
+
+static void ask(sentinels *all, tl_mono now) {
+    forget_gone(all);
+    all->asking = true;
+    all->suspects = false;
+    all->began = now;
+    all->by = tl__mono_add_ms(now, all->limit_ms);
+    all->learns = !tl__mono_before(now, all->learn);
+    if (all->learns)
+        all->learn = tl__mono_add_ms(now, LEARN_MS);
+    all->question++;
+    for (unsigned i = 0; i < all->count; i++)
+        ask_one(all, i);
+}
+
+static unsigned index_of(const sentinel *s) {
+    unsigned i = 0;
+    while (s->of->list[i] != s)
+        i++;
+    return i;
+}
+
+static void on_answer(void *ctx, const tl_answer *answer) {
+    sentinel *s = ctx;
+    sentinels *all = s->of;
+    if (!all)
+        return;
+    tl_vote *vote = &all->vote[index_of(s)];
+    s->asked--;
+    if (!all->asking || answer->ticket != all->question)
+        return;
+    s->waits = false;
+    if (!answer->ok) {
+        failed(s, answer->words);
+    } else if (!tl__vote_read(vote, &answer->reply[0], &answer->reply[1], answer->run)) {
+        bool error = answer->reply[0].type == TL_REPLY_ERROR;
+        failed(s, error ? answer->reply[0].text : TL_LITERAL("malformed reply of a Sentinel"));
+    } else {
+        s->failed = false;
+        if (all->learns && answer->count > 2)
+            learn_of(all, &answer->reply[2]);
+    }
+}
+
+/* ---- what comes of it ------------------------------------------------------------------------ */
+
+static const char *trouble(const sentinels *all) {
+    for (unsigned i = 0; i < all->count; i++)
+        if (all->list[i]->failed && all->list[i]->words[0])
+            return all->list[i]->words;
+    return "no answer in time";
+}
+
+static void say_trouble(sentinels *all, const tl_verdict *v) {
+    const char *name = all->seeds.master;
+    if (v->answered > 0 && v->unknown == v->answered)
+        (void)snprintf(all->words, sizeof all->words,
+                       "%s: the Sentinels know no master of this name; check the URL", name);
+    else if (v->answered < v->majority)
+        (void)snprintf(all->words, sizeof all->words,
+                       "%s: no majority of the Sentinels: %u of %u answer (%.120s)", name,
+                       v->answered, v->total, trouble(all));
+    else
+        (void)snprintf(all->words, sizeof all->words,
+                       "%s: the Sentinels don't agree yet on who is the master", name);
+}
+
+/* Whom the connections are led to at present; NULL: to nobody. The thread alone changes that. */
+static const tl_endpoint *led_to(const sentinels *all) {
+    return all->site.spot ? &all->site.spot->endpoint : NULL;
+}
+
+static bool lead(sentinels *all, const tl_vote *master) {
+    const tl_endpoint *now = led_to(all);
+    tl_endpoint to;
+    if (now && now->port == master->port && strcmp(now->host, master->host) == 0)
+        return true;
+    if (!tl__endpoint_at(&to, &all->node->endpoint, tl__bytes_of(master->host), master->port))
+        return false;
+    bool led = tl__site_lead(&all->site, &to);
+    if (led && all->site.last > 1)
+        tl__log(all->node->client, TL_LOG_WARNING, "%s: the Sentinels name %s the master",
+                all->seeds.master, to.label);
+    tl__endpoint_wipe(&to);
+    return led;
+}
+
+static bool is_waiting(const sentinels *all) {
+    bool waits = false;
+    for (unsigned i = 0; i < all->count; i++)
+        waits = waits || all->list[i]->waits;
+    return waits;
+}
+
+/* Once it is sure nobody else need answer. */
+static void conclude(sentinels *all, tl_mono now) {
+    tl_verdict v = tl__votes_judge(all->vote, all->count, all->seeds.count);
+    bool over = !is_waiting(all) || !tl__mono_before(now, all->by);
+    if (!v.sure && !over)
+        return;
+    all->asking = false;
+    for (unsigned i = 0; i < all->count; i++)
+        if (all->list[i]->waits)
+            failed(all->list[i], TL_LITERAL("no answer in time"));
+    bool led = v.master && lead(all, v.master);
+    if (led && v.sure) {
+        tl__backoff_reset(&all->backoff);
+        tl__site_named(&all->site, all->began);
+        return;
+    }
+    say_trouble(all, &v);
+    tl__site_trouble(&all->site, all->words);
+    all->again = tl__mono_add_ns(now, tl__backoff_ns(&all->backoff));
+}
+
+/* ---- what they say by themselves ------------------------------------------------------------- */
+
+/* "NAME HOST PORT HOST PORT": the former master and the new one. */
+static bool read_switch(tl_bytes text, tl_bytes word[SWITCH_WORDS]) {
+    for (unsigned i = 0; i < SWITCH_WORDS; i++) {
+        const char *end = text.n ? memchr(text.p, ' ', text.n) : NULL;
+        word[i] = tl__bytes(text.p, end ? (size_t)(end - text.p) : text.n);
+        if (word[i].n == 0 || (!end && i + 1 < SWITCH_WORDS))
+            return false;
+        text = end ? tl__bytes(end + 1, text.n - word[i].n - 1) : (tl_bytes){0};
+    }
+    return true;
+}
+
+static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
+    sentinel *s = ctx;
+    sentinels *all = s->of;
+    const tl_endpoint *now = led_to(all);
+    tl_bytes word[SWITCH_WORDS];
+    int64_t port;
+    (void)topic;
+    if (!read_switch(payload, word) || !tl__bytes_eq(word[0], tl__bytes_of(all->seeds.master)))
+        return;
+    all->suspects = true;
+    bool former = now && tl__bytes_to_int(word[2], &port) && port == now->port &&
+                  tl__bytes_eq(word[1], tl__bytes_of(now->host));
+    if (!former)
+        return;
+    (void)snprintf(all->words, sizeof all->words, "%s: a failover is in progress",
+                   all->seeds.master);
+    tl__site_lose(&all->site, all->words);
+}
+
+static void listen(sentinel *s, tl_mono now) {
+    if (!tl__wakeup_listens(s->wakeup))
+        (void)tl__wakeup_listen(s->wakeup, SWITCH, now);
+}
+
+/* ---- for the keeper -------------------------------------------------------------------------- */
+
+static unsigned fds(const tl_fleet *fleet, struct pollfd *ret) {
+    const sentinels *all = fleet->state;
+    unsigned n = 0;
+    for (unsigned i = 0; i < all->count; i++) {
+        const sentinel *s = all->list[i];
+        ret[n++] = (struct pollfd){.fd = tl__conn_fd(s->conn), .events = tl__conn_events(s->conn)};
+        ret[n++] = (struct pollfd){.fd = tl__wakeup_fd(s->wakeup),
+                                   .events = tl__wakeup_events(s->wakeup)};
+    }
+    return n;
+}
+
+static bool is_wanted(const sentinels *all) {
+    return all->suspects || atomic_load(&all->site.wanted);
+}
+
+static tl_mono until(const tl_fleet *fleet) {
+    const sentinels *all = fleet->state;
+    tl_mono at = all->asking ? all->by : is_wanted(all) ? all->again : TL_NEVER;
+    for (unsigned i = 0; i < all->count; i++) {
+        at = tl__mono_min(at, tl__conn_until(all->list[i]->conn));
+        at = tl__mono_min(at, tl__wakeup_until(all->list[i]->wakeup));
+    }
+    return at;
+}
+
+static void drive(tl_fleet *fleet, tl_mono now) {
+    sentinels *all = fleet->state;
+    for (unsigned i = 0; i < all->count; i++) {
+        listen(all->list[i], now);
+        tl__conn_drive(all->list[i]->conn, now);
+        tl__wakeup_drive(all->list[i]->wakeup, now);
+    }
+    if (all->asking)
+        conclude(all, now);
+    if (all->asking || tl__mono_before(now, all->again))
+        return;
+    bool wanted = tl__site_wanted(&all->site);
+    if (!wanted && !all->suspects)
+        return;
+    ask(all, tl__mono_now());
+    for (unsigned i = 0; i < all->count; i++)
+        tl__conn_drive(all->list[i]->conn, all->began);
+}
+
+static void end(tl_fleet *fleet) {
+    sentinels *all = fleet->state;
+    for (unsigned i = 0; i < all->count; i++)
+        free_sentinel(all->list[i]);
+    tl__site_end(&all->site);
+    tl__endpoint_wipe(&all->like);
+    free(all);
+    *fleet = (tl_fleet){.row = NULL};
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void want(void *ctx) {
+    tl__wake_post(((const tl_fleet *)ctx)->wake);
+}
+
+static tl_err set_login(sentinels *all, const tl_client_options *o, tl_error *err) {
+    const struct {
+        const char *name, *text;
+        char *to;
+    } rows[] = {{"sentinel_user", o->sentinel_user, all->like.user},
+                {"sentinel_password", o->sentinel_password, all->like.password}};
+    all->like.db = 0;
+    explicit_bzero(all->like.user, sizeof all->like.user);
+    explicit_bzero(all->like.password, sizeof all->like.password);
+    for (unsigned i = 0; i < 2; i++) {
+        size_t n = rows[i].text ? strlen(rows[i].text) : 0;
+        if (n >= TL_SECRET_SIZE)
+            return tl__fail(err, TL_EINVALID, 0, "%s: longer than %d bytes", rows[i].name,
+                            TL_SECRET_SIZE - 1);
+        memcpy(rows[i].to, n ? rows[i].text : "", n + 1);
+    }
+    return TL_OK;
+}
+
+tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
+                                const tl_client_options *options, tl_error *err) {
+    static const tl_fleet_row row = {fds, until, drive, end};
+    sentinels *all = calloc(1, sizeof *all);
+    if (!all)
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    all->node = node;
+    all->seeds = *seeds;
+    all->like = node->endpoint;
+    all->connect_ms = options->connect_ms;
+    all->limit_ms = options->attempt_ms < ANSWER_MS ? options->attempt_ms : ANSWER_MS;
+    all->backoff.random = tl__random_seed();
+    tl__site_init(&all->site, want, fleet);
+    fleet->row = &row;
+    fleet->state = all;
+    tl_err code = set_login(all, options, err);
+    for (unsigned i = 0; !code && i < seeds->count; i++)
+        if (!is_known(all, tl__bytes_of(seeds->seed[i].host), seeds->seed[i].port) &&
+            !add(all, all->count, tl__bytes_of(seeds->seed[i].host), seeds->seed[i].port, true))
+            code = tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    all->seeds.count = all->count;
+    node->site = &all->site;
+    return code;
+}

@@ -1,0 +1,46 @@
+/*
+ * What Sentinels say of a master, and what follows from that. Pure.
+ *
+ * Each is asked for the master's address and for the epoch of its configuration. A failover gets a new epoch from a
+ * majority of the Sentinels; who leads it knows the new master first, the others within seconds. So of a majority that
+ * answers the highest epoch counts; and as long as fewer than a majority name that master, it isn't sure.
+ */
+#ifndef TL_VOTES_H
+#define TL_VOTES_H
+
+#include "transport/endpoint.h"
+#include "wire/reply.h"
+
+typedef enum {
+    TL_VOTE_NONE,    /**< no answer */
+    TL_VOTE_UNKNOWN, /**< it knows no such master */
+    TL_VOTE_NAMED
+} tl_vote_kind;
+
+typedef struct {
+    tl_vote_kind kind;
+    uint64_t run;            /**< which Sentinel it is, by whatever address; 0: not known */
+    int64_t epoch;           /**< of the configuration */
+    int32_t others;          /**< Sentinels that it knows beside itself */
+    uint16_t port;           /**< the master's, */
+    char host[TL_HOST_SIZE]; /**< as it is announced */
+} tl_vote;
+
+typedef struct {
+    const tl_vote
+        *master; /**< the one of the highest epoch; NULL: fewer than a majority have answered */
+    bool sure;   /**< a majority names it, and none another of a later epoch */
+    unsigned answered, unknown; /**< Sentinels; those that know no such master */
+    unsigned total, majority;
+} tl_verdict;
+
+/** The replies to SENTINEL MASTER and SENTINEL GET-MASTER-ADDR-BY-NAME. `run`: of the connection. false: malformed. */
+bool tl__vote_read(tl_vote *ret, const tl_reply *master, const tl_reply *address, uint64_t run);
+
+/** seeds: how many Sentinels are known by other means than by their own word. */
+tl_verdict tl__votes_judge(const tl_vote *votes, unsigned count, unsigned seeds);
+
+/** One of the others, as SENTINEL SENTINELS lists them. false: it isn't one. */
+bool tl__vote_other(const tl_reply *item, tl_bytes *ret_host, uint16_t *ret_port);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * A connection whose site may change: it is made to the server that the site leads to, and ends with that. Nothing
+ * here may be sent to a server that it wasn't built for.
+ */
+#include <stdio.h>
+
+#include "transport/conn_inside.h"
+
+#define LOOK_MS 5  /* where the server is not known yet, look so often */
+#define NAMED_MS 2 /* the same while it is about to be named */
+
+/* ---- where to -------------------------------------------------------------------------------- */
+
+bool tl__conn_lead(tl_conn *conn) {
+    tl_site *site = conn->limits.site;
+    if (!site)
+        return true;
+    tl_spot *was = conn->spot, *spot = tl__site_spot(site, conn->words, sizeof conn->words);
+    if (!spot) {
+        conn->why = TL_EUNAVAILABLE;
+        conn->sys_errno = 0;
+        conn->retry_at = tl__mono_add_ms(conn->now, LOOK_MS);
+        return false;
+    }
+    if (spot != was) { /* what the stream still has of the former server is of no use */
+        tl__stream_free(&conn->stream);
+        tl__stream_init(&conn->stream, &spot->endpoint);
+        conn->endpoint = &spot->endpoint;
+    }
+    conn->spot = spot;
+    tl__spot_give(was);
+    return true;
+}
+
+void tl__conn_opened(tl_conn *conn) {
+    tl_site *site = conn->limits.site;
+    if (site)
+        tl__site_opened(site, &conn->opened, tl__stream_fd(&conn->stream), conn->spot->generation);
+}
+
+void tl__conn_closed(tl_conn *conn) {
+    if (conn->limits.site && conn->state != TL_CONN_DOWN && !conn->freeing)
+        tl__site_doubt(conn->limits.site);
+    if (conn->limits.site)
+        tl__site_closed(conn->limits.site, &conn->opened);
+}
+
+void tl__conn_lose_master(tl_conn *conn) {
+    char words[TL_STREAM_WORDS];
+    (void)snprintf(words, sizeof words, "%s: another server is the master now",
+                   conn->endpoint->label);
+    tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
+}
+
+/* ---- for whom -------------------------------------------------------------------------------- */
+
+uint32_t tl__conn_generation(const tl_conn *conn) {
+    return conn->limits.site && conn->spot ? conn->spot->generation : 0;
+}
+
+void tl__conn_refuse_foreign(tl_conn *conn) {
+    static const char words[] = "the master has changed: asked for anew";
+    tl_slot *s = conn->limits.site ? conn->slots.head : NULL, *before = NULL;
+    while (s) {
+        tl_slot *next = s->next;
+        if (s->quiet || s->given_up || !tl__conn_is_foreign(conn, s->generation)) {
+            before = s;
+        } else {
+            tl__conn_refuse(conn, tl__slots_cut(&conn->slots, before), TL_EELSEWHERE, words);
+            next = before ? before->next : conn->slots.head; /* an answer may have sent more */
+        }
+        s = next;
+    }
+}
+
+/* ---- named ----------------------------------------------------------------------------------- */
+
+void tl__conn_confirm(tl_conn *conn, tl_slot *slot) {
+    tl_slot **end = &conn->confirming;
+    while (*end)
+        end = &(*end)->next;
+    slot->next = NULL;
+    *end = slot;
+    (void)tl__site_is_named(conn->limits.site, slot->queued);
+}
+
+/* The first of them that has been confirmed, or whose time is up. */
+static tl_slot *cut_decided(tl_conn *c, bool *ret_named) {
+    for (tl_slot **at = &c->confirming; *at; at = &(*at)->next) {
+        tl_slot *s = *at;
+        *ret_named = tl__site_is_named(c->limits.site, s->queued) && tl__conn_is_current(c);
+        if (!*ret_named && tl__mono_before(c->now, s->by))
+            continue;
+        *at = s->next;
+        return s;
+    }
+    return NULL;
+}
+
+void tl__conn_drive_confirming(tl_conn *conn) {
+    char words[TL_SITE_WORDS];
+    bool named = false;
+    for (tl_slot *s; conn->confirming && (s = cut_decided(conn, &named));) {
+        if (!named) {
+            tl__site_words(conn->limits.site, words, sizeof words);
+            tl__conn_refuse(conn, s, TL_EUNAVAILABLE, words);
+            continue;
+        }
+        tl__conn_answer(conn, s,
+                        (tl_answer){.cookie = s->cookie,
+                                    .ticket = s->ticket,
+                                    .ok = true,
+                                    .sent = s->queued,
+                                    .received = conn->now,
+                                    .run = conn->run,
+                                    .generation = tl__conn_generation(conn),
+                                    .words = tl__bytes_of(conn->endpoint->label)});
+    }
+}
+
+void tl__conn_lose_confirming(tl_conn *conn, tl_err why, const char *words) {
+    tl_slot *list = conn->confirming;
+    conn->confirming = NULL;
+    while (list) {
+        tl_slot *s = list;
+        list = s->next;
+        tl__conn_refuse(conn, s, why, words);
+    }
+}
+
+tl_mono tl__conn_confirming_until(const tl_conn *conn) {
+    const tl_slot *head = conn->slots.head;
+    bool reaches = conn->limits.site && conn->state == TL_CONN_UP && head && head->count == 0;
+    return conn->confirming || reaches ? tl__mono_add_ms(conn->now, NAMED_MS) : TL_NEVER;
+}

@@ -1,0 +1,148 @@
+/*
+ * Which server a node's connections lead to. It does no I/O but to shut the sockets of those that are over.
+ */
+#include "transport/site.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ground/socket.h"
+
+void tl__site_init(tl_site *site, void (*want)(void *ctx), void *ctx) {
+    *site = (tl_site){.want = want, .ctx = ctx};
+    (void)snprintf(site->words, sizeof site->words, "the Sentinels haven't named a master yet");
+    tl__mutex_init(&site->mutex);
+}
+
+void tl__site_end(tl_site *site) {
+    tl__spot_give(site->spot);
+    tl__mutex_end(&site->mutex);
+}
+
+/* ---- finding out ----------------------------------------------------------------------------- */
+
+/* With the mutex held: what is open belongs to a generation that is over. */
+static void shut_all(tl_site *p) {
+    for (const tl_opened *o = p->opened; o; o = o->next)
+        tl__socket_shut(o->fd);
+}
+
+/* What was named is forgotten before the generation ends, and the next is named after it has begun: whoever finds
+ * it named and then of his generation has that right. */
+static tl_spot *put(tl_site *p, tl_spot *spot) {
+    tl_spot *was = p->spot;
+    p->spot = spot;
+    atomic_store(&p->named_ns, 0);
+    atomic_store(&p->generation, spot ? spot->generation : 0);
+    shut_all(p);
+    return was;
+}
+
+bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint) {
+    tl_spot *spot = malloc(sizeof *spot);
+    if (!spot)
+        return false;
+    tl__mutex_lock(&site->mutex);
+    site->last = site->last == UINT32_MAX ? 1 : site->last + 1;
+    atomic_init(&spot->refs, 1);
+    spot->generation = site->last;
+    spot->endpoint = *endpoint;
+    tl_spot *was = put(site, spot);
+    tl__mutex_unlock(&site->mutex);
+    tl__spot_give(was);
+    return true;
+}
+
+void tl__site_lose(tl_site *site, const char *words) {
+    tl__mutex_lock(&site->mutex);
+    (void)snprintf(site->words, sizeof site->words, "%s", words);
+    tl_spot *was = put(site, NULL);
+    tl__mutex_unlock(&site->mutex);
+    tl__spot_give(was);
+}
+
+void tl__site_trouble(tl_site *site, const char *words) {
+    tl__mutex_lock(&site->mutex);
+    (void)snprintf(site->words, sizeof site->words, "%s", words);
+    tl__mutex_unlock(&site->mutex);
+}
+
+void tl__site_words(tl_site *site, char *words, size_t size) {
+    tl__mutex_lock(&site->mutex);
+    (void)snprintf(words, size, "%s", site->words);
+    tl__mutex_unlock(&site->mutex);
+}
+
+void tl__site_named(tl_site *site, tl_mono asked) {
+    atomic_store(&site->named_ns, asked.ns);
+}
+
+bool tl__site_wanted(tl_site *site) {
+    return atomic_load(&site->wanted) && atomic_exchange(&site->wanted, false);
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+void tl__site_doubt(tl_site *site) {
+    if (!atomic_exchange(&site->wanted, true))
+        site->want(site->ctx);
+}
+
+tl_spot *tl__site_spot(tl_site *site, char *words, size_t size) {
+    tl__mutex_lock(&site->mutex);
+    tl_spot *spot = site->spot;
+    if (spot)
+        atomic_fetch_add(&spot->refs, 1);
+    else
+        (void)snprintf(words, size, "%s", site->words);
+    tl__mutex_unlock(&site->mutex);
+    if (!spot)
+        tl__site_doubt(site);
+    return spot;
+}
+
+void tl__spot_give(tl_spot *spot) {
+    if (!spot || atomic_fetch_sub(&spot->refs, 1) > 1)
+        return;
+    tl__endpoint_wipe(&spot->endpoint);
+    free(spot);
+}
+
+void tl__site_opened(tl_site *site, tl_opened *opened, int fd, uint32_t generation) {
+    tl__mutex_lock(&site->mutex);
+    opened->fd = fd;
+    opened->next = site->opened;
+    opened->at = &site->opened;
+    if (opened->next)
+        opened->next->at = &opened->next;
+    site->opened = opened;
+    if (!tl__site_is(site, generation))
+        tl__socket_shut(fd);
+    tl__mutex_unlock(&site->mutex);
+}
+
+void tl__site_closed(tl_site *site, tl_opened *opened) {
+    if (!opened->at)
+        return;
+    tl__mutex_lock(&site->mutex);
+    *opened->at = opened->next;
+    if (opened->next)
+        opened->next->at = opened->at;
+    opened->at = NULL;
+    tl__mutex_unlock(&site->mutex);
+}
+
+bool tl__site_is_named(tl_site *site, tl_mono since) {
+    bool named = atomic_load(&site->named_ns) >= since.ns;
+    if (!named)
+        tl__site_doubt(site);
+    return named;
+}
+
+bool tl__site_is_fresh(tl_site *site, tl_mono now) {
+    int64_t ns = atomic_load(&site->named_ns), age_ns = now.ns - ns,
+            most_ns = TL_NAMED_MS * TL_NS_PER_MS;
+    if (age_ns > most_ns / 2)
+        tl__site_doubt(site);
+    return ns != 0 && age_ns <= most_ns;
+}

@@ -1,0 +1,90 @@
+/*
+ * Where the connections of a node lead, when that may change: to the server that is its master, as far as
+ * somebody has found out. Any thread, whatever mutex it holds; who finds out is one.
+ *
+ * Each change is a new generation. A connection belongs to the one that it was made in, and ends with it; what
+ * was built for one generation is never sent over a connection of another.
+ */
+#ifndef TL_SITE_H
+#define TL_SITE_H
+
+#include <stdatomic.h>
+
+#include "ground/bytes.h"
+#include "ground/clock.h"
+#include "ground/thread.h"
+#include "transport/endpoint.h"
+
+#define TL_SITE_WORDS 240
+#define TL_NAMED_MS 1000 /**< who asks for a lock wants the master named no longer ago than this */
+
+/** A server, as long as anybody needs its endpoint. */
+typedef struct {
+    atomic_uint refs;
+    uint32_t generation;
+    tl_endpoint endpoint;
+} tl_spot;
+
+/** A connection that ends with its generation. */
+typedef struct tl_opened {
+    int fd;
+    struct tl_opened *next, **at; /* at NULL: it isn't open */
+} tl_opened;
+
+typedef struct {
+    _Atomic uint32_t generation; /**< 0: nobody knows where to */
+    _Atomic int64_t named_ns;    /**< a question asked then has confirmed it; 0: none has */
+    atomic_bool wanted;          /**< somebody wants it found out, or confirmed */
+    void (*want)(void *ctx);     /**< and says so: from any thread, whatever it holds */
+    void *ctx;
+    tl_mutex mutex; /* for what follows */
+    uint32_t last;  /* generation */
+    tl_spot *spot;
+    tl_opened *opened;
+    char words[TL_SITE_WORDS];
+} tl_site;
+
+void tl__site_init(tl_site *site, void (*want)(void *ctx), void *ctx);
+/** Nobody uses it any more. */
+void tl__site_end(tl_site *site);
+
+/* For who finds out: */
+
+/** It leads there from now on: the next generation. false: no memory, nothing has changed. */
+bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint);
+/** Nobody knows any more, or still, for this reason. */
+void tl__site_lose(tl_site *site, const char *words);
+/** The same, wherever it leads: why nothing more is known at present. */
+void tl__site_trouble(tl_site *site, const char *words);
+/** A question that was asked at `asked` has confirmed where it leads. */
+void tl__site_named(tl_site *site, tl_mono asked);
+/** Take out that it is wanted. */
+bool tl__site_wanted(tl_site *site);
+
+/* For connections: */
+
+/** The server to connect to, to be given back; NULL: it isn't known, which words tell. */
+tl_spot *tl__site_spot(tl_site *site, char *words, size_t size);
+/** NULL is fine. */
+void tl__spot_give(tl_spot *spot);
+
+/** A connection of this generation is open, until it is closed; where that is over its socket is shut. */
+void tl__site_opened(tl_site *site, tl_opened *opened, int fd, uint32_t generation);
+void tl__site_closed(tl_site *site, tl_opened *opened);
+
+/** Why it isn't known, or not confirmed. */
+void tl__site_words(tl_site *site, char *words, size_t size);
+
+/** It may lead elsewhere by now: find out. */
+void tl__site_doubt(tl_site *site);
+
+static inline bool tl__site_is(const tl_site *site, uint32_t generation) {
+    return atomic_load(&site->generation) == generation;
+}
+
+/** Has a question that was asked at `since` or later confirmed it? Else that is wanted. */
+bool tl__site_is_named(tl_site *site, tl_mono since);
+/** Was it confirmed so lately that a lock may be asked for? Else, and some time before, that is wanted. */
+bool tl__site_is_fresh(tl_site *site, tl_mono now);
+
+#endif

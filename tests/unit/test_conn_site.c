@@ -1,0 +1,244 @@
+/*
+ * A connection whose place may change: it leads where the site says, to a master, ends with that, and sends nothing
+ * that was built for another server.
+ */
+#include "conn_world.h"
+
+#define ROLE_ASKED "*1\r\n$4\r\nROLE\r\n"
+#define MASTER "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"
+#define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
+#define GET_K "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+typedef struct {
+    conn_world w; /* first */
+    tl_site site;
+    unsigned wants;
+    tl_endpoint first, second;
+} site_world;
+
+static void want(void *ctx) {
+    ((site_world *)ctx)->wants++;
+}
+
+static void open_site(site_world *s) {
+    char url[64];
+    memset(s, 0, sizeof *s);
+    tl__site_init(&s->site, want, s);
+    world_open_with(&s->w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .site = &s->site});
+    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)s->w.peer.port);
+    assert_int_equal(tl__endpoint_parse(&s->first, url, NULL), TL_OK);
+    (void)snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)s->w.peer.port);
+    assert_int_equal(tl__endpoint_parse(&s->second, url, NULL), TL_OK);
+}
+
+static void close_site(site_world *s) {
+    world_close(&s->w);
+    assert_null(s->site.opened);
+    tl__site_end(&s->site);
+}
+
+/* It leads there, and that has been confirmed just now. */
+static void lead(site_world *s, const tl_endpoint *to) {
+    assert_true(tl__site_lead(&s->site, to));
+    tl__site_named(&s->site, world_now(&s->w));
+}
+
+static void log_in(site_world *s, const char *role) {
+    peer_accept(&s->w.peer);
+    peer_expect(&s->w.peer, ROLE_ASKED TIME_ASKED);
+    peer_send(&s->w.peer, role);
+    peer_send(&s->w.peer, TIME_TOLD);
+}
+
+static tl_err ask_for(site_world *s, uint16_t ticket, const char *line, uint32_t generation,
+                      bool confirm) {
+    char copy[64];
+    tl_send send = {.ticket = ticket,
+                    .count = line ? 1 : 0,
+                    .generation = generation,
+                    .confirm = confirm,
+                    .by = tl__mono_add_ms(world_now(&s->w), LIMIT_MS)};
+    if (line)
+        send.command[0] = command_of(line, copy, sizeof copy);
+    return tl__conn_send(s->w.conn, &send, &s->w, world_now(&s->w));
+}
+
+/* Up, and one request answered: ticket 0. */
+static void serve(site_world *s) {
+    lead(s, &s->first);
+    assert_int_equal(ask_for(s, 0, "GET k", 0, false), TL_OK);
+    log_in(s, MASTER);
+    peer_expect(&s->w.peer, GET_K);
+    peer_send(&s->w.peer, "+one\r\n");
+    world_await(&s->w, 1);
+    seen_ok(&s->w, 0, 0, "one");
+}
+
+static void drive_until_looked_again(site_world *s) {
+    world_pass_ms(&s->w, 50);
+    world_drive(&s->w);
+}
+
+TEST(a_connection_waits_until_somebody_knows_where_to) {
+    site_world s;
+    open_site(&s);
+    assert_int_equal(ask_for(&s, 1, "GET k", 0, false), TL_OK);
+    world_drive(&s.w);
+    assert_int_equal(tl__conn_fd(s.w.conn), -1);
+    assert_int_equal(s.wants, 1);
+    assert_true(tl__site_wanted(&s.site));
+    lead(&s, &s.first);
+    drive_until_looked_again(&s);
+    log_in(&s, MASTER);
+    peer_expect(&s.w.peer, GET_K);
+    peer_send(&s.w.peer, "+OK\r\n");
+    world_await(&s.w, 1);
+    seen_ok(&s.w, 0, 1, "OK");
+    assert_int_equal(tl__conn_generation(s.w.conn), 1);
+    close_site(&s);
+}
+
+TEST(a_wait_for_a_master_ends_at_its_limit_and_says_why) {
+    site_world s;
+    open_site(&s);
+    tl__site_lose(&s.site, "m: no majority of the Sentinels: 1 of 3 answer");
+    assert_int_equal(ask_for(&s, 1, "GET k", 0, false), TL_OK);
+    world_drive(&s.w);
+    world_pass_ms(&s.w, LIMIT_MS);
+    world_drive(&s.w);
+    seen_failed(&s.w, 0, 1, false, TL_EUNAVAILABLE, "m: no majority of the Sentinels: 1 of 3");
+    close_site(&s);
+}
+
+TEST(a_replica_is_never_asked) {
+    site_world s;
+    open_site(&s);
+    lead(&s, &s.first);
+    assert_int_equal(ask_for(&s, 1, "GET k", 0, false), TL_OK);
+    log_in(&s, REPLICA);
+    world_await(&s.w, 1);
+    seen_failed(&s.w, 0, 1, false, TL_EUNAVAILABLE, "it is a replica");
+    assert_true(tl__site_wanted(&s.site)); /* somebody had better ask again */
+    close_site(&s);
+}
+
+TEST(a_connection_ends_at_once_when_the_master_is_another) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    assert_int_equal(ask_for(&s, 1, "GET k", 1, false), TL_OK);
+    peer_expect(&s.w.peer, GET_K);
+    lead(&s, &s.second);
+    world_arrived(&s.w); /* whoever polls it is woken */
+    world_await(&s.w, 2);
+    seen_failed(&s.w, 1, 1, true, TL_EUNAVAILABLE, "another server is the master now");
+    peer_expect_end(&s.w.peer);
+    close_site(&s);
+}
+
+TEST(a_former_generation_is_not_taken_for_up) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    assert_true(tl__conn_up(s.w.conn));
+    assert_true(tl__conn_fresh(s.w.conn, world_now(&s.w)));
+    tl__site_lose(&s.site, "m: a failover is in progress");
+    assert_false(tl__conn_up(s.w.conn));
+    assert_false(tl__conn_fresh(s.w.conn, world_now(&s.w)));
+    close_site(&s);
+}
+
+TEST(what_was_built_for_another_server_is_never_sent) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    lead(&s, &s.second);
+    assert_int_equal(ask_for(&s, 1, "GET k", 1, false), TL_OK); /* it isn't up: it finds out */
+    assert_int_equal(ask_for(&s, 2, "GET k", 2, false), TL_OK);
+    log_in(&s, MASTER);
+    peer_expect(&s.w.peer, GET_K); /* one */
+    peer_send(&s.w.peer, "+OK\r\n");
+    world_await(&s.w, 3);
+    seen_failed(&s.w, 1, 1, false, TL_EELSEWHERE, "the master has changed");
+    seen_ok(&s.w, 2, 2, "OK");
+    assert_int_equal(ask_for(&s, 3, "GET k", 1, false), TL_EELSEWHERE);
+    peer_expect_silence(&s.w.peer);
+    close_site(&s);
+}
+
+TEST(who_reaches_for_the_server_waits_until_it_is_named_again) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    world_pass_ms(&s.w, TL_NAMED_MS + 1);
+    (void)tl__site_wanted(&s.site);
+    assert_int_equal(ask_for(&s, 1, NULL, 0, false), TL_OK);
+    world_drive(&s.w);
+    assert_true(tl__site_wanted(&s.site));
+    assert_int_equal(s.w.seen, 1);
+    assert_true(tl__ms_until(world_now(&s.w), tl__conn_until(s.w.conn)) < 10); /* it looks again */
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    seen_ok(&s.w, 1, 1, "");
+    close_site(&s);
+}
+
+TEST(somebody_is_asked_before_the_name_grows_stale) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    (void)tl__site_wanted(&s.site);
+    world_pass_ms(&s.w, TL_NAMED_MS / 2 + 1);
+    assert_true(tl__site_is_fresh(&s.site, world_now(&s.w)));
+    assert_true(tl__site_wanted(&s.site));
+    close_site(&s);
+}
+
+TEST(a_confirmation_is_by_a_question_asked_later) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    tl_mono before = world_now(&s.w);
+    world_pass_ms(&s.w, 1);
+    assert_int_equal(ask_for(&s, 1, NULL, 1, true), TL_OK);
+    assert_true(tl__site_wanted(&s.site));
+    tl__site_named(&s.site, before); /* by one that was asked before */
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 1);
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    seen_ok(&s.w, 1, 1, "");
+    close_site(&s);
+}
+
+/* It isn't asked of the server: what is behind it goes on. */
+TEST(a_confirmation_keeps_nobody_waiting) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    world_pass_ms(&s.w, 1);
+    assert_int_equal(ask_for(&s, 1, NULL, 1, true), TL_OK);
+    assert_int_equal(ask_for(&s, 2, "GET k", 1, false), TL_OK);
+    peer_expect(&s.w.peer, GET_K);
+    peer_send(&s.w.peer, "+OK\r\n");
+    world_await(&s.w, 2);
+    seen_ok(&s.w, 1, 2, "OK");
+    world_pass_ms(&s.w, LIMIT_MS);
+    tl__site_trouble(&s.site, "m: no majority of the Sentinels");
+    world_drive(&s.w);
+    seen_failed(&s.w, 2, 1, false, TL_EUNAVAILABLE, "no majority of the Sentinels");
+    close_site(&s);
+}
+
+TEST(a_confirmation_ends_with_its_connection) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    world_pass_ms(&s.w, 1);
+    assert_int_equal(ask_for(&s, 1, NULL, 1, true), TL_OK);
+    lead(&s, &s.second); /* which is confirmed; but that is another server */
+    world_await(&s.w, 2);
+    seen_failed(&s.w, 1, 1, false, TL_EUNAVAILABLE, "another server is the master now");
+    assert_int_equal(ask_for(&s, 2, NULL, 1, true), TL_EUNAVAILABLE);
+    close_site(&s);
+}

@@ -1,0 +1,161 @@
+/*
+ * What Sentinels say of a master, and who is believed.
+ */
+#include "client/votes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests.h"
+
+#define SENTINELS 3
+
+static tl_vote vote(uint64_t run, int64_t epoch, int32_t others, const char *host) {
+    tl_vote v = {.kind = TL_VOTE_NAMED, .run = run, .epoch = epoch, .others = others, .port = 6379};
+    (void)snprintf(v.host, sizeof v.host, "%s", host);
+    return v;
+}
+
+static const tl_vote silent = {.kind = TL_VOTE_NONE};
+static const tl_vote ignorant = {.kind = TL_VOTE_UNKNOWN, .run = 9};
+
+/* "host", "host?" when it isn't sure, "" for nobody. */
+static void judged(const tl_vote *votes, unsigned n, unsigned seeds, const char *expected) {
+    char said[TL_HOST_SIZE + 1];
+    tl_verdict v = tl__votes_judge(votes, n, seeds);
+    (void)snprintf(said, sizeof said, "%s%s", v.master ? v.master->host : "",
+                   v.master && !v.sure ? "?" : "");
+    assert_string_equal(said, expected);
+    assert_true(!v.sure || v.master);
+    assert_int_equal(v.majority, v.total / 2 + 1);
+}
+
+TEST(a_majority_that_agrees_is_sure) {
+    const tl_vote all[] = {vote(1, 7, 2, "a"), vote(2, 7, 2, "a"), vote(3, 7, 2, "a")};
+    const tl_vote two[] = {vote(1, 7, 2, "a"), silent, vote(3, 7, 2, "a")};
+    judged(all, 3, 3, "a");
+    judged(two, 3, 3, "a");
+}
+
+TEST(fewer_than_a_majority_say_nothing) {
+    const tl_vote one[] = {vote(1, 7, 2, "a"), silent, silent};
+    const tl_vote two_of_five[] = {vote(1, 7, 4, "a"), vote(2, 7, 4, "a"), silent};
+    judged(one, 3, 3, "");
+    judged(two_of_five, 3, 3, "");
+    judged(one, 1, 1, ""); /* the URL names it alone, but it knows of two others */
+    judged(&silent, 1, 1, "");
+}
+
+TEST(a_sentinel_that_forgot_the_others_is_no_majority) {
+    const tl_vote restarted[] = {vote(1, 0, 0, "a"), silent, silent};
+    judged(restarted, 3, 3, "");
+}
+
+/* Who leads a failover knows first; until the others do it isn't sure. */
+TEST(the_latest_epoch_counts_and_is_not_sure_alone) {
+    const tl_vote first[] = {vote(1, 8, 2, "b"), vote(2, 7, 2, "a"), vote(3, 7, 2, "a")};
+    const tl_vote then[] = {vote(1, 8, 2, "b"), vote(2, 8, 2, "b"), vote(3, 7, 2, "a")};
+    judged(first, 3, 3, "b?");
+    judged(then, 3, 3, "b");
+}
+
+TEST(in_one_epoch_the_one_that_most_name) {
+    const tl_vote apart[] = {vote(1, 0, 2, "a"), vote(2, 0, 2, "b"), vote(3, 0, 2, "b")};
+    judged(apart, 3, 3, "b");
+}
+
+TEST(one_sentinel_by_two_addresses_counts_once) {
+    const tl_vote twice[] = {vote(1, 7, 2, "a"), vote(1, 7, 2, "a"), silent, silent};
+    const tl_vote alone[] = {vote(1, 7, 0, "a"), vote(1, 7, 0, "a")};
+    judged(twice, 4, 3, "");
+    judged(alone, 2, 2, "a"); /* there is but that one */
+}
+
+TEST(two_whose_run_is_not_told_are_two) {
+    const tl_vote two[] = {vote(0, 7, 2, "a"), vote(0, 7, 2, "a"), silent};
+    judged(two, 3, 3, "a");
+}
+
+TEST(an_address_is_host_and_port) {
+    tl_vote apart[] = {vote(1, 7, 2, "a"), vote(2, 7, 2, "a"), silent};
+    apart[1].port = 6380;
+    judged(apart, 3, 3, "a?");
+}
+
+TEST(who_knows_no_such_master_is_counted_and_names_nobody) {
+    const tl_vote some[] = {ignorant, vote(2, 7, 2, "a"), vote(3, 7, 2, "a")};
+    judged(some, 3, 3, "a");
+    judged(&ignorant, 1, 1, "");
+    assert_int_equal(tl__votes_judge(&ignorant, 1, 1).unknown, 1);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static tl_reply text(const char *s) {
+    return (tl_reply){.type = TL_REPLY_STRING, .text = tl__bytes_of(s)};
+}
+
+#define LIST(of)                                                                                   \
+    ((tl_reply){.type = TL_REPLY_ARRAY, .items = (of), .count = sizeof(of) / sizeof *(of)})
+
+static bool reads(const char *epoch, const char *others, const char *host, const char *port,
+                  tl_vote *ret) {
+    tl_reply fields[] = {
+        text("name"), text("m"), text("config-epoch"), text(epoch), text("num-other-sentinels"),
+        text(others)};
+    tl_reply address[] = {text(host), text(port)};
+    tl_reply a = LIST(fields), b = LIST(address);
+    return tl__vote_read(ret, &a, &b, 5);
+}
+
+TEST(a_vote_is_read) {
+    tl_vote v;
+    assert_true(reads("12", "2", "10.0.0.5", "6380", &v));
+    assert_int_equal(v.kind, TL_VOTE_NAMED);
+    assert_int_equal(v.epoch, 12);
+    assert_int_equal(v.others, 2);
+    assert_int_equal(v.port, 6380);
+    assert_int_equal(v.run, 5);
+    assert_string_equal(v.host, "10.0.0.5");
+}
+
+TEST(what_is_malformed_is_no_vote) {
+    char longest[TL_HOST_SIZE + 1];
+    tl_vote v;
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    assert_false(reads("x", "2", "h", "1", &v));
+    assert_false(reads("-1", "2", "h", "1", &v));
+    assert_false(reads("1", "-1", "h", "1", &v));
+    assert_false(reads("1", "2147483647", "h", "1", &v));
+    assert_false(reads("1", "2", "", "1", &v));
+    assert_false(reads("1", "2", longest, "1", &v));
+    assert_false(reads("1", "2", "h", "0", &v));
+    assert_false(reads("1", "2", "h", "65536", &v));
+    const tl_reply error = {.type = TL_REPLY_ERROR, .text = TL_LITERAL("NOPERM no")};
+    assert_false(tl__vote_read(&v, &error, &error, 0));
+    assert_int_equal(v.kind, TL_VOTE_NONE);
+}
+
+TEST(no_such_master_is_a_vote_of_its_own) {
+    const tl_reply error = {.type = TL_REPLY_ERROR,
+                            .text = TL_LITERAL("ERR No such master with that name")},
+                   nil = {.type = TL_REPLY_NIL};
+    tl_vote v;
+    assert_true(tl__vote_read(&v, &error, &nil, 7));
+    assert_int_equal(v.kind, TL_VOTE_UNKNOWN);
+    assert_int_equal(v.run, 7);
+}
+
+TEST(others_are_read) {
+    tl_reply fields[] = {text("name"), text("x"),    text("ip"),
+                         text("::1"),  text("port"), text("26380")};
+    const tl_reply item = LIST(fields), none = text("x");
+    tl_bytes host;
+    uint16_t port;
+    assert_true(tl__vote_other(&item, &host, &port));
+    assert_true(tl__bytes_eq(host, TL_LITERAL("::1")));
+    assert_int_equal(port, 26380);
+    assert_false(tl__vote_other(&none, &host, &port));
+}
