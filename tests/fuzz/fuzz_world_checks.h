@@ -307,7 +307,7 @@ static inline void doubt(fuzz_world *w, tl_mono by, bool killable) {
     w->doubt = true;
 }
 
-/* That a connection be ended, which takes no lock. */
+/* That a connection be ended: it acquires nothing. */
 static inline bool is_kill(const fuzz_world *w) {
     const tl_command *c = &w->asked.command[0];
     return c->form == TL_ARGV && tl__bytes_eq(c->argv[0], TL_LITERAL("CLIENT"));
