@@ -39,11 +39,15 @@
  *   - The old server is dead, or cut off from whoever holds a lock: no two hold one at once if quiet_ms is at least
  *     the longest ttl_ms of all clients.
  *   - The old master goes on answering for a time after another has taken over: if quiet_ms is longer by that
- *     time. It is bounded where the old master stops by itself: min-replicas-to-write as many as it has, and
- *     min-replicas-max-lag; else it isn't.
+ *     time. That is 1 s at most with a redis+sentinel: URL in all clients, which count an answer only while a majority of
+ *     the Sentinels names the server. With other URLs it is bounded where the old master stops by itself,
+ *     min-replicas-to-write as many as it has: by min-replicas-max-lag and 2 s; but one that was stopped (SIGSTOP, a
+ *     paused machine) and wakes answers first what it was sent meanwhile. Else it isn't bounded.
  *   - wait_replicas is the number of all replicas that may take over: nothing is forgotten, also with quiet_ms 0. But a
  *     lock ends by the clock of the new master, earlier by as much as that is ahead.
  *   - Otherwise two can hold a lock at once for one lifetime, and nothing but the fencing number protects what they write.
+ *
+ * `tidelock doctor --ttl D --quiet D --wait-replicas N` says which of these it is for a server and such clients.
  *
  * quiet_ms is minded by the server itself, by its own clock, which must not be set forward meanwhile: the script that
  * acquires compares run_id and master_replid of INFO with those in the key tidelock:reign, in a cluster one for each

@@ -185,6 +185,56 @@ copies() {
     until_true 10 gone_replica || fail "the replica is still there"
 }
 
+# ---- what a failover can promise ----------------------------------------------------------------------
+promises() {
+    start_server --appendonly yes --appendfsync always
+    examine 0 '' --quiet 30s # a server alone that keeps all
+    not_found failover note
+    not_found quiet warning
+    replicas=(info:connected_slaves=2 info:slave0=ip=127.0.0.1,port=1,state=online,offset=1,lag=0 info:slave1=ip=127.0.0.1,port=2,state=online,offset=1,lag=0)
+    proxy "${replicas[@]}" config:min-replicas-to-write=1 config:min-replicas-max-lag=10 info:min_slaves_good_slaves=2
+    examine 1 "$through"
+    found quiet warning 'is off, and there are replicas \| quiet_ms \(--quiet\) of 30'
+    found failover warning 'two may hold a lock .* \(quiet_ms 0, wait_replicas 0 of 2\) \| a redis.sentinel:// URL and quiet_ms of 31.0 s .*min-replicas-to-write 2 .*wait_replicas 2$'
+    examine 1 "$through" --quiet 30s
+    found failover warning 'if the former master is dead, or cut off'
+    not_found quiet warning
+    examine 1 "$through" --wait-replicas 1
+    found failover warning 'wait_replicas 1 of 2'
+    examine 1 "$through" --wait-replicas 2 # nobody answers for the replicas' clocks
+    found failover note 'forgets nothing: all replicas that are here \(2\)'
+    not_found quiet warning
+    proxy "${replicas[@]}" config:min-replicas-to-write=2 config:min-replicas-max-lag=10 info:min_slaves_good_slaves=2
+    examine 1 "$through" --quiet 41s
+    found failover warning 'if the former master is dead.*\| quiet_ms of 42.0 s'
+    examine 1 "$through" --quiet 42s
+    found failover note 'no two .* quiet_ms is 42.0 s, and a former master counts for 12.0 s'
+    examine 1 "$through" --quiet 42s --ttl 35s
+    found failover warning 'if the former master is dead'
+    proxy info:redis_version=5.0.14 "${replicas[@]}" config:min-replicas-to-write=2 config:min-replicas-max-lag=10
+    examine 1 "$through" --quiet 42s
+    found failover warning 'if the former master is dead' # it doesn't stop scripts
+
+    # Sentinels, told by what they listen to; a restart that forgets.
+    redis-cli -s "$socket" SUBSCRIBE __sentinel__:hello >"$work/heard" &
+    until_true 10 grep -q subscribe "$work/heard" || fail "nobody listens"
+    examine 1 ''
+    found quiet warning 'there are Sentinels \|'
+    found failover warning 'two may hold'
+    kill $!
+    left() { redis PUBSUB NUMSUB __sentinel__:hello | grep -qx 0; }
+    until_true 10 left || fail "it still listens"
+    set_to appendonly no
+    examine 1 ''
+    not_found failover warning
+    found quiet warning 'a restart forgets locks'
+    found persistence warning 'appendonly no'
+    examine 0 '' --quiet 30s
+    found persistence note 'appendonly no'
+    expect_line 64 'doctor: --quiet: .*at least --ttl, which is 30000 ms' "$tidelock" doctor --quiet 29s
+    expect_line 64 'doctor: --quiet: at most 1h' "$tidelock" doctor --quiet 2h
+}
+
 # ---- permissions -------------------------------------------------------------------------------------
 permissions() {
     start_server --appendonly yes --appendfsync everysec
@@ -270,7 +320,7 @@ begin() { # part
     "$1"
 }
 pids=()
-for part in settings own_words copies permissions commands; do
+for part in settings own_words copies promises permissions commands; do
     (begin "$part") &
     pids+=($!)
 done

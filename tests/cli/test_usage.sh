@@ -54,6 +54,14 @@ expect_line 64 'number from 0 to 255' "$tidelock" run -E 256 k -- true
 expect_line 64 'number from' "$tidelock" run -E x k -- true
 expect_line 64 'exclude each other' "$tidelock" run -n -w 1s k -- true
 expect_line 64 'exclude each other' "$tidelock" lock -n -w 1s k
+for c in 'run k -- true' 'lock k'; do
+    # shellcheck disable=SC2086
+    expect_line 64 'quiet: it must last .* at least --ttl, which is 30000 ms' "$tidelock" ${c%% *} --quiet 5s ${c#* }
+    # shellcheck disable=SC2086
+    expect_line 69 'too few replicas confirmed|no reply in' "$tidelock" ${c%% *} --wait-replicas 1 -w 2s ${c#* }
+done
+expect_line 69 'no lock is granted before quiet_ms have passed' "$tidelock" lock --quiet 30s k
+expect_line 64 'wait-replicas: a number from 0 to 1000' "$tidelock" extend k t --ttl 5s --wait-replicas 1001
 expect_line 64 'name: it is empty' "$tidelock" run --name= k -- true
 expect_line 64 'json-fd' "$tidelock" run --json k -- true
 expect_line 64 'not open' "$tidelock" run --json-fd 77 k -- true

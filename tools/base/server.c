@@ -13,6 +13,7 @@
 #include "base/trace.h"
 
 #define PASSWORD_MAX 4096
+#define QUIET_MAX_MS 3600000 /* as the library has it */
 
 const opt global_options[] = {
     {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
@@ -229,7 +230,7 @@ static int take_sentinel(server *s) {
     return status ? status : second;
 }
 
-static bool names_sentinels(const server *s) {
+bool server_by_sentinels(const server *s) {
     return s->url && (begins(s->url, "redis+sentinel://") || begins(s->url, "rediss+sentinel://"));
 }
 
@@ -255,7 +256,7 @@ static int take_tls(const global_args *args, server *s) {
 }
 
 tl_client_options server_login(const server *s) {
-    bool sentinels = names_sentinels(s);
+    bool sentinels = server_by_sentinels(s);
 
     return TL_CLIENT_OPTIONS(.password = s->password, .tls_ca_file = s->tls.ca,
                              .tls_cert_file = s->tls.cert, .tls_key_file = s->tls.key,
@@ -312,6 +313,24 @@ int64_t server_ttl_ms(const server *s, int64_t given_ms) {
     return legacy ? legacy->ttl_ms(s->legacy) : SERVER_TTL_MS;
 }
 
+int server_care_check(const char *who, const server_care *care, int64_t ttl_ms) {
+    if (care->quiet_ms > QUIET_MAX_MS)
+        return fail(STATUS_USAGE, "%s: --quiet: at most 1h", who);
+    if (care->quiet_ms > 0 && care->quiet_ms < ttl_ms)
+        return fail(STATUS_USAGE,
+                    "%s: --quiet: it must last as long as any lock of before may be held: at "
+                    "least --ttl, which is %lld ms",
+                    who, (long long)ttl_ms);
+    return 0;
+}
+
+static void take_care(const server_care *care, tl_client_options *options) {
+    if (!care)
+        return;
+    options->quiet_ms = care->quiet_ms;
+    options->wait_replicas = care->wait_replicas;
+}
+
 int server_protocol(const server *s) {
     const legacy_locks_calls *legacy = legacy_of(s);
 
@@ -325,6 +344,7 @@ int server_open(const server *s, const char *who, const char *service, tl_client
     options.url = s->url;
     options.service = service;
     options.log = warn;
+    take_care(s->care, &options);
     int status = trace_begin(who, s->trace);
     options.trace = trace_wanted();
     if (!status && legacy)

@@ -91,6 +91,30 @@ typedef struct {
 
 extern const opt global_options[];
 
+/** What a server may have forgotten that comes back or takes over: the library's options of these names. */
+typedef struct {
+    int64_t quiet_ms;  /**< 0: off */
+    int wait_replicas; /**< 0: none */
+} server_care;
+
+/** The rows of a command's table for the member `at` of its struct. */
+#define SERVER_CARE(at)                                                                            \
+    {0,                                                                                            \
+     "quiet",                                                                                      \
+     OPT_DURATION,                                                                                 \
+     (at) + offsetof(server_care, quiet_ms),                                                       \
+     "D",                                                                                          \
+     "acquire nothing from a server that restarted or took over less than D ago; not less than "   \
+     "any --ttl of all hosts, and the same for all of them (off)",                                 \
+     0,                                                                                            \
+     0},                                                                                           \
+        SERVER_CONFIRMED(at)
+#define SERVER_CONFIRMED(at)                                                                       \
+    {                                                                                              \
+        0, "wait-replicas", OPT_NUMBER, (at) + offsetof(server_care, wait_replicas), "N",          \
+            "N replicas must confirm what is acquired or renewed (0)", 0, 1000                     \
+    }
+
 /** Everything that is needed to open a client. */
 typedef struct {
     char *url;      /**< NULL: none was given; as a rule that means local: */
@@ -101,6 +125,7 @@ typedef struct {
     const void
         *legacy; /**< the values of the command's options about legacy clients; NULL: it has none */
     bool trace;  /**< each step of a lock is told on stderr */
+    const server_care *care; /**< NULL: the command has no such options */
 } server;
 
 /**
@@ -128,6 +153,12 @@ const char *protocol_name(int protocol);
 #define SERVER_NO_TTL (-1)
 #define SERVER_TTL_MS 30000 /**< of tokens */
 int64_t server_ttl_ms(const server *s, int64_t given_ms);
+
+/** Does the care fit this lifetime? Returns 0, or the exit status after a message. */
+int server_care_check(const char *who, const server_care *care, int64_t ttl_ms);
+
+/** Does the URL name Sentinels? */
+bool server_by_sentinels(const server *s);
 
 /** How locks are kept there: a tl_protocol_id. */
 int server_protocol(const server *s);

@@ -8,11 +8,11 @@ _tidelock_options() { # command
     case $1 in
     '') echo "$all --version" ;;
     run)
-        echo "$all --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --json" \
+        echo "$all --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --json --quiet --wait-replicas" \
             "--format --name --verbose $legacy"
         ;;
-    lock) echo "$all --ttl --wait --no-wait --fair --json --format $legacy" ;;
-    extend) echo "$all --ttl $legacy" ;;
+    lock) echo "$all --ttl --wait --no-wait --fair --quiet --wait-replicas --json --format $legacy" ;;
+    extend) echo "$all --ttl --wait-replicas $legacy" ;;
     check) echo "$all --json --format $legacy" ;;
     unlock) echo "$all $legacy" ;;
     break) echo "$all --yes --force $legacy" ;;
@@ -22,7 +22,7 @@ _tidelock_options() { # command
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
             "--format --json --output --stale-after --watch --log $legacy"
         ;;
-    doctor) echo "$all --json --format --acl $legacy" ;;
+    doctor) echo "$all --json --format --acl --ttl --quiet --wait-replicas $legacy" ;;
     agent) echo "$all --name --every --once --forget --verbose" ;;
     migrate) echo "$all $legacy" ;;
     esac
@@ -34,7 +34,7 @@ _tidelock_parse() {
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
         --url | --password-file | --tls-ca | --tls-cert | --tls-key | --tls-name | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
-            --format | --limit | --lock-timeout | --slack | --warn | --expect | --min-hosts | --forget | --samples | --for | --ntp | \
+            --format | --quiet | --wait-replicas | --limit | --lock-timeout | --slack | --warn | --expect | --min-hosts | --forget | --samples | --for | --ntp | \
             --output | --log | --name | --every | -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
@@ -79,9 +79,9 @@ _tidelock() {
         if [[ $command == skew ]]; then formats+=" nagios prometheus html"; fi
         mapfile -t COMPREPLY < <(compgen -W "$formats" -- "$cur") && return
         ;;
-    --ttl | --wait | --max-hold | --lock-timeout | --slack | --for | --stale-after | --every | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
+    --ttl | --wait | --quiet | --max-hold | --lock-timeout | --slack | --for | --stale-after | --every | -t | -w) mapfile -t COMPREPLY < <(compgen -W "500ms 5s 30s 5m 1h" -- "$cur") && return ;;
     --url) mapfile -t COMPREPLY < <(compgen -W "redis:// rediss:// unix:// local:" -- "$cur") && return ;;
-    --conflict-exit-code | --json-fd | --limit | --warn | --samples | --ntp | --name | --tls-name | -E) return ;;
+    --conflict-exit-code | --json-fd | --wait-replicas | --limit | --warn | --samples | --ntp | --name | --tls-name | -E) return ;;
     esac
     if declare -F _tidelock_legacy_values >/dev/null && _tidelock_legacy_values "$command" "$prev"; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$cur") && return

@@ -15,6 +15,8 @@ typedef struct {
     int format;
     const char *acl;
     bool json;
+    int64_t ttl_ms;
+    server_care care;
 } doctor_options;
 
 static const opt options[] = {
@@ -23,9 +25,14 @@ static const opt options[] = {
      0},
     {0, "acl", OPT_TEXT, offsetof(doctor_options, acl), "USER",
      "print what USER must be permitted, to lock keys of a pattern", 0, 0},
+    {0, "", OPT_HEADING, 0, NULL, "What the clients do, for what a failover can promise them:", 0,
+     0},
+    {'t', "ttl", OPT_DURATION, offsetof(doctor_options, ttl_ms), "D",
+     "the longest lifetime of their locks (30s)", 0, 0},
+    SERVER_CARE(offsetof(doctor_options, care)),
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
-static const doctor_options defaults = {.format = 0};
+static const doctor_options defaults = {.ttl_ms = SERVER_TTL_MS};
 
 static int status_for(const doctor_report *r) {
     int status = FINE;
@@ -114,13 +121,17 @@ static int doctor_function(const server *s, const void *given, const operands *w
         return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
     if (o->acl && (o->json || o->format))
         return fail(STATUS_USAGE, "doctor: --acl prints commands for redis-cli, no JSON");
-    int status = o->acl ? doctor_acl_check(o->acl, key) : 0;
+    int status = o->acl ? doctor_acl_check(o->acl, key)
+                        : server_care_check("doctor", &o->care, o->ttl_ms);
     if (status)
         return status;
     doctor_work *work = calloc(1, sizeof *work);
     if (!work)
         return fail(STATUS_INTERNAL, "out of memory");
     work->facts.protocol = TL_TOKEN;
+    work->facts.care = o->care;
+    work->facts.ttl_ms = o->ttl_ms;
+    work->facts.by_sentinels = server_by_sentinels(s);
     if (legacy && s->legacy)
         status = legacy->take(s->legacy, &work->facts);
     status = status ? status : skew_link_open(&link, s);

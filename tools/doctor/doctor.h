@@ -108,6 +108,10 @@ typedef struct {
     skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less its own */
     int servers;
     char servers_why[DOCTOR_WORDS_SIZE];
+    server_care care;  /**< what the clients do, as we are told, */
+    int64_t ttl_ms;    /**< and the longest lifetime of their locks */
+    bool by_sentinels; /**< they find the server by its Sentinels */
+    int64_t sentinels; /**< that listen on the server; 0: none, or not known */
 } doctor_facts;
 
 /** Ask what the server is; and all of it. Both change nothing. False: l->status and l->words say
@@ -181,6 +185,31 @@ typedef struct {
 } doctor_legacy_calls;
 extern const doctor_legacy_calls doctor_legacy;
 extern const opt_part doctor_legacy_part;
+
+/** What a restart or a failover can promise with such a server and such clients. */
+typedef enum {
+    DOCTOR_NEVER,   /**< the server keeps all, and nobody takes over */
+    DOCTOR_ALWAYS,  /**< all that may take over have confirmed what is held */
+    DOCTOR_GENERAL, /**< nothing is given until whatever a former master may answer is over */
+    DOCTOR_DEAD,    /**< the same if the former master is dead, or cut off from who holds a lock */
+    DOCTOR_FENCE    /**< two may hold a lock at once: the fencing number tells them apart */
+} doctor_promise;
+doctor_promise doctor_promised(const doctor_facts *f);
+
+/** A restart forgets what is held, or some of it; or what a snapshot is too old for. */
+bool doctor_forgets(const doctor_facts *f);
+bool doctor_may_fail_over(const doctor_facts *f);
+/** What is forgotten in a restart is waited for. */
+bool doctor_is_quiet(const doctor_facts *f);
+
+/** Does min-replicas-to-write stop scripts, too, which acquire and renew locks? */
+bool doctor_stops_scripts(const doctor_facts *f);
+
+/** Of doctor_check: which of these rows it is. */
+void doctor_check_failover(const doctor_facts *f, doctor_report *r);
+
+/** A number of a setting; false: it isn't known. */
+bool doctor_number(const doctor_facts *f, int which, int64_t *ret);
 
 /** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
 void doctor_check_able(const doctor_facts *f, doctor_report *r);

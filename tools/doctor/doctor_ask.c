@@ -272,6 +272,22 @@ static void ask_allowed(skew_link *l, doctor_facts *f) {
         ask_dryruns(l, f);
 }
 
+/* ---- Sentinels ---------------------------------------------------------------------------------------- */
+
+static bool take_listeners(void *ctx, const tl_reply *reply) {
+    return tl__reply_int(tl__reply_item(reply, 1), ctx);
+}
+
+/* They tell each other of themselves through the servers that they watch. */
+static void ask_sentinels(skew_link *l, doctor_facts *f) {
+    static const char *const words[] = {"PUBSUB", "NUMSUB", "__sentinel__:hello", NULL};
+
+    if (!skew_link_ask(l, words, take_listeners, &f->sentinels))
+        f->sentinels = 0;
+}
+
+/* ---- scripts ------------------------------------------------------------------------------------------- */
+
 static void ask_script(skew_link *l, doctor_facts *f) {
     static const char *const words[] = {"EVAL", "return 1", "0", NULL};
 
@@ -396,6 +412,7 @@ bool doctor_ask(skew_link *l, doctor_facts *f) {
     ask_config(l, f);
     ask_present(l, f);
     ask_allowed(l, f);
+    ask_sentinels(l, f);
     ask_script(l, f);
     ask_clocks(l, f);
     return true;

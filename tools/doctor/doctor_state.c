@@ -11,10 +11,6 @@
 #define YOUNG_S 60
 #define REPLICAS_MOST 20
 
-static bool setting(const doctor_facts *f, int which, int64_t *ret) {
-    return f->config[which].known && tl__bytes_to_int(tl__bytes_of(f->config[which].text), ret);
-}
-
 static bool info_is(const doctor_facts *f, const char *name, const char *value) {
     char text[64];
     return doctor_info_text(f, name, text, sizeof text) && strcmp(text, value) == 0;
@@ -24,7 +20,7 @@ static bool info_is(const doctor_facts *f, const char *name, const char *value) 
 
 /* INFO tells of memory from 3.2 on. */
 static bool memory_limit(const doctor_facts *f, int64_t *ret) {
-    return doctor_info(f, "maxmemory", ret) || setting(f, CONFIG_MAXMEMORY, ret);
+    return doctor_info(f, "maxmemory", ret) || doctor_number(f, CONFIG_MAXMEMORY, ret);
 }
 
 static void check_memory(const doctor_facts *f, int64_t most, doctor_report *r) {
@@ -73,6 +69,11 @@ static void check_eviction(const doctor_facts *f, doctor_report *r) {
     }
 }
 
+/* What the clients wait out is no danger. */
+static doctor_level unless_quiet(const doctor_facts *f) {
+    return doctor_is_quiet(f) ? DOCTOR_NOTE : DOCTOR_WARNING;
+}
+
 /* ---- persistence -------------------------------------------------------------------------------------------- */
 
 static void fix_by_aof(const doctor_facts *f, doctor_report *r) {
@@ -92,7 +93,7 @@ static void check_aof(const doctor_facts *f, doctor_report *r) {
         doctor_fix(r, "make room on the server's disk");
     }
     if (strcmp(fsync, "no") == 0) {
-        doctor_found(r, "persistence", DOCTOR_WARNING, "appendfsync is no");
+        doctor_found(r, "persistence", unless_quiet(f), "appendfsync is no");
         doctor_why(
             r,
             "when the machine dies, locks of the last half a minute are forgotten while they are "
@@ -124,12 +125,12 @@ static void check_persistence(const doctor_facts *f, doctor_report *r) {
     } else if (aof) {
         check_aof(f, r);
     } else if (f->config[CONFIG_SAVE].known && !f->config[CONFIG_SAVE].text[0]) {
-        doctor_found(r, "persistence", DOCTOR_WARNING,
+        doctor_found(r, "persistence", unless_quiet(f),
                      "nothing is kept over a restart (appendonly no, save \"\")");
         doctor_why(r, "a restart forgets all locks: others acquire them while they are held");
         fix_by_aof(f, r);
     } else {
-        doctor_found(r, "persistence", DOCTOR_WARNING,
+        doctor_found(r, "persistence", unless_quiet(f),
                      "a restart goes back to the last snapshot (appendonly no)");
         doctor_why(r,
                    "it forgets all locks acquired since: others acquire them while they are held");
@@ -209,11 +210,10 @@ static void check_lag(const char *line, doctor_report *r) {
     doctor_fix(r, "look into its log; a larger repl-backlog-size helps one that is slow");
 }
 
-/* From then on it stops scripts too, which take and renew locks. */
-static bool stops_scripts(const doctor_facts *f) {
-    if (!doctor_before(f, 6, 2, 0))
-        return !doctor_before(f, 6, 2, 7);
-    return !doctor_before(f, 6, 0, 17);
+/* That it goes on granting is harmless where what it grants doesn't count, or can't be confirmed. */
+static doctor_level unless_promised(const doctor_facts *f) {
+    doctor_promise promise = doctor_promised(f);
+    return promise == DOCTOR_ALWAYS || promise == DOCTOR_GENERAL ? DOCTOR_NOTE : DOCTOR_WARNING;
 }
 
 #define GIVEN_TWICE                                                                                \
@@ -224,15 +224,15 @@ static void check_old_failover(const doctor_facts *f, int64_t least, doctor_repo
 
     if (doctor_before(f, 2, 8, 0))
         doctor_found(
-            r, "replication", DOCTOR_WARNING,
+            r, "replication", unless_promised(f),
             "there are replicas, and %s has no min-slaves-to-write (2.8) and no WAIT (3.0)",
             f->product);
     else if (least > 0)
-        doctor_found(r, "replication", DOCTOR_WARNING,
+        doctor_found(r, "replication", unless_promised(f),
                      "%s is %lld, but doesn't stop scripts, which locks are, in %s", name,
                      (long long)least, f->product);
     else
-        doctor_found(r, "replication", DOCTOR_WARNING,
+        doctor_found(r, "replication", unless_promised(f),
                      "there are replicas, and %s doesn't stop scripts, which locks are, in %s",
                      name, f->product);
     doctor_why(r, GIVEN_TWICE);
@@ -242,7 +242,7 @@ static void check_old_failover(const doctor_facts *f, int64_t least, doctor_repo
 }
 
 static void check_lacking(const doctor_facts *f, int64_t good, int64_t least, doctor_report *r) {
-    bool all = stops_scripts(f);
+    bool all = doctor_stops_scripts(f);
 
     if (good >= least)
         return;
@@ -259,23 +259,23 @@ static void check_lacking(const doctor_facts *f, int64_t good, int64_t least, do
 
 static void check_failover(const doctor_facts *f, int64_t replicas, doctor_report *r) {
     int64_t least = 0, good = replicas, lag_s;
-    bool known = setting(f, CONFIG_MIN_REPLICAS, &least);
+    bool known = doctor_number(f, CONFIG_MIN_REPLICAS, &least);
 
-    if (!stops_scripts(f)) {
+    if (!doctor_stops_scripts(f)) {
         check_old_failover(f, least, r);
     } else if (!known) {
         doctor_found(r, "replication", DOCTOR_UNSEEN, "min-replicas-to-write");
         doctor_why(r, "without it a master that was cut off goes on granting locks that are lost");
         doctor_fix(r, "run the doctor as a user with +config|get");
     } else if (least == 0) {
-        doctor_found(r, "replication", DOCTOR_WARNING,
+        doctor_found(r, "replication", unless_promised(f),
                      "there are replicas, and min-replicas-to-write is 0");
         doctor_why(r, GIVEN_TWICE);
         doctor_fix(
             r, "CONFIG SET min-replicas-to-write 1, min-replicas-max-lag 10; and wait_replicas in "
                "the clients");
-    } else if (setting(f, CONFIG_MIN_LAG, &lag_s) && lag_s == 0) {
-        doctor_found(r, "replication", DOCTOR_WARNING,
+    } else if (doctor_number(f, CONFIG_MIN_LAG, &lag_s) && lag_s == 0) {
+        doctor_found(r, "replication", unless_promised(f),
                      "min-replicas-max-lag is 0: min-replicas-to-write has no effect");
         doctor_why(r, GIVEN_TWICE);
         doctor_fix(r, "CONFIG SET min-replicas-max-lag 10");
@@ -300,7 +300,7 @@ static void check_copies(const doctor_facts *f, doctor_report *r) {
         return;
     }
     (void)doctor_info(f, "connected_slaves", &replicas);
-    (void)setting(f, CONFIG_MIN_REPLICAS, &least);
+    (void)doctor_number(f, CONFIG_MIN_REPLICAS, &least);
     if (replicas > 0 || least > 0)
         check_failover(f, replicas, r);
     for (int i = 0; i < replicas && i < REPLICAS_MOST; i++) {
@@ -333,6 +333,7 @@ void doctor_check_state(const doctor_facts *f, doctor_report *r) {
     check_persistence(f, r);
     check_uptime(f, r);
     check_copies(f, r);
+    doctor_check_failover(f, r);
     check_unseen(f, r);
 }
 

@@ -24,6 +24,7 @@ typedef struct {
     int64_t ttl_ms, wait_ms;
     int format;
     bool no_wait, fair, json;
+    server_care care;
 } lock_options;
 
 static const lock_options defaults = {.ttl_ms = SERVER_NO_TTL, .wait_ms = NOT_GIVEN};
@@ -35,12 +36,14 @@ static const opt lock_table[] = {
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once, as without --wait", 0, 0},
     {0, "fair", OPT_FLAG, AT(fair), NULL,
      "with --wait: in the order in which the server saw who waits", 0, 0},
+    SERVER_CARE(AT(care)),
     {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt extend_table[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "the new lifetime, from now", 0, 0},
+    SERVER_CONFIRMED(AT(care)),
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt check_table[] = {
@@ -146,6 +149,7 @@ static int lock_function(const server *s, const void *given, const operands *wor
     signals sigs;
 
     int status = check_ttl("lock", server_ttl_ms(s, o->ttl_ms));
+    status = status ? status : server_care_check("lock", &o->care, server_ttl_ms(s, o->ttl_ms));
     if (status)
         return status;
     if (o->no_wait && o->wait_ms != NOT_GIVEN)
@@ -156,7 +160,9 @@ static int lock_function(const server *s, const void *given, const operands *wor
         return fail(STATUS_USAGE, "lock: --fair needs the token protocol");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    status = server_open(s, "lock", NULL, &client);
+    server to = *s;
+    to.care = &o->care;
+    status = server_open(&to, "lock", NULL, &client);
     if (status == 0) {
         status = lock_with(s, client, &sigs, words->word[0], o);
         tl_client_close(client);
@@ -212,7 +218,9 @@ static int extend_function(const server *s, const void *given, const operands *w
     if (o->ttl_ms == SERVER_NO_TTL)
         return fail(STATUS_USAGE, "extend: say for how long: --ttl 30s");
     int status = check_ttl("extend", o->ttl_ms);
-    return status ? status : by_token(s, "extend", words->word, o->ttl_ms);
+    server to = *s;
+    to.care = &o->care;
+    return status ? status : by_token(&to, "extend", words->word, o->ttl_ms);
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ typedef struct {
     const char *name;
     int verbose;
     bool no_wait, fair, forever, json;
+    server_care care;
 } run_options;
 
 static const run_options defaults = {
@@ -48,6 +49,7 @@ static const opt options[] = {
     {0, "on-lost", OPT_CHOICE, AT(lost_mode), "term|kill|continue",
      "what to do when the lock is lost (term)", 0, 0},
     {0, "max-hold", OPT_DURATION, AT(max_hold_ms), "D", "end the command after D", 0, 0},
+    SERVER_CARE(AT(care)),
     {0, "forever", OPT_FLAG, AT(forever), NULL, "when the command ends, lock and run again", 0, 0},
     {0, "json-fd", OPT_NUMBER, AT(json_fd), "N",
      "at the end write one line of JSON to descriptor N", 0, 1 << 20},
@@ -293,6 +295,7 @@ static int begin(run *r, const server *s) {
     const char *name = r->o->name ? r->o->name : service_name(r->argv[0]);
     server to = *s;
     to.trace = r->o->verbose > 1;
+    to.care = &r->o->care;
     int status = server_open(&to, "run", name, &r->client);
     if (status)
         return status;
@@ -332,7 +335,7 @@ static int check_options(const server *s, const run_options *o) {
         return fail(STATUS_USAGE, "run: --name: it is empty; leave it out for the command's own");
     if (o->max_hold_ms == 0)
         return fail(STATUS_USAGE, "run: --max-hold 0 leaves the command no time");
-    return 0;
+    return server_care_check("run", &o->care, o->ttl_ms);
 }
 
 static int run_function(const server *s, const void *given, const operands *words) {

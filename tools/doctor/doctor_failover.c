@@ -1,0 +1,185 @@
+/*
+ * The doctor's judgement of what a restart or a failover can promise with such a server and such clients: which row
+ * of the table in tidelock.h it is, and what leads to a better one. Pure.
+ */
+#include <string.h>
+
+#include "doctor/doctor.h"
+
+#define NAMED_MS 1000 /* as TL_NAMED_MS of the library */
+#define SPARE_S 2     /* a lag is told, and looked at, once a second */
+
+/* ---- what there is ---------------------------------------------------------------------------------------- */
+
+bool doctor_number(const doctor_facts *f, int which, int64_t *ret) {
+    return f->config[which].known && tl__bytes_to_int(tl__bytes_of(f->config[which].text), ret);
+}
+
+bool doctor_stops_scripts(const doctor_facts *f) {
+    if (!doctor_before(f, 6, 2, 0))
+        return !doctor_before(f, 6, 2, 7);
+    return !doctor_before(f, 6, 0, 17);
+}
+
+static int64_t replicas_of(const doctor_facts *f) {
+    int64_t n = 0;
+    (void)doctor_info(f, "connected_slaves", &n);
+    return n;
+}
+
+bool doctor_may_fail_over(const doctor_facts *f) {
+    return f->by_sentinels || f->sentinels > 0 || replicas_of(f) > 0;
+}
+
+bool doctor_forgets(const doctor_facts *f) {
+    int64_t aof;
+    return doctor_info(f, "aof_enabled", &aof) &&
+           (!aof || strcmp(f->config[CONFIG_APPENDFSYNC].text, "no") == 0);
+}
+
+bool doctor_is_quiet(const doctor_facts *f) {
+    return f->care.quiet_ms > 0 && f->care.quiet_ms >= f->ttl_ms;
+}
+
+/* For so long after a promotion an answer of the former master may count still. -1: without limit. A master that
+ * is stopped looks at its replicas only after it has answered what lay in its sockets. */
+static int64_t answers_ms(const doctor_facts *f) {
+    int64_t least = 0, lag_s = 0, replicas = replicas_of(f);
+    if (f->by_sentinels)
+        return NAMED_MS;
+    if (!doctor_stops_scripts(f) || !doctor_number(f, CONFIG_MIN_REPLICAS, &least) ||
+        !doctor_number(f, CONFIG_MIN_LAG, &lag_s) || lag_s == 0 || replicas == 0)
+        return -1;
+    return least >= replicas ? (lag_s + SPARE_S) * 1000 : -1;
+}
+
+doctor_promise doctor_promised(const doctor_facts *f) {
+    const int64_t replicas = replicas_of(f), late_ms = answers_ms(f);
+
+    if (!doctor_may_fail_over(f))
+        return !doctor_forgets(f)   ? DOCTOR_NEVER
+               : doctor_is_quiet(f) ? DOCTOR_GENERAL
+                                    : DOCTOR_FENCE;
+    if (replicas > 0 && f->care.wait_replicas >= replicas)
+        return DOCTOR_ALWAYS;
+    if (!doctor_is_quiet(f))
+        return DOCTOR_FENCE;
+    return late_ms >= 0 && f->care.quiet_ms >= f->ttl_ms + late_ms ? DOCTOR_GENERAL : DOCTOR_DEAD;
+}
+
+/* ---- findings --------------------------------------------------------------------------------------------- */
+
+static void found_always(const doctor_facts *f, doctor_report *r) {
+    doctor_found(
+        r, "failover", DOCTOR_NOTE,
+        "a failover forgets nothing: all replicas that are here (%lld) confirm what is held",
+        (long long)replicas_of(f));
+    doctor_why(r, "whoever takes over has it; but a lock then ends by that server's clock, earlier "
+                  "by as much as it is ahead");
+    doctor_fix(r, "keep wait_replicas at the number of all that may take over");
+}
+
+static void found_general(const doctor_facts *f, int64_t late_ms, doctor_report *r) {
+    char quiet[DURATION_SHOWN], late[DURATION_SHOWN];
+
+    doctor_found(r, "failover", DOCTOR_NOTE,
+                 "no two hold a lock at once in a failover: quiet_ms is %s, and a former master "
+                 "counts for %s at most",
+                 show_ms(quiet, f->care.quiet_ms), show_ms(late, late_ms));
+    doctor_why(
+        r, f->by_sentinels
+               ? "an answer counts only while a majority of the Sentinels names the server; who "
+                 "asks it by another URL doesn't know of that"
+               : "it refuses writes without its replicas; but one that was stopped (SIGSTOP, a "
+                 "paused machine) answers first what it was sent meanwhile");
+    doctor_fix(r, f->by_sentinels ? "a redis+sentinel:// URL in all clients"
+                                  : "a redis+sentinel:// URL in all clients has no such gap");
+}
+
+/* What this version knows of: quiet_ms from 4.0 on, wait_replicas from 3.0. */
+static void fix_to_general(const doctor_facts *f, doctor_report *r) {
+    int64_t late_ms = answers_ms(f), replicas = replicas_of(f);
+    char quiet[DURATION_SHOWN], least[64] = "", wait[48] = "";
+
+    if (doctor_stops_scripts(f) && replicas > 0)
+        (void)snprintf(least, sizeof least,
+                       ", or min-replicas-to-write %lld and min-replicas-max-lag 10",
+                       (long long)replicas);
+    if (replicas > 0)
+        (void)snprintf(wait, sizeof wait, "wait_replicas %lld", (long long)replicas);
+    if (doctor_before(f, 4, 0, 0))
+        doctor_fix(r, "%s%supgrade to 4.0 or newer", doctor_before(f, 3, 0, 0) ? "" : wait,
+                   doctor_before(f, 3, 0, 0) || !*wait ? "" : ", or ");
+    else if (late_ms < 0)
+        doctor_fix(r, "a redis+sentinel:// URL and quiet_ms of %s in all clients%s%s%s",
+                   show_ms(quiet, f->ttl_ms + NAMED_MS), least, *wait ? ", or " : "", wait);
+    else
+        doctor_fix(r, "quiet_ms of %s in all clients (the longest lifetime, and %lld s)",
+                   show_ms(quiet, f->ttl_ms + late_ms), (long long)late_ms / 1000);
+}
+
+static void found_dead(const doctor_facts *f, doctor_report *r) {
+    doctor_found(r, "failover", DOCTOR_WARNING,
+                 "no two hold a lock at once after a failover if the former master is dead, or cut "
+                 "off from whoever holds a lock");
+    doctor_why(
+        r,
+        "if it goes on answering for a time, as one that was stopped and wakes does, a lock that it "
+        "renews is given to another");
+    fix_to_general(f, r);
+}
+
+static void found_fence(const doctor_facts *f, doctor_report *r) {
+    doctor_found(r, "failover", DOCTOR_WARNING,
+                 "two may hold a lock at once after a failover, for one lifetime (quiet_ms %lld, "
+                 "wait_replicas %d of %lld)",
+                 (long long)f->care.quiet_ms, f->care.wait_replicas, (long long)replicas_of(f));
+    doctor_why(r,
+               "what the new master hasn't got is given again; only the fencing number tells the "
+               "two apart");
+    fix_to_general(f, r);
+}
+
+/* What there is that asks for quiet_ms; "": nothing. */
+static const char *reasons(const doctor_facts *f) {
+    bool over = doctor_may_fail_over(f) && doctor_promised(f) != DOCTOR_ALWAYS;
+    const char *heirs = replicas_of(f) > 0 ? "there are replicas" : "there are Sentinels";
+
+    if (!doctor_forgets(f))
+        return over ? heirs : "";
+    return !over                ? "a restart forgets locks"
+           : replicas_of(f) > 0 ? "there are replicas, and a restart forgets locks"
+                                : "there are Sentinels, and a restart forgets locks";
+}
+
+static void check_quiet(const doctor_facts *f, doctor_report *r) {
+    char quiet[DURATION_SHOWN];
+    int64_t late_ms = answers_ms(f);
+
+    if (f->care.quiet_ms > 0 || !reasons(f)[0] || doctor_before(f, 4, 0, 0))
+        return;
+    doctor_found(r, "quiet", DOCTOR_WARNING, "quiet_ms is off, and %s", reasons(f));
+    doctor_why(r, "a lock that the server has forgotten is given to another while it is held");
+    doctor_fix(
+        r,
+        "quiet_ms (--quiet) of %s in all clients, or longer; the doctor's --quiet tells what "
+        "that comes to",
+        show_ms(quiet, f->ttl_ms + (late_ms > 0 && doctor_may_fail_over(f) ? late_ms : 0)));
+}
+
+void doctor_check_failover(const doctor_facts *f, doctor_report *r) {
+    char role[16] = "";
+
+    if (!doctor_info_text(f, "role", role, sizeof role) || strcmp(role, "master") != 0)
+        return;
+    check_quiet(f, r);
+    if (!doctor_may_fail_over(f))
+        return;
+    switch (doctor_promised(f)) {
+    case DOCTOR_ALWAYS: found_always(f, r); break;
+    case DOCTOR_GENERAL: found_general(f, answers_ms(f), r); break;
+    case DOCTOR_DEAD: found_dead(f, r); break;
+    case DOCTOR_FENCE: found_fence(f, r); break;
+    case DOCTOR_NEVER: break;
+    }
+}
