@@ -710,6 +710,26 @@ TEST(who_was_called_and_leaves_makes_room_for_the_next) {
     assert_int_equal(called_join(TOKEN, A, "5").status, -2);
 }
 
+/* He holds nothing that could be removed, and comes back to his place. */
+TEST(who_was_called_waits_on_when_the_lock_is_removed_by_force) {
+    listener a, b;
+    listen_to(&b, B);
+    call_first(&a, OTHER, B);
+    (void)SAY(L("HSET"), L(S), L("spent"), L("gone"));
+    assert_int_equal(number_of(tl__reply_item(
+                         SAY(L("EVAL"), tl__script_text(TL_SCRIPT_BREAK), L("4"), L(K), L(S), L(F),
+                             L(LINE), L(""), L(""), L("an operator"), L("3600000")),
+                         0)),
+                     1);
+    K_HOLDS(OTHER);
+    S_HAS("claim", B);
+    S_HAS("spent", "gone");
+    assert_int_equal(called_join(TOKEN, A, "5").status, 0);
+    assert_int_equal(release(OTHER), 1);
+    assert_int_equal(called_join(TOKEN, A, "5").status, 1);
+    K_HOLDS(TOKEN);
+}
+
 TEST(who_may_not_be_told_is_not_called) {
     listener a;
     listen_to(&a, A);

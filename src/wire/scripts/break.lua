@@ -7,7 +7,7 @@
 --   status 1 removed   0 another has it by now   -1 nothing was there   -2 K is no string
 --
 -- The holder's token is remembered as spent, so that a take of it which is still on its way finds the
--- door shut; its next renewal finds the lock lost.
+-- door shut; its next renewal finds the lock lost. Who has only been called to take it holds nothing yet: he waits on.
 local K, S, F, L = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if redis.replicate_commands then
     redis.replicate_commands()
@@ -16,7 +16,7 @@ local found = redis.pcall('GET', K)
 if type(found) == 'table' then
     return string.find(found.err, 'wrong kind of value', 1, true) and {-2} or {err = found.err .. ' (get)'}
 end
-local s = redis.call('HMGET', S, 'token', 'value', 'fence', 'line')
+local s = redis.call('HMGET', S, 'token', 'value', 'fence', 'line', 'claim', 'spent')
 local bound = s[1] and s[1] ~= ''
 local text = found or bound and s[2] or ''
 if not found and not bound then
@@ -27,9 +27,10 @@ local shown = string.gsub(string.sub(text, 1, 63), '[^ -~]', '?')
 if ARGV[1] ~= '' and ARGV[1] ~= '=' .. shown or ARGV[2] ~= '' and ARGV[2] ~= (s[3] or '0') then
     return {0}
 end
+local called = not found and s[5] and s[5] ~= ''
 redis.call('DEL', K)
-redis.pcall('HMSET', S, 'token', '', 'value', '', 'until', '0', 'spent', bound and s[1] or text, 'broken', ARGV[3],
-            'claim', '')
+redis.pcall('HMSET', S, 'token', '', 'value', '', 'until', '0', 'spent', called and (s[6] or '') or bound and s[1] or text,
+            'broken', ARGV[3], 'claim', '')
 if s[4] and s[4] ~= '' then
 -- with draw
 -- with near
