@@ -716,10 +716,10 @@ TEST(who_was_called_waits_on_when_the_lock_is_removed_by_force) {
     listen_to(&b, B);
     call_first(&a, OTHER, B);
     (void)SAY(L("HSET"), L(S), L("spent"), L("gone"));
-    assert_int_equal(number_of(tl__reply_item(
-                         SAY(L("EVAL"), tl__script_text(TL_SCRIPT_BREAK), L("4"), L(K), L(S), L(F),
-                             L(LINE), L(""), L(""), L("an operator"), L("3600000")),
-                         0)),
+    assert_int_equal(number_of(tl__reply_item(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_BREAK),
+                                                  L("4"), L(K), L(S), L(F), L(LINE), L(""), L(""),
+                                                  L("an operator"), L("3600000")),
+                                              0)),
                      1);
     K_HOLDS(OTHER);
     S_HAS("claim", B);
