@@ -33,6 +33,8 @@ complete_words tidelock help d
 [[ $got == "${topics}doctor " ]] || fail "help: $got"
 complete_words tidelock local s
 [[ $got == "status stop " ]] || fail "local: $got"
+complete_words tidelock local demo s
+[[ $got == "sentinel status stop " ]] || fail "local demo: $got"
 for c in ${commands/help /}; do
     complete_words tidelock $c --
     # --version is for no command in particular.

@@ -19,8 +19,8 @@ expect 0 "$tidelock" local stop --force
 none_runs || fail "a server was started by looking for one"
 
 # ---- usage ------------------------------------------------------------------------------------
-expect_line 64 'status or stop' "$tidelock" local restart
-expect_line 64 'status\|stop is missing' "$tidelock" local
+expect_line 64 'status, stop or demo' "$tidelock" local restart
+expect_line 64 'status\|stop\|demo is missing' "$tidelock" local
 expect_line 64 'too many arguments' "$tidelock" local status stop
 expect_line 64 'force' "$tidelock" local status --force
 expect_line 64 'json' "$tidelock" local stop --json

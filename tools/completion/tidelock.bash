@@ -92,8 +92,10 @@ _tidelock() {
         mapfile -t COMPREPLY < <(compgen -W "$commands ${_tidelock_legacy_topics-}" -- "$cur")
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
+    elif [[ $command == local && ${words[cword - 1]} == demo ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "sentinel cluster quorum status stop" -- "$cur")
     elif [[ $command == local ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "status stop" -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "status stop demo" -- "$cur")
     elif [[ $command == skew && ${words[cword - 1]} == skew ]]; then
         mapfile -t COMPREPLY < <(compgen -W "report" -- "$cur")
     elif [[ $command == skew ]]; then

@@ -13,10 +13,10 @@
 #include "base/js.h"
 #include "base/report.h"
 #include "base/tool.h"
-#include "transport/conn.h"
+#include "lock/local_ask.h"
+#include "lock/local_demo.h"
 
-#define ANSWER_MS 2000 /* for each answer of the server, and to connect */
-#define GONE_MS 10000  /* for its end */
+#define GONE_MS 10000 /* for its end */
 #define NAP_MS 20
 #define NAMED_MAX 3 /* holders that a refusal names */
 #define NAMED_SIZE 160
@@ -48,67 +48,6 @@ typedef struct {
     int64_t locks;
     char named[NAMED_MAX * NAMED_SIZE]; /* "KEY by HOLDER, ..." */
 } local;
-
-/* ---- one question at a time ------------------------------------------------------------------ */
-
-typedef struct {
-    tl_conn *conn;
-    bool (*take)(void *ctx, const tl_reply *reply); /* false: it is malformed */
-    void *ctx;
-    bool done, ok;
-    char words[240];
-} line;
-
-static void answered(void *ctx, const tl_answer *answer) {
-    line *l = ctx;
-    l->done = true;
-    l->ok = answer->ok && answer->reply->type != TL_REPLY_ERROR &&
-            (!l->take || l->take(l->ctx, answer->reply));
-    tl_bytes words = !answer->ok ? answer->words
-                     : answer->reply->type == TL_REPLY_ERROR
-                         ? answer->reply->text
-                         : TL_LITERAL("malformed reply from the server");
-    tl__bytes_print(l->words, sizeof l->words, words);
-}
-
-static bool line_open(line *l, const tl_endpoint *endpoint) {
-    tl_conn_limits limits = {.connect_ms = ANSWER_MS};
-    tl_conn_calls calls = {.answer = answered, .ctx = l};
-
-    *l = (line){.conn = tl__conn_new(endpoint, &limits, &calls)};
-    return l->conn != NULL;
-}
-
-static void await(line *l) {
-    while (!l->done) {
-        tl_mono until = tl__conn_until(l->conn);
-        struct pollfd p = {.fd = tl__conn_fd(l->conn), .events = tl__conn_events(l->conn)};
-        int64_t ms = tl__ms_until(tl__mono_now(), until);
-        (void)poll(&p, 1, ms < ANSWER_MS ? (int)ms + (ms > 0) : ANSWER_MS);
-        tl__conn_drive(l->conn, tl__mono_now());
-    }
-}
-
-/* The words of a command, up to a NULL. */
-static bool ask(line *l, const char *const *words, bool (*take)(void *, const tl_reply *),
-                void *ctx) {
-    tl_mono now = tl__mono_now();
-    tl_send send = {.count = 1, .by = tl__mono_add_ms(now, ANSWER_MS)};
-    tl_command *c = &send.command[0];
-
-    c->form = TL_ARGV;
-    for (; *words; words++)
-        c->argv[c->argc++] = tl__bytes_of(*words);
-    l->take = take;
-    l->ctx = ctx;
-    l->done = l->ok = false;
-    if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
-        (void)snprintf(l->words, sizeof l->words, "out of memory");
-        return false;
-    }
-    await(l);
-    return l->ok;
-}
 
 /* ---- what it says of itself ------------------------------------------------------------------ */
 
@@ -232,7 +171,7 @@ static bool count_lock(local *l, tl_client *client, tl_bytes name, tl_error *err
     return true;
 }
 
-static int count_locks(local *l, line *to, tl_client *client) {
+static int count_locks(local *l, local_line *to, tl_client *client) {
     batch b = {.cursor = "0"};
     tl_error err;
     bool ok = true;
@@ -241,7 +180,7 @@ static int count_locks(local *l, line *to, tl_client *client) {
         char cursor[TL_INT_SIZE];
         memcpy(cursor, b.cursor, sizeof cursor);
         const char *const words[] = {"SCAN", cursor, "COUNT", "1000", NULL};
-        if (!ask(to, words, take_batch, &b)) {
+        if (!local_ask(to, words, take_batch, &b)) {
             batch_clear(&b);
             return fail(STATUS_UNAVAILABLE, "local: %s", to->words);
         }
@@ -285,13 +224,13 @@ static int find_server(const server *s, local *l) {
     return 0;
 }
 
-static int ask_all(local *l, line *to) {
+static int ask_all(local *l, local_line *to) {
     static const char *const info[] = {"INFO", "server", NULL}, *const size[] = {"DBSIZE", NULL};
-    tl_client_options options = TL_CLIENT_OPTIONS(.url = l->url, .connect_ms = ANSWER_MS);
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = l->url, .connect_ms = LOCAL_ANSWER_MS);
     tl_client *client;
     tl_error err;
 
-    if (!ask(to, info, take_info, l) || !ask(to, size, take_count, l))
+    if (!local_ask(to, info, take_info, l) || !local_ask(to, size, take_count, l))
         return fail(STATUS_UNAVAILABLE, "%s (pid %lld; \"tidelock local stop --force\" kills it)",
                     to->words, (long long)l->pid);
     if (tl_client_open(&options, &client, &err))
@@ -332,7 +271,7 @@ static int status_text(const local *l) {
     return fflush(stdout);
 }
 
-static int show_status(local *l, line *to, bool as_json) {
+static int show_status(local *l, local_line *to, bool as_json) {
     int status = l->alive ? ask_all(l, to) : 0;
 
     if (status)
@@ -374,19 +313,19 @@ static bool kill_it(const local *l) {
     return ok;
 }
 
-static int stop_by_force(local *l, line *to) {
+static int stop_by_force(local *l, local_line *to) {
     static const char *const info[] = {"INFO", "server", NULL};
     static const char *const shutdown[] = {"SHUTDOWN", NULL};
 
-    if (ask(to, info, take_info, l)) {
-        (void)ask(to, shutdown, NULL, NULL); /* the answer is its end */
+    if (local_ask(to, info, take_info, l)) {
+        (void)local_ask(to, shutdown, NULL, NULL); /* the answer is its end */
         return await_end(l);
     }
     return kill_it(l) ? await_end(l)
                       : fail(STATUS_UNAVAILABLE, "%s, and its pid is not known", to->words);
 }
 
-static int stop(local *l, line *to, bool force) {
+static int stop(local *l, local_line *to, bool force) {
     static const char *const shutdown[] = {"SHUTDOWN", NULL};
 
     if (!l->alive)
@@ -400,30 +339,45 @@ static int stop(local *l, line *to, bool force) {
         return fail(STATUS_REFUSED, "local stop: %lld lock%s held (%s%s); --force stops it anyway",
                     (long long)l->locks, l->locks == 1 ? " is" : "s are", l->named,
                     l->locks > NAMED_MAX ? ", ..." : "");
-    (void)ask(to, shutdown, NULL, NULL);
+    (void)local_ask(to, shutdown, NULL, NULL);
     return await_end(l);
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
+
+/* Beside the directory of the private server, which it has nothing to do with. */
+static int demo(const server *s, const local_options *o, const operands *words) {
+    local l = {.dir = -1};
+    if (o->json || o->format || o->force)
+        return fail(STATUS_USAGE, "local demo: it takes no options");
+    if (words->words < 2)
+        return fail(STATUS_USAGE, "local demo: say sentinel, cluster, quorum, status or stop");
+    int status = find_place(s, &l);
+    return status ? status : local_demo(l.endpoint.dir, words->word[1]);
+}
 
 static int local_function(const server *s, const void *given, const operands *words) {
     const local_options *o = given;
     const char *what = words->word[0];
     bool stops = strcmp(what, "stop") == 0;
     local l;
-    line to;
+    local_line to;
 
+    if (strcmp(what, "demo") == 0)
+        return demo(s, o, words);
     if (!stops && strcmp(what, "status") != 0)
-        return fail(STATUS_USAGE, "local: say status or stop");
+        return fail(STATUS_USAGE, "local: say status, stop or demo");
+    if (words->words > 1)
+        return fail(STATUS_USAGE, "local %s: too many arguments", what);
     if (stops ? o->json || o->format : o->force)
         return fail(STATUS_USAGE, "local %s: %s is not for this", what,
                     stops ? "--json" : "--force");
     int status = find_server(s, &l);
-    if (status == 0 && !line_open(&to, &l.endpoint))
+    if (status == 0 && !local_ask_open(&to, &l.endpoint, false))
         status = fail(STATUS_INTERNAL, "out of memory");
     if (status == 0) {
         status = stops ? stop(&l, &to, o->force) : show_status(&l, &to, o->json || o->format);
-        tl__conn_free(to.conn);
+        local_ask_close(&to);
     }
     if (l.dir >= 0)
         close(l.dir);
@@ -432,13 +386,16 @@ static int local_function(const server *s, const void *given, const operands *wo
 
 const command local_row = {
     .name = "local",
-    .usage = "[options] status|stop",
+    .usage = "[options] status|stop|demo KIND",
     .help = "look after this user's private server, used without a URL",
-    .notes = "It is started when it is first needed. \"stop\" refuses while locks are held.\n"
-             "Exit status: 0 it runs, or is stopped now; status: 1 it does not run.\n",
+    .notes =
+        "It is started when it is first needed. \"stop\" refuses while locks are held.\n"
+        "\"demo sentinel\" (or cluster, quorum) starts several servers on this host to try such a URL\n"
+        "with, and prints it; \"demo stop\" ends them, \"demo status\" shows them.\n"
+        "Exit status: 0 it runs, or is stopped now; status: 1 it does not run.\n",
     .options = local_table,
     .size = sizeof(local_options),
     .words_min = 1,
-    .words_max = 1,
+    .words_max = 2,
     .function = local_function,
 };

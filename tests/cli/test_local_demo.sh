@@ -1,0 +1,76 @@
+#!/bin/bash
+# Several servers for trying out: started together, found by the URL that is printed, shown, and ended together.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+dir=$work/tidelock-demo
+none_runs() { [[ -z $(local_servers) ]]; }
+port_of() { "$tidelock" local demo status | sed -n "s/^127.0.0.1:\([0-9]*\)  $1\$/\1/p" | head -n 1; }
+pid_of() { cat "$dir/$1/pid"; }
+
+# ---- usage, and where there is none ---------------------------------------------------------------
+expect_line 64 'say sentinel, cluster, quorum, status or stop' "$tidelock" local demo
+expect_line 64 'say sentinel, cluster, quorum, status or stop' "$tidelock" local demo ring
+expect_line 64 'it takes no options' "$tidelock" local demo sentinel --force
+expect_line 64 'too many arguments' "$tidelock" local demo sentinel stop
+expect 1 "$tidelock" local demo status
+grep -qx 'no demo runs' "$out" || fail "status says: $(cat "$out")"
+expect 0 "$tidelock" local demo stop
+mkdir -m 755 "$dir"
+expect_line 77 'others may enter it' "$tidelock" local demo sentinel
+rmdir "$dir"
+mkdir "$work/empty"
+expect_line 69 'no redis-server in PATH: install it' env PATH="$work/empty" "$tidelock" local demo sentinel
+expect 0 "$tidelock" local demo stop
+[[ ! -e $dir ]] || fail "$dir is still there"
+
+# ---- Sentinels ------------------------------------------------------------------------------------
+expect 0 "$tidelock" local demo sentinel
+url=$(cat "$out")
+[[ $url =~ ^redis\+sentinel://127.0.0.1:[0-9]+,127.0.0.1:[0-9]+,127.0.0.1:[0-9]+/demo$ ]] || fail "printed: $url"
+grep -q 'without a password' "$err" || fail "who may use them isn't said: $(cat "$err")"
+expect_line 77 "one runs already, of sentinel, at ${url/+/.}" "$tidelock" local demo sentinel
+(
+    exec 9<"$dir"
+    flock 9
+    expect_line 75 'another "tidelock local demo" is at work' "$tidelock" local demo stop
+) || exit
+expect 0 "$tidelock" local demo status
+[[ $(sed -n 1p "$out") == "$url" ]] || fail "status names another URL: $(cat "$out")"
+[[ $(sed 1d "$out" | cut -d' ' -f3 | sort | uniq -c | xargs) == "3 Sentinel 1 master 2 replica" ]] || fail "status says: $(cat "$out")"
+expect 0 "$tidelock" --url "$url" run job -- echo done
+[[ $(cat "$out") == "done" ]] || fail "the command printed: $(cat "$out")"
+
+# A master that is killed is replaced, and the URL leads to the other.
+master=$(port_of master)
+kill -KILL "$(pid_of "$master")"
+other() { [[ $(port_of master) != "" && $(port_of master) != "$master" ]]; }
+until_true 40 other || fail "nobody took over: $("$tidelock" local demo status)"
+expect 0 "$tidelock" --url "$url" run -w 20s job -- echo again
+"$tidelock" local demo status >"$out"
+grep -qx "127.0.0.1:$master  no answer" "$out" || fail "who is gone isn't shown: $(cat "$out")"
+
+# All of them are ended, also one that is stopped; and nobody else who has a pid of theirs by now.
+kill -STOP "$(pid_of "$(port_of replica)")"
+sleep 100 &
+echo $! >"$dir/$master/pid"
+expect 0 "$tidelock" local demo stop
+none_runs || fail "some still run: $(local_servers)"
+kill -0 $! || fail "another's process was ended"
+kill $!
+[[ ! -e $dir ]] || fail "$dir is still there"
+expect 0 "$tidelock" local demo stop
+
+# ---- kinds that a build takes, or refuses before it starts anything -----------------------------------
+for kind in cluster quorum; do
+    "$tidelock" local demo "$kind" >"$out" 2>"$err" </dev/null
+    status=$?
+    if [[ $status == 0 ]]; then
+        expect 0 "$tidelock" --url "$(cat "$out")" run job -- echo done
+        [[ $(cat "$out") == "done" ]] || fail "$kind: the command printed: $(cat "$out")"
+        expect 0 "$tidelock" local demo stop
+    else
+        expect_line 64 "local demo $kind: malformed URL" "$tidelock" local demo "$kind"
+        [[ ! -e $dir ]] || fail "$dir was made in vain"
+    fi
+    none_runs || fail "$kind: some still run: $(local_servers)"
+done

@@ -1,0 +1,27 @@
+/*
+ * A server on this host, asked one question at a time, each with a limit.
+ */
+#ifndef TIDELOCK_LOCAL_ASK_H
+#define TIDELOCK_LOCAL_ASK_H
+
+#include "transport/conn.h"
+
+#define LOCAL_ANSWER_MS 2000 /**< for each answer, and to connect */
+
+typedef struct {
+    tl_conn *conn;
+    bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
+    void *ctx;
+    bool done, ok;
+    char words[240]; /**< not ok: why */
+} local_line;
+
+/** Neither connects nor blocks. sentinel: it is one, which knows no TIME. false: out of memory. */
+bool local_ask_open(local_line *l, const tl_endpoint *endpoint, bool sentinel);
+void local_ask_close(local_line *l);
+
+/** The words of a command, up to a NULL; the answer goes to `take`, which may be NULL. */
+bool local_ask(local_line *l, const char *const *words,
+               bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+
+#endif

@@ -1,0 +1,533 @@
+/*
+ * Several servers on this host, in a directory of this user's: started together, shown, and ended together. What was
+ * begun is written down before it is begun, so that "stop" always finds it. It must never end a process that it
+ * didn't start, nor start a second set beside one that runs.
+ */
+#include "lock/local_demo.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/tool.h"
+#include "lock/local_ask.h"
+
+#define NODES_MAX 6
+#define MASTER "demo" /* what the Sentinels call it */
+#define NOTES "servers"
+#define PORT_FIRST 20000
+#define PORTS 10000 /* and as many above them, for the cluster's own connections */
+#define READY_MS 10000
+#define WHOLE_MS 30000 /* until all know each other */
+#define END_MS 5000
+#define NAP_MS 50
+#define PATH_SIZE (TL_LOCAL_DIR_SIZE + 64)
+
+enum { STATUS_NO_DEMO = 1 };
+
+typedef struct {
+    const char *name, *scheme;
+    int servers, sentinels;
+    bool cluster, replicas;
+    const char *says;
+} kind;
+
+static const kind kinds[] = {
+    {"sentinel", "redis+sentinel", 3, 3, false, true, "a master, two replicas and three Sentinels"},
+    {"cluster", "redis+cluster", 6, 0, true, false, "a cluster of three masters, a replica each"},
+    {"quorum", "redis+quorum", 5, 0, false, false, "five independent servers"},
+};
+
+typedef struct {
+    char path[TL_LOCAL_DIR_SIZE];
+    int dir; /* locked */
+    const kind *kind;
+    uint16_t port[NODES_MAX]; /* servers first, the master the first of them */
+} demo;
+
+static int count_of(const demo *d) {
+    return d->kind->servers + d->kind->sentinels;
+}
+
+static bool is_sentinel(const demo *d, int i) {
+    return i >= d->kind->servers;
+}
+
+static const kind *kind_named(const char *name) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+static void show_url(const demo *d, char to[256]) {
+    int first = d->kind->sentinels ? d->kind->servers : 0;
+    int n = snprintf(to, 256, "%s://", d->kind->scheme);
+    for (int i = first; i < count_of(d); i++)
+        n += snprintf(to + n, 256 - (size_t)n, "%s127.0.0.1:%u", i > first ? "," : "", d->port[i]);
+    if (d->kind->sentinels)
+        (void)snprintf(to + n, 256 - (size_t)n, "/" MASTER);
+}
+
+/* ---- its directory --------------------------------------------------------------------------- */
+
+/* One at a time has it. *ret_dir -1 and 0: there is none. */
+static int enter(demo *d, const char *beside, bool make) {
+    tl_local_problem problem;
+    int n = snprintf(d->path, sizeof d->path, "%s-demo", beside);
+    if (n < 0 || (size_t)n >= sizeof d->path)
+        return fail(STATUS_USAGE, "local demo: the name of the directory is too long");
+    d->dir = tl__local_open_dir(d->path, make, &problem);
+    if (d->dir < 0 && problem.code)
+        return fail(status_of(problem.code), "%s", problem.words);
+    if (d->dir >= 0 && flock(d->dir, LOCK_EX | LOCK_NB) != 0) {
+        close(d->dir);
+        return fail(STATUS_BUSY, "local demo: another \"tidelock local demo\" is at work");
+    }
+    return 0;
+}
+
+static FILE *open_notes(const demo *d, const char *how, int flags) {
+    int fd = openat(d->dir, NOTES, flags | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    FILE *f = fd >= 0 ? fdopen(fd, how) : NULL;
+    if (!f && fd >= 0)
+        close(fd);
+    return f;
+}
+
+/* What was begun here. false: nothing. */
+static bool read_notes(demo *d) {
+    char name[16];
+    FILE *f = open_notes(d, "r", O_RDONLY);
+    bool ok = f && fscanf(f, "%15s", name) == 1 && (d->kind = kind_named(name)) != NULL;
+    for (int i = 0; ok && i < count_of(d); i++)
+        ok = fscanf(f, "%hu", &d->port[i]) == 1;
+    if (f)
+        (void)fclose(f);
+    return ok;
+}
+
+static bool write_notes(const demo *d) {
+    FILE *f = open_notes(d, "w", O_WRONLY | O_CREAT | O_TRUNC);
+    if (!f)
+        return false;
+    (void)fprintf(f, "%s", d->kind->name);
+    for (int i = 0; i < count_of(d); i++)
+        (void)fprintf(f, " %u", d->port[i]);
+    (void)fputc('\n', f);
+    bool ok = !ferror(f);
+    return !fclose(f) && ok;
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at) {
+    (void)s, (void)type, (void)at;
+    return remove(path);
+}
+
+static int remove_all(const demo *d) {
+    if (nftw(d->path, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
+        return 0;
+    return fail(STATUS_INTERNAL, "local demo: %s: %s", d->path, strerror(errno));
+}
+
+/* ---- one of its servers ---------------------------------------------------------------------- */
+
+static bool ask(const demo *d, int i, const char *const *words,
+                bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+    tl_endpoint e;
+    tl_error err;
+    char url[32];
+    local_line l;
+    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", d->port[i]);
+    if (tl__endpoint_parse(&e, url, &err) || !local_ask_open(&l, &e, is_sentinel(d, i)))
+        return false;
+    bool ok = local_ask(&l, words, take, ctx);
+    local_ask_close(&l);
+    return ok;
+}
+
+static bool answers(const demo *d, int i) {
+    static const char *const ping[] = {"PING", NULL};
+    return ask(d, i, ping, NULL, NULL);
+}
+
+static bool take_role(void *ctx, const tl_reply *reply) {
+    tl_bytes text;
+    if (!tl__reply_text(tl__reply_item(reply, 0), &text))
+        return false;
+    tl__bytes_print(ctx, 16, text);
+    return true;
+}
+
+/* "": no answer */
+static const char *role_of(const demo *d, int i, char room[16]) {
+    static const char *const words[] = {"ROLE", NULL};
+    room[0] = '\0';
+    if (is_sentinel(d, i))
+        return answers(d, i) ? "Sentinel" : "";
+    if (!ask(d, i, words, take_role, room))
+        return "";
+    return strcmp(room, "slave") == 0 ? "replica" : room;
+}
+
+static bool is_anybody_there(const demo *d) {
+    for (int i = 0; i < count_of(d); i++)
+        if (answers(d, i))
+            return true;
+    return false;
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+static ssize_t read_file(const char *path, char *to, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = fd >= 0 ? read(fd, to, size - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    to[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+/* Of the process that it has become, which shows its port; 0: it isn't there any more. */
+static pid_t pid_of(const demo *d, int i) {
+    char path[PATH_SIZE], text[256], port[24];
+    int64_t pid = 0;
+    (void)snprintf(path, sizeof path, "%s/%u/pid", d->path, d->port[i]);
+    ssize_t n = read_file(path, text, sizeof text);
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    if (n <= 0 || !tl__bytes_to_int(tl__bytes(text, (size_t)n), &pid))
+        pid = 0;
+    (void)snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)pid);
+    (void)snprintf(port, sizeof port, "127.0.0.1:%u", d->port[i]);
+    bool is = pid > 1 && read_file(path, text, sizeof text) > 0 && strstr(text, "redis") &&
+              strstr(text, port);
+    return is ? (pid_t)pid : 0;
+}
+
+static void end_one(const demo *d, int i) {
+    static const char *const words[] = {"SHUTDOWN", "NOSAVE", NULL};
+    pid_t pid = pid_of(d, i);
+    if (pid == 0)
+        return;
+    (void)kill(pid, SIGCONT); /* should it be stopped, as somebody has tried that */
+    (void)ask(d, i, words, NULL, NULL);
+    for (int ms = 0; pid_of(d, i) == pid && ms < END_MS; ms += NAP_MS)
+        (void)poll(NULL, 0, NAP_MS);
+    if (pid_of(d, i) == pid)
+        (void)kill(pid, SIGKILL);
+}
+
+/* Sentinels first, who would find the others down, and masters last, who would wait for their replicas. */
+static void end_servers(const demo *d) {
+    char room[16];
+    for (int i = count_of(d) - 1; i >= 0; i--)
+        if (strcmp(role_of(d, i, room), "master") != 0)
+            end_one(d, i);
+    for (int i = 0; i < count_of(d); i++)
+        end_one(d, i);
+}
+
+static int stop(demo *d) {
+    if (d->dir < 0)
+        return 0;
+    if (read_notes(d))
+        end_servers(d);
+    return remove_all(d);
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+/* A socket that has the port, or -1. */
+static int take_port(int port) {
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static bool is_free(int port) {
+    int fd = take_port(port), above = take_port(port + PORTS);
+    if (fd >= 0)
+        close(fd);
+    if (above >= 0)
+        close(above);
+    return fd >= 0 && above >= 0;
+}
+
+static int choose_ports(demo *d) {
+    int n = 0, from = (int)(((long)getpid() * 37) % (PORTS - NODES_MAX));
+    for (int i = 0; i < PORTS && n < count_of(d); i++) {
+        int port = PORT_FIRST + (from + i) % PORTS;
+        if (is_free(port))
+            d->port[n++] = (uint16_t)port;
+    }
+    return n == count_of(d) ? 0 : fail(STATUS_UNAVAILABLE, "local demo: no free ports");
+}
+
+static void write_config(const demo *d, int i, FILE *f) {
+    (void)fprintf(f,
+                  "bind 127.0.0.1\nport %u\ndir \"%s/%u\"\nlogfile \"%s/%u/log\"\n"
+                  "pidfile \"%s/%u/pid\"\ndaemonize yes\n",
+                  d->port[i], d->path, d->port[i], d->path, d->port[i], d->path, d->port[i]);
+    if (is_sentinel(d, i))
+        (void)fprintf(f,
+                      "sentinel monitor " MASTER " 127.0.0.1 %u 2\n"
+                      "sentinel down-after-milliseconds " MASTER " 2000\n"
+                      "sentinel failover-timeout " MASTER " 10000\n",
+                      d->port[0]);
+    else
+        (void)fprintf(f, "save \"\"\nappendonly no\nrepl-diskless-sync yes\n"
+                         "repl-diskless-sync-delay 0\n");
+    if (!is_sentinel(d, i) && d->kind->replicas && i > 0)
+        (void)fprintf(f, "replicaof 127.0.0.1 %u\n", d->port[0]);
+    if (d->kind->cluster)
+        (void)fprintf(f, "cluster-enabled yes\ncluster-config-file nodes.conf\n"
+                         "cluster-node-timeout 2000\n");
+}
+
+static int configure(const demo *d, int i) {
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof path, "%s/%u", d->path, d->port[i]);
+    if (mkdir(path, S_IRWXU) != 0)
+        return fail(STATUS_UNAVAILABLE, "local demo: %s: %s", path, strerror(errno));
+    (void)snprintf(path, sizeof path, "%s/%u/conf", d->path, d->port[i]);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!f)
+        return fail(STATUS_UNAVAILABLE, "local demo: %s: %s", path, strerror(errno));
+    write_config(d, i, f);
+    bool ok = !ferror(f);
+    return !fclose(f) && ok ? 0 : fail(STATUS_UNAVAILABLE, "local demo: %s: can't write", path);
+}
+
+static void signals_as_ever(posix_spawnattr_t *attr) {
+    sigset_t none, all;
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawnattr_setsigmask(attr, &none);
+    (void)posix_spawnattr_setsigdefault(attr, &all);
+    (void)posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+/* Run a program to its end, unheard. 0, or what a shell would say; -1: errno. */
+static int run(const char *const *argv) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    pid_t pid;
+    int status;
+    if (posix_spawn_file_actions_init(&files) || posix_spawnattr_init(&attr))
+        return -1;
+    signals_as_ever(&attr);
+    for (int fd = 0; fd < 3; fd++)
+        (void)posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+    errno = posix_spawnp(&pid, argv[0], &files, &attr, (char *const *)(uintptr_t)argv, environ);
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&attr);
+    if (errno)
+        return -1;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_SIGNAL;
+}
+
+static int not_run(const char *program, const char *package, int result) {
+    if (result < 0 && errno == ENOENT)
+        return fail(STATUS_UNAVAILABLE,
+                    "local demo: no %s in PATH: install it (Debian: apt install %s)", program,
+                    package);
+    if (result < 0)
+        return fail(STATUS_UNAVAILABLE, "local demo: %s: %s", program, strerror(errno));
+    return fail(STATUS_UNAVAILABLE, "local demo: %s ended with status %d", program, result);
+}
+
+static int launch(const demo *d, int i) {
+    char conf[PATH_SIZE];
+    (void)snprintf(conf, sizeof conf, "%s/%u/conf", d->path, d->port[i]);
+    const char *const argv[] = {"redis-server", conf, is_sentinel(d, i) ? "--sentinel" : NULL,
+                                NULL};
+    int status = configure(d, i);
+    int result = status ? 0 : run(argv);
+    if (result)
+        return not_run("redis-server", "redis-server", result);
+    for (int ms = 0; !status && !answers(d, i); ms += NAP_MS) {
+        if (ms >= READY_MS)
+            return fail(STATUS_UNAVAILABLE,
+                        "local demo: the server of port %u does not answer: see %s/%u/log",
+                        d->port[i], d->path, d->port[i]);
+        (void)poll(NULL, 0, NAP_MS);
+    }
+    return status;
+}
+
+/* ---- until all know each other --------------------------------------------------------------- */
+
+static int64_t number_in(const tl_reply *list, const char *name) {
+    tl_bytes text;
+    int64_t value = -1;
+    for (size_t i = 0; list->type == TL_REPLY_ARRAY && i + 1 < list->count; i += 2)
+        if (tl__reply_text(&list->items[i], &text) && tl__bytes_eq(text, tl__bytes_of(name)) &&
+            tl__reply_text(&list->items[i + 1], &text) && tl__bytes_to_int(text, &value))
+            return value;
+    return -1;
+}
+
+static bool take_known(void *ctx, const tl_reply *reply) {
+    const demo *d = ctx;
+    return number_in(reply, "num-slaves") == d->kind->servers - 1 &&
+           number_in(reply, "num-other-sentinels") == d->kind->sentinels - 1;
+}
+
+static bool take_state(void *ctx, const tl_reply *reply) {
+    static const char ok[] = "cluster_state:ok";
+    tl_bytes text;
+    (void)ctx;
+    return tl__reply_text(reply, &text) && memmem(text.p, text.n, ok, sizeof ok - 1);
+}
+
+static bool is_whole(demo *d, int i) {
+    static const char *const known[] = {"SENTINEL", "MASTER", MASTER, NULL}, *const state[] = {
+                                                                                 "CLUSTER", "INFO",
+                                                                                 NULL};
+    if (is_sentinel(d, i))
+        return ask(d, i, known, take_known, d);
+    return !d->kind->cluster || ask(d, i, state, take_state, NULL);
+}
+
+static int join_cluster(const demo *d) {
+    char at[NODES_MAX][24];
+    const char *argv[NODES_MAX + 8] = {"redis-cli", "--cluster", "create"};
+    int n = 3;
+    for (int i = 0; i < count_of(d); i++) {
+        (void)snprintf(at[i], sizeof at[i], "127.0.0.1:%u", d->port[i]);
+        argv[n++] = at[i];
+    }
+    argv[n++] = "--cluster-replicas";
+    argv[n++] = "1";
+    argv[n] = "--cluster-yes";
+    int result = run(argv);
+    return result ? not_run("redis-cli", "redis-tools", result) : 0;
+}
+
+static int await_whole(demo *d) {
+    int64_t by = moment_ms() + WHOLE_MS;
+    for (int i = 0; i < count_of(d); i++)
+        while (!is_whole(d, i)) {
+            if (moment_ms() >= by)
+                return fail(STATUS_UNAVAILABLE,
+                            "local demo: the servers don't find each other in %d s: see %s/%u/log",
+                            WHOLE_MS / 1000, d->path, d->port[i]);
+            (void)poll(NULL, 0, NAP_MS);
+        }
+    return 0;
+}
+
+/* ---- the commands ---------------------------------------------------------------------------- */
+
+static int refuse_second(const demo *d) {
+    char url[256];
+    show_url(d, url);
+    return fail(STATUS_REFUSED,
+                "local demo: one runs already, of %s, at %s; \"tidelock local demo stop\" ends it",
+                d->kind->name, url);
+}
+
+/* A URL that this build doesn't take is not worth any servers. */
+static int check_kind(const kind *what) {
+    demo d = {.kind = what};
+    char url[256];
+    tl_endpoint e;
+    tl_seeds seeds;
+    tl_error err;
+    for (int i = 0; i < count_of(&d); i++)
+        d.port[i] = (uint16_t)(PORT_FIRST + i);
+    show_url(&d, url);
+    return tl__endpoint_parse_seeds(&e, &seeds, url, &err)
+               ? fail(STATUS_USAGE, "local demo %s: %s", what->name, err.message)
+               : 0;
+}
+
+static int launch_all(demo *d) {
+    int status = write_notes(d) ? 0
+                                : fail(STATUS_UNAVAILABLE, "local demo: %s/" NOTES ": %s", d->path,
+                                       strerror(errno));
+    for (int i = 0; !status && i < count_of(d); i++)
+        status = launch(d, i);
+    if (!status && d->kind->cluster)
+        status = join_cluster(d);
+    if (!status)
+        status = await_whole(d);
+    if (status)
+        end_servers(d); /* their logs stay, for whoever wants to know why */
+    return status;
+}
+
+static int start(demo *d, const kind *what) {
+    char url[256];
+    if (read_notes(d) && is_anybody_there(d))
+        return refuse_second(d);
+    d->kind = what;
+    int status = choose_ports(d);
+    status = status ? status : launch_all(d);
+    if (status)
+        return status;
+    show_url(d, url);
+    say("%s run on this host, for trying out: without a password, and nothing is kept; "
+        "\"tidelock local demo stop\" ends them",
+        what->says);
+    printf("%s\n", url);
+    return fflush(stdout) ? fail(STATUS_INTERNAL, "local: standard output: %s", strerror(errno))
+                          : 0;
+}
+
+static int show(demo *d) {
+    char url[256], room[16];
+    int there = 0;
+    if (d->dir < 0 || !read_notes(d)) {
+        printf("no demo runs\n");
+        return STATUS_NO_DEMO;
+    }
+    show_url(d, url);
+    printf("%s\n", url);
+    for (int i = 0; i < count_of(d); i++) {
+        const char *role = role_of(d, i, room);
+        there += *role != '\0';
+        printf("127.0.0.1:%u  %s\n", d->port[i], *role ? role : "no answer");
+    }
+    return there ? 0 : STATUS_NO_DEMO;
+}
+
+int local_demo(const char *beside, const char *what) {
+    demo d = {.dir = -1};
+    const kind *wanted = kind_named(what);
+    bool shows = strcmp(what, "status") == 0;
+    if (!wanted && !shows && strcmp(what, "stop") != 0)
+        return fail(STATUS_USAGE, "local demo: say sentinel, cluster, quorum, status or stop");
+    int status = wanted ? check_kind(wanted) : 0;
+    if (!status)
+        status = enter(&d, beside, wanted != NULL);
+    if (!status)
+        status = wanted ? start(&d, wanted) : shows ? show(&d) : stop(&d);
+    if (d.dir >= 0)
+        close(d.dir);
+    return status;
+}
