@@ -75,7 +75,7 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
                              .words = TL_LITERAL(busy)});
         return;
     }
-    if (send->count == 0 && is_fresh(d, now)) {
+    if (send->count == 0 && !send->confirm && is_fresh(d, now)) {
         tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
         reached.run = tl__conn_run(conn_of(d));
         advance(d, &reached); /* it has just been heard of: no need to have that confirmed */

@@ -86,7 +86,7 @@ static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono no
 }
 
 static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
-    if (send->count == 0 && tl__conn_lively(k->conn, now)) {
+    if (send->count == 0 && !send->confirm && tl__conn_lively(k->conn, now)) {
         reached(k, task, send, now);
         return;
     }

@@ -62,6 +62,7 @@ tl_event tl__run_answered(tl_client *client, const tl_answer *answer) {
                       .generation = answer->generation,
                       .native = answer->native,
                       .stale = answer->stale,
+                      .unnamed = answer->unnamed,
                       .id = answer->id,
                       .maybe_sent = answer->maybe_sent,
                       .why = answer->why,

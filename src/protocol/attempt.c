@@ -258,7 +258,8 @@ static tl_status answered_by(tl_try *a, const tl_job *job, const tl_event *e, tl
 }
 
 /* Where a server may be a former master that doesn't know it yet, as one that was stopped and goes on answering what
- * lay in its sockets, its word counts only when it is still named afterwards. */
+ * lay in its sockets, its word counts only when it is still named afterwards: of a keep always, of a take if that was
+ * sent longer after the server was named than is promised. */
 static tl_status confirm(tl_try *a, tl_out *out) {
     tl__out_send(out, a->ticket, a->by)->confirm = true;
     a->confirming = true;
@@ -293,8 +294,8 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
     else if (e->ticket == a->ticket && e->kind == TL_FAILED)
         status = failed(a, e, out);
     tl_result *r = &a->result;
-    bool kept = status == TL_END && r->code == TL_OK && a->op == TL_RENEW;
-    if (kept && job->confirms && !a->confirming)
+    bool had = status == TL_END && r->code == TL_OK && a->op != TL_RELEASE;
+    if (had && !a->confirming && (a->op == TL_RENEW ? job->confirms : e->unnamed))
         status = confirm(a, out);
     if (out->sends > 0)
         a->reaches = out->send.count == 0;

@@ -20,7 +20,7 @@ typedef struct tl_try {
     bool timing;  /**< the server's time is being asked for first */
     bool reaches; /**< nothing has been asked but to reach the server */
     bool
-        confirming; /**< KEEP: it was answered, and the server is being confirmed as the one to ask */
+        confirming; /**< it was answered well, and the server is being confirmed as the one to ask */
 } tl_try;
 
 /** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer, and what

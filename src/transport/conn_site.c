@@ -75,6 +75,13 @@ void tl__conn_refuse_foreign(tl_conn *conn) {
 
 /* ---- named ----------------------------------------------------------------------------------- */
 
+/* Whoever asks may have been stopped between reaching the server and sending, or have sent twice since. */
+bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono sent) {
+    const tl_site *site = conn->limits.site;
+    return site && !(tl__site_was_named(site, tl__mono_add_ms(sent, -TL_NAMED_MS)) &&
+                     tl__conn_is_current(conn));
+}
+
 void tl__conn_confirm(tl_conn *conn, tl_slot *slot) {
     tl_slot **end = &conn->confirming;
     while (*end)

@@ -133,7 +133,7 @@ void tl__site_closed(tl_site *site, tl_opened *opened) {
 }
 
 bool tl__site_is_named(tl_site *site, tl_mono since) {
-    bool named = atomic_load(&site->named_ns) >= since.ns;
+    bool named = tl__site_was_named(site, since);
     if (!named)
         tl__site_doubt(site);
     return named;

@@ -82,7 +82,13 @@ static inline bool tl__site_is(const tl_site *site, uint32_t generation) {
     return atomic_load(&site->generation) == generation;
 }
 
-/** Has a question that was asked at `since` or later confirmed it? Else that is wanted. */
+/** Has a question that was asked at `since` or later confirmed it? */
+static inline bool tl__site_was_named(const tl_site *site, tl_mono since) {
+    int64_t ns = atomic_load(&site->named_ns);
+    return ns != 0 && ns >= since.ns;
+}
+
+/** The same; else that is wanted. */
 bool tl__site_is_named(tl_site *site, tl_mono since);
 /** Was it confirmed so lately that a lock may be asked for? Else, and some time before, that is wanted. */
 bool tl__site_is_fresh(tl_site *site, tl_mono now);

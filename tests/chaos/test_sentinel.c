@@ -1,6 +1,7 @@
 /*
  * A master, two replicas and three Sentinels, each with a password of its own kind; and what befalls them.
  */
+#include <poll.h>
 #include <signal.h>
 
 #include "arena.h"
@@ -167,6 +168,57 @@ TEST(the_master_is_found_and_each_is_told_its_own_password) {
     ASSERT_RESULT(tl_lock_extend(lock, 2 * TTL_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_false(key_exists());
+}
+
+/* Commands that the Sentinels have executed, of which a question is two; some are their own. */
+static long long asked(void) {
+    static const char name[] = "total_commands_processed:";
+    long long calls = 0;
+    for (int i = 0; i < SERVERS; i++) {
+        redisReply *r = real_redis_command(sentinel[i], "INFO stats");
+        const char *at = r && r->str ? strstr(r->str, name) : NULL;
+        calls += at ? atoll(at + sizeof name - 1) : 0;
+        freeReplyObject(r);
+    }
+    return calls;
+}
+
+static long long keeps(void) {
+    static const char name[] = "cmdstat_evalsha:calls=";
+    redisReply *r = real_redis_command(server, "INFO commandstats");
+    const char *at = r && r->str ? strstr(r->str, name) : NULL;
+    long long calls = at ? atoll(at + sizeof name - 1) : 0;
+    freeReplyObject(r);
+    return calls;
+}
+
+/* By a majority, however lately the master was named. */
+#define ASSERT_EACH_ASKED(keeps_, before)                                                          \
+    assert_true(asked() - (before) >= 2 * (SERVERS / 2 + 1) * (keeps_))
+
+TEST(each_keep_is_followed_by_a_question) {
+    enum { KEEPS = 10 };
+    tl_client *client = client_by_sentinels();
+    tl_lock *lock = by_hand(client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    long long before = asked();
+    for (int i = 0; i < KEEPS; i++)
+        ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_EACH_ASKED(KEEPS, before);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+TEST(and_so_is_each_round_of_renewals) {
+    enum { TTL_SHORT_MS = 100, FOR_MS = 600 };
+    tl_lock *lock = make_lock_with(client_by_sentinels(), KEY,
+                                   TL_LOCK_OPTIONS(.ttl_ms = TTL_SHORT_MS));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    long long before = asked(), kept = keeps();
+    (void)poll(NULL, 0, FOR_MS);
+    kept = keeps() - kept;
+    assert_true(kept > 4);
+    ASSERT_EACH_ASKED(kept - 1, before); /* of the last the answer may be under way */
+    (void)tl_lock_release(lock, &said);
 }
 
 TEST(a_name_that_no_sentinel_knows) {

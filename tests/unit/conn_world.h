@@ -17,7 +17,7 @@
 
 typedef struct {
     uint16_t ticket;
-    bool ok, maybe_sent, native, stale;
+    bool ok, maybe_sent, native, stale, unnamed;
     uint64_t run;
     tl_err why;
     tl_mono sent, received;
@@ -79,6 +79,7 @@ static inline void world_answer(void *ctx, const tl_answer *a) {
                 .maybe_sent = a->maybe_sent,
                 .native = a->native,
                 .stale = a->stale,
+                .unnamed = a->unnamed,
                 .run = a->run,
                 .why = a->why,
                 .sent = a->sent,

@@ -60,6 +60,7 @@ typedef struct {
     unsigned arms;
     const char *place; /* who replies, or NULL */
     uint64_t run;      /* which server replies; 0: not known */
+    bool unnamed;      /* it wasn't named lately when it was asked */
     tl_reply items[FEED_ITEMS_MAX];
     size_t items_used;
     char words[FEED_TEXT_MAX * 2]; /* text of the present reply */
@@ -284,6 +285,7 @@ static inline const tl_reply *feed_parse(feed *f, const char *text, uint8_t *ret
 
 static inline tl_status feed_reply_to(feed *f, uint16_t ticket, const char *text) {
     tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = f->sent, .run = f->run};
+    e.unnamed = f->unnamed;
     e.reply = feed_parse(f, text, &e.count);
     e.words = f->place ? tl__bytes_of(f->place) : (tl_bytes){0};
     return feed_event(f, e);

@@ -84,6 +84,34 @@ TEST(confirmed_too_late_is_given_back) {
     feed_assert_asked(&f, "drop");
 }
 
+/* The server may have been another's replica by then, and not know it. */
+TEST(what_was_asked_long_after_the_master_was_named_counts_when_it_is_named_anew) {
+    feed f;
+    for (int named = 0; named <= 1; named++) {
+        begin(&f, 5000);
+        f.unnamed = true;
+        feed_at(&f, 3);
+        (void)feed_taken(&f, TTL_MS);
+        assert_int_equal(f.status, TL_GO);
+        assert_int_equal(f.last.count, 0);
+        assert_true(f.last.confirm);
+        feed_at(&f, 5);
+        if (named) {
+            (void)feed_reached(&f);
+            expect(&f, TL_END, TL_OK);
+            assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+        } else {
+            (void)feed_failed(&f, false, TL_EUNAVAILABLE, "m: no majority of the Sentinels");
+            assert_int_equal(f.status, TL_GO); /* it tries again, */
+            feed_at(&f, 5000);
+            (void)feed_timer(&f); /* and gives back what may be its own */
+            expect(&f, TL_DETACH, TL_EUNAVAILABLE);
+            (void)feed_await(&f);
+            feed_assert_asked(&f, "drop");
+        }
+    }
+}
+
 TEST(the_last_moment_of_validity_decides) {
     feed f;
     for (int late = 0; late <= 1; late++) {

@@ -194,6 +194,24 @@ TEST(somebody_is_asked_before_the_name_grows_stale) {
     close_site(&s);
 }
 
+/* Whoever has reached it may have been stopped before he asked. */
+TEST(who_was_asked_long_after_it_was_named_is_told_so) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    for (uint16_t i = 1; i <= 3; i++) {
+        tl_mono now = world_now(&s.w); /* no later than what is sent */
+        tl__site_named(&s.site, tl__mono_add_ms(now, i == 2 ? -TL_NAMED_MS - 1 : 60000));
+        assert_int_equal(ask_for(&s, i, "GET k", 1, false), TL_OK);
+        peer_expect(&s.w.peer, GET_K);
+        peer_send(&s.w.peer, "+OK\r\n");
+        world_await(&s.w, i + 1U);
+        seen_ok(&s.w, i, i, "OK");
+        assert_int_equal(s.w.log[i].unnamed, i == 2);
+    }
+    close_site(&s);
+}
+
 TEST(a_confirmation_is_by_a_question_asked_later) {
     site_world s;
     open_site(&s);
