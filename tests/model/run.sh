@@ -122,6 +122,18 @@ line-no-kill*      |line  |-DZ=1 -DTAKES -DNO_KILL -DONLY=FREE     |fails  |a SE
 line-no-claim*     |line  |-DFAILOVER -DREPLICAS -DNO_CLAIM -DT=2 -DG=1 -DONLY=ONE |fails|a message believed before the replica has the grant
 line-said-in-vain* |line  |-DREPEATS -DSAID_IN_VAIN -DONLY=ONE        |fails  |a grant is published, and taken back as nobody hears it: a replica repeats it to A
 line-any-server*   |line  |-DFAILOVER -DANY_SERVER -DT=2 -DG=1 -DONLY=ONE |fails|the old master's message believed after a join at the new one
+sentinel           |sentinel|                                      |safe   |quiet for T and the window of takes: one holder, however slowly the Sentinels switch and whenever the former master wakes
+sentinel-keeps     |sentinel|-DNO_TAKES -DQ=T                      |safe   |who only keeps a lock: quiet for T
+sentinel-before    |sentinel|-DASKED_BEFORE                        |safe   |keeps confirmed by a question of the window before their answer: still one holder, at T and the window
+sentinel-woken     |sentinel|-DONLY=NONE -DSEE=WOKEN               |happens|the former master answers when all name the other
+sentinel-refused   |sentinel|-DONLY=NONE -DSEE=REFUSED             |happens|a keep that was answered isn't confirmed
+sentinel-succeeded |sentinel|-DONLY=NONE -DSEE=SUCCEEDED           |happens|another has the lock
+sentinel-no-confirm*|sentinel|-DNO_CONFIRM                         |fails  |a keep counts as soon as it is answered
+sentinel-late-take*|sentinel|-DLATE_TAKE                           |fails  |a take is sent long after the master was named
+sentinel-short*    |sentinel|-DQ=T                                 |fails  |quiet for T alone, and a take of the window
+sentinel-before-short*|sentinel|-DASKED_BEFORE -DNO_TAKES -DQ=T    |fails  |quiet for T alone, and keeps confirmed by a question from before
+sentinel-any-one*  |sentinel|-DANY_ONE                             |fails  |one Sentinel's word will do
+sentinel-goes-back*|sentinel|-DGOES_BACK                           |fails  |a Sentinel names the former master again
 java-two           |java  |                                            |safe   |jobs over 2M + L before their stamp: one holder
 java-three         |java  |-DNJ=3                                      |safe   |three clients
 java-no-lag        |java  |-DM=2 -DL=0 -DT=8                           |safe   |M = 2, no lag: slack 2M
