@@ -95,6 +95,20 @@ static void check_idle(sim_world *w, const sim_actor *a, const sim_token *b, int
                  (long long)(idle / SIM_MS), a->name);
 }
 
+/* It goes out, and comes back: those of one process in any order. */
+static void go_out(sim_token *t) {
+    t->waits = false;
+    t->stood = 0;
+}
+
+void sim_line_lapsed(sim_world *w, uint64_t claim, int key) {
+    for (int i = 0; i < w->cfg.actors && is_promised(w); i++) {
+        sim_token *t = standing(w, &w->actor[i], key);
+        if (t && t->inbox == claim)
+            go_out(t);
+    }
+}
+
 void sim_line_given(sim_world *w, uint32_t number, uint64_t claim, int key) {
     sim_token *t = &w->token[number];
     t->passes = 0;
@@ -103,10 +117,8 @@ void sim_line_given(sim_world *w, uint32_t number, uint64_t claim, int key) {
         sim_token *b = standing(w, &w->actor[i], key);
         if (!b)
             continue;
-        if (claim &&
-            b->inbox == claim) { /* it has let the lock lapse: it goes out, and comes back */
-            b->waits = false;
-            b->stood = 0;
+        if (claim && b->inbox == claim) {
+            go_out(b);
             continue;
         }
         check_idle(w, &w->actor[i], b, key);

@@ -465,6 +465,10 @@ static void granted(sim_world *w, const sim_request *m, int key) {
     int64_t last = 0;
     if (m->claim) /* those that it sends out of the line are told to look */
         w->key[key].called = w->now;
+    (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("claim"), &text);
+    if (m->claim && hash_of(text) != m->claim)
+        sim_line_lapsed(w, m->claim, key);
+    text = (tl_bytes){0};
     (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("token"), &named);
     if (value.n == 0)
         called(w, sim_token_number(w, named), key);

@@ -691,6 +691,8 @@ void sim_line_comes(sim_world *w, const sim_request *m, uint32_t number, int key
 void sim_line_stands(sim_world *w, const sim_request *m, uint32_t number, int key);
 /** it has looked, and was answered; */
 void sim_line_looked(sim_world *w, const tl_reply *reply, uint32_t number, int key);
+/** an inbox has let the lock lapse, and all that stand there go out, whoever is given it; */
+void sim_line_lapsed(sim_world *w, uint64_t claim, int key);
 /** a token is given the lock, and told how many stand in line; */
 void sim_line_given(sim_world *w, uint32_t number, uint64_t claim, int key);
 void sim_line_told(sim_world *w, uint32_t number, int64_t others);
