@@ -96,6 +96,8 @@ static tl_err check_choices(const tl_legacy *client, tl_error *err) {
                         "strict: the server isn't asked for its time, so no clock can be guarded");
     if (o->strict && client->wait_replicas > 0)
         return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for replicas");
+    if (o->strict && client->wait_fsync)
+        return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for a disk");
     return TL_OK;
 }
 

@@ -25,7 +25,7 @@
  * lock is held. It rests on these assumptions:
  *
  *   - The server keeps its data: it isn't restarted without them, and no replica without the last
- *     writes takes over; or quiet_ms or wait_replicas make up for that: see below.
+ *     writes takes over; or quiet_ms, wait_replicas or wait_fsync make up for that: see below.
  *   - The server's clock isn't set forward. It may be slewed.
  *   - Both clocks, the server's and this host's, run at the rate of true time to within drift_ppm.
  *     The default is all that Linux lets a clock be slewed by, a tenth: a lifetime counts for 0.82
@@ -45,9 +45,11 @@
  *     paused machine) and wakes answers first what it was sent meanwhile. Else it isn't bounded.
  *   - wait_replicas is the number of all replicas that may take over: nothing is forgotten, also with quiet_ms 0. But a
  *     lock ends by the clock of the new master, earlier by as much as that is ahead.
+ *   - wait_fsync, and nobody takes over: a restart forgets nothing, nor does a loss of power, as far as the disk keeps
+ *     what it says that it has written. With wait_replicas of all that may take over both are true.
  *   - Otherwise two can hold a lock at once for one lifetime, and nothing but the fencing number protects what they write.
  *
- * `tidelock doctor --ttl D --quiet D --wait-replicas N` says which of these it is for a server and such clients.
+ * `tidelock doctor --ttl D --quiet D --wait-replicas N --wait-fsync` says which of these it is for a server and such clients.
  *
  * quiet_ms is minded by the server itself, by its own clock, which must not be set forward meanwhile: the script that
  * acquires compares run_id and master_replid of INFO with those in the key tidelock:reign, in a cluster one for each
@@ -178,7 +180,7 @@ typedef struct {
     const char *password;    /**< instead of one in the URL [none] */
     const char *service;     /**< the name that others see as this holder's [the program's name] */
     tl_protocol_id protocol; /**< [TL_TOKEN] */
-    int64_t attempt_ms;      /**< limit of one request and its reply [2000] */
+    int64_t attempt_ms;      /**< limit of one request and its reply [2000; wait_fsync: 5000] */
     int64_t connect_ms;      /**< limit of resolving, connecting and logging in [5000] */
     int64_t quiet_ms;      /**< give nothing before the server is known to have been the same for so
                                    long: neither restarted, nor a replica that took over. At most an
@@ -220,9 +222,17 @@ typedef struct {
      *  master with [none] */
     const char *sentinel_user;
     const char *sentinel_password;
+    bool wait_fsync; /**< a take or a renewal counts only when it is in the append-only file on the
+                          disk of the server, and of wait_replicas replicas, within
+                          wait_replicas_ms; else the lock is given back: TL_EUNAVAILABLE. Then
+                          attempt_ms is 5000 unless told otherwise, since with appendfsync everysec
+                          it takes up to two seconds: a ttl_ms of 15 s at least, or appendfsync
+                          always. Needs Redis 7.2 (WAITAOF) with appendonly yes, else
+                          TL_EUNSUPPORTED; appendfsync no never confirms [false] */
 } tl_client_options;
 
-#define TL_HAS_SENTINEL 1 /**< tl_client_options has sentinel_user and sentinel_password */
+#define TL_HAS_WAIT_FSYNC 1 /**< tl_client_options has wait_fsync */
+#define TL_HAS_SENTINEL 1   /**< tl_client_options has sentinel_user and sentinel_password */
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
  * whose members are then set. TL_LOCK_OPTIONS, below, is the same. */

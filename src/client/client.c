@@ -18,6 +18,8 @@
 #include "wire/keys.h"
 
 #define ATTEMPT_MS 2000
+#define ATTEMPT_FSYNC_MS                                                                           \
+    5000 /* a file that is synced each second takes up to two, and half of it is theirs */
 #define CONNECT_MS 5000
 /* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and
  * by adjtime(); what is left is for the crystal. */
@@ -38,7 +40,8 @@ static tl_err check_limit(const char *name, int64_t *v, int64_t otherwise, tl_er
 
 static tl_err check_options(tl_client_options *o, tl_error *err) {
     int64_t replicas_ms = o->wait_replicas_ms;
-    if (check_limit("attempt_ms", &o->attempt_ms, ATTEMPT_MS, err) ||
+    if (check_limit("attempt_ms", &o->attempt_ms, o->wait_fsync ? ATTEMPT_FSYNC_MS : ATTEMPT_MS,
+                    err) ||
         check_limit("connect_ms", &o->connect_ms, CONNECT_MS, err) ||
         check_limit("wait_replicas_ms", &replicas_ms, (o->attempt_ms + 1) / 2, err) ||
         check_limit("quiet_ms", &o->quiet_ms, 0, err))
@@ -91,6 +94,7 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->node.server.drift_ppm = o->drift_ppm;
     client->wait_replicas = o->wait_replicas;
     client->wait_replicas_ms = o->wait_replicas_ms;
+    client->wait_fsync = o->wait_fsync;
     client->crowd = TL_CROWD;
     client->log = o->log;
     client->trace = o->trace && o->log;
@@ -114,6 +118,7 @@ static tl_err read_legacy(tl_client *client, const tl_client_options *o, tl_erro
     tl_legacy_options *ret = &client->legacy.options;
     client->legacy.protocol = o->protocol;
     client->legacy.wait_replicas = o->wait_replicas;
+    client->legacy.wait_fsync = o->wait_fsync;
     *ret = (tl_legacy_options){.size = sizeof *ret};
     if (!o->legacy)
         return TL_OK;

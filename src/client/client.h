@@ -35,6 +35,7 @@ struct tl_client {
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;
+    bool wait_fsync;
     tl_legacy legacy; /**< its dialect is our own copy, its namespaces NULL */
     void *upkeep;     /**< of protocol->upkeep; NULL: none */
     void (*log)(tl_log_level level, const char *line, void *ctx);

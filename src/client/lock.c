@@ -194,11 +194,12 @@ void tl_lock_cancel(tl_lock *lock) {
     tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
 }
 
-/* A strategy of the caller's own is asked on his own thread; for WAIT and for transactions a connection has to be
+/* A strategy of the caller's own is asked on his own thread; for WAIT, WAITAOF and for transactions a connection has to be
  * one's own. */
 static bool may_share(const tl_lock *lock) {
     bool plain = lock->protocol == &tl__protocol_token || lock->protocol == &tl__protocol_plain;
-    return plain && lock->terms->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0;
+    return plain && lock->terms->retry.kind != TL_RETRY_CUSTOM &&
+           lock->client->wait_replicas == 0 && !lock->client->wait_fsync;
 }
 
 /* What it came to, on the caller's thread. */

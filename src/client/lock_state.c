@@ -118,6 +118,7 @@ tl_job tl__lock_job(const tl_lock *lock) {
                     .quiet_ms = c->quiet_ms,
                     .wait_replicas = c->wait_replicas,
                     .wait_replicas_ms = c->wait_replicas_ms,
+                    .wait_fsync = c->wait_fsync,
                     .rules = lock->terms->rules,
                     .proof = lock->proof,
                     .believed = {atomic_load(&lock->deadline_ns)}};

@@ -45,10 +45,15 @@ tl_command *tl__try_script(tl_send *send, tl_script script) {
 }
 
 void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out) {
-    if (job->wait_replicas == 0)
+    if (!tl__job_waits(job))
         return;
     tl_command *c = tl__try_command(send);
-    tl__try_add(c, TL_LITERAL("WAIT"));
+    if (job->wait_fsync) {
+        tl__try_add(c, TL_LITERAL("WAITAOF"));
+        tl__try_add(c, TL_LITERAL("1"));
+    } else {
+        tl__try_add(c, TL_LITERAL("WAIT"));
+    }
     tl__try_add(c, tl__out_int(out, job->wait_replicas));
     tl__try_add(c, tl__out_int(out, job->wait_replicas_ms));
 }
@@ -118,19 +123,51 @@ static tl_mono deadline(const tl_try *a, const tl_job *job, const tl_event *e, i
     return tl__mono_add_ns(a->asked, tl__rate_least_ns(ms * TL_NS_PER_MS, e->server->drift_ppm));
 }
 
-/* Did enough replicas confirm? The last reply tells. */
-static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+/* WAITAOF: how many disks of this server, of one, and how many replicas'. WAIT: how many replicas. */
+static bool is_on_disk(const tl_reply *last, int64_t *ret_replicas) {
+    int64_t here;
+    return last->type == TL_REPLY_ARRAY && last->count == 2 &&
+           tl__reply_int(&last->items[0], &here) && here >= 1 &&
+           tl__reply_int(&last->items[1], ret_replicas);
+}
+
+static bool has_no_file(const tl_reply *last) {
+    return last->type == TL_REPLY_ERROR && tl__bytes_has_word(last->text, "appendonly");
+}
+
+static void say_unconfirmed(tl_try *a, const tl_job *job, const tl_reply *last, tl_out *out) {
     int64_t n;
-    if (job->wait_replicas == 0)
-        return true;
-    const tl_reply *last = &e->reply[e->count - 1];
-    if (e->count > 1 && tl__reply_int(last, &n) && n >= job->wait_replicas)
-        return true;
-    if (e->count > 1 && last->type == TL_REPLY_ERROR && tl__is_unknown_command(last->text))
-        tl__try_refused(a, last->text, true, &(tl_needer){"wait_replicas needs", NULL}, out);
+    if (last->type == TL_REPLY_ERROR && tl__is_unknown_command(last->text))
+        tl__try_refused(
+            a, last->text, true,
+            &(tl_needer){job->wait_fsync ? "wait_fsync needs" : "wait_replicas needs", NULL}, out);
+    else if (job->wait_fsync && has_no_file(last))
+        tl__try_fail(a, TL_EUNSUPPORTED, true,
+                     TL_LITERAL("the server keeps no append-only file, which wait_fsync needs: "
+                                "appendonly yes"),
+                     out);
+    else if (job->wait_fsync && !is_on_disk(last, &n))
+        tl__try_fail(a, TL_EUNAVAILABLE, true,
+                     TL_LITERAL("the server did not have the lock on its disk in time"), out);
     else
         tl__try_fail(a, TL_EUNAVAILABLE, true,
-                     TL_LITERAL("too few replicas confirmed the lock in time"), out);
+                     job->wait_fsync
+                         ? TL_LITERAL("too few replicas had the lock on their disks in time")
+                         : TL_LITERAL("too few replicas confirmed the lock in time"),
+                     out);
+}
+
+/* Did enough replicas confirm, and disks? The last reply tells. */
+static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const tl_reply none = {.type = TL_REPLY_NIL};
+    int64_t n = 0;
+    if (!tl__job_waits(job))
+        return true;
+    const tl_reply *last = e->count > 1 ? &e->reply[e->count - 1] : &none;
+    bool told = job->wait_fsync ? is_on_disk(last, &n) : tl__reply_int(last, &n);
+    if (told && n >= job->wait_replicas)
+        return true;
+    say_unconfirmed(a, job, last, out);
     a->result.harmless = e->now; /* it has taken effect: nothing is still in flight */
     return false;
 }

@@ -49,7 +49,7 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
 
 bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
                       tl_mono *ret_deadline) {
-    if (job->bind || job->wait_replicas > 0 || job->quiet_ms > 0 || run == 0 || grant->run != run ||
+    if (job->bind || tl__job_waits(job) || job->quiet_ms > 0 || run == 0 || grant->run != run ||
         grant->lease_ms > TL_TTL_MAX_MS || !e->server->anchor.known)
         return false;
     int64_t latest = tl__anchor_server_time(&e->server->anchor, e->now, e->server->drift_ppm).hi;

@@ -152,8 +152,9 @@ static tl_bytes unknown_name(tl_bytes error) {
 static const char *since(tl_bytes name) {
     static const struct {
         const char *name, *version;
-    } rows[] = {{"EVAL", "2.6"}, {"PEXPIRE", "2.6"}, {"PSETEX", "2.6"}, {"PTTL", "2.6"},
-                {"SCAN", "2.8"}, {"TIME", "2.6"},    {"WAIT", "3.0"},   {"WATCH", "2.2"}};
+    } rows[] = {{"EVAL", "2.6"}, {"PEXPIRE", "2.6"}, {"PSETEX", "2.6"},
+                {"PTTL", "2.6"}, {"SCAN", "2.8"},    {"TIME", "2.6"},
+                {"WAIT", "3.0"}, {"WAITAOF", "7.2"}, {"WATCH", "2.2"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (tl__bytes_eq(name, tl__bytes_of(rows[i].name)))
             return rows[i].version;

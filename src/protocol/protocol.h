@@ -238,6 +238,7 @@ typedef enum { TL_ACQUIRE, TL_RENEW, TL_RELEASE } tl_op;
 typedef struct {
     tl_protocol_id protocol;
     int32_t wait_replicas;
+    bool wait_fsync;
     tl_legacy_options options; /**< its strings belong to whoever has this */
 } tl_legacy;
 
@@ -277,6 +278,7 @@ typedef struct {
     int64_t attempt_ms;
     int64_t quiet_ms; /**< TAKE: so long after a restart or a failover nothing is given; 0: off */
     int32_t wait_replicas, wait_replicas_ms;
+    bool wait_fsync; /**< it counts once it is on disk, here and at these replicas */
     tl_bytes
         inbox; /**< TAKE: by which it is told when its turn in line has come; n 0: it stands in none */
     int64_t place;  /**< TAKE: in line, as the server told; 0: none */
@@ -294,6 +296,11 @@ typedef struct {
         confirms; /**< KEEP: it counts only when the server is confirmed to be the one to ask, afterwards */
     bool again; /**< TAKE: not the first with this token, so that an earlier one may have worked */
 } tl_job;
+
+/** Is there anything that must confirm a take or a keep, behind it in the same request? */
+static inline bool tl__job_waits(const tl_job *job) {
+    return job->wait_replicas > 0 || job->wait_fsync;
+}
 
 /** What came of it; the first member of every machine and of every attempt. */
 typedef struct {

@@ -62,6 +62,13 @@ def unknown(words):
     names = [b" ".join(words[:n]).upper().decode() for n in (1, 2)]
     return any(n in lacks for n in names)
 
+def known(words):
+    """What is asked of WAITAOF, asked of WAIT, which a server from before it knows as well."""
+    if "WAITAOF" not in like.get("has", []) or b"WAITAOF" not in words[1:]:
+        return words
+    at = words.index(b"WAITAOF")
+    return words[:at] + [b"WAIT"] + words[at + 2:]
+
 def serve(client):
     try:
         with socket.socket(socket.AF_UNIX) as server:
@@ -80,7 +87,8 @@ def serve(client):
                 if unknown(words):
                     client.sendall(b"-ERR unknown command '%s'\r\n" % words[0])
                     continue
-                server.sendall(b"*%d\r\n" % len(words) + b"".join(map(bulk, words)))
+                asked = known(words)
+                server.sendall(b"*%d\r\n" % len(asked) + b"".join(map(bulk, asked)))
                 client.sendall(changed(words, reply(hear), times))
     except (EOFError, OSError, ValueError):
         client.close()

@@ -1,7 +1,8 @@
 """What servers of other versions say of themselves and don't know, as far as the doctor asks: facts of real ones, for doctor_proxy.py.
 
 VERSIONS[version] has: info, lines of INFO that differ (None: there is none); lacks, commands that are unknown; config, settings that
-differ (None: not known); flags, of a user in ACL GETUSER. What isn't named is as in Redis 7.0.
+differ (None: not known); flags, of a user in ACL GETUSER;
+has, commands that came after 7.0. What isn't named is as in Redis 7.0.
 """
 NO_MODE = {"server_mode": None}
 NO_LIMITS = {"maxmemory": None, "maxmemory_policy": None, "maxclients": None}  # until 3.2, maxclients until 6.0
@@ -27,7 +28,7 @@ VERSIONS = {
     "6.0.17": {"info": {}, "lacks": ["ACL DRYRUN"], "config": {}, "flags": FREE},
     "6.2.6": {"info": {}, "lacks": ["ACL DRYRUN"], "config": {}, "flags": FREE + ["allchannels"]},
     "6.2.16": {"info": {}, "lacks": ["ACL DRYRUN"], "config": {}, "flags": FREE + ["allchannels"]},
-    "7.2.6": {"info": {}, "lacks": [], "config": {}},
+    "7.2.6": {"info": {}, "lacks": [], "config": {}, "has": ["WAITAOF"]},
     "valkey-8.0.1": {"info": {"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "8.0.1", "redis_mode": None,
-                              "server_mode": "standalone"}, "lacks": [], "config": {}},
+                              "server_mode": "standalone"}, "lacks": [], "config": {}, "has": ["WAITAOF"]},
 }

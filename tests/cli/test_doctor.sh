@@ -211,6 +211,31 @@ promises() {
     found failover note 'no two .* quiet_ms is 42.0 s, and a former master counts for 12.0 s'
     examine 1 "$through" --quiet 42s --ttl 35s
     found failover warning 'if the former master is dead'
+    # What is to be on the disk.
+    examine 2 '' --wait-fsync
+    found fsync danger 'needs WAITAOF, .* 7.2 \| upgrade to 7.2'
+    proxy like:7.2.6
+    examine 0 "$through" --wait-fsync
+    not_found fsync danger
+    set_to appendfsync everysec
+    examine 0 "$through"
+    found persistence note 'appendfsync is everysec'
+    examine 0 "$through" --wait-fsync
+    not_found persistence note
+    found fsync note 'everysec, and clients wait for the disk \| CONFIG SET appendfsync always$'
+    examine 1 "$through" --wait-fsync --ttl 14s
+    found fsync warning 'everysec.* \| .*, or a ttl of 15 s'
+    set_to appendfsync no
+    examine 2 "$through" --wait-fsync
+    found fsync danger 'never says what is on its disk'
+    set_to appendfsync always
+    proxy like:7.2.6 info:aof_enabled=0
+    examine 2 "$through" --wait-fsync
+    found fsync danger 'needs an append-only file, .* \| CONFIG SET appendonly yes'
+    proxy like:7.2.6 "${replicas[@]}" config:min-replicas-to-write=1 config:min-replicas-max-lag=10 info:min_slaves_good_slaves=2
+    examine 1 "$through" --wait-replicas 2
+    found failover note 'forgets nothing: .* \| .*with wait_fsync'
+
     proxy info:redis_version=5.0.14 "${replicas[@]}" config:min-replicas-to-write=2 config:min-replicas-max-lag=10
     examine 1 "$through" --quiet 42s
     found failover warning 'if the former master is dead' # it doesn't stop scripts

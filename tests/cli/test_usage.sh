@@ -60,6 +60,10 @@ for c in 'run k -- true' 'lock k'; do
     # shellcheck disable=SC2086
     expect_line 69 'too few replicas confirmed|no reply in' "$tidelock" ${c%% *} --wait-replicas 1 -w 2s ${c#* }
 done
+if ! redis WAITAOF 0 0 1 >/dev/null 2>&1 || redis WAITAOF 0 0 1 | grep -q unknown; then # before 7.2
+    expect_line 77 'no WAITAOF, which wait_fsync needs: Redis 7.2 or newer' "$tidelock" lock --wait-fsync k
+    expect_line 77 'no WAITAOF, which wait_fsync needs: Redis 7.2 or newer' "$tidelock" run --wait-fsync k -- true
+fi
 expect_line 69 'no lock is granted before quiet_ms have passed' "$tidelock" lock --quiet 30s k
 expect_line 64 'wait-replicas: a number from 0 to 1000' "$tidelock" extend k t --ttl 5s --wait-replicas 1001
 expect_line 64 'name: it is empty' "$tidelock" run --name= k -- true

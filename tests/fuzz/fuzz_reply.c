@@ -287,6 +287,7 @@ static void make_job(fuzz_world *w) {
     if (how & 0x10) {
         w->job.wait_replicas = (int32_t)in_range(&w->in, 1, 1000);
         w->job.wait_replicas_ms = (int32_t)in_range(&w->in, 1, 86400000);
+        w->job.wait_fsync = w->job.wait_replicas_ms & 1;
     }
     if (how & 0x20)
         w->job.quiet_ms = in_range(&w->in, 0, 86400000);

@@ -161,12 +161,21 @@ static inline tl_mono latest(const fuzz_world *w, const tl_event *e) {
     return tl__mono_add_ms(w->asked_at, left < 0 ? 0 : left);
 }
 
-/* Have as many replicas confirmed as were asked for? */
+/* Have as many replicas confirmed as were asked for, and disks? */
 static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
-    int64_t n;
-    return w->job.wait_replicas == 0 ||
-           (e->count == (e->native ? NATIVE_EXEC + 2 : 2) &&
-            tl__reply_int(&e->reply[e->count - 1], &n) && n >= w->job.wait_replicas);
+    int64_t n, here;
+    if (!tl__job_waits(&w->job))
+        return true;
+    if (e->count != (e->native ? NATIVE_EXEC + 2 : 2))
+        return false;
+    const tl_reply *last = &e->reply[e->count - 1];
+    if (w->job.wait_fsync) {
+        if (last->type != TL_REPLY_ARRAY || last->count != 2 ||
+            !tl__reply_int(&last->items[0], &here) || here < 1)
+            return false;
+        last = &last->items[1];
+    }
+    return tl__reply_int(last, &n) && n >= w->job.wait_replicas;
 }
 
 /* With quiet_ms a take by script alone is believed. */

@@ -124,6 +124,13 @@ static inline tl_reply exec_reply(fuzz_world *w) {
     return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = 3};
 }
 
+static inline tl_reply waitaof_reply(fuzz_world *w) {
+    static tl_reply items[2];
+    items[0] = number(in_byte(&w->in) & 1);
+    items[1] = number(in_int(&w->in));
+    return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = 2};
+}
+
 static inline tl_reply native_reply(fuzz_world *w, const tl_command *c) {
     if (in_byte(&w->in) % 8 == 7)
         return any_reply(w, 0);
@@ -131,6 +138,8 @@ static inline tl_reply native_reply(fuzz_world *w, const tl_command *c) {
         return exec_reply(w);
     if (tl__bytes_eq(c->argv[0], TL_LITERAL("WAIT")))
         return number(in_int(&w->in));
+    if (tl__bytes_eq(c->argv[0], TL_LITERAL("WAITAOF")))
+        return waitaof_reply(w);
     return status_reply(tl__bytes_eq(c->argv[0], TL_LITERAL("MULTI")) ? "OK" : "QUEUED");
 }
 
@@ -155,6 +164,8 @@ static inline tl_reply reply_to(fuzz_world *w, const tl_command *c) {
         return digits(w, tl__add_sat(w->offset_us, w->now.ns / 1000));
     if (c->form == TL_SCRIPT)
         return shaped(w, shapes[c->script]);
+    if (tl__bytes_eq(c->argv[0], TL_LITERAL("WAITAOF")))
+        return waitaof_reply(w);
     return c->argc == 1 ? shaped(w, "t") : number(in_int(&w->in));
 }
 

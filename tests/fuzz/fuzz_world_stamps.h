@@ -34,6 +34,7 @@ static inline void make_stamps(fuzz_world *w, unsigned which) {
                               .strict = which == 3};
     if (w->job.rules.strict) { /* these options go together only so, see stamp_rules.c */
         w->job.wait_replicas = 0;
+        w->job.wait_fsync = false;
     }
     w->job.ttl_ms = in_range(&w->in, 2 * (m[0] + m[1]) + 1,
                              2 * w->job.rules.legacy_ttl_min_ms - 3 * m[0] - 2 * m[1]);
@@ -153,7 +154,8 @@ static inline void check_scripts(const fuzz_world *w, const tl_send *send) {
     MUST(c->script != TL_SCRIPT_TAKE || w->kind != DROP);
     if (send->count == 2)
         MUST(send->command[1].form == TL_ARGV &&
-             tl__bytes_eq(send->command[1].argv[0], TL_LITERAL("WAIT")));
+             tl__bytes_eq(send->command[1].argv[0],
+                          w->job.wait_fsync ? TL_LITERAL("WAITAOF") : TL_LITERAL("WAIT")));
 }
 
 /* ---- what is answered -------------------------------------------------------------------------- */

@@ -296,6 +296,31 @@ FAKE_COMMAND(wait) {
     }
 }
 
+FAKE_COMMAND(waitaof) {
+    int64_t here, n, timeout;
+    if (!fake__to_int(argv[1], &here)) {
+        fake__not_an_integer(out);
+    } else if (here < 0 || here > 1) {
+        fake__error(out, "ERR value is out of range, value must between 0 and 1");
+    } else if (!fake__to_int(argv[2], &n) || n < 0) {
+        fake__error(out, "ERR value is out of range, must be positive");
+    } else if (!fake__to_int(argv[3], &timeout)) {
+        fake__error(out, "ERR timeout is not an integer or out of range");
+    } else if (timeout < 0) {
+        fake__error(out, "ERR timeout is negative");
+    } else if (c->r->replica) {
+        fake__error(out, "ERR WAITAOF cannot be used with replica instances. Please also note that "
+                         "writes to replicas are just local and are not propagated.");
+    } else if (here > 0 && !c->r->appends) {
+        fake__error(out, "ERR WAITAOF cannot be used when numlocal is set but appendonly is "
+                         "disabled.");
+    } else {
+        tl_reply *items = fake__array(c, out, 2);
+        fake__int(&items[0], c->r->appends && c->r->synced);
+        fake__int(&items[1], c->r->replicas_synced);
+    }
+}
+
 static void config_get(fake_conn *c, tl_bytes name, tl_reply *out) {
     static const char *const settings[][2] = {
         {"maxmemory", "0"},          {"maxmemory-policy", "noeviction"}, {"appendonly", "no"},

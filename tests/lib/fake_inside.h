@@ -217,6 +217,8 @@ struct fake_redis {
     uint32_t denied_subs;                  /**< by number in fake__subs */
     char *password;
     int replicas;
+    bool appends, synced; /**< there is an append-only file; it is on the disk */
+    int replicas_synced;
     uint8_t index[256]; /**< row + 1, by name */
     uint8_t denied[FAKE_ROWS_MAX];
     uint64_t count[FAKE_ROWS_MAX], total;
@@ -469,6 +471,7 @@ FAKE_COMMAND(type);
 FAKE_COMMAND(unsubscribe);
 FAKE_COMMAND(unwatch_command);
 FAKE_COMMAND(wait);
+FAKE_COMMAND(waitaof);
 FAKE_COMMAND(watch);
 FAKE_COMMAND(zadd);
 FAKE_COMMAND(zcard);

@@ -18,6 +18,7 @@ static void set_defaults(fake_redis *r) {
     free(r->password);
     r->password = NULL;
     r->replicas = 0;
+    fake_redis_set_disks(r, false, false, 0);
     r->events = r->events_set = 0;
     r->cluster = false;
     r->slots = FAKE_SLOTS_HERE;
@@ -64,6 +65,7 @@ fake_redis *fake_redis_clone(const fake_redis *from) {
     r->oom = from->oom;
     r->loading = from->loading;
     r->replicas = from->replicas;
+    fake_redis_set_disks(r, from->appends, from->synced, from->replicas_synced);
     r->random = from->random;
     r->events = from->events;
     r->events_set = from->events_set;
@@ -211,6 +213,12 @@ void fake_redis_set_password(fake_redis *r, const char *password) {
 
 void fake_redis_set_replicas(fake_redis *r, int replicas) {
     r->replicas = replicas;
+}
+
+void fake_redis_set_disks(fake_redis *r, bool appends, bool synced, int replicas) {
+    r->appends = appends;
+    r->synced = synced;
+    r->replicas_synced = replicas;
 }
 
 void fake_redis_set_started(fake_redis *r, int64_t us) {

@@ -148,6 +148,9 @@ void fake_redis_set_loading(fake_redis *r, bool loading);
 void fake_redis_set_password(fake_redis *r, const char *password);
 /** What WAIT answers. */
 void fake_redis_set_replicas(fake_redis *r, int replicas);
+/** What WAITAOF answers: an error without an append-only file, which is the default; or whether it is on the disk
+ *  here, and on how many replicas'. */
+void fake_redis_set_disks(fake_redis *r, bool appends, bool synced, int replicas);
 /** When the server started, on its own clock: uptime is the time less this. Default 0. */
 void fake_redis_set_started(fake_redis *r, int64_t us);
 /** What INFO says of which process it is. Default 0. */

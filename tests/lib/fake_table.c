@@ -90,6 +90,7 @@ const fake_row fake__rows[] = {
     {"quit", fake__quit, -1, L | S | A | FAKE_ENDS_MULTI | FAKE_NO_AUTH | FAKE_PUBSUB, 0},
     {"select", fake__select, 2, L, 0},
     {"wait", fake__wait, 3, S, V(3, 0)},
+    {"waitaof", fake__waitaof, 4, S, V(7, 2)},
     {"info", fake__info, -1, L, 0},
     {"role", fake__role, 1, L | S, FAKE_LEVEL(2, 8, 12)},
     {"flushall", fake__flush, -1, W, 0},

@@ -89,6 +89,8 @@ TEST(strict_is_for_timestamps_without_replicas) {
     ACCEPTS(0, .options.clock_guard = TL_GUARD_OFF);
     REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP,
             .options.strict = true, .wait_replicas = 1);
+    REFUSES(0, "strict: it can't wait for a disk", .protocol = TL_TIMESTAMP, .options.strict = true,
+            .wait_fsync = true);
 }
 
 /* ---- dialects -------------------------------------------------------------------------------- */

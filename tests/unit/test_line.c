@@ -115,7 +115,7 @@ TEST(nor_longer_than_its_length_from_its_arrival) {
 
 TEST(a_grant_is_not_believed_without_each_reason_to) {
     tl_mono until;
-    for (int i = 0; i < 11; i++) {
+    for (int i = 0; i < 12; i++) {
         belief b = good();
         switch (i) {
         case 0: b.job.bind = true; break;
@@ -131,6 +131,7 @@ TEST(a_grant_is_not_believed_without_each_reason_to) {
         case 10: /* by the latest that it may be over there */
             b.server.anchor.offset.hi += (LEASE_MS / 2 + 1) * 1000;
             break;
+        case 11: b.job.wait_fsync = true; break;
         }
         if (believes(&b, &until))
             fail_msg("believed in case %d", i);

@@ -238,6 +238,7 @@ TEST(a_drop_waits_for_no_replica) {
     feed f;
     prepare(&f, TL_RELEASE, 60000);
     m.job.wait_replicas = 2;
+    m.job.wait_fsync = true;
     (void)feed_start(&f);
     assert_int_equal(f.last.count, 1);
 }
@@ -871,6 +872,81 @@ static void replicas(feed *f, tl_op op, const char *second) {
         (void)feed_reply(f, "[1 '" TOKEN "' 30000 '77' %s 1 1] %s", feed_time(f), second);
     else
         (void)feed_reply(f, "[%s [1 '" TOKEN "' 30000]] %s", feed_time(f), second);
+}
+
+TEST(waitaof_follows_them_where_it_must_be_on_disk) {
+    const tl_op ops[] = {TL_ACQUIRE, TL_RENEW};
+    for (int i = 0; i < 4; i++) {
+        feed f;
+        prepare(&f, ops[i & 1], 60000);
+        m.job.wait_fsync = true;
+        m.job.wait_replicas = i < 2 ? 0 : 2;
+        m.job.wait_replicas_ms = 750;
+        (void)feed_start(&f);
+        assert_int_equal(f.last.count, 2);
+        assert_words(&f.last.command[1], i < 2 ? "WAITAOF 1 0 750" : "WAITAOF 1 2 750");
+    }
+}
+
+/* What WAITAOF answers, and what that comes to. */
+static void on_disks(tl_op op, bool native, int32_t wanted, const char *answer, tl_err code,
+                     const char *words) {
+    feed f;
+    prepare(&f, op, 60000);
+    m.job.wait_fsync = true;
+    m.job.wait_replicas = wanted;
+    m.job.wait_replicas_ms = 750;
+    (void)feed_start(&f);
+    feed_at(&f, 50);
+    char text[512];
+    (void)snprintf(text, sizeof text, "+OK +QUEUED +QUEUED +QUEUED [+OK %lld [nil nil nil nil]] %s",
+                   (long long)clock_us(&f), answer);
+    if (native)
+        (void)feed_native_reply(&f, text);
+    else if (op == TL_ACQUIRE)
+        (void)feed_reply(&f, "[1 '" TOKEN "' 30000 '77' %s 1 1] %s", feed_time(&f), answer);
+    else
+        (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] %s", feed_time(&f), answer);
+    expect(&f, code, code != TL_OK);
+    if (words) {
+        assert_string_equal(f.out.words, words);
+        assert_int_equal(result()->harmless.ns, feed_ms(50).ns); /* it may be dropped at once */
+    }
+}
+
+TEST(a_take_or_a_keep_counts_only_when_the_disks_have_it) {
+    static const char here[] = "the server did not have the lock on its disk in time";
+    static const char there[] = "too few replicas had the lock on their disks in time";
+    for (int i = 0; i < 3; i++) {
+        tl_op op = i < 2 ? TL_ACQUIRE : TL_RENEW;
+        on_disks(op, i == 1, 0, "[1 0]", TL_OK, NULL);
+        on_disks(op, i == 1, 2, "[1 2]", TL_OK, NULL);
+        on_disks(op, i == 1, 2, "[1 3]", TL_OK, NULL);
+        on_disks(op, i == 1, 0, "[0 0]", TL_EUNAVAILABLE, here);
+        on_disks(op, i == 1, 0, "[0 5]", TL_EUNAVAILABLE, here);
+        on_disks(op, i == 1, 2, "[1 1]", TL_EUNAVAILABLE, there);
+        on_disks(op, i == 1, 2, "[0 2]", TL_EUNAVAILABLE, here);
+        /* What WAIT would answer, or nobody, says nothing of disks. */
+        on_disks(op, i == 1, 0, "1", TL_EUNAVAILABLE, here);
+        on_disks(op, i == 1, 0, "[1]", TL_EUNAVAILABLE, here);
+        on_disks(op, i == 1, 0, "[1 0 0]", TL_EUNAVAILABLE, here);
+        on_disks(op, i == 1, 0, "nil", TL_EUNAVAILABLE, here);
+        on_disks(op, i == 1, 0, "-UNBLOCKED instance state changed", TL_EUNAVAILABLE, here);
+    }
+}
+
+TEST(a_server_that_can_not_say_what_is_on_its_disk_is_named) {
+    for (int i = 0; i < 3; i++) {
+        tl_op op = i < 2 ? TL_ACQUIRE : TL_RENEW;
+        on_disks(op, i == 1, 1,
+                 "-ERR unknown command 'WAITAOF', with args beginning with: ", TL_EUNSUPPORTED,
+                 "the server has no WAITAOF, which wait_fsync needs: Redis 7.2 or newer, not "
+                 "renamed");
+        on_disks(op, i == 1, 1,
+                 "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+                 TL_EUNSUPPORTED,
+                 "the server keeps no append-only file, which wait_fsync needs: appendonly yes");
+    }
 }
 
 TEST(enough_replicas_are_enough) {

@@ -360,6 +360,11 @@ static void do_replicas(wire *w, const char *text) {
     w->job.wait_replicas_ms = second ? (int32_t)number(w, second + 1) : 0;
 }
 
+static void do_fsync(wire *w, const char *text) {
+    (void)text;
+    w->job.wait_fsync = true;
+}
+
 /* The server's clock at TIME 0, known exactly; or "unknown". */
 static void do_clock(wire *w, const char *text) {
     w->server.anchor.known = strcmp(text, "unknown") != 0;
@@ -581,28 +586,21 @@ static const struct {
     void (*run)(wire *w, const char *text);
 } lines[] = {
 #ifdef TL_COMPAT
-    {"DIALECT", do_dialect},   {"WALL", do_wall},
-    {"PHASE", do_phase},
+    {"DIALECT", do_dialect},   {"WALL", do_wall},       {"PHASE", do_phase},
 #endif
-    {"KEY", do_key},           {"TOKEN", do_token},
-    {"OWNER", do_owner},       {"PROTOCOL", do_protocol},
-    {"TTL", do_ttl},           {"ATTEMPT", do_attempt},
-    {"REPLICAS", do_replicas}, {"CLOCK", do_clock},
-    {"DRIFT", do_drift},       {"TIME", do_time},
-    {"ACQUIRE", do_acquire},   {"EXTEND", do_extend},
-    {"RELEASE", do_release},   {"RENEW", do_renew},
-    {"LOOK", do_look},         {"PING", do_ping},
-    {"REACH", do_reach},       {"EXPECT", do_expect},
-    {"SEND", do_send},         {"NOSCRIPT", do_noscript},
-    {"LOST", do_lost},         {"REFUSED", do_refused},
-    {"ARM", do_arm},           {"ARMED", do_armed},
-    {"WOKEN", do_woken},       {"TIMER", do_timer},
-    {"CANCEL", do_cancel},     {"END", do_end},
-    {"DETACH", do_detach},     {"DEADLINE", do_deadline},
-    {"FENCE", do_fence},       {"BY", do_by},
-    {"BIND", do_bind},         {"FENCES", do_fences},
-    {"NATIVE", do_native},     {"SCRIPT", do_script},
-    {"INBOX", do_inbox},
+    {"KEY", do_key},           {"TOKEN", do_token},     {"OWNER", do_owner},
+    {"PROTOCOL", do_protocol}, {"TTL", do_ttl},         {"ATTEMPT", do_attempt},
+    {"REPLICAS", do_replicas}, {"FSYNC", do_fsync},     {"CLOCK", do_clock},
+    {"DRIFT", do_drift},       {"TIME", do_time},       {"ACQUIRE", do_acquire},
+    {"EXTEND", do_extend},     {"RELEASE", do_release}, {"RENEW", do_renew},
+    {"LOOK", do_look},         {"PING", do_ping},       {"REACH", do_reach},
+    {"EXPECT", do_expect},     {"SEND", do_send},       {"NOSCRIPT", do_noscript},
+    {"LOST", do_lost},         {"REFUSED", do_refused}, {"ARM", do_arm},
+    {"ARMED", do_armed},       {"WOKEN", do_woken},     {"TIMER", do_timer},
+    {"CANCEL", do_cancel},     {"END", do_end},         {"DETACH", do_detach},
+    {"DEADLINE", do_deadline}, {"FENCE", do_fence},     {"BY", do_by},
+    {"BIND", do_bind},         {"FENCES", do_fences},   {"NATIVE", do_native},
+    {"SCRIPT", do_script},     {"INBOX", do_inbox},
 };
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -329,6 +329,7 @@ static void take_care(const server_care *care, tl_client_options *options) {
         return;
     options->quiet_ms = care->quiet_ms;
     options->wait_replicas = care->wait_replicas;
+    options->wait_fsync = care->wait_fsync;
 }
 
 int server_protocol(const server *s) {

@@ -95,6 +95,7 @@ extern const opt global_options[];
 typedef struct {
     int64_t quiet_ms;  /**< 0: off */
     int wait_replicas; /**< 0: none */
+    bool wait_fsync;
 } server_care;
 
 /** The rows of a command's table for the member `at` of its struct. */
@@ -110,9 +111,13 @@ typedef struct {
      0},                                                                                           \
         SERVER_CONFIRMED(at)
 #define SERVER_CONFIRMED(at)                                                                       \
+    {0,          "wait-replicas",                                                                  \
+     OPT_NUMBER, (at) + offsetof(server_care, wait_replicas),                                      \
+     "N",        "N replicas must confirm what is acquired or renewed (0)",                        \
+     0,          1000},                                                                            \
     {                                                                                              \
-        0, "wait-replicas", OPT_NUMBER, (at) + offsetof(server_care, wait_replicas), "N",          \
-            "N replicas must confirm what is acquired or renewed (0)", 0, 1000                     \
+        0, "wait-fsync", OPT_FLAG, (at) + offsetof(server_care, wait_fsync), NULL,                 \
+            "it counts only once it is on the disks of the server and of these replicas", 0, 0     \
     }
 
 /** Everything that is needed to open a client. */

@@ -8,11 +8,11 @@ _tidelock_options() { # command
     case $1 in
     '') echo "$all --version" ;;
     run)
-        echo "$all --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --json --quiet --wait-replicas" \
+        echo "$all --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --json --quiet --wait-replicas --wait-fsync" \
             "--format --name --verbose $legacy"
         ;;
-    lock) echo "$all --ttl --wait --no-wait --fair --quiet --wait-replicas --json --format $legacy" ;;
-    extend) echo "$all --ttl --wait-replicas $legacy" ;;
+    lock) echo "$all --ttl --wait --no-wait --fair --quiet --wait-replicas --wait-fsync --json --format $legacy" ;;
+    extend) echo "$all --ttl --wait-replicas --wait-fsync $legacy" ;;
     check) echo "$all --json --format $legacy" ;;
     unlock) echo "$all $legacy" ;;
     break) echo "$all --yes --force $legacy" ;;
@@ -22,7 +22,7 @@ _tidelock_options() { # command
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
             "--format --json --output --stale-after --watch --log $legacy"
         ;;
-    doctor) echo "$all --json --format --acl --ttl --quiet --wait-replicas $legacy" ;;
+    doctor) echo "$all --json --format --acl --ttl --quiet --wait-replicas --wait-fsync $legacy" ;;
     agent) echo "$all --name --every --once --forget --verbose" ;;
     migrate) echo "$all $legacy" ;;
     esac

@@ -98,7 +98,7 @@ int doctor_acl(const doctor_facts *f, const char *user, const char *pattern) {
     printf("# What %s needs to lock keys like %s by protocol %s, on %s. Give it to redis-cli:\n",
            user, pattern, protocol_name(f->protocol), f->product[0] ? f->product : "this server");
     put_rule(f, user, pattern);
-    printf("# With options of the library (quiet_ms, wait_replicas): ~tidelock:reign*");
+    printf("# With options of the library (quiet_ms, wait_replicas, wait_fsync): ~tidelock:reign*");
     put_commands(f, DOCTOR_OPTION, DOCTOR_OPTION);
     printf("\n# To keep it over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
            "# Whether anything is lacking still: ACL LOG\n");

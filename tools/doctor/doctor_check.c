@@ -113,6 +113,8 @@ static bool is_older_than(const doctor_facts *f, const doctor_command *c) {
     return doctor_before(f, c->since / 100, c->since % 100, 0);
 }
 
+#define ENOUGH 600 /* what came later is an option's, and said of those who want it */
+
 /* What is missing by the server's age, in one finding; what must be there, check_version says. */
 static void check_age(const doctor_facts *f, doctor_report *r) {
     char list[200] = "", name[DOCTOR_COMMAND_SIZE];
@@ -120,7 +122,8 @@ static void check_age(const doctor_facts *f, doctor_report *r) {
 
     const doctor_command *c;
     for (int i = 0; (c = doctor_command_at(i)); i++) {
-        if (!(c->who & doctor_users(f)) || c->use == DOCTOR_NEEDED || !is_older_than(f, c))
+        if (!(c->who & doctor_users(f)) || c->use == DOCTOR_NEEDED || !is_older_than(f, c) ||
+            c->since > ENOUGH)
             continue;
         int n = snprintf(list + used, sizeof list - used, "%s%s (%d.%d)", used ? ", " : "",
                          doctor_command_name(c, name), c->since / 100, c->since % 100);

@@ -70,6 +70,7 @@ static const doctor_command commands[] = {
     {"CLIENT", "KILL", 500, LINE, DOCTOR_BETTER, LATE, AS("id", "1")},
     {"INFO", NULL, 0, ALL & ~LINE, DOCTOR_OPTION, "quiet_ms can't be had", NULL},
     {"WAIT", NULL, 300, SCRIPTS, DOCTOR_OPTION, "wait_replicas can't be had", AS("0", "0")},
+    {"WAITAOF", NULL, 702, SCRIPTS, DOCTOR_OPTION, "wait_fsync can't be had", AS("1", "0", "0")},
 };
 
 #define COMMANDS ((int)(sizeof commands / sizeof commands[0]))

@@ -76,7 +76,10 @@ static void found_always(const doctor_facts *f, doctor_report *r) {
         (long long)replicas_of(f));
     doctor_why(r, "whoever takes over has it; but a lock then ends by that server's clock, earlier "
                   "by as much as it is ahead");
-    doctor_fix(r, "keep wait_replicas at the number of all that may take over");
+    doctor_fix(r, f->care.wait_fsync
+                      ? "keep wait_replicas at the number of all that may take over"
+                      : "keep wait_replicas at the number of all that may take over; with "
+                        "wait_fsync (7.2) they may lose power, too");
 }
 
 static void found_general(const doctor_facts *f, int64_t late_ms, doctor_report *r) {
@@ -167,12 +170,56 @@ static void check_quiet(const doctor_facts *f, doctor_report *r) {
         show_ms(quiet, f->ttl_ms + (late_ms > 0 && doctor_may_fail_over(f) ? late_ms : 0)));
 }
 
+/* ---- what must be on a disk -------------------------------------------------------------------------------- */
+
+#define EACH_SECOND_TTL_MS                                                                         \
+    15000 /* a third of it, for two renewals of which each may take two seconds */
+
+static void found_no_fsync(doctor_report *r, const char *what, const char *fix) {
+    doctor_found(r, "fsync", DOCTOR_DANGER, "%s", what);
+    doctor_why(r, "with wait_fsync a lock counts once it is in the append-only file on the disk: "
+                  "none can be acquired");
+    doctor_fix(r, "%s", fix);
+}
+
+static void found_each_second(const doctor_facts *f, doctor_report *r) {
+    doctor_found(r, "fsync", f->ttl_ms < EACH_SECOND_TTL_MS ? DOCTOR_WARNING : DOCTOR_NOTE,
+                 "appendfsync is everysec, and clients wait for the disk");
+    doctor_why(r,
+               f->ttl_ms < EACH_SECOND_TTL_MS
+                   ? "each lock and renewal takes up to two seconds, and of a short lifetime too "
+                     "little is left: locks are lost while they are held"
+                   : "each lock and renewal takes up to two seconds");
+    doctor_fix(r, "CONFIG SET appendfsync always%s",
+               f->ttl_ms < EACH_SECOND_TTL_MS ? ", or a ttl of 15 s at least" : "");
+}
+
+static void check_fsync(const doctor_facts *f, doctor_report *r) {
+    const char *fsync = f->config[CONFIG_APPENDFSYNC].text;
+    int64_t aof;
+
+    if (!f->care.wait_fsync)
+        return;
+    if (doctor_before(f, 7, 2, 0))
+        found_no_fsync(r, "wait_fsync needs WAITAOF, which came with Redis 7.2",
+                       "upgrade to 7.2 or newer; or quiet_ms in its place");
+    else if (doctor_info(f, "aof_enabled", &aof) && !aof)
+        found_no_fsync(r, "wait_fsync needs an append-only file, and appendonly is no",
+                       "CONFIG SET appendonly yes, CONFIG REWRITE");
+    else if (strcmp(fsync, "no") == 0)
+        found_no_fsync(r, "appendfsync is no: the server never says what is on its disk",
+                       "CONFIG SET appendfsync always (or everysec)");
+    else if (strcmp(fsync, "everysec") == 0)
+        found_each_second(f, r);
+}
+
 void doctor_check_failover(const doctor_facts *f, doctor_report *r) {
     char role[16] = "";
 
     if (!doctor_info_text(f, "role", role, sizeof role) || strcmp(role, "master") != 0)
         return;
     check_quiet(f, r);
+    check_fsync(f, r);
     if (!doctor_may_fail_over(f))
         return;
     switch (doctor_promised(f)) {

@@ -99,7 +99,7 @@ static void check_aof(const doctor_facts *f, doctor_report *r) {
             "when the machine dies, locks of the last half a minute are forgotten while they are "
             "held");
         doctor_fix(r, "CONFIG SET appendfsync everysec (or always)");
-    } else if (strcmp(fsync, "everysec") == 0) {
+    } else if (strcmp(fsync, "everysec") == 0 && !f->care.wait_fsync) {
         doctor_found(r, "persistence", DOCTOR_NOTE, "appendfsync is everysec");
         doctor_why(r, "when the machine dies, locks of the last second or two may be forgotten");
         doctor_fix(
