@@ -75,7 +75,7 @@ static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char 
         list = requeue(c, list);
     if (c->calls.down && !c->freeing)
         c->calls.down(c->calls.ctx, tl__bytes_of(copy));
-    tl__conn_lose_confirming(c, why, copy);
+    tl__conn_lose_naming(c, why, copy, served && wait);
     while (list) {
         tl_slot *s = list;
         list = s->next;

@@ -45,15 +45,15 @@ struct tl_conn {
     int64_t id;     /* of the present connection, if it was asked for */
     tl_raised raised[TL_RAISED_SETS][TL_RAISED_WAYS]; /* over the present connection */
     tl_slots slots;
-    tl_spot *spot;       /* limits.site: whom it led to last */
-    tl_opened opened;    /* while it is up */
-    tl_slot *confirming; /* requests that wait until the server is named anew */
-    tl_mono now;         /* of the present drive: all limits go by it */
-    tl_mono soonest;     /* no limit of a request passes before */
-    tl_mono heard;       /* when something was read last */
-    tl_mono retry_at;    /* connect not before */
-    tl_backoff backoff;  /* attempts to connect that did not serve */
-    tl_err why;          /* with sys_errno and words: of the last failure */
+    tl_spot *spot;      /* limits.site: whom it led to last */
+    tl_opened opened;   /* while it is up */
+    tl_slot *naming;    /* requests that ask for no more than to wait until it is named */
+    tl_mono now;        /* of the present drive: all limits go by it */
+    tl_mono soonest;    /* no limit of a request passes before */
+    tl_mono heard;      /* when something was read last */
+    tl_mono retry_at;   /* connect not before */
+    tl_backoff backoff; /* attempts to connect that did not serve */
+    tl_err why;         /* with sys_errno and words: of the last failure */
     int sys_errno;
     char words[TL_STREAM_WORDS];
     tl_reply reply[TL_COMMANDS_MAX]; /* of the oldest request */
@@ -101,12 +101,15 @@ static inline bool tl__conn_is_named(const tl_conn *conn, tl_mono now) {
 bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono sent);
 /** Requests that were built for another server are answered so. */
 void tl__conn_refuse_foreign(tl_conn *conn);
-/** Queue one that asks for a confirmation; answer those that have it or can't have it any more; when to look again. */
-void tl__conn_confirm(tl_conn *conn, tl_slot *slot);
-void tl__conn_drive_confirming(tl_conn *conn);
-tl_mono tl__conn_confirming_until(const tl_conn *conn);
-/** All of them fail. */
-void tl__conn_lose_confirming(tl_conn *conn, tl_err why, const char *words);
+/** One waits until the server is named, lately, or with `confirms` by a question asked later than this; answer those
+ *  of which that is so or won't be any more; when to look again. */
+void tl__conn_await_name(tl_conn *conn, tl_slot *slot);
+void tl__conn_drive_naming(tl_conn *conn);
+tl_mono tl__conn_naming_until(const tl_conn *conn);
+/** Nobody wants the answers to those of this cookie. */
+void tl__conn_forget_naming(tl_conn *conn, const void *cookie);
+/** The connection is over: all fail, but with `wait` those without `confirms` wait for the next. */
+void tl__conn_lose_naming(tl_conn *conn, tl_err why, const char *words, bool wait);
 
 /** Fail a request that is in no queue any more, of which nothing was sent. */
 void tl__conn_refuse(tl_conn *conn, tl_slot *slot, tl_err why, const char *words);

@@ -227,15 +227,20 @@ static bool complete(tl_conn *c, tl_mono received) {
 
 /* Is the oldest request one that only wants to know that the server has been reached? */
 static bool has_reached(const tl_conn *c) {
-    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0 &&
-           tl__conn_is_named(c, c->now);
+    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0;
 }
 
+/* Where the server is still to be named they wait beside the queue: what others have asked behind them is sent and
+ * answered meanwhile. */
 static void answer_reached(tl_conn *c) {
     while (has_reached(c)) {
         tl_slot *s = tl__slots_cut(&c->slots, NULL);
-        s->sent = tl__mono_now();
         head_again(c);
+        if (!tl__conn_is_named(c, c->now)) {
+            tl__conn_await_name(c, s);
+            continue;
+        }
+        s->sent = tl__mono_now();
         tl__conn_answer(c, s, success(c, s, s->sent));
     }
 }
@@ -430,7 +435,8 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     s->pin = send->pin;
     s->generation = send->generation;
     if (confirms) {
-        tl__conn_confirm(conn, s);
+        s->confirms = true;
+        tl__conn_await_name(conn, s);
         return TL_OK;
     }
     if (!closes) {
@@ -454,6 +460,7 @@ void tl__conn_forget(tl_conn *conn, const void *cookie) {
         }
         s = next;
     }
+    tl__conn_forget_naming(conn, cookie);
 }
 
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
@@ -556,7 +563,7 @@ void tl__conn_drive(tl_conn *conn, tl_mono now) {
         tl__conn_leave(conn);
     if (!conn->stale)
         answer_reached(conn);
-    tl__conn_drive_confirming(conn);
+    tl__conn_drive_naming(conn);
     tl__conn_expire(conn, now);
 }
 
@@ -587,5 +594,5 @@ tl_mono tl__conn_until(const tl_conn *conn) {
     const tl_mono at_once = {0};
     if (conn->broken || conn->more || conn->stale || has_reached(conn))
         return at_once;
-    return tl__mono_min(until(conn), tl__conn_confirming_until(conn));
+    return tl__mono_min(until(conn), tl__conn_naming_until(conn));
 }

@@ -82,20 +82,27 @@ bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono sent) {
                      tl__conn_is_current(conn));
 }
 
-void tl__conn_confirm(tl_conn *conn, tl_slot *slot) {
-    tl_slot **end = &conn->confirming;
+void tl__conn_await_name(tl_conn *conn, tl_slot *slot) {
+    tl_slot **end = &conn->naming;
     while (*end)
         end = &(*end)->next;
     slot->next = NULL;
     *end = slot;
-    (void)tl__site_is_named(conn->limits.site, slot->queued);
+    if (slot->confirms)
+        (void)tl__site_is_named(conn->limits.site, slot->queued);
 }
 
-/* The first of them that has been confirmed, or whose time is up. */
+static bool is_named(const tl_conn *c, const tl_slot *s) {
+    bool named = s->confirms ? tl__site_is_named(c->limits.site, s->queued)
+                             : tl__conn_is_named(c, c->now);
+    return named && tl__conn_is_current(c);
+}
+
+/* The first of them whose server has been named, or whose time is up. */
 static tl_slot *cut_decided(tl_conn *c, bool *ret_named) {
-    for (tl_slot **at = &c->confirming; *at; at = &(*at)->next) {
+    for (tl_slot **at = &c->naming; *at; at = &(*at)->next) {
         tl_slot *s = *at;
-        *ret_named = tl__site_is_named(c->limits.site, s->queued) && tl__conn_is_current(c);
+        *ret_named = is_named(c, s);
         if (!*ret_named && tl__mono_before(c->now, s->by))
             continue;
         *at = s->next;
@@ -104,10 +111,10 @@ static tl_slot *cut_decided(tl_conn *c, bool *ret_named) {
     return NULL;
 }
 
-void tl__conn_drive_confirming(tl_conn *conn) {
+void tl__conn_drive_naming(tl_conn *conn) {
     char words[TL_SITE_WORDS];
     bool named = false;
-    for (tl_slot *s; conn->confirming && (s = cut_decided(conn, &named));) {
+    for (tl_slot *s; conn->naming && (s = cut_decided(conn, &named));) {
         if (!named) {
             tl__site_words(conn->limits.site, words, sizeof words);
             tl__conn_refuse(conn, s, TL_EUNAVAILABLE, words);
@@ -117,7 +124,7 @@ void tl__conn_drive_confirming(tl_conn *conn) {
                         (tl_answer){.cookie = s->cookie,
                                     .ticket = s->ticket,
                                     .ok = true,
-                                    .sent = s->queued,
+                                    .sent = s->confirms ? s->queued : conn->now,
                                     .received = conn->now,
                                     .run = conn->run,
                                     .generation = tl__conn_generation(conn),
@@ -125,18 +132,30 @@ void tl__conn_drive_confirming(tl_conn *conn) {
     }
 }
 
-void tl__conn_lose_confirming(tl_conn *conn, tl_err why, const char *words) {
-    tl_slot *list = conn->confirming;
-    conn->confirming = NULL;
-    while (list) {
-        tl_slot *s = list;
-        list = s->next;
-        tl__conn_refuse(conn, s, why, words);
+void tl__conn_forget_naming(tl_conn *conn, const void *cookie) {
+    for (tl_slot **at = &conn->naming; *at;) {
+        tl_slot *s = *at;
+        if (s->cookie != cookie) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        tl__slot_free(&conn->slots, s);
     }
 }
 
-tl_mono tl__conn_confirming_until(const tl_conn *conn) {
-    const tl_slot *head = conn->slots.head;
-    bool reaches = conn->limits.site && conn->state == TL_CONN_UP && head && head->count == 0;
-    return conn->confirming || reaches ? tl__mono_add_ms(conn->now, NAMED_MS) : TL_NEVER;
+void tl__conn_lose_naming(tl_conn *conn, tl_err why, const char *words, bool wait) {
+    tl_slot *list = conn->naming;
+    conn->naming = NULL;
+    for (tl_slot *s = list, *next; s; s = next) {
+        next = s->next;
+        if (wait && !s->confirms)
+            tl__conn_enqueue(conn, s);
+        else
+            tl__conn_refuse(conn, s, why, words);
+    }
+}
+
+tl_mono tl__conn_naming_until(const tl_conn *conn) {
+    return conn->naming ? tl__mono_add_ms(conn->now, NAMED_MS) : TL_NEVER;
 }

@@ -31,6 +31,7 @@ typedef struct tl_slot {
     bool native;         /**< in that form: */
     tl_mono raised;      /**< the counter was raised by a request that was sent then */
     bool here;           /**< it goes over this connection only */
+    bool confirms;       /**< it asks that the server be named anew */
     bool offered;        /**< TLS: the stream may have taken some of its bytes, unseen */
     bool effect;         /**< an earlier sending may have done something */
     bool given_up;       /**< answered already; what comes of it is thrown away */

@@ -183,6 +183,57 @@ TEST(who_reaches_for_the_server_waits_until_it_is_named_again) {
     close_site(&s);
 }
 
+/* Both on one connection, as callers share it: the reply that comes is that of the one who has asked something. */
+TEST(who_waits_for_a_name_takes_no_reply_of_anothers) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    world_pass_ms(&s.w, TL_NAMED_MS + 1);
+    assert_int_equal(ask_for(&s, 1, NULL, 0, false), TL_OK);
+    assert_int_equal(ask_for(&s, 2, "GET k", 1, false), TL_OK);
+    world_drive(&s.w);
+    peer_expect(&s.w.peer, GET_K);
+    peer_send(&s.w.peer, "+two\r\n");
+    world_await(&s.w, 2);
+    seen_ok(&s.w, 1, 2, "two");
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    seen_ok(&s.w, 2, 1, "");
+    close_site(&s);
+}
+
+TEST(who_waits_for_a_name_waits_for_the_next_connection_too) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    world_pass_ms(&s.w, TL_NAMED_MS + 1);
+    assert_int_equal(ask_for(&s, 1, NULL, 0, false), TL_OK);
+    world_drive(&s.w);
+    lead(&s, &s.second);
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 1);
+    log_in(&s, MASTER);
+    world_await(&s.w, 2);
+    seen_ok(&s.w, 1, 1, "");
+    assert_int_equal(tl__conn_generation(s.w.conn), 2);
+    close_site(&s);
+}
+
+TEST(who_has_gone_is_not_told_of_a_name) {
+    site_world s;
+    open_site(&s);
+    serve(&s);
+    world_pass_ms(&s.w, TL_NAMED_MS + 1);
+    assert_int_equal(ask_for(&s, 1, NULL, 0, false), TL_OK);
+    assert_int_equal(ask_for(&s, 2, NULL, 1, true), TL_OK);
+    world_drive(&s.w);
+    tl__conn_forget(s.w.conn, &s.w);
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 1);
+    close_site(&s);
+}
+
 TEST(somebody_is_asked_before_the_name_grows_stale) {
     site_world s;
     open_site(&s);
