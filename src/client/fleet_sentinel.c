@@ -413,6 +413,8 @@ tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *
     all->limit_ms = options->attempt_ms < ANSWER_MS ? options->attempt_ms : ANSWER_MS;
     all->backoff.random = tl__random_seed();
     tl__site_init(&all->site, want, fleet);
+    all->site.drift_ppm = options->drift_ppm;
+    all->site.settles = options->quiet_ms > 0;
     fleet->row = &row;
     fleet->state = all;
     tl_err code = set_login(all, options, err);

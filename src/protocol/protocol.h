@@ -158,7 +158,7 @@ typedef struct {
     uint32_t generation; /**< REPLY: and its generation; 0: there is but one */
     bool
         stale; /**< REPLY, native: too long after the counter was raised for its number to be believed */
-    bool unnamed; /**< REPLY: the server wasn't named as the one to ask lately when it was sent */
+    bool unnamed; /**< REPLY: the server wasn't named as the one to ask lately when it answered */
     bool
         native; /**< REPLY, FAILED; CANCEL, what is in flight: it was sent in its native form, to `run`, */
     int64_t id; /**< over the connection that the server knows by this number; 0: unknown */

@@ -53,7 +53,7 @@ typedef struct {
     uint32_t generation; /**< of the site; 0: it has none */
     bool stale; /**< ok, native: the counter was raised longer ago than TL_RAISED_MS by now */
     bool
-        unnamed; /**< ok: of a site's server that nobody was asked for in the TL_NAMED_MS before `sent`, or since */
+        unnamed; /**< ok: of a site's server that nobody was asked for in the TL_NAMED_MS before `received` */
     bool maybe_sent;
     bool native; /**< it went in its native form, */
     int64_t id;  /**< not ok: over the connection of this number, to that run */

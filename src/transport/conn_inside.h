@@ -97,8 +97,8 @@ static inline bool tl__conn_is_named(const tl_conn *conn, tl_mono now) {
     return !conn->limits.site || conn->limits.subscriber ||
            tl__site_is_fresh(conn->limits.site, now);
 }
-/** By the answer to a request that was sent at `sent`: no question that led here was asked TL_NAMED_MS before or later. */
-bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono sent);
+/** By an answer that was received then: no question that led here was asked TL_NAMED_MS before or later. */
+bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono received);
 /** Requests that were built for another server are answered so. */
 void tl__conn_refuse_foreign(tl_conn *conn);
 /** One waits until the server is named, lately, or with `confirms` by a question asked later than this; answer those

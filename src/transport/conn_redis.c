@@ -92,7 +92,7 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
                        .maybe_sent = true,
                        .native = s->native,
                        .stale = s->native && !lately(s->raised, received),
-                       .unnamed = tl__conn_is_unnamed(c, s->sent),
+                       .unnamed = tl__conn_is_unnamed(c, received),
                        .words = tl__bytes_of(c->endpoint->label)};
 }
 

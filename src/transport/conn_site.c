@@ -75,11 +75,11 @@ void tl__conn_refuse_foreign(tl_conn *conn) {
 
 /* ---- named ----------------------------------------------------------------------------------- */
 
-/* Whoever asks may have been stopped between reaching the server and sending, or have sent twice since. */
-bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono sent) {
+/* Whoever asks may have been stopped between reaching the server and sending, or have sent twice since, and the server
+ * may have answered late. That it is named is looked at before whether it is still the one. */
+bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono received) {
     const tl_site *site = conn->limits.site;
-    return site && !(tl__site_was_named(site, tl__mono_add_ms(sent, -TL_NAMED_MS)) &&
-                     tl__conn_is_current(conn));
+    return site && !(tl__site_was_fresh(site, received) && tl__conn_is_current(conn));
 }
 
 void tl__conn_await_name(tl_conn *conn, tl_slot *slot) {
@@ -93,7 +93,7 @@ void tl__conn_await_name(tl_conn *conn, tl_slot *slot) {
 }
 
 static bool is_named(const tl_conn *c, const tl_slot *s) {
-    bool named = s->confirms ? tl__site_is_named(c->limits.site, s->queued)
+    bool named = s->confirms ? tl__site_is_confirmed(c->limits.site, s->queued, c->now)
                              : tl__conn_is_named(c, c->now);
     return named && tl__conn_is_current(c);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "ground/socket.h"
+#include "wire/interval.h"
 
 void tl__site_init(tl_site *site, void (*want)(void *ctx), void *ctx) {
     *site = (tl_site){.want = want, .ctx = ctx};
@@ -33,6 +34,7 @@ static tl_spot *put(tl_site *p, tl_spot *spot) {
     tl_spot *was = p->spot;
     p->spot = spot;
     atomic_store(&p->named_ns, 0);
+    atomic_store(&p->first_ns, 0);
     atomic_store(&p->generation, spot ? spot->generation : 0);
     shut_all(p);
     return was;
@@ -74,6 +76,8 @@ void tl__site_words(tl_site *site, char *words, size_t size) {
 }
 
 void tl__site_named(tl_site *site, tl_mono asked) {
+    if (atomic_load(&site->first_ns) == 0)
+        atomic_store(&site->first_ns, asked.ns);
     atomic_store(&site->named_ns, asked.ns);
 }
 
@@ -139,10 +143,26 @@ bool tl__site_is_named(tl_site *site, tl_mono since) {
     return named;
 }
 
+bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now) {
+    tl_mono first = {atomic_load(&site->first_ns)};
+    bool changed = atomic_load(&site->generation) > 1; /* what is held may be the former server's */
+    if (site->settles && changed && first.ns != 0)
+        since = tl__mono_max(since, tl__mono_add_ms(first, TL_NAMED_MS));
+    return !tl__mono_before(now, since) && tl__site_is_named(site, since);
+}
+
+/* By whatever rates: no longer than TL_NAMED_MS of another's clock. */
+static int64_t most_ns(const tl_site *site) {
+    return tl__rate_least_ns(TL_NAMED_MS * TL_NS_PER_MS, site->drift_ppm);
+}
+
+bool tl__site_was_fresh(const tl_site *site, tl_mono now) {
+    int64_t ns = atomic_load(&site->named_ns);
+    return ns != 0 && now.ns - ns <= most_ns(site);
+}
+
 bool tl__site_is_fresh(tl_site *site, tl_mono now) {
-    int64_t ns = atomic_load(&site->named_ns), age_ns = now.ns - ns,
-            most_ns = TL_NAMED_MS * TL_NS_PER_MS;
-    if (age_ns > most_ns / 2)
+    if (now.ns - atomic_load(&site->named_ns) > most_ns(site) / 2)
         tl__site_doubt(site);
-    return ns != 0 && age_ns <= most_ns;
+    return tl__site_was_fresh(site, now);
 }

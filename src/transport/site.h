@@ -16,7 +16,8 @@
 #include "transport/endpoint.h"
 
 #define TL_SITE_WORDS 240
-#define TL_NAMED_MS 1000 /**< who asks for a lock wants the master named no longer ago than this */
+#define TL_NAMED_MS                                                                                \
+    1000 /**< who asks for a lock wants the master named no longer ago than this, whatever the clocks' rates */
 
 /** A server, as long as anybody needs its endpoint. */
 typedef struct {
@@ -34,8 +35,13 @@ typedef struct tl_opened {
 typedef struct {
     _Atomic uint32_t generation; /**< 0: nobody knows where to */
     _Atomic int64_t named_ns;    /**< a question asked then has confirmed it; 0: none has */
-    atomic_bool wanted;          /**< somebody wants it found out, or confirmed */
-    void (*want)(void *ctx);     /**< and says so: from any thread, whatever it holds */
+    _Atomic int64_t first_ns;    /**< the first that has, of this generation */
+    int32_t
+        drift_ppm; /**< of any client's clock, this one's among them. Set by who makes it, as is */
+    bool
+        settles; /**< a renewal counts only where nobody may count on a lock of the former server any more */
+    atomic_bool wanted;      /**< somebody wants it found out, or confirmed */
+    void (*want)(void *ctx); /**< and says so: from any thread, whatever it holds */
     void *ctx;
     tl_mutex mutex; /* for what follows */
     uint32_t last;  /* generation */
@@ -90,7 +96,12 @@ static inline bool tl__site_was_named(const tl_site *site, tl_mono since) {
 
 /** The same; else that is wanted. */
 bool tl__site_is_named(tl_site *site, tl_mono since);
+/** Does that suffice for a renewal? Others who can't be told of a change may acquire a lock of the former server for
+ *  TL_NAMED_MS, once the former lifetime is over: so what is renewed after a change counts when that has passed. */
+bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now);
 /** Was it confirmed so lately that a lock may be asked for? Else, and some time before, that is wanted. */
 bool tl__site_is_fresh(tl_site *site, tl_mono now);
+/** The same, and nothing more is wanted. */
+bool tl__site_was_fresh(const tl_site *site, tl_mono now);
 
 #endif

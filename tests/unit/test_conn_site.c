@@ -299,6 +299,77 @@ TEST(a_confirmation_keeps_nobody_waiting) {
     close_site(&s);
 }
 
+/* One that was cut off with the former server may acquire a lock there for as long, which is held here no less. */
+TEST(what_is_renewed_after_a_change_counts_when_the_former_server_is_over_for_all) {
+    site_world s;
+    open_site(&s);
+    s.site.settles = true;
+    serve(&s);
+    lead(&s, &s.second);
+    assert_int_equal(ask_for(&s, 1, "GET k", 0, false), TL_OK);
+    world_drive(&s.w);
+    log_in(&s, MASTER);
+    peer_expect(&s.w.peer, GET_K);
+    peer_send(&s.w.peer, "+two\r\n");
+    world_await(&s.w, 2);
+    assert_int_equal(ask_for(&s, 2, NULL, 2, true), TL_OK);
+    world_pass_ms(&s.w, TL_NAMED_MS - 1);
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 2);
+    world_pass_ms(&s.w, 1);
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 2); /* that was named too early */
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    seen_ok(&s.w, 2, 2, "");
+    close_site(&s);
+}
+
+/* Where no lock can be held of a former server nothing is waited for. */
+TEST(what_is_renewed_at_the_first_server_counts_at_once) {
+    site_world s;
+    open_site(&s);
+    s.site.settles = true;
+    serve(&s);
+    world_pass_ms(&s.w, 1);
+    assert_int_equal(ask_for(&s, 1, NULL, 1, true), TL_OK);
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    seen_ok(&s.w, 1, 1, "");
+    close_site(&s);
+}
+
+static unsigned unnamed;
+
+static void note_unnamed(void *world, const tl_answer *answer) {
+    (void)world;
+    unnamed += answer->ok && answer->unnamed;
+}
+
+static void answer_named_before(site_world *s, size_t seen, int64_t ms) {
+    assert_int_equal(ask_for(s, 1, "GET k", 1, false), TL_OK);
+    peer_expect(&s->w.peer, GET_K);
+    tl__site_named(&s->site, tl__mono_add_ms(tl__mono_now(), -ms));
+    peer_send(&s->w.peer, "+OK\r\n");
+    world_await(&s->w, seen);
+}
+
+/* By any clock: one that is as slow as may be waits for less. */
+TEST(an_answer_tells_whether_its_server_is_named_still) {
+    site_world s;
+    open_site(&s);
+    s.site.drift_ppm = 500000;
+    serve(&s);
+    s.w.also = note_unnamed;
+    unnamed = 0;
+    answer_named_before(&s, 2, 0);
+    assert_int_equal(unnamed, 0);
+    answer_named_before(&s, 3, TL_NAMED_MS / 3 + 1);
+    assert_int_equal(unnamed, 1);
+    close_site(&s);
+}
+
 TEST(a_confirmation_ends_with_its_connection) {
     site_world s;
     open_site(&s);
