@@ -217,7 +217,7 @@ TEST(and_so_is_each_round_of_renewals) {
     (void)poll(NULL, 0, FOR_MS);
     kept = keeps() - kept;
     assert_true(kept > 4);
-    ASSERT_EACH_ASKED(kept - 1, before); /* of the last the answer may be under way */
+    ASSERT_EACH_ASKED(kept - 1, before); /* of the last the answer may be in flight */
     (void)tl_lock_release(lock, &said);
 }
 

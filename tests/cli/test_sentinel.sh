@@ -1,6 +1,7 @@
 #!/bin/bash
-# URLs that name Sentinels: what is wrong with one is told in a line, commands that ask one server refuse it, and the
-# Sentinels' login reaches nobody else.
+# URLs that name Sentinels: what is wrong with one is told in a line, the Sentinels' login reaches nobody else, and each
+# command of the tool works through a real set, also after a failover, or says why it doesn't.
+# timeout: 120
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 unset TIDELOCK_URL
@@ -14,14 +15,101 @@ expect_line 64 'only with a URL that begins with rediss://' "$tidelock" run --tl
 expect_line 69 'm: no majority of the Sentinels: 0 of 2 answer .connect 127.0.0.1:' "$tidelock" --url $url extend k t --ttl 1s
 TIDELOCK_URL=$url expect_line 69 'no majority of the Sentinels' "$tidelock" extend k t --ttl 1s
 
-# What asks one server.
-for c in doctor skew "agent --once" "migrate status"; do
+# What asks one server is led to it by them.
+for c in skew "agent --once" "migrate status" "doctor --acl u jobs:*"; do
     # shellcheck disable=SC2086
-    expect_line 64 'names no server, and one is to be asked here' "$tidelock" --url $url $c
+    expect_line 69 'm: no majority of the Sentinels: 0 of 2 answer .connect 127.0.0.1:' "$tidelock" --url $url $c
 done
+expect 2 "$tidelock" --url $url doctor
+grep -q '^danger   sentinels: no majority of the Sentinels: 0 of 2 answer' "$out" || fail "doctor: $(cat "$out")"
+expect 3 "$tidelock" --url $url skew --format nagios # a monitor is told in its own way
+grep -q '^SKEW UNKNOWN - m: no majority' "$out" || fail "nagios: $(cat "$out")"
 
 # A login of Sentinels is none of another URL's business, nor of the command that is run.
 start_server
 TIDELOCK_SENTINEL_USER=u TIDELOCK_SENTINEL_PASSWORD=hunter2 expect 0 "$tidelock" run k -- \
     sh -c "! env | grep -q TIDELOCK_SENTINEL"
 if grep -q hunter2 "$out" "$err"; then fail "a secret is shown"; fi
+
+# ---- a real set ---------------------------------------------------------------------------------------
+demo() { TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo "$@"; }
+url=$(demo sentinel 2>"$err") || fail "no set of servers"
+export TIDELOCK_URL=$url
+mapfile -t sentinel < <(grep -oE '127\.0\.0\.1:[0-9]+' <<<"$url" | cut -d: -f2)
+of() { redis-cli -p "$@" 2>/dev/null; } # port words...
+named() { of "${sentinel[0]}" SENTINEL GET-MASTER-ADDR-BY-NAME demo | tail -n 1; }
+[[ ${#sentinel[@]} == 3 ]] || fail "not three Sentinels: $url"
+doctor_says() { # status pattern url...
+    local want=$1 pattern=$2
+    shift 2
+    depth=1 expect_from "$want" "$tidelock" "$@" doctor
+    grep -qE -- "$pattern" "$out" || depth=1 fail "doctor lacks '$pattern': $(cat "$out")"
+}
+
+every_command() {
+    local token
+    expect 0 "$tidelock" run -w 20s job -- true
+    token=$("$tidelock" lock -w 20s job 2>"$err" | cut -d' ' -f1)
+    [[ -n $token ]] || fail "lock: no token"
+    expect 0 "$tidelock" extend job "$token" --ttl 20s
+    expect 1 "$tidelock" check job
+    expect 0 "$tidelock" inspect
+    grep -q '^job ' "$out" || fail "inspect: $(cat "$out")"
+    expect 0 "$tidelock" unlock job "$token"
+    expect 0 "$tidelock" lock other
+    expect 0 "$tidelock" break other --yes
+    expect 0 "$tidelock" lock --wait-replicas 1 third
+    expect 0 "$tidelock" break third --yes
+    expect 0 "$tidelock" agent --once --name host
+    expect 1 "$tidelock" skew --no-agents # one host alone
+    expect 0 "$tidelock" migrate status
+    doctor_says 1 "^127.0.0.1:$(named), Redis"
+    if grep -q 'sentinels:' "$out"; then fail "doctor: $(cat "$out")"; fi
+}
+every_command
+expect 0 "$tidelock" doctor --acl locker 'jobs:*'
+grep -q '^ACL SETUSER locker .* +role' "$out" || fail "who finds it by Sentinels asks ROLE: $(cat "$out")"
+grep -q '^ACL SETUSER locker .*&+switch-master +sentinel|master' "$out" || fail "no permissions for Sentinels: $(cat "$out")"
+expect 0 "$tidelock" doctor --quiet 31s
+grep -q '^note .*failover: no two hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
+
+# An agent that goes on publishes at the next master.
+"$tidelock" agent --every 200ms --name steady 2>"$work/agent" &
+agent=$!
+record() { of "$(named)" GET '{tidelock:agents}:steady'; }
+has_record() { [[ -n $(record) ]]; }
+until_true 10 has_record || fail "the agent has published nothing: $(cat "$work/agent")"
+former=$(named)
+[[ $(of "${sentinel[0]}" SENTINEL FAILOVER demo) == OK ]] || fail "no failover"
+moved() { [[ $(named) != "$former" && $(of "$(named)" ROLE | head -n 1) == master && $(of "$former" ROLE | head -n 1) == slave ]]; }
+until_true 30 moved || fail "the former master is one still"
+was=$(record)
+renewed() { [[ $(record) != "$was" ]]; }
+until_true 20 renewed || fail "the agent publishes nothing at the next master: $(cat "$work/agent")"
+kill -TERM $agent
+wait_for $agent 10
+
+# Everything works there too, as soon as all say so.
+agree() {
+    local p
+    for p in "${sentinel[@]}"; do [[ $(of "$p" SENTINEL GET-MASTER-ADDR-BY-NAME demo | tail -n 1) == "$(named)" ]] || return 1; done
+}
+until_true 20 agree || fail "the Sentinels don't agree"
+every_command
+
+# What is wrong with a set.
+doctor_says 2 'danger +sentinels: the Sentinels know no master nobody' --url "${url%/*}/nobody"
+expect_line 69 'the Sentinels know no master of this name' "$tidelock" --url "${url%/*}/nobody" skew
+TIDELOCK_SENTINEL_PASSWORD=wrong doctor_says 2 'a Sentinel lets nobody in|a Sentinel .*a password is given'
+of "${sentinel[1]}" SENTINEL SET demo quorum 1 >/dev/null
+doctor_says 1 "sentinels: the quorum of 127.0.0.1:${sentinel[1]} is 1 of 3 Sentinels, less than a majority"
+of "${sentinel[1]}" SENTINEL SET demo quorum 2 >/dev/null
+of "${sentinel[2]}" SENTINEL REMOVE demo >/dev/null
+doctor_says 1 "sentinels: the Sentinel 127.0.0.1:${sentinel[2]} knows no master demo"
+of "${sentinel[2]}" SHUTDOWN NOSAVE >/dev/null
+doctor_says 1 "sentinels: a Sentinel doesn't answer: .*:${sentinel[2]}"
+expect 0 "$tidelock" run job -- true
+of "${sentinel[1]}" SHUTDOWN NOSAVE >/dev/null
+doctor_says 2 'danger +sentinels: no majority of the Sentinels: 1 of 3 answer'
+expect_line 69 'no majority of the Sentinels: 1 of 3 answer' "$tidelock" migrate status
+demo stop 2>"$err" || fail "the set of servers isn't ended"

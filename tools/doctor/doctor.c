@@ -95,12 +95,13 @@ static int examine(skew_link *l, const doctor_options *o, doctor_facts *f, docto
     char server[TL_HOST_SIZE + 16];
 
     if (o->acl)
-        return doctor_ask_info(l, f) ? doctor_acl(f, o->acl, f->key)
-                                     : fail(l->status, "%s", l->words);
-    if (!doctor_ask(l, f))
+        return l->conn && doctor_ask_info(l, f) ? doctor_acl(f, o->acl, f->key)
+                                                : fail(l->status, "%s", l->words);
+    f->unasked = !l->conn;
+    if (l->conn && !doctor_ask(l, f))
         return fail(l->status, "%s", l->words);
     doctor_check(f, r);
-    (void)snprintf(server, sizeof server, "%s", l->endpoint.label);
+    (void)snprintf(server, sizeof server, "%s", l->conn ? l->endpoint.label : f->heard.master);
     if (o->json || o->format ? show_json(server, f, r) : show_text(server, f, r))
         return fail(STATUS_INTERNAL, "doctor: standard output: %s", strerror(errno));
     return status_for(r);
@@ -134,7 +135,9 @@ static int doctor_function(const server *s, const void *given, const operands *w
     work->facts.by_sentinels = server_by_sentinels(s);
     if (legacy && s->legacy)
         status = legacy->take(s->legacy, &work->facts);
-    status = status ? status : skew_link_open(&link, s);
+    status = status                   ? status
+             : server_by_sentinels(s) ? link_open_by(&link, s, &work->facts.heard)
+                                      : link_open(&link, s);
     if (status == 0) {
         server_say_local(s);
         work->facts.key = key;

@@ -6,7 +6,7 @@
 #ifndef TIDELOCK_DOCTOR_H
 #define TIDELOCK_DOCTOR_H
 
-#include "link/skew_link.h"
+#include "link/link_open.h"
 #include "skew/judge/skew_judge.h"
 
 #define DOCTOR_KEY_MOST 1024
@@ -41,14 +41,15 @@ typedef struct {
 } doctor_setting;
 
 /** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by
- *  timestamp with --strict; who goes by phases; and who stands in line. */
+ *  timestamp with --strict; who goes by phases; who stands in line; and who finds the server by its Sentinels. */
 enum {
     DOCTOR_TOKEN = 1,
     DOCTOR_STAMP = 2,
     DOCTOR_WATCH = 4,
     DOCTOR_STRICT = 8,
     DOCTOR_AUTO = 16,
-    DOCTOR_LINE = 32
+    DOCTOR_LINE = 32,
+    DOCTOR_SENTINEL = 64
 };
 
 typedef enum {
@@ -110,7 +111,9 @@ typedef struct {
     char servers_why[DOCTOR_WORDS_SIZE];
     server_care care;  /**< what the clients do, as we are told, */
     int64_t ttl_ms;    /**< and the longest lifetime of their locks */
-    bool by_sentinels; /**< they find the server by its Sentinels */
+    bool by_sentinels; /**< they find the server by its Sentinels, who say this: */
+    sentinels heard;
+    bool unasked;      /**< who name none, so that nothing else is known */
     int64_t sentinels; /**< that listen on the server; 0: none, or not known */
 } doctor_facts;
 
@@ -210,6 +213,9 @@ void doctor_check_failover(const doctor_facts *f, doctor_report *r);
 
 /** A number of a setting; false: it isn't known. */
 bool doctor_number(const doctor_facts *f, int which, int64_t *ret);
+
+/** What of their Sentinels keeps clients from a master, or keeps a failover from what it should be. */
+void doctor_check_sentinels(const sentinels *s, doctor_report *r);
 
 /** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
 void doctor_check_able(const doctor_facts *f, doctor_report *r);

@@ -53,7 +53,7 @@ static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) 
 
 static void put_rule(const doctor_facts *f, const char *user, const char *pattern) {
     const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
-    unsigned who = doctor_users(f);
+    unsigned who = doctor_users(f) & ~(unsigned)DOCTOR_SENTINEL;
     bool channels = !doctor_before(f, 6, 2, 0); /* before, there is no permission for them */
 
     printf("ACL SETUSER %s reset on >PASSWORD ~%s", user, pattern);
@@ -100,6 +100,12 @@ int doctor_acl(const doctor_facts *f, const char *user, const char *pattern) {
     put_rule(f, user, pattern);
     printf("# With options of the library (quiet_ms, wait_replicas, wait_fsync): ~tidelock:reign*");
     put_commands(f, DOCTOR_OPTION, DOCTOR_OPTION);
+    if (f->by_sentinels)
+        printf("\n# And what the Sentinels' login needs, on each Sentinel that has users (6.2):\n"
+               "ACL SETUSER %s reset on >PASSWORD resetchannels &+switch-master +sentinel|master "
+               "+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +unsubscribe "
+               "+ping +info",
+               user);
     printf("\n# To keep it over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
            "# Whether anything is lacking still: ACL LOG\n");
     return 0;

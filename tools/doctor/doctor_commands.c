@@ -38,6 +38,9 @@ static const doctor_command commands[] = {
     {"HMGET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f")},
     {"HMSET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f", "v")},
     {"TIME", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "the server's clock stays unknown", NULL},
+    {"ROLE", NULL, 208, DOCTOR_SENTINEL, DOCTOR_NEEDED,
+     "who finds the server by its Sentinels isn't sure that it is a master, and acquires nothing",
+     NULL},
     {"MULTI", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
     {"EXEC", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
     {"INCR", NULL, 0, TOKENS, DOCTOR_BETTER, SLOWER, AS("F")},
@@ -87,7 +90,9 @@ unsigned doctor_users(const doctor_facts *f) {
     const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
     bool evals = f->present[0] != COMMAND_MISSING && !doctor_before(f, 2, 6, 0);
 
-    return legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals) : DOCTOR_TOKEN | DOCTOR_LINE;
+    return (legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals)
+                                              : DOCTOR_TOKEN | DOCTOR_LINE) |
+           (f->by_sentinels ? DOCTOR_SENTINEL : 0);
 }
 
 const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]) {

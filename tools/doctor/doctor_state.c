@@ -340,8 +340,12 @@ void doctor_check_state(const doctor_facts *f, doctor_report *r) {
 /* Worst first, else in the order in which they were found. */
 void doctor_check(const doctor_facts *f, doctor_report *r) {
     r->count = 0;
-    doctor_check_state(f, r);
-    doctor_check_able(f, r);
+    if (f->by_sentinels)
+        doctor_check_sentinels(&f->heard, r);
+    if (!f->unasked) {
+        doctor_check_state(f, r);
+        doctor_check_able(f, r);
+    }
     for (int i = 1; i < r->count; i++) {
         doctor_finding x = r->finding[i];
         int at = i;

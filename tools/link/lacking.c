@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/infotext.h"
-#include "link/skew_link.h"
+#include "link/link_open.h"
 
 /* The library knows no version: a connection of our own asks. Silent when it can't be had. */
 static bool ask_product(const server *s, char product[INFO_PRODUCT_SIZE]) {
     skew_link l;
 
-    if (skew_link_open(&l, s))
+    if (link_open_quietly(&l, s))
         return false;
     bool ok = skew_link_product(&l, product);
     skew_link_close(&l);

@@ -42,19 +42,6 @@ static void connected(void *ctx, const tl_interval *bracket, tl_mono now) {
     l->ups++;
 }
 
-static int place(skew_link *l, const server *s) {
-    tl_error err;
-    bool own = s->url && !s->from_env;
-
-    if (tl__endpoint_parse(&l->endpoint, s->url ? s->url : "local:", &err))
-        return fail(own ? STATUS_USAGE : STATUS_CONFIG, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
-                    err.message);
-    const tl_client_options login = server_login(s);
-    if (tl__endpoint_add(&l->endpoint, &login, &err))
-        return fail(STATUS_CONFIG, "%s", err.message);
-    return 0;
-}
-
 static bool connect_to(skew_link *l) {
     tl_conn_limits limits = {.connect_ms = LIMIT_MS};
     tl_conn_calls calls = {.answer = answered, .up = connected, .ctx = l};
@@ -64,14 +51,8 @@ static bool connect_to(skew_link *l) {
     return l->conn != NULL;
 }
 
-int skew_link_open(skew_link *l, const server *s) {
-    *l = (skew_link){.conn = NULL};
-    int status = place(l, s);
-    if (status == 0 && !connect_to(l))
-        status = fail(STATUS_INTERNAL, "out of memory");
-    if (status)
-        skew_link_close(l);
-    return status;
+bool skew_link_begin(skew_link *l) {
+    return connect_to(l);
 }
 
 bool skew_link_turn(skew_link *l, const char *host, uint16_t port) {

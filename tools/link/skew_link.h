@@ -24,8 +24,8 @@ typedef struct {
         *needer; /**< NULL, or who asks: then what the server lacks is told with its version */
 } skew_link;
 
-/** Neither connects nor blocks; nor do the two below. Returns 0, or the exit status after a message. */
-int skew_link_open(skew_link *l, const server *s);
+/** To l->endpoint, as link_open finds it. It neither connects nor blocks; nor do the two below. False: no memory. */
+bool skew_link_begin(skew_link *l);
 /** Go on with another server, logged in as with the one before. False: no memory. */
 bool skew_link_turn(skew_link *l, const char *host, uint16_t port);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "link/link_open.h"
 #include "migrate/migrate_link.h"
 #include "migrate/migrate_scripts.h"
 
@@ -51,6 +52,12 @@ static int confirm(migrate_link *m) {
     const char *const words[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
     int64_t got = 0;
 
+    if (!link_is_named(&m->link, m->server))
+        return fail(STATUS_UNAVAILABLE,
+                    "migrate: changed at %s, but the Sentinels are not sure that it is the master "
+                    "still (%.120s); whether it lasts is shown by: tidelock migrate status "
+                    "--namespace %s",
+                    m->link.endpoint.label, m->link.words, m->name);
     if (m->replicas == 0)
         return 0;
     if (!skew_link_ask(&m->link, words, take_count, &got))

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "link/link_open.h"
 #include "migrate/migrate_link.h"
 
 #define CLIENTS_MOST 100000
@@ -84,7 +85,7 @@ int migrate_link_open(migrate_link *m, const server *s, const char *name,
     tell_who(m);
     static const tl_needer phases = {"phases need", TL_INSTEAD};
     int status = server_need_url(s, "migrate");
-    status = status ? status : skew_link_open(&m->link, s);
+    status = status ? status : link_open(&m->link, s);
     if (status)
         return status;
     m->link.needer = &phases;

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/signals.h"
+#include "link/link_open.h"
 #include "skew/skew_self.h"
 
 #define BURST 8       /* questions each time */
@@ -40,6 +41,7 @@ static const agent_options agent_defaults = {.every_ms = 10000};
 
 typedef struct {
     const agent_options *options;
+    const server *where;
     char name[SKEW_NAME_SIZE], key[SKEW_KEY_SIZE], id[SKEW_ID_SIZE];
     skew_link link;
     skew_track track;
@@ -197,7 +199,7 @@ static int64_t pause_ms(const agent *a) {
 static void serve(agent *a, signals *s) {
     int64_t next = moment_ms();
     do {
-        bool ok = round_once(a);
+        bool ok = link_follow(&a->link, a->where) && round_once(a);
         if (!ok && !a->failing)
             say("agent: %s; it tries again every %lld ms", a->link.words,
                 (long long)a->options->every_ms);
@@ -215,7 +217,7 @@ static void serve(agent *a, signals *s) {
 
 /* Whatever a retry can't mend ends it at the start. */
 static int start(agent *a) {
-    if (round_once(a))
+    if (a->link.conn && round_once(a))
         return a->track.known || !a->options->once
                    ? 0
                    : fail(STATUS_UNAVAILABLE,
@@ -266,7 +268,7 @@ static int forget(const server *s, const opt_texts *names) {
         if (!skew_name_ok(names->text[i]))
             return fail(STATUS_USAGE, "agent: --forget: " NAME_RULE);
     int status = server_need_url(s, "agent");
-    status = status ? status : skew_link_open(&link, s);
+    status = status ? status : link_open(&link, s);
     if (status)
         return status;
     link.needer = &skew_needer;
@@ -282,7 +284,7 @@ static int forget(const server *s, const opt_texts *names) {
 
 static int agent_command(const server *s, const void *options, const operands *words) {
     const agent_options *o = options;
-    agent a = {.options = o, .rate_ppm = SKEW_DRIFT_PPM};
+    agent a = {.options = o, .where = s, .rate_ppm = SKEW_DRIFT_PPM};
 
     (void)words;
     if (o->forget.count)
@@ -300,9 +302,12 @@ static int agent_command(const server *s, const void *options, const operands *w
     skew_record_key(a.key, a.name);
     skew_self_id(a.id);
     int status = server_need_url(s, "agent");
-    status = status ? status : skew_link_open(&a.link, s);
     if (status)
         return status;
+    status = link_open_quietly(&a.link,
+                               s); /* Sentinels that are away may come back, as a server may */
+    if (status && (status != STATUS_UNAVAILABLE || !server_by_sentinels(s)))
+        return fail(status, "%s", a.link.words);
     a.link.needer = &skew_needer;
     status = agent_run(&a);
     skew_link_close(&a.link);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/outfile.h"
+#include "link/link_open.h"
 #include "skew/show/skew_show.h"
 #include "skew/skew_ear.h"
 #include "skew/skew_fleet.h"
@@ -180,6 +181,7 @@ static int make_effort(const skew_options *o, skew_effort *ret) {
 
 typedef struct {
     const skew_options *o;
+    const server *where;
     int format;
     skew_rule rule;
     skew_effort effort;
@@ -369,7 +371,7 @@ static int judge(session *x, const skew_fleet *f, const skew_ear *ear) {
 }
 
 static bool measure(session *x, skew_fleet *f, skew_ear *ear) {
-    if (!skew_more_gather(&x->more, &x->link) ||
+    if (!link_follow(&x->link, x->where) || !skew_more_gather(&x->more, &x->link) ||
         !skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, ear))
         return false;
     skew_more_add(&x->more, f);
@@ -419,7 +421,10 @@ static int run(session *x, const server *s) {
     if (status)
         return status;
     status = server_need_url(s, "skew");
-    status = status ? status : skew_link_open(&x->link, s);
+    if (status == 0 && (status = link_open_quietly(&x->link, s)))
+        status = server_by_sentinels(s) && status != STATUS_USAGE && status != STATUS_CONFIG
+                     ? unmeasured(x)
+                     : fail(status, "%s", x->link.words);
     if (status) {
         skew_more_end(&x->more);
         return status;
@@ -461,6 +466,7 @@ static int read_logs(const skew_options *o, const void *legacy_options, const op
 static int skew_command(const server *s, const void *options, const operands *words) {
     const skew_options *o = options;
     session x = {.o = o,
+                 .where = s,
                  .watching = o->watch_ms != UNSET,
                  .legacy_options = s->legacy,
                  .legacy = legacy_of(s->legacy)};

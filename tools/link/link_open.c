@@ -1,0 +1,168 @@
+/*
+ * Where a URL leads. It must never lead to a server that a majority of the Sentinels doesn't name.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "link/link_open.h"
+
+typedef struct {
+    tl_endpoint master, login; /* whose host is to come; how Sentinels let us in */
+    tl_seeds seeds;
+} places;
+
+static int refuse(skew_link *l, int status, const char *words) {
+    l->status = status;
+    (void)snprintf(l->words, sizeof l->words, "%s", words);
+    return status;
+}
+
+static void wipe(places *p) {
+    tl__endpoint_wipe(&p->master);
+    tl__endpoint_wipe(&p->login);
+    free(p);
+}
+
+static bool set_secret(char to[TL_SECRET_SIZE], const char *text) {
+    size_t n = text ? strlen(text) : 0;
+
+    explicit_bzero(to, TL_SECRET_SIZE);
+    if (n >= TL_SECRET_SIZE)
+        return false;
+    memcpy(to, n ? text : "", n);
+    return true;
+}
+
+/* NULL: l->status and l->words say why. */
+static places *find_places(skew_link *l, const server *s) {
+    const tl_client_options login = server_login(s);
+    bool own = s->url && !s->from_env;
+    places *p = calloc(1, sizeof *p);
+    tl_error err;
+
+    if (!p) {
+        (void)refuse(l, STATUS_INTERNAL, "out of memory");
+        return NULL;
+    }
+    if (tl__endpoint_parse_seeds(&p->master, &p->seeds, s->url ? s->url : "local:", &err)) {
+        (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
+        (void)snprintf(l->words, sizeof l->words, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
+                       err.message);
+    } else if (tl__endpoint_add(&p->master, &login, &err)) {
+        (void)refuse(l, STATUS_CONFIG, err.message);
+    } else {
+        p->login = p->master;
+        p->login.db = 0;
+        if (set_secret(p->login.user, login.sentinel_user) &&
+            set_secret(p->login.password, login.sentinel_password))
+            return p;
+        (void)refuse(l, STATUS_CONFIG,
+                     "TIDELOCK_SENTINEL_USER, TIDELOCK_SENTINEL_PASSWORD: too long");
+    }
+    wipe(p);
+    return NULL;
+}
+
+static int no_memory(skew_link *l) {
+    return refuse(l, STATUS_INTERNAL, "out of memory");
+}
+
+/* To whom the Sentinels lead; nowhere, with their words, if they don't. */
+static int lead(skew_link *l, const sentinels *heard) {
+    const tl_vote *m = heard->verdict.master;
+
+    if (!heard->verdict.sure)
+        return l->status = sentinels_trouble(heard, l->words, sizeof l->words);
+    return skew_link_turn(l, m->host, m->port) ? 0 : no_memory(l);
+}
+
+static int open_by(skew_link *l, const server *s, sentinels *heard, bool all) {
+    *l = (skew_link){.conn = NULL};
+    places *p = find_places(l, s);
+    int status = p ? 0 : l->status;
+
+    if (status == 0)
+        l->endpoint = p->master;
+    if (status == 0 && p->seeds.master[0])
+        status = sentinels_ask(heard, &p->login, &p->seeds, all) ? lead(l, heard) : no_memory(l);
+    else if (status == 0 && !skew_link_begin(l))
+        status = no_memory(l);
+    if (p)
+        wipe(p);
+    return status;
+}
+
+int link_open_quietly(skew_link *l, const server *s) {
+    sentinels *heard = malloc(sizeof *heard);
+    int status;
+
+    if (heard) {
+        status = open_by(l, s, heard, false);
+    } else {
+        *l = (skew_link){.conn = NULL};
+        status = no_memory(l);
+    }
+    free(heard);
+    if (status)
+        skew_link_close(l);
+    return status;
+}
+
+int link_open(skew_link *l, const server *s) {
+    int status = link_open_quietly(l, s);
+
+    return status ? fail(status, "%s", l->words) : 0;
+}
+
+int link_open_by(skew_link *l, const server *s, sentinels *ret) {
+    *ret = (sentinels){.count = 0};
+    int status = open_by(l, s, ret, true);
+
+    if (status && ret->count == 0)
+        return fail(status, "%s", l->words);
+    return 0;
+}
+
+/* ---- later ----------------------------------------------------------------------------------- */
+
+/* Whom they name now. False: l->status and l->words say why nobody is. */
+static bool ask_again(skew_link *l, const server *s, sentinels *heard) {
+    places *p = find_places(l, s);
+    bool ok = p && sentinels_ask(heard, &p->login, &p->seeds, false);
+
+    if (p && !ok)
+        (void)no_memory(l);
+    else if (ok && !heard->verdict.sure)
+        l->status = sentinels_trouble(heard, l->words, sizeof l->words);
+    if (p)
+        wipe(p);
+    return ok && heard->verdict.sure;
+}
+
+static bool is_at(const skew_link *l, const tl_vote *m) {
+    return l->endpoint.port == m->port && strcmp(l->endpoint.host, m->host) == 0;
+}
+
+static bool again(skew_link *l, const server *s, bool follows) {
+    if (!server_by_sentinels(s))
+        return true;
+    sentinels *heard = malloc(sizeof *heard);
+    bool ok = heard ? ask_again(l, s, heard) : no_memory(l) == 0;
+    if (ok && !is_at(l, heard->verdict.master)) {
+        ok = follows && skew_link_turn(l, heard->verdict.master->host, heard->verdict.master->port);
+        if (follows && !ok)
+            (void)no_memory(l);
+        else if (!ok)
+            (void)refuse(l, STATUS_UNAVAILABLE, "the Sentinels name another master by now");
+    }
+    free(heard);
+    return ok;
+}
+
+bool link_follow(skew_link *l, const server *s) {
+    return again(l, s, true);
+}
+
+bool link_is_named(skew_link *l, const server *s) {
+    return again(l, s, false);
+}

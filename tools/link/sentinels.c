@@ -1,0 +1,222 @@
+/*
+ * Asking Sentinels, each in a thread of its own: one that is cut off must not hold up the others. What follows from
+ * their answers is the library's judgement.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link/sentinels.h"
+
+typedef struct {
+    sentinels *all;
+    unsigned which;
+    const skew_link *like;
+    char run_id[64];
+    char host[TL_HOST_SIZE]; /* the master's, */
+    char port[8];
+    bool named;
+    tl_vote vote;
+    unsigned others; /* whom it knows beside itself */
+    sentinel other[SENTINELS_MOST];
+} question;
+
+/* ---- one of them ----------------------------------------------------------------------------- */
+
+static bool take_info(void *ctx, const tl_reply *reply) {
+    question *q = ctx;
+    tl_bytes text;
+
+    return tl__reply_text(reply, &text) &&
+           (info_field(text, "run_id", q->run_id, sizeof q->run_id) || true);
+}
+
+static bool take_address(void *ctx, const tl_reply *reply) {
+    question *q = ctx;
+    tl_bytes host, port;
+
+    q->named = reply->type == TL_REPLY_ARRAY && reply->count == 2;
+    if (!q->named)
+        return reply->type == TL_REPLY_NIL;
+    if (!tl__reply_text(&reply->items[0], &host) || !tl__reply_text(&reply->items[1], &port) ||
+        host.n >= sizeof q->host || port.n >= sizeof q->port)
+        return false;
+    memcpy(q->host, host.p, host.n);
+    memcpy(q->port, port.p, port.n);
+    return true;
+}
+
+static int64_t quorum_of(const tl_reply *master) {
+    tl_bytes name, value;
+    int64_t quorum = 0;
+
+    for (size_t i = 0; i + 1 < master->count; i += 2)
+        if (tl__reply_text(&master->items[i], &name) && tl__bytes_eq(name, TL_LITERAL("quorum")) &&
+            tl__reply_text(&master->items[i + 1], &value))
+            (void)tl__bytes_to_int(value, &quorum);
+    return quorum;
+}
+
+/* FNV-1a: only whether two are the same matters. */
+static uint64_t hash(const char *text) {
+    uint64_t h = UINT64_C(14695981039346656037);
+
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h;
+}
+
+static bool take_master(void *ctx, const tl_reply *reply) {
+    question *q = ctx;
+    tl_reply part[2] = {{.type = TL_REPLY_STRING, .text = tl__bytes_of(q->host)},
+                        {.type = TL_REPLY_STRING, .text = tl__bytes_of(q->port)}};
+    tl_reply address = {.type = TL_REPLY_ARRAY, .items = part, .count = 2};
+
+    if (reply->type != TL_REPLY_ARRAY ||
+        !tl__vote_read(&q->vote, reply, &address, q->run_id[0] ? hash(q->run_id) : 0))
+        return false;
+    q->all->of[q->which].quorum = quorum_of(reply);
+    return true;
+}
+
+static bool take_others(void *ctx, const tl_reply *reply) {
+    question *q = ctx;
+    tl_bytes host;
+    uint16_t port;
+
+    for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
+        if (q->others < SENTINELS_MOST && tl__vote_other(&reply->items[i], &host, &port) &&
+            host.n < TL_HOST_SIZE) {
+            sentinel *s = &q->other[q->others++];
+            memcpy(s->host, host.p, host.n);
+            s->port = port;
+        }
+    return true;
+}
+
+/* NIL is of a name that it doesn't know, as is an error of the next question. */
+static bool ask_for_master(question *q, skew_link *l) {
+    const char *name = q->all->master;
+    const char *const address[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name, NULL},
+                      *const master[] = {"SENTINEL", "MASTER", name, NULL},
+                      *const others[] = {"SENTINEL", "SENTINELS", name, NULL};
+
+    if (!skew_link_ask(l, address, take_address, q))
+        return false;
+    if (q->named && skew_link_ask(l, master, take_master, q))
+        return skew_link_ask(l, others, take_others, q);
+    if (q->named && !(l->error && strstr(l->words, "No such master")))
+        return false;
+    q->vote = (tl_vote){.kind = TL_VOTE_UNKNOWN, .run = q->run_id[0] ? hash(q->run_id) : 0};
+    return true;
+}
+
+static void *ask_one(void *ctx) {
+    static const char *const info[] = {"INFO", "server", NULL};
+    question *q = ctx;
+    sentinel *s = &q->all->of[q->which];
+    skew_link l;
+
+    if (!skew_link_open_beside(&l, q->like, s->host, s->port, false)) {
+        s->status = STATUS_INTERNAL;
+        (void)snprintf(s->words, sizeof s->words, "out of memory");
+        return NULL;
+    }
+    memcpy(s->label, l.endpoint.label, sizeof s->label);
+    bool ok = skew_link_ask(&l, info, take_info, q) || l.error; /* who may not, may do the rest */
+    ok = ok && ask_for_master(q, &l);
+    s->status = ok ? 0 : l.status;
+    (void)snprintf(s->words, sizeof s->words, "%s", ok ? "" : l.words);
+    q->all->vote[q->which] = ok ? q->vote : (tl_vote){.kind = TL_VOTE_NONE};
+    skew_link_close(&l);
+    return NULL;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool is_known(const sentinels *all, const sentinel *s) {
+    for (unsigned i = 0; i < all->count; i++)
+        if (all->of[i].port == s->port && strcmp(all->of[i].host, s->host) == 0)
+            return true;
+    return false;
+}
+
+static void add(sentinels *all, const sentinel *s) {
+    if (all->count < SENTINELS_MOST && !is_known(all, s))
+        all->of[all->count++] = *s;
+}
+
+/* Those from..count, and then those that they told of are behind them. */
+static bool ask_from(sentinels *all, unsigned from, const skew_link *like) {
+    unsigned n = all->count - from;
+    pthread_t thread[SENTINELS_MOST];
+    bool started[SENTINELS_MOST] = {false};
+    question *q = calloc(n > 0 ? n : 1, sizeof *q);
+
+    if (!q)
+        return false;
+    for (unsigned i = 0; i < n; i++) {
+        q[i] = (question){.all = all, .which = from + i, .like = like};
+        started[i] = pthread_create(&thread[i], NULL, ask_one, &q[i]) == 0;
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (started[i])
+            (void)pthread_join(thread[i], NULL);
+        else
+            (void)ask_one(&q[i]);
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned k = 0; k < q[i].others; k++)
+            add(all, &q[i].other[k]);
+    free(q);
+    return true;
+}
+
+bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *seeds, bool all) {
+    skew_link like = {.endpoint = *login};
+
+    *ret = (sentinels){.count = 0};
+    memcpy(ret->master, seeds->master, sizeof ret->master);
+    for (unsigned i = 0; i < seeds->count; i++) {
+        sentinel s = {.port = seeds->seed[i].port};
+        memcpy(s.host, seeds->seed[i].host, sizeof s.host);
+        add(ret, &s);
+    }
+    ret->seeds = ret->count;
+    bool ok = ask_from(ret, 0, &like);
+    unsigned asked = ret->seeds;
+    ret->verdict = tl__votes_judge(ret->vote, asked, ret->seeds);
+    if (ok && (all || !ret->verdict.sure) && ret->count > asked) {
+        unsigned to = ret->count;
+        ok = ask_from(ret, asked, &like);
+        asked = to;
+    }
+    ret->count = asked;
+    ret->verdict = tl__votes_judge(ret->vote, asked, ret->seeds);
+    tl__endpoint_wipe(&like.endpoint);
+    return ok;
+}
+
+/* Of those that don't answer, the first. */
+static const sentinel *silent(const sentinels *s) {
+    for (unsigned i = 0; i < s->count; i++)
+        if (s->of[i].status)
+            return &s->of[i];
+    return NULL;
+}
+
+int sentinels_trouble(const sentinels *s, char *to, size_t size) {
+    const tl_verdict *v = &s->verdict;
+    const sentinel *who = silent(s);
+
+    if (v->answered > 0 && v->unknown == v->answered)
+        (void)snprintf(to, size, "%s: the Sentinels know no master of this name; check the URL",
+                       s->master);
+    else if (v->answered < v->majority)
+        (void)snprintf(to, size, "%s: no majority of the Sentinels: %u of %u answer (%.150s)",
+                       s->master, v->answered, v->total, who ? who->words : "no answer");
+    else
+        (void)snprintf(to, size, "%s: the Sentinels don't agree yet on who is the master",
+                       s->master);
+    return v->answered < v->majority && who && who->status == STATUS_REFUSED ? STATUS_REFUSED
+                                                                             : STATUS_UNAVAILABLE;
+}

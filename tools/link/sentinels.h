@@ -1,0 +1,36 @@
+/*
+ * What the Sentinels of a URL say of their master: to find it, and for the doctor.
+ */
+#ifndef TIDELOCK_SENTINELS_H
+#define TIDELOCK_SENTINELS_H
+
+#include "client/votes.h"
+#include "link/skew_link.h"
+
+#define SENTINELS_MOST (2 * TL_SEEDS_MAX)
+
+typedef struct {
+    char host[TL_HOST_SIZE];
+    uint16_t port;
+    char label[TL_HOST_SIZE + 16];
+    int status; /**< 0: it has answered; else why not, as the exit status that it means, */
+    char words[240];
+    int64_t quorum; /**< how many must find the master down; 0: not told */
+} sentinel;
+
+typedef struct {
+    char master[TL_MASTER_SIZE];
+    unsigned seeds, count; /**< named by the URL, and with those that they know of */
+    sentinel of[SENTINELS_MOST];
+    tl_vote vote[SENTINELS_MOST];
+    tl_verdict verdict;
+} sentinels;
+
+/** Ask those that the URL names, each for 5 s at most, all at once; and those that they know of if `all`, or if it
+ *  isn't sure otherwise. login: how they let us in, and its TLS. False: no memory. */
+bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *seeds, bool all);
+
+/** Why there is no sure master, in one line; returns the exit status that it means. */
+int sentinels_trouble(const sentinels *s, char *to, size_t size);
+
+#endif
