@@ -4,6 +4,7 @@
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
+#   make soak                  fleets of servers under mixed faults (SOAK_SECONDS=3600 SEED= SOAK="sentinel")
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
 #   make bench-readme          print the tables of README.md and tests/bench/RESULTS.md from the last bench and bench-peers
@@ -50,6 +51,7 @@ $(foreach l,LIB_SRC TOOL_SRC,$(if $(call twice,$($(l))),$(error two sources have
 TLIB_SRC := $(wildcard tests/lib/*.c)
 SIM_SRC  := $(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))
 BENCH_SRC := $(wildcard tests/bench/*.c)
+SOAK_SRC := $(if $(SOAK),$(foreach s,$(SOAK),$(wildcard tests/soak/soak_$(s).c)),$(wildcard tests/soak/soak_*.c))
 LEGACY_SRC := $(filter-out tests/legacy/test_%,$(wildcard tests/legacy/*.c))
 TEST_SRC := $(wildcard tests/*/test_*.c)
 FUZZ_SRC := $(if $(wildcard tests/fuzz/replay.c),$(wildcard tests/fuzz/fuzz_*.c))
@@ -106,7 +108,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run lint lint-run demo demo-run sim sim-run model model-run \
-        fuzz fuzz-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
+        fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
         format install uninstall clean FORCE
 
 all: lib tool man
@@ -134,6 +136,8 @@ model: ; $(NEED) model
 	$(AGAIN) model-run
 fuzz: ; @CC=clang SAN=fuzzer tools/need.sh check
 	$(AGAIN) CC=clang SAN=fuzzer,address,undefined fuzz-run
+soak: ; $(NEED) check
+	$(AGAIN) soak-run
 interop: ; $(NEED) demo
 	$(AGAIN) interop-run
 abi: ; $(NEED) build
@@ -143,7 +147,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz interop bench bench-peers bench-readme abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -266,6 +270,8 @@ model-run:
 	    echo 'make model: there is no tests/model/run.sh yet'; fi
 fuzz-run: $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 	@$(if $^,BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tests/fuzz/run.sh $^,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')
+soak-run: $(patsubst %.c,$(BUILD)/%,$(SOAK_SRC))
+	@$(if $^,set -e; for p in $^; do SOAK_SECONDS='$(SOAK_SECONDS)' SEED='$(SEED)' $$p; done,echo 'make soak: there is no tests/soak/soak_$(SOAK).c'; exit 1)
 interop-run: all
 	@if [ -x tests/interop/run.sh ]; then BUILD=$(BUILD) PEERS='$(PEERS)' tests/interop/run.sh; else \
 	    echo 'make interop: there is no tests/interop/run.sh yet'; fi

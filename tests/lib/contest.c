@@ -30,11 +30,18 @@ static int contender_count;
 static int64_t patience_ms, working_ms;
 static atomic_bool ending;
 static atomic_int number; /* read, and written after a while: only the lock makes that right */
+static atomic_llong counted_us, pause_us; /* when last; the longest time between two */
 
 /* Until when this moment's look at the lock lets its holder believe in it. */
 static int64_t believed_until(const tl_lock *lock) {
     int64_t now_us = clock_us();
     return now_us + tl_lock_remaining_ms(lock) * 1000;
+}
+
+static void note_pause(void) {
+    long long now_us = clock_us(), pause = now_us - atomic_exchange(&counted_us, now_us),
+              longest = atomic_load(&pause_us);
+    while (pause > longest && !atomic_compare_exchange_weak(&pause_us, &longest, pause)) {}
 }
 
 static void hold_once(contender *c) {
@@ -50,6 +57,8 @@ static void hold_once(contender *c) {
         int found = before;
         bool mine = atomic_compare_exchange_strong(&number, &found, before + 1);
         c->counted += mine;
+        if (mine)
+            note_pause();
         c->overwritten += !mine &&
                           tl_lock_remaining_ms(c->lock) > 0; /* else we were held up here */
     }
@@ -73,6 +82,8 @@ void contest_start(tl_lock *const *locks, int count, int64_t wait_ms, int64_t ho
     assert_in_range(count, 1, CONTENDERS_MAX);
     atomic_store(&ending, false);
     atomic_store(&number, 0);
+    atomic_store(&counted_us, clock_us());
+    atomic_store(&pause_us, 0);
     patience_ms = wait_ms;
     working_ms = hold_ms;
     for (int i = 0; i < count; i++) {
@@ -86,6 +97,10 @@ void contest_start(tl_lock *const *locks, int count, int64_t wait_ms, int64_t ho
 
 int contest_counted(void) {
     return atomic_load(&number);
+}
+
+int64_t contest_pause_ms(void) {
+    return atomic_exchange(&pause_us, 0) / 1000;
 }
 
 bool contest_held(void) {

@@ -14,6 +14,9 @@ void contest_start(tl_lock *const *locks, int count, int64_t wait_ms, int64_t ho
 /** What they have counted up to so far. */
 int contest_counted(void);
 
+/** The longest time without any of them counting up, since the last call or the start: that ended in one who did. */
+int64_t contest_pause_ms(void);
+
 /** Does any of them believe that it holds the lock? */
 bool contest_held(void);
 

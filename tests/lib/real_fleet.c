@@ -241,7 +241,7 @@ static void heal_gate(proxy *p) {
         proxy_reset(p);
 }
 
-void real_fleet_heal(real_fleet *f) {
+void real_fleet_mend(real_fleet *f) {
     real_fleet_join(f);
     for (int i = 0; i < f->servers + f->sentinels; i++) {
         real_node *node = &f->node[i];
@@ -256,6 +256,10 @@ void real_fleet_heal(real_fleet *f) {
     real_fleet_await(f, real_fleet_is_whole, "it is whole again");
     if (f->kind->healed)
         f->kind->healed(f);
+}
+
+void real_fleet_heal(real_fleet *f) {
+    real_fleet_mend(f);
     real_fleet_await(f, is_emptied, "it is empty");
 }
 

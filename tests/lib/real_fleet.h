@@ -72,8 +72,9 @@ void real_fleet_restart(real_fleet *f, real_node *node);
 
 /** Is everybody there, and knows and follows whom it should? Servers without links: whether they answer. */
 bool real_fleet_is_whole(real_fleet *f);
-/** End what a test has done: continue, restart, heal and join all, close an open slot; when it is whole, every
- *  server is emptied. */
+/** End what a test has done: continue, restart, heal and join all; on return it is whole. */
+void real_fleet_mend(real_fleet *f);
+/** The same, and every server is emptied. */
 void real_fleet_heal(real_fleet *f);
 
 /* ---- sides ----------------------------------------------------------------------------------- */

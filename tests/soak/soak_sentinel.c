@@ -1,0 +1,109 @@
+/*
+ * A master, two replicas and three Sentinels for SOAK_SECONDS (an hour): one fault after the other, drawn at random, while
+ * contenders count up a number under a lock. In each round the number is exact, no two were sure of the lock at one
+ * moment, and fences went up. It prints how often each fault struck, and for how long there was no service.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contest.h"
+#include "sentinel_faults.h"
+#include "tests.h"
+
+#define SECONDS 3600
+#define CONTENDERS 6
+#define FAULTS_MOST 3 /* in a round */
+#define KINDS 16
+#define TTL_MS clock_patient_ms(1000)
+#define SERVICE_MS 120000 /* until it is there again, on a busy machine */
+
+typedef struct {
+    int struck;
+    int64_t sum_ms, longest_ms; /* without service */
+} tally;
+
+static real_fleet *fleet;
+static tally tallies[KINDS];
+
+static int tear_down(void **state) {
+    contest_abandon();
+    int failed = locks_clean_up(state);
+    real_fleet_free(fleet);
+    return failed;
+}
+
+TESTS_WITH(NULL, tear_down);
+
+static long number_of(const char *variable, long otherwise) {
+    const char *text = getenv(variable);
+    return text && *text ? strtol(text, NULL, 10) : otherwise;
+}
+
+static void begin(tl_lock **locks) {
+    tl_client *client = NULL;
+    for (int i = 0; i < CONTENDERS; i++) {
+        if (i % 2 == 0)
+            client = make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
+                                                        .sentinel_password = "spw",
+                                                        .quiet_ms = SENTINEL_QUIET_MS(TTL_MS)));
+        locks[i] = make_lock(client, "soak", TTL_MS);
+    }
+}
+
+static void strike(int kind) {
+    const sentinel_fault *fault = sentinel_fault_at(kind);
+    tally *t = &tallies[kind];
+    (void)contest_pause_ms();
+    fault->strike(fleet);
+    const int counted = contest_counted();
+    WAIT_FOR(SERVICE_MS, contest_counted() > counted + CONTENDERS);
+    const int64_t pause = contest_pause_ms();
+    t->struck++;
+    t->sum_ms += pause;
+    t->longest_ms = pause > t->longest_ms ? pause : t->longest_ms;
+    real_fleet_mend(fleet);
+}
+
+static int count_kinds(void) {
+    int n = 0;
+    while (n < KINDS && sentinel_fault_at(n))
+        n++;
+    return n;
+}
+
+static void print_tallies(int rounds, int64_t counted) {
+    print_message("%d rounds, %lld times held\n", rounds, (long long)counted);
+    for (int i = 0; i < count_kinds(); i++)
+        print_message("%-52s %5d times, without service %5d ms on average, %6d at most\n",
+                      sentinel_fault_at(i)->name, tallies[i].struck,
+                      (int)(tallies[i].struck ? tallies[i].sum_ms / tallies[i].struck : 0),
+                      (int)tallies[i].longest_ms);
+}
+
+TEST(the_number_is_exact_over_mixed_faults) {
+    const int64_t until_ms = clock_ms() + 1000 * number_of("SOAK_SECONDS", SECONDS);
+    const unsigned seed = (unsigned)number_of("SEED", (long)clock_us());
+    const real_fleet_options options = {
+        .gates = true, .password = "pw", .sentinel_password = "spw"};
+    tl_lock *locks[CONTENDERS];
+    int rounds = 0;
+    int64_t counted = 0;
+
+    (void)signal(SIGPIPE, SIG_IGN); /* our own connections to processes that are killed */
+    print_message("SEED=%u\n", seed);
+    srandom(seed);
+    fleet = real_fleet_start_sentinels(&options);
+    begin(locks);
+    do {
+        contest_start(locks, CONTENDERS, 2 * TTL_MS, 0);
+        WAIT_FOR(SERVICE_MS, contest_counted() > CONTENDERS);
+        for (int n = 1 + (int)(random() % FAULTS_MOST); n > 0; n--)
+            strike((int)(random() % count_kinds()));
+        counted += contest_counted();
+        contest_end();
+        rounds++;
+    } while (clock_ms() < until_ms);
+    print_tallies(rounds, counted);
+}
