@@ -3,149 +3,97 @@
  */
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "arena.h"
+#include "contest.h"
+#include "sentinel_faults.h"
 
 #define MASTER_PASSWORD "of-the-master"
 #define SENTINEL_PASSWORD "of-the-sentinels"
-#define SERVERS 3
-#define DOWN_MS 1000      /* a master that is silent for so long is down */
+#define SENTINELS 3
+#define DOWN_MS 600       /* a master that is silent for so long is down */
 #define FAILOVER_MS 60000 /* until everybody follows another, on a busy machine */
+#define SHORT_MS clock_patient_ms(500)
+#define ROUNDED_MS 5 /* between two clocks */
 
-static real_redis *redis[SERVERS], *sentinel[SERVERS];
+/* Most of the time is spent waiting: these two groups run at once, each with a fleet of its own. */
+enum { FIRST = 1, BESIDE = 2 };
+
+static real_fleet *fleet;
 
 /* ---- the set-up ------------------------------------------------------------------------------ */
 
 static void must(real_redis *r, const char *command) {
     redisReply *reply = real_redis_command(r, command);
-    if (!reply) /* a Sentinel has ended the connection: it is made anew */
-        reply = real_redis_command(r, command);
     assert_non_null(reply);
     if (reply->type == REDIS_REPLY_ERROR)
         fail_msg("%s: %s", command, reply->str);
     freeReplyObject(reply);
 }
 
-static bool says(real_redis *r, const char *command, const char *words) {
-    redisReply *info = real_redis_command(r, command);
-    bool is = info && info->str && strstr(info->str, words);
-    freeReplyObject(info);
-    return is;
-}
-
-/* The port of the master, as this one of the Sentinels has it. */
-static int named_by(int i) {
-    redisReply *r = real_redis_command(sentinel[i], "SENTINEL GET-MASTER-ADDR-BY-NAME m");
-    int port = r && r->elements == 2 ? atoi(r->element[1]->str) : -1;
-    freeReplyObject(r);
-    return port;
-}
-
-static long long field_of(int i, const char *name) {
-    redisReply *r = real_redis_command(sentinel[i], "SENTINEL MASTER m");
-    long long value = -1;
-    for (size_t k = 0; r && k + 1 < r->elements; k += 2)
-        if (strcmp(r->element[k]->str, name) == 0)
-            value = atoll(r->element[k + 1]->str);
-    freeReplyObject(r);
-    return value;
-}
-
-static real_redis *master(void) {
-    int port = named_by(0);
-    for (int i = 0; i < SERVERS; i++)
-        if (real_redis_port(redis[i]) == port)
-            return redis[i];
-    return NULL;
-}
-
-/* Those that aren't dead. A Sentinel needs some seconds to find the others, and more to lead a former master back. */
-static bool all_agree(void) {
-    real_redis *m = master();
-    int replicas = 0;
-    for (int i = 0; i < SERVERS; i++)
-        if (named_by(i) != named_by(0) || field_of(i, "num-other-sentinels") != SERVERS - 1 ||
-            field_of(i, "num-slaves") < 1)
-            return false;
-    for (int i = 0; i < SERVERS; i++)
-        replicas += redis[i] != m && real_redis_pid(redis[i]) > 0 &&
-                    says(redis[i], "INFO replication", "master_link_status:up");
-    return replicas > 0 && says(m, "INFO replication", "role:master");
-}
-
-static void start_all(void) {
-    static const char data[] = "masterauth " MASTER_PASSWORD "\nrepl-diskless-sync-delay 0\n"
-                               "repl-timeout 60\nrepl-ping-replica-period 1\n";
-    char config[1024];
-    (void)signal(SIGPIPE,
-                 SIG_IGN); /* Sentinels end the test's own connections to a former master */
-    for (int i = 0; i < SERVERS; i++) {
-        (void)snprintf(config, sizeof config, "%s", data);
-        if (i > 0)
-            (void)snprintf(config, sizeof config, "%sreplicaof 127.0.0.1 %d\n", data,
-                           real_redis_port(redis[0]));
-        redis[i] = real_redis_start(
-            &(real_redis_options){.config = config, .password = MASTER_PASSWORD});
-    }
-    (void)snprintf(config, sizeof config,
-                   "sentinel monitor m 127.0.0.1 %d 2\nsentinel auth-pass m " MASTER_PASSWORD
-                   "\nsentinel sentinel-pass " SENTINEL_PASSWORD
-                   "\nsentinel down-after-milliseconds m %d\nsentinel failover-timeout m 5000\n"
-                   "sentinel parallel-syncs m 2\n",
-                   real_redis_port(redis[0]), DOWN_MS);
-    for (int i = 0; i < SERVERS; i++)
-        sentinel[i] = real_redis_start(&(real_redis_options){
-            .config = config, .password = SENTINEL_PASSWORD, .sentinel = true});
+static real_redis *sentinel(int i) {
+    return real_fleet_sentinel(fleet, i)->redis;
 }
 
 /* As before the test, but perhaps with another master. */
 static int set_up(void **state) {
     (void)state;
-    if (!redis[0])
-        start_all();
-    for (int i = 0; i < SERVERS; i++) {
-        real_redis_thaw(redis[i]);
-        real_redis_thaw(sentinel[i]);
+    const real_fleet_options options = {.gates = true,
+                                        .down_ms = DOWN_MS,
+                                        .password = MASTER_PASSWORD,
+                                        .sentinel_password = SENTINEL_PASSWORD};
+    if (!fleet) {
+        (void)signal(SIGPIPE, SIG_IGN); /* the test's own connections to who is killed */
+        fleet = real_fleet_start_sentinels(&options);
     }
-    WAIT_FOR(FAILOVER_MS, all_agree());
-    server = master();
-    must(server, "FLUSHALL");
+    real_fleet_heal(fleet);
+    server = real_fleet_master(fleet)->redis;
     return 0;
 }
 
 static int tear_down(void **state) {
-    for (int i = 0; i < SERVERS; i++) {
-        real_redis_thaw(redis[i]);
-        real_redis_thaw(sentinel[i]);
-    }
+    for (int i = 0; i < SENTINELS; i++)
+        real_redis_thaw(sentinel(i));
+    for (int i = 0; i < real_fleet_servers(fleet); i++)
+        real_redis_thaw(real_fleet_server(fleet, i)->redis);
+    contest_abandon();
     return locks_clean_up(state);
 }
 
 TESTS_WITH(set_up, tear_down);
 
-/* By the first of the Sentinels alone, or all. */
-static tl_client *client_of(int named, const char *password) {
-    char url[256], *end = url + snprintf(url, sizeof url, "redis+sentinel://:" MASTER_PASSWORD "@");
-    for (int i = 0; i < named; i++)
-        end += snprintf(end, (size_t)(url + sizeof url - end), "%s127.0.0.1:%d", i ? "," : "",
-                        real_redis_port(sentinel[i]));
-    (void)snprintf(end, (size_t)(url + sizeof url - end), "/m");
-    return make_client_with(TL_CLIENT_OPTIONS(.url = url, .sentinel_password = password,
-                                              .attempt_ms = SOON_MS, .connect_ms = FAILOVER_MS));
+static tl_client *client_with(tl_client_options options) {
+    options.url = options.url ? options.url : real_fleet_url(fleet);
+    options.sentinel_password = SENTINEL_PASSWORD;
+    options.attempt_ms = SOON_MS;
+    options.connect_ms = FAILOVER_MS;
+    return make_client_with(options);
 }
 
 static tl_client *client_by_sentinels(void) {
-    return client_of(SERVERS, SENTINEL_PASSWORD);
+    return client_with(TL_CLIENT_OPTIONS(.quiet_ms = 0));
+}
+
+/* By the first of the Sentinels alone. */
+static tl_client *client_by_one(void) {
+    char url[128];
+    (void)snprintf(url, sizeof url,
+                   "redis+sentinel://:" MASTER_PASSWORD "@127.0.0.1:%d/" REAL_FLEET_NAME,
+                   real_fleet_sentinel(fleet, 0)->port);
+    return client_with(TL_CLIENT_OPTIONS(.url = url));
 }
 
 /* One that gives up soon. */
 static tl_err ping_briefly(const char *name, const char *password) {
     char url[256];
-    (void)snprintf(url, sizeof url,
-                   "redis+sentinel://:" MASTER_PASSWORD
-                   "@127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d/%s",
-                   real_redis_port(sentinel[0]), real_redis_port(sentinel[1]),
-                   real_redis_port(sentinel[2]), name);
+    (void)snprintf(url, sizeof url, "%.*s%s",
+                   (int)(strlen(real_fleet_url(fleet)) - strlen(REAL_FLEET_NAME)),
+                   real_fleet_url(fleet), name);
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = url, .sentinel_password = password, .attempt_ms = ATTEMPT_MS,
                           .connect_ms = CONNECT_MS));
@@ -153,15 +101,13 @@ static tl_err ping_briefly(const char *name, const char *password) {
 }
 
 static void fail_over(void) {
-    int former = named_by(0);
-    must(sentinel[0], "SENTINEL FAILOVER m");
-    WAIT_FOR(FAILOVER_MS, named_by(0) != former && all_agree());
-    server = master();
+    real_fleet_switch(fleet);
+    server = real_fleet_master(fleet)->redis;
 }
 
 /* ---- well ------------------------------------------------------------ */
 
-TEST(the_master_is_found_and_each_is_told_its_own_password) {
+TEST_IN(the_master_is_found_and_each_is_told_its_own_password, FIRST) {
     tl_lock *lock = by_hand(client_by_sentinels(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     assert_true(key_exists());
@@ -174,8 +120,8 @@ TEST(the_master_is_found_and_each_is_told_its_own_password) {
 static long long asked(void) {
     static const char name[] = "total_commands_processed:";
     long long calls = 0;
-    for (int i = 0; i < SERVERS; i++) {
-        redisReply *r = real_redis_command(sentinel[i], "INFO stats");
+    for (int i = 0; i < SENTINELS; i++) {
+        redisReply *r = real_redis_command(sentinel(i), "INFO stats");
         const char *at = r && r->str ? strstr(r->str, name) : NULL;
         calls += at ? atoll(at + sizeof name - 1) : 0;
         freeReplyObject(r);
@@ -194,9 +140,9 @@ static long long keeps(void) {
 
 /* By a majority, however lately the master was named. */
 #define ASSERT_EACH_ASKED(keeps_, before)                                                          \
-    assert_true(asked() - (before) >= 2 * (SERVERS / 2 + 1) * (keeps_))
+    assert_true(asked() - (before) >= 2 * (SENTINELS / 2 + 1) * (keeps_))
 
-TEST(each_keep_is_followed_by_a_question) {
+TEST_IN(each_keep_is_followed_by_a_question, FIRST) {
     enum { KEEPS = 10 };
     tl_client *client = client_by_sentinels();
     tl_lock *lock = by_hand(client, TTL_MS);
@@ -208,7 +154,7 @@ TEST(each_keep_is_followed_by_a_question) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-TEST(and_so_is_each_round_of_renewals) {
+TEST_IN(and_so_is_each_round_of_renewals, FIRST) {
     enum { TTL_SHORT_MS = 100, FOR_MS = 600 };
     tl_lock *lock = make_lock_with(client_by_sentinels(), KEY,
                                    TL_LOCK_OPTIONS(.ttl_ms = TTL_SHORT_MS));
@@ -221,20 +167,20 @@ TEST(and_so_is_each_round_of_renewals) {
     (void)tl_lock_release(lock, &said);
 }
 
-TEST(a_name_that_no_sentinel_knows) {
+TEST_IN(a_name_that_no_sentinel_knows, FIRST) {
     ASSERT_RESULT(ping_briefly("other", SENTINEL_PASSWORD), TL_EUNAVAILABLE);
     ASSERT_SAID("other: the Sentinels know no master of this name");
 }
 
-TEST(a_wrong_password_of_the_sentinels) {
-    ASSERT_RESULT(ping_briefly("m", "wrong"), TL_EUNAVAILABLE);
+TEST_IN(a_wrong_password_of_the_sentinels, FIRST) {
+    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, "wrong"), TL_EUNAVAILABLE);
     ASSERT_SAID("no majority of the Sentinels: 0 of 3 answer");
     ASSERT_SAID("wrong user or password");
 }
 
-/* ---- failovers: each with one server less, as a former master comes back late --------------- */
+/* ---- failovers ----------------------------------------------------------------------------- */
 
-TEST(a_holder_and_a_waiter_go_on_after_a_graceful_failover) {
+TEST_IN(a_holder_and_a_waiter_go_on_after_a_graceful_failover, FIRST) {
     tl_lock *holder = make_lock_with(client_by_sentinels(), KEY, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(holder);
@@ -251,57 +197,185 @@ TEST(a_holder_and_a_waiter_go_on_after_a_graceful_failover) {
     assert_true(key_exists());
 }
 
-TEST(a_master_that_is_killed_is_left_for_the_next) {
-    tl_client *client = client_by_sentinels();
-    tl_lock *lock = by_hand(client, TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    real_redis *former = server;
-    real_redis_kill(former);
-    tl_lock *next = make_lock_with(client, "chaos:next", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
-    ASSERT_RESULT(tl_lock_acquire(next, FAILOVER_MS, &said), TL_OK);
-    server = master();
-    assert_ptr_not_equal(server, former);
-    WAIT_FOR(SOON_MS, real_redis_int(server, "EXISTS chaos:next") == 1);
-    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+/* ---- what a failover must not forget: quiet_ms ------------------------------------------------- */
+
+static tl_client *quiet_client(void) {
+    return client_with(TL_CLIENT_OPTIONS(.quiet_ms = SENTINEL_QUIET_MS(SHORT_MS)));
+}
+
+static void count_on(const char *after) {
+    real_fleet_mend(fleet); /* while nothing is given yet */
+    const int counted = contest_counted();
+    WAIT_FOR(FAILOVER_MS, contest_counted() > counted + 10);
+    print_message("%s: %d ms without service\n", after, (int)contest_pause_ms());
 }
 
 /* It is stopped with renewals in its sockets, another is promoted, and it wakes and carries them out: by then nobody
  * listens to it, and what it answers doesn't count. */
-TEST(a_master_that_wakes_keeps_nothing) {
+static void wake_a_former_master(void) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
-        client_by_sentinels(), KEY,
+        client_by_sentinels(), "chaos:woken",
         TL_LOCK_OPTIONS(.ttl_ms = 10 * DOWN_MS, .on_event = lock_events_add, .ctx = events));
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    real_redis *former = server;
-    must(former, "WAIT 1 5000");
-    must(former, "CLIENT NO-EVICT off"); /* answered: nothing else is in its sockets */
-    real_redis_freeze(former);
-    int port = real_redis_port(former);
-    WAIT_FOR(FAILOVER_MS, named_by(0) != port && named_by(1) == named_by(0));
-    server = master();
-    must(server, "DEL " KEY " tidelock:{" KEY "}"); /* as if it hadn't come along */
-    real_redis_thaw(former);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    real_node *former = real_fleet_master(fleet);
+    must(former->redis, "WAIT 2 5000");
+    must(former->redis, "CLIENT NO-EVICT off"); /* answered: nothing else is in its sockets */
+    real_redis_freeze(former->redis);
+    (void)real_fleet_await_master(fleet, former);
+    must(real_fleet_master(fleet)->redis,
+         "DEL chaos:woken tidelock:{chaos:woken}"); /* as if it hadn't come along */
+    real_redis_thaw(former->redis);
     lock_event lost = lock_events_await(events, TL_LOST, FAILOVER_MS);
     assert_true(lost.why == TL_LOST_GONE || lost.why == TL_LOST_EXPIRED);
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
 }
+
+/* More faults, for longer: make soak. */
+TEST_IN(nobody_holds_twice_over_failovers, BESIDE) {
+    enum { CONTENDERS = 4 };
+    tl_client *shared = quiet_client();
+    tl_lock *locks[CONTENDERS];
+    for (int i = 0; i < CONTENDERS; i++)
+        locks[i] = make_lock(i ? shared : quiet_client(), KEY, SHORT_MS);
+    contest_start(locks, CONTENDERS, 2 * SHORT_MS, 0);
+    WAIT_FOR(FAILOVER_MS, contest_counted() > 10);
+    (void)contest_pause_ms();
+    sentinel_fault_named("the master killed")->strike(fleet);
+    count_on("the master killed");
+    wake_a_former_master();
+    count_on("the master stopped, and woken after the promotion");
+    contest_end();
+}
+
+static void prefer(real_node *node, const char *priority) {
+    char command[64];
+    (void)snprintf(command, sizeof command, "CONFIG SET replica-priority %s", priority);
+    must(node->redis, command);
+}
+
+/* A server that was a replica meanwhile has the run id of before: others may have held locks since, of which it knows
+ * nothing. Both clients have connections that are idle. */
+TEST_IN(who_was_a_replica_meanwhile_is_another, BESIDE) {
+    real_node *first = real_fleet_master(fleet);
+    tl_lock *lock = make_lock(client_with(TL_CLIENT_OPTIONS(.quiet_ms = SHORT_MS)), KEY, SHORT_MS);
+    tl_lock *other = by_hand(client_by_sentinels(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(other);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    prefer(first, "1");
+    fail_over();
+    assert_ptr_not_equal(server, first->redis);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    assert_true(key_exists() && tl_lock_fence(other) > fence);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    while (real_fleet_master(fleet) != first) {
+        real_fleet_mend(fleet);
+        fail_over();
+    }
+    prefer(first, "100");
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
+    ASSERT_TOOK(began, SHORT_MS - ROUNDED_MS, FAILOVER_MS);
+    assert_true(key_exists());
+}
+
+/* ---- a holder on the side of the former master ------------------------------------------------- */
+
+typedef struct {
+    atomic_llong until_us;  /* the holder believed at most so long, */
+    atomic_llong lost_us;   /* was told of the loss then, */
+    atomic_bool held, risk; /* and of the risk before */
+} belief;
+
+static void told(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    belief *b = ctx;
+    (void)lock;
+    if (event->state == TL_AT_RISK)
+        atomic_store(&b->risk, event->remaining_ms > 0);
+    if (event->state == TL_LOST)
+        atomic_store(&b->lost_us, clock_us());
+}
+
+/* In a process of its own, whose connections stay on side 0. */
+__attribute__((noreturn)) static void believe(belief *b) {
+    tl_client *client;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    real_fleet_stand_on(0);
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
+                                                  .sentinel_password = SENTINEL_PASSWORD);
+    tl_lock_options terms = TL_LOCK_OPTIONS(.ttl_ms = SHORT_MS, .on_event = told, .ctx = b);
+    if (tl_client_open(&options, &client, NULL))
+        _exit(1);
+    tl_lock *lock = tl_lock_new(client, KEY, strlen(KEY), &terms, NULL);
+    if (!lock || tl_lock_acquire(lock, FAILOVER_MS, NULL))
+        _exit(2);
+    while (!atomic_load(&b->lost_us)) {
+        int64_t now_us = clock_us(), remaining_ms = tl_lock_remaining_ms(lock);
+        if (remaining_ms > 0)
+            atomic_store(&b->until_us, now_us + remaining_ms * 1000);
+        atomic_store(&b->held, remaining_ms > 0);
+        (void)poll(NULL, 0, 1);
+    }
+    _exit(0);
+}
+
+/* All but the master and one Sentinel are with the others. */
+static void part_from_holder(const real_node *master) {
+    for (int i = 0; i < real_fleet_servers(fleet); i++)
+        if (real_fleet_server(fleet, i) != master)
+            real_fleet_part(fleet, real_fleet_server(fleet, i), 1);
+    for (int i = 1; i < SENTINELS; i++)
+        real_fleet_part(fleet, real_fleet_sentinel(fleet, i), 1);
+}
+
+/* The former master answers its keeps, and one Sentinel names it still. */
+TEST_IN(a_holder_cut_off_with_the_master_has_lost_before_another_acquires, FIRST) {
+    int status;
+    // cppcheck-suppress invalidFunctionArg ; -1 is what anonymous memory wants
+    belief *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(b, MAP_FAILED);
+    pid_t pid = fork();
+    if (pid == 0)
+        believe(b);
+    WAIT_FOR(FAILOVER_MS, atomic_load(&b->held));
+    const int64_t parted_us = clock_us();
+    real_node *former = real_fleet_master(fleet);
+    part_from_holder(former);
+    (void)real_fleet_await_master(fleet, former);
+    tl_lock *next = make_lock(quiet_client(), KEY, SHORT_MS);
+    ASSERT_RESULT(tl_lock_acquire(next, FAILOVER_MS, &said), TL_OK);
+    const int64_t acquired_us = clock_us();
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    print_message("lost %d ms after the parting, acquired %d ms later\n",
+                  (int)((atomic_load(&b->lost_us) - parted_us) / 1000),
+                  (int)((acquired_us - atomic_load(&b->lost_us)) / 1000));
+    assert_in_range(atomic_load(&b->until_us), parted_us, acquired_us);
+    assert_true(atomic_load(&b->risk));
+    assert_in_range(atomic_load(&b->lost_us), parted_us,
+                    atomic_load(&b->until_us) + 1000 * SLACK_MS);
+    munmap(b, sizeof *b);
+}
+
 /* ---- Sentinels stopped: they lead no failover for half a minute afterwards --------------- */
 
-TEST(one_named_sentinel_leads_to_the_others) {
-    tl_client *client = client_of(1, SENTINEL_PASSWORD);
+TEST_IN(one_named_sentinel_leads_to_the_others, FIRST) {
+    tl_client *client = client_by_one();
     tl_lock *lock = by_hand(client, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-    real_redis_freeze(sentinel[0]);
+    real_redis_freeze(sentinel(0));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-TEST(a_sentinel_that_is_down_costs_nothing) {
+TEST_IN(a_sentinel_that_is_down_costs_nothing, FIRST) {
     tl_lock *lock = by_hand(client_by_sentinels(), TTL_MS);
-    real_redis_freeze(sentinel[1]);
+    real_redis_freeze(sentinel(1));
     for (int i = 0; i < 3; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
         ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
@@ -309,15 +383,15 @@ TEST(a_sentinel_that_is_down_costs_nothing) {
     }
 }
 
-TEST(fewer_than_a_majority_of_the_sentinels) {
-    real_redis_freeze(sentinel[1]);
-    real_redis_freeze(sentinel[2]);
-    ASSERT_RESULT(ping_briefly("m", SENTINEL_PASSWORD), TL_EUNAVAILABLE);
-    ASSERT_SAID("m: no majority of the Sentinels: 1 of 3 answer");
+TEST_IN(fewer_than_a_majority_of_the_sentinels, FIRST) {
+    real_redis_freeze(sentinel(1));
+    real_redis_freeze(sentinel(2));
+    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, SENTINEL_PASSWORD), TL_EUNAVAILABLE);
+    ASSERT_SAID(REAL_FLEET_NAME ": no majority of the Sentinels: 1 of 3 answer");
 }
 
 /* The master is well, and says so; but whether it is still the master nobody can tell. */
-TEST(without_a_majority_no_renewal_counts_and_nothing_is_acquired) {
+TEST_IN(without_a_majority_no_renewal_counts_and_nothing_is_acquired, FIRST) {
     lock_events *events = make_events();
     tl_client *client = client_by_sentinels();
     tl_lock *lock = make_lock_with(
@@ -325,12 +399,38 @@ TEST(without_a_majority_no_renewal_counts_and_nothing_is_acquired) {
         TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
     tl_lock *other = make_lock_with(client, "chaos:other", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    real_redis_freeze(sentinel[1]);
-    real_redis_freeze(sentinel[2]);
+    real_redis_freeze(sentinel(1));
+    real_redis_freeze(sentinel(2));
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.why, TL_LOST_EXPIRED);
     assert_true(lock_events_count_of(events, TL_AT_RISK) > 0);
     ASSERT_RESULT(tl_lock_acquire(other, 100, &said), TL_EUNAVAILABLE);
-    real_redis_thaw(sentinel[1]);
+    real_redis_thaw(sentinel(1));
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+}
+
+/* ---- both groups at once ----------------------------------------------------------------------- */
+
+__attribute__((noreturn)) static void run_beside(FILE *said_there) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(fileno(said_there), STDOUT_FILENO);
+    (void)dup2(fileno(said_there), STDERR_FILENO);
+    exit(tests_run_group("beside", BESIDE, NULL, NULL));
+}
+
+int main(void) {
+    int status = 1, c;
+    FILE *said_there = tmpfile();
+    if (!said_there)
+        return 1;
+    pid_t pid = fork();
+    if (pid == 0)
+        run_beside(said_there);
+    int failed = tests_run_group("first", FIRST, NULL, NULL);
+    (void)waitpid(pid, &status, 0);
+    rewind(said_there);
+    while ((c = fgetc(said_there)) != EOF)
+        (void)putchar(c);
+    (void)fclose(said_there);
+    return failed || status;
 }
