@@ -182,7 +182,7 @@ static bool may_line(const tl_acquisition *a, const tl_event *e) {
 
 /* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
 static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
-    if (a->armed && a->job.join)
+    if (a->armed && a->job.join && !a->attempt.result.polls)
         return tl__line_pause_ms(&a->attempt.result, a->near, e->now, &a->random);
     return poll_ms(a);
 }

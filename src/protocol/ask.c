@@ -5,6 +5,8 @@
 
 #include "protocol/look.h"
 
+#define HOPS_MAX 8 /* redirections */
+
 enum { REACH = 1, QUESTION };
 enum { WAITERS = 10, FIRST_IN_LINE = 12 }; /* items of the answer of look.lua */
 
@@ -25,6 +27,8 @@ static tl_status question(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_mono by = tl__mono_add_ms(e->now, a->attempt_ms);
     a->ticket = QUESTION;
     tl_send *send = tl__out_send(out, QUESTION, by);
+    send->alone = a->plain;
+    send->asking = a->asking;
     tl_command *c = &send->command[send->count++];
     if (a->key.n == 0) {
         *c = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("TIME")}};
@@ -142,6 +146,21 @@ static tl_status answered_by(tl_ask *a, const tl_event *e, tl_out *out) {
     return status;
 }
 
+/* Another node is to be asked. Where a slot is being moved two keys can't be read together: what K holds is all that can be
+ * told. */
+static tl_status redirected(tl_ask *a, const tl_event *e, tl_out *out) {
+    bool open = e->redirect == TL_ASK || e->redirect == TL_TRY_AGAIN;
+    a->asking = a->plain && e->redirect == TL_ASK;
+    a->plain = a->plain || open;
+    a->hops++;
+    return question(a, e, out);
+}
+
+static bool is_redirected(const tl_ask *a, const tl_event *e) {
+    return e->why == TL_EELSEWHERE && a->ticket == QUESTION && e->ticket == QUESTION &&
+           a->hops < HOPS_MAX;
+}
+
 tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
     tl_ask *a = machine;
     switch (e->kind) {
@@ -151,9 +170,11 @@ tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
         return TL_GO;
     case TL_REPLY: return e->ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
     case TL_FAILED:
+        if (is_redirected(a, e))
+            return redirected(a, e, out);
         out->sys_errno = e->sys_errno;
         return e->ticket == a->ticket
-                   ? fail(a, e->maybe_sent ? TL_EUNAVAILABLE : e->why, e->words, out)
+                   ? fail(a, tl__is_passing(e) ? TL_EUNAVAILABLE : e->why, e->words, out)
                    : TL_GO;
     case TL_CANCEL: return fail(a, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
     default: return TL_GO;

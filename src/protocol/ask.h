@@ -20,6 +20,8 @@ typedef struct {
     uint16_t ticket;
     bool may_get; /**< if the server has no EVAL, GET will do */
     bool plain;   /**< GET at once */
+    bool asking;  /**< the question goes where a redirection of the kind TL_ASK has led */
+    uint8_t hops; /**< redirections so far */
 } tl_ask;
 
 void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,

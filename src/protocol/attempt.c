@@ -4,6 +4,8 @@
  */
 #include "protocol/attempt.h"
 
+#define HOPS_MAX 8 /* redirections without an answer */
+
 _Static_assert(sizeof(tl_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
 void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t ticket,
@@ -310,7 +312,30 @@ static tl_status unconfirmed(tl_try *a, const tl_event *e, tl_out *out) {
     return TL_END;
 }
 
-static tl_status failed(tl_try *a, const tl_event *e, tl_out *out) {
+/* Certainly not executed: built anew for the other node. While a slot is on the move whatever has two keys is refused
+ * at both ends, and is asked for key by key. */
+static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char moving[] =
+        "the key's slot is being moved: with quiet_ms no lock is granted before that is done";
+    bool open = e->redirect == TL_ASK || e->redirect == TL_TRY_AGAIN;
+    if (open && !a->alone && a->op == TL_ACQUIRE && job->quiet_ms > 0)
+        return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(moving), out);
+    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    a->asking = a->alone && e->redirect == TL_ASK;
+    a->alone = a->alone || open;
+    a->asked = e->now;
+    a->hops++;
+    return a->row->send(a, job, &start, out);
+}
+
+static bool may_follow(const tl_try *a, const tl_event *e) {
+    return e->why == TL_EELSEWHERE && e->redirect != TL_NOT_ELSEWHERE && !e->maybe_sent &&
+           !a->timing && a->hops < HOPS_MAX && tl__mono_before(e->now, a->by);
+}
+
+static tl_status failed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (may_follow(a, e))
+        return follow(a, job, e, out);
     bool maybe = e->maybe_sent && !is_harmless(a);
     a->bounded = a->bounded && !e->native;
     out->sys_errno = e->sys_errno;
@@ -329,13 +354,16 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
     else if (e->ticket == a->ticket && e->kind == TL_REPLY)
         status = answered_by(a, job, e, out);
     else if (e->ticket == a->ticket && e->kind == TL_FAILED)
-        status = failed(a, e, out);
+        status = failed(a, job, e, out);
     tl_result *r = &a->result;
     bool had = status == TL_END && r->code == TL_OK && a->op != TL_RELEASE;
     if (had && !a->confirming && (a->op == TL_RENEW ? job->confirms : e->unnamed))
         status = confirm(a, out);
-    if (out->sends > 0)
+    if (out->sends > 0) {
         a->reaches = out->send.count == 0;
+        out->send.alone = a->alone;
+        out->send.asking = a->asking;
+    }
     if (status == TL_END && r->code == TL_OK)
         r->proof.held_by = (uint8_t)(1 + (r->proof.stamp_ms ? a->row->id : TL_TOKEN));
     else if (status == TL_END && a->row->leaves && a->row->leaves(a))

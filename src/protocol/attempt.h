@@ -19,6 +19,9 @@ typedef struct tl_try {
     bool bounded; /**< TAKE: the request says until when it may take effect, `by` */
     bool timing;  /**< the server's time is being asked for first */
     bool reaches; /**< nothing has been asked but to reach the server */
+    bool alone;   /**< what is asked has one key: see alone.h */
+    bool asking;  /**< it goes where a redirection of the kind TL_ASK has led */
+    uint8_t hops; /**< redirections in a row */
     bool
         confirming; /**< it was answered well, and the server is being confirmed as the one to ask */
 } tl_try;

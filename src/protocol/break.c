@@ -6,6 +6,8 @@
 
 #define IDLE_MS 3600000 /* S outlives its last use by an hour, so that fences go on */
 
+#define HOPS_MAX 8 /* redirections */
+
 enum { REACH = 1, QUESTION };
 
 static tl_status fail(tl_break *b, tl_err code, tl_bytes words, tl_out *out) {
@@ -70,11 +72,18 @@ tl_status tl__break_step(void *machine, const tl_event *e, tl_out *out) {
         return TL_GO;
     case TL_REPLY: return e->ticket == b->ticket ? answered(b, e, out) : TL_GO;
     case TL_FAILED:
+        if (e->why == TL_EELSEWHERE && e->ticket == b->ticket && b->hops < HOPS_MAX &&
+            (e->redirect == TL_MOVED || e->redirect == TL_NOT_ELSEWHERE)) {
+            b->hops++;
+            return ask(b, e, out);
+        }
         out->sys_errno = e->sys_errno;
-        return e->ticket == b->ticket
-                   ? fail(b, e->maybe_sent && b->ticket == QUESTION ? TL_EUNCERTAIN : e->why,
-                          e->words, out)
-                   : TL_GO;
+        return e->ticket == b->ticket ? fail(b,
+                                             e->maybe_sent && b->ticket == QUESTION ? TL_EUNCERTAIN
+                                             : tl__is_passing(e) ? TL_EUNAVAILABLE
+                                                                 : e->why,
+                                             e->words, out)
+                                      : TL_GO;
     case TL_CANCEL: return fail(b, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
     default: return TL_GO;
     }

@@ -17,6 +17,7 @@ typedef struct {
     const tl_lock_info *seen; /**< NULL: whatever is there */
     int64_t attempt_ms, connect_ms;
     uint16_t ticket;
+    uint8_t hops; /**< redirections so far */
 } tl_break;
 
 tl_status tl__break_step(void *machine, const tl_event *event, tl_out *out);

@@ -16,7 +16,7 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     out->sends++; /* a second would be a mistake, which tests notice */
     send->ticket = ticket;
     send->count = send->native = 0;
-    send->here = send->confirm = false;
+    send->here = send->confirm = send->alone = send->asking = false;
     send->generation = 0;
     send->pin = NULL;
     send->by = by;
@@ -121,9 +121,11 @@ tl_err tl__refusal(tl_bytes error) {
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
                                           "UNKILLABLE", "NOREPLICAS",  NULL};
     static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
+    static const char moving[] = "a non local key";         /* of a slot that is being moved */
     if (has_code(error, denied) || tl__is_no_permission(error))
         return TL_EDENIED;
-    if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1))
+    if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1) ||
+        memmem(error.p, error.n, moving, sizeof moving - 1))
         return TL_EUNAVAILABLE;
     bool lacks = tl__is_unknown_command(error) || is_unknown_in_script(error);
     return lacks ? TL_EUNSUPPORTED : TL_ESERVER;

@@ -53,6 +53,7 @@
 #include "wire/interval.h"
 #include "wire/keys.h"
 #include "wire/reply.h"
+#include "wire/slots.h"
 
 /** Something of ../compat, which enters all else by constant tables alone: its address, or NULL in a build
  *  without that folder. */
@@ -114,6 +115,9 @@ typedef struct {
     /** With count 0: the REPLY says that, after this was asked for, the server was still the one to ask, as whoever
      *  names the master has confirmed. Where nobody does it is answered at once. */
     bool confirm;
+    bool
+        alone; /**< its commands have one key between them: a redirection may be followed by the letter */
+    bool asking;         /**< it goes where TL_ASK led, each command behind ASKING */
     uint32_t generation; /**< of the server that it was built for, by the driver; 0: any */
     const tl_pin *pin;   /**< NULL: none */
     tl_mono by;          /**< no answer by then: FAILED */
@@ -165,7 +169,9 @@ typedef struct {
     const tl_grant *grant; /**< GRANTED */
     bool maybe_sent;       /**< FAILED: some byte may have reached the server */
     tl_err why;            /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
-    int sys_errno;         /**< FAILED: behind it, or 0 */
+    uint8_t
+        redirect; /**< FAILED, TL_EELSEWHERE: a tl_redirect_kind, as a cluster's node has said it; 0: none has */
+    int sys_errno;  /**< FAILED: behind it, or 0 */
     bool absent;    /**< FAILED: nobody is there to connect to, and will not be in a moment */
     tl_bytes words; /**< for a person. FAILED: what went wrong. REPLY: who answered, or empty */
     bool armed;     /**< ARMED, WATCHED */
@@ -312,6 +318,7 @@ typedef struct {
     bool checked;     /**< TAKE, answered: this server refuses requests that come too late */
     bool announced;   /**< TAKE, EBUSY: the holder's release will be announced on the topic */
     bool silent;      /**< TAKE, EBUSY: nothing is ever announced there */
+    bool polls;       /**< TAKE, EBUSY: the line, if there is one, stands still: look again soon */
     tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
     tl_mono hint;     /**< TAKE, EBUSY: when the holder's time is up as far as is known now;
                            TL_NEVER when it isn't */
@@ -445,6 +452,11 @@ bool tl__is_of_server(tl_err code);
 /** May the same request have another answer next time? */
 static inline bool tl__may_pass(tl_err code) {
     return code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN || code == TL_EELSEWHERE;
+}
+
+/** FAILED, for who doesn't ask again: a server that wasn't the one to ask, or may have been asked, is as good as away. */
+static inline bool tl__is_passing(const tl_event *e) {
+    return e->maybe_sent || e->why == TL_EELSEWHERE;
 }
 
 /** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL:

@@ -3,7 +3,7 @@
  * scripts that compare the token keep and release it. It must never take K for its own on a SET that
  * was answered nil: only comparing what K holds tells.
  */
-#include "protocol/attempt.h"
+#include "protocol/alone.h"
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -19,35 +19,14 @@ static void send_first(tl_try *a, const tl_job *job, tl_out *out) {
     tl__try_add_wait(send, job, out);
 }
 
-static void send_hold(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = tl__try_script(send, TL_SCRIPT_HOLD);
-    int64_t not_after = tl__try_not_after_us(a, e, false);
-    a->bounded = a->op == TL_ACQUIRE && not_after > 0;
-    c->nkeys = 1;
-    tl__try_add(c, job->key);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, tl__out_int(out, job->ttl_ms));
-    tl__try_add(c, tl__out_int(out, not_after));
-    tl__try_add(c, a->op == TL_ACQUIRE ? TL_LITERAL("take") : TL_LITERAL("keep"));
-    tl__try_add_wait(send, job, out);
-}
-
-static void send_free(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_FREE);
-    c->nkeys = 1;
-    tl__try_add(c, job->key);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, job->sidecar);
-}
-
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    a->alone = true;
     if (a->op == TL_RELEASE)
-        send_free(a, job, out);
+        tl__alone_send_free(a, job, out);
     else if (a->op == TL_ACQUIRE && !job->again)
         send_first(a, job, out);
     else
-        send_hold(a, job, e, out);
+        tl__alone_send_hold(a, job, a->op == TL_ACQUIRE, e, out);
     return TL_GO;
 }
 
@@ -62,35 +41,11 @@ static tl_status first_answered(tl_try *a, const tl_job *job, const tl_event *e,
     return tl__try_held(a, job, e, job->ttl_ms, 0, out);
 }
 
-static tl_status hold_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    int64_t status, left, checked;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -2 || status > 1 ||
-        !tl__reply_int(tl__reply_item(e->reply, 2), &left) ||
-        !tl__reply_int(tl__reply_item(e->reply, 5), &checked))
-        return tl__try_malformed(a, out);
-    tl__out_time(out, e->reply, 3, e);
-    a->result.checked = checked == 1;
-    if (status == -2)
-        return tl__try_too_late(a, out);
-    if (status == 1)
-        return tl__try_held(a, job, e, left, 0, out);
-    if (a->op == TL_RENEW)
-        return tl__try_not_renewed(a, status, out);
-    return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
-}
-
-static tl_status free_answered(tl_try *a, const tl_event *e, tl_out *out) {
-    int64_t status;
-    if (!tl__reply_int(e->reply, &status) || status < -1 || status > 1)
-        return tl__try_malformed(a, out);
-    return status == 1 ? TL_END : tl__try_not_released(a, status, out);
-}
-
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (a->op == TL_RELEASE)
-        return free_answered(a, e, out);
+        return tl__alone_freed(a, e, out);
     if (e->reply->type == TL_REPLY_ARRAY)
-        return hold_answered(a, job, e, out);
+        return tl__alone_held(a, job, e, out);
     return a->op == TL_ACQUIRE && !job->again ? first_answered(a, job, e, out)
                                               : tl__try_malformed(a, out);
 }

@@ -5,6 +5,7 @@
  * file says what to send and what an answer means; it must never count on more time than the answer proves, nor
  * on a fencing number that may be behind another's.
  */
+#include "protocol/alone.h"
 #include "protocol/sidecar.h"
 
 #define BEHIND_US 1000000             /* a number is no further behind the server's clock */
@@ -21,6 +22,7 @@ typedef struct {
     tl_try try;
     bool set;     /* K is ours by the native form, which wasn't enough */
     bool joining; /* the line is being asked for */
+    tl_alone alone;
 } token_try;
 
 _Static_assert(sizeof(token_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
@@ -74,8 +76,21 @@ static bool may_be_native(const tl_job *job, const tl_event *e) {
            !(e->server->level & LEVEL_SCRIPTS);
 }
 
+static tl_status ask_alone(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    token_try *t = (token_try *)a;
+    t->set = t->joining = false;
+    switch ((tl_op)a->op) {
+    case TL_ACQUIRE: tl__alone_send(a, &t->alone, job, e, out); break;
+    case TL_RENEW: tl__alone_send_hold(a, job, false, e, out); break;
+    case TL_RELEASE: tl__alone_send_free(a, job, out); break;
+    }
+    return TL_GO;
+}
+
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_sidecar_write write = usual(job);
+    if (a->alone)
+        return ask_alone(a, job, e, out);
     switch ((tl_op)a->op) {
     case TL_ACQUIRE:
         ((token_try *)a)->set =
@@ -244,7 +259,19 @@ static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e,
                               : tl__try_not_renewed(a, answer.status, out);
 }
 
+/* A keep that says nothing to S leaves it as it was. */
+static tl_status alone_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (a->op == TL_ACQUIRE)
+        return tl__alone_answered(a, &((token_try *)a)->alone, job, e, out);
+    if (a->op == TL_RELEASE)
+        return tl__alone_freed(a, e, out);
+    a->result.proof = job->proof;
+    return tl__alone_held(a, job, e, out);
+}
+
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (a->alone)
+        return alone_answered(a, job, e, out);
     switch ((tl_op)a->op) {
     case TL_ACQUIRE: return acquire_answered(a, job, e, out);
     case TL_RENEW: return renew_answered(a, job, e, out);
@@ -255,6 +282,8 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 
 /* Who lacks the right to stand in line waits as where there is none. */
 static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (a->alone)
+        return tl__attempt_refused(a, job, e, out);
     if (e->native)
         return native_refused(a, job, e, out);
     if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED &&
@@ -271,7 +300,7 @@ static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
 }
 
 static bool leaves(const tl_try *a) {
-    return ((const token_try *)a)->set;
+    return ((const token_try *)a)->set || ((const token_try *)a)->alone.stage > TL_ALONE_KEY;
 }
 
 const tl_protocol tl__protocol_token = {

@@ -135,7 +135,7 @@ tl_status tl__scan_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_FAILED:
         out->sys_errno = e->sys_errno;
         return e->ticket == s->ticket
-                   ? fail(s, e->maybe_sent ? TL_EUNAVAILABLE : e->why, e->words, out)
+                   ? fail(s, tl__is_passing(e) ? TL_EUNAVAILABLE : e->why, e->words, out)
                    : TL_GO;
     case TL_CANCEL: return fail(s, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
     default: return TL_GO;

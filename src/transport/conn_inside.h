@@ -13,7 +13,8 @@
 #include "transport/stream.h"
 
 #define TL_RAISED_SETS 128 /* by the slot, */
-#define TL_RAISED_WAYS 4   /* and of each the latest so many */
+#define TL_LED_MS 50
+#define TL_RAISED_WAYS 4 /* and of each the latest so many */
 
 /** When a slot's counter was raised last. */
 typedef struct {
@@ -77,6 +78,11 @@ void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait);
 
 /** Before connecting: whom to. false: nobody knows, and it is to look again. */
 bool tl__conn_lead(tl_conn *conn);
+/** While it is being made: when to look whether it is still to lead there, no later than the limit of a request. */
+static inline tl_mono tl__conn_led_until(const tl_conn *conn) {
+    tl_mono look = conn->limits.site ? tl__mono_add_ms(conn->now, TL_LED_MS) : TL_NEVER;
+    return tl__mono_min(conn->soonest, look);
+}
 /** It is up, or not any more. */
 void tl__conn_opened(tl_conn *conn);
 void tl__conn_closed(tl_conn *conn);

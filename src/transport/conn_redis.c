@@ -126,11 +126,13 @@ static bool write_slots(tl_conn *c) {
 }
 
 /* A slot with its request; NULL: out of memory. */
-static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, tl_mono now) {
+static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, bool asking,
+                          tl_mono now) {
     tl_slot *s = c->slots.count < QUEUE_MAX ? tl__slot_new(&c->slots) : NULL;
     if (!s)
         return NULL;
     s->queued = now;
+    s->asking = asking;
     if (tl__slot_fill(s, command, count))
         return s;
     tl__slot_free(&c->slots, s);
@@ -200,7 +202,7 @@ static bool is_left_open(const tl_slot *s, const tl_reply *reply) {
 
 /* The answer has not been followed by what closes: others must find nothing of it. false: out of memory. */
 static bool undo(tl_conn *c, const tl_pin *pin) {
-    tl_slot *s = make_slot(c, pin->undo, pin->undos, c->now);
+    tl_slot *s = make_slot(c, pin->undo, pin->undos, false, c->now);
     if (!s)
         return false;
     s->by = tl__mono_add_ms(c->now, c->limits.connect_ms);
@@ -301,8 +303,11 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
         return false;
     }
     served(c);
-    c->reply[s->got++] = *reply;
-    return s->got < s->count || complete(c, received);
+    bool asked = s->asking && s->got % 2 == 0; /* of ASKING: what follows says whether it did */
+    if (!asked)
+        c->reply[s->asking ? s->got / 2 : s->got] = *reply;
+    s->got++;
+    return s->got < tl__slot_replies(s) || complete(c, received);
 }
 
 /* Of a line that is too long the rest is thrown away. Returns how many bytes are left. */
@@ -423,7 +428,7 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     const tl_raised *raised = goes_native(conn, send, now);
     bool native = raised != NULL;
     tl_slot *s = make_slot(conn, send->command + (native ? send->count : 0),
-                           native ? send->native : send->count, now);
+                           native ? send->native : send->count, send->asking, now);
     if (!s)
         return TL_ENOMEM;
     s->native = native;
@@ -464,7 +469,7 @@ void tl__conn_forget(tl_conn *conn, const void *cookie) {
 }
 
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
-    tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, now);
+    tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, false, now);
     if (!s)
         return TL_ENOMEM;
     s->by = TL_NEVER;
@@ -584,8 +589,9 @@ static tl_mono until(const tl_conn *conn) {
     switch (conn->state) {
     case TL_CONN_DOWN:
         return conn->slots.head ? tl__mono_min(conn->retry_at, conn->soonest) : TL_NEVER;
-    case TL_CONN_OPENING: return tl__mono_min(tl__stream_until(&conn->stream), conn->soonest);
-    case TL_CONN_LOGIN: return tl__mono_min(conn->login_by, conn->soonest);
+    case TL_CONN_OPENING:
+        return tl__mono_min(tl__stream_until(&conn->stream), tl__conn_led_until(conn));
+    case TL_CONN_LOGIN: return tl__mono_min(conn->login_by, tl__conn_led_until(conn));
     default: return conn->soonest;
     }
 }

@@ -16,6 +16,13 @@ bool tl__conn_lead(tl_conn *conn) {
     if (!site)
         return true;
     tl_spot *was = conn->spot, *spot = tl__site_spot(site, conn->words, sizeof conn->words);
+    if (!spot && tl__site_is_left(site)) {
+        char words[TL_STREAM_WORDS];
+        (void)snprintf(words, sizeof words, "%s: %.*s", conn->endpoint->label, TL_SITE_WORDS,
+                       conn->words);
+        tl__conn_lose(conn, TL_EELSEWHERE, words, false);
+        return false;
+    }
     if (!spot) {
         conn->why = TL_EUNAVAILABLE;
         conn->sys_errno = 0;

@@ -137,7 +137,7 @@ static tl_login_outcome no_permission(const report *r, uint8_t step) {
     char words[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 32];
     (void)snprintf(both, sizeof both, "%s%s",
                    tl__refusal_of_command(words, tl__bytes_of(command_of(step))).p,
-                   step == ROLE ? " (Sentinel needs it)" : "");
+                   step == ROLE ? " (it must be known to be the master)" : "");
     return failed(r, TL_EDENIED, both);
 }
 
@@ -196,8 +196,7 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
         if (!tl__reply_text(tl__reply_item(reply, 0), &text))
             return failed(r, TL_ESERVER, "malformed reply to ROLE");
         if (!tl__bytes_eq(text, TL_LITERAL("master")))
-            return failed(r, TL_EUNAVAILABLE,
-                          "it is a replica, though the Sentinels name it the master");
+            return failed(r, TL_EUNAVAILABLE, "it is a replica, and was named as the master");
         break;
     case RUN: l->run = tl__reply_text(reply, &text) ? run_in(text) : 0; break;
     case ID:

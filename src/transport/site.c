@@ -11,7 +11,7 @@
 
 void tl__site_init(tl_site *site, void (*want)(void *ctx), void *ctx) {
     *site = (tl_site){.want = want, .ctx = ctx};
-    (void)snprintf(site->words, sizeof site->words, "the Sentinels haven't named a master yet");
+    (void)snprintf(site->words, sizeof site->words, "no master has been named yet");
     tl__mutex_init(&site->mutex);
 }
 
@@ -36,6 +36,7 @@ static tl_spot *put(tl_site *p, tl_spot *spot) {
     atomic_store(&p->named_ns, 0);
     atomic_store(&p->first_ns, 0);
     atomic_store(&p->generation, spot ? spot->generation : 0);
+    atomic_store(&p->left, !spot);
     shut_all(p);
     return was;
 }
@@ -158,11 +159,11 @@ static int64_t most_ns(const tl_site *site) {
 
 bool tl__site_was_fresh(const tl_site *site, tl_mono now) {
     int64_t ns = atomic_load(&site->named_ns);
-    return ns != 0 && now.ns - ns <= most_ns(site);
+    return site->stays || (ns != 0 && now.ns - ns <= most_ns(site));
 }
 
 bool tl__site_is_fresh(tl_site *site, tl_mono now) {
-    if (now.ns - atomic_load(&site->named_ns) > most_ns(site) / 2)
+    if (!site->stays && now.ns - atomic_load(&site->named_ns) > most_ns(site) / 2)
         tl__site_doubt(site);
     return tl__site_was_fresh(site, now);
 }

@@ -40,6 +40,10 @@ typedef struct {
         drift_ppm; /**< of any client's clock, this one's among them. Set by who makes it, as is */
     bool
         settles; /**< a renewal counts only where nobody may count on a lock of the former server any more */
+    bool
+        stays; /**< it leads there until it leads elsewhere: nobody names it again and again. Where it
+                      leads nowhere any more, nobody waits for it to */
+    atomic_bool left;        /**< it leads nowhere any more */
     atomic_bool wanted;      /**< somebody wants it found out, or confirmed */
     void (*want)(void *ctx); /**< and says so: from any thread, whatever it holds */
     void *ctx;
@@ -80,6 +84,11 @@ void tl__site_closed(tl_site *site, tl_opened *opened);
 
 /** Why it isn't known, or not confirmed. */
 void tl__site_words(tl_site *site, char *words, size_t size);
+
+/** Is whoever waits to be led there to ask elsewhere? */
+static inline bool tl__site_is_left(const tl_site *site) {
+    return site->stays && atomic_load(&site->left);
+}
 
 /** It may lead elsewhere by now: find out. */
 void tl__site_doubt(tl_site *site);

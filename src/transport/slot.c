@@ -86,18 +86,27 @@ static bool grow(tl_slot *s, size_t size) {
     return true;
 }
 
+/* Behind what there is. */
+static bool encode_one(tl_slot *s, const tl_command *command) {
+    size_t at = s->words + s->size;
+    size_t n = tl__command_encode(command, s->by_text, s->room + at, s->room_size - at);
+    if (n > s->room_size - at) {
+        if (!grow(s, at + n))
+            return false;
+        n = tl__command_encode(command, s->by_text, s->room + at, n);
+    }
+    s->size += n;
+    return true;
+}
+
 /* Encode behind the words that are kept. */
 static bool encode(tl_slot *s, const tl_command *command) {
+    static const tl_command asking = {
+        .form = TL_ARGV, .argc = 1, .argv = {{"ASKING", sizeof "ASKING" - 1}}};
     s->size = s->done = 0;
     for (size_t i = 0; i < s->count; i++) {
-        size_t at = s->words + s->size;
-        size_t n = tl__command_encode(&command[i], s->by_text, s->room + at, s->room_size - at);
-        if (n > s->room_size - at) {
-            if (!grow(s, at + n))
-                return false;
-            n = tl__command_encode(&command[i], s->by_text, s->room + at, n);
-        }
-        s->size += n;
+        if ((s->asking && !encode_one(s, &asking)) || !encode_one(s, &command[i]))
+            return false;
         s->end[i] = s->size;
     }
     s->bytes = s->room + s->words;

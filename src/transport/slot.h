@@ -28,6 +28,7 @@ typedef struct tl_slot {
         *pin; /**< no other is written behind it before it has been answered; NULL: may be */
     uint32_t generation; /**< of the server that it was built for; 0: any */
     bool quiet;          /**< expects no reply */
+    bool asking;         /**< ASKING, whose replies count, goes before each command */
     bool native;         /**< in that form: */
     tl_mono raised;      /**< the counter was raised by a request that was sent then */
     bool here;           /**< it goes over this connection only */
@@ -61,6 +62,11 @@ void tl__slot_free(tl_slots *slots, tl_slot *slot);
  *  than TL_SLOT_SCRIPTS commands with scripts among them. */
 bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count);
 
+/** How many replies there are: with `asking`, to each command two, of which the second is its own. */
+static inline uint8_t tl__slot_replies(const tl_slot *slot) {
+    return (uint8_t)(slot->asking ? 2 * slot->count : slot->count);
+}
+
 /** Encode it again, as not sent yet, with its scripts by text. false: out of memory. */
 bool tl__slot_by_text(tl_slot *slot);
 
@@ -71,7 +77,7 @@ static inline bool tl__slot_unsent(const tl_slot *slot) {
 
 /** Can its next reply have come? To a command that has been wholly written, though what follows it has not. */
 static inline bool tl__slot_is_asked(const tl_slot *slot) {
-    return slot->done >= slot->end[slot->got];
+    return slot->done >= slot->end[slot->asking ? slot->got / 2 : slot->got];
 }
 
 void tl__slots_put(tl_slots *slots, tl_slot *slot);

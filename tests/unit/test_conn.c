@@ -681,6 +681,32 @@ TEST(an_unknown_script_is_sent_by_text) {
     world_close(&w);
 }
 
+/* Where a redirection of a cluster has led: each command is preceded, and its answer is its own. */
+TEST(asking_goes_before_each_command_also_by_text) {
+    static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
+    conn_world w;
+    char hash[512], text[16384];
+    by_hash(hash, sizeof hash);
+    by_text(text, sizeof text);
+    world_open(&w);
+    world_serve(&w);
+    tl_send send = script_send(1, tl__mono_add_ms(world_now(&w), LIMIT_MS));
+    send.asking = true;
+    assert_int_equal(tl__conn_send(w.conn, &send, &w, world_now(&w)), TL_OK);
+    world_ask(&w, 2, "GET k");
+    peer_expect(&w.peer, asking);
+    peer_expect(&w.peer, hash);
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, "+OK\r\n" NOSCRIPT "+two\r\n");
+    peer_expect(&w.peer, asking);
+    peer_expect(&w.peer, text);
+    peer_send(&w.peer, "+OK\r\n:1\r\n");
+    world_await(&w, 3);
+    seen_ok(&w, 1, 2, "two");
+    seen_ok(&w, 2, 1, ":1");
+    world_close(&w);
+}
+
 TEST(noscript_to_what_has_no_script_is_an_answer) {
     conn_world w;
     world_open(&w);

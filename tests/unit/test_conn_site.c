@@ -110,6 +110,30 @@ TEST(a_wait_for_a_master_ends_at_its_limit_and_says_why) {
     close_site(&s);
 }
 
+/* A cluster's master that isn't one any more: who has it in mind asks elsewhere, at once. */
+TEST(nobody_waits_for_a_node_that_was_left) {
+    site_world s;
+    open_site(&s);
+    s.site.stays = true;
+    serve(&s);
+    assert_true(
+        tl__conn_lively(s.w.conn, world_now(&s.w))); /* it needn't be named again and again */
+    tl__site_lose(&s.site, "it is no master of the cluster any more");
+    world_drive(&s.w);
+    assert_int_equal(ask_for(&s, 1, "GET k", 0, false), TL_OK);
+    world_await(&s.w, 2);
+    seen_failed(&s.w, 1, 1, false, TL_EELSEWHERE, "it is no master of the cluster any more");
+    lead(&s, &s.first); /* and is one again */
+    assert_int_equal(ask_for(&s, 2, "GET k", 0, false), TL_OK);
+    drive_until_looked_again(&s);
+    log_in(&s, MASTER);
+    peer_expect(&s.w.peer, GET_K);
+    peer_send(&s.w.peer, "+two\r\n");
+    world_await(&s.w, 3);
+    seen_ok(&s.w, 2, 2, "two");
+    close_site(&s);
+}
+
 TEST(a_replica_is_never_asked) {
     site_world s;
     open_site(&s);

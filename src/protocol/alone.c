@@ -1,0 +1,187 @@
+/*
+ * Locks by requests of one key each. A take with a fence is several: K, then a number, which is drawn while K is
+ * held, so that numbers rise; then S, which may bind another. An attempt that ends between them leaves K, and must say
+ * so. Nobody stands in line by these: who waits looks again and again.
+ */
+#include "protocol/alone.h"
+
+#define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
+
+/* ---- K --------------------------------------------------------------------------------------- */
+
+void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->ticket, a->by);
+    tl_command *c = tl__try_script(send, TL_SCRIPT_HOLD);
+    int64_t not_after = tl__try_not_after_us(a, e, false);
+    a->bounded = a->op == TL_ACQUIRE && not_after > 0;
+    c->nkeys = 1;
+    tl__try_add(c, job->key);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    tl__try_add(c, tl__out_int(out, not_after));
+    tl__try_add(c, take ? TL_LITERAL("take") : TL_LITERAL("keep"));
+    tl__try_add_wait(send, job, out);
+}
+
+void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_FREE);
+    c->nkeys = 1;
+    tl__try_add(c, job->key);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, job->sidecar);
+}
+
+tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    int64_t status, left, checked;
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -2 || status > 1 ||
+        !tl__reply_int(tl__reply_item(e->reply, 2), &left) ||
+        !tl__reply_int(tl__reply_item(e->reply, 5), &checked))
+        return tl__try_malformed(a, out);
+    tl__out_time(out, e->reply, 3, e);
+    a->result.checked = checked == 1;
+    a->result.polls = true;
+    if (status == -2)
+        return tl__try_too_late(a, out);
+    if (status == 1)
+        return tl__try_held(a, job, e, left, 0, out);
+    if (a->op == TL_RENEW)
+        return tl__try_not_renewed(a, status, out);
+    return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
+}
+
+tl_status tl__alone_freed(tl_try *a, const tl_event *e, tl_out *out) {
+    int64_t status;
+    if (!tl__reply_int(e->reply, &status) || status < -1 || status > 1)
+        return tl__try_malformed(a, out);
+    return status == 1 ? TL_END : tl__try_not_released(a, status, out);
+}
+
+/* ---- the number, and S ----------------------------------------------------------------------- */
+
+static int32_t numbers_of(const tl_job *job) {
+    return job->fences > 1 ? job->fences : 1;
+}
+
+static void send_number(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    char counter[TL_COUNTER_SIZE];
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_NUMBER);
+    c->nkeys = 1;
+    tl__try_add(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}));
+    tl__try_add(c, tl__out_int(out, numbers_of(job)));
+    tl__try_add(c, tl__out_int(out, tl__try_server_us(e, e->now).lo));
+}
+
+static void send_bind(tl_try *a, const tl_alone *s, const tl_job *job, const tl_event *e,
+                      tl_out *out) {
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_BIND);
+    tl_interval now = tl__try_server_us(e, e->now);
+    c->nkeys = 1;
+    tl__try_add(c, job->sidecar);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    tl__try_add(c, tl__out_int(out, now.lo));
+    tl__try_add(c, tl__out_int(out, now.hi));
+    tl__try_add(c, tl__out_int(out, (int64_t)s->last));
+    tl__try_add(c, job->owner);
+}
+
+void tl__alone_send(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    switch ((tl_alone_stage)s->stage) {
+    case TL_ALONE_KEY:
+        a->asked = e->now; /* of a server that may be another than was asked before */
+        tl__alone_send_hold(a, job, true, e, out);
+        break;
+    case TL_ALONE_NUMBER: send_number(a, job, e, out); break;
+    case TL_ALONE_BIND: send_bind(a, s, job, e, out); break;
+    case TL_ALONE_AGAIN: tl__alone_send_hold(a, job, false, e, out); break;
+    case TL_ALONE_BACK: tl__alone_send_free(a, job, out); break;
+    }
+}
+
+/* ---- a take, stage by stage ------------------------------------------------------------------ */
+
+static tl_status go_on(tl_try *a, tl_alone *s, tl_alone_stage stage, const tl_job *job,
+                       const tl_event *e, tl_out *out) {
+    static const char late[] = "no time is left to ask again";
+    if (!tl__mono_before(e->now, a->by))
+        return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+    s->stage = (uint8_t)stage;
+    a->asking = false; /* another key may be elsewhere */
+    a->hops = 0;
+    tl__alone_send(a, s, job, e, out);
+    return TL_GO;
+}
+
+static tl_status has_key(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+                         tl_out *out) {
+    tl_status status = tl__alone_held(a, job, e, out);
+    bool held = status == TL_END && a->result.code == TL_OK;
+    return held ? go_on(a, s, TL_ALONE_NUMBER, job, e, out) : status;
+}
+
+static tl_status has_number(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+                            tl_out *out) {
+    int64_t last;
+    if (!tl__reply_int(e->reply, &last) || last < numbers_of(job) || last >= FENCE_END)
+        return tl__try_malformed(a, out);
+    s->last = (uint64_t)last;
+    return go_on(a, s, TL_ALONE_BIND, job, e, out);
+}
+
+static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
+    a->result.code = TL_OK;
+    a->result.fence = s->last - (uint64_t)(numbers_of(job) - 1);
+    a->result.proof.stood_ms = job->stands ? (int32_t)job->ttl_ms
+                                           : 0; /* its turn is still to come */
+    return TL_END;
+}
+
+/* A request of before, which is still on its way, may have found K the token's while S didn't know of it, and have
+ * deleted it: so K is asked for once more, now that S knows. */
+static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+                           tl_out *out) {
+    static const char behind[] = "the fencing counter is behind what the lock has seen",
+                      spent[] = "this token has been released already";
+    int64_t status, left;
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) ||
+        !tl__reply_int(tl__reply_item(e->reply, 1), &left))
+        return tl__try_malformed(a, out);
+    switch (status) {
+    case 1:
+        return job->again || job->stands ? go_on(a, s, TL_ALONE_AGAIN, job, e, out)
+                                         : has_all(a, s, job);
+    case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);
+    case -1: return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(behind), out);
+    case -2: return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL(spent), out);
+    default: return tl__try_malformed(a, out);
+    }
+}
+
+/* Ours by what was answered first: what it has left by now is of no use. */
+static tl_status has_again(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+                           tl_out *out) {
+    static const char gone[] = "the key was deleted meanwhile";
+    int64_t status;
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
+        return tl__try_malformed(a, out);
+    return status == 1 ? has_all(a, s, job)
+                       : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
+}
+
+static tl_status is_back(tl_try *a, tl_alone *s, const tl_event *e) {
+    s->stage = TL_ALONE_KEY;
+    a->result.announced = false;
+    return tl__try_busy(a, e, s->left_ms);
+}
+
+tl_status tl__alone_answered(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+                             tl_out *out) {
+    switch ((tl_alone_stage)s->stage) {
+    case TL_ALONE_KEY: return has_key(a, s, job, e, out);
+    case TL_ALONE_NUMBER: return has_number(a, s, job, e, out);
+    case TL_ALONE_BIND: return has_bound(a, s, job, e, out);
+    case TL_ALONE_AGAIN: return has_again(a, s, job, e, out);
+    case TL_ALONE_BACK: return is_back(a, s, e);
+    }
+    return tl__try_malformed(a, out);
+}

@@ -1,0 +1,40 @@
+/*
+ * A lock by requests of one key each. Plain locks have but one; and where a cluster's slot is being moved, no script of
+ * two keys is executed before all of it has moved, as they may be at two nodes.
+ */
+#ifndef TL_ALONE_H
+#define TL_ALONE_H
+
+#include "protocol/attempt.h"
+
+/** K by the script `hold`: take it (a token that has it already keeps what there is) or keep it. */
+void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event *e, tl_out *out);
+/** K is given up. */
+void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out);
+/** Their answers; each ends the attempt. */
+tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+tl_status tl__alone_freed(tl_try *a, const tl_event *e, tl_out *out);
+
+/** How far a take of a lock with a fence has come. */
+typedef enum {
+    TL_ALONE_KEY,
+    TL_ALONE_NUMBER,
+    TL_ALONE_BIND,
+    TL_ALONE_AGAIN,
+    TL_ALONE_BACK
+} tl_alone_stage;
+
+/** What it has come to; K is the token's from TL_ALONE_NUMBER on. */
+typedef struct {
+    uint8_t stage;
+    uint64_t last;   /**< of the fencing numbers */
+    int64_t left_ms; /**< TL_ALONE_BACK: for so long S binds another */
+} tl_alone;
+
+/** Ask for the stage that it has come to. */
+void tl__alone_send(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e, tl_out *out);
+/** What was answered: the next stage, or the end. */
+tl_status tl__alone_answered(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+                             tl_out *out);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * The scripts of one key each that a take in an open slot consists of, but for `hold`: number.lua and bind.lua.
+ */
+#include "script_feed.h"
+
+#define HOUR_MS 3600000
+
+TESTS_WITH(serve, end_serving);
+
+static const tl_reply *number(const char *n) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_NUMBER), L("1"), L(F), tl__bytes_of(n), L(NOW));
+}
+
+static const tl_reply *bind(const char *token, const char *fence) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_BIND), L("1"), L(S), tl__bytes_of(token),
+               L("30000"), L(NOW), L(NOW), tl__bytes_of(fence), L("host 1 x"));
+}
+
+static int64_t status_of(const tl_reply *reply) {
+    return number_of(tl__reply_item(reply, 0));
+}
+
+TEST(numbers_are_larger_than_all_before_and_not_behind_the_clock) {
+    assert_int_equal(number_of(number("1")), NOW_US);
+    assert_int_equal(number_of(number("1")), NOW_US + 1);
+    assert_int_equal(number_of(number("64")), NOW_US + 65);
+    fake_redis_set_time(server, NOW_US + 1000);
+    assert_int_equal(number_of(number("2")), NOW_US + 1001);
+    holds("F", SAY(L("GET"), L(F)), "1700000000001001");
+}
+
+TEST(a_counter_that_is_none_is_told) {
+    (void)SAY(L("SET"), L(F), L("x"));
+    assert_int_equal(number("1")->type, TL_REPLY_ERROR);
+}
+
+TEST(the_sidecar_says_who_holds_it_from_then_on) {
+    assert_int_equal(status_of(bind(TOKEN, "500")), 1);
+    S_HAS("token", TOKEN);
+    S_HAS("value", TOKEN);
+    S_HAS("fence", "500");
+    S_HAS("until", "1700000030000000");
+    S_HAS("owner", "host 1 x");
+    assert_in_range(number_of(SAY(L("PTTL"), L(S))), HOUR_MS, 2 * HOUR_MS);
+}
+
+TEST(a_sidecar_that_binds_another_is_left) {
+    (void)SAY(L("HSET"), L(S), L("token"), L(OTHER), L("until"), L("1700000000500000"));
+    const tl_reply *reply = bind(TOKEN, "500");
+    assert_int_equal(status_of(reply), 0);
+    assert_int_equal(number_of(tl__reply_item(reply, 1)), 501);
+    S_HAS("token", OTHER);
+    fake_redis_set_time(server, NOW_US + 500001);
+    assert_int_equal(status_of(bind(TOKEN, "500")), 1);
+    S_HAS("token", TOKEN);
+}
+
+TEST(a_number_that_is_no_later_binds_nobody) {
+    (void)SAY(L("HSET"), L(S), L("fence"), L("500"));
+    assert_int_equal(status_of(bind(TOKEN, "500")), -1);
+    S_HAS("token", NULL);
+    assert_int_equal(status_of(bind(TOKEN, "501")), 1);
+}
+
+TEST(a_token_that_was_dropped_binds_nobody) {
+    (void)SAY(L("HSET"), L(S), L("spent"), L(TOKEN));
+    assert_int_equal(status_of(bind(TOKEN, "500")), -2);
+    S_HAS("token", NULL);
+}
