@@ -57,6 +57,11 @@
  * replica is attached or a master has been without replicas for repl-backlog-ttl (an hour). It is not heeded by
  * tl_lock_adopt, nor noticed if a virtual machine with the server goes back to a snapshot of its memory.
  *
+ * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by the token protocol alone. Slots
+ * may be moved while locks are held and waited for: as long as one is open locks in it are renewed and released, and
+ * acquired in several requests; who waits polls, in no order. With quiet_ms none is acquired there before the slot has moved.
+ * A failover promises what it does with a redis: URL.
+ *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except
  * the ctx pointers of callbacks.
@@ -174,6 +179,8 @@ typedef struct {
     const char *url;         /**< redis://[user:password@]host[:port][/db], rediss:// for TLS,
                                   redis+sentinel://[user:password@]host[:port],host,.../name[/db]
                                   for the master that Sentinels know by this name, rediss+sentinel://,
+                                  redis+cluster://[user:password@]host[:port],host,... for a Redis
+                                  Cluster that these nodes lead to, rediss+cluster://,
                                   unix:///path[?db=N], local: or local:/directory for a private
                                   server of this user on this host, started when it is needed.
                                   "" is refused: it is likely a variable that isn't set [local:] */

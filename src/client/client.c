@@ -26,6 +26,8 @@
 #define DRIFT_PPM 101500
 #define DRIFT_MAX_PPM 500000
 #define LIMIT_MAX_MS 3600000
+#define CURSOR_BITS 54 /* of a server's cursor */
+#define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -79,6 +81,10 @@ static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_err
     if (code || seeds.master[0])
         return code ? code
                     : tl__fleet_open_sentinels(&client->fleet, &client->node, &seeds, o, err);
+    if (seeds.cluster)
+        code = tl__fleet_open_cluster(&client->fleet, &client->node, &seeds, o, err);
+    if (code)
+        return code;
     if (o->sentinel_user || o->sentinel_password)
         return tl__fail(err, TL_EINVALID, 0,
                         "sentinel_user, sentinel_password: only with a URL that begins with "
@@ -104,6 +110,10 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
 static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_error *err) {
     bool known = o->protocol == TL_BRIDGE || o->protocol == TL_TIMESTAMP || o->protocol == TL_AUTO;
     client->protocol = tl__protocol_row(o->protocol);
+    if (client->protocol && client->protocol != &tl__protocol_token &&
+        tl__fleet_has_nodes(&client->fleet))
+        return tl__fail(err, TL_EINVALID, 0,
+                        "protocol: with a URL that begins with redis+cluster:// it must be token");
     if (client->protocol)
         return TL_OK;
     return known ? tl__fail(err, TL_EINVALID, 0,
@@ -160,7 +170,7 @@ static void free_client(tl_client *client) {
     if (client->upkeep)
         client->protocol->upkeep->free(client);
     tl__node_end(&client->node);
-    tl__fleet_end(&client->fleet);
+    tl__fleet_end(&client->fleet); /* what Sentinels are asked over, and a cluster's other nodes */
     tl__waiters_free(client);
     tl__mutex_end(&client->mutex);
     tl__gate_end(&client->gate);
@@ -229,14 +239,15 @@ const char *tl_version(void) {
     return TL_VERSION;
 }
 
-/* Run a machine that asks once. */
-static tl_err ask(tl_client *client, void *state, tl_step step, const char *what, tl_error *err) {
-    const tl_machine machine = {.state = state, .step = step, .does = what};
+/* Run a machine that asks once: of a key, or at a node. */
+static tl_err ask(tl_client *client, tl_node *node, tl_bytes key, void *state, tl_step step,
+                  const char *what, tl_error *err) {
+    const tl_machine machine = {.state = state, .step = step, .does = what, .key = key};
     const tl_result *result = state;
     tl_out out;
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
-    (void)tl__drive(client, &machine, NULL, false, &out);
+    (void)tl__drive_at(client, node, &machine, NULL, false, &out);
     return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
                         : TL_OK;
 }
@@ -244,7 +255,7 @@ static tl_err ask(tl_client *client, void *state, tl_step step, const char *what
 tl_err tl_client_ping(tl_client *client, tl_error *err) {
     tl_ask a;
     tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
-    return ask(client, &a, tl__ask_step, "ping", err);
+    return ask(client, NULL, (tl_bytes){0}, &a, tl__ask_step, "ping", err);
 }
 
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
@@ -271,10 +282,35 @@ tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
     a.legacy = &client->legacy;
     a.plain = client->legacy.options.strict;
     a.may_get = client->legacy.protocol == TL_TIMESTAMP;
-    tl_err code = ask(client, &a, tl__ask_step, "look", err);
+    tl_err code = ask(client, NULL, k, &a, tl__ask_step, "look", err);
     if (!code)
         tl__info_write(ret_info, &a.info, sizeof a.info);
     return code;
+}
+
+/* Of several nodes: a step of one, whose number stands in the upper bits of the cursor. */
+static tl_err scan_nodes(tl_client *client, tl_scan *s, unsigned number, uint64_t *cursor,
+                         tl_error *err) {
+    tl_fleet *fleet = &client->fleet;
+    unsigned at = number;
+    tl_node *node = fleet->row->next(fleet, &at);
+    tl_err code = node ? TL_OK : tl_client_ping(client, err); /* nobody is known before */
+    node = node || code ? node : fleet->row->next(fleet, &at);
+    if (code || !node)
+        return code ? code
+                    : tl__fail(err, TL_EUNAVAILABLE, 0, "scan: no node of the cluster is known");
+    if (at != number)
+        s->cursor = 0;
+    code = ask(client, node, (tl_bytes){0}, s, tl__scan_step, "scan", err);
+    if (!code && s->cursor > CURSOR_MAX)
+        code = tl__fail(err, TL_ESERVER, 0, "scan: %s: the server's cursor is too large",
+                        node->endpoint.label);
+    if (code)
+        return code;
+    at += s->cursor == 0;
+    bool more = fleet->row->next(fleet, &at) != NULL;
+    *cursor = more ? (uint64_t)at << CURSOR_BITS | s->cursor : 0;
+    return TL_OK;
 }
 
 tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found_fn found,
@@ -286,11 +322,15 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
         return tl__fail(err, TL_EINVALID, 0, "pattern: 1 to %d bytes, not %zu", TL_KEY_MAX, glob.n);
     if (flaw)
         return tl__fail(err, TL_EINVALID, 0, "pattern: it has a %s", flaw);
-    tl__scan_init(&s, glob, *cursor, client->attempt_ms, client->connect_ms);
+    tl__scan_init(&s, glob, *cursor & CURSOR_MAX, client->attempt_ms, client->connect_ms);
     s.legacy = &client->legacy;
     s.found = found;
     s.ctx = ctx;
-    tl_err code = ask(client, &s, tl__scan_step, "scan", err);
+    unsigned number = (unsigned)(*cursor >> CURSOR_BITS);
+    if (tl__fleet_has_nodes(&client->fleet))
+        return scan_nodes(client, &s, number, cursor, err);
+    s.cursor = *cursor;
+    tl_err code = ask(client, NULL, (tl_bytes){0}, &s, tl__scan_step, "scan", err);
     if (!code)
         *cursor = s.cursor;
     return code;
@@ -313,7 +353,7 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
     b.sidecar = tl__sidecar(name, b.key, NULL);
     b.line = tl__line(line, b.sidecar);
     b.slot = tl__slot_tag(tl__hash_slot(b.key));
-    tl_err code = ask(client, &b, tl__break_step, "break", err);
+    tl_err code = ask(client, NULL, b.key, &b, tl__break_step, "break", err);
     tl__bytes_print(shown, sizeof shown, b.key);
     if (!code)
         tl__log(client, TL_LOG_INFO, "%s: the lock was removed by %s", shown, client->owner);

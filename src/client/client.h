@@ -64,6 +64,12 @@ static inline bool tl__client_is_here(const tl_client *client) {
     return client->here[0] != 0;
 }
 
+/** The node that has the key, as far as is known. */
+static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
+    const tl_fleet *fleet = &client->fleet;
+    return tl__fleet_has_nodes(fleet) ? fleet->row->node_of(fleet, key) : &client->node;
+}
+
 /** A clock is too far off: say so, but not too often. */
 void tl__client_clock_off(tl_client *client, const char *words, tl_mono now);
 

@@ -20,6 +20,9 @@ typedef struct tl_drive {
     tl_share *share;   /* or this */
     tl_sharer sharer;
     bool shares, cancelled;
+    tl_node *from; /* whose answer the next event is; NULL: nobody's */
+    bool turns;    /* what was asked for last goes to another node than the connection leads to */
+    bool alone;    /* and has one key */
     tl_mono cancel_by;  /* cancelled: it must be told by then */
     unsigned in_flight; /* sends without an answer yet */
     unsigned answers;   /* so far */
@@ -42,19 +45,23 @@ static bool may_share(const tl_drive *d, tl_mono by, tl_mono now) {
 
 static bool have_conn(tl_drive *d, tl_mono by, tl_mono now) {
     tl_client *c = d->run.client;
-    if (c->node.site && tl__keeper_ready(&c->keeper)) /* whose thread finds out where to */
+    if (d->run.node->site && tl__keeper_ready(&c->keeper)) /* whose thread finds out where to */
         return false;
     if (may_share(d, by, now))
-        d->share = tl__share_enter(&d->run.client->node);
+        d->share = tl__share_enter(d->run.node);
     if (d->share)
         return true;
     if (!d->pooled)
-        d->pooled = tl__pool_take(&d->run.client->node, d->waiter, by);
+        d->pooled = tl__pool_take(d->run.node, d->waiter, by);
     if (!d->pooled)
         return false;
     d->pooled->user = d;
     d->pooled->answered = answered;
     return true;
+}
+
+static tl_node *node_of(const tl_drive *d) {
+    return d->share ? tl__share_node(d->share) : d->pooled ? d->pooled->node : NULL;
 }
 
 static tl_conn *conn_of(const tl_drive *d) {
@@ -68,6 +75,11 @@ static bool is_fresh(const tl_drive *d, tl_mono now) {
 
 static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
     static const char busy[] = "all connections are busy";
+    if (node_of(d) && node_of(d) != d->run.node) {
+        d->turns = true; /* not from within an answer, which comes over that connection */
+        return;
+    }
+    d->alone = send->alone;
     if (!have_conn(d, send->by, now)) {
         refuse(d, (tl_event){.kind = TL_FAILED,
                              .ticket = send->ticket,
@@ -78,10 +90,11 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
     if (send->count == 0 && !send->confirm && is_fresh(d, now)) {
         tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
         reached.run = tl__conn_run(conn_of(d));
+        d->from = d->run.node;
         advance(d, &reached); /* it has just been heard of: no need to have that confirmed */
         return;
     }
-    tl__node_asked(&d->run.client->node, now);
+    tl__node_asked(d->run.node, now);
     tl_err why = d->share ? tl__share_send(d->share, &d->sharer, send, now)
                           : tl__conn_send(d->pooled->conn, send, NULL, now);
     if (why)
@@ -91,6 +104,9 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
 }
 
 static void advance(tl_drive *d, const tl_event *event) {
+    d->run.node = d->from;
+    d->from = NULL;
+    d->turns = false; /* what it asked for is given up */
     d->status = tl__run_step(&d->run, event, d->out);
     if (d->out->raised && conn_of(d))
         tl__conn_raised(conn_of(d), d->out->slot, event->sent);
@@ -104,7 +120,8 @@ static void answered(void *user, const tl_answer *answer) {
         return;
     d->in_flight--;
     d->answers++;
-    tl_event e = tl__run_answered(d->run.client, answer);
+    d->from = node_of(d);
+    tl_event e = tl__run_answered(&d->from, answer, d->alone);
     advance(d, &e);
 }
 
@@ -199,22 +216,6 @@ static void look_around(tl_drive *d) {
         advance(d, &e);
 }
 
-static void once(tl_drive *d) {
-    if (!spin(d))
-        await(d);
-    look_around(d);
-}
-
-static void share(tl_drive *d) {
-    while (d->status == TL_GO && d->in_flight > 0) {
-        tl_mono by = d->cancelled ? d->cancel_by : TL_NEVER;
-        tl__share_await(d->share, &d->sharer, tl__mono_min(d->out->until, by));
-        look_around(d);
-    }
-    tl__share_leave(d->share, &d->sharer);
-    d->share = NULL;
-}
-
 static void give_pooled_back(tl_drive *d) {
     if (!d->pooled)
         return;
@@ -223,9 +224,52 @@ static void give_pooled_back(tl_drive *d) {
     d->pooled = NULL;
 }
 
+static void leave_share(tl_drive *d) {
+    if (d->share)
+        tl__share_leave(d->share, &d->sharer);
+    d->share = NULL;
+    d->sharer.in_flight = 0;
+}
+
+/* Ask the other node; what is in flight here was given up. */
+static void turn(tl_drive *d) {
+    while (d->status == TL_GO && d->turns) {
+        d->turns = false;
+        leave_share(d);
+        give_pooled_back(d);
+        d->in_flight = 0;
+        ask(d, &d->out->send, tl__mono_now());
+    }
+}
+
+static void once(tl_drive *d) {
+    if (!spin(d))
+        await(d);
+    turn(d);
+    look_around(d);
+    turn(d);
+}
+
+static void share(tl_drive *d) {
+    while (d->status == TL_GO && d->in_flight > 0 && !d->turns) {
+        tl_mono by = d->cancelled ? d->cancel_by : TL_NEVER;
+        tl__share_await(d->share, &d->sharer, tl__mono_min(d->out->until, by));
+        if (!d->turns)
+            look_around(d);
+    }
+    leave_share(d);
+    turn(d);
+}
+
 tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
                     tl_out *out) {
-    tl_drive d = {.run = {.client = client, .machine = machine}, .out = out, .shares = shares};
+    return tl__drive_at(client, NULL, machine, waiter, shares, out);
+}
+
+tl_status tl__drive_at(tl_client *client, tl_node *node, const tl_machine *machine,
+                       tl_waiter *waiter, bool shares, tl_out *out) {
+    tl_drive d = {
+        .run = {.client = client, .machine = machine}, .out = out, .shares = shares, .from = node};
     tl_event start = {.kind = TL_START, .now = tl__mono_now()};
     d.waiter = waiter;
     d.run.listener = waiter ? &waiter->listener : NULL;
@@ -239,8 +283,7 @@ tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *wai
         else
             once(&d);
     }
-    if (d.share)
-        tl__share_leave(d.share, &d.sharer);
+    leave_share(&d);
     give_pooled_back(&d);
     return d.status;
 }

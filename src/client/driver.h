@@ -11,5 +11,8 @@
  *  connection. */
 tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
                     tl_out *out);
+/** The same, at this node to begin with; NULL: the one that has the machine's key. */
+tl_status tl__drive_at(tl_client *client, tl_node *node, const tl_machine *machine,
+                       tl_waiter *waiter, bool shares, tl_out *out);
 
 #endif

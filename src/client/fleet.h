@@ -11,6 +11,7 @@
 #include "ground/wait.h"
 
 #define TL_FLEET_FDS 64
+#define TL_NODES_MAX 1024 /**< places that a cluster's masters are at in all of a client's life */
 
 struct tl_fleet;
 
@@ -20,6 +21,14 @@ typedef struct {
     tl_mono (*until)(const struct tl_fleet *fleet);
     void (*drive)(struct tl_fleet *fleet, tl_mono now);
     void (*end)(struct tl_fleet *fleet);
+    /** NULL: all keys are on the client's first node. The rest is for rows that have it, for any thread: */
+    tl_node *(*node_of)(const struct tl_fleet *fleet, tl_bytes key);
+    /** A node has answered so: learn of it. Whom an ASK has named; NULL: nobody. */
+    tl_node *(*redirected)(struct tl_fleet *fleet, tl_node *node, const tl_redirect *redirect);
+    /** The next node that has keys, from number `from` on, which is set; NULL: there is no more. */
+    tl_node *(*next)(struct tl_fleet *fleet, unsigned *from);
+    /** How many connections callers may have to each of its nodes. */
+    unsigned (*pooled)(const struct tl_fleet *fleet);
 } tl_fleet_row;
 
 typedef struct tl_fleet {
@@ -32,6 +41,15 @@ typedef struct tl_fleet {
  *  TL_ENOMEM */
 tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                                 const tl_client_options *options, tl_error *err);
+
+/** Of a URL that names nodes of a cluster; the same. */
+tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
+                              const tl_client_options *options, tl_error *err);
+
+/** Are keys on several nodes? */
+static inline bool tl__fleet_has_nodes(const tl_fleet *fleet) {
+    return fleet->row && fleet->row->node_of;
+}
 
 static inline unsigned tl__fleet_fds(const tl_fleet *fleet, struct pollfd *ret) {
     return fleet->row ? fleet->row->fds(fleet, ret) : 0;

@@ -402,7 +402,7 @@ static tl_err set_login(sentinels *all, const tl_client_options *o, tl_error *er
 
 tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                                 const tl_client_options *options, tl_error *err) {
-    static const tl_fleet_row row = {fds, until, drive, end};
+    static const tl_fleet_row row = {.fds = fds, .until = until, .drive = drive, .end = end};
     sentinels *all = calloc(1, sizeof *all);
     if (!all)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");

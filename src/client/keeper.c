@@ -7,13 +7,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
+#include "client/keeper_link.h"
 #include "ground/wait.h"
 
 #define OWN_FDS 4          /* without the fleet's */
 #define REPORTS_MAX 64     /* told in one go */
+#define LOOK_AGAIN_MS 10   /* without memory to poll */
 #define LOG_AGAIN_MS 10000 /* a connection that comes and goes is logged no more often */
 
 void tl__keeper_lock(tl_keeper *k) {
@@ -133,12 +136,30 @@ static void rejudge(tl_keeper *k) {
     free(all);
 }
 
+/* Room for what all links have, too; without memory for that only the others are waited for, and the links looked
+ * after now and then. */
+static struct pollfd *room_for_fds(tl_keeper *k, struct pollfd *own, bool *ret_all) {
+    unsigned n = OWN_FDS + TL_FLEET_FDS + 2 * tl__links_count(k);
+    *ret_all = true;
+    if (!k->links)
+        return own;
+    if (k->fds_room < n) {
+        free(k->fds);
+        k->fds = malloc(n * sizeof *k->fds);
+        k->fds_room = k->fds ? n : 0;
+    }
+    *ret_all = k->fds != NULL;
+    if (k->fds)
+        memcpy(k->fds, own, OWN_FDS * sizeof *own);
+    return k->fds ? k->fds : own;
+}
+
 static void await(tl_keeper *k) {
     tl__keeper_flush(k);
     tl__keeper_lend(k);
     if (k->lent && !k->turning)
         tl__conn_write(k->conn, tl__mono_now());
-    struct pollfd fds[OWN_FDS + TL_FLEET_FDS] = {
+    struct pollfd own[OWN_FDS + TL_FLEET_FDS] = {
         {.fd = k->wake, .events = POLLIN},
         {.fd = k->timer, .events = POLLIN},
         {.fd = k->lent ? -1 : tl__conn_fd(k->conn), .events = tl__conn_events(k->conn)},
@@ -151,7 +172,14 @@ static void await(tl_keeper *k) {
     next = tl__mono_min(next, tl__keeper_inbox_until(k));
     next = tl__mono_min(next, tl__keeper_loop_until(k));
     next = tl__mono_min(next, tl__fleet_until(&k->client->fleet));
+    bool all;
+    struct pollfd *fds = room_for_fds(k, own, &all);
     unsigned more_fds = tl__fleet_fds(&k->client->fleet, fds + OWN_FDS);
+    if (k->links) {
+        next = tl__mono_min(next, tl__links_until(k));
+        more_fds += all ? tl__links_fds(k, fds + OWN_FDS + more_fds) : 0;
+        next = all ? next : tl__mono_min(next, tl__mono_add_ms(tl__mono_now(), LOOK_AGAIN_MS));
+    }
     if (k->closing)
         next = tl__mono_min(next, k->close_by);
     /* To look too early once costs less than to be woken for each lock that is held for a moment. */
@@ -202,6 +230,7 @@ static void *keep(void *ctx) {
         tl__conn_drive(k->conn, tl__mono_now());
         tl__keeper_mind_loop(k, tl__conn_bytes(k->conn) != heard);
         tl__wakeup_drive(k->wakeup, tl__mono_now());
+        tl__links_drive(k);
         tl__keeper_expire_singly(k, tl__mono_now());
         tl__keeper_leave_inbox(k, tl__mono_now());
     }
@@ -217,24 +246,23 @@ static unsigned count_held(const tl_keeper *k) {
 }
 
 /* Once, and not for each attempt to have it back. */
-static void log_lost(tl_keeper *k, tl_bytes words) {
+void tl__keeper_log_lost(tl_keeper *k, tl_loss *loss, tl_bytes words) {
     tl_mono now = tl__mono_now();
-    bool lately = k->missed_at.ns != 0 &&
-                  tl__mono_before(now, tl__mono_add_ms(k->missed_at, LOG_AGAIN_MS));
-    unsigned held = k->missed || lately ? 0 : count_held(k);
+    bool lately = loss->at.ns != 0 && tl__mono_before(now, tl__mono_add_ms(loss->at, LOG_AGAIN_MS));
+    unsigned held = loss->missed || lately ? 0 : count_held(k);
     if (held == 0)
         return;
-    k->missed = true;
-    k->missed_at = now;
+    loss->missed = true;
+    loss->at = now;
     tl__log(k->client, TL_LOG_WARNING, "the connection under %u held lock%s is lost: %.*s", held,
             held == 1 ? "" : "s", (int)words.n, words.p);
 }
 
-static void log_back(tl_keeper *k, tl_mono now) {
-    if (k->missed)
+void tl__keeper_log_back(tl_keeper *k, tl_loss *loss, const tl_node *node, tl_mono now) {
+    if (loss->missed)
         tl__log(k->client, TL_LOG_WARNING, "%s: connected again after %lld ms",
-                k->client->node.endpoint.label, (long long)tl__ms_until(k->missed_at, now));
-    k->missed = false;
+                node->endpoint.label, (long long)tl__ms_until(loss->at, now));
+    loss->missed = false;
 }
 
 static void watch_anew(tl_keeper *k) {
@@ -245,7 +273,7 @@ static void watch_anew(tl_keeper *k) {
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_keeper *k = ctx;
     k->apart = false;
-    log_back(k, now);
+    tl__keeper_log_back(k, &k->loss, &k->client->node, now);
     if (tl__node_up(&k->client->node, k->conn, bracket, now))
         k->rejudge = true;
     watch_anew(k);
@@ -253,8 +281,9 @@ static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
 
 /* What watches keys must be asked for again, on the next connection. */
 static void on_down(void *ctx, tl_bytes words) {
-    log_lost(ctx, words);
-    watch_anew(ctx);
+    tl_keeper *k = ctx;
+    tl__keeper_log_lost(k, &k->loss, words);
+    watch_anew(k);
 }
 
 static tl_err make_connections(tl_keeper *k) {
@@ -340,8 +369,10 @@ void tl__keeper_close(tl_keeper *k, int64_t grace_ms) {
     if (running)
         tl__thread_join(k->thread);
     tl__keeper_end_tasks(k);
+    tl__links_free(k);
     tl__wakeup_free(k->wakeup);
     tl__conn_free(k->conn);
+    free(k->fds);
     tl__keeper_free_spares(k);
     end_watching(k);
     close_descriptors(k);

@@ -43,6 +43,8 @@ typedef struct tl_listener {
     tl_bytes of; /**< with it: the lock's key */
     tl_grant grant;           /**< WAKE_GRANTED; under keeper.posts_mutex */
     tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
+    struct tl_link *link;     /**< by which it listens; NULL: the first node's */
+    bool deaf;                /**< it doesn't, for want of memory */
     struct tl_exchange *look; /**< in flight for that */
     bool look_again;          /**< after it: the key has changed meanwhile */
     bool hears;               /**< the key's events are subscribed to */
@@ -75,17 +77,22 @@ typedef struct tl_renewal {
     struct tl_renewal *next;
 } tl_renewal;
 
+/** A connection that is lost under held locks. */
+typedef struct {
+    bool missed; /**< that it is lost has been logged, and not that it is back */
+    tl_mono at;  /**< when it was logged last; ns 0: never */
+} tl_loss;
+
 typedef struct {
     struct tl_client *client;
     tl_mutex mutex;
     tl_cond delivered;
     tl_thread thread;
     bool running, closing, left;
-    bool missed;       /**< that the connection is lost has been logged, and not that it is back */
-    tl_mono missed_at; /**< when it was logged last; ns 0: never */
-    bool rejudge;      /**< the server's clock stepped: every lock is renewed at once */
-    tl_mono close_by;  /**< closing: no longer than this */
-    int wake, timer;   /**< eventfd, timerfd */
+    tl_loss loss;
+    bool rejudge;     /**< the server's clock stepped: every lock is renewed at once */
+    tl_mono close_by; /**< closing: no longer than this */
+    int wake, timer;  /**< eventfd, timerfd */
     int ready;  /**< an eventfd: there is something to dispatch; -1: the keeper tells itself */
     int gather; /**< with it: what a loop polls, `ready` and, while it is lent, the connection */
     bool rung;  /**< `ready` is readable */
@@ -100,6 +107,9 @@ typedef struct {
     tl_mono planned; /**< polling: it looks again by then */
     tl_conn *conn;
     tl_wakeup *wakeup;
+    struct tl_link *links; /**< to further nodes */
+    struct pollfd *fds;    /**< what is polled, where there are some; room for fds_room */
+    unsigned fds_room;
     tl_listener *listeners;
     tl_inbox inbox;
     tl_tasks tasks;
@@ -184,7 +194,9 @@ void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic,
                        tl_bytes token, tl_bytes of, bool armed);
 void tl__keeper_forget(tl_keeper *keeper, tl_listener *listener);
 /** The line is at this run of the server: listen there, if it is elsewhere as far as is known. */
-void tl__keeper_follow(tl_keeper *keeper, uint64_t run);
+void tl__keeper_follow(tl_keeper *keeper, tl_listener *listener, uint64_t run);
+/** Do the inbox's messages come in, as far as those are concerned who wait for this key? Any thread. */
+bool tl__keeper_hears(const tl_keeper *keeper, tl_bytes key);
 /** What WAKE_GRANTED told of. */
 tl_grant tl__keeper_grant(tl_keeper *keeper, const tl_listener *listener);
 
@@ -193,7 +205,7 @@ void tl__keeper_rejudge_in(tl_keeper *keeper);
 void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key,
                           tl_bytes token, tl_bytes of, bool armed);
 void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
-void tl__keeper_follow_in(tl_keeper *keeper, uint64_t run);
+void tl__keeper_follow_in(tl_keeper *keeper, tl_listener *listener, uint64_t run);
 
 /** An operation of the loop's begins; with the mutex held. */
 void tl__keeper_began(tl_keeper *keeper);

@@ -9,12 +9,14 @@
 
 #include "client/batch.h"
 #include "client/keeper.h"
+#include "client/node.h"
 
 /** A request in flight. */
 typedef struct tl_exchange {
     tl_task *task;         /**< NULL: nobody wants the answer any more */
     tl_batch *batch;       /**< one for many: not a task's, but its members' */
     bool single;           /**< one of those of a refused batch, which are counted */
+    bool alone;            /**< as tl_send.alone */
     bool watch;            /**< the keeper's own, about watching */
     bool reads;            /**< the task's key, after a change: not asked by its machine */
     tl_listener *listener; /**< who wants to know when it has been answered */
@@ -34,6 +36,8 @@ unsigned tl__keeper_deliver(tl_keeper *keeper, unsigned most);
 
 /** One step of a task, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event);
+/** The same of an answer, by this node; NULL: the one that has the task's key. */
+void tl__keeper_run_at(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node);
 
 /** Give the tasks what has been posted to them. */
 void tl__keeper_run_posts(tl_keeper *keeper);
@@ -86,7 +90,13 @@ void tl__keeper_mind_loop(tl_keeper *keeper, bool heard);
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
 
+/** The same for those of a link, which ctx is. */
+void tl__keeper_on_link_woken(void *ctx, tl_bytes topic, tl_bytes payload);
+void tl__keeper_on_link_armed(void *ctx, tl_bytes topic, bool armed);
+
 /** When nobody has needed the inbox for long enough; leave it then. */
+tl_mono tl__inbox_until(const tl_inbox *inbox);
+void tl__keeper_leave_link_inbox(struct tl_link *link, tl_mono now);
 tl_mono tl__keeper_inbox_until(const tl_keeper *keeper);
 void tl__keeper_leave_inbox(tl_keeper *keeper, tl_mono now);
 
@@ -121,6 +131,12 @@ void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x);
  *  listener if there is one, as TL_WATCHED to the task that `reads`, else nowhere. NULL: out of memory. */
 tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what);
 
+/** A connection is lost, or up again: log it, once each. */
+void tl__keeper_log_lost(tl_keeper *keeper, tl_loss *loss, tl_bytes words);
+void tl__keeper_log_back(tl_keeper *keeper, tl_loss *loss, const tl_node *node, tl_mono now);
+
+/** A node has answered. */
+void tl__keeper_answered(tl_keeper *keeper, tl_node *node, const tl_answer *answer);
 /** For the connection; ctx is the keeper. */
 void tl__keeper_on_answer(void *ctx, const tl_answer *answer);
 

@@ -4,14 +4,24 @@
  */
 #include "client/client.h"
 #include "client/keeper_inside.h"
+#include "client/keeper_link.h"
 #include "protocol/line.h"
 
 #define INBOX_IDLE_MS 30000 /* the next who waits needn't wait for a subscription */
 #define MOVE_AGAIN_MS 5000  /* something may lead subscriptions elsewhere on purpose */
 
-static void post_topic(tl_keeper *k, tl_bytes topic, unsigned flags) {
+/* By which it listens, or would. */
+static tl_wakeup *wakeup_of(const tl_keeper *k, const tl_link *link) {
+    return link ? link->wakeup : k->wakeup;
+}
+
+static tl_inbox *inbox_at(tl_keeper *k, tl_link *link) {
+    return link ? &link->inbox : &k->inbox;
+}
+
+static void post_topic(tl_keeper *k, const tl_link *link, tl_bytes topic, unsigned flags) {
     for (tl_listener *l = k->listeners; l; l = l->next)
-        if (tl__bytes_eq(l->topic, topic))
+        if (l->link == link && tl__bytes_eq(l->topic, topic))
             l->hear(l, flags);
 }
 
@@ -21,19 +31,20 @@ static tl_bytes inbox_of(const tl_keeper *k) {
     return tl__bytes_of(k->inbox.name);
 }
 
-/* A grant is for one; a call to look, and that it will be soon, for whoever waits for that key. */
-static void on_message(tl_keeper *k, tl_bytes message) {
+/* A grant is for one; a call to look, and that it will be soon, for whoever waits for that key. A cluster repeats to all
+ * nodes what is told at one, so that nobody knows whose clock a grant goes by: there it is a call to look. */
+static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
     tl_bytes key, token;
-    tl_grant grant = {.run = tl__wakeup_run(k->wakeup), .arrived = tl__mono_now()};
+    tl_grant grant = {.run = tl__wakeup_run(wakeup_of(k, link)), .arrived = tl__mono_now()};
     tl_line_message kind = tl__line_read(message, &key, &token, &grant);
     for (tl_listener *l = k->listeners; l; l = l->next) {
-        if (l->token.n == 0)
+        if (l->token.n == 0 || l->link != link)
             continue;
         if (kind == TL_LINE_GRANT && tl__bytes_eq(l->token, token)) {
             tl__mutex_lock(&k->posts_mutex); /* who is told needn't wait until this is all done */
             l->grant = grant;
             tl__mutex_unlock(&k->posts_mutex);
-            l->hear(l, TL_WAKE_GRANTED);
+            l->hear(l, link ? TL_WAKE_WOKEN : TL_WAKE_GRANTED);
             return;
         }
         if ((kind == TL_LINE_LOOK || kind == TL_LINE_NEAR) && tl__bytes_eq(l->of, key))
@@ -41,76 +52,121 @@ static void on_message(tl_keeper *k, tl_bytes message) {
     }
 }
 
-static void listen_to_inbox(tl_keeper *k, tl_listener *l, bool armed) {
-    tl_inbox *inbox = &k->inbox;
+static tl_inbox *come_to_inbox(tl_keeper *k, const tl_listener *l) {
+    tl_inbox *inbox = inbox_at(k, l->link);
     inbox->listeners++;
     if (!inbox->listens)
-        inbox->listens = tl__wakeup_listen(k->wakeup, inbox_of(k), tl__mono_now()) == TL_OK;
+        inbox->listens = tl__wakeup_listen(wakeup_of(k, l->link), inbox_of(k), tl__mono_now()) ==
+                         TL_OK;
+    return inbox;
+}
+
+static void listen_to_inbox(tl_keeper *k, tl_listener *l, bool armed) {
+    tl_inbox *inbox = come_to_inbox(k, l);
     bool is = inbox->listens && atomic_load(&inbox->armed);
     if (is != armed || !inbox->listens)
         l->hear(l, is ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
 }
 
-static void forget_inbox(tl_keeper *k) {
-    if (--k->inbox.listeners == 0)
-        k->inbox.idle = tl__mono_now();
+static void forget_inbox(tl_inbox *inbox) {
+    if (--inbox->listeners == 0)
+        inbox->idle = tl__mono_now();
+}
+
+tl_mono tl__inbox_until(const tl_inbox *inbox) {
+    bool idle = inbox->listens && inbox->listeners == 0;
+    return idle ? tl__mono_add_ms(inbox->idle, INBOX_IDLE_MS) : TL_NEVER;
 }
 
 tl_mono tl__keeper_inbox_until(const tl_keeper *k) {
-    bool idle = k->inbox.listens && k->inbox.listeners == 0;
-    return idle ? tl__mono_add_ms(k->inbox.idle, INBOX_IDLE_MS) : TL_NEVER;
+    return tl__inbox_until(&k->inbox);
+}
+
+static void leave_inbox(const tl_keeper *k, tl_inbox *inbox, tl_wakeup *wakeup, tl_mono now) {
+    if (tl__mono_before(now, tl__inbox_until(inbox)))
+        return;
+    inbox->listens = false;
+    atomic_store(&inbox->armed, false);
+    tl__wakeup_forget(wakeup, inbox_of(k), now);
 }
 
 void tl__keeper_leave_inbox(tl_keeper *k, tl_mono now) {
-    if (tl__mono_before(now, tl__keeper_inbox_until(k)))
-        return;
-    k->inbox.listens = false;
-    atomic_store(&k->inbox.armed, false);
-    tl__wakeup_forget(k->wakeup, inbox_of(k), now);
+    leave_inbox(k, &k->inbox, k->wakeup, now);
 }
+
+void tl__keeper_leave_link_inbox(tl_link *link, tl_mono now) {
+    leave_inbox(link->keeper, &link->inbox, link->wakeup, now);
+}
+
+bool tl__keeper_hears(const tl_keeper *k, tl_bytes key) {
+    const tl_link *link = atomic_load(&tl__fleet_node(k->client, key)->link);
+    bool first = !tl__fleet_has_nodes(&k->client->fleet);
+    return link ? atomic_load(&link->inbox.armed) : first && atomic_load(&k->inbox.armed);
+}
+
+static void relocate(tl_keeper *k, tl_listener *l);
 
 /* Who listens to an old master, a replica by now, is told of no error there, and of no grant: the new one finds that
  * nobody listens. */
-void tl__keeper_follow_in(tl_keeper *k, uint64_t run) {
-    uint64_t heard = tl__wakeup_run(k->wakeup);
-    tl_mono now = tl__mono_now(), again = tl__mono_add_ms(k->inbox.moved, MOVE_AGAIN_MS);
-    if (heard == 0 || heard == run || (k->inbox.moved.ns != 0 && tl__mono_before(now, again)))
+void tl__keeper_follow_in(tl_keeper *k, tl_listener *l, uint64_t run) {
+    relocate(k, l);
+    tl_inbox *inbox = inbox_at(k, l->link);
+    uint64_t heard = tl__wakeup_run(wakeup_of(k, l->link));
+    tl_mono now = tl__mono_now(), again = tl__mono_add_ms(inbox->moved, MOVE_AGAIN_MS);
+    if (heard == 0 || heard == run || (inbox->moved.ns != 0 && tl__mono_before(now, again)))
         return;
-    k->inbox.moved = now;
-    tl__wakeup_leave(k->wakeup);
+    inbox->moved = now;
+    tl__wakeup_leave(wakeup_of(k, l->link));
     tl__keeper_wake(k);
 }
 
-void tl__keeper_follow(tl_keeper *k, uint64_t run) {
+void tl__keeper_follow(tl_keeper *k, tl_listener *l, uint64_t run) {
     tl__keeper_lock(k);
-    tl__keeper_follow_in(k, run);
+    tl__keeper_follow_in(k, l, run);
     tl__keeper_unlock(k);
 }
 
 /* ---- topics ---------------------------------------------------------------------------------- */
 
+static void woken(tl_keeper *k, const tl_link *link, tl_bytes topic, tl_bytes payload) {
+    if (tl__bytes_eq(topic, inbox_of(k)))
+        on_message(k, link, payload);
+    else
+        post_topic(k, link, topic, TL_WAKE_WOKEN);
+}
+
+static void armed_at(tl_keeper *k, tl_link *link, tl_bytes topic, bool armed) {
+    if (tl__bytes_eq(topic, inbox_of(k)))
+        atomic_store(&inbox_at(k, link)->armed, armed);
+    post_topic(k, link, topic, armed ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
+}
+
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
     tl_keeper *k = ctx;
-    if (tl__bytes_eq(topic, inbox_of(k))) {
-        on_message(k, payload);
-        return;
-    }
-    post_topic(k, topic, TL_WAKE_WOKEN);
-    if (k->watching)
+    woken(k, NULL, topic, payload);
+    if (k->watching && !tl__bytes_eq(topic, inbox_of(k)))
         k->watching->event(k, topic, payload);
 }
 
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed) {
     tl_keeper *k = ctx;
-    if (tl__bytes_eq(topic, inbox_of(k)))
-        atomic_store(&k->inbox.armed, armed);
-    post_topic(k, topic, armed ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
+    armed_at(k, NULL, topic, armed);
     if (k->watching)
         k->watching->events(k, topic, armed);
 }
 
+void tl__keeper_on_link_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
+    const tl_link *link = ctx;
+    woken(link->keeper, link, topic, payload);
+}
+
+void tl__keeper_on_link_armed(void *ctx, tl_bytes topic, bool armed) {
+    tl_link *link = ctx;
+    armed_at(link->keeper, link, topic, armed);
+}
+
 static void listen_to_topic(tl_keeper *k, tl_listener *l, tl_bytes key) {
-    if (tl__wakeup_listen(k->wakeup, l->topic, tl__mono_now())) {
+    if (tl__wakeup_listen(wakeup_of(k, l->link), l->topic, tl__mono_now())) {
         k->listeners = l->next;
         l->topic = (tl_bytes){0};
         l->hear(l, TL_WAKE_DISARMED);
@@ -121,11 +177,22 @@ static void listen_to_topic(tl_keeper *k, tl_listener *l, tl_bytes key) {
     }
 }
 
+/* The node of the lock's key: a topic is named in its slot. Without memory it's the first, where what is told at another is
+ * repeated. */
+static tl_link *link_for(tl_keeper *k, const tl_listener *l) {
+    bool ok;
+    if (!tl__fleet_has_nodes(&k->client->fleet))
+        return NULL;
+    return tl__keeper_link(k, tl__fleet_node(k->client, l->of.n ? l->of : l->topic), &ok);
+}
+
 void tl__keeper_listen_in(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes key,
                           tl_bytes token, tl_bytes of, bool armed) {
     l->topic = topic; /* before listening: that may call back at once */
     l->token = token;
     l->of = of;
+    l->link = link_for(k, l);
+    l->deaf = false;
     l->next = k->listeners;
     k->listeners = l;
     if (token.n > 0)
@@ -137,10 +204,30 @@ void tl__keeper_listen_in(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes
 
 static void forget_topic(tl_keeper *k, tl_listener *l) {
     if (l->token.n > 0)
-        forget_inbox(k);
-    else
-        tl__wakeup_forget(k->wakeup, l->topic, tl__mono_now());
+        forget_inbox(inbox_at(k, l->link));
+    else if (!l->deaf)
+        tl__wakeup_forget(wakeup_of(k, l->link), l->topic, tl__mono_now());
     tl__keeper_wake(k);
+}
+
+/* What was told meanwhile isn't known: it is to look; and again when it is told that messages come in, or that they don't. */
+static void relocate(tl_keeper *k, tl_listener *l) {
+    tl_link *link = l->topic.n ? link_for(k, l) : l->link;
+    if (link == l->link)
+        return;
+    forget_topic(k, l);
+    l->link = link;
+    l->deaf = l->token.n == 0 &&
+              tl__wakeup_listen(wakeup_of(k, link), l->topic, tl__mono_now()) != TL_OK;
+    bool hears = l->token.n > 0 ? come_to_inbox(k, l)->listens : !l->deaf;
+    l->hear(l, hears ? TL_WAKE_WOKEN : TL_WAKE_DISARMED);
+}
+
+void tl__keeper_relocate(tl_keeper *k) {
+    for (tl_listener *l = k->listeners, *next; l; l = next) {
+        next = l->next;
+        relocate(k, l);
+    }
 }
 
 void tl__keeper_forget_in(tl_keeper *k, tl_listener *l) {

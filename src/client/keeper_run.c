@@ -7,6 +7,7 @@
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
+#include "client/keeper_link.h"
 #include "client/run.h"
 #include "transport/slot.h"
 
@@ -69,34 +70,38 @@ static void unhear(tl_task *task) {
     task->exchange = NULL;
 }
 
-static tl_err submit(tl_keeper *k, const tl_send *send, tl_exchange *x, tl_mono now) {
-    if (send->count > 0 && send->command[0].each > 0)
+/* Of a cluster's keys, which may be in different slots, none are joined: they go one behind the other. */
+static tl_err submit(tl_keeper *k, tl_conn *conn, const tl_send *send, tl_exchange *x,
+                     tl_mono now) {
+    if (send->count > 0 && send->command[0].each > 0 && !tl__fleet_has_nodes(&k->client->fleet))
         return tl__keeper_join(k, send, x, now) ? TL_OK : TL_ENOMEM;
-    tl_err why = tl__conn_send(k->conn, send, x, now);
+    tl_err why = tl__conn_send(conn, send, x, now);
     tl__keeper_wake_writer(k);
     return why;
 }
 
 /* It has just been heard of: no need to have that confirmed behind all that is in flight. */
-static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
+static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node,
+                    const tl_conn *conn, tl_mono now) {
     tl_event e = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
-    e.run = tl__conn_run(k->conn);
+    e.run = tl__conn_run(conn);
     unhear(task);
-    tl__keeper_run(k, task, &e);
+    tl__keeper_run_at(k, task, &e, node);
 }
 
-static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now) {
-    if (send->count == 0 && !send->confirm && tl__conn_lively(k->conn, now)) {
-        reached(k, task, send, now);
+static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node, tl_mono now) {
+    tl_conn *conn = tl__keeper_conn(k, node);
+    if (conn && send->count == 0 && !send->confirm && tl__conn_lively(conn, now)) {
+        reached(k, task, send, node, conn, now);
         return;
     }
-    tl_exchange *x = tl__keeper_take_exchange(k);
-    tl__node_asked(&k->client->node, now);
+    tl_exchange *x = conn ? tl__keeper_take_exchange(k) : NULL;
+    tl__node_asked(node, now);
     unhear(task); /* a machine that asks anew has given up what it asked before */
     if (x)
-        *x = (tl_exchange){.task = NULL};
+        *x = (tl_exchange){.task = NULL, .alone = send->alone};
     bool stays = x && (!task->kind->stay || task->kind->stay(task));
-    tl_err why = stays ? submit(k, send, x, now) : TL_ENOMEM;
+    tl_err why = stays ? submit(k, conn, send, x, now) : TL_ENOMEM;
     if (why) {
         tl_event refused = tl__run_refused(send, why, now);
         free(x);
@@ -130,14 +135,17 @@ static void forget_task(tl_keeper *k, tl_task *task) {
 }
 
 /* One step, and what it asks for. The task may be gone afterwards. */
-void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
+void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
     tl_machine machine = task->kind->machine(task);
-    const tl_run run = {
-        .client = k->client, .machine = &machine, .listener = task->listener, .in = true};
+    tl_run run = {.client = k->client,
+                  .machine = &machine,
+                  .listener = task->listener,
+                  .in = true,
+                  .node = node};
     tl_out out;
     tl_status status = tl__run_step(&run, event, &out);
-    if (out.raised)
-        tl__conn_raised(k->conn, out.slot, event->sent);
+    if (out.raised) /* by an answer: there is a connection */
+        tl__conn_raised(tl__keeper_conn(k, run.node), out.slot, event->sent);
     if (status != TL_GO)
         unhear(task);
     if (status == TL_END) {
@@ -152,7 +160,11 @@ void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
     }
     task->kind->stepped(task, &out, status);
     if (out.sends > 0)
-        ask(k, task, &out.send, event->now);
+        ask(k, task, &out.send, run.node, event->now);
+}
+
+void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
+    tl__keeper_run_at(k, task, event, NULL);
 }
 
 static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {
@@ -184,14 +196,13 @@ static void was_read(tl_keeper *k, tl_task *task, tl_event *e) {
     tl__keeper_run(k, task, e);
 }
 
-void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
-    tl_keeper *k = ctx;
+void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     tl_exchange *x = answer->cookie;
     tl_task *task = x->task;
     tl_batch *batch = x->batch;
     bool watch = x->watch, reads = x->reads, single = x->single;
     tl_listener *listener = x->listener;
-    tl_event e = tl__run_answered(k->client, answer);
+    tl_event e = tl__run_answered(&node, answer, x->alone);
     tl__keeper_give_exchange(k, x);
     if (listener) {
         k->watching->looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
@@ -203,10 +214,15 @@ void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
         was_read(k, task, &e);
     } else if (task) {
         task->exchange = NULL;
-        tl__keeper_run(k, task, &e);
+        tl__keeper_run_at(k, task, &e, node);
     }
     if (single)
         tl__keeper_asked_one(k);
+}
+
+void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
+    tl_keeper *k = ctx;
+    tl__keeper_answered(k, &k->client->node, answer);
 }
 
 /* ---- tasks from outside ---------------------------------------------------------------------- */

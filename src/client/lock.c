@@ -10,6 +10,7 @@
 #include "ground/error.h"
 #include "ground/options.h"
 #include "protocol/settle.h"
+#include "wire/keys.h"
 
 #define TTL_MS 30000
 
@@ -146,6 +147,16 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     if (read_options(&o, options, err) ||
         read_rules(client, &o, tl__bytes(key, key_len), &rules, err))
         return NULL;
+    bool one_slot = true;
+    char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+    if (tl__fleet_has_nodes(&client->fleet))
+        (void)tl__sidecar(sidecar, tl__bytes(key, key_len), &one_slot);
+    if (!one_slot) {
+        tl__fail(
+            err, TL_EINVALID, 0,
+            "key: it has a '}' and no {tag}: what a lock needs beside it can't be in its slot of the cluster");
+        return NULL;
+    }
     if (o.no_fence && !client->protocol->no_fence) {
         tl__fail(err, TL_EINVALID, 0, "no_fence: needs protocol token");
         return NULL;
@@ -188,7 +199,7 @@ void tl_lock_cancel(tl_lock *lock) {
     lock->cancelled = true;
     if (lock->waiter) {
         tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
-        tl__cond_wake_all(&c->node.pooled_freed);
+        tl__pool_wake(c);
     }
     tl__mutex_unlock(&c->mutex);
     tl__async_cancel(lock); /* after: one that begins meanwhile finds either */

@@ -81,12 +81,16 @@ void tl__lock_acquire_init(tl_acquiring *m, tl_lock *lock, int64_t wait_ms, tl_l
     m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .protocol = lock->protocol, .come = come};
 }
 
+static tl_node *node_of(const tl_lock *lock) {
+    return tl__fleet_node(lock->client, tl__name_key(lock->name));
+}
+
 /* How long to try to reach the server, for one that has waited since then. */
 static int64_t connect_ms(const tl_lock *lock, tl_mono since) {
-    tl_client *c = lock->client;
-    if (tl__node_heard_since(&c->node, since))
+    tl_node *node = node_of(lock);
+    if (tl__node_heard_since(node, since))
         return TL_FOREVER; /* it was there: an outage is waited out */
-    int64_t left = c->connect_ms - tl__node_mute_ms(&c->node, since, tl__mono_now());
+    int64_t left = lock->client->connect_ms - tl__node_mute_ms(node, since, tl__mono_now());
     return left > 0 ? left : 1;
 }
 
@@ -116,7 +120,7 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
     m->state = TL_ASKING;
     tl__acquire_init(&m->ask, &job, &lock->terms->retry, wait_ms,
                      m->queued ? connect_ms(lock, m->since) : c->connect_ms, tl__client_seed(c));
-    if (lines && atomic_load(&c->keeper.inbox.armed))
+    if (lines && tl__keeper_hears(&c->keeper, job.key))
         tl__acquire_armed(&m->ask);
     return tl__acquire_step(&m->ask, &start, out);
 }
@@ -174,7 +178,7 @@ const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
 static tl_err timed_out(const tl_lock *lock, tl_mono since, const char **words) {
     tl_client *c = lock->client;
     bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
-                tl__node_mute_ms(&c->node, since, tl__mono_now()) == 0;
+                tl__node_mute_ms(node_of(lock), since, tl__mono_now()) == 0;
     *words = held ? "another holds it" : "the server was not reached";
     *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;
     return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;

@@ -12,8 +12,10 @@
 #include "protocol/protocol.h"
 #include "transport/conn.h"
 
-#define TL_POOLED_MAX 64 /**< connections to a node for callers that block */
-#define TL_SHARES_MAX 4  /**< and of those that callers share */
+#define TL_POOLED_MAX 64  /**< connections to a node for callers that block */
+#define TL_POOLED_LEAST 4 /**< where there are so many nodes that all together get TL_POOLED_ALL */
+#define TL_POOLED_ALL 256
+#define TL_SHARES_MAX 4 /**< and of those that callers share */
 
 struct tl_waiter;
 
@@ -28,8 +30,12 @@ typedef struct tl_pooled {
     struct tl_pooled *next;
 } tl_pooled;
 
+struct tl_link;
+
 typedef struct tl_node {
     struct tl_client *client;
+    _Atomic(struct tl_link *)
+        link; /**< the keeper's own connections to it; NULL: none yet, or those of the first node */
     tl_endpoint
         endpoint;  /**< of a server that never changes; else what all of them have in common */
     tl_site *site; /**< NULL: it never changes */
@@ -85,6 +91,9 @@ tl_conn_limits tl__node_limits(const tl_node *node);
  *  waiter (NULL: none) is cancelled, or no memory. broken: close it instead of keeping it. */
 tl_pooled *tl__pool_take(tl_node *node, struct tl_waiter *waiter, tl_mono by);
 void tl__pool_give(tl_pooled *pooled, bool broken);
+
+/** With client.mutex held: a waiter is cancelled, who may wait for a connection to any node. */
+void tl__pool_wake(struct tl_client *client);
 
 /** All that is idle; nobody borrows any more. */
 void tl__pool_free(tl_node *node);

@@ -47,9 +47,14 @@ static bool is_cancelled(tl_waiter *waiter) {
     return waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;
 }
 
+static unsigned most_of(const tl_node *node) {
+    const tl_fleet *fleet = &node->client->fleet;
+    return tl__fleet_has_nodes(fleet) ? fleet->row->pooled(fleet) : TL_POOLED_MAX;
+}
+
 /* With the mutex held: wait until a connection is idle or may be made, or there is no more waiting. */
 static bool await_pooled(tl_node *node, tl_waiter *waiter, tl_mono by) {
-    while (!node->pooled && node->pooled_made >= TL_POOLED_MAX)
+    while (!node->pooled && node->pooled_made >= most_of(node))
         if (is_cancelled(waiter) ||
             !tl__cond_wait_by(&node->pooled_freed, &node->client->mutex, by))
             return false;
@@ -103,6 +108,18 @@ void tl__pool_give(tl_pooled *pooled, bool broken) {
     }
     tl__cond_wake(&node->pooled_freed);
     tl__mutex_unlock(&node->client->mutex);
+}
+
+void tl__pool_wake(tl_client *client) {
+    tl_fleet *fleet = &client->fleet;
+    bool more = tl__fleet_has_nodes(fleet);
+    tl__cond_wake_all(&client->node.pooled_freed);
+    for (unsigned i = 0; more; i++) {
+        tl_node *node = fleet->row->next(fleet, &i);
+        more = node != NULL;
+        if (node)
+            tl__cond_wake_all(&node->pooled_freed);
+    }
 }
 
 /* ---- waiters --------------------------------------------------------------------------------- */

@@ -8,10 +8,10 @@
 
 static void learn(const tl_run *run, const tl_event *e, const tl_out *out) {
     tl_client *c = run->client;
-    if (out->has_bracket && tl__node_learn(&c->node, out->bracket, e->generation, e->now))
+    if (out->has_bracket && tl__node_learn(run->node, out->bracket, e->generation, e->now))
         run->in ? tl__keeper_rejudge_in(&c->keeper) : tl__keeper_rejudge(&c->keeper);
     if (out->level)
-        tl__node_level(&c->node, out->level, e->generation);
+        tl__node_level(run->node, out->level, e->generation);
     if (out->clock_off)
         tl__client_clock_off(c, out->words_off, e->now);
     if (out->keeps)
@@ -32,11 +32,13 @@ static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
                 : tl__keeper_listen(k, l, out->topic, out->watched, out->token, run->machine->key,
                                     out->armed);
     if (out->run)
-        run->in ? tl__keeper_follow_in(k, out->run) : tl__keeper_follow(k, out->run);
+        run->in ? tl__keeper_follow_in(k, l, out->run) : tl__keeper_follow(k, l, out->run);
 }
 
-tl_status tl__run_step(const tl_run *run, const tl_event *event, tl_out *out) {
-    tl_server server = tl__node_server(&run->client->node, event->now);
+tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
+    if (!run->node)
+        run->node = tl__fleet_node(run->client, run->machine->key);
+    tl_server server = tl__node_server(run->node, event->now);
     tl_event e = *event;
     e.server = &server;
     tl__out_clear(out);
@@ -49,9 +51,48 @@ tl_status tl__run_step(const tl_run *run, const tl_event *event, tl_out *out) {
     return status;
 }
 
-tl_event tl__run_answered(tl_client *client, const tl_answer *answer) {
+/* Where else it is, by the first of the replies that says so: then none of the others has done anything. */
+static tl_redirect redirection(const tl_answer *answer) {
+    tl_redirect none = {.kind = TL_NOT_ELSEWHERE};
+    for (unsigned i = 0; answer->ok && i < answer->count; i++) {
+        const tl_reply *r = &answer->reply[i];
+        tl_redirect found = r->type == TL_REPLY_ERROR ? tl__redirect_read(r->text) : none;
+        if (found.kind != TL_NOT_ELSEWHERE)
+            return found;
+    }
+    return none;
+}
+
+/* To a cluster's client that is an answer which leads on; that nobody has the slot is an error like any. */
+static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_event *ret) {
+    static const char words[] = "another node of the cluster has the key";
+    tl_fleet *fleet = &(*node)->client->fleet;
+    tl_redirect r = tl__fleet_has_nodes(fleet) ? redirection(answer) : (tl_redirect){0};
+    if (r.kind == TL_NOT_ELSEWHERE)
+        return false;
+    tl_node *named = fleet->row->redirected(fleet, *node, &r);
+    if (r.kind == TL_CLUSTER_DOWN)
+        return false;
+    *node = alone ? named : NULL;
+    *ret = (tl_event){
+        .kind = TL_FAILED,
+        .now = answer->received,
+        .ticket = answer->ticket,
+        .sent = answer->sent,
+        .why = TL_EELSEWHERE,
+        .redirect = (uint8_t)(r.kind == TL_ASK && alone && !named ? TL_MOVED : r.kind),
+        .words = TL_LITERAL(words)};
+    return true;
+}
+
+tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
+    tl_event led;
     if (answer->ok && answer->count > 0) /* merely being connected is no answer */
-        tl__node_answered(&client->node, answer->received);
+        tl__node_answered(*node, answer->received);
+    if (is_led_on(node, answer, alone, &led))
+        return led;
+    if (!answer->ok) /* it may be elsewhere by now */
+        *node = NULL;
     return (tl_event){.kind = answer->ok ? TL_REPLY : TL_FAILED,
                       .now = answer->ok ? answer->received : tl__mono_now(),
                       .ticket = answer->ticket,

@@ -14,13 +14,17 @@ typedef struct {
     const tl_machine *machine;
     tl_listener *listener; /**< for its topic; NULL: it never listens */
     bool in;               /**< the keeper's mutex is held */
+    tl_node *
+        node; /**< that the event comes from; NULL: the one that has the machine's key, which is set. Whatever the
+                        step asks for is built by its clock, and for it alone */
 } tl_run;
 
 /** One step. `event` lacks its server; `out` is cleared first. */
-tl_status tl__run_step(const tl_run *run, const tl_event *event, tl_out *out);
+tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out);
 
-/** What an answer is to a machine. That the server has answered is noted. */
-tl_event tl__run_answered(tl_client *client, const tl_answer *answer);
+/** What the answer of a node is to a machine. That it has answered is noted, and where else the key is, if it says that:
+ *  then *node is the one to ask instead, NULL for the one that has the machine's key. `alone`: of what was asked. */
+tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone);
 
 /** What a request that can't even be queued is to it; `why` as tl__conn_send tells. */
 tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now);

@@ -255,6 +255,10 @@ void tl__share_leave(tl_share *share, tl_sharer *sharer) {
     atomic_fetch_sub(&s->node->sharers, 1);
 }
 
+tl_node *tl__share_node(const tl_share *share) {
+    return share->node;
+}
+
 tl_conn *tl__share_conn(const tl_share *share) {
     return share->conn;
 }

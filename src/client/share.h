@@ -42,6 +42,7 @@ tl_err tl__share_send(tl_share *share, tl_sharer *sharer, const tl_send *send, t
 void tl__share_await(tl_share *share, tl_sharer *sharer, tl_mono until);
 
 tl_conn *tl__share_conn(const tl_share *share);
+tl_node *tl__share_node(const tl_share *share);
 
 /** Nobody uses it any more. NULL is fine. */
 void tl__share_free(tl_share *share);

@@ -250,7 +250,7 @@ static bool parse_seeds(parse *p, tl_bytes text) {
     do {
         tl_bytes one = cut(rest, ",", &rest);
         if (s->count == TL_SEEDS_MAX)
-            return bad(p, "more than 16 Sentinels are named");
+            return bad(p, "more than 16 servers are named");
         if (!parse_host(p, one))
             return false;
         memcpy(s->seed[s->count].host, p->to->host, sizeof p->to->host);
@@ -294,6 +294,21 @@ static bool parse_sentinel(parse *p, tl_bytes text) {
     return parse_master(p, path) && parse_query(p, query);
 }
 
+/* host[:port],host[:port],... and nothing else: a cluster has one database. */
+static bool parse_cluster(parse *p, tl_bytes text) {
+    static const char one[] =
+        "redis+cluster: names several servers, and one is to be asked here: give it the URL of one, as redis://HOST";
+    tl_bytes rest;
+    tl_bytes authority = cut(text, "/?#", &rest);
+    if (!p->seeds)
+        return bad(p, one);
+    if (!take_login(p, &authority) || !parse_seeds(p, authority))
+        return false;
+    p->seeds->cluster = true;
+    return rest.n == 0 || tl__bytes_eq(rest, TL_LITERAL("/")) ||
+           bad(p, "after the hosts of a cluster nothing may follow: it has one database");
+}
+
 static bool with_tls(parse *p) {
     p->to->tls = true;
     return tl__tls_built() ||
@@ -303,20 +318,24 @@ static bool with_tls(parse *p) {
 }
 
 static bool parse_scheme(parse *p, tl_bytes url) {
-    if (starts(url, "unix:"))
-        return parse_unix(p, after(url, 5));
-    if (starts(url, "local:"))
-        return parse_local(p, after(url, 6));
-    if (starts(url, "redis://"))
-        return parse_tcp(p, after(url, 8));
-    if (starts(url, "redis+sentinel://"))
-        return parse_sentinel(p, after(url, 17));
-    if (starts(url, "rediss+sentinel://"))
-        return with_tls(p) && parse_sentinel(p, after(url, 18));
-    if (!starts(url, "rediss://"))
-        return bad(p,
-                   "it must begin with redis://, rediss://, redis+sentinel://, unix:// or local:");
-    return with_tls(p) && parse_tcp(p, after(url, 9));
+    static const struct {
+        const char *scheme;
+        bool (*parse)(parse *p, tl_bytes text);
+        bool tls;
+    } rows[] = {{"unix:", parse_unix, false},
+                {"local:", parse_local, false},
+                {"redis://", parse_tcp, false},
+                {"rediss://", parse_tcp, true},
+                {"redis+sentinel://", parse_sentinel, false},
+                {"rediss+sentinel://", parse_sentinel, true},
+                {"redis+cluster://", parse_cluster, false},
+                {"rediss+cluster://", parse_cluster, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (starts(url, rows[i].scheme))
+            return (!rows[i].tls || with_tls(p)) &&
+                   rows[i].parse(p, after(url, strlen(rows[i].scheme)));
+    return bad(p, "it must begin with redis://, rediss://, redis+sentinel://, redis+cluster://, "
+                  "unix:// or local:");
 }
 
 static bool all_printable(tl_bytes url) {
@@ -343,8 +362,9 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const cha
               : !all_printable(text) ? bad(&p, "it has spaces, control or non-ASCII characters, "
                                                "which must be written as %XX")
                                      : parse_scheme(&p, text);
-    if (ok && ret_seeds && ret_seeds->master[0]) {
-        (void)snprintf(ret->label, sizeof ret->label, "%s", ret_seeds->master);
+    if (ok && ret_seeds && ret_seeds->count > 0) {
+        (void)snprintf(ret->label, sizeof ret->label, "%s",
+                       ret_seeds->cluster ? ret_seeds->seed[0].host : ret_seeds->master);
         return TL_OK;
     }
     if (ok) {

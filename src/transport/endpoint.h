@@ -37,8 +37,8 @@ typedef struct {
 
 /** Where else a URL leads than to one server: who are to be asked for it. */
 typedef struct {
-    char master
-        [TL_MASTER_SIZE]; /**< which the Sentinels know by this name; "": the URL is one server's */
+    bool cluster;                /**< which are nodes of a Redis Cluster */
+    char master[TL_MASTER_SIZE]; /**< which the Sentinels know by this name; "": none is */
     unsigned count;
     struct {
         char host[TL_HOST_SIZE];
@@ -47,8 +47,8 @@ typedef struct {
 } tl_seeds;
 
 /**
- * Parse redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db], or rediss+sentinel://…, or what
- * tl__endpoint_parse takes: then seeds->master is "". User and password are the master's; ret has no host.
+ * Parse redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db], or rediss+sentinel://…, redis+cluster://[user[:password]@]host[:port],host[:port],..., the same with rediss, or what
+ * tl__endpoint_parse takes: then seeds->count is 0. User and password are the master's, or of each node; ret has no host.
  *
  * TL_EINVALID  as for that
  */

@@ -65,7 +65,8 @@ for kind in cluster quorum; do
     "$tidelock" local demo "$kind" >"$out" 2>"$err" </dev/null
     status=$?
     if [[ $status == 0 ]]; then
-        expect 0 "$tidelock" --url "$(cat "$out")" run job -- echo done
+        url=$(cat "$out")
+        expect 0 "$tidelock" --url "$url" run job -- echo done
         [[ $(cat "$out") == "done" ]] || fail "$kind: the command printed: $(cat "$out")"
         expect 0 "$tidelock" local demo stop
     else
@@ -73,4 +74,10 @@ for kind in cluster quorum; do
         [[ ! -e $dir ]] || fail "$dir was made in vain"
     fi
     none_runs || fail "$kind: some still run: $(local_servers)"
+done
+
+# ---- who asks one server refuses a cluster ------------------------------------------------------------
+for command in doctor skew agent 'migrate status'; do
+    # shellcheck disable=SC2086
+    expect_line 64 'names several servers' "$tidelock" --url redis+cluster://127.0.0.1:1 $command
 done

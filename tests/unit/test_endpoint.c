@@ -70,7 +70,7 @@ static tl_seeds seeds_of(const char *url, tl_endpoint *e) {
     if (tl__endpoint_parse_seeds(e, &seeds, url, &err))
         fail_msg("%s: %s", url, err.message);
     assert_string_equal(e->host, "");
-    assert_string_equal(e->label, seeds.master);
+    assert_string_equal(e->label, seeds.cluster ? seeds.seed[0].host : seeds.master);
     return seeds;
 }
 
@@ -115,6 +115,27 @@ TEST(a_url_of_one_server_has_no_seeds) {
     assert_int_equal(tl__endpoint_parse_seeds(&e, &seeds, "redis://h", NULL), TL_OK);
     assert_string_equal(seeds.master, "");
     assert_string_equal(e.host, "h");
+}
+
+TEST(cluster_forms) {
+    tl_endpoint e;
+    tl_seeds s = seeds_of("redis+cluster://me:secret@h1,h2:7000/", &e);
+    assert_true(s.cluster);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.master, "");
+    assert_int_equal(s.seed[0].port, 6379);
+    assert_string_equal(s.seed[1].host, "h2");
+    assert_int_equal(s.seed[1].port, 7000);
+    assert_string_equal(e.user, "me");
+    assert_string_equal(e.password, "secret");
+    if (tl__tls_built()) {
+        (void)seeds_of("rediss+cluster://h", &e);
+        assert_true(e.tls);
+    }
+    refused_seeds("redis+cluster://", "the host is missing");
+    refused_seeds("redis+cluster://h/1", "it has one database");
+    refused_seeds("redis+cluster://h?db=1", "it has one database");
+    refused("redis+cluster://h", "names several servers"); /* where one server is asked */
 }
 
 TEST(malformed_sentinel_urls) {

@@ -17,8 +17,8 @@
 
 const opt global_options[] = {
     {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
-     "redis://HOST, rediss://HOST, redis+sentinel://HOST,HOST/NAME, unix:///PATH, local: "
-     "(TIDELOCK_URL)",
+     "redis://HOST, rediss://HOST, redis+sentinel://HOST,HOST/NAME, redis+cluster://HOST,HOST, "
+     "unix:///PATH, local: (TIDELOCK_URL)",
      0, 0},
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
      "the server's password is the first line of FILE", 0, 0},
@@ -242,7 +242,7 @@ static int take_tls(const global_args *args, server *s) {
                         : a->key  ? "--tls-key"
                         : a->name ? "--tls-name"
                                   : NULL;
-    bool tls = s->url && (begins(s->url, "rediss://") || begins(s->url, "rediss+sentinel://"));
+    bool tls = s->url && begins(s->url, "rediss") && strstr(s->url, "://");
 
     if (typed && !tls)
         return fail(STATUS_USAGE, "%s: only with a URL that begins with rediss://", typed);

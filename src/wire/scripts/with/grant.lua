@@ -51,6 +51,9 @@ local function grant(now, asker, own)
                 mute = redis.pcall('PUBLISH', inbox, 'look ' .. K) ~= 0
             end
             heard[inbox] = not mute and not count.err and tonumber(count[2]) > 0
+            if not heard[inbox] and not mute then -- should he listen at another node, which repeats it
+                redis.pcall('PUBLISH', inbox, 'look ' .. K)
+            end
         end
         if token and (asks or heard[inbox]) then
             local wrong

@@ -1,0 +1,413 @@
+/*
+ * The masters of a Redis Cluster, and which of them has a key's slot. A node is a place, host and port, and is never
+ * forgotten; as long as it is a master its connections lead there, and end as soon as it isn't any more. What a node says of
+ * a single slot (MOVED) is learned at once, by whoever is told; the whole is asked for by the keeper's thread, one node at a
+ * time, when somebody has reason to doubt what is known.
+ *
+ * Until it is known, and for a slot that nobody has, the first node stands in, which leads to any master: that one says
+ * what is wrong. Nothing here needs to be right for a lock to be safe: a node that hasn't the slot executes nothing.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "client/keeper_link.h"
+#include "ground/error.h"
+#include "transport/backoff.h"
+
+#define ANSWER_MS 1000 /* an answer may take, and a connection */
+#define AGAIN_MS 50    /* it isn't asked more often, however many are sent elsewhere */
+
+typedef struct {
+    tl_node node; /* first */
+    tl_site site;
+    bool serves; /* by the last map */
+} member;
+
+typedef struct cluster {
+    tl_node *home;
+    tl_site site; /* home's */
+    tl_fleet *fleet;
+    tl_seeds seeds;
+    int64_t limit_ms;
+    _Atomic(tl_node *) owner[TL_SLOTS];
+    _Atomic(member *) list[TL_NODES_MAX]; /* each set once, under client.mutex */
+    atomic_uint count;
+    atomic_uint serving; /* how many of them */
+    atomic_bool wanted;
+    atomic_bool moved; /* a slot has another owner than was known: listen there */
+    _Atomic(member *)
+        knows; /* who is to be asked next, as it has just got a slot; NULL: whose turn it is */
+    /* the thread's: */
+    tl_endpoint asked_at;
+    tl_conn *conn; /* to whom is asked, or was */
+    bool asking, asked, over;
+    unsigned turn; /* of those who may be asked */
+    tl_mono again; /* not before */
+    tl_backoff backoff;
+    char words[TL_SITE_WORDS];
+    tl_slot_map map;
+} cluster;
+
+static cluster *of(const tl_fleet *fleet) {
+    return fleet->state;
+}
+
+static void want(void *ctx) {
+    cluster *c = ctx;
+    if (!atomic_exchange(&c->wanted, true))
+        tl__wake_post(c->fleet->wake);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static tl_mutex *mutex_of(cluster *c) {
+    return &c->home->client->mutex;
+}
+
+static member *new_member(cluster *c, const tl_endpoint *at) {
+    member *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    tl__node_init(&m->node, c->home->client);
+    m->node.endpoint = *at;
+    m->node.server.drift_ppm = c->home->server.drift_ppm;
+    tl__site_init(&m->site, want, c);
+    m->site.stays = true;
+    m->node.site = &m->site;
+    return m;
+}
+
+/* With the mutex held. NULL: no memory, or room. */
+static member *member_at(cluster *c, tl_bytes host, uint16_t port) {
+    tl_endpoint at;
+    unsigned n = atomic_load(&c->count);
+    for (unsigned i = 0; i < n; i++) {
+        member *m = atomic_load(&c->list[i]);
+        if (m->node.endpoint.port == port &&
+            tl__bytes_eq(tl__bytes_of(m->node.endpoint.host), host))
+            return m;
+    }
+    if (n == TL_NODES_MAX || !tl__endpoint_at(&at, &c->home->endpoint, host, port))
+        return NULL;
+    member *m = new_member(c, &at);
+    tl__endpoint_wipe(&at);
+    if (!m)
+        return NULL;
+    atomic_store(&c->list[n], m);
+    atomic_store(&c->count, n + 1);
+    return m;
+}
+
+static bool serve(cluster *c, member *m) {
+    if (atomic_load(&m->site.generation) != 0)
+        return true;
+    if (!tl__site_lead(&m->site, &m->node.endpoint))
+        return false;
+    atomic_fetch_add(&c->serving, 1);
+    return true;
+}
+
+static void leave(cluster *c, member *m) {
+    if (atomic_load(&m->site.generation) == 0)
+        return;
+    atomic_fetch_sub(&c->serving, 1);
+    tl__site_lose(&m->site, "it is no master of the cluster any more");
+}
+
+/* ---- where a key is -------------------------------------------------------------------------- */
+
+static tl_node *node_of(const tl_fleet *fleet, tl_bytes key) {
+    cluster *c = of(fleet);
+    tl_node *node = key.n ? atomic_load(&c->owner[tl__hash_slot(key)]) : NULL;
+    return node ? node : c->home;
+}
+
+/* The host of who has said so, where none is named. */
+static bool host_of(tl_node *node, const tl_slot_node *named, char host[TL_HOST_SIZE]) {
+    char words[TL_SITE_WORDS];
+    if (named->host.n > 0 && named->host.n < TL_HOST_SIZE) {
+        memcpy(host, named->host.p, named->host.n);
+        host[named->host.n] = '\0';
+        return true;
+    }
+    tl_spot *spot = tl__site_spot(node->site, words, sizeof words);
+    if (!spot)
+        return false;
+    memcpy(host, spot->endpoint.host, TL_HOST_SIZE);
+    tl__spot_give(spot);
+    return true;
+}
+
+static tl_node *redirected(tl_fleet *fleet, tl_node *node, const tl_redirect *redirect) {
+    cluster *c = of(fleet);
+    char host[TL_HOST_SIZE];
+    bool moved = redirect->kind == TL_MOVED;
+    if ((!moved && redirect->kind != TL_ASK) || redirect->node.port == 0 ||
+        !host_of(node, &redirect->node, host)) {
+        if (moved || redirect->kind == TL_CLUSTER_DOWN)
+            want(c);
+        return NULL;
+    }
+    tl__mutex_lock(mutex_of(c));
+    member *m = member_at(c, tl__bytes_of(host), redirect->node.port);
+    bool led = m && serve(c, m);
+    if (led && moved && atomic_exchange(&c->owner[redirect->slot], &m->node) != &m->node) {
+        atomic_store(&c->moved, true);
+        atomic_store(&c->knows, m);
+    }
+    tl__mutex_unlock(mutex_of(c));
+    if (moved)
+        want(c);
+    return led && !moved ? &m->node : NULL;
+}
+
+static unsigned pooled(const tl_fleet *fleet) {
+    unsigned each = TL_POOLED_ALL / (atomic_load(&of(fleet)->serving) + 1);
+    return each > TL_POOLED_MAX ? TL_POOLED_MAX : each < TL_POOLED_LEAST ? TL_POOLED_LEAST : each;
+}
+
+static tl_node *next(tl_fleet *fleet, unsigned *from) {
+    cluster *c = of(fleet);
+    for (unsigned n = atomic_load(&c->count); *from < n; (*from)++) {
+        member *m = atomic_load(&c->list[*from]);
+        if (atomic_load(&m->site.generation) != 0)
+            return &m->node;
+    }
+    return NULL;
+}
+
+/* ---- the map --------------------------------------------------------------------------------- */
+
+/* All that it tells, or nothing for want of memory. With the mutex held. */
+static bool find_all(cluster *c, tl_node *ret[TL_SLOT_NODES_MAX]) {
+    tl_slot_map *map = &c->map;
+    for (unsigned i = 0; i < map->count; i++) {
+        tl_bytes host = map->node[i].host.n ? map->node[i].host : tl__bytes_of(c->asked_at.host);
+        member *m = member_at(c, host, map->node[i].port);
+        if (!m || !serve(c, m))
+            return false;
+        m->serves = true;
+        ret[i] = &m->node;
+    }
+    return true;
+}
+
+/* To who has just answered, if that is a master. */
+static tl_node *any_node(cluster *c) {
+    unsigned first = 0;
+    for (unsigned i = 0; i < atomic_load(&c->count); i++) {
+        member *m = atomic_load(&c->list[i]);
+        if (m->serves && m->node.endpoint.port == c->asked_at.port &&
+            strcmp(m->node.endpoint.host, c->asked_at.host) == 0)
+            return &m->node;
+    }
+    return next(c->fleet, &first);
+}
+
+static void follow_home(cluster *c) {
+    tl_node *node = any_node(c);
+    char words[TL_SITE_WORDS];
+    bool leads = atomic_load(&c->site.generation) != 0;
+    tl_spot *spot = leads ? tl__site_spot(&c->site, words, sizeof words) : NULL;
+    bool there = spot && node && spot->endpoint.port == node->endpoint.port &&
+                 strcmp(spot->endpoint.host, node->endpoint.host) == 0;
+    tl__spot_give(spot);
+    if (node && !there)
+        (void)tl__site_lead(&c->site, &node->endpoint);
+}
+
+static bool use_map(cluster *c) {
+    tl_node *node[TL_SLOT_NODES_MAX];
+    unsigned n = atomic_load(&c->count);
+    for (unsigned i = 0; i < n; i++)
+        atomic_load(&c->list[i])->serves = false;
+    tl__mutex_lock(mutex_of(c));
+    bool all = find_all(c, node);
+    n = atomic_load(&c->count);
+    for (unsigned i = 0; all && i < TL_SLOTS; i++)
+        atomic_store(&c->owner[i], c->map.node_of[i] == TL_NOBODY ? NULL : node[c->map.node_of[i]]);
+    for (unsigned i = 0; all && i < n; i++)
+        if (!atomic_load(&c->list[i])->serves)
+            leave(c, atomic_load(&c->list[i]));
+    tl__mutex_unlock(mutex_of(c));
+    return all;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void failed(cluster *c, tl_bytes words) {
+    tl__bytes_print(c->words, sizeof c->words, words);
+    tl__site_trouble(&c->site, c->words);
+}
+
+static void read_error(cluster *c, tl_bytes error) {
+    static const char disabled[] = "cluster support disabled";
+    char words[TL_SITE_WORDS], shown[128];
+    tl__bytes_print(shown, sizeof shown, error);
+    if (memmem(error.p, error.n, disabled, sizeof disabled - 1))
+        (void)snprintf(words, sizeof words, "%s is no node of a cluster: give its URL as redis://",
+                       c->asked_at.label);
+    else
+        (void)snprintf(words, sizeof words, "%s: CLUSTER SLOTS: %s", c->asked_at.label, shown);
+    failed(c, tl__bytes_of(words));
+}
+
+static void on_answer(void *ctx, const tl_answer *answer) {
+    cluster *c = ctx;
+    char words[TL_SITE_WORDS];
+    c->over = true;
+    if (!answer->ok) {
+        failed(c, answer->words);
+        return;
+    }
+    if (answer->reply->type == TL_REPLY_ERROR) {
+        read_error(c, answer->reply->text);
+        return;
+    }
+    (void)snprintf(words, sizeof words, "%s: the cluster has no slots, or can't be kept in memory",
+                   c->asked_at.label);
+    c->asked = tl__slot_map_read(&c->map, answer->reply) && c->map.served > 0 && use_map(c);
+    if (!c->asked)
+        failed(c, tl__bytes_of(words));
+}
+
+/* Who has the turn: masters that are known, then those of the URL. */
+static bool choose(cluster *c, tl_endpoint *ret) {
+    unsigned n = atomic_load(&c->count), all = n + c->seeds.count;
+    const member *knows = atomic_exchange(&c->knows, NULL);
+    if (knows) {
+        *ret = knows->node.endpoint;
+        return true;
+    }
+    for (unsigned i = 0; i < all; i++) {
+        unsigned k = c->turn++ % all;
+        if (k >= n)
+            return tl__endpoint_at(ret, &c->home->endpoint, tl__bytes_of(c->seeds.seed[k - n].host),
+                                   c->seeds.seed[k - n].port);
+        member *m = atomic_load(&c->list[k]);
+        if (atomic_load(&m->site.generation) != 0) {
+            *ret = m->node.endpoint;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void ask(cluster *c, tl_mono now) {
+    tl_conn_limits limits = {.connect_ms = c->limit_ms, .no_time = true};
+    tl_conn_calls calls = {.answer = on_answer, .ctx = c};
+    tl_send send = {.by = tl__mono_add_ms(now, c->limit_ms), .count = 1};
+    c->again = tl__mono_add_ms(now, AGAIN_MS);
+    atomic_store(&c->wanted, false);
+    for (unsigned i = 0; i < atomic_load(&c->count); i++)
+        (void)tl__site_wanted(&atomic_load(&c->list[i])->site);
+    (void)tl__site_wanted(&c->site);
+    if (!choose(c, &c->asked_at))
+        return;
+    send.command[0] = (tl_command){.form = TL_ARGV, .argc = 2};
+    send.command[0].argv[0] = TL_LITERAL("CLUSTER");
+    send.command[0].argv[1] = TL_LITERAL("SLOTS");
+    c->over = c->asked = false;
+    c->conn = tl__conn_new(&c->asked_at, &limits, &calls);
+    c->asking = c->conn && tl__conn_send(c->conn, &send, NULL, now) == TL_OK;
+    if (!c->asking) {
+        tl__conn_free(c->conn);
+        c->conn = NULL;
+        atomic_store(&c->wanted, true);
+    }
+}
+
+/* The keeper knows where to listen now. Where nobody could tell, the next is asked: at once, until all have been. */
+static void conclude(cluster *c, tl_mono now) {
+    unsigned all = atomic_load(&c->count) + c->seeds.count;
+    c->asking = false;
+    tl__conn_free(c->conn);
+    c->conn = NULL;
+    if (c->asked) {
+        tl__backoff_reset(&c->backoff);
+        follow_home(c);
+        tl__keeper_relocate(&c->home->client->keeper);
+        return;
+    }
+    atomic_store(&c->wanted, true);
+    c->again = c->turn % all ? now : tl__mono_add_ns(now, tl__backoff_ns(&c->backoff));
+}
+
+/* ---- for the keeper -------------------------------------------------------------------------- */
+
+static unsigned fds(const tl_fleet *fleet, struct pollfd *ret) {
+    const cluster *c = of(fleet);
+    if (!c->asking)
+        return 0;
+    ret[0] = (struct pollfd){.fd = tl__conn_fd(c->conn), .events = tl__conn_events(c->conn)};
+    return 1;
+}
+
+static tl_mono until(const tl_fleet *fleet) {
+    cluster *c = of(fleet);
+    if (c->asking)
+        return tl__conn_until(c->conn);
+    return atomic_load(&c->wanted) ? c->again : TL_NEVER;
+}
+
+static void drive(tl_fleet *fleet, tl_mono now) {
+    cluster *c = of(fleet);
+    if (c->asking)
+        tl__conn_drive(c->conn, now);
+    if (c->asking && c->over)
+        conclude(c, now);
+    if (atomic_exchange(&c->moved, false))
+        tl__keeper_relocate(&c->home->client->keeper);
+    if (c->asking || !atomic_load(&c->wanted) || tl__mono_before(now, c->again))
+        return;
+    ask(c, now);
+    if (c->asking)
+        tl__conn_drive(c->conn, now);
+}
+
+static void end(tl_fleet *fleet) {
+    cluster *c = of(fleet);
+    tl__conn_free(c->conn);
+    for (unsigned i = 0; i < atomic_load(&c->count); i++) {
+        member *m = atomic_load(&c->list[i]);
+        tl__node_end(&m->node);
+        tl__site_end(&m->site);
+        free(m);
+    }
+    tl__site_end(&c->site);
+    tl__endpoint_wipe(&c->asked_at);
+    free(c);
+    *fleet = (tl_fleet){.row = NULL};
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
+                              const tl_client_options *options, tl_error *err) {
+    static const tl_fleet_row row = {.fds = fds,
+                                     .until = until,
+                                     .drive = drive,
+                                     .end = end,
+                                     .node_of = node_of,
+                                     .redirected = redirected,
+                                     .next = next,
+                                     .pooled = pooled};
+    cluster *c = calloc(1, sizeof *c);
+    if (!c)
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    c->home = node;
+    c->fleet = fleet;
+    c->seeds = *seeds;
+    c->limit_ms = options->attempt_ms < ANSWER_MS ? options->attempt_ms : ANSWER_MS;
+    c->backoff.random = tl__random_seed();
+    atomic_store(&c->wanted, true);
+    tl__site_init(&c->site, want, c);
+    tl__site_trouble(&c->site, "no node of the cluster has been reached yet");
+    c->site.stays = true;
+    fleet->row = &row;
+    fleet->state = c;
+    node->site = &c->site;
+    return TL_OK;
+}

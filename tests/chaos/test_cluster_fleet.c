@@ -1,0 +1,275 @@
+/*
+ * Locks on a Redis Cluster, found from its URL: whole slots and open ones, masters that are killed and replaced.
+ */
+#include "arena.h"
+
+#include "contest.h"
+#include "real_fleet.h"
+
+#define PASSWORD "of-the-cluster"
+#define LIFE_MS clock_patient_ms(1500)
+#define HELD "{slot}held" /* in the slot of */
+#define WANTED "{slot}wanted"
+#define SLOT_KEY WANTED
+#define MOVE_MS 60000 /* until everybody knows who has a slot, on a busy machine */
+#define CROWD 6
+#define CLIENTS 3
+
+static real_fleet *fleet;
+
+/* ---- the set-up ------------------------------------------------------------------------------ */
+
+static int set_up(void **state) {
+    (void)state;
+    if (!fleet)
+        fleet = real_fleet_start_cluster(
+            &(real_fleet_options){.password = PASSWORD, .config = "save \"\""});
+    return 0;
+}
+
+static int tear_down(void **state) {
+    contest_abandon();
+    int failed = locks_clean_up(state);
+    real_fleet_heal(fleet);
+    return failed;
+}
+
+TESTS_WITH(set_up, tear_down);
+
+static tl_client *client_of_cluster(void) {
+    return make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .attempt_ms = SOON_MS,
+                                              .connect_ms = MOVE_MS));
+}
+
+static real_redis *owner(const char *key) {
+    real_node *node = NULL;
+    WAIT_FOR(MOVE_MS, (node = real_fleet_owner(fleet, key)) != NULL);
+    return node->redis;
+}
+
+static real_node *another_master(const char *key) {
+    const real_node *mine = real_fleet_owner(fleet, key);
+    for (int i = 0; i < real_fleet_servers(fleet); i++) {
+        real_node *node = real_fleet_server(fleet, i);
+        if (node != mine && real_fleet_replica(fleet, node))
+            return node;
+    }
+    fail_msg("there is no other master");
+    return NULL;
+}
+
+static void let_pass(int64_t ms) {
+    const clock_wait wait = clock_wait_begin(ms);
+    while (clock_wait_more(&wait)) {}
+}
+
+static tl_lock *renewed(tl_client *client, const char *key, lock_events *events) {
+    return make_lock_with(
+        client, key,
+        TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS, .on_event = lock_events_add, .ctx = events));
+}
+
+/* ---- well ------------------------------------------------------------------------------------ */
+
+#define MANY 60
+
+static void count_found(const void *key, size_t n, const tl_lock_info *info, void *ctx) {
+    (void)info;
+    *(int *)ctx += n > 5 && memcmp(key, "many:", 5) == 0;
+}
+
+TEST(locks_of_many_slots_are_kept_found_and_released) {
+    lock_events *events = make_events();
+    tl_client *client = client_of_cluster();
+    tl_lock *locks[MANY];
+    for (int i = 0; i < MANY; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "many:%d", i);
+        locks[i] = renewed(client, key, events);
+        ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
+    }
+    let_pass(LIFE_MS + LIFE_MS / 4);
+    uint64_t cursor = 0;
+    int found = 0;
+    do
+        ASSERT_RESULT(tl_client_scan(client, "many:*", &cursor, count_found, &found, &said), TL_OK);
+    while (cursor != 0);
+    assert_int_equal(found, MANY);
+    for (int i = 0; i < MANY; i++) {
+        ASSERT_GOES_ON(locks[i]);
+        ASSERT_RESULT(tl_lock_release(locks[i], &said), TL_OK);
+    }
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
+TEST(a_waiter_is_told_by_the_node_of_its_key) {
+    tl_lock *holder = by_hand(client_of_cluster(), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(by_hand(client_of_cluster(), TTL_MS), TL_FOREVER);
+    WAIT_FOR(SOON_MS, real_redis_int(owner(KEY), "ZCARD tidelock:{" KEY "}:line") == 1);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    assert_true(tl_lock_fence(waiter->lock) > tl_lock_fence(holder));
+}
+
+/* ---- a slot is moved ------------------------------------------------------------------------- */
+
+TEST(a_holder_and_a_waiter_follow_a_slot_that_has_moved) {
+    lock_events *events = make_events();
+    tl_lock *holder = renewed(client_of_cluster(), SLOT_KEY, events);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    tl_lock *next = make_lock(client_of_cluster(), SLOT_KEY, LIFE_MS);
+    acquiring *waiter = acquiring_begin(next, TL_FOREVER);
+    WAIT_FOR(SOON_MS, real_redis_int(owner(SLOT_KEY), "ZCARD " SLOT_KEY ":tidelock:line") == 1);
+    real_fleet_open_slot(fleet, SLOT_KEY, another_master(SLOT_KEY));
+    real_fleet_close_slot(fleet);
+    let_pass(LIFE_MS);
+    ASSERT_GOES_ON(holder);
+    assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, MOVE_MS), TL_OK);
+    assert_true(tl_lock_fence(next) > tl_lock_fence(holder));
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
+static tl_lock *contenders[CROWD];
+
+static void begin_contest(int64_t life_ms, int64_t quiet_ms) {
+    tl_client *clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = make_client_with(
+            TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .attempt_ms = clock_patient_ms(500),
+                              .connect_ms = MOVE_MS, .quiet_ms = quiet_ms));
+    for (int i = 0; i < CROWD; i++)
+        contenders[i] = make_lock(clients[i % CLIENTS], WANTED, life_ms);
+    contest_start(contenders, CROWD, SOON_MS, 1);
+}
+
+static void await_counted(int more) {
+    int before = contest_counted();
+    WAIT_FOR(MOVE_MS, contest_counted() >= before + more);
+}
+
+/* Its keys are at two nodes: no script of two keys is executed anywhere. */
+TEST(a_slot_that_stays_open_costs_no_held_lock_and_others_go_on) {
+    lock_events *events = make_events();
+    tl_client *client = client_of_cluster();
+    tl_lock *held = renewed(client, HELD, events), *new = make_lock(client, "{slot}new", LIFE_MS);
+    ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
+    uint64_t fence = tl_lock_fence(held);
+    begin_contest(LIFE_MS, 0);
+    await_counted(20);
+    real_fleet_open_slot(fleet, SLOT_KEY, another_master(SLOT_KEY));
+    real_fleet_move_key(fleet, HELD);
+    const clock_wait wait = clock_wait_begin(3 * LIFE_MS);
+    while (clock_wait_more(&wait))
+        real_fleet_move_key(fleet, WANTED ":tidelock"); /* wherever it has just been written */
+    await_counted(5);
+    ASSERT_RESULT(tl_lock_acquire(new, SOON_MS, &said), TL_OK);
+    assert_true(tl_lock_fence(new) > fence);
+    ASSERT_RESULT(tl_lock_extend(new, 2 * LIFE_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(new, &said), TL_OK);
+    ASSERT_GOES_ON(held);
+    real_fleet_close_slot(fleet);
+    await_counted(20);
+    contest_end();
+    ASSERT_GOES_ON(held);
+    ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
+/* ---- masters are replaced -------------------------------------------------------------------- */
+
+static void print_outage(const char *what, int64_t since_ms) {
+    print_message("%s: %lld ms without service\n", what, (long long)(clock_ms() - since_ms));
+}
+
+TEST(two_failovers_that_lose_nothing_keep_the_count) {
+    lock_events *events = make_events();
+    tl_lock *held = make_lock_with(
+        client_of_cluster(), HELD,
+        TL_LOCK_OPTIONS(.ttl_ms = 4 * LIFE_MS, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
+    begin_contest(LIFE_MS, 0);
+    for (int i = 0; i < 2; i++) {
+        await_counted(20);
+        real_node *replica = NULL;
+        WAIT_FOR(MOVE_MS, (replica = real_fleet_replica(fleet, real_fleet_owner(fleet, HELD))));
+        int64_t start_ms = clock_ms();
+        real_fleet_promote(fleet, replica);
+        print_message("CLUSTER FAILOVER took %lld ms\n", (long long)(clock_ms() - start_ms));
+        start_ms = clock_ms();
+        await_counted(1);
+        print_outage("after it", start_ms);
+    }
+    await_counted(20);
+    contest_end();
+    ASSERT_GOES_ON(held);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
+/* What was not replicated is lost: nothing is given before it is over. */
+TEST(a_master_that_is_killed_is_followed_and_with_quiet_ms_nobody_holds_twice) {
+    const int64_t life_ms = clock_patient_ms(800);
+    begin_contest(life_ms, life_ms + life_ms / 2);
+    await_counted(20);
+    real_node *former = real_fleet_owner(fleet, WANTED);
+    int64_t start_ms = clock_ms();
+    real_redis_kill(former->redis);
+    (void)real_fleet_await_owner(fleet, WANTED, former);
+    await_counted(20);
+    print_outage("a master was killed", start_ms);
+    contest_end();
+}
+
+TEST(a_holder_whose_lock_did_not_come_along_is_told_before_its_deadline) {
+    lock_events *events = make_events();
+    tl_lock *lock = renewed(client_of_cluster(), HELD, events);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    real_redis_freeze(real_fleet_owner(fleet, HELD)->redis);
+    lock_event lost = lock_events_await(events, TL_LOST, MOVE_MS);
+    assert_true(lost.why == TL_LOST_EXPIRED || lost.why == TL_LOST_GONE);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+}
+
+/* ---- what can't be had, and what is said ---------------------------------------------------------------------------- */
+
+static tl_err ping(const char *url) {
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = url, .attempt_ms = ATTEMPT_MS, .connect_ms = CONNECT_MS));
+    return tl_client_ping(client, &said);
+}
+
+TEST(what_a_cluster_has_no_place_for_is_refused) {
+    tl_client *client = client_of_cluster(), *none = NULL;
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
+    assert_null(tl_lock_new(client, "a}b", 3, &options, &said));
+    ASSERT_SAID("it has a '}' and no {tag}");
+    const tl_client_options legacy = TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
+                                                       .protocol = TL_AUTO);
+    ASSERT_RESULT(tl_client_open(&legacy, &none, &said), TL_EINVALID);
+    ASSERT_SAID("it must be token");
+}
+
+TEST(what_is_no_cluster_says_so) {
+    char url[96];
+    real_redis *alone = real_redis_start(NULL);
+    (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", real_redis_port(alone));
+    ASSERT_RESULT(ping(url), TL_EUNAVAILABLE);
+    ASSERT_SAID("is no node of a cluster: give its URL as redis://");
+}
+
+TEST(a_slot_that_nobody_has_is_told) {
+    char url[96];
+    real_redis *half = real_redis_start(
+        &(real_redis_options){.config = "cluster-enabled yes\ncluster-require-full-coverage no"});
+    freeReplyObject(real_redis_command(half, "CLUSTER ADDSLOTSRANGE 0 8191"));
+    (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", real_redis_port(half));
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = url, .attempt_ms = ATTEMPT_MS, .connect_ms = SOON_MS));
+    WAIT_FOR(SOON_MS, tl_client_ping(client, &said) == TL_OK);
+    tl_lock *there = make_lock(client, "{b}", TTL_MS), *nowhere = make_lock(client, "{a}", TTL_MS);
+    WAIT_FOR(SOON_MS, tl_lock_acquire(there, 0, &said) == TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(nowhere, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("CLUSTERDOWN");
+}
