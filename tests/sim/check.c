@@ -76,7 +76,7 @@ bool sim_check_bound(const sim_world *w, const sim_actor *a) {
 
 bool sim_check_excludes(const sim_world *w, int key, bool bound) {
     (void)key;
-    return w->whole && (bound || !w->cfg.stamps || w->legacy);
+    return w->excludes || (w->whole && (bound || !w->cfg.stamps || w->legacy));
 }
 
 /* Which of the key's holders it was. */
@@ -95,6 +95,7 @@ void sim_check_two(sim_world *w, const sim_actor *a) {
             continue; /* S doesn't bind for a plain client */
         if (sim_check_excludes(w, a->key, bound))
             sim_fail(w, a->key, "%s and %s both hold %s", a->name, b->name, w->key[a->key].name);
+        w->stats.overlaps += w->cfg.sentinel;
         if (w->whole)
             w->stats.legacy_two++;
         else
@@ -293,9 +294,9 @@ static bool was_given(const sim_token *t, uint64_t fence) {
 static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
     sim_key *key = &w->key[l->key];
     uint64_t f = l->fence;
-    if (!w->whole || l->plain || sim_stamp_is_plain(w, l))
+    if (!(w->whole || sim_config_orders(&w->cfg)) || l->plain || sim_stamp_is_plain(w, l))
         return;
-    if (!was_given(t, f))
+    if (w->whole && !was_given(t, f))
         sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
     bool alone = sim_check_excludes(w, l->key, sim_stamp_binds(w, l->actor)) &&
                  (sim_check_strict(w, l->key) || sim_check_bound(w, l->actor));

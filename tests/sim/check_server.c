@@ -33,6 +33,8 @@ bool sim_check_strict(const sim_world *w, int key) {
 /* ---- taking ------------------------------------------------------------------------------------ */
 
 static void check_alone(sim_world *w, int key, uint32_t number) {
+    if (w->cfg.sentinel)
+        return; /* what a server gives after a failover nobody counts on before quiet_ms have passed */
     for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
         const sim_actor *a = &w->actor[i];
         if (a->key != key || !a->kind->holds || !a->kind->holds(w, a))
@@ -48,6 +50,8 @@ static void check_alone(sim_world *w, int key, uint32_t number) {
 }
 
 bool sim_check_fenced(const sim_world *w) {
+    if (w->cfg.sentinel && w->cfg.ways != 1 << SIM_DIES)
+        return false; /* the former master may give larger ones for a while */
     bool forgets = w->cfg.goes_back && (w->cfg.fault[SIM_LOSSY] || w->cfg.fault[SIM_FORGET]);
     return w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0 &&
            w->cfg.fault[SIM_QUICK] == 0 && !forgets;
@@ -353,15 +357,25 @@ static void note_kept(sim_world *w, uint32_t number, int key) {
     t->bound = true;
 }
 
-static void kept(sim_world *w, const sim_request *m, size_t i, const tl_reply *item) {
+size_t sim_check_own_words(const sim_request *m, size_t i, tl_bytes ret[SIM_OWN_WORDS]) {
     size_t n = m->nkeys / 2, each = (m->argc - m->nkeys - TL_JOIN_HEAD - TL_JOIN_TAIL) / n;
+    const tl_bytes *head = m->argv + m->nkeys;
+    ret[0] = m->argv[2 * i];
+    ret[1] = m->argv[2 * i + 1];
+    memcpy(ret + 2, head, TL_JOIN_HEAD * sizeof *ret);
+    memcpy(ret + 2 + TL_JOIN_HEAD, head + TL_JOIN_HEAD + each * i, each * sizeof *ret);
+    return 2 + TL_JOIN_HEAD + each;
+}
+
+static void kept(sim_world *w, const sim_request *m, size_t i, const tl_reply *item) {
+    size_t n = m->nkeys / 2;
     const tl_bytes *head = m->argv + m->nkeys, *tail = m->argv + m->argc - TL_JOIN_TAIL;
-    tl_bytes own[16] = {m->argv[2 * i], m->argv[2 * i + 1], head[0], head[1], head[2]};
+    tl_bytes own[SIM_OWN_WORDS] = {{0}};
     int64_t status = 0;
+    size_t words = sim_check_own_words(m, i, own);
     int key = sim_key_named(w, own[0]);
-    memcpy(own + 2 + TL_JOIN_HEAD, head + TL_JOIN_HEAD + each * i, each * sizeof *own);
-    const sim_asked *a = sim_asked_by(
-        m->sender, m->socket->boot, sim_hash_words(true, m->script, own, 2 + TL_JOIN_HEAD + each));
+    const sim_asked *a = sim_asked_by(m->sender, m->socket->boot,
+                                      sim_hash_words(true, m->script, own, words));
     if (key < 0 || !tl__reply_int(tl__reply_item(item, 0), &status))
         return;
     w->stats.late_refused += status == -2;

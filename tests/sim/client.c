@@ -37,7 +37,7 @@ static tl_protocol_id protocol_of(sim_kind kind) {
 static int64_t quiet_ms(const sim_config *f, sim_kind kind) {
     bool can = f->level >= FAKE_LEVEL(4, 0, 0) && !f->no_eval && f->no_fence == 0 &&
                f->lacks == 0 && kind != SIM_STRICT;
-    int64_t least, longest = 2 * f->ttl_ms; /* what is held is extended to that */
+    int64_t least, longest = sim_config_longest_ms(f);
     if (f->stamps)
         sim_config_lifetimes(f, &least, &longest);
     if (!can || f->quiet_ms == 0)
@@ -45,7 +45,20 @@ static int64_t quiet_ms(const sim_config *f, sim_kind kind) {
     return f->quiet_ms > longest ? f->quiet_ms : longest;
 }
 
+/* Some know but one or two of the Sentinels. */
+static const char *url_of_sentinels(const sim_config *f) {
+    static const char *const names[] = {"redis+sentinel://s2/m", "redis+sentinel://s3,s1/m",
+                                        "redis+sentinel://s1,s2,s3/m"};
+    static const char *const addresses[] = {"redis+sentinel://10.0.2.2/m",
+                                            "redis+sentinel://10.0.2.3,10.0.2.1/m",
+                                            "redis+sentinel://10.0.2.1,10.0.2.2,10.0.2.3/m"};
+    int i = f->seeds < 1 ? 0 : f->seeds > SIM_SENTINELS ? SIM_SENTINELS - 1 : f->seeds - 1;
+    return f->by_name ? names[i] : addresses[i];
+}
+
 const char *sim_client_url(const sim_world *w) {
+    if (w->cfg.sentinel)
+        return url_of_sentinels(&w->cfg);
     return w->cfg.by_name ? "redis://server" : "redis://10.0.0.1";
 }
 

@@ -198,12 +198,13 @@ bool sim_config_whole(const sim_config *c) {
         if (c->fault[i])
             return false;
     return !c->slow_clock && !c->slow_own && !c->fault[SIM_FREEZE] && !c->fault[SIM_BEYOND] &&
-           !c->ahead_us;
+           !c->ahead_us && !c->sentinel;
 }
 
 bool sim_config_keeps(const sim_config *c) {
     sim_config other = *c;
     other.fault[SIM_LOSSY] = 0;
+    other.sentinel = false;
     return sim_config_whole(&other);
 }
 
@@ -216,8 +217,8 @@ bool sim_config_calm(const sim_config *c) {
             return false;
     if (c->stamps && !sim_config_legacy(c))
         return false;
-    return !c->slow_clock && c->wait_replicas == 0 && c->quiet_ms == 0 && !c->lacks && !c->mute &&
-           !c->slots && !c->touches;
+    return !c->sentinel && !c->slow_clock && c->wait_replicas == 0 && c->quiet_ms == 0 &&
+           !c->lacks && !c->mute && !c->slots && !c->touches;
 }
 
 bool sim_config_has(const sim_config *c, sim_kind kind, int key) {

@@ -12,6 +12,8 @@
 #define SIM_ACTORS 9
 #define SIM_REPLICAS 2
 #define SIM_SERVERS (1 + SIM_REPLICAS)
+#define SIM_SENTINELS 3
+#define SIM_NODES (SIM_SERVERS + SIM_SENTINELS) /* whatever can be connected to */
 
 /** Faults: name, word, usual strength from .. to. The first are per million messages; those from
  *  PARTITION on happen on the average each so many hundredths of the lock's lifetime. */
@@ -45,7 +47,9 @@
     X(FORK, "fork", 300, 3000)     /* a process forks, whatever its threads are doing */           \
     X(DENY, "deny", 300, 3000)     /* a command is forbidden for a while */                        \
     X(MOVE, "move", 300, 3000)     /* a cluster's slots go elsewhere for a while */                \
-    X(WITHHOLD, "withhold", 300, 3000) /* keys are forbidden for a while */
+    X(WITHHOLD, "withhold", 300, 3000) /* keys are forbidden for a while */                        \
+    X(SWITCH, "switch", 200, 2000)     /* Sentinels have another take over */                      \
+    X(ASIDE, "aside", 200, 2000)       /* a Sentinel is down, or cut off from a host */
 
 #define SIM_FAULT_ENUM(upper, word, least, most) SIM_##upper,
 typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
@@ -58,6 +62,20 @@ typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
 #define SIM_TOUCHES 8         /* sets of keys that may be touched: sim_keys_forbid; */
 #define SIM_TOUCHES_PLAIN 5   /* those of them that a server before 7.0 can tell */
 #define SIM_BEYOND_PPM 400000 /* no clock is further off */
+
+/** What becomes of the master that Sentinels have another take over from. */
+typedef enum {
+    SIM_DIES,    /**< it is dead, and comes back as a replica */
+    SIM_RETURNS, /**< it comes back, and is the master as far as it knows */
+    SIM_WAKES,   /**< it is stopped, and when it goes on it executes what lay in its sockets */
+    SIM_PARTED,  /**< it and some hosts are cut off from the others */
+    SIM_LED,     /**< it is told to be a replica soon after */
+    SIM_WAYS
+} sim_way;
+
+#define SIM_ALL_WAYS ((1 << SIM_WAYS) - 1)
+#define SIM_COUNTS_MS                                                                              \
+    1000 /* what one that isn't the master any more says counts for so long at most */
 
 /** BRIDGE, STAMP and STRICT speak stamps; STRICT: with the commands of the legacy clients alone. */
 typedef enum {
@@ -141,6 +159,10 @@ typedef struct {
     bool mute;        /**< no channel may be subscribed to */
     bool crowds;      /**< a client's callers share a connection, however few they are */
     bool goes_back;   /**< who takes over may be so soon that the server's time goes back */
+    bool sentinel;    /**< Sentinels say who is the master: config_sentinel.c */
+    int32_t ways;     /**< how it is taken over from; a bit each */
+    int32_t seeds;    /**< how many of the Sentinels clients are told of */
+    bool ends_conns;  /**< a server that changes its role ends its connections */
     bool
         stays; /**< a master that another takes over from lives on as its replica, and keeps its connections */
 } sim_config;
@@ -160,6 +182,17 @@ bool sim_dialect_is_known(int64_t number);
 bool sim_dialect_overwrites(int64_t number);
 /** The lifetime that a legacy client gives a lock, which would like this one: some have whole seconds only. */
 int64_t sim_dialect_lifetime(const sim_config *config, int64_t ttl_ms);
+
+/** Make it one with Sentinels, and the failovers that they make. */
+void sim_config_sentinel(sim_config *config);
+/** Among these no two may hold a lock at once, whatever a failover forgets. */
+bool sim_config_excludes(const sim_config *config);
+/** And fences increase, as the servers' clocks differ by less than a lifetime. */
+bool sim_config_orders(const sim_config *config);
+/** The longest lifetime of any lock, ms. */
+static inline int64_t sim_config_longest_ms(const sim_config *config) {
+    return 2 * config->ttl_ms; /* what is held is extended to that */
+}
 
 /** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
 void sim_config_stamps(sim_config *config);

@@ -195,6 +195,16 @@ static void withhold(sim_world *w) {
     sim_put(w, w->now + draw_length(w), SIM_RANK_NET, give_back, w, 0);
 }
 
+static void switch_over(sim_world *w) {
+    if (w->cfg.sentinel)
+        sim_switch_over(w);
+}
+
+static void set_aside(sim_world *w) {
+    if (w->cfg.sentinel)
+        sim_sentinel_aside(w);
+}
+
 static void jump(sim_world *w) {
     sim_ns by = sim_draw_part(w, 1, 150);
     sim_clock_step(&w->server[w->master].wall, by);
@@ -324,6 +334,8 @@ static void (*const strikes[SIM_FAULT_COUNT])(sim_world *w) = {
     [SIM_DENY] = deny,
     [SIM_MOVE] = move,
     [SIM_WITHHOLD] = withhold,
+    [SIM_SWITCH] = switch_over,
+    [SIM_ASIDE] = set_aside,
 };
 
 static void strike(sim_world *w, void *who, uint32_t fault);

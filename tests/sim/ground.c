@@ -86,7 +86,7 @@ uint64_t tl__random_seed(void) {
     return sim_random(&sim_the_world->random);
 }
 
-static int answer_name(struct addrinfo **ret) {
+static int answer_name(uint32_t address, struct addrinfo **ret) {
     struct {
         struct addrinfo info;
         struct sockaddr_in at;
@@ -94,20 +94,21 @@ static int answer_name(struct addrinfo **ret) {
     if (!answer)
         return EAI_MEMORY;
     answer->at.sin_family = AF_INET;
+    answer->at.sin_addr.s_addr = address;
     answer->info.ai_addr = (struct sockaddr *)&answer->at;
     answer->info.ai_addrlen = sizeof answer->at;
     *ret = &answer->info;
     return 0;
 }
 
-/* The address is that of whoever is master. */
+/* The address is that of whoever is master, or of a Sentinel. */
 int tl__names_ask(const char *host, const char *service, const struct addrinfo *hints,
                   struct addrinfo **ret) {
     struct in_addr address;
     bool numeric = inet_pton(AF_INET, host, &address) == 1;
     (void)service;
     if (numeric)
-        return answer_name(ret);
+        return answer_name(address.s_addr, ret);
     if (hints->ai_flags & AI_NUMERICHOST)
         return EAI_NONAME;
     sim_world *w = sim_the_world;
@@ -121,7 +122,7 @@ int tl__names_ask(const char *host, const char *service, const struct addrinfo *
     sim_leave();
     if (fails)
         return way == 0 ? EAI_NONAME : EAI_AGAIN;
-    return answer_name(ret);
+    return answer_name(sim_node_named(host), ret);
 }
 
 void tl__names_free(struct addrinfo *list) {

@@ -63,6 +63,16 @@ native-opens-its-window  | protocol/protocol_token.c | | 60000@156 | s/^    a->r
 native-window-from-answer | protocol/protocol_token.c,client/driver.c,client/keeper_run.c | | 60000@537 | s/last >= now.lo - BEHIND_US \&\& //; s/, event->sent);/, event->now);/
 native-ended-elsewhere   | protocol/acquire.c | | 40000 | s/ \&\& e->run != 0 \&\& e->run == a->kill_run;/;/
 first-renewal-late       | protocol/renew.c | | 20000@3793 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
+# masters that Sentinels name
+sentinel-keep-unasked    | protocol/attempt.c | sentinel-wakes | 300 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
+sentinel-keep-asked-before | client/driver.c,client/keeper_run.c | sentinel-parted | 300 | s/send->count == 0 \&\& !send->confirm \&\& /send->count == 0 \&\& /
+sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300 | s/site->settles \&\& changed/false \&\& changed/
+sentinel-take-whenever   | transport/site.c | sentinel-parted | 300 | s/return ns != 0 \&\& now.ns - ns <= most_ns(site);/return ns != 0 || now.ns < 0;/
+sentinel-any-server      | transport/conn_redis.c | sentinel-back | 300 | s/if (tl__conn_is_foreign(conn, send->generation) \&\& tl__conn_is_current(conn))/if (false)/; s/^    tl__conn_refuse_foreign(c);$//
+sentinel-switch-unheard  | client/fleet_sentinel.c | sentinel-back | 300 | s/^    tl__site_lose(&all->site, all->words);$//
+sentinel-any-one         | client/votes.c | sentinel-parted | 300 | s,v.majority = v.total / 2 + 1;,v.majority = 1;,
+sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
+sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/

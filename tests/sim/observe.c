@@ -125,7 +125,12 @@ static void keep_asked(sim_host *h, const sim_asked *asked) {
         if (to->hash != asked->hash && to->run == asked->run && better)
             to = a;
     }
+    bool again = to->hash == asked->hash && to->run == asked->run && to->boot == asked->boot;
+    uint8_t servers = !again                          ? asked->servers
+                      : to->servers && asked->servers ? to->servers | asked->servers
+                                                      : 0;
     *to = *asked;
+    to->servers = servers; /* the same words, perhaps, for one after the other */
 }
 
 /* The lease by which this attempt acts: it has decided by it when it began, which may be some replies ago, and
@@ -205,7 +210,8 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
                        .sent = e->now,
                        .at = w->now,
                        .never_after = SIM_NEVER,
-                       .lease = lease_of(run, m, &acts, out)};
+                       .lease = lease_of(run, m, &acts, out),
+                       .servers = sim_sentinel_built_for(h, run->client, out->send.generation)};
     if (w->cfg.stamps)
         asked.never_after = sim_stamp_never_after(w, h, send);
     for (int i = 0; i < send->count + send->native; i++) { /* either form */
@@ -378,9 +384,31 @@ int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
     return __real_tl__gate_enter(gate, place, turn);
 }
 
+/* An answer is counted: a renewal by which a lock lasts longer, an extension, a lock that was asked for. */
+static void note_counted(sim_world *w, const tl_run *run, const machine *m, const tl_event *e,
+                         tl_status status, tl_mono before) {
+    const void *state = run->machine->state;
+    const tl_try *attempt = m->renews ? (const tl_try *)&((const tl_renew *)state)->attempt
+                            : m->acquires
+                                ? (const tl_try *)&((const tl_acquisition *)state)->attempt
+                                : (const tl_try *)&((const tl_settle *)state)->attempt;
+    w->stats.foreign += e->kind == TL_FAILED && e->why == TL_EELSEWHERE;
+    w->stats.unconfirmed_keeps += e->kind == TL_FAILED && attempt->confirming;
+    if (e->kind != TL_REPLY)
+        return;
+    bool kept = m->renews ? m->result->deadline.ns != before.ns
+                          : status == TL_END && m->result->code == TL_OK && !m->releases;
+    sim_lock *l = kept ? lock_of(w, w->thread->host, m->job) : NULL;
+    if (l)
+        sim_sentinel_counted(w, l, number_of(w, m->job, l), e->words,
+                             m->acquires ? &attempt->asked : NULL);
+}
+
 tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *out) {
     sim_world *w = sim_the_world;
-    bool was_detached = read_machine(run->machine).detached;
+    machine was = read_machine(run->machine);
+    bool was_detached = was.detached;
+    tl_mono deadline = was.renews ? was.result->deadline : (tl_mono){0};
     int64_t epoch = sim_phase_epoch(run->client);
     bool outer = w->thread->begins; /* what is learned may have another machine begin */
     w->thread->begins = false;
@@ -400,6 +428,8 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
     if (status == TL_END && run->machine->step == tl__lock_acquire_step)
         note_given(w, run->machine->state, event);
     if (m.job && m.job->key.n > 0) {
+        if (w->cfg.sentinel)
+            note_counted(w, run, &m, event, status, deadline);
         if (begins)
             note_begin(w, &m, out);
         if (out->sends && status == TL_GO)

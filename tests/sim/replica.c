@@ -30,6 +30,8 @@ static void keep_bytes(sim_world *w, const void *p, size_t n) {
 }
 
 static sim_ns arrival(sim_world *w, int i, const sim_write *before, uint64_t unit) {
+    if (!w->follows[i])
+        return SIM_NEVER;
     if (before && before->unit == unit)
         return before->arrives[i]; /* together or not at all */
     sim_ns at = w->now + w->cfg.delay / 2 + sim_draw(w, 0, w->cfg.delay);
@@ -56,7 +58,8 @@ static void wrote(void *ctx, uint64_t unit, int db, const tl_bytes *argv, size_t
     for (int i = 0; i <= w->cfg.replicas; i++)
         e.arrives[i] = arrival(w, i, before, unit);
     for (int i = 0; w->cfg.stays && i <= w->cfg.replicas; i++)
-        sim_put(w, e.arrives[i], SIM_RANK_NET, due, w, (uint32_t)i);
+        if (e.arrives[i] != SIM_NEVER)
+            sim_put(w, e.arrives[i], SIM_RANK_NET, due, w, (uint32_t)i);
     for (size_t i = 0; i < argc; i++) {
         uint32_t n = (uint32_t)argv[i].n;
         keep_bytes(w, &n, sizeof n);
@@ -78,8 +81,10 @@ void sim_replicas_reset(sim_world *w) {
     memset(w->log_fifo, 0, sizeof w->log_fifo);
     if (w->cfg.replicas > 0)
         fake_redis_on_write(w->server[w->master].r, wrote, w);
-    for (int i = 0; i <= w->cfg.replicas; i++)
+    for (int i = 0; i <= w->cfg.replicas; i++) {
         fake_redis_set_replica(w->server[i].r, i != w->master);
+        w->follows[i] = true;
+    }
 }
 
 void sim_replicas_free(sim_world *w) {
@@ -120,7 +125,7 @@ int sim_replicas_confirm(sim_world *w, int needed, sim_ns by, sim_ns *ret_when) 
     int n = 0;
     sim_ns last = w->now;
     for (int i = 0; i <= w->cfg.replicas; i++) {
-        if (i == w->master)
+        if (i == w->master || !w->follows[i])
             continue;
         sim_ns at = (w->log_fifo[i] > w->now ? w->log_fifo[i] : w->now) + w->cfg.delay;
         if (at > by)
@@ -134,10 +139,37 @@ int sim_replicas_confirm(sim_world *w, int needed, sim_ns by, sim_ns *ret_when) 
     return n;
 }
 
+/* ---- beginning to follow ------------------------------------------------------------------------ */
+
+void sim_replica_join(sim_world *w, int server) {
+    sim_server *s = &w->server[server], *master = &w->server[w->master];
+    sim_replica_behind(w, master, s);
+    sim_server_set(w, server);
+    fake_redis_set_replica(s->r, true);
+    fake_redis_copy(s->r, master->r);
+    w->applied[server] = w->log_count;
+    w->log_fifo[server] = w->now;
+    w->follows[server] = true;
+}
+
+void sim_replica_promote(sim_world *w, int server) {
+    fake_redis_on_write(w->server[w->master].r, NULL, NULL);
+    sim_replica_apply(w, server, w->now);
+    forget_log(w);
+    int former = w->master;
+    w->follows[former] = false;
+    w->master = server;
+    fake_redis_set_replica(w->server[server].r, false);
+    fake_redis_on_write(w->server[server].r, wrote, w);
+    for (int i = 0; i <= w->cfg.replicas; i++)
+        if (i != server && i != former)
+            sim_replica_join(w, i);
+}
+
 /* ---- failing over ------------------------------------------------------------------------------ */
 
 /* No replica is ahead of its master, so that the time doesn't go forward by a failover: assumed. */
-static void set_behind(sim_world *w, const sim_server *old, sim_server *s) {
+void sim_replica_behind(sim_world *w, const sim_server *old, sim_server *s) {
     int64_t ahead_ns = sim_clock_read(&s->wall, w->now) - sim_clock_read(&old->wall, w->now);
     if (ahead_ns > 0)
         sim_clock_step(
@@ -183,7 +215,7 @@ static void promote(sim_world *w, void *who, uint32_t server) {
     for (int i = 0; i <= w->cfg.replicas; i++) {
         w->server[i].up = true;
         if (!w->cfg.stays)
-            set_behind(w, s, &w->server[i]);
+            sim_replica_behind(w, s, &w->server[i]);
         sim_server_set(w, i);
     }
     sim_replicas_copy(w);
@@ -226,7 +258,7 @@ void sim_failover(sim_world *w, bool lossy, bool quick) {
         sim_server_kill(w, w->master);
     if (w->cfg
             .stays) /* a former master may be ahead: whoever is connected to it sees no step before */
-        set_behind(w, &w->server[w->master], &w->server[next]);
+        sim_replica_behind(w, &w->server[w->master], &w->server[next]);
     int64_t ahead_us = sim_server_us(w, &w->server[w->master]) - sim_server_us(w, &w->server[next]);
     /* So long that the time doesn't go back. */
     sim_ns least = ahead_us > 0 && !quick && !w->cfg.goes_back ? ahead_us * 1001 : 0;

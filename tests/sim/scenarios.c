@@ -89,6 +89,38 @@ static bool repeated_in_vain(const sim_stats *s) {
     return s->stays > 0 && s->repeated > s->runs && s->grants_told > 0 && s->two_holders == 0;
 }
 
+/* ---- Sentinels --------------------------------------------------------------------------------- */
+
+static bool survives(const sim_stats *s) {
+    return s->switched > 0 && s->takes > 0 && s->saved > 0 && s->overlaps == 0;
+}
+
+static bool dead_is_succeeded(const sim_stats *s) {
+    return s->died > 0 && s->died == s->switched && s->quiet_refused > 0 && s->takes > 0 &&
+           s->overlaps == 0 && s->fences_back == 0;
+}
+
+static bool woken_is_not_believed(const sim_stats *s) {
+    return s->woke > 0 && s->former_keeps > 0 && s->unconfirmed_keeps > 0 && survives(s);
+}
+
+static bool parted_harms_nobody(const sim_stats *s) {
+    return s->parted > 0 && s->former_takes > 0 && s->former_believed > 0 && survives(s);
+}
+
+static bool switch_is_heard(const sim_stats *s) {
+    return s->there_and_back > 0 && s->switches_read > 0 && s->foreign > 0 && s->takes > 0 &&
+           s->overlaps == 0;
+}
+
+static bool former_overlaps(const sim_stats *s) {
+    return s->former_takes > 0 && s->overlaps > 0 && s->lost_taken + s->lost_gone > 0;
+}
+
+static bool confirmed_is_kept(const sim_stats *s) {
+    return s->switched > 0 && s->too_few > 0 && s->takes > 0 && s->overlaps == 0;
+}
+
 /* ---- or remedied ------------------------------------------------------------------------------- */
 
 static bool quiet_helps(const sim_stats *s) {
@@ -408,6 +440,12 @@ static bool the_tool_sets_right(const sim_stats *s) {
 /* Servers of 2.4, which don't tell their time. */
 #define WATCH BRIDGE "no-eval=1 level=132114 own-ttl=0 cast=sA0sB0jC0jD0 "
 
+/* Locks of 300 ms at most, but that they are extended to 600; so quiet_ms is to be 600, or 1600. */
+#define SENTINEL                                                                                    \
+    "sentinel off=all level=458767 ttl=300 hold=900 idle=60 attempt=200 connect=2000 delay-us=500 " \
+    "late-us=100 no-fence=0 wait-replicas=0 replicas=2 seeds=3 "                                    \
+    "until=20000 cast=tA0tB0tC0tD0tA1TB1 "
+
 const sim_scenario sim_scenarios[] = {
     {"slow-clocks", "hosts' clocks lose 2 %: a holder believes for too long; the anchor sees it", 1,
      100,
@@ -443,6 +481,18 @@ const sim_scenario sim_scenarios[] = {
      "tame stays off=all failover=150 starve=10000 replicas=1 level=458767 ttl=1000 delay-us=1000 attempt=300 connect=600 late-us=100 "
      "wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 no-fence=0 cast=tA0tB0tC0tD0",
      repeated_in_vain},
+    {"sentinel-dies", "Sentinels have another take over from a master that is dead: quiet_ms T", 1,
+     20, SENTINEL "ways=1 switch=600 aside=600 quiet=600", dead_is_succeeded},
+    {"sentinel-wakes", "the master is stopped, and wakes: what it then answers counts no more", 1,
+     30, SENTINEL "ways=4 switch=400 quiet=1600", woken_is_not_believed},
+    {"sentinel-parted", "it is cut off with some hosts, which go on asking it for a second", 1, 30,
+     SENTINEL "ways=8 switch=400 quiet=1600", parted_harms_nobody},
+    {"sentinel-back", "it is led to be a replica, and promoted again: each switch is heard", 1, 20,
+     SENTINEL "ways=16 switch=400 replicas=1 ends-conns=0 quiet=1600", switch_is_heard},
+    {"sentinel-unquiet", "the same failovers without quiet_ms: a lock is given twice", 1, 30,
+     SENTINEL "ways=30 switch=300 aside=600 quiet=0", former_overlaps},
+    {"sentinel-confirmed", "all replicas confirm each lock: it is given once", 1, 30,
+     SENTINEL "ways=31 switch=400 quiet=0 wait-replicas=2 wait-ms=100", confirmed_is_kept},
     {"restart-forgets", "a server without persistence restarts: a lock is given twice", 1, 200,
      "forget=300 quiet=0 cast=tA0tB0tC0", two_and_lost},
     {"failover-quiet",

@@ -40,7 +40,7 @@ static void fresh(sim_world *w, int i) {
         fake_redis_reset(r);
     else
         r = i == 0 ? fake_redis_new() : fake_redis_beside(w->server[0].r);
-    int64_t behind_ns = i == 0 ? 0 : w->cfg.behind_us[i - 1] * 1000;
+    int64_t behind_ns = i == 0 || i > SIM_REPLICAS ? 0 : w->cfg.behind_us[i - 1] * 1000;
     *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, w->cfg.server_ppb}};
     fake_redis_set_started(r, sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms);
     fake_redis_set_level(r, w->cfg.level);
@@ -51,6 +51,11 @@ static void fresh(sim_world *w, int i) {
     fake_conn_trust(s->runner);
     set_run_id(w, i);
     sim_server_set(w, i);
+}
+
+static void fresh_sentinel(sim_world *w, int i) {
+    fresh(w, i);
+    fake_redis_set_level(w->server[i].r, FAKE_LEVEL(7, 0, 15));
 }
 
 /* In scripts, too. */
@@ -94,10 +99,13 @@ void sim_servers_reset(sim_world *w) {
     sim_slots_move(w, w->cfg.slots);
     sim_keys_forbid(w, w->cfg.touches);
     sim_replicas_reset(w);
+    for (int i = SIM_SERVERS; w->cfg.sentinel && i < SIM_NODES; i++)
+        fresh_sentinel(w, i);
+    sim_sentinels_reset(w);
 }
 
 void sim_servers_free(sim_world *w) {
-    for (int i = 0; i < SIM_SERVERS; i++)
+    for (int i = 0; i < SIM_NODES; i++)
         fake_redis_free(w->server[i].r);
     sim_replicas_free(w);
 }
@@ -132,9 +140,11 @@ void sim_server_start(sim_world *w, int server, bool keep_data) {
 
 /* ---- answers ------------------------------------------------------------------------------------- */
 
-static void answer(sim_socket *s, const tl_reply *reply) {
+void sim_server_answer(sim_socket *s, const tl_reply *reply) {
     sim_world *w = s->w;
+    size_t before = s->out.n;
     fake_resp_write(&s->out, reply);
+    s->answered += s->out.n - before;
     if (s->listed)
         return;
     if (w->answer_count == sizeof w->answers / sizeof *w->answers)
@@ -151,9 +161,12 @@ static bool is_replica(const sim_world *w, int server) {
 
 static void push(void *ctx, const tl_reply *reply) {
     sim_socket *s = ctx;
-    s->w->stats.repeated += reply->count == 3 && is_replica(s->w, s->server) &&
-                            tl__bytes_eq(reply->items[0].text, TL_LITERAL("message"));
-    answer(s, reply);
+    bool said = reply->count == 3 && tl__bytes_eq(reply->items[0].text, TL_LITERAL("message"));
+    bool sentinel = s->server >= SIM_SERVERS;
+    s->w->stats.repeated += said && !sentinel && is_replica(s->w, s->server);
+    sim_server_answer(s, reply);
+    if (said && sentinel)
+        sim_sentinel_told(s, s->w->telling_former);
 }
 
 void sim_server_accept(sim_world *w, sim_socket *s) {
@@ -259,12 +272,16 @@ static void execute_wait(sim_world *w, sim_socket *s, const sim_request *m) {
     (void)tl__bytes_to_int(m->argv[1], &needed);
     (void)tl__bytes_to_int(m->argv[2], &ms);
     tl_reply reply = {.type = TL_REPLY_INT};
-    reply.integer = sim_replicas_confirm(w, (int)needed, w->now + ms * SIM_MS, &when);
+    reply.integer = 0;
+    if (s->server == w->master)
+        reply.integer = sim_replicas_confirm(w, (int)needed, w->now + ms * SIM_MS, &when);
+    else /* nobody follows it any more */
+        when = w->now + ms * SIM_MS;
     w->stats.too_few += reply.integer < needed;
     w->stats.stamps_too_few += w->cfg.stamps && reply.integer < needed;
     if (when > w->now)
         s->blocked = when + 1;
-    answer(s, &reply);
+    sim_server_answer(s, &reply);
 }
 
 /* Against what is assumed: it and what follows never come. */
@@ -303,6 +320,8 @@ static void count_replies(sim_world *w, const sim_request *m, const tl_reply *r)
 static void check(sim_world *w, sim_socket *s, const sim_request *m, const tl_reply *r) {
     count_replies(w, m, r);
     sim_mark(w, (uint64_t)r->type << 8 | (uint64_t)r->count);
+    if (w->cfg.sentinel)
+        sim_sentinel_executed(w, m, r);
     if (transacted(w, s, m, r) || is_replica(w, s->server))
         ;
     else if (m->is_script && r->type != TL_REPLY_ERROR)
@@ -351,7 +370,8 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
     if (is_too_late(w, s, &m))
         return;
     w->stats.commands++;
-    if (!s->multi && is_word(argv[0], "WAIT") && argc == 3 && !is_replica(w, s->server)) {
+    if (!s->multi && is_word(argv[0], "WAIT") && argc == 3 &&
+        (!is_replica(w, s->server) || sim_server_is_former(w, s->server))) {
         execute_wait(w, s, &m);
         return;
     }
@@ -363,7 +383,7 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
         sim_tool_heard(w, &m, r);
     if (!r)
         return;
-    answer(s, r);
+    sim_server_answer(s, r);
     check(w, s, &m, r);
     check_killed(w, &m, r);
 }
@@ -371,6 +391,10 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
 void sim_server_execute(sim_world *w, sim_socket *s) {
     static tl_bytes argv[FAKE_RESP_ARGS_MAX];
     size_t argc, used;
+    if (s->server >= SIM_SERVERS) {
+        sim_sentinel_execute(w, s);
+        return;
+    }
     sim_server_set(w, s->server);
     while (!s->withheld && !w->failed && s->session &&
            fake_resp_read(tl__bytes(s->input.p, s->input.n), argv, &argc, &used) ==

@@ -67,6 +67,9 @@ static const setting settings[] = {
     SETTING("ahead-us", ahead_us, 1),
     SETTING("goes-back", goes_back, 1),
     SETTING("stays", stays, 1),
+    SETTING("ways", ways, 1),
+    SETTING("seeds", seeds, 1),
+    SETTING("ends-conns", ends_conns, 1),
     SETTING("lacks", lacks, 1),
     SETTING("events", events, 1),
     SETTING("cluster", cluster, 1),
@@ -272,6 +275,10 @@ static bool change(sim_config *c, const word *w) {
             memset(c->behind_us, 0, sizeof c->behind_us);
         else
             sim_config_stamps_worlds(c);
+        return true;
+    }
+    if (is(w, "sentinel")) {
+        sim_config_sentinel(c);
         return true;
     }
     if (is(w, "migration"))

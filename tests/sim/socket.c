@@ -13,6 +13,18 @@
 static void arrived(sim_world *w, void *who, uint32_t n);
 static void told(sim_world *w, void *who, uint32_t n);
 
+/* ---- the way ------------------------------------------------------------------------------------- */
+
+static sim_ns way_up(sim_world *w, sim_socket *s) {
+    sim_ns at = sim_link_up(w, s->host, &s->fifo_up);
+    return s->fifo_up = sim_node_through(w, s, at);
+}
+
+static sim_ns way_down(sim_world *w, sim_socket *s) {
+    sim_ns at = sim_link_down(w, s->host, &s->fifo_down);
+    return s->fifo_down = sim_node_through(w, s, at);
+}
+
 /* ---- life ---------------------------------------------------------------------------------------- */
 
 static sim_socket *new_socket(sim_world *w, sim_host *h) {
@@ -33,6 +45,7 @@ static sim_socket *new_socket(sim_world *w, sim_host *h) {
     s->fifo_up = s->fifo_down = s->blocked = s->closed = 0;
     s->never_after = SIM_NEVER;
     s->multi = s->raw = false;
+    s->answered = s->read = s->told_at = 0;
     s->queued = 0;
     s->up.n = s->input.n = s->out.n = s->down.n = s->in.n = 0;
     return s;
@@ -71,7 +84,7 @@ void sim_socket_reset(sim_world *w, sim_socket *s) {
     if (s->fd < 0)
         return;
     s->refs++;
-    sim_put(w, sim_link_down(w, s->host, &s->fifo_down), SIM_RANK_NET, notice_reset, s, 0);
+    sim_put(w, way_down(w, s), SIM_RANK_NET, notice_reset, s, 0);
 }
 
 /* In order, behind what is in flight. */
@@ -112,32 +125,38 @@ static void opened(sim_world *w, void *who, uint32_t up) {
     decided(w, s, up && s->epoch == w->server[s->server].epoch);
 }
 
+/* To whoever is master, or to the server of that address. An address where nobody answers is silent. */
+static void reach_out(sim_world *w, sim_socket *s, const tl_address *to) {
+    int node = w->cfg.sentinel ? sim_node_at(&to->at) : w->master;
+    bool silent = w->cfg.sentinel ? sim_node_is_silent(w, node) : w->failing_over;
+    const sim_server *server = &w->server[node < SIM_NODES ? node : w->master];
+    s->server = (uint8_t)(server - w->server);
+    s->epoch = server->epoch;
+    sim_ns back = way_up(w, s) + sim_link_delay(w, s->host);
+    if (back < s->host->cut_down)
+        back = s->host->cut_down;
+    if (silent)
+        return;
+    if (server->up)
+        sim_server_accept(w, s);
+    s->refs++;
+    sim_put(w, back, SIM_RANK_NET, opened, s, server->up);
+}
+
 int tl__socket_connect(const tl_address *to, int *ret_fd) {
     sim_thread *me = sim_enter();
     sim_world *w = sim_the_world;
-    (void)to;
     *ret_fd = sim_fd_open(me->host, SIM_SOCKET);
     if (*ret_fd < 0) {
         sim_leave();
         return EMFILE;
     }
     sim_socket *s = new_socket(w, me->host);
-    const sim_server *server = &w->server[w->master];
     sim_fd_at(me->host, *ret_fd)->socket = s;
     s->fd = *ret_fd;
     s->tool = me->tool;
     s->tool_run = me->tool ? me->tool->run : 0;
-    s->server = (uint8_t)w->master;
-    s->epoch = server->epoch;
-    sim_ns back = sim_link_up(w, me->host, &s->fifo_up) + sim_link_delay(w, me->host);
-    if (back < me->host->cut_down)
-        back = me->host->cut_down;
-    if (server->up && !w->failing_over)
-        sim_server_accept(w, s);
-    if (!w->failing_over) { /* an address where nobody answers is silent */
-        s->refs++;
-        sim_put(w, back, SIM_RANK_NET, opened, s, server->up);
-    }
+    reach_out(w, s, to);
     sim_leave();
     return EINPROGRESS;
 }
@@ -195,7 +214,7 @@ static void transmit(sim_world *w, sim_socket *s, const char *from, size_t n) {
         w->stats.lost_requests++;
         return;
     }
-    sim_ns at = sim_link_up(w, s->host, &s->fifo_up);
+    sim_ns at = way_up(w, s);
     if (sim_roll(w, SIM_STUCK)) {
         w->stats.stuck++;
         at = s->fifo_up += sim_draw_part(w, 0, 300);
@@ -221,6 +240,8 @@ ssize_t tl__socket_send(int fd, const char *from, size_t n) {
         w->stats.shortened++;
         n = (size_t)sim_draw(w, 1, (int64_t)n - 1);
     }
+    if (w->cfg.sentinel)
+        sim_sentinel_sends(w, s);
     transmit(w, s, from, n);
     sim_thread_may_switch(w, "having sent");
     sim_leave();
@@ -292,7 +313,7 @@ static void leave_server(sim_world *w, void *who, uint32_t n) {
         sim_socket_let_go(w, s);
         return;
     }
-    sim_put(w, sim_link_down(w, s->host, &s->fifo_down), SIM_RANK_NET, told, s, n);
+    sim_put(w, way_down(w, s), SIM_RANK_NET, told, s, n);
 }
 
 /* With a WAIT in it the answer comes later, and the server reads no more from this client. */
@@ -334,6 +355,9 @@ ssize_t tl__socket_receive(int fd, char *to, size_t room) {
     if (n > 0) {
         memcpy(to, s->in.p, n);
         fake_buffer_cut(&s->in, n);
+        s->read += n;
+        if (s->told_at && s->read >= s->told_at)
+            sim_sentinel_read(w, s);
     } else {
         bool open = s && (s->state == SIM_OPEN || s->state == SIM_CONNECTING);
         errno = open ? EAGAIN : ECONNRESET;

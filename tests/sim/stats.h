@@ -118,6 +118,26 @@
     X(java_overstays, "Java holders that outstayed their lifetime and were succeeded")             \
     X(mixed_robberies, "token or plain holders whose key a Java client overwrote or deleted")
 
+/** With Sentinels only. */
+#define SIM_SENTINEL_STATS(X)                                                                      \
+    X(switched, "failovers by Sentinels")                                                          \
+    X(died, "of these, with a master that is dead")                                                \
+    X(returned, "that comes back as a master")                                                     \
+    X(woke, "that is stopped, and wakes")                                                          \
+    X(parted, "that is cut off, with some hosts")                                                  \
+    X(led, "that is led to be a replica")                                                          \
+    X(there_and_back, "of all these, back to the one before")                                      \
+    X(asides, "times that a Sentinel was dead, or cut off from a host")                            \
+    X(questions, "questions answered by Sentinels")                                                \
+    X(switches_read, "switches that a client has heard of by a message")                           \
+    X(former_commands, "commands executed by a former master that didn't know of it")              \
+    X(former_takes, "of these, that gave a lock")                                                  \
+    X(former_keeps, "and that renewed one")                                                        \
+    X(former_believed, "locks of a former master that counted")                                    \
+    X(unconfirmed_keeps, "renewals answered that didn't count, as the server wasn't named")        \
+    X(foreign, "requests not sent, as they were built for another server")                         \
+    X(overlaps, "two at once inside their validity, where nothing is promised")
+
 /** With stamps only. */
 #define SIM_STAMP_STATS(X)                                                                         \
     X(stamp_takes, "stamps written without a script that acquired a lock")                         \
@@ -189,6 +209,7 @@
 typedef struct {
 #define SIM_STAT_FIELD(name, words) int64_t name;
     SIM_STATS(SIM_STAT_FIELD)
+    SIM_SENTINEL_STATS(SIM_STAT_FIELD)
     SIM_STAMP_STATS(SIM_STAT_FIELD)
     SIM_PHASE_STATS(SIM_STAT_FIELD)
     SIM_TOOL_STATS(SIM_STAT_FIELD)

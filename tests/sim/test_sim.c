@@ -94,6 +94,15 @@ TEST(migrations_break_no_promise) {
 #endif
 }
 
+/* And of these: a question to three Sentinels is six requests. */
+TEST(failovers_by_sentinels_break_no_promise) {
+    sim_stats own = {0};
+    uint64_t seed = 0;
+    sim_result r = sim_run_many(world, 1, SEEDS / 8, "sentinel", &own, &seed);
+    must_pass(r, seed, "sentinel");
+    sim_stats_add(&stats, &own);
+}
+
 TEST(each_scenario_shows_what_it_says) {
     for (size_t i = 0; i < sim_scenario_count; i++) {
         const sim_scenario *s = &sim_scenarios[i];
@@ -107,12 +116,13 @@ TEST(each_scenario_shows_what_it_says) {
     }
 }
 
-/* After the four above. */
+/* After those above. */
 TEST(everything_has_happened) {
 #define HAPPENED(name, words)                                                                      \
     if (stats.name == 0)                                                                           \
         fail_msg("never: %s", words);
     SIM_STATS(HAPPENED)
+    SIM_SENTINEL_STATS(HAPPENED)
 #ifdef TL_COMPAT
     SIM_STAMP_STATS(HAPPENED)
     SIM_PHASE_STATS(HAPPENED)

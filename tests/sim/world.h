@@ -28,10 +28,11 @@
 #include "transport/resp.h"
 #include "wire/keys.h"
 
-#define SIM_FDS 96     /* descriptors of a host */
+#define SIM_FDS 192    /* descriptors of a host */
 #define SIM_ASKED 1024 /* requests of a host that are remembered */
 #define SIM_ACTOR_STATE 2048
-#define SIM_STAMP_SIZE 80    /* room for any stamp's text */
+#define SIM_STAMP_SIZE 80 /* room for any stamp's text */
+#define SIM_OWN_WORDS 16
 #define SIM_STEPS_AT_ONCE 60 /* a machine that steps more often at one instant loops */
 
 typedef struct sim_world sim_world;
@@ -81,6 +82,7 @@ typedef struct {
     sim_ns at;          /**< when, in true time */
     sim_ns never_after; /**< assumed: it isn't executed later */
     sim_lease lease;    /**< by which a phase decides what it does; until.ns 0: none */
+    uint8_t servers;    /**< for which it was built, a bit each; 0: any */
 } sim_asked;
 
 /** A command that the server executes. */
@@ -130,6 +132,9 @@ struct sim_socket {
     sim_ns fifo_up, fifo_down, blocked; /**< blocked: the server waits for replicas until then */
     sim_ns closed;                      /**< when its host closed it */
     sim_ns never_after; /**< assumed of a legacy client: nothing is executed later */
+    /* of a Sentinel: what it has told of, and when its host has read that */
+    uint64_t answered, read, told_at; /**< bytes; told_at 0: of nothing */
+    uint8_t told_former;
     /* a transaction */
     bool multi;
     unsigned queued;
@@ -170,6 +175,22 @@ struct sim_client {
 };
 
 #define SIM_CLIENTS 4
+#define SIM_LED_TO 32 /* generations of a host's clients that are remembered */
+
+/** Where a client's connections led to in one generation. */
+typedef struct {
+    const void *site;
+    uint32_t generation;
+    uint8_t server;
+} sim_led;
+
+/** A keeper has read that another has taken over from this server. */
+typedef struct {
+    const sim_thread *keeper;
+    uint32_t life; /**< of that */
+    uint8_t former;
+    sim_ns at; /**< 0: not, or it leads there again */
+} sim_switched;
 
 struct sim_host {
     char name;
@@ -189,6 +210,9 @@ struct sim_host {
     sim_fd fd[SIM_FDS];
     unsigned fds; /**< open ones */
     sim_client client[SIM_CLIENTS];
+    sim_led led[SIM_LED_TO];
+    unsigned leads; /**< so far */
+    sim_switched switched[SIM_CLIENTS];
     sim_asked asked[SIM_ASKED]; /**< last: not zeroed */
 };
 
@@ -232,6 +256,14 @@ struct sim_lock {
         uint32_t token;
     } acts[2]; /**< to keep, to take */
 };
+
+#define SIM_KEPT 4 /**< renewals of a token that are remembered */
+
+/** A renewal that a server has executed. */
+typedef struct {
+    sim_ns at;
+    uint8_t server;
+} sim_kept;
 
 #define SIM_FENCES 8 /**< given to one token before the last are known */
 
@@ -280,7 +312,34 @@ typedef struct {
     sim_ns given;     /**< since when */
     sim_ns looked;    /**< the last time that it looked; 0: it hasn't, */
     int64_t pause_ms; /**< and for how long it need not look again */
+    sim_kept kept[SIM_KEPT];
+    unsigned keeps; /**< how many there were */
 } sim_token;
+
+/* ---- Sentinels ------------------------------------------------------------------------------------ */
+
+#define SIM_SWITCHES 60 /**< failovers of a run, at most */
+
+/** One of them. */
+typedef struct {
+    uint8_t names;     /**< the server that it calls the master, */
+    int64_t epoch;     /**< by a configuration of this epoch */
+    sim_ns down_until; /**< by a fault */
+    sim_ns parted;     /**< cut off from the others until then */
+    unsigned turns;    /**< how often that has changed, and when */
+    struct {
+        sim_ns at;
+        uint8_t names;
+    } turn[SIM_SWITCHES + 1];
+} sim_sentinel;
+
+/** A failover, from its beginning until the former master is a replica. */
+typedef struct {
+    bool on;
+    bool silent; /**< nobody answers at the former master's address */
+    uint8_t way, former, next, leader;
+    sim_ns demoted; /**< not before */
+} sim_switch;
 
 /* ---- servers and keys -------------------------------------------------------------------------- */
 
@@ -389,8 +448,16 @@ struct sim_world {
     sim_host host[SIM_HOSTS];
     sim_key key[SIM_KEYS];
     sim_actor actor[SIM_ACTORS];
-    sim_server server[SIM_SERVERS];
+    sim_server server[SIM_NODES]; /**< Sentinels are the last of them */
     int master;
+    bool follows[SIM_SERVERS]; /**< as the master's replica */
+    sim_sentinel sentinel[SIM_SENTINELS];
+    sim_switch change;                       /**< the present failover */
+    int64_t config_epoch;                    /**< of the last, which is how many there were */
+    uint8_t config_master[SIM_SWITCHES + 1]; /**< by each of these */
+    int telling_former;                      /**< of which a Sentinel is just telling */
+    sim_ns cut[SIM_HOSTS][SIM_NODES];        /**< nothing gets through before */
+    bool excludes; /**< no two locks may be held at once, though a failover forgets some */
     bool failing_over;
     int64_t died_showing; /**< the clock of the master that failed last */
     sim_ns went_back;     /**< by how much failovers have set the time back */
@@ -591,6 +658,8 @@ void sim_servers_free(sim_world *w);
 void sim_server_execute(sim_world *w, sim_socket *s);
 /** Somebody has connected. */
 void sim_server_accept(sim_world *w, sim_socket *s);
+/** It answers, or says something by itself. */
+void sim_server_answer(sim_socket *s, const tl_reply *reply);
 int64_t sim_server_us(const sim_world *w, const sim_server *server);
 /** Its time, to look inside. */
 void sim_server_set(sim_world *w, int server);
@@ -612,6 +681,46 @@ void sim_replicas_copy(sim_world *w);
 /** A replica takes over: with everything, or with what had arrived by the master's death. quick: its
  *  clock may still show less than the master's did. */
 void sim_failover(sim_world *w, bool lossy, bool quick);
+
+/** The same as after a failover: no clock is ahead of the master's. */
+void sim_replica_behind(sim_world *w, const sim_server *master, sim_server *replica);
+/** One begins to follow the master, with all that it has. */
+void sim_replica_join(sim_world *w, int server);
+/** Another is the master: all but the former one follow it, and have what it has. */
+void sim_replica_promote(sim_world *w, int server);
+
+/* ---- sentinel.c, check_sentinel.c: masters that others take over from -------------------------------- */
+
+void sim_sentinels_reset(sim_world *w);
+/** What has arrived at one of them is answered. */
+void sim_sentinel_execute(sim_world *w, sim_socket *s);
+/** The server or Sentinel at an address; SIM_NODES: nobody. By name, as an address. */
+int sim_node_at(const void *address);
+uint32_t sim_node_named(const char *name);
+/** When something gets through that would arrive then. */
+sim_ns sim_node_through(const sim_world *w, const sim_socket *s, sim_ns at);
+/** Is anybody's word to be heard that there is nobody? */
+bool sim_node_is_silent(const sim_world *w, int node);
+/** Another has taken over from it, and it doesn't know. */
+static inline bool sim_server_is_former(const sim_world *w, int server) {
+    return w->change.on && server == w->change.former && server != w->master;
+}
+/** Sentinels have another server take over; one of them is down, or cut off from a host. */
+void sim_switch_over(sim_world *w);
+void sim_sentinel_aside(sim_world *w);
+
+/** A server, whichever, has executed a command: was it built for it? */
+void sim_sentinel_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** For which server a client builds what it asks; 0: for any. */
+uint8_t sim_sentinel_built_for(const sim_host *host, const tl_client *client, uint32_t generation);
+/** An answer counts: as a renewal's, or (asked) as that of a request to acquire, built then. */
+void sim_sentinel_counted(sim_world *w, const sim_lock *lock, uint32_t number, tl_bytes by,
+                          const tl_mono *asked);
+/** Its host has read what one of them has told it, or sends to a server. */
+void sim_sentinel_read(sim_world *w, sim_socket *s);
+void sim_sentinel_sends(sim_world *w, const sim_socket *s);
+/** One of them has said to a subscriber that another has taken over. */
+void sim_sentinel_told(sim_socket *s, int former);
 
 /* ---- reach.c ----------------------------------------------------------------------------------------- */
 
@@ -655,6 +764,8 @@ uint64_t sim_check_claim(sim_world *w, const sim_request *m);
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
 void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** The i-th renewal of a request for several, as its machine has asked for it: its words, and how many. */
+size_t sim_check_own_words(const sim_request *m, size_t i, tl_bytes ret[SIM_OWN_WORDS]);
 /** A transaction has been executed, or refused. False: none of tokens. */
 bool sim_check_transacted(sim_world *w, const sim_request *m, const tl_reply *exec);
 /** Do fencing numbers increase, whatever this run breaks? */
