@@ -215,6 +215,15 @@ TEST_ON(every_script_is_answered_as_redis_does, twin_world *w) {
 
 /* ---- the scripts that are shipped ------------------------------------------------------------ */
 
+/* Fencing numbers beyond both clocks. */
+static tl_bytes proposal(uint64_t i) {
+    static char text[4][24];
+    for (int64_t j = 0; j < 4 && !text[3][0]; j++)
+        (void)snprintf(text[j], sizeof text[j], "%lld",
+                       (long long)(wall_us() + INT64_C(3600000000) * (j + 1)));
+    return tl__bytes_of(text[i]);
+}
+
 /* An argument of a kind: good mostly, hostile now and then. */
 static tl_bytes lock_argument(fake_workload *w, char kind) {
     static const char *const tokens[] = {"token-one", "token-two", "x", ""};
@@ -232,6 +241,9 @@ static tl_bytes lock_argument(fake_workload *w, char kind) {
     case 'l': return tl__bytes_of(lifetimes[i]);
     case 'n': return tl__bytes_of(limits[i]);
     case 'h': return i % 2 ? TL_LITERAL("take") : TL_LITERAL("keep");
+    case '0': return TL_LITERAL("0");
+    case '1': return TL_LITERAL("1");
+    case 'p': return proposal(i);
     default: return TL_LITERAL("host 1 service");
     }
 }
@@ -244,15 +256,17 @@ static const struct {
     [TL_SCRIPT_TAKE] = {"2", "tlnnno", 5},      [TL_SCRIPT_KEEP] = {"2", "nlttllnn", 1},
     [TL_SCRIPT_DROP] = {"2", "t", SIZE_MAX},    [TL_SCRIPT_LOOK] = {"2", "", 9},
     [TL_SCRIPT_HOLD] = {"1", "tlnh", 4},        [TL_SCRIPT_FREE] = {"1", "to", SIZE_MAX},
+    [TL_SCRIPT_VOTE] = {"3", "tlnnno1p0", 5},   [TL_SCRIPT_UNVOTE] = {"2", "t", SIZE_MAX},
     [TL_SCRIPT_BREAK] = {"2", "enol", SIZE_MAX}}; /* and scan.lua has no keys of its own */
 
 static void both_shipped(twin_world *w, tl_script script) {
-    fake_order c = {.like = FAKE_LIKE_TIMES, .argc = *shipped[script].keys == '1' ? 4 : 5};
+    fake_order c = {.like = FAKE_LIKE_TIMES, .argc = 3 + (size_t)(*shipped[script].keys - '0')};
     c.argv[0] = TL_LITERAL("EVAL");
     c.argv[1] = tl__script_text(script);
     c.argv[2] = tl__bytes_of(shipped[script].keys);
     c.argv[3] = TL_LITERAL("lock");
     c.argv[4] = TL_LITERAL("tidelock:{lock}"); /* or written over */
+    c.argv[5] = TL_LITERAL("tidelock:fence:{1}");
     for (const char *kind = shipped[script].kinds; *kind; kind++) {
         c.argv[c.argc++] = lock_argument(&w->workload, *kind);
     }

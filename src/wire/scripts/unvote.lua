@@ -1,0 +1,35 @@
+-- Take a vote back: delete K if it is still the token's. Nobody is told, since nobody has held the lock by it.
+--
+-- KEYS  K, S
+-- ARGV  token; and where a vote for it may still be on its way, ''
+-- Answers 1 deleted   0 another's   -1 absent
+--
+-- A token that S knows, and one that may be on its way, is remembered as spent: it finds the door shut.
+-- with replica
+local K, S, token = KEYS[1], KEYS[2], ARGV[1]
+local found = redis.pcall('GET', K)
+if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+    return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
+end
+local mine = found == token
+local s = redis.pcall('HGET', S, 'token')
+if type(s) == 'table' and not string.find(s.err, 'wrong kind of value', 1, true) then
+    return {err = s.err .. ' (hget)'}
+end
+local refused = not mine and replica(K, token)
+if refused then
+    return refused
+end
+if mine then
+    redis.call('DEL', K)
+end
+if s == token then
+    redis.pcall('HMSET', S, 'token', '', 'spent', token)
+elseif ARGV[2] then
+    local left = redis.call('PTTL', S)
+    local noted = redis.pcall('HMSET', S, 'spent', token)
+    if left < 3600000 and not noted.err then
+        redis.pcall('PEXPIRE', S, 3600000)
+    end
+end
+return mine and 1 or found and 0 or -1
