@@ -248,6 +248,22 @@ TEST_IN(nobody_holds_twice_over_failovers, BESIDE) {
     contest_end();
 }
 
+/* All that may take over have what is held: nothing needs to be waited for. */
+TEST_IN(what_all_replicas_have_confirmed_is_not_held_twice, BESIDE) {
+    enum { CONTENDERS = 3 };
+    tl_lock *locks[CONTENDERS];
+    for (int i = 0; i < CONTENDERS; i++)
+        locks[i] = make_lock(
+            client_with(TL_CLIENT_OPTIONS(.wait_replicas = real_fleet_servers(fleet) - 1)), KEY,
+            KEPT_MS);
+    contest_start(locks, CONTENDERS, 2 * KEPT_MS, 0);
+    WAIT_FOR(FAILOVER_MS, contest_counted() > 10);
+    (void)contest_pause_ms();
+    sentinel_fault_named("a graceful failover")->strike(fleet);
+    count_on("a graceful failover, with replicas that confirm");
+    contest_end();
+}
+
 static void prefer(real_node *node, const char *priority) {
     char command[64];
     (void)snprintf(command, sizeof command, "CONFIG SET replica-priority %s", priority);
