@@ -40,7 +40,8 @@
  *     the longest ttl_ms of all clients.
  *   - The old master goes on answering for a time after another has taken over: if quiet_ms is longer by that
  *     time. That is 1 s at most with a redis+sentinel: URL in all clients, which count an answer only while a majority of
- *     the Sentinels names the server. With other URLs it is bounded where the old master stops by itself,
+ *     the Sentinels names the server, and what is renewed after a change only a second after it: a lock that ends
+ *     before is lost. With other URLs it is bounded where the old master stops by itself,
  *     min-replicas-to-write as many as it has: by min-replicas-max-lag and 2 s; but one that was stopped (SIGSTOP, a
  *     paused machine) and wakes answers first what it was sent meanwhile. Else it isn't bounded.
  *   - wait_replicas is the number of all replicas that may take over: nothing is forgotten, also with quiet_ms 0. But a

@@ -67,7 +67,7 @@ first-renewal-late       | protocol/renew.c | | 20000@3793 | s/r->job.proof.unbo
 sentinel-keep-unasked    | protocol/attempt.c | sentinel-wakes | 300 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 sentinel-keep-asked-before | client/driver.c,client/keeper_run.c | sentinel-parted | 300 | s/send->count == 0 \&\& !send->confirm \&\& /send->count == 0 \&\& /
 sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300 | s/site->settles \&\& changed/false \&\& changed/
-sentinel-take-whenever   | transport/site.c | sentinel-parted | 300 | s/return ns != 0 \&\& now.ns - ns <= most_ns(site);/return ns != 0 || now.ns < 0;/
+sentinel-take-whenever   | transport/site.c | sentinel-parted | 300 | s/now.ns - ns <= most_ns(site)/now.ns > 0/
 sentinel-any-server      | transport/conn_redis.c | sentinel-back | 300 | s/if (tl__conn_is_foreign(conn, send->generation) \&\& tl__conn_is_current(conn))/if (false)/; s/^    tl__conn_refuse_foreign(c);$//
 sentinel-switch-unheard  | client/fleet_sentinel.c | sentinel-back | 300 | s/^    tl__site_lose(&all->site, all->words);$//
 sentinel-any-one         | client/votes.c | sentinel-parted | 300 | s,v.majority = v.total / 2 + 1;,v.majority = 1;,
