@@ -187,23 +187,27 @@ static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
     return poll_ms(a);
 }
 
+int64_t tl__retry_pause_ms(const tl_retry *r, uint32_t attempts, int64_t waited_ms,
+                           uint64_t *random) {
+    int64_t delay = r->delay_ms > 0 ? r->delay_ms : DELAY_MS;
+    int64_t most = r->max_delay_ms > 0 ? r->max_delay_ms : DELAY_MAX_MS;
+    if (r->kind == TL_RETRY_CUSTOM)
+        return r->next(attempts, waited_ms, r->ctx);
+    if (r->kind == TL_RETRY_FIXED)
+        return delay;
+    for (uint32_t i = 1; i < attempts && delay < most; i++)
+        delay = tl__mul_sat(delay, 2);
+    return tl__random_between(random, 1, delay < most ? delay : most);
+}
+
 /* The strategy's pause; negative to stop. */
 static int64_t next_pause(tl_acquisition *a, const tl_event *e) {
     const tl_retry *r = &a->retry;
-    int64_t delay = r->delay_ms > 0 ? r->delay_ms : DELAY_MS;
-    int64_t most = r->max_delay_ms > 0 ? r->max_delay_ms : DELAY_MAX_MS;
     if (r->max_attempts > 0 && a->attempts >= r->max_attempts && !a->extra)
         return -1;
-    switch (r->kind) {
-    case TL_RETRY_AUTO: return a->lining ? line_pause(a, e) : auto_pause(a, e);
-    case TL_RETRY_FIXED: return delay;
-    case TL_RETRY_EXPONENTIAL:
-        for (uint32_t i = 1; i < a->attempts && delay < most; i++)
-            delay = tl__mul_sat(delay, 2);
-        return tl__random_between(&a->random, 1, delay < most ? delay : most);
-    case TL_RETRY_CUSTOM: return r->next(a->attempts, tl__ms_until(a->start, e->now), r->ctx);
-    }
-    return -1;
+    if (r->kind == TL_RETRY_AUTO)
+        return a->lining ? line_pause(a, e) : auto_pause(a, e);
+    return tl__retry_pause_ms(r, a->attempts, tl__ms_until(a->start, e->now), &a->random);
 }
 
 /* A take that the limit would cut short, as it seems, is not begun: all that it could bring is doubt. */

@@ -15,6 +15,10 @@ typedef struct {
     void *ctx;
 } tl_retry;
 
+/** The pause of any but TL_RETRY_AUTO, behind `attempts`; negative to stop. */
+int64_t tl__retry_pause_ms(const tl_retry *retry, uint32_t attempts, int64_t waited_ms,
+                           uint64_t *random);
+
 typedef struct {
     tl_result result; /**< final at END or DETACH; code OK: held, with deadline and fence */
     tl_job job;

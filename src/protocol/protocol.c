@@ -15,7 +15,7 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     tl_send *send = &out->send;
     out->sends++; /* a second would be a mistake, which tests notice */
     send->ticket = ticket;
-    send->count = send->native = 0;
+    send->count = send->native = send->to = 0;
     send->here = send->confirm = send->alone = send->asking = false;
     send->generation = 0;
     send->pin = NULL;

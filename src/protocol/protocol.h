@@ -30,6 +30,10 @@
  *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
  *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
  *   - It merges out->bracket into the anchor of the server that answered.
+ *   - To a machine of several independent servers (quorum_*.h) a send names one of them. What is sent to one is carried
+ *     out there in the order in which it was asked for, over one connection, also by the machines that follow for the
+ *     same lock; a connection with a request that nobody waits for any more is kept until that was answered. What it
+ *     asks to listen for it asks of all.
  *   - It has out->kept kept, by the protocol's upkeep.
  *   - TL_CANCEL may come at any time; the machine then ends soon, and says how.
  *   - TL_DETACH: the result is final, the caller may return; the struct lives on in the keeper until
@@ -111,6 +115,8 @@ typedef struct {
      *  the counter of `slot` was raised by a script not longer than TL_RAISED_MS ago (tl__conn_raised). 0: none. */
     uint8_t native;
     tl_slot_tag slot;
+    uint8_t
+        to;    /**< whose it is, of several independent servers: a bit for each; 0: the key's own */
     bool here; /**< over the connection that has answered last, or not at all */
     /** With count 0: the REPLY says that, after this was asked for, the server was still the one to ask, as whoever
      *  names the master has confirmed. Where nobody does it is answered at once. */
@@ -151,6 +157,9 @@ typedef struct {
     tl_event_kind kind;
     tl_mono now;
     const tl_server *server;
+    const tl_server
+        *servers; /**< of several independent ones all, in the order of the URL; else NULL */
+    uint8_t from; /**< of these, who sent what it is: ARMED, WATCHED, WOKEN */
     /* REPLY and FAILED */
     uint16_t ticket;
     tl_mono sent; /**< before the first byte left */
@@ -294,7 +303,8 @@ typedef struct {
     int32_t fences; /**< TAKE: how many fencing numbers to reserve; 0 as 1 */
     bool in_vain;   /**< DROP: of what may be, or may yet be, where a take went unanswered */
     bool bind;      /**< TAKE: S is to bind others from the take on, not from the first renewal */
-    uint64_t fence; /**< KEEP: for S, should it not be known there */
+    bool silent;    /**< DROP, of a vote: nobody is told */
+    uint64_t fence; /**< KEEP: for S, should it not be known there. A vote: the least to draw */
     tl_rules rules;
     tl_proof proof;   /**< KEEP and DROP: of the hold */
     tl_mono believed; /**< KEEP and DROP: the deadline so far */

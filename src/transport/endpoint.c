@@ -317,6 +317,12 @@ static bool with_tls(parse *p) {
                "build again where libssl-dev is installed");
 }
 
+static bool refuse_quorum(parse *p, tl_bytes text) {
+    (void)text;
+    return bad(p, "redis+quorum: a lock can't be held by a majority of servers yet: give it the "
+                  "URL of one, as redis://HOST");
+}
+
 static bool parse_scheme(parse *p, tl_bytes url) {
     static const struct {
         const char *scheme;
@@ -329,7 +335,9 @@ static bool parse_scheme(parse *p, tl_bytes url) {
                 {"redis+sentinel://", parse_sentinel, false},
                 {"rediss+sentinel://", parse_sentinel, true},
                 {"redis+cluster://", parse_cluster, false},
-                {"rediss+cluster://", parse_cluster, true}};
+                {"rediss+cluster://", parse_cluster, true},
+                {"redis+quorum:", refuse_quorum, false},
+                {"rediss+quorum:", refuse_quorum, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (starts(url, rows[i].scheme))
             return (!rows[i].tls || with_tls(p)) &&

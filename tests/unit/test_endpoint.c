@@ -217,6 +217,8 @@ TEST(local_forms) {
     check_local("local:/var/lib/locks///", "/var/lib/locks"); /* not through a symbolic link */
     check_local("local:/a%20b%2F", "/a b");
     refused("local", "must begin with");
+    refused("redis+quorum://a,b,c", "by a majority of servers yet");
+    refused("rediss+quorum://a,b,c", "by a majority of servers yet");
     refused("local:locks", "only a directory");
     refused("local://host", "no host");
     refused("local:?db=1", "only a directory");

@@ -1,0 +1,127 @@
+/*
+ * What is asked of one of several independent servers, each of which votes for a token by holding K for it. It differs
+ * from the token protocol in how K is acquired: always by the script `vote`, with a fencing number that all servers were
+ * told alike. What a vote is worth the machines of quorum_*.c say.
+ */
+#include "protocol/quorum.h"
+#include "protocol/sidecar.h"
+
+typedef struct {
+    tl_try try;
+    uint64_t holder;
+    bool kept;
+} vote_try;
+
+_Static_assert(sizeof(vote_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void send_vote(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    char counter[TL_COUNTER_SIZE];
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_VOTE);
+    tl_interval now = tl__try_server_us(e, e->now);
+    int64_t not_after = tl__try_not_after_us(a, e, true);
+    a->bounded = not_after > 0;
+    c->nkeys = 3;
+    tl__try_add(c, job->key);
+    tl__try_add(c, job->sidecar);
+    tl__try_add(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}));
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    tl__try_add(c, tl__out_int(out, not_after));
+    tl__try_add(c, tl__out_int(out, now.lo));
+    tl__try_add(c, tl__out_int(out, now.hi));
+    tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
+    tl__try_add(c, tl__out_int(out, job->fences > 1 ? job->fences : 1));
+    tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
+    tl__try_add(c, tl__out_int(out, job->quiet_ms));
+}
+
+static void send_unvote(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_UNVOTE);
+    c->nkeys = 2;
+    tl__try_add(c, job->key);
+    tl__try_add(c, job->sidecar);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    if (job->in_vain)
+        tl__try_add(c, TL_LITERAL(""));
+}
+
+static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_sidecar_write write = {
+        .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
+    if (a->op == TL_ACQUIRE)
+        send_vote(a, job, e, out);
+    else if (a->op == TL_RENEW)
+        tl__sidecar_send_renew(a, job, &write, e, out);
+    else if (job->silent)
+        send_unvote(a, job, out);
+    else
+        tl__sidecar_send_release(a, job, out);
+    return TL_GO;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* FNV-1a; never 0. */
+static uint64_t number_for(tl_bytes text) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < text.n; i++)
+        hash = (hash ^ (uint8_t)text.p[i]) * UINT64_C(0x100000001b3);
+    return hash ? hash : 1;
+}
+
+static tl_status voted(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    vote_try *v = (vote_try *)a;
+    tl_sidecar_answer answer;
+    if (e->reply->type != TL_REPLY_ARRAY || !tl__sidecar_acquired(a, job, e, out, &answer))
+        return tl__try_malformed(a, out);
+    out->raised = false; /* by no clock of this server */
+    v->kept = answer.status == 1 && answer.known;
+    v->holder = answer.status == 0 && answer.value.n > 0 ? number_for(answer.value) : 0;
+    a->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
+    if (answer.status == 1)
+        return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
+    return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
+                              : tl__sidecar_refused(a, &answer, e, out);
+}
+
+static tl_status renewed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_sidecar_answer answer;
+    if (!tl__sidecar_renewed(e, out, &answer))
+        return tl__try_malformed(a, out);
+    if (answer.status == -2)
+        return tl__try_too_late(a, out);
+    return answer.status == 1 ? tl__try_held(a, job, e, answer.left_ms, 0, out)
+                              : tl__try_not_renewed(a, answer.status, out);
+}
+
+static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    switch ((tl_op)a->op) {
+    case TL_ACQUIRE: return voted(a, job, e, out);
+    case TL_RENEW: return renewed(a, job, e, out);
+    case TL_RELEASE: return tl__sidecar_released(a, e, out);
+    }
+    return tl__try_malformed(a, out);
+}
+
+static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
+    (void)job;
+    return a->op == TL_ACQUIRE && tl__try_is_outdated(a, e);
+}
+
+uint64_t tl__quorum_holder(const void *attempt, bool *ret_kept) {
+    const vote_try *v = attempt;
+    *ret_kept = v->kept;
+    return v->holder;
+}
+
+const tl_protocol tl__protocol_quorum = {
+    .name = "quorum",
+    .size = sizeof(vote_try),
+    .id = TL_TOKEN,
+    .send = ask,
+    .answered = answered,
+    .who = {"tokens need", NULL},
+    .outdated = outdated,
+};

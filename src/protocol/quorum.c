@@ -1,0 +1,85 @@
+/*
+ * Counting votes. Pure arithmetic; it must never count a vote for longer than its server's own answer proves, nor take
+ * a number for a fence that a majority has not got.
+ */
+#include "protocol/quorum.h"
+
+#define GRACE_PARTS 4
+#define GRACE_LEAST_NS 200000
+#define GRACE_MOST_NS 50000000
+#define OUTLIER_US INT64_C(43200000000) /* a clock that is so far ahead is wrong: half a day */
+
+/* The largest first. */
+static void sort(int64_t *v, unsigned count) {
+    for (unsigned i = 1; i < count; i++)
+        for (unsigned j = i; j > 0 && v[j] > v[j - 1]; j--) {
+            int64_t less = v[j - 1];
+            v[j - 1] = v[j];
+            v[j] = less;
+        }
+}
+
+unsigned tl__ballots_live(const tl_ballots *b, tl_mono now) {
+    unsigned live = 0;
+    for (unsigned i = 0; i < b->count; i++)
+        live += tl__mono_before(now, b->until[i]);
+    return live;
+}
+
+tl_mono tl__ballots_deadline(const tl_ballots *b) {
+    int64_t sorted[TL_QUORUM_MAX];
+    for (unsigned i = 0; i < b->count; i++)
+        sorted[i] = b->until[i].ns;
+    sort(sorted, b->count);
+    return (tl_mono){sorted[tl__quorum_of(b->count) - 1]};
+}
+
+tl_mono tl__quorum_grace(tl_mono began, tl_mono now) {
+    int64_t ns = tl__ns_until(began, now) / GRACE_PARTS;
+    if (ns < GRACE_LEAST_NS)
+        ns = GRACE_LEAST_NS;
+    return tl__mono_add_ns(now, ns < GRACE_MOST_NS ? ns : GRACE_MOST_NS);
+}
+
+tl_mono tl__quorum_free_at(const tl_mono *free, unsigned count) {
+    int64_t sorted[TL_QUORUM_MAX];
+    for (unsigned i = 0; i < count; i++)
+        sorted[i] = free[i].ns;
+    sort(sorted, count);
+    return (tl_mono){sorted[count - tl__quorum_of(count)]};
+}
+
+uint64_t tl__quorum_proposal(const tl_server *servers, unsigned count, tl_mono now, uint64_t seen) {
+    int64_t edge[TL_QUORUM_MAX], most = (int64_t)seen + 1;
+    unsigned known = 0;
+    for (unsigned i = 0; i < count; i++)
+        if (servers[i].anchor.known)
+            edge[known++] =
+                tl__anchor_server_time(&servers[i].anchor, now, servers[i].drift_ppm).hi;
+    sort(edge, known);
+    for (unsigned i = 0; i < known; i++)
+        if (edge[i] > most && edge[i] <= edge[known / 2] + OUTLIER_US)
+            most = edge[i];
+    return (uint64_t)most;
+}
+
+tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count) {
+    tl_quorum_fence fence = {0, 0};
+    for (unsigned i = 0; i < count; i++) {
+        unsigned same = 0;
+        for (unsigned j = 0; j < count; j++)
+            same += numbers[j] == numbers[i];
+        if (numbers[i] > 0 && same >= tl__quorum_of(count))
+            return (tl_quorum_fence){numbers[i], 0};
+        if (numbers[i] > fence.number)
+            fence.number = numbers[i];
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (numbers[i] > 0 && numbers[i] < fence.number)
+            fence.raise |= 1U << i;
+    return fence;
+}
+
+unsigned tl__quorum_first(tl_bytes key, unsigned count) {
+    return tl__hash_slot(key) % count;
+}

@@ -1,0 +1,549 @@
+/*
+ * Acquiring a lock of a majority. All servers are asked at once, with one proposal for the fencing number. Of several who
+ * have got votes and no majority one goes on, whoever has that of the first server; the others give theirs back, without
+ * telling anybody, and wait. It must never believe in fewer votes than a majority, nor in a number that stands at fewer,
+ * nor leave a vote behind.
+ */
+#include "protocol/quorum_acquire.h"
+
+#include <stdio.h>
+
+#include "protocol/line.h"
+
+#define KEEP_LEAST_MS 1 /* before those are asked again who voted for others */
+#define KEEP_MOST_MS 50
+#define PATIENCE 20 /* times */
+
+enum { ASKING, PAUSING, CLEANING };
+
+void tl__quorum_acquire_init(tl_quorum_acquisition *a, const tl_job *job, unsigned count,
+                             const tl_retry *retry, int64_t wait_ms, int64_t connect_ms,
+                             uint64_t seed) {
+    *a = (tl_quorum_acquisition){.job = *job,
+                                 .retry = *retry,
+                                 .wait_ms = wait_ms,
+                                 .connect_ms = connect_ms,
+                                 .count = (uint8_t)count,
+                                 .patience = PATIENCE,
+                                 .run = 1};
+    a->random = seed ? seed : 1;
+    a->job.protocol = &tl__protocol_quorum;
+    a->job.proof = (tl_proof){0};
+    a->job.believed = (tl_mono){0};
+    for (unsigned i = 0; i < count; i++)
+        tl__voter_init(&a->voter[i], &a->job, i);
+}
+
+static unsigned majority(const tl_quorum_acquisition *a) {
+    return tl__quorum_of(a->count);
+}
+
+/* The servers in the order that all agree on for this key. */
+static tl_voter *ranked(tl_quorum_acquisition *a, unsigned rank) {
+    return &a->voter[(tl__quorum_first(a->job.key, a->count) + rank) % a->count];
+}
+
+static unsigned bit(const tl_voter *v) {
+    return 1U << v->index;
+}
+
+/* ---- votes ----------------------------------------------------------------------------------- */
+
+static bool is_vote(const tl_quorum_acquisition *a, const tl_voter *v, tl_mono now) {
+    return v->run == a->run && tl__mono_before(now, v->until);
+}
+
+static unsigned votes(const tl_quorum_acquisition *a, tl_mono now) {
+    unsigned mask = 0;
+    for (unsigned i = 0; i < a->count; i++)
+        mask |= is_vote(a, &a->voter[i], now) ? 1U << i : 0;
+    return mask;
+}
+
+static tl_quorum_fence fence(const tl_quorum_acquisition *a, tl_mono now) {
+    uint64_t numbers[TL_QUORUM_MAX];
+    for (unsigned i = 0; i < a->count; i++)
+        numbers[i] = is_vote(a, &a->voter[i], now) ? a->voter[i].number : 0;
+    return tl__quorum_fence(numbers, a->count);
+}
+
+/* One that was given back may be refused for good where it was in doubt. */
+static void next_token(tl_quorum_acquisition *a) {
+    static const char digits[] = "0123456789abcdef";
+    char *end = a->job.token.text + strlen(a->job.token.text);
+    bool carry = true;
+    for (char *at = end - 1; carry && at >= end - 6; at--) {
+        const char *d = memchr(digits, *at, 16);
+        carry = !d || d == digits + 15;
+        *at = d ? digits[(d - digits + 1) % 16] : '0';
+    }
+    a->run++;
+}
+
+static void give_back(tl_quorum_acquisition *a) {
+    bool any = false;
+    for (unsigned i = 0; i < a->count; i++)
+        any = any || (a->voter[i].holds && a->voter[i].run == a->run);
+    if (any)
+        next_token(a);
+    a->keeping = false;
+    a->patience = PATIENCE;
+}
+
+/* ---- what to ask next ------------------------------------------------------------------------- */
+
+static bool is_stale(const tl_quorum_acquisition *a, const tl_voter *v) {
+    return v->holds && (v->run != a->run || a->state == CLEANING);
+}
+
+static tl_mono ask_by(const tl_quorum_acquisition *a, const tl_event *e) {
+    return tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->limit);
+}
+
+/* One request, if this server is to be asked anything now. */
+static bool ask(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_out *out) {
+    if (v->doing != TL_VOTER_IDLE || a->skipped & bit(v))
+        return false;
+    if (is_stale(a, v))
+        tl__voter_drop(v, ++a->ticket, ask_by(a, e), e, out);
+    else if (a->state != ASKING || !(a->wanted & bit(v)))
+        return false;
+    else if (!(a->reached & bit(v)))
+        tl__voter_reach(v, ++a->ticket, ask_by(a, e), out);
+    else if (a->least > 0)
+        tl__voter_ask(v, ++a->ticket, &a->job.token, a->run, a->least, a->limit, e, out);
+    else
+        return false;
+    return true;
+}
+
+static bool may_ask(tl_quorum_acquisition *a, const tl_voter *v) {
+    if (v->doing != TL_VOTER_IDLE || a->skipped & bit(v))
+        return false;
+    return is_stale(a, v) ||
+           (a->state == ASKING && a->wanted & bit(v) && (a->least > 0 || !(a->reached & bit(v))));
+}
+
+static tl_mono wakes(const tl_quorum_acquisition *a) {
+    if (a->state == ASKING)
+        return a->grace;
+    return tl__mono_min(a->next, a->limit);
+}
+
+/* A step asks one server; for the next it is called again at once. */
+static tl_status go_on(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    bool more = false;
+    for (unsigned rank = 0; rank < a->count; rank++) {
+        if (out->sends == 0 && ask(a, ranked(a, rank), e, out))
+            continue;
+        more = more || may_ask(a, ranked(a, rank));
+    }
+    out->until = more ? e->now : wakes(a);
+    return TL_GO;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static bool is_left(const tl_quorum_acquisition *a) {
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->voter[i].holds)
+            return true;
+    return false;
+}
+
+static void abandon_all(tl_quorum_acquisition *a) {
+    for (unsigned i = 0; i < a->count; i++)
+        tl__voter_abandon(&a->voter[i]);
+}
+
+/* The caller gets `code`; what may have been left behind is taken back in the background. */
+static tl_status give_up(tl_quorum_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
+    abandon_all(a);
+    a->result = (tl_result){.code = code, .maybe = is_left(a)};
+    out->sends = 0;
+    out->until = TL_NEVER;
+    tl__out_words(out, tl__bytes_of(a->words));
+    out->sys_errno = a->sys_errno;
+    if (!a->result.maybe)
+        return TL_END;
+    a->state = CLEANING;
+    int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->servers->drift_ppm);
+    a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
+    a->failures = a->skipped = 0;
+    a->next = TL_NEVER;
+    out->until = e->now;
+    return TL_DETACH;
+}
+
+/* Could what went unanswered have made it a majority? */
+static bool is_doubtful(const tl_quorum_acquisition *a, tl_mono now) {
+    unsigned mask = votes(a, now);
+    for (unsigned i = 0; i < a->count; i++)
+        mask |= a->voter[i].doubted ? 1U << i : 0;
+    return tl__quorum_bits(mask) >= majority(a);
+}
+
+static tl_status run_out(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    if (is_doubtful(a, e->now))
+        return give_up(a, e, TL_EUNCERTAIN, out);
+    bool held = a->answered && a->failures == 0;
+    tl_err code = a->wait_ms == 0 ? TL_EBUSY : TL_ETIMEDOUT;
+    return give_up(a, e, held ? code : TL_EUNAVAILABLE, out);
+}
+
+static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t number) {
+    tl_ballots *b = &a->ballots;
+    *b = (tl_ballots){.count = a->count};
+    for (unsigned i = 0; i < a->count; i++) {
+        const tl_voter *v = &a->voter[i];
+        bool asked = v->doing == TL_VOTER_VOTING;
+        if (is_vote(a, v, e->now))
+            b->until[i] = v->until;
+        if (v->run == a->run && (v->doubted || asked || (v->holds && !is_vote(a, v, e->now))))
+            b->doubted |= (uint8_t)(1U << i);
+    }
+    a->result = (tl_result){.code = TL_OK, .deadline = tl__ballots_deadline(b), .fence = number};
+    a->result.proof.held_by = 1 + TL_TOKEN;
+    a->result.proof.unbound = !a->job.bind;
+    a->result.proof.doubted = b->doubted != 0;
+    return TL_END;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static bool wait_is_open(const tl_quorum_acquisition *a) {
+    return a->wait_ms == 0 || a->wait_ms == TL_FOREVER;
+}
+
+static void begin_round(tl_quorum_acquisition *a, const tl_event *e) {
+    a->state = ASKING;
+    a->began = e->now;
+    a->grace = TL_NEVER;
+    a->least = 0;
+    a->attempts += !a->extra && !a->keeping;
+    a->keeping = a->raising = false;
+    unsigned mine = votes(a, e->now);
+    a->wanted = (uint8_t)(((1U << a->count) - 1) & ~mine);
+    a->reached = a->replied = (uint8_t)mine;
+    a->denied = a->skipped = a->woken = 0;
+}
+
+static tl_status pause_until(tl_quorum_acquisition *a, tl_mono next) {
+    a->state = PAUSING;
+    a->extra = false;
+    a->next = next;
+    return TL_GO;
+}
+
+/* How a server that voted, or told whose K is, stands: free from when on. */
+static tl_mono free_at(const tl_quorum_acquisition *a) {
+    tl_mono free[TL_QUORUM_MAX];
+    for (unsigned i = 0; i < a->count; i++) {
+        const tl_voter *v = &a->voter[i];
+        bool voted = v->run == a->run && v->until.ns > 0;
+        free[i].ns = voted ? 0 : v->hint.ns;
+    }
+    return tl__quorum_free_at(free, a->count);
+}
+
+/* Do so many name the same holder that there is one? */
+static bool is_held(const tl_quorum_acquisition *a, bool *ret_announced) {
+    for (unsigned i = 0; i < a->count; i++) {
+        unsigned same = 0, announced = 0;
+        for (unsigned j = 0; j < a->count; j++) {
+            const tl_voter *v = &a->voter[j];
+            bool his = a->replied & 1U << j && v->until.ns == 0 &&
+                       v->holder == a->voter[i].holder && v->holder != 0;
+            same += his;
+            announced += his && v->announced;
+        }
+        *ret_announced = announced >= majority(a);
+        if (same >= majority(a))
+            return true;
+    }
+    return false;
+}
+
+/* Of those who have votes and no majority one goes on, or nobody would: who has that of the first server. */
+static bool goes_on(tl_quorum_acquisition *a, const tl_event *e) {
+    for (unsigned rank = 0; rank < a->count; rank++) {
+        const tl_voter *v = ranked(a, rank);
+        if (a->replied & bit(v))
+            return is_vote(a, v, e->now) && a->patience > 0;
+    }
+    return false;
+}
+
+static int64_t poll_ms(tl_quorum_acquisition *a) {
+    return tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
+}
+
+/* The strategy's pause; negative to stop. */
+static int64_t next_pause(tl_quorum_acquisition *a, const tl_event *e, tl_mono free, bool told) {
+    const tl_retry *r = &a->retry;
+    if (r->max_attempts > 0 && a->attempts >= r->max_attempts && !a->extra)
+        return -1;
+    if (r->kind != TL_RETRY_AUTO)
+        return tl__retry_pause_ms(r, a->attempts, tl__ms_until(a->start, e->now), &a->random);
+    const tl_result known = {.hint = free};
+    return tl__until_hint_ms(&known, told ? TL_LOOK_AGAIN_MS : poll_ms(a), e->now, &a->random);
+}
+
+static void listen(tl_quorum_acquisition *a, tl_out *out) {
+    if (a->listening)
+        return;
+    a->listening = out->arm = true;
+    out->armed = false;
+    out->topic = a->job.sidecar;
+    out->watched = out->token = (tl_bytes){0};
+}
+
+static tl_status keep_votes(tl_quorum_acquisition *a, const tl_event *e) {
+    int64_t most = tl__ms_until(a->began, e->now);
+    if (most < KEEP_LEAST_MS)
+        most = KEEP_LEAST_MS;
+    if (most > KEEP_MOST_MS)
+        most = KEEP_MOST_MS;
+    a->patience--;
+    a->keeping = true;
+    return pause_until(
+        a, tl__mono_add_ms(e->now, tl__random_between(&a->random, (most + 1) / 2, most)));
+}
+
+/* Was it called by a majority while it asked, or did listening begin? Then it looks again. */
+static bool looks_again(const tl_quorum_acquisition *a) {
+    return tl__quorum_bits(a->woken) >= majority(a);
+}
+
+/* A majority has answered, and hasn't voted for us. */
+static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    static const char words[] = "another holds it";
+    bool announced = false, by_one = is_held(a, &announced);
+    a->answered = true;
+    a->failures = 0;
+    a->sys_errno = 0;
+    tl__bytes_print(a->words, sizeof a->words, TL_LITERAL(words));
+    tl__out_words(out, TL_LITERAL(words));
+    if (a->wait_ms == TL_FOREVER)
+        a->limit = TL_NEVER;
+    if (!by_one && goes_on(a, e))
+        return keep_votes(a, e);
+    bool told = by_one && announced && tl__quorum_bits(a->armed) >= majority(a);
+    bool again = looks_again(a);
+    tl_mono free = free_at(a);
+    give_back(a);
+    tl_mono next = a->planned;
+    if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
+        int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e, free, told);
+        if (pause < 0)
+            return give_up(a, e, TL_EBUSY, out);
+        next = tl__mono_add_ms(e->now, pause);
+    }
+    listen(a, out);
+    (void)pause_until(a, again ? e->now : next);
+    a->planned = next;
+    return TL_GO;
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static bool is_final(tl_err code) {
+    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
+           code == TL_ECLOCK || code == TL_EUNSUPPORTED;
+}
+
+/* Words of one server, and how many there are. */
+static void keep_trouble(tl_quorum_acquisition *a, const tl_event *e, tl_err code,
+                         const tl_out *out) {
+    a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+    (void)snprintf(a->words, sizeof a->words, "no majority of the %u servers: %.150s",
+                   (unsigned)a->count, out->words);
+    if (is_final(code))
+        a->why = code;
+}
+
+/* Fewer than a majority can be asked. */
+static tl_status unreachable(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    if (tl__quorum_bits(a->denied) > a->count - majority(a))
+        return give_up(a, e, a->why, out);
+    bool hopeless = a->wait_ms == 0 && a->absences > a->count && !is_doubtful(a, e->now);
+    const tl_result known = {.hint = free_at(a)};
+    give_back(a);
+    a->failures++;
+    if (hopeless || !tl__mono_before(e->now, a->limit))
+        return run_out(a, e, out);
+    int64_t pause = tl__backoff_ms(a->failures, &a->random);
+    if (known.hint.ns != TL_NEVER.ns && known.hint.ns > 0) {
+        int64_t ms = tl__until_hint_ms(&known, TL_LOOK_AGAIN_MS, e->now, &a->random);
+        pause = ms > pause ? ms : pause;
+    }
+    return pause_until(a, tl__mono_add_ms(e->now, pause));
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static void wait_a_moment(tl_quorum_acquisition *a, const tl_event *e) {
+    if (a->grace.ns == TL_NEVER.ns)
+        a->grace = tl__quorum_grace(a->began, e->now);
+}
+
+/* A majority is there. It counts with a number that a majority has. */
+static tl_status have_majority(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    tl_quorum_fence f = fence(a, e->now);
+    if (f.raise == 0)
+        return held(a, e, f.number);
+    a->raising = true;
+    a->least = f.number;
+    a->wanted = (uint8_t)f.raise;
+    a->reached |= a->wanted;
+    a->grace = TL_NEVER;
+    return go_on(a, e, out);
+}
+
+/* By the same for all of them, as soon as a majority is reached, whose clocks are known then. */
+static void propose(tl_quorum_acquisition *a, const tl_event *e) {
+    if (a->least > 0 || tl__quorum_bits(a->reached) < majority(a))
+        return;
+    a->least = tl__quorum_proposal(e->servers, a->count, e->now, a->seen);
+    if (a->wait_ms == 0 && !a->limited)
+        a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
+    a->limited = true;
+}
+
+static tl_status count(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    unsigned mine = votes(a, e->now), q = majority(a);
+    bool over = a->wanted == 0 || !tl__mono_before(e->now, a->grace);
+    if (tl__quorum_bits(mine) >= q && (over || a->raising))
+        return have_majority(a, e, out);
+    bool hopeless = tl__quorum_bits(a->replied | a->wanted) < q;
+    if (over || hopeless) {
+        tl_status status = tl__quorum_bits(a->replied) >= q ? busy(a, e, out)
+                                                            : unreachable(a, e, out);
+        return status == TL_GO ? go_on(a, e, out) : status;
+    }
+    if (tl__quorum_bits(a->replied) >= q && !a->raising)
+        wait_a_moment(a, e);
+    propose(a, e);
+    return go_on(a, e, out);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void note_vote(tl_quorum_acquisition *a, tl_voter *v, tl_voter_end end) {
+    if (v->run != a->run)
+        return;
+    a->wanted &= (uint8_t)~bit(v);
+    a->replied |= (uint8_t)bit(v);
+    if (end == TL_VOTER_VOTED && v->number > a->seen)
+        a->seen = v->number;
+}
+
+static void note_failure(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_err code,
+                         const tl_out *out) {
+    a->wanted &= (uint8_t)~bit(v);
+    a->replied &= (uint8_t)~bit(v);
+    a->skipped |= (uint8_t)(is_stale(a, v) ? bit(v) : 0);
+    a->denied |= (uint8_t)(is_final(code) ? bit(v) : 0);
+    a->absences = (uint8_t)(e->absent ? a->absences + (a->absences < 200) : 0);
+    keep_trouble(a, e, code, out);
+}
+
+static tl_status on_answer(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    for (unsigned i = 0; i < a->count; i++) {
+        tl_voter *v = &a->voter[i];
+        tl_voter_end end;
+        tl_err code;
+        if (!tl__voter_answer(v, e, out, &end, &code))
+            continue;
+        if (end == TL_VOTER_FAILED)
+            note_failure(a, v, e, code, out);
+        else if (end == TL_VOTER_REACHED)
+            a->reached |= (uint8_t)bit(v);
+        else if (end != TL_VOTER_DROPPED)
+            note_vote(a, v, end);
+        break;
+    }
+    bool enough = a->keeping && tl__quorum_bits(votes(a, e->now)) >= majority(a);
+    if (enough)
+        a->state = ASKING;
+    return a->state == ASKING ? count(a, e, out) : go_on(a, e, out);
+}
+
+static tl_status on_timer(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    if (a->state == ASKING)
+        return count(a, e, out);
+    if (!tl__mono_before(e->now, a->limit))
+        return run_out(a, e, out);
+    if (tl__mono_before(e->now, a->next))
+        return go_on(a, e, out);
+    begin_round(a, e);
+    return count(a, e, out);
+}
+
+/* Listening at a majority has begun, or a majority has called: look at once. Fewer may mean that the others' calls
+ * got lost. */
+static tl_status on_wake(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    unsigned q = majority(a), was = a->armed, from = 1U << e->from;
+    bool called = e->kind == TL_WOKEN;
+    a->armed = (uint8_t)(called || e->armed ? was | from : was & ~from);
+    a->woken |= (uint8_t)(called ? from : 0);
+    bool began = !called && tl__quorum_bits(was) < q && tl__quorum_bits(a->armed) >= q;
+    if (a->state != PAUSING || a->keeping || a->failures > 0) {
+        a->woken |= (uint8_t)(began ? a->armed : 0);
+        return a->state == ASKING ? count(a, e, out) : go_on(a, e, out);
+    }
+    if (began || looks_again(a)) {
+        a->extra = began;
+        a->planned = a->next;
+        a->next = e->now;
+    } else if (called) {
+        a->next = tl__mono_min(a->next, tl__mono_add_ms(e->now, poll_ms(a)));
+    }
+    return on_timer(a, e, out);
+}
+
+static tl_status begin(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    a->start = e->now;
+    a->limit = tl__mono_add_ms(e->now, wait_is_open(a) ? a->connect_ms : a->wait_ms);
+    begin_round(a, e);
+    return count(a, e, out);
+}
+
+/* ---- cleaning up ----------------------------------------------------------------------------- */
+
+static tl_status clean(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    if (!tl__mono_before(e->now, a->limit))
+        return TL_END; /* by now it has expired */
+    for (unsigned i = 0; i < a->count; i++) {
+        tl_voter_end end;
+        tl_err code;
+        if (tl__voter_answer(&a->voter[i], e, out, &end, &code) && end == TL_VOTER_FAILED) {
+            a->skipped |= (uint8_t)(1U << i);
+            if (a->next.ns == TL_NEVER.ns)
+                a->next = tl__mono_add_ms(e->now, tl__backoff_ms(++a->failures, &a->random));
+        }
+    }
+    if (!tl__mono_before(e->now, a->next)) {
+        a->skipped = 0;
+        a->next = TL_NEVER;
+    }
+    return is_left(a) ? go_on(a, e, out) : TL_END;
+}
+
+tl_status tl__quorum_acquire_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_quorum_acquisition *a = machine;
+    if (a->state == CLEANING)
+        return clean(a, e, out);
+    switch (e->kind) {
+    case TL_START: return begin(a, e, out);
+    case TL_REPLY:
+    case TL_FAILED: return on_answer(a, e, out);
+    case TL_ARMED:
+    case TL_WOKEN: return on_wake(a, e, out);
+    case TL_CANCEL:
+        tl__bytes_print(a->words, sizeof a->words, TL_LITERAL("cancelled"));
+        a->sys_errno = 0;
+        return give_up(a, e, TL_ECANCELLED, out);
+    default: return on_timer(a, e, out);
+    }
+}

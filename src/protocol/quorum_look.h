@@ -1,0 +1,26 @@
+/*
+ * The machine that looks at a lock of a majority: asks all servers, and tells what a majority of them holds.
+ */
+#ifndef TL_QUORUM_LOOK_H
+#define TL_QUORUM_LOOK_H
+
+#include "protocol/ask.h"
+#include "protocol/quorum.h"
+
+typedef struct {
+    tl_result result;  /**< OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER */
+    tl_lock_info info; /**< OK */
+    unsigned votes;    /**< OK, held: servers that hold K for the holder */
+    tl_ask ask[TL_QUORUM_MAX];
+    uint8_t count, next;
+    uint8_t answered, failed; /**< a bit for each */
+    char words[TL_WORDS_SIZE];
+    int sys_errno;
+} tl_quorum_look;
+
+/** ask: as tl__ask_init made it, with what else is to be known. */
+void tl__quorum_look_init(tl_quorum_look *l, const tl_ask *ask, unsigned count);
+
+tl_status tl__quorum_look_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

@@ -1,0 +1,244 @@
+/*
+ * Keeping a lock of a majority. Each server's vote is renewed by itself, at a third of its validity. It must report LOST
+ * no later than the majority's deadline, or as soon as fewer than a majority are left; and a vote that was gone must
+ * count again only while a majority without it has held the lock all the time.
+ */
+#include "protocol/quorum_renew.h"
+
+#define EARLY_NS 1000000     /* LOST is said 1 ms early, so that a late timer is still in time */
+#define PARTS 3              /* renew at, and wait for an answer no longer than, a third */
+#define SLACK_PARTS 256      /* a renewal may be late by this part of what is left then */
+#define FIRST_NS 1000000000  /* the first is due by then, where S is to know of the lock */
+#define MISSING_NS 100000000 /* and of a vote that is missing from the start */
+#define LEAST_NS 2000000     /* no shorter waits than this, however near the end */
+
+void tl__quorum_renew_init(tl_quorum_renewal *r, const tl_job *job, const tl_ballots *ballots,
+                           tl_mono hold, bool by_hand, uint64_t seed) {
+    *r = (tl_quorum_renewal){.job = *job, .ballots = *ballots, .hold = hold, .by_hand = by_hand};
+    r->random = seed ? seed : 1;
+    r->job.protocol = &tl__protocol_quorum;
+    r->result.deadline = tl__ballots_deadline(ballots);
+}
+
+static tl_mono end(const tl_quorum_renewal *r) {
+    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -EARLY_NS), r->hold);
+}
+
+static bool is_over(const tl_quorum_renewal *r, const tl_event *e) {
+    return !tl__mono_before(e->now, end(r));
+}
+
+/* A part of the time that is left, for a wait. */
+static int64_t part(const tl_quorum_renewal *r, tl_mono now, int64_t parts) {
+    int64_t ns = tl__ns_until(now, end(r)) / parts;
+    return ns > LEAST_NS ? ns : LEAST_NS;
+}
+
+/* A vote that is missing is asked for soon, one that may have come yet with the others. */
+static void plan(tl_quorum_renewal *r, unsigned i, tl_mono now) {
+    tl_quorum_seat *s = &r->seat[i];
+    bool has = tl__mono_before(now, r->ballots.until[i]);
+    int64_t ns = tl__ns_until(now, has ? r->ballots.until[i] : r->result.deadline) / PARTS;
+    int64_t most = has ? FIRST_NS : MISSING_NS;
+    if (((r->job.proof.unbound && !s->bound) || !has) && ns > most)
+        ns = most;
+    s->next = r->by_hand ? TL_NEVER : tl__mono_add_ns(now, s->again ? 0 : ns);
+    s->again = false;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static tl_status over(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
+    unsigned not_ours = tl__quorum_bits(r->gone | r->taken), count = r->ballots.count;
+    tl_lost_why why = TL_LOST_EXPIRED;
+    if (!tl__mono_before(e->now, r->hold))
+        why = TL_LOST_MAX_HOLD;
+    else if (not_ours > count - tl__quorum_of(count))
+        why = r->taken ? TL_LOST_TAKEN : TL_LOST_GONE;
+    out->sends = 0;
+    r->result.code = TL_ELOST;
+    r->result.why = why;
+    (void)tl__out_note(out, TL_NOTE_LOST, why);
+    return TL_END;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* The same for each step of a request. A vote that is asked for anew is no new hold: nothing is withheld from who
+ * believes already; and its number keeps the counter from falling behind the hold's. */
+static void build(tl_quorum_renewal *r, const tl_quorum_seat *s, const tl_event *e) {
+    r->child = r->job;
+    r->child.believed = r->result.deadline;
+    if (!s->voting)
+        return;
+    r->child.again = true;
+    r->child.quiet_ms = 0;
+    r->child.fences = 1;
+    r->child.fence = tl__quorum_proposal(e->servers, r->ballots.count, e->now, r->job.fence);
+}
+
+static void ask(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
+    tl_quorum_seat *s = &r->seat[i];
+    int64_t share = part(r, e->now, PARTS), limit = r->job.attempt_ms * TL_NS_PER_MS;
+    tl_mono by = tl__mono_add_ns(e->now, share < limit ? share : limit);
+    tl_event start = {.kind = TL_START, .now = e->now, .server = &e->servers[i]};
+    unsigned bit = 1U << i;
+    s->voting = r->ballots.until[i].ns == 0 && !(r->ballots.doubted & bit);
+    s->next = TL_NEVER;
+    s->again = false;
+    r->ticket += r->ticket == UINT16_MAX ? 2 : 1; /* never 0 */
+    s->ticket = r->ticket;
+    if (s->voting)
+        r->ballots.doubted |= (uint8_t)bit;
+    build(r, s, e);
+    tl__attempt_init(&s->attempt, r->job.protocol, s->voting ? TL_ACQUIRE : TL_RENEW, s->ticket,
+                     tl__mono_min(by, end(r)));
+    (void)tl__attempt_step(&s->attempt, &r->child, &start, out); /* it doesn't end here */
+    out->send.to = (uint8_t)bit;
+}
+
+static tl_status go_on(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
+    r->result.deadline = tl__ballots_deadline(&r->ballots);
+    if (is_over(r, e))
+        return over(r, e, out);
+    if (r->mended)
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
+    r->mended = false;
+    tl_mono next = TL_NEVER;
+    for (unsigned i = 0; i < r->ballots.count; i++) {
+        if (out->sends == 0 && !tl__mono_before(e->now, r->seat[i].next))
+            ask(r, i, e, out);
+        next = tl__mono_min(next, r->seat[i].next);
+    }
+    out->until = tl__mono_min(next, end(r));
+    if (tl__mono_before(next, end(r)) && tl__mono_before(e->now, next))
+        out->slack_ns = tl__ns_until(next, end(r)) / SLACK_PARTS;
+    return TL_GO;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void at_risk(tl_quorum_renewal *r, tl_out *out) {
+    if (!r->at_risk)
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
+    r->at_risk = true;
+}
+
+static void all_well(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
+    for (unsigned i = 0; i < r->ballots.count; i++)
+        if (r->seat[i].failures > 0 || !tl__mono_before(e->now, r->ballots.until[i]))
+            return;
+    if (r->at_risk)
+        (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
+    r->at_risk = false;
+}
+
+static void kept(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
+    uint8_t bit = (uint8_t)(1U << i);
+    tl_quorum_seat *s = &r->seat[i];
+    r->ballots.until[i] = s->attempt.result.deadline;
+    r->ballots.doubted &= (uint8_t)~bit;
+    r->gone &= (uint8_t)~bit;
+    r->taken &= (uint8_t)~bit;
+    s->failures = 0;
+    s->bound = true;
+    plan(r, i, e->now);
+    all_well(r, e, out);
+}
+
+/* Where K is nobody's the vote is asked for again, at once. */
+static void not_ours(tl_quorum_renewal *r, unsigned i, tl_lost_why why) {
+    uint8_t bit = (uint8_t)(1U << i);
+    r->ballots.until[i] = (tl_mono){0};
+    r->ballots.doubted &= (uint8_t)~bit;
+    r->gone |= why == TL_LOST_GONE ? bit : 0;
+    r->taken |= why == TL_LOST_TAKEN ? bit : 0;
+}
+
+static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
+    tl_quorum_seat *s = &r->seat[i];
+    const tl_result *answer = &s->attempt.result;
+    bool gone = answer->code == TL_ELOST && answer->why == TL_LOST_GONE;
+    at_risk(r, out);
+    if (answer->code == TL_ELOST)
+        not_ours(r, i, answer->why);
+    else if (answer->code == TL_EBUSY)
+        not_ours(r, i, TL_LOST_TAKEN);
+    else if (s->voting && !answer->maybe)
+        r->ballots.doubted &= (uint8_t) ~(1U << i);
+    s->failures++;
+    int64_t pause = tl__mul_sat(tl__backoff_ms(s->failures, &r->random), TL_NS_PER_MS);
+    int64_t most = part(r, e->now, 2 * PARTS);
+    pause = pause < most ? pause : most;
+    s->next = tl__mono_add_ns(e->now, gone || s->failures == 1 ? 0 : pause);
+}
+
+static int whose(const tl_quorum_renewal *r, const tl_event *e) {
+    for (unsigned i = 0; i < r->ballots.count; i++)
+        if (r->seat[i].ticket != 0 && r->seat[i].ticket == e->ticket)
+            return (int)i;
+    return -1;
+}
+
+/* An answer after the deadline changes nothing: the lock has been called lost by then. So whatever vote is counted anew
+ * a majority of others has been there all the time. */
+static tl_status on_answer(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
+    int i = whose(r, e);
+    if (is_over(r, e))
+        return over(r, e, out);
+    if (i < 0)
+        return go_on(r, e, out);
+    tl_quorum_seat *s = &r->seat[i];
+    tl_event mine = *e;
+    mine.server = &e->servers[i];
+    build(r, s, e);
+    if (tl__attempt_step(&s->attempt, &r->child, &mine, out) != TL_END) {
+        out->send.to = (uint8_t)(1U << i);
+        return go_on(r, e, out);
+    }
+    s->ticket = 0;
+    if (s->attempt.result.code == TL_OK)
+        kept(r, (unsigned)i, e, out);
+    else
+        missed(r, (unsigned)i, e, out);
+    return go_on(r, e, out);
+}
+
+static void on_wake(tl_quorum_renewal *r, const tl_event *e) {
+    tl_quorum_seat *s = &r->seat[e->from];
+    if (s->ticket != 0)
+        s->again = true;
+    else
+        s->next = e->now;
+}
+
+void tl__quorum_renew_extended(tl_quorum_renewal *r, int64_t ttl_ms, const tl_ballots *ballots,
+                               tl_mono now) {
+    r->job.ttl_ms = ttl_ms;
+    r->ballots = *ballots;
+    r->result.deadline = tl__ballots_deadline(ballots);
+    r->mended = r->mended || r->at_risk;
+    r->at_risk = false;
+    r->gone = r->taken = 0;
+    for (unsigned i = 0; i < ballots->count; i++) {
+        r->seat[i].ticket = 0;
+        r->seat[i].failures = 0;
+        plan(r, i, now);
+    }
+}
+
+tl_status tl__quorum_renew_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_quorum_renewal *r = machine;
+    switch (e->kind) {
+    case TL_START:
+        for (unsigned i = 0; i < r->ballots.count; i++)
+            plan(r, i, e->now);
+        break;
+    case TL_REPLY:
+    case TL_FAILED: return on_answer(r, e, out);
+    case TL_WOKEN: on_wake(r, e); break;
+    case TL_CANCEL: return TL_END;
+    default: break;
+    }
+    return go_on(r, e, out);
+}

@@ -1,0 +1,247 @@
+/*
+ * Extending and releasing a lock of a majority. A request without an answer is asked again, which is safe, as both
+ * compare the token. It must never call a lock extended but by a majority, nor released while another could not have it.
+ */
+#include "protocol/quorum_settle.h"
+
+#include <stdio.h>
+
+void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl_ballots *ballots,
+                            tl_op op, uint64_t seed) {
+    *s = (tl_quorum_settlement){
+        .job = *job, .ballots = *ballots, .op = (uint8_t)op, .grace = TL_NEVER};
+    s->random = seed ? seed : 1;
+    s->job.protocol = &tl__protocol_quorum;
+    s->job.silent = false;
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+typedef struct {
+    unsigned good;      /* extended, or released by us */
+    unsigned taken;     /* another's */
+    unsigned not_ours;  /* that, or nobody's */
+    unsigned lost;      /* of these, those that have voted */
+    unsigned denied;    /* will be the same next time */
+    unsigned undecided; /* not answered yet */
+    bool maybe;         /* of those some may have taken effect */
+    tl_err why;         /* denied */
+} tally;
+
+static bool is_gone(tl_err code) {
+    return code == TL_ELOST || code == TL_EEXPIRED || code == TL_ETAKEN;
+}
+
+/* Asked again, a release that worked at first finds the key gone, or already another's. */
+static bool is_good(const tl_quorum_settlement *s, const tl_quorum_plea *p) {
+    return p->code == TL_OK || (s->op == TL_RELEASE && p->maybe && s->in_time && is_gone(p->code));
+}
+
+static tally count(const tl_quorum_settlement *s) {
+    tally t = {0};
+    for (unsigned i = 0; i < s->ballots.count; i++) {
+        const tl_quorum_plea *p = &s->plea[i];
+        t.undecided += !p->done;
+        t.maybe = t.maybe || (!p->done && (p->maybe || p->ticket != 0));
+        if (!p->done)
+            continue;
+        bool good = is_good(s, p), gone = !good && is_gone(p->code);
+        t.good += good;
+        t.not_ours += gone;
+        t.lost += gone && s->voted & 1U << i;
+        t.taken += gone && (p->code == TL_ETAKEN || p->attempt.result.why == TL_LOST_TAKEN);
+        t.denied += !good && !gone;
+        t.why = !good && !gone ? p->code : t.why;
+    }
+    return t;
+}
+
+/* Released by a majority; or a majority had it until now, and is free. */
+static bool is_settled(const tl_quorum_settlement *s, const tally *t) {
+    unsigned q = tl__quorum_of(s->ballots.count), voted = tl__quorum_bits(s->voted);
+    if (t->good >= q || s->op == TL_RENEW)
+        return t->good >= q;
+    return s->in_time && t->good + t->not_ours >= q && t->lost + q <= voted;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void build(tl_quorum_settlement *s, unsigned i) {
+    s->child = s->job;
+    s->child.in_vain = s->ballots.doubted & 1U << i;
+}
+
+static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *out) {
+    tl_quorum_plea *p = &s->plea[i];
+    tl_event start = {.kind = TL_START, .now = e->now, .server = &e->servers[i]};
+    s->ticket += s->ticket == UINT16_MAX ? 2 : 1; /* never 0 */
+    p->ticket = s->ticket;
+    p->next = TL_NEVER;
+    build(s, i);
+    tl__attempt_init(&p->attempt, s->job.protocol, (tl_op)s->op, p->ticket, s->limit);
+    (void)tl__attempt_step(&p->attempt, &s->child, &start, out); /* it doesn't end here */
+    out->send.to = (uint8_t)(1U << i);
+}
+
+static tl_status go_on(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
+    tl_mono next = tl__mono_min(s->grace, s->limit);
+    for (unsigned i = 0; i < s->ballots.count; i++) {
+        if (out->sends == 0 && !tl__mono_before(e->now, s->plea[i].next))
+            ask(s, i, e, out);
+        next = tl__mono_min(next, s->plea[i].next);
+    }
+    out->until = next;
+    return TL_GO;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* The caller is told; what was not answered is asked for in the background. */
+static tl_status leave(tl_quorum_settlement *s, const tl_event *e, tl_err code, bool maybe,
+                       tl_out *out) {
+    bool open = count(s).undecided > 0;
+    out->sends = 0;
+    out->until = TL_NEVER;
+    if (!s->detached) {
+        s->result.code = code;
+        s->result.maybe = maybe;
+        s->result.deadline = code == TL_OK ? tl__ballots_deadline(&s->ballots) : (tl_mono){0};
+    }
+    if (s->detached || !open || s->op != TL_RELEASE)
+        return TL_END;
+    s->detached = true;
+    s->limit = s->end;
+    s->grace = TL_NEVER;
+    for (unsigned i = 0; i < s->ballots.count; i++) {
+        tl_quorum_plea *p = &s->plea[i];
+        p->maybe = p->maybe || p->ticket != 0;
+        p->ticket = 0;
+        p->next = p->done ? TL_NEVER : e->now;
+    }
+    out->until = e->now;
+    return TL_DETACH;
+}
+
+/* Time is up without an answer of a majority. */
+static tl_status run_out(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
+    bool maybe = count(s).maybe || count(s).good > 0;
+    tl__out_words(out, tl__bytes_of(s->words));
+    out->sys_errno = s->sys_errno;
+    return leave(s, e, maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE, maybe, out);
+}
+
+static tl_status not_ours(tl_quorum_settlement *s, const tl_event *e, const tally *t, tl_out *out) {
+    bool taken = t->taken >= tl__quorum_of(s->ballots.count);
+    tl__out_words(out, taken ? TL_LITERAL("another holds it")
+                             : TL_LITERAL("a majority of the servers doesn't hold it any more"));
+    s->result.why = taken ? TL_LOST_TAKEN : TL_LOST_GONE;
+    if (s->op == TL_RENEW)
+        return leave(s, e, TL_ELOST, false, out);
+    return leave(s, e, taken ? TL_ETAKEN : TL_EEXPIRED, false, out);
+}
+
+static bool waits(tl_quorum_settlement *s, const tl_event *e) {
+    if (s->grace.ns == TL_NEVER.ns)
+        s->grace = tl__quorum_grace(s->began, e->now);
+    return tl__mono_before(e->now, s->grace) && tl__mono_before(e->now, s->limit);
+}
+
+/* Is it decided? A majority that is extended must still be good for something. */
+static tl_status judge(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
+    tally t = count(s);
+    unsigned q = tl__quorum_of(s->ballots.count), rest = s->ballots.count - q;
+    if (s->detached && t.undecided == 0)
+        return TL_END;
+    bool good = is_settled(s, &t), decided = !s->detached && (good || t.not_ours > rest);
+    if (decided && (t.undecided == 0 || !waits(s, e)))
+        return good ? leave(s, e, TL_OK, false, out) : not_ours(s, e, &t, out);
+    if (!decided)
+        s->grace = TL_NEVER;
+    if (!s->detached && !decided && t.undecided == 0) {
+        tl__out_words(out, tl__bytes_of(s->words));
+        return leave(s, e, t.why, t.good > 0, out);
+    }
+    if (!tl__mono_before(e->now, s->limit))
+        return run_out(s, e, out);
+    return go_on(s, e, out);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void keep_words(tl_quorum_settlement *s, const tl_event *e, const char *words) {
+    if (s->words[0] && !tl__mono_before(e->now, s->limit))
+        return;
+    (void)snprintf(s->words, sizeof s->words, "no majority of the %u servers: %.150s",
+                   (unsigned)s->ballots.count, words);
+    s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+}
+
+/* A lock that was extended too late to be of use is asked for again. */
+static bool is_final(const tl_quorum_settlement *s, const tl_result *r, const tl_event *e) {
+    if (r->code == TL_OK)
+        return s->op == TL_RELEASE || tl__mono_before(e->now, r->deadline);
+    return !tl__may_pass(r->code);
+}
+
+static void ended(tl_quorum_settlement *s, unsigned i, const tl_event *e, const tl_out *out) {
+    tl_quorum_plea *p = &s->plea[i];
+    const tl_result *r = &p->attempt.result;
+    p->ticket = 0;
+    if (is_final(s, r, e)) {
+        p->done = true;
+        p->code = r->code;
+        if (s->op == TL_RENEW && (r->code == TL_OK || is_gone(r->code)))
+            s->ballots.until[i] = r->code == TL_OK ? r->deadline : (tl_mono){0};
+        if (!is_good(s, p) && !is_gone(p->code))
+            keep_words(s, e, out->words);
+        return;
+    }
+    p->maybe = p->maybe || r->maybe || r->code == TL_OK;
+    keep_words(s, e, r->code == TL_OK ? "confirmed too late" : out->words);
+    p->next = tl__mono_add_ms(e->now, tl__backoff_ms(++s->failures, &s->random));
+}
+
+static tl_status on_answer(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
+    for (unsigned i = 0; i < s->ballots.count; i++) {
+        tl_quorum_plea *p = &s->plea[i];
+        if (p->ticket == 0 || p->ticket != e->ticket)
+            continue;
+        tl_event mine = *e;
+        mine.server = &e->servers[i];
+        build(s, i);
+        if (tl__attempt_step(&p->attempt, &s->child, &mine, out) == TL_END)
+            ended(s, i, e, out);
+        else
+            out->send.to = (uint8_t)(1U << i);
+        break;
+    }
+    return judge(s, e, out);
+}
+
+static tl_status begin(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
+    s->began = e->now;
+    s->limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
+    /* A lock that was handed over or extended may live longer than this ttl. */
+    tl_mono expiry = tl__mono_max(tl__mono_add_ms(e->now, s->job.ttl_ms), s->job.believed);
+    s->end = tl__mono_add_ms(expiry, s->job.attempt_ms);
+    s->in_time = tl__mono_before(e->now, s->job.believed);
+    for (unsigned i = 0; i < s->ballots.count; i++) {
+        s->plea[i].next = e->now;
+        s->voted |= (uint8_t)(tl__mono_before(e->now, s->ballots.until[i]) << i);
+    }
+    return judge(s, e, out);
+}
+
+tl_status tl__quorum_settle_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_quorum_settlement *s = machine;
+    switch (e->kind) {
+    case TL_START: return begin(s, e, out);
+    case TL_REPLY:
+    case TL_FAILED: return on_answer(s, e, out);
+    case TL_CANCEL:
+        tl__bytes_print(s->words, sizeof s->words, TL_LITERAL("cancelled"));
+        s->sys_errno = 0;
+        return run_out(s, e, out);
+    default: return judge(s, e, out);
+    }
+}

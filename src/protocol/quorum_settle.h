@@ -1,0 +1,46 @@
+/*
+ * The machine that extends or releases a lock of a majority: asks all servers until a majority has answered, within one
+ * attempt limit, and sees to the others.
+ */
+#ifndef TL_QUORUM_SETTLE_H
+#define TL_QUORUM_SETTLE_H
+
+#include "protocol/quorum.h"
+
+typedef struct {
+    tl_attempt attempt;
+    tl_mono next;    /**< when to ask; TL_NEVER while a request is in flight, or when it is done */
+    uint16_t ticket; /**< of the request in flight; 0: there is none */
+    bool maybe;      /**< an earlier request may have taken effect */
+    bool done;       /**< it has answered for good, `code`, or can't */
+    tl_err code;
+} tl_quorum_plea;
+
+typedef struct {
+    tl_result result;   /**< final at END or DETACH: the codes of KEEP or DROP */
+    tl_ballots ballots; /**< KEEP, OK: as they are then */
+    tl_job job;
+    tl_job child; /**< of the request that is being built or read */
+    tl_quorum_plea plea[TL_QUORUM_MAX];
+    tl_mono began;
+    tl_mono limit; /**< the caller gets its answer by then */
+    tl_mono end;   /**< DROP, detached: no use in trying longer */
+    tl_mono grace; /**< a majority has answered: for so long the others are waited for */
+    uint64_t random;
+    uint32_t failures;
+    uint16_t ticket;
+    uint8_t op;
+    uint8_t voted; /**< a bit for each whose vote was good when it began */
+    bool detached;
+    bool in_time;              /**< DROP: first sent while the lock was still believed */
+    char words[TL_WORDS_SIZE]; /**< of the last failure */
+    int sys_errno;             /**< behind it, or 0 */
+} tl_quorum_settlement;
+
+/** op: TL_RENEW or TL_RELEASE. */
+void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl_ballots *ballots,
+                            tl_op op, uint64_t seed);
+
+tl_status tl__quorum_settle_step(void *machine, const tl_event *event, tl_out *out);
+
+#endif

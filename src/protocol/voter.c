@@ -1,0 +1,137 @@
+/*
+ * One server's vote. It must never forget that a server may hold K for a token: what may be there is taken back.
+ */
+#include "protocol/voter.h"
+
+void tl__voter_init(tl_voter *v, const tl_job *job, unsigned index) {
+    *v = (tl_voter){.job = *job, .index = (uint8_t)index, .hint = TL_NEVER};
+    v->job.protocol = &tl__protocol_quorum;
+    v->job.silent = true;
+}
+
+static void address(const tl_voter *v, tl_out *out) {
+    if (out->sends > 0)
+        out->send.to = (uint8_t)(1U << v->index);
+}
+
+static tl_event as_told(const tl_voter *v, const tl_event *e) {
+    tl_event mine = *e;
+    mine.server = &e->servers[v->index];
+    return mine;
+}
+
+void tl__voter_reach(tl_voter *v, uint16_t ticket, tl_mono by, tl_out *out) {
+    v->doing = TL_VOTER_REACHING;
+    v->ticket = ticket;
+    tl__out_send(out, ticket, by);
+    address(v, out);
+}
+
+static void begin(tl_voter *v, tl_op op, uint16_t ticket, tl_mono until, const tl_event *e,
+                  tl_out *out) {
+    tl_event start = {.kind = TL_START, .now = e->now, .server = &e->servers[v->index]};
+    v->ticket = ticket;
+    tl__attempt_init(&v->attempt, v->job.protocol, op, ticket, until);
+    (void)tl__attempt_step(&v->attempt, &v->job, &start, out); /* none of them ends here */
+    address(v, out);
+}
+
+void tl__voter_ask(tl_voter *v, uint16_t ticket, const tl_token *token, uint32_t run,
+                   uint64_t least, tl_mono until, const tl_event *e, tl_out *out) {
+    v->job.again = v->run == run && v->job.fence > 0;
+    v->number = v->run == run ? v->number : 0;
+    v->job.token = *token;
+    v->job.fence = least;
+    v->run = run;
+    v->holds = true;
+    v->doing = TL_VOTER_VOTING;
+    begin(v, TL_ACQUIRE, ticket, until, e, out);
+}
+
+void tl__voter_drop(tl_voter *v, uint16_t ticket, tl_mono until, const tl_event *e, tl_out *out) {
+    v->job.in_vain = v->doubted;
+    v->until = (tl_mono){0};
+    v->doing = TL_VOTER_DROPPING;
+    begin(v, TL_RELEASE, ticket, until, e, out);
+}
+
+/* Another has it; ours may only come yet if it was asked for before this, and is not refused by now. */
+static void was_busy(tl_voter *v, const tl_event *e) {
+    const tl_result *r = &v->attempt.result;
+    bool kept;
+    v->until = (tl_mono){0};
+    v->holder = tl__quorum_holder(&v->attempt, &kept);
+    v->announced = r->announced;
+    if (!v->doubted || (r->checked && !tl__mono_before(e->sent, v->harmless)))
+        v->holds = v->doubted = false;
+}
+
+static void doubt(tl_voter *v, tl_mono harmless) {
+    v->harmless = v->doubted ? tl__mono_max(v->harmless, harmless) : harmless;
+    v->holds = v->doubted = true;
+}
+
+static tl_voter_end voted(tl_voter *v, const tl_event *e) {
+    const tl_result *r = &v->attempt.result;
+    bool kept;
+    v->hint = r->hint;
+    if (r->code == TL_OK) {
+        uint64_t least = v->job.fence;
+        (void)tl__quorum_holder(&v->attempt, &kept);
+        /* Held all the time, and the counter is beyond what was proposed: so that is its own. */
+        v->number = kept && v->number > 0 && v->number <= least ? least : r->fence;
+        v->until = r->deadline;
+        return TL_VOTER_VOTED;
+    }
+    if (r->code == TL_EBUSY) {
+        was_busy(v, e);
+        return TL_VOTER_BUSY;
+    }
+    v->until = (tl_mono){0};
+    if (r->code == TL_EUNCERTAIN)
+        doubt(v, r->harmless);
+    else if (!r->maybe && !v->job.again)
+        v->holds = v->doubted;
+    return TL_VOTER_FAILED;
+}
+
+static tl_voter_end dropped(tl_voter *v) {
+    if (tl__may_pass(v->attempt.result.code))
+        return TL_VOTER_FAILED;
+    v->holds = v->doubted = false;
+    v->number = 0;
+    return TL_VOTER_DROPPED;
+}
+
+bool tl__voter_answer(tl_voter *v, const tl_event *e, tl_out *out, tl_voter_end *ret_end,
+                      tl_err *ret_code) {
+    tl_voter_doing doing = (tl_voter_doing)v->doing;
+    if (doing == TL_VOTER_IDLE || e->ticket != v->ticket)
+        return false;
+    *ret_code = TL_OK;
+    if (doing == TL_VOTER_REACHING) {
+        v->doing = TL_VOTER_IDLE;
+        *ret_end = e->kind == TL_REPLY ? TL_VOTER_REACHED : TL_VOTER_FAILED;
+        *ret_code = e->kind == TL_REPLY ? TL_OK : e->why;
+        if (e->kind == TL_FAILED) {
+            tl__out_words(out, e->words);
+            v->hint = TL_NEVER;
+        }
+        return true;
+    }
+    tl_event mine = as_told(v, e);
+    tl_status status = tl__attempt_step(&v->attempt, &v->job, &mine, out);
+    address(v, out);
+    if (status != TL_END)
+        return false;
+    v->doing = TL_VOTER_IDLE;
+    *ret_code = v->attempt.result.code;
+    *ret_end = doing == TL_VOTER_VOTING ? voted(v, &mine) : dropped(v);
+    return true;
+}
+
+void tl__voter_abandon(tl_voter *v) {
+    if (v->doing == TL_VOTER_VOTING)
+        doubt(v, tl__attempt_harmless(&v->attempt));
+    v->doing = TL_VOTER_IDLE;
+}

@@ -1,0 +1,547 @@
+/*
+ * Acquiring a lock of a majority, against servers that the test plays: each reply lost, late, refused; numbers that
+ * differ; contenders; what is left behind.
+ */
+#include "quorum_feed.h"
+
+#include "protocol/quorum_acquire.h"
+
+#define N 3
+#define OTHER "another"
+#define NUMBER FEED_SERVER_US /* what is proposed at the start */
+
+static tl_quorum_acquisition m;
+static tl_job job;
+
+static void begin_of(q_feed *f, unsigned count, int64_t wait_ms) {
+    static const tl_retry retry = {.kind = TL_RETRY_AUTO};
+    job = feed_job();
+    job.quiet_ms = TTL_MS;
+    q_init(f, count, &m, tl__quorum_acquire_step);
+    tl__quorum_acquire_init(&m, &job, count, &retry, wait_ms, CONNECT_MS, 42);
+    (void)q_start(f);
+}
+
+static void begin(q_feed *f, int64_t wait_ms) {
+    begin_of(f, N, wait_ms);
+    q_reach_all(f);
+}
+
+/* The servers in the order of this key, which decides who goes on. */
+static unsigned ranked(unsigned rank, unsigned count) {
+    return (tl__quorum_first(TL_LITERAL(KEY), count) + rank) % count;
+}
+
+static unsigned asked(const q_feed *f, const char *script) {
+    unsigned mask = 0;
+    for (unsigned i = 0; i < f->count; i++)
+        if (f->at[i].open && strcmp(f->at[i].script, script) == 0)
+            mask |= 1U << i;
+    return mask;
+}
+
+static void assert_held(const q_feed *f, int64_t number) {
+    assert_int_equal(f->status, TL_END);
+    assert_int_equal(m.result.code, TL_OK);
+    assert_int_equal(m.result.fence, number);
+}
+
+/* Whatever waits is over, as it ends by itself or is cancelled; what may be left is taken back. */
+static void assert_detached(const q_feed *f, tl_err code) {
+    assert_int_equal(f->status, TL_DETACH);
+    assert_int_equal(m.result.code, code);
+}
+
+/* ---- the usual way ----------------------------------------------------------------------------- */
+
+TEST(all_are_asked_at_once_with_one_proposal_and_a_limit_by_their_own_clocks) {
+    q_feed f;
+    begin_of(&f, 5, 1000);
+    assert_int_equal(asked(&f, ""), 31);
+    assert_int_equal(f.asked, 0);
+    f.server[2].anchor.offset = (tl_interval){FEED_OFFSET_US + 5000, FEED_OFFSET_US + 7000};
+    q_reach_all(&f);
+    assert_int_equal(asked(&f, "vote"), 31);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_string_equal(q_arg(&f, i, 0), TOKEN);
+        assert_int_equal(q_arg_int(&f, i, 1), TTL_MS);
+        assert_string_equal(q_arg(&f, i, 5), ""); /* S is left to the first renewal */
+        assert_int_equal(q_arg_int(&f, i, 6), 1);
+        assert_int_equal(q_arg_int(&f, i, 7), NUMBER + 7000);
+        assert_int_equal(q_arg_int(&f, i, 8), TTL_MS); /* quiet_ms */
+    }
+    assert_int_equal(q_arg_int(&f, 2, 2) - q_arg_int(&f, 0, 2), 5000);
+    for (unsigned i = 0; i < 5; i++)
+        (void)q_voted(&f, i, NUMBER + 7000, TTL_MS);
+    assert_held(&f, NUMBER + 7000);
+    assert_int_equal(m.ballots.count, 5);
+    assert_int_equal(m.ballots.doubted, 0);
+    assert_int_equal(f.asked, 5);
+}
+
+TEST(it_is_held_for_as_long_as_a_majority_of_the_votes) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 2, NUMBER, TTL_MS - 9000);
+    (void)q_voted(&f, 1, NUMBER, TTL_MS - 5000);
+    assert_held(&f, NUMBER);
+    int64_t least = feed_ms(0).ns + FEED_LEAST_OF(TTL_MS - 5000);
+    assert_int_equal(m.result.deadline.ns, least);
+}
+
+TEST(a_majority_is_enough_and_the_others_are_waited_for_a_moment_only) {
+    q_feed f;
+    begin(&f, 1000);
+    q_later(&f, 8);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 1, NUMBER, TTL_MS);
+    assert_int_equal(f.status, TL_GO);
+    q_assert_waits_between(&f, 10, 10); /* a quarter of what it took */
+    (void)q_await(&f);
+    assert_held(&f, NUMBER);
+    assert_int_equal(m.ballots.doubted, 1U << 2); /* it may come yet */
+    assert_int_equal(m.ballots.until[2].ns, 0);
+}
+
+TEST(one_vote_is_none) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_busy(&f, 1, OTHER, 5000, true);
+    assert_int_equal(f.status, TL_GO);
+    (void)q_busy(&f, 2, OTHER, 5000, true);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_not_equal(m.result.code == TL_OK && m.result.fence, 1);
+    q_assert_asked(&f, 0, "unvote");
+}
+
+TEST(a_vote_that_has_run_out_counts_no_more) {
+    q_feed f;
+    begin_of(&f, 3, 60000);
+    q_reach_all(&f);
+    (void)q_voted(&f, 0, NUMBER, 20);
+    (void)q_refused(&f, 1);
+    q_later(&f, 21);
+    (void)q_voted(&f, 2, NUMBER, TTL_MS);
+    assert_int_equal(f.status, TL_GO);
+}
+
+/* ---- replies that are lost --------------------------------------------------------------------- */
+
+TEST(any_one_reply_may_be_lost) {
+    for (unsigned lost = 0; lost < N; lost++)
+        for (unsigned sent = 0; sent < 2; sent++) {
+            q_feed f;
+            begin(&f, 10000);
+            (void)q_fail(&f, lost, sent, TL_EUNAVAILABLE);
+            (void)q_voted(&f, (lost + 1) % N, NUMBER, TTL_MS);
+            (void)q_voted(&f, (lost + 2) % N, NUMBER, TTL_MS);
+            assert_held(&f, NUMBER);
+            assert_int_equal(m.ballots.doubted, sent << lost);
+            assert_int_equal(m.result.proof.doubted, sent);
+        }
+}
+
+TEST(two_replies_that_are_lost_may_be_a_majority) {
+    q_feed f;
+    begin(&f, 3000);
+    (void)q_busy(&f, 0, OTHER, 60000, true);
+    (void)q_lost(&f, 1);
+    (void)q_lost(&f, 2);
+    assert_int_equal(f.status, TL_GO);
+    for (int i = 0; i < 40 && f.status == TL_GO; i++)
+        for (unsigned s = 0; s < N && f.status == TL_GO; s++)
+            if (f.at[s].open)
+                (void)q_fail(&f, s, strcmp(f.at[s].script, "") != 0, TL_EUNAVAILABLE);
+            else if (s == N - 1)
+                (void)q_await(&f);
+    assert_int_equal(f.status, TL_DETACH);
+    assert_int_equal(m.result.code, TL_EUNCERTAIN);
+    (void)q_timer(&f);
+    assert_int_equal(asked(&f, "unvote") & 6, 6);
+    assert_string_equal(q_arg(&f, 1, 1), ""); /* the door is shut behind what may come yet */
+}
+
+TEST(what_may_be_there_is_taken_back_until_each_server_has_said_so) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_event(&f, (tl_event){.kind = TL_CANCEL});
+    assert_detached(&f, TL_ECANCELLED);
+    (void)q_timer(&f);
+    assert_int_equal(asked(&f, "unvote"), 7); /* also of those that haven't answered */
+    assert_int_equal(f.at[0].argc - f.at[0].nkeys, 1);
+    assert_int_equal(f.at[1].argc - f.at[1].nkeys, 2);
+    assert_int_equal(q_say(&f, 0, "1"), TL_GO);
+    assert_int_equal(q_say(&f, 1, "-1"), TL_GO);
+    assert_int_equal(q_fail(&f, 2, true, TL_EUNAVAILABLE), TL_GO);
+    (void)q_await(&f);
+    assert_int_equal(asked(&f, "unvote"), 4);
+    assert_int_equal(q_say(&f, 2, "0"), TL_END);
+}
+
+TEST(nothing_is_taken_back_for_longer_than_a_lifetime) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_event(&f, (tl_event){.kind = TL_CANCEL});
+    assert_detached(&f, TL_ECANCELLED);
+    (void)q_timer(&f);
+    for (int i = 0; i < 10000 && f.status == TL_GO; i++)
+        for (unsigned s = 0; s < N && f.status == TL_GO; s++)
+            (void)(f.at[s].open ? q_lost(&f, s) : q_await(&f));
+    assert_int_equal(f.status, TL_END);
+    assert_in_range(f.now.ns, feed_ms(TTL_MS).ns,
+                    feed_ms(TTL_MS + FEED_GAIN_MS + 2 * ATTEMPT_MS).ns);
+}
+
+TEST(a_cancel_before_anything_was_asked_leaves_nothing) {
+    q_feed f;
+    begin_of(&f, N, 1000);
+    assert_int_equal(q_event(&f, (tl_event){.kind = TL_CANCEL}), TL_END);
+    assert_int_equal(m.result.code, TL_ECANCELLED);
+    assert_false(m.result.maybe);
+}
+
+/* ---- fencing numbers --------------------------------------------------------------------------- */
+
+TEST(a_number_that_a_majority_gave_counts_though_another_gave_a_larger_one) {
+    q_feed f;
+    begin_of(&f, 5, 1000);
+    q_reach_all(&f);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 1, NUMBER + 90, TTL_MS);
+    (void)q_voted(&f, 2, NUMBER, TTL_MS);
+    (void)q_voted(&f, 3, NUMBER + 7, TTL_MS);
+    (void)q_voted(&f, 4, NUMBER, TTL_MS);
+    assert_held(&f, NUMBER);
+}
+
+TEST(of_numbers_that_differ_the_greatest_is_raised_before_it_counts) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 1, NUMBER + 5, TTL_MS);
+    (void)q_voted(&f, 2, NUMBER + 3, TTL_MS);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(asked(&f, "vote"), 5);
+    for (unsigned i = 0; i < N; i += 2) {
+        assert_string_equal(q_arg(&f, i, 0), TOKEN);
+        assert_int_equal(q_arg_int(&f, i, 7), NUMBER + 5);
+        assert_string_equal(q_arg(&f, i, 5), OWNER); /* asked again: S knows */
+    }
+    (void)q_raised(&f, 2, NUMBER + 5, TTL_MS); /* a majority has it: enough */
+    assert_held(&f, NUMBER + 5);
+}
+
+/* Others of the slot have drawn meanwhile; this lock's own is at most what was raised. */
+TEST(a_counter_that_was_beyond_the_number_is_as_good_where_the_vote_was_held_all_the_time) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 1, NUMBER + 5, TTL_MS);
+    (void)q_refused(&f, 2);
+    assert_int_equal(asked(&f, "vote"), 1);
+    (void)q_raised(&f, 0, NUMBER + 900, TTL_MS);
+    assert_held(&f, NUMBER + 5);
+}
+
+/* Another may have held the lock meanwhile, with a number up to that one. */
+TEST(a_vote_that_was_lost_before_its_number_was_raised_brings_a_new_one) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 1, NUMBER + 5, TTL_MS);
+    (void)q_refused(&f, 2);
+    (void)q_voted(&f, 0, NUMBER + 9, TTL_MS); /* drawn by a new vote */
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(asked(&f, "vote"), 2);
+    assert_int_equal(q_arg_int(&f, 1, 7), NUMBER + 9);
+    (void)q_raised(&f, 1, NUMBER + 9, TTL_MS);
+    assert_held(&f, NUMBER + 9);
+}
+
+TEST(a_vote_that_is_anothers_when_its_number_is_to_be_raised_is_none) {
+    q_feed f;
+    begin(&f, 10000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 1, NUMBER + 5, TTL_MS);
+    (void)q_refused(&f, 2);
+    (void)q_busy(&f, 0, OTHER, 5000, false);
+    assert_int_equal(f.status, TL_GO);
+    q_assert_asked(&f, 0, NULL);
+    assert_true(tl__mono_before(f.now, f.out.until));
+}
+
+TEST(a_number_that_could_not_be_raised_is_no_fence) {
+    q_feed f;
+    begin(&f, 10000);
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    (void)q_voted(&f, 1, NUMBER + 5, TTL_MS);
+    (void)q_refused(&f, 2);
+    (void)q_fail(&f, 0, true, TL_EUNAVAILABLE);
+    assert_int_equal(f.status, TL_GO); /* it begins anew, with another token */
+    (void)q_await(&f);
+    q_assert_asked(&f, 1, "unvote");
+    assert_string_equal(q_arg(&f, 1, 0), TOKEN);
+    (void)q_say(&f, 1, "1");
+    (void)q_reached(&f, 1);
+    if (!f.at[0].open)
+        (void)q_await(&f);
+    q_assert_asked(&f, 0, "unvote");
+    (void)q_say(&f, 0, "1");
+    (void)q_reached(&f, 0);
+    assert_int_equal(asked(&f, "vote") & 3, 3);
+    assert_string_not_equal(q_arg(&f, 0, 0), TOKEN);
+    assert_int_equal(q_arg_int(&f, 0, 7) > NUMBER + 5, 1);
+}
+
+TEST(the_next_proposal_is_beyond_all_that_was_seen) {
+    q_feed f;
+    begin(&f, 10000);
+    unsigned first = ranked(0, N), second = ranked(1, N), third = ranked(2, N);
+    (void)q_voted(&f, first, NUMBER + 1000000000, TTL_MS);
+    (void)q_busy(&f, second, OTHER, 100, false);
+    (void)q_busy(&f, third, "a third", 100, false);
+    (void)q_await(&f);
+    (void)q_reached(&f, second);
+    assert_int_equal(q_arg_int(&f, second, 7), NUMBER + 1000000001);
+}
+
+/* ---- contenders -------------------------------------------------------------------------------- */
+
+TEST(who_has_the_vote_of_the_first_server_keeps_it_and_asks_the_others_again) {
+    q_feed f;
+    begin(&f, 1000);
+    unsigned first = ranked(0, N), second = ranked(1, N), third = ranked(2, N);
+    q_later(&f, 10);
+    (void)q_voted(&f, first, NUMBER, TTL_MS);
+    (void)q_busy(&f, second, OTHER, 5000, false);
+    (void)q_busy(&f, third, "a third", 5000, false);
+    q_assert_asked(&f, first, NULL);
+    q_assert_waits_between(&f, 15, 20); /* no longer than an exchange */
+    (void)q_await(&f);
+    assert_int_equal(asked(&f, ""), 7U & ~(1U << first));
+    (void)q_reached(&f, second);
+    (void)q_reached(&f, third);
+    assert_string_equal(q_arg(&f, second, 0), TOKEN);
+    int64_t number = q_arg_int(&f, second, 7);
+    (void)q_voted(&f, second, number, TTL_MS);
+    (void)q_voted(&f, third, number, TTL_MS);
+    assert_held(&f, number);
+}
+
+TEST(who_has_another_vote_gives_it_back_silently_and_comes_with_a_new_token) {
+    q_feed f;
+    begin(&f, 1000);
+    unsigned first = ranked(0, N), second = ranked(1, N), third = ranked(2, N);
+    (void)q_voted(&f, second, NUMBER, TTL_MS);
+    (void)q_busy(&f, first, OTHER, 5000, false);
+    (void)q_busy(&f, third, "a third", 5000, false);
+    assert_int_equal(asked(&f, "unvote"), 1U << second);
+    assert_string_equal(q_arg(&f, second, 0), TOKEN);
+    assert_int_equal(f.at[second].argc - f.at[second].nkeys, 1);
+    q_assert_waits_between(&f, 50, 250);
+    assert_int_equal(f.arms, 1);
+    (void)q_say(&f, second, "1");
+    (void)q_await(&f);
+    q_reach_all(&f);
+    assert_string_not_equal(q_arg(&f, second, 0), TOKEN);
+    assert_int_equal(memcmp(q_arg(&f, second, 0), TOKEN, 30), 0);
+}
+
+/* A stopped server is not waited for: the first of those that answer decides. */
+TEST(the_first_server_that_answers_decides) {
+    q_feed f;
+    begin_of(&f, 5, 1000);
+    q_reach_all(&f);
+    q_later(&f, 4);
+    (void)q_voted(&f, ranked(1, 5), NUMBER, TTL_MS);
+    (void)q_busy(&f, ranked(2, 5), OTHER, 5000, false);
+    (void)q_busy(&f, ranked(3, 5), OTHER, 5000, false);
+    (void)q_busy(&f, ranked(4, 5), "a third", 5000, false);
+    q_assert_asked(&f, ranked(0, 5), "vote");
+    (void)q_await(&f); /* the moment that the first is waited for */
+    assert_true(tl__mono_before(f.now, feed_ms(6)));
+    assert_int_equal(asked(&f, "unvote"), 0);
+    (void)q_await(&f);
+    assert_int_equal(tl__quorum_bits(asked(&f, "")), 3);
+    q_assert_asked(&f, ranked(0, 5), "vote");
+}
+
+TEST(patience_ends_and_the_votes_go_back) {
+    q_feed f;
+    begin(&f, 60000);
+    unsigned first = ranked(0, N), second = ranked(1, N), third = ranked(2, N), rounds = 0;
+    (void)q_voted(&f, first, NUMBER, TTL_MS);
+    while (!(asked(&f, "unvote") & 1U << first)) {
+        assert_true(rounds++ < 100);
+        if (!f.at[second].open)
+            (void)q_await(&f);
+        if (strcmp(f.at[second].script, "") == 0) {
+            (void)q_reached(&f, second);
+            (void)q_reached(&f, third);
+        }
+        (void)q_busy(&f, second, OTHER, 50000, false);
+        (void)q_busy(&f, third, "a third", 50000, false);
+    }
+    assert_true(rounds > 5);
+}
+
+/* What a late answer brings is another's business by then; only after it the vote is taken back. */
+TEST(a_vote_that_comes_late_for_a_token_of_before_is_taken_back_behind_it) {
+    q_feed f;
+    begin_of(&f, 5, 10000);
+    q_reach_all(&f);
+    q_later(&f, 4);
+    unsigned late = ranked(4, 5);
+    for (unsigned i = 0; i < 4; i++)
+        (void)(i == 1 ? q_voted(&f, ranked(i, 5), NUMBER, TTL_MS)
+                      : q_busy(&f, ranked(i, 5), i ? OTHER : "a third", 5000, false));
+    (void)q_await(&f);
+    assert_int_equal(asked(&f, "unvote"), 1U << ranked(1, 5));
+    q_assert_asked(&f, late, "vote");
+    (void)q_voted(&f, late, NUMBER, TTL_MS);
+    q_assert_asked(&f, late, "unvote");
+    assert_string_equal(q_arg(&f, late, 0), TOKEN);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------ */
+
+static void busy_all(q_feed *f, int64_t left_ms, bool announced) {
+    for (unsigned i = 0; i < f->count; i++)
+        if (f->at[i].open && f->status == TL_GO)
+            (void)q_busy(f, i, OTHER, left_ms, announced);
+}
+
+TEST(who_tries_once_is_told_at_once_that_another_holds_it) {
+    q_feed f;
+    begin(&f, 0);
+    busy_all(&f, 5000, true);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EBUSY);
+}
+
+TEST(that_another_holds_it_is_known_from_a_majority) {
+    q_feed f;
+    begin_of(&f, 5, 0);
+    (void)q_refused(&f, 1);
+    (void)q_refused(&f, 4);
+    for (unsigned i = 0; i < 5; i++)
+        if (f.at[i].open)
+            (void)q_reached(&f, i);
+    busy_all(&f, 5000, true);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EBUSY);
+}
+
+TEST(a_holder_of_a_majority_is_waited_for_by_being_told) {
+    q_feed f;
+    begin(&f, 60000);
+    busy_all(&f, 20000, true);
+    q_assert_waits_between(&f, 50, 250); /* nobody tells yet */
+    for (unsigned i = 0; i < 2; i++)
+        (void)q_armed(&f, i, true);
+    assert_int_equal(asked(&f, ""), 7); /* what was released before that was not told */
+    q_reach_all(&f);
+    busy_all(&f, 20000, true);
+    q_assert_waits_between(&f, 5000, 5000);
+    (void)q_called(&f, 2);
+    q_assert_waits_between(&f, 50, 250); /* the other calls may have got lost */
+    assert_int_equal(asked(&f, ""), 0);
+    (void)q_called(&f, 2);
+    assert_int_equal(asked(&f, ""), 0); /* the same server again is no majority */
+    (void)q_called(&f, 0);
+    assert_int_equal(asked(&f, ""), 7);
+}
+
+TEST(a_call_while_it_asks_makes_it_ask_again) {
+    q_feed f;
+    begin(&f, 60000);
+    (void)q_called(&f, 0);
+    (void)q_called(&f, 1);
+    busy_all(&f, 20000, true);
+    assert_int_equal(asked(&f, ""), 7);
+}
+
+TEST(it_looks_when_a_majority_of_the_keys_has_run_out) {
+    q_feed f;
+    begin(&f, 60000);
+    (void)q_armed(&f, 0, true);
+    (void)q_armed(&f, 1, true);
+    (void)q_busy(&f, 0, OTHER, 900, true);
+    (void)q_busy(&f, 1, OTHER, 100, true);
+    (void)q_busy(&f, 2, OTHER, 1900, true);
+    if (asked(&f, "")) {
+        q_reach_all(&f);
+        (void)q_busy(&f, 0, OTHER, 900, true);
+        (void)q_busy(&f, 1, OTHER, 100, true);
+        (void)q_busy(&f, 2, OTHER, 1900, true);
+    }
+    q_assert_waits_between(&f, 900, 950);
+}
+
+TEST(the_wait_ends_at_its_limit) {
+    q_feed f;
+    begin(&f, 100);
+    busy_all(&f, 20000, false);
+    while (f.status == TL_GO) {
+        (void)q_await(&f);
+        if (asked(&f, ""))
+            q_reach_all(&f);
+        busy_all(&f, 20000, false);
+    }
+    assert_int_equal(m.result.code, TL_ETIMEDOUT);
+    assert_true(feed_since(f.now) <= 101);
+}
+
+/* ---- servers that can't or don't ---------------------------------------------------------------- */
+
+TEST(nothing_is_had_without_a_majority_and_the_words_say_so) {
+    q_feed f;
+    begin_of(&f, N, 500);
+    for (int i = 0; i < 100 && f.status == TL_GO; i++)
+        for (unsigned s = 0; s < N && f.status == TL_GO; s++)
+            if (f.at[s].open)
+                (void)(s == 0 && strcmp(f.at[s].script, "") == 0 ? q_reached(&f, s)
+                                                                 : q_refused(&f, s));
+            else if (s == N - 1)
+                (void)q_await(&f);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "no majority of the 3 servers: h: no reply in time");
+    assert_true(feed_since(f.now) <= 501);
+}
+
+TEST(a_server_that_refuses_for_good_is_one_that_is_missing) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_say(&f, 0, "-NOPERM this user has no permissions\n");
+    (void)q_voted(&f, 1, NUMBER, TTL_MS);
+    (void)q_voted(&f, 2, NUMBER, TTL_MS);
+    assert_held(&f, NUMBER);
+    begin(&f, 1000);
+    (void)q_say(&f, 0, "-NOPERM this user has no permissions\n");
+    (void)q_say(&f, 2, "-NOPERM this user has no permissions\n");
+    assert_int_equal(f.status, TL_DETACH); /* the third may have voted */
+    assert_int_equal(m.result.code, TL_EDENIED);
+}
+
+TEST(what_is_withheld_is_asked_for_when_a_majority_gives_again) {
+    q_feed f;
+    begin(&f, 60000);
+    (void)q_withheld(&f, 0, 3000);
+    (void)q_withheld(&f, 1, 4000);
+    (void)q_withheld(&f, 2, 9000);
+    q_assert_waits_between(&f, 4000, 4100);
+}
+
+TEST(a_malformed_reply_is_no_vote) {
+    q_feed f;
+    begin(&f, 1000);
+    (void)q_say(&f, 0, "'1700000000000000'");
+    (void)q_voted(&f, 1, NUMBER, TTL_MS);
+    (void)q_say(&f, 2, "[1 'x']");
+    assert_int_not_equal(m.result.code == TL_OK && f.status == TL_END, 1);
+    assert_int_equal(m.result.code, TL_ESERVER);
+}

@@ -1,0 +1,263 @@
+/*
+ * Extending and releasing a lock of a majority, and looking at one.
+ */
+#include "quorum_feed.h"
+
+#include "protocol/quorum_look.h"
+#include "protocol/quorum_settle.h"
+
+#define N 3
+
+static tl_quorum_settlement m;
+
+/* ms 0: no vote. */
+static void begin_with(q_feed *f, unsigned count, const int64_t *ms, unsigned doubted, tl_op op) {
+    tl_job job = feed_job();
+    job.fence = 77;
+    tl_ballots b = {.count = (uint8_t)count, .doubted = (uint8_t)doubted};
+    for (unsigned i = 0; i < count; i++)
+        b.until[i] = ms[i] ? feed_ms(ms[i]) : (tl_mono){0};
+    job.believed = tl__ballots_deadline(&b);
+    q_init(f, count, &m, tl__quorum_settle_step);
+    tl__quorum_settle_init(&m, &job, &b, op, 42);
+    (void)q_start(f);
+}
+
+static void begin(q_feed *f, tl_op op) {
+    static const int64_t all[] = {5000, 5000, 5000};
+    begin_with(f, N, all, 0, op);
+    for (unsigned i = 0; i < N; i++)
+        q_assert_asked(f, i, op == TL_RELEASE ? "drop" : "keep");
+}
+
+static void ends(const q_feed *f, tl_status status, tl_err code) {
+    assert_int_equal(f->status, status);
+    assert_int_equal(m.result.code, code);
+}
+
+/* ---- releasing ----------------------------------------------------------------------------------- */
+
+TEST(a_release_asks_all_and_is_over_when_all_have_answered) {
+    q_feed f;
+    begin(&f, TL_RELEASE);
+    assert_string_equal(q_arg(&f, 0, 0), TOKEN);
+    assert_int_equal(f.at[0].argc, 3);
+    (void)q_say(&f, 0, "1");
+    (void)q_say(&f, 1, "1");
+    assert_int_equal(f.status, TL_GO);
+    (void)q_say(&f, 2, "1");
+    ends(&f, TL_END, TL_OK);
+}
+
+TEST(a_majority_has_released_and_the_other_is_seen_to_in_the_background) {
+    q_feed f;
+    begin(&f, TL_RELEASE);
+    (void)q_say(&f, 0, "1");
+    (void)q_say(&f, 2, "1");
+    (void)q_await(&f);
+    ends(&f, TL_DETACH, TL_OK);
+    assert_true(feed_since(f.now) <= 1);
+    (void)q_timer(&f);
+    q_assert_asked(&f, 1, "drop");
+    (void)q_fail(&f, 1, true, TL_EUNAVAILABLE);
+    (void)q_await(&f);
+    (void)q_say(&f, 1, "1");
+    ends(&f, TL_END, TL_OK);
+}
+
+TEST(each_release_that_is_lost_is_asked_again_and_good_when_it_finds_nothing) {
+    for (unsigned lost = 0; lost < N; lost++) {
+        q_feed f;
+        begin(&f, TL_RELEASE);
+        (void)q_say(&f, (lost + 1) % N, "1");
+        (void)q_fail(&f, lost, true, TL_EUNAVAILABLE);
+        (void)q_fail(&f, (lost + 2) % N, false, TL_EUNAVAILABLE);
+        (void)q_await(&f);
+        if (!f.at[lost].open)
+            (void)q_await(&f);
+        (void)q_say(&f, lost, "-1"); /* the first one was carried out */
+        if (f.status == TL_GO && !f.at[(lost + 2) % N].open)
+            (void)q_await(&f);
+        if (f.status == TL_GO)
+            (void)q_await(&f);
+        assert_int_equal(m.result.code, TL_OK);
+        assert_true(f.status != TL_GO);
+    }
+}
+
+TEST(what_was_lost_before_it_was_released_is_said) {
+    static const struct {
+        const char *say[N];
+        tl_err code;
+    } rows[] = {{{"-1", "-1", "-1"}, TL_EEXPIRED}, {{"-1", "1", "-1"}, TL_EEXPIRED},
+                {{"0", "0", "1"}, TL_ETAKEN},      {{"'another'", "-1", "'another'"}, TL_ETAKEN},
+                {{"0", "-1", "1"}, TL_EEXPIRED},   {{"1", "0", "1"}, TL_OK}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        q_feed f;
+        begin(&f, TL_RELEASE);
+        for (unsigned s = 0; s < N; s++)
+            (void)q_say(&f, s, "%s", rows[i].say[s]);
+        ends(&f, TL_END, rows[i].code);
+    }
+}
+
+/* Two of five never voted: what they say of it is no loss, and they are free for others. */
+TEST(who_had_just_a_majority_has_released_when_a_majority_is_free) {
+    static const int64_t three[] = {5000, 5000, 5000, 0, 0};
+    q_feed f;
+    begin_with(&f, 5, three, 0, TL_RELEASE);
+    (void)q_say(&f, 3, "-1");
+    (void)q_say(&f, 4, "-1");
+    (void)q_say(&f, 0, "1");
+    (void)q_fail(&f, 2, true, TL_EUNAVAILABLE);
+    while (f.status == TL_GO && tl__mono_before(f.now, feed_ms(100)))
+        if (f.at[2].open)
+            (void)q_fail(&f, 2, true, TL_EUNAVAILABLE);
+        else if (f.at[1].open)
+            (void)q_say(&f, 1, "1");
+        else
+            (void)q_await(&f);
+    ends(&f, TL_DETACH, TL_OK);
+}
+
+TEST(where_a_vote_is_in_doubt_the_door_is_shut_behind_it) {
+    static const int64_t two[] = {5000, 5000, 0};
+    q_feed f;
+    begin_with(&f, N, two, 4, TL_RELEASE);
+    assert_int_equal(f.at[0].argc, 3);
+    assert_int_equal(f.at[2].argc, 4);
+    assert_string_equal(q_arg(&f, 2, 1), "");
+}
+
+TEST(a_release_without_answers_is_uncertain_and_goes_on) {
+    q_feed f;
+    begin(&f, TL_RELEASE);
+    for (int n = 0; n < 1000 && f.status == TL_GO; n++)
+        for (unsigned i = 0; i < N && f.status == TL_GO; i++)
+            (void)(f.at[i].open ? q_fail(&f, i, true, TL_EUNAVAILABLE) : q_await(&f));
+    ends(&f, TL_DETACH, TL_EUNCERTAIN);
+    assert_int_equal(feed_since(f.now), ATTEMPT_MS);
+    assert_string_equal(f.out.words, "no majority of the 3 servers: h: no reply in time");
+    (void)q_timer(&f);
+    for (unsigned i = 0; i < N; i++)
+        (void)q_say(&f, i, "-1");
+    assert_int_equal(f.status, TL_END);
+}
+
+TEST(a_release_that_is_refused_for_good_says_so) {
+    q_feed f;
+    begin(&f, TL_RELEASE);
+    for (unsigned i = 0; i < N; i++)
+        (void)q_say(&f, i, "-NOPERM no\n");
+    ends(&f, TL_END, TL_EDENIED);
+}
+
+/* ---- extending ------------------------------------------------------------------------------------ */
+
+TEST(an_extension_is_good_by_a_majority) {
+    q_feed f;
+    begin(&f, TL_RENEW);
+    (void)q_kept(&f, 1, TTL_MS);
+    (void)q_kept(&f, 2, TTL_MS - 1000);
+    assert_int_equal(f.status, TL_GO);
+    (void)q_await(&f);
+    ends(&f, TL_END, TL_OK); /* nothing needs to be undone */
+    assert_int_equal(m.result.deadline.ns, feed_ms(0).ns + FEED_LEAST_OF(TTL_MS - 1000));
+    assert_int_equal(m.ballots.until[0].ns, feed_ms(5000).ns);
+}
+
+TEST(an_extension_that_fewer_confirm_is_none) {
+    q_feed f;
+    begin(&f, TL_RENEW);
+    (void)q_kept(&f, 1, TTL_MS);
+    (void)q_not_kept(&f, 0, -1);
+    assert_int_equal(f.status, TL_GO);
+    (void)q_not_kept(&f, 2, 0);
+    ends(&f, TL_END, TL_ELOST);
+}
+
+TEST(an_extension_without_answers_is_uncertain) {
+    q_feed f;
+    begin(&f, TL_RENEW);
+    (void)q_kept(&f, 1, TTL_MS);
+    for (int n = 0; n < 1000 && f.status == TL_GO; n++)
+        for (unsigned i = 0; i < N && f.status == TL_GO; i += 2)
+            (void)(f.at[i].open ? q_refused(&f, i) : q_await(&f));
+    ends(&f, TL_END, TL_EUNCERTAIN);
+    assert_int_equal(feed_since(f.now), ATTEMPT_MS);
+}
+
+/* ---- looking ---------------------------------------------------------------------------------------- */
+
+static tl_quorum_look look;
+
+static void begin_look(q_feed *f) {
+    tl_ask ask;
+    tl__ask_init(&ask, TL_LITERAL(KEY), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    q_init(f, N, &look, tl__quorum_look_step);
+    tl__quorum_look_init(&look, &ask, N);
+    (void)q_start(f);
+    q_reach_all(f);
+}
+
+static void looked(q_feed *f, unsigned i, const char *value, int64_t left_ms, const char *fence) {
+    q_assert_asked(f, i, "look");
+    (void)q_say(f, i, "['string' '%s' %lld '%s' '%lld' '%s' '%s' 'host 7 demo' %s 0 0]", value,
+                (long long)left_ms, value, (long long)(FEED_SERVER_US + 60000000), fence, fence,
+                q_time(f));
+}
+
+static void looked_free(q_feed *f, unsigned i) {
+    (void)q_say(f, i, "['none' nil -2 nil nil '5' nil nil %s 0 0]", q_time(f));
+}
+
+TEST(held_is_what_a_majority_holds) {
+    q_feed f;
+    begin_look(&f);
+    looked_free(&f, 0);
+    looked(&f, 1, TOKEN, 9000, "1700000000000007");
+    assert_int_equal(f.status, TL_GO);
+    looked(&f, 2, TOKEN, 4000, "1700000000000007");
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(look.result.code, TL_OK);
+    assert_true(look.info.held && look.info.by_tidelock);
+    assert_int_equal(look.info.remaining_ms, 4000);
+    assert_int_equal(look.info.fence, INT64_C(1700000000000007));
+    assert_string_equal(look.info.host, "host");
+    assert_int_equal(look.votes, 2);
+}
+
+TEST(votes_for_different_holders_are_nobodys) {
+    q_feed f;
+    begin_look(&f);
+    looked(&f, 0, TOKEN, 9000, "7");
+    looked(&f, 1, "another", 9000, "8");
+    looked_free(&f, 2);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(look.result.code, TL_OK);
+    assert_false(look.info.held);
+    assert_int_equal(look.votes, 0);
+    assert_string_equal(look.info.oddity, "no majority of the 3 servers holds it");
+}
+
+TEST(free_is_what_a_majority_says_is_free) {
+    q_feed f;
+    begin_look(&f);
+    (void)q_refused(&f, 1);
+    looked_free(&f, 0);
+    looked_free(&f, 2);
+    assert_int_equal(look.result.code, TL_OK);
+    assert_false(look.info.held);
+    assert_string_equal(look.info.oddity, "");
+}
+
+TEST(fewer_than_a_majority_tell_nothing) {
+    q_feed f;
+    begin_look(&f);
+    looked(&f, 0, TOKEN, 9000, "7");
+    (void)q_refused(&f, 1);
+    (void)q_refused(&f, 2);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(look.result.code, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "no majority of the 3 servers: h: no reply in time");
+}
