@@ -98,7 +98,7 @@ TEST(migrations_break_no_promise) {
 TEST(failovers_by_sentinels_break_no_promise) {
     sim_stats own = {0};
     uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 8, "sentinel", &own, &seed);
+    sim_result r = sim_run_many(world, 1, SEEDS / 16, "sentinel", &own, &seed);
     must_pass(r, seed, "sentinel");
     sim_stats_add(&stats, &own);
 }
