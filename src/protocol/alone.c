@@ -5,6 +5,8 @@
  */
 #include "protocol/alone.h"
 
+#include "protocol/sidecar.h"
+
 #define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
 
 /* ---- K --------------------------------------------------------------------------------------- */
@@ -29,6 +31,20 @@ void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out) {
     tl__try_add(c, job->key);
     tl__try_add(c, tl__token_bytes(&job->token));
     tl__try_add(c, job->sidecar);
+}
+
+void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_command *c = tl__try_command(tl__out_send(out, a->ticket, a->by));
+    tl__try_add(c, TL_LITERAL("ZREM"));
+    tl__try_add(c, job->line);
+    tl__try_add(c, tl__sidecar_entry(job, out));
+}
+
+void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_UNBIND);
+    c->nkeys = 1;
+    tl__try_add(c, job->sidecar);
+    tl__try_add(c, tl__token_bytes(&job->token));
 }
 
 tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {

@@ -11,6 +11,9 @@
 void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event *e, tl_out *out);
 /** K is given up. */
 void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out);
+/** What comes before that, each of a key of its own: its entry leaves the line, S binds nobody for it any more. */
+void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out);
+void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out);
 /** Their answers; each ends the attempt. */
 tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 tl_status tl__alone_freed(tl_try *a, const tl_event *e, tl_out *out);
@@ -24,9 +27,13 @@ typedef enum {
     TL_ALONE_BACK
 } tl_alone_stage;
 
+/** And a drop. */
+typedef enum { TL_ALONE_LINE, TL_ALONE_SIDECAR, TL_ALONE_LAST } tl_alone_drop;
+
 /** What it has come to; K is the token's from TL_ALONE_NUMBER on. */
 typedef struct {
     uint8_t stage;
+    uint8_t gone;    /**< DROP: how far it has come, a tl_alone_drop */
     uint64_t last;   /**< of the fencing numbers */
     int64_t left_ms; /**< TL_ALONE_BACK: for so long S binds another */
 } tl_alone;

@@ -76,13 +76,39 @@ static bool may_be_native(const tl_job *job, const tl_event *e) {
            !(e->server->level & LEVEL_SCRIPTS);
 }
 
+/* The line first, where its entry would be given K which nobody waits for by it any more; then S, which would keep others
+ * out; K last. */
+static void send_drop_alone(tl_try *a, const tl_job *job, tl_out *out) {
+    tl_alone *s = &((token_try *)a)->alone;
+    if (s->gone == TL_ALONE_LINE && !job->stands)
+        s->gone = TL_ALONE_SIDECAR;
+    switch ((tl_alone_drop)s->gone) {
+    case TL_ALONE_LINE: tl__alone_send_leave(a, job, out); break;
+    case TL_ALONE_SIDECAR: tl__alone_send_unbind(a, job, out); break;
+    case TL_ALONE_LAST: tl__alone_send_free(a, job, out); break;
+    }
+}
+
+static bool drops_more(const tl_try *a) {
+    return a->op == TL_RELEASE && ((const token_try *)a)->alone.gone != TL_ALONE_LAST;
+}
+
+/* Whatever was answered: K is given up in any case. */
+static tl_status drop_more(tl_try *a, const tl_job *job, tl_out *out) {
+    ((token_try *)a)->alone.gone++;
+    a->asking = false;
+    a->hops = 0;
+    send_drop_alone(a, job, out);
+    return TL_GO;
+}
+
 static tl_status ask_alone(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     token_try *t = (token_try *)a;
     t->set = t->joining = false;
     switch ((tl_op)a->op) {
     case TL_ACQUIRE: tl__alone_send(a, &t->alone, job, e, out); break;
     case TL_RENEW: tl__alone_send_hold(a, job, false, e, out); break;
-    case TL_RELEASE: tl__alone_send_free(a, job, out); break;
+    case TL_RELEASE: send_drop_alone(a, job, out); break;
     }
     return TL_GO;
 }
@@ -263,6 +289,8 @@ static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e,
 static tl_status alone_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (a->op == TL_ACQUIRE)
         return tl__alone_answered(a, &((token_try *)a)->alone, job, e, out);
+    if (drops_more(a))
+        return drop_more(a, job, out);
     if (a->op == TL_RELEASE)
         return tl__alone_freed(a, e, out);
     a->result.proof = job->proof;
@@ -283,7 +311,7 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 /* Who lacks the right to stand in line waits as where there is none. */
 static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (a->alone)
-        return tl__attempt_refused(a, job, e, out);
+        return drops_more(a) ? drop_more(a, job, out) : tl__attempt_refused(a, job, e, out);
     if (e->native)
         return native_refused(a, job, e, out);
     if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED &&

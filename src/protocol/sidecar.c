@@ -91,7 +91,7 @@ void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_o
 }
 
 /* As join.lua writes it. */
-static tl_bytes entry_of(const tl_job *job, tl_out *out) {
+tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out) {
     int64_t ttl_ms = job->proof.stood_ms > 0 ? job->proof.stood_ms : job->ttl_ms;
     const tl_bytes space = TL_LITERAL(" "),
                    parts[] = {tl__token_bytes(&job->token), lined_px(job, ttl_ms, out),
@@ -126,7 +126,7 @@ void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_DROP, job);
     tl__try_add(c, tl__token_bytes(&job->token));
     if (job->in_vain || job->proof.doubted || job->stands)
-        tl__try_add(c, job->stands ? entry_of(job, out) : TL_LITERAL(""));
+        tl__try_add(c, job->stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -38,6 +38,9 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
                             const tl_event *e, tl_out *out);
 void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out);
 
+/** Its entry in the line. */
+tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out);
+
 /** This answer says that a script has drawn from the counter. */
 void tl__sidecar_raised(const tl_job *job, tl_out *out);
 

@@ -180,11 +180,38 @@ TEST(a_keep_and_a_drop_compare_the_key_alone) {
     assert_true(result()->proof.unbound); /* S doesn't know of it any more than before */
     begin(&f, TL_RELEASE);
     (void)redirect(&f, TL_ASK);
+    assert_alone(&f, "unbind", SIDECAR,
+                 false); /* else it would keep others out for the rest of a lifetime */
+    (void)feed_reply(&f, "1");
     assert_alone(&f, "free", KEY, false);
     (void)redirect(&f, TL_ASK);
     assert_alone(&f, "free", KEY, true);
     assert_int_equal(feed_dropped(&f, 1), TL_END);
     expect(&f, TL_OK, false);
+}
+
+/* Else its entry would be given the lock that nobody waits for by it any more. */
+TEST(who_stands_in_line_leaves_it_before_the_key_is_given_up) {
+    for (int refused = 0; refused < 2; refused++) {
+        feed f;
+        begin(&f, TL_RELEASE);
+        m.job.stands = true;
+        m.job.fences = 64;
+        m.job.inbox = TL_LITERAL("inbox");
+        (void)redirect(&f, TL_TRY_AGAIN);
+        assert_string_equal(f.last.command[0].argv[0].p, "ZREM");
+        assert_string_equal(f.last.command[0].argv[1].p, LINE);
+        assert_string_equal(f.last.command[0].argv[2].p, TOKEN " 30000 64 inbox " OWNER);
+        (void)redirect(&f, TL_ASK);
+        assert_string_equal(f.last.command[0].argv[0].p, "ZREM");
+        assert_true(f.last.alone && f.last.asking);
+        (void)feed_reply(&f, refused ? "-NOPERM" : "1");
+        assert_alone(&f, "unbind", SIDECAR, false);
+        (void)feed_reply(&f, refused ? "-NOPERM" : "1");
+        assert_alone(&f, "free", KEY, false);
+        assert_int_equal(feed_dropped(&f, 1), TL_END);
+        expect(&f, TL_OK, false);
+    }
 }
 
 /* Whether that server has forgotten what it gave can't be asked there. */

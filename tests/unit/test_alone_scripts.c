@@ -1,5 +1,5 @@
 /*
- * The scripts of one key each that a take in an open slot consists of, but for `hold`: number.lua and bind.lua.
+ * The scripts of one key each for an open slot: number.lua, bind.lua, unbind.lua.
  */
 #include "script_feed.h"
 
@@ -66,4 +66,16 @@ TEST(a_token_that_was_dropped_binds_nobody) {
     (void)SAY(L("HSET"), L(S), L("spent"), L(TOKEN));
     assert_int_equal(status_of(bind(TOKEN, "500")), -2);
     S_HAS("token", NULL);
+}
+
+TEST(who_gives_up_binds_nobody_any_more_and_another_is_left) {
+    (void)bind(TOKEN, "500");
+    assert_int_equal(
+        number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNBIND), L("1"), L(S), L(OTHER))), 0);
+    S_HAS("token", TOKEN);
+    assert_int_equal(
+        number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNBIND), L("1"), L(S), L(TOKEN))), 1);
+    S_HAS("token", "");
+    S_HAS("spent", TOKEN);
+    assert_int_equal(status_of(bind(OTHER, "501")), 1);
 }
