@@ -61,6 +61,16 @@ fence-again        |fence |-DONLY=NONE -DSEE=AGAIN -DFAILOVER          |happens|
 fence-short*       |fence |-DFAILOVER -DOUTAGE=2                       |fails  |a failover no longer than the servers' clocks differ
 fence-ahead-short* |fence |-DFAILOVER -DAHEAD=1                        |fails  |a caller's estimate that is ahead of the server
 fence-no-clock*    |fence |-DFAILOVER -DNO_CLOCK                       |fails  |previous + 1 alone forgets with S
+quorum             |quorum|                                            |safe   |fences of a majority of three increase, whatever is proposed and whatever else draws
+quorum-alike       |quorum|-DONLY=NONE -DSEE=ALIKE                     |happens|all votes have the same number
+quorum-mixed       |quorum|-DONLY=NONE -DSEE=MIXED                     |happens|a majority gave the same, and a third a larger one
+quorum-raised      |quorum|-DONLY=NONE -DSEE=RAISED                    |happens|a number is raised where the vote is held
+quorum-anew        |quorum|-DONLY=NONE -DSEE=ANEW                      |happens|a vote that was lost is drawn anew as it is raised
+quorum-no-raise*   |quorum|-DNO_RAISE                                  |fails  |of numbers that differ the greatest counts as it is
+quorum-any*        |quorum|-DANY                                       |fails  |a number counts that one server gave
+quorum-least*      |quorum|-DLEAST                                     |fails  |of numbers that differ the least is what all come to
+quorum-kept-blind* |quorum|-DKEPT_BLIND                                |fails  |a vote that was lost and drawn anew counts with the number it was to be raised to
+quorum-forget*     |quorum|-DFORGET                                    |fails  |servers restart empty, and no clock makes up for F
 fenceincr          |fenceincr|                                     |safe   |numbers by INCR, believed in the window: they increase, at most the window behind the clock
 fenceincr-failover |fenceincr|-DFAILOVER                           |safe   |and over failovers A, B, A …, while connections survive; two of them outlast the window
 fenceincr-wide     |fenceincr|-DFAILOVER -DWIDE                    |safe   |the same while the anchor says nothing: the window suffices
