@@ -114,7 +114,7 @@ static void answered(tl_keeper *k, const tl_answer *answer) {
         return;
     leave_events(k);
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        look(k, k->tasks.heap[i]);
+        look(k, k->tasks.heap[i].task);
     for (tl_listener *l = k->listeners; l; l = l->next)
         look_for(k, l);
 }
@@ -163,7 +163,7 @@ static void ignore_events(tl_keeper *k, tl_bytes key, bool *hears) {
 static void go_by_events(tl_keeper *k) {
     k->watch->refused = k->watch->events = true;
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        hear_events(k, k->tasks.heap[i]->watched, &k->tasks.heap[i]->hears);
+        hear_events(k, k->tasks.heap[i].task->watched, &k->tasks.heap[i].task->hears);
     for (tl_listener *l = k->listeners; l; l = l->next)
         hear_events(k, l->key, &l->hears);
 }
@@ -171,7 +171,7 @@ static void go_by_events(tl_keeper *k) {
 static void leave_events(tl_keeper *k) {
     k->watch->events = false;
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        ignore_events(k, k->tasks.heap[i]->watched, &k->tasks.heap[i]->hears);
+        ignore_events(k, k->tasks.heap[i].task->watched, &k->tasks.heap[i].task->hears);
     for (tl_listener *l = k->listeners; l; l = l->next) {
         ignore_events(k, l->key, &l->hears);
         l->sure = false;

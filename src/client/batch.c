@@ -40,7 +40,7 @@ bool tl__batch_fits(const tl_batch *b, const tl_send *send, tl_mono now) {
     const tl_command *c = &send->command[0], *of = &b->send.command[0];
     int64_t left = tl__ns_until(now, send->by), whole = tl__ns_until(now, b->by);
     return b->count < TL_BATCH_MAX && now.ns == b->now.ns && c->script == of->script &&
-           c->each == of->each && send->count == b->send.count &&
+           c->each == of->each && c->alike == of->alike && send->count == b->send.count &&
            send->generation == b->send.generation && left / 2 <= whole && whole / 2 <= left;
 }
 
@@ -82,7 +82,7 @@ static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
     b->by = send->by;
     if (send->count > 1 && !append(&b->behind, send->command[1].argv, send->command[1].argc))
         return false;
-    return append(&b->head, c->argv + c->nkeys, TL_JOIN_HEAD);
+    return append(&b->head, c->argv + c->nkeys, c->head);
 }
 
 /* Of the server's time; 0 stands for no limit. */
@@ -110,7 +110,7 @@ bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) 
     const tl_command *c = &send->command[0];
     size_t keys = b->keys.n, own = b->own.n;
     if ((b->count == 0 && !first(b, send, now)) || !append(&b->keys, c->argv, c->nkeys) ||
-        !append(&b->own, c->argv + c->nkeys + TL_JOIN_HEAD, c->each) || !keep_tail(b, send)) {
+        !append(&b->own, c->argv + c->nkeys + c->head, c->each) || !keep_tail(b, send)) {
         b->keys.n = keys;
         b->own.n = own;
         return false;
@@ -141,7 +141,7 @@ static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
         return NULL;
     c->nkeys = (uint16_t)(b->nkeys * count);
     c->argc = 0;
-    c->more_argc = (uint16_t)(c->nkeys + TL_JOIN_HEAD + c->each * count + TL_JOIN_TAIL);
+    c->more_argc = (uint16_t)(c->nkeys + c->head + c->each * count + TL_JOIN_TAIL);
     c->more = tl__bytes(b->request.p, b->request.n);
     if (b->send.count > 1) {
         tl_command *behind = &b->send.command[1];
@@ -165,20 +165,37 @@ const tl_send *tl__batch_send_one(tl_batch *b, unsigned i) {
 
 /* What passes for one will for all; but keys on the move between nodes are there singly. */
 bool tl__batch_is_everyones(tl_bytes error) {
-    return tl__refusal(error) == TL_EUNAVAILABLE && !tl__bytes_has_word(error, "TRYAGAIN");
+    return tl__refusal(error) == TL_EUNAVAILABLE && !tl__bytes_has_word(error, "TRYAGAIN") &&
+           !tl__is_not_local(error);
 }
 
-/* A machine reads its own answer as if it had asked alone: the TIME, then one item. */
+/* Is i among the exceptions? As if it had asked alone: NULL: it isn't; or the first number that is none. */
+static const tl_reply *exception(const tl_reply *whole, unsigned i) {
+    static const tl_reply own = {.type = TL_REPLY_INT, .integer = 1};
+    for (size_t at = 2; at < whole->count; at++) {
+        int64_t n;
+        if (!tl__reply_int(&whole->items[at], &n) || n == 0)
+            return &whole->items[at];
+        if (n == (int64_t)i + 1)
+            return &own;
+    }
+    return NULL;
+}
+
+/* A machine reads its own answer as if it had asked alone: the TIME, then one item, or none. */
 void tl__batch_reply(const tl_batch *b, const tl_reply *whole, unsigned i, tl_reply *ret,
                      tl_reply items[3]) {
+    bool exceptions = b->send.command[0].exceptions;
     *ret = *whole;
-    if (whole->type != TL_REPLY_ARRAY)
+    if (whole->type != TL_REPLY_ARRAY || (exceptions && whole->count < 3))
         return;
     *ret = (tl_reply){.type = TL_REPLY_NIL};
-    if (whole->count != b->count + 2)
+    if (exceptions ? whole->count > b->count + 2 : whole->count != b->count + 2)
         return;
+    const tl_reply *own = exceptions ? exception(whole, i) : &whole->items[i + 2];
     items[0] = whole->items[0];
     items[1] = whole->items[1];
-    items[2] = whole->items[i + 2];
-    *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = 3};
+    if (own)
+        items[2] = *own;
+    *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = own ? 3 : 2};
 }

@@ -114,9 +114,9 @@ void tl__keeper_rejudge(tl_keeper *k) {
 
 static void run_due(tl_keeper *k) {
     tl_mono now = tl__mono_now();
-    for (tl_task *t; (t = tl__tasks_first(&k->tasks)) && !tl__mono_before(now, t->until);) {
+    while (!tl__mono_before(now, tl__tasks_until(&k->tasks))) {
         tl_event e = {.kind = TL_TIMER, .now = now};
-        tl__keeper_run(k, t, &e);
+        tl__keeper_run(k, tl__tasks_first(&k->tasks), &e);
     }
 }
 
@@ -129,8 +129,8 @@ static void rejudge(tl_keeper *k) {
     if (!all)
         return; /* the regular renewals find out */
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        if (k->tasks.heap[i]->kind->renews)
-            all[n++] = k->tasks.heap[i];
+        if (k->tasks.heap[i].task->kind->renews)
+            all[n++] = k->tasks.heap[i].task;
     for (uint32_t i = 0; i < n; i++)
         tl__keeper_run(k, all[i], &woken);
     free(all);
@@ -166,8 +166,7 @@ static void await(tl_keeper *k) {
         {.fd = tl__wakeup_fd(k->wakeup), .events = tl__wakeup_events(k->wakeup)},
     };
     tl_mono next = tl__mono_min(tl__conn_until(k->conn), tl__wakeup_until(k->wakeup));
-    if (k->tasks.count > 0)
-        next = tl__mono_min(next, tl__tasks_first(&k->tasks)->until);
+    next = tl__mono_min(next, tl__tasks_until(&k->tasks));
     next = tl__mono_min(next, tl__keeper_singly_until(k));
     next = tl__mono_min(next, tl__keeper_inbox_until(k));
     next = tl__mono_min(next, tl__keeper_loop_until(k));
@@ -241,7 +240,7 @@ static void *keep(void *ctx) {
 static unsigned count_held(const tl_keeper *k) {
     unsigned n = 0;
     for (uint32_t i = 1; i <= k->tasks.count; i++)
-        n += k->tasks.heap[i]->kind->renews;
+        n += k->tasks.heap[i].task->kind->renews;
     return n;
 }
 
@@ -272,7 +271,7 @@ static void watch_anew(tl_keeper *k) {
 
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_keeper *k = ctx;
-    k->apart = false;
+    tl__keeper_joins_anew(k);
     tl__keeper_log_back(k, &k->loss, &k->client->node, now);
     if (tl__node_up(&k->client->node, k->conn, bracket, now))
         k->rejudge = true;

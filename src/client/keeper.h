@@ -127,7 +127,9 @@ typedef struct {
     unsigned batches_spared;
     struct tl_batch *singly, **singly_end; /**< whose members are asked one by one */
     unsigned singles;                      /**< requests for one of them that are in flight */
-    bool apart; /**< the server, on this connection, refuses requests for keys of several slots */
+    bool apart;         /**< the server refuses requests for keys of several slots: */
+    uint64_t apart_run; /**< this run of it; 0: it doesn't tell */
+    uint32_t apart_generation;
     tl_report *reports, **reports_end;
     const void *telling; /**< the owner of the report that `deliverer` tells */
     tl_thread deliverer;

@@ -110,6 +110,8 @@ void tl__keeper_flush(tl_keeper *keeper);
 /** What came of a batch: each member gets its part; or they are asked singly, where the server
  *  refused to be asked for many. */
 void tl__keeper_deal_out(tl_keeper *keeper, tl_batch *batch, const tl_event *whole);
+/** The connection is new: a server that was found to refuse requests for several slots isn't asked for them again. */
+void tl__keeper_joins_anew(tl_keeper *keeper);
 /** A `single` exchange is over: there is room for another. */
 void tl__keeper_asked_one(tl_keeper *keeper);
 /** When somebody who is to be asked singly can wait no longer; fail those who can't. */

@@ -183,6 +183,19 @@ void tl__keeper_flush(tl_keeper *k) {
     tell_all(k, batch, &failed);
 }
 
+static void part(tl_keeper *k, const tl_event *refused) {
+    k->apart = true;
+    k->apart_run = refused->run;
+    k->apart_generation = refused->generation;
+}
+
+/* The same server, over whatever connection, will refuse the next, too. One that doesn't tell its run may be the same. */
+void tl__keeper_joins_anew(tl_keeper *k) {
+    uint64_t run = tl__conn_run(k->conn);
+    bool other = run != k->apart_run || tl__conn_generation(k->conn) != k->apart_generation;
+    k->apart = k->apart && !other;
+}
+
 void tl__keeper_deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
     static const char across[] = "CROSSSLOT";
     const tl_reply *reply = whole->reply;
@@ -191,7 +204,8 @@ void tl__keeper_deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
         tell_all(k, batch, whole);
         return;
     }
-    k->apart = k->apart || tl__bytes_has_word(reply->text, across);
+    if (tl__bytes_has_word(reply->text, across))
+        part(k, whole);
     begin_singly(k, batch);
 }
 

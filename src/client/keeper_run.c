@@ -13,7 +13,8 @@
 
 /* Of what is needed while requests are in flight, so much is kept for the next: what an even load needs. */
 #define SPARES 64
-#define SPARES_PART 64 /* of what there is to renew: a 128th is due at a time, or twice that */
+#define CYCLE_SLACKS 16 /* as renew has it: a third of the validity, and a part of two thirds */
+#define SPARES_PART 64  /* of what there is to renew: a 128th is due at a time, or twice that */
 
 /* ---- running a task -------------------------------------------------------------------------- */
 
@@ -134,6 +135,13 @@ static void forget_task(tl_keeper *k, tl_task *task) {
     tl__mutex_unlock(&k->posts_mutex);
 }
 
+/* Of very many locks those that are due within the slack of one would be many requests at once, for which all others
+ * wait at the server. Each is due once in a cycle that is CYCLE_SLACKS times the slack. */
+static int64_t slack(const tl_keeper *k, int64_t ns) {
+    int64_t due = k->tasks.count / CYCLE_SLACKS;
+    return due > TL_BATCH_MAX ? ns / due * TL_BATCH_MAX : ns;
+}
+
 /* One step, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
     tl_machine machine = task->kind->machine(task);
@@ -153,9 +161,10 @@ void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_no
         task->kind->stepped(task, &out, status);
         return;
     }
-    tl__tasks_move(&k->tasks, task, tl__mono_grid(out.until, out.slack_ns));
-    if (tl__mono_before(task->until, k->planned)) {
-        k->planned = task->until;
+    tl_mono until = tl__mono_grid(out.until, slack(k, out.slack_ns));
+    tl__tasks_move(&k->tasks, task, until);
+    if (tl__mono_before(until, k->planned)) {
+        k->planned = until;
         tl__keeper_wake(k);
     }
     task->kind->stepped(task, &out, status);
@@ -363,7 +372,7 @@ void tl__keeper_detach(tl_keeper *k, const tl_machine *machine, size_t size, tl_
 
 void tl__keeper_end_tasks(tl_keeper *k) {
     while (k->tasks.count > 0) {
-        tl_task *task = k->tasks.heap[k->tasks.count];
+        tl_task *task = k->tasks.heap[k->tasks.count].task;
         tl_out out;
         tl__out_clear(&out);
         tl__keeper_remove(k, task);

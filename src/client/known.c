@@ -55,6 +55,8 @@ void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
 
 void tl__node_asked(tl_node *node, tl_mono now) {
     int64_t none = 0;
+    if (atomic_load(&node->mute_ns) != 0)
+        return; /* as nearly always, where very many are renewed */
     (void)atomic_compare_exchange_strong(&node->mute_ns, &none, now.ns);
 }
 

@@ -36,7 +36,6 @@ typedef struct tl_task {
     const tl_task_kind *kind;
     struct tl_listener *listener; /**< for its topic; NULL: it never listens */
     tl_bytes watched;             /**< the key whose changes it wants to be woken by; n 0: none */
-    tl_mono until;
     struct tl_exchange *exchange; /**< the one in flight */
     struct tl_exchange *reading;  /**< of what is watched, in flight */
     uint32_t at;                  /**< place in the heap, from 1; 0: not there */
@@ -47,14 +46,25 @@ typedef struct tl_task {
     struct tl_task *next_post;
 } tl_task;
 
+/** Beside the task stands when it is due: to compare two the tasks themselves need not be fetched. */
 typedef struct {
-    tl_task **heap; /**< [0] is unused */
+    tl_mono until;
+    tl_task *task;
+} tl_due;
+
+typedef struct {
+    tl_due *heap; /**< [0] is unused */
     uint32_t count, room;
 } tl_tasks;
 
 /** The one due first; NULL: there is none. */
 static inline tl_task *tl__tasks_first(const tl_tasks *tasks) {
-    return tasks->count > 0 ? tasks->heap[1] : NULL;
+    return tasks->count > 0 ? tasks->heap[1].task : NULL;
+}
+
+/** When that is; TL_NEVER: there is none. */
+static inline tl_mono tl__tasks_until(const tl_tasks *tasks) {
+    return tasks->count > 0 ? tasks->heap[1].until : TL_NEVER;
 }
 
 /** Due never, until it says otherwise. TL_ENOMEM */

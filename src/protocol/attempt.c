@@ -33,7 +33,9 @@ void tl__try_add(tl_command *c, tl_bytes arg) {
 tl_command *tl__try_command(tl_send *send) {
     tl_command *c = &send->command[send->count++];
     c->form = TL_ARGV;
-    c->script = c->argc = c->each = 0;
+    c->script = c->argc = c->each = c->head = 0;
+    c->alike = 0;
+    c->exceptions = false;
     c->nkeys = c->more_argc = 0;
     c->more.n = 0;
     return c;

@@ -115,17 +115,21 @@ static bool has_code(tl_bytes error, const char *const *codes) {
     return false;
 }
 
+bool tl__is_not_local(tl_bytes error) {
+    static const char words[] = "a non local key";
+    return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
+}
+
 tl_err tl__refusal(tl_bytes error) {
     static const char *const denied[] = {"NOAUTH", "NOPERM", "WRONGPASS", NULL};
     static const char *const passing[] = {"LOADING",    "BUSY",        "MASTERDOWN", "TRYAGAIN",
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
                                           "UNKILLABLE", "NOREPLICAS",  NULL};
     static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
-    static const char moving[] = "a non local key";         /* of a slot that is being moved */
     if (has_code(error, denied) || tl__is_no_permission(error))
         return TL_EDENIED;
     if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1) ||
-        memmem(error.p, error.n, moving, sizeof moving - 1))
+        tl__is_not_local(error))
         return TL_EUNAVAILABLE;
     bool lacks = tl__is_unknown_command(error) || is_unknown_in_script(error);
     return lacks ? TL_EUNSUPPORTED : TL_ESERVER;

@@ -274,12 +274,15 @@ typedef struct {
     tl_mono cap;          /**< no keep asked before capped_until proves more than this */
     tl_mono capped_until; /**< ns 0: nothing is capped */
     int64_t proved_us;    /**< server time of the last take or keep that worked */
-    int64_t stamp_ms;     /**< the end that K's stamp told then; 0: K holds a token */
-    int32_t stood_ms;     /**< got past its own entry in line, of this lifetime; 0: not so */
-    uint8_t held_by;      /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
-    bool doubted;         /**< a request for it went unanswered: it may come yet */
-    bool unbound;         /**< S doesn't know of it before its first renewal */
-    bool elsewhere;       /**< taken by another handle, of which only the token is known */
+    uint32_t
+        noted_s; /**< when a renewal was asked that wrote all that S has, in s from 1 on; 0: none was */
+    uint32_t noted_run; /**< and a part of the run of the server that did */
+    int64_t stamp_ms;   /**< the end that K's stamp told then; 0: K holds a token */
+    int32_t stood_ms;   /**< got past its own entry in line, of this lifetime; 0: not so */
+    uint8_t held_by;    /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
+    bool doubted;       /**< a request for it went unanswered: it may come yet */
+    bool unbound;       /**< S doesn't know of it before its first renewal */
+    bool elsewhere;     /**< taken by another handle, of which only the token is known */
 } tl_proof;
 
 /** What a machine is asked to do. Bytes outlive the machine, detached or not. */
@@ -455,6 +458,8 @@ tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
 
 /** An error reply as a result: TL_EDENIED, TL_EUNAVAILABLE, TL_EUNSUPPORTED, TL_ESERVER. */
 tl_err tl__refusal(tl_bytes error);
+/** A script has touched a key that is on the move to another node of a cluster, or has gone there. */
+bool tl__is_not_local(tl_bytes error);
 
 /** Is this the server's fault, so that a message should name it? */
 bool tl__is_of_server(tl_err code);

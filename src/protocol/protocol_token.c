@@ -11,8 +11,11 @@
 #define BEHIND_US 1000000             /* a number is no further behind the server's clock */
 #define AHEAD_US INT64_C(86400000000) /* nor ahead of it */
 
-/* Learned of a server: it refuses the native form; it can't have a line. (See tl_server.) */
-enum { LEVEL_SCRIPTS = 0x10, LEVEL_NO_LINE = 0x20 };
+#define REFRESH_S 1800    /* then the long way: S lives for an hour from there */
+#define REFRESH_MS 600000 /* nor for longer ones, which are renewed seldom */
+
+/* Learned of a server: it refuses the native form; it can't have a line; it doesn't renew the short way. (See tl_server.) */
+enum { LEVEL_SCRIPTS = 0x10, LEVEL_NO_LINE = 0x20, LEVEL_NO_REFRESH = 0x40 };
 
 /* The replies of the native form, and the items of the last of them. */
 enum { MULTI, SET, INCR, HMGET, EXEC };
@@ -20,8 +23,10 @@ enum { S_TOKEN, S_UNTIL, S_FENCE, S_LINE };
 
 typedef struct {
     tl_try try;
-    bool set;     /* K is ours by the native form, which wasn't enough */
-    bool joining; /* the line is being asked for */
+    bool set;        /* K is ours by the native form, which wasn't enough */
+    bool joining;    /* the line is being asked for */
+    bool refreshing; /* a renewal, the short way, */
+    bool odd;        /* which it wasn't well with */
     tl_alone alone;
 } token_try;
 
@@ -104,13 +109,34 @@ static tl_status drop_more(tl_try *a, const tl_job *job, tl_out *out) {
 
 static tl_status ask_alone(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     token_try *t = (token_try *)a;
-    t->set = t->joining = false;
+    t->set = t->joining = t->refreshing = t->odd = false;
     switch ((tl_op)a->op) {
     case TL_ACQUIRE: tl__alone_send(a, &t->alone, job, e, out); break;
     case TL_RENEW: tl__alone_send_hold(a, job, false, e, out); break;
     case TL_RELEASE: send_drop_alone(a, job, out); break;
     }
     return TL_GO;
+}
+
+static uint32_t seconds(tl_mono t) {
+    return (uint32_t)(t.ns / (1000 * TL_NS_PER_MS)) + 1;
+}
+
+static bool may_refresh(const tl_job *job, const tl_event *e) {
+    return job->proof.noted_s != 0 && job->ttl_ms <= REFRESH_MS &&
+           !(e->server->level & LEVEL_NO_REFRESH) &&
+           seconds(e->now) - job->proof.noted_s < REFRESH_S;
+}
+
+static void renew(tl_try *a, const tl_job *job, const tl_sidecar_write *write, const tl_event *e,
+                  tl_out *out) {
+    token_try *t = (token_try *)a;
+    t->odd = false;
+    t->refreshing = may_refresh(job, e);
+    if (t->refreshing)
+        tl__sidecar_send_refresh(a, job, e, out);
+    else
+        tl__sidecar_send_renew(a, job, write, e, out);
 }
 
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -129,20 +155,27 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
         if (!job->join && may_be_native(job, e))
             add_native(job, &out->send, out);
         break;
-    case TL_RENEW: tl__sidecar_send_renew(a, job, &write, e, out); break;
+    case TL_RENEW: renew(a, job, &write, e, out); break;
     case TL_RELEASE: tl__sidecar_send_release(a, job, out); break;
     }
     return TL_GO;
 }
 
-/* Have the script judge, on the server, what the native form has found. */
-static tl_status ask_script(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+/* Is there time for another exchange? false: the attempt is over. */
+static bool again(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char late[] = "no time is left to ask again";
-    const tl_sidecar_write write = usual(job);
-    if (!tl__mono_before(e->now, a->until))
-        return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
     a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
+    if (!tl__mono_before(e->now, a->until))
+        (void)tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+    return tl__mono_before(e->now, a->until);
+}
+
+/* Have the script judge, on the server, what the native form has found. */
+static tl_status ask_script(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    const tl_sidecar_write write = usual(job);
+    if (!again(a, job, e, out))
+        return TL_END;
     ((token_try *)a)->joining = false;
     tl__sidecar_send_acquire(a, job, &write, e, out);
     return TL_GO;
@@ -275,12 +308,56 @@ static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
     return !(server->level & LEVEL_NO_LINE);
 }
 
+/* What it is about this lock, which a renewal the short way wasn't well with. */
+static tl_status renew_long(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    token_try *t = (token_try *)a;
+    const tl_sidecar_write write = usual(job);
+    t->refreshing = false;
+    t->odd = true;
+    if (!again(a, job, e, out))
+        return TL_END;
+    tl_server room;
+    tl_event informed = tl__try_informed(e, out, &room);
+    tl__sidecar_send_renew(a, job, &write, &informed, out);
+    return TL_GO;
+}
+
+static tl_status never_refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    out->level = e->server->level | LEVEL_NO_REFRESH;
+    return renew_long(a, job, e, out);
+}
+
+/* All of the lifetime, as it has become longer by that. Another server than the one where S was written may have K and
+ * an older S: of whom it tells is to be seen. */
+static tl_status refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (job->proof.noted_run != (uint32_t)e->run)
+        return renew_long(a, job, e, out);
+    a->result.proof.noted_s = job->proof.noted_s;
+    a->result.proof.noted_run = job->proof.noted_run;
+    return tl__try_held(a, job, e, job->ttl_ms, 0, out);
+}
+
+static tl_status refresh_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    switch (tl__sidecar_refreshed(e, out)) {
+    case TL_REFRESHED: return refreshed(a, job, e, out);
+    case TL_REFRESHED_NOT: return renew_long(a, job, e, out);
+    case TL_REFRESHED_LATE: return tl__try_too_late(a, out);
+    case TL_REFRESHED_NEVER: return never_refreshed(a, job, e, out);
+    case TL_REFRESHED_MALFORMED: break;
+    }
+    return tl__try_malformed(a, out);
+}
+
 static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_sidecar_answer answer;
+    if (((token_try *)a)->refreshing)
+        return refresh_answered(a, job, e, out);
     if (!tl__sidecar_renewed(e, out, &answer))
         return tl__try_malformed(a, out);
     if (answer.status == -2)
         return tl__try_too_late(a, out);
+    a->result.proof.noted_s = ((token_try *)a)->odd ? 0 : seconds(a->asked);
+    a->result.proof.noted_run = (uint32_t)e->run;
     return answer.status == 1 ? tl__try_held(a, job, e, answer.left_ms, 0, out)
                               : tl__try_not_renewed(a, answer.status, out);
 }
@@ -308,10 +385,21 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
     return tl__try_malformed(a, out);
 }
 
+/* The long way may not be refused, or with what says more. */
+static tl_status refresh_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_err code = tl__refusal(e->reply->text);
+    if (code == TL_EUNAVAILABLE && !tl__is_not_local(e->reply->text))
+        return tl__attempt_refused(a, job, e, out);
+    bool command = code == TL_EDENIED && tl__from_script(e->reply->text);
+    return command ? never_refreshed(a, job, e, out) : renew_long(a, job, e, out);
+}
+
 /* Who lacks the right to stand in line waits as where there is none. */
 static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (a->alone)
         return drops_more(a) ? drop_more(a, job, out) : tl__attempt_refused(a, job, e, out);
+    if (a->op == TL_RENEW && ((token_try *)a)->refreshing)
+        return refresh_refused(a, job, e, out);
     if (e->native)
         return native_refused(a, job, e, out);
     if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED &&

@@ -8,7 +8,8 @@
 
 #define EARLY_NS 1000000    /* LOST is said 1 ms early, so that a late timer is still in time */
 #define PARTS 3             /* renew at, and wait for an answer no longer than, a third */
-#define SLACK_PARTS 256     /* a renewal may be late by this part of what is left then */
+#define SLACK_PARTS 32      /* a renewal may be late by this part of what is left then, */
+#define SLACK_NS 125000000  /* and the first by no more than this */
 #define FIRST_NS 1000000000 /* the first is due by then, where S is to know of the lock */
 #define LEAST_NS 2000000    /* no shorter waits than this, however near the end */
 
@@ -113,6 +114,8 @@ static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
     out->until = tl__mono_min(r->rest.next, end(r));
     if (tl__mono_before(r->rest.next, end(r)))
         out->slack_ns = tl__ns_until(r->rest.next, end(r)) / SLACK_PARTS;
+    if (r->job.proof.unbound && out->slack_ns > SLACK_NS)
+        out->slack_ns = SLACK_NS;
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
     *s = (tl_settle){.job = *job, .op = (uint8_t)op, .believed = believed};
+    s->job.proof.noted_s = 0; /* the short way of a renewal is for those of the keeper */
     s->random = seed ? seed : 1;
 }
 

@@ -6,6 +6,7 @@
 
 #define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
 #define KEEP_EACH 5                  /* arguments of keep.lua for each lock */
+#define KEEP_HEAD 3                  /* and before them */
 #define IDLE_MS 3600000 /* S outlives a renewal by an hour; the other scripts know it */
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -108,6 +109,7 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
     tl_command *c = script(send, TL_SCRIPT_KEEP, job);
     tl_interval now = tl__try_server_us(e, e->now);
     c->each = KEEP_EACH;
+    c->head = KEEP_HEAD;
     tl__try_add(c, tl__out_int(out, now.lo));
     tl__try_add(c, tl__out_int(out, IDLE_MS));
     tl__try_add(c, job->owner);
@@ -119,6 +121,18 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
     tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
     tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, w->binds)));
     tl__try_add(c, tl__out_int(out, now.hi));
+    tl__try_add_wait(send, job, out);
+}
+
+void tl__sidecar_send_refresh(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->ticket, a->by);
+    tl_command *c = script(send, TL_SCRIPT_REFRESH, job);
+    c->each = 1;
+    c->alike = (uint32_t)job->ttl_ms;
+    c->exceptions = true;
+    tl__try_add(c, tl__token_bytes(&job->token));
+    tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, false)));
+    tl__try_add(c, tl__out_int(out, job->ttl_ms));
     tl__try_add_wait(send, job, out);
 }
 
@@ -227,6 +241,22 @@ bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret)
     (void)tl__reply_time(e->reply, 0, &ret->server_us);
     ret->value = text_of(tl__reply_item(item, 1));
     return true;
+}
+
+tl_refreshed tl__sidecar_refreshed(const tl_event *e, tl_out *out) {
+    const tl_reply *r = e->reply;
+    int64_t first;
+    if (r->type != TL_REPLY_ARRAY || r->count < 1 || r->count > 3)
+        return TL_REFRESHED_MALFORMED;
+    if (r->count == 1)
+        return tl__reply_int(r->items, &first) && first == 0 ? TL_REFRESHED_NEVER
+                                                             : TL_REFRESHED_MALFORMED;
+    if (!tl__reply_time(r, 0, &first) || (r->count == 3 && !tl__reply_int(&r->items[2], &first)))
+        return TL_REFRESHED_MALFORMED;
+    tl__out_time(out, r, 0, e);
+    if (r->count == 2)
+        return TL_REFRESHED;
+    return first == 0 ? TL_REFRESHED_LATE : first == 1 ? TL_REFRESHED_NOT : TL_REFRESHED_MALFORMED;
 }
 
 tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const tl_event *e,

@@ -36,6 +36,8 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
 void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
                             const tl_event *e, tl_out *out);
+/** Extend what a renewal has written into S before, and nothing else has become of. */
+void tl__sidecar_send_refresh(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out);
 
 /** Its entry in the line. */
@@ -50,6 +52,17 @@ bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 /** Of a join; status -3: this server can't have a line. */
 bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
 bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
+
+/** What has become of one lock that was to be refreshed. */
+typedef enum {
+    TL_REFRESHED,
+    TL_REFRESHED_NOT,   /**< it has to be renewed the long way */
+    TL_REFRESHED_LATE,  /**< the request came past its limit */
+    TL_REFRESHED_NEVER, /**< this server can't */
+    TL_REFRESHED_MALFORMED
+} tl_refreshed;
+
+tl_refreshed tl__sidecar_refreshed(const tl_event *e, tl_out *out);
 
 /** What a take's status below 0 means, and any that is unknown; ends the attempt. */
 tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const tl_event *e,

@@ -4,6 +4,7 @@
 #ifndef TL_COMMAND_H
 #define TL_COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,14 +24,17 @@ typedef struct {
     uint8_t argc;
     uint8_t
         each; /**< a script that does many locks at once: how many arguments each lock has, behind
-                       TL_JOIN_HEAD arguments of the whole and before TL_JOIN_TAIL; 0: it isn't one */
+                       `head` of the whole and before TL_JOIN_TAIL; 0: it isn't one */
+    uint8_t head;
     uint16_t nkeys;
     uint16_t more_argc;
+    uint32_t alike;  /**< each > 0: it is only for locks that have this in common */
+    bool exceptions; /**< each > 0: behind TIME the answer has the numbers of those that it isn't
+                          well with (0: of all), from 1; not an item for each */
     tl_bytes argv[TL_ARGV_MAX];
     tl_bytes more; /**< more_argc arguments behind those in argv, in their encoded form */
 } tl_command;
 
-#define TL_JOIN_HEAD 3
 #define TL_JOIN_TAIL 2
 
 /** The encoded form of one argument; returns the bytes needed, and writes only if they fit. */

@@ -121,4 +121,46 @@ CONFORM_OF(a_key_that_fails_its_request_costs_no_other_lock_its_renewal, c,
         assert_int_equal(tl_lock_state(locks[i]), i == ILL ? TL_LOST : TL_HELD);
 }
 
+/* ---- each odd in its own way, among others ------------------------------------------------------- */
+
+enum { STOLEN = 3, DELETED, OTHER_TYPE, NO_SIDECAR, OTHERS_SIDECAR, NO_END, LONGER };
+
+static void make_odd(conform *c) {
+    conform_do(c, "SET %s:%d another PX 60000", c->key, STOLEN);
+    conform_do(c, "DEL %s:%d", c->key, DELETED);
+    conform_do(c, "DEL %s:%d", c->key, OTHER_TYPE);
+    conform_do(c, "HSET %s:%d f v", c->key, OTHER_TYPE);
+    conform_do(c, "DEL tidelock:{%s:%d}", c->key, NO_SIDECAR);
+    conform_do(c, "HSET tidelock:{%s:%d} token another", c->key, OTHERS_SIDECAR);
+    conform_do(c, "PERSIST %s:%d", c->key, NO_END);
+    conform_do(c, "PEXPIRE %s:%d 3600000", c->key, LONGER);
+}
+
+/* Two renewals of each have passed: from the second on it is asked for in few words. */
+CONFORM_OF(what_is_odd_about_one_lock_is_seen_for_that_one_alone, c,
+           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_RUNTIME) {
+    tl_client *client = conform_client(c);
+    lock_events *well = make_events(), *ill = make_events();
+    tl_lock *locks[SOME];
+    for (int i = 0; i < SOME; i++) {
+        char key[96];
+        (void)snprintf(key, sizeof key, "%s:%d", c->key, i);
+        locks[i] = make_lock_with(
+            client, key,
+            TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = lock_events_add,
+                            .ctx = i >= STOLEN && i <= OTHER_TYPE ? ill : well));
+        ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
+    }
+    let_pass(TTL_MS);
+    make_odd(c);
+    WAIT_FOR(TTL_MS + SOON_MS, lock_events_count_of(ill, TL_LOST) == 3);
+    let_pass(TTL_MS);
+    assert_int_equal(lock_events_count_of(well, TL_LOST), 0);
+    for (int i = 0; i < SOME; i++)
+        if (i < STOLEN || i > OTHER_TYPE)
+            ASSERT_GOES_ON(locks[i]);
+    WAIT_FOR(SOON_MS, conform_int(c, "HEXISTS tidelock:{%s:%d} fence", c->key, NO_SIDECAR) == 1);
+    WAIT_FOR(SOON_MS, conform_int(c, "PTTL %s:%d", c->key, NO_END) > 0);
+}
+
 CONFORM_MAIN

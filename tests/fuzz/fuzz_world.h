@@ -124,6 +124,17 @@ static inline bool native_says(const fuzz_world *w, const tl_event *e, size_t at
     return at == 0 || at == 2 || at == 3;
 }
 
+/* As if a keep had said it: TIME alone is "kept, for all of the lifetime"; 0 behind it, "too late". */
+static inline bool refresh_says(const fuzz_world *w, const tl_event *e, size_t at, int64_t *ret) {
+    const tl_reply *r = e->reply;
+    int64_t us, number = 1;
+    if (r->type != TL_REPLY_ARRAY || !tl__reply_time(r, 0, &us) || r->count > 3 ||
+        (r->count == 3 && (!tl__reply_int(&r->items[2], &number) || number != 0)))
+        return false;
+    *ret = at == 0 ? (r->count == 2 ? 1 : -2) : w->job.ttl_ms;
+    return true;
+}
+
 /* Item `at` of it as a number; of KEEP's, of the array within. DROP answers with the status alone, and
  * so does TAKE in a way, where all is as usual: with its fence. */
 static inline bool says(const fuzz_world *w, const tl_event *e, size_t at, int64_t *ret) {
@@ -140,6 +151,8 @@ static inline bool says(const fuzz_world *w, const tl_event *e, size_t at, int64
         *ret = at == 0 ? 1 : at == 2 ? w->job.ttl_ms : at == 3 ? fence : 1;
         return true;
     }
+    if (is_script(&w->asked, TL_SCRIPT_REFRESH))
+        return refresh_says(w, e, at, ret);
     const tl_reply *r = is_script(&w->asked, TL_SCRIPT_KEEP) ? tl__reply_item(e->reply, 2)
                                                              : e->reply;
     return tl__reply_int(tl__reply_item(r, at), ret);

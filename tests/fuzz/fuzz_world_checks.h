@@ -24,11 +24,12 @@ static inline void check_command(const fuzz_world *w, const tl_command *c) {
     MUST(tl__bytes_eq(c->argv[0], w->job.key) && tl__bytes_eq(c->argv[1], w->job.sidecar));
 }
 
-/* A ticket that was never used before; or that of the attempt which goes on: of stamps, after TIME, or after the
- * native form. */
+/* A ticket that was never used before; or that of the attempt which goes on: of stamps, after TIME, after the
+ * native form, or after the short way of a renewal. */
 static inline void check_ticket(fuzz_world *w, const tl_send *send) {
     MUST(w->sends < SENDS_MAX);
-    bool goes_on = w->stamps || is_time(&w->asked) || w->asked.native > 0;
+    bool goes_on = w->stamps || is_time(&w->asked) || w->asked.native > 0 ||
+                   is_script(&w->asked, TL_SCRIPT_REFRESH);
     if (goes_on && w->sends > 0 && w->tickets[w->sends - 1] == send->ticket)
         return;
     for (unsigned i = 0; i < w->sends; i++)

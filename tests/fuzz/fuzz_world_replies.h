@@ -162,6 +162,10 @@ static inline tl_reply reply_to(fuzz_world *w, const tl_command *c) {
     }
     if (c->form == TL_SCRIPT && c->script == TL_SCRIPT_TAKE && in_byte(&w->in) % 2)
         return digits(w, tl__add_sat(w->offset_us, w->now.ns / 1000));
+    if (c->form == TL_SCRIPT && c->script == TL_SCRIPT_REFRESH) {
+        static const char *const kinds[] = {"t", "t", "tb", "b"};
+        return shaped(w, kinds[in_byte(&w->in) % 4]);
+    }
     if (c->form == TL_SCRIPT)
         return shaped(w, shapes[c->script]);
     if (tl__bytes_eq(c->argv[0], TL_LITERAL("WAITAOF")))

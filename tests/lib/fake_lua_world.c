@@ -307,6 +307,9 @@ static void push_redis(fake_lua *lua) {
     for (int i = 0; i < 4; i++) {
         set_number(lua->L, levels[i], i);
     }
+    if (lua->level >= FAKE_LEVEL(7, 0, 0)) {
+        set_number(lua->L, "REDIS_VERSION_NUM", (int)lua->level);
+    }
     set_number(lua->L, "REPL_NONE", 0);
     set_number(lua->L, "REPL_AOF", 1);
     set_number(lua->L, "REPL_SLAVE", 2);

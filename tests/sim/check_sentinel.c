@@ -62,16 +62,16 @@ static void note_kept(sim_world *w, int server, uint32_t number) {
 }
 
 static void keeps_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
-    for (size_t i = 0; i < m->nkeys / 2U; i++) {
+    int64_t status[SIM_JOINED_MAX];
+    sim_check_statuses(m, reply, status);
+    for (size_t i = 0; i < m->nkeys / 2U && i < SIM_JOINED_MAX; i++) {
         tl_bytes own[SIM_OWN_WORDS] = {{0}};
         size_t n = sim_check_own_words(m, i, own);
-        int64_t status = 0;
         check_built_for(
             w, m,
             sim_asked_by(m->sender, m->socket->boot, sim_hash_words(true, m->script, own, n)));
-        (void)tl__reply_int(tl__reply_item(tl__reply_item(reply, 2 + i), 0), &status);
-        if (status == 1)
-            note_kept(w, m->socket->server, sim_token_number(w, own[2 + TL_JOIN_HEAD]));
+        if (status[i] == 1)
+            note_kept(w, m->socket->server, sim_token_number(w, own[2 + sim_check_heads(m)]));
     }
 }
 
@@ -104,7 +104,7 @@ void sim_sentinel_executed(sim_world *w, const sim_request *m, const tl_reply *r
     check_built_for(w, m, m->asked);
     for (unsigned i = 0; exec && s->multi && i < s->queued; i++)
         check_built_for(w, m, s->command[i].asked);
-    if (m->is_script && m->script == TL_SCRIPT_KEEP)
+    if (m->is_script && (m->script == TL_SCRIPT_KEEP || m->script == TL_SCRIPT_REFRESH))
         keeps_executed(w, m, reply);
     if (sim_server_is_former(w, s->server))
         former_executed(w, m, reply);

@@ -3,6 +3,7 @@
  */
 #include "world.h"
 
+#define KEEP_HEAD 3     /* arguments of keep.lua before those of each lock */
 #define POLL_MAX_MS 251 /* a waiter that hears nothing looks at least so often */
 
 int sim_key_named(const sim_world *w, tl_bytes k) {
@@ -85,11 +86,7 @@ static void check_in_time(sim_world *w, const sim_host *h, const sim_asked *a, t
 
 /* A renewal whose sender hasn't looked at the server's clock for long has until the latest that it can show: what its
  * sender didn't know of it, and as much again for the time until the limit and for our own clock. */
-static int64_t spare_of_keep(const sim_asked *a, tl_bytes at_its_earliest, tl_bytes at_its_latest) {
-    int64_t earliest = 0, latest = 0;
-    (void)tl__bytes_to_int(at_its_earliest, &earliest);
-    (void)tl__bytes_to_int(at_its_latest, &latest);
-    int64_t unsure_ns = (latest - earliest) * 1000;
+static int64_t spare_of(const sim_asked *a, int64_t unsure_ns) {
     bool binds = a->lease.until.ns != 0;
     return !binds && unsure_ns > tl__ns_until(a->sent, a->by) / 2 ? 2 * unsure_ns : 0;
 }
@@ -357,33 +354,52 @@ static void note_kept(sim_world *w, uint32_t number, int key) {
     t->bound = true;
 }
 
-size_t sim_check_own_words(const sim_request *m, size_t i, tl_bytes ret[SIM_OWN_WORDS]) {
-    size_t n = m->nkeys / 2, each = (m->argc - m->nkeys - TL_JOIN_HEAD - TL_JOIN_TAIL) / n;
-    const tl_bytes *head = m->argv + m->nkeys;
-    ret[0] = m->argv[2 * i];
-    ret[1] = m->argv[2 * i + 1];
-    memcpy(ret + 2, head, TL_JOIN_HEAD * sizeof *ret);
-    memcpy(ret + 2 + TL_JOIN_HEAD, head + TL_JOIN_HEAD + each * i, each * sizeof *ret);
-    return 2 + TL_JOIN_HEAD + each;
+/* Arguments before those of each lock. */
+size_t sim_check_heads(const sim_request *m) {
+    return m->script == TL_SCRIPT_KEEP ? KEEP_HEAD : 0;
 }
 
-static void kept(sim_world *w, const sim_request *m, size_t i, const tl_reply *item) {
-    size_t n = m->nkeys / 2;
+size_t sim_check_own_words(const sim_request *m, size_t i, tl_bytes ret[SIM_OWN_WORDS]) {
+    size_t n = m->nkeys / 2, heads = sim_check_heads(m);
+    size_t each = (m->argc - m->nkeys - heads - TL_JOIN_TAIL) / n, words = 2 + heads + each;
     const tl_bytes *head = m->argv + m->nkeys, *tail = m->argv + m->argc - TL_JOIN_TAIL;
+    ret[0] = m->argv[2 * i];
+    ret[1] = m->argv[2 * i + 1];
+    memcpy(ret + 2, head, heads * sizeof *ret);
+    memcpy(ret + 2 + heads, head + heads + each * i, each * sizeof *ret);
+    if (m->script == TL_SCRIPT_REFRESH) /* that of the soonest; whose that is isn't known */
+        ret[words++] = tail[0];
+    return words;
+}
+
+/* By a keep, of which the server's clock at its earliest and at its latest are arguments. */
+static int64_t unsure_ns(const sim_request *m, const sim_asked *a) {
+    int64_t earliest = 0, latest = 0;
+    if (m->script == TL_SCRIPT_REFRESH)
+        return a->unsure_ns;
+    (void)tl__bytes_to_int(m->argv[m->nkeys], &earliest);
+    (void)tl__bytes_to_int(m->argv[m->argc - 1], &latest);
+    return (latest - earliest) * 1000;
+}
+
+/* One of those that a script is for, whose part of the answer is this. */
+static void kept(sim_world *w, const sim_request *m, size_t i, int64_t status) {
+    size_t n = m->nkeys / 2, heads = sim_check_heads(m);
+    const tl_bytes *tail = m->argv + m->argc - TL_JOIN_TAIL;
     tl_bytes own[SIM_OWN_WORDS] = {{0}};
-    int64_t status = 0;
     size_t words = sim_check_own_words(m, i, own);
     int key = sim_key_named(w, own[0]);
     const sim_asked *a = sim_asked_by(m->sender, m->socket->boot,
                                       sim_hash_words(true, m->script, own, words));
-    if (key < 0 || !tl__reply_int(tl__reply_item(item, 0), &status))
+    if (key < 0)
         return;
     w->stats.late_refused += status == -2;
     w->stats.joined += n > 1;
     if (status == 1) {
         w->stats.keeps++;
-        check_in_time(w, m->sender, a, tail[0], spare_of_keep(a, head[0], tail[1]), key);
-        note_kept(w, sim_token_number(w, own[2 + TL_JOIN_HEAD]), key);
+        w->stats.refreshed += m->script == TL_SCRIPT_REFRESH;
+        check_in_time(w, m->sender, a, tail[0], spare_of(a, unsure_ns(m, a)), key);
+        note_kept(w, sim_token_number(w, own[2 + heads]), key);
     }
     if (status == 1 && a->lease.until.ns != 0) {
         w->stats.drained++;
@@ -392,9 +408,48 @@ static void kept(sim_world *w, const sim_request *m, size_t i, const tl_reply *i
     sim_check_key(w, key);
 }
 
-static void keep_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
-    for (size_t i = 0; i < m->nkeys / 2U; i++)
-        kept(w, m, i, tl__reply_item(reply, 2 + i));
+/* A keep says it of each; a refresh has the numbers of those it wasn't well with, or 0. */
+void sim_check_statuses(const sim_request *m, const tl_reply *reply, int64_t ret[SIM_JOINED_MAX]) {
+    bool refresh = m->script == TL_SCRIPT_REFRESH;
+    bool whole = reply->type == TL_REPLY_ARRAY && reply->count >= 2;
+    for (size_t i = 0; i < SIM_JOINED_MAX; i++)
+        if (!whole ||
+            (!refresh && !tl__reply_int(tl__reply_item(tl__reply_item(reply, 2 + i), 0), &ret[i])))
+            ret[i] = INT64_MIN;
+        else if (refresh)
+            ret[i] = 1;
+    for (size_t i = 2; refresh && whole && i < reply->count; i++) {
+        int64_t number = -1;
+        (void)tl__reply_int(&reply->items[i], &number);
+        for (int64_t j = 0; j < SIM_JOINED_MAX; j++)
+            ret[j] = number == 0 ? -2 : number == j + 1 ? -3 : ret[j];
+    }
+}
+
+/* What S tells of one that was extended lasts as long as K. */
+static void check_bound(sim_world *w, const sim_request *m, size_t i) {
+    fake_redis *r = w->server[m->socket->server].r;
+    int key = sim_key_named(w, m->argv[2 * i]);
+    tl_bytes until = {0};
+    int64_t us = 0;
+    if (key < 0)
+        return;
+    (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("until"), &until);
+    if (!tl__bytes_to_int(until, &us) || us / 1000 < fake_redis_peek_expiry(r, 0, m->argv[2 * i]))
+        sim_fail(w, key, "the sidecar doesn't bind for as long as the key was refreshed for");
+}
+
+static void renewal_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
+    int64_t status[SIM_JOINED_MAX];
+    sim_check_statuses(m, reply, status);
+    for (size_t i = 0; i < m->nkeys / 2U && i < SIM_JOINED_MAX; i++) {
+        if (status[i] == INT64_MIN)
+            continue;
+        kept(w, m, i, status[i]);
+        w->stats.refreshed_not += status[i] == -3;
+        if (status[i] == 1 && m->script == TL_SCRIPT_REFRESH)
+            check_bound(w, m, i);
+    }
 }
 
 void sim_check_released(sim_world *w, int key, uint32_t number) {
@@ -596,7 +651,8 @@ void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *repl
         take_executed(w, m, reply, key);
         granted(w, m, key);
         break;
-    case TL_SCRIPT_KEEP: keep_executed(w, m, reply); return;
+    case TL_SCRIPT_KEEP:
+    case TL_SCRIPT_REFRESH: renewal_executed(w, m, reply); return;
     case TL_SCRIPT_DROP:
         drop_executed(w, m, reply, key);
         granted(w, m, key);

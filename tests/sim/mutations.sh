@@ -131,7 +131,7 @@ cancel-is-not-posted     | client/async.c |       | 3000@837 | s/        tl__kee
 # the keeper
 lost-is-reported-late    | client/hold.c  |       | 1000 | s/^        report(lock, state, .*/        ;/
 hold-told-after-its-end  | client/hold.c  |       | 5000@2948 | s/^    tl__keeper_await_told(k, lock);//
-timer-is-not-moved       | client/keeper_run.c |  | 1000 | s/    if (tl__mono_before(task->until, k->planned)) {/    if (false) {/
+timer-is-not-moved       | client/keeper_run.c |  | 1000 | s/    if (tl__mono_before(until, k->planned)) {/    if (false) {/
 told-of-what-it-was      | client/keeper_run.c | phases | 5000 | s/        if (!hold)$/        if (!hold || task->watched.n == 0)/
 step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@10104 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->node->client->keeper);/        ;/
 step-not-judged          | client/run.c   |       | 5000@35 | s/        run->in ? tl__keeper_rejudge_in.*/        ;/
@@ -139,9 +139,15 @@ loop-lent-for-good       | client/keeper.c |      | 2000 | s/^        tl__conn_d
 loop-keeps-what-is-closed | client/keeper_loop.c | | 2000 | s/^    tl__gather_drop(k->gather, tl__conn_fd(k->conn));//
 loop-never-told-to-write | client/keeper_loop.c |  | 2000 | s/^    return k->lent ? k->look_at : TL_NEVER;/    (void)k;\n    return TL_NEVER;/; s/^        tl__keeper_ring(k);/        ;/
 # renewals in one request
+refresh-anybodys         | wire/scripts/refresh.lua |   | 40000@27104 | s/^    if found\[i\] ~= ARGV\[i\] then/    if not found[i] then/
+refresh-shortens         | wire/scripts/refresh.lua |   | 8000 | s/, px, 'GT')/, px)/; s/ and left < tonumber(px) then/ then/
+refresh-whenever         | wire/scripts/refresh.lua |   | 5000 | s/^if not_after > 0 and now > not_after then/if false then/
+refresh-doesnt-bind      | wire/scripts/refresh.lua |   | 300  | s/ done = try('HSET', S, 'until', till)/ done = 0/
+refresh-odd-is-well      | protocol/protocol_token.c |  | 2000 | s/case TL_REFRESHED_NOT: return renew_long(a, job, e, out);/case TL_REFRESHED_NOT: return refreshed(a, job, e, out);/
+refresh-late-is-well     | protocol/protocol_token.c |  | 8000 | s/case TL_REFRESHED_LATE: return tl__try_too_late(a, out);/case TL_REFRESHED_LATE: return refreshed(a, job, e, out);/
+exceptions-mixed         | client/batch.c |       | 20000 | s/if (n == (int64_t)i + 1)/if (n == (int64_t)i + 2)/
 split-slot-is-everyones  | client/batch.c | slot-with-others | 3000@197 | s/ \&\& !tl__bytes_has_word(error, "TRYAGAIN");/;/
 refusal-is-everyones     | client/batch.c | keys-of-others | 3000@506 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
-joined-answers-mixed     | client/batch.c |       | 20000@8351 | s/whole->items\[i + 2\]/whole->items[whole->count - 1 - i]/
 # refusals
 refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 5000@198 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
 try-again-is-final       | protocol/protocol.c | slots-moved | 300 | s/, "TRYAGAIN",/,/

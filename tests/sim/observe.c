@@ -191,6 +191,12 @@ static void check_grant(sim_world *w, const machine *m, const tl_acquisition *a)
                  w->thread->host->name);
 }
 
+static int64_t unsure_ns(const tl_run *run, tl_mono now) {
+    tl_server server = tl__node_server(&run->client->node, now);
+    tl_interval us = tl__anchor_server_time(&server.anchor, now, server.drift_ppm);
+    return (us.hi - us.lo) * 1000;
+}
+
 static void note_asked(sim_world *w, const tl_run *run, const machine *m, const tl_event *e,
                        const tl_out *out) {
     sim_host *h = w->thread->host;
@@ -214,12 +220,15 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
                        .servers = sim_sentinel_built_for(h, run->client, out->send.generation)};
     if (w->cfg.stamps)
         asked.never_after = sim_stamp_never_after(w, h, send);
+    if (send->count > 0 && send->command[0].form == TL_SCRIPT &&
+        send->command[0].script == TL_SCRIPT_REFRESH)
+        asked.unsure_ns = unsure_ns(run, e->now);
     for (int i = 0; i < send->count + send->native; i++) { /* either form */
         const tl_command *c = &send->command[i];
         bool script = c->form == TL_SCRIPT;
         if (c->argc < 2)
             continue; /* of which there are many */
-        size_t argc = script && c->each ? c->argc - TL_JOIN_TAIL : c->argc;
+        size_t argc = script ? c->argc - sim_joined_tail(c->script) : c->argc;
         asked.hash = sim_hash_words(script, c->script, c->argv, argc);
         keep_asked(h, &asked);
     }

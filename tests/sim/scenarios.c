@@ -447,8 +447,8 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "until=20000 cast=tA0tB0tC0tD0tA1TB1 "
 
 const sim_scenario sim_scenarios[] = {
-    {"slow-clocks", "hosts' clocks lose 2 %: a holder believes for too long; the anchor sees it", 1,
-     100,
+    {"slow-clocks", "hosts' clocks lose 2 %: a holder believes for too long; the anchor sees it",
+     101, 200,
      "slow-clocks=20000 ttl=8000 delay-us=200 until=60000 cast=tA0tB0tC0 off=all server-pause=100",
      two_and_drift_seen},
     {"clocks-slewed", "clocks are slewed to and fro within the bound: nobody believes for too long",
@@ -663,7 +663,7 @@ const sim_scenario sim_scenarios[] = {
      the_tools_race},
     {"tool-counts-lost",
      "the watch begins anew, then an answer with the counts is lost: MONITOR decides, read throughout",
-     5002841, 1, "migration hold=62", monitor_decides},
+     5003305, 1, "migration hold=62", monitor_decides},
     {"tool-stale",
      "who has looked before a colleague's step says where to go: the step after that isn't made",
      40000001, 20, "migration", the_step_is_meant},

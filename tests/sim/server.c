@@ -212,7 +212,7 @@ static sim_request read_request(sim_world *w, sim_socket *s, const tl_bytes *arg
     sim_request m = {.socket = s, .sender = s->host, .argv = argv, .argc = argc};
     m.late = s->fd < 0;
     read_script(w, &m);
-    size_t n = m.is_script && m.script == TL_SCRIPT_KEEP ? m.argc - TL_JOIN_TAIL : m.argc;
+    size_t n = m.is_script ? m.argc - sim_joined_tail(m.script) : m.argc;
     m.asked = sim_asked_by(s->host, s->boot, sim_hash_words(m.is_script, m.script, m.argv, n));
     if (s->raw ||
         (!m.is_script && m.argc < 2)) /* others may say the same; and logins say it, too */

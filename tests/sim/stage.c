@@ -426,7 +426,9 @@ void play_sleep(sim_ns ns) {
 
 void play_sleep_to_renewal(int i) {
     (void)sim_enter();
-    sim_ns at = sim_host_when(stage.w, &stage.w->host[0], stage.lock[i].handle->task.until);
+    const tl_lock *lock = stage.lock[i].handle;
+    tl_mono until = lock->client->keeper.tasks.heap[lock->task.at].until;
+    sim_ns at = sim_host_when(stage.w, &stage.w->host[0], until);
     if (at > stage.w->now && at != SIM_NEVER)
         sim_sleep(stage.w, at - stage.w->now);
     sim_leave();

@@ -31,7 +31,8 @@
 #define SIM_FDS 192    /* descriptors of a host */
 #define SIM_ASKED 1024 /* requests of a host that are remembered */
 #define SIM_ACTOR_STATE 2048
-#define SIM_STAMP_SIZE 80 /* room for any stamp's text */
+#define SIM_STAMP_SIZE 80  /* room for any stamp's text */
+#define SIM_JOINED_MAX 128 /* locks of a request */
 #define SIM_OWN_WORDS 16
 #define SIM_STEPS_AT_ONCE 60 /* a machine that steps more often at one instant loops */
 
@@ -81,6 +82,7 @@ typedef struct {
     tl_mono by, sent;
     sim_ns at;          /**< when, in true time */
     sim_ns never_after; /**< assumed: it isn't executed later */
+    int64_t unsure_ns;  /**< a refresh: of the server's clock, when it was built */
     sim_lease lease;    /**< by which a phase decides what it does; until.ns 0: none */
     uint8_t servers;    /**< for which it was built, a bit each; 0: any */
 } sim_asked;
@@ -645,6 +647,10 @@ void sim_lock_actor_check(sim_world *w, sim_actor *a);
 /* ---- observe.c ------------------------------------------------------------------------------------- */
 
 /** A hash of a command's words, as both sides see it. */
+/** What isn't a request's own, at its end, where it may have been joined with others'. */
+static inline size_t sim_joined_tail(uint8_t script) {
+    return script == TL_SCRIPT_KEEP ? TL_JOIN_TAIL : script == TL_SCRIPT_REFRESH;
+}
 uint64_t sim_hash_words(bool is_script, uint8_t script, const tl_bytes *argv, size_t argc);
 const sim_asked *sim_asked_by(const sim_host *host, int64_t boot, uint64_t hash);
 /** A client logs a line. */
@@ -764,7 +770,10 @@ uint64_t sim_check_claim(sim_world *w, const sim_request *m);
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
 void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
-/** The i-th renewal of a request for several, as its machine has asked for it: its words, and how many. */
+/** Of a renewal: words before those of each lock; what is answered of each, INT64_MIN: nothing; the words of the i-th, as
+ *  its machine has asked for it, and how many. */
+size_t sim_check_heads(const sim_request *m);
+void sim_check_statuses(const sim_request *m, const tl_reply *reply, int64_t ret[SIM_JOINED_MAX]);
 size_t sim_check_own_words(const sim_request *m, size_t i, tl_bytes ret[SIM_OWN_WORDS]);
 /** A transaction has been executed, or refused. False: none of tokens. */
 bool sim_check_transacted(sim_world *w, const sim_request *m, const tl_reply *exec);

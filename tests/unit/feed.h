@@ -346,12 +346,31 @@ static inline tl_status feed_withheld(feed *f, int64_t left_ms) {
     return feed_reply(f, "[-4 nil %lld '77' %s 1 0]", (long long)left_ms, feed_time(f));
 }
 
+/* Was the short way of a renewal asked for? */
+static inline bool feed_refreshes(const feed *f) {
+    const tl_command *c = &f->last.command[0];
+    return f->last.count > 0 && c->form == TL_SCRIPT && c->script == TL_SCRIPT_REFRESH;
+}
+
+/* It is well with the lock, or its number is told. */
+static inline tl_status feed_refreshed(feed *f, bool well) {
+    return feed_reply(f, "[%s%s]", feed_time(f), well ? "" : " 1");
+}
+
+/* As the server has it: the short way finds that it is for less than is left, or more, and leads to the long one. */
 static inline tl_status feed_kept(feed *f, int64_t left_ms) {
+    if (feed_refreshes(f) && tl__bytes_eq(f->last.command[0].argv[4], tl__bytes_of("30000")) &&
+        left_ms == TTL_MS)
+        return feed_refreshed(f, true);
+    if (feed_refreshes(f))
+        (void)feed_refreshed(f, false);
     return feed_reply(f, "[%s [1 '" TOKEN "' %lld]]", feed_time(f), (long long)left_ms);
 }
 
 /* status 0 another's, -1 absent. */
 static inline tl_status feed_not_kept(feed *f, int status) {
+    if (feed_refreshes(f))
+        (void)feed_refreshed(f, false);
     return feed_reply(f, "[%s [%d nil -1]]", feed_time(f), status);
 }
 

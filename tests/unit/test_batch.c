@@ -24,7 +24,8 @@ static tl_mono at(int64_t ms) {
 static tl_send member(const char *key, const char *own, const char *not_after, int64_t by_ms) {
     tl_send send = {.ticket = 7, .count = 1, .by = at(by_ms)};
     tl_command *c = &send.command[0];
-    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_KEEP, .nkeys = 1, .each = 1};
+    *c = (tl_command){
+        .form = TL_SCRIPT, .script = TL_SCRIPT_KEEP, .nkeys = 1, .each = 1, .head = 3};
     const char *const words[] = {key, "lo", "idle", "who", own, not_after, "hi"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         c->argv[c->argc++] = tl__bytes_of(words[i]);
@@ -165,6 +166,7 @@ TEST(only_an_error_of_the_server_is_everyones) {
         "WRONGTYPE Operation against a key", "NOPERM No permissions to access a key",
         "CROSSSLOT Keys in request don't hash to the same slot",
         "ERR user_script:1: @user_script: x",
+        "ERR Script attempted to access a non local key in a cluster node script: f",
         "TRYAGAIN Multiple keys request during rehashing of slot"};
     for (size_t i = 0; i < sizeof everyones / sizeof *everyones; i++)
         assert_true(tl__batch_is_everyones(tl__bytes_of(everyones[i])));
@@ -208,6 +210,90 @@ TEST(each_member_hears_the_time_and_its_own_item) {
     assert_int_equal(ret.items[0].integer, 11);
     assert_int_equal(ret.items[1].integer, 22);
     assert_int_equal(ret.items[2].integer, 200);
+    tl__batch_free(b);
+}
+
+/* ---- answers that tell exceptions --------------------------------------------------------------- */
+
+static tl_send brief(const char *key, uint32_t alike) {
+    tl_send send = {.ticket = 7, .count = 1, .by = at(20)};
+    tl_command *c = &send.command[0];
+    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_REFRESH, .nkeys = 1, .each = 1};
+    c->alike = alike;
+    c->exceptions = true;
+    const char *const words[] = {key, "own", "20", "ttl"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        c->argv[c->argc++] = tl__bytes_of(words[i]);
+    return send;
+}
+
+static tl_batch *briefly(int count) {
+    tl_batch *b = tl__batch_new();
+    for (int i = 0; i < count; i++) {
+        tl_send send = brief("k", 5);
+        assert_true(tl__batch_fits(b, &send, at(0)));
+        assert_true(tl__batch_add(b, &send, NULL, at(0)));
+    }
+    return b;
+}
+
+TEST(what_has_no_head_begins_with_what_each_has) {
+    tl_batch *b = briefly(2);
+    assert_bytes(&tl__batch_send(b)->command[0],
+                 "$1\r\nk\r\n$1\r\nk\r\n$3\r\nown\r\n$3\r\nown\r\n$2\r\n20\r\n$3\r\nttl\r\n");
+    assert_int_equal(tl__batch_send(b)->command[0].more_argc, 6);
+    tl__batch_free(b);
+}
+
+TEST(only_those_are_joined_that_have_in_common_what_the_whole_says) {
+    tl_batch *b = briefly(1);
+    tl_send like = brief("k", 5), unlike = brief("k", 6);
+    assert_true(tl__batch_fits(b, &like, at(0)));
+    assert_false(tl__batch_fits(b, &unlike, at(0)));
+    tl__batch_free(b);
+}
+
+static tl_reply whole_of(tl_reply *items, size_t count) {
+    return (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = count};
+}
+
+TEST(an_exception_is_told_to_that_member_as_if_it_were_the_first) {
+    tl_batch *b = briefly(3);
+    tl_reply items[4] = {{.type = TL_REPLY_INT, .integer = 11},
+                         {.type = TL_REPLY_INT, .integer = 22},
+                         {.type = TL_REPLY_INT, .integer = 1},
+                         {.type = TL_REPLY_INT, .integer = 3}};
+    tl_reply whole = whole_of(items, 4), ret, part[3];
+    for (unsigned i = 0; i < 3; i++) {
+        tl__batch_reply(b, &whole, i, &ret, part);
+        assert_int_equal(ret.count, i == 1 ? 2 : 3);
+        assert_int_equal(ret.items[1].integer, 22);
+        if (i != 1)
+            assert_int_equal(ret.items[2].integer, 1);
+    }
+    tl__batch_free(b);
+}
+
+TEST(what_is_no_number_of_a_member_is_told_to_all) {
+    tl_batch *b = briefly(2);
+    tl_reply items[4] = {{.type = TL_REPLY_INT},
+                         {.type = TL_REPLY_INT},
+                         {.type = TL_REPLY_INT},
+                         {.type = TL_REPLY_NIL}};
+    tl_reply whole = whole_of(items, 3), one = whole_of(items, 1), long_one = whole_of(items, 5),
+             ret, part[3];
+    for (unsigned i = 0; i < 2; i++) {
+        tl__batch_reply(b, &whole, i, &ret, part);
+        assert_int_equal(ret.items[2].integer, 0);
+        tl__batch_reply(b, &one, i, &ret, part);
+        assert_int_equal(ret.count, 1);
+        tl__batch_reply(b, &long_one, i, &ret, part);
+        assert_int_equal(ret.type, TL_REPLY_NIL);
+    }
+    items[2] = items[3];
+    tl__batch_reply(b, &whole, 1, &ret, part);
+    assert_int_equal(ret.count, 3);
+    assert_int_equal(ret.items[2].type, TL_REPLY_NIL);
     tl__batch_free(b);
 }
 

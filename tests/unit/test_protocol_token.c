@@ -1123,6 +1123,200 @@ TEST(any_other_keep_answer_is_malformed_and_proves_no_loss) {
     }
 }
 
+/* ---- keep, the short way ----------------------------------------------------------------------- */
+
+static uint32_t second_of(int64_t ms) {
+    return (uint32_t)(feed_ms(ms).ns / 1000000000 + 1);
+}
+
+/* A renewal has written S `ms` before the start. */
+static void begin_noted(feed *f, int64_t ms) {
+    prepare(f, TL_RENEW, 60000);
+    m.job.proof.noted_s = second_of(-ms);
+    (void)feed_start(f);
+}
+
+#define MINUTE 60000
+
+TEST(the_short_way_says_whose_it_is_until_when_and_for_how_long) {
+    feed f;
+    begin_noted(&f, 1);
+    feed_assert_asked(&f, "refresh");
+    assert_int_equal(f.last.count, 1);
+    assert_int_equal(f.last.command[0].nkeys, 2);
+    assert_int_equal(f.last.command[0].argc, 5);
+    assert_string_equal(feed_arg(&f, 0), TOKEN);
+    assert_int_equal(feed_arg_int(&f, 1), feed_server_us(ATTEMPT_MS) - 400);
+    assert_string_equal(feed_arg(&f, 2), "30000");
+}
+
+TEST(the_short_way_counts_from_the_sending_for_all_the_lifetime) {
+    feed f;
+    begin_noted(&f, 7);
+    feed_at(&f, 800);
+    (void)feed_refreshed(&f, true);
+    expect(&f, TL_OK, false);
+    assert_true(f.out.has_bracket);
+    assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
+    assert_int_equal(result()->proof.noted_s, second_of(-7));
+}
+
+TEST(a_renewal_that_was_answered_opens_the_short_way_from_its_asking_on) {
+    feed f;
+    begin(&f, TL_RENEW);
+    feed_at(&f, 300);
+    (void)feed_kept(&f, TTL_MS);
+    assert_int_equal(result()->proof.noted_s, second_of(0));
+    begin(&f, TL_ACQUIRE);
+    (void)feed_taken(&f, TTL_MS);
+    assert_int_equal(result()->proof.noted_s, 0);
+}
+
+/* It may be lost, or have been extended to more, or S may be gone: a script that asks for all says which. */
+TEST(what_is_odd_about_it_the_long_way_finds_out_in_the_same_attempt) {
+    feed f;
+    begin_noted(&f, 1);
+    feed_at(&f, 500);
+    assert_int_equal(feed_refreshed(&f, false), TL_GO);
+    feed_assert_asked(&f, "keep");
+    assert_int_equal(feed_since(f.last.by), 500 + ATTEMPT_MS);
+    (void)feed_kept(&f, TTL_MS);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(500 + TTL_MS).ns - DRIFT_NS);
+    assert_int_equal(result()->proof.noted_s, 0); /* it may be odd the next time, too */
+    for (int status = -1; status <= 0; status++) {
+        begin_noted(&f, 1);
+        (void)feed_not_kept(&f, status);
+        expect(&f, TL_ELOST, false);
+        assert_int_equal(result()->why, status ? TL_LOST_GONE : TL_LOST_TAKEN);
+    }
+}
+
+/* It may have K, and an S of before: the long way sees to that. */
+TEST(what_another_run_of_the_server_says_is_not_all) {
+    feed f;
+    begin(&f, TL_RENEW);
+    f.run = 77;
+    (void)feed_kept(&f, TTL_MS);
+    tl_proof proof = result()->proof;
+    for (uint64_t run = 76; run <= 78; run++) {
+        prepare(&f, TL_RENEW, 60000);
+        m.job.proof = proof;
+        f.run = run;
+        (void)feed_start(&f);
+        feed_assert_asked(&f, "refresh");
+        assert_int_equal(feed_refreshed(&f, true), run == 77 ? TL_END : TL_GO);
+        if (run != 77)
+            feed_assert_asked(&f, "keep");
+    }
+}
+
+TEST(there_is_no_long_way_when_no_time_is_left) {
+    feed f;
+    prepare(&f, TL_RENEW, 700);
+    m.job.proof.noted_s = second_of(-1);
+    (void)feed_start(&f);
+    feed_at(&f, 700);
+    (void)feed_refreshed(&f, false);
+    expect(&f, TL_EUNAVAILABLE, true);
+}
+
+TEST(the_short_way_that_came_too_late_proves_no_loss) {
+    feed f;
+    begin_noted(&f, 1);
+    (void)feed_reply(&f, "['1' '2' 0]");
+    expect(&f, TL_EUNAVAILABLE, false);
+}
+
+/* S lives for an hour from the last that wrote all of it, and a lock for its lifetime. */
+TEST(the_long_way_comes_back_in_time) {
+    feed f;
+    begin_noted(&f, 30 * MINUTE - 1000);
+    feed_assert_asked(&f, "refresh");
+    begin_noted(&f, 30 * MINUTE);
+    feed_assert_asked(&f, "keep");
+    prepare(&f, TL_RENEW, 60 * MINUTE);
+    m.job.proof.noted_s = second_of(-1);
+    m.job.ttl_ms = 10 * MINUTE + 1;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "keep");
+}
+
+TEST(a_server_that_has_no_short_way_is_not_asked_for_it_again) {
+    static const char *const never[] = {
+        "[0]",
+        "-NOPERM this user has no permissions to run the 'mget' command script: f, on @user_script:1."};
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        begin_noted(&f, 1);
+        assert_int_equal(feed_reply(&f, "%s", never[i]), TL_GO);
+        feed_assert_asked(&f, "keep");
+        assert_int_not_equal(f.out.level, 0);
+        uint8_t level = f.out.level;
+        prepare(&f, TL_RENEW, 60000);
+        m.job.proof.noted_s = second_of(-1);
+        f.server.level = level;
+        (void)feed_start(&f);
+        feed_assert_asked(&f, "keep");
+    }
+}
+
+TEST(what_is_refused_of_one_lock_is_asked_for_the_long_way) {
+    static const char *const refused[] = {
+        "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        "-NOPERM this user has no permissions to access one of the keys used as arguments",
+        "-ERR user_script:1: Script attempted to access a non local key"};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin_noted(&f, 1);
+        assert_int_equal(feed_reply(&f, "%s", refused[i]), TL_GO);
+        feed_assert_asked(&f, "keep");
+        assert_int_equal(f.out.level, 0);
+    }
+}
+
+TEST(what_passes_is_not_asked_for_again_at_once) {
+    static const char *const passing[] = {"-BUSY Redis is busy", "-OOM command not allowed",
+                                          "-TRYAGAIN Multiple keys", "-LOADING x"};
+    for (size_t i = 0; i < 4; i++) {
+        feed f;
+        begin_noted(&f, 1);
+        (void)feed_reply(&f, "%s", passing[i]);
+        expect(&f, TL_EUNAVAILABLE, false);
+    }
+    feed f;
+    begin_noted(&f, 1);
+    (void)feed_reply(&f, "-READONLY You can't write against a read only replica.");
+    expect(&f, TL_EELSEWHERE, false);
+}
+
+TEST(any_other_answer_to_the_short_way_is_malformed_and_proves_no_loss) {
+    static const char *const bad[] = {"nil",           "1",
+                                      "'OK'",          "[]",
+                                      "[1]",           "['x']",
+                                      "['1' 'x']",     "['1' '2' 2]",
+                                      "['1' '2' nil]", "['1' '2' -1]",
+                                      "['1' '2' 1 1]", "['1' '2' []]"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        feed f;
+        begin_noted(&f, 1);
+        (void)feed_reply(&f, "%s", bad[i]);
+        expect(&f, TL_ESERVER, true);
+    }
+}
+
+TEST(replicas_confirm_the_short_way_as_the_long) {
+    feed f;
+    prepare(&f, TL_RENEW, 60000);
+    m.job.proof.noted_s = second_of(-1);
+    m.job.wait_replicas = 2;
+    m.job.wait_replicas_ms = 500;
+    (void)feed_start(&f);
+    assert_int_equal(f.last.count, 2);
+    (void)feed_reply(&f, "[%s] 1", feed_time(&f));
+    expect(&f, TL_EUNAVAILABLE, true);
+}
+
 /* ---- drop: answers --------------------------------------------------------------------------- */
 
 TEST(drop_tells_released_expired_and_taken_apart) {

@@ -66,6 +66,10 @@ static const tl_reply *keep(void) {
                L(TOKEN), L(TOKEN), L("5000"), L("5000"), L("7"), L("0"), L("1700000000000000"));
 }
 
+static const tl_reply *refresh(void) {
+    return ASK(TL_SCRIPT_REFRESH, "2", L(K), L(S), L(TOKEN), L("0"), L("50000"));
+}
+
 static const tl_reply *drop(void) {
     return ASK(TL_SCRIPT_DROP, "4", L(K), L(S), L(F), L(LINE), L(TOKEN));
 }
@@ -96,6 +100,23 @@ TEST(a_replica_confirms_nothing) {
         if (r->type != TL_REPLY_ERROR || !memmem(r->text.p, r->text.n, "READONLY", 8))
             fail_msg("%s is answered, where %s stands", scripts[script].name,
                      value ? value : "nothing");
+        end();
+    }
+}
+
+/* It says nothing for certain there: the keep that follows it does. */
+TEST(a_replica_refreshes_nothing) {
+    static const char *const values[] = {NULL, OTHER, TOKEN};
+    for (size_t i = 0; i < LEVELS * 3; i++) {
+        int64_t number = -1;
+        if (levels[i / 3] < FAKE_LEVEL(3, 2, 0))
+            continue;
+        begin(levels[i / 3], values[i % 3]);
+        fake_redis_set_replica(server, true);
+        const tl_reply *r = refresh();
+        assert_int_equal(r->count, 3);
+        assert_true(tl__reply_int(&r->items[2], &number));
+        assert_int_equal(number, 1);
         end();
     }
 }

@@ -24,6 +24,8 @@
 #define LATE "a request that was held up may set a key for nobody, for one lifetime"
 #define SLOWER "a lock that is acquired again and again costs a script each time"
 
+#define COSTLIER "each renewal costs the server several times as much"
+
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
 static const doctor_command commands[] = {
     {"EVAL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_FENCE, AS("return 1", "2", "K", "S")},
@@ -45,6 +47,8 @@ static const doctor_command commands[] = {
     {"EXEC", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
     {"INCR", NULL, 0, TOKENS, DOCTOR_BETTER, SLOWER, AS("F")},
     {"INCRBY", NULL, 0, TOKENS, DOCTOR_BETTER, SLOWER, AS("F", "2")},
+    {"MGET", NULL, 100, TOKENS, DOCTOR_BETTER, COSTLIER, AS("K")},
+    {"HSET", NULL, 200, LINE, DOCTOR_BETTER, COSTLIER, AS("S", "f", "v")},
     {"HGET", NULL, 200, SCRIPTS, DOCTOR_NEEDED, "not every lock can be released", AS("S", "f")},
     {"ZADD", NULL, 120, LINE | PHASES, DOCTOR_BETTER, NO_LINE, AS("L", "1", "m")},
     {"ZCARD", NULL, 120, TOKENS, DOCTOR_BETTER, NO_LINE, AS("L")},
