@@ -122,7 +122,8 @@ bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) 
 static bool put(tl_batch_bytes *to, const char *from, size_t n) {
     if (!reserve(to, n))
         return false;
-    memcpy(to->p + to->n, from, n);
+    if (n > 0) /* else there may be nothing at all */
+        memcpy(to->p + to->n, from, n);
     to->n += n;
     return true;
 }

@@ -48,7 +48,7 @@ let-go-unended          | async.c | freed-while-it-is-released | s/    if (!op->
 next-is-refused         | async.c | chains | s/^    atomic_store(&lock->op, NULL); \/\* from.*$//; s/^    op->told = true;/&\n    if (op->lock)\n        atomic_store(\&op->lock->op, NULL);/
 close-does-not-linger   | async.c | closed-while-another-waits | s/^    op->lingers = true;/    return;/; s/        op->client->keeper.detached++;/        (void)0;/
 # the pool
-pool-without-limit      | pool.c | pool-is-empty | s/ && node->pooled_made >= TL_POOLED_MAX)/ \&\& false)/
+pool-without-limit      | pool.c | pool-is-empty | s/node->pooled_made >= most_of(node))/most_of(node) == 0)/
 pool-deaf               | pool.c | pool-is-held | s/    return waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;/    (void)waiter;\n    return false;/
 pool-wakes-nobody       | pool.c | pool-is-empty | s/^    tl__cond_wake(&node->pooled_freed);//
 pool-miscounts          | pool.c | cancelled-alone | /^    if (broken) {$/{n;s/node->pooled_made--;/(void)0;/}
@@ -75,7 +75,7 @@ free-stays-in-front     | lock.c | freed-while-lost | /^void tl_lock_free/,/^}/s
 release-stays-in-front  | lock.c | release-to-one-who-waits | /^tl_err tl_lock_release(/,/^}/s/^    tl__gate_leave(.*$//
 acquire-stays-in-front  | lock.c | time-is-up | /^static tl_err end_acquire/,/^}/s/^    tl__gate_leave(.*$//
 cancel-posts-nothing    | lock.c | only-cancelled | s/^        tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);/        ;/
-cancel-leaves-the-pool  | lock.c | pool-is-held | s/^        tl__cond_wake_all(&c->node.pooled_freed);//
+cancel-leaves-the-pool  | pool.c | pool-is-held | s/^    tl__cond_wake_all(&client->node.pooled_freed);//
 cancel-blocking-alone   | lock.c | only-cancelled-async | s/^    tl__async_cancel(lock); .*$//
 extended-though-lost    | hold.c | extended-when-lost | s/^    if (lock->task.at == 0)$/    if (false)/;s/^    return watched;/    return true;/
 extend-holds-meanwhile  | lock.c | extended-and-kept | s/^    atomic_store(&lock->state, (int)TL_LOST); .*$//
@@ -94,16 +94,16 @@ close-at-once           | keeper.c | closed-while-it-cleans-up | s/    return k-
 sleeps-on               | keeper.c | hand-over | s/^    if (!k->polling || k->roused)$/    if (true)/
 posts-of-the-gone       | keeper_run.c | freed-while-it-waits | s/^    if (task->posted) {$/    if (false) {/
 answer-for-the-gone     | keeper_run.c | one-of-two-renewed-goes | s/^        task->exchange->task = NULL;/        (void)0;/
-due-is-not-planned      | keeper_run.c | lost-alone | s/^    if (tl__mono_before(task->until, k->planned)) {/    if (false) {/
+due-is-not-planned      | keeper_run.c | lost-alone | s/^    if (tl__mono_before(until, k->planned)) {/    if (false) {/
 post-rouses-nobody      | keeper_run.c | cancelled-async | s/^    if (first)$/    if (false)/
 member-is-gone          | keeper_join.c | one-of-two-renewed-goes | /^static void tell(/,/^}/s/^    if (!task)$/    if (false)/
 listens-for-ever        | run.c | two-clients-again | s/    bool ends = out->disarm || status != TL_GO;/    bool ends = false;/
 not-forgotten           | keeper_listen.c | two-clients-again | s/^        \*at = l->next;/        (void)0;/
-inbox-not-counted-out   | keeper_listen.c | two-clients-again | s/    if (--k->inbox.listeners == 0)/    if (k->inbox.listeners == 0)/
-inbox-listens-for-ever  | keeper_listen.c | two-clients-again | s/^    tl__wakeup_forget(k->wakeup, inbox_of(k), now);//
+inbox-not-counted-out   | keeper_listen.c | two-clients-again | s/    if (--inbox->listeners == 0)/    if (inbox->listeners == 0)/
+inbox-listens-for-ever  | keeper_listen.c | two-clients-again | s/^    tl__wakeup_forget(wakeup, inbox_of(k), now);//
 # its heap
 removed-is-not-there    | tasks.c | hand-over | s/^    if (task->at == 0)$/    if (false)/
-removed-leaves-a-hole   | tasks.c | one-of-two-renewed-goes | s/^        last->at = task->at;/        (void)0;/
+removed-leaves-a-hole   | tasks.c | one-of-two-renewed-goes | s/^        sift(t, task->at, last);/        (void)last;/
 ROWS
 }
 

@@ -163,7 +163,8 @@ TEST(only_an_error_of_the_server_is_everyones) {
     static const char *const everyones[] = {"BUSY Redis is busy", "LOADING x", "READONLY x",
                                             "OOM command not allowed", "MISCONF x"};
     static const char *const perhaps_ones[] = {
-        "WRONGTYPE Operation against a key", "NOPERM No permissions to access a key",
+        "WRONGTYPE Operation against a key",
+        "NOPERM No permissions to access a key",
         "CROSSSLOT Keys in request don't hash to the same slot",
         "ERR user_script:1: @user_script: x",
         "ERR Script attempted to access a non local key in a cluster node script: f",
