@@ -114,6 +114,7 @@ void tl__spot_give(tl_spot *spot) {
 }
 
 void tl__site_opened(tl_site *site, tl_opened *opened, int fd, uint32_t generation) {
+    opened->open = true;
     tl__mutex_lock(&site->mutex);
     opened->fd = fd;
     opened->next = site->opened;
@@ -127,13 +128,13 @@ void tl__site_opened(tl_site *site, tl_opened *opened, int fd, uint32_t generati
 }
 
 void tl__site_closed(tl_site *site, tl_opened *opened) {
-    if (!opened->at)
+    if (!opened->open)
         return;
+    opened->open = false;
     tl__mutex_lock(&site->mutex);
     *opened->at = opened->next;
     if (opened->next)
         opened->next->at = opened->at;
-    opened->at = NULL;
     tl__mutex_unlock(&site->mutex);
 }
 

@@ -29,7 +29,8 @@ typedef struct {
 /** A connection that ends with its generation. */
 typedef struct tl_opened {
     int fd;
-    struct tl_opened *next, **at; /* at NULL: it isn't open */
+    bool open;                    /* its owner alone looks at it; at the rest all do */
+    struct tl_opened *next, **at; /* of the site's */
 } tl_opened;
 
 typedef struct {
