@@ -191,9 +191,10 @@ static void check_grant(sim_world *w, const machine *m, const tl_acquisition *a)
                  w->thread->host->name);
 }
 
-static int64_t unsure_ns(const tl_run *run, tl_mono now) {
-    tl_server server = tl__node_server(&run->client->node, now);
-    tl_interval us = tl__anchor_server_time(&server.anchor, now, server.drift_ppm);
+/* By what the step was told, before it learned more from its answer. */
+static int64_t unsure_ns(const sim_world *w, tl_mono now) {
+    const tl_server *server = &w->thread->server;
+    tl_interval us = tl__anchor_server_time(&server->anchor, now, server->drift_ppm);
     return (us.hi - us.lo) * 1000;
 }
 
@@ -222,7 +223,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
         asked.never_after = sim_stamp_never_after(w, h, send);
     if (send->count > 0 && send->command[0].form == TL_SCRIPT &&
         send->command[0].script == TL_SCRIPT_REFRESH)
-        asked.unsure_ns = unsure_ns(run, e->now);
+        asked.unsure_ns = unsure_ns(w, e->now);
     for (int i = 0; i < send->count + send->native; i++) { /* either form */
         const tl_command *c = &send->command[i];
         bool script = c->form == TL_SCRIPT;
