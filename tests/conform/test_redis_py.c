@@ -144,7 +144,8 @@ TEST(a_lock_of_redis_py_without_lifetime_is_honoured) {
     py("acquire 0 0", "yes");
     ASSERT_RESULT(acquire_to_limit(lock, 200), TL_ETIMEDOUT);
     py("release", "ok");
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    /* What the wait has left in line may be given the lock for a moment, until that is undone. */
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
 }
 
 TEST(an_expired_lock_of_redis_py_is_ours_and_stays_ours) {

@@ -5,6 +5,7 @@
  *   SEED=n        the first one; without RUNS only this one, with its story
  *   SCENARIO=name the seeds, changes and expectations of a named scenario
  *   CHANGES="..." settings to change in every run, as a failure prints them
+ *   SHRINK=0      name the seed of a failure, and leave it at that
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,10 @@ static void tell(sim_world *w, uint64_t seed, const char *changes) {
 static void explain(sim_world *w, uint64_t seed, const char *changes, sim_result failed) {
     char words[WORDS_SIZE] = "";
     (void)snprintf(words, sizeof words, "%s", changes);
+    const char *shrink = setting("SHRINK");
     (void)printf("seed %llu: %s\n", (unsigned long long)seed, failed.what);
+    if (shrink && strcmp(shrink, "0") == 0)
+        return;
     (void)sim_shrink(w, seed, failed, words, sizeof words);
     tell(w, seed, words);
     (void)printf("again: make sim SEED=%llu%s%s%s\n", (unsigned long long)seed,
