@@ -75,9 +75,3 @@ for kind in cluster quorum; do
     fi
     none_runs || fail "$kind: some still run: $(local_servers)"
 done
-
-# ---- who asks one server refuses a cluster ------------------------------------------------------------
-for command in doctor skew agent 'migrate status'; do
-    # shellcheck disable=SC2086
-    expect_line 64 'names several servers' "$tidelock" --url redis+cluster://127.0.0.1:1 $command
-done

@@ -99,3 +99,15 @@ bool fake__cluster_allows(fake_conn *c, const fake_said *said, tl_reply *out) {
     }
     return judge(c, &a, out);
 }
+
+/* It knows of no other node. */
+FAKE_COMMAND(cluster) {
+    if (!c->r->cluster) {
+        fake__error(out, "ERR This instance has cluster support disabled");
+    } else if (fake__is(argv[1], "info")) {
+        fake__string(c, out,
+                     TL_LITERAL("cluster_enabled:1\r\ncluster_state:ok\r\ncluster_size:1\r\n"));
+    } else {
+        fake__error(out, "ERR Unknown subcommand or wrong number of arguments");
+    }
+}

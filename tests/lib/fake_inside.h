@@ -434,6 +434,7 @@ FAKE_COMMAND(hset);
 FAKE_COMMAND(hsetnx);
 FAKE_COMMAND(incr);
 FAKE_COMMAND(info);
+FAKE_COMMAND(cluster);
 FAKE_COMMAND(keys);
 FAKE_COMMAND(lastsave);
 FAKE_COMMAND(llen);

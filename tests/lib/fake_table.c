@@ -93,6 +93,7 @@ const fake_row fake__rows[] = {
     {"waitaof", fake__waitaof, 4, S, V(7, 2)},
     {"info", fake__info, -1, L, 0},
     {"role", fake__role, 1, L | S, FAKE_LEVEL(2, 8, 12)},
+    {"cluster", fake__cluster, -2, L | S, V(3, 0)},
     {"flushall", fake__flush, -1, W, 0},
     {"flushdb", fake__flush, -1, W, 0},
     {"dbsize", fake__dbsize, 1, Q, 0},

@@ -234,6 +234,10 @@ bool server_by_sentinels(const server *s) {
     return s->url && (begins(s->url, "redis+sentinel://") || begins(s->url, "rediss+sentinel://"));
 }
 
+bool server_by_cluster(const server *s) {
+    return s->url && (begins(s->url, "redis+cluster://") || begins(s->url, "rediss+cluster://"));
+}
+
 /* The variables are for all rediss: URLs of this host; the options are for this URL. */
 static int take_tls(const global_args *args, server *s) {
     const server_tls *a = &args->tls;

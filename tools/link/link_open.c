@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "link/link_open.h"
+#include "skew/judge/skew_record.h"
 
 typedef struct {
     tl_endpoint master, login; /* whose host is to come; how Sentinels let us in */
@@ -48,10 +49,6 @@ static places *find_places(skew_link *l, const server *s) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(l->words, sizeof l->words, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
                        err.message);
-    } else if (p->seeds.cluster) {
-        (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG,
-                     "redis+cluster: names several servers, and one is to be asked here: give it "
-                     "the URL of one, as redis://HOST");
     } else if (tl__endpoint_add(&p->master, &login, &err)) {
         (void)refuse(l, STATUS_CONFIG, err.message);
     } else {
@@ -65,6 +62,10 @@ static places *find_places(skew_link *l, const server *s) {
     }
     wipe(p);
     return NULL;
+}
+
+bool link_is_led(const server *s) {
+    return server_by_sentinels(s) || server_by_cluster(s);
 }
 
 static int no_memory(skew_link *l) {
@@ -89,6 +90,8 @@ static int open_by(skew_link *l, const server *s, sentinels *heard, bool all) {
         l->endpoint = p->master;
     if (status == 0 && p->seeds.master[0])
         status = sentinels_ask(heard, &p->login, &p->seeds, all) ? lead(l, heard) : no_memory(l);
+    else if (status == 0 && p->seeds.cluster)
+        status = seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY) ? 0 : l->status;
     else if (status == 0 && !skew_link_begin(l))
         status = no_memory(l);
     if (p)
@@ -127,6 +130,18 @@ int link_open_by(skew_link *l, const server *s, sentinels *ret) {
     return 0;
 }
 
+int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_seeds *ret_seeds) {
+    *l = (skew_link){.conn = NULL};
+    places *p = find_places(l, s);
+
+    if (!p)
+        return l->status;
+    *ret_login = p->master;
+    *ret_seeds = p->seeds;
+    wipe(p);
+    return 0;
+}
+
 /* ---- later ----------------------------------------------------------------------------------- */
 
 /* Whom they name now. False: l->status and l->words say why nobody is. */
@@ -134,6 +149,8 @@ static bool ask_again(skew_link *l, const server *s, sentinels *heard) {
     places *p = find_places(l, s);
     bool ok = p && sentinels_ask(heard, &p->login, &p->seeds, false);
 
+    if (p && !l->conn) /* they named nobody before, and the login is to come */
+        l->endpoint = p->master;
     if (p && !ok)
         (void)no_memory(l);
     else if (ok && !heard->verdict.sure)
@@ -163,8 +180,25 @@ static bool again(skew_link *l, const server *s, bool follows) {
     return ok;
 }
 
+/* By the node that was asked last, as long as it answers; then by all of the URL. */
+static bool follow_cluster(skew_link *l, const server *s) {
+    if (l->conn && seeds_go_on(l, SKEW_INDEX_KEY))
+        return true;
+    places *p = find_places(l, s);
+    if (p && !l->conn)
+        l->endpoint = p->master;
+    bool ok = p && seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY);
+    if (p)
+        wipe(p);
+    return ok;
+}
+
 bool link_follow(skew_link *l, const server *s) {
-    return again(l, s, true);
+    return server_by_cluster(s) ? follow_cluster(l, s) : again(l, s, true);
+}
+
+bool link_leads_on(const skew_link *l, const server *s) {
+    return server_by_cluster(s) && l->elsewhere == TL_MOVED;
 }
 
 bool link_is_named(skew_link *l, const server *s) {

@@ -1,13 +1,18 @@
 /*
- * The connection to the server that the URL means: itself, or the master that its Sentinels name.
+ * The connection to the server that the URL means: itself, the master that its Sentinels name, or of a cluster the node that
+ * has the slot where agents publish (SKEW_INDEX_KEY).
  */
 #ifndef TIDELOCK_LINK_OPEN_H
 #define TIDELOCK_LINK_OPEN_H
 
+#include "link/seeds.h"
 #include "link/sentinels.h"
 
-/** Does not connect; asks Sentinels for the master, if it is they whom the URL names. Returns 0, or the exit status
- *  after a message. */
+/** Does the URL name servers that are asked which one it is? */
+bool link_is_led(const server *s);
+
+/** Does not connect; asks Sentinels for the master, or a cluster's nodes for theirs, if it is they whom the URL names. Returns
+ *  0, or the exit status after a message. */
 int link_open(skew_link *l, const server *s);
 /** The same without a message: l->words is it. */
 int link_open_quietly(skew_link *l, const server *s);
@@ -15,9 +20,15 @@ int link_open_quietly(skew_link *l, const server *s);
  *  NULL. */
 int link_open_by(skew_link *l, const server *s, sentinels *ret);
 
-/** Go on with another if the Sentinels name another by now; with any other URL nothing is done. False: l->status and
- *  l->words say why they don't name one. */
+/** Where several servers are named: how to log in to them. login and seeds are set by it; wipe login. Returns 0, or the exit
+ *  status with words in l. */
+int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_seeds *ret_seeds);
+
+/** Go on with another if the Sentinels, or the cluster's nodes, name another by now; with any other URL nothing is done. False:
+ *  l->status and l->words say why they don't name one. */
 bool link_follow(skew_link *l, const server *s);
+/** Has a question failed since another node of the cluster has the keys, so that link_follow leads on? */
+bool link_leads_on(const skew_link *l, const server *s);
 /** Do they name this one still? True with any other URL. */
 bool link_is_named(skew_link *l, const server *s);
 

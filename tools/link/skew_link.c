@@ -16,6 +16,37 @@ static int status_of_error(tl_bytes text) {
     return code == TL_EDENIED || code == TL_EUNSUPPORTED ? STATUS_REFUSED : STATUS_UNAVAILABLE;
 }
 
+/* What a cluster's node says of another, for people. */
+static void take_redirect(skew_link *l, tl_bytes error) {
+    tl_redirect r = tl__redirect_read(error);
+    tl_bytes host = r.node.host.n ? r.node.host : tl__bytes_of(l->endpoint.host);
+
+    l->elsewhere = r.kind;
+    l->to_port = host.n < sizeof l->to_host ? r.node.port : 0;
+    tl__bytes_print(l->to_host, sizeof l->to_host, l->to_port ? host : (tl_bytes){0});
+    if (r.kind == TL_MOVED)
+        (void)snprintf(l->words, sizeof l->words,
+                       "%.100s is a node of a cluster, of which another has these keys (%.60s:%u): "
+                       "redis+cluster:// leads there",
+                       l->endpoint.label, l->to_host, (unsigned)l->to_port);
+    else if (r.kind == TL_ASK || r.kind == TL_TRY_AGAIN)
+        (void)snprintf(l->words, sizeof l->words,
+                       "%.100s: the slot of these keys is being moved to another node of the "
+                       "cluster: try again when that is done",
+                       l->endpoint.label);
+    else if (r.kind == TL_CLUSTER_DOWN)
+        (void)snprintf(l->words, sizeof l->words,
+                       "%.100s: CLUSTERDOWN: the cluster is down, or the slot of these keys has no "
+                       "master: \"tidelock doctor\" says why",
+                       l->endpoint.label);
+}
+
+/* An address that isn't the user's own. */
+static void blame_cluster(skew_link *l) {
+    size_t n = strlen(l->words);
+    (void)snprintf(l->words + n, sizeof l->words - n, " (an address that the cluster announces)");
+}
+
 static void answered(void *ctx, const tl_answer *answer) {
     skew_link *l = ctx;
     bool error = answer->ok && answer->reply->type == TL_REPLY_ERROR;
@@ -30,6 +61,10 @@ static void answered(void *ctx, const tl_answer *answer) {
                      : error     ? answer->reply->text
                                  : TL_LITERAL("malformed reply from the server");
     tl__bytes_print(l->words, sizeof l->words, words);
+    if (error)
+        take_redirect(l, answer->reply->text);
+    else if (!answer->ok && l->announced)
+        blame_cluster(l);
     l->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
     if (l->lacks)
         tl__lacks(l->words, sizeof l->words, answer->reply->text, l->needer);
@@ -103,6 +138,7 @@ static bool ask(skew_link *l, const tl_bytes *words, size_t n,
     l->take = take;
     l->ctx = ctx;
     l->done = l->ok = l->error = l->lacks = false;
+    l->elsewhere = TL_NOT_ELSEWHERE;
     if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
         l->status = STATUS_INTERNAL;
         (void)snprintf(l->words, sizeof l->words, "out of memory");

@@ -18,7 +18,11 @@ typedef struct {
     bool error;   /**< not ok: the server answered with an error */
     unsigned ups; /**< how often it has connected: another time, another server may answer */
     bool lacks;   /**< and it was that the server lacks the command */
-    int status;   /**< not ok: the exit status that it means */
+    tl_redirect_kind elsewhere; /**< or that another node of a cluster is to be asked, */
+    char to_host[TL_HOST_SIZE]; /**< MOVED: this one; */
+    uint16_t to_port;           /**< 0: it isn't said */
+    bool announced;             /**< the address is one that a cluster's nodes tell of */
+    int status;                 /**< not ok: the exit status that it means */
     char words[240];
     const tl_needer
         *needer; /**< NULL, or who asks: then what the server lacks is told with its version */

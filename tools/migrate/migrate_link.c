@@ -32,12 +32,13 @@ typedef struct {
     bool replica;
     int replicas;
     char master[300];
+    bool sees, cluster; /* all of INFO; cluster: it is a node of one */
 } replication;
 
 static bool take_replication(void *ctx, const tl_reply *reply) {
     replication *r = ctx;
     tl_bytes info;
-    char role[16] = "", host[200] = "?", port[16] = "?", count[16] = "0";
+    char role[16] = "", host[200] = "?", port[16] = "?", count[16] = "0", cluster[4] = "";
     int64_t n = 0;
 
     if (!tl__reply_text(reply, &info))
@@ -46,6 +47,8 @@ static bool take_replication(void *ctx, const tl_reply *reply) {
     (void)info_field(info, "master_host", host, sizeof host);
     (void)info_field(info, "master_port", port, sizeof port);
     (void)info_field(info, "connected_slaves", count, sizeof count);
+    (void)info_field(info, "cluster_enabled", cluster, sizeof cluster);
+    r->cluster = strcmp(cluster, "1") == 0;
     (void)tl__bytes_to_int(tl__bytes_of(count), &n);
     r->replica = strcmp(role, "slave") == 0;
     r->replicas = n > 0 && n < 1000 ? (int)n : 0;
@@ -53,14 +56,42 @@ static bool take_replication(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Before 2.6 INFO knows no sections; later a user may be allowed this one alone. */
+/* A user may be allowed one section alone. */
 static bool ask_replication(migrate_link *m, replication *ret) {
     static const char *const section[] = {"INFO", "replication", NULL};
     static const char *const all[] = {"INFO", NULL};
 
-    return skew_link_ask(&m->link, section, take_replication, ret) ||
-           (m->link.error && m->link.status != STATUS_REFUSED &&
-            skew_link_ask(&m->link, all, take_replication, ret));
+    ret->sees = skew_link_ask(&m->link, all, take_replication, ret);
+    return ret->sees || (m->link.error && skew_link_ask(&m->link, section, take_replication, ret));
+}
+
+#define INSTEAD                                                                                    \
+    "no client follows a phase in a cluster. Stop the legacy clients, wait until \"tidelock "      \
+    "inspect\" (redis+cluster://) shows no stamp any more, and lock by tokens"
+
+static bool take_size(void *ctx, const tl_reply *reply) {
+    int64_t *masters = ctx;
+    char size[16] = "";
+    tl_bytes text;
+
+    return tl__reply_text(reply, &text) && info_field(text, "cluster_size", size, sizeof size) &&
+           tl__bytes_to_int(tl__bytes_of(size), masters);
+}
+
+/* What is looked at through one of several masters leaves out the keys of the others, and who uses these. */
+static int refuse_node(migrate_link *m) {
+    static const char *const words[] = {"CLUSTER", "INFO", NULL};
+    int64_t masters = 0;
+
+    if (skew_link_ask(&m->link, words, take_size, &masters))
+        return masters == 1 ? 0
+                            : fail(STATUS_REFUSED,
+                                   "migrate: this is a node of a cluster, and the locks of other "
+                                   "nodes would be overlooked: " INSTEAD);
+    if (m->link.error && strstr(m->link.words, "cluster support disabled"))
+        return 0;
+    return fail(m->link.status, "migrate: whether this is a node of a cluster: CLUSTER INFO: %s",
+                m->link.words);
 }
 
 static int find_replicas(migrate_link *m) {
@@ -73,7 +104,7 @@ static int find_replicas(migrate_link *m) {
                     "migrate: this is a replica, whose register may be old: ask its master, %s",
                     r.master);
     m->replicas = r.replicas;
-    return 0;
+    return r.cluster || !r.sees ? refuse_node(m) : 0;
 }
 
 int migrate_link_open(migrate_link *m, const server *s, const char *name,
@@ -85,6 +116,8 @@ int migrate_link_open(migrate_link *m, const server *s, const char *name,
     tell_who(m);
     static const tl_needer phases = {"phases need", TL_INSTEAD};
     int status = server_need_url(s, "migrate");
+    if (status == 0 && server_by_cluster(s))
+        status = fail(s->from_env ? STATUS_CONFIG : STATUS_USAGE, "migrate: " INSTEAD);
     status = status ? status : link_open(&m->link, s);
     if (status)
         return status;

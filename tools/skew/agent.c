@@ -186,6 +186,25 @@ static bool round_once(agent *a) {
     return !a->track.known || (look_for_clash(a) && publish(a, &kernel));
 }
 
+#define HOPS 3 /* in a cluster whose slots are being moved */
+
+/* Where the server may have changed: what was measured of another doesn't count, whoever may not ask which it is. */
+static bool round_there(agent *a) {
+    char label[sizeof a->link.endpoint.label];
+    for (int i = 0; i < HOPS; i++) {
+        memcpy(label, a->link.endpoint.label, sizeof label);
+        if (!link_follow(&a->link, a->where))
+            return false;
+        if (strcmp(label, a->link.endpoint.label) != 0)
+            a->track.known = false;
+        if (round_once(a))
+            return true;
+        if (!link_leads_on(&a->link, a->where))
+            return false;
+    }
+    return false;
+}
+
 /* Of two that go on at one moment, as clones do, each would put its record over the other's before that is seen. */
 static int64_t pause_ms(const agent *a) {
     int64_t every_ms = a->options->every_ms;
@@ -199,7 +218,7 @@ static int64_t pause_ms(const agent *a) {
 static void serve(agent *a, signals *s) {
     int64_t next = moment_ms();
     do {
-        bool ok = link_follow(&a->link, a->where) && round_once(a);
+        bool ok = round_there(a);
         if (!ok && !a->failing)
             say("agent: %s; it tries again every %lld ms", a->link.words,
                 (long long)a->options->every_ms);
@@ -217,7 +236,7 @@ static void serve(agent *a, signals *s) {
 
 /* Whatever a retry can't mend ends it at the start. */
 static int start(agent *a) {
-    if (a->link.conn && round_once(a))
+    if (a->link.conn && (round_once(a) || (link_leads_on(&a->link, a->where) && round_there(a))))
         return a->track.known || !a->options->once
                    ? 0
                    : fail(STATUS_UNAVAILABLE,
@@ -306,7 +325,7 @@ static int agent_command(const server *s, const void *options, const operands *w
         return status;
     status = link_open_quietly(&a.link,
                                s); /* Sentinels that are away may come back, as a server may */
-    if (status && (status != STATUS_UNAVAILABLE || !server_by_sentinels(s)))
+    if (status && (status != STATUS_UNAVAILABLE || !link_is_led(s)))
         return fail(status, "%s", a.link.words);
     a.link.needer = &skew_needer;
     status = agent_run(&a);

@@ -370,9 +370,23 @@ static int judge(session *x, const skew_fleet *f, const skew_ear *ear) {
     return published ? published : status;
 }
 
+#define HOPS 3 /* in a cluster whose slots are being moved: each time all is measured anew */
+
+static bool gather(session *x, skew_fleet *f, skew_ear *ear) {
+    for (int i = 0; i < HOPS; i++) {
+        if (!link_follow(&x->link, x->where))
+            return false;
+        if (skew_more_gather(&x->more, &x->link) &&
+            skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, ear))
+            return true;
+        if (!link_leads_on(&x->link, x->where))
+            return false;
+    }
+    return false;
+}
+
 static bool measure(session *x, skew_fleet *f, skew_ear *ear) {
-    if (!link_follow(&x->link, x->where) || !skew_more_gather(&x->more, &x->link) ||
-        !skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, ear))
+    if (!gather(x, f, ear))
         return false;
     skew_more_add(&x->more, f);
     if (ear && x->legacy)
@@ -415,14 +429,32 @@ static int watch_rounds(session *x) {
     return status;
 }
 
+/* What hears, or tells, one server would leave out the other masters. */
+static int check_cluster(const session *x, const server *s) {
+    if (!server_by_cluster(s))
+        return 0;
+    if (listens(x->legacy_options))
+        return fail(STATUS_USAGE,
+                    "skew: --passive hears one server, and a cluster has several: ask each master "
+                    "by its own URL, redis://HOST:PORT, with --passive and --no-agents");
+    if (publishes(x))
+        return fail(STATUS_USAGE,
+                    "skew: --publish: a cluster's clients follow no namespace, so that "
+                    "nobody would read it: leave it out");
+    return 0;
+}
+
 static int run(session *x, const server *s) {
-    int status = skew_more_begin(&x->more, &x->o->asked);
+    int status = check_cluster(x, s);
+
+    x->more.by_cluster = server_by_cluster(s);
+    status = status ? status : skew_more_begin(&x->more, &x->o->asked);
 
     if (status)
         return status;
     status = server_need_url(s, "skew");
     if (status == 0 && (status = link_open_quietly(&x->link, s)))
-        status = server_by_sentinels(s) && status != STATUS_USAGE && status != STATUS_CONFIG
+        status = link_is_led(s) && status != STATUS_USAGE && status != STATUS_CONFIG
                      ? unmeasured(x)
                      : fail(status, "%s", x->link.words);
     if (status) {

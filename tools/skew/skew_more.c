@@ -7,11 +7,15 @@
 #include "skew/skew_kernel.h"
 #include "skew/skew_more.h"
 
+static bool asks_servers(const skew_more *m) {
+    return m->asked->servers || m->by_cluster;
+}
+
 int skew_more_begin(skew_more *m, const skew_asked *asked) {
-    *m = (skew_more){.asked = asked};
+    *m = (skew_more){.asked = asked, .by_cluster = m->by_cluster};
     int status = ntp_servers_begin(&m->ntp, &asked->ntp);
-    if (status == 0 && asked->servers)
-        status = skew_servers_begin(&m->servers, asked->servers);
+    if (status == 0)
+        status = skew_servers_begin(&m->servers, asked->servers ? asked->servers : "");
     if (status)
         skew_more_end(m);
     return status;
@@ -20,6 +24,27 @@ int skew_more_begin(skew_more *m, const skew_asked *asked) {
 void skew_more_end(skew_more *m) {
     ntp_servers_end(&m->ntp);
     skew_servers_end(&m->servers);
+}
+
+static bool take_cluster(void *ctx, const tl_reply *reply) {
+    bool *is = ctx;
+    char on[4] = "";
+    tl_bytes text;
+
+    *is = tl__reply_text(reply, &text) && info_field(text, "cluster_enabled", on, sizeof on) &&
+          strcmp(on, "1") == 0;
+    return true;
+}
+
+/* By whatever URL: a cluster's node alone doesn't judge all locks. One that may not say so is taken for a server. */
+static bool ask_servers(skew_more *m, skew_link *l, int32_t rate_ppm) {
+    static const char *const info[] = {"INFO", "cluster", NULL};
+
+    if (!m->by_cluster && !skew_link_ask(l, info, take_cluster, &m->by_cluster) && !l->error)
+        return false;
+    m->servers.by_cluster = m->by_cluster;
+    m->servers.only_masters = !m->asked->servers;
+    return !asks_servers(m) || skew_servers_ask(&m->servers, l, rate_ppm);
 }
 
 /* First the question that may show that nothing can be measured. */
@@ -35,7 +60,7 @@ bool skew_more_gather(skew_more *m, skew_link *l) {
         ntp_servers_ask(&m->ntp, rate_ppm);
     if (m->asked->chrony)
         chrony_ask(&m->chrony, m->asked->chrony);
-    return !m->asked->servers || skew_servers_ask(&m->servers, l, rate_ppm);
+    return ask_servers(m, l, rate_ppm);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
@@ -96,7 +121,7 @@ void skew_more_add(const skew_more *m, skew_fleet *f) {
     skew_host *h;
 
     (void)snprintf(at.name, sizeof at.name, "%s", f->hosts[0].name);
-    if (m->asked->servers)
+    if (asks_servers(m))
         add_servers(m, &at, f);
     if (m->asked->chrony && (h = new_row(f, at.name)))
         chrony_judge(&m->chrony, &at.now, at.own, h);

@@ -20,6 +20,8 @@ typedef struct {
 
 typedef struct {
     const skew_asked *asked;
+    bool
+        by_cluster; /**< the locks go by the clocks of several masters: all of these are asked, whatever was */
     ntp_servers ntp;
     chrony_report chrony;
     skew_servers servers;

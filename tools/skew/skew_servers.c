@@ -41,10 +41,12 @@ void skew_servers_end(skew_servers *s) {
 
 typedef struct {
     skew_link *link;
+    const skew_servers *all;
     int32_t rate_ppm;
     redis_server *server;
     redis_info info;
     redis_places nodes; /* of the cluster, or what a Sentinel knows besides the masters */
+    bool unserved;      /* some slots have no master that this node knows */
     skew_reading received;
     bool found;
 } visit;
@@ -63,6 +65,22 @@ static bool take_nodes(void *ctx, const tl_reply *reply) {
         return false;
     nodes_read(text.p, text.n, &v->nodes);
     return true;
+}
+
+/* Its masters, each by the address that clients are told. */
+static bool take_slots(void *ctx, const tl_reply *reply) {
+    visit *v = ctx;
+    tl_slot_map *map = malloc(sizeof *map);
+    bool ok = map && tl__slot_map_read(map, reply);
+
+    for (unsigned i = 0; ok && i < map->count; i++) {
+        tl_bytes host = map->node[i].host.n ? map->node[i].host
+                                            : tl__bytes_of(v->link->endpoint.host);
+        places_add(&v->nodes, host.p, host.n, map->node[i].port);
+    }
+    v->unserved = ok && map->served < TL_SLOTS;
+    free(map);
+    return ok;
 }
 
 static bool is_word(const tl_reply *reply, const char *word) {
@@ -121,8 +139,19 @@ static bool sample(visit *v) {
     return true;
 }
 
+static bool ask_nodes(visit *v) {
+    static const char *const nodes[] = {"CLUSTER", "NODES", NULL}, *const slots[] = {"CLUSTER",
+                                                                                     "SLOTS", NULL};
+
+    if (!v->info.cluster)
+        return true;
+    if (!v->all->only_masters && !skew_link_ask(v->link, nodes, take_nodes, v))
+        return false;
+    return !v->all->by_cluster || skew_link_ask(v->link, slots, take_slots, v);
+}
+
 static bool look(visit *v) {
-    static const char *const info[] = {"INFO", NULL}, *const nodes[] = {"CLUSTER", "NODES", NULL};
+    static const char *const info[] = {"INFO", NULL};
 
     if (!skew_link_ask(v->link, info, take_info, v))
         return false;
@@ -131,7 +160,7 @@ static bool look(visit *v) {
     memcpy(v->server->run_id, v->info.run_id, sizeof v->server->run_id);
     if (v->info.sentinel)
         return ask_sentinel(v) && sample_sentinel(v);
-    return (!v->info.cluster || skew_link_ask(v->link, nodes, take_nodes, v)) && sample(v);
+    return ask_nodes(v) && sample(v);
 }
 
 static void visit_one(visit *v) {
@@ -180,8 +209,10 @@ static void learn(skew_servers *s, const visit *v) {
         if (&s->server[i] != v->server && !s->server[i].twice &&
             strcmp(s->server[i].run_id, v->server->run_id) == 0)
             v->server->twice = true;
-    add_all(s, &v->info.peers);
+    if (!s->only_masters || v->info.sentinel)
+        add_all(s, &v->info.peers);
     add_all(s, &v->nodes);
+    s->unserved = s->unserved || v->unserved;
 }
 
 typedef struct {
@@ -236,8 +267,9 @@ static bool send_wave(skew_servers *s, int from, const skew_link *l, int32_t rat
         int n = 0;
         for (; n < AT_ONCE && from < to; from++)
             if (s->server[from].place.host[0])
-                e[n++] = (errand){.visit = {.server = &s->server[from], .rate_ppm = rate_ppm},
-                                  .like = l};
+                e[n++] = (errand){
+                    .visit = {.all = s, .server = &s->server[from], .rate_ppm = rate_ppm},
+                    .like = l};
         run_errands(e, n);
         for (int i = 0; i < n; i++)
             learn(s, &e[i].visit);
@@ -275,12 +307,12 @@ static bool ask_first(skew_servers *s, skew_link *l, int32_t rate_ppm, visit *v)
 
     memset(s->server, 0, (PLACES_MAX + 1) * sizeof *s->server);
     s->count = 1;
-    s->more = false;
-    *v = (visit){.link = l, .server = first, .rate_ppm = rate_ppm};
+    s->more = s->unserved = false;
+    *v = (visit){.link = l, .all = s, .server = first, .rate_ppm = rate_ppm};
     if (!skew_link_ask(l, info, take_info, v) ||
         (v->info.sentinel && !follow_sentinel(s, l, &v->info)))
         return false;
-    *v = (visit){.link = l, .server = first, .rate_ppm = rate_ppm};
+    *v = (visit){.link = l, .all = s, .server = first, .rate_ppm = rate_ppm};
     if (!look(v))
         return false;
     first->place.port = l->endpoint.port;
@@ -288,6 +320,20 @@ static bool ask_first(skew_servers *s, skew_link *l, int32_t rate_ppm, visit *v)
     memcpy(first->label, l->endpoint.label, sizeof first->label);
     first->status = "ok";
     return true;
+}
+
+/* Whose clock judges there isn't known: a row that lacks evidence. */
+static void add_unserved(skew_servers *s) {
+    static const char label[] = "slots-without-master";
+
+    if (s->count > PLACES_MAX) {
+        s->more = true;
+        return;
+    }
+    redis_server *x = &s->server[s->count++];
+    x->status = "unknown";
+    memcpy(x->label, label, sizeof label);
+    (void)snprintf(x->why, sizeof x->why, "some node knows no master of some slots");
 }
 
 bool skew_servers_ask(skew_servers *s, skew_link *l, int32_t rate_ppm) {
@@ -302,6 +348,8 @@ bool skew_servers_ask(skew_servers *s, skew_link *l, int32_t rate_ppm) {
             ok = send_wave(s, from, l, rate_ppm);
             from = to;
         }
+        if (s->unserved)
+            add_unserved(s);
     }
     if (!v || (!ok && s->count > 1)) {
         l->status = STATUS_INTERNAL;
@@ -312,6 +360,10 @@ bool skew_servers_ask(skew_servers *s, skew_link *l, int32_t rate_ppm) {
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
+
+#define ADVISE_NODE                                                                                \
+    "see that each master of the cluster can be reached with this login: the locks of its slots "  \
+    "are judged by its clock (tidelock doctor says what is wrong with the cluster)"
 
 static void put(skew_host *h, const char *status, const char *text) {
     h->status = status;
@@ -336,6 +388,7 @@ void skew_server_judge(const skew_servers *s, int which, const skew_reading *now
     h->kind = x->sentinel ? SKEW_REMARK : SKEW_REDIS;
     h->age_ms = -1;
     h->samples = t->samples;
+    h->advice = s->by_cluster ? ADVISE_NODE : NULL;
     if (!t->known && x->status && strcmp(x->status, "ok") != 0) {
         put(h, x->status, x->why[0] ? x->why : "it was not asked");
         return;
@@ -357,9 +410,11 @@ void skew_server_judge(const skew_servers *s, int which, const skew_reading *now
     h->known = true;
     h->age_ms = tl__ms_until(t->at, now->after);
     put(h, "ok",
-        which == 0    ? "the Redis server that all is measured against"
-        : x->sentinel ? "a Sentinel: its clock judges no lock"
-                      : "a Redis server: after a failover its clock may judge");
+        which == 0        ? "the Redis server that all is measured against"
+        : s->only_masters ? "a master of the cluster: its clock judges the locks of its slots"
+        : s->by_cluster   ? "a node of the cluster: where it is a master its clock judges"
+        : x->sentinel     ? "a Sentinel: its clock judges no lock"
+                          : "a Redis server: after a failover its clock may judge");
 }
 
 void skew_server_itself(const char *label, skew_host *h) {

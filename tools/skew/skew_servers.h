@@ -23,7 +23,10 @@ typedef struct {
 typedef struct {
     redis_server *server; /**< the first is the one that all is measured against */
     int count;
-    bool more; /**< there are others that did not fit */
+    bool more;         /**< there are others that did not fit */
+    bool by_cluster;   /**< of a cluster, whose masters judge, each the locks of its slots; */
+    bool only_masters; /**< nobody but these is asked for */
+    bool unserved;     /**< slots without a master, as far as some node knows */
     redis_places given;
 } skew_servers;
 

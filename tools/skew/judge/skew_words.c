@@ -219,7 +219,9 @@ static const char *advice_of_asked(const skew_host *h) {
                    : "mend this host's time service (chronyc tracking, chronyc sources), or leave "
                      "--chrony out";
     if (h->kind == SKEW_REDIS)
-        return "see that the server %1$s can be reached with this login, or leave --servers out";
+        return h->advice
+                   ? h->advice
+                   : "see that the server %1$s can be reached with this login, or leave --servers out";
     if (h->known)
         return "run \"tidelock agent\" on that host, by the name that --ntp gives it: it measures the clock "
                "that locks go by";
