@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 dir=$work/tidelock-demo
 none_runs() { [[ -z $(local_servers) ]]; }
-port_of() { "$tidelock" local demo status | sed -n "s/^127.0.0.1:\([0-9]*\)  $1\$/\1/p" | head -n 1; }
+port_of() { "$tidelock" local demo status | sed -n "s/^127.0.0.1:\([0-9]*\)  $1,.*/\1/p" | head -n 1; }
 pid_of() { cat "$dir/$1/pid"; }
 
 # ---- usage, and where there is none ---------------------------------------------------------------
@@ -36,7 +36,7 @@ expect_line 77 "one runs already, of sentinel, at ${url/+/.}" "$tidelock" local 
 ) || exit
 expect 0 "$tidelock" local demo status
 [[ $(sed -n 1p "$out") == "$url" ]] || fail "status names another URL: $(cat "$out")"
-[[ $(sed 1d "$out" | cut -d' ' -f3 | sort | uniq -c | xargs) == "3 Sentinel 1 master 2 replica" ]] || fail "status says: $(cat "$out")"
+[[ $(sed 1d "$out" | cut -d' ' -f3 | sort | uniq -c | xargs) == "3 Sentinel, 1 master, 2 replica," ]] || fail "status says: $(cat "$out")"
 expect 0 "$tidelock" --url "$url" run job -- echo done
 [[ $(cat "$out") == "done" ]] || fail "the command printed: $(cat "$out")"
 
@@ -47,7 +47,12 @@ other() { [[ $(port_of master) != "" && $(port_of master) != "$master" ]]; }
 until_true 40 other || fail "nobody took over: $("$tidelock" local demo status)"
 expect 0 "$tidelock" --url "$url" run -w 20s job -- echo again
 "$tidelock" local demo status >"$out"
-grep -qx "127.0.0.1:$master  no answer" "$out" || fail "who is gone isn't shown: $(cat "$out")"
+again=$(sed -n "s/^127.0.0.1:$master  no answer; to start it again: //p" "$out")
+[[ -n $again ]] || fail "who is gone isn't shown: $(cat "$out")"
+$again
+back() { [[ $("$tidelock" local demo status | grep -c "^127.0.0.1:$master  .*, pid $(pid_of "$master")\$") == 1 ]]; }
+until_true 10 back || fail "it isn't back: $("$tidelock" local demo status)"
+kill -KILL "$(pid_of "$master")"
 
 # All of them are ended, also one that is stopped; and nobody else who has a pid of theirs by now.
 kill -STOP "$(pid_of "$(port_of replica)")"

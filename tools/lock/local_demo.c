@@ -46,9 +46,11 @@ typedef struct {
 } kind;
 
 static const kind kinds[] = {
-    {"sentinel", "redis+sentinel", 3, 3, false, true, "a master, two replicas and three Sentinels"},
-    {"cluster", "redis+cluster", 6, 0, true, false, "a cluster of three masters, a replica each"},
-    {"quorum", "redis+quorum", 5, 0, false, false, "five independent servers"},
+    {"sentinel", "redis+sentinel", 3, 3, false, true,
+     "a master, two replicas and three Sentinels run"},
+    {"cluster", "redis+cluster", 6, 0, true, false,
+     "a cluster of three masters with a replica each runs"},
+    {"quorum", "redis+quorum", 5, 0, false, false, "five independent servers run"},
 };
 
 typedef struct {
@@ -491,12 +493,26 @@ static int start(demo *d, const kind *what) {
     if (status)
         return status;
     show_url(d, url);
-    say("%s run on this host, for trying out: without a password, and nothing is kept; "
-        "\"tidelock local demo stop\" ends them",
+    say("%s on this host, for trying out: without a password, and nothing is kept; \"tidelock "
+        "local demo status\" shows whom to kill, \"tidelock local demo stop\" ends all",
         what->says);
     printf("%s\n", url);
     return fflush(stdout) ? fail(STATUS_INTERNAL, "local: standard output: %s", strerror(errno))
                           : 0;
+}
+
+/* With what it takes to kill it, or to have it back. */
+static void show_one(const demo *d, int i, const char *role) {
+    pid_t pid = pid_of(d, i);
+
+    printf("127.0.0.1:%u  %s", d->port[i], *role ? role : "no answer");
+    if (pid)
+        printf(", pid %lld\n", (long long)pid);
+    else if (*role)
+        putchar('\n');
+    else
+        printf("; to start it again: redis-server %s/%u/conf%s\n", d->path, d->port[i],
+               is_sentinel(d, i) ? " --sentinel" : "");
 }
 
 static int show(demo *d) {
@@ -511,7 +527,7 @@ static int show(demo *d) {
     for (int i = 0; i < count_of(d); i++) {
         const char *role = role_of(d, i, room);
         there += *role != '\0';
-        printf("127.0.0.1:%u  %s\n", d->port[i], *role ? role : "no answer");
+        show_one(d, i, role);
     }
     return there ? 0 : STATUS_NO_DEMO;
 }
