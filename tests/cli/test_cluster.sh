@@ -24,3 +24,140 @@ for c in status "init --keys x --phase 1 --yes" "advance --yes" "rollback --yes"
     expect_line 64 'migrate: no client follows a phase in a cluster. Stop the legacy clients' "$tidelock" --url $url migrate $c
 done
 TIDELOCK_URL=$url expect_line 78 'no client follows a phase in a cluster' "$tidelock" migrate status
+stop_server
+
+# ---- a real cluster -----------------------------------------------------------------------------------
+demo() { TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo "$@"; }
+url=$(demo cluster 2>"$err") || fail "no cluster: $(cat "$err")"
+export TIDELOCK_URL=$url
+mapfile -t port < <(grep -oE '127\.0\.0\.1:[0-9]+' <<<"$url" | cut -d: -f2)
+of() { redis-cli -p "$@" 2>/dev/null; }                                             # port words...
+slot=$(of "${port[0]}" CLUSTER KEYSLOT '{tidelock:agents}')
+own() { of "$1" CLUSTER NODES | grep myself; }                                      # what it says of itself
+leads() { of "$1" CLUSTER SLOTS >/dev/null && [[ $(own "$1") == *" connected "[0-9]* ]]; } # has it slots?
+has_agents() { [[ $(of "$1" GET '{tidelock:agents}:x' 2>&1) != MOVED* ]]; }
+masters=() others=()
+for p in "${port[@]}"; do if leads "$p"; then masters+=("$p"); fi; done
+[[ ${#masters[@]} == 3 ]] || fail "not three masters: $(of "${port[0]}" CLUSTER NODES)"
+for p in "${masters[@]}"; do if has_agents "$p"; then home=$p; else others+=("$p"); fi; done
+a=${others[0]} b=${others[1]}
+id() { of "$1" CLUSTER MYID; }
+doctor_says() { # status pattern url...
+    local want=$1 pattern=$2
+    shift 2
+    depth=1 expect_from "$want" "$tidelock" "$@" doctor
+    grep -qE -- "$pattern" "$out" || depth=1 fail "doctor lacks '$pattern': $(cat "$out")"
+}
+
+# Every command, for keys of all nodes.
+for k in one two three four five six; do expect 0 "$tidelock" lock $k; done
+expect 0 "$tidelock" inspect
+[[ $(grep -cE '^(one|two|three|four|five|six) ' "$out") == 6 ]] || fail "inspect: $(cat "$out")"
+for k in one two three four five six; do expect 0 "$tidelock" break $k --yes; done
+expect 0 "$tidelock" run -w 5s job -- true
+expect 0 "$tidelock" agent --once --name other
+expect 0 "$tidelock" skew
+for p in "${masters[@]}"; do grep -q "^127.0.0.1:$p " "$out" || fail "skew: $p is not measured: $(cat "$out")"; done
+[[ $(grep -c "^127.0.0.1:[0-9]*  .*server: " "$out") == 3 ]] || fail "skew: not the masters alone: $(cat "$out")"
+expect 0 "$tidelock" skew --servers
+[[ $(grep -c "^127.0.0.1:[0-9]*  .*server: " "$out") == 6 ]] || fail "skew --servers: not all nodes: $(cat "$out")"
+
+# A single node leads nowhere else, and doesn't judge alone.
+expect 0 "$tidelock" --url "redis://127.0.0.1:$home" skew
+[[ $(grep -c "^127.0.0.1:[0-9]*  .*server: " "$out") == 3 ]] || fail "skew by a node: $(cat "$out")"
+expect_line 69 "127.0.0.1:$a is a node of a cluster, of which another has these keys .127.0.0.1:$home" "$tidelock" --url "redis://127.0.0.1:$a" skew
+expect_line 77 'migrate: this is a node of a cluster, and the locks of other nodes would be overlooked' "$tidelock" --url "redis://127.0.0.1:$home" migrate status
+doctor_says 1 'cluster: this is a node of a cluster, and only this one is looked at' --url "redis://127.0.0.1:$a"
+
+# The doctor: what is true of several is told once, with their names; what of one, of that.
+of "$a" CONFIG SET maxmemory 100mb >/dev/null
+of "$a" CONFIG SET maxmemory-policy allkeys-lru >/dev/null
+doctor_says 2 'danger +eviction: maxmemory-policy is allkeys-lru'
+grep -A1 eviction: "$out" | grep -qx "         at: 127.0.0.1:$a" || fail "not at $a alone: $(cat "$out")"
+of "$a" CONFIG SET maxmemory 0 >/dev/null
+doctor_says 1 "^cluster of 127.0.0.1:[0-9]* .masters: 3, replicas: 3., Redis"
+for p in "${masters[@]}"; do grep -A1 'failover: two may hold' "$out" | grep -q "127.0.0.1:$p" || fail "not of $p: $(cat "$out")"; done
+[[ $(grep -c 'failover:' "$out") == 1 ]] || fail "told more than once: $(cat "$out")"
+if grep -qE 'sentinel|  cluster:' "$out"; then fail "doctor: $(cat "$out")"; fi
+expect 1 "$tidelock" doctor --json
+"$python" -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+assert sorted((n["role"] for n in d["nodes"])) == ["master"] * 3 + ["replica"] * 3, d["nodes"]
+assert [sorted(f["nodes"]) for f in d["findings"] if f["id"] == "quiet"] == [sorted(sys.argv[2:])], d["findings"]' \
+    "$out" "${masters[@]/#/127.0.0.1:}" || fail "JSON: $(cat "$out")"
+for p in "${port[@]}"; do of "$p" CONFIG SET min-replicas-to-write 1 >/dev/null; done
+expect 0 "$tidelock" doctor --quiet 42s
+grep -q 'note .*failover: no two hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
+for p in "${port[@]}"; do of "$p" CONFIG SET min-replicas-to-write 0 >/dev/null; done
+expect 0 "$tidelock" doctor --acl locker 'jobs:*'
+grep -q '^ACL SETUSER locker .* +role +cluster|slots +asking ' "$out" || fail "--acl: $(cat "$out")"
+
+# A slot is left open; then it moves, and an agent with it.
+"$tidelock" agent --every 200ms --name steady 2>"$work/agent" &
+agent=$!
+record() { of "$1" GET '{tidelock:agents}:steady'; }
+has_record() { [[ $(record "$1") == tidelock* || -n $(record "$1") && $(record "$1") != MOVED* ]]; }
+until_true 10 has_record "$home" || fail "the agent has published nothing: $(cat "$work/agent")"
+of "$a" CLUSTER SETSLOT "$slot" IMPORTING "$(id "$home")" >/dev/null
+of "$home" CLUSTER SETSLOT "$slot" MIGRATING "$(id "$a")" >/dev/null
+doctor_says 1 "warning +cluster: slot $slot is being moved from 127.0.0.1:$home to 127.0.0.1:$a"
+mapfile -t keys < <(of "$home" CLUSTER GETKEYSINSLOT "$slot" 100)
+of "$home" MIGRATE 127.0.0.1 "$a" "" 0 5000 KEYS "${keys[@]}" >/dev/null
+for p in "$a" "$home" "$b"; do of "$p" CLUSTER SETSLOT "$slot" NODE "$(id "$a")" >/dev/null; done
+was=$(record "$a")
+renewed() { has_record "$a" && [[ $(record "$a") != "$was" ]]; }
+until_true 20 renewed || fail "the agent publishes nothing at the next node: $(cat "$work/agent")"
+kill -TERM $agent
+wait_for $agent 10
+expect 0 "$tidelock" agent --forget steady
+
+# A master whose clock is off: whatever the others say, it is not safe.
+"$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])' >"$work/port"
+late=$(cat "$work/port")
+"$python" "$here/tests/cli/late_proxy.py" "$late" 5000000 "$b" >"$work/late" 2>&1 &
+wait_file "$work/late"
+expect 0 "$tidelock" agent --once --name other
+expect 0 "$tidelock" skew
+announce() { # port: clients are led there for b
+    of "$b" CONFIG SET cluster-announce-port "$1" >/dev/null
+    local p
+    for p in "${port[@]}"; do until_true 20 is_announced "$p" "$1" || depth=1 fail "$p hasn't heard"; done
+}
+is_announced() { of "$1" CLUSTER NODES | grep -q "^$(id "$b") 127.0.0.1:$2@"; }
+announce "$late"
+expect 2 "$tidelock" skew
+grep -q "^UNSAFE: .*127.0.0.1:$late" "$out" || fail "a master's clock is overlooked: $(cat "$out")"
+doctor_says 2 "danger +cluster-clock: the clock of 127.0.0.1:$late is [0-9]* ms ahead of most" --url "redis+cluster://127.0.0.1:$a"
+
+# A master at an address that can't be reached.
+announce 1
+expect 1 "$tidelock" skew
+grep -q '^WARN: there is no evidence of 127.0.0.1:1 ' "$out" || fail "a master that is silent is overlooked: $(cat "$out")"
+doctor_says 2 "danger +cluster: the cluster leads clients to 127.0.0.1:1 for 127.0.0.1:$b, where it isn't to be had: connect 127.0.0.1:1: connection refused"
+doctor_says 2 "danger +cluster: 127.0.0.1:1, which other nodes are connected to, can't be reached from here" --url "redis+cluster://127.0.0.1:$a"
+announce "$b"
+
+# A password that is another on one node; on all.
+of "$b" CONFIG SET requirepass hunter2 >/dev/null
+doctor_says 2 "danger +cluster: 127.0.0.1:$b lets nobody in: .*asks for a password"
+expect 1 "$tidelock" skew
+grep -q "^WARN: there is no evidence of 127.0.0.1:$b " "$out" || fail "skew: $(cat "$out")"
+for p in "${port[@]}"; do of "$p" CONFIG SET requirepass hunter2 >/dev/null; done
+for c in skew "agent --once" doctor "doctor --acl u x*"; do
+    # shellcheck disable=SC2086
+    TIDELOCK_PASSWORD=wrong expect_line 77 'none of the 6 nodes in the URL leads to a cluster: .*wrong user or password' "$tidelock" $c
+done
+TIDELOCK_PASSWORD=hunter2 doctor_says 1 '^cluster of '
+for p in "${port[@]}"; do of "$p" -a hunter2 CONFIG SET requirepass "" >/dev/null; done
+
+# A slot that nobody has: whose clock will judge there isn't known. Then the slot of the agents.
+for p in "${port[@]}"; do of "$p" CONFIG SET cluster-require-full-coverage no >/dev/null; done
+gap=$(own "$b" | grep -oE ' connected [0-9]+' | cut -d' ' -f3)
+of "$b" CLUSTER DELSLOTS "$gap" >/dev/null
+expect 1 "$tidelock" skew
+grep -q '^WARN: there is no evidence of slots-without-master' "$out" || fail "skew: $(cat "$out")"
+of "$b" CLUSTER ADDSLOTS "$gap" >/dev/null
+of "$a" CLUSTER DELSLOTS "$slot" >/dev/null
+doctor_says 2 "danger +cluster: 1 slot has no master: $slot"
+expect_line 69 "slot $slot of the cluster has no master|CLUSTERDOWN" "$tidelock" --url "redis+cluster://127.0.0.1:$a" agent --once
+demo stop 2>"$err" || fail "the cluster isn't ended"

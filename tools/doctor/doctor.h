@@ -7,6 +7,7 @@
 #define TIDELOCK_DOCTOR_H
 
 #include "link/link_open.h"
+#include "link/members.h"
 #include "skew/judge/skew_judge.h"
 
 #define DOCTOR_KEY_MOST 1024
@@ -41,7 +42,8 @@ typedef struct {
 } doctor_setting;
 
 /** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by
- *  timestamp with --strict; who goes by phases; who stands in line; and who finds the server by its Sentinels. */
+ *  timestamp with --strict; who goes by phases; who stands in line; and who finds the server by its Sentinels, or
+ *  by the nodes of a cluster. */
 enum {
     DOCTOR_TOKEN = 1,
     DOCTOR_STAMP = 2,
@@ -49,7 +51,8 @@ enum {
     DOCTOR_STRICT = 8,
     DOCTOR_AUTO = 16,
     DOCTOR_LINE = 32,
-    DOCTOR_SENTINEL = 64
+    DOCTOR_SENTINEL = 64,
+    DOCTOR_CLUSTER = 128
 };
 
 typedef enum {
@@ -113,6 +116,7 @@ typedef struct {
     int64_t ttl_ms;    /**< and the longest lifetime of their locks */
     bool by_sentinels; /**< they find the server by its Sentinels, who say this: */
     sentinels heard;
+    bool by_cluster;   /**< it is a master of the cluster whose nodes their URL names */
     bool unasked;      /**< who name none, so that nothing else is known */
     int64_t sentinels; /**< that listen on the server; 0: none, or not known */
 } doctor_facts;
@@ -154,6 +158,7 @@ typedef struct {
     const char *id; /**< one word, for machines */
     doctor_level level;
     char what[320], why[320], fix[320];
+    uint8_t at[(MEMBERS_MOST + 7) / 8]; /**< of a cluster: a bit for each node that it is true of */
 } doctor_finding;
 
 #define DOCTOR_FINDINGS                                                                            \
@@ -171,6 +176,11 @@ void doctor_fix(doctor_report *r, const char *format, ...) __attribute__((format
 
 /** All of it, worst first. */
 void doctor_check(const doctor_facts *f, doctor_report *r);
+void doctor_sort(doctor_report *r);
+
+/** It is true of this node, of a cluster's. */
+void doctor_at(doctor_finding *f, unsigned node);
+bool doctor_is_at(const doctor_finding *f, unsigned node);
 
 /* ---- legacy clients ---------------------------------------------------------------------------------- */
 
@@ -216,6 +226,37 @@ bool doctor_number(const doctor_facts *f, int which, int64_t *ret);
 
 /** What of their Sentinels keeps clients from a master, or keeps a failover from what it should be. */
 void doctor_check_sentinels(const sentinels *s, doctor_report *r);
+
+/** What is wrong with a cluster, beside what is with each of its masters. */
+void doctor_check_cluster(const members *m, doctor_report *r);
+/** Of each slot who has it: number of a node, that says so itself or doesn't answer; TL_NOBODY. */
+void doctor_owners(const members *m, uint16_t ret[TL_SLOTS]);
+
+/** Ask each master of a cluster, many at once, and add what is found, once for all of which it is true. as: what the clients
+ *  do; login: how nodes let us in. False: no memory. */
+bool doctor_check_masters(const members *m, const tl_endpoint *login, const doctor_facts *as,
+                          doctor_report *r);
+
+typedef struct {
+    int format;
+    const char *acl;
+    bool json;
+    int64_t ttl_ms;
+    server_care care;
+} doctor_options;
+
+/** The exit statuses, by the worst of what was found. */
+enum { DOCTOR_FINE, DOCTOR_WARNINGS, DOCTOR_DANGEROUS };
+
+/** What stands above the findings. of: NULL, or the cluster that they are about. Returns the exit status. */
+typedef struct {
+    const char *server, *product;
+    const members *of;
+} doctor_title;
+int doctor_show(const doctor_options *o, const doctor_title *title, const doctor_report *r);
+
+/** The command with a URL of a cluster. as: what is known of the clients. Returns the exit status. */
+int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, doctor_report *r);
 
 /** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
 void doctor_check_able(const doctor_facts *f, doctor_report *r);

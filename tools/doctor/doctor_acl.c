@@ -53,7 +53,7 @@ static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) 
 
 static void put_rule(const doctor_facts *f, const char *user, const char *pattern) {
     const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
-    unsigned who = doctor_users(f) & ~(unsigned)DOCTOR_SENTINEL;
+    unsigned who = doctor_users(f) & ~(unsigned)(DOCTOR_SENTINEL | DOCTOR_CLUSTER);
     bool channels = !doctor_before(f, 6, 2, 0); /* before, there is no permission for them */
 
     printf("ACL SETUSER %s reset on >PASSWORD ~%s", user, pattern);
@@ -106,6 +106,8 @@ int doctor_acl(const doctor_facts *f, const char *user, const char *pattern) {
                "+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +unsubscribe "
                "+ping +info",
                user);
+    if (f->by_cluster)
+        printf("\n# On each node of the cluster, replicas too: none tells another of its users.");
     printf("\n# To keep it over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
            "# Whether anything is lacking still: ACL LOG\n");
     return 0;

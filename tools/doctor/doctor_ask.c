@@ -362,6 +362,8 @@ static void judge_servers(doctor_facts *f, const skew_servers *s, const skew_tra
 static void ask_servers(skew_link *l, doctor_facts *f, const skew_track *track, int32_t rate) {
     skew_servers s = {.count = 0};
 
+    if (f->by_cluster) /* whose nodes have been asked, all of them once */
+        return;
     if (skew_servers_begin(&s, "")) {
         (void)snprintf(f->servers_why, sizeof f->servers_why, "out of memory");
         return;

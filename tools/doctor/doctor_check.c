@@ -50,6 +50,14 @@ void doctor_fix(doctor_report *r, const char *format, ...) {
     va_end(args);
 }
 
+void doctor_at(doctor_finding *f, unsigned node) {
+    f->at[node / 8] |= (uint8_t)(1u << node % 8);
+}
+
+bool doctor_is_at(const doctor_finding *f, unsigned node) {
+    return f->at[node / 8] >> node % 8 & 1;
+}
+
 /* ---- version, scripts, commands ---------------------------------------------------------------------------- */
 
 /* What else there is for a server without scripts. */

@@ -40,9 +40,13 @@ static const doctor_command commands[] = {
     {"HMGET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f")},
     {"HMSET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f", "v")},
     {"TIME", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "the server's clock stays unknown", NULL},
-    {"ROLE", NULL, 208, DOCTOR_SENTINEL, DOCTOR_NEEDED,
-     "who finds the server by its Sentinels isn't sure that it is a master, and acquires nothing",
+    {"ROLE", NULL, 208, DOCTOR_SENTINEL | DOCTOR_CLUSTER, DOCTOR_NEEDED,
+     "who finds the server by others' word isn't sure that it is a master, and acquires nothing",
      NULL},
+    {"CLUSTER", "SLOTS", 300, DOCTOR_CLUSTER, DOCTOR_NEEDED, "nobody knows which node has a lock",
+     NULL},
+    {"ASKING", NULL, 300, DOCTOR_CLUSTER, DOCTOR_NEEDED,
+     "locks are lost while their slot is being moved", NULL},
     {"MULTI", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
     {"EXEC", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
     {"INCR", NULL, 0, TOKENS, DOCTOR_BETTER, SLOWER, AS("F")},
@@ -96,7 +100,7 @@ unsigned doctor_users(const doctor_facts *f) {
 
     return (legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals)
                                               : DOCTOR_TOKEN | DOCTOR_LINE) |
-           (f->by_sentinels ? DOCTOR_SENTINEL : 0);
+           (f->by_sentinels ? DOCTOR_SENTINEL : 0) | (f->by_cluster ? DOCTOR_CLUSTER : 0);
 }
 
 const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]) {

@@ -99,6 +99,22 @@ static void found_general(const doctor_facts *f, int64_t late_ms, doctor_report 
                                   : "a redis+sentinel:// URL in all clients has no such gap");
 }
 
+#define LAG_S 10
+
+/* Nobody tells its clients at once that a master isn't one any more. */
+static void fix_in_cluster(const doctor_facts *f, int64_t replicas, doctor_report *r) {
+    char quiet[DURATION_SHOWN];
+
+    if (doctor_stops_scripts(f))
+        doctor_fix(r,
+                   "min-replicas-to-write %lld and min-replicas-max-lag %d, and quiet_ms of %s in "
+                   "all clients; or wait_replicas %lld",
+                   (long long)replicas, LAG_S, show_ms(quiet, f->ttl_ms + (LAG_S + SPARE_S) * 1000),
+                   (long long)replicas);
+    else
+        doctor_fix(r, "wait_replicas %lld in all clients", (long long)replicas);
+}
+
 /* What this version knows of: quiet_ms from 4.0 on, wait_replicas from 3.0. */
 static void fix_to_general(const doctor_facts *f, doctor_report *r) {
     int64_t late_ms = answers_ms(f), replicas = replicas_of(f);
@@ -113,6 +129,8 @@ static void fix_to_general(const doctor_facts *f, doctor_report *r) {
     if (doctor_before(f, 4, 0, 0))
         doctor_fix(r, "%s%supgrade to 4.0 or newer", doctor_before(f, 3, 0, 0) ? "" : wait,
                    doctor_before(f, 3, 0, 0) || !*wait ? "" : ", or ");
+    else if (late_ms < 0 && f->by_cluster)
+        fix_in_cluster(f, replicas, r);
     else if (late_ms < 0)
         doctor_fix(r, "a redis+sentinel:// URL and quiet_ms of %s in all clients%s%s%s",
                    show_ms(quiet, f->ttl_ms + NAMED_MS), least, *wait ? ", or " : "", wait);

@@ -328,16 +328,26 @@ static void check_unseen(const doctor_facts *f, doctor_report *r) {
     }
 }
 
+/* Who asks it as one server finds other keys nowhere. */
+static void check_node(const doctor_facts *f, doctor_report *r) {
+    if (f->by_cluster || !info_is(f, "redis_mode", "cluster"))
+        return;
+    doctor_found(r, "cluster", DOCTOR_WARNING,
+                 "this is a node of a cluster, and only this one is looked at");
+    doctor_why(r, "with such a URL no lock can be acquired whose slot another node has");
+    doctor_fix(r, "a redis+cluster:// URL, for clients and for the doctor");
+}
+
 void doctor_check_state(const doctor_facts *f, doctor_report *r) {
     check_eviction(f, r);
     check_persistence(f, r);
     check_uptime(f, r);
     check_copies(f, r);
     doctor_check_failover(f, r);
+    check_node(f, r);
     check_unseen(f, r);
 }
 
-/* Worst first, else in the order in which they were found. */
 void doctor_check(const doctor_facts *f, doctor_report *r) {
     r->count = 0;
     if (f->by_sentinels)
@@ -346,6 +356,11 @@ void doctor_check(const doctor_facts *f, doctor_report *r) {
         doctor_check_state(f, r);
         doctor_check_able(f, r);
     }
+    doctor_sort(r);
+}
+
+/* Worst first, else in the order in which they were found. */
+void doctor_sort(doctor_report *r) {
     for (int i = 1; i < r->count; i++) {
         doctor_finding x = r->finding[i];
         int at = i;
