@@ -153,20 +153,6 @@ static unsigned defer_cancel(tl_drive *d, unsigned flags) {
     return defer ? flags & ~(unsigned)TL_WAKE_CANCEL : flags;
 }
 
-static void take_posts(tl_drive *d) {
-    unsigned flags = defer_cancel(d, d->waiter ? tl__waiter_posts(d->waiter) : 0);
-    tl_event e;
-    while (d->status == TL_GO && tl__run_posted(&flags, &e)) {
-        tl_grant grant;
-        if (e.kind == TL_GRANTED) {
-            grant = tl__keeper_grant(&d->run.client->keeper, d->run.listener);
-            e.grant = &grant;
-        }
-        tell_in_flight(d, &e);
-        advance(d, &e);
-    }
-}
-
 static void poll_pooled(tl_drive *d, tl_mono until) {
     struct pollfd fds[2] = {
         {.fd = tl__conn_fd(d->pooled->conn), .events = tl__conn_events(d->pooled->conn)},
@@ -206,16 +192,6 @@ static bool spin(tl_drive *d) {
     return there;
 }
 
-static void look_around(tl_drive *d) {
-    if (d->status == TL_GO)
-        take_posts(d);
-    if (d->status != TL_GO || d->out->until.ns == INT64_MAX)
-        return;
-    tl_event e = {.kind = TL_TIMER, .now = tl__mono_now()};
-    if (!tl__mono_before(e.now, d->out->until))
-        advance(d, &e);
-}
-
 static void give_pooled_back(tl_drive *d) {
     if (!d->pooled)
         return;
@@ -242,6 +218,33 @@ static void turn(tl_drive *d) {
     }
 }
 
+/* What an event has it ask for at another node is asked for before it is told of the next, which would know nothing of
+ * that. */
+static void take_posts(tl_drive *d) {
+    unsigned flags = defer_cancel(d, d->waiter ? tl__waiter_posts(d->waiter) : 0);
+    tl_event e;
+    while (d->status == TL_GO && tl__run_posted(&flags, &e)) {
+        tl_grant grant;
+        if (e.kind == TL_GRANTED) {
+            grant = tl__keeper_grant(&d->run.client->keeper, d->run.listener);
+            e.grant = &grant;
+        }
+        tell_in_flight(d, &e);
+        advance(d, &e);
+        turn(d);
+    }
+}
+
+static void look_around(tl_drive *d) {
+    if (d->status == TL_GO)
+        take_posts(d);
+    if (d->status != TL_GO || d->out->until.ns == INT64_MAX)
+        return;
+    tl_event e = {.kind = TL_TIMER, .now = tl__mono_now()};
+    if (!tl__mono_before(e.now, d->out->until))
+        advance(d, &e);
+}
+
 static void once(tl_drive *d) {
     if (!spin(d))
         await(d);
@@ -251,7 +254,7 @@ static void once(tl_drive *d) {
 }
 
 static void share(tl_drive *d) {
-    while (d->status == TL_GO && d->in_flight > 0 && !d->turns) {
+    while (d->status == TL_GO && d->share && d->in_flight > 0 && !d->turns) {
         tl_mono by = d->cancelled ? d->cancel_by : TL_NEVER;
         tl__share_await(d->share, &d->sharer, tl__mono_min(d->out->until, by));
         if (!d->turns)

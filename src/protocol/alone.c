@@ -34,10 +34,11 @@ void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out) {
 }
 
 void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = tl__try_command(tl__out_send(out, a->ticket, a->by));
-    tl__try_add(c, TL_LITERAL("ZREM"));
+    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_LEAVE);
+    c->nkeys = 1;
     tl__try_add(c, job->line);
-    tl__try_add(c, tl__sidecar_entry(job, out));
+    tl__try_add(c, job->stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
+    tl__try_add(c, job->key);
 }
 
 void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out) {

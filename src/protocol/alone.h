@@ -11,7 +11,8 @@
 void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event *e, tl_out *out);
 /** K is given up. */
 void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out);
-/** What comes before that, each of a key of its own: its entry leaves the line, S binds nobody for it any more. */
+/** What comes before that, each of a key of its own: its entry leaves the line, where others are called to look, S binds
+ *  nobody for it any more. */
 void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out);
 void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out);
 /** Their answers; each ends the attempt. */

@@ -81,13 +81,10 @@ static bool may_be_native(const tl_job *job, const tl_event *e) {
            !(e->server->level & LEVEL_SCRIPTS);
 }
 
-/* The line first, where its entry would be given K which nobody waits for by it any more; then S, which would keep others
- * out; K last. */
+/* The line first, where its entry would be given K which nobody waits for by it any more, and where others wait to hear of it:
+ * from when they look they poll; then S, which would keep others out; K last. */
 static void send_drop_alone(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_alone *s = &((token_try *)a)->alone;
-    if (s->gone == TL_ALONE_LINE && !job->stands)
-        s->gone = TL_ALONE_SIDECAR;
-    switch ((tl_alone_drop)s->gone) {
+    switch ((tl_alone_drop)((token_try *)a)->alone.gone) {
     case TL_ALONE_LINE: tl__alone_send_leave(a, job, out); break;
     case TL_ALONE_SIDECAR: tl__alone_send_unbind(a, job, out); break;
     case TL_ALONE_LAST: tl__alone_send_free(a, job, out); break;

@@ -180,6 +180,10 @@ TEST(a_keep_and_a_drop_compare_the_key_alone) {
     assert_true(result()->proof.unbound); /* S doesn't know of it any more than before */
     begin(&f, TL_RELEASE);
     (void)redirect(&f, TL_ASK);
+    assert_alone(&f, "leave", LINE, false); /* others are called, who stand there */
+    assert_string_equal(f.last.command[0].argv[1].p, "");
+    assert_string_equal(f.last.command[0].argv[2].p, KEY);
+    (void)feed_reply(&f, "3");
     assert_alone(&f, "unbind", SIDECAR,
                  false); /* else it would keep others out for the rest of a lifetime */
     (void)feed_reply(&f, "1");
@@ -199,12 +203,10 @@ TEST(who_stands_in_line_leaves_it_before_the_key_is_given_up) {
         m.job.fences = 64;
         m.job.inbox = TL_LITERAL("inbox");
         (void)redirect(&f, TL_TRY_AGAIN);
-        assert_string_equal(f.last.command[0].argv[0].p, "ZREM");
-        assert_string_equal(f.last.command[0].argv[1].p, LINE);
-        assert_string_equal(f.last.command[0].argv[2].p, TOKEN " 30000 64 inbox " OWNER);
+        assert_alone(&f, "leave", LINE, false);
+        assert_string_equal(f.last.command[0].argv[1].p, TOKEN " 30000 64 inbox " OWNER);
         (void)redirect(&f, TL_ASK);
-        assert_string_equal(f.last.command[0].argv[0].p, "ZREM");
-        assert_true(f.last.alone && f.last.asking);
+        assert_alone(&f, "leave", LINE, true);
         (void)feed_reply(&f, refused ? "-NOPERM" : "1");
         assert_alone(&f, "unbind", SIDECAR, false);
         (void)feed_reply(&f, refused ? "-NOPERM" : "1");

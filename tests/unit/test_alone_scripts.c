@@ -1,5 +1,5 @@
 /*
- * The scripts of one key each for an open slot: number.lua, bind.lua, unbind.lua.
+ * The scripts of one key each for an open slot: number.lua, bind.lua, unbind.lua, leave.lua.
  */
 #include "script_feed.h"
 
@@ -78,4 +78,34 @@ TEST(who_gives_up_binds_nobody_any_more_and_another_is_left) {
     S_HAS("token", "");
     S_HAS("spent", TOKEN);
     assert_int_equal(status_of(bind(OTHER, "501")), 1);
+}
+
+#define INBOX(letter) "tidelock:inbox:" letter
+#define ENTRY(token, letter) token " 9000 1 " INBOX(letter) " owner"
+
+static int64_t leave(const char *entry) {
+    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_LEAVE), L("1"), L(LINE),
+                         tl__bytes_of(entry), L(K)));
+}
+
+TEST(who_leaves_the_line_calls_the_first_three_to_look) {
+    static const char *const entries[] = {ENTRY(TOKEN, "a"), ENTRY(OTHER, "b"), ENTRY(THIRD, "c"),
+                                          ENTRY("t", "d"), ENTRY("u", "e")};
+    static const char *const inboxes[] = {INBOX("a"), INBOX("b"), INBOX("c"), INBOX("d"),
+                                          INBOX("e")};
+    listener all[5];
+    for (size_t i = 0; i < 5; i++) {
+        listen_to(&all[i], inboxes[i]);
+        (void)SAY(L("ZADD"), L(LINE), tl__bytes(&"12345"[i], 1), tl__bytes_of(entries[i]));
+    }
+    assert_int_equal(leave(entries[0]), 3);
+    assert_int_equal(number_of(SAY(L("ZCARD"), L(LINE))), 4);
+    assert_int_equal(all[0].count, 0);
+    assert_int_equal(all[4].count, 0);
+    for (size_t i = 1; i < 4; i++)
+        assert_string_equal(all[i].last, "look " K);
+    assert_int_equal(leave(""), 3); /* of one who stood in none */
+    assert_int_equal(number_of(SAY(L("ZCARD"), L(LINE))), 4);
+    (void)SAY(L("DEL"), L(LINE));
+    assert_int_equal(leave(""), 0);
 }

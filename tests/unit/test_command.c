@@ -86,6 +86,7 @@ TEST(each_script_has_a_name_a_text_and_a_sha1) {
         [TL_SCRIPT_JOIN] = "join",       [TL_SCRIPT_KEEP] = "keep",     [TL_SCRIPT_LOOK] = "look",
         [TL_SCRIPT_REFRESH] = "refresh", [TL_SCRIPT_SCAN] = "scan",     [TL_SCRIPT_TAKE] = "take",
         [TL_SCRIPT_UNVOTE] = "unvote",   [TL_SCRIPT_UNBIND] = "unbind", [TL_SCRIPT_VOTE] = "vote",
+        [TL_SCRIPT_LEAVE] = "leave",
 #ifdef TL_COMPAT
         [TL_SCRIPT_PHASE] = "phase",
 #endif

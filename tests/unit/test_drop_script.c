@@ -226,3 +226,50 @@ TEST(a_token_that_no_longer_holds_the_lock_is_spent) {
     assert_int_equal(number_of(drop()), -1);
     S_HAS("spent", TOKEN);
 }
+
+/* ---- a slot on the move -------------------------------------------------------------------------- */
+
+#define SLOTS 16384
+
+/* What isn't there any more can't be set there. */
+static void begin_to_move(const char *gone) {
+    fake_redis_set_cluster(server, true);
+    fake_redis_move_slots(server, 0, SLOTS - 1, FAKE_SLOTS_MIGRATING, "10.0.0.9:6379");
+    fake_redis_leave_keys(server, gone);
+}
+
+TEST(what_can_not_be_set_here_any_more_is_kept_for_nobody_and_who_is_first_is_told_to_look) {
+    listener a, waiter;
+    have_line(&a);
+    listen_to(&waiter, S);
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    (void)SAY(L("SET"), L(F), L("5"));
+    begin_to_move(NULL);
+    assert_int_equal(number_of(drop()), 1);
+    fake_redis_move_slots(server, 0, 0, FAKE_SLOTS_HERE, NULL);
+    K_HOLDS(NULL);
+    S_HAS("token", "");
+    S_HAS("claim", "");
+    S_HAS("line", F);
+    assert_int_equal(number_of(SAY(L("ZCARD"), L(LINE))), 1);
+    assert_string_equal(a.last, "look " K);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(waiter.count, 1);
+}
+
+TEST(who_gives_up_where_the_line_has_left_asks_key_by_key) {
+    static const char *const k[] = {THIRD, TOKEN};
+    listener a;
+    have_line(&a);
+    (void)SAY(L("ZADD"), L(LINE), L("4"), L(ENTRY(TOKEN, A)));
+    for (size_t i = 0; i < 2; i++) {
+        (void)SAY(L("SET"), L(K), tl__bytes_of(k[i]));
+        begin_to_move(LINE);
+        const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("2"), L(K), L(S),
+                                    L(TOKEN), L(ENTRY(TOKEN, A)));
+        holds("reply", &(tl_reply){.type = TL_REPLY_STRING, .text = reply->text},
+              "TRYAGAIN the line is at another node");
+        K_HOLDS(k[i]);
+        S_HAS("spent", NULL);
+    }
+}

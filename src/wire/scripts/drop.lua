@@ -27,6 +27,12 @@ end
 -- with near
 local mine = found and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))
 local status, noted = mine and 1 or found and 0 or -1, nil
+if ARGV[2] and ARGV[2] ~= '' then -- in a slot on the move it may stand in line at the other node
+    local stands = redis.pcall('ZSCORE', L, ARGV[2])
+    if type(stands) == 'table' and string.find(stands.err, 'a non local key', 1, true) then
+        return {err = 'TRYAGAIN the line is at another node'}
+    end
+end
 if mine and found ~= token then
     noted = redis.pcall('HMSET', S, 'token', '', 'spent', token)
     if noted.err and not string.find(noted.err, 'OOM', 1, true) then
@@ -66,7 +72,11 @@ if now and (mine or not found) then
                 return false
             end
         end
-        return grant(now)
+        local given, wrong = grant(now)
+        for _, entry in ipairs(wrong and redis.call('ZRANGE', L, 0, 2) or {}) do -- who looks may have it all the same
+            redis.pcall('PUBLISH', string.match(entry, '^%S+ %S+ %S+ (%S+) ') or '', 'look ' .. K)
+        end
+        return given
     end
     local done, given = pcall(pass_on)
     if done and given then

@@ -69,8 +69,10 @@ local function grant(now, asker, own)
                        'fence', string.format('%.0f', last), 'since', string.format('%.0f', now), 'owner', owner,
                        'claim', asks and '' or inbox, 'line', others > 0 and F or '', 'row', row)
             called = called == '?' and not asks
-            if not called then
-                redis.call('PSETEX', K, string.format('%.0f', lease), token)
+            local set = called or redis.pcall('PSETEX', K, string.format('%.0f', lease), token)
+            if not called and set.err then -- in a slot on the move, what isn't here any more is set at the other node
+                redis.call('HMSET', S, 'token', '', 'claim', '', 'line', F)
+                return false, {err = set.err .. ' (psetex)'}
             end
             mute = not asks and type(redis.pcall('PUBLISH', inbox, (called and 'look ' or string.format(
                 'grant %s %.0f %.0f %d %d ', token, last - numbers + 1, now, lease, others)) .. K)) == 'table'
