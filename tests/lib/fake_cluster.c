@@ -40,6 +40,20 @@ void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_sl
     snprintf(r->slots_to, sizeof(r->slots_to), "%s", to ? to : "");
 }
 
+void fake_redis_on_slot(fake_redis *r, fake_where where, void *ctx) {
+    r->where = where;
+    r->where_ctx = ctx;
+}
+
+FAKE_COMMAND(asking) {
+    if (!c->r->cluster) {
+        fake__error(out, "ERR This instance has cluster support disabled");
+        return;
+    }
+    c->asking = true;
+    fake__ok(out);
+}
+
 void fake_redis_leave_keys(fake_redis *r, const char *patterns) {
     fake__keep_text(&r->keys_left, patterns);
 }
@@ -70,18 +84,38 @@ static void add(const fake_conn *c, const fake_said *said, asked *a) {
     }
 }
 
+static fake_slots place_of(const fake_redis *r, unsigned slot, const char **ret_to) {
+    *ret_to = r->slots_to;
+    if (r->where) {
+        return r->where(r->where_ctx, slot, ret_to);
+    }
+    return slot >= r->first_slot && slot <= r->last_slot ? r->slots : FAKE_SLOTS_HERE;
+}
+
+/* Half of them are at the other end of the slot. */
+static bool is_split(const fake_conn *c, const asked *a, fake_slots place) {
+    if (place == FAKE_SLOTS_IMPORTING) {
+        return c->asking && a->missing && a->here + a->missing > 1;
+    }
+    return place == FAKE_SLOTS_MIGRATING && a->missing && a->here &&
+           c->r->level >= FAKE_LEVEL(7, 0, 0);
+}
+
 static bool judge(fake_conn *c, const asked *a, tl_reply *out) {
-    const fake_redis *r = c->r;
-    bool affected = r->slots != FAKE_SLOTS_HERE && a->here + a->missing &&
-                    a->slot >= r->first_slot && a->slot <= r->last_slot;
+    const char *to = "";
+    bool keys = a->here + a->missing > 0;
+    fake_slots place = keys && !a->crossed ? place_of(c->r, a->slot, &to) : FAKE_SLOTS_HERE;
+    bool moved = place == FAKE_SLOTS_MOVED || (place == FAKE_SLOTS_IMPORTING && !c->asking);
     if (a->crossed) {
         fake__error(out, "CROSSSLOT Keys in request don't hash to the same slot");
-    } else if (affected && r->slots == FAKE_SLOTS_MOVED) {
-        fake__errorf(c, out, "MOVED %u %s", a->slot, r->slots_to);
-    } else if (affected && a->missing && a->here && r->level >= FAKE_LEVEL(7, 0, 0)) {
+    } else if (place == FAKE_SLOTS_NOWHERE) {
+        fake__error(out, "CLUSTERDOWN The cluster is down");
+    } else if (moved) {
+        fake__errorf(c, out, "MOVED %u %s", a->slot, to);
+    } else if (is_split(c, a, place)) {
         fake__error(out, "TRYAGAIN Multiple keys request during rehashing of slot");
-    } else if (affected && a->missing) {
-        fake__errorf(c, out, "ASK %u %s", a->slot, r->slots_to);
+    } else if (place == FAKE_SLOTS_MIGRATING && a->missing) {
+        fake__errorf(c, out, "ASK %u %s", a->slot, to);
     } else {
         return true;
     }

@@ -212,6 +212,8 @@ struct fake_redis {
     fake_slots slots;
     unsigned first_slot, last_slot;
     char slots_to[64];
+    fake_where where; /**< instead of these; or NULL */
+    void *where_ctx;
     char *keys_left; /**< patterns of what has left slots that are migrating, or NULL: nothing */
     char *keys_allowed, *channels_allowed; /**< patterns, or NULL: all */
     uint32_t denied_subs;                  /**< by number in fake__subs */
@@ -267,6 +269,7 @@ struct fake_conn {
     bool master;              /**< it is obeyed whatever the knobs say */
     bool silent;              /**< this command's replies were pushed */
     bool multi, abort, raced; /**< in MULTI; a command was refused; a watched key was touched */
+    bool asking;              /**< the next command may have what is only on its way here */
     bool elsewhere;           /**< this command is refused, as its keys are in other slots */
     unsigned queued_flags;
     fake_text name;
@@ -408,6 +411,7 @@ void fake__sha1(tl_bytes text, char ret[FAKE_SHA_SIZE]);
     void fake__##name(__attribute__((unused)) fake_conn *c,                                        \
                       __attribute__((unused)) const tl_bytes *argv,                                \
                       __attribute__((unused)) size_t argc, tl_reply *out)
+FAKE_COMMAND(asking);
 FAKE_COMMAND(auth);
 FAKE_COMMAND(client);
 FAKE_COMMAND(config);

@@ -325,7 +325,9 @@ const tl_reply *fake_conn_command(fake_conn *c, const tl_bytes *argv, size_t arg
         return &c->reply;
     }
     c->r->current = c;
+    bool asking = c->asking;
     process(c, argv, argc, &c->reply);
+    c->asking = c->asking && !asking;
     if (c->r->owed.live) {
         fake__track_done(c);
     }

@@ -22,6 +22,7 @@ static void set_defaults(fake_redis *r) {
     r->events = r->events_set = 0;
     r->cluster = false;
     r->slots = FAKE_SLOTS_HERE;
+    fake_redis_on_slot(r, NULL, NULL);
     fake_redis_leave_keys(r, NULL);
     fake_redis_allow_keys(r, NULL);
     fake_redis_allow_channels(r, NULL);
@@ -73,6 +74,7 @@ fake_redis *fake_redis_clone(const fake_redis *from) {
     fake_redis_set_password(r, from->password);
     r->cluster = from->cluster;
     fake_redis_move_slots(r, from->first_slot, from->last_slot, from->slots, from->slots_to);
+    fake_redis_on_slot(r, from->where, from->where_ctx);
     fake_redis_leave_keys(r, from->keys_left);
     fake_redis_allow_keys(r, from->keys_allowed);
     fake_redis_allow_channels(r, from->channels_allowed);
@@ -108,6 +110,7 @@ void fake_redis_restart(fake_redis *r, bool keep_data) {
         fake__monitor_forget(c);
         c->tracking = c->noloop = false;
         c->redirect = 0;
+        c->asking = false;
         c->id = ++r->last_id;
         c->authed = !r->password;
         c->db = 0;

@@ -124,13 +124,18 @@ void fake_redis_set_cluster(fake_redis *r, bool cluster);
 
 typedef enum {
     FAKE_SLOTS_HERE,
-    FAKE_SLOTS_MOVED,    /**< MOVED */
-    FAKE_SLOTS_MIGRATING /**< ASK for keys that are not here, TRYAGAIN where only some are */
+    FAKE_SLOTS_MOVED,     /**< MOVED */
+    FAKE_SLOTS_MIGRATING, /**< ASK for keys that are not here, TRYAGAIN where only some are */
+    FAKE_SLOTS_IMPORTING, /**< behind ASKING it is as HERE, but TRYAGAIN where one of several isn't; else MOVED */
+    FAKE_SLOTS_NOWHERE /**< CLUSTERDOWN */
 } fake_slots;
 
 /** How a cluster's node has the slots first..last; all others are here. `to`: "HOST:PORT", copied. */
 void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_slots where,
                            const char *to);
+/** The same by a function, which is asked of each slot; ret_to: of the other node. NULL: as above. */
+typedef fake_slots (*fake_where)(void *ctx, unsigned slot, const char **ret_to);
+void fake_redis_on_slot(fake_redis *r, fake_where where, void *ctx);
 unsigned fake_redis_slot(tl_bytes key);
 /** Of slots that are migrating, the keys of these patterns are not here any more. They are kept for
  *  when they come back, and may expire meanwhile as they would elsewhere. NULL: none, the default. */

@@ -104,6 +104,7 @@ const fake_row fake__rows[] = {
     {"client", fake__client, -2, L | S | P, V(2, 4)},
     {"monitor", fake__monitor, 1, L | S | FAKE_NO_MULTI, 0},
     {"config", fake__config, -2, L | S | P, V(2, 0)},
+    {"asking", fake__asking, 1, 0, V(3, 0)},
 };
 
 const size_t fake__row_count = sizeof(fake__rows) / sizeof(fake__rows[0]);

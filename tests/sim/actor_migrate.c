@@ -132,7 +132,7 @@ static void make_way(sim_world *w, int from, int to) {
 /* What was sent last may be lost with a failover, and what begins by it too early. */
 static bool replicas_have_all(const sim_world *w) {
     for (int i = 0; i <= w->cfg.replicas; i++)
-        if (i != w->master && w->log_fifo[i] > w->now)
+        if (i != w->shard[0].master && w->log_fifo[i] > w->now)
             return false;
     return true;
 }
@@ -141,7 +141,8 @@ static bool replicas_have_all(const sim_world *w) {
 static bool is_known(const sim_world *w) {
     int64_t most_ms = w->cfg.lease_ms > w->cfg.own_lease_ms ? w->cfg.lease_ms : w->cfg.own_lease_ms;
     sim_ns most = tl__rate_most_ns(most_ms * SIM_MS, w->cfg.drift_ppm);
-    return !w->failing_over && (w->promoted == 0 || w->now > w->promoted + 2 * most);
+    return !w->failing_over &&
+           (w->shard[0].promoted == 0 || w->now > w->shard[0].promoted + 2 * most);
 }
 
 static bool may_begin(const view *v, sim_kind kind, int to) {
@@ -182,7 +183,7 @@ static void end_work(sim_world *w, sim_actor *a) {
 
 /* What its command has sent may be executed later. */
 static void leave_step(sim_world *w) {
-    const sim_server *s = &w->server[w->master];
+    const sim_server *s = &w->server[w->shard[0].master];
     sim_clock slow = sim_clock_from_here(w, &s->wall, -1);
     sim_ns until = sim_clock_when(&slow, sim_clock_read(&s->wall, w->now) + STEP_MS * SIM_MS);
     if (w->migration.steps_until < until)

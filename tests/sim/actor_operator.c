@@ -186,7 +186,7 @@ static void make_step(sim_world *w, sim_actor *a, int64_t now_us, int64_t phase,
     o->to = phase;
     o->anew = anew;
     o->until_us = now_us + 2 * w->cfg.attempt_ms * 1000;
-    sim_clock slow = sim_clock_from_here(w, &w->server[w->master].wall, -1);
+    sim_clock slow = sim_clock_from_here(w, &w->server[w->shard[0].master].wall, -1);
     sim_ns until = sim_clock_when(&slow, (o->until_us + 1) * 1000);
     if (w->migration.steps_until < until)
         w->migration.steps_until = until;

@@ -95,7 +95,7 @@ void sim_check_two(sim_world *w, const sim_actor *a) {
             continue; /* S doesn't bind for a plain client */
         if (sim_check_excludes(w, a->key, bound))
             sim_fail(w, a->key, "%s and %s both hold %s", a->name, b->name, w->key[a->key].name);
-        w->stats.overlaps += w->cfg.sentinel;
+        w->stats.overlaps += w->cfg.sentinel || w->cfg.fleet;
         if (w->whole)
             w->stats.legacy_two++;
         else
@@ -117,7 +117,7 @@ void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
         sim_fail(w, key, "%s counts on %s, but the key isn't its own", a->name, w->key[key].name);
         return;
     }
-    const sim_server *s = &w->server[w->master];
+    const sim_server *s = &w->server[sim_home_of(w, w->key[key].k)];
     int64_t expiry_ms = fake_redis_peek_expiry(s->r, 0, w->key[key].k);
     if (expiry_ms == -1)
         return;
@@ -161,7 +161,9 @@ void sim_check_lost(sim_world *w, sim_lock *l, tl_mono deadline, tl_lost_why why
 void sim_check_refused(sim_world *w, const sim_lock *l) {
     bool there = sim_token_number(w, sim_key_value(w, l->key)) == l->number;
     tl_bytes token;
-    bool noted = fake_redis_peek_field(w->server[w->master].r, 0, w->key[l->key].s,
+    if (w->cfg.fleet)
+        return; /* they are, of others that are followed */
+    bool noted = fake_redis_peek_field(sim_store_of(w, w->key[l->key].s), 0, w->key[l->key].s,
                                        TL_LITERAL("token"), &token);
     if (there && noted && !l->plain && !w->cfg.stays && /* it may have asked a former master */
         sim_in_reach(w, l->key, w->now - w->cfg.attempt_ms * SIM_MS))
@@ -444,7 +446,7 @@ void sim_check_step(sim_world *w, sim_client *c) {
         if (l && l->client == c && l->handle)
             l->owes = is_watched(l) && !is_asking(l->handle);
     }
-    if (w->whole && w->cfg.fault[SIM_FAILOVER] == 0)
+    if (w->whole && w->cfg.fault[SIM_FAILOVER] == 0 && !w->cfg.fleet)
         sim_fail(w, SIM_ALL, "host %c sees a step of the server's clock that didn't happen",
                  c->host->name);
 }

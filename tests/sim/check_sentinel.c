@@ -20,7 +20,7 @@ static int server_of(tl_bytes label) {
     static const char begin[] = "10.0.0.";
     size_t n = sizeof begin - 1;
     int i = label.n > n && memcmp(label.p, begin, n) == 0 ? label.p[n] - '1' : -1;
-    return i < SIM_SERVERS ? i : -1;
+    return i < SIM_NODES ? i : -1;
 }
 
 bool __wrap_tl__site_lead(tl_site *site, const tl_endpoint *endpoint) {
@@ -36,8 +36,7 @@ bool __wrap_tl__site_lead(tl_site *site, const tl_endpoint *endpoint) {
     return led;
 }
 
-uint8_t sim_sentinel_built_for(const sim_host *h, const tl_client *client, uint32_t generation) {
-    const tl_site *site = client->node.site;
+uint8_t sim_sentinel_built_for(const sim_host *h, const void *site, uint32_t generation) {
     for (unsigned i = h->leads; site && generation && i > 0 && i + SIM_LED_TO > h->leads; i--) {
         const sim_led *led = &h->led[(i - 1) % SIM_LED_TO];
         if (led->site == site && led->generation == generation)
@@ -83,7 +82,7 @@ static bool gives(const sim_request *m, const tl_reply *reply) {
 }
 
 /* What it does is of no history that lasts. But who undoes something there has done so. */
-static void former_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
+void sim_sentinel_forgotten(sim_world *w, const sim_request *m, const tl_reply *reply) {
     int64_t status = 0;
     w->stats.former_commands++;
     if (!m->is_script || reply->type == TL_REPLY_ERROR)
@@ -107,7 +106,7 @@ void sim_sentinel_executed(sim_world *w, const sim_request *m, const tl_reply *r
     if (m->is_script && (m->script == TL_SCRIPT_KEEP || m->script == TL_SCRIPT_REFRESH))
         keeps_executed(w, m, reply);
     if (sim_server_is_former(w, s->server))
-        former_executed(w, m, reply);
+        sim_sentinel_forgotten(w, m, reply);
 }
 
 /* ---- what counts --------------------------------------------------------------------------------- */

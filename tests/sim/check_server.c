@@ -3,7 +3,10 @@
  */
 #include "world.h"
 
-#define KEEP_HEAD 3     /* arguments of keep.lua before those of each lock */
+#define KEEP_HEAD 3 /* arguments of keep.lua before those of each lock */
+#define MOVED_TRIPS                                                                                \
+    60 /* for a few requests that are led on, each with a connection and a script anew */
+#define FIRST_MS 5000   /* who is first in line looks so often, whatever it hears */
 #define POLL_MAX_MS 251 /* a waiter that hears nothing looks at least so often */
 
 int sim_key_named(const sim_world *w, tl_bytes k) {
@@ -22,8 +25,7 @@ int sim_key_beside(const sim_world *w, tl_bytes s) {
 
 tl_bytes sim_key_value(sim_world *w, int key) {
     tl_bytes value = {0};
-    sim_server_set(w, w->master);
-    (void)fake_redis_peek(w->server[w->master].r, 0, w->key[key].k, &value);
+    (void)fake_redis_peek(sim_store_of(w, w->key[key].k), 0, w->key[key].k, &value);
     return value;
 }
 
@@ -34,7 +36,7 @@ bool sim_check_strict(const sim_world *w, int key) {
 /* ---- taking ------------------------------------------------------------------------------------ */
 
 static void check_alone(sim_world *w, int key, uint32_t number) {
-    if (w->cfg.sentinel)
+    if (w->cfg.sentinel || (w->cfg.fleet && !w->whole))
         return; /* what a server gives after a failover nobody counts on before quiet_ms have passed */
     for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
         const sim_actor *a = &w->actor[i];
@@ -51,7 +53,7 @@ static void check_alone(sim_world *w, int key, uint32_t number) {
 }
 
 bool sim_check_fenced(const sim_world *w) {
-    if (w->cfg.sentinel && w->cfg.ways != 1 << SIM_DIES)
+    if (w->cfg.fleet || (w->cfg.sentinel && w->cfg.ways != 1 << SIM_DIES))
         return false; /* the former master may give larger ones for a while */
     bool forgets = w->cfg.goes_back && (w->cfg.fault[SIM_LOSSY] || w->cfg.fault[SIM_FORGET]);
     return w->cfg.level >= FAKE_LEVEL(3, 2, 0) && w->cfg.fault[SIM_JUMP] == 0 &&
@@ -74,13 +76,15 @@ static void check_fence(sim_world *w, int key, uint64_t fence, bool back) {
 
 /* Does the request come too late, when its sender may have moved on? Its limit is by the clock of the
  * server that it was meant for: another that takes over may be behind. */
-static void check_in_time(sim_world *w, const sim_host *h, const sim_asked *a, tl_bytes limit,
+static void check_in_time(sim_world *w, const sim_request *m, const sim_asked *a, tl_bytes limit,
                           int64_t spare_ns, int key) {
+    const sim_host *h = m->sender;
     int64_t not_after = 0;
     tl_mono by = tl__mono_add_ns(a->by, spare_ns);
     (void)tl__bytes_to_int(limit, &not_after);
     if (not_after > 0 && w->whole && w->cfg.level >= FAKE_LEVEL(3, 2, 0) && a->hash &&
-        a->boot == h->booted && w->promoted == 0 && tl__mono_before(by, sim_host_clock(w, h)))
+        a->boot == h->booted && w->shard[sim_shard_of(w, m->socket->server)].promoted == 0 &&
+        tl__mono_before(by, sim_host_clock(w, h)))
         sim_fail(w, key, "a request takes effect after its time limit");
 }
 
@@ -113,10 +117,12 @@ static void check_prompt(sim_world *w, const sim_request *m, int key) {
     const sim_lock *l = m->asked->lock;
     sim_ns free_since = w->key[key].free_since;
     w->key[key].free_since = SIM_NEVER;
-    if (w->cfg.stamps || !w->calm_all_along || !l || !l->busy || free_since == SIM_NEVER)
+    bool calm = w->calm_all_along || w->moves_alone;
+    if (w->cfg.stamps || !calm || !l || !l->busy || free_since == SIM_NEVER)
         return;
-    sim_ns most = tl__rate_most_ns(POLL_MAX_MS * SIM_MS, w->cfg.drift_ppm) + 12 * w->cfg.delay +
-                  4 * w->cfg.late;
+    sim_ns most = tl__rate_most_ns(POLL_MAX_MS * SIM_MS, w->cfg.drift_ppm) +
+                  (w->moves_alone ? MOVED_TRIPS : 12) * w->cfg.delay + 4 * w->cfg.late +
+                  (w->key[key].uncalled ? FIRST_MS * SIM_MS : 0);
     if (l->retry == TL_RETRY_AUTO && l->op_began < free_since && w->now - free_since > most)
         sim_fail(w, key, "%s lay free for %lld ms while %s waited", w->key[key].name,
                  (long long)((w->now - free_since) / SIM_MS), l->actor->name);
@@ -143,7 +149,7 @@ static bool takes_stamp(const sim_request *m) {
  * that. */
 static bool has_own_stamp(sim_world *w, const sim_request *m, uint32_t number, tl_bytes value,
                           int key) {
-    fake_redis *r = w->server[w->master].r;
+    fake_redis *r = sim_store_of(w, w->key[key].s);
     tl_bytes token = {0}, stamp = {0};
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token);
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("value"), &stamp);
@@ -162,6 +168,12 @@ bool sim_check_has(sim_world *w, const sim_request *m) {
     return sim_token_number(w, value) == number || has_own_stamp(w, m, number, value, key);
 }
 
+bool sim_check_has_alone(sim_world *w, const sim_request *m) {
+    int key = sim_key_named(w, m->argv[0]);
+    return key >= 0 &&
+           sim_token_number(w, sim_key_value(w, key)) == sim_token_number(w, m->argv[1]);
+}
+
 static void give_fence(sim_token *t, uint64_t fence, int32_t reserved) {
     if (t->taken)
         t->fence_before[t->fences_before++ % SIM_FENCES] = t->fence;
@@ -177,7 +189,7 @@ static void renumbered(sim_world *w, uint32_t number, int64_t fence, int32_t res
     w->stats.renumbered++;
     check_fence(w, key, (uint64_t)fence, false);
     t->native = t->low = false;
-    t->taken_us = sim_server_us(w, &w->server[w->master]);
+    t->taken_us = sim_server_us(w, &w->server[sim_home_of(w, w->key[key].k)]);
     give_fence(t, (uint64_t)fence, reserved);
 }
 
@@ -223,7 +235,7 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
     check_alone(w, key, number);
     bool back = t->taken && w->cfg.fault[SIM_LOSSY] && (w->cfg.stamps || t->promise == SIM_ASKING);
     check_fence(w, key, (uint64_t)fence, back);
-    check_in_time(w, m->sender, m->asked, limit, 0, key);
+    check_in_time(w, m, m->asked, limit, 0, key);
     check_promise(w, key, number);
     sim_line_given(w, number, m->claim, key);
     check_prompt(w, m, key);
@@ -398,7 +410,7 @@ static void kept(sim_world *w, const sim_request *m, size_t i, int64_t status) {
     if (status == 1) {
         w->stats.keeps++;
         w->stats.refreshed += m->script == TL_SCRIPT_REFRESH;
-        check_in_time(w, m->sender, a, tail[0], spare_of(a, unsure_ns(m, a)), key);
+        check_in_time(w, m, a, tail[0], spare_of(a, unsure_ns(m, a)), key);
         note_kept(w, sim_token_number(w, own[2 + heads]), key);
     }
     if (status == 1 && a->lease.until.ns != 0) {
@@ -464,6 +476,7 @@ static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *re
     w->token[number].dropped = true;
     if (tl__reply_int(reply, &status) && status == 1)
         sim_check_released(w, key, number);
+    w->key[key].uncalled = sim_home_of(w, w->key[key].l) != m->socket->server;
     w->key[key].called = w->now; /* perhaps, to look at what is free */
     (void)fake_redis_peek_field(w->server[m->socket->server].r, 0, w->key[key].s,
                                 TL_LITERAL("spent"), &spent);
@@ -499,7 +512,7 @@ uint64_t sim_check_claim(sim_world *w, const sim_request *m) {
 static void check_order(sim_world *w, uint32_t number, int key) {
     if (w->mute || !w->whole)
         return;
-    sim_server *s = &w->server[w->master];
+    sim_server *s = &w->server[sim_home_of(w, w->key[key].l)];
     tl_bytes argv[] = {TL_LITERAL("ZRANGE"), w->key[key].l, TL_LITERAL("0"), TL_LITERAL("0"),
                        TL_LITERAL("WITHSCORES")};
     const tl_reply *first = fake_conn_command(s->runner, argv, 5);
@@ -515,8 +528,8 @@ static void check_order(sim_world *w, uint32_t number, int key) {
 static void called(sim_world *w, uint32_t number, int key) {
     sim_token *t = &w->token[number];
     tl_bytes claim = {0};
-    (void)fake_redis_peek_field(w->server[w->master].r, 0, w->key[key].s, TL_LITERAL("claim"),
-                                &claim);
+    (void)fake_redis_peek_field(sim_store_of(w, w->key[key].s), 0, w->key[key].s,
+                                TL_LITERAL("claim"), &claim);
     if (number == 0 || t->lease.until.ns == 0 || hash_of(claim) != t->inbox || t->called)
         return;
     t->called = true;
@@ -527,7 +540,7 @@ static void called(sim_world *w, uint32_t number, int key) {
 /* After a script that may give the lock to somebody in line: to whom has it? Nothing of what is given can come late, and
  * S binds at once. */
 static void granted(sim_world *w, const sim_request *m, int key) {
-    sim_server *s = &w->server[w->master];
+    const sim_server *s = &w->server[sim_home_of(w, w->key[key].s)];
     tl_bytes text = {0}, named = {0}, value = sim_key_value(w, key);
     uint32_t number = sim_token_number(w, value);
     sim_token *t = &w->token[number];
@@ -563,7 +576,7 @@ static void granted(sim_world *w, const sim_request *m, int key) {
     sim_check_taken(w, &given, number, (int64_t)fence, (tl_bytes){0},
                     leased && m->script == TL_SCRIPT_JOIN ? m->argv[6] : (tl_bytes){0}, key);
     t->bound = true;
-    if (m->claim && t->inbox == m->claim && !given.has)
+    if (m->claim && t->inbox == m->claim && !given.has && (w->whole || !w->cfg.fleet))
         sim_fail(w, key, "token %u is given %s, though its inbox has let it lapse",
                  (unsigned)number, w->key[key].name);
     if (!given.has && !t->called)
@@ -628,6 +641,73 @@ void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply) {
     sim_check_key(w, key);
 }
 
+/* ---- key by key, in a slot that is open ------------------------------------------------------------ */
+
+/* K first, which is all that a server can judge: neither S nor what it has seen last can refuse it. */
+static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int key) {
+    sim_token *t = &w->token[number];
+    if (m->has || number == 0) {
+        w->stats.reasked++;
+        return;
+    }
+    w->stats.alone_takes++;
+    count_take(w, key, number);
+    check_alone(w, key, number);
+    check_in_time(w, m, m->asked, m->argv[3], 0, key);
+    w->key[key].spent = w->key[key].spent == number ? 0 : w->key[key].spent;
+    check_promise(w, key, number);
+    sim_line_given(w, number, 0, key);
+    check_prompt(w, m, key);
+    w->key[key].holder = number;
+    t->turn = ++w->key[key].turns;
+    t->again = t->taken;
+    t->taken = true;
+    t->bound = t->native = t->low = false;
+}
+
+/* Then a number, and S, from which on it counts, if K is still its own. */
+static void alone_bound(sim_world *w, const sim_request *m, uint32_t number) {
+    sim_token *t = &w->token[number];
+    int key = sim_key_beside(w, m->argv[0]);
+    int32_t fences = m->asked->fences > 1 ? m->asked->fences : 1;
+    int64_t last = 0;
+    (void)tl__bytes_to_int(m->argv[5], &last);
+    if (key < 0 || number == 0 || sim_token_number(w, sim_key_value(w, key)) != number)
+        return;
+    check_fence(w, key, (uint64_t)(last - fences + 1), false);
+    give_fence(t, (uint64_t)(last - fences + 1), fences);
+    t->taken_us = t->drawn_us;
+    t->bound = true;
+}
+
+static void alone_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
+    int64_t status = 0;
+    int key = sim_key_named(w, m->argv[0]);
+    uint32_t number = sim_token_number(w, m->argv[1]);
+    (void)tl__reply_int(reply->type == TL_REPLY_ARRAY ? tl__reply_item(reply, 0) : reply, &status);
+    if (m->script == TL_SCRIPT_NUMBER) /* by this server's clock */
+        w->token[m->token].drawn_us = sim_server_us(w, &w->server[m->socket->server]);
+    if (m->script == TL_SCRIPT_BIND && status == 1)
+        alone_bound(w, m, number);
+    if (key < 0)
+        return;
+    if (m->script == TL_SCRIPT_HOLD && status == 1) {
+        bool takes = tl__bytes_eq(m->argv[4], TL_LITERAL("take"));
+        w->stats.alone_keeps += !takes;
+        if (takes)
+            alone_taken(w, m, number, key);
+    } else if (m->script == TL_SCRIPT_FREE) {
+        w->stats.alone_drops++;
+        w->token[number].dropped = true;
+        w->key[key].uncalled = false;
+        if (status == 1)
+            sim_check_released(w, key, number);
+        if (status == 1 && !w->token[number].bound) /* S binds another, perhaps: it is given back */
+            w->key[key].free_since = SIM_NEVER;
+    }
+    sim_check_key(w, key);
+}
+
 static void plain_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t status = 0;
     bool taking = m->argc > 4 && tl__bytes_eq(m->argv[4], TL_LITERAL("take"));
@@ -644,7 +724,10 @@ static void plain_executed(sim_world *w, const sim_request *m, const tl_reply *r
 
 void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
     int key = m->argc > 0 ? sim_key_named(w, m->argv[0]) : -1;
-    if (key < 0)
+    bool alone = m->nkeys == 1 && w->cfg.fleet;
+    if (alone)
+        alone_executed(w, m, reply);
+    if (key < 0 || alone)
         return;
     switch (m->script) {
     case TL_SCRIPT_TAKE:
@@ -686,7 +769,7 @@ static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
 
 /* A key that is gone leaves what was known of it. */
 static void note_end(sim_world *w, int key) {
-    const sim_server *s = &w->server[w->master];
+    const sim_server *s = &w->server[sim_home_of(w, w->key[key].k)];
     int64_t expiry_ms = fake_redis_peek_expiry(s->r, 0, w->key[key].k);
     if (sim_key_value(w, key).n > 0)
         w->key[key].ends = expiry_ms <= 0
@@ -714,7 +797,7 @@ void sim_check_key(sim_world *w, int key) {
 
 static void check_key_end(sim_world *w, int key) {
     tl_bytes value = sim_key_value(w, key);
-    const sim_server *s = &w->server[w->master];
+    const sim_server *s = &w->server[sim_home_of(w, w->key[key].k)];
     if (sim_token_number(w, value) == 0)
         return;
     int64_t expiry_ms = fake_redis_peek_expiry(s->r, 0, w->key[key].k);

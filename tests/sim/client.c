@@ -56,7 +56,17 @@ static const char *url_of_sentinels(const sim_config *f) {
     return f->by_name ? names[i] : addresses[i];
 }
 
+/* Any of its nodes leads to all. */
+static const char *url_of_cluster(const sim_config *f) {
+    static const char *const addresses[] = {
+        "redis+cluster://10.0.0.2", "redis+cluster://10.0.0.6,10.0.0.1",
+        "redis+cluster://10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5,10.0.0.6"};
+    return addresses[f->seeds < 1 ? 0 : f->seeds > 3 ? 2 : f->seeds - 1];
+}
+
 const char *sim_client_url(const sim_world *w) {
+    if (w->cfg.fleet)
+        return url_of_cluster(&w->cfg);
     if (w->cfg.sentinel)
         return url_of_sentinels(&w->cfg);
     return w->cfg.by_name ? "redis://server" : "redis://10.0.0.1";

@@ -198,13 +198,13 @@ bool sim_config_whole(const sim_config *c) {
         if (c->fault[i])
             return false;
     return !c->slow_clock && !c->slow_own && !c->fault[SIM_FREEZE] && !c->fault[SIM_BEYOND] &&
-           !c->ahead_us && !c->sentinel;
+           !c->ahead_us && !c->sentinel && sim_config_cluster_keeps(c);
 }
 
 bool sim_config_keeps(const sim_config *c) {
     sim_config other = *c;
     other.fault[SIM_LOSSY] = 0;
-    other.sentinel = false;
+    other.sentinel = other.fleet = false;
     return sim_config_whole(&other);
 }
 
@@ -219,6 +219,15 @@ bool sim_config_calm(const sim_config *c) {
         return false;
     return !c->sentinel && !c->slow_clock && c->wait_replicas == 0 && c->quiet_ms == 0 &&
            !c->lacks && !c->mute && !c->slots && !c->touches;
+}
+
+#define ATTEMPT_TRIPS 100 /* an attempt in an open slot is led on a few times */
+
+bool sim_config_moves_alone(const sim_config *c) {
+    sim_config other = *c;
+    other.fault[SIM_MOVE] = 0;
+    bool ample = c->attempt_ms * SIM_MS >= ATTEMPT_TRIPS * c->delay;
+    return c->fleet && ample && sim_config_calm(&other);
 }
 
 bool sim_config_has(const sim_config *c, sim_kind kind, int key) {

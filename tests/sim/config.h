@@ -14,6 +14,10 @@
 #define SIM_SERVERS (1 + SIM_REPLICAS)
 #define SIM_SENTINELS 3
 #define SIM_NODES (SIM_SERVERS + SIM_SENTINELS) /* whatever can be connected to */
+#define SIM_SHARDS                                                                                 \
+    3 /* masters of a cluster; their replicas are the servers behind them, in the same order */
+
+_Static_assert(2 * SIM_SHARDS <= SIM_NODES, "room for a cluster's");
 
 /** Faults: name, word, usual strength from .. to. The first are per million messages; those from
  *  PARTITION on happen on the average each so many hundredths of the lock's lifetime. */
@@ -106,7 +110,9 @@ typedef struct {
     sim_ns delay, late; /**< usual one-way delay; how late timers are at most */
     int64_t server_ppb, host_ppb[SIM_HOSTS]; /**< rates; within the bound unless `slow_clock` */
     int64_t wall_offset_ms[SIM_HOSTS], wall_ppb[SIM_HOSTS]; /**< legacy clocks */
-    int64_t behind_us[SIM_REPLICAS]; /**< a replica's clock, behind the master's */
+    int64_t behind_us
+        [SIM_NODES -
+         1]; /**< a server's clock, behind the first one's; a replica's is behind its master's */
     int64_t java_ttl_ms;
     int64_t java_slack_ms; /**< jobs end so long before their stamp at the latest; SIM_NEVER: any */
     int64_t skew_ms;       /**< legacy clocks are right or off by it; SIM_NEVER: any */
@@ -149,20 +155,22 @@ typedef struct {
     /* worlds of some seeds: config_worlds.c */
     int32_t near[SIM_HOSTS]; /**< a host's usual delay, in hundredths of `delay`; 0: all of it */
     int64_t ahead_us;        /**< broken: who takes over has a clock that is ahead by up to it */
-    int64_t spare_ms; /**< legacy clocks stay so far below M, as servers behind may take over */
-    int32_t lacks;    /**< the command that is forbidden from the start; 0: none */
-    int32_t events;   /**< keyspace events that the server is set to: none, some, all */
-    bool cluster;     /**< the server is a cluster's node */
-    bool one_slot;    /**< its keys are in one slot */
-    int32_t slots;    /**< where slots are at first; 0: here */
-    int32_t touches;  /**< which keys may be touched alone; 0: all */
-    bool mute;        /**< no channel may be subscribed to */
-    bool crowds;      /**< a client's callers share a connection, however few they are */
-    bool goes_back;   /**< who takes over may be so soon that the server's time goes back */
-    bool sentinel;    /**< Sentinels say who is the master: config_sentinel.c */
-    int32_t ways;     /**< how it is taken over from; a bit each */
-    int32_t seeds;    /**< how many of the Sentinels clients are told of */
-    bool ends_conns;  /**< a server that changes its role ends its connections */
+    int64_t spare_ms;  /**< legacy clocks stay so far below M, as servers behind may take over */
+    int32_t lacks;     /**< the command that is forbidden from the start; 0: none */
+    int32_t events;    /**< keyspace events that the server is set to: none, some, all */
+    bool cluster;      /**< the server is a cluster's node */
+    bool one_slot;     /**< its keys are in one slot */
+    int32_t slots;     /**< where slots are at first; 0: here */
+    int32_t touches;   /**< which keys may be touched alone; 0: all */
+    bool mute;         /**< no channel may be subscribed to */
+    bool crowds;       /**< a client's callers share a connection, however few they are */
+    bool goes_back;    /**< who takes over may be so soon that the server's time goes back */
+    bool sentinel;     /**< Sentinels say who is the master: config_sentinel.c */
+    int32_t ways;      /**< how it is taken over from; a bit each */
+    int32_t seeds;     /**< how many of the Sentinels clients are told of */
+    bool ends_conns;   /**< a server that changes its role ends its connections */
+    bool fleet;        /**< a cluster of several masters: config_cluster.c */
+    bool forgets_open; /**< who takes over there doesn't know which slots are open */
     bool
         stays; /**< a master that another takes over from lives on as its replica, and keeps its connections */
 } sim_config;
@@ -194,6 +202,12 @@ static inline int64_t sim_config_longest_ms(const sim_config *config) {
     return 2 * config->ttl_ms; /* what is held is extended to that */
 }
 
+/** Make it one with a Redis Cluster. */
+void sim_config_cluster(sim_config *config);
+/** Of one: nothing that a node knows is lost; no two may hold a lock at once, whatever is. */
+bool sim_config_cluster_keeps(const sim_config *config);
+bool sim_config_cluster_excludes(const sim_config *config);
+
 /** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
 void sim_config_stamps(sim_config *config);
 /** Make it a migration: tidelock's clients follow a phase, which operators move. */
@@ -218,6 +232,8 @@ bool sim_config_whole(const sim_config *config);
 bool sim_config_keeps(const sim_config *config);
 /** No fault at all, and tokens have the keys for themselves. */
 bool sim_config_calm(const sim_config *config);
+/** The same of a cluster but for slots that move, with time enough for the requests that are led on. */
+bool sim_config_moves_alone(const sim_config *config);
 /** May tokens and legacy clients meet on this key? */
 bool sim_config_mixed(const sim_config *config, int key);
 bool sim_config_has(const sim_config *config, sim_kind kind, int key);

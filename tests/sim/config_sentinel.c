@@ -102,12 +102,14 @@ bool sim_config_excludes(const sim_config *c) {
     int64_t longest = sim_config_longest_ms(c);
     int64_t needed = c->ways == 1 << SIM_DIES ? longest : longest + SIM_COUNTS_MS;
     bool confirmed = c->replicas > 0 && c->wait_replicas >= c->replicas;
+    if (c->fleet)
+        return sim_config_cluster_excludes(c);
     return c->sentinel && ((c->quiet_ms >= needed && c->no_fence == 0) || confirmed);
 }
 
 bool sim_config_orders(const sim_config *c) {
     bool orders = true;
-    for (int i = 0; i < SIM_REPLICAS; i++)
+    for (int i = 0; i < SIM_NODES - 1; i++)
         orders = orders && c->behind_us[i] < c->ttl_ms * 1000;
     return orders && sim_config_excludes(c);
 }

@@ -37,7 +37,7 @@ int64_t sim_dialect_lifetime(const sim_config *c, int64_t ttl_ms) {
 }
 
 bool sim_dialect_read(const sim_world *w, tl_bytes text, int64_t *ret_last_ms) {
-    const sim_server *s = &w->server[w->master];
+    const sim_server *s = &w->server[w->shard[0].master];
     tl_stamp stamp = tl__dialect_read(dialect_of(w), text,
                                       sim_clock_read(&s->wall, w->now) / SIM_MS);
     *ret_last_ms = stamp.first_free_ms - 1;

@@ -60,8 +60,12 @@ static void crash(sim_world *w) {
     sim_host_crash(w, any_host(w));
 }
 
+static int any_master(sim_world *w) {
+    return w->cfg.fleet ? sim_cluster_any(w) : w->shard[0].master;
+}
+
 static void pause_server(sim_world *w) {
-    sim_server *s = &w->server[w->master];
+    sim_server *s = &w->server[any_master(w)];
     w->stats.server_pauses++;
     sim_ns until = w->now + draw_length(w);
     if (until > s->busy_until)
@@ -79,20 +83,20 @@ static void fork_host(sim_world *w) {
 
 static void come_back(sim_world *w, void *who, uint32_t keep_data) {
     (void)who;
-    if (w->failing_over || w->server[w->master].up)
+    if (w->failing_over || w->server[w->shard[0].master].up)
         return;
-    sim_server_start(w, w->master, keep_data);
+    sim_server_start(w, w->shard[0].master, keep_data);
     if (!keep_data)
         sim_replicas_copy(w);
     sim_tell(w, "", SIM_ALL, "the server is back%s", keep_data ? "" : ", empty");
 }
 
 static void restart_server(sim_world *w, bool keep_data) {
-    if (w->failing_over || !w->server[w->master].up)
+    if (w->failing_over || !w->server[w->shard[0].master].up)
         return;
     w->stats.restarts++;
     sim_tell(w, "", SIM_ALL, "the server dies");
-    sim_server_kill(w, w->master);
+    sim_server_kill(w, w->shard[0].master);
     sim_put(w, w->now + SIM_MS + sim_draw_part(w, 0, 60), SIM_RANK_NET, come_back, w, keep_data);
 }
 
@@ -118,15 +122,12 @@ static void fail_over_quickly(sim_world *w) {
 
 /* ---- at the server ----------------------------------------------------------------------------- */
 
-static const tl_reply *say(sim_world *w, const char *line) {
-    sim_server_set(w, w->master);
-    return fake_conn_say(w->server[w->master].runner, line);
-}
-
 static void flush(sim_world *w) {
+    int master = any_master(w);
     w->stats.flushes++;
-    (void)say(w, "SCRIPT FLUSH");
-    fake_redis_expire_cycle(w->server[w->master].r);
+    sim_server_set(w, master);
+    (void)fake_conn_say(w->server[master].runner, "SCRIPT FLUSH");
+    fake_redis_expire_cycle(w->server[master].r);
 }
 
 static void room_again(sim_world *w, void *who, uint32_t server) {
@@ -138,24 +139,24 @@ static void room_again(sim_world *w, void *who, uint32_t server) {
 static void oom(sim_world *w) {
     w->stats.ooms++;
     w->full = true;
-    fake_redis_set_oom(w->server[w->master].r, true);
+    fake_redis_set_oom(w->server[w->shard[0].master].r, true);
     sim_tell(w, "", SIM_ALL, "the server's memory is full");
-    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, room_again, w, (uint32_t)w->master);
+    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, room_again, w, (uint32_t)w->shard[0].master);
 }
 
 static void delete_key(sim_world *w) {
     sim_key *key = &w->key[sim_draw(w, 0, w->cfg.keys - 1)];
     int number = (int)(key - w->key);
     tl_bytes argv[] = {TL_LITERAL("DEL"), key->k};
-    if (!w->server[w->master].up)
+    if (!w->server[w->shard[0].master].up)
         return;
     w->stats.deletes++;
     key->deleted_until = w->now + 3 * w->cfg.ttl_ms * SIM_MS;
     if (w->cfg.stamps) /* two legacy clients that hold it delete each other's from then on */
         key->deleted_until = SIM_NEVER;
     sim_tell(w, "", number, "somebody deletes %s by hand", key->name);
-    sim_server_set(w, w->master);
-    (void)fake_conn_command(w->server[w->master].runner, argv, 2);
+    sim_server_set(w, w->shard[0].master);
+    (void)fake_conn_command(w->server[w->shard[0].master].runner, argv, 2);
     sim_check_key(w, number);
 }
 
@@ -178,6 +179,10 @@ static void go_on_moving(sim_world *w, void *who, uint32_t unused) {
 }
 
 static void move(sim_world *w) {
+    if (w->cfg.fleet) {
+        sim_cluster_move(w);
+        return;
+    }
     if (w->slots || !w->cfg.cluster)
         return;
     sim_slots_move(w, (int)sim_draw(w, 1, SIM_MOVES));
@@ -198,16 +203,20 @@ static void withhold(sim_world *w) {
 static void switch_over(sim_world *w) {
     if (w->cfg.sentinel)
         sim_switch_over(w);
+    if (w->cfg.fleet)
+        sim_cluster_switch(w);
 }
 
 static void set_aside(sim_world *w) {
     if (w->cfg.sentinel)
         sim_sentinel_aside(w);
+    if (w->cfg.fleet)
+        sim_cluster_aside(w);
 }
 
 static void jump(sim_world *w) {
     sim_ns by = sim_draw_part(w, 1, 150);
-    sim_clock_step(&w->server[w->master].wall, by);
+    sim_clock_step(&w->server[w->shard[0].master].wall, by);
     sim_tell(w, "", SIM_ALL, "the server's clock jumps forward by %lld ms",
              (long long)(by / SIM_MS));
 }
@@ -223,8 +232,8 @@ static int64_t draw_rate(sim_world *w) {
 
 /* Servers have the same time, and legacy clocks stay as far from it as they are. */
 static void slew_servers(sim_world *w, int64_t ppb) {
-    int64_t by = ppb - w->server[w->master].wall.ppb;
-    for (int i = 0; i <= w->cfg.replicas; i++)
+    int64_t by = ppb - w->server[w->shard[0].master].wall.ppb;
+    for (int i = 0; i < sim_servers(w); i++)
         sim_clock_set_rate(&w->server[i].wall, w->now, ppb);
     for (int i = 0; i < SIM_HOSTS && w->cfg.stamps; i++)
         sim_clock_set_rate(&w->host[i].wall, w->now, w->host[i].wall.ppb + by);
@@ -274,7 +283,7 @@ static bool may_step(sim_world *w, const sim_host *h) {
 static void step_within(sim_world *w, sim_host *h) {
     int64_t to = sim_draw(w, -1, 1) * w->cfg.wall_off_ms * SIM_MS;
     int64_t is = sim_clock_read(&h->wall, w->now) -
-                 sim_clock_read(&w->server[w->master].wall, w->now);
+                 sim_clock_read(&w->server[w->shard[0].master].wall, w->now);
     if (sim_draw(w, 0, 1))
         to = sim_draw(w, -w->cfg.wall_off_ms * SIM_MS, w->cfg.wall_off_ms * SIM_MS);
     if (to > (w->cfg.wall_off_ms - w->cfg.spare_ms) * SIM_MS)
@@ -282,7 +291,7 @@ static void step_within(sim_world *w, sim_host *h) {
     if (!may_step(w, h))
         return;
     w->stats.wall_steps++;
-    sim_clock_set_rate(&h->wall, w->now, w->server[w->master].wall.ppb);
+    sim_clock_set_rate(&h->wall, w->now, w->server[w->shard[0].master].wall.ppb);
     sim_clock_step(&h->wall, to - is);
     sim_tell(w, "", SIM_ALL, "host %c's wall clock steps by %lld ms", h->name,
              (long long)((to - is) / SIM_MS));

@@ -24,8 +24,11 @@ static const char *setting(const char *name) {
 static void print_stats(const sim_stats *s, double seconds) {
 #define PRINT(name, words) (void)printf("%14lld  %s\n", (long long)s->name, words);
     SIM_STATS(PRINT)
-    if (s->questions > 0) {
+    if (s->questions + s->maps > 0) {
         SIM_SENTINEL_STATS(PRINT)
+    }
+    if (s->maps > 0) {
+        SIM_CLUSTER_STATS(PRINT)
     }
     if (s->stamp_takes + s->stamps_over > 0) {
         SIM_STAMP_STATS(PRINT)

@@ -218,7 +218,8 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
                        .at = w->now,
                        .never_after = SIM_NEVER,
                        .lease = lease_of(run, m, &acts, out),
-                       .servers = sim_sentinel_built_for(h, run->client, out->send.generation)};
+                       .servers = sim_sentinel_built_for(h, run->node ? run->node->site : NULL,
+                                                         out->send.generation)};
     if (w->cfg.stamps)
         asked.never_after = sim_stamp_never_after(w, h, send);
     if (send->count > 0 && send->command[0].form == TL_SCRIPT &&

@@ -98,7 +98,8 @@ static void check_others(sim_world *w, int phase, const char *what) {
 static int64_t field(sim_world *w, tl_bytes name) {
     tl_bytes text = {0};
     int64_t v = 0;
-    (void)fake_redis_peek_field(w->server[w->master].r, 0, TL_LITERAL(SIM_REGISTER), name, &text);
+    (void)fake_redis_peek_field(w->server[w->shard[0].master].r, 0, TL_LITERAL(SIM_REGISTER), name,
+                                &text);
     return text.n > 0 && tl__bytes_to_int(text, &v) ? v : 0;
 }
 
@@ -239,13 +240,13 @@ bool sim_phase_has_tokens(const sim_world *w) {
 
 static void make_register(sim_world *w) {
     char line[240];
-    sim_server_set(w, w->master);
+    sim_server_set(w, w->shard[0].master);
     (void)snprintf(
         line, sizeof line,
         "HMSET " SIM_REGISTER " phase %d epoch 1 lease_ms %lld keys %s since %lld by nobody",
         (int)w->cfg.first_phase, (long long)w->cfg.lease_ms, sim_config_glob(&w->cfg).keys,
-        (long long)sim_server_us(w, &w->server[w->master]));
-    (void)fake_conn_say(w->server[w->master].runner, line);
+        (long long)sim_server_us(w, &w->server[w->shard[0].master]));
+    (void)fake_conn_say(w->server[w->shard[0].master].runner, line);
     w->migration.epoch = w->migration.epoch_before = w->migration.top = 1;
     w->migration.phase = w->migration.phase_before = w->cfg.first_phase;
     let_rob(w, w->cfg.first_phase);

@@ -71,7 +71,7 @@ void sim_slots_move(sim_world *w, int how) {
     if (how && key_of(how) >= w->cfg.keys)
         how = (int)stage_of(how) + 1;
     w->slots = how;
-    for (int i = 0; i <= w->cfg.replicas; i++)
+    for (int i = 0; i < sim_servers(w); i++)
         move_slots(w, w->server[i].r, how);
     w->stats.moves += how != 0;
     tell_moved(w, how);
@@ -126,7 +126,7 @@ void sim_keys_forbid(sim_world *w, int which) {
         "locks' own keys may be read alone",
         "keys may be written alone"};
     w->forbids = which;
-    for (int i = 0; i <= w->cfg.replicas; i++)
+    for (int i = 0; i < sim_servers(w); i++)
         if (which)
             allow(w, w->server[i].r, &rules[which - 1]);
         else

@@ -121,6 +121,35 @@ static bool confirmed_is_kept(const sim_stats *s) {
     return s->switched > 0 && s->too_few > 0 && s->takes > 0 && s->overlaps == 0;
 }
 
+/* ---- a cluster ----------------------------------------------------------------------------------- */
+
+static bool moved_is_kept(const sim_stats *s) {
+    return s->slots_closed > 0 && s->split > 0 && s->alone_takes > 0 && s->alone_keeps > 0 &&
+           s->alone_drops > 0 && s->lost_gone + s->lost_taken == 0 && s->fences_back == 0;
+}
+
+static bool led_is_kept(const sim_stats *s) {
+    return s->led > 0 && s->led == s->switched && s->slots_closed > 0 &&
+           s->lost_gone + s->lost_taken == 0 && s->overlaps == 0 && s->fences_back == 0;
+}
+
+static bool forgotten_is_waited_for(const sim_stats *s) {
+    return s->died > 0 && s->parted > 0 && s->cluster_down > 0 && s->quiet_refused > 0 &&
+           s->takes > 0 && s->overlaps == 0;
+}
+
+static bool woken_is_believed(const sim_stats *s) {
+    return s->woke > 0 && s->former_commands > 0 && s->overlaps > 0;
+}
+
+static bool open_is_forgotten(const sim_stats *s) {
+    return s->led == s->switched && s->astray > 0 && s->overlaps > 0;
+}
+
+static bool open_is_waited_for(const sim_stats *s) {
+    return s->led == s->switched && s->slots_closed > 0 && s->quiet_refused > 0 && s->overlaps == 0;
+}
+
 /* ---- or remedied ------------------------------------------------------------------------------- */
 
 static bool quiet_helps(const sim_stats *s) {
@@ -446,6 +475,11 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "late-us=100 no-fence=0 wait-replicas=0 replicas=2 seeds=3 "                                    \
     "until=20000 cast=tA0tB0tC0tD0tA1TB1 "
 
+#define CLUSTER                                                                                    \
+    "cluster-fleet off=all level=458767 ttl=300 hold=900 idle=60 attempt=200 connect=2000 "        \
+    "delay-us=500 late-us=100 no-fence=0 wait-replicas=0 one-slot=0 seeds=3 quiet=0 "              \
+    "until=20000 forgets-open=0 cast=tA0tB0tC0tD0tA1TB1 "
+
 const sim_scenario sim_scenarios[] = {
     {"slow-clocks", "hosts' clocks lose 2 %: a holder believes for too long; the anchor sees it",
      101, 200,
@@ -493,6 +527,20 @@ const sim_scenario sim_scenarios[] = {
      SENTINEL "ways=30 switch=300 aside=600 quiet=0", former_overlaps},
     {"sentinel-confirmed", "all replicas confirm each lock: it is given once", 1, 12,
      SENTINEL "ways=31 switch=400 quiet=0 wait-replicas=2 wait-ms=100", confirmed_is_kept},
+    {"cluster", "nodes of a Redis Cluster, as they are drawn", 1, 40, "cluster-fleet", NULL},
+    {"cluster-moves", "slots are moved key by key, and stay open for lifetimes: no lock is lost", 1,
+     20, CLUSTER "move=100", moved_is_kept},
+    {"cluster-led", "replicas take over as is asked for, also while slots are open: nor here", 1,
+     20, CLUSTER "move=200 switch=300 ways=16", led_is_kept},
+    {"cluster-dies", "masters die, or are parted from the others and stop: quiet_ms T", 1, 20,
+     CLUSTER "move=200 switch=300 aside=600 ways=11 quiet=600", forgotten_is_waited_for},
+    {"cluster-wakes", "a master is stopped, wakes, and answers: a lock is held twice", 1, 60,
+     CLUSTER "switch=200 ways=4 quiet=600", woken_is_believed},
+    {"cluster-forgets-open",
+     "who takes over doesn't know that a slot is open: a lock is held twice", 1, 20,
+     CLUSTER "move=100 switch=300 ways=16 forgets-open", open_is_forgotten},
+    {"cluster-forgets-quiet", "the same with quiet_ms T: it is not", 1, 20,
+     CLUSTER "move=100 switch=300 ways=16 forgets-open quiet=600", open_is_waited_for},
     {"restart-forgets", "a server without persistence restarts: a lock is given twice", 1, 200,
      "forget=300 quiet=0 cast=tA0tB0tC0", two_and_lost},
     {"failover-quiet",

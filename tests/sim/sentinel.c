@@ -21,12 +21,12 @@ static const char *address(int node) {
     return text[node];
 }
 
-int sim_node_at(const void *to) {
+int sim_node_at(const sim_world *w, const void *to) {
     const struct sockaddr_in *at = to;
     uint32_t a = ntohl(at->sin_addr.s_addr), last = (a & 255) - 1;
     if (at->sin_family != AF_INET || a >> 16 != 0x0a00)
         return SIM_NODES;
-    if ((a >> 8 & 255) == 0 && last < SIM_SERVERS)
+    if ((a >> 8 & 255) == 0 && last < (uint32_t)(w->cfg.fleet ? SIM_NODES : SIM_SERVERS))
         return (int)last;
     return (a >> 8 & 255) == 2 && last < SIM_SENTINELS ? (int)last + SIM_SERVERS : SIM_NODES;
 }
@@ -43,7 +43,7 @@ uint32_t sim_node_named(const char *name) {
 
 sim_ns sim_node_through(const sim_world *w, const sim_socket *s, sim_ns at) {
     sim_ns cut = w->cut[s->host->id][s->server];
-    if (!w->cfg.sentinel || cut <= w->now)
+    if ((!w->cfg.sentinel && !w->cfg.fleet) || cut <= w->now)
         return at;
     cut += sim_link_delay(w, s->host);
     return at > cut ? at : cut;
@@ -201,10 +201,10 @@ static void learn(sim_world *w, void *who, uint32_t epoch) {
 /* ---- failing over -------------------------------------------------------------------------------- */
 
 static void set_history(sim_world *w) {
-    w->history++;
+    w->shard[0].history++;
     for (int i = 0; i <= w->cfg.replicas; i++)
-        if (i == w->master || w->follows[i])
-            fake_redis_set_replid(w->server[i].r, w->history);
+        if (i == w->shard[0].master || w->follows[i])
+            fake_redis_set_replid(w->server[i].r, w->shard[0].history);
 }
 
 /* It is told to be a replica: then it gets what the master has. */
@@ -217,7 +217,7 @@ static void demote(sim_world *w, void *who, uint32_t unused) {
         return;
     }
     sim_replica_join(w, c->former);
-    fake_redis_set_replid(s->r, w->history);
+    fake_redis_set_replid(s->r, w->shard[0].history);
     if (w->cfg.ends_conns)
         end_connections(w, c->former);
     c->on = false;
@@ -255,7 +255,7 @@ static void promote(sim_world *w, void *who, uint32_t unused) {
     w->stats.there_and_back += w->config_epoch > 0 &&
                                c->next == w->config_master[w->config_epoch - 1];
     sim_replica_promote(w, c->next);
-    w->promoted = w->now;
+    w->shard[0].promoted = w->now;
     w->config_master[++w->config_epoch] = c->next;
     set_history(w);
     if (w->cfg.ends_conns)
@@ -321,10 +321,11 @@ static void leave_master(sim_world *w, sim_ns promoted) {
 /* The one that has most, or the one that was master before. */
 static int candidate(sim_world *w) {
     int best = -1, before = w->config_epoch > 0 ? w->config_master[w->config_epoch - 1] : -1;
-    if (before >= 0 && w->follows[before] && before != w->master && sim_draw(w, 0, 1))
+    if (before >= 0 && w->follows[before] && before != w->shard[0].master && sim_draw(w, 0, 1))
         return before;
     for (int i = 0; i <= w->cfg.replicas; i++)
-        if (i != w->master && w->follows[i] && (best < 0 || w->log_fifo[i] < w->log_fifo[best]))
+        if (i != w->shard[0].master && w->follows[i] &&
+            (best < 0 || w->log_fifo[i] < w->log_fifo[best]))
             best = i;
     return best;
 }
@@ -351,13 +352,13 @@ static int draw_way(sim_world *w) {
 void sim_switch_over(sim_world *w) {
     sim_switch *c = &w->change;
     int next = candidate(w), leader = find_leader(w);
-    if (c->on || next < 0 || leader < 0 || !w->server[w->master].up ||
+    if (c->on || next < 0 || leader < 0 || !w->server[w->shard[0].master].up ||
         w->config_epoch == SIM_SWITCHES)
         return;
     *c = (sim_switch){.on = true,
                       .silent = sim_draw(w, 0, 1),
                       .way = (uint8_t)draw_way(w),
-                      .former = (uint8_t)w->master,
+                      .former = (uint8_t)w->shard[0].master,
                       .next = (uint8_t)next,
                       .leader = (uint8_t)leader};
     w->stats.switched++;

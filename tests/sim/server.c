@@ -19,6 +19,12 @@ void sim_server_set(sim_world *w, int server) {
     fake_redis_set_time(s->r, sim_server_us(w, s));
 }
 
+fake_redis *sim_store_of(sim_world *w, tl_bytes key) {
+    int home = sim_home_of(w, key);
+    sim_server_set(w, home);
+    return w->server[home].r;
+}
+
 /* ---- life -------------------------------------------------------------------------------------- */
 
 /* Another after each death. And another history where a server begins without data, or takes over: then its replicas
@@ -27,10 +33,12 @@ static void set_run_id(sim_world *w, int i) {
     fake_redis_set_run_id(w->server[i].r, (uint64_t)i << 32 | w->server[i].epoch);
 }
 
-void sim_server_begin_history(sim_world *w) {
-    w->history++;
-    for (int i = 0; i <= w->cfg.replicas; i++)
-        fake_redis_set_replid(w->server[i].r, w->history);
+void sim_server_begin_history(sim_world *w, int shard) {
+    sim_shard *h = &w->shard[shard];
+    h->history++;
+    for (int i = 0; i < sim_servers(w); i++)
+        if (sim_shard_of(w, i) == shard)
+            fake_redis_set_replid(w->server[i].r, h->history * SIM_SHARDS + (uint64_t)shard);
 }
 
 static void fresh(sim_world *w, int i) {
@@ -40,7 +48,7 @@ static void fresh(sim_world *w, int i) {
         fake_redis_reset(r);
     else
         r = i == 0 ? fake_redis_new() : fake_redis_beside(w->server[0].r);
-    int64_t behind_ns = i == 0 || i > SIM_REPLICAS ? 0 : w->cfg.behind_us[i - 1] * 1000;
+    int64_t behind_ns = i == 0 || i >= sim_servers(w) ? 0 : w->cfg.behind_us[i - 1] * 1000;
     *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, w->cfg.server_ppb}};
     fake_redis_set_started(r, sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms);
     fake_redis_set_level(r, w->cfg.level);
@@ -67,7 +75,7 @@ void sim_server_deny(sim_world *w, int which, bool denied) {
     const char *names = deniable[which - 1];
     if (w->cfg.no_eval && which == 1)
         return; /* that is unknown there */
-    for (int i = 0; i <= w->cfg.replicas; i++)
+    for (int i = 0; i < sim_servers(w); i++)
         fake_redis_deny(w->server[i].r, names,
                         denied || which == w->cfg.lacks ? FAKE_NOPERM : FAKE_ALLOW);
     if (strcmp(names, "PUBLISH") == 0)
@@ -85,23 +93,28 @@ static void set_knobs(sim_world *w, fake_redis *r) {
 }
 
 void sim_servers_reset(sim_world *w) {
-    w->master = 0;
+    for (int i = 0; i < SIM_SHARDS; i++) {
+        w->shard[i].master = i;
+        w->shard[i].promoted = 0;
+    }
     w->failing_over = false;
-    w->promoted = w->went_back = 0;
+    w->went_back = 0;
     w->mute = w->cfg.mute;
-    for (int i = 0; i <= w->cfg.replicas; i++)
+    for (int i = 0; i < sim_servers(w); i++)
         fresh(w, i);
-    for (int i = 0; i <= w->cfg.replicas; i++)
+    for (int i = 0; i < sim_servers(w); i++)
         set_knobs(w, w->server[i].r);
     if (w->cfg.lacks)
         sim_server_deny(w, w->cfg.lacks, true);
-    sim_server_begin_history(w);
+    for (int i = 0; i < sim_shards(w); i++)
+        sim_server_begin_history(w, i);
     sim_slots_move(w, w->cfg.slots);
     sim_keys_forbid(w, w->cfg.touches);
     sim_replicas_reset(w);
     for (int i = SIM_SERVERS; w->cfg.sentinel && i < SIM_NODES; i++)
         fresh_sentinel(w, i);
     sim_sentinels_reset(w);
+    sim_cluster_reset(w);
 }
 
 void sim_servers_free(sim_world *w) {
@@ -135,7 +148,7 @@ void sim_server_start(sim_world *w, int server, bool keep_data) {
     sim_server_set(w, server);
     fake_redis_restart(s->r, keep_data);
     if (!keep_data)
-        sim_server_begin_history(w);
+        sim_server_begin_history(w, sim_shard_of(w, server));
 }
 
 /* ---- answers ------------------------------------------------------------------------------------- */
@@ -156,13 +169,13 @@ void sim_server_answer(sim_socket *s, const tl_reply *reply) {
 
 /* Nothing is taken there: what it says of locks is what it has heard. */
 static bool is_replica(const sim_world *w, int server) {
-    return server != w->master || w->failing_over;
+    return server != sim_master_of(w, server) || w->failing_over;
 }
 
 static void push(void *ctx, const tl_reply *reply) {
     sim_socket *s = ctx;
     bool said = reply->count == 3 && tl__bytes_eq(reply->items[0].text, TL_LITERAL("message"));
-    bool sentinel = s->server >= SIM_SERVERS;
+    bool sentinel = s->server >= SIM_SERVERS && !s->w->cfg.fleet;
     s->w->stats.repeated += said && !sentinel && is_replica(s->w, s->server);
     sim_server_answer(s, reply);
     if (said && sentinel)
@@ -269,12 +282,15 @@ static bool transacted(sim_world *w, sim_socket *s, const sim_request *m, const 
 static void execute_wait(sim_world *w, sim_socket *s, const sim_request *m) {
     int64_t needed = 0, ms = 0;
     sim_ns when = w->now;
+    if (w->cfg.fleet) /* what ASKING before it has allowed ends with it */
+        (void)fake_conn_command(s->session, m->argv, m->argc);
     (void)tl__bytes_to_int(m->argv[1], &needed);
     (void)tl__bytes_to_int(m->argv[2], &ms);
     tl_reply reply = {.type = TL_REPLY_INT};
     reply.integer = 0;
-    if (s->server == w->master)
-        reply.integer = sim_replicas_confirm(w, (int)needed, w->now + ms * SIM_MS, &when);
+    if (!is_replica(w, s->server))
+        reply.integer = sim_replicas_confirm(w, s->server, (int)needed, w->now + ms * SIM_MS,
+                                             &when);
     else /* nobody follows it any more */
         when = w->now + ms * SIM_MS;
     w->stats.too_few += reply.integer < needed;
@@ -311,18 +327,34 @@ static void count_replies(sim_world *w, const sim_request *m, const tl_reply *r)
     w->stats.forbidden += begins_with(r, "NOPERM") && !key;
     w->stats.moved += moved;
     w->stats.split += split;
+    w->stats.cluster_down += begins_with(r, "CLUSTERDOWN ");
     w->stats.keys_forbidden += key;
     w->stats.crossslot += begins_with(r, "CROSSSLOT");
     w->stats.tracked += !m->is_script && is_word(m->argv[0], "CLIENT") &&
                         r->type == TL_REPLY_STATUS;
 }
 
+/* Of a cluster, where a story would be hard to follow without. */
+static void trace(sim_world *w, const sim_request *m, const tl_reply *r) {
+    tl_bytes first = m->argc > 0 ? m->argv[0] : (tl_bytes){0};
+    const tl_reply *said = r->type == TL_REPLY_ARRAY ? tl__reply_item(r, 0) : r;
+    int key = m->is_script ? sim_key_named(w, first) : SIM_ALL;
+    tl_bytes second = m->argc > 1 ? m->argv[1] : (tl_bytes){0};
+    sim_tell(w, "", key < 0 ? SIM_ALL : key, "  server %d, of host %c: %s%d %.*s %.*s -> %lld %.*s",
+             (int)m->socket->server, m->sender->name, m->is_script ? "script " : "command ",
+             m->is_script ? m->script : 0, (int)first.n, first.p, (int)second.n, second.p,
+             (long long)(said->type == TL_REPLY_INT ? said->integer : -9), (int)said->text.n,
+             said->type == TL_REPLY_INT || said->type == TL_REPLY_NIL ? "" : said->text.p);
+}
+
 static void check(sim_world *w, sim_socket *s, const sim_request *m, const tl_reply *r) {
     count_replies(w, m, r);
+    if (w->cfg.trace && w->cfg.fleet)
+        trace(w, m, r);
     sim_mark(w, (uint64_t)r->type << 8 | (uint64_t)r->count);
-    if (w->cfg.sentinel)
+    if (w->cfg.sentinel || w->cfg.fleet)
         sim_sentinel_executed(w, m, r);
-    if (transacted(w, s, m, r) || is_replica(w, s->server))
+    if (transacted(w, s, m, r) || is_replica(w, s->server) || sim_cluster_astray(w, m, r))
         ;
     else if (m->is_script && r->type != TL_REPLY_ERROR)
         sim_check_executed(w, m, r);
@@ -377,8 +409,12 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
     }
     if (m.is_script && (m.script == TL_SCRIPT_TAKE || m.script == TL_SCRIPT_JOIN))
         m.has = sim_check_has(w, &m);
+    if (m.is_script && m.script == TL_SCRIPT_HOLD && w->cfg.fleet)
+        m.has = sim_check_has_alone(w, &m);
     m.claim = sim_check_claim(w, &m);
-    const tl_reply *r = fake_conn_command(s->session, argv, argc);
+    const tl_reply *r = w->cfg.fleet && is_word(argv[0], "CLUSTER")
+                            ? sim_cluster_say(w, s->server)
+                            : fake_conn_command(s->session, argv, argc);
     if (w->cfg.tool)
         sim_tool_heard(w, &m, r);
     if (!r)
@@ -391,7 +427,7 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
 void sim_server_execute(sim_world *w, sim_socket *s) {
     static tl_bytes argv[FAKE_RESP_ARGS_MAX];
     size_t argc, used;
-    if (s->server >= SIM_SERVERS) {
+    if (s->server >= sim_servers(w)) {
         sim_sentinel_execute(w, s);
         return;
     }

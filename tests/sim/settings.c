@@ -70,6 +70,7 @@ static const setting settings[] = {
     SETTING("ways", ways, 1),
     SETTING("seeds", seeds, 1),
     SETTING("ends-conns", ends_conns, 1),
+    SETTING("forgets-open", forgets_open, 1),
     SETTING("lacks", lacks, 1),
     SETTING("events", events, 1),
     SETTING("cluster", cluster, 1),
@@ -279,6 +280,10 @@ static bool change(sim_config *c, const word *w) {
     }
     if (is(w, "sentinel")) {
         sim_config_sentinel(c);
+        return true;
+    }
+    if (is(w, "cluster-fleet")) {
+        sim_config_cluster(c);
         return true;
     }
     if (is(w, "migration"))

@@ -140,6 +140,17 @@
     X(foreign, "requests not sent, as they were built for another server")                         \
     X(overlaps, "two at once inside their validity, where nothing is promised")
 
+/** With a cluster only. */
+#define SIM_CLUSTER_STATS(X)                                                                       \
+    X(maps, "times that a node told which slots are where")                                        \
+    X(slots_closed, "slots that have moved")                                                       \
+    X(keys_moved, "keys that have moved with them")                                                \
+    X(cluster_down, "requests refused since the node has lost the others")                         \
+    X(astray, "requests executed by a master that didn't know that the slot was open")             \
+    X(alone_takes, "locks taken by requests of one key each")                                      \
+    X(alone_keeps, "and renewed so")                                                               \
+    X(alone_drops, "and given back so")
+
 /** With stamps only. */
 #define SIM_STAMP_STATS(X)                                                                         \
     X(stamp_takes, "stamps written without a script that acquired a lock")                         \
@@ -212,6 +223,7 @@ typedef struct {
 #define SIM_STAT_FIELD(name, words) int64_t name;
     SIM_STATS(SIM_STAT_FIELD)
     SIM_SENTINEL_STATS(SIM_STAT_FIELD)
+    SIM_CLUSTER_STATS(SIM_STAT_FIELD)
     SIM_STAMP_STATS(SIM_STAT_FIELD)
     SIM_PHASE_STATS(SIM_STAT_FIELD)
     SIM_TOOL_STATS(SIM_STAT_FIELD)

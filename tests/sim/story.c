@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LINES 4000 /* kept */
-#define SHOWN 80   /* of one key */
+#define LINES 4000  /* kept */
+#define SHOWN 80    /* of one key */
+#define TRACED 3000 /* with `trace` */
 
 typedef struct {
     sim_ns at;
@@ -54,7 +55,7 @@ static bool concerns(const sim_world *w, const line *l) {
 void sim_print_story(const sim_world *w, FILE *to) {
     const struct sim_story *s = w->story;
     uint64_t first = s->count > LINES ? s->count - LINES : 0, from = s->count;
-    for (int shown = 0; from > first && shown < SHOWN; from--)
+    for (int shown = 0; from > first && shown < (w->cfg.trace ? TRACED : SHOWN); from--)
         shown += concerns(w, &s->line[(from - 1) % LINES]);
     if (from > 0)
         (void)fprintf(to, "...\n");

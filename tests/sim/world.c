@@ -175,6 +175,7 @@ static void make(sim_world *w, const sim_config *config, bool tell) {
     w->kept = sim_config_keeps(config);
     w->legacy = sim_config_legacy(config) && sim_config_follows(config);
     w->calm_all_along = sim_config_calm(config);
+    w->moves_alone = sim_config_moves_alone(config);
     w->full = false;
     sim_tokens_reset(w);
     w->mark = 1;

@@ -289,19 +289,20 @@ typedef struct {
     uint64_t fence_before[SIM_FENCES]; /**< and those before, to requests of it that came late */
     unsigned fences_before;            /**< how many there were */
     int64_t taken_us;                  /**< when, by the clock of the server */
-    bool native;     /**< taken by commands of which no script has judged the number */
-    bool bound;      /**< S knows of it */
-    int32_t joined;  /**< it has stood in line, for so many fences */
-    int64_t ticket;  /**< as it was told */
-    uint64_t inbox;  /**< by which it is told */
-    sim_ns since;    /**< when it was taken by native commands, */
-    bool beside;     /**< while others stood in line */
-    sim_lease lease; /**< by which it joined; */
-    int64_t boot;    /**< of its host then */
-    bool called;     /**< it was its turn, and S is kept for it: that was by the order */
-    bool low;        /**< which must not be believed: others had as large ones before */
-    bool orphan;     /**< taken for nobody, by such commands that were held up on their way */
-    bool killed;     /**< the connection over which it was asked for so is known to have ended */
+    int64_t drawn_us; /**< when a number was drawn that S isn't told of yet, likewise */
+    bool native;      /**< taken by commands of which no script has judged the number */
+    bool bound;       /**< S knows of it */
+    int32_t joined;   /**< it has stood in line, for so many fences */
+    int64_t ticket;   /**< as it was told */
+    uint64_t inbox;   /**< by which it is told */
+    sim_ns since;     /**< when it was taken by native commands, */
+    bool beside;      /**< while others stood in line */
+    sim_lease lease;  /**< by which it joined; */
+    int64_t boot;     /**< of its host then */
+    bool called;      /**< it was its turn, and S is kept for it: that was by the order */
+    bool low;         /**< which must not be believed: others had as large ones before */
+    bool orphan;      /**< taken for nobody, by such commands that were held up on their way */
+    bool killed;      /**< the connection over which it was asked for so is known to have ended */
     uint64_t fence_back; /**< of the last of its takes by which its holder took it back */
     /* in line: check_line.c */
     bool waits;       /**< it stands there */
@@ -343,6 +344,39 @@ typedef struct {
     sim_ns demoted; /**< not before */
 } sim_switch;
 
+/* ---- a cluster ------------------------------------------------------------------------------------ */
+
+#define SIM_SLOT_NOBODY (-1)
+
+/** What a node knows of it; news reach it late, and those of others may be old. */
+typedef struct {
+    bool down; /**< it has lost the others, or has only just come back: it serves nothing */
+    uint8_t owner[SIM_KEYS];    /**< the shard of each key's slot, */
+    uint32_t epoch[SIM_KEYS];   /**< by a configuration of this epoch; */
+    uint8_t master[SIM_SHARDS]; /**< and each shard's master, */
+    uint32_t term[SIM_SHARDS];  /**< likewise; */
+    int8_t exports
+        [SIM_KEYS]; /**< to which shard it moves a slot of its own; SIM_SLOT_NOBODY: to none */
+    bool imports[SIM_KEYS]; /**< and one of another's moves here */
+} sim_view;
+
+/** A slot that locks are in. */
+typedef struct {
+    unsigned number;
+    uint8_t owner;
+    int to; /**< the shard that it is moved to; SIM_SLOT_NOBODY: it stays */
+    uint32_t epoch;
+} sim_slot;
+
+typedef struct {
+    sim_slot slot[SIM_KEYS];
+    int slots;
+    sim_view view[SIM_NODES];
+    uint32_t epoch, term[SIM_SHARDS]; /**< the last of slots; of each shard's masters */
+    bool repeats;                     /**< a message that it has been told */
+    bool parted[SIM_NODES];           /**< from the others */
+} sim_cluster;
+
 /* ---- servers and keys -------------------------------------------------------------------------- */
 
 typedef struct {
@@ -356,10 +390,21 @@ typedef struct {
 
 typedef struct {
     uint64_t unit;
-    sim_ns arrives[SIM_SERVERS];
+    sim_ns arrives[SIM_NODES];
     uint32_t at; /**< in log_bytes */
     uint8_t db, argc;
 } sim_write;
+
+/** A master, those that follow it, and the stream of its writes to them: of a cluster there are several. */
+typedef struct {
+    sim_world *w;
+    int master;
+    uint64_t history; /**< which one of replication their data have */
+    sim_ns promoted;  /**< when the present master became it; 0: it has been from the start */
+    sim_write *log;
+    uint32_t log_count, log_room, log_used, log_size;
+    char *log_bytes;
+} sim_shard;
 
 typedef struct {
     char name[16], sidecar[32], line[40], counter[TL_COUNTER_SIZE];
@@ -373,6 +418,7 @@ typedef struct {
     sim_ns free_since;   /**< its release; SIM_NEVER: it is held, or has expired */
     sim_ns ends;    /**< when it expires, as it was at the last command; SIM_NEVER: it doesn't */
     sim_ns called;  /**< when the first in line was called to look */
+    bool uncalled;  /**< its release couldn't call anybody in line, which is at another node */
     uint32_t spent; /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
     sim_ns reached;       /**< a holder could renew it, since then; SIM_NEVER: it can't */
@@ -436,7 +482,8 @@ struct sim_world {
     bool whole;          /**< the assumptions hold */
     bool kept;           /**< those that phases rest on, too: a failover may lose writes */
     bool legacy;         /**< those about legacy clients, too */
-    bool calm_all_along; /**< no faults in this run */
+    bool calm_all_along; /**< no faults in this run, */
+    bool moves_alone;    /**< but for slots that move */
     int slots, forbids;  /**< as sim_slots_move and sim_keys_forbid were told last */
     bool full;           /**< the master's memory */
     bool mute;           /**< nobody may publish */
@@ -451,25 +498,21 @@ struct sim_world {
     sim_key key[SIM_KEYS];
     sim_actor actor[SIM_ACTORS];
     sim_server server[SIM_NODES]; /**< Sentinels are the last of them */
-    int master;
-    bool follows[SIM_SERVERS]; /**< as the master's replica */
+    sim_shard shard[SIM_SHARDS];  /**< without a cluster the first is all */
+    bool follows[SIM_NODES];      /**< as its master's replica */
     sim_sentinel sentinel[SIM_SENTINELS];
     sim_switch change;                       /**< the present failover */
     int64_t config_epoch;                    /**< of the last, which is how many there were */
     uint8_t config_master[SIM_SWITCHES + 1]; /**< by each of these */
     int telling_former;                      /**< of which a Sentinel is just telling */
     sim_ns cut[SIM_HOSTS][SIM_NODES];        /**< nothing gets through before */
+    sim_cluster cluster;
     bool excludes; /**< no two locks may be held at once, though a failover forgets some */
     bool failing_over;
     int64_t died_showing; /**< the clock of the master that failed last */
     sim_ns went_back;     /**< by how much failovers have set the time back */
-    uint64_t history;     /**< which one of replication the servers' data have */
-    sim_ns promoted;      /**< when the present master became it; 0: it has been from the start */
-    sim_write *log;
-    uint32_t log_count, log_room, log_used, log_size;
-    char *log_bytes;
-    uint32_t applied[SIM_SERVERS];
-    sim_ns log_fifo[SIM_SERVERS];
+    uint32_t applied[SIM_NODES];
+    sim_ns log_fifo[SIM_NODES];
     sim_token *token;
     uint32_t tokens, token_room;
     sim_socket *spare_socket, *sockets;
@@ -656,6 +699,27 @@ const sim_asked *sim_asked_by(const sim_host *host, int64_t boot, uint64_t hash)
 /** A client logs a line. */
 void sim_observe_log(sim_client *client, const char *line);
 
+/* ---- which server is what --------------------------------------------------------------------------- */
+
+/** How many masters there are, and servers: those that lie behind them are Sentinels, or none. */
+static inline int sim_shards(const sim_world *w) {
+    return w->cfg.fleet ? SIM_SHARDS : 1;
+}
+static inline int sim_servers(const sim_world *w) {
+    return w->cfg.fleet ? 2 * SIM_SHARDS : w->cfg.replicas + 1;
+}
+static inline int sim_shard_of(const sim_world *w, int server) {
+    return w->cfg.fleet ? server % SIM_SHARDS : 0;
+}
+/** The master of its shard. */
+static inline int sim_master_of(const sim_world *w, int server) {
+    return w->shard[sim_shard_of(w, server)].master;
+}
+/** The master at which a key of a lock is, or would be. */
+int sim_home_of(sim_world *w, tl_bytes key);
+/** The same server at the present time, to look inside. */
+fake_redis *sim_store_of(sim_world *w, tl_bytes key);
+
 /* ---- server.c, replica.c --------------------------------------------------------------------------- */
 
 void sim_servers_reset(sim_world *w);
@@ -673,11 +737,11 @@ void sim_server_set(sim_world *w, int server);
 void sim_server_deny(sim_world *w, int which, bool denied);
 /** It dies, and whoever is connected is told or not. */
 /** Of replication. */
-void sim_server_begin_history(sim_world *w);
+void sim_server_begin_history(sim_world *w, int shard);
 void sim_server_kill(sim_world *w, int server);
 void sim_server_start(sim_world *w, int server, bool keep_data);
 /** What WAIT answers, and when. */
-int sim_replicas_confirm(sim_world *w, int needed, sim_ns by, sim_ns *ret_when);
+int sim_replicas_confirm(sim_world *w, int master, int needed, sim_ns by, sim_ns *ret_when);
 /** Apply what has arrived at a replica by then; SIM_NEVER: everything. */
 void sim_replica_apply(sim_world *w, int server, sim_ns by);
 void sim_replicas_reset(sim_world *w);
@@ -701,7 +765,7 @@ void sim_sentinels_reset(sim_world *w);
 /** What has arrived at one of them is answered. */
 void sim_sentinel_execute(sim_world *w, sim_socket *s);
 /** The server or Sentinel at an address; SIM_NODES: nobody. By name, as an address. */
-int sim_node_at(const void *address);
+int sim_node_at(const sim_world *w, const void *address);
 uint32_t sim_node_named(const char *name);
 /** When something gets through that would arrive then. */
 sim_ns sim_node_through(const sim_world *w, const sim_socket *s, sim_ns at);
@@ -709,7 +773,7 @@ sim_ns sim_node_through(const sim_world *w, const sim_socket *s, sim_ns at);
 bool sim_node_is_silent(const sim_world *w, int node);
 /** Another has taken over from it, and it doesn't know. */
 static inline bool sim_server_is_former(const sim_world *w, int server) {
-    return w->change.on && server == w->change.former && server != w->master;
+    return w->change.on && server == w->change.former && server != sim_master_of(w, server);
 }
 /** Sentinels have another server take over; one of them is down, or cut off from a host. */
 void sim_switch_over(sim_world *w);
@@ -717,8 +781,10 @@ void sim_sentinel_aside(sim_world *w);
 
 /** A server, whichever, has executed a command: was it built for it? */
 void sim_sentinel_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** The same of one that is of no history that lasts. */
+void sim_sentinel_forgotten(sim_world *w, const sim_request *m, const tl_reply *reply);
 /** For which server a client builds what it asks; 0: for any. */
-uint8_t sim_sentinel_built_for(const sim_host *host, const tl_client *client, uint32_t generation);
+uint8_t sim_sentinel_built_for(const sim_host *host, const void *site, uint32_t generation);
 /** An answer counts: as a renewal's, or (asked) as that of a request to acquire, built then. */
 void sim_sentinel_counted(sim_world *w, const sim_lock *lock, uint32_t number, tl_bytes by,
                           const tl_mono *asked);
@@ -727,6 +793,22 @@ void sim_sentinel_read(sim_world *w, sim_socket *s);
 void sim_sentinel_sends(sim_world *w, const sim_socket *s);
 /** One of them has said to a subscriber that another has taken over. */
 void sim_sentinel_told(sim_socket *s, int former);
+
+/* ---- cluster.c: a cluster of several masters ---------------------------------------------------------- */
+
+void sim_cluster_reset(sim_world *w);
+/** CLUSTER SLOTS, as this node has it. */
+const tl_reply *sim_cluster_say(sim_world *w, int server);
+/** Has a master executed what another has the key of? It may only if it doesn't know that the slot is open. */
+bool sim_cluster_astray(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** What is published at one node is repeated by all. */
+void sim_cluster_repeat(sim_world *w, int server, tl_bytes channel, tl_bytes message);
+/** Begin to move a slot; another takes over from a master; a node, or a host and some of them, are apart for a while. */
+void sim_cluster_move(sim_world *w);
+void sim_cluster_switch(sim_world *w);
+void sim_cluster_aside(sim_world *w);
+/** One of the masters. */
+int sim_cluster_any(sim_world *w);
 
 /* ---- reach.c ----------------------------------------------------------------------------------------- */
 
@@ -764,6 +846,7 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
                      tl_bytes expected, tl_bytes limit, int key);
 /** Before a take is executed: does the key hold its token? */
 bool sim_check_has(sim_world *w, const sim_request *m);
+bool sim_check_has_alone(sim_world *w, const sim_request *m); /**< of one that has but the key */
 /** Before a script is executed: the inbox of one to whom the key was given in vain; 0: none. */
 uint64_t sim_check_claim(sim_world *w, const sim_request *m);
 /** A token has given a key back. */

@@ -1,0 +1,127 @@
+/*
+ * Drawing a run with a Redis Cluster: slots that move, and replicas that take over. Its random numbers are its own, so that runs
+ * without stay what they are.
+ */
+#include <string.h>
+
+#include "config.h"
+#include "fake_redis.h"
+#include "random.h"
+
+/* Between the two, small ones as likely as large ones. */
+static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
+    int64_t bits = 0;
+    while (least << bits <= most / 2)
+        bits++;
+    int64_t low = least << sim_between(random, 0, bits);
+    return sim_between(random, low, low * 2 < most ? low * 2 : most);
+}
+
+static void draw_times(sim_config *c, uint64_t *random) {
+    int64_t t = c->ttl_ms = spread(random, 100, 6000);
+    c->delay = spread(random, 30000, t * (SIM_MS / 100));
+    int64_t trip_ms = 2 * c->delay / SIM_MS + 1;
+    c->attempt_ms = spread(random, 10 * trip_ms, 2000);
+    c->connect_ms = spread(random, 20 * trip_ms, 5000);
+    c->hold_ms = spread(random, t / 10 + 1, 3 * t);
+    c->idle_ms = spread(random, t / 20 + 1, t);
+    int64_t until_ms = 24 * t < 4000 ? 4000 : 24 * t > 60000 ? 60000 : 24 * t;
+    c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
+}
+
+static void draw_cast(sim_config *c, uint64_t *random) {
+    bool loops = sim_chance(random, 500000);
+    c->hosts = (int)sim_between(random, 2, SIM_HOSTS);
+    c->keys = (int)sim_between(random, 1, SIM_KEYS);
+    c->one_slot = sim_chance(random, 300000);
+    c->actors = (int)sim_between(random, 2, 7);
+    for (int i = 0; i < c->actors; i++)
+        c->cast[i] = (sim_cast){SIM_TOKEN, (uint8_t)sim_between(random, 0, c->hosts - 1),
+                                (uint8_t)sim_between(random, 0, c->keys - 1),
+                                loops && sim_chance(random, 400000)};
+}
+
+static void draw_servers(sim_config *c, uint64_t *random) {
+    static const uint32_t levels[] = {FAKE_LEVEL(5, 0, 14), FAKE_LEVEL(6, 2, 14),
+                                      FAKE_LEVEL(7, 0, 15)};
+    bool apart = sim_chance(random, 500000), behind = sim_chance(random, 300000);
+    c->level = levels[sim_chance(random, 700000) ? 2 : sim_between(random, 0, 1)];
+    for (int i = 1; i < SIM_SHARDS; i++)
+        c->behind_us[i - 1] = apart ? sim_between(random, -c->ttl_ms * 900, c->ttl_ms * 900) : 0;
+    for (int i = SIM_SHARDS; i < 2 * SIM_SHARDS; i++) {
+        int64_t master_us = i == SIM_SHARDS ? 0 : c->behind_us[i - SIM_SHARDS - 1];
+        c->behind_us[i - 1] = master_us + (behind ? sim_between(random, 0, c->ttl_ms * 100) : 0);
+    }
+    c->replicas = 1;
+    c->seeds = (int32_t)sim_between(random, 1, 3);
+    c->ends_conns = sim_chance(random, 500000);
+    c->stays = c->goes_back = c->by_name = false;
+}
+
+static void draw_faults(sim_config *c, uint64_t *random) {
+    static const sim_fault none[] = {SIM_FAILOVER, SIM_RESTART, SIM_LOSSY,  SIM_FORGET,
+                                     SIM_QUICK,    SIM_JUMP,    SIM_FREEZE, SIM_BEYOND,
+                                     SIM_DENY,     SIM_OOM,     SIM_DELETE, SIM_WITHHOLD,
+                                     SIM_SWITCH,   SIM_ASIDE,   SIM_NO_NAME};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        c->fault[none[i]] = 0;
+    bool moves = sim_chance(random, 800000), switches = sim_chance(random, 700000),
+         aside = sim_chance(random, 500000), alone = sim_chance(random, 300000);
+    uint32_t move = (uint32_t)spread(random, 50, 1000),
+             change = (uint32_t)spread(random, 200, 1600),
+             often = (uint32_t)spread(random, 200, 2000);
+    for (int i = 0; alone && i < SIM_FIRST_BROKEN; i++) /* nothing else goes wrong */
+        c->fault[i] = 0;
+    c->fault[SIM_MOVE] = moves ? move : 0;
+    c->fault[SIM_SWITCH] = switches ? change : 0;
+    c->fault[SIM_ASIDE] = aside && !alone ? often : 0;
+}
+
+/* What a failover can promise with it: the rows of the table in tidelock.h. */
+static void draw_promise(sim_config *c, uint64_t *random) {
+    bool led = sim_chance(random, 300000), all = sim_chance(random, 200000);
+    bool sudden = sim_chance(random, 300000);
+    c->forgets_open = sim_chance(random, 300000);
+    c->ways = led      ? 1 << SIM_LED
+              : sudden ? (int32_t)sim_between(random, 1, SIM_ALL_WAYS)
+                       : (int32_t)sim_between(random, 1, SIM_ALL_WAYS) & ~(1 << SIM_WAKES);
+    if (c->ways == 0)
+        c->ways = 1 << SIM_DIES;
+    c->quiet_ms = sim_chance(random, led ? 200000 : 700000) ? sim_config_longest_ms(c) : 0;
+    c->wait_replicas = all ? c->replicas : 0;
+    c->wait_replicas_ms = all ? (int32_t)sim_between(random, 4 * c->delay / SIM_MS + 1,
+                                                     c->attempt_ms)
+                              : 0;
+    if (c->quiet_ms > 0 || !led)
+        c->no_fence = 0;
+}
+
+void sim_config_cluster(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x636c7573746572);
+    c->fleet = c->cluster = true;
+    draw_times(c, &random);
+    draw_cast(c, &random);
+    draw_servers(c, &random);
+    draw_faults(c, &random);
+    draw_promise(c, &random);
+    c->slow_clock = c->mute = false;
+    c->ahead_us = c->lacks = c->touches = c->slots = c->events = 0;
+}
+
+/* Failovers lose nothing, and who takes over knows which slots are open. */
+static bool loses_nothing(const sim_config *c) {
+    bool led = c->fault[SIM_SWITCH] == 0 || c->ways == 1 << SIM_LED;
+    bool open = c->fault[SIM_MOVE] && c->fault[SIM_SWITCH];
+    return led && !(open && c->forgets_open);
+}
+
+bool sim_config_cluster_keeps(const sim_config *c) {
+    return !c->fleet || loses_nothing(c);
+}
+
+bool sim_config_cluster_excludes(const sim_config *c) {
+    bool wakes = c->fault[SIM_SWITCH] && c->ways >> SIM_WAKES & 1;
+    bool quiet = c->quiet_ms >= sim_config_longest_ms(c) && c->no_fence == 0 && !wakes;
+    bool confirmed = c->wait_replicas >= c->replicas && c->fault[SIM_MOVE] == 0;
+    return loses_nothing(c) || quiet || confirmed;
+}
