@@ -61,7 +61,9 @@
  * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by the token protocol alone. Slots
  * may be moved while locks are held and waited for: as long as one is open locks in it are renewed and released, and
  * acquired in several requests; who waits polls, in no order. With quiet_ms none is acquired there before the slot has moved.
- * A failover promises what it does with a redis: URL.
+ * A failover promises what it does with a redis: URL. But while slots are moved to or from a master each of its failovers counts
+ * as one that loses the last writes, also one that was asked for (CLUSTER FAILOVER), whatever wait_replicas is: the replica
+ * that takes over need not know that a slot is open (Redis 7.0 doesn't tell it), and takes what has left for absent.
  *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except
