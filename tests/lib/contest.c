@@ -131,24 +131,26 @@ static int by_begin(const void *a, const void *b) {
     return (x->from_us > y->from_us) - (x->from_us < y->from_us);
 }
 
-static void check_holds(hold *all, int n) {
+static void compare_holds(hold *all, int n, contest_result *ret) {
     qsort(all, (size_t)n, sizeof *all, by_begin);
     for (int i = 1; i < n; i++) {
-        if (all[i].from_us < all[i - 1].until_us)
-            fail_msg("two holders for %d us", (int)(all[i - 1].until_us - all[i].from_us));
-        if (all[i].fence <= all[i - 1].fence)
-            fail_msg("a fence that is not greater than the one before");
+        const int64_t both_us = all[i - 1].until_us - all[i].from_us;
+        ret->overlaps += both_us > 0;
+        ret->overlap_us = both_us > ret->overlap_us ? (int)both_us : ret->overlap_us;
+        ret->fences_back += all[i].fence <= all[i - 1].fence;
     }
 }
 
-void contest_end(void) {
-    int counted = 0, overwritten = 0, n = 0;
+contest_result contest_tally(void) {
+    contest_result result = {0};
+    int n = 0;
     join();
     for (int i = 0; i < contender_count; i++) {
-        counted += contenders[i]->counted;
-        overwritten += contenders[i]->overwritten;
+        result.counted += contenders[i]->counted;
+        result.overwritten += contenders[i]->overwritten;
         n += contenders[i]->holds;
     }
+    result.number = atomic_load(&number);
     hold *all = calloc((size_t)n + 1, sizeof *all);
     assert_non_null(all);
     n = 0;
@@ -156,9 +158,22 @@ void contest_end(void) {
         for (int k = 0; k < contenders[i]->holds; k++)
             all[n++] = contenders[i]->hold[k];
     forget();
-    check_holds(all, n);
+    compare_holds(all, n, &result);
     free(all);
-    assert_int_equal(overwritten, 0);
-    assert_int_equal(atomic_load(&number), counted);
-    assert_true(counted > 0);
+    return result;
+}
+
+void contest_demand(const contest_result *result) {
+    if (result->overlaps > 0)
+        fail_msg("two holders, for %d us", result->overlap_us);
+    if (result->fences_back > 0)
+        fail_msg("a fence that is not greater than the one before");
+    assert_int_equal(result->overwritten, 0);
+    assert_int_equal(result->number, result->counted);
+    assert_true(result->counted > 0);
+}
+
+void contest_end(void) {
+    const contest_result result = contest_tally();
+    contest_demand(&result);
 }

@@ -20,8 +20,21 @@ int64_t contest_pause_ms(void);
 /** Does any of them believe that it holds the lock? */
 bool contest_held(void);
 
-/** End the threads; the test fails when the number isn't exact, when two were sure of the lock at
- *  one moment, or when a fence was not greater than the one before. */
+typedef struct {
+    int counted;     /**< how often they say that they have counted up, */
+    int number;      /**< and how far it is */
+    int overwritten; /**< another had counted while one was sure of the lock */
+    int overlaps;    /**< two were sure of the lock at one moment, */
+    int overlap_us;  /**< for so long at most */
+    int fences_back; /**< a fence was not greater than the one before */
+} contest_result;
+
+/** End the threads, and say what came of it. */
+contest_result contest_tally(void);
+/** The test fails when the number isn't exact, when two were sure of the lock at one moment, or when a fence was not
+ *  greater than the one before. */
+void contest_demand(const contest_result *result);
+/** Both. */
 void contest_end(void);
 
 /** End the threads of a contest that a failed test has left. */

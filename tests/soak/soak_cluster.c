@@ -1,0 +1,204 @@
+/*
+ * Three masters and three replicas of a Redis Cluster for SOAK_SECONDS (an hour): one fault after the other, drawn at random,
+ * while contenders count up a number under a lock, and another lock of the same slot is held all the time. In each round the
+ * number is exact, no two were sure of the lock at one moment, and fences went up; the held lock is lost only where a
+ * failover may forget it, and then it is told. Where a former master wakes and answers afterwards, nothing but the
+ * fence is promised: there it is counted what comes of it. It prints how often each fault struck, and for how long there was
+ * no service.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster_faults.h"
+#include "contest.h"
+#include "tests.h"
+
+#define SECONDS 3600
+#define CONTENDERS 6
+#define FAULTS_MOST 3 /* in a round */
+#define KINDS 16
+#define HOLD_MS 2 /* so that a round is no more holds than a contest remembers */
+#define TTL_MS clock_patient_ms(1000)
+#define QUIET_MS (3 * TTL_MS) /* the longest lifetime of those that have it */
+#define SERVICE_MS 120000     /* until it is there again, on a busy machine */
+#define KEY "{soak}number"
+#define HELD "{soak}held"
+
+typedef struct {
+    int struck;
+    int64_t sum_ms, longest_ms; /* without service */
+} tally;
+
+/* Of a kind of rounds: by what their faults may do at most. */
+typedef struct {
+    int rounds, losses;
+    contest_result all;
+} sum;
+
+static real_fleet *fleet;
+static tally tallies[KINDS];
+static sum sums[CLUSTER_ANSWERS_AFTERWARDS + 1];
+
+static int tear_down(void **state) {
+    contest_abandon();
+    int failed = locks_clean_up(state);
+    real_fleet_free(fleet);
+    return failed;
+}
+
+TESTS_WITH(NULL, tear_down);
+
+static long number_of(const char *variable, long otherwise) {
+    const char *text = getenv(variable);
+    return text && *text ? strtol(text, NULL, 10) : otherwise;
+}
+
+/* ---- a lock that is held all the time ------------------------------------------------------------ */
+
+static tl_lock *held;
+static lock_events *events;
+static int64_t over_ms; /* since when nothing remains of it; 0: something does */
+
+static tl_client *client_with(int64_t quiet_ms) {
+    return make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .quiet_ms = quiet_ms));
+}
+
+/* Where nothing is forgotten it outlasts a CLUSTER FAILOVER that comes to nothing: so long clients may be paused. */
+static int64_t held_ms(cluster_harm harm) {
+    return harm == CLUSTER_FORGETS_NOTHING ? 15 * TTL_MS : QUIET_MS;
+}
+
+static void hold(tl_client *client, cluster_harm harm) {
+    events = make_events();
+    over_ms = 0;
+    held = make_lock_with(
+        client, HELD,
+        TL_LOCK_OPTIONS(.ttl_ms = held_ms(harm), .on_event = lock_events_add, .ctx = events));
+    WAIT_FOR(SERVICE_MS, tl_lock_acquire(held, SOON_MS, &said) == TL_OK);
+}
+
+/* LOST is told before nothing remains. */
+static void look_at_held(void) {
+    bool told = lock_events_count_of(events, TL_LOST) > 0;
+    if (tl_lock_remaining_ms(held) > 0 || told)
+        over_ms = 0;
+    else if (over_ms == 0)
+        over_ms = clock_ms();
+    else if (clock_ms() - over_ms > SLACK_MS)
+        fail_msg("nothing remains of a lock, and nobody was told that it is lost");
+}
+
+static void let_go(cluster_harm harm) {
+    lock_event event = {0};
+    bool lost = lock_events_find(events, 0, TL_LOST, &event);
+    if (lost && harm == CLUSTER_FORGETS_NOTHING)
+        fail_msg("a held lock was lost where nothing is forgotten: why %d", (int)event.why);
+    sums[harm].losses += lost;
+    drop_lock(held);
+}
+
+/* ---- rounds -------------------------------------------------------------------------------------- */
+
+static void begin(tl_lock **locks, tl_client **clients, cluster_harm harm) {
+    for (int i = 0; i < CONTENDERS; i++)
+        locks[i] = make_lock(clients[i / 2], KEY, TTL_MS);
+    hold(clients[0], harm);
+    contest_start(locks, CONTENDERS, 2 * TTL_MS, HOLD_MS);
+    WAIT_FOR(SERVICE_MS, contest_counted() > CONTENDERS);
+}
+
+static void end(tl_lock **locks, cluster_harm harm) {
+    sum *s = &sums[harm];
+    const contest_result result = contest_tally();
+    if (harm != CLUSTER_ANSWERS_AFTERWARDS)
+        contest_demand(&result);
+    s->rounds++;
+    s->all.counted += result.counted;
+    s->all.overlaps += result.overlaps;
+    s->all.fences_back += result.fences_back;
+    s->all.overwritten += result.overwritten;
+    let_go(harm);
+    for (int i = 0; i < CONTENDERS; i++)
+        drop_lock(locks[i]);
+}
+
+static void strike(int kind) {
+    const cluster_fault *fault = cluster_fault_at(kind);
+    tally *t = &tallies[kind];
+    (void)contest_pause_ms();
+    if (getenv("V"))
+        print_message("%lld: %s, %d counted\n", (long long)clock_ms(), fault->name,
+                      contest_counted());
+    fault->strike(fleet, KEY);
+    look_at_held();
+    const int counted = contest_counted();
+    const clock_wait wait = clock_wait_begin(SERVICE_MS);
+    while (contest_counted() <= counted + CONTENDERS) {
+        look_at_held();
+        if (!clock_wait_more(&wait))
+            fail_msg("%s: no service for %d ms, %d counted", fault->name, SERVICE_MS,
+                     contest_counted());
+    }
+    const int64_t pause = contest_pause_ms();
+    t->struck++;
+    t->sum_ms += pause;
+    t->longest_ms = pause > t->longest_ms ? pause : t->longest_ms;
+    real_fleet_mend(fleet);
+}
+
+static int count_kinds(void) {
+    int n = 0;
+    while (n < KINDS && cluster_fault_at(n))
+        n++;
+    return n;
+}
+
+/* One that does no more harm than this round is for; where a former master wakes that one comes first. */
+static int draw_kind(cluster_harm harm, bool first) {
+    int kind;
+    do
+        kind = (int)(random() % count_kinds());
+    while (cluster_fault_at(kind)->harm > harm || (first && cluster_fault_at(kind)->harm != harm));
+    return kind;
+}
+
+static void print_tallies(void) {
+    static const char *const words[] = {"nothing was forgotten", "something was forgotten",
+                                        "a former master answered"};
+    for (int i = 0; i < count_kinds(); i++)
+        print_message("%-52s %5d times, without service %5d ms on average, %6d at most\n",
+                      cluster_fault_at(i)->name, tallies[i].struck,
+                      (int)(tallies[i].struck ? tallies[i].sum_ms / tallies[i].struck : 0),
+                      (int)tallies[i].longest_ms);
+    for (int i = 0; i <= CLUSTER_ANSWERS_AFTERWARDS; i++)
+        print_message(
+            "%4d rounds in which %s: %d times held, %d twice at one moment, %d fences back, "
+            "%d times a held lock was lost\n",
+            sums[i].rounds, words[i], sums[i].all.counted, sums[i].all.overlaps,
+            sums[i].all.fences_back, sums[i].losses);
+}
+
+TEST(the_number_is_exact_over_mixed_faults) {
+    const int64_t until_ms = clock_ms() + 1000 * number_of("SOAK_SECONDS", SECONDS);
+    const unsigned seed = (unsigned)number_of("SEED", (long)clock_us());
+    const real_fleet_options options = {.password = "pw", .config = "save \"\""};
+    tl_client *clients[2][CONTENDERS / 2];
+    tl_lock *locks[CONTENDERS];
+
+    (void)signal(SIGPIPE, SIG_IGN); /* our own connections to processes that are killed */
+    print_message("SEED=%u\n", seed);
+    srandom(seed);
+    fleet = real_fleet_start_cluster(&options);
+    for (int i = 0; i < CONTENDERS; i++)
+        clients[i % 2][i / 2] = client_with(i % 2 ? QUIET_MS : 0);
+    do {
+        const cluster_harm harm = (cluster_harm)(random() % (CLUSTER_ANSWERS_AFTERWARDS + 1));
+        begin(locks, clients[harm != CLUSTER_FORGETS_NOTHING], harm);
+        for (int n = 1 + (int)(random() % FAULTS_MOST), i = 0; i < n; i++)
+            strike(draw_kind(harm, i == 0));
+        end(locks, harm);
+    } while (clock_ms() < until_ms);
+    print_tallies();
+}
