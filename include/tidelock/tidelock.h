@@ -41,7 +41,8 @@
  *   - The old master goes on answering for a time after another has taken over: if quiet_ms is longer by that
  *     time. That is 1 s at most with a redis+sentinel: URL in all clients, which count an answer only while a majority of
  *     the Sentinels names the server, and what is renewed after a change only a second after it: a lock that ends
- *     before is lost. With other URLs it is bounded where the old master stops by itself,
+ *     before is lost. The same with a redis+cluster: URL, where the master's replicas must say that none of them has taken its
+ *     place, or the other masters, where a replica can't be asked: see below. With other URLs it is bounded where the old master stops by itself,
  *     min-replicas-to-write as many as it has: by min-replicas-max-lag and 2 s; but one that was stopped (SIGSTOP, a
  *     paused machine) and wakes answers first what it was sent meanwhile. Else it isn't bounded.
  *   - wait_replicas is the number of all replicas that may take over: nothing is forgotten, also with quiet_ms 0. But a
@@ -61,9 +62,13 @@
  * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by the token protocol alone. Slots
  * may be moved while locks are held and waited for: as long as one is open locks in it are renewed and released, and
  * acquired in several requests; who waits polls, in no order. With quiet_ms none is acquired there before the slot has moved.
- * A failover promises what it does with a redis: URL. But while slots are moved to or from a master each of its failovers counts
+ * While slots are moved to or from a master each of its failovers counts
  * as one that loses the last writes, also one that was asked for (CLUSTER FAILOVER), whatever wait_replicas is: the replica
  * that takes over need not know that a slot is open (Redis 7.0 doesn't tell it), and takes what has left for absent.
+ * What a master answers counts only if afterwards each of its replicas says that it is a replica still; with takes at most a
+ * second may lie between. Where one doesn't answer, or none is known, enough of the other masters must still name that master:
+ * this rests on their being told of an election that they voted in within 200 ms, one of them at least. And a replica that is
+ * new, or comes back, isn't asked in its first 10 s.
  *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except

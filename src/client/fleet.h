@@ -11,7 +11,7 @@
 #include "ground/wait.h"
 
 #define TL_FLEET_FDS 64
-#define TL_NODES_MAX 1024 /**< places that a cluster's masters are at in all of a client's life */
+#define TL_NODES_MAX 1024 /**< places that a cluster's nodes are at in all of a client's life */
 
 struct tl_fleet;
 

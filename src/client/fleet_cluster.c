@@ -12,51 +12,29 @@
 #include <stdlib.h>
 
 #include "client/client.h"
+#include "client/cluster_inside.h"
 #include "client/keeper_link.h"
 #include "ground/error.h"
-#include "transport/backoff.h"
 
 #define ANSWER_MS 1000 /* an answer may take, and a connection */
 #define AGAIN_MS 50    /* it isn't asked more often, however many are sent elsewhere */
+#define LEARN_MS 10000 /* while masters are asked about, their replicas are learned of so often */
 
-typedef struct {
-    tl_node node; /* first */
-    tl_site site;
-    bool serves; /* by the last map */
-} member;
-
-typedef struct cluster {
-    tl_node *home;
-    tl_site site; /* home's */
-    tl_fleet *fleet;
-    tl_seeds seeds;
-    int64_t limit_ms;
-    _Atomic(tl_node *) owner[TL_SLOTS];
-    _Atomic(member *) list[TL_NODES_MAX]; /* each set once, under client.mutex */
-    atomic_uint count;
-    atomic_uint serving; /* how many of them */
-    atomic_bool wanted;
-    atomic_bool moved; /* a slot has another owner than was known: listen there */
-    _Atomic(member *)
-        knows; /* who is to be asked next, as it has just got a slot; NULL: whose turn it is */
-    /* the thread's: */
-    tl_endpoint asked_at;
-    tl_conn *conn; /* to whom is asked, or was */
-    bool asking, asked, over;
-    unsigned turn; /* of those who may be asked */
-    tl_mono again; /* not before */
-    tl_backoff backoff;
-    char words[TL_SITE_WORDS];
-    tl_slot_map map;
-} cluster;
+typedef tl_member member;
+typedef tl_cluster cluster;
 
 static cluster *of(const tl_fleet *fleet) {
     return fleet->state;
 }
 
-static void want(void *ctx) {
-    cluster *c = ctx;
+static void want(cluster *c) {
     if (!atomic_exchange(&c->wanted, true))
+        tl__wake_post(c->fleet->wake);
+}
+
+static void doubt(void *ctx) {
+    cluster *c = ctx;
+    if (!atomic_exchange(&c->doubts, true))
         tl__wake_post(c->fleet->wake);
 }
 
@@ -73,8 +51,12 @@ static member *new_member(cluster *c, const tl_endpoint *at) {
     tl__node_init(&m->node, c->home->client);
     m->node.endpoint = *at;
     m->node.server.drift_ppm = c->home->server.drift_ppm;
-    tl__site_init(&m->site, want, c);
+    tl__site_init(&m->site, doubt, c);
     m->site.stays = true;
+    m->site.drift_ppm = m->node.server.drift_ppm;
+    m->site.settles = c->settles;
+    m->of = c;
+    m->backoff.random = tl__random_seed();
     m->node.site = &m->site;
     return m;
 }
@@ -100,9 +82,12 @@ static member *member_at(cluster *c, tl_bytes host, uint16_t port) {
     return m;
 }
 
+/* One that comes later may be the successor of one of before: as if it had led elsewhere. */
 static bool serve(cluster *c, member *m) {
     if (atomic_load(&m->site.generation) != 0)
         return true;
+    if (m->site.last == 0 && atomic_load(&c->known))
+        m->site.last = 1;
     if (!tl__site_lead(&m->site, &m->node.endpoint))
         return false;
     atomic_fetch_add(&c->serving, 1);
@@ -180,12 +165,16 @@ static tl_node *next(tl_fleet *fleet, unsigned *from) {
 
 /* ---- the map --------------------------------------------------------------------------------- */
 
+static member *member_named(cluster *c, const tl_slot_node *node) {
+    tl_bytes host = node->host.n ? node->host : tl__bytes_of(c->asked_at.host);
+    return member_at(c, host, node->port);
+}
+
 /* All that it tells, or nothing for want of memory. With the mutex held. */
 static bool find_all(cluster *c, tl_node *ret[TL_SLOT_NODES_MAX]) {
     tl_slot_map *map = &c->map;
     for (unsigned i = 0; i < map->count; i++) {
-        tl_bytes host = map->node[i].host.n ? map->node[i].host : tl__bytes_of(c->asked_at.host);
-        member *m = member_at(c, host, map->node[i].port);
+        member *m = member_named(c, &map->node[i]);
         if (!m || !serve(c, m))
             return false;
         m->serves = true;
@@ -194,28 +183,55 @@ static bool find_all(cluster *c, tl_node *ret[TL_SLOT_NODES_MAX]) {
     return true;
 }
 
+/* The replicas of those who are known to be masters. With the mutex held. */
+static void learn_replicas(cluster *c, tl_mono now) {
+    const tl_slot_map *map = &c->map;
+    member *master[TL_SLOT_NODES_MAX];
+    for (unsigned i = 0; i < map->count; i++) {
+        master[i] = member_named(c, &map->node[i]);
+        if (master[i])
+            master[i]->untold = map->untold[i];
+    }
+    for (unsigned i = 0; i < map->replicas; i++) {
+        member *m = master[map->master_of[i]],
+               *replica = m ? member_named(c, &map->replica[i]) : NULL;
+        if (replica)
+            tl__member_learn(m, replica, now);
+        else if (m)
+            m->untold = true;
+    }
+    for (unsigned i = 0; i < map->count; i++)
+        if (master[i])
+            tl__member_forget(master[i], now);
+    c->learn = tl__mono_add_ms(now, LEARN_MS);
+    c->learns = false;
+}
+
 /* To who has just answered, if that is a master. */
-static tl_node *any_node(cluster *c) {
+static member *any_member(cluster *c) {
     unsigned first = 0;
     for (unsigned i = 0; i < atomic_load(&c->count); i++) {
-        member *m = atomic_load(&c->list[i]);
+        member *m = tl__member(c, i);
         if (m->serves && m->node.endpoint.port == c->asked_at.port &&
             strcmp(m->node.endpoint.host, c->asked_at.host) == 0)
-            return &m->node;
+            return m;
     }
-    return next(c->fleet, &first);
+    return (member *)next(c->fleet, &first);
 }
 
 static void follow_home(cluster *c) {
-    tl_node *node = any_node(c);
+    member *m = any_member(c);
     char words[TL_SITE_WORDS];
     bool leads = atomic_load(&c->site.generation) != 0;
     tl_spot *spot = leads ? tl__site_spot(&c->site, words, sizeof words) : NULL;
-    bool there = spot && node && spot->endpoint.port == node->endpoint.port &&
-                 strcmp(spot->endpoint.host, node->endpoint.host) == 0;
+    bool there = spot && m && spot->endpoint.port == m->node.endpoint.port &&
+                 strcmp(spot->endpoint.host, m->node.endpoint.host) == 0;
     tl__spot_give(spot);
-    if (node && !there)
-        (void)tl__site_lead(&c->site, &node->endpoint);
+    if (!m || (!there && !tl__site_lead(&c->site, &m->node.endpoint)))
+        return;
+    c->home_at = m;
+    if (atomic_load(&c->site.wanted))
+        doubt(c);
 }
 
 static bool use_map(cluster *c) {
@@ -231,7 +247,12 @@ static bool use_map(cluster *c) {
     for (unsigned i = 0; all && i < n; i++)
         if (!atomic_load(&c->list[i])->serves)
             leave(c, atomic_load(&c->list[i]));
+    if (all)
+        learn_replicas(c, tl__mono_now());
     tl__mutex_unlock(mutex_of(c));
+    c->masters = all ? c->map.count : c->masters;
+    if (all)
+        atomic_store(&c->known, true);
     return all;
 }
 
@@ -240,6 +261,14 @@ static bool use_map(cluster *c) {
 static void failed(cluster *c, tl_bytes words) {
     tl__bytes_print(c->words, sizeof c->words, words);
     tl__site_trouble(&c->site, c->words);
+}
+
+/* Of replicas alone: who only asks for these may ask a node that knows nothing new of masters. */
+static bool use_replicas(cluster *c) {
+    tl__mutex_lock(mutex_of(c));
+    learn_replicas(c, tl__mono_now());
+    tl__mutex_unlock(mutex_of(c));
+    return true;
 }
 
 static void read_error(cluster *c, tl_bytes error) {
@@ -268,7 +297,8 @@ static void on_answer(void *ctx, const tl_answer *answer) {
     }
     (void)snprintf(words, sizeof words, "%s: the cluster has no slots, or can't be kept in memory",
                    c->asked_at.label);
-    c->asked = tl__slot_map_read(&c->map, answer->reply) && c->map.served > 0 && use_map(c);
+    c->asked = tl__slot_map_read(&c->map, answer->reply) && c->map.served > 0 &&
+               (c->learning ? use_replicas(c) : use_map(c));
     if (!c->asked)
         failed(c, tl__bytes_of(words));
 }
@@ -300,10 +330,7 @@ static void ask(cluster *c, tl_mono now) {
     tl_conn_calls calls = {.answer = on_answer, .ctx = c};
     tl_send send = {.by = tl__mono_add_ms(now, c->limit_ms), .count = 1};
     c->again = tl__mono_add_ms(now, AGAIN_MS);
-    atomic_store(&c->wanted, false);
-    for (unsigned i = 0; i < atomic_load(&c->count); i++)
-        (void)tl__site_wanted(&atomic_load(&c->list[i])->site);
-    (void)tl__site_wanted(&c->site);
+    c->learning = !atomic_exchange(&c->wanted, false);
     if (!choose(c, &c->asked_at))
         return;
     send.command[0] = (tl_command){.form = TL_ARGV, .argc = 2};
@@ -315,7 +342,8 @@ static void ask(cluster *c, tl_mono now) {
     if (!c->asking) {
         tl__conn_free(c->conn);
         c->conn = NULL;
-        atomic_store(&c->wanted, true);
+        if (!c->learning)
+            atomic_store(&c->wanted, true);
     }
 }
 
@@ -325,42 +353,51 @@ static void conclude(cluster *c, tl_mono now) {
     c->asking = false;
     tl__conn_free(c->conn);
     c->conn = NULL;
-    if (c->asked) {
+    if (c->asked)
         tl__backoff_reset(&c->backoff);
+    if (c->asked && c->learning)
+        return;
+    if (c->asked) {
         follow_home(c);
         tl__keeper_relocate(&c->home->client->keeper);
         return;
     }
-    atomic_store(&c->wanted, true);
     c->again = c->turn % all ? now : tl__mono_add_ns(now, tl__backoff_ns(&c->backoff));
+    if (!c->learning)
+        atomic_store(&c->wanted, true);
 }
 
 /* ---- for the keeper -------------------------------------------------------------------------- */
 
 static unsigned fds(const tl_fleet *fleet, struct pollfd *ret) {
     const cluster *c = of(fleet);
+    unsigned n = tl__cluster_ask_fds(c, ret);
     if (!c->asking)
-        return 0;
-    ret[0] = (struct pollfd){.fd = tl__conn_fd(c->conn), .events = tl__conn_events(c->conn)};
-    return 1;
+        return n;
+    ret[n] = (struct pollfd){.fd = tl__conn_fd(c->conn), .events = tl__conn_events(c->conn)};
+    return n + 1;
+}
+
+static bool is_due(const cluster *c) {
+    return atomic_load(&c->wanted) || c->learns;
 }
 
 static tl_mono until(const tl_fleet *fleet) {
     cluster *c = of(fleet);
-    if (c->asking)
-        return tl__conn_until(c->conn);
-    return atomic_load(&c->wanted) ? c->again : TL_NEVER;
+    tl_mono map = c->asking ? tl__conn_until(c->conn) : is_due(c) ? c->again : TL_NEVER;
+    return tl__mono_min(map, tl__cluster_ask_until(c));
 }
 
 static void drive(tl_fleet *fleet, tl_mono now) {
     cluster *c = of(fleet);
+    tl__cluster_ask_drive(c, now);
     if (c->asking)
         tl__conn_drive(c->conn, now);
     if (c->asking && c->over)
         conclude(c, now);
     if (atomic_exchange(&c->moved, false))
         tl__keeper_relocate(&c->home->client->keeper);
-    if (c->asking || !atomic_load(&c->wanted) || tl__mono_before(now, c->again))
+    if (c->asking || !is_due(c) || tl__mono_before(now, c->again))
         return;
     ask(c, now);
     if (c->asking)
@@ -370,6 +407,7 @@ static void drive(tl_fleet *fleet, tl_mono now) {
 static void end(tl_fleet *fleet) {
     cluster *c = of(fleet);
     tl__conn_free(c->conn);
+    tl__cluster_ask_end(c);
     for (unsigned i = 0; i < atomic_load(&c->count); i++) {
         member *m = atomic_load(&c->list[i]);
         tl__node_end(&m->node);
@@ -403,7 +441,10 @@ tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *se
     c->limit_ms = options->attempt_ms < ANSWER_MS ? options->attempt_ms : ANSWER_MS;
     c->backoff.random = tl__random_seed();
     atomic_store(&c->wanted, true);
-    tl__site_init(&c->site, want, c);
+    c->settles = options->quiet_ms > 0;
+    tl__site_init(&c->site, doubt, c);
+    c->site.drift_ppm = options->drift_ppm;
+    c->site.settles = c->settles;
     tl__site_trouble(&c->site, "no node of the cluster has been reached yet");
     c->site.stays = true;
     fleet->row = &row;

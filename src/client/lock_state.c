@@ -105,7 +105,7 @@ tl_job tl__lock_job(const tl_lock *lock) {
                     .slot = lock->name->slot,
                     .owner = tl__bytes_of(c->owner),
                     .token = lock->token,
-                    .confirms = c->node.site && !c->node.site->stays,
+                    .confirms = c->node.site != NULL,
                     .bind = lock->manual_renew || c->protocol != &tl__protocol_token,
                     .fence = atomic_load(&lock->fence),
                     .ttl_ms = lock->ttl_ms,

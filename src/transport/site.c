@@ -86,11 +86,19 @@ bool tl__site_wanted(tl_site *site) {
     return atomic_load(&site->wanted) && atomic_exchange(&site->wanted, false);
 }
 
+bool tl__site_doubted(tl_site *site) {
+    return atomic_load(&site->doubted) && atomic_exchange(&site->doubted, false);
+}
+
 /* ---- connections ----------------------------------------------------------------------------- */
 
+static void want(tl_site *p, bool anew) {
+    if (!atomic_exchange(&p->wanted, true) || anew)
+        p->want(p->ctx);
+}
+
 void tl__site_doubt(tl_site *site) {
-    if (!atomic_exchange(&site->wanted, true))
-        site->want(site->ctx);
+    want(site, !atomic_exchange(&site->doubted, true));
 }
 
 tl_spot *tl__site_spot(tl_site *site, char *words, size_t size) {
@@ -141,7 +149,7 @@ void tl__site_closed(tl_site *site, tl_opened *opened) {
 bool tl__site_is_named(tl_site *site, tl_mono since) {
     bool named = tl__site_was_named(site, since);
     if (!named)
-        tl__site_doubt(site);
+        want(site, false);
     return named;
 }
 
@@ -160,11 +168,11 @@ static int64_t most_ns(const tl_site *site) {
 
 bool tl__site_was_fresh(const tl_site *site, tl_mono now) {
     int64_t ns = atomic_load(&site->named_ns);
-    return site->stays || (ns != 0 && now.ns - ns <= most_ns(site));
+    return ns != 0 && now.ns - ns <= most_ns(site);
 }
 
 bool tl__site_is_fresh(tl_site *site, tl_mono now) {
-    if (!site->stays && now.ns - atomic_load(&site->named_ns) > most_ns(site) / 2)
-        tl__site_doubt(site);
+    if (now.ns - atomic_load(&site->named_ns) > most_ns(site) / 2)
+        want(site, false);
     return tl__site_was_fresh(site, now);
 }

@@ -41,11 +41,10 @@ typedef struct {
         drift_ppm; /**< of any client's clock, this one's among them. Set by who makes it, as is */
     bool
         settles; /**< a renewal counts only where nobody may count on a lock of the former server any more */
-    bool
-        stays; /**< it leads there until it leads elsewhere: nobody names it again and again. Where it
-                      leads nowhere any more, nobody waits for it to */
+    bool stays;              /**< where it leads nowhere any more, nobody waits for it to */
     atomic_bool left;        /**< it leads nowhere any more */
     atomic_bool wanted;      /**< somebody wants it found out, or confirmed */
+    atomic_bool doubted;     /**< it may lead elsewhere by now, besides */
     void (*want)(void *ctx); /**< and says so: from any thread, whatever it holds */
     void *ctx;
     tl_mutex mutex; /* for what follows */
@@ -69,8 +68,9 @@ void tl__site_lose(tl_site *site, const char *words);
 void tl__site_trouble(tl_site *site, const char *words);
 /** A question that was asked at `asked` has confirmed where it leads. */
 void tl__site_named(tl_site *site, tl_mono asked);
-/** Take out that it is wanted. */
+/** Take out that it is wanted; that it is doubted. */
 bool tl__site_wanted(tl_site *site);
+bool tl__site_doubted(tl_site *site);
 
 /* For connections: */
 

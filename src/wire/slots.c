@@ -141,6 +141,20 @@ static bool give(tl_slot_map *map, int64_t first, int64_t last, uint16_t node) {
     return true;
 }
 
+/* All ranges of a master tell of the same: those of the first are read. */
+static void add_replicas(tl_slot_map *map, uint16_t master, const tl_reply *range) {
+    for (size_t i = 3; i < range->count; i++) {
+        tl_slot_node node;
+        bool told = read_node(&range->items[i], &node) && node.port > 0;
+        if (!told || map->replicas == TL_SLOT_NODES_MAX) {
+            map->untold[master] = true;
+            continue;
+        }
+        map->master_of[map->replicas] = master;
+        map->replica[map->replicas++] = node;
+    }
+}
+
 /* [first, last, master, replica, ...] */
 static bool read_range(tl_slot_map *map, const tl_reply *item) {
     int64_t first, last;
@@ -151,12 +165,17 @@ static bool read_range(tl_slot_map *map, const tl_reply *item) {
         return false;
     if (master.port == 0)
         return true;
+    unsigned known = map->count;
     uint16_t node = add_node(map, &master);
+    if (map->count > known) {
+        map->untold[node] = false;
+        add_replicas(map, node, item);
+    }
     return node != TL_NOBODY && give(map, first, last, node);
 }
 
 bool tl__slot_map_read(tl_slot_map *ret, const tl_reply *reply) {
-    ret->served = ret->count = 0;
+    ret->served = ret->count = ret->replicas = 0;
     for (unsigned i = 0; i < TL_SLOTS; i++)
         ret->node_of[i] = TL_NOBODY;
     if (reply->type != TL_REPLY_ARRAY || reply->count > TL_SLOTS)

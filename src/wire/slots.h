@@ -44,6 +44,11 @@ typedef struct {
     unsigned served;            /**< slots that somebody has */
     unsigned count;
     tl_slot_node node[TL_SLOT_NODES_MAX]; /**< the masters, each once */
+    unsigned replicas;
+    tl_slot_node replica[TL_SLOT_NODES_MAX]; /**< theirs, those that aren't held to be down */
+    uint16_t master_of[TL_SLOT_NODES_MAX];   /**< an index of `node` for each */
+    bool untold
+        [TL_SLOT_NODES_MAX]; /**< of a master: it has another, of which nobody knows where, or there was no room */
 } tl_slot_map;
 
 /** The reply of a node, whose texts must last as long as the map. A master without a known place has nothing. false: malformed, or it names

@@ -232,6 +232,113 @@ TEST(a_holder_whose_lock_did_not_come_along_is_told_before_its_deadline) {
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
 }
 
+#define LONG_MS 40000 /* a renewal of such a lock is waited for longer than a failover takes */
+
+static tl_client *patient_client(void) {
+    return make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .attempt_ms = LONG_MS,
+                                              .connect_ms = MOVE_MS));
+}
+
+static long long calls_of(const real_node *node, const char *command) {
+    char words[64];
+    redisReply *r = real_redis_command(node->redis, "INFO commandstats");
+    (void)snprintf(words, sizeof words, "cmdstat_%s:calls=", command);
+    const char *at = r && r->str ? strstr(r->str, words) : NULL;
+    long long calls = at ? atoll(at + strlen(words)) : 0;
+    freeReplyObject(r);
+    return calls;
+}
+
+/* Until the former holder is told: what it has been answered late moves nothing. */
+static void assert_loses(tl_lock *held, lock_events *events) {
+    int64_t remaining_ms = tl_lock_remaining_ms(held);
+    while (lock_events_count_of(events, TL_LOST) == 0) {
+        int64_t ms = tl_lock_remaining_ms(held);
+        if (ms > remaining_ms)
+            fail_msg("two hold it: what the former master has answered counts");
+        remaining_ms = ms;
+    }
+    assert_int_equal(tl_lock_remaining_ms(held), 0);
+}
+
+/* Does every node tell of every master's replica? It isn't told of before it has got something. */
+static bool all_replicas_are_told_of(void) {
+    bool all = true;
+    for (int i = 0; i < real_fleet_servers(fleet); i++) {
+        redisReply *slots = real_redis_command(real_fleet_server(fleet, i)->redis, "CLUSTER SLOTS");
+        for (size_t k = 0; slots && k < slots->elements; k++)
+            all = all && slots->element[k]->elements > 3;
+        all = all && slots && slots->elements > 0;
+        freeReplyObject(slots);
+    }
+    return all;
+}
+
+/* A renewal and a take lie in its sockets when it is stopped. It wakes after its replica has been promoted, where others
+ * have these locks by now, and carries both out before it hears of that. Each is a client's that has no other reason to
+ * ask who is the master. */
+TEST(what_a_former_master_answers_when_it_wakes_does_not_count) {
+    WAIT_FOR(MOVE_MS, all_replicas_are_told_of());
+    lock_events *events = make_events();
+    tl_client *client = patient_client();
+    tl_lock *first = make_lock(client, "{slot}first", LONG_MS);
+    tl_lock *held = make_lock_with(
+        client, HELD,
+        TL_LOCK_OPTIONS(.ttl_ms = LONG_MS, .on_event = lock_events_add, .ctx = events));
+    tl_lock *late = make_lock(patient_client(), WANTED, LONG_MS);
+    tl_lock *others[] = {make_lock(client_of_cluster(), HELD, LONG_MS),
+                         make_lock(client_of_cluster(), WANTED, LONG_MS)};
+    ASSERT_RESULT(tl_lock_acquire(late, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(late, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(first, SOON_MS, &said), TL_OK);
+    WAIT_FOR(SOON_MS,
+             real_redis_int(owner(HELD), "EXISTS {slot}first:tidelock") == 1); /* renewed */
+    ASSERT_RESULT(tl_lock_acquire(held, SOON_MS, &said), TL_OK);
+    real_node *former = real_fleet_owner(fleet, HELD);
+    freeReplyObject(real_redis_command(former->redis, "WAIT 1 5000"));
+    long long keeps = calls_of(former, "evalsha") + calls_of(former, "eval");
+    long long takes = calls_of(former, "set");
+    real_redis_freeze(former->redis);
+    acquiring *taker = acquiring_begin(late, LONG_MS);
+    (void)real_fleet_await_owner(fleet, HELD, former);
+    freeReplyObject(real_redis_command(owner(HELD), "DEL " HELD " " HELD ":tidelock"));
+    for (int i = 0; i < 2; i++)
+        ASSERT_RESULT(tl_lock_acquire(others[i], MOVE_MS, &said), TL_OK);
+    real_redis_thaw(former->redis);
+    assert_loses(held, events);
+    assert_true(calls_of(former, "evalsha") + calls_of(former, "eval") > keeps);
+    assert_true(calls_of(former, "set") > takes);
+    let_pass(500);
+    assert_false(atomic_load(&taker->done));
+    for (int i = 0; i < 2; i++)
+        ASSERT_RESULT(tl_lock_release(others[i], &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(taker, MOVE_MS), TL_OK);
+    assert_true(tl_lock_fence(late) > tl_lock_fence(others[1]));
+}
+
+/* Its replica can't tell that it is a master still: the other masters do. */
+TEST(a_replica_that_is_down_costs_no_lock_and_nobody_else_no_promise) {
+    WAIT_FOR(MOVE_MS, all_replicas_are_told_of());
+    lock_events *events = make_events();
+    tl_client *client = client_of_cluster();
+    tl_lock *held = renewed(client, HELD, events), *by_call = make_lock(client, WANTED, LONG_MS);
+    ASSERT_RESULT(tl_lock_acquire(held, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(by_call, SOON_MS, &said), TL_OK);
+    real_node *mine = real_fleet_owner(fleet, HELD);
+    const real_node *replica = real_fleet_replica(fleet, mine);
+    real_redis_freeze(replica->redis);
+    ASSERT_RESULT(tl_lock_extend(by_call, LONG_MS, &said), TL_OK);
+    let_pass(2 * LIFE_MS);
+    ASSERT_GOES_ON(held);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    for (int i = 0; i < real_fleet_servers(fleet); i++)
+        if (real_fleet_server(fleet, i) != mine && real_fleet_server(fleet, i) != replica)
+            real_redis_freeze(real_fleet_server(fleet, i)->redis);
+    ASSERT_RESULT(tl_lock_extend(by_call, LONG_MS, &said), TL_EUNCERTAIN);
+    ASSERT_SAID("neither its replicas nor enough of the other masters say");
+    (void)lock_events_await(events, TL_LOST, MOVE_MS);
+}
+
 /* ---- what can't be had, and what is said ---------------------------------------------------------------------------- */
 
 static tl_err ping(const char *url) {

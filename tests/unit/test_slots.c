@@ -147,6 +147,21 @@ TEST(a_cluster_without_slots_serves_none) {
     assert_int_equal(map.count, 0);
 }
 
+TEST(replicas_are_told_of_with_their_master_once) {
+    assert_true(reads("[[0 9 ['a' 7000 'id1'] ['b' 7001 'id2'] ['' 7002 'id3']]"
+                      " [10 19 ['c' 7000 'id4'] ['d' 7001 'id5']]"
+                      " [20 29 ['a' 7000 'id1'] ['b' 7001 'id2'] ['' 7002 'id3']]"
+                      " [30 39 ['e' 7000 'id6'] ['?' 7001 'id7'] 7]"
+                      " [40 49 ['f' 7000 'id8']]]"));
+    assert_int_equal(map.replicas, 3);
+    assert_int_equal(map.master_of[0], 0);
+    assert_true(tl__bytes_eq(map.replica[0].host, TL_LITERAL("b")));
+    assert_int_equal(map.replica[1].port, 7002);
+    assert_int_equal(map.master_of[2], 1);
+    for (unsigned i = 0; i < map.count; i++)
+        assert_int_equal(map.untold[i], i == 2); /* one whose place isn't known */
+}
+
 TEST(a_malformed_map_is_refused) {
     const char *const bad[] = {"nil",
                                "7",
