@@ -21,7 +21,31 @@ static void put_count(writer *w, char kind, size_t n) {
     put(w, TL_LITERAL("\r\n"));
 }
 
+#define SHORT 99      /* bytes of an argument whose length has two digits at most, */
+#define SHORT_EXTRA 7 /* and what stands around them */
+
+/* The names and tokens of very many locks, which are renewed. */
+static void put_short(writer *w, tl_bytes b) {
+    char *p = w->to + w->used;
+    *p++ = '$';
+    if (b.n > 9)
+        *p++ = (char)('0' + b.n / 10);
+    *p++ = (char)('0' + b.n % 10);
+    *p++ = '\r';
+    *p++ = '\n';
+    if (b.n > 0)
+        memcpy(p, b.p, b.n);
+    p += b.n;
+    *p++ = '\r';
+    *p++ = '\n';
+    w->used = (size_t)(p - w->to);
+}
+
 static void put_bulk(writer *w, tl_bytes b) {
+    if (b.n <= SHORT && w->used < w->size && w->size - w->used >= b.n + SHORT_EXTRA) {
+        put_short(w, b);
+        return;
+    }
     put_count(w, '$', b.n);
     put(w, b);
     put(w, TL_LITERAL("\r\n"));

@@ -1,6 +1,8 @@
 /*
  * Byte strings: the text of integers, printing what strangers sent, and words in errors.
  */
+#include <stdio.h>
+
 #include <string.h>
 
 #include "tests.h"
@@ -30,6 +32,25 @@ TEST(any_int64_survives_writing_and_reading) {
         assert_true(tl__bytes_to_int(text, &back));
         assert_int_equal(back, all[i]);
         assert_int_equal(text.p[text.n], '\0');
+    }
+}
+
+TEST(each_number_of_digits_is_written_as_it_should_be) {
+    for (int64_t power = 1; power <= INT64_MAX / 100; power *= 10)
+        for (int64_t v = power - 1; v <= power + 1; v++) {
+            char buffer[TL_INT_SIZE], expected[TL_INT_SIZE];
+            int64_t back;
+            int n = snprintf(expected, sizeof expected, "%lld", (long long)v);
+            tl_bytes text = tl__bytes_from_int(buffer, v);
+            assert_int_equal(text.n, n);
+            assert_memory_equal(text.p, expected, (size_t)n);
+            assert_true(tl__bytes_to_int(text, &back));
+            assert_int_equal(back, v);
+        }
+    for (int64_t v = 0; v < 100; v++) {
+        char buffer[TL_INT_SIZE];
+        tl_bytes text = tl__bytes_from_int(buffer, 700 + v); /* each pair of digits */
+        assert_int_equal((text.p[1] - '0') * 10 + text.p[2] - '0', v);
     }
 }
 
