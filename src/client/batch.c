@@ -91,18 +91,28 @@ static int64_t limit_of(tl_bytes not_after) {
     return tl__bytes_to_int(not_after, &us) && us > 0 ? us : INT64_MAX;
 }
 
+/* Is it no sooner, as the texts alone show? Of as many digits, none of them a sign, the later is the greater text. */
+static bool is_no_sooner(tl_bytes limit, tl_bytes than) {
+    return limit.n == than.n && limit.n > 0 && than.p[0] >= '1' && than.p[0] <= '9' &&
+           memcmp(limit.p, than.p, limit.n) >= 0;
+}
+
 /* The sooner limits count for all. The one by our clock and the one by the server's may be of
  * different sends: not each has until the earliest that the server's clock can show. A tail is
  * short, and finds room. */
 static bool keep_tail(tl_batch *b, const tl_send *send) {
     const tl_command *c = &send->command[0];
     const tl_bytes *tail = c->argv + c->argc - TL_JOIN_TAIL;
-    int64_t not_after = limit_of(tail[0]);
     b->by = tl__mono_min(b->by, send->by);
+    if (b->tail.n > 0 && is_no_sooner(tail[0], tl__bytes(b->limit, b->limit_n)))
+        return true;
+    int64_t not_after = limit_of(tail[0]);
     if (b->tail.n > 0 && not_after >= b->not_after)
         return true;
     b->tail.n = 0;
     b->not_after = not_after;
+    b->limit_n = (uint8_t)(tail[0].n < sizeof b->limit ? tail[0].n : 0);
+    memcpy(b->limit, tail[0].p, b->limit_n);
     return append(&b->tail, tail, TL_JOIN_TAIL);
 }
 

@@ -25,9 +25,11 @@ typedef struct tl_batch {
     unsigned count;
     unsigned asked; /**< being asked singly: how many of them have been */
     tl_batch_member member[TL_BATCH_MAX];
-    tl_mono now;       /* when they were built */
-    tl_mono by;        /* the earliest limit of any, */
-    int64_t not_after; /* and of any by the server's clock */
+    tl_mono now;             /* when they were built */
+    tl_mono by;              /* the earliest limit of any, */
+    int64_t not_after;       /* and of any by the server's clock, */
+    char limit[TL_INT_SIZE]; /* as it was written; limit_n 0: it wasn't a number */
+    uint8_t limit_n;
     tl_send send;
     uint16_t nkeys; /* of each */
     tl_batch_bytes keys, own;

@@ -70,6 +70,7 @@ static void write_owner(tl_client *client, const char *service) {
         service = me.program;
     (void)snprintf(client->owner, sizeof client->owner, "%.255s %ld %.63s", me.host, (long)me.pid,
                    service);
+    client->owner_n = (uint16_t)strlen(client->owner);
 }
 
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {

@@ -42,6 +42,7 @@ struct tl_client {
     void *log_ctx;
     bool trace; /**< each step is logged */
     char owner[TL_OWNER_SIZE];
+    uint16_t owner_n;
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
     atomic_uint spinning;               /**< callers that wait for an answer without sleeping */
     unsigned

@@ -124,9 +124,11 @@ void tl__hold_init(tl_lock *lock) {
 /* Make the machine of what is remembered of it. */
 static tl_renew *resume(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
-    tl_job job = tl__lock_job(lock);
-    tl_mono deadline = {atomic_load(&lock->deadline_ns)};
-    tl__renew_resume(&k->step, &job, deadline, &lock->rest);
+    if (k->step.job.protocol) /* of the one before */
+        tl__lock_refill_job(&k->step.job, lock);
+    else
+        tl__lock_fill_job(&k->step.job, lock);
+    tl__renew_resume(&k->step, k->step.job.believed, &lock->rest);
     if (lock->renewal)
         k->step.attempt = lock->renewal->attempt;
     k->steps = &lock->task;
@@ -150,7 +152,9 @@ static void remember(tl_lock *lock) {
         lock->renewal = tl__keeper_take_renewal(k);
     if (lock->renewal)
         lock->renewal->attempt = k->step.attempt;
-    atomic_store(&lock->deadline_ns, k->step.result.deadline.ns);
+    if (k->step.result.deadline.ns !=
+        atomic_load(&lock->deadline_ns)) /* of two steps one moves it */
+        atomic_store(&lock->deadline_ns, k->step.result.deadline.ns);
     k->steps = NULL;
 }
 

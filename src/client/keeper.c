@@ -25,6 +25,7 @@ void tl__keeper_lock(tl_keeper *k) {
 
 void tl__keeper_unlock(tl_keeper *k) {
     tl__keeper_flush(k);
+    k->known.of = NULL;
     tl__mutex_unlock(&k->mutex);
 }
 
@@ -116,6 +117,7 @@ static void run_due(tl_keeper *k) {
     tl_mono now = tl__mono_now();
     while (!tl__mono_before(now, tl__tasks_until(&k->tasks))) {
         tl_event e = {.kind = TL_TIMER, .now = now};
+        tl__tasks_fetch_next(&k->tasks);
         tl__keeper_run(k, tl__tasks_first(&k->tasks), &e);
     }
 }
@@ -271,6 +273,7 @@ static void watch_anew(tl_keeper *k) {
 
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_keeper *k = ctx;
+    k->known.of = NULL;
     tl__keeper_joins_anew(k);
     tl__keeper_log_back(k, &k->loss, &k->client->node, now);
     if (tl__node_up(&k->client->node, k->conn, bracket, now))
@@ -335,6 +338,7 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->client = client;
     (void)snprintf(k->inbox.name, sizeof k->inbox.name, "tidelock:inbox:%s",
                    tl__client_token(client).text);
+    k->inbox.name_n = (uint8_t)strlen(k->inbox.name);
     k->planned = TL_NEVER;
     k->reports_end = &k->reports;
     k->singly_end = &k->singly;

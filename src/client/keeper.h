@@ -55,7 +55,8 @@ typedef struct tl_listener {
 /** Where those who stand in line are told: one topic for all of a client, which is listened to for a while after
  *  the last of them, too. */
 typedef struct {
-    char name[TL_INBOX_SIZE]; /**< never changes */
+    char name[TL_INBOX_SIZE]; /**< never changes; of name_n bytes */
+    uint8_t name_n;
     unsigned listeners;
     bool listens;
     atomic_bool armed; /**< for any thread */
@@ -82,6 +83,16 @@ typedef struct {
     bool missed; /**< that it is lost has been logged, and not that it is back */
     tl_mono at;  /**< when it was logged last; ns 0: never */
 } tl_loss;
+
+/** What is known of a node's server at one instant: very many steps may be run then. */
+typedef struct {
+    const struct tl_node *of; /**< NULL: nothing is remembered */
+    tl_mono at;
+    tl_server server;
+    bool learned; /**< that its clock is so, as told by a server of this generation, then */
+    tl_interval bracket;
+    uint32_t generation;
+} tl_known;
 
 typedef struct {
     struct tl_client *client;
@@ -118,7 +129,8 @@ typedef struct {
     struct tl_watch *watch;             /**< of that */
     tl_renew step;                      /**< of the lock that takes one */
     const tl_task *steps;               /**< whose that is; NULL: nobody's */
-    tl_renewal *renewals;               /**< idle ones: one at least, but in the middle of a step */
+    tl_known known; /**< for the steps of an instant; not beyond the mutex, nor a new connection */
+    tl_renewal *renewals; /**< idle ones: one at least, but in the middle of a step */
     unsigned renewals_idle;
     struct tl_exchange *spare;
     unsigned spares;

@@ -62,20 +62,46 @@ static void tell(tl_keeper *k, tl_batch *batch, unsigned i, tl_event e) {
     tl__keeper_run(k, task, &e);
 }
 
+/* Where there are very many locks each of them is out of the cache. */
+static void fetch_soon(const tl_batch *batch, unsigned i) {
+    const tl_exchange *x = i < batch->count ? batch->member[i].cookie : NULL;
+    if (x && x->task)
+        tl__task_fetch(x->task);
+}
+
 static void tell_unsent(tl_keeper *k, tl_batch *batch, unsigned i, tl_mono now, tl_err why,
                         tl_bytes words) {
     tl_event failed = {.kind = TL_FAILED, .now = now, .why = why, .words = words};
     tell(k, batch, i, failed);
 }
 
+static tl_reply as_number(const tl_reply *item) {
+    int64_t v;
+    return tl__reply_int(item, &v) ? (tl_reply){.type = TL_REPLY_INT, .integer = v} : *item;
+}
+
+/* The server's time is the same for all: its text is read once, and each is given the numbers. An answer of nothing but
+ * that, which all are well with, is itself what each is given. */
+static tl_reply read_time(const tl_event *whole, tl_reply time[2]) {
+    tl_reply first = whole->kind == TL_REPLY ? whole->reply[0] : (tl_reply){.type = TL_REPLY_NIL};
+    for (size_t i = 0; i < 2; i++)
+        time[i] = as_number(tl__reply_item(&first, i));
+    if (first.type == TL_REPLY_ARRAY && first.count == 2)
+        first.items = time;
+    return first;
+}
+
 /* Others may go while one is told. */
 static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
-    tl_reply reply[TL_COMMANDS_MAX], items[3];
+    tl_reply reply[TL_COMMANDS_MAX], items[3], time[2], first = read_time(whole, time);
     for (unsigned i = 0; i < batch->count; i++) {
         tl_event e = *whole;
+        fetch_soon(batch, i + 2);
         if (e.kind == TL_REPLY) {
             memcpy(reply, whole->reply, whole->count * sizeof *reply);
-            tl__batch_reply(batch, whole->reply, i, &reply[0], items);
+            tl__batch_reply(batch, &first, i, &reply[0], items);
+            if (reply[0].items == items)
+                memcpy(items, time, sizeof time);
             e.reply = reply;
         }
         tell(k, batch, i, e);

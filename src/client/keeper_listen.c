@@ -28,7 +28,7 @@ static void post_topic(tl_keeper *k, const tl_link *link, tl_bytes topic, unsign
 /* ---- the inbox ------------------------------------------------------------------------------- */
 
 static tl_bytes inbox_of(const tl_keeper *k) {
-    return tl__bytes_of(k->inbox.name);
+    return tl__bytes(k->inbox.name, k->inbox.name_n);
 }
 
 /* A grant is for one; a call to look, and that it will be soon, for whoever waits for that key. A cluster repeats to all

@@ -99,6 +99,9 @@ const tl_terms *tl__terms_new(const tl_terms *of);
 void tl__terms_free(const tl_terms *terms);
 
 tl_job tl__lock_job(const tl_lock *lock);
+void tl__lock_fill_job(tl_job *ret, const tl_lock *lock);
+/** The same of one that was filled for a lock of the client's, and has been of renewals alone since. */
+void tl__lock_refill_job(tl_job *ret, const tl_lock *lock);
 bool tl__lock_is_held(const tl_lock *lock);
 /** Fill err with "what KEY: words". */
 tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,

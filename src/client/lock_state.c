@@ -96,32 +96,46 @@ bool tl__lock_is_held(const tl_lock *lock) {
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-tl_job tl__lock_job(const tl_lock *lock) {
-    const tl_client *c = lock->client;
-    return (tl_job){.protocol = lock->protocol,
-                    .key = tl__name_key(lock->name),
-                    .sidecar = tl__name_sidecar(lock->name),
-                    .line = tl__name_line(lock->name),
-                    .slot = lock->name->slot,
-                    .owner = tl__bytes_of(c->owner),
-                    .token = lock->token,
+/* What is the same for all locks of the client, and 0 where it is another machine's to say. */
+static void fill_client(tl_job *ret, const tl_client *c) {
+    *ret = (tl_job){.owner = tl__bytes(c->owner, c->owner_n),
                     .confirms = c->node.site != NULL,
-                    .bind = lock->manual_renew || c->protocol != &tl__protocol_token,
-                    .fence = atomic_load(&lock->fence),
-                    .ttl_ms = lock->ttl_ms,
                     .attempt_ms = c->attempt_ms,
-                    .inbox = tl__bytes_of(c->keeper.inbox.name),
-                    .stands = lock->proof.stood_ms > 0,
-                    .fences = lock->proof.stood_ms == 0 ? 0
-                              : lock->fair              ? 1
-                                                        : TL_FENCES,
+                    .inbox = tl__bytes(c->keeper.inbox.name, c->keeper.inbox.name_n),
                     .quiet_ms = c->quiet_ms,
                     .wait_replicas = c->wait_replicas,
                     .wait_replicas_ms = c->wait_replicas_ms,
-                    .wait_fsync = c->wait_fsync,
-                    .rules = lock->terms->rules,
-                    .proof = lock->proof,
-                    .believed = {atomic_load(&lock->deadline_ns)}};
+                    .wait_fsync = c->wait_fsync};
+}
+
+void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
+    const tl_name *name = lock->name;
+    int32_t stood_ms = lock->proof.stood_ms;
+    ret->protocol = lock->protocol;
+    ret->key = tl__name_key(name);
+    ret->sidecar = tl__name_sidecar(name);
+    ret->line = tl__name_line(name);
+    ret->slot = name->slot;
+    ret->token = lock->token;
+    ret->bind = lock->manual_renew || lock->client->protocol != &tl__protocol_token;
+    ret->fence = atomic_load(&lock->fence);
+    ret->ttl_ms = lock->ttl_ms;
+    ret->stands = stood_ms > 0;
+    ret->fences = stood_ms == 0 ? 0 : lock->fair ? 1 : TL_FENCES;
+    ret->rules = lock->terms->rules;
+    ret->proof = lock->proof;
+    ret->believed = (tl_mono){atomic_load(&lock->deadline_ns)};
+}
+
+void tl__lock_fill_job(tl_job *ret, const tl_lock *lock) {
+    fill_client(ret, lock->client);
+    tl__lock_refill_job(ret, lock);
+}
+
+tl_job tl__lock_job(const tl_lock *lock) {
+    tl_job job;
+    tl__lock_fill_job(&job, lock);
+    return job;
 }
 
 tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,

@@ -1,5 +1,7 @@
 /*
- * The heap of what the keeper runs. It gives room back only with the keeper.
+ * The heap of what the keeper runs. It gives room back only with the keeper. Each has four behind it, which lie in a
+ * line of the cache: with very many tasks it is the lines fetched, one for each step down and one for the task that
+ * moves up there, that take time.
  */
 #include "client/tasks.h"
 
@@ -12,16 +14,30 @@ static void put(tl_tasks *t, uint32_t at, tl_due due) {
     due.task->at = at;
 }
 
+static uint32_t before(uint32_t at) {
+    return (at - 2) / TL_TASKS_BEHIND + 1;
+}
+
+/* Of those behind `at` the one that is due first; 0: there is none. */
+static uint32_t first_behind(const tl_tasks *t, uint32_t at) {
+    uint32_t first = tl__tasks_behind(at), last = first + TL_TASKS_BEHIND - 1;
+    if (first > t->count)
+        return 0;
+    if (last > t->count)
+        last = t->count;
+    for (uint32_t i = first + 1; i <= last; i++)
+        first = tl__mono_before(t->heap[i].until, t->heap[first].until) ? i : first;
+    return first;
+}
+
 /* To its place, from one that is free. */
 static void sift(tl_tasks *t, uint32_t at, tl_due due) {
-    for (; at > 1 && tl__mono_before(due.until, t->heap[at / 2].until); at /= 2)
-        put(t, at, t->heap[at / 2]);
-    for (uint32_t child; (child = at * 2) <= t->count; at = child) {
-        if (child < t->count && tl__mono_before(t->heap[child + 1].until, t->heap[child].until))
-            child++;
-        if (!tl__mono_before(t->heap[child].until, due.until))
+    for (; at > 1 && tl__mono_before(due.until, t->heap[before(at)].until); at = before(at))
+        put(t, at, t->heap[before(at)]);
+    for (uint32_t next; (next = first_behind(t, at)) != 0; at = next) {
+        if (!tl__mono_before(t->heap[next].until, due.until))
             break;
-        put(t, at, t->heap[child]);
+        put(t, at, t->heap[next]);
     }
     put(t, at, due);
 }

@@ -67,6 +67,28 @@ static inline tl_mono tl__tasks_until(const tl_tasks *tasks) {
     return tasks->count > 0 ? tasks->heap[1].until : TL_NEVER;
 }
 
+/** A task's machine lies around it, if there may be very many of its kind: have that fetched, for it is to be run soon. */
+#define TL_TASK_BEFORE 256
+#define TL_TASK_AFTER 112
+static inline void tl__task_fetch(const tl_task *task) {
+    uintptr_t from = (uintptr_t)task - TL_TASK_BEFORE, to = (uintptr_t)task + TL_TASK_AFTER;
+    for (; from < to; from += 64)
+        __builtin_prefetch((const void *)from);
+}
+
+/** In the heap each task has so many behind it, none of which is due earlier. */
+#define TL_TASKS_BEHIND 4
+static inline uint32_t tl__tasks_behind(uint32_t at) {
+    return (at - 1) * TL_TASKS_BEHIND + 2;
+}
+
+/** The same of those that may be due next, behind the first. */
+static inline void tl__tasks_fetch_next(const tl_tasks *tasks) {
+    uint32_t from = tl__tasks_behind(1);
+    for (uint32_t at = from; at < from + TL_TASKS_BEHIND && at <= tasks->count; at++)
+        tl__task_fetch(tasks->heap[at].task);
+}
+
 /** Due never, until it says otherwise. TL_ENOMEM */
 tl_err tl__tasks_add(tl_tasks *tasks, tl_task *task);
 /** It is due at another time. */

@@ -17,14 +17,17 @@ tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
     return (tl_rest){.next = TL_NEVER, .hold = hold, .random = seed ? seed : 1, .by_hand = by_hand};
 }
 
-void tl__renew_resume(tl_renew *r, const tl_job *job, tl_mono deadline, const tl_rest *rest) {
-    *r = (tl_renew){.result.deadline = deadline, .job = *job, .rest = *rest};
+/* What the attempt is matters only while it asks. */
+void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest) {
+    r->result = (tl_result){.deadline = deadline};
+    r->rest = *rest;
 }
 
 void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
                     uint64_t seed) {
     tl_rest rest = tl__rest_begin(hold, by_hand, seed);
-    tl__renew_resume(r, job, deadline, &rest);
+    *r = (tl_renew){.job = *job};
+    tl__renew_resume(r, deadline, &rest);
 }
 
 static tl_mono end(const tl_renew *r) {
@@ -51,7 +54,7 @@ static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
     r->result.why = why;
     tl_note *note = tl__out_note(out, TL_NOTE_LOST, why);
     note->stolen = why == TL_LOST_TAKEN && r->attempt.result.stolen;
-    note->thief_ahead_ms = r->attempt.result.thief_ahead_ms;
+    note->thief_ahead_ms = note->stolen ? r->attempt.result.thief_ahead_ms : 0;
     return TL_END;
 }
 

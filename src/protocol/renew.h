@@ -30,8 +30,8 @@ typedef struct {
 /** To begin with; as for tl__renew_init. */
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
 /** A machine that goes on with it: one that wasn't asking may be thrown away after any step, if the deadline,
- *  job.proof and rest are kept. */
-void tl__renew_resume(tl_renew *r, const tl_job *job, tl_mono deadline, const tl_rest *rest);
+ *  job.proof and rest are kept. The job is to be there, and the attempt if it is asking. */
+void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest);
 
 /** hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
 void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,

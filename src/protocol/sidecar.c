@@ -245,15 +245,16 @@ bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret)
 
 tl_refreshed tl__sidecar_refreshed(const tl_event *e, tl_out *out) {
     const tl_reply *r = e->reply;
-    int64_t first;
+    int64_t server_us, first = 0;
     if (r->type != TL_REPLY_ARRAY || r->count < 1 || r->count > 3)
         return TL_REFRESHED_MALFORMED;
     if (r->count == 1)
         return tl__reply_int(r->items, &first) && first == 0 ? TL_REFRESHED_NEVER
                                                              : TL_REFRESHED_MALFORMED;
-    if (!tl__reply_time(r, 0, &first) || (r->count == 3 && !tl__reply_int(&r->items[2], &first)))
+    if (!tl__reply_time(r, 0, &server_us) ||
+        (r->count == 3 && !tl__reply_int(&r->items[2], &first)))
         return TL_REFRESHED_MALFORMED;
-    tl__out_time(out, r, 0, e);
+    tl__out_server_us(out, server_us, e);
     if (r->count == 2)
         return TL_REFRESHED;
     return first == 0 ? TL_REFRESHED_LATE : first == 1 ? TL_REFRESHED_NOT : TL_REFRESHED_MALFORMED;

@@ -77,6 +77,25 @@ TEST(each_of_both_limits_is_the_earliest_of_any) {
     }
 }
 
+/* By the numbers, of whatever length. */
+TEST(the_sooner_limit_counts_though_its_text_is_the_greater) {
+    static const char *const limits[][3] = {
+        {"20", "9", "$1\r\n9\r\n"},   {"9", "20", "$1\r\n9\r\n"},   {"21", "20", "$2\r\n20\r\n"},
+        {"20", "21", "$2\r\n20\r\n"}, {"20", "00", "$2\r\n20\r\n"}, {"-3", "20", "$2\r\n20\r\n"}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        tl_batch *b = tl__batch_new();
+        for (int k = 0; k < 2; k++) {
+            tl_send send = member("a", "x", limits[i][k], 20);
+            assert_true(tl__batch_add(b, &send, NULL, at(0)));
+        }
+        tl_bytes text = tl__batch_send(b)->command[0].more;
+        static const char end[] = "$2\r\nhi\r\n";
+        size_t n = strlen(limits[i][2]);
+        assert_memory_equal(text.p + text.n - (sizeof end - 1) - n, limits[i][2], n);
+        tl__batch_free(b);
+    }
+}
+
 TEST(no_limit_is_the_latest_of_all) {
     tl_batch *b = tl__batch_new();
     tl_send without = member("a", "x", "0", 10), with = member("b", "y", "20", 15);
