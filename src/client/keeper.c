@@ -74,6 +74,7 @@ void tl__keeper_unreport(tl_keeper *k, tl_report *report) {
 
 void tl__keeper_await_told(tl_keeper *k, const void *owner) {
     tl__keeper_flush(k); /* the wait lets the mutex go */
+    k->known.of = NULL;
     while (k->telling == owner && !tl__thread_is_self(k->deliverer))
         tl__cond_wait(&k->delivered, &k->mutex);
 }
