@@ -9,6 +9,7 @@
 
 #include "bench.h"
 #include "fleet.h"
+#include "link/link_open.h"
 #include "load.h"
 #include "skew/skew_self.h"
 #include "spawn.h"
@@ -22,7 +23,7 @@
 
 static void link_to_server(skew_link *l) {
     const server s = {.url = (char *)bench_url()};
-    if (skew_link_open(l, &s))
+    if (link_open(l, &s))
         die("skew: no link to %s", bench_url());
 }
 
