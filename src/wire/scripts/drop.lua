@@ -11,24 +11,23 @@
 -- delete theirs.
 local K, S, token = KEYS[1], KEYS[2], ARGV[1]
 local found = redis.pcall('GET', K)
-if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+if found and found.err and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 local s = redis.pcall('HMGET', S, 'token', 'line')
 if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
     return {err = s.err .. ' (hmget)'}
 end
-local F, L, now = s[2], S .. ':line', nil
+local F, now = s[2], nil
 if F and F ~= '' and redis.replicate_commands then
     redis.replicate_commands() -- before the first write
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
 end
--- with near
 local mine = found and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))
 local status, noted = mine and 1 or found and 0 or -1, nil
 if ARGV[2] and ARGV[2] ~= '' then -- in a slot on the move it may stand in line at the other node
-    local stands = redis.pcall('ZSCORE', L, ARGV[2])
+    local stands = redis.pcall('ZSCORE', S .. ':line', ARGV[2])
     if type(stands) == 'table' and string.find(stands.err, 'a non local key', 1, true) then
         return {err = 'TRYAGAIN the line is at another node'}
     end
@@ -54,33 +53,37 @@ end
 if status ~= 1 and type(noted) == 'table' and noted.err and string.find(noted.err, 'READONLY', 1, true) then
     return noted -- a replica: what it has may be old
 end
-if ARGV[2] and ARGV[2] ~= '' then
-    local gone = redis.pcall('ZREM', L, ARGV[2])
-    near(type(gone) == 'number' and gone or 0)
-end
-if now and (mine or not found) then
+if ARGV[2] or now then -- none of what is made here is of use to a lock that nobody waits for
+    local L = S .. ':line'
+-- with near
+    if ARGV[2] and ARGV[2] ~= '' then
+        local gone = redis.pcall('ZREM', L, ARGV[2])
+        near(type(gone) == 'number' and gone or 0)
+    end
+    if now and (mine or not found) then
 -- with draw
 -- with grant
-    local function pass_on()
-        local turn = redis.call('ZRANGE', L, 0, 0)[1] or ''
-        local row = redis.call('HGET', S, 'row')
-        local fair, inbox = string.match(turn, '^%S+ %d+ 1 '), string.match(turn, '^%S+ %S+ %S+ (%S+) ')
-        if inbox and not fair and (tonumber(row or 0) or 0) >= 50 then
-            redis.call('HMSET', S, 'row', '0') -- a chance for those who only ever try
-            local heard = redis.pcall('PUBLISH', inbox, 'look ' .. K)
-            if type(heard) == 'number' and heard > 0 then
-                return false
+        local function pass_on()
+            local turn = redis.call('ZRANGE', L, 0, 0)[1] or ''
+            local row = redis.call('HGET', S, 'row')
+            local fair, inbox = string.match(turn, '^%S+ %d+ 1 '), string.match(turn, '^%S+ %S+ %S+ (%S+) ')
+            if inbox and not fair and (tonumber(row or 0) or 0) >= 50 then
+                redis.call('HMSET', S, 'row', '0') -- a chance for those who only ever try
+                local heard = redis.pcall('PUBLISH', inbox, 'look ' .. K)
+                if type(heard) == 'number' and heard > 0 then
+                    return false
+                end
             end
+            local given, wrong = grant(now)
+            for _, entry in ipairs(wrong and redis.call('ZRANGE', L, 0, 2) or {}) do -- who looks may have it all the same
+                redis.pcall('PUBLISH', string.match(entry, '^%S+ %S+ %S+ (%S+) ') or '', 'look ' .. K)
+            end
+            return given
         end
-        local given, wrong = grant(now)
-        for _, entry in ipairs(wrong and redis.call('ZRANGE', L, 0, 2) or {}) do -- who looks may have it all the same
-            redis.pcall('PUBLISH', string.match(entry, '^%S+ %S+ %S+ (%S+) ') or '', 'look ' .. K)
+        local done, given = pcall(pass_on)
+        if done and given then
+            return status
         end
-        return given
-    end
-    local done, given = pcall(pass_on)
-    if done and given then
-        return status
     end
 end
 if mine or s[1] == token then
