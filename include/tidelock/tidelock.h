@@ -246,6 +246,7 @@ typedef struct {
                           TL_EUNSUPPORTED; appendfsync no never confirms [false] */
 } tl_client_options;
 
+#define TL_QUIET_OFF (-1)   /**< tl_client_options.quiet_ms: off, also where it isn't by default */
 #define TL_HAS_WAIT_FSYNC 1 /**< tl_client_options has wait_fsync */
 #define TL_HAS_SENTINEL 1   /**< tl_client_options has sentinel_user and sentinel_password */
 

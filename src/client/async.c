@@ -6,11 +6,26 @@
  */
 #include "client/async.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "client/lock_acquire.h"
 #include "ground/error.h"
+#include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
+
+typedef enum { ACQUIRES, RELEASES, EXTENDS } does;
+
+/* What it has of several servers. */
+typedef struct {
+    tl_listener listener[TL_QUORUM_MAX];
+    tl_news news;
+    union {
+        tl_result result;
+        tl_quorum_acquisition acquire;
+        tl_quorum_settlement settle;
+    } machine;
+} votes;
 
 typedef struct tl_operation {
     tl_task task;
@@ -21,10 +36,14 @@ typedef struct tl_operation {
     tl_name *name;
     tl_done_fn done;
     void *ctx;
-    bool releases; /* or else acquires */
+    tl_waiter *waiter; /* a caller that blocks; NULL: `done` is called */
+    does does;
+    bool renewed; /* EXTENDS: the keeper renews it still */
     bool completed, lingers, over, told;
     tl_err code;
     tl_error err;
+    votes *votes;   /* of several servers: it has the machine; NULL: of one */
+    int64_t ttl_ms; /* EXTENDS */
     union {
         tl_result result; /* of either */
         tl_acquiring acquire;
@@ -39,15 +58,34 @@ typedef struct tl_operation {
 static tl_machine machine(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 static void hear(tl_listener *listener, unsigned flags);
+static void hear_one(tl_listener *listener, unsigned flags);
 static void tell(tl_report *report);
+
+/* In one piece: a pointer back from `votes` is a matter of arithmetic. */
+typedef struct {
+    tl_operation op; /* first */
+    votes votes;
+} op_with_votes;
+
+static void add_votes(tl_operation *op) {
+    static const tl_task_kind kind = {.votes = true, .machine = machine, .stepped = stepped};
+    op->votes = &((op_with_votes *)op)->votes;
+    op->task = (tl_task){.kind = &kind, .listener = op->votes->listener};
+    for (unsigned i = 0; i < TL_QUORUM_MAX; i++) {
+        op->votes->listener[i].hear = hear_one;
+        op->votes->listener[i].server = (uint8_t)i;
+    }
+}
 
 static tl_operation *new_op(tl_lock *lock, tl_done_fn done, void *ctx) {
     static const tl_task_kind kind = {.machine = machine, .stepped = stepped};
-    tl_operation *op = calloc(1, sizeof *op);
+    tl_operation *op = calloc(1, lock->several ? sizeof(op_with_votes) : sizeof *op);
     if (!op)
         return NULL;
     op->task = (tl_task){.kind = &kind, .listener = &op->listener};
     op->listener.hear = hear;
+    if (lock->several)
+        add_votes(op);
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
     op->client = lock->client;
@@ -67,15 +105,44 @@ static void let_go(tl_operation *op) {
     free(op);
 }
 
+static const char *const names[] = {
+    [ACQUIRES] = "acquire", [RELEASES] = "release", [EXTENDS] = "extend"};
+
 static tl_machine machine(tl_task *task) {
     tl_operation *op = OP_OF(task, task);
-    return (tl_machine){&op->machine, op->releases ? tl__settle_step : tl__lock_acquire_step,
-                        op->releases ? "release" : "acquire", tl__name_key(op->name)};
+    tl_machine m = {&op->machine, tl__lock_acquire_step, names[op->does], tl__name_key(op->name)};
+    if (op->does == ACQUIRES)
+        return m;
+    m.state = op->votes ? (void *)&op->votes->machine : &op->machine;
+    m.step = op->votes ? tl__quorum_settle_step : tl__settle_step;
+    return m;
+}
+
+static const tl_result *result_of(const tl_operation *op) {
+    return op->votes && op->does != ACQUIRES ? &op->votes->machine.result : &op->machine.result;
 }
 
 static void hear(tl_listener *listener, unsigned flags) {
     tl_operation *op = OP_OF(listener, listener);
     tl__keeper_post(&op->client->keeper, &op->task, flags);
+}
+
+static void forget_armed(tl_news *news, uint8_t bit) {
+    news->armed &= (uint8_t)~bit;
+    news->disarmed &= (uint8_t)~bit;
+}
+
+/* Of one of several servers: its machine is given that when the thread looks after posts. */
+static void hear_one(tl_listener *listener, unsigned flags) {
+    votes *v = (votes *)((char *)(listener - listener->server) - offsetof(votes, listener));
+    tl_operation *op = (tl_operation *)((char *)v - offsetof(op_with_votes, votes));
+    uint8_t bit = (uint8_t)(1U << listener->server);
+    if (flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED))
+        forget_armed(&v->news, bit); /* the newest counts */
+    v->news.armed |= flags & TL_WAKE_ARMED ? bit : 0;
+    v->news.disarmed |= flags & TL_WAKE_DISARMED ? bit : 0;
+    v->news.woken |= flags & TL_WAKE_WOKEN ? bit : 0;
+    tl__keeper_post(&op->client->keeper, &op->task, TL_WAKE_WOKEN);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -88,26 +155,30 @@ static tl_err acquired(tl_operation *op) {
 static void completed(tl_operation *op, const tl_out *out) {
     tl_lock *lock = op->lock;
     const char *words = out->words;
-    bool releasing = op->releases;
     op->completed = true;
-    op->code = op->machine.result.code;
+    op->code = result_of(op)->code;
     if (!lock)
         return;
-    tl__keeper_report(&op->client->keeper, &op->report); /* before what befalls the hold */
-    if (!releasing && op->code == TL_OK && acquired(op)) {
+    if (!op->waiter)
+        tl__keeper_report(&op->client->keeper, &op->report); /* before what befalls the hold */
+    if (op->does == ACQUIRES && op->code == TL_OK && acquired(op)) {
         op->code = TL_ENOMEM;
         words = "out of memory";
     }
-    if (releasing)
+    if (op->does == RELEASES)
         tl__hold_publish(lock, TL_FREE, (tl_mono){0});
-    else
+    if (op->does == ACQUIRES)
         (void)tl__lock_was_cancelled(lock);
-    if (releasing || op->code)
+    if (op->does == RELEASES || (op->does == ACQUIRES && op->code))
         tl__gate_leave(&op->client->gate, &lock->place);
+    if (op->does == EXTENDS && op->code == TL_OK)
+        op->renewed = tl__hold_extended_in(lock, op->ttl_ms, &op->votes->machine.settle.ballots);
     if (op->code)
-        (void)tl__lock_fail_by(lock, op->code, releasing ? "release" : "acquire",
-                               releasing ? words : tl__lock_busy(lock, op->code, words),
+        (void)tl__lock_fail_by(lock, op->code, names[op->does],
+                               op->does == ACQUIRES ? tl__lock_busy(lock, op->code, words) : words,
                                out->sys_errno, &op->err);
+    if (op->waiter)
+        tl__waiter_post(op->waiter, TL_WAKE_ANSWERED);
 }
 
 /* Closing the client waits a while for it. */
@@ -151,7 +222,7 @@ void tl__async_cancel(tl_lock *lock) {
         return;
     tl__keeper_lock(k);
     tl_operation *op = atomic_load(&lock->op);
-    if (op && !op->releases && !op->completed)
+    if (op && op->does == ACQUIRES && !op->completed)
         tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);
     tl__keeper_unlock(k);
 }
@@ -159,10 +230,10 @@ void tl__async_cancel(tl_lock *lock) {
 /* Without its lock it can only end, or clean up. True: it has acquired, and nobody was told. */
 static bool cut_off(tl_operation *op) {
     tl_keeper *k = &op->client->keeper;
-    if (!op->releases && !op->completed)
+    if (op->does == ACQUIRES && !op->completed)
         tl__keeper_tell(k, &op->task, TL_CANCEL);
     tl__keeper_unreport(k, &op->report);
-    bool holds = !op->releases && op->completed && op->code == TL_OK;
+    bool holds = op->does == ACQUIRES && op->completed && op->code == TL_OK;
     op->lock = NULL;
     if (!op->over)
         linger(op);
@@ -184,24 +255,49 @@ void tl__async_abandon(tl_lock *lock) {
     tl__hold_undo(lock);
 }
 
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+static void init_acquire(tl_operation *op, int64_t wait_ms) {
+    tl_acquiring *m = &op->machine.acquire;
+    op->lock->token = tl__client_token(op->client);
+    tl__lock_acquire_init(m, op->lock, wait_ms, &op->listener);
+    if (op->votes)
+        tl__lock_acquire_votes(m, &op->votes->machine.acquire, &op->votes->news);
+}
+
+/* ttl_ms 0: it releases. */
+static void init_settle(tl_operation *op, int64_t ttl_ms) {
+    tl_lock *lock = op->lock;
+    uint64_t seed = tl__client_seed(op->client);
+    tl__keeper_lock(&op->client->keeper);
+    tl_job job = tl__lock_job(lock);
+    op->ttl_ms = ttl_ms;
+    job.ttl_ms = ttl_ms ? ttl_ms : job.ttl_ms;
+    tl__quorum_settle_init(&op->votes->machine.settle, &job, &lock->votes->ballots,
+                           ttl_ms ? TL_RENEW : TL_RELEASE, seed);
+    tl__keeper_unlock(&op->client->keeper);
+}
+
 /* ---- the public face ------------------------------------------------------------------------- */
 
-static tl_err start(tl_operation *op, const char *what, tl_error *err) {
+static tl_err start(tl_operation *op, tl_error *err) {
     tl_lock *lock = op->lock;
     tl_keeper *k = &lock->client->keeper;
     tl_err code = tl__keeper_ready(k);
     if (!code) {
         tl__keeper_lock(k);
         atomic_store(&lock->op, op); /* from here on a cancel is posted */
-        bool cancelled = !op->releases && tl__lock_was_cancelled(lock);
+        bool cancelled = op->does == ACQUIRES && tl__lock_was_cancelled(lock);
         code = tl__keeper_add(k, &op->task, cancelled ? TL_CANCEL : TL_START);
         tl__keeper_began(k);
         tl__keeper_unlock(k);
     }
     if (!code)
         return TL_OK;
+    const char *what = names[op->does];
     atomic_store(&lock->op, NULL);
-    tl__gate_leave(&lock->client->gate, &lock->place); /* a release that could not begin */
+    if (op->does != EXTENDS)
+        tl__gate_leave(&lock->client->gate, &lock->place); /* a release that could not begin */
     op->over = op->told = true;
     let_go(op);
     return tl__lock_fail(lock, code, what, "out of memory or threads", err);
@@ -228,9 +324,8 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
     tl_operation *op = new_op(lock, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
-    lock->token = tl__client_token(lock->client);
-    tl__lock_acquire_init(&op->machine.acquire, lock, wait_ms, &op->listener);
-    return start(op, "acquire", err);
+    init_acquire(op, wait_ms);
+    return start(op, err);
 }
 
 tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
@@ -247,12 +342,73 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
         let_go(op);
         return code;
     }
-    op->releases = true;
+    op->does = RELEASES;
     if (passed)
         return tell_only(op);
     tl_job job = tl__lock_job(lock);
-    tl__settle_init(&op->machine.settle, &job, TL_RELEASE, believed, tl__client_seed(op->client));
-    return start(op, "release", err);
+    if (op->votes)
+        init_settle(op, 0);
+    else
+        tl__settle_init(&op->machine.settle, &job, TL_RELEASE, believed,
+                        tl__client_seed(op->client));
+    return start(op, err);
+}
+
+/* ---- several servers, for callers that block --------------------------------------------------- */
+
+/* The operation lives on where something is left to clean up. */
+static tl_err conclude(tl_operation *op, tl_votes_extension *ret, tl_error *err) {
+    tl_keeper *k = &op->client->keeper;
+    tl__keeper_lock(k);
+    while (!op->completed) {
+        tl__keeper_unlock(k);
+        tl__waiter_await(op->waiter, TL_NEVER);
+        (void)tl__waiter_posts(op->waiter);
+        tl__keeper_lock(k);
+    }
+    tl_err code = op->code;
+    if (code && err)
+        *err = op->err;
+    if (ret)
+        *ret = (tl_votes_extension){.renewed = op->renewed, .why = result_of(op)->why};
+    atomic_store(&op->lock->op, NULL);
+    op->told = true;
+    let_go(op);
+    tl__keeper_unlock(k);
+    return code;
+}
+
+static tl_err call(tl_lock *lock, does does, int64_t ms, tl_votes_extension *ret, tl_error *err) {
+    tl_waiter *waiter = tl__waiter_take(lock->client);
+    tl_operation *op = waiter ? new_op(lock, NULL, NULL) : NULL;
+    tl_err code = TL_ENOMEM;
+    if (op) {
+        op->waiter = waiter;
+        op->does = does;
+        if (does == ACQUIRES)
+            init_acquire(op, ms);
+        else
+            init_settle(op, ms);
+        code = start(op, err);
+        code = code ? code : conclude(op, ret, err);
+    } else {
+        (void)tl__lock_fail(lock, code, names[does], "out of memory or descriptors", err);
+    }
+    if (waiter)
+        tl__waiter_give(lock->client, waiter);
+    return code;
+}
+
+tl_err tl__votes_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+    return call(lock, ACQUIRES, wait_ms, NULL, err);
+}
+
+tl_err tl__votes_release(tl_lock *lock, tl_error *err) {
+    return call(lock, RELEASES, 0, NULL, err);
+}
+
+tl_err tl__votes_extend(tl_lock *lock, int64_t ttl_ms, tl_votes_extension *ret, tl_error *err) {
+    return call(lock, EXTENDS, ttl_ms, ret, err);
 }
 
 int tl_client_fd(const tl_client *client) {

@@ -4,6 +4,8 @@
 #ifndef TL_ASYNC_H
 #define TL_ASYNC_H
 
+#include "protocol/protocol.h"
+
 struct tl_lock;
 
 /** Cancel the acquire that is in flight, if there is one. Any thread. */
@@ -12,5 +14,19 @@ void tl__async_cancel(struct tl_lock *lock);
 /** The lock is being freed: what is in flight is given up, and cleaned up in the background; nobody
  *  is called. */
 void tl__async_abandon(struct tl_lock *lock);
+
+/* Of several servers, for callers that block: the keeper runs these, too, over the connections by which it renews, so that
+ * what follows for the same lock can't overtake them. What they come to is that of the calls that block. */
+tl_err tl__votes_acquire(struct tl_lock *lock, int64_t wait_ms, tl_error *err);
+/** tl__hold_begin_release has said that it may be. */
+tl_err tl__votes_release(struct tl_lock *lock, tl_error *err);
+/** What else came of an extension. */
+typedef struct {
+    bool
+        renewed; /**< OK: the keeper watches over it all the time, and knows; else it is only noted */
+    tl_lost_why why; /**< TL_ELOST */
+} tl_votes_extension;
+tl_err tl__votes_extend(struct tl_lock *lock, int64_t ttl_ms, tl_votes_extension *ret,
+                        tl_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "client/driver.h"
+#include "client/several.h"
 #include "ground/error.h"
 #include "ground/glob.h"
 #include "ground/options.h"
@@ -21,6 +22,7 @@
 #define ATTEMPT_FSYNC_MS                                                                           \
     5000 /* a file that is synced each second takes up to two, and half of it is theirs */
 #define CONNECT_MS 5000
+#define QUORUM_QUIET_MS 30000 /* as long as a lock lives that isn't told otherwise */
 /* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and
  * by adjtime(); what is left is for the crystal. */
 #define DRIFT_PPM 101500
@@ -46,7 +48,7 @@ static tl_err check_options(tl_client_options *o, tl_error *err) {
                     err) ||
         check_limit("connect_ms", &o->connect_ms, CONNECT_MS, err) ||
         check_limit("wait_replicas_ms", &replicas_ms, (o->attempt_ms + 1) / 2, err) ||
-        check_limit("quiet_ms", &o->quiet_ms, 0, err))
+        (o->quiet_ms != TL_QUIET_OFF && check_limit("quiet_ms", &o->quiet_ms, 0, err)))
         return TL_EINVALID;
     o->wait_replicas_ms = (int32_t)replicas_ms;
     if (o->drift_ppm < 0 || o->drift_ppm > DRIFT_MAX_PPM)
@@ -73,6 +75,22 @@ static void write_owner(tl_client *client, const char *service) {
     client->owner_n = (uint16_t)strlen(client->owner);
 }
 
+/* What the votes of independent servers can't be had with. */
+static tl_err check_quorum(const tl_client_options *o, tl_error *err) {
+    const char *given = o->wait_replicas > 0 ? "wait_replicas"
+                        : o->wait_fsync      ? "wait_fsync"
+                                             : NULL;
+    if (given)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "%s: not with a URL that begins with redis+quorum://: a majority of the "
+                        "servers is what confirms there, and quiet_ms what outlasts a restart",
+                        given);
+    if (o->protocol != TL_TOKEN)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "protocol: with a URL that begins with redis+quorum:// it must be token");
+    return TL_OK;
+}
+
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_seeds seeds;
     tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &seeds, o->url, err);
@@ -82,6 +100,10 @@ static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_err
     if (code || seeds.master[0])
         return code ? code
                     : tl__fleet_open_sentinels(&client->fleet, &client->node, &seeds, o, err);
+    if (seeds.quorum)
+        code = tl__fleet_open_quorum(&client->fleet, &client->node, &seeds, o, err);
+    if (!code && seeds.quorum)
+        code = check_quorum(o, err);
     if (seeds.cluster)
         code = tl__fleet_open_cluster(&client->fleet, &client->node, &seeds, o, err);
     if (code)
@@ -96,7 +118,9 @@ static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_err
 static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->attempt_ms = o->attempt_ms;
     client->connect_ms = o->connect_ms;
-    client->quiet_ms = o->quiet_ms;
+    client->quiet_ms = o->quiet_ms == TL_QUIET_OFF                     ? 0
+                       : o->quiet_ms == 0 && client->fleet.servers > 0 ? QUORUM_QUIET_MS
+                                                                       : o->quiet_ms;
     client->drift_ppm = o->drift_ppm;
     client->node.server.drift_ppm = o->drift_ppm;
     client->wait_replicas = o->wait_replicas;
@@ -110,7 +134,8 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
 
 static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_error *err) {
     bool known = o->protocol == TL_BRIDGE || o->protocol == TL_TIMESTAMP || o->protocol == TL_AUTO;
-    client->protocol = tl__protocol_row(o->protocol);
+    client->protocol = client->fleet.servers > 0 ? &tl__protocol_quorum
+                                                 : tl__protocol_row(o->protocol);
     if (client->protocol && client->protocol != &tl__protocol_token &&
         tl__fleet_has_nodes(&client->fleet))
         return tl__fail(err, TL_EINVALID, 0,
@@ -254,6 +279,8 @@ static tl_err ask(tl_client *client, tl_node *node, tl_bytes key, void *state, t
 }
 
 tl_err tl_client_ping(tl_client *client, tl_error *err) {
+    if (client->fleet.servers > 0)
+        return tl__several_ping(client, err);
     tl_ask a;
     tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
     return ask(client, NULL, (tl_bytes){0}, &a, tl__ask_step, "ping", err);
@@ -283,7 +310,10 @@ tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
     a.legacy = &client->legacy;
     a.plain = client->legacy.options.strict;
     a.may_get = client->legacy.protocol == TL_TIMESTAMP;
-    tl_err code = ask(client, NULL, k, &a, tl__ask_step, "look", err);
+    if (client->fleet.servers > 0)
+        a.most = 0; /* nobody stands in line there */
+    tl_err code = client->fleet.servers > 0 ? tl__several_look(client, &a, &a.info, err)
+                                            : ask(client, NULL, k, &a, tl__ask_step, "look", err);
     if (!code)
         tl__info_write(ret_info, &a.info, sizeof a.info);
     return code;
@@ -327,6 +357,8 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
     s.legacy = &client->legacy;
     s.found = found;
     s.ctx = ctx;
+    if (client->fleet.servers > 0)
+        return tl__several_scan(client, &s, cursor, err);
     unsigned number = (unsigned)(*cursor >> CURSOR_BITS);
     if (tl__fleet_has_nodes(&client->fleet))
         return scan_nodes(client, &s, number, cursor, err);
@@ -354,7 +386,9 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
     b.sidecar = tl__sidecar(name, b.key, NULL);
     b.line = tl__line(line, b.sidecar);
     b.slot = tl__slot_tag(tl__hash_slot(b.key));
-    tl_err code = ask(client, NULL, b.key, &b, tl__break_step, "break", err);
+    tl_err code = client->fleet.servers > 0
+                      ? tl__several_break(client, &b, err)
+                      : ask(client, NULL, b.key, &b, tl__break_step, "break", err);
     tl__bytes_print(shown, sizeof shown, b.key);
     if (!code)
         tl__log(client, TL_LOG_INFO, "%s: the lock was removed by %s", shown, client->owner);

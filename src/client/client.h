@@ -71,8 +71,8 @@ static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
     return tl__fleet_has_nodes(fleet) ? fleet->row->node_of(fleet, key) : &client->node;
 }
 
-/** A clock is too far off: say so, but not too often. */
-void tl__client_clock_off(tl_client *client, const char *words, tl_mono now);
+/** A clock is too far off, or a server is no other: say so, but not too often. */
+void tl__client_warn(tl_client *client, const char *words, tl_mono now);
 
 /** A fresh token; a seed for jitter. */
 tl_token tl__client_token(tl_client *client);

@@ -9,6 +9,7 @@
 
 #include "client/node.h"
 #include "ground/wait.h"
+#include "protocol/quorum.h"
 
 #define TL_FLEET_FDS 64
 #define TL_NODES_MAX 1024 /**< places that a cluster's nodes are at in all of a client's life */
@@ -16,7 +17,7 @@
 struct tl_fleet;
 
 typedef struct {
-    /** NULL, or: what there is to wait for. At most TL_FLEET_FDS descriptors. */
+    /** NULL: there is never anything to do. Or: what there is to wait for. At most TL_FLEET_FDS descriptors. */
     unsigned (*fds)(const struct tl_fleet *fleet, struct pollfd *ret);
     tl_mono (*until)(const struct tl_fleet *fleet);
     void (*drive)(struct tl_fleet *fleet, tl_mono now);
@@ -35,6 +36,9 @@ typedef struct tl_fleet {
     const tl_fleet_row *row; /**< all NULL for one server */
     void *state;
     int wake; /**< the keeper's */
+    unsigned
+        servers; /**< that are independent, and of which a majority counts; 0: they are no such */
+    tl_node *server[TL_QUORUM_MAX]; /**< all of them; the client's first node is the first */
 } tl_fleet;
 
 /** Of a URL that names Sentinels: what may be set is. wake: an eventfd by which the thread is woken that drives it.
@@ -46,21 +50,25 @@ tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *
 tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                               const tl_client_options *options, tl_error *err);
 
-/** Are keys on several nodes? */
+/** Of a URL that names independent servers; the same. */
+tl_err tl__fleet_open_quorum(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
+                             const tl_client_options *options, tl_error *err);
+
+/** Are keys on several nodes, each on one? */
 static inline bool tl__fleet_has_nodes(const tl_fleet *fleet) {
     return fleet->row && fleet->row->node_of;
 }
 
 static inline unsigned tl__fleet_fds(const tl_fleet *fleet, struct pollfd *ret) {
-    return fleet->row ? fleet->row->fds(fleet, ret) : 0;
+    return fleet->row && fleet->row->fds ? fleet->row->fds(fleet, ret) : 0;
 }
 
 static inline tl_mono tl__fleet_until(const tl_fleet *fleet) {
-    return fleet->row ? fleet->row->until(fleet) : TL_NEVER;
+    return fleet->row && fleet->row->fds ? fleet->row->until(fleet) : TL_NEVER;
 }
 
 static inline void tl__fleet_drive(tl_fleet *fleet, tl_mono now) {
-    if (fleet->row)
+    if (fleet->row && fleet->row->fds)
         fleet->row->drive(fleet, now);
 }
 

@@ -22,6 +22,7 @@ typedef struct {
     unsigned passes; /**< how often it may pass on yet: so many fencing numbers are reserved */
     tl_mono taken;   /**< from the server */
     tl_proof proof;
+    const struct tl_ballots *ballots; /**< of several servers, and then passes is 0; NULL: of one */
 } tl_hold;
 
 /** Whoever stands in the queue. */

@@ -7,6 +7,7 @@
 
 #include "client/lock.h"
 #include "client/trace.h"
+#include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
 
 #define DETAIL_SIZE 96
@@ -16,8 +17,13 @@ static tl_machine machine(tl_task *task);
 static bool stay(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 
+static tl_machine votes_machine(tl_task *task);
+static void votes_stepped(tl_task *task, const tl_out *out, tl_status status);
+
 static const tl_task_kind kind = {
     .renews = true, .machine = machine, .stay = stay, .stepped = stepped};
+static const tl_task_kind votes_kind = {
+    .renews = true, .votes = true, .machine = votes_machine, .stepped = votes_stepped};
 
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
     atomic_store(&lock->deadline_ns, deadline.ns);
@@ -26,10 +32,24 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
 
 /* ---- what is left over ----------------------------------------------------------------------- */
 
+static void drop_votes_in(tl_lock *lock) {
+    tl_quorum_settlement s;
+    tl_job job = tl__lock_job(lock);
+    tl__quorum_settle_init(&s, &job, &lock->votes->ballots, TL_RELEASE,
+                           tl__client_seed(lock->client));
+    const tl_machine machine = {&s, tl__quorum_settle_step, "release", tl__name_key(lock->name)};
+    tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
+                         tl__name_hold(lock->name), tl__name_release);
+}
+
 /* Without a proof, so that a stamp without scripts is left to run out: the caller's own release may be
  * in flight, and the second of two DELs finds a successor's lock. */
 static void drop_in(tl_lock *lock) {
     tl_settle s;
+    if (lock->several) {
+        drop_votes_in(lock);
+        return;
+    }
     tl_job job = tl__lock_job(lock);
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
     job.proof = (tl_proof){.stood_ms = job.proof.stood_ms};
@@ -114,7 +134,7 @@ static void report(tl_lock *lock, tl_state state, const tl_note *note) {
 }
 
 void tl__hold_init(tl_lock *lock) {
-    lock->task.kind = &kind;
+    lock->task.kind = lock->several ? &votes_kind : &kind;
     if (lock->events)
         lock->events->report = (tl_report){.call = tell, .owner = lock};
 }
@@ -136,6 +156,8 @@ static tl_renew *resume(tl_lock *lock) {
 }
 
 static void drop_renewal(tl_lock *lock) {
+    if (lock->several)
+        return;
     if (lock->renewal)
         tl__keeper_give_renewal(&lock->client->keeper, lock->renewal);
     lock->renewal = NULL;
@@ -167,18 +189,10 @@ static bool stay(tl_task *task) {
     return tl__keeper_have_renewal(&LOCK_OF(task)->client->keeper);
 }
 
-/* After each step of the renewal, under keeper.mutex. */
-static void stepped(tl_task *task, const tl_out *out, tl_status status) {
-    tl_lock *lock = LOCK_OF(task);
-    tl_keeper *k = &lock->client->keeper;
+/* What its step had to say. */
+static void take_notes(tl_lock *lock, const tl_out *out) {
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
-    if (k->steps == task) /* else the client is being closed */
-        remember(lock);
-    if (status == TL_END) {
-        drop_renewal(lock);
-        atomic_store(&lock->deadline_ns, 0);
-    }
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
         atomic_store(&lock->state, (int)state);
@@ -189,6 +203,29 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
             drop_in(lock);
         tl__gate_leave(&lock->client->gate, &lock->place);
     }
+}
+
+/* After each step of the renewal, under keeper.mutex. */
+static void stepped(tl_task *task, const tl_out *out, tl_status status) {
+    tl_lock *lock = LOCK_OF(task);
+    if (lock->client->keeper.steps == task) /* else the client is being closed */
+        remember(lock);
+    if (status == TL_END) {
+        drop_renewal(lock);
+        atomic_store(&lock->deadline_ns, 0);
+    }
+    take_notes(lock, out);
+}
+
+static tl_machine votes_machine(tl_task *task) {
+    tl_lock *lock = LOCK_OF(task);
+    return (tl_machine){lock->votes, tl__quorum_renew_step, "renew", tl__name_key(lock->name)};
+}
+
+static void votes_stepped(tl_task *task, const tl_out *out, tl_status status) {
+    tl_lock *lock = LOCK_OF(task);
+    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->votes->result.deadline.ns);
+    take_notes(lock, out);
 }
 
 /* Nobody overwrites a token. */
@@ -208,6 +245,11 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     if (lock->events)
         lock->events->told = TL_HELD;
     lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);
+    if (lock->several) {
+        const tl_ballots ballots = lock->votes->ballots;
+        tl_job job = tl__lock_job(lock);
+        tl__quorum_renew_init(lock->votes, &job, &ballots, hold, lock->manual_renew, seed);
+    }
     return tl__keeper_add(k, &lock->task, TL_START);
 }
 
@@ -225,6 +267,8 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->proof = hold->proof;
     lock->taken = hold->taken;
     atomic_store(&lock->fence, hold->fence);
+    if (lock->several)
+        lock->votes->ballots = *hold->ballots;
     if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
         (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
@@ -271,6 +315,18 @@ bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result) {
     extended_in(lock, ttl_ms, result);
     tl__keeper_unlock(k);
     return watched;
+}
+
+bool tl__hold_extended_in(tl_lock *lock, int64_t ttl_ms, const tl_ballots *ballots) {
+    lock->ttl_ms = (int32_t)ttl_ms;
+    if (lock->task.at == 0) {
+        lock->votes->ballots = *ballots;
+        return false;
+    }
+    tl__quorum_renew_extended(lock->votes, ttl_ms, ballots, tl__mono_now());
+    tl__hold_publish(lock, TL_HELD, lock->votes->result.deadline);
+    tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
+    return true;
 }
 
 bool tl__hold_stop(tl_lock *lock) {

@@ -123,9 +123,10 @@ static void run_due(tl_keeper *k) {
     }
 }
 
-/* Every lock is renewed now. A task can end itself here, but no other. */
+/* Every lock is renewed now, at all of its servers. A task can end itself here, but no other. */
 static void rejudge(tl_keeper *k) {
     tl_event woken = {.kind = TL_WOKEN, .now = tl__mono_now()};
+    unsigned servers = k->client->fleet.servers;
     uint32_t n = 0;
     k->rejudge = false;
     tl_task **all = malloc((k->tasks.count + (size_t)1) * sizeof(tl_task *));
@@ -134,8 +135,10 @@ static void rejudge(tl_keeper *k) {
     for (uint32_t i = 1; i <= k->tasks.count; i++)
         if (k->tasks.heap[i].task->kind->renews)
             all[n++] = k->tasks.heap[i].task;
-    for (uint32_t i = 0; i < n; i++)
-        tl__keeper_run(k, all[i], &woken);
+    for (woken.from = 0; woken.from == 0 || woken.from < servers; woken.from++)
+        for (uint32_t i = 0; i < n; i++)
+            if (all[i]->at != 0)
+                tl__keeper_run(k, all[i], &woken);
     free(all);
 }
 

@@ -44,6 +44,7 @@ typedef struct tl_listener {
     tl_grant grant;           /**< WAKE_GRANTED; under keeper.posts_mutex */
     tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
     struct tl_link *link;     /**< by which it listens; NULL: the first node's */
+    uint8_t server;           /**< of several independent servers' listeners, which this is */
     bool deaf;                /**< it doesn't, for want of memory */
     struct tl_exchange *look; /**< in flight for that */
     bool look_again;          /**< after it: the key has changed meanwhile */
@@ -220,6 +221,9 @@ void tl__keeper_listen_in(tl_keeper *keeper, tl_listener *listener, tl_bytes top
                           tl_bytes token, tl_bytes of, bool armed);
 void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener);
 void tl__keeper_follow_in(tl_keeper *keeper, tl_listener *listener, uint64_t run);
+/** Of several independent servers: one listener for each, in their order. NULL: there are none. */
+void tl__keeper_listen_all_in(tl_keeper *keeper, tl_listener *listeners, tl_bytes topic);
+void tl__keeper_forget_all_in(tl_keeper *keeper, tl_listener *listeners);
 
 /** An operation of the loop's begins; with the mutex held. */
 void tl__keeper_began(tl_keeper *keeper);

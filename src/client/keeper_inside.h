@@ -13,14 +13,15 @@
 
 /** A request in flight. */
 typedef struct tl_exchange {
-    tl_task *task;         /**< NULL: nobody wants the answer any more */
-    tl_batch *batch;       /**< one for many: not a task's, but its members' */
-    bool single;           /**< one of those of a refused batch, which are counted */
-    bool alone;            /**< as tl_send.alone */
-    bool watch;            /**< the keeper's own, about watching */
-    bool reads;            /**< the task's key, after a change: not asked by its machine */
-    tl_listener *listener; /**< who wants to know when it has been answered */
-    struct tl_exchange *next;
+    tl_task *task;            /**< NULL: nobody wants the answer any more */
+    tl_batch *batch;          /**< one for many: not a task's, but its members' */
+    bool single;              /**< one of those of a refused batch, which are counted */
+    bool alone;               /**< as tl_send.alone */
+    uint8_t server;           /**< of several independent ones: which is asked */
+    bool watch;               /**< the keeper's own, about watching */
+    bool reads;               /**< the task's key, after a change: not asked by its machine */
+    tl_listener *listener;    /**< who wants to know when it has been answered */
+    struct tl_exchange *next; /**< of the same task, or of the spare ones */
 } tl_exchange;
 
 /** Have the thread look again, if it doesn't anyway. */
@@ -38,6 +39,17 @@ unsigned tl__keeper_deliver(tl_keeper *keeper, unsigned most);
 void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event);
 /** The same of an answer, by this node; NULL: the one that has the task's key. */
 void tl__keeper_run_at(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node);
+/** The same of a task that asks several independent servers, by the one that event->from tells. */
+void tl__keeper_run_votes(tl_keeper *keeper, tl_task *task, const tl_event *event);
+
+/** What is in flight goes unheard. */
+void tl__keeper_unhear(tl_task *task);
+/** Its machine has made a step: when it is due next, or that it has ended. false: that; it may be gone. */
+bool tl__keeper_stepped(tl_keeper *keeper, tl_task *task, const tl_out *out, tl_status status);
+
+/** For keeper_votes: an answer of one of several independent servers, as it is to a machine. */
+void tl__keeper_judge_run(tl_keeper *keeper, const tl_exchange *x, const tl_answer *answer,
+                          tl_event *e);
 
 /** Give the tasks what has been posted to them. */
 void tl__keeper_run_posts(tl_keeper *keeper);

@@ -202,6 +202,32 @@ void tl__keeper_listen_in(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes
     tl__keeper_wake(k);
 }
 
+void tl__keeper_listen_all_in(tl_keeper *k, tl_listener *listeners, tl_bytes topic) {
+    const tl_fleet *fleet = &k->client->fleet;
+    for (unsigned i = 0; listeners && i < fleet->servers; i++) {
+        tl_listener *l = &listeners[i];
+        bool ok;
+        tl_link *link = tl__keeper_link(k, fleet->server[i], &ok);
+        if (!ok) { /* without memory for that it polls */
+            l->hear(l, TL_WAKE_DISARMED);
+            continue;
+        }
+        l->topic = topic;
+        l->link = link;
+        l->deaf = false;
+        l->next = k->listeners;
+        k->listeners = l;
+        listen_to_topic(k, l, (tl_bytes){0});
+    }
+    tl__keeper_wake(k);
+}
+
+void tl__keeper_forget_all_in(tl_keeper *k, tl_listener *listeners) {
+    for (unsigned i = 0; listeners && i < k->client->fleet.servers; i++)
+        if (listeners[i].topic.n > 0)
+            tl__keeper_forget_in(k, &listeners[i]);
+}
+
 static void forget_topic(tl_keeper *k, tl_listener *l) {
     if (l->token.n > 0)
         forget_inbox(inbox_at(k, l->link));

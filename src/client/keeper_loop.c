@@ -79,8 +79,8 @@ static void write_all(tl_keeper *k) {
 
 /* A loop that begins the next operation as soon as one has ended is worth lending to. */
 void tl__keeper_began(tl_keeper *k) {
-    if (k->lent || k->busy || k->told_at.ns == 0)
-        return;
+    if (k->lent || k->busy || k->told_at.ns == 0 || k->client->fleet.servers > 0)
+        return; /* a loop isn't lent several */
     k->busy = tl__ns_until(k->told_at, tl__mono_now()) < LOOK_NS;
     if (k->busy)
         tl__keeper_wake(k);

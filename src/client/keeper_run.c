@@ -65,10 +65,18 @@ void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x) {
     k->spares++;
 }
 
-static void unhear(tl_task *task) {
-    if (task->exchange)
-        task->exchange->task = NULL;
+void tl__keeper_unhear(tl_task *task) {
+    for (tl_exchange *x = task->exchange; x; x = x->next)
+        x->task = NULL;
     task->exchange = NULL;
+}
+
+/* It has been answered. */
+static void take_out(tl_task *task, const tl_exchange *x) {
+    tl_exchange **at = &task->exchange;
+    while (*at != x)
+        at = &(*at)->next;
+    *at = x->next;
 }
 
 /* Of a cluster's keys, which may be in different slots, none are joined: they go one behind the other. */
@@ -86,7 +94,7 @@ static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *n
                     const tl_conn *conn, tl_mono now) {
     tl_event e = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
     e.run = tl__conn_run(conn);
-    unhear(task);
+    tl__keeper_unhear(task);
     tl__keeper_run_at(k, task, &e, node);
 }
 
@@ -98,7 +106,7 @@ static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node,
     }
     tl_exchange *x = conn ? tl__keeper_take_exchange(k) : NULL;
     tl__node_asked(node, now);
-    unhear(task); /* a machine that asks anew has given up what it asked before */
+    tl__keeper_unhear(task); /* a machine that asks anew has given up what it asked before */
     if (x)
         *x = (tl_exchange){.task = NULL, .alone = send->alone};
     bool stays = x && (!task->kind->stay || task->kind->stay(task));
@@ -142,8 +150,30 @@ static int64_t slack(const tl_keeper *k, int64_t ns) {
     return due > TL_BATCH_MAX ? ns / due * TL_BATCH_MAX : ns;
 }
 
+bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_status status) {
+    if (status != TL_GO)
+        tl__keeper_unhear(task);
+    if (status == TL_END) {
+        forget_task(k, task);
+        task->kind->stepped(task, out, status);
+        return false;
+    }
+    tl_mono until = tl__mono_grid(out->until, slack(k, out->slack_ns));
+    tl__tasks_move(&k->tasks, task, until);
+    if (tl__mono_before(until, k->planned)) {
+        k->planned = until;
+        tl__keeper_wake(k);
+    }
+    task->kind->stepped(task, out, status);
+    return true;
+}
+
 /* One step, and what it asks for. The task may be gone afterwards. */
 void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
+    if (task->kind->votes) {
+        tl__keeper_run_votes(k, task, event);
+        return;
+    }
     tl_machine machine = task->kind->machine(task);
     tl_run run = {.client = k->client,
                   .machine = &machine,
@@ -154,21 +184,7 @@ void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_no
     tl_status status = tl__run_step(&run, event, &out);
     if (out.raised) /* by an answer: there is a connection */
         tl__conn_raised(tl__keeper_conn(k, run.node), out.slot, event->sent);
-    if (status != TL_GO)
-        unhear(task);
-    if (status == TL_END) {
-        forget_task(k, task);
-        task->kind->stepped(task, &out, status);
-        return;
-    }
-    tl_mono until = tl__mono_grid(out.until, slack(k, out.slack_ns));
-    tl__tasks_move(&k->tasks, task, until);
-    if (tl__mono_before(until, k->planned)) {
-        k->planned = until;
-        tl__keeper_wake(k);
-    }
-    task->kind->stepped(task, &out, status);
-    if (out.sends > 0)
+    if (tl__keeper_stepped(k, task, &out, status) && out.sends > 0)
         ask(k, task, &out.send, run.node, event->now);
 }
 
@@ -212,6 +228,10 @@ void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     bool watch = x->watch, reads = x->reads, single = x->single;
     tl_listener *listener = x->listener;
     tl_event e = tl__run_answered(&node, answer, x->alone);
+    if (task && !reads)
+        take_out(task, x);
+    if (task && task->kind->votes)
+        tl__keeper_judge_run(k, x, answer, &e);
     tl__keeper_give_exchange(k, x);
     if (listener) {
         k->watching->looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
@@ -222,7 +242,6 @@ void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     } else if (task && reads) {
         was_read(k, task, &e);
     } else if (task) {
-        task->exchange = NULL;
         tl__keeper_run_at(k, task, &e, node);
     }
     if (single)
@@ -256,8 +275,10 @@ void tl__keeper_tell(tl_keeper *k, tl_task *task, tl_event_kind kind) {
 }
 
 void tl__keeper_remove(tl_keeper *k, tl_task *task) {
-    unhear(task);
-    if (task->listener)
+    tl__keeper_unhear(task);
+    if (task->kind->votes)
+        tl__keeper_forget_all_in(k, task->listener);
+    else if (task->listener)
         tl__keeper_forget_in(k, task->listener);
     forget_task(k, task);
 }
@@ -337,13 +358,15 @@ void tl__keeper_detach_in(tl_keeper *k, const tl_machine *machine, size_t size, 
                           void *hold, void (*release)(void *hold)) {
     static const tl_task_kind kind_of_task = {.machine = detached_machine,
                                               .stepped = detached_stepped};
+    static const tl_task_kind kind_of_votes = {
+        .votes = true, .machine = detached_machine, .stepped = detached_stepped};
     detached_task *d = calloc(1, sizeof *d + size);
     if (!d) {
         release(hold);
         return;
     }
     memcpy(d->state, machine->state, size);
-    d->task.kind = &kind_of_task;
+    d->task.kind = k->client->fleet.servers > 0 ? &kind_of_votes : &kind_of_task;
     d->machine = *machine;
     d->machine.state = d->state;
     d->keeper = k;

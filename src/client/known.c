@@ -45,7 +45,7 @@ void tl__node_level(tl_node *node, uint8_t level, uint32_t generation) {
     tl__mutex_unlock(&node->client->mutex);
 }
 
-void tl__client_clock_off(tl_client *client, const char *words, tl_mono now) {
+void tl__client_warn(tl_client *client, const char *words, tl_mono now) {
     int64_t last = atomic_load(&client->warned_ns);
     if (last != 0 && now.ns - last < WARN_AGAIN_MS * TL_NS_PER_MS)
         return;
@@ -145,6 +145,6 @@ tl_conn_limits tl__node_limits(const tl_node *node) {
         .site = node->site,
         .connect_ms = client->connect_ms,
         .no_time = client->legacy.options.strict,
-        .ask_run = lines,
+        .ask_run = lines || client->fleet.servers > 0,
         .ask_id = lines || (client->protocol->watching && !client->legacy.options.strict)};
 }

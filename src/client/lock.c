@@ -40,6 +40,10 @@ static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
 }
 
 static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_error *err) {
+    if (client->fleet.servers > 0)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "fair: not with a URL that begins with redis+quorum://: "
+                        "nobody stands in line at several servers");
     if (!client->protocol->lines || client->protocol->called)
         return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
     if (o->no_fence)
@@ -96,6 +100,8 @@ static void free_parts(tl_lock *lock) {
     if (lock->terms)
         tl__terms_free(lock->terms);
     free(lock->events);
+    if (lock->several)
+        free(lock->votes);
     free(lock);
 }
 
@@ -117,8 +123,12 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     lock->protocol = o->no_fence ? client->protocol->no_fence : client->protocol;
     lock->name = tl__name_new(key.p, key.n);
     lock->terms = tl__terms_new(&terms);
+    lock->several = client->fleet.servers > 0;
+    if (lock->several)
+        lock->votes = calloc(1, sizeof *lock->votes);
     lock->events = o->on_event ? new_events(lock, o) : NULL;
-    if (!lock->name || !lock->terms || (o->on_event && !lock->events)) {
+    if (!lock->name || !lock->terms || (o->on_event && !lock->events) ||
+        (lock->several && !lock->votes)) {
         free_parts(lock);
         return NULL;
     }
@@ -158,7 +168,10 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         return NULL;
     }
     if (o.no_fence && !client->protocol->no_fence) {
-        tl__fail(err, TL_EINVALID, 0, "no_fence: needs protocol token");
+        tl__fail(err, TL_EINVALID, 0,
+                 client->fleet.servers > 0
+                     ? "no_fence: not with a URL that begins with redis+quorum://: votes have one"
+                     : "no_fence: needs protocol token");
         return NULL;
     }
     if (o.no_fence && client->quiet_ms > 0) {
@@ -247,11 +260,19 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_
     return end_acquire(&m, &out, err);
 }
 
+static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+    if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
+        return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
+    return tl__votes_acquire(lock, wait_ms, err);
+}
+
 tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     tl_client *c = lock->client;
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
+    if (lock->several)
+        return acquire_votes(lock, wait_ms, err);
     /* First of all: what is taken must have a keeper. */
     tl_waiter *waiter = tl__keeper_ready(&c->keeper) ? NULL : tl__waiter_take(c);
     if (!waiter)
@@ -288,10 +309,12 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     if (code || passed)
         return code;
     tl_job job = tl__lock_job(lock);
-    code = settle(lock, TL_RELEASE, &job, &s, &out);
+    code = lock->several ? tl__votes_release(lock, err) : settle(lock, TL_RELEASE, &job, &s, &out);
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);
-    return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
+    return lock->several ? code
+           : code        ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err)
+                         : TL_OK;
 }
 
 /* The server has said that the token holds nothing any more. */
@@ -305,9 +328,8 @@ static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_
                          err);
 }
 
-static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_error *err) {
-    if (tl__hold_extended(lock, ttl_ms, r))
-        return TL_OK;
+/* Nobody watches over it: one that was adopted is held from now on. */
+static tl_err keep_adopted(tl_lock *lock, const tl_result *r, tl_error *err) {
     if (!lock->adopted) /* the keeper called it lost while we asked, and that is final */
         return tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     lock->adopted = false;
@@ -315,6 +337,25 @@ static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_err
     if (tl__hold_watch(lock, tl__client_seed(lock->client)))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory", err);
     return TL_OK;
+}
+
+static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_error *err) {
+    return tl__hold_extended(lock, ttl_ms, r) ? TL_OK : keep_adopted(lock, r, err);
+}
+
+static tl_err extend_votes(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
+    tl_votes_extension e;
+    tl_err code = tl__votes_extend(lock, ttl_ms, &e, err);
+    if (code == TL_ELOST)
+        return extend_lost(lock, e.why,
+                           e.why == TL_LOST_TAKEN
+                               ? "another holds it"
+                               : "a majority of the servers doesn't hold it any more",
+                           err);
+    if (code)
+        return code;
+    const tl_result r = {.deadline = tl__ballots_deadline(&lock->votes->ballots)};
+    return e.renewed ? TL_OK : keep_adopted(lock, &r, err);
 }
 
 /* Why it can't be, if it was acquired without scripts; NULL: it can. */
@@ -342,6 +383,8 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
         return TL_EINVALID;
     if (tl__keeper_ready(&lock->client->keeper))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
+    if (lock->several)
+        return extend_votes(lock, ttl_ms, err);
     job.ttl_ms = ttl_ms;
     tl_err code = settle(lock, TL_RENEW, &job, &s, &out);
     if (code == TL_ELOST)
@@ -368,6 +411,8 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     lock->proof = (tl_proof){.elsewhere = true};
     if (!tl__bytes_to_int(tl__bytes(token, n), &lock->proof.stamp_ms))
         lock->proof.stamp_ms = 0;
+    if (lock->several) /* who has it isn't known */
+        lock->votes->ballots = (tl_ballots){.count = (uint8_t)lock->client->fleet.servers};
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     lock->adopted = true;
     return TL_OK;

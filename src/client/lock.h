@@ -9,6 +9,7 @@
 #include "client/client.h"
 #include "client/gate.h"
 #include "protocol/acquire.h"
+#include "protocol/quorum_renew.h"
 #include "protocol/renew.h"
 #include "wire/keys.h"
 
@@ -52,6 +53,7 @@ struct tl_lock {
     int32_t ttl_ms;
     bool manual_renew;
     bool fair;
+    bool several;   /* independent servers, of which a majority holds it */
     bool adopted;   /* a token from elsewhere that no answer has confirmed yet */
     bool contended; /* it had to wait the last time, or others stood in line */
     uint8_t passes; /* how often this hold may pass on yet within the process */
@@ -73,7 +75,10 @@ struct tl_lock {
     /* under keeper.mutex */
     tl_task task;
     tl_rest rest;
-    tl_renewal *renewal; /* the one in flight; NULL: none is */
+    union {
+        tl_renewal *renewal;      /* the one in flight; NULL: none is */
+        tl_quorum_renewal *votes; /* several: what the servers hold, and what renews it */
+    };
 };
 
 /* ---- lock_state.c ---------------------------------------------------------------------------- */
@@ -126,6 +131,8 @@ tl_err tl__hold_watch(tl_lock *lock, uint64_t seed);
 tl_job tl__hold_job(tl_lock *lock);
 /** An extension has proved this; the lifetime is lock->ttl_ms from now on. false: it is lost already. */
 bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result);
+/** The same by several servers, with the mutex held. */
+bool tl__hold_extended_in(tl_lock *lock, int64_t ttl_ms, const tl_ballots *ballots);
 /** True when something of the hold may be left over that nobody has dropped. */
 bool tl__hold_stop(tl_lock *lock);
 /** In the background: make sure that nothing of a hold which is over stands in anyone's way. */

@@ -85,12 +85,33 @@ static tl_node *node_of(const tl_lock *lock) {
     return tl__fleet_node(lock->client, tl__name_key(lock->name));
 }
 
+/* Of several servers a majority. */
+static bool was_heard(const tl_lock *lock, tl_mono since) {
+    const tl_fleet *fleet = &lock->client->fleet;
+    unsigned heard = 0;
+    if (fleet->servers == 0)
+        return tl__node_heard_since(node_of(lock), since);
+    for (unsigned i = 0; i < fleet->servers; i++)
+        heard += tl__node_heard_since(fleet->server[i], since);
+    return heard >= tl__quorum_of(fleet->servers);
+}
+
+/* For how long a question has been without an answer; of several servers for how long no majority has given one. */
+static int64_t mute_ms(const tl_lock *lock, tl_mono since) {
+    const tl_fleet *fleet = &lock->client->fleet;
+    tl_mono mute[TL_QUORUM_MAX], now = tl__mono_now();
+    if (fleet->servers == 0)
+        return tl__node_mute_ms(node_of(lock), since, now);
+    for (unsigned i = 0; i < fleet->servers; i++)
+        mute[i].ns = tl__node_mute_ms(fleet->server[i], since, now);
+    return tl__quorum_free_at(mute, fleet->servers).ns;
+}
+
 /* How long to try to reach the server, for one that has waited since then. */
 static int64_t connect_ms(const tl_lock *lock, tl_mono since) {
-    tl_node *node = node_of(lock);
-    if (tl__node_heard_since(node, since))
+    if (was_heard(lock, since))
         return TL_FOREVER; /* it was there: an outage is waited out */
-    int64_t left = lock->client->connect_ms - tl__node_mute_ms(node, since, tl__mono_now());
+    int64_t left = lock->client->connect_ms - mute_ms(lock, since);
     return left > 0 ? left : 1;
 }
 
@@ -98,6 +119,22 @@ static tl_status end(tl_acquiring *m, tl_err code, const char *words, tl_out *ou
     m->ask.result = (tl_result){.code = code};
     tl__out_words(out, tl__bytes_of(words));
     return TL_END;
+}
+
+/* Nothing is passed on within the process, nor does anybody stand in line. */
+static tl_status ask_for_votes(tl_acquiring *m, const tl_event *e, int64_t wait_ms, tl_out *out) {
+    const tl_lock *lock = m->lock;
+    tl_client *c = lock->client;
+    tl_job job = tl__lock_job(lock);
+    tl_event start = *e;
+    start.kind = TL_START;
+    job.inbox = (tl_bytes){0};
+    job.fences = 1;
+    m->state = TL_ASKING;
+    tl__quorum_acquire_init(m->votes, &job, c->fleet.servers, &lock->terms->retry, wait_ms,
+                            m->queued ? connect_ms(lock, m->since) : c->connect_ms,
+                            tl__client_seed(c));
+    return tl__quorum_acquire_step(m->votes, &start, out);
 }
 
 /* Outside or at the front: ask the server. */
@@ -108,6 +145,8 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     int64_t left = tl__ms_until(e->now, m->limit);
     int64_t wait_ms = !m->queued || m->wait_ms == TL_FOREVER ? m->wait_ms : left > 0 ? left : 1;
+    if (m->votes)
+        return ask_for_votes(m, e, wait_ms, out);
     bool lines = lock->protocol->lines && m->wait_ms != 0 &&
                  lock->terms->retry.kind == TL_RETRY_AUTO && lock->terms->retry.max_attempts == 0;
     job.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
@@ -177,9 +216,10 @@ const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
 /* Nobody holds the lock here, and a question to the server is left without an answer: who knows? */
 static tl_err timed_out(const tl_lock *lock, tl_mono since, const char **words) {
     tl_client *c = lock->client;
-    bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
-                tl__node_mute_ms(node_of(lock), since, tl__mono_now()) == 0;
-    *words = held ? "another holds it" : "the server was not reached";
+    bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) || mute_ms(lock, since) == 0;
+    *words = held               ? "another holds it"
+             : c->fleet.servers ? "no majority of the servers was reached"
+                                : "the server was not reached";
     *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;
     return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;
 }
@@ -210,6 +250,40 @@ static void learn(tl_acquiring *m) {
         m->lock->place.place = m->ask.job.place;
 }
 
+/* Something that a server has told, as an event. */
+static bool take_news(tl_news *news, tl_event *e) {
+    unsigned any = news->armed | news->disarmed | news->woken;
+    if (!any)
+        return false;
+    e->from = (uint8_t)__builtin_ctz(any);
+    uint8_t bit = (uint8_t)(1U << e->from);
+    e->armed = news->armed & bit;
+    e->kind = (news->armed | news->disarmed) & bit ? TL_ARMED : TL_WOKEN;
+    uint8_t *told = e->armed ? &news->armed : e->kind == TL_ARMED ? &news->disarmed : &news->woken;
+    *told &= (uint8_t)~bit;
+    return true;
+}
+
+static bool has_news(const tl_news *news) {
+    return news->armed | news->disarmed | news->woken;
+}
+
+/* WOKEN says that there is news, or that it is at the front, which it knows. */
+static tl_status step_votes(tl_acquiring *m, tl_event *e, tl_out *out) {
+    tl_quorum_acquisition *a = m->votes;
+    if (e->kind == TL_WOKEN || e->kind == TL_TIMER) {
+        e->kind = TL_TIMER;
+        (void)take_news(m->news, e);
+    }
+    tl_status status = tl__quorum_acquire_step(a, e, out);
+    if (status == TL_GO && has_news(m->news))
+        out->until = e->now;
+    if (!m->over)
+        m->ask.result = a->result;
+    m->over = m->over || status != TL_GO;
+    return status;
+}
+
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out) {
     tl_acquiring *m = machine;
     tl_event e = *event;
@@ -217,6 +291,8 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
         return begin(m, &e, out);
     if (m->state == TL_QUEUING)
         return queue(m, &e, out);
+    if (m->votes)
+        return step_votes(m, &e, out);
     if (e.kind == TL_WOKEN && m->called) { /* of its turn, which it had found out before */
         m->called = false;
         e.kind = TL_TIMER;
@@ -235,6 +311,14 @@ tl_hold tl__lock_acquired(const tl_acquiring *m) {
     const tl_acquisition *a = &m->ask;
     if (m->turn.given)
         return m->turn.hold;
+    if (m->votes)
+        return (tl_hold){.protocol = lock->protocol,
+                         .token = m->votes->job.token,
+                         .deadline = m->votes->result.deadline,
+                         .fence = m->votes->result.fence,
+                         .taken = tl__mono_now(),
+                         .proof = m->votes->result.proof,
+                         .ballots = &m->votes->ballots};
     tl_hold hold = {.protocol = lock->protocol,
                     .token = lock->token,
                     .deadline = a->result.deadline,

@@ -6,9 +6,18 @@
 #define TL_LOCK_ACQUIRE_H
 
 #include "client/lock.h"
+#include "protocol/quorum_acquire.h"
+
+/** What several servers have told by their topics, and has not been given to the machine yet: a bit for each. Under
+ *  keeper.mutex. */
+typedef struct {
+    uint8_t armed, disarmed, woken;
+} tl_news;
 
 typedef struct {
-    tl_acquisition ask; /**< first: it has the result */
+    tl_acquisition ask;           /**< first: it has the result */
+    tl_quorum_acquisition *votes; /**< in its place, of several servers; NULL: of one */
+    tl_news *news;                /**< with it */
     tl_lock *lock;
     tl_listener *listener; /**< who is told when it is its turn, by TL_WAKE_WOKEN */
     tl_turn turn;
@@ -34,6 +43,12 @@ bool tl__lock_waits_for_itself(const tl_lock *lock);
  *  TL_START: it was cancelled before. After TL_DETACH it is only `ask` that goes on. */
 void tl__lock_acquire_init(tl_acquiring *machine, tl_lock *lock, int64_t wait_ms,
                            tl_listener *listener);
+/** After it, of several servers: what else it is, which lasts as long. */
+static inline void tl__lock_acquire_votes(tl_acquiring *machine, tl_quorum_acquisition *votes,
+                                          tl_news *news) {
+    machine->votes = votes;
+    machine->news = news;
+}
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out);
 
 /** It has ended with TL_OK: the hold. */

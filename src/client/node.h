@@ -45,6 +45,8 @@ typedef struct tl_node {
     atomic_uint turn;   /**< counts those who came to share: they go round */
     _Atomic(struct tl_share *) share[TL_SHARES_MAX]; /**< each set once, under the mutex */
     _Atomic int64_t heard_ns;                        /**< when the server answered last */
+    _Atomic uint64_t
+        run; /**< of several independent ones: which run of which server it is; 0: it isn't known */
     _Atomic int64_t mute_ns; /**< since when a question is without an answer; 0: none is */
 
     tl_cond pooled_freed; /**< or a waiter cancelled, who may wait for one */

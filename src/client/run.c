@@ -66,7 +66,7 @@ static void learn(const tl_run *run, const tl_event *e, const tl_out *out) {
     if (out->level)
         tl__node_level(run->node, out->level, e->generation);
     if (out->clock_off)
-        tl__client_clock_off(c, out->words_off, e->now);
+        tl__client_warn(c, out->words_off, e->now);
     if (out->keeps)
         c->protocol->upkeep->keep(c, out, run->in);
 }
@@ -88,17 +88,44 @@ static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
         run->in ? tl__keeper_follow_in(k, l, out->run) : tl__keeper_follow(k, l, out->run);
 }
 
+static tl_status step(const tl_run *run, const tl_event *e, tl_out *out) {
+    tl__out_clear(out);
+    tl_status status = run->machine->step(run->machine->state, e, out);
+    if (run->client->trace)
+        tl__trace_step(run->client, run->node, run->machine, e, out, status);
+    return status;
+}
+
+/* What it asks of a server is built by that one's clock. */
+static tl_status step_with_all(tl_run *run, const tl_event *event, tl_out *out) {
+    const tl_fleet *fleet = &run->client->fleet;
+    tl_server all[TL_QUORUM_MAX];
+    tl_event e = *event;
+    for (unsigned i = 0; i < fleet->servers; i++)
+        all[i] = tl__node_server(fleet->server[i], event->now);
+    e.servers = all;
+    e.server = &all[e.from];
+    tl_status status = step(run, &e, out);
+    learn(run, &e, out);
+    if (out->has_bracket)
+        tl__run_compare_clocks(run->client, all, e.now);
+    if (out->disarm || status != TL_GO)
+        tl__keeper_forget_all_in(&run->client->keeper, run->listener);
+    if (out->arm && status == TL_GO)
+        tl__keeper_listen_all_in(&run->client->keeper, run->listener, out->topic);
+    return status;
+}
+
 tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
+    if (run->votes)
+        return step_with_all(run, event, out);
     if (!run->node)
         run->node = tl__fleet_node(run->client, run->machine->key);
     tl_server room;
     const tl_server *server = know(run, event->now, &room);
     tl_event e = *event;
     e.server = server;
-    tl__out_clear(out);
-    tl_status status = run->machine->step(run->machine->state, &e, out);
-    if (run->client->trace)
-        tl__trace_step(run->client, run->machine, &e, out, status);
+    tl_status status = step(run, &e, out);
     out->send.generation = server->generation; /* of whose clock it tells */
     learn(run, &e, out);
     listen_for(run, out, status);

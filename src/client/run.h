@@ -14,6 +14,9 @@ typedef struct {
     const tl_machine *machine;
     tl_listener *listener; /**< for its topic; NULL: it never listens */
     bool in;               /**< the keeper's mutex is held */
+    bool
+        votes; /**< it asks all of several independent servers: node is the one that the event comes from,
+                              or any, `in` is true, and there is a listener for each of them, or none */
     tl_node *
         node; /**< that the event comes from; NULL: the one that has the machine's key, which is set. Whatever the
                         step asks for is built by its clock, and for it alone */
@@ -21,6 +24,9 @@ typedef struct {
 
 /** One step. `event` lacks its server; `out` is cleared first. */
 tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out);
+
+/** Of several independent servers: say so if their clocks are too far apart to agree on anything. */
+void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now);
 
 /** What the answer of a node is to a machine. That it has answered is noted, and where else the key is, if it says that:
  *  then *node is the one to ask instead, NULL for the one that has the machine's key. `alone`: of what was asked. */

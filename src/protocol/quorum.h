@@ -28,7 +28,7 @@ static inline unsigned tl__quorum_bits(unsigned mask) {
 }
 
 /** Who has voted, for how long. */
-typedef struct {
+typedef struct tl_ballots {
     tl_mono
         until[TL_QUORUM_MAX]; /**< K is the token's there until then, at least; ns 0: it isn't */
     uint8_t count;            /**< servers */

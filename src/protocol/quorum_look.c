@@ -107,13 +107,15 @@ static tl_status step(tl_quorum_look *l, unsigned i, const tl_event *e, tl_out *
 
 /* A majority is enough, unless what it says differs. */
 static bool is_decided(const tl_quorum_look *l) {
-    unsigned all = (1U << l->count) - 1, q = tl__quorum_of(l->count);
+    unsigned all = (1U << l->count) - 1, q = tl__quorum_of(l->count), free = 0;
     if ((l->answered | l->failed) == all || tl__quorum_bits(l->failed) > l->count - q)
         return true;
-    for (unsigned i = 0; i < l->count; i++)
+    for (unsigned i = 0; i < l->count; i++) {
         if (l->answered & 1U << i && votes_for(l, &l->ask[i].info) >= q)
             return true;
-    return false;
+        free += l->answered & 1U << i && !l->ask[i].info.held;
+    }
+    return free >= q;
 }
 
 tl_status tl__quorum_look_step(void *machine, const tl_event *e, tl_out *out) {

@@ -15,6 +15,7 @@
 #define URL_MAX 4096
 #define PORT_DEFAULT 6379
 #define PORT_SENTINEL 26379
+#define TL_QUORUM_SEEDS 7
 
 /* What is being done; `problem` is set by whoever finds one. */
 typedef struct {
@@ -317,10 +318,75 @@ static bool with_tls(parse *p) {
                "build again where libssl-dev is installed");
 }
 
-static bool refuse_quorum(parse *p, tl_bytes text) {
-    (void)text;
-    return bad(p, "redis+quorum: a lock can't be held by a majority of servers yet: give it the "
-                  "URL of one, as redis://HOST");
+/* ---- independent servers ----------------------------------------------------------------------- */
+
+/* One user and password for all. What looks like another's would be taken for a part of a password. */
+static bool take_one_login(parse *p, tl_bytes *text) {
+    tl_bytes rest, login = cut(*text, "@", &rest);
+    if (rest.n == 0)
+        return true;
+    if (memchr(login.p, ',', login.n) || memchr(after(rest, 1).p, '@', rest.n - 1))
+        return bad(p, "one user and password, before the first server, are for all servers of a "
+                      "quorum (in a password, write '@' as %40 and ',' as %2C)");
+    return take_login(p, text);
+}
+
+static bool is_named(const tl_seeds *s, const tl_endpoint *e) {
+    for (unsigned i = 0; i < s->count; i++)
+        if (e->path[0] ? strcmp(s->seed[i].path, e->path) == 0
+                       : s->seed[i].port == e->port && !s->seed[i].path[0] &&
+                             strcasecmp(s->seed[i].host, e->host) == 0)
+            return true;
+    return false;
+}
+
+/* host[:port], or unix:/path. */
+static bool parse_member(parse *p, tl_bytes text) {
+    tl_seeds *s = p->seeds;
+    tl_bytes rest;
+    bool unix_socket = starts(text, "unix:");
+    tl_bytes one = cut(text, unix_socket ? "?#" : "/?#", &rest);
+    p->to->host[0] = p->to->path[0] = '\0';
+    if (rest.n > 0)
+        return bad(p, "after the servers of a quorum nothing may follow: each is used at its "
+                      "database 0");
+    if (unix_socket && p->to->tls)
+        return bad(p, "there is no TLS over a unix socket: name the servers by their hosts");
+    if (unix_socket ? !parse_unix(p, after(one, strlen("unix:"))) : !parse_host(p, one))
+        return false;
+    if (is_named(s, p->to))
+        return bad(p, "it names a server twice: each vote must be another server's");
+    memcpy(s->seed[s->count].host, p->to->host, sizeof p->to->host);
+    memcpy(s->seed[s->count].path, p->to->path, sizeof p->to->path);
+    s->seed[s->count++].port = unix_socket ? 0 : p->to->port;
+    return true;
+}
+
+static bool parse_quorum(parse *p, tl_bytes text) {
+    tl_seeds *s = p->seeds;
+    if (!s)
+        return bad(p, "redis+quorum: names several servers, and one is to be asked here: give it "
+                      "the URL of one, as redis://HOST");
+    if (!take_one_login(p, &text))
+        return false;
+    s->quorum = true;
+    for (tl_bytes rest = text, one;;) {
+        one = cut(rest, ",", &rest);
+        if (s->count == TL_QUORUM_SEEDS)
+            return bad(p, "more than 7 servers are named: a quorum is of 3, 5 or 7");
+        if (!parse_member(p, one))
+            return false;
+        if (rest.n == 0)
+            break;
+        rest = after(rest, 1);
+    }
+    p->to->host[0] = p->to->path[0] = '\0';
+    p->to->port = 0;
+    if (s->count < 3)
+        return bad(p, "a quorum is of 3, 5 or 7 servers: of fewer none may fail");
+    return s->count % 2 == 1 ||
+           bad(p, "a quorum is of 3, 5 or 7 servers: of an even number no more "
+                  "may fail than of one fewer");
 }
 
 static bool parse_scheme(parse *p, tl_bytes url) {
@@ -336,14 +402,14 @@ static bool parse_scheme(parse *p, tl_bytes url) {
                 {"rediss+sentinel://", parse_sentinel, true},
                 {"redis+cluster://", parse_cluster, false},
                 {"rediss+cluster://", parse_cluster, true},
-                {"redis+quorum:", refuse_quorum, false},
-                {"rediss+quorum:", refuse_quorum, false}};
+                {"redis+quorum://", parse_quorum, false},
+                {"rediss+quorum://", parse_quorum, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (starts(url, rows[i].scheme))
             return (!rows[i].tls || with_tls(p)) &&
                    rows[i].parse(p, after(url, strlen(rows[i].scheme)));
     return bad(p, "it must begin with redis://, rediss://, redis+sentinel://, redis+cluster://, "
-                  "unix:// or local:");
+                  "redis+quorum://, unix:// or local:");
 }
 
 static bool all_printable(tl_bytes url) {
@@ -372,7 +438,9 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const cha
                                      : parse_scheme(&p, text);
     if (ok && ret_seeds && ret_seeds->count > 0) {
         (void)snprintf(ret->label, sizeof ret->label, "%s",
-                       ret_seeds->cluster ? ret_seeds->seed[0].host : ret_seeds->master);
+                       ret_seeds->quorum    ? "the quorum"
+                       : ret_seeds->cluster ? ret_seeds->seed[0].host
+                                            : ret_seeds->master);
         return TL_OK;
     }
     if (ok) {
@@ -443,6 +511,15 @@ bool tl__endpoint_at(tl_endpoint *ret, const tl_endpoint *like, tl_bytes host, u
     ret->port = port;
     make_label(ret);
     return true;
+}
+
+void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_seeds *seeds,
+                          unsigned index) {
+    *ret = *like;
+    memcpy(ret->host, seeds->seed[index].host, sizeof ret->host);
+    memcpy(ret->path, seeds->seed[index].path, sizeof ret->path);
+    ret->port = seeds->seed[index].port;
+    make_label(ret);
 }
 
 void tl__endpoint_wipe(tl_endpoint *endpoint) {

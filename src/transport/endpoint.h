@@ -38,16 +38,19 @@ typedef struct {
 /** Where else a URL leads than to one server: who are to be asked for it. */
 typedef struct {
     bool cluster;                /**< which are nodes of a Redis Cluster */
+    bool quorum;                 /**< which are independent, and a majority of them counts */
     char master[TL_MASTER_SIZE]; /**< which the Sentinels know by this name; "": none is */
     unsigned count;
     struct {
-        char host[TL_HOST_SIZE];
+        char host[TL_HOST_SIZE]; /**< "" for a unix socket */
         uint16_t port;
+        char path[TL_PATH_SIZE]; /**< "" for TCP; only of a quorum */
     } seed[TL_SEEDS_MAX];
 } tl_seeds;
 
 /**
- * Parse redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db], or rediss+sentinel://…, redis+cluster://[user[:password]@]host[:port],host[:port],..., the same with rediss, or what
+ * Parse redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db], or rediss+sentinel://…, redis+cluster://[user[:password]@]host[:port],host[:port],..., the same with rediss,
+ * redis+quorum://[user[:password]@]SERVER,SERVER,SERVER (3, 5 or 7, each host[:port] or unix:/path), the same with rediss, or what
  * tl__endpoint_parse takes: then seeds->count is 0. User and password are the master's, or of each node; ret has no host.
  *
  * TL_EINVALID  as for that
@@ -57,6 +60,9 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const cha
 
 /** The same login, files and database at another host: its name or address as text. false: too long. */
 bool tl__endpoint_at(tl_endpoint *ret, const tl_endpoint *like, tl_bytes host, uint16_t port);
+/** The same at one of those that a URL names, over a unix socket or not. */
+void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_seeds *seeds,
+                          unsigned index);
 
 /**
  * Parse redis://[user[:password]@]host[:port][/db], rediss://…, unix:///path[?db=N] (also

@@ -42,7 +42,7 @@ free-tells-no-machine   | async.c | freed-while-it-waits | s/    if (!op->releas
 free-keeps-what-it-had  | async.c | freed-while-it-waits | s/    bool holds = !op->releases && op->completed && op->code == TL_OK;/    bool holds = false;/
 freed-but-referred-to   | async.c | freed-while-it-waits | s/^    op->lock = NULL;//
 failed-stays-in-front   | async.c | cancelled-in-front | s/    if (releasing || op->code)$/    if (releasing)/
-released-stays-in-front | async.c | chains | s/    if (releasing || op->code)$/    if (!releasing \&\& op->code)/
+released-stays-in-front | async.c | chains | s/    if (op->does == RELEASES || (op->does/    if ((op->does/
 let-go-untold           | async.c | chains | s/    if (!op->over || !(op->told || !op->lock))/    if (!op->over)/
 let-go-unended          | async.c | freed-while-it-is-released | s/    if (!op->over || !(op->told || !op->lock))/    if (!(op->told || !op->lock))/
 next-is-refused         | async.c | chains | s/^    atomic_store(&lock->op, NULL); \/\* from.*$//; s/^    op->told = true;/&\n    if (op->lock)\n        atomic_store(\&op->lock->op, NULL);/

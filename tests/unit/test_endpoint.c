@@ -70,7 +70,9 @@ static tl_seeds seeds_of(const char *url, tl_endpoint *e) {
     if (tl__endpoint_parse_seeds(e, &seeds, url, &err))
         fail_msg("%s: %s", url, err.message);
     assert_string_equal(e->host, "");
-    assert_string_equal(e->label, seeds.cluster ? seeds.seed[0].host : seeds.master);
+    assert_string_equal(e->label, seeds.quorum    ? "the quorum"
+                                  : seeds.cluster ? seeds.seed[0].host
+                                                  : seeds.master);
     return seeds;
 }
 
@@ -136,6 +138,56 @@ TEST(cluster_forms) {
     refused_seeds("redis+cluster://h/1", "it has one database");
     refused_seeds("redis+cluster://h?db=1", "it has one database");
     refused("redis+cluster://h", "names several servers"); /* where one server is asked */
+}
+
+TEST(quorum_forms) {
+    tl_endpoint e, of;
+    tl_seeds s = seeds_of(
+        "redis+quorum://me:secret@h1,unix:/run/a%2cb,unix:///run/c,[::1]:7000,h1:7000", &e);
+    assert_true(s.quorum);
+    assert_false(s.cluster);
+    assert_int_equal(s.count, 5);
+    assert_string_equal(s.seed[0].host, "h1");
+    assert_int_equal(s.seed[0].port, 6379);
+    assert_string_equal(s.seed[1].path, "/run/a,b");
+    assert_string_equal(s.seed[1].host, "");
+    assert_string_equal(s.seed[2].path, "/run/c");
+    assert_string_equal(s.seed[3].host, "::1");
+    assert_string_equal(s.seed[3].path, "");
+    assert_int_equal(s.seed[4].port, 7000);
+    tl__endpoint_at_seed(&of, &e, &s, 1);
+    assert_string_equal(of.label, "/run/a,b");
+    assert_string_equal(of.password, "secret");
+    tl__endpoint_at_seed(&of, &e, &s, 3);
+    assert_string_equal(of.label, "[::1]:7000");
+    assert_string_equal(of.user, "me");
+    s = seeds_of("redis+quorum://a,b,c,d,e,f,g", &e);
+    assert_int_equal(s.count, 7);
+    if (tl__tls_built()) {
+        (void)seeds_of("rediss+quorum://a,b,c", &e);
+        assert_true(e.tls);
+        refused_seeds("rediss+quorum://a,b,unix:/c", "no TLS over a unix socket");
+    }
+}
+
+TEST(malformed_quorum_urls) {
+    refused_seeds("redis+quorum://", "the host is missing");
+    refused_seeds("redis+quorum:a,b,c", "it must begin with");
+    refused_seeds("redis+quorum://a", "of fewer none may fail");
+    refused_seeds("redis+quorum://a,b", "of fewer none may fail");
+    refused_seeds("redis+quorum://a,b,c,d", "of an even number no more may fail");
+    refused_seeds("redis+quorum://a,b,c,d,e,f,g,h", "more than 7");
+    refused_seeds("redis+quorum://a,b,", "the host is missing");
+    refused_seeds("redis+quorum://a,b,A", "names a server twice");
+    refused_seeds("redis+quorum://a,b:6379,b", "names a server twice");
+    refused_seeds("redis+quorum://unix:/a,b,unix:///a", "names a server twice");
+    refused_seeds("redis+quorum://a,b,c/2", "at its database 0");
+    refused_seeds("redis+quorum://a/2,b,c", "at its database 0");
+    refused_seeds("redis+quorum://a,b,unix:/c?db=1", "at its database 0");
+    refused_seeds("redis+quorum://a,b,unix:c", "must begin with '/'");
+    refused_seeds("redis+quorum://a,b,c:x", "the port must be");
+    refused_seeds("redis+quorum://me:one@a,me:two@b,c", "are for all servers of a quorum");
+    refused_seeds("redis+quorum://a,me:two@b,c,d", "are for all servers of a quorum");
 }
 
 TEST(malformed_sentinel_urls) {
@@ -217,8 +269,7 @@ TEST(local_forms) {
     check_local("local:/var/lib/locks///", "/var/lib/locks"); /* not through a symbolic link */
     check_local("local:/a%20b%2F", "/a b");
     refused("local", "must begin with");
-    refused("redis+quorum://a,b,c", "by a majority of servers yet");
-    refused("rediss+quorum://a,b,c", "by a majority of servers yet");
+    refused("redis+quorum://a,b,c", "names several servers"); /* where one server is asked */
     refused("local:locks", "only a directory");
     refused("local://host", "no host");
     refused("local:?db=1", "only a directory");

@@ -1,0 +1,169 @@
+/*
+ * How the keeper runs a task that asks several independent servers: a step asks one of them, and is followed by the next
+ * at once as long as there is another to ask. What one server is asked goes over one connection, which the renewals have,
+ * too, so that it is carried out there in its order. All under the keeper's mutex.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "client/keeper_inside.h"
+#include "client/keeper_link.h"
+#include "client/run.h"
+#include "client/trace.h"
+
+/* Ahead of most others by so much a server's clock says nothing of fencing numbers; behind by a day it doesn't vote. */
+#define APART_US INT64_C(43200000000)
+#define US_PER_HOUR INT64_C(3600000000)
+
+/* ---- who is who ------------------------------------------------------------------------------ */
+
+/* Two places of the URL may lead to one server, whose vote must not count twice: it is that of the first place that it
+ * answered by. */
+static bool is_anothers(tl_keeper *k, unsigned index, uint64_t run) {
+    const tl_fleet *fleet = &k->client->fleet;
+    for (unsigned i = 0; run != 0 && i < fleet->servers; i++)
+        if (i != index && atomic_load(&fleet->server[i]->run) == run)
+            return true;
+    atomic_store(&fleet->server[index]->run, run);
+    return false;
+}
+
+static void judge(tl_keeper *k, unsigned index, uint64_t run, tl_event *e) {
+    static const char words[] =
+        "another server of the URL is the same: each vote must be another's";
+    char line[TL_WORDS_SIZE];
+    e->from = (uint8_t)index;
+    if (e->kind != TL_REPLY || !is_anothers(k, index, run))
+        return;
+    e->maybe_sent = e->count > 0;
+    e->kind = TL_FAILED;
+    e->why = TL_EINVALID;
+    e->words = TL_LITERAL(words);
+    (void)snprintf(line, sizeof line, "%.100s: %s", k->client->fleet.server[index]->endpoint.label,
+                   words);
+    tl__client_warn(k->client, line, e->now);
+}
+
+void tl__keeper_judge_run(tl_keeper *k, const tl_exchange *x, const tl_answer *answer,
+                          tl_event *e) {
+    judge(k, x->server, answer->run, e);
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+static int64_t clock_us(const tl_server *server, tl_mono now) {
+    return tl__anchor_server_time(&server->anchor, now, server->drift_ppm).lo;
+}
+
+/* As much ahead of it are as many as are behind, of those that are known. */
+static bool is_middle(const tl_server *all, unsigned count, unsigned index, tl_mono now) {
+    unsigned known = 0, before = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (!all[i].anchor.known)
+            continue;
+        int64_t than = clock_us(&all[i], now) - clock_us(&all[index], now);
+        known++;
+        before += than < 0 || (than == 0 && i < index);
+    }
+    return known >= tl__quorum_of(count) && before == known / 2;
+}
+
+void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now) {
+    const tl_fleet *fleet = &client->fleet;
+    unsigned middle = 0;
+    char words[TL_WORDS_SIZE];
+    while (middle < fleet->servers &&
+           !(all[middle].anchor.known && is_middle(all, fleet->servers, middle, now)))
+        middle++;
+    for (unsigned i = 0; middle < fleet->servers && i < fleet->servers; i++) {
+        if (!all[i].anchor.known)
+            continue;
+        int64_t ahead = clock_us(&all[i], now) - clock_us(&all[middle], now);
+        if (ahead <= APART_US && ahead >= -APART_US)
+            continue;
+        (void)snprintf(
+            words, sizeof words,
+            "%.60s: its clock is %lld h %s that of most servers of the quorum: set it, or "
+            "its vote counts for less, or not at all",
+            fleet->server[i]->endpoint.label,
+            (long long)((ahead < 0 ? -ahead : ahead) / US_PER_HOUR),
+            ahead < 0 ? "behind" : "ahead of");
+        tl__client_warn(client, words, now);
+    }
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* What is in flight there is given up. */
+static void unhear_at(tl_task *task, unsigned index) {
+    for (tl_exchange **at = &task->exchange; *at;) {
+        tl_exchange *x = *at;
+        if (x->server == index) {
+            x->task = NULL;
+            *at = x->next;
+        } else {
+            at = &x->next;
+        }
+    }
+}
+
+static tl_err submit(tl_keeper *k, tl_task *task, const tl_send *send, tl_conn *conn,
+                     unsigned index, tl_mono now) {
+    tl_exchange *x = conn ? tl__keeper_take_exchange(k) : NULL;
+    if (!x)
+        return TL_ENOMEM;
+    *x = (tl_exchange){.server = (uint8_t)index};
+    tl_err why = tl__conn_send(conn, send, x, now);
+    tl__keeper_wake_writer(k);
+    if (why) {
+        tl__keeper_give_exchange(k, x);
+        return why;
+    }
+    x->task = task;
+    x->next = task->exchange;
+    task->exchange = x;
+    return TL_OK;
+}
+
+/* true: there is an answer at once, *ret. */
+static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, tl_event *ret) {
+    unsigned index = (unsigned)__builtin_ctz(send->to);
+    tl_node *node = k->client->fleet.server[index];
+    tl_conn *conn = tl__keeper_conn(k, node);
+    unhear_at(task, index);
+    if (conn && send->count == 0 && tl__conn_lively(conn, now)) {
+        *ret = (tl_event){.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
+        ret->run = tl__conn_run(conn);
+        judge(k, index, ret->run, ret);
+        return true;
+    }
+    tl__node_asked(node, now);
+    tl_err why = submit(k, task, send, conn, index, now);
+    if (!why)
+        return false;
+    *ret = tl__run_refused(send, why, now);
+    ret->from = (uint8_t)index;
+    return true;
+}
+
+void tl__keeper_run_votes(tl_keeper *k, tl_task *task, const tl_event *event) {
+    tl_event e = *event;
+    for (bool more = true; more;) {
+        tl_machine machine = task->kind->machine(task);
+        tl_run run = {.client = k->client,
+                      .machine = &machine,
+                      .listener = task->listener,
+                      .in = true,
+                      .votes = true,
+                      .node = k->client->fleet.server[e.from]};
+        tl_event next = {.kind = TL_TIMER, .now = e.now};
+        tl_out out;
+        tl_status status = tl__run_step(&run, &e, &out);
+        if (!tl__keeper_stepped(k, task, &out, status))
+            return;
+        more = out.sends > 0 &&
+               (ask(k, task, &out.send, e.now, &next) || !tl__mono_before(e.now, out.until));
+        e = next;
+    }
+}

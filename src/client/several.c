@@ -1,0 +1,258 @@
+/*
+ * Questions to several independent servers. What is asked of all at once the renewal thread asks, over its connections;
+ * what is asked of one after the other the caller's thread does, over those that callers borrow.
+ */
+#include "client/several.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "client/driver.h"
+#include "client/keeper_inside.h"
+#include "ground/error.h"
+#include "protocol/quorum_look.h"
+#include "wire/keys.h"
+
+#define CURSOR_BITS 54 /* of a server's cursor */
+#define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
+
+/* ---- of all at once -------------------------------------------------------------------------- */
+
+/* A machine that the keeper runs, and its caller who waits. */
+typedef struct {
+    tl_task task; /* first */
+    tl_machine machine;
+    tl_waiter *waiter;
+    bool over;
+    char words[TL_WORDS_SIZE];
+    int sys_errno;
+} inquiry;
+
+static tl_machine machine(tl_task *task) {
+    return ((inquiry *)task)->machine;
+}
+
+static void stepped(tl_task *task, const tl_out *out, tl_status status) {
+    inquiry *q = (inquiry *)task;
+    if (status == TL_GO)
+        return;
+    memcpy(q->words, out->words, sizeof q->words);
+    q->sys_errno = out->sys_errno;
+    q->over = true;
+    tl__waiter_post(q->waiter, TL_WAKE_ANSWERED);
+}
+
+static void await(tl_keeper *k, const inquiry *q) {
+    while (!q->over) {
+        tl__keeper_unlock(k);
+        tl__waiter_await(q->waiter, TL_NEVER);
+        (void)tl__waiter_posts(q->waiter);
+        tl__keeper_lock(k);
+    }
+}
+
+static tl_err run(tl_client *client, inquiry *q, tl_error *err) {
+    static const tl_task_kind kind = {.votes = true, .machine = machine, .stepped = stepped};
+    tl_keeper *k = &client->keeper;
+    q->task.kind = &kind;
+    q->waiter = tl__keeper_ready(k) ? NULL : tl__waiter_take(client);
+    tl_err code = q->waiter ? TL_OK : TL_ENOMEM;
+    if (!code) {
+        tl__keeper_lock(k);
+        code = tl__keeper_add(k, &q->task, TL_START);
+        if (!code)
+            await(k, q);
+        tl__keeper_unlock(k);
+        tl__waiter_give(client, q->waiter);
+    }
+    if (code)
+        return tl__fail(err, code, ENOMEM, "%s: out of memory, threads or descriptors",
+                        q->machine.does);
+    const tl_result *r = q->machine.state;
+    return r->code ? tl__fail(err, r->code, q->sys_errno, "%s: %s", q->machine.does, q->words)
+                   : TL_OK;
+}
+
+static tl_err look(tl_client *client, const tl_ask *ask, const char *does, tl_quorum_look *l,
+                   tl_error *err) {
+    inquiry q = {.machine = {l, tl__quorum_look_step, does, ask->key}};
+    if (!tl__client_is_here(client))
+        return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", does);
+    tl__quorum_look_init(l, ask, client->fleet.servers);
+    return run(client, &q, err);
+}
+
+tl_err tl__several_ping(tl_client *client, tl_error *err) {
+    tl_quorum_look l;
+    tl_ask ask;
+    tl__ask_init(&ask, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
+    return look(client, &ask, "ping", &l, err);
+}
+
+tl_err tl__several_look(tl_client *client, const tl_ask *ask, tl_lock_info *ret, tl_error *err) {
+    tl_quorum_look l;
+    tl_err code = look(client, ask, "look", &l, err);
+    if (!code)
+        *ret = l.info;
+    return code;
+}
+
+/* ---- of one after the other ------------------------------------------------------------------ */
+
+static tl_err ask_one(tl_client *client, unsigned index, void *state, tl_step step,
+                      const char *does, tl_bytes key, tl_error *err) {
+    const tl_machine m = {.state = state, .step = step, .does = does, .key = key};
+    const tl_result *result = state;
+    tl_out out;
+    (void)tl__drive_at(client, client->fleet.server[index], &m, NULL, false, &out);
+    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", does, out.words)
+                        : TL_OK;
+}
+
+/* What came of asking them, one by one. */
+typedef struct {
+    unsigned removed, gone, others; /* nobody's there, another's */
+    bool maybe;
+    tl_err why; /* and err has the words */
+} broken;
+
+/* A majority that is rid of the holder is what there is to be had. */
+static tl_err judge(const tl_client *client, const broken *b, tl_error *err) {
+    unsigned q = tl__quorum_of(client->fleet.servers);
+    if (b->removed + b->gone + b->others < q && (b->removed > 0 || b->maybe))
+        return tl__fail(err, TL_EUNCERTAIN, 0,
+                        "break: removed at %u of the %u servers, and no majority has answered",
+                        b->removed, client->fleet.servers);
+    if (b->removed + b->gone + b->others < q)
+        return b->why;
+    if (b->removed > 0)
+        return TL_OK;
+    return b->others >= q ? tl__fail(err, TL_ETAKEN, 0, "break: the lock changed hands meanwhile")
+                          : tl__fail(err, TL_EEXPIRED, 0, "break: nobody holds it");
+}
+
+/* Its token is spent where it has been removed: a holder who finds a vote missing can't have it back. */
+tl_err tl__several_break(tl_client *client, const tl_break *b, tl_error *err) {
+    broken sum = {0};
+    tl_lock_info seen;
+    tl_err code = tl__several_ping(client, err);
+    if (code)
+        return code;
+    if (b->seen) {
+        seen = *b->seen;
+        seen.by_tidelock = false;
+    }
+    for (unsigned i = 0; i < client->fleet.servers; i++) {
+        tl_break one = *b;
+        one.seen = b->seen ? &seen : NULL;
+        code = ask_one(client, i, &one, tl__break_step, "break", one.key, err);
+        sum.removed += code == TL_OK;
+        sum.gone += code == TL_EEXPIRED;
+        sum.others += code == TL_ETAKEN;
+        sum.maybe = sum.maybe || code == TL_EUNCERTAIN;
+        if (code == TL_EINVALID)
+            return code;
+        sum.why = code ? code : sum.why;
+    }
+    return judge(client, &sum, err);
+}
+
+/* ---- all locks ------------------------------------------------------------------------------- */
+
+typedef struct found {
+    struct found *next;
+    size_t n;
+    char key[];
+} found;
+
+typedef struct {
+    found *first, **end;
+    bool no_memory;
+} finds;
+
+static void keep(const void *key, size_t n, const tl_lock_info *info, void *ctx) {
+    finds *f = ctx;
+    found *one = malloc(sizeof *one + n);
+    (void)info;
+    f->no_memory = f->no_memory || !one;
+    if (!one)
+        return;
+    memcpy(one->key, key, n);
+    one->n = n;
+    one->next = NULL;
+    *f->end = one;
+    f->end = &one->next;
+}
+
+/* Has a server before this one told of it, or will it? One that can't be asked is left out from then on. */
+static bool is_told(tl_client *client, unsigned index, const tl_ask *ask, unsigned *deaf) {
+    for (unsigned i = 0; i < index; i++) {
+        tl_ask one = *ask;
+        if (*deaf & 1U << i)
+            continue;
+        if (ask_one(client, i, &one, tl__ask_step, "scan", ask->key, NULL))
+            *deaf |= 1U << i;
+        else if (one.info.held || one.info.oddity[0])
+            return true;
+    }
+    return false;
+}
+
+/* Tell of what one server has found that none before it has, as a majority holds it. */
+static tl_err tell(tl_client *client, unsigned index, const tl_scan *s, const finds *f,
+                   tl_error *err) {
+    unsigned deaf = 0;
+    tl_err code = f->no_memory ? tl__fail(err, TL_ENOMEM, ENOMEM, "scan: out of memory") : TL_OK;
+    for (const found *one = f->first; one && !code; one = one->next) {
+        char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+        tl_bytes key = tl__bytes(one->key, one->n);
+        tl_lock_info info;
+        tl_ask ask;
+        tl__ask_init(&ask, key, tl__sidecar(name, key, NULL), client->attempt_ms,
+                     client->connect_ms);
+        ask.legacy = s->legacy;
+        if (is_told(client, index, &ask, &deaf))
+            continue;
+        code = tl__several_look(client, &ask, &info, err);
+        if (!code && (info.held || info.oddity[0]))
+            s->found(one->key, one->n, &info, s->ctx);
+    }
+    return code;
+}
+
+static void free_finds(finds *f) {
+    for (found *one = f->first, *next; one; one = next) {
+        next = one->next;
+        free(one);
+    }
+}
+
+/* A step of one server, whose number stands in the upper bits of the cursor. One that fails is left out while there is a
+ * majority without it. */
+tl_err tl__several_scan(tl_client *client, const tl_scan *s, uint64_t *cursor, tl_error *err) {
+    unsigned index = (unsigned)(*cursor >> CURSOR_BITS);
+    finds f = {.end = &f.first};
+    tl_scan one = *s;
+    if (!tl__client_is_here(client))
+        return tl__fail(err, TL_EINVALID, 0, "scan: the client belongs to the parent process");
+    if (index >= client->fleet.servers)
+        return tl__fail(err, TL_EINVALID, 0, "scan: no cursor of this client");
+    one.cursor = *cursor & CURSOR_MAX;
+    one.found = keep;
+    one.ctx = &f;
+    tl_err code = ask_one(client, index, &one, tl__scan_step, "scan", (tl_bytes){0}, err);
+    if (!code && one.cursor > CURSOR_MAX)
+        code = tl__fail(err, TL_ESERVER, 0, "scan: the server's cursor is too large");
+    if (code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN) {
+        one.cursor = 0;
+        code = tl__several_ping(client, err);
+    } else if (!code) {
+        code = tell(client, index, s, &f, err);
+    }
+    free_finds(&f);
+    if (code)
+        return code;
+    index += one.cursor == 0;
+    *cursor = index < client->fleet.servers ? (uint64_t)index << CURSOR_BITS | one.cursor : 0;
+    return TL_OK;
+}

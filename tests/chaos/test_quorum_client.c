@@ -1,0 +1,576 @@
+/*
+ * Clients of redis+quorum: on five real servers: servers killed, restarted empty one after the other, stopped while a vote
+ * is on its way, and a crowd that waits while the first server is stopped. Under load what the lock protects is counted
+ * exactly, and fencing numbers increase.
+ */
+#include "arena.h"
+
+#include "contest.h"
+
+#define SERVERS 5
+#define URL_SIZE 512
+#define LIFE_MS clock_patient_ms(3000)
+#define CROWD 6
+#define CLIENTS 3
+#define WAITERS 20
+
+static real_redis *servers[SERVERS];
+static char quorum_url[URL_SIZE];
+
+/* ---- the set-up ------------------------------------------------------------------------------ */
+
+static void add_server(char *url, real_redis *r) {
+    size_t n = strlen(url);
+    (void)snprintf(url + n, URL_SIZE - n, "%s127.0.0.1:%d", n > 15 ? "," : "", real_redis_port(r));
+}
+
+static int set_up(void **state) {
+    (void)state;
+    (void)snprintf(quorum_url, sizeof quorum_url, "redis+quorum://");
+    for (int i = 0; i < SERVERS; i++) {
+        if (!servers[i])
+            servers[i] = real_redis_start(NULL);
+        add_server(quorum_url, servers[i]);
+    }
+    return 0;
+}
+
+static int tear_down(void **state) {
+    contest_abandon();
+    for (int i = 0; i < SERVERS; i++)
+        real_redis_thaw(servers[i]);
+    int failed = locks_clean_up(state);
+    for (int i = 0; i < SERVERS; i++) {
+        if (!real_redis_is_running(servers[i]))
+            real_redis_restart(servers[i]);
+        freeReplyObject(real_redis_command(servers[i], "FLUSHALL"));
+    }
+    return failed;
+}
+
+TESTS_WITH(set_up, tear_down);
+
+static tl_client *quorum_client_with(tl_client_options options) {
+    options.url = quorum_url;
+    options.quiet_ms = options.quiet_ms ? options.quiet_ms : TL_QUIET_OFF;
+    options.attempt_ms = options.attempt_ms ? options.attempt_ms : SOON_MS;
+    options.connect_ms = SOON_MS;
+    return make_client_with(options);
+}
+
+static tl_client *quorum_client(void) {
+    return quorum_client_with(TL_CLIENT_OPTIONS(.service = "test"));
+}
+
+/* One that gives up soon on a server that doesn't answer. */
+static tl_client *hasty_client(void) {
+    return quorum_client_with(TL_CLIENT_OPTIONS(.attempt_ms = ATTEMPT_MS));
+}
+
+static tl_lock *kept(tl_client *client, int64_t ttl_ms, lock_events *events) {
+    return make_lock_with(
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+}
+
+static void let_pass(int64_t ms) {
+    const clock_wait wait = clock_wait_begin(ms);
+    while (clock_wait_more(&wait)) {}
+}
+
+static int voters(const char *key) {
+    int n = 0;
+    for (int i = 0; i < SERVERS; i++)
+        n += real_redis_is_running(servers[i]) && real_redis_int(servers[i], "EXISTS %s", key) == 1;
+    return n;
+}
+
+/* ---- well ------------------------------------------------------------------------------------ */
+
+TEST(it_is_acquired_renewed_and_released_at_all_servers) {
+    lock_events *events = make_events();
+    tl_lock *one = kept(quorum_client(), LIFE_MS, events);
+    tl_lock *other = make_lock(quorum_client(), KEY, LIFE_MS);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    assert_true(tl_lock_fence(one) > 0);
+    assert_int_equal(tl_lock_state(one), TL_HELD);
+    assert_in_range(tl_lock_remaining_ms(one), 1, LIFE_MS);
+    WAIT_FOR(SOON_MS, voters(KEY) == SERVERS);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    ASSERT_SAID("another holds it");
+    let_pass(LIFE_MS + LIFE_MS / 4);
+    ASSERT_GOES_ON(one);
+    assert_int_equal(voters(KEY), SERVERS);
+    uint64_t fence = tl_lock_fence(one);
+    ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+    assert_int_equal(tl_lock_state(one), TL_FREE);
+    WAIT_FOR(SOON_MS, voters(KEY) == 0);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    assert_true(tl_lock_fence(other) > fence);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
+TEST(who_waits_is_told_of_the_release) {
+    tl_lock *holder = make_lock(quorum_client(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(make_lock(quorum_client(), KEY, TTL_MS), TL_FOREVER);
+    WAIT_FOR(SOON_MS, real_redis_int(servers[0], "PUBSUB NUMPAT") == 0 && /* a command that works */
+                          voters(KEY) == SERVERS);
+    let_pass(300); /* it listens by now, and sleeps until it is told */
+    assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    assert_true(tl_lock_fence(waiter->lock) > tl_lock_fence(holder));
+}
+
+TEST(a_wait_ends_at_its_limit_and_when_it_is_cancelled) {
+    tl_lock *holder = make_lock(quorum_client(), KEY, TTL_MS);
+    tl_lock *other = make_lock(quorum_client(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    ASSERT_RESULT(acquire_to_limit(other, 300), TL_ETIMEDOUT);
+    acquiring *waiter = acquiring_begin(other, TL_FOREVER);
+    let_pass(200);
+    tl_lock_cancel(other);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_ECANCELLED);
+    tl_lock_cancel(other); /* before it begins */
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_ECANCELLED);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+}
+
+TEST(locks_of_one_client_come_one_after_the_other) {
+    tl_client *client = quorum_client();
+    tl_lock *one = make_lock(client, KEY, TTL_MS), *other = make_lock(client, KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    ASSERT_SAID("another handle of this process holds it");
+    acquiring *waiter = acquiring_begin(other, TL_FOREVER);
+    let_pass(100);
+    assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    assert_true(tl_lock_fence(other) > tl_lock_fence(one));
+    ASSERT_RESULT(tl_lock_release(one, &said), TL_EINVALID);
+}
+
+TEST(a_lock_is_extended_and_adopted_by_its_token) {
+    tl_client *client = quorum_client(), *another = quorum_client();
+    tl_lock *one = by_hand(client, 2000), *heir = make_lock(another, KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(one, TTL_MS, &said), TL_OK);
+    assert_true(tl_lock_remaining_ms(one) > 2000);
+    ASSERT_RESULT(tl_lock_adopt(heir, tl_lock_token(one), &said), TL_OK);
+    assert_int_equal(tl_lock_remaining_ms(heir), 0);
+    drop_lock(one);
+    ASSERT_RESULT(tl_lock_extend(heir, LIFE_MS, &said), TL_OK);
+    let_pass(LIFE_MS + LIFE_MS / 4);
+    ASSERT_GOES_ON(heir);
+    ASSERT_RESULT(tl_lock_adopt(heir, "x", &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_release(heir, &said), TL_OK);
+    WAIT_FOR(SOON_MS, voters(KEY) == 0);
+    tl_lock *late = make_lock(another, KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_adopt(late, "gone", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(late, TTL_MS, &said), TL_EEXPIRED);
+    ASSERT_SAID("a majority of the servers doesn't hold it");
+    ASSERT_RESULT(tl_lock_adopt(late, "gone", &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(late, &said), TL_EEXPIRED);
+}
+
+/* ---- without blocking ------------------------------------------------------------------------ */
+
+typedef struct {
+    atomic_int calls;
+    tl_err code;
+} outcome;
+
+static void note(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    outcome *o = ctx;
+    (void)lock;
+    (void)err;
+    o->code = code;
+    atomic_fetch_add(&o->calls, 1);
+}
+
+TEST(it_is_acquired_cancelled_and_released_without_blocking) {
+    outcome first = {0}, second = {0}, released = {0};
+    tl_lock *one = make_lock(quorum_client(), KEY, TTL_MS);
+    tl_lock *other = make_lock(quorum_client(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire_async(one, 0, note, &first, &said), TL_OK);
+    WAIT_FOR(SOON_MS, atomic_load(&first.calls) == 1);
+    assert_int_equal(first.code, TL_OK);
+    assert_true(tl_lock_fence(one) > 0);
+    ASSERT_RESULT(tl_lock_acquire_async(other, TL_FOREVER, note, &second, &said), TL_OK);
+    let_pass(200);
+    tl_lock_cancel(other);
+    WAIT_FOR(SOON_MS, atomic_load(&second.calls) == 1);
+    assert_int_equal(second.code, TL_ECANCELLED);
+    ASSERT_RESULT(tl_lock_acquire_async(other, TL_FOREVER, note, &second, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release_async(one, note, &released, &said), TL_OK);
+    WAIT_FOR(SOON_MS, atomic_load(&second.calls) == 2 && atomic_load(&released.calls) == 1);
+    assert_int_equal(second.code, TL_OK);
+    assert_int_equal(released.code, TL_OK);
+    assert_true(tl_lock_fence(other) > tl_lock_fence(one));
+}
+
+TEST(a_program_without_threads_dispatches) {
+    outcome done = {0};
+    tl_client *client = quorum_client_with(TL_CLIENT_OPTIONS(.dispatch = true));
+    tl_lock *one = make_lock(client, KEY, TTL_MS);
+    for (int i = 0; i < 50; i++) {
+        ASSERT_RESULT(tl_lock_acquire_async(one, SOON_MS, note, &done, &said), TL_OK);
+        WAIT_FOR(SOON_MS, tl_client_dispatch(client) >= 0 && atomic_load(&done.calls) == 2 * i + 1);
+        assert_int_equal(done.code, TL_OK);
+        ASSERT_RESULT(tl_lock_release_async(one, note, &done, &said), TL_OK);
+        WAIT_FOR(SOON_MS, tl_client_dispatch(client) >= 0 && atomic_load(&done.calls) == 2 * i + 2);
+        assert_int_equal(done.code, TL_OK);
+    }
+}
+
+/* Nobody dispatches: so it is never told that it holds the lock. */
+TEST(who_walks_away_while_it_acquires_leaves_nothing) {
+    outcome done = {0};
+    tl_client *client = quorum_client_with(TL_CLIENT_OPTIONS(.dispatch = true));
+    for (int i = 0; i < 30; i++) {
+        tl_lock *one = make_lock(client, KEY, TTL_MS);
+        ASSERT_RESULT(tl_lock_acquire_async(one, 0, note, &done, &said), TL_OK);
+        let_pass(i % 3);
+        drop_lock(one);
+        WAIT_FOR(SOON_MS, voters(KEY) == 0);
+    }
+}
+
+/* ---- servers that fail ----------------------------------------------------------------------- */
+
+TEST(with_two_of_five_killed_it_is_held_and_acquired) {
+    lock_events *events = make_events();
+    tl_lock *one = kept(quorum_client(), LIFE_MS, events);
+    tl_lock *other = make_lock(quorum_client(), KEY, LIFE_MS);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    real_redis_kill(servers[1]);
+    real_redis_kill(servers[3]);
+    let_pass(LIFE_MS + LIFE_MS / 2);
+    assert_true(tl_lock_remaining_ms(one) > 0);
+    assert_int_equal(tl_lock_state(one), TL_AT_RISK);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    uint64_t fence = tl_lock_fence(one);
+    ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    assert_true(tl_lock_fence(other) > fence);
+    ASSERT_RESULT(tl_lock_extend(other, LIFE_MS, &said), TL_OK);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
+TEST(with_three_of_five_killed_it_is_lost_in_time_and_nobody_gets_it) {
+    lock_events *events = make_events();
+    tl_lock *one = kept(hasty_client(), LIFE_MS, events);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    int64_t killed = clock_ms();
+    for (int i = 0; i < 3; i++)
+        real_redis_kill(servers[i]);
+    lock_event lost = lock_events_await(events, TL_LOST, LIFE_MS + SLACK_MS);
+    assert_int_equal(lost.why, TL_LOST_EXPIRED);
+    assert_in_range(lost.at_us / 1000 - killed, 0, LIFE_MS + SLACK_MS);
+    assert_int_equal(tl_lock_remaining_ms(one), 0);
+    tl_lock *other = make_lock(hasty_client(), KEY, LIFE_MS);
+    ASSERT_RESULT(tl_lock_acquire(other, 500, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("no majority of the 5 servers");
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EUNAVAILABLE);
+}
+
+/* Each forgets all. The holder has each vote for it anew; who contends gets nothing of a server that has forgotten. */
+TEST(all_may_be_restarted_empty_in_turn_under_load) {
+    lock_events *events = make_events();
+    const int64_t quiet = LIFE_MS;
+    tl_client *clients[CLIENTS];
+    tl_lock *contenders[CROWD];
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = quorum_client_with(
+            TL_CLIENT_OPTIONS(.quiet_ms = quiet, .attempt_ms = clock_patient_ms(500)));
+    tl_lock *one = kept(clients[0], quiet, events);
+    ASSERT_RESULT(tl_lock_acquire(one, 10 * quiet, &said), TL_OK); /* they are new, all of them */
+    for (int i = 0; i < CROWD; i++)
+        contenders[i] = make_lock(clients[i % CLIENTS], "counted", quiet / 2);
+    contest_start(contenders, CROWD, 10 * quiet, 1);
+    WAIT_FOR(SOON_MS, contest_counted() > 20);
+    for (int i = 0; i < SERVERS; i++) {
+        int before = contest_counted();
+        real_redis_kill(servers[i]);
+        real_redis_restart(servers[i]);
+        assert_true(real_redis_int(servers[i], "DBSIZE") < 10);
+        WAIT_FOR(SOON_MS, real_redis_int(servers[i], "EXISTS %s", KEY) == 1);
+        let_pass(quiet + quiet / 4);
+        ASSERT_GOES_ON(one);
+        WAIT_FOR(SOON_MS, contest_counted() > before + 5);
+    }
+    print_message("counted to %d; %lld ms without at most\n", contest_counted(),
+                  (long long)contest_pause_ms());
+    contest_end();
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+}
+
+/* Some are killed and some stopped, one after the other, at random moments. */
+TEST(what_is_counted_while_servers_come_and_go_is_exact) {
+    const int64_t quiet = clock_patient_ms(1000);
+    tl_client *clients[CLIENTS];
+    tl_lock *contenders[CROWD];
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = quorum_client_with(
+            TL_CLIENT_OPTIONS(.quiet_ms = quiet, .attempt_ms = clock_patient_ms(200)));
+    for (int i = 0; i < CROWD; i++)
+        contenders[i] = make_lock(clients[i % CLIENTS], KEY, quiet);
+    contest_start(contenders, CROWD, 10 * quiet, 1);
+    WAIT_FOR(SOON_MS + 2 * quiet, contest_counted() > 20);
+    for (int i = 0; i < 8; i++) {
+        real_redis *victim = servers[(i * 3) % SERVERS];
+        int before = contest_counted();
+        if (i % 2)
+            real_redis_kill(victim);
+        else
+            real_redis_freeze(victim);
+        WAIT_FOR(SOON_MS, contest_counted() > before + 5);
+        if (i % 2)
+            real_redis_restart(victim);
+        else
+            real_redis_thaw(victim);
+        let_pass(quiet + quiet / 2); /* it may vote again */
+    }
+    print_message("counted to %d; %lld ms without at most\n", contest_counted(),
+                  (long long)contest_pause_ms());
+    contest_end();
+}
+
+/* By a server that is stopped with the vote in its sockets. It is carried out when all is over, and leaves nothing. */
+TEST(a_vote_that_is_carried_out_after_its_release_leaves_nothing) {
+    tl_client *client = hasty_client();
+    tl_lock *one = make_lock(client, KEY, TTL_MS);
+    for (int i = 0; i < 6; i++) {
+        ASSERT_RESULT(tl_lock_acquire(one, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+        WAIT_FOR(SOON_MS, voters(KEY) == 0);
+        real_redis_freeze(servers[2]);
+        ASSERT_RESULT(tl_lock_acquire(one, SOON_MS, &said), TL_OK);
+        if (i % 2)
+            let_pass(2 * ATTEMPT_MS); /* its connection is another by now */
+        ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+        real_redis_thaw(servers[2]);
+        WAIT_FOR(SOON_MS, real_redis_int(servers[2], "EXISTS " KEY) == 0);
+        let_pass(2 * ATTEMPT_MS);
+        assert_int_equal(voters(KEY), 0);
+    }
+}
+
+TEST(twenty_get_it_one_after_the_other_while_the_first_server_is_stopped) {
+    acquiring *waiters[WAITERS];
+    int left = WAITERS;
+    uint64_t last = 0;
+    tl_client *clients[4];
+    for (int i = 0; i < 4; i++)
+        clients[i] = connected(quorum_client());
+    tl_lock *holder = make_lock(quorum_client(), KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    real_redis_freeze(servers[0]);
+    for (int i = 0; i < WAITERS; i++)
+        waiters[i] = acquiring_begin(make_lock(clients[i % 4], KEY, TTL_MS), TL_FOREVER);
+    let_pass(200);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    const clock_wait wait = clock_wait_begin(clock_patient_ms(60000));
+    while (left > 0) {
+        assert_true(clock_wait_more(&wait));
+        for (int i = 0; i < WAITERS; i++) {
+            if (!waiters[i] || !atomic_load(&waiters[i]->done))
+                continue;
+            ASSERT_RESULT(acquiring_end(waiters[i], SOON_MS), TL_OK);
+            assert_true(tl_lock_fence(waiters[i]->lock) > last);
+            last = tl_lock_fence(waiters[i]->lock);
+            ASSERT_RESULT(tl_lock_release(waiters[i]->lock, &said), TL_OK);
+            waiters[i] = NULL;
+            left--;
+        }
+    }
+    print_message("20 in %lld ms\n", (long long)(clock_ms() - began));
+}
+
+/* ---- what is wrong with the set ---------------------------------------------------------------- */
+
+static tl_client *client_of(const char *a, int i, const char *b, int j, const char *c, int k) {
+    char url[URL_SIZE];
+    (void)snprintf(url, sizeof url, "redis+quorum://%s:%d,%s:%d,%s:%d", a,
+                   real_redis_port(servers[i]), b, real_redis_port(servers[j]), c,
+                   real_redis_port(servers[k]));
+    return make_client_with(TL_CLIENT_OPTIONS(.url = url, .quiet_ms = TL_QUIET_OFF,
+                                              .attempt_ms = SOON_MS, .connect_ms = SOON_MS));
+}
+
+TEST(one_server_by_two_names_is_no_two_votes) {
+    tl_client *client = client_of("127.0.0.1", 0, "localhost", 0, "127.1", 0);
+    ASSERT_RESULT(tl_lock_acquire(make_lock(client, KEY, TTL_MS), 0, &said), TL_EINVALID);
+    ASSERT_SAID("another server of the URL is the same");
+    WAIT_FOR(SOON_MS, voters(KEY) == 0);
+    client = client_of("127.0.0.1", 0, "localhost", 0, "127.0.0.1", 1);
+    tl_lock *one = make_lock(client, KEY, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+    WAIT_FOR(SOON_MS, voters(KEY) == 0);
+    real_redis_kill(servers[1]);
+    tl_err code = tl_lock_acquire(one, 300, &said);
+    assert_true(code == TL_EINVALID || code == TL_EUNAVAILABLE);
+    WAIT_FOR(SOON_MS, voters(KEY) == 0);
+}
+
+TEST(a_wrong_password_on_some_is_told_when_no_majority_is_left) {
+    tl_lock *one = make_lock(quorum_client(), KEY, TTL_MS);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(tl_lock_acquire(one, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+        freeReplyObject(real_redis_command(servers[i], "CONFIG SET requirepass other"));
+    }
+    tl_lock *late = make_lock(quorum_client(), KEY, TTL_MS);
+    tl_err code = tl_lock_acquire(late, SOON_MS, &said);
+    for (int i = 0; i < 3; i++)
+        real_redis_restart(servers[i]);
+    ASSERT_RESULT(code, TL_EDENIED);
+    ASSERT_SAID("no majority of the 5 servers");
+}
+
+TEST(nothing_is_given_before_quiet_ms_unless_it_is_off) {
+    const int64_t quiet = clock_patient_ms(1500);
+    tl_lock *other = make_lock(quorum_client(), "other", TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    tl_lock *one = make_lock(quorum_client_with(TL_CLIENT_OPTIONS(.quiet_ms = quiet)), KEY, quiet);
+    int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_acquire(one, 10 * quiet, &said), TL_OK);
+    ASSERT_TOOK(began, quiet, quiet);
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = quorum_url, .attempt_ms = SOON_MS, .connect_ms = SOON_MS));
+    tl_lock *late = make_lock(client, "late",
+                              1000); /* by default 30 s, which these are not there yet */
+    tl_err code = tl_lock_acquire(late, 0, &said);
+    assert_true(code == TL_EBUSY || code == TL_EUNAVAILABLE);
+    assert_null(tl_lock_new(client, "longer", 6, &TL_LOCK_OPTIONS(.ttl_ms = 30001), &said));
+    ASSERT_SAID("at most quiet_ms, which is 30000 ms");
+}
+
+TEST(what_votes_have_not_is_refused) {
+    tl_client *client;
+    static const struct {
+        tl_client_options options;
+        const char *words;
+    } rows[] = {{{.wait_replicas = 1}, "wait_replicas: not with"},
+                {{.wait_fsync = true}, "wait_fsync: not with"},
+                {{.protocol = TL_BRIDGE}, "it must be token"},
+                {{.protocol = TL_AUTO}, "it must be token"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tl_client_options options = rows[i].options;
+        options.size = sizeof options;
+        options.url = quorum_url;
+        ASSERT_RESULT(tl_client_open(&options, &client, &said), TL_EINVALID);
+        ASSERT_SAID(rows[i].words);
+    }
+    client = quorum_client();
+    assert_null(tl_lock_new(client, KEY, strlen(KEY), &TL_LOCK_OPTIONS(.fair = true), &said));
+    ASSERT_SAID("fair: not with");
+    assert_null(tl_lock_new(client, KEY, strlen(KEY), &TL_LOCK_OPTIONS(.no_fence = true), &said));
+    ASSERT_SAID("no_fence: not with");
+}
+
+/* ---- looking at locks ------------------------------------------------------------------------ */
+
+typedef struct {
+    int calls, held, odd;
+    char key[64];
+} seen;
+
+static void see(const void *key, size_t n, const tl_lock_info *info, void *ctx) {
+    seen *s = ctx;
+    s->calls++;
+    s->held += info->held;
+    s->odd += strstr(info->oddity, "no majority of the 5 servers holds it") != NULL;
+    (void)snprintf(s->key, sizeof s->key, "%.*s", (int)n, (const char *)key);
+}
+
+static seen scan(tl_client *client) {
+    seen s = {0};
+    uint64_t cursor = 0;
+    do
+        ASSERT_RESULT(tl_client_scan(client, "*", &cursor, see, &s, &said), TL_OK);
+    while (cursor != 0);
+    return s;
+}
+
+static void take_votes(int from, int count, const char *token) {
+    for (int i = from; i < from + count; i++)
+        freeReplyObject(real_redis_command(servers[i], "SET %s %s PX 60000", KEY, token));
+}
+
+#define SOME_TOKEN "0123456789abcdef0123456789abcdef"
+
+TEST(what_a_majority_holds_is_seen_once) {
+    tl_lock_info info = {.size = sizeof info};
+    tl_client *client = quorum_client(), *another = quorum_client();
+    ASSERT_RESULT(tl_client_ping(another, &said), TL_OK);
+    ASSERT_RESULT(tl_client_look(another, KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_false(info.held);
+    assert_int_equal(scan(another).calls, 0);
+    tl_lock *one = by_hand(client, TTL_MS); /* noted from the start */
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, voters(KEY) == SERVERS);
+    ASSERT_RESULT(tl_client_look(another, KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_true(info.held && info.by_tidelock);
+    assert_string_equal(info.service, "test");
+    assert_in_range(info.remaining_ms, 1, TTL_MS);
+    seen s = scan(another);
+    assert_int_equal(s.calls, 1);
+    assert_int_equal(s.held, 1);
+    assert_string_equal(s.key, KEY);
+    real_redis_kill(servers[0]);
+    real_redis_kill(servers[3]);
+    ASSERT_RESULT(tl_client_look(another, KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_true(info.held);
+    assert_int_equal(scan(another).calls, 1);
+    real_redis_kill(servers[4]);
+    ASSERT_RESULT(tl_client_look(another, KEY, strlen(KEY), &info, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("no majority of the 5 servers");
+    ASSERT_RESULT(tl_client_ping(another, &said), TL_EUNAVAILABLE);
+    uint64_t cursor = 0;
+    ASSERT_RESULT(tl_client_scan(another, "*", &cursor, see, &s, &said), TL_EUNAVAILABLE);
+}
+
+TEST(what_fewer_hold_is_no_lock) {
+    tl_lock_info info = {.size = sizeof info};
+    tl_client *client = quorum_client();
+    take_votes(1, 2, SOME_TOKEN);
+    ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_false(info.held);
+    seen s = scan(client);
+    assert_int_equal(s.held, 0);
+    assert_int_equal(s.calls, s.odd);
+    take_votes(3, 1, SOME_TOKEN);
+    ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_true(info.held);
+    assert_int_equal(scan(client).held, 1);
+}
+
+TEST(a_lock_is_removed_at_all_servers_and_its_holder_finds_it_lost) {
+    lock_events *events = make_events();
+    tl_lock_info info = {.size = sizeof info};
+    tl_client *client = quorum_client();
+    tl_lock *one = kept(quorum_client(), LIFE_MS, events), *other = make_lock(client, KEY, LIFE_MS);
+    ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), NULL, &said), TL_EEXPIRED);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    let_pass(LIFE_MS / 2); /* noted by now */
+    ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_int_equal(voters(KEY), 0);
+    ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), &info, &said), TL_EEXPIRED);
+    lock_event lost = lock_events_await(events, TL_LOST, LIFE_MS + SLACK_MS);
+    assert_int_equal(lost.why, TL_LOST_GONE);
+    ASSERT_RESULT(tl_lock_acquire(other, LIFE_MS + SLACK_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), &info, &said), TL_ETAKEN);
+    ASSERT_GOES_ON(other);
+    for (int i = 0; i < 3; i++)
+        real_redis_kill(servers[i]);
+    ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), NULL, &said), TL_EUNAVAILABLE);
+}
