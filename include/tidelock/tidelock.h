@@ -70,6 +70,15 @@
  * this rests on their being told of an election that they voted in within 200 ms, one of them at least. And a replica that is
  * new, or comes back, isn't asked in its first 10 s.
  *
+ * With independent servers (redis+quorum:), three, five or seven of which none is a replica of another, a majority holds a
+ * lock, by votes that each server gives for a lifetime of its own. It is held, acquired and released while fewer than half are
+ * away; TL_AT_RISK from the first that fails, lost no later than the majority's votes end, and at once when a majority has
+ * said that it holds nothing. Fencing numbers increase. A server that lost the key gets it again. quiet_ms is on there unless
+ * told otherwise: when all are restarted empty one after the other, at least that far apart, what is held stays held, and nobody
+ * else gets it. Token locks alone, without fair, no_fence, wait_replicas and wait_fsync (TL_EINVALID); nobody stands in line and
+ * nothing is passed on within a process: who waits is told by a majority of the servers, and asks again. The token of a lock may
+ * change in its last digits while it is being acquired. All that is asked the keeper's thread asks, retry_next too.
+ *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except
  * the ctx pointers of callbacks.
@@ -189,6 +198,9 @@ typedef struct {
                                   for the master that Sentinels know by this name, rediss+sentinel://,
                                   redis+cluster://[user:password@]host[:port],host,... for a Redis
                                   Cluster that these nodes lead to, rediss+cluster://,
+                                  redis+quorum://[user:password@]server,server,server (3, 5 or 7,
+                                  each host[:port] or unix:/path) for a majority of independent
+                                  servers, rediss+quorum://,
                                   unix:///path[?db=N], local: or local:/directory for a private
                                   server of this user on this host, started when it is needed.
                                   "" is refused: it is likely a variable that isn't set [local:] */
@@ -203,7 +215,8 @@ typedef struct {
                                    all of them; a longer ttl_ms is refused here. Needs a fence, and
                                    Redis 4.0 with INFO in scripts, else TL_EUNSUPPORTED or TL_EDENIED.
                                    What it is good for, and its limits: above, "What a failover can
-                                   promise" [0: off] */
+                                   promise". TL_QUIET_OFF: off, also where it isn't by default [0: off; with
+                                   redis+quorum: 30000] */
     int32_t drift_ppm;     /**< how far the rate of a clock, this host's or the server's, can be
                                   from true, in millionths, at most 500000: a lifetime counts for
                                   (1 - drift) / (1 + drift) of itself. Set less only where no time
@@ -367,7 +380,7 @@ typedef struct {
     int64_t retry_max_delay_ms;  /**< EXPONENTIAL [5000] */
     /** CUSTOM: the pause before the next attempt, or a negative number to stop with TL_EBUSY.
      *  attempts so far, 1 or more; waited so far. Called on the acquiring thread, or on the keeper's
-     *  for tl_lock_acquire_async; must neither block nor call the library. */
+     *  for tl_lock_acquire_async and with redis+quorum:; must neither block nor call the library. */
     int64_t (*retry_next)(uint32_t attempts, int64_t waited_ms, void *ctx);
     void *retry_ctx;
     bool no_fence; /**< without fencing number, for less work at the server: below [false] */

@@ -95,19 +95,6 @@ void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* What is in flight there is given up. */
-static void unhear_at(tl_task *task, unsigned index) {
-    for (tl_exchange **at = &task->exchange; *at;) {
-        tl_exchange *x = *at;
-        if (x->server == index) {
-            x->task = NULL;
-            *at = x->next;
-        } else {
-            at = &x->next;
-        }
-    }
-}
-
 static tl_err submit(tl_keeper *k, tl_task *task, const tl_send *send, tl_conn *conn,
                      unsigned index, tl_mono now) {
     tl_exchange *x = conn ? tl__keeper_take_exchange(k) : NULL;
@@ -131,7 +118,6 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
     unsigned index = (unsigned)__builtin_ctz(send->to);
     tl_node *node = k->client->fleet.server[index];
     tl_conn *conn = tl__keeper_conn(k, node);
-    unhear_at(task, index);
     if (conn && send->count == 0 && tl__conn_lively(conn, now)) {
         *ret = (tl_event){.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
         ret->run = tl__conn_run(conn);

@@ -80,3 +80,9 @@ for kind in cluster quorum; do
     fi
     none_runs || fail "$kind: some still run: $(local_servers)"
 done
+
+# ---- who asks one server refuses several --------------------------------------------------------------
+for command in doctor skew agent 'migrate status'; do
+    # shellcheck disable=SC2086
+    expect_line 64 'give it the URL of each' "$tidelock" --url redis+quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 $command
+done

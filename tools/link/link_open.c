@@ -49,6 +49,12 @@ static places *find_places(skew_link *l, const server *s) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(l->words, sizeof l->words, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
                        err.message);
+    } else if (p->seeds.quorum) {
+        (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
+        (void)snprintf(
+            l->words, sizeof l->words,
+            "redis+quorum: names several servers, and one is to be asked here: give it the "
+            "URL of each, as redis://HOST");
     } else if (tl__endpoint_add(&p->master, &login, &err)) {
         (void)refuse(l, STATUS_CONFIG, err.message);
     } else {

@@ -41,16 +41,16 @@ enum { STATUS_NO_DEMO = 1 };
 typedef struct {
     const char *name, *scheme;
     int servers, sentinels;
-    bool cluster, replicas;
+    bool cluster, replicas, quorum;
     const char *says;
 } kind;
 
 static const kind kinds[] = {
-    {"sentinel", "redis+sentinel", 3, 3, false, true,
+    {"sentinel", "redis+sentinel", 3, 3, false, true, false,
      "a master, two replicas and three Sentinels run"},
-    {"cluster", "redis+cluster", 6, 0, true, false,
+    {"cluster", "redis+cluster", 6, 0, true, false, false,
      "a cluster of three masters with a replica each runs"},
-    {"quorum", "redis+quorum", 5, 0, false, false, "five independent servers run"},
+    {"quorum", "redis+quorum", 5, 0, false, false, true, "five independent servers run"},
 };
 
 typedef struct {
@@ -443,6 +443,22 @@ static int await_whole(demo *d) {
     return 0;
 }
 
+/* Nobody has held anything of them, so they needn't be quiet at first: the key that says so is that of
+ * src/wire/scripts/with/quiet.lua. */
+static int let_vote(const demo *d) {
+    static const char script[] =
+        "local t = '\\n' .. redis.call('INFO', 'server') .. '\\n' .. redis.call('INFO', 'replication') "
+        "local run, history = string.match(t, '\\nrun_id:(%x+)'), string.match(t, "
+        "'\\nmaster_replid:(%x+)') "
+        "return redis.call('SET', 'tidelock:reign', run .. '-' .. history .. ' 1')";
+    static const char *const words[] = {"EVAL", script, "0", NULL};
+    for (int i = 0; d->kind->quorum && i < count_of(d); i++)
+        if (!ask(d, i, words, NULL, NULL))
+            return fail(STATUS_UNAVAILABLE, "local demo: 127.0.0.1:%u doesn't take its first key",
+                        d->port[i]);
+    return 0;
+}
+
 /* ---- the commands ---------------------------------------------------------------------------- */
 
 static int refuse_second(const demo *d) {
@@ -478,6 +494,8 @@ static int launch_all(demo *d) {
         status = join_cluster(d);
     if (!status)
         status = await_whole(d);
+    if (!status)
+        status = let_vote(d);
     if (status)
         end_servers(d); /* their logs stay, for whoever wants to know why */
     return status;
