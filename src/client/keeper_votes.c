@@ -16,6 +16,26 @@
 #define APART_US INT64_C(43200000000)
 #define US_PER_HOUR INT64_C(3600000000)
 
+/* ---- connections ----------------------------------------------------------------------------- */
+
+/* Of several servers each connection is everybody's, also of one who waits for a moment only: that he has no answer says
+ * nothing of the server yet; and what is on its way to a slow one stays before what follows. */
+int64_t tl__keeper_patience_ms(const tl_client *client) {
+    return client->fleet.servers > 0 ? client->attempt_ms / 2 : 0;
+}
+
+/* NULL: out of memory; then nothing was queued. */
+static void write_to(tl_conn *conn, tl_mono now) {
+    if (conn)
+        tl__conn_write(conn, now);
+}
+
+static void write_all(tl_keeper *k, unsigned asked, tl_mono now) {
+    for (unsigned i = 0; i < k->client->fleet.servers; i++)
+        if (asked & 1U << i)
+            write_to(tl__keeper_conn(k, k->client->fleet.server[i]), now);
+}
+
 /* ---- who is who ------------------------------------------------------------------------------ */
 
 /* Two places of the URL may lead to one server, whose vote must not count twice: it is that of the first place that it
@@ -135,6 +155,7 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
 
 void tl__keeper_run_votes(tl_keeper *k, tl_task *task, const tl_event *event) {
     tl_event e = *event;
+    unsigned asked = 0;
     for (bool more = true; more;) {
         tl_machine machine = task->kind->machine(task);
         tl_run run = {.client = k->client,
@@ -147,9 +168,11 @@ void tl__keeper_run_votes(tl_keeper *k, tl_task *task, const tl_event *event) {
         tl_out out;
         tl_status status = tl__run_step(&run, &e, &out);
         if (!tl__keeper_stepped(k, task, &out, status))
-            return;
+            break;
+        asked |= out.sends > 0 ? out.send.to : 0;
         more = out.sends > 0 &&
                (ask(k, task, &out.send, e.now, &next) || !tl__mono_before(e.now, out.until));
         e = next;
     }
+    write_all(k, asked, e.now);
 }

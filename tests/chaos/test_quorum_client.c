@@ -361,6 +361,35 @@ TEST(a_vote_that_is_carried_out_after_its_release_leaves_nothing) {
     }
 }
 
+static long connections(real_redis *r) {
+    static const char name[] = "total_connections_received:";
+    redisReply *stats = real_redis_command(r, "INFO stats");
+    assert_non_null(stats);
+    const char *at = strstr(stats->str, name);
+    assert_non_null(at);
+    long n = strtol(at + strlen(name), NULL, 10);
+    freeReplyObject(stats);
+    return n;
+}
+
+/* The connection is the renewals', too: it outlives what one in haste has asked a slow server. */
+TEST(who_waits_for_a_moment_ends_nobodys_connection) {
+    lock_events *events = make_events();
+    tl_client *client = quorum_client();
+    tl_lock *one = kept(client, TTL_MS, events), *other = make_lock(client, "other", TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, voters(KEY) == SERVERS);
+    long before = connections(servers[2]);
+    real_redis_freeze(servers[2]);
+    (void)tl_lock_acquire(other, 20, &said);
+    let_pass(100);
+    real_redis_thaw(servers[2]);
+    let_pass(1500); /* the first renewal */
+    assert_int_equal(connections(servers[2]), before);
+    ASSERT_GOES_ON(one);
+    assert_int_equal(lock_events_count_of(events, TL_AT_RISK), 0);
+}
+
 TEST(twenty_get_it_one_after_the_other_while_the_first_server_is_stopped) {
     acquiring *waiters[WAITERS];
     int left = WAITERS;
@@ -551,6 +580,30 @@ TEST(what_fewer_hold_is_no_lock) {
     ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
     assert_true(info.held);
     assert_int_equal(scan(client).held, 1);
+}
+
+/* The numbers that it draws are others than those of the other servers from now on. */
+static void raise_counter(real_redis *r) {
+    static const char script[] = "for _, k in ipairs(redis.call('KEYS', 'tidelock:*')) do "
+                                 "if redis.call('TYPE', k).ok == 'string' then "
+                                 "redis.call('INCRBY', k, 600000000) end end return 1";
+    assert_int_equal(real_redis_int(r, "EVAL %s 0", script), 1);
+}
+
+TEST(a_lock_is_removed_whatever_numbers_the_servers_have_noted) {
+    tl_lock_info info = {.size = sizeof info};
+    tl_client *client = quorum_client();
+    tl_lock *one = by_hand(client, TTL_MS); /* noted from the start, as each has drawn it */
+    ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(one, &said), TL_OK);
+    raise_counter(servers[0]);
+    ASSERT_RESULT(tl_lock_acquire(one, SOON_MS, &said), TL_OK);
+    WAIT_FOR(SOON_MS, voters(KEY) == SERVERS);
+    real_redis_kill(servers[1]); /* so that of those that differ one is asked */
+    real_redis_kill(servers[2]);
+    ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    assert_int_equal(voters(KEY), 0);
 }
 
 TEST(a_lock_is_removed_at_all_servers_and_its_holder_finds_it_lost) {
