@@ -32,16 +32,16 @@ over-as-it-is-told      | hold.c | told-late | s/^    if (over)$/    if (false)/
 lost-stays-in-front     | hold.c | lost-and-kept | /drop_in(lock);/{n;s/tl__gate_leave(&lock->client->gate, &lock->place);/(void)0;/}
 lost-leaves-its-rest    | hold.c | deleted-when-bound | s/        if (leaves_something(lock, out->note\[i\].why))/        if (false)/
 # without blocking
-end-after-loss          | async.c | acquired-anew | s/^    tl__keeper_report(&op->client->keeper, &op->report); .*$//; s/^                               out->sys_errno, &op->err);/&\n    tl__keeper_report(\&op->client->keeper, \&op->report);/
-cancel-before-it-begins | async.c | cancelled-as-it-begins | s/bool cancelled = !op->releases && tl__lock_was_cancelled(lock);/bool cancelled = false;/
-cancel-is-not-posted    | async.c | only-cancelled-async | s/    if (op && !op->releases && !op->completed)/    if (false)/
+end-after-loss          | async.c | acquired-anew | s/^        tl__keeper_report(&op->client->keeper, &op->report); .*$/        (void)0;/; s/^                               out->sys_errno, &op->err);/&\n    tl__keeper_report(\&op->client->keeper, \&op->report);/
+cancel-before-it-begins | async.c | cancelled-as-it-begins | s/bool cancelled = op->does == ACQUIRES && tl__lock_was_cancelled(lock);/bool cancelled = false;/
+cancel-is-not-posted    | async.c | only-cancelled-async | s/    if (op && op->does == ACQUIRES && !op->completed)/    if (false)/
 cancel-outlasts         | async.c | cancelled-async | s/^        (void)tl__lock_was_cancelled(lock);/        ;/
 free-awaits-nobody      | async.c | freed-while-it-waits | s/^    tl__keeper_await_told(k, lock);//
 free-reports-all-the-same | async.c | freed-while-it-waits | s/^    tl__keeper_unreport(k, &op->report);//
-free-tells-no-machine   | async.c | freed-while-it-waits | s/    if (!op->releases && !op->completed)$/    if (false)/
-free-keeps-what-it-had  | async.c | freed-while-it-waits | s/    bool holds = !op->releases && op->completed && op->code == TL_OK;/    bool holds = false;/
+free-tells-no-machine   | async.c | freed-while-it-waits | s/    if (op->does == ACQUIRES && !op->completed)$/    if (false)/
+free-keeps-what-it-had  | async.c | freed-while-it-waits | s/    bool holds = op->does == ACQUIRES && op->completed && op->code == TL_OK;/    bool holds = false;/
 freed-but-referred-to   | async.c | freed-while-it-waits | s/^    op->lock = NULL;//
-failed-stays-in-front   | async.c | cancelled-in-front | s/    if (releasing || op->code)$/    if (releasing)/
+failed-stays-in-front   | async.c | cancelled-in-front | s/    if (op->does == RELEASES || (op->does == ACQUIRES && op->code))/    if (op->does == RELEASES)/
 released-stays-in-front | async.c | chains | s/    if (op->does == RELEASES || (op->does/    if ((op->does/
 let-go-untold           | async.c | chains | s/    if (!op->over || !(op->told || !op->lock))/    if (!op->over)/
 let-go-unended          | async.c | freed-while-it-is-released | s/    if (!op->over || !(op->told || !op->lock))/    if (!(op->told || !op->lock))/
@@ -93,7 +93,7 @@ unqueued-is-withdrawn   | keeper.c | lost-alone | s/^    if (!report->queued)$/ 
 close-at-once           | keeper.c | closed-while-it-cleans-up | s/    return k->detached == 0 || /    return true || /
 sleeps-on               | keeper.c | hand-over | s/^    if (!k->polling || k->roused)$/    if (true)/
 posts-of-the-gone       | keeper_run.c | freed-while-it-waits | s/^    if (task->posted) {$/    if (false) {/
-answer-for-the-gone     | keeper_run.c | one-of-two-renewed-goes | s/^        task->exchange->task = NULL;/        (void)0;/
+answer-for-the-gone     | keeper_run.c | one-of-two-renewed-goes | s/^        x->task = NULL;/        (void)x;/
 due-is-not-planned      | keeper_run.c | lost-alone | s/^    if (tl__mono_before(until, k->planned)) {/    if (false) {/
 post-rouses-nobody      | keeper_run.c | cancelled-async | s/^    if (first)$/    if (false)/
 member-is-gone          | keeper_join.c | one-of-two-renewed-goes | /^static void tell(/,/^}/s/^    if (!task)$/    if (false)/
