@@ -32,6 +32,7 @@ url=$(demo cluster 2>"$err") || fail "no cluster: $(cat "$err")"
 export TIDELOCK_URL=$url
 mapfile -t port < <(grep -oE '127\.0\.0\.1:[0-9]+' <<<"$url" | cut -d: -f2)
 of() { redis-cli -p "$@" 2>/dev/null; }                                             # port words...
+for p in "${port[@]}"; do of "$p" CONFIG SET cluster-node-timeout 30000 >/dev/null; done # nobody takes over here
 slot=$(of "${port[0]}" CLUSTER KEYSLOT '{tidelock:agents}')
 own() { of "$1" CLUSTER NODES | grep myself; }                                      # what it says of itself
 leads() { of "$1" CLUSTER SLOTS >/dev/null && [[ $(own "$1") == *" connected "[0-9]* ]]; } # has it slots?

@@ -180,8 +180,19 @@ static int publish(const void *options, skew_link *l, const skew_result *r, int6
     return skew_publish(l, ((const skew_legacy_options *)options)->publish, r, every_ms);
 }
 
+static const char *not_in_cluster(const void *options) {
+    if (listens(options))
+        return "--passive hears one server, and a cluster has several: ask each master by its own "
+               "URL, redis://HOST:PORT, with --passive and --no-agents";
+    return publishes(options)
+               ? "--publish: a cluster's clients follow no namespace, so that nobody "
+                 "would read it: leave it out"
+               : NULL;
+}
+
 const skew_legacy_calls skew_legacy = {.check = check,
                                        .any = any,
+                                       .not_in_cluster = not_in_cluster,
                                        .listens = listens,
                                        .begin = begin,
                                        .listen = skew_listen_run,

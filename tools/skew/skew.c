@@ -431,17 +431,11 @@ static int watch_rounds(session *x) {
 
 /* What hears, or tells, one server would leave out the other masters. */
 static int check_cluster(const session *x, const server *s) {
-    if (!server_by_cluster(s))
-        return 0;
-    if (listens(x->legacy_options))
-        return fail(STATUS_USAGE,
-                    "skew: --passive hears one server, and a cluster has several: ask each master "
-                    "by its own URL, redis://HOST:PORT, with --passive and --no-agents");
-    if (publishes(x))
-        return fail(STATUS_USAGE,
-                    "skew: --publish: a cluster's clients follow no namespace, so that "
-                    "nobody would read it: leave it out");
-    return 0;
+    const char *words = x->legacy && server_by_cluster(s)
+                            ? x->legacy->not_in_cluster(x->legacy_options)
+                            : NULL;
+
+    return words ? fail(STATUS_USAGE, "skew: %s", words) : 0;
 }
 
 static int run(session *x, const server *s) {

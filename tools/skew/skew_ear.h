@@ -15,7 +15,10 @@ typedef struct skew_ear skew_ear;
 typedef struct {
     /** Check them, and set what they say of the locks. Returns 0, or the exit status after a message. */
     int (*check)(const void *options, skew_rule *rule);
-    bool (*any)(const void *options);     /**< is any of them given? */
+    bool (*any)(const void *options); /**< is any of them given? */
+    const char *(*not_in_cluster)(
+        const void *
+            options); /**< why they can't be had where locks are on several servers; NULL: they can */
     bool (*listens)(const void *options); /**< are legacy clients to be measured? */
     skew_ear *(*begin)(const void *options, const skew_rule *rule); /**< NULL: no memory */
     /** Listen; the link serves to look after the server meanwhile. False: l->status and l->words say why. */
