@@ -20,8 +20,12 @@ typedef struct {
     size_t n, room;
 } tl_batch_bytes;
 
+struct tl_node;
+
 typedef struct tl_batch {
     struct tl_batch *next;
+    struct tl_node *node; /**< whom it goes to, */
+    uint16_t slot;        /**< and whose keys it has; for who joins */
     unsigned count;
     unsigned asked; /**< being asked singly: how many of them have been */
     tl_batch_member member[TL_BATCH_MAX];

@@ -135,7 +135,7 @@ typedef struct {
     unsigned renewals_idle;
     struct tl_exchange *spare;
     unsigned spares;
-    struct tl_batch *batch;         /**< what is being joined; sent before the mutex is let go */
+    struct tl_batch *batch; /**< those that are being joined; sent before the mutex is let go */
     struct tl_batch *spare_batches; /**< empty ones */
     unsigned batches_spared;
     struct tl_batch *singly, **singly_end; /**< whose members are asked one by one */

@@ -117,14 +117,15 @@ void tl__keeper_leave_inbox(tl_keeper *keeper, tl_mono now);
 
 /* keeper_join: */
 
-/** Have a send that can be joined sent with others, by the next flush; `member` is its exchange.
+/** Have a send that can be joined sent with others to the same node, by the next flush; `member` is its exchange.
  *  false: out of memory. */
-bool tl__keeper_join(tl_keeper *keeper, const tl_send *send, tl_exchange *member, tl_mono now);
+bool tl__keeper_join(tl_keeper *keeper, tl_node *node, const tl_send *send, tl_exchange *member,
+                     tl_mono now);
 /** Send what has been joined. */
 void tl__keeper_flush(tl_keeper *keeper);
-/** What came of a batch: each member gets its part; or they are asked singly, where the server
+/** What came of a batch, at this node (NULL: the one that has the keys): each member gets its part; or they are asked singly, where the server
  *  refused to be asked for many. */
-void tl__keeper_deal_out(tl_keeper *keeper, tl_batch *batch, const tl_event *whole);
+void tl__keeper_deal_out(tl_keeper *keeper, tl_batch *batch, const tl_event *whole, tl_node *node);
 /** The connection is new: a server that was found to refuse requests for several slots isn't asked for them again. */
 void tl__keeper_joins_anew(tl_keeper *keeper);
 /** A `single` exchange is over: there is room for another. */

@@ -7,7 +7,11 @@
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
+#include "client/keeper_link.h"
+#include "client/run.h"
+#include "wire/keys.h"
 
+#define OPEN_MAX 16      /* slots whose renewals are gathered at a time */
 #define SINGLES_MAX 1024 /* in flight at once; the others wait their turn */
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -23,20 +27,43 @@ static void give_batch(tl_keeper *k, tl_batch *batch) {
     k->spare_batches = batch;
 }
 
-/* Sent when it is full or doesn't fit. */
-bool tl__keeper_join(tl_keeper *k, const tl_send *send, tl_exchange *member, tl_mono now) {
-    while (k->batch && !tl__batch_fits(k->batch, send, now))
+static tl_batch *take_batch(tl_keeper *k) {
+    tl_batch *batch = k->spare_batches;
+    if (!batch)
+        return tl__batch_new();
+    k->spare_batches = batch->next;
+    k->batches_spared--;
+    return batch;
+}
+
+/* Of several nodes a request is for keys of one slot: the first of each is one of its own. What is full or doesn't fit is sent, and
+ * the others with it. */
+static tl_batch *batch_for(tl_keeper *k, tl_node *node, uint16_t slot, const tl_send *send,
+                           tl_mono now) {
+    unsigned open = 0;
+    tl_batch *batch = k->batch;
+    for (; batch && (batch->node != node || batch->slot != slot); batch = batch->next)
+        open++;
+    if (batch && tl__batch_fits(batch, send, now))
+        return batch;
+    if (batch || open == OPEN_MAX)
         tl__keeper_flush(k); /* where it fails, those who are told may ask anew */
-    if (!k->batch) {
-        k->batch = k->spare_batches;
-        if (k->batch) {
-            k->spare_batches = k->batch->next;
-            k->batches_spared--;
-        } else {
-            k->batch = tl__batch_new();
-        }
-    }
-    return k->batch && tl__batch_add(k->batch, send, member, now);
+    batch = take_batch(k);
+    if (!batch)
+        return NULL;
+    batch->node = node;
+    batch->slot = slot;
+    batch->next = k->batch;
+    k->batch = batch;
+    return batch;
+}
+
+bool tl__keeper_join(tl_keeper *k, tl_node *node, const tl_send *send, tl_exchange *member,
+                     tl_mono now) {
+    bool several = tl__fleet_has_nodes(&k->client->fleet);
+    uint16_t slot = several ? tl__hash_slot(send->command[0].argv[0]) : 0;
+    tl_batch *batch = batch_for(k, node, slot, send, now);
+    return batch && tl__batch_add(batch, send, member, now);
 }
 
 /* A key that we write ourselves is watched no longer: read it, right behind. */
@@ -50,8 +77,8 @@ static void look_again(tl_keeper *k, const tl_batch *batch) {
 
 /* ---- what comes of it ------------------------------------------------------------------------ */
 
-/* A member's part. Its task may be gone by now. */
-static void tell(tl_keeper *k, tl_batch *batch, unsigned i, tl_event e) {
+/* A member's part. Its task may be gone by now. NULL: the node that has its key. */
+static void tell(tl_keeper *k, tl_batch *batch, unsigned i, tl_event e, tl_node *node) {
     tl_exchange *x = batch->member[i].cookie;
     tl_task *task = x->task;
     tl__keeper_give_exchange(k, x);
@@ -59,7 +86,7 @@ static void tell(tl_keeper *k, tl_batch *batch, unsigned i, tl_event e) {
         return;
     task->exchange = NULL;
     e.ticket = batch->member[i].ticket;
-    tl__keeper_run(k, task, &e);
+    tl__keeper_run_at(k, task, &e, node);
 }
 
 /* Where there are very many locks each of them is out of the cache. */
@@ -72,7 +99,7 @@ static void fetch_soon(const tl_batch *batch, unsigned i) {
 static void tell_unsent(tl_keeper *k, tl_batch *batch, unsigned i, tl_mono now, tl_err why,
                         tl_bytes words) {
     tl_event failed = {.kind = TL_FAILED, .now = now, .why = why, .words = words};
-    tell(k, batch, i, failed);
+    tell(k, batch, i, failed, NULL);
 }
 
 static tl_reply as_number(const tl_reply *item) {
@@ -92,7 +119,7 @@ static tl_reply read_time(const tl_event *whole, tl_reply time[2]) {
 }
 
 /* Others may go while one is told. */
-static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
+static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole, tl_node *node) {
     tl_reply reply[TL_COMMANDS_MAX], items[3], time[2], first = read_time(whole, time);
     for (unsigned i = 0; i < batch->count; i++) {
         tl_event e = *whole;
@@ -104,7 +131,7 @@ static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
                 memcpy(items, time, sizeof time);
             e.reply = reply;
         }
-        tell(k, batch, i, e);
+        tell(k, batch, i, e, node);
     }
     give_batch(k, batch);
 }
@@ -120,7 +147,8 @@ static void ask_one(tl_keeper *k, tl_batch *batch, unsigned i) {
     }
     tl_mono now = tl__mono_now();
     const tl_send *send = tl__batch_send_one(batch, i);
-    tl_err code = send ? tl__conn_send(k->conn, send, x, now) : TL_ENOMEM;
+    tl_conn *conn = tl__keeper_conn(k, batch->node);
+    tl_err code = send && conn ? tl__conn_send(conn, send, x, now) : TL_ENOMEM;
     if (code) {
         tell_unsent(k, batch, i, now, code, TL_LITERAL("out of memory"));
         return;
@@ -183,30 +211,41 @@ void tl__keeper_expire_singly(tl_keeper *k, tl_mono now) {
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-void tl__keeper_flush(tl_keeper *k) {
-    tl_batch *batch = k->batch;
-    if (!batch)
-        return;
-    k->batch = NULL;
+static void send_batch(tl_keeper *k, tl_batch *batch) {
     if (k->apart && batch->count > 1) {
         begin_singly(k, batch);
         return;
     }
     const tl_send *send = batch->count > 0 ? tl__batch_send(batch) : NULL;
-    tl_exchange *x = send ? tl__keeper_take_exchange(k) : NULL;
+    tl_conn *conn = tl__keeper_conn(k, batch->node);
+    tl_exchange *x = send && conn ? tl__keeper_take_exchange(k) : NULL;
     tl_mono now = tl__mono_now();
+    tl_err why = TL_ENOMEM;
     if (x) {
         *x = (tl_exchange){.batch = batch};
-        if (tl__conn_send(k->conn, send, x, now) == TL_OK) {
+        why = tl__conn_send(conn, send, x, now);
+        if (why == TL_OK) {
             look_again(k, batch);
             tl__keeper_wake_writer(k);
             return;
         }
         tl__keeper_give_exchange(k, x);
     }
-    tl_event failed = {.kind = TL_FAILED, .now = now, .why = TL_ENOMEM};
-    failed.words = TL_LITERAL("out of memory");
-    tell_all(k, batch, &failed);
+    tl_event failed = send ? tl__run_refused(send, why, now)
+                           : (tl_event){.kind = TL_FAILED,
+                                        .now = now,
+                                        .why = TL_ENOMEM,
+                                        .words = TL_LITERAL("out of memory")};
+    tell_all(k, batch, &failed, NULL);
+}
+
+void tl__keeper_flush(tl_keeper *k) {
+    tl_batch *list = k->batch;
+    k->batch = NULL;
+    for (tl_batch *batch = list, *next; batch; batch = next) {
+        next = batch->next;
+        send_batch(k, batch);
+    }
 }
 
 static void part(tl_keeper *k, const tl_event *refused) {
@@ -215,19 +254,22 @@ static void part(tl_keeper *k, const tl_event *refused) {
     k->apart_generation = refused->generation;
 }
 
-/* The same server, over whatever connection, will refuse the next, too. One that doesn't tell its run may be the same. */
+/* The same server, over whatever connection, will refuse the next, too. One that doesn't tell its run may be the same. Of several
+ * nodes one that does so for keys of one slot is beyond us: none is asked so any more. */
 void tl__keeper_joins_anew(tl_keeper *k) {
+    if (tl__fleet_has_nodes(&k->client->fleet))
+        return;
     uint64_t run = tl__conn_run(k->conn);
     bool other = run != k->apart_run || tl__conn_generation(k->conn) != k->apart_generation;
     k->apart = k->apart && !other;
 }
 
-void tl__keeper_deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
+void tl__keeper_deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole, tl_node *node) {
     static const char across[] = "CROSSSLOT";
     const tl_reply *reply = whole->reply;
     bool refused = whole->kind == TL_REPLY && reply->type == TL_REPLY_ERROR && batch->count > 1;
     if (!refused || tl__batch_is_everyones(reply->text)) {
-        tell_all(k, batch, whole);
+        tell_all(k, batch, whole, node);
         return;
     }
     if (tl__bytes_has_word(reply->text, across))

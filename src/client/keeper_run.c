@@ -79,11 +79,11 @@ static void take_out(tl_task *task, const tl_exchange *x) {
     *at = x->next;
 }
 
-/* Of a cluster's keys, which may be in different slots, none are joined: they go one behind the other. */
-static tl_err submit(tl_keeper *k, tl_conn *conn, const tl_send *send, tl_exchange *x,
-                     tl_mono now) {
-    if (send->count > 0 && send->command[0].each > 0 && !tl__fleet_has_nodes(&k->client->fleet))
-        return tl__keeper_join(k, send, x, now) ? TL_OK : TL_ENOMEM;
+/* What is asked key by key, or where ASK has led, isn't joined. */
+static tl_err submit(tl_keeper *k, tl_node *node, tl_conn *conn, const tl_send *send,
+                     tl_exchange *x, tl_mono now) {
+    if (send->count > 0 && send->command[0].each > 0 && !send->alone && !send->asking)
+        return tl__keeper_join(k, node, send, x, now) ? TL_OK : TL_ENOMEM;
     tl_err why = tl__conn_send(conn, send, x, now);
     tl__keeper_wake_writer(k);
     return why;
@@ -110,7 +110,7 @@ static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node,
     if (x)
         *x = (tl_exchange){.task = NULL, .alone = send->alone};
     bool stays = x && (!task->kind->stay || task->kind->stay(task));
-    tl_err why = stays ? submit(k, conn, send, x, now) : TL_ENOMEM;
+    tl_err why = stays ? submit(k, node, conn, send, x, now) : TL_ENOMEM;
     if (why) {
         tl_event refused = tl__run_refused(send, why, now);
         free(x);
@@ -238,7 +238,7 @@ void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     } else if (watch) {
         k->watching->answered(k, answer);
     } else if (batch) {
-        tl__keeper_deal_out(k, batch, &e);
+        tl__keeper_deal_out(k, batch, &e, node);
     } else if (task && reads) {
         was_read(k, task, &e);
     } else if (task) {

@@ -102,6 +102,49 @@ TEST(locks_of_many_slots_are_kept_found_and_released) {
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 
+static long long calls_of(const real_node *node, const char *command) {
+    char words[64];
+    redisReply *r = real_redis_command(node->redis, "INFO commandstats");
+    (void)snprintf(words, sizeof words, "cmdstat_%s:calls=", command);
+    const char *at = r && r->str ? strstr(r->str, words) : NULL;
+    long long calls = at ? atoll(at + strlen(words)) : 0;
+    freeReplyObject(r);
+    return calls;
+}
+
+static long long scripts_run(const real_node *node) {
+    return calls_of(node, "evalsha") + calls_of(node, "eval");
+}
+
+/* Half of them in one slot, the others each in its own, at the same and at other nodes. */
+TEST(renewals_of_one_slot_are_joined_and_a_bad_key_fails_alone) {
+    enum { ROUNDS = 3 };
+    lock_events *events = make_events();
+    tl_client *client = client_of_cluster();
+    tl_lock *locks[MANY], *bad = make_lock(client, "{slot}bad", LIFE_MS);
+    for (int i = 0; i < MANY; i++) {
+        char key[24];
+        (void)snprintf(key, sizeof key, i % 2 ? "{slot}many:%d" : "many:%d", i);
+        locks[i] = renewed(client, key, events);
+        ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
+    }
+    let_pass(LIFE_MS);
+    const real_node *node = real_fleet_owner(fleet, SLOT_KEY);
+    long long before = scripts_run(node);
+    const clock_wait rounds = clock_wait_begin(ROUNDS * LIFE_MS / 3);
+    while (clock_wait_more(&rounds)) {}
+    long long ran = scripts_run(node) - before;
+    print_message("%lld scripts for %d locks of a slot and %d others\n", ran, MANY / 2, MANY / 2);
+    assert_in_range(ran, 1, (ROUNDS + 1) * (MANY / 2)); /* else the slot's alone are as many */
+    ASSERT_RESULT(tl_lock_acquire(bad, 0, &said), TL_OK);
+    freeReplyObject(real_redis_command(node->redis, "DEL {slot}bad {slot}bad:tidelock"));
+    freeReplyObject(real_redis_command(node->redis, "HSET {slot}bad f v"));
+    WAIT_FOR(2 * LIFE_MS, tl_lock_state(bad) == TL_LOST);
+    for (int i = 0; i < MANY; i++)
+        ASSERT_GOES_ON(locks[i]);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
 TEST(a_waiter_is_told_by_the_node_of_its_key) {
     tl_lock *holder = by_hand(client_of_cluster(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
@@ -239,16 +282,6 @@ static tl_client *patient_client(void) {
                                               .connect_ms = MOVE_MS));
 }
 
-static long long calls_of(const real_node *node, const char *command) {
-    char words[64];
-    redisReply *r = real_redis_command(node->redis, "INFO commandstats");
-    (void)snprintf(words, sizeof words, "cmdstat_%s:calls=", command);
-    const char *at = r && r->str ? strstr(r->str, words) : NULL;
-    long long calls = at ? atoll(at + strlen(words)) : 0;
-    freeReplyObject(r);
-    return calls;
-}
-
 /* Until the former holder is told: what it has been answered late moves nothing. */
 static void assert_loses(tl_lock *held, lock_events *events) {
     int64_t remaining_ms = tl_lock_remaining_ms(held);
@@ -296,7 +329,7 @@ TEST(what_a_former_master_answers_when_it_wakes_does_not_count) {
     ASSERT_RESULT(tl_lock_acquire(held, SOON_MS, &said), TL_OK);
     real_node *former = real_fleet_owner(fleet, HELD);
     freeReplyObject(real_redis_command(former->redis, "WAIT 1 5000"));
-    long long keeps = calls_of(former, "evalsha") + calls_of(former, "eval");
+    long long keeps = scripts_run(former);
     long long takes = calls_of(former, "set");
     real_redis_freeze(former->redis);
     acquiring *taker = acquiring_begin(late, LONG_MS);
@@ -306,7 +339,7 @@ TEST(what_a_former_master_answers_when_it_wakes_does_not_count) {
         ASSERT_RESULT(tl_lock_acquire(others[i], MOVE_MS, &said), TL_OK);
     real_redis_thaw(former->redis);
     assert_loses(held, events);
-    assert_true(calls_of(former, "evalsha") + calls_of(former, "eval") > keeps);
+    assert_true(scripts_run(former) > keeps);
     assert_true(calls_of(former, "set") > takes);
     let_pass(500);
     assert_false(atomic_load(&taker->done));
