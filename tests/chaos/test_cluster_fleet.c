@@ -157,6 +157,13 @@ TEST(a_waiter_is_told_by_the_node_of_its_key) {
 
 /* ---- a slot is moved ------------------------------------------------------------------------- */
 
+static bool hears_of_lines(real_redis *node) {
+    redisReply *channels = real_redis_command(node, "PUBSUB CHANNELS tidelock:inbox:*");
+    bool any = channels && channels->elements > 0;
+    freeReplyObject(channels);
+    return any;
+}
+
 TEST(a_holder_and_a_waiter_follow_a_slot_that_has_moved) {
     lock_events *events = make_events();
     tl_lock *holder = renewed(client_of_cluster(), SLOT_KEY, events);
@@ -165,8 +172,10 @@ TEST(a_holder_and_a_waiter_follow_a_slot_that_has_moved) {
     acquiring *waiter = acquiring_begin(next, TL_FOREVER);
     WAIT_FOR(SOON_MS, real_redis_int(owner(SLOT_KEY), "ZCARD " SLOT_KEY ":tidelock:line") == 1);
     real_fleet_open_slot(fleet, SLOT_KEY, another_master(SLOT_KEY));
+    assert_false(hears_of_lines(another_master(SLOT_KEY)->redis));
     real_fleet_close_slot(fleet);
     let_pass(LIFE_MS);
+    WAIT_FOR(2 * SOON_MS, hears_of_lines(owner(SLOT_KEY)));
     ASSERT_GOES_ON(holder);
     assert_false(atomic_load(&waiter->done));
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
