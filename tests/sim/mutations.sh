@@ -76,10 +76,9 @@ sentinel-any-one         | client/votes.c | sentinel-parted | 300 | s,v.majority
 sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
 sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # nodes of a cluster
-cluster-turn-forgotten   | client/driver.c | cluster | 6000@5819 | s/^        turn(d);$//
+cluster-turn-forgotten   | client/driver.c | cluster | 8000@6100 | s/^        turn(d);$//
 cluster-by-first-clock   | client/run.c | cluster | 6000 | s/tl__node_server(run->node, event->now)/tl__node_server(\&run->client->node, event->now)/
-cluster-any-server       | transport/conn_redis.c | cluster-led | 300 | s/if (tl__conn_is_foreign(conn, send->generation) \&\& tl__conn_is_current(conn))/if (false)/; s/^    tl__conn_refuse_foreign(c);$//
-cluster-former-not-left  | client/fleet_cluster.c | cluster | 6000 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
+cluster-former-not-left  | client/fleet_cluster.c | cluster | 6000@3380 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
@@ -87,9 +86,9 @@ cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 600 | s/if (open 
 cluster-bound-to-another | protocol/alone.c | cluster | 6000 | s/case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-left-behind      | protocol/protocol_token.c | cluster | 6000 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
 cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 300 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
-cluster-line-uncalled    | wire/scripts/leave.lua | cluster-moves | 300 | s/^    redis.pcall('PUBLISH'.*//
-cluster-open-binds       | wire/scripts/with/grant.lua | cluster-moves | 300 | s/local set = called or redis.pcall(/local set = called or redis.call(/
-cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 20000 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
+cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200 | s/^    redis.pcall('PUBLISH'.*//
+cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 200 | s/local set = called or redis.pcall(/local set = called or redis.call(/
+cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 6000@4254 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/

@@ -530,6 +530,8 @@ const sim_scenario sim_scenarios[] = {
     {"cluster", "nodes of a Redis Cluster, as they are drawn", 1, 40, "cluster-fleet", NULL},
     {"cluster-moves", "slots are moved key by key, and stay open for lifetimes: no lock is lost", 1,
      20, CLUSTER "move=100", moved_is_kept},
+    {"cluster-line", "who stands in line when a slot is opened is called all the same", 1, 10,
+     CLUSTER "ttl=6000 hold=600 idle=100 move=20 until=40000", moved_is_kept},
     {"cluster-led", "replicas take over as is asked for, also while slots are open: nor here", 1,
      20, CLUSTER "move=200 switch=300 ways=16", led_is_kept},
     {"cluster-dies", "masters die, or are parted from the others and stop: quiet_ms T", 1, 20,

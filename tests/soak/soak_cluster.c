@@ -22,6 +22,7 @@
 #define HOLD_MS 2 /* so that a round is no more holds than a contest remembers */
 #define TTL_MS clock_patient_ms(1000)
 #define QUIET_MS (3 * TTL_MS) /* the longest lifetime of those that have it */
+#define DOWN_MS 2000          /* a busy machine makes a node late without a fault */
 #define SERVICE_MS 120000     /* until it is there again, on a busy machine */
 #define KEY "{soak}number"
 #define HELD "{soak}held"
@@ -183,7 +184,8 @@ static void print_tallies(void) {
 TEST(the_number_is_exact_over_mixed_faults) {
     const int64_t until_ms = clock_ms() + 1000 * number_of("SOAK_SECONDS", SECONDS);
     const unsigned seed = (unsigned)number_of("SEED", (long)clock_us());
-    const real_fleet_options options = {.password = "pw", .config = "save \"\""};
+    const real_fleet_options options = {
+        .password = "pw", .config = "save \"\"", .down_ms = DOWN_MS};
     tl_client *clients[2][CONTENDERS / 2];
     tl_lock *locks[CONTENDERS];
 
