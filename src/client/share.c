@@ -1,6 +1,6 @@
 /*
- * Who writes, who reads and who sleeps at a shared connection. Nobody may sleep but the poller, or where there is one
- * who will wake him; and a poller that leaves wakes the next.
+ * Who writes, who reads and who sleeps at a shared connection. Nobody may sleep but the poller, or where there is one,
+ * or one who looks, who will wake him; and the last of these that leaves wakes the next.
  */
 #include "client/share.h"
 
@@ -10,23 +10,32 @@
 
 /* Another's request takes the server a while, and his thread has its turn of the processor before we look again. */
 #define SPIN_EACH_NS INT64_C(20000)
+#define WRITE_EACH                                                                                 \
+    8 /* requests: with more of them a call costs little for each, and the server would wait */
+#define ENTER_TRIES 4
 
 struct tl_share {
     tl_node *node;
     tl_mutex mutex;
     tl_conn *conn;
     tl_spin spin;
-    tl_sharer *first, **end;     /* who sleep, but for the poller */
-    _Atomic(tl_sharer *) poller; /* NULL: nobody watches the connection */
-    struct pollfd polled;        /* what the poller waits for, if it sleeps, */
-    tl_mono until;               /* and until when */
+    unsigned looking;     /* callers that look for their answers without sleeping */
+    unsigned asked, left; /* requests without an answer yet; and of them, not written yet: about */
+    uint64_t answers,
+        missed; /* how many there were; and when one looked in vain last, while there were none */
+    tl_sharer *first, **end; /* who sleep, but for the poller */
+    tl_sharer *poller;       /* NULL: nobody sleeps by the connection itself */
+    struct pollfd polled;    /* what the poller waits for, if it sleeps, */
+    tl_mono until;           /* and until when */
 };
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static void answered(void *ctx, const tl_answer *answer) {
-    (void)ctx;
+    tl_share *s = ctx;
     tl_sharer *sharer = answer->cookie;
+    s->asked--;
+    s->answers++;
     sharer->in_flight--;
     sharer->answered(sharer, answer);
     if (sharer->sleeps)
@@ -47,10 +56,35 @@ static bool has_news(tl_sharer *sharer) {
 tl_err tl__share_send(tl_share *share, tl_sharer *sharer, const tl_send *send, tl_mono now) {
     tl_err why = tl__conn_send(share->conn, send, sharer, now);
     sharer->in_flight += why == TL_OK;
+    share->asked += why == TL_OK;
+    share->left += why == TL_OK;
     return why;
 }
 
-/* ---- the poller ------------------------------------------------------------------------------ */
+/* ---- the connection -------------------------------------------------------------------------- */
+
+/* Not while another polls the descriptor, which must not be closed meanwhile. */
+static bool may_drive(const tl_share *s) {
+    return !s->poller || !s->poller->sleeps;
+}
+
+static void drive(tl_share *s) {
+    tl__conn_drive(s->conn, tl__mono_now());
+    s->left = 0;
+}
+
+/* What has been left here. Nothing is read, or closed. */
+static void write_left(tl_share *s) {
+    if (s->left > 0)
+        tl__conn_write(s->conn, tl__mono_now());
+    s->left = 0;
+}
+
+/* Is there more to be done for the server now than to leave the next request? It would have nothing to do, or so many
+ * have been left that it had better begin with them. */
+static bool has_to_write(const tl_share *s) {
+    return !may_drive(s) || s->left >= WRITE_EACH || 2 * s->left > s->asked;
+}
 
 /* Is there more to watch for than the poller, who sleeps, knows of? */
 static bool has_changed(const tl_share *s) {
@@ -61,26 +95,22 @@ static bool has_changed(const tl_share *s) {
 
 /* Of what has been left here, and of earlier limits. */
 static void rouse_poller(tl_share *s) {
-    tl_sharer *poller = atomic_load(&s->poller);
-    if (poller && poller->sleeps && has_changed(s))
-        tl__waiter_post(poller->sleeps, TL_WAKE_ANSWERED);
-}
-
-/* By the poller alone: the descriptor that it waits for must not be closed by another. */
-static void drive(tl_share *s) {
-    tl__conn_drive(s->conn, tl__mono_now());
+    if (s->poller && s->poller->sleeps && has_changed(s))
+        tl__waiter_post(s->poller->sleeps, TL_WAKE_ANSWERED);
 }
 
 static bool is_poller(tl_share *s, tl_sharer *sharer) {
-    tl_sharer *nobody = NULL;
-    return atomic_compare_exchange_strong(&s->poller, &nobody, sharer) || nobody == sharer;
+    if (!s->poller)
+        s->poller = sharer;
+    return s->poller == sharer;
 }
 
-/* Whoever looks next takes it over; if all sleep, that is the first of them. He may have his answer by now, and go
+/* Whoever looks reads for all; if all sleep, the first of them takes it over. He may have his answer by now, and go
  * without having taken it over: then it is for the next. */
 static void stop_polling(tl_share *s, tl_sharer *sharer) {
-    (void)atomic_compare_exchange_strong(&s->poller, &sharer, NULL);
-    if (!atomic_load(&s->poller) && s->first)
+    if (s->poller == sharer)
+        s->poller = NULL;
+    if (!s->poller && s->looking == 0 && s->first)
         tl__waiter_post(s->first->sleeps, TL_WAKE_ANSWERED);
 }
 
@@ -92,36 +122,56 @@ static void yield(tl_share *s) {
     tl__mutex_lock(&s->mutex);
 }
 
-/* Without the mutex, for which others would have to wait: for as long as another watches. */
-static void watch(tl_share *s, tl_sharer *sharer, tl_mono end) {
+/* Give the processor away, then look, and read for all unless another is at it. True, with the mutex: there is an answer,
+ * or none to be had by looking. */
+static bool look(tl_share *s, const tl_sharer *sharer) {
+    tl__thread_yield();
+    if (atomic_load(&sharer->news)) {
+        tl__mutex_lock(&s->mutex);
+        return true;
+    }
+    if (!tl__mutex_try(&s->mutex))
+        return false;
+    if (may_drive(s))
+        drive(s);
+    if (atomic_load(&sharer->news) || !tl__conn_up(s->conn))
+        return true;
     tl__mutex_unlock(&s->mutex);
-    do
-        tl__thread_yield();
-    while (!atomic_load(&sharer->news) && atomic_load(&s->poller) &&
-           tl__mono_before(tl__mono_now(), end));
-    tl__mutex_lock(&s->mutex);
+    return false;
+}
+
+/* Of all who looked in vain at the same time the first counts; and one whom others were answered before, none. */
+static void learn(tl_share *s, bool there, uint64_t since) {
+    bool silent = s->answers == since && s->missed != since + 1;
+    if (!there && !silent)
+        return;
+    tl__spin_learn(&s->spin, there);
+    s->missed = there ? s->missed : since + 1;
 }
 
 /* A near server answers sooner than it takes to fall asleep and be woken. True: so it did. */
 static bool spin(tl_share *s, tl_sharer *sharer, tl_mono until) {
-    bool polls = is_poller(s, sharer), there = false;
-    int64_t limit_ns = polls ? tl__spin_ns(&s->spin, 0) : s->spin.rest > 0 ? 0 : TL_SPIN_NS;
-    if (limit_ns == 0)
-        return false;
+    int64_t limit_ns = tl__conn_up(s->conn) ? tl__spin_ns(&s->spin, 0) : 0;
+    if (limit_ns == 0) {
+        yield(s); /* whoever is about to ask leaves that here, too */
+        return has_news(sharer);
+    }
     limit_ns += SPIN_EACH_NS * (int64_t)atomic_load(&s->node->sharers);
     tl_mono end = tl__mono_min(until, tl__mono_add_ns(tl__mono_now(), limit_ns));
-    while (!there && tl__mono_before(tl__mono_now(), end) && tl__conn_up(s->conn)) {
-        if (polls)
-            yield(s);
-        else
-            watch(s, sharer, end);
-        polls = polls || is_poller(s, sharer);
-        if (polls)
-            drive(s);
-        there = has_news(sharer);
-    }
-    if (polls)
-        tl__spin_learn(&s->spin, there);
+    uint64_t answers = s->answers;
+    bool seen, late;
+    s->looking++;
+    tl__mutex_unlock(&s->mutex);
+    do {
+        seen = look(s, sharer);
+        late = !seen && !tl__mono_before(tl__mono_now(), end);
+    } while (!seen && !late);
+    if (!seen)
+        tl__mutex_lock(&s->mutex);
+    s->looking--;
+    bool there = has_news(sharer);
+    if (there || late)
+        learn(s, there, answers);
     return there;
 }
 
@@ -163,8 +213,10 @@ static void sleep_behind(tl_share *s, tl_sharer *sharer, tl_mono until) {
 
 static void sleep_until(tl_share *s, tl_sharer *sharer, tl_mono until) {
     tl_waiter *own = sharer->waiter, *w = own ? own : tl__waiter_take(s->node->client);
+    write_left(s);
+    rouse_poller(s);
     if (!w) { /* no memory: look again and again */
-        if (is_poller(s, sharer))
+        if (may_drive(s))
             drive(s);
         yield(s);
         return;
@@ -182,9 +234,10 @@ void tl__share_await(tl_share *share, tl_sharer *sharer, tl_mono until) {
     tl_share *s = share;
     if (has_news(sharer))
         return;
+    if (has_to_write(s))
+        write_left(s);
     rouse_poller(s);
-    yield(s); /* whoever is about to ask leaves that here, too */
-    if (!has_news(sharer) && !spin(s, sharer, until))
+    if (!spin(s, sharer, until))
         sleep_until(s, sharer, until);
 }
 
@@ -226,6 +279,16 @@ static _Atomic(tl_share *) *next_share(tl_node *n) {
     return &n->share[atomic_fetch_add(&n->turn, 1) % groups];
 }
 
+/* Who is inside is there for a moment, in which it would take longer to fall asleep and be woken. */
+static void enter(tl_share *s) {
+    for (int i = 0; i < ENTER_TRIES; i++) {
+        if (tl__mutex_try(&s->mutex))
+            return;
+        tl__thread_yield();
+    }
+    tl__mutex_lock(&s->mutex);
+}
+
 tl_share *tl__share_enter(tl_node *node) {
     if (!is_crowded(node))
         return NULL;
@@ -242,7 +305,7 @@ tl_share *tl__share_enter(tl_node *node) {
     if (!s)
         return NULL;
     atomic_fetch_add(&node->sharers, 1);
-    tl__mutex_lock(&s->mutex);
+    enter(s);
     return s;
 }
 
@@ -250,6 +313,7 @@ void tl__share_leave(tl_share *share, tl_sharer *sharer) {
     tl_share *s = share;
     if (sharer->in_flight > 0)
         tl__conn_forget(s->conn, sharer);
+    s->asked -= sharer->in_flight;
     stop_polling(s, sharer);
     tl__mutex_unlock(&s->mutex);
     atomic_fetch_sub(&s->node->sharers, 1);

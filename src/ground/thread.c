@@ -61,6 +61,10 @@ void tl__mutex_lock(tl_mutex *mutex) {
     (void)pthread_mutex_lock(&mutex->system);
 }
 
+bool tl__mutex_try(tl_mutex *mutex) {
+    return pthread_mutex_trylock(&mutex->system) == 0;
+}
+
 void tl__mutex_unlock(tl_mutex *mutex) {
     (void)pthread_mutex_unlock(&mutex->system);
 }

@@ -40,6 +40,8 @@ unsigned tl__thread_count(void);
 void tl__mutex_init(tl_mutex *mutex);
 void tl__mutex_end(tl_mutex *mutex);
 void tl__mutex_lock(tl_mutex *mutex);
+/** False: another has it. */
+bool tl__mutex_try(tl_mutex *mutex);
 void tl__mutex_unlock(tl_mutex *mutex);
 
 void tl__cond_init(tl_cond *cond);

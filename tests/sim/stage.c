@@ -465,6 +465,7 @@ bool play_hears_inbox(int client) {
 
 void play_cut(void) {
     befall("all connections are reset");
+    stage.w->calm_all_along = false; /* who loses the answer to his look looks again at once */
     for (sim_socket *s = stage.w->sockets; s; s = s->all)
         if (s->host && s->fd >= 0)
             sim_socket_reset(stage.w, s);

@@ -369,6 +369,16 @@ void tl__mutex_lock(tl_mutex *m) {
     sim_leave();
 }
 
+bool tl__mutex_try(tl_mutex *m) {
+    sim_thread *me = sim_enter();
+    sim_thread_may_switch(sim_the_world, sim_stage_where("before it tries to lock", m));
+    bool free = !((mutex *)m)->owner;
+    if (free)
+        lock(sim_the_world, me, (mutex *)m);
+    sim_leave();
+    return free;
+}
+
 void tl__mutex_unlock(tl_mutex *m) {
     sim_thread *me = sim_enter();
     unlock(sim_the_world, me, (mutex *)m);

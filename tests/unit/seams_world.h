@@ -312,6 +312,13 @@ void tl__mutex_lock(tl_mutex *mutex) {
     *(unsigned char *)mutex = 1;
 }
 
+bool tl__mutex_try(tl_mutex *mutex) {
+    let_others_run();
+    bool free = !*(unsigned char *)mutex;
+    *(unsigned char *)mutex = 1;
+    return free;
+}
+
 void tl__mutex_unlock(tl_mutex *mutex) {
     if (!*(unsigned char *)mutex)
         world_broke("a mutex is let go that nobody holds");
