@@ -62,13 +62,13 @@
  * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by the token protocol alone. Slots
  * may be moved while locks are held and waited for: as long as one is open locks in it are renewed and released, and
  * acquired in several requests; who waits polls, in no order. With quiet_ms none is acquired there before the slot has moved.
- * While slots are moved to or from a master each of its failovers counts
- * as one that loses the last writes, also one that was asked for (CLUSTER FAILOVER), whatever wait_replicas is: the replica
- * that takes over need not know that a slot is open (Redis 7.0 doesn't tell it), and takes what has left for absent.
+ * While slots are moved to or from a master each of its failovers counts as one that loses the last writes, also one that
+ * was asked for (CLUSTER FAILOVER), whatever wait_replicas is: the replica that takes over need not know that a slot is
+ * open (Redis 7.0 doesn't tell it), and takes what has left for absent.
  * What a master answers counts only if afterwards each of its replicas says that it is a replica still; with takes at most a
- * second may lie between. Where one doesn't answer, or none is known, enough of the other masters must still name that master:
- * this rests on their being told of an election that they voted in within 200 ms, one of them at least. And a replica that is
- * new, or comes back, isn't asked in its first 10 s.
+ * second may lie between. Where one doesn't answer, or none is known, enough of the other masters must still name that
+ * master: this rests on one of them at least being told within 200 ms of an election that it voted in (at once, where no
+ * replica is known). And a replica that is new, or comes back, isn't asked in its first 10 s.
  *
  * With independent servers (redis+quorum:), three, five or seven of which none is a replica of another, a majority holds a
  * lock, by votes that each server gives for a lifetime of its own. It is held, acquired and released while fewer than half are
