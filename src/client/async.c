@@ -300,7 +300,8 @@ static tl_err start(tl_operation *op, tl_error *err) {
         tl__gate_leave(&lock->client->gate, &lock->place); /* a release that could not begin */
     op->over = op->told = true;
     let_go(op);
-    return tl__lock_fail(lock, code, what, "out of memory or threads", err);
+    (void)tl__lock_fail(lock, code, what, "out of memory or threads", err);
+    return code;
 }
 
 /* It has been passed on already: only to be told, by a keeper that runs since it was held. */

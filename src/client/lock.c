@@ -301,6 +301,13 @@ static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, tl_settle *s, t
     return s->result.code;
 }
 
+static tl_err release_votes(tl_lock *lock, tl_error *err) {
+    tl_err code = tl__votes_release(lock, err);
+    atomic_store(&lock->deadline_ns, 0);
+    tl__gate_leave(&lock->client->gate, &lock->place);
+    return code;
+}
+
 tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     tl_settle s;
     tl_out out;
@@ -308,13 +315,13 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code || passed)
         return code;
+    if (lock->several)
+        return release_votes(lock, err);
     tl_job job = tl__lock_job(lock);
-    code = lock->several ? tl__votes_release(lock, err) : settle(lock, TL_RELEASE, &job, &s, &out);
+    code = settle(lock, TL_RELEASE, &job, &s, &out);
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);
-    return lock->several ? code
-           : code        ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err)
-                         : TL_OK;
+    return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
 }
 
 /* The server has said that the token holds nothing any more. */
