@@ -75,10 +75,10 @@ static tl_err run(tl_client *client, inquiry *q, tl_error *err) {
 
 static tl_err look(tl_client *client, const tl_ask *ask, const char *does, tl_quorum_look *l,
                    tl_error *err) {
-    inquiry q = {.machine = {l, tl__quorum_look_step, does, ask->key}};
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", does);
     tl__quorum_look_init(l, ask, client->fleet.servers);
+    inquiry q = {.machine = {l, tl__quorum_look_step, does, ask->key}};
     return run(client, &q, err);
 }
 
