@@ -77,17 +77,17 @@ sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 |
 sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # nodes of a cluster
 cluster-turn-forgotten   | client/driver.c | cluster | 8000@824 | s/^        turn(d);$//
-cluster-by-first-clock   | client/run.c | cluster | 6000 | s/tl__node_server(run->node, event->now)/tl__node_server(\&run->client->node, event->now)/
+cluster-by-first-clock   | client/run.c | cluster | 6000 | s/\*room = tl__node_server(run->node, now)/*room = tl__node_server(\&run->client->node, now)/; s/\.server = tl__node_server(run->node, e->now)/.server = tl__node_server(\&run->client->node, e->now)/
 cluster-former-not-left  | client/fleet_cluster.c | cluster | 6000@824 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@80 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@29 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
-cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 600 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
+cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@634 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@416 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
 cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 300@226 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
 cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200 | s/^    redis.pcall('PUBLISH'.*//
-cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 200 | s/local set = called or redis.pcall(/local set = called or redis.call(/
+cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@227 | s/local set = called or redis.pcall(/local set = called or redis.call(/
 cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 6000@824 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
@@ -145,7 +145,7 @@ front-is-never-left      | client/lock.c |        | 1000@916 | s/^    tl__gate_l
 cancel-is-not-posted     | client/async.c |       | 3000@810 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
 # the keeper
 lost-is-reported-late    | client/hold.c  |       | 1000 | s/^        report(lock, state, .*/        ;/
-hold-told-after-its-end  | client/hold.c  |       | 5000@3734 | s/^    tl__keeper_await_told(k, lock);//
+hold-told-after-its-end  | client/hold.c  |       | 8000@7013 | s/^    tl__keeper_await_told(k, lock);//
 timer-is-not-moved       | client/keeper_run.c |  | 1000 | s/    if (tl__mono_before(until, k->planned)) {/    if (false) {/
 told-of-what-it-was      | client/keeper_run.c | phases | 5000 | s/        if (!hold)$/        if (!hold || task->watched.n == 0)/
 step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@876 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->node->client->keeper);/        ;/
@@ -154,7 +154,7 @@ loop-lent-for-good       | client/keeper.c |      | 2000@26 | s/^        tl__con
 loop-keeps-what-is-closed | client/keeper_loop.c | | 2000 | s/^    tl__gather_drop(k->gather, tl__conn_fd(k->conn));//
 loop-never-told-to-write | client/keeper_loop.c |  | 2000@792 | s/^    return k->lent ? k->look_at : TL_NEVER;/    (void)k;\n    return TL_NEVER;/; s/^        tl__keeper_ring(k);/        ;/
 # renewals in one request
-refresh-anybodys         | wire/scripts/refresh.lua |   | 40000@22912 | s/^    if found\[i\] ~= ARGV\[i\] then/    if not found[i] then/
+refresh-anybodys         | wire/scripts/refresh.lua |   | 150000@82699 | s/^    if found\[i\] ~= ARGV\[i\] then/    if not found[i] then/
 refresh-shortens         | wire/scripts/refresh.lua |   | 8000@169 | s/, px, 'GT')/, px)/; s/ and left < tonumber(px) then/ then/
 refresh-whenever         | wire/scripts/refresh.lua |   | 5000@38 | s/^if not_after > 0 and now > not_after then/if false then/
 refresh-doesnt-bind      | wire/scripts/refresh.lua |   | 300  | s/ done = try('HSET', S, 'until', till)/ done = 0/

@@ -345,8 +345,11 @@ static void count_step(sim_world *w, const void *state) {
     seen[i].run = w->run;
     seen[i].state = state;
     seen[i].at = w->now;
-    if (++seen[i].count > SIM_STEPS_AT_ONCE)
-        sim_fail(w, SIM_ALL, "a machine loops: it asks for more and more at one instant");
+    if (++seen[i].count <= SIM_STEPS_AT_ONCE)
+        return;
+    sim_fail(w, SIM_ALL, "a machine loops: it asks for more and more at one instant");
+    if (w->mark != 0) /* it would never give the processor away; a forked child has but this one */
+        (void)sim_thread_block(w, SIM_NEVER);
 }
 
 void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until) {
