@@ -49,6 +49,16 @@ TEST(a_token_is_released_even_so) {
     assert_false(is_there());
 }
 
+/* It may know an older K, or none, whatever else is refused first. */
+TEST(a_replica_says_nothing_of_a_lock_though_the_sidecar_can_not_be_written) {
+    fake_redis_deny(server, "HMSET", FAKE_NOPERM);
+    assert_int_equal(number_of(drop()), -1);
+    fake_redis_set_replica(server, true);
+    const tl_reply *reply = drop();
+    assert_int_equal(reply->type, TL_REPLY_ERROR);
+    assert_true(tl__bytes_has_word(reply->text, "READONLY"));
+}
+
 /* ---- what it leaves in the sidecar ------------------------------------------------------------- */
 
 typedef struct {

@@ -21,7 +21,7 @@
 
 #define FOLDER "tests/wire"
 #define START_NS INT64_C(5000000000000) /* the deadline clock at TIME 0 */
-#define LINE_MAX_BYTES 4096
+#define LINE_MAX_BYTES 8192
 #define SENT_MAX 65536
 #define KEY_ROOM 256
 

@@ -50,8 +50,12 @@ elseif ARGV[2] or not mine then
         redis.pcall('PEXPIRE', S, 3600000)
     end
 end
-if status ~= 1 and type(noted) == 'table' and noted.err and string.find(noted.err, 'READONLY', 1, true) then
-    return noted -- a replica: what it has may be old
+if status ~= 1 and type(noted) == 'table' and noted.err then -- should it be a replica: what it has may be old
+-- with replica
+    local refused = string.find(noted.err, 'READONLY', 1, true) and noted or replica(S, token)
+    if refused then
+        return refused -- also where the user may not HMSET, which is said first
+    end
 end
 if ARGV[2] or now then -- none of what is made here is of use to a lock that nobody waits for
     local L = S .. ':line'
