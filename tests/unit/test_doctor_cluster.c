@@ -98,6 +98,12 @@ TEST(nothing_is_said_of_three_masters_with_a_replica_each) {
     assert_int_equal(check(), 0);
 }
 
+TEST(nodes_beyond_those_that_are_looked_at_are_told_of) {
+    all.more = true;
+    assert_int_equal(check(), 1);
+    says(0, "cluster", DOCTOR_WARNING, "only 100 nodes", "--cluster check 10.0.0.1:6379");
+}
+
 TEST(a_master_that_is_silent_is_a_danger_and_a_replica_a_warning) {
     silence(3, STATUS_UNAVAILABLE, "connect 10.0.0.4:6379: connection refused");
     node[3].failing = true;

@@ -189,6 +189,18 @@ static void check_answers(const view *v) {
     }
 }
 
+static void check_all(const view *v) {
+    if (!v->m->more)
+        return;
+    doctor_found(v->r, "cluster", DOCTOR_WARNING, "only %d nodes of the cluster were looked at",
+                 MEMBERS_MOST);
+    doctor_why(v->r, "it has more: what is wrong with the others is not told here");
+    doctor_fix(v->r,
+               "redis-cli --cluster check %.150s, and the doctor for each of the others by "
+               "its own URL, redis://HOST",
+               v->m->of[0].label);
+}
+
 /* A node that nobody knows is of another cluster, or was forgotten. */
 static void check_known(const view *v) {
     if (v->m->answered < 2)
@@ -445,6 +457,7 @@ void doctor_check_cluster(const members *m, doctor_report *r) {
     check_state(&v);
     check_uncovered(&v);
     check_answers(&v);
+    check_all(&v);
     check_known(&v);
     check_agreement(&v);
     check_open(&v);
