@@ -37,6 +37,14 @@ static unsigned votes_for(const tl_quorum_look *l, const tl_lock_info *holder) {
     return same;
 }
 
+/* Servers that hold it, for whomever: they may keep others out until it expires there. */
+static unsigned holders(const tl_quorum_look *l) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < l->count; i++)
+        n += l->answered & 1U << i && l->ask[i].info.held;
+    return n;
+}
+
 /* Of those that hold it the one that knows most. Nobody: what the last of them noted. */
 static void judge(tl_quorum_look *l) {
     const tl_lock_info *best = &l->ask[__builtin_ctz(l->answered)].info;
@@ -58,9 +66,11 @@ static void judge(tl_quorum_look *l) {
         l->info.remaining_ms = remaining_ms(l, best);
         return;
     }
-    if (l->info.held)
+    unsigned some = holders(l);
+    if (some > 0)
         (void)snprintf(l->info.oddity, sizeof l->info.oddity,
-                       "no majority of the %u servers holds it", (unsigned)l->count);
+                       "no majority of the %u servers holds it, but %u %s", (unsigned)l->count,
+                       some, some == 1 ? "does" : "do");
     l->info.held = l->info.by_tidelock = false;
     l->info.remaining_ms = -1;
     l->info.protocol = -1;

@@ -69,6 +69,12 @@ expect 75 "$tidelock" run --no-wait job -- true
 expect 0 "$tidelock" inspect job
 expect 0 "$tidelock" unlock job "$token"
 until_true 10 none_holds || fail "$(holders) hold what was unlocked"
+
+# Who is held up by a vote of somebody's finds out by whom.
+of "${port[0]}" SET job another PX 60000 >/dev/null
+expect 0 "$tidelock" check job
+grep -q '^free (no majority of the 5 servers holds it, but 1 does)$' "$out" || fail "check says: $(cat "$out")"
+of "${port[0]}" DEL job >/dev/null
 # shellcheck disable=SC2016
 expect 0 "$tidelock" run job -- sh -c 'echo "fence $TIDELOCK_FENCE"'
 (($(sed -n 's/^fence //p' "$out") > first)) || fail "a fence fell: $first, $(cat "$out")"

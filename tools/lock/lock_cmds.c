@@ -231,7 +231,11 @@ static int check_as_text(const tl_lock_info *info, const report_line *line) {
     char end[REPORT_END];
 
     if (!info->held) {
-        printf(info->dialect[0] ? "free (the stamp of its last holder has run out)\n" : "free\n");
+        printf("free");
+        if (info->dialect[0] || info->oddity[0])
+            printf(" (%s)",
+                   info->oddity[0] ? info->oddity : "the stamp of its last holder has run out");
+        printf("\n");
         return fflush(stdout);
     }
     printf("held by %s", report_who(who, info));
