@@ -48,7 +48,7 @@ CONFORM(a_clients_options_are_checked, c) {
     REFUSE_CLIENT("attempt_ms", .url = URL, .attempt_ms = INT64_MAX);
     REFUSE_CLIENT("connect_ms", .url = URL, .connect_ms = -1);
     REFUSE_CLIENT("connect_ms", .url = URL, .connect_ms = INT64_MIN);
-    REFUSE_CLIENT("quiet_ms", .url = URL, .quiet_ms = -1);
+    REFUSE_CLIENT("quiet_ms", .url = URL, .quiet_ms = -2);
     REFUSE_CLIENT("quiet_ms", .url = URL, .quiet_ms = 3600001);
     REFUSE_CLIENT("wait_replicas_ms", .url = URL, .wait_replicas_ms = -1);
     REFUSE_CLIENT("drift_ppm", .url = URL, .drift_ppm = -1);
