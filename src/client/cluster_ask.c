@@ -177,10 +177,9 @@ static void begin(tl_cluster *c, tl_member *m) {
 
 /* Of a slot of m. One that executes a command there has it. */
 static opinion read_opinion(const tl_member *who, const tl_member *m, const tl_reply *reply) {
-    tl_redirect r = {.kind = TL_NOT_ELSEWHERE};
     if (reply->type != TL_REPLY_ERROR)
         return SAYS_MINE;
-    r = tl__redirect_read(reply->text);
+    tl_redirect r = tl__redirect_read(reply->text);
     if (r.kind != TL_MOVED || r.node.port == 0)
         return SAYS_NOTHING;
     tl_bytes host = r.node.host.n ? r.node.host : tl__bytes_of(who->node.endpoint.host);

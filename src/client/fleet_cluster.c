@@ -186,7 +186,7 @@ static bool find_all(cluster *c, tl_node *ret[TL_SLOT_NODES_MAX]) {
 /* The replicas of those who are known to be masters. With the mutex held. */
 static void learn_replicas(cluster *c, tl_mono now) {
     const tl_slot_map *map = &c->map;
-    member *master[TL_SLOT_NODES_MAX];
+    member *master[TL_SLOT_NODES_MAX] = {NULL};
     for (unsigned i = 0; i < map->count; i++) {
         master[i] = member_named(c, &map->node[i]);
         if (master[i])
