@@ -25,7 +25,6 @@ void tl__keeper_lock(tl_keeper *k) {
 
 void tl__keeper_unlock(tl_keeper *k) {
     tl__keeper_flush(k);
-    k->known.of = NULL;
     tl__mutex_unlock(&k->mutex);
 }
 
@@ -74,7 +73,6 @@ void tl__keeper_unreport(tl_keeper *k, tl_report *report) {
 
 void tl__keeper_await_told(tl_keeper *k, const void *owner) {
     tl__keeper_flush(k); /* the wait lets the mutex go */
-    k->known.of = NULL;
     while (k->telling == owner && !tl__thread_is_self(k->deliverer))
         tl__cond_wait(&k->delivered, &k->mutex);
 }
@@ -277,7 +275,6 @@ static void watch_anew(tl_keeper *k) {
 
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_keeper *k = ctx;
-    k->known.of = NULL;
     tl__keeper_joins_anew(k);
     tl__keeper_log_back(k, &k->loss, &k->client->node, now);
     if (tl__node_up(&k->client->node, k->conn, bracket, now))

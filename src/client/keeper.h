@@ -85,16 +85,6 @@ typedef struct {
     tl_mono at;  /**< when it was logged last; ns 0: never */
 } tl_loss;
 
-/** What is known of a node's server at one instant: very many steps may be run then. */
-typedef struct {
-    const struct tl_node *of; /**< NULL: nothing is remembered */
-    tl_mono at;
-    tl_server server;
-    bool learned; /**< that its clock is so, as told by a server of this generation, then */
-    tl_interval bracket;
-    uint32_t generation;
-} tl_known;
-
 typedef struct {
     struct tl_client *client;
     tl_mutex mutex;
@@ -130,8 +120,7 @@ typedef struct {
     struct tl_watch *watch;             /**< of that */
     tl_renew step;                      /**< of the lock that takes one */
     const tl_task *steps;               /**< whose that is; NULL: nobody's */
-    tl_known known; /**< for the steps of an instant; not beyond the mutex, nor a new connection */
-    tl_renewal *renewals; /**< idle ones: one at least, but in the middle of a step */
+    tl_renewal *renewals;               /**< idle ones: one at least, but in the middle of a step */
     unsigned renewals_idle;
     struct tl_exchange *spare;
     unsigned spares;

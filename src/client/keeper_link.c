@@ -13,7 +13,6 @@
 
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_link *l = ctx;
-    l->keeper->known.of = NULL;
     tl__keeper_log_back(l->keeper, &l->loss, l->node, now);
     if (tl__node_up(l->node, l->conn, bracket, now))
         l->keeper->rejudge = true;

@@ -6,63 +6,16 @@
 
 #include "client/trace.h"
 
-/* ---- what is known of the server ------------------------------------------------------------- */
-
-/* The keeper's, where that may be used; else NULL. A wall clock is read for each step. */
-static tl_known *memory(const tl_run *run) {
-    return run->in && !run->client->protocol->reads_wall ? &run->client->keeper.known : NULL;
-}
-
-static bool is_of(const tl_known *known, const tl_run *run, tl_mono now) {
-    return known && known->of == run->node && known->at.ns == now.ns;
-}
-
-/* As of this instant; until the next step at most. */
-static const tl_server *know(const tl_run *run, tl_mono now, tl_server *room) {
-    tl_known *known = memory(run);
-    if (is_of(known, run, now))
-        return &known->server;
-    *room = tl__node_server(run->node, now);
-    if (known)
-        *known = (tl_known){.of = run->node, .at = now, .server = *room};
-    return room;
-}
-
-/* The answer to a request for many locks tells each of their machines the same. */
-static bool is_learned(const tl_run *run, const tl_event *e, const tl_out *out) {
-    const tl_known *known = memory(run);
-    return is_of(known, run, e->now) && known->learned && known->generation == e->generation &&
-           known->bracket.lo == out->bracket.lo && known->bracket.hi == out->bracket.hi;
-}
-
 static void learn_clock(const tl_run *run, const tl_event *e, const tl_out *out) {
-    tl_client *c = run->client;
-    tl_known *known = memory(run);
-    if (is_learned(run, e, out))
-        return;
+    tl_keeper *k = &run->client->keeper;
     if (tl__node_learn(run->node, out->bracket, e->generation, e->now))
-        run->in ? tl__keeper_rejudge_in(&c->keeper) : tl__keeper_rejudge(&c->keeper);
-    if (known)
-        *known = (tl_known){.of = run->node,
-                            .at = e->now,
-                            .server = tl__node_server(run->node, e->now),
-                            .learned = true,
-                            .bracket = out->bracket,
-                            .generation = e->generation};
-}
-
-static void forget(const tl_run *run) {
-    tl_known *known = memory(run);
-    if (known)
-        known->of = NULL;
+        run->in ? tl__keeper_rejudge_in(k) : tl__keeper_rejudge(k);
 }
 
 static void learn(const tl_run *run, const tl_event *e, const tl_out *out) {
     tl_client *c = run->client;
     if (out->has_bracket)
         learn_clock(run, e, out);
-    if (out->level || out->keeps)
-        forget(run);
     if (out->level)
         tl__node_level(run->node, out->level, e->generation);
     if (out->clock_off)
@@ -121,12 +74,11 @@ tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
         return step_with_all(run, event, out);
     if (!run->node)
         run->node = tl__fleet_node(run->client, run->machine->key);
-    tl_server room;
-    const tl_server *server = know(run, event->now, &room);
+    tl_server server = tl__node_server(run->node, event->now);
     tl_event e = *event;
-    e.server = server;
+    e.server = &server;
     tl_status status = step(run, &e, out);
-    out->send.generation = server->generation; /* of whose clock it tells */
+    out->send.generation = server.generation; /* of whose clock it tells */
     learn(run, &e, out);
     listen_for(run, out, status);
     return status;

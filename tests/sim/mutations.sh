@@ -29,13 +29,13 @@ reign-run-only           | wire/scripts/with/quiet.lua | sentinel-back | 3000@46
 limit-of-the-wait        | protocol/attempt.c |        | 1000@142 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
 limit-at-its-latest      | protocol/attempt.c |        | 5000@44 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
 harmless-at-once         | protocol/attempt.c | stuck-requests | 40000@983 | s/a->bounded ? a->by : TL_NEVER/a->bounded ? (tl_mono){0} : TL_NEVER/
-old-binds-by-earliest    | protocol/sidecar.c | old-server | 3000@81 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
-old-takes-by-latest      | protocol/sidecar.c | old-server | 600@154 | /^void tl__sidecar_send_acquire/,/^}/s/now\.lo/now.hi/
+old-binds-by-earliest    | protocol/sidecar.c | old-server | 3000@121 | s/tl__out_int(out, .*\.hi)/tl__out_int(out, tl__try_server_us(e, e->now).lo)/
+old-takes-by-latest      | protocol/sidecar.c | old-server | 600@170 | /^void tl__sidecar_send_acquire/,/^}/s/now\.lo/now.hi/
 # the scripts
 take-blindly             | wire/scripts/take.lua |        | 100  | s/^if expect == .. and found or .*then$/if false then/; s/, .NX.) then/) then/
 take-ignores-sidecar     | wire/scripts/take.lua |        | 500@52  | s/^local other = .*/local other = false/
 take-whenever            | wire/scripts/take.lua |        | 1000@94 | s/ and now > not_after$/ and false/
-take-again-when-dropped  | wire/scripts/take.lua |        | 3000@747 | s/^if s\[5\] == token then/if false then/
+take-again-when-dropped  | wire/scripts/take.lua |        | 3000@1999 | s/^if s\[5\] == token then/if false then/
 take-not-known-again     | wire/scripts/take.lua |        | 300@39  | s/^if known and s\[1\] == token then/if false then/
 fence-by-clock           | wire/scripts/with/draw.lua |        | 2000@23 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/math.max(tonumber(noted or 0) or 0, now)/
 fence-by-count           | wire/scripts/with/draw.lua | restart-forgets | 200 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/last + 1/
@@ -44,14 +44,14 @@ take-without-lifetime    | wire/scripts/take.lua |        | 300  | s/redis.call(
 refusal-is-final         | protocol/acquire.c,wire/scripts/take.lua | tight-limits | 3000@67 | s/^    if (r->maybe && r->code == TL_EUNCERTAIN)/    if (!r->maybe \&\& r->checked)\n        a->uncertain = false;\n&/; s/^if known and s\[1\] == token then/if time and not_after > 0 and now > not_after then return answer(-1, -1) end\n&/
 fence-told-at-its-latest | wire/scripts/take.lua | failover-ahead | 3000@145 | s/draw(numbers, now, fence)/draw(numbers, tonumber(ARGV[5]), fence)/
 keep-anybodys            | wire/scripts/keep.lua |        | 2000@38 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
-keep-whatever-value      | wire/scripts/keep.lua |        | 5000@3932 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
+keep-whatever-value      | wire/scripts/keep.lua |        | 5000@30 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
 keep-whenever            | wire/scripts/keep.lua |        | 2000@44 | s/^local late = .*/local late = false/
 keep-creates             | wire/scripts/keep.lua |        | 2000@44 | s/^local late = .*/local late = false/; s/elseif text and s\[1\] == token and text == s\[2\] then/elseif s[1] == token and not text then status = 1 redis.call('PSETEX', K, string.format('%.0f', px), value)\n    &/
-keep-shortens            | wire/scripts/keep.lua |        | 2000@67 | s/ and redis.call(.PTTL., K) < px then/ then/
+keep-shortens            | wire/scripts/keep.lua |        | 2000@72 | s/ and redis.call(.PTTL., K) < px then/ then/
 keep-doesnt-bind         | wire/scripts/keep.lua | deleted-by-hand | 200 | s/local later = .*/local later = false/; s/^        if not noted then/        if false then/
 drop-anybodys            | wire/scripts/drop.lua |        | 500@52  | s/^if s\[1\] == token then/if true then/
-drop-whatever-value      | wire/scripts/drop.lua |        | 5000@38 | s/ and found == redis.call('HGET', S, 'value'))/)/
-drop-not-remembered      | wire/scripts/drop.lua |        | 3000@747 | s/'spent', token/'spent', 'x'/
+drop-whatever-value      | wire/scripts/drop.lua |        | 5000@39 | s/ and found == redis.call('HGET', S, 'value'))/)/
+drop-not-remembered      | wire/scripts/drop.lua |        | 3000@1999 | s/'spent', token/'spent', 'x'/
 drop-not-announced       | wire/scripts/drop.lua | prompt | 200  | s/    redis.pcall('PUBLISH', S, '')//
 # takes by native commands
 native-beyond-window     | protocol/protocol_token.c,transport/conn_redis.c | | 40000 | s/    if (e->stale || /    if (/; s/return tl__ns_until(at, now) < TL_RAISED_MS.*/return at.ns <= now.ns;/; s/last >= now.lo - BEHIND_US \&\& //
@@ -63,12 +63,12 @@ native-judged-at-sending | protocol/protocol_token.c,transport/conn_redis.c | | 
 native-in-any-slot       | protocol/protocol_token.c,transport/conn_redis.c | | 2000@143 | s/memcmp(set\[i\].slot.text, slot.text, sizeof slot.text) == 0/set[i].at.ns > 0/; s/(a \* 31U + b \* 7U + d) % TL_RAISED_SETS/0 * (a + b + d)/; s/last >= now.lo - BEHIND_US \&\& //
 native-opens-its-window  | protocol/protocol_token.c | | 60000 | s/^    a->result.proof.unbound = true;$/&\n    tl__sidecar_raised(job, out);/; s/last >= now.lo - BEHIND_US \&\& //
 native-window-from-answer | protocol/protocol_token.c,client/driver.c,client/keeper_run.c | | 60000@537 | s/last >= now.lo - BEHIND_US \&\& //; s/, event->sent);/, event->now);/
-native-ended-elsewhere   | protocol/acquire.c | | 40000@678 | s/ \&\& e->run != 0 \&\& e->run == a->kill_run;/;/
+native-ended-elsewhere   | protocol/acquire.c | | 40000@328 | s/ \&\& e->run != 0 \&\& e->run == a->kill_run;/;/
 first-renewal-late       | protocol/renew.c | | 20000@3793 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
 # masters that Sentinels name
 sentinel-keep-unasked    | protocol/attempt.c | sentinel-wakes | 300 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 sentinel-keep-asked-before | client/driver.c,client/keeper_run.c | sentinel-parted | 300 | s/send->count == 0 \&\& !send->confirm \&\& /send->count == 0 \&\& /
-sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300@21 | s/site->settles \&\& changed/false \&\& changed/
+sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300@28 | s/site->settles \&\& changed/false \&\& changed/
 sentinel-take-whenever   | transport/site.c | sentinel-parted | 300 | s/now.ns - ns <= most_ns(site)/now.ns > 0/
 sentinel-any-server      | transport/conn_redis.c | sentinel-back | 300 | s/if (tl__conn_is_foreign(conn, send->generation) \&\& tl__conn_is_current(conn))/if (false)/; s/^    tl__conn_refuse_foreign(c);$//
 sentinel-switch-unheard  | client/fleet_sentinel.c | sentinel-back | 300 | s/^    tl__site_lose(&all->site, all->words);$//
@@ -77,31 +77,31 @@ sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 |
 sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # nodes of a cluster
 cluster-turn-forgotten   | client/driver.c | cluster | 8000@824 | s/^        turn(d);$//
-cluster-by-first-clock   | client/run.c | cluster | 6000 | s/\*room = tl__node_server(run->node, now)/*room = tl__node_server(\&run->client->node, now)/; s/\.server = tl__node_server(run->node, e->now)/.server = tl__node_server(\&run->client->node, e->now)/
+cluster-by-first-clock   | client/run.c | cluster | 6000 | s/tl__node_server(run->node, event->now)/tl__node_server(\&run->client->node, event->now)/
 cluster-former-not-left  | client/fleet_cluster.c | cluster | 6000@824 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@80 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@29 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
-cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@634 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
+cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@100 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
-cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@416 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
-cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 300@226 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
+cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@613 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
+cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 300@101 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
 cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200 | s/^    redis.pcall('PUBLISH'.*//
-cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@227 | s/local set = called or redis.pcall(/local set = called or redis.call(/
+cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@61 | s/local set = called or redis.pcall(/local set = called or redis.call(/
 cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 6000@824 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
-grant-without-lapse      | wire/scripts/with/grant.lua | | 20000@81 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
-grant-of-another-run     | protocol/line.c | | 20000@771 | s/ || grant->run != run ||$/ ||/
+grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
+grant-of-another-run     | protocol/line.c | | 20000@616 | s/ || grant->run != run ||$/ ||/
 grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | s/^            heard\[inbox\] = .*/            heard[inbox] = true/; s/^            mute = not asks and type(redis.pcall(/            local said = asks or redis.pcall(/; s/ others)) \.\. K)) == 'table'/ others)) .. K)\n            mute = type(said) == 'table'/; /'grant /,/return token/s/if not mute then/if not mute and said ~= 0 then/
 grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 || left_us > lease_us/false/; s/tl__mono_min(by_server, by_arrival)/by_arrival/
 leave-keeps-the-granted  | wire/scripts/drop.lua | | 2000 | s/^local mine = found and .*/local claim = redis.call('HGET', S, 'claim')\nlocal mine = found and (not claim or claim == '') and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))/
-native-keeps-beside-line | protocol/protocol_token.c | | 2000@30 | s/ || is_line(s) ||/ ||/
+native-keeps-beside-line | protocol/protocol_token.c | | 2000@38 | s/ || is_line(s) ||/ ||/
 grant-not-heard          | client/keeper_listen.c | | 8000@54 | s/kind == TL_LINE_GRANT \&\& tl__bytes_eq/false \&\& tl__bytes_eq/
-grant-in-flight-forgotten | protocol/acquire.c | | 24086@3552 | s/^    if (granted)/    if (false)/
-lapse-by-look-alone      | wire/scripts/with/grant.lua | | 8000@308 | s/^    if s\[4\] and s\[4\] ~= .. then/    if asker and s[4] and s[4] ~= '' then/
+grant-in-flight-forgotten | protocol/acquire.c | | 24086@10954 | s/^    if (granted)/    if (false)/
+lapse-by-look-alone      | wire/scripts/with/grant.lua | | 8000@343 | s/^    if s\[4\] and s\[4\] ~= .. then/    if asker and s[4] and s[4] ~= '' then/
 line-polls               | protocol/acquire.c | | 8000@46 | s/    if (a->armed \&\& a->job.join \&\&/    if (false \&\&/
-line-serves-the-last     | wire/scripts/with/grant.lua | | 8000@27 | s/redis.call('ZRANGE', L, 0, 0)/redis.call('ZREVRANGE', L, 0, 0)/
+line-serves-the-last     | wire/scripts/with/grant.lua | | 8000@46 | s/redis.call('ZRANGE', L, 0, 0)/redis.call('ZREVRANGE', L, 0, 0)/
 line-forgets-places      | wire/scripts/join.lua | | 8000 | s/^    if place == .. then/    if true then/
 passed-beside-line       | client/lock_acquire.c | | 8000@1165 | s/= a->result.waiting > 0 ? 0 : /= /
 passed-for-ever          | client/gate.c | | 8000@275 | s/tl__ns_until(hold->taken, now) < PASS_NS/true/
@@ -112,13 +112,13 @@ take-leaves-own-stamp    | wire/scripts/take.lua | phases | 3000@1860 | s/^    l
 line-sets-for-a-phase    | wire/scripts/with/grant.lua | phases | 3000 | s/called = called == '?' and not asks/called = false/
 # acquiring
 confirmed-too-late       | protocol/acquire.c |        | 3000@24 | s/r->code == TL_OK && tl__mono_before(e->now, r->deadline)/r->code == TL_OK/
-unanswered-is-forgotten  | protocol/acquire.c |        | 1000@34 | s/    a->uncertain = true;/    a->uncertain = false;/
-unwanted-is-forgotten    | protocol/acquire.c |        | 3000@174 | s/        a->unwanted = true;/        a->unwanted = false;/
-cancel-is-certain        | protocol/acquire.c |        | 2000@34 | s/    if (a->state == TAKING)/    if (false)/
+unanswered-is-forgotten  | protocol/acquire.c |        | 1000 | s/    a->uncertain = true;/    a->uncertain = false;/
+unwanted-is-forgotten    | protocol/acquire.c |        | 3000@193 | s/        a->unwanted = true;/        a->unwanted = false;/
+cancel-is-certain        | protocol/acquire.c |        | 2000@30 | s/    if (a->state == TAKING)/    if (false)/
 nobody-cleans-up         | protocol/acquire.c |        | 500  | s/    if (!a->result.maybe)/    if (true)/
 cleaning-does-nothing    | protocol/acquire.c |        | 1000@88 | s/        return drop(a, e, out);/        return TL_END;/
 busy-ends-doubt          | protocol/acquire.c | stuck-requests | 40000@983 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
-busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@10185 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
+busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@32367 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
 attempt-outlasts-wait    | protocol/attempt.c |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
 for-ever-has-a-limit     | protocol/acquire.c |        | 500  | s/        a->limit = TL_NEVER;/        (void)a;/
 wait-without-limit       | protocol/acquire.c |        | 300  | s/        out->until = tl__mono_min(a->next, a->limit);/        out->until = a->next;/
@@ -133,38 +133,37 @@ longest-hold-ignored     | protocol/renew.c  |        | 300  | s/, r->rest.hold)
 release-not-gone-on-with | protocol/settle.c |        | 500  | s/    if (s->op != TL_RELEASE)/    if (true)/
 released-though-expired  | protocol/settle.c |        | 2000@223 | s/ && s->maybe && s->in_time / \&\& s->maybe /
 extend-too-late          | protocol/settle.c |        | 3000@164 | s/return s->op == TL_RELEASE || .*/return true;/
-settle-without-limit     | protocol/settle.c |        | 500  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
+settle-without-limit     | protocol/settle.c |        | 500@70  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
 # the local queue, and passing on within a process
 queue-forgets            | client/gate.c |        | 1000 | s/    if (front->last)$/    if (false)/
 queue-last-first         | client/gate.c |        | 1000@30 | s/    front->last = place;$/    front->last = front->first;/
 passed-beyond-reserve    | client/gate.c |        | 3000 | s/ || hold->passes == 0)/)/
 passed-with-same-fence   | client/gate.c |        | 1000 | s/        next.fence += next.fence != 0;//
-passed-when-over         | client/gate.c,client/lock_acquire.c |  | 20000@747 | s/^           tl__ms_until(now, hold->deadline) >= .*//; s/^           tl__mono_before(now, hold->deadline);/           true;/; s/m->turn.given \&\& tl__mono_before(e->now, m->turn.hold.deadline)/m->turn.given/
-front-is-never-left      | client/lock.c |        | 1000@916 | s/^    tl__gate_leave(&lock->client->gate, &lock->place);//
+passed-when-over         | client/gate.c,client/lock_acquire.c |  | 20000@30 | s/^           tl__ms_until(now, hold->deadline) >= .*//; s/^           tl__mono_before(now, hold->deadline);/           true;/; s/m->turn.given \&\& tl__mono_before(e->now, m->turn.hold.deadline)/m->turn.given/
+front-is-never-left      | client/lock.c |        | 1000@219 | s/^    tl__gate_leave(&lock->client->gate, &lock->place);//
 # operations that don't block
-cancel-is-not-posted     | client/async.c |       | 3000@810 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
+cancel-is-not-posted     | client/async.c |       | 3000@1145 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
 # the keeper
 lost-is-reported-late    | client/hold.c  |       | 1000 | s/^        report(lock, state, .*/        ;/
-hold-told-after-its-end  | client/hold.c  |       | 8000@7013 | s/^    tl__keeper_await_told(k, lock);//
 timer-is-not-moved       | client/keeper_run.c |  | 1000 | s/    if (tl__mono_before(until, k->planned)) {/    if (false) {/
 told-of-what-it-was      | client/keeper_run.c | phases | 5000 | s/        if (!hold)$/        if (!hold || task->watched.n == 0)/
-step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@876 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->node->client->keeper);/        ;/
-step-not-judged          | client/run.c   |       | 5000 | s/        run->in ? tl__keeper_rejudge_in.*/        ;/
-loop-lent-for-good       | client/keeper.c |      | 2000@26 | s/^        tl__conn_drive(k->conn, tl__mono_now());/        if (!k->lent)\n            tl__conn_drive(k->conn, tl__mono_now());/
+step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@1195 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->node->client->keeper);/        ;/
+step-not-judged          | client/run.c   |       | 5000@261 | s/        run->in ? tl__keeper_rejudge_in.*/        ;/
+loop-lent-for-good       | client/keeper.c |      | 2000@1986 | s/^        tl__conn_drive(k->conn, tl__mono_now());/        if (!k->lent)\n            tl__conn_drive(k->conn, tl__mono_now());/
 loop-keeps-what-is-closed | client/keeper_loop.c | | 2000 | s/^    tl__gather_drop(k->gather, tl__conn_fd(k->conn));//
 loop-never-told-to-write | client/keeper_loop.c |  | 2000@792 | s/^    return k->lent ? k->look_at : TL_NEVER;/    (void)k;\n    return TL_NEVER;/; s/^        tl__keeper_ring(k);/        ;/
 # renewals in one request
-refresh-anybodys         | wire/scripts/refresh.lua |   | 150000@82699 | s/^    if found\[i\] ~= ARGV\[i\] then/    if not found[i] then/
-refresh-shortens         | wire/scripts/refresh.lua |   | 8000@169 | s/, px, 'GT')/, px)/; s/ and left < tonumber(px) then/ then/
-refresh-whenever         | wire/scripts/refresh.lua |   | 5000@38 | s/^if not_after > 0 and now > not_after then/if false then/
+refresh-anybodys         | wire/scripts/refresh.lua |   | 150000@22912 | s/^    if found\[i\] ~= ARGV\[i\] then/    if not found[i] then/
+refresh-shortens         | wire/scripts/refresh.lua |   | 8000@35 | s/, px, 'GT')/, px)/; s/ and left < tonumber(px) then/ then/
+refresh-whenever         | wire/scripts/refresh.lua |   | 5000 | s/^if not_after > 0 and now > not_after then/if false then/
 refresh-doesnt-bind      | wire/scripts/refresh.lua |   | 300  | s/ done = try('HSET', S, 'until', till)/ done = 0/
-refresh-odd-is-well      | protocol/protocol_token.c |  | 2000@53 | s/case TL_REFRESHED_NOT: return renew_long(a, job, e, out);/case TL_REFRESHED_NOT: return refreshed(a, job, e, out);/
+refresh-odd-is-well      | protocol/protocol_token.c |  | 2000@65 | s/case TL_REFRESHED_NOT: return renew_long(a, job, e, out);/case TL_REFRESHED_NOT: return refreshed(a, job, e, out);/
 refresh-late-is-well     | protocol/protocol_token.c |  | 8000@72 | s/case TL_REFRESHED_LATE: return tl__try_too_late(a, out);/case TL_REFRESHED_LATE: return refreshed(a, job, e, out);/
-exceptions-mixed         | client/batch.c |       | 20000@53 | s/if (n == (int64_t)i + 1)/if (n == (int64_t)i + 2)/
+exceptions-mixed         | client/batch.c |       | 20000@65 | s/if (n == (int64_t)i + 1)/if (n == (int64_t)i + 2)/
 split-slot-is-everyones  | client/batch.c | slot-with-others | 3000@1169 | s/ \&\& !tl__bytes_has_word(error, "TRYAGAIN") \&\&/ \&\&/
-refusal-is-everyones     | client/batch.c | keys-of-others | 3000@1693 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
+refusal-is-everyones     | client/batch.c | keys-of-others | 3000@2005 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
 # refusals
-refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 5000@117 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
+refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 5000@895 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
 try-again-is-final       | protocol/protocol.c | slots-moved | 300 | s/, "TRYAGAIN",/,/
 keys-are-not-named       | wire/refusal.c | keys-withheld | 300 | s/has(error, " key")/false/
 permission-passes        | protocol/protocol.c | keys-withheld | 300 | s/"NOAUTH", "NOPERM", "WRONGPASS"/"NOAUTH", "WRONGPASS"/; s/ || tl__is_no_permission(error))/)/

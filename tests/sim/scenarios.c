@@ -536,7 +536,7 @@ const sim_scenario sim_scenarios[] = {
      20, CLUSTER "move=200 switch=300 ways=16", led_is_kept},
     {"cluster-dies", "masters die, or are parted from the others and stop: quiet_ms T", 1, 20,
      CLUSTER "move=200 switch=300 aside=600 ways=11 quiet=600", forgotten_is_waited_for},
-    {"cluster-wakes", "a master is stopped, wakes, and answers: a lock is held twice", 1, 60,
+    {"cluster-wakes", "a master is stopped, wakes, and answers: a lock is held twice", 61, 60,
      CLUSTER "switch=200 ways=4 quiet=600", woken_is_believed},
     {"cluster-forgets-open",
      "who takes over doesn't know that a slot is open: a lock is held twice", 1, 20,
