@@ -2,14 +2,12 @@
  * The doctor of a cluster: all nodes are asked what they say of it, then each master what is asked of a server, in a thread of
  * its own. What is true of several is told once, with their names.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/at_once.h"
 #include "doctor/doctor.h"
 #include "skew/skew_self.h"
-
-#define AT_ONCE 16 /* threads */
 
 typedef struct {
     const member *of;
@@ -31,19 +29,6 @@ static void *ask_one(void *ctx) {
     (void)snprintf(v->words, sizeof v->words, "%s", v->asked ? "" : l.words);
     skew_link_close(&l);
     return NULL;
-}
-
-static void ask_some(visit *v, unsigned n) {
-    pthread_t thread[AT_ONCE];
-    bool started[AT_ONCE] = {false};
-
-    for (unsigned i = 0; i < n; i++)
-        started[i] = pthread_create(&thread[i], NULL, ask_one, &v[i]) == 0;
-    for (unsigned i = 0; i < n; i++)
-        if (started[i])
-            (void)pthread_join(thread[i], NULL);
-        else
-            (void)ask_one(&v[i]);
 }
 
 /* ---- what was found -------------------------------------------------------------------------- */
@@ -126,8 +111,8 @@ bool doctor_check_masters(const members *m, const tl_endpoint *login, const doct
     for (unsigned i = 0; ok && i < m->count; i++)
         if (m->of[i].status == 0 && !m->of[i].twice && has_slots(owner, i))
             ok = make_visit(&v[n++], m, i, login, as);
-    for (unsigned i = 0; ok && i < n; i += AT_ONCE)
-        ask_some(v + i, n - i < AT_ONCE ? n - i : AT_ONCE);
+    if (ok)
+        at_once(ask_one, v, sizeof *v, n);
     for (int level = DOCTOR_DANGER; ok && level >= DOCTOR_NOTE; level--)
         add_level(v, n, (doctor_level)level, one, r);
     end_visits(v, n);

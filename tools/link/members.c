@@ -2,15 +2,14 @@
  * Asking all nodes of a cluster: a wave at a time, each node in a thread of its own, so that many that don't answer take
  * no longer than one. Whom they tell of is the next wave.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/at_once.h"
 #include "link/members.h"
 #include "skew/judge/skew_topology.h"
 
 #define SAMPLES 8
-#define AT_ONCE 16 /* threads */
 #define WAVES (MEMBERS_MOST / AT_ONCE + 4)
 
 int member_of_id(const members *m, const char *id) {
@@ -365,8 +364,6 @@ static bool learn_all(members *m, const visit *v, unsigned n) {
 
 /* As many as there is room for, from the ones on that aren't asked. *ret_n 0: all are. */
 static bool send_some(members *m, const skew_link *like, int32_t rate_ppm, unsigned *ret_n) {
-    pthread_t thread[AT_ONCE];
-    bool started[AT_ONCE] = {false};
     visit v[AT_ONCE];
     unsigned n = 0;
 
@@ -375,13 +372,7 @@ static bool send_some(members *m, const skew_link *like, int32_t rate_ppm, unsig
             m->of[i].asked = true;
             v[n++] = (visit){.all = m, .which = i, .like = like, .rate_ppm = rate_ppm};
         }
-    for (unsigned i = 0; i < n; i++)
-        started[i] = pthread_create(&thread[i], NULL, ask_one, &v[i]) == 0;
-    for (unsigned i = 0; i < n; i++)
-        if (started[i])
-            (void)pthread_join(thread[i], NULL);
-        else
-            (void)ask_one(&v[i]);
+    at_once(ask_one, v, sizeof *v, n);
     bool ok = learn_all(m, v, n);
     for (unsigned i = 0; i < n; i++) {
         free(v[i].nodes);

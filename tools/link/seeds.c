@@ -2,10 +2,10 @@
  * Asking the nodes that a URL names for the one that has a slot, each in a thread of its own: one that is cut off must not
  * hold up the others. Nothing here need be right: a node that hasn't the slot says so when it is asked for the key.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/at_once.h"
 #include "link/seeds.h"
 
 typedef struct {
@@ -75,21 +75,13 @@ static void *ask_one(void *ctx) {
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static void ask_all(question *q, const tl_seeds *seeds, const skew_link *like, uint16_t slot) {
-    pthread_t thread[TL_SEEDS_MAX];
-    bool started[TL_SEEDS_MAX] = {false};
-
     for (unsigned i = 0; i < seeds->count; i++) {
         q[i].like = like;
         q[i].host = seeds->seed[i].host;
         q[i].port = seeds->seed[i].port;
         q[i].slot = slot;
-        started[i] = pthread_create(&thread[i], NULL, ask_one, &q[i]) == 0;
     }
-    for (unsigned i = 0; i < seeds->count; i++)
-        if (started[i])
-            (void)pthread_join(thread[i], NULL);
-        else
-            (void)ask_one(&q[i]);
+    at_once(ask_one, q, sizeof *q, seeds->count);
 }
 
 static bool same_owner(const question *a, const question *b) {

@@ -2,10 +2,10 @@
  * Asking Sentinels, each in a thread of its own: one that is cut off must not hold up the others. What follows from
  * their answers is the library's judgement.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/at_once.h"
 #include "link/sentinels.h"
 
 typedef struct {
@@ -149,21 +149,13 @@ static void add(sentinels *all, const sentinel *s) {
 /* Those from..count, and then those that they told of are behind them. */
 static bool ask_from(sentinels *all, unsigned from, const skew_link *like) {
     unsigned n = all->count - from;
-    pthread_t thread[SENTINELS_MOST];
-    bool started[SENTINELS_MOST] = {false};
     question *q = calloc(n > 0 ? n : 1, sizeof *q);
 
     if (!q)
         return false;
-    for (unsigned i = 0; i < n; i++) {
-        q[i] = (question){.all = all, .which = from + i, .like = like};
-        started[i] = pthread_create(&thread[i], NULL, ask_one, &q[i]) == 0;
-    }
     for (unsigned i = 0; i < n; i++)
-        if (started[i])
-            (void)pthread_join(thread[i], NULL);
-        else
-            (void)ask_one(&q[i]);
+        q[i] = (question){.all = all, .which = from + i, .like = like};
+    at_once(ask_one, q, sizeof *q, n);
     for (unsigned i = 0; i < n; i++)
         for (unsigned k = 0; k < q[i].others; k++)
             add(all, &q[i].other[k]);

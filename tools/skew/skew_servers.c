@@ -2,15 +2,14 @@
  * Finding the servers and asking them their time: a wave at a time, each server in a thread of its own, so
  * that many that don't answer take no longer than one.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/at_once.h"
 #include "skew/skew_servers.h"
 
 #define SAMPLES 8
-#define WAVES 4    /* replica, its master, that one's replicas, theirs */
-#define AT_ONCE 16 /* threads */
+#define WAVES 4 /* replica, its master, that one's replicas, theirs */
 #define PLACES_TEXT_MOST 4096
 
 /* ---- beginning and end ------------------------------------------------------------------------- */
@@ -242,20 +241,6 @@ static void *run_errand(void *ctx) {
     return NULL;
 }
 
-static void run_errands(errand *e, int count) {
-    pthread_t thread[AT_ONCE];
-    bool started[AT_ONCE] = {false};
-
-    for (int i = 0; i < count; i++)
-        started[i] = pthread_create(&thread[i], NULL, run_errand, &e[i]) == 0;
-    for (int i = 0; i < count; i++)
-        if (!started[i])
-            (void)run_errand(&e[i]);
-    for (int i = 0; i < count; i++)
-        if (started[i])
-            (void)pthread_join(thread[i], NULL);
-}
-
 /* Everyone from..count; whom they tell of is the next wave. */
 static bool send_wave(skew_servers *s, int from, const skew_link *l, int32_t rate_ppm) {
     int to = s->count;
@@ -270,7 +255,7 @@ static bool send_wave(skew_servers *s, int from, const skew_link *l, int32_t rat
                 e[n++] = (errand){
                     .visit = {.all = s, .server = &s->server[from], .rate_ppm = rate_ppm},
                     .like = l};
-        run_errands(e, n);
+        at_once(run_errand, e, sizeof *e, (unsigned)n);
         for (int i = 0; i < n; i++)
             learn(s, &e[i].visit);
     }
