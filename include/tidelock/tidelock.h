@@ -41,10 +41,11 @@
  *   - The old master goes on answering for a time after another has taken over: if quiet_ms is longer by that
  *     time. That is 1 s at most with a redis+sentinel: URL in all clients, which count an answer only while a majority of
  *     the Sentinels names the server, and what is renewed after a change only a second after it: a lock that ends
- *     before is lost. The same with a redis+cluster: URL, where the master's replicas must say that none of them has taken its
- *     place, or the other masters, where a replica can't be asked: see below. With other URLs it is bounded where the old master stops by itself,
- *     min-replicas-to-write as many as it has: by min-replicas-max-lag and 2 s; but one that was stopped (SIGSTOP, a
- *     paused machine) and wakes answers first what it was sent meanwhile. Else it isn't bounded.
+ *     before is lost. The same with a redis+cluster: URL, where the master's replicas must say that none of them has
+ *     taken its place, or the other masters, where a replica can't be asked: see below. With other URLs it is bounded
+ *     where the old master stops by itself, min-replicas-to-write as many as it has: by min-replicas-max-lag and 2 s;
+ *     but one that was stopped (SIGSTOP, a paused machine) and wakes answers first what it was sent meanwhile. Else it
+ *     isn't bounded.
  *   - wait_replicas is the number of all replicas that may take over: nothing is forgotten, also with quiet_ms 0. But a
  *     lock ends by the clock of the new master, earlier by as much as that is ahead.
  *   - wait_fsync, and nobody takes over: a restart forgets nothing, nor does a loss of power, as far as the disk keeps

@@ -49,9 +49,11 @@ typedef struct {
 } tl_seeds;
 
 /**
- * Parse redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db], or rediss+sentinel://…, redis+cluster://[user[:password]@]host[:port],host[:port],..., the same with rediss,
- * redis+quorum://[user[:password]@]SERVER,SERVER,SERVER (3, 5 or 7, each host[:port] or unix:/path), the same with rediss, or what
- * tl__endpoint_parse takes: then seeds->count is 0. User and password are the master's, or of each node; ret has no host.
+ * Parse what tl__endpoint_parse takes, for which seeds->count is then 0, or
+ *   redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db]
+ *   redis+cluster://[user[:password]@]host[:port],host[:port],...
+ *   redis+quorum://[user[:password]@]SERVER,SERVER,SERVER   3, 5 or 7, each host[:port] or unix:/path
+ * and the same with rediss. User and password are the master's, or of each node or server; ret has no host.
  *
  * TL_EINVALID  as for that
  */

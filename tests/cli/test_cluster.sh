@@ -91,7 +91,7 @@ expect 0 "$tidelock" doctor --quiet 42s
 grep -q 'note .*failover: no two hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
 for p in "${port[@]}"; do of "$p" CONFIG SET min-replicas-to-write 0 >/dev/null; done
 expect 0 "$tidelock" doctor --acl locker 'jobs:*'
-grep -q '^ACL SETUSER locker .* +role +cluster|slots +asking ' "$out" || fail "--acl: $(cat "$out")"
+grep -q '^ACL SETUSER locker .* +role +cluster|slots +cluster|info +asking ' "$out" || fail "--acl: $(cat "$out")"
 
 # A slot is left open; then it moves, and an agent with it.
 "$tidelock" agent --every 200ms --name steady 2>"$work/agent" &

@@ -469,21 +469,6 @@ static int refuse_second(const demo *d) {
                 d->kind->name, url);
 }
 
-/* A URL that this build doesn't take is not worth any servers. */
-static int check_kind(const kind *what) {
-    demo d = {.kind = what};
-    char url[256];
-    tl_endpoint e;
-    tl_seeds seeds;
-    tl_error err;
-    for (int i = 0; i < count_of(&d); i++)
-        d.port[i] = (uint16_t)(PORT_FIRST + i);
-    show_url(&d, url);
-    return tl__endpoint_parse_seeds(&e, &seeds, url, &err)
-               ? fail(STATUS_USAGE, "local demo %s: %s", what->name, err.message)
-               : 0;
-}
-
 static int launch_all(demo *d) {
     int status = write_notes(d) ? 0
                                 : fail(STATUS_UNAVAILABLE, "local demo: %s/" NOTES ": %s", d->path,
@@ -556,9 +541,7 @@ int local_demo(const char *beside, const char *what) {
     bool shows = strcmp(what, "status") == 0;
     if (!wanted && !shows && strcmp(what, "stop") != 0)
         return fail(STATUS_USAGE, "local demo: say sentinel, cluster, quorum, status or stop");
-    int status = wanted ? check_kind(wanted) : 0;
-    if (!status)
-        status = enter(&d, beside, wanted != NULL);
+    int status = enter(&d, beside, wanted != NULL);
     if (!status)
         status = wanted ? start(&d, wanted) : shows ? show(&d) : stop(&d);
     if (d.dir >= 0)
