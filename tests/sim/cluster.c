@@ -585,17 +585,7 @@ static void part(sim_world *w, sim_ns promoted, sim_ns until) {
 /* What becomes of the former master by then. */
 static void leave_master(sim_world *w, sim_ns promoted) {
     sim_switch *c = &w->change;
-    static const char *const words[SIM_WAYS] = {"dies", "dies, and will come back as a master",
-                                                "stops", "is cut off", "is to be followed"};
-    sim_tell(w, "", SIM_ALL, "server %d %s", (int)c->former, words[c->way]);
-    sim_ns until = promoted + sim_draw_part(w, -20, 250) + sim_draw(w, 0, 1) * 1200 * SIM_MS;
-    if (until <= w->now)
-        until = w->now + SIM_MS;
-    w->stats.died += c->way == SIM_DIES;
-    w->stats.returned += c->way == SIM_RETURNS;
-    w->stats.woke += c->way == SIM_WAKES;
-    w->stats.parted += c->way == SIM_PARTED;
-    w->stats.led += c->way == SIM_LED;
+    sim_ns until = sim_former_leaves(w, promoted);
     switch ((sim_way)c->way) {
     case SIM_DIES:
     case SIM_RETURNS: sim_server_kill(w, c->former); break;

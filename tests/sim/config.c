@@ -34,18 +34,6 @@ sim_fault sim_fault_named(const char *word, size_t n) {
     return (sim_fault)i;
 }
 
-/* Between the two, small ones as likely as large ones. */
-static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
-    int64_t low = least;
-    int doublings = 0;
-    while (low <= most / 2) {
-        low *= 2;
-        doublings++;
-    }
-    low = least << sim_between(random, 0, doublings);
-    return sim_between(random, low, low * 2 < most ? low * 2 : most);
-}
-
 /* ---- who acts ---------------------------------------------------------------------------------- */
 
 static void cast_actor(sim_config *c, sim_kind kind, int key, uint64_t *random) {
@@ -75,15 +63,15 @@ static void draw_cast(sim_config *c, uint64_t *random) {
 /* ---- how long things take ---------------------------------------------------------------------- */
 
 static void draw_times(sim_config *c, uint64_t *random) {
-    c->ttl_ms = spread(random, 20, 10000);
-    c->delay = spread(random, 30000, c->ttl_ms * (SIM_MS / 16));
+    c->ttl_ms = sim_spread(random, 20, 10000);
+    c->delay = sim_spread(random, 30000, c->ttl_ms * (SIM_MS / 16));
     int64_t trip_ms = 2 * c->delay / SIM_MS + 1;
-    c->attempt_ms = spread(random, 6 * trip_ms, 2000);
-    c->connect_ms = spread(random, 8 * trip_ms, 5000);
+    c->attempt_ms = sim_spread(random, 6 * trip_ms, 2000);
+    c->connect_ms = sim_spread(random, 8 * trip_ms, 5000);
     c->late = sim_between(random, 0, 900000);
-    c->hold_ms = spread(random, c->ttl_ms / 10 + 1, 3 * c->ttl_ms);
-    c->idle_ms = spread(random, c->ttl_ms / 20 + 1, 2 * c->ttl_ms);
-    c->java_ttl_ms = spread(random, 2 * c->ttl_ms, 8 * c->ttl_ms);
+    c->hold_ms = sim_spread(random, c->ttl_ms / 10 + 1, 3 * c->ttl_ms);
+    c->idle_ms = sim_spread(random, c->ttl_ms / 20 + 1, 2 * c->ttl_ms);
+    c->java_ttl_ms = sim_spread(random, 2 * c->ttl_ms, 8 * c->ttl_ms);
     int64_t until_ms = 12 * c->ttl_ms;
     until_ms = until_ms < 1000 ? 1000 : until_ms > 60000 ? 60000 : until_ms;
     c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
@@ -139,7 +127,7 @@ static void draw_faults(sim_config *c, uint64_t *random) {
     uint32_t how_many = (uint32_t)sim_between(random, 0, 6) * 100000;
     for (int i = 0; i < SIM_FIRST_BROKEN; i++) {
         bool on = sim_chance(random, how_many);
-        uint32_t strength = (uint32_t)spread(random, faults[i].least, faults[i].most);
+        uint32_t strength = (uint32_t)sim_spread(random, faults[i].least, faults[i].most);
         c->fault[i] = on ? strength : 0;
     }
     if (c->replicas == 0)
@@ -163,7 +151,7 @@ static void draw_broken(sim_config *c, uint64_t *random) {
     if (!sim_chance(random, 1000000 / BROKEN))
         return;
     int i = (int)sim_between(random, SIM_FIRST_BROKEN, SIM_LAST_BROKEN);
-    c->fault[i] = (uint32_t)spread(random, faults[i].least, faults[i].most);
+    c->fault[i] = (uint32_t)sim_spread(random, faults[i].least, faults[i].most);
     if ((i == SIM_LOSSY || i == SIM_QUICK) && c->replicas == 0)
         c->replicas = 1;
 }

@@ -8,23 +8,14 @@
 #include "fake_redis.h"
 #include "random.h"
 
-/* Between the two, small ones as likely as large ones. */
-static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
-    int64_t bits = 0;
-    while (least << bits <= most / 2)
-        bits++;
-    int64_t low = least << sim_between(random, 0, bits);
-    return sim_between(random, low, low * 2 < most ? low * 2 : most);
-}
-
 static void draw_times(sim_config *c, uint64_t *random) {
-    int64_t t = c->ttl_ms = spread(random, 100, 6000);
-    c->delay = spread(random, 30000, t * (SIM_MS / 100));
+    int64_t t = c->ttl_ms = sim_spread(random, 100, 6000);
+    c->delay = sim_spread(random, 30000, t * (SIM_MS / 100));
     int64_t trip_ms = 2 * c->delay / SIM_MS + 1;
-    c->attempt_ms = spread(random, 10 * trip_ms, 2000);
-    c->connect_ms = spread(random, 20 * trip_ms, 5000);
-    c->hold_ms = spread(random, t / 10 + 1, 3 * t);
-    c->idle_ms = spread(random, t / 20 + 1, t);
+    c->attempt_ms = sim_spread(random, 10 * trip_ms, 2000);
+    c->connect_ms = sim_spread(random, 20 * trip_ms, 5000);
+    c->hold_ms = sim_spread(random, t / 10 + 1, 3 * t);
+    c->idle_ms = sim_spread(random, t / 20 + 1, t);
     int64_t until_ms = 24 * t < 4000 ? 4000 : 24 * t > 60000 ? 60000 : 24 * t;
     c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
 }
@@ -67,9 +58,9 @@ static void draw_faults(sim_config *c, uint64_t *random) {
         c->fault[none[i]] = 0;
     bool moves = sim_chance(random, 800000), switches = sim_chance(random, 700000),
          aside = sim_chance(random, 500000), alone = sim_chance(random, 300000);
-    uint32_t move = (uint32_t)spread(random, 50, 1000),
-             change = (uint32_t)spread(random, 200, 1600),
-             often = (uint32_t)spread(random, 200, 2000);
+    uint32_t move = (uint32_t)sim_spread(random, 50, 1000),
+             change = (uint32_t)sim_spread(random, 200, 1600),
+             often = (uint32_t)sim_spread(random, 200, 2000);
     for (int i = 0; alone && i < SIM_FIRST_BROKEN; i++) /* nothing else goes wrong */
         c->fault[i] = 0;
     c->fault[SIM_MOVE] = moves ? move : 0;

@@ -8,23 +8,14 @@
 #include "fake_redis.h"
 #include "random.h"
 
-/* Between the two, small ones as likely as large ones. */
-static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
-    int64_t bits = 0;
-    while (least << bits <= most / 2)
-        bits++;
-    int64_t low = least << sim_between(random, 0, bits);
-    return sim_between(random, low, low * 2 < most ? low * 2 : most);
-}
-
 static void draw_times(sim_config *c, uint64_t *random) {
-    int64_t t = c->ttl_ms = spread(random, 100, 6000);
-    c->delay = spread(random, 30000, t * (SIM_MS / 50));
+    int64_t t = c->ttl_ms = sim_spread(random, 100, 6000);
+    c->delay = sim_spread(random, 30000, t * (SIM_MS / 50));
     int64_t trip_ms = 2 * c->delay / SIM_MS + 1;
-    c->attempt_ms = spread(random, 6 * trip_ms, 2000);
-    c->connect_ms = spread(random, 16 * trip_ms, 5000);
-    c->hold_ms = spread(random, t / 10 + 1, 3 * t);
-    c->idle_ms = spread(random, t / 20 + 1, t);
+    c->attempt_ms = sim_spread(random, 6 * trip_ms, 2000);
+    c->connect_ms = sim_spread(random, 16 * trip_ms, 5000);
+    c->hold_ms = sim_spread(random, t / 10 + 1, 3 * t);
+    c->idle_ms = sim_spread(random, t / 20 + 1, t);
     int64_t until_ms = 24 * t < 4000 ? 4000 : 24 * t > 60000 ? 60000 : 24 * t;
     c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
 }
@@ -77,9 +68,9 @@ static void draw_faults(sim_config *c, uint64_t *random) {
                                      SIM_DENY,     SIM_MOVE,    SIM_WITHHOLD};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         c->fault[none[i]] = 0;
-    c->fault[SIM_SWITCH] = (uint32_t)spread(random, 200, 1600);
+    c->fault[SIM_SWITCH] = (uint32_t)sim_spread(random, 200, 1600);
     bool aside = sim_chance(random, 500000);
-    uint32_t often = (uint32_t)spread(random, 200, 2000);
+    uint32_t often = (uint32_t)sim_spread(random, 200, 2000);
     c->fault[SIM_ASIDE] = aside ? often : 0;
     if (sim_chance(random, 250000)) /* nothing else goes wrong */
         for (int i = 0; i < SIM_FIRST_BROKEN; i++)

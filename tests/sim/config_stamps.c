@@ -12,22 +12,14 @@
 #define RUN_MS 400000 /* no wall clock is looked at later */
 #define BROKEN 24     /* one run of so many breaks what is assumed of legacy clients */
 
-static int64_t spread(uint64_t *random, int64_t least, int64_t most) {
-    int64_t bits = 0;
-    while (least << bits <= most / 2)
-        bits++;
-    int64_t low = least << sim_between(random, 0, bits);
-    return sim_between(random, low, low * 2 < most ? low * 2 : most);
-}
-
 /* ---- how long things take ---------------------------------------------------------------------- */
 
 static void draw_margins(sim_config *c, uint64_t *random) {
-    int64_t t = c->java_ttl_ms = spread(random, 300, 10000);
-    c->delay = spread(random, 30000, t * (SIM_MS / 100));
+    int64_t t = c->java_ttl_ms = sim_spread(random, 300, 10000);
+    c->delay = sim_spread(random, 30000, t * (SIM_MS / 100));
     int64_t hop_ms = c->delay / SIM_MS + 1;
     c->lag_ms = sim_between(random, 6, 14) * hop_ms;
-    c->skew_ms = spread(random, 1, t / 6);
+    c->skew_ms = sim_spread(random, 1, t / 6);
     while (c->lag_ms > 1 && 5 * c->skew_ms + 4 * c->lag_ms + 2 > 2 * t)
         c->lag_ms /= 2;
 }
@@ -35,11 +27,11 @@ static void draw_margins(sim_config *c, uint64_t *random) {
 static void draw_times(sim_config *c, uint64_t *random) {
     int64_t t = c->java_ttl_ms, trip_ms = 2 * c->delay / SIM_MS + 1;
     c->ttl_ms = t;
-    c->attempt_ms = spread(random, 6 * trip_ms, 2000);
-    c->connect_ms = spread(random, 8 * trip_ms, 5000);
+    c->attempt_ms = sim_spread(random, 6 * trip_ms, 2000);
+    c->connect_ms = sim_spread(random, 8 * trip_ms, 5000);
     c->late = sim_between(random, 0, 900000);
-    c->hold_ms = spread(random, t / 10 + 1, 3 * t);
-    c->idle_ms = spread(random, t / 20 + 1, 2 * t);
+    c->hold_ms = sim_spread(random, t / 10 + 1, 3 * t);
+    c->idle_ms = sim_spread(random, t / 20 + 1, 2 * t);
     int64_t until_ms = 16 * t > 60000 ? 60000 : 16 * t;
     c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
     c->quiet_ms = sim_chance(random, 50000) ? sim_between(random, 1, 3 * t) : 0;

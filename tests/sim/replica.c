@@ -284,3 +284,17 @@ void sim_failover(sim_world *w, bool lossy, bool quick) {
     sim_put(w, w->now + least + SIM_MS + sim_draw_part(w, 0, w->cfg.goes_back ? 5 : 100),
             SIM_RANK_NET, promote, w, (uint32_t)next);
 }
+
+sim_ns sim_former_leaves(sim_world *w, sim_ns promoted) {
+    static const char *const words[SIM_WAYS] = {"dies", "dies, and will come back as a master",
+                                                "stops", "is cut off", "is to be followed"};
+    int way = w->change.way;
+    sim_tell(w, "", SIM_ALL, "the master, server %d, %s", (int)w->change.former, words[way]);
+    sim_ns until = promoted + sim_draw_part(w, -20, 250) + sim_draw(w, 0, 1) * 1200 * SIM_MS;
+    w->stats.died += way == SIM_DIES;
+    w->stats.returned += way == SIM_RETURNS;
+    w->stats.woke += way == SIM_WAKES;
+    w->stats.parted += way == SIM_PARTED;
+    w->stats.led += way == SIM_LED;
+    return until <= w->now ? w->now + SIM_MS : until;
+}

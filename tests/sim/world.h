@@ -756,6 +756,8 @@ void sim_failover(sim_world *w, bool lossy, bool quick);
 void sim_replica_behind(sim_world *w, const sim_server *master, sim_server *replica);
 /** One begins to follow the master, with all that it has. */
 void sim_replica_join(sim_world *w, int server);
+/** Of a failover that begins: tells how the former master goes, and counts it. Until when it knows nothing of the promotion. */
+sim_ns sim_former_leaves(sim_world *w, sim_ns promoted);
 /** Another is the master: all but the former one follow it, and have what it has. */
 void sim_replica_promote(sim_world *w, int server);
 
