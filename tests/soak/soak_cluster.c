@@ -6,13 +6,13 @@
  * fence is promised: there it is counted what comes of it. It prints how often each fault struck, and for how long there was
  * no service.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster_faults.h"
 #include "contest.h"
+#include "soak.h"
 #include "tests.h"
 
 #define SECONDS 3600
@@ -27,11 +27,6 @@
 #define KEY "{soak}number"
 #define HELD "{soak}held"
 
-typedef struct {
-    int struck;
-    int64_t sum_ms, longest_ms; /* without service */
-} tally;
-
 /* Of a kind of rounds: by what their faults may do at most. */
 typedef struct {
     int rounds, losses;
@@ -39,7 +34,7 @@ typedef struct {
 } sum;
 
 static real_fleet *fleet;
-static tally tallies[KINDS];
+static soak_tally tallies[KINDS];
 static sum sums[CLUSTER_ANSWERS_AFTERWARDS + 1];
 
 static int tear_down(void **state) {
@@ -50,11 +45,6 @@ static int tear_down(void **state) {
 }
 
 TESTS_WITH(NULL, tear_down);
-
-static long number_of(const char *variable, long otherwise) {
-    const char *text = getenv(variable);
-    return text && *text ? strtol(text, NULL, 10) : otherwise;
-}
 
 /* ---- a lock that is held all the time ------------------------------------------------------------ */
 
@@ -127,7 +117,6 @@ static void end(tl_lock **locks, cluster_harm harm) {
 
 static void strike(int kind) {
     const cluster_fault *fault = cluster_fault_at(kind);
-    tally *t = &tallies[kind];
     (void)contest_pause_ms();
     if (getenv("V"))
         print_message("%lld: %s, %d counted\n", (long long)clock_ms(), fault->name,
@@ -142,10 +131,7 @@ static void strike(int kind) {
             fail_msg("%s: no service for %d ms, %d counted", fault->name, SERVICE_MS,
                      contest_counted());
     }
-    const int64_t pause = contest_pause_ms();
-    t->struck++;
-    t->sum_ms += pause;
-    t->longest_ms = pause > t->longest_ms ? pause : t->longest_ms;
+    soak_struck(&tallies[kind], contest_pause_ms());
     real_fleet_mend(fleet);
 }
 
@@ -169,10 +155,7 @@ static void print_tallies(void) {
     static const char *const words[] = {"nothing was forgotten", "something was forgotten",
                                         "a former master answered"};
     for (int i = 0; i < count_kinds(); i++)
-        print_message("%-52s %5d times, without service %5d ms on average, %6d at most\n",
-                      cluster_fault_at(i)->name, tallies[i].struck,
-                      (int)(tallies[i].struck ? tallies[i].sum_ms / tallies[i].struck : 0),
-                      (int)tallies[i].longest_ms);
+        soak_print(cluster_fault_at(i)->name, &tallies[i]);
     for (int i = 0; i <= CLUSTER_ANSWERS_AFTERWARDS; i++)
         print_message(
             "%4d rounds in which %s: %d times held, %d twice at one moment, %d fences back, "
@@ -182,16 +165,13 @@ static void print_tallies(void) {
 }
 
 TEST(the_number_is_exact_over_mixed_faults) {
-    const int64_t until_ms = clock_ms() + 1000 * number_of("SOAK_SECONDS", SECONDS);
-    const unsigned seed = (unsigned)number_of("SEED", (long)clock_us());
+    const int64_t until_ms = clock_ms() + 1000 * soak_number("SOAK_SECONDS", SECONDS);
     const real_fleet_options options = {
         .password = "pw", .config = "save \"\"", .down_ms = DOWN_MS};
     tl_client *clients[2][CONTENDERS / 2];
     tl_lock *locks[CONTENDERS];
 
-    (void)signal(SIGPIPE, SIG_IGN); /* our own connections to processes that are killed */
-    print_message("SEED=%u\n", seed);
-    srandom(seed);
+    soak_seed();
     fleet = real_fleet_start_cluster(&options);
     for (int i = 0; i < CONTENDERS; i++)
         clients[i % 2][i / 2] = client_with(i % 2 ? QUIET_MS : 0);

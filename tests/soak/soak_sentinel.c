@@ -3,13 +3,13 @@
  * contenders count up a number under a lock. In each round the number is exact, no two were sure of the lock at one
  * moment, and fences went up. It prints how often each fault struck, and for how long there was no service.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "contest.h"
 #include "sentinel_faults.h"
+#include "soak.h"
 #include "tests.h"
 
 #define SECONDS 3600
@@ -19,13 +19,8 @@
 #define TTL_MS clock_patient_ms(1000)
 #define SERVICE_MS 120000 /* until it is there again, on a busy machine */
 
-typedef struct {
-    int struck;
-    int64_t sum_ms, longest_ms; /* without service */
-} tally;
-
 static real_fleet *fleet;
-static tally tallies[KINDS];
+static soak_tally tallies[KINDS];
 
 static int tear_down(void **state) {
     contest_abandon();
@@ -35,11 +30,6 @@ static int tear_down(void **state) {
 }
 
 TESTS_WITH(NULL, tear_down);
-
-static long number_of(const char *variable, long otherwise) {
-    const char *text = getenv(variable);
-    return text && *text ? strtol(text, NULL, 10) : otherwise;
-}
 
 static void begin(tl_lock **locks) {
     tl_client *client = NULL;
@@ -54,15 +44,11 @@ static void begin(tl_lock **locks) {
 
 static void strike(int kind) {
     const sentinel_fault *fault = sentinel_fault_at(kind);
-    tally *t = &tallies[kind];
     (void)contest_pause_ms();
     fault->strike(fleet);
     const int counted = contest_counted();
     WAIT_FOR(SERVICE_MS, contest_counted() > counted + CONTENDERS);
-    const int64_t pause = contest_pause_ms();
-    t->struck++;
-    t->sum_ms += pause;
-    t->longest_ms = pause > t->longest_ms ? pause : t->longest_ms;
+    soak_struck(&tallies[kind], contest_pause_ms());
     real_fleet_mend(fleet);
 }
 
@@ -76,24 +62,18 @@ static int count_kinds(void) {
 static void print_tallies(int rounds, int64_t counted) {
     print_message("%d rounds, %lld times held\n", rounds, (long long)counted);
     for (int i = 0; i < count_kinds(); i++)
-        print_message("%-52s %5d times, without service %5d ms on average, %6d at most\n",
-                      sentinel_fault_at(i)->name, tallies[i].struck,
-                      (int)(tallies[i].struck ? tallies[i].sum_ms / tallies[i].struck : 0),
-                      (int)tallies[i].longest_ms);
+        soak_print(sentinel_fault_at(i)->name, &tallies[i]);
 }
 
 TEST(the_number_is_exact_over_mixed_faults) {
-    const int64_t until_ms = clock_ms() + 1000 * number_of("SOAK_SECONDS", SECONDS);
-    const unsigned seed = (unsigned)number_of("SEED", (long)clock_us());
+    const int64_t until_ms = clock_ms() + 1000 * soak_number("SOAK_SECONDS", SECONDS);
     const real_fleet_options options = {
         .gates = true, .password = "pw", .sentinel_password = "spw"};
     tl_lock *locks[CONTENDERS];
     int rounds = 0;
     int64_t counted = 0;
 
-    (void)signal(SIGPIPE, SIG_IGN); /* our own connections to processes that are killed */
-    print_message("SEED=%u\n", seed);
-    srandom(seed);
+    soak_seed();
     fleet = real_fleet_start_sentinels(&options);
     begin(locks);
     do {

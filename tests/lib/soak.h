@@ -1,0 +1,23 @@
+/*
+ * What the soaks have in common: their settings, and what each fault has cost.
+ */
+#ifndef SOAK_H
+#define SOAK_H
+
+#include <stdint.h>
+
+/** How often a fault struck, and how long there was no service then. */
+typedef struct {
+    int struck;
+    int64_t sum_ms, longest_ms;
+} soak_tally;
+
+/** A number from the environment. */
+long soak_number(const char *variable, long otherwise);
+/** SEED, or one by the clock: drawn from it from now on, and printed. */
+void soak_seed(void);
+
+void soak_struck(soak_tally *tally, int64_t pause_ms);
+void soak_print(const char *name, const soak_tally *tally);
+
+#endif
