@@ -18,10 +18,13 @@
 #define MOST_MS 60000
 #define POLL_MS 50
 #define SECOND_MS 1000
+#define NAMED_MS 2 /* as in src/transport/conn_site.c: it is looked for so often */
 
-/* For some messages and answers, a new connection included, and those who wait for them. */
+/* For some messages and answers, a new connection included, and those who wait for them. In a cluster the master is to be
+ * confirmed besides, before and perhaps after. */
 static sim_ns trips(const sim_world *w) {
-    return 12 * w->cfg.delay + 4 * w->cfg.late;
+    sim_ns confirmed = w->cfg.fleet ? 8 * w->cfg.delay + 2 * NAMED_MS * SIM_MS : 0;
+    return 12 * w->cfg.delay + 4 * w->cfg.late + confirmed;
 }
 
 static bool is_promised(const sim_world *w) {

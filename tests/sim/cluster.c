@@ -12,7 +12,8 @@
 #define TEXT_SIZE 24
 #define KEY_SIZE 80 /* room for the name of any key */
 #define RANGES (SIM_SHARDS + 2 * SIM_KEYS)
-#define PAIRS 20 /* of a key's content that are written at once */
+#define NEWS_MS 200 /* as in src/client/cluster_ask.c */
+#define PAIRS 20    /* of a key's content that are written at once */
 
 static const char *host_of(int server) {
     static char text[SIM_NODES][TEXT_SIZE];
@@ -270,9 +271,11 @@ static void hear(sim_world *w, void *who, uint32_t server) {
         }
 }
 
-/* To some soon, to others later; now and then much later. */
+/* To some soon, to others later; now and then much later, but where they are relied on. */
 static void spread(sim_world *w) {
     sim_ns most = sim_draw_part(w, 1, sim_draw(w, 0, 3) ? 20 : 200);
+    if (sim_config_cluster_tells_soon(&w->cfg) && most > NEWS_MS * SIM_MS - 2 * w->cfg.delay)
+        most = NEWS_MS * SIM_MS - 2 * w->cfg.delay;
     for (int i = 0; i < sim_servers(w); i++)
         sim_put(w, w->now + w->cfg.delay + sim_draw(w, 0, most), SIM_RANK_NET, hear,
                 &w->cluster.view[i], (uint32_t)i);

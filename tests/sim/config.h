@@ -207,6 +207,7 @@ void sim_config_cluster(sim_config *config);
 /** Of one: nothing that a node knows is lost; no two may hold a lock at once, whatever is. */
 bool sim_config_cluster_keeps(const sim_config *config);
 bool sim_config_cluster_excludes(const sim_config *config);
+bool sim_config_cluster_tells_soon(const sim_config *config);
 
 /** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
 void sim_config_stamps(sim_config *config);

@@ -85,6 +85,8 @@ static void draw_promise(sim_config *c, uint64_t *random) {
                               : 0;
     if (c->quiet_ms > 0 || !led)
         c->no_fence = 0;
+    if (c->quiet_ms > 0 && sim_chance(random, 500000))
+        c->quiet_ms += SIM_COUNTS_MS;
 }
 
 void sim_config_cluster(sim_config *c) {
@@ -110,9 +112,17 @@ bool sim_config_cluster_keeps(const sim_config *c) {
     return !c->fleet || loses_nothing(c);
 }
 
+/* Former masters may wake, and what they answer counts for a second at most: where those who are asked about them have news
+ * soon enough. */
+bool sim_config_cluster_tells_soon(const sim_config *c) {
+    return c->fault[SIM_SWITCH] && c->ways >> SIM_WAKES & 1 &&
+           c->quiet_ms >= sim_config_longest_ms(c) + SIM_COUNTS_MS;
+}
+
 bool sim_config_cluster_excludes(const sim_config *c) {
     bool wakes = c->fault[SIM_SWITCH] && c->ways >> SIM_WAKES & 1;
-    bool quiet = c->quiet_ms >= sim_config_longest_ms(c) && c->no_fence == 0 && !wakes;
+    bool quiet = c->quiet_ms >= sim_config_longest_ms(c) && c->no_fence == 0 &&
+                 (!wakes || sim_config_cluster_tells_soon(c));
     bool confirmed = c->wait_replicas >= c->replicas && c->fault[SIM_MOVE] == 0;
     return loses_nothing(c) || quiet || confirmed;
 }

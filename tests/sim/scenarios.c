@@ -142,6 +142,11 @@ static bool woken_is_believed(const sim_stats *s) {
     return s->woke > 0 && s->former_commands > 0 && s->overlaps > 0;
 }
 
+static bool woken_is_waited_for(const sim_stats *s) {
+    return s->woke > 0 && s->former_commands > 0 && s->quiet_refused > 0 && s->takes > 0 &&
+           s->overlaps == 0;
+}
+
 static bool open_is_forgotten(const sim_stats *s) {
     return s->led == s->switched && s->astray > 0 && s->overlaps > 0;
 }
@@ -536,8 +541,11 @@ const sim_scenario sim_scenarios[] = {
      20, CLUSTER "move=200 switch=300 ways=16", led_is_kept},
     {"cluster-dies", "masters die, or are parted from the others and stop: quiet_ms T", 1, 20,
      CLUSTER "move=200 switch=300 aside=600 ways=11 quiet=600", forgotten_is_waited_for},
-    {"cluster-wakes", "a master is stopped, wakes, and answers: a lock is held twice", 61, 60,
-     CLUSTER "switch=200 ways=4 quiet=600", woken_is_believed},
+    {"cluster-wakes",
+     "a master is stopped, wakes, and answers, quiet_ms T and little more: a lock is held twice",
+     61, 60, CLUSTER "switch=200 ways=4 quiet=600", woken_is_believed},
+    {"cluster-wakes-quiet", "the same with quiet_ms T and a second: what it answers counts no more",
+     1, 40, CLUSTER "switch=200 ways=4 quiet=1300", woken_is_waited_for},
     {"cluster-forgets-open",
      "who takes over doesn't know that a slot is open: a lock is held twice", 1, 20,
      CLUSTER "move=100 switch=300 ways=16 forgets-open", open_is_forgotten},
