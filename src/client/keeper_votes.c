@@ -133,15 +133,17 @@ static tl_err submit(tl_keeper *k, tl_task *task, const tl_send *send, tl_conn *
     return TL_OK;
 }
 
-/* true: there is an answer at once, *ret. */
+/* true: there is an answer at once, *ret. To one that is known to be another's nothing is sent: a drop that is executed there
+ * twice would call the vote gone. */
 static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, tl_event *ret) {
     unsigned index = (unsigned)__builtin_ctz(send->to);
     tl_node *node = k->client->fleet.server[index];
     tl_conn *conn = tl__keeper_conn(k, node);
-    if (conn && send->count == 0 && tl__conn_lively(conn, now)) {
-        *ret = (tl_event){.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
-        ret->run = tl__conn_run(conn);
-        judge(k, index, ret->run, ret);
+    tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
+    reached.run = conn ? tl__conn_run(conn) : 0;
+    judge(k, index, reached.run, &reached);
+    if (reached.kind != TL_REPLY || (conn && send->count == 0 && tl__conn_lively(conn, now))) {
+        *ret = reached;
         return true;
     }
     tl__node_asked(node, now);
