@@ -76,9 +76,9 @@ sentinel-any-one         | client/votes.c | sentinel-parted | 300 | s,v.majority
 sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
 sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # nodes of a cluster
-cluster-turn-forgotten   | client/driver.c | cluster | 8000@824 | s/^        turn(d);$//
+cluster-turn-forgotten   | client/driver.c | cluster | 8000@424 | s/^        turn(d);$//
 cluster-by-first-clock   | client/run.c | cluster | 6000 | s/tl__node_server(run->node, event->now)/tl__node_server(\&run->client->node, event->now)/
-cluster-former-not-left  | client/fleet_cluster.c | cluster | 6000@824 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
+cluster-former-not-left  | client/fleet_cluster.c | cluster | 40000@19286 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@80 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@29 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
@@ -88,7 +88,10 @@ cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@613 | s/->
 cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 300@101 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
 cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200 | s/^    redis.pcall('PUBLISH'.*//
 cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@61 | s/local set = called or redis.pcall(/local set = called or redis.call(/
-cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 6000@824 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
+cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@9033 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
+cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
+cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
+cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/q->said >= q->replicas;/true;/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/

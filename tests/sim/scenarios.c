@@ -545,7 +545,7 @@ const sim_scenario sim_scenarios[] = {
      "a master is stopped, wakes, and answers, quiet_ms T and little more: a lock is held twice",
      61, 60, CLUSTER "switch=200 ways=4 quiet=600", woken_is_believed},
     {"cluster-wakes-quiet", "the same with quiet_ms T and a second: what it answers counts no more",
-     1, 40, CLUSTER "switch=200 ways=4 quiet=1300", woken_is_waited_for},
+     1, 40, CLUSTER "switch=200 ways=4 quiet=1600", woken_is_waited_for},
     {"cluster-forgets-open",
      "who takes over doesn't know that a slot is open: a lock is held twice", 1, 20,
      CLUSTER "move=100 switch=300 ways=16 forgets-open", open_is_forgotten},
