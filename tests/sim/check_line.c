@@ -5,7 +5,8 @@
  *   - the lock is given in the order in which the server saw them, and to nobody else while they stand there;
  *   - the holder may pass it on within its process 63 times and for a second, if nobody stood there when it was given the lock;
  *   - so whoever comes waits for 63 holds at most, the present one, and one for each that stands before it;
- *   - a lock that is released is given to the first as soon as messages and a look take, one that has run out 5 s later at most;
+ *   - a lock that is released is given to the first as soon as messages and a look take, one that has run out 5 s later at
+ *     most by the clock of who is the first;
  *   - a waiter looks when it is told to, or after as long as it was told by its place and by the time that the key has left.
  */
 #include "world.h"
@@ -43,7 +44,8 @@ static sim_token *standing(sim_world *w, const sim_actor *a, int key) {
 
 void sim_line_comes(sim_world *w, const sim_request *m, uint32_t number, int key) {
     sim_token *t = &w->token[number];
-    if (t->stood > 0 || t->taken || !is_promised(w))
+    bool had = t->taken && !t->beside; /* what was taken beside the line has been given back */
+    if (t->stood > 0 || had || !is_promised(w))
         return;
     t->inherits = m->argv[10].n > 0;
     for (int i = 0; t->inherits && i < w->cfg.actors; i++) {
@@ -93,7 +95,8 @@ static void check_idle(sim_world *w, const sim_actor *a, const sim_token *b, int
     bool released = k->free_since != SIM_NEVER;
     sim_ns since = released ? k->free_since : k->ends;
     sim_ns idle = w->now - (since > b->stood ? since : b->stood);
-    if (idle > trips(w) + (released ? 0 : FIRST_MS * SIM_MS))
+    sim_ns look = tl__rate_most_ns(FIRST_MS * SIM_MS, w->cfg.drift_ppm);
+    if (idle > trips(w) + (released ? 0 : look))
         sim_fail(w, key, "%s lay free for %lld ms while %s stood in line", w->key[key].name,
                  (long long)(idle / SIM_MS), a->name);
 }
