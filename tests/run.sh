@@ -81,12 +81,14 @@ report() { # source file
     esac
 }
 
-# unit first; then what else is pure; then, twice as many at a time, what mostly waits: the tool's, the
+# unit first; then what else is pure; then, four times as many at a time, what mostly waits: the tool's, the
 # promises and the faults, each with a server of its own and generous bounds; then, one at a time, the
-# rest. The simulator computes for long: what waits goes on beside it.
+# rest. The simulator computes for long: what waits goes on beside it. Of each kind what may take longest begins
+# first, or it would be all that goes on in the end.
 pure=() long=() waiting=() faults=() alone=()
-for t in "$@"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
-for t in "$@"; do
+mapfile -t sorted < <(for t in "$@"; do echo "$(limit_of "$t") $t"; done | sort -s -k1,1rn | cut -d' ' -f2-)
+for t in "${sorted[@]}"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
+for t in "${sorted[@]}"; do
     case $t in
     tests/unit/*) ;;
     tests/wire/* | tests/fuzz/* | tests/lint/* | tests/bench/*) pure+=("$t") ;;
@@ -112,11 +114,8 @@ report_group() { for t in "$@"; do report "$t"; done; }
 run_group "$JOBS" "${pure[@]}"
 report_group "${pure[@]}"
 (renice -n 10 -p "$BASHPID" >/dev/null; run_group "$JOBS" "${long[@]}") &
-for group in waiting faults; do
-    declare -n tests=$group
-    run_group $((JOBS * 2)) "${tests[@]}"
-    report_group "${tests[@]}"
-done
+run_group $((JOBS * 4)) "${waiting[@]}" "${faults[@]}"
+report_group "${waiting[@]}" "${faults[@]}"
 wait
 report_group "${long[@]}"
 run_group 1 "${alone[@]}"

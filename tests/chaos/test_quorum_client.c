@@ -1,7 +1,7 @@
 /*
  * Clients of redis+quorum: on five real servers: servers killed, restarted empty one after the other, stopped while a vote
  * is on its way, and a crowd that waits while the first server is stopped. Under load what the lock protects is counted
- * exactly, and fencing numbers increase.
+ * exactly, and fencing numbers increase. timeout: 240
  */
 #include "arena.h"
 
@@ -286,7 +286,7 @@ TEST(with_three_of_five_killed_it_is_lost_in_time_and_nobody_gets_it) {
 /* Each forgets all. The holder has each vote for it anew; who contends gets nothing of a server that has forgotten. */
 TEST(all_may_be_restarted_empty_in_turn_under_load) {
     lock_events *events = make_events();
-    const int64_t quiet = LIFE_MS;
+    const int64_t quiet = clock_patient_ms(1500);
     tl_client *clients[CLIENTS];
     tl_lock *contenders[CROWD];
     for (int i = 0; i < CLIENTS; i++)
