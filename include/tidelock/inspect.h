@@ -19,7 +19,7 @@ typedef struct {
                                client of tidelock before its first renewal, which comes within a second */
     int64_t remaining_ms; /**< until the server lets it go; -1: never, or unknown */
     uint64_t fence;  /**< by_tidelock: no holder so far has had a larger one: that of the present
-                               one, or up to 63 more if it is passed on within a process. Otherwise the
+                               one, or up to 49 more if it is passed on within a process. Otherwise the
                                last that was noted: later holders may have had a larger. 0 unknown */
     int64_t held_ms; /**< for how long, since it was acquired; -1 unknown */
     char value[64];  /**< what the key holds */

@@ -93,7 +93,7 @@
  *
  * Locks of one client on one key that wait in the usual way (TL_RETRY_AUTO) line up within the
  * process, first come first served: only the first of them asks the server, and what it releases may
- * pass to the next without being given back (up to 63 times in a row and for a second, so that other
+ * pass to the next without being given back (up to 49 times in a row and for a second, so that other
  * processes have their turn).
  *
  * Versions. A struct that begins with `size` may grow at its end, and a program and a library of two

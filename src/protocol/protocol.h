@@ -71,7 +71,7 @@
 #define TL_SCRATCH 1024 /**< room in tl_out for the text of numbers and stamps */
 #define TL_WORDS_SIZE 200
 #define TL_KEPT_MAX 4
-#define TL_FENCES 64 /**< fencing numbers that are reserved at once for passing a lock on */
+#define TL_FENCES 50 /**< fencing numbers that are reserved at once for passing a lock on */
 
 /** Something that a protocol of ../compat has read, and wants kept for all of a client's machines. What
  *  it is, is its own business. */

@@ -153,7 +153,7 @@ CONFORM_OF(waiting_costs_few_requests_and_everybody_has_a_share, c, LINES) {
 }
 
 CONFORM_OF(threads_of_one_process_do_not_starve_another, c, LINES) {
-    enum { THREADS = 16, PASSES = 63 };
+    enum { THREADS = 16, PASSES = 49 };
     worker workers[THREADS + 1] = {{0}};
     tl_client *crowd = conform_client(c);
     for (int i = 0; i < THREADS; i++)

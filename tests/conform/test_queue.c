@@ -14,7 +14,7 @@
 #define TTL_MS 30000
 #define BRIEF_MS clock_patient_ms(2000) /* to be met, or to be waited for */
 #define WAITERS 9
-#define PASSES_MAX 64
+#define PASSES_MAX 50
 
 /* How many stand behind the lock that is at the front. */
 static int queue_behind(tl_lock *front) {

@@ -3,15 +3,15 @@
  * requests. Each bound follows from what is documented, not from what is seen:
  *
  *   - the lock is given in the order in which the server saw them, and to nobody else while they stand there;
- *   - the holder may pass it on within its process 63 times and for a second, if nobody stood there when it was given the lock;
- *   - so whoever comes waits for 63 holds at most, the present one, and one for each that stands before it;
+ *   - the holder may pass it on within its process 49 times and for a second, if nobody stood there when it was given the lock;
+ *   - so whoever comes waits for 49 holds at most, the present one, and one for each that stands before it;
  *   - a lock that is released is given to the first as soon as messages and a look take, one that has run out 5 s later at
  *     most by the clock of who is the first;
  *   - a waiter looks when it is told to, or after as long as it was told by its place and by the time that the key has left.
  */
 #include "world.h"
 
-#define PASSES 63
+#define PASSES 49
 #define PASS_MS 1000
 #define FIRST 3 /* so many look at the end of the key's time */
 #define FIRST_MS 5000

@@ -12,7 +12,7 @@
 #define INBOX "tidelock:inbox:me"
 #define ID "00000000-0000-4000-8000-0000000000aa"
 #define RUN 7
-#define ENTRY TOKEN " 30000? 64 " INBOX " " OWNER
+#define ENTRY TOKEN " 30000? 50 " INBOX " " OWNER
 #define T_LEGACY_MS 60000
 
 static tl_namespaces *names;
