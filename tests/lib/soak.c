@@ -32,3 +32,33 @@ void soak_print(const char *name, const soak_tally *tally) {
                   tally->struck, (int)(tally->struck ? tally->sum_ms / tally->struck : 0),
                   (int)tally->longest_ms);
 }
+
+static tl_lock *held;
+static lock_events *events;
+static int64_t over_ms; /* since when nothing remains of it; 0: something does */
+
+void soak_hold(tl_client *client, const char *key, int64_t ttl_ms, int64_t within_ms) {
+    events = make_events();
+    over_ms = 0;
+    held = make_lock_with(
+        client, key, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    WAIT_FOR(within_ms, tl_lock_acquire(held, SOON_MS, &said) == TL_OK);
+}
+
+void soak_look_at_held(void) {
+    bool told = lock_events_count_of(events, TL_LOST) > 0;
+    if (tl_lock_remaining_ms(held) > 0 || told)
+        over_ms = 0;
+    else if (over_ms == 0)
+        over_ms = clock_ms();
+    else if (clock_ms() - over_ms > SLACK_MS)
+        fail_msg("nothing remains of a lock, and nobody was told that it is lost");
+}
+
+bool soak_let_go(int *ret_why) {
+    lock_event event = {0};
+    bool lost = lock_events_find(events, 0, TL_LOST, &event);
+    *ret_why = (int)event.why;
+    drop_lock(held);
+    return lost;
+}

@@ -4,7 +4,7 @@
 #ifndef SOAK_H
 #define SOAK_H
 
-#include <stdint.h>
+#include "locks.h"
 
 /** How often a fault struck, and how long there was no service then. */
 typedef struct {
@@ -19,5 +19,12 @@ void soak_seed(void);
 
 void soak_struck(soak_tally *tally, int64_t pause_ms);
 void soak_print(const char *name, const soak_tally *tally);
+
+/** A lock that is held all the time, from a return on until soak_let_go. */
+void soak_hold(tl_client *client, const char *key, int64_t ttl_ms, int64_t within_ms);
+/** Fails when nothing remains of it, and nobody was told that it is lost. */
+void soak_look_at_held(void);
+/** true: it was lost meanwhile, for the reason *ret_why. */
+bool soak_let_go(int *ret_why);
 
 #endif

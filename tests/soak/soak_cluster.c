@@ -46,12 +46,6 @@ static int tear_down(void **state) {
 
 TESTS_WITH(NULL, tear_down);
 
-/* ---- a lock that is held all the time ------------------------------------------------------------ */
-
-static tl_lock *held;
-static lock_events *events;
-static int64_t over_ms; /* since when nothing remains of it; 0: something does */
-
 static tl_client *client_with(int64_t quiet_ms) {
     return make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .quiet_ms = quiet_ms));
 }
@@ -61,33 +55,12 @@ static int64_t held_ms(cluster_harm harm) {
     return harm == CLUSTER_FORGETS_NOTHING ? 15 * TTL_MS : QUIET_MS;
 }
 
-static void hold(tl_client *client, cluster_harm harm) {
-    events = make_events();
-    over_ms = 0;
-    held = make_lock_with(
-        client, HELD,
-        TL_LOCK_OPTIONS(.ttl_ms = held_ms(harm), .on_event = lock_events_add, .ctx = events));
-    WAIT_FOR(SERVICE_MS, tl_lock_acquire(held, SOON_MS, &said) == TL_OK);
-}
-
-/* LOST is told before nothing remains. */
-static void look_at_held(void) {
-    bool told = lock_events_count_of(events, TL_LOST) > 0;
-    if (tl_lock_remaining_ms(held) > 0 || told)
-        over_ms = 0;
-    else if (over_ms == 0)
-        over_ms = clock_ms();
-    else if (clock_ms() - over_ms > SLACK_MS)
-        fail_msg("nothing remains of a lock, and nobody was told that it is lost");
-}
-
 static void let_go(cluster_harm harm) {
-    lock_event event = {0};
-    bool lost = lock_events_find(events, 0, TL_LOST, &event);
+    int why;
+    bool lost = soak_let_go(&why);
     if (lost && harm == CLUSTER_FORGETS_NOTHING)
-        fail_msg("a held lock was lost where nothing is forgotten: why %d", (int)event.why);
+        fail_msg("a held lock was lost where nothing is forgotten: why %d", why);
     sums[harm].losses += lost;
-    drop_lock(held);
 }
 
 /* ---- rounds -------------------------------------------------------------------------------------- */
@@ -95,7 +68,7 @@ static void let_go(cluster_harm harm) {
 static void begin(tl_lock **locks, tl_client **clients, cluster_harm harm) {
     for (int i = 0; i < CONTENDERS; i++)
         locks[i] = make_lock(clients[i / 2], KEY, TTL_MS);
-    hold(clients[0], harm);
+    soak_hold(clients[0], HELD, held_ms(harm), SERVICE_MS);
     contest_start(locks, CONTENDERS, 2 * TTL_MS, HOLD_MS);
     WAIT_FOR(SERVICE_MS, contest_counted() > CONTENDERS);
 }
@@ -122,11 +95,11 @@ static void strike(int kind) {
         print_message("%lld: %s, %d counted\n", (long long)clock_ms(), fault->name,
                       contest_counted());
     fault->strike(fleet, KEY);
-    look_at_held();
+    soak_look_at_held();
     const int counted = contest_counted();
     const clock_wait wait = clock_wait_begin(SERVICE_MS);
     while (contest_counted() <= counted + CONTENDERS) {
-        look_at_held();
+        soak_look_at_held();
         if (!clock_wait_more(&wait))
             fail_msg("%s: no service for %d ms, %d counted", fault->name, SERVICE_MS,
                      contest_counted());
