@@ -299,26 +299,39 @@ static const char *fair_goal(int n) {
     return n < LARGE ? ">= 0.999" : ">= 0.98";
 }
 
+/* In its first turn each connects: what counts begins when all have had one. */
+static void connect_each(crowd *c, int n, uint64_t *ret_before) {
+    int64_t until = now_ns() + LIMIT;
+    for (int i = 0; i < n; i++)
+        while (crowd_turns_of(c, i) == 0 && now_ns() < until)
+            (void)poll(NULL, 0, LOOK_MS);
+    for (int i = 0; i < n; i++)
+        ret_before[i] = crowd_turns_of(c, i);
+}
+
 static void fairness(regime r, int n, bool fair, bool apart) {
     const crowd_part part[CROWD_PARTS] = {{NULL, n - apart, 1},
                                           {apart ? bench_further_url() : NULL, apart, 1}};
     char what[64];
     double *shares = calloc((size_t)n, sizeof *shares);
+    uint64_t *before = calloc((size_t)n, sizeof *before);
     crowd *c = crowd_open(part, fair ? CROWD_FAIR : CROWD_LOCK);
-    if (!shares)
+    if (!shares || !before)
         die("out of memory");
     if (!c) {
         report_skip(ROW, r, "so many clients need more descriptors than we may have");
         free(shares);
+        free(before);
         return;
     }
     crowd_begin(c, 0, n, hold_of(n));
-    uint64_t enough = (uint64_t)n * (uint64_t)cycles_of(n);
+    connect_each(c, n, before);
+    uint64_t enough = crowd_turns(c) + (uint64_t)n * (uint64_t)cycles_of(n);
     for (int64_t until = now_ns() + LIMIT; crowd_turns(c) < enough && now_ns() < until;)
         (void)poll(NULL, 0, LOOK_MS);
     crowd_kill(c);
     for (int i = 0; i < n; i++)
-        shares[i] = crowd_turns_of(c, i);
+        shares[i] = (double)(crowd_turns_of(c, i) - before[i]);
     int turns;
     free(crowd_story(c, &turns));
     crowd_close(c);
@@ -326,6 +339,7 @@ static void fairness(regime r, int n, bool fair, bool apart) {
                    apart ? ", one further" : "");
     report_one(&(label){ROW, what, "of 1", r, fair ? fair_goal(n) : NULL}, jain(shares, n));
     free(shares);
+    free(before);
 }
 
 static void fairnesses(regime r) {
