@@ -173,9 +173,14 @@ TEST(who_closes_with_a_take_in_doubt_is_waited_for) {
     take_and_give_back(lock);
     set_phase(1, 2);
     WAIT_FOR(SOON_MS, has_confirmed(2)); /* by the connection that would take its leave, too */
-    take_and_give_back(lock);            /* nothing need be read before the next */
-    proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+    tl_err code = TL_OK;
+    for (int i = 0; i < 5 && code != TL_EUNCERTAIN; i++) { /* where the machine is quick enough */
+        proxy_heal(gate);
+        take_and_give_back(lock); /* nothing need be read before the next */
+        proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
+        code = tl_lock_acquire(lock, 0, &said);
+    }
+    ASSERT_RESULT(code, TL_EUNCERTAIN);
     drop_lock(lock);
     drop_client(client);
     proxy_heal(gate);
