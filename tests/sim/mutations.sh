@@ -37,6 +37,7 @@ take-ignores-sidecar     | wire/scripts/take.lua |        | 500@52  | s/^local o
 take-whenever            | wire/scripts/take.lua |        | 1000@94 | s/ and now > not_after$/ and false/
 take-again-when-dropped  | wire/scripts/take.lua |        | 3000@1999 | s/^if s\[5\] == token then/if false then/
 take-not-known-again     | wire/scripts/take.lua |        | 300@39  | s/^if known and s\[1\] == token then/if false then/
+take-at-a-replica        | wire/scripts/take.lua | failover-stays | 20000@12251 | s/^        local refused = string.find(done.err.*/        local refused = false/
 fence-by-clock           | wire/scripts/with/draw.lua |        | 2000@23 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/math.max(tonumber(noted or 0) or 0, now)/
 fence-by-count           | wire/scripts/with/draw.lua | restart-forgets | 200 | s/math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now)/last + 1/
 take-moves-back          | wire/scripts/take.lua | old-server | 40000@16585 | s/^    binds = math.max(till, binds).*$//

@@ -516,7 +516,7 @@ const sim_scenario sim_scenarios[] = {
      fence_holds},
     {"failover-stays",
      "the old master becomes a replica, and repeats to those who listen there what the new one says: it is given once",
-     101, 100,
+     1, 100,
      "tame stays off=all failover=150 starve=10000 replicas=1 level=458767 ttl=1000 delay-us=1000 attempt=300 connect=600 late-us=100 "
      "wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 no-fence=0 cast=tA0tB0tC0tD0",
      repeated_in_vain},

@@ -104,6 +104,29 @@ TEST(a_replica_confirms_nothing) {
     }
 }
 
+static const tl_reply *take(void) {
+    return ASK(TL_SCRIPT_TAKE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN), L("5000"), L("0"),
+               L("1700000000000000"), L("1700000000000000"), L("me"));
+}
+
+/* A take that is repeated, as its answer was lost or came too late: the server that it reaches now may have become a
+ * replica since it gave the lock, by a clock that is behind its new master's. Also where the user may not HMSET. */
+TEST(a_replica_gives_nobody_what_he_seems_to_have) {
+    for (size_t i = 0; i < LEVELS * 2; i++) {
+        int64_t status = 0;
+        begin(levels[i / 2], TOKEN);
+        if (i % 2)
+            fake_redis_deny(server, "HMSET", FAKE_NOPERM);
+        assert_true(tl__reply_int(tl__reply_item(take(), 0), &status));
+        assert_int_equal(status, 1);
+        fake_redis_set_replica(server, true);
+        const tl_reply *r = take();
+        assert_int_equal(r->type, TL_REPLY_ERROR);
+        assert_non_null(memmem(r->text.p, r->text.n, "READONLY", 8));
+        end();
+    }
+}
+
 /* It says nothing for certain there: the keep that follows it does. */
 TEST(a_replica_refreshes_nothing) {
     static const char *const values[] = {NULL, OTHER, TOKEN};

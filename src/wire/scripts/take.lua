@@ -62,6 +62,13 @@ if known and s[1] == token then
     local longer = (becomes or not time) and binds > till
     local done = redis.pcall('HMSET', S, 'until', string.format('%.0f', longer and binds or till), 'value',
                              becomes and token or text)
+    if done.err then -- should it be a replica: what it has may be old
+-- with replica
+        local refused = string.find(done.err, 'READONLY', 1, true) and done or replica(S, token)
+        if refused then
+            return refused -- also where the user may not HMSET, which is said first
+        end
+    end
     if (becomes or longer) and done.err then
         return {err = done.err .. ' (hmset)'}
     end
