@@ -592,16 +592,18 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
     (void)tl__bytes_to_int(m->argv[8], &numbers);
     w->stats.late_refused += status == -1;
     w->stats.spent_refused += status == -2;
-    if (status < 0)
+    if (status < 0 && status != -4 && status != -5)
         return;
-    w->stats.joins++;
-    w->stats.joins_leased += m->asked->lease.until.ns != 0;
-    t->joined = (int32_t)numbers;
+    t->joined = (int32_t)numbers; /* also where nothing may be given yet: it stands there */
     t->inbox = hash_of(m->argv[9]);
     t->lease = m->asked->lease;
     t->boot = m->asked->boot;
     if (tl__reply_int(tl__reply_item(reply, 6), &ticket))
         t->ticket = ticket;
+    if (status < 0)
+        return;
+    w->stats.joins++;
+    w->stats.joins_leased += m->asked->lease.until.ns != 0;
     if (tl__bytes_to_int(m->argv[10], &told) && told != ticket)
         sim_fail(w, key, "token %u stands in line elsewhere than it was told", (unsigned)number);
     sim_line_looked(w, reply, number, key);
