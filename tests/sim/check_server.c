@@ -505,6 +505,18 @@ uint64_t sim_check_claim(sim_world *w, const sim_request *m) {
     return comes ? 0 : hash_of(claim);
 }
 
+void sim_check_found(sim_world *w, sim_request *m) {
+    fake_redis *r = w->server[m->socket->server].r;
+    tl_bytes value = {0}, fence = {0};
+    int key = m->is_script && m->argc > m->nkeys ? sim_key_named(w, m->argv[0]) : -1;
+    if (key < 0)
+        return;
+    (void)fake_redis_peek(r, 0, w->key[key].k, &value);
+    (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("fence"), &fence);
+    m->had = sim_token_number(w, value);
+    (void)tl__bytes_to_int(fence, &m->had_fence);
+}
+
 /* ---- the line ------------------------------------------------------------------------------------ */
 
 /* Whoever stands there with an earlier ticket, and is heard, is given the lock before. Where messages are forbidden nobody
@@ -559,9 +571,9 @@ static void granted(sim_world *w, const sim_request *m, int key) {
     bool own = is_among((uint64_t)last, t->fence,
                         t->reserved) || /* as it took it, or took it back */
                is_among((uint64_t)last, t->fence_back, t->reserved_back);
+    bool before = number == m->had && last == m->had_fence;
     uint64_t fence = (uint64_t)(last - (t->joined > 1 ? t->joined - 1 : 0));
-    if (number == 0 || own || sim_token_number(w, named) != number || t->joined == 0 ||
-        (t->taken && fence <= t->fence))
+    if (number == 0 || own || before || sim_token_number(w, named) != number || t->joined == 0)
         return;
     sim_request given = *m;
     given.fences = t->joined;

@@ -412,6 +412,7 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
     if (m.is_script && m.script == TL_SCRIPT_HOLD && w->cfg.fleet)
         m.has = sim_check_has_alone(w, &m);
     m.claim = sim_check_claim(w, &m);
+    sim_check_found(w, &m);
     const tl_reply *r = w->cfg.fleet && is_word(argv[0], "CLUSTER")
                             ? sim_cluster_say(w, s->server)
                             : fake_conn_command(s->session, argv, argc);

@@ -97,6 +97,8 @@ typedef struct sim_request {
     bool is_script, late; /**< late: its connection has been closed */
     bool has;             /**< a take whose token holds the key already */
     uint64_t claim;       /**< the inbox that hadn't come for what it was given, before; 0: none */
+    uint32_t had;         /**< a script: the token that its key held before; 0: none */
+    int64_t had_fence;    /**< the last number that S told of then */
     const tl_bytes *argv; /**< of a script keys, then arguments; else the whole command */
     size_t argc;
     uint32_t token; /**< for which it is; 0: none */
@@ -851,6 +853,8 @@ bool sim_check_has(sim_world *w, const sim_request *m);
 bool sim_check_has_alone(sim_world *w, const sim_request *m); /**< of one that has but the key */
 /** Before a script is executed: the inbox of one to whom the key was given in vain; 0: none. */
 uint64_t sim_check_claim(sim_world *w, const sim_request *m);
+/** Before a script is executed: whose its key is, so that what it gives is told from what was given before. */
+void sim_check_found(sim_world *w, sim_request *m);
 /** A token has given a key back. */
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
