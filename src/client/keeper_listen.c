@@ -31,8 +31,9 @@ static tl_bytes inbox_of(const tl_keeper *k) {
     return tl__bytes(k->inbox.name, k->inbox.name_n);
 }
 
-/* A grant is for one; a call to look, and that it will be soon, for whoever waits for that key. A cluster repeats to all
- * nodes what is told at one, so that nobody knows whose clock a grant goes by: there it is a call to look. */
+/* A grant is for one, and so is that its turn will be soon: in a crowd of threads nobody else is woken. A call to look is
+ * for whoever waits for that key. A cluster repeats to all nodes what is told at one, so that nobody knows whose clock a
+ * grant goes by: there it is a call to look. */
 static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
     tl_bytes key, token;
     tl_grant grant = {.run = tl__wakeup_run(wakeup_of(k, link)), .arrived = tl__mono_now()};
@@ -47,8 +48,12 @@ static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
             l->hear(l, link ? TL_WAKE_WOKEN : TL_WAKE_GRANTED);
             return;
         }
-        if ((kind == TL_LINE_LOOK || kind == TL_LINE_NEAR) && tl__bytes_eq(l->of, key))
-            l->hear(l, kind == TL_LINE_LOOK ? TL_WAKE_WOKEN : TL_WAKE_NEAR);
+        if (kind == TL_LINE_NEAR && tl__bytes_eq(l->token, token)) {
+            l->hear(l, TL_WAKE_NEAR);
+            return;
+        }
+        if (kind == TL_LINE_LOOK && tl__bytes_eq(l->of, key))
+            l->hear(l, TL_WAKE_WOKEN);
     }
 }
 

@@ -30,10 +30,14 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
                               tl_grant *ret_grant) {
     tl_bytes rest = message, kind = word(&rest);
     int64_t fence;
-    bool look = kind.p && tl__bytes_eq(kind, TL_LITERAL("look"));
-    if ((look || (kind.p && tl__bytes_eq(kind, TL_LITERAL("near")))) && rest.n > 0) {
+    if (kind.p && tl__bytes_eq(kind, TL_LITERAL("look")) && rest.n > 0) {
         *ret_key = rest;
-        return look ? TL_LINE_LOOK : TL_LINE_NEAR;
+        return TL_LINE_LOOK;
+    }
+    if (kind.p && tl__bytes_eq(kind, TL_LITERAL("near"))) {
+        *ret_token = word(&rest);
+        *ret_key = rest;
+        return ret_token->n > 0 && rest.n > 0 ? TL_LINE_NEAR : TL_LINE_NONSENSE;
     }
     if (!kind.p || !tl__bytes_eq(kind, TL_LITERAL("grant")))
         return TL_LINE_NONSENSE;

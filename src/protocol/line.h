@@ -13,8 +13,8 @@
 /** What a message to an inbox is about. */
 typedef enum { TL_LINE_NONSENSE, TL_LINE_GRANT, TL_LINE_LOOK, TL_LINE_NEAR } tl_line_message;
 
-/** Read "grant TOKEN FENCE TIME_US LEASE_MS OTHERS KEY", "look KEY" or "near KEY"; of a grant all but `run` and
- *  `arrived`. */
+/** Read "grant TOKEN FENCE TIME_US LEASE_MS OTHERS KEY", "look KEY" or "near TOKEN KEY"; of a grant all but
+ *  `run` and `arrived`. */
 tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret_token,
                               tl_grant *ret_grant);
 

@@ -182,6 +182,26 @@ TEST(a_crashed_holder_costs_little_more_for_one_who_has_moved_up) {
     assert_true(b->ended_us - since_us < 2 * FLOOR_MS * 1000);
 }
 
+/* One of the first three looks every 5 s, and the one who has come to be the third is told so: the others not. */
+TEST(who_moves_up_wakes_none_of_the_crowd_behind_it) {
+    enum { CROWD = 24 };
+    tl_client *one = client_direct();
+    tl_lock *holder = held(TTL_MS), *locks[CROWD];
+    acquiring *a[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        locks[i] = fair_of(one);
+        a[i] = join(locks[i], i + 1);
+    }
+    release(holder);
+    has_turn(a[0]);
+    forget_executed();
+    const clock_wait looks = clock_wait_begin(FLOOR_MS + FLOOR_MS / 2);
+    while (clock_wait_more(&looks)) {}
+    assert_false(has_executed("evalsha", CROWD / 2)); /* a renewal or two, and what three look */
+    release(locks[0]);
+    all_have_turns(&a[1], CROWD - 1, SOON_MS);
+}
+
 /* How many a server sends messages to. */
 static int inboxes_at(real_redis *r) {
     redisReply *names = real_redis_command(r, "PUBSUB CHANNELS tidelock:inbox:*");

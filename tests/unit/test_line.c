@@ -32,7 +32,8 @@ TEST(a_grant_says_whose_it_is_and_for_how_long) {
     assert_int_equal(m.grant.others, 3);
     assert_int_equal(read_message("look jobs a b", &m), TL_LINE_LOOK);
     assert_true(tl__bytes_eq(m.key, TL_LITERAL("jobs a b")));
-    assert_int_equal(read_message("near jobs a b", &m), TL_LINE_NEAR);
+    assert_int_equal(read_message("near tok jobs a b", &m), TL_LINE_NEAR);
+    assert_true(tl__bytes_eq(m.token, TL_LITERAL("tok")));
     assert_true(tl__bytes_eq(m.key, TL_LITERAL("jobs a b")));
 }
 
@@ -45,6 +46,9 @@ TEST(whatever_else_comes_says_nothing) {
         "Look k",
         "near",
         "near ",
+        "near tok",
+        "near tok ",
+        "near  k",
         "grant",
         "grant ",
         "grant tok",
