@@ -273,6 +273,17 @@ permissions() {
     examine 2 "$as_limited"
     found permissions danger 'PEXPIRE: .*pexpire.* \| ACL SETUSER limited \+PEXPIRE'
     found permissions warning 'SUBSCRIBE: .* \| ACL SETUSER limited \+SUBSCRIBE'
+    limited -command # nor does it ask for one that is newer than the server
+    examine 1 "$as_limited"
+    found commands unseen 'command'
+    not_found permissions unseen
+    if [[ $(redis ACL DRYRUN limited SUBSCRIBE x) == OK ]]; then # from 7.0 on
+        limited resetchannels '&tidelock:{k}'
+        examine 1 "$as_limited" k
+        found permissions warning "SUBSCRIBE: .*tidelock:inbox:.*'&tidelock:inbox:\*'"
+        limited resetchannels '&tidelock:{k}' '&tidelock:inbox:*'
+        examine 0 "$as_limited" k
+    fi
     limited -config -acl
     examine 1 "$as_limited"
     found config unseen 'CONFIG|config'

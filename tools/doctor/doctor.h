@@ -69,7 +69,7 @@ typedef struct {
     doctor_use use;
     const char *without; /**< what is wrong then */
     const char *const *
-        as; /**< how it is tried, without running it; "K": the key, "S": beside it, "C": a register's
+        as; /**< how it is tried, without running it; "K": the key, "S": beside it, "I": an inbox, "C": a register's
                               clients; NULL: alone */
 } doctor_command;
 #define DOCTOR_COMMANDS 64 /**< no more than that */

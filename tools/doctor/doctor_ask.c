@@ -210,7 +210,7 @@ static void ask_flags(skew_link *l, doctor_facts *f) {
 }
 
 typedef struct {
-    const char *key, *clients;
+    const char *key, *clients, *inbox;
     char sidecar[DOCTOR_KEY_MOST + 32], line[DOCTOR_KEY_MOST + 40];
 } names;
 
@@ -226,6 +226,7 @@ static void name_keys(names *to, const doctor_facts *f) {
     to->key = f->key ? f->key : "tidelock:doctor";
     to->clients = f->clients;
     beside(to->sidecar, sizeof to->sidecar, to->key);
+    to->inbox = doctor_users(f) & DOCTOR_TOKEN ? "tidelock:inbox:0" : to->sidecar;
     (void)snprintf(to->line, sizeof to->line, "%s:line", to->sidecar);
 }
 
@@ -236,6 +237,7 @@ static const char *word_for(const char *as, const names *n) {
     case 'L': return n->line;
     case 'F': return "tidelock:fence:{0}"; /* a pattern is for those of all slots */
     case 'C': return n->clients;
+    case 'I': return n->inbox; /* where others stand in no line, the channel again */
     default: return as;
     }
 }
@@ -250,7 +252,8 @@ static void ask_dryruns(skew_link *l, doctor_facts *f) {
         int n = c->sub ? 5 : 4;
         for (int a = 0; c->as && c->as[a]; a++)
             words[n++] = word_for(c->as[a], &all);
-        if (!(c->who & doctor_users(f)))
+        if (!(c->who & doctor_users(f)) ||
+            doctor_before(f, c->since / 100, c->since % 100, 0)) /* which it doesn't know */
             continue;
         if (skew_link_ask(l, words, take_dryrun, f->denied[i]))
             f->allowed[i] = f->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;

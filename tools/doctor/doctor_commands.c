@@ -67,7 +67,7 @@ static const doctor_command commands[] = {
     {"PUBLISH", NULL, 200, SCRIPTS | WATCHING, DOCTOR_BETTER,
      "those who wait are not woken by a release", AS("S", "m")},
     {"SUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "who waits asks again and again instead",
-     AS("S")},
+     AS("S", "I")},
     {"UNSUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "who has waited is told still", NULL},
     {"PING", NULL, 0, WAITERS, DOCTOR_BETTER, "a connection is not known to be alive", NULL},
     {"TYPE", NULL, 0, SCRIPTS, DOCTOR_BETTER, NO_LOOK, AS("K")},
