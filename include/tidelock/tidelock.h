@@ -396,14 +396,16 @@ typedef struct {
 /*
  * Waiting, with TL_TOKEN and a fence, or with TL_AUTO while the phase is that of tokens, from Redis 3.2 on: who waits
  * stands in line at the server, which gives the lock to the next when it is released. By default a process stands
- * there once for all that wait in it: they come in turn by process, and within one the lock is passed on while no
- * other stands in line. With `fair` each waiter stands there by itself: the order is that in which the server saw
- * them, and nothing is passed on. With TL_AUTO the next is called, and acquires the lock by itself, for which the key
- * is kept free, 5 s at most: others of tidelock stay out meanwhile, `SET NX` doesn't.
+ * there once for all that wait in it: they come in turn by process. Within one the lock is passed on, 63 times and for
+ * a second at most, if no other stood there when the process was given it. With `fair` each waiter stands there by
+ * itself: the order is that in which the server saw them, and nothing is passed on. With TL_AUTO the next is called,
+ * and acquires the lock by itself, for which the key is kept free, 5 s at most: others of tidelock stay out meanwhile,
+ * `SET NX` doesn't.
  *   - Clients that only try `SET NX` again and again get no turn while a line lasts but after each fifty grants
  *     without `fair`; while only fair ones wait, none at all.
- *   - Below 3.2, and for locks without a fence, who waits listens for the release and asks again: whoever is first
- *     then has it, and anybody may starve.
+ *   - Below 3.2, for locks without a fence, and for a user who lacks the permission to stand in line (`tidelock
+ *     doctor` tells), who waits listens for the release, or asks again and again: whoever is first then has it, and
+ *     anybody may starve. `fair` is no error there.
  *
  * What protects a hold: its first renewal, at a third of the lifetime but within a second of the acquire (or of its
  * being passed on within a process, which goes on for a second at most), notes the holder beside the key. From then on
