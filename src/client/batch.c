@@ -13,8 +13,11 @@
 
 #define ROOM 512
 
-tl_batch *tl__batch_new(void) {
-    return calloc(1, sizeof(tl_batch));
+tl_batch *tl__batch_new(tl_batch_bytes *request) {
+    tl_batch *b = calloc(1, sizeof *b);
+    if (b)
+        b->request = request;
+    return b;
 }
 
 void tl__batch_free(tl_batch *b) {
@@ -25,7 +28,6 @@ void tl__batch_free(tl_batch *b) {
     free(b->head.p);
     free(b->tail.p);
     free(b->behind.p);
-    free(b->request.p);
     free(b);
 }
 
@@ -144,16 +146,16 @@ static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
     size_t keys = first > 0 ? b->member[first - 1].keys_end : 0;
     size_t own = first > 0 ? b->member[first - 1].own_end : 0;
     tl_command *c = &b->send.command[0];
-    b->request.n = 0;
-    if (!put(&b->request, b->keys.p + keys, last->keys_end - keys) ||
-        !put(&b->request, b->head.p, b->head.n) ||
-        !put(&b->request, b->own.p + own, last->own_end - own) ||
-        !put(&b->request, b->tail.p, b->tail.n))
+    b->request->n = 0;
+    if (!put(b->request, b->keys.p + keys, last->keys_end - keys) ||
+        !put(b->request, b->head.p, b->head.n) ||
+        !put(b->request, b->own.p + own, last->own_end - own) ||
+        !put(b->request, b->tail.p, b->tail.n))
         return NULL;
     c->nkeys = (uint16_t)(b->nkeys * count);
     c->argc = 0;
     c->more_argc = (uint16_t)(c->nkeys + c->head + c->each * count + TL_JOIN_TAIL);
-    c->more = tl__bytes(b->request.p, b->request.n);
+    c->more = tl__bytes(b->request->p, b->request->n);
     if (b->send.count > 1) {
         tl_command *behind = &b->send.command[1];
         behind->more_argc = (uint16_t)(behind->more_argc + behind->argc);

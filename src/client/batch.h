@@ -38,12 +38,12 @@ typedef struct tl_batch {
     uint16_t nkeys; /* of each */
     tl_batch_bytes keys, own;
     tl_batch_bytes head, tail;
-    tl_batch_bytes request; /* all of these in their order, for the members that are asked for */
-    tl_batch_bytes behind;  /* the arguments of a second command, as WAIT is; the same for all */
+    tl_batch_bytes *request; /* all of these in their order, for the members that are asked for */
+    tl_batch_bytes behind;   /* the arguments of a second command, as WAIT is; the same for all */
 } tl_batch;
 
-/** NULL: out of memory. */
-tl_batch *tl__batch_new(void);
+/** `request` is a buffer that all batches share, as each needs it for a moment only. NULL: out of memory. */
+tl_batch *tl__batch_new(tl_batch_bytes *request);
 void tl__batch_free(tl_batch *batch);
 void tl__batch_clear(tl_batch *batch);
 
@@ -54,8 +54,8 @@ bool tl__batch_fits(const tl_batch *batch, const tl_send *send, tl_mono now);
 /** Join it. false: out of memory, and nothing has changed. */
 bool tl__batch_add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono now);
 
-/** The request for all, or for member i alone, by the same limit; valid until the next of these.
- *  NULL: out of memory. */
+/** The request for all, or for member i alone, by the same limit; valid until the next of these,
+ *  of whichever batch. NULL: out of memory. */
 const tl_send *tl__batch_send(tl_batch *batch);
 const tl_send *tl__batch_send_one(tl_batch *batch, unsigned i);
 

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "client/batch.h"
 #include "client/tasks.h"
 #include "ground/thread.h"
 #include "protocol/renew.h"
@@ -79,6 +80,14 @@ typedef struct tl_renewal {
     struct tl_renewal *next;
 } tl_renewal;
 
+#define TL_DUE_PARTS 8
+
+/** A part of the time, by its end, and how many are to be renewed in it. */
+typedef struct {
+    tl_mono at;
+    unsigned count;
+} tl_due_part;
+
 /** A connection that is lost under held locks. */
 typedef struct {
     bool missed; /**< that it is lost has been logged, and not that it is back */
@@ -115,6 +124,7 @@ typedef struct {
     tl_listener *listeners;
     tl_inbox inbox;
     tl_tasks tasks;
+    tl_due_part parts[TL_DUE_PARTS];    /**< those that locks were given to lately */
     uint32_t detached;                  /**< machines left behind by callers */
     const struct tl_watching *watching; /**< the protocol's; NULL: none */
     struct tl_watch *watch;             /**< of that */
@@ -127,6 +137,7 @@ typedef struct {
     struct tl_batch *batch; /**< those that are being joined; sent before the mutex is let go */
     struct tl_batch *spare_batches; /**< empty ones */
     unsigned batches_spared;
+    tl_batch_bytes request;                /**< the buffer of them all */
     struct tl_batch *singly, **singly_end; /**< whose members are asked one by one */
     unsigned singles;                      /**< requests for one of them that are in flight */
     bool apart;         /**< the server refuses requests for keys of several slots: */

@@ -30,7 +30,7 @@ static void give_batch(tl_keeper *k, tl_batch *batch) {
 static tl_batch *take_batch(tl_keeper *k) {
     tl_batch *batch = k->spare_batches;
     if (!batch)
-        return tl__batch_new();
+        return tl__batch_new(&k->request);
     k->spare_batches = batch->next;
     k->batches_spared--;
     return batch;
@@ -282,6 +282,7 @@ void tl__keeper_free_batches(tl_keeper *k) {
         while (batch->asked < batch->count)
             free(batch->member[batch->asked++].cookie);
     tl_batch *const lists[] = {k->singly, k->spare_batches};
+    free(k->request.p);
     for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
         for (tl_batch *batch = lists[i], *next; batch; batch = next) {
             next = batch->next;

@@ -11,8 +11,9 @@
 #include "client/run.h"
 #include "transport/slot.h"
 
-/* Of what is needed while requests are in flight, so much is kept for the next: what an even load needs. */
-#define SPARES 64
+/* Of what is needed while requests are in flight, so much is kept for the next: what an even load needs, and a few
+ * requests more where the thread or the server was held up. */
+#define SPARES (2 * TL_BATCH_MAX)
 #define CYCLE_SLACKS 16 /* as renew has it: a third of the validity, and a part of two thirds */
 #define SPARES_PART 64  /* of what there is to renew: a 128th is due at a time, or twice that */
 
@@ -150,6 +151,22 @@ static int64_t slack(const tl_keeper *k, int64_t ns) {
     return due > TL_BATCH_MAX ? ns / due * TL_BATCH_MAX : ns;
 }
 
+/* Many are due in the same part of the time. So each request's worth of those that were acquired close together has its own
+ * instant there, within what is left of the slack, and far from that of the one before: they go one by one, evenly. */
+static tl_mono spread(tl_keeper *k, tl_mono until, int64_t slack_ns) {
+    static const uint8_t turns[] = {0, 4, 2, 6, 1, 5, 3, 7};
+    int64_t part_ns = slack(k, slack_ns), step = tl__grid_step(part_ns);
+    tl_mono at = tl__mono_grid(until, part_ns);
+    if (step == 0)
+        return at;
+    tl_due_part *part = &k->parts[(uint64_t)(at.ns / step) % TL_DUE_PARTS];
+    if (part->at.ns != at.ns)
+        *part = (tl_due_part){.at = at};
+    int64_t left = slack_ns - step < step ? slack_ns - step : step;
+    unsigned turn = part->count++ / TL_BATCH_MAX % sizeof turns;
+    return tl__mono_add_ns(at, left / (int64_t)sizeof turns * turns[turn]);
+}
+
 bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_status status) {
     if (status != TL_GO)
         tl__keeper_unhear(task);
@@ -158,7 +175,7 @@ bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_statu
         task->kind->stepped(task, out, status);
         return false;
     }
-    tl_mono until = tl__mono_grid(out->until, slack(k, out->slack_ns));
+    tl_mono until = spread(k, out->until, out->slack_ns);
     tl__tasks_move(&k->tasks, task, until);
     if (tl__mono_before(until, k->planned)) {
         k->planned = until;

@@ -58,6 +58,7 @@ struct tl_lock {
     bool contended; /* it had to wait the last time, or others stood in line */
     uint8_t passes; /* how often this hold may pass on yet within the process */
     tl_token token;
+    bool cancelled; /* under client.mutex */
     tl_mono taken;  /* from the server, perhaps by another lock of this client */
     tl_proof proof; /* of the present hold; under keeper.mutex while the keeper watches */
     tl_place place;
@@ -70,7 +71,6 @@ struct tl_lock {
 
     /* under client.mutex */
     tl_waiter *waiter; /* while acquiring */
-    bool cancelled;
 
     /* under keeper.mutex */
     tl_task task;

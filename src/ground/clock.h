@@ -71,11 +71,16 @@ static inline tl_mono tl__mono_max(tl_mono a, tl_mono b) {
     return a.ns > b.ns ? a : b;
 }
 
-/** The next instant of a grid that many share, at most slack_ns later. */
+/** How far apart the instants of a grid are that is as coarse as slack_ns allows; 0: it doesn't. */
+static inline int64_t tl__grid_step(int64_t slack_ns) {
+    return slack_ns < 1 ? 0 : INT64_C(1) << (63 - __builtin_clzll((unsigned long long)slack_ns));
+}
+
+/** The next instant of that grid, which many share, at most slack_ns later. */
 static inline tl_mono tl__mono_grid(tl_mono t, int64_t slack_ns) {
-    if (slack_ns < 1 || t.ns > INT64_MAX - slack_ns)
+    int64_t step = tl__grid_step(slack_ns);
+    if (step == 0 || t.ns > INT64_MAX - slack_ns)
         return t;
-    int64_t step = INT64_C(1) << (63 - __builtin_clzll((unsigned long long)slack_ns));
     return (tl_mono){(t.ns + step - 1) & ~(step - 1)};
 }
 

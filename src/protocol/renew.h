@@ -13,11 +13,12 @@ typedef struct {
     uint64_t random;
     uint32_t failures;
     uint16_t ticket;
-    bool by_hand;
-    bool at_risk;
-    bool mended; /**< by an extension, which the owner is to be told of */
-    bool asking; /**< a request is in flight */
-    bool again;  /**< ask once more after it: it may have been executed before the clock stepped */
+    bool by_hand : 1;
+    bool at_risk : 1;
+    bool mended : 1; /**< by an extension, which the owner is to be told of */
+    bool asking : 1; /**< a request is in flight */
+    bool
+        again : 1; /**< ask once more after it: it may have been executed before the clock stepped */
 } tl_rest;
 
 typedef struct {

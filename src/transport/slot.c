@@ -75,7 +75,7 @@ static void point(tl_slot *s) {
 static bool grow(tl_slot *s, size_t size) {
     if (size <= s->room_size)
         return true;
-    size += size / 2;
+    size += size / 4;
     char *room = realloc(s->room, size);
     if (!room)
         return false;

@@ -72,6 +72,8 @@ static struct {
     bool serving;     /* what runs is the world's own, and the server's */
     int64_t ahead_us; /* the server's clock, of ours */
     unsigned started, switches;
+    tl_mono asked;                           /* a script came then, */
+    unsigned scripts, at_once, most_at_once; /* of them all; of those at that moment; and at any */
 } world;
 
 /* Of the world itself: it may be called on any stack, so it doesn't return to the test. */
@@ -524,11 +526,22 @@ ssize_t tl__socket_receive(int fd, char *to, size_t room) {
     return (ssize_t)n;
 }
 
+static void count_script(tl_bytes command) {
+    if (!tl__bytes_eq(command, TL_LITERAL("EVALSHA")))
+        return;
+    world.at_once = world.asked.ns == world.now.ns ? world.at_once + 1 : 1;
+    world.asked = world.now;
+    world.scripts++;
+    if (world.most_at_once < world.at_once)
+        world.most_at_once = world.at_once;
+}
+
 static void execute(descriptor *d) {
     static tl_bytes argv[FAKE_RESP_ARGS_MAX];
     size_t argc, used;
     fake_redis_set_time(world.redis, tl__wall_now().us + world.ahead_us);
     while (fake_resp_read(tl__bytes(d->out.p, d->out.n), argv, &argc, &used) == FAKE_RESP_READY) {
+        count_script(argv[0]);
         const tl_reply *reply = fake_conn_command(d->conn, argv, argc);
         if (reply)
             arrive(d, reply);

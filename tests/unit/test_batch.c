@@ -32,8 +32,10 @@ static tl_send member(const char *key, const char *own, const char *not_after, i
     return send;
 }
 
+static tl_batch_bytes request;
+
 static tl_batch *joined(int count) {
-    tl_batch *b = tl__batch_new();
+    tl_batch *b = tl__batch_new(&request);
     static int cookies[TL_BATCH_MAX];
     for (int i = 0; i < count; i++) {
         tl_send send = member(i == 0 ? "a" : "b", i == 0 ? "x" : "y", i == 0 ? "20" : "10",
@@ -64,7 +66,7 @@ TEST(keys_and_own_arguments_line_up_and_the_earliest_limit_counts) {
  * bound to the earliest. */
 TEST(each_of_both_limits_is_the_earliest_of_any) {
     for (int swapped = 0; swapped < 2; swapped++) {
-        tl_batch *b = tl__batch_new();
+        tl_batch *b = tl__batch_new(&request);
         tl_send bound = member("a", "x", "20", 20), other = member("b", "y", "30", 15);
         assert_true(tl__batch_add(b, swapped ? &other : &bound, NULL, at(0)));
         assert_true(tl__batch_add(b, swapped ? &bound : &other, NULL, at(0)));
@@ -83,7 +85,7 @@ TEST(the_sooner_limit_counts_though_its_text_is_the_greater) {
         {"20", "9", "$1\r\n9\r\n"},   {"9", "20", "$1\r\n9\r\n"},   {"21", "20", "$2\r\n20\r\n"},
         {"20", "21", "$2\r\n20\r\n"}, {"20", "00", "$2\r\n20\r\n"}, {"-3", "20", "$2\r\n20\r\n"}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        tl_batch *b = tl__batch_new();
+        tl_batch *b = tl__batch_new(&request);
         for (int k = 0; k < 2; k++) {
             tl_send send = member("a", "x", limits[i][k], 20);
             assert_true(tl__batch_add(b, &send, NULL, at(0)));
@@ -97,7 +99,7 @@ TEST(the_sooner_limit_counts_though_its_text_is_the_greater) {
 }
 
 TEST(no_limit_is_the_latest_of_all) {
-    tl_batch *b = tl__batch_new();
+    tl_batch *b = tl__batch_new(&request);
     tl_send without = member("a", "x", "0", 10), with = member("b", "y", "20", 15);
     assert_true(tl__batch_add(b, &without, NULL, at(0)));
     assert_true(tl__batch_add(b, &with, NULL, at(0)));
@@ -109,7 +111,7 @@ TEST(no_limit_is_the_latest_of_all) {
 
 /* A key that no memory is enough for. */
 TEST(one_that_could_not_be_joined_leaves_nothing_of_itself) {
-    tl_batch *b = tl__batch_new();
+    tl_batch *b = tl__batch_new(&request);
     tl_send huge = member("a", "x", "5", 5), send = member("a", "x", "20", 20);
     huge.command[0].argv[0].n = SIZE_MAX / 8;
     assert_false(tl__batch_add(b, &huge, NULL, at(0)));
@@ -125,7 +127,7 @@ TEST(one_that_could_not_be_joined_leaves_nothing_of_itself) {
 }
 
 TEST(the_command_behind_is_kept_whole) {
-    tl_batch *b = tl__batch_new();
+    tl_batch *b = tl__batch_new(&request);
     char number[] = "3";
     tl_send send = member("a", "x", "20", 20);
     send.count = 2;
@@ -165,7 +167,7 @@ TEST(one_alone_asks_for_its_own_key_by_the_limit_of_all) {
 }
 
 TEST(the_command_behind_is_behind_each_of_them) {
-    tl_batch *b = tl__batch_new();
+    tl_batch *b = tl__batch_new(&request);
     tl_send send = member("a", "x", "20", 20);
     send.count = 2;
     send.command[1] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("WAIT")}};
@@ -248,7 +250,7 @@ static tl_send brief(const char *key, uint32_t alike) {
 }
 
 static tl_batch *briefly(int count) {
-    tl_batch *b = tl__batch_new();
+    tl_batch *b = tl__batch_new(&request);
     for (int i = 0; i < count; i++) {
         tl_send send = brief("k", 5);
         assert_true(tl__batch_fits(b, &send, at(0)));

@@ -13,6 +13,8 @@
 #define KEY "jobs:42"
 #define TTL_MS 10000
 #define SHORT_MS 1500
+#define MANY 400
+#define MANY_TTL_MS 60000
 #define SEEDS 40
 #define TURNS 3
 
@@ -95,6 +97,31 @@ TEST(a_lock_is_lost_when_the_server_is_silent_for_its_lifetime) {
     assert_int_equal(tl_lock_state(lock), TL_LOST);
     assert_int_equal(why, TL_LOST_EXPIRED);
     end_of_client(lock, client);
+}
+
+/* They are acquired within half a second, and from the second renewal on the slack of one is longer than that. */
+TEST(of_many_locks_that_are_due_at_a_time_each_request_goes_at_another_moment) {
+    static tl_lock *lock[MANY];
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = MANY_TTL_MS);
+    world_begin(3);
+    tl_client *client = open_client();
+    for (int i = 0; i < MANY; i++) {
+        char key[16];
+        int n = snprintf(key, sizeof key, "jobs:%d", i);
+        lock[i] = tl_lock_new(client, key, (size_t)n, &options, &err);
+        assert_non_null(lock[i]);
+        assert_int_equal(tl_lock_acquire(lock[i], 0, &err), TL_OK);
+    }
+    world.scripts = world.most_at_once = 0;
+    world_sleep_ms(MANY_TTL_MS);
+    assert_in_range(world.scripts, 2 * MANY / 100, MANY / 10);
+    assert_int_equal(world.most_at_once, 1);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(tl_lock_state(lock[i]), TL_HELD);
+        if (i > 0)
+            tl_lock_free(lock[i]);
+    }
+    end_of_client(lock[0], client);
 }
 
 /* ---- without blocking ---------------------------------------------------------------------------- */
