@@ -22,6 +22,7 @@ typedef struct {
     tl_lock *lock;
     pthread_t thread;
     int counted, holds, overwritten;
+    tl_error err; /* of the last time that it did not get it */
     hold hold[HOLDS_MAX];
 } contender;
 
@@ -72,7 +73,7 @@ static void hold_once(contender *c) {
 static void *contend(void *ctx) {
     contender *c = ctx;
     while (!atomic_load(&ending) && c->holds < HOLDS_MAX)
-        if (tl_lock_acquire(c->lock, patience_ms, NULL) == TL_OK)
+        if (tl_lock_acquire(c->lock, patience_ms, &c->err) == TL_OK)
             hold_once(c);
     return NULL;
 }
@@ -103,17 +104,25 @@ int64_t contest_pause_ms(void) {
     return atomic_exchange(&pause_us, 0) / 1000;
 }
 
+static void join(void) {
+    atomic_store(&ending, true);
+    for (int i = 0; i < contender_count; i++)
+        (void)pthread_join(contenders[i]->thread, NULL);
+}
+
+const char *contest_said(void) {
+    join();
+    for (int i = 0; i < contender_count; i++)
+        if (contenders[i]->err.code != TL_OK)
+            return contenders[i]->err.message;
+    return "";
+}
+
 bool contest_held(void) {
     bool held = false;
     for (int i = 0; i < contender_count; i++)
         held = held || tl_lock_remaining_ms(contenders[i]->lock) > 0;
     return held;
-}
-
-static void join(void) {
-    atomic_store(&ending, true);
-    for (int i = 0; i < contender_count; i++)
-        (void)pthread_join(contenders[i]->thread, NULL);
 }
 
 static void forget(void) {

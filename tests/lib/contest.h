@@ -17,6 +17,9 @@ int contest_counted(void);
 /** The longest time without any of them counting up, since the last call or the start: that ended in one who did. */
 int64_t contest_pause_ms(void);
 
+/** What the last of them that did not get the lock was told; "" when all got it. For a test that fails. */
+const char *contest_said(void);
+
 /** Does any of them believe that it holds the lock? */
 bool contest_held(void);
 

@@ -101,8 +101,8 @@ static void strike(int kind) {
     while (contest_counted() <= counted + CONTENDERS) {
         soak_look_at_held();
         if (!clock_wait_more(&wait))
-            fail_msg("%s: no service for %d ms, %d counted", fault->name, SERVICE_MS,
-                     contest_counted());
+            fail_msg("%s: no service for %d ms, %d counted: %s", fault->name, SERVICE_MS,
+                     contest_counted(), contest_said());
     }
     soak_struck(&tallies[kind], contest_pause_ms());
     real_fleet_mend(fleet);

@@ -45,9 +45,16 @@ static void begin(tl_lock **locks) {
 static void strike(int kind) {
     const sentinel_fault *fault = sentinel_fault_at(kind);
     (void)contest_pause_ms();
+    if (getenv("V"))
+        print_message("%lld: %s, %d counted\n", (long long)clock_ms(), fault->name,
+                      contest_counted());
     fault->strike(fleet);
     const int counted = contest_counted();
-    WAIT_FOR(SERVICE_MS, contest_counted() > counted + CONTENDERS);
+    const clock_wait wait = clock_wait_begin(SERVICE_MS);
+    while (contest_counted() <= counted + CONTENDERS)
+        if (!clock_wait_more(&wait))
+            fail_msg("%s: no service for %d ms, %d counted: %s", fault->name, SERVICE_MS,
+                     contest_counted(), contest_said());
     soak_struck(&tallies[kind], contest_pause_ms());
     real_fleet_mend(fleet);
 }
