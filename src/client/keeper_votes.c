@@ -39,10 +39,12 @@ static void write_all(tl_keeper *k, unsigned asked, tl_mono now) {
 /* ---- who is who ------------------------------------------------------------------------------ */
 
 /* Two places of the URL may lead to one server, whose vote must not count twice: it is that of the first place that it
- * answered by. */
+ * answered by, also while there is no connection to that: what it has voted for there lasts. */
 static bool is_anothers(tl_keeper *k, unsigned index, uint64_t run) {
     const tl_fleet *fleet = &k->client->fleet;
-    for (unsigned i = 0; run != 0 && i < fleet->servers; i++)
+    if (run == 0)
+        return false;
+    for (unsigned i = 0; i < fleet->servers; i++)
         if (i != index && atomic_load(&fleet->server[i]->run) == run)
             return true;
     atomic_store(&fleet->server[index]->run, run);
