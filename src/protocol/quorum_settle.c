@@ -146,8 +146,30 @@ static bool waits(tl_quorum_settlement *s, const tl_event *e) {
     return tl__mono_before(e->now, s->grace) && tl__mono_before(e->now, s->limit);
 }
 
+static void keep_words(tl_quorum_settlement *s, const tl_event *e, const char *words) {
+    if (s->words[0] && !tl__mono_before(e->now, s->limit))
+        return;
+    (void)snprintf(s->words, sizeof s->words, "no majority of the %u servers: %.150s",
+                   (unsigned)s->ballots.count, words);
+    s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+}
+
+/* What ran out before enough others had answered is asked for again. */
+static void run_down(tl_quorum_settlement *s, const tl_event *e) {
+    for (unsigned i = 0; i < s->ballots.count && s->op == TL_RENEW; i++) {
+        tl_quorum_plea *p = &s->plea[i];
+        if (!p->done || p->code != TL_OK || tl__mono_before(e->now, s->ballots.until[i]))
+            continue;
+        p->done = false;
+        p->maybe = true;
+        p->next = e->now;
+        keep_words(s, e, "confirmed too late");
+    }
+}
+
 /* Is it decided? A majority that is extended must still be good for something. */
 static tl_status judge(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
+    run_down(s, e);
     tally t = count(s);
     unsigned q = tl__quorum_of(s->ballots.count), rest = s->ballots.count - q;
     if (s->detached && t.undecided == 0)
@@ -167,14 +189,6 @@ static tl_status judge(tl_quorum_settlement *s, const tl_event *e, tl_out *out) 
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
-
-static void keep_words(tl_quorum_settlement *s, const tl_event *e, const char *words) {
-    if (s->words[0] && !tl__mono_before(e->now, s->limit))
-        return;
-    (void)snprintf(s->words, sizeof s->words, "no majority of the %u servers: %.150s",
-                   (unsigned)s->ballots.count, words);
-    s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
-}
 
 /* A lock that was extended too late to be of use is asked for again. */
 static bool is_final(const tl_quorum_settlement *s, const tl_result *r, const tl_event *e) {

@@ -187,6 +187,21 @@ TEST(an_extension_without_answers_is_uncertain) {
     assert_int_equal(feed_since(f.now), ATTEMPT_MS);
 }
 
+/* Two are confirmed for a moment, which has passed when a majority has been waited for. */
+TEST(an_extension_that_is_over_already_is_asked_for_again) {
+    q_feed f;
+    begin(&f, TL_RENEW);
+    (void)q_kept(&f, 1, 20);
+    q_later(&f, 21);
+    (void)q_kept(&f, 2, TTL_MS);
+    assert_int_equal(f.status, TL_GO);
+    q_assert_asked(&f, 1, "keep");
+    (void)q_kept(&f, 1, TTL_MS);
+    (void)q_await(&f);
+    ends(&f, TL_END, TL_OK);
+    assert_true(tl__mono_before(feed_ms(20000), m.result.deadline));
+}
+
 /* ---- looking ---------------------------------------------------------------------------------------- */
 
 static tl_quorum_look look;
