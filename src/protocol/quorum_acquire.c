@@ -92,8 +92,10 @@ static void give_back(tl_quorum_acquisition *a) {
 
 /* ---- what to ask next ------------------------------------------------------------------------- */
 
+/* Of a token that was given back; and of the last one, unless it has become the hold's. */
 static bool is_stale(const tl_quorum_acquisition *a, const tl_voter *v) {
-    return v->holds && (v->run != a->run || a->state == CLEANING);
+    bool in_vain = a->state == CLEANING && a->result.code != TL_OK;
+    return v->holds && (v->run != a->run || in_vain);
 }
 
 static tl_mono ask_by(const tl_quorum_acquisition *a, const tl_event *e) {
@@ -144,9 +146,10 @@ static tl_status go_on(tl_quorum_acquisition *a, const tl_event *e, tl_out *out)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* Something to take back. */
 static bool is_left(const tl_quorum_acquisition *a) {
     for (unsigned i = 0; i < a->count; i++)
-        if (a->voter[i].holds)
+        if (is_stale(a, &a->voter[i]))
             return true;
     return false;
 }
@@ -156,23 +159,29 @@ static void abandon_all(tl_quorum_acquisition *a) {
         tl__voter_abandon(&a->voter[i]);
 }
 
-/* The caller gets `code`; what may have been left behind is taken back in the background. */
-static tl_status give_up(tl_quorum_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    abandon_all(a);
-    a->result = (tl_result){.code = code, .maybe = is_left(a)};
+/* The caller has his result; what was left behind is taken back in the background. */
+static tl_status end(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    a->state = CLEANING;
     out->sends = 0;
     out->until = TL_NEVER;
-    tl__out_words(out, tl__bytes_of(a->words));
-    out->sys_errno = a->sys_errno;
-    if (!a->result.maybe)
+    if (!is_left(a))
         return TL_END;
-    a->state = CLEANING;
     int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->servers->drift_ppm);
     a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
     a->failures = a->skipped = 0;
     a->next = TL_NEVER;
     out->until = e->now;
     return TL_DETACH;
+}
+
+static tl_status give_up(tl_quorum_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
+    abandon_all(a);
+    a->result = (tl_result){.code = code};
+    tl__out_words(out, tl__bytes_of(a->words));
+    out->sys_errno = a->sys_errno;
+    tl_status status = end(a, e, out);
+    a->result.maybe = status == TL_DETACH;
+    return status;
 }
 
 /* Could what went unanswered have made it a majority? */
@@ -191,7 +200,8 @@ static tl_status run_out(tl_quorum_acquisition *a, const tl_event *e, tl_out *ou
     return give_up(a, e, held ? code : TL_EUNAVAILABLE, out);
 }
 
-static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t number) {
+/* A vote that is still on its way the renewal finds; of a token that was given back, nobody else knows. */
+static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t number, tl_out *out) {
     tl_ballots *b = &a->ballots;
     *b = (tl_ballots){.count = a->count};
     for (unsigned i = 0; i < a->count; i++) {
@@ -206,7 +216,10 @@ static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t numb
     a->result.proof.held_by = 1 + TL_TOKEN;
     a->result.proof.unbound = !a->job.bind;
     a->result.proof.doubted = b->doubted != 0;
-    return TL_END;
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->voter[i].run != a->run)
+            tl__voter_abandon(&a->voter[i]);
+    return end(a, e, out);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
@@ -391,7 +404,7 @@ static void wait_a_moment(tl_quorum_acquisition *a, const tl_event *e) {
 static tl_status have_majority(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
     tl_quorum_fence f = fence(a, e->now);
     if (f.raise == 0)
-        return held(a, e, f.number);
+        return held(a, e, f.number, out);
     a->raising = true;
     a->least = f.number;
     a->wanted = (uint8_t)f.raise;

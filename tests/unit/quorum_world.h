@@ -525,7 +525,9 @@ static inline void qw_step(qw_world *w, unsigned client, tl_event e) {
             break;
         e = (tl_event){.kind = TL_TIMER};
     }
-    if (status == TL_END)
+    bool has = c->state == QW_ACQUIRING && c->m.acquire.result.code == TL_OK;
+    if (status == TL_END ||
+        (status == TL_DETACH && has)) /* what is left of other tokens runs out here */
         qw_ended(w, client);
     else if (status == TL_DETACH) {
         c->listening = false;

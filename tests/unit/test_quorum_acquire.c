@@ -406,6 +406,38 @@ TEST(a_vote_that_comes_late_for_a_token_of_before_is_taken_back_behind_it) {
     assert_string_equal(q_arg(&f, late, 0), TOKEN);
 }
 
+/* The lock is had by another token meanwhile: that is told, and the vote is taken back all the same. */
+TEST(what_is_left_of_a_token_of_before_is_taken_back_after_the_lock_was_had) {
+    q_feed f;
+    begin_of(&f, 5, 10000);
+    q_reach_all(&f);
+    q_later(&f, 4);
+    unsigned late = ranked(4, 5);
+    for (unsigned i = 0; i < 4; i++)
+        (void)(i == 1 ? q_voted(&f, ranked(i, 5), NUMBER, TTL_MS)
+                      : q_busy(&f, ranked(i, 5), i ? OTHER : "a third", 5000, false));
+    (void)q_await(&f);
+    (void)q_say(&f, ranked(1, 5), "1");
+    while (asked(&f, "") == 0)
+        (void)q_await(&f);
+    for (unsigned i = 0; i < 4; i++)
+        (void)q_reached(&f, ranked(i, 5));
+    for (unsigned i = 0; i < 4; i++)
+        (void)q_voted(&f, ranked(i, 5), NUMBER + 1000, TTL_MS);
+    (void)q_await(&f);
+    assert_detached(&f, TL_OK);
+    assert_string_not_equal(m.job.token.text, TOKEN);
+    assert_int_equal(m.result.fence, NUMBER + 1000);
+    assert_int_equal(m.ballots.doubted, 0);
+    assert_false(m.result.maybe);
+    (void)q_timer(&f);
+    assert_int_equal(asked(&f, "unvote"), 1U << late);
+    assert_string_equal(q_arg(&f, late, 0), TOKEN);
+    assert_string_equal(q_arg(&f, late, 1), "");
+    assert_int_equal(q_say(&f, late, "-1"), TL_END);
+    assert_int_equal(m.result.code, TL_OK);
+}
+
 /* ---- waiting ------------------------------------------------------------------------------------ */
 
 static void busy_all(q_feed *f, int64_t left_ms, bool announced) {
