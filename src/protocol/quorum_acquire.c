@@ -423,7 +423,23 @@ static void propose(tl_quorum_acquisition *a, const tl_event *e) {
     a->limited = true;
 }
 
+/* A vote that was confirmed too late to be of use, or ran out while others were asked, tells of nobody else who holds the
+ * lock. */
+static void run_down(tl_quorum_acquisition *a, const tl_event *e) {
+    for (unsigned i = 0; i < a->count; i++) {
+        const tl_voter *v = &a->voter[i];
+        bool over = v->run == a->run && v->until.ns > 0 && !is_vote(a, v, e->now);
+        if (!over || !(a->replied & bit(v)))
+            continue;
+        a->replied &= (uint8_t)~bit(v);
+        a->sys_errno = 0;
+        (void)snprintf(a->words, sizeof a->words,
+                       "no majority of the %u servers: confirmed too late", (unsigned)a->count);
+    }
+}
+
 static tl_status count(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    run_down(a, e);
     unsigned mine = votes(a, e->now), q = majority(a);
     bool over = a->wanted == 0 || !tl__mono_before(e->now, a->grace);
     if (tl__quorum_bits(mine) >= q && (over || a->raising))

@@ -127,6 +127,33 @@ TEST(a_vote_that_has_run_out_counts_no_more) {
     assert_int_equal(f.status, TL_GO);
 }
 
+/* The asker was stopped meanwhile: nobody else has the lock. */
+TEST(votes_that_come_too_late_are_no_others) {
+    q_feed f;
+    begin(&f, 0);
+    q_later(&f, 21);
+    for (unsigned i = 0; i < N; i++)
+        (void)q_voted(&f, i, NUMBER, 20);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(asked(&f, "unvote"), 7);
+    while (f.status == TL_GO)
+        for (unsigned i = 0; i < N && f.status == TL_GO; i++)
+            (void)(f.at[i].open ? q_refused(&f, i) : q_await(&f));
+    assert_detached(&f, TL_EUNAVAILABLE);
+}
+
+/* One voted, and that ran out before a majority had answered. */
+TEST(a_vote_that_ran_out_says_nothing_of_others) {
+    q_feed f;
+    begin(&f, 0);
+    (void)q_voted(&f, 0, NUMBER, 20);
+    (void)q_refused(&f, 1);
+    q_later(&f, 21);
+    (void)q_voted(&f, 2, NUMBER, 20);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(asked(&f, "unvote"), 5);
+}
+
 /* ---- replies that are lost --------------------------------------------------------------------- */
 
 TEST(any_one_reply_may_be_lost) {
