@@ -35,7 +35,7 @@ bool sim_check_strict(const sim_world *w, int key) {
 
 /* ---- taking ------------------------------------------------------------------------------------ */
 
-static void check_alone(sim_world *w, int key, uint32_t number) {
+void sim_check_alone(sim_world *w, int key, uint32_t number) {
     if (w->cfg.sentinel || (w->cfg.fleet && !w->whole))
         return; /* what a server gives after a failover nobody counts on before quiet_ms have passed */
     for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
@@ -76,8 +76,8 @@ static void check_fence(sim_world *w, int key, uint64_t fence, bool back) {
 
 /* Does the request come too late, when its sender may have moved on? Its limit is by the clock of the
  * server that it was meant for: another that takes over may be behind. */
-static void check_in_time(sim_world *w, const sim_request *m, const sim_asked *a, tl_bytes limit,
-                          int64_t spare_ns, int key) {
+void sim_check_in_time(sim_world *w, const sim_request *m, const sim_asked *a, tl_bytes limit,
+                       int64_t spare_ns, int key) {
     const sim_host *h = m->sender;
     int64_t not_after = 0;
     tl_mono by = tl__mono_add_ns(a->by, spare_ns);
@@ -95,7 +95,7 @@ static int64_t spare_of(const sim_asked *a, int64_t unsure_ns) {
     return !binds && unsure_ns > tl__ns_until(a->sent, a->by) / 2 ? 2 * unsure_ns : 0;
 }
 
-static void check_promise(sim_world *w, int key, uint32_t number) {
+void sim_check_promise(sim_world *w, int key, uint32_t number) {
     const sim_token *t = &w->token[number];
     if (number == w->key[key].spent && w->whole && !t->native && !t->stays)
         sim_fail(w, key, "token %u takes %s, though it has been dropped", (unsigned)number,
@@ -128,7 +128,7 @@ static void check_prompt(sim_world *w, const sim_request *m, int key) {
                  (long long)((w->now - free_since) / SIM_MS), l->actor->name);
 }
 
-static void count_take(sim_world *w, int key, uint32_t number) {
+void sim_check_count(sim_world *w, int key, uint32_t number) {
     uint32_t before = w->key[key].holder;
     w->stats.takes++;
     sim_tell(w, "", key, "the server gives %s to token %u", w->key[key].name, (unsigned)number);
@@ -231,12 +231,12 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
     } else if (m->asked->lease.until.ns != 0)
         sim_phase_acted(w, m->sender, m->asked->boot, &m->asked->lease, key);
     w->stats.stamps_over += expected.n > 0;
-    count_take(w, key, number);
-    check_alone(w, key, number);
+    sim_check_count(w, key, number);
+    sim_check_alone(w, key, number);
     bool back = t->taken && w->cfg.fault[SIM_LOSSY] && (w->cfg.stamps || t->promise == SIM_ASKING);
     check_fence(w, key, (uint64_t)fence, back);
-    check_in_time(w, m, m->asked, limit, 0, key);
-    check_promise(w, key, number);
+    sim_check_in_time(w, m, m->asked, limit, 0, key);
+    sim_check_promise(w, key, number);
     sim_line_given(w, number, m->claim, key);
     check_prompt(w, m, key);
     w->key[key].holder = number;
@@ -254,10 +254,10 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
                          int key) {
     sim_token *t = &w->token[number];
     sim_key *k = &w->key[key];
-    count_take(w, key, number);
+    sim_check_count(w, key, number);
     w->stats.natives++;
     if (sim_check_strict(w, key))
-        check_alone(w, key, number);
+        sim_check_alone(w, key, number);
     if (t->killed)
         sim_fail(w, key, "token %u takes %s over a connection that has been ended",
                  (unsigned)number, k->name);
@@ -270,7 +270,7 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
     t->low = fence <= k->fence;
     k->fence = t->low ? k->fence : fence;
     w->stats.native_orphans += t->orphan && t->dropped;
-    check_promise(w, key, number);
+    sim_check_promise(w, key, number);
     if (!t->beside) /* who sees the line gives it back */
         sim_line_given(w, number, m->claim, key);
     check_prompt(w, m, key);
@@ -384,14 +384,18 @@ size_t sim_check_own_words(const sim_request *m, size_t i, tl_bytes ret[SIM_OWN_
     return words;
 }
 
-/* By a keep, of which the server's clock at its earliest and at its latest are arguments. */
-static int64_t unsure_ns(const sim_request *m, const sim_asked *a) {
-    int64_t earliest = 0, latest = 0;
-    if (m->script == TL_SCRIPT_REFRESH)
-        return a->unsure_ns;
-    (void)tl__bytes_to_int(m->argv[m->nkeys], &earliest);
-    (void)tl__bytes_to_int(m->argv[m->argc - 1], &latest);
-    return (latest - earliest) * 1000;
+int64_t sim_check_spare(const sim_asked *a, tl_bytes earliest, tl_bytes latest) {
+    int64_t from = 0, to = 0;
+    (void)tl__bytes_to_int(earliest, &from);
+    (void)tl__bytes_to_int(latest, &to);
+    return spare_of(a, (to - from) * 1000);
+}
+
+/* Of a keep the server's clock at its earliest and at its latest are arguments. */
+static int64_t spare_in(const sim_request *m, const sim_asked *a) {
+    return m->script == TL_SCRIPT_REFRESH
+               ? spare_of(a, a->unsure_ns)
+               : sim_check_spare(a, m->argv[m->nkeys], m->argv[m->argc - 1]);
 }
 
 /* One of those that a script is for, whose part of the answer is this. */
@@ -410,7 +414,7 @@ static void kept(sim_world *w, const sim_request *m, size_t i, int64_t status) {
     if (status == 1) {
         w->stats.keeps++;
         w->stats.refreshed += m->script == TL_SCRIPT_REFRESH;
-        check_in_time(w, m, a, tail[0], spare_of(a, unsure_ns(m, a)), key);
+        sim_check_in_time(w, m, a, tail[0], spare_in(m, a), key);
         note_kept(w, sim_token_number(w, own[2 + heads]), key);
     }
     if (status == 1 && a->lease.until.ns != 0) {
@@ -634,10 +638,10 @@ static void plain_taken(sim_world *w, uint32_t number, int key) {
         w->stats.reasked++;
         return;
     }
-    count_take(w, key, number);
+    sim_check_count(w, key, number);
     if (sim_check_strict(w, key))
-        check_alone(w, key, number);
-    check_promise(w, key, number);
+        sim_check_alone(w, key, number);
+    sim_check_promise(w, key, number);
     w->key[key].free_since = SIM_NEVER;
     w->key[key].holder = number;
     w->stats.plain_locks++;
@@ -665,11 +669,11 @@ static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int
         return;
     }
     w->stats.alone_takes++;
-    count_take(w, key, number);
-    check_alone(w, key, number);
-    check_in_time(w, m, m->asked, m->argv[3], 0, key);
+    sim_check_count(w, key, number);
+    sim_check_alone(w, key, number);
+    sim_check_in_time(w, m, m->asked, m->argv[3], 0, key);
     w->key[key].spent = w->key[key].spent == number ? 0 : w->key[key].spent;
-    check_promise(w, key, number);
+    sim_check_promise(w, key, number);
     sim_line_given(w, number, 0, key);
     check_prompt(w, m, key);
     w->key[key].holder = number;
@@ -737,6 +741,10 @@ static void plain_executed(sim_world *w, const sim_request *m, const tl_reply *r
 }
 
 void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
+    if (w->cfg.voters) {
+        sim_quorum_executed(w, m, reply);
+        return;
+    }
     int key = m->argc > 0 ? sim_key_named(w, m->argv[0]) : -1;
     bool alone = m->nkeys == 1 && w->cfg.fleet;
     if (alone)
@@ -792,6 +800,10 @@ static void note_end(sim_world *w, int key) {
 }
 
 void sim_check_key(sim_world *w, int key) {
+    if (w->cfg.voters) {
+        sim_quorum_changed(w, key);
+        return;
+    }
     tl_bytes value = sim_key_value(w, key);
     if (w->cfg.stamps)
         sim_stamp_changed(w, key);
@@ -810,6 +822,10 @@ void sim_check_key(sim_world *w, int key) {
 /* ---- at the end -------------------------------------------------------------------------------- */
 
 static void check_key_end(sim_world *w, int key) {
+    if (w->cfg.voters) {
+        sim_quorum_end(w, key);
+        return;
+    }
     tl_bytes value = sim_key_value(w, key);
     const sim_server *s = &w->server[sim_home_of(w, w->key[key].k)];
     if (sim_token_number(w, value) == 0)

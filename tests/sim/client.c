@@ -41,7 +41,7 @@ static int64_t quiet_ms(const sim_config *f, sim_kind kind) {
     if (f->stamps)
         sim_config_lifetimes(f, &least, &longest);
     if (!can || f->quiet_ms == 0)
-        return 0;
+        return f->voters ? TL_QUIET_OFF : 0;
     return f->quiet_ms > longest ? f->quiet_ms : longest;
 }
 
@@ -64,7 +64,24 @@ static const char *url_of_cluster(const sim_config *f) {
     return addresses[f->seeds < 1 ? 0 : f->seeds > 3 ? 2 : f->seeds - 1];
 }
 
+/* All of them, in the order that they are numbered. One may be named twice. */
+static const char *url_of_quorum(const sim_world *w) {
+    static char url[160];
+    size_t n = (size_t)snprintf(url, sizeof url, "redis+quorum://");
+    for (int i = 0; i < w->cfg.voters; i++) {
+        int server = sim_quorum_at(w, i) + 1;
+        const char *comma = i > 0 ? "," : "";
+        n += (size_t)(w->cfg.by_name ? snprintf(url + n, sizeof url - n, "%s%c%d", comma,
+                                                server == i + 1 ? 'q' : 'r', server)
+                                     : snprintf(url + n, sizeof url - n, "%s10.0.%d.%d", comma,
+                                                server == i + 1 ? 0 : 3, server));
+    }
+    return url;
+}
+
 const char *sim_client_url(const sim_world *w) {
+    if (w->cfg.voters)
+        return url_of_quorum(w);
     if (w->cfg.fleet)
         return url_of_cluster(&w->cfg);
     if (w->cfg.sentinel)

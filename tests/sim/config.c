@@ -183,10 +183,11 @@ void sim_config_draw(sim_config *c, uint64_t seed) {
 
 bool sim_config_whole(const sim_config *c) {
     for (int i = SIM_FIRST_BROKEN; i <= SIM_LAST_BROKEN; i++)
-        if (c->fault[i])
+        if (c->fault[i] && !(i == SIM_FORGET && c->voters))
             return false;
     return !c->slow_clock && !c->slow_own && !c->fault[SIM_FREEZE] && !c->fault[SIM_BEYOND] &&
-           !c->ahead_us && !c->sentinel && sim_config_cluster_keeps(c);
+           !c->ahead_us && !c->sentinel && sim_config_cluster_keeps(c) &&
+           sim_config_quorum_keeps(c);
 }
 
 bool sim_config_keeps(const sim_config *c) {
@@ -205,8 +206,9 @@ bool sim_config_calm(const sim_config *c) {
             return false;
     if (c->stamps && !sim_config_legacy(c))
         return false;
-    return !c->sentinel && !c->slow_clock && c->wait_replicas == 0 && c->quiet_ms == 0 &&
-           !c->lacks && !c->mute && !c->slots && !c->touches;
+    return !c->sentinel && !c->slow_clock && c->wait_replicas == 0 &&
+           (c->quiet_ms == 0 || (c->voters && !c->unused)) && !c->lacks && !c->mute && !c->slots &&
+           !c->touches;
 }
 
 #define ATTEMPT_TRIPS 100 /* an attempt in an open slot is led on a few times */

@@ -13,11 +13,13 @@
 #define SIM_REPLICAS 2
 #define SIM_SERVERS (1 + SIM_REPLICAS)
 #define SIM_SENTINELS 3
-#define SIM_NODES (SIM_SERVERS + SIM_SENTINELS) /* whatever can be connected to */
+#define SIM_VOTERS 7         /* of a quorum, at most */
+#define SIM_NODES SIM_VOTERS /* whatever can be connected to */
 #define SIM_SHARDS                                                                                 \
     3 /* masters of a cluster; their replicas are the servers behind them, in the same order */
 
 _Static_assert(2 * SIM_SHARDS <= SIM_NODES, "room for a cluster's");
+_Static_assert(SIM_SERVERS + SIM_SENTINELS <= SIM_NODES, "and for Sentinels");
 
 /** Faults: name, word, usual strength from .. to. The first are per million messages; those from
  *  PARTITION on happen on the average each so many hundredths of the lock's lifetime. */
@@ -171,6 +173,9 @@ typedef struct {
     bool ends_conns;   /**< a server that changes its role ends its connections */
     bool fleet;        /**< a cluster of several masters: config_cluster.c */
     bool forgets_open; /**< who takes over there doesn't know which slots are open */
+    int32_t voters;    /**< so many independent servers, of which a majority counts; 0: no quorum */
+    int32_t twice;     /**< this place of their URL leads to the server before it; 0: none does */
+    bool unused;       /**< nobody has ever asked them what quiet_ms is about */
     bool
         stays; /**< a master that another takes over from lives on as its replica, and keeps its connections */
 } sim_config;
@@ -208,6 +213,13 @@ void sim_config_cluster(sim_config *config);
 bool sim_config_cluster_keeps(const sim_config *config);
 bool sim_config_cluster_excludes(const sim_config *config);
 bool sim_config_cluster_tells_soon(const sim_config *config);
+
+/** Make it one with a quorum of independent servers. */
+void sim_config_quorum(sim_config *config);
+/** Nothing but what its clients may forget: no two may hold a lock at once. */
+bool sim_config_quorum_keeps(const sim_config *config);
+/** And fences increase: the servers' clocks tell more than a server that restarts empty forgets. */
+bool sim_config_quorum_orders(const sim_config *config);
 
 /** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
 void sim_config_stamps(sim_config *config);

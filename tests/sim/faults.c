@@ -61,7 +61,9 @@ static void crash(sim_world *w) {
 }
 
 static int any_master(sim_world *w) {
-    return w->cfg.fleet ? sim_cluster_any(w) : w->shard[0].master;
+    return w->cfg.voters  ? sim_quorum_any(w)
+           : w->cfg.fleet ? sim_cluster_any(w)
+                          : w->shard[0].master;
 }
 
 static void pause_server(sim_world *w) {
@@ -92,6 +94,10 @@ static void come_back(sim_world *w, void *who, uint32_t keep_data) {
 }
 
 static void restart_server(sim_world *w, bool keep_data) {
+    if (w->cfg.voters) {
+        sim_quorum_restart(w, keep_data);
+        return;
+    }
     if (w->failing_over || !w->server[w->shard[0].master].up)
         return;
     w->stats.restarts++;
@@ -137,17 +143,22 @@ static void room_again(sim_world *w, void *who, uint32_t server) {
 }
 
 static void oom(sim_world *w) {
+    int server = any_master(w);
     w->stats.ooms++;
     w->full = true;
-    fake_redis_set_oom(w->server[w->shard[0].master].r, true);
+    fake_redis_set_oom(w->server[server].r, true);
     sim_tell(w, "", SIM_ALL, "the server's memory is full");
-    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, room_again, w, (uint32_t)w->shard[0].master);
+    sim_put(w, w->now + draw_length(w), SIM_RANK_NET, room_again, w, (uint32_t)server);
 }
 
 static void delete_key(sim_world *w) {
     sim_key *key = &w->key[sim_draw(w, 0, w->cfg.keys - 1)];
     int number = (int)(key - w->key);
     tl_bytes argv[] = {TL_LITERAL("DEL"), key->k};
+    if (w->cfg.voters) {
+        sim_quorum_delete(w, number);
+        return;
+    }
     if (!w->server[w->shard[0].master].up)
         return;
     w->stats.deletes++;
@@ -212,6 +223,8 @@ static void set_aside(sim_world *w) {
         sim_sentinel_aside(w);
     if (w->cfg.fleet)
         sim_cluster_aside(w);
+    if (w->cfg.voters)
+        sim_quorum_aside(w);
 }
 
 static void jump(sim_world *w) {

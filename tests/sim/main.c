@@ -30,6 +30,9 @@ static void print_stats(const sim_stats *s, double seconds) {
     if (s->maps > 0) {
         SIM_CLUSTER_STATS(PRINT)
     }
+    if (s->votes > 0) {
+        SIM_QUORUM_STATS(PRINT)
+    }
     if (s->stamp_takes + s->stamps_over > 0) {
         SIM_STAMP_STATS(PRINT)
     }
@@ -98,13 +101,13 @@ int main(void) {
     }
     if (!changes)
         changes = scenario ? scenario->changes : "";
-    sim_config_draw(&c, 1);
+    uint64_t first = seed ? strtoull(seed, NULL, 10) : scenario ? scenario->seed : 1;
+    sim_config_draw(&c, first);
     const char *bad = sim_config_change(&c, changes);
     if (bad) {
         (void)printf("CHANGES: not a setting: %s\n", bad);
         return 2;
     }
-    uint64_t first = seed ? strtoull(seed, NULL, 10) : scenario ? scenario->seed : 1;
     uint64_t n = runs ? strtoull(runs, NULL, 10) : scenario ? scenario->runs : seed ? 1 : RUNS;
     sim_world *w = sim_new();
     bool ok = run(w, first, n, changes, scenario);

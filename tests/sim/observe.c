@@ -9,6 +9,7 @@
 #include "client/lock_acquire.h"
 #include "client/run.h"
 #include "protocol/attempt.h"
+#include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
 
 #ifdef TL_COMPAT
@@ -39,8 +40,33 @@ typedef struct {
     bool waits_quietly; /* for the server to have been up for long enough */
 } machine;
 
+/* The same of several servers. Until it asks them the one that acquires has no job. */
+static bool read_votes(const tl_machine *m, machine *ret) {
+    const tl_acquiring *a = m->step == tl__lock_acquire_step ? m->state : NULL;
+    if (a && a->votes) {
+        ret->job = a->state == TL_ASKING ? &a->votes->job : NULL;
+        ret->limit = a->votes->limit;
+        ret->acquires = true;
+        ret->detached = a->over;
+    } else if (m->step == tl__quorum_settle_step) {
+        const tl_quorum_settlement *s = m->state;
+        ret->job = &s->job;
+        ret->limit = s->limit;
+        ret->releases = s->op == TL_RELEASE;
+        ret->detached = s->detached;
+    } else if (m->step == tl__quorum_renew_step) {
+        ret->job = &((const tl_quorum_renewal *)m->state)->job;
+        ret->renews = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static machine read_machine(const tl_machine *m) {
     machine r = {.result = m->state};
+    if (read_votes(m, &r))
+        return r;
     if (m->step == tl__lock_acquire_step || m->step == tl__acquire_step) {
         const tl_acquisition *a = m->state;
         r.job = &a->job;
@@ -65,12 +91,14 @@ static machine read_machine(const tl_machine *m) {
 /* Whose hold or operation this is now: who has passed it on knows its token too. */
 static sim_lock *lock_of(sim_world *w, const sim_host *h, const tl_job *job) {
     tl_bytes token = tl__token_bytes(&job->token);
+    uint32_t number = w->cfg.voters ? sim_token_number(w, token) : 0;
     sim_lock *one = NULL;
     for (int i = 0; i < w->cfg.actors; i++) {
         sim_actor *a = &w->actor[i];
         sim_lock *l = a->host == h ? sim_lock_at(a) : NULL;
         if (l && l->handle && tl__bytes_eq(tl__name_key(l->handle->name), job->key) &&
-            tl__bytes_eq(tl__token_bytes(&l->handle->token), token) &&
+            (tl__bytes_eq(tl__token_bytes(&l->handle->token), token) ||
+             (number && number == sim_token_number(w, tl__token_bytes(&l->handle->token)))) &&
             (!one || l->handle->task.at != 0))
             one = l;
     }
@@ -198,6 +226,13 @@ static int64_t unsure_ns(const sim_world *w, tl_mono now) {
     return (us.hi - us.lo) * 1000;
 }
 
+static uint8_t built_for(const sim_world *w, const tl_run *run, const tl_out *out) {
+    if (w->cfg.voters)
+        return (uint8_t)(1U << sim_quorum_at(w, __builtin_ctz(out->send.to)));
+    return sim_sentinel_built_for(w->thread->host, run->node ? run->node->site : NULL,
+                                  out->send.generation);
+}
+
 static void note_asked(sim_world *w, const tl_run *run, const machine *m, const tl_event *e,
                        const tl_out *out) {
     sim_host *h = w->thread->host;
@@ -205,7 +240,8 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
     sim_lock *l = lock_of(w, h, m->job);
     uint32_t token = number_of(w, m->job, l);
     sim_lease acts = acts_by(w, m, l, token);
-    if (m->renews && !w->cfg.stamps && ((const tl_renew *)run->machine->state)->rest.ticket == 1)
+    if (m->renews && !w->cfg.stamps && !w->cfg.voters &&
+        ((const tl_renew *)run->machine->state)->rest.ticket == 1)
         check_first_renewal(w, l, token);
     sim_asked asked = {.boot = h->booted,
                        .run = w->run,
@@ -218,8 +254,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
                        .at = w->now,
                        .never_after = SIM_NEVER,
                        .lease = lease_of(run, m, &acts, out),
-                       .servers = sim_sentinel_built_for(h, run->node ? run->node->site : NULL,
-                                                         out->send.generation)};
+                       .servers = built_for(w, run, out)};
     if (w->cfg.stamps)
         asked.never_after = sim_stamp_never_after(w, h, send);
     if (send->count > 0 && send->command[0].form == TL_SCRIPT &&
@@ -234,6 +269,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
         asked.hash = sim_hash_words(script, c->script, c->argv, argc);
         keep_asked(h, &asked);
     }
+    w->token[token].asks |= m->acquires;
     if (asked.lock) {
         if (m->acquires)
             l->drawn = asked.token;
@@ -302,12 +338,14 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
     } else if (!first && status == TL_END && (m->acquires || m->releases)) {
         w->stats.cleaned++;
         sim_check_cleaned(w, w->thread->host, m->job, m->limit, is_out_of_reach(out->words));
+        if (w->cfg.voters && tl__mono_before(sim_host_clock(w, w->thread->host), m->limit))
+            sim_quorum_cleaned(w, m->job, m->releases, m->result->code == TL_OK);
     }
     sim_lock *l = first && m->acquires && m->result->code == TL_OK
                       ? lock_of(w, w->thread->host, m->job)
                       : NULL;
     tl_event informed = {.server = &w->thread->server};
-    if (l)
+    if (l && !w->cfg.voters)
         sim_check_number(w, l, (uint32_t)(t - w->token), m->result->fence,
                          tl__try_server_us(&informed, e->now));
     if (first && !m->releases && m->result->code == TL_OK &&
@@ -442,6 +480,8 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
     if (status == TL_END && run->machine->step == tl__lock_acquire_step)
         note_given(w, run->machine->state, event);
     if (m.job && m.job->key.n > 0) {
+        if (w->cfg.voters)
+            sim_quorum_counts(w, run->machine, was_detached ? TL_GO : status);
         if (w->cfg.sentinel)
             note_counted(w, run, &m, event, status, deadline);
         if (begins)
@@ -468,6 +508,7 @@ void sim_observe_log(sim_client *c, const char *line) {
         char who[] = {c->host->name, '.', (char)('a' + w->thread->id % 26), 0};
         sim_say(w, who, SIM_ALL, "%s", line);
     }
+    w->stats.same += strstr(line, "another server of the URL is the same") != NULL;
     if (strstr(line, "the server's clock has stepped")) {
         w->stats.steps_seen++;
         sim_check_step(w, c);

@@ -102,7 +102,7 @@ void sim_replicas_reset(sim_world *w) {
 }
 
 void sim_replicas_free(sim_world *w) {
-    for (int k = 0; k < SIM_SHARDS; k++) {
+    for (int k = 0; k < SIM_NODES; k++) {
         free(w->shard[k].log);
         free(w->shard[k].log_bytes);
     }

@@ -26,13 +26,20 @@ int sim_node_at(const sim_world *w, const void *to) {
     uint32_t a = ntohl(at->sin_addr.s_addr), last = (a & 255) - 1;
     if (at->sin_family != AF_INET || a >> 16 != 0x0a00)
         return SIM_NODES;
-    if ((a >> 8 & 255) == 0 && last < (uint32_t)(w->cfg.fleet ? SIM_NODES : SIM_SERVERS))
+    bool second = w->cfg.voters && (a >> 8 & 255) == 3; /* of a server that has two */
+    uint32_t servers = (uint32_t)(w->cfg.fleet || w->cfg.voters ? sim_servers(w) : SIM_SERVERS);
+    if (((a >> 8 & 255) == 0 || second) && last < servers)
         return (int)last;
     return (a >> 8 & 255) == 2 && last < SIM_SENTINELS ? (int)last + SIM_SERVERS : SIM_NODES;
 }
 
-/* "s1" is the first of the Sentinels. */
+/* "s1" is the first of the Sentinels; "q1" of a quorum's servers, and "r1" by another name. */
 uint32_t sim_node_named(const char *name) {
+    char text[ADDRESS_SIZE];
+    if (name[0] == 'q' || name[0] == 'r') {
+        (void)snprintf(text, sizeof text, "10.0.%c.%c", name[0] == 'q' ? '0' : '3', name[1]);
+        return inet_addr(text);
+    }
     int i = name[0] == 's' && name[1] >= '1' && name[1] < '1' + SIM_SENTINELS && !name[2]
                 ? name[1] - '1'
                 : 0;
@@ -43,13 +50,15 @@ uint32_t sim_node_named(const char *name) {
 
 sim_ns sim_node_through(const sim_world *w, const sim_socket *s, sim_ns at) {
     sim_ns cut = w->cut[s->host->id][s->server];
-    if ((!w->cfg.sentinel && !w->cfg.fleet) || cut <= w->now)
+    if (!sim_is_named(w) || cut <= w->now)
         return at;
     cut += sim_link_delay(w, s->host);
     return at > cut ? at : cut;
 }
 
 bool sim_node_is_silent(const sim_world *w, int node) {
+    if (w->cfg.voters && node < SIM_NODES)
+        return w->quorum.silent[node] && !w->server[node].up;
     return node == SIM_NODES ||
            (w->change.on && w->change.silent && node == w->change.former && !w->server[node].up);
 }

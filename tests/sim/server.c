@@ -8,6 +8,7 @@
 
 #include "protocol/protocol.h"
 
+#define TOKEN_END 12 /* digits of a token that tell it from others */
 #define EPOCH_NS INT64_C(1700000000000000000)
 
 int64_t sim_server_us(const sim_world *w, const sim_server *s) {
@@ -35,10 +36,11 @@ static void set_run_id(sim_world *w, int i) {
 
 void sim_server_begin_history(sim_world *w, int shard) {
     sim_shard *h = &w->shard[shard];
+    uint64_t apart = w->cfg.voters ? SIM_NODES : SIM_SHARDS;
     h->history++;
     for (int i = 0; i < sim_servers(w); i++)
         if (sim_shard_of(w, i) == shard)
-            fake_redis_set_replid(w->server[i].r, h->history * SIM_SHARDS + (uint64_t)shard);
+            fake_redis_set_replid(w->server[i].r, h->history * apart + (uint64_t)shard);
 }
 
 static void fresh(sim_world *w, int i) {
@@ -48,8 +50,9 @@ static void fresh(sim_world *w, int i) {
         fake_redis_reset(r);
     else
         r = i == 0 ? fake_redis_new() : fake_redis_beside(w->server[0].r);
+    int64_t ppb = w->cfg.voters && i % 2 ? -w->cfg.server_ppb : w->cfg.server_ppb;
     int64_t behind_ns = i == 0 || i >= sim_servers(w) ? 0 : w->cfg.behind_us[i - 1] * 1000;
-    *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, w->cfg.server_ppb}};
+    *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, ppb}};
     fake_redis_set_started(r, sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms);
     fake_redis_set_level(r, w->cfg.level);
     fake_redis_set_replicas(r, w->cfg.replicas);
@@ -93,7 +96,7 @@ static void set_knobs(sim_world *w, fake_redis *r) {
 }
 
 void sim_servers_reset(sim_world *w) {
-    for (int i = 0; i < SIM_SHARDS; i++) {
+    for (int i = 0; i < SIM_NODES; i++) {
         w->shard[i].master = i;
         w->shard[i].promoted = 0;
     }
@@ -111,10 +114,11 @@ void sim_servers_reset(sim_world *w) {
     sim_slots_move(w, w->cfg.slots);
     sim_keys_forbid(w, w->cfg.touches);
     sim_replicas_reset(w);
-    for (int i = SIM_SERVERS; w->cfg.sentinel && i < SIM_NODES; i++)
+    for (int i = SIM_SERVERS; w->cfg.sentinel && i < SIM_SERVERS + SIM_SENTINELS; i++)
         fresh_sentinel(w, i);
     sim_sentinels_reset(w);
     sim_cluster_reset(w);
+    sim_quorum_reset(w);
 }
 
 void sim_servers_free(sim_world *w) {
@@ -175,7 +179,7 @@ static bool is_replica(const sim_world *w, int server) {
 static void push(void *ctx, const tl_reply *reply) {
     sim_socket *s = ctx;
     bool said = reply->count == 3 && tl__bytes_eq(reply->items[0].text, TL_LITERAL("message"));
-    bool sentinel = s->server >= SIM_SERVERS && !s->w->cfg.fleet;
+    bool sentinel = s->server >= SIM_SERVERS && s->w->cfg.sentinel;
     s->w->stats.repeated += said && !sentinel && is_replica(s->w, s->server);
     sim_server_answer(s, reply);
     if (said && sentinel)
@@ -334,22 +338,27 @@ static void count_replies(sim_world *w, const sim_request *m, const tl_reply *r)
                         r->type == TL_REPLY_STATUS;
 }
 
-/* Of a cluster, where a story would be hard to follow without. */
+/* Of several servers, where a story would be hard to follow without. */
 static void trace(sim_world *w, const sim_request *m, const tl_reply *r) {
     tl_bytes first = m->argc > 0 ? m->argv[0] : (tl_bytes){0};
     const tl_reply *said = r->type == TL_REPLY_ARRAY ? tl__reply_item(r, 0) : r;
     int key = m->is_script ? sim_key_named(w, first) : SIM_ALL;
     tl_bytes second = m->argc > 1 ? m->argv[1] : (tl_bytes){0};
-    sim_tell(w, "", key < 0 ? SIM_ALL : key, "  server %d, of host %c: %s%d %.*s %.*s -> %lld %.*s",
-             (int)m->socket->server, m->sender->name, m->is_script ? "script " : "command ",
-             m->is_script ? m->script : 0, (int)first.n, first.p, (int)second.n, second.p,
+    tl_bytes token = {0};
+    for (size_t i = 0; i < m->argc && token.n == 0; i++)
+        if (sim_token_number(w, m->argv[i]))
+            token = tl__bytes(m->argv[i].p + m->argv[i].n - TOKEN_END, TOKEN_END);
+    sim_tell(w, "", key < 0 ? SIM_ALL : key,
+             "  server %d, of host %c: %s%d %.*s %.*s %.*s -> %lld %.*s", (int)m->socket->server,
+             m->sender->name, m->is_script ? "script " : "command ", m->is_script ? m->script : 0,
+             (int)first.n, first.p, (int)second.n, second.p, (int)token.n, token.p,
              (long long)(said->type == TL_REPLY_INT ? said->integer : -9), (int)said->text.n,
              said->type == TL_REPLY_INT || said->type == TL_REPLY_NIL ? "" : said->text.p);
 }
 
 static void check(sim_world *w, sim_socket *s, const sim_request *m, const tl_reply *r) {
     count_replies(w, m, r);
-    if (w->cfg.trace && w->cfg.fleet)
+    if (w->cfg.trace && (w->cfg.fleet || w->cfg.voters))
         trace(w, m, r);
     sim_mark(w, (uint64_t)r->type << 8 | (uint64_t)r->count);
     if (w->cfg.sentinel || w->cfg.fleet)

@@ -71,6 +71,9 @@ static const setting settings[] = {
     SETTING("seeds", seeds, 1),
     SETTING("ends-conns", ends_conns, 1),
     SETTING("forgets-open", forgets_open, 1),
+    SETTING("voters", voters, 1),
+    SETTING("twice", twice, 1),
+    SETTING("unused", unused, 1),
     SETTING("lacks", lacks, 1),
     SETTING("events", events, 1),
     SETTING("cluster", cluster, 1),
@@ -284,6 +287,10 @@ static bool change(sim_config *c, const word *w) {
     }
     if (is(w, "cluster-fleet")) {
         sim_config_cluster(c);
+        return true;
+    }
+    if (is(w, "quorum")) {
+        sim_config_quorum(c);
         return true;
     }
     if (is(w, "migration"))

@@ -127,7 +127,7 @@ static void opened(sim_world *w, void *who, uint32_t up) {
 
 /* To whoever is master, or to the server of that address. An address where nobody answers is silent. */
 static void reach_out(sim_world *w, sim_socket *s, const tl_address *to) {
-    bool named = w->cfg.sentinel || w->cfg.fleet;
+    bool named = sim_is_named(w);
     int node = named ? sim_node_at(w, &to->at) : w->shard[0].master;
     bool silent = named ? sim_node_is_silent(w, node) : w->failing_over;
     const sim_server *server = &w->server[node < SIM_NODES ? node : w->shard[0].master];

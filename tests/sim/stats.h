@@ -151,6 +151,24 @@
     X(alone_keeps, "and renewed so")                                                               \
     X(alone_drops, "and given back so")
 
+/** With a quorum only. */
+#define SIM_QUORUM_STATS(X)                                                                        \
+    X(votes, "votes given by servers of a quorum")                                                 \
+    X(votes_again, "of these, to a holder whose vote was gone")                                    \
+    X(votes_raised, "votes whose number was brought up to another's")                              \
+    X(votes_refused, "votes refused, as another had it")                                           \
+    X(votes_withheld, "votes withheld, as the server may have forgotten")                          \
+    X(votes_late, "votes given after their client had moved on")                                   \
+    X(votes_orphaned, "of these, when what takes them back had overtaken them, and was forgotten") \
+    X(votes_back, "votes given back")                                                              \
+    X(votes_kept, "votes renewed")                                                                 \
+    X(shared, "locks had by some of the servers only")                                             \
+    X(emptied, "servers restarted empty")                                                          \
+    X(few, "times that a majority of the servers was dead")                                        \
+    X(apart, "times that servers were cut off from hosts")                                         \
+    X(same, "places of a URL refused, as another led to the same server")                          \
+    X(tries_most, "requests about votes since a release, at most in a run (summed over runs)")
+
 /** With stamps only. */
 #define SIM_STAMP_STATS(X)                                                                         \
     X(stamp_takes, "stamps written without a script that acquired a lock")                         \
@@ -224,6 +242,7 @@ typedef struct {
     SIM_STATS(SIM_STAT_FIELD)
     SIM_SENTINEL_STATS(SIM_STAT_FIELD)
     SIM_CLUSTER_STATS(SIM_STAT_FIELD)
+    SIM_QUORUM_STATS(SIM_STAT_FIELD)
     SIM_STAMP_STATS(SIM_STAT_FIELD)
     SIM_PHASE_STATS(SIM_STAT_FIELD)
     SIM_TOOL_STATS(SIM_STAT_FIELD)

@@ -277,9 +277,14 @@ typedef struct {
     bool maybe, detached, ended; /**< as the machine that asked for it ended */
     bool goes_on;                /**< the machine that releases it, without its caller */
     bool passed;                 /**< to another lock of the process, who hasn't heard of it yet */
-    uint8_t fences;              /**< reserved, the first included, as its machine has it, */
-    uint8_t reserved;            /**< and as the server, */
-    uint8_t reserved_back;       /**< also when its holder took it back */
+    bool asks;                   /**< several servers, */
+    bool refused;                /**< and by one of them */
+    uint8_t freed;               /**< these have dropped it, a bit each */
+    uint32_t
+        undone[SIM_VOTERS]; /**< which of its forms each has been told to give back; a bit each */
+    uint8_t fences;         /**< reserved, the first included, as its machine has it, */
+    uint8_t reserved;       /**< and as the server, */
+    uint8_t reserved_back;  /**< also when its holder took it back */
     uint8_t host;
     bool taken, crashed, released;
     uint32_t turn;  /**< with stamps: which of the key's it was */
@@ -379,6 +384,28 @@ typedef struct {
     bool parted[SIM_NODES];           /**< from the others */
 } sim_cluster;
 
+/* ---- a quorum ------------------------------------------------------------------------------------- */
+
+#define SIM_GHOSTS 4 /* that are remembered */
+
+/** What is remembered of a key at one of its servers. */
+typedef struct {
+    struct {
+        char token[TL_TOKEN_SIZE]; /**< whose it was when that was lost, or deleted by hand, */
+        int64_t until_ms;          /**< and would have been until then, by that server's clock */
+    } ghost[SIM_GHOSTS];
+    unsigned ghosts;
+    char dropped[TL_TOKEN_SIZE]; /**< which token was given back there last */
+    uint32_t orphan; /**< number of one that has come late, when a drop had overtaken it; 0: none */
+} sim_vote;
+
+typedef struct {
+    sim_vote vote[SIM_KEYS][SIM_VOTERS];
+    bool silent[SIM_VOTERS];   /**< nobody answers at its address while it is dead */
+    sim_ns forgot[SIM_VOTERS]; /**< when it has restarted empty; 0: never */
+    sim_ns back[SIM_VOTERS];   /**< when it came back last; 0: it never died */
+} sim_quorum;
+
 /* ---- servers and keys -------------------------------------------------------------------------- */
 
 typedef struct {
@@ -423,6 +450,8 @@ typedef struct {
     bool uncalled;  /**< its release couldn't call anybody in line, which is at another node */
     uint32_t spent; /**< number of the token that the server remembers as dropped */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
+    sim_ns shaken_until;  /**< a holder may find it gone at some servers of a quorum until then */
+    uint32_t tries;       /**< requests about votes since it was released */
     sim_ns reached;       /**< a holder could renew it, since then; SIM_NEVER: it can't */
     /* with stamps */
     int64_t stamp_ms; /**< the last at which a reader may call it held; 0: it holds no stamp */
@@ -500,7 +529,7 @@ struct sim_world {
     sim_key key[SIM_KEYS];
     sim_actor actor[SIM_ACTORS];
     sim_server server[SIM_NODES]; /**< Sentinels are the last of them */
-    sim_shard shard[SIM_SHARDS];  /**< without a cluster the first is all */
+    sim_shard shard[SIM_NODES];   /**< without a cluster or a quorum the first is all */
     bool follows[SIM_NODES];      /**< as its master's replica */
     sim_sentinel sentinel[SIM_SENTINELS];
     sim_switch change;                       /**< the present failover */
@@ -509,6 +538,7 @@ struct sim_world {
     int telling_former;                      /**< of which a Sentinel is just telling */
     sim_ns cut[SIM_HOSTS][SIM_NODES];        /**< nothing gets through before */
     sim_cluster cluster;
+    sim_quorum quorum;
     bool excludes; /**< no two locks may be held at once, though a failover forgets some */
     bool failing_over;
     int64_t died_showing; /**< the clock of the master that failed last */
@@ -705,13 +735,17 @@ void sim_observe_log(sim_client *client, const char *line);
 
 /** How many masters there are, and servers: those that lie behind them are Sentinels, or none. */
 static inline int sim_shards(const sim_world *w) {
-    return w->cfg.fleet ? SIM_SHARDS : 1;
+    return w->cfg.voters ? w->cfg.voters : w->cfg.fleet ? SIM_SHARDS : 1;
 }
 static inline int sim_servers(const sim_world *w) {
-    return w->cfg.fleet ? 2 * SIM_SHARDS : w->cfg.replicas + 1;
+    return w->cfg.voters ? w->cfg.voters : w->cfg.fleet ? 2 * SIM_SHARDS : w->cfg.replicas + 1;
 }
 static inline int sim_shard_of(const sim_world *w, int server) {
-    return w->cfg.fleet ? server % SIM_SHARDS : 0;
+    return w->cfg.voters ? server : w->cfg.fleet ? server % SIM_SHARDS : 0;
+}
+/** Each server has an address of its own, which clients name or are told. */
+static inline bool sim_is_named(const sim_world *w) {
+    return w->cfg.sentinel || w->cfg.fleet || w->cfg.voters;
 }
 /** The master of its shard. */
 static inline int sim_master_of(const sim_world *w, int server) {
@@ -814,6 +848,36 @@ void sim_cluster_aside(sim_world *w);
 /** One of the masters. */
 int sim_cluster_any(sim_world *w);
 
+/* ---- quorum.c, check_quorum.c: independent servers, of which a majority counts --------------------------- */
+
+void sim_quorum_reset(sim_world *w);
+/** The server that this place of the URL leads to. */
+int sim_quorum_at(const sim_world *w, int place);
+/** Any of them. */
+int sim_quorum_any(sim_world *w);
+/** One dies, and comes back with its data or without; one is cut off; somebody deletes a key at one. */
+void sim_quorum_restart(sim_world *w, bool keep_data);
+void sim_quorum_aside(sim_world *w);
+void sim_quorum_delete(sim_world *w, int key);
+
+/** So many servers hold the key for this token, whichever of its forms. */
+unsigned sim_quorum_votes(sim_world *w, int key, uint32_t number);
+/** A server has executed a script. */
+void sim_quorum_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** A machine has been stepped: does it count no more votes than there are? */
+void sim_quorum_counts(sim_world *w, const tl_machine *machine, tl_status status);
+/** The lock is said to be held until then. */
+void sim_quorum_believed(sim_world *w, const sim_lock *lock, tl_mono deadline);
+/** A lock was had, by a number that stands at a majority? */
+void sim_quorum_had(sim_world *w, const sim_lock *lock);
+/** An operation has ended so: is it true? */
+void sim_quorum_ended(sim_world *w, const sim_lock *lock, tl_err code, bool asked);
+/** A machine that cleans up has ended. */
+void sim_quorum_cleaned(sim_world *w, const tl_job *job, bool releases, bool acquired);
+/** The key may have changed hands; at the end of a run. */
+void sim_quorum_changed(sim_world *w, int key);
+void sim_quorum_end(sim_world *w, int key);
+
 /* ---- reach.c ----------------------------------------------------------------------------------------- */
 
 /** The slots of a cluster are elsewhere or on the way there, 1 to SIM_MOVES, or 0: here. */
@@ -855,6 +919,15 @@ bool sim_check_has_alone(sim_world *w, const sim_request *m); /**< of one that h
 uint64_t sim_check_claim(sim_world *w, const sim_request *m);
 /** Before a script is executed: whose its key is, so that what it gives is told from what was given before. */
 void sim_check_found(sim_world *w, sim_request *m);
+/** What all of them are checked for: while another holds the key; by a client that was told no; after its sender's limit. And
+ *  it is counted. */
+void sim_check_alone(sim_world *w, int key, uint32_t number);
+void sim_check_promise(sim_world *w, int key, uint32_t number);
+void sim_check_in_time(sim_world *w, const sim_request *m, const sim_asked *asked, tl_bytes limit,
+                       int64_t spare_ns, int key);
+/** By how much a renewal may come later than its sender's limit: as is said of the server's clock, at its earliest, latest. */
+int64_t sim_check_spare(const sim_asked *asked, tl_bytes earliest, tl_bytes latest);
+void sim_check_count(sim_world *w, int key, uint32_t number);
 /** A token has given a key back. */
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
