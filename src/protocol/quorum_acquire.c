@@ -458,11 +458,13 @@ static tl_status count(tl_quorum_acquisition *a, const tl_event *e, tl_out *out)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* It may have been asked in the round before: then it is reached all the same. */
 static void note_vote(tl_quorum_acquisition *a, tl_voter *v, tl_voter_end end) {
     if (v->run != a->run)
         return;
     a->wanted &= (uint8_t)~bit(v);
     a->replied |= (uint8_t)bit(v);
+    a->reached |= (uint8_t)bit(v);
     if (end == TL_VOTER_VOTED && v->number > a->seen)
         a->seen = v->number;
 }

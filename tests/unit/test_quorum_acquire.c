@@ -396,6 +396,28 @@ TEST(the_first_server_that_answers_decides) {
     q_assert_asked(&f, ranked(0, 5), "vote");
 }
 
+/* What it was asked in the round before is an answer of this one, and it counts among those that are reached. */
+TEST(who_answers_from_the_round_before_is_reached) {
+    q_feed f;
+    begin_of(&f, 5, 60000);
+    q_reach_all(&f);
+    q_later(&f, 4);
+    unsigned late = ranked(3, 5), last = ranked(4, 5);
+    (void)q_voted(&f, ranked(0, 5), NUMBER, TTL_MS);
+    (void)q_busy(&f, ranked(1, 5), OTHER, 5000, false);
+    (void)q_busy(&f, ranked(2, 5), "a third", 5000, false);
+    (void)q_busy(&f, last, "a third", 5000, false);
+    (void)q_await(&f);
+    (void)q_await(&f);
+    assert_int_equal(tl__quorum_bits(asked(&f, "")), 3);
+    q_assert_asked(&f, late, "vote");
+    (void)q_busy(&f, late, OTHER, 5000, false);
+    (void)q_refused(&f, ranked(1, 5));
+    (void)q_refused(&f, ranked(2, 5));
+    (void)q_reached(&f, last);
+    q_assert_asked(&f, last, "vote");
+}
+
 TEST(patience_ends_and_the_votes_go_back) {
     q_feed f;
     begin(&f, 60000);
