@@ -481,7 +481,8 @@ static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *re
     if (tl__reply_int(reply, &status) && status == 1)
         sim_check_released(w, key, number);
     w->key[key].uncalled = sim_home_of(w, w->key[key].l) != m->socket->server;
-    w->key[key].called = w->now; /* perhaps, to look at what is free */
+    if (sim_key_value(w, key).n == 0) /* perhaps, to look at what is free */
+        w->key[key].called = w->now;
     (void)fake_redis_peek_field(w->server[m->socket->server].r, 0, w->key[key].s,
                                 TL_LITERAL("spent"), &spent);
     bool refused = w->full || w->forbids || w->cfg.lacks || w->cfg.fault[SIM_DENY]; /* perhaps */
