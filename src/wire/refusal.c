@@ -147,6 +147,10 @@ tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (starts(error, "MOVED ") || starts(error, "ASK "))
         return of_elsewhere(to, error);
     tl_bytes words = own_words(error);
+    if (has(error, "wrong kind of value") && called_in_script(error).n > 0)
+        words = TL_LITERAL(
+            "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another "
+            "type and not tidelock's: delete it");
     if (starts(error, "WRONGPASS"))
         words = TL_LITERAL("WRONGPASS: wrong user or password");
     if (words.n == 0)

@@ -133,6 +133,22 @@ TEST(a_replica_is_known_by_the_error_of_each_server) {
     assert_false(tl__asks_elsewhere(TL_LITERAL("-ERR no READONLY")));
 }
 
+/* Of K a script may find anything; what else has another type is in the way. */
+TEST(a_key_of_another_type_is_told_by_what_it_may_be) {
+    char error[300];
+    (void)snprintf(
+        error, sizeof error,
+        "WRONGTYPE Operation against a key holding the wrong kind of value script: %.40s, on "
+        "@user_script:%d.",
+        tl__script_sha1(TL_SCRIPT_TAKE).p, line_with(TL_SCRIPT_TAKE, "call('HMGET'", 0));
+    says(
+        error,
+        "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another type "
+        "and not tidelock's: delete it");
+    says("WRONGTYPE Operation against a key holding the wrong kind of value",
+         "WRONGTYPE Operation against a key holding the wrong kind of value");
+}
+
 /* What the lines are good for: of two commands in one the wrong one might be named. */
 TEST(no_line_of_a_script_calls_two_commands) {
     for (tl_script s = 0; s < TL_SCRIPTS; s++) {
