@@ -34,20 +34,26 @@ void soak_print(const char *name, const soak_tally *tally) {
 }
 
 static tl_lock *held;
-static lock_events *events;
-static int64_t over_ms; /* since when nothing remains of it; 0: something does */
+static atomic_int lost_why; /* as it was told; NOT_LOST: it wasn't */
+static int64_t over_ms;     /* since when nothing remains of it; 0: something does */
+#define NOT_LOST (-1)
+
+static void note_loss(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    (void)lock;
+    (void)ctx;
+    if (event->state == TL_LOST)
+        atomic_store(&lost_why, (int)event->why);
+}
 
 void soak_hold(tl_client *client, const char *key, int64_t ttl_ms, int64_t within_ms) {
-    events = make_events();
+    atomic_store(&lost_why, NOT_LOST);
     over_ms = 0;
-    held = make_lock_with(
-        client, key, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    held = make_lock_with(client, key, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = note_loss));
     WAIT_FOR(within_ms, tl_lock_acquire(held, SOON_MS, &said) == TL_OK);
 }
 
 void soak_look_at_held(void) {
-    bool told = lock_events_count_of(events, TL_LOST) > 0;
-    if (tl_lock_remaining_ms(held) > 0 || told)
+    if (tl_lock_remaining_ms(held) > 0 || atomic_load(&lost_why) != NOT_LOST)
         over_ms = 0;
     else if (over_ms == 0)
         over_ms = clock_ms();
@@ -56,9 +62,7 @@ void soak_look_at_held(void) {
 }
 
 bool soak_let_go(int *ret_why) {
-    lock_event event = {0};
-    bool lost = lock_events_find(events, 0, TL_LOST, &event);
-    *ret_why = (int)event.why;
+    *ret_why = atomic_load(&lost_why);
     drop_lock(held);
-    return lost;
+    return *ret_why != NOT_LOST;
 }
