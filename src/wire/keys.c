@@ -64,39 +64,47 @@ uint16_t tl__hash_slot(tl_bytes key) {
 
 static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/* The byte behind what has this CRC that makes the slot; 0: no letter does. The low byte of the new CRC comes
- * from that byte alone, in a way that can be turned around. */
-static char last_letter(uint16_t slot, uint16_t before) {
-    unsigned q = (slot ^ (unsigned)slot << 5) & 255;
-    unsigned byte = (q ^ q >> 4) ^ before >> 8;
-    bool does = byte != 0 && strchr(letters, (int)byte) &&
-                (crc16_more(before, (unsigned char)byte) & (TL_SLOTS - 1)) == slot;
-    return (char)(does ? byte : 0);
+static bool is_letter(unsigned byte) {
+    return byte - '0' < 10U || byte - 'A' < 26U || byte - 'a' < 26U;
 }
 
-/* Of n letters: each text of n - 1, in order, with the last one that fits. */
-static bool find_tag(uint16_t slot, unsigned n, tl_slot_tag *ret) {
-    unsigned texts = 1;
-    for (unsigned i = 1; i < n; i++)
-        texts *= sizeof letters - 1;
-    for (unsigned text = 0; text < texts; text++) {
-        uint16_t crc = 0;
-        unsigned left = text;
-        for (unsigned i = n - 1; i-- > 0; left /= sizeof letters - 1)
-            ret->text[i] = letters[left % (sizeof letters - 1)];
-        for (unsigned i = 0; i + 1 < n; i++)
-            crc = crc16_more(crc, (unsigned char)ret->text[i]);
-        ret->text[n - 1] = last_letter(slot, crc);
-        if (ret->text[n - 1])
-            return true;
+/* The CRC that two bytes of 0 would make this one: back, bit by bit. */
+static uint16_t crc16_before(uint16_t crc) {
+    for (int i = 0; i < 16; i++)
+        crc = (uint16_t)(crc & 1U ? (crc ^ 0x1021U) >> 1 | 0x8000U : crc >> 1);
+    return crc;
+}
+
+/* The first two letters behind what has the CRC `before` that make the slot. It has the low bits of four CRCs, and each of
+ * these is made by two bytes only. */
+static bool find_two(const uint16_t four[4], uint16_t before, char *ret) {
+    unsigned first = UINT16_MAX;
+    for (int i = 0; i < 4; i++) {
+        unsigned both = (unsigned)before ^ four[i];
+        if (is_letter(both >> 8) && is_letter(both & 255) && both < first)
+            first = both;
     }
-    return false;
+    ret[0] = (char)(first >> 8);
+    ret[1] = (char)(first & 255);
+    return first != UINT16_MAX;
 }
 
+/* Of one letter, or two, or three: one of these there is for each. */
 tl_slot_tag tl__slot_tag(uint16_t slot) {
     tl_slot_tag tag = {""};
-    for (unsigned n = 1; n < sizeof tag.text && !find_tag(slot, n, &tag); n++)
-        ;
+    uint16_t four[4];
+    for (const char *l = letters; *l; l++)
+        if ((crc16_more(0, (unsigned char)*l) & (TL_SLOTS - 1)) == slot)
+            return (tl_slot_tag){{*l}};
+    for (unsigned i = 0; i < 4; i++)
+        four[i] = crc16_before((uint16_t)(slot | i * TL_SLOTS));
+    if (find_two(four, 0, tag.text))
+        return tag;
+    for (const char *l = letters; *l; l++) {
+        tag.text[0] = *l;
+        if (find_two(four, crc16_more(0, (unsigned char)*l), tag.text + 1))
+            break;
+    }
     return tag;
 }
 
