@@ -58,6 +58,7 @@ sleeper-not-woken       | pool.c | hand-over | s/^    w->sleeps = true;//
 waker-looks-late        | pool.c | hand-over | s/^    while (!atomic_load(&w->flags) && /    while (/
 # the shared connection
 share-next-not-woken    | share.c | extended-and-kept | s/^        tl__waiter_post(s->first->sleeps, TL_WAKE_ANSWERED);/        (void)0;/
+share-next-goes-too     | share.c | apart | s/^    if (!s->poller \&\& s->looking == 0 \&\& s->first)/    if (polled \&\& !s->poller \&\& s->looking == 0 \&\& s->first)/; s/^    if (s->poller == sharer)$/    bool polled = s->poller == sharer;\n&/
 share-left-by-poller    | share.c | extended-and-kept | s/^    stop_polling(s, sharer);/    (void)0;/
 share-looks-for-ever    | share.c | extended-and-kept | s/^    s->looking--;/    (void)0;/
 share-forgets-nobody    | share.c | cancelled-alone | s/^        tl__conn_forget(s->conn, sharer);/        (void)0;/

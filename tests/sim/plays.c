@@ -1319,6 +1319,46 @@ static const sim_play pool_is_held = {
     .drawn = 60,
 };
 
+/* At a shared connection: one looks for his answer while another sleeps, and then nobody looks any more. */
+static void make_apart(void) {
+    open_one();
+    for (int i = A; i <= C; i++)
+        play_make(i, 0, i, false, NULL);
+    (void)play_ping(0);
+}
+
+static void use_soon(int lock, sim_ns ns) {
+    for (int i = 0; i < 2; i++) {
+        use(lock);
+        play_sleep(ns);
+    }
+}
+
+static void use_a_soon(void) {
+    use_soon(A, 40 * US);
+}
+
+static void use_b_soon(void) {
+    play_sleep(60 * US);
+    use_soon(B, 70 * US);
+}
+
+static void use_c_soon(void) {
+    play_sleep(130 * US);
+    use_soon(C, 100 * US);
+}
+
+static const sim_play apart = {
+    .name = "apart",
+    .before = make_apart,
+    .thread = {use_a_soon, use_b_soon, use_c_soon},
+    .stop = {60 * US, 150 * US},
+    .within = 100 * SIM_MS,
+    .all = 1,
+    .all_long = 2,
+    .drawn = 4000,
+};
+
 const sim_play *const sim_plays[] = {
     &hand_over,
     &hand_over_again,
@@ -1361,6 +1401,7 @@ const sim_play *const sim_plays[] = {
     &deleted_and_kept,
     &deleted_when_bound,
     &extended_and_kept,
+    &apart,
     &told_late,
     &last_in_the_queue_goes,
     &tried_once,
