@@ -140,7 +140,8 @@ typedef enum {
     TL_EINVALID = 8,     /**< the call, an option, the URL or the key is wrong; nothing was sent */
     TL_ENOMEM = 9,       /**< out of memory, threads or descriptors */
     TL_EDENIED = 10,     /**< the server refused: password, or permission for a command or key */
-    TL_ESERVER = 11,     /**< the server answered something that cannot be right */
+    TL_ESERVER =
+        11, /**< the server answered something that cannot be right, or isn't of the URL's kind */
     TL_EEXPIRED = 12,    /**< release: the lock had expired or been deleted */
     TL_ETAKEN = 13,      /**< release: it expired or was stolen, and another holds it */
     TL_EUNSUPPORTED = 14 /**< the server lacks a command that this needs: too old, or renamed */

@@ -278,12 +278,14 @@ static tl_err ask(tl_client *client, tl_node *node, tl_bytes key, void *state, t
                         : TL_OK;
 }
 
-tl_err tl_client_ping(tl_client *client, tl_error *err) {
-    if (client->fleet.servers > 0)
-        return tl__several_ping(client, err);
+static tl_err ping(tl_client *client, const char *what, tl_error *err) {
     tl_ask a;
     tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
-    return ask(client, NULL, (tl_bytes){0}, &a, tl__ask_step, "ping", err);
+    return ask(client, NULL, (tl_bytes){0}, &a, tl__ask_step, what, err);
+}
+
+tl_err tl_client_ping(tl_client *client, tl_error *err) {
+    return client->fleet.servers > 0 ? tl__several_ping(client, err) : ping(client, "ping", err);
 }
 
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
@@ -325,7 +327,7 @@ static tl_err scan_nodes(tl_client *client, tl_scan *s, unsigned number, uint64_
     tl_fleet *fleet = &client->fleet;
     unsigned at = number;
     tl_node *node = fleet->row->next(fleet, &at);
-    tl_err code = node ? TL_OK : tl_client_ping(client, err); /* nobody is known before */
+    tl_err code = node ? TL_OK : ping(client, "scan", err); /* nobody is known before */
     node = node || code ? node : fleet->row->next(fleet, &at);
     if (code || !node)
         return code ? code

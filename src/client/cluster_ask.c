@@ -309,8 +309,10 @@ static bool conclude(tl_cluster *c, tl_member *m, tl_mono now) {
 static void look(tl_cluster *c, tl_mono now) {
     unsigned count = atomic_load(&c->count);
     c->next = TL_NEVER;
-    if (tl__site_doubted(&c->site) || (!c->home_at && tl__site_wanted(&c->site)))
+    if (tl__site_doubted(&c->site) || (!c->home_at && tl__site_wanted(&c->site))) {
+        c->astray = true;
         atomic_store(&c->wanted, true);
+    }
     for (unsigned i = 0; i < count; i++) {
         tl_member *m = tl__member(c, i);
         bool wanted = atomic_load(&m->site.wanted) ||

@@ -56,6 +56,7 @@ typedef struct tl_cluster {
     tl_node *home;
     tl_site site;       /* home's, */
     tl_member *home_at; /* which leads there; NULL: nowhere yet */
+    bool astray;        /* it may have to lead elsewhere */
     tl_fleet *fleet;
     tl_seeds seeds;
     int64_t limit_ms;
@@ -78,6 +79,9 @@ typedef struct tl_cluster {
     bool learning; /* that alone is why the map is asked for */
     tl_mono learn; /* when they are learned of again */
     unsigned turn; /* of those who may be asked */
+    tl_mono round; /* when the first of them was, this time */
+    bool lasting;  /* and none of them may tell the next time */
+    tl_err why;    /* the last one's */
     tl_mono again; /* not before */
     tl_backoff backoff;
     char words[TL_SITE_WORDS];

@@ -219,10 +219,11 @@ static member *any_member(cluster *c) {
     return (member *)next(c->fleet, &first);
 }
 
+/* Nowhere else without need: what was asked there would have to be asked anew. */
 static void follow_home(cluster *c) {
-    member *m = any_member(c);
     char words[TL_SITE_WORDS];
     bool leads = atomic_load(&c->site.generation) != 0;
+    member *m = leads && !c->astray && c->home_at->serves ? c->home_at : any_member(c);
     tl_spot *spot = leads ? tl__site_spot(&c->site, words, sizeof words) : NULL;
     bool there = spot && m && spot->endpoint.port == m->node.endpoint.port &&
                  strcmp(spot->endpoint.host, m->node.endpoint.host) == 0;
@@ -230,6 +231,7 @@ static void follow_home(cluster *c) {
     if (!m || (!there && !tl__site_lead(&c->site, &m->node.endpoint)))
         return;
     c->home_at = m;
+    c->astray = false;
     if (atomic_load(&c->site.wanted))
         doubt(c);
 }
@@ -258,7 +260,9 @@ static bool use_map(cluster *c) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void failed(cluster *c, tl_bytes words) {
+static void failed(cluster *c, tl_err why, tl_bytes words) {
+    c->why = why;
+    c->lasting = c->lasting && tl__is_lasting(why);
     tl__bytes_print(c->words, sizeof c->words, words);
     tl__site_trouble(&c->site, c->words);
 }
@@ -278,9 +282,12 @@ static void read_error(cluster *c, tl_bytes error) {
     if (memmem(error.p, error.n, disabled, sizeof disabled - 1))
         (void)snprintf(words, sizeof words, "%s is no node of a cluster: give its URL as redis://",
                        c->asked_at.label);
+    else if (tl__bytes_has_word(error, "NOAUTH"))
+        (void)snprintf(words, sizeof words, "%s: the server asks for a password",
+                       c->asked_at.label);
     else
         (void)snprintf(words, sizeof words, "%s: CLUSTER SLOTS: %s", c->asked_at.label, shown);
-    failed(c, tl__bytes_of(words));
+    failed(c, tl__refusal(error), tl__bytes_of(words));
 }
 
 static void on_answer(void *ctx, const tl_answer *answer) {
@@ -288,7 +295,7 @@ static void on_answer(void *ctx, const tl_answer *answer) {
     char words[TL_SITE_WORDS];
     c->over = true;
     if (!answer->ok) {
-        failed(c, answer->words);
+        failed(c, answer->why, answer->words);
         return;
     }
     if (answer->reply->type == TL_REPLY_ERROR) {
@@ -300,13 +307,17 @@ static void on_answer(void *ctx, const tl_answer *answer) {
     c->asked = tl__slot_map_read(&c->map, answer->reply) && c->map.served > 0 &&
                (c->learning ? use_replicas(c) : use_map(c));
     if (!c->asked)
-        failed(c, tl__bytes_of(words));
+        failed(c, TL_EUNAVAILABLE, tl__bytes_of(words));
 }
 
 /* Who has the turn: masters that are known, then those of the URL. */
-static bool choose(cluster *c, tl_endpoint *ret) {
+static bool choose(cluster *c, tl_endpoint *ret, tl_mono now) {
     unsigned n = atomic_load(&c->count), all = n + c->seeds.count;
     const member *knows = atomic_exchange(&c->knows, NULL);
+    if (c->turn % all == 0) {
+        c->round = now;
+        c->lasting = true;
+    }
     if (knows) {
         *ret = knows->node.endpoint;
         return true;
@@ -331,7 +342,7 @@ static void ask(cluster *c, tl_mono now) {
     tl_send send = {.by = tl__mono_add_ms(now, c->limit_ms), .count = 1};
     c->again = tl__mono_add_ms(now, AGAIN_MS);
     c->learning = !atomic_exchange(&c->wanted, false);
-    if (!choose(c, &c->asked_at))
+    if (!choose(c, &c->asked_at, now))
         return;
     send.command[0] = (tl_command){.form = TL_ARGV, .argc = 2};
     send.command[0].argv[0] = TL_LITERAL("CLUSTER");
@@ -342,12 +353,14 @@ static void ask(cluster *c, tl_mono now) {
     if (!c->asking) {
         tl__conn_free(c->conn);
         c->conn = NULL;
+        c->lasting = false;
         if (!c->learning)
             atomic_store(&c->wanted, true);
     }
 }
 
-/* The keeper knows where to listen now. Where nobody could tell, the next is asked: at once, until all have been. */
+/* The keeper knows where to listen now. Where nobody could tell, the next is asked: at once, until all have been. When all of
+ * them have refused, for reasons that stay, as for a wrong password, who waits is told. */
 static void conclude(cluster *c, tl_mono now) {
     unsigned all = atomic_load(&c->count) + c->seeds.count;
     c->asking = false;
@@ -362,6 +375,8 @@ static void conclude(cluster *c, tl_mono now) {
         tl__keeper_relocate(&c->home->client->keeper);
         return;
     }
+    if (c->turn % all == 0 && c->lasting)
+        tl__site_refuse(&c->site, c->why, c->words, c->round);
     c->again = c->turn % all ? now : tl__mono_add_ns(now, tl__backoff_ns(&c->backoff));
     if (!c->learning)
         atomic_store(&c->wanted, true);

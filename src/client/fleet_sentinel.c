@@ -28,11 +28,12 @@ typedef struct {
     tl_endpoint endpoint;
     tl_conn *conn;
     tl_wakeup *wakeup;
-    bool seed;                 /* the URL names it */
-    unsigned asked;            /* questions without an answer */
-    bool waits;                /* the present one is among them */
-    bool failed;               /* it left the last one unanswered, */
-    char words[TL_SITE_WORDS]; /* as these tell */
+    bool seed;      /* the URL names it */
+    unsigned asked; /* questions without an answer */
+    bool waits;     /* the present one is among them */
+    bool failed;    /* it left the last one unanswered, */
+    tl_err why;     /* as these tell */
+    char words[TL_SITE_WORDS];
 } sentinel;
 
 typedef struct sentinels {
@@ -125,8 +126,9 @@ static void learn_of(sentinels *all, const tl_reply *others) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void failed(sentinel *s, tl_bytes words) {
+static void failed(sentinel *s, tl_err why, tl_bytes words) {
     s->failed = true;
+    s->why = why;
     tl__bytes_print(s->words, sizeof s->words, words);
 }
 
@@ -187,6 +189,23 @@ static unsigned index_of(const sentinel *s) {
     return i;
 }
 
+static void read_error(sentinel *s, const tl_reply *reply) {
+    char words[TL_SITE_WORDS], shown[128];
+    const char *place = s->endpoint.label;
+    bool error = reply->type == TL_REPLY_ERROR;
+    tl_err why = error ? tl__refusal(reply->text) : TL_ESERVER;
+    tl__bytes_print(shown, sizeof shown, error ? reply->text : TL_LITERAL("malformed reply"));
+    if (why == TL_EUNSUPPORTED) {
+        why = TL_ESERVER;
+        (void)snprintf(words, sizeof words, "%s is no Sentinel", place);
+    } else if (error && tl__bytes_has_word(reply->text, "NOAUTH")) {
+        (void)snprintf(words, sizeof words, "%s: the Sentinel asks for a password", place);
+    } else {
+        (void)snprintf(words, sizeof words, "%s: %s", place, shown);
+    }
+    failed(s, why, tl__bytes_of(words));
+}
+
 static void on_answer(void *ctx, const tl_answer *answer) {
     sentinel *s = ctx;
     sentinels *all = s->of;
@@ -198,10 +217,9 @@ static void on_answer(void *ctx, const tl_answer *answer) {
         return;
     s->waits = false;
     if (!answer->ok) {
-        failed(s, answer->words);
+        failed(s, answer->why, answer->words);
     } else if (!tl__vote_read(vote, &answer->reply[0], &answer->reply[1], answer->run)) {
-        bool error = answer->reply[0].type == TL_REPLY_ERROR;
-        failed(s, error ? answer->reply[0].text : TL_LITERAL("malformed reply of a Sentinel"));
+        read_error(s, &answer->reply[0]);
     } else {
         s->failed = false;
         if (all->learns && answer->count > 2)
@@ -211,11 +229,29 @@ static void on_answer(void *ctx, const tl_answer *answer) {
 
 /* ---- what comes of it ------------------------------------------------------------------------ */
 
+/* Who will say the same the next time; else anybody who has failed; NULL: nobody has. */
+static const sentinel *troubled(const sentinels *all) {
+    const sentinel *any = NULL;
+    for (unsigned i = 0; i < all->count; i++) {
+        const sentinel *s = all->list[i];
+        if (s->failed && s->words[0] &&
+            (!any || (tl__is_lasting(s->why) && !tl__is_lasting(any->why))))
+            any = s;
+    }
+    return any;
+}
+
 static const char *trouble(const sentinels *all) {
+    const sentinel *s = troubled(all);
+    return s ? s->words : "no answer in time";
+}
+
+/* Do those that refuse, as for a wrong password, leave fewer than a majority? */
+static bool is_refused(const sentinels *all, const tl_verdict *v) {
+    unsigned refuse = 0;
     for (unsigned i = 0; i < all->count; i++)
-        if (all->list[i]->failed && all->list[i]->words[0])
-            return all->list[i]->words;
-    return "no answer in time";
+        refuse += all->list[i]->failed && tl__is_lasting(all->list[i]->why);
+    return refuse > v->total - v->majority;
 }
 
 static void say_trouble(sentinels *all, const tl_verdict *v) {
@@ -268,7 +304,7 @@ static void conclude(sentinels *all, tl_mono now) {
     all->asking = false;
     for (unsigned i = 0; i < all->count; i++)
         if (all->list[i]->waits)
-            failed(all->list[i], TL_LITERAL("no answer in time"));
+            failed(all->list[i], TL_EUNAVAILABLE, TL_LITERAL("no answer in time"));
     bool led = v.master && lead(all, v.master);
     if (led && v.sure) {
         tl__backoff_reset(&all->backoff);
@@ -276,7 +312,10 @@ static void conclude(sentinels *all, tl_mono now) {
         return;
     }
     say_trouble(all, &v);
-    tl__site_trouble(&all->site, all->words);
+    if (is_refused(all, &v))
+        tl__site_refuse(&all->site, troubled(all)->why, all->words, all->began);
+    else
+        tl__site_trouble(&all->site, all->words);
     all->again = tl__mono_add_ns(now, tl__backoff_ns(&all->backoff));
 }
 

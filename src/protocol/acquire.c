@@ -37,8 +37,7 @@ static void keep_words(tl_acquisition *a, tl_bytes words) {
 
 /* It will be the same next time: what the caller is told. */
 static bool is_final(tl_err code) {
-    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
-           code == TL_ECLOCK || code == TL_EUNSUPPORTED;
+    return tl__is_lasting(code) || code == TL_ENOMEM || code == TL_ECLOCK;
 }
 
 /* An attempt cut short by the limit says less of what is wrong than one before it; one that ended by itself says

@@ -361,8 +361,7 @@ static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) 
 /* ---- failures -------------------------------------------------------------------------------- */
 
 static bool is_final(tl_err code) {
-    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM ||
-           code == TL_ECLOCK || code == TL_EUNSUPPORTED;
+    return tl__is_lasting(code) || code == TL_ENOMEM || code == TL_ECLOCK;
 }
 
 /* Words of one server, and how many there are. */

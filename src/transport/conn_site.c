@@ -11,6 +11,17 @@
 
 /* ---- where to -------------------------------------------------------------------------------- */
 
+/* Who has waited for it is told, if nobody will ever say where. */
+static bool is_refused(tl_conn *c) {
+    char words[TL_STREAM_WORDS];
+    const tl_slot *first = c->slots.head;
+    tl_err why = first ? tl__site_refusal(c->limits.site, first->queued, words, sizeof words)
+                       : TL_OK;
+    if (why)
+        tl__conn_lose(c, why, words, false);
+    return why != TL_OK;
+}
+
 bool tl__conn_lead(tl_conn *conn) {
     tl_site *site = conn->limits.site;
     if (!site)
@@ -23,6 +34,8 @@ bool tl__conn_lead(tl_conn *conn) {
         tl__conn_lose(conn, TL_EELSEWHERE, words, false);
         return false;
     }
+    if (!spot && is_refused(conn))
+        return false;
     if (!spot) {
         conn->why = TL_EUNAVAILABLE;
         conn->sys_errno = 0;
@@ -46,7 +59,8 @@ void tl__conn_opened(tl_conn *conn) {
 }
 
 void tl__conn_closed(tl_conn *conn) {
-    if (conn->limits.site && conn->state != TL_CONN_DOWN && !conn->freeing)
+    if (conn->limits.site && conn->state != TL_CONN_DOWN && !conn->freeing &&
+        tl__conn_is_current(conn))
         tl__site_doubt(conn->limits.site);
     if (conn->limits.site)
         tl__site_closed(conn->limits.site, &conn->opened);

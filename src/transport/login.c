@@ -26,7 +26,7 @@ static void say(tl_login *l, uint8_t step, const char *name, const char *first,
 
 void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks) {
     char db[TL_INT_SIZE];
-    *login = (tl_login){0};
+    *login = (tl_login){.serves = asks.time};
     if (endpoint->user[0])
         say(login, AUTH, "AUTH", endpoint->user, endpoint->password);
     else if (endpoint->password[0])
@@ -198,7 +198,15 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
         if (!tl__bytes_eq(text, TL_LITERAL("master")))
             return failed(r, TL_EUNAVAILABLE, "it is a replica, and was named as the master");
         break;
-    case RUN: l->run = tl__reply_text(reply, &text) ? run_in(text) : 0; break;
+    case RUN:
+        if (!tl__reply_text(reply, &text))
+            break;
+        if (l->serves && has(text, "redis_mode:sentinel"))
+            return failed(r, TL_ESERVER,
+                          "this is a Sentinel, which keeps no locks: give the URL of the master, "
+                          "or redis+sentinel://HOST/NAME");
+        l->run = run_in(text);
+        break;
     case ID:
         if (!tl__reply_int(reply, &l->id))
             l->id = 0;

@@ -22,6 +22,7 @@ typedef struct {
     size_t size, done;
     tl_mono sent; /* before the first byte was */
     uint8_t step[TL_LOGIN_STEPS], steps, answered;
+    bool serves;      /* the server is to keep locks: a Sentinel won't do */
     bool has_bracket; /* else the server doesn't know TIME */
     int64_t server_us;
     tl_interval bracket; /* at the last reply */

@@ -33,6 +33,7 @@ static void shut_all(tl_site *p) {
 static tl_spot *put(tl_site *p, tl_spot *spot) {
     tl_spot *was = p->spot;
     p->spot = spot;
+    p->refusal = TL_OK;
     atomic_store(&p->named_ns, 0);
     atomic_store(&p->first_ns, 0);
     atomic_store(&p->generation, spot ? spot->generation : 0);
@@ -67,6 +68,14 @@ void tl__site_lose(tl_site *site, const char *words) {
 void tl__site_trouble(tl_site *site, const char *words) {
     tl__mutex_lock(&site->mutex);
     (void)snprintf(site->words, sizeof site->words, "%s", words);
+    tl__mutex_unlock(&site->mutex);
+}
+
+void tl__site_refuse(tl_site *site, tl_err why, const char *words, tl_mono asked) {
+    tl__mutex_lock(&site->mutex);
+    (void)snprintf(site->words, sizeof site->words, "%s", words);
+    site->refusal = why;
+    site->refused = asked;
     tl__mutex_unlock(&site->mutex);
 }
 
@@ -112,6 +121,16 @@ tl_spot *tl__site_spot(tl_site *site, char *words, size_t size) {
     if (!spot)
         tl__site_doubt(site);
     return spot;
+}
+
+tl_err tl__site_refusal(tl_site *site, tl_mono since, char *words, size_t size) {
+    tl__mutex_lock(&site->mutex);
+    bool covers = site->refusal != TL_OK && !tl__mono_before(site->refused, since);
+    tl_err why = covers ? site->refusal : TL_OK;
+    if (covers)
+        (void)snprintf(words, size, "%s", site->words);
+    tl__mutex_unlock(&site->mutex);
+    return why;
 }
 
 void tl__spot_give(tl_spot *spot) {

@@ -51,6 +51,8 @@ typedef struct {
     uint32_t last;  /* generation */
     tl_spot *spot;
     tl_opened *opened;
+    tl_err refusal;  /* nobody leads it anywhere, for this reason, */
+    tl_mono refused; /* as of a question asked then */
     char words[TL_SITE_WORDS];
 } tl_site;
 
@@ -66,6 +68,9 @@ bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint);
 void tl__site_lose(tl_site *site, const char *words);
 /** The same, wherever it leads: why nothing more is known at present. */
 void tl__site_trouble(tl_site *site, const char *words);
+/** The same, of a question asked at `asked`, and asking again would be answered no other: whoever had wanted to know
+ *  by then is told so. A site without a server forgets that as soon as it leads somewhere. */
+void tl__site_refuse(tl_site *site, tl_err why, const char *words, tl_mono asked);
 /** A question that was asked at `asked` has confirmed where it leads. */
 void tl__site_named(tl_site *site, tl_mono asked);
 /** Take out that it is wanted; that it is doubted. */
@@ -76,6 +81,8 @@ bool tl__site_doubted(tl_site *site);
 
 /** The server to connect to, to be given back; NULL: it isn't known, which words tell. */
 tl_spot *tl__site_spot(tl_site *site, char *words, size_t size);
+/** Where it leads nowhere: is that so for good for who has wanted to know since then, as words tell? TL_OK: it isn't. */
+tl_err tl__site_refusal(tl_site *site, tl_mono since, char *words, size_t size);
 /** NULL is fine. */
 void tl__spot_give(tl_spot *spot);
 

@@ -151,6 +151,8 @@ tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
         words = TL_LITERAL(
             "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another "
             "type and not tidelock's: delete it");
+    if (has(error, "a non local key"))
+        words = TL_LITERAL("a key's slot has no master, or is being moved");
     if (starts(error, "WRONGPASS"))
         words = TL_LITERAL("WRONGPASS: wrong user or password");
     if (words.n == 0)

@@ -24,6 +24,17 @@ for c in status "init --keys x --phase 1 --yes" "advance --yes" "rollback --yes"
     expect_line 64 'migrate: no client follows a phase in a cluster. Stop the legacy clients' "$tidelock" --url $url migrate $c
 done
 TIDELOCK_URL=$url expect_line 78 'no client follows a phase in a cluster' "$tidelock" migrate status
+# So it is for the locks, at once, whatever the wait.
+at_once() { # status pattern command...
+    local began
+    began=$(now_ms)
+    depth=1 expect_line "$@"
+    (($(now_ms) - began < 15000 * slow)) || fail "only after $(($(now_ms) - began)) ms: $*"
+}
+for c in "run -w 50s k -- true" "lock -w 50s k" "check k" inspect "unlock k t" "break k --yes"; do
+    # shellcheck disable=SC2086
+    at_once 70 "127.0.0.1:$port is no node of a cluster: give its URL as redis://" "$tidelock" --url redis+cluster://127.0.0.1:"$port" $c
+done
 stop_server
 
 # ---- a real cluster -----------------------------------------------------------------------------------
@@ -150,6 +161,11 @@ for c in skew "agent --once" doctor "doctor --acl u x*"; do
     # shellcheck disable=SC2086
     TIDELOCK_PASSWORD=wrong expect_line 77 'none of the 6 nodes in the URL leads to a cluster: .*wrong user or password' "$tidelock" $c
 done
+for c in "run -w 50s k -- true" "lock -w 50s k" "check k" inspect "extend k t --ttl 5s" "break k --yes"; do
+    # shellcheck disable=SC2086
+    TIDELOCK_PASSWORD=wrong at_once 77 'k?: 127.0.0.1:[0-9]*: login refused: WRONGPASS: wrong user or password$' "$tidelock" $c
+done
+at_once 77 ': the server asks for a password$' "$tidelock" run -w 50s k -- true
 TIDELOCK_PASSWORD=hunter2 doctor_says 1 '^cluster of '
 for p in "${port[@]}"; do of "$p" -a hunter2 CONFIG SET requirepass "" >/dev/null; done
 
@@ -164,4 +180,14 @@ of "$b" CLUSTER ADDSLOTS "$gap" >/dev/null
 of "$a" CLUSTER DELSLOTS "$slot" >/dev/null
 doctor_says 2 "danger +cluster: 1 slot has no master: $slot"
 expect_line 69 "slot $slot of the cluster has no master|CLUSTERDOWN" "$tidelock" --url "redis+cluster://127.0.0.1:$a" agent --once
+expect_line 69 'acquire .tidelock:agents.job: 127.0.0.1:[0-9]*: CLUSTERDOWN Hash slot not served' "$tidelock" run -w 2s '{tidelock:agents}job' -- true
+expect_line 69 'CLUSTERDOWN Hash slot not served' "$tidelock" check '{tidelock:agents}job'
+expect 0 "$tidelock" run job -- true
+of "$a" SETEX stray 1000 x >/dev/null
+for p in "${port[@]}"; do of "$p" CONFIG SET cluster-require-full-coverage yes >/dev/null; done
+of "$b" CLUSTER DELSLOTS "$gap" >/dev/null # a change, at which it looks anew
+is_down() { of "$b" CLUSTER INFO | grep -q cluster_state:fail; }
+until_true 10 is_down || fail "the cluster goes on without a slot"
+key=$(for k in {a..z}; do [[ $(of "$b" GET "$k" 2>&1) == CLUSTERDOWN* ]] && echo "$k"; done | head -n 1)
+expect_line 69 'CLUSTERDOWN The cluster is down' "$tidelock" run -w 2s "$key" -- true
 demo stop 2>"$err" || fail "the cluster isn't ended"

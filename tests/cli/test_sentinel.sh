@@ -27,6 +27,17 @@ grep -q '^SKEW UNKNOWN - m: no majority' "$out" || fail "nagios: $(cat "$out")"
 
 # A login of Sentinels is none of another URL's business, nor of the command that is run.
 start_server
+at_once() { # status pattern command...
+    local began
+    began=$(now_ms)
+    depth=1 expect_line "$@"
+    (($(now_ms) - began < 15000 * slow)) || fail "only after $(($(now_ms) - began)) ms: $*"
+}
+open_port # a server that is no Sentinel
+for c in "run -w 50s k -- true" "check k" inspect; do
+    # shellcheck disable=SC2086
+    at_once 70 "m: no majority of the Sentinels: 0 of 1 answer .127.0.0.1:$port is no Sentinel.$" "$tidelock" --url redis+sentinel://127.0.0.1:"$port"/m $c
+done
 TIDELOCK_SENTINEL_USER=u TIDELOCK_SENTINEL_PASSWORD=hunter2 expect 0 "$tidelock" run k -- \
     sh -c "! env | grep -q TIDELOCK_SENTINEL"
 if grep -q hunter2 "$out" "$err"; then fail "a secret is shown"; fi
@@ -100,6 +111,12 @@ every_command
 # What is wrong with a set.
 doctor_says 2 'danger +sentinels: the Sentinels know no master nobody' --url "${url%/*}/nobody"
 expect_line 69 'the Sentinels know no master of this name' "$tidelock" --url "${url%/*}/nobody" skew
+for c in "run -w 50s k -- true" "check k" inspect "extend k t --ttl 5s"; do
+    # shellcheck disable=SC2086
+    TIDELOCK_SENTINEL_PASSWORD=wrong at_once 77 'demo: no majority of the Sentinels: 0 of 3 answer .127.0.0.1:[0-9]*: a password is given, but' "$tidelock" $c
+    # shellcheck disable=SC2086
+    at_once 70 "127.0.0.1:${sentinel[0]}: this is a Sentinel, which keeps no locks: give the URL of the master" "$tidelock" --url "redis://127.0.0.1:${sentinel[0]}" $c
+done
 TIDELOCK_SENTINEL_PASSWORD=wrong doctor_says 2 'a Sentinel lets nobody in|a Sentinel .*a password is given'
 of "${sentinel[1]}" SENTINEL SET demo quorum 1 >/dev/null
 doctor_says 1 "sentinels: the quorum of 127.0.0.1:${sentinel[1]} is 1 of 3 Sentinels, less than a majority"

@@ -84,6 +84,18 @@ TEST(a_login_in_parts_brackets_the_clock_by_the_last_of_them) {
     world_close(&w);
 }
 
+TEST(a_sentinel_is_no_server_of_locks) {
+    conn_world w;
+    world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_run = true});
+    world_ask(&w, 1, "GET k");
+    peer_accept(&w.peer);
+    peer_send(&w.peer, "-ERR unknown command 'TIME', with args beginning with: \r\n");
+    peer_send(&w.peer, "$29\r\n# Server\r\nredis_mode:sentinel\r\n");
+    world_await(&w, 1);
+    seen_failed(&w, 0, 1, false, TL_ESERVER, "this is a Sentinel, which keeps no locks");
+    world_close(&w);
+}
+
 static void check_up(const char *reply, bool bracket) {
     conn_world w;
     world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .ask_run = true});

@@ -110,6 +110,30 @@ TEST(a_wait_for_a_master_ends_at_its_limit_and_says_why) {
     close_site(&s);
 }
 
+/* Who asks later wants to know anew: the password may be another by then. */
+TEST(who_has_waited_is_told_of_a_refusal_and_who_comes_later_is_not) {
+    site_world s;
+    open_site(&s);
+    tl_mono before = tl__mono_add_ms(world_now(&s.w), -1);
+    assert_int_equal(ask_for(&s, 1, "GET k", 0, false), TL_OK);
+    tl__site_refuse(&s.site, TL_EDENIED, "h: wrong password", before);
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 0);
+    tl__site_refuse(&s.site, TL_EDENIED, "h: another wrong password", world_now(&s.w));
+    drive_until_looked_again(&s);
+    seen_failed(&s.w, 0, 1, false, TL_EDENIED, "h: another wrong password");
+    world_pass_ms(&s.w, 1);
+    assert_int_equal(ask_for(&s, 2, "GET k", 0, false), TL_OK);
+    drive_until_looked_again(&s);
+    assert_int_equal(s.w.seen, 1);
+    lead(&s, &s.first);
+    tl__site_lose(&s.site, "nobody knows");
+    world_pass_ms(&s.w, LIMIT_MS);
+    world_drive(&s.w);
+    seen_failed(&s.w, 1, 2, false, TL_EUNAVAILABLE, "nobody knows");
+    close_site(&s);
+}
+
 /* A cluster's master that isn't one any more: who has it in mind asks elsewhere, at once. */
 TEST(nobody_waits_for_a_node_that_was_left) {
     site_world s;
