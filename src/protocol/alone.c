@@ -1,6 +1,6 @@
 /*
  * Locks by requests of one key each. A take with a fence is several: K, then a number, which is drawn while K is
- * held, so that numbers rise; then S, which may bind another. An attempt that ends between them leaves K, and must say
+ * held, so that numbers rise; then S, which may bind another; then K again. An attempt that ends between them leaves K, and must say
  * so. Nobody stands in line by these: who waits looks again and again.
  */
 #include "protocol/alone.h"
@@ -154,7 +154,9 @@ static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
 }
 
 /* A request of before, which is still on its way, may have found K the token's while S didn't know of it, and have
- * deleted it: so K is asked for once more, now that S knows. */
+ * deleted it. And what was led on by an ASK may have been executed long after it, when the slot had been moved to and fro
+ * and was open anew: then another may have K at the node that has the slot, and S not know of him yet. So K is asked for
+ * once more, now that S knows, where the slot is, and whoever comes later finds S. */
 static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
                            tl_out *out) {
     static const char behind[] = "the fencing counter is behind what the lock has seen",
@@ -164,9 +166,7 @@ static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_e
         !tl__reply_int(tl__reply_item(e->reply, 1), &left))
         return tl__try_malformed(a, out);
     switch (status) {
-    case 1:
-        return job->again || job->stands ? go_on(a, s, TL_ALONE_AGAIN, job, e, out)
-                                         : has_all(a, s, job);
+    case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);
     case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);
     case -1: return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(behind), out);
     case -2: return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL(spent), out);
@@ -177,7 +177,7 @@ static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_e
 /* Ours by what was answered first: what it has left by now is of no use. */
 static tl_status has_again(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
                            tl_out *out) {
-    static const char gone[] = "the key was deleted meanwhile";
+    static const char gone[] = "the key was deleted meanwhile, or another holds it";
     int64_t status;
     if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
         return tl__try_malformed(a, out);

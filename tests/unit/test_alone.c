@@ -72,7 +72,7 @@ TEST(what_may_have_been_sent_is_not_followed) {
 
 /* ---- a slot on the move ---------------------------------------------------------------------- */
 
-TEST(a_take_asks_for_the_key_then_a_number_then_for_the_sidecar) {
+TEST(a_take_asks_for_the_key_then_a_number_then_for_the_sidecar_then_for_the_key) {
     feed f;
     begin(&f, TL_ACQUIRE);
     assert_int_equal(redirect(&f, TL_TRY_AGAIN), TL_GO);
@@ -85,7 +85,10 @@ TEST(a_take_asks_for_the_key_then_a_number_then_for_the_sidecar) {
     assert_alone(&f, "bind", SIDECAR, false);
     assert_string_equal(f.last.command[0].argv[5].p, "500");
     feed_later(&f, 10);
-    assert_int_equal(feed_reply(&f, "[1 -1]"), TL_END);
+    assert_int_equal(feed_reply(&f, "[1 -1]"), TL_GO);
+    assert_alone(&f, "hold", KEY, false);
+    feed_later(&f, 10);
+    assert_int_equal(held(&f), TL_END);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->fence, 500);
     assert_int_equal(result()->deadline.ns, feed_ms(0).ns + FEED_LEAST_OF(TTL_MS)); /* K's */
@@ -140,6 +143,23 @@ TEST(who_fails_behind_the_key_says_that_it_is_left) {
         assert_int_equal(f.status, TL_END);
         assert_true(result()->code != TL_OK && result()->maybe);
     }
+}
+
+/* Led on by an ASK of before the slot was moved to and fro: another took K where the slot is, a moment ago, so that S
+ * doesn't know of him. K is asked for there, not where it was taken. */
+TEST(who_was_led_to_a_node_that_has_the_slot_no_more_is_not_the_holder) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)redirect(&f, TL_ASK);
+    (void)redirect(&f, TL_ASK);
+    assert_alone(&f, "hold", KEY, true);
+    (void)held(&f);
+    (void)feed_reply(&f, "'7'");
+    assert_int_equal(feed_reply(&f, "[1 -1]"), TL_GO);
+    assert_alone(&f, "hold", KEY, false);
+    assert_string_equal(f.last.command[0].argv[4].p, "keep");
+    assert_int_equal(feed_reply(&f, "[0 'x' 500 %s 1]", feed_time(&f)), TL_END);
+    expect(&f, TL_EUNAVAILABLE, true);
 }
 
 /* One of before that is still on its way may have deleted K, which S didn't know of. */
