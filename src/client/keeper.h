@@ -80,7 +80,8 @@ typedef struct tl_renewal {
     struct tl_renewal *next;
 } tl_renewal;
 
-#define TL_DUE_PARTS 8
+#define TL_DUE_LENGTHS 8 /**< by how long it is, which lifetimes tell, */
+#define TL_DUE_PARTS 4   /**< and its place among those that follow each other */
 
 /** A part of the time, by its end, and how many are to be renewed in it. */
 typedef struct {
@@ -124,13 +125,13 @@ typedef struct {
     tl_listener *listeners;
     tl_inbox inbox;
     tl_tasks tasks;
-    tl_due_part parts[TL_DUE_PARTS];    /**< those that locks were given to lately */
-    uint32_t detached;                  /**< machines left behind by callers */
-    const struct tl_watching *watching; /**< the protocol's; NULL: none */
-    struct tl_watch *watch;             /**< of that */
-    tl_renew step;                      /**< of the lock that takes one */
-    const tl_task *steps;               /**< whose that is; NULL: nobody's */
-    tl_renewal *renewals;               /**< idle ones: one at least, but in the middle of a step */
+    tl_due_part parts[TL_DUE_LENGTHS][TL_DUE_PARTS]; /**< that locks were given to lately */
+    uint32_t detached;                               /**< machines left behind by callers */
+    const struct tl_watching *watching;              /**< the protocol's; NULL: none */
+    struct tl_watch *watch;                          /**< of that */
+    tl_renew step;                                   /**< of the lock that takes one */
+    const tl_task *steps;                            /**< whose that is; NULL: nobody's */
+    tl_renewal *renewals; /**< idle ones: one at least, but in the middle of a step */
     unsigned renewals_idle;
     struct tl_exchange *spare;
     unsigned spares;

@@ -151,20 +151,22 @@ static int64_t slack(const tl_keeper *k, int64_t ns) {
     return due > TL_BATCH_MAX ? ns / due * TL_BATCH_MAX : ns;
 }
 
-/* Many are due in the same part of the time. So each request's worth of those that were acquired close together has its own
- * instant there, within what is left of the slack, and far from that of the one before: they go one by one, evenly. */
+/* Many are due in the same part of the time. So each request's worth of those that were acquired close together, or renewed
+ * at once, has its own instant behind that part, far from that of the one before, and within the slack: they go one by one. */
 static tl_mono spread(tl_keeper *k, tl_mono until, int64_t slack_ns) {
     static const uint8_t turns[] = {0, 4, 2, 6, 1, 5, 3, 7};
+    const unsigned n = sizeof turns;
     int64_t part_ns = slack(k, slack_ns), step = tl__grid_step(part_ns);
     tl_mono at = tl__mono_grid(until, part_ns);
     if (step == 0)
         return at;
-    tl_due_part *part = &k->parts[(uint64_t)(at.ns / step) % TL_DUE_PARTS];
+    unsigned length = (unsigned)__builtin_ctzll((unsigned long long)step);
+    tl_due_part *part = &k->parts[length % TL_DUE_LENGTHS][(at.ns >> length) % TL_DUE_PARTS];
     if (part->at.ns != at.ns)
         *part = (tl_due_part){.at = at};
-    int64_t left = slack_ns - step < step ? slack_ns - step : step;
-    unsigned turn = part->count++ / TL_BATCH_MAX % sizeof turns;
-    return tl__mono_add_ns(at, left / (int64_t)sizeof turns * turns[turn]);
+    unsigned turn = part->count++ / TL_BATCH_MAX;
+    int64_t later = step / n * (turn / n * n + turns[turn % n]);
+    return tl__mono_add_ns(at, later % (slack_ns - step + 1));
 }
 
 bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_status status) {

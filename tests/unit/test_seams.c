@@ -13,7 +13,7 @@
 #define KEY "jobs:42"
 #define TTL_MS 10000
 #define SHORT_MS 1500
-#define MANY 400
+#define MANY 1550
 #define MANY_TTL_MS 60000
 #define SEEDS 40
 #define TURNS 3
@@ -99,7 +99,7 @@ TEST(a_lock_is_lost_when_the_server_is_silent_for_its_lifetime) {
     end_of_client(lock, client);
 }
 
-/* They are acquired within half a second, and from the second renewal on the slack of one is longer than that. */
+/* They are renewed together once: so are they from then on, but for what each has in slack. */
 TEST(of_many_locks_that_are_due_at_a_time_each_request_goes_at_another_moment) {
     static tl_lock *lock[MANY];
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = MANY_TTL_MS);
@@ -112,9 +112,11 @@ TEST(of_many_locks_that_are_due_at_a_time_each_request_goes_at_another_moment) {
         assert_non_null(lock[i]);
         assert_int_equal(tl_lock_acquire(lock[i], 0, &err), TL_OK);
     }
+    world.ahead_us = 3000000; /* found by the next answer: then all are renewed at once */
+    world_sleep_ms(SHORT_MS);
     world.scripts = world.most_at_once = 0;
     world_sleep_ms(MANY_TTL_MS);
-    assert_in_range(world.scripts, 2 * MANY / 100, MANY / 10);
+    assert_in_range(world.scripts, 2 * MANY / 100, MANY / 10); /* for many at a time */
     assert_int_equal(world.most_at_once, 1);
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(tl_lock_state(lock[i]), TL_HELD);
