@@ -106,6 +106,8 @@ static int64_t draw_wait_ms(sim_world *w) {
 /* In a migration: behind what nobody will take away any more. And where no clock is as assumed. */
 static bool may_be_left_waiting(const sim_world *w, const sim_actor *a) {
     sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
+    if (w->cfg.dead > w->cfg.voters / 2)
+        return true;
     if (w->cfg.slow_clock ||
         w->cfg.fault[SIM_BEYOND]) /* each take may come too late by its server's clock */
         return true;

@@ -103,7 +103,7 @@ void sim_check_two(sim_world *w, const sim_actor *a) {
             continue; /* S doesn't bind for a plain client */
         if (sim_check_excludes(w, a->key, bound))
             sim_fail(w, a->key, "%s and %s both hold %s", a->name, b->name, w->key[a->key].name);
-        w->stats.overlaps += w->cfg.sentinel || w->cfg.fleet;
+        w->stats.overlaps += w->cfg.sentinel || w->cfg.fleet || w->cfg.voters;
         if (w->whole)
             w->stats.legacy_two++;
         else
@@ -269,8 +269,8 @@ static bool is_its_own(sim_world *w, const sim_lock *l) {
     if (w->cfg.stamps)
         return sim_stamp_is_of(w, l->key, l->number);
     if (w->cfg.voters)
-        return sim_quorum_votes(w, l->key, l->number) >=
-               (l->op == SIM_RELEASE ? tl__quorum_of((unsigned)w->cfg.voters) : 1);
+        return l->op == SIM_RELEASE ? sim_quorum_has(w, l)
+                                    : sim_quorum_votes(w, l->key, l->number) > 0;
     return sim_token_number(w, sim_key_value(w, l->key)) == l->number;
 }
 
@@ -364,7 +364,8 @@ static void ended_acquire(sim_world *w, sim_lock *l, tl_err code, bool asked) {
     if (code == TL_ETIMEDOUT && l->op_ms == TL_FOREVER)
         sim_fail(w, l->key, "%s was to wait for ever, and is told that its time is up",
                  l->actor->name);
-    if (code == TL_EINVALID || code == TL_ENOMEM)
+    bool same = code == TL_EINVALID && w->cfg.twice; /* too few of its servers are different ones */
+    if ((code == TL_EINVALID && !same) || code == TL_ENOMEM)
         sim_fail(w, l->key, "%s's call is refused: %s", l->actor->name, tl_err_name(code));
     if (!asked)
         return;
@@ -448,7 +449,7 @@ void sim_check_cleaned(sim_world *w, const sim_host *h, const tl_job *job, tl_mo
     bool leaves = w->cfg.stamps && (plain || job->rules.strict); /* to run out */
     bool lacks = w->cfg.lacks || w->cfg.fault[SIM_DENY];
     if (tl__mono_before(sim_host_clock(w, h), limit) && !token->dropped && !leaves && !lacks &&
-        !refused && !w->cfg.twice)
+        !refused && !w->cfg.voters)
         sim_fail(w, SIM_ALL, "cleaning up ends without a drop that was executed");
 }
 

@@ -207,8 +207,8 @@ bool sim_config_calm(const sim_config *c) {
     if (c->stamps && !sim_config_legacy(c))
         return false;
     return !c->sentinel && !c->slow_clock && c->wait_replicas == 0 &&
-           (c->quiet_ms == 0 || (c->voters && !c->unused)) && !c->lacks && !c->mute && !c->slots &&
-           !c->touches;
+           (c->quiet_ms == 0 || (c->voters && !c->unused)) && !c->dead && !c->lacks && !c->mute &&
+           !c->slots && !c->touches;
 }
 
 #define ATTEMPT_TRIPS 100 /* an attempt in an open slot is led on a few times */

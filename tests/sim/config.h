@@ -175,6 +175,8 @@ typedef struct {
     bool forgets_open; /**< who takes over there doesn't know which slots are open */
     int32_t voters;    /**< so many independent servers, of which a majority counts; 0: no quorum */
     int32_t twice;     /**< this place of their URL leads to the server before it; 0: none does */
+    int32_t dead;      /**< so many of them are dead for good */
+    bool in_turn;      /**< they restart empty one after the other, quiet_ms apart */
     bool unused;       /**< nobody has ever asked them what quiet_ms is about */
     bool
         stays; /**< a master that another takes over from lives on as its replica, and keeps its connections */

@@ -93,6 +93,38 @@ cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@9033 | s/^if 
 cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
 cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/q->said >= q->replicas;/true;/
+# votes of independent servers
+quorum-of-fewer          | protocol/quorum_acquire.c | quorum | 2000 | s/return tl__quorum_of(a->count);/return a->count \/ 2;/
+quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@20 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
+quorum-deadline-of-more  | protocol/quorum.c | quorum-two-down | 40 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count)]/
+quorum-number-of-fewer   | protocol/quorum.c | quorum | 2000 | s/same >= tl__quorum_of(count)/same >= 1/
+quorum-number-unraised   | protocol/quorum_acquire.c | quorum | 2000 | s/^    if (f.raise == 0)$/    if (true)/
+quorum-vote-whenever     | wire/scripts/vote.lua | quorum | 2000 | s/ and now > not_after then/ and false then/
+quorum-vote-though-spent | wire/scripts/vote.lua | quorum | 4000@473 | s/^if s\[5\] == token then/if false then/
+quorum-vote-blindly      | wire/scripts/vote.lua | quorum | 100 | s/^if found and not mine then/if false then/
+quorum-vote-ignores-s    | wire/scripts/vote.lua | quorum-deleted | 2000 | s/^if not mine and bound and .*/if false then/
+quorum-vote-not-quiet    | protocol/protocol_quorum.c | quorum-emptied | 200 | s/tl__try_add(c, tl__out_int(out, job->quiet_ms));/tl__try_add(c, tl__out_int(out, 0 * job->quiet_ms));/
+quorum-holder-withheld   | protocol/quorum_renew.c | quorum-in-turn | 60 | s/^    r->child.quiet_ms = 0;$//
+quorum-unvote-anybodys   | wire/scripts/unvote.lua | quorum | 2000 | s/^if mine then$/if found then/
+quorum-door-open         | protocol/voter.c,protocol/quorum_settle.c | quorum-late | 2000 | s/v->job.in_vain = v->doubted;/v->job.in_vain = false;/; s/s->child.in_vain = s->ballots.doubted . 1U << i;/s->child.in_vain = false;/
+quorum-doubt-ended       | protocol/voter.c | quorum-late | 2000@83 | s/    if (!v->doubted || (r->checked \&\& .*/    if (true)/
+quorum-abandoned         | protocol/voter.c | quorum | 2000@20 | s/^        doubt(v, tl__attempt_harmless(&v->attempt));/        v->holds = false;/
+quorum-left-of-former    | protocol/quorum_acquire.c | quorum | 2000 | s/^    if (!is_left(a))$/    if (a->result.code == TL_OK || !is_left(a))/
+quorum-token-again       | protocol/quorum_acquire.c | quorum | 2000 | s/^        next_token(a);/        a->run++;/
+quorum-late-is-busy      | protocol/quorum_acquire.c | quorum | 2000@30 | s/^    run_down(a, e);$//
+quorum-late-extension    | protocol/quorum_settle.c | quorum | 4000 | s/^    run_down(s, e);$//
+quorum-late-unreached    | protocol/quorum_acquire.c | quorum | 20000@8823 | s/^    a->reached |= (uint8_t)bit(v);$//
+quorum-nobody-goes-on    | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/false;/
+quorum-all-go-on         | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/true;/
+quorum-calls-unheard     | protocol/quorum_acquire.c | quorum-calm | 200 | s/    if (began || looks_again(a)) {/    if (false) {/
+quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000 | s/        return t->good >= q;/        return t->good >= 1;/
+quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
+quorum-lost-too-late     | protocol/quorum_renew.c | quorum-apart | 200 | s/-EARLY_NS/20 * EARLY_NS/
+quorum-renewed-too-late  | protocol/quorum_renew.c | quorum | 4000 | /^static tl_status on_answer/,/^}/s/    if (is_over(r, e))/    if (false)/
+quorum-gone-not-asked    | protocol/quorum_renew.c | quorum-in-turn | 60 | s/s->voting = r->ballots.until\[i\].ns == 0 .*/s->voting = false;/
+quorum-at-ease           | protocol/quorum_renew.c | quorum-two-down | 40 | s/^    at_risk(r, out);$//
+quorum-one-twice         | client/keeper_votes.c | quorum-twice | 200 | s/            return true;/            continue;/
+quorum-twice-unconnected | client/keeper_votes.c | quorum-twice | 4000 | s/^    if (run == 0)$/    if (false)/; s/i != index \&\& atomic_load/run != 0 \&\& i != index \&\& atomic_load/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/

@@ -294,6 +294,7 @@ static void note_lost(sim_world *w, sim_lock *l, const tl_note *note, tl_mono de
         return;
     /* A renewal by a shorter lifetime than it was believed for until now may prove less. */
     deadline = tl__mono_max(deadline, sim_lock_deadline(l));
+    s->lost_kept += !l->manual_renew && note->why != TL_LOST_MAX_HOLD;
     l->noted_lost = true;
     l->lost_at = w->now;
     l->lost_deadline = deadline;
@@ -338,9 +339,11 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
     } else if (!first && status == TL_END && (m->acquires || m->releases)) {
         w->stats.cleaned++;
         sim_check_cleaned(w, w->thread->host, m->job, m->limit, is_out_of_reach(out->words));
-        if (w->cfg.voters && tl__mono_before(sim_host_clock(w, w->thread->host), m->limit))
-            sim_quorum_cleaned(w, m->job, m->releases, m->result->code == TL_OK);
     }
+    bool cleans = !first && tl__mono_before(sim_host_clock(w, w->thread->host), m->limit);
+    bool had = first && m->acquires && m->result->code == TL_OK; /* and nothing is left */
+    if (w->cfg.voters && status == TL_END && (cleans || had))
+        sim_quorum_cleaned(w, m->job, m->releases, m->result->code == TL_OK);
     sim_lock *l = first && m->acquires && m->result->code == TL_OK
                       ? lock_of(w, w->thread->host, m->job)
                       : NULL;

@@ -50,6 +50,10 @@ void sim_quorum_reset(sim_world *w) {
     w->quorum = (sim_quorum){.silent = {false}};
     for (int i = 0; i < w->cfg.voters && !w->cfg.unused; i++)
         note_use(w, i);
+    for (int i = 0; i < w->cfg.voters && i < w->cfg.dead; i++) {
+        w->quorum.silent[i] = sim_draw(w, 0, 1);
+        sim_server_kill(w, i);
+    }
 }
 
 /* ---- what is lost -------------------------------------------------------------------------------- */
@@ -128,10 +132,25 @@ static void come_back(sim_world *w, void *who, uint32_t keep_data) {
         sim_check_key(w, i);
 }
 
+/* The next in turn, once what the one before may have forgotten doesn't matter any more, nor how long it was away. */
+static int next_in_turn(sim_world *w) {
+    int last = -1;
+    for (int i = 0; i < w->cfg.voters; i++) {
+        if (!w->server[i].up)
+            return i;
+        if (w->quorum.back[i] > 0 && (last < 0 || w->quorum.back[i] > w->quorum.back[last]))
+            last = i;
+    }
+    sim_ns apart = tl__rate_most_ns((w->cfg.quiet_ms + w->cfg.ttl_ms) * SIM_MS, w->cfg.drift_ppm);
+    if (last >= 0 && w->now < w->quorum.back[last] + apart)
+        return -1;
+    return (last + 1) % w->cfg.voters;
+}
+
 /* Mostly for a while, now and then for longer than a lock lives. */
 void sim_quorum_restart(sim_world *w, bool keep_data) {
-    int server = sim_quorum_any(w);
-    if (!w->server[server].up)
+    int server = w->cfg.in_turn ? next_in_turn(w) : sim_quorum_any(w);
+    if (server < 0 || !w->server[server].up)
         return;
     w->stats.restarts++;
     w->quorum.silent[server] = sim_draw(w, 0, 1);

@@ -121,6 +121,54 @@ static bool confirmed_is_kept(const sim_stats *s) {
     return s->switched > 0 && s->too_few > 0 && s->takes > 0 && s->overlaps == 0;
 }
 
+/* ---- a quorum ------------------------------------------------------------------------------------ */
+
+static bool all_is_calm(const sim_stats *s) {
+    return s->takes > 0 && s->releases > 0 && s->votes_back > 0 && s->lost_kept == 0 &&
+           s->votes_late == 0 && s->fences_back == 0;
+}
+
+static bool two_are_spared(const sim_stats *s) {
+    return s->takes > 0 && s->extends > 0 && s->shared == s->takes && s->at_risk > 0 &&
+           s->lost_kept == 0 && s->fences_back == 0;
+}
+
+static bool nobody_has_it(const sim_stats *s) {
+    return s->takes == 0 && s->unavailable > 0 && s->busy + s->timedout == 0;
+}
+
+static bool in_turn_is_kept(const sim_stats *s) {
+    return s->emptied > 0 && s->votes_again > 0 && s->takes > 0 && s->overlaps == 0 &&
+           s->lost_kept == 0 && s->fences_back == 0;
+}
+
+static bool emptied_harms_nobody(const sim_stats *s) {
+    return s->emptied > 0 && s->votes_withheld > 0 && s->takes > 0 && s->lost_kept > 0 &&
+           s->overlaps == 0;
+}
+
+static bool forgotten_overlaps(const sim_stats *s) {
+    return s->emptied > 0 && s->overlaps > 0 && s->lost_kept > 0;
+}
+
+static bool late_votes_harm_nobody(const sim_stats *s) {
+    return s->votes_late > 0 && s->votes_orphaned > 0 && s->late_refused > 0 &&
+           s->spent_refused > 0 && s->takes > 0 && s->overlaps == 0;
+}
+
+static bool apart_is_lost(const sim_stats *s) {
+    return s->apart > 0 && s->saved > 0 && s->lost_expired > 0 && s->shared > 0 &&
+           s->overlaps == 0 && s->fences_back == 0;
+}
+
+static bool same_votes_once(const sim_stats *s) {
+    return s->same > 0 && s->takes > 0 && s->overlaps == 0;
+}
+
+static bool deleted_is_given_again(const sim_stats *s) {
+    return s->deletes > 0 && s->votes_again > 0 && s->takes > 0 && s->saved > 0;
+}
+
 /* ---- a cluster ----------------------------------------------------------------------------------- */
 
 static bool moved_is_kept(const sim_stats *s) {
@@ -485,6 +533,10 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "delay-us=500 late-us=100 no-fence=0 wait-replicas=0 one-slot=0 seeds=3 quiet=0 "              \
     "until=20000 forgets-open=0 cast=tA0tB0tC0tD0tA1TB1 "
 
+#define QUORUM                                                                                     \
+    "quorum off=all level=458767 voters=5 same-clocks twice=0 unused=0 ttl=300 hold=300 idle=60 "  \
+    "attempt=300 connect=2000 delay-us=500 late-us=100 quiet=600 until=8000 "
+
 const sim_scenario sim_scenarios[] = {
     {"slow-clocks", "hosts' clocks lose 2 %: a holder believes for too long; the anchor sees it",
      101, 200,
@@ -732,6 +784,38 @@ const sim_scenario sim_scenarios[] = {
      TOOL "slow=200000 lose-request=20000 hold=30 idle=2000 delay-us=10000 forgets=2 cast=oA0jB0",
      NULL},
 #endif
+    {"quorum", "three, five or seven independent servers, and all that may go wrong with them", 1,
+     100, "quorum", NULL},
+    {"quorum-calm",
+     "nothing goes wrong: each gets it soon, and few requests about votes are needed", 1, 40,
+     QUORUM "twice=0 cast=tA0tB0tC0tD0tA0TB0", all_is_calm},
+    {"quorum-two-down", "two of five servers are dead: locks are given, kept and extended at risk",
+     1, 40, QUORUM "dead=2 cast=tA0tB0tC0tA1", two_are_spared},
+    {"quorum-three-down", "three of five are dead: nobody is given a lock, and all are told so", 1,
+     40, QUORUM "dead=3 cast=tA0tB0tC0TA1", nobody_has_it},
+    {"quorum-in-turn", "all restart empty, one after the other, quiet_ms apart: no lock is lost", 1,
+     30, QUORUM "forget=100 in-turn=1 quiet=600 ttl=300 hold=6000 until=20000 cast=tA0tB0tC0tA1",
+     in_turn_is_kept},
+    {"quorum-emptied",
+     "any of them restart empty, with quiet_ms: locks are lost, none is held twice", 1, 50,
+     QUORUM "forget=60 quiet=600 ttl=300 hold=2000 until=20000 cast=tA0tB0tC0tA1",
+     emptied_harms_nobody},
+    {"quorum-forgets", "the same without quiet_ms: a lock is held twice, and its holders are told",
+     1, 50, QUORUM "forget=60 quiet=0 ttl=300 hold=2000 until=20000 cast=tA0tB0tC0tA1",
+     forgotten_overlaps},
+    {"quorum-late",
+     "votes lie in buffers, and come after the drops that take them back: what may come is refused",
+     1, 80,
+     QUORUM "stuck=40000 reset=20000 slow=60000 lose-request=10000 ttl=2000 attempt=300 idle=50 "
+            "hold=100 cast=tA0tB0tC0TA0",
+     late_votes_harm_nobody},
+    {"quorum-apart",
+     "hosts and servers are cut off from each other: at risk, saved or lost in time", 1, 50,
+     QUORUM "aside=60 cast=tA0tB0tC0TD0", apart_is_lost},
+    {"quorum-twice", "two places of the URL lead to one server: that votes once", 1, 40,
+     QUORUM "twice=2 reset=10000 server-pause=200 cast=tA0tB0tC0", same_votes_once},
+    {"quorum-deleted", "keys are deleted by hand at one server: holders get that vote again", 1, 60,
+     QUORUM "delete=50 hold=8000 cast=tA0tB0tC0", deleted_is_given_again},
     {"java-and-tokens", "on one key: Java throws, tokens wait, no two tokens", 1, 300,
      "cast=tA0tB0jC0jD0 level=458767 off=lossy,forget,quick,jump", java_meets_tokens},
     {"java-robs-tokens", "a late DEL takes a token away; its holder is told, S keeps others out", 1,

@@ -73,6 +73,8 @@ static const setting settings[] = {
     SETTING("forgets-open", forgets_open, 1),
     SETTING("voters", voters, 1),
     SETTING("twice", twice, 1),
+    SETTING("dead", dead, 1),
+    SETTING("in-turn", in_turn, 1),
     SETTING("unused", unused, 1),
     SETTING("lacks", lacks, 1),
     SETTING("events", events, 1),
@@ -291,6 +293,10 @@ static bool change(sim_config *c, const word *w) {
     }
     if (is(w, "quorum")) {
         sim_config_quorum(c);
+        return true;
+    }
+    if (is(w, "same-clocks")) {
+        memset(c->behind_us, 0, sizeof c->behind_us);
         return true;
     }
     if (is(w, "migration"))

@@ -163,6 +163,7 @@
     X(votes_back, "votes given back")                                                              \
     X(votes_kept, "votes renewed")                                                                 \
     X(shared, "locks had by some of the servers only")                                             \
+    X(lost_kept, "locks that were renewed and lost, before their longest hold was over")           \
     X(emptied, "servers restarted empty")                                                          \
     X(few, "times that a majority of the servers was dead")                                        \
     X(apart, "times that servers were cut off from hosts")                                         \

@@ -862,6 +862,8 @@ void sim_quorum_delete(sim_world *w, int key);
 
 /** So many servers hold the key for this token, whichever of its forms. */
 unsigned sim_quorum_votes(sim_world *w, int key, uint32_t number);
+/** Does a majority hold it for the very token of the lock? */
+bool sim_quorum_has(sim_world *w, const sim_lock *lock);
 /** A server has executed a script. */
 void sim_quorum_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
 /** A machine has been stepped: does it count no more votes than there are? */
