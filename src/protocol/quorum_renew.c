@@ -214,8 +214,10 @@ static void on_wake(tl_quorum_renewal *r, const tl_event *e) {
 
 void tl__quorum_renew_extended(tl_quorum_renewal *r, int64_t ttl_ms, const tl_ballots *ballots,
                                tl_mono now) {
+    uint8_t doubted = r->ballots.doubted; /* what it has asked for since the extension began */
     r->job.ttl_ms = ttl_ms;
     r->ballots = *ballots;
+    r->ballots.doubted |= doubted;
     r->result.deadline = tl__ballots_deadline(ballots);
     r->mended = r->mended || r->at_risk;
     r->at_risk = false;

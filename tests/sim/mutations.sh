@@ -120,7 +120,6 @@ quorum-calls-unheard     | protocol/quorum_acquire.c | quorum-calm | 200 | s/   
 quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000 | s/        return t->good >= q;/        return t->good >= 1;/
 quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
 quorum-lost-too-late     | protocol/quorum_renew.c | quorum-apart | 200 | s/-EARLY_NS/20 * EARLY_NS/
-quorum-renewed-too-late  | protocol/quorum_renew.c | quorum | 4000 | /^static tl_status on_answer/,/^}/s/    if (is_over(r, e))/    if (false)/
 quorum-gone-not-asked    | protocol/quorum_renew.c | quorum-in-turn | 60 | s/s->voting = r->ballots.until\[i\].ns == 0 .*/s->voting = false;/
 quorum-at-ease           | protocol/quorum_renew.c | quorum-two-down | 40 | s/^    at_risk(r, out);$//
 quorum-one-twice         | client/keeper_votes.c | quorum-twice | 200 | s/            return true;/            continue;/

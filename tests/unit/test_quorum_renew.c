@@ -298,6 +298,22 @@ TEST(a_clock_that_has_stepped_is_asked_at_once) {
     q_assert_asked(&f, 1, "keep");
 }
 
+/* It may come after a release: then the door must be shut behind it. */
+TEST(a_vote_that_is_on_its_way_is_in_doubt_also_after_an_extension) {
+    static const int64_t two[] = {TTL_MS, TTL_MS, 0};
+    q_feed f;
+    begin_with(&f, N, two, 0, TL_NEVER, false);
+    tl_ballots b = m.ballots;
+    (void)q_await(&f);
+    q_assert_asked(&f, 2, "vote");
+    b.until[0] = b.until[1] = feed_ms(90000);
+    tl__quorum_renew_extended(&m, 60000, &b, f.now);
+    (void)q_timer(&f);
+    assert_int_equal(m.ballots.doubted, 4);
+    (void)q_await(&f);
+    q_assert_asked(&f, 2, "keep");
+}
+
 TEST(an_extension_by_hand_counts_and_what_is_in_flight_does_not) {
     q_feed f;
     begin(&f);
