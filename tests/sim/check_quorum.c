@@ -314,8 +314,7 @@ static void check_acquire(sim_world *w, const sim_lock *l, tl_err code) {
     if (busy && t->asks && !t->refused && w->whole)
         sim_fail(w, l->key, "%s is told that another has the lock, which no server has said",
                  l->actor->name);
-    sim_ns limit = l->op_began + (l->op_ms == TL_FOREVER ? 0 : l->op_ms * SIM_MS);
-    bool ample = l->op_ms == TL_FOREVER || w->now + w->cfg.connect_ms * SIM_MS / 2 < limit;
+    bool ample = l->op_ms == TL_FOREVER || w->now - l->op_began < l->op_ms * SIM_MS / 2;
     if (w->calm_all_along && ample && (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE))
         sim_fail(w, l->key, "%s is told %s, and nothing was wrong", l->actor->name,
                  tl_err_name(code));
