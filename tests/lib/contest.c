@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
     tl_lock *lock;
     pthread_t thread;
+    bool running;
     int counted, holds, overwritten;
     tl_error err; /* of the last time that it did not get it */
     hold hold[HOLDS_MAX];
@@ -92,6 +93,7 @@ void contest_start(tl_lock *const *locks, int count, int64_t wait_ms, int64_t ho
         assert_non_null(c);
         c->lock = locks[i];
         assert_int_equal(pthread_create(&c->thread, NULL, contend, c), 0);
+        c->running = true;
         contenders[contender_count++] = c;
     }
 }
@@ -106,8 +108,11 @@ int64_t contest_pause_ms(void) {
 
 static void join(void) {
     atomic_store(&ending, true);
-    for (int i = 0; i < contender_count; i++)
-        (void)pthread_join(contenders[i]->thread, NULL);
+    for (int i = 0; i < contender_count; i++) {
+        if (contenders[i]->running)
+            (void)pthread_join(contenders[i]->thread, NULL);
+        contenders[i]->running = false;
+    }
 }
 
 const char *contest_said(void) {

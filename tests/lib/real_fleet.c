@@ -59,7 +59,19 @@ bool real_node_is_master(const real_node *node) {
     return real_node_says(node, "INFO replication", "role:master");
 }
 
+/* What each says of all, for whoever wonders. */
+static void tell_views(const real_fleet *f) {
+    for (int i = 0; i < f->servers + f->sentinels; i++) {
+        redisReply *view = real_node_ask(&f->node[i],
+                                         f->kind->has_bus ? "CLUSTER NODES" : "INFO replication");
+        (void)fprintf(stderr, "---- %d:\n%s\n", f->node[i].port, view ? view->str : "no answer");
+        freeReplyObject(view);
+    }
+}
+
 void real_fleet_nap(const real_fleet *f, int64_t since_ms, const char *what) {
+    if (clock_ms() - since_ms >= clock_patient_ms(REAL_WHOLE_MS))
+        tell_views(f);
     if (clock_ms() - since_ms >= clock_patient_ms(REAL_WHOLE_MS))
         real_fleet_fail("%s: not within %d ms: %s", f->url, REAL_WHOLE_MS, what);
     (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);

@@ -20,7 +20,7 @@
 #define FAULTS_MOST 3 /* in a round */
 #define HOLD_MS 2     /* so that a round is no more holds than a contest remembers */
 #define TTL_MS clock_patient_ms(1000)
-#define QUIET_MS (2 * TTL_MS) /* the lifetime of the lock that is held all the time */
+#define QUIET_MS (4 * TTL_MS) /* the lifetime of the lock that is held all the time */
 #define SERVICE_MS 120000     /* until it is there again, on a busy machine */
 #define KEY "number"
 #define HELD "held"
