@@ -1,5 +1,6 @@
 /*
- * Starts the threads of a slice, stops them, and adds up. Making them is not measured.
+ * Starts the threads of a slice, stops them, and adds up. Making them is not measured, nor what they do before the kernel
+ * has spread them over the processors: programs have their threads for longer than a slice.
  */
 #include "crew.h"
 
@@ -10,10 +11,12 @@
 #include <string.h>
 #include <time.h>
 
+#define WARM_NS (60 * MS)
+
 typedef struct {
     const crew *crew;
     pthread_barrier_t *ready;
-    atomic_bool *over;
+    atomic_bool *counts, *over;
     void *ctx;
     _Alignas(64) atomic_ullong done; /* apart from the other threads' */
     hist hist;
@@ -27,7 +30,8 @@ static void *work(void *arg) {
         h->crew->operation(h->ctx);
         atomic_fetch_add_explicit(&h->done, 1, memory_order_relaxed);
         int64_t end = now_ns();
-        hist_add(&h->hist, end - start);
+        if (atomic_load_explicit(h->counts, memory_order_relaxed))
+            hist_add(&h->hist, end - start);
         start = end;
     }
     return NULL;
@@ -50,7 +54,7 @@ uint64_t crew_run(void *ctx, int64_t until_ns, meter *m) {
     int64_t length = until_ns - now_ns();
     pthread_t threads[CREW_MAX];
     pthread_barrier_t ready;
-    atomic_bool over = false;
+    atomic_bool counts = false, over = false;
     hand *hands = aligned_alloc(64, sizeof *hands * (size_t)c->size);
     if (!hands || pthread_barrier_init(&ready, NULL, (unsigned)c->size + 1) != 0)
         die("out of memory");
@@ -58,15 +62,19 @@ uint64_t crew_run(void *ctx, int64_t until_ns, meter *m) {
     for (int i = 0; i < c->size; i++) {
         hands[i].crew = c;
         hands[i].ready = &ready;
+        hands[i].counts = &counts;
         hands[i].over = &over;
         hands[i].ctx = c->ctx[i];
         if (pthread_create(&threads[i], NULL, work, &hands[i]) != 0)
             die("threads: %s", strerror(errno));
     }
     (void)pthread_barrier_wait(&ready);
+    sleep_until(now_ns() + WARM_NS);
+    uint64_t before = sum(hands, c->size);
+    atomic_store(&counts, true);
     meter_start(m);
     sleep_until(now_ns() + length);
-    uint64_t done = sum(hands, c->size);
+    uint64_t done = sum(hands, c->size) - before;
     meter_stop(m);
     atomic_store(&over, true);
     for (int i = 0; i < c->size; i++) {

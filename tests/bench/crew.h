@@ -15,8 +15,8 @@ typedef struct {
     hist *hist;                   /**< gets each operation's duration; may be NULL */
 } crew;
 
-/** A contender's run: ctx is the crew. What counts is the time from when all are ready to the end of
- *  the slice, and the operations that ended in it. */
+/** A contender's run: ctx is the crew. What counts is the length of the slice from a while after all are ready, and the
+ *  operations that ended in it. */
 uint64_t crew_run(void *ctx, int64_t until_ns, meter *m);
 
 #endif
