@@ -20,7 +20,7 @@
 #define AGAIN_MS 20  /* between questions to masters */
 #define UNLISTED_MS 60000
 #define IDLE_MS 30000  /* a connection that nothing was asked over is closed */
-#define ASKED_MAX 8    /* questions that one has left unanswered: it isn't asked more */
+#define ASKED_MAX 512  /* questions that one has left unanswered: it isn't asked more */
 #define MORE_MASTERS 2 /* are asked than need to answer */
 
 typedef enum { SAYS_NOTHING, SAYS_MINE, SAYS_ITS, SAYS_OTHERS } opinion;
@@ -131,22 +131,37 @@ static bool ask(tl_cluster *c, tl_member *who, tl_member *m, bool master, tl_mon
     return true;
 }
 
+/* Who has no connection, for want of room, has his turn when another has answered. */
+static void ask_more_masters(tl_cluster *c, tl_member *m, tl_mono now) {
+    tl_question *q = &m->question;
+    unsigned count = atomic_load(&c->count), most = q->needed > 0 ? q->needed + MORE_MASTERS : 0;
+    for (; q->tried < count && q->asked < most; q->tried++) {
+        tl_member *who = tl__member(c, (q->first + q->tried) % count);
+        if (who == m || !who->serves)
+            continue;
+        bool asked = ask(c, who, m, true, now);
+        if (!asked && !who->conn && c->witnesses == TL_WITNESSES_MAX)
+            return;
+        q->asked += asked;
+    }
+}
+
 /* Of n masters n / 2 + 1 elect a replica, the one that fails not among them: of the others so many that one at least has
- * voted. Where there are no more than two none is ever elected without that master. */
+ * voted. Where there are no more than two none is ever elected without that master. Several masters are asked about by the same
+ * others, so that these need few connections. */
 static void ask_masters(tl_cluster *c, tl_member *m, tl_mono now) {
     tl_question *q = &m->question;
-    unsigned n = c->masters, count = atomic_load(&c->count), asked = 0;
+    unsigned n = c->masters;
     q->masters = true;
     q->needed = n - (n / 2 + 1);
     if (n == 0 || slot_of(c, m) == TL_SLOTS)
         q->needed = 0;
     else if (n == 2)
         q->needed = 1;
-    for (unsigned i = 0; i < count && q->needed > 0 && asked < q->needed + MORE_MASTERS; i++) {
-        tl_member *who = tl__member(c, (c->first + i) % count);
-        asked += who != m && who->serves && ask(c, who, m, true, now);
-    }
-    c->first++;
+    c->first += c->questions == 1;
+    q->first = c->first;
+    q->tried = q->asked = 0;
+    ask_more_masters(c, m, now);
 }
 
 static void begin(tl_cluster *c, tl_member *m) {
@@ -288,6 +303,8 @@ static bool conclude(tl_cluster *c, tl_member *m, tl_mono now) {
     if (!q->against && !all && !most && !late) {
         if (!q->masters && !tl__mono_before(now, tl__mono_add_ms(q->began, HEDGE_MS)))
             ask_masters(c, m, now);
+        else if (q->masters)
+            ask_more_masters(c, m, now);
         return false;
     }
     q->open = false;

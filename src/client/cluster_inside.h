@@ -29,6 +29,8 @@ typedef struct {
     uint32_t generation;
     unsigned replicas, said; /* who were asked, and say that they have taken nothing over */
     unsigned needed, agree;  /* of the other masters */
+    unsigned first, tried;   /* with whom they begin, and how many had their turn */
+    unsigned asked;          /* of these */
     tl_mono began, by;
 } tl_question;
 

@@ -94,11 +94,13 @@ static bool serve(cluster *c, member *m) {
     return true;
 }
 
+/* With the mutex held. */
 static void leave(cluster *c, member *m) {
     if (atomic_load(&m->site.generation) == 0)
         return;
     atomic_fetch_sub(&c->serving, 1);
     tl__site_lose(&m->site, "it is no master of the cluster any more");
+    tl__pool_shrink_in(&m->node);
 }
 
 /* ---- where a key is -------------------------------------------------------------------------- */

@@ -93,6 +93,8 @@ tl_conn_limits tl__node_limits(const tl_node *node);
  *  waiter (NULL: none) is cancelled, or no memory. broken: close it instead of keeping it. */
 tl_pooled *tl__pool_take(tl_node *node, struct tl_waiter *waiter, tl_mono by);
 void tl__pool_give(tl_pooled *pooled, bool broken);
+/** Close those that are idle: nobody is led there any more. With the mutex of the client held. */
+void tl__pool_shrink_in(tl_node *node);
 
 /** With client.mutex held: a waiter is cancelled, who may wait for a connection to any node. */
 void tl__pool_wake(struct tl_client *client);

@@ -95,6 +95,7 @@ void tl__pool_give(tl_pooled *pooled, bool broken) {
     tl_node *node = pooled->node;
     pooled->user = NULL;
     atomic_fetch_sub(&node->borrowed, 1);
+    broken = broken || (node->site && tl__site_is_left(node->site));
     if (broken)
         free_pooled(pooled);
     else
@@ -108,6 +109,15 @@ void tl__pool_give(tl_pooled *pooled, bool broken) {
     }
     tl__cond_wake(&node->pooled_freed);
     tl__mutex_unlock(&node->client->mutex);
+}
+
+/* An idle connection to where nobody is led any more would only cost a descriptor. */
+void tl__pool_shrink_in(tl_node *node) {
+    for (tl_pooled *pooled; (pooled = node->pooled);) {
+        node->pooled = pooled->next;
+        node->pooled_made--;
+        free_pooled(pooled);
+    }
 }
 
 void tl__pool_wake(tl_client *client) {

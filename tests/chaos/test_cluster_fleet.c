@@ -404,7 +404,7 @@ TEST(what_is_no_cluster_says_so) {
     char url[96];
     real_redis *alone = real_redis_start(NULL);
     (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", real_redis_port(alone));
-    ASSERT_RESULT(ping(url), TL_EUNAVAILABLE);
+    ASSERT_RESULT(ping(url), TL_ESERVER);
     ASSERT_SAID("is no node of a cluster: give its URL as redis://");
 }
 

@@ -172,7 +172,7 @@ TEST_IN(a_name_that_no_sentinel_knows, FIRST) {
 }
 
 TEST_IN(a_wrong_password_of_the_sentinels, FIRST) {
-    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, "wrong"), TL_EUNAVAILABLE);
+    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, "wrong"), TL_EDENIED);
     ASSERT_SAID("no majority of the Sentinels: 0 of 3 answer");
     ASSERT_SAID("wrong user or password");
 }

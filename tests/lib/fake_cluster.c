@@ -40,6 +40,12 @@ void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_sl
     snprintf(r->slots_to, sizeof(r->slots_to), "%s", to ? to : "");
 }
 
+void fake_redis_set_nodes(fake_redis *r, const uint16_t *ports, unsigned n, unsigned self) {
+    r->nodes = ports;
+    r->nodes_n = n;
+    r->self = self;
+}
+
 void fake_redis_on_slot(fake_redis *r, fake_where where, void *ctx) {
     r->where = where;
     r->where_ctx = ctx;
@@ -84,8 +90,21 @@ static void add(const fake_conn *c, const fake_said *said, asked *a) {
     }
 }
 
-static fake_slots place_of(const fake_redis *r, unsigned slot, const char **ret_to) {
+static unsigned first_of(const fake_redis *r, unsigned node) {
+    return (SLOTS * node + r->nodes_n - 1) / r->nodes_n;
+}
+
+static fake_slots place_by_share(fake_redis *r, unsigned slot) {
+    unsigned node = slot * r->nodes_n / SLOTS;
+    snprintf(r->slots_to, sizeof(r->slots_to), "127.0.0.1:%u", (unsigned)r->nodes[node]);
+    return node == r->self ? FAKE_SLOTS_HERE : FAKE_SLOTS_MOVED;
+}
+
+static fake_slots place_of(fake_redis *r, unsigned slot, const char **ret_to) {
     *ret_to = r->slots_to;
+    if (r->nodes) {
+        return place_by_share(r, slot);
+    }
     if (r->where) {
         return r->where(r->where_ctx, slot, ret_to);
     }
@@ -134,13 +153,28 @@ bool fake__cluster_allows(fake_conn *c, const fake_said *said, tl_reply *out) {
     return judge(c, &a, out);
 }
 
-/* It knows of no other node. */
+static void tell_slots(fake_conn *c, tl_reply *out) {
+    const fake_redis *r = c->r;
+    tl_reply *ranges = fake__array(c, out, r->nodes_n);
+    for (unsigned i = 0; i < r->nodes_n; i++) {
+        tl_reply *range = fake__array(c, &ranges[i], 3), *node;
+        fake__int(&range[0], first_of(r, i));
+        fake__int(&range[1], first_of(r, i + 1) - 1);
+        node = fake__array(c, &range[2], 2);
+        fake__static(&node[0], TL_REPLY_STRING, TL_LITERAL("127.0.0.1"));
+        fake__int(&node[1], r->nodes[i]);
+    }
+}
+
+/* Unless it was told of others, it knows of no other node. */
 FAKE_COMMAND(cluster) {
     if (!c->r->cluster) {
         fake__error(out, "ERR This instance has cluster support disabled");
     } else if (fake__is(argv[1], "info")) {
         fake__string(c, out,
                      TL_LITERAL("cluster_enabled:1\r\ncluster_state:ok\r\ncluster_size:1\r\n"));
+    } else if (c->r->nodes && fake__is(argv[1], "slots")) {
+        tell_slots(c, out);
     } else {
         fake__error(out, "ERR Unknown subcommand or wrong number of arguments");
     }

@@ -214,6 +214,8 @@ struct fake_redis {
     char slots_to[64];
     fake_where where; /**< instead of these; or NULL */
     void *where_ctx;
+    const uint16_t *nodes; /* of a cluster of which this is node `self`; NULL: it knows of none */
+    unsigned nodes_n, self;
     char *keys_left; /**< patterns of what has left slots that are migrating, or NULL: nothing */
     char *keys_allowed, *channels_allowed; /**< patterns, or NULL: all */
     uint32_t denied_subs;                  /**< by number in fake__subs */

@@ -134,6 +134,10 @@ typedef enum {
 void fake_redis_move_slots(fake_redis *r, unsigned first, unsigned last, fake_slots where,
                            const char *to);
 /** The same by a function, which is asked of each slot; ret_to: of the other node. NULL: as above. */
+#define FAKE_NODES_MAX 1024
+/** It is the node `self` of `n` masters at these ports of 127.0.0.1, of which each has an equal share of the slots: it says so, and
+ *  redirects what is another's. */
+void fake_redis_set_nodes(fake_redis *r, const uint16_t *ports, unsigned n, unsigned self);
 typedef fake_slots (*fake_where)(void *ctx, unsigned slot, const char **ret_to);
 void fake_redis_on_slot(fake_redis *r, fake_where where, void *ctx);
 unsigned fake_redis_slot(tl_bytes key);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define OWNED_MAX 64
+#define OWNED_MAX 512
 #define ATTEMPT_MS 2000 /* the default of the public header */
 
 /* Not on the stack of a test, which a failure leaves while threads still look at them. */
