@@ -42,8 +42,10 @@ typedef struct {
 
 /* The same of several servers. Until it asks them the one that acquires has no job. */
 static bool read_votes(const tl_machine *m, machine *ret) {
-    const tl_acquiring *a = m->step == tl__lock_acquire_step ? m->state : NULL;
-    if (a && a->votes) {
+    if (m->step == tl__lock_acquire_step) {
+        const tl_acquiring *a = m->state;
+        if (!a->votes)
+            return false;
         ret->job = a->state == TL_ASKING ? &a->votes->job : NULL;
         ret->limit = a->votes->limit;
         ret->acquires = true;

@@ -858,7 +858,7 @@ int sim_quorum_any(sim_world *w);
 /** One dies, and comes back with its data or without; one is cut off; somebody deletes a key at one. */
 void sim_quorum_restart(sim_world *w, bool keep_data);
 void sim_quorum_aside(sim_world *w);
-void sim_quorum_delete(sim_world *w, int key);
+void sim_quorum_delete(sim_world *w, int number);
 
 /** So many servers hold the key for this token, whichever of its forms. */
 unsigned sim_quorum_votes(sim_world *w, int key, uint32_t number);
