@@ -20,7 +20,8 @@
 #define AGAIN_MS 20  /* between questions to masters */
 #define UNLISTED_MS 60000
 #define IDLE_MS 30000  /* a connection that nothing was asked over is closed */
-#define ASKED_MAX 512  /* questions that one has left unanswered: it isn't asked more */
+#define ASKED_MAX 8    /* questions that a replica has left unanswered: it isn't asked more; */
+#define PEERS_MAX 512  /* that a master has, who is asked about all others */
 #define MORE_MASTERS 2 /* are asked than need to answer */
 
 typedef enum { SAYS_NOTHING, SAYS_MINE, SAYS_ITS, SAYS_OTHERS } opinion;
@@ -124,7 +125,8 @@ static bool ask(tl_cluster *c, tl_member *who, tl_member *m, bool master, tl_mon
         (void)add(&send, TL_LITERAL("ROLE"), (tl_bytes){0});
         (void)add(&send, TL_LITERAL("CLUSTER"), TL_LITERAL("INFO"));
     }
-    if (!conn || who->asked >= ASKED_MAX || tl__conn_send(conn, &send, m, now) != TL_OK)
+    if (!conn || who->asked >= (master ? PEERS_MAX : ASKED_MAX) ||
+        tl__conn_send(conn, &send, m, now) != TL_OK)
         return false;
     who->asked++;
     who->used = now;
