@@ -96,7 +96,7 @@
  * thread that waits in a call; for such calls as many connections as are used at once, up to 68 to a server, in a cluster
  * up to 256 in all, or four to a master if that is more, and four more where a crowd shares them; two for each Sentinel; and up to 61 that
  * nodes of a cluster are asked over about others. What led to a master that has gone is closed. So 100 masters and one thread
- * that takes locks on all of them in turn: 366 at most. Above RLIMIT_NOFILE calls fail with TL_ENOMEM or TL_EUNAVAILABLE.
+ * that acquires locks on all of them in turn: 366 at most. Above RLIMIT_NOFILE calls fail with TL_ENOMEM or TL_EUNAVAILABLE.
  *
  * Locks of one client on one key that wait in the usual way (TL_RETRY_AUTO) line up within the
  * process, first come first served: only the first of them asks the server, and what it releases may
