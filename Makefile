@@ -13,9 +13,9 @@
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
 #
-# Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  CFLAGS  LDFLAGS
+# Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  JSON=0  CFLAGS  LDFLAGS
 #        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
-# Every combination of CC, SAN, COMPAT and TLS has a directory of its own below build/.
+# Every combination of CC, SAN, COMPAT, TLS and JSON has a directory of its own below build/.
 
 CFLAGS   ?= -O2 -g
 PREFIX   ?= /usr/local
@@ -35,7 +35,7 @@ space := $(subst ,, )
 
 # ---- what to build ------------------------------------------------------------------------
 COMPAT_ON := $(if $(filter 0,$(COMPAT)),,$(wildcard compat))
-VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)) $(if $(filter 0,$(COMPAT)),nocompat) $(if $(filter 0,$(TLS)),notls))
+VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)) $(if $(filter 0,$(COMPAT)),nocompat) $(if $(filter 0,$(TLS)),notls) $(if $(filter 0,$(JSON)),nojson))
 BUILD     := $(subst $(space),-,build$(if $(VARIANT),/$(VARIANT)))
 GEN       := $(BUILD)/gen
 
@@ -88,15 +88,16 @@ HAS    := $(shell printf 'cc\n$(call have,hiredis/hiredis.h,hiredis)$(call have,
 CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation; do \
             $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
 HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
+HAVE_JSON := $(if $(filter 0,$(JSON)),,$(filter jansson,$(HAS)))
 
 DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(HAVE_TLS),$(call pc,--libs,openssl,-lssl -lcrypto)) \
-            $(call pc,--libs,uuid,-luuid) -pthread -lm
+            $(if $(HAVE_JSON),$(call pc,--libs,jansson,-ljansson)) $(call pc,--libs,uuid,-luuid) -pthread -lm
 TOOL_LIBS = $(call pc,--libs,jansson,-ljansson)
 TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror $(CFLAGS) -fPIC -pthread \
     -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) \
+ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) \
     $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
 WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS) $(JSON_CPPFLAGS)
@@ -162,6 +163,7 @@ $(BUILD)/flags: FORCE ; $(call stamp,$(FLAGS))
 $(BUILD)/list: FORCE ; $(call stamp,$(LIST))
 
 $(BUILD)/obj/src/%.o: WIDE_CPPFLAGS =
+$(BUILD)/obj/src/transport/gateway.o: WIDE_CPPFLAGS = $(JSON_CPPFLAGS)
 $(BUILD)/obj/tools/%.o: WIDE_CPPFLAGS = -iquote tools $(if $(COMPAT_ON),-iquote compat) $(JSON_CPPFLAGS)
 $(BUILD)/obj/compat/%.o: WIDE_CPPFLAGS = -iquote compat
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
@@ -197,6 +199,7 @@ $(BUILD)/tests/tools.a: $(call obj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUI
 
 $(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
 	$(call say,LD $@)
+	$(if $(HAVE_JSON),,@echo 'tidelock: without etcd (etcd://): jansson is missing (Debian: libjansson-dev)' >&2)
 	$(if $(HAVE_TLS),,@echo 'tidelock: without TLS (rediss://): OpenSSL is missing (Debian: libssl-dev)' >&2)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -Wl,--version-script=src/tidelock.map \
 	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) $(DEP_LIBS) -o $@
@@ -256,7 +259,7 @@ demo-run: all
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
 lint-run: $(GEN)/scripts.inc $(BUILD)/libtidelock.a tool
-	@GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1)' JOBS=$(JOBS) tests/lint/run.sh
+	@GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1)' JOBS=$(JOBS) tests/lint/run.sh
 abi = @CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) BREAKING=$(BREAKING) tests/lint/abi.sh $(1) . $(BUILD)/libtidelock.so tests/lint/abi.txt
 abi-run: $(BUILD)/libtidelock.so
 	$(call abi)
@@ -298,8 +301,8 @@ install: all
 	$(Q)ln -sf $(SONAME) $(D)$(LIBDIR)/libtidelock.so
 	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
-	    -e 's|@REQUIRES@|$(filter hiredis uuid $(if $(HAVE_TLS),openssl),$(PKG))|' \
-	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) $(if $(HAVE_TLS),$(if $(filter openssl,$(PKG)),,-lssl -lcrypto)) -pthread -lm|' \
+	    -e 's|@REQUIRES@|$(filter hiredis uuid $(if $(HAVE_TLS),openssl) $(if $(HAVE_JSON),jansson),$(PKG))|' \
+	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) $(if $(HAVE_TLS),$(if $(filter openssl,$(PKG)),,-lssl -lcrypto)) $(if $(HAVE_JSON),$(if $(filter jansson,$(PKG)),,-ljansson)) -pthread -lm|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 tools/examples/*.c $(if $(COMPAT_ON),compat/examples/*.c) $(D)$(DOCDIR)/examples/

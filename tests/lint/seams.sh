@@ -17,6 +17,7 @@ process | src/ground/process  | uname getpid program_invocation_short_name mmap 
 
 libraries that only compute here; of files, OpenSSL reads certificates
 replies | src/transport/resp  | redisReader*
+JSON    | src/transport/gateway | json_*
 TLS     | src/transport/tls   | SSL_* BIO_* ERR_* TLS_* X509_* open close
 tokens  | src/ground/token    | uuid_unparse_lower
 

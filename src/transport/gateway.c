@@ -1,0 +1,490 @@
+/*
+ * The only user of jansson in the library. An answer becomes a tree of replies in an arena; what is malformed is
+ * refused whole. It must never take a field that is absent for anything but zero.
+ */
+#include "transport/gateway.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ground/token.h"
+#include "transport/http.h"
+
+#if TL_HAVE_JSON
+
+#include <jansson.h>
+
+#define WORDS_SIZE 160
+#define MESSAGE_MAX 200
+#define ALIGN 16
+
+/* Room that lasts until the release. */
+typedef struct block {
+    struct block *next;
+    _Alignas(ALIGN) char bytes[];
+} block;
+
+struct tl_gateway {
+    tl_http http;
+    tl_bytes prefix;
+    block *blocks;
+    const char *problem;
+    char words[WORDS_SIZE];
+};
+
+bool tl__gateway_works(void) {
+    return true;
+}
+
+tl_gateway *tl__gateway_new(tl_bytes prefix) {
+    tl_gateway *g = calloc(1, sizeof *g);
+    json_object_seed((size_t)tl__random_seed() |
+                     1); /* or jansson would read it from a file, once */
+    if (g)
+        g->prefix = prefix;
+    return g;
+}
+
+void tl__gateway_release(tl_gateway *gateway) {
+    for (block *b = gateway->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    gateway->blocks = NULL;
+}
+
+void tl__gateway_free(tl_gateway *gateway) {
+    if (!gateway)
+        return;
+    tl__gateway_release(gateway);
+    tl__http_free(&gateway->http);
+    free(gateway);
+}
+
+void tl__gateway_reset(tl_gateway *gateway) {
+    tl__gateway_release(gateway);
+    tl__http_reset(&gateway->http);
+    gateway->problem = NULL;
+}
+
+void tl__gateway_feed(tl_gateway *gateway, const char *bytes, size_t n) {
+    tl__http_feed(&gateway->http, bytes, n);
+}
+
+bool tl__gateway_closes(const tl_gateway *gateway) {
+    return gateway->http.closes;
+}
+
+const char *tl__gateway_words(const tl_gateway *gateway) {
+    return gateway->words;
+}
+
+static int fail(tl_gateway *g, const char *problem) {
+    g->problem = problem;
+    tl__bytes_print(g->words, sizeof g->words, tl__bytes_of(problem));
+    return -1;
+}
+
+static void *take(tl_gateway *g, size_t n) {
+    block *b = malloc(sizeof *b + n);
+    if (!b) {
+        g->problem = "out of memory for an answer";
+        return NULL;
+    }
+    b->next = g->blocks;
+    g->blocks = b;
+    return b->bytes;
+}
+
+static bool odd(tl_gateway *g, const char *problem) {
+    if (!g->problem)
+        g->problem = problem;
+    return false;
+}
+
+/* ---- values ------------------------------------------------------------------------------------ */
+
+static tl_reply of_int(int64_t v) {
+    return (tl_reply){.type = TL_REPLY_INT, .integer = v};
+}
+
+/* A number as text, or small ones as such; absent: 0. Unsigned ones keep their bits. */
+static bool get_int(tl_gateway *g, const json_t *object, const char *name, tl_reply *ret) {
+    const json_t *v = json_object_get(object, name);
+    *ret = of_int(0);
+    if (!v)
+        return true;
+    if (json_is_integer(v)) {
+        ret->integer = json_integer_value(v);
+        return true;
+    }
+    const char *text = json_string_value(v);
+    size_t n = text ? json_string_length(v) : 0;
+    if (n == 0 || n > 20)
+        return odd(g, "a number that is none");
+    if (tl__bytes_to_int(tl__bytes(text, n), &ret->integer))
+        return true;
+    uint64_t u = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned digit = (unsigned)text[i] - '0';
+        if (digit > 9 || u > (UINT64_MAX - digit) / 10)
+            return odd(g, "a number that is none");
+        u = u * 10 + digit;
+    }
+    ret->integer = (int64_t)u;
+    return true;
+}
+
+static tl_reply get_flag(const json_t *object, const char *name) {
+    return of_int(json_is_true(json_object_get(object, name)));
+}
+
+static bool copy(tl_gateway *g, const char *text, size_t n, tl_reply *ret) {
+    char *to = take(g, n + 1);
+    if (!to)
+        return false;
+    memcpy(to, text, n);
+    *ret = (tl_reply){.type = TL_REPLY_STRING, .text = {to, n}};
+    return true;
+}
+
+static bool get_text(tl_gateway *g, const json_t *object, const char *name, tl_reply *ret) {
+    const json_t *v = json_object_get(object, name);
+    if (v && !json_is_string(v))
+        return odd(g, "a text that is none");
+    return copy(g, v ? json_string_value(v) : "", v ? json_string_length(v) : 0, ret);
+}
+
+static int digit_64(char c) {
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* Of base64. */
+static bool get_bytes(tl_gateway *g, const json_t *object, const char *name, tl_reply *ret) {
+    if (!get_text(g, object, name, ret))
+        return false;
+    char *to = (char *)(uintptr_t)ret->text.p; /* our own copy: it only becomes shorter */
+    size_t n = ret->text.n, used = 0;
+    uint32_t bits = 0;
+    if (n % 4 != 0)
+        return odd(g, "malformed base64");
+    while (n > 0 && ret->text.n - n < 2 && ret->text.p[n - 1] == '=')
+        n--;
+    for (size_t i = 0; i < n; i++) {
+        int d = digit_64(to[i]);
+        if (d < 0)
+            return odd(g, "malformed base64");
+        bits = bits << 6 | (uint32_t)d;
+        if (i % 4 != 0)
+            to[used++] = (char)(bits >> (6 - i % 4 * 2) & 255);
+    }
+    ret->text.n = used;
+    return true;
+}
+
+static bool make_array(tl_gateway *g, size_t n, tl_reply **ret_items, tl_reply *ret) {
+    *ret_items = take(g, (n ? n : 1) * sizeof **ret_items);
+    if (!*ret_items)
+        return false;
+    *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = *ret_items, .count = n};
+    for (size_t i = 0; i < n; i++)
+        (*ret_items)[i] = (tl_reply){.type = TL_REPLY_NIL};
+    return true;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+static bool read_key(tl_gateway *g, const json_t *kv, tl_reply *ret) {
+    tl_reply *item;
+    if (!json_is_object(kv))
+        return odd(g, "a key that is none");
+    if (!make_array(g, 5, &item, ret) || !get_bytes(g, kv, "key", &item[TL_ETCD_KEY]) ||
+        !get_bytes(g, kv, "value", &item[TL_ETCD_VALUE]) ||
+        !get_int(g, kv, "create_revision", &item[TL_ETCD_CREATED]) ||
+        !get_int(g, kv, "mod_revision", &item[TL_ETCD_CHANGED]) ||
+        !get_int(g, kv, "lease", &item[TL_ETCD_LEASE]))
+        return false;
+    tl_bytes *key = &item[TL_ETCD_KEY].text;
+    if (key->n < g->prefix.n || (g->prefix.n && memcmp(key->p, g->prefix.p, g->prefix.n) != 0))
+        return odd(g, "a key that wasn't asked for");
+    *key = tl__bytes(key->p + g->prefix.n, key->n - g->prefix.n);
+    return true;
+}
+
+/* INT count, then the keys. */
+static bool read_range(tl_gateway *g, const json_t *range, tl_reply *ret) {
+    const json_t *kvs = json_object_get(range, "kvs");
+    size_t n = json_array_size(kvs);
+    tl_reply *item;
+    if (!json_is_object(range) || (kvs && !json_is_array(kvs)))
+        return odd(g, "a range that is none");
+    if (!make_array(g, n + 1, &item, ret) || !get_int(g, range, "count", &item[0]))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!read_key(g, json_array_get(kvs, i), &item[i + 1]))
+            return false;
+    return true;
+}
+
+static bool get_revision(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    const json_t *header = json_object_get(root, "header");
+    if (!json_is_object(header))
+        return odd(g, "an answer without a header");
+    return get_int(g, header, "revision", ret);
+}
+
+static bool read_transaction(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    const json_t *responses = json_object_get(root, "responses");
+    size_t n = json_array_size(responses);
+    tl_reply *item;
+    if (!make_array(g, n + TL_ETCD_RESPONSES, &item, ret) ||
+        !get_revision(g, root, &item[TL_ETCD_REVISION]))
+        return false;
+    item[TL_ETCD_SUCCEEDED] = get_flag(root, "succeeded");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *range = json_object_get(json_array_get(responses, i), "response_range");
+        if (range && !read_range(g, range, &item[TL_ETCD_RESPONSES + i]))
+            return false;
+    }
+    return true;
+}
+
+static bool read_one_range(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    tl_reply *item;
+    if (!make_array(g, TL_ETCD_RESPONSES + 1, &item, ret) ||
+        !get_revision(g, root, &item[TL_ETCD_REVISION]))
+        return false;
+    item[TL_ETCD_SUCCEEDED] = of_int(1);
+    return read_range(g, root, &item[TL_ETCD_RESPONSES]);
+}
+
+static bool read_ttl(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    tl_reply *item;
+    return make_array(g, 2, &item, ret) && get_int(g, root, "TTL", &item[0]) &&
+           get_int(g, root, "grantedTTL", &item[1]);
+}
+
+static bool read_status(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    tl_reply *item;
+    const json_t *header = json_object_get(root, "header");
+    if (!make_array(g, 6, &item, ret))
+        return false;
+    item[4] = get_flag(root, "isLearner");
+    return get_text(g, root, "version", &item[0]) && get_int(g, root, "leader", &item[1]) &&
+           get_int(g, header, "member_id", &item[2]) && get_int(g, root, "dbSize", &item[3]) &&
+           get_int(g, root, "dbSizeInUse", &item[5]);
+}
+
+static bool read_alarm(tl_gateway *g, const json_t *alarm, tl_reply *ret) {
+    tl_reply *item;
+    return make_array(g, 2, &item, ret) && get_int(g, alarm, "memberID", &item[0]) &&
+           get_text(g, alarm, "alarm", &item[1]);
+}
+
+static bool read_member(tl_gateway *g, const json_t *member, tl_reply *ret) {
+    tl_reply *item;
+    const json_t *url = json_array_get(json_object_get(member, "clientURLs"), 0);
+    const char *text = json_is_string(url) ? json_string_value(url) : "";
+    return make_array(g, 3, &item, ret) && get_int(g, member, "ID", &item[0]) &&
+           get_text(g, member, "name", &item[1]) && copy(g, text, strlen(text), &item[2]);
+}
+
+static bool read_list(tl_gateway *g, const json_t *list,
+                      bool (*read)(tl_gateway *g, const json_t *one, tl_reply *ret),
+                      tl_reply *ret) {
+    size_t n = json_array_size(list);
+    tl_reply *item;
+    if (!make_array(g, n, &item, ret))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!read(g, json_array_get(list, i), &item[i]))
+            return false;
+    return true;
+}
+
+static int64_t deletions(const json_t *events) {
+    int64_t n = 0;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const char *type = json_string_value(json_object_get(json_array_get(events, i), "type"));
+        n += type && strcmp(type, "DELETE") == 0;
+    }
+    return n;
+}
+
+static bool read_watch(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    const json_t *result = json_object_get(root, "result");
+    tl_reply *item;
+    if (!json_is_object(result))
+        return odd(g, "a message that is none");
+    if (!make_array(g, 5, &item, ret) || !get_int(g, result, "watch_id", &item[TL_WATCH_ID]) ||
+        !get_revision(g, result, &item[TL_WATCH_REVISION]))
+        return false;
+    item[TL_WATCH_CREATED] = get_flag(result, "created");
+    item[TL_WATCH_CANCELED] = get_flag(result, "canceled");
+    item[TL_WATCH_DELETED] = of_int(deletions(json_object_get(result, "events")));
+    return true;
+}
+
+static bool read_granted(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    return get_int(g, root, "TTL", ret);
+}
+
+static bool read_revoked(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    (void)g, (void)root;
+    *ret = (tl_reply){.type = TL_REPLY_STATUS, .text = TL_LITERAL("OK")};
+    return true;
+}
+
+static bool read_token(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    return get_text(g, root, "token", ret);
+}
+
+static bool read_alarms(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    return read_list(g, json_object_get(root, "alarms"), read_alarm, ret);
+}
+
+static bool read_members(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    return read_list(g, json_object_get(root, "members"), read_member, ret);
+}
+
+static bool (*const readers[])(tl_gateway *g, const json_t *root, tl_reply *ret) = {
+    [TL_ETCD_GRANT] = read_granted,   [TL_ETCD_REVOKE] = read_revoked,
+    [TL_ETCD_TTL] = read_ttl,         [TL_ETCD_TXN] = read_transaction,
+    [TL_ETCD_RANGE] = read_one_range, [TL_ETCD_AUTH] = read_token,
+    [TL_ETCD_STATUS] = read_status,   [TL_ETCD_ALARMS] = read_alarms,
+    [TL_ETCD_MEMBERS] = read_members, [TL_ETCD_WATCH] = read_watch};
+
+/* ---- errors ------------------------------------------------------------------------------------ */
+
+static bool make_error(tl_gateway *g, int64_t code, const char *message, tl_reply *ret) {
+    char text[MESSAGE_MAX + 32];
+    int n = snprintf(text, sizeof text, TL_ETCD_ERROR "%lld %.*s", (long long)code, MESSAGE_MAX,
+                     message);
+    if (!copy(g, text, (size_t)n, ret))
+        return false;
+    ret->type = TL_REPLY_ERROR;
+    return true;
+}
+
+/* {"error", "message", "code"} of an answer, {"error": {"message", "grpc_code"}} within a stream. */
+static bool read_error(tl_gateway *g, const json_t *root, int status, tl_reply *ret) {
+    const json_t *inner = json_object_get(root, "error");
+    const json_t *from = json_is_object(inner) ? inner : root;
+    const char *message = json_string_value(json_object_get(from, "message"));
+    char http[32];
+    tl_reply code = of_int(-1);
+    (void)snprintf(http, sizeof http, "HTTP status %d", status);
+    if (json_object_get(from, "code")
+            ? !get_int(g, from, "code", &code)
+            : json_object_get(from, "grpc_code") && !get_int(g, from, "grpc_code", &code))
+        return false;
+    if (code.integer < 0 || code.integer > 16)
+        code.integer = -1;
+    return make_error(g, code.integer,
+                      message                 ? message
+                      : json_is_string(inner) ? json_string_value(inner)
+                                              : http,
+                      ret);
+}
+
+static bool read_root(tl_gateway *g, tl_etcd_kind kind, int status, const json_t *root,
+                      tl_reply *ret) {
+    if (status != 200 || json_object_get(root, "error"))
+        return read_error(g, root, status, ret);
+    if (!json_is_object(root))
+        return odd(g, "no JSON object");
+    return readers[kind](g, root, ret);
+}
+
+int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body, tl_reply *ret) {
+    json_error_t error;
+    if (kind == TL_ETCD_NONE || (size_t)kind >= sizeof readers / sizeof *readers)
+        return fail(g, "an answer to no request");
+    json_t *root = body.n ? json_loadb(body.p, body.n, JSON_ALLOW_NUL, &error) : NULL;
+    bool ok = (root || status != 200) ? read_root(g, kind, status, root, ret) : odd(g, "no JSON");
+    json_decref(root);
+    return ok ? 1 : fail(g, g->problem ? g->problem : "no JSON");
+}
+
+int tl__gateway_next(tl_gateway *gateway, tl_etcd_kind kind, tl_reply *ret) {
+    tl_bytes body;
+    int got = gateway->problem ? -1 : tl__http_next(&gateway->http, &body);
+    if (got < 0)
+        return fail(gateway, gateway->problem ? gateway->problem : gateway->http.problem);
+    return got == 0 ? 0 : tl__gateway_read(gateway, kind, gateway->http.status, body, ret);
+}
+
+int tl__gateway_message(tl_gateway *gateway, tl_reply *ret) {
+    tl_bytes line = {0};
+    int got = gateway->problem ? -1 : tl__http_line(&gateway->http, &line);
+    if (got < 0)
+        return fail(gateway, gateway->problem ? gateway->problem : gateway->http.problem);
+    if (got == 0)
+        return 0;
+    if (line.n == 0 && gateway->http.state == TL_HTTP_WHOLE)
+        return make_error(gateway, -1, "the stream has ended", ret)
+                   ? 1
+                   : fail(gateway, gateway->problem);
+    return tl__gateway_read(gateway, TL_ETCD_WATCH, gateway->http.status, line, ret);
+}
+
+#else
+
+bool tl__gateway_works(void) {
+    return false;
+}
+
+tl_gateway *tl__gateway_new(tl_bytes prefix) {
+    (void)prefix;
+    return NULL;
+}
+
+void tl__gateway_free(tl_gateway *gateway) {
+    (void)gateway;
+}
+
+void tl__gateway_reset(tl_gateway *gateway) {
+    (void)gateway;
+}
+
+void tl__gateway_feed(tl_gateway *gateway, const char *bytes, size_t n) {
+    (void)gateway, (void)bytes, (void)n;
+}
+
+int tl__gateway_next(tl_gateway *gateway, tl_etcd_kind kind, tl_reply *ret) {
+    (void)gateway, (void)kind, (void)ret;
+    return -1;
+}
+
+int tl__gateway_message(tl_gateway *gateway, tl_reply *ret) {
+    (void)gateway, (void)ret;
+    return -1;
+}
+
+int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_bytes body,
+                     tl_reply *ret) {
+    (void)gateway, (void)kind, (void)status, (void)body, (void)ret;
+    return -1;
+}
+
+const char *tl__gateway_words(const tl_gateway *gateway) {
+    (void)gateway;
+    return "";
+}
+
+void tl__gateway_release(tl_gateway *gateway) {
+    (void)gateway;
+}
+
+bool tl__gateway_closes(const tl_gateway *gateway) {
+    (void)gateway;
+    return false;
+}
+
+#endif

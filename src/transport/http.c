@@ -1,0 +1,285 @@
+/*
+ * Parses what etcd's gateway answers: bodies of a length that is told, or in chunks with trailers. It does no
+ * I/O. It must never trust a length that the server claims, nor take a part of one answer for another.
+ */
+#include "transport/http.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define KEEP_MAX ((size_t)64 << 10) /* a buffer with more room is given back when it is empty */
+#define ROOM_FIRST ((size_t)1024)
+#define CHUNK_LINE_MAX 256
+
+static bool fails(tl_http *h, const char *problem) {
+    h->problem = problem;
+    return false;
+}
+
+static bool append(tl_http_buffer *b, const char *bytes, size_t n) {
+    if (n > b->size - b->n) {
+        size_t size = (b->n + n) * 2 > ROOM_FIRST ? (b->n + n) * 2 : ROOM_FIRST;
+        char *room = realloc(b->bytes, size);
+        if (!room)
+            return false;
+        b->bytes = room;
+        b->size = size;
+    }
+    if (n > 0)
+        memcpy(b->bytes + b->n, bytes, n);
+    b->n += n;
+    return true;
+}
+
+static void empty(tl_http_buffer *b) {
+    b->n = 0;
+    if (b->size <= KEEP_MAX)
+        return;
+    free(b->bytes);
+    *b = (tl_http_buffer){0};
+}
+
+void tl__http_reset(tl_http *http) {
+    empty(&http->in);
+    empty(&http->body);
+    http->at = http->given = http->left = 0;
+    http->state = TL_HTTP_HEAD;
+    http->status = 0;
+    http->closes = false;
+    http->problem = NULL;
+}
+
+void tl__http_free(tl_http *http) {
+    free(http->in.bytes);
+    free(http->body.bytes);
+    *http = (tl_http){0};
+}
+
+void tl__http_feed(tl_http *http, const char *bytes, size_t n) {
+    if (http->at == http->in.n) {
+        empty(&http->in);
+        http->at = 0;
+    } else if (http->at > KEEP_MAX / 2) {
+        memmove(http->in.bytes, http->in.bytes + http->at, http->in.n - http->at);
+        http->in.n -= http->at;
+        http->at = 0;
+    }
+    if (http->in.n - http->at + n > TL_HTTP_BODY_MAX)
+        (void)fails(http, "an answer of more than 16 MiB");
+    else if (!append(&http->in, bytes, n))
+        (void)fails(http, "out of memory for an answer");
+}
+
+/* ---- lines ------------------------------------------------------------------------------------- */
+
+/* The next line, without its end. false: it isn't there yet, or is too long. */
+static bool take_line(tl_http *h, size_t most, tl_bytes *ret) {
+    const char *from = h->in.bytes + h->at;
+    size_t n = h->in.n - h->at;
+    const char *end = n ? memchr(from, '\n', n) : NULL;
+    if ((end ? (size_t)(end - from) : n) > most)
+        return fails(h, "a line that is too long");
+    if (!end)
+        return false;
+    h->at += (size_t)(end - from) + 1;
+    *ret = tl__bytes(from, (size_t)(end - from));
+    if (ret->n > 0 && ret->p[ret->n - 1] == '\r')
+        ret->n--;
+    return true;
+}
+
+/* "HTTP/1.1 200 OK" */
+static bool read_status(tl_http *h, tl_bytes line) {
+    static const char begin[] = "HTTP/1.";
+    int64_t status = 0;
+    size_t n = sizeof begin - 1;
+    if (line.n < n + 5 || memcmp(line.p, begin, n) != 0 || line.p[n + 1] != ' ' ||
+        !tl__bytes_to_int(tl__bytes(line.p + n + 2, 3), &status) || status < 100)
+        return fails(h, "it doesn't begin with HTTP/1.1 and a status");
+    h->status = (int)status;
+    h->closes = line.p[n] == '0';
+    return true;
+}
+
+static tl_bytes trimmed(tl_bytes text) {
+    while (text.n > 0 && (text.p[0] == ' ' || text.p[0] == '\t'))
+        text = tl__bytes(text.p + 1, text.n - 1);
+    while (text.n > 0 && (text.p[text.n - 1] == ' ' || text.p[text.n - 1] == '\t'))
+        text.n--;
+    return text;
+}
+
+static bool is_word(tl_bytes text, const char *word) {
+    return text.n == strlen(word) && strncasecmp(text.p, word, text.n) == 0;
+}
+
+/* What the headers say of the body. */
+typedef struct {
+    int64_t length; /* -1: not told */
+    bool chunked;
+} framing;
+
+static bool read_header(tl_http *h, tl_bytes line, framing *f) {
+    const char *colon = line.n ? memchr(line.p, ':', line.n) : NULL;
+    if (!colon)
+        return fails(h, "a header without a colon");
+    tl_bytes name = tl__bytes(line.p, (size_t)(colon - line.p));
+    tl_bytes value = trimmed(tl__bytes(colon + 1, line.n - name.n - 1));
+    int64_t length;
+    if (is_word(name, "Content-Length")) {
+        if (!tl__bytes_to_int(value, &length) || length < 0 || length > (int64_t)TL_HTTP_BODY_MAX ||
+            (f->length >= 0 && f->length != length))
+            return fails(h, "a Content-Length that can't be");
+        f->length = length;
+    } else if (is_word(name, "Transfer-Encoding")) {
+        if (!is_word(value, "chunked"))
+            return fails(h, "an unknown Transfer-Encoding");
+        f->chunked = true;
+    } else if (is_word(name, "Connection") && is_word(value, "close")) {
+        h->closes = true;
+    }
+    return true;
+}
+
+/* Where the head ends, and whether all of it is there. */
+static bool has_head(tl_http *h) {
+    const char *from = h->in.bytes + h->at;
+    size_t n = h->in.n - h->at, most = n < TL_HTTP_HEAD_MAX ? n : TL_HTTP_HEAD_MAX;
+    if (n > 0 && (memmem(from, most, "\r\n\r\n", 4) || memmem(from, most, "\n\n", 2)))
+        return true;
+    return n >= TL_HTTP_HEAD_MAX && fails(h, "headers of more than 32 KiB");
+}
+
+static bool read_head(tl_http *h) {
+    tl_bytes line;
+    framing f = {.length = -1};
+    if (!has_head(h) || !take_line(h, TL_HTTP_HEAD_MAX, &line) || !read_status(h, line))
+        return false;
+    while (take_line(h, TL_HTTP_HEAD_MAX, &line) && line.n > 0)
+        if (!read_header(h, line, &f))
+            return false;
+    if (h->problem)
+        return false;
+    if (h->status < 200) /* an interim answer: the real one follows */
+        return true;
+    empty(&h->body);
+    h->given = 0;
+    bool none = h->status == 204 || h->status == 304;
+    if (f.chunked && f.length >= 0)
+        return fails(h, "a length and chunks");
+    if (!f.chunked && f.length < 0 && !none)
+        return fails(h, "a body without a length");
+    h->left = f.length > 0 && !none ? (size_t)f.length : 0;
+    h->state = f.chunked ? TL_HTTP_SIZE : TL_HTTP_BODY;
+    return true;
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------ */
+
+static bool take_body(tl_http *h) {
+    size_t n = h->in.n - h->at < h->left ? h->in.n - h->at : h->left;
+    if (h->body.n - h->given + n > TL_HTTP_BODY_MAX)
+        return fails(h, "an answer of more than 16 MiB");
+    if (!append(&h->body, h->in.bytes + h->at, n))
+        return fails(h, "out of memory for an answer");
+    h->at += n;
+    h->left -= n;
+    return h->left == 0;
+}
+
+static int hex(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* "1a; extension" */
+static bool read_size(tl_http *h) {
+    tl_bytes line;
+    size_t size = 0, i = 0;
+    if (!take_line(h, CHUNK_LINE_MAX, &line))
+        return false;
+    for (; i < line.n && hex(line.p[i]) >= 0; i++) {
+        size = size * 16 + (size_t)hex(line.p[i]);
+        if (size > TL_HTTP_BODY_MAX)
+            return fails(h, "an answer of more than 16 MiB");
+    }
+    if (i == 0 || (i < line.n && line.p[i] != ';' && line.p[i] != ' '))
+        return fails(h, "a chunk without its size");
+    h->left = size;
+    h->state = size > 0 ? TL_HTTP_CHUNK : TL_HTTP_TAIL;
+    return true;
+}
+
+static bool read_chunk(tl_http *h) {
+    tl_bytes line;
+    if (h->left > 0 && !take_body(h))
+        return false;
+    if (!take_line(h, CHUNK_LINE_MAX, &line))
+        return false;
+    if (line.n > 0)
+        return fails(h, "a chunk that is longer than its size");
+    h->state = TL_HTTP_SIZE;
+    return true;
+}
+
+/* Trailers, up to an empty line. */
+static bool read_tail(tl_http *h) {
+    tl_bytes line;
+    if (!take_line(h, TL_HTTP_HEAD_MAX, &line))
+        return false;
+    if (line.n == 0)
+        h->state = TL_HTTP_WHOLE;
+    return true;
+}
+
+/* false: more bytes are needed, or something is wrong. */
+static bool step(tl_http *h) {
+    switch (h->state) {
+    case TL_HTTP_HEAD: return read_head(h);
+    case TL_HTTP_BODY:
+        if (!take_body(h))
+            return false;
+        h->state = TL_HTTP_WHOLE;
+        return true;
+    case TL_HTTP_SIZE: return read_size(h);
+    case TL_HTTP_CHUNK: return read_chunk(h);
+    case TL_HTTP_TAIL: return read_tail(h);
+    default: return false;
+    }
+}
+
+int tl__http_next(tl_http *http, tl_bytes *ret_body) {
+    while (!http->problem && http->state != TL_HTTP_WHOLE && step(http))
+        ;
+    if (http->problem)
+        return -1;
+    if (http->state != TL_HTTP_WHOLE)
+        return 0;
+    *ret_body = tl__bytes(http->body.bytes, http->body.n);
+    http->state = TL_HTTP_HEAD;
+    return 1;
+}
+
+int tl__http_line(tl_http *http, tl_bytes *ret_line) {
+    if (http->given > KEEP_MAX / 2 || (http->given > 0 && http->given == http->body.n)) {
+        http->body.n -= http->given; /* what was given is not needed any more */
+        memmove(http->body.bytes, http->body.bytes + http->given, http->body.n);
+        http->given = 0;
+    }
+    while (!http->problem && http->state != TL_HTTP_WHOLE && step(http))
+        ;
+    if (http->problem)
+        return -1;
+    const char *from = http->body.bytes + http->given;
+    size_t n = http->body.n - http->given;
+    const char *end = n ? memchr(from, '\n', n) : NULL;
+    bool rest = !end && http->state == TL_HTTP_WHOLE;
+    if (!end && !rest)
+        return 0;
+    *ret_line = tl__bytes(from, end ? (size_t)(end - from) : n);
+    http->given += ret_line->n + (end != NULL);
+    return 1;
+}

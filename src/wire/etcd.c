@@ -1,0 +1,268 @@
+/*
+ * Writes requests to etcd from templates: JSON with single quotes in place of double ones, where
+ *   $p $e   the first key of K's range, and what is behind its last   $m   K/suffix
+ *   $a $z   the same of all keys below the prefix                      #n   argument n, a number   %n   a text
+ * Keys and values are in base64, as the gateway wants them. Arguments come from machines alone, which give
+ * nothing but digits where numbers belong.
+ */
+#include "wire/etcd.h"
+
+#include <string.h>
+
+#define K 1 /* which argument is what */
+#define SUFFIX 2
+
+#define MINE "'key':'$m'"
+#define RANGE "'key':'$p','range_end':'$e'"
+#define FIRST                                                                                      \
+    "{'request_range':{" RANGE ",'sort_target':'CREATE','sort_order':'ASCEND','limit':'1'}}"
+#define LAST                                                                                       \
+    "{'request_range':{" RANGE ",'sort_target':'CREATE','sort_order':'DESCEND','limit':'1'}}"
+#define BY_THEN                                                                                    \
+    RANGE ",'max_create_revision':'#3','sort_target':'CREATE','sort_order':'DESCEND','limit':'2'"
+#define SEE_MINE "{'request_range':{" MINE "}}"
+#define PUT "{'request_put':{" MINE ",'value':'@4','lease':'#3'}}"
+#define CREATED_THEN "{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'#3'}"
+
+static const struct row {
+    const char *word;
+    tl_etcd_kind kind;
+    const char *path, *body;
+} rows[] = {
+    {"GRANT", TL_ETCD_GRANT, "lease/grant", "{'ID':'#1','TTL':'#2'}"},
+    {"REVOKE", TL_ETCD_REVOKE, "lease/revoke", "{'ID':'#1'}"},
+    {"TTL", TL_ETCD_TTL, "lease/timetolive", "{'ID':'#1'}"},
+    {"TRY", TL_ETCD_TXN, "kv/txn",
+     "{'compare':[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"
+     "'success':[" PUT "],'failure':[" SEE_MINE "," FIRST "]}"},
+    {"JOIN", TL_ETCD_TXN, "kv/txn",
+     "{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"
+     "'success':[" LAST "," PUT "],'failure':[" SEE_MINE "]}"},
+    {"LOOK", TL_ETCD_RANGE, "kv/range", "{" BY_THEN "}"},
+    {"KEEP", TL_ETCD_TXN, "kv/txn",
+     "{'compare':[" CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}],"
+     "'success':[{'request_range':{" BY_THEN "}},"
+     "{'request_put':{" MINE ",'ignore_value':true,'lease':'#4'}}],'failure':[" SEE_MINE "]}"},
+    {"DROP", TL_ETCD_TXN, "kv/txn",
+     "{'compare':[" CREATED_THEN "],'success':[{'request_delete_range':{" MINE "}}],"
+     "'failure':[" SEE_MINE "," FIRST "]}"},
+    {"UNDO", TL_ETCD_TXN, "kv/txn", "{'success':[{'request_delete_range':{" MINE "}}]}"},
+    {"SEE", TL_ETCD_RANGE, "kv/range",
+     "{" RANGE ",'sort_target':'CREATE','sort_order':'ASCEND','limit':'#2'}"},
+    {"SCAN", TL_ETCD_RANGE, "kv/range",
+     "{'key':'$a','range_end':'$z','min_create_revision':'#1','sort_target':'CREATE',"
+     "'sort_order':'ASCEND','limit':'#2'}"},
+    {"AUTH", TL_ETCD_AUTH, "auth/authenticate", "{'name':'%1','password':'%2'}"},
+    {"STATUS", TL_ETCD_STATUS, "maintenance/status", "{}"},
+    {"ALARMS", TL_ETCD_ALARMS, "maintenance/alarm", "{'action':'GET'}"},
+    {"MEMBERS", TL_ETCD_MEMBERS, "cluster/member/list", "{}"},
+};
+
+static const struct row *row_of(const tl_command *c) {
+    for (size_t i = 0; c->argc > 0 && i < sizeof rows / sizeof *rows; i++)
+        if (tl__bytes_eq(c->argv[0], tl__bytes_of(rows[i].word)))
+            return &rows[i];
+    return NULL;
+}
+
+tl_etcd_kind tl__etcd_kind(const tl_command *command) {
+    const struct row *row = row_of(command);
+    return row ? row->kind : TL_ETCD_NONE;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    char *to;
+    size_t size, used;
+    uint32_t bits; /* of base64, not written yet: `held` bytes */
+    unsigned held;
+} writer;
+
+static void put(writer *w, tl_bytes b) {
+    if (b.n > 0 && b.n <= w->size && w->used <= w->size - b.n)
+        memcpy(w->to + w->used, b.p, b.n);
+    w->used += b.n;
+}
+
+static void put_char(writer *w, char c) {
+    put(w, tl__bytes(&c, 1));
+}
+
+static void put_int(writer *w, int64_t v) {
+    char text[TL_INT_SIZE];
+    put(w, tl__bytes_from_int(text, v));
+}
+
+static void put_64(writer *w, tl_bytes b) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < b.n; i++) {
+        w->bits = w->bits << 8 | (unsigned char)b.p[i];
+        if (++w->held < 3)
+            continue;
+        for (int shift = 18; shift >= 0; shift -= 6)
+            put_char(w, digits[w->bits >> shift & 63]);
+        w->bits = w->held = 0;
+    }
+}
+
+static void end_64(writer *w) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (w->held > 0) {
+        uint32_t bits = w->bits << (w->held == 1 ? 16 : 8);
+        put_char(w, digits[bits >> 18 & 63]);
+        put_char(w, digits[bits >> 12 & 63]);
+        put_char(w, w->held == 2 ? digits[bits >> 6 & 63] : '=');
+        put_char(w, '=');
+    }
+    w->bits = w->held = 0;
+}
+
+/* The keys below the prefix are all that begin with it; without one, all. */
+static void put_whole(writer *w, tl_bytes prefix, bool end) {
+    if (prefix.n == 0) {
+        put_64(w, tl__bytes("", 1));
+        return;
+    }
+    char last = (char)(prefix.p[prefix.n - 1] + (end ? 1 : 0));
+    put_64(w, tl__bytes(prefix.p, prefix.n - 1));
+    put_64(w, tl__bytes(&last, 1));
+}
+
+static void put_key(writer *w, char which, const tl_command *c, tl_bytes prefix) {
+    if (which == 'a' || which == 'z') {
+        put_whole(w, prefix, which == 'z');
+    } else {
+        put_64(w, prefix);
+        put_64(w, c->argv[K]);
+        put_64(w, which == 'e' ? TL_LITERAL("0") : TL_LITERAL("/"));
+        if (which == 'm')
+            put_64(w, c->argv[SUFFIX]);
+    }
+    end_64(w);
+}
+
+/* What is no text in UTF-8 the server refuses. */
+static void put_text(writer *w, tl_bytes b) {
+    static const char hex[] = "0123456789abcdef";
+    for (size_t i = 0; i < b.n; i++) {
+        unsigned char c = (unsigned char)b.p[i];
+        if (c < ' ') {
+            put(w, TL_LITERAL("\\u00"));
+            put_char(w, hex[c >> 4]);
+            put_char(w, hex[c & 15]);
+            continue;
+        }
+        if (c == '"' || c == '\\')
+            put_char(w, '\\');
+        put_char(w, (char)c);
+    }
+}
+
+static void put_body(writer *w, const char *t, const tl_command *c, tl_bytes prefix) {
+    for (; *t; t++) {
+        size_t n = t[0] ? (size_t)(t[1] - '0') : 0;
+        switch (*t) {
+        case '\'': put_char(w, '"'); break;
+        case '$': put_key(w, *++t, c, prefix); break;
+        case '#': put(w, c->argv[n]), t++; break;
+        case '%': put_text(w, c->argv[n]), t++; break;
+        case '@':
+            put_64(w, c->argv[n]);
+            end_64(w);
+            t++;
+            break;
+        default: put_char(w, *t);
+        }
+    }
+}
+
+static void put_head(writer *w, const char *path, const tl_etcd_via *via, size_t length) {
+    put(w, TL_LITERAL("POST /v3/"));
+    put(w, tl__bytes_of(path));
+    put(w, TL_LITERAL(" HTTP/1.1\r\nHost: "));
+    put(w, via->host);
+    put(w, TL_LITERAL("\r\nContent-Type: application/json\r\n"));
+    if (via->token.n > 0) {
+        put(w, TL_LITERAL("Authorization: "));
+        put(w, via->token);
+        put(w, TL_LITERAL("\r\n"));
+    }
+    if (via->timeout_ms > 0) {
+        put(w, TL_LITERAL("Grpc-Timeout: "));
+        put_int(w, via->timeout_ms);
+        put(w, TL_LITERAL("m\r\n"));
+    }
+    put(w, TL_LITERAL("Content-Length: "));
+    put_int(w, (int64_t)length);
+    put(w, TL_LITERAL("\r\n\r\n"));
+}
+
+size_t tl__etcd_encode(const tl_command *command, const tl_etcd_via *via, char *to, size_t size) {
+    const struct row *row = row_of(command);
+    writer w = {.to = to, .size = size}, count = {0};
+    if (!row)
+        return 0;
+    put_body(&count, row->body, command, via->prefix);
+    put_head(&w, row->path, via, count.used);
+    put_body(&w, row->body, command, via->prefix);
+    return w.used;
+}
+
+/* ---- watching ---------------------------------------------------------------------------------- */
+
+static void put_watch(writer *w, const tl_etcd_watched *watched, size_t count, tl_bytes prefix) {
+    for (size_t i = 0; i < count; i++) {
+        put(w, TL_LITERAL("{\"create_request\":{\"key\":\""));
+        put_64(w, prefix);
+        put_64(w, watched[i].key);
+        end_64(w);
+        put(w, TL_LITERAL("\",\"start_revision\":\""));
+        put_int(w, watched[i].revision);
+        put(w, TL_LITERAL("\",\"filters\":[\"NOPUT\"],\"watch_id\":\""));
+        put_int(w, (int64_t)i + 1);
+        put(w, TL_LITERAL("\"}}\n"));
+    }
+}
+
+size_t tl__etcd_encode_watch(const tl_etcd_watched *watched, size_t count, const tl_etcd_via *via,
+                             char *to, size_t size) {
+    writer w = {.to = to, .size = size}, counting = {0};
+    const tl_etcd_via without_end = {.host = via->host, .token = via->token};
+    put_watch(&counting, watched, count, via->prefix);
+    put_head(&w, "watch", &without_end, counting.used);
+    /* A member that has no leader ends the stream: before the empty line. */
+    static const char leader[] = "Grpc-Metadata-hasleader: true\r\n\r\n";
+    w.used -= 2;
+    put(&w, tl__bytes_of(leader));
+    put_watch(&w, watched, count, via->prefix);
+    return w.used;
+}
+
+/* ---- errors ------------------------------------------------------------------------------------ */
+
+int tl__etcd_error(tl_bytes error, tl_bytes *ret_message) {
+    static const char begin[] = TL_ETCD_ERROR;
+    size_t at = sizeof begin - 1, end = at;
+    int64_t code;
+    *ret_message = error;
+    if (error.n < at || memcmp(error.p, begin, at) != 0)
+        return -1;
+    while (end < error.n && error.p[end] != ' ')
+        end++;
+    if (!tl__bytes_to_int(tl__bytes(error.p + at, end - at), &code) || code < -1 || code > 16)
+        return -1;
+    end += end < error.n;
+    *ret_message = tl__bytes(error.p + end, error.n - end);
+    return (int)code;
+}
+
+bool tl__etcd_is_definite(int code) {
+    static const unsigned definite = 1U << 3 | 1U << 5 | 1U << 7 | 1U << 8 | 1U << 9 | 1U << 11 |
+                                     1U << 16;
+    return code >= 0 && code <= 16 && (definite >> code & 1);
+}
+
+bool tl__etcd_asks_elsewhere(int code) {
+    return !tl__etcd_is_definite(code) || code == 16;
+}
