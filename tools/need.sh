@@ -11,6 +11,7 @@
 #  - while apt runs, a temporary policy-rc.d forbids maintainer scripts to touch services;
 #  - redis-server is installed rather than unpacked, since the tool wants it on the PATH and its
 #    libraries are many; the unit that its package enables is disabled again straight after;
+#  - the same goes for etcd-server and its unit;
 #  - chrony would replace the machine's time service, so it is only unpacked, to build/chrony; where it is
 #    installed already, that is taken (and apt has nothing to unpack).
 set -u
@@ -33,6 +34,8 @@ check  scdoc            cmd:scdoc
 check  procps           cmd:ps
 check  openssl          cmd:openssl
 check  python3-redis    python:redis
+check  etcd-server      cmd:etcd
+check  etcd-client      cmd:etcdctl
 check  default-jdk-headless cmd:javac
 demo   libfaketime      lib:faketime/libfaketime.so.1
 lint   clang            cmd:clang
@@ -92,7 +95,14 @@ release_services() {
     if [ -e $saved ] || [ -L $saved ]; then mv $saved $policy; fi
 }
 
-# The package enables its unit (and init script) for the next boot; nobody asked for that here.
+# The packages enable their units (and init scripts) for the next boot; nobody asked for that here.
+disable_etcd() {
+    [ -n "$fresh_etcd" ] && [ -e /usr/bin/etcd ] || return 0
+    if have_cmd deb-systemd-helper; then deb-systemd-helper disable etcd.service; fi
+    if have_cmd update-rc.d; then update-rc.d etcd disable; fi
+    [ ! -L /etc/systemd/system/etcd2.service ] || rm -f /etc/systemd/system/etcd2.service # its alias
+} >/dev/null 2>&1
+
 disable_redis() {
     [ -n "$fresh_redis" ] && [ -e /usr/bin/redis-server ] || return 0
     if have_cmd deb-systemd-helper; then deb-systemd-helper disable redis-server.service; fi
@@ -110,8 +120,10 @@ lists_there() { ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; }
 install_now() { # packages
     log=$(mktemp) || exit 1
     fresh_redis=
+    fresh_etcd=
+    case " $* " in *' etcd-server '*) [ -e /usr/bin/etcd ] || fresh_etcd=1 ;; esac
     case " $* " in *' redis-server '*) [ -e /usr/bin/redis-server ] || fresh_redis=1 ;; esac
-    trap 'trap - EXIT; disable_redis; release_services; rm -f "$log"' EXIT
+    trap 'trap - EXIT; disable_redis; disable_etcd; release_services; rm -f "$log"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     exec 9>/run/tidelock-need.lock && { ! have_cmd flock || flock 9; }
@@ -190,8 +202,8 @@ install=${install# }
 type_this="apt-get install $install"
 sudo=$(have_cmd sudo && echo "sudo ")
 lists_there || type_this="apt-get update && $sudo$type_this"
-# redis-server has a service: the script knows how to keep it off.
-case " $install " in *' redis-server '*) type_this="tools/need.sh $asked" ;; esac
+# redis-server and etcd-server have services: the script knows how to keep them off.
+case " $install " in *' redis-server '* | *' etcd-server '*) type_this="tools/need.sh $asked" ;; esac
 [ -n "$sudo" ] && type_this="$sudo$type_this" || type_this="$type_this   (as root)"
 
 if [ -n "$only_say" ]; then

@@ -80,6 +80,16 @@
  * nothing is passed on within a process: who waits is told by a majority of the servers, and asks again. The token of a lock may
  * change in its last digits while it is being acquired. All that is asked the keeper's thread asks, retry_next too.
  *
+ * With etcd (etcd:, version 3.4 or later, with its JSON gateway) a majority of the members confirms each write, and no failover forgets
+ * one: what is promised above needs no quiet_ms there. A lock K is the range of keys PREFIX/K/..., the one that was created first holds
+ * it, as with etcd's own concurrency.Mutex and `etcdctl lock`, which stand in the same line; so names nest: whoever holds a/b is in the
+ * way of a. Who waits in the usual way always stands in line, also with others of its process, as with `fair`; nothing is passed on
+ * within a process. Lifetimes are at least 2 s, and whole seconds in etcd; they end by the clock of the member that leads, whose rate drift_ppm bounds as
+ * that of any server. They are renewed by new leases, never kept alive: what a leader says that was stopped and wakes harms nobody. Fencing numbers are create
+ * revisions. Token locks alone, without no_fence, wait_replicas, wait_fsync and quiet_ms (TL_EINVALID). A take that went
+ * unanswered may leave a key behind for one lifetime, though it is undone where that can be. With etcd's auth user and password go in
+ * the URL; a client certificate with a common name is refused by etcd's gateway then.
+ *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before
  * their client. Options and strings are copied; nothing passed in need outlive its call, except
  * the ctx pointers of callbacks.
@@ -210,6 +220,8 @@ typedef struct {
                                   redis+quorum://[user:password@]server,server,server (3, 5 or 7,
                                   each host[:port] or unix:/path) for a majority of independent
                                   servers, rediss+quorum://,
+                                  etcd://[user:password@]host[:port],host,...[/prefix] for the
+                                  members of an etcd, etcds:// with TLS,
                                   unix:///path[?db=N], local: or local:/directory for a private
                                   server of this user on this host, started when it is needed.
                                   "" is refused: it is likely a variable that isn't set [local:] */

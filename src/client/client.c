@@ -13,6 +13,7 @@
 #include "ground/glob.h"
 #include "ground/options.h"
 #include "ground/process.h"
+#include "protocol/etcd_ask.h"
 #include "protocol/ask.h"
 #include "protocol/break.h"
 #include "protocol/scan.h"
@@ -91,6 +92,37 @@ static tl_err check_quorum(const tl_client_options *o, tl_error *err) {
     return TL_OK;
 }
 
+/* What etcd has no use for, or does in its own way. */
+static tl_err check_etcd(const tl_client_options *o, tl_error *err) {
+    static const char raft[] = "a majority of the members confirms each write, and forgets none";
+    const char *given = o->wait_replicas > 0 ? "wait_replicas"
+                        : o->wait_fsync      ? "wait_fsync"
+                        : o->quiet_ms > 0    ? "quiet_ms"
+                                             : NULL;
+    if (given)
+        return tl__fail(err, TL_EINVALID, 0, "%s: not with a URL that begins with etcd://: %s",
+                        given, raft);
+    if (o->protocol != TL_TOKEN)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "protocol: with a URL that begins with etcd:// it must be token");
+    return TL_OK;
+}
+
+static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
+                           tl_error *err) {
+    tl_err code = check_etcd(o, err);
+    if (code)
+        return code;
+    if (client->node.endpoint.password[0] && !client->node.endpoint.user[0])
+        return tl__fail(err, TL_EINVALID, 0,
+                        "password: etcd has none without a user: etcd://USER@HOST");
+    client->members = tl__members_new(&client->node.endpoint, seeds);
+    if (!client->members)
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    client->node.endpoint = client->members->endpoint[0];
+    return TL_OK;
+}
+
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_seeds seeds;
     tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &seeds, o->url, err);
@@ -100,6 +132,8 @@ static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_err
     if (code || seeds.master[0])
         return code ? code
                     : tl__fleet_open_sentinels(&client->fleet, &client->node, &seeds, o, err);
+    if (seeds.etcd)
+        code = open_members(client, &seeds, o, err);
     if (seeds.quorum)
         code = tl__fleet_open_quorum(&client->fleet, &client->node, &seeds, o, err);
     if (!code && seeds.quorum)
@@ -134,8 +168,9 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
 
 static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_error *err) {
     bool known = o->protocol == TL_BRIDGE || o->protocol == TL_TIMESTAMP || o->protocol == TL_AUTO;
-    client->protocol = client->fleet.servers > 0 ? &tl__protocol_quorum
-                                                 : tl__protocol_row(o->protocol);
+    client->protocol = client->members             ? &tl__protocol_etcd
+                       : client->fleet.servers > 0 ? &tl__protocol_quorum
+                                                   : tl__protocol_row(o->protocol);
     if (client->protocol && client->protocol != &tl__protocol_token &&
         tl__fleet_has_nodes(&client->fleet))
         return tl__fail(err, TL_EINVALID, 0,
@@ -196,6 +231,7 @@ static void free_client(tl_client *client) {
     if (client->upkeep)
         client->protocol->upkeep->free(client);
     tl__node_end(&client->node);
+    tl__members_free(client->members);
     tl__fleet_end(&client->fleet); /* what Sentinels are asked over, and a cluster's other nodes */
     tl__waiters_free(client);
     tl__mutex_end(&client->mutex);
@@ -278,6 +314,40 @@ static tl_err ask(tl_client *client, tl_node *node, tl_bytes key, void *state, t
                         : TL_OK;
 }
 
+/* The same of etcd. */
+static tl_err ask_etcd(tl_client *client, tl_etcd_ask *a, const char *what, tl_error *err) {
+    a->attempt_ms = client->attempt_ms;
+    a->connect_ms = client->connect_ms;
+    return ask(client, NULL, a->key, a, tl__etcd_ask_step, what, err);
+}
+
+static tl_err look_at_etcd(tl_client *client, tl_bytes key, const tl_ask *how, tl_lock_info *ret,
+                           tl_error *err) {
+    tl_etcd_ask a = {.question = TL_ETCD_LOOKS,
+                     .key = key,
+                     .told = how->told,
+                     .most = how->most,
+                     .ctx = how->ctx};
+    tl_err code = ask_etcd(client, &a, "look", err);
+    if (!code)
+        *ret = a.info;
+    return code;
+}
+
+static tl_err scan_etcd(tl_client *client, const tl_scan *how, uint64_t *cursor, tl_error *err) {
+    tl_etcd_ask a = {.question = TL_ETCD_SCANS,
+                     .pattern = how->pattern,
+                     .cursor = *cursor,
+                     .found = how->found,
+                     .ctx = how->ctx};
+    if (*cursor > INT64_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "scan: such a cursor was never given");
+    tl_err code = ask_etcd(client, &a, "scan", err);
+    if (!code)
+        *cursor = a.cursor;
+    return code;
+}
+
 static tl_err ping(tl_client *client, const char *what, tl_error *err) {
     tl_ask a;
     tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
@@ -285,6 +355,9 @@ static tl_err ping(tl_client *client, const char *what, tl_error *err) {
 }
 
 tl_err tl_client_ping(tl_client *client, tl_error *err) {
+    tl_etcd_ask of_etcd = {.question = TL_ETCD_PING};
+    if (client->members)
+        return ask_etcd(client, &of_etcd, "ping", err);
     return client->fleet.servers > 0 ? tl__several_ping(client, err) : ping(client, "ping", err);
 }
 
@@ -314,8 +387,9 @@ tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
     a.may_get = client->legacy.protocol == TL_TIMESTAMP;
     if (client->fleet.servers > 0)
         a.most = 0; /* nobody stands in line there */
-    tl_err code = client->fleet.servers > 0 ? tl__several_look(client, &a, &a.info, err)
-                                            : ask(client, NULL, k, &a, tl__ask_step, "look", err);
+    tl_err code = client->members             ? look_at_etcd(client, k, &a, &a.info, err)
+                  : client->fleet.servers > 0 ? tl__several_look(client, &a, &a.info, err)
+                                              : ask(client, NULL, k, &a, tl__ask_step, "look", err);
     if (!code)
         tl__info_write(ret_info, &a.info, sizeof a.info);
     return code;
@@ -359,6 +433,8 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
     s.legacy = &client->legacy;
     s.found = found;
     s.ctx = ctx;
+    if (client->members)
+        return scan_etcd(client, &s, cursor, err);
     if (client->fleet.servers > 0)
         return tl__several_scan(client, &s, cursor, err);
     unsigned number = (unsigned)(*cursor >> CURSOR_BITS);
@@ -388,7 +464,9 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
     b.sidecar = tl__sidecar(name, b.key, NULL);
     b.line = tl__line(line, b.sidecar);
     b.slot = tl__slot_tag(tl__hash_slot(b.key));
-    tl_err code = client->fleet.servers > 0
+    tl_etcd_ask a = {.question = TL_ETCD_BREAKS, .key = b.key, .seen = b.seen};
+    tl_err code = client->members ? ask_etcd(client, &a, "break", err)
+                  : client->fleet.servers > 0
                       ? tl__several_break(client, &b, err)
                       : ask(client, NULL, b.key, &b, tl__break_step, "break", err);
     tl__bytes_print(shown, sizeof shown, b.key);

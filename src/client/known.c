@@ -143,6 +143,7 @@ tl_conn_limits tl__node_limits(const tl_node *node) {
     bool lines = client->protocol->lines && !client->legacy.options.strict;
     return (tl_conn_limits){
         .site = node->site,
+        .members = client->members,
         .connect_ms = client->connect_ms,
         .no_time = client->legacy.options.strict,
         .ask_run = lines || client->fleet.servers > 0,

@@ -9,6 +9,7 @@
 #include "client/lock_acquire.h"
 #include "ground/error.h"
 #include "ground/options.h"
+#include "protocol/etcd.h"
 #include "protocol/settle.h"
 #include "wire/keys.h"
 
@@ -21,6 +22,11 @@ static tl_err check_ttl(const tl_client *client, int64_t ttl_ms, tl_error *err) 
     if (ttl_ms < TL_TTL_MIN_MS || ttl_ms > TL_TTL_MAX_MS)
         return tl__fail(err, TL_EINVALID, 0, "ttl: %d to %d ms, not %lld", TL_TTL_MIN_MS,
                         TL_TTL_MAX_MS, (long long)ttl_ms);
+    if (client->members && ttl_ms < TL_ETCD_TTL_MIN_MS)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "ttl: at least %d ms with a URL that begins with etcd://, not %lld: etcd "
+                        "grants no less",
+                        TL_ETCD_TTL_MIN_MS, (long long)ttl_ms);
     if (client->quiet_ms > 0 && ttl_ms > client->quiet_ms)
         return tl__fail(err, TL_EINVALID, 0,
                         "ttl: at most quiet_ms, which is %lld ms, not %lld: quiet_ms must last as "
@@ -44,7 +50,7 @@ static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_e
         return tl__fail(err, TL_EINVALID, 0,
                         "fair: not with a URL that begins with redis+quorum://: "
                         "nobody stands in line at several servers");
-    if (!client->protocol->lines || client->protocol->called)
+    if (!client->members && (!client->protocol->lines || client->protocol->called))
         return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
     if (o->no_fence)
         return tl__fail(err, TL_EINVALID, 0,
@@ -171,6 +177,8 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         tl__fail(err, TL_EINVALID, 0,
                  client->fleet.servers > 0
                      ? "no_fence: not with a URL that begins with redis+quorum://: votes have one"
+                 : client->members
+                     ? "no_fence: not with a URL that begins with etcd://: each lock has one"
                      : "no_fence: needs protocol token");
         return NULL;
     }
@@ -253,10 +261,12 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_
     lock->token = tl__client_token(c);
     tl__lock_acquire_init(&m, lock, wait_ms, &waiter->listener);
     const tl_machine all = {&m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};
-    const tl_machine rest = {&m.ask, tl__acquire_step, "acquire", tl__name_key(lock->name)};
-    if (tl__drive(c, &all, waiter, may_share(lock), &out) == TL_DETACH)
-        tl__keeper_detach(&c->keeper, &rest, sizeof m.ask, TL_TIMER, tl__name_hold(lock->name),
+    if (tl__drive(c, &all, waiter, may_share(lock), &out) == TL_DETACH) {
+        size_t size;
+        const tl_machine rest = tl__lock_acquire_rest(&m, &size);
+        tl__keeper_detach(&c->keeper, &rest, size, TL_TIMER, tl__name_hold(lock->name),
                           tl__name_release);
+    }
     return end_acquire(&m, &out, err);
 }
 

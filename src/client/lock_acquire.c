@@ -78,6 +78,7 @@ static void come(tl_turn *turn) {
 
 void tl__lock_acquire_init(tl_acquiring *m, tl_lock *lock, int64_t wait_ms, tl_listener *listener) {
     *m = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
+    m->on_etcd = lock->client->members != NULL;
     m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .protocol = lock->protocol, .come = come};
 }
 
@@ -137,6 +138,18 @@ static tl_status ask_for_votes(tl_acquiring *m, const tl_event *e, int64_t wait_
     return tl__quorum_acquire_step(m->votes, &start, out);
 }
 
+/* The line there is everybody's, of this process, too. */
+static tl_status ask_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
+    const tl_lock *lock = m->lock;
+    tl_client *c = lock->client;
+    tl_job job = tl__lock_job(lock);
+    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    m->state = TL_ASKING;
+    tl__etcd_acquire_init(&m->etcd, &job, &lock->terms->retry, m->wait_ms, c->connect_ms,
+                          tl__client_seed(c));
+    return tl__etcd_acquire_step(&m->etcd, &start, out);
+}
+
 /* Outside or at the front: ask the server. */
 static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
     tl_lock *lock = m->lock;
@@ -145,6 +158,8 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     int64_t left = tl__ms_until(e->now, m->limit);
     int64_t wait_ms = !m->queued || m->wait_ms == TL_FOREVER ? m->wait_ms : left > 0 ? left : 1;
+    if (m->on_etcd)
+        return ask_etcd(m, e, out);
     if (m->votes)
         return ask_for_votes(m, e, wait_ms, out);
     bool lines = lock->protocol->lines && m->wait_ms != 0 &&
@@ -182,7 +197,7 @@ static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
 static bool stands_in_queue(tl_acquiring *m) {
     const tl_lock *lock = m->lock;
     const tl_retry *retry = &lock->terms->retry;
-    bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0;
+    bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0 && !m->on_etcd;
     if (m->wait_ms > 0 && (!patient || lock->fair))
         return false;
     return tl__gate_enter(&lock->client->gate, &m->lock->place, m->wait_ms > 0 ? &m->turn : NULL) ==
@@ -284,6 +299,13 @@ static tl_status step_votes(tl_acquiring *m, tl_event *e, tl_out *out) {
     return status;
 }
 
+/* While it cleans up the lock may be gone. */
+static tl_status step_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
+    tl_status status = tl__etcd_acquire_step(&m->etcd, e, out);
+    m->over = m->over || status != TL_GO;
+    return status;
+}
+
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out) {
     tl_acquiring *m = machine;
     tl_event e = *event;
@@ -293,6 +315,8 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
         return queue(m, &e, out);
     if (m->votes)
         return step_votes(m, &e, out);
+    if (m->on_etcd)
+        return step_etcd(m, &e, out);
     if (e.kind == TL_WOKEN && m->called) { /* of its turn, which it had found out before */
         m->called = false;
         e.kind = TL_TIMER;
@@ -306,11 +330,25 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
 
 /* ---- after ----------------------------------------------------------------------------------- */
 
+tl_machine tl__lock_acquire_rest(tl_acquiring *m, size_t *ret_size) {
+    tl_bytes key = tl__name_key(m->lock->name);
+    *ret_size = m->on_etcd ? sizeof m->etcd : sizeof m->ask;
+    return m->on_etcd ? (tl_machine){&m->etcd, tl__etcd_acquire_step, "acquire", key}
+                      : (tl_machine){&m->ask, tl__acquire_step, "acquire", key};
+}
+
 tl_hold tl__lock_acquired(const tl_acquiring *m) {
     const tl_lock *lock = m->lock;
     const tl_acquisition *a = &m->ask;
     if (m->turn.given)
         return m->turn.hold;
+    if (m->on_etcd)
+        return (tl_hold){.protocol = lock->protocol,
+                         .token = tl__etcd_token(&m->etcd.id),
+                         .deadline = m->etcd.result.deadline,
+                         .fence = m->etcd.result.fence,
+                         .taken = tl__mono_now(),
+                         .proof = m->etcd.result.proof};
     if (m->votes)
         return (tl_hold){.protocol = lock->protocol,
                          .token = m->votes->job.token,

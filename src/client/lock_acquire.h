@@ -6,6 +6,7 @@
 #define TL_LOCK_ACQUIRE_H
 
 #include "client/lock.h"
+#include "protocol/etcd_acquire.h"
 #include "protocol/quorum_acquire.h"
 
 /** What several servers have told by their topics, and has not been given to the machine yet: a bit for each. Under
@@ -15,7 +16,11 @@ typedef struct {
 } tl_news;
 
 typedef struct {
-    tl_acquisition ask;           /**< first: it has the result */
+    union { /* first: it has the result */
+        tl_acquisition ask;
+        tl_etcd_acquisition etcd;
+    };
+    bool on_etcd;
     tl_quorum_acquisition *votes; /**< in its place, of several servers; NULL: of one */
     tl_news *news;                /**< with it */
     tl_lock *lock;
@@ -50,6 +55,9 @@ static inline void tl__lock_acquire_votes(tl_acquiring *machine, tl_quorum_acqui
     machine->news = news;
 }
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out);
+
+/** What goes on after TL_DETACH, and how large it is. */
+tl_machine tl__lock_acquire_rest(tl_acquiring *machine, size_t *ret_size);
 
 /** It has ended with TL_OK: the hold. */
 tl_hold tl__lock_acquired(const tl_acquiring *machine);

@@ -6,8 +6,8 @@
 
 #define HEX_TOKEN_MIN 32
 #define HEX_TOKEN_MAX 40
-#define HOST_SIZE (sizeof((tl_lock_info *)0)->host)
-#define SERVICE_SIZE (sizeof((tl_lock_info *)0)->service)
+#define HOST_SIZE TL_LOOK_HOST
+#define SERVICE_SIZE TL_LOOK_SERVICE
 
 static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
     int64_t v;
@@ -15,10 +15,10 @@ static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
 }
 
 /* "host pid service" */
-static void read_owner(tl_bytes owner, char host[HOST_SIZE], int64_t *pid,
-                       char service[SERVICE_SIZE]) {
+void tl__look_owner(tl_bytes owner, char host[HOST_SIZE], int64_t *pid,
+                    char service[SERVICE_SIZE]) {
     const char *end = owner.p + owner.n;
-    const char *first = memchr(owner.p, ' ', owner.n);
+    const char *first = owner.n == 0 ? NULL : memchr(owner.p, ' ', owner.n);
     if (!first)
         return;
     const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
@@ -46,7 +46,7 @@ static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes *value,
     }
     info->held_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
     if (tl__reply_text(tl__reply_item(r, TL_LOOK_OWNER), &owner))
-        read_owner(owner, info->host, &info->pid, info->service);
+        tl__look_owner(owner, info->host, &info->pid, info->service);
 }
 
 static bool is_hex(char c) {
@@ -121,7 +121,7 @@ void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t
     tl_bytes numbers = word(&entry), inbox = word(&entry);
     ret->fair = numbers.p && tl__bytes_eq(numbers, TL_LITERAL("1"));
     if (inbox.p)
-        read_owner(entry, ret->host, &ret->pid, ret->service);
+        tl__look_owner(entry, ret->host, &ret->pid, ret->service);
 }
 
 bool tl__look_is_lock(const tl_lock_info *info) {

@@ -21,6 +21,13 @@ enum {
     TL_LOOK_OWNER
 };
 
+#define TL_LOOK_HOST (sizeof((tl_lock_info *)0)->host)
+#define TL_LOOK_SERVICE (sizeof((tl_lock_info *)0)->service)
+
+/** Read "host pid service"; of anything else nothing is. */
+void tl__look_owner(tl_bytes owner, char host[TL_LOOK_HOST], int64_t *pid,
+                    char service[TL_LOOK_SERVICE]);
+
 /** Who waits, from items i and i + 1 of an answer: how many listen on S, and how many stand in line. */
 void tl__look_waiters(tl_lock_info *info, const tl_reply *answer, size_t i);
 

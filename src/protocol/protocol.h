@@ -273,7 +273,11 @@ typedef struct {
 typedef struct {
     tl_mono cap;          /**< no keep asked before capped_until proves more than this */
     tl_mono capped_until; /**< ns 0: nothing is capped */
-    int64_t proved_us;    /**< server time of the last take or keep that worked */
+    union {
+        int64_t proved_us;   /**< server time of the last take or keep that worked */
+        int64_t lease_ahead; /**< on etcd: by how much its leases are numbered higher than by this
+                                host's clock alone */
+    };
     uint32_t
         noted_s; /**< when a renewal was asked that wrote all that S has, in s from 1 on; 0: none was */
     uint32_t noted_run; /**< and a part of the run of the server that did */

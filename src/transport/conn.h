@@ -28,6 +28,10 @@
  * A request with a native form goes in that where the counter of its slot was raised lately over this very
  * connection; nothing of it is sent over another then.
  *
+ * With limits.members requests are words for etcd (see wire/etcd.h), which it says over HTTP to one of the members
+ * after the other: to the next when one can't be reached, leaves a request without an answer, or says that it can't
+ * serve. Requests of which nothing was sent go with it, until all have been tried.
+ *
  * A script that the server doesn't know is sent again by its text, behind what was sent meanwhile:
  * then `sent` is that of the second sending, the one that was executed.
  */
@@ -36,6 +40,7 @@
 
 #include "protocol/protocol.h"
 #include "transport/endpoint.h"
+#include "transport/members.h"
 #include "transport/site.h"
 
 typedef struct tl_conn tl_conn;
@@ -82,6 +87,8 @@ typedef struct {
 typedef struct {
     tl_site *
         site; /**< where it leads, and for how long, instead of the endpoint; NULL: it stays there */
+    tl_members *members; /**< of an etcd: it leads to one of them, the endpoint only gives it a name
+                              until then; NULL: it leads to a Redis server */
     int64_t connect_ms; /**< resolve, connect, TLS and login together */
     bool ask_run;       /**< tl__conn_run; a server that doesn't tell is fine */
     bool ask_id;        /**< tl__conn_id */

@@ -63,15 +63,17 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
 static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char *words, bool wait) {
     char copy[TL_STREAM_WORDS];
     bool served = c->served;
+    bool next = c->gateway && !c->freeing && tl__conn_pass_member(c);
+    absent = absent && !next;
     (void)snprintf(copy, sizeof copy, "%s", words);
     (void)snprintf(c->words, sizeof c->words, "%s", copy);
     c->why = why;
     c->sys_errno = sys_errno;
-    c->retry_at = served ? c->now : tl__mono_add_ns(c->now, tl__backoff_ns(&c->backoff));
+    c->retry_at = served || next ? c->now : tl__mono_add_ns(c->now, tl__backoff_ns(&c->backoff));
     close_stream(c);
     tl_slot *list = tl__slots_cut_all(&c->slots);
     c->soonest = TL_NEVER;
-    if (served && wait)
+    if ((served || next) && wait)
         list = requeue(c, list);
     if (c->calls.down && !c->freeing)
         c->calls.down(c->calls.ctx, tl__bytes_of(copy));
@@ -99,8 +101,8 @@ void tl__conn_leave(tl_conn *conn) {
     for (const tl_slot *s = conn->slots.head; s; s = s->next)
         if (!tl__slot_unsent(s))
             return;
-    (void)snprintf(words, sizeof words, "%s: left, since another server may be the master now",
-                   conn->endpoint->label);
+    (void)snprintf(words, sizeof words, "%s: left, since another %s", conn->endpoint->label,
+                   conn->gateway ? "member may answer" : "server may be the master now");
     tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
 }
 
@@ -112,7 +114,9 @@ void tl__conn_lose_at_place(tl_conn *conn, tl_err why, const char *problem) {
 
 void tl__conn_lose_nonsense(tl_conn *conn, const char *what) {
     char problem[200];
-    (void)snprintf(problem, sizeof problem, "this is no reply of a Redis server: %s", what);
+    (void)snprintf(problem, sizeof problem, "this is no %s: %s",
+                   conn->gateway ? "answer of etcd's JSON gateway" : "reply of a Redis server",
+                   what);
     tl__conn_lose_at_place(conn, TL_ESERVER, problem);
 }
 

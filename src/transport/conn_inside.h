@@ -7,6 +7,7 @@
 
 #include "transport/backoff.h"
 #include "transport/conn.h"
+#include "transport/gateway.h"
 #include "transport/login.h"
 #include "transport/resp.h"
 #include "transport/slot.h"
@@ -37,8 +38,11 @@ struct tl_conn {
     const tl_pin
         *pinned; /* it was opened, and the answer is being given that may close it; NULL: not */
     tl_stream stream;
-    tl_resp *resp;
-    tl_login *login; /* while logging in */
+    tl_resp *resp;           /* NULL: limits.members */
+    tl_gateway *gateway;     /* limits.members; NULL: not */
+    tl_etcd_via via;         /* limits.members: of the present connection; its token is ours */
+    unsigned member, passed; /* limits.members: whom it leads to; how many in a row have failed */
+    tl_login *login;         /* while logging in */
     tl_mono login_by;
     uint64_t bytes; /* read so far */
     size_t line_n;  /* limits.line_most: bytes of the present line so far */
@@ -73,6 +77,25 @@ void tl__conn_end_login(tl_conn *conn);
 /** The connection is over, or was not to be had: fail its requests. After one that had served, the
  *  next begins at once, and `wait`: requests of which nothing was sent wait for it. */
 void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait);
+
+/* conn_member: with limits.members */
+
+/** Before connecting: whom to. */
+void tl__conn_lead_member(tl_conn *conn);
+/** The connection is over. Is there a member left to be tried at once? */
+bool tl__conn_pass_member(tl_conn *conn);
+/** Ask for a token, if there is a user. false: it would be too long. */
+bool tl__conn_ask_token(tl_conn *conn);
+/** The answer to that. */
+tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_err *ret_why,
+                                      char *words, size_t size);
+void tl__conn_forget_token(tl_conn *conn);
+/** It is up: what has been queued is said as this member and its token want it. */
+bool tl__conn_dress(tl_conn *conn);
+/** Is another member the one to ask, by these answers? */
+bool tl__conn_leaves_member(const tl_conn *conn, const tl_reply *reply, size_t count);
+/** The next answer, to the oldest request, as of tl__resp_next. */
+int tl__conn_next_answer(tl_conn *conn, tl_reply *ret);
 
 /* conn_site: */
 

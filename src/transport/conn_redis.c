@@ -20,8 +20,11 @@ tl_conn *tl__conn_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
     tl_conn *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->resp = tl__resp_new();
-    if (!c->resp) {
+    if (limits->members)
+        c->gateway = tl__gateway_new(limits->members->prefix);
+    else
+        c->resp = tl__resp_new();
+    if (!c->resp && !c->gateway) {
         free(c);
         return NULL;
     }
@@ -56,6 +59,8 @@ void tl__conn_free(tl_conn *conn) {
     tl__stream_free(&conn->stream);
     tl__spot_give(conn->spot);
     tl__resp_free(conn->resp);
+    tl__gateway_free(conn->gateway);
+    tl__conn_forget_token(conn);
     tl__slots_clear(&conn->slots);
     free(conn);
 }
@@ -127,12 +132,14 @@ static bool write_slots(tl_conn *c) {
 
 /* A slot with its request; NULL: out of memory. */
 static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, bool asking,
-                          tl_mono now) {
+                          tl_mono by, tl_mono now) {
     tl_slot *s = c->slots.count < QUEUE_MAX ? tl__slot_new(&c->slots) : NULL;
     if (!s)
         return NULL;
     s->queued = now;
     s->asking = asking;
+    s->via = c->gateway ? &c->via : NULL;
+    s->timeout_ms = c->gateway && by.ns != TL_NEVER.ns ? tl__ms_until(now, by) : 0;
     if (tl__slot_fill(s, command, count))
         return s;
     tl__slot_free(&c->slots, s);
@@ -179,8 +186,10 @@ static void head_again(tl_conn *c) {
 }
 
 /* Do the replies say that another server is the one to ask? */
-static bool asks_elsewhere(const tl_reply *reply, size_t count) {
+static bool asks_elsewhere(const tl_conn *c, const tl_reply *reply, size_t count) {
     bool does = false;
+    if (c->gateway)
+        return tl__conn_leaves_member(c, reply, count);
     for (size_t i = 0; i < count; i++)
         does = does || (reply[i].type == TL_REPLY_ERROR && tl__asks_elsewhere(reply[i].text));
     return does;
@@ -202,7 +211,7 @@ static bool is_left_open(const tl_slot *s, const tl_reply *reply) {
 
 /* The answer has not been followed by what closes: others must find nothing of it. false: out of memory. */
 static bool undo(tl_conn *c, const tl_pin *pin) {
-    tl_slot *s = make_slot(c, pin->undo, pin->undos, false, c->now);
+    tl_slot *s = make_slot(c, pin->undo, pin->undos, false, TL_NEVER, c->now);
     if (!s)
         return false;
     s->by = tl__mono_add_ms(c->now, c->limits.connect_ms);
@@ -211,17 +220,31 @@ static bool undo(tl_conn *c, const tl_pin *pin) {
     return true;
 }
 
+static void release(tl_conn *c) {
+    if (c->gateway)
+        tl__gateway_release(c->gateway);
+    else
+        tl__resp_release(c->resp);
+}
+
+static void feed(tl_conn *c, const char *bytes, size_t n) {
+    if (c->gateway)
+        tl__gateway_feed(c->gateway, bytes, n);
+    else
+        tl__resp_feed(c->resp, bytes, n);
+}
+
 /* The oldest request has all its replies. false: the connection is over. */
 static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
-    c->leaving = c->leaving || asks_elsewhere(c->reply, s->count) || is_left_open(s, c->reply);
+    c->leaving = c->leaving || asks_elsewhere(c, c->reply, s->count) || is_left_open(s, c->reply);
     head_again(c);
     c->pinned = s->pin && s->pin->is_open(c->reply, s->count) ? s->pin : NULL;
     if (!again_by_text(c, s))
         tl__conn_answer(c, s, success(c, s, received));
     bool clean = !c->pinned || undo(c, c->pinned);
     c->pinned = NULL;
-    tl__resp_release(c->resp);
+    release(c);
     if (!clean)
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
     return clean;
@@ -255,6 +278,10 @@ static void come_up(tl_conn *c, tl_mono received) {
     c->id = l->id;
     c->run = l->run;
     tl__conn_end_login(c);
+    if (c->gateway && !tl__conn_dress(c)) {
+        tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
+        return;
+    }
     c->state = TL_CONN_UP;
     tl__conn_opened(c);
     if (c->calls.up)
@@ -265,9 +292,11 @@ static void come_up(tl_conn *c, tl_mono received) {
 static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
     tl_err why = TL_OK;
     char words[TL_STREAM_WORDS];
-    tl_login_outcome outcome = tl__login_reply(c->login, c->endpoint, reply, received, &why, words,
-                                               sizeof words);
-    tl__resp_release(c->resp);
+    tl_login_outcome outcome = c->gateway
+                                   ? tl__conn_token_reply(c, reply, &why, words, sizeof words)
+                                   : tl__login_reply(c->login, c->endpoint, reply, received, &why,
+                                                     words, sizeof words);
+    release(c);
     if (outcome == TL_LOGIN_FAILED)
         tl__conn_lose(c, why, words, false);
     else if (outcome == TL_LOGIN_DONE)
@@ -285,7 +314,7 @@ static void push(tl_conn *c, const tl_reply *reply) {
     served(c);
     if (c->calls.push)
         c->calls.push(c->calls.ctx, reply);
-    tl__resp_release(c->resp);
+    release(c);
 }
 
 /* false: the connection is over. */
@@ -324,6 +353,21 @@ static size_t cut_lines(tl_conn *c, char *bytes, size_t n) {
     return kept;
 }
 
+static int next_reply(tl_conn *c, tl_reply *ret) {
+    if (!c->gateway)
+        return tl__resp_next(c->resp, ret);
+    answer_reached(c); /* of what is answered the request says what it means */
+    return tl__conn_next_answer(c, ret);
+}
+
+/* Why that is no reply. */
+static const char *nonsense(const tl_conn *c, tl_bytes heard) {
+    if (c->gateway)
+        return tl__gateway_words(c->gateway);
+    const char *who = c->state == TL_CONN_LOGIN ? tl__login_stranger(heard) : NULL;
+    return who ? who : tl__resp_words(c->resp);
+}
+
 static bool read_replies(tl_conn *c) {
     char buffer[READ_SIZE];
     c->more = true;
@@ -338,17 +382,14 @@ static bool read_replies(tl_conn *c) {
         tl_mono received = tl__mono_now();
         c->heard = c->now;
         c->bytes += (uint64_t)n;
-        tl__resp_feed(c->resp, buffer, cut_lines(c, buffer, (size_t)n));
+        feed(c, buffer, cut_lines(c, buffer, (size_t)n));
         tl_reply reply;
         int result;
-        while ((result = tl__resp_next(c->resp, &reply)) > 0)
+        while ((result = next_reply(c, &reply)) > 0)
             if (!on_reply(c, &reply, received))
                 return false;
         if (result < 0) {
-            const char *who = c->state == TL_CONN_LOGIN
-                                  ? tl__login_stranger(tl__bytes(buffer, (size_t)n))
-                                  : NULL;
-            tl__conn_lose_nonsense(c, who ? who : tl__resp_words(c->resp));
+            tl__conn_lose_nonsense(c, nonsense(c, tl__bytes(buffer, (size_t)n)));
             return false;
         }
     }
@@ -428,7 +469,7 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     const tl_raised *raised = goes_native(conn, send, now);
     bool native = raised != NULL;
     tl_slot *s = make_slot(conn, send->command + (native ? send->count : 0),
-                           native ? send->native : send->count, send->asking, now);
+                           native ? send->native : send->count, send->asking, send->by, now);
     if (!s)
         return TL_ENOMEM;
     s->native = native;
@@ -469,7 +510,7 @@ void tl__conn_forget(tl_conn *conn, const void *cookie) {
 }
 
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
-    tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, false, now);
+    tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, false, TL_NEVER, now);
     if (!s)
         return TL_ENOMEM;
     s->by = TL_NEVER;
@@ -514,11 +555,20 @@ bool tl__conn_fresh(const tl_conn *conn, tl_mono now) {
 
 /* ---- driving ----------------------------------------------------------------------------------- */
 
+static bool reset(tl_conn *c) {
+    if (!c->gateway)
+        return tl__resp_reset(c->resp);
+    tl__gateway_reset(c->gateway);
+    return true;
+}
+
 static void begin(tl_conn *c, tl_mono now) {
     if (!tl__conn_lead(c))
         return;
+    if (c->gateway)
+        tl__conn_lead_member(c);
     c->login = malloc(sizeof *c->login);
-    if (!c->login || !tl__resp_reset(c->resp)) {
+    if (!c->login || !reset(c)) {
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
         return;
     }
@@ -526,11 +576,20 @@ static void begin(tl_conn *c, tl_mono now) {
                                 .run = c->limits.ask_run,
                                 .id = c->limits.ask_id,
                                 .role = c->limits.site != NULL};
-    tl__login_begin(c->login, c->endpoint, asks);
-    c->login_by = tl__mono_add_ms(now, c->limits.connect_ms);
+    int64_t limit_ms = c->limits.connect_ms;
+    if (!c->gateway) {
+        tl__login_begin(c->login, c->endpoint, asks);
+    } else {
+        limit_ms = (limit_ms + c->limits.members->count - 1) / c->limits.members->count;
+        if (!tl__conn_ask_token(c)) {
+            tl__conn_lose_at_place(c, TL_EINVALID, "user and password are too long");
+            return;
+        }
+    }
+    c->login_by = tl__mono_add_ms(now, limit_ms);
     c->line_n = 0;
     c->state = TL_CONN_OPENING;
-    tl__stream_open(&c->stream, now, c->limits.connect_ms);
+    tl__stream_open(&c->stream, now, limit_ms);
 }
 
 static void drive_opening(tl_conn *c, tl_mono now) {

@@ -10,11 +10,13 @@
 
 #include "ground/bytes.h"
 #include "ground/error.h"
+#include "transport/gateway.h"
 #include "transport/tls.h"
 
 #define URL_MAX 4096
 #define PORT_DEFAULT 6379
 #define PORT_SENTINEL 26379
+#define PORT_ETCD 2379
 #define TL_QUORUM_SEEDS 7
 
 /* What is being done; `problem` is set by whoever finds one. */
@@ -389,6 +391,36 @@ static bool parse_quorum(parse *p, tl_bytes text) {
                   "may fail than of one fewer");
 }
 
+/* host[:port],host[:port],...[/prefix] */
+static bool parse_etcd(parse *p, tl_bytes text) {
+    static const char one[] =
+        "etcd: names members of a cluster, and one Redis server is to be asked here";
+    tl_bytes rest;
+    tl_bytes authority = cut(text, "/?#", &rest);
+    if (!p->seeds)
+        return bad(p, one);
+    if (!tl__gateway_works())
+        return bad(p, "etcd: needs JSON, and this was built without jansson");
+    p->port = PORT_ETCD;
+    if (!take_login(p, &authority) || !parse_seeds(p, authority))
+        return false;
+    if (p->to->user[0] == '\0' && p->to->password[0] != '\0')
+        return bad(p, "etcd has no password without a user: write etcd://USER:PASSWORD@HOST");
+    p->seeds->etcd = true;
+    if (rest.n <= 1)
+        return true;
+    if (rest.p[0] != '/' || memchr(rest.p, '?', rest.n) || memchr(rest.p, '#', rest.n))
+        return bad(p, "after the hosts of etcd only /PREFIX may follow");
+    char *prefix = p->seeds->prefix;
+    if (!decode(p, prefix, TL_SEEDS_PREFIX - 1, after(rest, 1),
+                "the prefix is longer than 254 bytes"))
+        return false;
+    size_t n = strlen(prefix);
+    if (n > 0 && prefix[n - 1] != '/')
+        memcpy(prefix + n, "/", 2);
+    return true;
+}
+
 static bool parse_scheme(parse *p, tl_bytes url) {
     static const struct {
         const char *scheme;
@@ -403,13 +435,15 @@ static bool parse_scheme(parse *p, tl_bytes url) {
                 {"redis+cluster://", parse_cluster, false},
                 {"rediss+cluster://", parse_cluster, true},
                 {"redis+quorum://", parse_quorum, false},
-                {"rediss+quorum://", parse_quorum, true}};
+                {"rediss+quorum://", parse_quorum, true},
+                {"etcd://", parse_etcd, false},
+                {"etcds://", parse_etcd, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (starts(url, rows[i].scheme))
             return (!rows[i].tls || with_tls(p)) &&
                    rows[i].parse(p, after(url, strlen(rows[i].scheme)));
     return bad(p, "it must begin with redis://, rediss://, redis+sentinel://, redis+cluster://, "
-                  "redis+quorum://, unix:// or local:");
+                  "redis+quorum://, etcd://, unix:// or local:");
 }
 
 static bool all_printable(tl_bytes url) {
@@ -439,6 +473,7 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const cha
     if (ok && ret_seeds && ret_seeds->count > 0) {
         (void)snprintf(ret->label, sizeof ret->label, "%s",
                        ret_seeds->quorum    ? "the quorum"
+                       : ret_seeds->etcd    ? "etcd"
                        : ret_seeds->cluster ? ret_seeds->seed[0].host
                                             : ret_seeds->master);
         return TL_OK;

@@ -34,12 +34,15 @@ typedef struct {
 
 #define TL_SEEDS_MAX 16   /**< servers that a URL names */
 #define TL_MASTER_SIZE 64 /**< name of a master, with its NUL */
+#define TL_SEEDS_PREFIX 256
 
 /** Where else a URL leads than to one server: who are to be asked for it. */
 typedef struct {
-    bool cluster;                /**< which are nodes of a Redis Cluster */
-    bool quorum;                 /**< which are independent, and a majority of them counts */
-    char master[TL_MASTER_SIZE]; /**< which the Sentinels know by this name; "": none is */
+    bool cluster;                 /**< which are nodes of a Redis Cluster */
+    bool quorum;                  /**< which are independent, and a majority of them counts */
+    bool etcd;                    /**< which are members of one etcd */
+    char prefix[TL_SEEDS_PREFIX]; /**< etcd: what stands before all keys; it may be "" */
+    char master[TL_MASTER_SIZE];  /**< which the Sentinels know by this name; "": none is */
     unsigned count;
     struct {
         char host[TL_HOST_SIZE]; /**< "" for a unix socket */
@@ -53,6 +56,7 @@ typedef struct {
  *   redis+sentinel://[user[:password]@]host[:port],host[:port],.../MASTER[/db]
  *   redis+cluster://[user[:password]@]host[:port],host[:port],...
  *   redis+quorum://[user[:password]@]SERVER,SERVER,SERVER   3, 5 or 7, each host[:port] or unix:/path
+ *   etcd://[user:password@]host[:port],host[:port],...[/prefix]   or etcds
  * and the same with rediss. User and password are the master's, or of each node or server; ret has no host.
  *
  * TL_EINVALID  as for that

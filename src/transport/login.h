@@ -14,7 +14,7 @@
 #include "wire/interval.h"
 #include "wire/reply.h"
 
-#define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 256)
+#define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 768)
 #define TL_LOGIN_STEPS 6
 
 typedef struct {

@@ -86,14 +86,22 @@ static bool grow(tl_slot *s, size_t size) {
     return true;
 }
 
+static size_t put_one(const tl_slot *s, const tl_command *command, char *to, size_t size) {
+    if (!s->via)
+        return tl__command_encode(command, s->by_text, to, size);
+    tl_etcd_via via = *s->via;
+    via.timeout_ms = s->timeout_ms;
+    return tl__etcd_encode(command, &via, to, size);
+}
+
 /* Behind what there is. */
 static bool encode_one(tl_slot *s, const tl_command *command) {
     size_t at = s->words + s->size;
-    size_t n = tl__command_encode(command, s->by_text, s->room + at, s->room_size - at);
+    size_t n = put_one(s, command, s->room + at, s->room_size - at);
     if (n > s->room_size - at) {
         if (!grow(s, at + n))
             return false;
-        n = tl__command_encode(command, s->by_text, s->room + at, n);
+        n = put_one(s, command, s->room + at, n);
     }
     s->size += n;
     return true;
@@ -141,7 +149,7 @@ static bool keep(tl_slot *s, const tl_command *command) {
 }
 
 bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count) {
-    bool scripts = false;
+    bool scripts = slot->via != NULL;
     slot->count = count;
     for (size_t i = 0; i < count; i++)
         scripts = scripts || command[i].form == TL_SCRIPT;
@@ -155,6 +163,10 @@ bool tl__slot_by_text(tl_slot *slot) {
     slot->offered = false;
     slot->got = 0;
     return encode(slot, slot->command);
+}
+
+bool tl__slot_dress(tl_slot *slot) {
+    return slot->count == 0 || encode(slot, slot->command);
 }
 
 /* ---- queue ------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 
 #include "ground/clock.h"
 #include "protocol/protocol.h"
+#include "wire/etcd.h"
 
 #define TL_SLOT_SCRIPTS 2 /**< commands in a request that has scripts */
 
@@ -26,18 +27,20 @@ typedef struct tl_slot {
     uint8_t count, got; /**< commands, and replies so far */
     const tl_pin
         *pin; /**< no other is written behind it before it has been answered; NULL: may be */
-    uint32_t generation; /**< of the server that it was built for; 0: any */
-    bool quiet;          /**< expects no reply */
-    bool asking;         /**< ASKING, whose replies count, goes before each command */
-    bool native;         /**< in that form: */
-    tl_mono raised;      /**< the counter was raised by a request that was sent then */
-    bool here;           /**< it goes over this connection only */
-    bool confirms;       /**< it asks that the server be named anew */
-    bool offered;        /**< TLS: the stream may have taken some of its bytes, unseen */
-    bool effect;         /**< an earlier sending may have done something */
-    bool given_up;       /**< answered already; what comes of it is thrown away */
-    bool by_text;        /**< scripts are sent by their text */
-    bool scripts;        /**< it has some: command holds copies, whose words are in room */
+    uint32_t generation;    /**< of the server that it was built for; 0: any */
+    bool quiet;             /**< expects no reply */
+    bool asking;            /**< ASKING, whose replies count, goes before each command */
+    bool native;            /**< in that form: */
+    tl_mono raised;         /**< the counter was raised by a request that was sent then */
+    bool here;              /**< it goes over this connection only */
+    bool confirms;          /**< it asks that the server be named anew */
+    bool offered;           /**< TLS: the stream may have taken some of its bytes, unseen */
+    bool effect;            /**< an earlier sending may have done something */
+    bool given_up;          /**< answered already; what comes of it is thrown away */
+    bool by_text;           /**< scripts are sent by their text */
+    bool scripts;           /**< it has some: command holds copies, whose words are in room */
+    const tl_etcd_via *via; /**< it is for etcd, and so does command; NULL: for Redis */
+    int64_t timeout_ms;     /**< for etcd: its Grpc-Timeout */
     tl_command command[TL_SLOT_SCRIPTS];
     char *room;
     size_t room_size, words;
@@ -69,6 +72,8 @@ static inline uint8_t tl__slot_replies(const tl_slot *slot) {
 
 /** Encode it again, as not sent yet, with its scripts by text. false: out of memory. */
 bool tl__slot_by_text(tl_slot *slot);
+/** For etcd: again, of which nothing has been sent. The same. */
+bool tl__slot_dress(tl_slot *slot);
 
 /** Has the stream been given none of its bytes? */
 static inline bool tl__slot_unsent(const tl_slot *slot) {

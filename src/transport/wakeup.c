@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "transport/topics.h"
+#include "transport/watch.h"
 
 #define SILENCE_MS 10000  /* then PING */
 #define IDLE_MS 30000     /* without a topic: then close */
@@ -17,6 +18,7 @@
 struct tl_wakeup {
     tl_wakeup_calls calls;
     int64_t attempt_ms;
+    tl_watch *watch; /* of an etcd, which does all of it; NULL: of Redis */
     tl_conn *conn;
     tl_topics topics;
     /* Commands said on this connection are numbered from 1; of those from `answered` + 1 to `said`
@@ -194,6 +196,13 @@ tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *lim
     tl_wakeup *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
+    if (limits->members) {
+        w->watch = tl__watch_new(limits, calls);
+        if (w->watch)
+            return w;
+        free(w);
+        return NULL;
+    }
     tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = w};
     tl_conn_limits subscriber = {.site = limits->site,
                                  .connect_ms = limits->connect_ms,
@@ -214,6 +223,7 @@ tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *lim
 void tl__wakeup_free(tl_wakeup *wakeup) {
     if (!wakeup)
         return;
+    tl__watch_free(wakeup->watch);
     tl__conn_free(wakeup->conn);
     tl__topics_clear(&wakeup->topics);
     free(wakeup->asked);
@@ -234,6 +244,8 @@ static tl_err listen_first(tl_wakeup *w, tl_bytes name, tl_mono now) {
 }
 
 tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
+    if (wakeup->watch)
+        return tl__watch_listen(wakeup->watch, name, now);
     tl_topic *topic = tl__topics_find(&wakeup->topics, name);
     if (!topic)
         return listen_first(wakeup, name, now);
@@ -244,11 +256,15 @@ tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
 }
 
 bool tl__wakeup_listens(const tl_wakeup *wakeup) {
-    return wakeup->topics.count > 0;
+    return wakeup->watch ? tl__watch_listens(wakeup->watch) : wakeup->topics.count > 0;
 }
 
 void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
     tl_wakeup *w = wakeup;
+    if (w->watch) {
+        tl__watch_forget(w->watch, name);
+        return;
+    }
     tl_topic *topic = tl__topics_find(&w->topics, name);
     if (!topic || --topic->listeners > 0)
         return;
@@ -279,6 +295,10 @@ static tl_mono silent_at(const tl_wakeup *w) {
 
 void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
     tl_wakeup *w = wakeup;
+    if (w->watch) {
+        tl__watch_drive(w->watch, now);
+        return;
+    }
     w->now = now;
     tl__conn_drive(w->conn, now);
     if (w->confused)
@@ -294,31 +314,33 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
 }
 
 int64_t tl__wakeup_id(const tl_wakeup *wakeup) {
-    return tl__conn_id(wakeup->conn);
+    return wakeup->watch ? 0 : tl__conn_id(wakeup->conn);
 }
 
 uint64_t tl__wakeup_run(const tl_wakeup *wakeup) {
-    return tl__conn_run(wakeup->conn);
+    return wakeup->watch ? 0 : tl__conn_run(wakeup->conn);
 }
 
 void tl__wakeup_leave(tl_wakeup *wakeup) {
-    wakeup->leaving = tl__conn_up(wakeup->conn);
+    wakeup->leaving = !wakeup->watch && tl__conn_up(wakeup->conn);
 }
 
 bool tl__wakeup_up(const tl_wakeup *wakeup) {
-    return tl__conn_up(wakeup->conn);
+    return wakeup->watch ? tl__watch_up(wakeup->watch) : tl__conn_up(wakeup->conn);
 }
 
 int tl__wakeup_fd(const tl_wakeup *wakeup) {
-    return tl__conn_fd(wakeup->conn);
+    return wakeup->watch ? tl__watch_fd(wakeup->watch) : tl__conn_fd(wakeup->conn);
 }
 
 short tl__wakeup_events(const tl_wakeup *wakeup) {
-    return tl__conn_events(wakeup->conn);
+    return wakeup->watch ? tl__watch_events(wakeup->watch) : tl__conn_events(wakeup->conn);
 }
 
 tl_mono tl__wakeup_until(const tl_wakeup *wakeup) {
     const tl_mono at_once = {0};
+    if (wakeup->watch)
+        return tl__watch_until(wakeup->watch);
     if (wakeup->confused || wakeup->leaving)
         return at_once;
     tl_mono at = tl__mono_min(close_at(wakeup), silent_at(wakeup));

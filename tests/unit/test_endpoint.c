@@ -3,6 +3,7 @@
  */
 #include "tests.h"
 #include "transport/endpoint.h"
+#include "transport/gateway.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static tl_seeds seeds_of(const char *url, tl_endpoint *e) {
         fail_msg("%s: %s", url, err.message);
     assert_string_equal(e->host, "");
     assert_string_equal(e->label, seeds.quorum    ? "the quorum"
+                                  : seeds.etcd    ? "etcd"
                                   : seeds.cluster ? seeds.seed[0].host
                                                   : seeds.master);
     return seeds;
@@ -168,6 +170,46 @@ TEST(quorum_forms) {
         assert_true(e.tls);
         refused_seeds("rediss+quorum://a,b,unix:/c", "no TLS over a unix socket");
     }
+}
+
+TEST(etcd_forms) {
+    tl_endpoint e;
+    if (!tl__gateway_works()) {
+        refused_seeds("etcd://h", "built without jansson");
+        return;
+    }
+    tl_seeds s = seeds_of("etcd://me:secret@h1,[::1]:7000,h3:1/team%2Fa", &e);
+    assert_true(s.etcd);
+    assert_int_equal(s.count, 3);
+    assert_string_equal(s.seed[0].host, "h1");
+    assert_int_equal(s.seed[0].port, 2379);
+    assert_int_equal(s.seed[1].port, 7000);
+    assert_string_equal(s.prefix, "team/a/");
+    assert_string_equal(e.user, "me");
+    assert_string_equal(e.password, "secret");
+    s = seeds_of("etcd://h", &e);
+    assert_string_equal(s.prefix, "");
+    s = seeds_of("etcd://h/", &e);
+    assert_string_equal(s.prefix, "");
+    s = seeds_of("etcd://h//a/", &e);
+    assert_string_equal(s.prefix, "/a/");
+    if (tl__tls_built()) {
+        (void)seeds_of("etcds://h", &e);
+        assert_true(e.tls);
+    }
+    refused_seeds("etcd://", "the host is missing");
+    refused_seeds("etcd://h,", "the host is missing");
+    refused_seeds("etcd:h", "it must begin with");
+    refused_seeds("etcd://:secret@h", "no password without a user");
+    refused_seeds("etcd://h?db=1", "only /PREFIX may follow");
+    refused_seeds("etcd://h/a?db=1", "only /PREFIX may follow");
+    refused_seeds("etcd://h/a%zz", "two hexadecimal digits");
+    char url[400] = "etcd://h/";
+    memset(url + 9, 'x', 255);
+    refused_seeds(url, "the prefix is longer than 254 bytes");
+    url[9 + 254] = '\0';
+    s = seeds_of(url, &e);
+    assert_int_equal(strlen(s.prefix), 255);
 }
 
 TEST(malformed_quorum_urls) {

@@ -18,7 +18,7 @@
 const opt global_options[] = {
     {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
      "redis://HOST, rediss://HOST, redis+sentinel://HOST,HOST/NAME, redis+cluster://HOST,HOST, "
-     "redis+quorum://HOST,HOST,HOST, unix:///PATH, local: (TIDELOCK_URL)",
+     "redis+quorum://HOST,HOST,HOST, etcd://HOST,HOST, unix:///PATH, local: (TIDELOCK_URL)",
      0, 0},
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
      "the server's password is the first line of FILE", 0, 0},

@@ -49,6 +49,10 @@ static places *find_places(skew_link *l, const server *s) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(l->words, sizeof l->words, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
                        err.message);
+    } else if (p->seeds.etcd) {
+        (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG,
+                     "etcd: this asks Redis servers alone; on etcd there are run, lock, unlock, "
+                     "extend, check, inspect and break");
     } else if (p->seeds.quorum) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(

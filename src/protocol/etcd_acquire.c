@@ -1,0 +1,466 @@
+/*
+ * Acquiring a lock on etcd. It must never call the lock held unless an answer has said that no older key of K's was
+ * there and its own was, under a lease that lasts; and never leave behind what it doesn't try to delete.
+ */
+#include "protocol/etcd_acquire.h"
+
+#include <stdio.h>
+
+#include "protocol/line.h"
+
+#define PARTS 3 /* the key is renewed at a third of its lifetime */
+
+enum { REACHING, ASKING, PAUSING, CLEANING };
+typedef enum { TRY, JOIN, LOOK, KEEP } word;
+
+void tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, const tl_retry *retry,
+                           int64_t wait_ms, int64_t connect_ms, uint64_t seed) {
+    *a = (tl_etcd_acquisition){
+        .job = *job, .retry = *retry, .wait_ms = wait_ms, .connect_ms = connect_ms};
+    a->random = seed ? seed : 1;
+    a->id = tl__etcd_id_draw(tl__random_next(&a->random));
+    a->job.proof = (tl_proof){0};
+}
+
+static bool stands_in_line(const tl_etcd_acquisition *a) {
+    return a->wait_ms != 0 && a->retry.kind == TL_RETRY_AUTO && a->retry.max_attempts == 0;
+}
+
+static void keep_words(tl_etcd_acquisition *a, tl_bytes words) {
+    tl__bytes_print(a->words, sizeof a->words, words);
+    a->sys_errno = 0;
+}
+
+static bool is_final(tl_err code) {
+    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM;
+}
+
+/* One cut short by the limit says less of what is wrong than one before it. */
+static void keep_trouble(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_bytes words) {
+    if (a->failures > 0 && !is_final(code) && !tl__mono_before(e->now, a->limit))
+        return;
+    keep_words(a, words);
+    a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static tl_status reach(tl_etcd_acquisition *a, tl_out *out) {
+    a->state = REACHING;
+    a->woken = false; /* what is asked will be read after this */
+    tl__out_send(out, ++a->ticket, a->limit);
+    return TL_GO;
+}
+
+static word next_word(const tl_etcd_acquisition *a, const tl_event *e) {
+    if (a->id.revision == 0)
+        return stands_in_line(a) ? JOIN : TRY;
+    return tl__mono_before(e->now, a->keep_at) ? LOOK : KEEP;
+}
+
+/* A request must not be cut short by the wait's limit alone: what it may have done would be in doubt. */
+static tl_status ask(tl_etcd_acquisition *a, const tl_event *e, word word, tl_out *out) {
+    static const char *const names[] = {
+        [TRY] = "TRY", [JOIN] = "JOIN", [LOOK] = "LOOK", [KEEP] = "KEEP"};
+    tl_mono by = tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->limit);
+    tl_send *send = tl__out_send(out, ++a->ticket, by);
+    a->state = ASKING;
+    a->word = (uint8_t)word;
+    a->asked = e->now;
+    a->lease = tl__etcd_lease(&a->id, a->job.proof.lease_ahead, e->now);
+    if (word != LOOK)
+        tl__etcd_grant(send, a->lease, a->job.ttl_ms, out);
+    tl__etcd_say(send, tl__bytes_of(names[word]), a->job.key, tl__bytes_of(a->id.suffix));
+    if (word == LOOK || word == KEEP)
+        tl__etcd_add_int(send, a->id.revision, out);
+    if (word != LOOK)
+        tl__etcd_add_int(send, a->lease, out);
+    if (word == TRY || word == JOIN)
+        tl__etcd_add(send, a->job.owner);
+    out->until = a->limit;
+    return TL_GO;
+}
+
+static tl_status begin_asking(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    if (a->wait_ms == 0 && a->attempts == 0)
+        a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
+    a->absences = 0;
+    a->attempts++;
+    return ask(a, e, next_word(a, e), out);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* The caller gets `code`; what may have been left behind is deleted in the background. */
+static tl_status give_up(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
+    a->result = (tl_result){.code = code, .maybe = a->uncertain || a->id.revision > 0};
+    tl__out_words(out, tl__bytes_of(a->words));
+    out->sys_errno = a->sys_errno;
+    if (!a->result.maybe)
+        return TL_END;
+    a->state = CLEANING;
+    int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
+    a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
+    a->failures = 0;
+    a->next = e->now;
+    out->until = e->now;
+    return TL_DETACH;
+}
+
+static tl_status run_out(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    bool held = a->answered && a->failures == 0;
+    if (a->uncertain)
+        return give_up(a, e, TL_EUNCERTAIN, out);
+    return give_up(a, e, held ? TL_ETIMEDOUT : TL_EUNAVAILABLE, out);
+}
+
+static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
+    a->result = (tl_result){.code = TL_OK,
+                            .deadline = a->deadline,
+                            .fence = (uint64_t)a->id.revision,
+                            .proof = {.held_by = 1 + TL_TOKEN,
+                                      .lease_ahead = a->job.proof.lease_ahead,
+                                      .doubted = a->uncertain}};
+    out->disarm = a->listening;
+    return TL_END;
+}
+
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+static tl_status stay(const tl_etcd_acquisition *a, tl_out *out) {
+    out->until = a->state == PAUSING ? tl__mono_min(a->next, a->limit) : a->limit;
+    return TL_GO;
+}
+
+static tl_status pause_until(tl_etcd_acquisition *a, tl_mono next, tl_out *out) {
+    a->state = PAUSING;
+    a->next = next;
+    return stay(a, out);
+}
+
+/* No answer, or one that may pass. */
+static tl_status failed(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
+    if (is_final(code))
+        return give_up(a, e, code, out);
+    if (!tl__mono_before(e->now, a->limit))
+        return run_out(a, e, out);
+    a->failures++;
+    int64_t ms = a->failures == 1 && code == TL_EUNCERTAIN
+                     ? 0
+                     : tl__backoff_ms(a->failures, &a->random);
+    return pause_until(a, tl__mono_add_ms(e->now, ms), out);
+}
+
+static void doubt(tl_etcd_acquisition *a) {
+    if (a->word == LOOK || a->word == KEEP) /* they create nothing */
+        return;
+    a->uncertain = true;
+    a->doubtful[1] = a->doubtful[0];
+    a->doubtful[0] = a->lease;
+}
+
+/* Etcd has answered, and another has it. */
+static void told_busy(tl_etcd_acquisition *a, tl_out *out) {
+    a->answered = true;
+    a->failures = 0;
+    if (a->wait_ms == TL_FOREVER)
+        a->limit = TL_NEVER;
+    keep_words(a, TL_LITERAL("another holds it"));
+    tl__out_words(out, TL_LITERAL("another holds it"));
+}
+
+/* ---- trying ---------------------------------------------------------------------------------- */
+
+static tl_status busy(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    const tl_retry *r = &a->retry;
+    told_busy(a, out);
+    bool over = a->wait_ms == 0 || (r->max_attempts > 0 && a->attempts >= r->max_attempts);
+    int64_t ms = over ? -1
+                 : r->kind == TL_RETRY_AUTO
+                     ? tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS)
+                     : tl__retry_pause_ms(r, a->attempts, tl__ms_until(a->start, e->now),
+                                          &a->random);
+    if (ms < 0)
+        return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
+    return pause_until(a, tl__mono_add_ms(e->now, ms), out);
+}
+
+/* ---- in line --------------------------------------------------------------------------------- */
+
+/* Who is before us has changed: listen to that one, if its name isn't too long. */
+static void listen(tl_etcd_acquisition *a, const tl_etcd_found *before, int64_t revision,
+                   tl_out *out) {
+    if (a->behind == before->created)
+        return;
+    a->topic_at ^= 1;
+    char *topic = a->topic[a->topic_at];
+    int n = snprintf(topic, sizeof a->topic[0], "%lld ", (long long)revision);
+    out->disarm = a->listening;
+    a->behind = before->created;
+    a->listening = a->armed = false;
+    if ((size_t)n + before->key.n > sizeof a->topic[0])
+        return;
+    memcpy(topic + n, before->key.p, before->key.n);
+    a->listening = true;
+    out->arm = true;
+    out->topic = tl__bytes(topic, (size_t)n + before->key.n);
+    out->watched = out->token = (tl_bytes){0};
+    out->armed = false;
+}
+
+static tl_status wait_behind(tl_etcd_acquisition *a, const tl_event *e, const tl_etcd_found *before,
+                             tl_out *out) {
+    told_busy(a, out);
+    listen(a, before, tl__etcd_revision(&e->reply[e->count - 1]), out);
+    int64_t ms = a->armed ? TL_LOOK_AGAIN_MS
+                          : tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
+    tl_mono next = tl__mono_min(tl__mono_add_ms(e->now, ms), a->keep_at);
+    return pause_until(a, a->woken ? e->now : next, out);
+}
+
+/* Nobody is before us. What is left of the lifetime must be worth having. */
+static tl_status is_first(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    int64_t left_ns = tl__ns_until(e->now, a->deadline);
+    int64_t least_ns = a->word == LOOK ? a->job.ttl_ms * TL_NS_PER_MS / 2 : 0;
+    if (left_ns > least_ns)
+        return held(a, out);
+    if (tl__mono_before(e->now, a->limit))
+        return ask(a, e, KEEP, out);
+    keep_words(a, TL_LITERAL("confirmed too late"));
+    return run_out(a, e, out);
+}
+
+/* The lifetime that this request has granted to the key. false: etcd didn't say. */
+static bool prove(tl_etcd_acquisition *a, const tl_event *e) {
+    int64_t ms = tl__etcd_granted_ms(e->reply, a->job.ttl_ms);
+    if (ms == 0)
+        return false;
+    a->deadline = tl__etcd_deadline(a->asked, ms, e->server->drift_ppm);
+    a->keep_at = tl__mono_add_ns(a->asked, ms * TL_NS_PER_MS / PARTS);
+    return true;
+}
+
+/* The key is there, as far as is known, and has a lifetime of which we know nothing. */
+static void unproved(tl_etcd_acquisition *a) {
+    a->deadline = a->keep_at = (tl_mono){0};
+}
+
+/* Our key isn't there any more: it expired, or was deleted. */
+static tl_status begin_anew(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    a->id.revision = 0;
+    a->behind = 0;
+    unproved(a);
+    if (!tl__mono_before(e->now, a->limit))
+        return run_out(a, e, out);
+    return ask(a, e, next_word(a, e), out);
+}
+
+/* A response that has our key and the one before it, as LOOK and KEEP give it. */
+static tl_status judge(tl_etcd_acquisition *a, const tl_event *e, const tl_reply *answer,
+                       tl_out *out) {
+    tl_etcd_found mine, before;
+    if (!tl__etcd_find(answer, 0, 0, &mine) || mine.created != a->id.revision)
+        return begin_anew(a, e, out);
+    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind(a, e, &before, out)
+                                                : is_first(a, e, out);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static tl_status created(tl_etcd_acquisition *a, const tl_event *e, const tl_reply *answer,
+                         tl_out *out) {
+    tl_etcd_found before;
+    a->id.revision = tl__etcd_revision(answer);
+    if (!prove(a, e)) {
+        unproved(a);
+        return ask(a, e, KEEP, out);
+    }
+    return a->word == JOIN && tl__etcd_find(answer, 0, 0, &before) ? wait_behind(a, e, &before, out)
+                                                                   : is_first(a, e, out);
+}
+
+/* The key was there, or K had others. */
+static tl_status not_created(tl_etcd_acquisition *a, const tl_event *e, const tl_reply *answer,
+                             tl_out *out) {
+    tl_etcd_found mine;
+    if (!tl__etcd_find(answer, 0, 0, &mine))
+        return busy(a, e, out);
+    a->id.revision = mine.created;
+    a->job.proof.lease_ahead = tl__etcd_ahead(&a->id, mine.lease, e->now);
+    unproved(a);
+    return ask(a, e, KEEP, out);
+}
+
+static tl_status kept(tl_etcd_acquisition *a, const tl_event *e, const tl_reply *answer,
+                      tl_out *out) {
+    tl_etcd_found mine;
+    if (tl__etcd_succeeded(answer)) {
+        if (prove(a, e))
+            return judge(a, e, answer, out);
+        keep_words(a, TL_LITERAL("etcd didn't say for how long"));
+        return failed(a, e, TL_EUNAVAILABLE, out);
+    }
+    if (!tl__etcd_find(answer, 0, 0, &mine) || mine.created != a->id.revision)
+        return begin_anew(a, e, out);
+    a->job.proof.lease_ahead = tl__etcd_ahead(&a->id, mine.lease, e->now);
+    keep_words(a, TL_LITERAL("a later renewal of this key came first"));
+    return failed(a, e, TL_EUNAVAILABLE, out);
+}
+
+static tl_status answered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    const tl_reply *answer = &e->reply[e->count - 1];
+    if (answer->type != TL_REPLY_ARRAY || tl__etcd_revision(answer) == 0) {
+        doubt(a);
+        keep_words(a, TL_LITERAL("malformed reply from etcd"));
+        return failed(a, e, TL_ESERVER, out);
+    }
+    switch ((word)a->word) {
+    case LOOK: return judge(a, e, answer, out);
+    case KEEP: return kept(a, e, answer, out);
+    default:
+        return tl__etcd_succeeded(answer) ? created(a, e, answer, out)
+                                          : not_created(a, e, answer, out);
+    }
+}
+
+/* An error, of the transaction that counts. */
+static tl_status refused(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    const tl_reply *answer = &e->reply[e->count - 1];
+    tl_err code = tl__etcd_refusal(answer->text, out);
+    if (e->count > 1 && e->reply->type == TL_REPLY_ERROR) /* says why there is no lease */
+        (void)tl__etcd_refusal(e->reply->text, out);
+    if (code == TL_EUNCERTAIN)
+        doubt(a);
+    tl__out_place(out, e->words);
+    keep_trouble(a, e, code, tl__bytes_of(out->words));
+    return failed(a, e, code, out);
+}
+
+static tl_status unanswered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    if (e->maybe_sent)
+        doubt(a);
+    keep_trouble(a, e, e->why, e->words);
+    return failed(a, e, e->maybe_sent ? TL_EUNCERTAIN : e->why, out);
+}
+
+/* ---- cleaning up ----------------------------------------------------------------------------- */
+
+/* The key, and the lease under which a request that is still on its way would create it. */
+static tl_status undo(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(
+        out, ++a->ticket, tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->limit));
+    tl__etcd_say(send, TL_LITERAL("UNDO"), a->job.key, tl__bytes_of(a->id.suffix));
+    if (a->doubtful[0] != 0) {
+        tl_command *c = tl__try_command(send);
+        tl__try_add(c, TL_LITERAL("REVOKE"));
+        tl__try_add(c, tl__out_int(out, a->doubtful[0]));
+    }
+    a->next = TL_NEVER;
+    out->until = a->limit;
+    return TL_GO;
+}
+
+/* That there was no such key, or no such lease, is as good. */
+static bool is_undone(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)
+        return false;
+    bool revoked = e->count < 2 || e->reply[1].type != TL_REPLY_ERROR ||
+                   tl__etcd_refusal(e->reply[1].text, out) != TL_EUNCERTAIN;
+    if (revoked) {
+        a->doubtful[0] = a->doubtful[1];
+        a->doubtful[1] = 0;
+    }
+    return revoked && a->doubtful[0] == 0;
+}
+
+static tl_status clean(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    if (!tl__mono_before(e->now, a->limit))
+        return TL_END; /* by now it has expired */
+    if (!tl__mono_before(e->now, a->next))
+        return undo(a, e, out);
+    if ((e->kind == TL_REPLY || e->kind == TL_FAILED) && e->ticket == a->ticket) {
+        if (is_undone(a, e, out))
+            return TL_END;
+        bool more = e->kind == TL_REPLY && a->doubtful[0] != 0;
+        int64_t ms = more ? 0 : tl__backoff_ms(++a->failures, &a->random);
+        a->next = tl__mono_add_ms(e->now, ms);
+    }
+    out->until = tl__mono_min(a->next, a->limit);
+    return TL_GO;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static tl_status begin(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    bool open = a->wait_ms == 0 || a->wait_ms == TL_FOREVER;
+    a->start = e->now;
+    a->limit = tl__mono_add_ms(e->now, open ? a->connect_ms : a->wait_ms);
+    return reach(a, out);
+}
+
+/* Whoever tries once doesn't wait for somebody to start etcd. */
+static bool is_hopeless(tl_etcd_acquisition *a, const tl_event *e) {
+    a->absences = (uint8_t)(e->absent && a->absences < UINT8_MAX ? a->absences + 1 : 0);
+    return a->wait_ms == 0 && a->absences > 1 && !a->uncertain && a->id.revision == 0;
+}
+
+static tl_status reach_failed(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    keep_trouble(a, e, TL_EUNAVAILABLE, e->words);
+    if (tl__mono_before(e->now, a->limit) && !is_hopeless(a, e))
+        return failed(a, e, e->why, out);
+    a->failures++;
+    return run_out(a, e, out);
+}
+
+static tl_status on_answer(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    if (e->ticket != a->ticket || a->state == PAUSING)
+        return stay(a, out);
+    if (a->state == REACHING)
+        return e->kind == TL_REPLY ? begin_asking(a, e, out) : reach_failed(a, e, out);
+    if (e->kind == TL_FAILED)
+        return unanswered(a, e, out);
+    return e->reply[e->count - 1].type == TL_REPLY_ERROR ? refused(a, e, out) : answered(a, e, out);
+}
+
+static tl_status on_timer(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    if (a->state != PAUSING)
+        return stay(a, out);
+    if (!tl__mono_before(e->now, a->limit))
+        return run_out(a, e, out);
+    return tl__mono_before(e->now, a->next) ? stay(a, out) : reach(a, out);
+}
+
+/* The one before us has gone, or nobody will tell any more: look, unless it is etcd that is away. */
+static tl_status on_wake(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    a->armed = e->kind == TL_WOKEN || e->armed;
+    if (!a->armed) /* what was wanted may not be kept any more: from a later revision, then */
+        a->behind = 0;
+    a->woken = a->woken || e->kind == TL_WOKEN;
+    if (a->state == PAUSING && a->failures == 0) {
+        tl_mono later = tl__mono_min(tl__mono_add_ms(e->now, TL_LOOK_AGAIN_MS), a->keep_at);
+        a->next = e->kind == TL_WOKEN || !e->armed ? e->now : later;
+    }
+    return on_timer(a, e, out);
+}
+
+static tl_status on_cancel(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    if (a->state == ASKING)
+        doubt(a);
+    keep_words(a, TL_LITERAL("cancelled"));
+    return give_up(a, e, TL_ECANCELLED, out);
+}
+
+tl_status tl__etcd_acquire_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_etcd_acquisition *a = machine;
+    if (a->state == CLEANING)
+        return clean(a, e, out);
+    switch (e->kind) {
+    case TL_START: return begin(a, e, out);
+    case TL_REPLY:
+    case TL_FAILED: return on_answer(a, e, out);
+    case TL_ARMED:
+    case TL_WOKEN: return on_wake(a, e, out);
+    case TL_CANCEL: return on_cancel(a, e, out);
+    default: return on_timer(a, e, out);
+    }
+}

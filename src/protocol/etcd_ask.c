@@ -1,0 +1,262 @@
+/*
+ * Questions about locks on etcd. What keys and values hold is data from strangers: it is cut, made printable and never
+ * trusted. Nothing is deleted but what was just seen to hold the lock.
+ */
+#include "protocol/etcd_ask.h"
+
+#include <stdio.h>
+
+#include "ground/glob.h"
+#include "protocol/look.h"
+
+#define AT_ONCE 50 /* keys of a step through all */
+
+enum { REACH = 1, FIRST, SECOND }; /* exchanges, and their tickets */
+
+static tl_status fail(tl_etcd_ask *a, tl_err code, tl_bytes words, tl_out *out) {
+    a->result.code = code;
+    tl__out_words(out, words);
+    return TL_END;
+}
+
+static tl_status no_sense(tl_etcd_ask *a, tl_out *out) {
+    return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from etcd"), out);
+}
+
+static tl_send *ask(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    a->exchange++;
+    return tl__out_send(out, a->exchange, tl__mono_add_ms(e->now, a->attempt_ms));
+}
+
+static void add_see(tl_send *send, tl_bytes key, int64_t most, tl_out *out) {
+    tl__etcd_say(send, TL_LITERAL("SEE"), key, tl__out_int(out, most));
+}
+
+static void add_ttl(tl_send *send, int64_t lease, tl_out *out) {
+    tl_command *c = tl__try_command(send);
+    tl__try_add(c, TL_LITERAL("TTL"));
+    tl__try_add(c, tl__out_int(out, lease));
+}
+
+static tl_status first(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    tl_send *send = ask(a, e, out);
+    switch (a->question) {
+    case TL_ETCD_PING: tl__try_add(tl__try_command(send), TL_LITERAL("STATUS")); break;
+    case TL_ETCD_LOOKS: add_see(send, a->key, (int64_t)a->most + 1, out); break;
+    case TL_ETCD_BREAKS: add_see(send, a->key, 1, out); break;
+    case TL_ETCD_SCANS:
+        tl__etcd_say(send, TL_LITERAL("SCAN"), tl__out_int(out, (int64_t)a->cursor),
+                     tl__out_int(out, AT_ONCE));
+    }
+    return TL_GO;
+}
+
+/* ---- what a key says ------------------------------------------------------------------------- */
+
+/* What stands behind "K/". n 0: it is none of K's. */
+static tl_bytes suffix_of(tl_bytes key, tl_bytes k) {
+    if (key.n <= k.n + 1 || memcmp(key.p, k.p, k.n) != 0 || key.p[k.n] != '/')
+        return (tl_bytes){0};
+    return tl__bytes(key.p + k.n + 1, key.n - k.n - 1);
+}
+
+static bool is_suffix(tl_bytes text) {
+    bool hex = text.n > 0 && text.n < TL_ETCD_SUFFIX_SIZE;
+    for (size_t i = 0; hex && i < text.n; i++)
+        hex = (text.p[i] >= '0' && text.p[i] <= '9') || (text.p[i] >= 'a' && text.p[i] <= 'f');
+    return hex;
+}
+
+/* A holder of tidelock's has written who it is. */
+static void tell(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k, int64_t waiters) {
+    tl_bytes suffix = suffix_of(f->key, k);
+    char shown[TL_ETCD_SUFFIX_SIZE + 8];
+    *info = (tl_lock_info){.size = sizeof *info,
+                           .held = true,
+                           .remaining_ms = -1,
+                           .fence = f->created > 0 ? (uint64_t)f->created : 0,
+                           .held_ms = -1,
+                           .protocol = TL_TOKEN,
+                           .stamp_left_ms = INT64_MIN,
+                           .free_at_ms = -1,
+                           .waiters = waiters,
+                           .in_line = waiters};
+    tl__bytes_print(shown, sizeof shown, suffix);
+    (void)snprintf(info->value, sizeof info->value, "%s.%lld", shown, (long long)f->created);
+    tl__look_owner(f->value, info->host, &info->pid, info->service);
+    info->by_tidelock = info->host[0] != '\0' && is_suffix(suffix);
+    info->guessed = !info->by_tidelock;
+}
+
+static void tell_free(tl_lock_info *info) {
+    *info = (tl_lock_info){.size = sizeof *info,
+                           .remaining_ms = -1,
+                           .held_ms = -1,
+                           .protocol = -1,
+                           .stamp_left_ms = INT64_MIN,
+                           .free_at_ms = -1};
+}
+
+static void tell_line(const tl_etcd_ask *a, const tl_reply *answer) {
+    tl_etcd_found f;
+    for (uint32_t i = 1; i <= a->most && tl__etcd_find(answer, 0, i, &f); i++) {
+        tl_waiting w = {.size = sizeof w, .place = i, .waited_ms = -1, .fair = true};
+        tl__look_owner(f.value, w.host, &w.pid, w.service);
+        a->told(&w, a->ctx);
+    }
+}
+
+static void tell_left(tl_lock_info *info, const tl_reply *ttl) {
+    int64_t s;
+    if (tl__reply_int(tl__reply_item(ttl, 0), &s) && s >= 0)
+        info->remaining_ms = tl__mul_sat(s, 1000);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static tl_status pinged(tl_etcd_ask *a, const tl_reply *status, tl_out *out) {
+    int64_t leader;
+    if (!tl__reply_int(tl__reply_item(status, 1), &leader))
+        return no_sense(a, out);
+    return leader != 0 ? TL_END
+                       : fail(a, TL_EUNAVAILABLE, TL_LITERAL("etcd has no leader now"), out);
+}
+
+static tl_status looked(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    tl_etcd_found f;
+    if (!tl__etcd_find(e->reply, 0, 0, &f)) {
+        tell_free(&a->info);
+        return TL_END;
+    }
+    tell(&a->info, &f, a->key, tl__etcd_count(e->reply, 0) - 1);
+    tell_line(a, e->reply);
+    if (f.lease == 0)
+        return TL_END;
+    add_ttl(ask(a, e, out), f.lease, out);
+    return TL_GO;
+}
+
+static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    tl_etcd_found f;
+    if (!tl__etcd_find(e->reply, 0, 0, &f))
+        return fail(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+    if (a->seen && a->seen->fence != (uint64_t)f.created)
+        return fail(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
+    tl_send *send = ask(a, e, out);
+    tl__etcd_say(send, TL_LITERAL("DROP"), a->key, suffix_of(f.key, a->key));
+    tl__etcd_add_int(send, f.created, out);
+    return TL_GO;
+}
+
+static tl_status broken(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    tl_etcd_found f;
+    if (tl__etcd_succeeded(e->reply))
+        return TL_END;
+    return tl__etcd_find(e->reply, 1, 0, &f)
+               ? fail(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out)
+               : fail(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+}
+
+/* Could it stand in some lock's line? *ret is that lock's key. */
+static bool is_contender(const tl_etcd_ask *a, const tl_etcd_found *f, tl_bytes *ret) {
+    const char *slash = memrchr(f->key.p, '/', f->key.n);
+    if (!slash || slash == f->key.p || f->lease == 0)
+        return false;
+    size_t n = (size_t)(slash - f->key.p);
+    *ret = tl__bytes(f->key.p, n);
+    return n <= TL_KEY_MAX && is_suffix(tl__bytes(slash + 1, f->key.n - n - 1)) &&
+           tl__glob_fits(a->pattern, *ret);
+}
+
+/* The first that may be a holder is asked about; what was created before it isn't looked at again. */
+static tl_status scanned(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    tl_etcd_found f;
+    tl_bytes k;
+    size_t i = 0;
+    a->cursor = 0;
+    for (; tl__etcd_find(e->reply, 0, i, &f); i++) {
+        a->cursor = (uint64_t)f.created + 1;
+        if (!is_contender(a, &f, &k))
+            continue;
+        tl_send *send = ask(a, e, out);
+        add_see(send, k, 1, out);
+        add_ttl(send, f.lease, out);
+        return TL_GO;
+    }
+    if (i < AT_ONCE)
+        a->cursor = 0;
+    return TL_END;
+}
+
+/* Who is in line behind another is none. */
+static tl_status found(tl_etcd_ask *a, const tl_event *e) {
+    tl_etcd_found f;
+    tl_lock_info info;
+    tl_bytes k;
+    if (e->count < 2 || !tl__etcd_find(e->reply, 0, 0, &f) || !is_contender(a, &f, &k) ||
+        (uint64_t)f.created + 1 != a->cursor)
+        return TL_END;
+    tell(&info, &f, k, tl__etcd_count(e->reply, 0) - 1);
+    tell_left(&info, &e->reply[1]);
+    a->found(k.p, k.n, &info, a->ctx);
+    return TL_END;
+}
+
+static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    bool second = a->exchange == SECOND;
+    if (a->exchange == REACH)
+        return first(a, e, out);
+    if (e->count < 1)
+        return no_sense(a, out);
+    if (e->reply->type == TL_REPLY_ERROR && second && a->question == TL_ETCD_LOOKS)
+        return TL_END; /* for how long isn't known then */
+    if (e->reply->type == TL_REPLY_ERROR) {
+        tl_err code = tl__etcd_refusal(e->reply->text, out);
+        bool changes = second && a->question == TL_ETCD_BREAKS;
+        a->result.code = code == TL_EUNCERTAIN && !changes ? TL_EUNAVAILABLE : code;
+        return TL_END;
+    }
+    if (a->question == TL_ETCD_PING)
+        return pinged(a, e->reply, out);
+    if (second && a->question == TL_ETCD_LOOKS) {
+        tell_left(&a->info, e->reply);
+        return TL_END;
+    }
+    if (e->reply->type != TL_REPLY_ARRAY || tl__etcd_revision(e->reply) == 0)
+        return no_sense(a, out);
+    switch (a->question) {
+    case TL_ETCD_LOOKS: return looked(a, e, out);
+    case TL_ETCD_BREAKS: return second ? broken(a, e, out) : breaks(a, e, out);
+    default: return second ? found(a, e) : scanned(a, e, out);
+    }
+}
+
+static tl_status failed(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    bool changes = a->exchange == SECOND && a->question == TL_ETCD_BREAKS;
+    out->sys_errno = e->sys_errno;
+    if (e->maybe_sent)
+        return fail(a, changes ? TL_EUNCERTAIN : TL_EUNAVAILABLE, e->words, out);
+    return fail(a, e->why, e->words, out);
+}
+
+/* What is wrong with a member is said with its place. */
+static tl_status answered_by(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+    tl_status status = answered(a, e, out);
+    if (status == TL_END && tl__is_of_server(a->result.code))
+        tl__out_place(out, e->words);
+    return status;
+}
+
+tl_status tl__etcd_ask_step(void *machine, const tl_event *e, tl_out *out) {
+    tl_etcd_ask *a = machine;
+    switch (e->kind) {
+    case TL_START:
+        a->exchange = REACH;
+        tl__out_send(out, REACH, tl__mono_add_ms(e->now, a->connect_ms));
+        return TL_GO;
+    case TL_REPLY: return e->ticket == a->exchange ? answered_by(a, e, out) : TL_GO;
+    case TL_FAILED: return e->ticket == a->exchange ? failed(a, e, out) : TL_GO;
+    case TL_CANCEL: return fail(a, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    default: return TL_GO;
+    }
+}

@@ -1,0 +1,249 @@
+/*
+ * Renewing and releasing a lock on etcd, and what its machines have in common. It must never count on an error that
+ * doesn't say for certain that nothing was executed.
+ */
+#include "protocol/etcd.h"
+
+#include <stdio.h>
+
+#define BASE (INT64_C(1) << 60) /* suffixes have 16 digits; leases stay below 2^63 */
+#define US INT64_C(1000)        /* ns */
+
+/* ---- who and under what ---------------------------------------------------------------------- */
+
+static void write_suffix(tl_etcd_id *id) {
+    (void)snprintf(id->suffix, sizeof id->suffix, "%llx", (unsigned long long)id->base);
+}
+
+tl_etcd_id tl__etcd_id_draw(uint64_t random) {
+    tl_etcd_id id = {.base = BASE + (int64_t)(random % (uint64_t)BASE)};
+    write_suffix(&id);
+    return id;
+}
+
+bool tl__etcd_id_read(tl_etcd_id *ret, const tl_token *token) {
+    const char *text = token->text;
+    size_t n = strlen(text), digits = 0;
+    uint64_t base = 0;
+    for (; digits < n && text[digits] != '.'; digits++) {
+        char c = text[digits];
+        unsigned digit = c >= '0' && c <= '9' ? (unsigned)c - '0' : (unsigned)c - 'a' + 10;
+        if (digit > 15 || digits == TL_ETCD_SUFFIX_SIZE - 1)
+            return false;
+        base = base * 16 + digit;
+    }
+    *ret = (tl_etcd_id){.base = (int64_t)base};
+    if (digits + 1 >= n || (int64_t)base < BASE || (int64_t)base >= 2 * BASE)
+        return false;
+    write_suffix(ret);
+    tl_bytes revision = tl__bytes(text + digits + 1, n - digits - 1);
+    return tl__bytes_to_int(revision, &ret->revision) && ret->revision > 0;
+}
+
+tl_token tl__etcd_token(const tl_etcd_id *id) {
+    tl_token token = {""};
+    (void)snprintf(token.text, sizeof token.text, "%s.%lld", id->suffix, (long long)id->revision);
+    return token;
+}
+
+int64_t tl__etcd_lease(const tl_etcd_id *id, int64_t ahead, tl_mono now) {
+    return id->base + now.ns / US + ahead;
+}
+
+int64_t tl__etcd_ahead(const tl_etcd_id *id, int64_t lease, tl_mono now) {
+    int64_t ahead = lease + 1 - tl__etcd_lease(id, 0, now);
+    return ahead > 0 ? ahead : 0;
+}
+
+/* ---- saying ---------------------------------------------------------------------------------- */
+
+void tl__etcd_add(tl_send *send, tl_bytes argument) {
+    tl__try_add(&send->command[send->count - 1], argument);
+}
+
+void tl__etcd_add_int(tl_send *send, int64_t v, tl_out *out) {
+    tl__etcd_add(send, tl__out_int(out, v));
+}
+
+void tl__etcd_say(tl_send *send, tl_bytes word, tl_bytes key, tl_bytes suffix) {
+    tl_command *c = tl__try_command(send);
+    tl__try_add(c, word);
+    tl__try_add(c, key);
+    tl__try_add(c, suffix);
+}
+
+void tl__etcd_grant(tl_send *send, int64_t lease, int64_t ttl_ms, tl_out *out) {
+    tl_command *c = tl__try_command(send);
+    tl__try_add(c, TL_LITERAL("GRANT"));
+    tl__try_add(c, tl__out_int(out, lease));
+    tl__try_add(c, tl__out_int(out, (ttl_ms + 999) / 1000));
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* gRPC's codes */
+enum {
+    INVALID = 3,
+    NOT_FOUND = 5,
+    DENIED = 7,
+    EXHAUSTED = 8,
+    PRECONDITION = 9,
+    RANGE = 11,
+    UNKNOWN = 16
+};
+
+tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
+    static const char user[] = "user name is empty";
+    tl_bytes message;
+    int code = tl__etcd_error(error, &message);
+    tl__out_words(out, message);
+    if (!tl__etcd_is_definite(code))
+        return TL_EUNCERTAIN;
+    bool nobody = memmem(message.p, message.n, user, sizeof user - 1);
+    if (nobody)
+        tl__out_words(out, TL_LITERAL("etcd wants a user and a password"));
+    return code == DENIED || nobody ? TL_EDENIED : code == INVALID ? TL_ESERVER : TL_EUNAVAILABLE;
+}
+
+static const tl_reply *response(const tl_reply *transaction, size_t i) {
+    return tl__reply_item(transaction, TL_ETCD_RESPONSES + i);
+}
+
+bool tl__etcd_find(const tl_reply *transaction, size_t i, size_t n, tl_etcd_found *ret) {
+    const tl_reply *key = tl__reply_item(response(transaction, i), n + 1);
+    return tl__reply_text(tl__reply_item(key, TL_ETCD_KEY), &ret->key) &&
+           tl__reply_text(tl__reply_item(key, TL_ETCD_VALUE), &ret->value) &&
+           tl__reply_int(tl__reply_item(key, TL_ETCD_CREATED), &ret->created) &&
+           tl__reply_int(tl__reply_item(key, TL_ETCD_LEASE), &ret->lease);
+}
+
+int64_t tl__etcd_count(const tl_reply *transaction, size_t i) {
+    int64_t n;
+    return tl__reply_int(tl__reply_item(response(transaction, i), 0), &n) ? n : 0;
+}
+
+bool tl__etcd_succeeded(const tl_reply *transaction) {
+    int64_t n;
+    return tl__reply_int(tl__reply_item(transaction, TL_ETCD_SUCCEEDED), &n) && n == 1;
+}
+
+int64_t tl__etcd_revision(const tl_reply *transaction) {
+    int64_t n;
+    return tl__reply_int(tl__reply_item(transaction, TL_ETCD_REVISION), &n) && n > 0 ? n : 0;
+}
+
+tl_mono tl__etcd_deadline(tl_mono asked, int64_t ttl_ms, int32_t drift_ppm) {
+    return tl__mono_add_ns(asked, tl__rate_least_ns(ttl_ms * TL_NS_PER_MS, drift_ppm));
+}
+
+/* ---- renewing and releasing ------------------------------------------------------------------ */
+
+typedef struct {
+    tl_try try; /* first */
+    tl_etcd_id id;
+    int64_t ahead;
+    uint8_t rounds; /* renewals that met a lease higher than theirs */
+} attempt;
+
+_Static_assert(sizeof(attempt) <= TL_ATTEMPT_SIZE, "room for an attempt");
+
+#define ROUNDS_MAX 3
+
+static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_send *send = tl__out_send(out, a->try.ticket, a->try.by);
+    tl_bytes suffix = tl__bytes_of(a->id.suffix);
+    a->try.asked = e->now;
+    if (a->try.op == TL_RENEW) {
+        int64_t lease = tl__etcd_lease(&a->id, a->ahead, e->now);
+        tl__etcd_grant(send, lease, job->ttl_ms, out);
+        tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
+        tl__etcd_add_int(send, a->id.revision, out);
+        tl__etcd_add_int(send, lease, out);
+    } else {
+        tl__etcd_say(send, TL_LITERAL("DROP"), job->key, suffix);
+        tl__etcd_add_int(send, a->id.revision, out);
+    }
+    return TL_GO;
+}
+
+static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
+    attempt *a = (attempt *)t;
+    a->ahead = job->proof.lease_ahead;
+    if (!tl__etcd_id_read(&a->id, &job->token)) /* that of another kind of server: no key has it */
+        a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
+    return ask(a, job, e, out);
+}
+
+/* The transaction decides: of a lease that wasn't granted there it would say so. */
+static tl_status refused_by(tl_try *t, const tl_event *e, tl_bytes error, tl_out *out) {
+    t->result.code = tl__etcd_refusal(error, out);
+    t->result.maybe = t->result.code == TL_EUNCERTAIN;
+    t->result.harmless = t->result.maybe ? TL_NEVER : e->now;
+    return TL_END;
+}
+
+/* For how long, of which the answer tells: of a lease that isn't ours, though the transaction found it, nothing is known. */
+int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms) {
+    int64_t s;
+    if (grant->type != TL_REPLY_INT || !tl__reply_int(grant, &s) || s <= 0)
+        return 0;
+    return s < ttl_ms / 1000 ? s * 1000 : ttl_ms;
+}
+
+static const tl_reply *last(const tl_event *e) {
+    return &e->reply[e->count - 1];
+}
+
+/* Somebody else has renewed it, or a request of ours before. Higher then. */
+static tl_status again(attempt *a, const tl_job *job, const tl_event *e, int64_t lease,
+                       tl_out *out) {
+    static const char words[] = "others renew it, too";
+    a->ahead = tl__etcd_ahead(&a->id, lease, e->now);
+    if (++a->rounds == ROUNDS_MAX || !tl__mono_before(e->now, a->try.by))
+        return tl__try_fail(&a->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
+    return ask(a, job, e, out);
+}
+
+static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char words[] = "etcd didn't say for how long";
+    tl_etcd_found mine;
+    int64_t ms = tl__etcd_granted_ms(e->reply, job->ttl_ms);
+    if (tl__etcd_succeeded(last(e)) && ms == 0)
+        return tl__try_fail(&a->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+    if (tl__etcd_succeeded(last(e))) {
+        a->try.result.proof = job->proof;
+        a->try.result.proof.lease_ahead = a->ahead;
+        return tl__try_held(&a->try, job, e, ms, (uint64_t)a->id.revision, out);
+    }
+    if (!tl__etcd_find(last(e), 0, 0, &mine))
+        return tl__try_not_renewed(&a->try, -1, out);
+    return mine.created == a->id.revision ? again(a, job, e, mine.lease, out)
+                                          : tl__try_not_renewed(&a->try, 0, out);
+}
+
+static tl_status released(attempt *a, const tl_event *e, tl_out *out) {
+    tl_etcd_found first;
+    if (tl__etcd_succeeded(last(e)))
+        return TL_END;
+    return tl__try_not_released(&a->try, tl__etcd_find(last(e), 1, 0, &first) ? 0 : -1, out);
+}
+
+/* An error about the lease is the second answer's, too. */
+static tl_status answered(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
+    attempt *a = (attempt *)t;
+    unsigned expected = t->op == TL_RENEW ? 2 : 1;
+    if (e->count != expected)
+        return tl__try_malformed(t, out);
+    if (last(e)->type == TL_REPLY_ERROR)
+        return refused_by(t, e, last(e)->text, out);
+    if (last(e)->type != TL_REPLY_ARRAY || tl__etcd_revision(last(e)) == 0)
+        return tl__try_malformed(t, out);
+    return t->op == TL_RENEW ? renewed(a, job, e, out) : released(a, e, out);
+}
+
+const tl_protocol tl__protocol_etcd = {.name = "etcd",
+                                       .size = sizeof(attempt),
+                                       .id = TL_TOKEN,
+                                       .send = send_first,
+                                       .answered = answered,
+                                       .refused = answered};

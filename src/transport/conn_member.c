@@ -1,0 +1,122 @@
+/*
+ * A connection that leads to members of an etcd: which of them, who logs in, and what they answer. A request must
+ * never be said with a token that belongs to another connection.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "transport/conn_inside.h"
+
+#define TOKEN_MAX 8192
+
+/* ---- whom to --------------------------------------------------------------------------------- */
+
+void tl__conn_lead_member(tl_conn *conn) {
+    tl_members *m = conn->limits.members;
+    conn->member = atomic_load(&m->at);
+    const tl_endpoint *endpoint = &m->endpoint[conn->member];
+    if (conn->endpoint != endpoint) { /* what the stream still has of the former is of no use */
+        tl__stream_free(&conn->stream);
+        tl__stream_init(&conn->stream, endpoint);
+        conn->endpoint = endpoint;
+    }
+    conn->via.host = tl__bytes_of(endpoint->label);
+    conn->via.prefix = m->prefix;
+}
+
+bool tl__conn_pass_member(tl_conn *conn) {
+    tl__members_pass(conn->limits.members, conn->member);
+    conn->passed = conn->served ? 1 : conn->passed + 1;
+    bool left = conn->passed < conn->limits.members->count;
+    if (!left)
+        conn->passed = 0;
+    return left;
+}
+
+bool tl__conn_leaves_member(const tl_conn *conn, const tl_reply *reply, size_t count) {
+    tl_bytes message;
+    bool leaves = tl__gateway_closes(conn->gateway);
+    for (size_t i = 0; i < count; i++)
+        leaves = leaves || (reply[i].type == TL_REPLY_ERROR &&
+                            tl__etcd_asks_elsewhere(tl__etcd_error(reply[i].text, &message)));
+    return leaves;
+}
+
+int tl__conn_next_answer(tl_conn *conn, tl_reply *ret) {
+    const tl_slot *s = conn->slots.head;
+    tl_etcd_kind kind = TL_ETCD_NONE;
+    if (conn->state == TL_CONN_LOGIN)
+        kind = TL_ETCD_AUTH;
+    else if (s && tl__slot_is_asked(s))
+        kind = tl__etcd_kind(&s->command[s->got]);
+    return tl__gateway_next(conn->gateway, kind, ret);
+}
+
+/* ---- the login ------------------------------------------------------------------------------- */
+
+void tl__conn_forget_token(tl_conn *conn) {
+    char *token = (char *)(uintptr_t)conn->via.token.p; /* our own copy */
+    if (token)
+        explicit_bzero(token, conn->via.token.n);
+    free(token);
+    conn->via.token = (tl_bytes){0};
+}
+
+bool tl__conn_ask_token(tl_conn *conn) {
+    tl_login *l = conn->login;
+    const tl_endpoint *e = conn->endpoint;
+    const tl_command ask = {
+        .form = TL_ARGV,
+        .argc = 3,
+        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(e->user), tl__bytes_of(e->password)}};
+    tl__conn_forget_token(conn);
+    *l = (tl_login){0};
+    if (!e->user[0])
+        return true;
+    const tl_etcd_via via = {.host = conn->via.host, .timeout_ms = conn->limits.connect_ms};
+    l->steps = 1;
+    l->size = tl__etcd_encode(&ask, &via, l->bytes, sizeof l->bytes);
+    return l->size <= sizeof l->bytes;
+}
+
+static bool keep_token(tl_conn *c, tl_bytes token) {
+    char *copy = token.n > 0 && token.n <= TOKEN_MAX ? malloc(token.n) : NULL;
+    bool clean = copy != NULL;
+    for (size_t i = 0; clean && i < token.n; i++)
+        clean = token.p[i] > ' ' && token.p[i] <= '~'; /* it becomes a part of a header */
+    if (!clean) {
+        free(copy);
+        return false;
+    }
+    memcpy(copy, token.p, token.n);
+    c->via.token = tl__bytes(copy, token.n);
+    return true;
+}
+
+tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_err *ret_why,
+                                      char *words, size_t size) {
+    static const char off[] = "authentication is not enabled";
+    tl_bytes message;
+    char shown[160];
+    if (reply->type == TL_REPLY_STRING && keep_token(conn, reply->text))
+        return TL_LOGIN_DONE;
+    if (reply->type != TL_REPLY_ERROR) {
+        *ret_why = TL_ESERVER;
+        (void)snprintf(words, size, "%s: no token that could be used", conn->endpoint->label);
+        return TL_LOGIN_FAILED;
+    }
+    int code = tl__etcd_error(reply->text, &message);
+    if (memmem(message.p, message.n, off, sizeof off - 1))
+        return TL_LOGIN_DONE; /* then nobody needs one */
+    *ret_why = tl__etcd_is_definite(code) ? TL_EDENIED : TL_EUNAVAILABLE;
+    tl__bytes_print(shown, sizeof shown, message);
+    (void)snprintf(words, size, "%s: login: %s", conn->endpoint->label, shown);
+    return TL_LOGIN_FAILED;
+}
+
+bool tl__conn_dress(tl_conn *conn) {
+    for (tl_slot *s = conn->slots.head; s; s = s->next)
+        if (!tl__slot_dress(s))
+            return false;
+    return true;
+}

@@ -1,0 +1,28 @@
+/*
+ * The members of an etcd, as a URL names them: any of them will do, and all of a client's connections go to the same
+ * until that one fails. Any thread.
+ */
+#ifndef TL_MEMBERS_H
+#define TL_MEMBERS_H
+
+#include <stdatomic.h>
+
+#include "transport/endpoint.h"
+#include "wire/etcd.h"
+
+typedef struct {
+    unsigned count;
+    atomic_uint at; /**< whom to connect to */
+    tl_bytes prefix;
+    char prefix_text[TL_SEEDS_PREFIX];
+    tl_endpoint endpoint[]; /**< `count` of them */
+} tl_members;
+
+/** like: login, files and TLS of each. NULL: out of memory. */
+tl_members *tl__members_new(const tl_endpoint *like, const tl_seeds *seeds);
+void tl__members_free(tl_members *members);
+
+/** This one has failed: the next is the one to connect to, unless another has said so already. */
+void tl__members_pass(tl_members *members, unsigned failed);
+
+#endif

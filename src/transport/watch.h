@@ -1,0 +1,27 @@
+/*
+ * Wake-ups from etcd: one stream of watches for all that a client's waiters wait for. A topic is "REVISION KEY": told is
+ * the deletion of the key after that revision. For wakeup alone, whose calls these are.
+ *
+ * A stream can't be added to: where a topic is new the next is opened, with all of them, each from its revision on; so
+ * nothing is missed meanwhile. It goes to the member that the client's requests go to.
+ */
+#ifndef TL_WATCH_H
+#define TL_WATCH_H
+
+#include "transport/wakeup.h"
+
+typedef struct tl_watch tl_watch;
+
+/** NULL: out of memory. */
+tl_watch *tl__watch_new(const tl_conn_limits *limits, const tl_wakeup_calls *calls);
+void tl__watch_free(tl_watch *watch);
+tl_err tl__watch_listen(tl_watch *watch, tl_bytes name, tl_mono now);
+void tl__watch_forget(tl_watch *watch, tl_bytes name);
+bool tl__watch_listens(const tl_watch *watch);
+bool tl__watch_up(const tl_watch *watch);
+int tl__watch_fd(const tl_watch *watch);
+short tl__watch_events(const tl_watch *watch);
+tl_mono tl__watch_until(const tl_watch *watch);
+void tl__watch_drive(tl_watch *watch, tl_mono now);
+
+#endif

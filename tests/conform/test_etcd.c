@@ -1,0 +1,480 @@
+/*
+ * Locks on a real etcd: the promises of the header, and one line with `etcdctl lock`.
+ */
+#include "tests.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <tidelock/inspect.h>
+#include <tidelock/tidelock.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "real_etcd.h"
+
+#define TTL_MS 3000
+#define LEAST 9 / 11 /* of a lifetime */
+
+static real_etcd *etcd;
+static tl_client *client;
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void pause_ms(long ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static tl_client *open_url(const char *url) {
+    tl_client *c;
+    tl_error err;
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .service = "conform");
+    if (tl_client_open(&o, &c, &err))
+        fail_msg("%s", err.message);
+    return c;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (!etcd)
+        etcd = real_etcd_start(1);
+    client = open_url(real_etcd_url(etcd));
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    tl_client_close(client);
+    return 0;
+}
+
+TESTS_WITH(set_up, tear_down);
+
+static tl_lock *new_lock(tl_client *c, const char *key, tl_lock_options o) {
+    tl_error err;
+    tl_lock *lock = tl_lock_new(c, key, strlen(key), &o, &err);
+    if (!lock)
+        fail_msg("%s", err.message);
+    return lock;
+}
+
+static tl_lock *plain(const char *key) {
+    return new_lock(client, key, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+}
+
+static void acquire(tl_lock *lock, int64_t wait_ms) {
+    tl_error err;
+    if (tl_lock_acquire(lock, wait_ms, &err))
+        fail_msg("%s", err.message);
+}
+
+static void release(tl_lock *lock) {
+    tl_error err;
+    if (tl_lock_release(lock, &err))
+        fail_msg("%s", err.message);
+}
+
+/* How many keys there are below K/. */
+static unsigned contenders(const char *key) {
+    char arguments[200];
+    (void)snprintf(arguments, sizeof arguments, "get --prefix --keys-only %s/", key);
+    const char *text = real_etcd_ctl(etcd, arguments);
+    unsigned n = 0;
+    assert_non_null(text);
+    for (; *text; text++)
+        n += *text == '/';
+    return n;
+}
+
+static void await_contenders(const char *key, unsigned count) {
+    int64_t end = now_ms() + 10000;
+    while (contenders(key) != count && now_ms() < end)
+        pause_ms(20);
+    assert_int_equal(contenders(key), count);
+}
+
+/* ---- one lock ---------------------------------------------------------------------------------- */
+
+TEST(a_lock_is_held_by_one_and_then_by_the_next_with_a_larger_fence) {
+    tl_lock *a = plain("one"), *b = plain("one");
+    acquire(a, 0);
+    assert_true(tl_lock_remaining_ms(a) > TTL_MS / 2 && tl_lock_remaining_ms(a) <= TTL_MS * LEAST);
+    assert_int_equal(tl_lock_acquire(b, 0, NULL), TL_EBUSY);
+    uint64_t fence = tl_lock_fence(a);
+    assert_true(fence > 0);
+    release(a);
+    acquire(b, 0);
+    assert_true(tl_lock_fence(b) > fence);
+    release(b);
+    assert_int_equal(contenders("one"), 0);
+    assert_int_equal(tl_lock_release(b, NULL), TL_EINVALID);
+    tl_lock_free(a);
+    tl_lock_free(b);
+}
+
+TEST(a_held_lock_outlives_its_lifetime_and_loses_it_when_its_key_goes) {
+    tl_lock *a = plain("kept");
+    acquire(a, 0);
+    for (int64_t end = now_ms() + 2 * TTL_MS; now_ms() < end; pause_ms(50)) {
+        assert_int_equal(tl_lock_state(a), TL_HELD);
+        assert_true(tl_lock_remaining_ms(a) > 0);
+    }
+    assert_int_equal(contenders("kept"), 1);
+    assert_non_null(real_etcd_ctl(etcd, "del --prefix kept/"));
+    int64_t end = now_ms() + TTL_MS;
+    while (tl_lock_state(a) != TL_LOST && now_ms() < end)
+        pause_ms(10);
+    assert_int_equal(tl_lock_state(a), TL_LOST);
+    assert_int_equal(tl_lock_remaining_ms(a), 0);
+    assert_int_equal(tl_lock_release(a, NULL), TL_EEXPIRED);
+    tl_lock_free(a);
+}
+
+TEST(a_lock_that_nobody_renews_expires_no_sooner_than_is_believed) {
+    tl_lock *a = new_lock(client, "left", TL_LOCK_OPTIONS(.ttl_ms = 2000, .manual_renew = true));
+    tl_lock *b = plain("left");
+    acquire(a, 0);
+    while (tl_lock_remaining_ms(a) > 0) {
+        assert_int_equal(tl_lock_acquire(b, 0, NULL), TL_EBUSY);
+        pause_ms(20);
+    }
+    acquire(b, 10000);
+    assert_int_equal(tl_lock_state(a), TL_LOST);
+    assert_true(tl_lock_fence(b) > tl_lock_fence(a));
+    release(b);
+    tl_lock_free(a);
+    tl_lock_free(b);
+}
+
+TEST(an_extension_lasts_and_a_token_is_adopted_by_another_process_of_it) {
+    tl_lock *a = new_lock(client, "adopted",
+                          TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+    acquire(a, 0);
+    assert_int_equal(tl_lock_extend(a, 10000, NULL), TL_OK);
+    assert_true(tl_lock_remaining_ms(a) > 10000 * LEAST - 1000);
+    tl_client *other = open_url(real_etcd_url(etcd));
+    tl_lock *b = new_lock(other, "adopted", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    assert_int_equal(tl_lock_adopt(b, tl_lock_token(a), NULL), TL_OK);
+    assert_int_equal(tl_lock_extend(b, 20000, NULL), TL_OK);
+    assert_true(tl_lock_remaining_ms(b) > 20000 * LEAST - 1000);
+    release(b);
+    assert_int_equal(tl_lock_release(a, NULL), TL_EEXPIRED);
+    assert_int_equal(tl_lock_adopt(b, "no-such-token", NULL), TL_OK);
+    assert_int_equal(tl_lock_release(b, NULL), TL_EEXPIRED);
+    tl_lock_free(b);
+    tl_client_close(other);
+    tl_lock_free(a);
+}
+
+TEST(keys_of_any_bytes_and_the_longest_are_locks_of_their_own) {
+    static char longest[16384];
+    memset(longest, 'x', sizeof longest);
+    tl_error err;
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
+    tl_lock *odd = tl_lock_new(client, "a\0\xff\"b", 5, &o, &err);
+    tl_lock *lengthy = tl_lock_new(client, longest, sizeof longest, &o, &err);
+    tl_lock *again = tl_lock_new(client, longest, sizeof longest, &o, &err);
+    assert_true(odd && lengthy && again);
+    acquire(odd, 0);
+    acquire(lengthy, 0);
+    assert_int_equal(tl_lock_acquire(again, 300, NULL), TL_ETIMEDOUT);
+    release(lengthy);
+    acquire(again, 1000);
+    release(again);
+    release(odd);
+    tl_lock_free(odd);
+    tl_lock_free(lengthy);
+    tl_lock_free(again);
+}
+
+TEST(keys_below_a_prefix_are_apart) {
+    char url[300];
+    (void)snprintf(url, sizeof url, "%s/team", real_etcd_url(etcd));
+    tl_client *other = open_url(url);
+    tl_lock *a = plain("p"), *b = new_lock(other, "p", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    acquire(a, 0);
+    acquire(b, 0);
+    assert_int_equal(contenders("p"), 1);
+    assert_int_equal(contenders("team/p"), 2); /* of which one slash is the prefix's */
+    release(a);
+    release(b);
+    tl_lock_free(a);
+    tl_lock_free(b);
+    tl_client_close(other);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    tl_lock *lock;
+    int order;
+    tl_err code;
+} waiting;
+
+static int arrived;
+
+static void done(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    waiting *w = ctx;
+    (void)lock, (void)err;
+    w->code = code;
+    w->order = __atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
+}
+
+static void await_arrived(int count) {
+    int64_t end = now_ms() + 10000;
+    while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) < count && now_ms() < end)
+        pause_ms(2);
+    assert_int_equal(__atomic_load_n(&arrived, __ATOMIC_SEQ_CST), count);
+}
+
+TEST(who_waits_gets_it_in_order_and_at_once) {
+    enum { N = 5 };
+    tl_lock *holder = plain("line");
+    waiting w[N] = {{0}};
+    arrived = 0;
+    acquire(holder, 0);
+    for (int i = 0; i < N; i++) {
+        w[i].lock = plain("line");
+        assert_int_equal(tl_lock_acquire_async(w[i].lock, TL_FOREVER, done, &w[i], NULL), TL_OK);
+        await_contenders("line", (unsigned)i + 2);
+    }
+    pause_ms(300); /* the watches are there */
+    int64_t began = now_ms();
+    release(holder);
+    for (int i = 0; i < N; i++) {
+        await_arrived(i + 1);
+        assert_int_equal(w[i].order, i + 1);
+        assert_int_equal(w[i].code, TL_OK);
+        release(w[i].lock);
+    }
+    assert_true(now_ms() - began < N * 1000);
+    for (int i = 0; i < N; i++)
+        tl_lock_free(w[i].lock);
+    tl_lock_free(holder);
+    await_contenders("line", 0);
+}
+
+TEST(who_gives_up_leaves_the_line_to_those_behind) {
+    tl_lock *holder = plain("quits"), *second = plain("quits"), *third = plain("quits");
+    waiting w[2] = {{.lock = second}, {.lock = third}};
+    arrived = 0;
+    acquire(holder, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tl_lock_acquire_async(w[i].lock, TL_FOREVER, done, &w[i], NULL), TL_OK);
+        await_contenders("quits", (unsigned)i + 2);
+    }
+    tl_lock_cancel(second);
+    await_arrived(1);
+    assert_int_equal(w[0].code, TL_ECANCELLED);
+    await_contenders("quits", 2);
+    release(holder);
+    await_arrived(2);
+    assert_int_equal(w[1].code, TL_OK);
+    release(third);
+    assert_int_equal(tl_lock_acquire(holder, 0, NULL), TL_OK);
+    assert_int_equal(tl_lock_acquire(second, 200, NULL), TL_ETIMEDOUT);
+    await_contenders("quits", 1);
+    release(holder);
+    tl_lock_free(holder);
+    tl_lock_free(second);
+    tl_lock_free(third);
+}
+
+TEST(a_waiter_outlives_its_lifetime_in_line) {
+    tl_lock *a = plain("patient"),
+            *b = new_lock(client, "patient", TL_LOCK_OPTIONS(.ttl_ms = 2000));
+    waiting w = {.lock = b};
+    arrived = 0;
+    acquire(a, 0);
+    assert_int_equal(tl_lock_acquire_async(b, TL_FOREVER, done, &w, NULL), TL_OK);
+    pause_ms(5000);
+    assert_int_equal(contenders("patient"), 2);
+    release(a);
+    await_arrived(1);
+    assert_int_equal(w.code, TL_OK);
+    release(b);
+    tl_lock_free(a);
+    tl_lock_free(b);
+}
+
+/* ---- other processes --------------------------------------------------------------------------- */
+
+/* Three processes acquire one lock ten times each; what it protects is a counter in a file. */
+TEST(three_processes_count_to_thirty) {
+    char path[] = "/tmp/tidelock-count-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    pid_t pid[3];
+    for (int p = 0; p < 3; p++) {
+        pid[p] = fork();
+        if (pid[p] == 0) {
+            tl_client *mine = open_url(real_etcd_url(etcd));
+            tl_lock *lock = new_lock(mine, "count", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+            for (int i = 0; i < 10; i++) {
+                int n = 0;
+                if (tl_lock_acquire(lock, 20000, NULL) || pread(fd, &n, sizeof n, 0) < 0)
+                    _exit(1);
+                pause_ms(5);
+                n++;
+                if (pwrite(fd, &n, sizeof n, 0) != sizeof n || tl_lock_release(lock, NULL))
+                    _exit(2);
+            }
+            tl_lock_free(lock);
+            tl_client_close(mine);
+            _exit(0);
+        }
+    }
+    for (int p = 0; p < 3; p++) {
+        int status;
+        waitpid(pid[p], &status, 0);
+        assert_int_equal(status, 0);
+    }
+    int n = 0;
+    assert_int_equal(pread(fd, &n, sizeof n, 0), sizeof n);
+    assert_int_equal(n, 30);
+    close(fd);
+    unlink(path);
+}
+
+TEST(etcdctl_waits_behind_us_and_we_behind_it) {
+    tl_lock *a = plain("both");
+    acquire(a, 0);
+    pid_t ctl = real_etcd_ctl_start(etcd, "lock --ttl=5 both sleep 2");
+    await_contenders("both", 2);
+    pause_ms(300);
+    assert_int_equal(waitpid(ctl, NULL, WNOHANG), 0);
+    release(a);
+    tl_lock_info info = {.size = sizeof info};
+    int64_t end = now_ms() + 5000;
+    do {
+        assert_int_equal(tl_client_look(client, "both", 4, &info, NULL), TL_OK);
+    } while (!info.held && now_ms() < end);
+    assert_true(info.held);
+    assert_false(info.by_tidelock);
+    assert_int_equal(tl_lock_acquire(a, 0, NULL), TL_EBUSY);
+    int64_t began = now_ms();
+    acquire(a, 10000);
+    assert_true(now_ms() - began > 500); /* not before etcdctl's command has ended */
+    int status;
+    waitpid(ctl, &status, 0);
+    release(a);
+    tl_lock_free(a);
+}
+
+/* ---- looking ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    unsigned found;
+    bool expected;
+} seen;
+
+static void on_found(const void *key, size_t n, const tl_lock_info *info, void *ctx) {
+    seen *s = ctx;
+    s->found++;
+    s->expected = n == 6 && memcmp(key, "looked", 6) == 0 && info->held && info->waiters == 1;
+}
+
+static void on_waiting(const tl_waiting *w, void *ctx) {
+    *(int64_t *)ctx += w->place == 1 && strcmp(w->service, "conform") == 0 && w->pid == getpid();
+}
+
+TEST(a_look_tells_who_holds_it_and_who_waits) {
+    tl_lock *a = plain("looked"), *b = plain("looked");
+    tl_lock_info info = {.size = sizeof info};
+    int64_t told = 0;
+    waiting w = {.lock = b};
+    arrived = 0;
+    assert_int_equal(tl_client_look(client, "looked", 6, &info, NULL), TL_OK);
+    assert_false(info.held);
+    acquire(a, 0);
+    assert_int_equal(tl_lock_acquire_async(b, TL_FOREVER, done, &w, NULL), TL_OK);
+    await_contenders("looked", 2);
+    assert_int_equal(tl_client_look_line(client, "looked", 6, &info, 10, on_waiting, &told, NULL),
+                     TL_OK);
+    assert_true(info.held && info.by_tidelock);
+    assert_int_equal(info.fence, tl_lock_fence(a));
+    assert_int_equal(info.pid, getpid());
+    assert_string_equal(info.service, "conform");
+    assert_int_equal(info.in_line, 1);
+    assert_int_equal(told, 1);
+    assert_true(info.remaining_ms > 0 && info.remaining_ms <= TTL_MS);
+    seen s = {0};
+    uint64_t cursor = 0;
+    do {
+        assert_int_equal(tl_client_scan(client, "look*", &cursor, on_found, &s, NULL), TL_OK);
+    } while (cursor != 0);
+    assert_int_equal(s.found, 1); /* its waiter isn't one */
+    assert_true(s.expected);
+    tl_lock_cancel(b);
+    await_arrived(1);
+    release(a);
+    tl_lock_free(a);
+    tl_lock_free(b);
+}
+
+TEST(a_broken_lock_is_lost_and_only_the_one_that_was_seen_is_broken) {
+    tl_lock *a = plain("broken");
+    tl_lock_info info = {.size = sizeof info};
+    assert_int_equal(tl_client_break(client, "broken", 6, NULL, NULL), TL_EEXPIRED);
+    acquire(a, 0);
+    assert_int_equal(tl_client_look(client, "broken", 6, &info, NULL), TL_OK);
+    release(a);
+    acquire(a, 0);
+    assert_int_equal(tl_client_break(client, "broken", 6, &info, NULL), TL_ETAKEN);
+    assert_int_equal(tl_client_look(client, "broken", 6, &info, NULL), TL_OK);
+    assert_int_equal(tl_client_break(client, "broken", 6, &info, NULL), TL_OK);
+    int64_t end = now_ms() + TTL_MS;
+    while (tl_lock_state(a) != TL_LOST && now_ms() < end)
+        pause_ms(10);
+    assert_int_equal(tl_lock_state(a), TL_LOST);
+    tl_lock_free(a);
+}
+
+/* ---- what can't be had ------------------------------------------------------------------------- */
+
+static void refused(const tl_client_options *o, const char *words) {
+    tl_client *c;
+    tl_error err;
+    assert_int_equal(tl_client_open(o, &c, &err), TL_EINVALID);
+    if (!strstr(err.message, words))
+        fail_msg("%s", err.message);
+}
+
+TEST(what_etcd_has_no_use_for_is_refused_in_one_line) {
+    const char *url = real_etcd_url(etcd);
+    refused(&TL_CLIENT_OPTIONS(.url = url, .wait_replicas = 1), "wait_replicas: not with");
+    refused(&TL_CLIENT_OPTIONS(.url = url, .wait_fsync = true), "wait_fsync: not with");
+    refused(&TL_CLIENT_OPTIONS(.url = url, .quiet_ms = 5000), "quiet_ms: not with");
+    refused(&TL_CLIENT_OPTIONS(.url = url, .protocol = TL_TIMESTAMP), "must be token");
+    refused(&TL_CLIENT_OPTIONS(.url = url, .password = "x"), "etcd has none without a user");
+    refused(&TL_CLIENT_OPTIONS(.url = "etcd://:x@127.0.0.1"), "no password without a user");
+    refused(&TL_CLIENT_OPTIONS(.url = "etcd://127.0.0.1/a?db=1"), "only /PREFIX may follow");
+    tl_error err;
+    const tl_lock_options brief = TL_LOCK_OPTIONS(.ttl_ms = 1999),
+                          bare = TL_LOCK_OPTIONS(.no_fence = true);
+    assert_null(tl_lock_new(client, "k", 1, &brief, &err));
+    assert_non_null(strstr(err.message, "at least 2000 ms"));
+    assert_null(tl_lock_new(client, "k", 1, &bare, &err));
+    assert_non_null(strstr(err.message, "no_fence: not with"));
+}
+
+TEST(nobody_there_is_told_within_the_limit) {
+    tl_client *c;
+    tl_error err;
+    const tl_client_options o = TL_CLIENT_OPTIONS(.url = "etcd://127.0.0.1:1,127.0.0.1:2",
+                                                  .connect_ms = 2000);
+    assert_int_equal(tl_client_open(&o, &c, NULL), TL_OK);
+    tl_lock *lock = new_lock(c, "k", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    int64_t began = now_ms();
+    assert_int_equal(tl_lock_acquire(lock, 0, &err), TL_EUNAVAILABLE);
+    assert_true(now_ms() - began < 2500);
+    assert_non_null(strstr(err.message, "127.0.0.1"));
+    tl_lock_free(lock);
+    tl_client_close(c);
+}

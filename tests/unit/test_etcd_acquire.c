@@ -1,0 +1,590 @@
+/*
+ * Acquiring, renewing and releasing on etcd, against answers that the test gives: JSON as etcd would write it. Each request
+ * lost, late, refused; contenders; what is left behind.
+ */
+#include "tests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/etcd_acquire.h"
+#include "protocol/renew.h"
+#include "protocol/settle.h"
+#include "transport/gateway.h"
+
+#if TL_HAVE_JSON
+
+#define TTL_MS 9000
+#define ATTEMPT_MS 2000
+#define CONNECT_MS 5000
+#define S INT64_C(1000000000)
+#define LEAST 9 / 11 /* of a lifetime, as drift_ppm has it */
+
+/* One machine, and the time. */
+static struct {
+    void *machine;
+    tl_step step;
+    tl_out out;
+    tl_status status;
+    tl_mono now;
+    tl_server server;
+    tl_gateway *gateway;
+} f;
+
+static tl_etcd_acquisition m;
+static tl_job job;
+
+static int set_up(void **state) {
+    (void)state;
+    memset(&f, 0, sizeof f);
+    f.now.ns = 1000 * S;
+    f.server.drift_ppm = 100000;
+    f.gateway = tl__gateway_new((tl_bytes){0});
+    return f.gateway == NULL;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    tl__gateway_free(f.gateway);
+    return 0;
+}
+
+TESTS_WITH(set_up, tear_down);
+
+static void give(tl_event e) {
+    e.now = f.now;
+    e.server = &f.server;
+    e.ticket = f.out.send.ticket;
+    tl__out_clear(&f.out);
+    f.status = f.step(f.machine, &e, &f.out);
+}
+
+static void event(tl_event_kind kind) {
+    give((tl_event){.kind = kind, .armed = true});
+}
+
+static void later_ms(int64_t ms) {
+    f.now = tl__mono_add_ms(f.now, ms);
+}
+
+static const char *word(unsigned i) {
+    static char room[32];
+    assert_true(f.out.sends == 1 && i < f.out.send.count);
+    tl_bytes b = f.out.send.command[i].argv[0];
+    (void)snprintf(room, sizeof room, "%.*s", (int)b.n, b.p);
+    return room;
+}
+
+static int64_t arg(unsigned i, unsigned k) {
+    int64_t v = -1;
+    assert_true(tl__bytes_to_int(f.out.send.command[i].argv[k], &v));
+    return v;
+}
+
+static void assert_asks(const char *first, const char *second) {
+    assert_string_equal(word(0), first);
+    assert_int_equal(f.out.send.count, second ? 2 : 1);
+    if (second)
+        assert_string_equal(word(1), second);
+}
+
+/* The answers to what was asked last, in JSON; those that begin with '!' are errors of that code. */
+static void answer_of(const tl_etcd_kind *kinds, const char *const *json, uint8_t count) {
+    tl_reply replies[2];
+    for (unsigned i = 0; i < count; i++) {
+        bool error = json[i][0] == '!';
+        char text[200];
+        (void)snprintf(text, sizeof text, "{\"message\":\"words\",\"code\":%s}", json[i] + 1);
+        assert_int_equal(tl__gateway_read(f.gateway, kinds[i], error ? 500 : 200,
+                                          tl__bytes_of(error ? text : json[i]), &replies[i]),
+                         1);
+    }
+    give((tl_event){
+        .kind = TL_REPLY, .reply = replies, .count = count, .words = TL_LITERAL("etcd:1")});
+    tl__gateway_release(f.gateway);
+}
+
+static void answers(const char *grant, const char *transaction) {
+    answer_of((const tl_etcd_kind[]){TL_ETCD_GRANT, TL_ETCD_TXN},
+              (const char *const[]){grant, transaction}, 2);
+}
+
+static void answer(tl_etcd_kind kind, const char *json) {
+    answer_of(&kind, &json, 1);
+}
+
+#define GRANTED "{\"header\":{\"revision\":\"1\"},\"TTL\":\"9\"}"
+
+/* A key of K's, as JSON. */
+static const char *key(const char *suffix, int64_t created, int64_t lease) {
+    static char room[4][300];
+    static unsigned at;
+    char plain[64], *to = room[at++ % 4];
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char coded[100] = "";
+    size_t n = (size_t)snprintf(plain, sizeof plain, "k/%s", suffix);
+    for (size_t i = 0; i < n; i += 3) {
+        unsigned left = (unsigned)(n - i);
+        uint32_t bits = (uint32_t)(unsigned char)plain[i] << 16 |
+                        (left > 1 ? (uint32_t)(unsigned char)plain[i + 1] << 8 : 0) |
+                        (left > 2 ? (uint32_t)(unsigned char)plain[i + 2] : 0);
+        char four[5] = {digits[bits >> 18], digits[bits >> 12 & 63],
+                        left > 1 ? digits[bits >> 6 & 63] : '=', left > 2 ? digits[bits & 63] : '=',
+                        0};
+        strcat(coded, four);
+    }
+    (void)snprintf(to, sizeof room[0],
+                   "{\"key\":\"%s\",\"create_revision\":\"%lld\",\"lease\":\"%lld\"}", coded,
+                   (long long)created, (long long)lease);
+    return to;
+}
+
+/* {"header", "succeeded", a range of these keys (NULL: none)} */
+static const char *transaction(bool succeeded, int64_t revision, const char *first,
+                               const char *second) {
+    static char room[1000];
+    (void)snprintf(
+        room, sizeof room,
+        "{\"header\":{\"revision\":\"%lld\"},\"succeeded\":%s,\"responses\":[{\"response_range\":"
+        "{\"count\":\"3\",\"kvs\":[%s%s%s]}}]}",
+        (long long)revision, succeeded ? "true" : "false", first ? first : "", second ? "," : "",
+        second ? second : "");
+    return room;
+}
+
+static const char *range(int64_t revision, const char *first, const char *second) {
+    static char room[1000];
+    (void)snprintf(room, sizeof room, "{\"header\":{\"revision\":\"%lld\"},\"kvs\":[%s%s%s]}",
+                   (long long)revision, first ? first : "", second ? "," : "",
+                   second ? second : "");
+    return room;
+}
+
+static const char *mine(int64_t created) {
+    return key(m.id.suffix, created, m.lease);
+}
+
+static tl_job a_job(void) {
+    return (tl_job){.protocol = &tl__protocol_etcd,
+                    .key = TL_LITERAL("k"),
+                    .owner = TL_LITERAL("host 1 me"),
+                    .ttl_ms = TTL_MS,
+                    .attempt_ms = ATTEMPT_MS};
+}
+
+static void begin_by(int64_t wait_ms, tl_retry retry) {
+    job = a_job();
+    tl__etcd_acquire_init(&m, &job, &retry, wait_ms, CONNECT_MS, 42);
+    f.machine = &m;
+    f.step = tl__etcd_acquire_step;
+    event(TL_START);
+    assert_true(f.out.sends == 1 && f.out.send.count == 0);
+    event(TL_REPLY); /* reached */
+}
+
+static void begin(int64_t wait_ms) {
+    begin_by(wait_ms, (tl_retry){.kind = TL_RETRY_AUTO});
+}
+
+static void assert_held(int64_t fence, int64_t asked_ms_ago) {
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_OK);
+    assert_int_equal(m.result.fence, fence);
+    int64_t left = tl__ns_until(f.now, m.result.deadline) + asked_ms_ago * 1000000;
+    assert_int_equal(left / 1000, TTL_MS * INT64_C(1000) * LEAST);
+}
+
+static void detached(tl_err code) {
+    assert_int_equal(f.status, TL_DETACH);
+    assert_int_equal(m.result.code, code);
+    event(TL_TIMER);
+}
+
+/* ---- trying ------------------------------------------------------------------------------------ */
+
+TEST(a_try_takes_a_lease_and_creates_a_key_in_one_exchange) {
+    begin(0);
+    assert_asks("GRANT", "TRY");
+    assert_int_equal(arg(0, 1), arg(1, 3)); /* the lease */
+    assert_int_equal(arg(0, 2), 9);
+    later_ms(100);
+    answers(GRANTED, transaction(true, 5, NULL, NULL));
+    assert_held(5, 100); /* from the time when it was asked */
+}
+
+TEST(the_lifetime_that_was_granted_counts_if_it_is_less_and_never_more) {
+    begin(0);
+    answers("{\"header\":{},\"TTL\":\"4\"}", transaction(true, 5, NULL, NULL));
+    assert_int_equal(tl__ns_until(f.now, m.result.deadline) / 1000, 4000000 * LEAST);
+    begin(0);
+    answers("{\"header\":{},\"TTL\":\"60\"}", transaction(true, 5, NULL, NULL));
+    assert_held(5, 0);
+}
+
+TEST(who_tries_once_is_told_that_another_holds_it) {
+    begin(0);
+    answers(
+        GRANTED,
+        "{\"header\":{\"revision\":\"5\"},\"responses\":[{\"response_range\":{}},{\"response_range\":{}}]}");
+    assert_int_equal(f.status, TL_END); /* nothing is left behind */
+    assert_int_equal(m.result.code, TL_EBUSY);
+}
+
+TEST(a_key_that_was_created_unheard_is_put_under_a_new_lease_before_it_counts) {
+    begin(0);
+    int64_t lost = m.lease;
+    give((tl_event){.kind = TL_FAILED, .maybe_sent = true, .why = TL_EUNAVAILABLE});
+    event(TL_TIMER);
+    event(TL_REPLY);
+    assert_asks("GRANT", "TRY");
+    later_ms(50);
+    answers(GRANTED, transaction(false, 5, key(m.id.suffix, 4, lost), NULL));
+    assert_int_equal(f.status, TL_GO);
+    assert_asks("GRANT", "KEEP");
+    assert_int_equal(arg(1, 3), 4);
+    assert_true(arg(1, 4) > lost);
+    answers(GRANTED, transaction(true, 6, mine(4), NULL));
+    assert_held(4, 0);
+}
+
+TEST(an_error_that_is_not_definite_leaves_a_doubt_which_is_cleared_up) {
+    begin(0);
+    int64_t lease = m.lease;
+    answers("!14", "!14");
+    assert_int_equal(f.status, TL_GO); /* again */
+    later_ms(ATTEMPT_MS);
+    event(TL_TIMER);
+    detached(TL_EUNCERTAIN);
+    assert_asks("UNDO", "REVOKE");
+    assert_int_equal(arg(1, 1), lease);
+    answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_REVOKE},
+              (const char *const[]){transaction(true, 8, NULL, NULL), "!5"}, 2);
+    assert_int_equal(f.status, TL_END);
+}
+
+TEST(a_definite_error_leaves_no_doubt) {
+    begin(0);
+    answers(GRANTED, "!7");
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EDENIED);
+}
+
+TEST(a_lease_that_was_not_granted_holds_nothing) {
+    begin(0);
+    answers("!9", transaction(true, 5, NULL, NULL)); /* the lease is another's, as it seems */
+    assert_int_equal(f.status, TL_GO);
+    assert_asks("GRANT", "KEEP");
+    assert_int_equal(arg(1, 3), 5);
+}
+
+TEST(other_strategies_try_again_as_they_say) {
+    begin_by(60000, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 700, .max_attempts = 2});
+    assert_asks("GRANT", "TRY");
+    static const char none[] =
+        "{\"header\":{\"revision\":\"5\"},\"responses\":[{\"response_range\":{}}]}";
+    answers(GRANTED, none);
+    assert_int_equal(tl__ms_until(f.now, f.out.until), 700);
+    later_ms(700);
+    event(TL_TIMER);
+    event(TL_REPLY);
+    assert_asks("GRANT", "TRY");
+    answers(GRANTED, none);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EBUSY);
+}
+
+/* ---- in line ----------------------------------------------------------------------------------- */
+
+static void stand_behind(int64_t other, int64_t revision) {
+    begin(60000);
+    assert_asks("GRANT", "JOIN");
+    answers(GRANTED, transaction(true, revision, key("abc", other, 1), NULL));
+    assert_int_equal(f.status, TL_GO);
+    assert_true(f.out.arm);
+}
+
+TEST(who_waits_stands_behind_the_last_and_listens_to_that_one_alone) {
+    stand_behind(4, 7);
+    assert_true(tl__bytes_eq(f.out.topic, TL_LITERAL("7 k/abc")));
+    event(TL_ARMED);
+    assert_true(f.out.until.ns == m.keep_at.ns); /* no sooner than its own renewal */
+    event(TL_WOKEN);
+    event(TL_REPLY);
+    assert_asks("LOOK", NULL);
+    assert_int_equal(arg(0, 3), 7);
+    answer(TL_ETCD_RANGE, range(9, mine(7), NULL));
+    assert_held(7, 0);
+}
+
+TEST(nobody_before_it_and_it_is_held_at_once) {
+    begin(60000);
+    answers(GRANTED, transaction(true, 7, NULL, NULL));
+    assert_held(7, 0);
+}
+
+TEST(when_the_one_before_gives_up_it_listens_to_the_next) {
+    stand_behind(6, 7);
+    tl_bytes former = f.out.topic;
+    event(TL_WOKEN);
+    event(TL_REPLY);
+    answer(TL_ETCD_RANGE, range(9, mine(7), key("ab", 4, 1)));
+    assert_int_equal(f.status, TL_GO);
+    assert_true(f.out.arm && f.out.disarm);
+    assert_true(tl__bytes_eq(f.out.topic, TL_LITERAL("9 k/ab")));
+    assert_true(tl__bytes_eq(former, TL_LITERAL("7 k/abc"))); /* it is forgotten by its name */
+}
+
+TEST(it_keeps_its_place_by_new_leases_while_it_waits) {
+    stand_behind(4, 7);
+    int64_t first = m.lease;
+    event(TL_ARMED);
+    later_ms(TTL_MS / 3);
+    event(TL_TIMER);
+    event(TL_REPLY);
+    assert_asks("GRANT", "KEEP");
+    assert_true(arg(1, 4) > first);
+    answers(GRANTED, transaction(true, 9, mine(7), key("abc", 4, 1)));
+    assert_int_equal(f.status, TL_GO);
+    assert_false(f.out.arm); /* the same as before */
+    assert_int_equal(tl__ms_until(f.now, m.keep_at), TTL_MS / 3);
+}
+
+TEST(a_place_that_was_lost_is_taken_anew_at_the_end) {
+    stand_behind(4, 7);
+    event(TL_WOKEN);
+    event(TL_REPLY);
+    answer(TL_ETCD_RANGE, range(9, key("abc", 4, 1), NULL)); /* ours isn't there */
+    assert_asks("GRANT", "JOIN");
+    answers(GRANTED, transaction(true, 10, key("x", 8, 1), NULL));
+    assert_int_equal(m.id.revision, 10);
+    assert_int_equal(f.status, TL_GO);
+}
+
+TEST(the_first_with_little_left_renews_before_it_holds) {
+    stand_behind(4, 7);
+    event(TL_ARMED);
+    m.keep_at = TL_NEVER;
+    later_ms(TTL_MS / 2);
+    event(TL_WOKEN);
+    event(TL_REPLY);
+    assert_asks("LOOK", NULL);
+    answer(TL_ETCD_RANGE, range(9, mine(7), NULL));
+    assert_int_equal(f.status, TL_GO);
+    assert_asks("GRANT", "KEEP");
+    answers(GRANTED, transaction(true, 10, mine(7), NULL));
+    assert_held(7, 0);
+}
+
+TEST(without_a_stream_it_looks_often_and_from_a_later_revision) {
+    stand_behind(4, 7);
+    give((tl_event){.kind = TL_ARMED, .armed = false});
+    event(TL_REPLY);
+    assert_asks("LOOK", NULL);
+    answer(TL_ETCD_RANGE, range(30, mine(7), key("abc", 4, 1)));
+    assert_true(f.out.arm);
+    assert_true(tl__bytes_eq(f.out.topic, TL_LITERAL("30 k/abc")));
+    assert_true(tl__ms_until(f.now, f.out.until) <= 250);
+}
+
+TEST(who_gives_up_leaves_the_line) {
+    stand_behind(4, 7);
+    later_ms(60000);
+    event(TL_TIMER);
+    detached(TL_ETIMEDOUT);
+    assert_asks("UNDO", NULL);
+    give((tl_event){.kind = TL_FAILED, .maybe_sent = true, .why = TL_EUNAVAILABLE});
+    assert_int_equal(f.status, TL_GO);
+    later_ms(100);
+    event(TL_TIMER);
+    assert_asks("UNDO", NULL);
+    answer(TL_ETCD_TXN, transaction(true, 8, NULL, NULL));
+    assert_int_equal(f.status, TL_END);
+}
+
+TEST(a_cancel_in_the_middle_of_a_join_undoes_it_and_its_lease) {
+    begin(TL_FOREVER);
+    int64_t lease = m.lease;
+    event(TL_CANCEL);
+    detached(TL_ECANCELLED);
+    assert_asks("UNDO", "REVOKE");
+    assert_int_equal(arg(1, 1), lease);
+}
+
+TEST(a_place_that_is_too_long_to_listen_to_is_looked_at_often) {
+    char suffix[40], name[TL_ETCD_TOPIC_MAX + 10];
+    memset(suffix, 'a', sizeof suffix - 1);
+    suffix[sizeof suffix - 1] = '\0';
+    memset(name, 'n', sizeof name);
+    begin(60000);
+    m.job.key = tl__bytes(name, sizeof name);
+    tl_reply item[5] = {{.type = TL_REPLY_STRING, .text = {name, sizeof name}},
+                        {.type = TL_REPLY_STRING, .text = {"", 0}},
+                        {.type = TL_REPLY_INT, .integer = 4},
+                        {.type = TL_REPLY_INT, .integer = 4},
+                        {.type = TL_REPLY_INT, .integer = 4}};
+    tl_reply kv = {.type = TL_REPLY_ARRAY, .items = item, .count = 5};
+    tl_reply in[2] = {{.type = TL_REPLY_INT, .integer = 1}, kv};
+    tl_reply parts[3] = {{.type = TL_REPLY_INT, .integer = 1},
+                         {.type = TL_REPLY_INT, .integer = 7},
+                         {.type = TL_REPLY_ARRAY, .items = in, .count = 2}};
+    tl_reply both[2] = {{.type = TL_REPLY_INT, .integer = 9},
+                        {.type = TL_REPLY_ARRAY, .items = parts, .count = 3}};
+    give((tl_event){.kind = TL_REPLY, .reply = both, .count = 2});
+    assert_false(f.out.arm);
+    assert_true(tl__ms_until(f.now, f.out.until) <= 250);
+}
+
+/* ---- what is held ------------------------------------------------------------------------------ */
+
+static tl_renew r;
+static tl_settle s;
+static tl_etcd_id id;
+
+static tl_job held_job(void) {
+    tl_job held = a_job();
+    id = tl__etcd_id_draw(77);
+    id.revision = 5;
+    held.token = tl__etcd_token(&id);
+    return held;
+}
+
+static void renew(void) {
+    job = held_job();
+    tl__renew_init(&r, &job, tl__mono_add_ms(f.now, 6000), TL_NEVER, false, 1);
+    f.machine = &r;
+    f.step = tl__renew_step;
+    event(TL_START);
+    later_ms(2000);
+    event(TL_TIMER);
+    assert_asks("GRANT", "KEEP");
+    assert_int_equal(arg(1, 3), 5);
+}
+
+TEST(a_token_is_its_suffix_and_its_revision) {
+    tl_etcd_id back;
+    tl_job held = held_job();
+    assert_true(tl__etcd_id_read(&back, &held.token));
+    assert_string_equal(back.suffix, id.suffix);
+    assert_int_equal(back.base, id.base);
+    assert_int_equal(back.revision, 5);
+    static const char *const bad[] = {"",
+                                      "1",
+                                      "1fff.5",
+                                      "1000000000000000",
+                                      "1000000000000000.",
+                                      "1000000000000000.0",
+                                      "1000000000000000.x",
+                                      "x000000000000000.5",
+                                      "2000000000000000.5",
+                                      "0000000000000000.5",
+                                      "0b9d4a1e-3a63-4d4a-9d8b-aaaaaaaaaaaa"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tl_token token = {""};
+        (void)snprintf(token.text, sizeof token.text, "%s", bad[i]);
+        assert_false(tl__etcd_id_read(&back, &token));
+    }
+    id.revision = INT64_MAX;
+    tl_token longest = tl__etcd_token(&id); /* fits */
+    assert_true(tl__etcd_id_read(&back, &longest));
+}
+
+TEST(a_renewal_is_a_new_lease_each_time_with_a_higher_number) {
+    renew();
+    int64_t first = arg(1, 4);
+    answers(GRANTED, transaction(true, 6, NULL, NULL));
+    assert_int_equal(tl__ns_until(f.now, r.result.deadline) / 1000, TTL_MS * INT64_C(1000) * LEAST);
+    later_ms(3000);
+    event(TL_TIMER);
+    assert_asks("GRANT", "KEEP");
+    assert_true(arg(1, 4) > first);
+}
+
+TEST(a_renewal_whose_outcome_is_unknown_moves_no_deadline) {
+    renew();
+    tl_mono before = r.result.deadline;
+    answers(GRANTED, "!4");
+    assert_int_equal(r.result.deadline.ns, before.ns);
+    assert_int_equal(f.out.note[0].kind, TL_NOTE_AT_RISK);
+    assert_int_equal(f.status, TL_GO);
+    event(TL_TIMER);
+    answers("!9",
+            transaction(true, 6, NULL, NULL)); /* under a lease that wasn't granted for this */
+    assert_int_equal(r.result.deadline.ns, before.ns);
+}
+
+TEST(a_renewal_that_meets_a_higher_lease_goes_above_it) {
+    renew();
+    int64_t higher = arg(1, 4) + INT64_C(1000000000000);
+    answers(GRANTED, transaction(false, 6, key(id.suffix, 5, higher), NULL));
+    assert_asks("GRANT", "KEEP");
+    assert_true(arg(1, 4) > higher);
+    answers(GRANTED, transaction(true, 7, NULL, NULL));
+    assert_int_equal(f.status, TL_GO);
+    later_ms(3000);
+    event(TL_TIMER);
+    assert_true(arg(1, 4) > higher); /* and stays there */
+}
+
+TEST(a_renewal_that_finds_no_key_of_its_own_loses_the_lock) {
+    renew();
+    answers(GRANTED, transaction(false, 6, NULL, NULL));
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(r.result.code, TL_ELOST);
+    assert_int_equal(r.result.why, TL_LOST_GONE);
+    renew();
+    answers(GRANTED, transaction(false, 6, key(id.suffix, 6, 1), NULL));
+    assert_int_equal(r.result.code, TL_ELOST);
+}
+
+static void settle(tl_job with) {
+    job = with;
+    tl__settle_init(&s, &job, TL_RELEASE, tl__mono_add_ms(f.now, 1000), 1);
+    f.machine = &s;
+    f.step = tl__settle_step;
+    event(TL_START);
+    assert_asks("DROP", NULL);
+}
+
+TEST(a_release_deletes_its_own_key_alone) {
+    settle(held_job());
+    assert_int_equal(arg(0, 3), 5);
+    answer(TL_ETCD_TXN, transaction(true, 6, NULL, NULL));
+    assert_int_equal(s.result.code, TL_OK);
+    settle(held_job());
+    answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
+    assert_int_equal(s.result.code, TL_EEXPIRED);
+    settle(held_job());
+    static char two[600];
+    (void)snprintf(two, sizeof two,
+                   "{\"header\":{\"revision\":\"6\"},\"responses\":[{\"response_range\":{}},"
+                   "{\"response_range\":{\"kvs\":[%s]}}]}",
+                   key("b", 6, 1));
+    answer(TL_ETCD_TXN, two);
+    assert_int_equal(s.result.code, TL_ETAKEN);
+}
+
+TEST(a_release_without_an_answer_is_asked_again_and_counts) {
+    settle(held_job());
+    answer(TL_ETCD_TXN, "!14");
+    assert_int_equal(f.status, TL_GO);
+    event(TL_TIMER);
+    assert_asks("DROP", NULL);
+    answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL)); /* the first has done it */
+    assert_int_equal(s.result.code, TL_OK);
+}
+
+TEST(a_token_of_another_kind_of_server_holds_nothing_here) {
+    tl_job held = held_job();
+    (void)snprintf(held.token.text, sizeof held.token.text, "123");
+    settle(held);
+    answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
+    assert_int_equal(s.result.code, TL_EEXPIRED);
+}
+
+#else
+
+TEST(without_jansson_nothing_can_be_read) {
+    assert_false(tl__gateway_works());
+}
+
+#endif
