@@ -15,6 +15,7 @@
 #define READ_SIZE 4096
 #define READS_MAX 16 /* in one drive */
 #define LOGIN_SIZE 2048
+#define LASTED_NS INT64_C(1000000000) /* a stream that ended sooner isn't opened again at once */
 
 struct tl_watch {
     tl_wakeup_calls calls;
@@ -27,9 +28,9 @@ struct tl_watch {
     tl_topics topics; /* asked: its watch id in this stream; 0: none */
     char *bytes;      /* to be written: `size` of them, `done` written */
     size_t size, done;
-    char *token;
+    char *token; /* kept for the next stream, until one fails */
     tl_backoff backoff;
-    tl_mono by, retry_at;
+    tl_mono began, by, retry_at;
     bool stale; /* there is more to watch than this stream was asked for */
     bool more;
 };
@@ -89,9 +90,8 @@ static void tell(tl_watch *w, tl_topic *topic, bool armed) {
 static void close_stream(tl_watch *w) {
     tl__stream_close(&w->stream);
     forget_bytes(w);
-    forget_token(w);
     w->state = DOWN;
-    w->more = false;
+    w->more = w->stale = false;
     for (tl_topic *topic = w->topics.first; topic; topic = topic->next)
         topic->asked = 0;
 }
@@ -99,10 +99,12 @@ static void close_stream(tl_watch *w) {
 /* The member isn't to be had, or has ended the stream: the next. */
 static void lose(tl_watch *w, tl_mono now) {
     tl_topic *topic;
-    bool served = w->state == UP;
     close_stream(w);
+    forget_token(w); /* it may be what was wrong */
+    if (tl__ns_until(w->began, now) >= LASTED_NS)
+        tl__backoff_reset(&w->backoff);
     tl__members_pass(w->members, w->member);
-    w->retry_at = served ? now : tl__mono_add_ns(now, tl__backoff_ns(&w->backoff));
+    w->retry_at = tl__mono_add_ns(now, tl__backoff_ns(&w->backoff));
     tl__topics_begin(&w->topics);
     while ((topic = tl__topics_walk(&w->topics)))
         if (topic->told != TL_TOLD_NOT)
@@ -125,7 +127,6 @@ static int64_t item(const tl_reply *message, size_t i) {
 static void on_message(tl_watch *w, const tl_reply *message) {
     tl_topic *topic = topic_of(w, item(message, TL_WATCH_ID));
     w->state = UP;
-    tl__backoff_reset(&w->backoff);
     if (!topic)
         return;
     if (item(message, TL_WATCH_CANCELED)) {
@@ -208,9 +209,9 @@ tl_err tl__watch_listen(tl_watch *watch, tl_bytes name, tl_mono now) {
     if (!topic)
         return TL_ENOMEM;
     topic->listeners++;
-    if (!known)
+    if (!known && watch->state >= ASKING) /* else it will be asked for with the others */
         watch->stale = true;
-    if (watch->state == DOWN && watch->topics.count == 1)
+    if (watch->state == DOWN && watch->topics.count == 1 && watch->backoff.failures == 0)
         watch->retry_at = now;
     if (known && topic->told != TL_UNTOLD)
         tell(watch, topic, topic->told == TL_TOLD_ARMED);
@@ -238,6 +239,7 @@ static void begin(tl_watch *w, tl_mono now) {
     }
     tl__gateway_reset(w->gateway);
     w->state = OPENING;
+    w->began = now;
     w->by = tl__mono_add_ms(now, w->connect_ms);
     tl__stream_open(&w->stream, now, w->connect_ms);
 }
@@ -305,7 +307,7 @@ static bool go_on(tl_watch *w, tl_mono now) {
             return false;
         if (w->stream.state != TL_STREAM_OPEN)
             return true;
-        if (!(w->stream.endpoint->user[0] ? say_login(w) : say_watch(w)))
+        if (!(w->stream.endpoint->user[0] && !w->token ? say_login(w) : say_watch(w)))
             return false;
     }
     if (!write_bytes(w) || !read_bytes(w) || !write_bytes(w))
