@@ -511,8 +511,8 @@ static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_err
                                                        : NULL;
     parse p = {.to = &(tl_endpoint){0}};
     if (given && !e->tls)
-        return tl__fail(err, TL_EINVALID, 0, "%s: only with a URL that begins with rediss://",
-                        given);
+        return tl__fail(err, TL_EINVALID, 0,
+                        "%s: only with a URL that begins with rediss:// or etcds://", given);
     if (is_given(o->tls_cert_file) && !is_given(o->tls_key_file))
         return tl__fail(err, TL_EINVALID, 0, "tls_cert_file: it needs tls_key_file too");
     if (is_given(o->tls_key_file) && !is_given(o->tls_cert_file))

@@ -238,7 +238,11 @@ bool server_by_cluster(const server *s) {
     return s->url && (begins(s->url, "redis+cluster://") || begins(s->url, "rediss+cluster://"));
 }
 
-/* The variables are for all rediss: URLs of this host; the options are for this URL. */
+bool server_by_etcd(const server *s) {
+    return s->url && (begins(s->url, "etcd://") || begins(s->url, "etcds://"));
+}
+
+/* The variables are for all rediss: and etcds: URLs of this host; the options are for this URL. */
 static int take_tls(const global_args *args, server *s) {
     const server_tls *a = &args->tls;
     const char *typed = a->ca     ? "--tls-ca"
@@ -246,10 +250,12 @@ static int take_tls(const global_args *args, server *s) {
                         : a->key  ? "--tls-key"
                         : a->name ? "--tls-name"
                                   : NULL;
-    bool tls = s->url && begins(s->url, "rediss") && strstr(s->url, "://");
+    bool tls = s->url && (begins(s->url, "rediss") || begins(s->url, "etcds")) &&
+               strstr(s->url, "://");
 
     if (typed && !tls)
-        return fail(STATUS_USAGE, "%s: only with a URL that begins with rediss://", typed);
+        return fail(STATUS_USAGE, "%s: only with a URL that begins with rediss:// or etcds://",
+                    typed);
     if (!tls)
         return 0;
     s->tls = (server_tls){.ca = pick(a->ca, "TIDELOCK_TLS_CA"),

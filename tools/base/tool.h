@@ -166,6 +166,8 @@ int server_care_check(const char *who, const server_care *care, int64_t ttl_ms);
 bool server_by_sentinels(const server *s);
 /** Nodes of a cluster? */
 bool server_by_cluster(const server *s);
+/** Does the URL name members of an etcd? */
+bool server_by_etcd(const server *s);
 
 /** How locks are kept there: a tl_protocol_id. */
 int server_protocol(const server *s);

@@ -67,6 +67,11 @@ static int doctor_function(const server *s, const void *given, const operands *w
     if (legacy && s->legacy)
         status = legacy->take(s->legacy, &work->facts);
     work->facts.key = key;
+    if (status == 0 && server_by_etcd(s)) {
+        status = doctor_etcd(s, o, &work->report);
+        free(work);
+        return status;
+    }
     if (status == 0 && server_by_cluster(s)) {
         status = doctor_cluster(s, o, &work->facts, &work->report);
         free(work);

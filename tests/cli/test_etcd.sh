@@ -1,0 +1,81 @@
+#!/bin/bash
+# URLs that name members of an etcd: what is wrong with one is told in a line, and each command of the tool works with a real
+# one, or says why it doesn't.
+# timeout: 120
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+unset TIDELOCK_URL
+nobody=etcd://127.0.0.1:1,127.0.0.1:2
+
+expect_line 64 'the host is missing' "$tidelock" run --url etcd:// k -- true
+expect_line 64 'no password without a user' "$tidelock" run --url etcd://:hunter2@h k -- true
+if grep -q hunter2 "$err"; then fail "a secret is shown"; fi
+expect_line 64 'only /PREFIX may follow' "$tidelock" run --url 'etcd://h/a?db=1' k -- true
+expect_line 64 'wait_replicas: not with' "$tidelock" run --url $nobody --wait-replicas 1 k -- true
+expect_line 64 'wait_fsync: not with' "$tidelock" run --url $nobody --wait-fsync k -- true
+expect_line 64 'quiet_ms: not with' "$tidelock" run --url $nobody --quiet 1m k -- true
+expect_line 64 'at least 2000 ms' "$tidelock" run --url $nobody --ttl 1s k -- true
+expect_line 64 'rediss:// or etcds://' "$tidelock" --url $nobody --tls-ca /dev/null check k
+expect_line 69 '127.0.0.1:.*refused' "$tidelock" run --url $nobody --no-wait k -- true
+expect_line 69 '127.0.0.1:.*refused' "$tidelock" --url $nobody doctor
+for c in skew "agent --once" "migrate status"; do
+    # shellcheck disable=SC2086
+    expect_line 64 'etcd: this asks Redis servers alone' "$tidelock" --url $nobody $c
+done
+
+# ---- a real one -----------------------------------------------------------------------------------
+if ! command -v etcd >/dev/null || ! command -v etcdctl >/dev/null; then
+    echo "skipped: there is no etcd (Debian: etcd-server, etcd-client)"
+    exit 77
+fi
+free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+start_etcd() {
+    port=$(free_port) peer=$(free_port)
+    ETCD_UNSUPPORTED_ARCH=arm64 etcd --name m0 --data-dir "$work/etcd" --logger zap \
+        --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
+        --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
+        --initial-cluster "m0=http://127.0.0.1:$peer" >"$work/etcd.log" 2>&1 &
+    server_pid=$!
+    disown
+    export TIDELOCK_URL=etcd://127.0.0.1:$port
+}
+etcd_answers() { ctl endpoint health; }
+ctl() { ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$port" "$@" >"$work/ctl" 2>&1; }
+start_etcd
+until_true 30 etcd_answers || fail "etcd did not start: $(cat "$work/etcd.log")"
+
+read -r token fence < <("$tidelock" lock job --ttl 20s) || fail "not locked"
+[[ $token =~ ^[0-9a-f]{16}\.[0-9]+$ && $token == *."$fence" ]] || fail "an odd token: $token $fence"
+expect_line 75 'another holds it' "$tidelock" lock job
+"$tidelock" check job >"$out" && fail "it is held"
+grep -q "held by tidelock on .* expires in .* fence $fence" "$out" || fail "$(cat "$out")"
+"$tidelock" inspect >"$out" || fail "no list"
+grep -q '^job ' "$out" || fail "$(cat "$out")"
+"$tidelock" extend job "$token" --ttl 40s >/dev/null || fail "not extended"
+"$tidelock" unlock job "$token" >/dev/null || fail "not unlocked"
+"$tidelock" unlock job "$token" >/dev/null 2>&1
+[[ $? == 1 ]] || fail "unlocked twice"
+"$tidelock" check job >/dev/null || fail "it is free"
+
+# shellcheck disable=SC2016
+"$tidelock" run job -- sh -c 'echo "$TIDELOCK_FENCE"' >"$out" || fail "not run"
+[[ $(cat "$out") -gt $fence ]] || fail "the fence went back: $(cat "$out")"
+
+# One line with etcdctl lock, and a command whose lock is broken.
+ctl lock --ttl 5 shared sleep 2 &
+until_true 10 eval '! "$tidelock" check shared >/dev/null'
+"$tidelock" run --wait 20s shared -- true || fail "not behind etcdctl"
+"$tidelock" run --ttl 3s broken -- sleep 20 2>"$err" &
+runner=$!
+until_true 10 eval '! "$tidelock" check broken >/dev/null'
+"$tidelock" break --yes broken 2>/dev/null || fail "not broken"
+wait $runner
+[[ $? == 74 ]] || fail "its loss was not told"
+
+"$tidelock" doctor >"$out"
+[[ $? == 1 ]] || fail "the doctor is content with one member"
+grep -q 'etcd 3' "$out" && grep -q 'there is one member' "$out" || fail "$(cat "$out")"
+"$tidelock" doctor --json | "$python" -c 'import json, sys; d = json.load(sys.stdin); assert d["findings"][0]["id"] == "members", d' ||
+    fail "odd JSON"
+"$tidelock" --url "etcd://127.0.0.1:$port,127.0.0.1:1" doctor >"$out"
+grep -q '127.0.0.1:1 could not be asked: .*refused' "$out" || fail "$(cat "$out")"

@@ -1,0 +1,230 @@
+/*
+ * The doctor of an etcd: each member that the URL names is asked what it says of itself and of the cluster. Nothing is
+ * changed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "ground/wait.h"
+
+#define LIMIT_MS 3000
+#define ALARMS_MOST 8
+#define MEMBERS_ALL 64 /* of a cluster; there should be no more than 7 */
+
+/* What a member has answered. */
+typedef struct {
+    tl_endpoint endpoint; /* without its secrets, which `members` has */
+    bool answered, learner;
+    char words[DOCTOR_WORDS_SIZE]; /* why not */
+    char version[32];
+    int64_t leader, id;
+    unsigned alarms;
+    char alarm[ALARMS_MOST][32];
+    int64_t ids[MEMBERS_ALL]; /* of all members, as it knows them */
+    unsigned count;           /* 0: it didn't say */
+} visit;
+
+typedef struct {
+    visit *v;
+    unsigned left; /* questions without an answer */
+} asking;
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void take_status(visit *v, const tl_reply *r) {
+    tl_bytes version;
+    int64_t learner = 0;
+    if (!tl__reply_text(tl__reply_item(r, 0), &version) ||
+        !tl__reply_int(tl__reply_item(r, 1), &v->leader) ||
+        !tl__reply_int(tl__reply_item(r, 2), &v->id) ||
+        !tl__reply_int(tl__reply_item(r, 4), &learner))
+        return;
+    tl__bytes_print(v->version, sizeof v->version, version);
+    v->learner = learner == 1;
+    v->answered = true;
+}
+
+static void take_alarms(visit *v, const tl_reply *r) {
+    tl_bytes text;
+    for (size_t i = 0; i < r->count && v->alarms < ALARMS_MOST; i++)
+        if (tl__reply_text(tl__reply_item(&r->items[i], 1), &text))
+            tl__bytes_print(v->alarm[v->alarms++], sizeof v->alarm[0], text);
+}
+
+static void take_members(visit *v, const tl_reply *r) {
+    for (size_t i = 0; i < r->count && v->count < MEMBERS_ALL; i++)
+        v->count += tl__reply_int(tl__reply_item(&r->items[i], 0), &v->ids[v->count]);
+}
+
+static void on_answer(void *ctx, const tl_answer *answer) {
+    asking *a = ctx;
+    static void (*const take[])(visit * v, const tl_reply *r) = {take_status, take_alarms,
+                                                                 take_members};
+    a->left--;
+    if (answer->ok && answer->reply->type == TL_REPLY_ARRAY) {
+        take[answer->ticket](a->v, answer->reply);
+    } else if (!a->v->answered) {
+        tl_bytes words = answer->ok ? answer->reply->text : answer->words;
+        tl__bytes_print(a->v->words, sizeof a->v->words, words);
+    }
+}
+
+static void send_all(tl_conn *conn, asking *a) {
+    static const char *const words[] = {"STATUS", "ALARMS", "MEMBERS"};
+    tl_mono now = tl__mono_now();
+    for (uint16_t i = 0; i < 3; i++) {
+        tl_send send = {.ticket = i, .count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
+        send.command[0] = (tl_command){
+            .form = TL_ARGV, .argc = 1, .argv = {tl__bytes_of(words[i])}};
+        a->left += tl__conn_send(conn, &send, NULL, now) == TL_OK;
+    }
+}
+
+/* Within the limit of the questions. False: no memory. */
+static bool ask_member(visit *v, const tl_endpoint *login, const tl_seeds *seeds, unsigned which) {
+    tl_seeds one = {.etcd = true, .count = 1};
+    asking a = {.v = v};
+    one.seed[0] = seeds->seed[which];
+    tl_members *m = tl__members_new(login, &one);
+    const tl_conn_limits limits = {.members = m, .connect_ms = LIMIT_MS};
+    const tl_conn_calls calls = {.answer = on_answer, .ctx = &a};
+    tl_conn *conn = m ? tl__conn_new(&m->endpoint[0], &limits, &calls) : NULL;
+    if (conn) {
+        v->endpoint = m->endpoint[0];
+        tl__endpoint_wipe(&v->endpoint);
+        send_all(conn, &a);
+        while (a.left > 0) {
+            struct pollfd fd = {.fd = tl__conn_fd(conn), .events = tl__conn_events(conn)};
+            tl__wait(&fd, 1, tl__conn_until(conn));
+            tl__conn_drive(conn, tl__mono_now());
+        }
+    }
+    tl__conn_free(conn);
+    tl__members_free(m);
+    return conn != NULL;
+}
+
+/* ---- what was found -------------------------------------------------------------------------- */
+
+static void check_alarms(const visit *v, doctor_report *r) {
+    for (unsigned i = 0; i < v->alarms; i++) {
+        bool full = strcmp(v->alarm[i], "NOSPACE") == 0;
+        doctor_found(r, "alarm", DOCTOR_DANGER, "etcd has raised the alarm %s", v->alarm[i]);
+        doctor_why(r, full ? "it refuses all writes: no lock is acquired or renewed"
+                           : "its members don't hold the same: two could hold one lock");
+        doctor_fix(
+            r, full ? "etcdctl compact REVISION; etcdctl defrag; etcdctl alarm disarm; or a larger "
+                      "--quota-backend-bytes"
+                    : "restore the member from a snapshot, or replace it; etcdctl alarm disarm");
+    }
+}
+
+/* "3.4.23" */
+static bool is_old(const char *version) {
+    int major = 0, minor = 0;
+    return sscanf(version, "%3d.%3d", &major, &minor) == 2 && major * 100 + minor < 304;
+}
+
+static void check_member(const visit *v, doctor_report *r) {
+    const char *place = v->endpoint.label;
+    if (!v->answered) {
+        doctor_found(r, "member", DOCTOR_WARNING, "%s could not be asked: %.150s", place, v->words);
+        doctor_why(r, "with a majority of the members away no lock is acquired or renewed");
+        doctor_fix(r, "start it, or take it out of the URL");
+        return;
+    }
+    if (is_old(v->version)) {
+        doctor_found(r, "version", DOCTOR_WARNING, "%s is etcd %s", place, v->version);
+        doctor_why(r, "locks are tried with 3.4 and later");
+        doctor_fix(r, "upgrade it");
+    }
+    if (v->leader == 0) {
+        doctor_found(r, "leader", DOCTOR_DANGER, "%s knows no leader", place);
+        doctor_why(r, "it carries out nothing; without a majority of the members there is none");
+        doctor_fix(r, "start the other members, and mend the network between them");
+    }
+    if (v->learner) {
+        doctor_found(r, "learner", DOCTOR_WARNING,
+                     "%s is a learner, which carries out no transaction", place);
+        doctor_why(r, "requests that go there fail before they go elsewhere");
+        doctor_fix(r, "take it out of the URL, or: etcdctl member promote");
+    }
+}
+
+static bool is_named(const visit *v, unsigned n, int64_t id) {
+    for (unsigned i = 0; i < n; i++)
+        if (v[i].answered && v[i].id == id)
+            return true;
+    return false;
+}
+
+static void check_members(const visit *v, unsigned n, const visit *said, doctor_report *r) {
+    unsigned unnamed = 0, away = 0;
+    for (unsigned i = 0; i < said->count; i++)
+        unnamed += !is_named(v, n, said->ids[i]);
+    for (unsigned i = 0; i < n; i++)
+        away += !v[i].answered;
+    if (said->count == 1) {
+        doctor_found(r, "members", DOCTOR_WARNING, "there is one member");
+        doctor_why(
+            r, "while it is away, no lock is acquired or renewed; and its disk is the only one");
+        doctor_fix(r, "three members, or five: etcdctl member add");
+    } else if (said->count % 2 == 0) {
+        doctor_found(r, "members", DOCTOR_NOTE, "there are %u members", said->count);
+        doctor_why(r, "of an even number no more may be away than of one fewer");
+    }
+    if (unnamed > away) {
+        doctor_found(r, "url", DOCTOR_NOTE, "the URL doesn't name %u of the %u members",
+                     unnamed - away, said->count);
+        doctor_why(r, "clients ask those alone that it names");
+    }
+}
+
+static const visit *any_answered(const visit *v, unsigned n) {
+    const visit *found = NULL;
+    for (unsigned i = 0; i < n; i++)
+        if (v[i].answered && (!found || v[i].count > found->count))
+            found = &v[i];
+    return found;
+}
+
+static int judge(const visit *v, unsigned n, const doctor_options *o, doctor_report *r) {
+    char product[48];
+    const visit *said = any_answered(v, n);
+    if (!said)
+        return fail(STATUS_UNAVAILABLE, "%s", v[0].words);
+    for (unsigned i = 0; i < n; i++)
+        check_member(&v[i], r);
+    check_alarms(said, r);
+    if (said->count > 0)
+        check_members(v, n, said, r);
+    doctor_sort(r);
+    (void)snprintf(product, sizeof product, "etcd %s", said->version);
+    const doctor_title title = {.server = said->endpoint.label, .product = product};
+    return doctor_show(o, &title, r);
+}
+
+int doctor_etcd(const server *s, const doctor_options *o, doctor_report *r) {
+    const tl_client_options how = server_login(s);
+    tl_endpoint login;
+    tl_seeds seeds;
+    tl_error err;
+    int usage = s->url && !s->from_env ? STATUS_USAGE : STATUS_CONFIG;
+
+    if (o->acl)
+        return fail(STATUS_USAGE,
+                    "doctor: --acl prints commands for Redis; on etcd a user needs readwrite "
+                    "on the keys of the locks: etcdctl role grant-permission");
+    if (tl__endpoint_parse_seeds(&login, &seeds, s->url, &err) ||
+        tl__endpoint_add(&login, &how, &err))
+        return fail(usage, "%s", err.message);
+    visit *v = calloc(seeds.count, sizeof *v);
+    bool memory = v != NULL;
+    for (unsigned i = 0; memory && i < seeds.count; i++)
+        memory = ask_member(&v[i], &login, &seeds, i);
+    tl__endpoint_wipe(&login);
+    int status = memory ? judge(v, seeds.count, o, r) : fail(STATUS_INTERNAL, "out of memory");
+    free(v);
+    return status;
+}
