@@ -47,11 +47,12 @@ tl_token tl__etcd_token(const tl_etcd_id *id) {
 }
 
 int64_t tl__etcd_lease(const tl_etcd_id *id, int64_t ahead, tl_mono now) {
-    return id->base + now.ns / US + ahead;
+    return tl__add_sat(id->base + now.ns / US, ahead);
 }
 
 int64_t tl__etcd_ahead(const tl_etcd_id *id, int64_t lease, tl_mono now) {
-    int64_t ahead = lease + 1 - tl__etcd_lease(id, 0, now);
+    int64_t above = lease > 0 ? tl__add_sat(lease, 1) : 0; /* numbers of others may be any */
+    int64_t ahead = above - tl__etcd_lease(id, 0, now);
     return ahead > 0 ? ahead : 0;
 }
 
@@ -114,7 +115,7 @@ bool tl__etcd_find(const tl_reply *transaction, size_t i, size_t n, tl_etcd_foun
     return tl__reply_text(tl__reply_item(key, TL_ETCD_KEY), &ret->key) &&
            tl__reply_text(tl__reply_item(key, TL_ETCD_VALUE), &ret->value) &&
            tl__reply_int(tl__reply_item(key, TL_ETCD_CREATED), &ret->created) &&
-           tl__reply_int(tl__reply_item(key, TL_ETCD_LEASE), &ret->lease);
+           tl__reply_int(tl__reply_item(key, TL_ETCD_LEASE), &ret->lease) && ret->created > 0;
 }
 
 int64_t tl__etcd_count(const tl_reply *transaction, size_t i) {

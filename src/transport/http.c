@@ -17,6 +17,11 @@ static bool fails(tl_http *h, const char *problem) {
     return false;
 }
 
+/* Where byte i is, of one that may have no room at all. */
+static const char *at(const tl_http_buffer *b, size_t i) {
+    return b->bytes ? b->bytes + i : "";
+}
+
 static bool append(tl_http_buffer *b, const char *bytes, size_t n) {
     if (n > b->size - b->n) {
         size_t size = (b->n + n) * 2 > ROOM_FIRST ? (b->n + n) * 2 : ROOM_FIRST;
@@ -75,7 +80,7 @@ void tl__http_feed(tl_http *http, const char *bytes, size_t n) {
 
 /* The next line, without its end. false: it isn't there yet, or is too long. */
 static bool take_line(tl_http *h, size_t most, tl_bytes *ret) {
-    const char *from = h->in.bytes + h->at;
+    const char *from = at(&h->in, h->at);
     size_t n = h->in.n - h->at;
     const char *end = n ? memchr(from, '\n', n) : NULL;
     if ((end ? (size_t)(end - from) : n) > most)
@@ -144,7 +149,7 @@ static bool read_header(tl_http *h, tl_bytes line, framing *f) {
 
 /* Where the head ends, and whether all of it is there. */
 static bool has_head(tl_http *h) {
-    const char *from = h->in.bytes + h->at;
+    const char *from = at(&h->in, h->at);
     size_t n = h->in.n - h->at, most = n < TL_HTTP_HEAD_MAX ? n : TL_HTTP_HEAD_MAX;
     if (n > 0 && (memmem(from, most, "\r\n\r\n", 4) || memmem(from, most, "\n\n", 2)))
         return true;
@@ -181,7 +186,7 @@ static bool take_body(tl_http *h) {
     size_t n = h->in.n - h->at < h->left ? h->in.n - h->at : h->left;
     if (h->body.n - h->given + n > TL_HTTP_BODY_MAX)
         return fails(h, "an answer of more than 16 MiB");
-    if (!append(&h->body, h->in.bytes + h->at, n))
+    if (!append(&h->body, at(&h->in, h->at), n))
         return fails(h, "out of memory for an answer");
     h->at += n;
     h->left -= n;
@@ -258,28 +263,32 @@ int tl__http_next(tl_http *http, tl_bytes *ret_body) {
         return -1;
     if (http->state != TL_HTTP_WHOLE)
         return 0;
-    *ret_body = tl__bytes(http->body.bytes, http->body.n);
+    *ret_body = tl__bytes(at(&http->body, 0), http->body.n);
     http->state = TL_HTTP_HEAD;
     return 1;
 }
 
+/* What is whole is given before what is wrong behind it is told. */
 int tl__http_line(tl_http *http, tl_bytes *ret_line) {
     if (http->given > KEEP_MAX / 2 || (http->given > 0 && http->given == http->body.n)) {
         http->body.n -= http->given; /* what was given is not needed any more */
         memmove(http->body.bytes, http->body.bytes + http->given, http->body.n);
         http->given = 0;
     }
-    while (!http->problem && http->state != TL_HTTP_WHOLE && step(http))
-        ;
-    if (http->problem)
-        return -1;
-    const char *from = http->body.bytes + http->given;
-    size_t n = http->body.n - http->given;
-    const char *end = n ? memchr(from, '\n', n) : NULL;
-    bool rest = !end && http->state == TL_HTTP_WHOLE;
-    if (!end && !rest)
-        return 0;
-    *ret_line = tl__bytes(from, end ? (size_t)(end - from) : n);
-    http->given += ret_line->n + (end != NULL);
-    return 1;
+    while (true) {
+        const char *from = at(&http->body, http->given);
+        size_t n = http->body.n - http->given;
+        const char *end = http->state != TL_HTTP_HEAD ? memchr(from, '\n', n) : NULL;
+        bool rest = !end && http->state == TL_HTTP_WHOLE && !http->problem;
+        if (end || rest) {
+            *ret_line = tl__bytes(from, end ? (size_t)(end - from) : n);
+            http->given += ret_line->n + (end != NULL);
+            return 1;
+        }
+        size_t before = http->body.n;
+        if (http->problem)
+            return -1;
+        if (!step(http) && !http->problem && http->body.n == before)
+            return 0;
+    }
 }

@@ -67,14 +67,14 @@ static void play(input *in) {
     tl_server server = {.drift_ppm = 100000};
     tl_event e = {.kind = TL_START, .now = {.ns = 1000000000}, .server = &server};
     tl_out out;
+    tl_reply r[2]; /* of one step, for the next */
     tl_status status = TL_GO;
     bool answered = false;
     tl__etcd_acquire_init(&m, &job, &retry, in_byte(in) % 2 ? TL_FOREVER : 0, 3000, 7);
     for (int i = 0; i < STEPS_MAX && status == TL_GO; i++) {
-        tl_reply r[2];
-        tl__gateway_reset(gateway);
         tl__out_clear(&out);
         status = tl__etcd_acquire_step(&m, &e, &out);
+        tl__gateway_reset(gateway);
         MUST(out.sends <= 1 && (out.sends == 0 || out.send.count <= 2));
         e = (tl_event){.kind = TL_TIMER, .now = tl__mono_add_ms(e.now, 100), .server = &server};
         e.ticket = out.send.ticket;

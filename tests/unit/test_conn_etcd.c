@@ -1,0 +1,228 @@
+/*
+ * A connection to members of an etcd, against peers that the test plays: who logs in, who is asked next, and what goes along.
+ */
+#include "conn_world.h"
+
+#include "tests.h"
+
+#include "transport/gateway.h"
+
+#if TL_HAVE_JSON
+
+#define OK_HEAD "HTTP/1.1 200 OK\r\n"
+#define LEASE                                                                                      \
+    "POST /v3/lease/revoke HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Type: application/json\r\n%s" \
+    "Grpc-Timeout: 60000m\r\nContent-Length: 11\r\n\r\n{\"ID\":\"%d\"}"
+
+typedef struct {
+    conn_world world; /* first: its peer is the first member */
+    peer second;
+    tl_members *members;
+} etcd_world;
+
+static void drive(void *near) {
+    conn_world *w = near;
+    tl__conn_drive(w->conn, w->now);
+}
+
+static void open_world(etcd_world *e, const char *user) {
+    conn_world *w = &e->world;
+    tl_seeds seeds = {.etcd = true, .count = 2};
+    memset(e, 0, sizeof *e);
+    peer_listen(&w->peer);
+    peer_listen(&e->second);
+    w->peer.drive = e->second.drive = drive;
+    w->peer.near = e->second.near = w;
+    w->now = tl__mono_now();
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(seeds.seed[i].host, sizeof seeds.seed[i].host, "127.0.0.1");
+        seeds.seed[i].port = i ? e->second.port : w->peer.port;
+    }
+    (void)snprintf(w->endpoint.user, sizeof w->endpoint.user, "%s", user);
+    (void)snprintf(w->endpoint.password, sizeof w->endpoint.password, "%s",
+                   user[0] ? "secret" : "");
+    e->members = tl__members_new(&w->endpoint, &seeds);
+    assert_non_null(e->members);
+    const tl_conn_limits limits = {.members = e->members, .connect_ms = CONNECT_MS};
+    const tl_conn_calls calls = {
+        .answer = world_answer, .up = world_up, .down = world_down, .ctx = w};
+    w->conn = tl__conn_new(&e->members->endpoint[0], &limits, &calls);
+    assert_non_null(w->conn);
+}
+
+static void close_world(etcd_world *e) {
+    tl__conn_free(e->world.conn);
+    peer_close(&e->world.peer);
+    peer_close(&e->second);
+    tl__members_free(e->members);
+}
+
+static void say_revoke(etcd_world *e, int lease) {
+    char text[16];
+    tl_send send = {
+        .ticket = (uint16_t)lease, .count = 1, .by = tl__mono_add_ms(e->world.now, LIMIT_MS)};
+    (void)snprintf(text, sizeof text, "%d", lease);
+    send.command[0] = (tl_command){
+        .form = TL_ARGV, .argc = 2, .argv = {TL_LITERAL("REVOKE"), tl__bytes_of(text)}};
+    assert_int_equal(tl__conn_send(e->world.conn, &send, &e->world, e->world.now), TL_OK);
+}
+
+static void expect_revoke(const etcd_world *e, peer *p, const char *token, int lease) {
+    char text[400];
+    (void)e;
+    (void)snprintf(text, sizeof text, LEASE, p->port, token, lease);
+    peer_expect(p, text);
+}
+
+static void expect_login(peer *p) {
+    char login[400];
+    (void)snprintf(
+        login, sizeof login,
+        "POST /v3/auth/authenticate HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Type: application/json\r\n"
+        "Grpc-Timeout: %dm\r\nContent-Length: 33\r\n\r\n{\"name\":\"me\",\"password\":\"secret\"}",
+        p->port, CONNECT_MS);
+    peer_expect(p, login);
+}
+
+static void answer(peer *p, int status, const char *body) {
+    char text[400];
+    (void)snprintf(text, sizeof text, "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n\r\n%s", status,
+                   strlen(body), body);
+    peer_send(p, text);
+}
+
+static void await_seen(etcd_world *e, peer *p, size_t count) {
+    tl_mono began = tl__mono_now();
+    while (e->world.seen < count)
+        peer_turn(p, began);
+    assert_int_equal(e->world.seen, count);
+}
+
+TEST(what_was_queued_before_the_login_is_said_with_its_token) {
+    etcd_world e;
+    open_world(&e, "me");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_login(&e.world.peer);
+    answer(&e.world.peer, 200, "{\"token\":\"abc.7\"}");
+    expect_revoke(&e, &e.world.peer, "Authorization: abc.7\r\n", 42);
+    answer(&e.world.peer, 200, "{\"header\":{}}");
+    await_seen(&e, &e.world.peer, 1);
+    assert_true(e.world.log[0].ok);
+    close_world(&e);
+}
+
+TEST(a_refused_login_is_told_and_one_that_etcd_asks_for_no_token_goes_on) {
+    etcd_world e;
+    open_world(&e, "me");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_login(&e.world.peer);
+    answer(&e.world.peer, 400, "{\"message\":\"authentication failed\",\"code\":3}");
+    await_seen(&e, &e.world.peer, 1);
+    assert_int_equal(e.world.log[0].why, TL_EDENIED);
+    assert_non_null(strstr(e.world.log[0].text, "login: authentication failed"));
+    close_world(&e);
+    open_world(&e, "me");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_login(&e.world.peer);
+    answer(&e.world.peer, 412,
+           "{\"message\":\"etcdserver: authentication is not enabled\",\"code\":9}");
+
+    expect_revoke(&e, &e.world.peer, "", 42);
+    answer(&e.world.peer, 200, "{\"header\":{}}");
+    await_seen(&e, &e.world.peer, 1);
+    assert_true(e.world.log[0].ok);
+    close_world(&e);
+}
+
+TEST(a_member_that_says_it_cannot_serve_is_left_for_the_next) {
+    etcd_world e;
+    open_world(&e, "");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_revoke(&e, &e.world.peer, "", 42);
+    answer(&e.world.peer, 503, "{\"message\":\"etcdserver: no leader\",\"code\":14}");
+    await_seen(&e, &e.world.peer, 1); /* an answer, which the machine judges */
+    assert_string_equal(e.world.log[0].text, "ETCD 14 etcdserver: no leader");
+    say_revoke(&e, 43);
+    peer_accept(&e.second);
+    expect_revoke(&e, &e.second, "", 43); /* with its own name */
+    answer(&e.second, 404, "{\"message\":\"etcdserver: requested lease not found\",\"code\":5}");
+    await_seen(&e, &e.second, 2);
+    say_revoke(&e, 44); /* that was definite: it stays there */
+    expect_revoke(&e, &e.second, "", 44);
+    close_world(&e);
+}
+
+TEST(a_request_of_which_nothing_was_sent_goes_along_to_the_next_member) {
+    etcd_world e;
+    open_world(&e, "");
+    peer_close(&e.world.peer);
+    say_revoke(&e, 42);
+    peer_accept(&e.second);
+    expect_revoke(&e, &e.second, "", 42);
+    answer(&e.second, 200, "{\"header\":{}}");
+    await_seen(&e, &e.second, 1);
+    assert_true(e.world.log[0].ok);
+    assert_int_equal(atomic_load(&e.members->at), 1); /* where all others are to go, too */
+    close_world(&e);
+}
+
+TEST(all_members_away_are_told_as_soon_as_all_have_been_tried) {
+    etcd_world e;
+    open_world(&e, "");
+    peer p = e.world.peer;
+    peer_close(&e.world.peer);
+    peer_close(&e.second);
+    say_revoke(&e, 42);
+    await_seen(&e, &p, 1);
+    assert_false(e.world.log[0].ok);
+    assert_false(e.world.log[0].maybe_sent);
+    close_world(&e);
+}
+
+TEST(a_request_that_was_sent_is_never_said_again) {
+    etcd_world e;
+    open_world(&e, "");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_revoke(&e, &e.world.peer, "", 42);
+    peer_drop(&e.world.peer);
+    await_seen(&e, &e.world.peer, 1);
+    assert_false(e.world.log[0].ok);
+    assert_true(e.world.log[0].maybe_sent);
+    close_world(&e);
+}
+
+TEST(answers_belong_to_the_requests_in_their_order_and_nonsense_to_none) {
+    etcd_world e;
+    open_world(&e, "");
+    say_revoke(&e, 42);
+    say_revoke(&e, 43);
+    peer_accept(&e.world.peer);
+    expect_revoke(&e, &e.world.peer, "", 42);
+    expect_revoke(&e, &e.world.peer, "", 43);
+    answer(&e.world.peer, 404, "{\"message\":\"first\",\"code\":5}");
+    answer(&e.world.peer, 200, "{\"header\":{}}");
+    await_seen(&e, &e.world.peer, 2);
+    assert_int_equal(e.world.log[0].ticket, 42);
+    assert_string_equal(e.world.log[0].text, "ETCD 5 first");
+    assert_int_equal(e.world.log[1].ticket, 43);
+    assert_string_equal(e.world.log[1].text, "OK");
+    say_revoke(&e, 44);
+    expect_revoke(&e, &e.world.peer, "", 44);
+    peer_send(&e.world.peer, "-ERR unknown command\r\n\r\n");
+    await_seen(&e, &e.world.peer, 3);
+    assert_non_null(strstr(e.world.log[2].text, "this is no answer of etcd's JSON gateway"));
+    close_world(&e);
+}
+
+#else
+
+TEST(without_jansson_there_is_no_such_connection) {
+    assert_false(tl__gateway_works());
+}
+
+#endif
