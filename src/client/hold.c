@@ -294,6 +294,13 @@ tl_job tl__hold_job(tl_lock *lock) {
     return job;
 }
 
+void tl__hold_raise(tl_lock *lock, int64_t ttl_ms) {
+    tl__keeper_lock(&lock->client->keeper);
+    if (ttl_ms > lock->ttl_ms)
+        lock->ttl_ms = (int32_t)ttl_ms;
+    tl__keeper_unlock(&lock->client->keeper);
+}
+
 /* Its place in line is of the take, and no renewal knows of it. */
 static void extended_in(tl_lock *lock, int64_t ttl_ms, const tl_result *result) {
     int32_t stood_ms = lock->proof.stood_ms;

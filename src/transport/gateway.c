@@ -427,7 +427,7 @@ int tl__gateway_message(tl_gateway *gateway, tl_reply *ret) {
         return fail(gateway, gateway->problem ? gateway->problem : gateway->http.problem);
     if (got == 0)
         return 0;
-    if (line.n == 0 && gateway->http.state == TL_HTTP_WHOLE)
+    if (got == 2)
         return make_error(gateway, -1, "the stream has ended", ret)
                    ? 1
                    : fail(gateway, gateway->problem);

@@ -283,7 +283,7 @@ int tl__http_line(tl_http *http, tl_bytes *ret_line) {
         if (end || rest) {
             *ret_line = tl__bytes(from, end ? (size_t)(end - from) : n);
             http->given += ret_line->n + (end != NULL);
-            return 1;
+            return rest && n == 0 ? 2 : 1;
         }
         size_t before = http->body.n;
         if (http->problem)

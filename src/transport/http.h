@@ -49,7 +49,7 @@ void tl__http_feed(tl_http *http, const char *bytes, size_t n);
  *  needed. -1: these are no answers, and never will be until a reset: http->problem. */
 int tl__http_next(tl_http *http, tl_bytes *ret_body);
 
-/** The same of a line of the body, without its end, as soon as it is there; 1 with n 0 and state TL_HTTP_WHOLE: the body has ended. */
+/** The same of a line of the body, without its end, as soon as it is there. 2: the body has ended. */
 int tl__http_line(tl_http *http, tl_bytes *ret_line);
 
 #endif
