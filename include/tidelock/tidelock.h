@@ -1,5 +1,5 @@
 /*
- * tidelock: locks that many hosts share, kept in Redis.
+ * tidelock: locks that many hosts share, kept in Redis or etcd.
  *
  * A program opens one client for a server, and then locks, works, and unlocks:
  *
