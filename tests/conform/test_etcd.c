@@ -223,7 +223,8 @@ static void done(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
     waiting *w = ctx;
     (void)lock, (void)err;
     w->code = code;
-    w->order = __atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
+    w->order = arrived + 1; /* one thread tells all of them */
+    __atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
 }
 
 static void await_arrived(int count) {
