@@ -106,21 +106,21 @@ tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
     return code == DENIED || nobody ? TL_EDENIED : code == INVALID ? TL_ESERVER : TL_EUNAVAILABLE;
 }
 
-static const tl_reply *response(const tl_reply *transaction, size_t i) {
+static const tl_reply *response_of(const tl_reply *transaction, size_t i) {
     return tl__reply_item(transaction, TL_ETCD_RESPONSES + i);
 }
 
-bool tl__etcd_find(const tl_reply *transaction, size_t i, size_t n, tl_etcd_found *ret) {
-    const tl_reply *key = tl__reply_item(response(transaction, i), n + 1);
+bool tl__etcd_find(const tl_reply *transaction, size_t response, size_t i, tl_etcd_found *ret) {
+    const tl_reply *key = tl__reply_item(response_of(transaction, response), i + 1);
     return tl__reply_text(tl__reply_item(key, TL_ETCD_KEY), &ret->key) &&
            tl__reply_text(tl__reply_item(key, TL_ETCD_VALUE), &ret->value) &&
            tl__reply_int(tl__reply_item(key, TL_ETCD_CREATED), &ret->created) &&
            tl__reply_int(tl__reply_item(key, TL_ETCD_LEASE), &ret->lease) && ret->created > 0;
 }
 
-int64_t tl__etcd_count(const tl_reply *transaction, size_t i) {
+int64_t tl__etcd_count(const tl_reply *transaction, size_t response) {
     int64_t n;
-    return tl__reply_int(tl__reply_item(response(transaction, i), 0), &n) ? n : 0;
+    return tl__reply_int(tl__reply_item(response_of(transaction, response), 0), &n) ? n : 0;
 }
 
 bool tl__etcd_succeeded(const tl_reply *transaction) {
