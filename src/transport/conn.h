@@ -89,10 +89,10 @@ typedef struct {
         site; /**< where it leads, and for how long, instead of the endpoint; NULL: it stays there */
     tl_members *members; /**< of an etcd: it leads to one of them, the endpoint only gives it a name
                               until then; NULL: it leads to a Redis server */
-    int64_t connect_ms; /**< resolve, connect, TLS and login together */
-    bool ask_run;       /**< tl__conn_run; a server that doesn't tell is fine */
-    bool ask_id;        /**< tl__conn_id */
-    bool no_time;       /**< don't ask for the TIME: the server's clock stays unknown */
+    int64_t connect_ms;  /**< resolve, connect, TLS and login together */
+    bool ask_run;        /**< tl__conn_run; a server that doesn't tell is fine */
+    bool ask_id;         /**< tl__conn_id */
+    bool no_time;        /**< don't ask for the TIME: the server's clock stays unknown */
     int64_t
         patience_ms; /**< shared: requests are written by the next drive only, and one whose own limit has passed
                               doesn't end the connection before the server has had it for so long; 0: it isn't */
