@@ -346,7 +346,9 @@ static pid_t run_ctl(const real_etcd *e, const char *endpoints, const char *argu
     argv[n++] = where;
     if (e->tls)
         argv[n++] = cacert;
-    for (char *word = strtok(room, " "); word && n < ARGUMENTS_MAX - 1; word = strtok(NULL, " "))
+    char *rest;
+    for (char *word = strtok_r(room, " ", &rest); word && n < ARGUMENTS_MAX - 1;
+         word = strtok_r(NULL, " ", &rest))
         argv[n++] = word;
     argv[n] = NULL;
     return spawn(argv, out, false);

@@ -24,7 +24,7 @@ deadline-by-one-clock    | protocol/attempt.c |        | 2000 | s/tl__rate_least
 replicas-unconfirmed     | protocol/attempt.c | failover-confirmed | 3000 | s/n >= job->wait_replicas)/n >= 0)/
 granted-after-restart    | wire/scripts/with/quiet.lua | restart-quiet | 400 | s,/ 1000 + wanted),/ 1000 + wanted / 100),
 granted-after-failover   | wire/scripts/with/quiet.lua | failover-quiet | 400 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
-reign-run-only           | wire/scripts/with/quiet.lua | sentinel-back | 3000@466 | s/, run \.\. '-' \.\. history$/, run/
+reign-run-only           | wire/scripts/with/quiet.lua | sentinel-back | 3000 | s/, run \.\. '-' \.\. history$/, run/
 # requests that come late
 limit-of-the-wait        | protocol/attempt.c |        | 1000@142 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
 limit-at-its-latest      | protocol/attempt.c |        | 5000@44 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
@@ -69,7 +69,7 @@ first-renewal-late       | protocol/renew.c | | 20000@3793 | s/r->job.proof.unbo
 # masters that Sentinels name
 sentinel-keep-unasked    | protocol/attempt.c | sentinel-wakes | 300 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 sentinel-keep-asked-before | client/driver.c,client/keeper_run.c | sentinel-parted | 300 | s/send->count == 0 \&\& !send->confirm \&\& /send->count == 0 \&\& /
-sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300@28 | s/site->settles \&\& changed/false \&\& changed/
+sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300@29 | s/site->settles \&\& changed/false \&\& changed/
 sentinel-take-whenever   | transport/site.c | sentinel-parted | 300 | s/now.ns - ns <= most_ns(site)/now.ns > 0/
 sentinel-any-server      | transport/conn_redis.c | sentinel-back | 300 | s/if (tl__conn_is_foreign(conn, send->generation) \&\& tl__conn_is_current(conn))/if (false)/; s/^    tl__conn_refuse_foreign(c);$//
 sentinel-switch-unheard  | client/fleet_sentinel.c | sentinel-back | 300 | s/^    tl__site_lose(&all->site, all->words);$//
@@ -77,20 +77,20 @@ sentinel-any-one         | client/votes.c | sentinel-parted | 300 | s,v.majority
 sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
 sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # nodes of a cluster
-cluster-turn-forgotten   | client/driver.c | cluster | 8000@424 | s/^        turn(d);$//
+cluster-turn-forgotten   | client/driver.c | cluster | 8000@1844 | s/^        turn(d);$//
 cluster-by-first-clock   | client/run.c | cluster | 6000 | s/tl__node_server(run->node, event->now)/tl__node_server(\&run->client->node, event->now)/
-cluster-former-not-left  | client/fleet_cluster.c | cluster | 40000@19286 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
+cluster-former-not-left  | client/fleet_cluster.c | cluster | 40000@11622 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@80 | s/a->alone = a->alone || open;/a->alone = false;/
-cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@29 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
-cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@100 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
+cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@33 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
+cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@457 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
-cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@613 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
+cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@65 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
 cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 300@101 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
-cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200 | s/^    redis.pcall('PUBLISH'.*//
-cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@61 | s/local set = called or redis.pcall(/local set = called or redis.call(/
-cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@9033 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
-cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
+cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200@81 | s/^    redis.pcall('PUBLISH'.*//
+cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@441 | s/local set = called or redis.pcall(/local set = called or redis.call(/
+cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@6314 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
+cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600@29 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
 cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/q->said >= q->replicas;/true;/
 # votes of independent servers
@@ -117,8 +117,8 @@ quorum-late-unreached    | protocol/quorum_acquire.c | quorum | 20000@8823 | s/^
 quorum-nobody-goes-on    | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/false;/
 quorum-all-go-on         | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/true;/
 quorum-calls-unheard     | protocol/quorum_acquire.c | quorum-calm | 200 | s/    if (began || looks_again(a)) {/    if (false) {/
-quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000 | s/        return t->good >= q;/        return t->good >= 1;/
-quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
+quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@249 | s/        return t->good >= q;/        return t->good >= 1;/
+quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@249 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
 quorum-lost-too-late     | protocol/quorum_renew.c | quorum-apart | 200 | s/-EARLY_NS/20 * EARLY_NS/
 quorum-gone-not-asked    | protocol/quorum_renew.c | quorum-in-turn | 60 | s/s->voting = r->ballots.until\[i\].ns == 0 .*/s->voting = false;/
 quorum-at-ease           | protocol/quorum_renew.c | quorum-two-down | 40 | s/^    at_risk(r, out);$//
