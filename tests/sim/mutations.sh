@@ -86,7 +86,7 @@ cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@33 | s/a->as
 cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@457 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@65 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
-cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 300@101 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
+cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 6000@499 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
 cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200@81 | s/^    redis.pcall('PUBLISH'.*//
 cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@441 | s/local set = called or redis.pcall(/local set = called or redis.call(/
 cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@6314 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
