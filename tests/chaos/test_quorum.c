@@ -214,7 +214,7 @@ static void acquire(peer *p, int64_t ttl_ms, int64_t quiet_ms, int64_t wait_ms) 
                       .slot = tl__slot_tag(tl__hash_slot(TL_LITERAL(KEY))),
                       .owner = TL_LITERAL("host 1 test"),
                       .ttl_ms = ttl_ms,
-                      .attempt_ms = 300,
+                      .attempt_ms = clock_patient_ms(500),
                       .quiet_ms = quiet_ms};
     p->job.token = tl__token_draw(&randoms);
     tl__quorum_acquire_init(&p->m.acquire, &p->job, SERVERS, &retry, wait_ms, 2000,

@@ -13,9 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock_wait.h"
 #include "real_etcd.h"
 
-#define TTL_MS 3000
+#define TTL_MS clock_patient_ms(3000)
+#define LEAST_MS clock_patient_ms(2000)
 #define LEAST 9 / 11 /* of a lifetime */
 
 static real_etcd *etcd;
@@ -34,7 +36,8 @@ static void pause_ms(long ms) {
 static tl_client *open_url(const char *url) {
     tl_client *c;
     tl_error err;
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .service = "conform");
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .service = "conform",
+                                            .attempt_ms = clock_patient_ms(4000));
     if (tl_client_open(&o, &c, &err))
         fail_msg("%s", err.message);
     return c;
@@ -289,12 +292,12 @@ TEST(who_gives_up_leaves_the_line_to_those_behind) {
 
 TEST(a_waiter_outlives_its_lifetime_in_line) {
     tl_lock *a = plain("patient"),
-            *b = new_lock(client, "patient", TL_LOCK_OPTIONS(.ttl_ms = 2000));
+            *b = new_lock(client, "patient", TL_LOCK_OPTIONS(.ttl_ms = LEAST_MS));
     waiting w = {.lock = b};
     arrived = 0;
     acquire(a, 0);
     assert_int_equal(tl_lock_acquire_async(b, TL_FOREVER, done, &w, NULL), TL_OK);
-    pause_ms(5000);
+    pause_ms(5 * LEAST_MS / 2);
     assert_int_equal(contenders("patient"), 2);
     release(a);
     await_arrived(1);
