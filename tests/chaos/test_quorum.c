@@ -196,10 +196,10 @@ static void pass(int64_t ms) {
         turn(end);
 }
 
-/* It ends, or has an answer that is final. */
+/* It ends, or has an answer that is final: who has acquired, and takes back what is left of votes, holds it when that is over. */
 static void settle(const peer *p, state s) {
     tl_mono end = tl__mono_add_ms(tl__mono_now(), clock_patient_ms(20000));
-    while (p->state == s && !p->detached) {
+    while (p->state == s && !(p->detached && !(s == ACQUIRING && p->code == TL_OK))) {
         assert_true(tl__mono_before(tl__mono_now(), end));
         turn(end);
     }
