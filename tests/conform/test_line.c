@@ -163,7 +163,7 @@ CONFORM_OF(threads_of_one_process_do_not_starve_another, c, LINES) {
     /* those that are passed on, one hold, and what two round trips bring in before it stands there, as long as they
      * are on a slow machine; starved it would see nearly all of them pass */
     assert_true(workers[THREADS].done > 10);
-    assert_in_range(workers[THREADS].others_most, 0, 8 * (PASSES + 1));
+    assert_in_range(workers[THREADS].others_most, 0, 11 * (PASSES + 1));
 }
 
 CONFORM_MAIN
