@@ -416,7 +416,7 @@ typedef struct {
 /*
  * Waiting, with TL_TOKEN and a fence, or with TL_AUTO while the phase is that of tokens, from Redis 3.2 on: who waits
  * stands in line at the server, which gives the lock to the next when it is released. By default a process stands
- * there once for all that wait in it: they come in turn by process. Within one the lock is passed on, 63 times and for
+ * there once for all that wait in it: they come in turn by process. Within one the lock is passed on, 49 times and for
  * a second at most, if no other stood there when the process was given it. With `fair` each waiter stands there by
  * itself: the order is that in which the server saw them, and nothing is passed on. With TL_AUTO the next is called,
  * and acquires the lock by itself, for which the key is kept free, 5 s at most: others of tidelock stay out meanwhile,
