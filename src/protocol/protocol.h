@@ -335,7 +335,7 @@ typedef struct {
     bool checked;     /**< TAKE, answered: this server refuses requests that come too late */
     bool announced;   /**< TAKE, EBUSY: the holder's release will be announced on the topic */
     bool silent;      /**< TAKE, EBUSY: nothing is ever announced there */
-    bool polls;       /**< TAKE, EBUSY: the line, if there is one, stands still: look again soon */
+    bool polls;       /**< TAKE, EBUSY: the line stands still, or there is none: look again soon */
     tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
     tl_mono hint;     /**< TAKE, EBUSY: when the holder's time is up as far as is known now;
                            TL_NEVER when it isn't */

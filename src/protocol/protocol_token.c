@@ -265,15 +265,20 @@ static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e
 
 /* ---- answers of scripts ---------------------------------------------------------------------- */
 
-/* Where there can be no line it acquires the lock as those do who stand in none. */
+/* Where there can be no line it acquires the lock as those do who stand in none. Nobody calls it, and it must look again soon,
+ * also where the connection has been made anew meanwhile, so that what was learned of the server's version is not kept. */
+static tl_status ask_without_line(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    out->level = e->server->level | LEVEL_NO_LINE;
+    a->result.polls = true;
+    return ask_script(a, job, e, out);
+}
+
 static tl_status join_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_sidecar_answer answer;
     if (!tl__sidecar_joined(a, e, out, &answer))
         return tl__try_malformed(a, out);
-    if (answer.status == -3) {
-        out->level = e->server->level | LEVEL_NO_LINE;
-        return ask_script(a, job, e, out);
-    }
+    if (answer.status == -3)
+        return ask_without_line(a, job, e, out);
     a->result.proof.unbound = false;
     if (answer.status == 1)
         return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
@@ -400,10 +405,8 @@ static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out
     if (e->native)
         return native_refused(a, job, e, out);
     if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED &&
-        !tl__try_may_not_ask(job, e->reply->text)) {
-        out->level = e->server->level | LEVEL_NO_LINE;
-        return ask_script(a, job, e, out);
-    }
+        !tl__try_may_not_ask(job, e->reply->text))
+        return ask_without_line(a, job, e, out);
     return tl__attempt_refused(a, job, e, out);
 }
 

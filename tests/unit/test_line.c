@@ -453,6 +453,19 @@ TEST(a_server_that_can_have_no_line_is_waited_for_as_before) {
     assert_true(tl__bytes_eq(f.out.topic, TL_LITERAL(SIDECAR)));
 }
 
+/* The connection was made anew while it asked, so that nobody knows yet what was learned of the server: it calls nobody. */
+TEST(where_there_is_no_line_it_looks_again_soon_though_it_listens) {
+    feed f;
+    stand(&f, 1);
+    feed_at(&f, 100);
+    (void)feed_woken(&f);
+    look(&f);
+    assert_int_equal(feed_reply(&f, "[-3]"), TL_GO);
+    feed_assert_asked(&f, "take");
+    (void)feed_busy(&f, 20000, true);
+    feed_assert_waits_between(&f, 100 + 50, 100 + 250);
+}
+
 /* It stands there, and looks; then it may do so no more, and takes. */
 static void refused_in_line(feed *f) {
     stand(f, 1);
