@@ -4,6 +4,7 @@
 #include "world.h"
 
 #define KEEP_HEAD 3 /* arguments of keep.lua before those of each lock */
+#define ENTRY_MAX 512
 #define MOVED_TRIPS                                                                                \
     60 /* for a few requests that are led on, each with a connection and a script anew */
 #define FIRST_MS 5000   /* who is first in line looks so often, whatever it hears */
@@ -601,22 +602,43 @@ static void granted(sim_world *w, const sim_request *m, int key) {
     t->called = false;
 }
 
-static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
-    int64_t status = 0, numbers = 1, ticket = 0, others = 0, told = 0;
-    uint32_t number = sim_token_number(w, m->argv[4]);
-    sim_token *t = &w->token[number];
-    (void)tl__reply_int(tl__reply_item(reply, 0), &status);
+static void stands(sim_world *w, const sim_request *m, const tl_reply *ticket) {
+    int64_t numbers = 1;
+    sim_token *t = &w->token[sim_token_number(w, m->argv[4])];
     (void)tl__bytes_to_int(m->argv[8], &numbers);
+    t->joined = (int32_t)numbers;
+    t->inbox = hash_of(m->argv[9]);
+    t->lease = m->asked->lease;
+    t->boot = m->asked->boot;
+    (void)tl__reply_int(ticket, &t->ticket);
+}
+
+/* A script that was refused half-way may have put it in line before. */
+void sim_check_erred(sim_world *w, const sim_request *m) {
+    char entry[ENTRY_MAX];
+    int key = m->argc > 10 ? sim_key_named(w, m->argv[0]) : -1;
+    if (key < 0 || m->script != TL_SCRIPT_JOIN)
+        return;
+    const tl_bytes *a = m->argv + m->nkeys;
+    int n = snprintf(entry, sizeof entry, "%.*s %.*s %.*s %.*s %.*s", (int)a[0].n, a[0].p,
+                     (int)a[1].n, a[1].p, (int)a[4].n, a[4].p, (int)a[5].n, a[5].p, (int)a[3].n,
+                     a[3].p);
+    tl_bytes argv[] = {TL_LITERAL("ZSCORE"), w->key[key].l, tl__bytes(entry, (size_t)n)};
+    const tl_reply *score = fake_conn_command(w->server[m->socket->server].runner, argv, 3);
+    if (score->type != TL_REPLY_NIL)
+        stands(w, m, score);
+}
+
+static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
+    int64_t status = 0, ticket = 0, others = 0, told = 0;
+    uint32_t number = sim_token_number(w, m->argv[4]);
+    (void)tl__reply_int(tl__reply_item(reply, 0), &status);
     w->stats.late_refused += status == -1;
     w->stats.spent_refused += status == -2;
     if (status < 0 && status != -4 && status != -5)
         return;
-    t->joined = (int32_t)numbers; /* also where nothing may be given yet: it stands there */
-    t->inbox = hash_of(m->argv[9]);
-    t->lease = m->asked->lease;
-    t->boot = m->asked->boot;
-    if (tl__reply_int(tl__reply_item(reply, 6), &ticket))
-        t->ticket = ticket;
+    stands(w, m, tl__reply_item(reply, 6)); /* also where nothing may be given yet */
+    ticket = w->token[number].ticket;
     if (status < 0)
         return;
     w->stats.joins++;

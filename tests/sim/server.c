@@ -367,6 +367,8 @@ static void check(sim_world *w, sim_socket *s, const sim_request *m, const tl_re
         ;
     else if (m->is_script && r->type != TL_REPLY_ERROR)
         sim_check_executed(w, m, r);
+    else if (m->is_script && !w->cfg.voters)
+        sim_check_erred(w, m);
     else if (w->cfg.stamps && !m->is_script)
         sim_stamp_executed(w, m, r);
     else if (!m->is_script && is_word(m->argv[0], "SET"))

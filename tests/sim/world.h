@@ -934,6 +934,8 @@ void sim_check_count(sim_world *w, int key, uint32_t number);
 void sim_check_released(sim_world *w, int key, uint32_t number);
 /** A script has been executed. */
 void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply);
+/** The same for a script that was answered with an error. */
+void sim_check_erred(sim_world *w, const sim_request *m);
 /** Of a renewal: words before those of each lock; what is answered of each, INT64_MIN: nothing; the words of the i-th, as
  *  its machine has asked for it, and how many. */
 size_t sim_check_heads(const sim_request *m);
