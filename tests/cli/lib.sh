@@ -96,7 +96,11 @@ wait_for() { # pid seconds
     wait "$1"
     status=$?
 }
-gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
+# With all its threads: until the last has ended, a server's socket is there.
+gone() {
+    local threads=("/proc/$1/task/"*)
+    ! kill -0 "$1" 2>/dev/null || { ((${#threads[@]} == 1)) && grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
+}
 
 has_file() { [[ -s $1 ]]; }
 wait_file() { until_true "${2:-10}" has_file "$1" || depth=1 fail "nothing came into ${1##*/}"; }
