@@ -322,6 +322,67 @@ void tl_client_close(tl_client *client);
  */
 tl_err tl_client_ping(tl_client *client, tl_error *err);
 
+#define TL_HAS_STATS 1      /**< there is tl_client_stats */
+#define TL_STATS_RESULTS 24 /**< more than there are results: the rest stays 0 */
+#define TL_STATS_CAUSES 8   /**< and causes of a loss */
+#define TL_STATS_BUCKETS 28
+
+/** What bucket number i of durations ends at, in microseconds: it counts those that were shorter, and no shorter than
+ *  the end of the one before. The last has no end. */
+#define TL_STATS_BUCKET_US(i) (INT64_C(8) << (i))
+
+/** How long something took, each time. */
+typedef struct {
+    uint64_t count;  /**< that of all buckets */
+    uint64_t sum_us; /**< of all durations */
+    uint64_t bucket[TL_STATS_BUCKETS];
+} tl_durations;
+
+/** What a client has done since it was opened. All but the clock only grows; one reading may be in the middle of what
+ *  another thread is doing. */
+typedef struct {
+    size_t size; /**< sizeof(tl_stats), set by the caller */
+    /** Calls, by how they ended, each at the index of its tl_err: [TL_OK] were successful. Those that end in
+     *  _async count when they have ended, or could not begin. tl_acquire and tl_release are among them. */
+    uint64_t acquires[TL_STATS_RESULTS];
+    uint64_t releases[TL_STATS_RESULTS];
+    uint64_t extends[TL_STATS_RESULTS];
+    uint64_t
+        waited; /**< of acquires[TL_OK]: another held the lock first, or it stood behind others */
+    uint64_t
+        handed_over; /**< of acquires[TL_OK]: by another lock of this client, without a request */
+    uint64_t
+        renewals; /**< in the background, that succeeded; with redis+quorum: one of each server */
+    uint64_t renewals_failed; /**< and that didn't; each is tried again while the lock is held */
+    uint64_t at_risk;         /**< how often a lock became TL_AT_RISK */
+    /** Locks that were lost while they were held, each at the index of its tl_lost_why. What only a release or an
+     *  extension found out is in releases and extends: TL_EEXPIRED, TL_ETAKEN. */
+    uint64_t lost[TL_STATS_CAUSES];
+    uint64_t stolen; /**< of lost[TL_LOST_TAKEN]: by a legacy client whose clock runs ahead */
+    uint64_t
+        connections; /**< that were made to servers and let us in, those that only listen not counted */
+    uint64_t unanswered; /**< requests that were sent, or begun to be, and not answered in time */
+    tl_durations wait;   /**< of acquires[TL_OK]: from the call until it was held */
+    /** Requests that were answered, and how long that took. One may renew a hundred locks. Those to Sentinels, and
+     *  to nodes of a cluster about others, are not counted. */
+    tl_durations round_trips;
+    /** The servers whose clocks are known, and how far the clock of one of them is ahead of this host's: of that
+     *  which is furthest off, as it was told last. etcd tells no time. */
+    uint32_t clocks;
+    int64_t clock_offset_us; /**< negative: behind */
+    int64_t clock_width_us;  /**< it is at most half of this from the truth */
+    int64_t clock_age_ms;    /**< since it was told */
+} tl_stats;
+
+/**
+ * Tell what the client has done. No I/O; any thread, but not from within `log`.
+ *
+ * ret_stats  its size set
+ *
+ * TL_EINVALID  its size can't be; or the client is used after fork
+ */
+tl_err tl_client_stats(tl_client *client, tl_stats *ret_stats, tl_error *err);
+
 /* ---- in two calls ----------------------------------------------------------------------------- */
 
 /**

@@ -152,13 +152,22 @@ static tl_err acquired(tl_operation *op) {
     return tl__hold_begin_in(op->lock, &hold, tl__client_seed(op->client));
 }
 
+/* A caller that blocks counts his call himself. */
+static void count(const tl_operation *op) {
+    static const tl_counted what[] = {TL_COUNT_ACQUIRES, TL_COUNT_RELEASES, TL_COUNT_EXTENDS};
+    if (!op->waiter)
+        (void)tl__count_call(&op->client->counts, what[op->does], op->code);
+}
+
 static void completed(tl_operation *op, const tl_out *out) {
     tl_lock *lock = op->lock;
     const char *words = out->words;
     op->completed = true;
     op->code = result_of(op)->code;
-    if (!lock)
+    if (!lock) {
+        count(op);
         return;
+    }
     if (!op->waiter)
         tl__keeper_report(&op->client->keeper, &op->report); /* before what befalls the hold */
     if (op->does == ACQUIRES && op->code == TL_OK && acquired(op)) {
@@ -177,6 +186,7 @@ static void completed(tl_operation *op, const tl_out *out) {
         (void)tl__lock_fail_by(lock, op->code, names[op->does],
                                op->does == ACQUIRES ? tl__lock_busy(lock, op->code, words) : words,
                                out->sys_errno, &op->err);
+    count(op);
     if (op->waiter)
         tl__waiter_post(op->waiter, TL_WAKE_ANSWERED);
 }
@@ -308,6 +318,7 @@ static tl_err start(tl_operation *op, tl_error *err) {
 static tl_err tell_only(tl_operation *op) {
     tl_keeper *k = &op->client->keeper;
     op->completed = op->over = true;
+    count(op);
     tl__keeper_lock(k);
     atomic_store(&op->lock->op, op);
     tl__keeper_report(k, &op->report);
@@ -315,8 +326,7 @@ static tl_err tell_only(tl_operation *op) {
     return TL_OK;
 }
 
-tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx,
-                             tl_error *err) {
+static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx, tl_error *err) {
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
@@ -329,7 +339,17 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
     return start(op, err);
 }
 
-tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
+/* What has begun counts when it has ended. */
+static tl_err begun(const tl_lock *lock, tl_counted what, tl_err code) {
+    return code ? tl__count_call(&lock->client->counts, what, code) : TL_OK;
+}
+
+tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx,
+                             tl_error *err) {
+    return begun(lock, TL_COUNT_ACQUIRES, acquire(lock, wait_ms, done, ctx, err));
+}
+
+static tl_err release(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
     bool passed = false;
     if (!done)
         return tl__lock_fail(lock, TL_EINVALID, "release", "no function to call", err);
@@ -353,6 +373,10 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
         tl__settle_init(&op->machine.settle, &job, TL_RELEASE, believed,
                         tl__client_seed(op->client));
     return start(op, err);
+}
+
+tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
+    return begun(lock, TL_COUNT_RELEASES, release(lock, done, ctx, err));
 }
 
 /* ---- several servers, for callers that block --------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "client/gate.h"
 #include "client/keeper.h"
 #include "client/node.h"
+#include "client/stats.h"
 #include "ground/thread.h"
 #include "protocol/protocol.h"
 
@@ -59,6 +60,7 @@ struct tl_client {
         callers; /**< of functions of the caller's: operations that go on by themselves, locks with events */
     tl_gate gate;
     tl_keeper keeper;
+    tl_counts counts;
 };
 
 /** May this process use the client? False in a forked child. */

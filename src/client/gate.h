@@ -23,6 +23,9 @@ typedef struct {
     tl_mono taken;   /**< from the server */
     tl_proof proof;
     const struct tl_ballots *ballots; /**< of several servers, and then passes is 0; NULL: of one */
+    tl_mono asked;                    /**< when its present holder has begun to acquire it */
+    bool waited;                      /**< which took more than one look */
+    bool handed;                      /**< it was passed on to him within the process */
 } tl_hold;
 
 /** Whoever stands in the queue. */

@@ -193,6 +193,7 @@ static bool stay(tl_task *task) {
 static void take_notes(tl_lock *lock, const tl_out *out) {
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
+    tl__count_step(&lock->client->counts, out);
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
         atomic_store(&lock->state, (int)state);
@@ -272,8 +273,12 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
         (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
-    if (watch_in(lock, seed) == TL_OK)
+    if (watch_in(lock, seed) == TL_OK) {
+        tl_mono now = hold->handed ? tl__mono_now() : hold->taken;
+        tl__count_wait(&lock->client->counts, tl__ns_until(hold->asked, now), hold->waited,
+                       hold->handed);
         return TL_OK;
+    }
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
     drop_in(lock);
     return TL_ENOMEM;

@@ -246,6 +246,7 @@ void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     tl_batch *batch = x->batch;
     bool watch = x->watch, reads = x->reads, single = x->single;
     tl_listener *listener = x->listener;
+    tl__count_answer(&k->client->counts, answer);
     tl_event e = tl__run_answered(&node, answer, x->alone);
     if (task && !reads)
         take_out(task, x);

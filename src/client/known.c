@@ -119,6 +119,7 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
     node->server.level = 0;
     tl__mutex_unlock(&client->mutex);
     tl__node_answered(node, now);
+    tl__count_connection(&client->counts);
     if (stepped)
         warn_of_step(node);
     return stepped || next;

@@ -276,7 +276,7 @@ static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     return tl__votes_acquire(lock, wait_ms, err);
 }
 
-tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     tl_client *c = lock->client;
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
@@ -296,6 +296,10 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
     }
     tl__waiter_give(c, waiter);
     return code;
+}
+
+tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+    return tl__count_call(&lock->client->counts, TL_COUNT_ACQUIRES, acquire(lock, wait_ms, err));
 }
 
 /* ---- extending and releasing ----------------------------------------------------------------- */
@@ -318,7 +322,7 @@ static tl_err release_votes(tl_lock *lock, tl_error *err) {
     return code;
 }
 
-tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
+static tl_err release(tl_lock *lock, tl_error *err) {
     tl_settle s;
     tl_out out;
     bool passed = false;
@@ -332,6 +336,10 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);
     return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
+}
+
+tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
+    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, err));
 }
 
 /* The server has said that the token holds nothing any more. */
@@ -381,7 +389,7 @@ static const char *never_renewed(const tl_job *job) {
     return never && job->protocol->never_renewed ? job->protocol->never_renewed(&job->rules) : NULL;
 }
 
-tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
+static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     tl_settle s;
     tl_out out;
     if (tl__lock_check(lock, "extend", err) || check_ttl(lock->client, ttl_ms, err))
@@ -411,6 +419,10 @@ tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     if (code)
         return tl__lock_fail_by(lock, code, "extend", out.words, out.sys_errno, err);
     return extended(lock, ttl_ms, &s.result, err);
+}
+
+tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
+    return tl__count_call(&lock->client->counts, TL_COUNT_EXTENDS, extend(lock, ttl_ms, err));
 }
 
 tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {

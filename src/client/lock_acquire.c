@@ -337,7 +337,7 @@ tl_machine tl__lock_acquire_rest(tl_acquiring *m, size_t *ret_size) {
                       : (tl_machine){&m->ask, tl__acquire_step, "acquire", key};
 }
 
-tl_hold tl__lock_acquired(const tl_acquiring *m) {
+static tl_hold acquired(const tl_acquiring *m) {
     const tl_lock *lock = m->lock;
     const tl_acquisition *a = &m->ask;
     if (m->turn.given)
@@ -369,5 +369,14 @@ tl_hold tl__lock_acquired(const tl_acquiring *m) {
         tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp_ms);
         memcpy(hold.token.text, token.p, token.n + 1);
     }
+    return hold;
+}
+
+tl_hold tl__lock_acquired(const tl_acquiring *m) {
+    tl_hold hold = acquired(m);
+    bool answered = m->on_etcd ? m->etcd.answered : m->votes ? m->votes->answered : m->ask.answered;
+    hold.asked = m->since;
+    hold.handed = m->turn.given;
+    hold.waited = m->queued || answered;
     return hold;
 }

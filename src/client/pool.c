@@ -13,6 +13,7 @@
 
 static void pooled_answer(void *ctx, const tl_answer *answer) {
     tl_pooled *pooled = ctx;
+    tl__count_answer(&pooled->node->client->counts, answer);
     if (pooled->user)
         pooled->answered(pooled->user, answer);
 }

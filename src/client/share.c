@@ -34,6 +34,7 @@ struct tl_share {
 static void answered(void *ctx, const tl_answer *answer) {
     tl_share *s = ctx;
     tl_sharer *sharer = answer->cookie;
+    tl__count_answer(&s->node->client->counts, answer);
     s->asked--;
     s->answers++;
     sharer->in_flight--;

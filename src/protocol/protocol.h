@@ -219,6 +219,7 @@ typedef struct {
     tl_kept kept;
     tl_note note[TL_NOTE_MAX];
     uint8_t notes;
+    bool renewed, missed;      /**< a renewal was confirmed; or it wasn't, for whatever reason */
     char words[TL_WORDS_SIZE]; /**< END or DETACH, not OK: what went wrong, for a person */
     int sys_errno;             /**< behind it, or 0 */
     char scratch[TL_SCRATCH];  /**< where commands keep the text of their numbers */
@@ -230,6 +231,7 @@ typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
 /** Empty it, without touching the parts that the counts already mark as empty. */
 static inline void tl__out_clear(tl_out *out) {
     out->sends = out->notes = 0;
+    out->renewed = out->missed = false;
     out->arm = out->disarm = out->has_bracket = out->keeps = out->clock_off = out->raised = false;
     out->until = TL_NEVER;
     out->slack_ns = 0;

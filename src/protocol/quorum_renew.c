@@ -136,6 +136,7 @@ static void all_well(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
 static void kept(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
     uint8_t bit = (uint8_t)(1U << i);
     tl_quorum_seat *s = &r->seat[i];
+    out->renewed = true;
     r->ballots.until[i] = s->attempt.result.deadline;
     r->ballots.doubted &= (uint8_t)~bit;
     r->gone &= (uint8_t)~bit;
@@ -159,6 +160,7 @@ static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *
     tl_quorum_seat *s = &r->seat[i];
     const tl_result *answer = &s->attempt.result;
     bool gone = answer->code == TL_ELOST && answer->why == TL_LOST_GONE;
+    out->missed = true;
     at_risk(r, out);
     if (answer->code == TL_ELOST)
         not_ours(r, i, answer->why);

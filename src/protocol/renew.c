@@ -72,6 +72,7 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
 }
 
 static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
+    out->renewed = true;
     r->result.deadline = r->attempt.result.deadline;
     bool doubted = r->job.proof.doubted;
     int32_t stood_ms = r->job.proof.stood_ms;
@@ -90,6 +91,7 @@ static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
 /* One that wasn't for the server which was asked is no risk yet: it is asked for anew, at once. */
 static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
     bool elsewhere = r->attempt.result.code == TL_EELSEWHERE && r->rest.failures == 0;
+    out->missed = !elsewhere;
     if (!r->rest.at_risk && !elsewhere)
         (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
     r->rest.at_risk = r->rest.at_risk || !elsewhere;

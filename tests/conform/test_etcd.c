@@ -121,6 +121,34 @@ TEST(a_lock_is_held_by_one_and_then_by_the_next_with_a_larger_fence) {
     tl_lock_free(b);
 }
 
+/* It tells no time: nothing is known of its clock. */
+TEST(what_was_done_is_counted) {
+    tl_lock *a = plain("counted"), *b = plain("counted");
+    tl_stats s = {.size = sizeof s};
+    acquire(a, 0);
+    assert_int_equal(tl_lock_acquire(b, 0, NULL), TL_EBUSY);
+    assert_int_equal(tl_lock_extend(a, TTL_MS, NULL), TL_OK);
+    const clock_wait bound = clock_wait_begin(2 * TTL_MS);
+    do
+        assert_int_equal(tl_client_stats(client, &s, NULL), TL_OK);
+    while (s.renewals == 0 && clock_wait_more(&bound));
+    release(a);
+    acquire(b, 1000);
+    release(b);
+    assert_int_equal(tl_client_stats(client, &s, NULL), TL_OK);
+    assert_true(s.renewals >= 1);
+    assert_int_equal(s.acquires[TL_OK], 2);
+    assert_int_equal(s.acquires[TL_EBUSY], 1);
+    assert_int_equal(s.extends[TL_OK], 1);
+    assert_int_equal(s.releases[TL_OK], 2);
+    assert_int_equal(s.wait.count, 2);
+    assert_int_equal(s.waited + s.handed_over, 0);
+    assert_in_range(s.round_trips.count, 6, 40);
+    assert_int_equal(s.clocks, 0);
+    tl_lock_free(a);
+    tl_lock_free(b);
+}
+
 TEST(a_held_lock_outlives_its_lifetime_and_loses_it_when_its_key_goes) {
     tl_lock *a = plain("kept");
     acquire(a, 0);

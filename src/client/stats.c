@@ -1,0 +1,167 @@
+/*
+ * Counting, and telling the counts.
+ */
+#include "client/stats.h"
+
+#include "client/client.h"
+#include "ground/error.h"
+#include "ground/options.h"
+
+#define NS_PER_US 1000
+#define FIRST_BITS 3 /* of the first bucket's end */
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static unsigned bucket_of(uint64_t us) {
+    unsigned bits = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
+    unsigned i = bits > FIRST_BITS ? bits - FIRST_BITS : 0;
+    return i < TL_STATS_BUCKETS ? i : TL_STATS_BUCKETS - 1;
+}
+
+static uint64_t us_of(int64_t ns) {
+    return ns > 0 ? (uint64_t)ns / NS_PER_US : 0;
+}
+
+static void add(_Atomic uint64_t *to, uint64_t n) {
+    (void)atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+tl_err tl__count_call(tl_counts *c, tl_counted what, tl_err code) {
+    if ((unsigned)code < TL_STATS_RESULTS)
+        add(&c->call[what][code], 1);
+    return code;
+}
+
+/* Merely being connected is no answer. */
+void tl__count_answer(tl_counts *c, const tl_answer *answer) {
+    if (answer->ok && answer->count > 0) {
+        uint64_t us = us_of(tl__ns_until(answer->sent, answer->received));
+        add(&c->trips[bucket_of(us)], 1);
+        add(&c->trips_us, us);
+    } else if (!answer->ok && answer->maybe_sent) {
+        add(&c->unanswered, 1);
+    }
+}
+
+void tl__count_wait(tl_counts *c, int64_t ns, bool waited, bool handed_over) {
+    uint64_t us = us_of(ns);
+    c->waits[bucket_of(us)]++;
+    c->waits_us += us;
+    c->waited += waited;
+    c->handed_over += handed_over;
+}
+
+void tl__count_step(tl_counts *c, const tl_out *out) {
+    c->renewals += out->renewed;
+    c->renewals_failed += out->missed;
+    for (unsigned i = 0; i < out->notes; i++) {
+        const tl_note *note = &out->note[i];
+        c->at_risk += note->kind == TL_NOTE_AT_RISK;
+        c->lost[note->why] += note->kind == TL_NOTE_LOST;
+        c->stolen += note->kind == TL_NOTE_LOST && note->stolen;
+    }
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static uint64_t of(const _Atomic uint64_t *counter) {
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void tell_calls(tl_stats *ret, const tl_counts *c) {
+    uint64_t *const to[TL_COUNT_CALLS] = {ret->acquires, ret->releases, ret->extends};
+    for (unsigned what = 0; what < TL_COUNT_CALLS; what++)
+        for (unsigned i = 0; i < TL_STATS_RESULTS; i++)
+            to[what][i] = of(&c->call[what][i]);
+}
+
+static void tell_trips(tl_stats *ret, const tl_counts *c) {
+    ret->connections = of(&c->connections);
+    ret->unanswered = of(&c->unanswered);
+    ret->round_trips.sum_us = of(&c->trips_us);
+    for (unsigned i = 0; i < TL_STATS_BUCKETS; i++) {
+        ret->round_trips.bucket[i] = of(&c->trips[i]);
+        ret->round_trips.count += ret->round_trips.bucket[i];
+    }
+}
+
+static void tell_holds(tl_stats *ret, const tl_counts *c) {
+    ret->waited = c->waited;
+    ret->handed_over = c->handed_over;
+    ret->renewals = c->renewals;
+    ret->renewals_failed = c->renewals_failed;
+    ret->at_risk = c->at_risk;
+    ret->stolen = c->stolen;
+    memcpy(ret->lost, c->lost, sizeof ret->lost);
+    ret->wait.sum_us = c->waits_us;
+    for (unsigned i = 0; i < TL_STATS_BUCKETS; i++) {
+        ret->wait.bucket[i] = c->waits[i];
+        ret->wait.count += c->waits[i];
+    }
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+/* This host's wall clock less its deadline clock, as an interval. */
+static tl_interval wall_offset(tl_mono *ret_now) {
+    tl_mono before = tl__mono_now();
+    tl_wall wall = tl__wall_now();
+    *ret_now = tl__mono_now();
+    return tl__bracket(wall.us, before, *ret_now);
+}
+
+static int64_t middle(int64_t lo, int64_t hi) {
+    return lo + (hi - lo) / 2;
+}
+
+static int64_t magnitude(int64_t n) {
+    return n < 0 ? -n : n;
+}
+
+/* As it was when the server told it: that it is less certain by now for what clocks may have drifted since is for
+ * locks to mind, and would hide how far off it was. With client.mutex held. */
+static void tell_clock(tl_stats *ret, const tl_node *node, tl_interval wall, tl_mono now) {
+    const tl_anchor *a = &node->server.anchor;
+    if (!a->known)
+        return;
+    int64_t lo = tl__add_sat(a->offset.lo, -wall.hi), hi = tl__add_sat(a->offset.hi, -wall.lo);
+    ret->clocks++;
+    if (ret->clocks > 1 && magnitude(middle(lo, hi)) <= magnitude(ret->clock_offset_us))
+        return;
+    ret->clock_offset_us = middle(lo, hi);
+    ret->clock_width_us = hi - lo;
+    ret->clock_age_ms = tl__ms_until(a->at, now);
+}
+
+static void tell_clocks(tl_stats *ret, tl_client *client) {
+    tl_fleet *fleet = &client->fleet;
+    bool nodes = tl__fleet_has_nodes(fleet);
+    unsigned servers = fleet->servers > 0 ? fleet->servers : 1, at = 0;
+    tl_mono now;
+    tl_interval wall = wall_offset(&now);
+    tl__mutex_lock(&client->mutex);
+    for (unsigned i = 0; !nodes && i < servers; i++)
+        tell_clock(ret, fleet->servers > 0 ? fleet->server[i] : &client->node, wall, now);
+    tl__mutex_unlock(&client->mutex);
+    for (tl_node *node; nodes && (node = fleet->row->next(fleet, &at)); at++) {
+        tl__mutex_lock(&client->mutex);
+        tell_clock(ret, node, wall, now);
+        tl__mutex_unlock(&client->mutex);
+    }
+}
+
+tl_err tl_client_stats(tl_client *client, tl_stats *ret_stats, tl_error *err) {
+    tl_stats stats = {.size = sizeof stats};
+    if (!tl__client_is_here(client))
+        return tl__fail(err, TL_EINVALID, 0, "stats: the client belongs to the parent process");
+    if (tl__info_check(ret_stats, "tl_stats", err))
+        return TL_EINVALID;
+    tell_calls(&stats, &client->counts);
+    tell_trips(&stats, &client->counts);
+    tl__keeper_lock(&client->keeper);
+    tell_holds(&stats, &client->counts);
+    tl__keeper_unlock(&client->keeper);
+    tell_clocks(&stats, client);
+    tl__info_write(ret_stats, &stats, sizeof stats);
+    return TL_OK;
+}
