@@ -8,11 +8,11 @@
 
 #include <stdatomic.h>
 
+#include "client/counts.h"
 #include "client/fleet.h"
 #include "client/gate.h"
 #include "client/keeper.h"
 #include "client/node.h"
-#include "client/stats.h"
 #include "ground/thread.h"
 #include "protocol/protocol.h"
 

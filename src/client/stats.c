@@ -1,68 +1,9 @@
 /*
- * Counting, and telling the counts.
+ * Telling what has been counted (tl_client_stats).
  */
-#include "client/stats.h"
-
 #include "client/client.h"
 #include "ground/error.h"
 #include "ground/options.h"
-
-#define NS_PER_US 1000
-#define FIRST_BITS 3 /* of the first bucket's end */
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-static unsigned bucket_of(uint64_t us) {
-    unsigned bits = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
-    unsigned i = bits > FIRST_BITS ? bits - FIRST_BITS : 0;
-    return i < TL_STATS_BUCKETS ? i : TL_STATS_BUCKETS - 1;
-}
-
-static uint64_t us_of(int64_t ns) {
-    return ns > 0 ? (uint64_t)ns / NS_PER_US : 0;
-}
-
-static void add(_Atomic uint64_t *to, uint64_t n) {
-    (void)atomic_fetch_add_explicit(to, n, memory_order_relaxed);
-}
-
-tl_err tl__count_call(tl_counts *c, tl_counted what, tl_err code) {
-    if ((unsigned)code < TL_STATS_RESULTS)
-        add(&c->call[what][code], 1);
-    return code;
-}
-
-/* Merely being connected is no answer. */
-void tl__count_answer(tl_counts *c, const tl_answer *answer) {
-    if (answer->ok && answer->count > 0) {
-        uint64_t us = us_of(tl__ns_until(answer->sent, answer->received));
-        add(&c->trips[bucket_of(us)], 1);
-        add(&c->trips_us, us);
-    } else if (!answer->ok && answer->maybe_sent) {
-        add(&c->unanswered, 1);
-    }
-}
-
-void tl__count_wait(tl_counts *c, int64_t ns, bool waited, bool handed_over) {
-    uint64_t us = us_of(ns);
-    c->waits[bucket_of(us)]++;
-    c->waits_us += us;
-    c->waited += waited;
-    c->handed_over += handed_over;
-}
-
-void tl__count_step(tl_counts *c, const tl_out *out) {
-    c->renewals += out->renewed;
-    c->renewals_failed += out->missed;
-    for (unsigned i = 0; i < out->notes; i++) {
-        const tl_note *note = &out->note[i];
-        c->at_risk += note->kind == TL_NOTE_AT_RISK;
-        c->lost[note->why] += note->kind == TL_NOTE_LOST;
-        c->stolen += note->kind == TL_NOTE_LOST && note->stolen;
-    }
-}
-
-/* ---- telling --------------------------------------------------------------------------------- */
 
 static uint64_t of(const _Atomic uint64_t *counter) {
     return atomic_load_explicit(counter, memory_order_relaxed);

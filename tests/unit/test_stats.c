@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "client/stats.h"
+#include "client/counts.h"
 #include "tests.h"
 
 static tl_counts counts;

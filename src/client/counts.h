@@ -2,8 +2,8 @@
  * What a client has done, in numbers, for whoever watches over it (tl_client_stats). Counting must cost nothing that
  * could be measured: so what happens under the keeper's mutex anyway is counted there, and the rest without any.
  */
-#ifndef TL_STATS_H
-#define TL_STATS_H
+#ifndef TL_COUNTS_H
+#define TL_COUNTS_H
 
 #include <stdatomic.h>
 
