@@ -8,8 +8,8 @@ port_of() { "$tidelock" local demo status | sed -n "s/^127.0.0.1:\([0-9]*\)  $1,
 pid_of() { cat "$dir/$1/pid"; }
 
 # ---- usage, and where there is none ---------------------------------------------------------------
-expect_line 64 'say sentinel, cluster, quorum, status or stop' "$tidelock" local demo
-expect_line 64 'say sentinel, cluster, quorum, status or stop' "$tidelock" local demo ring
+expect_line 64 'say sentinel, cluster, quorum, etcd, status or stop' "$tidelock" local demo
+expect_line 64 'say sentinel, cluster, quorum, etcd, status or stop' "$tidelock" local demo ring
 expect_line 64 'it takes no options' "$tidelock" local demo sentinel --force
 expect_line 64 'too many arguments' "$tidelock" local demo sentinel stop
 expect 1 "$tidelock" local demo status
@@ -20,6 +20,7 @@ expect_line 77 'others may enter it' "$tidelock" local demo sentinel
 rmdir "$dir"
 mkdir "$work/empty"
 expect_line 69 'no redis-server in PATH: install it' env PATH="$work/empty" "$tidelock" local demo sentinel
+expect_line 69 'no etcd in PATH: install it .*etcd-server' env PATH="$work/empty" "$tidelock" local demo etcd
 expect 0 "$tidelock" local demo stop
 [[ ! -e $dir ]] || fail "$dir is still there"
 
@@ -74,3 +75,41 @@ for kind in cluster quorum; do
     expect 0 "$tidelock" local demo stop
     none_runs || fail "$kind: some still run: $(local_servers)"
 done
+
+# ---- etcd -----------------------------------------------------------------------------------------------
+if ! command -v etcd >/dev/null; then
+    echo "skipped from here: there is no etcd (Debian: etcd-server)"
+    exit 77
+fi
+expect 0 "$tidelock" local demo etcd
+url=$(cat "$out")
+[[ $url =~ ^etcd://127.0.0.1:[0-9]+,127.0.0.1:[0-9]+,127.0.0.1:[0-9]+$ ]] || fail "printed: $url"
+grep -q 'without a password' "$err" || fail "who may use them isn't said: $(cat "$err")"
+expect_line 77 "one runs already, of etcd, at $url" "$tidelock" local demo etcd
+expect 0 "$tidelock" local demo status
+[[ $(sed -n 1p "$out") == "$url" ]] || fail "status names another URL: $(cat "$out")"
+[[ $(sed 1d "$out" | cut -d' ' -f3 | sort | uniq -c | xargs) == "2 follower, 1 leader," ]] || fail "status says: $(cat "$out")"
+expect 0 "$tidelock" --url "$url" run job -- echo done
+[[ $(cat "$out") == "done" ]] || fail "the command printed: $(cat "$out")"
+
+# A leader that is killed is replaced, and can be started again.
+master=$(port_of leader)
+kill -KILL "$(pid_of "$master")"
+other() { [[ $(port_of leader) != "" && $(port_of leader) != "$master" ]]; }
+until_true 40 other || fail "nobody leads: $("$tidelock" local demo status)"
+expect 0 "$tidelock" --url "$url" run -w 20s job -- echo again
+again=$("$tidelock" local demo status | sed -n "s/^127.0.0.1:$master  no answer; to start it again: //p")
+[[ -n $again ]] || fail "who is gone isn't shown"
+$again
+until_true 20 back || fail "it isn't back: $("$tidelock" local demo status)"
+
+# All of them are ended, and nobody else.
+kill -KILL "$(pid_of "$master")"
+sleep 100 &
+echo $! >"$dir/$master/pid"
+kill -STOP "$(pid_of "$(port_of leader)")"
+expect 0 "$tidelock" local demo stop
+none_runs || fail "some still run: $(local_servers)"
+kill -0 $! || fail "another's process was ended"
+kill $!
+[[ ! -e $dir ]] || fail "$dir is still there"

@@ -93,7 +93,7 @@ _tidelock() {
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
     elif [[ $command == local && ${words[cword - 1]} == demo ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "sentinel cluster quorum status stop" -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "sentinel cluster quorum etcd status stop" -- "$cur")
     elif [[ $command == local ]]; then
         mapfile -t COMPREPLY < <(compgen -W "status stop demo" -- "$cur")
     elif [[ $command == skew && ${words[cword - 1]} == skew ]]; then

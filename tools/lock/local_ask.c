@@ -26,9 +26,24 @@ bool local_ask_open(local_line *l, const tl_endpoint *endpoint, bool sentinel) {
     return l->conn != NULL;
 }
 
+bool local_ask_open_etcd(local_line *l, const tl_endpoint *login, const tl_seeds *seeds) {
+    tl_conn_limits limits = {.connect_ms = LOCAL_ANSWER_MS};
+    tl_conn_calls calls = {.answer = answered, .ctx = l};
+
+    *l = (local_line){.members = tl__members_new(login, seeds)};
+    limits.members = l->members;
+    if (l->members)
+        l->conn = tl__conn_new(&l->members->endpoint[0], &limits, &calls);
+    if (!l->conn)
+        local_ask_close(l);
+    return l->conn != NULL;
+}
+
 void local_ask_close(local_line *l) {
     tl__conn_free(l->conn);
+    tl__members_free(l->members);
     l->conn = NULL;
+    l->members = NULL;
 }
 
 static void await(local_line *l) {

@@ -10,6 +10,7 @@
 
 typedef struct {
     tl_conn *conn;
+    tl_members *members; /**< of an etcd; else NULL */
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
     void *ctx;
     bool done, ok;
@@ -18,6 +19,8 @@ typedef struct {
 
 /** Neither connects nor blocks. sentinel: it is one, which knows no TIME. false: out of memory. */
 bool local_ask_open(local_line *l, const tl_endpoint *endpoint, bool sentinel);
+/** To members of an etcd, whose words are those of wire/etcd.h. The same. */
+bool local_ask_open_etcd(local_line *l, const tl_endpoint *login, const tl_seeds *seeds);
 void local_ask_close(local_line *l);
 
 /** The words of a command, up to a NULL; the answer goes to `take`, which may be NULL. */

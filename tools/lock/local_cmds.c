@@ -351,7 +351,7 @@ static int demo(const server *s, const local_options *o, const operands *words) 
     if (o->json || o->format || o->force)
         return fail(STATUS_USAGE, "local demo: it takes no options");
     if (words->words < 2)
-        return fail(STATUS_USAGE, "local demo: say sentinel, cluster, quorum, status or stop");
+        return fail(STATUS_USAGE, "local demo: say sentinel, cluster, quorum, etcd, status or stop");
     int status = find_place(s, &l);
     return status ? status : local_demo(l.endpoint.dir, words->word[1]);
 }
@@ -390,7 +390,7 @@ const command local_row = {
     .help = "look after this user's private server, used without a URL",
     .notes =
         "It is started when it is first needed. \"stop\" refuses while locks are held.\n"
-        "\"demo sentinel\" (or cluster, quorum) starts several servers on this host to try such a URL\n"
+        "\"demo sentinel\" (or cluster, quorum, etcd) starts several servers on this host to try such a URL\n"
         "with, and prints it; \"demo stop\" ends them, \"demo status\" shows them.\n"
         "Exit status: 0 it runs, or is stopped now; status: 1 it does not run.\n",
     .options = local_table,

@@ -28,6 +28,7 @@
 #define NODES_MAX 6
 #define MASTER "demo" /* what the Sentinels call it */
 #define NOTES "servers"
+#define LEADERLESS "without leader"
 #define PORT_FIRST 20000
 #define PORTS 10000 /* and as many above them, for the cluster's own connections */
 #define READY_MS 10000
@@ -41,16 +42,17 @@ enum { STATUS_NO_DEMO = 1 };
 typedef struct {
     const char *name, *scheme;
     int servers, sentinels;
-    bool cluster, replicas, quorum;
+    bool cluster, replicas, quorum, etcd;
     const char *says;
 } kind;
 
 static const kind kinds[] = {
-    {"sentinel", "redis+sentinel", 3, 3, false, true, false,
+    {"sentinel", "redis+sentinel", 3, 3, false, true, false, false,
      "a master, two replicas and three Sentinels run"},
-    {"cluster", "redis+cluster", 6, 0, true, false, false,
+    {"cluster", "redis+cluster", 6, 0, true, false, false, false,
      "a cluster of three masters with a replica each runs"},
-    {"quorum", "redis+quorum", 5, 0, false, false, true, "five independent servers run"},
+    {"quorum", "redis+quorum", 5, 0, false, false, true, false, "five independent servers run"},
+    {"etcd", "etcd", 3, 0, false, false, false, true, "an etcd of three members runs"},
 };
 
 typedef struct {
@@ -147,14 +149,22 @@ static int remove_all(const demo *d) {
 
 /* ---- one of its servers ---------------------------------------------------------------------- */
 
-static bool ask(const demo *d, int i, const char *const *words,
-                bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+static bool open_line(const demo *d, int i, local_line *l) {
     tl_endpoint e;
+    tl_seeds seeds;
     tl_error err;
     char url[32];
+    (void)snprintf(url, sizeof url, "%s://127.0.0.1:%u", d->kind->etcd ? "etcd" : "redis",
+                   d->port[i]);
+    return !tl__endpoint_parse_seeds(&e, &seeds, url, &err) &&
+           (d->kind->etcd ? local_ask_open_etcd(l, &e, &seeds)
+                          : local_ask_open(l, &e, is_sentinel(d, i)));
+}
+
+static bool ask(const demo *d, int i, const char *const *words,
+                bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     local_line l;
-    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", d->port[i]);
-    if (tl__endpoint_parse(&e, url, &err) || !local_ask_open(&l, &e, is_sentinel(d, i)))
+    if (!open_line(d, i, &l))
         return false;
     bool ok = local_ask(&l, words, take, ctx);
     local_ask_close(&l);
@@ -162,8 +172,8 @@ static bool ask(const demo *d, int i, const char *const *words,
 }
 
 static bool answers(const demo *d, int i) {
-    static const char *const ping[] = {"PING", NULL};
-    return ask(d, i, ping, NULL, NULL);
+    static const char *const ping[] = {"PING", NULL}, *const status[] = {"STATUS", NULL};
+    return ask(d, i, d->kind->etcd ? status : ping, NULL, NULL);
 }
 
 static bool take_role(void *ctx, const tl_reply *reply) {
@@ -174,10 +184,25 @@ static bool take_role(void *ctx, const tl_reply *reply) {
     return true;
 }
 
+/* What a member of an etcd says of itself: the answer to STATUS (wire/etcd.h). */
+static bool take_status(void *ctx, const tl_reply *reply) {
+    int64_t leader, self;
+    if (!tl__reply_int(tl__reply_item(reply, 1), &leader) ||
+        !tl__reply_int(tl__reply_item(reply, 2), &self))
+        return false;
+    (void)snprintf(ctx, 16, "%s",
+                   leader == 0      ? LEADERLESS
+                   : leader == self ? "leader"
+                                    : "follower");
+    return true;
+}
+
 /* "": no answer */
 static const char *role_of(const demo *d, int i, char room[16]) {
-    static const char *const words[] = {"ROLE", NULL};
+    static const char *const words[] = {"ROLE", NULL}, *const status[] = {"STATUS", NULL};
     room[0] = '\0';
+    if (d->kind->etcd)
+        return ask(d, i, status, take_status, room) ? room : "";
     if (is_sentinel(d, i))
         return answers(d, i) ? "Sentinel" : "";
     if (!ask(d, i, words, take_role, room))
@@ -215,8 +240,10 @@ static pid_t pid_of(const demo *d, int i) {
         pid = 0;
     (void)snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)pid);
     (void)snprintf(port, sizeof port, "127.0.0.1:%u", d->port[i]);
-    bool is = pid > 1 && read_file(path, text, sizeof text) > 0 && strstr(text, "redis") &&
-              strstr(text, port);
+    n = pid > 1 ? read_file(path, text, sizeof text) : 0;
+    for (ssize_t at = 0; at + 1 < n; at++)
+        text[at] = text[at] ? text[at] : ' ';
+    bool is = n > 0 && strstr(text, d->kind->etcd ? "etcd" : "redis") && strstr(text, port);
     return is ? (pid_t)pid : 0;
 }
 
@@ -226,7 +253,11 @@ static void end_one(const demo *d, int i) {
     if (pid == 0)
         return;
     (void)kill(pid, SIGCONT); /* should it be stopped, as somebody has tried that */
-    (void)ask(d, i, words, NULL, NULL);
+    if (d->kind->etcd)
+        (void)kill(pid,
+                   SIGKILL); /* nothing is kept; told to end, a leader looks for another first */
+    else
+        (void)ask(d, i, words, NULL, NULL);
     for (int ms = 0; pid_of(d, i) == pid && ms < END_MS; ms += NAP_MS)
         (void)poll(NULL, 0, NAP_MS);
     if (pid_of(d, i) == pid)
@@ -306,6 +337,24 @@ static void write_config(const demo *d, int i, FILE *f) {
                          "cluster-node-timeout 2000\n");
 }
 
+/* A shell's script that leaves a member running and its pid in a file before it begins. */
+static void write_start(const demo *d, int i, FILE *f) {
+    (void)fprintf(f,
+                  "cd \"${0%%/*}\" || exit\ncommand -v etcd >/dev/null || exit %d\nrm -f pid\n"
+                  "setsid /bin/sh -c 'echo $$ >pid; exec env -i PATH=\"$PATH\" "
+                  "ETCD_UNSUPPORTED_ARCH=arm64 etcd --listen-client-urls http://127.0.0.1:%u "
+                  "--advertise-client-urls http://127.0.0.1:%u --listen-peer-urls "
+                  "http://127.0.0.1:%u --initial-advertise-peer-urls http://127.0.0.1:%u "
+                  "--name m%d --data-dir data --logger zap --initial-cluster ",
+                  STATUS_NOT_FOUND, d->port[i], d->port[i], d->port[i] + PORTS, d->port[i] + PORTS,
+                  i);
+    for (int k = 0; k < count_of(d); k++)
+        (void)fprintf(f, "%sm%d=http://127.0.0.1:%u", k ? "," : "", k, d->port[k] + PORTS);
+    (void)fputs("' >>log 2>&1 </dev/null &\n"
+                "while [ ! -s pid ] && kill -0 $! 2>/dev/null; do sleep 0.05; done\n",
+                f);
+}
+
 static int configure(const demo *d, int i) {
     char path[PATH_SIZE];
     (void)snprintf(path, sizeof path, "%s/%u", d->path, d->port[i]);
@@ -316,7 +365,7 @@ static int configure(const demo *d, int i) {
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!f)
         return fail(STATUS_UNAVAILABLE, "local demo: %s: %s", path, strerror(errno));
-    write_config(d, i, f);
+    (d->kind->etcd ? write_start : write_config)(d, i, f);
     bool ok = !ferror(f);
     return !fclose(f) && ok ? 0 : fail(STATUS_UNAVAILABLE, "local demo: %s: can't write", path);
 }
@@ -353,13 +402,22 @@ static int run(const char *const *argv) {
 }
 
 static int not_run(const char *program, const char *package, int result) {
-    if (result < 0 && errno == ENOENT)
+    if (result == STATUS_NOT_FOUND || (result < 0 && errno == ENOENT))
         return fail(STATUS_UNAVAILABLE,
                     "local demo: no %s in PATH: install it (Debian: apt install %s)", program,
                     package);
     if (result < 0)
         return fail(STATUS_UNAVAILABLE, "local demo: %s: %s", program, strerror(errno));
     return fail(STATUS_UNAVAILABLE, "local demo: %s ended with status %d", program, result);
+}
+
+/* Answers come once a majority of the members run: then all are waited for. */
+static int launch_member(const demo *d, int i) {
+    char conf[PATH_SIZE];
+    (void)snprintf(conf, sizeof conf, "%s/%u/conf", d->path, d->port[i]);
+    const char *const argv[] = {"/bin/sh", conf, NULL};
+    int status = configure(d, i), result = status ? 0 : run(argv);
+    return result ? not_run("etcd", "etcd-server", result) : status;
 }
 
 static int launch(const demo *d, int i) {
@@ -410,6 +468,9 @@ static bool is_whole(demo *d, int i) {
     static const char *const known[] = {"SENTINEL", "MASTER", MASTER, NULL}, *const state[] = {
                                                                                  "CLUSTER", "INFO",
                                                                                  NULL};
+    char room[16];
+    if (d->kind->etcd)
+        return *role_of(d, i, room) && strcmp(room, LEADERLESS) != 0;
     if (is_sentinel(d, i))
         return ask(d, i, known, take_known, d);
     return !d->kind->cluster || ask(d, i, state, take_state, NULL);
@@ -474,7 +535,7 @@ static int launch_all(demo *d) {
                                 : fail(STATUS_UNAVAILABLE, "local demo: %s/" NOTES ": %s", d->path,
                                        strerror(errno));
     for (int i = 0; !status && i < count_of(d); i++)
-        status = launch(d, i);
+        status = d->kind->etcd ? launch_member(d, i) : launch(d, i);
     if (!status && d->kind->cluster)
         status = join_cluster(d);
     if (!status)
@@ -486,12 +547,25 @@ static int launch_all(demo *d) {
     return status;
 }
 
+/* A build without jansson speaks to no etcd. */
+static int can_speak(const demo *d) {
+    tl_endpoint e;
+    tl_seeds seeds;
+    tl_error err;
+    char url[256];
+    show_url(d, url);
+    return tl__endpoint_parse_seeds(&e, &seeds, url, &err)
+               ? fail(STATUS_CONFIG, "local demo: %s", err.message)
+               : 0;
+}
+
 static int start(demo *d, const kind *what) {
     char url[256];
     if (read_notes(d) && is_anybody_there(d))
         return refuse_second(d);
     d->kind = what;
     int status = choose_ports(d);
+    status = status ? status : can_speak(d);
     status = status ? status : launch_all(d);
     if (status)
         return status;
@@ -514,8 +588,8 @@ static void show_one(const demo *d, int i, const char *role) {
     else if (*role)
         putchar('\n');
     else
-        printf("; to start it again: redis-server %s/%u/conf%s\n", d->path, d->port[i],
-               is_sentinel(d, i) ? " --sentinel" : "");
+        printf("; to start it again: %s %s/%u/conf%s\n", d->kind->etcd ? "sh" : "redis-server",
+               d->path, d->port[i], is_sentinel(d, i) ? " --sentinel" : "");
 }
 
 static int show(demo *d) {
@@ -540,7 +614,8 @@ int local_demo(const char *beside, const char *what) {
     const kind *wanted = kind_named(what);
     bool shows = strcmp(what, "status") == 0;
     if (!wanted && !shows && strcmp(what, "stop") != 0)
-        return fail(STATUS_USAGE, "local demo: say sentinel, cluster, quorum, status or stop");
+        return fail(STATUS_USAGE,
+                    "local demo: say sentinel, cluster, quorum, etcd, status or stop");
     int status = enter(&d, beside, wanted != NULL);
     if (!status)
         status = wanted ? start(&d, wanted) : shows ? show(&d) : stop(&d);

@@ -1,5 +1,5 @@
 /*
- * local demo: several servers on this host, to try out a URL of Sentinels, a cluster or a quorum with.
+ * local demo: several servers on this host, to try out a URL of Sentinels, a cluster, a quorum or an etcd with.
  */
 #ifndef TIDELOCK_LOCAL_DEMO_H
 #define TIDELOCK_LOCAL_DEMO_H
