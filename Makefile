@@ -124,6 +124,7 @@ NEED  = @CC='$(notdir $(CC))' SAN=$(SAN) tools/need.sh
 check: ; $(NEED) check $(if $(filter 1,$(VALGRIND)),valgrind)
 	$(AGAIN) check-run
 demo: ; $(NEED) demo
+	$(NEED) --try etcd
 	$(AGAIN) demo-run
 lint: ; $(NEED) build lint
 	$(AGAIN) lint-run
@@ -140,6 +141,7 @@ fuzz: ; @CC=clang SAN=fuzzer tools/need.sh check
 soak: ; $(NEED) check
 	$(AGAIN) soak-run
 interop: ; $(NEED) demo
+	$(NEED) --try etcd
 	$(AGAIN) interop-run
 abi: ; $(NEED) build
 	$(AGAIN) abi-run
@@ -239,6 +241,10 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(findstring f
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
+$(BUILD)/examples/%: tools/examples/%.c $(BUILD)/libtidelock.a
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -Iinclude $^ $(DEP_LIBS) -o $@
 $(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(TEST_LIB)
 	$(call say,LD $@)
 	$(call link,$(TEST_LIBS))
@@ -255,7 +261,7 @@ build/man/%: tools/man/%.scd
 check-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
 	    tests/run.sh $(TESTS)
-demo-run: all
+demo-run: all $(BUILD)/examples/in_line
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
 lint-run: $(GEN)/scripts.inc $(BUILD)/libtidelock.a tool

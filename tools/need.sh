@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
-#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony
+#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony etcd
+#   tools/need.sh --try GROUP...   what can't be had is said, and is no failure
 #
 # CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
 # -n says what is missing in one line and stops (status 1 when something is).
@@ -34,8 +35,8 @@ check  scdoc            cmd:scdoc
 check  procps           cmd:ps
 check  openssl          cmd:openssl
 check  python3-redis    python:redis
-check  etcd-server      cmd:etcd
-check  etcd-client      cmd:etcdctl
+etcd   etcd-server      cmd:etcd
+etcd   etcd-client      cmd:etcdctl
 check  default-jdk-headless cmd:javac
 demo   libfaketime      lib:faketime/libfaketime.so.1
 lint   clang            cmd:clang
@@ -162,11 +163,17 @@ if [ "${1:-}" = --install ]; then # by ourselves, through sudo
     exit 0
 fi
 
+if [ "${1:-}" = --try ]; then
+    shift
+    "$PWD/tools/need.sh" "$@" || say "going on without $*"
+    exit 0
+fi
+
 only_say=
 if [ "${1:-}" = -n ]; then only_say=1; shift; fi
 asked=$*
 groups=" $* "
-case $groups in *' check '*) groups="$groups demo " ;; esac
+case $groups in *' check '*) groups="$groups demo etcd " ;; esac
 case $groups in *' demo '*) groups="$groups build " ;; esac
 # clang is needed by its own name, and its sanitizers come apart, in a package that has its version.
 case ${CC:-cc} in

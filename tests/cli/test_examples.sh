@@ -52,6 +52,25 @@ try() { # example, expected output
 try simple $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
 try blocking $'held for the next @(10 s|while)\nstored 300\nreleased' # a second may have gone by
 try threads 'counted to 200'
+
+# Three processes in one line, at Redis and at an etcd.
+in_line() { # URL
+    timeout $((60 * slow)) "$work/in_line" "$1" example:line "$work/counter" >"$out" 2>"$err" || fail "in_line ends with $?"
+    [[ $(tail -n 1 "$out") == 'counted to 30' && $(cut -d ' ' -f 1 "$work/counter") == 30 ]] || fail "in_line says: $(<"$out")"
+    [[ $(grep -cE '^process [123], turn +([1-9]|10), fence [0-9]+: [0-9]+$' "$out") == 30 ]] || fail "in_line says: $(<"$out")"
+    for who in 1 2 3; do [[ $(grep -c "^process $who, " "$out") == 10 ]] || fail "in_line's turns: $(<"$out")"; done
+    sed -n 's/.*fence \([0-9]*\):.*/\1/p' "$out" | sort -n -u -c || fail "a fence went back: $(<"$out")"
+    [[ ! -s $err ]] || fail "in_line complains"
+}
+build in_line
+in_line "$TIDELOCK_URL"
+if command -v etcd >/dev/null; then
+    url=$(TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo etcd 2>"$err") || fail "no etcd"
+    in_line "$url"
+    TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo stop || fail "the etcd was not ended"
+else
+    echo "in_line: no etcd here"
+fi
 try epoll $'round 1: held, fence *\nround 2: held, fence *\nround 3: held, fence *'
 
 # Statically too, with what tidelock.pc names for that.
