@@ -84,14 +84,20 @@ prepare_node() {
 }
 
 # No other toolchain than the one that is here is fetched.
-prepare_go() {
+go_module() { # folder
     export GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOWORK=off
     needs go Go
-    cd "$from/go" || exit 1
+    cd "$from/$1" || exit 1
     at_least "go$(sed -n 's/^go //p' go.mod)" "$(go env GOVERSION)" Go
-    fetch "Go's module proxy" "$into/go/log" go mod download
-    build "$into/go/build.log" go build -o "$into/go/peer" .
+    fetch "Go's module proxy" "$into/$1/log" go mod download
+    build "$into/$1/build.log" go build -o "$into/$1/peer" .
 }
+prepare_go() { go_module go; }
+prepare_go-etcd() {
+    needs etcd etcd && needs etcdctl etcd
+    go_module go-etcd
+}
+prepare_etcdctl() { needs etcd etcd && needs etcdctl etcd; }
 
 prepare_java() {
     needs java Java && needs javac Java

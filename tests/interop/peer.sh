@@ -51,8 +51,9 @@ one_promise() { # function; in a shell of its own, with a peer of its own
     peer_begin
     "$1"
 }
+forget_all() { redis FLUSHALL >/dev/null; }
 promise() { # function promise
-    redis FLUSHALL >/dev/null
+    forget_all
     : >"$err"
     ((SECONDS < LIMIT_S)) || echo "not begun after $LIMIT_S s" >"$work/why"
     if ((SECONDS < LIMIT_S)) && (one_promise "$1") >"$work/why" 2>&1; then

@@ -16,10 +16,14 @@ redsync          go    go-redis  redsync
 redislock        go    go-redis  redislock
 jedis            java  jedis     TokenLock
 jedis-stamps     java  jedis     StampLock
+etcd-mutex       go-etcd  clientv3  Mutex
+etcd-etcdctl     etcdctl  etcdctl   lock
 '
 goal=interop from=$interop into=$here/build/interop
 # shellcheck source=fetch.sh
 source "$interop/fetch.sh"
+# shellcheck source=etcd_lib.sh
+source "$interop/etcd_lib.sh"
 java_more=("$here/tests/legacy/DistributeLockUtil.java")
 passed=0 failed=0 skipped=0
 
@@ -30,9 +34,12 @@ program_java() {
     program "$1" java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx64m -cp "$into/java/classes:$into/java/jars/*" Peer "$2"
 }
 
-# Those that lock in the old way have promises of their own, and don't mix with tokens.
+program_go-etcd() { program "$1" "$into/go-etcd/peer"; }
+program_etcdctl() { program "$1" "$interop/etcdctl.sh"; }
+
+# Those that lock in the old way have promises of their own, and don't mix with tokens; nor do those at an etcd.
 promises_of() { # name
-    case $1 in *-stamps) echo "$interop/stamps.sh" ;; *) echo "$interop/promises.sh" ;; esac
+    case $1 in etcd-*) echo "$interop/etcd.sh" ;; *-stamps) echo "$interop/stamps.sh" ;; *) echo "$interop/promises.sh" ;; esac
 }
 
 # ---- run --------------------------------------------------------------------------------------
@@ -60,11 +67,11 @@ report() { # file with lines
 }
 
 # All that ran, at once, on one lock.
-together() {
-    local says="all of them: a counter under one lock is exact, with never two inside"
-    (($# >= 2)) || return
-    start_tcp_server
-    if (contest mutex:all "$@") >"$work/why" 2>&1; then
+together() { # who they are, what starts the server, the contest, programs...
+    local says="$1: a counter under one lock is exact, with never two inside"
+    (($# >= 5)) || return
+    "$2"
+    if ("$3" mutex:all "${@:4}") >"$work/why" 2>&1; then
         echo "ok    $says"
     else
         echo "FAIL  $says"
@@ -87,7 +94,7 @@ set -m
 check_wanted
 for language in $(languages); do prepare "$language" & done
 wait
-rows=() pids=() programs=()
+rows=() pids=() programs=() at_etcd=()
 while read -r row; do
     if [[ -n $row ]] && wanted "$row"; then rows+=("$row"); fi
 done <<<"$peers"
@@ -100,9 +107,17 @@ for i in "${!rows[@]}"; do
     name=${rows[i]%% *}
     wait "${pids[i]}"
     report "$work/$name.lines"
-    if [[ $name != *-stamps ]] && grep -q '^ok ' "$work/$name.lines"; then programs+=("$into/bin/$name"); fi
+    if ! grep -q '^ok ' "$work/$name.lines"; then continue; fi
+    case $name in
+    etcd-*) at_etcd+=("$into/bin/$name") ;;
+    *-stamps) ;;
+    *) programs+=("$into/bin/$name") ;;
+    esac
 done
-together "${programs[@]}" >"$work/together" &
+together "all of them" start_tcp_server contest "${programs[@]}" >"$work/together" &
+wait $!
+report "$work/together"
+together "all of them at etcd" start_etcd etcd_contest "${at_etcd[@]}" >"$work/together" &
 wait $!
 report "$work/together"
 
