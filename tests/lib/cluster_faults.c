@@ -144,19 +144,26 @@ static void forgetting_scripts(real_fleet *f, const char *key) {
     at_all(f, "SCRIPT FLUSH");
 }
 
+unsigned cluster_masters(real_fleet *f) {
+    unsigned all = 0;
+    for (int i = 0; i < real_fleet_servers(f); i++)
+        all |= (unsigned)real_node_is_master(real_fleet_server(f, i)) << i;
+    return all;
+}
+
 static const cluster_fault faults[] = {
-    {"CLUSTER FAILOVER", graceful, CLUSTER_FORGETS_NOTHING},
-    {"CLUSTER FAILOVER there and back", there_and_back, CLUSTER_FORGETS_NOTHING},
-    {"the master stopped for a moment", stopped_for_a_moment, CLUSTER_FORGETS_NOTHING},
-    {"its replica killed", replica_killed, CLUSTER_FORGETS_NOTHING},
-    {"the slot moved", moved, CLUSTER_FORGETS_NOTHING},
-    {"the slot left open, its keys at two nodes", left_open, CLUSTER_FORGETS_NOTHING},
-    {"all connections ended", disconnected, CLUSTER_FORGETS_NOTHING},
-    {"SCRIPT FLUSH", forgetting_scripts, CLUSTER_FORGETS_NOTHING},
-    {"the master killed", killed, CLUSTER_FORGETS},
-    {"the master killed, and back at once, empty", restarted, CLUSTER_FORGETS},
-    {"the master of other slots killed", other_killed, CLUSTER_FORGETS},
-    {"the master stopped, and woken after the promotion", stopped, CLUSTER_ANSWERS_AFTERWARDS},
+    {"CLUSTER FAILOVER", graceful, CLUSTER_FORGETS_NOTHING, 1},
+    {"CLUSTER FAILOVER there and back", there_and_back, CLUSTER_FORGETS_NOTHING, 0},
+    {"the master stopped for a moment", stopped_for_a_moment, CLUSTER_FORGETS_NOTHING, 0},
+    {"its replica killed", replica_killed, CLUSTER_FORGETS_NOTHING, 0},
+    {"the slot moved", moved, CLUSTER_FORGETS_NOTHING, 0},
+    {"the slot left open, its keys at two nodes", left_open, CLUSTER_FORGETS_NOTHING, 0},
+    {"all connections ended", disconnected, CLUSTER_FORGETS_NOTHING, 0},
+    {"SCRIPT FLUSH", forgetting_scripts, CLUSTER_FORGETS_NOTHING, 0},
+    {"the master killed", killed, CLUSTER_FORGETS, 1},
+    {"the master killed, and back at once, empty", restarted, CLUSTER_FORGETS, 1},
+    {"the master of other slots killed", other_killed, CLUSTER_FORGETS, 1},
+    {"the master stopped, and woken after the promotion", stopped, CLUSTER_ANSWERS_AFTERWARDS, 1},
 };
 
 const cluster_fault *cluster_fault_at(int i) {

@@ -18,7 +18,11 @@ typedef struct {
     const char *name;
     void (*strike)(real_fleet *f, const char *key);
     cluster_harm harm;
+    int replaces; /**< so many masters at most; more does a machine that is too busy for its nodes */
 } cluster_fault;
+
+/** Who says that it is a master, bit by bit in the servers' order. */
+unsigned cluster_masters(real_fleet *f);
 
 /** NULL behind the last. */
 const cluster_fault *cluster_fault_at(int i);

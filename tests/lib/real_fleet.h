@@ -116,8 +116,9 @@ real_node *real_fleet_replica(real_fleet *f, const real_node *master);
 
 /** Begin to move the key's slot to a master which isn't its owner: from now on it is open at both ends. One at a time. */
 void real_fleet_open_slot(real_fleet *f, const char *key, real_node *to);
-/** Of the open slot: move this key. One that isn't there moves nothing. */
+/** Of the open slot: move this key, in place of one that is at the other node, too. One that isn't there moves nothing. */
 void real_fleet_move_key(real_fleet *f, const char *key);
+int real_fleet_doubles(const real_fleet *f); /**< how many have been at both */
 /** Move what is left of the open slot; on return all running nodes name its new owner. */
 void real_fleet_close_slot(real_fleet *f);
 

@@ -33,6 +33,7 @@ struct real_fleet {
     int clients; /* their side */
     int slot;    /* the open one, or -1, */
     real_node *slot_from, *slot_to;
+    int doubles; /* keys that were at both */
 };
 
 __attribute__((noreturn, format(printf, 1, 2))) void real_fleet_fail(const char *format, ...);
