@@ -482,7 +482,7 @@ typedef struct {
  * itself: the order is that in which the server saw them, and nothing is passed on. With TL_AUTO the next is called,
  * and acquires the lock by itself, for which the key is kept free, 5 s at most: others of tidelock stay out meanwhile,
  * `SET NX` doesn't.
- *   - Clients that only try `SET NX` again and again get no turn while a line lasts but after each fifty grants
+ *   - Clients that only try `SET NX` again and again get no turn while a line lasts but after each 200 grants
  *     without `fair`; while only fair ones wait, none at all.
  *   - Below 3.2, for locks without a fence, and for a user who lacks the permission to stand in line (`tidelock
  *     doctor` tells), who waits listens for the release, or asks again and again: whoever is first then has it, and

@@ -787,13 +787,17 @@ TEST(who_has_come_already_is_called_no_more) {
 
 /* ---- those who only ever try ------------------------------------------------------------------- */
 
-static void after_a_row(listener *b, const char *numbers) {
+static void after(const char *row, listener *b, const char *numbers) {
     listen_to(b, B);
     hold_by(THIRD);
     stand(OTHER, B, numbers, "5");
     stand(TOKEN, A, numbers, "6");
-    (void)SAY(L("HSET"), L(S), L("row"), L("50"));
+    (void)SAY(L("HSET"), L(S), L("row"), L(row));
     assert_int_equal(release(THIRD), 1);
+}
+
+static void after_a_row(listener *b, const char *numbers) {
+    after("200", b, numbers);
 }
 
 TEST(after_a_row_of_grants_others_have_a_chance) {
@@ -806,7 +810,14 @@ TEST(after_a_row_of_grants_others_have_a_chance) {
     assert_int_equal(line_length(), 2);
 }
 
-TEST(but_not_before_those_who_wait_in_fairness) {
+TEST(but_not_sooner) {
+    listener b;
+    after("199", &b, "64");
+    K_HOLDS(OTHER);
+    S_HAS("row", "200");
+}
+
+TEST(nor_before_those_who_wait_in_fairness) {
     listener b;
     after_a_row(&b, FAIR);
     K_HOLDS(OTHER);

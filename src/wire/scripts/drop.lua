@@ -71,7 +71,7 @@ if ARGV[2] or now then -- none of what is made here is of use to a lock that nob
             local turn = redis.call('ZRANGE', L, 0, 0)[1] or ''
             local row = redis.call('HGET', S, 'row')
             local fair, inbox = string.match(turn, '^%S+ %d+ 1 '), string.match(turn, '^%S+ %S+ %S+ (%S+) ')
-            if inbox and not fair and (tonumber(row or 0) or 0) >= 50 then
+            if inbox and not fair and (tonumber(row or 0) or 0) >= 200 then
                 redis.call('HMSET', S, 'row', '0') -- a chance for those who only ever try
                 local heard = redis.pcall('PUBLISH', inbox, 'look ' .. K)
                 if type(heard) == 'number' and heard > 0 then
